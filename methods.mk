@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The only list of methods. A line `METHODS += x.c` builds ref/methods/x.c and
+# tests/methods/x.c and enters x into the registry, in this order.
+METHODS =
+METHODS += dense.c
+METHODS += window.c
+METHODS += random.c
+METHODS += streamingllm.c
+METHODS += h2o.c
+METHODS += tova.c
+METHODS += snapkv.c
+METHODS += pyramidkv.c
+METHODS += adakv.c
+METHODS += quest.c
+METHODS += oracle_topk.c
+METHODS += oracle_topp.c

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys and values of a lane as attention reads them: raw rows straight from
+ * the trace, rewritten rows from their blocks, re-indexed keys rotated when
+ * read and never stored.
+ */
+#include "ref/attend.h"
+#include "ref/rope.h"
+#include <string.h>
+
+static int32_t position(const kv_rope *rope, uint32_t t) {
+  return rope && rope->positions ? rope->positions[t] : (int32_t)t;
+}
+
+/* Where entry i of a re-indexed lane goes, from where it was. */
+static int32_t shift_of(const kv_lane *l, const kv_rope *rope, int i) {
+  return position(rope, 0) + i - position(rope, l->id[i]);
+}
+
+static void rotate(const kv_rope *rope, int d, int32_t distance,
+                   kv_attend_scratch *x, float *row) {
+  if (distance == 0) return;
+  if (!x->has_distance || x->distance != distance) {
+    kv_rope_table(rope->inv_freq, d, distance, x->sc);
+    x->distance = distance;
+    x->has_distance = true;
+  }
+  kv_rope_rotate(d, rope->interleaved, x->sc, row, row);
+}
+
+void kv_lane_query(const kv_lane *l, const kv_rope *rope,
+                   kv_attend_scratch *x, float *q) {
+  if (l->needs->reindex)
+    rotate(rope, l->shape->d, shift_of(l, rope, l->n - 1), x, q);
+}
+
+static bool raw_key(const kv_lane *l, int i) {
+  return !l->needs->reindex && (!l->k || l->k[i].format == KV_RAW);
+}
+
+static bool raw_value(const kv_lane *l, int i) {
+  return !l->v || l->v[i].format == KV_RAW;
+}
+
+/* Names a run of key rows of one kind from entry i on, at most count. */
+static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
+                     kv_attend_scratch *x, kv_dtype *type) {
+  bool raw = raw_key(l, i);
+  int n = 0, d = l->shape->d;
+  *type = raw ? l->shape->dtype : KV_F32;
+  for (; n < count && raw_key(l, i + n) == raw; n++) {
+    if (raw) {
+      x->row[n] = kv_lane_raw_key(l, l->id[i + n]);
+      continue;
+    }
+    float *row = x->rows + (size_t)n * (size_t)d;
+    kv_lane_key(l, i + n, row);
+    if (l->needs->reindex) rotate(rope, d, shift_of(l, rope, i + n), x, row);
+    x->row[n] = row;
+  }
+  return n;
+}
+
+/* Takes logits that are known for raw entries from..; returns how many. */
+static int copy_known(const kv_lane *l, int m, int i, int count,
+                      const float *known, size_t known_stride, float *s,
+                      size_t lds) {
+  int n = 0;
+  while (n < count && raw_key(l, i + n)) n++;
+  for (int h = 0; h < m; h++) {
+    const float *from = known + (size_t)h * known_stride;
+    float *to = s + (size_t)h * lds + i;
+    for (int j = 0; j < n; j++) to[j] = from[l->id[i + j]];
+  }
+  return n;
+}
+
+static void add_bias(const kv_lane *l, int m, int first, int count, float *s,
+                     size_t lds) {
+  if (l->needs->merge_bias == 0 || l->rewritten == 0) return;
+  for (int i = first; i < first + count; i++) {
+    if (l->weight[i] == 1) continue;
+    float bias = kv_lane_bias(l, i);
+    for (int h = 0; h < m; h++) {
+      float *at = s + (size_t)h * lds + i;
+      *at = *at + bias + 0.0f;
+    }
+  }
+}
+
+void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
+                    const kv_rope *rope, int m, const float *q, size_t ldq,
+                    int first, int count, const float *known,
+                    size_t known_stride, float *s, size_t lds,
+                    kv_attend_scratch *x) {
+  for (int i = first, left = count; left > 0;) {
+    int n = 0, most = left < KV_CHUNK ? left : KV_CHUNK;
+    if (known)
+      n = copy_known(l, m, i, left, known, known_stride, s, lds);
+    if (n == 0) {
+      kv_dtype type;
+      n = name_keys(l, rope, i, most, x, &type);
+      kernel->logits(m, n, l->shape->d, q, ldq, x->row, type,
+                     l->shape->scale, s + i, lds, x->pack);
+    }
+    i += n;
+    left -= n;
+  }
+  add_bias(l, m, first, count, s, lds);
+}
+
+/* --- values of a view --------------------------------------------------- */
+
+/* The entry at place `at` of the view; chunks come in order, so the run is
+ * found by going on from the last one. */
+static int entry_of(kv_lane_values *v, int at) {
+  if (at < v->before) v->at_run = v->before = 0;
+  while (at - v->before >= v->view->run[v->at_run].count)
+    v->before += v->view->run[v->at_run++].count;
+  return v->view->run[v->at_run].first + at - v->before;
+}
+
+int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
+                       kv_dtype *type) {
+  kv_lane_values *v = values;
+  const kv_lane *l = v->lane;
+  int entry = entry_of(v, first), n = 0;
+  bool raw = raw_value(l, entry);
+  *type = raw ? l->shape->dtype : KV_F32;
+  while (n < count) {
+    entry = entry_of(v, first + n);
+    if (raw_value(l, entry) != raw) break;
+    float *row = x->rows + (size_t)n * (size_t)l->shape->d_v;
+    if (!raw) kv_lane_value(l, entry, row);
+    x->row[n++] = raw ? kv_lane_raw_value(l, l->id[entry]) : row;
+  }
+  return n;
+}

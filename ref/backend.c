@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference backend: stores, scratch, settling and digests. Attention is
+ * in decode.c, the prompt's evidence in evidence.c.
+ */
+#include "ref/store.h"
+#include "ref/arith.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TILE_FLOATS = 1 << 20, TILE_ROWS = 32 }; /* 4 MiB of logits a tile */
+
+/* --- stores ------------------------------------------------------------- */
+
+static void close_store(kv_store *s) {
+  if (!s) return;
+  for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);
+  free(s->lane);
+  free(s->out);
+  free(s->state);
+  free(s);
+}
+
+static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
+  const kv_shape *shape = plan->shape;
+  kv_store *s = kv_zalloc(1, sizeof *s);
+  size_t heads = (size_t)shape->n_heads, d_v = (size_t)shape->d_v;
+  if (!s) return kv_no_memory(e, "a store", sizeof *s);
+  s->plan = plan;
+  s->lanes = plan->needs.lanes == QUERY_HEAD ? shape->n_heads
+                                             : shape->n_kv_heads;
+  s->lane = kv_zalloc((size_t)s->lanes, sizeof *s->lane);
+  s->out = kv_zalloc(heads * (d_v + 1), sizeof *s->out);
+  s->state = kv_zalloc((size_t)s->lanes, sizeof *s->state);
+  kv_rc rc = KV_OK;
+  if (!s->lane || !s->out || !s->state)
+    rc = kv_no_memory(e, "a store", heads * (d_v + 1) * sizeof *s->out);
+  for (int i = 0; !rc && i < s->lanes; i++)
+    rc = kv_lane_init(&s->lane[i], shape, &plan->needs, i, e);
+  if (rc) close_store(s);
+  else *out = s;
+  return rc;
+}
+
+static int lanes(const kv_store *s) { return s->lanes; }
+static const kv_lane *lane(const kv_store *s, int i) { return &s->lane[i]; }
+
+/* --- scratch ------------------------------------------------------------ */
+
+static void close_scratch(kv_scratch *x) {
+  if (!x) return;
+  for (int h = 0; x->view && h < x->heads; h++) free(x->view[h].run);
+  free(x->view);
+  free(x->q);
+  free(x->s);
+  free(x->p);
+  free(x->sum);
+  free(x->g);
+  free(x->out);
+  free(x->lse);
+  free(x->work.base);
+  kv_attend_scratch_release(&x->attend);
+  free(x);
+}
+
+static bool take_views(kv_scratch *x, int n_tokens) {
+  x->view = kv_zalloc((size_t)x->heads, sizeof *x->view);
+  for (int h = 0; x->view && h < x->heads; h++) {
+    x->view[h].run = kv_zalloc((size_t)n_tokens / 2 + 1, sizeof(kv_run));
+    if (!x->view[h].run) return false;
+  }
+  return x->view != NULL;
+}
+
+static bool take_rows(kv_scratch *x, const kv_shape *shape) {
+  size_t m = (size_t)x->heads, rows = (size_t)x->tile_rows;
+  x->q = kv_zalloc(rows * m * (size_t)shape->d, sizeof *x->q);
+  x->s = kv_zalloc(rows * m * x->stride, sizeof *x->s);
+  x->p = kv_zalloc(rows * m * x->stride, sizeof *x->p);
+  x->sum = kv_zalloc(m * x->stride, sizeof *x->sum);
+  x->g = kv_zalloc(m * x->stride, sizeof *x->g);
+  x->out = kv_zalloc(m * (size_t)shape->d_v, sizeof *x->out);
+  x->lse = kv_zalloc(m, sizeof *x->lse);
+  x->work.base = kv_zalloc(1, x->work.size);
+  return x->q && x->s && x->p && x->sum && x->g && x->out && x->lse &&
+         x->work.base;
+}
+
+static kv_rc open_scratch(const kv_shape *shape, const kv_plan *const *plan,
+                          int plans, kv_scratch **out, kv_err *e) {
+  kv_scratch *x = kv_zalloc(1, sizeof *x);
+  if (!x) return kv_no_memory(e, "scratch", sizeof *x);
+  x->heads = kv_group(shape);
+  x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16;
+  int rows = TILE_FLOATS / (int)((size_t)x->heads * x->stride);
+  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
+  x->work.size = KV_WORK(shape->n_tokens);
+  size_t extra = 0;
+  for (int i = 0; i < plans; i++) {
+    const kv_needs *need = &plan[i]->needs;
+    if (need->work > extra) extra = need->work;
+  }
+  x->work.size += extra;
+  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v,
+                                    x->heads, shape->n_tokens, e);
+  if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
+    rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
+  if (rc) close_scratch(x);
+  else *out = x;
+  return rc;
+}
+
+/* --- hooks -------------------------------------------------------------- */
+
+kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x) {
+  x->work.used = 0;
+  return (kv_at){.shape = s->plan->shape,
+                 .needs = &s->plan->needs,
+                 .params = s->plan->params,
+                 .layer = s->data->layer,
+                 .step = step,
+                 .kernels = s->plan->kernels,
+                 .work = &x->work};
+}
+
+void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x) {
+  unsigned want = s->plan->needs.want;
+  if (!(want & KV_Q)) rows.q = NULL; /* what was not asked for is not there */
+  if (!(want & KV_S)) rows.s = NULL;
+  if (!(want & KV_P)) rows.p = NULL;
+  if (!(want & KV_SUM)) rows.sum = NULL;
+  kv_at at = kv_store_at(s, l->step, x);
+  s->plan->method->observe(&at, l, &rows);
+}
+
+static int row_index(const kv_layer_data *data, int t) {
+  if (!data->rows) return t;
+  int low = 0, high = data->n_rows - 1;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (data->rows[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  assert(data->rows[low] == t && "a row that is not recorded was refused");
+  return low;
+}
+
+void kv_store_query(const kv_store *s, int h, int t, float *out) {
+  const kv_layer_data *data = s->data;
+  size_t d = (size_t)s->plan->shape->d;
+  size_t row = (size_t)h * (size_t)data->n_rows + (size_t)row_index(data, t);
+  const char *q = (const char *)data->q + row * d * kv_dtype_size(data->q_dtype);
+  s->plan->kernels->widen(data->q_dtype, q, d, out);
+}
+
+/* --- the calls of a layer ----------------------------------------------- */
+
+static void begin(kv_store *s, const kv_layer_data *data) {
+  s->data = data;
+  for (int i = 0; i < s->lanes; i++) kv_lane_begin(&s->lane[i], data);
+  kv_tree_begin(&s->journal);
+  kv_tree_begin(&s->states);
+  kv_tree_begin(&s->outputs);
+}
+
+static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  int from = l->n;
+  kv_lane_append(l, first, count);
+  if (!s->plan->method->arrive) return;
+  kv_at at = kv_store_at(s, l->step, x);
+  s->plan->method->arrive(&at, l, from);
+}
+
+static void settle(kv_store *s, int i, kv_scratch *x) {
+  const kv_method *method = s->plan->method;
+  kv_lane *l = &s->lane[i];
+  if (l->step > s->plan->shape->prompt_len && s->plan->needs.decode_rows &&
+      method->observe)
+    kv_ref_observe(s, l, x);
+  if (!kv_settling_due(&s->plan->needs, s->plan->shape, l->step)) return;
+  s->state[i] = kv_lane_state(l);
+  if (!method->settle_lane) return;
+  kv_at at = kv_store_at(s, l->step, x);
+  method->settle_lane(&at, l);
+}
+
+static void settle_layer(kv_store *s, kv_scratch *x) {
+  const kv_method *method = s->plan->method;
+  if (!method->settle_layer ||
+      !kv_settling_due(&s->plan->needs, s->plan->shape, s->lane[0].step))
+    return;
+  kv_at at = kv_store_at(s, s->lane[0].step, x);
+  kv_lane **all = KV_TAKE(&x->work, kv_lane *, s->lanes);
+  for (int i = 0; i < s->lanes; i++) all[i] = &s->lane[i];
+  method->settle_layer(&at, all, s->lanes);
+}
+
+/* --- digests ------------------------------------------------------------ */
+
+static void journal_leaf(kv_store *s) {
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  for (int i = 0; i < s->lanes; i++) {
+    kv_words *w = &s->lane[i].views;
+    kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
+    w->n = 0;
+  }
+  for (int i = 0; i < s->lanes; i++) {
+    kv_words *w = &s->lane[i].verbs;
+    kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
+    w->n = 0;
+  }
+  kv_digest leaf = kv_sha256_end(&h);
+  kv_tree_leaf(&s->journal, &leaf);
+}
+
+static void state_leaf(kv_store *s) {
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, s->state, (size_t)s->lanes * sizeof *s->state);
+  kv_digest leaf = kv_sha256_end(&h);
+  kv_tree_leaf(&s->states, &leaf);
+}
+
+static void output_leaf(kv_store *s) {
+  const kv_shape *shape = s->plan->shape;
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, s->out,
+                (size_t)shape->n_heads * (size_t)(shape->d_v + 1) *
+                    sizeof *s->out);
+  kv_digest leaf = kv_sha256_end(&h);
+  kv_tree_leaf(&s->outputs, &leaf);
+}
+
+static void end_step(kv_store *s) {
+  const kv_shape *shape = s->plan->shape;
+  int step = s->lane[0].step;
+  journal_leaf(s);
+  if (kv_settling_due(&s->plan->needs, shape, step)) state_leaf(s);
+  if (step > shape->prompt_len) output_leaf(s);
+}
+
+static kv_layer_digests finish(kv_store *s) {
+  for (int i = 0; i < s->lanes; i++) s->state[i] = kv_lane_state(&s->lane[i]);
+  state_leaf(s);
+  return (kv_layer_digests){.journal = kv_tree_end(&s->journal),
+                            .state = kv_tree_end(&s->states),
+                            .output = kv_tree_end(&s->outputs)};
+}
+
+static const kv_err *fault(const kv_store *s) {
+  for (int i = 0; i < s->lanes; i++)
+    if (s->lane[i].fault.rc) return &s->lane[i].fault;
+  return NULL;
+}
+
+const kv_backend kv_backend_ref = {.name = "ref",
+                                   .open = open_store,
+                                   .close = close_store,
+                                   .scratch_open = open_scratch,
+                                   .scratch_close = close_scratch,
+                                   .lanes = lanes,
+                                   .lane = lane,
+                                   .begin = begin,
+                                   .append = append,
+                                   .evidence = kv_ref_evidence,
+                                   .attend = kv_ref_attend,
+                                   .seen = kv_ref_seen,
+                                   .settle = settle,
+                                   .settle_layer = settle_layer,
+                                   .end_step = end_step,
+                                   .finish = finish,
+                                   .fault = fault};
+
+const kv_backend *kv_backend_named(const char *name) {
+  return strcmp(name, kv_backend_ref.name) == 0 ? &kv_backend_ref : NULL;
+}

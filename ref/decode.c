@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A decode step of one lane: logits, views, attention, evidence.
+ *
+ * Logits of all live entries are computed when somebody needs them (a view of
+ * everything, a view that ranks by them, evidence); else only those in view.
+ */
+#include "ref/store.h"
+#include "ref/arith.h"
+#include <string.h>
+
+static void load_queries(const kv_store *s, const kv_lane *l, int t,
+                         const kv_known *known, kv_scratch *x) {
+  size_t d = (size_t)s->plan->shape->d;
+  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape);
+  for (int h = 0; h < l->queries; h++) {
+    float *q = x->q + (size_t)h * d;
+    if (known) memcpy(q, known->q + (size_t)(offset + h) * d, d * sizeof *q);
+    else kv_store_query(s, l->first_head + h, t, q);
+    kv_lane_query(l, s->plan->rope, &x->attend, q);
+  }
+}
+
+/* Logits of heads h..h+m-1 against a run of entries. */
+static void logits(const kv_store *s, const kv_lane *l, int h, int m,
+                   kv_run run, const kv_known *known, kv_scratch *x) {
+  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape) + h;
+  bool use = known && known->s;
+  size_t stride = use ? known->stride : 0, d = (size_t)s->plan->shape->d;
+  kv_lane_logits(s->plan->kernels, l, s->plan->rope, m,
+                 x->q + (size_t)h * d, d, run.first, run.count,
+                 use ? known->s + (size_t)offset * stride : NULL, stride,
+                 x->s + (size_t)h * x->stride, x->stride, &x->attend);
+}
+
+static void look(kv_store *s, const kv_lane *l, int h, kv_scratch *x) {
+  kv_view *v = &x->view[h];
+  const kv_method *method = s->plan->method;
+  v->runs = v->entries = 0;
+  if (!method->view) {
+    kv_view_add(v, 0, l->n);
+    return;
+  }
+  size_t d = (size_t)s->plan->shape->d;
+  kv_query q = {.head = h,
+                .queries = l->queries,
+                .q = x->q + (size_t)h * d,
+                .group_q = x->q,
+                .s = x->all ? x->s + (size_t)h * x->stride : NULL};
+  kv_at at = kv_store_at(s, l->step, x);
+  method->view(&at, l, &q, v);
+}
+
+static void journal_view(kv_lane *l, int h, const kv_view *v) {
+  uint32_t *w = kv_words_record(&l->views, KV_VIEW, l->data->layer, l->step,
+                                l->first_head + h, 2 * (size_t)v->runs);
+  for (int r = 0; w && r < v->runs; r++) {
+    *w++ = (uint32_t)v->run[r].first;
+    *w++ = (uint32_t)v->run[r].count;
+  }
+}
+
+/* The logits of a view in its own order: in place where it is one run. */
+static const float *in_view_order(kv_scratch *x, int h) {
+  const kv_view *v = &x->view[h];
+  const float *s = x->s + (size_t)h * x->stride;
+  if (v->runs == 1) return s + v->run[0].first;
+  float *g = x->g + (size_t)h * x->stride;
+  for (int r = 0, n = 0; r < v->runs; n += v->run[r++].count)
+    memcpy(g + n, s + v->run[r].first,
+           (size_t)v->run[r].count * sizeof *g);
+  return g;
+}
+
+static void attend(kv_store *s, const kv_lane *l, int h, int m,
+                   kv_scratch *x) {
+  size_t d_v = (size_t)s->plan->shape->d_v;
+  kv_lane_values values = {.lane = l, .view = &x->view[h]};
+  kv_attend_rows(s->plan->kernels, m, x->view[h].entries, (int)d_v,
+                 in_view_order(x, h), x->stride, kv_lane_value_rows, &values,
+                 &x->attend, x->out + (size_t)h * d_v, x->lse + h);
+}
+
+static void check_finite(kv_lane *l, int h, kv_run run,
+                         const kv_scratch *x) {
+  const float *s = x->s + (size_t)h * x->stride + run.first;
+  if (l->fault.rc || kv_all_finite(s, run.count)) return;
+  int i = 0;
+  while (kv_finite(s[i])) i++;
+  kv_fail(&l->fault, KV_REFUSED,
+          "layer %d, query head %d, row %d: the logit of token %u is not "
+          "finite",
+          l->data->layer, l->first_head + h, l->step - 1,
+          l->id[run.first + i]);
+}
+
+static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
+  size_t d_v = (size_t)s->plan->shape->d_v;
+  for (int h = 0; h < l->queries; h++) {
+    float *o = s->out + (size_t)(l->first_head + h) * (d_v + 1);
+    memcpy(o, x->out + (size_t)h * d_v, d_v * sizeof *o);
+    o[d_v] = x->lse[h];
+  }
+}
+
+void kv_ref_attend(kv_store *s, int lane, int t, const kv_known *known,
+                   kv_scratch *x) {
+  kv_lane *l = &s->lane[lane];
+  const kv_needs *need = &s->plan->needs;
+  bool everything = !s->plan->method->view;
+  kv_run whole = {0, l->n};
+  load_queries(s, l, t, known, x);
+  x->all = everything || need->view_logits || need->decode_rows;
+  if (x->all) logits(s, l, 0, l->queries, whole, known, x);
+  for (int h = 0; h < l->queries; h++) {
+    look(s, l, h, x);
+    const kv_view *v = &x->view[h];
+    journal_view(l, h, v);
+    for (int r = 0; r < v->runs; r++) {
+      if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
+      check_finite(l, h, v->run[r], x);
+    }
+    if (!everything) attend(s, l, h, 1, x);
+  }
+  if (everything) attend(s, l, 0, l->queries, x);
+  keep_outputs(s, l, x);
+}
+
+kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x) {
+  const kv_lane *l = &s->lane[lane];
+  return (kv_seen){.lane = l,
+                   .queries = l->queries,
+                   .view = x->view,
+                   .s = x->s,
+                   .stride = x->stride,
+                   .out = x->out,
+                   .lse = x->lse};
+}
+
+/* The step's row to the observe hook, from the logits of the attention. */
+void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
+  const kv_needs *need = &s->plan->needs;
+  size_t n = (size_t)l->n;
+  if (need->want & (KV_P | KV_SUM))
+    for (int h = 0; h < l->queries; h++) {
+      float *p = x->p + (size_t)h * x->stride;
+      int64_t *sum = x->sum + (size_t)h * x->stride;
+      kv_evidence_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride,
+                      p);
+      if (!(need->want & KV_SUM)) continue;
+      memset(sum, 0, n * sizeof *sum);
+      s->plan->kernels->fix_add(p, l->n, sum);
+    }
+  kv_rows rows = {.first = l->step - 1,
+                  .rows = 1,
+                  .heads = l->queries,
+                  .places = l->queries,
+                  .entries = l->n,
+                  .stride = x->stride,
+                  .q = x->q,
+                  .s = x->s,
+                  .p = x->p,
+                  .sum = x->sum};
+  kv_store_observe(s, l, rows, x);
+}

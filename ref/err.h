@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors: one return code and one sentence.
+ *
+ * A function that can fail returns kv_rc and takes `kv_err *e` last. On
+ * failure it writes one sentence - what, where, what to do - and returns its
+ * code; `return kv_fail(e, KV_INPUT, "...")` does both. The codes are the
+ * exit codes of the programs. A null `e` is allowed: the code remains.
+ * The library never prints and never exits.
+ */
+#ifndef KV_REF_ERR_H
+#define KV_REF_ERR_H
+
+#include <stddef.h>
+
+typedef enum kv_rc {
+  KV_OK = 0,
+  KV_DIFFERENT = 1, /* compared, and different */
+  KV_USAGE = 2,     /* the command line or a parameter is wrong */
+  KV_INPUT = 3,     /* an input file is bad */
+  KV_RESOURCE = 4,  /* memory, disk, database or device */
+  KV_INTERNAL = 5,  /* a broken invariant: our fault */
+  KV_REFUSED = 6    /* this cell cannot run as asked; never an exit code */
+} kv_rc;
+
+typedef struct kv_err {
+  kv_rc rc;
+  char text[512]; /* one sentence, no newline, no trailing period needed */
+} kv_err;
+
+/* Writes the sentence (cut at 511 bytes) and returns rc. */
+kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Zeroed memory for count elements of size bytes, aligned to 64 bytes, or
+ * NULL; count * size is checked. Freed with free(). Large blocks are not
+ * touched, so what is never used costs no resident memory. */
+void *kv_zalloc(size_t count, size_t size);
+
+/* "not enough memory for WHAT (N bytes)", KV_RESOURCE. */
+kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes);
+
+#endif

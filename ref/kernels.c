@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which kernel sets this machine can run. Contract: ref/kernels.h. The sets
+ * stand in one list, best last; asking downwards from a name gives the
+ * fallback. Detection includes the operating system's part (the compilers'
+ * cpu_supports reads XGETBV) and costs a few loads.
+ */
+#include "config.h"
+#include "ref/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const kv_kernels kv_kernels_portable;
+
+static int always(void) { return 1; }
+
+#ifdef KV_HAVE_AVX2
+#include <cpuid.h>
+
+extern const kv_kernels kv_kernels_avx2;
+
+/* clang 14's cpu_supports has no word for F16C; AVX2 has shown that the
+ * system saves its registers. */
+static int has_f16c(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_avx2(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         has_f16c();
+}
+#endif
+
+#ifdef KV_HAVE_AVX512
+extern const kv_kernels kv_kernels_avx512;
+
+static int has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+}
+#endif
+
+typedef struct set {
+  const char *name;
+  const kv_kernels *kernels; /* NULL: this build has not got it */
+  int (*runs)(void);
+} set;
+
+static const set sets[] = {
+    {"portable", &kv_kernels_portable, always},
+#ifdef KV_HAVE_AVX2
+    {"avx2", &kv_kernels_avx2, has_avx2},
+#else
+    {"avx2", NULL, NULL},
+#endif
+#ifdef KV_HAVE_AVX512
+    {"avx512", &kv_kernels_avx512, has_avx512},
+#else
+    {"avx512", NULL, NULL},
+#endif
+};
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+/* MXCSR: bit 15 FTZ, bits 13-14 the rounding mode, bit 6 DAZ. */
+void kv_float_ground(void) { _mm_setcsr(_mm_getcsr() & ~0xe040u); }
+#elif defined(__aarch64__)
+/* FPCR: bit 24 FZ, bits 22-23 the rounding mode. */
+void kv_float_ground(void) {
+  unsigned long word;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+  __asm__ volatile("msr fpcr, %0" : : "r"(word & ~0x1c00000ul));
+}
+#else
+void kv_float_ground(void) {} /* no library is known to change it here */
+#endif
+
+enum { SETS = sizeof sets / sizeof sets[0] };
+
+/* The best set at or below i; the first one always runs. */
+static const set *best_from(int i) {
+  while (!sets[i].kernels || !sets[i].runs()) i--;
+  return &sets[i];
+}
+
+const kv_kernels *kv_kernels_best(void) { return best_from(SETS - 1)->kernels; }
+
+kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
+                       kv_err *e) {
+  int i = 0;
+  while (i < SETS && strcmp(sets[i].name, name) != 0) i++;
+  if (i == SETS)
+    return kv_fail(e, KV_USAGE,
+                   "unknown kernel set \"%.40s\": use portable, avx2 or "
+                   "avx512",
+                   name);
+  *out = best_from(i)->kernels;
+  if (note) {
+    note[0] = 0;
+    if (strcmp((*out)->name, name) != 0)
+      snprintf(note, 128, "this machine cannot run the %s kernels: using %s",
+               name, (*out)->name);
+  }
+  return KV_OK;
+}

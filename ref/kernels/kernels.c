@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The row kernels, one source for every instruction set: compiled once a set
+ * with KV_VEC_HEADER naming the header that gives the vectors (see
+ * ref/kernels/vec.h and Makefile.am). Contract: ref/kernels.h. All bits are
+ * fixed by ref/arith.h; here is only which chains share a register.
+ */
+#include KV_VEC_HEADER
+
+#include "ref/kernels/elements.h"
+
+#include "ref/kernels/bound.h"
+#include "ref/kernels/logits.h"
+#include "ref/kernels/weigh.h"
+
+extern const kv_kernels SET_TABLE;
+
+const kv_kernels SET_TABLE = {
+    .name = SET_NAME,
+    .widen = widen,
+    .logits = logits,
+    .max = max,
+    .exp_sum = exp_sum,
+    .scale = scale_by,
+    .fix_add = fix_add,
+    .weigh = weigh,
+    .box_bound = box_bound,
+    .log = log_of,
+};

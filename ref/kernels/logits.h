@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logits: every (query, key) pair is one chain of fma over x ascending from
+ * +0 (arithmetic 1), so lanes are keys and nothing is ever split along x.
+ * Part of ref/kernels/kernels.c.
+ *
+ * KV_PACK keys at a time are transposed into the scratch, [x][KV_PACK], and
+ * tiles of queries x vectors run over x with their chains in registers.
+ * 16-bit keys stay 16 bits wide in the scratch while the queries are few
+ * (decoding: the transpose is then the cost, and is bound by the shuffle
+ * port); with many queries each element is widened once instead.
+ */
+#ifndef KV_REF_KERNELS_LOGITS_H
+#define KV_REF_KERNELS_LOGITS_H
+
+enum { WIDEN_FROM = 9 }; /* queries from which widening first pays (measured) */
+
+typedef struct problem {
+  int d, columns; /* head dimension; valid keys in the scratch */
+  const float *q;
+  size_t ldq;
+  const void *pack;
+  float scale;
+  float *s;
+  size_t lds;
+} problem;
+
+/* rows x vectors of s, keys from lane `at`. */
+INLINE void logit_tile(kv_dtype type, int rows, int vectors,
+                       const problem *p, int i, int at) {
+  vec a[LOGIT_ROWS][4];
+  const size_t width = kv_dtype_size(type), ldq = p->ldq;
+  const float *q = p->q + (size_t)i * ldq;
+  bytes *b = (bytes *)p->pack + (size_t)at * width;
+  const int d = p->d;
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int v = 0; v < vectors; v++) a[r][v] = v_one(0.0f);
+  for (int x = 0; x < d; x++, b += KV_PACK * width) {
+    vec key[4];
+    UNROLL for (int v = 0; v < vectors; v++)
+      key[v] = vec_of(type, b, (size_t)(v * LANES));
+    UNROLL for (int r = 0; r < rows; r++) {
+      vec one = v_one(q[(size_t)r * ldq + (size_t)x]);
+      UNROLL for (int v = 0; v < vectors; v++)
+        a[r][v] = v_fma(one, key[v], a[r][v]);
+    }
+  }
+  const vec by = v_one(p->scale), zero = v_one(0.0f);
+  UNROLL for (int r = 0; r < rows; r++) {
+    float *s = p->s + (size_t)(i + r) * p->lds + at;
+    UNROLL for (int v = 0; v < vectors; v++) {
+      vec out = v_add(v_mul(a[r][v], by), zero);
+      int left = p->columns - at - v * LANES;
+      if (left >= LANES) {
+        v_store(s + v * LANES, out);
+      } else if (left > 0) {
+        v_store_part(s + v * LANES, left, out);
+      }
+    }
+  }
+}
+
+/* One function a shape, for full columns and for the single last vectors. */
+typedef void tile_fn(const problem *p, int i, int at);
+#define DEFINE_LOGIT(t, r, v)                                                  \
+  static void logit_##t##_##r##_all(const problem *p, int i, int at) {         \
+    logit_tile(t, r, v, p, i, at);                                             \
+  }                                                                            \
+  static void logit_##t##_##r##_one(const problem *p, int i, int at) {         \
+    logit_tile(t, r, 1, p, i, at);                                             \
+  }
+LOGIT_TILES(DEFINE_LOGIT, KV_F16)
+LOGIT_TILES(DEFINE_LOGIT, KV_BF16)
+LOGIT_TILES(DEFINE_LOGIT, KV_F32)
+
+typedef struct logit_shape {
+  tile_fn *all, *one;
+  int vectors; /* of all */
+} logit_shape;
+#define LIST_LOGIT(t, r, v) {logit_##t##_##r##_all, logit_##t##_##r##_one, v},
+static const logit_shape logit_shapes[3][LOGIT_ROWS] = {
+    [KV_F16] = {LOGIT_TILES(LIST_LOGIT, KV_F16)},
+    [KV_BF16] = {LOGIT_TILES(LIST_LOGIT, KV_BF16)},
+    [KV_F32] = {LOGIT_TILES(LIST_LOGIT, KV_F32)},
+};
+
+/* All queries against the packed keys. */
+static void run_tiles(kv_dtype type, int m, const problem *p) {
+  for (int i = 0; i < m;) {
+    int rows = m - i < LOGIT_ROWS ? m - i : LOGIT_ROWS;
+    const logit_shape *shape = &logit_shapes[type][rows - 1];
+    int at = 0, step = shape->vectors * LANES;
+    for (; p->columns - at > step - LANES; at += step) shape->all(p, i, at);
+    for (; at < p->columns; at += LANES) shape->one(p, i, at);
+    i += rows;
+  }
+}
+
+/* Packs LANES rows into lane `lane` and on of the scratch. */
+static void pack_rows_16(bytes *const *row, int d, uint16_t *out) {
+  int x = 0;
+  for (; x + COLUMNS_16 <= d; x += COLUMNS_16)
+    pack_16(row, 2 * (size_t)x, out + (size_t)x * KV_PACK);
+  for (; x < d; x++)
+    for (int i = 0; i < LANES; i++)
+      memcpy(out + (size_t)x * KV_PACK + i, row[i] + 2 * x, 2);
+}
+
+static void pack_rows_32(bytes *const *row, int d, float *out) {
+  int x = 0;
+  for (; x + COLUMNS_32 <= d; x += COLUMNS_32)
+    pack_32(row, 4 * (size_t)x, out + (size_t)x * KV_PACK);
+  for (; x < d; x++)
+    for (int i = 0; i < LANES; i++)
+      memcpy(out + (size_t)x * KV_PACK + i, row[i] + 4 * x, 4);
+}
+
+/* 16-bit rows to floats by way of 16 columns at a time. */
+INLINE void pack_rows_wide(kv_dtype type, bytes *const *row, int d,
+                           float *out) {
+  uint16_t block[COLUMNS_16 * KV_PACK];
+  int x = 0;
+  for (; x + COLUMNS_16 <= d; x += COLUMNS_16) {
+    pack_16(row, 2 * (size_t)x, block);
+    for (int c = 0; c < COLUMNS_16; c++)
+      v_store(out + (size_t)(x + c) * KV_PACK,
+              vec_of(type, (bytes *)block, (size_t)c * KV_PACK));
+  }
+  for (; x < d; x++)
+    for (int i = 0; i < LANES; i++)
+      out[(size_t)x * KV_PACK + (size_t)i] = one_of(type, row[i], (size_t)x);
+}
+
+/* Packs keys 0..n-1, n <= KV_PACK; the last one fills up its vector. */
+static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
+                      int wide, float *pack) {
+  for (int j = 0; j < n; j += LANES) {
+    bytes *row[LANES];
+    for (int i = 0; i < LANES; i++) row[i] = key[j + i < n ? j + i : n - 1];
+    if (type == KV_F32) {
+      pack_rows_32(row, d, pack + j);
+    } else if (!wide) {
+      pack_rows_16(row, d, (uint16_t *)(void *)pack + j);
+    } else if (type == KV_F16) {
+      pack_rows_wide(KV_F16, row, d, pack + j);
+    } else {
+      pack_rows_wide(KV_BF16, row, d, pack + j);
+    }
+  }
+}
+
+static void logits(int m, int n, int d, const float *q, size_t ldq,
+                   const void *const *key, kv_dtype type, float scale,
+                   float *s, size_t lds, float *pack) {
+  const int wide = m >= WIDEN_FROM;
+  problem p = {d, 0, q, ldq, pack, scale, s, lds};
+  for (int j = 0; j < n; j += KV_PACK, p.s += KV_PACK) {
+    p.columns = n - j < KV_PACK ? n - j : KV_PACK;
+    pack_keys(p.columns, d, key + j, type, wide, pack);
+    run_tiles(wide ? KV_F32 : type, m, &p);
+  }
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the vector headers share. A vector header (vec_portable.h, vec_avx2.h,
+ * vec_avx512.h) gives one instruction set the same words:
+ *
+ *   LANES, vec, vint          floats and int32 in one register
+ *   v_one v_load v_store      broadcast, unaligned load and store
+ *   v_load_part v_store_part  the first n lanes only, the rest `fill`
+ *   v_fma v_mul v_add v_sub   IEEE, one rounding each
+ *   v_max                     of values where the sign of zero is no matter
+ *   v_top                     the largest lane
+ *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
+ *   v_bits v_float vi_*       the integer view, for exp and log
+ *   v_from_int                exact for small integers
+ *   v_keep                    y where x >= least, else +0 (also for NaN)
+ *   vfix vfix_*               int64 lanes that add RN(p * 2^40)
+ *   v_fix_add                 the same into memory
+ *   pack_16 pack_32           transposes: see there
+ *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
+ *
+ * Everything is always_inline: a tile's accumulators are arrays of constant
+ * size whose loops must vanish, or the compiler keeps them on the stack.
+ */
+#ifndef KV_REF_KERNELS_VEC_H
+#define KV_REF_KERNELS_VEC_H
+
+#include "ref/arith.h"
+#include "ref/kernels.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+enum { COLUMNS_16 = 16, COLUMNS_32 = 4 }; /* columns of one pack_16, pack_32 */
+
+typedef const unsigned char bytes; /* a row: any type, any alignment */
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AVX-512 (F, DQ, BW, VL): 16 lanes. Words: ref/kernels/vec.h.
+ */
+#ifndef KV_REF_KERNELS_VEC_AVX512_H
+#define KV_REF_KERNELS_VEC_AVX512_H
+
+#include "ref/kernels/vec.h"
+#include <immintrin.h>
+
+#define SET_NAME "avx512"
+#define SET_TABLE kv_kernels_avx512
+enum { LANES = 16 };
+
+/* 24 accumulators, 4 key vectors and a broadcast fit 32 registers. */
+#define LOGIT_ROWS 6
+#define LOGIT_TILES(X, t) X(t, 1, 4) X(t, 2, 4) X(t, 3, 4) \
+  X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
+#define WEIGH_ROWS 4
+#define WEIGH_TILES(X, t) X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4)
+
+typedef __m512 vec;
+typedef __m512i vint;
+typedef __m512i vfix;
+
+INLINE vec v_one(float x) { return _mm512_set1_ps(x); }
+INLINE vec v_load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE void v_store(float *p, vec v) { _mm512_storeu_ps(p, v); }
+INLINE __mmask16 first(int n) { return (__mmask16)((1u << n) - 1u); }
+INLINE vec v_load_part(const float *p, int n, float fill) {
+  return _mm512_mask_loadu_ps(v_one(fill), first(n), p);
+}
+INLINE void v_store_part(float *p, int n, vec v) {
+  _mm512_mask_storeu_ps(p, first(n), v);
+}
+
+INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+INLINE vec v_add(vec a, vec b) { return _mm512_add_ps(a, b); }
+INLINE vec v_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+INLINE vec v_max(vec a, vec b) { return _mm512_max_ps(a, b); }
+INLINE float v_top(vec a) { return _mm512_reduce_max_ps(a); }
+
+INLINE vec v_from_f16(const void *p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+INLINE vec v_from_bf16(const void *p) {
+  __m256i h = _mm256_loadu_si256((const __m256i *)p);
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+INLINE vint v_bits(vec a) { return _mm512_castps_si512(a); }
+INLINE vec v_float(vint a) { return _mm512_castsi512_ps(a); }
+INLINE vint vi_one(uint32_t u) { return _mm512_set1_epi32((int)u); }
+INLINE vint vi_add(vint a, vint b) { return _mm512_add_epi32(a, b); }
+INLINE vint vi_sub(vint a, vint b) { return _mm512_sub_epi32(a, b); }
+INLINE vint vi_shl23(vint a) { return _mm512_slli_epi32(a, 23); }
+INLINE vint vi_sar23(vint a) { return _mm512_srai_epi32(a, 23); }
+INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
+INLINE vec v_keep(vec x, float least, vec y) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, v_one(least), _CMP_GE_OQ),
+                             y);
+}
+
+INLINE __m512i fix_low(vec p) {
+  return _mm512_cvtps_epi64(_mm512_castps512_ps256(p));
+}
+INLINE __m512i fix_high(vec p) {
+  return _mm512_cvtps_epi64(_mm512_extractf32x8_ps(p, 1));
+}
+INLINE vfix vfix_zero(void) { return _mm512_setzero_si512(); }
+INLINE vfix vfix_add(vfix s, vec p) {
+  p = _mm512_mul_ps(p, v_one(0x1p40f)); /* exact */
+  return _mm512_add_epi64(_mm512_add_epi64(s, fix_low(p)), fix_high(p));
+}
+INLINE int64_t vfix_total(vfix s) { return _mm512_reduce_add_epi64(s); }
+INLINE void v_fix_add(vec p, int64_t *acc) {
+  p = _mm512_mul_ps(p, v_one(0x1p40f));
+  __m512i a = _mm512_loadu_si512(acc), b = _mm512_loadu_si512(acc + 8);
+  _mm512_storeu_si512(acc, _mm512_add_epi64(a, fix_low(p)));
+  _mm512_storeu_si512(acc + 8, _mm512_add_epi64(b, fix_high(p)));
+}
+
+/* 16 bytes at `at` of four rows, one a quarter. */
+INLINE __m512i quarters(bytes *a, bytes *b, bytes *c, bytes *d) {
+  __m512i z = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)a));
+  z = _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)b), 1);
+  z = _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)c), 2);
+  return _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)d), 3);
+}
+
+/* out[x * KV_PACK + lane] = element x of row[lane], x < 16. Quarters of the
+ * registers: columns 0-7 of rows 0-7 and 8-15, columns 8-15 of the same; an
+ * 8 x 8 transpose within each leaves column x low and x + 8 high. The inserts
+ * come from memory so that only the 24 unpacks need the shuffle port. */
+INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
+  __m512i a[8], b[8];
+  UNROLL for (int i = 0; i < 8; i++) {
+    bytes *p = row[i] + at, *q = row[i + 8] + at;
+    a[i] = quarters(p, q, p + 16, q + 16);
+  }
+  UNROLL for (int i = 0; i < 4; i++) {
+    b[i] = _mm512_unpacklo_epi16(a[i], a[i + 4]);
+    b[i + 4] = _mm512_unpackhi_epi16(a[i], a[i + 4]);
+  }
+  UNROLL for (int i = 0; i < 2; i++) {
+    a[i] = _mm512_unpacklo_epi16(b[i], b[i + 2]);
+    a[i + 2] = _mm512_unpackhi_epi16(b[i], b[i + 2]);
+    a[i + 4] = _mm512_unpacklo_epi16(b[i + 4], b[i + 6]);
+    a[i + 6] = _mm512_unpackhi_epi16(b[i + 4], b[i + 6]);
+  }
+  UNROLL for (int i = 0; i < 4; i++) {
+    b[2 * i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+    b[2 * i + 1] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+  }
+  UNROLL for (int i = 0; i < 8; i++) {
+    __m256i *low = (__m256i *)(void *)(out + i * KV_PACK);
+    __m256i *high = (__m256i *)(void *)(out + (i + 8) * KV_PACK);
+    _mm256_storeu_si256(low, _mm512_castsi512_si256(b[i]));
+    _mm256_storeu_si256(high, _mm512_extracti64x4_epi64(b[i], 1));
+  }
+}
+
+/* The same for 4 columns of 4 bytes: quarter L of register r is row 4L + r. */
+INLINE void pack_32(bytes *const *row, size_t at, float *out) {
+  __m512i a[4], b[4];
+  UNROLL for (int i = 0; i < 4; i++) {
+    a[i] = quarters(row[i] + at, row[i + 4] + at, row[i + 8] + at,
+                    row[i + 12] + at);
+  }
+  UNROLL for (int i = 0; i < 2; i++) {
+    b[i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
+    b[i + 2] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
+  }
+  UNROLL for (int i = 0; i < 2; i++) {
+    a[2 * i] = _mm512_unpacklo_epi64(b[2 * i], b[2 * i + 1]);
+    a[2 * i + 1] = _mm512_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
+  }
+  UNROLL for (int i = 0; i < 4; i++) v_store(out + i * KV_PACK, v_float(a[i]));
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any machine: 4 lanes of the compilers' vector extension, no intrinsics.
+ * Words: ref/kernels/vec.h.
+ *
+ * Without hardware FMA v_fma goes through binary64: the product of two
+ * binary32 is exact there, the sum is rounded to odd (its error, by Knuth's
+ * two-sum, decides the last bit), and 53 bits rounded to odd round once more
+ * to 24 bits as the exact sum would (Boldo and Melquiond 2008), subnormals
+ * and infinities included.
+ */
+#ifndef KV_REF_KERNELS_VEC_PORTABLE_H
+#define KV_REF_KERNELS_VEC_PORTABLE_H
+
+#include "ref/kernels/vec.h"
+
+#define SET_NAME "portable"
+#define SET_TABLE kv_kernels_portable
+enum { LANES = 4 };
+
+#define LOGIT_ROWS 4
+#define LOGIT_TILES(X, t) X(t, 1, 4) X(t, 2, 2) X(t, 3, 2) X(t, 4, 2)
+#define WEIGH_ROWS 4
+#define WEIGH_TILES(X, t) X(t, 1, 4) X(t, 2, 2) X(t, 3, 2) X(t, 4, 2)
+
+typedef float vec __attribute__((vector_size(16)));
+typedef int32_t vint __attribute__((vector_size(16)));
+typedef int64_t vfix;
+typedef float pair __attribute__((vector_size(8)));
+typedef double dual __attribute__((vector_size(16)));
+typedef int64_t mask __attribute__((vector_size(16)));
+
+INLINE vec v_one(float x) { return (vec){x, x, x, x}; }
+INLINE vec v_load(const float *p) {
+  vec v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+INLINE void v_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+INLINE vec v_load_part(const float *p, int n, float fill) {
+  vec v = v_one(fill);
+  for (int i = 0; i < n; i++) v[i] = p[i];
+  return v;
+}
+INLINE void v_store_part(float *p, int n, vec v) {
+  for (int i = 0; i < n; i++) p[i] = v[i];
+}
+
+#ifdef __FP_FAST_FMAF /* the target's baseline has the instruction */
+INLINE vec v_fma(vec a, vec b, vec c) {
+  UNROLL for (int i = 0; i < LANES; i++) c[i] = kv_fma(a[i], b[i], c[i]);
+  return c;
+}
+#else
+INLINE dual widen_low(vec a) {
+  return __builtin_convertvector(__builtin_shufflevector(a, a, 0, 1), dual);
+}
+INLINE dual widen_high(vec a) {
+  return __builtin_convertvector(__builtin_shufflevector(a, a, 2, 3), dual);
+}
+/* p + c rounded to odd. error * s tells on which side of s the sum lies; a
+ * product of zero or NaN (s is exact, or infinite) leaves s as it is. */
+INLINE dual add_to_odd(dual p, dual c) {
+  dual s = p + c, t = s - p;
+  dual error = (p - (s - t)) + (c - t), side = error * s;
+  mask inside = side < 0, outside = side > 0;
+  return (dual)(((mask)s + inside) | ((inside | outside) & 1));
+}
+INLINE vec v_fma(vec a, vec b, vec c) {
+  dual low = add_to_odd(widen_low(a) * widen_low(b), widen_low(c));
+  dual high = add_to_odd(widen_high(a) * widen_high(b), widen_high(c));
+  return __builtin_shufflevector(__builtin_convertvector(low, pair),
+                                 __builtin_convertvector(high, pair), 0, 1, 2,
+                                 3);
+}
+#endif
+INLINE vec v_mul(vec a, vec b) { return a * b; }
+INLINE vec v_add(vec a, vec b) { return a + b; }
+INLINE vec v_sub(vec a, vec b) { return a - b; }
+
+INLINE vint v_bits(vec a) { return (vint)a; }
+INLINE vec v_float(vint a) { return (vec)a; }
+INLINE vint vi_one(uint32_t u) {
+  int32_t i = (int32_t)u;
+  return (vint){i, i, i, i};
+}
+INLINE vint vi_add(vint a, vint b) { return a + b; }
+INLINE vint vi_sub(vint a, vint b) { return a - b; }
+INLINE vint vi_shl23(vint a) { return a << 23; }
+INLINE vint vi_sar23(vint a) { return a >> 23; }
+INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
+INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }
+INLINE vec v_keep(vec x, float least, vec y) {
+  return (vec)((vint)y & (vint)(x >= v_one(least)));
+}
+INLINE vec v_max(vec a, vec b) {
+  return (vec)choose((vint)(a > b), (vint)a, (vint)b);
+}
+INLINE float v_top(vec a) {
+  float x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];
+  return x > y ? x : y;
+}
+
+INLINE vint load_16(const void *p) {
+  uint16_t h[4];
+  memcpy(h, p, sizeof h);
+  return (vint){h[0], h[1], h[2], h[3]};
+}
+INLINE vec v_from_bf16(const void *p) { return (vec)(load_16(p) << 16); }
+/* kv_from_f16, lane by lane without a branch. */
+INLINE vec v_from_f16(const void *p) {
+  vint h = load_16(p), sign = (h & 0x8000) << 16, a = (h & 0x7fff) << 13;
+  vint normal = a + 0x38000000;
+  vint tiny = (vint)((vec)(a + 0x38800000) - v_one(0x1p-14f));
+  vint quiet = (vint)(a > 0x0f800000) & 0x400000;
+  vint huge = a | 0x7f800000 | quiet;
+  a = choose((vint)(a < 0x00800000), tiny,
+             choose((vint)(a >= 0x0f800000), huge, normal));
+  return (vec)(a | sign);
+}
+
+INLINE vfix vfix_zero(void) { return 0; }
+INLINE vfix vfix_add(vfix s, vec p) {
+  return s + kv_fix(p[0]) + kv_fix(p[1]) + kv_fix(p[2]) + kv_fix(p[3]);
+}
+INLINE int64_t vfix_total(vfix s) { return s; }
+INLINE void v_fix_add(vec p, int64_t *acc) {
+  for (int i = 0; i < LANES; i++) acc[i] += kv_fix(p[i]);
+}
+
+/* out[x * KV_PACK + lane] = element x of row[lane]. */
+INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
+  for (int i = 0; i < LANES; i++)
+    for (int x = 0; x < COLUMNS_16; x++)
+      memcpy(out + x * KV_PACK + i, row[i] + at + 2 * x, 2);
+}
+INLINE void pack_32(bytes *const *row, size_t at, float *out) {
+  for (int i = 0; i < LANES; i++)
+    for (int x = 0; x < COLUMNS_32; x++)
+      memcpy(out + x * KV_PACK + i, row[i] + at + 4 * x, 4);
+}
+
+#endif

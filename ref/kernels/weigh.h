@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The weighted sum of value rows: lanes are columns, each column one chain of
+ * fma over the rows in order (arithmetic 3), held in registers for the whole
+ * call. Wide head dimensions go in bands of columns, many query heads in
+ * tiles of WEIGH_ROWS. Part of ref/kernels/kernels.c.
+ */
+#ifndef KV_REF_KERNELS_WEIGH_H
+#define KV_REF_KERNELS_WEIGH_H
+
+enum { WEIGH_AHEAD = 12 }; /* rows; about 3 KiB of fp16 at d = 128 */
+
+typedef struct weighing {
+  int n, d_v;
+  const float *p; /* of the tile's first head */
+  size_t ldp;
+  const void *const *value;
+  float *a;
+} weighing;
+
+/* rows heads x vectors columns from column x. */
+INLINE void weigh_tile(kv_dtype type, int rows, int vectors,
+                       const weighing *w, size_t x) {
+  vec a[WEIGH_ROWS][8];
+  const size_t d_v = (size_t)w->d_v, width = kv_dtype_size(type);
+  const size_t ldp = w->ldp, band = (size_t)(vectors * LANES) * width;
+  const int n = w->n;
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int v = 0; v < vectors; v++)
+      a[r][v] = v_load(w->a + (size_t)r * d_v + x + (size_t)(v * LANES));
+  for (int j = 0; j < n; j++) {
+    bytes *row = w->value[j];
+    bytes *ahead = w->value[j + WEIGH_AHEAD < n ? j + WEIGH_AHEAD : n - 1];
+    UNROLL for (size_t line = 0; line < band; line += 64)
+      __builtin_prefetch(ahead + x * width + line);
+    vec b[8];
+    UNROLL for (int v = 0; v < vectors; v++)
+      b[v] = vec_of(type, row, x + (size_t)(v * LANES));
+    UNROLL for (int r = 0; r < rows; r++) {
+      vec one = v_one(w->p[(size_t)r * ldp + (size_t)j]);
+      UNROLL for (int v = 0; v < vectors; v++)
+        a[r][v] = v_fma(one, b[v], a[r][v]);
+    }
+  }
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int v = 0; v < vectors; v++)
+      v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
+}
+
+/* Columns that fill no vector, one chain after the other. */
+static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
+  for (; x < (size_t)w->d_v; x++)
+    for (int r = 0; r < rows; r++) {
+      float *a = w->a + (size_t)r * (size_t)w->d_v + x;
+      for (int j = 0; j < w->n; j++)
+        *a = kv_fma(w->p[(size_t)r * w->ldp + (size_t)j],
+                    one_of(type, w->value[j], x), *a);
+    }
+}
+
+/* One function a number of heads: bands of `most` vectors, then of half as
+ * many, then of one, then single columns. */
+typedef void weigh_fn(const weighing *w);
+INLINE void weigh_bands(kv_dtype type, int rows, int most, const weighing *w) {
+  const size_t d_v = (size_t)w->d_v, lanes = LANES;
+  size_t x = 0;
+  for (; x + (size_t)most * lanes <= d_v; x += (size_t)most * lanes)
+    weigh_tile(type, rows, most, w, x);
+  for (; x + (size_t)(most / 2) * lanes <= d_v; x += (size_t)(most / 2) * lanes)
+    weigh_tile(type, rows, most / 2, w, x);
+  for (; x + lanes <= d_v; x += lanes) weigh_tile(type, rows, 1, w, x);
+  weigh_rest(type, rows, w, x);
+}
+
+#define DEFINE_WEIGH(t, r, v)                                                  \
+  static void weigh_##t##_##r(const weighing *w) { weigh_bands(t, r, v, w); }
+WEIGH_TILES(DEFINE_WEIGH, KV_F16)
+WEIGH_TILES(DEFINE_WEIGH, KV_BF16)
+WEIGH_TILES(DEFINE_WEIGH, KV_F32)
+
+#define LIST_WEIGH(t, r, v) weigh_##t##_##r,
+static weigh_fn *const weigh_shapes[3][WEIGH_ROWS] = {
+    [KV_F16] = {WEIGH_TILES(LIST_WEIGH, KV_F16)},
+    [KV_BF16] = {WEIGH_TILES(LIST_WEIGH, KV_BF16)},
+    [KV_F32] = {WEIGH_TILES(LIST_WEIGH, KV_F32)},
+};
+
+static void weigh(int m, int n, int d_v, const float *p, size_t ldp,
+                  const void *const *value, kv_dtype type, float *a) {
+  weighing w = {n, d_v, p, ldp, value, a};
+  for (int i = 0; i < m && n > 0;) {
+    int rows = m - i < WEIGH_ROWS ? m - i : WEIGH_ROWS;
+    weigh_shapes[type][rows - 1](&w);
+    w.p += (size_t)rows * ldp;
+    w.a += (size_t)rows * (size_t)d_v;
+    i += rows;
+  }
+}
+
+#endif

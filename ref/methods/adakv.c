@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AdaKV: SnapKV's choice with a layer's budget shared among its heads where
+ * the scores are.
+ *
+ *   base = budget - w; n <= budget: all stays
+ *   score[h][j] as in SnapKV, j < n - w
+ *   normalise=yes: score[h] *= (sum of its best `base`) / (sum of all of it)
+ *   c[h] = how many of the layer's best H * base scores belong to lane h
+ *   safeguard=interpolate: cap[h] = round(c[h] * (1 - alpha)
+ *                                         + floor(base * alpha))
+ *     keep the best cap[h] of lane h, and the last w
+ *   safeguard=minimum: s = max(0, floor(budget * alpha) - w); the best s of
+ *     each lane are in; the rest of H * base goes by score; and the last w
+ *   layers below `skip`: base in every lane, by SnapKV's choice
+ *   afterwards lanes grow
+ *
+ * To the bit, binary32, each operation rounded: x = base * alpha, truncated;
+ * cap = rint(c * (1 - alpha) + floor), ties to even. normalise sums
+ * RN(score * 2^40) in int64 over the best and over all, rounds both once,
+ * divides, and multiplies each score.
+ *
+ * Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget
+ * Allocation. In the authors' code the rule interpolates, whose rounding makes
+ * a layer's total miss H * base, and normalises nothing: the default follows
+ * it, alpha 0.2 as in its command line (0.5 in its class). KVCache-Factory
+ * normalises. kvpress guarantees a minimum instead, which its window eats up
+ * first: safeguard=minimum, with equal scores decided as everywhere here (the
+ * lower entry stays). Group, pooling, order: see snapkv; lanes become ragged.
+ */
+#include "ref/arith.h"
+#include "ref/parts.h"
+#include <math.h>
+#include <string.h>
+
+enum { INTERPOLATE, MINIMUM };
+enum { NO, YES };
+
+typedef struct params {
+  int budget;
+  kv_window_options w;
+  float alpha;
+  int safeguard, normalise, skip;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "a lane's share on average, window included; must be given"},
+    KV_WINDOW_PARAMS(params, w),
+    {.name = "alpha",
+     .kind = KV_REAL,
+     .offset = offsetof(params, alpha),
+     .fallback = "0.2",
+     .min = 0,
+     .max = 1,
+     .help = "share that every head gets whatever its scores; 0.2 as in the "
+             "authors' command line"},
+    {.name = "safeguard",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, safeguard),
+     .fallback = "interpolate",
+     .choices = "interpolate|minimum",
+     .help = "how alpha enters: interpolate as in the authors' code, minimum "
+             "as in kvpress"},
+    {.name = "normalise",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, normalise),
+     .fallback = "no",
+     .choices = "no|yes",
+     .help = "weigh heads by how concentrated they are; no as in the authors' "
+             "code, yes as in KVCache-Factory"},
+    {.name = "skip",
+     .kind = KV_INT,
+     .offset = offsetof(params, skip),
+     .fallback = "0",
+     .min = 0,
+     .max = 1 << 20,
+     .unit = "layers",
+     .help = "lowest layers with equal shares; 0 as in the authors' code"},
+    {.name = NULL}};
+
+/* A layer's lanes while they are weighed against each other. */
+typedef struct plan {
+  int lanes, base, past; /* past: entries before the window */
+  int *n;                /* [lanes] past */
+  float **score;         /* [lanes][past] */
+  bool **keep;           /* [lanes][past + window] */
+} plan;
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = kv_open_window(shape, "adakv", o->budget, &o->w, needs, e);
+  size_t lanes = (size_t)shape->n_heads;
+  needs->work = lanes * ((size_t)shape->n_tokens * 5 + 256);
+  return rc;
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_window_observe(at, lane, rows, &o->w);
+}
+
+static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
+                  int lanes) {
+  int n = lane[0]->n, past = n - o->w.window;
+  plan x = {.lanes = lanes, .base = o->budget - o->w.window, .past = past};
+  x.n = KV_TAKE(at->work, int, lanes);
+  x.score = KV_TAKE(at->work, float *, lanes);
+  x.keep = KV_TAKE(at->work, bool *, lanes);
+  for (int l = 0; l < lanes; l++) {
+    x.n[l] = past;
+    x.score[l] = kv_window_past(at, lane[l], &o->w);
+    x.keep[l] = KV_TAKE(at->work, bool, n);
+    memset(x.keep[l] + past, true, (size_t)o->w.window);
+  }
+  return x;
+}
+
+static void normalise(const plan *x) {
+  for (int l = 0; l < x->lanes; l++) {
+    int64_t best = 0, all = 0;
+    kv_top(x->score[l], x->past, x->base, x->keep[l]);
+    for (int i = 0; i < x->past; i++) {
+      int64_t w = kv_fix(x->score[l][i]);
+      all += w;
+      if (x->keep[l][i]) best += w;
+    }
+    if (all == 0) continue;
+    float share = kv_div(kv_unfix(best), kv_unfix(all));
+    for (int i = 0; i < x->past; i++)
+      x->score[l][i] = kv_mul(x->score[l][i], share);
+  }
+}
+
+static void share(const plan *x) {
+  kv_top_shared((const float *const *)x->score, x->n, x->lanes,
+                x->lanes * x->base, x->keep);
+}
+
+static int counted(const plan *x, int l) {
+  int c = 0;
+  for (int i = 0; i < x->past; i++) c += x->keep[l][i];
+  return c;
+}
+
+static void interpolate(const plan *x, float alpha) {
+  int least = (int)kv_mul((float)x->base, alpha);
+  share(x);
+  for (int l = 0; l < x->lanes; l++) {
+    float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
+    int cap = (int)rintf(kv_add(c, (float)least));
+    kv_top(x->score[l], x->past, cap, x->keep[l]);
+  }
+}
+
+/* The protected ones outrank everything. */
+static void minimum(const plan *x, int safe) {
+  for (int l = 0; l < x->lanes; l++) {
+    kv_top(x->score[l], x->past, safe, x->keep[l]);
+    for (int i = 0; i < x->past; i++)
+      if (x->keep[l][i]) x->score[l][i] = kv_float(0x7f7fffffu);
+  }
+  share(x);
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  if (lane[0]->n <= o->budget) return;
+  plan x = weigh(at, o, lane, lanes);
+  int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
+  if (o->normalise == YES) normalise(&x);
+  if (at->layer < o->skip) {
+    for (int l = 0; l < lanes; l++)
+      kv_top(x.score[l], x.past, x.base, x.keep[l]);
+  } else if (o->safeguard == INTERPOLATE) interpolate(&x, o->alpha);
+  else minimum(&x, safe);
+  for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l]);
+}
+
+const kv_method kv_method_adakv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "adakv",
+    .title = "SnapKV with a layer's budget shared among its heads",
+    .paper = "Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by "
+             "Adaptive Budget Allocation, arXiv:2407.11550",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_layer = settle_layer,
+};

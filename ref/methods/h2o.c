@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * H2O, the heavy-hitter oracle: tokens that gathered the most attention so
+ * far, and the most recent ones.
+ *
+ *   every query row t, of the prompt and of decoding:
+ *     a[j] += sum over the lane's query heads of p[t][j]   (never decays)
+ *   variant=drop, after the prompt and after every step, n > budget:
+ *     keep the best budget - recent of entries [0, n - recent) by a, and the
+ *     last `recent`; kept sums go on, dropped ones are forgotten
+ *   variant=masked: the same stored entries; the next step does not see the
+ *     first of the last `recent`
+ *   variant=prefill: once after the prompt, then grow
+ *
+ * Zhang et al. 2023, H2O: Heavy-Hitter Oracle for Efficient Generative
+ * Inference. The paper evicts token by token inside the prompt as well, which
+ * no published code does; the authors' code holds three algorithms.
+ * - Real drop, the default: as above; a step attends budget + 1 entries.
+ * - The masked simulator removes nothing: for the next step it masks all but
+ *   the best of [0, L - recent) and the last `recent` of L + 1 positions, so
+ *   position L - recent is in neither set (the orphan). The orphan keeps its
+ *   sum and may come back; every other masked token has its sum set to zero.
+ *   A masked token can never return: those that beat it keep their sums or
+ *   lose their place to better ones. So it is dropped here, the orphan alone
+ *   is stored unseen, and decisions and outputs are the simulator's. It attends
+ *   `budget` entries, the step's own included. recent=0 hides the current
+ *   token from itself in that code; here it is seen.
+ * - A third evicts the smallest sum in place (FlexGen); not offered.
+ * The code sums per query head and works for one query head a KV head only;
+ * group=sum adds the group's heads (mean ranks the same), query_head gives
+ * each a selection of its own. group=max needs a sum per head and token that
+ * outlives the step, more columns than entries carry: variant=prefill only.
+ * KVCache-Factory's h2o is variant=prefill with recent=8. kvpress divides each
+ * sum by the rows that see the column and protects nothing; not offered.
+ * Cost: quadratic evidence over the prompt; O(n) a lane and step.
+ */
+#include "ref/arith.h"
+#include "ref/attend.h"
+#include "ref/parts.h"
+#include <string.h>
+
+enum { DROP, MASKED, PREFILL };
+
+typedef struct params {
+  int budget, recent, variant, group;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "heavy + recent; must be given"},
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens, always kept; default budget div 2, the paper's "
+             "halves"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "drop",
+     .choices = "drop|masked|prefill",
+     .help = "drop: the authors' real-drop code; masked: their simulator; "
+             "prefill: once, as in KVCache-Factory"},
+    {.name = "group",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, group),
+     .fallback = "sum",
+     .choices = "mean|max|sum|query_head",
+     .help = "how the query heads of a KV head add up; sum extends the "
+             "authors' code; max with variant=prefill only"},
+    {.name = NULL}};
+
+static kv_rc resolve(params *o, kv_err *e) {
+  kv_rc rc = kv_open_budget("h2o", o->budget, e);
+  if (rc) return rc;
+  if (o->recent == KV_UNSET) o->recent = o->budget / 2;
+  if (o->group == KV_GROUP_MAX && o->variant != PREFILL)
+    return kv_fail(e, KV_REFUSED,
+                   "h2o: group=max needs a sum per query head and token, which "
+                   "variant=%s cannot hold; use group=sum or variant=prefill",
+                   o->variant == DROP ? "drop" : "masked");
+  return kv_open_part("h2o", "recent", o->recent, o->budget, e);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = resolve(o, e);
+  if (rc) return rc;
+  kv_group_rule group = (kv_group_rule)o->group;
+  needs->prompt_rows = KV_ALL_ROWS;
+  needs->want = KV_SUM;
+  needs->lanes = kv_group_lanes(group);
+  if (o->variant == PREFILL) {
+    needs->lane_state = kv_window_state(shape, group);
+  } else {
+    needs->every = 1;
+    needs->decode_rows = true;
+    needs->columns = 1;
+    needs->column[0] = KV_INT64;
+    if (o->variant == MASKED) needs->want |= KV_S;
+  }
+  int rows = o->variant == PREFILL ? shape->prompt_len : shape->n_tokens;
+  return kv_open_sums("h2o", rows, kv_score_heads(shape, group), 1, e);
+}
+
+/* The stored entry that the step of the newest one does not see; -1: none. */
+static int orphan_of(const params *o, const kv_lane *lane) {
+  bool masks = o->variant == MASKED && lane->dropped && o->recent > 0;
+  return masks ? lane->n - 1 - o->recent : -1;
+}
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  int hidden = orphan_of(at->params, lane);
+  (void)q;
+  if (hidden > 0) kv_view_add(out, 0, hidden);
+  kv_view_add(out, hidden + 1, lane->n - hidden - 1);
+}
+
+/* The step's probabilities over what it saw. */
+static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                     int hidden) {
+  const kv_kernels *kernel = kv_kernels_best();
+  size_t before = (size_t)hidden, after = (size_t)(lane->n - 1 - hidden);
+  int seen = lane->n - 1;
+  float *p = KV_TAKE(at->work, float, seen);
+  int64_t *sum = KV_TAKE(at->work, int64_t, seen);
+  memset(sum, 0, (size_t)seen * sizeof *sum);
+  for (int h = 0; h < rows->heads; h++) {
+    const float *s = rows->s + (size_t)h * rows->stride;
+    memcpy(p, s, before * sizeof *p);
+    memcpy(p + before, s + before + 1, after * sizeof *p);
+    kv_evidence_row(kernel, seen, p, p);
+    kernel->fix_add(p, seen, sum);
+  }
+  for (int i = 0; i < seen; i++)
+    lane->column[0].i[i + (i >= hidden)] += sum[i];
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  int hidden = orphan_of(o, lane);
+  if (o->variant == PREFILL)
+    kv_window_add(at, lane, rows, (kv_group_rule)o->group);
+  else if (hidden < 0) kv_column_add(lane, 0, rows);
+  else add_seen(at, lane, rows, hidden);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int past = lane->n - o->recent;
+  if (lane->n <= o->budget) return;
+  float *score = KV_TAKE(at->work, float, past);
+  if (o->variant == PREFILL)
+    kv_window_score(at, lane, (kv_group_rule)o->group, KV_POOL_NONE, 1, past,
+                    score);
+  else kv_scores(lane->column[0].i, past, score);
+  kv_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
+}
+
+const kv_method kv_method_h2o = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "h2o",
+    .title = "heavy hitters by accumulated attention, and the most recent",
+    .paper = "Zhang et al. 2023, H2O: Heavy-Hitter Oracle for Efficient "
+             "Generative Inference of Large Language Models, "
+             "arXiv:2306.14048",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .view = view,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Oracle top-k: the tokens that the current query really looks at.
+ *
+ *   every decode step, for every query head, over all n stored tokens:
+ *     attend the `budget` tokens of largest logit, the current one competing
+ *     like any other; of equal logits the lower entry
+ *
+ * No paper: the bound that selecting methods are compared with. It reads every
+ * key before it chooses, so it saves nothing; everything stays stored. It is
+ * the best choice by mass, not always by output error.
+ * Cost: logits of all entries and O(n) a query head and step.
+ */
+#include "ref/parts.h"
+
+typedef struct params {
+  int budget;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens attended per query head, current one included; must be "
+             "given"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  (void)shape;
+  needs->view_logits = true;
+  return kv_open_budget("oracle-topk", o->budget, e);
+}
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  const params *o = at->params;
+  bool *in = KV_TAKE(at->work, bool, lane->n);
+  kv_top(q->s, lane->n, o->budget, in);
+  kv_view_mask(out, lane->n, in);
+}
+
+const kv_method kv_method_oracle_topk = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "oracle-topk",
+    .title = "the exact top tokens of every query: the bound for selections",
+    .paper = "none: a bound",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .view = view,
+};

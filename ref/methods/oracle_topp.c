@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Oracle top-p: the fewest tokens that hold the share p of the probability.
+ *
+ *   every decode step, for every query head, over all n stored tokens:
+ *     rank by logit (of equal logits the lower entry first) and attend the
+ *     least prefix whose mass reaches p of the whole, at least one token
+ *
+ * No paper: the bound for methods whose budget follows the query, as Twilight
+ * (Lin et al. 2025) and the top-p of other systems; they estimate the mass,
+ * this one knows it. Ranked by logits and not by probabilities, because exp is
+ * monotone only up to its last bit; masses are integers (arithmetic 4), so
+ * "reaches" is exact. Everything stays stored.
+ * Cost: logits of all entries and O(n) a query head and step.
+ */
+#include "ref/parts.h"
+
+typedef struct params {
+  int32_t p;
+} params;
+
+static const kv_param table[] = {
+    {.name = "p",
+     .kind = KV_SHARE,
+     .offset = offsetof(params, p),
+     .fallback = "0.95",
+     .min = 0,
+     .max = 1,
+     .unit = "share of the probability",
+     .help = "mass that the attended tokens hold at least; 0.95 is this "
+             "project's choice, papers use 0.6 to 0.98"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  (void)shape;
+  (void)p;
+  (void)e;
+  needs->view_logits = true;
+  return KV_OK;
+}
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  const params *o = at->params;
+  bool *in = KV_TAKE(at->work, bool, lane->n);
+  kv_top_p(q->s, lane->n, o->p, in, at->work);
+  kv_view_mask(out, lane->n, in);
+}
+
+const kv_method kv_method_oracle_topp = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "oracle-topp",
+    .title = "the fewest tokens that hold a share of each query's probability",
+    .paper = "none: a bound",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .view = view,
+};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quest: attend the pages whose bounding boxes promise most to the query.
+ *
+ *   every token that enters: page t div `page` of its lane widens its box,
+ *     lo[x] = min(lo[x], k[x]), hi[x] = max(hi[x], k[x])
+ *   every decode step, for every query head, layers >= skip:
+ *     U(page) = sum over x of max(q[x] * lo[x], q[x] * hi[x])  >= any q . k
+ *     share=group_sum, group_max: U is summed, or the largest taken, over the
+ *     query heads of the KV head: one choice for all of them
+ *     rule=engine: everything if budget >= n; else the last page and the best
+ *                  max(1, budget div page) - 1 of the others
+ *     rule=paper:  the best max(3, min(n, budget) div page) of all pages
+ *   attend the tokens of the chosen pages
+ *
+ * Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient Long-Context LLM
+ * Inference. The authors have two codes. The engine counts the last, possibly
+ * partial page in the budget and always attends it: the default here. The
+ * evaluation code, which the paper's numbers come from, wants at least three
+ * pages and does not force the last, so that the current token may be missed
+ * and a short text is thinned out below its budget: rule=paper. Its layer
+ * count also exempts wrong layers of models that have not 32; here `skip` are
+ * the model's first layers, as the paper says. Sharing by group is from the
+ * sparse-frontier code. Everything stays stored; two rows a page are charged,
+ * in skipped layers too, as the engine holds them.
+ * Boxes lie in the layer of kernels' box_bound: tiles of 16.
+ * Cost: O(d) a token; O(d * n / page) a query head and step (with sharing, a
+ * lane's query heads each compute the group's sum).
+ */
+#include "ref/arith.h"
+#include "ref/kernels.h"
+#include "ref/parts.h"
+#include <string.h>
+
+enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
+enum { ENGINE, PAPER };              /* rule */
+enum { TILE = 16, PAPER_PAGES = 3 };
+
+typedef struct params {
+  int budget, page, skip, share, rule;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens attended per query head, in whole pages; must be given"},
+    {.name = "page",
+     .kind = KV_INT,
+     .offset = offsetof(params, page),
+     .fallback = "16",
+     .min = 1,
+     .max = 1 << 20,
+     .unit = "tokens",
+     .help = "tokens of a page; 16 as in the paper"},
+    {.name = "skip",
+     .kind = KV_INT,
+     .offset = offsetof(params, skip),
+     .fallback = "2",
+     .min = 0,
+     .max = 1 << 20,
+     .unit = "layers",
+     .help = "first layers that attend everything; 2 as in the paper"},
+    {.name = "share",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, share),
+     .fallback = "head",
+     .choices = "head|group_sum|group_max",
+     .help = "who chooses: each query head, as in the authors' code, or all "
+             "that read one KV head together"},
+    {.name = "rule",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, rule),
+     .fallback = "engine",
+     .choices = "engine|paper",
+     .help = "how many pages: as the authors' engine or as their evaluation "
+             "code, which the paper's numbers come from"},
+    {.name = NULL}};
+
+static int pages_of(int n, int page) { return (n + page - 1) / page; }
+
+/* Bytes of one side of all boxes. */
+static size_t side_bytes(const kv_shape *s, int page) {
+  int tiles = (pages_of(s->n_tokens, page) + TILE - 1) / TILE;
+  return (size_t)tiles * TILE * (size_t)s->d * kv_dtype_size(s->dtype);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  needs->page = o->page;
+  needs->page_meta = 2 * (size_t)shape->d * kv_dtype_size(shape->dtype);
+  needs->lane_state = 2 * side_bytes(shape, o->page);
+  needs->work = 2 * (size_t)shape->d * sizeof(int32_t) + 256;
+  return kv_open_budget("quest", o->budget, e);
+}
+
+/* --- boxes: numbers as integers in rule 2's order ----------------------- */
+
+/* Maps bits to such an integer and back; 16-bit elements use the upper half. */
+static int32_t flip(uint32_t bits) {
+  return (int32_t)(bits ^ ((bits >> 31) * 0x7fffffffu));
+}
+
+static int32_t load(size_t size, const char *at) {
+  uint32_t wide = 0;
+  uint16_t half;
+  if (size == 4) {
+    memcpy(&wide, at, 4);
+    return flip(wide);
+  }
+  memcpy(&half, at, 2);
+  wide = (uint32_t)half << 16;
+  return flip(wide);
+}
+
+static void save(size_t size, int32_t number, char *at) {
+  uint32_t wide = (uint32_t)flip((uint32_t)number);
+  uint16_t half = (uint16_t)(wide >> 16);
+  if (size == 4) memcpy(at, &wide, 4);
+  else memcpy(at, &half, 2);
+}
+
+static void widen_box(size_t size, int d, const char *row, int32_t *lo,
+                      int32_t *hi) {
+  for (int x = 0; x < d; x++) {
+    int32_t k = load(size, row + (size_t)x * size);
+    if (k < lo[x]) lo[x] = k;
+    if (k > hi[x]) hi[x] = k;
+  }
+}
+
+/* Entries first..end-1, all of one page, widen its box. */
+static void grow(const kv_at *at, kv_lane *lane, int page, int first, int end,
+                 int32_t *lo, int32_t *hi) {
+  const params *o = at->params;
+  int d = at->shape->d;
+  size_t size = kv_dtype_size(at->shape->dtype);
+  char *low = kv_lane_own(lane), *high = low + side_bytes(at->shape, o->page);
+  size_t box = ((size_t)(page / TILE) * (size_t)d * TILE +
+                (size_t)(page % TILE)) * size;
+  for (int x = 0; x < d; x++) {
+    size_t i = box + (size_t)x * TILE * size;
+    bool fresh = first == page * o->page;
+    lo[x] = fresh ? INT32_MAX : load(size, low + i);
+    hi[x] = fresh ? INT32_MIN : load(size, high + i);
+  }
+  for (int i = first; i < end; i++)
+    widen_box(size, d, kv_lane_raw_key(lane, lane->id[i]), lo, hi);
+  for (int x = 0; x < d; x++) {
+    size_t i = box + (size_t)x * TILE * size;
+    save(size, lo[x], low + i);
+    save(size, hi[x], high + i);
+  }
+}
+
+static void arrive(const kv_at *at, kv_lane *lane, int first) {
+  const params *o = at->params;
+  int32_t *lo = KV_TAKE(at->work, int32_t, at->shape->d);
+  int32_t *hi = KV_TAKE(at->work, int32_t, at->shape->d);
+  if (at->layer < o->skip) return;
+  for (int i = first; i < lane->n;) {
+    int page = i / o->page, end = (page + 1) * o->page;
+    if (end > lane->n) end = lane->n;
+    grow(at, lane, page, i, end, lo, hi);
+    i = end;
+  }
+}
+
+/* --- the choice --------------------------------------------------------- */
+
+static void combine(int share, int n, const float *u, float *total) {
+  for (int i = 0; i < n; i++)
+    total[i] = share == GROUP_SUM ? total[i] + u[i] : kv_max(total[i], u[i]);
+}
+
+static float *bounds(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                     int pages) {
+  const params *o = at->params;
+  const kv_shape *s = at->shape;
+  const char *lo = kv_lane_own(lane), *hi = lo + side_bytes(s, o->page);
+  int room = (pages + TILE - 1) / TILE * TILE;
+  float *u = KV_TAKE(at->work, float, room);
+  const float *first = o->share == HEAD ? q->q : q->group_q;
+  at->kernels->box_bound(pages, s->d, first, lo, hi, s->dtype, u);
+  if (o->share == HEAD) return u;
+  float *other = KV_TAKE(at->work, float, room);
+  for (int h = 1; h < q->queries; h++) {
+    const float *row = q->group_q + (size_t)h * (size_t)s->d;
+    at->kernels->box_bound(pages, s->d, row, lo, hi, s->dtype, other);
+    combine(o->share, pages, other, u);
+  }
+  return u;
+}
+
+/* How many of the pages are attended; all of them where nothing is saved. */
+static int pages_wanted(const params *o, int n) {
+  int pages = pages_of(n, o->page);
+  int most = o->budget < n ? o->budget : n, k = most / o->page;
+  int least = o->rule == PAPER ? PAPER_PAGES : 1;
+  if (o->rule == ENGINE && o->budget >= n) return pages;
+  if (k < least) k = least;
+  return k < pages ? k : pages;
+}
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  const params *o = at->params;
+  int n = lane->n, pages = pages_of(n, o->page), k = pages_wanted(o, n);
+  if (at->layer < o->skip || k == pages) {
+    kv_view_add(out, 0, n);
+    return;
+  }
+  const float *u = bounds(at, lane, q, pages);
+  bool *in = KV_TAKE(at->work, bool, pages);
+  int forced = o->rule == ENGINE;
+  kv_top(u, pages - forced, k - forced, in);
+  if (forced) in[pages - 1] = true;
+  for (int i = 0, end; i < pages; i = end + 1) {
+    for (end = i; end < pages && in[end];) end++;
+    int stop = end * o->page < n ? end * o->page : n;
+    if (end > i) kv_view_add(out, i * o->page, stop - i * o->page);
+  }
+}
+
+const kv_method kv_method_quest = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "quest",
+    .title = "pages by the bound of their boxes, chosen anew by every query",
+    .paper = "Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient "
+             "Long-Context LLM Inference, arXiv:2406.10774",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .arrive = arrive,
+    .view = view,
+};

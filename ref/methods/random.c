@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random: the selection that knows nothing, against which one that knows
+ * something must win.
+ *
+ *   hash(token) = mix(mix(mix(seed + layer) + lane) + token id)
+ *   after the prompt and after every step:
+ *     keep the last `recent` entries and, of those before, the
+ *     budget - recent with the largest hash (equal: the older token)
+ *
+ * mix is one step of splitmix64 modulo 2^64. No paper. Since a token's hash
+ * never changes, what is kept after step t is a function of t alone: the same
+ * tokens would be kept had the budget been applied only once at the end.
+ * Cost: O(n) a lane and step.
+ */
+#include "ref/parts.h"
+#include <string.h>
+
+typedef struct params {
+  int budget, recent, seed;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens, always kept; default min(32, max(1, budget div 2)), "
+             "the window of SnapKV"},
+    {.name = "seed",
+     .kind = KV_INT,
+     .offset = offsetof(params, seed),
+     .fallback = "1",
+     .min = 0,
+     .max = INT32_MAX,
+     .help = "another draw; 1 is ours"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  (void)shape;
+  needs->every = 1;
+  kv_rc rc = kv_open_budget("random", o->budget, e);
+  if (rc) return rc;
+  if (o->recent == KV_UNSET) o->recent = kv_fallback_window(o->budget);
+  return kv_open_part("random", "recent", o->recent, o->budget, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int past = lane->n - o->recent;
+  if (lane->n <= o->budget) return;
+  uint64_t *hash = KV_TAKE(at->work, uint64_t, past);
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  uint64_t seed = kv_mix((uint64_t)o->seed + (uint64_t)at->layer);
+  seed = kv_mix(seed + (uint64_t)lane->lane);
+  for (int i = 0; i < past; i++) hash[i] = kv_mix(seed + lane->id[i]);
+  kv_top_hash(hash, past, o->budget - o->recent, keep);
+  memset(keep + past, true, (size_t)o->recent);
+  kv_keep_mask(lane, keep);
+}
+
+const kv_method kv_method_random = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "random",
+    .title = "tokens drawn by a hash, and the most recent",
+    .paper = "none: a baseline",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

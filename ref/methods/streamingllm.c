@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * StreamingLLM: the first tokens, where attention drains to, and the last.
+ *
+ *   after the prompt and after every step, while n > sink + recent:
+ *     keep entries [0, sink) and the last `recent`
+ *   positions=cache: the i-th entry is attended at position p0 + i and the
+ *     query at the last of them, so distances are those within the cache
+ *   positions=original: rotations stay as recorded
+ *
+ * Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks.
+ * Paper and authors' code agree; their code keeps keys before RoPE and rotates
+ * them by their place at every step, which from rotated keys is a further
+ * rotation by the difference. Both drop after the step, so a step attends
+ * sink + recent + 1. The default follows them. Ports that keep the original
+ * positions (KVCache-Factory, kvpress, DuoAttention's streaming heads) are
+ * positions=original; those that only cut the prompt and then grow are not
+ * offered. Without recorded rotation frequencies positions=cache is refused.
+ * Cost: O(n) a lane and step.
+ */
+#include "ref/parts.h"
+
+enum { CACHE, ORIGINAL };
+
+typedef struct params {
+  int budget, sink, recent, positions;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "sink + recent; must be given"},
+    {.name = "sink",
+     .kind = KV_INT,
+     .offset = offsetof(params, sink),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "first tokens, always kept; default min(4, budget - 1), 4 as in "
+             "the paper, or what recent leaves"},
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens; default budget - sink"},
+    {.name = "positions",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, positions),
+     .fallback = "cache",
+     .choices = "cache|original",
+     .help = "where entries are attended; cache as in the paper"},
+    {.name = NULL}};
+
+/* What is not given is what the other leaves of the budget. */
+static kv_rc resolve(params *o, kv_err *e) {
+  if (o->sink == KV_UNSET && o->recent == KV_UNSET)
+    o->sink = o->budget > 4 ? 4 : o->budget - 1;
+  if (o->sink != KV_UNSET) {
+    kv_rc rc = kv_open_part("streamingllm", "sink", o->sink, o->budget, e);
+    if (rc) return rc;
+    if (o->recent == KV_UNSET) o->recent = o->budget - o->sink;
+  }
+  kv_rc rc = kv_open_part("streamingllm", "recent", o->recent, o->budget, e);
+  if (rc) return rc;
+  if (o->sink == KV_UNSET) o->sink = o->budget - o->recent;
+  if (o->sink + o->recent == o->budget) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "streamingllm: sink=%d and recent=%d are not the budget of "
+                 "%d; give one of them and leave the other to the budget",
+                 o->sink, o->recent, o->budget);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  (void)shape;
+  kv_rc rc = kv_open_budget("streamingllm", o->budget, e);
+  if (rc) return rc;
+  needs->every = 1;
+  needs->reindex = o->positions == CACHE;
+  return resolve(o, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_keep_ends(lane, o->sink, o->recent);
+}
+
+const kv_method kv_method_streamingllm = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "streamingllm",
+    .title = "attention sinks and the most recent tokens",
+    .paper = "Xiao et al. 2023, Efficient Streaming Language Models with "
+             "Attention Sinks, arXiv:2309.17453",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

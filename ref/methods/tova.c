@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TOVA: what the last query attends to least goes; one choice for all heads
+ * of a layer.
+ *
+ *   after the prompt and after every step, while n > budget:
+ *     score[j] = sum over the layer's query heads of p[last query][j]
+ *     protect_newest=no:  keep the best `budget` of all n entries
+ *     protect_newest=yes: keep the newest and the best budget - 1 of the rest
+ *
+ * Oren et al. 2024, Transformers are Multi-State RNNs. Paper and authors' code
+ * agree: mean over all query heads (ranks as the sum), nothing is protected,
+ * not even the newest token; that is the default. kvpress keeps the newest.
+ * Scores have no memory, so they are no column: state holds them from observe
+ * to the settling of the same step. A step attends budget + 1 tokens.
+ * Cost: O(n) a lane and step.
+ */
+#include "ref/parts.h"
+#include <string.h>
+
+enum { NO, YES };
+
+typedef struct params {
+  int budget, protect_newest;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "protect_newest",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, protect_newest),
+     .fallback = "no",
+     .choices = "no|yes",
+     .help = "may the newest token go? no protection, as in the authors' "
+             "code; kvpress protects it"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  kv_rc rc = kv_open_budget("tova", o->budget, e);
+  if (rc) return rc;
+  needs->every = 1;
+  needs->prompt_rows = 1;
+  needs->decode_rows = true;
+  needs->want = KV_SUM;
+  needs->lane_state = (size_t)shape->n_tokens * sizeof(int64_t);
+  return kv_open_sums("tova", 1, shape->n_heads, 1, e);
+}
+
+/* One row: the sums are its probabilities. */
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  int64_t *sum = kv_lane_own(lane);
+  (void)at;
+  memset(sum, 0, (size_t)rows->entries * sizeof *sum);
+  for (int h = 0; h < rows->heads; h++)
+    for (int i = 0; i < rows->entries; i++)
+      sum[i] += rows->sum[(size_t)h * rows->stride + (size_t)i];
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  int n = lane[0]->n, newest = o->protect_newest == YES;
+  if (n <= o->budget) return;
+  int64_t *sum = KV_TAKE(at->work, int64_t, n);
+  float *score = KV_TAKE(at->work, float, n);
+  bool *keep = KV_TAKE(at->work, bool, n);
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  for (int l = 0; l < lanes; l++) {
+    const int64_t *own = kv_lane_own(lane[l]);
+    for (int i = 0; i < n; i++) sum[i] += own[i];
+  }
+  kv_scores(sum, n, score);
+  kv_top(score, n - newest, o->budget - newest, keep);
+  if (newest) keep[n - 1] = true;
+  for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], keep);
+}
+
+const kv_method kv_method_tova = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "tova",
+    .title = "what the last query attends to, one choice for the layer",
+    .paper = "Oren et al. 2024, Transformers are Multi-State RNNs, "
+             "arXiv:2401.06104",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_layer = settle_layer,
+};

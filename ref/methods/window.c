@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sliding window: the last `budget` tokens stay.
+ *
+ *   after the prompt and after every step:
+ *     keep the last `budget` entries
+ *
+ * Source: Beltagy et al. 2020 (Longformer) for the idea; as a cache that is
+ * trimmed after the step, so a decode step attends budget + 1 tokens, its own
+ * included. A mask `t - j < W` inside the attention (Mistral) attends W: one
+ * less at equal numbers. Positions stay as they were; re-indexed, this is
+ * streamingllm with sink=0. Cost: O(n) a lane and step.
+ */
+#include "ref/parts.h"
+
+typedef struct params {
+  int budget;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  (void)shape;
+  needs->every = 1;
+  return kv_open_budget("window", o->budget, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_keep_ends(lane, 0, o->budget);
+}
+
+const kv_method kv_method_window = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "window",
+    .title = "the most recent tokens",
+    .paper = "Beltagy et al. 2020, Longformer, arXiv:2004.05150",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

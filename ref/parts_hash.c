@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hashes as scores: the selection that knows nothing.
+ */
+#include "ref/parts.h"
+
+uint64_t kv_mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+/* The k-th largest, 1 <= k <= n, and how many of that value are in. */
+static uint64_t nth(const uint64_t *hash, int n, int k, int *equals) {
+  uint64_t prefix = 0, mask = 0;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    int count[256] = {0}, b = 255;
+    for (int i = 0; i < n; i++)
+      if ((hash[i] & mask) == prefix) count[hash[i] >> shift & 255]++;
+    for (; count[b] < k; b--) k -= count[b];
+    prefix |= (uint64_t)b << shift;
+    mask |= (uint64_t)255 << shift;
+  }
+  *equals = k;
+  return prefix;
+}
+
+void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep) {
+  int equals = 0;
+  uint64_t cut = k > 0 && k < n ? nth(hash, n, k, &equals) : 0;
+  for (int i = 0; i < n; i++) {
+    if (k <= 0 || k >= n) keep[i] = k > 0;
+    else keep[i] = hash[i] > cut || (hash[i] == cut && equals-- > 0);
+  }
+}

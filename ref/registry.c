@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one list of methods, made from methods.mk, and what follows from a
+ * method's needs alone.
+ */
+#include "ref/method.h"
+#include <assert.h>
+#include <string.h>
+
+#define KV_METHOD(name) extern const kv_method kv_method_##name;
+#include "ref/methods/list.h"
+#undef KV_METHOD
+
+static const kv_method *const list[] = {
+#define KV_METHOD(name) &kv_method_##name,
+#include "ref/methods/list.h"
+#undef KV_METHOD
+    NULL};
+
+const kv_method *kv_method_at(int index) {
+  int count = (int)(sizeof list / sizeof *list) - 1;
+  return index >= 0 && index < count ? list[index] : NULL;
+}
+
+const kv_method *kv_method_named(const char *name) {
+  for (int i = 0; list[i]; i++)
+    if (strcmp(list[i]->name, name) == 0) return list[i];
+  return NULL;
+}
+
+bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step) {
+  int decoded = step - s->prompt_len;
+  if (decoded < 0) return n->block != 0;
+  if (decoded == 0) return true;
+  return n->every != 0 && (decoded - n->phase) % n->every == 0;
+}
+
+void *kv_work_take(kv_work *w, size_t n) {
+  size_t bytes = (n + 63) / 64 * 64;
+  assert(bytes <= w->size - w->used && "needs.work covers what hooks take");
+  void *p = w->base + w->used;
+  w->used += bytes;
+  return p;
+}
+
+void kv_view_add(kv_view *v, int first, int count) {
+  if (count <= 0) return;
+  v->entries += count;
+  if (v->runs > 0) {
+    kv_run *last = &v->run[v->runs - 1];
+    assert(first >= last->first + last->count && "views ascend");
+    if (first == last->first + last->count) {
+      last->count += count;
+      return;
+    }
+  }
+  v->run[v->runs++] = (kv_run){first, count};
+}
+
+void kv_view_mask(kv_view *v, int n, const bool *in) {
+  for (int i = 0; i < n; i++) {
+    int first = i;
+    while (i < n && in[i]) i++;
+    kv_view_add(v, first, i - first);
+  }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The shape of one request: what every room must know of a trace, and
+ * nothing of where it lies. Letters used throughout: l layer, h query head,
+ * g KV head, t token id (index along T), p RoPE position, i entry index.
+ */
+#ifndef KV_REF_SHAPE_H
+#define KV_REF_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum kv_dtype { KV_F16, KV_BF16, KV_F32 } kv_dtype;
+
+static inline size_t kv_dtype_size(kv_dtype t) { return t == KV_F32 ? 4 : 2; }
+
+typedef struct kv_shape {
+  int n_layers;            /* of the model, also where a subset is recorded */
+  int n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
+  int d, d_v;              /* head dimension of q and k; of v */
+  int n_tokens;            /* T: tokens recorded */
+  int prompt_len;          /* P: 1..T; decode steps are P+1..T tokens seen */
+  kv_dtype dtype;          /* of k and v in the trace */
+  float scale;             /* logit = (q . k) * scale */
+} kv_shape;
+
+/* Query heads per KV head: query head h reads KV head h / group. */
+static inline int kv_group(const kv_shape *s) {
+  return s->n_heads / s->n_kv_heads;
+}
+
+/* Recorded data of one layer, row-major, unaligned, owned by the trace.
+ * Rows of q: n_rows of them per head; row t lies at index q_row0-based:
+ * tokens rows[0..n_rows) ascending, or 0..T-1 where rows is NULL. */
+typedef struct kv_layer_data {
+  int layer;           /* the model's number */
+  const void *q;       /* [n_heads][n_rows][d], q_dtype */
+  const void *k;       /* [n_kv_heads][T][d], shape.dtype */
+  const void *v;       /* [n_kv_heads][T][d_v], shape.dtype */
+  kv_dtype q_dtype;
+  int n_rows;
+  const int32_t *rows; /* [n_rows] token ids of the query rows, or NULL */
+} kv_layer_data;
+
+/* Rotary positions of the request; inv_freq NULL = no RoPE recorded. */
+typedef struct kv_rope {
+  const int32_t *positions; /* [T], or NULL = 0..T-1 */
+  const float *inv_freq;    /* [d/2], or NULL */
+  int interleaved;          /* pairs 2i, 2i+1; else i, i + d/2 */
+} kv_rope;
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay methods`: sim/options_methods.h.
+ */
+#include "config.h"
+
+#include "sim/options_methods.h"
+
+#include <stddef.h>
+
+static const kv_option options[] = {
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json",
+     .offset = offsetof(kv_methods_options, format), .group = "What to print",
+     .help = "table (the default) or json"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay methods", "every method, one line each"},
+    {"kvreplay methods h2o", "one method: paper, parameters, ranges, defaults"},
+    {"kvreplay methods --format json", "everything, for programs"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Lists the methods. With NAME: its parameters, their ranges, their "
+    "defaults and where each default comes from. A parameter is set in a "
+    "specification, as in -m h2o:recent=16.",
+    NULL};
+
+const kv_command kv_command_methods = {
+    .program = "kvreplay",
+    .verb = "methods",
+    .summary = "list methods and their parameters",
+    .operands = "[NAME]",
+    .most = 1,
+    .offset = offsetof(kv_methods_options, names),
+    .options = options,
+    .examples = examples,
+    .notes = notes};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows as CSV (RFC 4180, lines end with a newline): sim/rows.h. Names are
+ * joined with points; null is an empty field. The first line names the
+ * columns; they do not depend on the row.
+ */
+#include "config.h"
+
+#include "sim/rows.h"
+
+#include "sim/number.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { DEPTH = 4 };
+
+typedef struct form {
+  FILE *out;
+  bool names; /* the line of names is being written */
+  int fields, rows, depth;
+  const char *path[DEPTH];
+} form;
+
+static void quote(FILE *out, const char *text) {
+  if (!strpbrk(text, ",\"\r\n")) {
+    fputs(text, out);
+    return;
+  }
+  fputc('"', out);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', out);
+    fputc(*text, out);
+  }
+  fputc('"', out);
+}
+
+static void field(form *f, const char *key, const char *value) {
+  if (f->fields++) fputc(',', f->out);
+  if (!f->names) {
+    quote(f->out, value);
+    return;
+  }
+  for (int i = 0; i < f->depth; i++) fprintf(f->out, "%s.", f->path[i]);
+  fputs(key, f->out);
+}
+
+static void open_object(void *self, const char *key, bool present) {
+  form *f = self;
+  (void)present;
+  assert(f->depth < DEPTH && "rows nest a little");
+  f->path[f->depth++] = key;
+}
+
+static void close_object(void *self) { ((form *)self)->depth--; }
+
+static void null(void *self, const char *key) { field(self, key, ""); }
+
+static void text(void *self, const char *key, const char *value) {
+  field(self, key, value);
+}
+
+static void integer(void *self, const char *key, int64_t value) {
+  char out[KV_NUMBER];
+  snprintf(out, sizeof out, "%" PRId64, value);
+  field(self, key, out);
+}
+
+static void real(void *self, const char *key, double value) {
+  char out[KV_NUMBER];
+  field(self, key, kv_number_real(value, out));
+}
+
+static kv_rc begin(void *self, FILE *out, bool colour, kv_err *e) {
+  (void)colour;
+  (void)e;
+  ((form *)self)->out = out;
+  return KV_OK;
+}
+
+static void line(form *f, const kv_result *r, bool names) {
+  const kv_row_sink to = {f,    open_object, close_object, null,
+                          text, integer,     real,         text};
+  f->names = names;
+  f->fields = 0;
+  kv_row_walk(r, &to);
+  fputc('\n', f->out);
+}
+
+static kv_rc row(void *self, const kv_result *r, kv_err *e) {
+  form *f = self;
+  (void)e;
+  if (f->rows++ == 0) line(f, r, true);
+  line(f, r, false);
+  return KV_OK;
+}
+
+static void end(void *self) { (void)self; }
+
+const kv_row_form kv_row_form_csv = {sizeof(form), begin, row, end, NULL};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows for people and programs. What a row says is fixed in one place,
+ * kv_row_walk, as a sequence of named values; a sink gives them a form. JSON
+ * nests the names, CSV joins them with points; the table for people picks
+ * its own. Rows of refused and failed cells carry null where others carry
+ * digests, bytes and measures.
+ */
+#ifndef KV_SIM_ROWS_H
+#define KV_SIM_ROWS_H
+
+#include "ref/err.h"
+#include "sim/result.h"
+#include <stdio.h>
+
+typedef enum kv_row_format {
+  KV_ROWS_TABLE,
+  KV_ROWS_JSON,  /* one array */
+  KV_ROWS_JSONL, /* one object a line */
+  KV_ROWS_CSV
+} kv_row_format;
+
+typedef struct kv_row_sink {
+  void *self;
+  /* An object follows until close; absent: the whole object is null, the
+   * values in it are null too. */
+  void (*open)(void *self, const char *key, bool present);
+  void (*close)(void *self);
+  void (*null)(void *self, const char *key);
+  void (*text)(void *self, const char *key, const char *text);
+  void (*integer)(void *self, const char *key, int64_t value);
+  void (*real)(void *self, const char *key, double value);
+  void (*json)(void *self, const char *key, const char *json);
+} kv_row_sink;
+
+void kv_row_walk(const kv_result *r, const kv_row_sink *to);
+
+/* A stream of rows onto out. JSON lines and CSV appear row by row, the JSON
+ * array too; the table is written by close, when its widths are known.
+ * colour: terminal attributes in the table. */
+typedef struct kv_row_writer kv_row_writer;
+
+kv_rc kv_row_writer_open(kv_row_format format, FILE *out, bool colour,
+                         kv_row_writer **w, kv_err *e);
+kv_rc kv_row_writer_add(kv_row_writer *w, const kv_result *r, kv_err *e);
+/* Ends the stream, flushes and frees, also on failure (KV_RESOURCE: what was
+ * written is not whole). Accepts NULL. */
+kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e);
+
+/* Is out a terminal that wants attributes? NO_COLOR and TERM=dumb say no. */
+bool kv_colour_wanted(FILE *out);
+
+/* The forms, for kv_row_writer. */
+typedef struct kv_row_form {
+  size_t size; /* of the state, zeroed before begin */
+  kv_rc (*begin)(void *self, FILE *out, bool colour, kv_err *e);
+  kv_rc (*row)(void *self, const kv_result *r, kv_err *e);
+  void (*end)(void *self);  /* writes what closes the stream */
+  void (*free)(void *self); /* NULL: nothing to free */
+} kv_row_form;
+
+extern const kv_row_form kv_row_form_table, kv_row_form_json,
+    kv_row_form_jsonl, kv_row_form_csv;
+
+#endif

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The house rules that a grep can hold. Usage: check_house.sh [SOURCE TREE].
+# It first proves on a small tree of its own that each rule can be broken.
+#
+#   includes  rooted, of a file that exists, and along the arrows only
+#   licence   an SPDX line among the first five of every source file
+#   shape     80 columns, 400 lines, no tabs in C, no word of unfinished work
+#   lists     every file is named by the Makefile.am of its folder; every
+#             method has its source, its test and its section
+#   format    clang-format 14 has nothing to change (where it is installed)
+#
+# One line for each violation on stdout; exit 0 when there is none.
+set -euo pipefail
+export LC_ALL=C.UTF-8
+
+rooms='ref gpu traces sim analysis tests'
+generated='config.h commit.h ref/methods/list.h'
+
+# What a file of room $1 may include, as an extended regular expression.
+arrows() {
+  case $1 in
+  ref) echo 'ref/' ;;
+  gpu) echo 'gpu/|ref/[a-z0-9_]+[.]h' ;;
+  traces)
+    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope|option)[.]h'
+    ;;
+  sim) echo 'sim/|gpu/|ref/|traces/' ;;
+  analysis) echo 'analysis/|ref/(err|option)[.]h' ;;
+  tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
+  esac
+}
+
+# Files of the tree $top below the rooms whose names match the pattern $1.
+files() {
+  local room
+  for room in $rooms; do
+    [ -d "$top/$room" ] || continue
+    (cd "$top" && find "$room" -path traces/tiny -prune -o -type f \
+      -regextype posix-extended -regex ".*$1" -print)
+  done | grep -vxF "$(tr ' ' '\n' <<<"$generated")" | sort
+}
+
+# Everything that somebody wrote.
+written() {
+  files '[.](c|h|cu|cuh|sh|am|sql|awk|py|mk|md)'
+  (cd "$top" && for f in configure.ac Makefile.am methods.mk quickstart \
+    kvreplay.pc.in .ci/run README.md CONVENTIONS.md; do
+    if [ -e "$f" ]; then echo "$f"; fi
+  done)
+}
+
+includes() {
+  local file name allowed
+  while read -r file; do
+    allowed=$(arrows "${file%%/*}")
+    sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$top/$file" |
+      while read -r name; do
+        if [[ " $generated " == *" $name "* ]]; then continue; fi
+        if [ ! -e "$top/$name" ]; then
+          echo "$file: includes \"$name\", which is not a path from the top"
+        elif ! grep -qxE "($allowed).*" <<<"$name"; then
+          echo "$file: includes \"$name\" against the arrows"
+        fi
+      done
+  done < <(files '[.](c|h|cu|cuh)')
+}
+
+licence() {
+  local file
+  while read -r file; do
+    head -n 5 "$top/$file" |
+      grep -q 'SPDX-License-Identifier: Apache-2.0' ||
+      echo "$file: no SPDX line among the first five"
+  done < <(written)
+}
+
+shape() {
+  local file n words='TO''DO|FIX''ME|X''XX|place''holder'
+  while read -r file; do
+    n=$(wc -l <"$top/$file")
+    [ "$n" -le 400 ] || echo "$file: $n lines, 400 at most"
+    case $file in *.md) continue ;; esac
+    grep -nE '^.{81,}' "$top/$file" |
+      sed "s|^\([0-9]*\):.*|$file:\1: over 80 columns|" || true
+    grep -nwE "$words" "$top/$file" |
+      sed "s|^\([0-9]*\):.*|$file:\1: a word of unfinished work|" || true
+    case $file in
+    *.c | *.h)
+      grep -n "$(printf '\t')" "$top/$file" |
+        sed "s|^\([0-9]*\):.*|$file:\1: a tab|" || true
+      ;;
+    esac
+  done < <(written)
+}
+
+methods() {
+  sed -n 's/^METHODS += //p' "$top/methods.mk" | tr ' ' '\n'
+}
+
+lists() {
+  local file base dir name spec
+  if grep -vE '^#|^METHODS =$|^METHODS [+]= [a-z0-9_]+[.]c$|^$' \
+    "$top/methods.mk"; then
+    echo 'methods.mk: a line that is not METHODS += NAME.c'
+  fi
+  for name in $(methods); do
+    spec=$(tr _ - <<<"${name%.c}")
+    [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
+    [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
+    grep -qsE "^## .*$spec" "$top/ref/METHODS.md" ||
+      echo "ref/METHODS.md: no section '## $spec'"
+  done
+  while read -r file; do
+    base=${file##*/} dir=${file%/*}
+    if methods | grep -qxF "$base"; then
+      case $dir in ref/methods | tests/methods) continue ;; esac
+    fi
+    while [ ! -e "$top/$dir/Makefile.am" ]; do
+      case $dir in
+      */*) base=${dir##*/}/$base dir=${dir%/*} ;;
+      *) break ;;
+      esac
+    done
+    grep -qsE "(^|[ /	])${base//./[.]}( |	|\$)" "$top/$dir/Makefile.am" ||
+      echo "$file: not named in $dir/Makefile.am"
+  done < <(files '[.](c|h|sh)')
+}
+
+format() {
+  local file
+  if ! clang-format --version 2>/dev/null | grep -q 'version 14[.]'; then
+    echo 'check_house: no clang-format 14 here, format not checked' >&2
+    return 0
+  fi
+  while read -r file; do
+    (cd "$top" && clang-format --dry-run --Werror "$file" >/dev/null 2>&1) ||
+      echo "$file: clang-format -i changes it"
+  done < <(files '[.](c|h)')
+}
+
+check() {
+  top=$1
+  includes
+  licence
+  shape
+  lists
+  format
+}
+
+# A tree without a violation, in the folder $1.
+plant() {
+  local tag='SPDX-License-Identifier: Apache-2.0'
+  mkdir -p "$1"/ref/methods "$1"/sim "$1"/traces "$1"/tests/methods
+  printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c} "$1"/sim/s.h \
+    "$1"/ref/methods/m.c "$1"/tests/methods/m.c "$1"/traces/t.c >/dev/null
+  printf '# %s\nX = a.h b.c\n' "$tag" >"$1/ref/Makefile.am"
+  printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
+  printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
+  printf '# %s\nMETHODS =\nMETHODS += m.c\n' "$tag" >"$1/methods.mk"
+  printf '<!-- %s -->\n## m\n' "$tag" >"$1/ref/METHODS.md"
+  printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
+}
+
+# Breaks rule by rule: FILE, what is appended to it, what must be said.
+broken() {
+  local file text want said bad="FIX""ME"
+  while IFS='|' read -r file text want; do
+    rm -rf "$scratch/t"
+    plant "$scratch/t"
+    printf '%b\n' "$text" >>"$scratch/t/$file"
+    said=$(check "$scratch/t" 2>/dev/null)
+    grep -qF "$want" <<<"$said" ||
+      echo "check_house: does not see '$want' in $file"
+  done <<END
+ref/b.c|#include "a.h"|not a path from the top
+ref/b.c|#include "sim/s.h"|against the arrows
+traces/t.c|#include "sim/s.h"|against the arrows
+ref/n.c|int x;|no SPDX line
+ref/b.c|// $(printf '%078d' 0)|over 80 columns
+ref/b.c|$(printf '\\n%.0s' {1..400})|400 at most
+ref/b.c|// $bad|unfinished
+ref/b.c|\\tint x;|a tab
+ref/n.c|int x;|not named in ref/Makefile.am
+methods.mk|METHODS += k.c|ref/methods/k.c: missing
+methods.mk|METHODS += k.c|tests/methods/k.c: missing
+methods.mk|METHODS += k.c|no section
+methods.mk|METHODS += k.c j.c|not METHODS +=
+END
+}
+
+# The check is worth something only if it is silent on a clean tree and not
+# silent on any of the broken ones.
+prove() {
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  plant "$scratch/t"
+  check "$scratch/t" 2>/dev/null
+  broken
+}
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+found=$(prove && check "${1:-$here}")
+if [ -n "$found" ]; then
+  printf '%s\n' "$found"
+  exit 1
+fi
+echo 'check_house: all rules hold'

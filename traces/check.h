@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Does a trace hold what it claims? Per recorded layer: every number finite,
+ * and o recomputed from q, k and v in the canonical arithmetic against the o
+ * that was recorded. Figures do not depend on the number of threads.
+ */
+#ifndef KV_TRACES_CHECK_H
+#define KV_TRACES_CHECK_H
+
+#include <stdbool.h>
+
+#include "ref/err.h"
+#include "ref/kernels.h"
+#include "traces/trace.h"
+
+typedef struct kv_check {
+  int layer;        /* the model's number */
+  bool has_o;       /* the two errors below mean something */
+  double error;     /* largest |recomputed - recorded| */
+  double relative;  /* ||recomputed - recorded|| / ||recorded||, 0/0 = 0 */
+  double tolerance; /* for relative: 1e-4 of F32, 2e-3 of 2-byte types */
+} kv_check;
+
+/* KV_INPUT for NaN, Inf or a damaged file. Above the tolerance is no error
+ * here: the caller compares. */
+kv_rc kv_check_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                     kv_check *out, kv_err *e);
+
+/* The second opinion: another library's matrix products and a softmax in
+ * binary64 against the canonical recomputation, on a sample of rows. */
+typedef struct kv_second {
+  const char *by;  /* "BLIS 0.9.0", or NULL: not built in */
+  long rows;       /* query rows compared */
+  double error, relative;
+} kv_second;
+
+kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                      kv_second *out, kv_err *e);
+
+/* Tells the other library which processor this is, where it would not know;
+ * before any thread, once. */
+void kv_second_setup(void);
+
+#endif

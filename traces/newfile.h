@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that appear whole or not at all: written under a temporary name in
+ * the folder of the result, flushed to the disk, renamed, and the folder
+ * flushed too. A zeroed kv_newfile is one that was never opened.
+ */
+#ifndef KV_TRACES_NEWFILE_H
+#define KV_TRACES_NEWFILE_H
+
+#include <stdint.h>
+
+#include "ref/err.h"
+
+typedef struct kv_newfile {
+  char *path, *temporary; /* temporary NULL: nothing to remove */
+  int fd;                 /* -1 once flushed */
+} kv_newfile;
+
+/* KV_USAGE where path is there and no regular file; else KV_RESOURCE. */
+kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e);
+kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,
+                       kv_err *e);
+
+/* To the disk; nothing may be written after it. */
+kv_rc kv_newfile_flush(kv_newfile *f, kv_err *e);
+
+/* Renames flushed files in order; when one fails, those renamed before it
+ * are removed again (what they replaced is lost). */
+kv_rc kv_newfile_publish(int n, kv_newfile *f, kv_err *e);
+
+/* Removes what was not published, frees. Legal on any kv_newfile. */
+void kv_newfile_discard(kv_newfile *f);
+
+#endif
