@@ -13,5 +13,7 @@ METHODS += snapkv.c
 METHODS += pyramidkv.c
 METHODS += adakv.c
 METHODS += quest.c
+METHODS += zsmerge.c
+METHODS += kivi.c
 METHODS += oracle_topk.c
 METHODS += oracle_topp.c

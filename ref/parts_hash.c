@@ -30,7 +30,9 @@ void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep) {
   int equals = 0;
   uint64_t cut = k > 0 && k < n ? nth(hash, n, k, &equals) : 0;
   for (int i = 0; i < n; i++) {
-    if (k <= 0 || k >= n) keep[i] = k > 0;
-    else keep[i] = hash[i] > cut || (hash[i] == cut && equals-- > 0);
+    if (k <= 0 || k >= n)
+      keep[i] = k > 0;
+    else
+      keep[i] = hash[i] > cut || (hash[i] == cut && equals-- > 0);
   }
 }

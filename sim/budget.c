@@ -2,8 +2,6 @@
  *
  * Budgets: sim/budget.h.
  */
-#include "config.h"
-
 #include "sim/budget.h"
 
 #include "traces/text.h"
@@ -96,9 +94,9 @@ static kv_rc parse_basis(const char *text, const char **at, kv_budget *b,
   const char *near = kv_text_nearest(name, KV_BASIS_READ, kv_basis_names + 1);
   return kv_fail(e, KV_USAGE,
                  "budget %s: the basis is none of entries, prompt, end, mean, "
-                 "peak, read%s%s",
+                 "peak, read%s%s%s",
                  kv_show(text, show), near ? "; did you mean " : "",
-                 near ? near : "");
+                 near ? near : "", near ? "?" : "");
 }
 
 kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e) {
@@ -156,9 +154,7 @@ void kv_budgets_free(kv_budgets *b) {
   memset(b, 0, sizeof *b);
 }
 
-bool kv_budget_in_bytes(const kv_budget *b) {
-  return b->basis >= KV_BASIS_END;
-}
+bool kv_budget_in_bytes(const kv_budget *b) { return b->basis >= KV_BASIS_END; }
 
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e) {

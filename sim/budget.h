@@ -50,7 +50,7 @@ typedef kv_rc kv_probe(void *self, int entries, int64_t *bytes, int64_t *dense,
  * least where it is not below most. KV_REFUSED, naming the bytes, where the
  * least does not fit. Probes most, then least, then at most log2(most)
  * times. */
-kv_rc kv_budget_search(const kv_budget *b, int least, int most,
-                       kv_probe *probe, void *self, int *out, kv_err *e);
+kv_rc kv_budget_search(const kv_budget *b, int least, int most, kv_probe *probe,
+                       void *self, int *out, kv_err *e);
 
 #endif

@@ -4,8 +4,6 @@
  * fixed sequence of probes, so that two searches find the same number also
  * where bytes do not grow steadily with entries.
  */
-#include "config.h"
-
 #include "sim/budget.h"
 
 #include <assert.h>
@@ -22,8 +20,8 @@ static kv_rc over(const kv_budget *b, int least, int64_t bytes, int64_t dense,
                  b->target);
 }
 
-kv_rc kv_budget_search(const kv_budget *b, int least, int most,
-                       kv_probe *probe, void *self, int *out, kv_err *e) {
+kv_rc kv_budget_search(const kv_budget *b, int least, int most, kv_probe *probe,
+                       void *self, int *out, kv_err *e) {
   assert(kv_budget_in_bytes(b) && "only bytes are searched for");
   int64_t bytes, dense;
   int lo = least, hi = most;

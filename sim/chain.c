@@ -25,8 +25,7 @@ void kv_chain_sum(int n, const float *const p[KV_TOGETHER],
 }
 
 void kv_chain_gap(int n, const float *const p[KV_TOGETHER],
-                  const double *const q[KV_TOGETHER],
-                  double sum[KV_TOGETHER]) {
+                  const double *const q[KV_TOGETHER], double sum[KV_TOGETHER]) {
   const float *p0 = p[0], *p1 = p[1], *p2 = p[2], *p3 = p[3];
   const double *q0 = q[0], *q1 = q[1], *q2 = q[2], *q3 = q[3];
   double a = 0, b = 0, c = 0, d = 0;

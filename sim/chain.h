@@ -15,7 +15,6 @@ void kv_chain_sum(int n, const float *const p[KV_TOGETHER],
 
 /* sum[i] = |p[i][0] - q[i][0]| + |p[i][1] - q[i][1]| + .. */
 void kv_chain_gap(int n, const float *const p[KV_TOGETHER],
-                  const double *const q[KV_TOGETHER],
-                  double sum[KV_TOGETHER]);
+                  const double *const q[KV_TOGETHER], double sum[KV_TOGETHER]);
 
 #endif

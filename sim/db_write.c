@@ -98,9 +98,8 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
       db, e,
       "INSERT INTO run (key, subject, identity, prompt_len, method, revision,"
       " code, params, spec, arithmetic, budget, status, reason, journal,"
-      " state, output, value, measures, mean_bits, codes_mean_bits,"
-      " read_bits, kr_bits, cr_bits, kept_bits, attended_bits) VALUES"
-      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)",
+      " state, output, value, measures) VALUES"
+      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       "sshisisssinsshhhsi", key, subject, &r->identity, (int64_t)r->prompt_len,
       r->method, (int64_t)r->revision, kv_db_code(r, code), r->params,
       r->spec ? r->spec : r->method, (int64_t)r->arithmetic, r->budget,

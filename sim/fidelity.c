@@ -94,8 +94,8 @@ static int bin_start(const kv_fidelity *f, int b) {
 }
 
 /* Copies values of steps [low, high) of a head; returns how many. */
-static int64_t copy_steps(const kv_fidelity *f, kv_measure m, int layer,
-                          int h, int low, int high, double *out) {
+static int64_t copy_steps(const kv_fidelity *f, kv_measure m, int layer, int h,
+                          int low, int high, double *out) {
   const double *v = kv_fidelity_head(f, m, layer, h);
   int64_t n = 0;
   for (int i = 0; i < f->width[m]; i++) {
@@ -153,10 +153,8 @@ kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e) {
   for (int l = 0; l < f->layers; l++)
     fill_part(f, l, -1, -1, room, &r->part[n++]);
   for (int l = 0; l < f->layers; l++)
-    for (int g = 0; g < heads; g++)
-      fill_part(f, l, g, -1, room, &r->part[n++]);
-  for (int b = 0; b < bins; b++)
-    fill_part(f, -1, -1, b, room, &r->part[n++]);
+    for (int g = 0; g < heads; g++) fill_part(f, l, g, -1, room, &r->part[n++]);
+  for (int b = 0; b < bins; b++) fill_part(f, -1, -1, b, room, &r->part[n++]);
   fill_part(f, -1, -1, -1, room, &all);
   memcpy(r->stat, all.stat, sizeof r->stat);
   r->n_parts = parts;

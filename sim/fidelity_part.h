@@ -20,12 +20,12 @@ struct kv_fidelity {
   const kv_shape *shape;
   int layers, *layer; /* the model's numbers */
   int budget;
-  int steps;          /* decode steps */
+  int steps; /* decode steps */
   int searches;
-  kv_search *search;  /* [searches], steps ascending */
-  int32_t *search_at; /* [steps] index in search, or -1 */
-  int width[KV_MEASURES];      /* values a head: steps, searches or 0 */
-  double *value[KV_MEASURES];  /* [layers][n_heads][width] */
+  kv_search *search;          /* [searches], steps ascending */
+  int32_t *search_at;         /* [steps] index in search, or -1 */
+  int width[KV_MEASURES];     /* values a head: steps, searches or 0 */
+  double *value[KV_MEASURES]; /* [layers][n_heads][width] */
 };
 
 /* The values of one head of one layer. */
@@ -36,8 +36,7 @@ static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
 }
 
 /* Room for one search a decode row at most. */
-kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle,
-                     kv_err *e);
+kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
 
 /* The values of a row that looks for a needle: head h of the layer, whose
  * view gave places share[] (p^ of whole entries). */

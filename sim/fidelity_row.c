@@ -28,8 +28,8 @@ typedef struct row {
   const kv_seen *seen;
   kv_truth *truth;
   const kv_lane *lane;
-  int head0;          /* of the lane's first query head in the truth */
-  bool plain;         /* entries are tokens in ascending order */
+  int head0;           /* of the lane's first query head in the truth */
+  bool plain;          /* entries are tokens in ascending order */
   int top[3], most[3]; /* index and k of the recalls; most 0: none */
 } row;
 
@@ -59,8 +59,7 @@ static void compare_output(const row *r, int h) {
     square += gap * gap;
     most = fabs(gap) > most ? fabs(gap) : most;
   }
-  put(r, KV_OUTPUT_ERROR, h,
-      ratio(sqrt(square), r->truth->norm[r->head0 + h]));
+  put(r, KV_OUTPUT_ERROR, h, ratio(sqrt(square), r->truth->norm[r->head0 + h]));
   put(r, KV_OUTPUT_ABS, h, most);
 }
 
@@ -86,8 +85,7 @@ static void fill_share(const row *r, int n, float *share, float *log_share) {
   kv_evidence_row(k, n, share, share);
   for (int i = 0; i < n; i++) {
     float x = share[i];
-    if (!r->plain)
-      x = (float)((double)x / (double)r->lane->weight[entry[i]]);
+    if (!r->plain) x = (float)((double)x / (double)r->lane->weight[entry[i]]);
     log_share[i] = x < tiny ? tiny : x;
   }
   k->log(log_share, n, log_share);
@@ -121,11 +119,9 @@ static int list_tokens(const row *r, int n, const int32_t *entry) {
 }
 
 static void put_recalls(const row *r, int h, const int hit[3]) {
-  static const kv_measure measure[3] = {KV_RECALL_1, KV_RECALL_16,
-                                        KV_RECALL_B};
+  static const kv_measure measure[3] = {KV_RECALL_1, KV_RECALL_16, KV_RECALL_B};
   for (int j = 0; j < 3; j++)
-    if (r->most[j])
-      put(r, measure[j], h, (double)hit[j] / (double)r->most[j]);
+    if (r->most[j]) put(r, measure[j], h, (double)hit[j] / (double)r->most[j]);
 }
 
 /* The walk over the m listed tokens of head h; spread[] is zero before. */
@@ -242,9 +238,7 @@ static void compare_stored(const row *r) {
   const double *exact = r->truth->mass + r->head0;
   const float *lse = r->truth->lse + r->head0;
   bool same = complete(r), whole = all_whole(r);
-  const float *stored = whole  ? r->seen->lse
-                        : same ? lse
-                               : stored_lse(r);
+  const float *stored = whole ? r->seen->lse : same ? lse : stored_lse(r);
   for (int h = 0; h < r->seen->queries; h++) {
     put(r, KV_LSE_ERROR, h, (double)stored[h] - (double)lse[h]);
     if (same) put(r, KV_MASS_STORED, h, exact[h]);
@@ -293,10 +287,16 @@ static void plan_recalls(row *r) {
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth) {
   const kv_lane *l = seen->lane;
-  row r = {.f = f, .layer = layer, .seen = seen, .truth = truth, .lane = l,
-           .n = truth->t + 1, .step = truth->t - f->shape->prompt_len,
+  row r = {.f = f,
+           .layer = layer,
+           .seen = seen,
+           .truth = truth,
+           .lane = l,
+           .n = truth->t + 1,
+           .step = truth->t - f->shape->prompt_len,
            .head0 = l->first_head - truth->kv_head * kv_group(f->shape),
-           .plain = is_plain(l), .top = {-1, -1, -1}};
+           .plain = is_plain(l),
+           .top = {-1, -1, -1}};
   assert(l->kv_head == truth->kv_head && f->layer[layer] == truth->layer);
   plan_recalls(&r);
   compare_stored(&r);

@@ -2,8 +2,6 @@
  *
  * JSON as a stream: sim/json.h.
  */
-#include "config.h"
-
 #include "sim/json.h"
 
 #include "sim/number.h"

@@ -100,6 +100,5 @@ void kv_search_row(kv_fidelity *f, int layer, int h, int at,
   kv_fidelity_head(f, KV_NEEDLE_MASS, layer, h)[at] =
       place < 0 ? 0 : (double)share[place] / (double)lane->weight[i];
   if (f->search[at].last)
-    kv_fidelity_head(f, KV_NEEDLE_ALL, layer, h)[at] =
-        all_seen(f, in_view, at);
+    kv_fidelity_head(f, KV_NEEDLE_ALL, layer, h)[at] = all_seen(f, in_view, at);
 }

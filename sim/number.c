@@ -4,8 +4,6 @@
  * text reads back; %g leaves trailing zeros out by itself, so the first that
  * does is the shortest.
  */
-#include "config.h"
-
 #include "sim/number.h"
 
 #include <assert.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-  KV_NUMBER = 32,       /* bytes for any of the texts below */
+  KV_NUMBER = 32,        /* bytes for any of the texts below */
   KV_SHARE_ONE = 1 << 20 /* 1 as a share: shares are multiples of 2^-20 */
 };
 

@@ -2,8 +2,6 @@
  *
  * Parsing command lines: sim/option.h.
  */
-#include "config.h"
-
 #include "sim/option.h"
 
 #include "traces/text.h"
@@ -29,8 +27,7 @@ const kv_option kv_common_options[] = {
     {.slot = KV_SLOT_END}};
 
 const kv_option *kv_option_next(const kv_command *c, const kv_option *o) {
-  bool common = o >= kv_common_options &&
-                o < kv_common_options + 2; /* within that table */
+  bool common = o == &kv_common_options[0] || o == &kv_common_options[1];
   o = o ? o + 1 : c->options;
   if ((o == NULL || o->slot == KV_SLOT_END) && !common) o = kv_common_options;
   return o->slot == KV_SLOT_END ? NULL : o;
@@ -88,8 +85,7 @@ static kv_rc count(const kv_option *o, const char *text, int *out, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc choose(const kv_option *o, const char *text, int *out,
-                    kv_err *e) {
+static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
   char copy[128], show[KV_SHOW];
   const char *name[MOST_CHOICES];
   int n = 0;
@@ -105,26 +101,34 @@ static kv_rc choose(const kv_option *o, const char *text, int *out,
     }
   }
   const char *near = kv_text_nearest(text, n, name);
-  return kv_fail(e, KV_USAGE, "--%s %s is none of %s%s%s", o->name,
+  return kv_fail(e, KV_USAGE, "--%s %s is none of %s%s%s%s", o->name,
                  kv_show(text, show), o->choices, near ? "; did you mean " : "",
-                 near ? near : "");
+                 near ? near : "", near ? "?" : "");
 }
 
-static kv_rc store(const kv_option *o, int argc, const char *text,
-                   void *values, kv_err *e) {
+static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
+                   kv_err *e) {
   void *slot = (char *)values + o->offset;
   if (text && !*text) {
     return kv_fail(e, KV_USAGE, "--%s is empty; give it a %s", o->name,
                    o->argument);
   }
   switch (o->slot) {
-  case KV_SLOT_FLAG: *(bool *)slot = true; return KV_OK;
-  case KV_SLOT_TEXT: *(const char **)slot = text; return KV_OK;
-  case KV_SLOT_LIST: return push(slot, argc, text, e);
-  case KV_SLOT_COUNT: return count(o, text, slot, e);
-  case KV_SLOT_CHOICE: return choose(o, text, slot, e);
+  case KV_SLOT_FLAG:
+    *(bool *)slot = true;
+    return KV_OK;
+  case KV_SLOT_TEXT:
+    *(const char **)slot = text;
+    return KV_OK;
+  case KV_SLOT_LIST:
+    return push(slot, argc, text, e);
+  case KV_SLOT_COUNT:
+    return count(o, text, slot, e);
+  case KV_SLOT_CHOICE:
+    return choose(o, text, slot, e);
   case KV_SLOT_END:
-  case KV_SLOT_HELP: break;
+  case KV_SLOT_HELP:
+    break;
   }
   return KV_OK;
 }
@@ -176,8 +180,8 @@ static kv_rc refuse(const kv_command *c, const form *f, int got, char **argv,
   return unknown(c, f, argv[optind - 1], e);
 }
 
-static kv_rc operands(const kv_command *c, int argc, char **argv,
-                      void *values, kv_err *e) {
+static kv_rc operands(const kv_command *c, int argc, char **argv, void *values,
+                      kv_err *e) {
   int n = argc - optind;
   char show[KV_SHOW];
   if (n < c->least) {
@@ -186,8 +190,10 @@ static kv_rc operands(const kv_command *c, int argc, char **argv,
                    c->operands);
   }
   if (n > c->most) {
-    return kv_fail(e, KV_USAGE, "%s is one argument too many; --help shows "
-                   "examples", kv_show(argv[optind + c->most], show));
+    return kv_fail(e, KV_USAGE,
+                   "%s is one argument too many; --help shows "
+                   "examples",
+                   kv_show(argv[optind + c->most], show));
   }
   for (int i = optind; i < argc; i++) {
     kv_rc rc = push((kv_list *)((char *)values + c->offset), argc, argv[i], e);
@@ -196,8 +202,8 @@ static kv_rc operands(const kv_command *c, int argc, char **argv,
   return KV_OK;
 }
 
-kv_rc kv_options_parse(const kv_command *c, int argc, char **argv,
-                       void *values, kv_asked *asked, kv_err *e) {
+kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
+                       kv_asked *asked, kv_err *e) {
   form f;
   int got;
   build(c, &f);

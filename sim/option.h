@@ -26,8 +26,8 @@ typedef enum kv_slot {
 
 typedef struct kv_option {
   kv_slot slot;
-  const char *name; /* without -- */
-  int letter;       /* short form, 0 without one */
+  const char *name;     /* without -- */
+  int letter;           /* short form, 0 without one */
   const char *argument; /* its name in help; NULL where it takes none */
   const char *choices;  /* "table|json" */
   int min, max;
@@ -56,7 +56,11 @@ typedef struct kv_command {
   const char *const *notes;   /* paragraphs; ends with NULL */
 } kv_command;
 
-typedef enum kv_asked { KV_ASKED_WORK, KV_ASKED_HELP, KV_ASKED_VERSION } kv_asked;
+typedef enum kv_asked {
+  KV_ASKED_WORK,
+  KV_ASKED_HELP,
+  KV_ASKED_VERSION
+} kv_asked;
 
 /* --help and --version, part of every command. */
 extern const kv_option kv_common_options[];
@@ -65,8 +69,8 @@ extern const kv_option kv_common_options[];
  * ends options. KV_USAGE: one sentence. Where help or the version is asked
  * for, nothing after it is looked at. kv_lists in values are to be freed
  * also after a failure. Uses getopt_long: one thread at a time. */
-kv_rc kv_options_parse(const kv_command *c, int argc, char **argv,
-                       void *values, kv_asked *asked, kv_err *e);
+kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
+                       kv_asked *asked, kv_err *e);
 void kv_list_free(kv_list *l);
 
 /* The option after this one in the command's table followed by the common

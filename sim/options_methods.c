@@ -2,8 +2,6 @@
  *
  * `kvreplay methods`: sim/options_methods.h.
  */
-#include "config.h"
-
 #include "sim/options_methods.h"
 
 #include <stddef.h>

@@ -2,8 +2,6 @@
  *
  * `kvreplay run`: sim/options_run.h.
  */
-#include "config.h"
-
 #include "sim/options_run.h"
 
 #include <limits.h>
@@ -23,8 +21,8 @@ static const kv_option options[] = {
     {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
      AT(prompt_len),
      .help = "decode from token N on, instead of the trace's own prompt"},
-    {KV_SLOT_CHOICE, "format", 'f', "FORMAT",
-     .choices = "table|json|jsonl|csv", AT(format), .group = "What to print",
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
+     AT(format), .group = "What to print",
      .help = "rows on standard output as table (the default), json, jsonl or "
              "csv"},
     {KV_SLOT_TEXT, "db", 'd', "FILE", AT(db),
@@ -144,8 +142,9 @@ kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
   kv_rc rc = kv_options_parse(&kv_command_run, argc, argv, out, &out->asked, e);
   if (rc || out->asked != KV_ASKED_WORK) return rc;
   if (out->method_text.n == 0) {
-    return kv_fail(e, KV_USAGE, "no method: -m all runs every one, `kvreplay "
-                                "methods` lists them");
+    return kv_fail(e, KV_USAGE,
+                   "no method: -m all runs every one, `kvreplay "
+                   "methods` lists them");
   }
   rc = lists(registry, out, e);
   if (rc == KV_OK) rc = check_budgets(out, e);

@@ -20,11 +20,11 @@ typedef struct kv_run_options {
   kv_list budget_text;
   kv_specs specs;
   kv_budgets budgets;
-  const char *db;      /* NULL: no database */
-  int jobs;            /* 0: one thread a processor */
-  int prompt_len;      /* 0: the trace's own */
-  int format, walk;    /* kv_row_format, kv_walk */
-  int backend;         /* 0: ref */
+  const char *db;   /* NULL: no database */
+  int jobs;         /* 0: one thread a processor */
+  int prompt_len;   /* 0: the trace's own */
+  int format, walk; /* kv_row_format, kv_walk */
+  int backend;      /* 0: ref */
   bool twice, dry_run, quiet;
   const char *selections, *views, *stored, *outputs; /* paths or NULL */
 } kv_run_options;

@@ -2,8 +2,6 @@
  *
  * `kvreplay verify`: sim/options_verify.h.
  */
-#include "config.h"
-
 #include "sim/options_verify.h"
 
 #include <stddef.h>

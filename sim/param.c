@@ -2,8 +2,6 @@
  *
  * Setting parameters from text: sim/param.h. Writing is in param_text.c.
  */
-#include "config.h"
-
 #include "sim/param.h"
 
 #include "sim/number.h"
@@ -41,23 +39,22 @@ static double nearest(const kv_param *p, double x) {
   return x < p->min ? p->min : x > p->max ? p->max : x;
 }
 
-static kv_rc outside(const kv_param *p, const char *text, double x,
-                     kv_err *e) {
+static kv_rc outside(const kv_param *p, const char *text, double x, kv_err *e) {
   char show[KV_SHOW], near[KV_NUMBER], range[KV_TEXT_MAX];
   bool whole = x >= p->min && x <= p->max;
   kv_param_range(p, range);
-  return kv_fail(e, KV_USAGE, "%s=%s is %s%s; the nearest is %s=%s", p->name,
-                 kv_show(text, show), whole ? "no whole number, " : "outside ",
-                 range, p->name, kv_number_real(nearest(p, x), near));
+  return kv_fail(e, KV_USAGE, "%s=%s is not %s (%s); the nearest is %s=%s",
+                 p->name, kv_show(text, show),
+                 whole ? "a whole number" : "in range", range, p->name,
+                 kv_number_real(nearest(p, x), near));
 }
 
-static kv_rc number(const kv_param *p, const char *text, double *x,
-                    kv_err *e) {
+static kv_rc number(const kv_param *p, const char *text, double *x, kv_err *e) {
   char show[KV_SHOW], range[KV_TEXT_MAX];
   if (!kv_number_parse(text, x)) {
     kv_param_range(p, range);
-    return kv_fail(e, KV_USAGE, "%s=%s is not a number; give one in %s",
-                   p->name, kv_show(text, show), range);
+    return kv_fail(e, KV_USAGE, "%s=%s is not a number (%s)", p->name,
+                   kv_show(text, show), range);
   }
   if (*x < p->min || *x > p->max) return outside(p, text, *x, e);
   return KV_OK;
@@ -122,9 +119,9 @@ static kv_rc set_choice(const kv_param *p, const char *text, void *values,
     }
   }
   const char *near = kv_text_nearest(text, n, name);
-  return kv_fail(e, KV_USAGE, "%s=%s is none of %s%s%s%s%s", p->name,
+  return kv_fail(e, KV_USAGE, "%s=%s is none of %s%s%s%s", p->name,
                  kv_show(text, show), p->choices, near ? "; did you mean " : "",
-                 near ? p->name : "", near ? "=" : "", near ? near : "");
+                 near ? near : "", near ? "?" : "");
 }
 
 static kv_rc set_text(const kv_param *p, const char *text, void *values,

@@ -2,8 +2,6 @@
  *
  * Parameters written out: sim/param.h.
  */
-#include "config.h"
-
 #include "sim/param.h"
 
 #include "sim/json.h"
@@ -13,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NO_LIMIT = 1 << 30 }; /* more than any trace has tokens */
 
 static int integer(const kv_param *p, const void *values) {
   int x;
@@ -46,11 +46,21 @@ void kv_param_text(const kv_param *p, const void *values,
   out[0] = 0;
   if (!kv_param_is_set(p, values)) return;
   switch (p->kind) {
-  case KV_INT: snprintf(out, KV_TEXT_MAX, "%d", integer(p, values)); break;
-  case KV_REAL: kv_number_float(real(p, values), out); break;
-  case KV_SHARE: kv_number_share(integer(p, values), out); break;
-  case KV_CHOICE: choice(p->choices, integer(p, values), out); break;
-  case KV_TEXT: snprintf(out, KV_TEXT_MAX, "%s", text(p, values)); break;
+  case KV_INT:
+    snprintf(out, KV_TEXT_MAX, "%d", integer(p, values));
+    break;
+  case KV_REAL:
+    kv_number_float(real(p, values), out);
+    break;
+  case KV_SHARE:
+    kv_number_share(integer(p, values), out);
+    break;
+  case KV_CHOICE:
+    choice(p->choices, integer(p, values), out);
+    break;
+  case KV_TEXT:
+    snprintf(out, KV_TEXT_MAX, "%s", text(p, values));
+    break;
   }
 }
 
@@ -60,6 +70,8 @@ void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]) {
     snprintf(out, KV_TEXT_MAX, "%s", p->choices);
   } else if (p->kind == KV_TEXT) {
     snprintf(out, KV_TEXT_MAX, "text");
+  } else if (p->kind == KV_INT && p->max >= NO_LIMIT) {
+    snprintf(out, KV_TEXT_MAX, "at least %s", kv_number_real(p->min, min));
   } else {
     kv_number_real(p->min, min);
     kv_number_real(p->max, max);

@@ -4,8 +4,6 @@
  * joined with points; null is an empty field. The first line names the
  * columns; they do not depend on the row.
  */
-#include "config.h"
-
 #include "sim/rows.h"
 
 #include "sim/number.h"

@@ -2,8 +2,6 @@
  *
  * Rows as a JSON array and as JSON lines: sim/rows.h.
  */
-#include "config.h"
-
 #include "sim/rows.h"
 
 #include "sim/json.h"
@@ -94,7 +92,7 @@ static kv_rc row_line(void *self, const kv_result *r, kv_err *e) {
 
 static void end_lines(void *self) { (void)self; }
 
-const kv_row_form kv_row_form_json = {sizeof(form), begin, row_array,
-                                      end_array, NULL};
-const kv_row_form kv_row_form_jsonl = {sizeof(form), begin, row_line,
-                                       end_lines, NULL};
+const kv_row_form kv_row_form_json = {sizeof(form), begin, row_array, end_array,
+                                      NULL};
+const kv_row_form kv_row_form_jsonl = {sizeof(form), begin, row_line, end_lines,
+                                       NULL};

@@ -3,8 +3,6 @@
  * The contents of a row, in order: sim/rows.h. bytes.end is at t = T after
  * settling; sums and means run from the prompt's end to T.
  */
-#include "config.h"
-
 #include "sim/rows.h"
 
 #include <math.h>

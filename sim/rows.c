@@ -2,8 +2,6 @@
  *
  * The stream of rows: sim/rows.h.
  */
-#include "config.h"
-
 #include "sim/rows.h"
 
 #include <errno.h>
@@ -17,11 +15,10 @@ struct kv_row_writer {
   void *state;
 };
 
-static const kv_row_form *const forms[] = {
-    [KV_ROWS_TABLE] = &kv_row_form_table,
-    [KV_ROWS_JSON] = &kv_row_form_json,
-    [KV_ROWS_JSONL] = &kv_row_form_jsonl,
-    [KV_ROWS_CSV] = &kv_row_form_csv};
+static const kv_row_form *const forms[] = {[KV_ROWS_TABLE] = &kv_row_form_table,
+                                           [KV_ROWS_JSON] = &kv_row_form_json,
+                                           [KV_ROWS_JSONL] = &kv_row_form_jsonl,
+                                           [KV_ROWS_CSV] = &kv_row_form_csv};
 
 bool kv_colour_wanted(FILE *out) {
   const char *term = getenv("TERM"), *no = getenv("NO_COLOR");

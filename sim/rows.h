@@ -59,7 +59,7 @@ typedef struct kv_row_form {
   void (*free)(void *self); /* NULL: nothing to free */
 } kv_row_form;
 
-extern const kv_row_form kv_row_form_table, kv_row_form_json,
-    kv_row_form_jsonl, kv_row_form_csv;
+extern const kv_row_form kv_row_form_table, kv_row_form_json, kv_row_form_jsonl,
+    kv_row_form_csv;
 
 #endif

@@ -3,8 +3,6 @@
  * Specifications: sim/spec.h. A text is cut at unescaped separators into
  * pieces; only values lose their escapes.
  */
-#include "config.h"
-
 #include "sim/spec.h"
 
 #include "sim/param.h"
@@ -17,7 +15,8 @@ enum { MAX_NAMES = 256 };
 /* Bytes before the first unescaped `stop`, or all. */
 static size_t span(const char *text, char stop) {
   size_t n = 0;
-  while (text[n] && text[n] != stop) n += text[n] == '\\' && text[n + 1] ? 2 : 1;
+  while (text[n] && text[n] != stop)
+    n += text[n] == '\\' && text[n + 1] ? 2 : 1;
   return n;
 }
 

@@ -2,8 +2,6 @@
  *
  * Lists of specifications: sim/spec.h.
  */
-#include "config.h"
-
 #include "sim/spec.h"
 
 #include "traces/text.h"

@@ -31,9 +31,12 @@ static double select_rank(double *v, int64_t from, int64_t n, int64_t k) {
       while (v[j] > pivot) j--;
       if (i <= j) swap(&v[i++], &v[j--]);
     }
-    if (k <= j) high = j;
-    else if (k >= i) low = i;
-    else break;
+    if (k <= j)
+      high = j;
+    else if (k >= i)
+      low = i;
+    else
+      break;
   }
   return v[k];
 }

@@ -84,26 +84,44 @@ kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
   x->stride = n;
   kv_rc rc = KV_OK;
   if (n_top > UINT16_MAX - 3)
-    rc = kv_fail(e, KV_USAGE, "%d budgets at once are too many; split the "
-                              "list of -b", n_top);
+    rc = kv_fail(e, KV_USAGE,
+                 "%d budgets at once are too many; split the "
+                 "list of -b",
+                 n_top);
   else if (!take_top(x, n_top, top) ||
            !take(x, group, (size_t)shape->d, (size_t)shape->d_v))
     rc = kv_no_memory(e, "the exact attention", group * n * 40);
   if (!rc)
     rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v, (int)group,
                                 shape->n_tokens, e);
-  if (rc) kv_truth_close(x);
-  else *out = x;
+  if (rc)
+    kv_truth_close(x);
+  else
+    *out = x;
   return rc;
 }
 
 void kv_truth_close(kv_truth *x) {
   if (!x) return;
-  void *const block[] = {
-      x->q,    x->s,    x->p,   x->log_p, x->out,           x->lse,
-      x->mass, x->norm, x->top, x->rank,  x->keep,          x->compare.entry,
-      x->compare.slot,  x->compare.token, x->compare.place, x->compare.q,
-      x->compare.s,     x->compare.out,   x->compare.lse};
+  void *const block[] = {x->q,
+                         x->s,
+                         x->p,
+                         x->log_p,
+                         x->out,
+                         x->lse,
+                         x->mass,
+                         x->norm,
+                         x->top,
+                         x->rank,
+                         x->keep,
+                         x->compare.entry,
+                         x->compare.slot,
+                         x->compare.token,
+                         x->compare.place,
+                         x->compare.q,
+                         x->compare.s,
+                         x->compare.out,
+                         x->compare.lse};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
   for (int h = 0; h < KV_TOGETHER; h++) {
     free(x->compare.share[h]);
@@ -212,12 +230,8 @@ void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t) {
   fill_masses(x, n);
 }
 
-kv_known kv_truth_known(const kv_truth *x, const kv_lane *lane) {
-  int h = lane->first_head - x->kv_head * kv_group(x->shape);
-  assert(lane->kv_head == x->kv_head && h >= 0);
-  return (kv_known){.q = x->q + h * x->shape->d,
-                    .s = x->s + (size_t)h * x->stride,
-                    .stride = x->stride};
+kv_known kv_truth_known(const kv_truth *x) {
+  return (kv_known){.q = x->q, .s = x->s, .stride = x->stride};
 }
 
 int kv_truth_top(const kv_truth *x, int k) {

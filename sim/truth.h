@@ -60,8 +60,8 @@ void kv_truth_close(kv_truth *x); /* accepts NULL */
 /* The row of token t >= prompt_len for the query heads of KV head g. */
 void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t);
 
-/* What the lane's query heads may take from it. */
-kv_known kv_truth_known(const kv_truth *x, const kv_lane *lane);
+/* What stores of lanes of that KV head may take from it. */
+kv_known kv_truth_known(const kv_truth *x);
 
 /* Index of k in top; asserts that it was asked for at open. */
 int kv_truth_top(const kv_truth *x, int k);

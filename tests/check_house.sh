@@ -17,6 +17,7 @@ export LC_ALL=C.UTF-8
 
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h'
+generated+=' analysis/views_sql.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
@@ -76,21 +77,23 @@ licence() {
   done < <(written)
 }
 
+# Says how many lines of $file match $1, where the first is, and $2.
+lines() {
+  grep -nE "$1" "$top/$file" | awk -F : -v f="$file" -v what="$2" '
+    NR == 1 { at = $1 }
+    END { if (NR) printf "%s:%d: %s (%d lines)\n", f, at, what, NR }' || true
+}
+
 shape() {
   local file n words='TO''DO|FIX''ME|X''XX|place''holder'
   while read -r file; do
     n=$(wc -l <"$top/$file")
     [ "$n" -le 400 ] || echo "$file: $n lines, 400 at most"
     case $file in *.md) continue ;; esac
-    grep -nE '^.{81,}' "$top/$file" |
-      sed "s|^\([0-9]*\):.*|$file:\1: over 80 columns|" || true
-    grep -nwE "$words" "$top/$file" |
-      sed "s|^\([0-9]*\):.*|$file:\1: a word of unfinished work|" || true
+    lines '^.{81,}' 'over 80 columns'
+    lines "(^|[^A-Za-z_])($words)([^A-Za-z_]|\$)" 'a word of unfinished work'
     case $file in
-    *.c | *.h)
-      grep -n "$(printf '\t')" "$top/$file" |
-        sed "s|^\([0-9]*\):.*|$file:\1: a tab|" || true
-      ;;
+    *.c | *.h) lines "$(printf '\t')" 'a tab' ;;
     esac
   done < <(written)
 }
@@ -109,7 +112,7 @@ lists() {
     spec=$(tr _ - <<<"${name%.c}")
     [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
     [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
-    grep -qsE "^## .*$spec" "$top/ref/METHODS.md" ||
+    grep -qsiE "^## .*$spec" "$top/ref/METHODS.md" ||
       echo "ref/METHODS.md: no section '## $spec'"
   done
   while read -r file; do

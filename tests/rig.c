@@ -36,7 +36,7 @@ static void good(kv_rc rc, const kv_err *e) {
 }
 
 static kv_shape shape_of(const rig_case *c) {
-  float scale = c->scale ? c->scale : (float)(1.0 / sqrt((double)c->d));
+  float scale = c->scale != 0 ? c->scale : (float)(1.0 / sqrt((double)c->d));
   return (kv_shape){.n_layers = c->n_layers ? c->n_layers : 1,
                     .n_heads = c->heads,
                     .n_kv_heads = c->kv_heads,
@@ -75,8 +75,7 @@ static void give_data(rig *r) {
   r->rope = (kv_rope){.inv_freq = c->inv_freq};
 }
 
-kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs,
-              kv_err *e) {
+kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e) {
   kv_spec s = {0};
   kv_needs own = {0}, *n = needs ? needs : &own;
   kv_shape shape = shape_of(c);
@@ -122,7 +121,7 @@ static void copy_seen(rig *r, const kv_seen *s) {
     to->view.entries = v->entries;
     memcpy(to->view.run, v->run, (size_t)v->runs * sizeof *v->run);
     memcpy(to->out, s->out + (size_t)h * (size_t)r->c.d_v,
-            (size_t)r->c.d_v * sizeof *to->out);
+           (size_t)r->c.d_v * sizeof *to->out);
     to->lse = s->lse[h];
     int n = 0;
     for (int i = 0; i < v->runs; i++)
@@ -159,8 +158,9 @@ rig *rig_open(const rig_case *c, const char *spec) {
                       .kernels = kv_kernels_best(),
                       .method = r->spec.method,
                       .params = r->spec.params};
-  good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e),
-       &e);
+  good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e), &e);
+  if (r->plan.needs.reindex && !c->inv_freq)
+    fail_msg("%s: the case has no inv_freq", spec);
   const kv_plan *plan = &r->plan;
   good(backend()->open(plan, &r->store, &e), &e);
   good(backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
@@ -221,8 +221,8 @@ static void same_ids(const rig *r, const char *what, int which, int n,
       fail_msg("%s %d, step %d, entry %d: token %u, expected %d", what, which,
                r->step, i, id[i], expected[i]);
   if (n != m)
-    fail_msg("%s %d, step %d: %d entries, expected %d", what, which, r->step,
-             n, m);
+    fail_msg("%s %d, step %d: %d entries, expected %d", what, which, r->step, n,
+             m);
 }
 
 void rig_holds(const rig *r, int lane, const int *ids) {

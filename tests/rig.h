@@ -19,11 +19,11 @@
 
 typedef struct rig_case {
   int heads, kv_heads, d, d_v, n_tokens, prompt_len;
-  int n_layers, layer;     /* of the model; 0 layers = 1 */
-  float scale;             /* 0 = nearest binary32 of 1/sqrt(d) */
-  const float *q, *k, *v;  /* [head][token][d or d_v] */
-  const float *inv_freq;   /* [d/2], or NULL: no rotation recorded */
-  bool half;               /* k and v are held as F16, not F32 */
+  int n_layers, layer;    /* of the model; 0 layers = 1 */
+  float scale;            /* 0 = nearest binary32 of 1/sqrt(d) */
+  const float *q, *k, *v; /* [head][token][d or d_v] */
+  const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
+  bool half;              /* k and v are held as F16, not F32 */
 } rig_case;
 
 typedef struct rig rig;
@@ -64,6 +64,17 @@ bool rig_same(const kv_digest *a, const kv_digest *b);
  * pointers are set and released by rig_data_free. */
 void rig_data(rig_case *c, uint32_t seed);
 void rig_data_free(rig_case *c);
+
+/* The eight tokens of the worked cases: one head, d = 2, and values that are
+ * the unit vectors, so that an output is the probabilities by token. */
+extern const float rig_key8[16], rig_query8[16], rig_unit8[64];
+rig_case rig_eight(int prompt_len);
+/* Fails unless the head's output is, to 2e-6, these probabilities. */
+void rig_shares(const rig *r, int head, const double *p);
+
+/* The exact probabilities of row t, query head h, over the tokens with
+ * in[j], j <= t, in binary64. in NULL: all. */
+void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 
 /* --- laws --------------------------------------------------------------- */
 

@@ -4,8 +4,55 @@
  */
 #include "ref/parts.h"
 #include "tests/rig.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+const float rig_key8[16] = {1, 0, 0, 1, 2, 1, -1, 0, 1, 2, 0, -1, 1, 1, -1, 1};
+const float rig_query8[16] = {1, 1, 0, 1, 1, 0, 0, 2, 1, -1, 1, 1, 0, 1, 2, 0};
+const float rig_unit8[64] = {
+    1, [9] = 1, [18] = 1, [27] = 1, [36] = 1, [45] = 1, [54] = 1, [63] = 1};
+
+rig_case rig_eight(int prompt_len) {
+  return (rig_case){.heads = 1,
+                    .kv_heads = 1,
+                    .d = 2,
+                    .d_v = 8,
+                    .n_tokens = 8,
+                    .prompt_len = prompt_len,
+                    .q = rig_query8,
+                    .k = rig_key8,
+                    .v = rig_unit8};
+}
+
+void rig_shares(const rig *r, int head, const double *p) {
+  const float *out = rig_out(r, head);
+  for (int t = 0; t < 8; t++)
+    if (fabs((double)out[t] - p[t]) > 2e-6)
+      fail_msg("step %d, head %d, token %d: probability %.7f, expected %.6f",
+               rig_step(r), head, t, (double)out[t], p[t]);
+}
+
+static double logit(const rig_case *c, int h, int t, int j) {
+  int g = h / (c->heads / c->kv_heads), d = c->d;
+  const float *q =
+      c->q + ((size_t)h * (size_t)c->n_tokens + (size_t)t) * (size_t)d;
+  const float *k =
+      c->k + ((size_t)g * (size_t)c->n_tokens + (size_t)j) * (size_t)d;
+  double s = 0;
+  for (int x = 0; x < d; x++) s += (double)q[x] * (double)k[x];
+  return s * (c->scale != 0 ? (double)c->scale : 1.0 / sqrt((double)d));
+}
+
+void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p) {
+  double most = -INFINITY, sum = 0;
+  for (int j = 0; j <= t; j++) {
+    p[j] = !in || in[j] ? logit(c, h, t, j) : -INFINITY;
+    if (p[j] > most) most = p[j];
+  }
+  for (int j = 0; j <= t; j++) sum += p[j] = exp(p[j] - most);
+  for (int j = 0; j <= t; j++) p[j] /= sum;
+}
 
 /* --- data ---------------------------------------------------------------- */
 

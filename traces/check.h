@@ -29,8 +29,8 @@ kv_rc kv_check_layer(const kv_trace *t, int i, const kv_kernels *kernel,
 /* The second opinion: another library's matrix products and a softmax in
  * binary64 against the canonical recomputation, on a sample of rows. */
 typedef struct kv_second {
-  const char *by;  /* "BLIS 0.9.0", or NULL: not built in */
-  long rows;       /* query rows compared */
+  const char *by; /* "BLIS 0.9.0", or NULL: not built in */
+  long rows;      /* query rows compared */
   double error, relative;
 } kv_second;
 

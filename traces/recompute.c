@@ -89,17 +89,29 @@ static void name_rows(const block *b, size_t c, int n) {
   }
 }
 
+/* Weighs where every query sees all n tokens at once, else one by one. */
+static void weigh(const block *b, size_t c, int n, float *part) {
+  const kv_shape *p = b->shape;
+  const kv_recompute *x = b->x;
+  int whole = seen(b, 0, c) == n, step = whole ? b->queries : 1;
+  for (int i = 0; i < b->queries; i += step) {
+    int mine = whole ? n : seen(b, i, c);
+    if (mine == 0) continue;
+    b->kernel->weigh(step, mine, p->d_v, x->s + (size_t)i * CHUNK, CHUNK,
+                     x->value, p->dtype, part + (size_t)i * (size_t)p->d_v);
+  }
+}
+
 static void do_chunk(const block *b, size_t c) {
   kv_recompute *x = b->x;
   const kv_kernels *f = b->kernel;
   const kv_shape *p = b->shape;
-  size_t d_v = (size_t)p->d_v;
+  size_t numbers = (size_t)b->queries * (size_t)p->d_v;
   int n = seen(b, b->queries - 1, c);
-  float *part = x->part + c * (size_t)b->queries * d_v;
+  float *part = x->part + c * numbers;
   name_rows(b, c, n);
   f->logits(b->queries, n, p->d, x->q, (size_t)p->d, x->key, p->dtype, p->scale,
             x->s, CHUNK, x->pack);
-  memset(part, 0, (size_t)b->queries * d_v * sizeof *part);
   for (int i = 0; i < b->queries; i++) {
     int mine = seen(b, i, c);
     if (mine == 0) continue;
@@ -107,11 +119,9 @@ static void do_chunk(const block *b, size_t c) {
     size_t at = (size_t)i * b->chunks + c;
     x->top[at] = f->max(s, mine);
     x->sum[at] = kv_unfix(f->exp_sum(s, x->top[at], mine, s));
-    if (mine < n) memset(s + mine, 0, (size_t)(n - mine) * sizeof *s);
   }
-  /* A zero weight adds +0 to a chain that began at +0: the same bits as not
-   * being there, except that a chain at -0 is impossible. */
-  f->weigh(b->queries, n, p->d_v, x->s, CHUNK, x->value, p->dtype, part);
+  memset(part, 0, numbers * sizeof *part);
+  weigh(b, c, n, part);
 }
 
 static void combine(const block *b, int i) {
@@ -137,8 +147,14 @@ void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
                         int first, int count) {
   assert(count >= 1 && count <= x->rows && "the scratch holds the block");
   int group = kv_group(shape);
-  block b = {.x = x, .kernel = kernel, .shape = shape, .data = data, .g = g,
-             .first = first, .count = count, .group = group,
+  block b = {.x = x,
+             .kernel = kernel,
+             .shape = shape,
+             .data = data,
+             .g = g,
+             .first = first,
+             .count = count,
+             .group = group,
              .queries = count * group};
   b.chunks = chunks(kv_row_token(data, first + count - 1) + 1);
   load_queries(&b);

@@ -27,8 +27,8 @@ void kv_recompute_release(kv_recompute *x);
  * x->rows) of the query heads that read KV head g; result in
  * x->out[row][member][d_v], row counted from first. */
 void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
-                        const kv_shape *shape, const kv_layer_data *data,
-                        int g, int first, int count);
+                        const kv_shape *shape, const kv_layer_data *data, int g,
+                        int first, int count);
 
 /* Token of the i-th recorded row. */
 static inline int kv_row_token(const kv_layer_data *data, int i) {

@@ -23,7 +23,18 @@ typedef struct problem {
   float scale;
   float *s;
   size_t lds;
+  /* The rows that the scratch will hold next, fetched while it is used. */
+  const void *const *key; /* of the scratch as it is */
+  int known;              /* pointers behind key */
+  int fetch_from, fetch_to;
+  size_t row_bytes;
 } problem;
+
+/* Into the cache: row j of the next scratch. */
+INLINE void fetch_row(const problem *p, int j) {
+  const char *row = row_ahead(p->key, p->known, KV_PACK + j);
+  for (size_t x = 0; x < p->row_bytes; x += 64) fetch(row + x);
+}
 
 /* rows x vectors of s, keys from lane `at`. */
 INLINE void logit_tile(kv_dtype type, int rows, int vectors,
@@ -35,14 +46,24 @@ INLINE void logit_tile(kv_dtype type, int rows, int vectors,
   const int d = p->d;
   UNROLL for (int r = 0; r < rows; r++)
     UNROLL for (int v = 0; v < vectors; v++) a[r][v] = v_one(0.0f);
-  for (int x = 0; x < d; x++, b += KV_PACK * width) {
-    vec key[4];
-    UNROLL for (int v = 0; v < vectors; v++)
-      key[v] = vec_of(type, b, (size_t)(v * LANES));
-    UNROLL for (int r = 0; r < rows; r++) {
-      vec one = v_one(q[(size_t)r * ldq + (size_t)x]);
+  int j = p->fetch_from;
+  const int each = d / KV_PACK ? d / KV_PACK : 1;
+  for (int x = 0, stop; x < d;) {
+    if (j < p->fetch_to) {
+      fetch_row(p, j++);
+      stop = x + each < d ? x + each : d;
+    } else {
+      stop = d;
+    }
+    for (; x < stop; x++, b += KV_PACK * width) {
+      vec key[4];
       UNROLL for (int v = 0; v < vectors; v++)
-        a[r][v] = v_fma(one, key[v], a[r][v]);
+        key[v] = vec_of(type, b, (size_t)(v * LANES));
+      UNROLL for (int r = 0; r < rows; r++) {
+        vec one = v_one(q[(size_t)r * ldq + (size_t)x]);
+        UNROLL for (int v = 0; v < vectors; v++)
+          a[r][v] = v_fma(one, key[v], a[r][v]);
+      }
     }
   }
   const vec by = v_one(p->scale), zero = v_one(0.0f);
@@ -85,11 +106,13 @@ static const logit_shape logit_shapes[3][LOGIT_ROWS] = {
 };
 
 /* All queries against the packed keys. */
-static void run_tiles(kv_dtype type, int m, const problem *p) {
+static void run_tiles(kv_dtype type, int m, problem *p) {
   for (int i = 0; i < m;) {
     int rows = m - i < LOGIT_ROWS ? m - i : LOGIT_ROWS;
     const logit_shape *shape = &logit_shapes[type][rows - 1];
     int at = 0, step = shape->vectors * LANES;
+    p->fetch_from = i * KV_PACK / m;
+    p->fetch_to = (i + rows) * KV_PACK / m;
     for (; p->columns - at > step - LANES; at += step) shape->all(p, i, at);
     for (; at < p->columns; at += LANES) shape->one(p, i, at);
     i += rows;
@@ -153,10 +176,19 @@ static void logits(int m, int n, int d, const float *q, size_t ldq,
                    const void *const *key, kv_dtype type, float scale,
                    float *s, size_t lds, float *pack) {
   const int wide = m >= WIDEN_FROM;
-  problem p = {d, 0, q, ldq, pack, scale, s, lds};
+  problem p = {.d = d,
+               .q = q,
+               .ldq = ldq,
+               .pack = pack,
+               .scale = scale,
+               .s = s,
+               .lds = lds,
+               .row_bytes = (size_t)d * kv_dtype_size(type)};
   for (int j = 0; j < n; j += KV_PACK, p.s += KV_PACK) {
     p.columns = n - j < KV_PACK ? n - j : KV_PACK;
     pack_keys(p.columns, d, key + j, type, wide, pack);
+    p.key = key + j;
+    p.known = n - j;
     run_tiles(wide ? KV_F32 : type, m, &p);
   }
 }

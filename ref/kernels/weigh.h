@@ -8,7 +8,7 @@
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
 
-enum { WEIGH_AHEAD = 12 }; /* rows; about 3 KiB of fp16 at d = 128 */
+enum { WEIGH_AHEAD = 32 }; /* rows; 8 KiB of fp16 at d = 128 */
 
 typedef struct weighing {
   int n, d_v;
@@ -16,23 +16,25 @@ typedef struct weighing {
   size_t ldp;
   const void *const *value;
   float *a;
+  int fetch; /* the call's first band runs: whole rows are fetched early */
 } weighing;
 
 /* rows heads x vectors columns from column x. */
 INLINE void weigh_tile(kv_dtype type, int rows, int vectors,
-                       const weighing *w, size_t x) {
+                       weighing *w, size_t x) {
   vec a[WEIGH_ROWS][8];
   const size_t d_v = (size_t)w->d_v, width = kv_dtype_size(type);
-  const size_t ldp = w->ldp, band = (size_t)(vectors * LANES) * width;
+  const size_t ldp = w->ldp;
   const int n = w->n;
   UNROLL for (int r = 0; r < rows; r++)
     UNROLL for (int v = 0; v < vectors; v++)
       a[r][v] = v_load(w->a + (size_t)r * d_v + x + (size_t)(v * LANES));
   for (int j = 0; j < n; j++) {
     bytes *row = w->value[j];
-    bytes *ahead = w->value[j + WEIGH_AHEAD < n ? j + WEIGH_AHEAD : n - 1];
-    UNROLL for (size_t line = 0; line < band; line += 64)
-      __builtin_prefetch(ahead + x * width + line);
+    if (w->fetch) {
+      const char *ahead = row_ahead(w->value, n, j + WEIGH_AHEAD);
+      for (size_t line = 0; line < d_v * width; line += 64) fetch(ahead + line);
+    }
     vec b[8];
     UNROLL for (int v = 0; v < vectors; v++)
       b[v] = vec_of(type, row, x + (size_t)(v * LANES));
@@ -45,10 +47,11 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors,
   UNROLL for (int r = 0; r < rows; r++)
     UNROLL for (int v = 0; v < vectors; v++)
       v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
+  w->fetch = 0;
 }
 
 /* Columns that fill no vector, one chain after the other. */
-static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
+static void weigh_rest(kv_dtype type, int rows, weighing *w, size_t x) {
   for (; x < (size_t)w->d_v; x++)
     for (int r = 0; r < rows; r++) {
       float *a = w->a + (size_t)r * (size_t)w->d_v + x;
@@ -60,8 +63,8 @@ static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
 
 /* One function a number of heads: bands of `most` vectors, then of half as
  * many, then of one, then single columns. */
-typedef void weigh_fn(const weighing *w);
-INLINE void weigh_bands(kv_dtype type, int rows, int most, const weighing *w) {
+typedef void weigh_fn(weighing *w);
+INLINE void weigh_bands(kv_dtype type, int rows, int most, weighing *w) {
   const size_t d_v = (size_t)w->d_v, lanes = LANES;
   size_t x = 0;
   for (; x + (size_t)most * lanes <= d_v; x += (size_t)most * lanes)
@@ -73,7 +76,7 @@ INLINE void weigh_bands(kv_dtype type, int rows, int most, const weighing *w) {
 }
 
 #define DEFINE_WEIGH(t, r, v)                                                  \
-  static void weigh_##t##_##r(const weighing *w) { weigh_bands(t, r, v, w); }
+  static void weigh_##t##_##r(weighing *w) { weigh_bands(t, r, v, w); }
 WEIGH_TILES(DEFINE_WEIGH, KV_F16)
 WEIGH_TILES(DEFINE_WEIGH, KV_BF16)
 WEIGH_TILES(DEFINE_WEIGH, KV_F32)
@@ -87,7 +90,7 @@ static weigh_fn *const weigh_shapes[3][WEIGH_ROWS] = {
 
 static void weigh(int m, int n, int d_v, const float *p, size_t ldp,
                   const void *const *value, kv_dtype type, float *a) {
-  weighing w = {n, d_v, p, ldp, value, a};
+  weighing w = {n, d_v, p, ldp, value, a, 1};
   for (int i = 0; i < m && n > 0;) {
     int rows = m - i < WEIGH_ROWS ? m - i : WEIGH_ROWS;
     weigh_shapes[type][rows - 1](&w);

@@ -177,8 +177,10 @@ static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   if (at->layer < o->skip) {
     for (int l = 0; l < lanes; l++)
       kv_top(x.score[l], x.past, x.base, x.keep[l]);
-  } else if (o->safeguard == INTERPOLATE) interpolate(&x, o->alpha);
-  else minimum(&x, safe);
+  } else if (o->safeguard == INTERPOLATE)
+    interpolate(&x, o->alpha);
+  else
+    minimum(&x, safe);
   for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l]);
 }
 

@@ -127,7 +127,6 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 /* The step's probabilities over what it saw. */
 static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      int hidden) {
-  const kv_kernels *kernel = kv_kernels_best();
   size_t before = (size_t)hidden, after = (size_t)(lane->n - 1 - hidden);
   int seen = lane->n - 1;
   float *p = KV_TAKE(at->work, float, seen);
@@ -137,11 +136,10 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
     const float *s = rows->s + (size_t)h * rows->stride;
     memcpy(p, s, before * sizeof *p);
     memcpy(p + before, s + before + 1, after * sizeof *p);
-    kv_evidence_row(kernel, seen, p, p);
-    kernel->fix_add(p, seen, sum);
+    kv_evidence_row(at->kernels, seen, p, p);
+    at->kernels->fix_add(p, seen, sum);
   }
-  for (int i = 0; i < seen; i++)
-    lane->column[0].i[i + (i >= hidden)] += sum[i];
+  for (int i = 0; i < seen; i++) lane->column[0].i[i + (i >= hidden)] += sum[i];
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
@@ -149,8 +147,10 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   int hidden = orphan_of(o, lane);
   if (o->variant == PREFILL)
     kv_window_add(at, lane, rows, (kv_group_rule)o->group);
-  else if (hidden < 0) kv_column_add(lane, 0, rows);
-  else add_seen(at, lane, rows, hidden);
+  else if (hidden < 0)
+    kv_column_add(lane, 0, rows);
+  else
+    add_seen(at, lane, rows, hidden);
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
@@ -161,7 +161,8 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   if (o->variant == PREFILL)
     kv_window_score(at, lane, (kv_group_rule)o->group, KV_POOL_NONE, 1, past,
                     score);
-  else kv_scores(lane->column[0].i, past, score);
+  else
+    kv_scores(lane->column[0].i, past, score);
   kv_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
 }
 

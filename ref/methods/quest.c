@@ -119,8 +119,10 @@ static int32_t load(size_t size, const char *at) {
 static void save(size_t size, int32_t number, char *at) {
   uint32_t wide = (uint32_t)flip((uint32_t)number);
   uint16_t half = (uint16_t)(wide >> 16);
-  if (size == 4) memcpy(at, &wide, 4);
-  else memcpy(at, &half, 2);
+  if (size == 4)
+    memcpy(at, &wide, 4);
+  else
+    memcpy(at, &half, 2);
 }
 
 static void widen_box(size_t size, int d, const char *row, int32_t *lo,
@@ -139,8 +141,8 @@ static void grow(const kv_at *at, kv_lane *lane, int page, int first, int end,
   int d = at->shape->d;
   size_t size = kv_dtype_size(at->shape->dtype);
   char *low = kv_lane_own(lane), *high = low + side_bytes(at->shape, o->page);
-  size_t box = ((size_t)(page / TILE) * (size_t)d * TILE +
-                (size_t)(page % TILE)) * size;
+  size_t box =
+      ((size_t)(page / TILE) * (size_t)d * TILE + (size_t)(page % TILE)) * size;
   for (int x = 0; x < d; x++) {
     size_t i = box + (size_t)x * TILE * size;
     bool fresh = first == page * o->page;

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvreport merge OUT DB...: the union of results. It is associative,
+ * commutative and idempotent, because rows are named by what they contain
+ * (keys and digests; small integers are made anew), and it refuses two values
+ * under one key, naming both: that is the cross-check.
+ *
+ * The union is built in a temporary database. OUT is written last: a new OUT
+ * appears by renaming a finished file, one that is there takes everything in
+ * one transaction. After a refusal OUT is as it was.
+ */
+#include "analysis/say.h"
+#include "analysis/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* In the order in which they refer to each other. */
+static const char *const tables[] = {
+    "environment",  "trace", "artefact", "shard",     "run",
+    "ask",          "part",  "metric",   "step_cost", "journal_digest",
+    "confirmation", "diff",  "budget",   NULL};
+
+static int run(sqlite3 *db, char *sql) {
+  int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
+}
+
+/* --- copying ---------------------------------------------------------------
+ */
+
+/* "INSERT OR IGNORE INTO to.t (columns) SELECT columns": a small integer of
+ * `from` becomes that of `to` through the key or digest it stands for. */
+static char *copy_sql(sqlite3 *db, const char *to, const char *from,
+                      const char *table) {
+  sqlite3_str *names = sqlite3_str_new(db), *values = sqlite3_str_new(db);
+  sqlite3_str *joins = sqlite3_str_new(db);
+  sqlite3_stmt *s = NULL;
+  char *info = sqlite3_mprintf("PRAGMA main.table_info(%s)", table);
+  char *n, *v, *j, *sql;
+  if (info) sqlite3_prepare_v2(db, info, -1, &s, NULL);
+  while (s && sqlite3_step(s) == SQLITE_ROW) {
+    const char *c = (const char *)sqlite3_column_text(s, 1);
+    bool is_run = !strcmp(c, "run_id"), is_env = !strcmp(c, "environment_id");
+    const char *of = is_run ? "run" : "environment";
+    if ((is_run || is_env) && !strcmp(table, of)) continue;
+    sqlite3_str_appendf(names, ",%s", c);
+    if (!is_run && !is_env) {
+      sqlite3_str_appendf(values, ",t.%s", c);
+      continue;
+    }
+    sqlite3_str_appendf(values, ",to_%s.%s", of, c);
+    sqlite3_str_appendf(joins,
+                        " JOIN %s.%s from_%s ON from_%s.%s = t.%s"
+                        " JOIN %s.%s to_%s ON to_%s.%s = from_%s.%s",
+                        from, of, of, of, c, c, to, of, of, of,
+                        is_run ? "key" : "digest", of,
+                        is_run ? "key" : "digest");
+  }
+  sqlite3_finalize(s);
+  sqlite3_free(info);
+  n = sqlite3_str_finish(names);
+  v = sqlite3_str_finish(values);
+  j = sqlite3_str_finish(joins);
+  sql = n && v
+            ? sqlite3_mprintf("INSERT OR IGNORE INTO %s.%s (%s)"
+                              " SELECT %s FROM %s.%s t%s",
+                              to, table, n + 1, v + 1, from, table, j ? j : "")
+            : NULL;
+  sqlite3_free(n);
+  sqlite3_free(v);
+  sqlite3_free(j);
+  return sql;
+}
+
+/* What is not named by its contents: the lesser of two names or reasons, the
+ * shape from whoever knows it. */
+static int settle(sqlite3 *db, const char *to, const char *from) {
+  int rc = run(db, sqlite3_mprintf(
+                       "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
+                       " n_tokens = max(d.n_tokens, s.n_tokens),"
+                       " n_layers = coalesce(d.n_layers, s.n_layers),"
+                       " n_heads = coalesce(d.n_heads, s.n_heads),"
+                       " n_kv_heads = coalesce(d.n_kv_heads, s.n_kv_heads),"
+                       " d = coalesce(d.d, s.d), d_v = coalesce(d.d_v, s.d_v),"
+                       " dtype = coalesce(d.dtype, s.dtype)"
+                       " FROM %s.trace s WHERE s.identity = d.identity",
+                       to, from));
+  if (rc) return rc;
+  return run(db, sqlite3_mprintf("UPDATE %s.run AS d"
+                                 " SET reason = min(d.reason, s.reason),"
+                                 " spec = min(d.spec, s.spec)"
+                                 " FROM %s.run s WHERE s.key = d.key AND"
+                                 " (s.reason != d.reason OR s.spec != d.spec)",
+                                 to, from));
+}
+
+static int copy(sqlite3 *db, const char *to, const char *from) {
+  int rc = KV_EXIT_OK;
+  for (int i = 0; tables[i] && !rc; i++)
+    rc = run(db, copy_sql(db, to, from, tables[i]));
+  return rc ? rc : settle(db, to, from);
+}
+
+/* --- contradictions ---------------------------------------------------------
+ */
+
+static const char two_results[] =
+    "SELECT d.spec, t.name, d.status, s.status, substr(d.journal, 1, 16),"
+    " substr(s.journal, 1, 16), substr(d.state, 1, 16),"
+    " substr(s.state, 1, 16), substr(d.output, 1, 16),"
+    " substr(s.output, 1, 16), substr(d.value, 1, 16),"
+    " substr(s.value, 1, 16),"
+    " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
+    "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
+    "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
+    "  a.state != b.state OR a.output != b.output))"
+    " FROM main.run d JOIN %s.run s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity"
+    " WHERE d.status != s.status OR d.journal IS NOT s.journal"
+    "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
+    "  OR d.value IS NOT s.value ORDER BY d.key LIMIT 1";
+
+static const char two_budgets[] =
+    "SELECT d.method, t.name, d.basis || ':' || d.target, d.budget, s.budget"
+    " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
+    " ORDER BY d.key LIMIT 1";
+
+static const char *text(sqlite3_stmt *s, int c) {
+  const char *t = (const char *)sqlite3_column_text(s, c);
+  return t ? t : "none";
+}
+
+static int tell_results(sqlite3_stmt *s, const char *path) {
+  static const char *const what[] = {"status", "journal", "state", "output",
+                                     "value"};
+  char layer[32] = "";
+  int i = 0;
+  while (i < 4 && !strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i))) i++;
+  if (sqlite3_column_type(s, 12) != SQLITE_NULL)
+    snprintf(layer, sizeof layer, " from layer %d on",
+             sqlite3_column_int(s, 12));
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s has %s %s "
+                "there and %s here%s; nothing was merged, find out which is "
+                "wrong",
+                path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
+                text(s, 3 + 2 * i), layer);
+}
+
+static int tell_budgets(sqlite3_stmt *s, const char *path) {
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s at %s has "
+                "budget %s there and %s here; nothing was merged",
+                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                text(s, 4));
+}
+
+static int look(sqlite3 *db, char *sql, const char *path,
+                int (*tell)(sqlite3_stmt *, const char *)) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK, step = SQLITE_ERROR;
+  if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
+  if (step == SQLITE_ROW)
+    rc = tell(s, path);
+  else if (step != SQLITE_DONE)
+    rc = kv_results_fail(db, path);
+  sqlite3_finalize(s);
+  sqlite3_free(sql);
+  return rc;
+}
+
+static int contradictions(sqlite3 *db, const char *from, const char *path) {
+  int rc =
+      look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
+}
+
+/* --- the union --------------------------------------------------------------
+ */
+
+static int attach(sqlite3 *db, const char *path) {
+  int rc;
+  if (access(path, R_OK))
+    return kv_say(KV_EXIT_INPUT, "there is no readable file %s", path);
+  rc = run(db, sqlite3_mprintf("ATTACH %Q AS source", path));
+  return rc ? rc : kv_results_check(db, "source", path);
+}
+
+/* The tables of the first database, by the words it made them with. */
+static int take_schema(sqlite3 *db) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK;
+  if (sqlite3_prepare_v2(db,
+                         "SELECT sql FROM source.sqlite_schema WHERE sql IS"
+                         " NOT NULL ORDER BY rowid",
+                         -1, &s, NULL))
+    return kv_results_fail(db, "a database to merge");
+  while (!rc && sqlite3_step(s) == SQLITE_ROW)
+    rc = run(db, sqlite3_mprintf("%s", sqlite3_column_text(s, 0)));
+  sqlite3_finalize(s);
+  return rc;
+}
+
+static int take_head(sqlite3 *db) {
+  static const char *const name[] = {"application_id", "user_version"};
+  int rc = KV_EXIT_OK;
+  for (int i = 0; i < 2 && !rc; i++) {
+    sqlite3_stmt *s = NULL;
+    char *ask = sqlite3_mprintf("PRAGMA source.%s", name[i]);
+    if (!ask || sqlite3_prepare_v2(db, ask, -1, &s, NULL) ||
+        sqlite3_step(s) != SQLITE_ROW)
+      rc = kv_results_fail(db, "a database to merge");
+    else
+      rc = run(db, sqlite3_mprintf("PRAGMA main.%s = %d", name[i],
+                                   sqlite3_column_int(s, 0)));
+    sqlite3_finalize(s);
+    sqlite3_free(ask);
+  }
+  return rc;
+}
+
+static int add(sqlite3 *db, bool first, const char *path) {
+  int rc = attach(db, path), end;
+  if (!rc && first) rc = take_schema(db);
+  if (!rc && first) rc = take_head(db);
+  if (!rc) rc = contradictions(db, "source", path);
+  if (!rc) rc = run(db, sqlite3_mprintf("BEGIN"));
+  if (!rc) rc = copy(db, "main", "source");
+  if (!sqlite3_get_autocommit(db)) {
+    end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));
+    if (!rc) rc = end;
+  }
+  return rc ? rc : run(db, sqlite3_mprintf("DETACH source"));
+}
+
+/* --- writing OUT ------------------------------------------------------------
+ */
+
+static int write_new(sqlite3 *db, const char *out) {
+  char *part = sqlite3_mprintf("%s.%d.part", out, (int)getpid());
+  int rc, fd;
+  if (!part) return kv_say(KV_EXIT_RESOURCE, "not enough memory");
+  rc = run(db, sqlite3_mprintf("VACUUM main INTO %Q", part));
+  fd = rc ? -1 : open(part, O_RDWR);
+  if (!rc && (fd < 0 || fsync(fd) || rename(part, out)))
+    rc = kv_say(KV_EXIT_RESOURCE, "cannot write %s: %s", out, strerror(errno));
+  if (fd >= 0) close(fd);
+  if (rc) unlink(part);
+  sqlite3_free(part);
+  return rc;
+}
+
+static int write_into(sqlite3 *db, const char *out) {
+  int rc = attach(db, out), end;
+  if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
+  if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
+  if (!rc) rc = contradictions(db, "source", out);
+  if (!rc) rc = copy(db, "source", "main");
+  if (!sqlite3_get_autocommit(db)) {
+    end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));
+    if (!rc) rc = end;
+  }
+  return rc;
+}
+
+int kv_verb_merge(const kv_args *a) {
+  bool there = !access(a->file[0], F_OK);
+  sqlite3 *db = NULL;
+  int rc = KV_EXIT_OK;
+  if (sqlite3_open_v2("", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                      NULL))
+    rc = kv_results_fail(db, "a temporary database");
+  else
+    sqlite3_busy_timeout(db, 60000);
+  for (int i = 1; i < a->n_files && !rc; i++) rc = add(db, i == 1, a->file[i]);
+  if (!rc) rc = there ? write_into(db, a->file[0]) : write_new(db, a->file[0]);
+  sqlite3_close(db);
+  return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/say.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int kv_say(int code, const char *format, ...) {
+  char line[1024];
+  va_list v;
+  va_start(v, format);
+  vsnprintf(line, sizeof line, format, v);
+  va_end(v);
+  for (char *p = line; *p; p++)
+    if ((unsigned char)*p < 32) *p = '?';
+  fprintf(stderr, "kvreport: %s\n", line);
+  return code;
+}
+
+/* Levenshtein with one row; both cut at 31 letters. */
+static int distance(const char *a, const char *b) {
+  int row[32], n = (int)strnlen(a, 31), m = (int)strnlen(b, 31);
+  for (int j = 0; j <= m; j++) row[j] = j;
+  for (int i = 1; i <= n; i++) {
+    int corner = row[0]++;
+    for (int j = 1; j <= m; j++) {
+      int change = corner + (a[i - 1] != b[j - 1]), best = row[j] + 1;
+      corner = row[j];
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      row[j] = change < best ? change : best;
+    }
+  }
+  return row[m];
+}
+
+const char *kv_nearest_name(const char *text, const char *const *names) {
+  const char *best = names[0];
+  for (; *names; names++)
+    if (distance(text, *names) < distance(text, best)) best = *names;
+  return best;
+}

@@ -1,0 +1,191 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What people ask of the results, as views over the tables that kvreplay
+-- writes. They are TEMP views: a database is read, never changed. Exact
+-- numbers are the *_bits columns of the tables; these show readable ones.
+
+-- Who computed a run. Confirmed: by two that differ in backend, kernel set or
+-- processor.
+CREATE TEMP VIEW confirmed AS
+SELECT run_id, count(*) AS confirmations, min(started) AS first_seen,
+  count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
+    OR count(DISTINCT cpu) > 1 AS confirmed,
+  group_concat(DISTINCT backend || ' ' || c.isa || ' ' || threads) AS by_whom
+FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
+      JOIN environment v USING (environment_id)
+      ORDER BY c.backend, c.isa, c.threads) c
+GROUP BY run_id;
+
+-- All runs; age 1 is what the newest code says, 2 and up are superseded.
+CREATE TEMP VIEW aged AS
+SELECT r.*, c.confirmations, c.confirmed, c.by_whom, c.first_seen,
+  (SELECT count(*) FROM diff d WHERE d.run_id = r.run_id) AS conflicts,
+  row_number() OVER (PARTITION BY subject
+    ORDER BY arithmetic DESC, revision DESC, first_seen DESC, key) AS age
+FROM run r LEFT JOIN confirmed c USING (run_id);
+
+CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;
+
+CREATE TEMP VIEW measured AS
+SELECT run_id,
+  max(CASE measure WHEN 'output_error' THEN mean END) AS output_error,
+  max(CASE measure WHEN 'output_error' THEN p50 END) AS output_error_p50,
+  max(CASE measure WHEN 'output_error' THEN p95 END) AS output_error_p95,
+  max(CASE measure WHEN 'output_error' THEN p99 END) AS output_error_p99,
+  max(CASE measure WHEN 'output_error' THEN max END) AS output_error_max,
+  max(CASE measure WHEN 'output_abs' THEN max END) AS output_abs_max,
+  max(CASE measure WHEN 'mass' THEN mean END) AS mass,
+  max(CASE measure WHEN 'mass_stored' THEN mean END) AS mass_stored,
+  max(CASE measure WHEN 'mass_merged' THEN mean END) AS mass_merged,
+  max(CASE measure WHEN 'tv' THEN mean END) AS tv,
+  max(CASE measure WHEN 'kl' THEN mean END) AS kl,
+  max(CASE measure WHEN 'lse_error' THEN mean END) AS lse_error,
+  max(CASE measure WHEN 'recall_1' THEN mean END) AS recall_1,
+  max(CASE measure WHEN 'recall_16' THEN mean END) AS recall_16,
+  max(CASE measure WHEN 'recall_budget' THEN mean END) AS recall_budget,
+  max(CASE measure WHEN 'needle_stored' THEN mean END) AS needle_stored,
+  max(CASE measure WHEN 'needle_merged' THEN mean END) AS needle_merged,
+  max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
+  max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
+  max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all
+FROM metric WHERE part = 0 GROUP BY run_id;
+
+-- One row per cell that was asked for, answered by the newest code. Shares
+-- are of the dense cache of the same trace, where dense was run.
+CREATE TEMP VIEW cell AS
+SELECT t.name AS trace, r.prompt_len, t.n_tokens, r.method, r.spec,
+  a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
+  r.kept, r.kept_min, r.kept_max, r.attended,
+  r.payload + r.metadata + r.columns + r.side + r.slack AS bytes_end,
+  (r.payload + r.metadata + r.columns + r.side + r.slack) * 1.0
+    / (d.payload + d.metadata + d.columns + d.side + d.slack) AS share_end,
+  r.payload, r.metadata, r.columns, r.side, r.slack, r.codes_end,
+  r.mean AS bytes_mean, r.codes_mean, r.kr, r.peak, r.codes_peak, r.mti,
+  r.read AS bytes_read, r.read / d.read AS share_read, r.cr, r.moved, r.verbs,
+  m.output_error, m.output_error_p50, m.output_error_p95, m.output_error_p99,
+  m.output_error_max, m.output_abs_max, m.mass, m.mass_stored, m.mass_merged,
+  m.tv, m.kl, m.lse_error, m.recall_1, m.recall_16, m.recall_budget,
+  m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
+  m.needle_all, r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
+  r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
+  r.output, r.key
+FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
+  LEFT JOIN measured m USING (run_id)
+  LEFT JOIN newest d ON d.identity = r.identity
+    AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
+    AND d.method = 'dense' AND d.status = 'ok'
+ORDER BY trace, prompt_len, method, r.budget, params, a.basis, asked;
+
+-- Cells that no other cell of the trace beats in both bytes and error.
+CREATE TEMP VIEW pareto AS
+WITH ran AS MATERIALIZED
+  (SELECT * FROM cell WHERE output_error IS NOT NULL AND kr IS NOT NULL)
+SELECT trace, prompt_len, method, asked, budget, kr, share_read,
+  output_error, confirmed, key
+FROM ran c WHERE NOT EXISTS
+  (SELECT 1 FROM ran b
+   WHERE b.trace = c.trace AND b.prompt_len = c.prompt_len
+     AND b.kr <= c.kr AND b.output_error <= c.output_error
+     AND (b.kr < c.kr OR b.output_error < c.output_error))
+ORDER BY trace, prompt_len, kr, method, key;
+
+-- The error in bins of decode steps, mean over layers and heads.
+CREATE TEMP VIEW along AS
+SELECT t.name AS trace, r.prompt_len, t.n_tokens, r.method, r.params,
+  r.budget, a.basis, a.target AS asked, p.bin, p.first_step, p.last_step,
+  avg(m.mean) AS output_error,
+  (p.first_step + p.last_step - 2.0 * r.prompt_len)
+    / (2.0 * (t.n_tokens - r.prompt_len)) AS progress,
+  coalesce(r.confirmed, 0) AS confirmed, r.key
+FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
+  JOIN part p USING (run_id) JOIN metric m USING (run_id, part)
+WHERE p.bin >= 0 AND p.head < 0 AND m.measure = 'output_error'
+GROUP BY r.run_id, a.basis, a.target, p.bin
+ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis,
+  a.target, p.bin;
+
+-- (random - x) / (random - oracle-topk) in mean output error, both at the
+-- budget that equals the entries x attends on average. Random is the one with
+-- its default parameters.
+CREATE TEMP VIEW gap AS
+WITH ran AS MATERIALIZED
+  (SELECT * FROM cell WHERE output_error IS NOT NULL),
+same AS
+  (SELECT c.*, CAST(round(c.attended) AS INTEGER) AS equal_budget FROM ran c)
+SELECT c.trace, c.prompt_len, c.method, c.params, c.basis, c.asked, c.budget,
+  c.equal_budget, c.output_error, r.output_error AS random,
+  o.output_error AS oracle,
+  (r.output_error - c.output_error)
+    / nullif(r.output_error - o.output_error, 0) AS gap,
+  min(c.confirmed, coalesce(r.confirmed, 0), coalesce(o.confirmed, 0))
+    AS confirmed, c.key
+FROM same c
+  LEFT JOIN
+    (SELECT DISTINCT trace, prompt_len, arithmetic, budget, output_error,
+      confirmed FROM ran WHERE method = 'random'
+      AND json_extract(params, '$.seed') = 1
+      AND json_extract(params, '$.recent') = min(32, max(1, budget / 2))) r
+    ON r.trace = c.trace AND r.prompt_len = c.prompt_len
+    AND r.arithmetic = c.arithmetic AND r.budget = c.equal_budget
+  LEFT JOIN
+    (SELECT DISTINCT trace, prompt_len, arithmetic, budget, output_error,
+      confirmed FROM ran WHERE method = 'oracle-topk') o
+    ON o.trace = c.trace AND o.prompt_len = c.prompt_len
+    AND o.arithmetic = c.arithmetic AND o.budget = c.equal_budget
+WHERE c.method NOT IN ('dense', 'random', 'oracle-topk')
+ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis,
+  c.asked;
+
+-- The cross-check: digests and who has found the same.
+CREATE TEMP VIEW crosscheck AS
+SELECT t.name AS trace, r.prompt_len, r.method, r.spec, r.budget, r.status,
+  r.journal, r.state, r.output, r.confirmations,
+  coalesce(r.confirmed, 0) AS confirmed, r.by_whom, r.conflicts, r.key
+FROM newest r JOIN trace t USING (identity)
+ORDER BY trace, prompt_len, method, budget, params, r.key;
+
+-- Results that contradict the one that was first.
+CREATE TEMP VIEW conflict AS
+SELECT t.name AS trace, r.prompt_len, r.spec, d.what, d.layer, d.status,
+  d.backend, d.isa, d.threads, v.cpu, v.commit_name, v.started,
+  r.journal AS first_journal, d.journal AS other_journal,
+  r.state AS first_state, d.state AS other_state,
+  r.output AS first_output, d.output AS other_output, r.key
+FROM diff d JOIN run r USING (run_id) JOIN trace t USING (identity)
+  JOIN environment v USING (environment_id)
+ORDER BY trace, r.prompt_len, r.spec, v.started, d.backend, d.isa, d.threads,
+  d.what, r.key;
+
+-- Every run there ever was, the newest code of each first.
+CREATE TEMP VIEW history AS
+SELECT t.name AS trace, r.prompt_len, r.method, r.budget, r.spec, r.code,
+  r.arithmetic, CASE age WHEN 1 THEN 'current' ELSE 'superseded' END AS state,
+  r.status, r.first_seen, r.confirmations, r.conflicts,
+  (SELECT mean FROM metric m WHERE m.run_id = r.run_id AND part = 0
+    AND measure = 'output_error') AS output_error, r.output, r.key
+FROM aged r JOIN trace t USING (identity)
+ORDER BY trace, r.prompt_len, r.method, r.budget, r.spec, age, r.key;
+
+-- Every measure of every part, for whoever wants to plot something else.
+CREATE TEMP VIEW metrics AS
+SELECT t.name AS trace, r.method, r.budget, p.layer, p.head, p.bin,
+  p.first_step, p.last_step, m.measure, m.count, m.mean, m.p50, m.p95, m.p99,
+  m.max, r.key
+FROM newest r JOIN trace t USING (identity) JOIN part p USING (run_id)
+  JOIN metric m USING (run_id, part)
+ORDER BY trace, r.method, r.budget, r.key, m.part, m.measure;
+
+CREATE TEMP VIEW costs AS
+SELECT t.name AS trace, r.method, r.budget, s.step, s.bytes, s.codes, s.read,
+  r.key
+FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
+ORDER BY trace, r.method, r.budget, r.key, s.step;
+
+CREATE TEMP VIEW confirmations AS
+SELECT t.name AS trace, r.spec, c.backend, c.isa, c.threads, c.seconds,
+  v.version, v.commit_name, v.dirty, v.compiler, v.flags, v.cpu, v.cores,
+  v.os, v.locale, v.ftz, v.daz, v.rounding, v.command, v.started, r.key
+FROM confirmation c JOIN run r USING (run_id) JOIN trace t USING (identity)
+  JOIN environment v USING (environment_id)
+ORDER BY trace, r.spec, r.key, v.started, v.digest, c.backend, c.isa,
+  c.threads;

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KIVI: keys in a few bits per channel, values in a few bits per token, the
+ * newest tokens as they came.
+ *
+ *   after the prompt and after every step, with n tokens seen:
+ *     keys:   the first n div residual * residual tokens are coded, `group`
+ *             tokens sharing scale and minimum in each channel
+ *     values: all but the last `residual` tokens are coded, `group`
+ *             neighbouring elements of a token sharing scale and minimum
+ *   A step attends first, so its full part is still full when it is read.
+ *
+ * Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
+ * Cache. Paper and authors' code agree on when what is coded; keys wait until
+ * a block of `residual` is full, values go one by one. They differ in the
+ * arithmetic: the paper's formula is one rounding (variant=paper), the code
+ * works in fp16 throughout (variant=code); `auto`, the default, follows the
+ * code on fp16 traces, where it is what ran, and the formula elsewhere. The
+ * code divides by zero where a group is constant: here its codes are 0. Group
+ * 32 and residual 128 are those of the authors' long-context tables, where 2
+ * bits are advised for models with as many KV heads as query heads and 4 bits
+ * where heads share; keys are coded after RoPE. See ref/format_kivi.c.
+ * Nothing is dropped. Cost: a token is coded once; coded rows are decoded by
+ * every step that reads them.
+ */
+#include "ref/parts.h"
+
+enum { AUTO, PAPER, CODE }; /* variant */
+enum { RESIDUAL = 128 };    /* as in the authors' long-context tables */
+enum { KEYS = KV_CODED, VALUES = KV_CODED + 1 };
+
+typedef struct params {
+  int bits, k_bits, v_bits, group, residual, variant;
+} params;
+
+static const kv_param table[] = {
+    {.name = "bits",
+     .kind = KV_INT,
+     .offset = offsetof(params, bits),
+     .fallback = "2",
+     .min = 2,
+     .max = 4,
+     .unit = "bits",
+     .help = "of a code, 2 or 4; 2 as in the paper's tables"},
+    {.name = "k_bits",
+     .kind = KV_INT,
+     .offset = offsetof(params, k_bits),
+     .min = 2,
+     .max = 4,
+     .unit = "bits",
+     .help = "of a key's code, 2 or 4; default: bits"},
+    {.name = "v_bits",
+     .kind = KV_INT,
+     .offset = offsetof(params, v_bits),
+     .min = 2,
+     .max = 4,
+     .unit = "bits",
+     .help = "of a value's code, 2 or 4; default: bits"},
+    {.name = "group",
+     .kind = KV_INT,
+     .offset = offsetof(params, group),
+     .fallback = "32",
+     .min = 1,
+     .max = 4096,
+     .unit = "tokens (keys), elements (values)",
+     .help = "that share scale and minimum; 32 as in the authors' "
+             "long-context tables"},
+    {.name = "residual",
+     .kind = KV_INT,
+     .offset = offsetof(params, residual),
+     .min = 1,
+     .max = 1 << 20,
+     .unit = "tokens",
+     .help = "newest tokens not coded, a multiple of group; default: the "
+             "largest multiple up to 128 (authors' tables), at least group"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "auto",
+     .choices = "auto|paper|code",
+     .help = "arithmetic of the codes: the formula in fp32 or the authors' "
+             "fp16; auto: code on fp16 traces, else paper"},
+    {.name = NULL}};
+
+static kv_rc check_bits(const char *name, int bits, kv_err *e) {
+  if (bits == 2 || bits == 4) return KV_OK;
+  return kv_fail(e, KV_USAGE, "kivi: %s=%d is not 2 or 4; choose one of them",
+                 name, bits);
+}
+
+static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
+  if (o->k_bits == KV_UNSET) o->k_bits = o->bits;
+  if (o->v_bits == KV_UNSET) o->v_bits = o->bits;
+  if (o->residual == KV_UNSET)
+    o->residual = o->group > RESIDUAL ? o->group : RESIDUAL;
+  else if (o->residual % o->group != 0)
+    return kv_fail(e, KV_REFUSED,
+                   "kivi: residual=%d is no multiple of group=%d; choose "
+                   "residual as a multiple of group",
+                   o->residual, o->group);
+  o->residual -= o->residual % o->group;
+  if (o->variant == AUTO) o->variant = shape->dtype == KV_F16 ? CODE : PAPER;
+  kv_rc rc = check_bits("bits", o->bits, e);
+  if (!rc) rc = check_bits("k_bits", o->k_bits, e);
+  return rc ? rc : check_bits("v_bits", o->v_bits, e);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = resolve(shape, o, e);
+  if (rc) return rc;
+  bool fp16 = o->variant == CODE;
+  needs->every = 1;
+  needs->codings = 2;
+  needs->coding[0] = (kv_coding){&kv_format_channel, o->k_bits, o->group, fp16};
+  needs->coding[1] = (kv_coding){&kv_format_token, o->v_bits, o->group, fp16};
+  needs->work = (size_t)o->group * sizeof(int32_t) + 64;
+  return KV_OK;
+}
+
+/* Entries below `end` that are still full, from the oldest on. */
+static int first_full(const kv_cell_ref *side, int end) {
+  while (end > 0 && side[end - 1].format == KV_RAW) end--;
+  return end;
+}
+
+static void code_keys(kv_lane *lane, int group, int end, int32_t *list) {
+  for (int i = first_full(lane->k, end); i < end; i += group) {
+    for (int j = 0; j < group; j++) list[j] = i + j;
+    kv_recode(lane, group, list, KEYS, KV_SAME);
+  }
+}
+
+static void code_values(kv_lane *lane, int end) {
+  for (int32_t i = first_full(lane->v, end); i < end; i++)
+    kv_recode(lane, 1, &i, KV_SAME, VALUES);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int32_t *list = KV_TAKE(at->work, int32_t, o->group);
+  code_keys(lane, o->group, lane->n / o->residual * o->residual, list);
+  code_values(lane, lane->n - o->residual);
+}
+
+const kv_method kv_method_kivi = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "kivi",
+    .title = "2 or 4 bits: keys per channel, values per token",
+    .paper = "Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit "
+             "Quantization for KV Cache, arXiv:2402.02750",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

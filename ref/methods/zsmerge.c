@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ZSMerge: what would be evicted is averaged into a few residual entries.
+ *
+ *   budget = residual + context + proximity (Br + Bc + Bp)
+ *   every query row, rows ascending, over the entries i that it sees:
+ *     score[i] = fma(decay, score[i], sum over the query heads of p[i])
+ *   merged entries weigh: logit += merge_bias * ln(weight)
+ *
+ *   variant=paper, after every token, prompt included:
+ *     the last Bp entries are the proximity, the residual entries are known by
+ *     id, the others are the context; where the context has Bc + 1 entries:
+ *       c = its entry of least score
+ *       fewer than Br residual entries: c becomes one, in its place
+ *       else c is merged into the residual entry most similar to it
+ *   variant=code, after the prompt, where n > budget:
+ *     the last Bp entries stay; of the others the best Bc by score; the rest,
+ *     in order of position, in Br neighbouring groups of nearly equal size
+ *     (the first ones longer by one), each group averaged into its first
+ *     new order: groups | best, best first | last Bp
+ *   variant=code, after a decode step, where n = budget + 1; places are
+ *     residual 0..Br-1 | others Br..Br+Bc | ring of Bp - 1 | new:
+ *       c = of the others the one of least score
+ *       c is merged into the residual entry most similar to it, and the
+ *       oldest of the ring moves to its place
+ *
+ * Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for Memory-Efficient
+ * Long-Context LLMs. The default follows the paper's Algorithm 1, which streams
+ * the prompt like the rest. The authors' code differs: it compresses the prompt
+ * in one batch and averages neighbours without looking for similar ones; its
+ * victim is never the entry that just left the ring; a prompt within the budget
+ * leaves its first tokens as residual entries; it weighs by 1 where the paper
+ * uses 0.6. Similarity is the plain dot product of keys as stored (metric=l2,
+ * an option of the code: least squared distance). The code keeps weights in
+ * fp16, which stop counting at 2048: here they are integers. It sums scores
+ * over the heads of a group, the paper does not say: summed. A group's score
+ * (maximum or sum in the code) decides nothing and stays that of its first
+ * entry. In the prompt the code averages at once, here by merges in order.
+ * residual=0 (paper) drops its victims.
+ * Cost: O(n) a lane and row; a merge is O(Br * d + n).
+ */
+#include "ref/arith.h"
+#include "ref/kernels.h"
+#include "ref/parts.h"
+#include <string.h>
+
+enum { PAPER, CODE }; /* variant */
+enum { DOT, L2 };     /* metric */
+
+typedef struct params {
+  int budget, residual, context, proximity, variant, metric;
+  float decay, merge_bias;
+} params;
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "entries",
+     .help = "entries left after a settling, at least 4; must be given"},
+    {.name = "residual",
+     .kind = KV_INT,
+     .offset = offsetof(params, residual),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "entries",
+     .help = "merged entries; default 1 as in the authors' code"},
+    {.name = "context",
+     .kind = KV_INT,
+     .offset = offsetof(params, context),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "entries",
+     .help = "kept by score; default: the rest of the budget"},
+    {.name = "proximity",
+     .kind = KV_INT,
+     .offset = offsetof(params, proximity),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "entries",
+     .help = "newest tokens; default max(2, budget div 10) as in the authors' "
+             "code"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "paper",
+     .choices = "paper|code",
+     .help = "the paper's stream or the authors' code: batch prompt, ring"},
+    {.name = "decay",
+     .kind = KV_REAL,
+     .offset = offsetof(params, decay),
+     .fallback = "0.98",
+     .min = 0,
+     .max = 1,
+     .unit = "per row",
+     .help = "of a score; 0.98 as in paper and code, 1 sums as H2O does"},
+    {.name = "merge_bias",
+     .kind = KV_REAL,
+     .offset = offsetof(params, merge_bias),
+     .min = 0,
+     .max = 1,
+     .unit = "per ln(weight)",
+     .help = "added to a merged entry's logit; default 0.6 (paper) or 1 "
+             "(code)"},
+    {.name = "metric",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, metric),
+     .fallback = "dot",
+     .choices = "dot|l2",
+     .help = "similarity of keys; dot product as in the paper"},
+    {.name = NULL}};
+
+/* --- open --------------------------------------------------------------- */
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
+
+/* What is not given is what measures ask for, or the rest. */
+static void resolve(params *o) {
+  int b = o->budget;
+  bool context = o->context != KV_UNSET, proximity = o->proximity != KV_UNSET;
+  if (o->residual == KV_UNSET)
+    o->residual = context && proximity ? b - o->context - o->proximity : 1;
+  if (!proximity)
+    o->proximity = context ? b - o->residual - o->context
+                           : smaller(larger(2, b / 10), b - o->residual - 1);
+  if (!context) o->context = b - o->residual - o->proximity;
+  if (!(o->merge_bias == o->merge_bias)) /* a NaN: not given */
+    o->merge_bias = o->variant == CODE ? 1.0f : 0.6f;
+}
+
+static kv_rc check(const params *o, kv_err *e) {
+  int code = o->variant == CODE;
+  int64_t sum = (int64_t)o->residual + o->context + o->proximity;
+  if (sum != o->budget)
+    return kv_fail(e, KV_REFUSED,
+                   "zsmerge: residual=%d, context=%d and proximity=%d do not "
+                   "add up to the budget of %d; leave one of them out",
+                   o->residual, o->context, o->proximity, o->budget);
+  if (o->residual < code || o->context < code || o->proximity < 1 + code)
+    return kv_fail(e, KV_REFUSED,
+                   "zsmerge: residual=%d, context=%d and proximity=%d are less "
+                   "than %d, %d and %d, which variant=%s needs; raise the "
+                   "budget",
+                   o->residual, o->context, o->proximity, code, code, 1 + code,
+                   code ? "code" : "paper");
+  return KV_OK;
+}
+
+/* Residual entries that a lane can come to. */
+static int slots(const kv_shape *shape, const params *o) {
+  return smaller(o->residual, shape->n_tokens);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = kv_open_budget("zsmerge", o->budget, e);
+  if (rc) return rc;
+  if (o->budget < 4)
+    return kv_fail(e, KV_REFUSED,
+                   "zsmerge: a budget of %d is less than 4, the least that "
+                   "holds its three parts; raise the budget",
+                   o->budget);
+  resolve(o);
+  if ((rc = check(o, e))) return rc;
+  needs->block = o->variant == PAPER;
+  needs->prompt_rows = KV_ALL_ROWS;
+  needs->decode_rows = true;
+  needs->want = KV_P;
+  needs->columns = 1;
+  needs->column[0] = KV_FLOAT;
+  needs->every = 1;
+  needs->merges = o->residual > 0;
+  needs->merge_bias = needs->merges ? o->merge_bias : 0;
+  if (o->variant == PAPER)
+    needs->lane_state = needs->lane_meta = (size_t)slots(shape, o) * 4;
+  needs->work = 2 * (size_t)shape->d * sizeof(float) + 256;
+  return KV_OK;
+}
+
+/* --- observe ------------------------------------------------------------ */
+
+/* The group's sum is formed in fixed point and rounded once (arithmetic 4). */
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  float *score = lane->column[0].f;
+  int64_t *sum = KV_TAKE(at->work, int64_t, rows->entries);
+  memset(sum, 0, (size_t)rows->entries * sizeof *sum);
+  for (int r = 0; r < rows->rows; r++) {
+    int n = rows->entries - (rows->rows - 1 - r);
+    for (int h = 0; h < rows->heads; h++)
+      at->kernels->fix_add(
+          rows->p + (size_t)(r * rows->heads + h) * rows->stride, n, sum);
+    for (int i = 0; i < n; i++) {
+      score[i] = kv_fma(o->decay, score[i], kv_unfix(sum[i]));
+      sum[i] = 0;
+    }
+  }
+}
+
+/* --- settle ------------------------------------------------------------- */
+
+static float likeness(int metric, int d, const float *a, const float *b) {
+  if (metric == DOT) return kv_dot(a, b, d);
+  float acc = 0;
+  for (int x = 0; x < d; x++) {
+    float t = kv_sub(a[x], b[x]);
+    acc = kv_fma(t, t, acc);
+  }
+  return -acc;
+}
+
+/* Of place[0..n), ascending, the entry most similar to `entry`. */
+static int most_similar(const kv_at *at, const kv_lane *lane, int entry, int n,
+                        const int32_t *place) {
+  const params *o = at->params;
+  int d = at->shape->d, best = place[0];
+  float *key = KV_TAKE(at->work, float, d),
+        *other = KV_TAKE(at->work, float, d);
+  float most = 0;
+  kv_lane_key(lane, entry, key);
+  for (int i = 0; i < n; i++) {
+    kv_lane_key(lane, place[i], other);
+    float like = likeness(o->metric, d, other, key);
+    if (i > 0 && kv_key(like) <= kv_key(most)) continue;
+    most = like;
+    best = place[i];
+  }
+  return best;
+}
+
+static void merge(kv_lane *lane, int into, int from) {
+  kv_merge(lane, into, from, (float)lane->weight[into],
+           (float)lane->weight[from]);
+}
+
+/* --- settle: paper ------------------------------------------------------ */
+
+/* Places of the residual entries, ascending; state holds ids + 1, 0 = none. */
+static int residual_places(int room, const kv_lane *lane, int32_t *place) {
+  const uint32_t *own = kv_lane_own(lane);
+  int n = 0;
+  for (int i = 0; i < lane->n; i++)
+    for (int r = 0; r < room && own[r]; r++)
+      if (own[r] == lane->id[i] + 1) place[n++] = i;
+  return n;
+}
+
+static void drop(const kv_at *at, kv_lane *lane, int entry) {
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  memset(keep, true, (size_t)lane->n);
+  keep[entry] = false;
+  kv_keep_mask(lane, keep);
+}
+
+/* The merged entry is named by its oldest member, in state too. */
+static void merge_paper(kv_lane *lane, int into, int from) {
+  uint32_t *own = kv_lane_own(lane), id = lane->id[into] + 1;
+  while (*own != id) own++;
+  if (lane->id[from] + 1 < id) *own = lane->id[from] + 1;
+  merge(lane, into, from);
+}
+
+static void settle_paper(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int past = lane->n - o->proximity, room = slots(at->shape, o);
+  if (past <= o->context) return;
+  int32_t *place = KV_TAKE(at->work, int32_t, room + 1);
+  int residual = residual_places(room, lane, place);
+  if (past - residual <= o->context) return;
+  bool *context = KV_TAKE(at->work, bool, past);
+  memset(context, true, (size_t)past);
+  for (int r = 0; r < residual; r++) context[place[r]] = false;
+  int victim = kv_argmin(lane->column[0].f, past, context);
+  if (o->residual == 0) {
+    drop(at, lane, victim);
+  } else if (residual < o->residual) {
+    ((uint32_t *)kv_lane_own(lane))[residual] = lane->id[victim] + 1;
+    kv_reclass(lane, victim);
+  } else {
+    merge_paper(lane, most_similar(at, lane, victim, residual, place), victim);
+  }
+}
+
+/* --- settle: code ------------------------------------------------------- */
+
+/* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
+ * groups; first[g] becomes the place of group g. */
+static void merge_groups(kv_lane *lane, int past, int left, int groups,
+                         const bool *stays, int32_t *first) {
+  int gone = 0, member = 0, g = 0, size = 0;
+  for (int i = 0; i < past; i++) {
+    if (stays[i]) continue;
+    if (member == 0) {
+      size = left / groups + (g < left % groups);
+      first[g] = i - gone;
+    } else {
+      merge(lane, first[g], i - gone);
+      gone++;
+    }
+    if (++member == size) g++, member = 0;
+  }
+}
+
+static void settle_prompt(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int n = lane->n, past = n - o->proximity, most = o->budget;
+  if (n <= most) return;
+  bool *stays = KV_TAKE(at->work, bool, past);
+  int32_t *order = KV_TAKE(at->work, int32_t, most);
+  int32_t *spare = KV_TAKE(at->work, int32_t, most);
+  kv_top(lane->column[0].f, past, o->context, stays);
+  merge_groups(lane, past, past - o->context, o->residual, stays, order);
+  int best = o->residual, group = 0;
+  for (int i = 0; i < most; i++) {
+    if (i < most - o->proximity && group < o->residual && i == order[group])
+      group++;
+    else
+      order[best++] = i;
+  }
+  kv_order(lane->column[0].f, o->context, order + o->residual, spare);
+  kv_keep(lane, most, order);
+}
+
+static void settle_step(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int others = o->residual + o->context + 1; /* where the ring begins */
+  if (lane->n <= o->budget) return;
+  int32_t *place = KV_TAKE(at->work, int32_t, o->residual);
+  for (int r = 0; r < o->residual; r++) place[r] = r;
+  int victim = o->residual + kv_argmin(lane->column[0].f + o->residual,
+                                       others - o->residual, NULL);
+  merge(lane, most_similar(at, lane, victim, o->residual, place), victim);
+  kv_move(lane, others - 1, victim);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  if (o->variant == PAPER)
+    settle_paper(at, lane);
+  else if (at->step <= at->shape->prompt_len)
+    settle_prompt(at, lane);
+  else
+    settle_step(at, lane);
+}
+
+const kv_method kv_method_zsmerge = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "zsmerge",
+    .title = "what would be evicted is averaged into residual entries",
+    .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "
+             "Memory-Efficient Long-Context LLMs, arXiv:2503.10714",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};

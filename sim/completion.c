@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completion for bash: sim/help.h. Plain bash, no helper library: the verb is
+ * the first word, choices come from the tables, everything else is a file.
+ */
+#include "sim/help.h"
+
+#include <string.h>
+
+static void words(FILE *out, const char *choices) {
+  for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
+}
+
+/* What follows an option, by the word before the cursor. */
+static void values(FILE *out, const kv_command *c) {
+  for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
+    if (o->argument == NULL || strcmp(o->argument, "FILE") == 0) continue;
+    fprintf(out, "    %s:--%s", c->verb, o->name);
+    if (o->letter) fprintf(out, " | %s:-%c", c->verb, o->letter);
+    fputs(") words=\"", out);
+    if (o->choices) words(out, o->choices);
+    if (strncmp(o->argument, "SPEC", 4) == 0) fputs("all $methods", out);
+    fputs("\"; closed=1 ;;\n", out);
+  }
+}
+
+static void options(FILE *out, const kv_command *c) {
+  fprintf(out, "    %s) options=\"", c->verb);
+  for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
+    fprintf(out, "--%s ", o->name);
+  }
+  fputs("\" ;;\n", out);
+}
+
+void kv_help_completion(FILE *out, kv_command_list all,
+                        const char *const *methods) {
+  const char *program = all[0]->program;
+  fprintf(out,
+          "# SPDX-License-Identifier: Apache-2.0\n"
+          "# generated from the option tables of %s\n"
+          "_%s() {\n"
+          "  local cur=${COMP_WORDS[COMP_CWORD]} options= words= closed=\n"
+          "  local prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n"
+          "  local verbs=\"",
+          program, program);
+  for (int i = 1; all[i]; i++) fprintf(out, "%s ", all[i]->verb);
+  fputs("\"\n  local methods=\"", out);
+  for (int i = 0; methods[i]; i++) fprintf(out, "%s ", methods[i]);
+  fputs("\"\n"
+        "  COMPREPLY=()\n"
+        "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
+        "    COMPREPLY=($(compgen -W \"$verbs --help --version\" -- "
+        "\"$cur\"))\n"
+        "    return\n"
+        "  fi\n"
+        "  case $verb in\n",
+        out);
+  for (int i = 1; all[i]; i++) options(out, all[i]);
+  fputs("  esac\n  case $verb:$prev in\n", out);
+  for (int i = 1; all[i]; i++) values(out, all[i]);
+  fputs("    methods:*) words=\"$methods\" ;;\n"
+        "  esac\n"
+        "  if [ -n \"$closed\" ]; then\n"
+        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "  elif [ \"${cur#-}\" != \"$cur\" ]; then\n"
+        "    COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+        "  elif [ -n \"$words\" ]; then\n"
+        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "  else\n"
+        "    compopt -o filenames 2>/dev/null\n"
+        "    COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+        "  fi\n"
+        "}\n",
+        out);
+  fprintf(out, "complete -F _%s %s\n", program, program);
+}

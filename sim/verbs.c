@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of verbs and what they share: sim/verbs.h.
+ */
+#include "sim/verbs.h"
+
+#include "ref/kernels.h"
+#include "sim/options_methods.h"
+#include "sim/options_run.h"
+#include "sim/version.h"
+#include <assert.h>
+#include <stdlib.h>
+
+const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
+                            {&kv_command_methods, kv_verb_methods},
+                            {NULL, NULL}};
+
+static const kv_example examples[] = {
+    {"kvreplay run traces/tiny/*.safetensors -m all -b 20%",
+     "every method on the bundled traces"},
+    {"kvreplay methods", "the methods, one line each"},
+    {"kvreplay methods h2o", "one method, with every parameter"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Replays recorded attention through KV-cache compression methods: "
+    "fidelity and real bytes, the same bits on every machine.",
+    "Exit codes: 0 done; 1 compared, and different; 2 wrong command line; 3 "
+    "bad input file; 4 memory, disk or database; 5 a bug; 130 interrupted.",
+    NULL};
+
+const kv_command kv_command_kvreplay = {
+    .program = "kvreplay",
+    .verb = NULL,
+    .summary = "replay KV-cache compression on recorded attention",
+    .operands = "COMMAND",
+    .examples = examples,
+    .notes = notes};
+
+void kv_verbs_commands(const kv_command *out[KV_MOST_VERBS]) {
+  int n = 0;
+  out[n++] = &kv_command_kvreplay;
+  for (const kv_verb *v = kv_verbs; v->command; v++) {
+    assert(n < KV_MOST_VERBS - 1 && "a program has few verbs");
+    out[n++] = v->command;
+  }
+  out[n] = NULL;
+}
+
+int kv_say(const kv_err *e) {
+  fprintf(stderr, "kvreplay: %s\n", e->text);
+  return (int)e->rc;
+}
+
+void kv_note(const char *text) { fprintf(stderr, "kvreplay: %s\n", text); }
+
+static int version(void) {
+  kv_err e = {0};
+  char note[128] = "";
+  const char *name = getenv("KVREPLAY_ISA");
+  const kv_kernels *k = kv_kernels_best();
+  if (name && *name && kv_kernels_named(name, &k, note, &e)) return kv_say(&e);
+  if (note[0]) kv_note(note);
+  kv_version_print(stdout, "kvreplay", k->name);
+  return KV_OK;
+}
+
+int kv_verb_answer(kv_asked asked, const kv_command *c) {
+  const kv_command *all[KV_MOST_VERBS];
+  if (asked == KV_ASKED_VERSION) return version();
+  kv_verbs_commands(all);
+  kv_help_print(stdout, c ? c : all[0], c ? NULL : all);
+  return KV_OK;
+}

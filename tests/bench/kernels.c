@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How fast the row kernels are, on one thread, against ceilings measured in
+ * the same run: the FMA peak of the set's registers and the bandwidth of
+ * reading memory. What is timed is first compared, bit for bit, with the
+ * portable set. Times are the best of several; data are several times the
+ * second-level cache. A busy machine gives no verdict.
+ *
+ * usage: kernels [--csv] [SET]       goals are printed, not enforced
+ */
+#include "ref/arith.h"
+#include "ref/err.h"
+#include "ref/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+enum {
+  D = 128,
+  KEYS = 16384,
+  LDS = KEYS + 16, /* rows of scores on different cache sets */
+  QUERIES = 48,
+  TOKENS = 32768,
+  LANES_OF_DECODE = 12,/* 16 MiB each */
+  CHUNK = 128,
+  CHUNKS = TOKENS / CHUNK,
+  REPEATS = 7
+};
+
+static const kv_kernels *kernels, *portable;
+static int csv;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *take(size_t count, size_t size) {
+  void *p = kv_zalloc(count, size);
+  if (!p) {
+    fputs("kernels: not enough memory: free about 1 GiB\n", stderr);
+    exit(KV_RESOURCE);
+  }
+  return p;
+}
+
+/* Best seconds of one call. */
+static double best_of(void (*work)(void *), void *what) {
+  double best = 1e30;
+  work(what);
+  for (int i = 0; i < REPEATS; i++) {
+    double t = now();
+    work(what);
+    t = now() - t;
+    if (t < best) best = t;
+  }
+  return best;
+}
+
+static void report(const char *what, double value, const char *unit,
+                   double ceiling, double goal) {
+  double percent = ceiling > 0 ? 100 * value / ceiling : 0;
+  if (csv) {
+    printf("%s,\"%s\",%.4g,%s,%.4g,%.4g\n", kernels->name, what, value, unit,
+           percent, goal);
+    return;
+  }
+  printf("%-44s %9.2f %-8s", what, value, unit);
+  if (ceiling > 0) printf(" %5.1f %%", percent);
+  if (goal > 0)
+    printf("  (goal %.0f %%%s)", goal, percent < goal ? ", missed" : "");
+  putchar('\n');
+}
+
+/* --- ceilings ------------------------------------------------------------ */
+
+typedef struct ceiling {
+  const unsigned char *data;
+  size_t bytes;
+  long loops;
+  volatile float sink;
+} ceiling;
+
+#ifdef __x86_64__
+/* 12 chains are enough for two units of latency 4 and a start. */
+#define CHAINS(DO)                                                             \
+  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+
+__attribute__((target("avx512f"))) static void peak_512(void *v) {
+  ceiling *c = v;
+  __m512 m = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+#define START(i) __m512 a##i = _mm512_set1_ps((float)i);
+#define STEP(i)                                                                \
+  a##i = _mm512_fmadd_ps(a##i, m, b);                                          \
+  __asm__("" : "+v"(a##i));
+#define SUM(i) b = _mm512_add_ps(b, a##i);
+  CHAINS(START)
+  for (long i = 0; i < c->loops; i++) {
+    CHAINS(STEP)
+  }
+  CHAINS(SUM)
+  c->sink = _mm512_reduce_add_ps(b);
+#undef START
+#undef SUM
+}
+
+__attribute__((target("avx2,fma"))) static void peak_256(void *v) {
+  ceiling *c = v;
+  __m256 m = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+#undef STEP
+#define START(i) __m256 a##i = _mm256_set1_ps((float)i);
+#define STEP(i)                                                                \
+  a##i = _mm256_fmadd_ps(a##i, m, b);                                          \
+  __asm__("" : "+x"(a##i));
+#define SUM(i) b = _mm256_add_ps(b, a##i);
+  CHAINS(START)
+  for (long i = 0; i < c->loops; i++) {
+    CHAINS(STEP)
+  }
+  CHAINS(SUM)
+  c->sink = _mm256_cvtss_f32(b);
+}
+
+__attribute__((target("avx512f"))) static void read_512(void *v) {
+  ceiling *c = v;
+  __m512i a = _mm512_setzero_si512(), b = a, d = a, e = a;
+  for (size_t i = 0; i < c->bytes; i += 256) {
+    const unsigned char *p = c->data + i;
+    a = _mm512_xor_si512(a, _mm512_loadu_si512(p));
+    b = _mm512_xor_si512(b, _mm512_loadu_si512(p + 64));
+    d = _mm512_xor_si512(d, _mm512_loadu_si512(p + 128));
+    e = _mm512_xor_si512(e, _mm512_loadu_si512(p + 192));
+  }
+  a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(d, e));
+  c->sink = (float)_mm512_reduce_add_epi64(a);
+}
+#endif
+
+static void read_64(void *v) {
+  ceiling *c = v;
+  uint64_t sum[4] = {0, 0, 0, 0};
+  for (size_t i = 0; i < c->bytes; i += 32) {
+    uint64_t x[4];
+    memcpy(x, c->data + i, 32);
+    for (int j = 0; j < 4; j++) sum[j] ^= x[j];
+  }
+  c->sink = (float)(sum[0] ^ sum[1] ^ sum[2] ^ sum[3]);
+}
+
+/* GFLOP/s of one thread in the set's registers; 0 where there is no FMA. */
+static double fma_peak(void) {
+  ceiling c = {.loops = 4000000};
+#ifdef __x86_64__
+  if (strcmp(kernels->name, "avx512") == 0)
+    return (double)c.loops * 12 * 32 / best_of(peak_512, &c) * 1e-9;
+  if (strcmp(kernels->name, "avx2") == 0)
+    return (double)c.loops * 12 * 16 / best_of(peak_256, &c) * 1e-9;
+#endif
+  return 0;
+}
+
+static double bandwidth(const void *data, size_t bytes) {
+  ceiling c = {.data = data, .bytes = bytes};
+  double best = best_of(read_64, &c);
+#ifdef __x86_64__
+  if (strcmp(kernels->name, "avx512") == 0) {
+    double t = best_of(read_512, &c);
+    if (t < best) best = t;
+  }
+#endif
+  return (double)bytes / best * 1e-9;
+}
+
+/* --- data ---------------------------------------------------------------- */
+
+static uint64_t seed = 88172645463325252u;
+static float draw(void) { /* -1 to 1, full mantissa */
+  seed ^= seed << 13;
+  seed ^= seed >> 7;
+  seed ^= seed << 17;
+  return (float)((int64_t)seed >> 8) * 0x1p-55f;
+}
+
+static void fill(kv_dtype type, size_t n, void *out) {
+  float *f = out;
+  uint16_t *h = out;
+  for (size_t i = 0; i < n; i++) {
+    if (type == KV_F32) f[i] = draw();
+    if (type == KV_F16) h[i] = kv_to_f16(draw());
+    if (type == KV_BF16) h[i] = kv_to_bf16(draw());
+  }
+}
+
+static const void **rows_of(const void *base, size_t n, size_t bytes) {
+  const void **row = take(n, sizeof *row);
+  for (size_t i = 0; i < n; i++) row[i] = (const char *)base + i * bytes;
+  return row;
+}
+
+/* --- prefill: many queries ----------------------------------------------- */
+
+typedef struct prefill {
+  const kv_kernels *k;
+  const float *q;
+  const void **key;
+  kv_dtype type;
+  float *s, *pack;
+  int64_t *column;
+} prefill;
+
+static void run_logits(void *v) {
+  prefill *p = v;
+  p->k->logits(QUERIES, KEYS, D, p->q, D, p->key, p->type, 0.08838835f, p->s,
+               LDS, p->pack);
+}
+
+static void run_evidence(void *v) {
+  prefill *p = v;
+  run_logits(v);
+  for (size_t i = 0; i < QUERIES; i++) {
+    float *s = p->s + i * LDS, m = p->k->max(s, KEYS);
+    float mass = kv_unfix(p->k->exp_sum(s, m, KEYS, s));
+    p->k->scale(1.0f / mass, KEYS, s);
+    p->k->fix_add(s, KEYS, p->column);
+  }
+}
+
+static int prefill_agrees(prefill p) {
+  size_t n = (size_t)QUERIES * LDS;
+  prefill other = p;
+  other.k = portable;
+  other.s = take(n, sizeof *p.s);
+  other.column = take(KEYS, sizeof *p.column);
+  memset(p.column, 0, KEYS * sizeof *p.column);
+  run_evidence(&p);
+  run_evidence(&other);
+  int same = memcmp(p.s, other.s, n * sizeof *p.s) == 0 &&
+             memcmp(p.column, other.column, KEYS * sizeof *p.column) == 0;
+  free(other.s);
+  free(other.column);
+  return same;
+}
+
+static int bench_prefill(double peak, kv_dtype type, const char *name) {
+  void *keys = take((size_t)KEYS * D, 4);
+  float *q = take((size_t)QUERIES * D, 4);
+  char what[64];
+  fill(type, (size_t)KEYS * D, keys);
+  fill(KV_F32, (size_t)QUERIES * D, q);
+  prefill p = {kernels,
+               q,
+               rows_of(keys, KEYS, D * kv_dtype_size(type)),
+               type,
+               take((size_t)QUERIES * LDS, 4),
+               take((size_t)KV_PACK * D, 4),
+               take(KEYS, 8)};
+  int same = prefill_agrees(p);
+  if (same) {
+    double flop = 2.0 * D * QUERIES * KEYS * 1e-9;
+    snprintf(what, sizeof what, "logits %s, %d queries", name, QUERIES);
+    report(what, flop / best_of(run_logits, &p), "GFLOP/s", peak, 75);
+    snprintf(what, sizeof what, "logits %s with evidence", name);
+    report(what, flop / best_of(run_evidence, &p), "GFLOP/s", peak, 50);
+  }
+  free(keys), free(q), free(p.key), free(p.s), free(p.pack), free(p.column);
+  return same;
+}
+
+/* --- decode: few queries, every chunk through logits, exp, weigh ---------- */
+
+typedef struct decode {
+  const kv_kernels *k;
+  int group, lane;
+  const float *q;
+  const void **key, **value; /* all lanes */
+  float *s, *part, *pack, *out;
+} decode;
+
+static void one_chunk(decode *x, const void **key, const void **value, int c,
+                      float *m, float *l) {
+  const int g = x->group;
+  float *a = x->part + (size_t)c * (size_t)g * D;
+  x->k->logits(g, CHUNK, D, x->q, D, key, KV_F16, 0.08838835f, x->s, CHUNK,
+               x->pack);
+  for (int h = 0; h < g; h++) {
+    float *s = x->s + h * CHUNK;
+    m[h * CHUNKS + c] = x->k->max(s, CHUNK);
+    l[h * CHUNKS + c] =
+        kv_unfix(x->k->exp_sum(s, m[h * CHUNKS + c], CHUNK, s));
+  }
+  memset(a, 0, (size_t)g * D * sizeof *a);
+  x->k->weigh(g, CHUNK, D, x->s, CHUNK, value, KV_F16, a);
+}
+
+static void combine(decode *x, int h, float *m, const float *l) {
+  const void *part[CHUNKS];
+  float *out = x->out + h * D, sum = 0.0f, top = x->k->max(m, CHUNKS);
+  for (int c = 0; c < CHUNKS; c++)
+    part[c] = x->part + (size_t)(c * x->group + h) * D;
+  x->k->exp_sum(m, top, CHUNKS, m);
+  for (int c = 0; c < CHUNKS; c++) sum = kv_fma(m[c], l[c], sum);
+  memset(out, 0, D * sizeof *out);
+  x->k->weigh(1, CHUNKS, D, m, CHUNKS, part, KV_F32, out);
+  for (int i = 0; i < D; i++) out[i] = out[i] / sum;
+}
+
+static void run_decode(void *v) {
+  decode *x = v;
+  float m[4 * CHUNKS], l[4 * CHUNKS];
+  const size_t base = (size_t)x->lane * TOKENS;
+  for (int c = 0; c < CHUNKS; c++) {
+    size_t at = base + (size_t)c * CHUNK;
+    one_chunk(x, x->key + at, x->value + at, c, m, l);
+  }
+  for (int h = 0; h < x->group; h++)
+    combine(x, h, m + h * CHUNKS, l + h * CHUNKS);
+  x->lane = (x->lane + 1) % LANES_OF_DECODE;
+}
+
+static void all_lanes(void *v) {
+  for (int i = 0; i < LANES_OF_DECODE; i++) run_decode(v);
+}
+
+typedef struct half_decode {
+  decode *x;
+  int values; /* weigh, else logits */
+} half_decode;
+
+/* One half of the work over all lanes, to see which side is slow. */
+static void run_half(void *v) {
+  half_decode *half = v;
+  decode *x = half->x;
+  for (size_t at = 0; at < (size_t)LANES_OF_DECODE * TOKENS; at += CHUNK) {
+    if (half->values) {
+      x->k->weigh(x->group, CHUNK, D, x->s, CHUNK, x->value + at, KV_F16,
+                  x->part);
+    } else {
+      x->k->logits(x->group, CHUNK, D, x->q, D, x->key + at, KV_F16, 1.0f,
+                   x->s, CHUNK, x->pack);
+    }
+  }
+}
+
+static int decode_agrees(decode *x) {
+  float want[4 * D];
+  x->k = portable;
+  x->lane = 0;
+  run_decode(x);
+  memcpy(want, x->out, sizeof want);
+  x->k = kernels;
+  x->lane = 0;
+  run_decode(x);
+  x->lane = 0;
+  return memcmp(want, x->out, (size_t)x->group * D * sizeof *want) == 0;
+}
+
+static int bench_decode(decode *x, double gbs) {
+  const double bytes = (double)LANES_OF_DECODE * TOKENS * D * 2 * 1e-9;
+  char what[64];
+  if (!decode_agrees(x)) return 0;
+  snprintf(what, sizeof what, "decode attention fp16, group of %d", x->group);
+  report(what, 2 * bytes / best_of(all_lanes, x), "GB/s", gbs, 70);
+  half_decode k = {x, 0}, v = {x, 1};
+  report("  its logits alone", bytes / best_of(run_half, &k), "GB/s", gbs, 0);
+  report("  its weighing alone", bytes / best_of(run_half, &v), "GB/s", gbs, 0);
+  return 1;
+}
+
+static int bench_decodes(void) {
+  const size_t rows = (size_t)LANES_OF_DECODE * TOKENS, half = rows * D;
+  uint16_t *kv = take(2 * half, 2);
+  float *q = take(4 * D, 4);
+  fill(KV_F16, 2 * half, kv);
+  fill(KV_F32, 4 * D, q);
+  decode x = {kernels,
+              1,
+              0,
+              q,
+              rows_of(kv, rows, 2 * D),
+              rows_of(kv + half, rows, 2 * D),
+              take(4 * CHUNK, 4),
+              take((size_t)4 * CHUNKS * D, 4),
+              take((size_t)KV_PACK * D, 4),
+              take(4 * D, 4)};
+  double gbs = bandwidth(kv, 4 * half);
+  report("read bandwidth", gbs, "GB/s", 0, 0);
+  int same = bench_decode(&x, gbs);
+  x.group = 4;
+  same = same && bench_decode(&x, gbs);
+  free(kv), free(q), free(x.key), free(x.value);
+  free(x.s), free(x.part), free(x.pack), free(x.out);
+  return same;
+}
+
+int main(int argc, char **argv) {
+  kv_err e;
+  char note[128];
+  kernels = kv_kernels_best();
+  kv_float_ground();
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--csv") == 0) {
+      csv = 1;
+    } else if (kv_kernels_named(argv[i], &kernels, note, &e) != KV_OK) {
+      fprintf(stderr, "kernels: %s\n", e.text);
+      return KV_USAGE;
+    } else if (note[0]) {
+      fprintf(stderr, "kernels: %s\n", note);
+    }
+  }
+  kv_kernels_named("portable", &portable, NULL, NULL);
+  if (csv) puts("set,what,value,unit,percent,goal");
+  if (!csv) printf("kernel set %s, one thread\n", kernels->name);
+  double peak = fma_peak();
+  if (peak > 0) report("FMA peak", peak, "GFLOP/s", 0, 0);
+  int same = bench_prefill(peak, KV_F32, "fp32") &&
+             bench_prefill(peak, KV_F16, "fp16") && bench_decodes();
+  if (!same) fputs("kernels: the set differs from portable\n", stderr);
+  return same ? 0 : KV_INTERNAL;
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Laws of the command line: a wrong command is one line on standard error
+# that says what to do, nothing on standard output, and its exit code; help,
+# man page and completion name every option of every verb; data goes to
+# standard output alone, and a full disk is noticed.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+top=${top_builddir:-$here/..}
+kvreplay=$top/sim/kvreplay
+docs=$top/sim/gen_docs
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+checks=0
+
+fail() {
+  printf 'check_cli: %s\n' "$*" >&2
+  bad=$((bad + 1))
+}
+
+# refused CODE TEXT ARGUMENT...: one line on stderr that holds TEXT.
+refused() {
+  local code=$1 text=$2 got
+  shift 2
+  checks=$((checks + 1))
+  "$kvreplay" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+  got=$?
+  [ "$got" = "$code" ] || fail "kvreplay $*: exit $got, not $code"
+  [ ! -s "$tmp/out" ] || fail "kvreplay $*: wrote to standard output"
+  [ "$(wc -l <"$tmp/err")" = 1 ] ||
+    fail "kvreplay $*: not one line: $(cat "$tmp/err")"
+  grep -qF -- "$text" "$tmp/err" ||
+    fail "kvreplay $*: no '$text' in: $(cat "$tmp/err")"
+}
+
+# answers TEXT ARGUMENT...: exit 0, TEXT on stdout, nothing on stderr.
+answers() {
+  local text=$1
+  shift
+  checks=$((checks + 1))
+  "$kvreplay" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null ||
+    fail "kvreplay $*: exit $?"
+  [ ! -s "$tmp/err" ] || fail "kvreplay $*: $(cat "$tmp/err")"
+  grep -qF -- "$text" "$tmp/out" || fail "kvreplay $*: no '$text'"
+  ! awk 'length > 80' "$tmp/out" | grep -q . ||
+    fail "kvreplay $*: wider than 80 columns"
+}
+
+refused 2 'kvreplay --help'
+refused 2 'did you mean methods?' metods
+refused 2 'kvreplay --help' '' x
+refused 2 'no option --nonsense' --nonsense
+refused 2 'no option -Z' methods -Z
+refused 2 'did you mean --format?' methods --formt json
+refused 2 'is none of table|json' methods --format xml
+refused 2 'needs a value' methods --format
+refused 2 'did you mean snapkv?' methods snapk
+refused 2 'too many' methods dense window
+refused 2 'no command a?b' "$(printf 'a\nb')"
+KVREPLAY_ISA=sse9 refused 2 'sse9' --version
+
+answers 'Examples:' --help
+answers 'CUDA      no' --version
+answers 'commit' -V
+answers 'snapkv' methods
+answers 'window' methods snapkv
+KVREPLAY_ISA=portable answers 'ISA       portable' --version
+
+# Every verb that --help lists answers --help, examples first.
+verbs=$("$docs" list)
+[ -n "$verbs" ] || fail 'gen_docs lists no verbs'
+for verb in $verbs; do
+  answers "Usage: kvreplay $verb" "$verb" --help
+  [ "$(sed -n 3p "$tmp/out")" = Examples: ] ||
+    fail "kvreplay $verb --help: examples are not first"
+  cp "$tmp/out" "$tmp/help"
+  "$docs" man "$verb" >"$tmp/man" || fail "gen_docs man $verb: exit $?"
+  "$docs" completion >"$tmp/completion" || fail "gen_docs completion"
+  for option in $(grep -oE '^ +(-., )?--[a-z-]+' "$tmp/help" |
+    grep -oE -- '--[a-z-]+'); do
+    checks=$((checks + 1))
+    grep -qF -- "${option//-/\\-}" "$tmp/man" ||
+      fail "man page of $verb: no $option"
+    grep "^    $verb) options=" "$tmp/completion" | grep -qF -- "$option " ||
+      fail "completion of $verb: no $option"
+  done
+  grep -q "^  $verb " <("$kvreplay" --help) || fail "--help: no $verb"
+done
+bash -n "$tmp/completion" || fail 'the completion is not bash'
+
+# What completes after a verb.
+complete_words() {
+  bash -c '. "$1"; shift; COMP_WORDS=(kvreplay "$@")
+    COMP_CWORD=$#; _kvreplay 2>/dev/null; echo "${COMPREPLY[@]}"' \
+    - "$tmp/completion" "$@"
+}
+checks=$((checks + 3))
+[ "$(complete_words meth)" = methods ] || fail 'completion of a verb'
+[ "$(complete_words methods --fo)" = --format ] ||
+  fail 'completion of an option'
+[ "$(complete_words methods --format js)" = json ] ||
+  fail 'completion of a choice'
+
+# JSON of one method is the object in the list of all.
+checks=$((checks + 1))
+"$kvreplay" methods --format json >"$tmp/all" || fail 'methods as json'
+"$kvreplay" methods h2o --format json | sed -n 2p >"$tmp/one"
+grep -qF -- "$(cat "$tmp/one")" "$tmp/all" && [ -s "$tmp/one" ] ||
+  fail 'methods h2o --format json is not in the list'
+
+if [ -w /dev/full ]; then
+  checks=$((checks + 1))
+  "$kvreplay" methods >/dev/full 2>"$tmp/err"
+  [ $? = 4 ] || fail 'a full disk is not exit 4'
+  [ "$(wc -l <"$tmp/err")" = 1 ] || fail 'a full disk is not one line'
+fi
+
+printf 'check_cli: %d checks, %d failed\n' "$checks" "$bad"
+[ "$bad" = 0 ]

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AdaKV. The worked case: two KV heads, eight tokens, window 2; the scores,
+ * worked out in binary64 as means over the window, are
+ *   head 0 .033237 .018292 .562337 .001081 .309481 .001965
+ *   head 1 .135930 .129078 .128780 .143521 .143190 .122251
+ * (sums here: a common divisor decides nothing). Counts, caps and kept tokens
+ * follow by hand, ties to even included. Budgets of a layer add up as the
+ * rule says, also where rounding loses some.
+ */
+#include "tests/rig.h"
+#include <math.h>
+#include <string.h>
+
+static rig_case two_lanes(float q[32], float k[32]) {
+  static const float other[16] = {1, 1,    1,    0.9f, 0.9f, 1, 1.1f, 1,
+                                  1, 1.1f, 0.9f, 0.9f, 1,    1, 1.1f, 0.9f};
+  static const float a[4] = {1.5f, 2.5f, 4, 0}, b[4] = {1, 0.5f, 0.5f, 1};
+  static float v[128];
+  rig_case c = rig_eight(8);
+  memset(q, 0, 32 * sizeof *q);
+  memcpy(q + 12, a, sizeof a);
+  memcpy(q + 28, b, sizeof b);
+  memcpy(k, rig_key8, sizeof rig_key8);
+  memcpy(k + 16, other, sizeof other);
+  memcpy(v, rig_unit8, sizeof rig_unit8);
+  memcpy(v + 64, rig_unit8, sizeof rig_unit8);
+  c.heads = c.kv_heads = 2;
+  c.q = q;
+  c.k = k;
+  c.v = v;
+  return c;
+}
+
+static void worked(void **state) {
+  static const struct {
+    const char *spec;
+    int kept[2][8];
+  } at[] = {
+      {"adakv:budget=5:window=2:kernel=1",
+       {{2, 4, 6, 7, -1}, {0, 3, 4, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=1:alpha=0.5",
+       {{2, 4, 6, 7, -1}, {0, 3, 4, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=1:normalise=yes",
+       {{2, 4, 6, 7, -1}, {0, 3, 4, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=3",
+       {{1, 2, 3, 4, 6, 7, -1}, {2, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=3:alpha=0.5",
+       {{1, 2, 3, 4, 6, 7, -1}, {2, 3, 6, 7, -1}}},
+      {"adakv:budget=4:window=2:kernel=3", {{1, 2, 3, 6, 7, -1}, {6, 7, -1}}},
+      {"adakv:budget=4:window=2:kernel=3:alpha=0.5",
+       {{1, 2, 3, 6, 7, -1}, {2, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=1:safeguard=minimum",
+       {{2, 4, 6, 7, -1}, {0, 1, 3, 4, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=3:safeguard=minimum:alpha=1",
+       {{1, 2, 3, 6, 7, -1}, {2, 3, 4, 6, 7, -1}}},
+      {"adakv:budget=5:window=2:kernel=3:skip=1",
+       {{1, 2, 3, 6, 7, -1}, {2, 3, 4, 6, 7, -1}}},
+  };
+  float q[32], k[32];
+  rig_case c = two_lanes(q, k);
+  (void)state;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+    rig *r = rig_open(&c, at[i].spec);
+    for (int l = 0; l < 2; l++) rig_holds(r, l, at[i].kept[l]);
+    rig_close(r);
+  }
+}
+
+/* Two equal heads count 3 each, and 3 * 0.5 + 1 = 2.5 goes to the even 2. */
+static void halves_to_even(void **state) {
+  float q[32], k[32];
+  rig_case c = two_lanes(q, k);
+  (void)state;
+  memcpy(k + 16, k, 16 * sizeof *k);
+  memcpy(q + 28, q + 12, 4 * sizeof *q);
+  rig *r = rig_open(&c, "adakv:budget=5:window=2:kernel=1:alpha=0.5");
+  for (int l = 0; l < 2; l++) rig_holds(r, l, (int[]){2, 4, 6, 7, -1});
+  rig_close(r);
+}
+
+/* --- the rule in binary64, without pooling ------------------------------- */
+
+typedef struct plain {
+  int base, past, lanes;
+  double score[4][64];
+  bool in[4][64];
+} plain;
+
+/* Marks the k best of lanes from..to-1; equal ones do not occur. */
+static void best(plain *s, int from, int to, int k) {
+  for (int l = from; l < to; l++) memset(s->in[l], false, sizeof s->in[l]);
+  for (; k > 0; k--) {
+    int lane = -1, at = -1;
+    for (int l = from; l < to; l++)
+      for (int i = 0; i < s->past; i++)
+        if (!s->in[l][i] && (lane < 0 || s->score[l][i] > s->score[lane][at])) {
+          lane = l;
+          at = i;
+        }
+    s->in[lane][at] = true;
+  }
+}
+
+static void scores(plain *s, const rig_case *c, int window) {
+  double p[64];
+  int group = c->heads / c->kv_heads;
+  for (int h = 0; h < c->heads; h++)
+    for (int t = s->past; t < s->past + window; t++) {
+      rig_exact(c, h, t, NULL, p);
+      for (int i = 0; i < s->past; i++) s->score[h / group][i] += p[i];
+    }
+}
+
+static void weigh(plain *s) {
+  for (int l = 0; l < s->lanes; l++) {
+    double top = 0, all = 0;
+    best(s, l, l + 1, s->base);
+    for (int i = 0; i < s->past; i++) {
+      all += s->score[l][i];
+      top += s->in[l][i] ? s->score[l][i] : 0;
+    }
+    for (int i = 0; i < s->past; i++) s->score[l][i] *= top / all;
+  }
+}
+
+static void caps(plain *s, double alpha) {
+  int cap[4] = {0};
+  best(s, 0, s->lanes, s->lanes * s->base);
+  for (int l = 0; l < s->lanes; l++) {
+    for (int i = 0; i < s->past; i++) cap[l] += s->in[l][i];
+    cap[l] = (int)rint(cap[l] * (1 - alpha) + floor(s->base * alpha));
+  }
+  for (int l = 0; l < s->lanes; l++) best(s, l, l + 1, cap[l]);
+}
+
+/* The kept tokens are those of the plain rule; returns a number made of the
+ * lanes' lengths, to tell two settings apart. */
+static int as_plain(const rig_case *c, bool normalise, const char *spec) {
+  plain s = {.base = 10, .past = c->prompt_len - 4, .lanes = c->kv_heads};
+  int ids[65], mixed = 0;
+  scores(&s, c, 4);
+  if (normalise) weigh(&s);
+  caps(&s, 0.2);
+  rig *r = rig_open(c, spec);
+  for (int l = 0; l < s.lanes; l++) {
+    int n = 0;
+    for (int i = 0; i < c->prompt_len; i++)
+      if (i >= s.past || s.in[l][i]) ids[n++] = i;
+    ids[n] = -1;
+    rig_holds(r, l, ids);
+    mixed = 31 * mixed + n;
+  }
+  rig_close(r);
+  return mixed;
+}
+
+static void plain_rule(void **state) {
+  rig_case c = {.heads = 8,
+                .kv_heads = 4,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 60,
+                .prompt_len = 60};
+  int different = 0;
+  (void)state;
+  for (uint32_t seed = 60; seed < 66; seed++) {
+    rig_data(&c, seed);
+    int off = as_plain(&c, false, "adakv:budget=14:window=4:kernel=1");
+    int on =
+        as_plain(&c, true, "adakv:budget=14:window=4:kernel=1:normalise=yes");
+    different += on != off;
+    rig_data_free(&c);
+  }
+  assert_true(different > 0);
+}
+
+/* --- laws ---------------------------------------------------------------- */
+
+static int total(const rig *r) {
+  int n = 0;
+  for (int l = 0; l < rig_lanes(r); l++) n += rig_lane(r, l)->n;
+  return n;
+}
+
+static void totals(void **state) {
+  rig_case c = {.heads = 8,
+                .kv_heads = 4,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 90,
+                .prompt_len = 80,
+                .n_layers = 3,
+                .layer = 2};
+  (void)state;
+  for (uint32_t seed = 40; seed < 48; seed++) {
+    rig_data(&c, seed);
+    rig *r = rig_open(&c, "adakv:budget=21:safeguard=minimum");
+    assert_int_equal(total(r), 4 * 21);
+    for (int l = 0; l < 4; l++) assert_true(rig_lane(r, l)->n >= 10);
+    rig_to(r, 90);
+    assert_int_equal(total(r), 4 * 31);
+    rig_close(r);
+    r = rig_open(&c, "adakv:budget=21");
+    /* each cap is off by at most half, and floor(base * alpha) loses < 1 */
+    assert_in_range(total(r), 4 * 21 - 6, 4 * 21 + 2);
+    rig_close(r);
+    r = rig_open(&c, "adakv:budget=21:alpha=1:window=1");
+    for (int l = 0; l < 4; l++) assert_int_equal(rig_lane(r, l)->n, 21);
+    rig_close(r);
+    rig_data_free(&c);
+  }
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  /* all of the layer's share in one lane: 2 * (12 - 6) past and the window */
+  int most = *(const int *)ctx;
+  return most + step - c->prompt_len;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 50,
+                .prompt_len = 30,
+                .n_layers = 2};
+  (void)state;
+  rig_data(&c, 13);
+  rig_law(&c, "adakv:budget=12", bound, &(int){18});
+  rig_law(&c, "adakv:budget=12:group=max:pooling=avg", bound, &(int){18});
+  rig_law(&c, "adakv:budget=12:normalise=yes:alpha=0", bound, &(int){18});
+  rig_law(&c, "adakv:budget=12:safeguard=minimum", bound, &(int){18});
+  rig_law(&c, "adakv:budget=12:group=query_head", bound, &(int){30});
+  rig_law(&c, "adakv:budget=6:window=6", bound, &(int){6});
+  rig_law_dense(&c, "adakv:budget=30");
+  kv_layer_digests a = rig_replay(&c, "adakv:budget=12:skip=1");
+  kv_layer_digests s = rig_replay(&c, "snapkv:budget=12");
+  assert_true(rig_same(&a.journal, &s.journal));
+  a = rig_replay(&c, "adakv:budget=12:alpha=1");
+  assert_true(rig_same(&a.journal, &s.journal));
+  c.prompt_len = 1;
+  rig_law(&c, "adakv:budget=12", bound, &(int){1});
+  rig_law_refused(&c, "adakv", KV_USAGE, "adakv", "budget");
+  rig_law_refused(&c, "adakv:budget=4:window=5", KV_REFUSED, "window=5", "4");
+  rig_data_free(&c);
+}
+
+int kv_test_adakv(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(halves_to_even),
+      cmocka_unit_test(plain_rule), cmocka_unit_test(totals),
+      cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("adakv", tests, NULL, NULL);
+}

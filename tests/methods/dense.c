@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dense: holds and sees everything at every step, in one run, and attends
+ * as softmax(q k) v does in binary64.
+ */
+#include "tests/rig.h"
+#include <math.h>
+
+static void everything(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 300,
+                .prompt_len = 290};
+  (void)state;
+  rig_data(&c, 1);
+  rig *r = rig_open(&c, "dense");
+  for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
+    rig_to(r, step);
+    for (int h = 0; h < c.heads; h++) {
+      assert_int_equal(rig_view(r, h)->runs, 1);
+      assert_int_equal(rig_view(r, h)->entries, step);
+      assert_int_equal(rig_lane(r, h / 2)->n, step);
+    }
+  }
+  rig_close(r);
+  rig_law(&c, "dense", NULL, NULL);
+  rig_data_free(&c);
+}
+
+static void exact(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 5,
+                .n_tokens = 140,
+                .prompt_len = 139};
+  double p[140];
+  (void)state;
+  rig_data(&c, 2);
+  rig *r = rig_open(&c, "dense");
+  rig_to(r, 140);
+  for (int h = 0; h < 2; h++) {
+    rig_exact(&c, h, 139, NULL, p);
+    for (int x = 0; x < 5; x++) {
+      double o = 0;
+      for (int j = 0; j < 140; j++) o += p[j] * (double)c.v[j * 5 + x];
+      assert_true(fabs(o - (double)rig_out(r, h)[x]) < 1e-6);
+    }
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* A prompt of one token, and a prompt without decode steps. */
+static void edges(void **state) {
+  rig_case c = {.heads = 1, .kv_heads = 1, .d = 2, .d_v = 2, .n_tokens = 3};
+  (void)state;
+  rig_data(&c, 3);
+  for (c.prompt_len = 1; c.prompt_len <= 3; c.prompt_len++)
+    rig_law(&c, "dense", NULL, NULL);
+  rig_data_free(&c);
+}
+
+int kv_test_dense(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(everything),
+                                     cmocka_unit_test(exact),
+                                     cmocka_unit_test(edges)};
+  return cmocka_run_group_tests_name("dense", tests, NULL, NULL);
+}

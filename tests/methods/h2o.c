@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * H2O. The worked case: eight keys, a prompt of six, two heavy and two recent
+ * tokens; sums and probabilities to six digits were worked out by hand from
+ * the definition in binary64. The masked variant must be the simulator that
+ * removes nothing, replayed literally beside it.
+ */
+#include "tests/rig.h"
+#include <math.h>
+#include <string.h>
+
+static void sums(const rig *r, const double *expected) {
+  const kv_lane *l = rig_lane(r, 0);
+  for (int i = 0; i < l->n; i++) {
+    double a = (double)l->column[0].i[i] * 0x1p-40;
+    if (fabs(a - expected[i]) > 2e-6)
+      fail_msg("step %d, entry %d: sum %.7f, expected %.6f", rig_step(r), i, a,
+               expected[i]);
+  }
+}
+
+static void worked_drop(void **state) {
+  rig_case c = rig_eight(6);
+  (void)state;
+  rig *r = rig_open(&c, "h2o:budget=4:recent=2");
+  rig_holds(r, 0, (int[]){0, 2, 4, 5, -1});
+  sums(r, (double[]){2.171753, 1.728537, .473034, .022694});
+  rig_to(r, 7);
+  rig_saw(r, 0, (int[]){0, 2, 4, 5, 6, -1});
+  rig_shares(r, 0,
+             (double[]){.103492, 0, .209894, 0, .425690, .051029, .209894, 0});
+  rig_holds(r, 0, (int[]){0, 2, 5, 6, -1});
+  sums(r, (double[]){2.275246, 1.938431, .073723, .209894});
+  rig_to(r, 8);
+  rig_saw(r, 0, (int[]){0, 2, 5, 6, 7, -1});
+  rig_shares(r, 0,
+             (double[]){.155873, 0, .641145, 0, 0, .037895, .155873, .009213});
+  rig_holds(r, 0, (int[]){0, 2, 6, 7, -1});
+  sums(r, (double[]){2.431119, 2.579576, .365768, .009213});
+  rig_close(r);
+}
+
+static void worked_masked(void **state) {
+  rig_case c = rig_eight(6);
+  (void)state;
+  rig *r = rig_open(&c, "h2o:budget=4:recent=2:variant=masked");
+  rig_holds(r, 0, (int[]){0, 2, 4, 5, -1}); /* 4 is the orphan */
+  rig_to(r, 7);
+  rig_saw(r, 0, (int[]){0, 2, 5, 6, -1});
+  rig_shares(r, 0, (double[]){.180203, 0, .365472, 0, 0, .088852, .365472, 0});
+  rig_to(r, 8);
+  rig_saw(r, 0, (int[]){0, 2, 6, 7, -1});
+  rig_shares(r, 0, (double[]){.162013, 0, .666399, 0, 0, 0, .162013, .009576});
+  rig_close(r);
+}
+
+/* Column sums of all eight rows: 2.380124 1.585740 2.421312 .296011 ... */
+static void worked_prefill(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  rig *r = rig_open(&c, "h2o:budget=4:recent=2:variant=prefill");
+  rig_holds(r, 0, (int[]){0, 2, 6, 7, -1});
+  rig_close(r);
+  c.prompt_len = 6;
+  r = rig_open(&c, "h2o:budget=4:recent=2:variant=prefill");
+  rig_to(r, 8);
+  rig_holds(r, 0, (int[]){0, 2, 4, 5, 6, 7, -1});
+  rig_close(r);
+}
+
+/* The simulator for one query head: mask and sums over all positions. */
+typedef struct simulator {
+  int heavy, recent;
+  bool mask[64];
+  double sum[64];
+} simulator;
+
+static void add_row(simulator *s, const rig_case *c, int t, const bool *mask) {
+  double p[64];
+  rig_exact(c, 0, t, mask, p);
+  for (int j = 0; j <= t; j++) s->sum[j] += p[j];
+}
+
+/* After a step with n keys: the mask of the next, and the sums that live. */
+static void next_mask(simulator *s, int n) {
+  bool heavy[64] = {false};
+  if (n <= s->heavy + s->recent) return;
+  for (int k = 0; k < s->heavy; k++) {
+    int best = -1;
+    for (int j = 0; j < n - s->recent; j++)
+      if (!heavy[j] && (best < 0 || s->sum[j] > s->sum[best])) best = j;
+    heavy[best] = true;
+  }
+  for (int j = 0; j < n; j++) {
+    s->mask[j] = heavy[j] || (s->recent ? j > n - s->recent : false);
+    if (!heavy[j] && j < n - s->recent) s->sum[j] = 0;
+  }
+  s->mask[n] = true;
+}
+
+static void literal(const rig_case *c, int heavy, int recent,
+                    const char *spec) {
+  simulator s = {.heavy = heavy, .recent = recent};
+  int ids[65];
+  memset(s.mask, true, sizeof s.mask);
+  for (int t = 0; t < c->prompt_len; t++) add_row(&s, c, t, NULL);
+  rig *r = rig_open(c, spec);
+  for (int t = c->prompt_len; t < c->n_tokens; t++) {
+    int n = 0;
+    next_mask(&s, t);
+    for (int j = 0; j <= t; j++)
+      if (s.mask[j]) ids[n++] = j;
+    ids[n] = -1;
+    rig_to(r, t + 1);
+    rig_saw(r, 0, ids);
+    add_row(&s, c, t, s.mask);
+  }
+  rig_close(r);
+}
+
+static void simulators(void **state) {
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 60,
+                .prompt_len = 20};
+  (void)state;
+  for (uint32_t seed = 20; seed < 24; seed++) {
+    rig_data(&c, seed);
+    literal(&c, 5, 4, "h2o:budget=9:recent=4:variant=masked");
+    literal(&c, 3, 1, "h2o:budget=4:recent=1:variant=masked");
+    literal(&c, 15, 15, "h2o:budget=30:variant=masked");
+    literal(&c, 10, 10, "h2o:budget=20:variant=masked");
+    literal(&c, 6, 0, "h2o:budget=6:recent=0:variant=masked");
+    rig_data_free(&c);
+  }
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  (void)c, (void)ctx;
+  return step < 10 ? step : 10;
+}
+
+static int grown(const rig_case *c, int step, const void *ctx) {
+  (void)ctx;
+  return 10 + step - c->prompt_len;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 60,
+                .prompt_len = 30};
+  (void)state;
+  rig_data(&c, 9);
+  rig_law(&c, "h2o:budget=10", bound, NULL);
+  rig_law(&c, "h2o:budget=10:recent=0", bound, NULL);
+  rig_law(&c, "h2o:budget=10:recent=10", bound, NULL);
+  rig_law(&c, "h2o:budget=1", bound, NULL);
+  rig_law(&c, "h2o:budget=10:group=query_head", bound, NULL);
+  rig_law(&c, "h2o:budget=10:variant=masked", bound, NULL);
+  rig_law(&c, "h2o:budget=10:variant=prefill", grown, NULL);
+  rig_law(&c, "h2o:budget=10:variant=prefill:group=max", grown, NULL);
+  rig_law_dense(&c, "h2o:budget=60");
+  rig_law_dense(&c, "h2o:budget=59:variant=masked");
+  rig_law_dense(&c, "h2o:budget=30:variant=prefill");
+  kv_layer_digests sum = rig_replay(&c, "h2o:budget=10");
+  kv_layer_digests mean = rig_replay(&c, "h2o:budget=10:group=mean");
+  kv_layer_digests window = rig_replay(&c, "window:budget=10");
+  kv_layer_digests recent = rig_replay(&c, "h2o:budget=10:recent=10");
+  assert_true(rig_same(&sum.journal, &mean.journal));
+  assert_true(rig_same(&window.journal, &recent.journal));
+  kv_layer_digests odd = rig_replay(&c, "h2o:budget=9"); /* recent: 4 */
+  kv_layer_digests four = rig_replay(&c, "h2o:budget=9:recent=4");
+  kv_layer_digests five = rig_replay(&c, "h2o:budget=9:recent=5");
+  assert_true(rig_same(&odd.journal, &four.journal));
+  assert_false(rig_same(&odd.journal, &five.journal));
+  rig_data_free(&c);
+}
+
+/* The sums of a lane are the group's: two equal query heads double them. */
+static void groups(void **state) {
+  rig_case c = rig_eight(6);
+  float q[32];
+  (void)state;
+  memcpy(q, rig_query8, sizeof rig_query8);
+  memcpy(q + 16, rig_query8, sizeof rig_query8);
+  c.heads = 2;
+  c.q = q;
+  rig *r = rig_open(&c, "h2o:budget=4");
+  sums(r, (double[]){4.343506, 3.457074, .946068, .045388});
+  assert_int_equal(rig_lanes(r), 1);
+  rig_close(r);
+  r = rig_open(&c, "h2o:budget=4:group=query_head");
+  sums(r, (double[]){2.171753, 1.728537, .473034, .022694});
+  assert_int_equal(rig_lanes(r), 2);
+  rig_close(r);
+}
+
+static void refusals(void **state) {
+  rig_case c = rig_eight(6);
+  (void)state;
+  rig_law_refused(&c, "h2o", KV_USAGE, "h2o", "budget");
+  rig_law_refused(&c, "h2o:budget=4:recent=5", KV_REFUSED, "recent=5", "4");
+  rig_law_refused(&c, "h2o:budget=4:group=max", KV_REFUSED, "group=max",
+                  "drop");
+  c.heads = 4;
+  c.n_tokens = 1 << 21;
+  rig_law_refused(&c, "h2o:budget=4", KV_REFUSED, "8388608", "4194304");
+}
+
+int kv_test_h2o(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked_drop),    cmocka_unit_test(worked_masked),
+      cmocka_unit_test(worked_prefill), cmocka_unit_test(simulators),
+      cmocka_unit_test(groups),         cmocka_unit_test(laws),
+      cmocka_unit_test(refusals)};
+  return cmocka_run_group_tests_name("h2o", tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Oracle top-k, against probabilities worked out in binary64: what it attends
+ * has the largest mass of all sets of that size, for every head and step;
+ * equal logits keep the lower entry; nothing is ever dropped; a budget that
+ * holds everything gives dense.
+ */
+#include "tests/rig.h"
+
+/* The mass of the k largest of p[0..n). */
+static double best_mass(int n, int k, const double *p) {
+  double mass = 0;
+  for (int i = 0; i < n; i++) {
+    int above = 0;
+    for (int j = 0; j < n; j++) above += p[j] > p[i];
+    if (above < k) mass += p[i];
+  }
+  return mass;
+}
+
+static void largest(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 24,
+                .d_v = 8,
+                .n_tokens = 48,
+                .prompt_len = 8};
+  double p[48];
+  uint32_t id[48];
+  (void)state;
+  rig_data(&c, 3);
+  rig *r = rig_open(&c, "oracle-topk:budget=11");
+  for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
+    rig_to(r, step);
+    for (int h = 0; h < c.heads; h++) {
+      double mass = 0;
+      int n = rig_seen(r, h, id), k = step < 11 ? step : 11;
+      rig_exact(&c, h, step - 1, NULL, p);
+      for (int i = 0; i < n; i++) mass += p[id[i]];
+      assert_int_equal(n, k);
+      assert_true(mass >= best_mass(step, k, p) - 1e-12);
+    }
+    assert_int_equal(rig_lane(r, 1)->n, step);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+static void ties(void **state) {
+  static const float q[12] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
+  static const float k[12] = {1, 0, 2, 0, 1, 0, 1, 0, 3, 0, 1, 0};
+  static const float v[6] = {0};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 2,
+                .d_v = 1,
+                .n_tokens = 6,
+                .prompt_len = 5,
+                .q = q,
+                .k = k,
+                .v = v};
+  (void)state;
+  rig *r = rig_open(&c, "oracle-topk:budget=4");
+  rig_to(r, 6);
+  rig_saw(r, 0, (int[]){0, 1, 2, 4, -1});
+  rig_close(r);
+}
+
+static int everything(const rig_case *c, int step, const void *ctx) {
+  (void)c;
+  (void)ctx;
+  return step;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 8,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 16,
+                .n_tokens = 60,
+                .prompt_len = 30};
+  (void)state;
+  rig_data(&c, 4);
+  rig_law(&c, "oracle-topk:budget=1", everything, NULL);
+  rig_law(&c, "oracle-topk:budget=20", everything, NULL);
+  rig_law_dense(&c, "oracle-topk:budget=60");
+  rig_law_refused(&c, "oracle-topk", KV_USAGE, "oracle-topk", "budget");
+  rig_data_free(&c);
+}
+
+int kv_test_oracle_topk(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(largest),
+                                     cmocka_unit_test(ties),
+                                     cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("oracle-topk", tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Oracle top-p, against probabilities worked out in binary64: what it attends
+ * holds the share asked for, and without its least member it would not, for
+ * every head and step; no token outside weighs more than one inside. p = 0 is
+ * one token, p = 1 on data without vanishing masses is dense.
+ */
+#include "tests/rig.h"
+
+/* Sum, least and, of the rest, largest probability of the ids. */
+static double look(int n, const uint32_t *id, int all, const double *p,
+                   double *least, double *outside) {
+  bool in[64] = {false};
+  double mass = 0;
+  *least = 2;
+  *outside = 0;
+  for (int i = 0; i < n; i++) in[id[i]] = true;
+  for (int t = 0; t < all; t++) {
+    if (in[t]) mass += p[t];
+    if (in[t] && p[t] < *least) *least = p[t];
+    if (!in[t] && p[t] > *outside) *outside = p[t];
+  }
+  return mass;
+}
+
+static void least_prefix(const char *spec, double share) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 24,
+                .d_v = 8,
+                .n_tokens = 48,
+                .prompt_len = 8};
+  double p[48], least, outside;
+  uint32_t id[48];
+  int fewest = 99, most = 0;
+  rig_data(&c, 5);
+  rig *r = rig_open(&c, spec);
+  for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
+    rig_to(r, step);
+    for (int h = 0; h < c.heads; h++) {
+      int n = rig_seen(r, h, id);
+      rig_exact(&c, h, step - 1, NULL, p);
+      double mass = look(n, id, step, p, &least, &outside);
+      assert_true(mass >= share - 1e-6);
+      assert_true(mass - least < share + 1e-6);
+      assert_true(outside <= least);
+      fewest = n < fewest ? n : fewest;
+      most = n > most ? n : most;
+    }
+  }
+  assert_true(fewest < most); /* the share asks for different numbers */
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+static void prefixes(void **state) {
+  (void)state;
+  least_prefix("oracle-topp", 0.95);
+  least_prefix("oracle-topp:p=0.5", 0.5);
+}
+
+static void ends(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 16,
+                .d_v = 4,
+                .n_tokens = 40,
+                .prompt_len = 20};
+  (void)state;
+  rig_data(&c, 6);
+  rig *r = rig_open(&c, "oracle-topp:p=0");
+  for (int step = 21; step <= 40; step++) {
+    rig_to(r, step);
+    assert_int_equal(rig_view(r, 0)->entries, 1);
+    assert_int_equal(rig_view(r, 1)->entries, 1);
+  }
+  rig_close(r);
+  rig_law_dense(&c, "oracle-topp:p=1");
+  rig_law(&c, "oracle-topp:p=0.9", NULL, NULL);
+  rig_law_refused(&c, "oracle-topp:p=1.5", KV_USAGE, "p", "1");
+  rig_data_free(&c);
+}
+
+int kv_test_oracle_topp(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(prefixes),
+                                     cmocka_unit_test(ends)};
+  return cmocka_run_group_tests_name("oracle-topp", tests, NULL, NULL);
+}

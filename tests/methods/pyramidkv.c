@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PyramidKV: the worked budgets, computed by hand with the schedule's integer
+ * divisions (C = 12, window 2, four layers), and three long ones through the
+ * schedule alone; what a layer then keeps is SnapKV's choice at that budget.
+ */
+#include "ref/parts.h"
+#include "tests/rig.h"
+#include <stdio.h>
+
+static int kept(int layers, int layer, int prompt, const char *spec) {
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 2,
+                .d_v = 1,
+                .n_tokens = prompt,
+                .prompt_len = prompt,
+                .n_layers = layers,
+                .layer = layer};
+  rig_data(&c, 11);
+  rig *r = rig_open(&c, spec);
+  int n = rig_lane(r, 0)->n;
+  rig_close(r);
+  rig_data_free(&c);
+  return n;
+}
+
+static void worked(void **state) {
+  static const struct {
+    int prompt, kept[4];
+  } at[] = {{100, {22, 16, 10, 4}}, {21, {21, 15, 9, 3}},
+            {20, {20, 15, 10, 5}},  {19, {12, 12, 12, 12}},
+            {12, {12, 12, 12, 12}}, {11, {11, 11, 11, 11}}};
+  (void)state;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+    for (int l = 0; l < 4; l++)
+      assert_int_equal(kept(4, l, at[i].prompt, "pyramidkv:budget=12:window=2"),
+                       at[i].kept[l]);
+  assert_int_equal(kept(1, 0, 100, "pyramidkv:budget=12:window=2"), 12);
+}
+
+static void long_ones(void **state) {
+  static const struct {
+    int c, w, layers, n, first, second, last, total;
+  } at[] = {{128, 8, 32, 4000, 242, 235, 25, 4272},
+            {128, 8, 32, 240, 240, 233, 23, 4208},
+            {64, 8, 32, 4000, 118, 115, 25, 2288},
+            {2048, 8, 32, 8000, 3986, 3861, 111, 65552},
+            {2048, 32, 80, 31500, 3964, 3916, 172, 165440}};
+  (void)state;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+    int total = 0, b[80];
+    bool all;
+    for (int l = 0; l < at[i].layers; l++) {
+      b[l] = at[i].w +
+             kv_pyramid(at[i].c, at[i].w, at[i].layers, l, at[i].n, 20, &all);
+      assert_false(all);
+      total += b[l];
+    }
+    assert_int_equal(b[0], at[i].first);
+    assert_int_equal(b[1], at[i].second);
+    assert_int_equal(b[at[i].layers - 1], at[i].last);
+    assert_int_equal(total, at[i].total);
+  }
+}
+
+/* exact_total: never rising, and L * C in sum whatever the regime. */
+static void exact_total(void **state) {
+  /* max 20, fall 20: 20, 20 - 20 div 3, and what is left of 2 * 10 */
+  static const int four[4] = {22, 16, 8, 2};
+  (void)state;
+  for (int l = 0; l < 4; l++)
+    assert_int_equal(
+        kept(4, l, 100, "pyramidkv:budget=12:window=2:exact_total=yes"),
+        four[l]);
+  for (int layers = 1; layers <= 9; layers++)
+    for (int prompt = 13; prompt <= 61; prompt += 6)
+      for (int budget = 4; budget <= 12; budget += 4) {
+        char spec[96];
+        int total = 0, before = prompt;
+        snprintf(spec, sizeof spec,
+                 "pyramidkv:budget=%d:window=2:exact_total=yes", budget);
+        for (int l = 0; l < layers; l++) {
+          int n = kept(layers, l, prompt, spec);
+          assert_true(n <= before && n >= 2);
+          total += before = n;
+        }
+        assert_int_equal(total, layers * budget);
+      }
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  (void)ctx; /* C = 12, w = 2, layer 1 of 4, prompt >= 21 */
+  return (c->prompt_len == 21 ? 15 : 16) + step - c->prompt_len;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 70,
+                .n_layers = 4,
+                .layer = 1};
+  (void)state;
+  rig_data(&c, 12);
+  for (c.prompt_len = 21; c.prompt_len < 70; c.prompt_len += 24)
+    rig_law(&c, "pyramidkv:budget=12:window=2", bound, NULL);
+  c.prompt_len = 50;
+  rig_law_dense(&c, "pyramidkv:budget=50");
+  kv_layer_digests p = rig_replay(&c, "pyramidkv:budget=12:window=2");
+  kv_layer_digests s = rig_replay(&c, "snapkv:budget=16:window=2");
+  assert_true(rig_same(&p.journal, &s.journal));
+  c.layer = 3;
+  p = rig_replay(&c, "pyramidkv:budget=12:window=2:group=max:pooling=avg");
+  s = rig_replay(&c, "snapkv:budget=4:window=2:group=max:pooling=avg");
+  assert_true(rig_same(&p.journal, &s.journal));
+  p = rig_replay(&c, "pyramidkv:budget=2:window=2"); /* nothing to share */
+  s = rig_replay(&c, "snapkv:budget=2:window=2");
+  assert_true(rig_same(&p.journal, &s.journal));
+  rig_law_refused(&c, "pyramidkv", KV_USAGE, "pyramidkv", "budget");
+  rig_law_refused(&c, "pyramidkv:budget=4:window=5", KV_REFUSED, "window=5",
+                  "4");
+  rig_data_free(&c);
+}
+
+int kv_test_pyramidkv(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(long_ones),
+      cmocka_unit_test(exact_total), cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("pyramidkv", tests, NULL, NULL);
+}

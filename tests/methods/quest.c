@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quest. The worked case: pages of two, nine keys in the plane, two query
+ * heads; bounds worked out by hand from the boxes' corners are
+ *   q = (1, -.5)  1.0 2.5 0.5 2.0 0.05
+ *   q = (1, 1)    2   4   1   0   0.5
+ *   their sum     3   6.5 1.5 2   0.55   maximum  2 4 1 2 0.5
+ * and outputs are softmax over the chosen tokens in binary64. Laws: boxes are
+ * the extremes of their pages' keys and bound every product; the last page is
+ * in and the budget is kept (engine); layers below `skip` see everything;
+ * heads that share see the same; two rows a page are charged.
+ */
+#include "ref/arith.h"
+#include "tests/rig.h"
+#include <math.h>
+#include <string.h>
+
+static const float keys[18] = {1,   0,   0, 1,  2,  -1, -1, 2,   0,
+                               .5f, .5f, 0, -2, -1, 1,  -2, .2f, .3f};
+
+static rig_case nine(float q[36]) {
+  static const float v[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  for (int t = 0; t < 9; t++) {
+    q[2 * t] = 1;
+    q[2 * t + 1] = -.5f;
+    q[18 + 2 * t] = q[19 + 2 * t] = 1;
+  }
+  return (rig_case){.heads = 2,
+                    .kv_heads = 1,
+                    .d = 2,
+                    .d_v = 1,
+                    .n_tokens = 9,
+                    .prompt_len = 8,
+                    .q = q,
+                    .k = keys,
+                    .v = v};
+}
+
+static void worked(void **state) {
+  static const struct {
+    const char *spec;
+    int seen[2][10];
+    double out[2]; /* 0: not worked out */
+  } at[] = {
+      {"quest:page=2:skip=0:budget=4", {{2, 3, 8, -1}, {2, 3, 8, -1}}, {0, 0}},
+      {"quest:page=2:skip=0:budget=6",
+       {{2, 3, 6, 7, 8, -1}, {0, 1, 2, 3, 8, -1}},
+       {4.449928, 2.470660}},
+      {"quest:page=2:skip=0:budget=8",
+       {{0, 1, 2, 3, 6, 7, 8, -1}, {0, 1, 2, 3, 4, 5, 8, -1}},
+       {0, 0}},
+      {"quest:page=2:skip=0:budget=1", {{8, -1}, {8, -1}}, {8, 8}},
+      {"quest:page=2:skip=0:budget=9",
+       {{0, 1, 2, 3, 4, 5, 6, 7, 8, -1}, {0, 1, 2, 3, 4, 5, 6, 7, 8, -1}},
+       {3.784349, 3.119725}},
+      {"quest:page=2:skip=0:budget=4:rule=paper",
+       {{0, 1, 2, 3, 6, 7, -1}, {0, 1, 2, 3, 4, 5, -1}},
+       {0, 0}},
+      {"quest:page=2:skip=0:budget=6:rule=paper",
+       {{0, 1, 2, 3, 6, 7, -1}, {0, 1, 2, 3, 4, 5, -1}},
+       {0, 0}},
+      {"quest:page=2:skip=0:budget=8:rule=paper",
+       {{0, 1, 2, 3, 4, 5, 6, 7, -1}, {0, 1, 2, 3, 4, 5, 8, -1}},
+       {0, 0}},
+      /* below its budget, because 9 div 2 is 4 pages of 5 */
+      {"quest:page=2:skip=0:budget=100:rule=paper",
+       {{0, 1, 2, 3, 4, 5, 6, 7, -1}, {0, 1, 2, 3, 4, 5, 8, -1}},
+       {0, 0}},
+      {"quest:page=2:skip=0:budget=6:share=group_sum",
+       {{0, 1, 2, 3, 8, -1}, {0, 1, 2, 3, 8, -1}},
+       {0, 2.470660}},
+      {"quest:page=2:skip=0:budget=8:share=group_sum",
+       {{0, 1, 2, 3, 6, 7, 8, -1}, {0, 1, 2, 3, 6, 7, 8, -1}},
+       {0, 0}},
+      {"quest:page=2:skip=0:budget=6:share=group_max", /* a tie: page 0 */
+       {{0, 1, 2, 3, 8, -1}, {0, 1, 2, 3, 8, -1}},
+       {0, 2.470660}},
+  };
+  float q[36];
+  rig_case c = nine(q);
+  (void)state;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+    rig *r = rig_open(&c, at[i].spec);
+    rig_to(r, 9);
+    for (int h = 0; h < 2; h++) {
+      rig_saw(r, h, at[i].seen[h]);
+      if (at[i].out[h] != 0)
+        assert_true(fabs((double)*rig_out(r, h) - at[i].out[h]) < 2e-6);
+    }
+    rig_close(r);
+  }
+}
+
+/* --- laws ---------------------------------------------------------------- */
+
+/* Element x of the box of `page`, of the side at `at`: tiles of 16 boxes. */
+static float corner(const char *at, int page, int d, int x, bool half) {
+  size_t i =
+      ((size_t)(page / 16) * (size_t)d + (size_t)x) * 16 + (size_t)(page % 16);
+  uint16_t h;
+  float f;
+  memcpy(&h, at + 2 * i, 2);
+  memcpy(&f, at + 4 * (half ? 0 : i), 4);
+  return half ? kv_from_f16(h) : f;
+}
+
+static void boxes_hold(const rig_case *c, int page, int step,
+                       const kv_lane *l) {
+  int room = ((c->n_tokens + page - 1) / page + 15) / 16 * 16;
+  size_t side = (size_t)room * (size_t)c->d * (c->half ? 2 : 4);
+  const char *own = kv_lane_own(l);
+  float key[64];
+  for (int p = 0; p * page < step; p++)
+    for (int x = 0; x < c->d; x++) {
+      float lo = INFINITY, hi = -INFINITY;
+      for (int t = p * page; t < (p + 1) * page && t < step; t++) {
+        kv_lane_key(l, t, key);
+        lo = fminf(lo, key[x]);
+        hi = fmaxf(hi, key[x]);
+      }
+      assert_true(corner(own, p, c->d, x, c->half) == lo);
+      assert_true(corner(own + side, p, c->d, x, c->half) == hi);
+    }
+}
+
+static void boxes(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 2,
+                .d = 20,
+                .d_v = 4,
+                .n_tokens = 70,
+                .prompt_len = 37};
+  (void)state;
+  rig_data(&c, 7);
+  for (int half = 0; half < 2; half++) {
+    c.half = half;
+    rig *r = rig_open(&c, "quest:page=3:budget=9:skip=0");
+    for (int step = 37; step <= 70; step++) {
+      rig_to(r, step);
+      boxes_hold(&c, 3, step, rig_lane(r, 1));
+    }
+    rig_close(r);
+  }
+  rig_data_free(&c);
+}
+
+static void budget_kept(void **state) {
+  rig_case c = {.heads = 8,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 90,
+                .prompt_len = 40,
+                .n_layers = 4,
+                .layer = 2};
+  uint32_t id[8][90];
+  (void)state;
+  rig_data(&c, 8);
+  rig *r = rig_open(&c, "quest:page=4:budget=14:share=group_max");
+  for (int step = 41; step <= 90; step++) {
+    rig_to(r, step);
+    for (int h = 0; h < 8; h++) {
+      int n = rig_seen(r, h, id[h]);
+      assert_in_range(n, 9, 12); /* two full pages and the last */
+      assert_int_equal(id[h][n - 1], step - 1);
+      if (h % 4) assert_memory_equal(id[h], id[h - 1], (size_t)n * sizeof **id);
+    }
+    kv_bytes b = {0};
+    kv_lane_bytes(rig_lane(r, 0), &b);
+    assert_int_equal(b.side, (step + 3) / 4 * 2 * 16 * 4);
+    assert_int_equal(b.metadata + b.columns + b.slack, 0);
+  }
+  rig_close(r);
+  c.layer = 1;
+  rig_law_dense(&c, "quest:page=4:budget=14");
+  rig_data_free(&c);
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 50,
+                .prompt_len = 1,
+                .n_layers = 3,
+                .layer = 2};
+  (void)state;
+  rig_data(&c, 9);
+  rig_law(&c, "quest:page=4:budget=9", NULL, NULL);
+  rig_law(&c, "quest:page=1:budget=9:rule=paper", NULL, NULL);
+  rig_law_dense(&c, "quest:page=4:budget=50");
+  rig_law_dense(&c, "quest:page=64:budget=3");
+  rig_law_refused(&c, "quest", KV_USAGE, "quest", "budget");
+  c.half = true;
+  rig_law(&c, "quest:budget=16", NULL, NULL);
+  rig_law_dense(&c, "quest:budget=50");
+  rig_data_free(&c);
+}
+
+int kv_test_quest(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(boxes),
+      cmocka_unit_test(budget_kept), cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("quest", tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random: the hash is splitmix64's step (its first outputs for seed 0 are
+ * published), the selection is the one that a plain count of larger hashes
+ * gives, and depends on the step alone, not on when decoding began.
+ */
+#include "ref/parts.h"
+#include "tests/rig.h"
+
+static const uint64_t golden = 0x9e3779b97f4a7c15u;
+
+static void known_hash(void **state) {
+  (void)state;
+  assert_true(kv_mix(0) == 0xe220a8397b1dcdafu);
+  assert_true(kv_mix(golden) == 0x6e789e6aa1b965f4u);
+  assert_true(kv_mix(golden * 2) == 0x06c45d188009454fu);
+}
+
+/* Equal hashes: the lower index. */
+static void ties(void **state) {
+  const uint64_t hash[6] = {5, 9, 5, 1, 5, UINT64_MAX};
+  bool keep[6];
+  (void)state;
+  kv_top_hash(hash, 6, 3, keep);
+  for (int i = 0; i < 6; i++) assert_int_equal(keep[i], i == 0 || i % 4 == 1);
+  kv_top_hash(hash, 6, 0, keep);
+  for (int i = 0; i < 6; i++) assert_false(keep[i]);
+  kv_top_hash(hash, 6, 6, keep);
+  for (int i = 0; i < 6; i++) assert_true(keep[i]);
+}
+
+typedef struct setting {
+  int budget, recent, seed, layer;
+} setting;
+
+static uint64_t hash_of(const setting *x, int lane, int t) {
+  uint64_t u = kv_mix((uint64_t)x->seed + (uint64_t)x->layer);
+  return kv_mix(kv_mix(u + (uint64_t)lane) + (uint64_t)t);
+}
+
+static void expect(const setting *x, int lane, int step, int *ids) {
+  int n = 0, past = step - x->recent;
+  for (int t = 0; t < step; t++) {
+    int larger = 0;
+    for (int o = 0; o < past; o++)
+      larger += hash_of(x, lane, o) > hash_of(x, lane, t);
+    if (t >= past || larger < x->budget - x->recent) ids[n++] = t;
+  }
+  ids[n] = -1;
+}
+
+static void by_count(const rig_case *c, const setting *x, const char *spec) {
+  int ids[64];
+  rig *r = rig_open(c, spec);
+  for (int step = c->prompt_len; step <= c->n_tokens; step++) {
+    rig_to(r, step);
+    for (int l = 0; l < c->kv_heads; l++) {
+      expect(x, l, step, ids);
+      rig_holds(r, l, ids);
+    }
+  }
+  rig_close(r);
+}
+
+static void selection(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 2,
+                .d = 4,
+                .d_v = 4,
+                .n_tokens = 48,
+                .n_layers = 7};
+  (void)state;
+  rig_data(&c, 5);
+  for (c.prompt_len = 16; c.prompt_len <= 32; c.prompt_len += 16) {
+    by_count(&c, &(setting){12, 6, 1, 0}, "random:budget=12");
+    by_count(&c, &(setting){1, 1, 1, 0}, "random:budget=1");
+    by_count(&c, &(setting){9, 0, 7, 0}, "random:budget=9:recent=0:seed=7");
+    c.layer = 5;
+    by_count(&c, &(setting){12, 6, 1, 5}, "random:budget=12");
+    c.layer = 0;
+  }
+  rig_data_free(&c);
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  (void)c, (void)ctx;
+  return step < 12 ? step : 12;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 30,
+                .prompt_len = 15};
+  kv_needs needs;
+  kv_err e;
+  (void)state;
+  rig_data(&c, 6);
+  rig_law(&c, "random:budget=12", bound, NULL);
+  rig_law_dense(&c, "random:budget=30");
+  kv_layer_digests a = rig_replay(&c, "random:budget=12:seed=1");
+  kv_layer_digests b = rig_replay(&c, "random:budget=12:seed=2");
+  assert_false(rig_same(&a.journal, &b.journal));
+  assert_int_equal(rig_try(&c, "random:budget=12", &needs, &e), KV_OK);
+  assert_int_equal(needs.prompt_rows, 0); /* looks at nothing */
+  rig_law_refused(&c, "random:budget=4:recent=5", KV_REFUSED, "recent=5", "4");
+  rig_law_refused(&c, "random", KV_USAGE, "random", "budget");
+  rig_data_free(&c);
+}
+
+int kv_test_random(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(known_hash), cmocka_unit_test(ties),
+      cmocka_unit_test(selection), cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("random", tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * StreamingLLM: sinks and the last tokens. The worked case is eight tokens
+ * with two sinks and three recent ones: the last step attends tokens
+ * 0 1 4 5 6 7 at places 0..5, so query and keys 4..7 turn back by two.
+ */
+#include "tests/rig.h"
+#include <math.h>
+
+static const float one = 1; /* one radian a position: turns are visible */
+
+static double turned(const float *x, int by, int part) {
+  double c = cos(by), s = sin(by), a = (double)x[0], b = (double)x[1];
+  return part ? b * c + a * s : a * c - b * s;
+}
+
+/* Probabilities over tokens 0 1 4..7 of row 7, turned or not. */
+static void expected(int back, double *p) {
+  double sum = 0;
+  for (int j = 0; j < 8; j++) {
+    p[j] = 0;
+    if (j == 2 || j == 3) continue;
+    int by = j >= 4 ? back : 0;
+    double s = 0;
+    for (int x = 0; x < 2; x++)
+      s += turned(rig_query8 + 14, back, x) * turned(rig_key8 + 2 * j, by, x);
+    sum += p[j] = exp(s / sqrt(2));
+  }
+  for (int j = 0; j < 8; j++) p[j] /= sum;
+}
+
+static void worked(void **state) {
+  const char *spec[] = {"streamingllm:budget=5:sink=2",
+                        "streamingllm:budget=5:recent=3:positions=original"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    rig_case c = rig_eight(6);
+    double p[8];
+    c.inv_freq = &one;
+    rig *r = rig_open(&c, spec[i]);
+    rig_holds(r, 0, (int[]){0, 1, 3, 4, 5, -1});
+    rig_to(r, 7);
+    rig_holds(r, 0, (int[]){0, 1, 4, 5, 6, -1});
+    rig_to(r, 8);
+    rig_saw(r, 0, (int[]){0, 1, 4, 5, 6, 7, -1});
+    rig_holds(r, 0, (int[]){0, 1, 5, 6, 7, -1});
+    expected(i == 0 ? -2 : 0, p);
+    rig_shares(r, 0, p);
+    rig_close(r);
+  }
+}
+
+static void sizes(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  c.inv_freq = &one;
+  static const struct {
+    const char *spec;
+    int ids[8];
+  } at[] = {{"streamingllm:budget=1", {7, -1}},
+            {"streamingllm:budget=2", {0, 7, -1}},
+            {"streamingllm:budget=6", {0, 1, 2, 3, 6, 7, -1}},
+            {"streamingllm:budget=6:recent=5", {0, 3, 4, 5, 6, 7, -1}},
+            {"streamingllm:budget=3:sink=3", {0, 1, 2, -1}},
+            {"streamingllm:budget=3:sink=0", {5, 6, 7, -1}},
+            {"streamingllm:budget=3:sink=1:recent=2", {0, 6, 7, -1}}};
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+    rig *r = rig_open(&c, at[i].spec);
+    rig_holds(r, 0, at[i].ids);
+    rig_close(r);
+  }
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  (void)c, (void)ctx;
+  return step < 9 ? step : 9;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 30,
+                .prompt_len = 15};
+  const float f[4] = {1, 0.5f, 0.25f, 0.125f};
+  (void)state;
+  c.inv_freq = f;
+  rig_data(&c, 7);
+  rig_law(&c, "streamingllm:budget=9", bound, NULL);
+  rig_law(&c, "streamingllm:budget=9:positions=original", bound, NULL);
+  rig_law_dense(&c, "streamingllm:budget=30"); /* nothing dropped: no turn */
+  kv_layer_digests a = rig_replay(&c, "streamingllm:budget=9");
+  kv_layer_digests b =
+      rig_replay(&c, "streamingllm:budget=9:positions=original");
+  assert_true(rig_same(&a.journal, &b.journal));
+  assert_false(rig_same(&a.output, &b.output));
+  kv_layer_digests w = rig_replay(&c, "window:budget=9");
+  b = rig_replay(&c, "streamingllm:budget=9:sink=0:positions=original");
+  assert_true(rig_same(&w.output, &b.output));
+  rig_data_free(&c);
+}
+
+static void opening(void **state) {
+  rig_case c = rig_eight(4);
+  kv_needs needs;
+  kv_err e;
+  (void)state;
+  assert_int_equal(rig_try(&c, "streamingllm:budget=4", &needs, &e), KV_OK);
+  assert_true(needs.reindex);
+  assert_int_equal(
+      rig_try(&c, "streamingllm:budget=4:positions=original", &needs, &e),
+      KV_OK);
+  assert_false(needs.reindex);
+  rig_law_refused(&c, "streamingllm", KV_USAGE, "streamingllm", "budget");
+  rig_law_refused(&c, "streamingllm:budget=4:sink=5", KV_REFUSED, "sink=5",
+                  "4");
+  rig_law_refused(&c, "streamingllm:budget=4:recent=5", KV_REFUSED, "recent=5",
+                  "4");
+  rig_law_refused(&c, "streamingllm:budget=9:sink=2:recent=3", KV_REFUSED,
+                  "recent=3", "9");
+}
+
+int kv_test_streamingllm(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(sizes), cmocka_unit_test(laws),
+      cmocka_unit_test(opening)};
+  return cmocka_run_group_tests_name("streamingllm", tests, NULL, NULL);
+}

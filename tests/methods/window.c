@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Window: exactly the last `budget` tokens after every settling, one more
+ * while attending; a budget that holds everything is dense.
+ */
+#include "tests/rig.h"
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  int budget = *(const int *)ctx;
+  (void)c;
+  return step < budget ? step : budget;
+}
+
+static void last_ones(void **state) {
+  rig_case c = rig_eight(4);
+  (void)state;
+  rig *r = rig_open(&c, "window:budget=3");
+  rig_holds(r, 0, (int[]){1, 2, 3, -1});
+  rig_to(r, 5);
+  rig_saw(r, 0, (int[]){1, 2, 3, 4, -1});
+  rig_holds(r, 0, (int[]){2, 3, 4, -1});
+  rig_to(r, 8);
+  rig_saw(r, 0, (int[]){4, 5, 6, 7, -1});
+  rig_holds(r, 0, (int[]){5, 6, 7, -1});
+  rig_close(r);
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 16,
+                .d_v = 16,
+                .n_tokens = 40,
+                .prompt_len = 20};
+  (void)state;
+  rig_data(&c, 4);
+  rig_law(&c, "window:budget=7", bound, &(int){7});
+  rig_law(&c, "window:budget=30", bound, &(int){30});
+  rig_law(&c, "window:budget=1", bound, &(int){1});
+  rig_law_dense(&c, "window:budget=40");
+  rig_law_dense(&c, "window:budget=39"); /* the last step sees all 40 */
+  rig_data_free(&c);
+}
+
+static void refusals(void **state) {
+  rig_case c = rig_eight(4);
+  (void)state;
+  rig_law_refused(&c, "window", KV_USAGE, "window", "budget");
+}
+
+int kv_test_window(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(last_ones),
+                                     cmocka_unit_test(laws),
+                                     cmocka_unit_test(refusals)};
+  return cmocka_run_group_tests_name("window", tests, NULL, NULL);
+}

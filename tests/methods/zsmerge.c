@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ZSMerge. The worked case is the paper's Figure 2 in numbers (2 residual, 4
+ * context, 3 proximity entries, tokens 12 to 17, decay .98, bias .6; two-digit
+ * data in the plane), worked out in binary64 for both variants, token numbers
+ * from 0. Laws: weights add up to the tokens seen; entries within the budget
+ * and at most `residual` of them merged; a merged row is the mean of its
+ * members; merging never raises the log-sum-exp, so no surviving token loses
+ * probability (the paper's Theorem 3.1); without merged entries there are no
+ * weights; a budget that holds everything gives dense.
+ */
+#include "tests/rig.h"
+#include <math.h>
+
+static const float keys[34] = {.19f,  -.40f, -.34f, .38f,  .99f,  -.79f, .96f,
+                               .94f,  -.51f, -.33f, -.32f, .55f,  .81f,  .58f,
+                               -.95f, -.98f, -.13f, .44f,  .17f,  -.54f, -.98f,
+                               .13f,  -.69f, .81f,  .10f,  -.11f, .93f,  .12f,
+                               .62f,  -.08f, -.15f, -.21f, .64f,  -.73f};
+static const float values[34] = {
+    .67f,  .47f,  .27f,  -.79f, -.39f, .83f,  .22f,  -.17f, -.95f,
+    .76f,  -.70f, -.04f, -.18f, -.57f, -.67f, -.79f, -.45f, .63f,
+    -.53f, .18f,  .21f,  .75f,  .29f,  -.34f, -.97f, .03f,  -.46f,
+    .94f,  -.02f, .30f,  .20f,  -.06f, .08f,  -.20f};
+static const float queries[34] = {
+    .96f,  -1.51f, -.96f, .90f,  1.09f,  -1.99f, .20f,  .07f,   -.94f,
+    1.0f,  1.67f,  1.39f, -.72f, -1.11f, -1.68f, .47f,  1.95f,  1.76f,
+    1.59f, -.76f,  -.50f, 1.31f, 1.07f,  -1.73f, -.68f, -1.26f, -1.86f,
+    1.29f, 1.98f,  -.45f, .18f,  .70f,   -1.48f, -.90f};
+
+static rig_case figure(void) {
+  return (rig_case){.heads = 1,
+                    .kv_heads = 1,
+                    .d = 2,
+                    .d_v = 2,
+                    .n_tokens = 17,
+                    .prompt_len = 12,
+                    .q = queries,
+                    .k = keys,
+                    .v = values};
+}
+
+typedef struct moment {
+  int ids[10];
+  struct {
+    uint32_t weight;
+    double key[2];
+  } merged[2];     /* in lane order */
+  double score[4]; /* of tokens 0..3 */
+} moment;
+
+static void is_moment(const rig *r, const moment *m) {
+  const kv_lane *l = rig_lane(r, 0);
+  int merged = 0;
+  float key[2];
+  rig_holds(r, 0, m->ids);
+  for (int i = 0; i < l->n; i++) {
+    if (l->id[i] < 4)
+      assert_true(fabs((double)l->column[0].f[i] - m->score[l->id[i]]) < 6e-5);
+    if (l->weight[i] == 1) continue;
+    assert_int_equal(l->weight[i], m->merged[merged].weight);
+    kv_lane_key(l, i, key);
+    for (int x = 0; x < 2; x++)
+      assert_true(fabs((double)key[x] - m->merged[merged].key[x]) < 6e-5);
+    merged++;
+  }
+  assert_int_equal(merged, 2);
+}
+
+static void paper(void **state) {
+  static const moment at[6] = {
+      {{0, 1, 2, 3, 4, 5, 9, 10, 11, -1},
+       {{2, {-.73, -.655}}, {3, {.12, .5233}}},
+       {2.1719, 1.7128, 1.9328, 1.8211}},
+      {{0, 1, 2, 3, 4, 5, 10, 11, 12, -1},
+       {{3, {-.43, -.6167}}, {3, {.12, .5233}}},
+       {2.2263, 1.7416, 1.9884, 1.8052}},
+      {{0, 1, 2, 3, 4, 5, 11, 12, 13, -1},
+       {{4, {-.5675, -.43}}, {3, {.12, .5233}}},
+       {2.2109, 1.8260, 1.9558, 1.8050}},
+      {{0, 1, 2, 3, 4, 5, 12, 13, 14, -1},
+       {{4, {-.5675, -.43}}, {4, {-.0825, .595}}},
+       {2.2386, 1.8162, 2.1661, 1.9069}},
+      {{0, 1, 2, 3, 4, 5, 13, 14, 15, -1},
+       {{5, {-.434, -.366}}, {4, {-.0825, .595}}},
+       {2.2565, 1.8660, 2.1800, 2.0028}},
+      {{0, 1, 2, 3, 4, 5, 14, 15, 16, -1},
+       {{5, {-.434, -.366}}, {5, {.12, .5}}},
+       {2.2930, 1.9152, 2.1816, 1.9783}},
+  };
+  rig_case c = figure();
+  (void)state;
+  rig *r = rig_open(&c, "zsmerge:budget=9:residual=2:proximity=3");
+  for (int t = 0; t < 6; t++) {
+    rig_to(r, 12 + t);
+    is_moment(r, &at[t]);
+  }
+  rig_close(r);
+}
+
+/* Ids, weights and rows of the authors' procedure on the same data. */
+static void code(void **state) {
+  static const struct {
+    int ids[10];
+    uint32_t weight[2];
+  } at[6] = {
+      {{4, 7, 0, 2, 3, 1, 9, 10, 11, -1}, {3, 2}},
+      {{4, 7, 0, 2, 3, 1, 10, 11, 12, -1}, {3, 3}},
+      {{4, 7, 0, 2, 3, 1, 11, 12, 13, -1}, {3, 4}},
+      {{4, 7, 0, 2, 3, 1, 12, 13, 14, -1}, {4, 4}},
+      {{4, 7, 0, 2, 3, 1, 13, 14, 15, -1}, {4, 5}},
+      {{4, 7, 0, 2, 3, 1, 14, 15, 16, -1}, {5, 5}},
+  };
+  rig_case c = figure();
+  float key[2];
+  (void)state;
+  rig *r = rig_open(&c, "zsmerge:budget=9:residual=2:proximity=3:variant=code:"
+                        "merge_bias=0.6");
+  const kv_lane *l = rig_lane(r, 0);
+  kv_lane_key(l, 0, key);
+  assert_true(fabsf(key[0] + .0067f) < 6e-5f && fabsf(key[1] - .2667f) < 6e-5f);
+  kv_lane_key(l, 1, key);
+  assert_true(fabsf(key[0] + .54f) < 6e-5f && fabsf(key[1] + .27f) < 6e-5f);
+  for (int t = 0; t < 6; t++) {
+    rig_to(r, 12 + t);
+    rig_holds(r, 0, at[t].ids);
+    for (int i = 0; i < l->n; i++)
+      assert_int_equal(l->weight[i], i < 2 ? at[t].weight[i] : 1);
+  }
+  kv_lane_key(l, 0, key);
+  assert_true(fabsf(key[0] - .044f) < 6e-5f && fabsf(key[1] - .346f) < 6e-5f);
+  kv_lane_key(l, 1, key);
+  assert_true(fabsf(key[0] + .358f) < 6e-5f && fabsf(key[1] + .212f) < 6e-5f);
+  rig_close(r);
+}
+
+/* In the authors' code a prompt below the budget leaves its first tokens as
+ * the residual entries. The victim is then what scores least of the others,
+ * and the oldest of the ring takes its place. */
+static void short_prompt(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 40,
+                .prompt_len = 5};
+  (void)state;
+  rig_data(&c, 15);
+  rig *r =
+      rig_open(&c, "zsmerge:budget=12:residual=2:proximity=4:variant=code");
+  const kv_lane *l = rig_lane(r, 0);
+  for (int step = 6; step <= 40; step++) {
+    rig_to(r, step);
+    assert_int_equal(l->n, step < 12 ? step : 12);
+    assert_int_equal(l->id[0] + l->id[1], 1);
+    for (int i = 2; i < l->n; i++) assert_int_equal(l->weight[i], 1);
+    if (step < 12) continue;
+    for (int i = 9; i < 12; i++) /* ring: the newest three, in order */
+      assert_int_equal(l->id[i], step - 12 + i);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* --- laws ---------------------------------------------------------------- */
+
+/* Entry i is, to rounding, the mean of the rows of its members. */
+static void is_mean(const rig_case *c, const kv_lane *l, int i) {
+  const float *k = c->k + (size_t)l->kv_head * (size_t)(c->n_tokens * c->d);
+  float key[64];
+  kv_lane_key(l, i, key);
+  for (int x = 0; x < c->d; x++) {
+    double sum = 0;
+    int members = 0;
+    for (uint32_t t = l->id[i];; t = l->next[t]) {
+      sum += (double)k[(int)t * c->d + x];
+      members++;
+      if (t == l->last[i]) break;
+    }
+    assert_int_equal(members, l->weight[i]);
+    assert_true(fabs(sum / members - (double)key[x]) < 1e-5);
+  }
+}
+
+static void sound(const rig_case *c, const rig *r, int step, int most) {
+  for (int g = 0; g < c->kv_heads; g++) {
+    const kv_lane *l = rig_lane(r, g);
+    uint32_t weight = 0;
+    int merged = 0;
+    for (int i = 0; i < l->n; i++) {
+      weight += l->weight[i];
+      merged += l->weight[i] > 1;
+      is_mean(c, l, i);
+    }
+    assert_int_equal(weight, step);
+    assert_true(merged <= most);
+    for (int h = 0; h < 3; h++) /* the newest stay as they came */
+      assert_int_equal(l->weight[l->n - 1 - h], 1);
+  }
+}
+
+static void conservation(void **state) {
+  static const char *const spec[] = {
+      "zsmerge:budget=14:residual=3:proximity=4",
+      "zsmerge:budget=14:residual=3:proximity=4:metric=l2",
+      "zsmerge:budget=14:residual=3:proximity=4:merge_bias=1:decay=1",
+      "zsmerge:budget=14:residual=3:proximity=4:variant=code",
+      "zsmerge:budget=14:residual=3:proximity=4:variant=code:metric=l2"};
+  rig_case c = {.heads = 8,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 70,
+                .prompt_len = 40};
+  (void)state;
+  rig_data(&c, 16);
+  for (size_t i = 0; i < sizeof spec / sizeof *spec; i++) {
+    rig *r = rig_open(&c, spec[i]), *dense = rig_open(&c, "dense");
+    for (int step = 40; step <= 70; step++) {
+      rig_to(r, step);
+      rig_to(dense, step);
+      sound(&c, r, step, 3);
+      for (int h = 0; step > 40 && h < c.heads; h++)
+        assert_true(rig_lse(r, h) <= rig_lse(dense, h) + 1e-5f);
+    }
+    rig_close(dense);
+    rig_close(r);
+  }
+  rig_data_free(&c);
+}
+
+/* Both similarities: they must differ somewhere, and the default is the dot
+ * product. */
+static void similarity(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 60,
+                .prompt_len = 30};
+  (void)state;
+  rig_data(&c, 17);
+  kv_layer_digests a = rig_replay(&c, "zsmerge:budget=12:residual=4");
+  kv_layer_digests b =
+      rig_replay(&c, "zsmerge:budget=12:residual=4:metric=dot:decay=0.98:"
+                     "merge_bias=0.6:context=6:variant=paper");
+  kv_layer_digests l2 =
+      rig_replay(&c, "zsmerge:budget=12:residual=4:metric=l2");
+  assert_true(rig_same(&a.state, &b.state));
+  assert_false(rig_same(&a.journal, &l2.journal));
+  rig_data_free(&c);
+}
+
+static void eviction(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 60,
+                .prompt_len = 30};
+  (void)state;
+  rig_data(&c, 18);
+  rig *r = rig_open(&c, "zsmerge:budget=12:residual=0");
+  for (int step = 30; step <= 60; step++) {
+    rig_to(r, step);
+    const kv_lane *l = rig_lane(r, 0);
+    assert_int_equal(l->n, 12);
+    for (int i = 0; i < 12; i++) assert_int_equal(l->weight[i], 1);
+    assert_int_equal(l->id[11], step - 1);
+    assert_int_equal(l->id[10], step - 2);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+static void bytes(void **state) {
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 60,
+                .prompt_len = 30,
+                .half = true};
+  kv_bytes b = {0};
+  (void)state;
+  rig_data(&c, 19);
+  rig *r = rig_open(&c, "zsmerge:budget=12:residual=3:proximity=2");
+  int merged = 0;
+  rig_to(r, 60);
+  const kv_lane *l = rig_lane(r, 0);
+  for (int i = 0; i < l->n; i++) merged += l->weight[i] > 1;
+  kv_lane_bytes(l, &b);
+  assert_int_equal(b.payload, (12 - merged) * 24 + merged * 48);
+  assert_int_equal(b.metadata, 12 * (4 + 4 + 4)); /* position, weight, index */
+  assert_int_equal(b.columns, 12 * 4);
+  assert_int_equal(b.side, 3 * 4);
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+static int bound(const rig_case *c, int step, const void *ctx) {
+  int most = *(const int *)ctx;
+  (void)c;
+  return step < most ? step : most;
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 50,
+                .prompt_len = 20};
+  (void)state;
+  rig_data(&c, 20);
+  rig_law(&c, "zsmerge:budget=10", bound, &(int){10});
+  rig_law(&c, "zsmerge:budget=4", bound, &(int){4});
+  rig_law(&c, "zsmerge:budget=10:variant=code", bound, &(int){10});
+  rig_law(&c, "zsmerge:budget=4:variant=code", bound, &(int){4});
+  rig_law(&c, "zsmerge:budget=8:context=0:proximity=1", bound, &(int){8});
+  rig_law_dense(&c, "zsmerge:budget=50");
+  rig_law_dense(&c, "zsmerge:budget=50:variant=code");
+  rig_law_dense(&c, "zsmerge:budget=99:residual=70");
+  c.prompt_len = 1;
+  rig_law(&c, "zsmerge:budget=10", bound, &(int){10});
+  rig_law(&c, "zsmerge:budget=10:variant=code", bound, &(int){10});
+  rig_law_refused(&c, "zsmerge", KV_USAGE, "zsmerge", "budget");
+  rig_law_refused(&c, "zsmerge:budget=3", KV_REFUSED, "3", "4");
+  rig_law_refused(&c, "zsmerge:budget=9:residual=2:context=4:proximity=4",
+                  KV_REFUSED, "context=4", "9");
+  rig_law_refused(&c, "zsmerge:budget=9:residual=0:variant=code", KV_REFUSED,
+                  "residual=0", "code");
+  rig_law_refused(&c, "zsmerge:budget=9:residual=9", KV_REFUSED, "residual=9",
+                  "budget");
+  rig_data_free(&c);
+}
+
+int kv_test_zsmerge(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(paper),        cmocka_unit_test(code),
+      cmocka_unit_test(short_prompt), cmocka_unit_test(conservation),
+      cmocka_unit_test(similarity),   cmocka_unit_test(eviction),
+      cmocka_unit_test(bytes),        cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("zsmerge", tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Options of kvtrace's verbs: --name value, --name=value, -x value, and `--`
+ * before names that begin with a dash.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "traces/kvtrace.h"
+#include "traces/text.h"
+
+static int count(const kv_verb *verb) {
+  int n = 0;
+  while (verb->flags[n].name) n++;
+  assert(n <= KV_FLAGS_MOST && "the call has room for the table");
+  return n;
+}
+
+static kv_rc unknown(const kv_verb *verb, const char *text, kv_err *e) {
+  const char *names[KV_FLAGS_MOST + 1];
+  char a[KV_SHOW], word[32] = "";
+  int n = count(verb);
+  for (int i = 0; i < n; i++) names[i] = verb->flags[i].name;
+  names[n++] = "help";
+  strncat(word, text + strspn(text, "-"), sizeof word - 1);
+  word[strcspn(word, "=")] = 0;
+  const char *near = kv_text_nearest(word, n, names);
+  return kv_fail(e, KV_USAGE,
+                 "unknown option %s%s%s%s; kvtrace %s --help "
+                 "lists them",
+                 kv_show(text, a), near ? "; did you mean --" : "",
+                 near ? near : "", near ? "?" : "", verb->name);
+}
+
+/* Place of the option in the table; -1 where there is none. */
+static int look_up(const kv_verb *verb, const char *text, const char **value) {
+  int n = count(verb);
+  *value = NULL;
+  for (int i = 0; i < n; i++) {
+    const kv_flag *f = &verb->flags[i];
+    size_t length = strlen(f->name);
+    if (text[1] != '-') {
+      if (!f->letter || text[1] != f->letter) continue;
+      if (text[2]) *value = text + 2;
+      return i;
+    }
+    if (strncmp(text + 2, f->name, length) != 0) continue;
+    if (text[2 + length] == '=') *value = text + 3 + length;
+    if (text[2 + length] == 0 || *value) return i;
+  }
+  return -1;
+}
+
+kv_rc kv_flags_parse(const kv_verb *verb, int n, char *const *arguments,
+                     const char **path, kv_verb_call *call, kv_err *e) {
+  int only_paths = 0;
+  *call = (kv_verb_call){.path = path};
+  for (int i = 0; i < n; i++) {
+    const char *text = arguments[i], *value;
+    if (only_paths || text[0] != '-' || !text[1]) {
+      path[call->n_paths++] = text;
+      continue;
+    }
+    if (strcmp(text, "--") == 0) {
+      only_paths = 1;
+      continue;
+    }
+    int at = look_up(verb, text, &value);
+    if (at < 0) return unknown(verb, text, e);
+    const kv_flag *f = &verb->flags[at];
+    if (f->argument && !value && i + 1 < n) value = arguments[++i];
+    if (!value != !f->argument) {
+      return kv_fail(e, KV_USAGE, "--%s %s %s", f->name,
+                     f->argument ? "needs" : "takes no",
+                     f->argument ? f->argument : "value");
+    }
+    call->value[at] = value ? value : "";
+  }
+  return KV_OK;
+}
+
+const char *kv_flag_value(const kv_verb *verb, const kv_verb_call *call,
+                          const char *name) {
+  int i = 0;
+  while (verb->flags[i].name && strcmp(verb->flags[i].name, name) != 0) i++;
+  assert(verb->flags[i].name && "the option is in the table");
+  return call->value[i];
+}
+
+kv_rc kv_flag_format(const kv_verb *verb, const kv_verb_call *call, int *json,
+                     kv_err *e) {
+  const char *text = kv_flag_value(verb, call, "format");
+  char a[KV_SHOW];
+  *json = text && strcmp(text, "json") == 0;
+  if (!text || *json || strcmp(text, "table") == 0) return KV_OK;
+  return kv_fail(e, KV_USAGE, "--format is table or json, not %s",
+                 kv_show(text, a));
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Synthetic traces: any geometry, any length, the same bits on every machine
+ * and with any number of threads. They carry the structures that the
+ * literature describes (traces/README.md says which and how), so that scale
+ * and speed can be measured where no recording is at hand. They are never
+ * called real: `source` says synthetic.
+ *
+ * Written as a stream: memory is a few megabytes and four bytes for every
+ * token and fast rotation, except with `output`, which holds one KV head.
+ */
+#ifndef KV_TRACES_SYNTH_H
+#define KV_TRACES_SYNTH_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "ref/err.h"
+#include "ref/kernels.h"
+#include "traces/geometry.h"
+
+typedef struct kv_synth {
+  kv_geometry like; /* with the caller's changes */
+  int n_tokens, prompt_len;
+  uint64_t seed;
+  int output;                        /* record o too: quadratic in tokens */
+  int n_recorded;                    /* 0: all layers */
+  const int *layers;                 /* [n_recorded], ascending */
+  const volatile sig_atomic_t *stop; /* may be NULL; set: give up */
+} kv_synth;
+
+/* The prompt length when none is asked for: all but an eighth, at most 256
+ * tokens, of the whole. */
+int kv_synth_prompt(int n_tokens);
+
+/* KV_USAGE for a geometry that cannot be, KV_RESOURCE when the disk is full
+ * or *stop was set; then nothing is left behind. result (may be NULL): the
+ * path to open, to be freed. */
+kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
+                     const char *path, char **result, kv_err *e);
+
+#endif
