@@ -103,26 +103,42 @@ static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
   }
 }
 
+/* Do all heads see everything? Then they go through K and V together. */
+static bool everything(const kv_lane *l, const kv_scratch *x) {
+  for (int h = 0; h < l->queries; h++)
+    if (x->view[h].entries != l->n) return false;
+  return true;
+}
+
+static void view_logits(kv_store *s, kv_lane *l, int h, const kv_known *known,
+                        kv_scratch *x) {
+  const kv_view *v = &x->view[h];
+  for (int r = 0; r < v->runs; r++) {
+    if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
+    check_finite(l, h, v->run[r], x);
+  }
+}
+
 void kv_ref_attend(kv_store *s, int lane, int t, const kv_known *known,
                    kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
   const kv_needs *need = &s->plan->needs;
-  bool everything = !s->plan->method->view;
   kv_run whole = {0, l->n};
   load_queries(s, l, t, known, x);
-  x->all = everything || need->view_logits || need->decode_rows;
+  x->all = need->view_logits || need->decode_rows;
   if (x->all) logits(s, l, 0, l->queries, whole, known, x);
   for (int h = 0; h < l->queries; h++) {
     look(s, l, h, x);
-    const kv_view *v = &x->view[h];
-    journal_view(l, h, v);
-    for (int r = 0; r < v->runs; r++) {
-      if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
-      check_finite(l, h, v->run[r], x);
-    }
-    if (!everything) attend(s, l, h, 1, x);
+    journal_view(l, h, &x->view[h]);
   }
-  if (everything) attend(s, l, 0, l->queries, x);
+  bool together = everything(l, x);
+  if (together && !x->all) {
+    logits(s, l, 0, l->queries, whole, known, x);
+    x->all = true;
+  }
+  for (int h = 0; h < l->queries; h++) view_logits(s, l, h, known, x);
+  if (together) attend(s, l, 0, l->queries, x);
+  for (int h = 0; h < l->queries && !together; h++) attend(s, l, h, 1, x);
   keep_outputs(s, l, x);
 }
 

@@ -36,7 +36,9 @@ typedef struct form {
 static void share(const kv_stat *s, double x, char out[CELL]) {
   if (s->count == 0 || !isfinite(x)) {
     strcpy(out, "-");
-  } else if (x != 0 && fabs(x) < 0.001) {
+  } else if (x == 0) {
+    strcpy(out, "0");
+  } else if (fabs(x) < 0.001) {
     snprintf(out, CELL, "%.1e", x);
   } else {
     snprintf(out, CELL, fabs(x) < 100 ? "%.4f" : "%.3g", x);

@@ -43,7 +43,8 @@ static float defined(const kv_coding *c, int n, const float *x, float v) {
     m = h(lo);
     y = s == 0 ? 0 : rintf((v - m) / s);
   }
-  y = y < 0 ? 0 : y > levels ? levels : y;
+  y = y > 0 ? y : 0; /* a code is an integer: no -0 */
+  y = y < levels ? y : levels;
   return c->fp16_ops ? h(h(y * s) + m) : fmaf(y, s, m);
 }
 
@@ -255,8 +256,7 @@ static void refused(void **state) {
   free(b);
 }
 
-/* A channel's codes do not depend on the others, a row's not on members that
- * carry neither minimum nor maximum. */
+/* A channel's codes do not depend on where the channel stands or on others. */
 static void apart(void **state) {
   kv_coding c = {&kv_format_channel, 2, 16, false};
   block *a = malloc(sizeof *a), *b = malloc(sizeof *b);

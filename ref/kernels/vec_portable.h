@@ -26,7 +26,6 @@ enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vint __attribute__((vector_size(16)));
 typedef int64_t vfix;
-typedef float pair __attribute__((vector_size(8)));
 typedef double dual __attribute__((vector_size(16)));
 typedef int64_t mask __attribute__((vector_size(16)));
 
@@ -52,12 +51,23 @@ INLINE vec v_fma(vec a, vec b, vec c) {
   return c;
 }
 #else
-INLINE dual widen_low(vec a) {
-  return __builtin_convertvector(__builtin_shufflevector(a, a, 0, 1), dual);
-}
+#ifdef __SSE2__ /* gcc 12 makes scalar code of the conversions below */
+#include <emmintrin.h>
+INLINE dual widen_low(vec a) { return (dual)_mm_cvtps_pd((__m128)a); }
 INLINE dual widen_high(vec a) {
-  return __builtin_convertvector(__builtin_shufflevector(a, a, 2, 3), dual);
+  return (dual)_mm_cvtps_pd(_mm_movehl_ps((__m128)a, (__m128)a));
 }
+INLINE vec narrow(dual low, dual high) {
+  return (vec)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)low),
+                            _mm_cvtpd_ps((__m128d)high));
+}
+#else
+INLINE dual widen_low(vec a) { return (dual){a[0], a[1]}; }
+INLINE dual widen_high(vec a) { return (dual){a[2], a[3]}; }
+INLINE vec narrow(dual low, dual high) {
+  return (vec){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
+}
+#endif
 /* p + c rounded to odd. error * s tells on which side of s the sum lies; a
  * product of zero or NaN (s is exact, or infinite) leaves s as it is. */
 INLINE dual add_to_odd(dual p, dual c) {
@@ -69,9 +79,7 @@ INLINE dual add_to_odd(dual p, dual c) {
 INLINE vec v_fma(vec a, vec b, vec c) {
   dual low = add_to_odd(widen_low(a) * widen_low(b), widen_low(c));
   dual high = add_to_odd(widen_high(a) * widen_high(b), widen_high(c));
-  return __builtin_shufflevector(__builtin_convertvector(low, pair),
-                                 __builtin_convertvector(high, pair), 0, 1, 2,
-                                 3);
+  return narrow(low, high);
 }
 #endif
 INLINE vec v_mul(vec a, vec b) { return a * b; }
