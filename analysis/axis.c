@@ -26,7 +26,7 @@ static void fit_log(kv_axis *a) {
 
 static void fit_linear(kv_axis *a) {
   double step;
-  if (a->hi <= a->lo) a->hi = a->lo + (a->lo ? fabs(a->lo) : 1);
+  if (a->hi <= a->lo) a->hi = a->lo + (a->lo != 0 ? fabs(a->lo) : 1);
   step = round_step((a->hi - a->lo) / 6);
   a->lo = floor(a->lo / step) * step;
   a->hi = ceil(a->hi / step) * step;
@@ -74,7 +74,6 @@ int kv_axis_ticks(const kv_axis *a, double tick[16]) {
 }
 
 double kv_axis_place(const kv_axis *a, double v) {
-  if (a->log)
-    return v <= 0 ? 0 : log(v / a->lo) / log(a->hi / a->lo);
+  if (a->log) return v <= 0 ? 0 : log(v / a->lo) / log(a->hi / a->lo);
   return (v - a->lo) / (a->hi - a->lo);
 }

@@ -110,10 +110,13 @@ static int width(const kv_grid *g, int c) {
   return w;
 }
 
-/* Columns of numbers stand to the right. */
+/* Columns of numbers, or of shares like 12%, stand to the right. */
 static bool is_number(const kv_grid *g, int c) {
-  for (int r = 0; r < g->rows; r++)
-    if (at(g, r, c)->text && isnan(at(g, r, c)->number)) return false;
+  for (int r = 0; r < g->rows; r++) {
+    const char *t = at(g, r, c)->text;
+    if (t && isnan(at(g, r, c)->number) && t[strspn(t, "0123456789.")] != '%')
+      return false;
+  }
   return true;
 }
 

@@ -17,11 +17,20 @@ typedef struct box {
 
 void kv_html_text(const char *t, FILE *f) {
   for (; *t; t++) switch (*t) {
-    case '&': fputs("&amp;", f); break;
-    case '<': fputs("&lt;", f); break;
-    case '>': fputs("&gt;", f); break;
-    case '"': fputs("&quot;", f); break;
-    default: putc(*t, f);
+    case '&':
+      fputs("&amp;", f);
+      break;
+    case '<':
+      fputs("&lt;", f);
+      break;
+    case '>':
+      fputs("&gt;", f);
+      break;
+    case '"':
+      fputs("&quot;", f);
+      break;
+    default:
+      putc(*t, f);
     }
 }
 
@@ -80,8 +89,8 @@ static void draw_axes(const kv_plot *p, FILE *f) {
     number(&p->y, tick[i], f);
     fputs("</text>\n", f);
   }
-  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" class=\"a mid\">",
-          (LEFT + right) / 2, p->height - 10);
+  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" class=\"a mid\">", (LEFT + right) / 2,
+          p->height - 10);
   kv_html_text(p->x.title, f);
   fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" class=\"a\">", 4, 16);
   kv_html_text(p->y.title, f);
@@ -107,7 +116,8 @@ static void draw_lines(const kv_plot *p, FILE *f) {
   }
 }
 
-/* --- names beside the lines ------------------------------------------------ */
+/* --- names beside the lines ------------------------------------------------
+ */
 
 static double overlap(box a, box b) {
   double w = fmin(a.x + a.w, b.x + b.w) - fmax(a.x, b.x);
@@ -130,7 +140,7 @@ static double cost(const kv_plot *p, box at, int n, const box *taken) {
 
 static box place_label(const kv_plot *p, int first, int last, double w, int n,
                        const box *taken) {
-  static const double dx[] = {9, 9, 9, -9, -9, -9, 0, 0};
+  static const double dx[] = {10, 9, 9, -10, -9, -9, 0, 0};
   static const double dy[] = {-7, -18, 5, -7, -18, 5, -23, 10};
   box best = {0, 0, w, 14};
   double least = HUGE_VAL;
@@ -156,7 +166,7 @@ static void draw_labels(const kv_plot *p, FILE *f) {
     const char *label = p->variants->label[v];
     if (i && p->mark[i - 1].variant == v) continue;
     while (last + 1 < p->n && p->mark[last + 1].variant == v) last++;
-    taken[n] = place_label(p, i, last, 6.8 * (double)strlen(label), n, taken);
+    taken[n] = place_label(p, i, last, 7.3 * (double)strlen(label), n, taken);
     if (taken[n].x > 0) {
       fprintf(f, "<text class=\"k%d n\" x=\"%.1f\" y=\"%.1f\">", v % COLOURS,
               taken[n].x, taken[n].y + 11);
@@ -183,12 +193,12 @@ void kv_plot_write(kv_plot *p, FILE *f) {
   fputs("\">\n", f);
   draw_axes(p, f);
   draw_lines(p, f);
+  if (p->labels) draw_labels(p, f); /* below the marks: halos hide */
   for (int i = 0; i < p->n; i++) {
     const kv_mark *m = p->mark + i;
     if (drawn(p, m))
       kv_plot_mark(m->variant, m->solid, px(p, m->x), py(p, m->y),
                    p->labels ? 5 : 4, m->tip, f);
   }
-  if (p->labels) draw_labels(p, f);
   fputs("</svg>\n", f);
 }

@@ -14,7 +14,7 @@ typedef struct kv_mark {
   double x, y;
   int variant;
   bool solid;    /* confirmed */
-  char tip[192]; /* what the pointer says */
+  char tip[256]; /* what the pointer says */
 } kv_mark;
 
 typedef struct kv_axis {

@@ -8,8 +8,7 @@
 enum { LABEL = 160 };
 
 static bool same_place(const kv_grid *g, int a, int b) {
-  static const char *const name[] = {"method", "trace", "prompt_len",
-                                     "budget"};
+  static const char *const name[] = {"method", "trace", "prompt_len", "budget"};
   for (int i = 0; i < 4; i++)
     if (strcmp(kv_grid_text(g, a, name[i]), kv_grid_text(g, b, name[i])))
       return false;
@@ -42,8 +41,9 @@ static void append(char *label, const char *key, json_t *value) {
 static json_t *keys_of(const kv_grid *g, json_t **params, int row) {
   const char *method = kv_grid_text(g, row, "method"), *key;
   json_t *keys = json_object(), *value;
-  json_object_foreach(params[row], key, value)
-    if (strcmp(key, "budget") && tells_apart(g, params, method, key))
+  json_object_foreach(params[row], key,
+                      value) if (strcmp(key, "budget") &&
+                                 tells_apart(g, params, method, key))
       json_object_set_new(keys, key, json_true());
   return keys;
 }
@@ -57,8 +57,8 @@ static bool label_rows(const kv_grid *g, json_t **params, char **label) {
     if (!keys)
       json_object_set_new(methods, method, keys = keys_of(g, params, r));
     snprintf(label[r], LABEL, "%s", method);
-    json_object_foreach(params[r], key, value)
-      if (json_object_get(keys, key)) append(label[r], key, value);
+    json_object_foreach(params[r], key, value) if (json_object_get(keys, key))
+        append(label[r], key, value);
   }
   json_decref(methods);
   return !g->rows || label[g->rows - 1];

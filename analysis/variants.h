@@ -10,7 +10,7 @@
 #include "analysis/grid.h"
 
 typedef struct kv_variants {
-  int n;       /* in the order of their labels */
+  int n; /* in the order of their labels */
   char **label;
   int rows, *of; /* [rows of the grid] number of the variant */
 } kv_variants;

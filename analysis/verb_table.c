@@ -5,6 +5,7 @@
  * never pasted.
  */
 #include "analysis/say.h"
+#include "analysis/variants.h"
 #include "analysis/verbs.h"
 
 #include <errno.h>
@@ -76,6 +77,28 @@ static int ask(sqlite3 *db, const char *view, const char *columns,
   return rc;
 }
 
+/* For people a method is named with what tells its variants apart. */
+static int name_variants(sqlite3 *db, const char *view, const where *w,
+                         kv_grid *g) {
+  int c = kv_grid_column(g, "method");
+  kv_variants v = {0};
+  kv_grid all;
+  int rc = ask(db, view, "trace, prompt_len, method, params, budget", w, &all);
+  if (rc) return rc;
+  if (!kv_variants_find(&all, &v))
+    rc = kv_say(KV_EXIT_RESOURCE, "not enough memory");
+  for (int r = 0; r < g->rows && !rc; r++) {
+    kv_value *to = g->value + (size_t)r * (size_t)g->columns + c;
+    char *name = strdup(v.label[v.of[r]]);
+    if (!name) break;
+    free(to->text);
+    to->text = name;
+  }
+  kv_variants_free(&v);
+  kv_grid_free(&all);
+  return rc;
+}
+
 static int write(const kv_args *a, const char *view, const char *columns,
                  const char *note) {
   where w = {.n = 0};
@@ -86,6 +109,7 @@ static int write(const kv_args *a, const char *view, const char *columns,
   if (!rc) rc = kv_results_open(a->file[0], &db);
   if (!rc) rc = check_names(db, view, &w);
   if (!rc) rc = ask(db, view, a->format == KV_TABLE ? columns : "*", &w, &g);
+  if (!rc && a->format == KV_TABLE) rc = name_variants(db, view, &w, &g);
   if (!rc && !(f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {
     kv_grid_write(&g, a->format, f);

@@ -5,12 +5,15 @@
 -- numbers are the *_bits columns of the tables; these show readable ones.
 
 -- Who computed a run. Confirmed: by two that differ in backend, kernel set or
--- processor.
+-- processor, and contradicted by none.
 CREATE TEMP VIEW confirmed AS
 SELECT run_id, count(*) AS confirmations, min(started) AS first_seen,
-  count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
-    OR count(DISTINCT cpu) > 1 AS confirmed,
-  group_concat(DISTINCT backend || ' ' || c.isa || ' ' || threads) AS by_whom
+  (count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
+    OR count(DISTINCT cpu) > 1)
+    AND NOT EXISTS (SELECT 1 FROM diff d WHERE d.run_id = c.run_id)
+    AS confirmed,
+  replace(group_concat(DISTINCT backend || ' ' || c.isa || ' ' || threads),
+    ',', ', ') AS by_whom
 FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       JOIN environment v USING (environment_id)
       ORDER BY c.backend, c.isa, c.threads) c
@@ -74,7 +77,7 @@ FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
-ORDER BY trace, prompt_len, method, r.budget, params, a.basis, asked;
+ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis, asked;
 
 -- Cells that no other cell of the trace beats in both bytes and error.
 CREATE TEMP VIEW pareto AS
@@ -158,7 +161,8 @@ ORDER BY trace, r.prompt_len, r.spec, v.started, d.backend, d.isa, d.threads,
 
 -- Every run there ever was, the newest code of each first.
 CREATE TEMP VIEW history AS
-SELECT t.name AS trace, r.prompt_len, r.method, r.budget, r.spec, r.code,
+SELECT t.name AS trace, r.prompt_len, r.method, r.budget, r.spec, r.params,
+  r.code,
   r.arithmetic, CASE age WHEN 1 THEN 'current' ELSE 'superseded' END AS state,
   r.status, r.first_seen, r.confirmations, r.conflicts,
   (SELECT mean FROM metric m WHERE m.run_id = r.run_id AND part = 0

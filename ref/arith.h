@@ -22,9 +22,9 @@
 #define KV_ARITHMETIC 1 /* part of every run's key */
 
 #ifdef __CUDACC__
-#define KV_FN static inline __host__ __device__
+#  define KV_FN static inline __host__ __device__
 #else
-#define KV_FN static inline
+#  define KV_FN static inline
 #endif
 
 #ifdef __CUDA_ARCH__
@@ -58,7 +58,9 @@ KV_FN float kv_float(uint32_t u) {
   return x;
 }
 
-KV_FN int kv_finite(float x) { return (kv_bits(x) & 0x7f800000u) < 0x7f800000u; }
+KV_FN int kv_finite(float x) {
+  return (kv_bits(x) & 0x7f800000u) < 0x7f800000u;
+}
 
 /* Rule 2: the order of all decisions; larger key first, -0 below +0. */
 KV_FN uint32_t kv_key(float s) {
@@ -150,11 +152,11 @@ KV_FN float kv_from_bf16(uint16_t h) {
 KV_FN float kv_from_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
   uint32_t a = (uint32_t)(h & 0x7fffu) << 13; /* exponent still biased 15 */
-  if (a >= 0x0f800000u) /* infinity, NaN */
+  if (a >= 0x0f800000u)                       /* infinity, NaN */
     return kv_float(sign | 0x7f800000u | a | (a > 0x0f800000u ? 0x400000u : 0));
   if (a < 0x00800000u) /* zero, subnormal: 2^-14 * (1 + f) - 2^-14 */
-    return kv_float(
-        sign | kv_bits(kv_sub(kv_float(a + 0x38800000u), 0x1p-14f)));
+    return kv_float(sign |
+                    kv_bits(kv_sub(kv_float(a + 0x38800000u), 0x1p-14f)));
   return kv_float(sign | (a + 0x38000000u)); /* bias 15 to bias 127 */
 }
 

@@ -5,8 +5,8 @@
  * fallback. Detection includes the operating system's part (the compilers'
  * cpu_supports reads XGETBV) and costs a few loads.
  */
-#include "config.h"
 #include "ref/kernels.h"
+#include "config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ extern const kv_kernels kv_kernels_portable;
 static int always(void) { return 1; }
 
 #ifdef KV_HAVE_AVX2
-#include <cpuid.h>
+#  include <cpuid.h>
 
 extern const kv_kernels kv_kernels_avx2;
 
@@ -65,7 +65,7 @@ static const set sets[] = {
 };
 
 #if defined(__x86_64__)
-#include <xmmintrin.h>
+#  include <xmmintrin.h>
 /* MXCSR: bit 15 FTZ, bits 13-14 the rounding mode, bit 6 DAZ. */
 void kv_float_ground(void) { _mm_setcsr(_mm_getcsr() & ~0xe040u); }
 #elif defined(__aarch64__)

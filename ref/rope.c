@@ -33,9 +33,9 @@ static const double sine_terms[] = {
     -0x1.ae64567f544e4p-26, 0x1.71de3a556c734p-19,  -0x1.a01a01a01a01ap-13,
     0x1.1111111111111p-7,   -0x1.5555555555555p-3};
 static const double cosine_terms[] = {
-    0x1.ae7f3e733b81fp-45, -0x1.93974a8c07c9dp-37, 0x1.1eed8eff8d898p-29,
-    -0x1.27e4fb7789f5cp-22, 0x1.a01a01a01a01ap-16, -0x1.6c16c16c16c17p-10,
-    0x1.5555555555555p-5,  -0x1.0000000000000p-1};
+    0x1.ae7f3e733b81fp-45,  -0x1.93974a8c07c9dp-37, 0x1.1eed8eff8d898p-29,
+    -0x1.27e4fb7789f5cp-22, 0x1.a01a01a01a01ap-16,  -0x1.6c16c16c16c17p-10,
+    0x1.5555555555555p-5,   -0x1.0000000000000p-1};
 
 /* sum of term[i] z^(7 - i), by Horner. */
 static double series(const double term[8], double z) {
@@ -102,16 +102,17 @@ turn_fma(int d, int interleaved, const float *sc, const float *x, float *y) {
   turn(d, interleaved, sc, x, y);
 }
 
-__attribute__((target("fma"))) static void
-turn_back_fma(int d, int interleaved, const float *sc, const float *y,
-              float *x) {
+__attribute__((target("fma"))) static void turn_back_fma(int d, int interleaved,
+                                                         const float *sc,
+                                                         const float *y,
+                                                         float *x) {
   turn_back(d, interleaved, sc, y, x);
 }
 
 static int has_fma(void) { return __builtin_cpu_supports("fma"); }
 #else
-#define turn_fma turn
-#define turn_back_fma turn_back
+#  define turn_fma turn
+#  define turn_back_fma turn_back
 static int has_fma(void) { return 0; }
 #endif
 

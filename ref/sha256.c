@@ -75,8 +75,9 @@ static void blocks(uint32_t state[8], const uint8_t *data, size_t count) {
 }
 
 /* 5.3.3: square roots of the first 8 primes. */
-static const uint32_t start[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
-                             0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
+static const uint32_t start[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u,
+                                  0xa54ff53au, 0x510e527fu, 0x9b05688cu,
+                                  0x1f83d9abu, 0x5be0cd19u};
 
 void kv_sha256_init(kv_sha256 *h) {
   memcpy(h->state, start, sizeof start);

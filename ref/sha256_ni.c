@@ -10,11 +10,11 @@
 #include "ref/sha256_blocks.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#include <stdatomic.h>
+#  include <cpuid.h>
+#  include <immintrin.h>
+#  include <stdatomic.h>
 
-#define SHA __attribute__((target("sha,sse4.1,ssse3")))
+#  define SHA __attribute__((target("sha,sse4.1,ssse3")))
 
 /* cpuid leaves a virtual machine, so it is asked once: 0 unknown, 1 no, 2
  * yes. Any thread finds the same answer, so racing writes agree. */
@@ -91,8 +91,7 @@ SHA void kv_sha256_blocks_ni(uint32_t state[8], const uint8_t *data,
 
 int kv_sha256_has_ni(void) { return 0; }
 
-void kv_sha256_blocks_ni(uint32_t state[8], const uint8_t *data,
-                         size_t count) {
+void kv_sha256_blocks_ni(uint32_t state[8], const uint8_t *data, size_t count) {
   kv_sha256_blocks_plain(state, data, count);
 }
 

@@ -185,9 +185,8 @@ static kv_rc operands(const kv_command *c, int argc, char **argv, void *values,
   int n = argc - optind;
   char show[KV_SHOW];
   if (n < c->least) {
-    return kv_fail(e, KV_USAGE, "%s%s%s needs %s; --help shows examples",
-                   c->program, c->verb ? " " : "", c->verb ? c->verb : "",
-                   c->operands);
+    return kv_fail(e, KV_USAGE, "%s needs %s; --help shows examples",
+                   c->verb ? c->verb : c->program, c->operands);
   }
   if (n > c->most) {
     return kv_fail(e, KV_USAGE,

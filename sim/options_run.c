@@ -55,8 +55,7 @@ static const kv_option options[] = {
 static const kv_example examples[] = {
     {"kvreplay run chat.safetensors -m all -b 20%",
      "every method, at a fifth of the prompt"},
-    {"kvreplay run *.safetensors -m h2o,snapkv:window=16 -b 10%,20%,512 "
-     "--db results.db",
+    {"kvreplay run *.safetensors -m h2o,snapkv -b 10%,20%,512 --db r.db",
      "a sweep, kept in a database; repeat it to resume"},
     {"kvreplay run chat.safetensors -m quest:page=8,kivi -b mean:25% --twice",
      "a quarter of dense's bytes, every digest confirmed"},

@@ -17,13 +17,13 @@ void kv_row_label_free(kv_row_label *l) {
   memset(l, 0, sizeof *l);
 }
 
-/* In brief, what stands at its default or came from open is left out. */
+/* What stands at its default is left out; in brief, what open worked out, too.
+ */
 static bool shown(const kv_param *p, const kv_spec *a, const kv_spec *plain,
                   bool brief) {
   char x[KV_TEXT_MAX], y[KV_TEXT_MAX];
   if (strcmp(p->name, "budget") == 0) return false;
-  if (!brief) return true;
-  if (p->fallback == NULL) return false;
+  if (p->fallback == NULL) return !brief;
   kv_param_text(p, a->params, x);
   kv_param_text(p, plain->params, y);
   return strcmp(x, y) != 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a table calls a row's method: in brief, the name and the parameters
- * that differ from their defaults; in full, every parameter but the budget,
- * which has a column of its own.
+ * that differ from their defaults; in full, also those that were worked out
+ * when the cell opened. The budget has a column of its own.
  */
 #ifndef KV_SIM_ROW_LABEL_H
 #define KV_SIM_ROW_LABEL_H

@@ -311,9 +311,8 @@ static void sha_implementations_agree(void **state UNUSED) {
 static void sha_plain_vector(void **state UNUSED) {
   uint32_t s[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
                    0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
-  const uint32_t want[8] = {0xba7816bfu, 0x8f01cfeau, 0x414140deu,
-                            0x5dae2223u, 0xb00361a3u, 0x96177a9cu,
-                            0xb410ff61u, 0xf20015adu};
+  const uint32_t want[8] = {0xba7816bfu, 0x8f01cfeau, 0x414140deu, 0x5dae2223u,
+                            0xb00361a3u, 0x96177a9cu, 0xb410ff61u, 0xf20015adu};
   uint8_t block[64] = {'a', 'b', 'c', 0x80, [63] = 24};
   kv_sha256_blocks_plain(s, block, 1);
   assert_memory_equal(s, want, sizeof s);

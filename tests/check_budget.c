@@ -172,6 +172,7 @@ static void search_sequence(void **state) {
   searched("end:20%", 1, 100, jumps, KV_OK, 99, 9,
            (int[]){100, 1, 50, 75, 87, 93, 96, 98, 99});
   searched("end:20%", 7, 7, linear, KV_OK, 7, 1, (int[]){7});
+  searched("end:1%", 7, 7, linear, KV_REFUSED, -1, 1, (int[]){7});
   searched("end:20%", 9, 7, linear, KV_OK, 9, 1, (int[]){9});
   searched("end:20%", 30, 7, linear, KV_REFUSED, -1, 1, (int[]){30});
 }

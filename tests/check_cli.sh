@@ -8,6 +8,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 top=${top_builddir:-$here/..}
+src=${top_srcdir:-$here/..}
 kvreplay=$top/sim/kvreplay
 docs=$top/sim/gen_docs
 tmp=$(mktemp -d)
@@ -60,6 +61,41 @@ refused 2 'did you mean snapkv?' methods snapk
 refused 2 'too many' methods dense window
 refused 2 'no command a?b' "$(printf 'a\nb')"
 KVREPLAY_ISA=sse9 refused 2 'sse9' --version
+
+
+# The verb run: what is wrong with its command line or its files.
+if "$docs" list | grep -qx run; then
+  trace=$src/traces/tiny/retrieval_8_small.safetensors
+  refused 2 'needs TRACE' run -m dense
+  refused 2 'no method: -m all' run "$trace"
+  refused 2 'did you mean dense?' run "$trace" -m dens
+  refused 2 'did you mean window?' run "$trace" -m snapkv:windw=4 -b 64
+  refused 2 'the nearest is window=1' run "$trace" -m snapkv:window=0 -b 64
+  refused 2 'snapkv needs a budget' run "$trace" -m snapkv
+  refused 2 'must be at least 1' run "$trace" -m snapkv -b 0
+  refused 2 'less than one entry' run "$trace" -m snapkv -b 0.01%
+  refused 2 'did you mean mean?' run "$trace" -m snapkv -b men:20%
+  refused 2 'one cell' run "$trace" -m dense,window -b 9 --views "$tmp/v"
+  refused 2 'has 305 tokens' run "$trace" -m dense --prompt-len 306
+  refused 3 "$tmp/none" run "$tmp/none" -m dense
+  printf 'not a trace' >"$tmp/text"
+  refused 3 "$tmp/text" run "$tmp/text" -m dense
+  refused 4 "$tmp/no/db" run "$trace" -m dense --db "$tmp/no/db"
+  "$kvreplay" run "$trace" -q -m snapkv:window=32 -b 24 --format json \
+    >"$tmp/out" 2>"$tmp/err"
+  [ $? = 2 ] || fail 'no cell could run, and the exit code is not 2'
+  grep -qF '"status": "refused"' "$tmp/out" || fail 'no row for a refused cell'
+  "$kvreplay" run "$trace" -q -m snapkv:window=32,dense -b 24 --format csv \
+    >"$tmp/out" 2>"$tmp/err" || fail 'a refused cell stopped another'
+  [ "$(wc -l <"$tmp/out")" = 3 ] || fail 'csv: not a line a cell'
+  [ ! -s "$tmp/err" ] || fail "a refused cell is a row: $(cat "$tmp/err")"
+  "$kvreplay" run "$trace" -q -m all -b 20% >"$tmp/out" 2>"$tmp/err" ||
+    fail 'the table'
+  ! awk 'length > 120' "$tmp/out" | grep -q . ||
+    fail 'the table is wider than 120 columns'
+  grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
+  checks=$((checks + 8))
+fi
 
 answers 'Examples:' --help
 answers 'CUDA      no' --version

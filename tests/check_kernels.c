@@ -127,8 +127,8 @@ static float logit(int d, const float *q, const void *k, kv_dtype type,
   return kv_add(kv_mul(acc, scale), 0.0f);
 }
 
-static float unfused_logit(int d, const float *q, const void *k,
-                           kv_dtype type, float scale) {
+static float unfused_logit(int d, const float *q, const void *k, kv_dtype type,
+                           float scale) {
   float acc = 0.0f;
   for (int x = 0; x < d; x++)
     acc = kv_add(acc, kv_mul(q[x], element(type, k, (size_t)x)));
@@ -300,10 +300,14 @@ static float probability(void) {
 /* Ties of the fixed point, and the ends of its domain. */
 static float awkward(void) {
   switch (below(4)) {
-  case 0: return kv_mul((float)(2 * below(1 << 20) + 1), 0x1p-41f);
-  case 1: return kv_mul(full(), 0x1p20f);
-  case 2: return kv_mul(full(), 0x1p10f);
-  default: return below(2) ? 0x1p22f : -0x1p22f;
+  case 0:
+    return kv_mul((float)(2 * below(1 << 20) + 1), 0x1p-41f);
+  case 1:
+    return kv_mul(full(), 0x1p20f);
+  case 2:
+    return kv_mul(full(), 0x1p10f);
+  default:
+    return below(2) ? 0x1p22f : -0x1p22f;
   }
 }
 

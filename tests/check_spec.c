@@ -265,6 +265,9 @@ static void numbers_are_short(void **state) {
   assert_string_equal(kv_number_real(-5, text), "-5");
   assert_string_equal(kv_number_float(0.98f, text), "0.98");
   assert_string_equal(kv_number_share(996147, text), "0.95");
+  assert_int_equal(kv_number_to_share(0.3), 314573); /* 314572.8 */
+  assert_int_equal(kv_number_to_share(1.5 / KV_SHARE_ONE), 2);
+  assert_int_equal(kv_number_to_share(2.5 / KV_SHARE_ONE), 2);
   assert_string_equal(kv_number_bytes(999, text), "999");
   assert_string_equal(kv_number_bytes(1000, text), "0.98K");
   assert_string_equal(kv_number_bytes(1024 * 20.5, text), "20.5K");

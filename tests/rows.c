@@ -144,6 +144,7 @@ static void measure(kv_result *r, int trace, int m, int b) {
   err = fmin(err * (.8 + .5 * noise(seed, 1, 1)) * (1 + .15 * trace), 1.2);
   if (!method[m].budget && method[m].reads_part) reads = .18;
   fill_totals(r, end, reads, (int)(end * TOKENS));
+  if (method[m].budget) r->totals.attended = r->budget;
   fill(r->stat, err, trace > 0);
   fill_parts(r, seed, err);
   fill_steps(r, end, reads);

@@ -43,9 +43,15 @@ INLINE void bound_as(kv_dtype type, int n, int d, const float *q, bytes *lo,
 static void box_bound(int n, int d, const float *q, const void *lo,
                       const void *hi, kv_dtype type, float *u) {
   switch (type) {
-  case KV_F16: bound_as(KV_F16, n, d, q, lo, hi, u); break;
-  case KV_BF16: bound_as(KV_BF16, n, d, q, lo, hi, u); break;
-  case KV_F32: bound_as(KV_F32, n, d, q, lo, hi, u); break;
+  case KV_F16:
+    bound_as(KV_F16, n, d, q, lo, hi, u);
+    break;
+  case KV_BF16:
+    bound_as(KV_BF16, n, d, q, lo, hi, u);
+    break;
+  case KV_F32:
+    bound_as(KV_F32, n, d, q, lo, hi, u);
+    break;
   }
 }
 

@@ -34,9 +34,15 @@ INLINE void widen_as(kv_dtype type, bytes *in, size_t n, float *out) {
 
 static void widen(kv_dtype type, const void *in, size_t n, float *out) {
   switch (type) {
-  case KV_F16: widen_as(KV_F16, in, n, out); break;
-  case KV_BF16: widen_as(KV_BF16, in, n, out); break;
-  case KV_F32: memcpy(out, in, 4 * n); break;
+  case KV_F16:
+    widen_as(KV_F16, in, n, out);
+    break;
+  case KV_BF16:
+    widen_as(KV_BF16, in, n, out);
+    break;
+  case KV_F32:
+    memcpy(out, in, 4 * n);
+    break;
   }
 }
 

@@ -37,15 +37,15 @@ INLINE void fetch_row(const problem *p, int j) {
 }
 
 /* rows x vectors of s, keys from lane `at`. */
-INLINE void logit_tile(kv_dtype type, int rows, int vectors,
-                       const problem *p, int i, int at) {
+INLINE void logit_tile(kv_dtype type, int rows, int vectors, const problem *p,
+                       int i, int at) {
   vec a[LOGIT_ROWS][4];
   const size_t width = kv_dtype_size(type), ldq = p->ldq;
   const float *q = p->q + (size_t)i * ldq;
   bytes *b = (bytes *)p->pack + (size_t)at * width;
   const int d = p->d;
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < vectors; v++) a[r][v] = v_one(0.0f);
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
+      a[r][v] = v_one(0.0f);
   int j = p->fetch_from;
   const int each = d / KV_PACK ? d / KV_PACK : 1;
   for (int x = 0, stop; x < d;) {
@@ -57,12 +57,12 @@ INLINE void logit_tile(kv_dtype type, int rows, int vectors,
     }
     for (; x < stop; x++, b += KV_PACK * width) {
       vec key[4];
-      UNROLL for (int v = 0; v < vectors; v++)
-        key[v] = vec_of(type, b, (size_t)(v * LANES));
+      UNROLL for (int v = 0; v < vectors; v++) key[v] =
+          vec_of(type, b, (size_t)(v * LANES));
       UNROLL for (int r = 0; r < rows; r++) {
         vec one = v_one(q[(size_t)r * ldq + (size_t)x]);
-        UNROLL for (int v = 0; v < vectors; v++)
-          a[r][v] = v_fma(one, key[v], a[r][v]);
+        UNROLL for (int v = 0; v < vectors; v++) a[r][v] =
+            v_fma(one, key[v], a[r][v]);
       }
     }
   }
@@ -173,8 +173,8 @@ static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
 }
 
 static void logits(int m, int n, int d, const float *q, size_t ldq,
-                   const void *const *key, kv_dtype type, float scale,
-                   float *s, size_t lds, float *pack) {
+                   const void *const *key, kv_dtype type, float scale, float *s,
+                   size_t lds, float *pack) {
   const int wide = m >= WIDEN_FROM;
   problem p = {.d = d,
                .q = q,

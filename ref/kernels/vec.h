@@ -30,9 +30,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
+#  define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 32")
+#  define UNROLL _Pragma("GCC unroll 32")
 #endif
 
 enum { COLUMNS_16 = 16, COLUMNS_32 = 4 }; /* columns of one pack_16, pack_32 */

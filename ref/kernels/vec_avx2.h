@@ -14,8 +14,8 @@ enum { LANES = 8 };
 
 /* 12 accumulators, 2 key vectors and a broadcast fit 16 registers. */
 #define LOGIT_ROWS 6
-#define LOGIT_TILES(X, t) X(t, 1, 4) X(t, 2, 4) X(t, 3, 2) \
-  X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
+#define LOGIT_TILES(X, t)                                                      \
+  X(t, 1, 4) X(t, 2, 4) X(t, 3, 2) X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
 #define WEIGH_ROWS 4
 #define WEIGH_TILES(X, t) X(t, 1, 8) X(t, 2, 4) X(t, 3, 4) X(t, 4, 2)
 
@@ -94,8 +94,8 @@ INLINE vfix vfix_add(vfix s, vec p) {
   return _mm256_add_epi64(_mm256_add_epi64(s, fix_low(p)), fix_high(p));
 }
 INLINE int64_t vfix_total(vfix s) {
-  __m128i t = _mm_add_epi64(_mm256_castsi256_si128(s),
-                            _mm256_extracti128_si256(s, 1));
+  __m128i t =
+      _mm_add_epi64(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
   return (int64_t)(_mm_extract_epi64(t, 0) + _mm_extract_epi64(t, 1));
 }
 INLINE void v_fix_add(vec p, int64_t *acc) {

@@ -14,8 +14,8 @@ enum { LANES = 16 };
 
 /* 24 accumulators, 4 key vectors and a broadcast fit 32 registers. */
 #define LOGIT_ROWS 6
-#define LOGIT_TILES(X, t) X(t, 1, 4) X(t, 2, 4) X(t, 3, 4) \
-  X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
+#define LOGIT_TILES(X, t)                                                      \
+  X(t, 1, 4) X(t, 2, 4) X(t, 3, 4) X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
 #define WEIGH_ROWS 4
 #define WEIGH_TILES(X, t) X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4)
 
@@ -46,8 +46,7 @@ INLINE vec v_from_f16(const void *p) {
 }
 INLINE vec v_from_bf16(const void *p) {
   __m256i h = _mm256_loadu_si256((const __m256i *)p);
-  return _mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
 INLINE vint v_bits(vec a) { return _mm512_castps_si512(a); }

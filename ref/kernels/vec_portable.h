@@ -51,8 +51,8 @@ INLINE vec v_fma(vec a, vec b, vec c) {
   return c;
 }
 #else
-#ifdef __SSE2__ /* gcc 12 makes scalar code of the conversions below */
-#include <emmintrin.h>
+#  ifdef __SSE2__ /* gcc 12 makes scalar code of the conversions below */
+#    include <emmintrin.h>
 INLINE dual widen_low(vec a) { return (dual)_mm_cvtps_pd((__m128)a); }
 INLINE dual widen_high(vec a) {
   return (dual)_mm_cvtps_pd(_mm_movehl_ps((__m128)a, (__m128)a));
@@ -61,19 +61,19 @@ INLINE vec narrow(dual low, dual high) {
   return (vec)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)low),
                             _mm_cvtpd_ps((__m128d)high));
 }
-#else
+#  else
 INLINE dual widen_low(vec a) { return (dual){a[0], a[1]}; }
 INLINE dual widen_high(vec a) { return (dual){a[2], a[3]}; }
 INLINE vec narrow(dual low, dual high) {
   return (vec){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
 }
-#endif
+#  endif
 /* p + c rounded to odd. error * s tells on which side of s the sum lies; a
  * product of zero or NaN (s is exact, or infinite) leaves s as it is. */
 INLINE dual add_to_odd(dual p, dual c) {
   dual s = p + c, t = s - p;
   dual error = (p - (s - t)) + (c - t), side = error * s;
-  mask inside = side < 0, outside = side > 0;
+  mask inside = side<0, outside = side> 0;
   return (dual)(((mask)s + inside) | ((inside | outside) & 1));
 }
 INLINE vec v_fma(vec a, vec b, vec c) {

@@ -20,14 +20,13 @@ typedef struct weighing {
 } weighing;
 
 /* rows heads x vectors columns from column x. */
-INLINE void weigh_tile(kv_dtype type, int rows, int vectors,
-                       weighing *w, size_t x) {
+INLINE void weigh_tile(kv_dtype type, int rows, int vectors, weighing *w,
+                       size_t x) {
   vec a[WEIGH_ROWS][8];
   const size_t d_v = (size_t)w->d_v, width = kv_dtype_size(type);
   const size_t ldp = w->ldp;
   const int n = w->n;
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < vectors; v++)
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
       a[r][v] = v_load(w->a + (size_t)r * d_v + x + (size_t)(v * LANES));
   for (int j = 0; j < n; j++) {
     bytes *row = w->value[j];
@@ -36,16 +35,15 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors,
       for (size_t line = 0; line < d_v * width; line += 64) fetch(ahead + line);
     }
     vec b[8];
-    UNROLL for (int v = 0; v < vectors; v++)
-      b[v] = vec_of(type, row, x + (size_t)(v * LANES));
+    UNROLL for (int v = 0; v < vectors; v++) b[v] =
+        vec_of(type, row, x + (size_t)(v * LANES));
     UNROLL for (int r = 0; r < rows; r++) {
       vec one = v_one(w->p[(size_t)r * ldp + (size_t)j]);
-      UNROLL for (int v = 0; v < vectors; v++)
-        a[r][v] = v_fma(one, b[v], a[r][v]);
+      UNROLL for (int v = 0; v < vectors; v++) a[r][v] =
+          v_fma(one, b[v], a[r][v]);
     }
   }
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < vectors; v++)
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
       v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
   w->fetch = 0;
 }

@@ -8,9 +8,9 @@
  *
  * usage: kernels [--csv] [SET]       goals are printed, not enforced
  */
+#include "ref/kernels.h"
 #include "ref/arith.h"
 #include "ref/err.h"
-#include "ref/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 
 #ifdef __x86_64__
-#include <immintrin.h>
+#  include <immintrin.h>
 #endif
 
 enum {
@@ -27,7 +27,7 @@ enum {
   LDS = KEYS + 16, /* rows of scores on different cache sets */
   QUERIES = 48,
   TOKENS = 32768,
-  LANES_OF_DECODE = 12,/* 16 MiB each */
+  LANES_OF_DECODE = 12, /* 16 MiB each */
   CHUNK = 128,
   CHUNKS = TOKENS / CHUNK,
   REPEATS = 7
@@ -90,36 +90,36 @@ typedef struct ceiling {
 
 #ifdef __x86_64__
 /* 12 chains are enough for two units of latency 4 and a start. */
-#define CHAINS(DO)                                                             \
-  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+#  define CHAINS(DO)                                                           \
+    DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
 __attribute__((target("avx512f"))) static void peak_512(void *v) {
   ceiling *c = v;
   __m512 m = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-#define START(i) __m512 a##i = _mm512_set1_ps((float)i);
-#define STEP(i)                                                                \
-  a##i = _mm512_fmadd_ps(a##i, m, b);                                          \
-  __asm__("" : "+v"(a##i));
-#define SUM(i) b = _mm512_add_ps(b, a##i);
+#  define START(i) __m512 a##i = _mm512_set1_ps((float)i);
+#  define STEP(i)                                                              \
+    a##i = _mm512_fmadd_ps(a##i, m, b);                                        \
+    __asm__("" : "+v"(a##i));
+#  define SUM(i) b = _mm512_add_ps(b, a##i);
   CHAINS(START)
   for (long i = 0; i < c->loops; i++) {
     CHAINS(STEP)
   }
   CHAINS(SUM)
   c->sink = _mm512_reduce_add_ps(b);
-#undef START
-#undef SUM
+#  undef START
+#  undef SUM
 }
 
 __attribute__((target("avx2,fma"))) static void peak_256(void *v) {
   ceiling *c = v;
   __m256 m = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-#undef STEP
-#define START(i) __m256 a##i = _mm256_set1_ps((float)i);
-#define STEP(i)                                                                \
-  a##i = _mm256_fmadd_ps(a##i, m, b);                                          \
-  __asm__("" : "+x"(a##i));
-#define SUM(i) b = _mm256_add_ps(b, a##i);
+#  undef STEP
+#  define START(i) __m256 a##i = _mm256_set1_ps((float)i);
+#  define STEP(i)                                                              \
+    a##i = _mm256_fmadd_ps(a##i, m, b);                                        \
+    __asm__("" : "+x"(a##i));
+#  define SUM(i) b = _mm256_add_ps(b, a##i);
   CHAINS(START)
   for (long i = 0; i < c->loops; i++) {
     CHAINS(STEP)
@@ -292,8 +292,7 @@ static void one_chunk(decode *x, const void **key, const void **value, int c,
   for (int h = 0; h < g; h++) {
     float *s = x->s + h * CHUNK;
     m[h * CHUNKS + c] = x->k->max(s, CHUNK);
-    l[h * CHUNKS + c] =
-        kv_unfix(x->k->exp_sum(s, m[h * CHUNKS + c], CHUNK, s));
+    l[h * CHUNKS + c] = kv_unfix(x->k->exp_sum(s, m[h * CHUNKS + c], CHUNK, s));
   }
   memset(a, 0, (size_t)g * D * sizeof *a);
   x->k->weigh(g, CHUNK, D, x->s, CHUNK, value, KV_F16, a);
@@ -342,8 +341,8 @@ static void run_half(void *v) {
       x->k->weigh(x->group, CHUNK, D, x->s, CHUNK, x->value + at, KV_F16,
                   x->part);
     } else {
-      x->k->logits(x->group, CHUNK, D, x->q, D, x->key + at, KV_F16, 1.0f,
-                   x->s, CHUNK, x->pack);
+      x->k->logits(x->group, CHUNK, D, x->q, D, x->key + at, KV_F16, 1.0f, x->s,
+                   CHUNK, x->pack);
     }
   }
 }

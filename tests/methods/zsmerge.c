@@ -11,6 +11,7 @@
  */
 #include "tests/rig.h"
 #include <math.h>
+#include <string.h>
 
 static const float keys[34] = {.19f,  -.40f, -.34f, .38f,  .99f,  -.79f, .96f,
                                .94f,  -.51f, -.33f, -.32f, .55f,  .81f,  .58f,
@@ -134,31 +135,93 @@ static void code(void **state) {
   rig_close(r);
 }
 
+/* Which of places 0 and 1 the key is more like: the larger dot product, or the
+ * smaller squared distance. */
+static int more_like(const float *key, const float two[2][8], bool l2) {
+  double like[2] = {0, 0};
+  for (int r = 0; r < 2; r++)
+    for (int x = 0; x < 8; x++) {
+      double a = (double)key[x], b = (double)two[r][x];
+      like[r] += l2 ? -(a - b) * (a - b) : a * b;
+    }
+  return like[1] > like[0];
+}
+
+/* One step of the ring: the victim is the least of the others, its place goes
+ * to the oldest of the ring, its row to the more similar residual entry. */
+static void ring_step(rig *r, int step, bool l2) {
+  const kv_lane *l = rig_lane(r, 0);
+  uint32_t was[12], weight[2] = {l->weight[0], l->weight[1]};
+  float key[9][8], least = INFINITY;
+  int victim = 0;
+  memcpy(was, l->id, sizeof was);
+  for (int i = 0; i < 9; i++) kv_lane_key(l, i, key[i]);
+  rig_to(r, step);
+  for (int i = 2; i < 9; i++) {
+    if (l->id[i] == was[i])
+      least = fminf(least, l->column[0].f[i]);
+    else
+      victim = victim ? 99 : i;
+  }
+  assert_in_range(victim, 2, 8); /* one place changed */
+  assert_int_equal(l->id[victim], was[9]);
+  int into = more_like(key[victim], (const float(*)[8])key, l2);
+  assert_int_equal(l->weight[into], weight[into] + 1);
+  assert_int_equal(l->weight[!into], weight[!into]);
+  for (int i = 9; i < 12; i++) assert_int_equal(l->id[i], step - 12 + i);
+}
+
 /* In the authors' code a prompt below the budget leaves its first tokens as
- * the residual entries. The victim is then what scores least of the others,
- * and the oldest of the ring takes its place. */
-static void short_prompt(void **state) {
+ * the residual entries. */
+static void ring(void **state) {
+  static const char *const spec[] = {
+      "zsmerge:budget=12:residual=2:proximity=4:variant=code",
+      "zsmerge:budget=12:residual=2:proximity=4:variant=code:metric=l2"};
   rig_case c = {.heads = 2,
                 .kv_heads = 1,
                 .d = 8,
                 .d_v = 4,
-                .n_tokens = 40,
+                .n_tokens = 60,
                 .prompt_len = 5};
   (void)state;
   rig_data(&c, 15);
-  rig *r =
-      rig_open(&c, "zsmerge:budget=12:residual=2:proximity=4:variant=code");
-  const kv_lane *l = rig_lane(r, 0);
-  for (int step = 6; step <= 40; step++) {
-    rig_to(r, step);
-    assert_int_equal(l->n, step < 12 ? step : 12);
-    assert_int_equal(l->id[0] + l->id[1], 1);
-    for (int i = 2; i < l->n; i++) assert_int_equal(l->weight[i], 1);
-    if (step < 12) continue;
-    for (int i = 9; i < 12; i++) /* ring: the newest three, in order */
-      assert_int_equal(l->id[i], step - 12 + i);
+  for (int l2 = 0; l2 < 2; l2++) {
+    rig *r = rig_open(&c, spec[l2]);
+    for (int step = 6; step <= 12; step++) {
+      rig_to(r, step);
+      for (int i = 0; i < step; i++) assert_int_equal(rig_lane(r, 0)->id[i], i);
+    }
+    for (int step = 13; step <= 60; step++) ring_step(r, step, l2);
+    rig_close(r);
   }
-  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* The decayed sums of a prompt within the budget, in binary64. */
+static void scores(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 4,
+                .n_tokens = 150,
+                .prompt_len = 140};
+  double p[150], s[150] = {0};
+  (void)state;
+  rig_data(&c, 21);
+  for (int t = 0; t < 140; t++) {
+    for (int i = 0; i < t; i++) s[i] *= 0.98;
+    for (int h = 2; h < 4; h++) {
+      rig_exact(&c, h, t, NULL, p);
+      for (int i = 0; i <= t; i++) s[i] += p[i];
+    }
+  }
+  for (int v = 0; v < 2; v++) {
+    rig *r = rig_open(&c, v ? "zsmerge:budget=140"
+                            : "zsmerge:budget=140:variant=code");
+    for (int i = 0; i < 140; i++)
+      assert_true(fabs((double)rig_lane(r, 1)->column[0].f[i] - s[i]) < 1e-5);
+    rig_close(r);
+  }
   rig_data_free(&c);
 }
 
@@ -338,8 +401,9 @@ static void laws(void **state) {
 int kv_test_zsmerge(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(paper),        cmocka_unit_test(code),
-      cmocka_unit_test(short_prompt), cmocka_unit_test(conservation),
-      cmocka_unit_test(similarity),   cmocka_unit_test(eviction),
-      cmocka_unit_test(bytes),        cmocka_unit_test(laws)};
+      cmocka_unit_test(ring),         cmocka_unit_test(scores),
+      cmocka_unit_test(conservation), cmocka_unit_test(similarity),
+      cmocka_unit_test(eviction),     cmocka_unit_test(bytes),
+      cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("zsmerge", tests, NULL, NULL);
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gap: how much of the way from random to the oracle a method goes at
+ * equal entries attended. A row per method, a point per cell. Where random
+ * or oracle-topk is missing at that budget there is no point, and the page
+ * says which budgets to run.
+ */
+#include "analysis/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW = 26, NAMES = 230, WIDTH = 1080 };
+
+static bool there(const kv_grid *g, int r) {
+  return isfinite(kv_grid_number(g, r, "gap"));
+}
+
+static int present(const kv_page *p, const kv_grid *g, int *row) {
+  int n = 0;
+  for (int i = 0; i < p->variants.n; i++) row[i] = -1;
+  for (int r = 0; r < g->rows; r++) {
+    int v = kv_page_variant(p, kv_grid_text(g, r, "key"));
+    if (v >= 0 && there(g, r)) row[v] = 0;
+  }
+  for (int i = 0; i < p->variants.n; i++)
+    if (!row[i]) row[i] = n++;
+  return n;
+}
+
+static double place(const kv_axis *a, double x) {
+  return NAMES + kv_axis_place(a, x) * (WIDTH - NAMES - 24);
+}
+
+static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
+  double tick[16], bottom = rows * ROW + 10;
+  int n = kv_axis_ticks(a, tick);
+  fprintf(p->f,
+          "<div class=\"wide\"><svg viewBox=\"0 0 %d %.0f\" role=\"img\" "
+          "aria-label=\"Gap to the oracle by method: 0 is random, 1 is the "
+          "oracle. The data are in the file below.\">\n",
+          WIDTH, bottom + 40);
+  for (int i = 0; i < n; i++) {
+    double x = place(a, tick[i]);
+    bool mark = tick[i] == 0 || fabs(tick[i] - 1) < 1e-9;
+    fprintf(p->f,
+            "<path class=\"%s\" d=\"M%.1f,4V%.1f\"/><text class=\"t mid\" "
+            "x=\"%.1f\" y=\"%.1f\">%.3g%s</text>\n",
+            mark ? "zero" : "g", x, bottom, x, bottom + 16, tick[i],
+            !mark          ? ""
+            : tick[i] == 0 ? " random"
+                           : " oracle");
+  }
+  for (int i = 0; i < p->variants.n; i++) {
+    if (row[i] < 0) continue;
+    fprintf(p->f, "<text class=\"r end\" x=\"%d\" y=\"%d\">", NAMES - 14,
+            row[i] * ROW + 22);
+    kv_html_text(p->variants.label[i], p->f);
+    fputs("</text>\n", p->f);
+  }
+}
+
+static void draw(const kv_page *p, const kv_grid *g, int *row) {
+  kv_axis a = {"", 0, 1, false, false};
+  int rows = present(p, g, row);
+  double lo = 0, hi = 1;
+  for (int r = 0; r < g->rows; r++)
+    if (there(g, r)) {
+      lo = fmin(lo, kv_grid_number(g, r, "gap"));
+      hi = fmax(hi, kv_grid_number(g, r, "gap"));
+    }
+  a.lo = fmax(lo, -2) - .03;
+  a.hi = hi + .03;
+  {
+    kv_mark ends[2] = {{.x = a.lo}, {.x = a.hi}};
+    kv_axis_fit(&a, 2, ends, false);
+  }
+  frame(p, &a, rows, row);
+  for (int r = 0; r < g->rows; r++) {
+    int v = kv_page_variant(p, kv_grid_text(g, r, "key"));
+    double gap = kv_grid_number(g, r, "gap");
+    char tip[256];
+    if (v < 0 || !there(g, r)) continue;
+    snprintf(tip, sizeof tip,
+             "%.60s at %.20s, %.60s: gap %.3g at %s entries attended (error "
+             "%.3g, random %.3g, oracle %.3g)",
+             p->variants.label[v], kv_grid_text(g, r, "asked"),
+             kv_grid_text(g, r, "trace"), gap,
+             kv_grid_text(g, r, "equal_budget"),
+             kv_grid_number(g, r, "output_error"),
+             kv_grid_number(g, r, "random"), kv_grid_number(g, r, "oracle"));
+    kv_plot_mark(v, kv_grid_number(g, r, "confirmed") > 0,
+                 place(&a, fmax(gap, a.lo)), row[v] * ROW + 18, 5, tip, p->f);
+  }
+  fputs("</svg></div>\n", p->f);
+}
+
+/* The budgets at which random and oracle-topk would have to be run. */
+static int missing(const kv_page *p) {
+  kv_grid g;
+  int rc = kv_grid_ask(p->db,
+                       "SELECT trace, group_concat(equal_budget) AS budgets,"
+                       " count(*) AS n FROM (SELECT DISTINCT trace,"
+                       " equal_budget FROM gap WHERE gap IS NULL AND"
+                       " equal_budget > 0 AND (random IS NULL OR oracle IS"
+                       " NULL) ORDER BY trace, equal_budget)"
+                       " GROUP BY trace ORDER BY trace",
+                       0, NULL, &g);
+  if (rc || !g.rows) {
+    if (!rc) kv_grid_free(&g);
+    return rc;
+  }
+  fputs("<details><summary>Cells without a gap: random and oracle-topk were "
+        "not run at the entries they attend. These commands fill "
+        "them</summary>\n",
+        p->f);
+  for (int r = 0; r < g.rows; r++) {
+    fputs("<p><code>kvreplay run ", p->f);
+    kv_html_text(kv_grid_text(&g, r, "trace"), p->f);
+    fputs(".safetensors -m random,oracle-topk -b ", p->f);
+    kv_html_text(kv_grid_text(&g, r, "budgets"), p->f);
+    fputs(" --db ", p->f);
+    kv_html_text(p->path, p->f);
+    fputs("</code></p>\n", p->f);
+  }
+  fputs("</details>\n", p->f);
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_page_gap(const kv_page *p) {
+  kv_grid g;
+  int *row = calloc((size_t)p->variants.n + 1, sizeof *row), n = 0;
+  int rc = kv_grid_ask(p->db, "SELECT * FROM gap", 0, NULL, &g);
+  if (rc || !row) {
+    free(row);
+    return rc;
+  }
+  for (int r = 0; r < g.rows; r++) n += there(&g, r);
+  fputs("<figure>\n", p->f);
+  if (n)
+    draw(p, &g, row);
+  else
+    fputs("<p class=\"soft\">No cell has random and oracle-topk beside it at "
+          "the entries it attends.</p>\n",
+          p->f);
+  kv_page_caption(p,
+                  "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 "
+                  "oracle-topk) in mean output error, both run at the budget "
+                  "that equals the mean entries x attends per query head and "
+                  "step. 0: no better than chance; 1: as good as choosing "
+                  "with the exact scores; below 0: worse than chance.",
+                  "gap", &g);
+  rc = missing(p);
+  fputs("</figure>\n", p->f);
+  kv_grid_free(&g);
+  free(row);
+  return rc;
+}

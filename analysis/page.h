@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page that kvreport html writes: its parts, in the order in which they
+ * stand. Each writes to page->f; those that ask the database return an exit
+ * code.
+ */
+#ifndef KV_ANALYSIS_PAGE_H
+#define KV_ANALYSIS_PAGE_H
+
+#include "analysis/plot.h"
+
+typedef struct kv_page {
+  FILE *f;
+  sqlite3 *db;
+  const char *path;
+  kv_grid cell; /* every cell, the view of that name */
+  kv_variants variants;
+  int *place; /* of each cell: which trace and prompt_len */
+  int places;
+  char **place_name;
+} kv_page;
+
+/* Shapes, colours and names of all lines. */
+void kv_page_legend(const kv_page *p);
+/* Fidelity against bytes stored, or read: all traces' mean, each trace. */
+void kv_page_pareto(const kv_page *p, bool read);
+int kv_page_along(const kv_page *p);
+int kv_page_gap(const kv_page *p);
+int kv_page_check(const kv_page *p);
+void kv_page_cells(const kv_page *p);
+int kv_page_machines(const kv_page *p);
+
+/* What stands below every figure: the caption, that it is open loop, and its
+ * data as a file (`name`.csv inside the page). */
+void kv_page_caption(const kv_page *p, const char *text, const char *name,
+                     const kv_grid *data);
+
+/* A column of a table on the page. */
+typedef struct kv_column {
+  const char *name, *title; /* in the grid; on the page */
+  enum { KV_PLAIN, KV_PERCENT, KV_BYTES, KV_SHORT, KV_LONG, KV_MARK } kind;
+} kv_column;
+/* Columns end with a NULL name. */
+void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
+                   const kv_column *column);
+
+/* "1 result", "2 results". */
+void kv_page_count(FILE *f, int n, const char *one);
+/* Variant of a row of any grid that has method, params, budget, trace. */
+int kv_page_variant(const kv_page *p, const char *key);
+
+#endif

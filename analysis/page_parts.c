@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every part of the page uses: legend, captions with their data, tables.
+ */
+#include "analysis/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kv_page_count(FILE *f, int n, const char *one) {
+  fprintf(f, "%d %s%s", n, one, n == 1 ? "" : "s");
+}
+
+int kv_page_variant(const kv_page *p, const char *key) {
+  for (int r = 0; r < p->cell.rows; r++)
+    if (!strcmp(kv_grid_text(&p->cell, r, "key"), key))
+      return p->variants.of[r];
+  return -1;
+}
+
+void kv_page_legend(const kv_page *p) {
+  fputs("<ul class=\"legend\">\n", p->f);
+  for (int i = 0; i < p->variants.n; i++) {
+    fprintf(p->f,
+            "<li><svg viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
+            "class=\"k%d l%s\" d=\"M1,7H33\"/>",
+            i % 8, i / 8 % 2 ? " d" : "");
+    kv_plot_mark(i, true, 17, 7, 4.5, "", p->f);
+    fputs("</svg>", p->f);
+    kv_html_text(p->variants.label[i], p->f);
+    fputs("</li>\n", p->f);
+  }
+  fputs("</ul>\n", p->f);
+}
+
+/* --- data inside the page ---------------------------------------------------
+ */
+
+static void percent(const char *t, FILE *f) {
+  for (; *t; t++)
+    if (strchr("%#\"<>&+ \n\r", *t))
+      fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
+    else
+      putc(*t, f);
+}
+
+static void data_link(const char *name, const kv_grid *g, FILE *f) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory) return;
+  kv_grid_write(g, KV_CSV, memory);
+  if (!fclose(memory)) {
+    fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
+            name);
+    percent(text, f);
+    fprintf(f, "\">Data: %s.csv</a>", name);
+  }
+  free(text);
+}
+
+void kv_page_caption(const kv_page *p, const char *text, const char *name,
+                     const kv_grid *data) {
+  fputs("<figcaption>", p->f);
+  kv_html_text(text, p->f);
+  fputs(" <strong>Open loop:</strong> the recorded queries do not feel the "
+        "approximation; this is not task accuracy.",
+        p->f);
+  if (data) data_link(name, data, p->f);
+  fputs("</figcaption>\n", p->f);
+}
+
+/* --- tables -----------------------------------------------------------------
+ */
+
+static void bytes(double n, FILE *f) {
+  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  while (fabs(n) >= 999.5 && u < 4) n /= 1024, u++;
+  fprintf(f, u ? "%.3g %s" : "%.0f %s", n, unit[u]);
+}
+
+static void mark(const kv_grid *g, int row, FILE *f) {
+  bool conflict = kv_grid_number(g, row, "conflicts") > 0;
+  const char *status = kv_grid_text(g, row, "status");
+  if (conflict)
+    fputs("<span class=\"no\">conflict</span>", f);
+  else if (*status != 'o' && strcmp(status, "fixed"))
+    kv_html_text(status, f);
+  else if (kv_grid_number(g, row, "confirmed") > 0)
+    fputs("<span class=\"yes\">confirmed</span>", f);
+  else
+    fputs("one run", f);
+}
+
+static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
+  const char *text = kv_grid_text(g, row, c->name);
+  double n = kv_grid_number(g, row, c->name);
+  bool number = isfinite(n);
+  fprintf(f, "<td class=\"%s\">",
+          c->kind == KV_LONG             ? "long"
+          : c->kind == KV_SHORT          ? "mono"
+          : number && c->kind != KV_MARK ? "num"
+                                         : "");
+  if (c->kind == KV_MARK)
+    mark(g, row, f);
+  else if (!*text)
+    fputs("&ndash;", f);
+  else if (c->kind == KV_SHORT)
+    fprintf(f, "%.10s", text);
+  else if (c->kind == KV_PERCENT)
+    fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
+  else if (c->kind == KV_BYTES)
+    bytes(n, f);
+  else if (number && (floor(n) != n || strchr(text, '.')))
+    fprintf(f, "%.4g", n);
+  else
+    kv_html_text(text, f);
+  fputs("</td>", f);
+}
+
+static bool has_numbers(const kv_grid *g, const kv_column *c) {
+  if (c->kind == KV_MARK || c->kind == KV_SHORT) return false;
+  for (int r = 0; r < g->rows; r++)
+    if (isfinite(kv_grid_number(g, r, c->name))) return true;
+  return false;
+}
+
+void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
+                   const kv_column *column) {
+  fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        p->f);
+  kv_html_text(label, p->f);
+  fputs("\"><table><thead><tr>", p->f);
+  for (const kv_column *c = column; c->name; c++)
+    fprintf(p->f, "<th scope=\"col\"%s>%s</th>",
+            has_numbers(g, c) ? " class=\"num\"" : "", c->title);
+  fputs("</tr></thead><tbody>\n", p->f);
+  for (int r = 0; r < g->rows; r++) {
+    fputs("<tr>", p->f);
+    for (const kv_column *c = column; c->name; c++) cell(g, r, c, p->f);
+    fputs("</tr>\n", p->f);
+  }
+  fputs("</tbody></table></div>\n", p->f);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page's tables: the cross-check, every cell, who computed.
+ */
+#include "analysis/page.h"
+
+static void conflicts(const kv_page *p, const kv_grid *g) {
+  static const kv_column column[] = {{"spec", "cell", KV_LONG},
+                                     {"trace", "trace", KV_PLAIN},
+                                     {"what", "difference", KV_LONG},
+                                     {"layer", "layer", KV_PLAIN},
+                                     {"backend", "backend", KV_PLAIN},
+                                     {"isa", "kernels", KV_PLAIN},
+                                     {"threads", "threads", KV_PLAIN},
+                                     {"cpu", "processor", KV_PLAIN},
+                                     {NULL, NULL, KV_PLAIN}};
+  if (!g->rows) {
+    fputs("<p><span class=\"yes\">No contradiction:</span> whatever was "
+          "computed more than once gave the same digests and the same "
+          "numbers.</p>\n",
+          p->f);
+    return;
+  }
+  fputs("<p><span class=\"no\">", p->f);
+  kv_page_count(p->f, g->rows, "contradiction");
+  fputs(".</span> One of two results is wrong; until it is known which, "
+        "believe neither.</p>\n",
+        p->f);
+  kv_page_table(p, g, "Contradictions", column);
+}
+
+int kv_page_check(const kv_page *p) {
+  static const kv_column column[] = {
+      {"trace", "trace", KV_PLAIN},
+      {"spec", "cell", KV_LONG},
+      {"journal", "journal", KV_SHORT},
+      {"state", "state", KV_SHORT},
+      {"output", "output", KV_SHORT},
+      {"confirmations", "runs", KV_PLAIN},
+      {"by_whom", "backend, kernels, threads", KV_PLAIN},
+      {"status", "checked", KV_MARK},
+      {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(p->db, "SELECT * FROM conflict", 0, NULL, &g);
+  if (rc) return rc;
+  conflicts(p, &g);
+  kv_grid_free(&g);
+  rc = kv_grid_ask(p->db, "SELECT * FROM crosscheck", 0, NULL, &g);
+  if (rc) return rc;
+  fputs("<figure>", p->f);
+  kv_page_table(p, &g, "Cross-check", column);
+  kv_page_caption(p,
+                  "Digests of every decision (journal), of what is stored "
+                  "(state) and of every output bit (output), first ten "
+                  "digits. Confirmed: found equal by two runs that differ in "
+                  "backend, kernel set or processor.",
+                  "crosscheck", &g);
+  fputs("</figure>\n", p->f);
+  kv_grid_free(&g);
+  return rc;
+}
+
+void kv_page_cells(const kv_page *p) {
+  static const kv_column column[] = {
+      {"trace", "trace", KV_PLAIN},
+      {"spec", "cell", KV_LONG},
+      {"asked", "asked", KV_PLAIN},
+      {"budget", "budget", KV_PLAIN},
+      {"kept", "kept", KV_PLAIN},
+      {"bytes_end", "stored at end", KV_BYTES},
+      {"share_end", "of dense", KV_PERCENT},
+      {"kr", "mean", KV_PERCENT},
+      {"share_read", "read", KV_PERCENT},
+      {"output_error", "error", KV_PLAIN},
+      {"output_error_p95", "error p95", KV_PLAIN},
+      {"mass", "mass", KV_PLAIN},
+      {"recall_16", "top-16", KV_PLAIN},
+      {"needle_view", "needle", KV_PLAIN},
+      {"status", "checked", KV_MARK},
+      {"reason", "reason", KV_LONG},
+      {NULL, NULL, KV_PLAIN}};
+  fputs("<figure>", p->f);
+  kv_page_table(p, &p->cell, "All cells", column);
+  kv_page_caption(p,
+                  "Asked, stored at the end, mean over decode and read stand "
+                  "side by side because they differ: a share of the prompt "
+                  "is not a share of the cache at the end.",
+                  "cells", &p->cell);
+  fputs("</figure>\n", p->f);
+}
+
+int kv_page_machines(const kv_page *p) {
+  static const kv_column column[] = {{"cpu", "processor", KV_PLAIN},
+                                     {"cores", "cores", KV_PLAIN},
+                                     {"os", "system", KV_PLAIN},
+                                     {"version", "version", KV_PLAIN},
+                                     {"commit_name", "commit", KV_PLAIN},
+                                     {"compiler", "compiler", KV_LONG},
+                                     {"flags", "flags", KV_LONG},
+                                     {"rows", "results", KV_PLAIN},
+                                     {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(
+      p->db,
+      "SELECT cpu, cores, os, version, commit_name, compiler, flags,"
+      " count(*) AS rows FROM confirmations GROUP BY 1, 2, 3, 4, 5, 6, 7"
+      " ORDER BY 1, 2, 3, 4, 5, 6, 7",
+      0, NULL, &g);
+  if (rc) return rc;
+  kv_page_table(p, &g, "Who computed", column);
+  kv_grid_free(&g);
+  return rc;
+}

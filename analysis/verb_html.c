@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvreport html: one self-contained page. No script, no network, no time of
+ * day: the same database gives the same bytes.
+ */
+#include "analysis/page.h"
+#include "analysis/say.h"
+#include "analysis/style_css.h"
+#include "analysis/verbs.h"
+
+#include "config.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- what the page is about --------------------------------------------------
+ */
+
+static bool find_places(kv_page *p) {
+  const kv_grid *g = &p->cell;
+  p->place = calloc((size_t)g->rows + 1, sizeof *p->place);
+  p->place_name = calloc((size_t)g->rows + 1, sizeof *p->place_name);
+  for (int r = 0; p->place && p->place_name && r < g->rows; r++) {
+    char name[320];
+    int i = 0;
+    snprintf(name, sizeof name, "%s, prompt %s", kv_grid_text(g, r, "trace"),
+             kv_grid_text(g, r, "prompt_len"));
+    while (i < p->places && strcmp(p->place_name[i], name)) i++;
+    if (i == p->places && !(p->place_name[p->places++] = strdup(name)))
+      return false;
+    p->place[r] = i;
+  }
+  return p->place && p->place_name;
+}
+
+static void release(kv_page *p) {
+  for (int i = 0; p->place_name && i < p->places; i++) free(p->place_name[i]);
+  free(p->place_name);
+  free(p->place);
+  kv_variants_free(&p->variants);
+  kv_grid_free(&p->cell);
+  sqlite3_close(p->db);
+}
+
+static int load(kv_page *p) {
+  int rc = kv_results_open(p->path, &p->db);
+  if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
+  if (rc) return rc;
+  if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants))
+    return kv_say(KV_EXIT_RESOURCE, "not enough memory for the page");
+  return KV_EXIT_OK;
+}
+
+/* --- its head ----------------------------------------------------------------
+ */
+
+static int count(const kv_page *p, const char *status) {
+  int n = 0;
+  for (int r = 0; r < p->cell.rows; r++)
+    n += !strcmp(kv_grid_text(&p->cell, r, "status"), status);
+  return n;
+}
+
+static int sum(const kv_page *p, const char *column) {
+  int n = 0;
+  for (int r = 0; r < p->cell.rows; r++)
+    n += kv_grid_number(&p->cell, r, column) > 0 &&
+         isfinite(kv_grid_number(&p->cell, r, "kr"));
+  return n;
+}
+
+static void tile(FILE *f, int n, const char *class, const char *text) {
+  fprintf(f, "<div%s%s%s><b>%d</b><span>%s</span></div>\n",
+          *class ? " class=\"" : "", class, *class ? "\"" : "", n, text);
+}
+
+static void tiles(const kv_page *p) {
+  int ran = count(p, "ok") + count(p, "fixed");
+  int confirmed = sum(p, "confirmed"), against = 0;
+  for (int r = 0; r < p->cell.rows; r++)
+    against += kv_grid_number(&p->cell, r, "conflicts") > 0;
+  fputs("<div class=\"tiles\">\n", p->f);
+  tile(p->f, p->places, "", p->places == 1 ? "trace" : "traces");
+  tile(p->f, p->variants.n, "", "methods and variants");
+  tile(p->f, ran, "", "cells with a result");
+  tile(p->f, confirmed, confirmed ? "good" : "", "of them confirmed");
+  tile(p->f, against, against ? "bad" : "", "contradicted");
+  tile(p->f, count(p, "refused") + count(p, "failed"), "",
+       "refused or failed, with reason");
+  fputs("</div>\n", p->f);
+}
+
+static void head(const kv_page *p) {
+  fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
+        "charset=\"utf-8\">\n<meta name=\"viewport\" "
+        "content=\"width=device-width, initial-scale=1\">\n"
+        "<link rel=\"icon\" href=\"data:,\">\n"
+        "<title>KV-cache compression, replayed</title>\n<style>\n",
+        p->f);
+  fputs(style_css, p->f);
+  fputs("</style>\n</head>\n<body><main>\n"
+        "<h1>KV-cache compression, replayed</h1>\n<p class=\"sub\">From ",
+        p->f);
+  kv_html_text(p->path, p->f);
+  fprintf(p->f, ", by kvreport %s</p>\n", VERSION);
+  tiles(p);
+  fputs("<p>Recorded attention (queries, keys and values of every layer and "
+        "head) was replayed through each method. What the compressed cache "
+        "answers is compared with what the full cache answers to the same "
+        "query, and bytes are counted by walking what is stored.</p>\n"
+        "<p><strong>Open loop:</strong> the queries are the recorded ones "
+        "and do not feel the approximation, so errors do not build up as "
+        "they would in generation. Read these figures as faithfulness of "
+        "attention, not as accuracy on a task.</p>\n"
+        "<p>Filled points are <em>confirmed</em>: two runs that differ in "
+        "backend, kernel set or processor found the same bits. Hollow ones "
+        "are one run.</p>\n"
+        "<nav aria-label=\"Sections\"><a href=\"#stored\">Bytes stored</a>"
+        "<a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
+        "decode</a><a href=\"#gap\">Gap to the oracle</a><a "
+        "href=\"#check\">Cross-check</a><a href=\"#cells\">All cells</a><a "
+        "href=\"#who\">Who computed</a></nav>\n",
+        p->f);
+}
+
+static void section(const kv_page *p, const char *id, const char *title) {
+  fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n", id, title);
+}
+
+static int body(const kv_page *p) {
+  int rc;
+  head(p);
+  section(p, "stored", "Fidelity against bytes stored");
+  kv_page_pareto(p, false);
+  section(p, "read", "Fidelity against bytes read");
+  kv_page_pareto(p, true);
+  section(p, "along", "Error along decode");
+  rc = kv_page_along(p);
+  section(p, "gap", "How far from random to the oracle");
+  if (!rc) rc = kv_page_gap(p);
+  section(p, "check", "Cross-check");
+  if (!rc) rc = kv_page_check(p);
+  section(p, "cells", "All cells");
+  kv_page_cells(p);
+  section(p, "who", "Who computed");
+  if (!rc) rc = kv_page_machines(p);
+  fputs("</main></body>\n</html>\n", p->f);
+  return rc;
+}
+
+int kv_verb_html(const kv_args *a) {
+  kv_page p = {.path = a->file[0]};
+  int rc, end;
+  if (!a->output)
+    return kv_say(KV_EXIT_USAGE, "kvreport html needs a file: -o report.html");
+  rc = load(&p);
+  if (!rc && !(p.f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
+  if (!rc) {
+    rc = body(&p);
+    end = kv_output_close(p.f, a->output);
+    if (!rc) rc = end;
+    if (rc) unlink(a->output);
+  }
+  release(&p);
+  return rc;
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Laws of the program kvtrace: data on stdout and nothing else there; a bad
+# trace gives exit 3, one line on stderr that names the file and the reason,
+# and an empty stdout; a wrong command line gives exit 2 and the nearest
+# right word; a difference gives exit 1, a full disk 4.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$(dirname "$here")}
+kvtrace=${KVTRACE:-${top_builddir:-$src}/traces/kvtrace}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CACHE_HOME=$dir/cache LC_ALL=C
+cases=0 wrong=0
+
+complain() {
+  wrong=$((wrong + 1))
+  echo "FAILED: $*" >&2
+  sed 's/^/  stderr: /' "$dir/err" >&2
+}
+
+# expect CODE ARGUMENT...: runs kvtrace; stdout and stderr to $dir/out, err
+expect() {
+  local code=$1 got=0
+  shift
+  cases=$((cases + 1))
+  "$kvtrace" "$@" >"$dir/out" 2>"$dir/err" || got=$?
+  [ "$got" -eq "$code" ] || complain "kvtrace $*: exit $got, not $code"
+}
+
+# says PATTERN: the last run printed one line on stderr with it, no stdout
+says() {
+  [ "$(wc -l <"$dir/err")" -eq 1 ] || complain "not one line on stderr"
+  grep -qF -- "$1" "$dir/err" || complain "stderr lacks '$1'"
+  [ ! -s "$dir/out" ] || complain "stdout is not empty"
+}
+
+shows() {
+  grep -qE -- "$1" "$dir/out" || complain "stdout lacks '$1'"
+}
+
+# refused FILE REASON: both verbs that read a trace refuse it
+refused() {
+  local verb
+  for verb in info check; do
+    expect 3 "$verb" "$dir/$1"
+    says "$1"
+    says "$2"
+  done
+}
+
+# st FILE HEADER BYTES: a file of that header and so many zero bytes
+st() {
+  local n=${#2} i
+  for i in 1 2 3 4 5 6 7 8; do
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o $((n & 255)))"
+    n=$((n >> 8))
+  done >"$dir/$1"
+  printf %s "$2" >>"$dir/$1"
+  head -c "$3" /dev/zero >>"$dir/$1"
+}
+
+u8() { printf '{"dtype":"U8","shape":%s,"data_offsets":[%s]}' "$1" "$2"; }
+
+# --- the container ------------------------------------------------------
+expect 3 info "$dir/none.safetensors"
+says none.safetensors
+expect 3 info "$dir"
+says 'not a regular file'
+printf 'abc' >"$dir/short.st" && refused short.st 'too short'
+printf '\377\377\377\377\377\377\377\377' >"$dir/huge.st" &&
+  refused huge.st 'the limit is 100000000'
+printf '\001\000\000\001\000\000\000\000' >"$dir/long.st" &&
+  refused long.st 'longer than the file'
+st json.st '{"a":' 0 && refused json.st 'not valid JSON'
+st utf8.st $'{"\xff":1}' 0 && refused utf8.st 'not UTF-8'
+st twice.st "{\"a\":$(u8 '[1]' 0,1),\"a\":$(u8 '[1]' 0,1)}" 1 &&
+  refused twice.st 'duplicate key'
+st dtype.st '{"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,1]}}' 1 &&
+  refused dtype.st 'unknown dtype Q4'
+st over.st "{\"a\":$(u8 '[9000000000000000000,9]' 0,1)}" 1 &&
+  refused over.st overflows
+st overlap.st "{\"a\":$(u8 '[4]' 0,4),\"b\":$(u8 '[4]' 2,6)}" 6 &&
+  refused overlap.st 'tensor b: overlaps'
+st hole.st "{\"a\":$(u8 '[4]' 0,4),\"b\":$(u8 '[4]' 5,9)}" 9 &&
+  refused hole.st 'tensor b: leaves a hole'
+st more.st "{\"a\":$(u8 '[4]' 0,4)}" 5 && refused more.st '1 trailing bytes'
+st less.st "{\"a\":$(u8 '[4]' 0,4)}" 3 && refused less.st '1 missing bytes'
+st meta.st '{"__metadata__":{"a":1}}' 0 && refused meta.st 'not a string'
+st line.st '{"a\nb\u001b[2J":1}' 0 && refused line.st 'is not an object'
+printf '{"weight_map":{"a":"../x.st"}}' >"$dir/x.safetensors.index.json" &&
+  refused x.safetensors.index.json 'leaves the folder'
+st other.st '{"__metadata__":{"format":"pt"}}' 0 &&
+  refused other.st 'not kvtrace'
+
+# --- a real trace, damaged ----------------------------------------------
+real=$src/traces/tiny/retrieval_8_small.f32.safetensors
+expect 0 info "$real"
+shows '^request +305 tokens: 137 prompt, 168 decode steps'
+expect 0 info --format json "$real"
+shows '"prompt_len": 137'
+expect 0 info --identity --format=json "$real"
+shows '"identity": "[0-9a-f]{64}"'
+for name in "$src"/traces/tiny/*.safetensors; do
+  expect 0 check "$name"
+  [ "$(grep -cE ' ok$' "$dir/out")" -ge 4 ] || complain "$name: not all ok"
+done
+expect 0 check --format json "$real"
+shows '"ok": true'
+
+# patch FILE OFFSET BYTES: overwrites bytes of a copy of the real trace
+patch() {
+  cp "$real" "$dir/$1" && chmod u+w "$dir/$1"
+  # shellcheck disable=SC2059
+  printf "$3" | dd of="$dir/$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# the first data byte: q, k, v, o of layer 0 stand in bytewise order k o q v
+data=$((8 + $(od -An -td8 -N8 "$real")))
+patch nan.safetensors $((data + 128 + 12)) '\000\000\300\177'
+expect 0 info "$dir/nan.safetensors"
+expect 3 check "$dir/nan.safetensors"
+says 'nan.safetensors: tensor layers.0.k holds NaN or Inf at [0, 1, 3]'
+patch far.safetensors $((data + 14)) '\200\101'
+expect 1 check "$dir/far.safetensors"
+grep -q DIFFERENT "$dir/out" || complain 'no DIFFERENT on stdout'
+head -c $((data + 1000000)) "$real" >"$dir/cut.safetensors"
+refused cut.safetensors 'missing bytes at the end'
+
+# --- the command line ---------------------------------------------------
+expect 2
+says 'verb'
+expect 2 chek "$real"
+says 'did you mean check?'
+expect 2 info --formt json "$real"
+says 'did you mean --format?'
+expect 2 info --format xml "$real"
+says 'table or json'
+expect 2 info
+says 'one trace'
+expect 2 synth --tokens 10
+says '-o FILE'
+expect 2 synth -o "$dir/s" --like llama-3.1-8
+says 'did you mean llama-3.1-8b?'
+expect 2 synth -o "$dir/s" --tokens 10x
+says '--tokens is 10x'
+expect 2 synth -o "$dir/s" --heads 6
+says 'do not divide'
+expect 2 synth -o "$dir/s" --prompt-len 2000
+says '--prompt-len is 2000'
+expect 2 synth -o /dev/null
+says '/dev/null'
+expect 0 --help
+[ "$(head -n 1 "$dir/out")" = Examples: ] || complain 'help without examples'
+expect 0 synth --help
+shows '--prompt-len N'
+expect 0 --version
+shows '^kvtrace [0-9]'
+
+# --- synth --------------------------------------------------------------
+cases=$((cases + 1))
+expect 0 synth -o "$dir/a.safetensors" -t 200 -s 7 --output
+[ ! -s "$dir/out" ] || complain 'synth printed to stdout'
+OMP_NUM_THREADS=1 KVREPLAY_ISA=portable \
+  expect 0 synth -o "$dir/b.safetensors" -t 200 -s 7 --output
+cmp "$dir/a.safetensors" "$dir/b.safetensors" || complain 'synth differs'
+expect 0 check "$dir/a.safetensors"
+expect 2 synth -o "$dir/c.safetensors" --record 4
+expect 0 synth -o "$dir/c.safetensors" --record 1,3 -t 50
+expect 0 info "$dir/c.safetensors"
+shows '2 of 4 recorded'
+expect 3 info "$dir/b"
+before=$(ls -A "$dir" | wc -l)
+(ulimit -f 64 && expect 4 synth -o "$dir/full.safetensors" -t 2000 &&
+  says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
+if [ -w /dev/full ]; then
+  cases=$((cases + 1))
+  "$kvtrace" info "$real" >/dev/full 2>"$dir/err"
+  [ $? -eq 4 ] || complain 'a lost standard output went unnoticed'
+fi
+
+echo "check_kvtrace: $cases runs, $wrong wrong"
+[ "$wrong" -eq 0 ]

@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The laws of kvreport on made-up rows: merge is associative, commutative and
+# idempotent and refuses contradictions naming both files' values, leaving OUT
+# as it was; a database is never changed by reading it; tables, exports and
+# the page are what the database says, the same bytes each time, and the page
+# needs nothing from outside; every mistake is one line and its exit code.
+set -u
+build=${top_builddir:-.}
+report=${KVREPORT:-$build/analysis/kvreport}
+fill=${FILL_DB:-$build/tests/fill_db}
+dir=$(mktemp -d ./check_report_XXXXXX) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+fail() { echo "FAIL: $*"; bad=1; }
+
+# fails CODE WORDS COMMAND...: that exit code, one line on stderr with these
+# words, nothing on stdout.
+fails() {
+  local code=$1 words=$2
+  shift 2
+  "$@" >"$dir/out" 2>"$dir/err"
+  local rc=$?
+  [ $rc = "$code" ] || fail "$* gave $rc, not $code"
+  [ -s "$dir/out" ] && fail "$* wrote to stdout"
+  [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* said not one line"
+  grep -q -- "$words" "$dir/err" ||
+    fail "$*: '$(cat "$dir/err")' lacks '$words'"
+}
+
+# All that is in a database, but for integers that mean nothing outside it.
+dump() {
+  rm -rf "$2"
+  "$report" export "$1" --format jsonl -o "$2" || fail "export $1"
+}
+same() {
+  dump "$1" "$dir/x"
+  dump "$2" "$dir/y"
+  diff -r "$dir/x" "$dir/y" >/dev/null || fail "$3"
+}
+merge() { "$report" merge "$@" || fail "merge $*"; }
+
+a=$dir/a.db b=$dir/b.db c=$dir/c.db
+"$fill" "$a" 0 2 0 && "$fill" "$b" 1 3 1 && "$fill" "$c" 2 4 2 ||
+  { echo "FAIL: fill_db"; exit 1; }
+
+# --- merge ---
+merge "$dir/ab.db" "$a" "$b"
+merge "$dir/ba.db" "$b" "$a"
+same "$dir/ab.db" "$dir/ba.db" "merge is not commutative"
+merge "$dir/ab_c.db" "$dir/ab.db" "$c"
+merge "$dir/bc.db" "$b" "$c"
+merge "$dir/a_bc.db" "$a" "$dir/bc.db"
+merge "$dir/abc.db" "$a" "$b" "$c"
+same "$dir/ab_c.db" "$dir/a_bc.db" "merge is not associative"
+same "$dir/ab_c.db" "$dir/abc.db" "merge of three is not that of two by two"
+merge "$dir/aa.db" "$a" "$a"
+same "$dir/aa.db" "$a" "merge with itself adds something"
+merge "$dir/ab.db" "$a"
+same "$dir/ab.db" "$dir/ba.db" "merge into OUT of what it has adds something"
+cp "$a" "$dir/into.db"
+merge "$dir/into.db" "$b" "$c"
+same "$dir/into.db" "$dir/abc.db" "merge into a file is not that into a new one"
+"$report" export "$dir/abc.db" >"$dir/cells.csv"
+[ "$(wc -l <"$dir/cells.csv")" = 193 ] || fail "merged cells are not 4 * 48"
+
+# Two machines that agree confirm what each had only once.
+"$fill" "$dir/one.db" 0 1 0
+one=$("$report" table "$dir/one.db" --format json | grep -c '"confirmed":1')
+[ "$one" = 0 ] || fail "one run is called confirmed"
+"$fill" "$dir/two.db" 0 1 3
+merge "$dir/both.db" "$dir/one.db" "$dir/two.db"
+both=$("$report" table "$dir/both.db" --format json | grep -c '"confirmed":1')
+[ "$both" = 48 ] || fail "two machines confirm $both of 48"
+
+# A contradiction: told with both values, OUT as it was or not there.
+"$fill" "$dir/wrong.db" 0 1 4 flip
+fails 1 'h2o.*output [0-9a-f]* there and [0-9a-f]* here from layer 2' \
+  "$report" merge "$dir/no.db" "$a" "$dir/wrong.db"
+[ -e "$dir/no.db" ] && fail "a refused merge wrote OUT"
+cp "$a" "$dir/kept.db"
+fails 1 'contradicts' "$report" merge "$dir/kept.db" "$c" "$dir/wrong.db"
+same "$dir/kept.db" "$a" "a refused merge changed OUT"
+
+# A conflict in one database stands in its history, table and page.
+"$fill" "$a" 0 1 4 flip 2>"$dir/err"
+[ $? = 1 ] || fail "fill_db did not see the flipped bit"
+"$report" table "$a" | grep -q 'h2o .*CONFLICT' || fail "table hides a conflict"
+
+# --- reading changes nothing ---
+cp "$b" "$dir/before"
+"$report" table "$b" >"$dir/t1" || fail table
+"$report" history "$b" --format csv >/dev/null || fail history
+"$report" html "$b" -o "$dir/p1.html" || fail html
+"$report" html "$b" -o "$dir/p2.html" || fail html
+cmp -s "$b" "$dir/before" || fail "reading changed the database"
+cmp -s "$dir/p1.html" "$dir/p2.html" || fail "the page differs each time"
+
+# --- what is written ---
+grep -q 'made_up_2  *h2o  *10%  *48  *ok' "$dir/t1" || fail "table lacks a row"
+grep -q 'window 32 is larger' "$dir/t1" || fail "table hides why a cell refused"
+grep -q 'Open loop' "$dir/t1" || fail "the table does not say open loop"
+[ "$("$report" table "$b" -w method=h2o,asked=10% --format jsonl |
+  wc -l)" = 2 ] || fail "--where"
+grep -Eq '(src|href)="?(https?:)?//' "$dir/p1.html" && fail "the page loads"
+grep -q '<script' "$dir/p1.html" && fail "the page has a script"
+[ "$(grep -c 'Open loop:' "$dir/p1.html")" -ge 7 ] ||
+  fail "a figure does not say open loop"
+for name in bytes_stored bytes_read along gap crosscheck cells; do
+  grep -q "download=\"$name.csv\"" "$dir/p1.html" || fail "no $name.csv"
+done
+if command -v jq >/dev/null; then
+  "$report" table "$b" --format json | jq -e 'length == 96' >/dev/null ||
+    fail "JSON"
+fi
+"$report" --man | grep -q '^.TH KVREPORT' || fail "manual page"
+"$report" --completion | bash -n || fail "completion"
+"$report" --help | head -1 | grep -q Examples || fail "--help"
+"$report" --version | grep -q kvreport || fail "--version"
+
+# --- mistakes ---
+echo 'not a database, only some text that is long enough' >"$dir/text"
+fails 3 'not a kvreport\|not a kvreplay database' "$report" table "$dir/text"
+fails 3 'no readable file' "$report" table "$dir/nothing.db"
+fails 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
+fails 2 "did you mean 'table'" "$report" tabel "$b"
+fails 2 'did you mean --where' "$report" table "$b" --were x=y
+fails 2 "did you mean 'method'" "$report" table "$b" -w metod=h2o
+fails 2 "did you mean 'jsonl'" "$report" table "$b" --format jsonn
+fails 2 'usage: kvreport html' "$report" html
+fails 2 'needs a file' "$report" html "$b"
+fails 2 'kvreport --help' "$report"
+if [ -w /dev/full ]; then
+  "$report" table "$b" >/dev/full 2>"$dir/err"
+  [ $? = 4 ] || fail "a full disk is not exit code 4"
+fi
+exit $bad
