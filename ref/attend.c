@@ -64,8 +64,7 @@ static void combine(int m, int chunks, int head, int d_v,
     float w = kv_expm(x->top[c * m + head] - top);
     const float *a = x->part + (size_t)(c * m + head) * (size_t)d_v;
     l = kv_fma(w, x->sum[c * m + head], l);
-    if (w != 0) /* fma(+0, a, O) = O: O is never -0 */
-      for (int i = 0; i < d_v; i++) out[i] = kv_fma(w, a[i], out[i]);
+    for (int i = 0; i < d_v; i++) out[i] = kv_fma(w, a[i], out[i]);
   }
   for (int i = 0; i < d_v; i++) out[i] = out[i] / l;
   *lse = top + kv_log(l);

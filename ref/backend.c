@@ -60,6 +60,7 @@ static void close_scratch(kv_scratch *x) {
   free(x->out);
   free(x->lse);
   free(x->work.base);
+  kv_lane_room_release(&x->room);
   kv_attend_scratch_release(&x->attend);
   free(x);
 }
@@ -104,6 +105,7 @@ static kv_rc open_scratch(const kv_shape *shape, const kv_plan *const *plan,
   x->work.size += extra;
   kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v,
                                     x->heads, shape->n_tokens, e);
+  if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
   if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
     rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
   if (rc) close_scratch(x);
@@ -167,6 +169,7 @@ static void begin(kv_store *s, const kv_layer_data *data) {
 static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   int from = l->n;
+  l->room = x->room;
   kv_lane_append(l, first, count);
   if (!s->plan->method->arrive) return;
   kv_at at = kv_store_at(s, l->step, x);
@@ -176,6 +179,7 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
 static void settle(kv_store *s, int i, kv_scratch *x) {
   const kv_method *method = s->plan->method;
   kv_lane *l = &s->lane[i];
+  l->room = x->room;
   if (l->step > s->plan->shape->prompt_len && s->plan->needs.decode_rows &&
       method->observe)
     kv_ref_observe(s, l, x);
@@ -193,7 +197,10 @@ static void settle_layer(kv_store *s, kv_scratch *x) {
     return;
   kv_at at = kv_store_at(s, s->lane[0].step, x);
   kv_lane **all = KV_TAKE(&x->work, kv_lane *, s->lanes);
-  for (int i = 0; i < s->lanes; i++) all[i] = &s->lane[i];
+  for (int i = 0; i < s->lanes; i++) {
+    all[i] = &s->lane[i];
+    s->lane[i].room = x->room;
+  }
   method->settle_layer(&at, all, s->lanes);
 }
 

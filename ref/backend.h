@@ -30,10 +30,10 @@ typedef struct kv_plan {
 } kv_plan;
 
 /* The exact truth of one decode row for the query heads of one KV head,
- * computed once for all methods; s NULL: compute your own. */
+ * computed once for all methods; s is finite. */
 typedef struct kv_known {
   const float *q; /* [queries][d] fp32 */
-  const float *s; /* [queries][stride] logits by token id, 0..t */
+  const float *s; /* [queries][stride] logits by token id, 0..t, or NULL */
   size_t stride;
 } kv_known;
 

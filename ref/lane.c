@@ -63,9 +63,7 @@ static bool init_entries(kv_lane *l) {
   bool rewrites = l->needs->merges || l->needs->codings;
   l->id = kv_zalloc(t, sizeof *l->id);
   l->weight = kv_zalloc(t, sizeof *l->weight);
-  l->list = kv_zalloc(t, sizeof *l->list);
-  l->spare = kv_zalloc(t, sizeof *l->spare);
-  bool ok = l->id && l->weight && l->list && l->spare;
+  bool ok = l->id && l->weight;
   if (rewrites) {
     l->k = kv_zalloc(t, sizeof *l->k);
     l->v = kv_zalloc(t, sizeof *l->v);
@@ -81,6 +79,19 @@ static bool init_entries(kv_lane *l) {
     ok = ok && l->column[c].i;
   }
   return ok;
+}
+
+kv_rc kv_lane_room_init(kv_lane_room *r, int n_tokens, kv_err *e) {
+  size_t t = (size_t)n_tokens;
+  r->list = kv_zalloc(t, sizeof *r->list);
+  r->spare = kv_zalloc(t, sizeof *r->spare);
+  if (r->list && r->spare) return KV_OK;
+  return kv_no_memory(e, "verbs", t * (sizeof *r->list + sizeof *r->spare));
+}
+
+void kv_lane_room_release(kv_lane_room *r) {
+  free(r->list);
+  free(r->spare);
 }
 
 kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
@@ -118,8 +129,6 @@ kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
 void kv_lane_release(kv_lane *l) {
   free(l->id);
   free(l->weight);
-  free(l->list);
-  free(l->spare);
   free(l->rows);
   free(l->k);
   free(l->v);

@@ -43,6 +43,16 @@ typedef union kv_column_data {
   float *f;
 } kv_column_data;
 
+/* Room that verbs work in: lent by the caller's scratch, so that lanes of a
+ * layer share one per thread. */
+typedef struct kv_lane_room {
+  int32_t *list;   /* [n_tokens] entry indexes */
+  uint64_t *spare; /* [n_tokens] */
+} kv_lane_room;
+
+kv_rc kv_lane_room_init(kv_lane_room *r, int n_tokens, kv_err *e);
+void kv_lane_room_release(kv_lane_room *r);
+
 struct kv_lane {
   const kv_shape *shape;
   const kv_needs *needs;
@@ -68,8 +78,7 @@ struct kv_lane {
   /* Scratch of the verbs. */
   float *f32;              /* rows of one group, and three more */
   const float **rows;      /* [rows of one group] */
-  int32_t *list;           /* [n_tokens] */
-  uint64_t *spare;         /* [n_tokens] */
+  kv_lane_room room;       /* lent before verbs are called; not owned */
 };
 
 /* All memory of a lane of `shape` under `needs`; release accepts a zeroed

@@ -167,6 +167,10 @@ typedef struct kv_method {
   const char *paper;  /* authors, year, where */
   const kv_param *params; /* ends with name NULL */
   size_t params_size; /* bytes of the struct that offsets refer to */
+  /* Parameters, as in a specification (key=value:key=value), with which a
+   * budget of every token loses nothing: the law "full" demands the output
+   * of dense to the bit. NULL: any parameters. */
+  const char *lossless;
   /* Resolves unset parameters in place, checks them against each other
    * (KV_REFUSED with a sentence for a contradiction) and fills needs. */
   kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,

@@ -125,9 +125,9 @@ void kv_column_add(kv_lane *lane, int c, const kv_rows *rows) {
 void kv_keep_ends(kv_lane *lane, int sink, int recent) {
   if (lane->n <= sink + recent) return;
   int n = 0;
-  for (int i = 0; i < sink; i++) lane->list[n++] = i;
-  for (int i = lane->n - recent; i < lane->n; i++) lane->list[n++] = i;
-  kv_keep(lane, n, lane->list);
+  for (int i = 0; i < sink; i++) lane->room.list[n++] = i;
+  for (int i = lane->n - recent; i < lane->n; i++) lane->room.list[n++] = i;
+  kv_keep(lane, n, lane->room.list);
 }
 
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,

@@ -11,8 +11,9 @@
  * r^17 (the next term is below 2^-61 of the result), cosine to r^16 (below
  * 2^-58). The coefficients are the binary64 nearest 1/k!.
  *
- * Measured against a quadruple-precision library over 2.1e9 values of
- * |x| < 2^24: MEASURED_NOTE
+ * Measured against an 80-bit library over 1.6 million values of
+ * 0 < |x| < 2^24, a fixed stride through the bit patterns: rounded to
+ * binary32 both are within 0.499999875 ulp, that is, correctly rounded there.
  *
  * Odd and even to the bit: all is computed from |x|, the sign of x returns
  * to the sine at the end (so the sine of -0 is -0).

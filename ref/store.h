@@ -33,6 +33,7 @@ struct kv_scratch {
   bool all;           /* s holds every entry of the lane */
   kv_attend_scratch attend;
   kv_work work;
+  kv_lane_room room;  /* lent to the lane in hand */
 };
 
 /* For a hook at `step` tokens seen; empties the workspace. */

@@ -51,7 +51,7 @@ static void drop(kv_lane *l, int i) {
  * unless list ascends (then list[i] >= i and nothing is overwritten early). */
 static void gather(kv_lane *l, void *array, size_t size, int n,
                    const int32_t *list, bool ascending) {
-  char *a = array, *to = ascending ? a : (char *)l->spare;
+  char *a = array, *to = ascending ? a : (char *)l->room.spare;
   if (!array) return;
   for (int i = 0; i < n; i++)
     memmove(to + (size_t)i * size, a + (size_t)list[i] * size, size);
@@ -136,7 +136,7 @@ void kv_keep(kv_lane *l, int n, const int32_t *list) {
   size_t count = m + 2 + (ascending ? 0 : (size_t)n);
   uint32_t *w = record(l, KV_KEEP, count);
   if (!w) return;
-  uint8_t *stays = (uint8_t *)l->spare;
+  uint8_t *stays = (uint8_t *)l->room.spare;
   memset(stays, 0, (size_t)l->n);
   for (int i = 0; i < n; i++) {
     assert(list[i] >= 0 && list[i] < l->n && !stays[list[i]]);
@@ -158,8 +158,8 @@ void kv_keep(kv_lane *l, int n, const int32_t *list) {
 void kv_keep_mask(kv_lane *l, const bool *keep) {
   int n = 0;
   for (int i = 0; i < l->n; i++)
-    if (keep[i]) l->list[n++] = i;
-  kv_keep(l, n, l->list);
+    if (keep[i]) l->room.list[n++] = i;
+  kv_keep(l, n, l->room.list);
 }
 
 /* --- merge -------------------------------------------------------------- */
@@ -205,10 +205,20 @@ static void join_members(kv_lane *l, int into, int from) {
   }
 }
 
+static void close_gap(void *array, size_t size, int gone, int n) {
+  char *at = (char *)array + (size_t)gone * size;
+  if (array) memmove(at, at + size, (size_t)(n - 1 - gone) * size);
+}
+
 static void remove_entry(kv_lane *l, int gone) {
   drop(l, gone);
-  for (int i = 0; i + 1 < l->n; i++) l->list[i] = i < gone ? i : i + 1;
-  reorder(l, l->n - 1, l->list, true);
+  close_gap(l->id, sizeof *l->id, gone, l->n);
+  close_gap(l->weight, sizeof *l->weight, gone, l->n);
+  close_gap(l->k, sizeof *l->k, gone, l->n);
+  close_gap(l->v, sizeof *l->v, gone, l->n);
+  close_gap(l->last, sizeof *l->last, gone, l->n);
+  for (int c = 0; c < l->needs->columns; c++)
+    close_gap(l->column[c].i, column_size(l, c), gone, l->n);
   l->n--;
 }
 
@@ -285,9 +295,9 @@ void kv_move(kv_lane *l, int from, int to) {
   w[1] = (uint32_t)to;
   for (int i = 0, next = 0; i < l->n; i++) {
     if (next == from) next++;
-    l->list[i] = i == to ? from : next++;
+    l->room.list[i] = i == to ? from : next++;
   }
-  reorder(l, l->n, l->list, false);
+  reorder(l, l->n, l->room.list, false);
   l->holes = true;
 }
 

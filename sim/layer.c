@@ -188,14 +188,14 @@ static void decode_cell(kv_layer *l, int c, int g, int t, kv_worker *worker) {
   int block = cell->blocks + t - cell->shape.prompt_len;
   for (int i = first; i < first + n; i++) {
     kv_known known = {0};
+    bool true_row = worker->truth && worker->truth->finite;
     l->backend->append(s, i, t, 1, worker->scratch);
-    if (worker->truth) known = kv_truth_known(worker->truth);
-    l->backend->attend(s, i, t, worker->truth ? &known : NULL,
-                       worker->scratch);
+    if (true_row) known = kv_truth_known(worker->truth);
+    l->backend->attend(s, i, t, true_row ? &known : NULL, worker->scratch);
     kv_seen seen = l->backend->seen(s, i, worker->scratch);
     kv_cost_row row = kv_cost_view(&seen, worker->mark);
     kv_cost_read(cell->cost, block, &row);
-    if (cell->fidelity)
+    if (cell->fidelity && true_row)
       kv_fidelity_row(cell->fidelity, l->index, &seen, worker->truth);
     if (l->watch) l->watch->seen(l->watch->self, l->data->layer, t + 1, &seen);
     measure_before(l, c, i);

@@ -94,7 +94,7 @@ void kv_search_row(kv_fidelity *f, int layer, int h, int at,
   int place = i < 0 ? -1 : place_of(view, i);
   bool merged = i >= 0 && lane->weight[i] > 1;
   double *in_view = kv_fidelity_head(f, KV_NEEDLE_VIEW, layer, h);
-  in_view[at] = place >= 0;
+  in_view[at] = place >= 0 && !merged;
   kv_fidelity_head(f, KV_NEEDLE_STORED, layer, h)[at] = i >= 0 && !merged;
   kv_fidelity_head(f, KV_NEEDLE_MERGED, layer, h)[at] = merged;
   kv_fidelity_head(f, KV_NEEDLE_MASS, layer, h)[at] =

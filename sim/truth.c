@@ -224,6 +224,10 @@ void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t) {
   x->t = t;
   widen_queries(x, data, g, t);
   fill_logits(x, k, n);
+  x->finite = true;
+  for (int h = 0; h < group; h++)
+    x->finite = x->finite && kv_all_finite(x->s + (size_t)h * x->stride, n);
+  if (!x->finite) return;
   kv_attend_rows(x->kernels, group, n, s->d_v, x->s, x->stride, name_rows, &v,
                  &x->attend, x->out, x->lse);
   for (int h = 0; h < group; h++) fill_head(x, h, n);

@@ -33,6 +33,8 @@ typedef struct kv_truth {
   const kv_rope *rope;
   const kv_kernels *kernels;
   int layer, kv_head, t; /* of the last fill */
+  bool finite;           /* all logits are; else only q and s are filled, the
+                            row has no truth and cells look for themselves */
   size_t stride;         /* of s, p, log_p, rank: T rounded up to 16 */
   float *q;              /* [G][d] fp32 */
   float *s;              /* [G][stride] logits, arithmetic 1 */

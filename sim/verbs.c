@@ -7,11 +7,13 @@
 #include "ref/kernels.h"
 #include "sim/options_methods.h"
 #include "sim/options_run.h"
+#include "sim/options_verify.h"
 #include "sim/version.h"
 #include <assert.h>
 #include <stdlib.h>
 
 const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
+                            {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
                             {NULL, NULL}};
 

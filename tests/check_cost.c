@@ -285,6 +285,7 @@ static void groups_count_once(void **s) {
   one_run(&view, &run, 3, 2); /* none coded */
   assert_int_equal(kv_cost_view(&seen, mark).bytes, 2 * raw);
   const int32_t left[] = {0, 1, 3, 7}; /* the group stays whole */
+  l.room = w.lane.room;
   kv_keep(&l, 4, left);
   one_run(&view, &run, 1, 1);
   assert_int_equal(kv_cost_view(&seen, mark).bytes, group_bytes + value_bytes);

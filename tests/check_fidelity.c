@@ -194,7 +194,7 @@ static void check_row(const world *w, int t) {
     if (token < 0) continue;
     same(w, KV_NEEDLE_STORED, h, t, x.live[token] == 1);
     same(w, KV_NEEDLE_MERGED, h, t, x.live[token] == 2);
-    same(w, KV_NEEDLE_VIEW, h, t, x.kind[token] != 0);
+    same(w, KV_NEEDLE_VIEW, h, t, x.kind[token] == 1);
     same(w, KV_NEEDLE_MASS, h, t, x.hat[token]);
   }
 }

@@ -215,11 +215,14 @@ static void constant(void **state) {
   for (int v = 0; v < 4; v++) {
     kv_coding c = {v & 1 ? &kv_format_token : &kv_format_channel, 2, 8, v & 2};
     for (int m = 0; m < ROWS; m++)
-      for (int x = 0; x < WIDTH; x++) b->x[m][x] = 0x1.234567p3f;
+      for (int x = 0; x < WIDTH; x++) b->x[m][x] = 20007.0f;
     for (int m = 0; m < ROWS; m++) b->row[m] = b->x[m];
     assert_true(encode(&c, v & 1 ? 1 : 8, WIDTH, b));
     c.format->decode(&c, v & 1 ? 1 : 8, WIDTH, b->bytes, 0, out);
-    for (int x = 0; x < WIDTH; x++) assert_true(out[x] == h(0x1.234567p3f));
+    for (int x = 0; x < WIDTH; x++) assert_true(out[x] == h(20007.0f));
+    kv_coded_size s = c.format->size(&c, v & 1 ? 1 : 8, WIDTH);
+    for (size_t i = s.metadata; i < b->size; i++)
+      assert_int_equal(b->bytes[i], 0);
   }
   free(b);
 }

@@ -17,7 +17,7 @@ export LC_ALL=C.UTF-8
 
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h'
-generated+=' analysis/views_sql.h'
+generated+=' analysis/style_css.h analysis/views_sql.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
@@ -126,9 +126,12 @@ lists() {
       *) break ;;
       esac
     done
-    grep -qsE "(^|[ /	])${base//./[.]}( |	|\$)" "$top/$dir/Makefile.am" ||
+    # A program of one file is named without its ending.
+    name=${base//./[.]}
+    [[ $file != tests/*.c ]] || name="${name%\[.]c}([.]c)?"
+    grep -qsE "(^|[ /	])$name( |	|\$)" "$top/$dir/Makefile.am" ||
       echo "$file: not named in $dir/Makefile.am"
-  done < <(files '[.](c|h|sh)')
+  done < <(files '[.](c|h|sh|md|awk|sql|css)' | grep -v '/corpus_')
 }
 
 format() {
@@ -158,7 +161,7 @@ plant() {
   mkdir -p "$1"/ref/methods "$1"/sim "$1"/traces "$1"/tests/methods
   printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c} "$1"/sim/s.h \
     "$1"/ref/methods/m.c "$1"/tests/methods/m.c "$1"/traces/t.c >/dev/null
-  printf '# %s\nX = a.h b.c\n' "$tag" >"$1/ref/Makefile.am"
+  printf '# %s\nX = a.h b.c METHODS.md\n' "$tag" >"$1/ref/Makefile.am"
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
   printf '# %s\nMETHODS =\nMETHODS += m.c\n' "$tag" >"$1/methods.mk"

@@ -7,7 +7,7 @@
  *
  * The data are such that errors show: binary32 with full mantissas (a fused
  * or unfused product changes bits: `the_data_can_tell`), fp16 and bf16 with
- * subnormals, sums built to lie beside ties (`fma_is_exact`).
+ * subnormals.
  */
 #include "ref/arith.h"
 #include "ref/kernels.h"
@@ -16,10 +16,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -359,61 +357,6 @@ static void rows_are_elementwise(void **state UNUSED) {
   }
 }
 
-/* One fma a column: a = fma(p, v, a), against the library's fmaf. Kinds: any
- * finite numbers; products that are nearly half an ulp of a, off by less than
- * binary64 can hold; the same around and below the least normal. */
-static float any_finite(void) {
-  float x;
-  do {
-    x = kv_float(draw());
-  } while (!kv_finite(x));
-  return x;
-}
-
-static void make_fma(int kind, int n, float *p, float *v, float *a) {
-  const float up = kv_float(0x3f800000u + (uint32_t)below(64));
-  const int e = below(200) - 100;
-  *p = kind == 0 ? any_finite() : up;
-  for (int x = 0; x < n; x++) {
-    float near = kv_float(0x3f800000u - 64u + (uint32_t)below(128));
-    if (kind == 0) {
-      v[x] = any_finite();
-      a[x] = any_finite();
-    } else if (kind == 1) {
-      a[x] = ldexpf(kv_float(0x3f800000u | draw() >> 9), e);
-      v[x] = ldexpf(below(2) ? near : -near, e - 24 - below(2));
-    } else {
-      a[x] = kv_float(draw() & 0x80ffffffu);
-      v[x] = ldexpf(below(2) ? near : -near, below(6) - 126);
-      *p = kv_mul(up, 0x1p-24f);
-    }
-  }
-}
-
-static void fma_is_exact(void **state UNUSED) {
-  enum { N = 4096 };
-  const char *count = getenv("KVREPLAY_FMA_ROUNDS"); /* of 3 x 4096 */
-  const int rounds = count ? atoi(count) : 100;
-  float *a = last(0, 4 * N), *v = last(1, 4 * N), *want = last(2, 4 * N);
-  float *held = last(3, 4 * N), p;
-  const void *rows[1] = {v};
-  int twice = 0; /* cases that rounding to binary64 and then again fails */
-  for (int i = 0; i < 3 * rounds; i++) {
-    make_fma(i % 3, N, &p, v, held);
-    for (int x = 0; x < N; x++) {
-      want[x] = fmaf(p, v[x], held[x]);
-      twice += want[x] != (float)((double)p * (double)v[x] + (double)held[x]);
-    }
-    for (int s = 0; s < n_sets; s++) {
-      memcpy(a, held, 4 * N);
-      sets[s]->weigh(1, 1, N, &p, 1, rows, KV_F32, a);
-      for (int x = 0; x < N; x++) /* overflow may end as NaN on both sides */
-        if (!(isnan(a[x]) && isnan(want[x]))) same(a + x, want + x, 1);
-    }
-  }
-  assert_true(twice > rounds);
-}
-
 static void names_are_known(void **state UNUSED) {
   const char *names[] = {"portable", "avx2", "avx512"};
   char note[128];
@@ -447,7 +390,6 @@ int main(void) {
       cmocka_unit_test(the_data_can_tell),
       cmocka_unit_test(widening_is_exact),
       cmocka_unit_test(rows_are_elementwise),
-      cmocka_unit_test(fma_is_exact),
       cmocka_unit_test(bounds_are_chains),
       cmocka_unit_test(weigh_is_chains),
       cmocka_unit_test(logits_are_chains),

@@ -177,6 +177,13 @@ before=$(ls -A "$dir" | wc -l)
 (ulimit -f 64 && expect 4 synth -o "$dir/full.safetensors" -t 2000 &&
   says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
 [ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
+cases=$((cases + 1))
+"$kvtrace" synth -o "$dir/stop.safetensors" -t 1000000 2>"$dir/err" &
+sleep 0.3
+kill -TERM $!
+wait $!
+[ $? -eq 130 ] || complain 'an interrupted synth did not exit with 130'
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
 if [ -w /dev/full ]; then
   cases=$((cases + 1))
   "$kvtrace" info "$real" >/dev/full 2>"$dir/err"

@@ -127,7 +127,7 @@ fails 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
 fails 2 "did you mean 'table'" "$report" tabel "$b"
 fails 2 'did you mean --where' "$report" table "$b" --were x=y
 fails 2 "did you mean 'method'" "$report" table "$b" -w metod=h2o
-fails 2 "did you mean 'jsonl'" "$report" table "$b" --format jsonn
+fails 2 "did you mean 'jsonl'" "$report" table "$b" --format jsnl
 fails 2 'usage: kvreport html' "$report" html
 fails 2 'needs a file' "$report" html "$b"
 fails 2 'kvreport --help' "$report"

@@ -51,6 +51,7 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   w->v = floats((size_t)(kv * T * DV));
   w->data = (kv_layer_data){3, w->q, w->k, w->v, KV_F32, T, NULL};
   good(kv_lane_init(&w->lane, &w->shape, &w->needs, lane, NULL));
+  good(kv_lane_room_init(&w->lane.room, T, NULL));
   kv_lane_begin(&w->lane, &w->data);
   for (int t = 0; t < T; t++) w->rep[t] = t;
   good(kv_truth_open(&w->shape, &w->rope, w->kernels, 3, budget, &w->truth,
@@ -62,6 +63,7 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
 }
 
 void world_close(world *w) {
+  kv_lane_room_release(&w->lane.room);
   kv_lane_release(&w->lane);
   kv_truth_close(w->truth);
   kv_fidelity_close(w->fid);

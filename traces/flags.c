@@ -4,10 +4,15 @@
  * before names that begin with a dash.
  */
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "traces/kvtrace.h"
 #include "traces/text.h"
+
+const kv_verb *const kv_verbs[] = {&kv_verb_info, &kv_verb_check,
+                                   &kv_verb_synth, NULL};
 
 static int count(const kv_verb *verb) {
   int n = 0;
@@ -95,4 +100,14 @@ kv_rc kv_flag_format(const kv_verb *verb, const kv_verb_call *call, int *json,
   if (!text || *json || strcmp(text, "table") == 0) return KV_OK;
   return kv_fail(e, KV_USAGE, "--format is table or json, not %s",
                  kv_show(text, a));
+}
+
+kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e) {
+  const char *name = getenv("KVREPLAY_ISA");
+  char note[128] = "";
+  kv_rc rc = KV_OK;
+  *out = kv_kernels_best();
+  if (name && *name) rc = kv_kernels_named(name, out, note, e);
+  if (note[0]) fprintf(stderr, "kvtrace: %s\n", note);
+  return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "traces/json.h"
 #include "traces/text.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -41,16 +42,16 @@ kv_rc kv_st_json(const char *file, const char *what, size_t n,
                  const unsigned char *text, json_t **out, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   json_error_t why;
+  bool no_memory;
   *out = NULL;
   kv_show(file, a);
   if (!kv_utf8_valid(n, text)) {
     return kv_fail(e, KV_INPUT, "%s: the %s is not UTF-8", a, what);
   }
-  *out = json_loadb((const char *)text, n, JSON_REJECT_DUPLICATES, &why);
+  *out = kv_json_load(n, text, &no_memory, &why);
   if (*out) return KV_OK;
+  if (no_memory) return kv_no_memory(e, what, n);
   switch (json_error_code(&why)) {
-  case json_error_out_of_memory:
-    return kv_no_memory(e, what, n);
   case json_error_duplicate_key:
     return kv_fail(e, KV_INPUT, "%s: the %s has a duplicate key at byte %d", a,
                    what, why.position);

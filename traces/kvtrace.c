@@ -16,9 +16,6 @@
 #include "traces/kvtrace.h"
 #include "traces/text.h"
 
-const kv_verb *const kv_verbs[] = {&kv_verb_info, &kv_verb_check,
-                                   &kv_verb_synth, NULL};
-
 static void print_examples(const kv_verb *verb) {
   for (int i = 0; verb->examples[i]; i++) printf("  %s\n", verb->examples[i]);
 }
@@ -49,6 +46,7 @@ static int print_verb_help(const kv_verb *verb) {
              f->argument ? f->argument : "");
     printf("  %-24s %s\n", left, f->help);
   }
+  if (verb->notes) printf("\n%s\n", verb->notes);
   return 0;
 }
 
@@ -72,16 +70,6 @@ static int fail(kv_err *e) {
   }
   fprintf(stderr, "kvtrace: %s\n", e->text);
   return (int)e->rc;
-}
-
-kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e) {
-  const char *name = getenv("KVREPLAY_ISA");
-  char note[128] = "";
-  kv_rc rc = KV_OK;
-  *out = kv_kernels_best();
-  if (name && *name) rc = kv_kernels_named(name, out, note, e);
-  if (note[0]) fprintf(stderr, "kvtrace: %s\n", note);
-  return rc;
 }
 
 static const kv_verb *find_verb(const char *text, kv_err *e) {

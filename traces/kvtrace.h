@@ -34,6 +34,7 @@ typedef struct kv_verb {
   const char *const *examples; /* NULL-ended */
   const kv_flag *flags;        /* ends with a NULL name */
   kv_rc (*run)(const kv_verb_call *call, kv_err *e);
+  const char *notes; /* lines behind the options, or NULL */
 } kv_verb;
 
 extern const kv_verb kv_verb_info, kv_verb_check, kv_verb_synth;

@@ -142,4 +142,5 @@ const kv_verb kv_verb_check = {"check",
                                "kvtrace check [OPTION]... TRACE",
                                examples,
                                flags,
-                               run};
+                               run,
+                               NULL};

@@ -191,4 +191,5 @@ const kv_verb kv_verb_info = {"info",
                               "kvtrace info [OPTION]... TRACE",
                               examples,
                               flags,
-                              run};
+                              run,
+                              NULL};

@@ -17,9 +17,7 @@ static const kv_flag flags[] = {
     {"out", 'o', "FILE", "Result", "where to write it (required)"},
     {"output", 0, NULL, "Result", "record o as well: quadratic in tokens"},
     {"record", 0, "LIST", "Result", "layers to record, as 8,24 [all]"},
-    {"like", 0, "MODEL", "Shape",
-     "llama-3.1-8b, llama-3.1-70b, qwen2.5-7b,"
-     "\n                           mistral-7b, llama-2-7b or tiny [tiny]"},
+    {"like", 0, "MODEL", "Shape", "a model to take the shape of [tiny]"},
     {"layers", 0, "N", "Shape", "layers of the model [as MODEL]"},
     {"heads", 0, "N", "Shape", "query heads [as MODEL]"},
     {"kv-heads", 0, "N", "Shape", "KV heads, a divisor of heads [as MODEL]"},
@@ -174,4 +172,6 @@ const kv_verb kv_verb_synth = {
     "kvtrace synth -o FILE [OPTION]...",
     examples,
     flags,
-    run};
+    run,
+    "Models: llama-3.1-8b, llama-3.1-70b, qwen2.5-7b, mistral-7b, llama-2-7b\n"
+    "and tiny. Only their shapes are used; nothing in the result is real."};

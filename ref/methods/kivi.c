@@ -152,6 +152,7 @@ const kv_method kv_method_kivi = {
              "Quantization for KV Cache, arXiv:2402.02750",
     .params = table,
     .params_size = sizeof(params),
+    .lossless = "residual=1048576:group=1",
     .open = open,
     .settle_lane = settle_lane,
 };

@@ -55,6 +55,7 @@ const kv_method kv_method_oracle_topp = {
     .paper = "none: a bound",
     .params = table,
     .params_size = sizeof(params),
+    .lossless = "p=1",
     .open = open,
     .view = view,
 };

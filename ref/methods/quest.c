@@ -236,6 +236,7 @@ const kv_method kv_method_quest = {
              "Long-Context LLM Inference, arXiv:2406.10774",
     .params = table,
     .params_size = sizeof(params),
+    .lossless = "rule=engine",
     .open = open,
     .arrive = arrive,
     .view = view,

@@ -11,11 +11,11 @@
 #include "ref/kernels.h"
 #include "ref/arith.h"
 #include "ref/err.h"
+#include "tests/bench/ceiling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #ifdef __x86_64__
 #  include <immintrin.h>
@@ -29,18 +29,11 @@ enum {
   TOKENS = 32768,
   LANES_OF_DECODE = 12, /* 16 MiB each */
   CHUNK = 128,
-  CHUNKS = TOKENS / CHUNK,
-  REPEATS = 7
+  CHUNKS = TOKENS / CHUNK
 };
 
 static const kv_kernels *kernels, *portable;
 static int csv;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void *take(size_t count, size_t size) {
   void *p = kv_zalloc(count, size);
@@ -49,19 +42,6 @@ static void *take(size_t count, size_t size) {
     exit(KV_RESOURCE);
   }
   return p;
-}
-
-/* Best seconds of one call. */
-static double best_of(void (*work)(void *), void *what) {
-  double best = 1e30;
-  work(what);
-  for (int i = 0; i < REPEATS; i++) {
-    double t = now();
-    work(what);
-    t = now() - t;
-    if (t < best) best = t;
-  }
-  return best;
 }
 
 static void report(const char *what, double value, const char *unit,
@@ -77,105 +57,6 @@ static void report(const char *what, double value, const char *unit,
   if (goal > 0)
     printf("  (goal %.0f %%%s)", goal, percent < goal ? ", missed" : "");
   putchar('\n');
-}
-
-/* --- ceilings ------------------------------------------------------------ */
-
-typedef struct ceiling {
-  const unsigned char *data;
-  size_t bytes;
-  long loops;
-  volatile float sink;
-} ceiling;
-
-#ifdef __x86_64__
-/* 12 chains are enough for two units of latency 4 and a start. */
-#  define CHAINS(DO)                                                           \
-    DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
-
-__attribute__((target("avx512f"))) static void peak_512(void *v) {
-  ceiling *c = v;
-  __m512 m = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-#  define START(i) __m512 a##i = _mm512_set1_ps((float)i);
-#  define STEP(i)                                                              \
-    a##i = _mm512_fmadd_ps(a##i, m, b);                                        \
-    __asm__("" : "+v"(a##i));
-#  define SUM(i) b = _mm512_add_ps(b, a##i);
-  CHAINS(START)
-  for (long i = 0; i < c->loops; i++) {
-    CHAINS(STEP)
-  }
-  CHAINS(SUM)
-  c->sink = _mm512_reduce_add_ps(b);
-#  undef START
-#  undef SUM
-}
-
-__attribute__((target("avx2,fma"))) static void peak_256(void *v) {
-  ceiling *c = v;
-  __m256 m = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-#  undef STEP
-#  define START(i) __m256 a##i = _mm256_set1_ps((float)i);
-#  define STEP(i)                                                              \
-    a##i = _mm256_fmadd_ps(a##i, m, b);                                        \
-    __asm__("" : "+x"(a##i));
-#  define SUM(i) b = _mm256_add_ps(b, a##i);
-  CHAINS(START)
-  for (long i = 0; i < c->loops; i++) {
-    CHAINS(STEP)
-  }
-  CHAINS(SUM)
-  c->sink = _mm256_cvtss_f32(b);
-}
-
-__attribute__((target("avx512f"))) static void read_512(void *v) {
-  ceiling *c = v;
-  __m512i a = _mm512_setzero_si512(), b = a, d = a, e = a;
-  for (size_t i = 0; i < c->bytes; i += 256) {
-    const unsigned char *p = c->data + i;
-    a = _mm512_xor_si512(a, _mm512_loadu_si512(p));
-    b = _mm512_xor_si512(b, _mm512_loadu_si512(p + 64));
-    d = _mm512_xor_si512(d, _mm512_loadu_si512(p + 128));
-    e = _mm512_xor_si512(e, _mm512_loadu_si512(p + 192));
-  }
-  a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(d, e));
-  c->sink = (float)_mm512_reduce_add_epi64(a);
-}
-#endif
-
-static void read_64(void *v) {
-  ceiling *c = v;
-  uint64_t sum[4] = {0, 0, 0, 0};
-  for (size_t i = 0; i < c->bytes; i += 32) {
-    uint64_t x[4];
-    memcpy(x, c->data + i, 32);
-    for (int j = 0; j < 4; j++) sum[j] ^= x[j];
-  }
-  c->sink = (float)(sum[0] ^ sum[1] ^ sum[2] ^ sum[3]);
-}
-
-/* GFLOP/s of one thread in the set's registers; 0 where there is no FMA. */
-static double fma_peak(void) {
-  ceiling c = {.loops = 4000000};
-#ifdef __x86_64__
-  if (strcmp(kernels->name, "avx512") == 0)
-    return (double)c.loops * 12 * 32 / best_of(peak_512, &c) * 1e-9;
-  if (strcmp(kernels->name, "avx2") == 0)
-    return (double)c.loops * 12 * 16 / best_of(peak_256, &c) * 1e-9;
-#endif
-  return 0;
-}
-
-static double bandwidth(const void *data, size_t bytes) {
-  ceiling c = {.data = data, .bytes = bytes};
-  double best = best_of(read_64, &c);
-#ifdef __x86_64__
-  if (strcmp(kernels->name, "avx512") == 0) {
-    double t = best_of(read_512, &c);
-    if (t < best) best = t;
-  }
-#endif
-  return (double)bytes / best * 1e-9;
 }
 
 /* --- data ---------------------------------------------------------------- */
@@ -388,7 +269,7 @@ static int bench_decodes(void) {
               take((size_t)4 * CHUNKS * D, 4),
               take((size_t)KV_PACK * D, 4),
               take(4 * D, 4)};
-  double gbs = bandwidth(kv, 4 * half);
+  double gbs = read_bandwidth(kernels->name, kv, 4 * half);
   report("read bandwidth", gbs, "GB/s", 0, 0);
   int same = bench_decode(&x, gbs);
   x.group = 4;
@@ -416,7 +297,7 @@ int main(int argc, char **argv) {
   kv_kernels_named("portable", &portable, NULL, NULL);
   if (csv) puts("set,what,value,unit,percent,goal");
   if (!csv) printf("kernel set %s, one thread\n", kernels->name);
-  double peak = fma_peak();
+  double peak = fma_peak(kernels->name);
   if (peak > 0) report("FMA peak", peak, "GFLOP/s", 0, 0);
   int same = bench_prefill(peak, KV_F32, "fp32") &&
              bench_prefill(peak, KV_F16, "fp16") && bench_decodes();

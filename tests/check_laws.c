@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The laws of sim/law.h over every method of the registry:
+ *   - on every geometry of the table below: GQA groups 1, 4, 7 and 8, head
+ *     dimensions 32 to 256, three element types, a prompt shorter than window
+ *     and budget, a prompt of one token, no decode step, one layer; at a
+ *     small, a middling and a full budget;
+ *   - with every value of every choice parameter, and integers away from
+ *     their defaults, on one geometry of full mantissas;
+ *   - a law can fail: each is shown a method that breaks it.
+ * No method is named but in the table of further parameters.
+ */
+#include "sim/law.h"
+#include "sim/param.h"
+#include "tests/scratch.h"
+#include "traces/synth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+typedef struct place { /* a geometry */
+  const char *name;
+  int layers, heads, kv_heads, d;
+  kv_dtype dtype;
+  int tokens, prompt_len;
+} place;
+
+static const place places[] = {{"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
+                               {"group4_d64", 2, 8, 2, 64, KV_F16, 96, 70},
+                               {"group7_d80", 1, 7, 1, 80, KV_BF16, 80, 60},
+                               {"group8_d96", 1, 8, 1, 96, KV_F32, 80, 61},
+                               {"group1_d128", 1, 2, 2, 128, KV_BF16, 72, 50},
+                               {"group4_d256", 1, 4, 1, 256, KV_F32, 64, 50},
+                               {"group7_d128", 1, 14, 2, 128, KV_F16, 64, 40},
+                               {"group8_d32", 2, 8, 1, 32, KV_F16, 150, 140},
+                               {"group4_d80", 1, 4, 1, 80, KV_F32, 72, 50},
+                               {"group1_d256", 1, 1, 1, 256, KV_F16, 64, 48},
+                               {"group4_d96", 1, 4, 1, 96, KV_BF16, 64, 48},
+                               {"group1_d64", 1, 2, 2, 64, KV_F32, 200, 180},
+                               {"short_prompt", 2, 4, 2, 32, KV_F32, 60, 7},
+                               {"one_token", 2, 4, 1, 32, KV_F32, 40, 1},
+                               {"no_decode", 2, 4, 2, 32, KV_F32, 50, 50},
+                               {"only_token", 1, 2, 1, 32, KV_F32, 1, 1}};
+enum { PLACES = sizeof places / sizeof *places, FOR_OPTIONS = 8 };
+
+/* Integers and reals whose value changes what happens, with choices beside
+ * them where only both together do. */
+static const char *const further[] = {
+    "quest:page=8:skip=0",
+    "quest:page=8:skip=0:share=group_max:rule=paper",
+    "quest:page=5:skip=0:share=group_sum",
+    "snapkv:window=4:kernel=3:pooling=avg:group=max",
+    "snapkv:window=1:kernel=1:group=query_head:grow=no:every=3",
+    "snapkv:grow=no:every=9:window=4",
+    "pyramidkv:beta=2:window=4",
+    "adakv:alpha=0.7:safeguard=minimum:window=4",
+    "adakv:alpha=0:normalise=yes:group=query_head",
+    "adakv:skip=1",
+    "h2o:variant=prefill:group=max",
+    "h2o:variant=masked:recent=5",
+    "h2o:recent=0",
+    "random:recent=0:seed=7",
+    "streamingllm:sink=0",
+    "zsmerge:residual=3:proximity=4",
+    "zsmerge:residual=0:proximity=4",
+    "zsmerge:variant=code:residual=3:metric=l2",
+    "kivi:group=8:residual=16",
+    "kivi:group=8:residual=8:k_bits=4:v_bits=2:variant=code",
+    "kivi:group=1:residual=1",
+    "oracle-topp:p=0.5",
+    "oracle-topp:p=0"};
+enum { FURTHER = sizeof further / sizeof *further };
+
+static kv_trace *trace[PLACES];
+
+typedef struct tally {
+  int held, refused;
+} tally;
+
+/* --- traces ------------------------------------------------------------- */
+
+static void write_place(const place *p, const char *path) {
+  kv_synth s = {.like = {.name = p->name,
+                         .n_layers = p->layers,
+                         .n_heads = p->heads,
+                         .n_kv_heads = p->kv_heads,
+                         .d = p->d,
+                         .theta = 10000,
+                         .dtype = p->dtype},
+                .n_tokens = p->tokens,
+                .prompt_len = p->prompt_len,
+                .seed = 5};
+  kv_err e = {0};
+  if (kv_synth_write(&s, kv_kernels_best(), path, NULL, &e))
+    fail_msg("%s: %s", p->name, e.text);
+}
+
+static int open_traces(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  for (int i = 0; i < PLACES; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.safetensors", places[i].name);
+    const char *path = scratch_path(name);
+    write_place(&places[i], path);
+    if (kv_trace_open(path, &trace[i], &e)) fail_msg("%s", e.text);
+    /* Logits within a few units: where a probability is below 2^-41, top-p
+     * with p = 1 rightly leaves its token out, and is not dense to the bit. */
+    trace[i]->shape.scale *= 0.25f;
+  }
+  return 0;
+}
+
+static int close_traces(void **state) {
+  for (int i = 0; i < PLACES; i++) kv_trace_close(trace[i]);
+  return scratch_remove(state);
+}
+
+/* --- asking ------------------------------------------------------------- */
+
+static void ask(const kv_law *law, const kv_trace *t, const char *text,
+                int entries, tally *n) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  if (kv_spec_parse(kv_method_at, text, &spec, &e))
+    fail_msg("%s: %s", text, e.text);
+  kv_law_case c = {.backend = &kv_backend_ref,
+                   .trace = t,
+                   .spec = &spec,
+                   .entries = entries};
+  kv_rc rc = law->check(&c, &e);
+  n->held += rc == KV_OK;
+  n->refused += rc == KV_REFUSED;
+  if (rc && rc != KV_REFUSED)
+    fail_msg("law %s, %s, %s, budget %d: %s", law->name, t->name, text, entries,
+             e.text);
+  kv_spec_free(&spec);
+}
+
+static void ask_all(const kv_trace *t, const char *text, int entries,
+                    tally *n) {
+  for (int i = 0; kv_law_at(i); i++) ask(kv_law_at(i), t, text, entries, n);
+}
+
+/* A method whose cells are all refused would keep every law. */
+static void must_run(const char *what, const tally *n) {
+  if (n->held == 0) fail_msg("%s: every cell was refused", what);
+}
+
+static void test_geometries(void **state) {
+  (void)state;
+  for (int m = 0; kv_method_at(m); m++)
+    for (int i = 0; i < PLACES; i++) {
+      const char *name = kv_method_at(m)->name;
+      tally n = {0, 0};
+      ask_all(trace[i], name, 6, &n);
+      ask_all(trace[i], name, 24, &n);
+      if (i % 4 == 0) ask_all(trace[i], name, places[i].tokens, &n);
+      if (places[i].tokens > 4) must_run(name, &n);
+    }
+}
+
+/* --- options ------------------------------------------------------------ */
+
+static int cut(const char *choices, int i, char *out, size_t room) {
+  while (i-- > 0 && choices) {
+    choices = strchr(choices, '|');
+    if (choices) choices++;
+  }
+  if (!choices) return 0;
+  snprintf(out, room, "%.*s", (int)strcspn(choices, "|"), choices);
+  return 1;
+}
+
+static void each_choice(const kv_method *m, const kv_param *p) {
+  char value[64], text[256];
+  for (int i = 0; cut(p->choices, i, value, sizeof value); i++) {
+    tally n = {0, 0};
+    snprintf(text, sizeof text, "%s:%s=%s", m->name, p->name, value);
+    ask_all(trace[FOR_OPTIONS], text, 16, &n);
+    /* h2o's group=max has a variant of its own, in `further`. */
+    if (strcmp(text, "h2o:group=max") != 0) must_run(text, &n);
+  }
+}
+
+static void test_choices(void **state) {
+  (void)state;
+  int choices = 0;
+  for (int m = 0; kv_method_at(m); m++)
+    for (const kv_param *p = kv_method_at(m)->params; p && p->name; p++)
+      if (p->kind == KV_CHOICE) {
+        each_choice(kv_method_at(m), p);
+        choices++;
+      }
+  assert_true(choices >= 10);
+}
+
+static void test_further(void **state) {
+  (void)state;
+  for (int i = 0; i < FURTHER; i++) {
+    tally n = {0, 0};
+    ask_all(trace[FOR_OPTIONS], further[i], 16, &n);
+    ask_all(trace[0], further[i], 12, &n);
+    must_run(further[i], &n);
+  }
+}
+
+/* --- laws can fail ------------------------------------------------------ */
+
+/* A backend that breaks what it is told to: a lane after every settling, a
+ * view before it is measured, the prompt's rows. */
+static kv_backend tampering;
+static void (*tamper)(kv_lane *l);
+static int turn;
+
+static void tampered_settle(kv_store *s, int lane, kv_scratch *x) {
+  kv_backend_ref.settle(s, lane, x);
+  tamper((kv_lane *)(uintptr_t)kv_backend_ref.lane(s, lane));
+}
+
+static kv_seen longer_view(const kv_store *s, int lane, const kv_scratch *x) {
+  kv_seen seen = kv_backend_ref.seen(s, lane, x);
+  ((kv_view *)(uintptr_t)seen.view)->run[0].count++;
+  return seen;
+}
+
+static kv_seen unlike_journal(const kv_store *s, int lane,
+                              const kv_scratch *x) {
+  kv_seen seen = kv_backend_ref.seen(s, lane, x);
+  ((kv_view *)(uintptr_t)seen.view)->run[0].count--;
+  ((kv_view *)(uintptr_t)seen.view)->entries--;
+  return seen;
+}
+
+static void rows_twice(kv_store *const *s, int n, int g, int first, int count,
+                       kv_scratch *x) {
+  kv_backend_ref.evidence(s, n, g, first, count, x);
+  kv_backend_ref.evidence(s, n, g, first, count, x);
+}
+
+static void twice(kv_lane *l) { l->id[l->n - 1] = l->id[0]; }
+static void future(kv_lane *l) { l->id[l->n - 1] = (uint32_t)l->step; }
+static void heavier(kv_lane *l) { l->weight[0]++; }
+static void silent(kv_lane *l) { l->n -= l->n > 4; }
+static void costly(kv_lane *l) { l->dropped = !l->dropped; }
+static void dearer(kv_lane *l) { l->holes = true; }
+static void moody(kv_lane *l) {
+  if (turn++ % 7 == 0 && l->n > 20) kv_keep(l, 2, (int32_t[]){0, l->n - 1});
+}
+
+typedef struct broken {
+  const char *law, *method;
+  int budget;
+  void (*lane)(kv_lane *l); /* or one of the others */
+  kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
+  bool rows;
+  const char *said;
+} broken;
+
+static const broken faults[] = {
+    {"tokens", "window", 30, .lane = twice, .said = "stored twice"},
+    {"tokens", "window", 30, .lane = future, .said = "has not been seen"},
+    {"views", "window", 30, .seen = longer_view, .said = "sees entry"},
+    {"views", "window", 30, .seen = unlike_journal, .said = "another view"},
+    {"weights", "window", 30, .lane = heavier, .said = "has weight 2"},
+    {"weights", "window", 30, .lane = silent, .said = "add up to"},
+    {"journal", "window", 30, .lane = silent, .said = "by the journal"},
+    {"journal", "window", 30, .lane = heavier, .said = "of weight"},
+    {"bytes", "window", 30, .lane = costly, .said = "metadata"},
+    {"bytes", "window", 96, .lane = dearer, .said = "metadata"},
+    {"full", "window", 30, .lane = moody, .said = "output of dense"},
+    {"repeat", "window", 30, .lane = moody, .said = "has another"},
+    {"evidence", "snapkv", 30, .rows = true, .said = "asked for"}};
+
+static const kv_law *law_named(const char *name) {
+  for (int i = 0; kv_law_at(i); i++)
+    if (strcmp(kv_law_at(i)->name, name) == 0) return kv_law_at(i);
+  fail_msg("no law is called %s", name);
+  return NULL;
+}
+
+static void must_see(const broken *b) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  tampering = kv_backend_ref;
+  tamper = b->lane;
+  if (b->lane) tampering.settle = tampered_settle;
+  if (b->seen) tampering.seen = b->seen;
+  if (b->rows) tampering.evidence = rows_twice;
+  assert_int_equal(kv_spec_parse(kv_method_at, b->method, &spec, &e), KV_OK);
+  kv_law_case c = {&tampering, trace[0], &spec, b->budget, 0};
+  kv_rc rc = law_named(b->law)->check(&c, &e);
+  if (rc != KV_DIFFERENT || !strstr(e.text, b->said))
+    fail_msg("law %s is blind: rc %d, %s", b->law, rc, e.text);
+  kv_spec_free(&spec);
+}
+
+static void test_broken(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    must_see(&faults[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_geometries),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_further),
+      cmocka_unit_test(test_broken),
+  };
+  return cmocka_run_group_tests_name("laws", tests, open_traces, close_traces);
+}

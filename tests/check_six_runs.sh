@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Six runs that share no axis give the same journal, state and output digest,
+# for every method and its variants, on traces of full mantissas:
+#
+#   instruction set  the best, AVX2, portable (asked for by KVREPLAY_ISA)
+#   threads          1, 2, 8
+#   walk             layer by layer, step by step
+#   build            this one and those of KVREPLAY_BINARIES, a list of
+#                    kvreplay programs separated by blanks; a compiler, an
+#                    optimisation level each: .ci/run makes them
+#
+# Without KVREPLAY_BINARIES the six runs are of this build alone. Prints the
+# table of runs and how many digests were equal; the first that is not is
+# named: trace, method, budget, run, which digest.
+. "$(dirname "$0")/replays.sh"
+
+read -r -a extra <<<"${KVREPLAY_BINARIES-}"
+
+# The way of run i: instruction set ("-" the best), threads, walk.
+ways=('- 1 layers' 'portable 2 steps' 'avx2 8 layers'
+  'portable 1 steps' '- 8 steps' 'avx2 2 layers')
+
+program_of() { # extra programs take the later ways, each at least one
+  local n=${#extra[@]} i=$1
+  if [ "$n" -gt 0 ] && [ "$i" -ge 3 ]; then
+    echo "${extra[(i - 3) % n]}"
+  else
+    echo "$kvreplay"
+  fi
+}
+
+runs=${#ways[@]}
+while [ $((runs - 3)) -lt ${#extra[@]} ]; do # more programs than ways
+  ways+=("${ways[runs % 6]}")
+  runs=$((runs + 1))
+done
+
+build_of() { # compiler and level, as the program says
+  "$1" --version | awk '/^compiler/ { $1 = ""; c = substr($0, 2) }
+    /^flags/ { for (i = 2; i <= NF; i++) if ($i ~ /^-O/) o = $i }
+    END { printf "%s %s", c, o }'
+}
+
+specs=$(replay_specs)
+mapfile -t traces < <(replay_traces)
+printf '%-4s %-9s %-8s %-7s %s\n' run ISA threads walk build
+for ((i = 0; i < runs; i++)); do
+  read -r isa threads walk <<<"${ways[i]}"
+  program=$(program_of "$i")
+  [ "$isa" != - ] || isa=
+  printf '%-4s %-9s %-8s %-7s %s\n' "$i" "${isa:-best}" "$threads" "$walk" \
+    "$(build_of "$program")"
+  KVREPLAY_ISA=$isa "$program" run "${traces[@]}" -m "$specs" -b 6,25% -q \
+    --jobs "$threads" --walk "$walk" -f jsonl >"$tmp/rows" 2>"$tmp/said" || {
+    printf 'check_six_runs: run %d: exit %d: %s\n' "$i" $? "$(cat "$tmp/said")"
+    exit 1
+  }
+  digests <"$tmp/rows" >"$tmp/run.$i"
+done
+
+# Every method must be there, with three digests that are not null.
+awk -v want="$specs" '
+  BEGIN { n = split(want, w, ","); for (i = 1; i <= n; i++) {
+            sub(/:.*/, "", w[i]); need[w[i]] = 1 } }
+  { split($2, name, ":"); delete need[name[1]]
+    if ($5 !~ /^[0-9a-f]+$/ || $6 !~ /^[0-9a-f]+$/ || $7 !~ /^[0-9a-f]+$/) {
+      print "check_six_runs: no digest: " $1 " " $2; bad = 1 } }
+  END { for (m in need) { print "check_six_runs: no row of " m; bad = 1 }
+        exit bad }' "$tmp/run.0" || exit 1
+
+equal=0
+for ((i = 1; i < runs; i++)); do
+  awk -v run="$i" '
+    NR == FNR { line[FNR] = $0; n = FNR; next }
+    { split(line[FNR], a, " "); split("- - - - journal state output", what, " ")
+      for (k = 1; k <= 7; k++) {
+        if (a[k] == $k) { if (k > 4) same++; continue }
+        printf "check_six_runs: %s, %s, budget %s: run %d has another %s " \
+               "than run 0: %s, not %s\n", a[1], a[2], a[3], run,
+               k > 4 ? what[k] : "row", $k, a[k]
+        exit bad = 1
+      } }
+    END { if (!bad && FNR != n) { print "check_six_runs: rows are missing"
+                                  bad = 1 }
+          print same + 0 > "/dev/stderr"; exit bad }
+  ' "$tmp/run.0" "$tmp/run.$i" 2>"$tmp/same" || exit 1
+  equal=$((equal + $(cat "$tmp/same")))
+done
+printf 'check_six_runs: %d runs of %d cells, %d digests equal\n' "$runs" \
+  "$(wc -l <"$tmp/run.0")" "$equal"

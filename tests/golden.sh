@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What every method decided and computed once, recorded: tests/golden.tsv has
+# a line per trace, method with all its parameters, and budget, with the
+# method's revision and the first 16 digits of its three digests.
+#
+#   golden.sh            fails where a digest changed and the revision did
+#                        not, where a line is missing or is left over
+#   golden.sh --update   records what is; refuses where a digest changed and
+#                        the revision did not (--force: all the same, for
+#                        faults of the record itself)
+#
+# The revision is part of a row's key in databases: who changes a decision or
+# a number raises `.revision` in the method's file, then records. A change of
+# the common arithmetic raises KV_ARITHMETIC, the first line of the record. A
+# change of the synthetic traces shows in their line.
+. "$(dirname "$0")/replays.sh"
+golden=$src/tests/golden.tsv
+
+record() {
+  local t
+  echo "arithmetic $(sed -n 's/.*KV_ARITHMETIC = \([0-9]*\).*/\1/p' \
+    "$src/ref/arith.h")"
+  for t in $(replay_traces); do
+    echo "trace $(basename "$t" .safetensors)" "$("$kvtrace" info -i "$t" |
+      awk '$1 == "identity" { print substr($2, 1, 16) }')"
+  done
+  "$kvreplay" run $(replay_traces) -m "$(replay_specs)" -b 6,25% -q -f jsonl |
+    digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
+                           substr($6, 1, 16), substr($7, 1, 16) }'
+}
+
+record | tr ' ' '\t' >"$tmp/now"
+[ "$(wc -l <"$tmp/now")" -gt 20 ] || {
+  echo 'golden: no replay'
+  exit 1
+}
+[ -e "$golden" ] || : >"$tmp/none"
+
+compare() { # 0 equal, 1 different, 3 a revision is missing
+  awk -F '\t' '
+    function say(text) { if (++said <= 12) print "golden: " text }
+    NR == FNR && $1 == "arithmetic" { arithmetic = $2; next }
+    NR == FNR && $1 == "trace" { id[$2] = $3; next }
+    NR == FNR { key = $1 FS $2 FS $3; old[key] = $0; next }
+    $1 == "arithmetic" { raised = $2 > arithmetic; next }
+    $1 == "trace" {
+      if (id[$2] == $3) next
+      moved[$2] = 1; rc = rc ? rc : 1
+      say("the trace " $2 " is another one"); next
+    }
+    { key = $1 FS $2 FS $3
+      if (!(key in old)) { rc = rc ? rc : 1; say("not recorded: " key); next }
+      split(old[key], o, FS); delete old[key]
+      if (o[5] == $5 && o[6] == $6 && o[7] == $7 && o[4] == $4) next
+      rc = rc ? rc : 1
+      what = o[5] != $5 ? "journal" : o[6] != $6 ? "state" : "output"
+      if (moved[$1]) next
+      if (o[4] != $4 || raised) say("to be recorded anew: " key)
+      else { rc = 3; say("the " what " changed and the revision did not: " key)
+      } }
+    END { for (key in old) { rc = rc ? rc : 1; say("no longer made: " key) }
+          if (said > 12) printf "golden: and %d more\n", said - 12
+          exit rc }' "$1" "$tmp/now"
+}
+
+compare "$([ -e "$golden" ] && echo "$golden" || echo "$tmp/none")" \
+  >"$tmp/said"
+rc=$?
+case ${1-} in
+'')
+  cat "$tmp/said"
+  [ $rc = 0 ] || {
+    echo 'golden: where that is meant: raise the revision, then' \
+      'tests/golden.sh --update'
+    exit 1
+  }
+  echo "golden: $(grep -c . "$golden") lines as recorded"
+  ;;
+--update | --force)
+  if [ $rc = 3 ] && [ "$1" = --update ]; then
+    cat "$tmp/said"
+    exit 1
+  fi
+  cp "$tmp/now" "$golden"
+  echo "golden: $(grep -c . "$golden") lines recorded"
+  ;;
+*)
+  echo 'golden.sh [--update | --force]'
+  exit 2
+  ;;
+esac

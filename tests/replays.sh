@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the scripts about digests share; sourced, never run. Sets kvreplay,
+# kvtrace, src and tmp (a folder, removed at the end).
+#
+#   replay_traces   makes and lists the traces of digest tests
+#   replay_specs    every method, and variants that decide otherwise
+#   digests         JSON lines of rows to lines of words: trace spec budget
+#                   revision journal state output
+set -u
+export LC_ALL=C OMP_WAIT_POLICY=passive
+src=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+top=${top_builddir:-$src}
+kvreplay=$top/sim/kvreplay
+kvtrace=$top/traces/kvtrace
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# F32 with full mantissas first: on F16 data products are exact and many
+# faults of arithmetic cannot be seen. 300 tokens: more than two chunks.
+replay_traces() {
+  local f32=$tmp/full_f32.safetensors bf16=$tmp/full_bf16.safetensors
+  [ -e "$f32" ] ||
+    "$kvtrace" synth -o "$f32" --layers 2 --heads 6 --kv-heads 2 --dim 40 \
+      --dtype F32 -t 300 -p 260 -s 7 >"$tmp/said" 2>&1 || cat "$tmp/said" >&2
+  [ -e "$bf16" ] ||
+    "$kvtrace" synth -o "$bf16" --layers 1 --heads 4 --kv-heads 4 --dim 64 \
+      --dtype BF16 -t 200 -p 150 -s 8 >"$tmp/said" 2>&1 || cat "$tmp/said" >&2
+  echo "$f32"
+  echo "$bf16"
+  echo "$src/traces/tiny/retrieval_8_small.f32.safetensors"
+}
+
+# One line, for -m: the registry, then variants of it.
+replay_specs() {
+  local all
+  all=$("$kvreplay" methods --format json |
+    sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p' | paste -s -d ,)
+  echo "$all,$replay_variants"
+}
+
+replay_variants=quest:page=8:skip=0
+replay_variants+=,quest:page=8:skip=0:share=group_sum:rule=paper
+replay_variants+=,snapkv:group=query_head:pooling=avg
+replay_variants+=,snapkv:group=max:pooling=avg:grow=no:every=40
+replay_variants+=,adakv:normalise=yes:safeguard=minimum
+replay_variants+=,pyramidkv:exact_total=yes:beta=3
+replay_variants+=,h2o:variant=masked,h2o:variant=prefill:group=max
+replay_variants+=,h2o:group=query_head
+replay_variants+=,tova:protect_newest=yes,streamingllm:positions=original
+replay_variants+=,zsmerge:variant=code:residual=2
+replay_variants+=,zsmerge:metric=l2:residual=3
+replay_variants+=,kivi:group=8:residual=16:variant=code
+replay_variants+=,kivi:bits=4:group=16:residual=32:variant=paper
+replay_variants+=,oracle-topp:p=0.5
+
+# JSON lines to words; values of these keys hold no escapes.
+digests() {
+  awk -v keys='trace spec budget revision journal state output' '
+    function value(key,   at, text) {
+      at = index($0, "\"" key "\": ")
+      if (!at) return "?"
+      text = substr($0, at + length(key) + 4)
+      if (substr(text, 1, 1) == "\"") {
+        text = substr(text, 2)
+        return substr(text, 1, index(text, "\"") - 1)
+      }
+      match(text, /[,}]/)
+      return substr(text, 1, RSTART - 1)
+    }
+    { n = split(keys, key, " ")
+      for (i = 1; i <= n; i++) printf "%s%s", value(key[i]), i < n ? " " : "\n"
+    }'
+}
