@@ -4,6 +4,7 @@
  * over the traces that have the bin. Methods without a budget are in each.
  */
 #include "analysis/page.h"
+#include "analysis/say.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ static int gather(const kv_page *p, const kv_grid *g, const int *variant,
                   const char *asked, kv_mark *mark) {
   sum *table = calloc((size_t)p->variants.n * BINS + 1, sizeof *table);
   int n = 0;
+  if (!table) kv_say_short();
   for (int r = 0; table && r < g->rows; r++) {
     const char *at = kv_grid_text(g, r, "asked");
     int bin = (int)kv_grid_number(g, r, "bin");
@@ -122,6 +124,8 @@ int kv_page_along(const kv_page *p) {
     fputs("<p class=\"soft\">No trace here has decode steps.</p>\n", p->f);
   else if (variant && mark)
     draw(p, &g, variant, mark);
+  else
+    kv_say_short();
   free(variant);
   free(mark);
   kv_grid_free(&g);

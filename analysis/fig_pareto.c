@@ -5,6 +5,7 @@
  * that happen to have one would flatter); then one plot a trace.
  */
 #include "analysis/page.h"
+#include "analysis/say.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static int average(const kv_page *p, bool read, kv_mark *mark) {
   const kv_grid *g = &p->cell;
   asked *list = calloc((size_t)g->rows + 1, sizeof *list);
   int n = 0, out = 0;
+  if (!list) kv_say_short();
   for (int r = 0; list && r < g->rows; r++) {
     asked *a;
     if (!has(g, r, read)) continue;
@@ -172,7 +174,10 @@ void kv_page_pareto(const kv_page *p, bool read) {
   kv_plot plot = {.variants = &p->variants};
   int n = 0;
   plot.mark = calloc((size_t)p->cell.rows + 1, sizeof *plot.mark);
-  if (!plot.mark) return;
+  if (!plot.mark) {
+    kv_say_short();
+    return;
+  }
   for (int r = 0; r < p->cell.rows; r++) n += has(&p->cell, r, read);
   if (!n) {
     fputs(read ? "<p class=\"soft\">Shares need the dense cache of the same "

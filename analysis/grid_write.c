@@ -4,6 +4,7 @@
  * reals to all 17 digits; the table for people, reals to 4 digits.
  */
 #include "analysis/grid.h"
+#include "analysis/say.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -122,7 +123,10 @@ static bool is_number(const kv_grid *g, int c) {
 
 static void write_table(const kv_grid *g, FILE *f) {
   int *wide = calloc((size_t)g->columns + 1, sizeof *wide);
-  if (!wide) return;
+  if (!wide) {
+    kv_say_short();
+    return;
+  }
   for (int c = 0; c < g->columns; c++)
     wide[c] = is_number(g, c) ? width(g, c) : -width(g, c);
   for (int r = -1; r < g->rows; r++)

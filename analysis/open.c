@@ -18,8 +18,9 @@ int kv_results_fail(sqlite3 *db, const char *path) {
                   "%s is not a kvreplay database: make one with 'kvreplay "
                   "run ... --db FILE'",
                   path);
+  /* No code: a text that SQLite was to run could not be made. */
   return kv_say(KV_EXIT_RESOURCE, "cannot use %s: %s", path,
-                db ? sqlite3_errmsg(db) : "out of memory");
+                code && db ? sqlite3_errmsg(db) : "out of memory");
 }
 
 static int pragma(sqlite3 *db, const char *schema, const char *name) {

@@ -3,6 +3,7 @@
  * What every part of the page uses: legend, captions with their data, tables.
  */
 #include "analysis/page.h"
+#include "analysis/say.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,9 +50,14 @@ static void data_link(const char *name, const kv_grid *g, FILE *f) {
   char *text = NULL;
   size_t size = 0;
   FILE *memory = open_memstream(&text, &size);
-  if (!memory) return;
+  if (!memory) {
+    kv_say_short();
+    return;
+  }
   kv_grid_write(g, KV_CSV, memory);
-  if (!fclose(memory)) {
+  if (fclose(memory)) {
+    kv_say_short();
+  } else {
     fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
             name);
     percent(text, f);

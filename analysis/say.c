@@ -5,9 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+static int said;
+
+int kv_said(void) { return said; }
+
+void kv_say_short(void) {
+  kv_say(KV_EXIT_RESOURCE, "not enough memory for all of it: ask for less "
+                           "with --where, or on a larger machine");
+}
+
 int kv_say(int code, const char *format, ...) {
   char line[1024];
   va_list v;
+  if (said) return code;
+  said = code;
   va_start(v, format);
   vsnprintf(line, sizeof line, format, v);
   va_end(v);

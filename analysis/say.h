@@ -14,9 +14,15 @@ enum {
   KV_EXIT_RESOURCE = 4
 };
 
-/* Prints "kvreport: SENTENCE" and returns code. */
+/* Prints "kvreport: SENTENCE" and returns code. Only the first sentence of a
+ * process is printed: what follows from it needs no line of its own. */
 int kv_say(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Something was left out for want of memory: says so, and makes the result
+ * no success, whatever the caller can return. */
+void kv_say_short(void);
+/* The code of that first sentence, KV_EXIT_OK if there was none. */
+int kv_said(void);
 
 /* The name nearest to text by edit distance; names end with NULL. */
 const char *kv_nearest_name(const char *text, const char *const *names);

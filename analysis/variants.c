@@ -68,8 +68,9 @@ static int by_text(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorted and unique; takes the labels of rows over. */
-static void collect(char **label, kv_variants *v) {
+/* Sorted and unique copies of the labels of rows. */
+static bool collect(char **label, kv_variants *v) {
+  bool good = true;
   for (int r = 0; r < v->rows; r++) v->label[r] = label[r];
   qsort(v->label, (size_t)v->rows, sizeof *v->label, by_text);
   for (int r = 0; r < v->rows; r++) {
@@ -77,8 +78,11 @@ static void collect(char **label, kv_variants *v) {
     v->label[v->n++] = v->label[r];
   }
   for (int r = 0; r < v->rows; r++) v->of[r] = kv_variants_same(v, label[r]);
-  for (int i = 0; i < v->n; i++) v->label[i] = strdup(v->label[i]);
-  for (int r = 0; r < v->rows; r++) free(label[r]);
+  for (int i = 0; i < v->n; i++) {
+    v->label[i] = strdup(v->label[i]);
+    good = good && v->label[i];
+  }
+  return good;
 }
 
 bool kv_variants_find(const kv_grid *g, kv_variants *out) {
@@ -92,9 +96,10 @@ bool kv_variants_find(const kv_grid *g, kv_variants *out) {
   for (int r = 0; r < g->rows; r++)
     params[r] = json_loads(kv_grid_text(g, r, "params"), 0, NULL);
   good = label_rows(g, params, label);
-  if (good) collect(label, out);
+  good = good && collect(label, out);
 out:
   for (int r = 0; params && r < g->rows; r++) json_decref(params[r]);
+  for (int r = 0; label && r < g->rows; r++) free(label[r]);
   free(params);
   free(label);
   return good;

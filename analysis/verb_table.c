@@ -50,6 +50,7 @@ static int check_names(sqlite3 *db, const char *view, const where *w) {
   sqlite3_free(sql);
   if (rc) return rc;
   names = calloc((size_t)g.columns + 1, sizeof *names);
+  if (!names) kv_say_short();
   for (int c = 0; names && c < g.columns; c++) names[c] = g.name[c];
   for (int i = 0; names && i < w->n && !rc; i++)
     if (kv_grid_column(&g, w->name[i]) < 0)
@@ -90,7 +91,10 @@ static int name_variants(sqlite3 *db, const char *view, const where *w,
   for (int r = 0; r < g->rows && !rc; r++) {
     kv_value *to = g->value + (size_t)r * (size_t)g->columns + c;
     char *name = strdup(v.label[v.of[r]]);
-    if (!name) break;
+    if (!name) {
+      kv_say_short();
+      break;
+    }
     free(to->text);
     to->text = name;
   }

@@ -43,7 +43,7 @@ FILE *kv_output_open(const char *path) {
 int kv_output_close(FILE *f, const char *path) {
   int bad = ferror(f);
   bad |= f == stdout ? fflush(f) : fclose(f);
-  if (!bad) return KV_EXIT_OK;
+  if (!bad) return kv_said();
   return kv_say(KV_EXIT_RESOURCE, "cannot write all of %s: %s",
                 path ? path : "stdout", strerror(errno));
 }

@@ -37,8 +37,8 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
 /* One chunk: m_c, l_c and a_c of m heads. */
 static void chunk(const kv_kernels *kernel, int m, int first, int count,
                   int d_v, const float *s, size_t lds, kv_value_rows value,
-                  void *ctx, kv_attend_scratch *x, float *top,
-                  float *sum, float *part) {
+                  void *ctx, kv_attend_scratch *x, float *top, float *sum,
+                  float *part) {
   for (int i = 0; i < m; i++) {
     const float *row = s + (size_t)i * lds + first;
     top[i] = kernel->max(row, count);
@@ -71,8 +71,8 @@ static void combine(int m, int chunks, int head, int d_v,
 }
 
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
-                    const float *s, size_t lds, kv_value_rows value,
-                    void *ctx, kv_attend_scratch *x, float *out, float *lse) {
+                    const float *s, size_t lds, kv_value_rows value, void *ctx,
+                    kv_attend_scratch *x, float *out, float *lse) {
   int chunks = 0;
   for (int first = 0; first < n; first += KV_CHUNK, chunks++) {
     int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;

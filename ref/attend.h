@@ -18,13 +18,13 @@ enum { KV_CHUNK = 128 };
 /* Scratch of one attention of at most `heads` query heads over at most
  * `entries` entries; taken once, reused. */
 typedef struct kv_attend_scratch {
-  float *p;      /* [heads][KV_CHUNK] */
-  float *sum;    /* [heads][chunks]: l_c */
-  float *top;    /* [heads][chunks]: m_c */
-  float *part;   /* [chunks][heads][d_v]: a_c */
-  float *pack;   /* [KV_PACK][d] */
-  float *rows;   /* [KV_CHUNK][max(d, d_v)] decoded rows */
-  float *sc;     /* [d] sines and cosines of the last distance */
+  float *p;         /* [heads][KV_CHUNK] */
+  float *sum;       /* [heads][chunks]: l_c */
+  float *top;       /* [heads][chunks]: m_c */
+  float *part;      /* [chunks][heads][d_v]: a_c */
+  float *pack;      /* [KV_PACK][d] */
+  float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded rows */
+  float *sc;        /* [d] sines and cosines of the last distance */
   int32_t distance; /* that sc holds */
   bool has_distance;
   const void *row[KV_CHUNK];
@@ -42,8 +42,8 @@ typedef int (*kv_value_rows)(void *ctx, int first, int count,
 /* One attention of m heads over n >= 1 entries with logits s[i*lds + j]:
  * out[m][d_v], lse[m]. */
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
-                    const float *s, size_t lds, kv_value_rows value,
-                    void *ctx, kv_attend_scratch *x, float *out, float *lse);
+                    const float *s, size_t lds, kv_value_rows value, void *ctx,
+                    kv_attend_scratch *x, float *out, float *lse);
 
 /* p[j] = probability of s[j] among s[0..n); returns sum RN(e * 2^40). p may
  * be s. */
@@ -67,8 +67,8 @@ void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
 
 /* Rotates the fp32 query of the lane's last token to the last place of a
  * re-indexed lane; does nothing for other lanes. */
-void kv_lane_query(const kv_lane *l, const kv_rope *rope,
-                   kv_attend_scratch *x, float *q);
+void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
+                   float *q);
 
 /* Value rows of a view, for kv_attend_rows: places are counted along the
  * view and asked for in ascending order. */
@@ -78,7 +78,7 @@ typedef struct kv_lane_values {
   int at_run, before; /* current run; entries of the runs before it */
 } kv_lane_values;
 
-int kv_lane_value_rows(void *values, int first, int count,
-                       kv_attend_scratch *x, kv_dtype *type);
+int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
+                       kv_dtype *type);
 
 #endif

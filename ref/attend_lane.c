@@ -28,8 +28,8 @@ static void rotate(const kv_rope *rope, int d, int32_t distance,
   kv_rope_rotate(d, rope->interleaved, x->sc, row, row);
 }
 
-void kv_lane_query(const kv_lane *l, const kv_rope *rope,
-                   kv_attend_scratch *x, float *q) {
+void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
+                   float *q) {
   if (l->needs->reindex)
     rotate(rope, l->shape->d, shift_of(l, rope, l->n - 1), x, q);
 }
@@ -95,13 +95,12 @@ void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
                     kv_attend_scratch *x) {
   for (int i = first, left = count; left > 0;) {
     int n = 0, most = left < KV_CHUNK ? left : KV_CHUNK;
-    if (known)
-      n = copy_known(l, m, i, left, known, known_stride, s, lds);
+    if (known) n = copy_known(l, m, i, left, known, known_stride, s, lds);
     if (n == 0) {
       kv_dtype type;
       n = name_keys(l, rope, i, most, x, &type);
-      kernel->logits(m, n, l->shape->d, q, ldq, x->row, type,
-                     l->shape->scale, s + i, lds, x->pack);
+      kernel->logits(m, n, l->shape->d, q, ldq, x->row, type, l->shape->scale,
+                     s + i, lds, x->pack);
     }
     i += n;
     left -= n;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend: stores, scratch, settling and digests. Attention is
- * in decode.c, the prompt's evidence in evidence.c.
+ * The reference backend: stores, settling and digests. Attention is in
+ * decode.c, the prompt's evidence in evidence.c, memory of a thread in
+ * scratch.c.
  */
-#include "ref/store.h"
 #include "ref/arith.h"
+#include "ref/store.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TILE_FLOATS = 1 << 20, TILE_ROWS = 32 }; /* 4 MiB of logits a tile */
 
 /* --- stores ------------------------------------------------------------- */
 
@@ -28,8 +27,8 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
   size_t heads = (size_t)shape->n_heads, d_v = (size_t)shape->d_v;
   if (!s) return kv_no_memory(e, "a store", sizeof *s);
   s->plan = plan;
-  s->lanes = plan->needs.lanes == QUERY_HEAD ? shape->n_heads
-                                             : shape->n_kv_heads;
+  s->lanes =
+      plan->needs.lanes == QUERY_HEAD ? shape->n_heads : shape->n_kv_heads;
   s->lane = kv_zalloc((size_t)s->lanes, sizeof *s->lane);
   s->out = kv_zalloc(heads * (d_v + 1), sizeof *s->out);
   s->state = kv_zalloc((size_t)s->lanes, sizeof *s->state);
@@ -38,80 +37,15 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
     rc = kv_no_memory(e, "a store", heads * (d_v + 1) * sizeof *s->out);
   for (int i = 0; !rc && i < s->lanes; i++)
     rc = kv_lane_init(&s->lane[i], shape, &plan->needs, i, e);
-  if (rc) close_store(s);
-  else *out = s;
+  if (rc)
+    close_store(s);
+  else
+    *out = s;
   return rc;
 }
 
 static int lanes(const kv_store *s) { return s->lanes; }
 static const kv_lane *lane(const kv_store *s, int i) { return &s->lane[i]; }
-
-/* --- scratch ------------------------------------------------------------ */
-
-static void close_scratch(kv_scratch *x) {
-  if (!x) return;
-  for (int h = 0; x->view && h < x->heads; h++) free(x->view[h].run);
-  free(x->view);
-  free(x->q);
-  free(x->s);
-  free(x->p);
-  free(x->sum);
-  free(x->g);
-  free(x->out);
-  free(x->lse);
-  free(x->work.base);
-  kv_lane_room_release(&x->room);
-  kv_attend_scratch_release(&x->attend);
-  free(x);
-}
-
-static bool take_views(kv_scratch *x, int n_tokens) {
-  x->view = kv_zalloc((size_t)x->heads, sizeof *x->view);
-  for (int h = 0; x->view && h < x->heads; h++) {
-    x->view[h].run = kv_zalloc((size_t)n_tokens / 2 + 1, sizeof(kv_run));
-    if (!x->view[h].run) return false;
-  }
-  return x->view != NULL;
-}
-
-static bool take_rows(kv_scratch *x, const kv_shape *shape) {
-  size_t m = (size_t)x->heads, rows = (size_t)x->tile_rows;
-  x->q = kv_zalloc(rows * m * (size_t)shape->d, sizeof *x->q);
-  x->s = kv_zalloc(rows * m * x->stride, sizeof *x->s);
-  x->p = kv_zalloc(rows * m * x->stride, sizeof *x->p);
-  x->sum = kv_zalloc(m * x->stride, sizeof *x->sum);
-  x->g = kv_zalloc(m * x->stride, sizeof *x->g);
-  x->out = kv_zalloc(m * (size_t)shape->d_v, sizeof *x->out);
-  x->lse = kv_zalloc(m, sizeof *x->lse);
-  x->work.base = kv_zalloc(1, x->work.size);
-  return x->q && x->s && x->p && x->sum && x->g && x->out && x->lse &&
-         x->work.base;
-}
-
-static kv_rc open_scratch(const kv_shape *shape, const kv_plan *const *plan,
-                          int plans, kv_scratch **out, kv_err *e) {
-  kv_scratch *x = kv_zalloc(1, sizeof *x);
-  if (!x) return kv_no_memory(e, "scratch", sizeof *x);
-  x->heads = kv_group(shape);
-  x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16;
-  int rows = TILE_FLOATS / (int)((size_t)x->heads * x->stride);
-  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
-  x->work.size = KV_WORK(shape->n_tokens);
-  size_t extra = 0;
-  for (int i = 0; i < plans; i++) {
-    const kv_needs *need = &plan[i]->needs;
-    if (need->work > extra) extra = need->work;
-  }
-  x->work.size += extra;
-  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v,
-                                    x->heads, shape->n_tokens, e);
-  if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
-  if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
-    rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
-  if (rc) close_scratch(x);
-  else *out = x;
-  return rc;
-}
 
 /* --- hooks -------------------------------------------------------------- */
 
@@ -141,8 +75,10 @@ static int row_index(const kv_layer_data *data, int t) {
   int low = 0, high = data->n_rows - 1;
   while (low < high) {
     int middle = low + (high - low) / 2;
-    if (data->rows[middle] < t) low = middle + 1;
-    else high = middle;
+    if (data->rows[middle] < t)
+      low = middle + 1;
+    else
+      high = middle;
   }
   assert(data->rows[low] == t && "a row that is not recorded was refused");
   return low;
@@ -152,7 +88,8 @@ void kv_store_query(const kv_store *s, int h, int t, float *out) {
   const kv_layer_data *data = s->data;
   size_t d = (size_t)s->plan->shape->d;
   size_t row = (size_t)h * (size_t)data->n_rows + (size_t)row_index(data, t);
-  const char *q = (const char *)data->q + row * d * kv_dtype_size(data->q_dtype);
+  const char *q =
+      (const char *)data->q + row * d * kv_dtype_size(data->q_dtype);
   s->plan->kernels->widen(data->q_dtype, q, d, out);
 }
 
@@ -267,8 +204,8 @@ static const kv_err *fault(const kv_store *s) {
 const kv_backend kv_backend_ref = {.name = "ref",
                                    .open = open_store,
                                    .close = close_store,
-                                   .scratch_open = open_scratch,
-                                   .scratch_close = close_scratch,
+                                   .scratch_open = kv_ref_scratch_open,
+                                   .scratch_close = kv_ref_scratch_close,
                                    .lanes = lanes,
                                    .lane = lane,
                                    .begin = begin,

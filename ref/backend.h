@@ -44,8 +44,8 @@ typedef struct kv_seen {
   const kv_view *view; /* [queries] */
   const float *s;      /* [queries][stride] logits by entry; in views only */
   size_t stride;
-  const float *out;    /* [queries][d_v] */
-  const float *lse;    /* [queries] */
+  const float *out; /* [queries][d_v] */
+  const float *lse; /* [queries] */
 } kv_seen;
 
 /* Digests of a finished layer. */

@@ -5,8 +5,8 @@
  * Logits of all live entries are computed when somebody needs them (a view of
  * everything, a view that ranks by them, evidence); else only those in view.
  */
-#include "ref/store.h"
 #include "ref/arith.h"
+#include "ref/store.h"
 #include <string.h>
 
 static void load_queries(const kv_store *s, const kv_lane *l, int t,
@@ -15,8 +15,10 @@ static void load_queries(const kv_store *s, const kv_lane *l, int t,
   int offset = l->first_head - l->kv_head * kv_group(s->plan->shape);
   for (int h = 0; h < l->queries; h++) {
     float *q = x->q + (size_t)h * d;
-    if (known) memcpy(q, known->q + (size_t)(offset + h) * d, d * sizeof *q);
-    else kv_store_query(s, l->first_head + h, t, q);
+    if (known)
+      memcpy(q, known->q + (size_t)(offset + h) * d, d * sizeof *q);
+    else
+      kv_store_query(s, l->first_head + h, t, q);
     kv_lane_query(l, s->plan->rope, &x->attend, q);
   }
 }
@@ -27,8 +29,8 @@ static void logits(const kv_store *s, const kv_lane *l, int h, int m,
   int offset = l->first_head - l->kv_head * kv_group(s->plan->shape) + h;
   bool use = known && known->s;
   size_t stride = use ? known->stride : 0, d = (size_t)s->plan->shape->d;
-  kv_lane_logits(s->plan->kernels, l, s->plan->rope, m,
-                 x->q + (size_t)h * d, d, run.first, run.count,
+  kv_lane_logits(s->plan->kernels, l, s->plan->rope, m, x->q + (size_t)h * d, d,
+                 run.first, run.count,
                  use ? known->s + (size_t)offset * stride : NULL, stride,
                  x->s + (size_t)h * x->stride, x->stride, &x->attend);
 }
@@ -67,13 +69,11 @@ static const float *in_view_order(kv_scratch *x, int h) {
   if (v->runs == 1) return s + v->run[0].first;
   float *g = x->g + (size_t)h * x->stride;
   for (int r = 0, n = 0; r < v->runs; n += v->run[r++].count)
-    memcpy(g + n, s + v->run[r].first,
-           (size_t)v->run[r].count * sizeof *g);
+    memcpy(g + n, s + v->run[r].first, (size_t)v->run[r].count * sizeof *g);
   return g;
 }
 
-static void attend(kv_store *s, const kv_lane *l, int h, int m,
-                   kv_scratch *x) {
+static void attend(kv_store *s, const kv_lane *l, int h, int m, kv_scratch *x) {
   size_t d_v = (size_t)s->plan->shape->d_v;
   kv_lane_values values = {.lane = l, .view = &x->view[h]};
   kv_attend_rows(s->plan->kernels, m, x->view[h].entries, (int)d_v,
@@ -81,8 +81,7 @@ static void attend(kv_store *s, const kv_lane *l, int h, int m,
                  &x->attend, x->out + (size_t)h * d_v, x->lse + h);
 }
 
-static void check_finite(kv_lane *l, int h, kv_run run,
-                         const kv_scratch *x) {
+static void check_finite(kv_lane *l, int h, kv_run run, const kv_scratch *x) {
   const float *s = x->s + (size_t)h * x->stride + run.first;
   if (l->fault.rc || kv_all_finite(s, run.count)) return;
   int i = 0;
@@ -90,8 +89,7 @@ static void check_finite(kv_lane *l, int h, kv_run run,
   kv_fail(&l->fault, KV_REFUSED,
           "layer %d, query head %d, row %d: the logit of token %u is not "
           "finite",
-          l->data->layer, l->first_head + h, l->step - 1,
-          l->id[run.first + i]);
+          l->data->layer, l->first_head + h, l->step - 1, l->id[run.first + i]);
 }
 
 static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
@@ -161,8 +159,7 @@ void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
     for (int h = 0; h < l->queries; h++) {
       float *p = x->p + (size_t)h * x->stride;
       int64_t *sum = x->sum + (size_t)h * x->stride;
-      kv_evidence_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride,
-                      p);
+      kv_evidence_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride, p);
       if (!(need->want & KV_SUM)) continue;
       memset(sum, 0, n * sizeof *sum);
       s->plan->kernels->fix_add(p, l->n, sum);

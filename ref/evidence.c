@@ -4,8 +4,8 @@
  * ascending tiles, computed once for all stores that hold the same tokens.
  * Cost: rows * entries logits; memory: one tile.
  */
-#include "ref/store.h"
 #include "ref/arith.h"
+#include "ref/store.h"
 #include <string.h>
 
 static int first_wanted(const kv_store *s, int first) {
@@ -52,13 +52,12 @@ static void tile_logits(const kv_store *s, int g, int t, int rows, int seen,
 }
 
 /* Probabilities and their sums, each row over the entries that it sees. */
-static void tile_evidence(const kv_store *s, int rows, int seen,
-                          unsigned want, kv_scratch *x) {
+static void tile_evidence(const kv_store *s, int rows, int seen, unsigned want,
+                          kv_scratch *x) {
   const kv_kernels *kernel = s->plan->kernels;
   if (want & KV_SUM)
     for (int h = 0; h < x->heads; h++)
-      memset(x->sum + (size_t)h * x->stride, 0,
-             (size_t)seen * sizeof *x->sum);
+      memset(x->sum + (size_t)h * x->stride, 0, (size_t)seen * sizeof *x->sum);
   if (!(want & (KV_P | KV_SUM))) return;
   for (int r = 0; r < rows; r++)
     for (int h = 0; h < x->heads; h++) {

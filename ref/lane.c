@@ -13,8 +13,7 @@ static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 
 /* --- slabs: blocks of rewritten rows ------------------------------------ */
 
-static kv_rc slab_init(kv_slab *s, size_t size, int width, int cap,
-                       kv_err *e) {
+static kv_rc slab_init(kv_slab *s, size_t size, int width, int cap, kv_err *e) {
   *s = (kv_slab){.size = (size + 15) / 16 * 16, .width = width, .cap = cap};
   size_t n = (size_t)cap;
   s->free = kv_zalloc(n, sizeof *s->free);
@@ -107,8 +106,7 @@ kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
                  .queries = own ? 1 : group};
   if (needs->lane_state) {
     l->own = kv_zalloc(1, needs->lane_state);
-    if (!l->own)
-      return kv_no_memory(e, "a method's state", needs->lane_state);
+    if (!l->own) return kv_no_memory(e, "a method's state", needs->lane_state);
   }
   int members = 1;
   for (int i = 0; i < needs->codings; i++) {
@@ -169,8 +167,10 @@ void kv_lane_append(kv_lane *l, int first, int count) {
     if (l->k) l->k[i] = l->v[i] = (kv_cell_ref){.format = KV_RAW};
     if (l->last) l->last[i] = l->id[i];
     for (int c = 0; c < l->needs->columns; c++) {
-      if (l->needs->column[c] == KV_INT64) l->column[c].i[i] = 0;
-      else l->column[c].f[i] = 0;
+      if (l->needs->column[c] == KV_INT64)
+        l->column[c].i[i] = 0;
+      else
+        l->column[c].f[i] = 0;
     }
   }
   l->step = first + count;
@@ -216,8 +216,8 @@ void kv_lane_key(const kv_lane *l, int i, float *out) {
 }
 
 void kv_lane_value(const kv_lane *l, int i, float *out) {
-  read_row(l, l->v ? &l->v[i] : NULL, l->v_slab,
-           kv_lane_raw_value(l, l->id[i]), l->shape->d_v, out);
+  read_row(l, l->v ? &l->v[i] : NULL, l->v_slab, kv_lane_raw_value(l, l->id[i]),
+           l->shape->d_v, out);
 }
 
 float kv_lane_bias(const kv_lane *l, int i) {
@@ -254,15 +254,15 @@ void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   const kv_needs *need = l->needs;
   walk_side(l, l->k, l->k_slab, l->shape->d, sum);
   walk_side(l, l->v, l->v_slab, l->shape->d_v, sum);
-  int per_entry = (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) +
-                  (need->merges ? 4 : 0);
+  int per_entry =
+      (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) + (need->merges ? 4 : 0);
   sum->metadata += (int64_t)l->n * per_entry;
   for (int c = 0; c < need->columns; c++)
     sum->columns += (int64_t)l->n * (int64_t)column_size(need->column[c]);
   sum->side += (int64_t)need->lane_meta;
   if (need->page)
-    sum->side += (int64_t)need->page_meta *
-                 ((l->n + need->page - 1) / need->page);
+    sum->side +=
+        (int64_t)need->page_meta * ((l->n + need->page - 1) / need->page);
 }
 
 /* --- state -------------------------------------------------------------- */

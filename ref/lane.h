@@ -64,21 +64,21 @@ struct kv_lane {
   uint32_t *weight;        /* [n] tokens it stands for */
   kv_cell_ref *k, *v;      /* [n]; NULL where the method never rewrites */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
-  uint32_t *last, *next;   /* member lists: last[i] of entry i; next[token];
-                              NULL where the method never merges */
+  uint32_t *last, *next; /* member lists: last[i] of entry i; next[token];
+                            NULL where the method never merges */
   kv_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* [KV_MERGED ..] in use */
-  bool dropped;            /* anything ever: positions are stored */
-  bool holes;              /* rows are not in order: the index is stored */
-  int rewritten;           /* entries with a side not KV_RAW */
-  void *own;               /* the method's lane_state */
-  int step;                /* tokens seen, for the journal */
-  kv_words views, verbs;   /* records of the step in progress */
-  kv_digest rewrites;      /* running digest of all rewritten bits */
-  kv_err fault;            /* first failure of arithmetic; rc 0 = none */
+  bool dropped;          /* anything ever: positions are stored */
+  bool holes;            /* rows are not in order: the index is stored */
+  int rewritten;         /* entries with a side not KV_RAW */
+  void *own;             /* the method's lane_state */
+  int step;              /* tokens seen, for the journal */
+  kv_words views, verbs; /* records of the step in progress */
+  kv_digest rewrites;    /* running digest of all rewritten bits */
+  kv_err fault;          /* first failure of arithmetic; rc 0 = none */
   /* Scratch of the verbs. */
-  float *f32;              /* rows of one group, and three more */
-  const float **rows;      /* [rows of one group] */
-  kv_lane_room room;       /* lent before verbs are called; not owned */
+  float *f32;         /* rows of one group, and three more */
+  const float **rows; /* [rows of one group] */
+  kv_lane_room room;  /* lent before verbs are called; not owned */
 };
 
 /* All memory of a lane of `shape` under `needs`; release accepts a zeroed

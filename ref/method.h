@@ -31,10 +31,10 @@ enum {
 
 /* What rows carry; nothing else is computed. */
 enum {
-  KV_Q = 1,   /* queries */
-  KV_S = 2,   /* scaled (and biased) logits */
-  KV_P = 4,   /* probabilities, arithmetic 4 */
-  KV_SUM = 8  /* per query head and entry: sum over the rows of RN(P*2^40) */
+  KV_Q = 1,  /* queries */
+  KV_S = 2,  /* scaled (and biased) logits */
+  KV_P = 4,  /* probabilities, arithmetic 4 */
+  KV_SUM = 8 /* per query head and entry: sum over the rows of RN(P*2^40) */
 };
 
 typedef enum kv_lanes { KV_HEAD, QUERY_HEAD } kv_lanes;
@@ -42,22 +42,22 @@ typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
 
 /* Filled once by open, from shape and parameters; zeroed before. */
 typedef struct kv_needs {
-  int block;         /* most prompt tokens that enter at once; 0 = all */
-  int prompt_rows;   /* last prompt queries shown to observe */
-  bool decode_rows;  /* show observe every decode step */
-  unsigned want;     /* KV_Q | KV_S | KV_P | KV_SUM */
-  bool view_logits;  /* view is given the logits of all live entries */
-  int columns;       /* numbers per entry that travel with it */
+  int block;        /* most prompt tokens that enter at once; 0 = all */
+  int prompt_rows;  /* last prompt queries shown to observe */
+  bool decode_rows; /* show observe every decode step */
+  unsigned want;    /* KV_Q | KV_S | KV_P | KV_SUM */
+  bool view_logits; /* view is given the logits of all live entries */
+  int columns;      /* numbers per entry that travel with it */
   kv_column column[KV_MAX_COLUMNS];
-  int every, phase;  /* a settling is due after every prompt block when block
-                        != 0, after the last prompt block always, and at a
-                        decode step when every != 0 and
-                        (step - prompt_len - phase) % every == 0 */
-  bool merges;       /* uses the verb merge: entries carry weights */
-  float merge_bias;  /* logit += merge_bias * ln(weight) */
-  bool reindex;      /* the i-th entry is attended at position p0 + i */
+  int every, phase; /* a settling is due after every prompt block when block
+                       != 0, after the last prompt block always, and at a
+                       decode step when every != 0 and
+                       (step - prompt_len - phase) % every == 0 */
+  bool merges;      /* uses the verb merge: entries carry weights */
+  float merge_bias; /* logit += merge_bias * ln(weight) */
+  bool reindex;     /* the i-th entry is attended at position p0 + i */
   kv_lanes lanes;
-  int codings;       /* formats that recode may name: KV_CODED + index */
+  int codings; /* formats that recode may name: KV_CODED + index */
   kv_coding coding[KV_MAX_CODINGS];
   size_t lane_state; /* bytes a lane, zeroed; kv_lane_own */
   size_t lane_meta;  /* bytes charged to each lane as `side` */
@@ -77,7 +77,8 @@ typedef struct kv_work {
 
 /* n bytes, 64-byte aligned, not zeroed; asserts that they were asked for. */
 void *kv_work_take(kv_work *w, size_t n);
-#define KV_TAKE(w, type, n) ((type *)kv_work_take((w), (size_t)(n) * sizeof(type)))
+#define KV_TAKE(w, type, n)                                                    \
+  ((type *)kv_work_take((w), (size_t)(n) * sizeof(type)))
 
 /* Where a hook is called. */
 typedef struct kv_at {
@@ -92,11 +93,11 @@ typedef struct kv_at {
 
 /* One query head at a decode step. */
 typedef struct kv_query {
-  int head;       /* within the lane: 0..queries-1 */
-  int queries;    /* query heads of the lane */
-  const float *q; /* [d] */
+  int head;             /* within the lane: 0..queries-1 */
+  int queries;          /* query heads of the lane */
+  const float *q;       /* [d] */
   const float *group_q; /* [queries][d]: of all query heads of the lane */
-  const float *s; /* [n] logits by entry, where view_logits; else NULL */
+  const float *s;       /* [n] logits by entry, where view_logits; else NULL */
 } kv_query;
 
 /* A view: ascending maximal runs of entry indexes. */
@@ -156,17 +157,17 @@ typedef struct kv_param {
   double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
   const char *choices;  /* "mean|max|sum" */
   const char *unit;
-  const char *help;     /* one line, with the source of the default */
+  const char *help; /* one line, with the source of the default */
 } kv_param;
 
 typedef struct kv_method {
-  int abi;            /* KV_METHOD_ABI */
-  int revision;       /* raised when its decisions or numbers change */
-  const char *name;   /* as in a specification */
-  const char *title;  /* one line */
-  const char *paper;  /* authors, year, where */
+  int abi;                /* KV_METHOD_ABI */
+  int revision;           /* raised when its decisions or numbers change */
+  const char *name;       /* as in a specification */
+  const char *title;      /* one line */
+  const char *paper;      /* authors, year, where */
   const kv_param *params; /* ends with name NULL */
-  size_t params_size; /* bytes of the struct that offsets refer to */
+  size_t params_size;     /* bytes of the struct that offsets refer to */
   /* Parameters, as in a specification (key=value:key=value), with which a
    * budget of every token loses nothing: the law "full" demands the output
    * of dense to the bit. NULL: any parameters. */

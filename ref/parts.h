@@ -130,13 +130,13 @@ typedef struct kv_window_options {
        .choices = "none|avg|max",                                              \
        .help = "pooling of the votes over neighbours; max as in the "          \
                "authors' configurations"},                                     \
-      {.name = "group",                                                        \
-       .kind = KV_CHOICE,                                                      \
-       .offset = offsetof(type, member.group),                                 \
-       .fallback = "mean",                                                     \
-       .choices = "mean|max|sum|query_head",                                   \
-       .help = "how the query heads of a KV head vote; query_head: each "      \
-               "keeps its own tokens, as in the authors' code"}
+  {                                                                            \
+    .name = "group", .kind = KV_CHOICE,                                        \
+    .offset = offsetof(type, member.group), .fallback = "mean",                \
+    .choices = "mean|max|sum|query_head",                                      \
+    .help = "how the query heads of a KV head vote; query_head: each "         \
+            "keeps its own tokens, as in the authors' code"                    \
+  }
 
 /* min(32, max(1, budget div 2)): SnapKV's window where it fits. */
 int kv_fallback_window(int budget);

@@ -73,8 +73,8 @@ static void max_over(const float *x, int n, float *out) {
 }
 
 /* Sums stay sums through an average pooling (arithmetic 4). */
-static void score_sums(const kv_at *at, const int64_t *sum,
-                       kv_pooling pooling, int kernel, int n, float *out) {
+static void score_sums(const kv_at *at, const int64_t *sum, kv_pooling pooling,
+                       int kernel, int n, float *out) {
   if (pooling == KV_POOL_AVG) {
     int64_t *pooled = KV_TAKE(at->work, int64_t, n);
     kv_pool_sum(sum, n, kernel, pooled);
@@ -105,9 +105,12 @@ void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
     kv_scores(own + (size_t)h * (size_t)at->shape->n_tokens, n, f);
     max_over(f, n, best);
   }
-  if (pooling == KV_POOL_MAX) kv_pool_max(best, n, kernel, out);
-  else if (pooling == KV_POOL_AVG) kv_pool_avg(best, n, kernel, out);
-  else memcpy(out, best, (size_t)n * sizeof *out);
+  if (pooling == KV_POOL_MAX)
+    kv_pool_max(best, n, kernel, out);
+  else if (pooling == KV_POOL_AVG)
+    kv_pool_avg(best, n, kernel, out);
+  else
+    memcpy(out, best, (size_t)n * sizeof *out);
   at->work->used = used;
 }
 

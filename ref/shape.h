@@ -33,10 +33,10 @@ static inline int kv_group(const kv_shape *s) {
  * Rows of q: n_rows of them per head; row t lies at index q_row0-based:
  * tokens rows[0..n_rows) ascending, or 0..T-1 where rows is NULL. */
 typedef struct kv_layer_data {
-  int layer;           /* the model's number */
-  const void *q;       /* [n_heads][n_rows][d], q_dtype */
-  const void *k;       /* [n_kv_heads][T][d], shape.dtype */
-  const void *v;       /* [n_kv_heads][T][d_v], shape.dtype */
+  int layer;     /* the model's number */
+  const void *q; /* [n_heads][n_rows][d], q_dtype */
+  const void *k; /* [n_kv_heads][T][d], shape.dtype */
+  const void *v; /* [n_kv_heads][T][d_v], shape.dtype */
   kv_dtype q_dtype;
   int n_rows;
   const int32_t *rows; /* [n_rows] token ids of the query rows, or NULL */

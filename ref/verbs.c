@@ -9,8 +9,8 @@
 #include <string.h>
 
 static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
-  uint32_t *w = kv_words_record(&l->verbs, kind, l->data->layer, l->step,
-                                l->lane, count);
+  uint32_t *w =
+      kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
   if (!w && !l->fault.rc)
     kv_fail(&l->fault, KV_INTERNAL,
             "layer %d, lane %d, step %d: the journal of one step overflowed; "
@@ -90,7 +90,8 @@ static void note_rewrite(kv_lane *l, int i) {
 
 static void sort_ids(uint32_t *id, int n) { /* heap sort: no allocation */
   for (int end = n, start = n / 2; end > 1;) {
-    if (start > 0) start--;
+    if (start > 0)
+      start--;
     else {
       end--;
       uint32_t t = id[end];
@@ -167,8 +168,7 @@ void kv_keep_mask(kv_lane *l, const bool *keep) {
 /* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8. */
 static void blend(int n, float a, float b, const float *from, float *into) {
   float den = a + b;
-  for (int x = 0; x < n; x++)
-    into[x] = kv_fma(a, into[x], b * from[x]) / den;
+  for (int x = 0; x < n; x++) into[x] = kv_fma(a, into[x], b * from[x]) / den;
 }
 
 static void merge_side(kv_lane *l, int into, int from, float a, float b,
@@ -224,8 +224,7 @@ static void remove_entry(kv_lane *l, int gone) {
 
 void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   assert(l->needs->merges && "a method that merges says so in its needs");
-  assert(into != from && into >= 0 && from >= 0 && into < l->n &&
-         from < l->n);
+  assert(into != from && into >= 0 && from >= 0 && into < l->n && from < l->n);
   uint32_t *w = record(l, KV_MERGE, 4);
   if (!w) return;
   w[0] = l->id[into];
@@ -253,8 +252,10 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
   int width = key ? l->shape->d : l->shape->d_v;
   for (int i = 0; i < n; i++) {
     float *row = l->f32 + (size_t)i * (size_t)width;
-    if (key) kv_lane_key(l, entry[i], row);
-    else kv_lane_value(l, entry[i], row);
+    if (key)
+      kv_lane_key(l, entry[i], row);
+    else
+      kv_lane_value(l, entry[i], row);
     l->rows[i] = row;
   }
   int b = take(&slab[format], n);

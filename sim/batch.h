@@ -11,7 +11,7 @@
 
 typedef struct kv_batch {
   kv_trace *trace;
-  bool owns;      /* the trace */
+  bool owns; /* the trace */
   bool has_identity;
   kv_digest identity;
   int cells;
@@ -23,9 +23,9 @@ typedef struct kv_batch_ask {
   const char *path;
   const kv_specs *specs;
   const kv_budgets *budgets;
-  int prompt_len;      /* 0: the trace's own */
-  kv_replay_how how;   /* for the search of byte budgets */
-  kv_db *db;           /* or NULL; rows and searches that it knows */
+  int prompt_len;    /* 0: the trace's own */
+  kv_replay_how how; /* for the search of byte budgets */
+  kv_db *db;         /* or NULL; rows and searches that it knows */
 } kv_batch_ask;
 
 /* Opens the trace and its cells. Errors are those of the trace, of a

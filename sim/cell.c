@@ -112,13 +112,15 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
   kv_err why = {0};
   rc = c->spec.method->open(&c->shape, c->spec.params, &c->plan.needs, &why);
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
-  if (rc) refuse(c, why.text);
-  else check_trace(c);
+  if (rc)
+    refuse(c, why.text);
+  else
+    check_trace(c);
   c->top = c->result.budget;
   c->blocks = 1;
   if (c->plan.needs.block)
-    c->blocks = (c->shape.prompt_len + c->plan.needs.block - 1) /
-                c->plan.needs.block;
+    c->blocks =
+        (c->shape.prompt_len + c->plan.needs.block - 1) / c->plan.needs.block;
   return write_out(c, e);
 }
 
@@ -126,8 +128,8 @@ kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, kv_err *e) {
   const kv_trace *t = c->trace;
   int lanes = c->plan.needs.lanes == QUERY_HEAD ? c->shape.n_heads
                                                 : c->shape.n_kv_heads;
-  kv_rc rc = kv_cost_open(&c->shape, t->n_layers, lanes, c->blocks, &c->cost,
-                          e);
+  kv_rc rc =
+      kv_cost_open(&c->shape, t->n_layers, lanes, c->blocks, &c->cost, e);
   c->digest = kv_zalloc((size_t)t->n_layers, sizeof *c->digest);
   if (!rc && !c->digest)
     rc = kv_no_memory(e, "digests", (size_t)t->n_layers * sizeof *c->digest);
@@ -135,7 +137,8 @@ kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, kv_err *e) {
   int *layer = kv_zalloc((size_t)t->n_layers, sizeof *layer);
   kv_needle *needle = kv_zalloc((size_t)t->n_answers + 1, sizeof *needle);
   if (!layer || !needle) rc = kv_no_memory(e, "fidelity", sizeof *needle);
-  for (int i = 0; !rc && i < t->n_layers; i++) layer[i] = t->layer[i].data.layer;
+  for (int i = 0; !rc && i < t->n_layers; i++)
+    layer[i] = t->layer[i].data.layer;
   for (int i = 0; !rc && i < t->n_answers; i++)
     needle[i] = (kv_needle){t->answer[i].start, t->answer[i].end,
                             t->answer[i].source_start, t->answer[i].source_end};
@@ -161,15 +164,20 @@ double kv_cell_achieved(const kv_cell *c) {
   double entries = c->spec.method->view ? t->attended : t->kept;
   double middle = (s->prompt_len + s->n_tokens) / 2.0;
   switch (c->result.basis) {
-  case KV_BASIS_ENTRIES: return entries;
-  case KV_BASIS_PROMPT: return share(entries, s->prompt_len);
-  case KV_BASIS_END: return share((double)kv_bytes_total(&t->end),
-                                  row * s->n_tokens);
-  case KV_BASIS_MEAN: return share(t->mean, row * middle);
-  case KV_BASIS_PEAK: return share((double)t->peak, row * s->n_tokens);
-  case KV_BASIS_READ: return share(t->read,
-                                   row * (s->prompt_len + 1 + s->n_tokens) / 2);
-  default: return NAN;
+  case KV_BASIS_ENTRIES:
+    return entries;
+  case KV_BASIS_PROMPT:
+    return share(entries, s->prompt_len);
+  case KV_BASIS_END:
+    return share((double)kv_bytes_total(&t->end), row * s->n_tokens);
+  case KV_BASIS_MEAN:
+    return share(t->mean, row * middle);
+  case KV_BASIS_PEAK:
+    return share((double)t->peak, row * s->n_tokens);
+  case KV_BASIS_READ:
+    return share(t->read, row * (s->prompt_len + 1 + s->n_tokens) / 2);
+  default:
+    return NAN;
   }
 }
 

@@ -26,14 +26,14 @@ typedef struct kv_cell {
   kv_shape shape; /* the trace's, with the prompt_len of the replay */
   kv_spec spec;   /* resolved */
   kv_plan plan;
-  bool runs;      /* ok or fixed, and not answered by a database */
-  int top;        /* k of recall_budget, or -1 */
-  int blocks;     /* the prompt enters in so many */
+  bool runs;  /* ok or fixed, and not answered by a database */
+  int top;    /* k of recall_budget, or -1 */
+  int blocks; /* the prompt enters in so many */
   kv_cost *cost;
-  kv_fidelity *fidelity;  /* NULL where only the cost is asked for */
+  kv_fidelity *fidelity;    /* NULL where only the cost is asked for */
   kv_layer_digests *digest; /* [trace->n_layers] */
-  double seconds;         /* its own share of the work */
-  int fault_at;           /* index of the lowest layer that failed */
+  double seconds;           /* its own share of the work */
+  int fault_at;             /* index of the lowest layer that failed */
   kv_result result;
 } kv_cell;
 

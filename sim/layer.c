@@ -12,11 +12,11 @@
 struct kv_layer {
   const kv_backend *backend;
   int cells;
-  kv_cell *const *cell;   /* [cells] */
-  kv_store **store;       /* [cells] */
-  kv_bytes **before;      /* [cells][lanes] of the block in progress */
-  const kv_watch *watch;  /* or NULL */
-  int index;              /* among the recorded layers */
+  kv_cell *const *cell;  /* [cells] */
+  kv_store **store;      /* [cells] */
+  kv_bytes **before;     /* [cells][lanes] of the block in progress */
+  const kv_watch *watch; /* or NULL */
+  int index;             /* among the recorded layers */
   const kv_layer_data *data;
 };
 
@@ -24,8 +24,7 @@ struct kv_layer {
 
 void kv_layer_close(kv_layer *l) {
   if (!l) return;
-  for (int c = 0; l->store && c < l->cells; c++)
-    l->backend->close(l->store[c]);
+  for (int c = 0; l->store && c < l->cells; c++) l->backend->close(l->store[c]);
   for (int c = 0; l->before && c < l->cells; c++) free(l->before[c]);
   free(l->store);
   free(l->before);
@@ -51,10 +50,13 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
     if (rc) break;
     size_t lanes = (size_t)backend->lanes(l->store[c]);
     l->before[c] = kv_zalloc(lanes, sizeof **l->before);
-    if (!l->before[c]) rc = kv_no_memory(e, "a layer", lanes * sizeof(kv_bytes));
+    if (!l->before[c])
+      rc = kv_no_memory(e, "a layer", lanes * sizeof(kv_bytes));
   }
-  if (rc) kv_layer_close(l);
-  else *out = l;
+  if (rc)
+    kv_layer_close(l);
+  else
+    *out = l;
   return rc;
 }
 
@@ -82,8 +84,7 @@ static void each_head(const work *w, const kv_team *team, on_head *run) {
 
 /* Lanes of cell c that read KV head g. */
 static int lanes_of(const kv_layer *l, int c, int g, int *first) {
-  int per_head =
-      l->backend->lanes(l->store[c]) / l->cell[c]->shape.n_kv_heads;
+  int per_head = l->backend->lanes(l->store[c]) / l->cell[c]->shape.n_kv_heads;
   *first = g * per_head;
   return per_head;
 }
@@ -158,7 +159,8 @@ static void enter_prompt(const work *w, int g, kv_worker *worker) {
       l->backend->append(l->store[c], i, 0, p, worker->scratch);
     if (need->reindex)
       l->backend->evidence(&l->store[c], 1, g, 0, p, worker->scratch);
-    else worker->store[shared++] = l->store[c];
+    else
+      worker->store[shared++] = l->store[c];
   }
   l->backend->evidence(worker->store, shared, g, 0, p, worker->scratch);
   for (int c = 0; c < l->cells; c++) {
@@ -174,8 +176,10 @@ static void enter_prompt(const work *w, int g, kv_worker *worker) {
 void kv_layer_prompt(kv_layer *l, const kv_team *team) {
   each_head(&(work){l, -1, 0, 0}, team, enter_prompt);
   for (int c = 0; c < l->cells; c++) {
-    if (l->cell[c]->plan.needs.block) prompt_in_blocks(l, c, team);
-    else close_step(l, c, 0, l->cell[c]->shape.prompt_len, &team->worker[0]);
+    if (l->cell[c]->plan.needs.block)
+      prompt_in_blocks(l, c, team);
+    else
+      close_step(l, c, 0, l->cell[c]->shape.prompt_len, &team->worker[0]);
   }
 }
 

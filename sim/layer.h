@@ -16,10 +16,10 @@
 
 typedef struct kv_worker {
   kv_scratch *scratch;
-  kv_truth *truth;     /* NULL where only the cost is asked for */
-  uint8_t *mark;       /* kv_cost_mark_size, zeroed */
-  double *seconds;     /* [cells] */
-  kv_store **store;    /* [cells] room for the stores of a shared pass */
+  kv_truth *truth;  /* NULL where only the cost is asked for */
+  uint8_t *mark;    /* kv_cost_mark_size, zeroed */
+  double *seconds;  /* [cells] */
+  kv_store **store; /* [cells] room for the stores of a shared pass */
 } kv_worker;
 
 /* Who works on a layer: one worker on all KV heads in turn, or all at once. */

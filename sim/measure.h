@@ -10,22 +10,22 @@
 #include <stdint.h>
 
 typedef enum kv_measure {
-  KV_OUTPUT_ERROR, /* |o^ - o|2 / |o|2 */
-  KV_OUTPUT_ABS,   /* max |o^ - o| */
-  KV_MASS,         /* exact probability on the view */
-  KV_MASS_STORED,  /* ... on all stored tokens of weight 1 */
-  KV_MASS_MERGED,  /* ... on members of merged entries in the view */
-  KV_TV,           /* total variation of p and p^ over tokens */
-  KV_KL,           /* KL(p^ || p), nats */
-  KV_LSE_ERROR,    /* LSE(stored) - LSE(all) */
-  KV_RECALL_1,     /* share of the exact top-1 in the view */
-  KV_RECALL_16,    /* top-16 */
-  KV_RECALL_B,     /* top-budget; null where there is no budget */
+  KV_OUTPUT_ERROR,  /* |o^ - o|2 / |o|2 */
+  KV_OUTPUT_ABS,    /* max |o^ - o| */
+  KV_MASS,          /* exact probability on the view */
+  KV_MASS_STORED,   /* ... on all stored tokens of weight 1 */
+  KV_MASS_MERGED,   /* ... on members of merged entries in the view */
+  KV_TV,            /* total variation of p and p^ over tokens */
+  KV_KL,            /* KL(p^ || p), nats */
+  KV_LSE_ERROR,     /* LSE(stored) - LSE(all) */
+  KV_RECALL_1,      /* share of the exact top-1 in the view */
+  KV_RECALL_16,     /* top-16 */
+  KV_RECALL_B,      /* top-budget; null where there is no budget */
   KV_NEEDLE_STORED, /* rows that look for a needle only */
   KV_NEEDLE_MERGED,
   KV_NEEDLE_VIEW,
   KV_NEEDLE_MASS,
-  KV_NEEDLE_ALL,   /* per answer: all its tokens in the view */
+  KV_NEEDLE_ALL, /* per answer: all its tokens in the view */
   KV_MEASURES
 } kv_measure;
 

@@ -42,8 +42,8 @@ static kv_rc open_worker(const pass *p, const kv_plan *const *plan,
   w->store = kv_zalloc(cells, sizeof *w->store);
   if (!w->mark || !w->seconds || !w->store)
     return kv_no_memory(e, "a worker", kv_cost_mark_size(shape));
-  kv_rc rc = p->how->backend->scratch_open(shape, plan, p->cells, &w->scratch,
-                                           e);
+  kv_rc rc =
+      p->how->backend->scratch_open(shape, plan, p->cells, &w->scratch, e);
   if (!rc && p->how->fidelity)
     rc = kv_truth_open(shape, &p->trace->rope, p->how->kernels, p->cells, top,
                        &w->truth, e);
@@ -160,8 +160,7 @@ static void walk_steps(pass *p) {
   for (int i = 0; i < p->in_flight && go_on(p); i++)
     begin_layer(p, p->layer[i], i, &team);
   for (int t = s->prompt_len; t < s->n_tokens && go_on(p); t++) {
-    for (int i = 0; i < p->in_flight; i++)
-      kv_layer_step(p->layer[i], t, &team);
+    for (int i = 0; i < p->in_flight; i++) kv_layer_step(p->layer[i], t, &team);
     done(p, p->in_flight);
   }
   for (int i = 0; i < p->in_flight && !p->ended; i++)
@@ -182,9 +181,12 @@ static kv_rc prepare(pass *p, kv_err *e) {
     rc = kv_cell_prepare(p->cell[c], p->how->fidelity, e);
   if (rc) return rc;
   p->workers = p->how->watch ? 1 : p->how->threads;
-  if (p->how->by_steps) p->in_flight = layers;
-  else if (p->workers > layers) p->in_flight = 1;
-  else p->in_flight = p->workers;
+  if (p->how->by_steps)
+    p->in_flight = layers;
+  else if (p->workers > layers)
+    p->in_flight = 1;
+  else
+    p->in_flight = p->workers;
   rc = open_workers(p, e);
   return rc ? rc : open_layers(p, e);
 }
@@ -217,11 +219,15 @@ kv_rc kv_replay(const kv_trace *t, kv_cell *const *cell, int cells,
   kv_float_ground();
   rc = prepare(&p, e);
   if (rc) goto out;
-  if (how->by_steps) walk_steps(&p);
-  else walk_layers(&p);
+  if (how->by_steps)
+    walk_steps(&p);
+  else
+    walk_layers(&p);
   *stopped = p.stopped;
-  if (p.fault.rc) rc = kv_fail(e, p.fault.rc, "%s", p.fault.text);
-  else if (!p.stopped) rc = finish(&p, e);
+  if (p.fault.rc)
+    rc = kv_fail(e, p.fault.rc, "%s", p.fault.text);
+  else if (!p.stopped)
+    rc = finish(&p, e);
 out:
   close_pass(&p);
   return rc;

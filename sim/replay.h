@@ -25,8 +25,8 @@ typedef struct kv_replay_how {
   const kv_watch *watch; /* or NULL; then threads is 1 */
   /* or NULL: units done since the last call, from any thread */
   void (*tick)(void *self, int64_t units);
-  void *self; /* of tick */
-  bool (*stop)(void);    /* or NULL; polled every step */
+  void *self;         /* of tick */
+  bool (*stop)(void); /* or NULL; polled every step */
 } kv_replay_how;
 
 /* Units of progress of one pass over the trace. */

@@ -34,26 +34,26 @@ extern const char *const kv_status_names[4]; /* ok fixed refused failed */
 extern const char *const kv_basis_names[7];  /* "" entries prompt end ... */
 
 typedef struct kv_totals {
-  kv_bytes end;      /* at t = T, after settling */
-  int64_t codes_end; /* payload only */
+  kv_bytes end;            /* at t = T, after settling */
+  int64_t codes_end;       /* payload only */
   double mean, codes_mean; /* over t = prompt_len .. T, after settling */
   int64_t peak, codes_peak;
-  int64_t mti;       /* byte * step, sum over the same t */
-  double read;       /* bytes read per decode step */
-  int64_t moved;     /* bytes rewritten by verbs */
-  int64_t verbs;     /* records of verbs */
-  double kr;         /* mean of bytes / dense bytes */
-  double cr;         /* entries attended / dense, over query heads */
-  double kept;       /* entries at the end, mean over lanes */
+  int64_t mti;            /* byte * step, sum over the same t */
+  double read;            /* bytes read per decode step */
+  int64_t moved;          /* bytes rewritten by verbs */
+  int64_t verbs;          /* records of verbs */
+  double kr;              /* mean of bytes / dense bytes */
+  double cr;              /* entries attended / dense, over query heads */
+  double kept;            /* entries at the end, mean over lanes */
   int kept_min, kept_max; /* over lanes, at the end */
-  double attended;   /* mean entries per query head and decode step */
+  double attended;        /* mean entries per query head and decode step */
 } kv_totals;
 
 /* Aggregates below the run: a layer, a KV head of a layer, a bin of steps. */
 typedef struct kv_part {
   int layer, head, bin; /* -1 where it does not apply */
   int first_step, last_step;
-  double kept;          /* entries at the end, mean over its lanes */
+  double kept; /* entries at the end, mean over its lanes */
   kv_stat stat[KV_MEASURES];
 } kv_part;
 
@@ -68,29 +68,29 @@ typedef struct kv_step_cost { /* sum over layers, after settling */
 } kv_step_cost;
 
 typedef struct kv_result {
-  char trace[256];     /* file stem */
-  kv_digest identity;  /* of the trace; has_identity */
+  char trace[256];    /* file stem */
+  kv_digest identity; /* of the trace; has_identity */
   bool has_identity;
   int prompt_len, n_tokens;
-  const char *method;  /* lives as long as the method table */
+  const char *method; /* lives as long as the method table */
   int revision;
-  char *code;          /* hex digest of a plugin or decisions file, or NULL */
-  char *params;        /* JSON object, every parameter written out */
-  char *spec;          /* method:key=value:..., the same */
+  char *code;   /* hex digest of a plugin or decisions file, or NULL */
+  char *params; /* JSON object, every parameter written out */
+  char *spec;   /* method:key=value:..., the same */
   kv_status status;
   char reason[512];
   int arithmetic;
-  int budget;          /* integer used; -1 = null */
+  int budget; /* integer used; -1 = null */
   kv_basis basis;
-  char target[64];     /* as typed; "" = null */
-  double achieved;     /* in the unit of the basis; NaN = null */
+  char target[64]; /* as typed; "" = null */
+  double achieved; /* in the unit of the basis; NaN = null */
   kv_digest journal, state, output;
   kv_totals totals;
   kv_stat stat[KV_MEASURES];
   int n_parts, n_layers, n_steps;
-  kv_part *part;             /* layers, then heads, then bins */
-  kv_layer_result *layer;    /* [n_layers] */
-  kv_step_cost *step;        /* [n_steps] from prompt_len to T */
+  kv_part *part;          /* layers, then heads, then bins */
+  kv_layer_result *layer; /* [n_layers] */
+  kv_step_cost *step;     /* [n_steps] from prompt_len to T */
   /* How it was computed: the confirmation. */
   const char *backend;
   char isa[16];

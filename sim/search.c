@@ -29,13 +29,17 @@ static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
     *bytes = r->totals.mti;
     *dense = row * (p + t) * steps / 2;
     return;
-  case KV_BASIS_PEAK: *bytes = r->totals.peak; return;
+  case KV_BASIS_PEAK:
+    *bytes = r->totals.peak;
+    return;
   case KV_BASIS_READ:
     *bytes = 0;
     for (int i = 1; i < r->n_steps; i++) *bytes += r->step[i].read;
     *dense = row * (p + 1 + t) * (t - p) / 2;
     return;
-  default: *bytes = kv_bytes_total(&r->totals.end); return;
+  default:
+    *bytes = kv_bytes_total(&r->totals.end);
+    return;
   }
 }
 
@@ -67,11 +71,10 @@ static kv_rc least_legal(const probe *p, int *least, kv_err *e) {
   for (int b = 1; b <= p->batch->trace->shape.n_tokens; b++) {
     kv_asked_cell asked = {p->spec, p->budget, b};
     kv_cell cell;
-    kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len,
-                            p->ask->how.kernels, &asked, &cell, &why);
+    kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
+                            &asked, &cell, &why);
     bool runs = cell.runs;
-    if (!rc && !runs)
-      kv_fail(&why, KV_REFUSED, "%s", cell.result.reason);
+    if (!rc && !runs) kv_fail(&why, KV_REFUSED, "%s", cell.result.reason);
     kv_cell_close(&cell);
     *least = b;
     if (rc) return kv_fail(e, rc, "%s", why.text);

@@ -82,10 +82,10 @@ static kv_rc compare(session *s, const kv_cell *a, const kv_cell *b) {
   const kv_result *x = &a->result, *y = &b->result;
   for (int i = 0; i < x->n_layers; i++) {
     const kv_layer_result *p = &x->layer[i], *q = &y->layer[i];
-    const char *what = memcmp(&p->journal, &q->journal, 32)   ? "journal"
-                       : memcmp(&p->state, &q->state, 32)     ? "state"
-                       : memcmp(&p->output, &q->output, 32)   ? "output"
-                                                              : NULL;
+    const char *what = memcmp(&p->journal, &q->journal, 32) ? "journal"
+                       : memcmp(&p->state, &q->state, 32)   ? "state"
+                       : memcmp(&p->output, &q->output, 32) ? "output"
+                                                            : NULL;
     if (!what) continue;
     kv_err e = {0};
     kv_fail(&e, KV_DIFFERENT,
@@ -146,8 +146,8 @@ static kv_rc replay(session *s, kv_batch *b, bool *stopped, kv_err *e) {
   return rc;
 }
 
-static kv_rc run_trace(session *s, kv_batch *b, const char *path,
-                       bool *stopped, kv_err *e) {
+static kv_rc run_trace(session *s, kv_batch *b, const char *path, bool *stopped,
+                       kv_err *e) {
   kv_rc rc = put_trace(s, b, path, e);
   if (!rc && s->db && !s->options.selections && !s->options.views &&
       !s->options.stored && !s->options.outputs)
@@ -189,8 +189,7 @@ static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   kv_rc rc = kv_row_writer_open((kv_row_format)s->options.format, stdout,
                                 kv_colour_wanted(stdout), &s->rows, e);
   if (rc) return rc;
-  kv_progress_start(&s->progress, stderr, "replay", units(s),
-                    s->options.quiet);
+  kv_progress_start(&s->progress, stderr, "replay", units(s), s->options.quiet);
   for (int i = 0; !rc && !*stopped && i < s->options.traces.n; i++)
     rc = run_trace(s, &s->batch[i], s->options.traces.item[i], stopped, e);
   kv_progress_end(&s->progress);
@@ -233,8 +232,10 @@ int kv_verb_run(int argc, char **argv) {
   if (!rc && s.options.db && !s.options.dry_run)
     rc = kv_db_open(s.options.db, &s.db, &e);
   if (!rc) rc = open_all(&s, &e);
-  if (!rc && s.options.dry_run) list_cells(&s);
-  else if (!rc) rc = run_all(&s, &stopped, &e);
+  if (!rc && s.options.dry_run)
+    list_cells(&s);
+  else if (!rc)
+    rc = run_all(&s, &stopped, &e);
   int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
              : rc                        ? kv_say(&e)
                                          : exit_code(&s);

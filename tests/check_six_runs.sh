@@ -77,10 +77,12 @@ for ((i = 1; i < runs; i++)); do
     { split(line[FNR], a, " "); split("- - - - journal state output", what, " ")
       for (k = 1; k <= 7; k++) {
         if (a[k] == $k) { if (k > 4) same++; continue }
+        name = k > 4 ? what[k] : "row"
         printf "check_six_runs: %s, %s, budget %s: run %d has another %s " \
-               "than run 0: %s, not %s\n", a[1], a[2], a[3], run,
-               k > 4 ? what[k] : "row", $k, a[k]
-        exit bad = 1
+               "than run 0: %s, not %s\n", a[1], a[2], a[3], run, name, $k,
+               a[k]
+        bad = 1
+        exit
       } }
     END { if (!bad && FNR != n) { print "check_six_runs: rows are missing"
                                   bad = 1 }

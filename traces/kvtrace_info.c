@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "traces/json.h"
 #include "traces/kvtrace.h"
 #include "traces/safetensors.h"
 #include "traces/trace.h"
@@ -87,6 +88,7 @@ static json_t *number(float x) {
 
 static kv_rc print_json(const kv_trace *t, const char *identity, kv_err *e) {
   const kv_shape *p = &t->shape;
+  kv_json_begin();
   json_t *out =
       json_pack("{s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:o}", "trace",
                 t->name, "path", t->path, "bytes", (json_int_t)bytes_on_disk(t),
@@ -108,7 +110,10 @@ static kv_rc print_json(const kv_trace *t, const char *identity, kv_err *e) {
   json_object_set_new(out, "metadata", meta_of(t));
   char *text = out ? json_dumps(out, JSON_INDENT(1)) : NULL;
   json_decref(out);
-  if (!text) return kv_fail(e, KV_RESOURCE, "not enough memory to print it");
+  if (!kv_json_end()) {
+    free(text);
+    return kv_no_memory(e, "what is printed", 0);
+  }
   puts(text);
   free(text);
   return KV_OK;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "traces/json.h"
 #include "traces/newfile.h"
 #include "traces/text.h"
 
@@ -74,8 +75,9 @@ static kv_rc grow(kv_st_writer *w, kv_err *e) {
 static kv_rc describe(const char *name, kv_st_dtype dtype, int rank,
                       const uint64_t *shape, tensor *t, kv_err *e) {
   uint64_t bits = kv_st_dtype_bits(dtype);
-  json_t *list = json_array();
   char a[KV_SHOW];
+  kv_json_begin();
+  json_t *list = json_array();
   int bad = 0;
   for (int i = 0; i < rank; i++) {
     bad |= shape[i] >> 62 || __builtin_mul_overflow(bits, shape[i], &bits);
@@ -83,12 +85,13 @@ static kv_rc describe(const char *name, kv_st_dtype dtype, int rank,
   }
   t->entry =
       json_pack("{s:s,s:o}", "dtype", kv_st_dtype_name(dtype), "shape", list);
+  bool whole = kv_json_end();
   t->bytes = bits / 8;
   if (bad || bits % 8 || bits >> 62) {
     return kv_fail(e, KV_USAGE, "tensor %s has an impossible shape",
                    kv_show(name, a));
   }
-  return t->entry ? KV_OK : no_room(e);
+  return whole ? KV_OK : no_room(e);
 }
 
 static kv_rc accept_name(kv_st_writer *w, const char *name, kv_err *e) {

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scratch of one thread: everything that a lane in hand needs beyond its own
+ * entries. Sized by the trace and the neediest plan; nothing is taken later.
+ */
+#include "ref/store.h"
+#include <stdlib.h>
+
+enum { TILE_FLOATS = 1 << 20, TILE_ROWS = 32 }; /* 4 MiB of logits a tile */
+
+void kv_ref_scratch_close(kv_scratch *x) {
+  if (!x) return;
+  for (int h = 0; x->view && h < x->heads; h++) free(x->view[h].run);
+  free(x->view);
+  free(x->q);
+  free(x->s);
+  free(x->p);
+  free(x->sum);
+  free(x->g);
+  free(x->out);
+  free(x->lse);
+  free(x->work.base);
+  kv_lane_room_release(&x->room);
+  kv_attend_scratch_release(&x->attend);
+  free(x);
+}
+
+static bool take_views(kv_scratch *x, int n_tokens) {
+  x->view = kv_zalloc((size_t)x->heads, sizeof *x->view);
+  for (int h = 0; x->view && h < x->heads; h++) {
+    x->view[h].run = kv_zalloc((size_t)n_tokens / 2 + 1, sizeof(kv_run));
+    if (!x->view[h].run) return false;
+  }
+  return x->view != NULL;
+}
+
+static bool take_rows(kv_scratch *x, const kv_shape *shape) {
+  size_t m = (size_t)x->heads, rows = (size_t)x->tile_rows;
+  x->q = kv_zalloc(rows * m * (size_t)shape->d, sizeof *x->q);
+  x->s = kv_zalloc(rows * m * x->stride, sizeof *x->s);
+  x->p = kv_zalloc(rows * m * x->stride, sizeof *x->p);
+  x->sum = kv_zalloc(m * x->stride, sizeof *x->sum);
+  x->g = kv_zalloc(m * x->stride, sizeof *x->g);
+  x->out = kv_zalloc(m * (size_t)shape->d_v, sizeof *x->out);
+  x->lse = kv_zalloc(m, sizeof *x->lse);
+  x->work.base = kv_zalloc(1, x->work.size);
+  return x->q && x->s && x->p && x->sum && x->g && x->out && x->lse &&
+         x->work.base;
+}
+
+kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
+                          int plans, kv_scratch **out, kv_err *e) {
+  kv_scratch *x = kv_zalloc(1, sizeof *x);
+  if (!x) return kv_no_memory(e, "scratch", sizeof *x);
+  x->heads = kv_group(shape);
+  x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16;
+  int rows = TILE_FLOATS / (int)((size_t)x->heads * x->stride);
+  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
+  x->work.size = KV_WORK(shape->n_tokens);
+  size_t extra = 0;
+  for (int i = 0; i < plans; i++) {
+    const kv_needs *need = &plan[i]->needs;
+    if (need->work > extra) extra = need->work;
+  }
+  x->work.size += extra;
+  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v, x->heads,
+                                    shape->n_tokens, e);
+  if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
+  if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
+    rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
+  if (rc)
+    kv_ref_scratch_close(x);
+  else
+    *out = x;
+  return rc;
+}
