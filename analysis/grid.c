@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* NULL is what SQLite answers when it gets no memory. */
+static char *copy(const char *text) { return text ? strdup(text) : NULL; }
+
 static bool take_names(sqlite3_stmt *s, kv_grid *g) {
   g->columns = sqlite3_column_count(s);
   g->name = calloc((size_t)g->columns, sizeof *g->name);
   for (int c = 0; g->name && c < g->columns; c++)
-    if (!(g->name[c] = strdup(sqlite3_column_name(s, c)))) return false;
+    if (!(g->name[c] = copy(sqlite3_column_name(s, c)))) return false;
   return g->name != NULL;
 }
 
@@ -31,7 +34,7 @@ static bool take_row(sqlite3_stmt *s, kv_grid *g, int *room) {
     if (type == SQLITE_FLOAT || type == SQLITE_INTEGER)
       v->number = sqlite3_column_double(s, c);
     if (type == SQLITE_NULL) continue;
-    v->text = strdup((const char *)sqlite3_column_text(s, c));
+    v->text = copy((const char *)sqlite3_column_text(s, c));
     if (!v->text) {
       for (int k = 0; k < c; k++) free((v - c + k)->text);
       return false;

@@ -11,6 +11,7 @@
 #include "config.h"
 #include <getopt.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,7 @@ int main(int argc, char **argv) {
   bool help = false;
   int rc;
   json_set_alloc_funcs(noticed, free);
+  signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
   if (argc < 2)
     return kv_say(KV_EXIT_USAGE, "what is to be done? See kvreport --help");
   v = find(argv[1]);

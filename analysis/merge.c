@@ -42,11 +42,14 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
   sqlite3_stmt *s = NULL;
   char *info = sqlite3_mprintf("PRAGMA main.table_info(%s)", table);
   char *n, *v, *j, *sql;
+  int step = SQLITE_NOMEM;
   if (info) sqlite3_prepare_v2(db, info, -1, &s, NULL);
-  while (s && sqlite3_step(s) == SQLITE_ROW) {
+  while (s && (step = sqlite3_step(s)) == SQLITE_ROW) {
     const char *c = (const char *)sqlite3_column_text(s, 1);
-    bool is_run = !strcmp(c, "run_id"), is_env = !strcmp(c, "environment_id");
+    bool is_run = c && !strcmp(c, "run_id");
+    bool is_env = c && !strcmp(c, "environment_id");
     const char *of = is_run ? "run" : "environment";
+    if (!c) break;
     if ((is_run || is_env) && !strcmp(table, of)) continue;
     sqlite3_str_appendf(names, ",%s", c);
     if (!is_run && !is_env) {
@@ -63,10 +66,11 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
   }
   sqlite3_finalize(s);
   sqlite3_free(info);
+  if (sqlite3_str_errcode(joins)) step = SQLITE_NOMEM;
   n = sqlite3_str_finish(names);
   v = sqlite3_str_finish(values);
   j = sqlite3_str_finish(joins);
-  sql = n && v
+  sql = step == SQLITE_DONE && n && v
             ? sqlite3_mprintf("INSERT OR IGNORE INTO %s.%s (%s)"
                               " SELECT %s FROM %s.%s t%s",
                               to, table, n + 1, v + 1, from, table, j ? j : "")
@@ -196,14 +200,16 @@ static int attach(sqlite3 *db, const char *path) {
 /* The tables of the first database, by the words it made them with. */
 static int take_schema(sqlite3 *db) {
   sqlite3_stmt *s = NULL;
-  int rc = KV_EXIT_OK;
+  int rc = KV_EXIT_OK, step = SQLITE_DONE;
   if (sqlite3_prepare_v2(db,
                          "SELECT sql FROM source.sqlite_schema WHERE sql IS"
                          " NOT NULL ORDER BY rowid",
                          -1, &s, NULL))
     return kv_results_fail(db, "a database to merge");
-  while (!rc && sqlite3_step(s) == SQLITE_ROW)
+  while (!rc && (step = sqlite3_step(s)) == SQLITE_ROW)
     rc = run(db, sqlite3_mprintf("%s", sqlite3_column_text(s, 0)));
+  if (!rc && step != SQLITE_DONE)
+    rc = kv_results_fail(db, "a database to merge");
   sqlite3_finalize(s);
   return rc;
 }

@@ -35,10 +35,20 @@ int kv_page_machines(const kv_page *p);
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
                      const kv_grid *data);
 
-/* A column of a table on the page. */
+/* A column of a table on the page. KV_NAME, only in the grid of all cells:
+ * the name of the row's line in the figures, all parameters when pointed at.
+ */
 typedef struct kv_column {
   const char *name, *title; /* in the grid; on the page */
-  enum { KV_PLAIN, KV_PERCENT, KV_BYTES, KV_SHORT, KV_LONG, KV_MARK } kind;
+  enum {
+    KV_PLAIN,
+    KV_PERCENT,
+    KV_BYTES,
+    KV_SHORT,
+    KV_LONG,
+    KV_MARK,
+    KV_NAME
+  } kind;
 } kv_column;
 /* Columns end with a NULL name. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,

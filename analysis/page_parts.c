@@ -100,6 +100,23 @@ static void mark(const kv_grid *g, int row, FILE *f) {
     fputs("one run", f);
 }
 
+/* A specification may break after each parameter. */
+static void long_text(const char *t, FILE *f) {
+  for (; *t; t++) {
+    char one[2] = {*t, 0};
+    kv_html_text(one, f);
+    if (*t == ':' || *t == ',') fputs("<wbr>", f);
+  }
+}
+
+static void name(const kv_page *p, int row) {
+  fputs("<td title=\"", p->f);
+  kv_html_text(kv_grid_text(&p->cell, row, "spec"), p->f);
+  fputs("\">", p->f);
+  kv_html_text(p->variants.label[p->variants.of[row]], p->f);
+  fputs("</td>", p->f);
+}
+
 static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
   const char *text = kv_grid_text(g, row, c->name);
   double n = kv_grid_number(g, row, c->name);
@@ -115,6 +132,8 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
     fputs("&ndash;", f);
   else if (c->kind == KV_SHORT)
     fprintf(f, "%.10s", text);
+  else if (c->kind == KV_LONG)
+    long_text(text, f);
   else if (c->kind == KV_PERCENT)
     fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
   else if (c->kind == KV_BYTES)
@@ -145,7 +164,11 @@ void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
   fputs("</tr></thead><tbody>\n", p->f);
   for (int r = 0; r < g->rows; r++) {
     fputs("<tr>", p->f);
-    for (const kv_column *c = column; c->name; c++) cell(g, r, c, p->f);
+    for (const kv_column *c = column; c->name; c++)
+      if (c->kind == KV_NAME)
+        name(p, r);
+      else
+        cell(g, r, c, p->f);
     fputs("</tr>\n", p->f);
   }
   fputs("</tbody></table></div>\n", p->f);

@@ -63,7 +63,7 @@ int kv_page_check(const kv_page *p) {
 void kv_page_cells(const kv_page *p) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
-      {"spec", "cell", KV_LONG},
+      {"method", "method", KV_NAME},
       {"asked", "asked", KV_PLAIN},
       {"budget", "budget", KV_PLAIN},
       {"kept", "kept", KV_PLAIN},

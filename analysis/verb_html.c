@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- what the page is about --------------------------------------------------
  */
@@ -160,7 +159,6 @@ int kv_verb_html(const kv_args *a) {
     rc = body(&p);
     end = kv_output_close(p.f, a->output);
     if (!rc) rc = end;
-    if (rc) unlink(a->output);
   }
   release(&p);
   return rc;

@@ -3,7 +3,10 @@
 #include "analysis/say.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 const kv_flag kv_flags[] = {
     {'f', "format", "FORMAT", "table, csv, json or jsonl"},
@@ -33,16 +36,38 @@ const kv_verb kv_verbs[] = {
      kv_verb_merge},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};
 
+/* Where a file is written until it is whole: beside it. NULL for what is
+ * there and no regular file (a device, a pipe), which is written to as it is
+ * and never removed. */
+static char *beside(const char *path, char part[PATH_MAX]) {
+  struct stat st;
+  if (!stat(path, &st) && !S_ISREG(st.st_mode)) return NULL;
+  snprintf(part, PATH_MAX, "%s.%ld.part", path, (long)getpid());
+  return part;
+}
+
 FILE *kv_output_open(const char *path) {
-  FILE *f = path ? fopen(path, "w") : stdout;
+  char part[PATH_MAX];
+  const char *to = path ? beside(path, part) : NULL;
+  FILE *f = path ? fopen(to ? to : path, "w") : stdout;
   if (!f)
     kv_say(KV_EXIT_RESOURCE, "cannot write %s: %s", path, strerror(errno));
   return f;
 }
 
+static int close_file(FILE *f, const char *path) {
+  char part[PATH_MAX];
+  const char *from = beside(path, part);
+  int bad = ferror(f) || fflush(f) || (from && fsync(fileno(f)));
+  bad |= fclose(f);
+  if (!from) return bad;
+  if (!bad && !kv_said()) bad = rename(from, path);
+  if (bad || kv_said()) unlink(from);
+  return bad;
+}
+
 int kv_output_close(FILE *f, const char *path) {
-  int bad = ferror(f);
-  bad |= f == stdout ? fflush(f) : fclose(f);
+  int bad = path ? close_file(f, path) : fflush(f) || ferror(f);
   if (!bad) return kv_said();
   return kv_say(KV_EXIT_RESOURCE, "cannot write all of %s: %s",
                 path ? path : "stdout", strerror(errno));

@@ -30,12 +30,11 @@ static kv_rc load_ask(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
                         "iss", run, kv_basis_names[r->basis], r->target);
   r->achieved = NAN;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  for (int i = 0; i < 4; i++)
-    if (!strcmp((const char *)sqlite3_column_text(s, 0), kv_status_names[i]))
-      r->status = (kv_status)i;
+  const char *status = (const char *)sqlite3_column_text(s, 0);
+  for (int i = 0; i < 4 && status; i++)
+    if (!strcmp(status, kv_status_names[i])) r->status = (kv_status)i;
   r->achieved = kv_db_real(sqlite3_column_int64(s, 1));
-  sqlite3_reset(s);
-  return KV_OK;
+  return kv_db_done(db, s, e);
 }
 
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e) {
@@ -120,14 +119,15 @@ static kv_rc read_names(kv_db *db, sqlite3_stmt *s, kv_result *r, kv_err *e) {
   r->n_tokens = sqlite3_column_int(s, 10);
   r->method = kv_db_word(db, text(s, 5));
   r->revision = sqlite3_column_int(s, 11);
-  r->code = strncmp(code, "revision ", 9) ? strdup(code) : NULL;
+  bool plugin = strncmp(code, "revision ", 9) != 0;
+  r->code = plugin ? strdup(code) : NULL;
   r->params = strdup(text(s, 7));
   r->spec = strdup(text(s, 8));
   r->arithmetic = sqlite3_column_int(s, 9);
   snprintf(r->target, sizeof r->target, "%s", text(s, 13));
   for (int i = 0; i < 7; i++)
     if (!strcmp(text(s, 12), kv_basis_names[i])) r->basis = (kv_basis)i;
-  if (!r->method || !r->params || !r->spec)
+  if (!r->method || !r->params || !r->spec || (plugin && !r->code))
     return kv_no_memory(e, "a row of results", sizeof *r);
   return KV_OK;
 }
@@ -151,7 +151,8 @@ kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e) {
   run = sqlite3_column_int64(s, 0);
   snprintf(key, 65, "%s", text(s, 1));
   rc = read_names(db, s, r, e);
-  sqlite3_reset(s);
+  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
+  if (!rc) rc = done;
   if (!rc) rc = kv_db_load(db, run, r, e);
   if (!rc) rc = load_ask(db, run, r, e);
   if (rc)
@@ -171,6 +172,5 @@ kv_rc kv_db_path(kv_db *db, const kv_digest *identity, int n, size_t size,
   *path = 0;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   snprintf(path, size, "%s", text(s, 0));
-  sqlite3_reset(s);
-  return KV_OK;
+  return kv_db_done(db, s, e);
 }

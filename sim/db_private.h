@@ -43,6 +43,9 @@ kv_rc kv_db_bind(kv_db *db, sqlite3_stmt **out, kv_err *e, const char *sql,
 kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...);
 /* Next row: true; at the end or on failure false with *rc set, and reset. */
 bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e);
+/* Ends a statement of which no further row is wanted; fails where a text of
+ * the row could not be had. */
+kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_err *e);
 
 kv_rc kv_db_begin(kv_db *db, kv_err *e);
 /* COMMIT where rc is KV_OK, else ROLLBACK; returns rc or what failed. */

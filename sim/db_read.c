@@ -41,7 +41,7 @@ static void read_text(sqlite3_stmt *s, int at, size_t size, char *out) {
 }
 
 static int name_index(const char *name, int n, const char *const *names) {
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n && name; i++)
     if (!strcmp(name, names[i])) return i;
   return 0;
 }
@@ -89,8 +89,7 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   read_digest(s, 4, &r->state);
   read_digest(s, 5, &r->output);
   read_totals(s, 6, &r->totals);
-  sqlite3_reset(s);
-  return KV_OK;
+  return kv_db_done(db, s, e);
 }
 
 /* Zeroed room for n elements; NULL is fine for none. */
@@ -200,12 +199,14 @@ static kv_rc load_first(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
       " ORDER BY v.started, v.environment_id, c.threads DESC, c.isa LIMIT 1",
       "i", run);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  r->backend = kv_db_word(db, (const char *)sqlite3_column_text(s, 0));
+  const char *backend = (const char *)sqlite3_column_text(s, 0);
+  r->backend = backend ? kv_db_word(db, backend) : NULL;
   read_text(s, 1, sizeof r->isa, r->isa);
   r->threads = sqlite3_column_int(s, 2);
   r->seconds = sqlite3_column_double(s, 3);
-  sqlite3_reset(s);
-  return r->backend ? KV_OK : kv_no_memory(e, "a name", 1);
+  rc = kv_db_done(db, s, e);
+  if (rc || r->backend) return rc;
+  return kv_no_memory(e, "a name", 1);
 }
 
 kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e) {

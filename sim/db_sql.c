@@ -149,6 +149,10 @@ bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e) {
   return false;
 }
 
+kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_err *e) {
+  return sqlite3_reset(s) ? kv_db_fail(db, "use", e) : KV_OK;
+}
+
 kv_rc kv_db_begin(kv_db *db, kv_err *e) {
   if (sqlite3_exec(db->sql, "BEGIN IMMEDIATE", NULL, NULL, NULL))
     return kv_db_fail(db, "use", e);

@@ -58,8 +58,8 @@ int main(int argc, char **argv) {
   kv_signals_catch();
   int code = dispatch(argc, argv);
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+  if (code) return code; /* its sentence was said */
   kv_fail(&e, KV_RESOURCE, "standard output cannot be written: %s",
           strerror(errno));
-  kv_say(&e);
-  return code == 0 ? KV_RESOURCE : code;
+  return kv_say(&e);
 }

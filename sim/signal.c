@@ -23,6 +23,7 @@ void kv_signals_catch(void) {
   sigemptyset(&a.sa_mask);
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGTERM, &a, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
 }
 
 bool kv_interrupted(void) {

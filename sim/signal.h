@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Interrupts: the first SIGINT or SIGTERM asks for an orderly end (finish or
- * leave the cell, write what is done, exit 130), the second one kills.
+ * leave the cell, write what is done, exit 130), the second one kills. A
+ * limit on the size of files (SIGXFSZ) becomes a failed write.
  */
 #ifndef KV_SIM_SIGNAL_H
 #define KV_SIM_SIGNAL_H

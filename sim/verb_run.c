@@ -24,6 +24,7 @@ typedef struct session {
   kv_row_writer *rows;
   kv_progress progress;
   int ran, failed, differed;
+  int whole; /* traces of which every row is stored and printed */
 } session;
 
 static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
@@ -106,7 +107,8 @@ static kv_rc store(session *s, const kv_cell *c, kv_err *e) {
   return KV_OK;
 }
 
-/* Again with portable kernels on one thread: every digest must agree. */
+/* One trace again with portable kernels on one thread: every digest must
+ * agree. Database and messages take turns, traces do not wait. */
 static kv_rc again(session *s, const kv_batch *b, bool *stopped, kv_err *e) {
   kv_batch second = {0};
   kv_replay_how how = how_of(s, true);
@@ -114,6 +116,7 @@ static kv_rc again(session *s, const kv_batch *b, bool *stopped, kv_err *e) {
   if (!rc) rc = kv_batch_again(b, how.kernels, &second, e);
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
+#pragma omp critical(kv_second)
   for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
     if (!second.cell[i].runs) continue;
     if (!compare(s, &b->cell[i], &second.cell[i]))
@@ -121,6 +124,24 @@ static kv_rc again(session *s, const kv_batch *b, bool *stopped, kv_err *e) {
   }
   kv_batch_close(&second);
   return rc;
+}
+
+/* The second passes, each on one thread, several traces at once. */
+static kv_rc twice(session *s, bool *stopped, kv_err *e) {
+  kv_rc first = KV_OK;
+  int threads = how_of(s, false).threads;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (int i = 0; i < s->options.traces.n; i++) {
+    kv_err why = {0};
+    bool cut = false;
+    kv_rc rc = again(s, &s->batch[i], &cut, &why);
+#pragma omp critical(kv_second)
+    {
+      *stopped = *stopped || cut;
+      if (rc && !first) first = kv_fail(e, rc, "%s", why.text);
+    }
+  }
+  return first;
 }
 
 static kv_rc put_trace(session *s, const kv_batch *b, const char *path,
@@ -156,13 +177,13 @@ static kv_rc run_trace(session *s, kv_batch *b, const char *path, bool *stopped,
   for (int i = 0; !rc && !*stopped && i < b->cells; i++)
     if (b->cell[i].runs || !kv_result_ran(&b->cell[i].result))
       rc = store(s, &b->cell[i], e);
-  if (!rc && !*stopped && s->options.twice) rc = again(s, b, stopped, e);
   for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
     const kv_result *r = &b->cell[i].result;
     s->ran += kv_result_ran(r);
     s->failed += r->status == KV_CELL_FAILED;
     rc = kv_row_writer_add(s->rows, r, e);
   }
+  if (!rc && !*stopped) s->whole++;
   return rc;
 }
 
@@ -192,6 +213,7 @@ static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   kv_progress_start(&s->progress, stderr, "replay", units(s), s->options.quiet);
   for (int i = 0; !rc && !*stopped && i < s->options.traces.n; i++)
     rc = run_trace(s, &s->batch[i], s->options.traces.item[i], stopped, e);
+  if (!rc && !*stopped && s->options.twice) rc = twice(s, stopped, e);
   kv_progress_end(&s->progress);
   kv_err closing = {0};
   kv_rc closed = kv_row_writer_close(s->rows, &closing);
@@ -207,6 +229,22 @@ static int exit_code(const session *s) {
   if (s->ran || s->options.dry_run) return KV_OK;
   kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");
   return kv_say(&e);
+}
+
+/* What an interrupt left, and how to go on. */
+static int interrupted(const session *s) {
+  char note[320];
+  const char *kept = s->db ? "stored" : "printed";
+  const char *next = s->db ? "repeat the command: what is stored is not run "
+                             "again"
+                           : "with --db FILE a repeated command goes on from "
+                             "here";
+  snprintf(note, sizeof note,
+           "interrupted: the rows of %d of %d traces are %s, nothing of the "
+           "others; %s",
+           s->whole, s->options.traces.n, kept, next);
+  kv_note(note);
+  return KV_EXIT_INTERRUPTED;
 }
 
 static void close_session(session *s) {
@@ -236,9 +274,8 @@ int kv_verb_run(int argc, char **argv) {
     list_cells(&s);
   else if (!rc)
     rc = run_all(&s, &stopped, &e);
-  int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
-             : rc                        ? kv_say(&e)
-                                         : exit_code(&s);
+  if (kv_interrupted() && s.whole < s.options.traces.n) stopped = true;
+  int code = stopped ? interrupted(&s) : rc ? kv_say(&e) : exit_code(&s);
   close_session(&s);
   return code;
 }

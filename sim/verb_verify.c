@@ -280,6 +280,10 @@ int kv_verb_verify(int argc, char **argv) {
   }
   if (!rc) rc = start(&s, argc, argv, &e);
   if (!rc) rc = run_all(&s, &stopped, &e);
+  if (stopped || kv_interrupted()) {
+    kv_note("interrupted: what was compared is confirmed in the database; "
+            "repeat the command to compare all");
+  }
   int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
              : rc                        ? kv_say(&e)
                                          : conclude(&s);

@@ -61,8 +61,67 @@ static void outputs_agree_and_wrong_ones_do_not(void **state) {
     t->layer[0].data.k = (const char *)t->layer[0].data.k - rows;
     assert_int_equal(kv_check_layer(t, 0, kv_kernels_best(), &c, NULL), KV_OK);
     assert_true(c.relative > 10 * c.tolerance);
+    assert_true(c.error > 0.1);
     kv_trace_close(t);
   }
+}
+
+/* One row by the rules of the arithmetic, one operation at a time. */
+static void by_the_rules(const kv_shape *s, int n, const float *q,
+                         const float *k, const float *v, float *out) {
+  float p[128], top[8], sum[8], part[8][64] = {{0}}, most = -1e30f, all = 0;
+  int d = s->d, chunks = (n + 127) / 128;
+  for (int c = 0; c < chunks; c++) {
+    int m = n - c * 128 < 128 ? n - c * 128 : 128;
+    int64_t mass = 0;
+    top[c] = -1e30f;
+    for (int j = 0; j < m; j++) {
+      p[j] = 0;
+      for (int i = 0; i < d; i++) {
+        p[j] = kv_fma(q[i], k[(c * 128 + j) * d + i], p[j]);
+      }
+      p[j] = kv_add(kv_mul(p[j], s->scale), 0.0f);
+      top[c] = kv_max(p[j], top[c]);
+    }
+    for (int j = 0; j < m; j++) {
+      p[j] = kv_expm(kv_sub(p[j], top[c]));
+      mass += kv_fix(p[j]);
+      for (int i = 0; i < d; i++) {
+        part[c][i] = kv_fma(p[j], v[(c * 128 + j) * d + i], part[c][i]);
+      }
+    }
+    sum[c] = kv_unfix(mass);
+    most = kv_max(top[c], most);
+  }
+  memset(out, 0, (size_t)d * sizeof *out);
+  for (int c = 0; c < chunks; c++) {
+    float w = kv_expm(kv_sub(top[c], most));
+    all = kv_fma(w, sum[c], all);
+    for (int i = 0; i < d; i++) out[i] = kv_fma(w, part[c][i], out[i]);
+  }
+  for (int i = 0; i < d; i++) out[i] = kv_div(out[i], all);
+}
+
+/* F32 with full mantissas, where a wrong order would show. */
+static void outputs_follow_the_arithmetic(void **state) {
+  (void)state;
+  static const int rows[] = {0, 1, 126, 127, 128, 129, 255, 256, 600, 776};
+  kv_synth s = small(777);
+  s.like.dtype = KV_F32;
+  s.like.n_layers = 1;
+  make(&s, "rules.safetensors");
+  kv_trace *t = tracefile_open();
+  const float *q = t->layer[0].data.q, *k = t->layer[0].data.k;
+  const float *v = t->layer[0].data.v, *o = t->layer[0].o;
+  for (int h = 0; h < 8; h++) {
+    for (int i = 0; i < 10; i++) {
+      float out[64];
+      int at = (h * 777 + rows[i]) * 32, lane = h / 2 * 777 * 32;
+      by_the_rules(&t->shape, rows[i] + 1, q + at, k + lane, v + lane, out);
+      assert_memory_equal(out, o + at, 32 * sizeof *out);
+    }
+  }
+  kv_trace_close(t);
 }
 
 static void check_any_threads(void **state) {
@@ -208,6 +267,7 @@ static void odd_requests_are_made(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_agree_and_wrong_ones_do_not),
+      cmocka_unit_test(outputs_follow_the_arithmetic),
       cmocka_unit_test(check_any_threads),
       cmocka_unit_test(synthetic_traces_are_one),
       cmocka_unit_test(recorded_layers_stay_themselves),

@@ -20,7 +20,7 @@ golden=$src/tests/golden.tsv
 
 record() {
   local t
-  echo "arithmetic $(sed -n 's/.*KV_ARITHMETIC = \([0-9]*\).*/\1/p' \
+  echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/arith.h")"
   for t in $(replay_traces); do
     echo "trace $(basename "$t" .safetensors)" "$("$kvtrace" info -i "$t" |

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "traces/json.h"
 #include "traces/kvtrace.h"
 #include "traces/text.h"
 
@@ -100,6 +101,22 @@ kv_rc kv_flag_format(const kv_verb *verb, const kv_verb_call *call, int *json,
   if (!text || *json || strcmp(text, "table") == 0) return KV_OK;
   return kv_fail(e, KV_USAGE, "--format is table or json, not %s",
                  kv_show(text, a));
+}
+
+kv_rc kv_print_json(const char *path, char *text, kv_err *e) {
+  char a[KV_SHOW];
+  kv_rc rc = KV_OK;
+  if (!kv_json_end()) {
+    rc = kv_no_memory(e, "what is printed", 0);
+  } else if (!text) {
+    rc = kv_fail(e, KV_INPUT,
+                 "%s: its path is not UTF-8, so JSON cannot hold it",
+                 kv_show(path, a));
+  } else {
+    puts(text);
+  }
+  free(text);
+  return rc;
 }
 
 kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e) {

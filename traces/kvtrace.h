@@ -53,6 +53,10 @@ const char *kv_flag_value(const kv_verb *verb, const kv_verb_call *call,
 kv_rc kv_flag_format(const kv_verb *verb, const kv_verb_call *call, int *json,
                      kv_err *e);
 
+/* Ends what kv_json_begin began: prints the text that was made of trace path,
+ * and frees it. NULL, or memory that failed on the way: nothing is printed. */
+kv_rc kv_print_json(const char *path, char *text, kv_err *e);
+
 /* The best kernels, or those KVREPLAY_ISA asks for; a fallback is said on
  * stderr. */
 kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e);

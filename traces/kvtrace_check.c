@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "traces/check.h"
+#include "traces/json.h"
 #include "traces/kvtrace.h"
 #include "traces/trace.h"
 
@@ -41,6 +42,7 @@ static kv_rc look(const kv_trace *t, report *r, kv_err *e) {
 }
 
 static kv_rc print_json(const kv_trace *t, const report *r, kv_err *e) {
+  kv_json_begin();
   json_t *list = json_array();
   for (int i = 0; i < r->n; i++) {
     const kv_check *c = &r->layer[i];
@@ -63,10 +65,7 @@ static kv_rc print_json(const kv_trace *t, const report *r, kv_err *e) {
                           "layers", list);
   char *text = out ? json_dumps(out, JSON_INDENT(1)) : NULL;
   json_decref(out);
-  if (!text) return kv_fail(e, KV_RESOURCE, "not enough memory to print it");
-  puts(text);
-  free(text);
-  return KV_OK;
+  return kv_print_json(t->path, text, e);
 }
 
 static void print_second(const report *r) {

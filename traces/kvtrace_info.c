@@ -110,13 +110,7 @@ static kv_rc print_json(const kv_trace *t, const char *identity, kv_err *e) {
   json_object_set_new(out, "metadata", meta_of(t));
   char *text = out ? json_dumps(out, JSON_INDENT(1)) : NULL;
   json_decref(out);
-  if (!kv_json_end()) {
-    free(text);
-    return kv_no_memory(e, "what is printed", 0);
-  }
-  puts(text);
-  free(text);
-  return KV_OK;
+  return kv_print_json(t->path, text, e);
 }
 
 static void line(const char *name, const char *text) {

@@ -54,8 +54,8 @@ static ssize_t fits(int fd, size_t bytes) {
 
 static int full(int fd) { return fits(fd, 0) >= 0; }
 
-#define NEXT(type, name, ...)       \
-  static type (*next)(__VA_ARGS__); \
+#define NEXT(type, name, ...)                                                  \
+  static type (*next)(__VA_ARGS__);                                            \
   if (!next) *(void **)&next = dlsym(RTLD_NEXT, name)
 
 ssize_t write(int fd, const void *from, size_t n) {

@@ -27,9 +27,7 @@
 
 enum { RANGES = 64 };
 
-static struct {
-  uintptr_t start, end;
-} range[RANGES];
+static struct { uintptr_t start, end; } range[RANGES];
 static int ranges;
 static long fail_at, stay;
 static atomic_long seen;
@@ -93,9 +91,9 @@ static int refused(const void *caller) {
 }
 
 /* The next definition after this one: libc's, or a sanitizer's. */
-#define NEXT(type, name, ...)                              \
-  static type (*next)(__VA_ARGS__);                        \
-  if (!next) *(void **)&next = dlsym(RTLD_NEXT, name);     \
+#define NEXT(type, name, ...)                                                  \
+  static type (*next)(__VA_ARGS__);                                            \
+  if (!next) *(void **)&next = dlsym(RTLD_NEXT, name);                         \
   if (refused(__builtin_return_address(0))) return NULL
 
 void *malloc(size_t n) {

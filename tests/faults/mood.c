@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef __SSE2__
-#include <immintrin.h>
+#  include <immintrin.h>
 #endif
 
 static void flush(void) {

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the benchmarks of whole replays share: the folder that they work in,
+ * running kvreplay and kvtrace, and the table. Whatever goes wrong ends the
+ * program with one sentence; the folder goes with it.
+ */
+#ifndef KV_TESTS_BENCH_BENCH_H
+#define KV_TESTS_BENCH_BENCH_H
+
+#include "tests/bench/child.h"
+
+enum { MOST_ROWS = 256 };
+
+typedef struct bench {
+  const char *build, *source; /* top folders */
+  bool csv, small;
+  int runs;         /* medians are of so many */
+  char folder[256]; /* temporary */
+} bench;
+
+/* What is read of a row of kvreplay. */
+typedef struct row {
+  char spec[256];
+  char journal[65], state[65], output[65];
+  double rewritten; /* bytes of coded or merged rows and their metadata */
+} row;
+
+typedef struct row_set {
+  int n;
+  row row[MOST_ROWS];
+} row_set;
+
+/* How kvreplay is to run the trace of bench_synth. */
+typedef struct replay {
+  const char *methods; /* -m */
+  int threads, prompt; /* prompt 0: the trace's own */
+} replay;
+
+/* --- bench.c ------------------------------------------------------------ */
+
+/* A trace of the geometry of Llama-3.1-8B in place of the last one; record:
+ * the model's layers, "8,24". */
+void bench_synth(const bench *b, const char *record, int prompt, int steps);
+/* Medians over b->runs; every row ran, and each run gave the same digests. */
+child bench_replay(const bench *b, replay what, row_set *out);
+/* Any command once, argv[0] below the build folder; exit code 0. */
+child bench_command(const bench *b, char **argv);
+/* The row of `all` with this row's specification has its digests. */
+void bench_same(const row_set *all, const row *one);
+void bench_fail(const char *format, ...)
+    __attribute__((format(printf, 1, 2), noreturn));
+
+/* A line of the table. The goal is set for value / peer, for the value itself
+ * where peer is 0: at least `low`, at most `high`; 0: no such goal. */
+typedef struct line {
+  const char *what, *unit;
+  double value, peer, low, high;
+} line;
+void bench_theme(const bench *b, const char *theme, const char *peer);
+void bench_line(const bench *b, line l);
+
+/* --- the themes --------------------------------------------------------- */
+void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
+void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
+void theme_growth(const bench *b);  /* growth.c: exponents of time */
+void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
+void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
+
+#endif

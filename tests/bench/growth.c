@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How time grows with tokens: of a decode step (linear) and of the prompt's
+ * evidence (quadratic). The cost of everything else goes by subtraction: a
+ * step is the difference of two runs over the same trace, with many and with
+ * few steps; the evidence is what h2o takes over dense. The exponent is the
+ * slope of least squares through the logarithms of both.
+ */
+#include "tests/bench/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { POINTS = 4, MANY = 256, FEW = 16 };
+
+static double slope(int n, const double *x, const double *y) {
+  double sx = 0, sy = 0, xx = 0, xy = 0;
+  for (int i = 0; i < n; i++) {
+    double a = log(x[i]), b = log(y[i]);
+    sx += a;
+    sy += b;
+    xx += a * a;
+    xy += a * b;
+  }
+  return (n * xy - sx * sy) / (n * xx - sx * sx);
+}
+
+static double step_seconds(const bench *b, int tokens) {
+  static row_set many, few;
+  child c = bench_replay(b, (replay){.methods = "dense", .threads = 1}, &many);
+  child d = bench_replay(
+      b, (replay){.methods = "dense", .threads = 1, .prompt = tokens - FEW},
+      &few);
+  return (c.cpu - d.cpu) / (MANY - FEW);
+}
+
+static double evidence_seconds(const bench *b, int tokens) {
+  static row_set h2o, dense;
+  replay how = {.methods = "h2o", .threads = 1, .prompt = tokens - FEW};
+  child c = bench_replay(b, how, &h2o);
+  how.methods = "dense";
+  child d = bench_replay(b, how, &dense);
+  return c.cpu - d.cpu;
+}
+
+static void show(const bench *b, const char *what, const double *tokens,
+                 const double *value, double unit, const char *name,
+                 double goal) {
+  char text[64];
+  bench_theme(b, what, "");
+  for (int i = 0; i < POINTS; i++) {
+    if (value[i] <= 0)
+      bench_fail("%s: a difference is not above 0; the machine is too busy",
+                 what);
+    snprintf(text, sizeof text, "%.0f tokens", tokens[i]);
+    bench_line(b, (line){.what = text, .unit = name, .value = value[i] * unit});
+  }
+  bench_line(b, (line){.what = "exponent",
+                       .unit = "",
+                       .value = slope(POINTS, tokens, value),
+                       .low = goal - 0.15,
+                       .high = goal + 0.15});
+}
+
+void theme_growth(const bench *b) {
+  double tokens[POINTS], step[POINTS], evidence[POINTS];
+  for (int i = 0; i < POINTS; i++) {
+    int n = (b->small ? 512 : 2048) << i;
+    bench_synth(b, "8", n, MANY);
+    tokens[i] = n;
+    step[i] = step_seconds(b, n + MANY);
+    evidence[i] = evidence_seconds(b, n + MANY);
+  }
+  show(b, "a decode step of one layer, dense", tokens, step, 1e3, "ms", 1);
+  show(b, "the prompt's evidence of one layer, h2o", tokens, evidence, 1, "s",
+       2);
+}

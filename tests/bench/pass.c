@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All methods in one pass over a trace against the dearest of them alone, and
+ * on two threads; the replay of ./quickstart. The oracle's exact attention is
+ * in every run. What is timed is compared first: alone, together and on two
+ * threads every digest is the same.
+ */
+#include "tests/bench/bench.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char budgets[] = "10%,20%,40%"; /* as ./quickstart */
+
+void theme_pass(const bench *b) {
+  static row_set all, one;
+  int prompt = b->small ? 1024 : 8192, steps = b->small ? 64 : 256;
+  double dearest = 0;
+  bench_synth(b, "8,24", prompt, steps);
+  bench_theme(b, "a trace of 2 layers, -b 10%, one thread", "dearest");
+  child pass = bench_replay(b, (replay){.methods = "all", .threads = 1}, &all);
+  for (int i = 0; i < all.n; i++) {
+    const char *spec = all.row[i].spec;
+    child c = bench_replay(b, (replay){.methods = spec, .threads = 1}, &one);
+    bench_same(&all, &one.row[0]);
+    bench_line(b, (line){.what = spec, .unit = "s", .value = c.cpu});
+    if (c.cpu > dearest) dearest = c.cpu;
+  }
+  bench_line(b, (line){.what = "all in one pass, against the dearest alone",
+                       .unit = "s",
+                       .value = pass.cpu,
+                       .peer = dearest,
+                       .high = 3});
+  bench_theme(b, "the same pass on two threads, wall clock", "");
+  child two = bench_replay(b, (replay){.methods = "all", .threads = 2}, &one);
+  for (int i = 0; i < one.n; i++) bench_same(&all, &one.row[i]);
+  bench_line(b, (line){.what = "one thread", .unit = "s", .value = pass.wall});
+  bench_line(b, (line){.what = "two threads", .unit = "s", .value = two.wall});
+  bench_line(b, (line){.what = "speedup on two idle cores",
+                       .unit = "x",
+                       .value = pass.wall / two.wall,
+                       .low = 1.8});
+}
+
+void theme_bundled(const bench *b) {
+  enum { FIRST = 11, MOST = 64 };
+  char pattern[512], list[sizeof budgets], *argv[FIRST + MOST + 1];
+  char *fixed[FIRST] = {"sim/kvreplay", "run", "--methods", "all",
+                        "--budget",     list,  "--format",  "jsonl",
+                        "--quiet",      "--",  NULL};
+  glob_t found;
+  int n = 0;
+  memcpy(argv, fixed, sizeof fixed);
+  snprintf(list, sizeof list, "%s", b->small ? "20%" : budgets);
+  snprintf(pattern, sizeof pattern, "%s/traces/tiny/%s.safetensors", b->source,
+           b->small ? "retrieval_8_small" : "*");
+  if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc > MOST)
+    bench_fail("the bundled traces are not at %s", pattern);
+  if (!b->small) argv[FIRST - 2 - n] = "--twice";
+  for (size_t i = 0; i < found.gl_pathc; i++)
+    argv[FIRST - 1 + n++] = found.gl_pathv[i];
+  argv[FIRST - 1 + n] = NULL;
+  bench_theme(b, "the bundled traces, every method", "");
+  child c = bench_command(b, argv);
+  bench_line(b, (line){.what = b->small ? "one trace, -b 20%"
+                                        : "all, -b 10%,20%,40%, twice",
+                       .unit = "s",
+                       .value = c.wall,
+                       .high = 180});
+  globfree(&found);
+}

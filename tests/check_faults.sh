@@ -1,0 +1,355 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Laws of bad days. Whatever fails - memory, disk, the file that is read, the
+# process itself - a program ends with its exit code and one line, writes
+# nothing by halves, and what it said was done is kept; a repeated command
+# completes. And whatever mood the process is in, the bits are the same.
+#
+# Usage: check_faults.sh [SECTION...]: memory disk cut killed stopped mood.
+# Environment: KV_BIG=1: every allocation up to 3000 a command, more kills
+# (many minutes); else some sixty a command.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$(dirname "$here")}
+top=${top_builddir:-$src}
+kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
+kvreport=$top/analysis/kvreport
+shims=$top/tests/faults/.libs whole=$top/tests/faults/whole_db
+tiny=$src/traces/tiny
+small=$tiny/retrieval_8_small.safetensors
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export XDG_CACHE_HOME=$tmp/cache LC_ALL=C KVREPLAY_ISA=${KVREPLAY_ISA-}
+checks=0 bad=0 most=60 kills=3
+[ "${KV_BIG-}" != 1 ] || most=3000 kills=10
+allowed='^[04]$'
+
+for f in failmalloc faildisk mood; do
+  [ -e "$shims/$f.so" ] && continue
+  echo "skipped: no $shims/$f.so (a build without shared libraries)"
+  exit 77
+done
+if nm -D "$kvreplay" 2>/dev/null | grep -q __asan_init; then
+  export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0:exitcode=99
+  [ "${KV_BIG-}" = 1 ] || most=20
+fi
+
+fail() {
+  bad=$((bad + 1))
+  echo "FAILED: $*" >&2
+  [ ! -s "$tmp/err" ] || sed 's/^/  stderr: /' "$tmp/err" | head -n 5 >&2
+}
+
+# preloaded SHIM COMMAND...: stdout and stderr to $tmp/out and err
+preloaded() {
+  local shim=$1
+  shift
+  rm -f "$tmp/out" "$tmp/err"
+  LD_PRELOAD=$shims/$shim.so timeout 100 "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# Time is no result.
+plain() { sed -E 's/("seconds": )[^,}]*/\1/' "$@"; }
+
+# one_line WHAT: the last run wrote one line to stderr
+one_line() {
+  [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "$1: not one line on stderr"
+}
+
+# whole DB WHAT: it holds whole rows only; they are listed in $tmp/rows
+whole() {
+  checks=$((checks + 1))
+  "$whole" "$1" >"$tmp/rows" 2>"$tmp/err" || fail "$2: the database"
+}
+
+# ---- memory ----------------------------------------------------------------
+
+# sweep NAME AFTER COMMAND...: fails allocation after allocation. Each run
+# ends with 0 and the full result, or with 4 and one line. AFTER is a command
+# that looks at what is left and makes the place ready for the next run.
+sweep() {
+  local name=$1 after=$2 n=1 all rc step runs=0
+  shift 2
+  KV_FAIL_COUNT=$tmp/count preloaded failmalloc "$@" ||
+    fail "$name: does not run: exit $?"
+  all=$(cat "$tmp/count")
+  plain "$tmp/out" >"$tmp/want"
+  $after 0 "$name"
+  step=$((all / most + 1))
+  while [ "$n" -le "$all" ]; do
+    KV_FAIL_AT=$n KV_FAIL_STAY=$((n % 2)) preloaded failmalloc "$@"
+    rc=$? checks=$((checks + 1)) runs=$((runs + 1))
+    [[ $rc =~ $allowed ]] || fail "$name: allocation $n of $all: exit $rc"
+    [ "$rc" = 0 ] || one_line "$name: allocation $n"
+    [ "$rc" != 0 ] || plain "$tmp/out" | cmp -s - "$tmp/want" ||
+      fail "$name: allocation $n: exit 0 with another result"
+    $after "$rc" "$name: allocation $n"
+    n=$((n + step))
+  done
+  echo "memory: $name: $runs of $all allocations failed"
+}
+
+nothing() { :; }
+
+# The database after a run; a run that said 0 has stored both cells.
+after_run() {
+  whole "$tmp/f.db" "$2"
+  [ "$1" != 0 ] || [ "$(wc -l <"$tmp/rows")" = 2 ] || fail "$2: rows lost"
+  rm -f "$tmp"/f.db*
+}
+
+after_repeat() {
+  whole "$tmp/again.db" "$2"
+  [ "$(wc -l <"$tmp/rows")" = 2 ] || fail "$2: rows lost"
+}
+
+# files_left WHAT PATTERN...: no file but these is in the folder of results
+after_file() {
+  local left
+  left=$(find "$tmp/to" -mindepth 1 ! -name result)
+  [ -z "$left" ] || fail "$2: left behind: $left"
+  [ "$1" = 0 ] || [ ! -e "$tmp/to/result" ] || fail "$2: a half result"
+  [ "$1" != 0 ] || [ ! -e "$tmp/to/want" ] ||
+    cmp -s "$tmp/to/result" "$tmp/to/want" || fail "$2: another result"
+  rm -rf "$tmp/to"
+  mkdir "$tmp/to"
+}
+
+check_memory() {
+  local run=("$kvreplay" run "$small" -q --jobs 1 --prompt-len 298
+    --format jsonl)
+  mkdir -p "$tmp/to"
+  sweep 'kvtrace info' nothing "$kvtrace" info --format json "$small"
+  sweep 'kvtrace check' nothing env OMP_NUM_THREADS=1 "$kvtrace" check \
+    --format json "$small"
+  sweep 'kvtrace synth' after_file env OMP_NUM_THREADS=1 "$kvtrace" synth \
+    -o "$tmp/to/result" -t 24 --output
+  sweep 'kvreplay run' nothing "${run[@]}" -b 40 \
+    -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
+  sweep 'kvreplay run, a budget in bytes' nothing "${run[@]}" \
+    -m window -b mean:30%
+  sweep 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
+    --db "$tmp/f.db"
+  "${run[@]}" -m dense,window -b 40 --db "$tmp/again.db" >/dev/null
+  sweep 'kvreplay run --db, again' after_repeat "${run[@]}" \
+    -m dense,window -b 40 --db "$tmp/again.db"
+  sweep 'kvreplay run --stored' after_file "${run[@]}" -m zsmerge -b 40 \
+    --stored "$tmp/to/result"
+  sweep 'kvreplay run --selections' after_file "${run[@]}" -m h2o -b 40 \
+    --selections "$tmp/to/result"
+  sweep 'kvreplay methods' nothing "$kvreplay" methods --format json
+  "${run[@]}" -m snapkv:window=4,snapkv:window=8 -b 40 \
+    --db "$tmp/again.db" >/dev/null
+  sweep 'kvreport table' nothing "$kvreport" table "$tmp/again.db"
+  sweep 'kvreport export' nothing "$kvreport" table --format json \
+    "$tmp/again.db"
+  sweep 'kvreport html' after_file "$kvreport" html "$tmp/again.db" \
+    -o "$tmp/to/result"
+  "$kvreplay" run "$small" -q -m tova -b 20 --db "$tmp/other.db" >/dev/null
+  sweep 'kvreport merge' after_file "$kvreport" merge "$tmp/to/result" \
+    "$tmp/again.db" "$tmp/other.db"
+}
+
+# ---- disk ------------------------------------------------------------------
+
+# fill NAME AFTER COMMAND...: the disk is full from the n-th write on.
+fill() {
+  local name=$1 after=$2 n=1 all rc step
+  shift 2
+  KV_FULL_COUNT=$tmp/count preloaded faildisk "$@" || fail "$name: exit $?"
+  all=$(cat "$tmp/count")
+  $after 0 "$name"
+  step=$((all / most + 1))
+  while [ "$n" -le "$all" ]; do
+    KV_FULL_AT=$n KV_FULL_ONCE=$((n % 3 == 0)) preloaded faildisk "$@"
+    rc=$? checks=$((checks + 1))
+    [[ $rc =~ $allowed ]] || fail "$name: write $n of $all: exit $rc"
+    [ "$rc" = 0 ] || one_line "$name: write $n"
+    $after "$rc" "$name: write $n of $all"
+    n=$((n + step))
+  done
+  echo "disk: $name: full at some of $all writes"
+}
+
+# limited CODE COMMAND...: files may not grow beyond 8 KiB
+limited() {
+  local code=$1 got
+  shift
+  rm -f "$tmp/out" "$tmp/err"
+  # The messages go through a pipe: a log beyond the limit is no fault.
+  (ulimit -f 8 && "$@") >"$tmp/out" 2>"$tmp/err"
+  got=$? checks=$((checks + 1))
+  [ "$got" = "$code" ] || fail "limited: ${*##*/}: exit $got, not $code"
+  one_line "limited: ${*##*/}"
+}
+
+full() {
+  rm -f "$tmp/err"
+  "$@" >/dev/full 2>"$tmp/err"
+  [ $? = 4 ] || fail "full stdout: ${*##*/}: not exit 4"
+  checks=$((checks + 1))
+  one_line "full stdout: ${*##*/}"
+}
+
+check_disk() {
+  local run=("$kvreplay" run "$small" -q --prompt-len 298) f
+  mkdir -p "$tmp/to"
+  fill 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
+    --db "$tmp/f.db"
+  fill 'kvreplay run --stored' after_file "${run[@]}" -m dense \
+    --stored "$tmp/to/result"
+  fill 'kvreplay run --outputs' after_file "${run[@]}" -m dense \
+    --outputs "$tmp/to/result"
+  fill 'kvtrace synth' after_file "$kvtrace" synth -o "$tmp/to/result" -t 99
+  for f in selections views stored outputs; do
+    limited 4 "${run[@]}" -m dense "--$f" "$tmp/to/result"
+    after_file 4 "--$f"
+  done
+  "${run[@]}" -m dense,window -b 40 --db "$tmp/kept.db" >/dev/null
+  echo kept >"$tmp/to/result"
+  limited 4 "$kvreport" html "$tmp/kept.db" -o "$tmp/to/result"
+  [ "$(cat "$tmp/to/result")" = kept ] || fail 'html: the old page is lost'
+  rm -f "$tmp/to/result"
+  after_file 4 'kvreport html'
+  limited 4 "${run[@]}" -m h2o -b 40 --db "$tmp/kept.db"
+  whole "$tmp/kept.db" 'a limit on the database'
+  [ "$(wc -l <"$tmp/rows")" = 2 ] || fail 'earlier rows are not kept'
+  [ -c /dev/full ] || return
+  full "${run[@]}" -m dense
+  full "${run[@]}" -m dense --format jsonl
+  full "$kvtrace" info "$small"
+  full "$kvtrace" check --format json "$small"
+  full "$kvreport" table "$tmp/kept.db"
+  full "$kvreport" html "$tmp/kept.db" -o /dev/full
+  [ -c /dev/full ] || fail 'html removed a device'
+}
+
+# ---- a file that shrinks ---------------------------------------------------
+
+# begun: waits for the first row on $tmp/out
+begun() {
+  local i=0
+  while [ ! -s "$tmp/out" ] && [ $i -lt 600 ]; do
+    sleep 0.05
+    i=$((i + 1))
+  done
+}
+
+check_cut() {
+  local rc size i
+  for i in 1 2 3; do
+    rm -f "$tmp"/cut.db* "$tmp/out"
+    cp "$tiny/text_kjv_1024.safetensors" "$tmp/cut.safetensors"
+    chmod u+w "$tmp/cut.safetensors"
+    size=$((300000 + i * 1000000))
+    "$kvreplay" run "$small" "$tmp/cut.safetensors" -q -m all -b 10%,20%,30% \
+      --db "$tmp/cut.db" --format jsonl >"$tmp/out" 2>"$tmp/err" &
+    begun
+    truncate -s $size "$tmp/cut.safetensors"
+    wait $!
+    rc=$? checks=$((checks + 1))
+    [ $rc = 3 ] || fail "cut to $size bytes: exit $rc, not 3"
+    one_line "cut to $size bytes"
+    grep -qF "$tmp/cut.safetensors" "$tmp/err" || fail 'cut: not its name'
+    whole "$tmp/cut.db" "cut to $size bytes"
+    [ "$(wc -l <"$tmp/rows")" -gt 9 ] || fail 'cut: earlier rows are lost'
+    ! grep -q ' cut ' "$tmp/rows" || fail 'cut: a row of a damaged file'
+  done
+}
+
+# ---- the process dies, or is asked to --------------------------------------
+
+sweep_all() {
+  "$kvreplay" run "$small" "$tiny/retrieval_28.safetensors" \
+    "$tiny/retrieval_8_small.f32.safetensors" "$tiny/haystack_10.safetensors" \
+    -q -m dense,window,snapkv -b 10% --db "$tmp/$1.db" --format jsonl
+}
+
+# Each whole line of $tmp/out is a row of the database $1.
+stored() {
+  local journal
+  whole "$1" "$2"
+  # A line that was cut by the kill was not printed.
+  sed '$!b; /}$/!d' "$tmp/out" | grep -oE '"journal": "[0-9a-f]{64}"' |
+    grep -oE '[0-9a-f]{64}' >"$tmp/journals"
+  while read -r journal; do
+    checks=$((checks + 1))
+    grep -q "$journal" "$tmp/rows" || fail "$2: a printed row is not stored"
+  done <"$tmp/journals"
+}
+
+check_killed() {
+  local i
+  sweep_all one >"$tmp/want" 2>"$tmp/err" || fail 'the sweep'
+  "$whole" "$tmp/one.db" >"$tmp/rows.one"
+  for ((i = 0; i < kills; i++)); do
+    rm -f "$tmp/out"
+    sweep_all two >"$tmp/out" 2>"$tmp/err" &
+    sleep "0.$((RANDOM % 9))$((RANDOM % 9))"
+    # The child is a subshell; its own child is the program.
+    kill -KILL $(ps -o pid= --ppid $!) 2>/dev/null
+    wait $! 2>/dev/null
+    stored "$tmp/two.db" "kill $i"
+  done
+  sweep_all two >"$tmp/out" 2>"$tmp/err" || fail 'a repeat after kills'
+  whole "$tmp/two.db" 'after all kills'
+  cmp -s "$tmp/rows" "$tmp/rows.one" || fail 'kills changed the rows'
+  plain "$tmp/out" | sed -E 's/"(threads|isa)": [^,}]*//g' |
+    cmp -s - <(plain "$tmp/want" | sed -E 's/"(threads|isa)": [^,}]*//g') ||
+    fail 'kills changed the table'
+}
+
+check_stopped() {
+  local signal rc
+  for signal in INT TERM; do
+    rm -f "$tmp"/stop.db* "$tmp/out"
+    # Bash makes background jobs deaf to SIGINT; env hears it again.
+    env --default-signal=INT "$kvreplay" run "$small" \
+      "$tiny/text_kjv_1024.safetensors" -q -m all -b 10%,20%,30% \
+      --db "$tmp/stop.db" --format jsonl >"$tmp/out" 2>"$tmp/err" &
+    begun
+    kill -$signal $!
+    wait $!
+    rc=$? checks=$((checks + 1))
+    [ $rc = 130 ] || fail "SIG$signal: exit $rc, not 130"
+    one_line "SIG$signal"
+    grep -q 'rows of 1 of 2 traces are stored' "$tmp/err" ||
+      fail "SIG$signal: does not say what is kept"
+    stored "$tmp/stop.db" "SIG$signal"
+    [ "$(wc -l <"$tmp/journals")" -gt 9 ] || fail "SIG$signal: rows lost"
+  done
+}
+
+# ---- moods -----------------------------------------------------------------
+
+digests() {
+  grep -oE '"(journal|state|output)": "[0-9a-f]{64}"' "$tmp/out"
+}
+
+check_mood() {
+  local run=("$kvreplay" run "$small" -q -m all -b 20% --format jsonl) mood
+  "${run[@]}" >"$tmp/out" 2>"$tmp/err" || fail 'all methods'
+  digests >"$tmp/want"
+  plain "$tmp/out" >"$tmp/text"
+  [ "$(wc -l <"$tmp/want")" -gt 30 ] || fail 'no digests'
+  if command -v localedef >/dev/null; then
+    printf '%s\n' LC_NUMERIC 'decimal_point "<U002C>"' \
+      'thousands_sep "<U002E>"' 'grouping 3' 'END LC_NUMERIC' >"$tmp/comma"
+    localedef -c -i "$tmp/comma" "$tmp/xx_XX" >/dev/null 2>&1
+  fi
+  for mood in flush up locale; do
+    KV_MOOD=$mood KV_MOOD_SEEN=$tmp/seen LOCPATH=$tmp LC_ALL=xx_XX \
+      preloaded mood "${run[@]}" || fail "$mood: exit $?"
+    checks=$((checks + 1))
+    digests | cmp -s - "$tmp/want" || fail "$mood: other digests"
+    plain "$tmp/out" | cmp -s - "$tmp/text" || fail "$mood: other numbers"
+    [ $mood != locale ] || [ "$(cat "$tmp/seen")" = 1,5 ] ||
+      echo 'mood: no locale with a decimal comma could be made'
+  done
+}
+
+[ $# -gt 0 ] || set -- memory disk cut killed stopped mood
+for section; do "check_$section"; done
+printf 'check_faults: %d checks, %d failed\n' "$checks" "$bad"
+[ "$bad" = 0 ]

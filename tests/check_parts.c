@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The law of ranking, which every selection passes through: the k largest are
+ * those of a full sort - the larger key first, of equal keys the lower entry,
+ * then the lower lane - also where most scores are equal; argmin and argmax
+ * take the lower entry; top-p is the least prefix that reaches its mass, by
+ * integers. Against sorts written here.
+ */
+#include "ref/arith.h"
+#include "ref/kernels.h"
+#include "ref/parts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LANES = 3, MOST = 40, ROUNDS = 400 };
+
+typedef struct item { /* an entry to rank */
+  float score;
+  int entry, lane;
+} item;
+
+static uint64_t seed = 1;
+
+static int below(int n) {
+  seed = kv_mix(seed);
+  return (int)(seed % (uint64_t)n);
+}
+
+/* Few values, so that ties abound; both zeros; sometimes any number. */
+static float draw(void) {
+  static const float few[] = {0.0f, -0.0f, 1.5f, -2.0f, 0x1p-140f};
+  if (below(4)) return few[below(5)];
+  return (float)(below(2000) - 1000) * 0.37f;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const item *x = a, *y = b;
+  uint32_t p = kv_key(x->score), q = kv_key(y->score);
+  if (p != q) return p > q ? -1 : 1;
+  if (x->entry != y->entry) return x->entry - y->entry;
+  return x->lane - y->lane;
+}
+
+static void top_is_a_sort(void **state) {
+  (void)state;
+  for (int round = 0; round < ROUNDS; round++) {
+    float score[LANES][MOST];
+    bool keep[LANES][MOST], expected[LANES][MOST] = {{false}};
+    const float *in[LANES];
+    bool *out[LANES];
+    int n[LANES], total = 0, lanes = 1 + below(LANES);
+    item all[LANES * MOST];
+    for (int l = 0; l < lanes; l++) {
+      n[l] = 1 + below(MOST);
+      in[l] = score[l];
+      out[l] = keep[l];
+      for (int i = 0; i < n[l]; i++) {
+        score[l][i] = draw();
+        all[total++] = (item){score[l][i], i, l};
+      }
+    }
+    int k = below(total + 3) - 1;
+    qsort(all, (size_t)total, sizeof *all, by_rank);
+    for (int i = 0; i < k && i < total; i++)
+      expected[all[i].lane][all[i].entry] = true;
+    kv_top_shared(in, n, lanes, k, out);
+    for (int l = 0; l < lanes; l++)
+      for (int i = 0; i < n[l]; i++)
+        assert_int_equal(keep[l][i], expected[l][i]);
+    if (lanes > 1) continue;
+    kv_top(score[0], n[0], k, keep[0]);
+    for (int i = 0; i < n[0]; i++) assert_int_equal(keep[0][i], expected[0][i]);
+  }
+}
+
+static void arg_takes_the_lower(void **state) {
+  (void)state;
+  for (int round = 0; round < ROUNDS; round++) {
+    float score[MOST];
+    bool in[MOST];
+    int n = 1 + below(MOST), least = -1, most = -1, inside = -1;
+    for (int i = 0; i < n; i++) score[i] = draw(), in[i] = below(3) > 0;
+    for (int i = n; i-- > 0;) {
+      uint32_t key = kv_key(score[i]);
+      if (least < 0 || key <= kv_key(score[least])) least = i;
+      if (most < 0 || key >= kv_key(score[most])) most = i;
+      if (in[i] && (inside < 0 || key <= kv_key(score[inside]))) inside = i;
+    }
+    assert_int_equal(kv_argmin(score, n, NULL), least);
+    assert_int_equal(kv_argmax(score, n, NULL), most);
+    assert_int_equal(kv_argmin(score, n, in), inside);
+  }
+  assert_int_equal(kv_argmin(NULL, 0, NULL), -1);
+}
+
+/* Four equal logits: a mass of 4 * 2^40, of which each has a quarter. */
+static void top_p_reaches_exactly(void **state) {
+  (void)state;
+  static char room[4096];
+  const float s[4] = {2, 2, 2, 2};
+  static const struct {
+    int32_t p20;
+    int count;
+  } want[] = {{0, 1},       {1, 1},
+              {1 << 18, 1}, {(1 << 18) + 1, 2},
+              {1 << 19, 2}, {(1 << 19) + 1, 3},
+              {3 << 18, 3}, {1 << 20, 4}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    kv_work work = {.base = room, .size = sizeof room};
+    bool keep[4];
+    assert_int_equal(kv_top_p(s, 4, want[i].p20, keep, &work), want[i].count);
+    for (int j = 0; j < 4; j++) assert_int_equal(keep[j], j < want[i].count);
+  }
+}
+
+static void top_p_is_a_prefix(void **state) {
+  (void)state;
+  static char room[16384];
+  for (int round = 0; round < ROUNDS; round++) {
+    float s[MOST], e[MOST];
+    int64_t w[MOST] = {0}, sum = 0;
+    item all[MOST];
+    bool keep[MOST];
+    int n = 1 + below(MOST), count = 0;
+    int32_t p20 = below((1 << 20) + 1);
+    for (int i = 0; i < n; i++) {
+      s[i] = below(3) ? (float)below(4) : (float)below(900) * 0.01f;
+      all[i] = (item){s[i], i, 0};
+    }
+    const kv_kernels *kernel = kv_kernels_best();
+    int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, e);
+    kernel->fix_add(e, n, w);
+    /* mass < 2^46: its parts times 2^20 stay below 2^63. */
+    int64_t target = (mass >> 20) * p20 + (((mass & 0xfffff) * p20) >> 20);
+    qsort(all, (size_t)n, sizeof *all, by_rank);
+    while (count == 0 || sum < target) sum += w[all[count++].entry];
+    kv_work work = {.base = room, .size = sizeof room};
+    assert_int_equal(kv_top_p(s, n, p20, keep, &work), count);
+    for (int i = 0; i < n; i++) assert_int_equal(keep[all[i].entry], i < count);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(top_is_a_sort),
+      cmocka_unit_test(arg_takes_the_lower),
+      cmocka_unit_test(top_p_reaches_exactly),
+      cmocka_unit_test(top_p_is_a_prefix),
+  };
+  return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
+}

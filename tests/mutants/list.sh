@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The mutants: sourced by run.sh, one call each.
+#
+#   mutant NAME FILE 'CHECK...' 'OLD TEXT' 'NEW TEXT'
+#
+# seeds one fault: OLD, which stands in FILE exactly once, becomes NEW (OLD
+# empty: NEW becomes the first line). Every CHECK named must fail then. CHECK:
+# x for tests/check_x, else a script of tests/. `also FILE OLD NEW` is a
+# further edit of the mutant before it.
+
+# Arithmetic: seen in digests of full mantissas only.
+mutant evidence_divides ref/attend.c 'golden.sh' \
+  'kernel->scale(1.0f / kv_unfix(mass), n, p);' \
+  'for (int j = 0; j < n; j++) p[j] = p[j] / kv_unfix(mass);'
+mutant merge_fuses_product ref/verbs.c 'golden.sh' \
+  'into[x] = kv_fma(a, into[x], b * from[x]) / den;' \
+  'into[x] = kv_fma(b, from[x], a * into[x]) / den;'
+mutant bound_fuses ref/kernels/bound.h 'golden.sh kernels' \
+  'a[v] = v_add(a[v], v_max(low, high));' \
+  'a[v] = v_max(v_fma(one, vec_of(type, lo, at), a[v]),
+                   v_fma(one, vec_of(type, hi, at), a[v])), (void)low,
+      (void)high;'
+mutant chunk_of_64 ref/attend.h 'golden.sh' \
+  'enum { KV_CHUNK = 128 };' 'enum { KV_CHUNK = 64 };'
+mutant weigh_rounds ref/kernels/weigh.h 'golden.sh kernels' \
+  'v_fma(one, b[v], a[r][v]);' 'v_add(v_mul(one, b[v]), a[r][v]);'
+mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
+  '_mm256_fmadd_ps(a, b, c)' '_mm256_add_ps(_mm256_mul_ps(a, b), c)'
+case ${CC:-gcc} in
+*clang*) ;; # knows no such pragma
+*)
+  mutant fast_math ref/attend.c 'golden.sh' '' \
+    '#pragma GCC optimize("Ofast")'
+  ;;
+esac
+mutant lse_without_log ref/attend.c 'golden.sh laws' \
+  '*lse = top + kv_log(l);' '*lse = top + kv_log(l) * (l > 2);'
+mutant recode_unrounded_scale ref/format_kivi.c 'golden.sh format' \
+  'r->scale[i] = scale > 0 ? scale : 1;' \
+  'r->scale[i] = scale > 0 ? kv_div(width, levels) : 1;'
+mutant bias_forgotten ref/lane.c 'golden.sh methods' \
+  'return l->needs->merge_bias * kv_log((float)l->weight[i]);' 'return 0;'
+
+# Selection.
+mutant top_ties_reversed ref/parts.c 'parts golden.sh' \
+  'for (int i = 0; i < longest && equals > 0; i++)' \
+  'for (int i = longest - 1; i >= 0 && equals > 0; i--)'
+mutant argmin_ties ref/parts.c 'parts' \
+  'kv_key(score[i]) < kv_key(score[best])' \
+  'kv_key(score[i]) <= kv_key(score[best])'
+mutant top_p_one_short ref/parts.c 'parts' \
+  'if (*above + sum[next] >= target) break;' \
+  'if (*above + sum[next] > target) break;'
+mutant group_skips_a_head ref/parts_score.c 'golden.sh methods' \
+  'for (int h = 0; h < rows->heads; h++) {
+    int plane' 'for (int h = rows->heads > 1; h < rows->heads; h++) {
+    int plane'
+mutant view_without_last_page ref/methods/quest.c 'golden.sh methods' \
+  'if (forced) in[pages - 1] = true;' 'if (forced) in[pages - 1] = false;'
+mutant worst_page_first ref/kernels/bound.h 'check_orders.sh golden.sh' \
+  'a[v] = v_add(a[v], v_max(low, high));' \
+  'a[v] = v_sub(a[v], v_max(low, high));'
+
+# Evidence.
+mutant evidence_sees_future ref/evidence.c 'golden.sh' \
+  'int visible = seen - (rows - 1 - r);' \
+  'int visible = seen - (rows - 1 - r) + (r < rows - 1);'
+mutant window_one_row_short ref/evidence.c 'laws golden.sh' \
+  'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;' \
+  'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows + 1;'
+mutant evidence_always ref/backend.c 'laws' \
+  's->plan->needs.decode_rows &&' '1 &&'
+
+# Store, journal, ledger.
+mutant keep_unrecorded ref/verbs.c 'laws golden.sh' \
+  'size_t m = (size_t)(l->n - n);' \
+  'size_t m = (size_t)(l->n - n), was = l->verbs.n;'
+also ref/verbs.c '  w[0] = (uint32_t)m;' \
+  '  l->verbs.n = was, w[0] = (uint32_t)m;'
+mutant merge_forgets_weight ref/verbs.c 'laws golden.sh' \
+  'l->weight[into] += l->weight[from];' ''
+mutant member_lost ref/verbs.c 'laws' \
+  'l->last[into] = l->last[from];' ''
+mutant move_one_off ref/verbs.c 'laws golden.sh' \
+  'l->list[i] = i == to ? from : next++;' \
+  'l->list[i] = i == to - (to > from) ? from : next++;'
+mutant positions_are_free ref/lane.c 'laws cost' \
+  '(l->dropped ? 4 : 0) +' '0 +'
+mutant group_dies_early ref/verbs.c 'laws format' \
+  'if (--s->live[r->block] == 0)' 'if (--s->live[r->block] <= 1)'
+mutant metadata_is_free ref/lane.c 'laws' \
+  'sum->metadata += (int64_t)size.metadata;' ''
+mutant state_without_columns ref/lane.c 'golden.sh' \
+  'w[n++] = kv_bits_of(l->column[c].f[i]);' 'w[n++] = 0;'
+mutant view_unrecorded ref/decode.c 'laws golden.sh' \
+  '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
+
+# Measures.
+mutant peak_after_settling sim/cost.c 'cost' \
+  'int64_t all = get(&h->settled) + get(&h->excess);' \
+  'int64_t all = get(&h->settled);'
+mutant percentile_off_by_one sim/stat.c 'measures' \
+  'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'

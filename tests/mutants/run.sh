@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Are the checks worth anything? Builds a copy of the tree, then seeds one
+# fault of list.sh after the other, builds what changed, and runs the checks
+# that must notice. Exit 0 only if every one does.
+#
+#   tests/mutants/run.sh [NAME...]   all mutants, or these
+#
+# Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary).
+# Needs ./configure in the tree. Some minutes.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=$(cd "$here/../.." && pwd)
+jobs=${JOBS:-2}
+export LC_ALL=C OMP_WAIT_POLICY=passive
+if [ -n "${MUTANT_DIR-}" ]; then
+  work=$MUTANT_DIR
+  mkdir -p "$work"
+else
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+fi
+tree=$work/tree
+build=$work/build
+names=() survived=0 seen=0
+last=
+
+say() { printf '%-24s %-24s %-20s %s\n' "$@"; }
+
+# --- the copy ----------------------------------------------------------------
+
+copy() {
+  mkdir -p "$tree" "$build"
+  tar -C "$src" --exclude=.git --exclude='./build*' --exclude='*.o' \
+    --exclude='*.lo' --exclude='*.la' --exclude=.deps --exclude=.libs \
+    --exclude=config.status --exclude=./config.h --exclude='*.log' \
+    --exclude=./traces/tiny --exclude=Makefile -cf - . | tar -C "$tree" -xf -
+  tar -C "$src" -cf - build-aux 2>/dev/null | tar -C "$tree" -xf -
+  ln -sfn "$src/traces/tiny" "$tree/traces/tiny"
+  cd "$build" || exit 1
+  [ -e Makefile ] || "$tree/configure" -q --disable-shared \
+    ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
+}
+
+stop() {
+  tail -n 20 "$work/log"
+  echo "mutants: $1 failed"
+  exit 1
+}
+
+# make_for CHECK...: what these checks run.
+make_for() {
+  local check programs=
+  for check in "$@"; do
+    [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
+  done
+  make -s -C "$build/ref" -j"$jobs" &&
+    make -s -C "$build/traces" -j"$jobs" &&
+    make -s -C "$build/sim" -j"$jobs" libsim.la libcli.la kvreplay &&
+    { [ -z "$programs" ] ||
+      { make -s -C "$build/tests/methods" -j"$jobs" libmethodtests.la &&
+        make -s -C "$build/tests" -j"$jobs" $programs; }; }
+}
+
+run_check() {
+  export top_srcdir=$tree top_builddir=$build
+  case $1 in
+  *.sh) timeout 600 bash "$tree/tests/$1" ;;
+  *) timeout 600 "$build/tests/check_$1" ;;
+  esac >"$work/said" 2>&1
+}
+
+# --- faults ------------------------------------------------------------------
+
+# edit FILE OLD NEW
+edit() {
+  local text rest
+  text=$(cat "$tree/$1" && echo .)
+  text=${text%.}
+  if [ -z "$2" ]; then
+    text=$3$'\n'$text
+  else
+    rest=${text#*"$2"}
+    [ "$rest" != "$text" ] || { echo "mutants: $1 has no: $2"; return 1; }
+    [ "${rest#*"$2"}" = "$rest" ] || { echo "mutants: $1 has twice: $2"
+      return 1; }
+    text=${text%%"$2"*}$3$rest
+  fi
+  printf '%s' "$text" >"$tree/$1"
+}
+
+heal() { # the originals come back, newer than what was built of the mutant
+  local f
+  for f in $last; do cp "$src/$f" "$tree/$f" && touch "$tree/$f"; done
+  last=
+}
+
+wanted() {
+  [ ${#names[@]} = 0 ] || [[ " ${names[*]} " == *" $1 "* ]]
+}
+
+mutants=()
+mutant() { mutants+=("$1"$'\x1f'"$2"$'\x1f'"$3"$'\x1f'"$4"$'\x1f'"$5"); }
+# also FILE OLD NEW: another edit of the mutant before.
+also() { mutants+=(""$'\x1f'"$1"$'\x1f'$'\x1f'"$2"$'\x1f'"$3"); }
+
+fields() {
+  local rest=$1
+  name=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
+  file=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
+  checks=${rest%%$'\x1f'*} rest=${rest#*$'\x1f'}
+  old=${rest%%$'\x1f'*} new=${rest#*$'\x1f'}
+}
+
+judge() { # of the mutant in the tree
+  local check
+  if ! make_for $2 >"$work/log" 2>&1; then
+    say "$1" "$3" - 'DOES NOT BUILD'
+    tail -n 5 "$work/log"
+    survived=$((survived + 1))
+    return
+  fi
+  for check in $2; do
+    if run_check "$check"; then
+      say "$1" "$3" "$check" SURVIVED
+      survived=$((survived + 1))
+    else
+      say "$1" "$3" "$check" seen
+      seen=$((seen + 1))
+    fi
+  done
+}
+
+each() {
+  local i name file checks old new who what where
+  for ((i = 0; i < ${#mutants[@]}; i++)); do
+    fields "${mutants[i]}"
+    wanted "$name" || continue
+    who=$name what=$checks where=$file last=$file
+    edit "$file" "$old" "$new" || exit 1
+    while [ $((i + 1)) -lt ${#mutants[@]} ]; do
+      fields "${mutants[i + 1]}"
+      [ -z "$name" ] || break
+      i=$((i + 1))
+      last="$last $file"
+      edit "$file" "$old" "$new" || exit 1
+    done
+    judge "$who" "$what" "$where"
+    heal
+  done
+}
+
+all_checks() {
+  local m name file checks old new
+  for m in "${mutants[@]}"; do
+    fields "$m"
+    if [ -n "$name" ] && wanted "$name"; then echo "$checks"; fi
+  done | tr ' ' '\n' | sort -u
+}
+
+names=("$@")
+. "$here/list.sh"
+copy
+mapfile -t needed < <(all_checks)
+[ ${#needed[@]} -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
+make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
+say mutant file check ''
+for check in "${needed[@]}"; do
+  run_check "$check" || {
+    tail -n 20 "$work/said"
+    echo "mutants: $check fails without any mutant"
+    exit 1
+  }
+done
+each
+printf 'mutants: %d seen, %d survived\n' "$seen" "$survived"
+[ "$survived" = 0 ]
