@@ -60,7 +60,8 @@ kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e) {
     int at;
     if (rc) return rc;
     at = ask(db, "PRAGMA user_version"); /* under the lock: others migrate */
-    if (at >= n || at < 0) return kv_db_end(db, at < 0 ? KV_RESOURCE : 0, e);
+    if (at < 0) return kv_db_end(db, kv_db_fail(db, "open", e), e);
+    if (at >= n) return kv_db_end(db, KV_OK, e);
     snprintf(set, sizeof set,
              "PRAGMA application_id = %d; PRAGMA user_version = %d",
              KV_DB_APPLICATION, at + 1);

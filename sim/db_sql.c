@@ -26,6 +26,7 @@ int64_t kv_db_bits(double x) {
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e) {
   int code = db->sql ? sqlite3_errcode(db->sql) : SQLITE_NOMEM;
   const char *why = db->sql ? sqlite3_errmsg(db->sql) : "out of memory";
+  if (!code) why = "out of memory"; /* the question was not even put */
   switch (code & 0xff) {
   case SQLITE_NOTADB:
   case SQLITE_CORRUPT:

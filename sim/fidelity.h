@@ -10,9 +10,10 @@
  * merged entry's members count in mass_merged alone. p^ of a merged entry is
  * divided equally among its members. A needle's row asks where the token is
  * that it should look for: stored (weight 1), merged (its row is a mean now),
- * held by the view, and the p^ it gets (a merged one: its share); needle_all stands at the last decode row of each
- * answer and is 1 if every decode row of it had its token in the view. A value
- * that does not exist (no budget, no needle) is NaN.
+ * held by the view, and the p^ it gets (a merged one: its share); needle_all
+ * stands at the last decode row of each answer and is 1 if every decode row of
+ * it had its token held by the view. A value that does not exist (no budget,
+ * no needle) is NaN.
  *
  * Open-loop: the recorded query does not feel the approximation.
  *

@@ -25,8 +25,8 @@ static kv_rc text_open(text_file *t, const char *path, kv_err *e) {
   struct stat there;
   t->path = path;
   if (!stat(path, &there) && !S_ISREG(there.st_mode))
-    return kv_fail(e, KV_USAGE, "%s: is there and no regular file; name another",
-                   path);
+    return kv_fail(e, KV_USAGE,
+                   "%s: is there and no regular file; name another", path);
   size_t n = strlen(path) + 32;
   t->temporary = malloc(n);
   if (!t->temporary) return kv_no_memory(e, "a file name", n);

@@ -41,12 +41,13 @@ fail() {
   [ ! -s "$tmp/err" ] || sed 's/^/  stderr: /' "$tmp/err" | head -n 5 >&2
 }
 
-# preloaded SHIM COMMAND...: stdout and stderr to $tmp/out and err
+# preloaded SHIM [NAME=VALUE...] COMMAND...: stdout and stderr to $tmp/out
+# and err; only the command itself meets the shim
 preloaded() {
   local shim=$1
   shift
   rm -f "$tmp/out" "$tmp/err"
-  LD_PRELOAD=$shims/$shim.so timeout 100 "$@" >"$tmp/out" 2>"$tmp/err"
+  timeout 100 env "LD_PRELOAD=$shims/$shim.so" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
 # Time is no result.
@@ -74,6 +75,7 @@ sweep() {
   KV_FAIL_COUNT=$tmp/count preloaded failmalloc "$@" ||
     fail "$name: does not run: exit $?"
   all=$(cat "$tmp/count")
+  [ "$all" -gt 9 ] || fail "$name: only $all allocations"
   plain "$tmp/out" >"$tmp/want"
   $after 0 "$name"
   step=$((all / most + 1))
@@ -121,9 +123,9 @@ check_memory() {
     --format jsonl)
   mkdir -p "$tmp/to"
   sweep 'kvtrace info' nothing "$kvtrace" info --format json "$small"
-  sweep 'kvtrace check' nothing env OMP_NUM_THREADS=1 "$kvtrace" check \
+  sweep 'kvtrace check' nothing OMP_NUM_THREADS=1 "$kvtrace" check \
     --format json "$small"
-  sweep 'kvtrace synth' after_file env OMP_NUM_THREADS=1 "$kvtrace" synth \
+  sweep 'kvtrace synth' after_file OMP_NUM_THREADS=1 "$kvtrace" synth \
     -o "$tmp/to/result" -t 24 --output
   sweep 'kvreplay run' nothing "${run[@]}" -b 40 \
     -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
@@ -138,7 +140,6 @@ check_memory() {
     --stored "$tmp/to/result"
   sweep 'kvreplay run --selections' after_file "${run[@]}" -m h2o -b 40 \
     --selections "$tmp/to/result"
-  sweep 'kvreplay methods' nothing "$kvreplay" methods --format json
   "${run[@]}" -m snapkv:window=4,snapkv:window=8 -b 40 \
     --db "$tmp/again.db" >/dev/null
   sweep 'kvreport table' nothing "$kvreport" table "$tmp/again.db"
@@ -159,6 +160,7 @@ fill() {
   shift 2
   KV_FULL_COUNT=$tmp/count preloaded faildisk "$@" || fail "$name: exit $?"
   all=$(cat "$tmp/count")
+  [ "$all" -gt 4 ] || fail "$name: only $all writes"
   $after 0 "$name"
   step=$((all / most + 1))
   while [ "$n" -le "$all" ]; do
@@ -339,8 +341,8 @@ check_mood() {
     localedef -c -i "$tmp/comma" "$tmp/xx_XX" >/dev/null 2>&1
   fi
   for mood in flush up locale; do
-    KV_MOOD=$mood KV_MOOD_SEEN=$tmp/seen LOCPATH=$tmp LC_ALL=xx_XX \
-      preloaded mood "${run[@]}" || fail "$mood: exit $?"
+    preloaded mood KV_MOOD=$mood "KV_MOOD_SEEN=$tmp/seen" "LOCPATH=$tmp" \
+      LC_ALL=xx_XX "${run[@]}" || fail "$mood: exit $?"
     checks=$((checks + 1))
     digests | cmp -s - "$tmp/want" || fail "$mood: other digests"
     plain "$tmp/out" | cmp -s - "$tmp/text" || fail "$mood: other numbers"

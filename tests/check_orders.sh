@@ -56,7 +56,8 @@ number() {
 # holds SENTENCE A < B: with awk, so that a missing number fails.
 holds() {
   checks=$((checks + 1))
-  awk -v a="$2" -v b="$4" 'BEGIN { exit !(a != "" && b != "" && a + 0 < b + 0) }' || {
+  awk -v a="$2" -v b="$4" '
+    BEGIN { exit !(a != "" && b != "" && a + 0 < b + 0) }' || {
     bad=$((bad + 1))
     echo "check_orders: not so: $1 ($2 < $4)"
   }

@@ -6,8 +6,9 @@
  */
 #include "tests/bench/bench.h"
 
-#include "ref/kernels.h"
+#include "ref/arith.h"
 #include "ref/attend.h"
+#include "ref/kernels.h"
 #include "tests/bench/ceiling.h"
 #include <omp.h>
 #include <stdlib.h>

@@ -30,18 +30,27 @@ static void path_in(const char *folder, const char *name, size_t n, char *out) {
     bench_fail("the path %s/%s is too long", folder, name);
 }
 
+/* What the last command said, before we say that it failed. */
+static void repeat(const char *path) {
+  char text[4096];
+  FILE *f = fopen(path, "r");
+  if (!f) return;
+  fwrite(text, 1, fread(text, 1, sizeof text, f), stderr);
+  fclose(f);
+}
+
 child bench_command(const bench *b, char **argv) {
-  char program[512], out[512];
-  const char *name = argv[0];
+  char program[512], out[512], err[512], *name = argv[0];
   child c;
   path_in(b->build, name, sizeof program, program);
   path_in(b->folder, "out", sizeof out, out);
+  path_in(b->folder, "err", sizeof err, err);
   argv[0] = program;
-  if (!child_run(argv, out, &c)) bench_fail("cannot start %s", program);
-  argv[0] = (char *)name;
-  if (c.code != 0)
-    bench_fail("%s %s ended with code %d", program, argv[1], c.code);
-  return c;
+  if (!child_run(argv, out, err, &c)) bench_fail("cannot start %s", program);
+  argv[0] = name;
+  if (c.code == 0) return c;
+  repeat(err);
+  bench_fail("%s %s ended with code %d", program, argv[1], c.code);
 }
 
 void bench_synth(const bench *b, const char *record, int prompt, int steps) {

@@ -36,16 +36,21 @@ static double anonymous(pid_t pid) {
   return (double)kib * 1024;
 }
 
+static bool redirect(const char *path, int to) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  return fd >= 0 && dup2(fd, to) >= 0;
+}
+
 /* In the child: never returns. */
-static void become(char *const *argv, const char *out) {
-  int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+static void become(char *const *argv, const char *out, const char *err) {
   signal(SIGINT, SIG_DFL);
-  if (fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0) execv(argv[0], argv);
+  if (redirect(out, STDOUT_FILENO) && redirect(err, STDERR_FILENO))
+    execv(argv[0], argv);
   perror(argv[0]);
   _exit(127);
 }
 
-bool child_run(char *const *argv, const char *out, child *c) {
+bool child_run(char *const *argv, const char *out, const char *err, child *c) {
   const struct timespec pause = {.tv_nsec = 2000000};
   struct rusage use;
   int status = 0;
@@ -53,7 +58,7 @@ bool child_run(char *const *argv, const char *out, child *c) {
   pid_t pid = fork(), ended;
   *c = (child){0};
   if (pid < 0) return false;
-  if (pid == 0) become(argv, out);
+  if (pid == 0) become(argv, out, err);
   while ((ended = wait4(pid, &status, WNOHANG, &use)) == 0) {
     double anon = anonymous(pid);
     if (anon > c->anon) c->anon = anon;

@@ -14,7 +14,7 @@ typedef struct child {
 } child;
 
 /* Runs argv, which ends with NULL, to its end: standard output into the file
- * `out`, standard error as ours. False where it could not be started. */
-bool child_run(char *const *argv, const char *out, child *c);
+ * `out`, standard error into `err`. False where it could not be started. */
+bool child_run(char *const *argv, const char *out, const char *err, child *c);
 
 #endif

@@ -65,7 +65,7 @@ static void show(const bench *b, const char *what, const double *tokens,
 void theme_growth(const bench *b) {
   double tokens[POINTS], step[POINTS], evidence[POINTS];
   for (int i = 0; i < POINTS; i++) {
-    int n = (b->small ? 512 : 2048) << i;
+    int n = (b->small ? 1024 : 2048) << i;
     bench_synth(b, "8", n, MANY);
     tokens[i] = n;
     step[i] = step_seconds(b, n + MANY);

@@ -17,8 +17,8 @@
  */
 #include "tests/bench/bench.h"
 
-#include "ref/kernels.h"
 #include "ref/err.h"
+#include "ref/kernels.h"
 #include <dirent.h>
 #include <getopt.h>
 #include <signal.h>

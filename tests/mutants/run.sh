@@ -41,6 +41,7 @@ copy() {
   cd "$build" || exit 1
   [ -e Makefile ] || "$tree/configure" -q --disable-shared \
     ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
+  make -s commit.h >"$work/log" 2>&1 || stop commit.h
 }
 
 stop() {
