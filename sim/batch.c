@@ -95,7 +95,7 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
 }
 
 /* The trace stays the first batch's. */
-kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels,
+kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *b, kv_err *e) {
   *b = (kv_batch){.trace = from->trace,
                   .has_identity = from->has_identity,
@@ -112,7 +112,10 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels,
     r->identity = b->identity;
     r->basis = c->result.basis;
     memcpy(r->target, c->result.target, sizeof r->target);
-    b->cell[i].runs = c->runs && kv_result_ran(&c->result);
+    bool known = !c->runs;
+    if (!rc && db && kv_result_ran(&c->result))
+      rc = kv_db_confirmed(db, &c->result, kernels->name, &known, e);
+    b->cell[i].runs = !known && kv_result_ran(&c->result);
   }
   return rc;
 }

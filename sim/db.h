@@ -56,6 +56,10 @@ kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 
+/* Has this kernel set confirmed the row? */
+kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
+                      kv_err *e);
+
 /* Stores a finished cell, or confirms the row that is there, in one durable
  * transaction. A row that is there with other digests or values: KV_DIFFERENT
  * with both and the first layer that differs; this too is stored (diff).

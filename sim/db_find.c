@@ -66,6 +66,21 @@ kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e) {
   return kv_db_end(db, rc, e);
 }
 
+kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
+                      kv_err *e) {
+  sqlite3_stmt *s;
+  char key[65];
+  kv_db_key(r, key);
+  *yes = false;
+  kv_rc rc = kv_db_bind(db, &s, e,
+                        "SELECT 1 FROM confirmation JOIN run USING (run_id)"
+                        " WHERE key = ? AND isa = ? LIMIT 1",
+                        "ss", key, isa);
+  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
+  *yes = true;
+  return kv_db_done(db, s, e);
+}
+
 /* --- budgets ------------------------------------------------------------ */
 
 /* A refused row's key is the one that knows basis and target. */

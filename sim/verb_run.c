@@ -113,7 +113,8 @@ static kv_rc again(session *s, const kv_batch *b, bool *stopped, kv_err *e) {
   kv_batch second = {0};
   kv_replay_how how = how_of(s, true);
   kv_rc rc = kv_kernels_named("portable", &how.kernels, NULL, e);
-  if (!rc) rc = kv_batch_again(b, how.kernels, &second, e);
+#pragma omp critical(kv_second)
+  if (!rc) rc = kv_batch_again(b, how.kernels, s->db, &second, e);
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
 #pragma omp critical(kv_second)
