@@ -57,8 +57,13 @@ kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e) {
   if (w == NULL) return KV_OK;
   w->form->end(w->state);
   kv_rc rc = look(w->out, e);
+  kv_row_writer_drop(w);
+  return rc;
+}
+
+void kv_row_writer_drop(kv_row_writer *w) {
+  if (w == NULL) return;
   if (w->form->free) w->form->free(w->state);
   free(w->state);
   free(w);
-  return rc;
 }

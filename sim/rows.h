@@ -47,6 +47,10 @@ kv_rc kv_row_writer_add(kv_row_writer *w, const kv_result *r, kv_err *e);
  * written is not whole). Accepts NULL. */
 kv_rc kv_row_writer_close(kv_row_writer *w, kv_err *e);
 
+/* Frees without ending the stream: for a failure before the first row, of
+ * which nothing shall be seen. Accepts NULL. */
+void kv_row_writer_drop(kv_row_writer *w);
+
 /* Is out a terminal that wants attributes? NO_COLOR and TERM=dumb say no. */
 bool kv_colour_wanted(FILE *out);
 

@@ -24,7 +24,8 @@ typedef struct session {
   kv_row_writer *rows;
   kv_progress progress;
   int ran, failed, differed;
-  int whole; /* traces of which every row is stored and printed */
+  int rows_out; /* given to rows */
+  int whole;    /* traces of which every row is stored and printed */
 } session;
 
 static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
@@ -183,6 +184,7 @@ static kv_rc run_trace(session *s, kv_batch *b, const char *path, bool *stopped,
     s->ran += kv_result_ran(r);
     s->failed += r->status == KV_CELL_FAILED;
     rc = kv_row_writer_add(s->rows, r, e);
+    s->rows_out++;
   }
   if (!rc && !*stopped) s->whole++;
   return rc;
@@ -217,7 +219,9 @@ static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   if (!rc && !*stopped && s->options.twice) rc = twice(s, stopped, e);
   kv_progress_end(&s->progress);
   kv_err closing = {0};
-  kv_rc closed = kv_row_writer_close(s->rows, &closing);
+  kv_rc closed = KV_OK;
+  if (rc && s->rows_out == 0) kv_row_writer_drop(s->rows);
+  else closed = kv_row_writer_close(s->rows, &closing);
   s->rows = NULL;
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);

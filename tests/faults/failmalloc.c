@@ -15,6 +15,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { RANGES = 64 };
 
@@ -71,10 +73,10 @@ __attribute__((constructor)) static void begin(void) {
 __attribute__((destructor)) static void tell(void) {
   const char *path = getenv("KV_FAIL_COUNT");
   atomic_store(&ready, 0);
-  FILE *f = path ? fopen(path, "w") : NULL;
-  if (!f) return;
-  fprintf(f, "%ld\n", atomic_load(&seen));
-  fclose(f);
+  int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+  if (fd < 0) return;
+  dprintf(fd, "%ld\n", atomic_load(&seen));
+  close(fd);
 }
 
 static int refused(const void *caller) {

@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Laws of bad input, as the programs show them: a trace that breaks a rule of
+# the format is refused by `kvreplay run` and `kvtrace check` alike, with exit
+# 3, one line on standard error that names the file and the reason, and
+# nothing on standard output; also beside a good trace, whose rows then are
+# not lost. A parameter that cannot be is exit 2 before anything is opened.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$(dirname "$here")}
+top=${top_builddir:-$src}
+kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
+good=$src/traces/tiny/retrieval_8_small.safetensors
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CACHE_HOME=$dir/cache LC_ALL=C TMPDIR=$dir
+checks=0 bad=0
+
+fail() {
+  bad=$((bad + 1))
+  echo "FAILED: $*" >&2
+  sed 's/^/  stderr: /' "$dir/err" >&2
+}
+
+# refused CODE TEXT COMMAND...
+refused() {
+  local code=$1 text=$2 got=0
+  shift 2
+  checks=$((checks + 1))
+  "$@" >"$dir/out" 2>"$dir/err" </dev/null || got=$?
+  [ "$got" = "$code" ] || fail "${*##*/}: exit $got, not $code"
+  [ ! -s "$dir/out" ] || fail "${*##*/}: wrote to standard output"
+  [ "$(wc -l <"$dir/err")" = 1 ] || fail "${*##*/}: not one line"
+  grep -qF -- "$text" "$dir/err" || fail "${*##*/}: does not say '$text'"
+  ! grep -q '[[:cntrl:]]' "$dir/err" || fail "${*##*/}: a control character"
+}
+
+# both FILE REASON: by every program, with and without a database
+both() {
+  local path=$dir/$1
+  refused 3 "$2" "$kvreplay" run "$path" -q -m dense --format json
+  grep -qF -- "${1%.index.json}" "$dir/err" || fail "$1: not its name"
+  refused 3 "$2" "$kvreplay" run "$path" -q -m dense --db "$dir/bad.db"
+  refused 3 "$2" "$kvtrace" check "$path"
+  grep -qF -- "${1%.index.json}" "$dir/err" || fail "$1: not its name"
+}
+
+# st FILE HEADER BYTES: a file of that header and so many zero bytes
+st() {
+  local n=${#2} i
+  for i in 1 2 3 4 5 6 7 8; do
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o $((n & 255)))"
+    n=$((n >> 8))
+  done >"$dir/$1"
+  printf %s "$2" >>"$dir/$1"
+  head -c "$3" /dev/zero >>"$dir/$1"
+}
+
+u8() { printf '{"dtype":"U8","shape":%s,"data_offsets":[%s]}' "$1" "$2"; }
+
+# ---- the container ---------------------------------------------------------
+both none.st 'none.st'
+mkdir "$dir/folder" && both folder 'not a regular file'
+: >"$dir/empty.st" && both empty.st 'too short'
+printf 'abc' >"$dir/abc.st" && both abc.st 'too short'
+printf '\377\377\377\377\377\377\377\377' >"$dir/huge.st" &&
+  both huge.st 'the limit is 100000000'
+printf '\001\000\000\001\000\000\000\000' >"$dir/long.st" &&
+  both long.st 'longer than the file'
+while read -r name bytes reason header; do
+  st "$name.st" "$header" "$bytes"
+  both "$name.st" "${reason//_/ }"
+done <<END
+json 0 not_valid_JSON {"a":
+list 0 object [1]
+deep 0 JSON $(printf '[%.0s' {1..3000})
+twice 1 duplicate_key {"a":$(u8 '[1]' 0,1),"a":$(u8 '[1]' 0,1)}
+dtype 1 unknown_dtype_Q4 {"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,1]}}
+fields 1 fields {"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}}
+minus 1 whole {"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}
+over 1 overflows {"a":$(u8 '[9000000000000000000,9]' 0,1)}
+overlap 6 overlaps {"a":$(u8 '[4]' 0,4),"b":$(u8 '[4]' 2,6)}
+hole 9 leaves_a_hole {"a":$(u8 '[4]' 0,4),"b":$(u8 '[4]' 5,9)}
+more 5 1_trailing_bytes {"a":$(u8 '[4]' 0,4)}
+less 3 1_missing_bytes {"a":$(u8 '[4]' 0,4)}
+meta 0 not_a_string {"__metadata__":{"a":1}}
+metalist 0 not_an_object {"__metadata__":[]}
+foreign 0 not_kvtrace {"__metadata__":{"format":"pt"}}
+END
+st utf8.st $'{"\xff":1}' 0 && both utf8.st 'not UTF-8'
+st line.st '{"a\nb\u001b[2J":1}' 0 && both line.st 'is not an object'
+st $'new\nline.st' '{' 0
+refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
+for path in ../x.st /etc/passwd a/b.st .. ''; do
+  printf '{"weight_map":{"a":"%s"}}' "$path" >"$dir/i.safetensors.index.json"
+  both i.safetensors.index.json 'leaves the folder'
+done
+printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
+  refused 3 "$dir/gone.st: cannot open" "$kvtrace" info \
+    "$dir/i.safetensors.index.json"
+head -c 1000000 "$good" >"$dir/cut.safetensors" &&
+  both cut.safetensors 'missing bytes at the end'
+mkfifo "$dir/pipe" && both pipe 'not a regular file'
+
+# ---- what stands in it -----------------------------------------------------
+"$top/tests/faults/bad_traces" "$dir" >"$dir/list" || fail 'bad_traces'
+[ "$(wc -l <"$dir/list")" -gt 30 ] || fail 'no bad traces'
+while read -r name reason; do
+  path=$name.safetensors
+  case $name in
+  right)
+    "$kvreplay" run "$dir/$path" -q -m all -b 50% >"$dir/out" 2>"$dir/err" ||
+      fail 'a right trace is refused'
+    checks=$((checks + 1))
+    ;;
+  only_check)
+    refused 3 "$reason" "$kvtrace" check "$dir/$path"
+    "$kvreplay" run "$dir/$path" -q -m dense >"$dir/out" 2>"$dir/err" ||
+      fail 'kvreplay scans what it does not read'
+    ;;
+  *) both "$path" "$reason" ;;
+  esac
+done <"$dir/list"
+
+# ---- beside a good one -----------------------------------------------------
+# A header is read before anything runs; numbers when their layer's turn is.
+refused 3 format.safetensors "$kvreplay" run "$good" \
+  "$dir/format.safetensors" -q -m dense
+"$kvreplay" run "$good" "$dir/nan_k.safetensors" -q -m dense,window -b 9 \
+  --db "$dir/kept.db" --format jsonl >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] || fail 'a NaN beside a good trace: not exit 3'
+[ "$(wc -l <"$dir/out")" = 2 ] || fail 'the rows of the good trace are lost'
+[ "$("$top/tests/faults/whole_db" "$dir/kept.db" | wc -l)" = 2 ] ||
+  fail 'the database does not hold the good rows alone'
+checks=$((checks + 3))
+
+# ---- parameters that no table of check_cli.sh has --------------------------
+run=("$kvreplay" run "$good" -q)
+refused 2 bits "${run[@]}" -m kivi:bits=3
+refused 2 'given twice' "${run[@]}" -m h2o:recent=1:recent=2 -b 9
+refused 2 'no value' "${run[@]}" -m h2o:recent -b 9
+refused 2 'escapes nothing' "${run[@]}" -m 'h2o:recent=\1' -b 9
+refused 2 share "${run[@]}" -m quest:share=all -b 9
+refused 2 'not a number' "${run[@]}" -m oracle-topp:p=nan
+refused 2 budget "${run[@]}" -m h2o:budget=99999999999999999999
+refused 2 budget "${run[@]}" -m h2o:budget=-1
+refused 2 '12x' "${run[@]}" -m h2o -b 12x
+refused 2 '' "${run[@]}" -m h2o -b ''
+refused 2 '' "${run[@]}" -m '' -b 9
+refused 2 '' "${run[@]}" -m h2o, -b 9
+refused 2 '0%' "${run[@]}" -m h2o -b 0%
+refused 2 'nan%' "${run[@]}" -m h2o -b mean:nan%
+refused 2 'one cell' "${run[@]}" -m h2o -b 8,9 --selections "$dir/s"
+refused 2 'one cell' "${run[@]}" "$good" -m h2o -b 8 --stored "$dir/s"
+refused 2 'no regular file' "${run[@]}" -m dense --views /dev/null
+refused 2 'no regular file' "${run[@]}" -m dense --outputs /dev/null
+refused 2 jobs "${run[@]}" -m dense --jobs 0
+refused 2 prompt-len "${run[@]}" -m dense --prompt-len 0
+refused 4 "$dir" "${run[@]}" -m dense --db "$dir"
+refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$src/LICENSE"
+
+printf 'check_inputs: %d checks, %d failed\n' "$checks" "$bad"
+[ "$bad" = 0 ]

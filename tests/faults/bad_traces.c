@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bad_traces FOLDER: writes one trace for each rule of the format that it
+ * breaks, and one that is right but lacks query rows, as
+ * FOLDER/NAME.safetensors; a line "NAME REASON" each to standard output,
+ * where REASON is what the refusal must say.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scratch.h"
+#include "tests/tracefile.h"
+
+#define F KV_ST_F32
+
+static const float nan_keys[KV * TOKENS * DIM] = {[37] = NAN};
+static const float inf_keys[KV * TOKENS * DIM] = {[155] = -INFINITY};
+static const float nan_queries[HEADS * TOKENS * DIM] = {[319] = NAN};
+static const float nan_outputs[HEADS * TOKENS * DIM] = {[7] = NAN};
+static const float nan_frequency[DIM / 2] = {1, 0.5f, NAN, 0.1f};
+static const int32_t backwards[TOKENS] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 8};
+static const int32_t negative[TOKENS] = {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+static const int32_t gap[TOKENS - 1] = {0, 1, 2, 3, 4, 5, 6, 8, 9};
+
+static const struct {
+  const char *name, *reason;
+  meta m;
+  field f; /* name NULL: none */
+} bad[] = {
+    {"format", "is pt, not kvtrace", {"format", "pt"}, {0}},
+    {"version", "is 2, not 1", {"version", "2"}, {0}},
+    {"layers", "neither", {"layers", "1,0"}, {0}},
+    {"heads", "do not divide", {"n_heads", "5"}, {0}},
+    {"head_dim", "has shape", {"head_dim", "16"}, {0}},
+    {"scale", "decimal", {"attn.scale", "nan"}, {0}},
+    {"comma", "decimal", {"attn.scale", "0,1"}, {0}},
+    {"softcap", "defines no arithmetic", {"attn.softcap", "50"}, {0}},
+    {"sliding", "defines no arithmetic", {"attn.sliding_window", "9"}, {0}},
+    {"sinks", "defines no arithmetic", {"attn.sinks", "yes"}, {0}},
+    {"layout", "neither half nor", {"rope.layout", "halves"}, {0}},
+    {"prompt0", "from 1 to 10", {"prompt_len", "0"}, {0}},
+    {"prompt11", "from 1 to 10", {"prompt_len", "11"}, {0}},
+    {"answers", "not valid JSON", {"answers", "x"}, {0}},
+    {"segments", "role", {"segments", "[{\"start\":0,\"end\":9}]"}, {0}},
+    {"no_k", "missing", {0}, {"layers.1.k", F, -1, {0}, NULL}},
+    {"no_q", "missing", {0}, {"layers.0.q", F, -1, {0}, NULL}},
+    {"shape", "has shape", {0}, {"layers.1.v", F, 3, {KV, TOKENS, 4}, NULL}},
+    {"short", "has shape", {0}, {"layers.1.q", F, 3, {HEADS, 9, DIM}, NULL}},
+    {"empty", "no tokens", {0}, {"layers.0.k", F, 3, {KV, 0, DIM}, NULL}},
+    {"double",
+     "neither F16",
+     {0},
+     {"layers.0.k", KV_ST_F64, 3, {KV, TOKENS, DIM}, NULL}},
+    {"mixed",
+     "another dtype",
+     {0},
+     {"layers.1.k", KV_ST_F16, 3, {KV, TOKENS, DIM}, NULL}},
+    {"tokens", "is not I32", {0}, {"tokens", KV_ST_I64, 1, {TOKENS}, NULL}},
+    {"position",
+     "negative",
+     {0},
+     {"positions", KV_ST_I32, 1, {TOKENS}, negative}},
+    {"frequency",
+     "NaN",
+     {0},
+     {"rope.inv_freq", F, 1, {DIM / 2}, nan_frequency}},
+    {"rows",
+     "not ascending",
+     {0},
+     {"layers.0.rows", KV_ST_I32, 1, {TOKENS}, backwards}},
+    {"colsum", "is not I64", {0}, {"layers.0.colsum", F, 1, {9}, NULL}},
+    {"nan_k",
+     "holds NaN or Inf at [0, 4, 5]",
+     {0},
+     {"layers.1.k", F, 3, {KV, TOKENS, DIM}, nan_keys}},
+    {"inf_v",
+     "holds NaN or Inf at [1, 9, 3]",
+     {0},
+     {"layers.0.v", F, 3, {KV, TOKENS, DIM}, inf_keys}},
+    {"nan_q",
+     "holds NaN or Inf at [3, 9, 7]",
+     {0},
+     {"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, nan_queries}},
+};
+
+static void publish(const char *folder, const char *name, const char *reason) {
+  char to[700];
+  snprintf(to, sizeof to, "%s/%s.safetensors", folder, name);
+  if (rename(tracefile, to)) fail_msg("%s cannot be written", to);
+  printf("%s %s\n", name, reason);
+}
+
+/* A decode row that was not recorded, and an output that kvreplay does not
+ * read but a check does. */
+static void write_others(const char *folder) {
+  const field rows[3] = {{"layers.0.rows", KV_ST_I32, 1, {9}, gap},
+                         {"layers.0.q", F, 3, {HEADS, 9, DIM}, NULL},
+                         {"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, NULL}};
+  const field output = {"layers.1.o", F, 3, {HEADS, TOKENS, DIM}, nan_outputs};
+  tracefile_write(NULL, 3, rows, 0);
+  publish(folder, "decode_row", "decode");
+  tracefile_write(NULL, 1, &output, 0);
+  publish(folder, "only_check", "holds NaN or Inf at [0, 0, 7]");
+}
+
+int main(int argc, char **argv) {
+  void *state = NULL;
+  if (argc != 2 || scratch_make(&state)) return 2;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const meta *m = bad[i].m.key ? &bad[i].m : NULL;
+    tracefile_write(m, bad[i].f.name != NULL, &bad[i].f, 0);
+    publish(argv[1], bad[i].name, bad[i].reason);
+  }
+  write_others(argv[1]);
+  tracefile_write(NULL, 0, NULL, 0);
+  publish(argv[1], "right", "");
+  return scratch_remove(&state);
+}
