@@ -27,6 +27,7 @@ typedef struct kv_plan {
   const kv_method *method;
   const void *params; /* resolved by method->open */
   kv_needs needs;
+  bool colsum; /* prompt rows are missing: their recorded sums stand in */
 } kv_plan;
 
 /* The exact truth of one decode row for the query heads of one KV head,

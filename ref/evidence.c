@@ -13,8 +13,14 @@ static int first_wanted(const kv_store *s, int first) {
   return from > first ? from : first;
 }
 
+/* Do recorded sums stand in for rows that this layer does not have? */
+static bool by_sums(const kv_store *s) {
+  return s->plan->colsum && s->data->colsum && s->data->rows;
+}
+
 static bool wants_rows(const kv_store *s) {
-  return s->plan->method->observe && s->plan->needs.prompt_rows > 0;
+  return s->plan->method->observe && s->plan->needs.prompt_rows > 0 &&
+         !by_sums(s);
 }
 
 /* Rows [t, end) that the same stores want, at most one tile. */
@@ -90,6 +96,16 @@ static void hand_out(kv_store *s, int g, int t, int rows, int seen,
   }
 }
 
+/* The recorded sums of all prompt rows, as one tile without its rows. */
+static void recorded_sums(kv_store *s, int g, kv_scratch *x) {
+  size_t n = (size_t)s->data->colsum_len, row = n * sizeof *x->sum;
+  const char *sums = (const char *)s->data->colsum;
+  for (int h = 0; h < x->heads; h++)
+    memcpy(x->sum + (size_t)h * x->stride,
+           sums + (size_t)(g * x->heads + h) * row, row);
+  hand_out(s, g, 0, (int)n, (int)n, x);
+}
+
 static void fail_lane(kv_store *s, int g, int t, const kv_scratch *x,
                       size_t row) {
   kv_lane *l = &s->lane[g * (s->lanes / s->plan->shape->n_kv_heads)];
@@ -113,6 +129,8 @@ static int bad_row(int rows, int seen, const kv_scratch *x) {
 void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
                      kv_scratch *x) {
   int last = first + count, t = last;
+  for (int i = 0; i < n; i++)
+    if (by_sums(s[i])) recorded_sums(s[i], g, x);
   for (int i = 0; i < n; i++)
     if (wants_rows(s[i]) && first_wanted(s[i], first) < t)
       t = first_wanted(s[i], first);

@@ -40,6 +40,10 @@ typedef struct kv_layer_data {
   kv_dtype q_dtype;
   int n_rows;
   const int32_t *rows; /* [n_rows] token ids of the query rows, or NULL */
+  const void *colsum;  /* [n_heads][colsum_len] int64, unaligned: per column
+                          the sum over all prompt rows of RN(P * 2^40); NULL:
+                          not recorded */
+  int colsum_len;
 } kv_layer_data;
 
 /* Rotary positions of the request; inv_freq NULL = no RoPE recorded. */

@@ -33,8 +33,8 @@ typedef struct kv_batch_ask {
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
 /* The same cells again, for another set of kernels: budgets as resolved. With
  * a database those run that this set has not confirmed, else those that ran. */
-kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels,
-                     kv_db *db, kv_batch *out, kv_err *e);
+kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
+                     kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
 /* Fills what the database has; those cells do not run again. */

@@ -31,6 +31,24 @@ static void refuse(kv_cell *c, const char *why) {
   snprintf(c->result.reason, sizeof c->result.reason, "%s", why);
 }
 
+/* Query rows first..p-1 that a layer records. */
+static int recorded_rows(const kv_layer_data *data, int first, int p) {
+  int have = 0;
+  if (!data->rows) return p - first;
+  for (int r = 0; r < data->n_rows; r++)
+    have += data->rows[r] >= first && data->rows[r] < p;
+  return have;
+}
+
+/* May recorded column sums take the place of rows? Only sums are wanted, of
+ * all rows of the recorded prompt, and no evidence comes in pieces. */
+static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
+  const kv_needs *need = &c->plan.needs;
+  return data->colsum && data->colsum_len == c->shape.prompt_len &&
+         need->want == KV_SUM && need->prompt_rows >= c->shape.prompt_len &&
+         need->block == 0 && !need->reindex;
+}
+
 /* What the trace does not hold is refused here, before anything runs. */
 static void check_trace(kv_cell *c) {
   const kv_trace *t = c->trace;
@@ -43,14 +61,14 @@ static void check_trace(kv_cell *c) {
   }
   int p = c->shape.prompt_len;
   int rows = need->prompt_rows < p ? need->prompt_rows : p;
-  int first = p - rows;
   for (int i = 0; i < t->n_layers && rows > 0; i++) {
     const kv_layer_data *data = &t->layer[i].data;
-    if (!data->rows) continue;
-    int have = 0;
-    for (int r = 0; r < data->n_rows; r++)
-      have += data->rows[r] >= first && data->rows[r] < p;
+    int have = recorded_rows(data, p - rows, p);
     if (have == rows) continue;
+    if (sums_serve(c, data)) {
+      c->plan.colsum = true;
+      continue;
+    }
     snprintf(why, sizeof why,
              "%s needs the last %d query rows of the prompt; layer %d records "
              "%d of them",

@@ -220,8 +220,10 @@ static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   kv_progress_end(&s->progress);
   kv_err closing = {0};
   kv_rc closed = KV_OK;
-  if (rc && s->rows_out == 0) kv_row_writer_drop(s->rows);
-  else closed = kv_row_writer_close(s->rows, &closing);
+  if (rc && s->rows_out == 0)
+    kv_row_writer_drop(s->rows);
+  else
+    closed = kv_row_writer_close(s->rows, &closing);
   s->rows = NULL;
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);

@@ -50,8 +50,8 @@ static void row_subsets_keep_every_decode_row(void **state) {
   assert_int_equal(t->layer[1].data.rows[2], 5);
   assert_int_equal(t->layer[0].data.n_rows, TOKENS);
   assert_int_equal(t->first_decode, 5);
-  assert_non_null(t->layer[1].colsum);
-  assert_null(t->layer[0].colsum);
+  assert_non_null(t->layer[1].data.colsum);
+  assert_null(t->layer[0].data.colsum);
   kv_trace_close(t);
   some[2].data = gap;
   tracefile_write(NULL, 3, some, 0);

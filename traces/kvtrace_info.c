@@ -61,7 +61,7 @@ static json_t *layers_of(const kv_trace *t) {
     json_array_append_new(list,
                           json_pack("{s:i,s:i,s:b,s:b}", "layer", r->data.layer,
                                     "rows", r->data.n_rows, "o", r->o != NULL,
-                                    "colsum", r->colsum != NULL));
+                                    "colsum", r->data.colsum != NULL));
   }
   return list;
 }
@@ -126,7 +126,7 @@ static void print_layers(const kv_trace *t) {
   int outputs = 0, sums = 0, rows = t->shape.n_tokens;
   for (int i = 0; i < t->n_layers; i++) {
     outputs += t->layer[i].o != NULL;
-    sums += t->layer[i].colsum != NULL;
+    sums += t->layer[i].data.colsum != NULL;
     if (t->layer[i].data.n_rows < rows) rows = t->layer[i].data.n_rows;
   }
   printf("%-10s %d of %d recorded; outputs in %d, column sums in %d\n",

@@ -251,7 +251,10 @@ static kv_rc read_colsum(kv_trace *t, kv_recorded *r, kv_err *e) {
   const uint64_t want[2] = {(uint64_t)p->n_heads, (uint64_t)p->prompt_len};
   if (y->dtype != KV_ST_I64) return tell(t, name, "is not I64", e);
   kv_rc rc = expect(t, y, 2, want, e);
-  if (!rc) r->colsum = y->data;
+  if (!rc) {
+    r->data.colsum = y->data;
+    r->data.colsum_len = t->shape.prompt_len;
+  }
   return rc;
 }
 

@@ -41,7 +41,6 @@ typedef struct kv_recorded {
   kv_layer_data data;
   const void *o; /* [n_heads][data.n_rows][d_v], o_type; NULL: not recorded */
   kv_dtype o_type;
-  const void *colsum; /* [n_heads][recorded prompt_len] int64, unaligned */
 } kv_recorded;
 
 typedef struct kv_trace {

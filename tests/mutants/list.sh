@@ -16,7 +16,7 @@ mutant evidence_divides ref/attend.c 'golden.sh' \
 mutant merge_fuses_product ref/verbs.c 'golden.sh' \
   'into[x] = kv_fma(a, into[x], b * from[x]) / den;' \
   'into[x] = kv_fma(b, from[x], a * into[x]) / den;'
-mutant bound_fuses ref/kernels/bound.h 'golden.sh kernels' \
+mutant bound_fuses ref/kernels/bound.h 'kernels' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_max(v_fma(one, vec_of(type, lo, at), a[v]),
                    v_fma(one, vec_of(type, hi, at), a[v])), (void)low,
@@ -30,11 +30,13 @@ mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
 case ${CC:-gcc} in
 *clang*) ;; # knows no such pragma
 *)
-  mutant fast_math ref/attend.c 'golden.sh' '' \
+  mutant fast_math_codes ref/format_kivi.c 'format golden.sh' '' \
+    '#pragma GCC optimize("Ofast")'
+  mutant fast_math_kernels ref/kernels/kernels.c 'kernels golden.sh' '' \
     '#pragma GCC optimize("Ofast")'
   ;;
 esac
-mutant lse_without_log ref/attend.c 'golden.sh laws' \
+mutant lse_without_log ref/attend.c 'golden.sh' \
   '*lse = top + kv_log(l);' '*lse = top + kv_log(l) * (l > 2);'
 mutant recode_unrounded_scale ref/format_kivi.c 'golden.sh format' \
   'r->scale[i] = scale > 0 ? scale : 1;' \
@@ -58,7 +60,7 @@ mutant group_skips_a_head ref/parts_score.c 'golden.sh methods' \
     int plane'
 mutant view_without_last_page ref/methods/quest.c 'golden.sh methods' \
   'if (forced) in[pages - 1] = true;' 'if (forced) in[pages - 1] = false;'
-mutant worst_page_first ref/kernels/bound.h 'check_orders.sh golden.sh' \
+mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_sub(a[v], v_max(low, high));'
 
@@ -66,25 +68,25 @@ mutant worst_page_first ref/kernels/bound.h 'check_orders.sh golden.sh' \
 mutant evidence_sees_future ref/evidence.c 'golden.sh' \
   'int visible = seen - (rows - 1 - r);' \
   'int visible = seen - (rows - 1 - r) + (r < rows - 1);'
-mutant window_one_row_short ref/evidence.c 'laws golden.sh' \
+mutant window_one_row_short ref/evidence.c 'laws' \
   'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;' \
   'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows + 1;'
 mutant evidence_always ref/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
 
 # Store, journal, ledger.
-mutant keep_unrecorded ref/verbs.c 'laws golden.sh' \
+mutant keep_unrecorded ref/verbs.c 'laws' \
   'size_t m = (size_t)(l->n - n);' \
   'size_t m = (size_t)(l->n - n), was = l->verbs.n;'
 also ref/verbs.c '  w[0] = (uint32_t)m;' \
   '  l->verbs.n = was, w[0] = (uint32_t)m;'
-mutant merge_forgets_weight ref/verbs.c 'laws golden.sh' \
+mutant merge_forgets_weight ref/verbs.c 'laws' \
   'l->weight[into] += l->weight[from];' ''
 mutant member_lost ref/verbs.c 'laws' \
   'l->last[into] = l->last[from];' ''
-mutant move_one_off ref/verbs.c 'laws golden.sh' \
-  'l->list[i] = i == to ? from : next++;' \
-  'l->list[i] = i == to - (to > from) ? from : next++;'
+mutant move_one_off ref/verbs.c 'laws' \
+  'l->room.list[i] = i == to ? from : next++;' \
+  'l->room.list[i] = i == to - (to > from) ? from : next++;'
 mutant positions_are_free ref/lane.c 'laws cost' \
   '(l->dropped ? 4 : 0) +' '0 +'
 mutant group_dies_early ref/verbs.c 'laws format' \
@@ -93,7 +95,7 @@ mutant metadata_is_free ref/lane.c 'laws' \
   'sum->metadata += (int64_t)size.metadata;' ''
 mutant state_without_columns ref/lane.c 'golden.sh' \
   'w[n++] = kv_bits_of(l->column[c].f[i]);' 'w[n++] = 0;'
-mutant view_unrecorded ref/decode.c 'laws golden.sh' \
+mutant view_unrecorded ref/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.

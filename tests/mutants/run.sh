@@ -21,6 +21,7 @@ else
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
 fi
+fresh=$work/fresh
 tree=$work/tree
 build=$work/build
 names=() survived=0 seen=0
@@ -30,13 +31,24 @@ say() { printf '%-24s %-24s %-20s %s\n' "$@"; }
 
 # --- the copy ----------------------------------------------------------------
 
-copy() {
-  mkdir -p "$tree" "$build"
+copy() { # fresh: the tree as it is now; tree: the one with faults
+  local f
+  rm -rf "${work:?}/fresh"
+  mkdir -p "$fresh" "$tree" "$build"
   tar -C "$src" --exclude=.git --exclude='./build*' --exclude='*.o' \
     --exclude='*.lo' --exclude='*.la' --exclude=.deps --exclude=.libs \
     --exclude=config.status --exclude=./config.h --exclude='*.log' \
-    --exclude=./traces/tiny --exclude=Makefile -cf - . | tar -C "$tree" -xf -
-  tar -C "$src" -cf - build-aux 2>/dev/null | tar -C "$tree" -xf -
+    --exclude=./traces/tiny --exclude=Makefile -cf - . | tar -C "$fresh" -xf -
+  tar -C "$src" -cf - build-aux | tar -C "$fresh" -xf -
+  if [ ! -e "$build/Makefile" ]; then
+    cp -a "$fresh/." "$tree"
+  else # what changed is newer than what was built
+    (cd "$fresh" && find . -type f) | while read -r f; do
+      cmp -s "$fresh/$f" "$tree/$f" && continue
+      mkdir -p "$(dirname "$tree/$f")"
+      cp "$fresh/$f" "$tree/$f"
+    done
+  fi
   ln -sfn "$src/traces/tiny" "$tree/traces/tiny"
   cd "$build" || exit 1
   [ -e Makefile ] || "$tree/configure" -q --disable-shared \
@@ -83,9 +95,10 @@ edit() {
     text=$3$'\n'$text
   else
     rest=${text#*"$2"}
-    [ "$rest" != "$text" ] || { echo "mutants: $1 has no: $2"; return 1; }
-    [ "${rest#*"$2"}" = "$rest" ] || { echo "mutants: $1 has twice: $2"
-      return 1; }
+    [ "$rest" != "$text" ] && [ "${rest#*"$2"}" = "$rest" ] || {
+      echo "mutants: not once in $1: $2"
+      return 1
+    }
     text=${text%%"$2"*}$3$rest
   fi
   printf '%s' "$text" >"$tree/$1"
@@ -93,7 +106,7 @@ edit() {
 
 heal() { # the originals come back, newer than what was built of the mutant
   local f
-  for f in $last; do cp "$src/$f" "$tree/$f" && touch "$tree/$f"; done
+  for f in $last; do cp "$fresh/$f" "$tree/$f"; done
   last=
 }
 
@@ -114,8 +127,13 @@ fields() {
   old=${rest%%$'\x1f'*} new=${rest#*$'\x1f'}
 }
 
-judge() { # of the mutant in the tree
+judge() { # NAME CHECKS FILE APPLIES: the mutant in the tree
   local check
+  if [ -z "$4" ]; then
+    say "$1" "$3" - 'DOES NOT APPLY'
+    survived=$((survived + 1))
+    return
+  fi
   if ! make_for $2 >"$work/log" 2>&1; then
     say "$1" "$3" - 'DOES NOT BUILD'
     tail -n 5 "$work/log"
@@ -134,20 +152,20 @@ judge() { # of the mutant in the tree
 }
 
 each() {
-  local i name file checks old new who what where
+  local i name file checks old new who what where applies
   for ((i = 0; i < ${#mutants[@]}; i++)); do
     fields "${mutants[i]}"
     wanted "$name" || continue
-    who=$name what=$checks where=$file last=$file
-    edit "$file" "$old" "$new" || exit 1
+    who=$name what=$checks where=$file last=$file applies=yes
+    edit "$file" "$old" "$new" || applies=
     while [ $((i + 1)) -lt ${#mutants[@]} ]; do
       fields "${mutants[i + 1]}"
       [ -z "$name" ] || break
       i=$((i + 1))
       last="$last $file"
-      edit "$file" "$old" "$new" || exit 1
+      edit "$file" "$old" "$new" || applies=
     done
-    judge "$who" "$what" "$where"
+    judge "$who" "$what" "$where" "$applies"
     heal
   done
 }
