@@ -20,7 +20,7 @@
 #include <string.h>
 
 #ifdef __FAST_MATH__
-#error "fast math changes what an addition gives: take it out of CFLAGS"
+#  error "fast math changes what an addition gives: take it out of CFLAGS"
 #endif
 
 #define KV_ARITHMETIC 1 /* part of every run's key */

@@ -54,17 +54,20 @@ static void chunk(const kv_kernels *kernel, int m, int first, int count,
   }
 }
 
-/* Chunks in order: M, then the chains L and O. */
-static void combine(int m, int chunks, int head, int d_v,
-                    const kv_attend_scratch *x, float *out, float *lse) {
+/* Chunks in order: M, then the chains L and O; O is a weighing of rows a_c,
+ * KV_CHUNK of them at a time. */
+static void combine(const kv_kernels *kernel, int m, int chunks, int head,
+                    int d_v, kv_attend_scratch *x, float *out, float *lse) {
   float top = x->top[head], l = 0;
   for (int c = 1; c < chunks; c++) top = kv_max(top, x->top[c * m + head]);
   memset(out, 0, (size_t)d_v * sizeof *out);
-  for (int c = 0; c < chunks; c++) {
-    float w = kv_expm(x->top[c * m + head] - top);
-    const float *a = x->part + (size_t)(c * m + head) * (size_t)d_v;
-    l = kv_fma(w, x->sum[c * m + head], l);
-    for (int i = 0; i < d_v; i++) out[i] = kv_fma(w, a[i], out[i]);
+  for (int c = 0, n = 0; c < chunks; c++) {
+    x->p[n] = kv_expm(x->top[c * m + head] - top);
+    l = kv_fma(x->p[n], x->sum[c * m + head], l);
+    x->row[n++] = x->part + (size_t)(c * m + head) * (size_t)d_v;
+    if (n < KV_CHUNK && c + 1 < chunks) continue;
+    kernel->weigh(1, n, d_v, x->p, KV_CHUNK, x->row, KV_F32, out);
+    n = 0;
   }
   for (int i = 0; i < d_v; i++) out[i] = out[i] / l;
   *lse = top + kv_log(l);
@@ -81,7 +84,8 @@ void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
           x->sum + at, x->part + at * (size_t)d_v);
   }
   for (int i = 0; i < m; i++)
-    combine(m, chunks, i, d_v, x, out + (size_t)i * (size_t)d_v, lse + i);
+    combine(kernel, m, chunks, i, d_v, x, out + (size_t)i * (size_t)d_v,
+            lse + i);
 }
 
 int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
@@ -92,10 +96,8 @@ int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
 }
 
 bool kv_all_finite(const float *x, int n) {
-  uint32_t worst = 0;
-  for (int i = 0; i < n; i++) {
-    uint32_t exponent = kv_bits(x[i]) & 0x7f800000u;
-    worst = exponent > worst ? exponent : worst;
-  }
-  return worst < 0x7f800000u;
+  uint32_t carry = 0; /* into the sign, out of an exponent of all ones */
+  for (int i = 0; i < n; i++)
+    carry |= (kv_bits(x[i]) & 0x7f800000u) + 0x00800000u;
+  return carry < 0x80000000u;
 }

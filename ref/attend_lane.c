@@ -47,10 +47,12 @@ static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
                      kv_attend_scratch *x, kv_dtype *type) {
   bool raw = raw_key(l, i);
   int n = 0, d = l->shape->d;
+  size_t size = (size_t)d * kv_dtype_size(l->shape->dtype);
+  const char *base = kv_lane_raw_key(l, 0);
   *type = raw ? l->shape->dtype : KV_F32;
   for (; n < count && raw_key(l, i + n) == raw; n++) {
     if (raw) {
-      x->row[n] = kv_lane_raw_key(l, l->id[i + n]);
+      x->row[n] = base + l->id[i + n] * size;
       continue;
     }
     float *row = x->rows + (size_t)n * (size_t)d;
@@ -66,11 +68,15 @@ static int copy_known(const kv_lane *l, int m, int i, int count,
                       const float *known, size_t known_stride, float *s,
                       size_t lds) {
   int n = 0;
+  bool own_places = !l->dropped && !l->holes; /* entry i is token i */
   while (n < count && raw_key(l, i + n)) n++;
   for (int h = 0; h < m; h++) {
     const float *from = known + (size_t)h * known_stride;
     float *to = s + (size_t)h * lds + i;
-    for (int j = 0; j < n; j++) to[j] = from[l->id[i + j]];
+    if (own_places)
+      memcpy(to, from + i, (size_t)n * sizeof *to);
+    else
+      for (int j = 0; j < n; j++) to[j] = from[l->id[i + j]];
   }
   return n;
 }
@@ -119,19 +125,29 @@ static int entry_of(kv_lane_values *v, int at) {
   return v->view->run[v->at_run].first + at - v->before;
 }
 
+/* Past the last entry of the current run. */
+static int run_end(const kv_lane_values *v) {
+  return v->view->run[v->at_run].first + v->view->run[v->at_run].count;
+}
+
 int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
                        kv_dtype *type) {
   kv_lane_values *v = values;
   const kv_lane *l = v->lane;
-  int entry = entry_of(v, first), n = 0;
+  int entry = entry_of(v, first), end = run_end(v), n = 0;
   bool raw = raw_value(l, entry);
+  size_t size = (size_t)l->shape->d_v * kv_dtype_size(l->shape->dtype);
+  const char *base = kv_lane_raw_value(l, 0);
   *type = raw ? l->shape->dtype : KV_F32;
-  while (n < count) {
-    entry = entry_of(v, first + n);
+  for (; n < count; n++, entry++) {
+    if (entry == end) {
+      entry = entry_of(v, first + n);
+      end = run_end(v);
+    }
     if (raw_value(l, entry) != raw) break;
     float *row = x->rows + (size_t)n * (size_t)l->shape->d_v;
     if (!raw) kv_lane_value(l, entry, row);
-    x->row[n++] = raw ? kv_lane_raw_value(l, l->id[entry]) : row;
+    x->row[n] = raw ? (const void *)(base + l->id[entry] * size) : row;
   }
   return n;
 }

@@ -57,22 +57,28 @@ static void tile_logits(const kv_store *s, int g, int t, int rows, int seen,
                  0, seen, NULL, 0, x->s, x->stride, &x->attend);
 }
 
-/* Probabilities and their sums, each row over the entries that it sees. */
-static void tile_evidence(const kv_store *s, int rows, int seen, unsigned want,
-                          kv_scratch *x) {
+/* Probabilities and their sums, each row over the entries that it sees.
+ * Returns the first row with a logit that is not finite, or -1. A row goes
+ * through everything while it is in the cache; probabilities that nobody asked
+ * for take the place of the last ones. */
+static int tile_evidence(const kv_store *s, int rows, int seen, unsigned want,
+                         kv_scratch *x) {
   const kv_kernels *kernel = s->plan->kernels;
+  int bad = -1;
   if (want & KV_SUM)
     for (int h = 0; h < x->heads; h++)
       memset(x->sum + (size_t)h * x->stride, 0, (size_t)seen * sizeof *x->sum);
-  if (!(want & (KV_P | KV_SUM))) return;
-  for (int r = 0; r < rows; r++)
-    for (int h = 0; h < x->heads; h++) {
-      size_t at = (size_t)(r * x->heads + h) * x->stride;
-      int visible = seen - (rows - 1 - r);
-      kv_evidence_row(kernel, visible, x->s + at, x->p + at);
-      if (want & KV_SUM)
-        kernel->fix_add(x->p + at, visible, x->sum + (size_t)h * x->stride);
-    }
+  for (int i = 0; i < rows * x->heads; i++) {
+    size_t at = (size_t)i * x->stride;
+    int h = i % x->heads, visible = seen - (rows - 1 - i / x->heads);
+    float *p = want & KV_P ? x->p + at : x->p;
+    if (bad < 0 && !kv_all_finite(x->s + at, visible)) bad = i;
+    if (!(want & (KV_P | KV_SUM))) continue;
+    kv_evidence_row(kernel, visible, x->s + at, p);
+    if (want & KV_SUM)
+      kernel->fix_add(p, visible, x->sum + (size_t)h * x->stride);
+  }
+  return bad;
 }
 
 static void hand_out(kv_store *s, int g, int t, int rows, int seen,
@@ -117,15 +123,6 @@ static void fail_lane(kv_store *s, int g, int t, const kv_scratch *x,
             t + (int)row / x->heads);
 }
 
-/* Row of the tile with a logit that is not finite, or -1. */
-static int bad_row(int rows, int seen, const kv_scratch *x) {
-  for (int i = 0; i < rows * x->heads; i++)
-    if (!kv_all_finite(x->s + (size_t)i * x->stride,
-                       seen - (rows - 1 - i / x->heads)))
-      return i;
-  return -1;
-}
-
 void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
                      kv_scratch *x) {
   int last = first + count, t = last;
@@ -141,8 +138,7 @@ void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
     int seen = held - (last - end);
     unsigned want = wanted(s, n, first, t);
     tile_logits(s[0], g, t, rows, seen, x);
-    int bad = bad_row(rows, seen, x);
-    tile_evidence(s[0], rows, seen, want, x);
+    int bad = tile_evidence(s[0], rows, seen, want, x);
     for (int i = 0; i < n; i++) {
       if (!wants_rows(s[i]) || first_wanted(s[i], first) > t) continue;
       if (bad >= 0) fail_lane(s[i], g, t, x, (size_t)bad);

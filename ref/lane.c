@@ -13,8 +13,16 @@ static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 
 /* --- slabs: blocks of rewritten rows ------------------------------------ */
 
-static kv_rc slab_init(kv_slab *s, size_t size, int width, int cap, kv_err *e) {
-  *s = (kv_slab){.size = (size + 15) / 16 * 16, .width = width, .cap = cap};
+kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
+  if (s->coding) return s->coding->format->size(s->coding, members, s->width);
+  return (kv_coded_size){.codes = (size_t)s->width * sizeof(float)};
+}
+
+static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
+                       int width, int cap, kv_err *e) {
+  *s = (kv_slab){.width = width, .coding = coding, .cap = cap};
+  kv_coded_size block = kv_slab_bytes(s, members);
+  s->size = (block.codes + block.metadata + 15) / 16 * 16;
   size_t n = (size_t)cap;
   s->free = kv_zalloc(n, sizeof *s->free);
   s->members = kv_zalloc(n, sizeof *s->members);
@@ -31,7 +39,10 @@ static void slab_release(kv_slab *s) {
   free(s->data);
 }
 
-static void slab_begin(kv_slab *s) { s->used = s->n_free = 0; }
+static void slab_begin(kv_slab *s) {
+  s->used = s->n_free = s->held = 0;
+  s->bytes = (kv_coded_size){0};
+}
 
 /* --- life --------------------------------------------------------------- */
 
@@ -39,19 +50,15 @@ static kv_rc init_slabs(kv_lane *l, kv_err *e) {
   const kv_shape *s = l->shape;
   int t = s->n_tokens;
   if (l->needs->merges &&
-      (slab_init(&l->k_slab[KV_MERGED], (size_t)s->d * 4, s->d, t, e) ||
-       slab_init(&l->v_slab[KV_MERGED], (size_t)s->d_v * 4, s->d_v, t, e)))
+      (slab_init(&l->k_slab[KV_MERGED], NULL, 1, s->d, t, e) ||
+       slab_init(&l->v_slab[KV_MERGED], NULL, 1, s->d_v, t, e)))
     return KV_RESOURCE;
   for (int i = 0; i < l->needs->codings; i++) {
     const kv_coding *c = &l->needs->coding[i];
     int m = kv_coding_members(c);
-    kv_coded_size k = c->format->size(c, m, s->d);
-    kv_coded_size v = c->format->size(c, m, s->d_v);
     int cap = m > 1 ? t / m + 1 : t;
-    if (slab_init(&l->k_slab[KV_CODED + i], k.codes + k.metadata, s->d, cap,
-                  e) ||
-        slab_init(&l->v_slab[KV_CODED + i], v.codes + v.metadata, s->d_v, cap,
-                  e))
+    if (slab_init(&l->k_slab[KV_CODED + i], c, m, s->d, cap, e) ||
+        slab_init(&l->v_slab[KV_CODED + i], c, m, s->d_v, cap, e))
       return KV_RESOURCE;
   }
   return KV_OK;
@@ -227,33 +234,23 @@ float kv_lane_bias(const kv_lane *l, int i) {
 
 /* --- the walk ----------------------------------------------------------- */
 
-/* One side: raw entries one by one, rewritten ones by their blocks. */
-static void walk_side(const kv_lane *l, const kv_cell_ref *r,
-                      const kv_slab *slab, int width, kv_bytes *sum) {
+/* One side: what is raw by the entry, the rest as the verbs counted it when
+ * blocks came and went. */
+static void walk_side(const kv_lane *l, const kv_slab *slab, int width,
+                      kv_bytes *sum) {
   int64_t raws = l->n;
-  if (r) {
-    raws = 0;
-    for (int i = 0; i < l->n; i++) raws += r[i].format == KV_RAW;
+  for (int f = KV_MERGED; f < KV_CODED + l->needs->codings; f++) {
+    raws -= slab[f].held;
+    sum->payload += (int64_t)slab[f].bytes.codes;
+    sum->metadata += (int64_t)slab[f].bytes.metadata;
   }
   sum->payload += raws * width * (int64_t)kv_dtype_size(l->shape->dtype);
-  if (raws == l->n) return;
-  for (int f = KV_MERGED; f < KV_CODED + l->needs->codings; f++)
-    for (int b = 0; b < slab[f].used; b++) {
-      if (!slab[f].live[b]) continue;
-      kv_coded_size size = {.codes = (size_t)width * 4};
-      if (f >= KV_CODED) {
-        const kv_coding *c = &l->needs->coding[f - KV_CODED];
-        size = c->format->size(c, slab[f].members[b], width);
-      }
-      sum->payload += (int64_t)size.codes;
-      sum->metadata += (int64_t)size.metadata;
-    }
 }
 
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   const kv_needs *need = l->needs;
-  walk_side(l, l->k, l->k_slab, l->shape->d, sum);
-  walk_side(l, l->v, l->v_slab, l->shape->d_v, sum);
+  walk_side(l, l->k_slab, l->shape->d, sum);
+  walk_side(l, l->v_slab, l->shape->d_v, sum);
   int per_entry =
       (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) + (need->merges ? 4 : 0);
   sum->metadata += (int64_t)l->n * per_entry;

@@ -28,15 +28,21 @@ typedef struct kv_cell_ref {
 
 /* Equal blocks of rewritten rows of one side in one format. */
 typedef struct kv_slab {
-  size_t size; /* bytes a block */
-  int width;   /* elements a row */
+  size_t size;             /* bytes a block */
+  int width;               /* elements a row */
+  const kv_coding *coding; /* NULL: fp32 rows, one a block */
   int cap, used, n_free;
+  int held;            /* entries with this side in it */
+  kv_coded_size bytes; /* of its live blocks, as counted */
   int32_t *free;
   uint16_t *members, *live; /* of each block: coded together, still there */
   char *data;
 } kv_slab;
 
 enum { KV_SLABS = KV_CODED + KV_MAX_CODINGS };
+
+/* What a block of so many members counts as. */
+kv_coded_size kv_slab_bytes(const kv_slab *s, int members);
 
 typedef union kv_column_data {
   int64_t *i;

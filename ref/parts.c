@@ -10,23 +10,28 @@
 #include <assert.h>
 #include <string.h>
 
-enum { DIGIT = 8, BUCKETS = 1 << DIGIT };
+/* Three digits of a key, the first: sign, exponent, two bits of mantissa. */
+enum { DIGITS = 3, BUCKETS = 1 << 11 };
+static const struct {
+  int shift;
+  uint32_t mask;
+} digit[DIGITS] = {{21, 0x7ff}, {10, 0x7ff}, {0, 0x3ff}};
 
 /* The key of rank k (1-based, from the largest) among lanes' scores, and how
  * many of that key itself are in. 1 <= k <= total. */
 static uint32_t nth_key(const float *const *score, const int *n, int lanes,
                         int k, int *equals) {
   uint32_t prefix = 0, mask = 0;
-  for (int shift = 32 - DIGIT; shift >= 0; shift -= DIGIT) {
-    int count[BUCKETS] = {0}, b = BUCKETS - 1;
+  for (int j = 0; j < DIGITS; j++) {
+    int count[BUCKETS] = {0}, b = BUCKETS - 1, shift = digit[j].shift;
     for (int l = 0; l < lanes; l++)
       for (int i = 0; i < n[l]; i++) {
         uint32_t key = kv_key(score[l][i]);
-        if ((key & mask) == prefix) count[key >> shift & (BUCKETS - 1)]++;
+        if ((key & mask) == prefix) count[key >> shift & digit[j].mask]++;
       }
     for (; count[b] < k; b--) k -= count[b];
     prefix |= (uint32_t)b << shift;
-    mask |= (uint32_t)(BUCKETS - 1) << shift;
+    mask |= digit[j].mask << shift;
   }
   *equals = k;
   return prefix;
@@ -85,15 +90,15 @@ static uint32_t mass_key(const float *s, const int64_t *w, int n,
                          int64_t target, int64_t *above) {
   uint32_t prefix = 0, mask = 0;
   *above = 0;
-  for (int shift = 32 - DIGIT; shift >= 0; shift -= DIGIT) {
+  for (int j = 0; j < DIGITS; j++) {
     int64_t sum[BUCKETS] = {0};
     bool seen[BUCKETS] = {false};
-    int b = BUCKETS - 1, lowest = -1;
+    int b = BUCKETS - 1, lowest = -1, shift = digit[j].shift;
     for (int i = 0; i < n; i++) {
       uint32_t key = kv_key(s[i]);
       if ((key & mask) != prefix) continue;
-      sum[key >> shift & (BUCKETS - 1)] += w[i];
-      seen[key >> shift & (BUCKETS - 1)] = true;
+      sum[key >> shift & digit[j].mask] += w[i];
+      seen[key >> shift & digit[j].mask] = true;
     }
     while (!seen[b]) b--;
     for (int next = b; next >= 0; next--) {
@@ -104,7 +109,7 @@ static uint32_t mass_key(const float *s, const int64_t *w, int n,
     }
     assert(lowest >= 0 && *above < target + (target == 0));
     prefix |= (uint32_t)lowest << shift;
-    mask |= (uint32_t)(BUCKETS - 1) << shift;
+    mask |= digit[j].mask << shift;
   }
   return prefix;
 }

@@ -58,9 +58,10 @@ void kv_view_add(kv_view *v, int first, int count) {
 }
 
 void kv_view_mask(kv_view *v, int n, const bool *in) {
-  for (int i = 0; i < n; i++) {
-    int first = i;
-    while (i < n && in[i]) i++;
-    kv_view_add(v, first, i - first);
+  const bool *at = in, *end = in + n;
+  while ((at = memchr(at, true, (size_t)(end - at))) != NULL) {
+    const bool *first = at;
+    while (at < end && *at) at++;
+    kv_view_add(v, (int)(first - in), (int)(at - first));
   }
 }

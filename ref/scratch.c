@@ -6,7 +6,8 @@
 #include "ref/store.h"
 #include <stdlib.h>
 
-enum { TILE_FLOATS = 1 << 20, TILE_ROWS = 32 }; /* 4 MiB of logits a tile */
+/* 2 MiB of logits a tile: the probabilities follow while it is in reach. */
+enum { TILE_FLOATS = 1 << 19, TILE_ROWS = 32 };
 
 void kv_ref_scratch_close(kv_scratch *x) {
   if (!x) return;

@@ -24,7 +24,11 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
 static int take(kv_slab *s, int members) {
   int b = s->n_free ? s->free[--s->n_free] : s->used++;
   assert(b < s->cap && "a slab has room for every token");
+  kv_coded_size size = kv_slab_bytes(s, members);
   s->members[b] = s->live[b] = (uint16_t)members;
+  s->held += members;
+  s->bytes.codes += size.codes;
+  s->bytes.metadata += size.metadata;
   return b;
 }
 
@@ -32,7 +36,13 @@ static void drop_ref(kv_slab *slab, kv_cell_ref *r) {
   if (r->format == KV_RAW) return;
   kv_slab *s = &slab[r->format];
   assert(s->live[r->block] > 0);
-  if (--s->live[r->block] == 0) s->free[s->n_free++] = r->block;
+  s->held--;
+  if (--s->live[r->block] == 0) {
+    kv_coded_size size = kv_slab_bytes(s, s->members[r->block]);
+    s->bytes.codes -= size.codes;
+    s->bytes.metadata -= size.metadata;
+    s->free[s->n_free++] = r->block;
+  }
   r->format = KV_RAW;
 }
 

@@ -30,6 +30,7 @@ typedef struct row {
   const kv_lane *lane;
   int head0;           /* of the lane's first query head in the truth */
   bool plain;          /* entries are tokens in ascending order */
+  int listed;          /* tokens of the whole lane, where they are listed */
   int top[3], most[3]; /* index and k of the recalls; most 0: none */
 } row;
 
@@ -65,17 +66,17 @@ static void compare_output(const row *r, int h) {
 
 /* --- p^ over the view --------------------------------------------------- */
 
-static int gather(const kv_view *v, const float *s, int32_t *entry,
-                  float *out) {
+static void gather(const kv_view *v, const float *s, float *out) {
   int n = 0;
-  for (int r = 0; r < v->runs; r++) {
-    int first = v->run[r].first, count = v->run[r].count;
-    memcpy(out + n, s + first, (size_t)count * sizeof *out);
-    for (int i = 0; i < count; i++) entry[n + i] = first + i;
-    n += count;
-  }
+  for (int r = 0; r < v->runs; n += v->run[r++].count)
+    memcpy(out + n, s + v->run[r].first, (size_t)v->run[r].count * sizeof *out);
   assert(n == v->entries && n > 0 && "a view has its entries");
-  return n;
+}
+
+static void name_entries(const kv_view *v, int32_t *entry) {
+  for (int r = 0, n = 0; r < v->runs; n += v->run[r++].count)
+    for (int i = 0; i < v->run[r].count; i++)
+      entry[n + i] = v->run[r].first + i;
 }
 
 /* log_share: the log of what each member of an entry gets. */
@@ -91,7 +92,7 @@ static void fill_share(const row *r, int n, float *share, float *log_share) {
   k->log(log_share, n, log_share);
 }
 
-/* Tokens of the gathered entries, ascending, and the place each came from;
+/* Tokens of the n named entries, ascending, and the place each came from;
  * returns how many. */
 static int list_tokens(const row *r, int n, const int32_t *entry) {
   const kv_lane *l = r->lane;
@@ -118,40 +119,92 @@ static int list_tokens(const row *r, int n, const int32_t *entry) {
   return m;
 }
 
+/* The same for a view; heads that see the whole lane share one list. */
+static int list_view(row *r, const kv_view *v) {
+  bool whole = kv_view_whole(v, r->lane);
+  if (whole && r->listed) return r->listed;
+  name_entries(v, r->truth->compare.entry);
+  int m = list_tokens(r, v->entries, r->truth->compare.entry);
+  r->listed = whole ? m : 0;
+  return m;
+}
+
 static void put_recalls(const row *r, int h, const int hit[3]) {
   static const kv_measure measure[3] = {KV_RECALL_1, KV_RECALL_16, KV_RECALL_B};
   for (int j = 0; j < 3; j++)
     if (r->most[j]) put(r, measure[j], h, (double)hit[j] / (double)r->most[j]);
 }
 
-/* The walk over the m listed tokens of head h; spread[] is zero before. */
-static void walk(const row *r, int h, int m, const float *share,
-                 const float *log_share, double *spread) {
-  const kv_compare *c = &r->truth->compare;
-  const float *p = of_head(r, r->truth->p, h);
-  const float *log_p = of_head(r, r->truth->log_p, h);
-  const uint16_t *rank =
-      r->truth->rank + (size_t)(r->head0 + h) * r->truth->stride;
-  double mass = 0, merged = 0, kl = 0;
+/* What a walk over the listed tokens of a head adds up. */
+typedef struct sums {
+  double mass, merged, kl;
+  int hit[3];
+} sums;
+
+/* The exact row of a head. */
+typedef struct exact {
+  const float *p, *log_p;
+  const uint16_t *rank;
+} exact;
+
+static exact exact_of(const row *r, int h) {
+  size_t at = (size_t)(r->head0 + h) * r->truth->stride;
+  return (exact){r->truth->p + at, r->truth->log_p + at, r->truth->rank + at};
+}
+
+/* Entries are tokens, each in its own place; spread[] is zero before. */
+static sums walk_plain(const row *r, exact x, int m, const float *share,
+                       const float *log_share, double *spread) {
+  const int32_t *token = r->truth->compare.token;
+  double mass = 0, kl = 0;
   int hit[3] = {0, 0, 0};
   for (int i = 0; i < m; i++) {
-    int t = c->token[i], at = c->place[i];
-    uint32_t weight = r->plain ? 1 : r->lane->weight[c->entry[at]];
-    double x = (double)share[at];
-    if (weight == 1) {
-      mass += (double)p[t];
-      for (int j = 0; j < 3; j++) hit[j] += rank[t] <= r->top[j];
-    } else {
-      merged += (double)p[t];
-      x /= (double)weight;
-    }
-    spread[t] = x;
-    if (x >= (double)tiny) kl += x * ((double)log_share[at] - (double)log_p[t]);
+    int t = token[i];
+    double y = (double)share[i];
+    mass += (double)x.p[t];
+    spread[t] = y;
+    if (share[i] >= tiny) kl += y * ((double)log_share[i] - (double)x.log_p[t]);
   }
-  put(r, KV_MASS, h, mass);
-  put(r, KV_MASS_MERGED, h, merged);
-  put(r, KV_KL, h, kl);
-  put_recalls(r, h, hit);
+  for (int j = 0; j < 3; j++)
+    for (int i = 0; r->most[j] && i < m; i++)
+      hit[j] += x.rank[token[i]] <= r->top[j];
+  return (sums){mass, 0, kl, {hit[0], hit[1], hit[2]}};
+}
+
+/* Entries stand for several tokens, or are in another order. */
+static sums walk_merged(const row *r, exact x, int m, const float *share,
+                        const float *log_share, double *spread) {
+  const kv_compare *c = &r->truth->compare;
+  sums s = {0};
+  for (int i = 0; i < m; i++) {
+    int t = c->token[i], at = c->place[i];
+    uint32_t weight = r->lane->weight[c->entry[at]];
+    double y = (double)share[at];
+    if (weight == 1) {
+      s.mass += (double)x.p[t];
+      for (int j = 0; j < 3; j++) s.hit[j] += x.rank[t] <= r->top[j];
+    } else {
+      s.merged += (double)x.p[t];
+      y /= (double)weight;
+    }
+    spread[t] = y;
+    if (y >= (double)tiny)
+      s.kl += y * ((double)log_share[at] - (double)x.log_p[t]);
+  }
+  return s;
+}
+
+static void walk(const row *r, int h, int m, const float *share,
+                 const float *log_share, double *spread) {
+  exact x = exact_of(r, h);
+  sums s = r->plain ? walk_plain(r, x, m, share, log_share, spread)
+                    : walk_merged(r, x, m, share, log_share, spread);
+  put(r, KV_MASS, h, s.mass);
+  put(r, KV_MASS_MERGED, h, s.merged);
+  put(r, KV_KL, h, s.kl);
+  if (kv_view_whole(&r->seen->view[h], r->lane))
+    put(r, KV_MASS_STORED, h, s.mass);
+  put_recalls(r, h, s.hit);
 }
 
 static void seek(const row *r, int h, const kv_view *v, const float *share) {
@@ -162,7 +215,7 @@ static void seek(const row *r, int h, const kv_view *v, const float *share) {
 }
 
 /* Up to KV_TOGETHER heads from head `first` on. */
-static void compare_heads(const row *r, int first, int count) {
+static void compare_heads(row *r, int first, int count) {
   kv_compare *c = &r->truth->compare;
   const float *p[KV_TOGETHER];
   const double *q[KV_TOGETHER];
@@ -170,10 +223,9 @@ static void compare_heads(const row *r, int first, int count) {
   for (int i = 0; i < count; i++) {
     int h = first + i;
     const kv_view *v = &r->seen->view[h];
-    int n = gather(v, r->seen->s + (size_t)h * r->seen->stride, c->entry,
-                   c->share[i]);
-    fill_share(r, n, c->share[i], c->log_share[i]);
-    int m = list_tokens(r, n, c->entry);
+    int m = list_view(r, v);
+    gather(v, r->seen->s + (size_t)h * r->seen->stride, c->share[i]);
+    fill_share(r, v->entries, c->share[i], c->log_share[i]);
     memset(c->spread[i], 0, (size_t)r->n * sizeof(double));
     walk(r, h, m, c->share[i], c->log_share[i], c->spread[i]);
     seek(r, h, v, c->share[i]);
@@ -195,12 +247,14 @@ static bool complete(const row *r) {
   return r->plain && l->n == r->n && l->rewritten == 0 && !l->needs->reindex;
 }
 
-static void sum_stored(const row *r) {
+/* For heads that do not see all of it: the view's mass is that of the rest. */
+static void sum_stored(row *r) {
   const kv_lane *l = r->lane;
   const kv_compare *c = &r->truth->compare;
-  for (int i = 0; i < l->n; i++) c->entry[i] = i;
-  int m = list_tokens(r, l->n, c->entry);
+  kv_run all = {0, l->n};
+  int m = list_view(r, &(kv_view){1, l->n, &all});
   for (int h = 0; h < r->seen->queries; h++) {
+    if (kv_view_whole(&r->seen->view[h], l)) continue;
     const float *p = of_head(r, r->truth->p, h);
     double mass = 0;
     for (int i = 0; i < m; i++)
@@ -234,16 +288,16 @@ static bool all_whole(const row *r) {
   return true;
 }
 
-static void compare_stored(const row *r) {
-  const double *exact = r->truth->mass + r->head0;
+static void compare_stored(row *r) {
+  const double *every = r->truth->mass + r->head0;
   const float *lse = r->truth->lse + r->head0;
   bool same = complete(r), whole = all_whole(r);
   const float *stored = whole ? r->seen->lse : same ? lse : stored_lse(r);
   for (int h = 0; h < r->seen->queries; h++) {
     put(r, KV_LSE_ERROR, h, (double)stored[h] - (double)lse[h]);
-    if (same) put(r, KV_MASS_STORED, h, exact[h]);
+    if (same) put(r, KV_MASS_STORED, h, every[h]);
   }
-  if (!same) sum_stored(r);
+  if (!same && !whole) sum_stored(r);
 }
 
 /* --- untouched ---------------------------------------------------------- */
@@ -258,6 +312,7 @@ static bool untouched(const row *r, int h) {
 
 static void put_untouched(const row *r, int h) {
   put(r, KV_MASS, h, r->truth->mass[r->head0 + h]);
+  put(r, KV_MASS_STORED, h, r->truth->mass[r->head0 + h]);
   put(r, KV_MASS_MERGED, h, 0);
   put(r, KV_TV, h, 0);
   put(r, KV_KL, h, 0);

@@ -102,29 +102,35 @@ static kv_rc list_rows(session *s, kv_err *e) {
 /* --- where the trace is -----------------------------------------------------
  */
 
-static bool is_it(const char *path, const kv_digest *identity) {
+/* A file that is bad is another file; want of memory is not. */
+static kv_rc is_it(const char *path, const kv_digest *identity, bool *same,
+                   kv_err *e) {
   kv_trace *t = NULL;
   kv_digest found;
-  bool same = !kv_trace_open(path, &t, NULL) &&
-              !kv_trace_identity(t, &found, NULL) &&
-              !memcmp(&found, identity, sizeof found);
+  kv_err why = {0};
+  kv_rc rc = kv_trace_open(path, &t, &why);
+  if (!rc) rc = kv_trace_identity(t, &found, &why);
+  *same = !rc && !memcmp(&found, identity, sizeof found);
   kv_trace_close(t);
-  return same;
+  return rc == KV_RESOURCE ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
 /* Where it was seen, then in the folders named; "" if nowhere. */
 static kv_rc find_trace(session *s, const row *r, size_t size, char *path,
                         kv_err *e) {
+  bool same = false;
   for (int i = 0;; i++) {
     kv_rc rc = kv_db_path(s->db, &r->identity, i, size, path, e);
     if (rc) return rc;
     if (!*path) break;
-    if (is_it(path, &r->identity)) return KV_OK;
+    rc = is_it(path, &r->identity, &same, e);
+    if (rc || same) return rc;
   }
   for (int i = 0; i < s->options.traces.n; i++) {
     snprintf(path, size, "%s/%s.safetensors", s->options.traces.item[i],
              r->trace);
-    if (is_it(path, &r->identity)) return KV_OK;
+    kv_rc rc = is_it(path, &r->identity, &same, e);
+    if (rc || same) return rc;
   }
   *path = 0;
   return KV_OK;

@@ -25,10 +25,10 @@ arrows() {
   ref) echo 'ref/' ;;
   gpu) echo 'gpu/|ref/[a-z0-9_]+[.]h' ;;
   traces)
-    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope|option)[.]h'
+    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope)[.]h'
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|ref/(err|option)[.]h' ;;
+  analysis) echo 'analysis/|ref/none[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }

@@ -159,7 +159,8 @@ refused 2 'no regular file' "${run[@]}" -m dense --outputs /dev/null
 refused 2 jobs "${run[@]}" -m dense --jobs 0
 refused 2 prompt-len "${run[@]}" -m dense --prompt-len 0
 refused 4 "$dir" "${run[@]}" -m dense --db "$dir"
-refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$src/LICENSE"
+seq 1000 >"$dir/text"
+refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$dir/text"
 
 printf 'check_inputs: %d checks, %d failed\n' "$checks" "$bad"
 [ "$bad" = 0 ]

@@ -23,9 +23,6 @@
 
 enum {
   D = 128,
-  KEYS = 16384,
-  LDS = KEYS + 16, /* rows of scores on different cache sets */
-  QUERIES = 48,
   TOKENS = 32768,
   LANES_OF_DECODE = 12, /* 16 MiB each */
   CHUNK = 128,
@@ -87,8 +84,16 @@ static const void **rows_of(const void *base, size_t n, size_t bytes) {
 
 /* --- prefill: many queries ----------------------------------------------- */
 
+/* A tile that stays in the second-level cache, and the engine's own at 8,448
+ * tokens and groups of 4, which is a little more than one holds. */
+static const struct shape {
+  int queries, keys;
+} inside = {128, 2048}, engine = {60, 8448};
+
 typedef struct prefill {
   const kv_kernels *k;
+  int queries, keys;
+  size_t lds; /* rows of scores on different cache sets */
   const float *q;
   const void **key;
   kv_dtype type;
@@ -98,60 +103,73 @@ typedef struct prefill {
 
 static void run_logits(void *v) {
   prefill *p = v;
-  p->k->logits(QUERIES, KEYS, D, p->q, D, p->key, p->type, 0.08838835f, p->s,
-               LDS, p->pack);
+  p->k->logits(p->queries, p->keys, D, p->q, D, p->key, p->type, 0.08838835f,
+               p->s, p->lds, p->pack);
 }
 
 static void run_evidence(void *v) {
   prefill *p = v;
   run_logits(v);
-  for (size_t i = 0; i < QUERIES; i++) {
-    float *s = p->s + i * LDS, m = p->k->max(s, KEYS);
-    float mass = kv_unfix(p->k->exp_sum(s, m, KEYS, s));
-    p->k->scale(1.0f / mass, KEYS, s);
-    p->k->fix_add(s, KEYS, p->column);
+  for (int i = 0; i < p->queries; i++) {
+    float *s = p->s + (size_t)i * p->lds, m = p->k->max(s, p->keys);
+    float mass = kv_unfix(p->k->exp_sum(s, m, p->keys, s));
+    p->k->scale(1.0f / mass, p->keys, s);
+    p->k->fix_add(s, p->keys, p->column);
   }
 }
 
 static int prefill_agrees(prefill p) {
-  size_t n = (size_t)QUERIES * LDS;
+  size_t n = (size_t)p.queries * p.lds, columns = (size_t)p.keys;
   prefill other = p;
   other.k = portable;
   other.s = take(n, sizeof *p.s);
-  other.column = take(KEYS, sizeof *p.column);
-  memset(p.column, 0, KEYS * sizeof *p.column);
+  other.column = take(columns, sizeof *p.column);
+  memset(p.column, 0, columns * sizeof *p.column);
   run_evidence(&p);
   run_evidence(&other);
   int same = memcmp(p.s, other.s, n * sizeof *p.s) == 0 &&
-             memcmp(p.column, other.column, KEYS * sizeof *p.column) == 0;
+             memcmp(p.column, other.column, columns * sizeof *p.column) == 0;
   free(other.s);
   free(other.column);
   return same;
 }
 
-static int bench_prefill(double peak, kv_dtype type, const char *name) {
-  void *keys = take((size_t)KEYS * D, 4);
-  float *q = take((size_t)QUERIES * D, 4);
+static int bench_prefill(double peak, kv_dtype type, const char *name,
+                         struct shape shape, int logit_goal,
+                         int evidence_goal) {
+  size_t m = (size_t)shape.queries, n = (size_t)shape.keys, lds = n + 16;
+  void *keys = take(n * D, 4);
+  float *q = take(m * D, 4);
   char what[64];
-  fill(type, (size_t)KEYS * D, keys);
-  fill(KV_F32, (size_t)QUERIES * D, q);
+  fill(type, n * D, keys);
+  fill(KV_F32, m * D, q);
   prefill p = {kernels,
+               shape.queries,
+               shape.keys,
+               lds,
                q,
-               rows_of(keys, KEYS, D * kv_dtype_size(type)),
+               rows_of(keys, n, D * kv_dtype_size(type)),
                type,
-               take((size_t)QUERIES * LDS, 4),
+               take(m * lds, 4),
                take((size_t)KV_PACK * D, 4),
-               take(KEYS, 8)};
+               take(n, 8)};
   int same = prefill_agrees(p);
   if (same) {
-    double flop = 2.0 * D * QUERIES * KEYS * 1e-9;
-    snprintf(what, sizeof what, "logits %s, %d queries", name, QUERIES);
-    report(what, flop / best_of(run_logits, &p), "GFLOP/s", peak, 75);
-    snprintf(what, sizeof what, "logits %s with evidence", name);
-    report(what, flop / best_of(run_evidence, &p), "GFLOP/s", peak, 50);
+    double flop = 2.0 * D * (double)m * (double)n * 1e-9;
+    snprintf(what, sizeof what, "logits %s, %zu queries x %zu keys", name, m,
+             n);
+    report(what, flop / best_of(run_logits, &p), "GFLOP/s", peak, logit_goal);
+    report("  with evidence", flop / best_of(run_evidence, &p), "GFLOP/s", peak,
+           evidence_goal);
   }
   free(keys), free(q), free(p.key), free(p.s), free(p.pack), free(p.column);
   return same;
+}
+
+static int bench_prefills(double peak) {
+  return bench_prefill(peak, KV_F32, "fp32", inside, 75, 50) &&
+         bench_prefill(peak, KV_F16, "fp16", inside, 75, 50) &&
+         bench_prefill(peak, KV_F16, "fp16", engine, 0, 0);
 }
 
 /* --- decode: few queries, every chunk through logits, exp, weigh ---------- */
@@ -297,10 +315,14 @@ int main(int argc, char **argv) {
   kv_kernels_named("portable", &portable, NULL, NULL);
   if (csv) puts("set,what,value,unit,percent,goal");
   if (!csv) printf("kernel set %s, one thread\n", kernels->name);
-  double peak = fma_peak(kernels->name);
+  /* The clock wanders on a shared machine: the best of many looks. */
+  double peak = 0;
+  for (int i = 0; i < 8; i++) {
+    double now = fma_peak(kernels->name);
+    if (now > peak) peak = now;
+  }
   if (peak > 0) report("FMA peak", peak, "GFLOP/s", 0, 0);
-  int same = bench_prefill(peak, KV_F32, "fp32") &&
-             bench_prefill(peak, KV_F16, "fp16") && bench_decodes();
+  int same = bench_prefills(peak) && bench_decodes();
   if (!same) fputs("kernels: the set differs from portable\n", stderr);
   return same ? 0 : KV_INTERNAL;
 }
