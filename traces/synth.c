@@ -270,8 +270,11 @@ static kv_rc take_head(const kv_synth *s, head *x, kv_err *e) {
   if (!x->q || !x->o || !x->k || !x->v || !x->scratch) {
     return kv_no_memory(e, "a KV head's outputs", 2 * bytes);
   }
-  x->data =
-      (kv_layer_data){0, x->q, x->k, x->v, s->like.dtype, s->n_tokens, NULL};
+  x->data = (kv_layer_data){.q = x->q,
+                            .k = x->k,
+                            .v = x->v,
+                            .q_dtype = s->like.dtype,
+                            .n_rows = s->n_tokens};
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < x->threads; i++) {
     rc = kv_recompute_init(&x->scratch[i], &x->shape, e);
