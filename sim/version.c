@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "commit.h"
+#include "sim/help.h"
 #include "sim/version.h"
 
 #ifdef HAVE_BLIS
@@ -18,9 +19,12 @@ void kv_version_print(FILE *out, const char *program, const char *isa) {
           "%s %s\n"
           "commit    %s\n"
           "compiler  %s\n"
-          "flags     %s\n"
+          "flags     ",
+          program, VERSION, KV_COMMIT, KV_COMPILER);
+  kv_help_wrap(out, 10, 10, KV_CFLAGS);
+  fprintf(out,
           "ISA       %s\n"
           "CUDA      no\n"
           "BLIS      %s\n",
-          program, VERSION, KV_COMMIT, KV_COMPILER, KV_CFLAGS, isa, BLIS);
+          isa, BLIS);
 }
