@@ -13,20 +13,26 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
   size_t m = (size_t)heads, wide = (size_t)(d > d_v ? d : d_v);
   *x = (kv_attend_scratch){
       .p = kv_zalloc(m * KV_CHUNK, sizeof(float)),
-      .sum = kv_zalloc(m * chunks, sizeof(float)),
+      .chunks = chunks,
+      .sum = kv_zalloc(m, sizeof(float)),
+      .l = kv_zalloc(m, sizeof(float)),
+      .best = kv_zalloc(m, sizeof(float)),
       .top = kv_zalloc(m * chunks, sizeof(float)),
-      .part = kv_zalloc(m * chunks * (size_t)d_v, sizeof(float)),
+      .part = kv_zalloc(m * (size_t)d_v, sizeof(float)),
       .pack = kv_zalloc((size_t)KV_PACK * (size_t)d, sizeof(float)),
       .rows = kv_zalloc(KV_CHUNK * wide, sizeof(float)),
       .sc = kv_zalloc((size_t)d, sizeof(float))};
-  if (x->p && x->sum && x->top && x->part && x->pack && x->rows && x->sc)
+  if (x->p && x->sum && x->l && x->best && x->top && x->part && x->pack &&
+      x->rows && x->sc)
     return KV_OK;
-  return kv_no_memory(e, "attention", m * chunks * (size_t)d_v * 4);
+  return kv_no_memory(e, "attention", m * chunks * 4);
 }
 
 void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->p);
   free(x->sum);
+  free(x->l);
+  free(x->best);
   free(x->top);
   free(x->part);
   free(x->pack);
@@ -34,58 +40,69 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->sc);
 }
 
-/* One chunk: m_c, l_c and a_c of m heads. */
+/* m_c of all chunks of a head, and M. They are known before the first value
+ * is read, so the chains L and O take each chunk as it comes and no partial
+ * sum is kept. */
+static float chunk_tops(const kv_kernels *kernel, int n, const float *s,
+                        float *top) {
+  float best = kernel->max(s, n < KV_CHUNK ? n : KV_CHUNK);
+  for (int first = 0, c = 0; first < n; first += KV_CHUNK, c++) {
+    int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
+    top[c] = kernel->max(s + first, count);
+    best = kv_max(best, top[c]);
+  }
+  return best;
+}
+
+/* p_j and l_c of the chunk, then a_c of m heads. */
 static void chunk(const kv_kernels *kernel, int m, int first, int count,
                   int d_v, const float *s, size_t lds, kv_value_rows value,
-                  void *ctx, kv_attend_scratch *x, float *top, float *sum,
-                  float *part) {
-  for (int i = 0; i < m; i++) {
-    const float *row = s + (size_t)i * lds + first;
-    top[i] = kernel->max(row, count);
-    sum[i] = kv_unfix(
-        kernel->exp_sum(row, top[i], count, x->p + (size_t)i * KV_CHUNK));
-  }
-  memset(part, 0, (size_t)m * (size_t)d_v * sizeof *part);
+                  void *ctx, kv_attend_scratch *x) {
+  int c = first / KV_CHUNK;
+  for (int i = 0; i < m; i++)
+    x->sum[i] = kv_unfix(kernel->exp_sum(
+        s + (size_t)i * lds + first, x->top[(size_t)i * x->chunks + (size_t)c],
+        count, x->p + (size_t)i * KV_CHUNK));
+  memset(x->part, 0, (size_t)m * (size_t)d_v * sizeof *x->part);
   for (int j = 0; j < count;) {
     kv_dtype type;
     int n = value(ctx, first + j, count - j, x, &type);
-    kernel->weigh(m, n, d_v, x->p + j, KV_CHUNK, x->row, type, part);
+    kernel->weigh(m, n, d_v, x->p + j, KV_CHUNK, x->row, type, x->part);
     j += n;
   }
 }
 
-/* Chunks in order: M, then the chains L and O; O is a weighing of rows a_c,
- * KV_CHUNK of them at a time. */
-static void combine(const kv_kernels *kernel, int m, int chunks, int head,
-                    int d_v, kv_attend_scratch *x, float *out, float *lse) {
-  float top = x->top[head], l = 0;
-  for (int c = 1; c < chunks; c++) top = kv_max(top, x->top[c * m + head]);
-  memset(out, 0, (size_t)d_v * sizeof *out);
-  for (int c = 0, n = 0; c < chunks; c++) {
-    x->p[n] = kv_expm(x->top[c * m + head] - top);
-    l = kv_fma(x->p[n], x->sum[c * m + head], l);
-    x->row[n++] = x->part + (size_t)(c * m + head) * (size_t)d_v;
-    if (n < KV_CHUNK && c + 1 < chunks) continue;
-    kernel->weigh(1, n, d_v, x->p, KV_CHUNK, x->row, KV_F32, out);
-    n = 0;
-  }
-  for (int i = 0; i < d_v; i++) out[i] = out[i] / l;
-  *lse = top + kv_log(l);
+/* The next links of a head's chains L and O. */
+static void add_chunk(const kv_kernels *kernel, int head, int c, int d_v,
+                      kv_attend_scratch *x, float *out) {
+  const void *part = x->part + (size_t)head * (size_t)d_v;
+  float top = x->top[(size_t)head * x->chunks + (size_t)c];
+  float w = kv_expm(top - x->best[head]);
+  x->l[head] = kv_fma(w, x->sum[head], x->l[head]);
+  kernel->weigh(1, 1, d_v, &w, 1, &part, KV_F32, out);
 }
 
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse) {
-  int chunks = 0;
-  for (int first = 0; first < n; first += KV_CHUNK, chunks++) {
-    int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
-    size_t at = (size_t)(chunks * m);
-    chunk(kernel, m, first, count, d_v, s, lds, value, ctx, x, x->top + at,
-          x->sum + at, x->part + at * (size_t)d_v);
+  memset(out, 0, (size_t)m * (size_t)d_v * sizeof *out);
+  for (int i = 0; i < m; i++) {
+    x->l[i] = 0;
+    x->best[i] = chunk_tops(kernel, n, s + (size_t)i * lds,
+                            x->top + (size_t)i * x->chunks);
   }
-  for (int i = 0; i < m; i++)
-    combine(kernel, m, chunks, i, d_v, x, out + (size_t)i * (size_t)d_v,
-            lse + i);
+  for (int first = 0; first < n; first += KV_CHUNK) {
+    int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
+    chunk(kernel, m, first, count, d_v, s, lds, value, ctx, x);
+    for (int i = 0; i < m; i++)
+      add_chunk(kernel, i, first / KV_CHUNK, d_v, x,
+                out + (size_t)i * (size_t)d_v);
+  }
+  for (int i = 0; i < m; i++) {
+    float top = x->best[i], l = x->l[i];
+    for (int v = 0; v < d_v; v++) out[i * d_v + v] = out[i * d_v + v] / l;
+    lse[i] = top + kv_log(l);
+  }
 }
 
 int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,

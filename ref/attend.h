@@ -19,9 +19,11 @@ enum { KV_CHUNK = 128 };
  * `entries` entries; taken once, reused. */
 typedef struct kv_attend_scratch {
   float *p;         /* [heads][KV_CHUNK] */
-  float *sum;       /* [heads][chunks]: l_c */
+  size_t chunks;    /* room in top */
   float *top;       /* [heads][chunks]: m_c */
-  float *part;      /* [chunks][heads][d_v]: a_c */
+  float *best, *l;  /* [heads]: M and L */
+  float *sum;       /* [heads]: l_c of the chunk in hand */
+  float *part;      /* [heads][d_v]: a_c of the chunk in hand */
   float *pack;      /* [KV_PACK][d] */
   float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded rows */
   float *sc;        /* [d] sines and cosines of the last distance */

@@ -23,10 +23,12 @@ typedef struct problem {
   float scale;
   float *s;
   size_t lds;
-  /* The rows that the scratch will hold next, fetched while it is used. */
+  /* The rows that the scratch will hold next, fetched while this one is
+   * filled (16-bit keys only) and used: memory is never idle for long. */
   const void *const *key; /* of the scratch as it is */
   int known;              /* pointers behind key */
   int fetch_from, fetch_to;
+  int fetched; /* while packing */
   size_t row_bytes;
 } problem;
 
@@ -47,7 +49,8 @@ INLINE void logit_tile(kv_dtype type, int rows, int vectors, const problem *p,
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
       a[r][v] = v_one(0.0f);
   int j = p->fetch_from;
-  const int each = d / KV_PACK ? d / KV_PACK : 1;
+  const int rest = p->fetch_to - p->fetch_from;
+  const int each = rest > 0 && d / rest > 0 ? d / rest : 1;
   for (int x = 0, stop; x < d;) {
     if (j < p->fetch_to) {
       fetch_row(p, j++);
@@ -111,8 +114,9 @@ static void run_tiles(kv_dtype type, int m, problem *p) {
     int rows = m - i < LOGIT_ROWS ? m - i : LOGIT_ROWS;
     const logit_shape *shape = &logit_shapes[type][rows - 1];
     int at = 0, step = shape->vectors * LANES;
-    p->fetch_from = i * KV_PACK / m;
-    p->fetch_to = (i + rows) * KV_PACK / m;
+    int left = KV_PACK - p->fetched;
+    p->fetch_from = p->fetched + i * left / m;
+    p->fetch_to = p->fetched + (i + rows) * left / m;
     for (; p->columns - at > step - LANES; at += step) shape->all(p, i, at);
     for (; at < p->columns; at += LANES) shape->one(p, i, at);
     i += rows;
@@ -120,10 +124,12 @@ static void run_tiles(kv_dtype type, int m, problem *p) {
 }
 
 /* Packs LANES rows into lane `lane` and on of the scratch. */
-static void pack_rows_16(bytes *const *row, int d, uint16_t *out) {
+static void pack_rows_16(bytes *const *row, int d, uint16_t *out, problem *p) {
   int x = 0;
-  for (; x + COLUMNS_16 <= d; x += COLUMNS_16)
+  for (; x + COLUMNS_16 <= d; x += COLUMNS_16) {
+    if (p->fetched < KV_PACK / 2) fetch_row(p, p->fetched++);
     pack_16(row, 2 * (size_t)x, out + (size_t)x * KV_PACK);
+  }
   for (; x < d; x++)
     for (int i = 0; i < LANES; i++)
       memcpy(out + (size_t)x * KV_PACK + i, row[i] + 2 * x, 2);
@@ -156,14 +162,14 @@ INLINE void pack_rows_wide(kv_dtype type, bytes *const *row, int d,
 
 /* Packs keys 0..n-1, n <= KV_PACK; the last one fills up its vector. */
 static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
-                      int wide, float *pack) {
+                      int wide, float *pack, problem *p) {
   for (int j = 0; j < n; j += LANES) {
     bytes *row[LANES];
     for (int i = 0; i < LANES; i++) row[i] = key[j + i < n ? j + i : n - 1];
     if (type == KV_F32) {
       pack_rows_32(row, d, pack + j);
     } else if (!wide) {
-      pack_rows_16(row, d, (uint16_t *)(void *)pack + j);
+      pack_rows_16(row, d, (uint16_t *)(void *)pack + j, p);
     } else if (type == KV_F16) {
       pack_rows_wide(KV_F16, row, d, pack + j);
     } else {
@@ -186,9 +192,10 @@ static void logits(int m, int n, int d, const float *q, size_t ldq,
                .row_bytes = (size_t)d * kv_dtype_size(type)};
   for (int j = 0; j < n; j += KV_PACK, p.s += KV_PACK) {
     p.columns = n - j < KV_PACK ? n - j : KV_PACK;
-    pack_keys(p.columns, d, key + j, type, wide, pack);
     p.key = key + j;
     p.known = n - j;
+    p.fetched = 0;
+    pack_keys(p.columns, d, key + j, type, wide, pack, &p);
     run_tiles(wide ? KV_F32 : type, m, &p);
   }
 }

@@ -37,7 +37,7 @@ case ${CC:-gcc} in
   ;;
 esac
 mutant lse_without_log ref/attend.c 'golden.sh' \
-  '*lse = top + kv_log(l);' '*lse = top + kv_log(l) * (l > 2);'
+  'lse[i] = top + kv_log(l);' 'lse[i] = top + kv_log(l) * (l > 2);'
 mutant recode_unrounded_scale ref/format_kivi.c 'golden.sh format' \
   'r->scale[i] = scale > 0 ? scale : 1;' \
   'r->scale[i] = scale > 0 ? kv_div(width, levels) : 1;'
