@@ -149,12 +149,12 @@ static void journal_leaf(kv_store *s) {
   for (int i = 0; i < s->lanes; i++) {
     kv_words *w = &s->lane[i].views;
     kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
-    w->n = 0;
+    kv_words_clear(w);
   }
   for (int i = 0; i < s->lanes; i++) {
     kv_words *w = &s->lane[i].verbs;
     kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
-    w->n = 0;
+    kv_words_clear(w);
   }
   kv_digest leaf = kv_sha256_end(&h);
   kv_tree_leaf(&s->journal, &leaf);

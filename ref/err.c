@@ -44,6 +44,13 @@ void *kv_zalloc(size_t count, size_t size) {
   return p;
 }
 
+void kv_give_back(void *block, size_t bytes) {
+  uintptr_t a = ((uintptr_t)block + 4095) & ~(uintptr_t)4095;
+  uintptr_t z = ((uintptr_t)block + bytes) & ~(uintptr_t)4095;
+  if (block && z > a && z - a >= 1 << 20)
+    madvise((void *)a, z - a, MADV_DONTNEED);
+}
+
 kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes) {
   return kv_fail(e, KV_RESOURCE,
                  "not enough memory for %s (%zu bytes): use fewer methods, "

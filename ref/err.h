@@ -37,6 +37,11 @@ kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
  * touched, so what is never used costs no resident memory. */
 void *kv_zalloc(size_t count, size_t size);
 
+/* What was used once and will be rewritten before it is read: pages of a
+ * large block go back to the system, so that a prompt's memory does not stand
+ * beside what decoding needs. Small blocks stay as they are. */
+void kv_give_back(void *block, size_t bytes);
+
 /* "not enough memory for WHAT (N bytes)", KV_RESOURCE. */
 kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes);
 

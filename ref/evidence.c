@@ -145,4 +145,6 @@ void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
       hand_out(s[i], g, t, rows, seen, x);
     }
   }
+  if (count > 1)
+    kv_give_back(x->sum, (size_t)x->heads * x->stride * sizeof *x->sum);
 }

@@ -13,6 +13,12 @@ kv_rc kv_words_init(kv_words *w, size_t cap, kv_err *e) {
   return KV_OK;
 }
 
+/* A prompt can write a hundred times what a step does. */
+void kv_words_clear(kv_words *w) {
+  kv_give_back(w->word, w->n * sizeof *w->word);
+  w->n = 0;
+}
+
 void kv_words_release(kv_words *w) {
   free(w->word);
   *w = (kv_words){0};

@@ -57,6 +57,7 @@ typedef struct kv_words {
 } kv_words;
 
 kv_rc kv_words_init(kv_words *w, size_t cap, kv_err *e);
+void kv_words_clear(kv_words *w); /* empty; large room is given back */
 void kv_words_release(kv_words *w);
 
 /* Opens a record of `count` payload words and returns where they go, or NULL
