@@ -42,10 +42,18 @@ __attribute__((destructor)) static void tell(void) {
   fclose(f);
 }
 
+/* Memory that processes share (libomp registers itself there) is no disk. */
+static int is_memory(int fd) {
+  char link[64], path[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, path, sizeof path);
+  return n > 9 && memcmp(path, "/dev/shm/", 9) == 0;
+}
+
 /* -1: go on; else how many of these bytes still fit. */
 static ssize_t fits(int fd, size_t bytes) {
   struct stat st;
-  if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return -1;
+  if (fstat(fd, &st) || !S_ISREG(st.st_mode) || is_memory(fd)) return -1;
   long n = atomic_fetch_add(&seen, 1) + 1;
   if (fail_at == 0 || n < fail_at || (n > fail_at && once)) return -1;
   errno = ENOSPC;
