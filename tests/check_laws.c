@@ -99,7 +99,7 @@ static void write_place(const place *p, const char *path) {
                 .prompt_len = p->prompt_len,
                 .seed = 5};
   kv_err e = {0};
-  if (kv_synth_write(&s, kv_kernels_best(), path, NULL, &e))
+  if (kv_synth_write(&s, kv_kernels_best(), path, &e))
     fail_msg("%s: %s", p->name, e.text);
 }
 

@@ -24,7 +24,7 @@
 static void make(const kv_synth *s, const char *name) {
   kv_err e = {0};
   snprintf(tracefile, sizeof tracefile, "%s", scratch_path(name));
-  if (kv_synth_write(s, kv_kernels_best(), tracefile, NULL, &e)) {
+  if (kv_synth_write(s, kv_kernels_best(), tracefile, &e)) {
     fail_msg("%s", e.text);
   }
 }
@@ -150,7 +150,7 @@ static void synthetic_traces_are_one(void **state) {
   kv_err e = {0};
   const kv_kernels *portable;
   assert_int_equal(kv_kernels_named("portable", &portable, NULL, &e), KV_OK);
-  assert_int_equal(kv_synth_write(&s, portable, tracefile, NULL, &e), KV_OK);
+  assert_int_equal(kv_synth_write(&s, portable, tracefile, &e), KV_OK);
   assert_true(same_digest(tracefile_identity(), five));
   s.seed++;
   make(&s, "c.safetensors");
@@ -260,7 +260,7 @@ static void odd_requests_are_made(void **state) {
   kv_synth bad = small(10);
   kv_err e = {0};
   bad.like.n_kv_heads = 3;
-  assert_int_equal(kv_synth_write(&bad, kv_kernels_best(), tracefile, NULL, &e),
+  assert_int_equal(kv_synth_write(&bad, kv_kernels_best(), tracefile, &e),
                    KV_USAGE);
 }
 

@@ -129,7 +129,7 @@ static kv_rc choose_layers(const kv_verb_call *call, kv_synth *s, int **list,
 }
 
 static kv_rc write_it(const char *path, const kv_synth *s, kv_err *e) {
-  char a[KV_SHOW], *made = NULL;
+  char a[KV_SHOW];
   const kv_kernels *kernel;
   kv_rc rc = kv_choose_kernels(&kernel, e);
   if (rc) return rc;
@@ -137,9 +137,8 @@ static kv_rc write_it(const char *path, const kv_synth *s, kv_err *e) {
   sigaction(SIGINT, &act, NULL);
   sigaction(SIGTERM, &act, NULL);
   signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
-  rc = kv_synth_write(s, kernel, path, &made, e);
-  if (!rc) fprintf(stderr, "kvtrace: wrote %s\n", kv_show(made, a));
-  free(made);
+  rc = kv_synth_write(s, kernel, path, e);
+  if (!rc) fprintf(stderr, "kvtrace: wrote %s\n", kv_show(path, a));
   if (rc && interrupted) e->rc = rc = (kv_rc)130;
   return rc;
 }

@@ -351,9 +351,8 @@ static kv_rc write_all(job *w, kv_err *e) {
 }
 
 kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
-                     const char *path, char **result, kv_err *e) {
+                     const char *path, kv_err *e) {
   job w = {.s = s, .kernel = kernel};
-  const char *made = NULL;
   kv_rc rc = check(s, e);
   if (!rc) rc = kv_synth_tables_init(&w.tables, s, e);
   if (!rc) rc = kv_st_writer_open(path, 0, &w.writer, e);
@@ -364,8 +363,7 @@ kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
   if (!rc) rc = declare(&w, e);
   if (!rc) rc = describe(&w, e);
   if (!rc) rc = write_all(&w, e);
-  if (!rc) rc = kv_st_writer_finish(w.writer, &made, e);
-  if (!rc && result) *result = kv_text_copy(strlen(made), made);
+  if (!rc) rc = kv_st_writer_finish(w.writer, NULL, e);
   free(w.batch);
   kv_st_writer_close(w.writer);
   kv_synth_tables_release(&w.tables);

@@ -34,9 +34,8 @@ typedef struct kv_synth {
 int kv_synth_prompt(int n_tokens);
 
 /* KV_USAGE for a geometry that cannot be, KV_RESOURCE when the disk is full
- * or *stop was set; then nothing is left behind. result (may be NULL): the
- * path to open, to be freed. */
+ * or *stop was set; then nothing is left behind. */
 kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
-                     const char *path, char **result, kv_err *e);
+                     const char *path, kv_err *e);
 
 #endif
