@@ -38,7 +38,7 @@ static int pragma(sqlite3 *db, const char *schema, const char *name) {
 int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   int application = pragma(db, schema, "application_id");
   int version = pragma(db, schema, "user_version");
-  if (application < 0) return kv_results_fail(db, path);
+  if (application < 0 || version < 0) return kv_results_fail(db, path);
   if (application != APPLICATION)
     return kv_say(KV_EXIT_INPUT,
                   "%s is not a kvreplay database: make one with 'kvreplay "
