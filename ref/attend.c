@@ -14,6 +14,7 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
   *x = (kv_attend_scratch){
       .p = kv_zalloc(m * KV_CHUNK, sizeof(float)),
       .chunks = chunks,
+      .mass = kv_zalloc(m, sizeof(int64_t)),
       .sum = kv_zalloc(m, sizeof(float)),
       .l = kv_zalloc(m, sizeof(float)),
       .best = kv_zalloc(m, sizeof(float)),
@@ -22,14 +23,15 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
       .pack = kv_zalloc((size_t)KV_PACK * (size_t)d, sizeof(float)),
       .rows = kv_zalloc(KV_CHUNK * wide, sizeof(float)),
       .sc = kv_zalloc((size_t)d, sizeof(float))};
-  if (x->p && x->sum && x->l && x->best && x->top && x->part && x->pack &&
-      x->rows && x->sc)
+  if (x->p && x->mass && x->sum && x->l && x->best && x->top && x->part &&
+      x->pack && x->rows && x->sc)
     return KV_OK;
   return kv_no_memory(e, "attention", m * chunks * 4);
 }
 
 void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->p);
+  free(x->mass);
   free(x->sum);
   free(x->l);
   free(x->best);
@@ -54,22 +56,47 @@ static float chunk_tops(const kv_kernels *kernel, int n, const float *s,
   return best;
 }
 
-/* p_j and l_c of the chunk, then a_c of m heads. */
+/* Entries whose exponentials are computed before their values are weighed:
+ * so few that memory is busy meanwhile with the rows asked for before. */
+enum { SPAN = 32 };
+
+/* The logits of the next span, back into the first-level cache. */
+static void fetch_logits(int m, const float *s, size_t lds) {
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < SPAN; j += 16)
+      __builtin_prefetch(s + (size_t)i * lds + j);
+}
+
+/* p_j and the mass of entries j..end-1 of the chunk at s, then their part of
+ * a_c; row[0] is the value row of entry j. */
+static void span(const kv_kernels *kernel, int m, int j, int end, int d_v,
+                 const float *s, size_t lds, const float *top,
+                 const void *const *row, kv_dtype type, kv_attend_scratch *x) {
+  for (int i = 0; i < m; i++)
+    x->mass[i] +=
+        kernel->exp_sum(s + (size_t)i * lds + j, top[(size_t)i * x->chunks],
+                        end - j, x->p + (size_t)i * KV_CHUNK + j);
+  fetch_logits(m, s + end, lds);
+  kernel->weigh(m, end - j, d_v, x->p + j, KV_CHUNK, row, type, x->part);
+}
+
+/* l_c of the chunk and a_c of m heads. */
 static void chunk(const kv_kernels *kernel, int m, int first, int count,
                   int d_v, const float *s, size_t lds, kv_value_rows value,
                   void *ctx, kv_attend_scratch *x) {
-  int c = first / KV_CHUNK;
-  for (int i = 0; i < m; i++)
-    x->sum[i] = kv_unfix(kernel->exp_sum(
-        s + (size_t)i * lds + first, x->top[(size_t)i * x->chunks + (size_t)c],
-        count, x->p + (size_t)i * KV_CHUNK));
+  const float *top = x->top + first / KV_CHUNK;
+  memset(x->mass, 0, (size_t)m * sizeof *x->mass);
   memset(x->part, 0, (size_t)m * (size_t)d_v * sizeof *x->part);
-  for (int j = 0; j < count;) {
+  for (int from = 0, n; from < count; from += n) {
     kv_dtype type;
-    int n = value(ctx, first + j, count - j, x, &type);
-    kernel->weigh(m, n, d_v, x->p + j, KV_CHUNK, x->row, type, x->part);
-    j += n;
+    n = value(ctx, first + from, count - from, x, &type);
+    for (int j = from, end; j < from + n; j = end) {
+      end = j + SPAN < from + n ? j + SPAN : from + n;
+      span(kernel, m, j, end, d_v, s + first, lds, top, x->row + (j - from),
+           type, x);
+    }
   }
+  for (int i = 0; i < m; i++) x->sum[i] = kv_unfix(x->mass[i]);
 }
 
 /* The next links of a head's chains L and O. */

@@ -22,6 +22,7 @@ typedef struct kv_attend_scratch {
   size_t chunks;    /* room in top */
   float *top;       /* [heads][chunks]: m_c */
   float *best, *l;  /* [heads]: M and L */
+  int64_t *mass;    /* [heads]: of the chunk in hand, in fixed point */
   float *sum;       /* [heads]: l_c of the chunk in hand */
   float *part;      /* [heads][d_v]: a_c of the chunk in hand */
   float *pack;      /* [KV_PACK][d] */

@@ -89,29 +89,34 @@ INLINE __m512i quarters(bytes *a, bytes *b, bytes *c, bytes *d) {
   return _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)d), 3);
 }
 
+/* 32 bytes at `at` of two rows, one a half. */
+INLINE __m512i halves(bytes *a, bytes *b) {
+  __m512i z = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)a));
+  return _mm512_inserti64x4(z, _mm256_loadu_si256((const __m256i *)b), 1);
+}
+
 /* out[x * KV_PACK + lane] = element x of row[lane], x < 16. Quarters of the
- * registers: columns 0-7 of rows 0-7 and 8-15, columns 8-15 of the same; an
- * 8 x 8 transpose within each leaves column x low and x + 8 high. The inserts
- * come from memory so that only the 24 unpacks need the shuffle port. */
+ * registers: columns 0-7 and 8-15 of rows 0-7, the same of rows 8-15. Pairs
+ * of rows are interleaved by 2 bytes, pairs of pairs by 4; the last step
+ * takes column x low and x + 8 high from wherever they are. The inserts come
+ * from memory so that only these 24 need the shuffle port. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
+  const __m512i even = _mm512_setr_epi64(0, 8, 4, 12, 2, 10, 6, 14);
+  const __m512i odd = _mm512_setr_epi64(1, 9, 5, 13, 3, 11, 7, 15);
   __m512i a[8], b[8];
-  UNROLL for (int i = 0; i < 8; i++) {
-    bytes *p = row[i] + at, *q = row[i + 8] + at;
-    a[i] = quarters(p, q, p + 16, q + 16);
+  UNROLL for (int i = 0; i < 8; i++) a[i] =
+      halves(row[i] + at, row[i + 8] + at);
+  UNROLL for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm512_unpacklo_epi16(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_epi16(a[i], a[i + 1]);
+  }
+  UNROLL for (int i = 0; i < 8; i += 4) UNROLL for (int j = 0; j < 2; j++) {
+    a[i + 2 * j] = _mm512_unpacklo_epi32(b[i + j], b[i + j + 2]);
+    a[i + 2 * j + 1] = _mm512_unpackhi_epi32(b[i + j], b[i + j + 2]);
   }
   UNROLL for (int i = 0; i < 4; i++) {
-    b[i] = _mm512_unpacklo_epi16(a[i], a[i + 4]);
-    b[i + 4] = _mm512_unpackhi_epi16(a[i], a[i + 4]);
-  }
-  UNROLL for (int i = 0; i < 2; i++) {
-    a[i] = _mm512_unpacklo_epi16(b[i], b[i + 2]);
-    a[i + 2] = _mm512_unpackhi_epi16(b[i], b[i + 2]);
-    a[i + 4] = _mm512_unpacklo_epi16(b[i + 4], b[i + 6]);
-    a[i + 6] = _mm512_unpackhi_epi16(b[i + 4], b[i + 6]);
-  }
-  UNROLL for (int i = 0; i < 4; i++) {
-    b[2 * i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
-    b[2 * i + 1] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    b[2 * i] = _mm512_permutex2var_epi64(a[i], even, a[i + 4]);
+    b[2 * i + 1] = _mm512_permutex2var_epi64(a[i], odd, a[i + 4]);
   }
   UNROLL for (int i = 0; i < 8; i++) {
     __m256i *low = (__m256i *)(void *)(out + i * KV_PACK);
