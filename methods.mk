@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The only list of methods. A line `METHODS += x.c` builds ref/methods/x.c and
-# tests/methods/x.c and enters x into the registry, in this order.
+# The only list of methods. A line `METHODS += x.c` builds ref/methods/x.c, its
+# CUDA twin gpu/methods/x.cu and tests/methods/x.c and enters x into both
+# registries, in this order. A method without a twin says so:
+# `METHODS += x.c # ref-only`.
 METHODS =
 METHODS += dense.c
 METHODS += window.c

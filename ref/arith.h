@@ -38,6 +38,8 @@ KV_FN float kv_add(float a, float b) { return __fadd_rn(a, b); }
 KV_FN float kv_sub(float a, float b) { return __fsub_rn(a, b); }
 KV_FN float kv_div(float a, float b) { return __fdiv_rn(a, b); }
 KV_FN float kv_from_int64(int64_t s) { return __ll2float_rn(s); }
+/* The nearest integer, ties to even. */
+KV_FN float kv_rint(float x) { return rintf(x); }
 #else
 KV_FN float kv_fma(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
@@ -48,6 +50,7 @@ KV_FN float kv_sub(float a, float b) { return a - b; }
 KV_FN float kv_div(float a, float b) { return a / b; }
 /* One rounding; through double there would be two. */
 KV_FN float kv_from_int64(int64_t s) { return (float)s; }
+KV_FN float kv_rint(float x) { return __builtin_rintf(x); }
 #endif
 
 KV_FN uint32_t kv_bits(float x) {

@@ -98,9 +98,7 @@ void kv_store_query(const kv_store *s, int h, int t, float *out) {
 static void begin(kv_store *s, const kv_layer_data *data) {
   s->data = data;
   for (int i = 0; i < s->lanes; i++) kv_lane_begin(&s->lane[i], data);
-  kv_tree_begin(&s->journal);
-  kv_tree_begin(&s->states);
-  kv_tree_begin(&s->outputs);
+  kv_leaves_begin(&s->leaves);
 }
 
 static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
@@ -143,56 +141,19 @@ static void settle_layer(kv_store *s, kv_scratch *x) {
 
 /* --- digests ------------------------------------------------------------ */
 
-static void journal_leaf(kv_store *s) {
-  kv_sha256 h;
-  kv_sha256_init(&h);
-  for (int i = 0; i < s->lanes; i++) {
-    kv_words *w = &s->lane[i].views;
-    kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
-    kv_words_clear(w);
-  }
-  for (int i = 0; i < s->lanes; i++) {
-    kv_words *w = &s->lane[i].verbs;
-    kv_sha256_add(&h, w->word, w->n * sizeof *w->word);
-    kv_words_clear(w);
-  }
-  kv_digest leaf = kv_sha256_end(&h);
-  kv_tree_leaf(&s->journal, &leaf);
-}
-
-static void state_leaf(kv_store *s) {
-  kv_sha256 h;
-  kv_sha256_init(&h);
-  kv_sha256_add(&h, s->state, (size_t)s->lanes * sizeof *s->state);
-  kv_digest leaf = kv_sha256_end(&h);
-  kv_tree_leaf(&s->states, &leaf);
-}
-
-static void output_leaf(kv_store *s) {
-  const kv_shape *shape = s->plan->shape;
-  kv_sha256 h;
-  kv_sha256_init(&h);
-  kv_sha256_add(&h, s->out,
-                (size_t)shape->n_heads * (size_t)(shape->d_v + 1) *
-                    sizeof *s->out);
-  kv_digest leaf = kv_sha256_end(&h);
-  kv_tree_leaf(&s->outputs, &leaf);
-}
-
 static void end_step(kv_store *s) {
   const kv_shape *shape = s->plan->shape;
   int step = s->lane[0].step;
-  journal_leaf(s);
-  if (kv_settling_due(&s->plan->needs, shape, step)) state_leaf(s);
-  if (step > shape->prompt_len) output_leaf(s);
+  kv_leaves_records(&s->leaves, s->lanes, s->lane);
+  if (kv_settling_due(&s->plan->needs, shape, step))
+    kv_leaves_state(&s->leaves, s->lanes, s->state);
+  if (step > shape->prompt_len) kv_leaves_output(&s->leaves, shape, s->out);
 }
 
 static kv_layer_digests finish(kv_store *s) {
   for (int i = 0; i < s->lanes; i++) s->state[i] = kv_lane_state(&s->lane[i]);
-  state_leaf(s);
-  return (kv_layer_digests){.journal = kv_tree_end(&s->journal),
-                            .state = kv_tree_end(&s->states),
-                            .output = kv_tree_end(&s->outputs)};
+  kv_leaves_state(&s->leaves, s->lanes, s->state);
+  return kv_leaves_end(&s->leaves);
 }
 
 static const kv_err *fault(const kv_store *s) {

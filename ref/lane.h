@@ -39,7 +39,7 @@ typedef struct kv_slab {
   char *data;
 } kv_slab;
 
-enum { KV_SLABS = KV_CODED + KV_MAX_CODINGS };
+enum { KV_SLABS = (int)KV_CODED + KV_MAX_CODINGS };
 
 /* What a block of so many members counts as. */
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members);

@@ -79,11 +79,6 @@ int kv_argmax(const float *score, int n, const bool *in) {
   return best;
 }
 
-/* The mass target of arithmetic 4, exact for mass < 2^62. */
-static int64_t target_of(int64_t mass, int32_t p20) {
-  return (mass >> 20) * p20 + (((mass & 0xfffff) * p20) >> 20);
-}
-
 /* The key at which the mass of all larger keys and some of its own reaches
  * the target; *above: the mass of the larger ones. */
 static uint32_t mass_key(const float *s, const int64_t *w, int n,
@@ -120,7 +115,7 @@ int kv_top_p(const float *s, int n, int32_t p20, bool *keep, kv_work *work) {
   int64_t *w = KV_TAKE(work, int64_t, n);
   memset(w, 0, (size_t)n * sizeof *w);
   int64_t above,
-      target = target_of(kernel->exp_sum(s, kernel->max(s, n), n, e), p20);
+      target = kv_share_of(kernel->exp_sum(s, kernel->max(s, n), n, e), p20);
   kernel->fix_add(e, n, w);
   uint32_t cut = mass_key(s, w, n, target, &above);
   int kept = 0;

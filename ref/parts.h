@@ -9,6 +9,7 @@
 #ifndef KV_REF_PARTS_H
 #define KV_REF_PARTS_H
 
+#include "ref/formula.h"
 #include "ref/lane.h"
 
 /* keep[i] = is score[i] among the k largest of n? k <= 0: none; k >= n: all.
@@ -73,11 +74,6 @@ void kv_keep_ends(kv_lane *lane, int sink, int recent);
  * nothing is done while n <= heavy + recent. */
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent);
-
-/* Entries kept past the window in layer l (PyramidKV's integer schedule);
- * n: tokens of the prompt. Sets *all when the layer keeps everything. */
-int kv_pyramid(int capacity, int window, int layers, int l, int n, int beta,
-               bool *all);
 
 /* Plain dot product of two fp32 rows: one chain (arithmetic 5). */
 float kv_dot(const float *a, const float *b, int d);
@@ -156,8 +152,6 @@ void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
                     int past);
 
 /* --- parts_hash.c ------------------------------------------------------- */
-/* One step of splitmix64. */
-uint64_t kv_mix(uint64_t x);
 /* keep[i] = is hash[i] among the k largest; equal: the lower index first. */
 void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep);
 

@@ -4,13 +4,6 @@
  */
 #include "ref/parts.h"
 
-uint64_t kv_mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 /* The k-th largest, 1 <= k <= n, and how many of that value are in. */
 static uint64_t nth(const uint64_t *hash, int n, int k, int *equals) {
   uint64_t prefix = 0, mask = 0;

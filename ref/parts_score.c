@@ -142,15 +142,3 @@ void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
   memset(keep + past, true, (size_t)recent);
   kv_keep_mask(lane, keep);
 }
-
-int kv_pyramid(int capacity, int window, int layers, int l, int n, int beta,
-               bool *all) {
-  int base = capacity - window, min = base / beta, max = 2 * base - min;
-  *all = n < capacity;
-  if (*all || n < 2 * base || layers == 1) return base;
-  if (max >= n - window) {
-    max = n - window;
-    min = 2 * base - max;
-  }
-  return max - l * ((max - min) / (layers - 1));
-}

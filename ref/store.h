@@ -9,6 +9,7 @@
 
 #include "ref/attend.h"
 #include "ref/backend.h"
+#include "ref/leaves.h"
 
 struct kv_store {
   const kv_plan *plan;
@@ -17,7 +18,7 @@ struct kv_store {
   kv_lane *lane;    /* [lanes] */
   float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
   kv_digest *state; /* [lanes] of the settling that is due */
-  kv_tree journal, states, outputs;
+  kv_leaves leaves;
 };
 
 struct kv_scratch {

@@ -234,7 +234,8 @@ void kv_layer_begin(kv_layer *l, int index) {
   for (int c = 0; c < l->cells; c++) l->backend->begin(l->store[c], l->data);
 }
 
-void kv_layer_end(kv_layer *l) {
+kv_rc kv_layer_end(kv_layer *l, kv_err *e) {
+  kv_rc rc = KV_OK;
   for (int c = 0; c < l->cells; c++) {
     kv_cell *cell = l->cell[c];
     kv_store *s = l->store[c];
@@ -246,6 +247,8 @@ void kv_layer_end(kv_layer *l) {
       if (l->watch) l->watch->finished(l->watch->self, l->data->layer, lane);
     }
     if (!fault) continue;
+    if (fault->rc == KV_RESOURCE)
+      rc = kv_fail(e, KV_RESOURCE, "%s", fault->text);
 #pragma omp critical(kv_fault)
     if (cell->result.status != KV_CELL_FAILED || l->index < cell->fault_at) {
       cell->result.status = KV_CELL_FAILED;
@@ -253,4 +256,5 @@ void kv_layer_end(kv_layer *l) {
       memcpy(cell->result.reason, fault->text, sizeof fault->text);
     }
   }
+  return rc;
 }

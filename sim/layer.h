@@ -48,6 +48,8 @@ void kv_layer_close(kv_layer *l); /* accepts NULL */
 void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);
-void kv_layer_end(kv_layer *l);
+/* KV_RESOURCE: a device is lost, with its sentence, and no digest of this
+ * layer means anything. */
+kv_rc kv_layer_end(kv_layer *l, kv_err *e);
 
 #endif

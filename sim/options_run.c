@@ -4,6 +4,7 @@
  */
 #include "sim/options_run.h"
 
+#include "sim/options_cells.h"
 #include <limits.h>
 #include <string.h>
 
@@ -95,27 +96,6 @@ void kv_run_options_free(kv_run_options *o) {
   kv_budgets_free(&o->budgets);
 }
 
-static kv_rc lists(kv_registry *registry, kv_run_options *o, kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int i = 0; i < o->method_text.n && rc == KV_OK; i++) {
-    rc = kv_specs_add(registry, o->method_text.item[i], &o->specs, e);
-  }
-  for (int i = 0; i < o->budget_text.n && rc == KV_OK; i++) {
-    rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
-  }
-  return rc;
-}
-
-static kv_rc check_budgets(const kv_run_options *o, kv_err *e) {
-  for (int i = 0; i < o->specs.n && o->budgets.n == 0; i++) {
-    if (!kv_spec_wants_budget(&o->specs.spec[i])) continue;
-    const char *name = o->specs.spec[i].method->name;
-    return kv_fail(e, KV_USAGE, "%s needs a budget: -b 20%% or %s:budget=512",
-                   name, name);
-  }
-  return KV_OK;
-}
-
 /* Files that describe one cell demand that there is one. */
 static kv_rc check_files(const kv_run_options *o, kv_err *e) {
   const struct {
@@ -140,13 +120,8 @@ kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
   memset(out, 0, sizeof *out);
   kv_rc rc = kv_options_parse(&kv_command_run, argc, argv, out, &out->asked, e);
   if (rc || out->asked != KV_ASKED_WORK) return rc;
-  if (out->method_text.n == 0) {
-    return kv_fail(e, KV_USAGE,
-                   "no method: -m all runs every one, `kvreplay "
-                   "methods` lists them");
-  }
-  rc = lists(registry, out, e);
-  if (rc == KV_OK) rc = check_budgets(out, e);
+  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
+                        &out->specs, &out->budgets, e);
   if (rc == KV_OK) rc = check_files(out, e);
   return rc;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct pass {
   const kv_trace *trace;
@@ -122,7 +123,7 @@ static void begin_layer(pass *p, kv_layer *l, int index, const kv_team *team) {
 
 static void end_layer(pass *p, kv_layer *l, int index) {
   kv_err e = {0};
-  kv_layer_end(l);
+  if (kv_layer_end(l, &e)) end(p, &e);
   if (kv_trace_damaged(p->trace, &e)) end(p, &e);
   kv_trace_release_layer(p->trace, index);
 }
@@ -174,13 +175,18 @@ int64_t kv_replay_units(const kv_trace *t, int prompt_len) {
   return (int64_t)t->n_layers * t->shape.n_tokens;
 }
 
+/* Only the reference is called from several threads and has kernel sets. */
+static bool by_ref(const pass *p) {
+  return strcmp(p->how->backend->name, kv_backend_ref.name) == 0;
+}
+
 static kv_rc prepare(pass *p, kv_err *e) {
   int layers = p->trace->n_layers;
   kv_rc rc = KV_OK;
   for (int c = 0; !rc && c < p->cells; c++)
     rc = kv_cell_prepare(p->cell[c], p->how->fidelity, e);
   if (rc) return rc;
-  p->workers = p->how->watch ? 1 : p->how->threads;
+  p->workers = p->how->watch || !by_ref(p) ? 1 : p->how->threads;
   if (p->how->by_steps)
     p->in_flight = layers;
   else if (p->workers > layers)
@@ -192,15 +198,16 @@ static kv_rc prepare(pass *p, kv_err *e) {
 }
 
 static kv_rc finish(pass *p, kv_err *e) {
+  const char *backend = p->how->backend->name;
+  const char *isa = by_ref(p) ? p->how->kernels->name : backend;
   kv_rc rc = KV_OK;
   for (int c = 0; !rc && c < p->cells; c++) {
     kv_cell *cell = p->cell[c];
     for (int i = 0; i < p->workers; i++)
       cell->seconds += p->worker[i].seconds[c];
-    cell->result.threads = p->how->threads;
-    cell->result.backend = p->how->backend->name;
-    snprintf(cell->result.isa, sizeof cell->result.isa, "%s",
-             p->how->kernels->name);
+    cell->result.threads = by_ref(p) ? p->how->threads : 1;
+    cell->result.backend = backend;
+    snprintf(cell->result.isa, sizeof cell->result.isa, "%s", isa);
     rc = kv_cell_finish(cell, e);
   }
   return rc;

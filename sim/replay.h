@@ -19,7 +19,7 @@
 typedef struct kv_replay_how {
   const kv_backend *backend;
   const kv_kernels *kernels;
-  int threads;           /* >= 1 */
+  int threads;           /* >= 1; of the reference, others have one */
   bool by_steps;         /* the other walk */
   bool fidelity;         /* not only digests and cost */
   const kv_watch *watch; /* or NULL; then threads is 1 */
@@ -34,7 +34,8 @@ int64_t kv_replay_units(const kv_trace *t, int prompt_len);
 
 /* Replays the cells that run (cell[i]->runs), all of one trace and one
  * prompt_len, and finishes their rows. *stopped: `stop` said so and no row
- * was finished. KV_INPUT: the trace is bad; no row was finished. */
+ * was finished. KV_INPUT: the trace is bad; KV_RESOURCE: no memory, or the
+ * backend lost its device; no row was finished. */
 kv_rc kv_replay(const kv_trace *t, kv_cell *const *cell, int cells,
                 const kv_replay_how *how, bool *stopped, kv_err *e);
 

@@ -5,6 +5,7 @@
 #include "sim/verbs.h"
 
 #include "ref/kernels.h"
+#include "sim/options_check.h"
 #include "sim/options_methods.h"
 #include "sim/options_run.h"
 #include "sim/options_verify.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 
 const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
+                            {&kv_command_check, kv_verb_check},
                             {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
                             {NULL, NULL}};
@@ -28,7 +30,8 @@ static const char *const notes[] = {
     "Replays recorded attention through KV-cache compression methods: "
     "fidelity and real bytes, the same bits on every machine.",
     "Exit codes: 0 done; 1 compared, and different; 2 wrong command line; 3 "
-    "bad input file; 4 memory, disk or database; 5 a bug; 130 interrupted.",
+    "bad input file; 4 memory, disk, database or device; 5 a bug; 130 "
+    "interrupted.",
     NULL};
 
 const kv_command kv_command_kvreplay = {

@@ -97,6 +97,39 @@ if "$docs" list | grep -qx run; then
   checks=$((checks + 8))
 fi
 
+# The verb check: backends by name, and a verdict in every form.
+if "$docs" list | grep -qx check; then
+  check=(check "$trace" -q -m h2o,snapkv:window=32 -b 24 -B ref,ref)
+  refused 2 'needs TRACE' check -m dense
+  refused 2 'no method: -m all' check "$trace"
+  refused 2 'there are ref, emu' check "$trace" -m dense -B ref,emo
+  refused 2 'names one' check "$trace" -m dense -B ref
+  refused 2 'is none of table|json|jsonl|junit' check "$trace" -f xml
+  refused 3 "$tmp/none" check "$tmp/none" -m dense -B ref,ref
+  refused 4 "$tmp/no/db" check "$trace" -m dense -B ref,ref -d "$tmp/no/db"
+  "$kvreplay" "${check[@]}" >"$tmp/out" || fail "check: exit $?"
+  grep -q 'h2o  *24  *ref  *equal$' "$tmp/out" || fail 'check: no equal cell'
+  grep -qx '1 equal, 0 different, 1 refused' "$tmp/out" ||
+    fail 'check: no counts'
+  "$kvreplay" "${check[@]}" -f json | grep -c '"equal": true' >"$tmp/out"
+  [ "$(cat "$tmp/out")" = 1 ] || fail 'check: not one equal cell in json'
+  "$kvreplay" "${check[@]}" -f junit >"$tmp/out" || fail "junit: exit $?"
+  if command -v xmllint >/dev/null; then
+    xmllint --noout "$tmp/out" || fail 'check: XML that is not well formed'
+  fi
+  # Whatever this machine has: a backend is compared, or named.
+  for name in emu cuda; do
+    "$kvreplay" check "$trace" -q -m window -b 9 -p 290 -B "ref,$name" \
+      >"$tmp/out" 2>"$tmp/err"
+    case $? in
+    0) grep -qx '1 equal, 0 different' "$tmp/out" || fail "$name: no verdict" ;;
+    4) grep -q "backend $name" "$tmp/err" || fail "$name: not named" ;;
+    *) fail "check with $name: $(cat "$tmp/out" "$tmp/err")" ;;
+    esac
+  done
+  checks=$((checks + 7))
+fi
+
 answers 'Examples:' --help
 answers 'CUDA      no' --version
 answers 'commit' -V

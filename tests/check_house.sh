@@ -8,7 +8,8 @@
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 400 lines, no tabs in C, no word of unfinished work
 #   lists     every file is named by the Makefile.am of its folder; every
-#             method has its source, its test and its section
+#             method has its source, its twin in gpu/ (or says ref-only), its
+#             test and its section
 #   format    clang-format 14 has nothing to change (where it is installed)
 #
 # One line for each violation on stdout; exit 0 when there is none.
@@ -16,14 +17,14 @@ set -euo pipefail
 export LC_ALL=C.UTF-8
 
 rooms='ref gpu traces sim analysis tests'
-generated='config.h commit.h ref/methods/list.h'
+generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' analysis/style_css.h analysis/views_sql.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
   case $1 in
   ref) echo 'ref/' ;;
-  gpu) echo 'gpu/|ref/[a-z0-9_]+[.]h' ;;
+  gpu) echo 'gpu/|ref/' ;;
   traces)
     echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope)[.]h'
     ;;
@@ -45,7 +46,7 @@ files() {
 
 # Everything that somebody wrote.
 written() {
-  files '[.](c|h|cu|cuh|sh|am|sql|awk|py|mk|md)'
+  files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
   (cd "$top" && for f in configure.ac Makefile.am methods.mk quickstart \
     kvreplay.pc.in .ci/run README.md CONVENTIONS.md; do
     if [ -e "$f" ]; then echo "$f"; fi
@@ -65,7 +66,7 @@ includes() {
           echo "$file: includes \"$name\" against the arrows"
         fi
       done
-  done < <(files '[.](c|h|cu|cuh)')
+  done < <(files '[.](c|h|cc|cu|cuh)')
 }
 
 licence() {
@@ -99,15 +100,34 @@ shape() {
 }
 
 methods() {
-  sed -n 's/^METHODS += //p' "$top/methods.mk" | tr ' ' '\n'
+  sed -n 's/^METHODS += \([^#]*\).*/\1/p' "$top/methods.mk" |
+    tr -s ' ' '\n'
+}
+
+# Those that must have a twin.
+twins() {
+  grep -v ' # ref-only$' "$top/methods.mk" |
+    sed -n 's/^METHODS += \([a-z0-9_]*\)[.]c.*/\1.cu/p'
+}
+
+# Is $2 in the folder $1 there because of a line of methods.mk?
+listed() {
+  case $1/$2 in
+  ref/methods/*.c | tests/methods/*.c) methods | grep -qxF "$2" ;;
+  ref/methods/*.h) methods | grep -qxF "${2%.h}.c" ;;
+  gpu/methods/*.cu) twins | grep -qxF "$2" ;;
+  *) return 1 ;;
+  esac
 }
 
 lists() {
-  local file base dir name spec
-  if grep -vE '^#|^METHODS =$|^METHODS [+]= [a-z0-9_]+[.]c$|^$' \
-    "$top/methods.mk"; then
+  local file base dir name spec line='METHODS [+]= [a-z0-9_]+[.]c( # ref-only)?'
+  if grep -vE "^#|^METHODS =\$|^$line\$|^\$" "$top/methods.mk"; then
     echo 'methods.mk: a line that is not METHODS += NAME.c'
   fi
+  for name in $(twins); do
+    [ -e "$top/gpu/methods/$name" ] || echo "gpu/methods/$name: missing"
+  done
   for name in $(methods); do
     spec=$(tr _ - <<<"${name%.c}")
     [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
@@ -117,9 +137,7 @@ lists() {
   done
   while read -r file; do
     base=${file##*/} dir=${file%/*}
-    if methods | grep -qxF "$base"; then
-      case $dir in ref/methods | tests/methods) continue ;; esac
-    fi
+    if listed "$dir" "$base"; then continue; fi
     while [ ! -e "$top/$dir/Makefile.am" ]; do
       case $dir in
       */*) base=${dir##*/}/$base dir=${dir%/*} ;;
@@ -131,7 +149,7 @@ lists() {
     [[ $file != tests/*.c ]] || name="${name%\[.]c}([.]c)?"
     grep -qsE "(^|[ /	])$name( |	|\$)" "$top/$dir/Makefile.am" ||
       echo "$file: not named in $dir/Makefile.am"
-  done < <(files '[.](c|h|sh|md|awk|sql|css)' | grep -v '/corpus_')
+  done < <(files '[.](c|h|cc|cu|cuh|sh|md|awk|sql|css)' | grep -v '/corpus_')
 }
 
 format() {
@@ -158,14 +176,20 @@ check() {
 # A tree without a violation, in the folder $1.
 plant() {
   local tag='SPDX-License-Identifier: Apache-2.0'
-  mkdir -p "$1"/ref/methods "$1"/sim "$1"/traces "$1"/tests/methods
+  mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/sim "$1"/traces
   printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c} "$1"/sim/s.h \
-    "$1"/ref/methods/m.c "$1"/tests/methods/m.c "$1"/traces/t.c >/dev/null
+    "$1"/{ref,tests}/methods/{m,r}.c "$1"/ref/methods/m.h \
+    "$1"/gpu/{g.cuh,methods/m.cu} "$1"/traces/t.c >/dev/null
+  printf '#include "ref/methods/m.h"\n' >>"$1/gpu/methods/m.cu"
+  printf '#include "gpu/g.cuh"\n' | tee -a "$1"/sim/s.h \
+    "$1"/tests/methods/m.c >/dev/null
   printf '# %s\nX = a.h b.c METHODS.md\n' "$tag" >"$1/ref/Makefile.am"
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
-  printf '# %s\nMETHODS =\nMETHODS += m.c\n' "$tag" >"$1/methods.mk"
-  printf '<!-- %s -->\n## m\n' "$tag" >"$1/ref/METHODS.md"
+  printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
+  printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
+    "$tag" >"$1/methods.mk"
+  printf '<!-- %s -->\n## m\n## r\n' "$tag" >"$1/ref/METHODS.md"
   printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
 }
 
@@ -183,13 +207,23 @@ broken() {
 ref/b.c|#include "a.h"|not a path from the top
 ref/b.c|#include "sim/s.h"|against the arrows
 traces/t.c|#include "sim/s.h"|against the arrows
+ref/b.c|#include "gpu/g.cuh"|against the arrows
+traces/t.c|#include "gpu/g.cuh"|against the arrows
+gpu/g.cuh|#include "sim/s.h"|against the arrows
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..400})|400 at most
 ref/b.c|// $bad|unfinished
 ref/b.c|\\tint x;|a tab
 ref/n.c|int x;|not named in ref/Makefile.am
+ref/methods/n.h|int x;|not named in ref/Makefile.am
+gpu/n.cc|#include "sim/s.h"|against the arrows
+gpu/n.cu|int x;|not named in gpu/Makefile.am
+gpu/methods/r.cu|int x;|not named in gpu/Makefile.am
 methods.mk|METHODS += k.c|ref/methods/k.c: missing
+methods.mk|METHODS += k.c|gpu/methods/k.cu: missing
+methods.mk|METHODS += k.c # ref-only|ref/methods/k.c: missing
+methods.mk|METHODS += k.c # no twin|not METHODS +=
 methods.mk|METHODS += k.c|tests/methods/k.c: missing
 methods.mk|METHODS += k.c|no section
 methods.mk|METHODS += k.c j.c|not METHODS +=

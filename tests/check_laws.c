@@ -14,6 +14,7 @@
 #include "sim/law.h"
 #include "sim/param.h"
 #include "tests/mad.h"
+#include "tests/rig.h"
 #include "tests/scratch.h"
 #include "traces/synth.h"
 
@@ -126,16 +127,21 @@ static int close_traces(void **state) {
 
 /* --- asking ------------------------------------------------------------- */
 
+/* A device computes its evidence where no counter of the reference's kernels
+ * sees it. */
+static bool can_be_asked(const kv_law *law) {
+  return rig_backend() == &kv_backend_ref || strcmp(law->name, "evidence") != 0;
+}
+
 static void ask(const kv_law *law, const kv_trace *t, const char *text,
                 int entries, tally *n) {
   kv_spec spec = {0};
   kv_err e = {0};
+  if (!can_be_asked(law)) return;
   if (kv_spec_parse(kv_method_at, text, &spec, &e))
     fail_msg("%s: %s", text, e.text);
-  kv_law_case c = {.backend = &kv_backend_ref,
-                   .trace = t,
-                   .spec = &spec,
-                   .entries = entries};
+  kv_law_case c = {
+      .backend = rig_backend(), .trace = t, .spec = &spec, .entries = entries};
   kv_rc rc = law->check(&c, &e);
   n->held += rc == KV_OK;
   n->refused += rc == KV_REFUSED;
@@ -221,12 +227,13 @@ static void test_all_verbs(void **state) {
   (void)state;
   kv_spec spec = {0};
   kv_err parse = {0};
+  if (rig_backend() != &kv_backend_ref) skip(); /* it has no twin */
   assert_int_equal(kv_spec_parse(only_mad, "mad", &spec, &parse), KV_OK);
   for (int t = 0; t < PLACES; t++)
     for (int i = 0; kv_law_at(i); i++) {
       const kv_law *law = kv_law_at(i);
       kv_err e = {0};
-      kv_law_case c = {&kv_backend_ref, trace[t], &spec, -1, 0};
+      kv_law_case c = {rig_backend(), trace[t], &spec, -1, 0};
       if (strcmp(law->name, "full") == 0) continue; /* it has no budget */
       if (law->check(&c, &e))
         fail_msg("law %s, %s, all verbs: %s", law->name, trace[t]->name,

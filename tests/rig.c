@@ -3,6 +3,7 @@
  * The replay of the method rig; its laws are in tests/rig_law.c.
  */
 #include "tests/rig.h"
+#include "gpu/backends.h"
 #include "ref/arith.h"
 #include "sim/spec.h"
 #include <math.h>
@@ -29,7 +30,16 @@ struct rig {
   head_seen *seen; /* [heads] */
 };
 
-static const kv_backend *backend(void) { return &kv_backend_ref; }
+const kv_backend *rig_backend(void) {
+  static const kv_backend *chosen;
+  const char *name = getenv("KV_TEST_BACKEND");
+  kv_err e;
+  if (!chosen) chosen = kv_backend_find(name ? name : "ref", &e);
+  if (!chosen) fail_msg("%s", e.text);
+  return chosen;
+}
+
+static const kv_backend *backend(void) { return rig_backend(); }
 
 static void good(kv_rc rc, const kv_err *e) {
   if (rc) fail_msg("%s", e->text);

@@ -28,6 +28,9 @@ typedef struct rig_case {
 
 typedef struct rig rig;
 
+/* The backend that KV_TEST_BACKEND names; ref where it is not set. */
+const kv_backend *rig_backend(void);
+
 /* Opens and enters the prompt: prompt_len tokens seen, settled. */
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */

@@ -28,20 +28,10 @@
  * first: safeguard=minimum, with equal scores decided as everywhere here (the
  * lower entry stays). Group, pooling, order: see snapkv; lanes become ragged.
  */
+#include "ref/methods/adakv.h"
 #include "ref/arith.h"
 #include "ref/parts.h"
-#include <math.h>
 #include <string.h>
-
-enum { INTERPOLATE, MINIMUM };
-enum { NO, YES };
-
-typedef struct params {
-  int budget;
-  kv_window_options w;
-  float alpha;
-  int safeguard, normalise, skip;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",
@@ -153,7 +143,7 @@ static void interpolate(const plan *x, float alpha) {
   share(x);
   for (int l = 0; l < x->lanes; l++) {
     float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
-    int cap = (int)rintf(kv_add(c, (float)least));
+    int cap = (int)kv_rint(kv_add(c, (float)least));
     kv_top(x->score[l], x->past, cap, x->keep[l]);
   }
 }

@@ -34,16 +34,11 @@
  * sum by the rows that see the column and protects nothing; not offered.
  * Cost: quadratic evidence over the prompt; O(n) a lane and step.
  */
+#include "ref/methods/h2o.h"
 #include "ref/arith.h"
 #include "ref/attend.h"
 #include "ref/parts.h"
 #include <string.h>
-
-enum { DROP, MASKED, PREFILL };
-
-typedef struct params {
-  int budget, recent, variant, group;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

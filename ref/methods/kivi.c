@@ -23,15 +23,10 @@
  * Nothing is dropped. Cost: a token is coded once; coded rows are decoded by
  * every step that reads them.
  */
+#include "ref/methods/kivi.h"
 #include "ref/parts.h"
 
-enum { AUTO, PAPER, CODE }; /* variant */
-enum { RESIDUAL = 128 };    /* as in the authors' long-context tables */
-enum { KEYS = KV_CODED, VALUES = KV_CODED + 1 };
-
-typedef struct params {
-  int bits, k_bits, v_bits, group, residual, variant;
-} params;
+enum { RESIDUAL = 128 }; /* as in the authors' long-context tables */
 
 static const kv_param table[] = {
     {.name = "bits",

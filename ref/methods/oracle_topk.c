@@ -11,11 +11,8 @@
  * the best choice by mass, not always by output error.
  * Cost: logits of all entries and O(n) a query head and step.
  */
+#include "ref/methods/oracle_topk.h"
 #include "ref/parts.h"
-
-typedef struct params {
-  int budget;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

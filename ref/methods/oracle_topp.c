@@ -13,11 +13,8 @@
  * "reaches" is exact. Everything stays stored.
  * Cost: logits of all entries and O(n) a query head and step.
  */
+#include "ref/methods/oracle_topp.h"
 #include "ref/parts.h"
-
-typedef struct params {
-  int32_t p;
-} params;
 
 static const kv_param table[] = {
     {.name = "p",

@@ -20,15 +20,8 @@
  * falls back to equal budgets where the schedule does not fit; not offered.
  * Everything else: see snapkv. Afterwards lanes grow.
  */
+#include "ref/methods/pyramidkv.h"
 #include "ref/parts.h"
-
-enum { NO, YES };
-
-typedef struct params {
-  int budget;
-  kv_window_options w;
-  int beta, exact_total;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",
@@ -61,23 +54,12 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_window(shape, "pyramidkv", o->budget, &o->w, needs, e);
 }
 
-/* Straight line from max (layer 0) to 2 base - max, rounded so that layers l
- * and L-1-l share 2 base. */
-static int exact(int max, int base, int layers, int l) {
-  int mirror = layers - 1 - l;
-  if (l == mirror) return base;
-  int lower = l < mirror ? l : mirror;
-  int64_t fall = 2 * ((int64_t)max - base);
-  int b = max - (int)(lower * fall / (layers - 1));
-  return l < mirror ? b : 2 * base - b;
-}
-
 static int past_of_layer(const params *o, const kv_at *at, int n, bool *all) {
   int layers = at->shape->n_layers, w = o->w.window;
   if (o->exact_total == NO)
     return kv_pyramid(o->budget, w, layers, at->layer, n, o->beta, all);
   int max = kv_pyramid(o->budget, w, layers, 0, n, o->beta, all);
-  return exact(max, o->budget - w, layers, at->layer);
+  return kv_pyramid_exact(max, o->budget - w, layers, at->layer);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {

@@ -27,18 +27,11 @@
  * Cost: O(d) a token; O(d * n / page) a query head and step (with sharing, a
  * lane's query heads each compute the group's sum).
  */
+#include "ref/methods/quest.h"
 #include "ref/arith.h"
 #include "ref/kernels.h"
 #include "ref/parts.h"
 #include <string.h>
-
-enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
-enum { ENGINE, PAPER };              /* rule */
-enum { TILE = 16, PAPER_PAGES = 3 };
-
-typedef struct params {
-  int budget, page, skip, share, rule;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

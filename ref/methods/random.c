@@ -13,12 +13,9 @@
  * tokens would be kept had the budget been applied only once at the end.
  * Cost: O(n) a lane and step.
  */
+#include "ref/methods/random.h"
 #include "ref/parts.h"
 #include <string.h>
-
-typedef struct params {
-  int budget, recent, seed;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

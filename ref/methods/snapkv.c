@@ -25,16 +25,11 @@
  * needed; the sums that live between steps are charged.
  * Cost: window rows of evidence once; O(n) a settling.
  */
+#include "ref/methods/snapkv.h"
 #include "ref/parts.h"
 #include <string.h>
 
-enum { YES, NO, EVERY = 128 }; /* EVERY: as in R-KV's decode-time SnapKV */
-
-typedef struct params {
-  int budget;
-  kv_window_options w;
-  int grow, every;
-} params;
+enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
 
 static const kv_param table[] = {
     {.name = "budget",

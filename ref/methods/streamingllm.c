@@ -18,13 +18,8 @@
  * offered. Without recorded rotation frequencies positions=cache is refused.
  * Cost: O(n) a lane and step.
  */
+#include "ref/methods/streamingllm.h"
 #include "ref/parts.h"
-
-enum { CACHE, ORIGINAL };
-
-typedef struct params {
-  int budget, sink, recent, positions;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

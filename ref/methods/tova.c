@@ -15,14 +15,9 @@
  * to the settling of the same step. A step attends budget + 1 tokens.
  * Cost: O(n) a lane and step.
  */
+#include "ref/methods/tova.h"
 #include "ref/parts.h"
 #include <string.h>
-
-enum { NO, YES };
-
-typedef struct params {
-  int budget, protect_newest;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

@@ -11,11 +11,8 @@
  * less at equal numbers. Positions stay as they were; re-indexed, this is
  * streamingllm with sink=0. Cost: O(n) a lane and step.
  */
+#include "ref/methods/window.h"
 #include "ref/parts.h"
-
-typedef struct params {
-  int budget;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

@@ -39,18 +39,11 @@
  * residual=0 (paper) drops its victims.
  * Cost: O(n) a lane and row; a merge is O(Br * d + n).
  */
+#include "ref/methods/zsmerge.h"
 #include "ref/arith.h"
 #include "ref/kernels.h"
 #include "ref/parts.h"
 #include <string.h>
-
-enum { PAPER, CODE }; /* variant */
-enum { DOT, L2 };     /* metric */
-
-typedef struct params {
-  int budget, residual, context, proximity, variant, metric;
-  float decay, merge_bias;
-} params;
 
 static const kv_param table[] = {
     {.name = "budget",

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA module: kv_device over the CUDA runtime, on one stream of the
+ * first visible device (CUDA_VISIBLE_DEVICES chooses). Opened by one thread,
+ * once. Every call is checked; the first failure becomes a sentence that
+ * says what happened to the device, and from there on nothing is started.
+ */
+#include "gpu/device.h"
+#include "gpu/kernels.h"
+#include "gpu/launch.h"
+
+#include <stdio.h>
+
+static cudaStream_t the_stream;
+static char the_title[512], the_failure[512];
+static bool broken;
+
+/* What a failure means to the user, where the runtime's own words do not say
+ * what to do. */
+static const struct {
+  cudaError_t code;
+  const char *what;
+} meanings[] = {
+    {cudaErrorMemoryAllocation, "out of device memory"},
+    {cudaErrorNoKernelImageForDevice,
+     "this build has no code for the device: configure with its "
+     "architecture in --with-cuda-arch"},
+    {cudaErrorDevicesUnavailable,
+     "the device is busy or in exclusive use: try again later"},
+    {cudaErrorECCUncorrectable,
+     "the device was lost: its memory has an error that cannot be corrected"},
+    {cudaErrorHardwareStackError, "the device was lost: hardware stack error"},
+    {cudaErrorLaunchTimeout,
+     "the device was lost: a kernel ran longer than this machine allows"},
+    {cudaErrorLaunchFailure, "the device was lost: a kernel failed"},
+    {cudaErrorContained, "the device was lost: a memory error was contained"},
+    {cudaErrorUnknown, "the device was lost: the driver gives no reason"},
+    {cudaErrorIllegalAddress,
+     "a kernel touched memory that is not its own, which is a fault of "
+     "kvreplay: run compute-sanitizer"},
+};
+
+static const char *meaning(cudaError_t code) {
+  for (const auto &m : meanings)
+    if (m.code == code) return m.what;
+  return cudaGetErrorString(code);
+}
+
+/* The first failure is remembered. True: the call succeeded. */
+static bool fine(cudaError_t code, const char *doing, size_t bytes) {
+  if (code == cudaSuccess) return !broken;
+  if (broken) return false;
+  broken = true;
+  char size[64] = "";
+  if (bytes) snprintf(size, sizeof size, " %zu bytes", bytes);
+  snprintf(the_failure, sizeof the_failure, "CUDA: %s%s: %s (%s)", doing, size,
+           meaning(code), cudaGetErrorName(code));
+  return false;
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+static void clear(void *p, size_t n) {
+  if (broken || !n) return;
+  fine(cudaMemsetAsync(p, 0, n, the_stream), "clearing", n);
+}
+
+static void out_of_memory(size_t n) {
+  size_t left = 0, all = 0;
+  cudaMemGetInfo(&left, &all);
+  broken = true;
+  snprintf(the_failure, sizeof the_failure,
+           "CUDA: out of device memory: asked for %zu bytes, %zu of %zu are "
+           "free on %s; replay fewer tokens or use a larger device",
+           n, left, all, the_title);
+}
+
+static void *take(size_t n) {
+  void *p = nullptr;
+  if (broken) return nullptr;
+  cudaError_t rc = cudaMalloc(&p, n ? n : 1);
+  if (rc == cudaErrorMemoryAllocation)
+    out_of_memory(n);
+  else if (fine(rc, "taking", n))
+    clear(p, n);
+  return broken ? nullptr : p;
+}
+
+static void give(void *p) {
+  if (p && !broken) fine(cudaFree(p), "giving memory back", 0);
+}
+
+/* The host's memory is pageable: what the call returns from is staged, so
+ * `from` may change at once. */
+static void put(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  fine(cudaMemcpyAsync(to, from, n, cudaMemcpyHostToDevice, the_stream),
+       "sending", n);
+}
+
+static void get(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  if (fine(cudaGetLastError(), "starting a kernel", 0) &&
+      fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
+           "reading", n))
+    fine(cudaStreamSynchronize(the_stream), "waiting for", n);
+}
+
+static const char *failed() {
+  if (!broken) fine(cudaGetLastError(), "starting a kernel", 0);
+  return broken ? the_failure : nullptr;
+}
+
+/* --- work ----------------------------------------------------------------- */
+
+/* Runs start unless something has failed, and asks whether it was accepted. */
+template <class F, class... A>
+static void started(const char *what, F *start, A... args) {
+  if (broken) return;
+  start(args...);
+  fine(cudaGetLastError(), what, 0);
+}
+
+static void append(void *stream, const kv_gpu_layer *l) {
+  started("starting append", kv_gpu_start_append, stream, l);
+}
+
+static void logits(void *stream, const kv_gpu_layer *l, int rows, int masked) {
+  started("starting logits", kv_gpu_start_logits, stream, l, rows, masked);
+}
+
+static void name_views(void *stream, const kv_gpu_layer *l, int masked) {
+  started("starting views", kv_gpu_start_name_views, stream, l, masked);
+}
+
+static void attend(void *stream, const kv_gpu_layer *l, int masked) {
+  started("starting attention", kv_gpu_start_attend, stream, l, masked);
+}
+
+static void evidence(void *stream, const kv_gpu_layer *l, int rows) {
+  started("starting evidence", kv_gpu_start_evidence, stream, l, rows);
+}
+
+/* --- recorded sequences --------------------------------------------------- */
+
+/* Relaxed: one thread works with the device, and the first start of a kernel
+ * may still have to bring its code there. */
+static cudaGraph_t captured(kv_gpu_sequence *run, void *self) {
+  cudaGraph_t graph = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (!fine(cudaStreamBeginCapture(the_stream, mode), "recording", 0))
+    return nullptr;
+  run(self, the_stream);
+  cudaError_t rc = cudaStreamEndCapture(the_stream, &graph);
+  if (fine(rc, "recording", 0)) return graph;
+  if (graph) cudaGraphDestroy(graph);
+  return nullptr;
+}
+
+static void *record(kv_gpu_sequence *run, void *self) {
+  cudaGraphExec_t recorded = nullptr;
+  cudaGraph_t graph = broken ? nullptr : captured(run, self);
+  if (!graph) return nullptr;
+  fine(cudaGraphInstantiateWithFlags(&recorded, graph, 0), "recording", 0);
+  fine(cudaGraphDestroy(graph), "recording", 0);
+  return recorded;
+}
+
+static void replay(void *recorded) {
+  if (!broken)
+    fine(cudaGraphLaunch((cudaGraphExec_t)recorded, the_stream),
+         "starting recorded kernels", 0);
+}
+
+static void forget(void *recorded) {
+  if (recorded && !broken)
+    fine(cudaGraphExecDestroy((cudaGraphExec_t)recorded), "forgetting", 0);
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static const char *title() { return the_title; }
+static void *stream() { return the_stream; }
+
+static const kv_device device = {.abi = KV_DEVICE_ABI,
+                                 .name = "cuda",
+                                 .title = title,
+                                 .take = take,
+                                 .give = give,
+                                 .put = put,
+                                 .get = get,
+                                 .clear = clear,
+                                 .failed = failed,
+                                 .hooks = kv_gpu_hooks_named,
+                                 .stream = stream,
+                                 .record = record,
+                                 .replay = replay,
+                                 .forget = forget,
+                                 .append = append,
+                                 .logits = logits,
+                                 .name_views = name_views,
+                                 .attend = attend,
+                                 .evidence = evidence};
+
+/* A driver that is missing reports version 0; the runtime calls both cases
+ * an insufficient driver. */
+static const char *no_driver() {
+  int version = 0, runtime = 0;
+  static char said[256];
+  cudaDriverGetVersion(&version);
+  cudaRuntimeGetVersion(&runtime);
+  if (version == 0)
+    return "there is no CUDA driver on this machine: install NVIDIA's driver";
+  snprintf(said, sizeof said,
+           "the CUDA driver is too old: it knows CUDA %d.%d and this build "
+           "needs %d.%d, so update the driver",
+           version / 1000, version % 1000 / 10, runtime / 1000,
+           runtime % 1000 / 10);
+  return said;
+}
+
+static const char *no_device(cudaError_t code) {
+  static char said[512];
+  if (code == cudaErrorInsufficientDriver) return no_driver();
+  if (code == cudaSuccess || code == cudaErrorNoDevice)
+    return "there is no CUDA device that the driver lets this process see";
+  snprintf(said, sizeof said, "CUDA cannot be used: %s (%s)", meaning(code),
+           cudaGetErrorName(code));
+  return said;
+}
+
+static __global__ void nothing() {}
+
+/* Is there code for this device? Then the stream and the title. */
+static cudaError_t opened() {
+  cudaFuncAttributes attributes;
+  cudaDeviceProp of;
+  int version = 0;
+  cudaError_t rc = cudaGetDeviceProperties(&of, 0);
+  if (!rc) rc = cudaFuncGetAttributes(&attributes, nothing);
+  if (!rc) rc = cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking);
+  if (!rc) rc = cudaDriverGetVersion(&version);
+  if (!rc)
+    snprintf(the_title, sizeof the_title,
+             "%s (sm_%d%d), driver for CUDA %d.%d, runtime %d.%d", of.name,
+             of.major, of.minor, version / 1000, version % 1000 / 10,
+             CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  return rc;
+}
+
+/* The module's one visible symbol (cuda.map). */
+extern "C" __attribute__((visibility("default"))) const kv_device *
+kv_device_module(const char **why) {
+  int count = 0;
+  cudaError_t rc = cudaGetDeviceCount(&count);
+  if (!rc && count > 0) rc = opened();
+  if (!rc && count > 0) return &device;
+  *why = no_device(rc);
+  return nullptr;
+}

@@ -1,0 +1,101 @@
+dnl SPDX-License-Identifier: Apache-2.0
+dnl
+dnl Part of configure.ac: the CUDA Toolkit. Sets have_cuda, cuda_says and, for
+dnl make, NVCC, NVCC_ARCH (what to generate code for) and CUDA_PTX_ARCHS (the
+dnl oldest and the newest architecture, for the PTX check). Without a toolkit
+dnl nothing but the module is missing.
+AC_ARG_WITH([cuda],
+  [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
+    [the CUDA module, with the toolkit in DIR [auto]])],
+  [],[with_cuda=auto])
+AC_ARG_WITH([cuda-arch],
+  [AS_HELP_STRING([--with-cuda-arch="75 90"],
+    [compute capabilities to compile for [all of the toolkit from 75 on]])],
+  [],[with_cuda_arch=all])
+AC_ARG_VAR([NVCC],[the CUDA compiler])
+AC_ARG_VAR([NVCCFLAGS],[its flags, beside those that fix the bits [-O3]])
+: ${NVCCFLAGS="-O3"}
+
+for flag in $NVCCFLAGS; do
+  AS_CASE([$flag],
+    [*use_fast_math*|*fmad=true*|*fmad=1*|*ftz=true*|*ftz=1*|\
+*prec-div=false*|*prec-div=0*|*prec-sqrt=false*|*prec-sqrt=0*|*ffast-math*],
+    [AC_MSG_ERROR(m4_normalize([kvreplay gives the same bits everywhere and
+      $flag breaks that: take it out of NVCCFLAGS.]))])
+done
+
+have_cuda=no
+NVCC_ARCH=
+CUDA_PTX_ARCHS=
+AS_CASE([$with_cuda],
+  [no],[NVCC=; cuda_says="no: --without-cuda"],
+  [auto|yes],[AS_IF([test "x$NVCC" = x],
+    [AC_PATH_PROG([NVCC],[nvcc],[],
+      [${CUDA_HOME:+$CUDA_HOME/bin:}$PATH:/usr/local/cuda/bin])])
+   cuda_says="no: there is no nvcc"],
+  [AC_PATH_PROG([NVCC],[nvcc],[],[$with_cuda/bin])
+   cuda_says="no: there is no nvcc"
+   AS_IF([test "x$NVCC" = x],
+     [AC_MSG_ERROR(m4_normalize([there is no nvcc in $with_cuda/bin: give the
+       folder of the CUDA Toolkit, or --without-cuda.]))])])
+
+AS_IF([test "x$NVCC" != x],[
+  AC_MSG_CHECKING([which architectures to compile CUDA for])
+  kv_known=$("$NVCC" --list-gpu-arch 2>/dev/null | sed -n 's/^compute_//p' |
+    sort -n | tr '\n' ' ')
+  AS_IF([test "x$with_cuda_arch" = xall],
+    [kv_archs=
+     for arch in $kv_known; do
+       AS_IF([test "$arch" -ge 75],[kv_archs="$kv_archs $arch"])
+     done],
+    [kv_archs=$(AS_ECHO(["$with_cuda_arch"]) | tr ', ' '\n\n' |
+       sed '/^$/d' | sort -nu | tr '\n' ' ')
+     for arch in $kv_archs; do
+       AS_CASE([" $kv_known "],[*" $arch "*],[],
+         [AC_MSG_ERROR(m4_normalize([$NVCC cannot compile for architecture
+           $arch: --with-cuda-arch takes numbers among $kv_known.]))])
+     done])
+  AC_MSG_RESULT([${kv_archs:-none}])
+  kv_newest= kv_list=
+  for arch in $kv_archs; do
+    NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$arch,code=sm_$arch"
+    AS_IF([test "x$kv_newest" = x],[CUDA_PTX_ARCHS=$arch])
+    kv_newest=$arch
+    kv_list="$kv_list $arch"
+  done
+  NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$kv_newest,code=compute_$kv_newest"
+  AS_IF([test "$CUDA_PTX_ARCHS" != "$kv_newest"],
+    [CUDA_PTX_ARCHS="$CUDA_PTX_ARCHS $kv_newest"])
+
+  AC_MSG_CHECKING([whether $NVCC works])
+  cat >conftest.cu <<'END'
+static __global__ void one(int *x) { *x = 1; }
+int main() { one<<<1, 1>>>(0); return 0; }
+END
+  AS_IF([test "x$kv_archs" != x &&
+      "$NVCC" -std=c++20 $NVCCFLAGS -gencode \
+        arch=compute_$kv_newest,code=sm_$kv_newest -cudart static \
+        -Xcompiler -fPIC -shared -o conftest.so conftest.cu \
+        >&AS_MESSAGE_LOG_FD 2>&1],
+    [have_cuda=yes],
+    [cuda_says="no: $NVCC cannot make a library (config.log)"])
+  rm -f conftest.cu conftest.so
+  AC_MSG_RESULT([$have_cuda])])
+
+AS_IF([test "$have_cuda" = yes],
+  [kv_release=$("$NVCC" --version | sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p')
+   cuda_says="$kv_release ($NVCC) for$kv_list"],
+  [AS_CASE([$with_cuda],[auto|no],[],
+     [AC_MSG_ERROR(m4_normalize([CUDA: $cuda_says; install the CUDA Toolkit,
+       name its folder with --with-cuda=DIR, or leave it out with
+       --without-cuda.]))])
+   NVCC=])
+NVCC_BITS="-fmad=false -prec-div=true -prec-sqrt=true -ftz=false"
+NVCC_BITS="$NVCC_BITS -Xcompiler -ffp-contract=off"
+AC_SUBST([NVCC_BITS])
+NVCC_WERROR=
+AS_IF([test "x$enable_werror" = xyes],[NVCC_WERROR="-Werror all-warnings"])
+AC_SUBST([NVCC_WERROR])
+AC_SUBST([NVCC_ARCH])
+AC_SUBST([CUDA_PTX_ARCHS])
+AM_CONDITIONAL([KV_CUDA],[test "$have_cuda" = yes])

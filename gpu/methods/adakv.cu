@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AdaKV on a device: the twin of ref/methods/adakv.c, one block for all lanes
+ * of the layer.
+ */
+#include "gpu/parts_score.cuh"
+#include "ref/methods/adakv.h"
+
+/* A layer's lanes while they are weighed against each other. */
+typedef struct plan {
+  int lanes, base, past; /* past: entries before the window */
+  int *n;                /* [lanes] past */
+  float **score;         /* [lanes][past] */
+  uint8_t **keep;        /* [lanes][past + window] */
+} plan;
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params *o = (const params *)at.params;
+  kv_gpu_window_observe(at, lane, rows, &o->w);
+}
+
+static __device__ plan weigh(kv_gpu_at &at, const params *o, kv_gpu_lane *lane,
+                             int lanes) {
+  int n = lane[0].n, past = n - o->w.window;
+  plan x = {lanes, o->budget - o->w.window, past, nullptr, nullptr, nullptr};
+  x.n = KV_GPU_TAKE(at, int, lanes);
+  x.score = KV_GPU_TAKE(at, float *, lanes);
+  x.keep = KV_GPU_TAKE(at, uint8_t *, lanes);
+  for (int l = 0; l < lanes; l++) {
+    float *score = kv_gpu_window_past(at, &lane[l], &o->w);
+    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+    kv_gpu_flag_all(keep + past, o->w.window, true);
+    if (kv_thread() > 0) continue;
+    x.n[l] = past;
+    x.score[l] = score;
+    x.keep[l] = keep;
+  }
+  __syncthreads();
+  return x;
+}
+
+static __device__ void normalise(kv_gpu_at &at, const plan &x) {
+  for (int l = 0; l < x.lanes; l++) {
+    int64_t best = 0, all = 0;
+    float *score = x.score[l];
+    kv_gpu_top(at, score, x.past, x.base, x.keep[l]);
+    for (int i = kv_thread(); i < x.past; i += KV_BLOCK) {
+      int64_t w = kv_fix(score[i]);
+      all += w;
+      if (x.keep[l][i]) best += w;
+    }
+    best = kv_block_sum(best);
+    all = kv_block_sum(all);
+    if (all == 0) continue;
+    float share = kv_div(kv_unfix(best), kv_unfix(all));
+    for (int i = kv_thread(); i < x.past; i += KV_BLOCK)
+      score[i] = kv_mul(score[i], share);
+  }
+  __syncthreads();
+}
+
+static __device__ void share(kv_gpu_at &at, const plan &x) {
+  kv_gpu_top_shared(at, x.score, x.n, x.lanes, x.lanes * x.base, x.keep);
+}
+
+static __device__ int counted(const plan &x, int l) {
+  int64_t c = 0;
+  for (int i = kv_thread(); i < x.past; i += KV_BLOCK) c += x.keep[l][i];
+  return (int)kv_block_sum(c);
+}
+
+static __device__ void interpolate(kv_gpu_at &at, const plan &x, float alpha) {
+  int least = (int)kv_mul((float)x.base, alpha);
+  share(at, x);
+  for (int l = 0; l < x.lanes; l++) {
+    float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
+    int cap = (int)kv_rint(kv_add(c, (float)least));
+    kv_gpu_top(at, x.score[l], x.past, cap, x.keep[l]);
+  }
+}
+
+/* The protected ones outrank everything. */
+static __device__ void minimum(kv_gpu_at &at, const plan &x, int safe) {
+  for (int l = 0; l < x.lanes; l++) {
+    kv_gpu_top(at, x.score[l], x.past, safe, x.keep[l]);
+    for (int i = kv_thread(); i < x.past; i += KV_BLOCK)
+      if (x.keep[l][i]) x.score[l][i] = kv_float(0x7f7fffffu);
+  }
+  share(at, x);
+}
+
+static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    int lanes) {
+  const params *o = (const params *)at.params;
+  if (lane[0].n <= o->budget) return;
+  plan x = weigh(at, o, lane, lanes);
+  int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
+  if (o->normalise == YES) normalise(at, x);
+  if (at.layer->layer < o->skip) {
+    for (int l = 0; l < lanes; l++)
+      kv_gpu_top(at, x.score[l], x.past, x.base, x.keep[l]);
+  } else if (o->safeguard == INTERPOLATE)
+    interpolate(at, x, o->alpha);
+  else
+    minimum(at, x, safe);
+  for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], x.keep[l]);
+}
+
+KV_GPU_METHOD(adakv, nullptr, nullptr, (kv_on_rows<observe>), nullptr,
+              (kv_on_layer<settle_layer>));

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dense: twin of ref/methods/dense.c. Everything stays, everything is
+ * attended: there is no hook.
+ */
+#include "gpu/method.cuh"
+
+KV_GPU_METHOD(dense, nullptr, nullptr, nullptr, nullptr, nullptr);

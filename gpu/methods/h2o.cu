@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * H2O on a device: the twin of ref/methods/h2o.c.
+ */
+#include "gpu/parts_score.cuh"
+#include "ref/methods/h2o.h"
+
+/* The stored entry that the step of the newest one does not see; -1: none. */
+static __device__ int orphan_of(const params *o, const kv_gpu_lane *lane) {
+  bool masks = o->variant == MASKED && lane->dropped && o->recent > 0;
+  return masks ? lane->n - 1 - o->recent : -1;
+}
+
+static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
+                            const kv_gpu_query &, uint8_t *mask) {
+  int hidden = orphan_of((const params *)at.params, lane);
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) mask[i] = i != hidden;
+}
+
+/* Largest logit of the entries before n without the hidden one. */
+static __device__ float largest(const float *s, int n, int hidden) {
+  uint64_t best = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    uint32_t key = kv_key(s[i]);
+    best = i != hidden && key > best ? key : best;
+  }
+  return kv_of_key((uint32_t)kv_block_max(best));
+}
+
+/* The step's probabilities over what it saw. */
+static __device__ void add_seen(kv_gpu_lane *lane, const kv_gpu_rows &rows,
+                                int hidden) {
+  for (int h = 0; h < rows.heads; h++) {
+    const float *s = rows.s + (size_t)h * rows.stride;
+    float top = largest(s, lane->n, hidden);
+    int64_t mass = 0;
+    for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+      if (i != hidden) mass += kv_fix(kv_expm(kv_sub(s[i], top)));
+    float share = kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
+    for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
+      float p = kv_mul(kv_expm(kv_sub(s[i], top)), share);
+      if (i != hidden) lane->column[0].i[i] += kv_fix(p);
+    }
+  }
+  __syncthreads();
+}
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params *o = (const params *)at.params;
+  int hidden = orphan_of(o, lane);
+  if (o->variant == PREFILL)
+    kv_gpu_window_add(at, lane, rows, o->group);
+  else if (hidden < 0)
+    kv_gpu_column_add(lane, 0, rows);
+  else
+    add_seen(lane, rows, hidden);
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int past = lane->n - o->recent;
+  if (lane->n <= o->budget) return;
+  float *score = KV_GPU_TAKE(at, float, past);
+  if (o->variant == PREFILL)
+    kv_gpu_window_score(at, lane, o->group, KV_POOL_NONE, 1, past, score);
+  else
+    kv_gpu_scores(lane->column[0].i, past, score);
+  kv_gpu_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
+}
+
+KV_GPU_METHOD(h2o, nullptr, (kv_on_view<view>), (kv_on_rows<observe>),
+              (kv_on_lane<settle_lane>), nullptr);

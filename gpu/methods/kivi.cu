@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KIVI's twin: the hooks of ref/methods/kivi.c, which says what it does.
+ */
+#include "gpu/method.cuh"
+#include "gpu/verbs.cuh"
+#include "ref/methods/kivi.h"
+
+/* Entries below `end` that are still full, from the oldest on: looked for
+ * from the youngest, a block of threads at a time. */
+static __device__ int first_full(const kv_cell_ref *side, int end) {
+  for (int high = end; high > 0; high -= KV_BLOCK) {
+    int i = high - 1 - kv_thread();
+    bool coded = i >= 0 && side[i].format != KV_RAW;
+    int last = (int)kv_block_max(coded ? (uint64_t)i + 1 : 0);
+    if (last > 0) return last;
+  }
+  return 0;
+}
+
+static __device__ void code_keys(kv_gpu_at &at, kv_gpu_lane *lane, int group,
+                                 int end, int32_t *list) {
+  for (int i = first_full(lane->k, end); i < end; i += group) {
+    for (int j = kv_thread(); j < group; j += KV_BLOCK) list[j] = i + j;
+    __syncthreads();
+    kv_gpu_recode(at, lane, group, list, KEYS, KV_SAME);
+  }
+}
+
+static __device__ void code_values(kv_gpu_at &at, kv_gpu_lane *lane, int end) {
+  for (int32_t i = first_full(lane->v, end); i < end; i++)
+    kv_gpu_recode(at, lane, 1, &i, KV_SAME, VALUES);
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int32_t *list = KV_GPU_TAKE(at, int32_t, o->group);
+  int n = lane->n;
+  code_keys(at, lane, o->group, n / o->residual * o->residual, list);
+  code_values(at, lane, n - o->residual);
+}
+
+KV_GPU_METHOD(kivi, nullptr, nullptr, nullptr, (kv_on_lane<settle_lane>),
+              nullptr);

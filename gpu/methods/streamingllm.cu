@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * StreamingLLM: twin of ref/methods/streamingllm.c. The first `sink` and the
+ * last `recent` entries stay; where they are attended is in needs.reindex.
+ * Cost: O(n) a lane and step.
+ */
+#include "gpu/parts_score.cuh"
+#include "ref/methods/streamingllm.h"
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  kv_gpu_keep_ends(at, lane, o->sink, o->recent);
+}
+
+KV_GPU_METHOD(streamingllm, nullptr, nullptr, nullptr,
+              (kv_on_lane<settle_lane>), nullptr);

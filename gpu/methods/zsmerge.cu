@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ZSMerge's twin: the hooks of ref/methods/zsmerge.c, which says what they
+ * do. A thread has an entry's score to itself, or a candidate's similarity;
+ * what is merged into what is decided by the block.
+ */
+#include "gpu/method.cuh"
+#include "gpu/parts.cuh"
+#include "gpu/verbs.cuh"
+#include "ref/methods/zsmerge.h"
+
+/* --- observe ------------------------------------------------------------- */
+
+/* What entry i gets from row r: the group's sum, rounded once. */
+static __device__ float share(const kv_gpu_rows &rows, int r, int i) {
+  const float *p = rows.p + (size_t)r * (size_t)rows.places * rows.stride;
+  int64_t sum = 0;
+  for (int h = 0; h < rows.heads; h++)
+    sum += kv_fix(p[(size_t)h * rows.stride + (size_t)i]);
+  return kv_unfix(sum);
+}
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params *o = (const params *)at.params;
+  for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) {
+    int unseen = i - (rows.entries - rows.rows); /* rows before the token's */
+    float score = lane->column[0].f[i];
+    for (int r = unseen > 0 ? unseen : 0; r < rows.rows; r++)
+      score = kv_fma(o->decay, score, share(rows, r, i));
+    lane->column[0].f[i] = score;
+  }
+  __syncthreads();
+}
+
+/* --- settle -------------------------------------------------------------- */
+
+/* One chain (arithmetic 5), by one thread. */
+static __device__ float likeness(const kv_gpu_layer &l, int metric,
+                                 const kv_gpu_row &a, const kv_gpu_row &b) {
+  float acc = 0;
+  for (int x = 0; x < l.shape.d; x++) {
+    float u = kv_gpu_element(a, x), v = kv_gpu_element(b, x);
+    float t = kv_sub(u, v);
+    acc = metric == DOT ? kv_fma(u, v, acc) : kv_fma(t, t, acc);
+  }
+  return metric == DOT ? acc : -acc;
+}
+
+/* Of place[0..n) the entry most similar to `entry`, of equals the first. */
+static __device__ int most_similar(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                   int entry, int n, const int32_t *place) {
+  const params *o = (const params *)at.params;
+  const kv_gpu_layer &l = *at.layer;
+  kv_gpu_row key = kv_gpu_key_row(l, lane, entry);
+  uint64_t best = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    kv_gpu_row other = kv_gpu_key_row(l, lane, place[i]);
+    uint32_t like = kv_key(likeness(l, o->metric, other, key));
+    uint64_t own = (uint64_t)like << 32 | ~(uint32_t)i;
+    best = own > best ? own : best;
+  }
+  return place[~(uint32_t)kv_block_max(best)];
+}
+
+static __device__ void merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
+                             int from) {
+  kv_gpu_merge(at, lane, into, from, (float)lane->weight[into],
+               (float)lane->weight[from]);
+}
+
+/* --- settle: paper ------------------------------------------------------- */
+
+/* Residual entries that a lane can come to. */
+static __device__ int slots(const kv_gpu_at &at, const params *o) {
+  int tokens = at.layer->shape.n_tokens;
+  return o->residual < tokens ? o->residual : tokens;
+}
+
+/* context[i] = is entry i, of the first n, none of the residual ones? State
+ * holds their ids + 1, 0 = none. */
+static __device__ void flag_context(int room, const kv_gpu_lane *lane, int n,
+                                    uint8_t *context) {
+  const uint32_t *own = (const uint32_t *)lane->own;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    uint32_t id = lane->id[i] + 1;
+    bool residual = false;
+    for (int r = 0; r < room && own[r]; r++) residual |= own[r] == id;
+    context[i] = !residual;
+  }
+  __syncthreads();
+}
+
+static __device__ void drop(kv_gpu_at &at, kv_gpu_lane *lane, int entry) {
+  int n = lane->n;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = i != entry;
+  __syncthreads();
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+/* The victim becomes residual entry number r, in its place. */
+static __device__ void promote(kv_gpu_at &at, kv_gpu_lane *lane, int r,
+                               int victim) {
+  if (kv_thread() == 0) ((uint32_t *)lane->own)[r] = lane->id[victim] + 1;
+  kv_gpu_reclass(at, lane, victim);
+}
+
+/* The merged entry is named by its oldest member, in state too. */
+static __device__ void merge_paper(kv_gpu_at &at, kv_gpu_lane *lane, int into,
+                                   int from) {
+  if (kv_thread() == 0) {
+    uint32_t *own = (uint32_t *)lane->own, id = lane->id[into] + 1;
+    while (*own != id) own++;
+    if (lane->id[from] + 1 < id) *own = lane->id[from] + 1;
+  }
+  __syncthreads();
+  merge(at, lane, into, from);
+}
+
+static __device__ void settle_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int past = lane->n - o->proximity, room = slots(at, o);
+  if (past <= o->context) return;
+  int32_t *place = KV_GPU_TAKE(at, int32_t, room + 1);
+  uint8_t *context = KV_GPU_TAKE(at, uint8_t, past);
+  flag_context(room, lane, past, context);
+  int residual = kv_gpu_indexes(0, past, context, false, place);
+  if (past - residual <= o->context) return;
+  int victim = kv_gpu_argmin(lane->column[0].f, past, context);
+  if (o->residual == 0)
+    drop(at, lane, victim);
+  else if (residual < o->residual)
+    promote(at, lane, residual, victim);
+  else
+    merge_paper(at, lane, most_similar(at, lane, victim, residual, place),
+                victim);
+}
+
+/* --- settle: code -------------------------------------------------------- */
+
+/* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
+ * groups; first[g] becomes the place of group g. */
+static __device__ void merge_groups(kv_gpu_at &at, kv_gpu_lane *lane, int past,
+                                    int left, int groups, const uint8_t *stays,
+                                    int32_t *first) {
+  int gone = 0, member = 0, g = 0, size = 0, into = 0;
+  for (int i = 0; i < past; i++) {
+    if (stays[i]) continue;
+    if (member == 0) {
+      size = left / groups + (g < left % groups);
+      into = i - gone;
+      if (kv_thread() == 0) first[g] = into;
+    } else {
+      merge(at, lane, into, i - gone);
+      gone++;
+    }
+    if (++member == size) g++, member = 0;
+  }
+  __syncthreads();
+}
+
+static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int n = lane->n, past = n - o->proximity, most = o->budget;
+  if (n <= most) return;
+  uint8_t *stays = KV_GPU_TAKE(at, uint8_t, n);
+  int32_t *order = KV_GPU_TAKE(at, int32_t, most);
+  kv_gpu_top(at, lane->column[0].f, past, o->context, stays);
+  merge_groups(at, lane, past, past - o->context, o->residual, stays, order);
+  uint8_t *best = stays;
+  for (int i = kv_thread(); i < most; i += KV_BLOCK) best[i] = 1;
+  __syncthreads();
+  for (int g = kv_thread(); g < o->residual; g += KV_BLOCK) best[order[g]] = 0;
+  __syncthreads();
+  kv_gpu_indexes(0, most, best, true, order + o->residual);
+  kv_gpu_order(at, lane->column[0].f, o->context, order + o->residual);
+  kv_gpu_keep(at, lane, most, order);
+}
+
+static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int others = o->residual + o->context + 1; /* where the ring begins */
+  if (lane->n <= o->budget) return;
+  int32_t *place = KV_GPU_TAKE(at, int32_t, o->residual);
+  for (int r = kv_thread(); r < o->residual; r += KV_BLOCK) place[r] = r;
+  __syncthreads();
+  int victim = o->residual + kv_gpu_argmin(lane->column[0].f + o->residual,
+                                           others - o->residual, nullptr);
+  merge(at, lane, most_similar(at, lane, victim, o->residual, place), victim);
+  kv_gpu_move(at, lane, others - 1, victim);
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  if (o->variant == PAPER)
+    settle_paper(at, lane);
+  else if (at.step <= at.layer->shape.prompt_len)
+    settle_prompt(at, lane);
+  else
+    settle_step(at, lane);
+}
+
+KV_GPU_METHOD(zsmerge, nullptr, nullptr, (kv_on_rows<observe>),
+              (kv_on_lane<settle_lane>), nullptr);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of adakv read: its parameters, resolved.
+ */
+#ifndef KV_REF_METHODS_ADAKV_H
+#define KV_REF_METHODS_ADAKV_H
+
+#include "ref/parts.h"
+
+enum { INTERPOLATE, MINIMUM }; /* safeguard */
+enum { NO, YES };              /* normalise */
+
+typedef struct params {
+  int budget;
+  kv_window_options w;
+  float alpha;
+  int safeguard, normalise, skip;
+} params;
+
+#endif

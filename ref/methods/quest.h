@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of quest read: its parameters, resolved.
+ */
+#ifndef KV_REF_METHODS_QUEST_H
+#define KV_REF_METHODS_QUEST_H
+
+enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
+enum { ENGINE, PAPER };              /* rule */
+enum { TILE = 16 };                  /* boxes, side by side */
+enum { PAPER_PAGES = 3 };            /* least, under rule=paper */
+
+typedef struct params {
+  int budget, page, skip, share, rule;
+} params;
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of zsmerge read: its parameters, resolved.
+ */
+#ifndef KV_REF_METHODS_ZSMERGE_H
+#define KV_REF_METHODS_ZSMERGE_H
+
+enum { PAPER, CODE }; /* variant */
+enum { DOT, L2 };     /* metric */
+
+typedef struct params {
+  int budget, residual, context, proximity, variant, metric;
+  float decay, merge_bias;
+} params;
+
+#endif

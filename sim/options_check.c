@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay check`: sim/options_check.h.
+ */
+#include "sim/options_check.h"
+
+#include "gpu/backends.h"
+#include "sim/options_cells.h"
+#include "traces/text.h"
+#include <limits.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(kv_check_options, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_LIST, "methods", 'm', "SPEC,...", AT(method_text),
+     .group = "What to check",
+     .help = "methods, as name:key=value:...; `all` is every method once; "
+             "`kvreplay methods` lists them"},
+    {KV_SLOT_LIST, "budget", 'b', "LIST", AT(budget_text),
+     .help = "budgets for every method that has one, as in `kvreplay run`"},
+    {KV_SLOT_TEXT, "backends", 'B', "NAME,...", AT(backend_text),
+     .help = "what to compare, each with the first: ref, the reference; emu, "
+             "the CUDA kernels run on the CPU; cuda, the same on a device "
+             "(default: those that can be had here)"},
+    {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
+     AT(prompt_len),
+     .help = "decode from token N on, instead of the trace's own prompt"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT",
+     .choices = "table|json|jsonl|junit", AT(format), .group = "What to print",
+     .help = "verdicts on standard output as table (the default), json, jsonl "
+             "or junit"},
+    {KV_SLOT_TEXT, "db", 'd', "FILE", AT(db),
+     .help = "keep the rows of the reference in an SQLite database, and every "
+             "other backend as a confirmation or a conflict"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
+     .group = "How to run",
+     .help = "threads of the reference (default: one a processor); the other "
+             "backends are called by one"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay check chat.safetensors -m all -b 20%",
+     "every method, on every backend that is here"},
+    {"kvreplay check *.safetensors -m h2o,kivi -b 20% --backends ref,cuda",
+     "the GPU against the reference"},
+    {"kvreplay check chat.safetensors -m all -b 64 --db r.db -f junit",
+     "confirmations kept, verdicts for a CI system"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Replays every cell - trace, method, budget - with the first backend and "
+    "with each other one, and compares the digests of journal, state and "
+    "output. A cell that differs is walked again with both side by side, and "
+    "the first difference is named: step, layer, lane or query head, the verb "
+    "or the element, and both values as hex.",
+    "The exit code is 0 where all are equal, 1 where one differs, 3 where a "
+    "cell failed on the first backend, 4 where a backend cannot be had, 2 "
+    "where no cell could run.",
+    NULL};
+
+const kv_command kv_command_check = {.program = "kvreplay",
+                                     .verb = "check",
+                                     .summary = "compare backends bit by bit",
+                                     .operands = "TRACE...",
+                                     .least = 1,
+                                     .most = INT_MAX,
+                                     .offset =
+                                         offsetof(kv_check_options, traces),
+                                     .options = options,
+                                     .examples = examples,
+                                     .notes = notes};
+
+void kv_check_options_free(kv_check_options *o) {
+  if (o == NULL) return;
+  kv_list_free(&o->traces);
+  kv_list_free(&o->method_text);
+  kv_list_free(&o->budget_text);
+  kv_specs_free(&o->specs);
+  kv_budgets_free(&o->budgets);
+}
+
+static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
+                         kv_err *e) {
+  char name[64], show[KV_SHOW];
+  if (o->backends == KV_MOST_BACKENDS)
+    return kv_fail(e, KV_USAGE, "--backends names more than %d",
+                   KV_MOST_BACKENDS);
+  if (n == 0)
+    return kv_fail(e, KV_USAGE, "--backends %s has an empty name",
+                   kv_show(o->backend_text, show));
+  if (n >= sizeof name) n = sizeof name - 1;
+  memcpy(name, text, n);
+  name[n] = 0;
+  const kv_backend *b = kv_backend_find(kv_show(name, show), e);
+  if (!b) return e->rc;
+  o->backend[o->backends++] = b;
+  return KV_OK;
+}
+
+static kv_rc name_backends(kv_check_options *o, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (const char *at = o->backend_text; !rc && at;) {
+    size_t n = strcspn(at, ",");
+    rc = add_backend(n, at, o, e);
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  if (!rc && o->backends < 2)
+    rc = kv_fail(e, KV_USAGE,
+                 "--backends names one: give another to compare it with, as "
+                 "in --backends ref,emu");
+  return rc;
+}
+
+static kv_rc find_backends(kv_check_options *o, kv_err *e) {
+  if (o->backend_text) return name_backends(o, e);
+  o->backends = kv_backends_default(o->backend, KV_MOST_BACKENDS);
+  if (o->backends >= 2) return KV_OK;
+  return kv_fail(e, KV_RESOURCE,
+                 "only backend %s can be had here, and there is nothing to "
+                 "compare it with: --backends ref,emu says what is missing",
+                 kv_backend_ref.name);
+}
+
+/* A row has measures, and those are the reference's. */
+static kv_rc check_db(const kv_check_options *o, kv_err *e) {
+  if (!o->db || !strcmp(o->backend[0]->name, kv_backend_ref.name)) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "--db keeps rows of the reference: name ref first in "
+                 "--backends");
+}
+
+kv_rc kv_check_options_parse(kv_registry *registry, int argc, char **argv,
+                             kv_check_options *out, kv_err *e) {
+  memset(out, 0, sizeof *out);
+  kv_rc rc =
+      kv_options_parse(&kv_command_check, argc, argv, out, &out->asked, e);
+  if (rc || out->asked != KV_ASKED_WORK) return rc;
+  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
+                        &out->specs, &out->budgets, e);
+  if (!rc) rc = find_backends(out, e);
+  return rc ? rc : check_db(out, e);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verdicts for people and programs: what came of one cell on one backend.
+ * JSON and JSON lines appear verdict by verdict; the table and JUnit's XML
+ * are written by close, when widths and counts are known.
+ */
+#ifndef KV_SIM_VERDICT_H
+#define KV_SIM_VERDICT_H
+
+#include "sim/compare.h"
+#include <stdio.h>
+
+typedef enum kv_verdict_format {
+  KV_VERDICTS_TABLE,
+  KV_VERDICTS_JSON, /* one array */
+  KV_VERDICTS_JSONL,
+  KV_VERDICTS_JUNIT
+} kv_verdict_format;
+
+typedef enum kv_outcome {
+  KV_EQUAL,
+  KV_DIFFERS,
+  KV_NOT_RUN, /* refused as asked: the row says why */
+  KV_GAVE_UP  /* failed on the first backend: the row says why */
+} kv_outcome;
+enum { KV_OUTCOMES = 4 };
+
+extern const char *const kv_outcome_names[KV_OUTCOMES];
+
+typedef struct kv_verdict {
+  const kv_result *row; /* of the first backend; outlives the writer */
+  const char *first, *backend;
+  kv_outcome outcome;
+  kv_difference difference; /* where it differs */
+} kv_verdict;
+
+/* "equal", or the sentence. */
+const char *kv_verdict_text(const kv_verdict *v);
+
+typedef struct kv_verdicts {
+  kv_verdict_format format;
+  FILE *out;
+  int n, room;
+  kv_verdict *verdict; /* [n] */
+  int count[KV_OUTCOMES];
+} kv_verdicts;
+
+void kv_verdicts_open(kv_verdict_format format, FILE *out, kv_verdicts *w);
+/* KV_RESOURCE: out cannot be written, or there is no memory. */
+kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e);
+/* Ends the stream, flushes and frees, also on failure. */
+kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e);
+/* Frees without a word: for a failure before the first verdict. */
+void kv_verdicts_drop(kv_verdicts *w);
+
+/* The two that wait for the end: verdict_table.c, verdict_junit.c. */
+kv_rc kv_verdicts_table(const kv_verdicts *w, kv_err *e);
+void kv_verdicts_junit(const kv_verdicts *w);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay check` with backends of this test's own standing in for those of
+ * the program: what it prints in every form, what it stores, and its exit
+ * code, where a backend is equal, differs, fails, cannot be had, or loses its
+ * device. JSON parses, JUnit's XML is well formed whatever a trace is called.
+ */
+#include "gpu/backends.h"
+#include "ref/store.h"
+#include "sim/db.h"
+#include "sim/verbs.h"
+#include "tests/scratch.h"
+#include "traces/synth.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { STEP = 40, LAYER = 1, MOST = 12, LENGTH = 1 << 16 };
+
+/* --- the backends ------------------------------------------------------- */
+
+/* One bit of an output, at one step of one layer. */
+static void odd_attend(kv_store *s, int lane, int t, const kv_known *known,
+                       kv_scratch *x) {
+  uint32_t u;
+  kv_backend_ref.attend(s, lane, t, known, x);
+  if (s->data->layer != LAYER || lane != 0 || t + 1 != STEP) return;
+  memcpy(&u, x->out, sizeof u);
+  u ^= 1;
+  memcpy(x->out, &u, sizeof u);
+  memcpy(s->out, &u, sizeof u);
+}
+
+static kv_rc failure;
+static void failing(kv_store *s, int lane, kv_scratch *x) {
+  kv_lane *l = &s->lane[lane];
+  kv_backend_ref.settle(s, lane, x);
+  if (l->step == STEP) kv_fail(&l->fault, failure, "it is <broken> & \"done\"");
+}
+
+static kv_backend odd, bad, same;
+
+static void make_backends(void) {
+  odd = bad = same = kv_backend_ref;
+  odd.name = "odd";
+  odd.attend = odd_attend;
+  bad.name = "bad";
+  bad.settle = failing;
+  same.name = "same";
+}
+
+/* These take the place of gpu/backends.c. */
+const kv_backend *kv_backend_find(const char *name, kv_err *e) {
+  const kv_backend *all[] = {&kv_backend_ref, &odd, &bad, &same};
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(name, all[i]->name)) return all[i];
+  if (!strcmp(name, "gone"))
+    kv_fail(e, KV_RESOURCE, "backend gone cannot be used here: no such thing");
+  else
+    kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
+  return NULL;
+}
+
+static int at_hand;
+int kv_backends_default(const kv_backend **out, int room) {
+  const kv_backend *all[] = {&kv_backend_ref, &same};
+  assert_true(room >= at_hand);
+  for (int i = 0; i < at_hand; i++) out[i] = all[i];
+  return at_hand;
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static char trace[512], said[LENGTH], heard[LENGTH]; /* stderr, stdout */
+
+static void read_back(const char *path, char text[LENGTH]) {
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  size_t n = fread(text, 1, LENGTH - 1, f);
+  text[n] = 0;
+  fclose(f);
+}
+
+static int redirect(FILE *stream, const char *path) {
+  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  fflush(stream);
+  int kept = dup(fileno(stream));
+  assert_true(to >= 0 && kept >= 0);
+  dup2(to, fileno(stream));
+  close(to);
+  return kept;
+}
+
+static void restore(FILE *stream, int kept) {
+  fflush(stream);
+  dup2(kept, fileno(stream));
+  close(kept);
+}
+
+/* check TRACE, then the arguments, the last one NULL. */
+static int check(const char *first, ...) {
+  char *argv[MOST + 4] = {"check", "-q", trace};
+  char out[512], err[512];
+  int argc = 3;
+  va_list args;
+  va_start(args, first);
+  for (const char *a = first; a && argc < MOST; a = va_arg(args, char *))
+    argv[argc++] = (char *)(uintptr_t)a;
+  va_end(args);
+  snprintf(out, sizeof out, "%s", scratch_path("out"));
+  snprintf(err, sizeof err, "%s", scratch_path("err"));
+  int a = redirect(stdout, out), b = redirect(stderr, err);
+  int code = kv_verb_check(argc, argv);
+  restore(stdout, a);
+  restore(stderr, b);
+  read_back(out, heard);
+  read_back(err, said);
+  return code;
+}
+
+static void must(int code, int got, const char *text) {
+  if (code != got || !strstr(heard, text))
+    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
+}
+
+static void refused(int code, int got, const char *text) {
+  if (code != got || heard[0] || !strstr(said, text) ||
+      strchr(said, '\n') != said + strlen(said) - 1)
+    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
+}
+
+/* --- tests -------------------------------------------------------------- */
+
+#define SENTENCE "step 40, layer 1, query head 0: element 0 of the output: 0x"
+
+static void test_codes(void **state) {
+  (void)state;
+  at_hand = 2;
+  must(0, check("-m", "h2o,dense", "-b", "20%", NULL), "2 equal, 0 different");
+  must(0, check("-m", "h2o", "-b", "9", "-B", "ref,ref", NULL), "equal");
+  must(1, check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", NULL), SENTENCE);
+  assert_non_null(strstr(heard, "1 equal, 1 different"));
+  assert_non_null(strstr(heard, " in ref, 0x"));
+  assert_non_null(strstr(heard, " in odd\n"));
+  failure = KV_REFUSED;
+  must(1, check("-m", "dense", "-B", "ref,bad", NULL), "bad failed: it is");
+  must(3, check("-m", "dense", "-B", "bad,ref", NULL), "it is <broken>");
+  must(2, check("-m", "snapkv:window=32", "-b", "9", NULL), "window=32");
+  must(0, check("-m", "snapkv:window=32,dense", "-b", "9", NULL),
+       "1 equal, 0 different, 1 refused");
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  at_hand = 2;
+  refused(2, check(NULL, NULL), "no method");
+  refused(2, check("-m", "h2o", NULL), "h2o needs a budget");
+  refused(2, check("-m", "dense", "-B", "ref", NULL), "names one");
+  refused(2, check("-m", "dense", "-B", "ref,", NULL), "empty name");
+  refused(2, check("-m", "dense", "-B", "ref,x\ny", NULL), "backend 'x?y'");
+  refused(2, check("-m", "dense", "-B", "same,ref", "--db", "d", NULL),
+          "name ref first");
+  refused(
+      2,
+      check("-m", "dense", "-B", "ref,ref,ref,ref,ref,ref,ref,ref,ref", NULL),
+      "more than 8");
+  refused(2, check("-m", "dense", "-p", "4000", NULL), "has 64 tokens");
+  refused(4, check("-m", "dense", "-B", "ref,gone", NULL),
+          "backend gone cannot be used here: no such thing");
+  at_hand = 1;
+  refused(4, check("-m", "dense", NULL), "only backend ref");
+}
+
+/* A device that goes away: what came before is printed, then the sentence. */
+static void test_lost(void **state) {
+  (void)state;
+  failure = KV_RESOURCE;
+  refused(4, check("-m", "dense", "-B", "ref,bad", NULL), "it is <broken>");
+  assert_int_equal(check("-m", "dense", "-B", "ref,same,bad", NULL), 4);
+  assert_non_null(strstr(heard, "1 equal, 0 different"));
+  assert_non_null(strstr(said, "it is <broken>"));
+}
+
+static void look_at(const json_t *o, const char *backend, bool equal) {
+  const json_t *d = json_object_get(o, "difference");
+  assert_string_equal(json_string_value(json_object_get(o, "backend")),
+                      backend);
+  assert_string_equal(json_string_value(json_object_get(o, "trace")),
+                      "a<b & \"c");
+  assert_int_equal(json_integer_value(
+                       json_object_get(json_object_get(o, "params"), "budget")),
+                   9);
+  assert_true(json_is_boolean(json_object_get(o, "equal")));
+  assert_int_equal(json_is_true(json_object_get(o, "equal")), equal);
+  assert_int_equal(json_is_null(d), equal);
+  if (equal) return;
+  assert_string_equal(json_string_value(json_object_get(d, "what")), "output");
+  assert_int_equal(json_integer_value(json_object_get(d, "layer")), LAYER);
+  assert_int_equal(json_integer_value(json_object_get(d, "step")), STEP);
+  assert_int_equal(json_integer_value(json_object_get(d, "head")), 0);
+  assert_int_equal(json_integer_value(json_object_get(d, "index")), 0);
+  const char *a = json_string_value(json_object_get(d, "a"));
+  const char *b = json_string_value(json_object_get(d, "b"));
+  assert_int_equal(strtoul(a, NULL, 16) ^ strtoul(b, NULL, 16), 1);
+  const char *s = json_string_value(json_object_get(d, "sentence"));
+  assert_true(strstr(s, SENTENCE) == s && strstr(s, a) && strstr(s, b));
+}
+
+static void test_json(void **state) {
+  (void)state;
+  assert_int_equal(
+      check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "-f", "json", NULL),
+      1);
+  json_t *all = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
+  assert_int_equal(json_array_size(all), 2);
+  look_at(json_array_get(all, 0), "same", true);
+  look_at(json_array_get(all, 1), "odd", false);
+  json_decref(all);
+  assert_int_equal(
+      check("-m", "h2o", "-b", "9", "-B", "ref,odd", "-f", "jsonl", NULL), 1);
+  json_t *one = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
+  look_at(one, "odd", false);
+  json_decref(one);
+}
+
+/* --- XML ---------------------------------------------------------------- */
+
+/* Past a reference such as &lt; or NULL. */
+static const char *reference(const char *c) {
+  static const char *const all[] = {"&amp;", "&lt;", "&gt;", "&quot;"};
+  for (int i = 0; i < 4; i++)
+    if (!strncmp(c, all[i], strlen(all[i]))) return c + strlen(all[i]);
+  return NULL;
+}
+
+/* Past the attributes of a tag, to its '>' or '/'; NULL: not well formed. */
+static const char *attributes(const char *c) {
+  while (*c == ' ') {
+    c += 1 + strspn(c + 1, "abcdefghijklmnopqrstuvwxyz");
+    if (c[0] != '=' || c[1] != '"') return NULL;
+    for (c += 2; c && *c != '"';) {
+      if ((unsigned char)*c < 0x20 || *c == '<') return NULL;
+      c = *c == '&' ? reference(c) : c + 1;
+    }
+    if (!c) return NULL;
+    c++;
+  }
+  return c;
+}
+
+/* Elements that nest, without text: how many, or -1. */
+static int well_formed(const char *c) {
+  char open[8][16];
+  int depth = 0, n = 0;
+  for (c += strcspn(c, "\n"); *c; c++) {
+    if (*c == ' ' || *c == '\n') continue;
+    if (*c++ != '<') return -1;
+    bool ends = *c == '/';
+    c += ends;
+    size_t length = strspn(c, "abcdefghijklmnopqrstuvwxyz");
+    if (!length || length > 15 || depth == 8) return -1;
+    if (ends) {
+      if (!depth-- || strncmp(c, open[depth], length) || c[length] != '>')
+        return -1;
+      c += length;
+      continue;
+    }
+    snprintf(open[depth++], sizeof open[0], "%.*s", (int)length, c);
+    n++;
+    c = attributes(c + length);
+    if (c && *c == '/') c++, depth--;
+    if (!c || *c != '>') return -1;
+  }
+  return depth ? -1 : n;
+}
+
+static void test_junit(void **state) {
+  (void)state;
+  assert_int_equal(well_formed("<?xml?>\n<a b=\"&lt;\"><c/></a>"), 2);
+  assert_int_equal(well_formed("<?xml?>\n<a><c></a></c>"), -1);
+  assert_int_equal(well_formed("<?xml?>\n<a b=\"<\"/>"), -1);
+  assert_int_equal(well_formed("<?xml?>\n<a b=\"&\"/>"), -1);
+  failure = KV_REFUSED;
+  assert_int_equal(check("-m", "h2o,snapkv:window=32", "-b", "9", "-B",
+                         "ref,same,odd,bad", "-f", "junit", NULL),
+                   1);
+  /* The suite, six cases, two differences, one cell three times skipped. */
+  assert_int_equal(well_formed(heard), 1 + 6 + 2 + 3);
+  assert_non_null(strstr(heard, "tests=\"6\" failures=\"2\" errors=\"0\" "
+                                "skipped=\"3\""));
+  assert_non_null(strstr(heard, "classname=\"a&lt;b &amp; &quot;c\""));
+  assert_non_null(strstr(heard, "<failure message=\"" SENTENCE));
+  assert_non_null(strstr(heard, "bad failed: it is &lt;broken&gt; &amp; "));
+  assert_int_equal(check("-m", "dense", "-B", "bad,ref", "-f", "junit", NULL),
+                   3);
+  assert_int_equal(well_formed(heard), 3);
+  assert_non_null(strstr(heard, "<error message=\"it is &lt;broken"));
+}
+
+/* --- the database ------------------------------------------------------- */
+
+static bool confirmed(kv_db *db, const kv_result *r, const char *by) {
+  bool yes = false;
+  assert_int_equal(kv_db_confirmed(db, r, by, &yes, NULL), KV_OK);
+  return yes;
+}
+
+static void test_db(void **state) {
+  char path[512], key[65] = "";
+  kv_result r;
+  kv_db *db = NULL;
+  bool more;
+  (void)state;
+  snprintf(path, sizeof path, "%s", scratch_path("r.db"));
+  must(1,
+       check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "--db", path, NULL),
+       SENTENCE);
+  assert_string_equal(said, "");
+  must(0, check("-m", "h2o", "-b", "9", "-B", "ref,same", "--db", path, NULL),
+       "1 equal");
+  assert_int_equal(kv_db_open(path, &db, NULL), KV_OK);
+  assert_int_equal(kv_db_next(db, key, &r, &more, NULL), KV_OK);
+  assert_true(more);
+  assert_string_equal(r.backend, "ref");
+  assert_true(r.stat[0].count > 0);
+  assert_true(confirmed(db, &r, kv_kernels_best()->name));
+  assert_true(confirmed(db, &r, "same"));
+  assert_false(confirmed(db, &r, "odd"));
+  kv_result_free(&r);
+  assert_int_equal(kv_db_next(db, key, &r, &more, NULL), KV_OK);
+  assert_false(more);
+  kv_db_close(db);
+}
+
+static int open_trace(void **state) {
+  kv_synth s = {.like = {.name = "check",
+                         .n_layers = 2,
+                         .n_heads = 4,
+                         .n_kv_heads = 2,
+                         .d = 32,
+                         .theta = 10000,
+                         .dtype = KV_F32},
+                .n_tokens = 64,
+                .prompt_len = 32,
+                .seed = 3};
+  kv_err e = {0};
+  make_backends();
+  if (scratch_make(state) || unsetenv("KVREPLAY_ISA")) return 1;
+  snprintf(trace, sizeof trace, "%s", scratch_path("a<b & \"c.safetensors"));
+  if (kv_synth_write(&s, kv_kernels_best(), trace, &e)) fail_msg("%s", e.text);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_codes), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_lost),  cmocka_unit_test(test_json),
+      cmocka_unit_test(test_junit), cmocka_unit_test(test_db),
+  };
+  return cmocka_run_group_tests_name("check", tests, open_trace,
+                                     scratch_remove);
+}

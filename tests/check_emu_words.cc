@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUDA's words as the executor says them: shuffles, votes and atomics give
+ * what plain loops give, in both orders, for whole and for begun warps, for
+ * parts of a warp and for lanes that have left; no atomic takes a float.
+ */
+#include "gpu/launch.h"
+
+extern "C" {
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+}
+
+enum { ALL = KV_BLOCK };
+
+static uint64_t mixed(uint64_t x) { /* splitmix64 */
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+template <class T> struct exchanged {
+  T same[ALL], mirrored[ALL], upper[ALL], lower[ALL];
+};
+
+template <class T>
+static __global__ void exchange(const T *in, exchanged<T> *out, int by) {
+  int t = (int)threadIdx.x;
+  T x = in[t];
+  out->same[t] = __shfl_sync(0xffffffffu, x, by);
+  out->mirrored[t] = __shfl_xor_sync(0xffffffffu, x, by);
+  out->lower[t] = __shfl_up_sync(0xffffffffu, x, by);
+  out->upper[t] = __shfl_down_sync(0xffffffffu, x, by);
+}
+
+template <class T> static void shuffles_of(void) {
+  static T in[ALL];
+  static exchanged<T> out;
+  for (int i = 0; i < ALL; i++) in[i] = (T)(mixed((uint64_t)i) >> 33);
+  for (int by = 0; by < 32; by++) {
+    KV_LAUNCH(nullptr, exchange<T>, 1, ALL, in, &out, by);
+    for (int i = 0; i < ALL; i++) {
+      int lane = i % 32, warp = i - lane;
+      assert_true(out.same[i] == in[warp + by]);
+      assert_true(out.mirrored[i] == in[warp + (lane ^ by)]);
+      assert_true(out.lower[i] == in[lane < by ? i : i - by]);
+      assert_true(out.upper[i] == in[lane + by > 31 ? i : i + by]);
+    }
+  }
+}
+
+static void shuffles_carry(void **) {
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    shuffles_of<int>();
+    shuffles_of<uint32_t>();
+    shuffles_of<float>();
+    shuffles_of<int64_t>();
+    shuffles_of<uint64_t>();
+    shuffles_of<double>();
+  }
+}
+
+struct votes {
+  uint32_t said[ALL];
+  int any[ALL], all[ALL];
+};
+
+/* The lanes below `few` of each warp vote among themselves. */
+static __global__ void vote(const uint8_t *yes, int few, votes *v) {
+  int t = (int)threadIdx.x, lane = t % 32;
+  uint32_t low = (uint32_t)((1ull << few) - 1ull);
+  uint32_t mask = lane < few ? low : ~low;
+  v->said[t] = __ballot_sync(mask, yes[t] != 0);
+  v->any[t] = __any_sync(mask, yes[t]);
+  v->all[t] = __all_sync(mask, yes[t]);
+  __syncwarp(mask);
+  __syncwarp();
+}
+
+static void votes_are_counted(int n, int few, uint64_t seed) {
+  static uint8_t yes[ALL];
+  static votes v;
+  for (int i = 0; i < n; i++)
+    yes[i] = seed < 2 ? (uint8_t)seed : mixed(seed + (uint64_t)i) % 4 == 0;
+  KV_LAUNCH(nullptr, vote, 1, n, yes, few, &v);
+  for (int i = 0; i < n; i++) {
+    uint32_t said = 0, lanes = 0;
+    for (int j = i / 32 * 32; j < n && j < i / 32 * 32 + 32; j++) {
+      if ((j % 32 < few) != (i % 32 < few)) continue;
+      said |= (uint32_t)yes[j] << j % 32;
+      lanes |= 1u << j % 32;
+    }
+    assert_int_equal(v.said[i], said);
+    assert_int_equal(v.any[i], said != 0);
+    assert_int_equal(v.all[i], said == lanes);
+  }
+}
+
+static void votes_count(void **) {
+  static const int sizes[] = {1, 40, 128};
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    for (int n : sizes)
+      for (int few = 1; few <= 32; few += 5)
+        for (uint64_t seed = 0; seed < 6; seed++)
+          votes_are_counted(n, few, seed);
+  }
+}
+
+static __global__ void some_leave(const int *stay, uint32_t *said) {
+  int t = (int)threadIdx.x;
+  if (!stay[t]) return;
+  said[t] = __ballot_sync(0xffffffffu, 1);
+}
+
+static void lanes_may_leave(void **) {
+  static int stay[ALL];
+  static uint32_t said[ALL];
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    for (int i = 0; i < ALL; i++) stay[i] = i < 96 && i % 3 == 1;
+    memset(said, 0, sizeof said);
+    KV_LAUNCH(nullptr, some_leave, 1, ALL, stay, said);
+    for (int i = 0; i < ALL; i++) {
+      uint32_t want = 0;
+      for (int j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
+        want |= (uint32_t)stay[j] << j % 32;
+      assert_int_equal(said[i], stay[i] ? want : 0);
+    }
+  }
+}
+
+template <class T>
+concept adds = requires(T *p, T x) {
+  atomicAdd(p, x);
+};
+static_assert(adds<int> && adds<unsigned> && adds<unsigned long long>);
+static_assert(!adds<float> && !adds<double>, "no sum of floats");
+
+struct tallies {
+  int sum, least, most, first, winner;
+  unsigned bits;
+  unsigned long long wide, highest;
+  long long lowest;
+};
+
+static __global__ void tally(tallies *a) {
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), x = i * 37 % 101 - 50;
+  atomicAdd(&a->sum, x);
+  atomicMin(&a->least, x);
+  atomicMax(&a->most, x);
+  atomicOr(&a->bits, 1u << i % 20);
+  atomicAdd(&a->wide, 1ull << 33);
+  atomicMax(&a->highest, (unsigned long long)i << 40);
+  atomicMin(&a->lowest, -((long long)i << 40));
+  if (atomicCAS(&a->first, -1, i) == -1) atomicAdd(&a->winner, 1);
+}
+
+static void atomics_add_up(void **) {
+  tallies a = {0, 1000, -1000, -1, 0, 0, 0, 0, 0};
+  int sum = 0;
+  for (int i = 0; i < 3 * ALL; i++) sum += i * 37 % 101 - 50;
+  kv_emu_order(0);
+  KV_LAUNCH(nullptr, tally, 3, ALL, &a);
+  assert_int_equal(a.sum, sum);
+  assert_int_equal(a.least, -50);
+  assert_int_equal(a.most, 50);
+  assert_int_equal(a.bits, 0xfffff);
+  assert_true(a.wide == 3ull * ALL << 33);
+  assert_true(a.highest == (3ull * ALL - 1) << 40);
+  assert_true(a.lowest == -((3ll * ALL - 1) * (1ll << 40)));
+  assert_int_equal(a.first, 0);
+  assert_int_equal(a.winner, 1);
+}
+
+static void integers_are_counted(void **) {
+  assert_int_equal(__popc(0), 0);
+  assert_int_equal(__popc(0xf00f0001u), 9);
+  assert_int_equal(__popcll(~0ull), 64);
+  assert_int_equal(__clz(0), 32);
+  assert_int_equal(__clz(1), 31);
+  assert_int_equal(__clz(-1), 0);
+  assert_int_equal(__clzll(0), 64);
+  assert_int_equal(__clzll(1), 63);
+  assert_int_equal(__ffs(0), 0);
+  assert_int_equal(__ffs(8), 4);
+  assert_int_equal(__ffsll(1ll << 40), 41);
+  int x = 7;
+  assert_int_equal(__ldg(&x), 7);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(shuffles_carry),       cmocka_unit_test(votes_count),
+      cmocka_unit_test(lanes_may_leave),      cmocka_unit_test(atomics_add_up),
+      cmocka_unit_test(integers_are_counted),
+  };
+  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  kv_emu_release();
+  return failed;
+}

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What nvcc makes of the kernels: the PTX of every .cu of gpu/ must hold no
+# instruction whose result the device is free to choose. Refused: approximate
+# and flushing forms, full-range division, the matrix units, ex2, lg2, sin,
+# cos, tanh, atomics on floats, and every float add, sub, mul, mad, fma, div,
+# rcp, sqrt or conversion to float that does not say that it rounds to
+# nearest. One line for each, with the source line that it came from.
+#
+#   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
+#   CUDA_PTX_ARCHS    architectures to look at, as "75 90"
+#
+# It first proves on a file with one fault a line that each is seen, and on
+# one without that it is silent. Exit 77 without nvcc.
+set -euo pipefail
+export LC_ALL=C.UTF-8
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+top=${top_srcdir:-$here}
+nvcc=${NVCC-$(command -v nvcc || true)}
+bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
+if [ -z "$nvcc" ]; then
+  echo 'check_ptx: there is no nvcc here' >&2
+  exit 77
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Prints what is wrong with the PTX file $1, which it reads twice: the names
+# of the sources stand at its end.
+faults() {
+  awk -v top="$top/" '
+    function why(op, part, n, i, is, real) {
+      n = split(op, part, ".")
+      for (i = 2; i <= n; i++) {
+        is[part[i]] = 1
+        if (part[i] ~ /^(b?f16(x2)?|f32(x2)?|f64)$/) real = real " " part[i]
+      }
+      if ("approx" in is) return "is approximate"
+      if ("ftz" in is) return "flushes subnormals to zero"
+      if (op ~ /(^|[.])(mma|wmma|wgmma)([.]|$)/ || part[1] ~ /^tcgen05/)
+        return "uses the matrix units"
+      if (part[1] ~ /^(ex2|lg2|sin|cos|tanh|rsqrt)$/)
+        return "is an approximation of the device"
+      if (!real) return ""
+      if (part[1] ~ /^(atom|red|redux|multimem)$/)
+        return "adds floats in any order"
+      if (part[1] ~ /^(add|sub|mul|mad|fma|div|rcp|sqrt)$/ && !("rn" in is))
+        return "does not say .rn"
+      if (part[1] == "cvt" && op ~ /[.](rz|rm|rp|rs)[.](b?f16|f32|f64)/)
+        return "does not round to nearest"
+      return ""
+    }
+    NR == FNR {
+      if ($1 == ".file") {
+        name = $3
+        gsub(/^"|"$/, "", name)
+        if (index(name, top) == 1) name = substr(name, length(top) + 1)
+        source[$2] = name
+      }
+      next
+    }
+    $1 == ".loc" {
+      at = source[$2] ":" $3
+      for (i = 5; i < NF; i++)
+        if ($i == "inlined_at") at = at ": in " source[$(i + 1)] ":" $(i + 2)
+      next
+    }
+    {
+      sub(/\/\/.*/, "")
+      n = split($0, statement, /[;{}]/)
+      for (s = 1; s <= n; s++) {
+        text = statement[s]
+        sub(/^[ \t]*([A-Za-z_$%][A-Za-z0-9_$]*:[ \t]*)?/, "", text)
+        sub(/^@!?%[A-Za-z0-9_]+[ \t]+/, "", text)
+        gsub(/[ \t]+/, " ", text)
+        if (text !~ /^[a-z]/) continue
+        op = text
+        sub(/ .*/, "", op)
+        said = why(op)
+        if (said) print at ": " text ": " said
+      }
+    }' "$1" "$1"
+}
+
+# The faults of the source $1 for architecture $2; a line a fault.
+look() {
+  local ptx=$scratch/look.ptx
+  # shellcheck disable=SC2086
+  "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" \
+    -arch="compute_$2" $bits -ptx -o "$ptx" "$1" 2>"$scratch/said" || {
+    cat "$scratch/said" >&2
+    echo "$1: nvcc cannot compile it for compute_$2"
+    return
+  }
+  grep -q '^[.]visible [.]entry\|[.]entry ' "$ptx" || [ "$3" = empty ] ||
+    echo "$1: no kernel in its PTX"
+  faults "$ptx"
+}
+
+# Statements of a kernel, each with the instruction that must be named.
+statements() {
+  cat <<'END'
+x[0] = __expf(x[1]);|ex2.approx
+x[0] = __fdividef(x[1], x[2]);|div.approx
+x[0] = __fsqrt_rz(x[1]);|sqrt.rz.f32
+x[0] = __fadd_rd(x[1], x[2]);|add.rm.f32
+x[0] = __fmaf_rz(x[1], x[2], x[3]);|fma.rz.f32
+x[0] = __int2float_rz(n);|cvt.rz.f32
+d[0] = __dmul_ru(d[1], d[2]);|mul.rp.f64
+x[0] = rsqrtf(x[1]);|rsqrt.approx
+x[0] = __cosf(x[1]);|cos.approx
+x[0] = __sinf(x[1]);|sin.approx
+x[0] = __log2f(x[1]);|lg2.approx
+atomicAdd(x, x[1]);|add.f32
+atomicAdd(d, d[1]);|add.f64
+END
+}
+
+# Instructions, not all of which every nvcc would write.
+instructions() {
+  cat <<'END'
+add.rn.ftz.f32 %f0, %f1, %f1
+add.f32 %f0, %f1, %f1
+sub.f32 %f0, %f1, %f1
+mul.f32 %f0, %f1, %f1
+mul.f64 %fd0, %fd1, %fd1
+mad.f32 %f0, %f1, %f1, %f1
+fma.f32 %f0, %f1, %f1, %f1
+add.f32x2 %rd0, %rd1, %rd1
+mul.bf16x2 %r0, %r1, %r1
+any.approx.f32 %f0, %f1
+div.full.f32 %f0, %f1, %f1
+div.f32 %f0, %f1, %f1
+rcp.rz.f32 %f0, %f1
+sqrt.f64 %fd0, %fd1
+ex2.f32 %f0, %f1
+lg2.f32 %f0, %f1
+sin.f32 %f0, %f1
+cos.f32 %f0, %f1
+tanh.f32 %f0, %f1
+cvt.rm.f32.f64 %f0, %fd1
+atom.global.add.f32 %f0, [%rd1], %f1
+red.global.add.noftz.f16x2 [%rd1], %r1
+red.shared.add.f64 [%rd1], %fd1
+mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 %f0
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 %f0
+@!%p1 sub.f32 %f0, %f1, %f1
+$L__BB0_1: mul.f32 %f0, %f1, %f1
+mov.b32 %r0, %r1; tanh.approx.f32 %f0, %f1
+END
+}
+
+# Everything that the kernels may compute with.
+clean() {
+  cat <<'END'
+#include "ref/arith.h"
+__global__ void k(float *x, double *d, long long *y, unsigned *u) {
+  x[0] = x[1] * x[2] + x[3] / x[4] - sqrtf(x[5]);
+  x[6] = kv_expm(x[7]) + kv_log(x[8]) + kv_unfix(kv_fix(x[9]));
+  d[0] = d[1] * d[2] + (double)x[0];
+  y[0] = __float2ll_rn(x[6]) * y[1] + y[2];
+  atomicAdd(u, 3u), atomicMax(u + 1, u[2]);
+}
+END
+}
+
+# Are all of $2 (a function above) named in $1, a line each in order?
+named() {
+  local i=0 at text want
+  while IFS='|' read -r text want; do
+    i=$((i + 1))
+    at=$(grep -F "seeds:$i:" <<<"$1" || true)
+    [[ -n $at && $at == *"$want"* ]] ||
+      echo "check_ptx: does not see '${want:-$text}' in '$text'"
+  done < <("$2")
+}
+
+prove() {
+  local arch=$1 i=0 text
+  clean >"$scratch/clean"
+  look "$scratch/clean" "$arch" full
+  while IFS='|' read -r text _; do
+    i=$((i + 1))
+    echo "__global__ void k$i(float *x, double *d, int n) { $text }"
+  done < <(statements) >"$scratch/seeds"
+  named "$(look "$scratch/seeds" "$arch" full)" statements
+  instructions | awk -v q='"' '{ print ".loc 1 " NR " 0\n\t" $0 ";" }
+    END { print ".file 1 " q "seeds" q }' >"$scratch/seeds"
+  named "$(faults "$scratch/seeds")" instructions
+}
+
+check() {
+  local arch file
+  for arch in $archs; do
+    for file in "$top"/gpu/*.cu "$top"/gpu/methods/*.cu; do
+      look "$file" "$arch" empty | sed "s|^|compute_$arch: |"
+    done
+  done
+}
+
+archs=${CUDA_PTX_ARCHS:-75 90}
+found=$(prove "${archs%% *}" && check)
+if [ -n "$found" ]; then
+  printf '%s\n' "$found"
+  exit 1
+fi
+echo "check_ptx: nothing is left to the device, compute capability $archs"
