@@ -28,13 +28,13 @@ have_cuda=no
 NVCC_ARCH=
 CUDA_PTX_ARCHS=
 AS_CASE([$with_cuda],
-  [no],[NVCC=; cuda_says="no: --without-cuda"],
+  [no],[NVCC=; kv_lack="--without-cuda"],
   [auto|yes],[AS_IF([test "x$NVCC" = x],
     [AC_PATH_PROG([NVCC],[nvcc],[],
       [${CUDA_HOME:+$CUDA_HOME/bin:}$PATH:/usr/local/cuda/bin])])
-   cuda_says="no: there is no nvcc"],
+   kv_lack="there is no nvcc"],
   [AC_PATH_PROG([NVCC],[nvcc],[],[$with_cuda/bin])
-   cuda_says="no: there is no nvcc"
+   kv_lack="there is no nvcc"
    AS_IF([test "x$NVCC" = x],
      [AC_MSG_ERROR(m4_normalize([there is no nvcc in $with_cuda/bin: give the
        folder of the CUDA Toolkit, or --without-cuda.]))])])
@@ -53,7 +53,7 @@ AS_IF([test "x$NVCC" != x],[
      for arch in $kv_archs; do
        AS_CASE([" $kv_known "],[*" $arch "*],[],
          [AC_MSG_ERROR(m4_normalize([$NVCC cannot compile for architecture
-           $arch: --with-cuda-arch takes numbers among $kv_known.]))])
+           $arch: --with-cuda-arch takes numbers among ${kv_known% }.]))])
      done])
   AC_MSG_RESULT([${kv_archs:-none}])
   kv_newest= kv_list=
@@ -63,7 +63,8 @@ AS_IF([test "x$NVCC" != x],[
     kv_newest=$arch
     kv_list="$kv_list $arch"
   done
-  NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$kv_newest,code=compute_$kv_newest"
+  arch=compute_$kv_newest
+  NVCC_ARCH="$NVCC_ARCH -gencode arch=$arch,code=$arch"
   AS_IF([test "$CUDA_PTX_ARCHS" != "$kv_newest"],
     [CUDA_PTX_ARCHS="$CUDA_PTX_ARCHS $kv_newest"])
 
@@ -78,17 +79,19 @@ END
         -Xcompiler -fPIC -shared -o conftest.so conftest.cu \
         >&AS_MESSAGE_LOG_FD 2>&1],
     [have_cuda=yes],
-    [cuda_says="no: $NVCC cannot make a library (config.log)"])
+    [kv_lack="$NVCC cannot make a library (config.log)"])
   rm -f conftest.cu conftest.so
   AC_MSG_RESULT([$have_cuda])])
 
 AS_IF([test "$have_cuda" = yes],
-  [kv_release=$("$NVCC" --version | sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p')
+  [kv_release=$("$NVCC" --version |
+     sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p')
    cuda_says="$kv_release ($NVCC) for$kv_list"],
   [AS_CASE([$with_cuda],[auto|no],[],
-     [AC_MSG_ERROR(m4_normalize([CUDA: $cuda_says; install the CUDA Toolkit,
-       name its folder with --with-cuda=DIR, or leave it out with
-       --without-cuda.]))])
+     [AC_MSG_ERROR(m4_normalize([CUDA was asked for and $kv_lack: install the
+       CUDA Toolkit, name its folder with --with-cuda=DIR, or leave it out
+       with --without-cuda.]))])
+   cuda_says="no: $kv_lack"
    NVCC=])
 NVCC_BITS="-fmad=false -prec-div=true -prec-sqrt=true -ftz=false"
 NVCC_BITS="$NVCC_BITS -Xcompiler -ffp-contract=off"

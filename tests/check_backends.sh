@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The device backends against the reference, on the executor, with the threads
+# of a warp forwards and backwards: the worked cases of every method, all
+# bundled traces through every method and through its variants, and what is
+# said where a device is missing. The digests must be equal.
+#
+# Environment: KV_WHOLE=1: every decode step and the whole table of laws
+# (half an hour); else the last steps of each trace.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$(dirname "$here")}
+top=${top_builddir:-$src}
+kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
+tiny=$src/traces/tiny
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export XDG_CACHE_HOME=$tmp/cache LC_ALL=C
+bad=0 cells=0 turn=0
+
+fail() {
+  bad=$((bad + 1))
+  echo "FAILED: $*" >&2
+}
+
+"$kvreplay" check "$tiny/retrieval_8_small.safetensors" -m window -b 20% \
+  -q -B ref,emu --prompt-len 304 >/dev/null 2>"$tmp/err"
+if [ $? = 4 ]; then
+  echo "skipped: $(cat "$tmp/err")"
+  exit 77
+fi
+
+# compared TRACE STEPS METHODS: equal on both backends, all of them
+compared() {
+  local order=forward how=() t
+  [ $((turn++ % 2)) = 0 ] || order=reverse
+  t=$("$kvtrace" info --format json "$1" | tr -d ' \n' |
+    grep -oE '"tokens":[0-9]+' | grep -oE '[0-9]+')
+  [ "${KV_WHOLE-}" = 1 ] || how=(--prompt-len $((t - $2)))
+  KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
+    -B ref,emu "${how[@]}" >"$tmp/out" 2>"$tmp/err" || {
+    fail "$1, threads $order"
+    grep -v ' equal$' "$tmp/out" | cat - "$tmp/err" | sed 's/^/  /' >&2
+  }
+  cells=$((cells + $(grep -c ' equal$' "$tmp/out")))
+}
+
+small=$tiny/retrieval_8_small.f32.safetensors
+variants=streamingllm:positions=original,h2o:variant=masked
+variants+=,h2o:variant=prefill:group=max,h2o:group=query_head
+variants+=,snapkv:group=max:pooling=avg,snapkv:group=query_head:pooling=none
+variants+=,snapkv:grow=no,pyramidkv:exact_total=yes
+variants+=,adakv:normalise=yes:safeguard=minimum,quest:rule=paper:skip=0
+variants+=,quest:share=group_sum:skip=0,quest:share=group_max:skip=0
+variants+=,zsmerge:variant=code,kivi:bits=4:variant=paper,kivi:variant=code
+
+compared "$small" 2 all
+# The sanitizers make an executor slow: for them that is enough.
+if ! nm "$kvreplay" 2>/dev/null | grep -qE '__[at]san_init'; then
+  for trace in "$tiny"/*.safetensors; do compared "$trace" 2 all; done
+  compared "$small" 4 "$variants"
+  compared "$tiny/retrieval_8_small.safetensors" 4 "$variants"
+  for order in forward reverse; do
+    KV_TEST_BACKEND=emu KVREPLAY_EMU_ORDER=$order \
+      "$top/tests/check_methods" >"$tmp/out" 2>&1 ||
+      { fail "worked cases, threads $order" && tail -n 20 "$tmp/out" >&2; }
+  done
+fi
+if [ "${KV_WHOLE-}" = 1 ]; then
+  KV_TEST_BACKEND=emu "$top/tests/check_laws" >"$tmp/out" 2>&1 ||
+    { fail 'the table of laws' && tail -n 20 "$tmp/out" >&2; }
+fi
+
+# A backend that is not there: exit 4 and one line that names it.
+KVREPLAY_CUDA_MODULE=$tmp/none.so "$kvreplay" check "$small" -m window \
+  -b 20% -B ref,cuda >"$tmp/out" 2>"$tmp/err"
+[ $? = 4 ] || fail 'a missing module: not exit 4'
+[ "$(wc -l <"$tmp/err")" = 1 ] && grep -q cuda "$tmp/err" ||
+  fail "a missing module: $(cat "$tmp/err")"
+
+printf 'check_backends: %d cells equal, %d failed\n' "$cells" "$bad"
+[ "$bad" = 0 ] && [ "$cells" -ge 14 ]
