@@ -16,8 +16,6 @@
 extern "C" {
 #endif
 
-enum { KV_DEVICE_ABI = 1 };
-
 /* Starts of a method's hooks; NULL where it has none. */
 typedef struct kv_gpu_hooks {
   void (*arrive)(void *stream, const kv_gpu_layer *l);
@@ -70,6 +68,13 @@ void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l, int rows,
 void kv_gpu_start_name_views(void *stream, const kv_gpu_layer *l, int masked);
 void kv_gpu_start_attend(void *stream, const kv_gpu_layer *l, int masked);
 void kv_gpu_start_evidence(void *stream, const kv_gpu_layer *l, int rows);
+
+/* Says which kv_device and which structs crossing it were compiled: their
+ * sizes, under a number that is raised when a meaning changes. */
+enum {
+  KV_DEVICE_ABI = (int)(1 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+                                 4096 * sizeof(kv_gpu_lane)))
+};
 
 /* The executor; NULL where it was not built. */
 const kv_device *kv_device_emu(void);

@@ -42,6 +42,7 @@ compared() {
     -B ref,emu "${how[@]}" >"$tmp/out" 2>"$tmp/err" || {
     fail "$1, threads $order"
     grep -v ' equal$' "$tmp/out" | cat - "$tmp/err" | sed 's/^/  /' >&2
+    exit 1
   }
   cells=$((cells + $(grep -c ' equal$' "$tmp/out")))
 }

@@ -104,3 +104,18 @@ mutant peak_after_settling sim/cost.c 'cost' \
   'int64_t all = get(&h->settled);'
 mutant percentile_off_by_one sim/stat.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
+
+# The kernels, on the executor.
+mutant device_ties gpu/radix.cuh 'gpu_parts' '<= last);' '< last);'
+mutant device_smallest gpu/parts.cuh 'gpu_parts' \
+  '| ~(uint32_t)i;' '| (uint32_t)i;'
+mutant device_order gpu/parts_order.cuh 'gpu_parts' \
+  'set ? said : ~said' 'said'
+mutant device_rounds gpu/attend.cu 'check_backends.sh' \
+  'a[h] = kv_fma(p[h * CHUNK + j], v, a[h]);' \
+  'a[h] = kv_add(kv_mul(p[h * CHUNK + j], v), a[h]);'
+mutant device_forgets_row gpu/evidence.cu 'check_backends.sh' \
+  'if (i < seen_by(l, lane, r))' 'if (i < seen_by(l, lane, r) - 1)'
+mutant device_divides_once gpu/verbs.cuh 'gpu_verbs' \
+  'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
+  'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'

@@ -51,7 +51,7 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
   fi
   ln -sfn "$src/traces/tiny" "$tree/traces/tiny"
   cd "$build" || exit 1
-  [ -e Makefile ] || "$tree/configure" -q --disable-shared \
+  [ -e Makefile ] || "$tree/configure" -q --disable-shared --without-cuda \
     ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
   make -s commit.h >"$work/log" 2>&1 || stop commit.h
 }
@@ -70,6 +70,7 @@ make_for() {
   done
   make -s -C "$build/ref" -j"$jobs" &&
     make -s -C "$build/traces" -j"$jobs" &&
+    make -s -C "$build/gpu" -j"$jobs" &&
     make -s -C "$build/sim" -j"$jobs" libsim.la libcli.la kvreplay &&
     { [ -z "$programs" ] ||
       { make -s -C "$build/tests/methods" -j"$jobs" libmethodtests.la &&
