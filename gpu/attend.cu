@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention over the views of a decode step: arithmetic 3. A block takes one
- * chunk of 128 entries, in the order of the view, for the heads that share
- * it: one pass over V for all of them. A second kernel joins the chunks in
- * order.
+ * chunk of 128 entries, in the order of the view, for the heads that share it
+ * (a method without views of its own, up to 8): one pass over V for them. A
+ * second kernel joins the chunks in order.
  */
 #include "gpu/block.cuh"
 #include "gpu/device.h"

@@ -90,12 +90,13 @@ static void give(void *p) {
   if (p && !broken) fine(cudaFree(p), "giving memory back", 0);
 }
 
-/* The host's memory is pageable: what the call returns from is staged, so
- * `from` may change at once. */
+/* `from` may change when the call returns, so the copy is waited for: only
+ * some systems stage pageable memory first. */
 static void put(void *to, const void *from, size_t n) {
   if (broken || !n) return;
-  fine(cudaMemcpyAsync(to, from, n, cudaMemcpyHostToDevice, the_stream),
-       "sending", n);
+  if (fine(cudaMemcpyAsync(to, from, n, cudaMemcpyHostToDevice, the_stream),
+           "sending", n))
+    fine(cudaStreamSynchronize(the_stream), "sending", n);
 }
 
 static void get(void *to, const void *from, size_t n) {

@@ -3,7 +3,7 @@
  * What a device is to the host: one table, filled by the executor on the CPU
  * (name "emu") and by the CUDA module, which is loaded at run time ("cuda").
  * Pointers that take() gives are the device's and go through put and get.
- * Work is started in the order of the calls; get and wait return when it is
+ * Work is started in the order of the calls; put and get return when it is
  * done. A failure is remembered: failed() tells the first one, and nothing
  * after it has an effect.
  */

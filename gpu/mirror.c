@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host's mirror of lanes: read back once a step, and only of lanes that a
- * verb changed. Contract: gpu/store.h.
+ * The host's mirror of lanes: what verbs changed is read back after each step
+ * that has some, columns before each settling. Contract: gpu/store.h.
  */
 #include "gpu/store.h"
 #include <assert.h>
@@ -30,7 +30,7 @@ static void hash_log(kv_store *s, int i) {
   const kv_gpu_lane *l = &s->head[i];
   kv_lane *m = &s->mirror[i];
   size_t wide = (size_t)(s->plan->shape->d + s->plan->shape->d_v);
-  for (int r = s->logged[i]; r < l->n_log; r++) {
+  for (int r = 0; r < l->n_log; r++) {
     uint32_t id;
     kv_sha256 h;
     s->device->get(&id, l->log_id + r, sizeof id);
@@ -41,7 +41,6 @@ static void hash_log(kv_store *s, int i) {
     kv_sha256_add(&h, s->row, wide * sizeof *s->row);
     m->rewrites = kv_sha256_end(&h);
   }
-  s->logged[i] = l->n_log;
 }
 
 static void mirror_slab(const kv_store *s, const kv_gpu_slab *from,
@@ -121,7 +120,7 @@ void kv_gpu_mirror_verbs(kv_store *s) {
     note_fault(s, i);
     if (l->n_verbs == 0) continue;
     mirror_lane(s, i);
-    l->n_verbs = l->n_log = s->logged[i] = 0;
+    l->n_verbs = l->n_log = 0;
     any = true;
   }
   if (any) {
@@ -160,6 +159,7 @@ void kv_gpu_mirror_faults(kv_store *s, bool prompt) {
   for (int i = 0; prompt && i < s->lanes; i += per_head)
     fail_prompt(s, i, per_head);
   for (int i = 0; !prompt && i < s->lanes; i++)
-    if (s->bad[i] != UINT64_MAX && !s->mirror[i].fault.rc)
+    if (s->bad[i] != UINT64_MAX && !s->mirror[i].fault.rc &&
+        !s->mirror[i - i % per_head].fault.rc) /* what the prompt left */
       fail_logit(s, i, s->bad[i]);
 }

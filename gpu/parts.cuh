@@ -124,7 +124,13 @@ KV_DEVICE int kv_gpu_top_p(kv_gpu_at &, const float *s, int n, int32_t p20,
   int64_t mass = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     mass += x.weight(kv_key(s[i]));
-  int64_t target = kv_share_of(kv_block_sum(mass), p20);
+  mass = kv_block_sum(mass);
+  if (mass == 0) { /* a logit is not finite: the cell fails at it */
+    kv_gpu_flag_all(keep, n, true);
+    __syncthreads();
+    return n;
+  }
+  int64_t target = kv_share_of(mass, p20);
   return kv_radix_top(x, room, (uint64_t)(target > 0 ? target : 1), &keep);
 }
 

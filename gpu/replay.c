@@ -63,6 +63,7 @@ static void run(kv_store *s, kv_gpu_part part) {
   static kv_gpu_sequence *const parts[KV_GPU_PARTS] = {
       enter_part, attend_part, observe_part, settle_part, settle_layer_part};
   const kv_device *dev = s->device;
+  if (dev->failed()) return;
   if (s->end <= s->plan->shape->prompt_len) {
     parts[part](s, dev->stream());
     return;
@@ -143,6 +144,7 @@ static void send_queries(kv_store *s, int t, int rows) {
 /* Recorded sums of all prompt rows, where the layer lacks the rows. */
 static void recorded_sums(kv_store *s) {
   const kv_layer_data *data = s->data;
+  if (s->device->failed()) return;
   size_t n = (size_t)data->colsum_len, row = n * sizeof *s->layer.sum;
   for (int h = 0; h < s->plan->shape->n_heads; h++)
     s->device->put(s->layer.sum + (size_t)h * (size_t)s->layer.stride,
@@ -153,6 +155,7 @@ static void recorded_sums(kv_store *s) {
 
 static void show_tile(kv_store *s, int t, int rows) {
   const kv_device *dev = s->device;
+  if (dev->failed()) return;
   set_clock(s, t, rows);
   send_queries(s, t, rows);
   if (s->plan->needs.want & (KV_S | KV_P | KV_SUM)) {
@@ -297,19 +300,24 @@ static void settle_layer(kv_store *s, kv_scratch *x) {
 
 /* --- the end of a step and of a layer ----------------------------------- */
 
-static void end_step(kv_store *s) {
-  kv_leaves_records(&s->leaves, s->lanes, s->mirror);
-  if (is_due(s)) kv_leaves_state(&s->leaves, s->lanes, s->state);
-  if (s->end > s->plan->shape->prompt_len)
-    kv_leaves_output(&s->leaves, s->plan->shape, s->both);
+static void note_device(kv_store *s) {
   const char *why = s->device->failed();
   if (why && !s->fault.rc)
     kv_fail(&s->fault, KV_RESOURCE, "backend %s, layer %d, step %d: %s",
             s->device->name, s->data->layer, s->end, why);
 }
 
+static void end_step(kv_store *s) {
+  kv_leaves_records(&s->leaves, s->lanes, s->mirror);
+  if (is_due(s)) kv_leaves_state(&s->leaves, s->lanes, s->state);
+  if (s->end > s->plan->shape->prompt_len)
+    kv_leaves_output(&s->leaves, s->plan->shape, s->both);
+  note_device(s);
+}
+
 static kv_layer_digests finish(kv_store *s) {
   kv_gpu_mirror_columns(s);
+  note_device(s);
   for (int i = 0; i < s->lanes; i++) s->state[i] = kv_lane_state(&s->mirror[i]);
   kv_leaves_state(&s->leaves, s->lanes, s->state);
   return kv_leaves_end(&s->leaves);

@@ -8,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE_BYTES = 1 << 26, TILE_ROWS = 16, LOG_SPARE = 64 };
+enum {
+  TILE_BYTES = 1 << 26,
+  TILE_ROWS = 16,
+  LOG_SPARE = 64,
+  MOST_RANGE = 1 << 21, /* distances in a table of rotations */
+  MOST_HEADS = 65535    /* blocks in a grid's second dimension */
+};
 
 /* --- device memory ------------------------------------------------------ */
 
@@ -37,11 +43,9 @@ static void *room(kv_store *s, size_t n) {
 
 /* --- lanes -------------------------------------------------------------- */
 
-static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from,
-                      int members) {
+static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
   const kv_coding *c = from->coding;
   size_t n = (size_t)from->cap;
-  (void)members;
   *to =
       (kv_gpu_slab){.size = from->size, .width = from->width, .cap = from->cap};
   if (c) {
@@ -68,8 +72,8 @@ static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
                        sizeof *l->log);
   for (int f = KV_MERGED; f < KV_CODED + s->plan->needs.codings; f++) {
     if (!m->k_slab[f].cap) continue;
-    take_slab(s, &l->k_slab[f], &m->k_slab[f], 0);
-    take_slab(s, &l->v_slab[f], &m->v_slab[f], 0);
+    take_slab(s, &l->k_slab[f], &m->k_slab[f]);
+    take_slab(s, &l->v_slab[f], &m->v_slab[f]);
   }
 }
 
@@ -117,15 +121,25 @@ static kv_rc take_rotation(kv_store *s) {
   kv_gpu_layer *l = &s->layer;
   size_t t = (size_t)shape->n_tokens, d = (size_t)shape->d;
   if (!s->plan->needs.reindex) return KV_OK;
-  int32_t range = position(rope, shape->n_tokens - 1) - position(rope, 0);
-  if (range < shape->n_tokens) range = shape->n_tokens;
+  int64_t range = 0; /* entry i <= t moves by p0 - p[t] + i */
+  for (int i = 0; i < shape->n_tokens; i++) {
+    int64_t back = (int64_t)position(rope, 0) - position(rope, i);
+    if (-back > range) range = -back;
+    if (back + i > range) range = back + i;
+  }
+  if (range > MOST_RANGE)
+    return kv_fail(&s->fault, KV_RESOURCE,
+                   "backend %s: positions are up to %lld apart, too far for "
+                   "its table of rotations; use backend ref",
+                   s->device->name, (long long)range);
   size_t rows = 2 * (size_t)range + 1;
-  l->range = range;
+  l->range = (int)range;
   l->interleaved = rope->interleaved;
   float *table = kv_zalloc(rows, d * sizeof *table);
   if (!table) return kv_no_memory(&s->fault, "rotations", rows * d * 4);
   for (size_t i = 0; i < rows; i++)
-    kv_rope_table(rope->inv_freq, shape->d, (int32_t)i - range, table + i * d);
+    kv_rope_table(rope->inv_freq, shape->d, (int32_t)i - l->range,
+                  table + i * d);
   float *to = room(s, rows * d * sizeof *to);
   if (to) s->device->put(to, table, rows * d * sizeof *to);
   free(table);
@@ -176,7 +190,6 @@ static bool take_host(kv_store *s) {
   size_t wide = (size_t)(shape->d + shape->d_v);
   s->head = kv_zalloc(lanes, sizeof *s->head);
   s->mirror = kv_zalloc(lanes, sizeof *s->mirror);
-  s->logged = kv_zalloc(lanes, sizeof *s->logged);
   s->bad = kv_zalloc(lanes, sizeof *s->bad);
   s->state = kv_zalloc(lanes, sizeof *s->state);
   s->q = kv_zalloc((size_t)s->tile_rows * heads * (size_t)shape->d, 4);
@@ -188,9 +201,9 @@ static bool take_host(kv_store *s) {
   s->entries = kv_zalloc(heads, sizeof *s->entries);
   s->view = kv_zalloc(heads, sizeof *s->view);
   s->row = kv_zalloc(wide, sizeof *s->row);
-  if (!s->head || !s->mirror || !s->logged || !s->bad || !s->state || !s->q ||
-      !s->s || !s->out || !s->lse || !s->both || !s->runs || !s->entries ||
-      !s->view || !s->row)
+  if (!s->head || !s->mirror || !s->bad || !s->state || !s->q || !s->s ||
+      !s->out || !s->lse || !s->both || !s->runs || !s->entries || !s->view ||
+      !s->row)
     return false;
   for (size_t h = 0; h < heads; h++) {
     s->view[h].run = kv_zalloc(stride / 2 + 1, sizeof(kv_run));
@@ -214,7 +227,7 @@ void kv_gpu_close(kv_store *s) {
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
   for (int i = 0; s->mirror && i < s->lanes; i++) {
-    if (s->device->near && s->head[i].own) s->mirror[i].own = NULL;
+    if (s->device->near && s->head && s->head[i].own) s->mirror[i].own = NULL;
     kv_lane_release(&s->mirror[i]);
   }
   for (int h = 0; s->view && h < s->plan->shape->n_heads; h++)
@@ -222,7 +235,6 @@ void kv_gpu_close(kv_store *s) {
   free(s->taken);
   free(s->head);
   free(s->mirror);
-  free(s->logged);
   free(s->bad);
   free(s->state);
   free(s->q);
@@ -260,7 +272,10 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
   s->plan = plan;
   s->hooks = device->hooks(plan->method->name);
   size_up(s);
-  if (!s->hooks)
+  if (plan->shape->n_heads > MOST_HEADS)
+    kv_fail(&s->fault, KV_RESOURCE, "backend %s takes %d query heads at most",
+            device->name, MOST_HEADS);
+  else if (!s->hooks)
     kv_fail(&s->fault, KV_RESOURCE,
             "backend %s does not have the method %s: leave it out or compare "
             "other methods",
@@ -300,7 +315,6 @@ static void reset_lane(kv_store *s, int i, const kv_layer_data *data) {
   reset_slabs(l->k_slab);
   reset_slabs(l->v_slab);
   if (l->own) s->device->clear(l->own, s->plan->needs.lane_state);
-  s->logged[i] = 0;
   s->bad[i] = UINT64_MAX;
 }
 

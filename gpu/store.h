@@ -37,7 +37,6 @@ struct kv_store {
   kv_gpu_clock clock;
   kv_gpu_lane *head; /* [lanes] host copies of the lanes' structs */
   kv_lane *mirror;   /* [lanes] */
-  int *logged;       /* [lanes] rows of the log that are hashed */
   uint64_t *bad;     /* [lanes] */
   kv_digest *state;  /* [lanes] */
   kv_leaves leaves;

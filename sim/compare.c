@@ -240,6 +240,10 @@ static kv_rc walk_layer(walk *w, int index, const kv_layer_digests d[2],
   w->look.layer = w->data->layer;
   rc = open_walk(w, e);
   if (!rc) find(w, d);
+  for (int x = 0; !rc && x < 2; x++) {
+    const kv_err *f = w->side[x].backend->fault(w->side[x].store);
+    if (f && f->rc == KV_RESOURCE) rc = kv_fail(e, f->rc, "%s", f->text);
+  }
   close_walk(w);
   if (!rc) rc = kv_trace_damaged(t, e);
   kv_trace_release_layer(t, index);

@@ -134,7 +134,7 @@ static bool look_entry(const kv_look *l, const kv_lane *a, const kv_lane *b,
 static void name_writer(const kv_words *w, size_t size, char *out) {
   int n = 0;
   out[0] = 0;
-  for (size_t i = 0; i + 7 <= w->n; i += 5 + w->word[i + 4]) {
+  for (size_t i = 0; i + 7 <= w->n; i += (size_t)5 + w->word[i + 4]) {
     const uint32_t *r = w->word + i;
     bool merge = r[0] == KV_MERGE, recode = r[0] == KV_RECODE && r[4] > 2;
     if (!merge && !recode) continue;

@@ -115,7 +115,7 @@ bool kv_look_records(const kv_look *l, int lane, const kv_words *a,
   for (int nth = 0;; nth++) {
     if (at + HEAD > least) return tell_more(l, lane, nth, a, b, at);
     const uint32_t *x = a->word + at, *y = b->word + at;
-    size_t words = HEAD + x[COUNT];
+    size_t words = (size_t)HEAD + x[COUNT];
     if (at + words > least) words = least - at; /* a count that lies */
     for (size_t i = 0; i < words; i++)
       if (x[i] != y[i]) return tell_word(l, lane, nth, x, y, i);

@@ -239,8 +239,8 @@ kv_rc kv_layer_end(kv_layer *l, kv_err *e) {
   for (int c = 0; c < l->cells; c++) {
     kv_cell *cell = l->cell[c];
     kv_store *s = l->store[c];
-    const kv_err *fault = l->backend->fault(s);
     cell->digest[l->index] = l->backend->finish(s);
+    const kv_err *fault = l->backend->fault(s);
     for (int i = 0; i < l->backend->lanes(s); i++) {
       const kv_lane *lane = l->backend->lane(s, i);
       kv_cost_kept(cell->cost, l->index, i, lane->n);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Theme attend: decode attention, fp16, d = 128, dense views, 32,768 tokens a
+ * lane, groups of 1, 4 and 8 query heads, as one graph of logits, views and
+ * attention. The bytes counted are K and V of the views, read once; the
+ * ceiling is the device's own copy, read and written bytes.
+ */
+#ifndef KV_TESTS_BENCH_DEVICE_ATTEND_CUH
+#define KV_TESTS_BENCH_DEVICE_ATTEND_CUH
+
+#include "tests/bench/device_host.cuh"
+#include "tests/bench/device_table.cuh"
+
+static void attend_run(void *self, void *stream) {
+  const lanes *w = (const lanes *)self;
+  const kv_device *dev = w->b->dev;
+  dev->logits(stream, &w->layer, 1, 0);
+  dev->name_views(stream, &w->layer, 0);
+  dev->attend(stream, &w->layer, 0);
+}
+
+static void attend_check(bench *b) {
+  static const int group[] = {1, 4, 8};
+  for (int g : group) {
+    lanes_case c = {2, g, 300, false, false};
+    lanes w;
+    lanes_open(b, &c, &w);
+    lanes_begin(&w, c.tokens);
+    attend_run(&w, b->dev->stream());
+    for (int i = 0; i < c.lanes; i++) {
+      float *k = host_rows(&w, w.layer.k, i, c.tokens);
+      float *v = host_rows(&w, w.layer.v, i, c.tokens);
+      host_same_lane(&w, "attention", i, c.tokens, k, v);
+      free(v);
+      free(k);
+    }
+    lanes_close(&w);
+  }
+}
+
+/* So many that K and V are at least 1 GiB and 8 times the L2. */
+static int attend_lanes(const bench *b, int tokens) {
+  size_t lane = (size_t)tokens * LANES_D * 4, all = (size_t)1 << 30;
+  if (8 * b->l2 > all) all = 8 * b->l2;
+  if (b->quick) all /= 8;
+  return (int)((all + lane - 1) / lane);
+}
+
+static double attend_seconds(lanes *w) {
+  lap what = {attend_run, attend_run, w, false};
+  return bench_seconds(w->b, &what);
+}
+
+static void attend_time(bench *b) {
+  static const struct {
+    int group;
+    double goal;
+  } cases[] = {{1, 0.85}, {4, 0.85}, {8, 0.65}};
+  table_theme("decode attention, K and V read once / copy", "copy");
+  for (auto at : cases) {
+    char what[64];
+    lanes w;
+    lanes_case c = {attend_lanes(b, 32768), at.group, 32768, false, false};
+    double bytes = (double)c.lanes * c.tokens * LANES_D * 4;
+    lanes_open(b, &c, &w);
+    lanes_begin(&w, c.tokens);
+    snprintf(what, sizeof what, "attention fp16, %d lanes, group %d", c.lanes,
+             at.group);
+    table_line(b, {what, "GB/s", bytes / attend_seconds(&w) / 1e9, b->copy,
+                   at.goal, 0});
+    lanes_close(&w);
+  }
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A layer of alike lanes in device memory, filled with noise: the arrays that
+ * gpu/lane.h names, sized as gpu/store.c sizes them. All query heads of a
+ * lane share its KV head.
+ */
+#ifndef KV_TESTS_BENCH_DEVICE_LANES_CUH
+#define KV_TESTS_BENCH_DEVICE_LANES_CUH
+
+#include "tests/bench/device.cuh"
+
+constexpr int LANES_D = 128, LANES_VERBS = 1 << 12;
+
+typedef struct lanes_case {
+  int lanes, group, tokens;
+  bool evidence; /* room for probabilities, sums, masks and a column */
+  bool coded;    /* room for a side to be rewritten; slabs are the caller's */
+} lanes_case;
+
+typedef struct lanes {
+  bench *b;
+  kv_gpu_layer layer;
+  kv_gpu_clock *clock; /* the layer's, on the device */
+  kv_gpu_lane *lane;   /* [lanes] what the host put there, for free() */
+} lanes;
+
+static void lanes_take_lane(lanes *w, int i, const lanes_case *c) {
+  size_t t = (size_t)c->tokens;
+  kv_gpu_lane *l = &w->lane[i];
+  bench *b = w->b;
+  memset(l, 0, sizeof *l);
+  l->lane = l->kv_head = i;
+  l->first_head = i * c->group;
+  l->queries = c->group;
+  l->id = bench_take<uint32_t>(b, t);
+  l->weight = bench_take<uint32_t>(b, t);
+  if (c->coded) {
+    l->k = bench_take<kv_cell_ref>(b, t);
+    l->v = bench_take<kv_cell_ref>(b, t);
+  }
+  if (!c->evidence) return;
+  l->column[0].i = bench_take<int64_t>(b, t);
+  l->cap_verbs = LANES_VERBS;
+  l->verbs = bench_take<uint32_t>(b, LANES_VERBS);
+  l->list = bench_take<int32_t>(b, t);
+  l->spare = bench_take<uint64_t>(b, t);
+  l->work_size = KV_WORK(t);
+  l->work = bench_take<char>(b, l->work_size);
+}
+
+static void lanes_take_evidence(lanes *w) {
+  kv_gpu_layer *l = &w->layer;
+  size_t places = (size_t)l->shape.n_heads * (size_t)l->stride;
+  l->p = bench_take<float>(w->b, places);
+  l->sum = bench_take<int64_t>(w->b, places);
+  l->mask = bench_take<uint8_t>(w->b, places);
+}
+
+static void lanes_take_layer(lanes *w) {
+  kv_gpu_layer *l = &w->layer;
+  bench *b = w->b;
+  size_t heads = (size_t)l->shape.n_heads, stride = (size_t)l->stride;
+  size_t chunks = (size_t)l->chunks, places = heads * stride;
+  size_t row = (size_t)LANES_D;
+  size_t all = (size_t)l->lanes * (size_t)l->shape.n_tokens * row;
+  uint16_t *k = bench_take<uint16_t>(b, all);
+  uint16_t *v = bench_take<uint16_t>(b, all);
+  KV_LAUNCH(b->dev->stream(), noise_f16, bench_grid(all), KV_BLOCK, k, all, 1u);
+  KV_LAUNCH(b->dev->stream(), noise_f16, bench_grid(all), KV_BLOCK, v, all, 2u);
+  l->k = (const char *)k;
+  l->v = (const char *)v;
+  l->q = bench_take<float>(b, heads * row);
+  KV_LAUNCH(b->dev->stream(), noise_f32, bench_grid(heads * row), KV_BLOCK,
+            l->q, heads * row, 3u);
+  l->clock = w->clock = bench_take<kv_gpu_clock>(b, 1);
+  l->lane = bench_take<kv_gpu_lane>(b, (size_t)l->lanes);
+  l->s = bench_take<float>(b, places);
+  l->place = bench_take<int32_t>(b, places);
+  l->run = bench_take<kv_run>(b, heads * (stride / 2 + 1));
+  l->runs = bench_take<int32_t>(b, heads);
+  l->entries = bench_take<int32_t>(b, heads);
+  l->top = bench_take<float>(b, heads * chunks);
+  l->mass = bench_take<float>(b, heads * chunks);
+  l->part = bench_take<float>(b, heads * chunks * row);
+  l->out = bench_take<float>(b, heads * (row + 1));
+  l->bad = bench_take<uint64_t>(b, (size_t)l->lanes);
+}
+
+static void lanes_open(bench *b, const lanes_case *c, lanes *w) {
+  memset(w, 0, sizeof *w);
+  w->b = b;
+  kv_gpu_layer *l = &w->layer;
+  l->shape.n_layers = 1;
+  l->shape.n_heads = c->lanes * c->group;
+  l->shape.n_kv_heads = c->lanes;
+  l->shape.d = l->shape.d_v = LANES_D;
+  l->shape.n_tokens = c->tokens;
+  l->shape.prompt_len = 1;
+  l->shape.dtype = KV_F16;
+  l->shape.scale = 0.08838835f; /* RN(1 / sqrt(128)) */
+  l->lanes = c->lanes;
+  l->stride = (c->tokens + 15) / 16 * 16;
+  l->chunks = (c->tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
+  w->lane = bench_room<kv_gpu_lane>((size_t)c->lanes);
+  lanes_take_layer(w);
+  if (c->evidence) lanes_take_evidence(w);
+  for (int i = 0; i < c->lanes; i++) lanes_take_lane(w, i, c);
+}
+
+/* The lanes as the host has them, with the first n tokens in each. */
+static void lanes_begin(lanes *w, int n) {
+  const kv_gpu_layer *l = &w->layer;
+  const kv_device *dev = w->b->dev;
+  kv_gpu_clock clock = {0, n, n - 1, 1};
+  dev->put(l->lane, w->lane, (size_t)l->lanes * sizeof *w->lane);
+  dev->put(w->clock, &clock, sizeof clock);
+  uint64_t *bad = bench_room<uint64_t>((size_t)l->lanes);
+  memset(bad, 0xff, (size_t)l->lanes * sizeof *bad);
+  dev->put(l->bad, bad, (size_t)l->lanes * sizeof *bad);
+  dev->append(dev->stream(), l);
+  bench_fine(w->b);
+  free(bad);
+}
+
+/* Nothing went wrong in any lane. */
+static void lanes_fine(const lanes *w) {
+  size_t n = (size_t)w->layer.lanes;
+  kv_gpu_lane *lane = bench_get(w->b, w->layer.lane, n);
+  uint64_t *bad = bench_get(w->b, w->layer.bad, n);
+  for (size_t i = 0; i < n; i++)
+    if (lane[i].fault || bad[i] != UINT64_MAX)
+      bench_fail("lane %zu ended with fault %d", i, lane[i].fault);
+  free(bad);
+  free(lane);
+}
+
+static void lanes_close(lanes *w) {
+  lanes_fine(w);
+  bench_give(w->b);
+  free(w->lane);
+}
+
+#endif
