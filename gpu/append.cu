@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokens enter every lane of a layer at its end, uncompressed.
+ * Tokens enter every lane of a layer at its end, uncompressed; what its step
+ * leaves for the host begins empty.
  */
 #include "gpu/device.h"
 #include "gpu/launch.h"
@@ -29,7 +30,10 @@ static __global__ void append(kv_gpu_layer l) {
   if (threadIdx.x == 0) {
     lane->n = n + count;
     lane->step = first + count;
+    lane->n_verbs = lane->n_log = lane->n_joined = 0;
   }
+  if (threadIdx.x < KV_SLABS)
+    lane->k_slab[threadIdx.x].n_fresh = lane->v_slab[threadIdx.x].n_fresh = 0;
 }
 
 extern "C" void kv_gpu_start_append(void *stream, const kv_gpu_layer *l) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 static cudaStream_t the_stream;
-static char the_title[512], the_failure[512];
+static char the_title[512], the_failure[1024];
 static bool broken;
 
 /* What a failure means to the user, where the runtime's own words do not say
@@ -38,6 +38,9 @@ static const struct {
     {cudaErrorIllegalAddress,
      "a kernel touched memory that is not its own, which is a fault of "
      "kvreplay: run compute-sanitizer"},
+    {cudaErrorAssert,
+     "a promise that a kernel relies on was broken, which is a fault of "
+     "kvreplay: the line above names it"},
 };
 
 static const char *meaning(cudaError_t code) {
@@ -86,8 +89,28 @@ static void *take(size_t n) {
   return broken ? nullptr : p;
 }
 
+/* Also after a failure, which may have been one of memory only; what a lost
+ * device says to that is no news. */
+static void given(cudaError_t code) {
+  if (broken)
+    cudaGetLastError();
+  else
+    fine(code, "giving memory back", 0);
+}
+
 static void give(void *p) {
-  if (p && !broken) fine(cudaFree(p), "giving memory back", 0);
+  if (p) given(cudaFree(p));
+}
+
+static void *pin(size_t n) {
+  void *p = nullptr;
+  if (broken) return nullptr;
+  fine(cudaMallocHost(&p, n ? n : 1), "taking page-locked memory of", n);
+  return broken ? nullptr : p;
+}
+
+static void unpin(void *p) {
+  if (p) given(cudaFreeHost(p));
 }
 
 /* `from` may change when the call returns, so the copy is waited for: only
@@ -107,6 +130,18 @@ static void get(void *to, const void *from, size_t n) {
     fine(cudaStreamSynchronize(the_stream), "waiting for", n);
 }
 
+static void fetch(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
+       "reading", n);
+}
+
+/* What a kernel did wrong is said here, or by put or get. */
+static void wait() {
+  if (!broken && fine(cudaGetLastError(), "starting a kernel", 0))
+    fine(cudaStreamSynchronize(the_stream), "waiting for the device", 0);
+}
+
 static const char *failed() {
   if (!broken) fine(cudaGetLastError(), "starting a kernel", 0);
   return broken ? the_failure : nullptr;
@@ -120,6 +155,15 @@ static void started(const char *what, F *start, A... args) {
   if (broken) return;
   start(args...);
   fine(cudaGetLastError(), what, 0);
+}
+
+static void tell(void *stream, const kv_gpu_layer *l,
+                 const kv_gpu_clock *clock) {
+  started("starting a step", kv_gpu_start_tell, stream, l, clock);
+}
+
+static void queries(void *stream, const kv_gpu_layer *l, int rows) {
+  started("starting queries", kv_gpu_start_queries, stream, l, rows);
 }
 
 static void append(void *stream, const kv_gpu_layer *l) {
@@ -140,6 +184,15 @@ static void attend(void *stream, const kv_gpu_layer *l, int masked) {
 
 static void evidence(void *stream, const kv_gpu_layer *l, int rows) {
   started("starting evidence", kv_gpu_start_evidence, stream, l, rows);
+}
+
+static void report(void *stream, const kv_gpu_layer *l, int stage, int first) {
+  started("starting a report", kv_gpu_start_report, stream, l, stage, first);
+}
+
+static void window(void *stream, const kv_gpu_layer *l, int stage,
+                   uint64_t from) {
+  started("starting a report", kv_gpu_start_window, stream, l, stage, from);
 }
 
 /* --- recorded sequences --------------------------------------------------- */
@@ -174,8 +227,7 @@ static void replay(void *recorded) {
 }
 
 static void forget(void *recorded) {
-  if (recorded && !broken)
-    fine(cudaGraphExecDestroy((cudaGraphExec_t)recorded), "forgetting", 0);
+  if (recorded) given(cudaGraphExecDestroy((cudaGraphExec_t)recorded));
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -186,10 +238,15 @@ static void *stream() { return the_stream; }
 static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .name = "cuda",
                                  .title = title,
+                                 .near = 0,
                                  .take = take,
                                  .give = give,
                                  .put = put,
                                  .get = get,
+                                 .pin = pin,
+                                 .unpin = unpin,
+                                 .fetch = fetch,
+                                 .wait = wait,
                                  .clear = clear,
                                  .failed = failed,
                                  .hooks = kv_gpu_hooks_named,
@@ -197,11 +254,15 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .record = record,
                                  .replay = replay,
                                  .forget = forget,
+                                 .tell = tell,
+                                 .queries = queries,
                                  .append = append,
                                  .logits = logits,
                                  .name_views = name_views,
                                  .attend = attend,
-                                 .evidence = evidence};
+                                 .evidence = evidence,
+                                 .report = report,
+                                 .window = window};
 
 /* A driver that is missing reports version 0; the runtime calls both cases
  * an insufficient driver. */

@@ -188,7 +188,10 @@ void run(context *c, const kv_emu_launch *l) {
     kv_emu_turn(c, first);
     kv_emu_jump(c, first->on, false);
   }
-  if (c->broken) forget_stacks(c);
+  if (c->broken) {
+    forget_stacks(c);
+    for (kv_emu_copies &copies : c->copies) copies.n = 0;
+  }
   c->broken = false;
   c->launch = nullptr;
   kv_emu_place = {};

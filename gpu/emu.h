@@ -13,7 +13,8 @@
  * What CUDA leaves undefined is a fault here: threads of a block at different
  * barriers, a barrier that some have left behind, lanes of a mask at
  * different collectives, a lane read that takes no part, a deadlock, more
- * shared memory than a kernel may have. A fault calls kv_emu_fault with one
+ * shared memory than a kernel may have, a thread that ends with copies on
+ * their way (gpu/async.h). A fault calls kv_emu_fault with one
  * sentence; where that returns, the launch is abandoned: its other threads
  * and blocks never run on. Two meetings are the same when their source lines
  * are, so threads that come to one line from different calls are not told
@@ -40,6 +41,10 @@ const char *kv_emu_failed(void);
 /* Of launches from here on: 0 forward, 1 reverse. Before the first call the
  * environment says it: KVREPLAY_EMU_ORDER=reverse. */
 void kv_emu_order(int order);
+
+/* How often kernels of the calling OS thread have copied 16 bytes to shared
+ * memory by gpu/async.h, ever. */
+uint64_t kv_emu_copied(void);
 
 /* Gives the calling OS thread's fibers back; not from a kernel. An ending
  * thread does it itself. */

@@ -15,6 +15,8 @@ enum {
   KV_EMU_SHARED = 48 << 10, /* bytes a kernel may declare in CUDA */
   KV_EMU_ARRAYS = 256,      /* places for them; a block may have one less */
   KV_EMU_GRAIN = 64,        /* their alignment, and least bytes between */
+  KV_EMU_COPY = 16,         /* bytes a copy to shared memory */
+  KV_EMU_COPIES = 32,       /* of a thread that may be on their way */
   KV_EMU_ARENA = KV_EMU_SHARED + KV_EMU_ARRAYS * 2 * KV_EMU_GRAIN
 };
 
@@ -40,6 +42,18 @@ typedef struct kv_emu_array {
   char *at;
 } kv_emu_array;
 
+/* Copies of a thread on their way, oldest first. */
+typedef struct kv_emu_one {
+  void *to;
+  const void *from;
+  uint32_t group; /* groups there were before */
+} kv_emu_one;
+typedef struct kv_emu_copies {
+  int n;
+  uint32_t groups;
+  kv_emu_one copy[KV_EMU_COPIES];
+} kv_emu_copies;
+
 typedef struct kv_emu_context {
   const kv_emu_launch *launch; /* NULL: none */
   bool reverse, broken, closing;
@@ -60,6 +74,8 @@ typedef struct kv_emu_context {
   kv_emu_array array[KV_EMU_ARRAYS]; /* by hash of the site */
   kv_emu_thread thread[KV_EMU_THREADS];
   kv_emu_stack stacks[KV_EMU_THREADS];
+  kv_emu_copies copies[KV_EMU_THREADS];
+  uint64_t copied; /* of them, ever */
 } kv_emu_context;
 
 extern __thread kv_emu_context *kv_emu_mine;
@@ -86,6 +102,11 @@ kv_emu_thread *kv_emu_next(const kv_emu_context *c);
 void kv_emu_turn(kv_emu_context *c, kv_emu_thread *t);
 /* The running thread has left; who is next, or NULL: all have left. */
 kv_emu_thread *kv_emu_leave(kv_emu_context *c);
+
+/* --- emu_async.cc ------------------------------------------------------- */
+
+/* The running thread ends: are its copies there? */
+void kv_emu_land(kv_emu_context *c);
 
 /* --- emu_graph.cc ------------------------------------------------------- */
 

@@ -6,6 +6,8 @@
 #include "gpu/emu.h"
 #include "gpu/kernels.h"
 
+#include <stdlib.h>
+
 static const char *title(void) { return "the executor on the CPU"; }
 
 static void *take(size_t n) {
@@ -17,6 +19,11 @@ static void *take(size_t n) {
 static void copy(void *to, const void *from, size_t n) {
   if (n) memcpy(to, from, n);
 }
+
+static void *pin(size_t n) { return calloc(n ? n : 1, 1); }
+
+/* Everything is done when its call returns. */
+static void wait(void) {}
 
 static void clear(void *p, size_t n) {
   if (n) memset(p, 0, n);
@@ -45,6 +52,10 @@ static const kv_device emu = {
     kv_emu_give,
     copy,
     copy,
+    pin,
+    free,
+    copy,
+    wait,
     clear,
     kv_emu_failed,
     kv_gpu_hooks_named,
@@ -52,11 +63,15 @@ static const kv_device emu = {
     record,
     replay,
     forget,
+    kv_gpu_start_tell,
+    kv_gpu_start_queries,
     kv_gpu_start_append,
     kv_gpu_start_logits,
     kv_gpu_start_name_views,
     kv_gpu_start_attend,
     kv_gpu_start_evidence,
+    kv_gpu_start_report,
+    kv_gpu_start_window,
 };
 
 const kv_device *kv_device_emu(void) { return &emu; }

@@ -118,6 +118,7 @@ kv_emu_thread *kv_emu_leave(kv_emu_context *c) {
   int me = kv_emu_number(c, c->now), w = me / 32;
   uint32_t bit = 1u << me % 32;
   const kv_emu_site *s = c->thread[c->first_there].site;
+  kv_emu_land(c);
   if (c->at_barrier)
     kv_emu_break(
         c,

@@ -16,6 +16,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 
 struct dim3 {
@@ -123,6 +124,12 @@ template <class T>
 T kv_emu_shfl_down(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
   return kv_emu_from(site, mask, x, kv_emu_lane() + (int)by);
 }
+
+/* --- copies on their way (gpu/emu_async.cc), for gpu/async.h ------------- */
+
+void kv_emu_copy(void *to, const void *from);
+void kv_emu_commit(void);
+void kv_emu_wait(uint32_t left);
 
 /* --- atomics ------------------------------------------------------------ */
 

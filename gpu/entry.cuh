@@ -21,11 +21,23 @@ typedef struct kv_gpu_row {
   int member;
 } kv_gpu_row;
 
+/* kv_from_f16 without its ways: the bits of a half as a small binary32, times
+ * 2^112, are it exactly; of what is not finite they are placed. */
+KV_DEVICE float kv_gpu_from_f16(uint16_t h) {
+  uint32_t a = (uint32_t)(h & 0x7fffu) << 13;
+  uint32_t u = kv_bits(kv_mul(kv_float(a), 0x1p112f));
+  uint32_t past = 0x7f800000u | a | (a > 0x0f800000u ? 0x400000u : 0);
+  return kv_float((a < 0x0f800000u ? u : past) | (uint32_t)(h & 0x8000u) << 16);
+}
+
+KV_DEVICE float kv_gpu_widen(kv_dtype type, uint16_t h) {
+  return type == KV_F16 ? kv_gpu_from_f16(h) : kv_from_bf16(h);
+}
+
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   if (r.slab) return kv_gpu_decode(*r.slab, r.at, r.member, x);
   if (r.type == KV_F32) return ((const float *)r.at)[x];
-  uint16_t h = ((const uint16_t *)r.at)[x];
-  return r.type == KV_F16 ? kv_from_f16(h) : kv_from_bf16(h);
+  return kv_gpu_widen(r.type, ((const uint16_t *)r.at)[x]);
 }
 
 /* Row of token t, lane's KV head, in a side of the trace. */

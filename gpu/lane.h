@@ -38,6 +38,10 @@ typedef struct kv_gpu_slab {
   int32_t *free;            /* [cap] */
   uint16_t *members, *live; /* [cap] */
   char *data;               /* [cap][size] */
+  /* Blocks written in the step in progress, one of them perhaps twice; more
+   * than cap are counted only. */
+  int32_t *fresh; /* [cap] */
+  int n_fresh;
 } kv_gpu_slab;
 
 /* Why a lane cannot go on; the host makes the sentence. */
@@ -66,6 +70,8 @@ typedef struct kv_gpu_lane {
   uint32_t *log_id; /* [cap_log] */
   float *log;       /* [cap_log][d + d_v] K, then V */
   int n_log, cap_log;
+  uint32_t *joined; /* [n_tokens] tokens that got a `next` in it */
+  int n_joined;
   int fault, fault_at; /* kv_gpu_fault, the first one; an entry's id */
   /* Room for verbs and hooks. */
   int32_t *list;   /* [n_tokens] */
@@ -78,7 +84,55 @@ typedef struct kv_gpu_lane {
 typedef struct kv_gpu_clock {
   int first, count; /* tokens that enter */
   int row, rows;    /* first query row of the tile in hand, and how many */
+  int at;           /* where that row stands among the recorded ones */
 } kv_gpu_clock;
+
+/* A piece of the report that a step leaves for the host (gpu/report.cu):
+ * `count` elements of `size` bytes, one after another from `from`, or those
+ * that `index` names. */
+typedef struct kv_gpu_piece {
+  const char *from;
+  const int32_t *index; /* or NULL */
+  uint32_t size, count;
+  uint64_t to; /* byte of the report's data; a multiple of 16 */
+} kv_gpu_piece;
+
+/* Pieces, in the order of the stages of a step:
+ *   views    outputs and LSE, bad, runs, entries of all heads; then, a head,
+ *            its runs and (where they are asked for) its logits in view
+ *   columns  a lane, its columns, before it is settled
+ *   lanes    the lanes' structs, bad; then, a lane in which a verb was
+ *            called, what it holds now (kv_gpu_lane_piece) */
+typedef enum kv_gpu_stage {
+  KV_GPU_SAY_VIEWS,
+  KV_GPU_SAY_COLUMNS,
+  KV_GPU_SAY_LANES,
+  KV_GPU_STAGES
+} kv_gpu_stage;
+enum { KV_GPU_OF_VIEWS = 4, KV_GPU_OF_HEAD = 2, KV_GPU_OF_LANES = 2 };
+typedef enum kv_gpu_lane_piece {
+  KV_GPU_SAY_ID,
+  KV_GPU_SAY_WEIGHT,
+  KV_GPU_SAY_COLUMN,
+  KV_GPU_SAY_VERBS = KV_GPU_SAY_COLUMN + KV_MAX_COLUMNS,
+  KV_GPU_SAY_PLAIN, /* so many of a lane that is never rewritten */
+  KV_GPU_SAY_K = KV_GPU_SAY_PLAIN,
+  KV_GPU_SAY_V,
+  KV_GPU_SAY_LOG_ID,
+  KV_GPU_SAY_LOG,
+  KV_GPU_SAY_LAST,
+  KV_GPU_SAY_JOINED,
+  KV_GPU_SAY_NEXT,
+  KV_GPU_SAY_SLABS, /* fresh blocks, their members, their data: first of the
+                       K slabs from KV_MERGED on, then of the V slabs */
+  KV_GPU_SAY_ALL = KV_GPU_SAY_SLABS + 2 * 3 * ((int)KV_SLABS - (int)KV_MERGED)
+} kv_gpu_lane_piece;
+
+/* The report begins with this, then come the pieces, then the data. */
+typedef struct kv_gpu_front {
+  uint64_t used;    /* bytes of data of the stages so far */
+  uint64_t reserve; /* alignment */
+} kv_gpu_front;
 
 /* Everything a kernel needs of the layer; passed by value. Heads are query
  * heads of the layer; a row of a tile and a head stand at place
@@ -93,6 +147,9 @@ typedef struct kv_gpu_layer {
   kv_gpu_lane *lane;  /* [lanes] */
   const void *params; /* the method's struct */
   const char *k, *v;  /* [n_kv_heads][n_tokens][d], .. of the trace */
+  const char *query;  /* [n_heads][query_rows][d] of the trace, query_type */
+  kv_dtype query_type;
+  int query_rows;
   const kv_gpu_clock *clock;
   float *q;                /* [rows][n_heads][d] */
   float *s, *p;            /* [rows][n_heads][stride] logits, by entry;
@@ -112,6 +169,11 @@ typedef struct kv_gpu_layer {
   const float *rotation;   /* [2 * range + 1][d] sines and cosines of a
                               distance, at distance + range; or NULL */
   int range, interleaved;
+  char *report;             /* kv_gpu_front, pieces, data */
+  int stage[KV_GPU_STAGES]; /* the first piece of each */
+  int pieces, lane_pieces;  /* of all stages; of a lane */
+  uint64_t report_room;     /* bytes of data that are copied at once */
+  int logits;               /* asked for */
 } kv_gpu_layer;
 
 /* Where a hook is called; each thread has its own copy. */

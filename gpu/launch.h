@@ -7,6 +7,8 @@
  *   KV_LAUNCH(stream, kernel, grid, block, args...)   starts a kernel
  *   KV_SHARED(type, name, n)   declares `type name[n]` in shared memory; n a
  *                              constant; fresh at the start of the block
+ *   KV_UNROLL                  before a loop whose arrays stay in registers
+ *   gpu/async.h                copies to shared memory that nobody waits for
  *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics
  *
  * Blocks have KV_BLOCK threads in one dimension. No kernel allocates, none
@@ -23,7 +25,9 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
 #  define KV_LAUNCH(stream, kernel, grid, block, ...)                          \
     kernel<<<(grid), (block), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__)
 #  define KV_SHARED(type, name, n) __shared__ type name[n]
+#  define KV_UNROLL _Pragma("unroll")
 #else
+#  define KV_UNROLL
 #  include "gpu/emu.h"
 #endif
 

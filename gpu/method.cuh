@@ -3,11 +3,14 @@
  * A method's twin: its hooks as device functions, one block a lane (settle
  * layer: one block for all lanes). All threads of the block call a hook with
  * the same arguments; hooks change memory through gpu/verbs.cuh only and find
- * what papers share in gpu/parts.cuh.
+ * what papers share in gpu/parts.cuh. `arrive` calls no verbs: before a lane is
+ * settled the host knows only that tokens entered it.
  *
  *   static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane);
  *   KV_GPU_METHOD(window, nullptr, nullptr, nullptr,
  *                 (kv_on_lane<settle_lane>), nullptr);
+ *
+ * in the order of kv_gpu_hooks.
  */
 #ifndef KV_GPU_METHOD_CUH
 #define KV_GPU_METHOD_CUH
@@ -16,6 +19,8 @@
 #include "gpu/device.h"
 #include "gpu/lane.h"
 #include "ref/arith.h"
+
+#include <assert.h>
 
 typedef void kv_gpu_arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first);
 typedef void kv_gpu_view(kv_gpu_at &at, const kv_gpu_lane *lane,
@@ -35,6 +40,7 @@ KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
 KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
   void *p = at.work + at.used;
   at.used += (n + 63) / 64 * 64;
+  assert(at.used <= at.work_size && "a method takes what its needs said");
   return p;
 }
 #define KV_GPU_TAKE(at, type, n)                                               \
@@ -109,8 +115,9 @@ void kv_on_layer(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_layer<hook>, 1, KV_BLOCK, *l);
 }
 
-#define KV_GPU_METHOD(name, arrive, view, observe, settle_lane, settle_layer)  \
-  extern "C" const kv_gpu_hooks kv_gpu_##name = {arrive, view, observe,        \
-                                                 settle_lane, settle_layer}
+#define KV_GPU_HOOKS(name, size, ...)                                          \
+  extern "C" const kv_gpu_hooks kv_gpu_##name = {size, __VA_ARGS__}
+/* ref/methods/NAME.h has been included: it has `params`. */
+#define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
 
 #endif

@@ -1,97 +1,268 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host's mirror of lanes: what verbs changed is read back after each step
- * that has some, columns before each settling. Contract: gpu/store.h.
+ * The host's mirror of lanes, brought up to date from a step's report.
+ * Contract: gpu/store.h. Only what the engine reads is mirrored: not the free
+ * blocks of a slab, nor how many members of one are live.
  */
 #include "gpu/store.h"
-#include <assert.h>
+#include <string.h>
 
-void kv_gpu_mirror_append(kv_store *s, int first, int count) {
-  for (int i = 0; i < s->lanes; i++)
-    kv_lane_append(&s->mirror[i], first, count);
+/* --- logits that are not finite ----------------------------------------- */
+
+static void fail_logit(kv_store *s, int lane, uint64_t at) {
+  const kv_lane *m = &s->mirror[lane];
+  uint32_t entry = (uint32_t)at;
+  kv_fail(&s->mirror[lane].fault, KV_REFUSED,
+          "layer %d, query head %d, row %d: the logit of token %u is not "
+          "finite",
+          s->data->layer, m->first_head + (int)(at >> 32), m->step - 1,
+          entry < (uint32_t)m->n ? m->id[entry] : entry);
 }
+
+/* The group's first row with one, and in it the first head. */
+static void fail_prompt(kv_store *s, int first, int lanes) {
+  uint64_t at = UINT64_MAX;
+  kv_lane *m = &s->mirror[first];
+  for (int i = first; i < first + lanes; i++)
+    if (s->bad[i] < at) at = s->bad[i];
+  if (at == UINT64_MAX || m->fault.rc) return;
+  kv_fail(&m->fault, KV_REFUSED,
+          "layer %d, query head %d, row %d: a logit of the prompt is not "
+          "finite",
+          s->data->layer, (int)(uint32_t)at, (int)(at >> 32));
+}
+
+static void note_logits(kv_store *s, bool prompt) {
+  int per_head = s->lanes / s->plan->shape->n_kv_heads;
+  for (int i = 0; prompt && i < s->lanes; i += per_head)
+    fail_prompt(s, i, per_head);
+  for (int i = 0; !prompt && i < s->lanes; i++)
+    if (s->bad[i] != UINT64_MAX && !s->mirror[i].fault.rc &&
+        !s->mirror[i - i % per_head].fault.rc) /* what the prompt left */
+      fail_logit(s, i, s->bad[i]);
+}
+
+/* --- views -------------------------------------------------------------- */
+
+static bool mirror_outputs(kv_store *s) {
+  size_t heads = (size_t)s->plan->shape->n_heads;
+  size_t d_v = (size_t)s->plan->shape->d_v, wide = d_v + 1;
+  if (kv_gpu_pull_all(s, KV_GPU_SAY_VIEWS, 0, wide * sizeof *s->both, heads,
+                      s->both) < 0 ||
+      kv_gpu_pull_all(s, KV_GPU_SAY_VIEWS, 1, sizeof *s->bad, (size_t)s->lanes,
+                      s->bad) < 0)
+    return false;
+  for (size_t h = 0; h < heads; h++) {
+    memcpy(s->out + h * d_v, s->both + h * wide, d_v * sizeof *s->out);
+    s->lse[h] = s->both[h * wide + d_v];
+  }
+  return true;
+}
+
+/* The logits of a view, each to its entry. */
+static bool mirror_logits(kv_store *s, int h, int piece) {
+  size_t stride = (size_t)s->layer.stride, at = 0;
+  float *out = s->s + (size_t)h * stride;
+  const kv_view *v = &s->view[h];
+  const kv_gpu_piece *p = kv_gpu_piece_of(s, KV_GPU_SAY_VIEWS, piece,
+                                          sizeof *out, (size_t)v->entries);
+  for (int r = 0; p && r < v->runs; at += (size_t)v->run[r++].count)
+    if (!kv_gpu_pull(s, p, at, (size_t)v->run[r].count, out + v->run[r].first))
+      return false;
+  return p != NULL;
+}
+
+/* Are the runs ascending, within the lane, and as many entries as was said? */
+static bool is_view(const kv_view *v, int n) {
+  int64_t end = 0, entries = 0;
+  for (int r = 0; r < v->runs; r++) {
+    if (v->run[r].first < end || v->run[r].count < 1) return false;
+    end = (int64_t)v->run[r].first + v->run[r].count;
+    entries += v->run[r].count;
+  }
+  return entries > 0 && entries == v->entries && end <= n;
+}
+
+static bool mirror_view(kv_store *s, int h) {
+  int piece = KV_GPU_OF_VIEWS + KV_GPU_OF_HEAD * h;
+  kv_view *v = &s->view[h];
+  v->runs = kv_gpu_pull_all(s, KV_GPU_SAY_VIEWS, piece, sizeof *v->run,
+                            (size_t)s->plan->shape->n_tokens / 2 + 1, v->run);
+  if (v->runs < 0) return false;
+  v->entries = 0;
+  for (int r = 0; r < v->runs; r++) v->entries += v->run[r].count;
+  if (is_view(v, s->mirror[h / s->queries].n))
+    return !s->s || mirror_logits(s, h, piece + 1);
+  kv_fail(&s->fault, KV_INTERNAL,
+          "backend %s, layer %d, step %d: the view of query head %d is not "
+          "one of its lane",
+          s->device->name, s->data->layer, s->end, h);
+  return false;
+}
+
+void kv_gpu_mirror_views(kv_store *s) {
+  bool fine = mirror_outputs(s);
+  for (int h = 0; fine && h < s->plan->shape->n_heads; h++)
+    fine = mirror_view(s, h);
+  if (kv_gpu_lost(s))
+    kv_gpu_lost_views(s);
+  else
+    note_logits(s, false);
+}
+
+/* --- columns ------------------------------------------------------------ */
 
 static size_t column_size(const kv_needs *need, int c) {
   return need->column[c] == KV_INT64 ? 8 : 4;
 }
 
+static bool pull_column(kv_store *s, kv_gpu_stage stage, int first, int i,
+                        int c, int n) {
+  return kv_gpu_pull_all(s, stage, first + c, column_size(&s->plan->needs, c),
+                         (size_t)n, s->mirror[i].column[c].i) >= 0;
+}
+
 void kv_gpu_mirror_columns(kv_store *s) {
-  const kv_needs *need = &s->plan->needs;
   for (int i = 0; i < s->lanes; i++)
-    for (int c = 0; c < need->columns; c++)
-      s->device->get(s->mirror[i].column[c].i, s->head[i].column[c].i,
-                     (size_t)s->mirror[i].n * column_size(need, c));
+    for (int c = 0; c < s->plan->needs.columns; c++)
+      if (!pull_column(s, KV_GPU_SAY_COLUMNS, i * KV_MAX_COLUMNS, i, c,
+                       s->mirror[i].n))
+        return;
 }
 
 /* --- rewritten rows ----------------------------------------------------- */
 
-/* R <- H(R || id || K bits || V bits), row by row. */
-static void hash_log(kv_store *s, int i) {
-  const kv_gpu_lane *l = &s->head[i];
-  kv_lane *m = &s->mirror[i];
-  size_t wide = (size_t)(s->plan->shape->d + s->plan->shape->d_v);
-  for (int r = 0; r < l->n_log; r++) {
-    uint32_t id;
-    kv_sha256 h;
-    s->device->get(&id, l->log_id + r, sizeof id);
-    s->device->get(s->row, l->log + (size_t)r * wide, wide * sizeof *s->row);
-    kv_sha256_init(&h);
-    kv_sha256_add(&h, m->rewrites.byte, sizeof m->rewrites.byte);
-    kv_sha256_add(&h, &id, sizeof id);
-    kv_sha256_add(&h, s->row, wide * sizeof *s->row);
-    m->rewrites = kv_sha256_end(&h);
-  }
+static int piece_of_lane(const kv_store *s, int i, int what) {
+  return KV_GPU_OF_LANES + i * s->layer.lane_pieces + what;
 }
 
-static void mirror_slab(const kv_store *s, const kv_gpu_slab *from,
+/* A whole piece of lane i. */
+static int pull_lane(kv_store *s, int i, int what, size_t size, size_t most,
+                     void *to) {
+  return kv_gpu_pull_all(s, KV_GPU_SAY_LANES, piece_of_lane(s, i, what), size,
+                         most, to);
+}
+
+/* R <- H(R || id || K bits || V bits), row by row. */
+static bool hash_log(kv_store *s, int i) {
+  kv_lane *m = &s->mirror[i];
+  const kv_shape *shape = s->plan->shape;
+  size_t bytes = (size_t)(shape->d + shape->d_v) * sizeof *s->row;
+  size_t most = (size_t)s->head[i].cap_log;
+  int n = pull_lane(s, i, KV_GPU_SAY_LOG_ID, sizeof *s->list, most, s->list);
+  const kv_gpu_piece *log = kv_gpu_piece_of(
+      s, KV_GPU_SAY_LANES, piece_of_lane(s, i, KV_GPU_SAY_LOG), bytes, most);
+  for (int r = 0; log && r < n; r++) {
+    kv_sha256 h;
+    if (!kv_gpu_pull(s, log, (size_t)r, 1, s->row)) return false;
+    kv_sha256_init(&h);
+    kv_sha256_add(&h, m->rewrites.byte, sizeof m->rewrites.byte);
+    kv_sha256_add(&h, &s->list[r], sizeof s->list[r]);
+    kv_sha256_add(&h, s->row, bytes);
+    m->rewrites = kv_sha256_end(&h);
+  }
+  return log && n >= 0;
+}
+
+/* The blocks that were written; none listed: all. */
+static bool mirror_blocks(kv_store *s, int i, int first, kv_slab *to) {
+  int cap = to->cap;
+  int listed = pull_lane(s, i, first, sizeof *s->list, (size_t)cap, s->list);
+  const kv_gpu_piece *members =
+      kv_gpu_piece_of(s, KV_GPU_SAY_LANES, piece_of_lane(s, i, first + 1),
+                      sizeof *to->members, (size_t)cap);
+  const kv_gpu_piece *data =
+      kv_gpu_piece_of(s, KV_GPU_SAY_LANES, piece_of_lane(s, i, first + 2),
+                      to->size, (size_t)cap);
+  if (listed < 0 || !members || !data) return false;
+  if (listed == 0)
+    return kv_gpu_pull(s, members, 0, members->count, to->members) &&
+           kv_gpu_pull(s, data, 0, data->count, to->data);
+  for (int j = 0; j < listed; j++) {
+    int32_t b = s->list[j];
+    if (b < 0 || b >= cap) continue;
+    if (!kv_gpu_pull(s, members, (size_t)j, 1, &to->members[b])) return false;
+  }
+  for (int j = 0; j < listed; j++) {
+    int32_t b = s->list[j];
+    if (b < 0 || b >= cap) continue;
+    if (!kv_gpu_pull(s, data, (size_t)j, 1, to->data + (size_t)b * to->size))
+      return false;
+  }
+  return true;
+}
+
+static bool mirror_slab(kv_store *s, int i, int first, const kv_gpu_slab *from,
                         kv_slab *to) {
-  size_t n = (size_t)from->used;
+  if (!to->cap) return true;
   to->used = from->used;
   to->n_free = from->n_free;
   to->held = from->held;
   to->bytes.codes = (size_t)from->codes;
   to->bytes.metadata = (size_t)from->metadata;
-  s->device->get(to->members, from->members, n * sizeof *to->members);
-  s->device->get(to->live, from->live, n * sizeof *to->live);
-  s->device->get(to->data, from->data, n * from->size);
+  return mirror_blocks(s, i, first, to);
 }
 
-static void mirror_rewriting(kv_store *s, int i) {
+static bool mirror_members(kv_store *s, int i) {
+  kv_lane *m = &s->mirror[i];
+  size_t t = (size_t)s->plan->shape->n_tokens;
+  if (!m->last) return true;
+  if (pull_lane(s, i, KV_GPU_SAY_LAST, sizeof *m->last, t, m->last) < 0)
+    return false;
+  int n = pull_lane(s, i, KV_GPU_SAY_JOINED, sizeof *s->list, t, s->list);
+  if (n < 0 ||
+      pull_lane(s, i, KV_GPU_SAY_NEXT, sizeof *s->next, t, s->next) != n)
+    return false;
+  for (int j = 0; j < n; j++)
+    if ((uint32_t)s->list[j] < t) m->next[s->list[j]] = s->next[j];
+  return true;
+}
+
+static bool mirror_rewriting(kv_store *s, int i) {
   const kv_gpu_lane *l = &s->head[i];
   kv_lane *m = &s->mirror[i];
-  size_t n = (size_t)l->n;
-  if (!l->k) return;
-  s->device->get(m->k, l->k, n * sizeof *m->k);
-  s->device->get(m->v, l->v, n * sizeof *m->v);
-  for (int f = KV_MERGED; f < KV_SLABS; f++) {
-    if (!l->k_slab[f].cap) continue;
-    mirror_slab(s, &l->k_slab[f], &m->k_slab[f]);
-    mirror_slab(s, &l->v_slab[f], &m->v_slab[f]);
-  }
-  if (!l->last) return;
   size_t t = (size_t)s->plan->shape->n_tokens;
-  s->device->get(m->last, l->last, n * sizeof *m->last);
-  s->device->get(m->next, l->next, t * sizeof *m->next);
+  int slabs = (int)KV_SLABS - (int)KV_MERGED;
+  if (!m->k) return true;
+  if (pull_lane(s, i, KV_GPU_SAY_K, sizeof *m->k, t, m->k) < 0 ||
+      pull_lane(s, i, KV_GPU_SAY_V, sizeof *m->v, t, m->v) < 0 ||
+      !hash_log(s, i) || !mirror_members(s, i))
+    return false;
+  for (int f = 0; f < slabs; f++) {
+    int k = KV_GPU_SAY_SLABS + 3 * f, v = k + 3 * slabs, at = KV_MERGED + f;
+    if (!mirror_slab(s, i, k, &l->k_slab[at], &m->k_slab[at]) ||
+        !mirror_slab(s, i, v, &l->v_slab[at], &m->v_slab[at]))
+      return false;
+  }
+  return true;
 }
 
 /* --- lanes -------------------------------------------------------------- */
 
-static void mirror_lane(kv_store *s, int i) {
+static bool mirror_records(kv_store *s, int i) {
+  kv_words *w = &s->mirror[i].verbs;
+  int n = pull_lane(s, i, KV_GPU_SAY_VERBS, sizeof *w->word, w->cap - w->n,
+                    w->word + w->n);
+  if (n > 0) w->n += (size_t)n;
+  return n >= 0;
+}
+
+static bool mirror_lane(kv_store *s, int i) {
   const kv_gpu_lane *l = &s->head[i];
   kv_lane *m = &s->mirror[i];
-  size_t n = (size_t)l->n;
+  size_t t = (size_t)s->plan->shape->n_tokens;
+  if (pull_lane(s, i, KV_GPU_SAY_ID, sizeof *m->id, t, m->id) != l->n ||
+      pull_lane(s, i, KV_GPU_SAY_WEIGHT, sizeof *m->weight, t, m->weight) < 0)
+    return false;
   m->n = l->n;
   m->rewritten = l->rewritten;
   m->dropped = l->dropped;
   m->holes = l->holes;
-  s->device->get(m->id, l->id, n * sizeof *m->id);
-  s->device->get(m->weight, l->weight, n * sizeof *m->weight);
-  assert(m->verbs.n + (size_t)l->n_verbs <= m->verbs.cap);
-  s->device->get(m->verbs.word + m->verbs.n, l->verbs,
-                 (size_t)l->n_verbs * sizeof *m->verbs.word);
-  m->verbs.n += (size_t)l->n_verbs;
-  mirror_rewriting(s, i);
-  hash_log(s, i);
+  for (int c = 0; c < s->plan->needs.columns; c++)
+    if (!pull_column(s, KV_GPU_SAY_LANES,
+                     piece_of_lane(s, i, KV_GPU_SAY_COLUMN), i, c, m->n))
+      return false;
+  return mirror_records(s, i) && mirror_rewriting(s, i);
 }
 
 static void note_fault(kv_store *s, int i) {
@@ -110,56 +281,27 @@ static void note_fault(kv_store *s, int i) {
             s->data->layer, i, s->end);
 }
 
-void kv_gpu_mirror_verbs(kv_store *s) {
-  const kv_device *dev = s->device;
-  size_t size = (size_t)s->lanes * sizeof *s->head;
-  bool any = false;
-  dev->get(s->head, s->layer.lane, size);
-  for (int i = 0; i < s->lanes; i++) {
-    kv_gpu_lane *l = &s->head[i];
+static void tell_lane(kv_store *s, int i) {
+  if (!s->fault.rc)
+    kv_fail(&s->fault, KV_INTERNAL,
+            "backend %s, layer %d, step %d: the report of lane %d contradicts "
+            "itself",
+            s->device->name, s->data->layer, s->end, i);
+}
+
+void kv_gpu_mirror_lanes(kv_store *s) {
+  size_t lanes = (size_t)s->lanes;
+  bool prompt = s->end <= s->plan->shape->prompt_len;
+  bool fine = kv_gpu_pull_all(s, KV_GPU_SAY_LANES, 0, sizeof *s->head, lanes,
+                              s->head) >= 0 &&
+              kv_gpu_pull_all(s, KV_GPU_SAY_LANES, 1, sizeof *s->bad, lanes,
+                              s->bad) >= 0;
+  if (fine && prompt) note_logits(s, true);
+  for (int i = 0; fine && i < s->lanes; i++) {
     note_fault(s, i);
-    if (l->n_verbs == 0) continue;
-    mirror_lane(s, i);
-    l->n_verbs = l->n_log = 0;
-    any = true;
+    if (s->head[i].n_verbs == 0) continue;
+    fine = mirror_lane(s, i);
+    if (!fine && !kv_gpu_lost(s)) tell_lane(s, i);
   }
-  if (any) {
-    kv_gpu_mirror_columns(s);
-    dev->put(s->layer.lane, s->head, size);
-  }
-}
-
-/* --- logits that are not finite ----------------------------------------- */
-
-static void fail_logit(kv_store *s, int lane, uint64_t at) {
-  const kv_lane *m = &s->mirror[lane];
-  kv_fail(&s->mirror[lane].fault, KV_REFUSED,
-          "layer %d, query head %d, row %d: the logit of token %u is not "
-          "finite",
-          s->data->layer, m->first_head + (int)(at >> 32), m->step - 1,
-          m->id[(uint32_t)at]);
-}
-
-/* The group's first row with one, and in it the first head. */
-static void fail_prompt(kv_store *s, int first, int lanes) {
-  uint64_t at = UINT64_MAX;
-  kv_lane *m = &s->mirror[first];
-  for (int i = first; i < first + lanes; i++)
-    if (s->bad[i] < at) at = s->bad[i];
-  if (at == UINT64_MAX || m->fault.rc) return;
-  kv_fail(&m->fault, KV_REFUSED,
-          "layer %d, query head %d, row %d: a logit of the prompt is not "
-          "finite",
-          s->data->layer, (int)(uint32_t)at, (int)(at >> 32));
-}
-
-void kv_gpu_mirror_faults(kv_store *s, bool prompt) {
-  int per_head = s->lanes / s->plan->shape->n_kv_heads;
-  s->device->get(s->bad, s->layer.bad, (size_t)s->lanes * sizeof *s->bad);
-  for (int i = 0; prompt && i < s->lanes; i += per_head)
-    fail_prompt(s, i, per_head);
-  for (int i = 0; !prompt && i < s->lanes; i++)
-    if (s->bad[i] != UINT64_MAX && !s->mirror[i].fault.rc &&
-        !s->mirror[i - i % per_head].fault.rc) /* what the prompt left */
-      fail_logit(s, i, s->bad[i]);
+  kv_gpu_lost(s);
 }

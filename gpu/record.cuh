@@ -77,8 +77,15 @@ KV_DEVICE void kv_gpu_count_block(kv_gpu_slab *s, int members, int sign) {
   s->metadata += sign * metadata;
 }
 
+/* The host is to see what block b holds after this step. */
+KV_DEVICE void kv_gpu_touch(kv_gpu_slab *s, int32_t b) {
+  if (s->n_fresh < s->cap) s->fresh[s->n_fresh] = b;
+  s->n_fresh++;
+}
+
 KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   int32_t b = s->n_free ? s->free[--s->n_free] : s->used++;
+  kv_gpu_touch(s, b);
   s->members[b] = s->live[b] = (uint16_t)members;
   s->held += members;
   kv_gpu_count_block(s, members, 1);

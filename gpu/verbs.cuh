@@ -108,8 +108,9 @@ KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* The fp32 block that a side's mean goes to: its own or a new one. */
 KV_DEVICE int32_t kv_gpu_mean_block(kv_gpu_slab *slab, const kv_cell_ref &r) {
-  return r.format == KV_MERGED ? r.block
-                               : kv_gpu_take_block(&slab[KV_MERGED], 1);
+  if (r.format != KV_MERGED) return kv_gpu_take_block(&slab[KV_MERGED], 1);
+  kv_gpu_touch(&slab[KV_MERGED], r.block);
+  return r.block;
 }
 
 /* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8; own block
@@ -134,11 +135,13 @@ KV_DEVICE void kv_gpu_set_mean(kv_gpu_slab *slab, int32_t block,
 /* Member lists run from the oldest id; the younger head's list is hung on. */
 KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
   uint32_t a = lane->id[into], b = lane->id[from];
+  uint32_t tail = a < b ? lane->last[into] : lane->last[from];
+  lane->joined[lane->n_joined++] = tail;
   if (a < b) {
-    lane->next[lane->last[into]] = b;
+    lane->next[tail] = b;
     lane->last[into] = lane->last[from];
   } else {
-    lane->next[lane->last[from]] = a;
+    lane->next[tail] = a;
     lane->id[into] = b;
   }
   lane->weight[into] += lane->weight[from];

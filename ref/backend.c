@@ -6,7 +6,6 @@
  */
 #include "ref/arith.h"
 #include "ref/store.h"
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,24 +69,10 @@ void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x) {
   s->plan->method->observe(&at, l, &rows);
 }
 
-static int row_index(const kv_layer_data *data, int t) {
-  if (!data->rows) return t;
-  int low = 0, high = data->n_rows - 1;
-  while (low < high) {
-    int middle = low + (high - low) / 2;
-    if (data->rows[middle] < t)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  assert(data->rows[low] == t && "a row that is not recorded was refused");
-  return low;
-}
-
 void kv_store_query(const kv_store *s, int h, int t, float *out) {
   const kv_layer_data *data = s->data;
   size_t d = (size_t)s->plan->shape->d;
-  size_t row = (size_t)h * (size_t)data->n_rows + (size_t)row_index(data, t);
+  size_t row = (size_t)h * (size_t)data->n_rows + (size_t)kv_layer_row(data, t);
   const char *q =
       (const char *)data->q + row * d * kv_dtype_size(data->q_dtype);
   s->plan->kernels->widen(data->q_dtype, q, d, out);

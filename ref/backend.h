@@ -28,6 +28,7 @@ typedef struct kv_plan {
   const void *params; /* resolved by method->open */
   kv_needs needs;
   bool colsum; /* prompt rows are missing: their recorded sums stand in */
+  bool logits; /* kv_seen's are asked for */
 } kv_plan;
 
 /* The exact truth of one decode row for the query heads of one KV head,
@@ -43,7 +44,8 @@ typedef struct kv_seen {
   const kv_lane *lane;
   int queries;
   const kv_view *view; /* [queries] */
-  const float *s;      /* [queries][stride] logits by entry; in views only */
+  const float *s;      /* [queries][stride] logits by entry, in views only;
+                          perhaps NULL where the plan does not ask for them */
   size_t stride;
   const float *out; /* [queries][d_v] */
   const float *lse; /* [queries] */

@@ -7,6 +7,7 @@
 #ifndef KV_REF_SHAPE_H
 #define KV_REF_SHAPE_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,21 @@ typedef struct kv_layer_data {
                           not recorded */
   int colsum_len;
 } kv_layer_data;
+
+/* Where token t's query row stands among those of a head; it is recorded. */
+static inline int kv_layer_row(const kv_layer_data *data, int t) {
+  int low = 0, high = data->n_rows - 1;
+  if (!data->rows) return t;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (data->rows[middle] < t)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  assert(data->rows[low] == t && "a row that is not recorded was refused");
+  return low;
+}
 
 /* Rotary positions of the request; inv_freq NULL = no RoPE recorded. */
 typedef struct kv_rope {

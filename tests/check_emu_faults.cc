@@ -4,6 +4,7 @@
  * in one way, in both orders; it is called by its name in one sentence, none
  * of its threads goes past the place, and the next launch is as good as any.
  */
+#include "gpu/async.h"
 #include "gpu/block.cuh"
 
 #include <signal.h>
@@ -105,6 +106,49 @@ static __global__ void launcher(int *after) {
   atomicAdd(after, 1);
 }
 
+/* Copies of the last thread, wrong in one way. */
+alignas(16) static char global[64];
+
+template <int TO, int FROM> static __global__ void strange_copy(int *after) {
+  KV_SHARED(kv_piece, piece, 2);
+  if (threadIdx.x == ALL - 1) {
+    kv_async_16((kv_piece *)((char *)piece + TO), global + FROM);
+    kv_async_commit();
+    kv_async_wait<0>();
+  }
+  __syncthreads();
+  atomicAdd(after, 1);
+}
+
+static __global__ void copy_to_global(int *after) {
+  kv_async_16((kv_piece *)global, global + 16);
+  atomicAdd(after, 1);
+}
+
+static __global__ void copy_from_shared(int *after) {
+  KV_SHARED(kv_piece, piece, 2);
+  kv_async_16(piece, piece + 1);
+  atomicAdd(after, 1);
+}
+
+static __global__ void copy_much(int *after) {
+  KV_SHARED(kv_piece, piece, 2);
+  for (int i = 0; i < 33; i++) kv_async_16(piece, global);
+  atomicAdd(after, 1);
+}
+
+/* Nobody waits; a wait that leaves the group; one before the commit. */
+template <int HOW> static __global__ void lost_copy(int *after) {
+  KV_SHARED(kv_piece, piece, 1);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  kv_async_16(piece, global);
+  if (HOW < 2) kv_async_commit();
+  if (HOW == 1) kv_async_wait<1>();
+  if (HOW == 2) kv_async_wait<0>();
+  (void)after;
+}
+
 static const struct wrong {
   breaking *kernel;
   const char *name, *says;
@@ -120,6 +164,14 @@ static const struct wrong {
     {strange_lane, "strange_lane", "lane 5, which takes no part"},
     {too_much, "too_much", "more shared memory than a kernel has"},
     {launcher, "launcher", "launches kernel inner"},
+    {strange_copy<8, 0>, "strange_copy<8, 0>", "no multiples of 16"},
+    {strange_copy<0, 4>, "strange_copy<0, 4>", "no multiples of 16"},
+    {copy_to_global, "copy_to_global", "other than from global to shared"},
+    {copy_from_shared, "copy_from_shared", "other than from global"},
+    {copy_much, "copy_much", "more than 32 copies on their way"},
+    {lost_copy<0>, "lost_copy<0>", "ends with 1 copies on their way"},
+    {lost_copy<1>, "lost_copy<1>", "ends with 1 copies on their way"},
+    {lost_copy<2>, "lost_copy<2>", "ends with 1 copies on their way"},
 };
 
 static void breaks(const wrong *w) {

@@ -2,9 +2,10 @@
  *
  * CUDA's words as the executor says them: shuffles, votes and atomics give
  * what plain loops give, in both orders, for whole and for begun warps, for
- * parts of a warp and for lanes that have left; no atomic takes a float.
+ * parts of a warp and for lanes that have left; no atomic takes a float. A
+ * copy to shared memory is there after the wait for its group and not before.
  */
-#include "gpu/launch.h"
+#include "gpu/async.h"
 
 extern "C" {
 #include <setjmp.h>
@@ -87,7 +88,7 @@ static void votes_are_counted(int n, int few, uint64_t seed) {
   static votes v;
   for (int i = 0; i < n; i++)
     yes[i] = seed < 2 ? (uint8_t)seed : mixed(seed + (uint64_t)i) % 4 == 0;
-  KV_LAUNCH(nullptr, vote, 1, n, yes, few, &v);
+  KV_LAUNCH(nullptr, vote, 1, (unsigned)n, yes, few, &v);
   for (int i = 0; i < n; i++) {
     uint32_t said = 0, lanes = 0;
     for (int j = i / 32 * 32; j < n && j < i / 32 * 32 + 32; j++) {
@@ -194,11 +195,102 @@ static void integers_are_counted(void **) {
   assert_int_equal(__ldg(&x), 7);
 }
 
+/* --- copies on their way ------------------------------------------------ */
+
+constexpr int GROUPS = 3, SEEN = 8;
+
+/* Every thread copies GROUPS pieces, a group each but for an empty one in
+ * between, and looks what it has after each wait; in the end at those of the
+ * thread after it. */
+static __global__ void copy_late(const kv_piece *from, uint32_t *seen) {
+  KV_SHARED(kv_piece, piece, GROUPS * ALL);
+  int t = (int)threadIdx.x, at = 0;
+  seen += t * SEEN * GROUPS;
+  auto see = [&](int u) {
+    for (int g = 0; g < GROUPS; g++)
+      seen[at++] = piece[g * ALL + u].word[g % 4];
+  };
+  for (int g = 0; g < GROUPS; g++) piece[g * ALL + t].word[g % 4] = 1;
+  for (int g = 0; g < GROUPS; g++) {
+    kv_async_16(&piece[g * ALL + t], &from[g * ALL + t]);
+    kv_async_commit();
+    if (g == 0) kv_async_commit();
+  }
+  see(t);
+  kv_async_wait<4>(); /* all four groups may be missing */
+  see(t);
+  kv_async_wait<3>();
+  see(t);
+  kv_async_wait<2>(); /* the empty one */
+  see(t);
+  kv_async_wait<1>();
+  see(t);
+  kv_async_16(&piece[t], &from[2 * ALL + t]); /* in no group yet */
+  kv_async_wait<0>();
+  see(t);
+  kv_async_commit();
+  kv_async_wait<0>();
+  see(t);
+  __syncthreads();
+  see((t + 1) % (int)blockDim.x);
+}
+
+static void copies_arrive_at_the_wait(void **) {
+  /* How many of the groups are there at each look. */
+  static const int there[SEEN] = {0, 0, 1, 1, 2, 3, 3, 3};
+  static uint32_t seen[ALL * SEEN * GROUPS];
+  alignas(16) static kv_piece from[GROUPS * ALL];
+  for (uint32_t i = 0; i < GROUPS * ALL; i++)
+    for (uint32_t w = 0; w < 4; w++) from[i].word[w] = i * 8 + w;
+  for (int reverse = 0; reverse < 2; reverse++) {
+    uint64_t before = kv_emu_copied();
+    kv_emu_order(reverse);
+    KV_LAUNCH(nullptr, copy_late, 1, ALL, from, seen);
+    assert_true(kv_emu_copied() - before == (GROUPS + 1) * ALL);
+    for (int t = 0; t < ALL; t++)
+      for (int look = 0; look < SEEN; look++)
+        for (int g = 0; g < GROUPS; g++) {
+          int u = look == SEEN - 1 ? (t + 1) % ALL : t;
+          uint32_t want = from[g * ALL + u].word[g % 4];
+          if (g >= there[look]) want = 0xaaaaaaaau;
+          if (g == 0 && look == 5) want = 0xaaaaaaaau;
+          if (g == 0 && look > 5) want = from[2 * ALL + u].word[0];
+          assert_int_equal(seen[(t * SEEN + look) * GROUPS + g], want);
+        }
+  }
+}
+
+/* Any length at any place: what is not there is 0. */
+static __global__ void copy_some(const char *from, int n, kv_piece *out) {
+  KV_SHARED(kv_piece, piece, ALL);
+  int t = (int)threadIdx.x;
+  kv_async_piece(&piece[t], from + 2 * t, n);
+  kv_async_commit();
+  kv_async_wait<0>();
+  out[t] = piece[t];
+}
+
+static void pieces_end_in_zeros(void **) {
+  alignas(16) static char from[3 * ALL];
+  static kv_piece out[ALL];
+  for (int i = 0; i < 3 * ALL; i++) from[i] = (char)(mixed((uint64_t)i) | 1);
+  for (int n = -2; n <= 20; n += 2) {
+    KV_LAUNCH(nullptr, copy_some, 1, ALL, from, n, out);
+    for (int i = 0; i < 16 * ALL; i++)
+      assert_int_equal(((const char *)out)[i],
+                       i % 16 < n ? from[i / 16 * 2 + i % 16] : 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shuffles_carry),       cmocka_unit_test(votes_count),
-      cmocka_unit_test(lanes_may_leave),      cmocka_unit_test(atomics_add_up),
+      cmocka_unit_test(shuffles_carry),
+      cmocka_unit_test(votes_count),
+      cmocka_unit_test(lanes_may_leave),
+      cmocka_unit_test(atomics_add_up),
       cmocka_unit_test(integers_are_counted),
+      cmocka_unit_test(copies_arrive_at_the_wait),
+      cmocka_unit_test(pieces_end_in_zeros),
   };
   int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
   kv_emu_release();

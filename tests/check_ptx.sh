@@ -8,11 +8,15 @@
 # rcp, sqrt or conversion to float that does not say that it rounds to
 # nearest. One line for each, with the source line that it came from.
 #
+# Demanded, from compute capability 8.0 on: every kernel that reads K or V for
+# attention (logits, chunks) does so by cp.async in two groups or more: after
+# the first ones were committed, a wait that leaves one.
+#
 #   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
 #   CUDA_PTX_ARCHS    architectures to look at, as "75 90"
 #
-# It first proves on a file with one fault a line that each is seen, and on
-# one without that it is silent. Exit 77 without nvcc.
+# It first proves on files with faults that each is seen, and on one without
+# that it is silent. Exit 77 without nvcc.
 set -euo pipefail
 export LC_ALL=C.UTF-8
 
@@ -84,6 +88,28 @@ faults() {
     }' "$1" "$1"
 }
 
+# The kernels of the PTX file $1 that read rows and wait for them.
+waiting() {
+  awk '
+    function judge() {
+      if (name ~ /(6logits|6chunks)/ && !(copies && commits && waits))
+        print name ": does not copy K or V by cp.async while it computes"
+      name = ""
+    }
+    /^[.]visible [.]entry|^[.]entry/ {
+      judge()
+      name = $0
+      sub(/.*[.]entry /, "", name)
+      sub(/[( ].*/, "", name)
+      copies = commits = waits = 0
+    }
+    { sub(/\/\/.*/, "") }
+    /cp[.]async[.]cg[.]shared[.]global .*, 16;/ { copies++ }
+    /cp[.]async[.]commit_group;/ { commits++ }
+    /cp[.]async[.]wait_group [1-9]/ { waits++ }
+    END { judge() }' "$1"
+}
+
 # The faults of the source $1 for architecture $2; a line a fault.
 look() {
   local ptx=$scratch/look.ptx
@@ -97,6 +123,7 @@ look() {
   grep -q '^[.]visible [.]entry\|[.]entry ' "$ptx" || [ "$3" = empty ] ||
     echo "$1: no kernel in its PTX"
   faults "$ptx"
+  [ "${2%[a-z]}" -lt 80 ] || waiting "$ptx"
 }
 
 # Statements of a kernel, each with the instruction that must be named.
@@ -177,6 +204,41 @@ named() {
   done < <("$2")
 }
 
+# Kernels that read K as attention should, and three that do not.
+readers() {
+  cat <<'END'
+#include "gpu/async.h"
+template <int HOW> __global__ void logits(const char *from, unsigned *to) {
+  __shared__ kv_piece piece[2];
+  for (int i = 0; i < 2; i++) {
+    if (HOW == 0 || HOW == 2) kv_async_16(&piece[i], from + 16 * i);
+    if (HOW == 1) piece[i] = ((const kv_piece *)from)[i];
+    kv_async_commit();
+  }
+  if (HOW == 0 || HOW == 1) kv_async_wait<1>();
+  if (HOW == 2) kv_async_wait<0>();
+  to[0] = piece[0].word[1];
+  kv_async_wait<0>();
+  to[1] = piece[1].word[2];
+}
+template __global__ void logits<0>(const char *, unsigned *);
+template __global__ void logits<1>(const char *, unsigned *);
+template __global__ void logits<2>(const char *, unsigned *);
+END
+  echo '__global__ void chunks(const int *from, int *to) { *to = *from; }'
+}
+
+# Are all but the first of them named, and no more?
+prove_readers() {
+  local said want
+  readers >"$scratch/readers"
+  said=$(look "$scratch/readers" "$1" full | sed 's/:.*//' | sort)
+  want=$(printf '%s\n' _Z6chunksPKiPi _Z6logitsILi1EEvPKcPj \
+    _Z6logitsILi2EEvPKcPj)
+  [ "$said" = "$want" ] ||
+    echo "check_ptx: of readers without cp.async it names: $said"
+}
+
 prove() {
   local arch=$1 i=0 text
   clean >"$scratch/clean"
@@ -201,7 +263,7 @@ check() {
 }
 
 archs=${CUDA_PTX_ARCHS:-75 90}
-found=$(prove "${archs%% *}" && check)
+found=$(prove "${archs%% *}" && prove_readers "${archs##* }" && check)
 if [ -n "$found" ]; then
   printf '%s\n' "$found"
   exit 1

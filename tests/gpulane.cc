@@ -77,6 +77,7 @@ static void mirror_slab(gpulane *w, const kv_slab *from, kv_gpu_slab *to) {
   to->members = take<uint16_t>(w, to->cap);
   to->live = take<uint16_t>(w, to->cap);
   to->data = take<char>(w, to->cap * (int)to->size);
+  to->fresh = take<int32_t>(w, to->cap);
 }
 
 static void mirror_lane(gpulane *w) {
@@ -108,6 +109,7 @@ static void mirror_lane(gpulane *w) {
   l->cap_log = 2 * t + 64;
   l->log_id = take<uint32_t>(w, l->cap_log);
   l->log = take<float>(w, l->cap_log * (w->shape.d + w->shape.d_v));
+  l->joined = take<uint32_t>(w, t);
   l->list = take<int32_t>(w, t);
   l->spare = take<uint64_t>(w, t);
 }
@@ -304,5 +306,5 @@ void gpulane_same(gpulane *w) {
 
 void gpulane_end_step(gpulane *w) {
   w->host.verbs.n = 0;
-  w->lane->n_verbs = w->lane->n_log = w->logged = 0;
+  w->lane->n_verbs = w->lane->n_log = w->lane->n_joined = w->logged = 0;
 }

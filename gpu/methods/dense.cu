@@ -5,4 +5,4 @@
  */
 #include "gpu/method.cuh"
 
-KV_GPU_METHOD(dense, nullptr, nullptr, nullptr, nullptr, nullptr);
+KV_GPU_HOOKS(dense, 0, nullptr, nullptr, nullptr, nullptr, nullptr);
