@@ -44,6 +44,7 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   if (opened) return opened;
   c->result.has_identity = b->has_identity;
   c->result.identity = b->identity;
+  c->result.backend = ask->how.backend->name;
   if (!rc) return KV_OK;
   c->runs = false;
   c->result.status = KV_CELL_REFUSED;

@@ -24,7 +24,7 @@ typedef struct kv_batch_ask {
   const kv_specs *specs;
   const kv_budgets *budgets;
   int prompt_len;    /* 0: the trace's own */
-  kv_replay_how how; /* for the search of byte budgets */
+  kv_replay_how how; /* who will replay; the search of byte budgets does */
   kv_db *db;         /* or NULL; rows and searches that it knows */
 } kv_batch_ask;
 
@@ -37,7 +37,8 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
-/* Fills what the database has; those cells do not run again. */
+/* Fills what the database has by the batch's backend; those cells do not run
+ * again. What only others have computed is run, and confirmed or not. */
 kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 
 /* sim/search.c: the entries that a budget in bytes means for a method. */

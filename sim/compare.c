@@ -19,6 +19,7 @@ typedef struct walk {
   const kv_layer_data *data;
   side side[2];
   int closings; /* blocks of the prompt, then decode steps */
+  bool bytes;   /* digests agree: the ledgers do not */
   bool (*stop)(void);
   bool stopped;
   kv_look look;
@@ -64,8 +65,32 @@ static void enter(const walk *w, side *s, int g, int from, int count) {
   for (int i = first; i < first + n; i++)
     s->backend->append(s->store, i, from, count, s->scratch);
   s->backend->evidence(&s->store, 1, g, from, count, s->scratch);
-  for (int i = first; i < first + n; i++)
-    s->backend->settle(s->store, i, s->scratch);
+}
+
+static const kv_lane *lane_of(const walk *w, int x, int i) {
+  const side *s = &w->side[x];
+  return s->backend->lane(s->store, i);
+}
+
+static bool look_bytes(const walk *w, int i, const char *when) {
+  return w->bytes &&
+         kv_look_bytes(&w->look, lane_of(w, 0, i), lane_of(w, 1, i), when);
+}
+
+static const char before[] = " before settling";
+
+/* The block's tokens enter; where bytes are looked at, those of the lanes
+ * before they settle. */
+static bool enter_both(walk *w, int g, int from, int count, bool looks) {
+  int first, n = lanes_of(w, g, &first);
+  bool found = false;
+  for (int x = 0; x < 2; x++) enter(w, &w->side[x], g, from, count);
+  for (int i = first; looks && !found && i < first + n; i++)
+    found = look_bytes(w, i, before);
+  for (int x = 0; x < 2; x++)
+    for (int i = first; i < first + n; i++)
+      w->side[x].backend->settle(w->side[x].store, i, w->side[x].scratch);
+  return found;
 }
 
 /* Attends lane i in both; the first of its rows that differ, once a step. */
@@ -77,16 +102,12 @@ static bool attend(walk *w, int i, int t, bool known) {
     s->backend->attend(s->store, i, t, NULL, s->scratch);
     seen[x] = s->backend->seen(s->store, i, s->scratch);
   }
-  bool differs =
-      !known && kv_look_seen(&w->look, w->cell->shape.d_v, &seen[0], &seen[1]);
+  bool differs = !known && (kv_look_seen(&w->look, w->cell->shape.d_v, &seen[0],
+                                         &seen[1]) ||
+                            look_bytes(w, i, before));
   for (int x = 0; x < 2; x++)
     w->side[x].backend->settle(w->side[x].store, i, w->side[x].scratch);
   return differs;
-}
-
-static const kv_lane *lane_of(const walk *w, int x, int i) {
-  const side *s = &w->side[x];
-  return s->backend->lane(s->store, i);
 }
 
 static int lanes(const walk *w) {
@@ -111,7 +132,9 @@ static bool look_step(walk *w, bool output) {
   for (int i = 0; !found && i < lanes(w); i++)
     found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->verbs,
                             &lane_of(w, 1, i)->verbs);
-  return found || look_lanes(w);
+  found = found || look_lanes(w);
+  for (int i = 0; !found && i < lanes(w); i++) found = look_bytes(w, i, "");
+  return found;
 }
 
 /* The n-th closing: a block of the prompt or a decode step. */
@@ -125,8 +148,8 @@ static bool advance(walk *w, int n, bool looks) {
   w->look.step = from + count;
   for (int g = 0; g < shape->n_kv_heads; g++) {
     int first, lanes = lanes_of(w, g, &first);
-    for (int x = 0; !decode && x < 2; x++)
-      enter(w, &w->side[x], g, from, count);
+    if (!decode)
+      output = enter_both(w, g, from, count, looks && !output) || output;
     for (int i = first; decode && i < first + lanes; i++)
       output = attend(w, i, from, output || !looks) || output;
   }
@@ -217,36 +240,80 @@ static void find(walk *w, const kv_layer_digests replayed[2]) {
 
 /* --- the cell ----------------------------------------------------------- */
 
-/* Whoever could not go on says why. */
-static void tell_failure(const kv_cell *y, const char *name,
-                         kv_difference *out) {
-  *out = (kv_difference){.found = true,
-                         .what = "failed",
-                         .layer = y->trace->layer[y->fault_at].data.layer,
+static bool failed(const kv_compared *x) {
+  return x->cell->result.status == KV_CELL_FAILED;
+}
+
+/* Whoever could not go on says why; "": it could. */
+static void failure(const kv_compared *x, int most, size_t size, char *out) {
+  out[0] = 0;
+  if (failed(x))
+    snprintf(out, size, "%.24s failed: %.*s", x->backend->name, most,
+             x->cell->result.reason);
+}
+
+static void tell_failure(const kv_compared *x, kv_difference *out) {
+  const kv_cell *c = x->cell;
+  *out = (kv_difference){.what = "failed",
+                         .layer = c->trace->layer[c->fault_at].data.layer,
                          .step = -1,
                          .lane = -1,
                          .head = -1,
                          .index = -1};
-  snprintf(out->sentence, sizeof out->sentence, "%.24s failed: %.440s", name,
-           y->result.reason);
+  failure(x, 440, sizeof out->sentence, out->sentence);
 }
 
-static kv_rc walk_layer(walk *w, int index, const kv_layer_digests d[2],
+void kv_compare_failed(const kv_compared *x, const kv_compared *y,
+                       kv_difference *out) {
+  char say[2][248];
+  const kv_compared *of[2] = {x, y};
+  tell_failure(failed(x) ? x : y, out);
+  for (int i = 0; i < 2; i++) {
+    failure(of[i], 200, sizeof say[i], say[i]);
+    if (!say[i][0])
+      snprintf(say[i], sizeof say[i], "%.24s ran", of[i]->backend->name);
+  }
+  snprintf(out->sentence, sizeof out->sentence, "%s; %s", say[0], say[1]);
+}
+
+/* Looks at one layer: at what `digests` tell apart, or (NULL) at bytes. */
+static kv_rc walk_layer(walk *w, int index, const kv_layer_digests *digests,
                         kv_err *e) {
   const kv_trace *t = w->cell->trace;
+  kv_layer_digests alone[2];
   kv_rc rc = kv_trace_scan_layer(t, index, e);
   if (rc) return rc;
   w->data = &t->layer[index].data;
   w->look.layer = w->data->layer;
   rc = open_walk(w, e);
-  if (!rc) find(w, d);
+  w->bytes = !digests;
+  if (!rc && digests) find(w, digests);
+  if (!rc && !digests) run(w, w->closings, true, alone);
   for (int x = 0; !rc && x < 2; x++) {
     const kv_err *f = w->side[x].backend->fault(w->side[x].store);
     if (f && f->rc == KV_RESOURCE) rc = kv_fail(e, f->rc, "%s", f->text);
   }
   close_walk(w);
+  for (int x = 0; x < 2; x++) w->look.row[x] = NULL, w->side[x].store = NULL;
   if (!rc) rc = kv_trace_damaged(t, e);
   kv_trace_release_layer(t, index);
+  return rc;
+}
+
+/* The lane and the step that the ledgers part at; else the total that does,
+ * for a walk of the cell alone may agree. */
+static kv_rc compare_ledgers(walk *w, const kv_result *x, const kv_result *y,
+                             kv_err *e) {
+  kv_rc rc = KV_OK;
+  kv_difference *out = w->look.out;
+  if (!kv_look_ledger(&w->look, x, y)) return KV_OK;
+  kv_difference total = *out;
+  out->found = false;
+  for (int i = 0; !rc && !w->stopped && !out->found && i < x->n_layers; i++)
+    rc = walk_layer(w, i, NULL, e);
+  if (w->stopped || rc) return rc;
+  if (!out->found) *out = total;
+  out->ledger = true;
   return rc;
 }
 
@@ -262,8 +329,9 @@ kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
             .look = {.name = {x->backend->name, y->backend->name}, .out = out}};
   *out = (kv_difference){.found = false};
   *stopped = false;
-  if (y->cell->result.status == KV_CELL_FAILED) {
-    tell_failure(y->cell, y->backend->name, out);
+  if (failed(y)) {
+    tell_failure(y, out);
+    out->found = true;
     return KV_OK;
   }
   if (!strcmp(x->backend->name, y->backend->name)) {
@@ -271,12 +339,14 @@ kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
     w.look.name[1] = again;
   }
   kv_float_ground();
-  for (int i = 0; i < x->cell->trace->n_layers; i++) {
+  kv_rc rc = KV_OK;
+  bool parted = false;
+  for (int i = 0; !parted && i < x->cell->trace->n_layers; i++) {
     kv_layer_digests d[2] = {x->cell->digest[i], y->cell->digest[i]};
-    if (differing(d) < 0) continue;
-    kv_rc rc = walk_layer(&w, i, d, e);
-    *stopped = w.stopped;
-    return rc;
+    parted = differing(d) >= 0;
+    if (parted) rc = walk_layer(&w, i, d, e);
   }
-  return KV_OK;
+  if (!parted) rc = compare_ledgers(&w, &x->cell->result, &y->cell->result, e);
+  *stopped = w.stopped;
+  return rc;
 }

@@ -13,13 +13,14 @@
 
 static void place(const kv_look *l, const kv_look_at *at, size_t size,
                   char *out) {
-  char when[32] = "", who[48] = "";
+  char when[32] = "", which[32] = "all layers", who[48] = "";
   if (l->step >= 0) snprintf(when, sizeof when, "step %d, ", l->step);
+  if (l->layer >= 0) snprintf(which, sizeof which, "layer %d", l->layer);
   if (at->head >= 0)
     snprintf(who, sizeof who, ", query head %d", at->head);
   else if (at->lane >= 0)
     snprintf(who, sizeof who, ", lane %d", at->lane);
-  snprintf(out, size, "%slayer %d%s", when, l->layer, who);
+  snprintf(out, size, "%s%s%s", when, which, who);
 }
 
 static void hex(const kv_look_at *at, int i, char out[KV_DIFFERENCE_TEXT]) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the comparison (compare.c, compare_record.c, compare_lane.c):
- * looking at what two backends left. A look returns true where it found a
- * difference, and has then described it.
+ * Private to the comparison (compare.c, compare_record.c, compare_lane.c,
+ * compare_bytes.c): looking at what two backends left. A look returns true
+ * where it found a difference, and has then described it.
  */
 #ifndef KV_SIM_COMPARE_PART_H
 #define KV_SIM_COMPARE_PART_H
@@ -12,9 +12,9 @@
 /* Where a look is, and whom it looks at. */
 typedef struct kv_look {
   const char *name[2]; /* of the backends; the second "ref again" */
-  int layer, step;
-  bool columns;  /* are those of both lanes up to date? */
-  float *row[2]; /* room for a row of K or V */
+  int layer, step;     /* -1: of the whole cell; no one step */
+  bool columns;        /* are those of both lanes up to date? */
+  float *row[2];       /* room for a row of K or V */
   kv_difference *out;
 } kv_look;
 
@@ -42,5 +42,10 @@ bool kv_look_state(const kv_look *l, const kv_lane *a, const kv_lane *b);
 /* Outputs and LSE of the lane's query heads. */
 bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
                   const kv_seen *b);
+/* Bytes of a lane, as the ledger counts them; `when` ends the sentence. */
+bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
+                   const char *when);
+/* Two rows' steps and totals: l->layer is -1, the cell as a whole. */
+bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
 
 #endif

@@ -48,11 +48,12 @@ kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 
 /* r holds trace, identity, prompt_len, n_tokens, method, revision, code,
  * params, arithmetic, basis, target, budget: what kv_db_key reads and what
- * was asked. Where the row is there, *found, and everything else of r is
- * filled to the bit, as it was put (NaN as the one quiet NaN); r->achieved is
- * NaN where this basis and target were never asked of it: compute it from
- * r->totals and call kv_db_ask. backend is that of the first confirmation
- * and lives as long as db. */
+ * was asked; and backend: the one that must have computed or confirmed it,
+ * NULL: whichever. Where such a row is there, *found, and everything else of r
+ * is filled to the bit, as it was put (NaN as the one quiet NaN); r->achieved
+ * is NaN where this basis and target were never asked of it: compute it from
+ * r->totals and call kv_db_ask. backend, isa, threads and seconds are those of
+ * the first confirmation (of that backend); backend lives as long as db. */
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 

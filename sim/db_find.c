@@ -37,6 +37,21 @@ static kv_rc load_ask(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return kv_db_done(db, s, e);
 }
 
+/* Has the backend that r names, if any, been there? */
+static kv_rc look_for(kv_db *db, int64_t run, const kv_result *r, bool *yes,
+                      kv_err *e) {
+  sqlite3_stmt *s;
+  *yes = !r->backend;
+  if (*yes) return KV_OK;
+  kv_rc rc = kv_db_bind(db, &s, e,
+                        "SELECT 1 FROM confirmation WHERE run_id = ? AND"
+                        " backend = ? LIMIT 1",
+                        "is", run, r->backend);
+  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
+  *yes = true;
+  return kv_db_done(db, s, e);
+}
+
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e) {
   static const kv_status as[2] = {KV_CELL_OK, KV_CELL_REFUSED};
   kv_status asked = r->status;
@@ -49,7 +64,8 @@ kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e) {
     rc = kv_db_run_of(db, key, &run, e);
   }
   r->status = asked;
-  *found = !rc && run;
+  *found = false;
+  if (!rc && run) rc = look_for(db, run, r, found, e);
   if (!*found) return rc;
   rc = kv_db_load(db, run, r, e);
   return rc ? rc : load_ask(db, run, r, e);

@@ -189,15 +189,17 @@ static kv_rc load_steps(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return rc;
 }
 
-/* How the first run was made: by the time its environment says. */
+/* How the first run was made, by the time its environment says: of the backend
+ * that r names, if it has been there. */
 static kv_rc load_first(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(
       db, &s, e,
       "SELECT c.backend, c.isa, c.threads, c.seconds FROM confirmation c"
       " JOIN environment v USING (environment_id) WHERE c.run_id = ?"
-      " ORDER BY v.started, v.environment_id, c.threads DESC, c.isa LIMIT 1",
-      "i", run);
+      " ORDER BY c.backend = ? DESC, v.started, v.environment_id,"
+      " c.threads DESC, c.isa LIMIT 1",
+      "is", run, r->backend ? r->backend : "");
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   const char *backend = (const char *)sqlite3_column_text(s, 0);
   r->backend = backend ? kv_db_word(db, backend) : NULL;

@@ -4,40 +4,86 @@
  */
 #include "sim/law_lane.h"
 
-static const kv_law list[] = {
-    {"tokens",
-     "a lane is never empty, holds no token twice and none of the future, and "
-     "no more entries than tokens seen",
-     kv_law_tokens},
-    {"views",
-     "a view is ascending maximal runs of live entries, of tokens up to the "
-     "query's, and is what the journal says",
-     kv_law_views},
-    {"weights",
-     "weights are at least 1 and add up, with what was dropped, to the tokens "
-     "seen; every token is a member of one entry, and members are as many as "
-     "the weight says",
-     kv_law_weights},
-    {"journal",
-     "whoever carries out the records of the journal arrives at the lane that "
-     "the store holds: ids, weights, formats, order",
-     kv_law_journal},
-    {"bytes",
-     "the ledger charges what the entries of the lane, their groups, columns "
-     "and declared memory cost",
-     kv_law_bytes},
-    {"full", "a budget of every token gives the output of dense to the bit",
+/* A law looks at the one replay of all that do, or makes its own. */
+typedef struct rule {
+  kv_law law;
+  const kv_law_look *look;
+  kv_law_check *check;
+} rule;
+
+static const rule list[] = {
+    {{"tokens",
+      "a lane is never empty, holds no token twice and none of the future, and "
+      "no more entries than tokens seen"},
+     &kv_law_tokens,
+     NULL},
+    {{"views",
+      "a view is ascending maximal runs of live entries, of tokens up to the "
+      "query's, and is what the journal says"},
+     &kv_law_views,
+     NULL},
+    {{"weights",
+      "weights are at least 1 and add up, with what was dropped, to the tokens "
+      "seen; every token is a member of one entry, and members are as many as "
+      "the weight says"},
+     &kv_law_weights,
+     NULL},
+    {{"journal",
+      "whoever carries out the records of the journal arrives at the lane that "
+      "the store holds: ids, weights, formats, order"},
+     &kv_law_journal,
+     NULL},
+    {{"bytes",
+      "the ledger charges what the entries of the lane, their groups, columns "
+      "and declared memory cost"},
+     &kv_law_bytes,
+     NULL},
+    {{"full", "a budget of every token gives the output of dense to the bit"},
+     NULL,
      kv_law_full},
-    {"repeat",
-     "digests are the same again: other threads, other kernels, the other "
-     "walk, with and without measures",
+    {{"repeat",
+      "digests are the same again: other threads, other kernels, the other "
+      "walk, with and without measures"},
+     NULL,
      kv_law_repeat},
-    {"evidence",
-     "probabilities are computed for the prompt rows that were asked for, and "
-     "at decode steps only if they were",
+    {{"evidence",
+      "probabilities are computed for the prompt rows that were asked for, and "
+      "at decode steps only if they were"},
+     NULL,
      kv_law_evidence}};
 
+enum { LAWS = sizeof list / sizeof *list };
+
 const kv_law *kv_law_at(int index) {
-  int count = (int)(sizeof list / sizeof *list);
-  return index >= 0 && index < count ? &list[index] : NULL;
+  return index >= 0 && index < LAWS ? &list[index].law : NULL;
+}
+
+/* The laws that look, at one replay; *looked: were there any? */
+static kv_rc look(const kv_law_case *c, uint32_t laws, int *broken,
+                  bool *looked, kv_law_run *run, kv_err *e) {
+  kv_law_look some[LAWS];
+  int index[LAWS], n = 0, at;
+  for (int i = 0; i < LAWS; i++)
+    if (laws >> i & 1 && list[i].look) {
+      some[n] = *list[i].look;
+      index[n++] = i;
+    }
+  *looked = n > 0;
+  if (n == 0) return KV_OK;
+  kv_rc rc = kv_law_walk(c, n, some, &at, run, e);
+  if (rc) *broken = index[at];
+  return rc;
+}
+
+kv_rc kv_law_ask(const kv_law_case *c, uint32_t laws, int *broken, kv_err *e) {
+  kv_law_run run;
+  bool looked;
+  *broken = -1;
+  kv_rc rc = look(c, laws, broken, &looked, &run, e);
+  for (int i = 0; !rc && i < LAWS; i++)
+    if (laws >> i & 1 && list[i].check) {
+      rc = list[i].check(c, looked ? &run : NULL, e);
+      if (rc) *broken = i;
+    }
+  return rc;
 }

@@ -5,9 +5,10 @@
  * words, digests - and knows no method by name. Tests run it over every
  * method of the registry; anyone can run it over a method of his own.
  *
- * A check replays the case, once or a few times, with one thread unless the
+ * Asking replays the case, a few times at most, with one thread unless the
  * law is about threads; it allocates and is not meant for long traces: laws
- * that interpret the journal cost O(entries) a verb.
+ * that interpret the journal cost O(entries) a verb. Laws asked for together
+ * share what they can: all of lanes and views look at one replay.
  */
 #ifndef KV_SIM_LAW_H
 #define KV_SIM_LAW_H
@@ -21,18 +22,29 @@ typedef struct kv_law_case {
   const kv_spec *spec;
   int entries;    /* the budget, where the specification has none; -1: none */
   int prompt_len; /* 0: the trace's own */
+  /* The output of dense on this trace and backend, where it is known
+   * (kv_law_dense); NULL: it is replayed when a law needs it. */
+  const kv_digest *dense;
+  /* Rows of probabilities that the calling thread has had computed so far,
+   * for a backend that does not compute them by the kernels it is given. */
+  int64_t (*rows)(void);
 } kv_law_case;
 
 typedef struct kv_law {
   const char *name;
   const char *statement; /* one sentence */
-  /* KV_OK: it holds. KV_DIFFERENT: broken, the sentence says where.
-   * KV_REFUSED: the cell cannot run, so there is nothing to look at. Others:
-   * the check could not be made. */
-  kv_rc (*check)(const kv_law_case *c, kv_err *e);
 } kv_law;
 
 /* The index-th law, NULL past the end. */
 const kv_law *kv_law_at(int index);
+
+/* Asks the laws whose bits are set, 1 << index. KV_OK: they hold.
+ * KV_DIFFERENT: law *broken is broken, the sentence says where. KV_REFUSED:
+ * the cell cannot run, so there is nothing to look at. Others: it could not be
+ * asked. *broken: an index, -1 where they hold. */
+kv_rc kv_law_ask(const kv_law_case *c, uint32_t laws, int *broken, kv_err *e);
+
+/* The output of dense on the case's trace and backend. */
+kv_rc kv_law_dense(const kv_law_case *c, kv_digest *out, kv_err *e);
 
 #endif

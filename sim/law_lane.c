@@ -24,9 +24,7 @@ static kv_rc tokens_hold(const kv_shadow *s, const kv_lane *l, kv_err *e) {
   return KV_OK;
 }
 
-kv_rc kv_law_tokens(const kv_law_case *c, kv_err *e) {
-  return kv_law_walk(c, tokens_hold, NULL, e);
-}
+const kv_law_look kv_law_tokens = {.lane = tokens_hold};
 
 /* --- views -------------------------------------------------------------- */
 
@@ -79,9 +77,7 @@ static kv_rc views_hold(const kv_seen *seen, int step, kv_err *e) {
   return kv_law_broken(l, e, "the journal has more views than heads");
 }
 
-kv_rc kv_law_views(const kv_law_case *c, kv_err *e) {
-  return kv_law_walk(c, NULL, views_hold, e);
-}
+const kv_law_look kv_law_views = {.row = views_hold};
 
 /* --- weights ------------------------------------------------------------ */
 
@@ -109,9 +105,7 @@ static kv_rc weights_hold(const kv_shadow *s, const kv_lane *l, kv_err *e) {
                        (long long)sum);
 }
 
-kv_rc kv_law_weights(const kv_law_case *c, kv_err *e) {
-  return kv_law_walk(c, weights_hold, NULL, e);
-}
+const kv_law_look kv_law_weights = {.lane = weights_hold};
 
 /* --- journal ------------------------------------------------------------ */
 
@@ -135,9 +129,7 @@ static kv_rc journal_holds(const kv_shadow *s, const kv_lane *l, kv_err *e) {
   return KV_OK;
 }
 
-kv_rc kv_law_journal(const kv_law_case *c, kv_err *e) {
-  return kv_law_walk(c, journal_holds, NULL, e);
-}
+const kv_law_look kv_law_journal = {.lane = journal_holds};
 
 /* --- bytes -------------------------------------------------------------- */
 
@@ -194,6 +186,4 @@ static kv_rc bytes_hold(const kv_shadow *s, const kv_lane *l, kv_err *e) {
   return KV_OK;
 }
 
-kv_rc kv_law_bytes(const kv_law_case *c, kv_err *e) {
-  return kv_law_walk(c, bytes_hold, NULL, e);
-}
+const kv_law_look kv_law_bytes = {.lane = bytes_hold};

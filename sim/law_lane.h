@@ -8,15 +8,13 @@
 #include "sim/law_walk.h"
 
 /* sim/law_lane.c: what every lane and view must be at every step. */
-kv_rc kv_law_tokens(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_views(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_weights(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_journal(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_bytes(const kv_law_case *c, kv_err *e);
+extern const kv_law_look kv_law_tokens, kv_law_views, kv_law_weights,
+    kv_law_journal, kv_law_bytes;
 
-/* sim/law_run.c: what whole runs must be. */
-kv_rc kv_law_full(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_repeat(const kv_law_case *c, kv_err *e);
-kv_rc kv_law_evidence(const kv_law_case *c, kv_err *e);
+/* sim/law_run.c: what whole runs must be. `first`: the run of one thread and
+ * the best kernels, or NULL where it was not made. */
+typedef kv_rc kv_law_check(const kv_law_case *c, const kv_law_run *first,
+                           kv_err *e);
+kv_law_check kv_law_full, kv_law_repeat, kv_law_evidence;
 
 #endif

@@ -39,54 +39,76 @@ kv_rc kv_law_replay(const kv_law_case *c, const kv_law_how *how, kv_cell *out,
   return kv_fail(e, KV_REFUSED, "%s", out->result.reason);
 }
 
+kv_law_run kv_law_run_of(const kv_cell *cell) {
+  const kv_result *r = &cell->result;
+  return (kv_law_run){r->output, r->state, r->journal};
+}
+
 /* --- walks with an interpreter ------------------------------------------ */
 
 typedef struct walk {
-  kv_law_lane *lane;
-  kv_law_row *row;
+  int n, at; /* laws; the one that is broken */
+  const kv_law_look *look;
   int shadows;
   kv_shadow *shadow; /* [shadows] of the layer in flight */
   kv_err broken;     /* the first */
 } walk;
 
-static void keep_first(walk *w, kv_rc rc, const kv_err *e) {
-  if (rc && !w->broken.rc) w->broken = *e;
+static void keep_first(walk *w, int at, kv_rc rc, const kv_err *e) {
+  if (!rc || w->broken.rc) return;
+  w->broken = *e;
+  w->at = at;
+}
+
+static void ask_lane(walk *w, const kv_shadow *s, const kv_lane *l) {
+  kv_err e = {0};
+  for (int i = 0; i < w->n; i++)
+    if (w->look[i].lane) keep_first(w, i, w->look[i].lane(s, l, &e), &e);
+}
+
+static void ask_row(walk *w, const kv_seen *row, int step) {
+  kv_err e = {0};
+  for (int i = 0; i < w->n; i++)
+    if (w->look[i].row) keep_first(w, i, w->look[i].row(row, step, &e), &e);
+}
+
+/* The interpreter comes to where the lane is. */
+static kv_shadow *follow(walk *w, const kv_lane *l) {
+  kv_shadow *s = &w->shadow[l->lane];
+  kv_err e = {0};
+  keep_first(w, 0, kv_shadow_follow(s, l, &e), &e);
+  return s;
 }
 
 static void settled(void *self, int layer, int step, const kv_lane *l) {
   walk *w = self;
-  kv_shadow *s = &w->shadow[l->lane];
-  kv_err e = {0};
   (void)layer, (void)step;
   if (w->broken.rc) return;
-  kv_rc rc = kv_shadow_follow(s, l, &e);
-  if (!rc && w->lane) rc = w->lane(s, l, &e);
-  keep_first(w, rc, &e);
+  const kv_shadow *s = follow(w, l);
+  if (!w->broken.rc) ask_lane(w, s, l);
 }
 
 static void seen(void *self, int layer, int step, const kv_seen *row) {
   walk *w = self;
-  kv_err e = {0};
   (void)layer;
   if (w->broken.rc) return;
-  kv_rc rc = kv_shadow_follow(&w->shadow[row->lane->lane], row->lane, &e);
-  if (!rc && w->row) rc = w->row(row, step, &e);
-  keep_first(w, rc, &e);
+  follow(w, row->lane);
+  if (!w->broken.rc) ask_row(w, row, step);
 }
 
 static void finished(void *self, int layer, const kv_lane *l) {
   walk *w = self;
   kv_shadow *s = &w->shadow[l->lane];
-  kv_err e = {0};
   (void)layer;
-  if (!w->broken.rc && w->lane) keep_first(w, w->lane(s, l, &e), &e);
+  if (!w->broken.rc) ask_lane(w, s, l);
   kv_shadow_begin(s);
 }
 
-kv_rc kv_law_walk(const kv_law_case *c, kv_law_lane *lane, kv_law_row *row,
-                  kv_err *e) {
-  walk w = {.lane = lane, .row = row, .shadows = c->trace->shape.n_heads};
-  kv_watch watch = {&w, settled, seen, finished};
+kv_rc kv_law_walk(const kv_law_case *c, int n, const kv_law_look *look,
+                  int *broken, kv_law_run *out, kv_err *e) {
+  walk w = {.n = n, .look = look, .shadows = c->trace->shape.n_heads};
+  kv_watch watch = {
+      .self = &w, .settled = settled, .seen = seen, .finished = finished};
   kv_cell cell = {0};
   kv_rc rc = KV_OK;
   w.shadow = kv_zalloc((size_t)w.shadows, sizeof *w.shadow);
@@ -97,6 +119,8 @@ kv_rc kv_law_walk(const kv_law_case *c, kv_law_lane *lane, kv_law_row *row,
     rc = kv_law_replay(c, &(kv_law_how){.threads = 1, .watch = &watch}, &cell,
                        e);
   if (!rc && w.broken.rc) rc = kv_fail(e, w.broken.rc, "%s", w.broken.text);
+  *broken = w.at;
+  *out = kv_law_run_of(&cell);
   kv_cell_close(&cell);
   for (int i = 0; i < w.shadows; i++) kv_shadow_close(&w.shadow[i]);
   free(w.shadow);

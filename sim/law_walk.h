@@ -24,13 +24,22 @@ kv_rc kv_law_replay(const kv_law_case *c, const kv_law_how *how, kv_cell *out,
 
 /* What a law says of a lane after a settling, and of an attended row; either
  * may be NULL. */
-typedef kv_rc kv_law_lane(const kv_shadow *s, const kv_lane *l, kv_err *e);
-typedef kv_rc kv_law_row(const kv_seen *seen, int step, kv_err *e);
+typedef struct kv_law_look {
+  kv_rc (*lane)(const kv_shadow *s, const kv_lane *l, kv_err *e);
+  kv_rc (*row)(const kv_seen *seen, int step, kv_err *e);
+} kv_law_look;
+
+typedef struct kv_law_run { /* what a replay left */
+  kv_digest output, state, journal;
+} kv_law_run;
 
 /* Replays the case with an interpreter of the journal beside every lane, and
- * asks. What the interpreter itself finds wrong is KV_DIFFERENT too. */
-kv_rc kv_law_walk(const kv_law_case *c, kv_law_lane *lane, kv_law_row *row,
-                  kv_err *e);
+ * asks n laws. KV_DIFFERENT: law *broken; 0 where it is the interpreter that
+ * finds something wrong. */
+kv_rc kv_law_walk(const kv_law_case *c, int n, const kv_law_look *look,
+                  int *broken, kv_law_run *out, kv_err *e);
+
+kv_law_run kv_law_run_of(const kv_cell *cell);
 
 /* KV_DIFFERENT, the sentence preceded by where the lane is. */
 kv_rc kv_law_broken(const kv_lane *l, kv_err *e, const char *format, ...)

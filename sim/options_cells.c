@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods and budgets of a command line: sim/options_cells.h.
+ * Methods, budgets and backends of a command line: sim/options_cells.h.
  */
 #include "sim/options_cells.h"
+
+#include "gpu/backends.h"
+#include "traces/text.h"
+#include <string.h>
 
 static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   for (int i = 0; i < specs->n; i++) {
@@ -14,21 +18,38 @@ static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   return KV_OK;
 }
 
-kv_rc kv_options_cells(kv_registry *registry, const kv_list *methods,
-                       const kv_list *budgets, kv_specs *specs, kv_budgets *out,
-                       kv_err *e) {
+kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
+                            kv_err *e) {
   kv_rc rc = KV_OK;
-  if (methods->n == 0) {
+  if (o->method_text.n == 0) {
     return kv_fail(e, KV_USAGE,
                    "no method: -m all runs every one, `kvreplay "
                    "methods` lists them");
   }
-  for (int i = 0; i < methods->n && rc == KV_OK; i++) {
-    rc = kv_specs_add(registry, methods->item[i], specs, e);
+  for (int i = 0; i < o->method_text.n && rc == KV_OK; i++) {
+    rc = kv_specs_add(registry, o->method_text.item[i], &o->specs, e);
   }
-  for (int i = 0; i < budgets->n && rc == KV_OK; i++) {
-    rc = kv_budgets_add(budgets->item[i], out, e);
+  for (int i = 0; i < o->budget_text.n && rc == KV_OK; i++) {
+    rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
   }
-  if (rc == KV_OK && out->n == 0) rc = check_budgets(specs, e);
+  if (rc == KV_OK && o->budgets.n == 0) rc = check_budgets(&o->specs, e);
   return rc;
+}
+
+void kv_cells_options_free(kv_cells_options *o) {
+  kv_list_free(&o->traces);
+  kv_list_free(&o->method_text);
+  kv_list_free(&o->budget_text);
+  kv_specs_free(&o->specs);
+  kv_budgets_free(&o->budgets);
+}
+
+kv_rc kv_cells_options_backend(size_t n, const char *name,
+                               const kv_backend **out, kv_err *e) {
+  char copy[64], show[KV_SHOW];
+  if (n >= sizeof copy) n = sizeof copy - 1;
+  memcpy(copy, name, n);
+  copy[n] = 0;
+  *out = kv_backend_find(kv_show(copy, show), e);
+  return *out ? KV_OK : e->rc;
 }

@@ -1,19 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What commands that open cells share: methods and budgets as typed, and what
- * they mean.
+ * What commands that open cells share: their options as typed and what they
+ * mean, and the rows of their option tables. Such a command's struct begins
+ * with a kv_cells_options.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H
 #define KV_SIM_OPTIONS_CELLS_H
 
+#include "ref/backend.h"
 #include "sim/budget.h"
 #include "sim/option.h"
 #include "sim/spec.h"
+#include <limits.h>
 
-/* KV_USAGE also where no method is named, or one that needs a budget has
- * none. specs and budgets are to be freed also after a failure. */
-kv_rc kv_options_cells(kv_registry *registry, const kv_list *methods,
-                       const kv_list *budgets, kv_specs *specs, kv_budgets *out,
-                       kv_err *e);
+typedef struct kv_cells_options {
+  kv_list traces;                   /* paths */
+  kv_list method_text, budget_text; /* as typed; below: what they mean */
+  kv_specs specs;
+  kv_budgets budgets;
+  const char *db; /* NULL: no database */
+  int jobs;       /* 0: one thread a processor */
+  int prompt_len; /* 0: the trace's own */
+  bool quiet;
+} kv_cells_options;
+
+/* Which cells; `heading` is that of the group. */
+#define KV_OPTIONS_CELLS(heading)                                              \
+  {.slot = KV_SLOT_LIST,                                                       \
+   .name = "methods",                                                          \
+   .letter = 'm',                                                              \
+   .argument = "SPEC,...",                                                     \
+   .offset = offsetof(kv_cells_options, method_text),                          \
+   .group = heading,                                                           \
+   .help = "methods, as name:key=value:...; `all` is every method once; "      \
+           "`kvreplay methods` lists them"},                                   \
+      {.slot = KV_SLOT_LIST,                                                   \
+       .name = "budget",                                                       \
+       .letter = 'b',                                                          \
+       .argument = "LIST",                                                     \
+       .offset = offsetof(kv_cells_options, budget_text),                      \
+       .help = "budgets for every method that has one: 512 or entries:512; "   \
+               "20% or prompt:20%; end:20%, mean:20%, peak:20%, read:20% of "  \
+               "the bytes of dense"},                                          \
+  {                                                                            \
+    .slot = KV_SLOT_COUNT, .name = "prompt-len", .letter = 'p',                \
+    .argument = "N", .min = 1, .max = INT_MAX,                                 \
+    .offset = offsetof(kv_cells_options, prompt_len),                          \
+    .help = "decode from token N on, instead of the trace's own prompt"        \
+  }
+#define KV_OPTION_DB(text)                                                     \
+  {                                                                            \
+    .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
+    .offset = offsetof(kv_cells_options, db), .help = text                     \
+  }
+#define KV_OPTION_QUIET                                                        \
+  {                                                                            \
+    .slot = KV_SLOT_FLAG, .name = "quiet", .letter = 'q',                      \
+    .offset = offsetof(kv_cells_options, quiet), .help = "no progress"         \
+  }
+#define KV_OPTION_JOBS                                                         \
+  {                                                                            \
+    .slot = KV_SLOT_COUNT, .name = "jobs", .letter = 'j', .argument = "N",     \
+    .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
+    .group = "How to run",                                                     \
+    .help = "threads of the reference (default: one a processor), which "      \
+            "never change a number; other backends are called by one"          \
+  }
+
+/* What --backend and --backends choose from, for completion. */
+#define KV_BACKEND_CHOICES "ref|emu|cuda"
+
+/* What was typed. KV_USAGE also where no method is named, or one that needs a
+ * budget has none. */
+kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
+                            kv_err *e);
+void kv_cells_options_free(kv_cells_options *o); /* also after a failure */
+
+/* The backend of that name, of n bytes. KV_USAGE: there is none; KV_RESOURCE:
+ * it cannot be had here. */
+kv_rc kv_cells_options_backend(size_t n, const char *name,
+                               const kv_backend **out, kv_err *e);
 
 #endif

@@ -5,7 +5,6 @@
 #include "sim/options_check.h"
 
 #include "gpu/backends.h"
-#include "sim/options_cells.h"
 #include "traces/text.h"
 #include <limits.h>
 #include <string.h>
@@ -13,31 +12,20 @@
 #define AT(member) .offset = offsetof(kv_check_options, member)
 
 static const kv_option options[] = {
-    {KV_SLOT_LIST, "methods", 'm', "SPEC,...", AT(method_text),
-     .group = "What to check",
-     .help = "methods, as name:key=value:...; `all` is every method once; "
-             "`kvreplay methods` lists them"},
-    {KV_SLOT_LIST, "budget", 'b', "LIST", AT(budget_text),
-     .help = "budgets for every method that has one, as in `kvreplay run`"},
-    {KV_SLOT_TEXT, "backends", 'B', "NAME,...", AT(backend_text),
+    KV_OPTIONS_CELLS("What to check"),
+    {KV_SLOT_TEXT, "backends", 'B', "NAME,...", .choices = KV_BACKEND_CHOICES,
+     AT(backend_text),
      .help = "what to compare, each with the first: ref, the reference; emu, "
              "the CUDA kernels run on the CPU; cuda, the same on a device "
              "(default: those that can be had here)"},
-    {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
-     AT(prompt_len),
-     .help = "decode from token N on, instead of the trace's own prompt"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT",
      .choices = "table|json|jsonl|junit", AT(format), .group = "What to print",
      .help = "verdicts on standard output as table (the default), json, jsonl "
              "or junit"},
-    {KV_SLOT_TEXT, "db", 'd', "FILE", AT(db),
-     .help = "keep the rows of the reference in an SQLite database, and every "
-             "other backend as a confirmation or a conflict"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
-    {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
-     .group = "How to run",
-     .help = "threads of the reference (default: one a processor); the other "
-             "backends are called by one"},
+    KV_OPTION_DB("keep the rows of the reference in an SQLite database, and "
+                 "every other backend as a confirmation or a conflict"),
+    KV_OPTION_QUIET,
+    KV_OPTION_JOBS,
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -52,9 +40,11 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "Replays every cell - trace, method, budget - with the first backend and "
     "with each other one, and compares the digests of journal, state and "
-    "output. A cell that differs is walked again with both side by side, and "
-    "the first difference is named: step, layer, lane or query head, the verb "
-    "or the element, and both values as hex.",
+    "output, and the ledger's bytes at every step. A cell that differs is "
+    "walked again with both side by side, and "
+    "the first difference is named: step, layer, lane or query head, the "
+    "verb, the element or the kind of bytes, and both values as hex. A cell "
+    "that fails on one backend is run on the others, too.",
     "The exit code is 0 where all are equal, 1 where one differs, 3 where a "
     "cell failed on the first backend, 4 where a backend cannot be had, 2 "
     "where no cell could run.",
@@ -67,36 +57,25 @@ const kv_command kv_command_check = {.program = "kvreplay",
                                      .least = 1,
                                      .most = INT_MAX,
                                      .offset =
-                                         offsetof(kv_check_options, traces),
+                                         offsetof(kv_cells_options, traces),
                                      .options = options,
                                      .examples = examples,
                                      .notes = notes};
 
 void kv_check_options_free(kv_check_options *o) {
-  if (o == NULL) return;
-  kv_list_free(&o->traces);
-  kv_list_free(&o->method_text);
-  kv_list_free(&o->budget_text);
-  kv_specs_free(&o->specs);
-  kv_budgets_free(&o->budgets);
+  if (o) kv_cells_options_free(&o->cells);
 }
 
 static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {
-  char name[64], show[KV_SHOW];
+  char show[KV_SHOW];
   if (o->backends == KV_MOST_BACKENDS)
     return kv_fail(e, KV_USAGE, "--backends names more than %d",
                    KV_MOST_BACKENDS);
   if (n == 0)
     return kv_fail(e, KV_USAGE, "--backends %s has an empty name",
                    kv_show(o->backend_text, show));
-  if (n >= sizeof name) n = sizeof name - 1;
-  memcpy(name, text, n);
-  name[n] = 0;
-  const kv_backend *b = kv_backend_find(kv_show(name, show), e);
-  if (!b) return e->rc;
-  o->backend[o->backends++] = b;
-  return KV_OK;
+  return kv_cells_options_backend(n, text, &o->backend[o->backends++], e);
 }
 
 static kv_rc name_backends(kv_check_options *o, kv_err *e) {
@@ -125,7 +104,8 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
 
 /* A row has measures, and those are the reference's. */
 static kv_rc check_db(const kv_check_options *o, kv_err *e) {
-  if (!o->db || !strcmp(o->backend[0]->name, kv_backend_ref.name)) return KV_OK;
+  if (!o->cells.db || !strcmp(o->backend[0]->name, kv_backend_ref.name))
+    return KV_OK;
   return kv_fail(e, KV_USAGE,
                  "--db keeps rows of the reference: name ref first in "
                  "--backends");
@@ -137,8 +117,7 @@ kv_rc kv_check_options_parse(kv_registry *registry, int argc, char **argv,
   kv_rc rc =
       kv_options_parse(&kv_command_check, argc, argv, out, &out->asked, e);
   if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
-                        &out->specs, &out->budgets, e);
+  rc = kv_cells_options_read(registry, &out->cells, e);
   if (!rc) rc = find_backends(out, e);
   return rc ? rc : check_db(out, e);
 }

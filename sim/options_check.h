@@ -6,28 +6,18 @@
 #ifndef KV_SIM_OPTIONS_CHECK_H
 #define KV_SIM_OPTIONS_CHECK_H
 
-#include "ref/backend.h"
-#include "sim/budget.h"
-#include "sim/option.h"
-#include "sim/spec.h"
+#include "sim/options_cells.h"
 #include "sim/verdict.h"
 
 enum { KV_MOST_BACKENDS = 8 };
 
 typedef struct kv_check_options {
+  kv_cells_options cells; /* first: sim/options_cells.h */
   kv_asked asked;
-  kv_list traces;                   /* paths */
-  kv_list method_text, budget_text; /* as typed; below: what they mean */
-  kv_specs specs;
-  kv_budgets budgets;
   const char *backend_text;
   const kv_backend *backend[KV_MOST_BACKENDS]; /* the others against [0] */
   int backends;                                /* >= 2 */
-  const char *db;                              /* NULL: no database */
-  int jobs;       /* of the reference; 0: one thread a processor */
-  int prompt_len; /* 0: the trace's own */
-  int format;     /* kv_verdict_format */
-  bool quiet;
+  int format;                                  /* kv_verdict_format */
 } kv_check_options;
 
 extern const kv_command kv_command_check;

@@ -4,31 +4,19 @@
  */
 #include "sim/options_run.h"
 
-#include "sim/options_cells.h"
 #include <limits.h>
 #include <string.h>
 
 #define AT(member) .offset = offsetof(kv_run_options, member)
 
 static const kv_option options[] = {
-    {KV_SLOT_LIST, "methods", 'm', "SPEC,...", AT(method_text),
-     .group = "What to run",
-     .help = "methods, as name:key=value:...; `all` is every method once; "
-             "`kvreplay methods` lists them"},
-    {KV_SLOT_LIST, "budget", 'b', "LIST", AT(budget_text),
-     .help = "budgets for every method that has one: 512 or entries:512; 20% "
-             "or prompt:20%; end:20%, mean:20%, peak:20%, read:20% of the "
-             "bytes of dense"},
-    {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
-     AT(prompt_len),
-     .help = "decode from token N on, instead of the trace's own prompt"},
+    KV_OPTIONS_CELLS("What to run"),
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
      AT(format), .group = "What to print",
      .help = "rows on standard output as table (the default), json, jsonl or "
              "csv"},
-    {KV_SLOT_TEXT, "db", 'd', "FILE", AT(db),
-     .help = "keep rows in an SQLite database; cells that it has are not run "
-             "again"},
+    KV_OPTION_DB("keep rows in an SQLite database; cells that this backend "
+                 "has there are not run again"),
     {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
      .help = "JSON lines of what each lane keeps (one cell only)"},
     {KV_SLOT_TEXT, "views", 0, "FILE", AT(views),
@@ -37,18 +25,21 @@ static const kv_option options[] = {
      .help = "safetensors of K and V after the last step (one cell only)"},
     {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs),
      .help = "safetensors of the attention output (one cell only)"},
-    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
-    {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
-     .group = "How to run",
-     .help = "threads (default: one a processor); never changes a number"},
+    {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions),
+     .help = "a file for each cell of what it keeps and attends, for "
+             "replay:file=FILE and for tools of your own"},
+    KV_OPTION_QUIET,
+    KV_OPTION_JOBS,
+    {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
+     AT(backend_text),
+     .help = "ref, the deterministic reference on the CPU (the default); emu, "
+             "the CUDA kernels run on the CPU; cuda, the same on a device"},
     {KV_SLOT_FLAG, "twice", 't', AT(twice),
-     .help = "run again with portable kernels on one thread and compare every "
-             "digest"},
+     .help = "run again with the reference, portable kernels on one thread, "
+             "and compare every digest"},
     {KV_SLOT_CHOICE, "walk", 'w', "ORDER", .choices = "layers|steps", AT(walk),
      .help = "layers (the default: one layer of the trace in memory at a "
              "time) or steps; never changes a number"},
-    {KV_SLOT_CHOICE, "backend", 0, "NAME", .choices = "ref", AT(backend),
-     .help = "ref, the deterministic reference on the CPU"},
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
      .help = "open every cell, print what would run, run nothing"},
     {.slot = KV_SLOT_END}};
@@ -60,8 +51,12 @@ static const kv_example examples[] = {
      "a sweep, kept in a database; repeat it to resume"},
     {"kvreplay run chat.safetensors -m quest:page=8,kivi -b mean:25% --twice",
      "a quarter of dense's bytes, every digest confirmed"},
+    {"kvreplay run chat.safetensors -m all -b 10% --backend cuda --db r.db",
+     "on a GPU: what the database has by another backend is confirmed"},
     {"kvreplay run chat.safetensors -m h2o -b 64 --selections kept.jsonl",
      "what one cell keeps, line by line"},
+    {"kvreplay run chat.safetensors -m h2o -b 10% --decisions kept",
+     "what it decides, as a file that replay:file=... follows"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
@@ -71,8 +66,9 @@ static const char *const notes[] = {
     "methods and budgets multiply: one cell each.",
     "Open loop: recorded queries do not feel the approximation.",
     "A cell that cannot run as asked is refused alone, with its reason in "
-    "its row. The exit code is 3 where a cell failed, 2 where no cell could "
-    "run.",
+    "its row. The exit code is 1 where digests or a row of the database "
+    "differ, 3 where a cell failed, 4 where a backend cannot be had, 2 where "
+    "no cell could run.",
     NULL};
 
 const kv_command kv_command_run = {
@@ -82,18 +78,13 @@ const kv_command kv_command_run = {
     .operands = "TRACE...",
     .least = 1,
     .most = INT_MAX,
-    .offset = offsetof(kv_run_options, traces),
+    .offset = offsetof(kv_cells_options, traces),
     .options = options,
     .examples = examples,
     .notes = notes};
 
 void kv_run_options_free(kv_run_options *o) {
-  if (o == NULL) return;
-  kv_list_free(&o->traces);
-  kv_list_free(&o->method_text);
-  kv_list_free(&o->budget_text);
-  kv_specs_free(&o->specs);
-  kv_budgets_free(&o->budgets);
+  if (o) kv_cells_options_free(&o->cells);
 }
 
 /* Files that describe one cell demand that there is one. */
@@ -104,7 +95,8 @@ static kv_rc check_files(const kv_run_options *o, kv_err *e) {
               {"views", o->views},
               {"stored", o->stored},
               {"outputs", o->outputs}};
-  bool one = o->traces.n == 1 && o->specs.n == 1 && o->budgets.n <= 1;
+  bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
+             o->cells.budgets.n <= 1;
   for (int i = 0; i < 4 && !one; i++) {
     if (file[i].path == NULL) continue;
     return kv_fail(e, KV_USAGE,
@@ -115,13 +107,18 @@ static kv_rc check_files(const kv_run_options *o, kv_err *e) {
   return KV_OK;
 }
 
+bool kv_run_options_files(const kv_run_options *o) {
+  return o->selections || o->views || o->stored || o->outputs || o->decisions;
+}
+
 kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
                            kv_run_options *out, kv_err *e) {
-  memset(out, 0, sizeof *out);
+  *out = (kv_run_options){.backend_text = kv_backend_ref.name};
   kv_rc rc = kv_options_parse(&kv_command_run, argc, argv, out, &out->asked, e);
   if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
-                        &out->specs, &out->budgets, e);
-  if (rc == KV_OK) rc = check_files(out, e);
-  return rc;
+  rc = kv_cells_options_read(registry, &out->cells, e);
+  if (!rc) rc = check_files(out, e);
+  if (rc) return rc;
+  const char *name = out->backend_text;
+  return kv_cells_options_backend(strlen(name), name, &out->backend, e);
 }

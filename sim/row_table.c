@@ -31,6 +31,7 @@ typedef struct form {
   int n, room;
   line *lines;
   int width[COLUMNS], label; /* widths in columns */
+  char backend[16];          /* of the first row */
 } form;
 
 static void share(const kv_stat *s, double x, char out[CELL]) {
@@ -97,7 +98,8 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   memset(l, 0, sizeof *l);
   kv_rc rc = kv_row_label_make(r, &l->label, e);
   if (rc) return rc;
-  f->n++;
+  if (f->n++ == 0)
+    snprintf(f->backend, sizeof f->backend, "%s", r->backend ? r->backend : "");
   snprintf(l->trace, sizeof l->trace, "%s", r->trace);
   for (char *c = l->trace; *c; c++) {
     if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
@@ -214,8 +216,10 @@ static void end(void *self) {
         "(K = 1024); dense: mean share of dense's bytes;\n"
         "error, p95: of the output, relative; mass, top16, needle: what the "
         "view holds of the exact attention.\n"
-        "open loop: recorded queries do not feel the approximation\n",
+        "open loop: recorded queries do not feel the approximation",
         f->out);
+  if (f->backend[0]) fprintf(f->out, "; backend %s", f->backend);
+  fputc('\n', f->out);
   attribute(f, "0");
 }
 

@@ -6,6 +6,7 @@
 #include "sim/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct probe {
   const kv_batch_ask *ask;
@@ -113,7 +114,9 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
   if (!rc)
     rc = kv_budget_search(budget, least, b->trace->shape.n_tokens, at, &p,
                           entries, e);
-  if (!rc && ask->db) rc = kv_db_put_budget(ask->db, &r, *entries, e);
+  /* The answer is of no backend, so only the reference may give it. */
+  if (!rc && ask->db && !strcmp(ask->how.backend->name, kv_backend_ref.name))
+    rc = kv_db_put_budget(ask->db, &r, *entries, e);
 out:
   free(r.params);
   kv_cell_close(&cell);

@@ -251,15 +251,10 @@ static int conclude(const session *s) {
 }
 
 static kv_rc start(session *s, int argc, char **argv, kv_err *e) {
-  char note[128] = "";
-  const char *name = getenv("KVREPLAY_ISA");
   const char *path = s->options.db.item[0];
-  kv_rc rc = KV_OK;
-  s->kernels = kv_kernels_best();
-  if (name && *name) rc = kv_kernels_named(name, &s->kernels, note, e);
-  if (note[0]) kv_note(note);
-  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
+  kv_rc rc = kv_verb_kernels(&s->kernels, e);
   if (rc) return rc;
+  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
   FILE *f = fopen(path, "r"); /* verify never makes a database */
   if (!f)
     return kv_fail(e, KV_INPUT,

@@ -4,7 +4,6 @@
  */
 #include "sim/verbs.h"
 
-#include "ref/kernels.h"
 #include "sim/options_check.h"
 #include "sim/options_methods.h"
 #include "sim/options_run.h"
@@ -59,13 +58,20 @@ int kv_say(const kv_err *e) {
 
 void kv_note(const char *text) { fprintf(stderr, "kvreplay: %s\n", text); }
 
-static int version(void) {
-  kv_err e = {0};
+kv_rc kv_verb_kernels(const kv_kernels **out, kv_err *e) {
   char note[128] = "";
   const char *name = getenv("KVREPLAY_ISA");
-  const kv_kernels *k = kv_kernels_best();
-  if (name && *name && kv_kernels_named(name, &k, note, &e)) return kv_say(&e);
-  if (note[0]) kv_note(note);
+  *out = kv_kernels_best();
+  if (!name || !*name) return KV_OK;
+  kv_rc rc = kv_kernels_named(name, out, note, e);
+  if (!rc && note[0]) kv_note(note);
+  return rc;
+}
+
+static int version(void) {
+  kv_err e = {0};
+  const kv_kernels *k;
+  if (kv_verb_kernels(&k, &e)) return kv_say(&e);
   kv_version_print(stdout, "kvreplay", k->name);
   return KV_OK;
 }

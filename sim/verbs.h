@@ -7,6 +7,7 @@
 #ifndef KV_SIM_VERBS_H
 #define KV_SIM_VERBS_H
 
+#include "ref/kernels.h"
 #include "sim/help.h"
 
 typedef struct kv_verb {
@@ -25,6 +26,10 @@ void kv_verbs_commands(const kv_command *out[KV_MOST_VERBS]);
 int kv_say(const kv_err *e);
 /* A remark that is no failure, in the same form. */
 void kv_note(const char *text);
+
+/* The kernel set that KVREPLAY_ISA names, else the best one here; a remark
+ * about it is printed. */
+kv_rc kv_verb_kernels(const kv_kernels **out, kv_err *e);
 
 /* Prints what --help or --version asked for; c NULL: the program itself. */
 int kv_verb_answer(kv_asked asked, const kv_command *c);

@@ -21,7 +21,7 @@ typedef enum kv_outcome {
   KV_EQUAL,
   KV_DIFFERS,
   KV_NOT_RUN, /* refused as asked: the row says why */
-  KV_GAVE_UP  /* failed on the first backend: the row says why */
+  KV_GAVE_UP  /* failed on the first backend: `difference` says who did */
 } kv_outcome;
 enum { KV_OUTCOMES = 4 };
 
@@ -31,10 +31,10 @@ typedef struct kv_verdict {
   const kv_result *row; /* of the first backend; outlives the writer */
   const char *first, *backend;
   kv_outcome outcome;
-  kv_difference difference; /* where it differs */
+  kv_difference difference; /* where it differs, or who failed */
 } kv_verdict;
 
-/* "equal", or the sentence. */
+/* "equal", or the sentence. Lives as long as v. */
 const char *kv_verdict_text(const kv_verdict *v);
 
 typedef struct kv_verdicts {

@@ -241,7 +241,7 @@ static void run_lines(void **state) {
   line("run t -m dense --db", "--db needs a value", NULL);
   line("run t -m dense --db=", "--db is empty", NULL);
   line("run t -m dense -Z", "no option -Z", NULL);
-  line("run t -m dense --backend cuda", "is none of ref", NULL);
+  line("run t -m dense --backend cud", "there are ref, emu and cuda", NULL);
 }
 
 static void run_values(void **state) {
@@ -249,23 +249,24 @@ static void run_values(void **state) {
   (void)state;
   line("run a -m dense -m heavy -b 5 -b 20%,7 b -j3 -tn -- -c", NULL, &o);
   assert_int_equal(o.asked, KV_ASKED_WORK);
-  assert_int_equal(o.traces.n, 3);
-  assert_string_equal(o.traces.item[1], "b");
-  assert_string_equal(o.traces.item[2], "-c");
-  assert_int_equal(o.specs.n, 2);
-  assert_int_equal(o.budgets.n, 3);
-  assert_int_equal(o.jobs, 3);
-  assert_true(o.twice && o.dry_run && !o.quiet);
+  assert_int_equal(o.cells.traces.n, 3);
+  assert_string_equal(o.cells.traces.item[1], "b");
+  assert_string_equal(o.cells.traces.item[2], "-c");
+  assert_int_equal(o.cells.specs.n, 2);
+  assert_int_equal(o.cells.budgets.n, 3);
+  assert_int_equal(o.cells.jobs, 3);
+  assert_true(o.twice && o.dry_run && !o.cells.quiet);
   assert_int_equal(o.format, KV_ROWS_TABLE);
   assert_int_equal(o.walk, KV_WALK_LAYERS);
-  assert_null(o.db);
+  assert_null(o.cells.db);
+  assert_ptr_equal(o.backend, &kv_backend_ref);
   kv_run_options_free(&o);
   line("run t -m dense --walk steps --format jsonl --prompt-len 9 --db x", NULL,
        &o);
   assert_int_equal(o.walk, KV_WALK_STEPS);
   assert_int_equal(o.format, KV_ROWS_JSONL);
-  assert_int_equal(o.prompt_len, 9);
-  assert_string_equal(o.db, "x");
+  assert_int_equal(o.cells.prompt_len, 9);
+  assert_string_equal(o.cells.db, "x");
   kv_run_options_free(&o);
   line("run --help --nonsense", NULL, &o);
   assert_int_equal(o.asked, KV_ASKED_HELP);

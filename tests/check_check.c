@@ -2,144 +2,27 @@
  *
  * `kvreplay check` with backends of this test's own standing in for those of
  * the program: what it prints in every form, what it stores, and its exit
- * code, where a backend is equal, differs, fails, cannot be had, or loses its
- * device. JSON parses, JUnit's XML is well formed whatever a trace is called.
+ * code, where a backend is equal, differs in bits or in bytes alone, fails,
+ * cannot be had, or loses its device. JSON parses, JUnit's XML is well formed
+ * whatever a trace is called.
  */
-#include "gpu/backends.h"
-#include "ref/store.h"
 #include "sim/db.h"
-#include "sim/verbs.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "tests/standin.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-enum { STEP = 40, LAYER = 1, MOST = 12, LENGTH = 1 << 16 };
-
-/* --- the backends ------------------------------------------------------- */
-
-/* One bit of an output, at one step of one layer. */
-static void odd_attend(kv_store *s, int lane, int t, const kv_known *known,
-                       kv_scratch *x) {
-  uint32_t u;
-  kv_backend_ref.attend(s, lane, t, known, x);
-  if (s->data->layer != LAYER || lane != 0 || t + 1 != STEP) return;
-  memcpy(&u, x->out, sizeof u);
-  u ^= 1;
-  memcpy(x->out, &u, sizeof u);
-  memcpy(s->out, &u, sizeof u);
-}
-
-static kv_rc failure;
-static void failing(kv_store *s, int lane, kv_scratch *x) {
-  kv_lane *l = &s->lane[lane];
-  kv_backend_ref.settle(s, lane, x);
-  if (l->step == STEP) kv_fail(&l->fault, failure, "it is <broken> & \"done\"");
-}
-
-static kv_backend odd, bad, same;
-
-static void make_backends(void) {
-  odd = bad = same = kv_backend_ref;
-  odd.name = "odd";
-  odd.attend = odd_attend;
-  bad.name = "bad";
-  bad.settle = failing;
-  same.name = "same";
-}
-
-/* These take the place of gpu/backends.c. */
-const kv_backend *kv_backend_find(const char *name, kv_err *e) {
-  const kv_backend *all[] = {&kv_backend_ref, &odd, &bad, &same};
-  for (int i = 0; i < 4; i++)
-    if (!strcmp(name, all[i]->name)) return all[i];
-  if (!strcmp(name, "gone"))
-    kv_fail(e, KV_RESOURCE, "backend gone cannot be used here: no such thing");
-  else
-    kv_fail(e, KV_USAGE, "there is no backend '%s'", name);
-  return NULL;
-}
-
-static int at_hand;
-int kv_backends_default(const kv_backend **out, int room) {
-  const kv_backend *all[] = {&kv_backend_ref, &same};
-  assert_true(room >= at_hand);
-  for (int i = 0; i < at_hand; i++) out[i] = all[i];
-  return at_hand;
-}
-
-/* --- the command -------------------------------------------------------- */
-
-static char trace[512], said[LENGTH], heard[LENGTH]; /* stderr, stdout */
-
-static void read_back(const char *path, char text[LENGTH]) {
-  FILE *f = fopen(path, "r");
-  assert_non_null(f);
-  size_t n = fread(text, 1, LENGTH - 1, f);
-  text[n] = 0;
-  fclose(f);
-}
-
-static int redirect(FILE *stream, const char *path) {
-  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  fflush(stream);
-  int kept = dup(fileno(stream));
-  assert_true(to >= 0 && kept >= 0);
-  dup2(to, fileno(stream));
-  close(to);
-  return kept;
-}
-
-static void restore(FILE *stream, int kept) {
-  fflush(stream);
-  dup2(kept, fileno(stream));
-  close(kept);
-}
-
-/* check TRACE, then the arguments, the last one NULL. */
-static int check(const char *first, ...) {
-  char *argv[MOST + 4] = {"check", "-q", trace};
-  char out[512], err[512];
-  int argc = 3;
-  va_list args;
-  va_start(args, first);
-  for (const char *a = first; a && argc < MOST; a = va_arg(args, char *))
-    argv[argc++] = (char *)(uintptr_t)a;
-  va_end(args);
-  snprintf(out, sizeof out, "%s", scratch_path("out"));
-  snprintf(err, sizeof err, "%s", scratch_path("err"));
-  int a = redirect(stdout, out), b = redirect(stderr, err);
-  int code = kv_verb_check(argc, argv);
-  restore(stdout, a);
-  restore(stderr, b);
-  read_back(out, heard);
-  read_back(err, said);
-  return code;
-}
-
-static void must(int code, int got, const char *text) {
-  if (code != got || !strstr(heard, text))
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
-}
-
-static void refused(int code, int got, const char *text) {
-  if (code != got || heard[0] || !strstr(said, text) ||
-      strchr(said, '\n') != said + strlen(said) - 1)
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
-}
-
 /* --- tests -------------------------------------------------------------- */
 
+#define BYTES "step 40, layer 1, lane 0: ledger, metadata: 0x0000000000000000 "
 #define SENTENCE "step 40, layer 1, query head 0: element 0 of the output: 0x"
 
 static void test_codes(void **state) {
@@ -153,7 +36,12 @@ static void test_codes(void **state) {
   assert_non_null(strstr(heard, " in odd\n"));
   failure = KV_REFUSED;
   must(1, check("-m", "dense", "-B", "ref,bad", NULL), "bad failed: it is");
-  must(3, check("-m", "dense", "-B", "bad,ref", NULL), "it is <broken>");
+  must(3, check("-m", "dense", "-B", "bad,ref", NULL),
+       "bad failed: it is <broken> & \"done\"; ref ran\n");
+  must(3, check("-m", "dense", "-B", "bad,worse,ref", NULL),
+       "\"done\"; worse failed: it is <broken> & \"done\"\n");
+  assert_non_null(strstr(heard, "\"done\"; ref ran\n"));
+  must(1, check("-m", "dense", "-B", "ref,wasteful", NULL), BYTES);
   must(2, check("-m", "snapkv:window=32", "-b", "9", NULL), "window=32");
   must(0, check("-m", "snapkv:window=32,dense", "-b", "9", NULL),
        "1 equal, 0 different, 1 refused");
@@ -230,6 +118,15 @@ static void test_json(void **state) {
   json_t *one = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
   look_at(one, "odd", false);
   json_decref(one);
+  failure = KV_REFUSED;
+  assert_int_equal(check("-m", "dense", "-B", "bad,ref", "-f", "jsonl", NULL),
+                   3);
+  one = json_loads(heard, JSON_REJECT_DUPLICATES, NULL);
+  const char *why = json_string_value(json_object_get(one, "reason"));
+  assert_non_null(why);
+  assert_non_null(strstr(why, "; ref ran"));
+  assert_true(json_is_null(json_object_get(one, "equal")));
+  json_decref(one);
 }
 
 /* --- XML ---------------------------------------------------------------- */
@@ -303,7 +200,7 @@ static void test_junit(void **state) {
   assert_int_equal(check("-m", "dense", "-B", "bad,ref", "-f", "junit", NULL),
                    3);
   assert_int_equal(well_formed(heard), 3);
-  assert_non_null(strstr(heard, "<error message=\"it is &lt;broken"));
+  assert_non_null(strstr(heard, "<error message=\"bad failed: it is &lt;br"));
 }
 
 /* --- the database ------------------------------------------------------- */
@@ -327,6 +224,12 @@ static void test_db(void **state) {
   assert_string_equal(said, "");
   must(0, check("-m", "h2o", "-b", "9", "-B", "ref,same", "--db", path, NULL),
        "1 equal");
+  must(1,
+       check("-m", "h2o", "-b", "9", "-B", "ref,wasteful", "--db", path, NULL),
+       "ledger, metadata");
+  assert_int_equal(
+      number_in(path, "SELECT count(*) FROM diff WHERE what LIKE '%bytes%'"),
+      1);
   assert_int_equal(kv_db_open(path, &db, NULL), KV_OK);
   assert_int_equal(kv_db_next(db, key, &r, &more, NULL), KV_OK);
   assert_true(more);
@@ -335,29 +238,11 @@ static void test_db(void **state) {
   assert_true(confirmed(db, &r, kv_kernels_best()->name));
   assert_true(confirmed(db, &r, "same"));
   assert_false(confirmed(db, &r, "odd"));
+  assert_false(confirmed(db, &r, "wasteful"));
   kv_result_free(&r);
   assert_int_equal(kv_db_next(db, key, &r, &more, NULL), KV_OK);
   assert_false(more);
   kv_db_close(db);
-}
-
-static int open_trace(void **state) {
-  kv_synth s = {.like = {.name = "check",
-                         .n_layers = 2,
-                         .n_heads = 4,
-                         .n_kv_heads = 2,
-                         .d = 32,
-                         .theta = 10000,
-                         .dtype = KV_F32},
-                .n_tokens = 64,
-                .prompt_len = 32,
-                .seed = 3};
-  kv_err e = {0};
-  make_backends();
-  if (scratch_make(state) || unsetenv("KVREPLAY_ISA")) return 1;
-  snprintf(trace, sizeof trace, "%s", scratch_path("a<b & \"c.safetensors"));
-  if (kv_synth_write(&s, kv_kernels_best(), trace, &e)) fail_msg("%s", e.text);
-  return 0;
 }
 
 int main(void) {

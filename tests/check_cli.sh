@@ -97,6 +97,23 @@ if "$docs" list | grep -qx run; then
   checks=$((checks + 8))
 fi
 
+if "$docs" list | grep -qx run; then
+  refused 2 'there are ref, emu' run "$trace" -m dense --backend emo
+  for name in emu cuda; do
+    rows=(run "$trace" -q -m window,snapkv,quest -b 40 -p 302 -f jsonl)
+    "$kvreplay" "${rows[@]}" -B $name >"$tmp/out" 2>"$tmp/err"
+    case $? in
+    0) # Measures of fidelity, too.
+      "$kvreplay" "${rows[@]}" >"$tmp/ref"
+      sed "s/\"backend\": \"$name\"/\"backend\": \"ref\"/" "$tmp/out" |
+        cmp -s - "$tmp/ref" || fail "$name: other rows than ref's" ;;
+    4) grep -q "backend $name" "$tmp/err" || fail "run: $name: not named" ;;
+    *) fail "run with $name: $(cat "$tmp/err")" ;;
+    esac
+  done
+  checks=$((checks + 2))
+fi
+
 # The verb check: backends by name, and a verdict in every form.
 if "$docs" list | grep -qx check; then
   check=(check "$trace" -q -m h2o,snapkv:window=32 -b 24 -B ref,ref)

@@ -121,6 +121,7 @@ after_file() {
 check_memory() {
   local run=("$kvreplay" run "$small" -q --jobs 1 --prompt-len 298
     --format jsonl)
+  local check=("$kvreplay" check "$small" -q --jobs 1 --prompt-len 302)
   mkdir -p "$tmp/to"
   sweep 'kvtrace info' nothing "$kvtrace" info --format json "$small"
   sweep 'kvtrace check' nothing OMP_NUM_THREADS=1 "$kvtrace" check \
@@ -138,6 +139,15 @@ check_memory() {
     -m dense,window -b 40 --db "$tmp/again.db"
   sweep 'kvreplay verify' after_repeat OMP_NUM_THREADS=1 "$kvreplay" \
     verify "$tmp/again.db"
+  # The same pass again, and on the executor where there is one.
+  sweep 'kvreplay check' nothing "${check[@]}" -m dense,kivi -b 40 \
+    -B ref,ref --format jsonl
+  sweep 'kvreplay check --db' after_run "${check[@]}" -m dense,window -b 40 \
+    -B ref,ref --db "$tmp/f.db" --format junit
+  if "${check[@]}" -m window -b 40 -B ref,emu >/dev/null 2>&1; then
+    sweep 'kvreplay check, emu' nothing "${check[@]}" -m snapkv,quest -b 40 \
+      -B ref,emu --format jsonl
+  fi
   sweep 'kvreplay run --stored' after_file "${run[@]}" -m zsmerge -b 40 \
     --stored "$tmp/to/result"
   sweep 'kvreplay run --selections' after_file "${run[@]}" -m h2o -b 40 \
@@ -198,8 +208,11 @@ full() {
 
 check_disk() {
   local run=("$kvreplay" run "$small" -q --prompt-len 298) f
+  local check=("$kvreplay" check "$small" -q --prompt-len 302 -B ref,ref)
   mkdir -p "$tmp/to"
   fill 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
+    --db "$tmp/f.db"
+  fill 'kvreplay check --db' after_run "${check[@]}" -m dense,window -b 40 \
     --db "$tmp/f.db"
   fill 'kvreplay run --stored' after_file "${run[@]}" -m dense \
     --stored "$tmp/to/result"
@@ -217,11 +230,15 @@ check_disk() {
   rm -f "$tmp/to/result"
   after_file 4 'kvreport html'
   limited 4 "${run[@]}" -m h2o -b 40 --db "$tmp/kept.db"
+  limited 4 "${check[@]}" -m h2o -b 40 --db "$tmp/kept.db"
   whole "$tmp/kept.db" 'a limit on the database'
   [ "$(wc -l <"$tmp/rows")" = 2 ] || fail 'earlier rows are not kept'
   [ -c /dev/full ] || return
   full "${run[@]}" -m dense
   full "${run[@]}" -m dense --format jsonl
+  for f in table json jsonl junit; do
+    full "${check[@]}" -m dense --format $f
+  done
   full "$kvtrace" info "$small"
   full "$kvtrace" check --format json "$small"
   full "$kvreport" table "$tmp/kept.db"

@@ -2,8 +2,9 @@
  *
  * The kernels of gpu/ on a device: checked, then timed against ceilings of
  * the same run. Usage: device --help. What the themes share:
- * tests/bench/device.cuh. Linked with the kernels' objects and gpu/cuda.cu; it
- * needs the driver and the C library and nothing else.
+ * tests/bench/device.cuh. Linked with the kernels' objects, gpu/cuda.cu and the
+ * archives of the replay; it needs the driver and the C library and nothing
+ * else, no module beside it.
  *
  * Exit 0: every check held, whatever the goals; 1: one did not, or the device
  * failed; 2: usage; 77: there is no device.
@@ -19,6 +20,7 @@
 #endif
 #include "tests/bench/device_attend.cuh"
 #include "tests/bench/device_kivi.cuh"
+#include "tests/bench/device_replay.cuh"
 #include "tests/bench/device_settle.cuh"
 #include "tests/bench/device_sort.cuh"
 
@@ -27,7 +29,8 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"attend", attend_check, attend_time},
                                {"top", top_check, top_time},
                                {"settle", settle_check, settle_time},
-                               {"kivi", kivi_check, kivi_time}};
+                               {"kivi", kivi_check, kivi_time},
+                               {"replay", replay_check, replay_time}};
 
 static int usage(FILE *to, int code) {
   fputs("usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
@@ -36,7 +39,8 @@ static int usage(FILE *to, int code) {
         "  --csv FILE    the table as CSV, too\n"
         "  --quick       little data, which a cache may hold: no verdicts\n"
         "  --theme NAME  that one and the ceilings: copy attend top settle "
-        "kivi\n",
+        "kivi\n"
+        "                replay (TMPDIR must have 4 GiB)\n",
         to);
   return code;
 }
@@ -55,10 +59,12 @@ static void run(bench *b, const char *only) {
       printf("checked   %s\n", t.name);
       fflush(stdout);
     }
-  if (!bench_times) return;
+  if (!bench_times && !b->quick) return;
   table_begin(b);
-  for (const theme &t : themes)
+  for (const theme &t : themes) {
+    if (!bench_times && t.time != replay_time) continue;
     if (!only || strcmp(only, t.name) == 0 || t.time == copy_time) t.time(b);
+  }
 }
 
 int main(int argc, char **argv) {

@@ -111,7 +111,7 @@ static void lanes_open(bench *b, const lanes_case *c, lanes *w) {
 static void lanes_begin(lanes *w, int n) {
   const kv_gpu_layer *l = &w->layer;
   const kv_device *dev = w->b->dev;
-  kv_gpu_clock clock = {0, n, n - 1, 1};
+  kv_gpu_clock clock = {0, n, n - 1, 1, 0};
   dev->put(l->lane, w->lane, (size_t)l->lanes * sizeof *w->lane);
   dev->put(w->clock, &clock, sizeof clock);
   uint64_t *bad = bench_room<uint64_t>((size_t)l->lanes);

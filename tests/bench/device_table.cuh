@@ -54,4 +54,13 @@ static void table_line(const bench *b, line l) {
   if (b->csv) write_csv(b->csv, l, ratio, met);
 }
 
+/* What this machine or its time did not allow: no number stands for it. */
+static void table_owed(const bench *b, const char *what, const char *why) {
+  printf("%-44s owed: %s\n", what, why);
+  fflush(stdout);
+  if (!b->csv) return;
+  fprintf(b->csv, "\"%s\",,,,,,,owed\n", what);
+  fflush(b->csv);
+}
+
 #endif

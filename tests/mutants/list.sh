@@ -111,9 +111,22 @@ mutant device_smallest gpu/parts.cuh 'gpu_parts' \
   '| ~(uint32_t)i;' '| (uint32_t)i;'
 mutant device_order gpu/parts_order.cuh 'gpu_parts' \
   'set ? said : ~said' 'said'
-mutant device_rounds gpu/attend.cu 'check_backends.sh' \
-  'a[h] = kv_fma(p[h * CHUNK + j], v, a[h]);' \
-  'a[h] = kv_add(kv_mul(p[h * CHUNK + j], v), a[h]);'
+mutant device_rounds gpu/values.cuh 'check_backends.sh' \
+  'a[h] = kv_fma(w.x[u], v[u], a[h]);' \
+  'a[h] = kv_add(kv_mul(w.x[u], v[u]), a[h]);'
+mutant device_never_waits gpu/attend.cu 'check_backends.sh' \
+  'kv_async_wait<KV_VALUE_STAGES - 1>();' ''
+mutant device_waits_late gpu/logits.cu 'check_backends.sh' \
+  'kv_async_wait<STAGES - 1>();' 'kv_async_wait<STAGES>();'
+mutant device_no_barrier gpu/logits.cu 'check_backends.sh' \
+  'if (own.row.at) link<QUERIES>(stage(s), type, acc);
+    __syncthreads();' 'if (own.row.at) link<QUERIES>(stage(s), type, acc);'
+mutant device_shares_unlike gpu/attend.cu 'check_backends.sh gpu_reads' \
+  'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
+mutant device_reads_twice gpu/attend.cu 'gpu_reads' \
+  'else if (h != first)' 'else if (h < first)'
+mutant emu_copies_early gpu/emu_async.cc 'emu_words' \
+  'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
 mutant device_forgets_row gpu/evidence.cu 'check_backends.sh' \
   'if (i < seen_by(l, lane, r))' 'if (i < seen_by(l, lane, r) - 1)'
 mutant device_divides_once gpu/verbs.cuh 'gpu_verbs' \

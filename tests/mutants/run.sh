@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Are the checks worth anything? Builds a copy of the tree, then seeds one
-# fault of list.sh after the other, builds what changed, and runs the checks
+# fault of list*.sh after the other, builds what changed, and runs the checks
 # that must notice. Exit 0 only if every one does.
 #
 #   tests/mutants/run.sh [NAME...]   all mutants, or these
@@ -180,7 +180,7 @@ all_checks() {
 }
 
 names=("$@")
-. "$here/list.sh"
+for list in "$here"/list*.sh; do . "$list"; done
 copy
 mapfile -t needed < <(all_checks)
 [ ${#needed[@]} -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay run --backend`, with backends of the tests' own: rows name the
+ * backend, what one has stored another confirms or contradicts, and a backend
+ * that cannot be had or is lost ends with its code and one line.
+ */
+#include "tests/scratch.h"
+#include "tests/standin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void test_refusals(void **state) {
+  (void)state;
+  refused(4, run("-m", "dense", "--backend", "gone", NULL),
+          "backend gone cannot be used here: no such thing");
+  refused(2, run("-m", "dense", "--backend", "ref,same", NULL),
+          "no backend 'ref,same'");
+  failure = KV_RESOURCE;
+  refused(4, run("-m", "dense", "-B", "bad", NULL), "it is <broken>");
+}
+
+/* A key knows no backend; a row is computed once by each that is asked. */
+static void test_run(void **state) {
+  char path[512];
+  (void)state;
+  failure = KV_REFUSED;
+  snprintf(path, sizeof path, "%s", scratch_path("run.db"));
+#define RUN(name)                                                              \
+  run("-m", "h2o", "-b", "9", "-B", name, "--db", path, "-f", "jsonl", NULL)
+  must(0, RUN("ref"), "\"backend\": \"ref\"");
+  begun = 0;
+  must(0, RUN("same"), "\"backend\": \"same\"");
+  assert_int_equal(begun, 2);
+  must(0, RUN("same"), "\"backend\": \"same\"");
+  assert_int_equal(begun, 2);
+  must(0, RUN("ref"), "\"backend\": \"ref\"");
+  must(1, RUN("odd"), "\"backend\": \"odd\"");
+  assert_non_null(strstr(said, "(odd, odd, threads: 1) contradicts"));
+  must(1, RUN("wasteful"), "\"backend\": \"wasteful\"");
+  assert_non_null(strstr(said, "digests agree, but mean bytes is"));
+  must(1, RUN("bad"), "\"status\": \"failed\"");
+  assert_non_null(strstr(said, "it was ok before and is failed now"));
+  assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM confirmation"), 2);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM diff"), 3);
+  must(0, run("-m", "h2o", "-b", "9", "-B", "same", NULL), "; backend same\n");
+  must(1, run("-m", "h2o", "-b", "9", "-B", "odd", "--twice", NULL), "odd");
+  assert_non_null(strstr(said, "the output of layer 1 differs between odd"));
+}
+
+/* Whose budget a search may be: the reference's, for all. */
+static void test_search(void **state) {
+  char path[512];
+  (void)state;
+  snprintf(path, sizeof path, "%s", scratch_path("search.db"));
+#define SEARCH(name)                                                           \
+  run("-m", "window", "-b", "end:30%", "-B", name, "--db", path, NULL)
+  must(0, SEARCH("same"), "window");
+  assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 0);
+  must(0, SEARCH("ref"), "window");
+  assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 1);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_run),
+      cmocka_unit_test(test_search),
+  };
+  return cmocka_run_group_tests_name("run", tests, open_trace, scratch_remove);
+}
