@@ -9,11 +9,15 @@
  *     their defaults, on one geometry of full mantissas;
  *   - but for "full", for a made-up method that uses every verb at random;
  *   - a law can fail: each is shown a method that breaks it.
- * No method is named but in the table of further parameters.
+ * No method is named but in the table of further parameters. KV_TEST_BACKEND
+ * names another backend than ref; on emu (tests/probe.h) all of it has a
+ * meaning, on others the rows of evidence are not counted and the made-up
+ * method has no twin.
  */
 #include "sim/law.h"
 #include "sim/param.h"
 #include "tests/mad.h"
+#include "tests/probe.h"
 #include "tests/rig.h"
 #include "tests/scratch.h"
 #include "traces/synth.h"
@@ -81,6 +85,9 @@ static const char *const further[] = {
 enum { FURTHER = sizeof further / sizeof *further };
 
 static kv_trace *trace[PLACES];
+static kv_digest dense[PLACES]; /* its outputs */
+static const kv_backend *backend;
+static int64_t (*rows)(void);
 
 typedef struct tally {
   int held, refused;
@@ -104,9 +111,17 @@ static void write_place(const place *p, const char *path) {
     fail_msg("%s: %s", p->name, e.text);
 }
 
+static void choose_backend(void) {
+  backend = rig_backend();
+  if (strcmp(backend->name, "emu") != 0) return;
+  backend = probe_backend();
+  rows = probe_rows;
+}
+
 static int open_traces(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
+  choose_backend();
   for (int i = 0; i < PLACES; i++) {
     char name[64];
     snprintf(name, sizeof name, "%s.safetensors", places[i].name);
@@ -116,6 +131,8 @@ static int open_traces(void **state) {
     /* Logits within a few units: where a probability is below 2^-41, top-p
      * with p = 1 rightly leaves its token out, and is not dense to the bit. */
     trace[i]->shape.scale *= 0.25f;
+    kv_law_case c = {.backend = backend, .trace = trace[i]};
+    if (kv_law_dense(&c, &dense[i], &e)) fail_msg("%s", e.text);
   }
   return 0;
 }
@@ -127,33 +144,52 @@ static int close_traces(void **state) {
 
 /* --- asking ------------------------------------------------------------- */
 
-/* A device computes its evidence where no counter of the reference's kernels
- * sees it. */
-static bool can_be_asked(const kv_law *law) {
-  return rig_backend() == &kv_backend_ref || strcmp(law->name, "evidence") != 0;
+static int law_named(const char *name) {
+  for (int i = 0; kv_law_at(i); i++)
+    if (strcmp(kv_law_at(i)->name, name) == 0) return i;
+  fail_msg("no law is called %s", name);
+  return -1;
 }
 
-static void ask(const kv_law *law, const kv_trace *t, const char *text,
-                int entries, tally *n) {
+static uint32_t bit(const char *law) { return 1u << law_named(law); }
+
+static bool counts_rows(void) { return backend == &kv_backend_ref || rows; }
+
+/* Every law that can be asked here. */
+static uint32_t all_laws(void) {
+  return counts_rows() ? UINT32_MAX : ~bit("evidence");
+}
+
+static kv_rc asked(const kv_law_case *c, const char *text, uint32_t laws) {
+  int broken;
+  kv_err e = {0};
+  kv_rc rc = kv_law_ask(c, laws, &broken, &e);
+  if (rc && rc != KV_REFUSED)
+    fail_msg("law %s, %s, %s, budget %d: %s", kv_law_at(broken)->name,
+             c->trace->name, text, c->entries, e.text);
+  return rc;
+}
+
+static void ask(int at, const char *text, int entries, uint32_t laws,
+                tally *n) {
   kv_spec spec = {0};
   kv_err e = {0};
-  if (!can_be_asked(law)) return;
   if (kv_spec_parse(kv_method_at, text, &spec, &e))
     fail_msg("%s: %s", text, e.text);
-  kv_law_case c = {
-      .backend = rig_backend(), .trace = t, .spec = &spec, .entries = entries};
-  kv_rc rc = law->check(&c, &e);
+  kv_law_case c = {.backend = backend,
+                   .trace = trace[at],
+                   .spec = &spec,
+                   .entries = entries,
+                   .dense = &dense[at],
+                   .rows = rows};
+  kv_rc rc = asked(&c, text, laws);
   n->held += rc == KV_OK;
   n->refused += rc == KV_REFUSED;
-  if (rc && rc != KV_REFUSED)
-    fail_msg("law %s, %s, %s, budget %d: %s", law->name, t->name, text, entries,
-             e.text);
   kv_spec_free(&spec);
 }
 
-static void ask_all(const kv_trace *t, const char *text, int entries,
-                    tally *n) {
-  for (int i = 0; kv_law_at(i); i++) ask(kv_law_at(i), t, text, entries, n);
+static void ask_all(int at, const char *text, int entries, tally *n) {
+  ask(at, text, entries, all_laws(), n);
 }
 
 /* A method whose cells are all refused would keep every law. */
@@ -166,10 +202,11 @@ static void test_geometries(void **state) {
   for (int m = 0; kv_method_at(m); m++)
     for (int i = 0; i < PLACES; i++) {
       const char *name = kv_method_at(m)->name;
+      const uint32_t others = all_laws() & ~bit("full"); /* has its own */
       tally n = {0, 0};
-      ask_all(trace[i], name, 6, &n);
-      ask_all(trace[i], name, 24, &n);
-      if (i % 4 == 0) ask_all(trace[i], name, places[i].tokens, &n);
+      ask(i, name, 6, others, &n);
+      ask_all(i, name, 24, &n);
+      if (i % 4 == 0) ask(i, name, places[i].tokens, others, &n);
       if (places[i].tokens > 4) must_run(name, &n);
     }
 }
@@ -191,7 +228,7 @@ static void each_choice(const kv_method *m, const kv_param *p) {
   for (int i = 0; cut(p->choices, i, value, sizeof value); i++) {
     tally n = {0, 0};
     snprintf(text, sizeof text, "%s:%s=%s", m->name, p->name, value);
-    ask_all(trace[FOR_OPTIONS], text, 16, &n);
+    ask_all(FOR_OPTIONS, text, 16, &n);
     /* h2o's group=max has a variant of its own, in `further`. */
     if (strcmp(text, "h2o:group=max") != 0) must_run(text, &n);
   }
@@ -213,8 +250,8 @@ static void test_further(void **state) {
   (void)state;
   for (int i = 0; i < FURTHER; i++) {
     tally n = {0, 0};
-    ask_all(trace[FOR_OPTIONS], further[i], 16, &n);
-    ask_all(trace[0], further[i], 12, &n);
+    ask_all(FOR_OPTIONS, further[i], 16, &n);
+    ask_all(0, further[i], 12, &n);
     must_run(further[i], &n);
   }
 }
@@ -226,20 +263,24 @@ static const kv_method *only_mad(int i) { return i == 0 ? &mad_method : NULL; }
 static void test_all_verbs(void **state) {
   (void)state;
   kv_spec spec = {0};
-  kv_err parse = {0};
-  if (rig_backend() != &kv_backend_ref) skip(); /* it has no twin */
-  assert_int_equal(kv_spec_parse(only_mad, "mad", &spec, &parse), KV_OK);
-  for (int t = 0; t < PLACES; t++)
-    for (int i = 0; kv_law_at(i); i++) {
-      const kv_law *law = kv_law_at(i);
-      kv_err e = {0};
-      kv_law_case c = {rig_backend(), trace[t], &spec, -1, 0};
-      if (strcmp(law->name, "full") == 0) continue; /* it has no budget */
-      if (law->check(&c, &e))
-        fail_msg("law %s, %s, all verbs: %s", law->name, trace[t]->name,
-                 e.text);
-    }
+  kv_err e = {0};
+  if (backend != &kv_backend_ref && backend != probe_backend()) skip();
+  assert_int_equal(kv_spec_parse(only_mad, "mad", &spec, &e), KV_OK);
+  for (int t = 0; t < PLACES; t++) {
+    kv_law_case c = {.backend = backend,
+                     .trace = trace[t],
+                     .spec = &spec,
+                     .entries = -1,
+                     .rows = rows};
+    assert_int_equal(asked(&c, "all verbs", ~bit("full")), KV_OK);
+  }
   kv_spec_free(&spec);
+}
+
+/* What is not asked above is not passed either. */
+static void test_rows_are_counted(void **state) {
+  (void)state;
+  if (!counts_rows()) skip();
 }
 
 /* --- laws can fail ------------------------------------------------------ */
@@ -309,13 +350,6 @@ static const broken faults[] = {
     {"repeat", "window", 30, .lane = moody, .said = "has another"},
     {"evidence", "snapkv", 30, .rows = true, .said = "asked for"}};
 
-static const kv_law *law_named(const char *name) {
-  for (int i = 0; kv_law_at(i); i++)
-    if (strcmp(kv_law_at(i)->name, name) == 0) return kv_law_at(i);
-  fail_msg("no law is called %s", name);
-  return NULL;
-}
-
 static void must_see(const broken *b) {
   kv_spec spec = {0};
   kv_err e = {0};
@@ -325,10 +359,19 @@ static void must_see(const broken *b) {
   if (b->seen) tampering.seen = b->seen;
   if (b->rows) tampering.evidence = rows_twice;
   assert_int_equal(kv_spec_parse(kv_method_at, b->method, &spec, &e), KV_OK);
-  kv_law_case c = {&tampering, trace[0], &spec, b->budget, 0};
-  kv_rc rc = law_named(b->law)->check(&c, &e);
-  if (rc != KV_DIFFERENT || !strstr(e.text, b->said))
+  kv_law_case c = {.backend = &tampering,
+                   .trace = trace[0],
+                   .spec = &spec,
+                   .entries = b->budget};
+  int alone, among;
+  kv_rc rc = kv_law_ask(&c, bit(b->law), &alone, &e);
+  if (rc != KV_DIFFERENT || alone != law_named(b->law) ||
+      !strstr(e.text, b->said))
     fail_msg("law %s is blind: rc %d, %s", b->law, rc, e.text);
+  turn = 0;
+  rc = kv_law_ask(&c, UINT32_MAX, &among, &e);
+  if (rc != KV_DIFFERENT || among < 0)
+    fail_msg("laws together are blind to what %s sees", b->law);
   kv_spec_free(&spec);
 }
 
@@ -340,9 +383,9 @@ static void test_broken(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_geometries), cmocka_unit_test(test_choices),
-      cmocka_unit_test(test_further),    cmocka_unit_test(test_all_verbs),
-      cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_geometries),       cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_further),          cmocka_unit_test(test_all_verbs),
+      cmocka_unit_test(test_rows_are_counted), cmocka_unit_test(test_broken),
   };
   return cmocka_run_group_tests_name("laws", tests, open_traces, close_traces);
 }

@@ -7,8 +7,6 @@
 #include "ref/lane.h"
 #include "ref/parts.h"
 
-enum { CODED = 4 };
-
 static kv_rc mad_open(const kv_shape *shape, void *params, kv_needs *needs,
                       kv_err *e) {
   (void)shape, (void)params, (void)e;
@@ -18,16 +16,16 @@ static kv_rc mad_open(const kv_shape *shape, void *params, kv_needs *needs,
   needs->column[0] = KV_INT64;
   needs->column[1] = KV_FLOAT;
   needs->codings = 2;
-  needs->coding[0] = (kv_coding){&kv_format_channel, 4, CODED, false};
+  needs->coding[0] = (kv_coding){&kv_format_channel, 4, MAD_CODED, false};
   needs->coding[1] = (kv_coding){&kv_format_token, 2, 16, false};
   return KV_OK;
 }
 
 static void code_four(kv_lane *l, int from) {
-  int32_t list[CODED], n = 0;
-  for (int i = from; i < l->n && n < CODED; i++)
+  int32_t list[MAD_CODED], n = 0;
+  for (int i = from; i < l->n && n < MAD_CODED; i++)
     if (l->k[i].format == KV_RAW && l->v[i].format == KV_RAW) list[n++] = i;
-  if (n < CODED) return;
+  if (n < MAD_CODED) return;
   kv_recode(l, n, list, KV_CODED, KV_SAME);
   for (int i = 1; i < n; i++) kv_recode(l, 1, &list[i], KV_SAME, KV_CODED + 1);
 }
