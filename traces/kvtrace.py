@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces, decisions and results of kvreplay in Python, without a build.
+
+One file to copy beside yours; it needs Python 3.9 and numpy:
+
+    t = read_trace("chat.safetensors")       # t.q(0), t.k(0): float32
+    kept = {t.prompt_len: [[0, 1, 2]] * t.n_kv_heads}
+    write_decisions("mine.safetensors", t, "mine", {l: kept for l in t.layers})
+
+Then `kvreplay run chat.safetensors -m replay:file=mine.safetensors`. Tensors
+are mapped and read when used; files are written whole or not at all. What is
+wrong is a ValueError; NaN in a file and whether tokens are live C looks for.
+"""
+import functools
+import hashlib
+import json
+import math
+import os
+import re
+import sqlite3
+import struct
+
+import numpy as np
+
+_NUMPY = {x: np.dtype(y) for x, y in dict(
+    F16="<f2", BF16="<u2", F32="<f4", I32="<i4", I64="<i8").items()}
+_FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
+
+
+def _need(true, where, *sentence):
+    if not true:
+        raise ValueError(f"{where}: " + "".join(map(str, sentence)))
+
+
+def _tensor(dtype, x):  # a tensor here is (name of its dtype, shape, bytes)
+    x = np.asarray(x, _NUMPY[dtype], "C")
+    return dtype, x.shape, x.reshape(-1).view(np.uint8)
+
+
+def _load(path):
+    """Metadata and tensors of one safetensors file."""
+    tensors, end = {}, 0
+    _need(os.path.getsize(path) >= 8, path, "too short for safetensors")
+    data = np.asarray(np.memmap(path, np.uint8, "r"))
+    n = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    _need(n <= min(data.size, 10**8), path, "no safetensors: header too long")
+    try:
+        header, data = json.loads(data[8:n].tobytes().decode()), data[n:]
+        meta = header.pop("__metadata__", {})
+        _need({*map(type, meta.values())} <= {str}, path, "metadata no text")
+        for name, x in sorted(header.items(),
+                              key=lambda x: x[1]["data_offsets"]):
+            dtype, shape, (first, last) = (
+                x[y] for y in ("dtype", "shape", "data_offsets"))
+            _need(all(type(x) is int and x >= 0 for x in shape) and
+                  first == end <= last and (dtype not in _NUMPY or last - first
+                  == _NUMPY[dtype].itemsize * math.prod(shape)), path,
+                  f"tensor {name} overlaps, leaves a hole or misfits shape")
+            end, tensors[name] = last, (dtype, tuple(shape), data[first:last])
+    except (AttributeError, KeyError, TypeError, RecursionError,
+            UnicodeDecodeError, json.JSONDecodeError):
+        raise ValueError(f"{path}: no safetensors: a broken header") from None
+    _need(end == data.size, path, abs(end - data.size), " bytes ",
+          "missing" if end > data.size else "trailing", " at the end")
+    return meta, tensors
+
+
+def _open(path):
+    """The same of a file, or of all shards that an index names."""
+    if not path.endswith(".index.json"):
+        return _load(path)
+    with open(path, "rb") as f:
+        wanted = json.load(f)["weight_map"]
+    _need(all(os.path.basename(x) == x for x in wanted.values()), path,
+          "its weight_map leaves the folder")
+    parts = {x: _load(os.path.join(os.path.dirname(path), x))
+             for x in {*wanted.values()}}
+    meta = {pair for m, _ in parts.values() for pair in m.items()}
+    found = {(name, x) for x in parts for name in parts[x][1]}
+    _need(len(meta) == len(dict(meta)) and found == {*wanted.items()}, path,
+          "the shards contradict each other or the index")
+    return dict(meta), {x: y for _, t in parts.values() for x, y in t.items()}
+
+
+def _save(path, meta, tensors):
+    """A file beside path, renamed; data begin on a multiple of 64."""
+    header, at = {"__metadata__": meta}, 0
+    order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
+    for name in order:
+        dtype, shape, data = tensors[name]
+        header[name] = dict(dtype=dtype, shape=shape,
+                            data_offsets=(at, at + data.size))
+        at += data.size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    _need(os.path.isfile(path) or not os.path.lexists(path), path,
+          "is there and no regular file; name another")
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "xb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            for name in order:
+                f.write(tensors[name][2])
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(beside, path)
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def widen(x):
+    """float32 of float16, float32 or (as uint16) bfloat16: always exact."""
+    if x.dtype == np.uint16:
+        return (x.astype(np.uint32) << 16).view(np.float32)
+    return x.astype(np.float32)
+
+
+def bfloat16(x):
+    """The nearest bfloat16 of a float32, ties to even, as uint16."""
+    bits = x.view(np.uint32)
+    return (bits + 0x7fff + (bits >> 16 & 1) >> 16).astype(np.uint16)
+
+
+class Trace:
+    """One request. Sizes: n_layers, n_heads, n_kv_heads, head_dim, value_dim,
+    prompt_len, n_tokens; scale; metadata; layers: the numbers of those that
+    are recorded; tokens, positions, inv_freq (None: not recorded); answers,
+    segments. Of a layer, float32: q(layer) [n_heads, rows, head_dim] and
+    k(layer) [n_kv_heads, n_tokens, head_dim] after RoPE, v(layer), the
+    model's own o(layer) or None; rows(layer): the tokens whose q and o these
+    are; colsum(layer): sums of the prompt's probabilities times 2^40."""
+
+    def __init__(self, path, metadata, tensors):
+        self.path, self.metadata, self._tensors = path, metadata, tensors
+        _need([metadata.get(x) for x in ("format", "version")] == [
+            "kvtrace", "1"], path, "metadata format, version: not kvtrace, 1")
+        for x in "attn.softcap", "attn.sliding_window", "attn.sinks":
+            _need(metadata.get(x, "none") == "none", path, "metadata ", x,
+                  " is set: version 1 has no arithmetic for it")
+        self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
+            self._number(x, int)
+            for x in ("n_layers", "n_heads", "n_kv_heads", "head_dim"))
+        _need(self.n_heads % self.n_kv_heads == 0, path, "heads do not divide")
+        self.scale = self._number("attn.scale", float)
+        text = metadata.get("layers", "missing")
+        self.layers = list(range(self.n_layers)) if text == "all" else [
+            int(x) for x in re.findall("[0-9]+", text)] or [text]
+        k, v = (tensors.get(f"layers.{self.layers[0]}.{x}") for x in "kv")
+        _need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
+              _FLOATS.values(), path, "k or v of layer ", self.layers[0],
+              " is not there as F16, BF16 or F32 [n_kv_heads, tokens, d]")
+        self.n_tokens, self.value_dim = k[1][1], v[1][2]
+        self.prompt_len = self._number("prompt_len", int, self.n_tokens)
+        for x in self.layers:
+            self._check(f"layers.{x}.", k[0])
+        self.tokens = self._get("tokens", ["I32"], self.n_tokens)
+        self.positions = self._get("positions", ["I32"], self.n_tokens)
+        self.inv_freq = self._get("rope.inv_freq", ["F32"], self.head_dim / 2)
+        self.answers = json.loads(metadata.get("answers", "[]"))
+        self.segments = json.loads(metadata.get("segments", "[]"))
+
+    def layer(self, layer):
+        """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
+        return {x: self._get(f"layers.{layer}.{x}") for x in (
+            "q", "k", "v", "o", "rows", "colsum")
+            if f"layers.{layer}.{x}" in self._tensors}
+
+    def _wide(self, layer, x):
+        x = self._get(f"layers.{layer}.{x}")
+        return None if x is None else widen(x)
+
+    q = functools.partialmethod(_wide, x="q")
+    k = functools.partialmethod(_wide, x="k")
+    v = functools.partialmethod(_wide, x="v")
+    o = functools.partialmethod(_wide, x="o")
+
+    def rows(self, layer):
+        return self.layer(layer).get("rows", np.arange(self.n_tokens))
+
+    def colsum(self, layer):
+        return self._get(f"layers.{layer}.colsum")
+
+    @functools.cached_property
+    def identity(self):
+        """Its SHA-256, as `kvtrace info --identity` prints it."""
+        def text(x):
+            return struct.pack("<Q", len(x.encode())) + x.encode()
+        h = hashlib.sha256(struct.pack("<Q", len(self._tensors)))
+        for name, (dtype, shape, data) in sorted(self._tensors.items()):
+            h.update(text(name) + text(dtype) + struct.pack(
+                f"<{1 + len(shape)}Q", len(shape), *shape))
+            h.update(hashlib.sha256(data).digest())
+        meta = sorted(x for x in self.metadata.items()
+                      if x[0] not in ("created", "recorder"))
+        h.update(struct.pack("<Q", len(meta)))
+        for key, value in meta:
+            h.update(text(key) + text(value))
+        return h.hexdigest()
+
+    def _number(self, key, kind, most=2**30):
+        text = self.metadata.get(key, "missing")
+        x = kind(text) if re.fullmatch("[0-9.]+(e-?[0-9]+)?", text) else 0
+        _need(0 < x <= most, self.path, "metadata ", key, " is ", text,
+              ", not a number above zero, at most ", most)
+        return x
+
+    def _get(self, name, dtypes=None, *shape, needed=False):
+        """An array; None where not recorded; refused of another shape."""
+        if not needed and name not in self._tensors:
+            return None
+        x = self._tensors.get(name, ("missing", (), None))
+        _need(not dtypes or x[0] in dtypes and x[1] == shape, self.path,
+              f"tensor {name} is {x[:2]}, not {list(dtypes or ())} {shape}")
+        return x[2].view(_NUMPY[x[0]]).reshape(x[1])
+
+    def _check(self, at, dtype):
+        heads, n, d = self.n_heads, self.n_tokens, self.head_dim
+        rows = self._tensors.get(at + "rows", (0, (n,)))[1]
+        for x, size in ("k", d), ("v", self.value_dim):
+            self._get(at + x, [dtype], self.n_kv_heads, n, size, needed=True)
+        self._get(at + "q", _FLOATS.values(), heads, *rows, d, needed=True)
+        self._get(at + "o", _FLOATS.values(), heads, *rows, self.value_dim)
+        self._get(at + "colsum", ["I64"], heads, self.prompt_len)
+        self._get(at + "rows", ["I32"], *rows)
+
+
+def read_trace(path):
+    """The trace in a file, or in the shards of a .safetensors.index.json."""
+    return Trace(os.fspath(path), *_open(os.fspath(path)))
+
+
+def _floats(name, x, dtype):
+    want = dtype.upper() if dtype else _FLOATS.get(x.dtype.name)
+    _need(x.dtype.name in _FLOATS and want in _FLOATS.values(), name, x.dtype,
+          " as ", want, "; make it float32, and dtype 'f16', 'bf16' or 'f32'")
+    if want != _FLOATS[x.dtype.name]:
+        with np.errstate(over="ignore"):
+            x = bfloat16(widen(x)) if want == "BF16" else widen(x).astype(
+                _NUMPY[want])
+    bad = np.argwhere(~np.isfinite(widen(x)))
+    _need(not len(bad), "tensor " + name, "holds NaN or Inf at ",
+          *bad[:1].tolist(), "; mend it, or write a wider dtype")
+    return _tensor(want, x)
+
+
+def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
+                positions=None, inv_freq=None, metadata=()):
+    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file.
+
+    Perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
+    or f32; None keeps the arrays' (uint16 is bfloat16). metadata: n_layers of
+    the model, attn.scale (default d^-0.5), rope.layout, answers, ... as is.
+    """
+    tensors = {name: _tensor(x, y) for name, x, y in (
+        ("tokens", "I32", tokens), ("positions", "I32", positions),
+        ("rope.inv_freq", "F32", inv_freq)) if y is not None}
+    for name, x, y in ((f"layers.{l}.{x}", x, np.asarray(y))
+                       for l in layers for x, y in layers[l].items()):
+        tensors[name] = _floats(name, y, dtype) if x in "qkvo" else _tensor(
+            {"rows": "I32", "colsum": "I64"}[x], y)
+    q, k = (np.shape(layers[min(layers)][x]) for x in "qk")
+    meta = {"n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
+            "head_dim": q[-1], "attn.scale": q[-1] ** -0.5}
+    meta.update(metadata, format="kvtrace", version="1", prompt_len=prompt_len)
+    meta["layers"] = "all" if len(layers) == int(
+        meta["n_layers"]) else ",".join(map(str, sorted(layers)))
+    meta = {x: y if isinstance(y, str) else json.dumps(
+        y, separators=(",", ":")) for x, y in meta.items()}
+    _save(Trace(os.fspath(path), meta, tensors).path, meta, tensors)
+
+
+def _lists(at, given, heads, page, due):
+    """Steps, indptr and positions of {step: [a list a head]}, if sound."""
+    lists = []
+    for s in sorted(given):
+        _need(s in due, at, f"step {s} is none (they count the tokens seen) at"
+              " which a view is taken, or lanes settle")
+        _need(len(given[s]) == heads, at, f"step {s}: {len(given[s])} lists "
+              f"for {heads} heads")
+        for h, x in enumerate(map(np.asarray, given[s])):
+            head = f"{at}: step {s}, head {h}"
+            _need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head, "no "
+                  "list of at least one token or page, by number")
+            bad = x[(x < 0) | (x * page >= s)]
+            _need(not bad.size, head, *bad[:1], " is not among what has been "
+                  f"seen: 0 to {(s - 1) // page}")
+            _need(np.unique(x).size == x.size, head, "names one twice")
+            lists.append(x)
+    return (sorted(given), np.cumsum([0, *map(len, lists)]),
+            np.concatenate([*lists, np.zeros(0, np.int32)]))
+
+
+def write_decisions(path, trace, name, lists, kind="stored", head="kv",
+                    unit="token", reindex=False, block=None, prompt_len=None,
+                    views=None, view_head="query"):
+    """Writes what a method kept or attended, for `replay:file=`.
+
+    lists: {layer: {step: [a list of positions a head]}}, every layer that is
+    recorded; steps count the tokens seen. kind stored: what each lane holds
+    from the end of the step on; view: what is attended at it; stored+view:
+    lists and views. unit: token, or page:16 for pages (of views, if there are
+    any). block: most prompt tokens that enter at once.
+    """
+    path, page = os.fspath(path), re.fullmatch(r"token|page:([1-9]\d*)", unit)
+    heads = {"kv": trace.n_kv_heads, "query": trace.n_heads}
+    _need(name and page and {head, view_head} <= {*heads} and kind in (
+        "stored", "view", "stored+view"), path, "give a name, kind stored, "
+        "view or stored+view, head kv or query, unit token or page:N")
+    _need(("+" in kind) == bool(views) and head + view_head != "querykv", path,
+          "views go with kind stored+view, of query heads where lists are")
+    first, last = prompt_len or trace.prompt_len, trace.n_tokens + 1
+    page, tensors, decode = int(page[1] or 1), {}, range(first + 1, last)
+    settles = {*range(first, last), *range(block or last, last, block or 1)}
+    for part, given, n, size, due in (
+            ("", lists, heads[head], 1 if views else page,
+             decode if kind == "view" else settles),
+            ("view.", views or {}, heads[view_head], page, decode)):
+        _need(part and not given or sorted(given) == trace.layers, path,
+              f"lists for layers {[*given]}, recorded are {trace.layers}")
+        for l in given:
+            found = _lists(f"{path}: layer {l}", given[l], n, size, due)
+            for x, dtype, y in zip(("steps", "indptr", "positions"),
+                                   ("I32", "I64", "I32"), found):
+                tensors[f"layers.{l}.{part}{x}"] = _tensor(dtype, y)
+    meta = dict(format="kvdecisions", version="1", trace=trace.identity,
+                name=name, kind=kind, head=head, unit=unit)
+    meta.update((x, str(y)) for x, y in dict(
+        reindex=int(reindex), block=block, prompt_len=prompt_len,
+        view_head=views and view_head).items() if y)
+    _save(path, meta, tensors)
+
+
+def read_decisions(path):
+    """What write_decisions was given, as a dict; trace: its identity."""
+    meta, tensors = _open(os.fspath(path))
+    _need(meta.get("format") == "kvdecisions" and meta.get("version") == "1",
+          path, "metadata format, version: not kvdecisions, 1")
+    out = dict(meta, lists={}, views={}, reindex=meta.get("reindex") == "1")
+    out.update((x, int(meta[x])) for x in ("block", "prompt_len") if x in meta)
+    for name in (x[:-5] for x in tensors if x.endswith(".steps")):
+        s, e, p = (tensors[name + x][2].view(y) for x, y in (
+            ("steps", "<i4"), ("indptr", "<i8"), ("positions", "<i4")))
+        n, lists = (len(e) - 1) // max(1, len(s)), np.split(p, e[1:-1])
+        out["views" if name.endswith("view.") else "lists"][
+            int(name.split(".")[1])] = {
+                int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
+    return out
+
+
+def _asked(path):
+    """The newest answer to each question asked of a database."""
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    new = {"name": "trace", "codes_end": "bytes.end.codes_only", "codes_mean":
+           "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
+    for x in ("end.payload end.metadata end.columns end.side end.slack "
+              "end.total mean peak mti read moved").split():
+        new[x.rpartition(".")[2]] = f"bytes.{x}"
+    rows = db.execute(
+        "SELECT *, payload + metadata + columns + side + slack AS total, "
+        "(SELECT group_concat(DISTINCT backend) FROM confirmation c WHERE "
+        "c.run_id = r.run_id) AS backend FROM run r JOIN trace USING "
+        "(identity) JOIN ask USING (run_id) ORDER BY arithmetic, revision, "
+        "run_id").fetchall()
+    newest = {x["subject"]: x["run_id"] for x in rows}
+    for row in (x for x in rows if newest[x["subject"]] == x["run_id"]):
+        out = {new.get(x, x): y for x, y in zip(row.keys(), row)
+               if not x.endswith("_bits")}
+        for m in db.execute(
+                "SELECT measure, mean, p50, p95, p99, max, count FROM metric "
+                "WHERE part = 0 AND run_id = ?", (row["run_id"],)):
+            out[m["measure"]] = dict(zip(m.keys()[1:], tuple(m)[1:]))
+        yield dict(out, params=json.loads(row["params"]))
+
+
+def read_results(path):
+    """Rows of a database, or of run --format json or jsonl, as dicts.
+
+    Keys are the columns of run --format csv ("bytes.end.total",
+    "output_error.mean"); params is a dict. A number that is missing is NaN.
+    """
+    def flat(row, at=""):
+        for key, x in row.items():
+            if isinstance(x, dict) and key != "params":
+                yield from flat(x, f"{at}{key}.")
+            else:
+                yield at + key, x
+    text = np.fromfile(path, np.uint8).tobytes()
+    rows = _asked(path) if text.startswith(b"SQLite format 3") else json.loads(
+        text if text.lstrip()[:1] == b"[" else
+        b"[" + b",".join(text.splitlines()) + b"]")
+    rows, texts = [dict(flat(x)) for x in rows], {
+        "identity", "code", "reason", "target", "journal", "state", "output"}
+    keys = {y: None if y in texts else math.nan for x in rows for y in x}
+    for y in {y.partition(".")[0] for y in keys if "." in y}:
+        keys.pop(y, None)  # null for an object that other rows have
+    return [{y: keys[y] if x.get(y) in (None, "") else x[y] for y in keys}
+            for x in rows]
