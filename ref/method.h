@@ -172,6 +172,10 @@ typedef struct kv_method {
    * budget of every token loses nothing: the law "full" demands the output
    * of dense to the bit. NULL: any parameters. */
   const char *lossless;
+  /* Of a method that follows decisions: where in its params stands the
+   * const kv_decisions * that the engine reads from the parameter `file`
+   * before open; 0: none. */
+  size_t decisions;
   /* Resolves unset parameters in place, checks them against each other
    * (KV_REFUSED with a sentence for a contradiction) and fills needs. */
   kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,
@@ -190,7 +194,10 @@ bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step);
 
 /* The one list of methods, in the order of methods.mk; NULL past the end. */
 const kv_method *kv_method_at(int index);
-/* By name; NULL if there is none. */
+/* Methods that need a file of the user's, by the same rule: no list of all
+ * methods holds them. */
+const kv_method *kv_method_door_at(int index);
+/* By name, in either; NULL if there is none. */
 const kv_method *kv_method_named(const char *name);
 
 #endif

@@ -17,14 +17,26 @@ static const kv_method *const list[] = {
 #undef KV_METHOD
     NULL};
 
+extern const kv_method kv_method_replay;
+static const kv_method *const doors[] = {&kv_method_replay, NULL};
+
+static const kv_method *at(const kv_method *const *all, int count, int index) {
+  return index >= 0 && index < count ? all[index] : NULL;
+}
+
 const kv_method *kv_method_at(int index) {
-  int count = (int)(sizeof list / sizeof *list) - 1;
-  return index >= 0 && index < count ? list[index] : NULL;
+  return at(list, (int)(sizeof list / sizeof *list) - 1, index);
+}
+
+const kv_method *kv_method_door_at(int index) {
+  return at(doors, (int)(sizeof doors / sizeof *doors) - 1, index);
 }
 
 const kv_method *kv_method_named(const char *name) {
   for (int i = 0; list[i]; i++)
     if (strcmp(list[i]->name, name) == 0) return list[i];
+  for (int i = 0; doors[i]; i++)
+    if (strcmp(doors[i]->name, name) == 0) return doors[i];
   return NULL;
 }
 

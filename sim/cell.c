@@ -6,6 +6,8 @@
 #include "sim/cell.h"
 
 #include "ref/arith.h"
+#include "sim/param.h"
+#include "traces/filehash.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +114,30 @@ static kv_rc write_out(kv_cell *c, kv_err *e) {
   return kv_no_memory(e, "a row", sizeof c->result);
 }
 
+/* Reads the decisions that the method is to follow, and tells its params.
+ * The file's bytes are the method's code, its name the row's. */
+static kv_rc lend_decisions(kv_cell *c, kv_err *e) {
+  const kv_method *m = c->spec.method;
+  if (!m->decisions) return KV_OK;
+  const kv_param *file = &m->params[kv_params_find(m->params, "file")];
+  const char *path = (const char *)c->spec.params + file->offset;
+  if (!*path) return KV_OK; /* open says what is missing */
+  kv_digest code;
+  kv_rc rc =
+      kv_decisions_open(path, c->trace, c->shape.prompt_len, &c->decisions, e);
+  if (!rc) rc = kv_file_digest(path, &code, e);
+  if (rc) return rc;
+  const kv_param *name = &m->params[kv_params_find(m->params, "name")];
+  char *called = (char *)c->spec.params + name->offset;
+  if (!*called) snprintf(called, KV_TEXT_MAX, "%s", c->decisions->name);
+  const kv_decisions *lent = &c->decisions->decisions;
+  memcpy((char *)c->spec.params + m->decisions, &lent, sizeof lent);
+  c->result.code = kv_zalloc(65, 1);
+  if (!c->result.code) return kv_no_memory(e, "a row", 65);
+  kv_digest_hex(&code, c->result.code);
+  return KV_OK;
+}
+
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    const kv_kernels *kernels, const kv_asked_cell *asked,
                    kv_cell *c, kv_err *e) {
@@ -128,7 +154,9 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                       .params = c->spec.params};
   describe(c, asked);
   kv_err why = {0};
-  rc = c->spec.method->open(&c->shape, c->spec.params, &c->plan.needs, &why);
+  rc = lend_decisions(c, &why);
+  if (!rc)
+    rc = c->spec.method->open(&c->shape, c->spec.params, &c->plan.needs, &why);
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
   if (rc)
     refuse(c, why.text);
@@ -237,6 +265,7 @@ void kv_cell_close(kv_cell *c) {
   if (!c) return;
   kv_cost_close(c->cost);
   kv_fidelity_close(c->fidelity);
+  kv_decisions_close(c->decisions);
   free(c->digest);
   kv_result_free(&c->result);
   kv_spec_free(&c->spec);

@@ -12,6 +12,7 @@
 #include "sim/cost.h"
 #include "sim/fidelity.h"
 #include "sim/spec.h"
+#include "traces/decisions.h"
 #include "traces/trace.h"
 
 /* What a cell is asked for; budget NULL: none was given. */
@@ -25,6 +26,7 @@ typedef struct kv_cell {
   const kv_trace *trace;
   kv_shape shape; /* the trace's, with the prompt_len of the replay */
   kv_spec spec;   /* resolved */
+  kv_decisions_file *decisions; /* what a method follows, or NULL */
   kv_plan plan;
   bool runs;  /* ok or fixed, and not answered by a database */
   int top;    /* k of recall_budget, or -1 */

@@ -158,7 +158,10 @@ kv_rc kv_law_evidence(const kv_law_case *c, kv_err *e) {
   kv_kernels counting = *kv_kernels_best();
   counts n = {.prompt_len =
                   c->prompt_len ? c->prompt_len : c->trace->shape.prompt_len};
-  kv_watch watch = {&n, count_settled, count_seen, count_finished};
+  kv_watch watch = {.self = &n,
+                    .settled = count_settled,
+                    .seen = count_seen,
+                    .finished = count_finished};
   kv_cell cell = {0};
   counting.scale = count_scale;
   rows = 0;

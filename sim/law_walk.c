@@ -86,7 +86,8 @@ static void finished(void *self, int layer, const kv_lane *l) {
 kv_rc kv_law_walk(const kv_law_case *c, kv_law_lane *lane, kv_law_row *row,
                   kv_err *e) {
   walk w = {.lane = lane, .row = row, .shadows = c->trace->shape.n_heads};
-  kv_watch watch = {&w, settled, seen, finished};
+  kv_watch watch = {
+      .self = &w, .settled = settled, .seen = seen, .finished = finished};
   kv_cell cell = {0};
   kv_rc rc = KV_OK;
   w.shadow = kv_zalloc((size_t)w.shadows, sizeof *w.shadow);

@@ -60,6 +60,35 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
   return rc;
 }
 
+/* --- who watches -------------------------------------------------------- */
+
+/* The first from w on that is told of cell c. */
+static const kv_watch *told(const kv_layer *l, int c, const kv_watch *w) {
+  while (w && w->of && w->of != l->cell[c]) w = w->next;
+  return w;
+}
+
+#define EACH_WATCH(l, c, w)                                                    \
+  const kv_watch *w = told(l, c, (l)->watch);                                  \
+  w;                                                                           \
+  w = told(l, c, w->next)
+
+static void tell_settled(const kv_layer *l, int c, int step,
+                         const kv_lane *lane) {
+  for (EACH_WATCH(l, c, w))
+    if (w->settled) w->settled(w->self, l->data->layer, step, lane);
+}
+
+static void tell_seen(const kv_layer *l, int c, int step, const kv_seen *seen) {
+  for (EACH_WATCH(l, c, w))
+    if (w->seen) w->seen(w->self, l->data->layer, step, seen);
+}
+
+static void tell_finished(const kv_layer *l, int c, const kv_lane *lane) {
+  for (EACH_WATCH(l, c, w))
+    if (w->finished) w->finished(w->self, l->data->layer, lane);
+}
+
 /* --- over KV heads ------------------------------------------------------ */
 
 typedef struct work {
@@ -112,8 +141,7 @@ static void close_step(kv_layer *l, int c, int block, int step,
     if (due) kv_lane_bytes(lane, &settled);
     verbs.records += v.records;
     verbs.moved += v.moved;
-    if (l->watch && due)
-      l->watch->settled(l->watch->self, l->data->layer, step, lane);
+    if (due) tell_settled(l, c, step, lane);
   }
   kv_cost_held(cell->cost, block, &before, due ? &settled : &before);
   kv_cost_moved(cell->cost, &verbs);
@@ -201,7 +229,7 @@ static void decode_cell(kv_layer *l, int c, int g, int t, kv_worker *worker) {
     kv_cost_read(cell->cost, block, &row);
     if (cell->fidelity && true_row)
       kv_fidelity_row(cell->fidelity, l->index, &seen, worker->truth);
-    if (l->watch) l->watch->seen(l->watch->self, l->data->layer, t + 1, &seen);
+    tell_seen(l, c, t + 1, &seen);
     measure_before(l, c, i);
     l->backend->settle(s, i, worker->scratch);
   }
@@ -244,7 +272,7 @@ kv_rc kv_layer_end(kv_layer *l, kv_err *e) {
     for (int i = 0; i < l->backend->lanes(s); i++) {
       const kv_lane *lane = l->backend->lane(s, i);
       kv_cost_kept(cell->cost, l->index, i, lane->n);
-      if (l->watch) l->watch->finished(l->watch->self, l->data->layer, lane);
+      tell_finished(l, c, lane);
     }
     if (!fault) continue;
     if (fault->rc == KV_RESOURCE)

@@ -29,12 +29,17 @@ typedef struct kv_team {
 } kv_team;
 
 /* Called after each settling of a layer that was due, lanes as they are now,
- * and after each attended row; one cell, one worker. */
+ * after each attended row, and after the last step. What stands by is told of
+ * any layer and KV head at the same time as of others; else there is one
+ * worker. A call may be NULL. */
 typedef struct kv_watch {
   void *self;
   void (*settled)(void *self, int layer, int step, const kv_lane *lane);
   void (*seen)(void *self, int layer, int step, const kv_seen *seen);
   void (*finished)(void *self, int layer, const kv_lane *lane);
+  const kv_cell *of; /* of this cell only; NULL: of all */
+  bool stands_by;
+  const struct kv_watch *next; /* told as well, or NULL */
 } kv_watch;
 
 typedef struct kv_layer kv_layer;

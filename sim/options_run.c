@@ -37,6 +37,9 @@ static const kv_option options[] = {
      .help = "safetensors of K and V after the last step (one cell only)"},
     {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs),
      .help = "safetensors of the attention output (one cell only)"},
+    {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions),
+     .help = "a file for each cell of what it keeps or attends, for "
+             "replay:file=FILE and for tools of your own"},
     {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
     {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
      .group = "How to run",

@@ -26,7 +26,8 @@ typedef struct kv_run_options {
   int format, walk; /* kv_row_format, kv_walk */
   int backend;      /* 0: ref */
   bool twice, dry_run, quiet;
-  const char *selections, *views, *stored, *outputs; /* paths or NULL */
+  const char *selections, *views, *stored, *outputs,
+      *decisions; /* paths or NULL */
 } kv_run_options;
 
 extern const kv_command kv_command_run;

@@ -180,13 +180,20 @@ static bool by_ref(const pass *p) {
   return strcmp(p->how->backend->name, kv_backend_ref.name) == 0;
 }
 
+/* May several threads tell what they see? */
+static bool free_to_part(const pass *p) {
+  const kv_watch *w = p->how->watch;
+  while (w && w->stands_by) w = w->next;
+  return w == NULL && by_ref(p);
+}
+
 static kv_rc prepare(pass *p, kv_err *e) {
   int layers = p->trace->n_layers;
   kv_rc rc = KV_OK;
   for (int c = 0; !rc && c < p->cells; c++)
     rc = kv_cell_prepare(p->cell[c], p->how->fidelity, e);
   if (rc) return rc;
-  p->workers = p->how->watch || !by_ref(p) ? 1 : p->how->threads;
+  p->workers = free_to_part(p) ? p->how->threads : 1;
   if (p->how->by_steps)
     p->in_flight = layers;
   else if (p->workers > layers)

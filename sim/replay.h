@@ -22,7 +22,7 @@ typedef struct kv_replay_how {
   int threads;           /* >= 1; of the reference, others have one */
   bool by_steps;         /* the other walk */
   bool fidelity;         /* not only digests and cost */
-  const kv_watch *watch; /* or NULL; then threads is 1 */
+  const kv_watch *watch; /* or NULL; threads is 1 unless all stand by */
   /* or NULL: units done since the last call, from any thread */
   void (*tick)(void *self, int64_t units);
   void *self;         /* of tick */

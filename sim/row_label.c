@@ -45,6 +45,14 @@ static char *compose(const kv_spec *a, const kv_spec *plain, bool brief) {
 
 static char *copy(const char *text) { return strdup(text ? text : "?"); }
 
+/* Decisions are called what their maker called them. */
+static char *name_of(const kv_spec *s) {
+  const kv_param *table = s->method->params;
+  char text[KV_TEXT_MAX];
+  kv_param_text(&table[kv_params_find(table, "name")], s->params, text);
+  return copy(*text ? text : s->method->name);
+}
+
 kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e) {
   kv_spec given = {0}, plain = {0};
   memset(out, 0, sizeof *out);
@@ -53,6 +61,10 @@ kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e) {
       kv_spec_parse(kv_method_at, r->method, &plain, NULL) == KV_OK) {
     out->brief = compose(&given, &plain, true);
     out->full = compose(&given, &plain, false);
+    if (given.method->decisions && out->brief) {
+      free(out->brief);
+      out->brief = name_of(&given);
+    }
   } else {
     out->brief = copy(r->method);
     out->full = copy(r->spec ? r->spec : r->method);

@@ -51,6 +51,12 @@ kv_rc kv_registry_find(kv_registry *registry, const char *name,
       return KV_OK;
     }
   }
+  for (int i = 0; kv_method_door_at(i); i++) {
+    if (strcmp(kv_method_door_at(i)->name, name) == 0) {
+      *out = kv_method_door_at(i);
+      return KV_OK;
+    }
+  }
   return no_method(registry, name, e);
 }
 

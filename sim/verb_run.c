@@ -7,6 +7,7 @@
 #include "sim/verbs.h"
 
 #include "sim/batch.h"
+#include "sim/decide_files.h"
 #include "sim/options_run.h"
 #include "sim/progress.h"
 #include "sim/signal.h"
@@ -163,8 +164,16 @@ static kv_rc replay(session *s, kv_batch *b, bool *stopped, kv_err *e) {
   kv_rc rc = KV_OK;
   if (kv_watch_wanted(&paths) && b->cell[0].runs)
     rc = kv_watch_open(&paths, &b->cell[0], &files, &how.watch, e);
+  kv_decide_files decide = {0};
+  if (!rc && s->options.decisions) {
+    rc = kv_decide_files_open(s->options.decisions, b, &decide, e);
+    how.watch = kv_decide_files_watch(&decide, how.watch);
+  }
   if (!rc) rc = kv_replay(b->trace, b->each, b->cells, &how, stopped, e);
   if (!rc && !*stopped && files) rc = kv_watch_finish(files, e);
+  if (!rc && !*stopped && s->options.decisions)
+    rc = kv_decide_files_write(&decide, e);
+  kv_decide_files_close(&decide);
   kv_watch_close(files);
   return rc;
 }

@@ -124,7 +124,10 @@ kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
   *out = w;
   w->paths = *paths;
   w->cell = cell;
-  w->watch = (kv_watch){w, settled, saw, kv_watch_copy_lane};
+  w->watch = (kv_watch){.self = w,
+                        .settled = settled,
+                        .seen = saw,
+                        .finished = kv_watch_copy_lane};
   w->lanes = cell->plan.needs.lanes == QUERY_HEAD ? s->n_heads : s->n_kv_heads;
   w->steps = s->n_tokens - s->prompt_len;
   *watch = &w->watch;

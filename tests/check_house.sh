@@ -26,7 +26,7 @@ arrows() {
   ref) echo 'ref/' ;;
   gpu) echo 'gpu/|ref/' ;;
   traces)
-    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope)[.]h'
+    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope|decisions)[.]h'
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
   analysis) echo 'analysis/|ref/none[.]h' ;;

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding a list among decisions: ref/decisions.h.
+ */
+#include "ref/decisions.h"
+
+#include <stddef.h>
+
+const kv_decided *kv_decided_at(const kv_decisions *d, int layer) {
+  for (int i = 0; i < d->layers; i++)
+    if (d->layer[i].layer == layer) return &d->layer[i];
+  return NULL;
+}
+
+kv_items kv_lists_find(const kv_lists *l, int step, int head) {
+  int low = 0, high = l->steps;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (l->step[middle] < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == l->steps || l->step[low] != step) return (kv_items){0};
+  const int64_t *start = l->start + (size_t)low * (size_t)l->heads + head;
+  return (kv_items){(int)(start[1] - start[0]), l->item + start[0]};
+}
