@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Decisions out and in: for every method that only keeps and views, and for
+# variants of it, what `run --decisions` writes and `replay` follows gives the
+# same outputs to the bit and the same bytes (but for what the method declares
+# beside its entries), on every bundled trace. Methods that merge or code are
+# named and write nothing. --decisions sees no thread.
+. "$(dirname "$0")/replays.sh"
+
+methods=$("$kvreplay" methods | awk '{ print $1 }' |
+  grep -vxE 'zsmerge|kivi' | paste -s -d ,)
+variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
+variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5
+variants+=,streamingllm:positions=original
+wrong=0
+
+say() {
+  echo "$*"
+  wrong=$((wrong + 1))
+}
+
+# trace spec budget revision journal state output, by line
+rows() {
+  "$kvreplay" run "$1" -q --format jsonl "${@:2}" 2>"$tmp/said" | digests
+}
+
+followed=0
+for trace in "$src"/traces/tiny/*.safetensors; do
+  stem=$(basename "$trace" .safetensors)
+  specs=$methods
+  case $stem in retrieval_8_small*) specs+=$variants ;; esac
+  rm -rf "$tmp/d"
+  rows "$trace" -m "$specs" -b 20% -j 2 --decisions "$tmp/d" >"$tmp/made"
+  files=("$tmp/d/$stem".*.safetensors)
+  list=$(printf 'replay:file=%s,' "${files[@]}")
+  rows "$trace" -m "${list%,}" >"$tmp/followed" || cat "$tmp/said"
+  awk '{ print $NF }' "$tmp/followed" | sort >"$tmp/b"
+  awk '{ print $NF }' "$tmp/made" | sort >"$tmp/a"
+  n=$(wc -l <"$tmp/a") want=$(tr -cd , <<<"$specs" | wc -c)
+  [ "$n" = $((want + 1)) ] && [ "${#files[@]}" = "$n" ] ||
+    say "$stem: $n methods, ${#files[@]} files, not $((want + 1))"
+  cmp -s "$tmp/a" "$tmp/b" || say "$stem: outputs differ"
+  followed=$((followed + ${#files[@]}))
+done
+
+# One thread and several write the same bytes.
+trace=$src/traces/tiny/retrieval_8_small.safetensors
+for j in 1 3; do
+  "$kvreplay" run "$trace" -q -m h2o,quest,zsmerge,kivi -b 20% -j $j \
+    --decisions "$tmp/$j" >"$tmp/rows" 2>"$tmp/said"
+  for m in zsmerge kivi; do
+    grep -q "$m .* entries, which decisions cannot say" "$tmp/said" ||
+      say "nothing is said of $m"
+  done
+done
+diff -r "$tmp/1" "$tmp/3" >"$tmp/said" || say 'threads are seen'
+
+# The last byte of the file is the sign of the last position.
+file=$(ls "$tmp"/1/*.h2o-*)
+cp "$file" "$tmp/changed.safetensors"
+size=$(stat -c %s "$file")
+printf '\377' | dd of="$tmp/changed.safetensors" bs=1 seek=$((size - 1)) \
+  conv=notrunc 2>/dev/null
+"$kvreplay" run "$trace" -q -m "replay:file=$tmp/changed.safetensors" \
+  >"$tmp/said" 2>&1
+grep -q 'position -[0-9]* is none of the trace' "$tmp/said" ||
+  say 'a position out of range is not refused'
+
+echo "$followed decisions files were followed"
+[ "$wrong" = 0 ]
