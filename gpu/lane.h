@@ -14,6 +14,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include "ref/decisions.h"
 #include "ref/lane.h"
 #ifdef __cplusplus
 }
@@ -174,6 +175,7 @@ typedef struct kv_gpu_layer {
   int pieces, lane_pieces;  /* of all stages; of a lane */
   uint64_t report_room;     /* bytes of data that are copied at once */
   int logits;               /* asked for */
+  kv_lists stored, view;    /* of a method that follows decisions */
 } kv_gpu_layer;
 
 /* Where a hook is called; each thread has its own copy. */

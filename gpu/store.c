@@ -200,6 +200,26 @@ static void take_rows(kv_store *s) {
   l->query_rows = s->data->n_rows;
 }
 
+static void put_lists(kv_store *s, const kv_lists *from, kv_lists *to) {
+  const kv_device *dev = s->device;
+  size_t lists = (size_t)from->steps * (size_t)from->heads;
+  to->heads = from->heads;
+  to->page = from->page;
+  to->steps = from->steps;
+  if (!from->steps) return;
+  dev->put((void *)to->step, from->step,
+           (size_t)from->steps * sizeof *from->step);
+  dev->put((void *)to->start, from->start, (lists + 1) * sizeof *from->start);
+  dev->put((void *)to->item, from->item,
+           (size_t)from->start[lists] * sizeof *from->item);
+}
+
+static void put_decisions(kv_store *s) {
+  const kv_decided *d = kv_decided_at(s->decisions, s->data->layer);
+  put_lists(s, &d->stored, &s->layer.stored);
+  put_lists(s, &d->view, &s->layer.view);
+}
+
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   const kv_device *dev = s->device;
   size_t lanes = (size_t)s->lanes;
@@ -211,6 +231,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   s->end = 0;
   for (int i = 0; i < s->lanes; i++) reset_lane(s, i);
   take_rows(s);
+  if (s->decisions) put_decisions(s);
   if (s->own) dev->clear(s->own, lanes * s->own_size);
   dev->put(s->layer.lane, s->head, lanes * sizeof *s->head);
   dev->put(s->layer.bad, s->bad, lanes * sizeof *s->bad);

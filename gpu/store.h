@@ -71,8 +71,9 @@ struct kv_store {
   int end;
   bool seen, attended, lost;
   kv_err fault;
-  void *recorded[2]; /* KV_GPU_STEP, KV_GPU_DUE */
-  void **taken;      /* device memory to give back */
+  void *recorded[2];             /* KV_GPU_STEP, KV_GPU_DUE */
+  const kv_decisions *decisions; /* that the method follows, or NULL */
+  void **taken;                  /* device memory to give back */
   int n_taken, cap_taken;
 };
 

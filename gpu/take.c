@@ -127,6 +127,32 @@ static void take_layer(kv_store *s) {
   if (s->own_size) s->own = room(s, (size_t)s->lanes * s->own_size);
 }
 
+/* --- decisions ---------------------------------------------------------- */
+
+/* Room for the lists of the layer that has most. */
+static void take_lists(kv_store *s, kv_lists *l, size_t at) {
+  const kv_decisions *d = s->decisions;
+  size_t steps = 0, starts = 0, items = 0;
+  for (int i = 0; i < d->layers; i++) {
+    const kv_lists *from = (const kv_lists *)((const char *)&d->layer[i] + at);
+    size_t n = (size_t)from->steps * (size_t)from->heads;
+    size_t m = from->start ? (size_t)from->start[n] : 0;
+    if ((size_t)from->steps > steps) steps = (size_t)from->steps;
+    if (n + 1 > starts) starts = n + 1;
+    if (m > items) items = m;
+  }
+  l->step = room(s, steps * sizeof *l->step);
+  l->start = room(s, starts * sizeof *l->start);
+  l->item = room(s, items * sizeof *l->item);
+}
+
+static void take_decisions(kv_store *s) {
+  s->decisions = kv_decisions_of(s->plan->method, s->plan->params);
+  if (!s->decisions) return;
+  take_lists(s, &s->layer.stored, offsetof(kv_decided, stored));
+  take_lists(s, &s->layer.view, offsetof(kv_decided, view));
+}
+
 /* --- the report --------------------------------------------------------- */
 
 /* Bytes of data that a step can have before its lanes settle, all of it. */
@@ -178,6 +204,7 @@ static void take_report(kv_store *s) {
 
 void kv_gpu_take_all(kv_store *s) {
   take_layer(s);
+  take_decisions(s);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
   if (!s->fault.rc) take_report(s);
 }

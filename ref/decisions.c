@@ -4,12 +4,19 @@
  */
 #include "ref/decisions.h"
 
-#include <stddef.h>
+#include "ref/method.h"
+#include <string.h>
 
 const kv_decided *kv_decided_at(const kv_decisions *d, int layer) {
   for (int i = 0; i < d->layers; i++)
     if (d->layer[i].layer == layer) return &d->layer[i];
   return NULL;
+}
+
+const kv_decisions *kv_decisions_of(const kv_method *m, const void *params) {
+  const kv_decisions *d = NULL;
+  if (m->decisions) memcpy(&d, (const char *)params + m->decisions, sizeof d);
+  return d;
 }
 
 kv_items kv_lists_find(const kv_lists *l, int step, int head) {

@@ -47,6 +47,12 @@ typedef struct kv_items {
   const int32_t *item;
 } kv_items;
 
+/* Of the params of a method that follows decisions (ref/method.h); NULL where
+ * it does not. */
+struct kv_method;
+const kv_decisions *kv_decisions_of(const struct kv_method *m,
+                                    const void *params);
+
 /* The list of a head at a step; item NULL where the step is absent.
  * O(log steps). */
 kv_items kv_lists_find(const kv_lists *l, int step, int head);

@@ -56,6 +56,15 @@ for j in 1 3; do
 done
 diff -r "$tmp/1" "$tmp/3" >"$tmp/said" || say 'threads are seen'
 
+# The kernels follow as the reference does, where there is an executor.
+"$kvreplay" check "$trace" -q --backends ref,emu \
+  -m "$(printf 'replay:file=%s,' "$tmp"/1/*.safetensors | sed 's/,$//')" \
+  >"$tmp/said" 2>&1
+case $? in
+0 | 4) ;;
+*) cat "$tmp/said" && say 'emu does not follow' ;;
+esac
+
 # The last byte of the file is the sign of the last position.
 file=$(ls "$tmp"/1/*.h2o-*)
 cp "$file" "$tmp/changed.safetensors"
