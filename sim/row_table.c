@@ -7,6 +7,7 @@
 #include "sim/row_label.h"
 #include "sim/rows.h"
 
+#include "ref/method.h"
 #include "sim/number.h"
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ typedef struct line {
   kv_row_label label;
   char trace[256];
   char cell[COLUMNS][CELL];
-  char note[640]; /* "" or why there are no numbers */
+  char note[640]; /* "" or what is to be said below */
+  bool empty;     /* there are no numbers */
 } line;
 
 typedef struct form {
@@ -83,6 +85,20 @@ static void numbers(const kv_result *r, line *l) {
   snprintf(l->cell[12], CELL, "%.8s", hex);
 }
 
+/* What the maker of decisions says that his method holds beside its entries
+ * is in the bytes, and told apart. */
+static void declared(const kv_result *r, line *l) {
+  const kv_method *m = kv_method_named(r->method);
+  int64_t said = r->totals.end.columns + r->totals.end.side;
+  char text[CELL];
+  if (!m || !m->decisions || said == 0) return;
+  bytes((double)said, text);
+  snprintf(l->note, sizeof l->note,
+           "declares %s of its bytes at the end (columns, meta): taken on "
+           "trust, not measured",
+           text);
+}
+
 static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   form *f = self;
   if (f->n == f->room) {
@@ -107,8 +123,10 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   asked(r, l);
   if (kv_result_ran(r)) {
     numbers(r, l);
+    declared(r, l);
     return KV_OK;
   }
+  l->empty = true;
   for (int c = 2; c < COLUMNS - 1; c++) strcpy(l->cell[c], "-");
   snprintf(l->cell[COLUMNS - 1], CELL, "%s", kv_status_names[r->status]);
   snprintf(l->note, sizeof l->note, "%s at %s: %s", kv_status_names[r->status],
@@ -187,9 +205,9 @@ static void group(const form *f, const char *trace) {
   for (int i = 0; i < f->n; i++) {
     const line *l = &f->lines[i];
     if (strcmp(l->trace, trace)) continue;
-    if (l->note[0]) attribute(f, "31");
+    if (l->empty) attribute(f, "31");
     print(f, label(l), l);
-    if (l->note[0]) attribute(f, "0");
+    if (l->empty) attribute(f, "0");
   }
   for (int i = 0; i < f->n; i++) {
     const line *l = &f->lines[i];

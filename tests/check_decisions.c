@@ -3,7 +3,7 @@
  * Decisions files: what is written reads back, and everything that a trace
  * cannot follow is refused with a sentence that says where; pages and lists
  * out of order are followed alike by all backends. That a replay gives the
- * outputs of who decided is check_decisions.sh.
+ * outputs of who decided is check_replay.sh.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -65,6 +65,13 @@ case $? in
 *) cat "$tmp/said" && say 'emu does not follow' ;;
 esac
 
+# What is declared is told apart.
+"$kvreplay" run "$trace" -q \
+  -m "replay:columns=1:meta=100:name=mine:file=$(ls "$tmp"/1/*.h2o-*)" \
+  >"$tmp/said" 2>&1
+grep -q '^  mine declares .* taken on trust' "$tmp/said" ||
+  say 'declared bytes are not told apart'
+
 # The last byte of the file is the sign of the last position.
 file=$(ls "$tmp"/1/*.h2o-*)
 cp "$file" "$tmp/changed.safetensors"
