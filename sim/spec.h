@@ -6,11 +6,11 @@
  *   spec  = "all" | name { ":" key "=" value }
  *
  * A name with a slash or that ends in .so is the path of a plugin
- * (sim/door.h). In a value and in a path `\:`, `\,` and `\\` stand for the character after the
- * backslash; any other backslash is an error. "all" is every method of the
- * registry once, with its defaults. Everything wrong is KV_USAGE with one
- * sentence that names what is nearest. The registry is a parameter, so that
- * the grammar is tested without methods.
+ * (sim/door.h). In a value and in a path `\:`, `\,` and `\\` stand for the
+ * character after the backslash; any other backslash is an error. "all" is
+ * every method of the registry once, with its defaults. Everything wrong is
+ * KV_USAGE with one sentence that names what is nearest. The registry is a
+ * parameter, so that the grammar is tested without methods.
  */
 #ifndef KV_SIM_SPEC_H
 #define KV_SIM_SPEC_H

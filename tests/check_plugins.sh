@@ -53,7 +53,8 @@ refused() {
 
 has() {
   checks=$((checks + 1))
-  grep -qE -- "$1" "$tmp/out" || fail "$2: no '$1' in: $(head -c 600 "$tmp/out")"
+  grep -qE -- "$1" "$tmp/out" ||
+    fail "$2: no '$1' in: $(head -c 600 "$tmp/out")"
 }
 
 # digests SPEC: journal, state and output of a run.
@@ -140,7 +141,8 @@ sentences() {
   variant offset 's/offsetof(params, fault)/4000/'
   variant fallback 's/fallback = "none"/fallback = "nome"/'
   variant hidden 's/^const kv_method kv_plugin/const kv_method kv_plugins/'
-  variant missing 's/kv_keep(lane,/kv_kep(lane,/; s/^enum { STATE/void kv_kep(kv_lane *, int, const int32_t *);\n&/'
+  variant missing 's/kv_keep(lane,/kv_kep(lane,/
+    s/^enum { STATE/void kv_kep(kv_lane *, int, const int32_t *);\n&/'
   variant openless 's,\.open = open,.open = open == open ? NULL : open,'
   echo 'not an object' >"$tmp/text.so"
   refused 3 'built against another kvreplay' "${run[@]}" "$tmp/abi.so"
