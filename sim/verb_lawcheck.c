@@ -29,7 +29,9 @@ typedef struct session {
   const char *law[MOST_LAWS];
   int laws;
   int held[MOST_LAWS], refused[MOST_LAWS], broken;
-  char reason[512]; /* of the last refusal */
+  bool dead[MOST_LAWS]; /* broken once: not asked again */
+  bool over;            /* hooks are broken: nothing else can be asked */
+  char reason[512];     /* of the last refusal */
 } session;
 
 /* --- what to ask -------------------------------------------------------- */
@@ -116,10 +118,33 @@ static void say_broken(session *s, const char *spec, const asked *t,
   s->broken++;
 }
 
-/* Every law once; what breaks hooks is not asked further. */
+/* A crash may break another law than the one that was asked. */
+static void bury(session *s, const char *law, int number) {
+  s->over = !strcmp(law, "hooks");
+  s->dead[number] = true;
+  for (int i = 0; i < s->laws; i++)
+    if (!strcmp(s->law[i], law)) s->dead[i] = true;
+}
+
+static kv_rc hear(session *s, int law, const char *text, const asked *t,
+                  int entries, const kv_lawcheck_said *said, kv_err *e) {
+  s->held[law] += said->e.rc == KV_OK;
+  s->refused[law] += said->e.rc == KV_REFUSED;
+  if (said->e.rc == KV_REFUSED) {
+    snprintf(s->reason, sizeof s->reason, "%s", said->e.text);
+  } else if (said->e.rc == KV_DIFFERENT) {
+    say_broken(s, text, t, entries, said);
+    bury(s, said->law, law);
+  } else if (said->e.rc) {
+    return kv_fail(e, said->e.rc, "%s", said->e.text);
+  }
+  return KV_OK;
+}
+
 static kv_rc ask_cell(session *s, const kv_spec *spec, const char *text,
                       const asked *t, int entries, kv_err *e) {
-  for (int i = 0; i < s->laws; i++) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && !s->over && i < s->laws; i++) {
     kv_lawcheck c = {.law = s->law[i],
                      .trace = t->trace,
                      .file = t->file,
@@ -127,21 +152,12 @@ static kv_rc ask_cell(session *s, const kv_spec *spec, const char *text,
                      .entries = entries,
                      .prompt_len = s->options.prompt_len};
     kv_lawcheck_said said;
-    kv_rc rc = kv_lawcheck_ask(&c, &said, e);
+    if (s->dead[i]) continue;
+    rc = kv_lawcheck_ask(&c, &said, e);
     if (!rc && kv_interrupted()) rc = kv_fail(e, KV_RESOURCE, "interrupted");
-    if (rc) return rc;
-    s->held[i] += said.e.rc == KV_OK;
-    s->refused[i] += said.e.rc == KV_REFUSED;
-    if (said.e.rc == KV_REFUSED)
-      snprintf(s->reason, sizeof s->reason, "%s", said.e.text);
-    else if (said.e.rc == KV_DIFFERENT)
-      say_broken(s, text, t, entries, &said);
-    else if (said.e.rc)
-      return kv_fail(e, said.e.rc, "%s", said.e.text);
-    if (said.e.rc == KV_DIFFERENT && strcmp(said.law, c.law)) break;
-    if (said.e.rc == KV_DIFFERENT && !strcmp(said.law, "hooks")) break;
+    if (!rc) rc = hear(s, i, text, t, entries, &said, e);
   }
-  return KV_OK;
+  return rc;
 }
 
 static kv_rc ask_trace(session *s, const kv_spec *spec, const char *text,
@@ -205,7 +221,9 @@ static int conclude(const session *s, const kv_method *m) {
     kv_help_wrap(stdout, 10, 10, kv_lawcheck_statement(s->law[i]));
   }
   if (s->broken) {
-    printf("%s: %d broken\n", m->name, s->broken);
+    printf("%s: %d law%s broken%s\n", m->name, s->broken,
+           s->broken == 1 ? "" : "s",
+           s->over ? "; the others were not asked" : "");
     return KV_DIFFERENT;
   }
   if (held) {
