@@ -215,8 +215,8 @@ static int conclude(const session *s, const kv_method *m) {
   for (int i = 0; i < s->laws; i++) {
     held += s->held[i];
     if (s->options.quiet || s->broken) continue;
-    int n = printf("%-9s holds in %d cells", s->law[i], s->held[i]);
-    if (s->refused[i]) n += printf(", cannot be asked in %d", s->refused[i]);
+    printf("%-9s holds in %d cells", s->law[i], s->held[i]);
+    if (s->refused[i]) printf(", cannot be asked in %d", s->refused[i]);
     printf("\n          ");
     kv_help_wrap(stdout, 10, 10, kv_lawcheck_statement(s->law[i]));
   }

@@ -51,6 +51,7 @@ static const kv_param table[] = {
     {.name = NULL}};
 
 enum { STATE = 24 };
+static void *volatile kept;
 static int calls;
 static _Thread_local int calls_here;
 
@@ -98,7 +99,7 @@ static void misbehave(const kv_at *at, kv_lane *lane, int32_t *list, int n) {
   if (o->fault == WILD) *((volatile char *)kv_lane_own(lane) + (1ll << 44)) = 1;
   if (o->fault == COLUMN) lane->column[0].f[lane->n] = 1;
   if (o->fault == GREEDY) (void)KV_TAKE(at->work, char, 1 << 24);
-  if (o->fault == LEAKS) *(char *)malloc(1000) = 1;
+  if (o->fault == LEAKS) kept = malloc(1000);
   if (o->fault == DIRECT) lane->id[0] = lane->id[lane->n - 1];
   if (o->fault == TWICE) list[0] = list[n - 1];
   if (o->fault == DROPPED) list[n - 1] = lane->n;
