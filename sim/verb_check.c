@@ -113,6 +113,11 @@ static kv_rc put_other(session *s, const kv_verdict *v, const kv_cell *cell,
 
 /* --- one trace ---------------------------------------------------------- */
 
+/* Has this backend no twin of the method? */
+static bool lacks(const kv_backend *b, const kv_cell *c) {
+  return b != &kv_backend_ref && kv_method_ref_only(c->spec.method);
+}
+
 static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
                    bool *stopped, kv_err *e) {
   const kv_backend *const *all = s->options.backend;
@@ -125,6 +130,8 @@ static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
     v.outcome = KV_NOT_RUN;
   else if (!kv_result_ran(&a->result))
     v.outcome = KV_GAVE_UP;
+  else if (lacks(all[backend], b))
+    v.outcome = KV_NOT_RUN, v.absent = true;
   else
     rc = kv_compare_cells(&(kv_compared){a, all[0]},
                           &(kv_compared){b, all[backend]}, kv_interrupted,
@@ -140,6 +147,8 @@ static kv_rc other(session *s, const kv_batch *b, int backend, bool *stopped,
   kv_batch second = {0};
   kv_replay_how how = how_of(s, backend);
   kv_rc rc = kv_batch_again(b, s->kernels, NULL, &second, e);
+  for (int i = 0; !rc && i < second.cells; i++)
+    if (lacks(how.backend, &second.cell[i])) second.cell[i].runs = false;
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
   for (int i = 0; !rc && !*stopped && i < b->cells; i++)

@@ -14,6 +14,7 @@ const char *const kv_outcome_names[KV_OUTCOMES] = {"equal", "different",
 
 const char *kv_verdict_text(const kv_verdict *v) {
   if (v->outcome == KV_EQUAL) return kv_outcome_names[KV_EQUAL];
+  if (v->absent) return "this backend does not have the method: it is ref only";
   return v->outcome == KV_DIFFERS ? v->difference.sentence : v->row->reason;
 }
 
@@ -66,7 +67,7 @@ static void object(FILE *out, const kv_verdict *v) {
   text(&j, "backend", v->backend);
   text(&j, "outcome", kv_outcome_names[v->outcome]);
   kv_json_raw(&j, "equal", equal[v->outcome]);
-  text(&j, "reason", v->outcome >= KV_NOT_RUN ? r->reason : NULL);
+  text(&j, "reason", v->outcome >= KV_NOT_RUN ? kv_verdict_text(v) : NULL);
   if (v->outcome == KV_DIFFERS)
     difference(&j, &v->difference);
   else

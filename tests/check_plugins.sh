@@ -162,11 +162,19 @@ sentences() {
   refused 3 'it has no open' "${run[@]}" "$tmp/openless.so"
   refused 2 'did you mean fault' "${run[@]}" "$tmp/faulty.so:falt=none"
   refused 2 'no method is called faulty' "${run[@]}" faulty
-  refused 4 'does not have the method faulty' check "$trace" -q \
-    -m "$tmp/faulty.so" -b 20% -B ref,emu
   cp "$tmp/faulty.so" "$tmp/folder/renamed.so"
   KVREPLAY_PLUGINS=$tmp/folder refused 3 'its method is called faulty' \
     "${run[@]}" renamed
+}
+
+# No other backend has it: its cell is refused, and stops no other.
+backends() {
+  "$kvreplay" check "$trace" -q -m "$tmp/faulty.so,window" -p 300 -b 20% \
+    -B ref,emu >"$tmp/out" 2>"$tmp/err"
+  if [ $? = 4 ] && grep -q 'backend emu' "$tmp/err"; then return; fi
+  has '^retrieval.* faulty .* emu .*this backend does not have the method' \
+    'check of a plugin'
+  has '^1 equal, 0 different, 1 refused' 'check of a plugin and another'
 }
 
 # A path in a database is text: no code is loaded to print or verify a row.
@@ -250,6 +258,7 @@ twin
 described
 stored
 sentences
+backends
 no_paths
 written
 faults
