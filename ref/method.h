@@ -25,8 +25,7 @@ struct kv_kernels;
 enum {
   KV_ALL_ROWS = 1 << 30, /* prompt_rows: every prompt query */
   KV_MAX_COLUMNS = 2,
-  KV_MAX_CODINGS = 2,
-  KV_METHOD_ABI = 1
+  KV_MAX_CODINGS = 2
 };
 
 /* What rows carry; nothing else is computed. */
@@ -161,7 +160,7 @@ typedef struct kv_param {
 } kv_param;
 
 typedef struct kv_method {
-  int abi;                /* KV_METHOD_ABI */
+  int abi;                /* KV_METHOD_ABI of ref/lane.h */
   int revision;           /* raised when its decisions or numbers change */
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
@@ -197,6 +196,9 @@ const kv_method *kv_method_at(int index);
 /* Methods that need a file of the user's, by the same rule: no list of all
  * methods holds them. */
 const kv_method *kv_method_door_at(int index);
+/* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
+ * and whatever is in no list. */
+bool kv_method_ref_only(const kv_method *m);
 /* By name, in either; NULL if there is none. */
 const kv_method *kv_method_named(const char *name);
 

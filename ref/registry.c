@@ -8,14 +8,26 @@
 #include <string.h>
 
 #define KV_METHOD(name) extern const kv_method kv_method_##name;
+#define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
 #include "ref/methods/list.h"
 #undef KV_METHOD
+#undef KV_METHOD_REF_ONLY
 
+#define KV_METHOD_REF_ONLY(name) KV_METHOD(name)
 static const kv_method *const list[] = {
 #define KV_METHOD(name) &kv_method_##name,
 #include "ref/methods/list.h"
 #undef KV_METHOD
     NULL};
+#undef KV_METHOD_REF_ONLY
+
+#define KV_METHOD_REF_ONLY(name)
+static const kv_method *const twinned[] = {
+#define KV_METHOD(name) &kv_method_##name,
+#include "ref/methods/list.h"
+#undef KV_METHOD
+    NULL};
+#undef KV_METHOD_REF_ONLY
 
 extern const kv_method kv_method_replay;
 static const kv_method *const doors[] = {&kv_method_replay, NULL};
@@ -30,6 +42,14 @@ const kv_method *kv_method_at(int index) {
 
 const kv_method *kv_method_door_at(int index) {
   return at(doors, (int)(sizeof doors / sizeof *doors) - 1, index);
+}
+
+bool kv_method_ref_only(const kv_method *m) {
+  for (int i = 0; twinned[i]; i++)
+    if (twinned[i] == m) return false;
+  for (int i = 0; doors[i]; i++)
+    if (doors[i] == m) return false;
+  return true;
 }
 
 const kv_method *kv_method_named(const char *name) {

@@ -150,7 +150,8 @@ void kv_keep(kv_lane *l, int n, const int32_t *list) {
   uint8_t *stays = (uint8_t *)l->room.spare;
   memset(stays, 0, (size_t)l->n);
   for (int i = 0; i < n; i++) {
-    assert(list[i] >= 0 && list[i] < l->n && !stays[list[i]]);
+    assert(list[i] >= 0 && list[i] < l->n && "keep lists live entries");
+    assert(!stays[list[i]] && "keep lists an entry once");
     stays[list[i]] = 1;
   }
   w[0] = (uint32_t)m;

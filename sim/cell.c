@@ -6,6 +6,7 @@
 #include "sim/cell.h"
 
 #include "ref/arith.h"
+#include "sim/door.h"
 #include "sim/param.h"
 #include "traces/filehash.h"
 #include <math.h>
@@ -107,7 +108,16 @@ static void describe(kv_cell *c, const kv_asked_cell *asked) {
   snprintf(r->target, sizeof r->target, "%s", b->target);
 }
 
+static kv_rc write_code(kv_cell *c, const char *hex, kv_err *e) {
+  c->result.code = strdup(hex);
+  return c->result.code ? KV_OK : kv_no_memory(e, "a row", 65);
+}
+
+/* The file of a plugin is its code; a method that was built in has a
+ * revision. */
 static kv_rc write_out(kv_cell *c, kv_err *e) {
+  const char *code = kv_door_code(c->spec.method);
+  if (code && write_code(c, code, e)) return KV_RESOURCE;
   c->result.params = kv_spec_json(&c->spec);
   c->result.spec = kv_spec_text(&c->spec);
   if (c->result.params && c->result.spec) return KV_OK;
@@ -132,10 +142,9 @@ static kv_rc lend_decisions(kv_cell *c, kv_err *e) {
   if (!*called) snprintf(called, KV_TEXT_MAX, "%s", c->decisions->name);
   const kv_decisions *lent = &c->decisions->decisions;
   memcpy((char *)c->spec.params + m->decisions, &lent, sizeof lent);
-  c->result.code = kv_zalloc(65, 1);
-  if (!c->result.code) return kv_no_memory(e, "a row", 65);
-  kv_digest_hex(&code, c->result.code);
-  return KV_OK;
+  char hex[65];
+  kv_digest_hex(&code, hex);
+  return write_code(c, hex, e);
 }
 
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,

@@ -15,6 +15,7 @@ static const kv_option options[] = {
 static const kv_example examples[] = {
     {"kvreplay methods", "every method, one line each"},
     {"kvreplay methods h2o", "one method: paper, parameters, ranges, defaults"},
+    {"kvreplay methods ./mine.so", "the same of a plugin"},
     {"kvreplay methods --format json", "everything, for programs"},
     {NULL, NULL}};
 
@@ -22,13 +23,18 @@ static const char *const notes[] = {
     "Lists the methods. With NAME: its parameters, their ranges, their "
     "defaults and where each default comes from. A parameter is set in a "
     "specification, as in -m h2o:recent=16.",
+    "Methods that need a file come under a heading of their own and are not in "
+    "the JSON of all: replay follows decisions, and a plugin is a shared "
+    "object "
+    "named by its path, or by name where a folder of KVREPLAY_PLUGINS "
+    "(FOLDER:FOLDER) holds NAME.so.",
     NULL};
 
 const kv_command kv_command_methods = {
     .program = "kvreplay",
     .verb = "methods",
     .summary = "list methods and their parameters",
-    .operands = "[NAME]",
+    .operands = "[NAME | ./NAME.so]",
     .most = 1,
     .offset = offsetof(kv_methods_options, names),
     .options = options,

@@ -5,6 +5,7 @@
  */
 #include "sim/row_label.h"
 
+#include "sim/door.h"
 #include "sim/param.h"
 #include "sim/spec.h"
 #include <stdlib.h>
@@ -56,7 +57,8 @@ static char *name_of(const kv_spec *s) {
 kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e) {
   kv_spec given = {0}, plain = {0};
   memset(out, 0, sizeof *out);
-  if (r->spec && r->method &&
+  if (r->spec && r->method && !kv_door_is_path(r->spec) &&
+      !kv_door_is_path(r->method) && /* a row of a file loads no code */
       kv_spec_parse(kv_method_at, r->spec, &given, NULL) == KV_OK &&
       kv_spec_parse(kv_method_at, r->method, &plain, NULL) == KV_OK) {
     out->brief = compose(&given, &plain, true);

@@ -5,6 +5,7 @@
  */
 #include "sim/spec.h"
 
+#include "sim/door.h"
 #include "sim/param.h"
 #include "traces/text.h"
 #include <stdlib.h>
@@ -51,13 +52,8 @@ kv_rc kv_registry_find(kv_registry *registry, const char *name,
       return KV_OK;
     }
   }
-  for (int i = 0; kv_method_door_at(i); i++) {
-    if (strcmp(kv_method_door_at(i)->name, name) == 0) {
-      *out = kv_method_door_at(i);
-      return KV_OK;
-    }
-  }
-  return no_method(registry, name, e);
+  kv_rc rc = kv_door_find(name, out, e);
+  return rc || *out ? rc : no_method(registry, name, e);
 }
 
 const kv_param *kv_spec_budget(const kv_method *m) {
@@ -199,6 +195,7 @@ kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
   if (n == 0) return kv_fail(e, KV_USAGE, "a method has no name");
   char *name = kv_text_copy(n, text);
   if (name == NULL) return kv_no_memory(e, "a method's name", n);
+  if (kv_door_is_path(text)) unescape(name);
   kv_rc rc = kv_registry_find(registry, name, &m, e);
   free(name);
   if (rc == KV_OK) rc = start(m, out, e);

@@ -5,11 +5,12 @@
  *   list  = spec { "," spec }
  *   spec  = "all" | name { ":" key "=" value }
  *
- * In a value `\:`, `\,` and `\\` stand for the character after the
- * backslash; any other backslash is an error. "all" is every method of the
- * registry once, with its defaults. Everything wrong is KV_USAGE with one
- * sentence that names what is nearest. The registry is a parameter, so that
- * the grammar is tested without methods.
+ * A name with a slash or that ends in .so is the path of a plugin
+ * (sim/door.h). In a value and in a path `\:`, `\,` and `\\` stand for the
+ * character after the backslash; any other backslash is an error. "all" is
+ * every method of the registry once, with its defaults. Everything wrong is
+ * KV_USAGE with one sentence that names what is nearest. The registry is a
+ * parameter, so that the grammar is tested without methods.
  */
 #ifndef KV_SIM_SPEC_H
 #define KV_SIM_SPEC_H
@@ -43,7 +44,8 @@ kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
 kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e);
 void kv_spec_free(kv_spec *s);
 
-/* By name; else KV_USAGE naming the nearest. */
+/* By name in the registry, then outside of it; else KV_USAGE naming the
+ * nearest. */
 kv_rc kv_registry_find(kv_registry *registry, const char *name,
                        const kv_method **out, kv_err *e);
 

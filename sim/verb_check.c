@@ -57,6 +57,11 @@ static kv_rc put_other(session *s, const kv_verdict *v, const kv_cell *cell,
 
 /* --- one trace ---------------------------------------------------------- */
 
+/* Has this backend no twin of the method? */
+static bool lacks(const kv_backend *b, const kv_cell *c) {
+  return b != &kv_backend_ref && kv_method_ref_only(c->spec.method);
+}
+
 static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
                    bool *stopped, kv_err *e) {
   const kv_backend *const *all = s->options.backend;
@@ -70,7 +75,9 @@ static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
     v.outcome = KV_NOT_RUN;
   } else if (a->result.status == KV_CELL_FAILED) {
     v.outcome = KV_GAVE_UP;
-    kv_compare_failed(&x, &y, &v.difference);
+  } else if (lacks(all[backend], b)) {
+    v.outcome = KV_NOT_RUN;
+    v.absent = true;
   } else {
     rc = kv_compare_cells(&x, &y, kv_interrupted, stopped, &v.difference, e);
     if (v.difference.found) v.outcome = KV_DIFFERS;
@@ -87,7 +94,8 @@ static kv_rc other(session *s, const kv_batch *b, int backend, bool *stopped,
   kv_replay_how how = how_of(s, backend);
   kv_rc rc = kv_batch_again(b, s->of.kernels, NULL, &second, e);
   for (int i = 0; !rc && i < b->cells; i++)
-    second.cell[i].runs = b->cell[i].result.status != KV_CELL_REFUSED;
+    second.cell[i].runs = b->cell[i].result.status != KV_CELL_REFUSED &&
+                          !lacks(how.backend, &second.cell[i]);
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
   for (int i = 0; !rc && !*stopped && i < b->cells; i++)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay methods [NAME]`: the registry for people and programs. JSON is a
- * list of objects, of one where a name is given.
+ * list of objects, of one where a name is given. Methods that need a file -
+ * replay, and plugins - stand under a heading of their own and, unless one is
+ * named, not in the JSON.
  */
 #include "sim/verbs.h"
 
+#include "sim/door.h"
 #include "sim/json.h"
 #include "sim/options_methods.h"
 #include "sim/param.h"
@@ -22,18 +25,42 @@ static void attribute(bool colour, const char *code) {
   if (colour) printf("\033[%sm", code);
 }
 
-static void list(bool colour) {
-  int width = 4;
-  for (int i = 0; kv_method_at(i); i++) {
-    int n = (int)strlen(kv_method_at(i)->name);
+static int widest(kv_registry *registry, int width) {
+  for (int i = 0; registry(i); i++) {
+    int n = (int)strlen(registry(i)->name);
     if (n > width) width = n;
   }
-  for (int i = 0; kv_method_at(i); i++) {
+  return width;
+}
+
+static void list(kv_registry *registry, int width, bool colour) {
+  char title[512];
+  for (int i = 0; registry(i); i++) {
+    const kv_method *m = registry(i);
+    snprintf(title, sizeof title, "%s%s", m->title,
+             kv_method_ref_only(m) ? " (ref only)" : "");
     attribute(colour, "1");
-    printf("%-*s  ", width, kv_method_at(i)->name);
+    printf("%-*s  ", width, m->name);
     attribute(colour, "0");
-    kv_help_wrap(stdout, width + 2, width + 2, kv_method_at(i)->title);
+    kv_help_wrap(stdout, width + 2, width + 2, title);
   }
+}
+
+static void tell(const kv_err *why) { kv_note(why->text); }
+
+static void list_all(bool colour) {
+  kv_door_open_all(tell);
+  int width = widest(kv_door_at, widest(kv_method_at, 4));
+  list(kv_method_at, width, colour);
+  puts("\nmethods that need a file of yours, and are not part of all:");
+  list(kv_method_door_at, width, colour);
+  list(kv_door_at, width, colour);
+  attribute(colour, "1");
+  printf("%-*s  ", width, "./NAME.so");
+  attribute(colour, "0");
+  kv_help_wrap(stdout, width + 2, width + 2,
+               "a plugin: `kvreplay new NAME` writes one; those in the folders "
+               "of KVREPLAY_PLUGINS are known by name");
 }
 
 static void show_param(const kv_param *p, bool colour) {
@@ -62,6 +89,8 @@ static void show(const kv_method *m, bool colour) {
   fputs("paper: ", stdout);
   kv_help_wrap(stdout, 7, 7, m->paper);
   printf("revision: %d\n", m->revision);
+  if (kv_door_file(m)) printf("plugin: %s\n", kv_door_file(m));
+  if (kv_method_ref_only(m)) puts("backend: ref only, it has no CUDA twin");
   puts(kv_params_count(m->params) ? "parameters:" : "no parameters");
   for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
 }
@@ -115,6 +144,8 @@ static void method_json(kv_json *j, const kv_method *m) {
   kv_json_text(j, "title", m->title);
   kv_json_text(j, "paper", m->paper);
   kv_json_integer(j, "revision", m->revision);
+  kv_json_raw(j, "ref_only", kv_method_ref_only(m) ? "true" : "false");
+  if (kv_door_code(m)) kv_json_text(j, "code", kv_door_code(m));
   kv_json_open(j, "params", '[');
   for (const kv_param *p = m->params; p && p->name; p++) param_json(j, p);
   kv_json_close(j, ']');
@@ -124,8 +155,11 @@ static void method_json(kv_json *j, const kv_method *m) {
 static void json(const kv_method *one) {
   kv_json j = {stdout, false};
   kv_json_open(&j, NULL, '[');
-  for (int i = 0; kv_method_at(i); i++) {
-    if (one && one != kv_method_at(i)) continue;
+  if (one) {
+    putchar('\n');
+    method_json(&j, one);
+  }
+  for (int i = 0; !one && kv_method_at(i); i++) {
     fputs(j.comma ? ",\n" : "\n", stdout);
     j.comma = false;
     method_json(&j, kv_method_at(i));
@@ -154,7 +188,7 @@ int kv_verb_methods(int argc, char **argv) {
   } else if (one) {
     show(one, colour);
   } else {
-    list(colour);
+    list_all(colour);
   }
 out:
   kv_list_free(&o.names);

@@ -9,6 +9,7 @@
 
 #include "ref/arith.h"
 #include "sim/batch.h"
+#include "sim/door.h"
 #include "sim/options_verify.h"
 #include "sim/progress.h"
 #include "sim/signal.h"
@@ -45,12 +46,17 @@ static void say(session *s, const kv_err *e) {
 
 /* --- which rows ----------------------------------------------------------- */
 
-/* Can this program compute the row? */
+/* Can this program compute the row? A plugin is looked for in the folders of
+ * KVREPLAY_PLUGINS and must be the same file; a database names no paths. */
 static bool ours(const kv_result *r) {
   const kv_method *m = NULL;
-  return kv_result_ran(r) && !r->code && r->arithmetic == KV_ARITHMETIC &&
-         !kv_registry_find(kv_method_at, r->method, &m, NULL) &&
-         m->revision == r->revision;
+  if (!kv_result_ran(r) || r->arithmetic != KV_ARITHMETIC ||
+      kv_door_is_path(r->method) || kv_door_is_path(r->spec) ||
+      kv_registry_find(kv_method_at, r->method, &m, NULL))
+    return false;
+  const char *code = kv_door_code(m);
+  if (r->code || code) return r->code && code && !strcmp(r->code, code);
+  return m->revision == r->revision;
 }
 
 static kv_rc add(session *s, const char *key, const kv_result *r, kv_err *e) {

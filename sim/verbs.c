@@ -5,7 +5,9 @@
 #include "sim/verbs.h"
 
 #include "sim/options_check.h"
+#include "sim/options_lawcheck.h"
 #include "sim/options_methods.h"
+#include "sim/options_new.h"
 #include "sim/options_run.h"
 #include "sim/options_verify.h"
 #include "sim/version.h"
@@ -16,6 +18,8 @@ const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
                             {&kv_command_check, kv_verb_check},
                             {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
+                            {&kv_command_new, kv_verb_new},
+                            {&kv_command_lawcheck, kv_verb_lawcheck},
                             {NULL, NULL}};
 
 static const kv_example examples[] = {

@@ -36,7 +36,9 @@ int kv_verb_answer(kv_asked asked, const kv_command *c);
 
 /* Each in sim/verb_NAME.c. */
 int kv_verb_check(int argc, char **argv);
+int kv_verb_lawcheck(int argc, char **argv);
 int kv_verb_methods(int argc, char **argv);
+int kv_verb_new(int argc, char **argv);
 int kv_verb_run(int argc, char **argv);
 int kv_verb_verify(int argc, char **argv);
 

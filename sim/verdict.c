@@ -14,6 +14,7 @@ const char *const kv_outcome_names[KV_OUTCOMES] = {"equal", "different",
 
 const char *kv_verdict_text(const kv_verdict *v) {
   if (v->outcome == KV_EQUAL) return kv_outcome_names[KV_EQUAL];
+  if (v->absent) return "this backend does not have the method: it is ref only";
   return v->outcome == KV_NOT_RUN ? v->row->reason : v->difference.sentence;
 }
 

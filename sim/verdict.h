@@ -20,7 +20,7 @@ typedef enum kv_verdict_format {
 typedef enum kv_outcome {
   KV_EQUAL,
   KV_DIFFERS,
-  KV_NOT_RUN, /* refused as asked: the row says why */
+  KV_NOT_RUN, /* refused as asked: the row says why, or `absent` is set */
   KV_GAVE_UP  /* failed on the first backend: `difference` says who did */
 } kv_outcome;
 enum { KV_OUTCOMES = 4 };
@@ -31,6 +31,7 @@ typedef struct kv_verdict {
   const kv_result *row; /* of the first backend; outlives the writer */
   const char *first, *backend;
   kv_outcome outcome;
+  bool absent;              /* this backend does not have the method */
   kv_difference difference; /* where it differs, or who failed */
 } kv_verdict;
 

@@ -18,7 +18,7 @@ export LC_ALL=C.UTF-8
 
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
-generated+=' analysis/style_css.h analysis/views_sql.h'
+generated+=' analysis/style_css.h analysis/views_sql.h sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
@@ -110,6 +110,13 @@ twins() {
     sed -n 's/^METHODS += \([a-z0-9_]*\)[.]c.*/\1.cu/p'
 }
 
+# Does the section of method $1 say that it has no twin?
+says_ref_only() {
+  awk -v name="$1" '/^## / { inside = index($0, name) > 0 }
+    inside && tolower($0) ~ /ref only/ { said = 1 }
+    END { exit !said }' "$top/ref/METHODS.md" 2>/dev/null
+}
+
 # Is $2 in the folder $1 there because of a line of methods.mk?
 listed() {
   case $1/$2 in
@@ -134,6 +141,9 @@ lists() {
     [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
     grep -qsiE "^## .*$spec" "$top/ref/METHODS.md" ||
       echo "ref/METHODS.md: no section '## $spec'"
+    if ! twins | grep -qxF "${name%.c}.cu" && ! says_ref_only "$spec"; then
+      echo "ref/METHODS.md: '## $spec' does not say 'Ref only'"
+    fi
   done
   while read -r file; do
     base=${file##*/} dir=${file%/*}
@@ -189,7 +199,7 @@ plant() {
   printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
   printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
     "$tag" >"$1/methods.mk"
-  printf '<!-- %s -->\n## m\n## r\n' "$tag" >"$1/ref/METHODS.md"
+  printf '<!-- %s -->\n## m\n## r\nRef only.\n' "$tag" >"$1/ref/METHODS.md"
   printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
 }
 
@@ -224,6 +234,7 @@ methods.mk|METHODS += k.c|ref/methods/k.c: missing
 methods.mk|METHODS += k.c|gpu/methods/k.cu: missing
 methods.mk|METHODS += k.c # ref-only|ref/methods/k.c: missing
 methods.mk|METHODS += k.c # no twin|not METHODS +=
+methods.mk|METHODS += k.c # ref-only|does not say 'Ref only'
 methods.mk|METHODS += k.c|tests/methods/k.c: missing
 methods.mk|METHODS += k.c|no section
 methods.mk|METHODS += k.c j.c|not METHODS +=
