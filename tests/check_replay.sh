@@ -8,8 +8,7 @@
 # named and write nothing. --decisions sees no thread.
 . "$(dirname "$0")/replays.sh"
 
-methods=$("$kvreplay" methods | awk '{ print $1 }' |
-  grep -vxE 'zsmerge|kivi' | paste -s -d ,)
+methods=$(replay_methods | grep -vxE 'zsmerge|kivi' | paste -s -d ,)
 variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
 variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5
 variants+=,streamingllm:positions=original
@@ -26,7 +25,9 @@ rows() {
 }
 
 followed=0
-for trace in "$src"/traces/tiny/*.safetensors; do
+traces=("$src"/traces/tiny/*.safetensors)
+! replay_little || traces=("$src"/traces/tiny/retrieval_8_small*.safetensors)
+for trace in "${traces[@]}"; do
   stem=$(basename "$trace" .safetensors)
   specs=$methods
   case $stem in retrieval_8_small*) specs+=$variants ;; esac

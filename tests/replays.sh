@@ -4,7 +4,9 @@
 # kvtrace, src and tmp (a folder, removed at the end).
 #
 #   replay_traces   makes and lists the traces of digest tests
+#   replay_methods  every method of the registry
 #   replay_specs    every method, and variants that decide otherwise
+#   replay_little   is a small part enough?
 #   digests         JSON lines of rows to lines of words: trace spec budget
 #                   revision journal state output
 set -u
@@ -31,12 +33,22 @@ replay_traces() {
   echo "$src/traces/tiny/retrieval_8_small.f32.safetensors"
 }
 
+# The registry, a line each.
+replay_methods() {
+  "$kvreplay" methods --format json |
+    sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p'
+}
+
 # One line, for -m: the registry, then variants of it.
 replay_specs() {
-  local all
-  all=$("$kvreplay" methods --format json |
-    sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p' | paste -s -d ,)
-  echo "$all,$replay_variants"
+  echo "$(replay_methods | paste -s -d ,),$replay_variants"
+}
+
+# Is little enough? KV_QUICK=1 says so, and a build for the sanitizers, which
+# see in a small trace what they would in a large one.
+replay_little() {
+  [ "${KV_QUICK-}" = 1 ] ||
+    nm "$kvreplay" 2>/dev/null | grep -qE '__[at]san_init'
 }
 
 replay_variants=quest:page=8:skip=0
