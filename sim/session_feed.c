@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokens into a session: what fits is copied, then the engine's own calls
+ * take it - the same ones that a walk over a trace makes.
+ */
+#include "sim/session_part.h"
+
+#include <string.h>
+
+kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
+  int low = 0, high = s->trace.n_layers;
+  while (low < high) {
+    int middle = low + (high - low) / 2, at = s->trace.layer[middle].data.layer;
+    if (at == layer) {
+      *out = &s->fed[middle];
+      return KV_OK;
+    }
+    if (at < layer)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return kv_fail(e, KV_USAGE,
+                 "layer %d is none that this session was opened for", layer);
+}
+
+/* --- does it fit? ------------------------------------------------------- */
+
+static kv_rc check_out(int layer, const kv_session_out *out, kv_err *e) {
+  if (!out) return KV_OK;
+  if (out->data && out->dtype >= KV_F16 && out->dtype <= KV_F32) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "layer %d: out needs a place and a dtype; F16 is %d, BF16 "
+                 "%d, F32 %d",
+                 layer, KV_F16, KV_BF16, KV_F32);
+}
+
+static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
+                         int step, int n, kv_err *e) {
+  int p = s->cell.shape.prompt_len, most = s->cell.shape.n_tokens;
+  if (s->ended)
+    return kv_fail(e, KV_USAGE,
+                   "the session has ended with its digests; open another");
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  if (n < 1 || step < 1)
+    return kv_fail(e, KV_USAGE, "layer %d: %d tokens up to step %d are none",
+                   layer, n, step);
+  if (step > most || n > most)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: step %d with %d tokens is past the %d that the "
+                   "session has room for",
+                   layer, step, n, most);
+  if (step - n != f->arrived)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d has seen %d tokens; %d tokens up to step %d do "
+                   "not follow them",
+                   layer, f->arrived, n, step);
+  if (f->arrived < p && step > p)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: the prompt ends at %d, within these tokens up "
+                   "to %d; end a piece there",
+                   layer, p, step);
+  if (f->arrived >= p && n != 1)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: %d tokens at once after the prompt; decode "
+                   "steps come one by one",
+                   layer, n);
+  return KV_OK;
+}
+
+static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
+                  const kv_session_in *q, const kv_session_in *k,
+                  const kv_session_in *v, kv_err *e) {
+  const kv_shape *p = &s->cell.shape;
+  kv_side side[3] = {{"q", p->n_heads, p->d, KV_F32, f->q},
+                     {"k", p->n_kv_heads, p->d, p->dtype, f->k},
+                     {"v", p->n_kv_heads, p->d_v, p->dtype, f->v}};
+  const kv_session_in *in[3] = {q, k, v};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < 3; i++)
+    rc = kv_session_take(s, &side[i], layer, f->arrived, n, in[i], e);
+  return rc;
+}
+
+/* --- the engine --------------------------------------------------------- */
+
+/* Prompt queries are not read again, decode queries are few. */
+static void forget_queries(const kv_session *s, const kv_fed *f) {
+  const kv_shape *p = &s->cell.shape;
+  kv_give_back(f->q, (size_t)p->n_heads * (size_t)p->n_tokens * (size_t)p->d *
+                         sizeof(float));
+}
+
+/* Tokens up to `step` have come: those that fill a block enter. */
+static kv_rc prompt(kv_session *s, kv_fed *f, int step,
+                    const kv_session_out *out, kv_err *e) {
+  const kv_team team = {&s->worker, 1};
+  int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
+  int start = f->arrived;
+  for (int end; f->arrived < step; f->arrived = end) {
+    int full = block && f->entered + block < p ? f->entered + block : p;
+    end = full < step ? full : step;
+    kv_rc rc = out ? kv_session_prompt(s, f, f->arrived, end,
+                                       f->arrived - start, out, e)
+                   : KV_OK;
+    if (rc) return rc;
+    if (end < full) continue;
+    kv_layer_block(f->layer, 0, f->entered, full - f->entered, &team);
+    f->entered = full;
+    if (f->fault.rc) break;
+  }
+  if (f->entered == p) forget_queries(s, f);
+  return f->fault.rc ? kv_fail(e, KV_REFUSED, "%s", f->fault.text) : KV_OK;
+}
+
+static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
+                    kv_err *e) {
+  const kv_team team = {&s->worker, 1};
+  const kv_shape *p = &s->cell.shape;
+  kv_layer_step(f->layer, f->arrived, &team);
+  f->arrived++;
+  f->entered++;
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  for (int h = 0; out && h < p->n_heads; h++)
+    kv_session_give(s, out, 0, h, f->out + (size_t)h * (size_t)p->d_v);
+  return KV_OK;
+}
+
+/* What the engine was told of and could not finish is over. */
+static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_out *out,
+                 kv_err *e) {
+  kv_err why = {0};
+  s->hand = f;
+  kv_rc rc = f->arrived < s->cell.shape.prompt_len
+                 ? prompt(s, f, step, out, &why)
+                 : decode(s, f, out, &why);
+  if (!rc) return KV_OK;
+  f->fault = why;
+  return kv_fail(e, rc, "%s", why.text);
+}
+
+kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
+                       const kv_session_in *q, const kv_session_in *k,
+                       const kv_session_in *v, const kv_session_out *out,
+                       kv_err *e) {
+  kv_fed *f = NULL;
+  fenv_t mode;
+  if (!s) return kv_session_none(e);
+  kv_rc rc = kv_session_find(s, layer, &f, e);
+  if (!rc) rc = check_order(s, f, layer, step, n, e);
+  if (!rc) rc = check_out(layer, out, e);
+  if (rc) return rc;
+  fegetenv(&mode);
+  kv_float_ground();
+  rc = take(s, f, layer, n, q, k, v, e);
+  if (!rc) rc = run(s, f, step, out, e);
+  fesetenv(&mode);
+  return rc;
+}
