@@ -234,13 +234,11 @@ static void seen(void *self, int layer, int step, const kv_seen *x) {
 /* --- life --------------------------------------------------------------- */
 
 /* The method, its parameters and its budget: the cell. */
-static kv_rc make_cell(kv_session *s, const char *text, const char *budget,
+static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
                        kv_err *e) {
-  kv_spec spec = {0};
   kv_budget b = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, e);
-  if (!rc && budget) rc = kv_budget_parse(budget, &b, e);
+  kv_asked_cell asked = {.spec = spec, .entries = -1};
+  kv_rc rc = budget ? kv_budget_parse(budget, &b, e) : KV_OK;
   if (!rc && budget && kv_budget_in_bytes(&b))
     rc = kv_fail(e, KV_USAGE,
                  "budget %s is one of bytes, which takes a search over a "
@@ -249,22 +247,20 @@ static kv_rc make_cell(kv_session *s, const char *text, const char *budget,
                  budget);
   if (!rc && budget)
     rc = kv_budget_entries(&b, s->trace.shape.prompt_len, &asked.entries, e);
-  if (!rc && spec.method->decisions)
+  if (!rc && spec->method->decisions)
     rc = kv_fail(e, KV_REFUSED,
                  "%s follows a file of decisions on one recorded trace, which "
                  "a session is not",
-                 spec.method->name);
-  if (!rc) {
-    asked.budget = budget && kv_spec_wants_budget(&spec) ? &b : NULL;
-    rc = kv_cell_open(&s->trace, 0, kv_kernels_best(), &asked, &s->cell, e);
-  }
-  kv_spec_free(&spec);
+                 spec->method->name);
+  if (rc) return rc;
+  asked.budget = budget && kv_spec_wants_budget(spec) ? &b : NULL;
+  rc = kv_cell_open(&s->trace, 0, kv_kernels_best(), &asked, &s->cell, e);
   if (!rc && !kv_result_ran(&s->cell.result))
     rc = kv_fail(e, KV_REFUSED, "%s", s->cell.result.reason);
   return rc;
 }
 
-static kv_rc open(kv_session *s, const kv_session_shape *x, const char *spec,
+static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
                   const char *budget, int prompt_len, kv_err *e) {
   kv_rc rc = make_trace(s, x, prompt_len, e);
   if (!rc) rc = make_cell(s, spec, budget, e);
@@ -280,14 +276,11 @@ static kv_rc open(kv_session *s, const kv_session_shape *x, const char *spec,
   return rc;
 }
 
-kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
-                      const char *budget, int prompt_len, kv_session **out,
-                      kv_err *e) {
+kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
+                           const char *budget, int prompt_len, kv_session **out,
+                           kv_err *e) {
   fenv_t mode;
-  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the session");
   *out = NULL;
-  if (!shape || !spec)
-    return kv_fail(e, KV_USAGE, "a session needs a shape and a method");
   kv_rc rc = check_shape(shape, prompt_len, e);
   if (rc) return rc;
   kv_session *s = kv_zalloc(1, sizeof *s);
@@ -300,6 +293,20 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
     kv_session_close(s);
   else
     *out = s;
+  return rc;
+}
+
+kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
+                      const char *budget, int prompt_len, kv_session **out,
+                      kv_err *e) {
+  kv_spec spec = {0};
+  if (!out) return kv_fail(e, KV_USAGE, "there is no place for the session");
+  *out = NULL;
+  if (!shape || !text)
+    return kv_fail(e, KV_USAGE, "a session needs a shape and a method");
+  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, e);
+  if (!rc) rc = kv_session_open_spec(shape, &spec, budget, prompt_len, out, e);
+  kv_spec_free(&spec);
   return rc;
 }
 

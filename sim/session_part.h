@@ -44,6 +44,11 @@ struct kv_session {
   kv_attend_scratch attend;
 };
 
+/* kv_session_open of a specification whose method need be in no registry. */
+kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
+                           const char *budget, int prompt_len, kv_session **out,
+                           kv_err *e);
+
 kv_rc kv_session_none(kv_err *e); /* "there is no session" */
 /* The layer with the model's number. */
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
