@@ -22,14 +22,15 @@
  * Two sessions share nothing and may live in two threads; one session is for
  * one thread at a time. The floating-point mode of the caller is put back.
  *
- * Memory: K and V of n_tokens as they come, queries and, per layer and lane,
- * about 28 bytes a token; only what is used is touched. It is slow and exact:
- * nothing that a method drops is given back, only no longer counted.
+ * Memory: K and V of n_tokens as they come, the prompt's queries that the
+ * method is shown and, per layer and lane, about 32 bytes a token; what is
+ * not used is not touched, but for the rest of a large page. It is slow and
+ * exact: nothing that a method drops is given back, only no longer counted.
  *
- * Everything here is plain C for any language that calls C. KV_SESSION_ABI
- * grows when a struct or a meaning changes; kv_session_abi says what the
- * library was built with, and open refuses a shape of another. Symbols carry
- * the version KVREPLAY_0.
+ * Everything here is plain C for C++ and any language that calls C.
+ * KV_SESSION_ABI grows when a struct or a meaning changes; kv_session_abi says
+ * what the library was built with, and open refuses a shape of another. Symbols
+ * carry the version KVREPLAY_0.
  */
 #ifndef KV_SIM_SESSION_H
 #define KV_SIM_SESSION_H
@@ -38,6 +39,10 @@
 #include "ref/ledger.h"
 #include "ref/sha256.h"
 #include "ref/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { KV_SESSION_ABI = 1 };
 int kv_session_abi(void);
@@ -94,9 +99,9 @@ typedef struct kv_session_out {
  * them. Up to prompt_len they are prompt, in pieces of any size, which are
  * cut again into the blocks that the method asks for; after it n is 1.
  *
- * q may have any dtype. k and v of another dtype than the shape's are taken
- * where every element is the same number in it, and refused otherwise, naming
- * the first that is not: round them before.
+ * q may have any dtype, one for all of a layer's prompt. k and v of another
+ * dtype than the shape's are taken where every element is the same number in
+ * it, and refused otherwise, naming the first that is not: round them before.
  *
  * out, n tokens of all query heads, may be NULL. A decode step's is what the
  * method makes of attention: over the view of the step. A prompt token's is
@@ -146,5 +151,9 @@ typedef struct kv_session_digests {
   kv_digest journal, state, output;
 } kv_session_digests;
 kv_rc kv_session_digest(kv_session *s, kv_session_digests *out, kv_err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

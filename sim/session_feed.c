@@ -68,31 +68,40 @@ static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
   return KV_OK;
 }
 
+/* Rows of q lie as they come, so a prompt has one dtype. */
+static kv_rc check_queries(const kv_session *s, const kv_fed *f, int layer,
+                           const kv_session_in *q, kv_err *e) {
+  bool first = f->arrived == 0 || f->arrived >= s->cell.shape.prompt_len;
+  if (first || !q || (int)f->data->q_dtype == q->dtype) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "layer %d: q has another dtype than before in its prompt",
+                 layer);
+}
+
+/* The last row of q is the decode step's. */
 static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
                   const kv_session_in *q, const kv_session_in *k,
                   const kv_session_in *v, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
-  kv_side side[3] = {{"q", p->n_heads, p->d, KV_F32, f->q},
-                     {"k", p->n_kv_heads, p->d, p->dtype, f->k},
-                     {"v", p->n_kv_heads, p->d_v, p->dtype, f->v}};
+  int t = p->n_tokens, rows = s->asked + 1;
+  int end = f->arrived < p->prompt_len ? p->prompt_len : f->arrived;
+  kv_dtype as_it_is = q ? (kv_dtype)q->dtype : KV_F32;
+  kv_side side[3] = {
+      {"q", p->n_heads, p->d, as_it_is, end - s->asked, rows, f->q},
+      {"k", p->n_kv_heads, p->d, p->dtype, 0, t, f->k},
+      {"v", p->n_kv_heads, p->d_v, p->dtype, 0, t, f->v}};
   const kv_session_in *in[3] = {q, k, v};
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < 3; i++)
     rc = kv_session_take(s, &side[i], layer, f->arrived, n, in[i], e);
+  if (!rc) f->data->q_dtype = as_it_is;
   return rc;
 }
 
 /* --- the engine --------------------------------------------------------- */
 
-/* Prompt queries are not read again, decode queries are few. */
-static void forget_queries(const kv_session *s, const kv_fed *f) {
-  const kv_shape *p = &s->cell.shape;
-  kv_give_back(f->q, (size_t)p->n_heads * (size_t)p->n_tokens * (size_t)p->d *
-                         sizeof(float));
-}
-
 /* Tokens up to `step` have come: those that fill a block enter. */
-static kv_rc prompt(kv_session *s, kv_fed *f, int step,
+static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
                     const kv_session_out *out, kv_err *e) {
   const kv_team team = {&s->worker, 1};
   int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
@@ -101,22 +110,25 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step,
     int full = block && f->entered + block < p ? f->entered + block : p;
     end = full < step ? full : step;
     kv_rc rc = out ? kv_session_prompt(s, f, f->arrived, end,
-                                       f->arrived - start, out, e)
+                                       f->arrived - start, q, out, e)
                    : KV_OK;
     if (rc) return rc;
     if (end < full) continue;
     kv_layer_block(f->layer, 0, f->entered, full - f->entered, &team);
     f->entered = full;
-    if (f->fault.rc) break;
+    if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   }
-  if (f->entered == p) forget_queries(s, f);
-  return f->fault.rc ? kv_fail(e, KV_REFUSED, "%s", f->fault.text) : KV_OK;
+  if (f->entered == p) /* their queries are not read again */
+    kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)(s->asked + 1) *
+                           (size_t)s->cell.shape.d * sizeof(float));
+  return KV_OK;
 }
 
 static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
                     kv_err *e) {
   const kv_team team = {&s->worker, 1};
   const kv_shape *p = &s->cell.shape;
+  f->rows[s->asked] = f->arrived;
   kv_layer_step(f->layer, f->arrived, &team);
   f->arrived++;
   f->entered++;
@@ -127,12 +139,12 @@ static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
 }
 
 /* What the engine was told of and could not finish is over. */
-static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_out *out,
-                 kv_err *e) {
+static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
+                 const kv_session_out *out, kv_err *e) {
   kv_err why = {0};
   s->hand = f;
   kv_rc rc = f->arrived < s->cell.shape.prompt_len
-                 ? prompt(s, f, step, out, &why)
+                 ? prompt(s, f, step, q, out, &why)
                  : decode(s, f, out, &why);
   if (!rc) return KV_OK;
   f->fault = why;
@@ -148,12 +160,13 @@ kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
   if (!s) return kv_session_none(e);
   kv_rc rc = kv_session_find(s, layer, &f, e);
   if (!rc) rc = check_order(s, f, layer, step, n, e);
+  if (!rc) rc = check_queries(s, f, layer, q, e);
   if (!rc) rc = check_out(layer, out, e);
   if (rc) return rc;
   fegetenv(&mode);
   kv_float_ground();
   rc = take(s, f, layer, n, q, k, v, e);
-  if (!rc) rc = run(s, f, step, out, e);
+  if (!rc) rc = run(s, f, step, q, out, e);
   fesetenv(&mode);
   return rc;
 }

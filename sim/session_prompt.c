@@ -10,30 +10,29 @@
 #include "sim/session_part.h"
 
 #include "ref/arith.h"
-#include <string.h>
 
-static void load_queries(kv_session *s, const kv_fed *f, const kv_lane *l,
-                         int t) {
-  size_t d = (size_t)l->shape->d, n = (size_t)l->shape->n_tokens;
-  for (int h = 0; h < l->queries; h++) {
-    size_t row = (size_t)(l->first_head + h) * n + (size_t)t;
-    float *q = s->q + (size_t)h * d;
-    memcpy(q, f->q + row * d * sizeof *q, d * sizeof *q);
-    kv_lane_query(l, &s->trace.rope, &s->attend, q);
-  }
-}
+/* One piece: its tokens first..end-1, the first at `place` of q and out. */
+typedef struct piece {
+  int first, end, place;
+  const kv_session_in *q;
+  const kv_session_out *out;
+} piece;
 
 /* The lane's last token, t, sees all of its entries. */
-static kv_rc attend(kv_session *s, const kv_fed *f, const kv_lane *l, int t,
+static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
                     kv_err *e) {
   const kv_kernels *kernels = s->cell.plan.kernels;
-  size_t d = (size_t)l->shape->d;
+  int d = l->shape->d;
   kv_run all = {0, l->n};
   kv_view view = {.runs = 1, .entries = l->n, .run = &all};
   kv_lane_values values = {.lane = l, .view = &view};
-  load_queries(s, f, l, t);
-  kv_lane_logits(kernels, l, &s->trace.rope, l->queries, s->q, d, 0, l->n, NULL,
-                 0, s->s, s->stride, &s->attend);
+  for (int h = 0; h < l->queries; h++) {
+    float *q = s->q + h * d;
+    kv_session_row(s, p->q, p->place + t - p->first, l->first_head + h, d, q);
+    kv_lane_query(l, &s->trace.rope, &s->attend, q);
+  }
+  kv_lane_logits(kernels, l, &s->trace.rope, l->queries, s->q, (size_t)d, 0,
+                 l->n, NULL, 0, s->s, s->stride, &s->attend);
   for (int h = 0; h < l->queries; h++)
     if (!kv_all_finite(s->s + (size_t)h * s->stride, l->n))
       return kv_fail(e, KV_REFUSED,
@@ -45,28 +44,28 @@ static kv_rc attend(kv_session *s, const kv_fed *f, const kv_lane *l, int t,
   return KV_OK;
 }
 
-static kv_rc attend_lane(kv_session *s, const kv_fed *f, const kv_lane *lane,
-                         int first, int end, int place,
-                         const kv_session_out *out, kv_err *e) {
+static kv_rc attend_lane(kv_session *s, const kv_lane *lane, const piece *p,
+                         int entered, kv_err *e) {
   kv_lane l = *lane;
   size_t d_v = (size_t)l.shape->d_v;
-  if (first > f->entered) kv_lane_append(&l, f->entered, first - f->entered);
-  for (int t = first; t < end; t++) {
+  if (p->first > entered) kv_lane_append(&l, entered, p->first - entered);
+  for (int t = p->first; t < p->end; t++) {
     kv_lane_append(&l, t, 1);
-    kv_rc rc = attend(s, f, &l, t, e);
+    kv_rc rc = attend(s, &l, p, t, e);
     if (rc) return rc;
     for (int h = 0; h < l.queries; h++)
-      kv_session_give(s, out, place + t - first, l.first_head + h,
+      kv_session_give(s, p->out, p->place + t - p->first, l.first_head + h,
                       s->o + (size_t)h * d_v);
   }
   return KV_OK;
 }
 
-kv_rc kv_session_prompt(kv_session *s, kv_fed *f, int first, int end, int place,
+kv_rc kv_session_prompt(kv_session *s, const kv_fed *f, int first, int end,
+                        int place, const kv_session_in *q,
                         const kv_session_out *out, kv_err *e) {
+  piece p = {first, end, place, q, out};
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < s->lanes; i++)
-    rc = attend_lane(s, f, kv_layer_lane(f->layer, 0, i), first, end, place,
-                     out, e);
+    rc = attend_lane(s, kv_layer_lane(f->layer, 0, i), &p, f->entered, e);
   return rc;
 }

@@ -69,15 +69,22 @@ static kv_rc tell(const kv_side *side, int layer, int token, int head,
 static kv_rc take_row(kv_session *s, const kv_side *side, int layer, int token,
                       int head, kv_dtype from, const char *in, kv_err *e) {
   size_t size = kv_dtype_size(side->dtype), width = (size_t)side->width;
-  size_t at = (size_t)head * (size_t)s->trace.shape.n_tokens + (size_t)token;
+  int row = token - side->start;
   if (!finite(from, width, in))
     return tell(side, layer, token, head, "holds NaN or Inf", e);
+  if (row < 0) return KV_OK;
+  size_t at = (size_t)head * (size_t)side->rows + (size_t)row;
   if (convert(s, side, from, in, side->data + at * width * size) < 0)
     return KV_OK;
   return tell(side, layer, token, head,
               "is not exact in the dtype that the session stores; round it "
               "first, or open the session with the dtype of k and v",
               e);
+}
+
+static const char *element(const kv_session_in *in, int token, int head) {
+  int64_t size = (int64_t)kv_dtype_size((kv_dtype)in->dtype);
+  return (const char *)in->data + (head * in->head + token * in->token) * size;
 }
 
 kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
@@ -89,15 +96,19 @@ kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                    "layer %d: %s has dtype %d; F16 is %d, BF16 %d, F32 %d",
                    layer, side->name, in->dtype, KV_F16, KV_BF16, KV_F32);
   kv_dtype from = (kv_dtype)in->dtype;
-  int64_t size = (int64_t)kv_dtype_size(from);
   for (int h = 0; h < side->heads; h++)
     for (int j = 0; j < n; j++) {
-      int64_t at = h * in->head + j * in->token;
-      kv_rc rc = take_row(s, side, layer, first + j, h, from,
-                          (const char *)in->data + at * size, e);
+      kv_rc rc =
+          take_row(s, side, layer, first + j, h, from, element(in, j, h), e);
       if (rc) return rc;
     }
   return KV_OK;
+}
+
+void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
+                    int head, int width, float *out) {
+  s->cell.plan.kernels->widen((kv_dtype)in->dtype, element(in, token, head),
+                              (size_t)width, out);
 }
 
 void kv_session_give(const kv_session *s, const kv_session_out *out, int token,

@@ -29,7 +29,7 @@ _NUMPY = {
 
 
 class SessionError(Exception):
-    """The library's sentence; `code` as an exit code of kvreplay, 6: refused."""
+    """The library's sentence. code: an exit code of kvreplay; 6: refused."""
 
     def __init__(self, code, text):
         super().__init__(text)
