@@ -183,7 +183,7 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
                         rows * heads * d * 4 + t * kv_heads * (d + d_v) * size);
   for (int r = 0; r <= s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
   kv_layer_data *data = f->data = &s->trace.layer[i].data;
-  data->q = f->q;
+  data->q = f->q; /* where it is read from: session_feed.c */
   data->k = f->k;
   data->v = f->v;
   data->n_rows = (int)rows;

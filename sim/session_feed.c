@@ -78,6 +78,20 @@ static kv_rc check_queries(const kv_session *s, const kv_fed *f, int layer,
                  layer);
 }
 
+/* A whole prompt whose queries lie as a trace's do is read where it is. */
+static bool lent(const kv_session *s, const kv_fed *f, int n,
+                 const kv_session_in *q) {
+  int64_t d = s->cell.shape.d;
+  return f->arrived == 0 && n == s->cell.shape.prompt_len && q->token == d &&
+         q->head % d == 0 && q->head >= n * d && q->head / d <= INT32_MAX;
+}
+
+static void look_at(const kv_session *s, kv_fed *f, const kv_session_in *q) {
+  f->data->q = q ? q->data : f->q;
+  f->data->rows = q ? NULL : f->rows;
+  f->data->n_rows = q ? (int)(q->head / s->cell.shape.d) : s->asked + 1;
+}
+
 /* The last row of q is the decode step's. */
 static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
                   const kv_session_in *q, const kv_session_in *k,
@@ -85,11 +99,11 @@ static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
   const kv_shape *p = &s->cell.shape;
   int t = p->n_tokens, rows = s->asked + 1;
   int end = f->arrived < p->prompt_len ? p->prompt_len : f->arrived;
+  int start = q && lent(s, f, n, q) ? end : end - s->asked;
   kv_dtype as_it_is = q ? (kv_dtype)q->dtype : KV_F32;
-  kv_side side[3] = {
-      {"q", p->n_heads, p->d, as_it_is, end - s->asked, rows, f->q},
-      {"k", p->n_kv_heads, p->d, p->dtype, 0, t, f->k},
-      {"v", p->n_kv_heads, p->d_v, p->dtype, 0, t, f->v}};
+  kv_side side[3] = {{"q", p->n_heads, p->d, as_it_is, start, rows, f->q},
+                     {"k", p->n_kv_heads, p->d, p->dtype, 0, t, f->k},
+                     {"v", p->n_kv_heads, p->d_v, p->dtype, 0, t, f->v}};
   const kv_session_in *in[3] = {q, k, v};
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < 3; i++)
@@ -106,22 +120,24 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
   const kv_team team = {&s->worker, 1};
   int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
   int start = f->arrived;
-  for (int end; f->arrived < step; f->arrived = end) {
+  kv_rc rc = KV_OK;
+  if (lent(s, f, step - start, q)) look_at(s, f, q);
+  for (int end; !rc && f->arrived < step; f->arrived = end) {
     int full = block && f->entered + block < p ? f->entered + block : p;
     end = full < step ? full : step;
-    kv_rc rc = out ? kv_session_prompt(s, f, f->arrived, end,
-                                       f->arrived - start, q, out, e)
-                   : KV_OK;
-    if (rc) return rc;
-    if (end < full) continue;
+    if (out)
+      rc = kv_session_prompt(s, f, f->arrived, end, f->arrived - start, q, out,
+                             e);
+    if (rc || end < full) continue;
     kv_layer_block(f->layer, 0, f->entered, full - f->entered, &team);
     f->entered = full;
-    if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+    if (f->fault.rc) rc = kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   }
+  look_at(s, f, NULL);
   if (f->entered == p) /* their queries are not read again */
     kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)(s->asked + 1) *
                            (size_t)s->cell.shape.d * sizeof(float));
-  return KV_OK;
+  return rc;
 }
 
 static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,

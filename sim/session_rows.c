@@ -7,12 +7,13 @@
 #include "ref/arith.h"
 #include <string.h>
 
-static bool finite16(size_t n, const char *row, unsigned exponent) {
-  unsigned bad = 0;
+/* In lanes of 16 bits, so that a register holds many. */
+static bool finite16(size_t n, const char *row, uint16_t exponent) {
+  uint16_t bad = 0;
   for (size_t i = 0; i < n; i++) {
     uint16_t x;
     memcpy(&x, row + 2 * i, sizeof x);
-    bad |= (x & exponent) == exponent;
+    bad |= (uint16_t)((x & exponent) == exponent);
   }
   return bad == 0;
 }
@@ -40,15 +41,11 @@ static float widen(kv_dtype type, uint16_t x) {
   return type == KV_F16 ? kv_from_f16(x) : kv_from_bf16(x);
 }
 
-/* One row to the dtype of its side, every element the same number: index of
- * the first that is none, or -1. */
+/* One row to the other dtype of its side, every element the same number: index
+ * of the first that is none, or -1. */
 static int convert(kv_session *s, const kv_side *side, kv_dtype from,
                    const char *in, char *out) {
   size_t n = (size_t)side->width;
-  if (from == side->dtype) {
-    memcpy(out, in, n * kv_dtype_size(from));
-    return -1;
-  }
   float *wide = side->dtype == KV_F32 ? (float *)(void *)out : s->row;
   s->cell.plan.kernels->widen(from, in, n, wide);
   if (side->dtype == KV_F32) return -1;
@@ -66,20 +63,32 @@ static kv_rc tell(const kv_side *side, int layer, int token, int head,
                  side->name, layer, token, head, what);
 }
 
-static kv_rc take_row(kv_session *s, const kv_side *side, int layer, int token,
-                      int head, kv_dtype from, const char *in, kv_err *e) {
-  size_t size = kv_dtype_size(side->dtype), width = (size_t)side->width;
-  int row = token - side->start;
-  if (!finite(from, width, in))
+/* count rows that lie one after another, from `token` on. */
+static kv_rc take_run(kv_session *s, const kv_side *side, int layer, int token,
+                      int count, int head, kv_dtype from, const char *in,
+                      kv_err *e) {
+  size_t width = (size_t)side->width, row = width * kv_dtype_size(from);
+  size_t size = width * kv_dtype_size(side->dtype);
+  int skip = side->start > token ? side->start - token : 0;
+  if (!finite(from, (size_t)count * width, in)) {
+    while (finite(from, width, in)) in += row, token++;
     return tell(side, layer, token, head, "holds NaN or Inf", e);
-  if (row < 0) return KV_OK;
-  size_t at = (size_t)head * (size_t)side->rows + (size_t)row;
-  if (convert(s, side, from, in, side->data + at * width * size) < 0)
+  }
+  if (skip >= count) return KV_OK;
+  size_t at = (size_t)head * (size_t)side->rows;
+  char *out = side->data + (at + (size_t)(token + skip - side->start)) * size;
+  in += (size_t)skip * row;
+  if (from == side->dtype) {
+    memcpy(out, in, (size_t)(count - skip) * row);
     return KV_OK;
-  return tell(side, layer, token, head,
-              "is not exact in the dtype that the session stores; round it "
-              "first, or open the session with the dtype of k and v",
-              e);
+  }
+  for (int i = skip; i < count; i++, in += row, out += size)
+    if (convert(s, side, from, in, out) >= 0)
+      return tell(side, layer, token + i, head,
+                  "is not exact in the dtype that the session stores; round "
+                  "it first, or open the session with the dtype of k and v",
+                  e);
+  return KV_OK;
 }
 
 static const char *element(const kv_session_in *in, int token, int head) {
@@ -96,13 +105,13 @@ kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                    "layer %d: %s has dtype %d; F16 is %d, BF16 %d, F32 %d",
                    layer, side->name, in->dtype, KV_F16, KV_BF16, KV_F32);
   kv_dtype from = (kv_dtype)in->dtype;
-  for (int h = 0; h < side->heads; h++)
-    for (int j = 0; j < n; j++) {
-      kv_rc rc =
-          take_row(s, side, layer, first + j, h, from, element(in, j, h), e);
-      if (rc) return rc;
-    }
-  return KV_OK;
+  int run = in->token == side->width ? n : 1;
+  kv_rc rc = KV_OK;
+  for (int h = 0; !rc && h < side->heads; h++)
+    for (int j = 0; !rc && j < n; j += run)
+      rc = take_run(s, side, layer, first + j, run, h, from, element(in, j, h),
+                    e);
+  return rc;
 }
 
 void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
