@@ -234,6 +234,14 @@ static void wrong_numbers(void **state) {
     refused(rc, KV_USAGE, &e, word[i]);
     refused(rc, KV_USAGE, &e, "k of layer 0, token 3, head 1");
   }
+  kv_err e = {0};
+  kv_session_in a = {q[0], KV_F32, H * D, D}, b = {k[0], KV_F32, G * D, D};
+  kv_session_in c = {v[0], KV_F32, G * DV, DV}, half = {k16, KV_F16, 0, 0};
+  kv_session *two = start(KV_F16);
+  assert_int_equal(kv_session_block(two, 0, 2, 2, &a, &b, &c, NULL, &e), 0);
+  refused(kv_session_block(two, 0, 3, 1, &half, &b, &c, NULL, &e), KV_USAGE, &e,
+          "dtype");
+  kv_session_close(two);
   kv_session_digests after = finish(s, KV_F32);
   same(&right, &after);
 }

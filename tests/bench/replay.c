@@ -64,12 +64,9 @@ static void make_folder(void) {
 static const struct {
   const char *name;
   void (*run)(const bench *b);
-} theme[] = {{"pass", theme_pass},
-             {"attend", theme_attend},
-             {"growth", theme_growth},
-             {"memory", theme_memory},
-             {"session", theme_session},
-             {"bundled", theme_bundled}};
+} theme[] = {{"pass", theme_pass},       {"attend", theme_attend},
+             {"growth", theme_growth},   {"memory", theme_memory},
+             {"session", theme_session}, {"bundled", theme_bundled}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {
