@@ -85,7 +85,7 @@ static kv_rc give(kv_session *s, int l, int first, int n, kv_dtype from,
 
 /* The whole request; digests at its end. */
 static kv_session_digests finish(kv_session *s, kv_dtype from) {
-  kv_session_digests d;
+  kv_session_digests d = {0};
   kv_err e = {0};
   kv_rc rc = KV_OK;
   for (int l = 0; !rc && l < L; l++) {
