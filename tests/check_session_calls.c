@@ -193,7 +193,8 @@ static void dtypes_do_not_show(void **state) {
   same(&c, &d);
   assert_int_equal(fesetround(FE_UPWARD), 0);
   kv_session_digests f = finish(start(KV_F32), KV_F32);
-  assert_int_equal(fegetround(), FE_UPWARD);
+  volatile float one = 1, little = 0x1p-40f;
+  assert_true(one + little > 1); /* what fegetround asks may be another unit */
   fesetround(FE_TONEAREST);
   same(&d, &f);
 }
