@@ -10,17 +10,16 @@
 
 typedef _Atomic int64_t counter;
 
-/* One block: sums over layers, and the largest excess of a layer before it
- * settles. */
+/* One block: sums over layers (settled: as kv_bytes has them), and the largest
+ * excess of a layer before it settles. */
 typedef struct held {
-  counter settled, excess, codes, codes_excess, read, attended;
+  counter settled[5], excess, codes_excess, read, attended;
 } held;
 
 struct kv_cost {
   const kv_shape *shape;
   int layers, lanes, blocks, points; /* prompt blocks; all blocks */
   held *at;                          /* [points] */
-  counter end[5];                    /* kv_bytes of the last block */
   counter records, moved;
   int32_t *kept; /* [layers][lanes] */
 };
@@ -79,14 +78,12 @@ static void raise(counter *c, int64_t x) {
 void kv_cost_begin(kv_cost *c) {
   for (int i = 0; i < c->points; i++) {
     held *h = &c->at[i];
-    set(&h->settled, 0);
-    set(&h->codes, 0);
+    for (int j = 0; j < 5; j++) set(&h->settled[j], 0);
     set(&h->read, 0);
     set(&h->attended, 0);
     set(&h->excess, INT64_MIN);
     set(&h->codes_excess, INT64_MIN);
   }
-  for (int i = 0; i < 5; i++) set(&c->end[i], 0);
   set(&c->records, 0);
   set(&c->moved, 0);
   for (int i = 0; i < c->layers * c->lanes; i++) c->kept[i] = 0;
@@ -98,17 +95,13 @@ void kv_cost_held(kv_cost *c, int block, const kv_bytes *before,
                   const kv_bytes *settled) {
   assert(block >= 0 && block < c->points);
   held *h = &c->at[block];
-  int64_t total = kv_bytes_total(settled);
-  add(&h->settled, total);
-  add(&h->codes, settled->payload);
-  raise(&h->excess, kv_bytes_total(before) - total);
+  add(&h->settled[0], settled->payload);
+  add(&h->settled[1], settled->metadata);
+  add(&h->settled[2], settled->columns);
+  add(&h->settled[3], settled->side);
+  add(&h->settled[4], settled->slack);
+  raise(&h->excess, kv_bytes_total(before) - kv_bytes_total(settled));
   raise(&h->codes_excess, before->payload - settled->payload);
-  if (block != c->points - 1) return;
-  add(&c->end[0], settled->payload);
-  add(&c->end[1], settled->metadata);
-  add(&c->end[2], settled->columns);
-  add(&c->end[3], settled->side);
-  add(&c->end[4], settled->slack);
 }
 
 void kv_cost_read(kv_cost *c, int block, const kv_cost_row *row) {
@@ -136,14 +129,43 @@ static int64_t dense_bytes(const kv_cost *c, int t) {
   return (int64_t)c->layers * s->n_kv_heads * t * row;
 }
 
-static void find_peaks(const kv_cost *c, kv_totals *t) {
-  for (int i = 0; i < c->points; i++) {
-    const held *h = &c->at[i];
-    int64_t all = get(&h->settled) + get(&h->excess);
-    int64_t codes = get(&h->codes) + get(&h->codes_excess);
-    if (i == 0 || all > t->peak) t->peak = all;
-    if (i == 0 || codes > t->codes_peak) t->codes_peak = codes;
+static kv_bytes settled_at(const kv_cost *c, int block) {
+  const counter *x = c->at[block].settled;
+  return (kv_bytes){get(&x[0]), get(&x[1]), get(&x[2]), get(&x[3]), get(&x[4])};
+}
+
+static int64_t total_at(const kv_cost *c, int block) {
+  kv_bytes b = settled_at(c, block);
+  return kv_bytes_total(&b);
+}
+
+static int64_t peak_until(const kv_cost *c, int last) {
+  int64_t peak = 0;
+  for (int i = 0; i <= last; i++) {
+    int64_t all = total_at(c, i) + get(&c->at[i].excess);
+    if (i == 0 || all > peak) peak = all;
   }
+  return peak;
+}
+
+static int64_t codes_peak(const kv_cost *c) {
+  int64_t peak = 0;
+  for (int i = 0; i < c->points; i++) {
+    int64_t codes = get(&c->at[i].settled[0]) + get(&c->at[i].codes_excess);
+    if (i == 0 || codes > peak) peak = codes;
+  }
+  return peak;
+}
+
+kv_cost_now kv_cost_until(const kv_cost *c, int block) {
+  assert(block >= 0 && block < c->points);
+  kv_cost_now now = {.held = settled_at(c, block),
+                     .peak = peak_until(c, block)};
+  int first = c->blocks - 1;
+  int64_t sum = 0;
+  for (int i = first; i <= block; i++) sum += total_at(c, i);
+  if (block >= first) now.mean = (double)sum / (double)(block - first + 1);
+  return now;
 }
 
 /* From prompt_len to T, after settling; and over the decode steps. */
@@ -154,9 +176,10 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
   double kr = 0;
   for (int i = 0; i <= n; i++) {
     const held *h = &c->at[c->blocks - 1 + i];
-    t->mti += get(&h->settled);
-    codes += get(&h->codes);
-    kr += (double)get(&h->settled) / (double)dense_bytes(c, s->prompt_len + i);
+    int64_t bytes = total_at(c, c->blocks - 1 + i);
+    t->mti += bytes;
+    codes += get(&h->settled[0]);
+    kr += (double)bytes / (double)dense_bytes(c, s->prompt_len + i);
     read += get(&h->read);
     attended += get(&h->attended);
     dense += i ? (int64_t)heads * (s->prompt_len + i) : 0;
@@ -208,17 +231,18 @@ kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
     return kv_no_memory(e, "the steps of a row", (size_t)n * sizeof *r->step);
   r->n_steps = n;
   for (int i = 0; i < n; i++) {
-    const held *h = &c->at[c->blocks - 1 + i];
-    r->step[i] = (kv_step_cost){c->shape->prompt_len + i, get(&h->settled),
-                                get(&h->codes), get(&h->read)};
+    int at = c->blocks - 1 + i;
+    const held *h = &c->at[at];
+    r->step[i] = (kv_step_cost){c->shape->prompt_len + i, total_at(c, at),
+                                get(&h->settled[0]), get(&h->read)};
   }
-  r->totals =
-      (kv_totals){.end = {get(&c->end[0]), get(&c->end[1]), get(&c->end[2]),
-                          get(&c->end[3]), get(&c->end[4])},
-                  .codes_end = get(&c->end[0]),
-                  .verbs = get(&c->records),
-                  .moved = get(&c->moved)};
-  find_peaks(c, &r->totals);
+  kv_bytes end = settled_at(c, c->points - 1);
+  r->totals = (kv_totals){.end = end,
+                          .codes_end = end.payload,
+                          .peak = peak_until(c, c->points - 1),
+                          .codes_peak = codes_peak(c),
+                          .verbs = get(&c->records),
+                          .moved = get(&c->moved)};
   sum_steps(c, &r->totals);
   count_kept(c, &r->totals);
   fill_parts(c, r);

@@ -12,7 +12,7 @@
  *
  * Everything fed is an integer that is added or maximised, so the order of
  * feeding - layer by layer, step by step, from any thread - cannot be seen.
- * Memory is taken at open: 48 bytes a block, whatever the number of layers.
+ * Memory is taken at open: 72 bytes a block, whatever the number of layers.
  */
 #ifndef KV_SIM_COST_H
 #define KV_SIM_COST_H
@@ -57,6 +57,16 @@ void kv_cost_moved(kv_cost *c, const kv_cost_verbs *v);
 
 /* Entries of a lane at the end. layer: index among the recorded ones. */
 void kv_cost_kept(kv_cost *c, int layer, int lane, int entries);
+
+/* Blocks 0..block, which every layer has been fed: bytes after the last of
+ * them has settled, the peak, and the mean from the prompt's end on (0
+ * before it). Walks the blocks. */
+typedef struct kv_cost_now {
+  kv_bytes held;
+  int64_t peak;
+  double mean;
+} kv_cost_now;
+kv_cost_now kv_cost_until(const kv_cost *c, int block);
 
 /* Fills totals, step, and `kept` of the parts that kv_fidelity_finish made
  * before (NaN in bins of steps). read, cr and attended are NaN where nothing

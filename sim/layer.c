@@ -148,29 +148,47 @@ static void close_step(kv_layer *l, int c, int block, int step,
   l->backend->end_step(s);
 }
 
+/* --- entering and settling, the same for every walk --------------------- */
+
+static void enter(kv_layer *l, int c, int g, int first, int count,
+                  kv_worker *worker) {
+  int from, n = lanes_of(l, c, g, &from);
+  for (int i = from; i < from + n; i++)
+    l->backend->append(l->store[c], i, first, count, worker->scratch);
+}
+
+static void settle_lane(kv_layer *l, int c, int lane, kv_worker *worker) {
+  measure_before(l, c, lane);
+  l->backend->settle(l->store[c], lane, worker->scratch);
+}
+
+static void settle(kv_layer *l, int c, int g, kv_worker *worker) {
+  int from, n = lanes_of(l, c, g, &from);
+  for (int i = from; i < from + n; i++) settle_lane(l, c, i, worker);
+}
+
 /* --- prompt ------------------------------------------------------------- */
 
 static void enter_block(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
-  int first, n = lanes_of(l, w->cell, g, &first);
-  kv_store *s = l->store[w->cell];
-  for (int i = first; i < first + n; i++)
-    l->backend->append(s, i, w->first, w->count, worker->scratch);
-  l->backend->evidence(&s, 1, g, w->first, w->count, worker->scratch);
-  for (int i = first; i < first + n; i++) {
-    measure_before(l, w->cell, i);
-    l->backend->settle(s, i, worker->scratch);
-  }
+  enter(l, w->cell, g, w->first, w->count, worker);
+  l->backend->evidence(&l->store[w->cell], 1, g, w->first, w->count,
+                       worker->scratch);
+  settle(l, w->cell, g, worker);
+}
+
+void kv_layer_block(kv_layer *l, int c, int first, int count,
+                    const kv_team *team) {
+  int size = l->cell[c]->plan.needs.block;
+  each_head(&(work){l, c, first, count}, team, enter_block);
+  close_step(l, c, size ? first / size : 0, first + count, &team->worker[0]);
 }
 
 /* A prompt in pieces: each attends what is stored and itself. */
 static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->plan.needs.block, p = l->cell[c]->shape.prompt_len;
-  for (int first = 0, b = 0; first < p; first += size, b++) {
-    int count = first + size < p ? size : p - first;
-    each_head(&(work){l, c, first, count}, team, enter_block);
-    close_step(l, c, b, first + count, &team->worker[0]);
-  }
+  for (int first = 0; first < p; first += size)
+    kv_layer_block(l, c, first, first + size < p ? size : p - first, team);
 }
 
 /* The whole prompt at once is the same rows for every method: its evidence
@@ -178,27 +196,19 @@ static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
  * and go alone. */
 static void enter_prompt(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
-  int shared = 0, p = l->cell[0]->shape.prompt_len, first, n;
+  int shared = 0, p = l->cell[0]->shape.prompt_len;
   for (int c = 0; c < l->cells; c++) {
     const kv_needs *need = &l->cell[c]->plan.needs;
     if (need->block) continue;
-    n = lanes_of(l, c, g, &first);
-    for (int i = first; i < first + n; i++)
-      l->backend->append(l->store[c], i, 0, p, worker->scratch);
+    enter(l, c, g, 0, p, worker);
     if (need->reindex)
       l->backend->evidence(&l->store[c], 1, g, 0, p, worker->scratch);
     else
       worker->store[shared++] = l->store[c];
   }
   l->backend->evidence(worker->store, shared, g, 0, p, worker->scratch);
-  for (int c = 0; c < l->cells; c++) {
-    if (l->cell[c]->plan.needs.block) continue;
-    n = lanes_of(l, c, g, &first);
-    for (int i = first; i < first + n; i++) {
-      measure_before(l, c, i);
-      l->backend->settle(l->store[c], i, worker->scratch);
-    }
-  }
+  for (int c = 0; c < l->cells; c++)
+    if (!l->cell[c]->plan.needs.block) settle(l, c, g, worker);
 }
 
 void kv_layer_prompt(kv_layer *l, const kv_team *team) {
@@ -230,8 +240,7 @@ static void decode_cell(kv_layer *l, int c, int g, int t, kv_worker *worker) {
     if (cell->fidelity && true_row)
       kv_fidelity_row(cell->fidelity, l->index, &seen, worker->truth);
     tell_seen(l, c, t + 1, &seen);
-    measure_before(l, c, i);
-    l->backend->settle(s, i, worker->scratch);
+    settle_lane(l, c, i, worker);
   }
 }
 
@@ -252,6 +261,10 @@ void kv_layer_step(kv_layer *l, int t, const kv_team *team) {
     close_step(l, c, cell->blocks + t - cell->shape.prompt_len, t + 1,
                &team->worker[0]);
   }
+}
+
+const kv_lane *kv_layer_lane(const kv_layer *l, int cell, int lane) {
+  return l->backend->lane(l->store[cell], lane);
 }
 
 /* --- begin and end ------------------------------------------------------ */

@@ -49,12 +49,19 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
 void kv_layer_close(kv_layer *l); /* accepts NULL */
 
 /* The index-th recorded layer: begin, then the whole prompt, then every
- * decode step t = prompt_len .. T-1 in order, then end. */
+ * decode step t = prompt_len .. T-1 in order, then end. A prompt enters for
+ * all cells at once, or block by block, as the needs of a cell cut it: tokens
+ * first..first+count-1, of which nothing later need be there yet. */
 void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
+void kv_layer_block(kv_layer *l, int cell, int first, int count,
+                    const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);
 /* KV_RESOURCE: a device is lost, with its sentence, and no digest of this
  * layer means anything. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);
+
+/* As it is now. */
+const kv_lane *kv_layer_lane(const kv_layer *l, int cell, int lane);
 
 #endif

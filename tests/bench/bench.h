@@ -65,5 +65,6 @@ void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);  /* growth.c: exponents of time */
 void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
+void theme_session(const bench *b); /* session.c: against the replay */
 
 #endif

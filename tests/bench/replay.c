@@ -11,7 +11,7 @@
  *   --csv     one line a number: what,value,unit,peer,ratio,low,high,verdict
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
- *   --theme   pass, attend, growth, memory or bundled alone
+ *   --theme   one of pass, attend, growth, memory, session, bundled
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -64,11 +64,9 @@ static void make_folder(void) {
 static const struct {
   const char *name;
   void (*run)(const bench *b);
-} theme[] = {{"pass", theme_pass},
-             {"attend", theme_attend},
-             {"growth", theme_growth},
-             {"memory", theme_memory},
-             {"bundled", theme_bundled}};
+} theme[] = {{"pass", theme_pass},       {"attend", theme_attend},
+             {"growth", theme_growth},   {"memory", theme_memory},
+             {"session", theme_session}, {"bundled", theme_bundled}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {

@@ -132,3 +132,27 @@ mutant device_forgets_row gpu/evidence.cu 'check_backends.sh' \
 mutant device_divides_once gpu/verbs.cuh 'gpu_verbs' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
+
+# The session: pieces, views and books.
+mutant session_block_early sim/session_feed.c 'session' \
+  'if (rc || end < full) continue;' 'if (rc) continue;'
+mutant session_slot sim/session_feed.c 'session' \
+  'f->rows[s->asked] = f->arrived;' 'f->rows[s->asked] = f->arrived - 1;'
+mutant session_prompt_sees_itself_not sim/session_prompt.c 'session' \
+  'kv_lane_append(&l, entered, p->first - entered);' \
+  'kv_lane_append(&l, entered, 1);'
+mutant session_view_after sim/session_read.c 'session' \
+  'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
+  'kv_layer_lane(f->layer, 0, lane)->id;'
+mutant session_takes_inexact sim/session_rows.c 'session_calls' \
+  'if (convert(s, side, from, in, out) >= 0)' \
+  'if (convert(s, side, from, in, out) >= side->width)'
+mutant session_commits_refused sim/session_feed.c 'session_calls' \
+  'if (!rc) rc = run(s, f, step, q, out, e);' \
+  'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
+mutant session_mode_kept sim/session_feed.c 'session_calls' \
+  'fesetenv(&mode);' '(void)mode;'
+mutant session_mean_of_all sim/cost.c 'session' \
+  'int first = c->blocks - 1;
+  int64_t sum = 0;' 'int first = 0;
+  int64_t sum = 0;'

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokens into a session: what fits is copied, then the engine's own calls
+ * take it - the same ones that a walk over a trace makes.
+ */
+#include "sim/session_part.h"
+
+#include <string.h>
+
+kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
+  int low = 0, high = s->trace.n_layers;
+  while (low < high) {
+    int middle = low + (high - low) / 2, at = s->trace.layer[middle].data.layer;
+    if (at == layer) {
+      *out = &s->fed[middle];
+      return KV_OK;
+    }
+    if (at < layer)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return kv_fail(e, KV_USAGE,
+                 "layer %d is none that this session was opened for", layer);
+}
+
+/* --- does it fit? ------------------------------------------------------- */
+
+static kv_rc check_out(int layer, const kv_session_out *out, kv_err *e) {
+  if (!out) return KV_OK;
+  if (out->data && out->dtype >= KV_F16 && out->dtype <= KV_F32) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "layer %d: out needs a place and a dtype; F16 is %d, BF16 "
+                 "%d, F32 %d",
+                 layer, KV_F16, KV_BF16, KV_F32);
+}
+
+static kv_rc check_order(const kv_session *s, const kv_fed *f, int layer,
+                         int step, int n, kv_err *e) {
+  int p = s->cell.shape.prompt_len, most = s->cell.shape.n_tokens;
+  if (s->ended)
+    return kv_fail(e, KV_USAGE,
+                   "the session has ended with its digests; open another");
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  if (n < 1 || step < 1)
+    return kv_fail(e, KV_USAGE, "layer %d: %d tokens up to step %d are none",
+                   layer, n, step);
+  if (step > most || n > most)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: step %d with %d tokens is past the %d that the "
+                   "session has room for",
+                   layer, step, n, most);
+  if (step - n != f->arrived)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d has seen %d tokens; %d tokens up to step %d do "
+                   "not follow them",
+                   layer, f->arrived, n, step);
+  if (f->arrived < p && step > p)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: the prompt ends at %d, within these tokens up "
+                   "to %d; end a piece there",
+                   layer, p, step);
+  if (f->arrived >= p && n != 1)
+    return kv_fail(e, KV_USAGE,
+                   "layer %d: %d tokens at once after the prompt; decode "
+                   "steps come one by one",
+                   layer, n);
+  return KV_OK;
+}
+
+/* Rows of q lie as they come, so a prompt has one dtype. */
+static kv_rc check_queries(const kv_session *s, const kv_fed *f, int layer,
+                           const kv_session_in *q, kv_err *e) {
+  bool first = f->arrived == 0 || f->arrived >= s->cell.shape.prompt_len;
+  if (first || !q || (int)f->data->q_dtype == q->dtype) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "layer %d: q has another dtype than before in its prompt",
+                 layer);
+}
+
+/* A whole prompt whose queries lie as a trace's do is read where it is. */
+static bool lent(const kv_session *s, const kv_fed *f, int n,
+                 const kv_session_in *q) {
+  int64_t d = s->cell.shape.d;
+  return f->arrived == 0 && n == s->cell.shape.prompt_len && q->token == d &&
+         q->head % d == 0 && q->head >= n * d && q->head / d <= INT32_MAX;
+}
+
+static void look_at(const kv_session *s, kv_fed *f, const kv_session_in *q) {
+  f->data->q = q ? q->data : f->q;
+  f->data->rows = q ? NULL : f->rows;
+  f->data->n_rows = q ? (int)(q->head / s->cell.shape.d) : s->asked + 1;
+}
+
+/* The last row of q is the decode step's. */
+static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
+                  const kv_session_in *q, const kv_session_in *k,
+                  const kv_session_in *v, kv_err *e) {
+  const kv_shape *p = &s->cell.shape;
+  int t = p->n_tokens, rows = s->asked + 1;
+  int end = f->arrived < p->prompt_len ? p->prompt_len : f->arrived;
+  int start = q && lent(s, f, n, q) ? end : end - s->asked;
+  kv_dtype as_it_is = q ? (kv_dtype)q->dtype : KV_F32;
+  kv_side side[3] = {{"q", p->n_heads, p->d, as_it_is, start, rows, f->q},
+                     {"k", p->n_kv_heads, p->d, p->dtype, 0, t, f->k},
+                     {"v", p->n_kv_heads, p->d_v, p->dtype, 0, t, f->v}};
+  const kv_session_in *in[3] = {q, k, v};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < 3; i++)
+    rc = kv_session_take(s, &side[i], layer, f->arrived, n, in[i], e);
+  if (!rc) f->data->q_dtype = as_it_is;
+  return rc;
+}
+
+/* --- the engine --------------------------------------------------------- */
+
+/* Tokens up to `step` have come: those that fill a block enter. */
+static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
+                    const kv_session_out *out, kv_err *e) {
+  const kv_team team = {&s->worker, 1};
+  int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
+  int start = f->arrived;
+  kv_rc rc = KV_OK;
+  if (lent(s, f, step - start, q)) look_at(s, f, q);
+  for (int end; !rc && f->arrived < step; f->arrived = end) {
+    int full = block && f->entered + block < p ? f->entered + block : p;
+    end = full < step ? full : step;
+    if (out)
+      rc = kv_session_prompt(s, f, f->arrived, end, f->arrived - start, q, out,
+                             e);
+    if (rc || end < full) continue;
+    kv_layer_block(f->layer, 0, f->entered, full - f->entered, &team);
+    f->entered = full;
+    if (f->fault.rc) rc = kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  }
+  look_at(s, f, NULL);
+  if (f->entered == p) /* their queries are not read again */
+    kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)(s->asked + 1) *
+                           (size_t)s->cell.shape.d * sizeof(float));
+  return rc;
+}
+
+static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
+                    kv_err *e) {
+  const kv_team team = {&s->worker, 1};
+  const kv_shape *p = &s->cell.shape;
+  f->rows[s->asked] = f->arrived;
+  kv_layer_step(f->layer, f->arrived, &team);
+  f->arrived++;
+  f->entered++;
+  if (f->fault.rc) return kv_fail(e, KV_REFUSED, "%s", f->fault.text);
+  for (int h = 0; out && h < p->n_heads; h++)
+    kv_session_give(s, out, 0, h, f->out + (size_t)h * (size_t)p->d_v);
+  return KV_OK;
+}
+
+/* What the engine was told of and could not finish is over. */
+static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
+                 const kv_session_out *out, kv_err *e) {
+  kv_err why = {0};
+  s->hand = f;
+  kv_rc rc = f->arrived < s->cell.shape.prompt_len
+                 ? prompt(s, f, step, q, out, &why)
+                 : decode(s, f, out, &why);
+  if (!rc) return KV_OK;
+  f->fault = why;
+  return kv_fail(e, rc, "%s", why.text);
+}
+
+kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
+                       const kv_session_in *q, const kv_session_in *k,
+                       const kv_session_in *v, const kv_session_out *out,
+                       kv_err *e) {
+  kv_fed *f = NULL;
+  fenv_t mode;
+  if (!s) return kv_session_none(e);
+  kv_rc rc = kv_session_find(s, layer, &f, e);
+  if (!rc) rc = check_order(s, f, layer, step, n, e);
+  if (!rc) rc = check_queries(s, f, layer, q, e);
+  if (!rc) rc = check_out(layer, out, e);
+  if (rc) return rc;
+  fegetenv(&mode);
+  kv_float_ground();
+  rc = take(s, f, layer, n, q, k, v, e);
+  if (!rc) rc = run(s, f, step, q, out, e);
+  fesetenv(&mode);
+  return rc;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outputs of prompt tokens, for who feeds a model: exact causal attention
+ * over what a lane holds and the tokens of the block in hand. The engine
+ * needs none of it: it looks at a lane as it is, and a copy of the lane's
+ * head takes the block's tokens, so that nothing of the lane itself changes.
+ * (Tokens are written above its last entry, where the block will put the same
+ * ones.) Cost: a decode step a token.
+ */
+#include "sim/session_part.h"
+
+#include "ref/arith.h"
+
+/* One piece: its tokens first..end-1, the first at `place` of q and out. */
+typedef struct piece {
+  int first, end, place;
+  const kv_session_in *q;
+  const kv_session_out *out;
+} piece;
+
+/* The lane's last token, t, sees all of its entries. */
+static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
+                    kv_err *e) {
+  const kv_kernels *kernels = s->cell.plan.kernels;
+  int d = l->shape->d;
+  kv_run all = {0, l->n};
+  kv_view view = {.runs = 1, .entries = l->n, .run = &all};
+  kv_lane_values values = {.lane = l, .view = &view};
+  for (int h = 0; h < l->queries; h++) {
+    float *q = s->q + h * d;
+    kv_session_row(s, p->q, p->place + t - p->first, l->first_head + h, d, q);
+    kv_lane_query(l, &s->trace.rope, &s->attend, q);
+  }
+  kv_lane_logits(kernels, l, &s->trace.rope, l->queries, s->q, (size_t)d, 0,
+                 l->n, NULL, 0, s->s, s->stride, &s->attend);
+  for (int h = 0; h < l->queries; h++)
+    if (!kv_all_finite(s->s + (size_t)h * s->stride, l->n))
+      return kv_fail(e, KV_REFUSED,
+                     "layer %d, query head %d, row %d: a logit of the prompt "
+                     "is not finite",
+                     l->data->layer, l->first_head + h, t);
+  kv_attend_rows(kernels, l->queries, l->n, l->shape->d_v, s->s, s->stride,
+                 kv_lane_value_rows, &values, &s->attend, s->o, s->l);
+  return KV_OK;
+}
+
+static kv_rc attend_lane(kv_session *s, const kv_lane *lane, const piece *p,
+                         int entered, kv_err *e) {
+  kv_lane l = *lane;
+  size_t d_v = (size_t)l.shape->d_v;
+  if (p->first > entered) kv_lane_append(&l, entered, p->first - entered);
+  for (int t = p->first; t < p->end; t++) {
+    kv_lane_append(&l, t, 1);
+    kv_rc rc = attend(s, &l, p, t, e);
+    if (rc) return rc;
+    for (int h = 0; h < l.queries; h++)
+      kv_session_give(s, p->out, p->place + t - p->first, l.first_head + h,
+                      s->o + (size_t)h * d_v);
+  }
+  return KV_OK;
+}
+
+kv_rc kv_session_prompt(kv_session *s, const kv_fed *f, int first, int end,
+                        int place, const kv_session_in *q,
+                        const kv_session_out *out, kv_err *e) {
+  piece p = {first, end, place, q, out};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < s->lanes; i++)
+    rc = attend_lane(s, kv_layer_lane(f->layer, 0, i), &p, f->entered, e);
+  return rc;
+}

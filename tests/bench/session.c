@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session fed from a trace against the replay of the same trace without
+ * fidelity, in this process, on one thread: what it costs to copy tokens in
+ * and views out. Digests are compared before times are.
+ */
+#include "tests/bench/bench.h"
+
+#include "sim/law_walk.h"
+#include "sim/session.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_RUNS = 15 };
+
+static double cpu(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,
+                          int width, int first) {
+  size_t skip = (size_t)first * (size_t)width * kv_dtype_size(type);
+  return (kv_session_in){(const char *)data + skip, (int32_t)type, width,
+                         (int64_t)t->shape.n_tokens * width};
+}
+
+static kv_rc feed(kv_session *s, const kv_trace *t, float *out, kv_err *e) {
+  const kv_shape *p = &t->shape;
+  const kv_session_out o = {out, KV_F32, (int64_t)p->n_heads * p->d_v, p->d_v};
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < t->n_layers; i++)
+    for (int first = 0, n; !rc && first < p->n_tokens; first += n) {
+      const kv_layer_data *data = &t->layer[i].data;
+      n = first < p->prompt_len ? p->prompt_len : 1;
+      kv_session_in q = rows(t, data->q, data->q_dtype, p->d, first);
+      kv_session_in k = rows(t, data->k, p->dtype, p->d, first);
+      kv_session_in v = rows(t, data->v, p->dtype, p->d_v, first);
+      rc = kv_session_block(s, data->layer, first + n, n, &q, &k, &v,
+                            first < p->prompt_len ? NULL : &o, e);
+    }
+  return rc;
+}
+
+static double session(const kv_trace *t, const char *spec, float *out,
+                      kv_session_digests *d) {
+  const kv_shape *p = &t->shape;
+  int32_t fed[64];
+  for (int i = 0; i < t->n_layers; i++) fed[i] = t->layer[i].data.layer;
+  kv_session_shape x = {.abi = KV_SESSION_ABI,
+                        .n_layers = p->n_layers,
+                        .n_heads = p->n_heads,
+                        .n_kv_heads = p->n_kv_heads,
+                        .d = p->d,
+                        .d_v = p->d_v,
+                        .n_tokens = p->n_tokens,
+                        .dtype = (int32_t)p->dtype,
+                        .scale = p->scale,
+                        .n_fed = t->n_layers,
+                        .fed = fed,
+                        .inv_freq = t->rope.inv_freq,
+                        .interleaved = t->rope.interleaved,
+                        .positions = t->rope.positions};
+  kv_session *s = NULL;
+  kv_err e = {0};
+  double start = cpu();
+  kv_rc rc = kv_session_open(&x, spec, "10%", p->prompt_len, &s, &e);
+  if (!rc) rc = feed(s, t, out, &e);
+  if (!rc) rc = kv_session_digest(s, d, &e);
+  kv_session_close(s);
+  if (rc) bench_fail("a session of %s: %s", spec, e.text);
+  return cpu() - start;
+}
+
+static double walk(const kv_trace *t, const char *text, kv_session_digests *d) {
+  kv_spec spec = {0};
+  kv_cell c = {0};
+  kv_err e = {0};
+  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
+  kv_law_case of = {&kv_backend_ref, t, &spec, t->shape.prompt_len / 10, 0};
+  kv_law_how how = {.threads = 1};
+  double start = cpu();
+  if (!rc) rc = kv_law_replay(&of, &how, &c, &e);
+  double end = cpu();
+  if (rc) bench_fail("a replay of %s: %s", text, e.text);
+  *d = (kv_session_digests){c.result.journal, c.result.state, c.result.output};
+  kv_cell_close(&c);
+  kv_spec_free(&spec);
+  return end - start;
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(int n, double *x) {
+  qsort(x, (size_t)n, sizeof *x, ascending);
+  return x[n / 2];
+}
+
+/* In turn, so that a busy machine is busy for both. */
+static void against(const bench *b, const kv_trace *t, const char *spec,
+                    float *out) {
+  kv_session_digests of[2];
+  double ours[MOST_RUNS], theirs[MOST_RUNS];
+  char name[64];
+  for (int i = 0; i < b->runs; i++) {
+    theirs[i] = walk(t, spec, &of[0]);
+    ours[i] = session(t, spec, out, &of[1]);
+    if (memcmp(&of[0], &of[1], sizeof of[0]) != 0)
+      bench_fail("%s: a session has other digests than the replay", spec);
+  }
+  snprintf(name, sizeof name, "%s, 10%%, session", spec);
+  bench_line(b, (line){.what = name,
+                       .unit = "s",
+                       .value = median(b->runs, ours),
+                       .peer = median(b->runs, theirs),
+                       .high = 1.02});
+}
+
+void theme_session(const bench *b) {
+  static const char *const specs[] = {"dense", "h2o", "quest", "streamingllm"};
+  char path[512];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  bench_synth(b, "8", b->small ? 1024 : 4096, b->small ? 256 : 1024);
+  snprintf(path, sizeof path, "%s/trace.safetensors", b->folder);
+  if (kv_trace_open(path, &t, &e)) bench_fail("%s", e.text);
+  size_t floats = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
+  float *out = kv_zalloc(floats, sizeof *out);
+  if (!out) bench_fail("not enough memory");
+  bench_theme(b, "a session fed from a trace of 1 layer, one thread", "run");
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+    against(b, t, specs[i], out);
+  free(out);
+  kv_trace_close(t);
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The session from Python (traces/examples/kvsession.py): a bundled trace fed
+# through it has the digests that `kvreplay run` prints, the examples beside it
+# run, and what is refused is the library's sentence. The Hugging Face example
+# runs in a made-up model whose attention it is, with made-up modules where
+# torch and transformers are not installed. And symbols of the library carry
+# its version.
+#
+# Environment: PYTHON. 77 without python3 and numpy.
+set -u
+export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
+src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${top_builddir:-$src}
+python=
+for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
+  if [ -z "$python" ] && "$p" -c 'import numpy' 2>/dev/null; then python=$p; fi
+done
+examples=$src/traces/examples
+trace=$src/traces/tiny/retrieval_8_small.safetensors
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+bad() {
+  echo "session_py: $*"
+  failed=1
+}
+
+export KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0 PYTHONPATH=$examples
+[ -e "$KVREPLAY_LIBRARY" ] || {
+  echo 'session_py: there is no shared library in this build'
+  exit 77
+}
+if nm -D "$KVREPLAY_LIBRARY" 2>/dev/null | grep -qE '__[at]san_init'; then
+  echo 'session_py: python cannot load a library with a sanitizer'
+  exit 77
+fi
+[ -n "$python" ] || {
+  echo 'session_py: needs python3 and numpy (apt-get install python3-numpy)'
+  exit 77
+}
+
+# ---- symbols ---------------------------------------------------------------
+if nm -D --with-symbol-versions "$KVREPLAY_LIBRARY" >"$tmp/symbols" 2>&1; then
+  grep -q ' kv_session_open' "$tmp/symbols" || bad 'kv_session_open is missing'
+  awk '$2 == "T" && $3 !~ /^kv_/ { print $3; rc = 1 } END { exit rc }' \
+    "$tmp/symbols" || bad 'exports what is not kv_'
+  if grep -q version-script "$top/sim/Makefile"; then
+    grep -q ' kv_session_open@@KVREPLAY_0$' "$tmp/symbols" ||
+      bad 'kv_session_open has no version'
+  fi
+fi
+
+# ---- a bundled trace -------------------------------------------------------
+specs=(dense h2o quest:page=8:skip=0 streamingllm zsmerge:variant=paper
+  snapkv:group=query_head kivi)
+"$python" "$src/tests/session_feed.py" "$trace" "${specs[@]}" >"$tmp/session" ||
+  bad 'the session from Python failed'
+"$top/sim/kvreplay" run "$trace" -b 20% -q -f jsonl \
+  -m "$(IFS=,; echo "${specs[*]}")" >"$tmp/rows"
+awk 'function value(key,   at, text) {
+    at = index($0, "\"" key "\": ")
+    text = substr($0, at + length(key) + 5)
+    return substr(text, 1, index(text, "\"") - 1) }
+  { print value("spec"), value("journal"), value("state"), value("output") }' \
+  "$tmp/rows" >"$tmp/run"
+[ "$(wc -l <"$tmp/run")" = ${#specs[@]} ] || bad 'kvreplay run gave no rows'
+diff "$tmp/run" "$tmp/session" >"$tmp/said" || {
+  head -n 4 "$tmp/said"
+  bad 'other digests than those of kvreplay run'
+}
+
+# ---- the examples ----------------------------------------------------------
+"$python" "$examples/test_my_kernel.py" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  bad 'test_my_kernel.py failed'
+}
+sed 's/p @ v\[tokens\]/p[1:] @ v[tokens[1:]]/' "$examples/test_my_kernel.py" \
+  >"$tmp/test_wrong.py"
+if "$python" "$tmp/test_wrong.py" >"$tmp/said" 2>&1; then
+  bad 'test_my_kernel.py does not see a kernel that misses a token'
+fi
+"$python" "$src/tests/session_hf.py" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  bad 'hf_session.py failed'
+}
+[ $failed = 0 ] && echo "session_py: ${#specs[@]} methods and the examples"
+exit $failed
