@@ -8,6 +8,7 @@
 #include "sim/options_check.h"
 #include "sim/options_methods.h"
 #include "sim/options_run.h"
+#include "sim/options_vectors.h"
 #include "sim/options_verify.h"
 #include "sim/version.h"
 #include <assert.h>
@@ -17,6 +18,7 @@ const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
                             {&kv_command_check, kv_verb_check},
                             {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
+                            {&kv_command_vectors, kv_verb_vectors},
                             {NULL, NULL}};
 
 static const kv_example examples[] = {
