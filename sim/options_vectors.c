@@ -25,6 +25,10 @@ static const kv_option options[] = {
              "before; default first,last"},
     {KV_SLOT_TEXT, "layers", 'l', "LIST", AT(layers),
      .help = "numbers of layers, as 0,2; default all that are recorded"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "safetensors|raw",
+     AT(format),
+     .help = "safetensors, a file a stage (the default), or raw, a file of "
+             "nothing but bytes for each matrix"},
     {KV_SLOT_TEXT, "output", 'o', "DIR", AT(dir), .help = "the folder to make"},
     {.slot = KV_SLOT_END}};
 

@@ -17,6 +17,7 @@ typedef struct kv_vectors_options {
   kv_specs specs;     /* one */
   kv_budgets budgets; /* one or none */
   const char *steps, *layers, *dir;
+  int format;     /* 0: safetensors, 1: raw */
   int prompt_len; /* 0: the trace's own */
 } kv_vectors_options;
 

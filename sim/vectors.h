@@ -4,7 +4,8 @@
  * chosen steps of chosen layers, stage by stage, as safetensors and a
  * manifest that says which rule defines each.
  *
- *   DIR/STAGE.safetensors   one for each stage there is
+ *   DIR/STAGE.safetensors   one for each stage there is; or, raw,
+ *   DIR/STAGE.MATRIX.bin    one for each matrix, nothing but its bytes
  *   DIR/manifest.json       for people and programs: shapes, rules, digests
  *   DIR/manifest.tsv        the same tensors, a line each, with the offset of
  *                           their bytes, for programs without a JSON reader
@@ -21,11 +22,12 @@
 #include "sim/cell.h"
 
 typedef struct kv_vectors_ask {
-  kv_cell *cell;      /* opened, runs; its digests mean nothing afterwards */
-  int steps;          /* tokens seen: prompt_len, where only settling is */
-  const int *step;    /* [steps] seen, .. T, ascending */
-  int layers;         /* */
-  const int *layer;   /* [layers] among the recorded layers, ascending */
+  kv_cell *cell;    /* opened, runs; its digests mean nothing afterwards */
+  int steps;        /* tokens seen: prompt_len, where only settling is */
+  const int *step;  /* [steps] seen, .. T, ascending */
+  int layers;       /* */
+  const int *layer; /* [layers] among the recorded layers, ascending */
+  bool raw;
   const char *dir;    /* not there, or an empty folder */
   bool (*stop)(void); /* or NULL; polled every step */
 } kv_vectors_ask;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A safetensors file for each stage that has anything.
+ * A safetensors file for each stage that has anything; or a file of bytes for
+ * each matrix.
  */
 #include "sim/vectors_part.h"
 
+#include "traces/newfile.h"
 #include "traces/writer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,19 +56,47 @@ static kv_rc write_stage(const kv_vectors *v, int stage, const char *path,
   return rc;
 }
 
-kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e) {
+static bool has(const kv_vectors *v, int stage) {
+  for (int i = 0; i < v->n; i++)
+    if (v->vector[i].stage == stage) return true;
+  return false;
+}
+
+static kv_rc write_stages(const kv_vectors *v, const char *dir, char *path,
+                          size_t room, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int s = 0; !rc && s < kv_vectors_stage_count(v); s++) {
-    bool any = false;
-    for (int i = 0; i < v->n && !any; i++) any = v->vector[i].stage == s;
-    if (!any) continue;
-    const char *name = kv_vectors_stage_at(v, s).name;
-    size_t room = strlen(dir) + strlen(name) + 32;
-    char *path = malloc(room);
-    if (!path) return kv_no_memory(e, "a file name", room);
-    snprintf(path, room, "%s/%s.safetensors", dir, name);
+    if (!has(v, s)) continue;
+    snprintf(path, room, "%s/%s.safetensors", dir,
+             kv_vectors_stage_at(v, s).name);
     rc = write_stage(v, s, path, e);
-    free(path);
   }
+  return rc;
+}
+
+static kv_rc write_raw(const kv_vectors *v, const char *dir, char *path,
+                       size_t room, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < v->n; i++) {
+    const kv_vector *x = &v->vector[i];
+    char name[KV_VECTOR_FILE];
+    kv_newfile file = {0};
+    snprintf(path, room, "%s/%s", dir, kv_vector_file(v, x, name));
+    rc = kv_newfile_open(path, &file, e);
+    if (!rc) rc = kv_newfile_write(&file, kv_vector_bytes(x), x->data, e);
+    if (!rc) rc = kv_newfile_flush(&file, e);
+    if (!rc) rc = kv_newfile_publish(1, &file, e);
+    kv_newfile_discard(&file);
+  }
+  return rc;
+}
+
+kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e) {
+  size_t room = strlen(dir) + KV_VECTOR_FILE + 1;
+  char *path = malloc(room);
+  if (!path) return kv_no_memory(e, "a file name", room);
+  kv_rc rc = v->ask->raw ? write_raw(v, dir, path, room, e)
+                         : write_stages(v, dir, path, room, e);
+  free(path);
   return rc;
 }

@@ -29,8 +29,8 @@ typedef struct manifest {
   size_t room;
 } manifest;
 
-static const char *path_of(manifest *m, const char *name, const char *end) {
-  snprintf(m->path, m->room, "%s/%s%s", m->dir, name, end);
+static const char *path_of(manifest *m, const char *name) {
+  snprintf(m->path, m->room, "%s/%s", m->dir, name);
   return m->path;
 }
 
@@ -40,19 +40,30 @@ static bool has(const manifest *m, int stage) {
   return false;
 }
 
-/* Where the first tensor of a stage's file begins: what is before the data
+/* Where the first matrix of a stage's file begins: what is before the data
  * that was appended. */
 static kv_rc data_start(manifest *m, int stage, int64_t *start, kv_err *e) {
   struct stat there;
-  const char *name = kv_vectors_stage_at(m->v, stage).name;
-  if (stat(path_of(m, name, ".safetensors"), &there))
+  char name[KV_VECTOR_FILE] = "";
+  int64_t bytes = 0;
+  *start = 0;
+  if (m->v->ask->raw) return KV_OK;
+  for (int i = 0; i < m->v->n; i++) {
+    const kv_vector *x = &m->v->vector[i];
+    if (x->stage != stage) continue;
+    kv_vector_file(m->v, x, name);
+    bytes += (int64_t)kv_vector_bytes(x);
+  }
+  if (stat(path_of(m, name), &there))
     return kv_fail(e, KV_RESOURCE, "%s cannot be read: %s", m->path,
                    strerror(errno));
-  *start = (int64_t)there.st_size;
-  for (int i = 0; i < m->v->n; i++)
-    if (m->v->vector[i].stage == stage)
-      *start -= (int64_t)kv_vector_bytes(&m->v->vector[i]);
+  *start = (int64_t)there.st_size - bytes;
   return KV_OK;
+}
+
+/* Where the next matrix of the same stage begins. */
+static int64_t after(const manifest *m, int64_t at, const kv_vector *x) {
+  return m->v->ask->raw ? 0 : at + (int64_t)kv_vector_bytes(x);
 }
 
 /* --- manifest.tsv ------------------------------------------------------- */
@@ -69,12 +80,13 @@ static void tsv_head(const manifest *m, FILE *out) {
         out);
 }
 
-static void tsv_line(const kv_vector *x, const char *stage, int64_t offset,
+static void tsv_line(const manifest *m, const kv_vector *x, int64_t offset,
                      FILE *out) {
-  fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%zu\t%zu\t%lld\t%zu\t%s.safetensors\n",
-          stage, x->layer, x->step, x->head, x->again,
-          kv_st_dtype_name(x->type), x->rows, x->width, (long long)offset,
-          kv_vector_bytes(x), stage);
+  char file[KV_VECTOR_FILE];
+  fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%zu\t%zu\t%lld\t%zu\t%s\n",
+          kv_vectors_stage_at(m->v, x->stage).name, x->layer, x->step, x->head,
+          x->again, kv_st_dtype_name(x->type), x->rows, x->width,
+          (long long)offset, kv_vector_bytes(x), kv_vector_file(m->v, x, file));
 }
 
 static kv_rc write_tsv(manifest *m, FILE *out, kv_err *e) {
@@ -86,8 +98,8 @@ static kv_rc write_tsv(manifest *m, FILE *out, kv_err *e) {
     for (int i = 0; i < m->v->n; i++) {
       const kv_vector *x = &m->v->vector[i];
       if (x->stage != s) continue;
-      tsv_line(x, kv_vectors_stage_at(m->v, s).name, at, out);
-      at += (int64_t)kv_vector_bytes(x);
+      tsv_line(m, x, at, out);
+      at = after(m, at, x);
     }
   }
   return KV_OK;
@@ -95,7 +107,21 @@ static kv_rc write_tsv(manifest *m, FILE *out, kv_err *e) {
 
 /* --- manifest.json ------------------------------------------------------ */
 
-static void json_vector(kv_json *j, const kv_vector *x, int64_t offset) {
+/* The name of a file and its digest. */
+static kv_rc json_file(manifest *m, kv_json *j, const kv_vector *x, kv_err *e) {
+  char file[KV_VECTOR_FILE], hex[65];
+  kv_digest digest;
+  kv_vector_file(m->v, x, file);
+  kv_rc rc = kv_file_digest(path_of(m, file), &digest, e);
+  if (rc) return rc;
+  kv_digest_hex(&digest, hex);
+  kv_json_text(j, "file", file);
+  kv_json_text(j, "sha256", hex);
+  return KV_OK;
+}
+
+static kv_rc json_vector(manifest *m, kv_json *j, const kv_vector *x,
+                         int64_t offset, kv_err *e) {
   char name[KV_VECTOR_NAME];
   kv_json_open(j, NULL, '{');
   kv_json_text(j, "tensor", kv_vector_name(x, name));
@@ -107,37 +133,41 @@ static void json_vector(kv_json *j, const kv_vector *x, int64_t offset) {
   kv_json_integer(j, NULL, (int64_t)x->rows);
   if (x->width != 1) kv_json_integer(j, NULL, (int64_t)x->width);
   kv_json_close(j, ']');
-  kv_json_integer(j, "offset", offset);
+  kv_rc rc = KV_OK;
+  if (m->v->ask->raw)
+    rc = json_file(m, j, x, e);
+  else
+    kv_json_integer(j, "offset", offset);
   kv_json_close(j, '}');
+  return rc;
+}
+
+static kv_rc json_vectors(manifest *m, kv_json *j, int s, kv_err *e) {
+  int64_t at;
+  kv_rc rc = data_start(m, s, &at, e);
+  kv_json_open(j, "tensors", '[');
+  for (int i = 0; !rc && i < m->v->n; i++) {
+    if (m->v->vector[i].stage != s) continue;
+    rc = json_vector(m, j, &m->v->vector[i], at, e);
+    at = after(m, at, &m->v->vector[i]);
+  }
+  kv_json_close(j, ']');
+  return rc;
 }
 
 static kv_rc json_stage(manifest *m, kv_json *j, int s, kv_err *e) {
   kv_vectors_stage is = kv_vectors_stage_at(m->v, s);
-  char file[64], hex[65];
-  int64_t at;
-  kv_digest digest;
-  kv_rc rc = data_start(m, s, &at, e);
-  if (!rc) rc = kv_file_digest(m->path, &digest, e);
-  if (rc) return rc;
-  kv_digest_hex(&digest, hex);
-  snprintf(file, sizeof file, "%s.safetensors", is.name);
+  kv_vector any = {.stage = s};
   kv_json_open(j, NULL, '{');
   kv_json_text(j, "stage", is.name);
-  kv_json_text(j, "file", file);
-  kv_json_text(j, "sha256", hex);
+  kv_rc rc = m->v->ask->raw ? KV_OK : json_file(m, j, &any, e);
   kv_json_text(j, "head_is", is.of);
   kv_json_text(j, "arithmetic", is.rules);
   kv_json_text(j, "rule", is.rule);
-  kv_json_open(j, "tensors", '[');
-  for (int i = 0; i < m->v->n; i++) {
-    if (m->v->vector[i].stage != s) continue;
-    json_vector(j, &m->v->vector[i], at);
-    at += (int64_t)kv_vector_bytes(&m->v->vector[i]);
-  }
-  kv_json_close(j, ']');
+  if (!rc) rc = json_vectors(m, j, s, e);
   kv_json_close(j, '}');
   fputc('\n', j->out);
-  return KV_OK;
+  return rc;
 }
 
 static void json_shape(const manifest *m, kv_json *j) {
@@ -190,7 +220,7 @@ typedef kv_rc writes(manifest *m, FILE *out, kv_err *e);
 
 static kv_rc write_file(manifest *m, const char *name, writes *write,
                         kv_err *e) {
-  FILE *out = fopen(path_of(m, name, ""), "w");
+  FILE *out = fopen(path_of(m, name), "w");
   kv_rc rc = out ? write(m, out, e) : KV_OK;
   if (rc) {
     fclose(out);
@@ -200,12 +230,12 @@ static kv_rc write_file(manifest *m, const char *name, writes *write,
   int why = errno;
   if (out && fclose(out)) bad = true;
   if (!bad) return KV_OK;
-  return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s",
-                 path_of(m, name, ""), strerror(why));
+  return kv_fail(e, KV_RESOURCE, "%s cannot be written: %s", path_of(m, name),
+                 strerror(why));
 }
 
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e) {
-  manifest m = {.v = v, .dir = dir, .room = strlen(dir) + 128};
+  manifest m = {.v = v, .dir = dir, .room = strlen(dir) + KV_VECTOR_FILE + 1};
   m.path = malloc(m.room);
   if (!m.path) return kv_no_memory(e, "a file name", m.room);
   kv_rc rc = write_file(&m, "manifest.tsv", write_tsv, e);

@@ -110,6 +110,10 @@ int kv_vectors_stage_count(const kv_vectors *v);
 /* "layers.2.steps.138.heads.0"; size bytes are enough. */
 enum { KV_VECTOR_NAME = 80 };
 const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
+/* Its file, without the folder. */
+enum { KV_VECTOR_FILE = 160 };
+const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
+                           char out[KV_VECTOR_FILE]);
 size_t kv_vector_bytes(const kv_vector *x);
 
 #endif

@@ -127,6 +127,17 @@ const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]) {
   return out;
 }
 
+const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
+                           char out[KV_VECTOR_FILE]) {
+  const char *stage = kv_vectors_stage_at(v, x->stage).name;
+  char name[KV_VECTOR_NAME];
+  if (v->ask->raw)
+    snprintf(out, KV_VECTOR_FILE, "%s.%s.bin", stage, kv_vector_name(x, name));
+  else
+    snprintf(out, KV_VECTOR_FILE, "%s.safetensors", stage);
+  return out;
+}
+
 size_t kv_vector_bytes(const kv_vector *x) {
   return x->rows * x->width * (kv_st_dtype_bits(x->type) / 8);
 }

@@ -39,7 +39,10 @@ static kv_rc open_cell(const kv_vectors_options *o, kv_batch *b, kv_err *e) {
 
 static kv_rc write(const kv_vectors_options *o, kv_cell *cell, bool *stopped,
                    kv_err *e) {
-  kv_vectors_ask ask = {.cell = cell, .dir = o->dir, .stop = kv_interrupted};
+  kv_vectors_ask ask = {.cell = cell,
+                        .raw = o->format == 1,
+                        .dir = o->dir,
+                        .stop = kv_interrupted};
   int *step = NULL, *layer = NULL;
   kv_rc rc = kv_vectors_steps(o->steps, &cell->shape, &ask.steps, &step, e);
   if (!rc)
