@@ -93,7 +93,7 @@ shape() {
     case $file in *.md) continue ;; esac
     case $file in
     # Sixty lines hold it only where they are long.
-    tests/vectors_recompute.c) lines '^.{133,}' 'over 132 columns' ;;
+    tests/vectors_recompute.c) lines '^.{141,}' 'over 140 columns' ;;
     *) lines '^.{81,}' 'over 80 columns' ;;
     esac
     lines "(^|[^A-Za-z_])($words)([^A-Za-z_]|\$)" 'a word of unfinished work'
