@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct kv_coding kv_coding;
 
@@ -30,6 +31,12 @@ typedef struct kv_format {
   /* One member of a group, as attention reads it. */
   void (*decode)(const kv_coding *c, int members, int width, const void *in,
                  int member, float *out);
+  /* For a look from outside, both optional: how many scales (and as many
+   * minima, fp16) a group of rows of `width` elements has; and these with the
+   * codes of one member, one a byte. */
+  int (*scales)(const kv_coding *c, int width);
+  void (*parts)(const kv_coding *c, int width, const void *in, int member,
+                uint8_t *code, uint16_t *scale, uint16_t *min);
 } kv_format;
 
 struct kv_coding {

@@ -274,6 +274,27 @@ static void token_decode(const kv_coding *c, int members, int width,
   }
 }
 
+/* --- parts -------------------------------------------------------------- */
+
+static int channel_scales(const kv_coding *c, int width) {
+  (void)c;
+  return width;
+}
+
+/* Both formats hold scales, minima, then rows of codes. */
+static void parts(const kv_coding *c, int width, const void *in, int member,
+                  uint8_t *code, uint16_t *scale, uint16_t *min) {
+  int n = c->format->scales(c, width), plane = (int)row_bytes(c, width);
+  const char *at = in;
+  const unsigned char *row = (const unsigned char *)at + 4 * (size_t)n +
+                             (size_t)member * (size_t)plane;
+  memcpy(scale, at, 2 * (size_t)n);
+  memcpy(min, at + 2 * (size_t)n, 2 * (size_t)n);
+  for (int i = 0; i < width; i++)
+    code[i] =
+        (uint8_t)(row[i % plane] >> i / plane * c->bits & ((1 << c->bits) - 1));
+}
+
 int kv_coding_members(const kv_coding *c) {
   return c->format == &kv_format_channel ? c->group : 1;
 }
@@ -281,8 +302,12 @@ int kv_coding_members(const kv_coding *c) {
 const kv_format kv_format_channel = {.name = "channel",
                                      .size = channel_size,
                                      .encode = channel_encode,
-                                     .decode = channel_decode};
+                                     .decode = channel_decode,
+                                     .scales = channel_scales,
+                                     .parts = parts};
 const kv_format kv_format_token = {.name = "token",
                                    .size = token_size,
                                    .encode = token_encode,
-                                   .decode = token_decode};
+                                   .decode = token_decode,
+                                   .scales = runs_of,
+                                   .parts = parts};

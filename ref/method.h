@@ -159,6 +159,17 @@ typedef struct kv_param {
   const char *help; /* one line, with the source of the default */
 } kv_param;
 
+/* A value of a lane, beyond those of every method, that is worth a look at a
+ * step's attention: a matrix by name. `kvreplay vectors` writes it; nothing
+ * else asks, so it may cost what it likes. */
+typedef struct kv_stage {
+  const char *name; /* NULL ends a table */
+  const char *rule; /* what defines it, in one sentence */
+  void (*size)(const kv_at *at, const kv_lane *lane, kv_dtype *type, int *rows,
+               int *width); /* rows 0: there is none here */
+  void (*copy)(const kv_at *at, const kv_lane *lane, void *out);
+} kv_stage;
+
 typedef struct kv_method {
   int abi;                /* KV_METHOD_ABI of ref/lane.h */
   int revision;           /* raised when its decisions or numbers change */
@@ -186,6 +197,7 @@ typedef struct kv_method {
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows);
   void (*settle_lane)(const kv_at *at, kv_lane *lane);
   void (*settle_layer)(const kv_at *at, kv_lane *const *lane, int lanes);
+  const kv_stage *stages; /* ends with name NULL */
 } kv_method;
 
 /* Is a settling due at the end of the block that makes `step` tokens seen? */

@@ -9,6 +9,7 @@
 #include "sim/options_methods.h"
 #include "sim/options_new.h"
 #include "sim/options_run.h"
+#include "sim/options_vectors.h"
 #include "sim/options_verify.h"
 #include "sim/version.h"
 #include <assert.h>
@@ -20,6 +21,7 @@ const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
                             {&kv_command_methods, kv_verb_methods},
                             {&kv_command_new, kv_verb_new},
                             {&kv_command_lawcheck, kv_verb_lawcheck},
+                            {&kv_command_vectors, kv_verb_vectors},
                             {NULL, NULL}};
 
 static const kv_example examples[] = {

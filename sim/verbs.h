@@ -40,6 +40,7 @@ int kv_verb_lawcheck(int argc, char **argv);
 int kv_verb_methods(int argc, char **argv);
 int kv_verb_new(int argc, char **argv);
 int kv_verb_run(int argc, char **argv);
+int kv_verb_vectors(int argc, char **argv);
 int kv_verb_verify(int argc, char **argv);
 
 #endif

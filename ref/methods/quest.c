@@ -220,6 +220,51 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
   }
 }
 
+/* --- stages ------------------------------------------------------------- */
+
+static void box_size(const kv_at *at, const kv_lane *lane, kv_dtype *type,
+                     int *rows, int *width) {
+  const params *o = at->params;
+  *type = at->shape->dtype;
+  *rows = at->layer < o->skip ? 0 : pages_of(lane->n, o->page);
+  *width = at->shape->d;
+}
+
+/* One side of all boxes, page by page, out of its tiles. */
+static void copy_side(const kv_at *at, const kv_lane *lane, const char *side,
+                      char *out) {
+  const params *o = at->params;
+  size_t d = (size_t)at->shape->d, size = kv_dtype_size(at->shape->dtype);
+  size_t pages = (size_t)pages_of(lane->n, o->page);
+  for (size_t i = 0; i < pages; i++)
+    for (size_t x = 0; x < d; x++)
+      memcpy(out + (i * d + x) * size,
+             side + (((i / TILE) * d + x) * TILE + i % TILE) * size, size);
+}
+
+static void copy_low(const kv_at *at, const kv_lane *lane, void *out) {
+  copy_side(at, lane, kv_lane_own(lane), out);
+}
+
+static void copy_high(const kv_at *at, const kv_lane *lane, void *out) {
+  const params *o = at->params;
+  const char *low = kv_lane_own(lane);
+  copy_side(at, lane, low + side_bytes(at->shape, o->page), out);
+}
+
+static const kv_stage stages[] = {
+    {"page_min",
+     "page i is entries i * page .. (i + 1) * page - 1, the last may be "
+     "shorter; the least of its keys in each channel, by rule 2 (the order of "
+     "keys)",
+     box_size, copy_low},
+    {"page_max",
+     "the largest of a page's keys in each channel, by rule 2; scores are, for "
+     "each query head and page, the chain over x from +0 of u = u + "
+     "max(q[x] * page_min[x], q[x] * page_max[x]), every operation rounded",
+     box_size, copy_high},
+    {.name = NULL}};
+
 const kv_method kv_method_quest = {
     .abi = KV_METHOD_ABI,
     .revision = 1,
@@ -233,4 +278,5 @@ const kv_method kv_method_quest = {
     .open = open,
     .arrive = arrive,
     .view = view,
+    .stages = stages,
 };

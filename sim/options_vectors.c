@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay vectors`: sim/options_vectors.h.
+ */
+#include "sim/options_vectors.h"
+
+#include "sim/options_cells.h"
+#include <limits.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(kv_vectors_options, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_LIST, "methods", 'm', "SPEC", AT(method_text),
+     .group = "Which cell",
+     .help = "one method, as name:key=value:...; `kvreplay methods` lists "
+             "them"},
+    {KV_SLOT_LIST, "budget", 'b', "BUDGET", AT(budget_text),
+     .help = "its budget: 512 or entries:512; 20% or prompt:20%"},
+    {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
+     AT(prompt_len),
+     .help = "decode from token N on, instead of the trace's own prompt"},
+    {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What of it",
+     .help = "first, last, tokens seen, or +N for N steps after the one "
+             "before; default first,last"},
+    {KV_SLOT_TEXT, "layers", 'l', "LIST", AT(layers),
+     .help = "numbers of layers, as 0,2; default all that are recorded"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "safetensors|raw",
+     AT(format),
+     .help = "safetensors, a file a stage (the default), or raw, a file of "
+             "nothing but bytes for each matrix"},
+    {KV_SLOT_TEXT, "output", 'o', "DIR", AT(dir), .help = "the folder to make"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay vectors chat.safetensors -m quest:page=16 -b 1024 --steps "
+     "first,+17,last --layers 2 -o quest",
+     "every stage of a page selection, at three steps of layer 2"},
+    {"kvreplay vectors chat.safetensors -m kivi:bits=4 --layers 0 -o kivi",
+     "codes, scales and what they decode to"},
+    {"kvreplay vectors chat.safetensors -m snapkv -b 20% --steps 512 -o snap",
+     "a prompt of 512 tokens: its settling, with scores and choice"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Writes what a kernel reads, computes and decides at chosen steps, for "
+    "tests of kernels: one safetensors file a stage (q, k, v, page bounds, "
+    "scores, order, chosen, logits, chunk maxima, sums and accumulators, out, "
+    "LSE; codes, scales and page tables where the method quantises), "
+    "manifest.json with the rule that defines each, and manifest.tsv with the "
+    "offset of each matrix.",
+    "A step is tokens seen, the current one included: first is the prompt's "
+    "length + 1; the prompt's length itself has only what the settling after "
+    "the prompt did. The same command writes the same bytes; the folder "
+    "appears whole or not at all.",
+    NULL};
+
+const kv_command kv_command_vectors = {
+    .program = "kvreplay",
+    .verb = "vectors",
+    .summary = "write every stage of a method, for tests of kernels",
+    .operands = "TRACE",
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(kv_vectors_options, traces),
+    .options = options,
+    .examples = examples,
+    .notes = notes};
+
+void kv_vectors_options_free(kv_vectors_options *o) {
+  kv_list_free(&o->traces);
+  kv_list_free(&o->method_text);
+  kv_list_free(&o->budget_text);
+  kv_specs_free(&o->specs);
+  kv_budgets_free(&o->budgets);
+}
+
+static kv_rc check(const kv_vectors_options *o, kv_err *e) {
+  if (o->specs.n > 1 || o->budgets.n > 1)
+    return kv_fail(e, KV_USAGE,
+                   "vectors are of one cell: give one method and one budget");
+  if (o->budgets.n && kv_budget_in_bytes(&o->budgets.budget[0]))
+    return kv_fail(e, KV_USAGE,
+                   "-b %s is an amount of bytes; for vectors give entries, as "
+                   "-b 512 or -b 20%%",
+                   o->budgets.budget[0].target);
+  if (o->dir && *o->dir) return KV_OK;
+  return kv_fail(e, KV_USAGE, "no folder to write to: give -o DIR");
+}
+
+kv_rc kv_vectors_options_parse(kv_registry *registry, int argc, char **argv,
+                               kv_vectors_options *out, kv_err *e) {
+  memset(out, 0, sizeof *out);
+  out->steps = "first,last";
+  kv_rc rc =
+      kv_options_parse(&kv_command_vectors, argc, argv, out, &out->asked, e);
+  if (rc || out->asked != KV_ASKED_WORK) return rc;
+  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
+                        &out->specs, &out->budgets, e);
+  return rc ? rc : check(out, e);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `kvreplay vectors` is asked to do. Steps and layers stay text until a
+ * trace says what they mean.
+ */
+#ifndef KV_SIM_OPTIONS_VECTORS_H
+#define KV_SIM_OPTIONS_VECTORS_H
+
+#include "sim/budget.h"
+#include "sim/option.h"
+#include "sim/spec.h"
+
+typedef struct kv_vectors_options {
+  kv_asked asked;
+  kv_list traces; /* one path */
+  kv_list method_text, budget_text;
+  kv_specs specs;     /* one */
+  kv_budgets budgets; /* one or none */
+  const char *steps, *layers, *dir;
+  int format;     /* 0: safetensors, 1: raw */
+  int prompt_len; /* 0: the trace's own */
+} kv_vectors_options;
+
+extern const kv_command kv_command_vectors;
+
+/* argv[0] is "vectors". Freed with kv_vectors_options_free, also after a
+ * failure. */
+kv_rc kv_vectors_options_parse(kv_registry *registry, int argc, char **argv,
+                               kv_vectors_options *out, kv_err *e);
+void kv_vectors_options_free(kv_vectors_options *o);
+
+#endif

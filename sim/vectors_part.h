@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to sim/vectors*.c: the table of stages, and the values collected
+ * for them.
+ */
+#ifndef KV_SIM_VECTORS_PART_H
+#define KV_SIM_VECTORS_PART_H
+
+#include "ref/select.h"
+#include "sim/layer.h"
+#include "sim/vectors.h"
+#include "traces/dtype.h"
+
+/* Stages of every method, in the order of a token's way; a method's own
+ * follow. */
+enum {
+  KV_V_Q,
+  KV_V_K,
+  KV_V_V,
+  KV_V_ROWS,
+  KV_V_ENTRIES,
+  KV_V_WEIGHTS,
+  KV_V_POSITIONS,
+  KV_V_K_PAGES,
+  KV_V_K_CODES,
+  KV_V_K_SCALES,
+  KV_V_K_MINIMA,
+  KV_V_V_PAGES,
+  KV_V_V_CODES,
+  KV_V_V_SCALES,
+  KV_V_V_MINIMA,
+  KV_V_Q_READ,
+  KV_V_K_READ,
+  KV_V_V_READ,
+  KV_V_VIEW,
+  KV_V_LOGITS,
+  KV_V_CHUNK_MAX,
+  KV_V_CHUNK_SUM,
+  KV_V_CHUNK_ACC,
+  KV_V_OUT,
+  KV_V_LSE,
+  KV_V_COLUMN,
+  KV_V_COLUMN_2,
+  KV_V_SCORES,
+  KV_V_ORDER,
+  KV_V_CHOSEN,
+  KV_V_KEPT,
+  KV_V_STAGES
+};
+
+typedef struct kv_vectors_stage {
+  const char *name;
+  const char *of;    /* whose: what `head` counts */
+  const char *rules; /* numbers of the arithmetic, or "-" */
+  const char *rule;
+} kv_vectors_stage;
+
+/* vectors_stages.c */
+extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
+
+/* One matrix. step 0: of no step; head -1: of the layer; again counts those
+ * that would else have the same name, from 0. */
+typedef struct kv_vector {
+  int stage, layer, step, head, again;
+  kv_st_dtype type;
+  size_t rows, width;
+  const void *data; /* own, or the trace's */
+  void *own;        /* or NULL */
+} kv_vector;
+
+typedef struct kv_vectors {
+  const kv_vectors_ask *ask;
+  const kv_cell *cell;
+  const kv_method *method; /* the cell's own */
+  kv_method shown;         /* which tells where its hooks are */
+  kv_selecting looks;
+  kv_watch watch;
+  int n, room;
+  kv_vector *vector;
+  float *row, *part, *sc; /* [d] of a query; [2 d_v]; [d] of a rotation */
+  /* Where a hook is, for the selections in it. */
+  const kv_at *at;
+  kv_lane *const *lane;
+  int lanes, head;
+  kv_err fault; /* the first; nothing is collected after it */
+} kv_vectors;
+
+/* vectors_collect.c. NULL after a fault, or where memory ends: that is the
+ * fault then. Matrices of no bytes get memory too. */
+void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
+bool kv_vectors_wants(const kv_vectors *v, int step);
+kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
+void kv_vectors_close(kv_vectors *v);
+/* Of the layer in hand, before it begins. */
+void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
+
+/* vectors_seen.c: what a step attended, and that it is what it must be. */
+void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
+/* The stages of a lane that is about to be looked at or settled. */
+void kv_vectors_coded(kv_vectors *v, int layer, int step, const kv_lane *l);
+
+/* vectors_files.c */
+kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e);
+/* vectors_manifest.c: into dir, where the stages' files are. */
+kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
+
+/* Stage i of the cell, its method's own after the common ones. */
+kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
+int kv_vectors_stage_count(const kv_vectors *v);
+/* "layers.2.steps.138.heads.0"; size bytes are enough. */
+enum { KV_VECTOR_NAME = 80 };
+const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
+/* Its file, without the folder. */
+enum { KV_VECTOR_FILE = 160 };
+const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
+                           char out[KV_VECTOR_FILE]);
+size_t kv_vector_bytes(const kv_vector *x);
+
+#endif
