@@ -7,8 +7,15 @@
 #include "ref/parts.h"
 #include "ref/arith.h"
 #include "ref/kernels.h"
+#include "ref/select.h"
 #include <assert.h>
 #include <string.h>
+
+_Thread_local const kv_selecting *kv_selecting_now;
+
+static void show(const kv_selection *s) {
+  kv_selecting_now->selected(kv_selecting_now->self, s);
+}
 
 /* Three digits of a key, the first: sign, exponent, two bits of mantissa. */
 enum { DIGITS = 3, BUCKETS = 1 << 11 };
@@ -37,8 +44,8 @@ static uint32_t nth_key(const float *const *score, const int *n, int lanes,
   return prefix;
 }
 
-void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
-                   bool *const *keep) {
+static void top(const float *const *score, const int *n, int lanes, int k,
+                bool *const *keep) {
   int total = 0, longest = 0, equals;
   for (int l = 0; l < lanes; l++) {
     total += n[l];
@@ -59,8 +66,20 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
       }
 }
 
+void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
+                   bool *const *keep) {
+  top(score, n, lanes, k, keep);
+  if (kv_selecting_now)
+    show(&(kv_selection){KV_CHOSE_K, lanes, n, score, keep, NULL, -1});
+}
+
 void kv_top(const float *score, int n, int k, bool *keep) {
   kv_top_shared(&score, &n, 1, k, &keep);
+}
+
+static void show_one(const float *score, int n, const bool *in, int one) {
+  if (one >= 0)
+    show(&(kv_selection){KV_CHOSE_ONE, 1, &n, &score, NULL, in, one});
 }
 
 int kv_argmin(const float *score, int n, const bool *in) {
@@ -68,6 +87,7 @@ int kv_argmin(const float *score, int n, const bool *in) {
   for (int i = 0; i < n; i++)
     if ((!in || in[i]) && (best < 0 || kv_key(score[i]) < kv_key(score[best])))
       best = i;
+  if (kv_selecting_now) show_one(score, n, in, best);
   return best;
 }
 
@@ -126,6 +146,8 @@ int kv_top_p(const float *s, int n, int32_t p20, bool *keep, kv_work *work) {
       kept++;
       above += w[i];
     }
+  if (kv_selecting_now)
+    show(&(kv_selection){KV_CHOSE_MASS, 1, &n, &s, &keep, NULL, -1});
   return kept;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ref/kernels.h"
 #include "sim/options_check.h"
+#include "sim/options_grade.h"
 #include "sim/options_methods.h"
 #include "sim/options_run.h"
 #include "sim/options_verify.h"
@@ -15,6 +16,7 @@
 
 const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
                             {&kv_command_check, kv_verb_check},
+                            {&kv_command_grade, kv_verb_grade},
                             {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
                             {NULL, NULL}};
