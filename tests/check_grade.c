@@ -193,6 +193,21 @@ static void test_permuted(void **state) {
   must(0, grade("-m", "h2o", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
 }
 
+/* Where a method stores in an order of its own, that is a part of it. */
+static void test_order(void **state) {
+  (void)state;
+  char ordered[700];
+  theirs t = kernel();
+  t.permuted = true;
+  snprintf(ordered, sizeof ordered, "replay:file=%s", outputs);
+  theirs_h2o(&t, outputs);
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", ordered, NULL), ", 0 ties, 0 wrong");
+  t.permuted = false;
+  theirs_h2o(&t, decisions);
+  must(1, grade("-m", ordered, NULL), "the same entries in another order");
+}
+
 /* --- faults ------------------------------------------------------------- */
 
 typedef struct seeded {
@@ -315,9 +330,9 @@ static void test_refusals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_right),    cmocka_unit_test(test_bf16),
-      cmocka_unit_test(test_follow),   cmocka_unit_test(test_permuted),
-      cmocka_unit_test(test_faults),   cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_follow),   cmocka_unit_test(test_order),
+      cmocka_unit_test(test_permuted), cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_kept),     cmocka_unit_test(test_refusals),
   };
   const char *top = getenv("top_srcdir");
   kv_err e = {0};
