@@ -91,6 +91,13 @@ static void ulps(FILE *out, const kv_output_sums *s) {
   fputc('\n', out);
 }
 
+static void worst(FILE *out, const char *what, double most,
+                  const kv_output_place *p) {
+  char text[KV_OUTPUT_TEXT];
+  fprintf(out, "  largest %s %.3g\n", what, most);
+  if (most > 0) fprintf(out, "    %s\n", kv_output_text(p, text));
+}
+
 static void outputs(FILE *out, const kv_grade_report *r) {
   kv_output_sums s = kv_grade_outputs(r);
   char a[NUMBER], b[NUMBER], text[KV_OUTPUT_TEXT];
@@ -100,13 +107,11 @@ static void outputs(FILE *out, const kv_grade_report *r) {
   fprintf(out, "%s output rows (%s): %s wrong\n", thousands(s.rows, a),
           kv_outputs_type(r->outputs), thousands(s.wrong, b));
   fprintf(out,
-          "  relative L2 %.3g, %.4f%% of the elements within %g + %g x |ours|"
-          "\n  largest difference %.3g: %s\n",
-          kv_output_relative(&s), percent(s.matched, s.elements), atol, rtol,
-          s.most, kv_output_text(&s.worst, text));
-  if (s.lses)
-    fprintf(out, "  largest LSE difference %.3g: %s\n", s.lse_most,
-            kv_output_text(&s.lse_worst, text));
+          "  relative L2 %.3g; %.4f%% of the elements within %g + %g x "
+          "|ours|\n",
+          kv_output_relative(&s), percent(s.matched, s.elements), atol, rtol);
+  worst(out, "difference", s.most, &s.worst);
+  if (s.lses) worst(out, "LSE difference", s.lse_most, &s.lse_worst);
   ulps(out, &s);
   if (s.wrong)
     fprintf(out, "first wrong output: %s\n", kv_output_text(&s.first, text));
