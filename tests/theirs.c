@@ -2,7 +2,7 @@
  *
  * Somebody else's kernels: tests/theirs.h.
  */
-#include "tests/theirs.h"
+#include "tests/theirs_part.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,10 +17,6 @@
 #include <string.h>
 
 #include "ref/arith.h"
-#include "traces/decisions_write.h"
-#include "traces/writer.h"
-
-enum { MOST = 1024, HEADS_MOST = 16, LAYERS_MOST = 8 };
 
 /* --- numbers ------------------------------------------------------------ */
 
@@ -98,141 +94,6 @@ static void pick(const theirs *t, int n, const double *score, int k, int sign,
         best = i;
     in[best] = true;
   }
-}
-
-/* --- files -------------------------------------------------------------- */
-
-typedef struct lists {
-  int32_t step[MOST];
-  int64_t start[MOST * HEADS_MOST + 2]; /* one more: of the list begun */
-  int32_t *item;
-  size_t room;
-  int steps, n; /* steps, lists */
-} lists;
-
-typedef struct book {
-  lists list[LAYERS_MOST];
-} book;
-
-static book *open_book(void) {
-  book *b = calloc(1, sizeof *b);
-  assert_non_null(b);
-  return b;
-}
-
-static void put_item(lists *l, int32_t item) {
-  size_t n = (size_t)l->start[l->n + 1];
-  if (n == l->room) {
-    l->room = l->room * 2 + 4096;
-    l->item = realloc(l->item, l->room * sizeof *l->item);
-    assert_non_null(l->item);
-  }
-  l->item[n] = item;
-  l->start[l->n + 1]++;
-}
-
-/* The next list may follow. */
-static void end_list(lists *l) {
-  l->n++;
-  l->start[l->n + 1] = l->start[l->n];
-}
-
-/* An order that is nobody's. */
-static void permute(lists *l) {
-  int64_t first = l->start[l->n - 1], n = l->start[l->n] - first;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t j = first + (i * 7 + 3) % n, k = first + i;
-    int32_t x = l->item[j];
-    l->item[j] = l->item[k];
-    l->item[k] = x;
-  }
-}
-
-/* Writes and frees. */
-static void close_book(const theirs *t, book *b, bool views, int heads,
-                       const char *path) {
-  kv_decided layer[LAYERS_MOST] = {{0}};
-  kv_digest identity;
-  kv_err e = {0};
-  kv_decisions d = {.stores = !views,
-                    .views = views,
-                    .stored_heads = heads,
-                    .layers = t->trace->n_layers,
-                    .layer = layer};
-  for (int i = 0; i < d.layers; i++) {
-    lists *l = &b->list[i];
-    kv_lists out = {heads,  views ? t->page : 1, l->steps, l->step, l->start,
-                    l->item};
-    layer[i].layer = t->trace->layer[i].data.layer;
-    *(views ? &layer[i].view : &layer[i].stored) = out;
-  }
-  assert_int_equal(kv_trace_identity(t->trace, &identity, &e), KV_OK);
-  if (kv_decisions_write(path, "their kernel", &identity, &t->trace->shape, &d,
-                         &e))
-    fail_msg("%s", e.text);
-  for (int i = 0; i < d.layers; i++) free(b->list[i].item);
-  free(b);
-}
-
-typedef struct answers {
-  float *o[LAYERS_MOST], *lse[LAYERS_MOST];
-  size_t rows, elements;
-} answers;
-
-static void open_answers(const theirs *t, answers *a) {
-  const kv_shape *s = &t->trace->shape;
-  a->rows = (size_t)s->n_heads * (size_t)(s->n_tokens - s->prompt_len);
-  a->elements = a->rows * (size_t)s->d_v;
-  for (int i = 0; i < t->trace->n_layers; i++) {
-    a->o[i] = calloc(a->elements, sizeof(float));
-    a->lse[i] = calloc(a->rows, sizeof(float));
-    assert_true(a->o[i] && a->lse[i]);
-  }
-}
-
-static void put_answer(const theirs *t, kv_st_writer *w, const float *x) {
-  kv_err e = {0};
-  size_t n = (size_t)t->trace->shape.n_heads *
-             (size_t)(t->trace->shape.n_tokens - t->trace->shape.prompt_len) *
-             (size_t)t->trace->shape.d_v;
-  uint16_t *half = calloc(n, sizeof *half);
-  assert_non_null(half);
-  for (size_t i = 0; i < n; i++)
-    half[i] = t->output == KV_F16 ? kv_to_f16(x[i]) : kv_to_bf16(x[i]);
-  bool wide = t->output == KV_F32;
-  assert_int_equal(kv_st_writer_append(w, n * (wide ? 4 : 2),
-                                       wide ? (const void *)x : half, &e),
-                   KV_OK);
-  free(half);
-}
-
-static void close_answers(const theirs *t, answers *a, const char *path) {
-  static const kv_st_dtype type[] = {KV_ST_F16, KV_ST_BF16, KV_ST_F32};
-  const kv_shape *s = &t->trace->shape;
-  uint64_t shape[3] = {(uint64_t)s->n_heads,
-                       (uint64_t)(s->n_tokens - s->prompt_len),
-                       (uint64_t)s->d_v};
-  kv_st_writer *w = NULL;
-  kv_err e = {0};
-  char name[64];
-  kv_rc rc = kv_st_writer_open(path, 0, &w, &e);
-  for (int i = 0; !rc && i < t->trace->n_layers; i++) {
-    int layer = t->trace->layer[i].data.layer;
-    snprintf(name, sizeof name, "layers.%d.o", layer);
-    rc = kv_st_writer_declare(w, name, type[t->output], 3, shape, &e);
-    snprintf(name, sizeof name, "layers.%d.lse", layer);
-    if (!rc) rc = kv_st_writer_declare(w, name, KV_ST_F32, 2, shape, &e);
-  }
-  assert_int_equal(rc, KV_OK);
-  for (int i = 0; i < t->trace->n_layers; i++) {
-    put_answer(t, w, a->o[i]);
-    rc = kv_st_writer_append(w, a->rows * 4, a->lse[i], &e);
-    assert_int_equal(rc, KV_OK);
-    free(a->o[i]);
-    free(a->lse[i]);
-  }
-  assert_int_equal(kv_st_writer_finish(w, NULL, &e), KV_OK);
-  kv_st_writer_close(w);
 }
 
 /* --- attention ---------------------------------------------------------- */
@@ -333,13 +194,13 @@ static bool stray(const theirs *t, int l, int step, int h, int pages,
                   lists *out) {
   int32_t beyond = (t->trace->shape.n_tokens + t->page - 1) / t->page;
   if (here(t, DUPLICATE, l, step, h))
-    put_item(out, pages - 1);
+    list_put(out, pages - 1);
   else if (here(t, OUTSIDE, l, step, h))
-    put_item(out, beyond);
+    list_put(out, beyond);
   else if (here(t, FUTURE, l, step, h))
-    put_item(out, pages);
+    list_put(out, pages);
   else if (here(t, NEGATIVE, l, step, h))
-    put_item(out, -1);
+    list_put(out, -1);
   else
     return here(t, HIDDEN, l, step, h) || here(t, SCALED, l, step, h);
   return true;
@@ -351,32 +212,32 @@ static bool quest_row(const theirs *t, int l, int step, int h, lists *out,
   bool in[MOST], odd = choose(t, l, step, h, pages, in);
   for (int p = 0; p < pages; p++) {
     if (!in[p]) continue;
-    put_item(out, p);
+    list_put(out, p);
     for (int i = p * t->page; i < (p + 1) * t->page && i < step; i++)
       token[n++] = i;
   }
   odd |= stray(t, l, step, h, pages, out);
-  end_list(out);
-  if (t->permuted) permute(out);
+  list_end(out);
+  if (t->permuted) list_permute(out);
   if (a) attend(t, l, step, h, n, token, a);
   return odd;
 }
 
 bool theirs_quest(const theirs *t, const char *decisions, const char *outputs) {
   const kv_shape *s = &t->trace->shape;
-  book *b = open_book();
+  book *b = book_open();
   answers a;
   bool odd = false;
   assert_true(s->n_tokens < MOST && s->n_heads <= HEADS_MOST);
-  if (outputs) open_answers(t, &a);
+  if (outputs) answers_open(t, &a);
   for (int l = 0; l < t->trace->n_layers; l++)
     for (int step = s->prompt_len + 1; step <= s->n_tokens; step++) {
       b->list[l].step[b->list[l].steps++] = step;
       for (int h = 0; h < s->n_heads; h++)
         odd |= quest_row(t, l, step, h, &b->list[l], outputs ? &a : NULL);
     }
-  close_book(t, b, true, s->n_heads, decisions);
-  if (outputs) close_answers(t, &a, outputs);
+  book_close(t, b, true, s->n_heads, decisions);
+  if (outputs) answers_close(t, &a, outputs);
   return odd;
 }
 
@@ -423,16 +284,16 @@ static bool write_lane(const theirs *t, int l, int lane, int step, int gone,
                        const cache *c, lists *out) {
   bool back = here(t, BACK, l, step, lane), more = here(t, MORE, l, step, lane);
   for (int i = 0; i < c->n; i++)
-    put_item(out, back && i == 0 ? first_gone(c) : c->token[i]);
-  if (more) put_item(out, gone);
-  end_list(out);
-  if (t->permuted) permute(out);
+    list_put(out, back && i == 0 ? first_gone(c) : c->token[i]);
+  if (more) list_put(out, gone);
+  list_end(out);
+  if (t->permuted) list_permute(out);
   return back || more;
 }
 
 bool theirs_h2o(const theirs *t, const char *decisions) {
   const kv_shape *s = &t->trace->shape;
-  book *b = open_book();
+  book *b = book_open();
   bool odd = false;
   cache lane[HEADS_MOST];
   for (int l = 0; l < t->trace->n_layers; l++) {
@@ -461,7 +322,7 @@ bool theirs_h2o(const theirs *t, const char *decisions) {
       }
     }
   }
-  close_book(t, b, false, s->n_kv_heads, decisions);
+  book_close(t, b, false, s->n_kv_heads, decisions);
   return odd;
 }
 
@@ -471,7 +332,7 @@ bool theirs_snapkv(const theirs *t, const char *decisions) {
   enum { WINDOW_ROWS = 32, REACH = 3 };
   const kv_shape *s = &t->trace->shape;
   int p = s->prompt_len, past = p - WINDOW_ROWS;
-  book *b = open_book();
+  book *b = book_open();
   cache c;
   double pooled[MOST];
   for (int l = 0; l < t->trace->n_layers; l++) {
@@ -491,6 +352,6 @@ bool theirs_snapkv(const theirs *t, const char *decisions) {
       write_lane(t, l, g, p, -1, &c, out);
     }
   }
-  close_book(t, b, false, s->n_kv_heads, decisions);
+  book_close(t, b, false, s->n_kv_heads, decisions);
   return false;
 }
