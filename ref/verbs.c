@@ -5,6 +5,7 @@
  */
 #include "ref/arith.h"
 #include "ref/lane.h"
+#include "ref/select.h"
 #include <assert.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static bool is_prefix(int n, const int32_t *list) {
   return true;
 }
 
-void kv_keep(kv_lane *l, int n, const int32_t *list) {
+static void keep(kv_lane *l, int n, const int32_t *list) {
   assert(n >= 0 && n <= l->n && "keep lists live entries once");
   bool prefix = is_prefix(n, list), ascending = true;
   if (prefix && n == l->n) return;
@@ -167,11 +168,23 @@ void kv_keep(kv_lane *l, int n, const int32_t *list) {
   l->n = n;
 }
 
-void kv_keep_mask(kv_lane *l, const bool *keep) {
+/* Whoever looks on is asked first. */
+static void keep_as_seen(kv_lane *l, const bool *flags, int n,
+                         const int32_t *list) {
+  const kv_selecting *s = kv_selecting_now;
+  if (s) list = s->keeps(s->self, l, flags, list, &n);
+  keep(l, n, list);
+}
+
+void kv_keep(kv_lane *l, int n, const int32_t *list) {
+  keep_as_seen(l, NULL, n, list);
+}
+
+void kv_keep_mask(kv_lane *l, const bool *flags) {
   int n = 0;
   for (int i = 0; i < l->n; i++)
-    if (keep[i]) l->room.list[n++] = i;
-  kv_keep(l, n, l->room.list);
+    if (flags[i]) l->room.list[n++] = i;
+  keep_as_seen(l, flags, n, l->room.list);
 }
 
 /* --- merge -------------------------------------------------------------- */

@@ -68,6 +68,12 @@ kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
 kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
+/* Notes that somebody else's kernel differs from the row of r, which is there:
+ * where, on which layer, and what it calls itself. Stored (diff) once an
+ * environment. */
+kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
+                       const char *who, int layer, const char *what, kv_err *e);
+
 /* Answers of the search for a byte budget. B = -1: none fits. r as for
  * kv_db_find; its params are those without the budget. */
 kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,

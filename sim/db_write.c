@@ -218,3 +218,22 @@ kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
   if (!rc && conflict.rc) return kv_fail(e, conflict.rc, "%s", conflict.text);
   return rc;
 }
+
+kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
+                       const char *who, int layer, const char *what,
+                       kv_err *e) {
+  char key[65];
+  int64_t run = 0, where = 0;
+  kv_db_key(r, key);
+  kv_rc rc = kv_db_begin(db, e);
+  if (rc) return rc;
+  rc = kv_db_environment_row(db, env, &where, e);
+  if (!rc) rc = kv_db_run_of(db, key, &run, e);
+  assert((rc || run) && "the row was put first");
+  if (!rc)
+    rc = kv_db_do(db, e,
+                  "INSERT OR IGNORE INTO diff VALUES"
+                  " (?,?,'theirs',?,1,?,?,'ok',NULL,NULL,NULL,NULL)",
+                  "iisis", run, where, who, (int64_t)layer, what);
+  return kv_db_end(db, rc, e);
+}

@@ -4,22 +4,12 @@
  */
 #include "sim/options_vectors.h"
 
-#include "sim/options_cells.h"
-#include <limits.h>
 #include <string.h>
 
 #define AT(member) .offset = offsetof(kv_vectors_options, member)
 
 static const kv_option options[] = {
-    {KV_SLOT_LIST, "methods", 'm', "SPEC", AT(method_text),
-     .group = "Which cell",
-     .help = "one method, as name:key=value:...; `kvreplay methods` lists "
-             "them"},
-    {KV_SLOT_LIST, "budget", 'b', "BUDGET", AT(budget_text),
-     .help = "its budget: 512 or entries:512; 20% or prompt:20%"},
-    {KV_SLOT_COUNT, "prompt-len", 'p', "N", .min = 1, .max = INT_MAX,
-     AT(prompt_len),
-     .help = "decode from token N on, instead of the trace's own prompt"},
+    KV_OPTIONS_CELLS("Which cell"),
     {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What of it",
      .help = "first, last, tokens seen, or +N for N steps after the one "
              "before; default first,last"},
@@ -62,28 +52,25 @@ const kv_command kv_command_vectors = {
     .operands = "TRACE",
     .least = 1,
     .most = 1,
-    .offset = offsetof(kv_vectors_options, traces),
+    .offset = offsetof(kv_vectors_options, cells.traces),
     .options = options,
     .examples = examples,
     .notes = notes};
 
 void kv_vectors_options_free(kv_vectors_options *o) {
-  kv_list_free(&o->traces);
-  kv_list_free(&o->method_text);
-  kv_list_free(&o->budget_text);
-  kv_specs_free(&o->specs);
-  kv_budgets_free(&o->budgets);
+  kv_cells_options_free(&o->cells);
 }
 
 static kv_rc check(const kv_vectors_options *o, kv_err *e) {
-  if (o->specs.n > 1 || o->budgets.n > 1)
+  const kv_budgets *b = &o->cells.budgets;
+  if (o->cells.specs.n > 1 || b->n > 1)
     return kv_fail(e, KV_USAGE,
                    "vectors are of one cell: give one method and one budget");
-  if (o->budgets.n && kv_budget_in_bytes(&o->budgets.budget[0]))
+  if (b->n && kv_budget_in_bytes(&b->budget[0]))
     return kv_fail(e, KV_USAGE,
                    "-b %s is an amount of bytes; for vectors give entries, as "
                    "-b 512 or -b 20%%",
-                   o->budgets.budget[0].target);
+                   b->budget[0].target);
   if (o->dir && *o->dir) return KV_OK;
   return kv_fail(e, KV_USAGE, "no folder to write to: give -o DIR");
 }
@@ -95,7 +82,6 @@ kv_rc kv_vectors_options_parse(kv_registry *registry, int argc, char **argv,
   kv_rc rc =
       kv_options_parse(&kv_command_vectors, argc, argv, out, &out->asked, e);
   if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = kv_options_cells(registry, &out->method_text, &out->budget_text,
-                        &out->specs, &out->budgets, e);
+  rc = kv_cells_options_read(registry, &out->cells, e);
   return rc ? rc : check(out, e);
 }

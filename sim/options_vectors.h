@@ -6,19 +6,13 @@
 #ifndef KV_SIM_OPTIONS_VECTORS_H
 #define KV_SIM_OPTIONS_VECTORS_H
 
-#include "sim/budget.h"
-#include "sim/option.h"
-#include "sim/spec.h"
+#include "sim/options_cells.h"
 
 typedef struct kv_vectors_options {
+  kv_cells_options cells; /* first: sim/options_cells.h; one cell */
   kv_asked asked;
-  kv_list traces; /* one path */
-  kv_list method_text, budget_text;
-  kv_specs specs;     /* one */
-  kv_budgets budgets; /* one or none */
   const char *steps, *layers, *dir;
-  int format;     /* 0: safetensors, 1: raw */
-  int prompt_len; /* 0: the trace's own */
+  int format; /* 0: safetensors, 1: raw */
 } kv_vectors_options;
 
 extern const kv_command kv_command_vectors;

@@ -75,6 +75,7 @@ static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
     v.outcome = KV_NOT_RUN;
   } else if (a->result.status == KV_CELL_FAILED) {
     v.outcome = KV_GAVE_UP;
+    kv_compare_failed(&x, &y, &v.difference);
   } else if (lacks(all[backend], b)) {
     v.outcome = KV_NOT_RUN;
     v.absent = true;

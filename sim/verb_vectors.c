@@ -24,10 +24,10 @@ static kv_rc open_cell(const kv_vectors_options *o, kv_batch *b, kv_err *e) {
   const kv_kernels *kernels = NULL;
   kv_rc rc = pick_kernels(&kernels, e);
   if (rc) return rc;
-  rc = kv_batch_open(&(kv_batch_ask){.path = o->traces.item[0],
-                                     .specs = &o->specs,
-                                     .budgets = &o->budgets,
-                                     .prompt_len = o->prompt_len,
+  rc = kv_batch_open(&(kv_batch_ask){.path = o->cells.traces.item[0],
+                                     .specs = &o->cells.specs,
+                                     .budgets = &o->cells.budgets,
+                                     .prompt_len = o->cells.prompt_len,
                                      .how = {.backend = &kv_backend_ref,
                                              .kernels = kernels,
                                              .threads = 1}},

@@ -5,6 +5,7 @@
 #include "sim/verbs.h"
 
 #include "sim/options_check.h"
+#include "sim/options_grade.h"
 #include "sim/options_lawcheck.h"
 #include "sim/options_methods.h"
 #include "sim/options_new.h"
@@ -17,6 +18,7 @@
 
 const kv_verb kv_verbs[] = {{&kv_command_run, kv_verb_run},
                             {&kv_command_check, kv_verb_check},
+                            {&kv_command_grade, kv_verb_grade},
                             {&kv_command_verify, kv_verb_verify},
                             {&kv_command_methods, kv_verb_methods},
                             {&kv_command_new, kv_verb_new},

@@ -36,6 +36,7 @@ int kv_verb_answer(kv_asked asked, const kv_command *c);
 
 /* Each in sim/verb_NAME.c. */
 int kv_verb_check(int argc, char **argv);
+int kv_verb_grade(int argc, char **argv);
 int kv_verb_lawcheck(int argc, char **argv);
 int kv_verb_methods(int argc, char **argv);
 int kv_verb_new(int argc, char **argv);

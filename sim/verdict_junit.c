@@ -4,48 +4,22 @@
  */
 #include "sim/verdict.h"
 
-#include "traces/text.h"
-#include <string.h>
-
-/* XML 1.0 has no place for control characters, not even escaped. */
-static void escape(FILE *out, const char *text) {
-  bool utf8 = kv_utf8_valid(strlen(text), (const unsigned char *)text);
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-    if (*c == '&')
-      fputs("&amp;", out);
-    else if (*c == '<')
-      fputs("&lt;", out);
-    else if (*c == '>')
-      fputs("&gt;", out);
-    else if (*c == '"')
-      fputs("&quot;", out);
-    else if (*c < 0x20 || *c == 0x7f || (*c >= 0x80 && !utf8))
-      fputc('?', out);
-    else
-      fputc(*c, out);
-  }
-}
-
-static void attribute(FILE *out, const char *name, const char *value) {
-  fprintf(out, " %s=\"", name);
-  escape(out, value);
-  fputc('"', out);
-}
+#include "sim/xml.h"
 
 static void testcase(FILE *out, const kv_verdict *v) {
   static const char *const tag[KV_OUTCOMES] = {NULL, "failure", "skipped",
                                                "error"};
   const char *name = tag[v->outcome];
   fputs("  <testcase", out);
-  attribute(out, "classname", v->row->trace);
+  kv_xml_attribute(out, "classname", v->row->trace);
   fputs(" name=\"", out);
-  escape(out, v->row->spec);
+  kv_xml_escape(out, v->row->spec);
   fputs(" on ", out);
-  escape(out, v->backend);
+  kv_xml_escape(out, v->backend);
   fputs(name ? "\">\n" : "\"/>\n", out);
   if (!name) return;
   fprintf(out, "    <%s", name);
-  attribute(out, "message", kv_verdict_text(v));
+  kv_xml_attribute(out, "message", kv_verdict_text(v));
   fputs("/>\n  </testcase>\n", out);
 }
 

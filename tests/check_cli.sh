@@ -58,6 +58,7 @@ refused 2 'did you mean --format?' methods --formt json
 refused 2 'is none of table|json' methods --format xml
 refused 2 'needs a value' methods --format
 refused 2 'did you mean snapkv?' methods snapk
+refused 2 'whose decisions?' grade x.safetensors -m h2o -b 9
 refused 2 'too many' methods dense window
 refused 2 'no command a?b' "$(printf 'a\nb')"
 KVREPLAY_ISA=sse9 refused 2 'sse9' --version

@@ -261,8 +261,8 @@ static kv_rc check_trace(const kv_decisions_file *f, const kv_trace *t,
                  kv_show(f->path, show), decides, prompt_len, decides);
 }
 
-kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
-                        kv_decisions_file **out, kv_err *e) {
+static kv_rc open_file(const char *path, const kv_trace *t, int prompt_len,
+                       bool lists, kv_decisions_file **out, kv_err *e) {
   kv_decisions_file *f = kv_zalloc(1, sizeof *f);
   kv_st *files = NULL;
   if (!f) return kv_no_memory(e, "decisions", sizeof *f);
@@ -272,7 +272,7 @@ kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
   if (!rc) rc = read_meta(&s, &a, e);
   if (!rc) rc = check_trace(f, t, prompt_len, e);
   if (!rc) rc = read_layers(&s, &a, e);
-  if (!rc) rc = kv_decisions_fit(f, &t->shape, prompt_len, e);
+  if (!rc) rc = kv_decisions_fit(f, &t->shape, prompt_len, lists, e);
   if (!rc) rc = kv_st_damaged(files, e);
   kv_st_close(files);
   if (rc)
@@ -280,4 +280,14 @@ kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
   else
     *out = f;
   return rc;
+}
+
+kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
+                        kv_decisions_file **out, kv_err *e) {
+  return open_file(path, t, prompt_len, true, out, e);
+}
+
+kv_rc kv_decisions_read(const char *path, const kv_trace *t, int prompt_len,
+                        kv_decisions_file **out, kv_err *e) {
+  return open_file(path, t, prompt_len, false, out, e);
 }

@@ -36,6 +36,10 @@ typedef struct kv_decisions_file {
  * trace unless its identity is cached. Cost: linear in the file. */
 kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
                         kv_decisions_file **out, kv_err *e);
+/* Reads only: the lists may hold anything, but stand at steps where there is
+ * something to decide. For who judges them. */
+kv_rc kv_decisions_read(const char *path, const kv_trace *t, int prompt_len,
+                        kv_decisions_file **out, kv_err *e);
 void kv_decisions_close(kv_decisions_file *f); /* accepts NULL */
 
 #endif

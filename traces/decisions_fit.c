@@ -18,6 +18,7 @@ typedef struct walk {
   int32_t *named;   /* [n_tokens] the last list that did */
   int32_t *live;    /* [n_tokens] ascending or in lane order */
   int32_t lists;    /* looked at so far */
+  bool steps_only;  /* what they say is not looked at */
 } walk;
 
 /* Where a list stands. */
@@ -75,6 +76,7 @@ static kv_rc look_at(walk *w, const place *at, int32_t item, int page,
 static kv_rc look(walk *w, const place *at, const kv_lists *l, int k,
                   kv_err *e) {
   int64_t end = l->start[k + 1];
+  if (w->steps_only) return KV_OK;
   w->lists++;
   if (l->start[k] == end)
     return refuse(w, at, e, "the list is empty; name a token", 0, 0);
@@ -132,7 +134,7 @@ static kv_rc walk_lane(walk *w, int lane, kv_err *e) {
       rc = look(w, &(place){"head", step, h}, v, j * v->heads + h, e);
     if (!views && !rc)
       rc = look(w, &(place){"lane", step, lane}, s, i * s->heads + lane, e);
-    if (!views && !rc) n = drop_rest(w, n, step);
+    if (!views && !rc && !w->steps_only) n = drop_rest(w, n, step);
     views ? j++ : i++;
   }
   return rc;
@@ -154,12 +156,13 @@ static kv_rc walk_layer(walk *w, const kv_decisions *d, kv_err *e) {
 }
 
 kv_rc kv_decisions_fit(kv_decisions_file *f, const kv_shape *shape,
-                       int prompt_len, kv_err *e) {
+                       int prompt_len, bool lists, kv_err *e) {
   kv_decisions *d = &f->decisions;
   size_t n = (size_t)shape->n_tokens;
   walk w = {.file = f,
             .prompt_len = prompt_len,
             .n_tokens = shape->n_tokens,
+            .steps_only = !lists,
             .dropped = kv_zalloc(n, sizeof *w.dropped),
             .named = kv_zalloc(n, sizeof *w.named),
             .live = kv_zalloc(n, sizeof *w.live)};

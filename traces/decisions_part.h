@@ -7,9 +7,10 @@
 
 #include "traces/decisions.h"
 
-/* Follows every lane through all steps: KV_REFUSED with the first list that
- * cannot be. Sets decisions.decodes. */
+/* Follows every lane through all steps: KV_REFUSED with the first step at
+ * which nothing is decided or, where `lists`, the first list that cannot be.
+ * Sets decisions.decodes. */
 kv_rc kv_decisions_fit(kv_decisions_file *f, const kv_shape *shape,
-                       int prompt_len, kv_err *e);
+                       int prompt_len, bool lists, kv_err *e);
 
 #endif

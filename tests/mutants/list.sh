@@ -105,6 +105,24 @@ mutant peak_after_settling sim/cost.c 'cost' \
 mutant percentile_off_by_one sim/stat.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
+# Grading.
+mutant grade_goes_its_own_way sim/grade.c 'grade' \
+  'if (g->follow_ours || t.fault || !fits ||' \
+  'if (!g->follow_ours || t.fault || !fits ||'
+mutant grade_sees_the_future sim/grade.c 'grade' \
+  'else if (first >= l->step)' 'else if (first > l->step)'
+mutant tie_looks_at_one_side sim/judge.c 'judge' \
+  'if (fabs(score - cut) > tie * fabs(cut))' \
+  'if (s->ours[i] && fabs(score - cut) > tie * fabs(cut))'
+mutant tie_of_the_window sim/judge.c 'judge grade' \
+  't->forced = true;' ''
+mutant tie_grows_the_budget sim/judge.c 'judge grade' \
+  't->took != t->left && !s->by->any_count' 'false'
+mutant cut_of_the_left sim/ranked.c 'judge' \
+  'left |= x[l].fate[i] == KV_LEFT;' 'left = true;'
+mutant tolerance_absolute sim/outputs.c 'grade' \
+  ' - o->rtol * fabs(p->ours)' ''
+
 # The kernels, on the executor.
 mutant device_ties gpu/radix.cuh 'gpu_parts' '<= last);' '< last);'
 mutant device_smallest gpu/parts.cuh 'gpu_parts' \

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A grading as one JSON object: sim/grade_report.h.
+ */
+#include "sim/grade_report.h"
+
+#include "sim/json.h"
+
+static void whole(kv_json *j, const char *key, int value) {
+  if (value >= 0)
+    kv_json_integer(j, key, value);
+  else
+    kv_json_null(j, key);
+}
+
+static void counts(kv_json *j, const kv_grade_report *r, int layer) {
+  int64_t all = 0, n;
+  for (int k = 0; k < KV_GRADES; k++) {
+    n = layer < 0 ? kv_grade_count(r, (kv_grade)k) : r->layer[layer].count[k];
+    kv_json_integer(j, k == KV_GRADE_TIE ? "ties" : kv_grade_names[k], n);
+    all += n;
+  }
+  kv_json_integer(j, "decisions", all);
+}
+
+static void apart(kv_json *j, const char *key, int n, const kv_apart *a) {
+  kv_json_open(j, key, '[');
+  for (int i = 0; i < n && i < KV_MOST_APART; i++) {
+    kv_json_open(j, NULL, '{');
+    kv_json_integer(j, "first", a[i].first);
+    kv_json_integer(j, "last", a[i].last);
+    if (a[i].scored)
+      kv_json_real(j, "score", (double)a[i].score);
+    else
+      kv_json_null(j, "score");
+    kv_json_close(j, '}');
+  }
+  kv_json_close(j, ']');
+}
+
+static void judged(kv_json *j, const kv_grade_report *r, const kv_judged *w) {
+  char text[KV_VERDICT_TEXT];
+  kv_json_open(j, "first_wrong", '{');
+  kv_json_text(j, "why", kv_wrong_names[w->why]);
+  whole(j, "layer", w->layer);
+  whole(j, "step", w->step);
+  whole(j, "lane", w->lane);
+  whole(j, "head", w->head);
+  whole(j, "ours", w->ours);
+  whole(j, "theirs", w->theirs);
+  apart(j, "took", w->took, w->taken);
+  apart(j, "left", w->left, w->missed);
+  if (w->has_cut)
+    kv_json_real(j, "cut", (double)w->cut);
+  else
+    kv_json_null(j, "cut");
+  kv_json_text(j, "sentence", kv_judged_text(w, r->tie, r->page, text));
+  kv_json_close(j, '}');
+}
+
+static void place(kv_json *j, const char *key, bool there,
+                  const kv_output_place *p) {
+  if (!there) {
+    kv_json_null(j, key);
+    return;
+  }
+  kv_json_open(j, key, '{');
+  whole(j, "layer", p->layer);
+  whole(j, "step", p->step);
+  whole(j, "head", p->head);
+  whole(j, "element", p->element);
+  kv_json_real(j, "theirs", (double)p->theirs);
+  kv_json_real(j, "ours", (double)p->ours);
+  kv_json_close(j, '}');
+}
+
+static void ulps(kv_json *j, const kv_output_sums *s) {
+  kv_json_open(j, "ulp", '[');
+  for (int b = 0; b < KV_ULP_BUCKETS; b++) {
+    kv_json_open(j, NULL, '{');
+    whole(j, "most", b < KV_ULP_BUCKETS - 1 ? kv_ulp_most[b] : -1);
+    kv_json_integer(j, "elements", s->ulp[b]);
+    kv_json_close(j, '}');
+  }
+  kv_json_close(j, ']');
+}
+
+static void sums(kv_json *j, const char *key, const kv_output_sums *s) {
+  kv_json_open(j, key, '{');
+  kv_json_integer(j, "rows", s->rows);
+  kv_json_integer(j, "wrong", s->wrong);
+  kv_json_real(j, "relative_l2", kv_output_relative(s));
+  kv_json_real(j, "max_abs", s->most);
+  kv_json_real(j, "matched",
+               s->elements ? (double)s->matched / (double)s->elements : 1);
+  if (s->lses)
+    kv_json_real(j, "lse_max_abs", s->lse_most);
+  else
+    kv_json_null(j, "lse_max_abs");
+  ulps(j, s);
+  place(j, "worst", s->rows > 0, &s->worst);
+  place(j, "first_wrong", s->wrong > 0, &s->first);
+  kv_json_close(j, '}');
+}
+
+static void layer(kv_json *j, const kv_grade_report *r, int i) {
+  const kv_graded_layer *l = &r->layer[i];
+  kv_json_open(j, NULL, '{');
+  kv_json_integer(j, "layer", l->layer);
+  counts(j, r, i);
+  if (l->count[KV_GRADE_WRONG])
+    judged(j, r, &l->first);
+  else
+    kv_json_null(j, "first_wrong");
+  if (r->outputs)
+    sums(j, "outputs", kv_outputs_layer(r->outputs, i));
+  else
+    kv_json_null(j, "outputs");
+  kv_json_close(j, '}');
+}
+
+static void all_outputs(kv_json *j, const kv_grade_report *r) {
+  double atol, rtol;
+  if (!r->outputs) {
+    kv_json_null(j, "outputs");
+    return;
+  }
+  kv_outputs_tolerance(r->outputs, &atol, &rtol);
+  kv_output_sums s = kv_grade_outputs(r);
+  kv_json_text(j, "dtype", kv_outputs_type(r->outputs));
+  kv_json_real(j, "atol", atol);
+  kv_json_real(j, "rtol", rtol);
+  sums(j, "outputs", &s);
+}
+
+void kv_grade_json(const kv_grade_report *r, FILE *out) {
+  kv_json j = {.out = out};
+  const kv_result *row = r->row;
+  kv_json_open(&j, NULL, '{');
+  kv_json_text(&j, "trace", row->trace);
+  whole(&j, "prompt_len", row->prompt_len);
+  whole(&j, "n_tokens", row->n_tokens);
+  kv_json_text(&j, "method", row->method);
+  kv_json_raw(&j, "params", row->params ? row->params : "null");
+  kv_json_text(&j, "spec", row->spec ? row->spec : row->method);
+  whole(&j, "budget", row->budget);
+  kv_json_text(&j, "theirs", r->theirs->name);
+  kv_json_text(&j, "follow", r->follow_ours ? "ours" : "theirs");
+  kv_json_real(&j, "tie", r->tie);
+  counts(&j, r, -1);
+  kv_json_raw(&j, "passed", kv_grade_failed(r) ? "false" : "true");
+  kv_json_open(&j, "layers", '[');
+  for (int i = 0; i < r->layers; i++) layer(&j, r, i);
+  kv_json_close(&j, ']');
+  all_outputs(&j, r);
+  kv_json_close(&j, '}');
+  fputc('\n', out);
+}

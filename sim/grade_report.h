@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `kvreplay grade` says: a line a layer, a summary, and the first thing
+ * wrong in full; as a table for people, one JSON object, or JUnit's XML with
+ * a test case a layer.
+ */
+#ifndef KV_SIM_GRADE_REPORT_H
+#define KV_SIM_GRADE_REPORT_H
+
+#include <stdio.h>
+
+#include "sim/grade.h"
+
+typedef enum kv_grade_format {
+  KV_GRADES_TABLE,
+  KV_GRADES_JSON,
+  KV_GRADES_JUNIT
+} kv_grade_format;
+
+typedef struct kv_grade_report {
+  const kv_result *row; /* trace, method and budget */
+  const kv_decisions_file *theirs;
+  double tie;
+  bool follow_ours;
+  int page; /* tokens of an item of theirs */
+  int layers;
+  const kv_graded_layer *layer; /* [layers] */
+  const kv_outputs *outputs;    /* or NULL */
+} kv_grade_report;
+
+/* KV_RESOURCE: out cannot be written. */
+kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
+                     FILE *out, kv_err *e);
+
+/* Sums over layers. */
+int64_t kv_grade_count(const kv_grade_report *r, kv_grade grade);
+kv_output_sums kv_grade_outputs(const kv_grade_report *r);
+bool kv_grade_failed(const kv_grade_report *r);
+
+/* grade_json.c */
+void kv_grade_json(const kv_grade_report *r, FILE *out);
+
+#endif

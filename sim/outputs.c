@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comparing outputs: sim/outputs.h.
+ */
+#include "sim/outputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/arith.h"
+#include "traces/safetensors.h"
+#include "traces/text.h"
+
+const int kv_ulp_most[KV_ULP_BUCKETS - 1] = {0, 1, 2, 4, 8, 16, 64};
+
+typedef struct side {
+  const char *data;
+  kv_st_dtype type;
+} side;
+
+struct kv_outputs {
+  kv_st *files;
+  const kv_trace *trace;
+  const char *path;
+  int prompt_len, steps;
+  double atol, rtol;
+  side *o, *lse; /* [n_layers]; lse data NULL: none */
+  kv_output_sums *sums;
+};
+
+/* --- numbers ------------------------------------------------------------ */
+
+static float load(side s, size_t i) {
+  float wide;
+  uint16_t half;
+  if (s.type == KV_ST_F32) {
+    memcpy(&wide, s.data + i * sizeof wide, sizeof wide);
+    return wide;
+  }
+  memcpy(&half, s.data + i * sizeof half, sizeof half);
+  return s.type == KV_ST_F16 ? kv_from_f16(half) : kv_from_bf16(half);
+}
+
+/* Finite numbers of a type, counted from zero. */
+static int64_t place_of(kv_st_dtype type, float x) {
+  uint32_t u = kv_bits(x), sign = 0x80000000u;
+  if (type != KV_ST_F32) {
+    u = type == KV_ST_F16 ? kv_to_f16(x) : kv_to_bf16(x);
+    sign = 0x8000u;
+  }
+  return u & sign ? -(int64_t)(u & (sign - 1)) : (int64_t)u;
+}
+
+static int bucket(kv_st_dtype type, float theirs, float ours) {
+  int64_t apart = place_of(type, theirs) - place_of(type, ours);
+  int b = 0;
+  if (!isfinite(theirs)) return KV_ULP_BUCKETS - 1;
+  if (apart < 0) apart = -apart;
+  while (b < KV_ULP_BUCKETS - 1 && apart > kv_ulp_most[b]) b++;
+  return b;
+}
+
+double kv_output_relative(const kv_output_sums *s) {
+  if (s->ours > 0) return sqrt(s->square / s->ours);
+  return s->square > 0 ? INFINITY : 0;
+}
+
+void kv_output_add(const kv_output_sums *from, kv_output_sums *to) {
+  if (from->wrong && !to->wrong) to->first = from->first;
+  if (from->rows && (!to->rows || from->most > to->most))
+    to->worst = from->worst;
+  if (from->lses && (!to->lses || from->lse_most > to->lse_most))
+    to->lse_worst = from->lse_worst;
+  to->most = fmax(to->most, from->most);
+  to->lse_most = fmax(to->lse_most, from->lse_most);
+  to->rows += from->rows;
+  to->wrong += from->wrong;
+  to->elements += from->elements;
+  to->matched += from->matched;
+  to->lses += from->lses;
+  to->square += from->square;
+  to->ours += from->ours;
+  for (int b = 0; b < KV_ULP_BUCKETS; b++) to->ulp[b] += from->ulp[b];
+}
+
+const char *kv_output_text(const kv_output_place *p, char out[KV_OUTPUT_TEXT]) {
+  char element[32] = "LSE";
+  if (p->element >= 0) snprintf(element, 32, "element %d", p->element);
+  snprintf(out, KV_OUTPUT_TEXT,
+           "layer %d, step %d, query head %d, %s: %.9g, ours is %.9g", p->layer,
+           p->step, p->head, element, (double)p->theirs, (double)p->ours);
+  return out;
+}
+
+/* --- a row -------------------------------------------------------------- */
+
+/* No number is further away than one that is none. */
+static double apart(float theirs, float ours) {
+  return isfinite(theirs) ? fabs((double)theirs - (double)ours) : INFINITY;
+}
+
+/* By how much it is outside, <= 0: it matches. */
+static double outside(const kv_outputs *o, const kv_output_place *p) {
+  return apart(p->theirs, p->ours) - o->atol - o->rtol * fabs(p->ours);
+}
+
+static void element(const kv_outputs *o, kv_output_sums *s, kv_st_dtype type,
+                    const kv_output_place *p) {
+  double d = apart(p->theirs, p->ours);
+  if (s->elements++ == 0 || d > s->most) s->worst = *p;
+  s->most = fmax(s->most, d);
+  s->square += d * d;
+  s->ours += (double)p->ours * (double)p->ours;
+  s->ulp[bucket(type, p->theirs, p->ours)]++;
+  s->matched += outside(o, p) <= 0;
+}
+
+static void lse_of(kv_output_sums *s, const kv_output_place *p) {
+  double d = apart(p->theirs, p->ours);
+  if (s->lses++ == 0 || d > s->lse_most) s->lse_worst = *p;
+  s->lse_most = fmax(s->lse_most, d);
+}
+
+void kv_outputs_row(kv_outputs *o, int index, int step, int head,
+                    const float *out, float lse) {
+  kv_output_sums *s = &o->sums[index];
+  size_t width = (size_t)o->trace->shape.d_v;
+  size_t row =
+      (size_t)head * (size_t)o->steps + (size_t)(step - o->prompt_len - 1);
+  kv_output_place p = {o->trace->layer[index].data.layer, step, head, 0, 0, 0};
+  kv_output_place worst = p;
+  double most = 0;
+  for (size_t x = 0; x <= width; x++) {
+    bool last = x == width;
+    if (last && !o->lse[index].data) break;
+    p.element = last ? -1 : (int)x;
+    p.theirs =
+        last ? load(o->lse[index], row) : load(o->o[index], row * width + x);
+    p.ours = last ? lse : out[x];
+    last ? lse_of(s, &p) : element(o, s, o->o[index].type, &p);
+    if (outside(o, &p) <= most) continue;
+    most = outside(o, &p);
+    worst = p;
+  }
+  s->rows++;
+  if (most > 0 && s->wrong++ == 0) s->first = worst;
+}
+
+/* --- the file ----------------------------------------------------------- */
+
+static kv_rc find(const kv_outputs *o, int index, const char *what, int rank,
+                  side *out, kv_err *e) {
+  char name[64], show[KV_SHOW];
+  const kv_shape *s = &o->trace->shape;
+  const uint64_t shape[3] = {(uint64_t)s->n_heads, (uint64_t)o->steps,
+                             (uint64_t)s->d_v};
+  snprintf(name, sizeof name, "layers.%d.%s", o->trace->layer[index].data.layer,
+           what);
+  const kv_st_tensor *t = kv_st_find(o->files, name);
+  *out = (side){0};
+  if (!t && rank == 2) return KV_OK;
+  if (!t)
+    return kv_fail(e, KV_INPUT, "%s: tensor %s is missing",
+                   kv_show(o->path, show), name);
+  bool fits = (int)t->rank == rank;
+  for (int i = 0; fits && i < rank; i++) fits = t->shape[i] == shape[i];
+  if (!fits)
+    return kv_fail(e, KV_INPUT,
+                   "%s: tensor %s is not of shape [%d, %d%s]: query heads, "
+                   "steps after the prompt of %d tokens%s",
+                   kv_show(o->path, show), name, s->n_heads, o->steps,
+                   rank == 3 ? ", d_v" : "", o->prompt_len,
+                   rank == 3 ? ", elements" : "");
+  if (t->dtype != KV_ST_F32 && t->dtype != KV_ST_F16 && t->dtype != KV_ST_BF16)
+    return kv_fail(e, KV_INPUT, "%s: tensor %s is %s; write F32, F16 or BF16",
+                   kv_show(o->path, show), name, kv_st_dtype_name(t->dtype));
+  *out = (side){(const char *)t->data, t->dtype};
+  return KV_OK;
+}
+
+static void tolerate(kv_outputs *o, double atol, double rtol) {
+  kv_st_dtype type = o->o[0].type;
+  o->atol = atol >= 0 ? atol : 1e-5;
+  o->rtol = rtol >= 0           ? rtol
+            : type == KV_ST_F32 ? 1.3e-6
+            : type == KV_ST_F16 ? 1e-3
+                                : 1.6e-2;
+}
+
+kv_rc kv_outputs_open(const char *path, const kv_trace *t, int prompt_len,
+                      double atol, double rtol, kv_outputs **out, kv_err *e) {
+  kv_outputs *o = kv_zalloc(1, sizeof *o);
+  size_t n = (size_t)t->n_layers;
+  if (!o) return kv_no_memory(e, "outputs", sizeof *o);
+  *o = (kv_outputs){.trace = t,
+                    .path = path,
+                    .prompt_len = prompt_len,
+                    .steps = t->shape.n_tokens - prompt_len,
+                    .o = kv_zalloc(n, sizeof *o->o),
+                    .lse = kv_zalloc(n, sizeof *o->lse),
+                    .sums = kv_zalloc(n, sizeof *o->sums)};
+  kv_rc rc = KV_OK;
+  if (!o->o || !o->lse || !o->sums)
+    rc = kv_no_memory(e, "outputs", n * sizeof *o->sums);
+  if (!rc) rc = kv_st_open(path, &o->files, e);
+  for (int i = 0; !rc && i < t->n_layers; i++) {
+    rc = find(o, i, "o", 3, &o->o[i], e);
+    if (!rc) rc = find(o, i, "lse", 2, &o->lse[i], e);
+  }
+  if (!rc) tolerate(o, atol, rtol);
+  if (rc)
+    kv_outputs_close(o);
+  else
+    *out = o;
+  return rc;
+}
+
+void kv_outputs_close(kv_outputs *o) {
+  if (!o) return;
+  kv_st_close(o->files);
+  free(o->o);
+  free(o->lse);
+  free(o->sums);
+  free(o);
+}
+
+const kv_output_sums *kv_outputs_layer(const kv_outputs *o, int index) {
+  return &o->sums[index];
+}
+
+const char *kv_outputs_type(const kv_outputs *o) {
+  return kv_st_dtype_name(o->o[0].type);
+}
+
+void kv_outputs_tolerance(const kv_outputs *o, double *atol, double *rtol) {
+  *atol = o->atol;
+  *rtol = o->rtol;
+}
+
+kv_rc kv_outputs_damaged(const kv_outputs *o, kv_err *e) {
+  return kv_st_damaged(o->files, e);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay grade` against kernels that are not ours (tests/theirs.h), on a
+ * bundled trace: right ones are equal, those with scores in bf16 equal but
+ * for ties, and each of sixteen faults at one step of one head or lane is the
+ * one thing wrong, there. What a kernel's pages are called, and in which
+ * order it stores them, changes nothing.
+ */
+#include "sim/verbs.h"
+#include "tests/scratch.h"
+#include "tests/theirs.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { MOST = 20, LENGTH = 1 << 18 };
+
+static char file[600], decisions[600], outputs[512], db[512];
+static char heard[LENGTH], said[LENGTH]; /* stdout, stderr */
+static kv_trace *trace;
+
+/* --- the command -------------------------------------------------------- */
+
+static int redirect(FILE *stream, const char *path) {
+  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  fflush(stream);
+  int kept = dup(fileno(stream));
+  assert_true(to >= 0 && kept >= 0);
+  dup2(to, fileno(stream));
+  close(to);
+  return kept;
+}
+
+static void restore(FILE *stream, int kept, const char *path, char *text) {
+  fflush(stream);
+  dup2(kept, fileno(stream));
+  close(kept);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  text[fread(text, 1, LENGTH - 1, f)] = 0;
+  fclose(f);
+}
+
+/* grade TRACE --theirs FILE, then the arguments, the last one NULL. */
+static int grade(const char *first, ...) {
+  char *argv[MOST + 6] = {"grade", "-q", file, "--theirs", decisions};
+  char out[512], err[512];
+  int argc = 5;
+  va_list args;
+  va_start(args, first);
+  for (const char *a = first; a && argc < MOST; a = va_arg(args, char *))
+    argv[argc++] = (char *)(uintptr_t)a;
+  va_end(args);
+  snprintf(out, sizeof out, "%s", scratch_path("out"));
+  snprintf(err, sizeof err, "%s", scratch_path("err"));
+  int a = redirect(stdout, out), b = redirect(stderr, err);
+  int code = kv_verb_grade(argc, argv);
+  restore(stdout, a, out, heard);
+  restore(stderr, b, err, said);
+  return code;
+}
+
+static void must(int code, int got, const char *text) {
+  if (code != got || !strstr(heard, text))
+    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
+}
+
+static void refused(int code, int got, const char *text) {
+  if (code != got || heard[0] || !strstr(said, text) ||
+      strchr(said, '\n') != said + strlen(said) - 1)
+    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
+}
+
+static int64_t integer(const json_t *o, const char *key) {
+  assert_true(json_is_integer(json_object_get(o, key)));
+  return json_integer_value(json_object_get(o, key));
+}
+
+/* What was heard, as JSON; to be given back. */
+static json_t *parsed(void) {
+  json_error_t e;
+  json_t *o = json_loads(heard, 0, &e);
+  if (!o) fail_msg("%s: %s%s", e.text, heard, said);
+  return o;
+}
+
+static int64_t counted(const char *key) {
+  json_t *o = parsed();
+  int64_t n = integer(o, key);
+  json_decref(o);
+  return n;
+}
+
+/* --- kernels ------------------------------------------------------------ */
+
+#define QUEST "quest:page=16:skip=0"
+#define GROUPED QUEST ":share=group_sum"
+
+static theirs kernel(void) {
+  return (theirs){
+      .trace = trace, .budget = 64, .page = 16, .output = KV_F32, .layer = -1};
+}
+
+static int64_t all_views(void) {
+  const kv_shape *s = &trace->shape;
+  return (int64_t)trace->n_layers * s->n_heads * (s->n_tokens - s->prompt_len);
+}
+
+static void test_right(void **state) {
+  (void)state;
+  theirs t = kernel();
+  char n[64];
+  theirs_quest(&t, decisions, outputs);
+  must(0,
+       grade("-m", QUEST, "-b", "64", "-t", "1e-6", "--outputs", outputs, "-f",
+             "json", NULL),
+       "\"passed\": true");
+  assert_int_equal(counted("equal"), all_views());
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "1e-6", NULL),
+       "5,376 decisions: 5,376 equal, 0 ties, 0 wrong");
+  snprintf(n, sizeof n, "<testcase classname=\"%s\"", trace->name);
+  must(0, grade("-m", QUEST, "-b", "64", "-f", "junit", NULL), n);
+  t.group = true;
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", GROUPED, "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", "h2o", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+  theirs_snapkv(&t, decisions);
+  must(0, grade("-m", "snapkv", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+}
+
+/* Half a unit of bf16 on either side: 2^-7 of the cut at most. */
+static void rounded(const char *spec) {
+  must(0, grade("-m", spec, "-b", "64", "-t", "8e-3", "-f", "json", NULL), "{");
+  assert_int_equal(counted("wrong"), 0);
+  assert_true(counted("equal") > 0);
+  int64_t ties = counted("ties");
+  must(ties ? 1 : 0,
+       grade("-m", spec, "-b", "64", "-t", "0", "-f", "json", NULL), "{");
+  assert_true(ties == 0 || counted("wrong") > 0);
+  printf("%s: %d ties\n", spec, (int)ties);
+}
+
+static void test_bf16(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.bf16 = true;
+  t.output = KV_BF16;
+  theirs_quest(&t, decisions, outputs);
+  rounded(QUEST);
+  assert_true(counted("wrong") > 100); /* with --tie 0: the test has teeth */
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "8e-3", "-o", outputs, NULL),
+       "5,376 output rows (BF16): 0 wrong");
+  theirs_h2o(&t, decisions);
+  rounded("h2o");
+  assert_true(counted("wrong") > 0);
+  theirs_snapkv(&t, decisions);
+  rounded("snapkv");
+}
+
+/* One tie poisons what comes after it unless theirs is followed. */
+static void test_follow(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.bf16 = true;
+  theirs_h2o(&t, decisions);
+  grade("-m", "h2o", "-b", "64", "-t", "8e-3", "-f", "json", NULL);
+  int64_t ties = counted("ties");
+  assert_true(ties > 0);
+  grade("-m", "h2o", "-b", "64", "-t", "8e-3", "-f", "json", "--follow", "ours",
+        NULL);
+  assert_true(counted("wrong") > ties);
+}
+
+static void test_permuted(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.permuted = true;
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "1e-6", NULL),
+       "5,376 equal, 0 ties, 0 wrong");
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", "h2o", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+}
+
+/* Where a method stores in an order of its own, that is a part of it. */
+static void test_order(void **state) {
+  (void)state;
+  char ordered[700];
+  theirs t = kernel();
+  t.permuted = true;
+  snprintf(ordered, sizeof ordered, "replay:file=%s", outputs);
+  theirs_h2o(&t, outputs);
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", ordered, NULL), ", 0 ties, 0 wrong");
+  t.permuted = false;
+  theirs_h2o(&t, decisions);
+  must(1, grade("-m", ordered, NULL), "the same entries in another order");
+}
+
+/* --- faults ------------------------------------------------------------- */
+
+typedef struct seeded {
+  theirs_fault fault;
+  const char *spec, *why;
+  bool output;
+} seeded;
+
+static const seeded faults[] = {
+    {SHIFTED, QUEST, "score", false},    {UNFORCED, QUEST, "no choice", false},
+    {STALE, QUEST, "score", false},      {MAPPED, QUEST, "score", false},
+    {SWAPPED, QUEST, "score", false},    {GROUP_MAX, GROUPED, "score", false},
+    {MORE, QUEST, "count", false},       {DUPLICATE, QUEST, "duplicate", false},
+    {OUTSIDE, QUEST, "range", false},    {NEGATIVE, QUEST, "range", false},
+    {FUTURE, QUEST, "causality", false}, {HIDDEN, QUEST, "", true},
+    {SCALED, QUEST, "", true},           {WINDOW, "h2o", "no choice", false},
+    {BACK, "h2o", "not live", false},    {MORE, "h2o", "count", false}};
+
+static void one_wrong(const seeded *f, const theirs *t) {
+  json_t *o = parsed(), *all = json_object_get(o, "outputs");
+  bool stored = strcmp(f->spec, "h2o") == 0;
+  if (integer(o, "wrong") != !f->output)
+    fail_msg("%s, fault %d: %s", f->spec, f->fault, heard);
+  json_t *layer =
+      json_array_get(json_object_get(o, "layers"), (size_t)t->layer);
+  json_t *w = json_object_get(f->output ? all : layer, "first_wrong");
+  if (f->output) assert_int_equal(integer(all, "wrong"), 1);
+  if (!f->output &&
+      strcmp(json_string_value(json_object_get(w, "why")), f->why))
+    fail_msg("%s, fault %d: not '%s': %s", f->spec, f->fault, f->why, heard);
+  assert_int_equal(integer(w, "layer"), t->layer);
+  assert_int_equal(integer(w, "step"), t->step);
+  assert_int_equal(integer(w, stored ? "lane" : "head"), t->head);
+  json_decref(o);
+}
+
+/* Places until the fault makes a difference; the first is a step whose next
+ * token begins a page. */
+static void seed(const seeded *f) {
+  theirs t = kernel();
+  bool stored = strcmp(f->spec, "h2o") == 0, odd = false;
+  t.group = strcmp(f->spec, GROUPED) == 0;
+  t.fault = f->fault;
+  t.layer = 1;
+  t.head = stored ? 2 : 3;
+  for (t.step = 208; !odd && t.step < 240; t.step += !odd)
+    odd = stored ? theirs_h2o(&t, decisions)
+                 : theirs_quest(&t, decisions, f->output ? outputs : NULL);
+  if (!odd) fail_msg("%s, fault %d: no difference anywhere", f->spec, f->fault);
+  int code = f->output ? grade("-m", f->spec, "-b", "64", "-t", "1e-6", "-f",
+                               "json", "-o", outputs, NULL)
+                       : grade("-m", f->spec, "-b", "64", "-t", "1e-6", "-f",
+                               "json", NULL);
+  must(1, code, "\"passed\": false");
+  one_wrong(f, &t);
+}
+
+static void test_faults(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) seed(&faults[i]);
+}
+
+/* --- the rest ----------------------------------------------------------- */
+
+static int64_t sql(const char *text) {
+  sqlite3 *d;
+  sqlite3_stmt *s;
+  assert_int_equal(sqlite3_open(db, &d), SQLITE_OK);
+  assert_int_equal(sqlite3_prepare_v2(d, text, -1, &s, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+  int64_t n = sqlite3_column_int64(s, 0);
+  sqlite3_finalize(s);
+  sqlite3_close(d);
+  return n;
+}
+
+static void test_kept(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.fault = SHIFTED;
+  t.layer = 2;
+  t.step = 222;
+  t.head = 5;
+  theirs_quest(&t, decisions, NULL);
+  for (int i = 0; i < 2; i++)
+    must(1, grade("-m", QUEST, "-b", "64", "-t", "1e-6", "-d", db, NULL),
+         "first wrong: layer 2, step 222, query head 5: no tie; they took "
+         "tokens ");
+  assert_non_null(strstr(heard, "; the cut is "));
+  assert_int_equal(sql("SELECT count(*) FROM run"), 1);
+  assert_int_equal(sql("SELECT count(DISTINCT what) FROM diff"), 1);
+  assert_int_equal(sql("SELECT layer FROM diff WHERE backend = 'theirs' AND "
+                       "isa = 'their kernel' AND what LIKE 'layer 2, step "
+                       "222, query head 5%'"),
+                   2);
+  must(1, grade("-m", QUEST, "-b", "64", "-t", "1e-6", "-f", "junit", NULL),
+       "tests=\"4\" failures=\"1\"");
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  theirs t = kernel();
+  theirs_h2o(&t, decisions);
+  refused(2, grade("-m", "h2o", NULL), "h2o needs a budget");
+  refused(2, grade("-m", "h2o", "-b", "9,10", NULL), "one method with one");
+  refused(2, grade("-m", "h2o", "-b", "9", "-t", "x", NULL), "--tie x");
+  refused(2, grade("-m", "h2o", "-b", "9", "--rtol", "-1", NULL), "--rtol -1");
+  refused(2, grade("-m", "kivi", NULL), "codes entries");
+  refused(2, grade("-m", "zsmerge", "-b", "64", NULL), "merges entries");
+  refused(2, grade("-m", "h2o:group=query_head", "-b", "64", NULL),
+          "write head=query or change");
+  refused(2, grade("-m", "h2o", "-b", "64", "-p", "100", NULL),
+          "take --prompt-len 137");
+  refused(3, grade("-m", "h2o", "-b", "64", "-o", decisions, NULL),
+          "layers.0.o is missing");
+  must(0, grade("--help", NULL), "--theirs");
+  strcpy(decisions, file);
+  refused(3, grade("-m", "h2o", "-b", "64", NULL), "metadata format");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_right),    cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_follow),   cmocka_unit_test(test_order),
+      cmocka_unit_test(test_permuted), cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_kept),     cmocka_unit_test(test_refusals),
+  };
+  const char *top = getenv("top_srcdir");
+  kv_err e = {0};
+  if (scratch_make(NULL)) return 1;
+  snprintf(file, sizeof file, "%s/traces/tiny/retrieval_8_small.safetensors",
+           top ? top : "..");
+  snprintf(decisions, sizeof decisions, "%s", scratch_path("mine.safetensors"));
+  snprintf(outputs, sizeof outputs, "%s", scratch_path("out.safetensors"));
+  snprintf(db, sizeof db, "%s", scratch_path("rows.db"));
+  if (kv_trace_open(file, &trace, &e)) {
+    fprintf(stderr, "%s\n", e.text);
+    return 1;
+  }
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  kv_trace_close(trace);
+  scratch_remove(NULL);
+  return failed;
+}
