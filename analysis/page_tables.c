@@ -29,6 +29,23 @@ static void conflicts(const kv_page *p, const kv_grid *g) {
   kv_page_table(p, g, "Contradictions", column);
 }
 
+/* Nothing where no kernel of others was found wrong. */
+static int graded(const kv_page *p) {
+  static const kv_column column[] = {{"theirs", "kernel", KV_PLAIN},
+                                     {"trace", "trace", KV_PLAIN},
+                                     {"spec", "against", KV_LONG},
+                                     {"layer", "layer", KV_PLAIN},
+                                     {"what", "first wrong", KV_LONG},
+                                     {"started", "graded", KV_PLAIN},
+                                     {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(p->db, "SELECT * FROM graded", 0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) kv_page_table(p, &g, "Kernels graded and found wrong", column);
+  kv_grid_free(&g);
+  return rc;
+}
+
 int kv_page_check(const kv_page *p) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
@@ -45,6 +62,8 @@ int kv_page_check(const kv_page *p) {
   if (rc) return rc;
   conflicts(p, &g);
   kv_grid_free(&g);
+  rc = graded(p);
+  if (rc) return rc;
   rc = kv_grid_ask(p->db, "SELECT * FROM crosscheck", 0, NULL, &g);
   if (rc) return rc;
   fputs("<figure>", p->f);

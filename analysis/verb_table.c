@@ -153,8 +153,8 @@ int kv_verb_history(const kv_args *a) {
  */
 
 static const char *const views[] = {
-    "cell",       "metrics",  "costs",   "pareto",        "along", "gap",
-    "crosscheck", "conflict", "history", "confirmations", NULL};
+    "cell",       "metrics",  "costs",  "pareto",  "along",         "gap",
+    "crosscheck", "conflict", "graded", "history", "confirmations", NULL};
 
 static int export_one(sqlite3 *db, const kv_args *a, const char *view) {
   char path[4096], sql[64];

@@ -4,13 +4,18 @@
 -- writes. They are TEMP views: a database is read, never changed. Exact
 -- numbers are the *_bits columns of the tables; these show readable ones.
 
+-- Rows of diff are of two kinds: results of ours that contradict each other,
+-- and what `kvreplay grade` found wrong in somebody's kernel, which says
+-- nothing against the run.
+CREATE TEMP VIEW contradiction AS SELECT * FROM diff WHERE backend <> 'theirs';
+
 -- Who computed a run. Confirmed: by two that differ in backend, kernel set or
 -- processor, and contradicted by none.
 CREATE TEMP VIEW confirmed AS
 SELECT run_id, count(*) AS confirmations, min(started) AS first_seen,
   (count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
     OR count(DISTINCT cpu) > 1)
-    AND NOT EXISTS (SELECT 1 FROM diff d WHERE d.run_id = c.run_id)
+    AND NOT EXISTS (SELECT 1 FROM contradiction d WHERE d.run_id = c.run_id)
     AS confirmed,
   replace(group_concat(DISTINCT backend || ' ' || c.isa || ' ' || threads),
     ',', ', ') AS by_whom
@@ -22,7 +27,8 @@ GROUP BY run_id;
 -- All runs; age 1 is what the newest code says, 2 and up are superseded.
 CREATE TEMP VIEW aged AS
 SELECT r.*, c.confirmations, c.confirmed, c.by_whom, c.first_seen,
-  (SELECT count(*) FROM diff d WHERE d.run_id = r.run_id) AS conflicts,
+  (SELECT count(*) FROM contradiction d WHERE d.run_id = r.run_id)
+    AS conflicts,
   row_number() OVER (PARTITION BY subject
     ORDER BY arithmetic DESC, revision DESC, first_seen DESC, key) AS age
 FROM run r LEFT JOIN confirmed c USING (run_id);
@@ -154,10 +160,20 @@ SELECT t.name AS trace, r.prompt_len, r.spec, d.what, d.layer, d.status,
   r.journal AS first_journal, d.journal AS other_journal,
   r.state AS first_state, d.state AS other_state,
   r.output AS first_output, d.output AS other_output, r.key
-FROM diff d JOIN run r USING (run_id) JOIN trace t USING (identity)
+FROM contradiction d JOIN run r USING (run_id)
+  JOIN trace t USING (identity)
   JOIN environment v USING (environment_id)
 ORDER BY trace, r.prompt_len, r.spec, v.started, d.backend, d.isa, d.threads,
   d.what, r.key;
+
+-- Kernels of others: the first wrong thing of each layer, when it was graded.
+CREATE TEMP VIEW graded AS
+SELECT t.name AS trace, r.prompt_len, r.spec, d.isa AS theirs, d.layer, d.what,
+  v.started, r.key
+FROM diff d JOIN run r USING (run_id) JOIN trace t USING (identity)
+  JOIN environment v USING (environment_id)
+WHERE d.backend = 'theirs'
+ORDER BY trace, r.prompt_len, r.spec, theirs, v.started, d.layer, d.what, r.key;
 
 -- Every run there ever was, the newest code of each first.
 CREATE TEMP VIEW history AS

@@ -88,6 +88,20 @@ same "$dir/kept.db" "$a" "a refused merge changed OUT"
 [ $? = 1 ] || fail "fill_db did not see the flipped bit"
 "$report" table "$a" | grep -q 'h2o .*CONFLICT' || fail "table hides a conflict"
 
+# A kernel that was graded and found wrong says nothing against our run.
+trace=${top_srcdir:-.}/traces/tiny/retrieval_8_small.safetensors
+kvreplay=$build/sim/kvreplay
+"$kvreplay" run "$trace" -q -m window -b 30 --decisions "$dir/d" >/dev/null ||
+  fail "run --decisions"
+"$kvreplay" grade "$trace" -q -m window -b 31 --theirs "$dir"/d/*.safetensors \
+  --db "$dir/graded.db" >/dev/null
+[ $? = 1 ] || fail "a smaller window was graded as right"
+"$report" table "$dir/graded.db" | grep -q CONFLICT &&
+  fail "a graded kernel is a conflict"
+"$report" html "$dir/graded.db" -o "$dir/graded.html" || fail "html of graded"
+grep -q 'Kernels graded and found wrong' "$dir/graded.html" ||
+  fail "the page hides what was graded"
+
 # --- reading changes nothing ---
 cp "$b" "$dir/before"
 "$report" table "$b" >"$dir/t1" || fail table
