@@ -67,8 +67,8 @@ static bool open_list(stream *s, int step, bool says) {
 }
 
 static bool put_token(stream *s, int32_t id, bool fresh) {
-  kv_run *last = s->run + s->runs - 1;
-  if (!fresh && id == last->first + last->count) {
+  kv_run *last = fresh ? NULL : &s->run[s->runs - 1];
+  if (last && id == last->first + last->count) {
     last->count++;
     return true;
   }
