@@ -164,6 +164,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
   describe(c, asked);
   kv_err why = {0};
   rc = lend_decisions(c, &why);
+  if (rc == KV_INPUT) rc = KV_REFUSED; /* this cell alone */
   if (!rc)
     rc = c->spec.method->open(&c->shape, c->spec.params, &c->plan.needs, &why);
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);

@@ -28,24 +28,6 @@ static kv_rc make_folder(const char *dir, kv_err *e) {
                  dir, strerror(errno));
 }
 
-kv_rc kv_decide_files_open(const char *dir, const kv_batch *b,
-                           kv_decide_files *f, kv_err *e) {
-  *f = (kv_decide_files){.dir = dir, .batch = b, .cells = b->cells};
-  kv_rc rc = make_folder(dir, e);
-  if (rc) return rc;
-  f->decide = kv_zalloc((size_t)b->cells + 1, sizeof(kv_decide *));
-  if (!f->decide) return kv_no_memory(e, "decisions", sizeof *f->decide);
-  for (int i = 0; !rc && i < b->cells; i++) {
-    kv_err why = {0};
-    if (!b->cell[i].runs) continue;
-    if (kv_decide_can(&b->cell[i], &why))
-      kv_note(why.text);
-    else
-      rc = kv_decide_open(&b->cell[i], &f->decide[i], e);
-  }
-  return rc;
-}
-
 const kv_watch *kv_decide_files_watch(kv_decide_files *f,
                                       const kv_watch *next) {
   for (int i = 0; i < f->cells; i++) {
@@ -83,6 +65,47 @@ static char *path_of(const kv_decide_files *f, int cell) {
     snprintf(path, room, "%s/%s.%s%s%s.safetensors", f->dir, r->trace,
              r->method, budget, again);
   return path;
+}
+
+/* What is there is never written over: two cells, two runs or two traces of
+ * one name would be one file. */
+static kv_rc is_free(const kv_decide_files *f, int cell, kv_err *e) {
+  struct stat there;
+  char *path = path_of(f, cell);
+  if (!path) return kv_no_memory(e, "a file name", 1);
+  bool free_path = stat(path, &there) != 0;
+  kv_rc rc = KV_OK;
+  if (!free_path)
+    rc = kv_fail(e, KV_USAGE,
+                 "--decisions: %s is there already; remove it or name another "
+                 "folder",
+                 path);
+  free(path);
+  return rc;
+}
+
+static kv_rc open_one(kv_decide_files *f, int cell, kv_err *e) {
+  const kv_cell *c = &f->batch->cell[cell];
+  kv_err why = {0};
+  if (!c->runs) return KV_OK;
+  if (kv_decide_can(c, &why)) {
+    kv_note(why.text);
+    return KV_OK;
+  }
+  kv_rc rc = kv_decide_open(c, &f->decide[cell], e);
+  return rc ? rc : is_free(f, cell, e);
+}
+
+kv_rc kv_decide_files_open(const char *dir, const kv_batch *b,
+                           kv_decide_files *f, kv_err *e) {
+  *f = (kv_decide_files){.dir = dir, .batch = b};
+  kv_rc rc = make_folder(dir, e);
+  if (rc) return rc;
+  f->decide = kv_zalloc((size_t)b->cells + 1, sizeof(kv_decide *));
+  if (!f->decide) return kv_no_memory(e, "decisions", sizeof *f->decide);
+  f->cells = b->cells;
+  for (int i = 0; !rc && i < b->cells; i++) rc = open_one(f, i, e);
+  return rc;
 }
 
 static kv_rc write_one(const kv_decide_files *f, int cell, kv_err *e) {

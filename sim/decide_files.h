@@ -17,8 +17,9 @@ typedef struct kv_decide_files {
   kv_decide **decide; /* [cells] NULL: no file of that cell */
 } kv_decide_files;
 
-/* Makes the folder, which may be there. Cells that no file can describe are
- * named on standard error. Freed with close, also after a failure. */
+/* Makes the folder, which may be there; a file of one of the names may not
+ * (KV_USAGE). Cells that no file can describe are named on standard error.
+ * Freed with close, also after a failure. */
 kv_rc kv_decide_files_open(const char *dir, const kv_batch *b,
                            kv_decide_files *out, kv_err *e);
 void kv_decide_files_close(kv_decide_files *f); /* accepts zeroed */

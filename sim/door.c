@@ -3,6 +3,7 @@
  * Loading: sim/door.h. The list of what was loaded only grows, under a lock;
  * an entry never changes once it is in it.
  */
+#define _GNU_SOURCE 1 /* dladdr */
 #include "sim/door.h"
 
 #include "traces/filehash.h"
@@ -89,6 +90,11 @@ static kv_rc explain(const char *file, const char *said, kv_err *e) {
   }
   kv_show(symbol + sizeof mark - 1, show);
   const char *near = kv_text_nearest(show, n, names);
+  if (near && !strcmp(near, show))
+    return kv_fail(e, KV_INPUT,
+                   "%s calls %s, which is here but hidden from it: load "
+                   "libkvreplay with RTLD_GLOBAL",
+                   file, show);
   return kv_fail(e, KV_INPUT,
                  "%s calls %s, which this kvreplay does not have%s%s%s", file,
                  show,
@@ -131,9 +137,18 @@ static kv_rc enter(const char *file, const kv_method *m, kv_err *e) {
   return KV_OK;
 }
 
+/* A host may have loaded this library for itself alone, as Python does: then
+ * plugins could not see it. Nothing is done where they can. */
+static void show_ourselves(void) {
+  Dl_info own;
+  if (dladdr((const void *)kv_plugin_calls, &own) && own.dli_fname)
+    dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
 static kv_rc load(const char *file, const kv_method **out, kv_err *e) {
   char show[KV_SHOW];
   const char *name = kv_show(file, show);
+  show_ourselves();
   void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!object) return explain(name, dlerror(), e);
   const kv_method *m = dlsym(object, "kv_plugin");

@@ -26,7 +26,7 @@ static const kv_example examples[] = {
     {"kvreplay lawcheck ./mine.so", "does a plugin keep the laws?"},
     {"kvreplay lawcheck ./mine.so:recent=3 --law full --trace made:short",
      "one law, on one trace"},
-    {"kvreplay lawcheck snapkv -t traces/tiny/chat_1_small.safetensors",
+    {"kvreplay lawcheck snapkv -t traces/tiny/multiturn_18.safetensors",
      "a built-in method, on a recorded trace"},
     {NULL, NULL}};
 

@@ -5,6 +5,7 @@
  */
 #include "sim/row_label.h"
 
+#include "ref/method.h"
 #include "sim/door.h"
 #include "sim/param.h"
 #include "sim/spec.h"
@@ -49,9 +50,11 @@ static char *copy(const char *text) { return strdup(text ? text : "?"); }
 /* Decisions are called what their maker called them. */
 static char *name_of(const kv_spec *s) {
   const kv_param *table = s->method->params;
-  char text[KV_TEXT_MAX];
+  char text[KV_TEXT_MAX + sizeof " (replay)"];
   kv_param_text(&table[kv_params_find(table, "name")], s->params, text);
-  return copy(*text ? text : s->method->name);
+  if (!*text) return copy(s->method->name);
+  if (kv_method_named(text)) strcat(text, " (replay)"); /* not the method */
+  return copy(text);
 }
 
 kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e) {

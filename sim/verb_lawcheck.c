@@ -259,6 +259,11 @@ int kv_verb_lawcheck(int argc, char **argv) {
   }
   if (!rc)
     rc = kv_spec_parse(kv_method_at, s.options.method.item[0], &spec, &e);
+  if (!rc && spec.method->decisions)
+    rc = kv_fail(&e, KV_USAGE,
+                 "%s follows a file and decides nothing: laws are asked of "
+                 "methods",
+                 spec.method->name);
   if (!rc) rc = take_laws(&s, &e);
   if (!rc) rc = take_traces(&s, &e);
   if (!rc) rc = ask_all(&s, &spec, &e);

@@ -111,7 +111,7 @@ static kv_rc replay(session *s, kv_batch *b, bool *stopped, kv_err *e) {
   if (kv_watch_wanted(&paths) && b->cell[0].runs)
     rc = kv_watch_open(&paths, &b->cell[0], &files, &how.watch, e);
   if (!rc && dir) rc = kv_decide_files_open(dir, b, &decide, e);
-  how.watch = kv_decide_files_watch(&decide, how.watch);
+  if (!rc) how.watch = kv_decide_files_watch(&decide, how.watch);
   if (!rc) rc = kv_replay(b->trace, b->each, b->cells, &how, stopped, e);
   if (!rc && !*stopped && files) rc = kv_watch_finish(files, e);
   if (!rc && !*stopped && dir) rc = kv_decide_files_write(&decide, e);

@@ -11,8 +11,10 @@
 #include "sim/batch.h"
 #include "sim/door.h"
 #include "sim/options_verify.h"
+#include "sim/param.h"
 #include "sim/progress.h"
 #include "sim/signal.h"
+#include "traces/filehash.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,20 @@ static void say(session *s, const kv_err *e) {
 
 /* --- which rows ----------------------------------------------------------- */
 
+/* Is the file of decisions that the row followed where it was, the same? */
+static bool follows(const kv_result *r, const kv_method *m) {
+  kv_spec spec = {0};
+  kv_digest bytes;
+  char hex[65] = "";
+  if (!r->code || kv_spec_parse(kv_method_at, r->spec, &spec, NULL))
+    return false;
+  const kv_param *file = &m->params[kv_params_find(m->params, "file")];
+  const char *path = (const char *)spec.params + file->offset;
+  if (!kv_file_digest(path, &bytes, NULL)) kv_digest_hex(&bytes, hex);
+  kv_spec_free(&spec);
+  return strcmp(hex, r->code) == 0;
+}
+
 /* Can this program compute the row? A plugin is looked for in the folders of
  * KVREPLAY_PLUGINS and must be the same file; a database names no paths. */
 static bool ours(const kv_result *r) {
@@ -54,6 +70,7 @@ static bool ours(const kv_result *r) {
       kv_door_is_path(r->method) || kv_door_is_path(r->spec) ||
       kv_registry_find(kv_method_at, r->method, &m, NULL))
     return false;
+  if (m->decisions) return follows(r, m);
   const char *code = kv_door_code(m);
   if (r->code || code) return r->code && code && !strcmp(r->code, code);
   return m->revision == r->revision;

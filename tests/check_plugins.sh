@@ -192,6 +192,19 @@ no_paths() {
   [ $? != 66 ] || fail 'a database had code loaded'
 }
 
+# The test that `new` wrote, against the shared library of this build; a
+# sanitizer's cannot be linked so.
+tested() {
+  local library=$top/sim/.libs/libkvreplay.so.0
+  [ -e "$library" ] && ! nm -D "$library" | grep -qE '__[at]san' || return 0
+  checks=$((checks + 1))
+  $cc -std=c11 -O2 -Wall -Wextra -ffp-contract=off -I"$src" -I"$top" \
+    "$tmp/$1/test_$1.c" "$tmp/$1/$1.c" -o "$tmp/test_$1" "$library" \
+    -Wl,-rpath,"$(dirname "$library")" >"$tmp/out" 2>&1 &&
+    (cd "$tmp" && "./test_$1") >>"$tmp/out" 2>&1 ||
+    fail "new: its test: $(cat "$tmp/out")"
+}
+
 written() {
   local name=my_own
   (cd "$tmp" && "$kvreplay" new "$name" >out) || fail 'new'
@@ -203,6 +216,7 @@ written() {
   cmp -s "$tmp/a" "$tmp/b" || fail 'new: not the digests of h2o'
   "$kvreplay" lawcheck -q "$tmp/$name.so" >"$tmp/out" || fail 'new: lawcheck'
   has '^my-own: 11 laws hold' 'new'
+  tested "$name"
   (cd "$tmp" && refused 2 'is there already' new "$name"
     refused 2 'is no name' new 9x
     refused 2 'is no name' new Mine

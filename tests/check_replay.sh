@@ -66,6 +66,30 @@ case $? in
 *) cat "$tmp/said" && say 'emu does not follow' ;;
 esac
 
+# Nothing is written over, and where nothing can be written that is said.
+"$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$tmp/1" >"$tmp/rows" \
+  2>"$tmp/said"
+[ $? = 2 ] && grep -q 'is there already; remove it' "$tmp/said" ||
+  say 'a file of decisions is written over'
+for dir in "$tmp/rows" "$tmp/no/folder"; do
+  "$kvreplay" run "$trace" -q -m h2o -b 20% --decisions "$dir" >"$tmp/out" \
+    2>"$tmp/said"
+  [ $? = 4 ] && grep -q 'no folder can be made' "$tmp/said" ||
+    say "--decisions $dir: $(cat "$tmp/said")"
+done
+
+# A database knows the file by its bytes: verify follows it again, and not
+# one that has changed.
+cp "$(ls "$tmp"/1/*.h2o-*)" "$tmp/mine.safetensors"
+"$kvreplay" run "$trace" -q -m "replay:file=$tmp/mine.safetensors" \
+  --db "$tmp/r.db" >"$tmp/said" 2>&1 || say 'replay into a database'
+"$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
+grep -q '^1 row the same\|^1 rows the same' "$tmp/said" ||
+  say "verify: $(cat "$tmp/said")"
+cp "$(ls "$tmp"/1/*.quest-*)" "$tmp/mine.safetensors"
+"$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
+grep -q '1 of other code' "$tmp/said" || say 'verify follows another file'
+
 # What is declared is told apart.
 "$kvreplay" run "$trace" -q \
   -m "replay:columns=1:meta=100:name=mine:file=$(ls "$tmp"/1/*.h2o-*)" \

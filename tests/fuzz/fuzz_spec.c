@@ -28,9 +28,11 @@ static void one(const kv_spec *a) {
   free(json);
 }
 
+/* KV_INPUT: a path that is no plugin. */
 static void sentence(kv_rc rc, const kv_err *e) {
   if (rc == KV_OK) return;
-  must(rc == KV_USAGE && e->text[0] && !strchr(e->text, '\n'));
+  must((rc == KV_USAGE || rc == KV_INPUT) && e->text[0] &&
+       !strchr(e->text, '\n'));
 }
 
 static void budgets(const char *text) {
