@@ -70,7 +70,8 @@ kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
 
 /* Notes that somebody else's kernel differs from the row of r, which is there:
  * where, on which layer, and what it calls itself. Stored (diff) once an
- * environment. */
+ * environment. what NULL: it is graded anew, what it differed in before is
+ * forgotten. */
 kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
                        const char *who, int layer, const char *what, kv_err *e);
 

@@ -222,6 +222,8 @@ kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
 kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
                        const char *who, int layer, const char *what,
                        kv_err *e) {
+  const char *insert = "INSERT OR IGNORE INTO diff VALUES"
+                       " (?,?,'theirs',?,1,?,?,'ok',NULL,NULL,NULL,NULL)";
   char key[65];
   int64_t run = 0, where = 0;
   kv_db_key(r, key);
@@ -230,10 +232,13 @@ kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
   rc = kv_db_environment_row(db, env, &where, e);
   if (!rc) rc = kv_db_run_of(db, key, &run, e);
   assert((rc || run) && "the row was put first");
-  if (!rc)
+  if (!rc && what)
+    rc =
+        kv_db_do(db, e, insert, "iisis", run, where, who, (int64_t)layer, what);
+  if (!rc && !what) /* graded anew: the earlier grading is replaced */
     rc = kv_db_do(db, e,
-                  "INSERT OR IGNORE INTO diff VALUES"
-                  " (?,?,'theirs',?,1,?,?,'ok',NULL,NULL,NULL,NULL)",
-                  "iisis", run, where, who, (int64_t)layer, what);
+                  "DELETE FROM diff WHERE run_id = ? AND backend = 'theirs'"
+                  " AND isa = ?",
+                  "is", run, who);
   return kv_db_end(db, rc, e);
 }

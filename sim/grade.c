@@ -28,6 +28,7 @@ static void read_item(kv_grading *g, const kv_lane *l, int32_t item, int page,
   else if (first >= l->step)
     blame(t, KV_WRONG_CAUSALITY, item);
   if (t->fault && (item < 0 || first >= l->step)) return;
+  t->work += (end < l->step ? end : l->step) - first;
   for (int64_t x = first; x < end && x < l->step; x++) {
     int32_t entry = g->entry[x];
     if (entry < 0) continue;
@@ -42,7 +43,8 @@ static void read_item(kv_grading *g, const kv_lane *l, int32_t item, int page,
 }
 
 /* Flags in g->theirs and, in their order, entries in g->list. items NULL:
- * everything, as it is. */
+ * everything, as it is. Pages of a list without fault share no token, so that
+ * what scans the lane twice is not read to its end. */
 static kv_theirs read_list(kv_grading *g, const kv_lane *l, kv_items items,
                            int page) {
   kv_theirs t = {0};
@@ -54,7 +56,8 @@ static kv_theirs read_list(kv_grading *g, const kv_lane *l, kv_items items,
   for (int i = 0; i < g->cell->shape.n_tokens; i++) g->entry[i] = -1;
   for (int i = 0; i < l->n; i++) g->entry[l->id[i]] = i;
   if (items.n == 0) blame(&t, KV_WRONG_EMPTY, 0);
-  for (int i = 0; i < items.n; i++) read_item(g, l, items.item[i], page, &t);
+  for (int i = 0; i < items.n && t.work <= 2 * (int64_t)l->step; i++)
+    read_item(g, l, items.item[i], page, &t);
   return t;
 }
 
@@ -93,6 +96,7 @@ void kv_grade_view(kv_grading *g, const kv_lane *l, int head, kv_view *out) {
                 .id = l->id,
                 .ours = g->ours,
                 .theirs = g->theirs,
+                .no_list = items.item == NULL,
                 .fault = t.fault,
                 .item = t.item,
                 .by = kv_ranks_of_view(&g->ranks, g->needs.page, l->n)};
@@ -138,6 +142,7 @@ static const int32_t *grade_lane(kv_grading *g, const kv_lane *l,
       .ours = g->ours,
       .theirs = g->theirs,
       .reordered = reordered(g, *n, list, &t),
+      .no_list = items.item == NULL,
       .fault = t.fault,
       .item = t.item,
       .by = kv_ranks_of_keep(&g->ranks, g->needs.page, flags, l->n, g->ours)};
@@ -264,27 +269,55 @@ static kv_rc take(kv_grading *g, int lanes, kv_err *e) {
   return KV_OK;
 }
 
+static kv_rc refuse_block(const kv_grading *g, kv_err *e) {
+  const char *path = g->theirs_file->path, *name = g->real->name;
+  int theirs = g->theirs_file->decisions.block, ours = g->needs.block;
+  if (ours == 0)
+    return kv_fail(e, KV_REFUSED,
+                   "%.120s takes the prompt %d tokens at a time and %s all at "
+                   "once; leave the metadata block out, and settle only after "
+                   "the prompt",
+                   path, theirs, name);
+  if (theirs == 0)
+    return kv_fail(e, KV_REFUSED,
+                   "%.120s takes the prompt all at once and %s %d tokens at a "
+                   "time; write the metadata block=%d",
+                   path, name, ours, ours);
+  return kv_fail(e, KV_REFUSED,
+                 "%.120s takes the prompt %d tokens at a time and %s %d; its "
+                 "lists must settle after each %d, with the metadata block=%d",
+                 path, theirs, name, ours, ours, ours);
+}
+
 /* Lists of the same lanes, and a prompt that enters alike. */
 static kv_rc check(const kv_grading *g, int lanes, kv_err *e) {
   const kv_decisions *d = &g->theirs_file->decisions;
   const char *path = g->theirs_file->path, *name = g->real->name;
   if (d->stores && d->stored_heads != lanes)
     return kv_fail(e, KV_REFUSED,
-                   "%.120s has %d lists a layer where %s stores %d lanes; "
-                   "write head=%s or change the method's group",
+                   "%.120s has %d lists a layer where %s stores %d lanes; its "
+                   "lists must be one per %s head, or change the method's "
+                   "group",
                    path, d->stored_heads, name, lanes,
-                   lanes == g->cell->shape.n_heads ? "query" : "kv");
-  if (d->stores && d->block != g->needs.block)
-    return kv_fail(e, KV_REFUSED,
-                   "%.120s takes the prompt %d tokens at a time and %s %d (0: "
-                   "all at once); write the metadata block=%d",
-                   path, d->block, name, g->needs.block, g->needs.block);
+                   lanes == g->cell->shape.n_heads ? "query" : "KV");
+  if (d->stores && d->block != g->needs.block) return refuse_block(g, e);
   return KV_OK;
+}
+
+/* The same methods as those of which there are files of decisions. */
+static kv_rc can(const kv_cell *c, kv_err *e) {
+  kv_err why = {0};
+  if (!kv_decide_can(c, &why)) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s %s entries, which lists of tokens cannot say: it cannot "
+                 "be graded; `kvreplay methods` lists others",
+                 c->spec.method->name,
+                 c->plan.needs.merges ? "merges" : "codes");
 }
 
 kv_rc kv_grading_open(kv_cell *c, const kv_grade_how *how, kv_grading **out,
                       kv_err *e) {
-  kv_rc rc = kv_decide_can(c, e);
+  kv_rc rc = can(c, e);
   kv_grading *g = rc ? NULL : kv_zalloc(1, sizeof *g);
   if (rc) return rc;
   if (!g) return kv_no_memory(e, "grading", sizeof *g);

@@ -4,6 +4,8 @@
  */
 #include "sim/grade_report.h"
 
+#include <math.h>
+
 #include "sim/json.h"
 
 static void whole(kv_json *j, const char *key, int value) {
@@ -11,6 +13,15 @@ static void whole(kv_json *j, const char *key, int value) {
     kv_json_integer(j, key, value);
   else
     kv_json_null(j, key);
+}
+
+/* What was found, where JSON has no number for it: null is for what is not
+ * there. */
+static void found(kv_json *j, const char *key, double x) {
+  if (isfinite(x))
+    kv_json_real(j, key, x);
+  else
+    kv_json_text(j, key, isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
 }
 
 static void counts(kv_json *j, const kv_grade_report *r, int layer) {
@@ -30,7 +41,7 @@ static void apart(kv_json *j, const char *key, int n, const kv_apart *a) {
     kv_json_integer(j, "first", a[i].first);
     kv_json_integer(j, "last", a[i].last);
     if (a[i].scored)
-      kv_json_real(j, "score", (double)a[i].score);
+      found(j, "score", (double)a[i].score);
     else
       kv_json_null(j, "score");
     kv_json_close(j, '}');
@@ -51,7 +62,7 @@ static void judged(kv_json *j, const kv_grade_report *r, const kv_judged *w) {
   apart(j, "took", w->took, w->taken);
   apart(j, "left", w->left, w->missed);
   if (w->has_cut)
-    kv_json_real(j, "cut", (double)w->cut);
+    found(j, "cut", (double)w->cut);
   else
     kv_json_null(j, "cut");
   kv_json_text(j, "sentence", kv_judged_text(w, r->tie, r->page, text));
@@ -69,8 +80,8 @@ static void place(kv_json *j, const char *key, bool there,
   whole(j, "step", p->step);
   whole(j, "head", p->head);
   whole(j, "element", p->element);
-  kv_json_real(j, "theirs", (double)p->theirs);
-  kv_json_real(j, "ours", (double)p->ours);
+  found(j, "theirs", (double)p->theirs);
+  found(j, "ours", (double)p->ours);
   kv_json_close(j, '}');
 }
 
@@ -89,12 +100,12 @@ static void sums(kv_json *j, const char *key, const kv_output_sums *s) {
   kv_json_open(j, key, '{');
   kv_json_integer(j, "rows", s->rows);
   kv_json_integer(j, "wrong", s->wrong);
-  kv_json_real(j, "relative_l2", kv_output_relative(s));
-  kv_json_real(j, "max_abs", s->most);
+  found(j, "relative_l2", kv_output_relative(s));
+  found(j, "max_abs", s->most);
   kv_json_real(j, "matched",
                s->elements ? (double)s->matched / (double)s->elements : 1);
   if (s->lses)
-    kv_json_real(j, "lse_max_abs", s->lse_most);
+    found(j, "lse_max_abs", s->lse_most);
   else
     kv_json_null(j, "lse_max_abs");
   ulps(j, s);

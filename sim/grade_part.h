@@ -13,6 +13,7 @@ typedef struct kv_theirs {
   int n; /* entries, in g->list */
   kv_wrong fault;
   int32_t item;
+  int64_t work; /* tokens looked at */
 } kv_theirs;
 
 struct kv_grading {

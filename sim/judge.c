@@ -57,17 +57,23 @@ static void note_run(const kv_sides *s, int i, int end, kv_judged *out) {
   if (n < KV_MOST_APART) (s->theirs[i] ? out->taken : out->missed)[n] = a;
 }
 
+/* Nothing is near to what is no number, nor to an infinity but itself. */
+static bool near(double score, double cut, double tie) {
+  if (score == cut) return true;
+  return isfinite(score) && isfinite(cut) &&
+         fabs(score - cut) <= tie * fabs(cut);
+}
+
 static void note_index(const kv_sides *s, int unit, int i, double tie,
                        tally *t) {
   float score;
+  s->theirs[i] ? t->took++ : t->left++;
   if (!kv_judge_score(s->by, i, s->ours[i], &score) || !s->by->has_cut) {
     t->forced = true;
     return;
   }
-  double cut = s->by->cut;
   if (!whole(s, unit, i)) t->part = true;
-  if (fabs(score - cut) > tie * fabs(cut)) t->far = true;
-  s->theirs[i] ? t->took++ : t->left++;
+  if (!near((double)score, (double)s->by->cut, tie)) t->far = true;
 }
 
 static void compare(const kv_sides *s, double tie, kv_judged *out, tally *t) {
@@ -86,11 +92,14 @@ static void compare(const kv_sides *s, double tie, kv_judged *out, tally *t) {
   }
 }
 
-static kv_wrong reason(const kv_sides *s, const tally *t) {
+/* Another number explains what differs beside it, so it goes before. */
+static kv_wrong reason(const kv_sides *s, const tally *t, const kv_judged *j) {
+  bool any_count = s->by && s->by->any_count;
   if (s->fault) return s->fault;
-  if (t->forced) return KV_WRONG_FORCED;
   if (t->part) return KV_WRONG_PART;
-  if (t->took != t->left && !s->by->any_count) return KV_WRONG_COUNT;
+  if (t->took != t->left && j->theirs != j->ours && !any_count)
+    return KV_WRONG_COUNT;
+  if (t->forced) return KV_WRONG_FORCED;
   if (t->far) return KV_WRONG_SCORE;
   return s->reordered ? KV_WRONG_ORDER : KV_WRONG_NOT;
 }
@@ -99,11 +108,12 @@ void kv_judge(const kv_sides *s, double tie, kv_judged *out) {
   tally t = {0};
   out->ours = out->theirs = out->took = out->left = 0;
   out->item = s->item;
+  out->no_list = s->no_list;
   out->has_cut = s->by && s->by->has_cut;
   out->cut = out->has_cut ? s->by->cut : 0;
   compare(s, tie, out, &t);
   if (out->took || out->left || s->reordered || s->fault)
-    out->why = reason(s, &t);
+    out->why = reason(s, &t, out);
   else
     out->why = KV_WRONG_NOT;
   bool same = !out->took && !out->left;

@@ -55,6 +55,7 @@ typedef struct kv_sides {
   const bool *ours;    /* [n] */
   const bool *theirs;  /* [n] */
   bool reordered;      /* the order counts, and theirs is another */
+  bool no_list;        /* theirs is all, since it says nothing */
   kv_wrong fault;      /* found while theirs was read */
   int32_t item;        /* the one at fault */
   const kv_ranked *by; /* what decided; NULL: nothing that ranks */
@@ -74,6 +75,7 @@ typedef struct kv_judged {
   int layer, step;  /* as the caller says */
   int lane, head;   /* -1: not of one */
   int32_t item;     /* at fault */
+  bool no_list;     /* of theirs, which is all that is live */
   int ours, theirs; /* entries each has */
   int took, left;   /* runs; the first ones below */
   kv_apart taken[KV_MOST_APART], missed[KV_MOST_APART];

@@ -60,8 +60,11 @@ static void fault(text *t, const kv_judged *j, int page) {
   if (j->why == KV_WRONG_EMPTY) add(t, "the list is empty");
   if (j->why == KV_WRONG_FORCED) add(t, "no score decides here");
   if (j->why == KV_WRONG_PART) add(t, "part of a page");
-  if (j->why == KV_WRONG_COUNT)
+  if (j->why == KV_WRONG_COUNT && !j->no_list)
     add(t, "%d entries, not %d", j->theirs, j->ours);
+  if (j->why == KV_WRONG_COUNT && j->no_list)
+    add(t, "no list for this step, so all %d live tokens, not %d", j->theirs,
+        j->ours);
   if (j->why == KV_WRONG_SCORE) add(t, "no tie");
   if (j->why == KV_WRONG_ORDER) add(t, "the same entries in another order");
 }

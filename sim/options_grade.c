@@ -62,6 +62,11 @@ static const char *const notes[] = {
     "A file speaks of the kinds of decision that it has; a step without a "
     "list is a decision for all that is live. The order within a list, and so "
     "of physical pages, changes nothing for views.",
+    "One kernel is one method with one budget: -m takes one method here, not "
+    "`all`, and -b one budget. One thread grades; -j is for the row that --db "
+    "keeps. In the JSON a number that is none is a string: \"NaN\", "
+    "\"Infinity\" or \"-Infinity\"; null says that there is none, as "
+    "lse_max_abs where the outputs have no LSE.",
     "The exit code is 0 where nothing is wrong, 1 where something is, 2 where "
     "the method, the file or the trace do not belong together, 3 where a file "
     "is malformed.",

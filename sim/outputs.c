@@ -180,6 +180,21 @@ static kv_rc find(const kv_outputs *o, int index, const char *what, int rank,
   return KV_OK;
 }
 
+/* One tolerance is for all of them. */
+static kv_rc check_types(const kv_outputs *o, kv_err *e) {
+  char show[KV_SHOW];
+  for (int i = 1; i < o->trace->n_layers; i++)
+    if (o->o[i].type != o->o[0].type)
+      return kv_fail(e, KV_INPUT,
+                     "%s: tensor layers.%d.o is %s and layers.%d.o is %s; "
+                     "write all outputs in one type",
+                     kv_show(o->path, show), o->trace->layer[i].data.layer,
+                     kv_st_dtype_name(o->o[i].type),
+                     o->trace->layer[0].data.layer,
+                     kv_st_dtype_name(o->o[0].type));
+  return KV_OK;
+}
+
 static void tolerate(kv_outputs *o, double atol, double rtol) {
   kv_st_dtype type = o->o[0].type;
   o->atol = atol >= 0 ? atol : 1e-5;
@@ -209,6 +224,7 @@ kv_rc kv_outputs_open(const char *path, const kv_trace *t, int prompt_len,
     rc = find(o, i, "o", 3, &o->o[i], e);
     if (!rc) rc = find(o, i, "lse", 2, &o->lse[i], e);
   }
+  if (!rc) rc = check_types(o, e);
   if (!rc) tolerate(o, atol, rtol);
   if (rc)
     kv_outputs_close(o);

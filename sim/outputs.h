@@ -41,8 +41,9 @@ void kv_output_add(const kv_output_sums *from, kv_output_sums *to);
 typedef struct kv_outputs kv_outputs;
 
 /* atol or rtol < 0: the type's usual (F32 1e-5 and 1.3e-6, F16 1e-5 and 1e-3,
- * BF16 1e-5 and 1.6e-2). KV_INPUT where a tensor is missing or has another
- * shape than the trace, decoding from prompt_len on, asks for. */
+ * BF16 1e-5 and 1.6e-2). KV_INPUT where a tensor is missing, has another
+ * shape than the trace, decoding from prompt_len on, asks for, or another type
+ * than the first layer's (the LSE may have any). */
 kv_rc kv_outputs_open(const char *path, const kv_trace *t, int prompt_len,
                       double atol, double rtol, kv_outputs **out, kv_err *e);
 void kv_outputs_close(kv_outputs *o); /* accepts NULL */

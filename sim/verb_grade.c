@@ -118,6 +118,7 @@ static kv_rc report(session *s, kv_err *e) {
   kv_rc rc = kv_grading_layers(s->grading, &r->layer, e);
   if (!rc)
     rc = kv_grade_print(r, (kv_grade_format)s->options.format, stdout, e);
+  if (!rc && s->of.db) rc = put_wrong(s, -1, NULL, e); /* forget the last */
   for (int i = 0; !rc && s->of.db && i < r->layers; i++)
     rc = put_layer(s, i, e);
   return rc;

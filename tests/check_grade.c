@@ -9,6 +9,7 @@
 #include "sim/verbs.h"
 #include "tests/scratch.h"
 #include "tests/theirs.h"
+#include "traces/decisions_write.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -23,7 +24,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 20, LENGTH = 1 << 18 };
+enum { MOST = 20, LENGTH = 1 << 18, MANY = 4000 };
 
 static char file[600], decisions[600], outputs[512], db[512];
 static char heard[LENGTH], said[LENGTH]; /* stdout, stderr */
@@ -270,6 +271,39 @@ static void test_faults(void **state) {
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) seed(&faults[i]);
 }
 
+/* --- files -------------------------------------------------------------- */
+
+/* Every lane after the prompt: item 0, n times. */
+static void put_lists(int block, int page, int n) {
+  static const int32_t item[4 * MANY];
+  const kv_shape *s = &trace->shape;
+  const int64_t start[5] = {0, n, 2 * n, 3 * n, 4 * n};
+  const kv_lists all = {4, page, 1, &s->prompt_len, start, item};
+  kv_decided layer[4] = {{.layer = -1}};
+  const kv_decisions d = {true, false, false, false, block, 4, 4, layer};
+  kv_digest identity;
+  kv_err e = {0};
+  assert_true(s->n_kv_heads == 4 && trace->n_layers == 4 && n <= MANY);
+  for (int i = 0; i < 4; i++)
+    layer[i] = (kv_decided){trace->layer[i].data.layer, all, {0}};
+  if (kv_trace_identity(trace, &identity, &e) ||
+      kv_decisions_write(decisions, "their kernel", &identity, s, &d, &e))
+    fail_msg("%s", e.text);
+}
+
+/* The last LSE of all is none: JSON says what it is. */
+static void test_no_number(void **state) {
+  (void)state;
+  theirs t = kernel();
+  theirs_quest(&t, decisions, outputs);
+  FILE *f = fopen(outputs, "r+b");
+  assert_true(f && fseek(f, -4, SEEK_END) == 0);
+  assert_true(fputs("\xff\xff\xff\xff", f) >= 0 && fclose(f) == 0);
+  must(1, grade("-m", QUEST, "-b", "64", "-f", "json", "-o", outputs, NULL),
+       "\"theirs\": \"NaN\"");
+  must(1, 1, "\"lse_max_abs\": \"Infinity\"");
+}
+
 /* --- the rest ----------------------------------------------------------- */
 
 static int64_t sql(const char *text) {
@@ -305,6 +339,10 @@ static void test_kept(void **state) {
                    2);
   must(1, grade("-m", QUEST, "-b", "64", "-t", "1e-6", "-f", "junit", NULL),
        "tests=\"4\" failures=\"1\"");
+  t.fault = RIGHT; /* repaired, it replaces what was found before */
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", QUEST, "-b", "64", "-d", db, NULL), ", 0 wrong");
+  assert_int_equal(sql("SELECT count(*) FROM diff"), 0);
 }
 
 static void test_refusals(void **state) {
@@ -315,25 +353,33 @@ static void test_refusals(void **state) {
   refused(2, grade("-m", "h2o", "-b", "9,10", NULL), "one method with one");
   refused(2, grade("-m", "h2o", "-b", "9", "-t", "x", NULL), "--tie x");
   refused(2, grade("-m", "h2o", "-b", "9", "--rtol", "-1", NULL), "--rtol -1");
-  refused(2, grade("-m", "kivi", NULL), "codes entries");
+  refused(2, grade("-m", "kivi", NULL), "cannot be graded");
   refused(2, grade("-m", "zsmerge", "-b", "64", NULL), "merges entries");
   refused(2, grade("-m", "h2o:group=query_head", "-b", "64", NULL),
-          "write head=query or change");
+          "its lists must be one per query head, or change");
+  t.budget = 27;
+  theirs_h2o(&t, decisions);
+  must(1, grade("-m", "h2o", "-b", "39", NULL), ": 27 entries, not 39; they");
   refused(2, grade("-m", "h2o", "-b", "64", "-p", "100", NULL),
           "take --prompt-len 137");
   refused(3, grade("-m", "h2o", "-b", "64", "-o", decisions, NULL),
           "layers.0.o is missing");
   must(0, grade("--help", NULL), "--theirs");
-  strcpy(decisions, file);
-  refused(3, grade("-m", "h2o", "-b", "64", NULL), "metadata format");
+  put_lists(16, 1, 1);
+  refused(2, grade("-m", "h2o", "-b", "64", NULL), "leave the metadata block");
+  put_lists(0, 1 << 20, MANY); /* read no further than it says something */
+  must(1, grade("-m", "h2o", "-b", "64", NULL), "page 0 is named twice");
+  refused(3, grade("-m", "h2o", "-b", "64", "--theirs", file, NULL),
+          "metadata format");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_right),    cmocka_unit_test(test_bf16),
-      cmocka_unit_test(test_follow),   cmocka_unit_test(test_order),
-      cmocka_unit_test(test_permuted), cmocka_unit_test(test_faults),
-      cmocka_unit_test(test_kept),     cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_right),     cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_follow),    cmocka_unit_test(test_order),
+      cmocka_unit_test(test_permuted),  cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_kept),      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_no_number),
   };
   const char *top = getenv("top_srcdir");
   kv_err e = {0};

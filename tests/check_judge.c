@@ -2,7 +2,8 @@
  *
  * Laws of judging a decision (sim/judge.h) and of finding what decided it
  * (sim/ranked.h): a difference is a tie only where every index that was
- * swapped has a score near the cut, whole, and as many came as went.
+ * swapped has a score near the cut, whole, and as many came as went. Outputs
+ * of two types are not compared (sim/outputs.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +12,16 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/parts.h"
+#include "sim/outputs.h"
 #include "sim/ranked.h"
+#include "tests/scratch.h"
+#include "traces/writer.h"
 
 enum { N = 10 };
 
@@ -121,6 +127,60 @@ static void test_order(void **state) {
   kv_ranks_close(&x.ranks);
 }
 
+/* Another number is what is said, also where no score decides. */
+static void test_budget(void **state) {
+  (void)state;
+  scene x;
+  char text[KV_VERDICT_TEXT];
+  open_scene(&x);
+  x.j.head = -1;
+  x.theirs[N - 1] = x.theirs[1] = false;
+  judge(&x, 1e9, KV_GRADE_WRONG, KV_WRONG_COUNT);
+  assert_non_null(
+      strstr(kv_judged_text(&x.j, 0, 1, text), ": 4 entries, not 6;"));
+  memset(x.theirs, true, sizeof x.theirs);
+  x.s.no_list = true;
+  judge(&x, 1e9, KV_GRADE_WRONG, KV_WRONG_COUNT);
+  assert_non_null(
+      strstr(kv_judged_text(&x.j, 0, 1, text),
+             ": no list for this step, so all 10 live tokens, not 6;"));
+  x.s.by = NULL; /* nothing ranked */
+  kv_judge(&x.s, 1e9, &x.j);
+  assert_int_equal(x.j.why, KV_WRONG_COUNT);
+  swap(&x, 3, 0);
+  x.theirs[4] = x.theirs[6] = x.theirs[7] = false;
+  kv_judge(&x.s, 1e9, &x.j); /* as many, another one */
+  assert_int_equal(x.j.why, KV_WRONG_FORCED);
+  kv_ranks_close(&x.ranks);
+}
+
+/* What is no number is near to nothing, an infinity to itself alone. */
+static void test_no_number(void **state) {
+  (void)state;
+  static const struct {
+    float score, cut;
+    kv_wrong why;
+  } pair[] = {{NAN, 4, KV_WRONG_SCORE},
+              {4, NAN, KV_WRONG_SCORE},
+              {NAN, NAN, KV_WRONG_SCORE},
+              {4, INFINITY, KV_WRONG_SCORE},
+              {4, -INFINITY, KV_WRONG_SCORE},
+              {-INFINITY, 4, KV_WRONG_SCORE},
+              {-INFINITY, INFINITY, KV_WRONG_SCORE},
+              {4, 4, KV_WRONG_NOT}};
+  for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
+    scene x;
+    open_scene(&x);
+    swap(&x, 3, 2);
+    kv_ranked *by = &x.ranks.ranked[0];
+    by->score[2] = by->cut = pair[i].cut;
+    by->score[3] = pair[i].score;
+    /* The one that left is at the cut, where that is a number. */
+    judge(&x, 1, pair[i].why ? KV_GRADE_WRONG : KV_GRADE_TIE, pair[i].why);
+    kv_ranks_close(&x.ranks);
+  }
+}
+
 /* Pages of two: five of them, the last is not ranked. */
 static void test_pages(void **state) {
   (void)state;
@@ -184,11 +244,65 @@ static void test_selections(void **state) {
   kv_ranks_close(&r);
 }
 
+/* --- outputs ------------------------------------------------------------ */
+
+/* Zeros, the last layer's of that type. */
+static void put_outputs(const kv_trace *t, kv_st_dtype last, const char *to) {
+  const kv_shape *s = &t->shape;
+  const uint64_t shape[3] = {(uint64_t)s->n_heads,
+                             (uint64_t)(s->n_tokens - s->prompt_len),
+                             (uint64_t)s->d_v};
+  size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
+  float *zero = calloc(n, sizeof *zero);
+  kv_st_writer *w = NULL;
+  kv_err e = {0};
+  char name[64];
+  kv_rc rc = kv_st_writer_open(to, 0, &w, &e);
+  for (int i = 0; !rc && i < t->n_layers; i++) {
+    kv_st_dtype type = i < t->n_layers - 1 ? KV_ST_BF16 : last;
+    snprintf(name, sizeof name, "layers.%d.o", t->layer[i].data.layer);
+    rc = kv_st_writer_declare(w, name, type, 3, shape, &e);
+  }
+  for (int i = 0; !rc && i < t->n_layers; i++)
+    rc = kv_st_writer_append(
+        w, n * (i == t->n_layers - 1 && last == KV_ST_F32 ? 4 : 2), zero, &e);
+  if (!rc) rc = kv_st_writer_finish(w, NULL, &e);
+  if (rc) fail_msg("%s", e.text);
+  kv_st_writer_close(w);
+  free(zero);
+}
+
+/* One tolerance is for one type. */
+static void test_types(void **state) {
+  (void)state;
+  const char *top = getenv("top_srcdir");
+  char file[600], out[512];
+  kv_trace *t = NULL;
+  kv_outputs *o = NULL;
+  kv_err e = {0};
+  snprintf(file, sizeof file, "%s/traces/tiny/retrieval_8_small.safetensors",
+           top ? top : "..");
+  if (kv_trace_open(file, &t, &e)) fail_msg("%s", e.text);
+  snprintf(out, sizeof out, "%s", scratch_path("out.safetensors"));
+  put_outputs(t, KV_ST_BF16, out);
+  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, -1, -1, &o, &e),
+                   KV_OK);
+  assert_string_equal(kv_outputs_type(o), "BF16");
+  kv_outputs_close(o);
+  put_outputs(t, KV_ST_F32, out);
+  assert_int_equal(kv_outputs_open(out, t, t->shape.prompt_len, -1, -1, &o, &e),
+                   KV_INPUT);
+  assert_non_null(
+      strstr(e.text, "tensor layers.3.o is F32 and layers.0.o is BF16;"));
+  kv_trace_close(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_scores),     cmocka_unit_test(test_count),
       cmocka_unit_test(test_order),      cmocka_unit_test(test_pages),
-      cmocka_unit_test(test_selections),
+      cmocka_unit_test(test_selections), cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_no_number),  cmocka_unit_test(test_types),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
