@@ -168,6 +168,13 @@ class Traces(Case):
         self.refused("contradict", kvtrace.read_trace, index)
         write({**files, names[0]: "../s0.safetensors"})
         self.refused("leaves the folder", kvtrace.read_trace, index)
+        write({**files, names[0]: 7})
+        self.refused("give each tensor a file", kvtrace.read_trace, index)
+        for text in ("{}", "[]", "7", '{"weight_map": ["x"]}', "{", "\xff",
+                     "[" * 10**5, '{"weight_map": null}'):
+            with open(index, "w", encoding="latin-1") as f:
+                f.write(text)
+            self.refused(index + ": its weight_map", kvtrace.read_trace, index)
 
     def test_damaged_files_are_refused(self):
         with open(SMALL, "rb") as f:
@@ -223,6 +230,11 @@ class Traces(Case):
                 ("heads do not divide", dict(metadata={"n_kv_heads": 3})),
                 ("layers.1.q is", dict(more={"rows": [1, 2]}))):
             self.refused(sentence, write, **kwargs)
+        for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
+            for dtype in "f32", "f16", "bf16":
+                one = np.full((2, 9, 8), bits, np.uint32).view(np.float32)
+                self.refused("layers.1.k: holds NaN", write, more={"k": one},
+                             dtype=dtype)
         for path in FOLDER, "/dev/null":
             self.refused("no regular file", kvtrace.write_trace, path,
                          random_layers(), 5)

@@ -127,6 +127,17 @@ class Decisions(Case):
                 ("3 lists for 4 heads", dict(heads=3)),
                 ("4 lists for 8 heads", dict(head="query")),
                 ("recorded are [0, 1, 2, 3]", dict(drop=1)),
+                (at_last + "16 is not among", dict(
+                    one=np.array([16], np.int8), unit="page:16")),
+                ("head 0: 1 is not among what has been seen: 0 to 0", dict(
+                    unit="page:" + "9" * 10)),
+                ("give a text as name", dict(name=3)),
+                ("give a text as name", dict(name=None)),
+                ("unit", dict(unit=16)), ("prompt_len is 0", dict(
+                    prompt_len=0)),
+                ("prompt_len is 1.5", dict(prompt_len=1.5)),
+                ("prompt_len is 306", dict(prompt_len=306)),
+                ("block -4", dict(block=-4)), ("block 4.0", dict(block=4.0)),
                 ("name", dict(name="")), ("unit", dict(unit="page:0")),
                 ("kind", dict(kind="both")), ("head", dict(head="all")),
                 ("views go with", dict(kind="stored+view")),
@@ -137,6 +148,37 @@ class Decisions(Case):
         write()
         write(step=64, block=32)
         write(one=[8], unit="page:16")
+
+    def test_damaged_lists_are_refused(self):
+        p = self.t.prompt_len
+        kvtrace.write_decisions(self.out, self.t, "good", self.lists(
+            4, lambda s, h: [h, 9], (p, p + 1)))
+        meta, good = kvtrace._load(self.out)
+        l = "layers.2."
+
+        def saved(drop=(), meta=meta, **more):
+            kvtrace._save(at("bad.safetensors"), meta, {
+                **{x: y for x, y in good.items() if x not in drop},
+                **{x: kvtrace._tensor(*y) for x, y in more.items()}})
+            return kvtrace.read_decisions(at("bad.safetensors"))
+        self.same(saved()["lists"], kvtrace.read_decisions(self.out)["lists"])
+        ends = [0, 2, 4, 6, 8, 10, 12, 14, 16]
+        for y in ([5, -2, 3], [], [0], ends[1:], ends[:-1], [1, *ends[1:]],
+                  [*ends[:-1], 15], [0, 2, 1, *ends[3:]], [*ends, 16]):
+            self.refused(l + "indptr: ", saved, **{l + "indptr": ("I64", y)})
+        for y in [p + 1, p], [p, p]:
+            self.refused(l + "indptr: ", saved, **{l + "steps": ("I32", y)})
+        for x, y in (("indptr", ("I32", ends)), ("steps", ("I64", [p, p + 1])),
+                     ("positions", ("I32", [[0] * 16])),
+                     ("positions", ("F32", [0] * 16))):
+            self.refused(l + "steps: give", saved, **{l + x: y})
+        for x in "indptr", "positions":
+            self.refused(l + "steps: give", saved, [l + x])
+        for x in "foo.steps", "steps", "layers.x.steps", "layers.1.foo.steps":
+            self.refused(x + ": give layers.N.", saved, **{x: ("I32", [p])})
+        for x in "block", "prompt_len":
+            self.refused(x + " is many, no number", saved, (), {
+                **meta, x: "many"})
 
     def test_what_is_not_live_c_names(self):
         p = self.t.prompt_len
@@ -224,6 +266,14 @@ class Results(Case):
     def test_the_example_stands_in_the_table(self):
         with open(EXAMPLE) as f:
             self.assertLessEqual(len(f.readlines()), 25)
+        t = kvtrace.read_trace(SMALL)
+        for words in (), (SMALL,), *(
+                (SMALL, at("no.safetensors"), x) for x in (
+                    "many", "0", "-1", str(t.prompt_len + 1))):
+            said = call(sys.executable, EXAMPLE, *words, code=1)
+            self.assertRegex(said, r"\Ausage: my_method.py TRACE .*\n\Z")
+        call(sys.executable, EXAMPLE, SMALL, at("mine.safetensors"),
+             str(t.prompt_len))
         for path in TRACES:
             call(sys.executable, EXAMPLE, path, at("mine.safetensors"), "40")
             words = "run", path, "-q", "-m", (

@@ -24,6 +24,7 @@ import numpy as np
 
 _NUMPY = {x: np.dtype(y) for x, y in dict(
     F16="<f2", BF16="<u2", F32="<f4", I32="<i4", I64="<i8").items()}
+_LISTS = {"steps": "I32", "indptr": "I64", "positions": "I32"}
 _FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
 
@@ -69,10 +70,12 @@ def _open(path):
     """The same of a file, or of all shards that an index names."""
     if not path.endswith(".index.json"):
         return _load(path)
-    with open(path, "rb") as f:
-        wanted = json.load(f)["weight_map"]
-    _need(all(os.path.basename(x) == x for x in wanted.values()), path,
-          "its weight_map leaves the folder")
+    try:
+        wanted = json.loads(np.fromfile(path, "u1").tobytes())["weight_map"]
+        _need(all(os.path.basename(x) == x for x in wanted.values()), path)
+    except (AttributeError, KeyError, TypeError, RecursionError, ValueError):
+        raise ValueError(f"{path}: its weight_map leaves the folder or is none"
+                         "; give each tensor a file beside it") from None
     parts = {x: _load(os.path.join(os.path.dirname(path), x))
              for x in {*wanted.values()}}
     meta = {pair for m, _ in parts.values() for pair in m.items()}
@@ -88,9 +91,8 @@ def _save(path, meta, tensors):
     order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
     for name in order:
         dtype, shape, data = tensors[name]
-        header[name] = dict(dtype=dtype, shape=shape,
-                            data_offsets=(at, at + data.size))
-        at += data.size
+        first, at = at, at + data.size
+        header[name] = dict(dtype=dtype, shape=shape, data_offsets=(first, at))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % 64)
     _need(os.path.isfile(path) or not os.path.lexists(path), path,
@@ -111,15 +113,13 @@ def _save(path, meta, tensors):
 
 def widen(x):
     """float32 of float16, float32 or (as uint16) bfloat16: always exact."""
-    if x.dtype == np.uint16:
-        return (x.astype(np.uint32) << 16).view(np.float32)
-    return x.astype(np.float32)
+    return x.astype("f4") if x.dtype != "u2" else (
+        x.astype("u4") << 16).view("f4")
 
 
 def bfloat16(x):
     """The nearest bfloat16 of a float32, ties to even, as uint16."""
-    bits = x.view(np.uint32)
-    return (bits + 0x7fff + (bits >> 16 & 1) >> 16).astype(np.uint16)
+    return ((x := x.view("u4")) + 0x7fff + (x >> 16 & 1) >> 16).astype("u2")
 
 
 class Trace:
@@ -166,14 +166,11 @@ class Trace:
             "q", "k", "v", "o", "rows", "colsum")
             if f"layers.{layer}.{x}" in self._tensors}
 
-    def _wide(self, layer, x):
+    def _wide(self, x, layer):
         x = self._get(f"layers.{layer}.{x}")
         return None if x is None else widen(x)
 
-    q = functools.partialmethod(_wide, x="q")
-    k = functools.partialmethod(_wide, x="k")
-    v = functools.partialmethod(_wide, x="v")
-    o = functools.partialmethod(_wide, x="o")
+    q, k, v, o = map(functools.partial(functools.partialmethod, _wide), "qkvo")
 
     def rows(self, layer):
         return self.layer(layer).get("rows", np.arange(self.n_tokens))
@@ -194,8 +191,7 @@ class Trace:
         meta = sorted(x for x in self.metadata.items()
                       if x[0] not in ("created", "recorder"))
         h.update(struct.pack("<Q", len(meta)))
-        for key, value in meta:
-            h.update(text(key) + text(value))
+        h.update(b"".join(text(y) for x in meta for y in x))
         return h.hexdigest()
 
     def _number(self, key, kind, most=2**30):
@@ -234,11 +230,10 @@ def _floats(name, x, dtype):
     want = dtype.upper() if dtype else _FLOATS.get(x.dtype.name)
     _need(x.dtype.name in _FLOATS and want in _FLOATS.values(), name, x.dtype,
           " as ", want, "; make it float32, and dtype 'f16', 'bf16' or 'f32'")
-    if want != _FLOATS[x.dtype.name]:
-        with np.errstate(over="ignore"):
-            x = bfloat16(widen(x)) if want == "BF16" else widen(x).astype(
-                _NUMPY[want])
-    bad = np.argwhere(~np.isfinite(widen(x)))
+    wide = widen(x)
+    with np.errstate(over="ignore"):
+        x = bfloat16(wide) if want == "BF16" else wide.astype(_NUMPY[want])
+    bad = np.argwhere(~(np.isfinite(wide) & np.isfinite(widen(x))))
     _need(not len(bad), "tensor " + name, "holds NaN or Inf at ",
           *bad[:1].tolist(), "; mend it, or write a wider dtype")
     return _tensor(want, x)
@@ -246,12 +241,10 @@ def _floats(name, x, dtype):
 
 def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
                 positions=None, inv_freq=None, metadata=()):
-    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file.
-
-    Perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
+    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
+    perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
     or f32; None keeps the arrays' (uint16 is bfloat16). metadata: n_layers of
-    the model, attn.scale (default d^-0.5), rope.layout, answers, ... as is.
-    """
+    the model, attn.scale (default d^-0.5), rope.layout, answers, ... as is."""
     tensors = {name: _tensor(x, y) for name, x, y in (
         ("tokens", "I32", tokens), ("positions", "I32", positions),
         ("rope.inv_freq", "F32", inv_freq)) if y is not None}
@@ -282,7 +275,7 @@ def _lists(at, given, heads, page, due):
             head = f"{at}: step {s}, head {h}"
             _need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head, "no "
                   "list of at least one token or page, by number")
-            bad = x[(x < 0) | (x * page >= s)]
+            bad = x[(x < 0) | (x > (s - 1) // page)]  # a product may wrap
             _need(not bad.size, head, *bad[:1], " is not among what has been "
                   f"seen: 0 to {(s - 1) // page}")
             _need(np.unique(x).size == x.size, head, "names one twice")
@@ -294,22 +287,25 @@ def _lists(at, given, heads, page, due):
 def write_decisions(path, trace, name, lists, kind="stored", head="kv",
                     unit="token", reindex=False, block=None, prompt_len=None,
                     views=None, view_head="query"):
-    """Writes what a method kept or attended, for `replay:file=`.
-
-    lists: {layer: {step: [a list of positions a head]}}, every layer that is
+    """Writes what a method kept or attended, for `replay:file=`. lists:
+    {layer: {step: [a list of positions a head]}}, every layer that is
     recorded; steps count the tokens seen. kind stored: what each lane holds
     from the end of the step on; view: what is attended at it; stored+view:
     lists and views. unit: token, or page:16 for pages (of views, if there are
-    any). block: most prompt tokens that enter at once.
-    """
-    path, page = os.fspath(path), re.fullmatch(r"token|page:([1-9]\d*)", unit)
-    heads = {"kv": trace.n_kv_heads, "query": trace.n_heads}
-    _need(name and page and {head, view_head} <= {*heads} and kind in (
-        "stored", "view", "stored+view"), path, "give a name, kind stored, "
-        "view or stored+view, head kv or query, unit token or page:N")
+    any). block: most prompt tokens that enter at once."""
+    page, heads = re.fullmatch(r"token|page:([1-9]\d{0,9})", str(unit)), {
+        "kv": trace.n_kv_heads, "query": trace.n_heads}
+    _need(isinstance(name, str) and name and page and kind in (
+        "stored", "view", "stored+view") and {head, view_head} <= {*heads},
+          path, "give a text as name, kind stored, view or stored+view, head "
+          "kv or query, unit token or page:N")
     _need(("+" in kind) == bool(views) and head + view_head != "querykv", path,
           "views go with kind stored+view, of query heads where lists are")
-    first, last = prompt_len or trace.prompt_len, trace.n_tokens + 1
+    first = trace.prompt_len if prompt_len is None else prompt_len
+    last, block = trace.n_tokens + 1, block or None
+    _need(all(isinstance(x, (int, np.integer)) and x > 0 for x in (
+        first, block or last)) and first < last, path, f"prompt_len is {first}"
+          f", block {block}; give None or a number, 1 to {last - 1}")
     page, tensors, decode = int(page[1] or 1), {}, range(first + 1, last)
     settles = {*range(first, last), *range(block or last, last, block or 1)}
     for part, given, n, size, due in (
@@ -320,15 +316,13 @@ def write_decisions(path, trace, name, lists, kind="stored", head="kv",
               f"lists for layers {[*given]}, recorded are {trace.layers}")
         for l in given:
             found = _lists(f"{path}: layer {l}", given[l], n, size, due)
-            for x, dtype, y in zip(("steps", "indptr", "positions"),
-                                   ("I32", "I64", "I32"), found):
-                tensors[f"layers.{l}.{part}{x}"] = _tensor(dtype, y)
-    meta = dict(format="kvdecisions", version="1", trace=trace.identity,
-                name=name, kind=kind, head=head, unit=unit)
-    meta.update((x, str(y)) for x, y in dict(
-        reindex=int(reindex), block=block, prompt_len=prompt_len,
-        view_head=views and view_head).items() if y)
-    _save(path, meta, tensors)
+            for x, y in zip(_LISTS, found):
+                tensors[f"layers.{l}.{part}{x}"] = _tensor(_LISTS[x], y)
+    meta = dict(format="kvdecisions", version=1, trace=trace.identity,
+                name=name, kind=kind, head=head, unit=unit, block=block,
+                reindex=int(reindex), prompt_len=prompt_len,
+                view_head=views and view_head)
+    _save(path, {x: str(y) for x, y in meta.items() if y}, tensors)
 
 
 def read_decisions(path):
@@ -337,14 +331,23 @@ def read_decisions(path):
     _need(meta.get("format") == "kvdecisions" and meta.get("version") == "1",
           path, "metadata format, version: not kvdecisions, 1")
     out = dict(meta, lists={}, views={}, reindex=meta.get("reindex") == "1")
-    out.update((x, int(meta[x])) for x in ("block", "prompt_len") if x in meta)
-    for name in (x[:-5] for x in tensors if x.endswith(".steps")):
-        s, e, p = (tensors[name + x][2].view(y) for x, y in (
-            ("steps", "<i4"), ("indptr", "<i8"), ("positions", "<i4")))
-        n, lists = (len(e) - 1) // max(1, len(s)), np.split(p, e[1:-1])
-        out["views" if name.endswith("view.") else "lists"][
-            int(name.split(".")[1])] = {
-                int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
+    for x in {"block", "prompt_len"} & {*meta}:
+        _need(meta[x].isdecimal(), path, x, " is ", meta[x], ", no number")
+        out[x] = int(meta[x])
+    for name in (x[:-5] for x in tensors if x.endswith("steps")):
+        at = re.fullmatch(r"layers\.([0-9]+)\.(view\.)?", name)
+        found = [tensors.get(name + x, ("none", ())) for x in _LISTS]
+        _need(at and all(x[0] == y and len(x[1]) == 1 for x, y in zip(
+            found, _LISTS.values())), path, name, "steps: give layers.N. or "
+              f"layers.N.view. of {_LISTS}, all three vectors")
+        s, e, p = (x[2].view(_NUMPY[x[0]]) for x in found)
+        n, lists = max(1, (len(e) - 1) // max(1, len(s))), np.split(p, e[1:-1])
+        _need(len(e) == 1 + n * len(s) and (s[1:] > s[:-1]).all() and
+              (e[1:] >= e[:-1]).all() and [*e[:1], *e[-1:]] == [0, len(p)],
+              path, name, "indptr: give rising steps, and 0 and the end of "
+              "each list, the last at the number of positions")
+        out["views" if at[2] else "lists"][int(at[1])] = {
+            int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
     return out
 
 
@@ -375,11 +378,8 @@ def _asked(path):
 
 
 def read_results(path):
-    """Rows of a database, or of run --format json or jsonl, as dicts.
-
-    Keys are the columns of run --format csv ("bytes.end.total",
-    "output_error.mean"); params is a dict. A number that is missing is NaN.
-    """
+    """Rows of a database, or of run --format json or jsonl, as dicts: keyed by
+    column of --format csv; params is a dict, a number that is missing NaN."""
     def flat(row, at=""):
         for key, x in row.items():
             if isinstance(x, dict) and key != "params":

@@ -9,12 +9,13 @@
         s.view(0, 3), s.lane(0, 1), s.ledger(), s.digest()
 
 Arrays are [heads, tokens, dimension], any strides: float16, float32, or
-uint16 for the bits of bfloat16. What the library refuses is a SessionError
-with its sentence. sim/session.h says what each call promises. The library is
-looked for as KVREPLAY_LIBRARY, then where the system finds libkvreplay.so.0.
+uint16 for the bits of bfloat16. What does not fit is a SessionError with one
+sentence. sim/session.h says what each call promises. The library is looked
+for as KVREPLAY_LIBRARY, then where the system finds libkvreplay.so.0.
 """
 
 import ctypes as c
+import operator
 import os
 
 import numpy as np
@@ -29,7 +30,8 @@ _NUMPY = {
 
 
 class SessionError(Exception):
-    """The library's sentence. code: an exit code of kvreplay; 6: refused."""
+    """One sentence. code: an exit code of kvreplay; 2: the call is wrong,
+    6: refused."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -83,9 +85,8 @@ class _Bytes(c.Structure):
 
 
 def _load(path):
-    lib = c.CDLL(
-        path or os.environ.get("KVREPLAY_LIBRARY") or "libkvreplay.so.0"
-    )
+    path = path or os.environ.get("KVREPLAY_LIBRARY") or "libkvreplay.so.0"
+    lib = c.CDLL(path, mode=c.RTLD_GLOBAL)  # a plugin calls into it
     if lib.kv_session_abi() != ABI:
         raise SessionError(
             2,
@@ -99,11 +100,46 @@ def _load(path):
     return lib
 
 
-def _array(values, dtype):
+def _int(name, x):
+    """A number that C holds as it is: ctypes would wrap another silently."""
+    try:
+        n = operator.index(x)
+    except TypeError:
+        n = None
+    if n is None or not -(2**31) <= n < 2**31:
+        raise SessionError(2, f"{name} is {x!r}, not a whole number of 32 bits")
+    return n
+
+
+def _text(name, x):
+    if not isinstance(x, str) or "\0" in x:
+        raise SessionError(2, f"{name} is {x!r}; give text as behind -m or -b")
+    return x.encode()
+
+
+def _choice(name, x, choices):
+    if not isinstance(x, str) or x not in choices:
+        raise SessionError(2, f"{name} is {x!r}; give {' or '.join(choices)}")
+    return choices[x]
+
+
+def _array(name, values, dtype, kinds, n=None):
     """The array that keeps the memory, and its address or None."""
     if values is None:
         return None, None
-    a = np.ascontiguousarray(values, dtype)
+    a = np.asarray(values)
+    if n is not None and a.size != n:
+        raise SessionError(2, f"{name} holds {a.size} numbers and not {n}")
+    if a.ndim != 1 or not a.size or a.dtype.kind not in kinds:
+        raise SessionError(
+            2,
+            f"{name} is {a.dtype}{list(a.shape)}; give a row of one or more "
+            f"{'whole ' if kinds == 'iu' else ''}numbers, or None",
+        )
+    if kinds == "iu":
+        for x in (a.min(), a.max()):
+            _int(f"a number in {name}", int(x))
+    a = np.ascontiguousarray(a, dtype)
     return a, a.ctypes.data
 
 
@@ -144,48 +180,51 @@ class Session:
         library=None,
     ):
         self._lib, self._s = _load(library), c.c_void_p()
+        n_layers = _int("n_layers", n_layers)
+        n_heads = _int("n_heads", n_heads)
+        n_kv_heads = _int("n_kv_heads", n_kv_heads)
+        n_tokens = _int("n_tokens", n_tokens)
+        d, d_v = _int("d", d), _int("d_v", d if d_v is None else d_v)
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
-        self.d, self.d_v, self._room = d, d_v or d, n_tokens
-        layers, fed_at = _array(fed, np.int32)
-        freq, freq_at = _array(inv_freq, np.float32)
-        places, places_at = _array(positions, np.int32)
-        for a, n, name in (
-            (freq, d // 2, "inv_freq"),
-            (places, n_tokens, "positions"),
-        ):
-            if a is not None and a.size != n:
-                raise SessionError(
-                    2, f"{name} holds {a.size} numbers and not {n}"
-                )
-        self.seen = {
-            int(i): 0 for i in (range(n_layers) if fed is None else layers)
-        }
+        self.d, self.d_v, self._room = d, d_v, n_tokens
+        layers, fed_at = _array("fed", fed, np.int32, "iu")
+        freq, freq_at = _array("inv_freq", inv_freq, np.float32, "fiu", d // 2)
+        places, places_at = _array(
+            "positions", positions, np.int32, "iu", n_tokens
+        )
+        if not isinstance(scale, (int, float, np.number)):
+            raise SessionError(
+                2, f"scale is {scale!r}; give a number, or 0 for 1/sqrt(d)"
+            )
         shape = _Shape(
             ABI,
             n_layers,
             n_heads,
             n_kv_heads,
             d,
-            self.d_v,
+            d_v,
             n_tokens,
-            DTYPES[dtype],
-            scale,
+            _choice("dtype", dtype, DTYPES),
+            float(scale),
             0 if fed is None else layers.size,
             fed_at,
             freq_at,
-            int(interleaved),
+            int(bool(interleaved)),
             places_at,
         )
-        budget = None if budget is None else str(budget).encode()
         self._call(
             "open",
             c.byref(shape),
-            method.encode(),
-            budget,
-            prompt_len,
+            _text("method", method),
+            None if budget is None else _text("budget", str(budget)),
+            _int("prompt_len", prompt_len),
             c.byref(self._s),
             session=False,
         )
+        # Only now: the library has checked the numbers of the layers.
+        self.seen = {
+            int(i): 0 for i in (range(n_layers) if fed is None else layers)
+        }
         self.spec = self._lib.kv_session_spec(self._s).decode()
         self.lanes = self._lib.kv_session_lanes(self._s)
 
@@ -199,10 +238,11 @@ class Session:
     def block(self, layer, q, k, v, out=False, step=None):
         """The next tokens of a layer; with out=True their outputs, float32
         [n_heads, tokens, d_v]."""
+        layer = _int("layer", layer)
         q, q_in = _rows(q, self.n_heads, "q")
         k, k_in = _rows(k, self.n_kv_heads, "k")
         v, v_in = _rows(v, self.n_kv_heads, "v")
-        n = q.shape[1]
+        n = _int("the number of tokens", q.shape[1])
         if not (
             k.shape[1] == v.shape[1] == n
             and q.shape[2] == k.shape[2] == self.d
@@ -216,6 +256,7 @@ class Session:
         o = np.empty((self.n_heads, n, self.d_v), np.float32) if out else None
         to = _Rows(o.ctypes.data, 2, self.d_v, n * self.d_v) if out else None
         step = self.seen.get(layer, 0) + n if step is None else step
+        step = _int("step", step)
         self._call(
             "block",
             layer,
@@ -230,7 +271,7 @@ class Session:
         return o
 
     def end_step(self, step):
-        self._call("end_step", step)
+        self._call("end_step", _int("step", step))
 
     def lane(self, layer, lane):
         """Token ids and weights of what the lane holds now."""
@@ -238,8 +279,8 @@ class Session:
         n = c.c_int()
         self._call(
             "lane",
-            layer,
-            lane,
+            _int("layer", layer),
+            _int("lane", lane),
             self._room,
             c.c_void_p(ids.ctypes.data),
             c.c_void_p(weights.ctypes.data),
@@ -252,8 +293,8 @@ class Session:
         ids, n = np.empty(self._room, np.uint32), c.c_int()
         self._call(
             "view",
-            layer,
-            head,
+            _int("layer", layer),
+            _int("head", head),
             self._room,
             c.c_void_p(ids.ctypes.data),
             c.byref(n),
@@ -262,7 +303,7 @@ class Session:
 
     def lse(self, layer):
         x = np.empty(self.n_heads, np.float32)
-        self._call("lse", layer, c.c_void_p(x.ctypes.data))
+        self._call("lse", _int("layer", layer), c.c_void_p(x.ctypes.data))
         return x
 
     def ledger(self):
