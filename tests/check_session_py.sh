@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The session from Python (traces/examples/kvsession.py): a bundled trace fed
+# The session from Python (traces/examples/kvsession.py): each bundled trace fed
 # through it has the digests that `kvreplay run` prints, the examples beside it
 # run, and what is refused is the library's sentence. The Hugging Face example
 # runs in a made-up model whose attention it is, with made-up modules where
@@ -18,7 +18,6 @@ for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
   if [ -z "$python" ] && "$p" -c 'import numpy' 2>/dev/null; then python=$p; fi
 done
 examples=$src/traces/examples
-trace=$src/traces/tiny/retrieval_8_small.safetensors
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0
@@ -52,24 +51,41 @@ if nm -D --with-symbol-versions "$KVREPLAY_LIBRARY" >"$tmp/symbols" 2>&1; then
   fi
 fi
 
-# ---- a bundled trace -------------------------------------------------------
+# ---- the bundled traces ----------------------------------------------------
+# fed TRACE SPEC...: digests are those of kvreplay run.
+fed() {
+  local trace=$1
+  shift
+  "$python" "$src/tests/session_feed.py" "$trace" "$@" >"$tmp/session" ||
+    bad "$trace: the session from Python failed"
+  "$top/sim/kvreplay" run "$trace" -b 20% -q -f jsonl \
+    -m "$(IFS=,; echo "$*")" >"$tmp/rows"
+  awk 'function value(key,   at, text) {
+      at = index($0, "\"" key "\": ")
+      text = substr($0, at + length(key) + 5)
+      return substr(text, 1, index(text, "\"") - 1) }
+    { print value("spec"), value("journal"), value("state"),
+        value("output") }' "$tmp/rows" >"$tmp/run"
+  [ "$(wc -l <"$tmp/run")" = $# ] || bad "$trace: kvreplay run gave no rows"
+  diff "$tmp/run" "$tmp/session" >"$tmp/said" || {
+    head -n 4 "$tmp/said"
+    bad "$trace: other digests than those of kvreplay run"
+  }
+}
+
+small=$src/traces/tiny/retrieval_8_small.safetensors
 specs=(dense h2o quest:page=8:skip=0 streamingllm zsmerge:variant=paper
   snapkv:group=query_head kivi)
-"$python" "$src/tests/session_feed.py" "$trace" "${specs[@]}" >"$tmp/session" ||
-  bad 'the session from Python failed'
-"$top/sim/kvreplay" run "$trace" -b 20% -q -f jsonl \
-  -m "$(IFS=,; echo "${specs[*]}")" >"$tmp/rows"
-awk 'function value(key,   at, text) {
-    at = index($0, "\"" key "\": ")
-    text = substr($0, at + length(key) + 5)
-    return substr(text, 1, index(text, "\"") - 1) }
-  { print value("spec"), value("journal"), value("state"), value("output") }' \
-  "$tmp/rows" >"$tmp/run"
-[ "$(wc -l <"$tmp/run")" = ${#specs[@]} ] || bad 'kvreplay run gave no rows'
-diff "$tmp/run" "$tmp/session" >"$tmp/said" || {
-  head -n 4 "$tmp/said"
-  bad 'other digests than those of kvreplay run'
-}
+traces=0
+for trace in "$src"/traces/tiny/*.safetensors; do
+  if [ "$trace" = "$small" ]; then
+    fed "$trace" "${specs[@]}"
+  else
+    fed "$trace" h2o quest:page=8:skip=0
+  fi
+  traces=$((traces + 1))
+done
+[ $traces = 6 ] || bad "$traces bundled traces, not 6"
 
 # ---- the examples ----------------------------------------------------------
 "$python" "$examples/test_my_kernel.py" >"$tmp/said" 2>&1 || {
@@ -85,5 +101,5 @@ fi
   tail -n 3 "$tmp/said"
   bad 'hf_session.py failed'
 }
-[ $failed = 0 ] && echo "session_py: ${#specs[@]} methods and the examples"
+[ $failed = 0 ] && echo "session_py: $traces traces, ${#specs[@]} methods, the examples"
 exit $failed
