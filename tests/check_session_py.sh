@@ -101,5 +101,6 @@ fi
   tail -n 3 "$tmp/said"
   bad 'hf_session.py failed'
 }
-[ $failed = 0 ] && echo "session_py: $traces traces, ${#specs[@]} methods, the examples"
+[ $failed = 0 ] &&
+  echo "session_py: $traces traces, ${#specs[@]} methods, the examples"
 exit $failed
