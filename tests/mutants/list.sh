@@ -100,8 +100,8 @@ mutant view_unrecorded ref/decode.c 'laws' \
 
 # Measures.
 mutant peak_after_settling sim/cost.c 'cost' \
-  'int64_t all = get(&h->settled) + get(&h->excess);' \
-  'int64_t all = get(&h->settled);'
+  'int64_t all = total_at(c, i) + get(&c->at[i].excess);' \
+  'int64_t all = total_at(c, i);'
 mutant percentile_off_by_one sim/stat.c 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
@@ -112,12 +112,13 @@ mutant grade_goes_its_own_way sim/grade.c 'grade' \
 mutant grade_sees_the_future sim/grade.c 'grade' \
   'else if (first >= l->step)' 'else if (first > l->step)'
 mutant tie_looks_at_one_side sim/judge.c 'judge' \
-  'if (fabs(score - cut) > tie * fabs(cut))' \
-  'if (s->ours[i] && fabs(score - cut) > tie * fabs(cut))'
+  'if (!near((double)score, (double)s->by->cut, tie)) t->far = true;' \
+  'if (s->ours[i] && !near((double)score, (double)s->by->cut, tie))
+     t->far = true;'
 mutant tie_of_the_window sim/judge.c 'judge grade' \
   't->forced = true;' ''
 mutant tie_grows_the_budget sim/judge.c 'judge grade' \
-  't->took != t->left && !s->by->any_count' 'false'
+  't->took != t->left && j->theirs != j->ours && !any_count' 'false'
 mutant cut_of_the_left sim/ranked.c 'judge' \
   'left |= x[l].fate[i] == KV_LEFT;' 'left = true;'
 mutant tolerance_absolute sim/outputs.c 'grade' \
