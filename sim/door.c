@@ -224,11 +224,25 @@ static bool find_file(const char *name, size_t size, char *path) {
   return false;
 }
 
+/* A name that is not known may be missed for want of a folder. */
+static kv_rc folders_are_there(kv_err *e) {
+  char folder[3072], show[KV_SHOW];
+  struct stat st;
+  for (int i = 0; folder_at(i, sizeof folder, folder); i++)
+    if (stat(folder, &st) || !S_ISDIR(st.st_mode))
+      return kv_fail(e, KV_USAGE,
+                     "KVREPLAY_PLUGINS names %s, which is no folder; correct "
+                     "or unset it",
+                     kv_show(folder, show));
+  return KV_OK;
+}
+
 static kv_rc find_named(const char *name, const kv_method **out, kv_err *e) {
   char path[4096], show[KV_SHOW];
   const plugin *have = by_name(name);
   if (have) *out = have->method;
-  if (have || !find_file(name, sizeof path, path)) return KV_OK;
+  if (have) return KV_OK;
+  if (!find_file(name, sizeof path, path)) return folders_are_there(e);
   kv_rc rc = load_path(path, out, e);
   if (rc || !strcmp((*out)->name, name)) return rc;
   rc = kv_fail(e, KV_INPUT,

@@ -163,6 +163,8 @@ sentences() {
   refused 2 'did you mean fault' "${run[@]}" "$tmp/faulty.so:falt=none"
   refused 2 'no method is called faulty' "${run[@]}" faulty
   cp "$tmp/faulty.so" "$tmp/folder/renamed.so"
+  KVREPLAY_PLUGINS=$tmp/none refused 2 'none, which is no folder' \
+    run "$trace" -m unheard-of
   KVREPLAY_PLUGINS=$tmp/folder refused 3 'its method is called faulty' \
     "${run[@]}" renamed
 }
