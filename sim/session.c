@@ -149,8 +149,8 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   return KV_OK;
 }
 
-/* For rows that every step reads again: small pages that came to one head and
- * another in turn cost a tenth of the time. A hint that may do nothing. */
+/* For rows that every step reads again: faults are fewer, and pages that came
+ * to one head and another in turn cost time. A hint that may do nothing. */
 static void *take_rows(size_t count, size_t size) {
   void *p = kv_zalloc(count, size);
 #ifdef MADV_HUGEPAGE
@@ -167,21 +167,23 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   size_t t = (size_t)p->n_tokens, size = kv_dtype_size(p->dtype);
   size_t heads = (size_t)p->n_heads, kv_heads = (size_t)p->n_kv_heads;
   size_t d = (size_t)p->d, d_v = (size_t)p->d_v;
-  size_t rows = (size_t)s->asked + 1;
-  f->q = take_rows(heads * rows * d, sizeof(float));
-  f->rows = kv_zalloc(rows, sizeof *f->rows);
+  size_t rows = (size_t)s->asked;
+  f->q = kv_zalloc(heads * rows * d + 1, sizeof(float));
+  f->rows = kv_zalloc(rows + 1, sizeof *f->rows);
+  f->step_q = kv_zalloc(heads * d, sizeof(float));
   f->k = take_rows(kv_heads * t * d, size);
   f->v = take_rows(kv_heads * t * d_v, size);
   f->out = kv_zalloc(heads * d_v, sizeof *f->out);
   f->lse = kv_zalloc(heads, sizeof *f->lse);
   f->id = kv_zalloc((size_t)s->lanes * t, sizeof *f->id);
+  f->same = kv_zalloc((size_t)s->lanes, sizeof *f->same);
   f->run = kv_zalloc(heads * s->most_runs, sizeof *f->run);
   f->runs = kv_zalloc(heads, sizeof *f->runs);
-  if (!f->q || !f->rows || !f->k || !f->v || !f->out || !f->lse || !f->id ||
-      !f->run || !f->runs)
+  if (!f->q || !f->rows || !f->step_q || !f->k || !f->v || !f->out || !f->lse ||
+      !f->id || !f->same || !f->run || !f->runs)
     return kv_no_memory(e, "a layer of a session",
                         rows * heads * d * 4 + t * kv_heads * (d + d_v) * size);
-  for (int r = 0; r <= s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
+  for (int r = 0; r < s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
   kv_layer_data *data = f->data = &s->trace.layer[i].data;
   data->q = f->q; /* where it is read from: session_feed.c */
   data->k = f->k;
@@ -223,8 +225,18 @@ static void note_fault(kv_session *s, const kv_lane *l) {
 }
 
 static void settled(void *self, int layer, int step, const kv_lane *l) {
+  kv_session *s = self;
   (void)layer, (void)step;
-  note_fault(self, l);
+  if (l->verbs.n) s->hand->same[l->lane] = 0;
+  note_fault(s, l);
+}
+
+static void copy_ids(kv_fed *f, const kv_lane *l) {
+  size_t at = (size_t)l->lane * (size_t)l->shape->n_tokens;
+  int same = f->same[l->lane];
+  memcpy(f->id + at + same, l->id + same,
+         (size_t)(l->n - same) * sizeof *f->id);
+  f->same[l->lane] = l->n;
 }
 
 static void seen(void *self, int layer, int step, const kv_seen *x) {
@@ -236,8 +248,7 @@ static void seen(void *self, int layer, int step, const kv_seen *x) {
   memcpy(f->out + first * d_v, x->out,
          (size_t)x->queries * d_v * sizeof *f->out);
   memcpy(f->lse + first, x->lse, (size_t)x->queries * sizeof *f->lse);
-  memcpy(f->id + (size_t)l->lane * (size_t)l->shape->n_tokens, l->id,
-         (size_t)l->n * sizeof *f->id);
+  copy_ids(f, l);
   for (int h = 0; h < x->queries; h++) {
     size_t head = first + (size_t)h;
     f->runs[head] = x->view[h].runs;
@@ -330,8 +341,8 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
 
 static void close_fed(kv_fed *f) {
   kv_layer_close(f->layer);
-  void *const block[] = {f->q,  f->rows, f->k,   f->v,   f->out,
-                         f->id, f->lse,  f->run, f->runs};
+  void *const block[] = {f->q,   f->rows, f->step_q, f->k,   f->v,   f->out,
+                         f->lse, f->id,   f->same,   f->run, f->runs};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
 

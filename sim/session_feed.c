@@ -86,29 +86,37 @@ static bool lent(const kv_session *s, const kv_fed *f, int n,
          q->head % d == 0 && q->head >= n * d && q->head / d <= INT32_MAX;
 }
 
-static void look_at(const kv_session *s, kv_fed *f, const kv_session_in *q) {
-  f->data->q = q ? q->data : f->q;
-  f->data->rows = q ? NULL : f->rows;
-  f->data->n_rows = q ? (int)(q->head / s->cell.shape.d) : s->asked + 1;
+/* Where the engine reads queries from. */
+static void look_at(kv_fed *f, const void *q, const int32_t *rows, int n) {
+  f->data->q = q;
+  f->data->rows = rows;
+  f->data->n_rows = n;
 }
 
-/* The last row of q is the decode step's. */
+static kv_side query_side(const kv_session *s, const kv_fed *f, int n,
+                          const kv_session_in *q) {
+  const kv_shape *p = &s->cell.shape;
+  kv_dtype type = q ? (kv_dtype)q->dtype : KV_F32;
+  if (f->arrived >= p->prompt_len)
+    return (kv_side){"q", p->n_heads, p->d, type, f->arrived, 1, f->step_q};
+  int asked = q && lent(s, f, n, q) ? 0 : s->asked;
+  return (kv_side){"q",      p->n_heads, p->d, type, p->prompt_len - asked,
+                   s->asked, f->q};
+}
+
 static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
                   const kv_session_in *q, const kv_session_in *k,
                   const kv_session_in *v, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
-  int t = p->n_tokens, rows = s->asked + 1;
-  int end = f->arrived < p->prompt_len ? p->prompt_len : f->arrived;
-  int start = q && lent(s, f, n, q) ? end : end - s->asked;
-  kv_dtype as_it_is = q ? (kv_dtype)q->dtype : KV_F32;
-  kv_side side[3] = {{"q", p->n_heads, p->d, as_it_is, start, rows, f->q},
-                     {"k", p->n_kv_heads, p->d, p->dtype, 0, t, f->k},
-                     {"v", p->n_kv_heads, p->d_v, p->dtype, 0, t, f->v}};
+  kv_side side[3] = {
+      query_side(s, f, n, q),
+      {"k", p->n_kv_heads, p->d, p->dtype, 0, p->n_tokens, f->k},
+      {"v", p->n_kv_heads, p->d_v, p->dtype, 0, p->n_tokens, f->v}};
   const kv_session_in *in[3] = {q, k, v};
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < 3; i++)
     rc = kv_session_take(s, &side[i], layer, f->arrived, n, in[i], e);
-  if (!rc) f->data->q_dtype = as_it_is;
+  if (!rc) f->data->q_dtype = side[0].dtype;
   return rc;
 }
 
@@ -121,7 +129,8 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
   int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
   int start = f->arrived;
   kv_rc rc = KV_OK;
-  if (lent(s, f, step - start, q)) look_at(s, f, q);
+  if (lent(s, f, step - start, q))
+    look_at(f, q->data, NULL, (int)(q->head / s->cell.shape.d));
   for (int end; !rc && f->arrived < step; f->arrived = end) {
     int full = block && f->entered + block < p ? f->entered + block : p;
     end = full < step ? full : step;
@@ -133,9 +142,9 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
     f->entered = full;
     if (f->fault.rc) rc = kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   }
-  look_at(s, f, NULL);
+  look_at(f, f->q, f->rows, s->asked);
   if (f->entered == p) /* their queries are not read again */
-    kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)(s->asked + 1) *
+    kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)s->asked *
                            (size_t)s->cell.shape.d * sizeof(float));
   return rc;
 }
@@ -144,7 +153,8 @@ static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
                     kv_err *e) {
   const kv_team team = {&s->worker, 1};
   const kv_shape *p = &s->cell.shape;
-  f->rows[s->asked] = f->arrived;
+  f->step_row = f->arrived;
+  look_at(f, f->step_q, &f->step_row, 1);
   kv_layer_step(f->layer, f->arrived, &team);
   f->arrived++;
   f->entered++;

@@ -14,14 +14,17 @@
 typedef struct kv_fed {
   kv_layer *layer;
   kv_layer_data *data;  /* the trace's, of it */
-  char *q;              /* [n_heads][asked + 1][d]: rows that the method is
-                           shown of the prompt, and that of the decode step,
-                           as they came; room for F32 */
-  int32_t *rows;        /* [asked + 1] their tokens */
+  char *q;              /* [n_heads][asked][d]: rows that the method is shown
+                           of the prompt, as they came; room for F32 */
+  int32_t *rows;        /* [asked] their tokens */
+  char *step_q;         /* [n_heads][d] of the decode step; room for F32 */
+  int32_t step_row;     /* its token */
   char *k, *v;          /* [n_kv_heads][n_tokens][..], as stored */
   int arrived, entered; /* tokens in the buffers; in the engine */
   float *out, *lse;     /* [n_heads][d_v], [n_heads] */
   uint32_t *id;         /* [lanes][n_tokens] */
+  int *same;            /* [lanes] leading ids that the lane has as well: a
+                           step that only appends copies one */
   kv_run *run;          /* [n_heads][runs] */
   int *runs;            /* [n_heads] in use */
   kv_err fault;         /* rc 0: none */

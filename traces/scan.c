@@ -3,9 +3,9 @@
  * Reading a trace while it is replayed: the search for NaN and Inf, giving
  * pages back, noticing damage (traces/trace.h).
  *
- * A number is not finite when its exponent is all ones. Blocks are copied to
- * aligned memory and looked at as integers without a branch inside a block,
- * so that the compiler takes many at once.
+ * A number is not finite when its exponent is all ones. Elements, at any
+ * address, are looked at as integers without a branch inside a block, so that
+ * the compiler takes many at once.
  */
 #define _GNU_SOURCE 1
 #include <stdint.h>
@@ -19,18 +19,22 @@
 enum { BLOCK = 4096 }; /* elements looked at between two branches */
 
 static int any16(size_t n, const unsigned char *data, uint16_t exponent) {
-  uint16_t x[BLOCK];
-  unsigned bad = 0;
-  memcpy(x, data, n * 2);
-  for (size_t i = 0; i < n; i++) bad |= (x[i] & exponent) == exponent;
+  uint16_t bad = 0; /* of their width: a register holds as many of both */
+  for (size_t i = 0; i < n; i++) {
+    uint16_t x;
+    memcpy(&x, data + 2 * i, sizeof x);
+    bad |= (uint16_t)((x & exponent) == exponent);
+  }
   return bad != 0;
 }
 
 static int any32(size_t n, const unsigned char *data) {
-  uint32_t x[BLOCK];
-  unsigned bad = 0;
-  memcpy(x, data, n * 4);
-  for (size_t i = 0; i < n; i++) bad |= (x[i] & 0x7f800000u) == 0x7f800000u;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t x;
+    memcpy(&x, data + 4 * i, sizeof x);
+    bad |= (x & 0x7f800000u) == 0x7f800000u;
+  }
   return bad != 0;
 }
 
@@ -39,8 +43,8 @@ static int any(kv_dtype type, size_t n, const unsigned char *data) {
   return any16(n, data, type == KV_F16 ? 0x7c00 : 0x7f80);
 }
 
-/* Index of the first element that is not finite; n where there is none. */
-static size_t first_bad(kv_dtype type, size_t n, const unsigned char *data) {
+size_t kv_first_not_finite(kv_dtype type, size_t n, const void *rows) {
+  const unsigned char *data = rows;
   size_t size = kv_dtype_size(type);
   for (size_t at = 0; at < n; at += BLOCK) {
     size_t m = n - at < BLOCK ? n - at : BLOCK;
@@ -54,7 +58,7 @@ static size_t first_bad(kv_dtype type, size_t n, const unsigned char *data) {
 static kv_rc scan(const kv_trace *t, int l, const char *what, kv_dtype type,
                   int heads, int rows, int d, const void *data, kv_err *e) {
   size_t n = (size_t)heads * (size_t)rows * (size_t)d;
-  size_t at = first_bad(type, n, data);
+  size_t at = kv_first_not_finite(type, n, data);
   char a[KV_SHOW];
   if (at == n) return KV_OK;
   size_t channel = at % (size_t)d, row = at / (size_t)d % (size_t)rows;

@@ -66,6 +66,10 @@ void kv_trace_close(kv_trace *t);
 /* The metadata value of a key, or NULL. */
 const char *kv_trace_meta(const kv_trace *t, const char *key);
 
+/* Index of the first of n elements, at any address, that is NaN or Inf; n
+ * where there is none. */
+size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
+
 /* KV_INPUT, naming tensor and index, when q, k or v of the i-th recorded
  * layer holds NaN or Inf; the second looks at o. One pass over the bytes. */
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e);
