@@ -156,7 +156,9 @@ mutant device_divides_once gpu/verbs.cuh 'gpu_verbs' \
 mutant session_block_early sim/session_feed.c 'session' \
   'if (rc || end < full) continue;' 'if (rc) continue;'
 mutant session_slot sim/session_feed.c 'session' \
-  'f->rows[s->asked] = f->arrived;' 'f->rows[s->asked] = f->arrived - 1;'
+  'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
+mutant session_ids_kept sim/session.c 'session' \
+  'if (l->verbs.n) s->hand' 'if (0) s->hand'
 mutant session_prompt_sees_itself_not sim/session_prompt.c 'session' \
   'kv_lane_append(&l, entered, p->first - entered);' \
   'kv_lane_append(&l, entered, 1);'
