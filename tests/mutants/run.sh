@@ -7,6 +7,9 @@
 #
 #   tests/mutants/run.sh [NAME...]   all mutants, or these
 #
+# Several mutants are dealt out to as many copies as there are JOBS, since
+# most of the time goes into one compilation and one link after the other.
+#
 # Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary).
 # Needs ./configure in the tree. Some minutes.
 set -u
@@ -179,20 +182,53 @@ all_checks() {
   done | tr ' ' '\n' | sort -u
 }
 
+all_names() {
+  local m name file checks old new
+  for m in "${mutants[@]}"; do
+    fields "$m"
+    [ -z "$name" ] || ! wanted "$name" || printf '%s\n' "$name"
+  done
+}
+
+# Every jobs-th mutant to a run of its own; 1 if any of them fails.
+deal() {
+  local i worker=() dealt rc=0
+  for ((i = 0; i < jobs; i++)); do
+    mapfile -t dealt < <(all_names | awk -v n="$jobs" -v i="$i" 'NR % n == i')
+    [ ${#dealt[@]} -gt 0 ] || continue
+    JOBS=1 MUTANT_DIR=$work/$i bash "$0" "${dealt[@]}" >"$work/$i.said" 2>&1 &
+    worker+=("$!")
+  done
+  for i in "${worker[@]}"; do wait "$i" || rc=1; done
+  cat "$work"/*.said
+  return "$rc"
+}
+
+work_through() {
+  local check
+  mapfile -t needed < <(all_checks)
+  copy
+  make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
+  say mutant file check ''
+  for check in "${needed[@]}"; do
+    run_check "$check" || {
+      tail -n 20 "$work/said"
+      echo "mutants: $check fails without any mutant"
+      exit 1
+    }
+  done
+  each
+  printf 'mutants: %d seen, %d survived\n' "$seen" "$survived"
+  [ "$survived" = 0 ]
+}
+
 names=("$@")
 for list in "$here"/list*.sh; do . "$list"; done
-copy
-mapfile -t needed < <(all_checks)
-[ ${#needed[@]} -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
-make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
-say mutant file check ''
-for check in "${needed[@]}"; do
-  run_check "$check" || {
-    tail -n 20 "$work/said"
-    echo "mutants: $check fails without any mutant"
-    exit 1
-  }
-done
-each
-printf 'mutants: %d seen, %d survived\n' "$seen" "$survived"
-[ "$survived" = 0 ]
+n=$(all_names | wc -l)
+[ "$n" -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
+if [ "$n" -gt 1 ] && [ "$jobs" -gt 1 ]; then
+  rm -f "$work"/*.said
+  deal
+else
+  work_through
+fi
