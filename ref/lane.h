@@ -131,7 +131,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 /* What a method was compiled against: the number in front is raised when the
  * meaning of something changes, the sizes when a layout does. */
 #define KV_METHOD_ABI                                                          \
-  ((int)(1 + 16 * (sizeof(kv_method) + sizeof(kv_param) + sizeof(kv_at) +      \
+  ((int)(2 + 16 * (sizeof(kv_method) + sizeof(kv_param) + sizeof(kv_at) +      \
                    sizeof(kv_query) + sizeof(kv_rows) +                        \
                    16 * sizeof(kv_needs) + 256 * sizeof(kv_lane))))
 
