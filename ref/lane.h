@@ -105,7 +105,8 @@ void kv_keep(kv_lane *l, int n, const int32_t *list);
 void kv_keep_mask(kv_lane *l, const bool *keep);
 /* arithmetic 8: the place of `into` takes the weighted mean, `from` goes. */
 void kv_merge(kv_lane *l, int into, int from, float a, float b);
-/* Codes both sides of n entries as one group; KV_SAME leaves a side. */
+/* Codes both sides of n entries as one group; KV_SAME leaves a side. Of a
+ * format whose groups have m > 1 rows a side has room for T / m + 1 groups. */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
 /* The entry at `from` goes to place `to`; those between shift by one. */

@@ -99,7 +99,7 @@ typedef struct kv_query {
   const float *s;       /* [n] logits by entry, where view_logits; else NULL */
 } kv_query;
 
-/* A view: ascending maximal runs of entry indexes. */
+/* A view: ascending maximal runs of entry indexes, at least one entry. */
 typedef struct kv_run {
   int32_t first, count;
 } kv_run;
