@@ -19,7 +19,7 @@ static __device__ const float *turn_to_end(const kv_gpu_layer &l,
   const int32_t *p = l.position;
   int last = lane->n - 1;
   int32_t id = (int32_t)lane->id[last];
-  int32_t distance = p ? p[0] + last - p[id] : last - id;
+  int32_t distance = p ? p[0] - p[id] + last : last - id;
   if (distance == 0) return nullptr;
   return l.rotation + (size_t)(distance + l.range) * (size_t)l.shape.d;
 }

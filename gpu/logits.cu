@@ -42,7 +42,7 @@ static __device__ const float *turn_of(const kv_gpu_layer &l,
                                        const kv_gpu_lane *lane, int i) {
   const int32_t *p = l.position;
   int32_t id = (int32_t)lane->id[i];
-  int32_t distance = p ? p[0] + i - p[id] : i - id;
+  int32_t distance = p ? p[0] - p[id] + i : i - id;
   if (distance == 0) return nullptr;
   return l.rotation + (size_t)(distance + l.range) * (size_t)l.shape.d;
 }

@@ -24,21 +24,6 @@ void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
 
 /* --- rotations ---------------------------------------------------------- */
 
-static int32_t position(const kv_rope *rope, int t) {
-  return rope && rope->positions ? rope->positions[t] : t;
-}
-
-/* How far an entry can be moved: entry i <= t by p0 - p[t] + i. */
-static int64_t range_of(const kv_gpu_pool *p) {
-  int64_t range = 0;
-  for (int i = 0; i < p->shape.n_tokens; i++) {
-    int64_t back = (int64_t)position(p->rope, 0) - position(p->rope, i);
-    if (-back > range) range = -back;
-    if (back + i > range) range = back + i;
-  }
-  return range;
-}
-
 /* Sines and cosines of every distance up to the range, either way. */
 static kv_rc take_table(kv_gpu_pool *p, kv_err *e) {
   size_t rows = 2 * (size_t)p->range + 1, d = (size_t)p->shape.d;
@@ -54,7 +39,7 @@ static kv_rc take_table(kv_gpu_pool *p, kv_err *e) {
 }
 
 static kv_rc take_rotations(kv_gpu_pool *p, kv_err *e) {
-  int64_t range = range_of(p);
+  int64_t range = kv_rope_range(p->rope, p->shape.n_tokens);
   size_t size = (size_t)p->shape.n_tokens * sizeof *p->position;
   if (range > MOST_RANGE)
     return kv_fail(e, KV_RESOURCE,

@@ -8,13 +8,10 @@
 #include "ref/rope.h"
 #include <string.h>
 
-static int32_t position(const kv_rope *rope, uint32_t t) {
-  return rope && rope->positions ? rope->positions[t] : (int32_t)t;
-}
-
-/* Where entry i of a re-indexed lane goes, from where it was. */
+/* Where entry i of a re-indexed lane goes, from where it was: both ends and
+ * what lies between are within kv_rope_range. */
 static int32_t shift_of(const kv_lane *l, const kv_rope *rope, int i) {
-  return position(rope, 0) + i - position(rope, l->id[i]);
+  return kv_rope_position(rope, 0) - kv_rope_position(rope, l->id[i]) + i;
 }
 
 static void rotate(const kv_rope *rope, int d, int32_t distance,

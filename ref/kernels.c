@@ -3,11 +3,14 @@
  * Which kernel sets this machine can run. Contract: ref/kernels.h. The sets
  * stand in one list, best last; asking downwards from a name gives the
  * fallback. Detection includes the operating system's part (the compilers'
- * cpu_supports reads XGETBV) and costs a few loads.
+ * cpu_supports reads XGETBV). The best set is found once and then costs a
+ * load: rows are read through it one by one, and cpuid leaves a virtual
+ * machine.
  */
 #include "ref/kernels.h"
 #include "config.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +90,15 @@ static const set *best_from(int i) {
   return &sets[i];
 }
 
-const kv_kernels *kv_kernels_best(void) { return best_from(SETS - 1)->kernels; }
+/* Any thread finds the same answer, so racing writes agree. */
+const kv_kernels *kv_kernels_best(void) {
+  static const kv_kernels *_Atomic known;
+  const kv_kernels *k = atomic_load_explicit(&known, memory_order_relaxed);
+  if (k) return k;
+  k = best_from(SETS - 1)->kernels;
+  atomic_store_explicit(&known, k, memory_order_relaxed);
+  return k;
+}
 
 kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
                        kv_err *e) {

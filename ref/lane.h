@@ -105,7 +105,8 @@ void kv_keep(kv_lane *l, int n, const int32_t *list);
 void kv_keep_mask(kv_lane *l, const bool *keep);
 /* arithmetic 8: the place of `into` takes the weighted mean, `from` goes. */
 void kv_merge(kv_lane *l, int into, int from, float a, float b);
-/* Codes both sides of n entries as one group; KV_SAME leaves a side. */
+/* Codes both sides of n entries as one group; KV_SAME leaves a side. Of a
+ * format whose groups have m > 1 rows a side has room for T / m + 1 groups. */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
 /* The entry at `from` goes to place `to`; those between shift by one. */
@@ -131,7 +132,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 /* What a method was compiled against: the number in front is raised when the
  * meaning of something changes, the sizes when a layout does. */
 #define KV_METHOD_ABI                                                          \
-  ((int)(1 + 16 * (sizeof(kv_method) + sizeof(kv_param) + sizeof(kv_at) +      \
+  ((int)(2 + 16 * (sizeof(kv_method) + sizeof(kv_param) + sizeof(kv_at) +      \
                    sizeof(kv_query) + sizeof(kv_rows) +                        \
                    16 * sizeof(kv_needs) + 256 * sizeof(kv_lane))))
 

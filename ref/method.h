@@ -99,7 +99,7 @@ typedef struct kv_query {
   const float *s;       /* [n] logits by entry, where view_logits; else NULL */
 } kv_query;
 
-/* A view: ascending maximal runs of entry indexes. */
+/* A view: ascending maximal runs of entry indexes, at least one entry. */
 typedef struct kv_run {
   int32_t first, count;
 } kv_run;
@@ -180,7 +180,8 @@ typedef struct kv_method {
   size_t params_size;     /* bytes of the struct that offsets refer to */
   /* Parameters, as in a specification (key=value:key=value), with which a
    * budget of every token loses nothing: the law "full" demands the output
-   * of dense to the bit. NULL: any parameters. */
+   * of dense to the bit, where no probability is below 2^-41. NULL: any
+   * parameters. */
   const char *lossless;
   /* Of a method that follows decisions: where in its params stands the
    * const kv_decisions * that the engine reads from the parameter `file`

@@ -129,10 +129,10 @@ static uint32_t mass_key(const float *s, const int64_t *w, int n,
   return prefix;
 }
 
-int kv_top_p(const float *s, int n, int32_t p20, bool *keep, kv_work *work) {
-  const kv_kernels *kernel = kv_kernels_best();
-  float *e = KV_TAKE(work, float, n);
-  int64_t *w = KV_TAKE(work, int64_t, n);
+int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep) {
+  const kv_kernels *kernel = at->kernels;
+  float *e = KV_TAKE(at->work, float, n);
+  int64_t *w = KV_TAKE(at->work, int64_t, n);
   memset(w, 0, (size_t)n * sizeof *w);
   int64_t above,
       target = kv_share_of(kernel->exp_sum(s, kernel->max(s, n), n, e), p20);

@@ -22,8 +22,8 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
 
 /* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20
  * of the whole, at least one entry (arithmetic 4); s are n >= 1 logits.
- * Returns how many. work: n int64 and n float. */
-int kv_top_p(const float *s, int n, int32_t p20, bool *keep, kv_work *work);
+ * Returns how many. Of at: kernels, and n int64 and n float of workspace. */
+int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
 /* Index of the smallest score, of equals the lower; only entries with
  * in[i] (in NULL: all). -1 if there is none. */

@@ -63,6 +63,26 @@ void kv_sincos(float x, float *sine, float *cosine) {
   *cosine = (float)w;
 }
 
+int64_t kv_rope_range(const kv_rope *rope, int n_tokens) {
+  int64_t range = 0;
+  for (int t = 0; t < n_tokens; t++) {
+    int64_t back = (int64_t)kv_rope_position(rope, 0) -
+                   kv_rope_position(rope, (uint32_t)t);
+    if (-back > range) range = -back;
+    if (back + t > range) range = back + t;
+  }
+  return range;
+}
+
+bool kv_rope_reaches(const kv_rope *rope, int d, int64_t range) {
+  if (range > INT32_MAX) return false;
+  for (int i = 0; i < d / 2; i++) {
+    float angle = kv_mul((float)range, rope->inv_freq[i]);
+    if (!(angle < 0x1p24f && angle > -0x1p24f)) return false;
+  }
+  return true;
+}
+
 void kv_rope_table(const float *inv_freq, int d, int32_t distance, float *sc) {
   for (int i = 0; i < d / 2; i++) {
     float angle = kv_mul((float)distance, inv_freq[i]);

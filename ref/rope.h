@@ -8,6 +8,18 @@
 #define KV_REF_ROPE_H
 
 #include "ref/shape.h"
+#include <stdbool.h>
+
+/* RoPE position of token t; rope may be NULL. */
+static inline int32_t kv_rope_position(const kv_rope *rope, uint32_t t) {
+  return rope && rope->positions ? rope->positions[t] : (int32_t)t;
+}
+
+/* How far re-indexing may move an entry or a query, either way: entry i of
+ * token t >= i goes by p[0] - p[t] + i. */
+int64_t kv_rope_range(const kv_rope *rope, int n_tokens);
+/* Are the angles of all distances up to it below 2^24, and itself an int32? */
+bool kv_rope_reaches(const kv_rope *rope, int d, int64_t range);
 
 /* sine and cosine of the binary32 angle x, |x| < 2^24. */
 void kv_sincos(float x, float *sine, float *cosine);

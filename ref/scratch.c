@@ -57,8 +57,8 @@ kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
   /* One line more than the tokens: rows a power of two apart would fight
    * for the same places of the cache. */
   x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16 + 16;
-  int rows = TILE_FLOATS / (int)((size_t)x->heads * x->stride);
-  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
+  size_t rows = TILE_FLOATS / ((size_t)x->heads * x->stride);
+  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : (int)rows;
   x->work.size = KV_WORK(shape->n_tokens);
   size_t extra = 0;
   for (int i = 0; i < plans; i++) {

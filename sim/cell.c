@@ -6,6 +6,7 @@
 #include "sim/cell.h"
 
 #include "ref/arith.h"
+#include "ref/rope.h"
 #include "sim/door.h"
 #include "sim/param.h"
 #include "traces/filehash.h"
@@ -52,14 +53,25 @@ static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
          need->block == 0 && !need->reindex;
 }
 
+/* Why the trace's rotations do not serve re-indexing; NULL: they do. */
+static const char *cannot_turn(const kv_trace *t) {
+  if (!t->rope.inv_freq)
+    return "re-indexed positions need rope.inv_freq, which the trace does not "
+           "hold; take positions=original";
+  int64_t range = kv_rope_range(&t->rope, t->shape.n_tokens);
+  if (kv_rope_reaches(&t->rope, t->shape.d, range)) return NULL;
+  return "re-indexed positions would turn keys by angles of 2^24 and more; "
+         "take positions=original";
+}
+
 /* What the trace does not hold is refused here, before anything runs. */
 static void check_trace(kv_cell *c) {
   const kv_trace *t = c->trace;
   const kv_needs *need = &c->plan.needs;
   char why[256];
-  if (need->reindex && !t->rope.inv_freq) {
-    refuse(c, "re-indexed positions need rope.inv_freq, which the trace does "
-              "not hold; take positions=original");
+  const char *turns = need->reindex ? cannot_turn(t) : NULL;
+  if (turns) {
+    refuse(c, turns);
     return;
   }
   int p = c->shape.prompt_len;
@@ -213,12 +225,17 @@ static double share(double part, double whole) {
   return whole > 0 ? 100 * part / whole : NAN;
 }
 
+/* Is a budget of entries what a lane stores? Else what a query attends. */
+static bool stores(const kv_method *m) {
+  return m->settle_lane || m->settle_layer;
+}
+
 double kv_cell_achieved(const kv_cell *c) {
   const kv_totals *t = &c->result.totals;
   const kv_shape *s = &c->shape;
   double row = (double)(s->d + s->d_v) * (double)kv_dtype_size(s->dtype) *
                s->n_kv_heads * c->trace->n_layers;
-  double entries = c->spec.method->view ? t->attended : t->kept;
+  double entries = stores(c->spec.method) ? t->kept : t->attended;
   double middle = (s->prompt_len + s->n_tokens) / 2.0;
   switch (c->result.basis) {
   case KV_BASIS_ENTRIES:

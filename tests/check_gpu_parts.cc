@@ -151,8 +151,11 @@ static void top_p_fits(int n, int kind) {
     score[0][i] = kv_add(kv_mul(score[0][i], kind ? 1.0f : 0x1p-12f), 0.0f);
   for (int32_t p20 : share) {
     kv_work work = at_host();
+    kv_at at = {};
+    at.kernels = kv_kernels_best();
+    at.work = &work;
     KV_LAUNCH(nullptr, run_top_p, 1, KV_BLOCK, at_device(), n, p20);
-    assert_int_equal(answer, kv_top_p(score[0], n, p20, expected[0], &work));
+    assert_int_equal(answer, kv_top_p(&at, score[0], n, p20, expected[0]));
     same(flag[0], expected[0], (size_t)n);
   }
 }

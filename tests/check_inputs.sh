@@ -46,6 +46,18 @@ both() {
   grep -qF -- "${1%.index.json}" "$dir/err" || fail "$1: not its name"
 }
 
+# row CODE TEXT FILE: where streamingllm alone has no result, dense one
+row() {
+  local code=$1 got=0
+  checks=$((checks + 1))
+  "$kvreplay" run "$3" -q -m streamingllm -b 4 >"$dir/out" 2>"$dir/err" ||
+    got=$?
+  [ "$got" = "$code" ] || fail "${3##*/}: exit $got, not $code"
+  grep -qF -- "$2" "$dir/out" || fail "${3##*/}: does not say '$2'"
+  "$kvreplay" run "$3" -q -m dense >"$dir/out" 2>"$dir/err" ||
+    fail "${3##*/}: dense has no result"
+}
+
 # st FILE HEADER BYTES: a file of that header and so many zero bytes
 st() {
   local n=${#2} i
@@ -115,6 +127,8 @@ while read -r name reason; do
       fail 'a right trace is refused'
     checks=$((checks + 1))
     ;;
+  turned_far) row 2 "$reason" "$dir/$path" ;;
+  turned_wide) row 3 "$reason" "$dir/$path" ;;
   only_check)
     refused 3 "$reason" "$kvtrace" check "$dir/$path"
     "$kvreplay" run "$dir/$path" -q -m dense >"$dir/out" 2>"$dir/err" ||

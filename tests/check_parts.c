@@ -113,8 +113,9 @@ static void top_p_reaches_exactly(void **state) {
               {3 << 18, 3}, {1 << 20, 4}};
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     kv_work work = {.base = room, .size = sizeof room};
+    const kv_at at = {.kernels = kv_kernels_best(), .work = &work};
     bool keep[4];
-    assert_int_equal(kv_top_p(s, 4, want[i].p20, keep, &work), want[i].count);
+    assert_int_equal(kv_top_p(&at, s, 4, want[i].p20, keep), want[i].count);
     for (int j = 0; j < 4; j++) assert_int_equal(keep[j], j < want[i].count);
   }
 }
@@ -141,7 +142,8 @@ static void top_p_is_a_prefix(void **state) {
     qsort(all, (size_t)n, sizeof *all, by_rank);
     while (count == 0 || sum < target) sum += w[all[count++].entry];
     kv_work work = {.base = room, .size = sizeof room};
-    assert_int_equal(kv_top_p(s, n, p20, keep, &work), count);
+    const kv_at at = {.kernels = kernel, .work = &work};
+    assert_int_equal(kv_top_p(&at, s, n, p20, keep), count);
     for (int i = 0; i < n; i++) assert_int_equal(keep[all[i].entry], i < count);
   }
 }

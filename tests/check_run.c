@@ -54,6 +54,17 @@ static void test_run(void **state) {
   assert_non_null(strstr(said, "the output of layer 1 differs between odd"));
 }
 
+/* What a lane stores, also where a method says what a query attends; of a
+ * method that drops nothing, what a query attends. */
+static void test_achieved(void **state) {
+  (void)state;
+  must(0, run("-m", "h2o", "-b", "9", "-f", "jsonl", NULL),
+       "\"achieved\": 9.0, \"kept\": 9.0");
+  must(0, run("-m", "oracle-topk", "-b", "9", "-f", "jsonl", NULL),
+       "\"achieved\": 9.0, \"kept\": ");
+  assert_null(strstr(heard, "\"kept\": 9.0"));
+}
+
 /* Whose budget a search may be: the reference's, for all. */
 static void test_search(void **state) {
   char path[512];
@@ -72,6 +83,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_run),
+      cmocka_unit_test(test_achieved),
       cmocka_unit_test(test_search),
   };
   return cmocka_run_group_tests_name("run", tests, open_trace, scratch_remove);

@@ -60,12 +60,13 @@ static void fill(const field *f, size_t bytes, unsigned char *to) {
 
 void tracefile_write(const meta *m, int n_more, const field *more,
                      uint64_t shard) {
-  field list[FIELDS + 4];
+  field list[FIELDS + MORE];
   int n = FIELDS;
   kv_err e = {0};
   kv_st_writer *w;
   const char *result;
   unsigned char *data = calloc(1, 65536);
+  assert_true(n_more <= MORE);
   memcpy(list, right_fields, sizeof right_fields);
   for (int i = 0; i < n_more; i++) list[n++] = more[i];
   snprintf(tracefile, sizeof tracefile, "%s", scratch_path("t.safetensors"));

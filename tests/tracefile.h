@@ -26,12 +26,12 @@ typedef struct meta {
 } meta;
 
 /* What stands in the right trace. */
-enum { FIELDS = 10, METAS = 14 };
+enum { FIELDS = 10, METAS = 14, MORE = 8 };
 extern const field right_fields[FIELDS];
 extern const meta right_metas[METAS];
 
-/* Writes t.safetensors, or its shards: m (may be NULL) and n tensors take the
- * place of those of the same name, or are added. */
+/* Writes t.safetensors, or its shards: m (may be NULL) and n <= MORE tensors
+ * take the place of those of the same name, or are added. */
 void tracefile_write(const meta *m, int n, const field *f, uint64_t shard);
 
 /* Path of what was last written, to be written to by who writes others. */

@@ -40,7 +40,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
   const params *o = at->params;
   bool *in = KV_TAKE(at->work, bool, lane->n);
-  kv_top_p(q->s, lane->n, o->p, in, at->work);
+  kv_top_p(at, q->s, lane->n, o->p, in);
   kv_view_mask(out, lane->n, in);
 }
 

@@ -64,7 +64,7 @@ static kv_rc resolve(params *o, kv_err *e) {
   kv_rc rc = kv_open_part("streamingllm", "recent", o->recent, o->budget, e);
   if (rc) return rc;
   if (o->sink == KV_UNSET) o->sink = o->budget - o->recent;
-  if (o->sink + o->recent == o->budget) return KV_OK;
+  if (o->sink == o->budget - o->recent) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "streamingllm: sink=%d and recent=%d are not the budget of "
                  "%d; give one of them and leave the other to the budget",

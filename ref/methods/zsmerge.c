@@ -182,10 +182,10 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   int64_t *sum = KV_TAKE(at->work, int64_t, rows->entries);
   memset(sum, 0, (size_t)rows->entries * sizeof *sum);
   for (int r = 0; r < rows->rows; r++) {
-    int n = rows->entries - (rows->rows - 1 - r);
+    int n = kv_rows_visible(rows, r);
     for (int h = 0; h < rows->heads; h++)
-      at->kernels->fix_add(
-          rows->p + (size_t)(r * rows->heads + h) * rows->stride, n, sum);
+      at->kernels->fix_add(rows->p + kv_rows_at(rows, r, h) * rows->stride, n,
+                           sum);
     for (int i = 0; i < n; i++) {
       score[i] = kv_fma(o->decay, score[i], kv_unfix(sum[i]));
       sum[i] = 0;

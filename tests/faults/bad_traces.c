@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bad_traces FOLDER: writes one trace for each rule of the format that it
- * breaks, and one that is right but lacks query rows, as
- * FOLDER/NAME.safetensors; a line "NAME REASON" each to standard output,
- * where REASON is what the refusal must say.
+ * breaks, one that is right but lacks query rows, and two that are right but
+ * cannot be re-indexed, as FOLDER/NAME.safetensors; a line "NAME REASON" each
+ * to standard output, where REASON is what the refusal must say.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -110,6 +110,28 @@ static void write_others(const char *folder) {
   publish(folder, "only_check", "holds NaN or Inf at [0, 0, 7]");
 }
 
+/* Angles that re-indexing alone would reach; keys that a turn takes past the
+ * range of binary32, under queries so small that their logits are within. */
+static void write_turned(const char *folder) {
+  static const int32_t nowhere[TOKENS];
+  static const float fast[DIM / 2] = {1e7f, 1, 1, 1};
+  static const float slow[DIM / 2] = {1, 1, 1, 1};
+  static float small[HEADS * TOKENS * DIM], large[KV * TOKENS * DIM];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) small[i] = 1e-38f;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) large[i] = 3e38f;
+  const field far[2] = {{"positions", KV_ST_I32, 1, {TOKENS}, nowhere},
+                        {"rope.inv_freq", F, 1, {DIM / 2}, fast}};
+  const field wide[5] = {{"layers.0.q", F, 3, {HEADS, TOKENS, DIM}, small},
+                         {"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, small},
+                         {"layers.0.k", F, 3, {KV, TOKENS, DIM}, large},
+                         {"layers.1.k", F, 3, {KV, TOKENS, DIM}, large},
+                         {"rope.inv_freq", F, 1, {DIM / 2}, slow}};
+  tracefile_write(NULL, 2, far, 0);
+  publish(folder, "turned_far", "angles of 2^24 and more");
+  tracefile_write(NULL, 5, wide, 0);
+  publish(folder, "turned_wide", "is not finite");
+}
+
 int main(int argc, char **argv) {
   void *state = NULL;
   if (argc != 2 || scratch_make(&state)) return 2;
@@ -119,6 +141,7 @@ int main(int argc, char **argv) {
     publish(argv[1], bad[i].name, bad[i].reason);
   }
   write_others(argv[1]);
+  write_turned(argv[1]);
   tracefile_write(NULL, 0, NULL, 0);
   publish(argv[1], "right", "");
   return scratch_remove(&state);
