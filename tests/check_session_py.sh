@@ -3,10 +3,10 @@
 #
 # The session from Python (traces/examples/kvsession.py): each bundled trace fed
 # through it has the digests that `kvreplay run` prints, the examples beside it
-# run, and what is refused is the library's sentence. The Hugging Face example
-# runs in a made-up model whose attention it is, with made-up modules where
-# torch and transformers are not installed. And symbols of the library carry
-# its version.
+# run, and what is refused is the library's sentence. The Hugging Face examples
+# run in real models where PYTHON has torch and transformers, else in a made-up
+# one with made-up modules; the last line says in which. And symbols of the
+# library carry its version.
 #
 # Environment: PYTHON. 77 without python3 and numpy.
 set -u
@@ -101,6 +101,12 @@ fi
   tail -n 3 "$tmp/said"
   bad 'hf_session.py failed'
 }
+"$python" "$src/tests/trace_hf.py" "$top/traces/kvtrace" "$top/sim/kvreplay" \
+  "$tmp" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  bad 'capture_hf.py failed'
+}
 [ $failed = 0 ] &&
-  echo "session_py: $traces traces, ${#specs[@]} methods, the examples"
+  echo "session_py: $traces traces, ${#specs[@]} methods, the examples" \
+    "($(tail -n 1 "$tmp/said"))"
 exit $failed
