@@ -218,7 +218,8 @@ double kv_cell_achieved(const kv_cell *c) {
   const kv_shape *s = &c->shape;
   double row = (double)(s->d + s->d_v) * (double)kv_dtype_size(s->dtype) *
                s->n_kv_heads * c->trace->n_layers;
-  double entries = c->spec.method->view ? t->attended : t->kept;
+  bool views = c->spec.method->view && t->attended < t->kept;
+  double entries = views ? t->attended : t->kept;
   double middle = (s->prompt_len + s->n_tokens) / 2.0;
   switch (c->result.basis) {
   case KV_BASIS_ENTRIES:
