@@ -44,7 +44,9 @@ static void roff(const char *t, FILE *f) {
 void kv_man(FILE *f) {
   fprintf(f, ".TH KVREPORT 1 \"\" \"kvreplay %s\" \"User Commands\"\n",
           VERSION);
-  fprintf(f, ".SH NAME\nkvreport \\- %s\n.SH SYNOPSIS\n", what);
+  fputs(".SH NAME\nkvreport \\- tables and pages of replayed results\n"
+        ".SH SYNOPSIS\n",
+        f);
   for (const kv_verb *v = kv_verbs; v->name; v++) {
     fprintf(f, ".B kvreport %s\n", v->name);
     roff(v->usage, f);

@@ -28,10 +28,7 @@ static int unknown_verb(const char *name) {
   int n = 0;
   for (const kv_verb *v = kv_verbs; v->name; v++) names[n++] = v->name;
   names[n] = NULL;
-  return kv_say(KV_EXIT_USAGE,
-                "there is no verb '%s': did you mean '%s'? See kvreport "
-                "--help",
-                name, kv_nearest_name(name, names));
+  return kv_say_no("verb", name, names);
 }
 
 static int unknown_flag(const kv_verb *v, const char *given) {
@@ -57,8 +54,7 @@ static int take_format(const char *text, kv_args *a) {
       a->format_given = true;
       return KV_EXIT_OK;
     }
-  return kv_say(KV_EXIT_USAGE, "there is no format '%s': did you mean '%s'?",
-                text, kv_nearest_name(text, formats));
+  return kv_say_no("format", text, formats);
 }
 
 static int take(const kv_verb *v, int letter, const char *given, kv_args *a) {

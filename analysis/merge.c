@@ -190,11 +190,14 @@ static int contradictions(sqlite3 *db, const char *from, const char *path) {
  */
 
 static int attach(sqlite3 *db, const char *path) {
-  int rc;
+  char *sql;
+  int bad;
   if (access(path, R_OK))
     return kv_say(KV_EXIT_INPUT, "there is no readable file %s", path);
-  rc = run(db, sqlite3_mprintf("ATTACH %Q AS source", path));
-  return rc ? rc : kv_results_check(db, "source", path);
+  sql = sqlite3_mprintf("ATTACH %Q AS source", path);
+  bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return bad ? kv_results_fail(db, path) : kv_results_check(db, "source", path);
 }
 
 /* The tables of the first database, by the words it made them with. */

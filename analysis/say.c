@@ -50,3 +50,17 @@ const char *kv_nearest_name(const char *text, const char *const *names) {
     if (distance(text, *names) < distance(text, best)) best = *names;
   return best;
 }
+
+int kv_say_no(const char *what, const char *text, const char *const *names) {
+  const char *near = kv_nearest_name(text, names);
+  char all[1024] = "";
+  size_t at = 0;
+  if (distance(text, near) <= 1 + (int)strnlen(text, 31) / 3)
+    return kv_say(KV_EXIT_USAGE, "there is no %s '%s': did you mean '%s'?",
+                  what, text, near);
+  for (; *names && at < sizeof all; names++)
+    at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "",
+                           *names);
+  return kv_say(KV_EXIT_USAGE, "there is no %s '%s'; there are %s", what, text,
+                all);
+}

@@ -26,5 +26,8 @@ int kv_said(void);
 
 /* The name nearest to text by edit distance; names end with NULL. */
 const char *kv_nearest_name(const char *text, const char *const *names);
+/* "there is no WHAT 'text'", with the nearest name where one is near enough to
+ * be meant, else with all of them. Returns KV_EXIT_USAGE. */
+int kv_say_no(const char *what, const char *text, const char *const *names);
 
 #endif

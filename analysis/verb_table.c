@@ -54,9 +54,7 @@ static int check_names(sqlite3 *db, const char *view, const where *w) {
   for (int c = 0; names && c < g.columns; c++) names[c] = g.name[c];
   for (int i = 0; names && i < w->n && !rc; i++)
     if (kv_grid_column(&g, w->name[i]) < 0)
-      rc = kv_say(KV_EXIT_USAGE,
-                  "--where: there is no column '%s': did you mean '%s'?",
-                  w->name[i], kv_nearest_name(w->name[i], names));
+      rc = kv_say_no("column", w->name[i], names);
   free(names);
   kv_grid_free(&g);
   return rc;

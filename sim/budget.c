@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PERCENT = 1000, MOST_DECIMALS = 6 };
+enum { MOST_PERCENT = 1000, MOST_DECIMALS = 6, MOST_ENTRIES = 1 << 30 };
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -63,7 +63,9 @@ static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
     return bad(text, "this basis takes a percentage, like mean:20%", e);
   }
   b->basis = KV_BASIS_ENTRIES;
-  if (!kv_text_count(at, 1 << 30, &count)) {
+  if (!kv_text_count(at, MOST_ENTRIES, &count)) {
+    if (*at && at[strspn(at, "0123456789")] == 0)
+      return bad(text, "must be at most 1073741824", e);
     return bad(text,
                "write a number of entries (512) or a percentage (20%), with "
                "entries:, prompt:, end:, mean:, peak: or read: before it",
@@ -103,7 +105,9 @@ kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e) {
   const char *at = text;
   memset(out, 0, sizeof *out);
   size_t n = strlen(text);
-  if (n == 0) return bad(text, "is empty", e);
+  if (n == 0)
+    return kv_fail(e, KV_USAGE,
+                   "a budget of the list is empty; write them as 10%%,512");
   if (n >= sizeof out->target) return bad(text, "is too long", e);
   kv_rc rc = parse_basis(text, &at, out, e);
   if (rc) return rc;
@@ -170,7 +174,7 @@ kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                    "ask for more",
                    b->target, prompt_len);
   }
-  *out = n > (1 << 30) ? 1 << 30 : (int)n;
+  *out = n > MOST_ENTRIES ? MOST_ENTRIES : (int)n;
   return KV_OK;
 }
 

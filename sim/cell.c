@@ -225,17 +225,13 @@ static double share(double part, double whole) {
   return whole > 0 ? 100 * part / whole : NAN;
 }
 
-/* Is a budget of entries what a lane stores? Else what a query attends. */
-static bool stores(const kv_method *m) {
-  return m->settle_lane || m->settle_layer;
-}
-
 double kv_cell_achieved(const kv_cell *c) {
   const kv_totals *t = &c->result.totals;
   const kv_shape *s = &c->shape;
   double row = (double)(s->d + s->d_v) * (double)kv_dtype_size(s->dtype) *
                s->n_kv_heads * c->trace->n_layers;
-  double entries = stores(c->spec.method) ? t->kept : t->attended;
+  bool views = c->spec.method->view && t->attended < t->kept;
+  double entries = views ? t->attended : t->kept;
   double middle = (s->prompt_len + s->n_tokens) / 2.0;
   switch (c->result.basis) {
   case KV_BASIS_ENTRIES:

@@ -11,10 +11,15 @@ static void words(FILE *out, const char *choices) {
   for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
+static bool is_file(const char *argument) {
+  return strcmp(argument, "FILE") == 0 || strcmp(argument, "DIR") == 0 ||
+         strcmp(argument, "TRACE") == 0;
+}
+
 /* What follows an option, by the word before the cursor. */
 static void values(FILE *out, const kv_command *c) {
   for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
-    if (o->argument == NULL || strcmp(o->argument, "FILE") == 0) continue;
+    if (o->argument == NULL || is_file(o->argument)) continue;
     fprintf(out, "    %s:--%s", c->verb, o->name);
     if (o->letter) fprintf(out, " | %s:-%c", c->verb, o->letter);
     fputs(") words=\"", out);
@@ -35,14 +40,15 @@ static void options(FILE *out, const kv_command *c) {
 void kv_help_completion(FILE *out, kv_command_list all,
                         const char *const *methods) {
   const char *program = all[0]->program;
-  fprintf(out,
-          "# SPDX-License-Identifier: Apache-2.0\n"
-          "# generated from the option tables of %s\n"
-          "_%s() {\n"
-          "  local cur=${COMP_WORDS[COMP_CWORD]} options= words= closed=\n"
-          "  local prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n"
-          "  local verbs=\"",
-          program, program);
+  fprintf(
+      out,
+      "# SPDX-License-Identifier: Apache-2.0\n"
+      "# generated from the option tables of %s\n"
+      "_%s() {\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} options= words= closed= done=\n"
+      "  local prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n"
+      "  local verbs=\"",
+      program, program);
   for (int i = 1; all[i]; i++) fprintf(out, "%s ", all[i]->verb);
   fputs("\"\n  local methods=\"", out);
   for (int i = 0; methods[i]; i++) fprintf(out, "%s ", methods[i]);
@@ -61,7 +67,9 @@ void kv_help_completion(FILE *out, kv_command_list all,
   fputs("    methods:*) words=\"$methods\" ;;\n"
         "  esac\n"
         "  if [ -n \"$closed\" ]; then\n"
-        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "    case $cur in *,*) done=${cur%,*}, ;; esac\n"
+        "    COMPREPLY=($(compgen -P \"$done\" -W \"$words\" -- "
+        "\"${cur#\"$done\"}\"))\n"
         "  elif [ \"${cur#-}\" != \"$cur\" ]; then\n"
         "    COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
         "  elif [ -n \"$words\" ]; then\n"

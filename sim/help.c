@@ -35,10 +35,24 @@ static void usage(FILE *out, const kv_command *c) {
   fputc('\n', out);
 }
 
-/* A command that does not fit a line is cut before an option. */
+/* Up to the space before the next option, or to the end. */
+static int clause(const char *line) {
+  int n = 0;
+  do n += 1 + (int)strcspn(line + n + 1, " ");
+  while (line[n] && line[n + 1] != '-');
+  return n;
+}
+
+/* A command that does not fit a line is cut before an option, so that it can
+ * be copied as it stands. */
 static void command_line(FILE *out, const char *line) {
-  fputs("  ", out);
-  kv_help_wrap(out, 6, 2, line);
+  int at = fprintf(out, "  ");
+  for (int n; *line; line += n) {
+    n = clause(line);
+    if (at + n > WIDTH - (line[n] ? 2 : 0)) at = fprintf(out, " \\\n     ") - 3;
+    at += fprintf(out, "%.*s", n, line);
+  }
+  fputc('\n', out);
 }
 
 static void examples(FILE *out, const kv_command *c) {

@@ -284,7 +284,13 @@ static kv_rc start(session *s, int argc, char **argv, kv_err *e) {
                    "there is no readable file %s: name the database that "
                    "'kvreplay run --db' wrote",
                    path);
+  bool empty = fgetc(f) == EOF; /* SQLite would take it for a new one */
   fclose(f);
+  if (empty)
+    return kv_fail(e, KV_INPUT,
+                   "%s is empty: name the database that 'kvreplay run --db' "
+                   "wrote",
+                   path);
   rc = kv_db_open(path, &s->db, e);
   return rc ? rc : list_rows(s, e);
 }

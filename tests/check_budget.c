@@ -97,7 +97,8 @@ static void wrong_is_named(void **state) {
   refused("-5", "write a number of entries");
   refused("5.5", "write a number of entries");
   refused("1e3", "write a number of entries");
-  refused("99999999999999999999", "write a number of entries");
+  refused("1073741825", "must be at most 1073741824");
+  refused("99999999999999999999", "must be at most 1073741824");
   refused("%", "plain decimal");
   refused(".%", "plain decimal");
   refused("1.2.3%", "plain decimal");

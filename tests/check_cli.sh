@@ -163,6 +163,9 @@ for verb in $verbs; do
   [ "$(sed -n 3p "$tmp/out")" = Examples: ] ||
     fail "kvreplay $verb --help: examples are not first"
   cp "$tmp/out" "$tmp/help"
+  awk 'NR > 3 && /^$/ { exit } { of = before; before = $0 }
+    /^      [^# ]/ && of !~ /\\$/ { bad = 1 } END { exit bad }' "$tmp/help" ||
+    fail "kvreplay $verb --help: an example cannot be copied"
   "$docs" man "$verb" >"$tmp/man" || fail "gen_docs man $verb: exit $?"
   "$docs" completion >"$tmp/completion" || fail "gen_docs completion"
   for option in $(grep -oE '^ +(-., )?--[a-z-]+' "$tmp/help" |
@@ -183,12 +186,17 @@ complete_words() {
     COMP_CWORD=$#; _kvreplay 2>/dev/null; echo "${COMPREPLY[@]}"' \
     - "$tmp/completion" "$@"
 }
-checks=$((checks + 3))
+checks=$((checks + 5))
 [ "$(complete_words meth)" = methods ] || fail 'completion of a verb'
 [ "$(complete_words methods --fo)" = --format ] ||
   fail 'completion of an option'
 [ "$(complete_words methods --format js)" = json ] ||
   fail 'completion of a choice'
+[ "$(complete_words run -m h2o,sna)" = h2o,snapkv ] ||
+  fail 'completion of the second method of a list'
+mkdir "$tmp/folder"
+[ "$(complete_words new -o "$tmp/fold")" = "$tmp/folder" ] ||
+  fail 'completion of a folder'
 
 # JSON of one method is the object in the list of all.
 checks=$((checks + 1))

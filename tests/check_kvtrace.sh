@@ -10,6 +10,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=${top_srcdir:-$(dirname "$here")}
 kvtrace=${KVTRACE:-${top_builddir:-$src}/traces/kvtrace}
+docs=${top_builddir:-$src}/traces/gen_docs
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_CACHE_HOME=$dir/cache LC_ALL=C
@@ -159,6 +160,18 @@ expect 0 synth --help
 shows '--prompt-len N'
 expect 0 --version
 shows '^kvtrace [0-9]'
+
+# complete WORD...: what bash completes after these; nothing is left to files.
+complete() {
+  bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+    _kvtrace; echo "${COMPREPLY[@]}"' - <("$docs" completion) kvtrace "$@"
+}
+cases=$((cases + 4))
+: >"$dir/err"
+[ "$(complete sy)" = synth ] || complain 'completion of a verb'
+[ "$(complete synth --like qw)" = qwen2.5-7b ] || complain 'completion: a model'
+[ "$(complete info --id)" = --identity ] || complain 'completion: an option'
+[ -z "$(complete info '')" ] || complain 'completion of a trace is no file'
 
 # --- synth --------------------------------------------------------------
 cases=$((cases + 1))

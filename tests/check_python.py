@@ -230,6 +230,7 @@ class Traces(Case):
                 ("heads do not divide", dict(metadata={"n_kv_heads": 3})),
                 ("layers.1.q is", dict(more={"rows": [1, 2]}))):
             self.refused(sentence, write, **kwargs)
+        self.refused("at least one layer", kvtrace.write_trace, out, {}, 5)
         for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
             for dtype in "f32", "f16", "bf16":
                 one = np.full((2, 9, 8), bits, np.uint32).view(np.float32)

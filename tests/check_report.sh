@@ -142,6 +142,10 @@ fails 2 "did you mean 'table'" "$report" tabel "$b"
 fails 2 'did you mean --where' "$report" table "$b" --were x=y
 fails 2 "did you mean 'method'" "$report" table "$b" -w metod=h2o
 fails 2 "did you mean 'jsonl'" "$report" table "$b" --format jsnl
+fails 2 'there are table, csv, json, jsonl' "$report" table "$b" --format xml
+fails 2 'there are trace, .*, method, ' "$report" table "$b" -w foo=1
+fails 3 "$dir/text is not a kvreplay database" \
+  "$report" merge "$dir/new.db" "$dir/text"
 fails 2 'usage: kvreport html' "$report" html
 fails 2 'needs a file' "$report" html "$b"
 fails 2 'kvreport --help' "$report"

@@ -58,4 +58,9 @@ fi
 "$run" verify "$dir/none.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "no database is not exit code 3"
 [ -e "$dir/none.db" ] && fail "verify made a database"
+: >"$dir/empty.db"
+"$run" verify "$dir/empty.db" >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] || fail "an empty file is not exit code 3"
+grep -q 'empty.db is empty: name' "$dir/err" || fail "verify: $(cat "$dir/err")"
+[ -s "$dir/empty.db" ] && fail "verify made a database of an empty file"
 exit $bad

@@ -5,9 +5,12 @@
  *   gen_docs man         the page of section 1, all verbs in it
  *   gen_docs completion  for bash
  */
+#include "config.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "traces/geometry.h"
 #include "traces/kvtrace.h"
 
 /* Text of a page: a dash is a minus, and no line begins with a dot. */
@@ -43,8 +46,8 @@ static void man_verb(const kv_verb *verb) {
 }
 
 static int man(void) {
-  puts(".TH KVTRACE 1\n.SH NAME\nkvtrace \\- looks at, checks and makes "
-       "attention traces");
+  puts(".TH KVTRACE 1 \"\" \"kvreplay " PACKAGE_VERSION "\" \"User Commands\"\n"
+       ".SH NAME\nkvtrace \\- looks at, checks and makes attention traces");
   puts(".SH SYNOPSIS\n.B kvtrace\n\\fIVERB\\fR [\\fIOPTION\\fR]... "
        "[\\fITRACE\\fR]\n.SH EXAMPLES\n.nf");
   for (int i = 0; kv_verbs[i]; i++) {
@@ -62,16 +65,37 @@ static int man(void) {
   return 0;
 }
 
+/* The values of an option where they are words: "table|json", the models. */
+static void values(const kv_verb *verb, const kv_flag *f) {
+  int n = 0;
+  const kv_geometry *model = kv_geometries(&n);
+  bool models = f->argument && strcmp(f->argument, "MODEL") == 0;
+  if (!models && !(f->argument && strchr(f->argument, '|'))) return;
+  printf("  %s:--%s", verb->name, f->name);
+  if (f->letter) printf(" | %s:-%c", verb->name, f->letter);
+  fputs(") list='", stdout);
+  for (int i = 0; models && i < n; i++) printf("%s ", model[i].name);
+  for (const char *c = models ? "" : f->argument; *c; c++)
+    putchar(*c == '|' ? ' ' : *c);
+  puts("' ;;");
+}
+
+static void options(const kv_verb *verb) {
+  printf("  %s:*:-*) list='", verb->name);
+  for (const kv_flag *f = verb->flags; f->name; f++) printf("--%s ", f->name);
+  puts("--help' ;;");
+}
+
+/* An empty list leaves the word to bash: a file. */
 static int completion(void) {
-  puts("_kvtrace() {\n  local word=${COMP_WORDS[COMP_CWORD]} list=");
-  puts("  case ${COMP_WORDS[1]} in");
-  for (int i = 0; kv_verbs[i]; i++) {
-    printf("  %s) list='", kv_verbs[i]->name);
-    for (const kv_flag *f = kv_verbs[i]->flags; f->name; f++) {
-      printf("--%s ", f->name);
-    }
-    puts("--help' ;;");
-  }
+  puts("_kvtrace() {\n  local word=${COMP_WORDS[COMP_CWORD]} list=\n"
+       "  local verb=${COMP_WORDS[1]} before=${COMP_WORDS[COMP_CWORD - 1]}");
+  puts("  case $verb:$before:$word in");
+  for (int i = 0; kv_verbs[i]; i++) options(kv_verbs[i]);
+  puts("  esac\n  case $verb:$before in");
+  for (int i = 0; kv_verbs[i]; i++)
+    for (const kv_flag *f = kv_verbs[i]->flags; f->name; f++)
+      values(kv_verbs[i], f);
   puts("  esac");
   printf("  [ \"$COMP_CWORD\" -eq 1 ] && list='");
   for (int i = 0; kv_verbs[i]; i++) printf("%s ", kv_verbs[i]->name);

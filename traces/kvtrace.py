@@ -252,6 +252,7 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
                        for l in layers for x, y in layers[l].items()):
         tensors[name] = _floats(name, y, dtype) if x in "qkvo" else _tensor(
             {"rows": "I32", "colsum": "I64"}[x], y)
+    _need(layers, path, "a trace has at least one layer; none is given")
     q, k = (np.shape(layers[min(layers)][x]) for x in "qk")
     meta = {"n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
             "head_dim": q[-1], "attn.scale": q[-1] ** -0.5}

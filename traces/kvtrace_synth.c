@@ -22,7 +22,7 @@ static const kv_flag flags[] = {
     {"heads", 0, "N", "Shape", "query heads [as MODEL]"},
     {"kv-heads", 0, "N", "Shape", "KV heads, a divisor of heads [as MODEL]"},
     {"dim", 0, "N", "Shape", "head dimension, a multiple of 4 [as MODEL]"},
-    {"dtype", 0, "TYPE", "Shape", "F16, BF16 or F32 [as MODEL]"},
+    {"dtype", 0, "F16|BF16|F32", "Shape", "of q, k and v [as MODEL]"},
     {"tokens", 't', "N", "Request", "prompt and decode steps [1024]"},
     {"prompt-len", 'p', "N", "Request",
      "tokens of the prompt [all but min(256, tokens / 8)]"},
