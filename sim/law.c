@@ -58,6 +58,12 @@ const kv_law *kv_law_at(int index) {
   return index >= 0 && index < LAWS ? &list[index].law : NULL;
 }
 
+kv_rc kv_law_open(const char *path, kv_trace **out, kv_err *e) {
+  kv_rc rc = kv_trace_open(path, out, e);
+  if (!rc) (*out)->shape.scale *= 0.25f;
+  return rc;
+}
+
 /* The laws that look, at one replay; *looked: were there any? */
 static kv_rc look(const kv_law_case *c, uint32_t laws, int *broken,
                   bool *looked, kv_law_run *run, kv_err *e) {

@@ -20,7 +20,7 @@
 #include "tests/probe.h"
 #include "tests/rig.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,29 +31,23 @@
 
 #include <cmocka.h>
 
-typedef struct place { /* a geometry */
-  const char *name;
-  int layers, heads, kv_heads, d;
-  kv_dtype dtype;
-  int tokens, prompt_len;
-} place;
-
-static const place places[] = {{"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
-                               {"group4_d64", 2, 8, 2, 64, KV_F16, 96, 70},
-                               {"group7_d80", 1, 7, 1, 80, KV_BF16, 80, 60},
-                               {"group8_d96", 1, 8, 1, 96, KV_F32, 80, 61},
-                               {"group1_d128", 1, 2, 2, 128, KV_BF16, 72, 50},
-                               {"group4_d256", 1, 4, 1, 256, KV_F32, 64, 50},
-                               {"group7_d128", 1, 14, 2, 128, KV_F16, 64, 40},
-                               {"group8_d32", 2, 8, 1, 32, KV_F16, 150, 140},
-                               {"group4_d80", 1, 4, 1, 80, KV_F32, 72, 50},
-                               {"group1_d256", 1, 1, 1, 256, KV_F16, 64, 48},
-                               {"group4_d96", 1, 4, 1, 96, KV_BF16, 64, 48},
-                               {"group1_d64", 1, 2, 2, 64, KV_F32, 200, 180},
-                               {"short_prompt", 2, 4, 2, 32, KV_F32, 60, 7},
-                               {"one_token", 2, 4, 1, 32, KV_F32, 40, 1},
-                               {"no_decode", 2, 4, 2, 32, KV_F32, 50, 50},
-                               {"only_token", 1, 2, 1, 32, KV_F32, 1, 1}};
+static const kv_small places[] = {
+    {"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
+    {"group4_d64", 2, 8, 2, 64, KV_F16, 96, 70},
+    {"group7_d80", 1, 7, 1, 80, KV_BF16, 80, 60},
+    {"group8_d96", 1, 8, 1, 96, KV_F32, 80, 61},
+    {"group1_d128", 1, 2, 2, 128, KV_BF16, 72, 50},
+    {"group4_d256", 1, 4, 1, 256, KV_F32, 64, 50},
+    {"group7_d128", 1, 14, 2, 128, KV_F16, 64, 40},
+    {"group8_d32", 2, 8, 1, 32, KV_F16, 150, 140},
+    {"group4_d80", 1, 4, 1, 80, KV_F32, 72, 50},
+    {"group1_d256", 1, 1, 1, 256, KV_F16, 64, 48},
+    {"group4_d96", 1, 4, 1, 96, KV_BF16, 64, 48},
+    {"group1_d64", 1, 2, 2, 64, KV_F32, 200, 180},
+    {"short_prompt", 2, 4, 2, 32, KV_F32, 60, 7},
+    {"one_token", 2, 4, 1, 32, KV_F32, 40, 1},
+    {"no_decode", 2, 4, 2, 32, KV_F32, 50, 50},
+    {"only_token", 1, 2, 1, 32, KV_F32, 1, 1}};
 enum { PLACES = sizeof places / sizeof *places, FOR_OPTIONS = 8 };
 
 /* Integers and reals whose value changes what happens, with choices beside
@@ -95,22 +89,6 @@ typedef struct tally {
 
 /* --- traces ------------------------------------------------------------- */
 
-static void write_place(const place *p, const char *path) {
-  kv_synth s = {.like = {.name = p->name,
-                         .n_layers = p->layers,
-                         .n_heads = p->heads,
-                         .n_kv_heads = p->kv_heads,
-                         .d = p->d,
-                         .theta = 10000,
-                         .dtype = p->dtype},
-                .n_tokens = p->tokens,
-                .prompt_len = p->prompt_len,
-                .seed = 5};
-  kv_err e = {0};
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e))
-    fail_msg("%s: %s", p->name, e.text);
-}
-
 static void choose_backend(void) {
   backend = rig_backend();
   if (strcmp(backend->name, "emu") != 0) return;
@@ -126,11 +104,9 @@ static int open_traces(void **state) {
     char name[64];
     snprintf(name, sizeof name, "%s.safetensors", places[i].name);
     const char *path = scratch_path(name);
-    write_place(&places[i], path);
-    if (kv_trace_open(path, &trace[i], &e)) fail_msg("%s", e.text);
-    /* Logits within a few units: where a probability is below 2^-41, top-p
-     * with p = 1 rightly leaves its token out, and is not dense to the bit. */
-    trace[i]->shape.scale *= 0.25f;
+    if (kv_small_write(&places[i], 5, path, &e) ||
+        kv_law_open(path, &trace[i], &e))
+      fail_msg("%s: %s", places[i].name, e.text);
     kv_law_case c = {.backend = backend, .trace = trace[i]};
     if (kv_law_dense(&c, &dense[i], &e)) fail_msg("%s", e.text);
   }
@@ -206,8 +182,8 @@ static void test_geometries(void **state) {
       tally n = {0, 0};
       ask(i, name, 6, others, &n);
       ask_all(i, name, 24, &n);
-      if (i % 4 == 0) ask(i, name, places[i].tokens, others, &n);
-      if (places[i].tokens > 4) must_run(name, &n);
+      if (i % 4 == 0) ask(i, name, places[i].n_tokens, others, &n);
+      if (places[i].n_tokens > 4) must_run(name, &n);
     }
 }
 
