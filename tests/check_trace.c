@@ -20,19 +20,6 @@
 
 #define F KV_ST_F32
 
-static void refuse(const char *name, const char *reason) {
-  kv_err e = {0};
-  kv_trace *t = (kv_trace *)&e;
-  kv_rc rc = kv_trace_open(tracefile, &t, &e);
-  if (rc == KV_OK) fail_msg("accepted: %s %s", name, reason);
-  assert_int_equal(rc, KV_INPUT);
-  assert_null(t);
-  if (!strstr(e.text, "t.safetensors") || !strstr(e.text, name) ||
-      !strstr(e.text, reason)) {
-    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
-  }
-}
-
 static void a_right_trace_is_read(void **state) {
   (void)state;
   tracefile_write(NULL, 0, NULL, 0);
@@ -145,7 +132,7 @@ static void wrong_metadata_is_refused(void **state) {
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tracefile_write(&bad[i].m, 0, NULL, 0);
-    refuse("", bad[i].reason);
+    tracefile_refused("", bad[i].reason);
   }
 }
 
@@ -201,7 +188,7 @@ static void wrong_tensors_are_refused(void **state) {
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tracefile_write(NULL, 1, &bad[i].f, 0);
-    refuse(bad[i].f.name, bad[i].reason);
+    tracefile_refused(bad[i].f.name, bad[i].reason);
   }
 }
 
@@ -214,7 +201,7 @@ static void odd_dimensions_have_no_rope(void **state) {
                   {"rope.inv_freq", F, 1, {3}, NULL}};
   const meta dim = {"head_dim", "7"};
   tracefile_write(&dim, 4, odd, 0);
-  refuse("layers.1.k", "[2, 10, 8], not [2, 10, 7]");
+  tracefile_refused("layers.1.k", "[2, 10, 8], not [2, 10, 7]");
   kv_st_writer *w;
   kv_err e = {0};
   for (int rope = 0; rope < 2; rope++) {
@@ -238,7 +225,7 @@ static void odd_dimensions_have_no_rope(void **state) {
     assert_int_equal(kv_st_writer_finish(w, NULL, &e), KV_OK);
     kv_st_writer_close(w);
     if (rope) {
-      refuse("rope.inv_freq", "head_dim is odd");
+      tracefile_refused("rope.inv_freq", "head_dim is odd");
       continue;
     }
     kv_trace *t = tracefile_open();
