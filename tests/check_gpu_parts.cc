@@ -6,6 +6,7 @@
  * orders of its threads.
  */
 #include "gpu/parts_score.cuh"
+#include "tests/draw.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,10 +32,7 @@ static int answer;
 
 static uint64_t seed = 1;
 
-static int below(int n) {
-  seed = kv_mix(seed);
-  return (int)(seed % (uint64_t)n);
-}
+static int below(int n) { return draw_below(&seed, n); }
 
 static kv_gpu_at at_device(void) {
   kv_gpu_at at = {&layer, nullptr, 1, device_room, sizeof device_room, 0};

@@ -15,6 +15,7 @@
  */
 #include "sim/law_walk.h"
 #include "sim/session_part.h"
+#include "tests/draw.h"
 #include "tests/feed.h"
 #include "tests/mad.h"
 #include "tests/rig.h"
@@ -273,7 +274,7 @@ static float *outputs(const kv_trace *t, const char *text, int prompt_len,
   kv_err e = {0};
   for (int first = 0, m; first < n; first += m) {
     int most = first < prompt_len ? prompt_len - first : 1;
-    m = seed ? 1 + (int)(feed_draw(&seed) % (uint64_t)most) : most;
+    m = seed ? 1 + draw_below(&seed, most) : most;
     if (m > n - first) m = n - first;
     must(feed_block(s, t, 0, first, m, out + (size_t)first * row, &e), &e);
   }
