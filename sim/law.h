@@ -35,8 +35,10 @@ typedef struct kv_law {
   const char *statement; /* one sentence */
 } kv_law;
 
-/* The index-th law, NULL past the end. */
+/* The index-th law, NULL past the end; the index of a name, -1: there is no
+ * such law. */
 const kv_law *kv_law_at(int index);
+int kv_law_named(const char *name);
 
 /* Asks the laws whose bits are set, 1 << index. KV_OK: they hold.
  * KV_DIFFERENT: law *broken is broken, the sentence says where. KV_REFUSED:
