@@ -8,10 +8,8 @@
  *   - lanes, views, outputs and LSE are the replay's at every step;
  *   - a prompt token's output is what dense answers at that step, in any
  *     pieces;
- *   - strides and dtypes do not show; what is not exact or finite is refused;
- *   - any calls in any order give a sentence, never a crash, and what was
- *     refused changed nothing;
  *   - sessions in two threads do not touch.
+ * What is refused, and strides and dtypes: check_session_calls.
  */
 #include "sim/law_walk.h"
 #include "sim/session_part.h"
