@@ -91,6 +91,10 @@ typedef struct kv_backend {
 
 extern const kv_backend kv_backend_ref;
 
+/* Has it the method? The reference has every one, others a twin of each that is
+ * not ref-only. */
+bool kv_backend_has(const kv_backend *b, const kv_method *m);
+
 /* By name; NULL if there is none. */
 const kv_backend *kv_backend_named(const char *name);
 

@@ -58,10 +58,10 @@ typedef struct kv_kernels {
   void (*log)(const float *x, int n, float *y);
 } kv_kernels;
 
-/* The best set this machine can run; or, with a name (KV_ISA values of the
- * KVREPLAY_ISA variable), that one: an unknown name is KV_USAGE, a set that
- * is not there falls to the next lower one and says so in note (may be NULL,
- * else 128 bytes, empty when nothing is to say). */
+/* The best set this machine can run; or, with a name, as KVREPLAY_ISA has one,
+ * that set: an unknown name is KV_USAGE, a set that is not there falls to the
+ * next lower one and says so in note (may be NULL, else 128 bytes, empty when
+ * nothing is to say). */
 const kv_kernels *kv_kernels_best(void);
 kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
                        kv_err *e);

@@ -4,6 +4,8 @@
  */
 #include "sim/law_lane.h"
 
+#include <string.h>
+
 /* A law looks at the one replay of all that do, or makes its own. */
 typedef struct rule {
   kv_law law;
@@ -56,6 +58,18 @@ enum { LAWS = sizeof list / sizeof *list };
 
 const kv_law *kv_law_at(int index) {
   return index >= 0 && index < LAWS ? &list[index].law : NULL;
+}
+
+int kv_law_named(const char *name) {
+  for (int i = 0; i < LAWS; i++)
+    if (strcmp(list[i].law.name, name) == 0) return i;
+  return -1;
+}
+
+kv_rc kv_law_open(const char *path, kv_trace **out, kv_err *e) {
+  kv_rc rc = kv_trace_open(path, out, e);
+  if (!rc) (*out)->shape.scale *= 0.25f;
+  return rc;
 }
 
 /* The laws that look, at one replay; *looked: were there any? */

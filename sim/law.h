@@ -35,14 +35,21 @@ typedef struct kv_law {
   const char *statement; /* one sentence */
 } kv_law;
 
-/* The index-th law, NULL past the end. */
+/* The index-th law, NULL past the end; the index of a name, -1: there is no
+ * such law. */
 const kv_law *kv_law_at(int index);
+int kv_law_named(const char *name);
 
 /* Asks the laws whose bits are set, 1 << index. KV_OK: they hold.
  * KV_DIFFERENT: law *broken is broken, the sentence says where. KV_REFUSED:
  * the cell cannot run, so there is nothing to look at. Others: it could not be
  * asked. *broken: an index, -1 where they hold. */
 kv_rc kv_law_ask(const kv_law_case *c, uint32_t laws, int *broken, kv_err *e);
+
+/* Opens a made trace to be asked about, its logits scaled to a few units: where
+ * a probability is below 2^-41, top-p with p = 1 rightly leaves its token out,
+ * and is not dense to the bit. */
+kv_rc kv_law_open(const char *path, kv_trace **out, kv_err *e);
 
 /* The output of dense on the case's trace and backend. */
 kv_rc kv_law_dense(const kv_law_case *c, kv_digest *out, kv_err *e);

@@ -8,7 +8,7 @@
 
 #include "sim/fence.h"
 #include "sim/law_guest.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 #include "traces/text.h"
 #include "traces/trace.h"
 #include <errno.h>
@@ -21,33 +21,26 @@
 
 enum { SECONDS = 60, MADE = 5 /* strlen("made:") */ };
 
-typedef struct made {
-  const char *name;
-  int layers, heads, kv_heads, d;
-  kv_dtype dtype;
-  int tokens, prompt_len;
-} made;
-
-static const made places[] = {{"made:grouped", 3, 4, 2, 32, KV_F32, 96, 64},
-                              {"made:half", 3, 4, 4, 64, KV_F16, 72, 50},
-                              {"made:seven", 3, 7, 1, 80, KV_BF16, 80, 60},
-                              {"made:short", 3, 4, 2, 32, KV_F32, 60, 7},
-                              {"made:token", 3, 4, 1, 32, KV_F32, 40, 1}};
+static const kv_small places[] = {{"made:grouped", 3, 4, 2, 32, KV_F32, 96, 64},
+                                  {"made:half", 3, 4, 4, 64, KV_F16, 72, 50},
+                                  {"made:seven", 3, 7, 1, 80, KV_BF16, 80, 60},
+                                  {"made:short", 3, 4, 2, 32, KV_F32, 60, 7},
+                                  {"made:token", 3, 4, 1, 32, KV_F32, 40, 1}};
 enum { PLACES = sizeof places / sizeof *places };
 
 const char *kv_lawcheck_made(int i) {
   return i >= 0 && i < PLACES ? places[i].name : NULL;
 }
 
-static const made *place_named(const char *name) {
+static const kv_small *place_named(const char *name) {
   for (int i = 0; i < PLACES; i++)
     if (!strcmp(places[i].name, name)) return &places[i];
   return NULL;
 }
 
 int kv_lawcheck_tokens(const char *name) {
-  const made *p = place_named(name);
-  return p ? p->tokens : 0;
+  const kv_small *p = place_named(name);
+  return p ? p->n_tokens : 0;
 }
 
 /* --- the laws ----------------------------------------------------------- */
@@ -138,11 +131,9 @@ static void catch_crashes(void) {
 static void ask_here(const kv_lawcheck *c) {
   kv_trace *t = NULL;
   kv_err e = {0};
-  kv_rc rc = kv_trace_open(c->file ? c->file : c->trace, &t, &e);
+  kv_rc rc =
+      c->file ? kv_law_open(c->file, &t, &e) : kv_trace_open(c->trace, &t, &e);
   if (rc) answer(c->law, rc, e.text);
-  /* Logits within a few units: where a probability is below 2^-41, top-p with
-   * p = 1 rightly leaves its token out, and is not dense to the bit. */
-  if (c->file) t->shape.scale *= 0.25f;
   kv_spec spec = *c->spec;
   spec.method = kv_fence_around(c->spec->method, broken);
   kv_law_case what = {.backend = &kv_backend_ref,
@@ -154,19 +145,11 @@ static void ask_here(const kv_lawcheck *c) {
   answer(c->law, rc, rc ? e.text : "");
 }
 
-static void make_here(const made *p, const char *file) {
-  kv_synth s = {.like = {.name = p->name + MADE,
-                         .n_layers = p->layers,
-                         .n_heads = p->heads,
-                         .n_kv_heads = p->kv_heads,
-                         .d = p->d,
-                         .theta = 10000,
-                         .dtype = p->dtype},
-                .n_tokens = p->tokens,
-                .prompt_len = p->prompt_len,
-                .seed = 5};
+static void make_here(const kv_small *p, const char *file) {
+  kv_small bare = *p;
   kv_err e = {0};
-  kv_rc rc = kv_synth_write(&s, kv_kernels_best(), file, &e);
+  bare.name += MADE;
+  kv_rc rc = kv_small_write(&bare, 5, file, &e);
   answer("make", rc, rc ? e.text : "");
 }
 
@@ -260,7 +243,7 @@ static void make_work(const void *what, const char *file) {
 
 kv_rc kv_lawcheck_make(const char *name, const char *file, kv_err *e) {
   kv_lawcheck_said said;
-  const made *p = place_named(name);
+  const kv_small *p = place_named(name);
   if (!p) {
     char names[256] = "", show[KV_SHOW];
     for (int i = 0; i < PLACES; i++) {

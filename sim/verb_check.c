@@ -57,11 +57,6 @@ static kv_rc put_other(session *s, const kv_verdict *v, const kv_cell *cell,
 
 /* --- one trace ---------------------------------------------------------- */
 
-/* Has this backend no twin of the method? */
-static bool lacks(const kv_backend *b, const kv_cell *c) {
-  return b != &kv_backend_ref && kv_method_ref_only(c->spec.method);
-}
-
 static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
                    bool *stopped, kv_err *e) {
   const kv_backend *const *all = s->options.backend;
@@ -76,7 +71,7 @@ static kv_rc judge(session *s, const kv_cell *a, const kv_cell *b, int backend,
   } else if (a->result.status == KV_CELL_FAILED) {
     v.outcome = KV_GAVE_UP;
     kv_compare_failed(&x, &y, &v.difference);
-  } else if (lacks(all[backend], b)) {
+  } else if (!kv_backend_has(all[backend], b->spec.method)) {
     v.outcome = KV_NOT_RUN;
     v.absent = true;
   } else {
@@ -95,8 +90,9 @@ static kv_rc other(session *s, const kv_batch *b, int backend, bool *stopped,
   kv_replay_how how = how_of(s, backend);
   kv_rc rc = kv_batch_again(b, s->of.kernels, NULL, &second, e);
   for (int i = 0; !rc && i < b->cells; i++)
-    second.cell[i].runs = b->cell[i].result.status != KV_CELL_REFUSED &&
-                          !lacks(how.backend, &second.cell[i]);
+    second.cell[i].runs =
+        b->cell[i].result.status != KV_CELL_REFUSED &&
+        kv_backend_has(how.backend, second.cell[i].spec.method);
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
   for (int i = 0; !rc && !*stopped && i < b->cells; i++)

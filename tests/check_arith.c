@@ -18,6 +18,7 @@
 #include "ref/rope.h"
 #include "ref/sha256.h"
 #include "ref/sha256_blocks.h"
+#include "tests/draw.h"
 
 #include <float.h>
 #include <math.h>
@@ -31,17 +32,11 @@
 #define UNUSED __attribute__((unused))
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
-static uint64_t draw(void) { /* xorshift64* */
-  seed ^= seed >> 12;
-  seed ^= seed << 25;
-  seed ^= seed >> 27;
-  return seed * 0x2545f4914f6cdd1du;
-}
 
 static float any_finite(void) {
   float x;
   do {
-    x = kv_float((uint32_t)(draw() >> 32));
+    x = kv_float((uint32_t)(draw(&seed) >> 32));
   } while (!kv_finite(x));
   return x;
 }
@@ -160,7 +155,8 @@ static void ties_go_even(void **state UNUSED) {
 
 static void fixed_point_rounds_once(void **state UNUSED) {
   for (int i = 0; i < 1000000; i++) {
-    float p = kv_float((uint32_t)(draw() >> 32) & 0xbfffffffu); /* |p| < 2 */
+    float p =
+        kv_float((uint32_t)(draw(&seed) >> 32) & 0xbfffffffu); /* |p| < 2 */
     p = kv_mul(p, i % 3 ? 1.0f : 0x1p20f);
     int64_t want = (int64_t)llrintl(ldexpl((long double)p, 40));
     assert_true(kv_fix(p) == want);
@@ -180,7 +176,8 @@ static void fixed_point_rounds_once(void **state UNUSED) {
 static void sums_commute(void **state UNUSED) {
   float p[999];
   int64_t forward = 0, backward = 0, mixed = 0;
-  for (int i = 0; i < 999; i++) p[i] = kv_expm(-(float)(draw() >> 40) * 1e-6f);
+  for (int i = 0; i < 999; i++)
+    p[i] = kv_expm(-(float)(draw(&seed) >> 40) * 1e-6f);
   for (int i = 0; i < 999; i++) {
     forward += kv_fix(p[i]);
     backward += kv_fix(p[998 - i]);
@@ -195,8 +192,8 @@ static void sincos_is_close(void **state UNUSED) {
   kv_sincos(0.0f, &s, &c);
   assert_true(kv_bits(s) == 0 && c == 1.0f);
   for (int i = 0; i < 400000; i++) {
-    float x = kv_float((uint32_t)(draw() >> 33) % kv_bits(0x1p24f));
-    if (i & 1) x = (float)(draw() >> 40); /* integers: large angles */
+    float x = kv_float((uint32_t)(draw(&seed) >> 33) % kv_bits(0x1p24f));
+    if (i & 1) x = (float)(draw(&seed) >> 40); /* integers: large angles */
     if (x == 0) continue;
     kv_sincos(x, &s, &c);
     kv_sincos(-x, &t, &d);
@@ -277,14 +274,14 @@ static void sha_vectors(void **state UNUSED) {
 
 static void sha_pieces(void **state UNUSED) {
   uint8_t data[300];
-  for (int i = 0; i < 300; i++) data[i] = (uint8_t)draw();
+  for (int i = 0; i < 300; i++) data[i] = (uint8_t)draw(&seed);
   for (size_t n = 0; n <= 300; n++) {
     kv_sha256 a, b;
     kv_sha256_init(&a);
     kv_sha256_add(&a, data, n);
     kv_sha256_init(&b);
     for (size_t at = 0, step; at < n; at += step) {
-      step = 1 + draw() % 70;
+      step = 1 + draw(&seed) % 70;
       if (step > n - at) step = n - at;
       kv_sha256_add(&b, data + at, step);
     }
@@ -298,8 +295,8 @@ static void sha_implementations_agree(void **state UNUSED) {
   uint32_t a[8], b[8];
   if (!kv_sha256_has_ni()) skip();
   for (int i = 0; i < 2000; i++) {
-    for (size_t j = 0; j < sizeof data; j++) data[j] = (uint8_t)draw();
-    for (int j = 0; j < 8; j++) a[j] = b[j] = (uint32_t)draw();
+    for (size_t j = 0; j < sizeof data; j++) data[j] = (uint8_t)draw(&seed);
+    for (int j = 0; j < 8; j++) a[j] = b[j] = (uint32_t)draw(&seed);
     kv_sha256_blocks_plain(a, data + i % 2, (size_t)(i % 6));
     kv_sha256_blocks_ni(b, data + i % 2, (size_t)(i % 6));
     assert_memory_equal(a, b, sizeof a);

@@ -8,15 +8,9 @@
 #
 # Environment: KV_WHOLE=1: every decode step and the whole table of laws
 # (half an hour); else the last steps of each trace.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
+. "$(dirname "$0")/replays.sh"
 tiny=$src/traces/tiny
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache LC_ALL=C
+export XDG_CACHE_HOME=$tmp/cache
 bad=0 cells=0 turn=0
 
 fail() {
@@ -24,12 +18,7 @@ fail() {
   echo "FAILED: $*" >&2
 }
 
-"$kvreplay" check "$tiny/retrieval_8_small.safetensors" -m window -b 20% \
-  -q -B ref,emu --prompt-len 304 >/dev/null 2>"$tmp/err"
-if [ $? = 4 ]; then
-  echo "skipped: $(cat "$tmp/err")"
-  exit 77
-fi
+replay_emu || exit 77
 
 # compared TRACE STEPS METHODS: equal on both backends, all of them
 compared() {
@@ -57,10 +46,8 @@ variants+=,quest:share=group_sum:skip=0,quest:share=group_max:skip=0
 variants+=,zsmerge:variant=code,kivi:bits=4:variant=paper,kivi:variant=code
 
 compared "$small" 2 all
-# The sanitizers make an executor slow: for them that is enough, as it is for
-# KV_QUICK=1.
-if [ "${KV_QUICK-}" != 1 ] &&
-  ! nm "$kvreplay" 2>/dev/null | grep -qE '__[at]san_init'; then
+# The sanitizers make an executor slow: for them that is enough.
+if ! replay_little; then
   for trace in "$tiny"/*.safetensors; do compared "$trace" 2 all; done
   compared "$small" 4 "$variants"
   compared "$tiny/retrieval_8_small.safetensors" 4 "$variants"
@@ -96,7 +83,7 @@ else
 END
 fi
 if [ "${KV_WHOLE-}" = 1 ]; then
-  top_srcdir=$src top_builddir=$top bash "$here/check_laws_emu.sh" \
+  top_srcdir=$src top_builddir=$top bash "${0%/*}/check_laws_emu.sh" \
     >"$tmp/out" 2>&1 ||
     { fail 'the table of laws' && tail -n 20 "$tmp/out" >&2; }
 fi

@@ -7,6 +7,7 @@
  * whatever a trace is called.
  */
 #include "sim/db.h"
+#include "tests/command.h"
 #include "tests/scratch.h"
 #include "tests/standin.h"
 

@@ -12,6 +12,7 @@
  */
 #include "gpu/block.cuh"
 #include "gpu/emu.h"
+#include "ref/formula.h"
 
 #include <fenv.h>
 #include <pthread.h>
@@ -27,13 +28,6 @@ extern "C" {
 }
 
 enum { ALL = KV_BLOCK };
-
-static uint64_t mixed(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 /* --- order -------------------------------------------------------------- */
 
@@ -108,7 +102,7 @@ static __global__ void prefix_sum(const int *in, int *out) {
 static void sums_by_barriers(int n) {
   static int in[3 * ALL], out[3 * ALL];
   for (int i = 0; i < 3 * n; i++) {
-    in[i] = (int)(mixed((uint64_t)i) % 1000);
+    in[i] = (int)(kv_mix((uint64_t)i) % 1000);
     out[i] = -1;
   }
   KV_LAUNCH(nullptr, prefix_sum, 3, n, in, out);
@@ -318,7 +312,7 @@ static void block_functions_are_plain_loops(void **) {
     int64_t sum = 0;
     int total = 0, before = 0;
     for (uint64_t i = 0; i < ALL; i++) {
-      x[i] = (uint64_t)((int64_t)mixed(trial * ALL + i) >> (8 + trial));
+      x[i] = (uint64_t)((int64_t)kv_mix(trial * ALL + i) >> (8 + trial));
       sum += (int64_t)x[i];
       max = x[i] > max ? x[i] : max;
       total += x[i] % 3 == 0;

@@ -6,6 +6,7 @@
  * copy to shared memory is there after the wait for its group and not before.
  */
 #include "gpu/async.h"
+#include "ref/formula.h"
 
 extern "C" {
 #include <setjmp.h>
@@ -16,13 +17,6 @@ extern "C" {
 }
 
 enum { ALL = KV_BLOCK };
-
-static uint64_t mixed(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 template <class T> struct exchanged {
   T same[ALL], mirrored[ALL], upper[ALL], lower[ALL];
@@ -41,7 +35,7 @@ static __global__ void exchange(const T *in, exchanged<T> *out, int by) {
 template <class T> static void shuffles_of(void) {
   static T in[ALL];
   static exchanged<T> out;
-  for (int i = 0; i < ALL; i++) in[i] = (T)(mixed((uint64_t)i) >> 33);
+  for (int i = 0; i < ALL; i++) in[i] = (T)(kv_mix((uint64_t)i) >> 33);
   for (int by = 0; by < 32; by++) {
     KV_LAUNCH(nullptr, exchange<T>, 1, ALL, in, &out, by);
     for (int i = 0; i < ALL; i++) {
@@ -87,7 +81,7 @@ static void votes_are_counted(int n, int few, uint64_t seed) {
   static uint8_t yes[ALL];
   static votes v;
   for (int i = 0; i < n; i++)
-    yes[i] = seed < 2 ? (uint8_t)seed : mixed(seed + (uint64_t)i) % 4 == 0;
+    yes[i] = seed < 2 ? (uint8_t)seed : kv_mix(seed + (uint64_t)i) % 4 == 0;
   KV_LAUNCH(nullptr, vote, 1, (unsigned)n, yes, few, &v);
   for (int i = 0; i < n; i++) {
     uint32_t said = 0, lanes = 0;
@@ -273,7 +267,7 @@ static __global__ void copy_some(const char *from, int n, kv_piece *out) {
 static void pieces_end_in_zeros(void **) {
   alignas(16) static char from[3 * ALL];
   static kv_piece out[ALL];
-  for (int i = 0; i < 3 * ALL; i++) from[i] = (char)(mixed((uint64_t)i) | 1);
+  for (int i = 0; i < 3 * ALL; i++) from[i] = (char)(kv_mix((uint64_t)i) | 1);
   for (int n = -2; n <= 20; n += 2) {
     KV_LAUNCH(nullptr, copy_some, 1, ALL, from, n, out);
     for (int i = 0; i < 16 * ALL; i++)

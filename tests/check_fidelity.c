@@ -33,14 +33,6 @@ static void probabilities(int n, const float *s, double *p) {
   for (int i = 0; i < n; i++) p[i] = (double)(kv_expm(s[i] - m) * r);
 }
 
-static float logit(const world *w, int h, int g, int t, int token) {
-  const float *q = w->q + ((size_t)h * T + (size_t)t) * D;
-  const float *k = w->k + ((size_t)g * T + (size_t)token) * D;
-  float a = 0;
-  for (int i = 0; i < D; i++) a = kv_fma(q[i], k[i], a);
-  return a * w->shape.scale + 0.0f;
-}
-
 static int entry_of(const world *w, int token) {
   for (int i = 0; i < w->lane.n; i++)
     if ((int)w->lane.id[i] == w->rep[token]) return i;
@@ -62,7 +54,7 @@ static void lay_out(const world *w, int h, int t, plain *x) {
   float g[T] = {0};
   int n = 0;
   for (int i = 0; i <= t; i++)
-    x->s[i] = logit(w, l->first_head + h, l->kv_head, t, i);
+    x->s[i] = world_logit(w, l->first_head + h, l->kv_head, t, i);
   probabilities(t + 1, x->s, x->p);
   for (int i = 0; i < l->n; i++)
     if (place_of(w, h, i) >= 0) g[n++] = w->s[h * T + i];

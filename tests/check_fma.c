@@ -8,7 +8,8 @@
  * KVREPLAY_FMA_ROUNDS sets the rounds of 3 x 4096 (100).
  */
 #include "ref/arith.h"
-#include "ref/kernels.h"
+#include "tests/draw.h"
+#include "tests/sets.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -22,16 +23,8 @@
 #define UNUSED __attribute__((unused))
 
 static uint64_t seed = 0x853c49e6748fea9bu;
-static uint32_t draw(void) { /* xorshift64* */
-  seed ^= seed >> 12;
-  seed ^= seed << 25;
-  seed ^= seed >> 27;
-  return (uint32_t)(seed * 0x2545f4914f6cdd1du >> 32);
-}
-static int below(int n) { return (int)(draw() % (uint32_t)n); }
-
-static const kv_kernels *sets[3];
-static int n_sets;
+static uint32_t word(void) { return (uint32_t)(draw(&seed) >> 32); }
+static int below(int n) { return draw_below(&seed, n); }
 
 static void same(float p, float v, float held, float got, float want) {
   if (kv_bits(got) != kv_bits(want))
@@ -42,7 +35,7 @@ static void same(float p, float v, float held, float got, float want) {
 static float any_finite(void) {
   float x;
   do {
-    x = kv_float(draw());
+    x = kv_float(word());
   } while (!kv_finite(x));
   return x;
 }
@@ -57,10 +50,10 @@ static void make_fma(int kind, int n, float *p, float *v, float *a) {
       v[x] = any_finite();
       a[x] = any_finite();
     } else if (kind == 1) {
-      a[x] = ldexpf(kv_float(0x3f800000u | draw() >> 9), e);
+      a[x] = ldexpf(kv_float(0x3f800000u | word() >> 9), e);
       v[x] = ldexpf(below(2) ? near : -near, e - 24 - below(2));
     } else {
-      a[x] = kv_float(draw() & 0x80ffffffu);
+      a[x] = kv_float(word() & 0x80ffffffu);
       v[x] = ldexpf(below(2) ? near : -near, below(6) - 126);
       *p = kv_mul(up, 0x1p-24f);
     }
@@ -90,20 +83,7 @@ static void fma_is_exact(void **state UNUSED) {
   assert_true(twice > rounds);
 }
 
-static void find_sets(void) {
-  const char *names[] = {"portable", "avx2", "avx512"};
-  for (int i = 0; i < 3; i++) {
-    const kv_kernels *k = NULL;
-    if (kv_kernels_named(names[i], &k, NULL, NULL) == KV_OK &&
-        strcmp(k->name, names[i]) == 0) {
-      sets[n_sets++] = k;
-      print_message("set %s\n", k->name);
-    }
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(fma_is_exact)};
-  find_sets();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, find_sets, NULL);
 }

@@ -10,19 +10,17 @@
 #include "sim/replay.h"
 #include "sim/spec.h"
 #include "sim/verbs.h"
+#include "tests/command.h"
 #include "tests/gpudevice.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -124,60 +122,12 @@ static void test_views(void **state) {
 
 /* --- the command ---------------------------------------------------------- */
 
-static char heard[1 << 16], said[1 << 12];
-
-static void read_back(const char *path, size_t size, char *text) {
-  FILE *f = fopen(path, "r");
-  assert_non_null(f);
-  text[fread(text, 1, size - 1, f)] = 0;
-  fclose(f);
-}
-
-static int redirect(FILE *stream, const char *path) {
-  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  fflush(stream);
-  int kept = dup(fileno(stream));
-  assert_true(to >= 0 && kept >= 0);
-  dup2(to, fileno(stream));
-  close(to);
-  return kept;
-}
-
-static void restore(FILE *stream, int kept) {
-  fflush(stream);
-  dup2(kept, fileno(stream));
-  close(kept);
-}
-
 /* check of both traces, into a database. */
-static int check(char *db) {
-  char *argv[] = {"check",      "-q", trace,      again,  "-m",
-                  "h2o,window", "-b", "8",        "-B",   "ref,lame",
-                  "--db",       db,   "--format", "json", NULL};
-  char out[512], err[512];
-  snprintf(out, sizeof out, "%s", scratch_path("out"));
-  snprintf(err, sizeof err, "%s", scratch_path("err"));
-  int a = redirect(stdout, out), b = redirect(stderr, err);
-  int code = kv_verb_check(14, argv);
-  restore(stdout, a);
-  restore(stderr, b);
-  read_back(out, sizeof heard, heard);
-  read_back(err, sizeof said, said);
-  return code;
-}
-
-static int rows_in(const char *db) {
-  sqlite3 *s;
-  sqlite3_stmt *q;
-  assert_int_equal(sqlite3_open(db, &s), SQLITE_OK);
-  assert_int_equal(
-      sqlite3_prepare_v2(s, "select count(*) from run", -1, &q, NULL),
-      SQLITE_OK);
-  assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-  int n = sqlite3_column_int(q, 0);
-  sqlite3_finalize(q);
-  sqlite3_close(s);
-  return n;
+static int check(const char *db) {
+  const char *const words[] = {
+      "check", "-q",       trace,  again, "-m",       "h2o,window", "-b", "8",
+      "-B",    "ref,lame", "--db", db,    "--format", "json",       NULL};
+  return command_call(kv_verb_check, words);
 }
 
 static size_t verdicts(void) {
@@ -192,8 +142,9 @@ static size_t verdicts(void) {
 /* Lost in the second trace: the first one's verdicts and rows are kept, and
  * the reference's rows of the second. */
 static void test_check(void **state) {
-  (void)state;
+  static const char rows[] = "SELECT count(*) FROM run";
   char whole[512], half[512];
+  (void)state;
   snprintf(whole, sizeof whole, "%s", scratch_path("whole.db"));
   snprintf(half, sizeof half, "%s", scratch_path("half.db"));
   gpudevice_reset();
@@ -206,7 +157,7 @@ static void test_check(void **state) {
       strchr(said, '\n') != said + strlen(said) - 1)
     fail_msg("this is not one line with the sentence: %s", said);
   assert_int_equal(verdicts(), 2);
-  assert_int_equal(rows_in(half), rows_in(whole));
+  assert_int_equal(number_in(half, rows), number_in(whole, rows));
   assert_int_equal(gpudevice_held(), 0);
 }
 
@@ -232,19 +183,10 @@ static void test_params(void **state) {
 }
 
 static void make_trace(char *path, const char *name, uint64_t seed) {
-  kv_synth s = {.like = {.name = "faults",
-                         .n_layers = LAYERS,
-                         .n_heads = 4,
-                         .n_kv_heads = 2,
-                         .d = 8,
-                         .theta = 10000,
-                         .dtype = KV_F32},
-                .n_tokens = TOKENS,
-                .prompt_len = PROMPT,
-                .seed = seed};
+  const kv_small t = {"faults", LAYERS, 4, 2, 8, KV_F32, TOKENS, PROMPT};
   kv_err e = {0};
   snprintf(path, 512, "%s", scratch_path(name));
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e)) fail_msg("%s", e.text);
+  if (kv_small_write(&t, seed, path, &e)) fail_msg("%s", e.text);
 }
 
 static int setup(void **state) {

@@ -6,6 +6,7 @@
  * orders of its threads.
  */
 #include "gpu/parts_score.cuh"
+#include "tests/draw.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,10 +32,7 @@ static int answer;
 
 static uint64_t seed = 1;
 
-static int below(int n) {
-  seed = kv_mix(seed);
-  return (int)(seed % (uint64_t)n);
-}
+static int below(int n) { return draw_below(&seed, n); }
 
 static kv_gpu_at at_device(void) {
   kv_gpu_at at = {&layer, nullptr, 1, device_room, sizeof device_room, 0};
@@ -48,7 +46,7 @@ static kv_work at_host(void) {
 
 /* All different, as good as; few values, both zeros among them; all equal;
  * small steps over a wide range. */
-static void draw(int kind, int n, float *out) {
+static void fill(int kind, int n, float *out) {
   static const float few[] = {0.0f, -0.0f, 1.5f, -2.0f, 0x1p-140f, 0x1p-140f};
   for (int i = 0; i < n; i++)
     out[i] = kind == 0   ? (float)(below(1 << 24) - (1 << 23)) * 0x1.3p-7f
@@ -79,7 +77,7 @@ static __global__ void run_top(kv_gpu_at at, int n, int k) {
 
 static void top_fits(int n, int kind) {
   const int ranks[] = {-1, 0, 1, n / 8, n / 2, n - 1, n, n + 1};
-  draw(kind, n, score[0]);
+  fill(kind, n, score[0]);
   for (int k : ranks) {
     memset(flag[0], 7, (size_t)n);
     KV_LAUNCH(nullptr, run_top, 1, KV_BLOCK, at_device(), n, k);
@@ -107,7 +105,7 @@ static void shared_fits(int longest, int kind) {
     out[l] = expected[l];
     n[l] = l == 2 ? longest : 1 + below(longest);
     total += n[l];
-    draw(l == 1 ? 1 : kind, n[l], score[l]);
+    fill(l == 1 ? 1 : kind, n[l], score[l]);
   }
   const int ranks[] = {0, 1, total / 8, total / 2, total - 1, total};
   for (int k : ranks) {
@@ -146,7 +144,7 @@ static __global__ void run_top_p(kv_gpu_at at, int n, int32_t p20) {
 static void top_p_fits(int n, int kind) {
   static const int32_t share[] = {0,      1,       1 << 10,       1 << 18,
                                   567890, 1038090, (1 << 20) - 1, 1 << 20};
-  draw(kind, n, score[0]);
+  fill(kind, n, score[0]);
   for (int i = 0; i < n; i++)
     score[0][i] = kv_add(kv_mul(score[0][i], kind ? 1.0f : 0x1p-12f), 0.0f);
   for (int32_t p20 : share) {
@@ -167,7 +165,7 @@ static __global__ void run_arg(int n, const uint8_t *in, bool most) {
 }
 
 static void arg_fits(int n, int kind) {
-  draw(kind, n, score[0]);
+  fill(kind, n, score[0]);
   for (int share = 0; share < 4; share++) { /* of 3 entries, that are in */
     for (int i = 0; i < n; i++) {
       expected[0][i] = below(3) < share;
@@ -190,7 +188,7 @@ static __global__ void run_order(kv_gpu_at at, int n) {
 }
 
 static void order_fits(int n, int kind) {
-  draw(kind, n, score[0]);
+  fill(kind, n, score[0]);
   for (int i = 0; i < n; i++) {
     int j = below(i + 1);
     list[0][i] = list[0][j];
@@ -346,7 +344,7 @@ static void keeping_fits(int n, int kind) {
   kv_work work = at_host();
   int recent = n / 4, heavy = n / 3, sink = n / 5;
   draw_sums(HEADS * MOST, kind);
-  draw(kind, n, score[0]);
+  fill(kind, n, score[0]);
   open_twins(&t, n);
   KV_LAUNCH(nullptr, run_column, 1, KV_BLOCK, &t.device, rows_of(HEADS, n));
   kv_column_add(&t.host, 0, &rows);

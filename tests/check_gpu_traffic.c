@@ -11,7 +11,7 @@
 #include "sim/spec.h"
 #include "tests/gpudevice.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 
 #include "gpu/lane.h"
 
@@ -210,19 +210,11 @@ static void test_windows(void **state) {
 }
 
 static void make_trace(char *path, const char *name, int heads, int kv_heads) {
-  kv_synth s = {.like = {.name = "traffic",
-                         .n_layers = LAYERS,
-                         .n_heads = heads,
-                         .n_kv_heads = kv_heads,
-                         .d = 32,
-                         .theta = 10000,
-                         .dtype = KV_F32},
-                .n_tokens = TOKENS,
-                .prompt_len = PROMPT,
-                .seed = 3};
+  const kv_small t = {"traffic", LAYERS, heads,  kv_heads,
+                      32,        KV_F32, TOKENS, PROMPT};
   kv_err e = {0};
   snprintf(path, 512, "%s", scratch_path(name));
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e)) fail_msg("%s", e.text);
+  if (kv_small_write(&t, 3, path, &e)) fail_msg("%s", e.text);
 }
 
 static int setup(void **state) {

@@ -7,79 +7,37 @@
  * order it stores them, changes nothing.
  */
 #include "sim/verbs.h"
+#include "tests/command.h"
 #include "tests/scratch.h"
 #include "tests/theirs.h"
 #include "traces/decisions_write.h"
 
-#include <fcntl.h>
 #include <jansson.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-enum { MOST = 20, LENGTH = 1 << 18, MANY = 4000 };
+enum { MANY = 4000 };
 
 static char file[600], decisions[600], outputs[512], db[512];
-static char heard[LENGTH], said[LENGTH]; /* stdout, stderr */
 static kv_trace *trace;
 
 /* --- the command -------------------------------------------------------- */
 
-static int redirect(FILE *stream, const char *path) {
-  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  fflush(stream);
-  int kept = dup(fileno(stream));
-  assert_true(to >= 0 && kept >= 0);
-  dup2(to, fileno(stream));
-  close(to);
-  return kept;
-}
-
-static void restore(FILE *stream, int kept, const char *path, char *text) {
-  fflush(stream);
-  dup2(kept, fileno(stream));
-  close(kept);
-  FILE *f = fopen(path, "r");
-  assert_non_null(f);
-  text[fread(text, 1, LENGTH - 1, f)] = 0;
-  fclose(f);
-}
-
 /* grade TRACE --theirs FILE, then the arguments, the last one NULL. */
 static int grade(const char *first, ...) {
-  char *argv[MOST + 6] = {"grade", "-q", file, "--theirs", decisions};
-  char out[512], err[512];
-  int argc = 5;
-  va_list args;
-  va_start(args, first);
-  for (const char *a = first; a && argc < MOST; a = va_arg(args, char *))
-    argv[argc++] = (char *)(uintptr_t)a;
-  va_end(args);
-  snprintf(out, sizeof out, "%s", scratch_path("out"));
-  snprintf(err, sizeof err, "%s", scratch_path("err"));
-  int a = redirect(stdout, out), b = redirect(stderr, err);
-  int code = kv_verb_grade(argc, argv);
-  restore(stdout, a, out, heard);
-  restore(stderr, b, err, said);
+  const char *const words[] = {"grade",   "-q",  file, "--theirs",
+                               decisions, first, NULL};
+  va_list more;
+  va_start(more, first);
+  int code = command_with(kv_verb_grade, words, more);
+  va_end(more);
   return code;
-}
-
-static void must(int code, int got, const char *text) {
-  if (code != got || !strstr(heard, text))
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
-}
-
-static void refused(int code, int got, const char *text) {
-  if (code != got || heard[0] || !strstr(said, text) ||
-      strchr(said, '\n') != said + strlen(said) - 1)
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
 }
 
 static int64_t integer(const json_t *o, const char *key) {
@@ -306,17 +264,7 @@ static void test_no_number(void **state) {
 
 /* --- the rest ----------------------------------------------------------- */
 
-static int64_t sql(const char *text) {
-  sqlite3 *d;
-  sqlite3_stmt *s;
-  assert_int_equal(sqlite3_open(db, &d), SQLITE_OK);
-  assert_int_equal(sqlite3_prepare_v2(d, text, -1, &s, NULL), SQLITE_OK);
-  assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-  int64_t n = sqlite3_column_int64(s, 0);
-  sqlite3_finalize(s);
-  sqlite3_close(d);
-  return n;
-}
+static int64_t sql(const char *text) { return number_in(db, text); }
 
 static void test_kept(void **state) {
   (void)state;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Laws of bad input, as the programs show them: a trace that breaks a rule of
-# the format is refused by `kvreplay run` and `kvtrace check` alike, with exit
-# 3, one line on standard error that names the file and the reason, and
+# the format is refused by `kvreplay run` and the verbs of kvtrace alike, with
+# exit 3, one line on standard error that names the file and the reason, and
 # nothing on standard output; also beside a good trace, whose rows then are
 # not lost. A parameter that cannot be is exit 2 before anything is opened.
 set -u
@@ -46,6 +46,12 @@ both() {
   grep -qF -- "${1%.index.json}" "$dir/err" || fail "$1: not its name"
 }
 
+# every FILE REASON: and by `kvtrace info`, which reads no data
+every() {
+  both "$@"
+  refused 3 "$2" "$kvtrace" info "$dir/$1"
+}
+
 # row CODE TEXT FILE: where streamingllm alone has no result, dense one
 row() {
   local code=$1 got=0
@@ -73,17 +79,17 @@ st() {
 u8() { printf '{"dtype":"U8","shape":%s,"data_offsets":[%s]}' "$1" "$2"; }
 
 # ---- the container ---------------------------------------------------------
-both none.st 'none.st'
-mkdir "$dir/folder" && both folder 'not a regular file'
-: >"$dir/empty.st" && both empty.st 'too short'
-printf 'abc' >"$dir/abc.st" && both abc.st 'too short'
+every none.st 'none.st'
+mkdir "$dir/folder" && every folder 'not a regular file'
+: >"$dir/empty.st" && every empty.st 'too short'
+printf 'abc' >"$dir/abc.st" && every abc.st 'too short'
 printf '\377\377\377\377\377\377\377\377' >"$dir/huge.st" &&
-  both huge.st 'the limit is 100000000'
+  every huge.st 'the limit is 100000000'
 printf '\001\000\000\001\000\000\000\000' >"$dir/long.st" &&
-  both long.st 'longer than the file'
+  every long.st 'longer than the file'
 while read -r name bytes reason header; do
   st "$name.st" "$header" "$bytes"
-  both "$name.st" "${reason//_/ }"
+  every "$name.st" "${reason//_/ }"
 done <<END
 json 0 not_valid_JSON {"a":
 list 0 object [1]
@@ -101,20 +107,20 @@ meta 0 not_a_string {"__metadata__":{"a":1}}
 metalist 0 not_an_object {"__metadata__":[]}
 foreign 0 not_kvtrace {"__metadata__":{"format":"pt"}}
 END
-st utf8.st $'{"\xff":1}' 0 && both utf8.st 'not UTF-8'
-st line.st '{"a\nb\u001b[2J":1}' 0 && both line.st 'is not an object'
+st utf8.st $'{"\xff":1}' 0 && every utf8.st 'not UTF-8'
+st line.st '{"a\nb\u001b[2J":1}' 0 && every line.st 'is not an object'
 st $'new\nline.st' '{' 0
 refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
 for path in ../x.st /etc/passwd a/b.st .. ''; do
   printf '{"weight_map":{"a":"%s"}}' "$path" >"$dir/i.safetensors.index.json"
-  both i.safetensors.index.json 'leaves the folder'
+  every i.safetensors.index.json 'leaves the folder'
 done
 printf '{"weight_map":{"a":"gone.st"}}' >"$dir/i.safetensors.index.json" &&
   refused 3 "$dir/gone.st: cannot open" "$kvtrace" info \
     "$dir/i.safetensors.index.json"
 head -c 1000000 "$good" >"$dir/cut.safetensors" &&
-  both cut.safetensors 'missing bytes at the end'
-mkfifo "$dir/pipe" && both pipe 'not a regular file'
+  every cut.safetensors 'missing bytes at the end'
+mkfifo "$dir/pipe" && every pipe 'not a regular file'
 
 # ---- what stands in it -----------------------------------------------------
 "$top/tests/faults/bad_traces" "$dir" >"$dir/list" || fail 'bad_traces'

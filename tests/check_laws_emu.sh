@@ -6,21 +6,11 @@
 # check_laws. Two minutes on two cores, so no part of `make check`:
 #
 #   make -C tests check TESTS=check_laws_emu.sh
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-export LC_ALL=C KV_TEST_BACKEND=emu OMP_WAIT_POLICY=passive
+. "$(dirname "$0")/replays.sh"
+export KV_TEST_BACKEND=emu
 orders=(forward reverse) pids=() bad=0
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 
-"$top/sim/kvreplay" check "$src/traces/tiny/retrieval_8_small.safetensors" \
-  -m window -b 20% -q -B ref,emu --prompt-len 304 >/dev/null 2>"$tmp/err"
-if [ $? = 4 ]; then
-  echo "skipped: $(cat "$tmp/err")"
-  exit 77
-fi
+replay_emu || exit 77
 
 for order in "${orders[@]}"; do
   KVREPLAY_EMU_ORDER=$order "$top/tests/check_laws" >"$tmp/$order" 2>&1 &

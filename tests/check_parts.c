@@ -9,6 +9,7 @@
 #include "ref/arith.h"
 #include "ref/kernels.h"
 #include "ref/parts.h"
+#include "tests/draw.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,13 +28,10 @@ typedef struct item { /* an entry to rank */
 
 static uint64_t seed = 1;
 
-static int below(int n) {
-  seed = kv_mix(seed);
-  return (int)(seed % (uint64_t)n);
-}
+static int below(int n) { return draw_below(&seed, n); }
 
 /* Few values, so that ties abound; both zeros; sometimes any number. */
-static float draw(void) {
+static float drawn(void) {
   static const float few[] = {0.0f, -0.0f, 1.5f, -2.0f, 0x1p-140f};
   if (below(4)) return few[below(5)];
   return (float)(below(2000) - 1000) * 0.37f;
@@ -61,7 +59,7 @@ static void top_is_a_sort(void **state) {
       in[l] = score[l];
       out[l] = keep[l];
       for (int i = 0; i < n[l]; i++) {
-        score[l][i] = draw();
+        score[l][i] = drawn();
         all[total++] = (item){score[l][i], i, l};
       }
     }
@@ -85,7 +83,7 @@ static void arg_takes_the_lower(void **state) {
     float score[MOST];
     bool in[MOST];
     int n = 1 + below(MOST), least = -1, most = -1, inside = -1;
-    for (int i = 0; i < n; i++) score[i] = draw(), in[i] = below(3) > 0;
+    for (int i = 0; i < n; i++) score[i] = drawn(), in[i] = below(3) > 0;
     for (int i = n; i-- > 0;) {
       uint32_t key = kv_key(score[i]);
       if (least < 0 || key <= kv_key(score[least])) least = i;

@@ -4,6 +4,7 @@
  * backend, what one has stored another confirms or contradicts, and a backend
  * that cannot be had or is lost ends with its code and one line.
  */
+#include "tests/command.h"
 #include "tests/scratch.h"
 #include "tests/standin.h"
 

@@ -8,13 +8,12 @@
  *   - lanes, views, outputs and LSE are the replay's at every step;
  *   - a prompt token's output is what dense answers at that step, in any
  *     pieces;
- *   - strides and dtypes do not show; what is not exact or finite is refused;
- *   - any calls in any order give a sentence, never a crash, and what was
- *     refused changed nothing;
  *   - sessions in two threads do not touch.
+ * What is refused, and strides and dtypes: check_session_calls.
  */
 #include "sim/law_walk.h"
 #include "sim/session_part.h"
+#include "tests/draw.h"
 #include "tests/feed.h"
 #include "tests/mad.h"
 #include "tests/rig.h"
@@ -273,7 +272,7 @@ static float *outputs(const kv_trace *t, const char *text, int prompt_len,
   kv_err e = {0};
   for (int first = 0, m; first < n; first += m) {
     int most = first < prompt_len ? prompt_len - first : 1;
-    m = seed ? 1 + (int)(feed_draw(&seed) % (uint64_t)most) : most;
+    m = seed ? 1 + draw_below(&seed, most) : most;
     if (m > n - first) m = n - first;
     must(feed_block(s, t, 0, first, m, out + (size_t)first * row, &e), &e);
   }

@@ -11,7 +11,7 @@
  */
 #include "ref/arith.h"
 #include "sim/session.h"
-#include "tests/feed.h"
+#include "tests/draw.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static float q[L][T][H][D], k[L][T][G][D], v[L][T][G][DV];
 static uint16_t k16[L][T][G][D], v16[L][T][G][DV];
 
 static float small(uint64_t *seed) {
-  return (float)((int)(feed_draw(seed) % 255) - 127) * 0x1p-6f;
+  return (float)(draw_below(seed, 255) - 127) * 0x1p-6f;
 }
 
 static int make_data(void **state) {
@@ -274,17 +274,17 @@ typedef struct model {
   bool ended;
 } model;
 
-static int draw(uint64_t *seed, int low, int high) {
-  return low + (int)(feed_draw(seed) % (uint64_t)(high - low + 1));
+static int between(uint64_t *seed, int low, int high) {
+  return low + draw_below(seed, high - low + 1);
 }
 
 static void try_block(kv_session *s, model *m, uint64_t *seed) {
   kv_err e = {0};
-  int l = draw(seed, -1, L), n = draw(seed, -1, 4),
-      step = draw(seed, -2, T + 2);
+  int l = between(seed, -1, L), n = between(seed, -1, 4),
+      step = between(seed, -2, T + 2);
   bool known = l >= 0 && l < L;
-  if (known && draw(seed, 0, 2)) step = m->at[l] + n;
-  if (draw(seed, 0, 1)) n = 1;
+  if (known && between(seed, 0, 2)) step = m->at[l] + n;
+  if (between(seed, 0, 1)) n = 1;
   bool right = known && !m->ended && n >= 1 && step == m->at[l] + n &&
                step <= T && (m->at[l] < P ? step <= P : n == 1);
   int from = right ? m->at[l] : 0, of = known ? l : 0;
@@ -293,9 +293,9 @@ static void try_block(kv_session *s, model *m, uint64_t *seed) {
   kv_session_in b = {k[of][from], KV_F32, G * D, D};
   kv_session_in c = {v[of][from], KV_F32, G * DV, DV};
   kv_session_out o = {out, KV_F32, H * DV, DV};
-  const kv_session_in *key = draw(seed, 0, 9) ? &b : NULL;
+  const kv_session_in *key = between(seed, 0, 9) ? &b : NULL;
   kv_rc rc = kv_session_block(s, l, step, n, &a, key, &c,
-                              draw(seed, 0, 1) ? &o : NULL, &e);
+                              between(seed, 0, 1) ? &o : NULL, &e);
   right = right && key;
   if ((rc == KV_OK) != right)
     fail_msg("layer %d, step %d, %d tokens: %d %s", l, step, n, rc, e.text);
@@ -307,12 +307,12 @@ static void try_reading(kv_session *s, const model *m, uint64_t *seed) {
   kv_err e = {0};
   uint32_t id[4] = {9, 9, 9, 77}, weight[3];
   float lse[H];
-  int l = draw(seed, -1, L), i = draw(seed, -1, H), n = -1;
+  int l = between(seed, -1, L), i = between(seed, -1, H), n = -1;
   bool known = l >= 0 && l < L;
-  kv_rc rc = kv_session_lane(s, l, i, draw(seed, -2, 3), id, weight, &n, &e);
+  kv_rc rc = kv_session_lane(s, l, i, between(seed, -2, 3), id, weight, &n, &e);
   assert_int_equal(rc == KV_OK, known && i >= 0 && i < G);
   if (!rc) assert_true(n <= m->at[l]);
-  rc = kv_session_view(s, l, i, draw(seed, -2, 3), id, &n, &e);
+  rc = kv_session_view(s, l, i, between(seed, -2, 3), id, &n, &e);
   assert_int_equal(rc == KV_OK, known && i >= 0 && i < H && m->at[l] > P);
   assert_int_equal(id[3], 77);
   rc = kv_session_lse(s, l, lse, &e);
@@ -322,7 +322,7 @@ static void try_reading(kv_session *s, const model *m, uint64_t *seed) {
 static void try_closing(kv_session *s, model *m, uint64_t *seed) {
   kv_session_bytes b;
   kv_err e = {0};
-  int step = draw(seed, -1, T + 1);
+  int step = between(seed, -1, T + 1);
   int least = m->at[0] < m->at[1] ? m->at[0] : m->at[1];
   bool right = step > m->closed && step <= least && step >= P;
   assert_int_equal(kv_session_end_step(s, step, &e) == KV_OK, right);
@@ -330,7 +330,7 @@ static void try_closing(kv_session *s, model *m, uint64_t *seed) {
   assert_int_equal(kv_session_ledger(s, &b, &e), KV_OK);
   assert_int_equal(b.step, m->closed);
   assert_int_equal(b.peak > 0, m->closed > 0);
-  if (draw(seed, 0, 9)) return;
+  if (between(seed, 0, 9)) return;
   right = m->at[0] == m->at[1] && m->at[0] == T; /* not before, here */
   if (m->at[0] == m->at[1] && m->at[0] >= P && !right) return;
   assert_int_equal(kv_session_digest(s, NULL, &e) == KV_OK, right);
@@ -346,7 +346,7 @@ static void any_order(void **state) {
     model m = {0};
     uint64_t seed = i;
     for (int call = 0; call < 600; call++) {
-      int what = draw(&seed, 0, 5);
+      int what = between(&seed, 0, 5);
       if (what < 4)
         try_block(s, &m, &seed);
       else if (what == 4)

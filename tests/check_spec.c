@@ -12,6 +12,7 @@
 #include "sim/number.h"
 #include "sim/param.h"
 #include "sim/spec.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -222,21 +223,13 @@ static void long_values(void **state) {
   refused(text, "at most 1023");
 }
 
-/* Pseudo-random bits: every run the same. */
-static uint64_t next(uint64_t *seed) {
-  uint64_t z = (*seed += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 static void numbers_read_back(void **state) {
   char text[KV_NUMBER];
   uint64_t seed = 1;
   double back;
   (void)state;
   for (int i = 0; i < 20000; i++) {
-    uint64_t bits = next(&seed);
+    uint64_t bits = draw(&seed);
     uint32_t low = (uint32_t)bits;
     double x;
     float f;

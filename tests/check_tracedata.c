@@ -21,19 +21,6 @@
 
 #define F KV_ST_F32
 
-static void refuse(const char *name, const char *reason) {
-  kv_err e = {0};
-  kv_trace *t = (kv_trace *)&e;
-  kv_rc rc = kv_trace_open(tracefile, &t, &e);
-  if (rc == KV_OK) fail_msg("accepted: %s %s", name, reason);
-  assert_int_equal(rc, KV_INPUT);
-  assert_null(t);
-  if (!strstr(e.text, "t.safetensors") || !strstr(e.text, name) ||
-      !strstr(e.text, reason)) {
-    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
-  }
-}
-
 /* Seven of ten rows: 1, 3, and 5 to 9; the unbroken run begins at 5. */
 static const int32_t subset[7] = {1, 3, 5, 6, 7, 8, 9};
 static const int32_t gap[7] = {1, 3, 4, 5, 6, 8, 9};
@@ -55,7 +42,7 @@ static void row_subsets_keep_every_decode_row(void **state) {
   kv_trace_close(t);
   some[2].data = gap;
   tracefile_write(NULL, 3, some, 0);
-  refuse("layers.1.rows", "row 7 is missing and prompt_len is 6");
+  tracefile_refused("layers.1.rows", "row 7 is missing and prompt_len is 6");
   const meta all = {"prompt_len", "10"}; /* no decode step: any rows do */
   tracefile_write(&all, 3, some, 0);
   t = tracefile_open();
@@ -63,7 +50,7 @@ static void row_subsets_keep_every_decode_row(void **state) {
   kv_trace_close(t);
   some[0].shape[1] = some[1].shape[1] = some[2].shape[0] = 0;
   tracefile_write(&all, 3, some, 0);
-  refuse("layers.1.q", "holds no row");
+  tracefile_refused("layers.1.q", "holds no row");
 }
 
 static void layer_subsets_are_read(void **state) {

@@ -4,6 +4,8 @@
  */
 #include "tests/feed.h"
 
+#include "tests/draw.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -52,26 +54,15 @@ kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
                           out ? &o : NULL, e);
 }
 
-uint64_t feed_draw(uint64_t *seed) {
-  uint64_t x = *seed += 0x9e3779b97f4a7c15u; /* splitmix64 */
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
-static int below(uint64_t *seed, int n) {
-  return (int)(feed_draw(seed) % (uint64_t)n);
-}
-
 kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e) {
   int n = t->shape.n_tokens, p = t->shape.prompt_len, done = 0;
   int *at = kv_zalloc((size_t)t->n_layers, sizeof *at);
   if (!at) return kv_no_memory(e, "a walk", sizeof *at);
   kv_rc rc = KV_OK;
   while (!rc && done < t->n_layers) {
-    int i = seed ? below(&seed, t->n_layers) : done, m = 1;
+    int i = seed ? draw_below(&seed, t->n_layers) : done, m = 1;
     if (at[i] == n) continue;
-    if (at[i] < p) m = seed ? 1 + below(&seed, p - at[i]) : p;
+    if (at[i] < p) m = seed ? 1 + draw_below(&seed, p - at[i]) : p;
     rc = feed_block(s, t, i, at[i], m, NULL, e);
     at[i] += m;
     done += at[i] == n;

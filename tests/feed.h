@@ -21,6 +21,4 @@ kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
  * seed draws; seed 0: the prompt at once, layer by layer. */
 kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e);
 
-uint64_t feed_draw(uint64_t *seed);
-
 #endif

@@ -7,6 +7,7 @@
 #   replay_methods  every method of the registry
 #   replay_specs    every method, and variants that decide otherwise
 #   replay_little   is a small part enough?
+#   replay_emu      is backend emu here? Says why it is not
 #   digests         JSON lines of rows to lines of words: trace spec budget
 #                   revision journal state output
 set -u
@@ -49,6 +50,15 @@ replay_specs() {
 replay_little() {
   [ "${KV_QUICK-}" = 1 ] ||
     nm "$kvreplay" 2>/dev/null | grep -qE '__[at]san_init'
+}
+
+# A check of one step finds out.
+replay_emu() {
+  "$kvreplay" check "$src/traces/tiny/retrieval_8_small.safetensors" \
+    -m window -b 20% -q -B ref,emu --prompt-len 304 >/dev/null 2>"$tmp/said"
+  [ $? = 4 ] || return 0
+  echo "skipped: $(cat "$tmp/said")"
+  return 1
 }
 
 replay_variants=quest:page=8:skip=0

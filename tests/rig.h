@@ -84,6 +84,9 @@ void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 /* Most entries a lane may hold after the settling at `step`. */
 typedef int rig_bound(const rig_case *c, int step, const void *ctx);
 
+/* At most *ctx entries, an int; or of the prompt, and all that was decoded. */
+rig_bound rig_at_most, rig_grown;
+
 /* At every step: ids distinct, in range, the lane not empty, views ascending
  * and within the lane; weights add up to at most the tokens seen, and to all
  * of them where nothing was dropped; entries <= bound (NULL: not looked at).

@@ -128,6 +128,16 @@ static void step_is_sound(const rig *r, const rig_case *c, rig_bound *bound,
   for (int h = 0; h < c->heads; h++) view_is_sound(rig_view(r, h), step);
 }
 
+int rig_at_most(const rig_case *c, int step, const void *ctx) {
+  int most = *(const int *)ctx;
+  (void)c;
+  return step < most ? step : most;
+}
+
+int rig_grown(const rig_case *c, int step, const void *ctx) {
+  return rig_at_most(c, c->prompt_len, ctx) + step - c->prompt_len;
+}
+
 void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
              const void *ctx) {
   rig *r = rig_open(c, spec);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/rows.h"
 
+#include "ref/formula.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,13 +45,10 @@ static const char *const target[KV_ROWS_BUDGETS] = {"5%", "10%", "20%", "40%"};
 
 bool kv_rows_has_budget(int m) { return method[m].budget; }
 
-/* A number in [0, 1) that depends on everything named: splitmix64. */
+/* A number in [0, 1) that depends on everything named. */
 static double noise(unsigned a, unsigned b, unsigned c) {
-  uint64_t z =
-      ((uint64_t)a << 40 ^ (uint64_t)b << 20 ^ c) + 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
+  uint64_t x = kv_mix((uint64_t)a << 40 ^ (uint64_t)b << 20 ^ c);
+  return (double)(x >> 11) * 0x1p-53;
 }
 
 static kv_digest digest(const char *what, const kv_result *r, int layer) {

@@ -7,22 +7,18 @@
 #include "gpu/backends.h"
 #include "ref/store.h"
 #include "sim/verbs.h"
+#include "tests/command.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 
-#include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-enum { MOST = 16 };
 
 /* --- the backends ------------------------------------------------------- */
 
@@ -99,56 +95,19 @@ int kv_backends_default(const kv_backend **out, int room) {
 
 /* --- the command -------------------------------------------------------- */
 
-char said[LENGTH], heard[LENGTH];
 static char trace[512];
 
-static void read_back(const char *path, char text[LENGTH]) {
-  FILE *f = fopen(path, "r");
-  assert_non_null(f);
-  size_t n = fread(text, 1, LENGTH - 1, f);
-  text[n] = 0;
-  fclose(f);
-}
-
-static int redirect(FILE *stream, const char *path) {
-  int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  fflush(stream);
-  int kept = dup(fileno(stream));
-  assert_true(to >= 0 && kept >= 0);
-  dup2(to, fileno(stream));
-  close(to);
-  return kept;
-}
-
-static void restore(FILE *stream, int kept) {
-  fflush(stream);
-  dup2(kept, fileno(stream));
-  close(kept);
-}
-
-static int verb(int call(int argc, char **argv), const char *name,
-                const char *first, va_list args) {
-  char *argv[MOST + 4] = {(char *)(uintptr_t)name, "-q", trace};
-  char out[512], err[512];
-  int argc = 3;
-  for (const char *a = first; a && argc < MOST; a = va_arg(args, char *))
-    argv[argc++] = (char *)(uintptr_t)a;
-  snprintf(out, sizeof out, "%s", scratch_path("out"));
-  snprintf(err, sizeof err, "%s", scratch_path("err"));
-  int a = redirect(stdout, out), b = redirect(stderr, err);
-  int code = call(argc, argv);
-  restore(stdout, a);
-  restore(stderr, b);
-  read_back(out, heard);
-  read_back(err, said);
-  return code;
+static int on_trace(command *f, const char *name, const char *first,
+                    va_list more) {
+  const char *const words[] = {name, "-q", trace, first, NULL};
+  return command_with(f, words, more);
 }
 
 /* check TRACE, or run TRACE, then the arguments, the last one NULL. */
 int check(const char *first, ...) {
   va_list args;
   va_start(args, first);
-  int code = verb(kv_verb_check, "check", first, args);
+  int code = on_trace(kv_verb_check, "check", first, args);
   va_end(args);
   return code;
 }
@@ -156,49 +115,17 @@ int check(const char *first, ...) {
 int run(const char *first, ...) {
   va_list args;
   va_start(args, first);
-  int code = verb(kv_verb_run, "run", first, args);
+  int code = on_trace(kv_verb_run, "run", first, args);
   va_end(args);
   return code;
 }
 
-void must(int code, int got, const char *text) {
-  if (code != got || !strstr(heard, text))
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
-}
-
-void refused(int code, int got, const char *text) {
-  if (code != got || heard[0] || !strstr(said, text) ||
-      strchr(said, '\n') != said + strlen(said) - 1)
-    fail_msg("exit %d, not %d, or no '%s': %s%s", got, code, text, heard, said);
-}
-
-long long number_in(const char *path, const char *sql) {
-  sqlite3 *db = NULL;
-  sqlite3_stmt *s = NULL;
-  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-  assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-  assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-  long long n = sqlite3_column_int64(s, 0);
-  sqlite3_finalize(s);
-  sqlite3_close(db);
-  return n;
-}
-
 int open_trace(void **state) {
-  kv_synth s = {.like = {.name = "check",
-                         .n_layers = 2,
-                         .n_heads = 4,
-                         .n_kv_heads = 2,
-                         .d = 32,
-                         .theta = 10000,
-                         .dtype = KV_F32},
-                .n_tokens = 64,
-                .prompt_len = 32,
-                .seed = 3};
+  const kv_small t = {"check", 2, 4, 2, 32, KV_F32, 64, 32};
   kv_err e = {0};
   make_backends();
   if (scratch_make(state) || unsetenv("KVREPLAY_ISA")) return 1;
   snprintf(trace, sizeof trace, "%s", scratch_path("a<b & \"c.safetensors"));
-  if (kv_synth_write(&s, kv_kernels_best(), trace, &e)) fail_msg("%s", e.text);
+  if (kv_small_write(&t, 3, trace, &e)) fail_msg("%s", e.text);
   return 0;
 }

@@ -7,7 +7,7 @@
 #include "sim/replay.h"
 #include "tests/mad.h"
 #include "tests/scratch.h"
-#include "traces/synth.h"
+#include "traces/small.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,21 +119,11 @@ void must_name(const tamper_fault *f) {
 /* --- the trace ---------------------------------------------------------- */
 
 int open_trace(void **state) {
-  kv_synth s = {.like = {.name = "compare",
-                         .n_layers = LAYERS,
-                         .n_heads = 4,
-                         .n_kv_heads = 2,
-                         .d = 32,
-                         .theta = 10000,
-                         .dtype = KV_F32},
-                .n_tokens = TOKENS,
-                .prompt_len = PROMPT,
-                .seed = 5};
+  const kv_small t = {"compare", LAYERS, 4, 2, 32, KV_F32, TOKENS, PROMPT};
   kv_err e = {0};
   if (scratch_make(state)) return 1;
   const char *path = scratch_path("compare.safetensors");
-  if (kv_synth_write(&s, kv_kernels_best(), path, &e) ||
-      kv_trace_open(path, &trace, &e))
+  if (kv_small_write(&t, 5, path, &e) || kv_trace_open(path, &trace, &e))
     fail_msg("%s", e.text);
   return 0;
 }

@@ -111,6 +111,19 @@ kv_trace *tracefile_open(void) {
   return t;
 }
 
+void tracefile_refused(const char *name, const char *reason) {
+  kv_err e = {0};
+  kv_trace *t = (kv_trace *)&e;
+  kv_rc rc = kv_trace_open(tracefile, &t, &e);
+  if (rc == KV_OK) fail_msg("accepted: %s %s", name, reason);
+  assert_int_equal(rc, KV_INPUT);
+  assert_null(t);
+  if (!strstr(e.text, "t.safetensors") || !strstr(e.text, name) ||
+      !strstr(e.text, reason)) {
+    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
+  }
+}
+
 kv_digest tracefile_identity(void) {
   kv_trace *t = tracefile_open();
   kv_digest d, again;

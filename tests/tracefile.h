@@ -40,6 +40,10 @@ extern char tracefile[600];
 /* Opens it; a failure fails the test. */
 kv_trace *tracefile_open(void);
 
+/* Fails unless it is refused, by a sentence with its name, this name of a key
+ * or tensor, and this reason. */
+void tracefile_refused(const char *name, const char *reason);
+
 kv_digest tracefile_identity(void);
 
 /* True where two digests are equal. */

@@ -146,3 +146,11 @@ void world_code(world *w) {
   int32_t e = world_below(w->lane.n);
   kv_recode(&w->lane, 1, &e, KV_CODED, KV_CODED);
 }
+
+float world_logit(const world *w, int h, int g, int t, int token) {
+  const float *q = w->q + ((size_t)h * T + (size_t)t) * D;
+  const float *k = w->k + ((size_t)g * T + (size_t)token) * D;
+  float a = 0;
+  for (int i = 0; i < D; i++) a = kv_fma(q[i], k[i], a);
+  return a * w->shape.scale + 0.0f;
+}

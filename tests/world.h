@@ -56,6 +56,9 @@ void world_merge(world *w);
 void world_move(world *w);
 void world_code(world *w);
 
+/* Of query head h and KV head g: row t against a token, one chain of fma. */
+float world_logit(const world *w, int h, int g, int t, int token);
+
 int world_below(int n); /* a draw from 0..n-1 */
 
 #endif

@@ -168,8 +168,34 @@ static kv_rc bad_item(const char *file, const char *key, size_t i,
                  key, i, reason);
 }
 
+/* A list of objects: its key, the bytes that an item becomes, and how. */
+typedef struct list {
+  const char *key;
+  size_t size;
+  kv_rc (*read)(const char *file, const json_t *item, size_t i, int n_tokens,
+                void *out, kv_err *e);
+} list;
+
+static kv_rc read_items(const list *l, const char *file, const kv_st *s,
+                        int n_tokens, int *n, void **out, kv_err *e) {
+  json_t *items;
+  *n = 0;
+  *out = NULL;
+  kv_rc rc = read_list(file, s, l->key, &items, e);
+  if (rc) return rc;
+  size_t count = json_array_size(items);
+  char *at = *out = calloc(count + 1, l->size);
+  if (!at) rc = kv_no_memory(e, l->key, (count + 1) * l->size);
+  for (size_t i = 0; !rc && i < count; i++, at += l->size)
+    rc = l->read(file, json_array_get(items, i), i, n_tokens, at, e);
+  *n = rc ? 0 : (int)count;
+  json_decref(items);
+  return rc;
+}
+
 static kv_rc read_answer(const char *file, const json_t *item, size_t i,
-                         int n_tokens, kv_answer *a, kv_err *e) {
+                         int n_tokens, void *out, kv_err *e) {
+  kv_answer *a = out;
   if (!range(item, "start", "end", 1, n_tokens, &a->start, &a->end) ||
       !range(item, "source_start", "source_end", 0, n_tokens, &a->source_start,
              &a->source_end)) {
@@ -184,24 +210,17 @@ static kv_rc read_answer(const char *file, const json_t *item, size_t i,
 
 kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
                       kv_answer **out, kv_err *e) {
-  json_t *list;
-  kv_rc rc = read_list(file, s, "answers", &list, e);
-  size_t count = json_array_size(list);
-  *n = 0;
-  if (rc) return rc;
-  *out = calloc(count + 1, sizeof **out);
-  if (!*out) rc = kv_no_memory(e, "the answers", count);
-  for (size_t i = 0; !rc && i < count; i++) {
-    rc = read_answer(file, json_array_get(list, i), i, n_tokens, &(*out)[i], e);
-  }
-  *n = rc ? 0 : (int)count;
-  json_decref(list);
+  static const list answers = {"answers", sizeof **out, read_answer};
+  void *items;
+  kv_rc rc = read_items(&answers, file, s, n_tokens, n, &items, e);
+  *out = items;
   return rc;
 }
 
 static kv_rc read_segment(const char *file, const json_t *item, size_t i,
-                          int n_tokens, kv_segment *g, kv_err *e) {
+                          int n_tokens, void *out, kv_err *e) {
   static const char *const roles[] = {"context", "question", "answer"};
+  kv_segment *g = out;
   const char *role = json_string_value(json_object_get(item, "role"));
   if (!range(item, "start", "end", 0, n_tokens, &g->start, &g->end)) {
     return bad_item(file, "segments", i,
@@ -217,18 +236,9 @@ static kv_rc read_segment(const char *file, const json_t *item, size_t i,
 
 kv_rc kv_meta_segments(const char *file, const kv_st *s, int n_tokens, int *n,
                        kv_segment **out, kv_err *e) {
-  json_t *list;
-  kv_rc rc = read_list(file, s, "segments", &list, e);
-  size_t count = json_array_size(list);
-  *n = 0;
-  if (rc) return rc;
-  *out = calloc(count + 1, sizeof **out);
-  if (!*out) rc = kv_no_memory(e, "the segments", count);
-  for (size_t i = 0; !rc && i < count; i++) {
-    rc =
-        read_segment(file, json_array_get(list, i), i, n_tokens, &(*out)[i], e);
-  }
-  *n = rc ? 0 : (int)count;
-  json_decref(list);
+  static const list segments = {"segments", sizeof **out, read_segment};
+  void *items;
+  kv_rc rc = read_items(&segments, file, s, n_tokens, n, &items, e);
+  *out = items;
   return rc;
 }

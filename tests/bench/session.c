@@ -7,7 +7,7 @@
 #include "tests/bench/bench.h"
 
 #include "sim/law_walk.h"
-#include "sim/session.h"
+#include "tests/feed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,58 +21,32 @@ static double cpu(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,
-                          int width, int first) {
-  size_t skip = (size_t)first * (size_t)width * kv_dtype_size(type);
-  return (kv_session_in){(const char *)data + skip, (int32_t)type, width,
-                         (int64_t)t->shape.n_tokens * width};
-}
-
+/* The prompt at once and decode steps with outputs, layer by layer. */
 static kv_rc feed(kv_session *s, const kv_trace *t, float *out, kv_err *e) {
   const kv_shape *p = &t->shape;
-  const kv_session_out o = {out, KV_F32, (int64_t)p->n_heads * p->d_v, p->d_v};
   kv_rc rc = KV_OK;
-  for (int i = 0; i < t->n_layers; i++)
-    for (int first = 0, n; !rc && first < p->n_tokens; first += n) {
-      const kv_layer_data *data = &t->layer[i].data;
-      n = first < p->prompt_len ? p->prompt_len : 1;
-      kv_session_in q = rows(t, data->q, data->q_dtype, p->d, first);
-      kv_session_in k = rows(t, data->k, p->dtype, p->d, first);
-      kv_session_in v = rows(t, data->v, p->dtype, p->d_v, first);
-      rc = kv_session_block(s, data->layer, first + n, n, &q, &k, &v,
-                            first < p->prompt_len ? NULL : &o, e);
-    }
+  for (int i = 0; i < t->n_layers; i++) {
+    if (!rc) rc = feed_block(s, t, i, 0, p->prompt_len, NULL, e);
+    for (int at = p->prompt_len; !rc && at < p->n_tokens; at++)
+      rc = feed_block(s, t, i, at, 1, out, e);
+  }
   return rc;
 }
 
 static double session(const kv_trace *t, const char *spec, float *out,
                       kv_session_digests *d) {
-  const kv_shape *p = &t->shape;
-  int32_t fed[64];
-  for (int i = 0; i < t->n_layers; i++) fed[i] = t->layer[i].data.layer;
-  kv_session_shape x = {.abi = KV_SESSION_ABI,
-                        .n_layers = p->n_layers,
-                        .n_heads = p->n_heads,
-                        .n_kv_heads = p->n_kv_heads,
-                        .d = p->d,
-                        .d_v = p->d_v,
-                        .n_tokens = p->n_tokens,
-                        .dtype = (int32_t)p->dtype,
-                        .scale = p->scale,
-                        .n_fed = t->n_layers,
-                        .fed = fed,
-                        .inv_freq = t->rope.inv_freq,
-                        .interleaved = t->rope.interleaved,
-                        .positions = t->rope.positions};
+  kv_session_shape x = feed_shape(t);
   kv_session *s = NULL;
   kv_err e = {0};
   double start = cpu();
-  kv_rc rc = kv_session_open(&x, spec, "10%", p->prompt_len, &s, &e);
+  kv_rc rc = kv_session_open(&x, spec, "10%", t->shape.prompt_len, &s, &e);
   if (!rc) rc = feed(s, t, out, &e);
   if (!rc) rc = kv_session_digest(s, d, &e);
   kv_session_close(s);
   if (rc) bench_fail("a session of %s: %s", spec, e.text);
-  return cpu() - start;
+  double end = cpu();
+  feed_free(&x);
+  return end - start;
 }
 
 static double walk(const kv_trace *t, const char *text, kv_session_digests *d) {

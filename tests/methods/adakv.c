@@ -212,12 +212,6 @@ static void totals(void **state) {
   }
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  /* all of the layer's share in one lane: 2 * (12 - 6) past and the window */
-  int most = *(const int *)ctx;
-  return most + step - c->prompt_len;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -228,12 +222,13 @@ static void laws(void **state) {
                 .n_layers = 2};
   (void)state;
   rig_data(&c, 13);
-  rig_law(&c, "adakv:budget=12", bound, &(int){18});
-  rig_law(&c, "adakv:budget=12:group=max:pooling=avg", bound, &(int){18});
-  rig_law(&c, "adakv:budget=12:normalise=yes:alpha=0", bound, &(int){18});
-  rig_law(&c, "adakv:budget=12:safeguard=minimum", bound, &(int){18});
-  rig_law(&c, "adakv:budget=12:group=query_head", bound, &(int){30});
-  rig_law(&c, "adakv:budget=6:window=6", bound, &(int){6});
+  /* All of the layer's share in one lane: 2 * (12 - 6) past and the window. */
+  rig_law(&c, "adakv:budget=12", rig_grown, &(int){18});
+  rig_law(&c, "adakv:budget=12:group=max:pooling=avg", rig_grown, &(int){18});
+  rig_law(&c, "adakv:budget=12:normalise=yes:alpha=0", rig_grown, &(int){18});
+  rig_law(&c, "adakv:budget=12:safeguard=minimum", rig_grown, &(int){18});
+  rig_law(&c, "adakv:budget=12:group=query_head", rig_grown, &(int){30});
+  rig_law(&c, "adakv:budget=6:window=6", rig_grown, &(int){6});
   rig_law_dense(&c, "adakv:budget=30");
   kv_layer_digests a = rig_replay(&c, "adakv:budget=12:skip=1");
   kv_layer_digests s = rig_replay(&c, "snapkv:budget=12");
@@ -241,7 +236,7 @@ static void laws(void **state) {
   a = rig_replay(&c, "adakv:budget=12:alpha=1");
   assert_true(rig_same(&a.journal, &s.journal));
   c.prompt_len = 1;
-  rig_law(&c, "adakv:budget=12", bound, &(int){1});
+  rig_law(&c, "adakv:budget=12", rig_grown, &(int){1});
   rig_law_refused(&c, "adakv", KV_USAGE, "adakv", "budget");
   rig_law_refused(&c, "adakv:budget=4:window=5", KV_REFUSED, "window=5", "4");
   rig_data_free(&c);

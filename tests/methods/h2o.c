@@ -137,16 +137,6 @@ static void simulators(void **state) {
   }
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  (void)c, (void)ctx;
-  return step < 10 ? step : 10;
-}
-
-static int grown(const rig_case *c, int step, const void *ctx) {
-  (void)ctx;
-  return 10 + step - c->prompt_len;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -156,14 +146,14 @@ static void laws(void **state) {
                 .prompt_len = 30};
   (void)state;
   rig_data(&c, 9);
-  rig_law(&c, "h2o:budget=10", bound, NULL);
-  rig_law(&c, "h2o:budget=10:recent=0", bound, NULL);
-  rig_law(&c, "h2o:budget=10:recent=10", bound, NULL);
-  rig_law(&c, "h2o:budget=1", bound, NULL);
-  rig_law(&c, "h2o:budget=10:group=query_head", bound, NULL);
-  rig_law(&c, "h2o:budget=10:variant=masked", bound, NULL);
-  rig_law(&c, "h2o:budget=10:variant=prefill", grown, NULL);
-  rig_law(&c, "h2o:budget=10:variant=prefill:group=max", grown, NULL);
+  rig_law(&c, "h2o:budget=10", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=10:recent=0", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=10:recent=10", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=1", rig_at_most, &(int){1});
+  rig_law(&c, "h2o:budget=10:group=query_head", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=10:variant=masked", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=10:variant=prefill", rig_grown, &(int){10});
+  rig_law(&c, "h2o:budget=10:variant=prefill:group=max", rig_grown, &(int){10});
   rig_law_dense(&c, "h2o:budget=60");
   rig_law_dense(&c, "h2o:budget=59:variant=masked");
   rig_law_dense(&c, "h2o:budget=30:variant=prefill");

@@ -89,11 +89,6 @@ static void exact_total(void **state) {
       }
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  (void)ctx; /* C = 12, w = 2, layer 1 of 4, prompt >= 21 */
-  return (c->prompt_len == 21 ? 15 : 16) + step - c->prompt_len;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -104,8 +99,10 @@ static void laws(void **state) {
                 .layer = 1};
   (void)state;
   rig_data(&c, 12);
+  /* C = 12, w = 2, layer 1 of 4. */
   for (c.prompt_len = 21; c.prompt_len < 70; c.prompt_len += 24)
-    rig_law(&c, "pyramidkv:budget=12:window=2", bound, NULL);
+    rig_law(&c, "pyramidkv:budget=12:window=2", rig_grown,
+            &(int){c.prompt_len == 21 ? 15 : 16});
   c.prompt_len = 50;
   rig_law_dense(&c, "pyramidkv:budget=50");
   kv_layer_digests p = rig_replay(&c, "pyramidkv:budget=12:window=2");

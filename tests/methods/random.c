@@ -82,11 +82,6 @@ static void selection(void **state) {
   rig_data_free(&c);
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  (void)c, (void)ctx;
-  return step < 12 ? step : 12;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -98,7 +93,7 @@ static void laws(void **state) {
   kv_err e;
   (void)state;
   rig_data(&c, 6);
-  rig_law(&c, "random:budget=12", bound, NULL);
+  rig_law(&c, "random:budget=12", rig_at_most, &(int){12});
   rig_law_dense(&c, "random:budget=30");
   kv_layer_digests a = rig_replay(&c, "random:budget=12:seed=1");
   kv_layer_digests b = rig_replay(&c, "random:budget=12:seed=2");

@@ -138,11 +138,6 @@ static void again(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static int grown(const rig_case *c, int step, const void *ctx) {
-  int b = *(const int *)ctx, p = c->prompt_len;
-  return (p < b ? p : b) + step - p;
-}
-
 static int bounded(const rig_case *c, int step, const void *ctx) {
   (void)ctx; /* budget 10, every 8 */
   return 10 + (step - c->prompt_len) % 8;
@@ -157,19 +152,19 @@ static void laws(void **state) {
                 .prompt_len = 25};
   (void)state;
   rig_data(&c, 10);
-  rig_law(&c, "snapkv:budget=10", grown, &(int){10});
-  rig_law(&c, "snapkv:budget=30", grown, &(int){30});
-  rig_law(&c, "snapkv:budget=1", grown, &(int){1});
-  rig_law(&c, "snapkv:budget=10:group=max", grown, &(int){10});
-  rig_law(&c, "snapkv:budget=10:group=query_head", grown, &(int){10});
+  rig_law(&c, "snapkv:budget=10", rig_grown, &(int){10});
+  rig_law(&c, "snapkv:budget=30", rig_grown, &(int){30});
+  rig_law(&c, "snapkv:budget=1", rig_grown, &(int){1});
+  rig_law(&c, "snapkv:budget=10:group=max", rig_grown, &(int){10});
+  rig_law(&c, "snapkv:budget=10:group=query_head", rig_grown, &(int){10});
   rig_law(&c, "snapkv:budget=10:grow=no:every=8", bounded, NULL);
   rig_law(&c, "snapkv:budget=10:grow=no:every=8:group=max", bounded, NULL);
   rig_law_dense(&c, "snapkv:budget=25");
   rig_law_dense(&c, "snapkv:budget=50:grow=no:every=30");
   c.prompt_len = 1;
-  rig_law(&c, "snapkv:budget=10", grown, &(int){10});
+  rig_law(&c, "snapkv:budget=10", rig_grown, &(int){10});
   c.prompt_len = 3; /* shorter than the window */
-  rig_law(&c, "snapkv:budget=20:window=8", grown, &(int){20});
+  rig_law(&c, "snapkv:budget=20:window=8", rig_grown, &(int){20});
   rig_law(&c, "snapkv:budget=10:window=8:grow=no:every=8", bounded, NULL);
   rig_data_free(&c);
 }

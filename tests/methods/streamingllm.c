@@ -71,11 +71,6 @@ static void sizes(void **state) {
   }
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  (void)c, (void)ctx;
-  return step < 9 ? step : 9;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -87,8 +82,9 @@ static void laws(void **state) {
   (void)state;
   c.inv_freq = f;
   rig_data(&c, 7);
-  rig_law(&c, "streamingllm:budget=9", bound, NULL);
-  rig_law(&c, "streamingllm:budget=9:positions=original", bound, NULL);
+  rig_law(&c, "streamingllm:budget=9", rig_at_most, &(int){9});
+  rig_law(&c, "streamingllm:budget=9:positions=original", rig_at_most,
+          &(int){9});
   rig_law_dense(&c, "streamingllm:budget=30"); /* nothing dropped: no turn */
   kv_layer_digests a = rig_replay(&c, "streamingllm:budget=9");
   kv_layer_digests b =

@@ -61,11 +61,6 @@ static void against_plain(const rig_case *c, int budget, bool newest,
   rig_close(r);
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  (void)c, (void)ctx;
-  return step < 11 ? step : 11;
-}
-
 static void laws(void **state) {
   rig_case c = {.heads = 6,
                 .kv_heads = 3,
@@ -77,12 +72,12 @@ static void laws(void **state) {
   rig_data(&c, 8);
   against_plain(&c, 11, false, "tova:budget=11");
   against_plain(&c, 11, true, "tova:budget=11:protect_newest=yes");
-  rig_law(&c, "tova:budget=11", bound, NULL);
+  rig_law(&c, "tova:budget=11", rig_at_most, &(int){11});
   rig_law_dense(&c, "tova:budget=48");
   rig_law_dense(&c, "tova:budget=47");
   rig_law_refused(&c, "tova", KV_USAGE, "tova", "budget");
   c.prompt_len = 1;
-  rig_law(&c, "tova:budget=11", bound, NULL);
+  rig_law(&c, "tova:budget=11", rig_at_most, &(int){11});
   rig_data_free(&c);
 }
 

@@ -5,12 +5,6 @@
  */
 #include "tests/rig.h"
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  int budget = *(const int *)ctx;
-  (void)c;
-  return step < budget ? step : budget;
-}
-
 static void last_ones(void **state) {
   rig_case c = rig_eight(4);
   (void)state;
@@ -34,9 +28,9 @@ static void laws(void **state) {
                 .prompt_len = 20};
   (void)state;
   rig_data(&c, 4);
-  rig_law(&c, "window:budget=7", bound, &(int){7});
-  rig_law(&c, "window:budget=30", bound, &(int){30});
-  rig_law(&c, "window:budget=1", bound, &(int){1});
+  rig_law(&c, "window:budget=7", rig_at_most, &(int){7});
+  rig_law(&c, "window:budget=30", rig_at_most, &(int){30});
+  rig_law(&c, "window:budget=1", rig_at_most, &(int){1});
   rig_law_dense(&c, "window:budget=40");
   rig_law_dense(&c, "window:budget=39"); /* the last step sees all 40 */
   rig_data_free(&c);

@@ -348,21 +348,15 @@ static void bytes(void **state) {
   rig_data_free(&c);
 }
 
-static int bound(const rig_case *c, int step, const void *ctx) {
-  int most = *(const int *)ctx;
-  (void)c;
-  return step < most ? step : most;
-}
-
 static void laws(void **state) {
   rig_case c = request(4, 2, 16, 50, 20);
   (void)state;
   rig_data(&c, 20);
-  rig_law(&c, "zsmerge:budget=10", bound, &(int){10});
-  rig_law(&c, "zsmerge:budget=4", bound, &(int){4});
-  rig_law(&c, "zsmerge:budget=10:variant=code", bound, &(int){10});
-  rig_law(&c, "zsmerge:budget=4:variant=code", bound, &(int){4});
-  rig_law(&c, "zsmerge:budget=8:context=0:proximity=1", bound, &(int){8});
+  rig_law(&c, "zsmerge:budget=10", rig_at_most, &(int){10});
+  rig_law(&c, "zsmerge:budget=4", rig_at_most, &(int){4});
+  rig_law(&c, "zsmerge:budget=10:variant=code", rig_at_most, &(int){10});
+  rig_law(&c, "zsmerge:budget=4:variant=code", rig_at_most, &(int){4});
+  rig_law(&c, "zsmerge:budget=8:context=0:proximity=1", rig_at_most, &(int){8});
   rig_law_dense(&c, "zsmerge:budget=50");
   rig_law_dense(&c, "zsmerge:budget=50:variant=code");
   rig_law_dense(&c, "zsmerge:budget=99:residual=70");
@@ -371,8 +365,8 @@ static void laws(void **state) {
       rig_replay(&c, "zsmerge:budget=10:variant=code:merge_bias=1:context=7");
   assert_true(rig_same(&a.output, &b.output));
   c.prompt_len = 1;
-  rig_law(&c, "zsmerge:budget=10", bound, &(int){10});
-  rig_law(&c, "zsmerge:budget=10:variant=code", bound, &(int){10});
+  rig_law(&c, "zsmerge:budget=10", rig_at_most, &(int){10});
+  rig_law(&c, "zsmerge:budget=10:variant=code", rig_at_most, &(int){10});
   rig_law_refused(&c, "zsmerge", KV_USAGE, "zsmerge", "budget");
   rig_law_refused(&c, "zsmerge:budget=3", KV_REFUSED, "3", "4");
   rig_law_refused(&c, "zsmerge:budget=9:residual=2:context=4:proximity=4",
