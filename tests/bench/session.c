@@ -54,7 +54,10 @@ static double walk(const kv_trace *t, const char *text, kv_session_digests *d) {
   kv_cell c = {0};
   kv_err e = {0};
   kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
-  kv_law_case of = {&kv_backend_ref, t, &spec, t->shape.prompt_len / 10, 0};
+  kv_law_case of = {.backend = &kv_backend_ref,
+                    .trace = t,
+                    .spec = &spec,
+                    .entries = t->shape.prompt_len / 10};
   kv_law_how how = {.threads = 1};
   double start = cpu();
   if (!rc) rc = kv_law_replay(&of, &how, &c, &e);
