@@ -10,9 +10,8 @@
  *   be known; _lane, _view, _lse, _ledger at any time; _digest; _close.
  *
  * Layers advance independently: a layer may be as far ahead of another as it
- * likes, for no method needs to see two layers at one step. (One that did
- * would demand that every layer had a step before any had the next; the
- * engine has no such method.) Within a layer tokens come in order.
+ * likes, for no hook of a method is shown more than one (ref/method.h). Within
+ * a layer tokens come in order.
  *
  * What does not fit - a call out of order, a shape or layer that is not there,
  * NaN or Inf - is an error with one sentence and changes nothing. A logit that
