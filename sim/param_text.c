@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_LIMIT = 1 << 30 }; /* more than any trace has tokens */
-
 static int integer(const kv_param *p, const void *values) {
   int x;
   memcpy(&x, (const char *)values + p->offset, sizeof x);
@@ -70,8 +68,6 @@ void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]) {
     snprintf(out, KV_TEXT_MAX, "%s", p->choices);
   } else if (p->kind == KV_TEXT) {
     snprintf(out, KV_TEXT_MAX, "text");
-  } else if (p->kind == KV_INT && p->max >= NO_LIMIT) {
-    snprintf(out, KV_TEXT_MAX, "at least %s", kv_number_real(p->min, min));
   } else {
     kv_number_real(p->min, min);
     kv_number_real(p->max, max);

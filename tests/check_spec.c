@@ -187,7 +187,8 @@ static void wrong_is_named(void **state) {
   refused("heavy:recent=1000", "the nearest is recent=64");
   refused("heavy:recent=2.6", "not a whole number (1 to 64); the nearest is "
                               "recent=3");
-  refused("heavy:budget=0", "(at least 1)");
+  refused("heavy:budget=0", "(1 to 1073741824); the nearest is budget=1");
+  refused("heavy:budget=2e9", "(1 to 1073741824); the nearest is budget=1073");
   refused("heavy:recent=4x", "not a number");
   refused("heavy:recent=0x10", "not a number");
   refused("heavy:recent=nan", "not a number");
