@@ -24,7 +24,8 @@ static void values(FILE *out, const kv_command *c) {
     if (o->letter) fprintf(out, " | %s:-%c", c->verb, o->letter);
     fputs(") words=\"", out);
     if (o->choices) words(out, o->choices);
-    if (strncmp(o->argument, "SPEC", 4) == 0) fputs("all $methods", out);
+    if (strcmp(o->argument, "SPEC,...") == 0) fputs("all ", out);
+    if (strncmp(o->argument, "SPEC", 4) == 0) fputs("$methods", out);
     fputs("\"; closed=1 ;;\n", out);
   }
 }

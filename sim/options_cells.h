@@ -24,24 +24,36 @@ typedef struct kv_cells_options {
   bool quiet;
 } kv_cells_options;
 
-/* Which cells; `heading` is that of the group. */
+/* Which cells, or which one; `heading` is that of the group. */
 #define KV_OPTIONS_CELLS(heading)                                              \
-  {.slot = KV_SLOT_LIST,                                                       \
-   .name = "methods",                                                          \
-   .letter = 'm',                                                              \
-   .argument = "SPEC,...",                                                     \
-   .offset = offsetof(kv_cells_options, method_text),                          \
-   .group = heading,                                                           \
-   .help = "methods, as name:key=value:...; `all` is every method once; "      \
-           "`kvreplay methods` lists them"},                                   \
-      {.slot = KV_SLOT_LIST,                                                   \
-       .name = "budget",                                                       \
-       .letter = 'b',                                                          \
-       .argument = "LIST",                                                     \
-       .offset = offsetof(kv_cells_options, budget_text),                      \
-       .help = "budgets for every method that has one: 512 or entries:512; "   \
-               "20% or prompt:20%; end:20%, mean:20%, peak:20%, read:20% of "  \
-               "the bytes of dense"},                                          \
+  KV_OPTION_METHODS(                                                           \
+      heading, "SPEC,...",                                                     \
+      "methods, as name:key=value:...; `all` is every method once; "           \
+      "`kvreplay methods` lists them"),                                        \
+      KV_OPTION_BUDGET("LIST",                                                 \
+                       "budgets for every method that has one: " KV_BUDGETS),  \
+      KV_OPTION_PROMPT_LEN
+#define KV_OPTIONS_CELL(heading)                                               \
+  KV_OPTION_METHODS(                                                           \
+      heading, "SPEC",                                                         \
+      "the method, as name:key=value:...; `kvreplay methods` lists them"),     \
+      KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
+      KV_OPTION_PROMPT_LEN
+#define KV_BUDGETS                                                             \
+  "512 or entries:512; 20% or prompt:20%; end:20%, mean:20%, peak:20%, "       \
+  "read:20% of the bytes of dense"
+#define KV_OPTION_METHODS(heading, what, text)                                 \
+  {                                                                            \
+    .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
+    .offset = offsetof(kv_cells_options, method_text), .group = heading,       \
+    .help = text                                                               \
+  }
+#define KV_OPTION_BUDGET(what, text)                                           \
+  {                                                                            \
+    .slot = KV_SLOT_LIST, .name = "budget", .letter = 'b', .argument = what,   \
+    .offset = offsetof(kv_cells_options, budget_text), .help = text            \
+  }
+#define KV_OPTION_PROMPT_LEN                                                   \
   {                                                                            \
     .slot = KV_SLOT_COUNT, .name = "prompt-len", .letter = 'p',                \
     .argument = "N", .min = 1, .max = INT_MAX,                                 \
@@ -58,14 +70,16 @@ typedef struct kv_cells_options {
     .slot = KV_SLOT_FLAG, .name = "quiet", .letter = 'q',                      \
     .offset = offsetof(kv_cells_options, quiet), .help = "no progress"         \
   }
-#define KV_OPTION_JOBS                                                         \
+#define KV_OPTION_JOBS(text)                                                   \
   {                                                                            \
     .slot = KV_SLOT_COUNT, .name = "jobs", .letter = 'j', .argument = "N",     \
     .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
-    .group = "How to run",                                                     \
-    .help = "threads of the reference (default: one a processor), which "      \
-            "never change a number; other backends are called by one"          \
+    .group = "How to run", .help = text                                        \
   }
+/* Of commands that replay on any backend. */
+#define KV_OPTION_THREADS                                                      \
+  KV_OPTION_JOBS("threads of the reference (default: one a processor), which " \
+                 "never change a number; other backends are called by one")
 
 /* What --backend and --backends choose from, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"

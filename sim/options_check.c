@@ -15,9 +15,11 @@ static const kv_option options[] = {
     KV_OPTIONS_CELLS("What to check"),
     {KV_SLOT_TEXT, "backends", 'B', "NAME,...", .choices = KV_BACKEND_CHOICES,
      AT(backend_text),
-     .help = "what to compare, each with the first: ref, the reference; emu, "
-             "the CUDA kernels run on the CPU; cuda, the same on a device "
-             "(default: those that can be had here)"},
+     .help =
+         "what to compare, each with the first: ref, the reference; emu, "
+         "the CUDA kernels run on the CPU; cuda, the same on a device "
+         "(default: those that can be had here); one that is named twice "
+         "is compared with itself, which shows what chance or time decides"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT",
      .choices = "table|json|jsonl|junit", AT(format), .group = "What to print",
      .help = "verdicts on standard output as table (the default), json, jsonl "
@@ -25,7 +27,7 @@ static const kv_option options[] = {
     KV_OPTION_DB("keep the rows of the reference in an SQLite database, and "
                  "every other backend as a confirmation or a conflict"),
     KV_OPTION_QUIET,
-    KV_OPTION_JOBS,
+    KV_OPTION_THREADS,
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {

@@ -11,7 +11,7 @@
 #define AT(member) .offset = offsetof(kv_grade_options, member)
 
 static const kv_option options[] = {
-    KV_OPTIONS_CELLS("What to grade"),
+    KV_OPTIONS_CELL("What to grade"),
     {KV_SLOT_TEXT, "theirs", 0, "FILE", AT(theirs),
      .help = "decisions, as `kvreplay run --decisions` or traces/kvtrace.py "
              "write them; must be given"},
@@ -35,7 +35,9 @@ static const kv_option options[] = {
     KV_OPTION_DB("keep the reference's row in an SQLite database, and the "
                  "first thing wrong of each layer as a difference from it"),
     KV_OPTION_QUIET,
-    KV_OPTION_JOBS,
+    KV_OPTION_JOBS("threads of what comes before, the search for a budget in "
+                   "bytes and the row that --db keeps (default: one a "
+                   "processor); one thread grades"),
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -62,11 +64,9 @@ static const char *const notes[] = {
     "A file speaks of the kinds of decision that it has; a step without a "
     "list is a decision for all that is live. The order within a list, and so "
     "of physical pages, changes nothing for views.",
-    "One kernel is one method with one budget: -m takes one method here, not "
-    "`all`, and -b one budget. One thread grades; -j is for the row that --db "
-    "keeps. In the JSON a number that is none is a string: \"NaN\", "
-    "\"Infinity\" or \"-Infinity\"; null says that there is none, as "
-    "lse_max_abs where the outputs have no LSE.",
+    "In the JSON a number that is none is a string: \"NaN\", \"Infinity\" or "
+    "\"-Infinity\"; null says that there is none, as lse_max_abs where the "
+    "outputs have no LSE.",
     "The exit code is 0 where nothing is wrong, 1 where something is, 2 where "
     "the method, the file or the trace do not belong together, 3 where a file "
     "is malformed.",

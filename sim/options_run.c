@@ -29,7 +29,7 @@ static const kv_option options[] = {
      .help = "a file for each cell of what it keeps and attends, for "
              "replay:file=FILE and for tools of your own"},
     KV_OPTION_QUIET,
-    KV_OPTION_JOBS,
+    KV_OPTION_THREADS,
     {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
      AT(backend_text),
      .help = "ref, the deterministic reference on the CPU (the default); emu, "

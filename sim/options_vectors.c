@@ -9,7 +9,7 @@
 #define AT(member) .offset = offsetof(kv_vectors_options, member)
 
 static const kv_option options[] = {
-    KV_OPTIONS_CELLS("Which cell"),
+    KV_OPTIONS_CELL("Which cell"),
     {KV_SLOT_TEXT, "steps", 's', "LIST", AT(steps), .group = "What of it",
      .help = "first, last, tokens seen, or +N for N steps after the one "
              "before; default first,last"},

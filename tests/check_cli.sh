@@ -154,6 +154,16 @@ answers 'commit' -V
 answers 'snapkv' methods
 answers 'window' methods snapkv
 KVREPLAY_ISA=portable answers 'ISA       portable' --version
+answers '1 to 1073741824 tokens' methods h2o
+answers 'named twice is' check --help
+answers 'one thread grades' grade --help
+
+# A verb that takes one cell asks for one method and one budget.
+for verb in grade vectors; do
+  answers '-b, --budget BUDGET' "$verb" --help
+  ! grep -qE -- '--methods SPEC,|`all`|every method' "$tmp/out" ||
+    fail "kvreplay $verb --help: more than one method"
+done
 
 # Every verb that --help lists answers --help, examples first.
 verbs=$("$docs" list)
@@ -188,6 +198,8 @@ complete_words() {
 }
 checks=$((checks + 5))
 [ "$(complete_words meth)" = methods ] || fail 'completion of a verb'
+[ "$(complete_words run -m al)" = all ] || fail 'completion of all methods'
+[ "$(complete_words grade -m al)" = '' ] || fail 'completion of one method'
 [ "$(complete_words methods --fo)" = --format ] ||
   fail 'completion of an option'
 [ "$(complete_words methods --format js)" = json ] ||
