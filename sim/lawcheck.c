@@ -12,6 +12,7 @@
 #include "traces/text.h"
 #include "traces/trace.h"
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, MADE = 5 /* strlen("made:") */ };
+enum { SECONDS = 60, TICK = 200 /* ms */, MADE = 5 /* strlen("made:") */ };
 
 static const kv_small places[] = {{"made:grouped", 3, 4, 2, 32, KV_F32, 96, 64},
                                   {"made:half", 3, 4, 4, 64, KV_F16, 72, 50},
@@ -125,6 +126,8 @@ static void catch_crashes(void) {
   a.sa_flags = SA_SIGINFO | (int)SA_RESETHAND | SA_NODEFER;
   sigemptyset(&a.sa_mask);
   for (int i = 0; i < FATAL; i++) sigaction(fatal[i].number, &a, NULL);
+  signal(SIGINT, SIG_DFL); /* an interrupt ends a child at once */
+  signal(SIGTERM, SIG_DFL);
   alarm(SECONDS);
 }
 
@@ -175,19 +178,39 @@ static const char *trimmed(const char *line) {
   return line;
 }
 
-static kv_rc hear(pid_t child, int from, FILE *noise, kv_lawcheck_said *out,
-                  kv_err *e) {
+typedef struct child {
+  pid_t id;
+  int pipe;
+  FILE *noise;
+  kv_lawcheck_stop *stop;
+} child;
+
+/* How much of an answer came. A signal may be caught just before the wait, so
+ * that is never long. */
+static size_t listen_to(const child *c, size_t size, char *answer) {
   size_t n = 0;
-  int status = 0;
-  char line[400], all[sizeof out->e.text];
-  while (n < sizeof *out) {
-    ssize_t got = read(from, (char *)out + n, sizeof *out - n);
+  while (n < size) {
+    struct pollfd from = {.fd = c->pipe, .events = POLLIN};
+    if (c->stop()) {
+      kill(c->id, SIGKILL);
+      break;
+    }
+    if (poll(&from, 1, TICK) <= 0) continue;
+    ssize_t got = read(c->pipe, answer + n, size - n);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     n += (size_t)got;
   }
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  last_line(noise, sizeof line, line);
+  return n;
+}
+
+static kv_rc hear(const child *c, kv_lawcheck_said *out, kv_err *e) {
+  size_t n = listen_to(c, sizeof *out, (char *)out);
+  int status = 0;
+  char line[400], all[sizeof out->e.text];
+  while (waitpid(c->id, &status, 0) < 0 && errno == EINTR) continue;
+  last_line(c->noise, sizeof line, line);
+  if (c->stop()) return kv_fail(e, KV_RESOURCE, "interrupted");
   if (n < sizeof *out) {
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (number == SIGINT || number == SIGTERM)
@@ -206,7 +229,8 @@ static kv_rc hear(pid_t child, int from, FILE *noise, kv_lawcheck_said *out,
 typedef void work(const void *what, const char *file);
 
 static kv_rc in_child(work *f, const void *what, const char *file,
-                      kv_lawcheck_said *out, kv_err *e) {
+                      kv_lawcheck_stop *stop, kv_lawcheck_said *out,
+                      kv_err *e) {
   int end[2];
   FILE *noise = tmpfile();
   if (!noise || pipe(end)) {
@@ -214,8 +238,8 @@ static kv_rc in_child(work *f, const void *what, const char *file,
     return kv_fail(e, KV_RESOURCE, "no pipe to a child: %s", strerror(errno));
   }
   fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
+  child c = {fork(), end[0], noise, stop};
+  if (c.id == 0) {
     close(end[0]);
     answer_to = end[1];
     dup2(fileno(noise), STDERR_FILENO);
@@ -224,9 +248,9 @@ static kv_rc in_child(work *f, const void *what, const char *file,
     _exit(1);
   }
   close(end[1]);
-  kv_rc rc = child < 0 ? kv_fail(e, KV_RESOURCE, "no child process: %s",
-                                 strerror(errno))
-                       : hear(child, end[0], noise, out, e);
+  kv_rc rc = c.id < 0 ? kv_fail(e, KV_RESOURCE, "no child process: %s",
+                                strerror(errno))
+                      : hear(&c, out, e);
   close(end[0]);
   fclose(noise);
   return rc;
@@ -241,7 +265,8 @@ static void make_work(const void *what, const char *file) {
   make_here(what, file);
 }
 
-kv_rc kv_lawcheck_make(const char *name, const char *file, kv_err *e) {
+kv_rc kv_lawcheck_make(const char *name, const char *file,
+                       kv_lawcheck_stop *stop, kv_err *e) {
   kv_lawcheck_said said;
   const kv_small *p = place_named(name);
   if (!p) {
@@ -254,10 +279,10 @@ kv_rc kv_lawcheck_make(const char *name, const char *file, kv_err *e) {
     return kv_fail(e, KV_USAGE, "no made trace is called %s; there are %s",
                    kv_show(name, show), names);
   }
-  kv_rc rc = in_child(make_work, p, file, &said, e);
+  kv_rc rc = in_child(make_work, p, file, stop, &said, e);
   return rc || !said.e.rc ? rc : kv_fail(e, said.e.rc, "%s", said.e.text);
 }
 
 kv_rc kv_lawcheck_ask(const kv_lawcheck *c, kv_lawcheck_said *out, kv_err *e) {
-  return in_child(ask_work, c, NULL, out, e);
+  return in_child(ask_work, c, NULL, c->stop, out, e);
 }

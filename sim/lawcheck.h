@@ -12,7 +12,9 @@
  *
  * A method may crash, hang or write anywhere, so every question is asked in a
  * child process, between fences (sim/fence.h). The caller must not have begun
- * threads, of OpenMP or its own.
+ * threads, of OpenMP or its own. Where `stop` says so the child is ended
+ * within a second, and KV_RESOURCE returned; what it had begun to write lies
+ * beside the file that it was to write.
  */
 #ifndef KV_SIM_LAWCHECK_H
 #define KV_SIM_LAWCHECK_H
@@ -29,6 +31,8 @@ const char *kv_lawcheck_made(int index);
 /* How many tokens one has; 0: none is called so. */
 int kv_lawcheck_tokens(const char *name);
 
+typedef bool kv_lawcheck_stop(void);
+
 typedef struct kv_lawcheck {
   const char *law;
   const char *trace; /* a file, or made:NAME */
@@ -36,6 +40,7 @@ typedef struct kv_lawcheck {
   const kv_spec *spec;
   int entries; /* the budget, where the specification has none; -1: none */
   int prompt_len;
+  kv_lawcheck_stop *stop;
 } kv_lawcheck;
 
 typedef struct kv_lawcheck_said {
@@ -45,7 +50,8 @@ typedef struct kv_lawcheck_said {
 } kv_lawcheck_said;
 
 /* Writes a made trace to a file, in a child. */
-kv_rc kv_lawcheck_make(const char *name, const char *file, kv_err *e);
+kv_rc kv_lawcheck_make(const char *name, const char *file,
+                       kv_lawcheck_stop *stop, kv_err *e);
 
 /* KV_OK: *out says; else there was no child to ask. */
 kv_rc kv_lawcheck_ask(const kv_lawcheck *c, kv_lawcheck_said *out, kv_err *e);

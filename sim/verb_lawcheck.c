@@ -10,6 +10,8 @@
 #include "sim/options_lawcheck.h"
 #include "sim/signal.h"
 #include "traces/trace.h"
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,7 +71,7 @@ static kv_rc add_trace(session *s, const char *name, kv_err *e) {
   to->file = malloc(room);
   if (!to->file) return kv_no_memory(e, "a file name", room);
   snprintf(to->file, room, "%s/%d.safetensors", s->folder, s->traces);
-  return kv_lawcheck_make(name, to->file, e);
+  return kv_lawcheck_make(name, to->file, kv_interrupted, e);
 }
 
 static kv_rc take_traces(session *s, kv_err *e) {
@@ -90,12 +92,18 @@ static kv_rc take_traces(session *s, kv_err *e) {
   return rc;
 }
 
+/* With all that is in it, also what a child that was ended left. */
+static void remove_folder(const char *folder) {
+  DIR *d = opendir(folder);
+  for (struct dirent *f; d && (f = readdir(d));)
+    unlinkat(dirfd(d), f->d_name, 0);
+  if (d) closedir(d);
+  rmdir(folder);
+}
+
 static void clean(session *s) {
-  for (int i = 0; i < s->traces; i++) {
-    if (s->trace[i].file) unlink(s->trace[i].file);
-    free(s->trace[i].file);
-  }
-  if (s->folder[0]) rmdir(s->folder);
+  for (int i = 0; i < s->traces; i++) free(s->trace[i].file);
+  if (s->folder[0]) remove_folder(s->folder);
   kv_list_free(&s->options.method);
   kv_list_free(&s->options.traces);
   kv_list_free(&s->options.laws);
@@ -150,7 +158,8 @@ static kv_rc ask_cell(session *s, const kv_spec *spec, const char *text,
                      .file = t->file,
                      .spec = spec,
                      .entries = entries,
-                     .prompt_len = s->options.prompt_len};
+                     .prompt_len = s->options.prompt_len,
+                     .stop = kv_interrupted};
     kv_lawcheck_said said;
     if (s->dead[i]) continue;
     rc = kv_lawcheck_ask(&c, &said, e);
@@ -235,6 +244,19 @@ static int conclude(const session *s, const kv_method *m) {
   return kv_say(&e);
 }
 
+/* What had been asked by then. */
+static int interrupted(const session *s) {
+  char note[160];
+  int held = 0;
+  for (int i = 0; i < s->laws; i++) held += s->held[i];
+  snprintf(note, sizeof note,
+           "interrupted: of what had been asked, %d held and %d were broken; "
+           "repeat the command to ask all",
+           held, s->broken);
+  kv_note(note);
+  return KV_EXIT_INTERRUPTED;
+}
+
 static kv_rc ask_all(session *s, const kv_spec *spec, kv_err *e) {
   const char *text = s->options.method.item[0];
   kv_rc rc = KV_OK;
@@ -268,7 +290,7 @@ int kv_verb_lawcheck(int argc, char **argv) {
   if (!rc) rc = take_traces(&s, &e);
   if (!rc) rc = ask_all(&s, &spec, &e);
   if (kv_interrupted())
-    code = KV_EXIT_INTERRUPTED;
+    code = interrupted(&s);
   else
     code = rc ? kv_say(&e) : conclude(&s, spec.method);
   kv_spec_free(&spec);

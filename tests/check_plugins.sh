@@ -272,6 +272,35 @@ END
   refused 2 'no cell could run' lawcheck h2o:recent=99:budget=9
 }
 
+# Interrupted, by a terminal that tells all or one that tells the parent: one
+# line, the child ended. What they wrote is looked for below.
+stopped() {
+  local who parent child i code
+  for who in parent all; do
+    # Bash makes background jobs deaf to SIGINT; env hears it again.
+    env --default-signal=INT "$kvreplay" lawcheck \
+      "$tmp/faulty.so:fault=hangs" -t made:grouped >"$tmp/out" 2>"$tmp/err" &
+    parent=$! child=
+    for i in {1..200}; do # the child that asks begins when the trace is made
+      sleep 0.1
+      [ -z "$child" ] || break
+      [ -z "$(find "$tmp"/kvreplay.* -name 1.safetensors 2>/dev/null)" ] ||
+        child=$(awk -v p="$parent" '$4 == p { print $1 }' /proc/[0-9]*/stat \
+          2>/dev/null)
+    done
+    [ $who = parent ] || kill -INT $child 2>/dev/null
+    kill -INT "$parent"
+    wait "$parent"
+    code=$? checks=$((checks + 3))
+    [ $code = 130 ] || fail "lawcheck interrupted ($who): exit $code"
+    [ "$(wc -l <"$tmp/err")" = 1 ] &&
+      grep -q '^kvreplay: interrupted: of what had been asked' "$tmp/err" ||
+      fail "lawcheck interrupted ($who): $(cat "$tmp/err")"
+    [ -n "$child" ] && ! kill -0 $child 2>/dev/null ||
+      fail "lawcheck interrupted ($who): child '$child' is left"
+  done
+}
+
 twin
 described
 stored
@@ -280,6 +309,7 @@ backends
 no_paths
 written
 faults
+stopped
 left=$(find "$tmp" -name 'kvreplay.*')
 [ -z "$left" ] || fail "left behind: $left"
 printf 'check_plugins: %d checks, %d failed\n' "$checks" "$bad"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
   NONE,
@@ -26,7 +27,8 @@ enum {
   ROWS,      /* rows that it did not ask for */
   LOSSY,     /* not exact at a full budget */
   FICKLE,    /* other needs every time */
-  FAR_VIEW   /* a view past the last entry */
+  FAR_VIEW,  /* a view past the last entry */
+  HANGS      /* does not end */
 };
 
 typedef struct params {
@@ -46,7 +48,7 @@ static const kv_param table[] = {
      .fallback = "none",
      .choices = "none|outside|wild|column|greedy|leaks|twice|dropped|direct|"
                 "remembers|thread|clock|junk|exceeds|rows|lossy|fickle|"
-                "far_view",
+                "far_view|hangs",
      .help = "what is wrong with it"},
     {.name = NULL}};
 
@@ -103,6 +105,7 @@ static void misbehave(const kv_at *at, kv_lane *lane, int32_t *list, int n) {
   if (o->fault == DIRECT) lane->id[0] = lane->id[lane->n - 1];
   if (o->fault == TWICE) list[0] = list[n - 1];
   if (o->fault == DROPPED) list[n - 1] = lane->n;
+  while (o->fault == HANGS) pause();
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
