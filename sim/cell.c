@@ -140,10 +140,8 @@ static kv_rc write_out(kv_cell *c, kv_err *e) {
  * The file's bytes are the method's code, its name the row's. */
 static kv_rc lend_decisions(kv_cell *c, kv_err *e) {
   const kv_method *m = c->spec.method;
-  if (!m->decisions) return KV_OK;
-  const kv_param *file = &m->params[kv_params_find(m->params, "file")];
-  const char *path = (const char *)c->spec.params + file->offset;
-  if (!*path) return KV_OK; /* open says what is missing */
+  const char *path = kv_spec_decisions(&c->spec);
+  if (!path || !*path) return KV_OK; /* open says what is missing */
   kv_digest code;
   kv_rc rc =
       kv_decisions_open(path, c->trace, c->shape.prompt_len, &c->decisions, e);

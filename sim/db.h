@@ -6,9 +6,12 @@
  * repeated command finds its rows with kv_db_find and computes only the rest.
  *
  * A row's key is the SHA-256 of trace identity, prompt_len, method, its code,
- * every parameter written out and the arithmetic version. New code makes a
- * new row; the old one stays as history. The first result under a key is
- * never overwritten: an equal one confirms it, a different one is a conflict.
+ * every parameter written out (kv_spec_json) and the arithmetic version. New
+ * code makes a new row; the old one stays as history. The bytes of decisions
+ * are the code of who follows them: the folder they lie in changes no key, and
+ * other decisions in a file of that name are newer code. The first result under
+ * a key is never overwritten: an equal one confirms it, a different one is a
+ * conflict.
  *
  * Not for two threads at once: who shares a kv_db takes turns. Several
  * processes may use one file; a writer waits up to a minute for another.

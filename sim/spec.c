@@ -66,8 +66,10 @@ bool kv_spec_wants_budget(const kv_spec *s) {
   return p && !kv_param_is_set(p, s->params);
 }
 
-char *kv_spec_json(const kv_spec *s) {
-  return kv_params_json(s->method->params, s->params);
+char *kv_spec_decisions(const kv_spec *s) {
+  const kv_param *table = s->method->params;
+  if (!s->method->decisions) return NULL;
+  return (char *)s->params + table[kv_params_find(table, "file")].offset;
 }
 
 char *kv_spec_text(const kv_spec *s) {
@@ -106,6 +108,16 @@ kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
   memcpy(out->params, from->params, from->method->params_size);
   memcpy(out->given, from->given, flags(from->method) * sizeof(bool));
   return KV_OK;
+}
+
+char *kv_spec_json(const kv_spec *s) {
+  kv_spec bare;
+  if (kv_spec_copy(s, &bare, NULL)) return NULL;
+  char *path = kv_spec_decisions(&bare), *slash = path ? strrchr(path, '/') : 0;
+  if (slash) memmove(path, slash + 1, strlen(slash));
+  char *json = kv_params_json(bare.method->params, bare.params);
+  kv_spec_free(&bare);
+  return json;
 }
 
 /* In place; false at a backslash that escapes nothing. */

@@ -54,8 +54,14 @@ const kv_param *kv_spec_budget(const kv_method *m);
 /* Does it have that parameter, and no value for it? */
 bool kv_spec_wants_budget(const kv_spec *s);
 
+/* The path of the decisions that it follows, room for KV_TEXT_MAX; NULL where
+ * its method follows none. */
+char *kv_spec_decisions(const kv_spec *s);
+
 /* Writes params as JSON object and as specification; freed with free(), NULL
- * without memory. */
+ * without memory. The JSON names of decisions only the file, without its
+ * folder: wherever they lie they are the same row, told from others by their
+ * bytes. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
 

@@ -23,7 +23,7 @@
 typedef struct row {
   kv_digest identity;
   char trace[256], key[65], target[64];
-  char *spec;
+  char *spec, *params;
   kv_basis basis;
   int prompt_len;
 } row;
@@ -49,15 +49,14 @@ static void say(session *s, const kv_err *e) {
 /* --- which rows ----------------------------------------------------------- */
 
 /* Is the file of decisions that the row followed where it was, the same? */
-static bool follows(const kv_result *r, const kv_method *m) {
+static bool follows(const kv_result *r) {
   kv_spec spec = {0};
   kv_digest bytes;
   char hex[65] = "";
   if (!r->code || kv_spec_parse(kv_method_at, r->spec, &spec, NULL))
     return false;
-  const kv_param *file = &m->params[kv_params_find(m->params, "file")];
-  const char *path = (const char *)spec.params + file->offset;
-  if (!kv_file_digest(path, &bytes, NULL)) kv_digest_hex(&bytes, hex);
+  if (!kv_file_digest(kv_spec_decisions(&spec), &bytes, NULL))
+    kv_digest_hex(&bytes, hex);
   kv_spec_free(&spec);
   return strcmp(hex, r->code) == 0;
 }
@@ -70,7 +69,7 @@ static bool ours(const kv_result *r) {
       kv_door_is_path(r->method) || kv_door_is_path(r->spec) ||
       kv_registry_find(kv_method_at, r->method, &m, NULL))
     return false;
-  if (m->decisions) return follows(r, m);
+  if (m->decisions) return follows(r);
   const char *code = kv_door_code(m);
   if (r->code || code) return r->code && code && !strcmp(r->code, code);
   return m->revision == r->revision;
@@ -88,12 +87,14 @@ static kv_rc add(session *s, const char *key, const kv_result *r, kv_err *e) {
   *to = (row){.identity = r->identity,
               .basis = r->basis,
               .prompt_len = r->prompt_len,
-              .spec = strdup(r->spec)};
-  if (!to->spec) return kv_no_memory(e, "a row", strlen(r->spec));
+              .spec = strdup(r->spec),
+              .params = strdup(r->params)};
+  s->rows++;
+  if (!to->spec || !to->params)
+    return kv_no_memory(e, "a row", strlen(r->spec));
   memcpy(to->trace, r->trace, sizeof to->trace);
   memcpy(to->target, r->target, sizeof to->target);
   memcpy(to->key, key, sizeof to->key);
-  s->rows++;
   return KV_OK;
 }
 
@@ -172,9 +173,23 @@ static kv_rc parse_specs(const row *r, int n, kv_specs *out, kv_err *e) {
   return rc;
 }
 
+/* Older rows name the whole path of their decisions, in params too: where the
+ * specification is that of the row to the letter, so are the params. */
+static kv_rc take_params(const row *r, kv_cell *c, kv_err *e) {
+  if (!c->spec.method->decisions || strcmp(c->result.spec, r->spec) != 0)
+    return KV_OK;
+  char *own = strdup(r->params);
+  if (!own) return kv_no_memory(e, "a row", strlen(r->params));
+  free(c->result.params);
+  c->result.params = own;
+  return KV_OK;
+}
+
 /* The cell must be the row: same key, so same parameters to the letter. */
 static kv_rc check_key(const row *r, kv_cell *c, kv_err *e) {
   char key[65];
+  kv_rc rc = take_params(r, c, e);
+  if (rc) return rc;
   c->result.basis = r->basis;
   memcpy(c->result.target, r->target, sizeof r->target);
   kv_db_key(&c->result, key);
@@ -317,7 +332,10 @@ int kv_verb_verify(int argc, char **argv) {
   int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
              : rc                        ? kv_say(&e)
                                          : conclude(&s);
-  for (int i = 0; i < s.rows; i++) free(s.row[i].spec);
+  for (int i = 0; i < s.rows; i++) {
+    free(s.row[i].spec);
+    free(s.row[i].params);
+  }
   free(s.row);
   kv_db_close(s.db);
   kv_list_free(&s.options.db);

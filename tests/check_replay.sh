@@ -86,9 +86,48 @@ cp "$(ls "$tmp"/1/*.h2o-*)" "$tmp/mine.safetensors"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
 grep -q '^1 row the same\|^1 rows the same' "$tmp/said" ||
   say "verify: $(cat "$tmp/said")"
+
+# However its path is written, and wherever it lies, it is one row; what was
+# stored with the whole path in its key, as it once was, is verified, too.
+follow() {
+  local run of
+  run=$(realpath "$kvreplay") of=$(realpath "$trace")
+  (cd "$tmp" && "$run" run "$of" -q -m "replay:file=$1" --db r.db) \
+    >"$tmp/said" 2>&1 || say "$1 into a database: $(cat "$tmp/said")"
+}
+rows_of() { "$top/analysis/kvreport" history "$1" -f jsonl | grep -c '"key"'; }
+mkdir "$tmp/else"
+cp "$tmp/mine.safetensors" "$tmp/else"
+for path in mine.safetensors ./mine.safetensors else/mine.safetensors; do
+  follow "$path"
+  [ "$(rows_of "$tmp/r.db")" = 1 ] || say "$path is another row"
+done
+if command -v sqlite3 >/dev/null; then
+  cp "$tmp/r.db" "$tmp/old.db"
+  sqlite3 "$tmp/old.db" "UPDATE run SET params = json_set(params, '\$.file',
+    '$tmp/mine.safetensors')"
+  key=$(sqlite3 "$tmp/old.db" "SELECT printf('trace %s
+prompt_len %d
+method %s
+params %s
+code %s
+arithmetic %d', identity, prompt_len, method, params, code, arithmetic)
+    FROM run" | sha256sum | cut -d ' ' -f 1)
+  sqlite3 "$tmp/old.db" "UPDATE run SET key = '$key'"
+  "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
+  grep -q '^1 rows the same' "$tmp/said" ||
+    say "verify of an old row: $(cat "$tmp/said")"
+  sqlite3 "$tmp/old.db" "UPDATE run SET params = json_set(params, '\$.meta', 1)"
+  "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
+  grep -q 'cannot be set up again as it was' "$tmp/said" ||
+    say 'verify takes params that are not those of the key'
+fi
+
 cp "$(ls "$tmp"/1/*.quest-*)" "$tmp/mine.safetensors"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
 grep -q '1 of other code' "$tmp/said" || say 'verify follows another file'
+follow mine.safetensors
+[ "$(rows_of "$tmp/r.db")" = 2 ] || say 'other decisions are the same row'
 
 # What is declared is told apart.
 "$kvreplay" run "$trace" -q \
