@@ -5,25 +5,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL = 160 };
+enum { LABEL = 160, DECLARED = 38 /* what a table shows of it, whole */ };
 
-static bool same_place(const kv_grid *g, int a, int b) {
-  static const char *const name[] = {"method", "trace", "prompt_len", "budget"};
-  for (int i = 0; i < 4; i++)
-    if (strcmp(kv_grid_text(g, a, name[i]), kv_grid_text(g, b, name[i])))
+typedef struct rows {
+  const kv_grid *g;
+  json_t **params;
+  char (*name)[LABEL];
+} rows;
+
+/* Bytes of UTF-8 that are whole characters, at most DECLARED. */
+static int cut(const char *text) {
+  size_t n = strlen(text);
+  if (n <= DECLARED) return (int)n;
+  for (n = DECLARED; (text[n] & 0xc0) == 0x80; n--) continue;
+  return (int)n;
+}
+
+/* What a row is called before its parameters: decisions that were replayed,
+ * what their maker called them; "(replay)", for that may be a method's name. */
+static void name_row(const rows *x, int row) {
+  const char *method = kv_grid_text(x->g, row, "method");
+  const char *declared =
+      json_string_value(json_object_get(x->params[row], "name"));
+  if (!strcmp(method, "replay") && declared && *declared)
+    snprintf(x->name[row], LABEL, "%.*s (replay)", cut(declared), declared);
+  else
+    snprintf(x->name[row], LABEL, "%s", method);
+}
+
+static bool same_place(const rows *x, int a, int b) {
+  static const char *const name[] = {"trace", "prompt_len", "budget"};
+  for (int i = 0; i < 3; i++)
+    if (strcmp(kv_grid_text(x->g, a, name[i]), kv_grid_text(x->g, b, name[i])))
       return false;
   return true;
 }
 
-/* Does any row of a's method differ from another at its place in key? The
- * answer is one per method and key, remembered in *known. */
-static bool tells_apart(const kv_grid *g, json_t **params, const char *method,
-                        const char *key) {
-  for (int a = 0; a < g->rows; a++) {
-    if (strcmp(kv_grid_text(g, a, "method"), method)) continue;
+/* Does any row of that name differ from another at its place in key? */
+static bool tells_apart(const rows *x, const char *name, const char *key) {
+  for (int a = 0; a < x->g->rows; a++) {
+    if (strcmp(x->name[a], name)) continue;
     for (int b = 0; b < a; b++)
-      if (same_place(g, a, b) && !json_equal(json_object_get(params[a], key),
-                                             json_object_get(params[b], key)))
+      if (!strcmp(x->name[b], name) && same_place(x, a, b) &&
+          !json_equal(json_object_get(x->params[a], key),
+                      json_object_get(x->params[b], key)))
         return true;
   }
   return false;
@@ -37,31 +62,31 @@ static void append(char *label, const char *key, json_t *value) {
   free(text);
 }
 
-/* Keys that tell rows of a method apart: {"page": true, ...}. */
-static json_t *keys_of(const kv_grid *g, json_t **params, int row) {
-  const char *method = kv_grid_text(g, row, "method"), *key;
+/* Keys that tell rows of a name apart: {"page": true, ...}. */
+static json_t *keys_of(const rows *x, int row) {
+  const char *key;
   json_t *keys = json_object(), *value;
-  json_object_foreach(params[row], key,
+  json_object_foreach(x->params[row], key,
                       value) if (strcmp(key, "budget") &&
-                                 tells_apart(g, params, method, key))
+                                 tells_apart(x, x->name[row], key))
       json_object_set_new(keys, key, json_true());
   return keys;
 }
 
-static bool label_rows(const kv_grid *g, json_t **params, char **label) {
-  json_t *methods = json_object();
-  for (int r = 0; r < g->rows; r++) {
-    const char *method = kv_grid_text(g, r, "method"), *key;
-    json_t *keys = json_object_get(methods, method), *value;
+static bool label_rows(const rows *x, char **label) {
+  json_t *names = json_object();
+  for (int r = 0; r < x->g->rows; r++) {
+    const char *name = x->name[r], *key;
+    json_t *keys = json_object_get(names, name), *value;
     if (!(label[r] = calloc(1, LABEL))) break;
-    if (!keys)
-      json_object_set_new(methods, method, keys = keys_of(g, params, r));
-    snprintf(label[r], LABEL, "%s", method);
-    json_object_foreach(params[r], key, value) if (json_object_get(keys, key))
+    if (!keys) json_object_set_new(names, name, keys = keys_of(x, r));
+    snprintf(label[r], LABEL, "%s", name);
+    json_object_foreach(x->params[r], key,
+                        value) if (json_object_get(keys, key))
         append(label[r], key, value);
   }
-  json_decref(methods);
-  return !g->rows || label[g->rows - 1];
+  json_decref(names);
+  return !x->g->rows || label[x->g->rows - 1];
 }
 
 static int by_text(const void *a, const void *b) {
@@ -87,20 +112,23 @@ static bool collect(char **label, kv_variants *v) {
 
 bool kv_variants_find(const kv_grid *g, kv_variants *out) {
   size_t n = (size_t)g->rows + 1;
-  json_t **params = calloc(n, sizeof *params);
+  rows x = {g, calloc(n, sizeof *x.params), calloc(n, sizeof *x.name)};
   char **label = calloc(n, sizeof *label);
   bool good = false;
   *out = (kv_variants){0, calloc(n, sizeof *out->label), g->rows,
                        calloc(n, sizeof *out->of)};
-  if (!params || !label || !out->label || !out->of) goto out;
-  for (int r = 0; r < g->rows; r++)
-    params[r] = json_loads(kv_grid_text(g, r, "params"), 0, NULL);
-  good = label_rows(g, params, label);
+  if (!x.params || !x.name || !label || !out->label || !out->of) goto out;
+  for (int r = 0; r < g->rows; r++) {
+    x.params[r] = json_loads(kv_grid_text(g, r, "params"), 0, NULL);
+    name_row(&x, r);
+  }
+  good = label_rows(&x, label);
   good = good && collect(label, out);
 out:
-  for (int r = 0; params && r < g->rows; r++) json_decref(params[r]);
+  for (int r = 0; x.params && r < g->rows; r++) json_decref(x.params[r]);
   for (int r = 0; label && r < g->rows; r++) free(label[r]);
-  free(params);
+  free(x.params);
+  free(x.name);
   free(label);
   return good;
 }

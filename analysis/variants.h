@@ -2,7 +2,8 @@
  *
  * Which rows form one line of a figure: a method, and those of its
  * parameters that differ between rows at the same budget of the same trace.
- * A parameter that only follows the budget makes no line of its own.
+ * A parameter that only follows the budget makes no line of its own. Decisions
+ * that were replayed are a method of their own by the name that they declare.
  */
 #ifndef KV_ANALYSIS_VARIANTS_H
 #define KV_ANALYSIS_VARIANTS_H

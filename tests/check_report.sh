@@ -102,6 +102,29 @@ kvreplay=$build/sim/kvreplay
 grep -q 'Kernels graded and found wrong' "$dir/graded.html" ||
   fail "the page hides what was graded"
 
+# Decisions are called what their maker called them, alone and beside others,
+# and further parameters tell those of one name apart.
+replayed() {
+  "$kvreplay" run "$trace" -q --db "$dir/mine.db" \
+    -m "replay:file=$(ls "$dir"/d/*.safetensors):$1" >/dev/null || fail "$1"
+}
+replayed name=mine
+"$report" table "$dir/mine.db" | grep -q ' mine (replay)  ' ||
+  fail "a lone replay has no name"
+replayed name=other && replayed name=other:meta=8
+"$report" table "$dir/mine.db" >"$dir/out"
+for name in 'mine (replay)  ' 'other (replay) meta=0' 'other (replay) meta=8'
+do
+  [ "$(grep -cF " $name" "$dir/out")" = 1 ] || fail "table lacks $name"
+done
+"$report" html "$dir/mine.db" -o "$dir/mine.html" || fail "html of decisions"
+[ "$(grep -cF '>mine (replay)</td>' "$dir/mine.html")" = 1 ] ||
+  fail "the page lacks mine"
+replayed "name=a$(printf 'é%.0s' {1..80})"
+"$report" table "$dir/mine.db" |
+  grep -qF " a$(printf 'é%.0s' {1..18}) (replay)  " ||
+  fail "a long name is cut within a character"
+
 # --- reading changes nothing ---
 cp "$b" "$dir/before"
 "$report" table "$b" >"$dir/t1" || fail table
