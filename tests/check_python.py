@@ -197,7 +197,7 @@ class Traces(Case):
                 (same(b'"kvtrace"', b'"pt"'), "not kvtrace, 1"),
                 (same(b'"n_heads":"8"', b'"n_heads":"-8"'), "n_heads is -8"),
                 (same(b'"prompt_len":"1', b'"prompt_len":"9'), "prompt_len"),
-                (same(b'"layers":"all"', b'"layers":"0,7"'), "layers.7.k"),
+                (same(b'"layers":"all"', b'"layers":"0,7"'), "layers is 0,7"),
                 (same(b'"version"', b'"attn.sinks":"4","version"'),
                  "attn.sinks is set"),
                 (same(offsets, offsets + b"0"), "overlaps")):
@@ -228,9 +228,38 @@ class Traces(Case):
                 ("layers.1.colsum is", dict(more={"colsum": [[1]]})),
                 ("attn.scale is 0", dict(metadata={"attn.scale": 0})),
                 ("heads do not divide", dict(metadata={"n_kv_heads": 3})),
-                ("layers.1.q is", dict(more={"rows": [1, 2]}))):
+                ("layers.1.q is", dict(more={"rows": [1, 2]})),
+                ("layers.1.rows do not rise", dict(
+                    more={"rows": np.arange(9) + 1})),
+                ("layers.1.q: (9, 8) is not [heads,", dict(
+                    more={"q": big[0]})),
+                ("layers.1.q: (4, 0, 8) is not", dict(
+                    more={"q": np.zeros((4, 0, 8), np.float32)})),
+                ("layers.1.q: no array", dict(more={"q": [[1], [1, 2]]})),
+                ("layer 1: has q, v; give q, k", dict(more={"k": None})),
+                ("layer 1: has q, k, v, Q; give", dict(more={"Q": big})),
+                ("tensor tokens: float64 is not", dict(tokens=[.5] * 9)),
+                ("tensor tokens: int64 is not", dict(tokens=[2**31] * 9)),
+                ("colsum: float64 is not", dict(more={"colsum": [[.5]]})),
+                ("rope.inv_freq: holds NaN", dict(inv_freq=[np.nan] * 4)),
+                ("rope.inv_freq: no array", dict(inv_freq="none")),
+                ("prompt_len is 2.5", dict(prompt_len=2.5)),
+                ("layers is 0,1, n_layers only 1", dict(
+                    metadata={"n_layers": 1})),
+                ("metadata answers: Exp", dict(metadata={"answers": "[0"})),
+                ("metadata: ", dict(metadata={"x": {1}})),
+                ("metadata: ", dict(metadata=None)),
+                ("float32 as <CLASS", dict(dtype=np.float16))):
             self.refused(sentence, write, **kwargs)
-        self.refused("at least one layer", kvtrace.write_trace, out, {}, 5)
+        q, good = random_layers()[0].pop("q"), random_layers()
+        for sentence, layers in (
+                ("layers: give {number", {}), ("layers: give", [good[0]]),
+                ("layer 1: give a number", {**good, 1: None}),
+                ("layer x: give a number", {**good, "x": good[0]}),
+                ("layer -1: give a number", {**good, -1: good[0]}),
+                ("layer 0: has q; give q, k and v", {**good, 0: {"q": q}}),
+                ("layer 0: has nothing; give q", {**good, 0: {}})):
+            self.refused(sentence, kvtrace.write_trace, out, layers, 5)
         for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
             for dtype in "f32", "f16", "bf16":
                 one = np.full((2, 9, 8), bits, np.uint32).view(np.float32)

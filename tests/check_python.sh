@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# traces/kvtrace.py against the C programs: check_python.py (traces) and
-# check_python_runs.py (decisions, results), by the first Python that has
-# numpy (PYTHON names another). 77 where none has.
+# traces/kvtrace.py and kvresults.py against the C programs: check_python.py
+# (traces) and check_python_runs.py (decisions, results), by the first Python
+# that has numpy (PYTHON names another). 77 where none has.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -16,6 +16,7 @@ import unittest
 import numpy as np
 
 from check_python import SMALL, SOURCE, TRACES, Case, at, call, kvtrace
+import kvresults
 
 EXAMPLE = os.path.join(SOURCE, "traces", "examples", "my_method.py")
 
@@ -214,12 +215,12 @@ class Results(Case):
             capture_output=True, check=True)
         with open(at("rows." + form), "wb") as f:
             f.write(done.stdout)
-        return kvtrace.read_results(at("rows." + form))
+        return kvresults.read_results(at("rows." + form))
 
     def test_json_lines_and_the_database_say_the_same(self):
         rows = self.run_all("json", "--db", at("r.db"))
         lines = self.run_all("jsonl")
-        data = kvtrace.read_results(at("r.db"))
+        data = kvresults.read_results(at("r.db"))
         with open(at("rows.csv"), "wb") as f:
             f.write(subprocess.run(
                 [os.environ["KVREPLAY"], "run", SMALL, "-q", "-m", "h2o", "-b",
@@ -256,7 +257,7 @@ class Results(Case):
             capture_output=True)  # the exit code is check_cli.sh's
         with open(at("nan.json"), "wb") as f:
             f.write(done.stdout)
-        dense, mine = kvtrace.read_results(at("nan.json"))
+        dense, mine = kvresults.read_results(at("nan.json"))
         self.assertEqual(dense["output_error.mean"], 0)
         self.assertTrue(math.isnan(mine["output_error.mean"]))
         self.assertTrue(math.isnan(mine["bytes.end.total"]))

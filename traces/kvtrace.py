@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces, decisions and results of kvreplay in Python, without a build.
+"""Traces and decisions of kvreplay in Python, without a build.
 
 One file to copy beside yours; it needs Python 3.9 and numpy:
 
@@ -17,7 +17,6 @@ import json
 import math
 import os
 import re
-import sqlite3
 import struct
 
 import numpy as np
@@ -141,11 +140,15 @@ class Trace:
         self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
             self._number(x, int)
             for x in ("n_layers", "n_heads", "n_kv_heads", "head_dim"))
-        _need(self.n_heads % self.n_kv_heads == 0, path, "heads do not divide")
+        _need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads, " query"
+              " heads do not divide among ", self.n_kv_heads, " KV heads")
         self.scale = self._number("attn.scale", float)
         text = metadata.get("layers", "missing")
         self.layers = list(range(self.n_layers)) if text == "all" else [
             int(x) for x in re.findall("[0-9]+", text)] or [text]
+        _need(text == "all" or self.layers == [text] or max(self.layers)
+              < self.n_layers, path, "metadata layers is ", text,
+              ", n_layers only ", self.n_layers)
         k, v = (tensors.get(f"layers.{self.layers[0]}.{x}") for x in "kv")
         _need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
               _FLOATS.values(), path, "k or v of layer ", self.layers[0],
@@ -157,8 +160,7 @@ class Trace:
         self.tokens = self._get("tokens", ["I32"], self.n_tokens)
         self.positions = self._get("positions", ["I32"], self.n_tokens)
         self.inv_freq = self._get("rope.inv_freq", ["F32"], self.head_dim / 2)
-        self.answers = json.loads(metadata.get("answers", "[]"))
-        self.segments = json.loads(metadata.get("segments", "[]"))
+        self.answers, self.segments = map(self._spans, ("answers", "segments"))
 
     def layer(self, layer):
         """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
@@ -196,10 +198,17 @@ class Trace:
 
     def _number(self, key, kind, most=2**30):
         text = self.metadata.get(key, "missing")
-        x = kind(text) if re.fullmatch("[0-9.]+(e-?[0-9]+)?", text) else 0
+        form = {int: "[0-9]+", float: "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"}[kind]
+        x = kind(text) if re.fullmatch(form, text) else 0
         _need(0 < x <= most, self.path, "metadata ", key, " is ", text,
               ", not a number above zero, at most ", most)
         return x
+
+    def _spans(self, key):
+        try:
+            return json.loads(self.metadata.get(key, "[]"))
+        except ValueError as e:
+            raise ValueError(f"{self.path}: metadata {key}: {e}") from None
 
     def _get(self, name, dtypes=None, *shape, needed=False):
         """An array; None where not recorded; refused of another shape."""
@@ -218,7 +227,9 @@ class Trace:
         self._get(at + "q", _FLOATS.values(), heads, *rows, d, needed=True)
         self._get(at + "o", _FLOATS.values(), heads, *rows, self.value_dim)
         self._get(at + "colsum", ["I64"], heads, self.prompt_len)
-        self._get(at + "rows", ["I32"], *rows)
+        rows = self._get(at + "rows", ["I32"], *rows)
+        _need(rows is None or np.all(np.diff(rows, prepend=-1, append=n) > 0),
+              self.path, at, f"rows do not rise from 0 on, to {n - 1} at most")
 
 
 def read_trace(path):
@@ -226,17 +237,42 @@ def read_trace(path):
     return Trace(os.fspath(path), *_open(os.fspath(path)))
 
 
-def _floats(name, x, dtype):
-    want = dtype.upper() if dtype else _FLOATS.get(x.dtype.name)
-    _need(x.dtype.name in _FLOATS and want in _FLOATS.values(), name, x.dtype,
+def _given(name, x, dtype):
+    """The tensor of an argument: its numbers, floats rounded to dtype."""
+    last, where = name.rpartition(".")[2], "tensor " + name
+    whole = "I64" if last == "colsum" else "I32"
+    try:
+        x = np.asarray(x, "f4" if last == "inv_freq" else None)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}: no array of numbers") from None
+    if last not in ("inv_freq", *"qkvo"):
+        _need(x.dtype.kind in "iu" and (x.astype(_NUMPY[whole]) == x).all(),
+              where, x.dtype, " is not all whole numbers that fit ", whole)
+        return _tensor(whole, x)
+    want = str(dtype).upper() if dtype and last in "qkvo" else _FLOATS.get(
+        x.dtype.name)
+    _need(x.dtype.name in _FLOATS and want in _FLOATS.values(), where, x.dtype,
           " as ", want, "; make it float32, and dtype 'f16', 'bf16' or 'f32'")
+    _need(last not in "qkvo" or x.ndim == 3 and x.size, where, x.shape,
+          " is not [heads, tokens, d], none of them 0")
     wide = widen(x)
     with np.errstate(over="ignore"):
         x = bfloat16(wide) if want == "BF16" else wide.astype(_NUMPY[want])
     bad = np.argwhere(~(np.isfinite(wide) & np.isfinite(widen(x))))
-    _need(not len(bad), "tensor " + name, "holds NaN or Inf at ",
+    _need(not len(bad), where, "holds NaN or Inf at ",
           *bad[:1].tolist(), "; mend it, or write a wider dtype")
     return _tensor(want, x)
+
+
+def _texts(path, given):
+    """Metadata as they stand in a file: texts, or the JSON of what is none."""
+    try:
+        return {str(x): y if isinstance(y, str) else json.dumps(
+            y, separators=(",", ":"), default=np.generic.item)
+            for x, y in dict(given).items()}
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"{path}: metadata: {e}; give a dict of texts, "
+                         "numbers, lists") from None
 
 
 def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
@@ -245,23 +281,29 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
     perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
     or f32; None keeps the arrays' (uint16 is bfloat16). metadata: n_layers of
     the model, attn.scale (default d^-0.5), rope.layout, answers, ... as is."""
-    tensors = {name: _tensor(x, y) for name, x, y in (
-        ("tokens", "I32", tokens), ("positions", "I32", positions),
-        ("rope.inv_freq", "F32", inv_freq)) if y is not None}
-    for name, x, y in ((f"layers.{l}.{x}", x, np.asarray(y))
-                       for l in layers for x, y in layers[l].items()):
-        tensors[name] = _floats(name, y, dtype) if x in "qkvo" else _tensor(
-            {"rows": "I32", "colsum": "I64"}[x], y)
-    _need(layers, path, "a trace has at least one layer; none is given")
-    q, k = (np.shape(layers[min(layers)][x]) for x in "qk")
-    meta = {"n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
-            "head_dim": q[-1], "attn.scale": q[-1] ** -0.5}
-    meta.update(metadata, format="kvtrace", version="1", prompt_len=prompt_len)
-    meta["layers"] = "all" if len(layers) == int(
-        meta["n_layers"]) else ",".join(map(str, sorted(layers)))
-    meta = {x: y if isinstance(y, str) else json.dumps(
-        y, separators=(",", ":")) for x, y in meta.items()}
-    _save(Trace(os.fspath(path), meta, tensors).path, meta, tensors)
+    path, given = os.fspath(path), {
+        "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq}
+    _need(isinstance(layers, dict) and layers, path, "layers: give {number: "
+          "{name: array}}, at least one layer")
+    for l, x in layers.items():
+        at = f"{path}: layer {l}"
+        _need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
+              and isinstance(x, dict), at, "give a number and {name: array}")
+        x = {name: y for name, y in x.items() if y is not None}
+        _need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum"}, at, "has ",
+              ", ".join(map(str, x)) or "nothing", "; give q, k and v, perhaps"
+              " o, rows and colsum")
+        given.update((f"layers.{l}.{name}", y) for name, y in x.items())
+    tensors = {name: _given(name, x, dtype) for name, x in given.items()
+               if x is not None}
+    q, k = (tensors[f"layers.{min(layers)}.{x}"][1] for x in "qk")
+    meta = _texts(path, {
+        "n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
+        "head_dim": q[2], "attn.scale": q[2] ** -0.5, **_texts(path, metadata),
+        "format": "kvtrace", "version": "1", "prompt_len": prompt_len})
+    meta["layers"] = "all" if str(len(layers)) == meta[
+        "n_layers"] else ",".join(map(str, sorted(layers)))
+    _save(Trace(path, meta, tensors).path, meta, tensors)
 
 
 def _lists(at, given, heads, page, due):
@@ -350,51 +392,3 @@ def read_decisions(path):
         out["views" if at[2] else "lists"][int(at[1])] = {
             int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
     return out
-
-
-def _asked(path):
-    """The newest answer to each question asked of a database."""
-    db = sqlite3.connect(path)
-    db.row_factory = sqlite3.Row
-    new = {"name": "trace", "codes_end": "bytes.end.codes_only", "codes_mean":
-           "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
-    for x in ("end.payload end.metadata end.columns end.side end.slack "
-              "end.total mean peak mti read moved").split():
-        new[x.rpartition(".")[2]] = f"bytes.{x}"
-    rows = db.execute(
-        "SELECT *, payload + metadata + columns + side + slack AS total, "
-        "(SELECT group_concat(DISTINCT backend) FROM confirmation c WHERE "
-        "c.run_id = r.run_id) AS backend FROM run r JOIN trace USING "
-        "(identity) JOIN ask USING (run_id) ORDER BY arithmetic, revision, "
-        "run_id").fetchall()
-    newest = {x["subject"]: x["run_id"] for x in rows}
-    for row in (x for x in rows if newest[x["subject"]] == x["run_id"]):
-        out = {new.get(x, x): y for x, y in zip(row.keys(), row)
-               if not x.endswith("_bits")}
-        for m in db.execute(
-                "SELECT measure, mean, p50, p95, p99, max, count FROM metric "
-                "WHERE part = 0 AND run_id = ?", (row["run_id"],)):
-            out[m["measure"]] = dict(zip(m.keys()[1:], tuple(m)[1:]))
-        yield dict(out, params=json.loads(row["params"]))
-
-
-def read_results(path):
-    """Rows of a database, or of run --format json or jsonl, as dicts: keyed by
-    column of --format csv; params is a dict, a number that is missing NaN."""
-    def flat(row, at=""):
-        for key, x in row.items():
-            if isinstance(x, dict) and key != "params":
-                yield from flat(x, f"{at}{key}.")
-            else:
-                yield at + key, x
-    text = np.fromfile(path, np.uint8).tobytes()
-    rows = _asked(path) if text.startswith(b"SQLite format 3") else json.loads(
-        text if text.lstrip()[:1] == b"[" else
-        b"[" + b",".join(text.splitlines()) + b"]")
-    rows, texts = [dict(flat(x)) for x in rows], {
-        "identity", "code", "reason", "target", "journal", "state", "output"}
-    keys = {y: None if y in texts else math.nan for x in rows for y in x}
-    for y in {y.partition(".")[0] for y in keys if "." in y}:
-        keys.pop(y, None)  # null for an object that other rows have
-    return [{y: keys[y] if x.get(y) in (None, "") else x[y] for y in keys}
-            for x in rows]
