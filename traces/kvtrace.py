@@ -285,7 +285,7 @@ def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
     path, given = os.fspath(path), {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq}
     _need(isinstance(layers, dict) and layers, path, "layers: give {number: "
-          "{name: array}}, of one layer at least")
+          "{name: array}}, at least one layer")
     for l, x in layers.items():
         at = f"{path}: layer {l}"
         _need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
