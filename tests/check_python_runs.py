@@ -220,7 +220,7 @@ class Results(Case):
     def test_json_lines_and_the_database_say_the_same(self):
         rows = self.run_all("json", "--db", at("r.db"))
         lines = self.run_all("jsonl")
-        data = kvresults.read_results(at("r.db"))
+        data = kvtrace.read_results(at("r.db"))
         with open(at("rows.csv"), "wb") as f:
             f.write(subprocess.run(
                 [os.environ["KVREPLAY"], "run", SMALL, "-q", "-m", "h2o", "-b",
