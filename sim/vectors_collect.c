@@ -81,7 +81,7 @@ static void put_order(kv_vectors *v, kv_vector at, const kv_selection *s,
 
 static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
                        int l) {
-  at.stage = KV_V_CHOSEN;
+  at.stage = s->keep ? KV_V_CHOSEN : KV_V_EVICTED;
   at.type = KV_ST_I32;
   at.rows = s->keep ? 0 : 1;
   for (int i = 0; s->keep && i < s->n[l]; i++) at.rows += s->keep[l][i];

@@ -44,6 +44,7 @@ enum {
   KV_V_SCORES,
   KV_V_ORDER,
   KV_V_CHOSEN,
+  KV_V_EVICTED,
   KV_V_KEPT,
   KV_V_STAGES
 };
@@ -53,6 +54,7 @@ typedef struct kv_vectors_stage {
   const char *of;    /* whose: what `head` counts */
   const char *rules; /* numbers of the arithmetic, or "-" */
   const char *rule;
+  const char *fp16; /* the rule of codings in fp16 arithmetic; NULL: `rule` */
 } kv_vectors_stage;
 
 /* vectors_stages.c */
