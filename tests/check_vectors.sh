@@ -84,13 +84,17 @@ recomputed() {
   # shellcheck disable=SC2086
   for call; do again $call; done
   confirmed '[a-z0-9_]{2,}' # all but q, k and v
+  steps=$(sed '/^#/d' "$tmp/folder/manifest.tsv" | cut -f 3 | sort -nu |
+    paste -s -d ' ')
+  [ "$steps" = "0 $prompt $((prompt + 1)) $((prompt + 18)) $tokens" ] ||
+    fail "$spec on ${trace##*/}: steps $steps"
 }
 
 mapfile -t traces < <(replay_traces)
 tiny=${traces[2]} full=${traces[0]}
 for trace in "$tiny" "$full"; do
-  layer=2 prompt=137
-  [ "$trace" = "$tiny" ] || layer=1 prompt=260
+  layer=2 prompt=137 tokens=305
+  [ "$trace" = "$tiny" ] || layer=1 prompt=260 tokens=300
   all='dense entries kept'
   recomputed "$trace" $layer dense "$all view"
   recomputed "$trace" $layer h2o:budget=32 'h2o 32 16' 'dense view'
@@ -99,10 +103,14 @@ for trace in "$tiny" "$full"; do
   recomputed "$trace" $layer quest:page=5:skip=0:budget=170 "$all" \
     'quest 170 5'
   for rule in paper code; do
+    decoded='fma(code, scale, min)'
+    [ $rule = paper ] || decoded='h(h(code * scale) + min)'
     recomputed "$trace" $layer kivi:group=8:residual=16:variant=$rule \
       "$all view" "kivi 2 8 16 $rule"
     recomputed "$trace" $layer kivi:bits=4:group=12:residual=24:variant=$rule \
       "$all view" "kivi 4 12 24 $rule"
+    grep -qF "decoded ($decoded " "$tmp/folder/manifest.json" ||
+      fail "$spec: its manifest does not decode by $decoded"
   done
 done
 
