@@ -85,7 +85,8 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
   if (d) closedir(d);
   if (d && names <= 2) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "-o %s: is there and no empty folder; name a new one", dir);
+                 "-o %s: is there and is not an empty folder; name a new one",
+                 dir);
 }
 
 /* Where the files are until all are whole: freed by the caller, with room for

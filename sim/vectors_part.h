@@ -54,7 +54,6 @@ typedef struct kv_vectors_stage {
   const char *of;    /* whose: what `head` counts */
   const char *rules; /* numbers of the arithmetic, or "-" */
   const char *rule;
-  const char *fp16; /* the rule of codings in fp16 arithmetic; NULL: `rule` */
 } kv_vectors_stage;
 
 /* vectors_stages.c */

@@ -50,13 +50,10 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                       "two numbers an entry: the row of k_codes and the row "
                       "of k_scales and k_minima that hold its key; -1 where "
                       "it is not coded"},
-    [KV_V_K_CODES] = {"k_codes", LANE, "7", CODE("(x - min) / scale"),
-                      CODE("h(h(h(x) - min) / scale)") H},
+    [KV_V_K_CODES] = {"k_codes", LANE, "7", CODE("(x - min) / scale")},
     [KV_V_K_SCALES] = {"k_scales", LANE, "2 7",
                        "h((max - min) / (2^bits - 1)), max and min by rule 2 "
-                       "of the keys that share it" SHARE H,
-                       "h(h(max - min) / (2^bits - 1)), max and min by rule 2 "
-                       "of the keys that share it, rounded by h first" SHARE H},
+                       "of the keys that share it" SHARE H},
     [KV_V_K_MINIMA] = {"k_minima", LANE, "2 7", "h(min) of the same" H},
     [KV_V_V_PAGES] = {"v_page_table", LANE, "7", "as k_page_table, of values"},
     [KV_V_V_CODES] = {"v_codes", LANE, "7", "as k_codes, of values"},
@@ -66,8 +63,7 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                      "the step's query, rotated from its own position to the "
                      "last of positions: y1 = fma(-x2, sin, x1 * cos), y2 = "
                      "fma(x2, cos, x1 * sin)"},
-    [KV_V_K_READ] = {"k_read", LANE, "6 7 8", READ("fma(code, scale, min)"),
-                     READ("h(h(code * scale) + min)") H},
+    [KV_V_K_READ] = {"k_read", LANE, "6 7 8", READ("fma(code, scale, min)")},
     [KV_V_V_READ] = {"v_read", LANE, "7 8", "as k_read, of values"},
     [KV_V_VIEW] = {"view", QUERY, "-",
                    "places in `entries` that the step attends, ascending"},
@@ -116,6 +112,14 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                    "as `entries`, after the step has settled"},
 };
 
+/* Of codings in fp16 arithmetic, where it is another. */
+static const char *const fp16_rules[KV_V_STAGES] = {
+    [KV_V_K_CODES] = CODE("h(h(h(x) - min) / scale)") H,
+    [KV_V_K_SCALES] = "h(h(max - min) / (2^bits - 1)), max and min by rule 2 "
+                      "of the keys that share it, rounded by h first" SHARE H,
+    [KV_V_K_READ] = READ("h(h(code * scale) + min)") H,
+};
+
 int kv_vectors_stage_count(const kv_vectors *v) {
   int n = KV_V_STAGES;
   const kv_stage *s = v->method->stages;
@@ -131,10 +135,10 @@ static bool in_fp16(const kv_vectors *v) {
 kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i) {
   if (i >= KV_V_STAGES) {
     const kv_stage *s = &v->method->stages[i - KV_V_STAGES];
-    return (kv_vectors_stage){s->name, LANE, "-", s->rule, NULL};
+    return (kv_vectors_stage){s->name, LANE, "-", s->rule};
   }
   kv_vectors_stage is = kv_vectors_stages[i];
-  if (is.fp16 && in_fp16(v)) is.rule = is.fp16;
+  if (fp16_rules[i] && in_fp16(v)) is.rule = fp16_rules[i];
   return is;
 }
 

@@ -178,7 +178,7 @@ refused 2 'one method' -m dense,window -b 8 -o "$tmp/no"
 refused 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
 refused 2 'needs a budget' -m h2o -o "$tmp/no"
 refused 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
-refused 2 'no empty folder' -m dense -o "$tmp/a"
+refused 2 'not an empty folder' -m dense -o "$tmp/a"
 refused 4 'no folder can be made' -m dense -o "$tmp/none/no"
 
 [ "$bad" = 0 ] || exit 1

@@ -34,7 +34,7 @@ mutant lanes_are_kv_heads sim/vectors_manifest.c 'check_vectors.sh' \
 mutant digest_of_nothing sim/vectors_manifest.c 'check_vectors.sh' \
   'kv_json_text(j, "sha256", hex);' 'kv_json_text(j, "sha256", "");'
 mutant fp16_by_fp32_rule sim/vectors_stages.c 'check_vectors.sh' \
-  'if (is.fp16 && in_fp16(v))' 'if (is.fp16 && !in_fp16(v))'
+  'fp16_rules[i] && in_fp16(v)' 'fp16_rules[i] && !in_fp16(v)'
 
 # What is asked for.
 mutant plus_from_first sim/vectors_lists.c 'check_vectors.sh' \
