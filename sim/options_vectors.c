@@ -35,10 +35,11 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "Writes what a kernel reads, computes and decides at chosen steps, for "
     "tests of kernels: one safetensors file a stage (q, k, v, page bounds, "
-    "scores, order, chosen, logits, chunk maxima, sums and accumulators, out, "
-    "LSE; codes, scales and page tables where the method quantises), "
-    "manifest.json with the rule that defines each, and manifest.tsv with the "
-    "offset of each matrix.",
+    "scores, order, chosen or evicted, logits, chunk maxima, sums and "
+    "accumulators, out, LSE; codes, scales and page tables where the method "
+    "quantises), manifest.json with the rule that defines each, and "
+    "manifest.tsv with the offset of each matrix. What does not happen at "
+    "these steps has no file: no scores where a budget holds everything.",
     "A step is tokens seen, the current one included: first is the prompt's "
     "length + 1; the prompt's length itself has only what the settling after "
     "the prompt did. The same command writes the same bytes; the folder "

@@ -85,43 +85,66 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
   if (d) closedir(d);
   if (d && names <= 2) return KV_OK;
   return kv_fail(e, KV_USAGE,
-                 "-o %s: is there and no empty folder; name a new one", dir);
+                 "-o %s: is there and is not an empty folder; name a new one",
+                 dir);
 }
 
-static void remove_folder(const char *dir) {
-  DIR *d = opendir(dir);
-  for (struct dirent *f; d && (f = readdir(d));) {
-    size_t room = strlen(dir) + strlen(f->d_name) + 2;
-    char *path = malloc(room);
-    if (!path) break;
-    snprintf(path, room, "%s/%s", dir, f->d_name);
-    if (strcmp(f->d_name, ".") && strcmp(f->d_name, "..")) unlink(path);
-    free(path);
+/* Where the files are until all are whole: freed by the caller, with room for
+ * the name of a file behind it. */
+static char *part_of(const char *dir, kv_err *e) {
+  size_t n = strlen(dir), room = n + 32 + KV_VECTOR_FILE;
+  char *part = malloc(room);
+  if (!part) {
+    kv_no_memory(e, "a file name", room);
+    return NULL;
   }
-  if (d) closedir(d);
-  rmdir(dir);
+  while (n > 1 && dir[n - 1] == '/') n--;
+  snprintf(part, room, "%.*s.%ld.part", (int)n, dir, (long)getpid());
+  return part;
 }
 
-static kv_rc fill(const kv_vectors *v, const char *part, kv_err *e) {
-  if (mkdir(part, 0777))
-    return kv_fail(e, KV_RESOURCE, "-o %s: no folder can be made: %s",
-                   v->ask->dir, strerror(errno));
+static kv_rc make_folder(const kv_vectors *v, const char *part, kv_err *e) {
+  if (mkdir(part, 0777) == 0) return KV_OK;
+  return kv_fail(e, KV_RESOURCE, "-o %s: no folder can be made: %s",
+                 v->ask->dir, strerror(errno));
+}
+
+/* Takes no memory: there may be none. */
+static void remove_folder(const kv_vectors *v, char *part) {
+  static const char *const manifest[] = {"manifest.json", "manifest.tsv"};
+  char name[KV_VECTOR_FILE], *end = part + strlen(part);
+  *end = '/';
+  for (int i = 0; i < v->n; i++) {
+    strcpy(end + 1, kv_vector_file(v, &v->vector[i], name));
+    unlink(part);
+  }
+  for (int i = 0; i < 2; i++) {
+    strcpy(end + 1, manifest[i]);
+    unlink(part);
+  }
+  *end = 0;
+  rmdir(part);
+}
+
+static kv_rc publish(const kv_vectors *v, const char *part, kv_err *e) {
   kv_rc rc = kv_vectors_files(v, part, e);
   if (!rc) rc = kv_vectors_manifest(v, part, e);
   if (!rc) rc = kv_trace_damaged(v->cell->trace, e);
   if (!rc && rename(part, v->ask->dir))
     rc = kv_fail(e, KV_RESOURCE, "-o %s: %s", v->ask->dir, strerror(errno));
-  if (rc) remove_folder(part);
   return rc;
 }
 
-static kv_rc publish(const kv_vectors *v, kv_err *e) {
-  size_t n = strlen(v->ask->dir), room = n + 32;
-  char *part = malloc(room);
-  if (!part) return kv_no_memory(e, "a file name", room);
-  while (n > 1 && v->ask->dir[n - 1] == '/') n--;
-  snprintf(part, room, "%.*s.%ld.part", (int)n, v->ask->dir, (long)getpid());
-  kv_rc rc = fill(v, part, e);
+/* The folder comes first: a replay may take long. */
+static kv_rc write_folder(kv_vectors *v, bool *stopped, kv_err *e) {
+  char *part = part_of(v->ask->dir, e);
+  if (!part) return KV_RESOURCE;
+  kv_rc rc = make_folder(v, part, e);
+  if (!rc) {
+    rc = replay(v, stopped, e);
+    if (!rc && !*stopped) rc = publish(v, part, e);
+    if (rc || *stopped) remove_folder(v, part);
+  }
   free(part);
   return rc;
 }
@@ -132,8 +155,7 @@ kv_rc kv_vectors_write(const kv_vectors_ask *ask, bool *stopped, kv_err *e) {
   kv_rc rc = check_folder(ask->dir, e);
   if (rc) return rc;
   rc = kv_vectors_open(&v, ask, e);
-  if (!rc) rc = replay(&v, stopped, e);
-  if (!rc && !*stopped) rc = publish(&v, e);
+  if (!rc) rc = write_folder(&v, stopped, e);
   kv_vectors_close(&v);
   return rc;
 }

@@ -34,6 +34,14 @@ static bool grow(kv_vectors *v) {
   return true;
 }
 
+void kv_vectors_no_memory(kv_vectors *v, size_t bytes) {
+  if (v->fault.rc) return;
+  kv_fail(&v->fault, KV_RESOURCE,
+          "not enough memory for vectors (%zu bytes): ask for fewer --steps or "
+          "--layers",
+          bytes);
+}
+
 void *kv_vectors_put(kv_vectors *v, const kv_vector *like) {
   if (v->fault.rc) return NULL;
   kv_vector x = *like;
@@ -43,7 +51,7 @@ void *kv_vectors_put(kv_vectors *v, const kv_vector *like) {
   if (!x.data) x.data = x.own = kv_zalloc(bytes + 1, 1);
   if (!x.data || !grow(v)) {
     free(x.own);
-    kv_no_memory(&v->fault, "vectors", bytes);
+    kv_vectors_no_memory(v, bytes);
     return NULL;
   }
   v->vector[v->n++] = x;
@@ -72,8 +80,8 @@ static void put_order(kv_vectors *v, kv_vector at, const kv_selection *s,
   if (out) {
     kv_order(s->score[l], m, list, spare);
     memcpy(out, list, (size_t)m * sizeof *out);
-  } else if (!v->fault.rc) {
-    kv_no_memory(&v->fault, "vectors", room);
+  } else {
+    kv_vectors_no_memory(v, room);
   }
   free(list);
   free(spare);
@@ -81,7 +89,7 @@ static void put_order(kv_vectors *v, kv_vector at, const kv_selection *s,
 
 static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
                        int l) {
-  at.stage = KV_V_CHOSEN;
+  at.stage = s->keep ? KV_V_CHOSEN : KV_V_EVICTED;
   at.type = KV_ST_I32;
   at.rows = s->keep ? 0 : 1;
   for (int i = 0; s->keep && i < s->n[l]; i++) at.rows += s->keep[l][i];

@@ -3,7 +3,8 @@
  * The manifest of a folder of vectors, twice: manifest.json with rules and
  * digests, manifest.tsv a line a matrix.
  *
- *   # kvvectors 1 prompt_len=P n_tokens=T n_heads= n_kv_heads= d= d_v= scale=
+ *   # kvvectors 1 prompt_len= n_tokens= n_heads= n_kv_heads= lanes= d= d_v=
+ *     scale=                                         (one line)
  *   stage layer step head again dtype rows width offset bytes file
  *
  * Columns are parted by tabs; scale is hexadecimal; step is 0 and head -1
@@ -66,15 +67,22 @@ static int64_t after(const manifest *m, int64_t at, const kv_vector *x) {
   return m->v->ask->raw ? 0 : at + (int64_t)kv_vector_bytes(x);
 }
 
+/* Of a layer: a KV head is one, or each of its query heads. */
+static int lanes_of(const manifest *m) {
+  const kv_shape *s = &m->v->cell->shape;
+  return m->v->cell->plan.needs.lanes == QUERY_HEAD ? s->n_heads
+                                                    : s->n_kv_heads;
+}
+
 /* --- manifest.tsv ------------------------------------------------------- */
 
 static void tsv_head(const manifest *m, FILE *out) {
   const kv_shape *s = &m->v->cell->shape;
   fprintf(out,
           "# kvvectors 1 prompt_len=%d n_tokens=%d n_heads=%d n_kv_heads=%d "
-          "d=%d d_v=%d scale=%a\n",
-          s->prompt_len, s->n_tokens, s->n_heads, s->n_kv_heads, s->d, s->d_v,
-          (double)s->scale);
+          "lanes=%d d=%d d_v=%d scale=%a\n",
+          s->prompt_len, s->n_tokens, s->n_heads, s->n_kv_heads, lanes_of(m),
+          s->d, s->d_v, (double)s->scale);
   fputs("# stage\tlayer\tstep\thead\tagain\tdtype\trows\twidth\toffset\tbytes"
         "\tfile\n",
         out);
@@ -177,6 +185,7 @@ static void json_shape(const manifest *m, kv_json *j) {
   kv_json_integer(j, "n_tokens", s->n_tokens);
   kv_json_integer(j, "n_heads", s->n_heads);
   kv_json_integer(j, "n_kv_heads", s->n_kv_heads);
+  kv_json_integer(j, "lanes", lanes_of(m));
   kv_json_integer(j, "d", s->d);
   kv_json_integer(j, "d_v", s->d_v);
   kv_json_raw(j, "scale", kv_number_float(s->scale, scale));

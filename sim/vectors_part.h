@@ -44,6 +44,7 @@ enum {
   KV_V_SCORES,
   KV_V_ORDER,
   KV_V_CHOSEN,
+  KV_V_EVICTED,
   KV_V_KEPT,
   KV_V_STAGES
 };
@@ -88,6 +89,8 @@ typedef struct kv_vectors {
 /* vectors_collect.c. NULL after a fault, or where memory ends: that is the
  * fault then. Matrices of no bytes get memory too. */
 void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
+/* Memory ended: the fault, where there is none yet. */
+void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
 bool kv_vectors_wants(const kv_vectors *v, int step);
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
 void kv_vectors_close(kv_vectors *v);
@@ -96,8 +99,6 @@ void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
 
 /* vectors_seen.c: what a step attended, and that it is what it must be. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
-/* The stages of a lane that is about to be looked at or settled. */
-void kv_vectors_coded(kv_vectors *v, int layer, int step, const kv_lane *l);
 
 /* vectors_files.c */
 kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e);

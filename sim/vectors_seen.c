@@ -122,7 +122,7 @@ static void put_side(const step *s, const coded *c) {
   int32_t *table = put(s, c->first, l->lane, KV_ST_I32, (size_t)l->n, 2);
   int32_t *group = kv_zalloc((size_t)c->slab->cap + 1, sizeof *group);
   if (!table || !group) {
-    if (!s->v->fault.rc) kv_no_memory(&s->v->fault, "vectors", sizeof *group);
+    kv_vectors_no_memory(s->v, sizeof *group);
     free(group);
     return;
   }
@@ -285,7 +285,7 @@ void kv_vectors_seen(void *self, int layer, int at, const kv_seen *seen) {
   put_entries(&s);
   put_codes(&s);
   if (!k || !val) {
-    if (!v->fault.rc) kv_no_memory(&v->fault, "vectors", n * sizeof *k);
+    kv_vectors_no_memory(v, n * sizeof *k);
   } else if (read_rows(&s, k, val)) {
     for (int h = 0; h < seen->queries; h++) put_head(&s, seen, h);
   }

@@ -9,6 +9,21 @@
 
 #define LANE "lane"
 #define QUERY "query head"
+#define SELECTS                                                                \
+  "query head where a view is chosen; lane, or none, where a step settles"
+
+/* Of codings: rules that differ in the arithmetic alone. */
+#define CODE(y)                                                                \
+  "codes of the coded rows, one a byte: code = rint(clamp(" y ", 0, 2^bits - " \
+  "1)), 0 where scale is 0; the method's section says when a row is coded"
+#define SHARE                                                                  \
+  "; a row is one block of the page table, as wide as the codes where each "   \
+  "channel has its own, else one for each run of `group` elements"
+#define READ(decoded)                                                          \
+  "keys as attention reads them: decoded (" decoded " from the stored scale "  \
+  "and minimum), merged, rotated; where this stage is missing they are the "   \
+  "rows `entries` of k, widened"
+#define H "; h rounds to fp16"
 
 const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
     [KV_V_Q] = {"q", QUERY, "0",
@@ -23,7 +38,8 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
     [KV_V_ENTRIES] = {"entries", LANE, "-",
                       "the page table: token of each stored entry when the "
                       "step attends, in lane order, the step's own last; of "
-                      "a merged entry the oldest"},
+                      "a merged entry the oldest; query head h reads lane h / "
+                      "(n_heads / lanes)"},
     [KV_V_WEIGHTS] = {"weights", LANE, "8",
                       "tokens that each entry stands for; where merge_bias is "
                       "not 0 a logit gets RN(merge_bias * log(weight))"},
@@ -34,15 +50,11 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                       "two numbers an entry: the row of k_codes and the row "
                       "of k_scales and k_minima that hold its key; -1 where "
                       "it is not coded"},
-    [KV_V_K_CODES] = {"k_codes", LANE, "7",
-                      "codes of the coded keys, one a byte: code = "
-                      "rint(clamp((x - min) / scale, 0, 2^bits - 1)), 0 where "
-                      "scale is 0; the method's section says when a key is "
-                      "coded and in which precision each operation is"},
-    [KV_V_K_SCALES] = {"k_scales", LANE, "7",
-                       "fp16: (max - min) / (2^bits - 1) of what shares it, "
-                       "max and min by rule 2; a row a group"},
-    [KV_V_K_MINIMA] = {"k_minima", LANE, "7", "fp16: the least of it"},
+    [KV_V_K_CODES] = {"k_codes", LANE, "7", CODE("(x - min) / scale")},
+    [KV_V_K_SCALES] = {"k_scales", LANE, "2 7",
+                       "h((max - min) / (2^bits - 1)), max and min by rule 2 "
+                       "of the keys that share it" SHARE H},
+    [KV_V_K_MINIMA] = {"k_minima", LANE, "2 7", "h(min) of the same" H},
     [KV_V_V_PAGES] = {"v_page_table", LANE, "7", "as k_page_table, of values"},
     [KV_V_V_CODES] = {"v_codes", LANE, "7", "as k_codes, of values"},
     [KV_V_V_SCALES] = {"v_scales", LANE, "7", "as k_scales, of values"},
@@ -51,11 +63,7 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                      "the step's query, rotated from its own position to the "
                      "last of positions: y1 = fma(-x2, sin, x1 * cos), y2 = "
                      "fma(x2, cos, x1 * sin)"},
-    [KV_V_K_READ] = {"k_read", LANE, "6 7 8",
-                     "keys as attention reads them: decoded (fma(code, scale, "
-                     "min) from the stored scale and minimum), merged, "
-                     "rotated; where this stage is missing they are the rows "
-                     "`entries` of k, widened"},
+    [KV_V_K_READ] = {"k_read", LANE, "6 7 8", READ("fma(code, scale, min)")},
     [KV_V_V_READ] = {"v_read", LANE, "7 8", "as k_read, of values"},
     [KV_V_VIEW] = {"view", QUERY, "-",
                    "places in `entries` that the step attends, ascending"},
@@ -85,20 +93,31 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                      "largest logit of the row, r = 1 / (RN32(sum of "
                      "RN(exp(s - M) * 2^40)) * 2^-40)"},
     [KV_V_COLUMN_2] = {"column_2", LANE, "4", "its second such number"},
-    [KV_V_SCORES] = {"scores", "whoever selects", "2 4 5",
+    [KV_V_SCORES] = {"scores", SELECTS, "2 4 5",
                      "what the method ranks at this step, of entries (by "
                      "place) or of pages; what it always keeps is not ranked "
                      "and not here; of an int64 column: RN32(sum) * 2^-40"},
-    [KV_V_ORDER] = {"order", "whoever selects", "2",
+    [KV_V_ORDER] = {"order", SELECTS, "2",
                     "the ranked by rank: larger key first, key(s) = bits(s) "
                     "xor (sign ? 0xffffffff : 0x80000000); of equal keys the "
                     "lower index"},
-    [KV_V_CHOSEN] = {"chosen", "whoever selects", "2",
-                     "of them the chosen, ascending: to be attended or kept; "
-                     "where one is to go, that one, the least score, of equal "
-                     "ones the lower index"},
+    [KV_V_CHOSEN] = {"chosen", SELECTS, "2",
+                     "the first so many of the order, ascending: they are "
+                     "attended or kept"},
+    [KV_V_EVICTED] = {"evicted", SELECTS, "2",
+                      "where a step drops one entry it has no chosen: of the "
+                      "ranked the one that goes, the least key, of equal ones "
+                      "the lower index"},
     [KV_V_KEPT] = {"kept", LANE, "-",
                    "as `entries`, after the step has settled"},
+};
+
+/* Of codings in fp16 arithmetic, where it is another. */
+static const char *const fp16_rules[KV_V_STAGES] = {
+    [KV_V_K_CODES] = CODE("h(h(h(x) - min) / scale)") H,
+    [KV_V_K_SCALES] = "h(h(max - min) / (2^bits - 1)), max and min by rule 2 "
+                      "of the keys that share it, rounded by h first" SHARE H,
+    [KV_V_K_READ] = READ("h(h(code * scale) + min)") H,
 };
 
 int kv_vectors_stage_count(const kv_vectors *v) {
@@ -108,10 +127,19 @@ int kv_vectors_stage_count(const kv_vectors *v) {
   return n;
 }
 
+static bool in_fp16(const kv_vectors *v) {
+  const kv_needs *needs = &v->cell->plan.needs;
+  return needs->codings > 0 && needs->coding[0].fp16_ops;
+}
+
 kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i) {
-  if (i < KV_V_STAGES) return kv_vectors_stages[i];
-  const kv_stage *s = &v->method->stages[i - KV_V_STAGES];
-  return (kv_vectors_stage){s->name, LANE, "-", s->rule};
+  if (i >= KV_V_STAGES) {
+    const kv_stage *s = &v->method->stages[i - KV_V_STAGES];
+    return (kv_vectors_stage){s->name, LANE, "-", s->rule};
+  }
+  kv_vectors_stage is = kv_vectors_stages[i];
+  if (fp16_rules[i] && in_fp16(v)) is.rule = fp16_rules[i];
+  return is;
 }
 
 const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]) {

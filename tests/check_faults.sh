@@ -9,90 +9,9 @@
 # Usage: check_faults.sh [SECTION...]: memory disk cut killed stopped mood.
 # Environment: KV_BIG=1: four hundred allocations a command and ten kills
 # (minutes); else sixty and three.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
-kvreport=$top/analysis/kvreport
-shims=$top/tests/faults/.libs whole=$top/tests/faults/whole_db
-tiny=$src/traces/tiny
-small=$tiny/retrieval_8_small.safetensors
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache LC_ALL=C KVREPLAY_ISA=${KVREPLAY_ISA-}
-checks=0 bad=0 most=60 kills=3
-[ "${KV_BIG-}" != 1 ] || most=400 kills=10
-allowed='^[04]$'
-
-for f in failmalloc faildisk mood; do
-  [ -e "$shims/$f.so" ] && continue
-  echo "skipped: no $shims/$f.so (a build without shared libraries)"
-  exit 77
-done
-if nm -D "$kvreplay" 2>/dev/null | grep -q __asan_init; then
-  export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0:exitcode=99
-  [ "${KV_BIG-}" = 1 ] || most=20
-fi
-
-fail() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-  [ ! -s "$tmp/err" ] || sed 's/^/  stderr: /' "$tmp/err" | head -n 5 >&2
-}
-
-# preloaded SHIM [NAME=VALUE...] COMMAND...: stdout and stderr to $tmp/out
-# and err; only the command itself meets the shim
-preloaded() {
-  local shim=$1
-  shift
-  rm -f "$tmp/out" "$tmp/err"
-  timeout 100 env "LD_PRELOAD=$shims/$shim.so" "$@" >"$tmp/out" 2>"$tmp/err"
-}
-
-# Time is no result.
-plain() { sed -E 's/("seconds": )[^,}]*/\1/' "$@"; }
-
-# one_line WHAT: the last run wrote one line to stderr
-one_line() {
-  [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "$1: not one line on stderr"
-}
-
-# whole DB WHAT: it holds whole rows only; they are listed in $tmp/rows
-whole() {
-  checks=$((checks + 1))
-  "$whole" "$1" >"$tmp/rows" 2>"$tmp/err" || fail "$2: the database"
-}
+. "$(dirname "$0")/faults.sh"
 
 # ---- memory ----------------------------------------------------------------
-
-# sweep NAME AFTER COMMAND...: fails allocation after allocation. Each run
-# ends with 0 and the full result, or with 4 and one line. AFTER is a command
-# that looks at what is left and makes the place ready for the next run.
-sweep() {
-  local name=$1 after=$2 n=1 all rc step runs=0
-  shift 2
-  KV_FAIL_COUNT=$tmp/count preloaded failmalloc "$@" ||
-    fail "$name: does not run: exit $?"
-  all=$(cat "$tmp/count")
-  [ "$all" -gt 9 ] || fail "$name: only $all allocations"
-  plain "$tmp/out" >"$tmp/want"
-  $after 0 "$name"
-  step=$((all / most + 1))
-  while [ "$n" -le "$all" ]; do
-    KV_FAIL_AT=$n KV_FAIL_STAY=$((n % 2)) preloaded failmalloc "$@"
-    rc=$? checks=$((checks + 1)) runs=$((runs + 1))
-    [[ $rc =~ $allowed ]] || fail "$name: allocation $n of $all: exit $rc"
-    [ "$rc" = 0 ] || one_line "$name: allocation $n"
-    [ "$rc" != 0 ] || plain "$tmp/out" | cmp -s - "$tmp/want" ||
-      fail "$name: allocation $n: exit 0 with another result"
-    $after "$rc" "$name: allocation $n"
-    n=$((n + step))
-  done
-  echo "memory: $name: $runs of $all allocations failed"
-}
-
-nothing() { :; }
 
 # The database after a run; a run that said 0 has stored both cells.
 after_run() {
@@ -118,9 +37,32 @@ after_file() {
   mkdir "$tmp/to"
 }
 
+# The one folder, as $tmp/folder or not there.
+after_folder() {
+  local left
+  left=$(find "$tmp/to" -mindepth 1 -maxdepth 1 ! -name result)
+  [ -z "$left" ] || fail "$2: left behind: $left"
+  if [ "$1" = 0 ]; then
+    diff -rq "$tmp/folder" "$tmp/to/result" >"$tmp/err" ||
+      fail "$2: another folder"
+  else
+    [ ! -e "$tmp/to/result" ] || fail "$2: a half folder"
+  fi
+  rm -rf "$tmp/to"
+  mkdir "$tmp/to"
+}
+
+# Sets `vectors`, to which only -o is wanting, and makes $tmp/folder with it.
+vectors_of() {
+  vectors=("$kvreplay" vectors "$small" --prompt-len 298 --layers 2
+    --steps 298,first,last "$@")
+  rm -rf "$tmp/folder"
+  "${vectors[@]}" -o "$tmp/folder" 2>"$tmp/err" || fail "vectors $*: exit $?"
+}
+
 check_memory() {
   local run=("$kvreplay" run "$small" -q --jobs 1 --prompt-len 298
-    --format jsonl)
+    --format jsonl) spec
   local check=("$kvreplay" check "$small" -q --jobs 1 --prompt-len 302)
   mkdir -p "$tmp/to"
   sweep 'kvtrace info' nothing "$kvtrace" info --format json "$small"
@@ -152,6 +94,14 @@ check_memory() {
     --stored "$tmp/to/result"
   sweep 'kvreplay run --selections' after_file "${run[@]}" -m h2o -b 40 \
     --selections "$tmp/to/result"
+  for spec in h2o zsmerge kivi:group=8:residual=16; do
+    vectors_of -m "$spec" -b 40
+    sweep "kvreplay vectors -m $spec" after_folder "${vectors[@]}" \
+      -o "$tmp/to/result"
+  done
+  vectors_of -m quest:skip=0 -b 40 -f raw
+  sweep 'kvreplay vectors, raw' after_folder "${vectors[@]}" \
+    -o "$tmp/to/result"
   "${run[@]}" -m snapkv:window=4,snapkv:window=8 -b 40 \
     --db "$tmp/again.db" >/dev/null
   sweep 'kvreport table' nothing "$kvreport" table "$tmp/again.db"
@@ -166,46 +116,6 @@ check_memory() {
 
 # ---- disk ------------------------------------------------------------------
 
-# fill NAME AFTER COMMAND...: the disk is full from the n-th write on.
-fill() {
-  local name=$1 after=$2 n=1 all rc step
-  shift 2
-  KV_FULL_COUNT=$tmp/count preloaded faildisk "$@" || fail "$name: exit $?"
-  all=$(cat "$tmp/count")
-  [ "$all" -gt 4 ] || fail "$name: only $all writes"
-  $after 0 "$name"
-  step=$((all / most + 1))
-  while [ "$n" -le "$all" ]; do
-    KV_FULL_AT=$n KV_FULL_ONCE=$((n % 3 == 0)) preloaded faildisk "$@"
-    rc=$? checks=$((checks + 1))
-    [[ $rc =~ $allowed ]] || fail "$name: write $n of $all: exit $rc"
-    [ "$rc" = 0 ] || one_line "$name: write $n"
-    $after "$rc" "$name: write $n of $all"
-    n=$((n + step))
-  done
-  echo "disk: $name: full at some of $all writes"
-}
-
-# limited CODE COMMAND...: files may not grow beyond 8 KiB
-limited() {
-  local code=$1 got
-  shift
-  rm -f "$tmp/out" "$tmp/err"
-  # The messages go through a pipe: a log beyond the limit is no fault.
-  (ulimit -f 8 && "$@") >"$tmp/out" 2>"$tmp/err"
-  got=$? checks=$((checks + 1))
-  [ "$got" = "$code" ] || fail "limited: ${*##*/}: exit $got, not $code"
-  one_line "limited: ${*##*/}"
-}
-
-full() {
-  rm -f "$tmp/err"
-  "$@" >/dev/full 2>"$tmp/err"
-  [ $? = 4 ] || fail "full stdout: ${*##*/}: not exit 4"
-  checks=$((checks + 1))
-  one_line "full stdout: ${*##*/}"
-}
-
 check_disk() {
   local run=("$kvreplay" run "$small" -q --prompt-len 298) f
   local check=("$kvreplay" check "$small" -q --prompt-len 302 -B ref,ref)
@@ -219,6 +129,17 @@ check_disk() {
   fill 'kvreplay run --outputs' after_file "${run[@]}" -m dense \
     --outputs "$tmp/to/result"
   fill 'kvtrace synth' after_file "$kvtrace" synth -o "$tmp/to/result" -t 99
+  for f in safetensors raw; do
+    vectors_of -m quest:skip=0 -b 40 -f $f
+    fill "kvreplay vectors -f $f" after_folder "${vectors[@]}" \
+      -o "$tmp/to/result"
+    limited 4 "${vectors[@]}" -o "$tmp/to/result"
+    after_folder 4 "vectors, $f"
+  done
+  # Room for all but the manifest.
+  kib=40 limited 4 "${vectors[@]}" -o "$tmp/to/result"
+  grep -q manifest.json "$tmp/err" || fail 'vectors: not its manifest'
+  after_folder 4 'vectors, the manifest'
   for f in selections views stored outputs; do
     limited 4 "${run[@]}" -m dense "--$f" "$tmp/to/result"
     after_file 4 "--$f"

@@ -1,106 +1,147 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Laws of `kvreplay vectors`: what it writes of dense, h2o, quest and kivi, on
-# F32 traces and at steps from the prompt to the last, is recomputed to the
-# bit by a program of sixty lines that knows the rules and q, k and v; the
+# Laws of `kvreplay vectors`: what it writes is recomputed to the bit by
+# programs of at most sixty lines that know the rules and q, k and v - of every
+# method logits, chunks, output and LSE, order and choice; of dense, h2o, quest
+# and kivi, at steps from the prompt to the last, every matrix there is. The
 # same command writes the same bytes, raw or as safetensors; a folder appears
 # whole or not at all; a wrong list is one sentence.
 #
-# The program needs a compiler with _Float16 (gcc 12, clang 15).
+# The programs need a compiler with _Float16 (gcc 12, clang 15).
 . "$(dirname "$0")/replays.sh"
 
-again=$tmp/again
+programs='attention order dense h2o quest kivi'
 bad=0
 fail() {
   printf 'check_vectors: %s\n' "$*" >&2
   bad=$((bad + 1))
 }
 
+# program NAME COMPILER...: into $tmp/NAME
+program() {
+  local name=$1
+  shift
+  "$@" -std=c11 -D_DEFAULT_SOURCE -O1 -ffp-contract=off -w -I"$src" \
+    -o "$tmp/$name" "$src/tests/vectors_$name.c" -lm 2>"$tmp/said"
+}
 for cc in ${CC:+"$CC"} gcc cc clang; do
   # shellcheck disable=SC2086
-  if $cc -std=c11 -O1 -ffp-contract=off -w -o "$again" \
-    "$src/tests/vectors_recompute.c" -lm 2>"$tmp/said"; then
-    break
-  fi
+  program kivi $cc && break
 done
-if [ ! -x "$again" ]; then
+if [ ! -x "$tmp/kivi" ]; then
   echo "check_vectors: no compiler with _Float16: $(tail -n 1 "$tmp/said")"
   exit 77
 fi
-[ "$(wc -l <"$src/tests/vectors_recompute.c")" -le 60 ] ||
-  fail 'vectors_recompute.c is no longer one page'
+for name in $programs; do
+  # shellcheck disable=SC2086
+  program "$name" $cc || fail "vectors_$name: $(tail -n 1 "$tmp/said")"
+  [ "$(wc -l <"$src/tests/vectors_$name.c")" -le 60 ] ||
+    fail "vectors_$name.c is over sixty lines"
+done
 
-# A number of the manifest's first line.
-number() { sed -n "1s/.* $1=\([^ ]*\).*/\1/p" "$tmp/raw/manifest.tsv"; }
+# again NAME ARG...: a program over $tmp/folder; what it confirms, a line a
+# matrix, is added to $tmp/same.
+again() {
+  local name=$1
+  shift
+  "$tmp/$name" "$tmp/folder" "$@" >>"$tmp/same" 2>"$tmp/said" && return
+  fail "$spec on ${trace##*/}, vectors_$name:" \
+    "$(wc -l <"$tmp/said") matrices: $(head -n 3 "$tmp/said")"
+}
 
-# recomputed TRACE LAYER SPEC METHOD A,B,C: all files again, and alike.
-files=0
-recomputed() {
-  local trace=$1 layer=$2 spec=$3 method=$4 abc=$5 g group steps shape n
-  rm -rf "$tmp/raw" "$tmp/made"
-  mkdir "$tmp/made"
-  "$kvreplay" vectors "$trace" -m "$spec" --layers "$layer" -f raw \
-    --steps "first,+17,last,$prompt" -o "$tmp/raw" || {
+# attended TRACE LAYERS SPEC [ARG...]: the folder, and what is common to all
+# methods again.
+attended() {
+  trace=$1 spec=$3
+  rm -rf "$tmp/folder" "$tmp/same"
+  "$kvreplay" vectors "$trace" -m "$spec" --layers "$2" \
+    -o "$tmp/folder" "${@:4}" || {
     fail "$spec: exit $?"
-    return
+    return 1
   }
-  steps=,$(awk -F '\t' '$3 > 0 { print $3 }' "$tmp/raw/manifest.tsv" |
-    sort -nu | paste -s -d ,),
-  group=$(($(number n_heads) / $(number n_kv_heads)))
-  shape=$(number prompt_len),$(number n_tokens),$(number d),$(number d_v)
-  for ((g = 0; g < $(number n_kv_heads); g++)); do
-    "$again" "$tmp/raw" "$tmp/made" "$layer" "$steps" "$method" "$abc" \
-      "$g,$group,$shape,$(number scale)" || fail "vectors_recompute: exit $?"
-  done
-  n=$(find "$tmp/made" -type f | wc -l)
-  [ "$n" -gt "$6" ] || fail "$spec: only $n files recomputed"
-  rm "$tmp/raw"/{q,k,v}.layers.* "$tmp/raw"/manifest.*
-  diff -rq "$tmp/raw" "$tmp/made" >"$tmp/said" ||
-    fail "$spec on $trace: $(head -n 3 "$tmp/said")"
-  files=$((files + n))
+  again attention "$(sed -n 's/.*"merge_bias": \([^,}]*\).*/\1/p' \
+    "$tmp/folder/manifest.json" | grep . || echo 0)"
+  again order
+}
+
+# confirmed STAGES: of these (an expression) nothing is left to recompute.
+files=0
+confirmed() {
+  sed '/^#/d' "$tmp/folder/manifest.tsv" | cut -f 1-5 |
+    grep -E "^($1)$(printf '\t')" | sort >"$tmp/want"
+  [ -s "$tmp/want" ] || fail "$spec: a folder without $1"
+  sort -u "$tmp/same" | comm -23 "$tmp/want" - >"$tmp/said"
+  [ ! -s "$tmp/said" ] ||
+    fail "$spec on ${trace##*/}, not recomputed: $(head -n 3 "$tmp/said")"
+  files=$((files + $(wc -l <"$tmp/want")))
+}
+
+# recomputed TRACE LAYER SPEC PROGRAM...: each with its arguments, one word.
+recomputed() {
+  attended "$1" "$2" "$3" --steps "first,+17,last,$prompt" || return
+  shift 3
+  # shellcheck disable=SC2086
+  for call; do again $call; done
+  confirmed '[a-z0-9_]{2,}' # all but q, k and v
+  steps=$(sed '/^#/d' "$tmp/folder/manifest.tsv" | cut -f 3 | sort -nu |
+    paste -s -d ' ')
+  [ "$steps" = "0 $prompt $((prompt + 1)) $((prompt + 18)) $tokens" ] ||
+    fail "$spec on ${trace##*/}: steps $steps"
 }
 
 mapfile -t traces < <(replay_traces)
 tiny=${traces[2]} full=${traces[0]}
 for trace in "$tiny" "$full"; do
-  layer=2 prompt=137
-  [ "$trace" = "$tiny" ] || layer=1 prompt=260
-  recomputed "$trace" $layer dense dense 0 100
-  recomputed "$trace" $layer h2o:budget=32 h2o 32,16 100
-  recomputed "$trace" $layer h2o:budget=200:recent=3 h2o 200,3 100
-  recomputed "$trace" $layer quest:page=8:skip=0:budget=32 quest 32,8 100
-  recomputed "$trace" $layer quest:page=5:skip=0:budget=170 quest 170,5 100
-  recomputed "$trace" $layer kivi:group=8:residual=16 kivi 2,8,16 150
-  recomputed "$trace" $layer kivi:bits=4:group=12:residual=24 kivi 4,12,24 150
+  layer=2 prompt=137 tokens=305
+  [ "$trace" = "$tiny" ] || layer=1 prompt=260 tokens=300
+  all='dense entries kept'
+  recomputed "$trace" $layer dense "$all view"
+  recomputed "$trace" $layer h2o:budget=32 'h2o 32 16' 'dense view'
+  recomputed "$trace" $layer h2o:budget=200:recent=3 'h2o 200 3' 'dense view'
+  recomputed "$trace" $layer quest:page=8:skip=0:budget=32 "$all" 'quest 32 8'
+  recomputed "$trace" $layer quest:page=5:skip=0:budget=170 "$all" \
+    'quest 170 5'
+  for rule in paper code; do
+    decoded='fma(code, scale, min)'
+    [ $rule = paper ] || decoded='h(h(code * scale) + min)'
+    recomputed "$trace" $layer kivi:group=8:residual=16:variant=$rule \
+      "$all view" "kivi 2 8 16 $rule"
+    recomputed "$trace" $layer kivi:bits=4:group=12:residual=24:variant=$rule \
+      "$all view" "kivi 4 12 24 $rule"
+    grep -qF "decoded ($decoded " "$tmp/folder/manifest.json" ||
+      fail "$spec: its manifest does not decode by $decoded"
+  done
 done
 
 # The recomputation can fail: one bit of q, and it is another attention.
-"$kvreplay" vectors "$tiny" -m dense --layers 2 -f raw -o "$tmp/one"
-printf '\001' | dd of="$tmp/one/q.layers.2.heads.0.bin" bs=1 \
+attended "$tiny" 2 dense -f raw
+printf '\001' | dd of="$tmp/folder/q.layers.2.heads.0.bin" bs=1 \
   seek=$((137 * 32 * 4)) conv=notrunc 2>/dev/null
-mkdir "$tmp/two"
-"$again" "$tmp/one" "$tmp/two" 2 ,138, dense 0 0,2,137,305,32,32,0x1.6a09e6p-3
-if cmp -s "$tmp/one/logits.layers.2.steps.138.heads.0.bin" \
-  "$tmp/two/logits.layers.2.steps.138.heads.0.bin"; then
-  fail 'another q gives the same logits'
-fi
+"$tmp/attention" "$tmp/folder" 0 >"$tmp/same" 2>"$tmp/said" &&
+  fail 'another q gives the same attention'
+grep -q '^logits.2.138.0.0: differs in row' "$tmp/said" ||
+  fail "another q is not named: $(cat "$tmp/said")"
 
-# The same bytes twice, of every method; raw holds what safetensors hold.
-ask=(vectors "$full" -b 32 --steps 260,first,+2 --layers 0,1)
+# Of every method: the same bytes twice, and what all have in common again.
+ask=(-b 32 --steps 260,first,+2)
 specs=$(replay_specs),quest:skip=0:rule=paper:share=group_max
 methods=0
 for spec in ${specs//,/ }; do
-  rm -rf "$tmp"/{a,b,raw}
-  for to in a b; do
-    "$kvreplay" "${ask[@]}" -m "$spec" -o "$tmp/$to" || fail "$spec: exit $?"
-  done
-  diff -r "$tmp/a" "$tmp/b" >/dev/null || fail "$spec: twice, and different"
+  attended "$full" 0,1 "$spec" "${ask[@]}" || continue
+  confirmed 'logits|chunk_.*|out|lse|order|chosen|evicted'
+  "$kvreplay" vectors "$full" -m "$spec" --layers 0,1 "${ask[@]}" \
+    -o "$tmp/twice" || fail "$spec: exit $?"
+  diff -rq "$tmp/folder" "$tmp/twice" >"$tmp/said" ||
+    fail "$spec: twice, and different: $(head -n 3 "$tmp/said")"
+  rm -rf "$tmp/twice"
   methods=$((methods + 1))
 done
-"$kvreplay" "${ask[@]}" -m kivi -f raw -o "$tmp/raw"
-rm -rf "$tmp/a"
-"$kvreplay" "${ask[@]}" -m kivi -o "$tmp/a"
+
+# Raw holds what safetensors hold.
+ask=(vectors "$full" "${ask[@]}" --layers 0,1 -m kivi)
+"$kvreplay" "${ask[@]}" -f raw -o "$tmp/raw"
+"$kvreplay" "${ask[@]}" -o "$tmp/a"
 cut -f 9-11 "$tmp/raw/manifest.tsv" | sed 1,2d >"$tmp/raw.files"
 line=0
 while read -r at bytes file _ _ raw; do
@@ -137,9 +178,9 @@ refused 2 'one method' -m dense,window -b 8 -o "$tmp/no"
 refused 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
 refused 2 'needs a budget' -m h2o -o "$tmp/no"
 refused 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
-refused 2 'no empty folder' -m dense -o "$tmp/a"
+refused 2 'not an empty folder' -m dense -o "$tmp/a"
 refused 4 'no folder can be made' -m dense -o "$tmp/none/no"
 
 [ "$bad" = 0 ] || exit 1
-printf 'check_vectors: %d files recomputed to the bit, %d methods twice\n' \
+printf 'check_vectors: %d matrices recomputed to the bit, %d methods twice\n' \
   "$files" "$methods"

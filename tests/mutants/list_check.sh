@@ -25,8 +25,8 @@ mutant kept_is_equal sim/compare_bytes.c 'ledgers' \
 
 # Who runs, and what is kept of it.
 mutant failed_is_left sim/verb_check.c 'check' \
-  'second.cell[i].runs = b->cell[i].result.status != KV_CELL_REFUSED &&' \
-  'second.cell[i].runs &='
+  'b->cell[i].result.status != KV_CELL_REFUSED &&' \
+  'second.cell[i].runs &&'
 mutant ledger_conflict_lost sim/verb_check.c 'check' \
   'r.totals = got->totals;' ''
 mutant any_backend_will_do sim/db_find.c 'run' \
