@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The gap: how much of the way from random to the oracle a method goes at
- * equal entries attended. A row per method, a point per cell. Where random
- * or oracle-topk is missing at that budget there is no point, and the page
- * says which budgets to run.
+ * the entries it attends. A row per method, a point per cell. Where random or
+ * oracle-topk is missing there is no point, and the page prints the commands
+ * that run them.
  */
 #include "analysis/page.h"
 #include "analysis/say.h"
@@ -81,15 +81,16 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
   for (int r = 0; r < g->rows; r++) {
     int v = kv_page_variant(p, kv_grid_text(g, r, "key"));
     double gap = kv_grid_number(g, r, "gap");
-    char tip[256];
+    char tip[384];
     if (v < 0 || !there(g, r)) continue;
     snprintf(tip, sizeof tip,
              "%.60s at %.20s, %.60s: gap %.3g at %s entries attended (error "
-             "%.3g, random %.3g, oracle %.3g)",
+             "%.3g; at budget %s: random %.3g, oracle %.3g)",
              p->variants.label[v], kv_grid_text(g, r, "asked"),
              kv_grid_text(g, r, "trace"), gap,
              kv_grid_text(g, r, "equal_budget"),
              kv_grid_number(g, r, "output_error"),
+             kv_grid_text(g, r, "reference_budget"),
              kv_grid_number(g, r, "random"), kv_grid_number(g, r, "oracle"));
     kv_plot_mark(v, kv_grid_number(g, r, "confirmed") > 0,
                  place(&a, fmax(gap, a.lo)), row[v] * ROW + 18, 5, tip, p->f);
@@ -97,32 +98,45 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
   fputs("</svg></div>\n", p->f);
 }
 
+/* One word of a shell's command line. */
+static void word(const char *text, FILE *f) {
+  fputc('\'', f);
+  for (; *text; text++)
+    if (*text == '\'')
+      fputs("'\\''", f);
+    else
+      kv_html_text((char[]){*text, 0}, f);
+  fputc('\'', f);
+}
+
 /* The budgets at which random and oracle-topk would have to be run. */
 static int missing(const kv_page *p) {
   kv_grid g;
   int rc = kv_grid_ask(p->db,
-                       "SELECT trace, group_concat(equal_budget) AS budgets,"
-                       " count(*) AS n FROM (SELECT DISTINCT trace,"
-                       " equal_budget FROM gap WHERE gap IS NULL AND"
-                       " equal_budget > 0 AND (random IS NULL OR oracle IS"
-                       " NULL) ORDER BY trace, equal_budget)"
-                       " GROUP BY trace ORDER BY trace",
+                       "SELECT file, group_concat(equal_budget) AS budgets"
+                       " FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+                       " '.safetensors') AS file, equal_budget FROM gap JOIN"
+                       " run USING (key) LEFT JOIN artefact a ON a.identity ="
+                       " run.identity AND kind = 'trace' WHERE"
+                       " equal_budget > 0 AND random IS NULL GROUP BY"
+                       " run.identity, equal_budget ORDER BY file,"
+                       " equal_budget) GROUP BY file ORDER BY file",
                        0, NULL, &g);
   if (rc || !g.rows) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
   fputs("<details><summary>Cells without a gap: random and oracle-topk were "
-        "not run at the entries they attend. These commands fill "
+        "not run at the entries they attend, or one fewer. These commands fill "
         "them</summary>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
     fputs("<p><code>kvreplay run ", p->f);
-    kv_html_text(kv_grid_text(&g, r, "trace"), p->f);
-    fputs(".safetensors -m random,oracle-topk -b ", p->f);
+    word(kv_grid_text(&g, r, "file"), p->f);
+    fputs(" -m random,oracle-topk -b ", p->f);
     kv_html_text(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);
-    kv_html_text(p->path, p->f);
+    word(p->path, p->f);
     fputs("</code></p>\n", p->f);
   }
   fputs("</details>\n", p->f);
@@ -146,13 +160,16 @@ int kv_page_gap(const kv_page *p) {
     draw(p, &g, row);
   else
     fputs("<p class=\"soft\">No cell has random and oracle-topk beside it at "
-          "the entries it attends.</p>\n",
+          "the entries it attends, or one fewer.</p>\n",
           p->f);
   kv_page_caption(p,
                   "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 "
                   "oracle-topk) in mean output error, both run at the budget "
                   "that equals the mean entries x attends per query head and "
-                  "step. 0: no better than chance; 1: as good as choosing "
+                  "step or, where that was not run, at one fewer: an evicting "
+                  "method of budget B, random too, attends the token in hand "
+                  "beside its B, and oracle-topk counts it in them. "
+                  "0: no better than chance; 1: as good as choosing "
                   "with the exact scores; below 0: worse than chance.",
                   "gap", &g);
   rc = missing(p);

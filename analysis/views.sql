@@ -113,34 +113,36 @@ GROUP BY r.run_id, a.basis, a.target, p.bin
 ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis,
   a.target, p.bin;
 
--- (random - x) / (random - oracle-topk) in mean output error, both at the
--- budget that equals the entries x attends on average. Random is the one with
+-- (random - x) / (random - oracle-topk) in mean output error, both at one
+-- budget: the entries x attends on average or, where that was not run, one
+-- fewer. What evicts to B attends B + 1, the token in hand with them: so does
+-- random, and oracle-topk counts that token in its B. Random is the one with
 -- its default parameters.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
+reference AS MATERIALIZED
+  (SELECT DISTINCT r.trace, r.prompt_len, r.arithmetic, r.budget,
+    r.output_error AS random, o.output_error AS oracle,
+    min(r.confirmed, o.confirmed) AS confirmed
+  FROM ran r JOIN ran o USING (trace, prompt_len, arithmetic, budget)
+  WHERE r.method = 'random' AND o.method = 'oracle-topk'
+    AND json_extract(r.params, '$.seed') = 1
+    AND json_extract(r.params, '$.recent') = min(32, max(1, budget / 2))),
 same AS
   (SELECT c.*, CAST(round(c.attended) AS INTEGER) AS equal_budget FROM ran c)
 SELECT c.trace, c.prompt_len, c.method, c.params, c.basis, c.asked, c.budget,
-  c.equal_budget, c.output_error, r.output_error AS random,
-  o.output_error AS oracle,
-  (r.output_error - c.output_error)
-    / nullif(r.output_error - o.output_error, 0) AS gap,
-  min(c.confirmed, coalesce(r.confirmed, 0), coalesce(o.confirmed, 0))
-    AS confirmed, c.key
-FROM same c
-  LEFT JOIN
-    (SELECT DISTINCT trace, prompt_len, arithmetic, budget, output_error,
-      confirmed FROM ran WHERE method = 'random'
-      AND json_extract(params, '$.seed') = 1
-      AND json_extract(params, '$.recent') = min(32, max(1, budget / 2))) r
-    ON r.trace = c.trace AND r.prompt_len = c.prompt_len
-    AND r.arithmetic = c.arithmetic AND r.budget = c.equal_budget
-  LEFT JOIN
-    (SELECT DISTINCT trace, prompt_len, arithmetic, budget, output_error,
-      confirmed FROM ran WHERE method = 'oracle-topk') o
-    ON o.trace = c.trace AND o.prompt_len = c.prompt_len
-    AND o.arithmetic = c.arithmetic AND o.budget = c.equal_budget
+  c.equal_budget, n.budget AS reference_budget, c.output_error, n.random,
+  n.oracle,
+  (n.random - c.output_error) / nullif(n.random - n.oracle, 0) AS gap,
+  min(c.confirmed, coalesce(n.confirmed, 0)) AS confirmed, c.key
+FROM same c LEFT JOIN reference n
+  ON n.trace = c.trace AND n.prompt_len = c.prompt_len
+    AND n.arithmetic = c.arithmetic AND n.budget =
+      (SELECT max(budget) FROM reference
+       WHERE trace = c.trace AND prompt_len = c.prompt_len
+         AND arithmetic = c.arithmetic
+         AND budget BETWEEN c.equal_budget - 1 AND c.equal_budget)
 WHERE c.method NOT IN ('dense', 'random', 'oracle-topk')
 ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis,
   c.asked;

@@ -125,6 +125,35 @@ replayed "name=a$(printf 'é%.0s' {1..80})"
   grep -qF " a$(printf 'é%.0s' {1..18}) (replay)  " ||
   fail "a long name is cut within a character"
 
+# The gap of what evicts to B: random and the oracle at B stand beside it, B + 1
+# entries attended, until they were run at B + 1 too. What grew beyond B has
+# none until the page's own command, typed as it stands, was run.
+mkdir "$dir/a trace's"
+cp "$trace" "$dir/a trace's/t.safetensors"
+gapped="$dir/a trace's/gap.db"
+"$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" -b 30 \
+  -m random,oracle-topk,h2o,snapkv >/dev/null || fail "run for the gap"
+# gap METHOD: the entries it attends and the budget of its references.
+gap() {
+  rm -rf "$dir/gaps"
+  "$report" export "$gapped" --format jsonl -o "$dir/gaps" || fail "export gap"
+  grep "\"method\":\"$1\"" "$dir/gaps/gap.jsonl" |
+    sed 's/.*"equal_budget":\([^,]*\),[^:]*:\([^,]*\),.*/\1 \2/'
+}
+[ "$(gap h2o)" = '31 30' ] || fail "gap of h2o: $(gap h2o)"
+[[ $(gap snapkv) = *' null' ]] || fail "gap of snapkv: $(gap snapkv)"
+"$report" html "$gapped" -o "$dir/gap.html" || fail "html of gaps"
+grep -q '<title>h2o at 30, .*: gap .* at 31 entries .* at budget 30: random' \
+  "$dir/gap.html" || fail "the page lacks the gap of h2o"
+command=$(sed -n 's/^<p><code>kvreplay \(run .*\)<\/code><\/p>$/\1/p' \
+  "$dir/gap.html")
+eval "\"$kvreplay\" $command -q" >/dev/null || fail "the page's '$command'"
+read -r attends at < <(gap snapkv)
+[ "$attends" = "$at" ] || fail "'$command' left no gap"
+"$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" -b 31 \
+  -m random,oracle-topk >/dev/null || fail "run at 31"
+[ "$(gap h2o)" = '31 31' ] || fail "an equal budget is not preferred"
+
 # --- reading changes nothing ---
 cp "$b" "$dir/before"
 "$report" table "$b" >"$dir/t1" || fail table
