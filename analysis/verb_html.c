@@ -152,7 +152,9 @@ int kv_verb_html(const kv_args *a) {
   kv_page p = {.path = a->file[0]};
   int rc, end;
   if (!a->output)
-    return kv_say(KV_EXIT_USAGE, "kvreport html needs a file: -o report.html");
+    return kv_say(KV_EXIT_USAGE,
+                  "kvreport html needs a file: -o report.html, or -o - "
+                  "for standard output");
   rc = load(&p);
   if (!rc && !(p.f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {

@@ -101,6 +101,45 @@ static int name_variants(sqlite3 *db, const char *view, const where *w,
   return rc;
 }
 
+/* Is the value in a column of a view? If not, says which ones are. */
+static int look_for(sqlite3 *db, const char *view, const char *name,
+                    const char *value, bool *there) {
+  char all[800] = "";
+  char *sql = sqlite3_mprintf("SELECT DISTINCT CAST(%s AS TEXT) FROM %s "
+                              "WHERE %s NOT NULL ORDER BY 1",
+                              name, view, name);
+  kv_grid g;
+  size_t at = 0;
+  int rc = sql ? kv_grid_ask(db, sql, 0, NULL, &g)
+               : kv_say(KV_EXIT_RESOURCE, "not enough memory");
+  sqlite3_free(sql);
+  if (rc) return rc;
+  *there = false;
+  for (int r = 0; r < g.rows && !*there; r++) {
+    const char *text = g.value[r].text;
+    *there = text && !strcmp(text, value);
+    if (text && at < sizeof all)
+      at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "",
+                             text);
+  }
+  if (!*there)
+    kv_say(KV_EXIT_OK, "no row has %s '%s'; there are %s", name, value,
+           at ? all : "none at all");
+  kv_grid_free(&g);
+  return KV_EXIT_OK;
+}
+
+/* An empty answer is no error, but a condition may be misspelt. */
+static int say_empty(sqlite3 *db, const char *view, const where *w) {
+  bool there = true;
+  int rc = KV_EXIT_OK;
+  for (int i = 0; i < w->n && there && !rc; i++)
+    rc = look_for(db, view, w->name[i], w->value[i], &there);
+  if (w->n && there && !rc)
+    kv_say(KV_EXIT_OK, "no row has all that --where asks for at once");
+  return rc;
+}
+
 static int write(const kv_args *a, const char *view, const char *columns,
                  const char *note) {
   where w = {.n = 0};
@@ -112,6 +151,7 @@ static int write(const kv_args *a, const char *view, const char *columns,
   if (!rc) rc = check_names(db, view, &w);
   if (!rc) rc = ask(db, view, a->format == KV_TABLE ? columns : "*", &w, &g);
   if (!rc && a->format == KV_TABLE) rc = name_variants(db, view, &w, &g);
+  if (!rc && !g.rows) rc = say_empty(db, view, &w);
   if (!rc && !(f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {
     kv_grid_write(&g, a->format, f);
@@ -178,7 +218,7 @@ int kv_verb_export(const kv_args *given) {
   if (!a.format_given) a.format = KV_CSV;
   if (a.format != KV_CSV && a.format != KV_JSONL)
     return kv_say(KV_EXIT_USAGE, "export writes csv or jsonl");
-  if (!a.output) return write(&a, "cell", "*", "");
+  if (kv_output_is_stdout(a.output)) return write(&a, "cell", "*", "");
   rc = kv_results_open(a.file[0], &db);
   if (!rc && mkdir(a.output, 0777) && errno != EEXIST)
     rc = kv_say(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,

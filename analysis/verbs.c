@@ -12,7 +12,7 @@ const kv_flag kv_flags[] = {
     {'f', "format", "FORMAT", "table, csv, json or jsonl"},
     {'w', "where", "NAME=VALUE,...",
      "only rows whose column has that value: trace, method, asked, ..."},
-    {'o', "output", "FILE", "write there (export: a folder)"},
+    {'o', "output", "FILE", "write there, - for standard output"},
     {'h', "help", NULL, "this text"},
     {'V', "version", NULL, "version, commit and compiler"},
     {0, NULL, NULL, NULL}};
@@ -36,20 +36,28 @@ const kv_verb kv_verbs[] = {
      kv_verb_merge},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};
 
+bool kv_output_is_stdout(const char *path) {
+  return !path || !strcmp(path, "-");
+}
+
 /* Where a file is written until it is whole: beside it. NULL for what is
- * there and no regular file (a device, a pipe), which is written to as it is
- * and never removed. */
+ * there and no regular file (a device, a pipe, a link such as /dev/stdout,
+ * which a rename would replace): it is written to as it is and never
+ * removed. */
 static char *beside(const char *path, char part[PATH_MAX]) {
   struct stat st;
-  if (!stat(path, &st) && !S_ISREG(st.st_mode)) return NULL;
+  if (!lstat(path, &st) && !S_ISREG(st.st_mode)) return NULL;
   snprintf(part, PATH_MAX, "%s.%ld.part", path, (long)getpid());
   return part;
 }
 
 FILE *kv_output_open(const char *path) {
   char part[PATH_MAX];
-  const char *to = path ? beside(path, part) : NULL;
-  FILE *f = path ? fopen(to ? to : path, "w") : stdout;
+  const char *to;
+  FILE *f;
+  if (kv_output_is_stdout(path)) return stdout;
+  to = beside(path, part);
+  f = fopen(to ? to : path, "w");
   if (!f)
     kv_say(KV_EXIT_RESOURCE, "cannot write %s: %s", path, strerror(errno));
   return f;
@@ -67,8 +75,9 @@ static int close_file(FILE *f, const char *path) {
 }
 
 int kv_output_close(FILE *f, const char *path) {
-  int bad = path ? close_file(f, path) : fflush(f) || ferror(f);
+  bool whole = !kv_output_is_stdout(path);
+  int bad = whole ? close_file(f, path) : fflush(f) || ferror(f);
   if (!bad) return kv_said();
   return kv_say(KV_EXIT_RESOURCE, "cannot write all of %s: %s",
-                path ? path : "stdout", strerror(errno));
+                whole ? path : "stdout", strerror(errno));
 }

@@ -44,10 +44,12 @@ void kv_help(FILE *f);
 void kv_man(FILE *f);
 void kv_completion(FILE *f);
 
-/* Opens a->output to write, or stdout; NULL after saying why. Closing with
- * A file appears when it is closed, whole or not at all: not if anything
- * went wrong before, as kv_said() tells. kv_output_close tells a full disk
- * (KV_EXIT_RESOURCE), and returns kv_said() otherwise. */
+/* No path, or -. */
+bool kv_output_is_stdout(const char *path);
+/* Opens a->output to write, or stdout; NULL after saying why. A file appears
+ * when it is closed, whole or not at all: not if anything went wrong before, as
+ * kv_said() tells. kv_output_close tells a full disk (KV_EXIT_RESOURCE), and
+ * returns kv_said() otherwise. */
 FILE *kv_output_open(const char *path);
 int kv_output_close(FILE *f, const char *path);
 

@@ -12,13 +12,15 @@ static bool same(const kv_digest *a, const kv_digest *b) {
   return !memcmp(a, b, sizeof *a);
 }
 
-/* 16 hex digits are enough to see by eye. */
+/* 16 hex digits are enough to see by eye, where they differ. */
 static void tell(const char *what, const kv_digest *a, const kv_digest *b,
                  char where[KV_DB_WHERE]) {
   char x[65], y[65];
   kv_digest_hex(a, x);
   kv_digest_hex(b, y);
-  snprintf(where, KV_DB_WHERE, "%s is %.16s before and %.16s now", what, x, y);
+  int digits = strncmp(x, y, 16) ? 16 : 64;
+  snprintf(where, KV_DB_WHERE, "%s is %.*s before and %.*s now", what, digits,
+           x, digits, y);
 }
 
 static bool compare_digests(const char *suffix, const kv_digest *const a[3],

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-  BAR = 30,
+  BAR = 20,
   BAR_EVERY = 100000,  /* microseconds between drawings on a terminal */
   LINE_EVERY = 5000000 /* and between lines elsewhere */
 };
@@ -41,16 +41,16 @@ static void draw(kv_progress *p, int64_t done, double elapsed) {
   if (part > 1) part = 1;
   duration(part > 0 ? elapsed * (1 - part) / part : 0, left);
   if (!p->terminal) {
-    fprintf(p->out, "%s: %.0f%%, %.4g/s, %s left\n", p->what, 100 * part, rate,
-            left);
+    fprintf(p->out, "%s: %.0f%%, %.4g layer tokens/s, %s left\n", p->what,
+            100 * part, rate, left);
     return;
   }
   int full = (int)(part * BAR);
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)full);
   bar[BAR] = 0;
-  fprintf(p->out, "\r%s [%s] %3.0f%% %.4g/s %s left\033[K", p->what, bar,
-          100 * part, rate, left);
+  fprintf(p->out, "\r%s [%s] %3.0f%% %.4g layer tokens/s %s left\033[K",
+          p->what, bar, 100 * part, rate, left);
   fflush(p->out);
   p->drawn = true;
 }

@@ -24,8 +24,8 @@ typedef struct kv_progress {
   bool drawn;                 /* something stands on the terminal's line */
 } kv_progress;
 
-/* what: a word before the bar, outliving p. total > 0 units of work; a unit
- * is anything steady, a layer step for instance. */
+/* what: a word before the bar, outliving p. total > 0 units of work, as
+ * kv_replay_units counts them: tokens times layers. */
 void kv_progress_start(kv_progress *p, FILE *out, const char *what,
                        int64_t total, bool quiet);
 void kv_progress_add(kv_progress *p, int64_t units);

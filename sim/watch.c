@@ -5,11 +5,11 @@
  */
 #include "sim/watch_part.h"
 
+#include "traces/newfile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int kv_watch_layer(const kv_watch_files *w, int layer) {
@@ -22,11 +22,9 @@ int kv_watch_layer(const kv_watch_files *w, int layer) {
 
 static kv_rc text_open(text_file *t, const char *path, kv_err *e) {
   if (!path) return KV_OK;
-  struct stat there;
   t->path = path;
-  if (!stat(path, &there) && !S_ISREG(there.st_mode))
-    return kv_fail(e, KV_USAGE,
-                   "%s: is there and no regular file; name another", path);
+  kv_rc rc = kv_newfile_may(path, e);
+  if (rc) return rc;
   size_t n = strlen(path) + 32;
   t->temporary = malloc(n);
   if (!t->temporary) return kv_no_memory(e, "a file name", n);

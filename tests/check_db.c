@@ -145,6 +145,11 @@ static void conflict_is_told_and_kept(void **state) {
   other.state.byte[5] ^= 4;
   expect_conflict(p->db, &other, "the state of layer 2 is");
   assert_int_equal(kv_dbplace_number(p->db, "SELECT layer FROM diff"), 2);
+  other.layer[2].state = first.layer[2].state;
+  other.layer[2].state.byte[31] ^= 4;
+  char hex[65];
+  kv_digest_hex(&other.layer[2].state, hex);
+  expect_conflict(p->db, &other, hex);
   memcpy(&other.layer[2], &first.layer[2], sizeof *other.layer);
   memcpy(&other.state, &first.state, sizeof other.state);
   other.stat[KV_MASS].mean = nextafter(other.stat[KV_MASS].mean, 2);

@@ -176,6 +176,8 @@ refused 2 'one cell' "${run[@]}" -m h2o -b 8,9 --selections "$dir/s"
 refused 2 'one cell' "${run[@]}" "$good" -m h2o -b 8 --stored "$dir/s"
 refused 2 'no regular file' "${run[@]}" -m dense --views /dev/null
 refused 2 'no regular file' "${run[@]}" -m dense --outputs /dev/null
+refused 2 'goes to a file' "${run[@]}" -m dense --selections -
+refused 2 'goes to a file' "${run[@]}" -m dense --outputs -
 refused 2 jobs "${run[@]}" -m dense --jobs 0
 refused 2 prompt-len "${run[@]}" -m dense --prompt-len 0
 refused 4 "$dir" "${run[@]}" -m dense --db "$dir"

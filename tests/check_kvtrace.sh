@@ -98,6 +98,8 @@ expect 2 synth -o "$dir/s" --prompt-len 2000
 says '--prompt-len is 2000'
 expect 2 synth -o /dev/null
 says '/dev/null'
+expect 2 synth -o -
+says 'goes to a file'
 expect 0 --help
 [ "$(head -n 1 "$dir/out")" = Examples: ] || complain 'help without examples'
 expect 0 synth --help

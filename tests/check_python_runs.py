@@ -264,6 +264,13 @@ class Results(Case):
         self.assertIsNone(mine["output"])
         self.assertIn("trace", mine["reason"])
 
+    def test_no_results_are_named(self):
+        for text in b"\x80\xff\0", b"no JSON", b"[1]", b"SQLite format 3\0":
+            with open(at("none.db"), "wb") as f:
+                f.write(text)
+            with self.assertRaisesRegex(ValueError, r"none\.db: no results"):
+                kvresults.read_results(at("none.db"))
+
     def test_the_example_stands_in_the_table(self):
         with open(EXAMPLE) as f:
             self.assertLessEqual(len(f.readlines()), 25)

@@ -160,6 +160,16 @@ cp "$b" "$dir/before"
 "$report" history "$b" --format csv >/dev/null || fail history
 "$report" html "$b" -o "$dir/p1.html" || fail html
 "$report" html "$b" -o "$dir/p2.html" || fail html
+"$report" html "$b" -o - >"$dir/p3.html" || fail "html -o -"
+"$report" html "$b" -o /dev/stdout | cat >"$dir/p4.html" || fail "/dev/stdout"
+ln -s p5.html "$dir/link"
+"$report" html "$b" -o "$dir/link" || fail "html to a link"
+[ -L "$dir/link" ] || fail "html replaced a link"
+for page in p3 p4 p5; do
+  cmp -s "$dir/p1.html" "$dir/$page.html" || fail "$page is another page"
+done
+"$report" export "$b" -o - | cmp -s - <("$report" export "$b") ||
+  fail "export -o -"
 cmp -s "$b" "$dir/before" || fail "reading changed the database"
 cmp -s "$dir/p1.html" "$dir/p2.html" || fail "the page differs each time"
 
@@ -200,6 +210,19 @@ fails 3 "$dir/text is not a kvreplay database" \
   "$report" merge "$dir/new.db" "$dir/text"
 fails 2 'usage: kvreport html' "$report" html
 fails 2 'needs a file' "$report" html "$b"
+
+# A value that no row has is told, with those there are; it is no mistake.
+told() {
+  local words=$1
+  shift
+  "$report" table "$b" "$@" -f csv >"$dir/out" 2>"$dir/err" ||
+    fail "table $*: exit $?"
+  [ "$(wc -l <"$dir/out")" = 1 ] || fail "table $*: not only a head"
+  [ "$(wc -l <"$dir/err")" = 1 ] || fail "table $*: said not one line"
+  grep -q -- "$words" "$dir/err" || fail "table $*: $(cat "$dir/err")"
+}
+told "no row has method 'nope'; there are .*h2o, " -w asked=10%,method=nope
+told 'no row has all' -w method=dense,asked=10%
 fails 2 'kvreport --help' "$report"
 if [ -w /dev/full ]; then
   "$report" table "$b" >/dev/full 2>"$dir/err"

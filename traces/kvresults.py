@@ -47,10 +47,16 @@ def read_results(path):
                 yield at + key, x
     with open(path, "rb") as f:
         text = f.read()
-    rows = _asked(path) if text.startswith(b"SQLite format 3") else json.loads(
-        text if text.lstrip()[:1] == b"[" else
-        b"[" + b",".join(text.splitlines()) + b"]")
-    rows, texts = [dict(flat(x)) for x in rows], {
+    try:
+        rows = _asked(path) if text.startswith(b"SQLite format 3") else (
+            json.loads(text if text.lstrip()[:1] == b"[" else
+                       b"[" + b",".join(text.splitlines()) + b"]"))
+        rows = [dict(flat(x)) for x in rows]
+    except (AttributeError, TypeError, ValueError, sqlite3.Error) as e:
+        raise ValueError(f"{path}: no results; give a database of "
+                         "kvreplay run --db, or what --format json or jsonl "
+                         "printed") from e
+    texts = {
         "identity", "code", "reason", "target", "journal", "state", "output"}
     keys = {y: None if y in texts else math.nan for x in rows for y in x}
     for y in {y.partition(".")[0] for y in keys if "." in y}:

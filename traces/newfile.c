@@ -52,18 +52,25 @@ static kv_rc create(kv_newfile *f, kv_err *e) {
   return complain(f, "create a file beside it", e);
 }
 
-kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e) {
+kv_rc kv_newfile_may(const char *path, kv_err *e) {
   struct stat there;
   char a[KV_SHOW];
+  if (strcmp(path, "-") == 0)
+    return kv_fail(e, KV_USAGE,
+                   "-: this goes to a file, not to the standard output; name "
+                   "one (./- for one of that name)");
+  if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+    return kv_fail(e, KV_USAGE,
+                   "%s: is there and no regular file; name another",
+                   kv_show(path, a));
+  return KV_OK;
+}
+
+kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e) {
   *out = (kv_newfile){.fd = -1, .path = kv_text_copy(strlen(path), path)};
   if (!out->path) return kv_no_memory(e, "a file name", 0);
-  if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) {
-    return kv_fail(e, KV_USAGE,
-                   "%s: is there and no regular file; name "
-                   "another",
-                   kv_show(path, a));
-  }
-  return create(out, e);
+  kv_rc rc = kv_newfile_may(path, e);
+  return rc ? rc : create(out, e);
 }
 
 kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,

@@ -16,7 +16,9 @@ typedef struct kv_newfile {
   int fd;                 /* -1 once flushed */
 } kv_newfile;
 
-/* KV_USAGE where path is there and no regular file; else KV_RESOURCE. */
+/* KV_USAGE where path is - or there and no regular file. */
+kv_rc kv_newfile_may(const char *path, kv_err *e);
+/* As kv_newfile_may; else KV_RESOURCE. */
 kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e);
 kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,
                        kv_err *e);
