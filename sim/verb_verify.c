@@ -12,9 +12,9 @@
 #include "sim/door.h"
 #include "sim/options_verify.h"
 #include "sim/param.h"
-#include "sim/progress.h"
 #include "sim/signal.h"
 #include "traces/filehash.h"
+#include "traces/progress.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

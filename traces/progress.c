@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: sim/progress.h.
+ * Progress: traces/progress.h.
  */
-#include "sim/progress.h"
+#include "traces/progress.h"
 
 #include <string.h>
 #include <time.h>
@@ -65,6 +65,15 @@ void kv_progress_start(kv_progress *p, FILE *out, const char *what,
   p->out = out;
   p->terminal = isatty(fileno(out)) == 1;
   atomic_store(&p->next, interval(p));
+}
+
+void kv_progress_next(kv_progress *p, int64_t total) {
+  if (p->out == NULL) return;
+  double at = now();
+  p->total = total > 0 ? total : 1;
+  atomic_store(&p->done, 0);
+  atomic_fetch_sub(&p->next, (int64_t)(1e6 * (at - p->started)));
+  p->started = at;
 }
 
 void kv_progress_add(kv_progress *p, int64_t units) {
