@@ -26,6 +26,10 @@ typedef struct kv_batch_ask {
   int prompt_len;    /* 0: the trace's own */
   kv_replay_how how; /* who will replay; the search of byte budgets does */
   kv_db *db;         /* or NULL; rows and searches that it knows */
+  /* or NULL: a search replays its n-th (from 1) of at most `most` probes, all
+   * of `units` ticks; self is of `how` */
+  void (*probing)(void *self, const char *method, int n, int most,
+                  int64_t units);
 } kv_batch_ask;
 
 /* Opens the trace and its cells. Errors are those of the trace, of a

@@ -48,9 +48,10 @@ typedef kv_rc kv_probe(void *self, int entries, int64_t *bytes, int64_t *dense,
 /* The largest B that bisection between the method's least legal budget and
  * `most` (the trace's length) finds to fit; `most` where that fits, and the
  * least where it is not below most. KV_REFUSED, naming the bytes, where the
- * least does not fit. Probes most, then least, then at most log2(most)
- * times. */
+ * least does not fit. */
 kv_rc kv_budget_search(const kv_budget *b, int least, int most, kv_probe *probe,
                        void *self, int *out, kv_err *e);
+/* The most probes that takes: most, least, then one a halving. */
+int kv_budget_probes(int least, int most);
 
 #endif

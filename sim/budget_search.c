@@ -20,6 +20,12 @@ static kv_rc over(const kv_budget *b, int least, int64_t bytes, int64_t dense,
                  b->target);
 }
 
+int kv_budget_probes(int least, int most) {
+  int n = least < most ? 2 : 1;
+  for (int between = most - least; between > 1; between -= between / 2) n++;
+  return n;
+}
+
 kv_rc kv_budget_search(const kv_budget *b, int least, int most, kv_probe *probe,
                        void *self, int *out, kv_err *e) {
   assert(kv_budget_in_bytes(b) && "only bytes are searched for");

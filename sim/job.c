@@ -20,20 +20,32 @@ kv_rc kv_job_start(const kv_cells_options *options, bool db, int argc,
   return options->db && db ? kv_db_open(options->db, &s->db, e) : KV_OK;
 }
 
+static void probing(void *self, const char *method, int n, int most,
+                    int64_t units) {
+  kv_job *s = self;
+  snprintf(s->searching, sizeof s->searching,
+           "budget of %.30s: probe %d of at most %d", method, n, most);
+  if (n == 1) kv_progress_next(&s->progress, units * most);
+}
+
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
   const kv_list *traces = &s->options->traces;
   s->batch = kv_zalloc((size_t)traces->n, sizeof *s->batch);
   if (!s->batch)
     return kv_no_memory(e, "traces", (size_t)traces->n * sizeof *s->batch);
   kv_rc rc = KV_OK;
+  kv_progress_start(&s->progress, stderr, s->searching, KV_REPLAY_UNIT, 1,
+                    s->options->quiet);
   for (int i = 0; !rc && i < traces->n; i++)
     rc = kv_batch_open(&(kv_batch_ask){.path = traces->item[i],
                                        .specs = &s->options->specs,
                                        .budgets = &s->options->budgets,
                                        .prompt_len = s->options->prompt_len,
                                        .how = *how,
-                                       .db = s->db},
+                                       .db = s->db,
+                                       .probing = probing},
                        &s->batch[i], e);
+  kv_progress_end(&s->progress);
   return rc;
 }
 
@@ -46,7 +58,10 @@ void kv_job_close(kv_job *s) {
 
 /* --- replaying ---------------------------------------------------------- */
 
-static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
+static void tick(void *self, int64_t units) {
+  kv_job *s = self;
+  kv_progress_add(&s->progress, units);
+}
 
 kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend) {
   int jobs = s->options->jobs;
@@ -54,7 +69,7 @@ kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend) {
                          .kernels = s->kernels,
                          .threads = jobs ? jobs : omp_get_num_procs(),
                          .tick = tick,
-                         .self = &s->progress,
+                         .self = s,
                          .stop = kv_interrupted};
 }
 

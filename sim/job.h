@@ -9,7 +9,7 @@
 
 #include "sim/batch.h"
 #include "sim/options_cells.h"
-#include "sim/progress.h"
+#include "traces/progress.h"
 
 typedef struct kv_job {
   const kv_cells_options *options;
@@ -18,8 +18,9 @@ typedef struct kv_job {
   kv_db *db;       /* NULL: none was asked for */
   kv_batch *batch; /* [options->traces.n] */
   kv_progress progress;
-  int differed; /* what was told by kv_job_differ */
-  int whole;    /* traces that are done: the command counts them */
+  char searching[80]; /* before the bar while a byte budget is searched */
+  int differed;       /* what was told by kv_job_differ */
+  int whole;          /* traces that are done: the command counts them */
 } kv_job;
 
 /* Kernels (KVREPLAY_ISA), environment and, if asked for, the database. */

@@ -29,7 +29,8 @@ typedef struct kv_replay_how {
   bool (*stop)(void); /* or NULL; polled every step */
 } kv_replay_how;
 
-/* Units of progress of one pass over the trace. */
+/* Units of progress of one pass over the trace: tokens times layers. */
+#define KV_REPLAY_UNIT "layer tokens"
 int64_t kv_replay_units(const kv_trace *t, int prompt_len);
 
 /* Replays the cells that run (cell[i]->runs), all of one trace and one

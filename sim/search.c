@@ -14,6 +14,7 @@ typedef struct probe {
   const kv_spec *spec;
   const kv_budget *budget;
   int prompt_len;
+  int n, most; /* probes so far, and at most */
 } probe;
 
 /* Bytes in the basis, and what dense would have; sums serve as means. */
@@ -44,16 +45,23 @@ static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
   }
 }
 
+static void tell(const probe *p, int n) {
+  const kv_batch_ask *a = p->ask;
+  if (!a->probing) return;
+  a->probing(a->how.self, p->spec->method->name, n, p->most,
+             kv_replay_units(p->batch->trace, p->prompt_len));
+}
+
 static kv_rc at(void *self, int entries, int64_t *bytes, int64_t *dense,
                 kv_err *e) {
-  const probe *p = self;
+  probe *p = self;
   kv_asked_cell asked = {p->spec, p->budget, entries};
   kv_replay_how how = p->ask->how;
   kv_cell cell, *each = &cell;
   bool stopped = false;
   how.fidelity = false;
   how.watch = NULL;
-  how.tick = NULL;
+  tell(p, ++p->n);
   kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, how.kernels, &asked,
                           &cell, e);
   if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
@@ -102,7 +110,8 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
                       const kv_spec *spec, const kv_budget *budget,
                       int *entries, kv_err *e) {
   int prompt = ask->prompt_len ? ask->prompt_len : b->trace->shape.prompt_len;
-  probe p = {ask, b, spec, budget, prompt};
+  int most = b->trace->shape.n_tokens;
+  probe p = {ask, b, spec, budget, .prompt_len = prompt};
   kv_cell cell = {0};
   kv_result r = {0};
   bool found = false;
@@ -111,9 +120,8 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
   if (!rc && ask->db) rc = kv_db_find_budget(ask->db, &r, &found, entries, e);
   if (rc || (found && *entries > 0)) goto out;
   rc = least_legal(&p, &least, e);
-  if (!rc)
-    rc = kv_budget_search(budget, least, b->trace->shape.n_tokens, at, &p,
-                          entries, e);
+  p.most = kv_budget_probes(least, most);
+  if (!rc) rc = kv_budget_search(budget, least, most, at, &p, entries, e);
   /* The answer is of no backend, so only the reference may give it. */
   if (!rc && ask->db && !strcmp(ask->how.backend->name, kv_backend_ref.name))
     rc = kv_db_put_budget(ask->db, &r, *entries, e);

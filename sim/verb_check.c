@@ -119,7 +119,7 @@ static kv_rc check_trace(session *s, int at, bool *stopped, kv_err *e) {
 static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   kv_rc rc = KV_OK;
   kv_verdicts_open((kv_verdict_format)s->options.format, stdout, &s->verdicts);
-  kv_progress_start(&s->of.progress, stderr, "check",
+  kv_progress_start(&s->of.progress, stderr, "check", KV_REPLAY_UNIT,
                     kv_job_units(&s->of) * s->options.backends,
                     s->options.cells.quiet);
   for (int i = 0; !rc && !*stopped && i < traces(s); i++)

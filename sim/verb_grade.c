@@ -126,7 +126,7 @@ static kv_rc report(session *s, kv_err *e) {
 
 static kv_rc work(session *s, bool *stopped, kv_err *e) {
   int passes = s->of.db ? 2 : 1;
-  kv_progress_start(&s->of.progress, stderr, "grade",
+  kv_progress_start(&s->of.progress, stderr, "grade", KV_REPLAY_UNIT,
                     passes * kv_job_units(&s->of), s->options.cells.quiet);
   kv_rc rc = s->of.db ? put_row(s, stopped, e) : KV_OK;
   if (!rc && !*stopped) rc = grade(s, stopped, e);

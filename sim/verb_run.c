@@ -156,7 +156,7 @@ static kv_rc run_all(session *s, bool *stopped, kv_err *e) {
   kv_rc rc = kv_row_writer_open((kv_row_format)s->options.format, stdout,
                                 kv_colour_wanted(stdout), &s->rows, e);
   if (rc) return rc;
-  kv_progress_start(&s->of.progress, stderr, "replay",
+  kv_progress_start(&s->of.progress, stderr, "replay", KV_REPLAY_UNIT,
                     kv_job_units(&s->of) * (s->options.twice ? 2 : 1),
                     s->options.cells.quiet);
   for (int i = 0; !rc && !*stopped && i < traces(s); i++)

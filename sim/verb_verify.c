@@ -12,9 +12,9 @@
 #include "sim/door.h"
 #include "sim/options_verify.h"
 #include "sim/param.h"
-#include "sim/progress.h"
 #include "sim/signal.h"
 #include "traces/filehash.h"
+#include "traces/progress.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +236,7 @@ static kv_rc run_group(session *s, const row *r, int n, const char *path,
                                        .db = s->db},
                        &batch, e);
   if (!rc) {
-    kv_progress_start(&s->progress, stderr, r->trace,
+    kv_progress_start(&s->progress, stderr, r->trace, KV_REPLAY_UNIT,
                       kv_replay_units(batch.trace, r->prompt_len),
                       s->options.quiet);
     rc = kv_replay(batch.trace, batch.each, batch.cells, &how, stopped, e);

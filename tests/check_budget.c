@@ -160,6 +160,7 @@ static void searched(const char *budget, int least, int most,
                    want);
   assert_int_equal(out, B);
   assert_int_equal(p.n, n);
+  assert_in_range(kv_budget_probes(least, most), n, most);
   assert_memory_equal(p.at, sequence, (size_t)n * sizeof *sequence);
   if (want) assert_non_null(strstr(e.text, "bytes"));
 }
@@ -176,6 +177,25 @@ static void search_sequence(void **state) {
   searched("end:1%", 7, 7, linear, KV_REFUSED, -1, 1, (int[]){7});
   searched("end:20%", 9, 7, linear, KV_OK, 9, 1, (int[]){9});
   searched("end:20%", 30, 7, linear, KV_REFUSED, -1, 1, (int[]){30});
+}
+
+/* The bound is reached, whatever the lengths. */
+static void probes_at_most(void **state) {
+  (void)state;
+  for (int most = 2; most <= 130; most++) {
+    int least = 1 + most % 3, reached = 0;
+    for (int percent = 1; percent < 130 && least <= most; percent++) {
+      kv_budget b = parsed("end:50%");
+      b.num = percent;
+      b.den = 100;
+      probed p = {.cost = linear};
+      kv_err e = {0};
+      int out;
+      (void)kv_budget_search(&b, least, most, probe, &p, &out, &e);
+      reached = p.n > reached ? p.n : reached;
+    }
+    if (least <= most) assert_int_equal(reached, kv_budget_probes(least, most));
+  }
 }
 
 /* Two made-up methods: one with a budget, one without. */
@@ -284,6 +304,7 @@ int main(void) {
                                      cmocka_unit_test(wrong_is_named),
                                      cmocka_unit_test(fits_to_the_byte),
                                      cmocka_unit_test(search_sequence),
+                                     cmocka_unit_test(probes_at_most),
                                      cmocka_unit_test(run_lines),
                                      cmocka_unit_test(run_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,22 @@ check_memory() {
 
 # ---- disk ------------------------------------------------------------------
 
+# The data of a trace is compared with what is free before a file is begun.
+room() {
+  local synth=("$kvtrace" synth -o "$tmp/to/result" -t 99) bytes
+  checks=$((checks + 2))
+  "${synth[@]}" 2>/dev/null
+  bytes=$(($(wc -c <"$tmp/to/result") - 8 -
+    $(od -An -td8 -N8 "$tmp/to/result")))
+  KV_FULL_LEFT=$bytes preloaded faildisk "${synth[@]}" || fail "room: exit $?"
+  after_file 0 'kvtrace synth in just enough room'
+  KV_FULL_LEFT=$((bytes - 1)) preloaded faildisk "${synth[@]}"
+  [ $? = 4 ] || fail 'room: one byte too few: not exit 4'
+  one_line 'room: one byte too few'
+  grep -q 'needs .* GB and its disk has' "$tmp/err" || fail 'room: the sentence'
+  after_file 4 'kvtrace synth without room'
+}
+
 check_disk() {
   local run=("$kvreplay" run "$small" -q --prompt-len 298) f
   local check=("$kvreplay" check "$small" -q --prompt-len 302 -B ref,ref)
@@ -128,6 +144,7 @@ check_disk() {
     --stored "$tmp/to/result"
   fill 'kvreplay run --outputs' after_file "${run[@]}" -m dense \
     --outputs "$tmp/to/result"
+  room
   fill 'kvtrace synth' after_file "$kvtrace" synth -o "$tmp/to/result" -t 99
   for f in safetensors raw; do
     vectors_of -m quest:skip=0 -b 40 -f $f

@@ -136,6 +136,10 @@ before=$(ls -A "$dir" | wc -l)
 (ulimit -f 64 && expect 4 synth -o "$dir/full.safetensors" -t 2000 &&
   says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
 [ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
+expect 4 synth -o "$dir/big" --layers 16 --heads 65536 --kv-heads 65536 \
+  --dim 1024 -t 8388608
+says 'needs 5.404e+07 GB and its disk has'
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
 cases=$((cases + 1))
 "$kvtrace" synth -o "$dir/stop.safetensors" -t 1000000 2>"$dir/err" &
 sleep 0.3

@@ -264,6 +264,29 @@ static void odd_requests_are_made(void **state) {
                    KV_USAGE);
 }
 
+static void count(void *self, int64_t rows) { *(int64_t *)self += rows; }
+
+/* Every row is told of once: progress ends at the whole. */
+static void rows_are_told(void **state) {
+  const int layers[] = {1, 3};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    kv_synth s = small(90);
+    int64_t told = 0;
+    s.output = i & 1;
+    s.n_recorded = i & 2;
+    s.layers = layers;
+    s.tick = count;
+    s.self = &told;
+    make(&s, "told.safetensors");
+    const kv_geometry *g = &s.like;
+    int recorded = i & 2 ? 2 : g->n_layers;
+    int heads = (1 + (i & 1)) * g->n_heads + 2 * g->n_kv_heads;
+    assert_int_equal(told, recorded * heads * 90);
+    assert_int_equal(told, kv_synth_rows(&s));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_agree_and_wrong_ones_do_not),
@@ -273,6 +296,7 @@ int main(void) {
       cmocka_unit_test(recorded_layers_stay_themselves),
       cmocka_unit_test(structures_are_there),
       cmocka_unit_test(odd_requests_are_made),
+      cmocka_unit_test(rows_are_told),
   };
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

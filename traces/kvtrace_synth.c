@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "traces/kvtrace.h"
+#include "traces/progress.h"
 #include "traces/synth.h"
 #include "traces/text.h"
 
@@ -17,6 +18,7 @@ static const kv_flag flags[] = {
     {"out", 'o', "FILE", "Result", "where to write it (required)"},
     {"output", 0, NULL, "Result", "record o as well: quadratic in tokens"},
     {"record", 0, "LIST", "Result", "layers to record, as 8,24 [all]"},
+    {"quiet", 'q', NULL, "Result", "no progress"},
     {"like", 0, "MODEL", "Shape", "a model to take the shape of [tiny]"},
     {"layers", 0, "N", "Shape", "layers of the model [as MODEL]"},
     {"heads", 0, "N", "Shape", "query heads [as MODEL]"},
@@ -128,7 +130,9 @@ static kv_rc choose_layers(const kv_verb_call *call, kv_synth *s, int **list,
   }
 }
 
-static kv_rc write_it(const char *path, const kv_synth *s, kv_err *e) {
+static void tick(void *self, int64_t rows) { kv_progress_add(self, rows); }
+
+static kv_rc write_it(const char *path, kv_synth *s, bool quiet, kv_err *e) {
   char a[KV_SHOW];
   const kv_kernels *kernel;
   kv_rc rc = kv_choose_kernels(&kernel, e);
@@ -137,7 +141,13 @@ static kv_rc write_it(const char *path, const kv_synth *s, kv_err *e) {
   sigaction(SIGINT, &act, NULL);
   sigaction(SIGTERM, &act, NULL);
   signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
+  kv_progress progress;
+  kv_progress_start(&progress, stderr, "synth", "rows", kv_synth_rows(s),
+                    quiet);
+  s->tick = tick;
+  s->self = &progress;
   rc = kv_synth_write(s, kernel, path, e);
+  kv_progress_end(&progress);
   if (!rc) fprintf(stderr, "kvtrace: wrote %s\n", kv_show(path, a));
   if (rc && interrupted) e->rc = rc = (kv_rc)130;
   return rc;
@@ -154,7 +164,7 @@ static kv_rc run(const kv_verb_call *call, kv_err *e) {
   if (!rc && !path) rc = kv_fail(e, KV_USAGE, "synth wants -o FILE");
   if (!rc) rc = choose_layers(call, &s, &list, e);
   s.output = value(call, "output") != NULL;
-  if (!rc) rc = write_it(path, &s, e);
+  if (!rc) rc = write_it(path, &s, value(call, "quiet"), e);
   free(list);
   return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "traces/text.h"
@@ -26,6 +27,27 @@ static kv_rc complain(const kv_newfile *f, const char *what, kv_err *e) {
 static size_t folder(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash + 1 - path) : 0;
+}
+
+/* The folder's name as it can be opened; NULL without memory. */
+static char *folder_name(const char *path) {
+  size_t at = folder(path);
+  return at ? kv_text_copy(at, path) : kv_text_copy(1, ".");
+}
+
+/* What holds no blocks at all (a network's disk, perhaps) does not say. */
+kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e) {
+  struct statvfs disk;
+  char a[KV_SHOW], *name = folder_name(path);
+  bool says = name && statvfs(name, &disk) == 0 && disk.f_blocks > 0;
+  free(name);
+  if (!says) return KV_OK;
+  double unit = (double)disk.f_frsize, there = unit * (double)disk.f_bavail;
+  if ((double)bytes <= there) return KV_OK;
+  return kv_fail(e, KV_RESOURCE,
+                 "%s: needs %.4g GB and its disk has %.4g GB free; make room "
+                 "or name another disk; nothing was written",
+                 kv_show(path, a), 1e-9 * (double)bytes, 1e-9 * there);
 }
 
 /* FOLDER/.NAME.PID-i: hidden, and no two writers meet. */
@@ -99,8 +121,7 @@ kv_rc kv_newfile_flush(kv_newfile *f, kv_err *e) {
 /* The rename itself must reach the disk: the folder is flushed. Some file
  * systems cannot do that to a folder; they need not. */
 static void flush_folder(const char *path) {
-  size_t at = folder(path);
-  char *name = at ? kv_text_copy(at, path) : kv_text_copy(1, ".");
+  char *name = folder_name(path);
   int fd = name ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
   if (fd >= 0) {
     fsync(fd);

@@ -18,6 +18,10 @@ typedef struct kv_newfile {
 
 /* KV_USAGE where path is - or there and no regular file. */
 kv_rc kv_newfile_may(const char *path, kv_err *e);
+/* KV_RESOURCE where the disk of path has fewer bytes free; KV_OK also where
+ * it does not say how many. */
+kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e);
+
 /* As kv_newfile_may; else KV_RESOURCE. */
 kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e);
 kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,

@@ -68,6 +68,12 @@ static int recorded(const kv_synth *s) {
   return s->n_recorded ? s->n_recorded : s->like.n_layers;
 }
 
+int64_t kv_synth_rows(const kv_synth *s) {
+  int64_t heads = 2 * (int64_t)s->like.n_kv_heads +
+                  (s->output ? 2 : 1) * (int64_t)s->like.n_heads;
+  return recorded(s) * heads * s->n_tokens;
+}
+
 static int layer_of(const kv_synth *s, int i) {
   return s->n_recorded ? s->layers[i] : i;
 }
@@ -210,7 +216,9 @@ static void make_rows(const job *w, maker *make, int l, int64_t first, int n,
   }
 }
 
-static kv_rc stopped(const job *w, kv_err *e) {
+/* Tells of rows that are written, and asks whether to go on. */
+static kv_rc wrote(const job *w, int64_t rows, kv_err *e) {
+  if (w->s->tick) w->s->tick(w->s->self, rows);
   if (!w->s->stop || !*w->s->stop) return KV_OK;
   return kv_fail(e, KV_RESOURCE, "interrupted; nothing was written");
 }
@@ -223,7 +231,7 @@ static kv_rc write_tensor(job *w, maker *make, int l, int heads, kv_err *e) {
     int n = rows - at < BATCH ? (int)(rows - at) : BATCH;
     make_rows(w, make, l, at, n, w->batch);
     rc = kv_st_writer_append(w->writer, (uint64_t)n * stride, w->batch, e);
-    if (!rc) rc = stopped(w, e);
+    if (!rc) rc = wrote(w, n, e);
   }
   return rc;
 }
@@ -321,7 +329,7 @@ static kv_rc write_output(job *w, int l, kv_err *e) {
     }
     attend_head(w, &x);
     rc = kv_st_writer_append(w->writer, (uint64_t)group * bytes, x.o, e);
-    if (!rc) rc = stopped(w, e);
+    if (!rc) rc = wrote(w, (int64_t)group * n, e);
   }
   drop_head(&x);
   return rc;

@@ -27,14 +27,21 @@ typedef struct kv_synth {
   int n_recorded;                    /* 0: all layers */
   const int *layers;                 /* [n_recorded], ascending */
   const volatile sig_atomic_t *stop; /* may be NULL; set: give up */
+  /* or NULL: rows written since the last call */
+  void (*tick)(void *self, int64_t rows);
+  void *self; /* of tick */
 } kv_synth;
 
 /* The prompt length when none is asked for: all but an eighth, at most 256
  * tokens, of the whole. */
 int kv_synth_prompt(int n_tokens);
 
-/* KV_USAGE for a geometry that cannot be, KV_RESOURCE when the disk is full
- * or *stop was set; then nothing is left behind. */
+/* Rows of q, k, v and o that it writes. */
+int64_t kv_synth_rows(const kv_synth *s);
+
+/* KV_USAGE for a geometry that cannot be, KV_RESOURCE when the disk is full,
+ * or too small (then before any row is made), or *stop was set; then nothing is
+ * left behind. */
 kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
                      const char *path, kv_err *e);
 

@@ -214,10 +214,20 @@ static kv_rc advance(kv_st_writer *w, kv_err *e) {
   return rc;
 }
 
+/* All data together; the largest number where that is beyond it. */
+static uint64_t bytes_of_all(const kv_st_writer *w) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < w->n; i++)
+    if (__builtin_add_overflow(total, w->list[i].bytes, &total))
+      return UINT64_MAX;
+  return total;
+}
+
 static kv_rc lay_out(kv_st_writer *w, kv_err *e) {
   if (w->laid) return KV_OK;
   w->laid = 1;
-  kv_rc rc = deal(w, e);
+  kv_rc rc = kv_newfile_room(w->path, bytes_of_all(w), e);
+  if (!rc) rc = deal(w, e);
   if (!rc) rc = begin_shard(w, e);
   return rc ? rc : advance(w, e);
 }
@@ -240,7 +250,6 @@ kv_rc kv_st_writer_append(kv_st_writer *w, uint64_t bytes, const void *data,
 
 /* {"metadata": {"total_size"}, "weight_map": {tensor: file}} */
 static char *index_text(const kv_st_writer *w) {
-  uint64_t total = 0;
   json_t *map = json_object();
   int bad = 0;
   for (size_t i = 0; i < w->n; i++) {
@@ -248,11 +257,10 @@ static char *index_text(const kv_st_writer *w) {
     const char *slash = path ? strrchr(path, '/') : NULL;
     json_t *name = path ? json_string(slash ? slash + 1 : path) : NULL;
     bad |= json_object_set_new(map, w->list[i].name, name);
-    total += w->list[i].bytes;
     free(path);
   }
   json_t *root = json_pack("{s:{s:I},s:o}", "metadata", "total_size",
-                           (json_int_t)total, "weight_map", map);
+                           (json_int_t)bytes_of_all(w), "weight_map", map);
   char *text = bad || !root ? NULL : json_dumps(root, JSON_INDENT(1));
   json_decref(root);
   return text;

@@ -13,7 +13,8 @@
  * than one shard gets NAME-00001-of-0000N.safetensors and an index. Data
  * begins on a multiple of 64 bytes. The metadata stands in every shard.
  *
- * A failed write is KV_RESOURCE; after any failure only close is legal, and
+ * More than the disk has free is KV_RESOURCE before a file is begun, and so is
+ * a failed write; after any failure only close is legal, and
  * it leaves nothing behind. One thread at a time.
  */
 #ifndef KV_TRACES_WRITER_H

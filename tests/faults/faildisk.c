@@ -6,6 +6,7 @@
  *   KV_FULL_AT=N     the N-th call fails with ENOSPC, and all that follow,
  *                    for the disk stays full; a write is cut short first
  *   KV_FULL_ONCE=1   only the N-th (somebody frees space at once)
+ *   KV_FULL_LEFT=N   the disk says that N bytes are free
  *   KV_FULL_COUNT=F  how many there were is written to the file F at exit
  *
  * stdio writes without passing here: /dev/full and a limit on the size of
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static long fail_at, once;
@@ -116,4 +118,13 @@ int ftruncate64(int fd, off64_t n) {
 int posix_fallocate(int fd, off_t at, off_t n) {
   NEXT(int, "posix_fallocate", int, off_t, off_t);
   return full(fd) ? ENOSPC : next(fd, at, n);
+}
+
+int statvfs(const char *path, struct statvfs *disk) {
+  NEXT(int, "statvfs", const char *, struct statvfs *);
+  int rc = next(path, disk);
+  if (getenv("KV_FULL_LEFT"))
+    disk->f_bavail = (fsblkcnt_t)number("KV_FULL_LEFT");
+  if (getenv("KV_FULL_LEFT")) disk->f_frsize = 1;
+  return rc;
 }

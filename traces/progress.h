@@ -6,8 +6,8 @@
  * costs an atomic addition and a look at the clock; whoever finds the
  * display old redraws it, the others go on.
  */
-#ifndef KV_SIM_PROGRESS_H
-#define KV_SIM_PROGRESS_H
+#ifndef KV_TRACES_PROGRESS_H
+#define KV_TRACES_PROGRESS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,6 +17,7 @@
 typedef struct kv_progress {
   FILE *out; /* NULL: quiet */
   const char *what;
+  const char *unit; /* of the rate; outlives p */
   int64_t total;
   bool terminal;
   double started;             /* monotonic seconds */
@@ -24,10 +25,13 @@ typedef struct kv_progress {
   bool drawn;                 /* something stands on the terminal's line */
 } kv_progress;
 
-/* what: a word before the bar, outliving p. total > 0 units of work, as
- * kv_replay_units counts them: tokens times layers. */
+/* what: stands before the bar, outlives p, and may change while nobody adds.
+ * total > 0 units of work; unit names one, in the plural. */
 void kv_progress_start(kv_progress *p, FILE *out, const char *what,
-                       int64_t total, bool quiet);
+                       const char *unit, int64_t total, bool quiet);
+/* Other work, whose rate and time left begin anew. When to draw does not:
+ * many short works say as much as one long. Nobody adds meanwhile. */
+void kv_progress_next(kv_progress *p, int64_t total);
 void kv_progress_add(kv_progress *p, int64_t units);
 /* Clears the bar, so that a message or a table can follow. */
 void kv_progress_end(kv_progress *p);

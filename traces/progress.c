@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: sim/progress.h.
+ * Progress: traces/progress.h.
  */
-#include "sim/progress.h"
+#include "traces/progress.h"
 
 #include <string.h>
 #include <time.h>
@@ -41,30 +41,40 @@ static void draw(kv_progress *p, int64_t done, double elapsed) {
   if (part > 1) part = 1;
   duration(part > 0 ? elapsed * (1 - part) / part : 0, left);
   if (!p->terminal) {
-    fprintf(p->out, "%s: %.0f%%, %.4g layer tokens/s, %s left\n", p->what,
-            100 * part, rate, left);
+    fprintf(p->out, "%s: %.0f%%, %.4g %s/s, %s left\n", p->what, 100 * part,
+            rate, p->unit, left);
     return;
   }
   int full = (int)(part * BAR);
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)full);
   bar[BAR] = 0;
-  fprintf(p->out, "\r%s [%s] %3.0f%% %.4g layer tokens/s %s left\033[K",
-          p->what, bar, 100 * part, rate, left);
+  fprintf(p->out, "\r%s [%s] %3.0f%% %.4g %s/s %s left\033[K", p->what, bar,
+          100 * part, rate, p->unit, left);
   fflush(p->out);
   p->drawn = true;
 }
 
 void kv_progress_start(kv_progress *p, FILE *out, const char *what,
-                       int64_t total, bool quiet) {
+                       const char *unit, int64_t total, bool quiet) {
   memset(p, 0, sizeof *p);
   p->what = what;
+  p->unit = unit;
   p->total = total > 0 ? total : 1;
   p->started = now();
   if (quiet) return;
   p->out = out;
   p->terminal = isatty(fileno(out)) == 1;
   atomic_store(&p->next, interval(p));
+}
+
+void kv_progress_next(kv_progress *p, int64_t total) {
+  if (p->out == NULL) return;
+  double at = now();
+  p->total = total > 0 ? total : 1;
+  atomic_store(&p->done, 0);
+  atomic_fetch_sub(&p->next, (int64_t)(1e6 * (at - p->started)));
+  p->started = at;
 }
 
 void kv_progress_add(kv_progress *p, int64_t units) {
