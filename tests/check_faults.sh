@@ -7,7 +7,7 @@
 # completes. And whatever mood the process is in, the bits are the same.
 #
 # Usage: check_faults.sh [SECTION...]: memory disk cut killed stopped mood.
-# Environment: KV_BIG=1: two hundred allocations a command and ten kills
+# Environment: KV_BIG=1: a hundred allocations a command and ten kills
 # (minutes); else sixty and three.
 . "$(dirname "$0")/faults.sh"
 

@@ -24,7 +24,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache LC_ALL=C KVREPLAY_ISA=${KVREPLAY_ISA-}
 checks=0 bad=0 most=60 kills=3
-[ "${KV_BIG-}" != 1 ] || most=200 kills=10
+[ "${KV_BIG-}" != 1 ] || most=100 kills=10
 allowed='^[04]$'
 
 for f in failmalloc faildisk mood; do

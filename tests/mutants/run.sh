@@ -16,7 +16,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
 jobs=${JOBS:-2}
-export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1
+export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1 KV_FIRST=1
 if [ -n "${MUTANT_DIR-}" ]; then
   work=$MUTANT_DIR
   mkdir -p "$work"
