@@ -149,8 +149,8 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   return KV_OK;
 }
 
-/* For rows that every step reads again: faults are fewer, and pages that came
- * to one head and another in turn cost time. A hint that may do nothing. */
+/* For rows that every step reads again: there are fewer page faults. A hint
+ * that may do nothing. */
 static void *take_rows(size_t count, size_t size) {
   void *p = kv_zalloc(count, size);
 #ifdef MADV_HUGEPAGE
