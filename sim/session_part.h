@@ -19,6 +19,7 @@ typedef struct kv_fed {
   int32_t *rows;        /* [asked] their tokens */
   char *step_q;         /* [n_heads][d] of the decode step; room for F32 */
   int32_t step_row;     /* its token */
+  void *kv;             /* holds both */
   char *k, *v;          /* [n_kv_heads][n_tokens][..], as stored */
   int arrived, entered; /* tokens in the buffers; in the engine */
   float *out, *lse;     /* [n_heads][d_v], [n_heads] */

@@ -79,6 +79,12 @@ static void fetch(const kv_side *side, const kv_session_in *in) {
       __builtin_prefetch(element(in, 0, h) + at);
 }
 
+/* Rows that are still in the nearest cache when, looked at, they are copied. */
+static int near_rows(const kv_side *side, kv_dtype from) {
+  size_t row = (size_t)side->width * kv_dtype_size(from);
+  return row < 8192 ? (int)(8192 / row) : 1;
+}
+
 kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                       int n, const kv_session_in *in, kv_err *e) {
   if (!in || !in->data)
@@ -88,13 +94,13 @@ kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                    "layer %d: %s has dtype %d; F16 is %d, BF16 %d, F32 %d",
                    layer, side->name, in->dtype, KV_F16, KV_BF16, KV_F32);
   kv_dtype from = (kv_dtype)in->dtype;
-  int run = in->token == side->width ? n : 1;
+  int run = in->token == side->width ? near_rows(side, from) : 1;
   if (n == 1) fetch(side, in);
   kv_rc rc = KV_OK;
   for (int h = 0; !rc && h < side->heads; h++)
     for (int j = 0; !rc && j < n; j += run)
-      rc = take_run(s, side, layer, first + j, run, h, from, element(in, j, h),
-                    e);
+      rc = take_run(s, side, layer, first + j, run < n - j ? run : n - j, h,
+                    from, element(in, j, h), e);
   return rc;
 }
 

@@ -3,6 +3,11 @@
  * A session fed from a trace against the replay of the same trace without
  * fidelity, in this process, on one thread: what it costs to copy tokens in
  * and views out. Digests are compared before times are.
+ *
+ * What is asked is less than what the machine adds to either. So the replay
+ * reads K and V from memory taken anew, as a session's are: where pages come to
+ * lie makes more of a difference than the session does. Of each the least time
+ * is taken, and the replay is timed twice: its ratio to itself is the noise.
  */
 #include "tests/bench/bench.h"
 
@@ -13,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_RUNS = 15 };
+enum { RUNS = 9 };
 
 static double cpu(void) {
   struct timespec t;
@@ -49,54 +54,77 @@ static double session(const kv_trace *t, const char *spec, float *out,
   return end - start;
 }
 
-static double walk(const kv_trace *t, const char *text, kv_session_digests *d) {
-  kv_spec spec = {0};
+static double timed(const kv_trace *t, const kv_spec *spec,
+                    kv_session_digests *d) {
   kv_cell c = {0};
   kv_err e = {0};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
   kv_law_case of = {.backend = &kv_backend_ref,
                     .trace = t,
-                    .spec = &spec,
+                    .spec = spec,
                     .entries = t->shape.prompt_len / 10};
   kv_law_how how = {.threads = 1};
   double start = cpu();
-  if (!rc) rc = kv_law_replay(&of, &how, &c, &e);
+  kv_rc rc = kv_law_replay(&of, &how, &c, &e);
   double end = cpu();
-  if (rc) bench_fail("a replay of %s: %s", text, e.text);
+  if (rc) bench_fail("a replay: %s", e.text);
   *d = (kv_session_digests){c.result.journal, c.result.state, c.result.output};
   kv_cell_close(&c);
-  kv_spec_free(&spec);
   return end - start;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+static void *copied(const void *from, const kv_shape *p, int width) {
+  size_t n = (size_t)p->n_kv_heads * (size_t)p->n_tokens * (size_t)width;
+  void *to = kv_zalloc(n, kv_dtype_size(p->dtype));
+  if (!to) bench_fail("not enough memory");
+  return memcpy(to, from, n * kv_dtype_size(p->dtype));
 }
 
-static double median(int n, double *x) {
-  qsort(x, (size_t)n, sizeof *x, ascending);
-  return x[n / 2];
+/* The copying is not timed. */
+static double walk(kv_trace *t, const char *text, kv_session_digests *d) {
+  kv_layer_data *data = &t->layer[0].data;
+  const void *k = data->k, *v = data->v;
+  void *mine[2] = {copied(k, &t->shape, t->shape.d),
+                   copied(v, &t->shape, t->shape.d_v)};
+  kv_spec spec = {0};
+  kv_err e = {0};
+  if (kv_spec_parse(kv_method_at, text, &spec, &e)) bench_fail("%s", e.text);
+  data->k = mine[0];
+  data->v = mine[1];
+  double seconds = timed(t, &spec, d);
+  data->k = k;
+  data->v = v;
+  kv_spec_free(&spec);
+  free(mine[0]);
+  free(mine[1]);
+  return seconds;
 }
 
-/* In turn, so that a busy machine is busy for both. */
-static void against(const bench *b, const kv_trace *t, const char *spec,
-                    float *out) {
+static void least(double *of, double seconds) {
+  if (*of == 0 || seconds < *of) *of = seconds;
+}
+
+/* In turn, so that a busy machine is busy for all. */
+static void against(const bench *b, kv_trace *t, const char *spec, float *out) {
   kv_session_digests of[2];
-  double ours[MOST_RUNS], theirs[MOST_RUNS];
+  double walked = 0, again = 0, fed = 0;
   char name[64];
-  for (int i = 0; i < b->runs; i++) {
-    theirs[i] = walk(t, spec, &of[0]);
-    ours[i] = session(t, spec, out, &of[1]);
+  int runs = b->small || b->runs > RUNS ? b->runs : RUNS;
+  for (int i = 0; i < runs; i++) {
+    least(&walked, walk(t, spec, &of[0]));
+    least(&fed, session(t, spec, out, &of[1]));
+    least(&again, walk(t, spec, &of[0]));
     if (memcmp(&of[0], &of[1], sizeof of[0]) != 0)
       bench_fail("%s: a session has other digests than the replay", spec);
   }
   snprintf(name, sizeof name, "%s, 10%%, session", spec);
   bench_line(b, (line){.what = name,
                        .unit = "s",
-                       .value = median(b->runs, ours),
-                       .peer = median(b->runs, theirs),
+                       .value = fed,
+                       .peer = walked,
                        .high = 1.02});
+  snprintf(name, sizeof name, "%s, 10%%, the run again", spec);
+  bench_line(b,
+             (line){.what = name, .unit = "s", .value = again, .peer = walked});
 }
 
 void theme_session(const bench *b) {
