@@ -96,25 +96,31 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
   s->plan->method->arrive(&at, l, from);
 }
 
+static bool due(const kv_store *s, int step) {
+  return kv_settling_due(&s->plan->needs, s->plan->shape, step);
+}
+
+static void settle_blindly(kv_store *s, int i, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  l->room = x->room;
+  if (!due(s, l->step) || !s->plan->method->settle_lane) return;
+  kv_at at = kv_store_at(s, l->step, x);
+  s->plan->method->settle_lane(&at, l);
+}
+
 static void settle(kv_store *s, int i, kv_scratch *x) {
-  const kv_method *method = s->plan->method;
   kv_lane *l = &s->lane[i];
   l->room = x->room;
   if (l->step > s->plan->shape->prompt_len && s->plan->needs.decode_rows &&
-      method->observe)
+      s->plan->method->observe)
     kv_ref_observe(s, l, x);
-  if (!kv_settling_due(&s->plan->needs, s->plan->shape, l->step)) return;
-  s->state[i] = kv_lane_state(l);
-  if (!method->settle_lane) return;
-  kv_at at = kv_store_at(s, l->step, x);
-  method->settle_lane(&at, l);
+  if (due(s, l->step)) s->state[i] = kv_lane_state(l);
+  settle_blindly(s, i, x);
 }
 
 static void settle_layer(kv_store *s, kv_scratch *x) {
   const kv_method *method = s->plan->method;
-  if (!method->settle_layer ||
-      !kv_settling_due(&s->plan->needs, s->plan->shape, s->lane[0].step))
-    return;
+  if (!method->settle_layer || !due(s, s->lane[0].step)) return;
   kv_at at = kv_store_at(s, s->lane[0].step, x);
   kv_lane **all = KV_TAKE(&x->work, kv_lane *, s->lanes);
   for (int i = 0; i < s->lanes; i++) {
@@ -130,8 +136,7 @@ static void end_step(kv_store *s) {
   const kv_shape *shape = s->plan->shape;
   int step = s->lane[0].step;
   kv_leaves_records(&s->leaves, s->lanes, s->lane);
-  if (kv_settling_due(&s->plan->needs, shape, step))
-    kv_leaves_state(&s->leaves, s->lanes, s->state);
+  if (due(s, step)) kv_leaves_state(&s->leaves, s->lanes, s->state);
   if (step > shape->prompt_len) kv_leaves_output(&s->leaves, shape, s->out);
 }
 
@@ -164,6 +169,49 @@ const kv_backend kv_backend_ref = {.name = "ref",
                                    .end_step = end_step,
                                    .finish = finish,
                                    .fault = fault};
+
+/* --- without a look at q ------------------------------------------------ */
+
+static void no_evidence(kv_store *const *s, int n, int g, int first, int count,
+                        kv_scratch *x) {
+  (void)s, (void)n, (void)g, (void)first, (void)count, (void)x;
+}
+
+static void see_everything(kv_store *s, int i, int t, const kv_known *known,
+                           kv_scratch *x) {
+  (void)t, (void)known;
+  for (int h = 0; h < s->lane[i].queries; h++) {
+    x->view[h].runs = x->view[h].entries = 0;
+    kv_view_add(&x->view[h], 0, s->lane[i].n);
+  }
+}
+
+static void forget_step(kv_store *s) {
+  for (int i = 0; i < s->lanes; i++) kv_words_clear(&s->lane[i].verbs);
+}
+
+static kv_layer_digests no_digests(kv_store *s) {
+  (void)s;
+  return (kv_layer_digests){0};
+}
+
+const kv_backend kv_backend_blind = {.name = "blind",
+                                     .open = open_store,
+                                     .close = close_store,
+                                     .scratch_open = kv_ref_scratch_open,
+                                     .scratch_close = kv_ref_scratch_close,
+                                     .lanes = lanes,
+                                     .lane = lane,
+                                     .begin = begin,
+                                     .append = append,
+                                     .evidence = no_evidence,
+                                     .attend = see_everything,
+                                     .seen = kv_ref_seen,
+                                     .settle = settle_blindly,
+                                     .settle_layer = settle_layer,
+                                     .end_step = forget_step,
+                                     .finish = no_digests,
+                                     .fault = fault};
 
 bool kv_backend_has(const kv_backend *b, const kv_method *m) {
   return b == &kv_backend_ref || !kv_method_ref_only(m);

@@ -91,6 +91,11 @@ typedef struct kv_backend {
 
 extern const kv_backend kv_backend_ref;
 
+/* The reference without a look at q: no evidence, no attention, no digests. A
+ * step reads everything that is stored. Bytes stored are those of ref where
+ * needs.lengths says so; nothing else of it means anything. */
+extern const kv_backend kv_backend_blind;
+
 /* Has it the method? The reference has every one, others a twin of each that is
  * not ref-only. */
 bool kv_backend_has(const kv_backend *b, const kv_method *m);

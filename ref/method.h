@@ -63,6 +63,9 @@ typedef struct kv_needs {
   int page;          /* and, for each started run of `page` live entries, */
   size_t page_meta;  /* this many bytes (page bounds) */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
+  bool lengths;      /* what is stored at each step, in bytes, follows from
+                        lengths and parameters alone: the search for a budget in
+                        bytes computes no scores */
 } kv_needs;
 
 /* Workspace of every hook: floats, flags and indexes over a lane. */

@@ -52,7 +52,12 @@ static const rule list[] = {
       "probabilities are computed for the prompt rows that were asked for, and "
       "at decode steps only if they were"},
      NULL,
-     kv_law_evidence}};
+     kv_law_evidence},
+    {{"lengths",
+      "who says that lengths decide the bytes stored at a step stores the same "
+      "when it is shown no query"},
+     NULL,
+     kv_law_lengths}};
 
 enum { LAWS = sizeof list / sizeof *list };
 

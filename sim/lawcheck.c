@@ -213,8 +213,10 @@ static kv_rc hear(const child *c, kv_lawcheck_said *out, kv_err *e) {
   if (c->stop()) return kv_fail(e, KV_RESOURCE, "interrupted");
   if (n < sizeof *out) {
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (number == SIGINT || number == SIGTERM)
+    if (number == SIGINT || number == SIGTERM) {
+      raise(number); /* a terminal tells all of us, the child first perhaps */
       return kv_fail(e, KV_RESOURCE, "interrupted");
+    }
     *out = (kv_lawcheck_said){.law = "hooks"};
     kv_fail(&out->e, KV_DIFFERENT, "the process ended (%s %d)%s%s",
             number ? "signal" : "exit code",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Budgets in bytes: the measured ledger decides. Each probe replays the
- * method at one B for its cost alone; a database remembers the answer.
+ * method at one B for its cost alone, without a look at queries where lengths
+ * decide what is stored; a database remembers the answer.
  */
 #include "sim/batch.h"
 
@@ -52,6 +53,11 @@ static void tell(const probe *p, int n) {
              kv_replay_units(p->batch->trace, p->prompt_len));
 }
 
+/* What is read at a step is the whole lane only where no hook says less. */
+static bool by_lengths(const kv_plan *plan, kv_basis basis) {
+  return plan->needs.lengths && (basis != KV_BASIS_READ || !plan->method->view);
+}
+
 static kv_rc at(void *self, int entries, int64_t *bytes, int64_t *dense,
                 kv_err *e) {
   probe *p = self;
@@ -65,6 +71,7 @@ static kv_rc at(void *self, int entries, int64_t *bytes, int64_t *dense,
   kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, how.kernels, &asked,
                           &cell, e);
   if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
+  if (by_lengths(&cell.plan, p->budget->basis)) how.backend = &kv_backend_blind;
   if (!rc) rc = kv_replay(p->batch->trace, &each, 1, &how, &stopped, e);
   if (!rc && stopped) rc = kv_fail(e, KV_RESOURCE, "interrupted");
   if (!rc && !kv_result_ran(&cell.result))

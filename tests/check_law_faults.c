@@ -79,7 +79,8 @@ static const broken faults[] = {
     {"bytes", "window", 96, .lane = dearer, .said = "metadata"},
     {"full", "window", 30, .lane = moody, .said = "output of dense"},
     {"repeat", "window", 30, .lane = moody, .said = "has another"},
-    {"evidence", "snapkv", 30, .rows = true, .said = "asked for"}};
+    {"evidence", "snapkv", 30, .rows = true, .said = "asked for"},
+    {"lengths", "window", 30, .lane = costly, .said = "no query shown"}};
 
 static void must_see(const broken *b) {
   kv_spec spec = {0};

@@ -69,6 +69,48 @@ static void test_search(void **state) {
   assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
 }
 
+/* Of the method that is not dense: is its cost with budget b within the share
+ * of dense? */
+static bool fits(const char *path, const char *cost, int b) {
+  char sql[512];
+  snprintf(sql, sizeof sql,
+           "SELECT 100.0 * x.c <= 60.0 * d.c FROM (SELECT %s AS c FROM run "
+           "WHERE budget = %d) AS x, (SELECT %s AS c FROM run WHERE method = "
+           "'dense') AS d",
+           cost, b, cost);
+  return number_in(path, sql) != 0;
+}
+
+/* A search finds a budget that the ledger of a run keeps, and of the next one
+ * does not, whether or not it looks at queries. */
+static void must_find(const char *basis, const char *cost, const char *method) {
+  char path[512], name[64], budget[32], next[96];
+  snprintf(name, sizeof name, "%s-%s.db", basis, method);
+  snprintf(path, sizeof path, "%s", scratch_path(name));
+  snprintf(budget, sizeof budget, "%s:60%%", basis);
+  must(0, run("-m", "dense", "--db", path, NULL), "dense");
+  must(0, run("-m", method, "-b", budget, "--db", path, NULL), "");
+  int b = (int)number_in(path, "SELECT max(budget) FROM run");
+  snprintf(next, sizeof next, "%s:budget=%d", method, b + 1);
+  must(0, run("-m", next, "--db", path, NULL), "");
+  if (!fits(path, cost, b) || fits(path, cost, b + 1))
+    fail_msg("%s of %s: %d is not the last that fits", budget, method, b);
+}
+
+static void test_found(void **state) {
+  static const char *const basis[][2] = {
+      {"end", "payload + metadata + columns + side + slack"},
+      {"mean", "mti"},
+      {"peak", "peak"},
+      {"read", "read"}};
+  static const char *const methods[] = {"h2o", "h2o:variant=masked", "tova",
+                                        "pyramidkv", "adakv"};
+  (void)state;
+  for (size_t i = 0; i < sizeof basis / sizeof *basis; i++)
+    for (size_t j = 0; j < sizeof methods / sizeof *methods; j++)
+      must_find(basis[i][0], basis[i][1], methods[j]);
+}
+
 /* What the budget held it to: what a lane keeps where entries are dropped, what
  * a head attends where all are kept. */
 static void test_achieved(void **state) {
@@ -83,9 +125,8 @@ static void test_achieved(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_run),
-      cmocka_unit_test(test_search),
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_run),
+      cmocka_unit_test(test_search),   cmocka_unit_test(test_found),
       cmocka_unit_test(test_achieved),
   };
   return cmocka_run_group_tests_name("run", tests, open_trace, scratch_remove);

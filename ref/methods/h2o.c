@@ -92,6 +92,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->prompt_rows = KV_ALL_ROWS;
   needs->want = KV_SUM;
   needs->lanes = kv_group_lanes(group);
+  /* The newest stays, so that whatever goes leaves a hole. */
+  needs->lengths = o->recent > 0;
   if (o->variant == PREFILL) {
     needs->lane_state = kv_window_state(shape, group);
   } else {

@@ -51,6 +51,7 @@ static const kv_param table[] = {
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
+  needs->lengths = true;
   return kv_open_window(shape, "pyramidkv", o->budget, &o->w, needs, e);
 }
 

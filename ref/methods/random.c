@@ -46,6 +46,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   (void)shape;
   needs->every = 1;
+  needs->lengths = true;
   kv_rc rc = kv_open_budget("random", o->budget, e);
   if (rc) return rc;
   if (o->recent == KV_UNSET) o->recent = kv_fallback_window(o->budget);

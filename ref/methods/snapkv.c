@@ -86,6 +86,7 @@ static size_t votes_held(const kv_shape *s, const params *o) {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_rc rc = kv_open_window(shape, "snapkv", o->budget, &o->w, needs, e);
+  needs->lengths = true;
   if (!rc) rc = resolve_every(o, e);
   if (rc || o->grow == YES) return rc;
   needs->every = o->every;

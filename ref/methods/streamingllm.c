@@ -77,6 +77,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   kv_rc rc = kv_open_budget("streamingllm", o->budget, e);
   if (rc) return rc;
   needs->every = 1;
+  needs->lengths = true;
   needs->reindex = o->positions == CACHE;
   return resolve(o, e);
 }

@@ -73,6 +73,11 @@ mutant window_one_row_short ref/evidence.c 'laws' \
   'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows + 1;'
 mutant evidence_always ref/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
+mutant lengths_promised ref/methods/tova.c 'laws' \
+  'needs->decode_rows = true;' \
+  'needs->decode_rows = true, needs->lengths = true;'
+mutant lengths_for_reads sim/search.c 'run' \
+  '(basis != KV_BASIS_READ || !plan->method->view)' '1'
 
 # Store, journal, ledger.
 mutant keep_unrecorded ref/verbs.c 'laws' \

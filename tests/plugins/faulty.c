@@ -28,6 +28,7 @@ enum {
   LOSSY,     /* not exact at a full budget */
   FICKLE,    /* other needs every time */
   FAR_VIEW,  /* a view past the last entry */
+  PROMISES,  /* says that lengths decide, and looks at sums */
   HANGS      /* does not end */
 };
 
@@ -48,7 +49,7 @@ static const kv_param table[] = {
      .fallback = "none",
      .choices = "none|outside|wild|column|greedy|leaks|twice|dropped|direct|"
                 "remembers|thread|clock|junk|exceeds|rows|lossy|fickle|"
-                "far_view|hangs",
+                "far_view|promises|hangs",
      .help = "what is wrong with it"},
     {.name = NULL}};
 
@@ -66,6 +67,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->lane_state = STATE;
   needs->prompt_rows = 8;
   needs->want = o->fault == JUNK ? KV_P : KV_SUM;
+  needs->lengths = o->fault == PROMISES;
   if (o->fault == FICKLE) needs->page = ++calls % 2;
   return kv_open_budget("faulty", o->budget, e);
 }
@@ -73,6 +75,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   if (o->fault == ROWS) lane->column[0].f[0] += rows->p[0];
+  if (o->fault == PROMISES && rows->sum[0] > 0) lane->column[0].f[0] = 1;
   if (o->fault != JUNK) return;
   for (int i = 0; i < lane->n; i++) lane->column[0].f[i] += rows->p[i];
 }
@@ -116,8 +119,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   budget -= budget > 1 ? moody(at) : 0;
   int32_t *list = KV_TAKE(at->work, int32_t, budget);
   for (int i = 0; i < budget; i++) list[i] = lane->n - budget + i;
-  if (o->fault == JUNK && lane->column[0].f[0] > 0 && budget > 1)
-    list++, budget--;
+  if (lane->column[0].f[0] > 0 && budget > 1) list++, budget--;
   misbehave(at, lane, list, budget);
   kv_keep(lane, budget, list);
 }
