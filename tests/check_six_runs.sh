@@ -45,6 +45,7 @@ build_of() { # compiler and level, as the program says
 
 specs=$(replay_specs)
 mapfile -t traces < <(replay_traces)
+! replay_little || traces=("${traces[0]}")
 printf '%-4s %-9s %-8s %-7s %s\n' run ISA threads walk build
 for ((i = 0; i < runs; i++)); do
   read -r isa threads walk <<<"${ways[i]}"
