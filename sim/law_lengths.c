@@ -27,17 +27,30 @@ static kv_rc compare(const kv_result *seen, const kv_result *blind, kv_err *e) {
                  seen->totals.peak, blind->totals.peak);
 }
 
+/* Says it so, at this budget? */
+static kv_rc says_so(const kv_law_case *c, bool *out, kv_err *e) {
+  kv_asked_cell asked = {.spec = c->spec, .entries = c->entries};
+  kv_cell cell = {0};
+  kv_rc rc = kv_cell_open(c->trace, c->prompt_len, kv_kernels_best(), &asked,
+                          &cell, e);
+  if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
+  *out = !rc && cell.plan.needs.lengths;
+  kv_cell_close(&cell);
+  return rc;
+}
+
 kv_rc kv_law_lengths(const kv_law_case *c, const kv_law_run *first, kv_err *e) {
   kv_law_how how = {.threads = 1};
   kv_law_case blindly = *c;
   kv_cell seen = {0}, blind = {0};
+  bool asked;
   (void)first;
+  kv_rc rc = says_so(c, &asked, e);
+  if (rc || !asked) return rc;
   blindly.backend = &kv_backend_blind;
-  kv_rc rc = kv_law_replay(&blindly, &how, &blind, e);
-  if (!rc && blind.plan.needs.lengths) {
-    rc = kv_law_replay(c, &how, &seen, e);
-    if (!rc) rc = compare(&seen.result, &blind.result, e);
-  }
+  rc = kv_law_replay(&blindly, &how, &blind, e);
+  if (!rc) rc = kv_law_replay(c, &how, &seen, e);
+  if (!rc) rc = compare(&seen.result, &blind.result, e);
   kv_cell_close(&seen);
   kv_cell_close(&blind);
   return rc;
