@@ -152,23 +152,20 @@ static const kv_err *fault(const kv_store *s) {
   return NULL;
 }
 
+/* Of the reference, whether or not it looks at q. */
+#define STORES                                                                 \
+  .open = open_store, .close = close_store,                                    \
+  .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
+  .lanes = lanes, .lane = lane, .begin = begin, .append = append,              \
+  .seen = kv_ref_seen, .settle_layer = settle_layer, .fault = fault
+
 const kv_backend kv_backend_ref = {.name = "ref",
-                                   .open = open_store,
-                                   .close = close_store,
-                                   .scratch_open = kv_ref_scratch_open,
-                                   .scratch_close = kv_ref_scratch_close,
-                                   .lanes = lanes,
-                                   .lane = lane,
-                                   .begin = begin,
-                                   .append = append,
+                                   STORES,
                                    .evidence = kv_ref_evidence,
                                    .attend = kv_ref_attend,
-                                   .seen = kv_ref_seen,
                                    .settle = settle,
-                                   .settle_layer = settle_layer,
                                    .end_step = end_step,
-                                   .finish = finish,
-                                   .fault = fault};
+                                   .finish = finish};
 
 /* --- without a look at q ------------------------------------------------ */
 
@@ -196,22 +193,12 @@ static kv_layer_digests no_digests(kv_store *s) {
 }
 
 const kv_backend kv_backend_blind = {.name = "blind",
-                                     .open = open_store,
-                                     .close = close_store,
-                                     .scratch_open = kv_ref_scratch_open,
-                                     .scratch_close = kv_ref_scratch_close,
-                                     .lanes = lanes,
-                                     .lane = lane,
-                                     .begin = begin,
-                                     .append = append,
+                                     STORES,
                                      .evidence = no_evidence,
                                      .attend = see_everything,
-                                     .seen = kv_ref_seen,
                                      .settle = settle_blindly,
-                                     .settle_layer = settle_layer,
                                      .end_step = forget_step,
-                                     .finish = no_digests,
-                                     .fault = fault};
+                                     .finish = no_digests};
 
 bool kv_backend_has(const kv_backend *b, const kv_method *m) {
   return b == &kv_backend_ref || !kv_method_ref_only(m);
