@@ -14,6 +14,7 @@ METHODS += tova.c
 METHODS += snapkv.c
 METHODS += pyramidkv.c
 METHODS += adakv.c
+METHODS += knorm.c
 METHODS += quest.c
 METHODS += zsmerge.c
 METHODS += kivi.c

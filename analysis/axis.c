@@ -32,11 +32,15 @@ static void fit_linear(kv_axis *a) {
   a->hi = ceil(a->hi / step) * step;
 }
 
+bool kv_axis_takes(const kv_axis *a, double value) {
+  return fabs(value) <= 1e30 && (!a->log || value >= 1e-30);
+}
+
 void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y) {
   double lo = HUGE_VAL, hi = -HUGE_VAL;
   for (int i = 0; i < n; i++) {
     double v = is_y ? mark[i].y : mark[i].x;
-    if (!isfinite(v) || (a->log && v <= 0)) continue;
+    if (!kv_axis_takes(a, v)) continue;
     lo = fmin(lo, v);
     hi = fmax(hi, v);
   }

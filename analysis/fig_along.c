@@ -48,9 +48,10 @@ static int gather(const kv_page *p, const kv_grid *g, const int *variant,
   if (!table) kv_say_short();
   for (int r = 0; table && r < g->rows; r++) {
     const char *at = kv_grid_text(g, r, "asked");
-    int bin = (int)kv_grid_number(g, r, "bin");
-    sum *s = table + variant[r] * BINS + bin;
-    if ((*at && strcmp(at, asked)) || variant[r] < 0 || bin >= BINS) continue;
+    int bin = kv_grid_int(g, r, "bin", 0, BINS - 1, -1);
+    sum *s = table;
+    if ((*at && strcmp(at, asked)) || variant[r] < 0 || bin < 0) continue;
+    s += variant[r] * BINS + bin;
     s->x += kv_grid_number(g, r, "progress");
     s->y += kv_grid_number(g, r, "output_error");
     s->n++;
@@ -63,7 +64,8 @@ static int gather(const kv_page *p, const kv_grid *g, const int *variant,
     *m =
         (kv_mark){s->x / s->n, s->y / s->n, i / BINS, s->confirmed == s->n, ""};
     snprintf(m->tip, sizeof m->tip,
-             "%.60s, %.0f%% of decode: error %.3g, mean of traces: %d",
+             "%.*s, %.0f%% of decode: error %.3g, mean of traces: %d",
+             kv_text_cut(p->variants.label[m->variant], 60),
              p->variants.label[m->variant], 100 * m->x, m->y, s->n);
     n++;
   }
@@ -91,7 +93,7 @@ static void draw(const kv_page *p, const kv_grid *g, const int *variant,
     plot.n = gather(p, g, variant, name[i], mark);
     plot.title = name[i];
     fputs("<div><h3>budget asked: ", p->f);
-    kv_html_text(*name[i] ? name[i] : "none", p->f);
+    kv_text_html(*name[i] ? name[i] : "none", p->f);
     fputs("</h3>\n", p->f);
     kv_plot_write(&plot, p->f);
     fputs("</div>\n", p->f);

@@ -14,8 +14,10 @@
 
 enum { ROW = 26, NAMES = 230, WIDTH = 1080 };
 
+/* NaN is no number that an axis takes. */
 static bool there(const kv_grid *g, int r) {
-  return isfinite(kv_grid_number(g, r, "gap"));
+  static const kv_axis any = {"", 0, 0, false, false};
+  return kv_axis_takes(&any, kv_grid_number(g, r, "gap"));
 }
 
 static int present(const kv_page *p, const kv_grid *g, int *row) {
@@ -57,7 +59,7 @@ static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
     if (row[i] < 0) continue;
     fprintf(p->f, "<text class=\"r end\" x=\"%d\" y=\"%d\">", NAMES - 14,
             row[i] * ROW + 22);
-    kv_html_text(p->variants.label[i], p->f);
+    kv_text_html(p->variants.label[i], p->f);
     fputs("</text>\n", p->f);
   }
 }
@@ -81,13 +83,15 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
   for (int r = 0; r < g->rows; r++) {
     int v = kv_page_variant(p, kv_grid_text(g, r, "key"));
     double gap = kv_grid_number(g, r, "gap");
+    const char *asked = kv_grid_text(g, r, "asked");
+    const char *trace = kv_grid_text(g, r, "trace");
     char tip[384];
     if (v < 0 || !there(g, r)) continue;
     snprintf(tip, sizeof tip,
-             "%.60s at %.20s, %.60s: gap %.3g at %s entries attended (error "
+             "%.*s at %.*s, %.*s: gap %.3g at %s entries attended (error "
              "%.3g; at budget %s: random %.3g, oracle %.3g)",
-             p->variants.label[v], kv_grid_text(g, r, "asked"),
-             kv_grid_text(g, r, "trace"), gap,
+             kv_text_cut(p->variants.label[v], 60), p->variants.label[v],
+             kv_text_cut(asked, 20), asked, kv_text_cut(trace, 60), trace, gap,
              kv_grid_text(g, r, "equal_budget"),
              kv_grid_number(g, r, "output_error"),
              kv_grid_text(g, r, "reference_budget"),
@@ -96,17 +100,6 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
                  place(&a, fmax(gap, a.lo)), row[v] * ROW + 18, 5, tip, p->f);
   }
   fputs("</svg></div>\n", p->f);
-}
-
-/* One word of a shell's command line. */
-static void word(const char *text, FILE *f) {
-  fputc('\'', f);
-  for (; *text; text++)
-    if (*text == '\'')
-      fputs("'\\''", f);
-    else
-      kv_html_text((char[]){*text, 0}, f);
-  fputc('\'', f);
 }
 
 /* The budgets at which random and oracle-topk would have to be run. */
@@ -132,11 +125,11 @@ static int missing(const kv_page *p) {
         p->f);
   for (int r = 0; r < g.rows; r++) {
     fputs("<p><code>kvreplay run ", p->f);
-    word(kv_grid_text(&g, r, "file"), p->f);
+    kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
     fputs(" -m random,oracle-topk -b ", p->f);
-    kv_html_text(kv_grid_text(&g, r, "budgets"), p->f);
+    kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);
-    word(p->path, p->f);
+    kv_text_shell_html(p->path, p->f);
     fputs("</code></p>\n", p->f);
   }
   fputs("</details>\n", p->f);

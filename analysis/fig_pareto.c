@@ -28,8 +28,10 @@ static bool has(const kv_grid *g, int r, bool read) {
 static void tip(const kv_page *p, int variant, const char *where,
                 const char *target, bool read, kv_mark *m) {
   snprintf(m->tip, sizeof m->tip,
-           "%.60s%s%.20s, %.50s: %.3g%% of dense bytes %s, error %.3g, %s",
-           p->variants.label[variant], *target ? " at " : "", target, where,
+           "%.*s%s%.*s, %.*s: %.3g%% of dense bytes %s, error %.3g, %s",
+           kv_text_cut(p->variants.label[variant], 60),
+           p->variants.label[variant], *target ? " at " : "",
+           kv_text_cut(target, 20), target, kv_text_cut(where, 50), where,
            100 * m->x, read ? "read" : "stored", m->y,
            m->solid ? "confirmed" : "one run");
 }
@@ -118,7 +120,7 @@ static void draw_places(const kv_page *p, kv_plot *plot, bool read) {
     plot->n = of_place(p, i, read, plot->mark);
     plot->title = p->place_name[i];
     fputs("<div><h3>", p->f);
-    kv_html_text(p->place_name[i], p->f);
+    kv_text_html(p->place_name[i], p->f);
     fputs("</h3>\n", p->f);
     kv_plot_write(plot, p->f);
     fputs("</div>\n", p->f);

@@ -51,7 +51,7 @@ int kv_grid_ask(sqlite3 *db, const char *sql, int binds,
   int room = 0, step = SQLITE_DONE;
   memset(out, 0, sizeof *out);
   if (sqlite3_prepare_v2(db, sql, -1, &s, NULL))
-    return kv_results_fail(db, "the database");
+    return kv_results_fail(db, sqlite3_db_filename(db, "main"));
   for (int i = 0; i < binds; i++)
     sqlite3_bind_text(s, i + 1, bind[i], -1, SQLITE_STATIC);
   fits = take_names(s, out);
@@ -61,7 +61,7 @@ int kv_grid_ask(sqlite3 *db, const char *sql, int binds,
   if (fits && step == SQLITE_DONE) return KV_EXIT_OK;
   kv_grid_free(out);
   if (!fits) return kv_say(KV_EXIT_RESOURCE, "not enough memory for a table");
-  return kv_results_fail(db, "the database");
+  return kv_results_fail(db, sqlite3_db_filename(db, "main"));
 }
 
 void kv_grid_free(kv_grid *g) {
@@ -92,4 +92,10 @@ const char *kv_grid_text(const kv_grid *g, int row, const char *name) {
 
 double kv_grid_number(const kv_grid *g, int row, const char *name) {
   return at(g, row, name)->number;
+}
+
+int kv_grid_int(const kv_grid *g, int row, const char *name, int lo, int hi,
+                int otherwise) {
+  double x = at(g, row, name)->number;
+  return x >= lo && x <= hi && rint(x) == x ? (int)x : otherwise;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Grids as text. CSV as RFC 4180 has it; JSON with integers as integers and
- * reals to all 17 digits; the table for people, reals to 4 digits.
+ * Grids as text. CSV as RFC 4180 has it, control characters as \xNN; JSON with
+ * integers as integers and reals to all 17 digits; the table for people, reals
+ * to 4 digits. All three are valid UTF-8 whatever the database holds.
  */
 #include "analysis/grid.h"
 #include "analysis/say.h"
+#include "analysis/text.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -18,16 +20,17 @@ static const kv_value *at(const kv_grid *g, int r, int c) {
 /* --- CSV ------------------------------------------------------------------ */
 
 static void csv_text(const char *t, FILE *f) {
-  if (!strpbrk(t, ",\"\r\n")) {
-    fputs(t, f);
-    return;
-  }
-  putc('"', f);
-  for (; *t; t++) {
+  bool quoted = strpbrk(t, ",\"");
+  if (quoted) putc('"', f);
+  for (int n; *t; t += n) {
+    bool shown;
+    char one[5] = "";
+    n = kv_text_next(t, &shown);
+    memcpy(one, t, (size_t)n);
     if (*t == '"') putc('"', f);
-    putc(*t, f);
+    kv_text_write(one, f);
   }
-  putc('"', f);
+  if (quoted) putc('"', f);
 }
 
 static void write_csv(const kv_grid *g, FILE *f) {
@@ -50,14 +53,27 @@ static void write_csv(const kv_grid *g, FILE *f) {
 
 /* --- JSON ----------------------------------------------------------------- */
 
+/* JSON has a form for every character, but for bytes that are none. */
+static json_t *json_text(const char *t) {
+  char *shown = NULL;
+  size_t size = 0;
+  if (kv_text_valid(t)) return json_string(t);
+  FILE *f = open_memstream(&shown, &size);
+  if (f) kv_text_write(t, f);
+  if (!f || fclose(f)) kv_say_short();
+  json_t *text = json_string(shown ? shown : "");
+  free(shown);
+  return text;
+}
+
 static json_t *json_value(const char *name, const kv_value *v) {
   if (!v->text) return json_null();
   if (!strcmp(name, "params")) {
     json_t *params = json_loads(v->text, JSON_ALLOW_NUL, NULL);
     if (params) return params;
   }
-  if (isnan(v->number)) return json_string(v->text);
-  if (v->real) return json_real(v->number);
+  if (isnan(v->number)) return json_text(v->text);
+  if (v->real) return isinf(v->number) ? json_null() : json_real(v->number);
   return json_integer(strtoll(v->text, NULL, 10));
 }
 
@@ -88,24 +104,20 @@ static void write_jsonl(const kv_grid *g, FILE *f) {
 /* --- for people ------------------------------------------------------------
  */
 
-enum { SHOW = 48 };
+enum { SHOW = 47, BYTES = 4 * SHOW + 1 };
 
-static void show(const kv_value *v, char out[SHOW]) {
-  if (!v->text)
-    strcpy(out, "-");
-  else if (v->real)
-    snprintf(out, SHOW, "%.4g", v->number);
-  else
-    snprintf(out, SHOW, "%.*s", SHOW - 1, v->text);
+/* Returns the width. */
+static int show(const kv_value *v, char out[BYTES]) {
+  if (!v->text) return kv_text_fit("-", SHOW, out);
+  if (!v->real) return kv_text_fit(v->text, SHOW, out);
+  return snprintf(out, BYTES, "%.4g", v->number);
 }
 
 static int width(const kv_grid *g, int c) {
-  int w = (int)strlen(g->name[c]);
+  char text[BYTES];
+  int w = kv_text_fit(g->name[c], SHOW, text);
   for (int r = 0; r < g->rows; r++) {
-    char text[SHOW];
-    int n;
-    show(at(g, r, c), text);
-    n = (int)strlen(text);
+    int n = show(at(g, r, c), text);
     if (n > w) w = n;
   }
   return w;
@@ -131,19 +143,18 @@ static void write_table(const kv_grid *g, FILE *f) {
     wide[c] = is_number(g, c) ? width(g, c) : -width(g, c);
   for (int r = -1; r < g->rows; r++)
     for (int c = 0; c < g->columns; c++) {
-      char text[SHOW];
+      char text[BYTES];
       bool last = c == g->columns - 1;
-      snprintf(text, SHOW, "%.*s", SHOW - 1, g->name[c]);
-      if (r >= 0) show(at(g, r, c), text);
-      if (last && wide[c] < 0)
-        fprintf(f, "%s\n", text);
-      else
-        fprintf(f, "%*s%s", wide[c], text, last ? "\n" : "  ");
+      int n =
+          r < 0 ? kv_text_fit(g->name[c], SHOW, text) : show(at(g, r, c), text);
+      int left = wide[c] > 0 ? wide[c] - n : 0;
+      int right = wide[c] < 0 && !last ? -wide[c] - n : 0;
+      fprintf(f, "%*s%s%*s%s", left, "", text, right, "", last ? "\n" : "  ");
     }
   free(wide);
 }
 
-void kv_grid_write(const kv_grid *g, kv_format format, FILE *f) {
+void kv_grid_write(const kv_grid *g, kv_grid_format format, FILE *f) {
   static void (*const write[])(const kv_grid *, FILE *) = {
       write_table, write_csv, write_json, write_jsonl};
   write[format](g, f);

@@ -50,7 +50,7 @@ static int unknown_flag(const kv_verb *v, const char *given) {
 static int take_format(const char *text, kv_args *a) {
   for (int i = 0; formats[i]; i++)
     if (!strcmp(formats[i], text)) {
-      a->format = (kv_format)i;
+      a->format = (kv_grid_format)i;
       a->format_given = true;
       return KV_EXIT_OK;
     }
@@ -64,6 +64,8 @@ static int take(const kv_verb *v, int letter, const char *given, kv_args *a) {
   if (letter == 'f') return take_format(optarg, a);
   if (letter == 'w') a->where = optarg;
   if (letter == 'o') a->output = optarg;
+  if (letter == 'm') a->mean = true;
+  if (letter == 'H') a->history = true;
   return KV_EXIT_OK;
 }
 
@@ -73,13 +75,15 @@ static int parse(const kv_verb *v, int argc, char **argv, kv_args *a,
       {"format", required_argument, NULL, 'f'},
       {"where", required_argument, NULL, 'w'},
       {"output", required_argument, NULL, 'o'},
+      {"mean", no_argument, NULL, 'm'},
+      {"history", no_argument, NULL, 'H'},
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0}};
   int letter, rc;
   opterr = 0;
   for (;;) {
     const char *given = optind < argc ? argv[optind] : "";
-    letter = getopt_long(argc, argv, ":f:w:o:h", options, NULL);
+    letter = getopt_long(argc, argv, ":f:w:o:mHh", options, NULL);
     if (letter < 0) break;
     if (*given != '-') given = argv[optind - 1];
     rc = take(v, letter, given, a);
@@ -134,7 +138,7 @@ int main(int argc, char **argv) {
          v->usage, v->help);
   for (const kv_flag *o = kv_flags; o->letter; o++)
     if (strchr(v->options, o->letter))
-      printf("  -%c, --%s %s\n      %s\n", o->letter, o->name, o->value,
-             o->help);
+      printf("  -%c, --%s%s%s\n      %s\n", o->letter, o->name,
+             o->value ? " " : "", o->value ? o->value : "", o->help);
   return kv_output_close(stdout, NULL);
 }

@@ -9,6 +9,7 @@
  * appears by renaming a finished file, one that is there takes everything in
  * one transaction. After a refusal OUT is as it was.
  */
+#include "analysis/merge_part.h"
 #include "analysis/say.h"
 #include "analysis/verbs.h"
 
@@ -16,13 +17,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",  "trace", "artefact", "shard",     "run",
-    "ask",          "part",  "metric",   "step_cost", "journal_digest",
-    "confirmation", "diff",  "budget",   NULL};
+    "environment",  "trace",     "artefact",  "shard",
+    "run",          "held",      "ask",       "part",
+    "metric",       "step_mean", "step_cost", "journal_digest",
+    "confirmation", "diff",      "budget",    "layout",
+    "layout_step",  NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -82,7 +86,8 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 }
 
 /* What is not named by its contents: the lesser of two names or reasons, the
- * shape from whoever knows it. */
+ * shape from whoever knows it; the digest of all values from the kvreplay that
+ * took more measures, whose further ones came with `metric`. */
 static int settle(sqlite3 *db, const char *to, const char *from) {
   int rc = run(db, sqlite3_mprintf(
                        "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
@@ -94,6 +99,12 @@ static int settle(sqlite3 *db, const char *to, const char *from) {
                        " dtype = coalesce(d.dtype, s.dtype)"
                        " FROM %s.trace s WHERE s.identity = d.identity",
                        to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.run AS d"
+                                 " SET measures = s.measures, value = s.value"
+                                 " FROM %s.run s WHERE s.key = d.key AND"
+                                 " s.measures > d.measures",
+                                 to, from));
   if (rc) return rc;
   return run(db, sqlite3_mprintf("UPDATE %s.run AS d"
                                  " SET reason = min(d.reason, s.reason),"
@@ -103,114 +114,77 @@ static int settle(sqlite3 *db, const char *to, const char *from) {
                                  to, from));
 }
 
+/* What nobody in `to` recorded, from whoever did: scores, bytes scanned,
+ * squares. */
+static int take_later(sqlite3 *db, const char *to, const char *from) {
+  static const struct {
+    const char *table, *same, *set, *null;
+  } later[] = {
+      {"journal_digest", "s.layer = d.layer", "scores = s.scores", "scores"},
+      {"run", "1", "scores = s.scores", "scores"},
+      {"step_cost", "s.step = d.step", "scanned = s.scanned", "scanned"},
+      {"run", "1", "scanned = s.scanned, scanned_bits = s.scanned_bits",
+       "scanned_bits"},
+      {"metric", "s.part = d.part AND s.measure = d.measure",
+       "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
+  int rc = KV_EXIT_OK;
+  for (size_t i = 0; i < sizeof later / sizeof *later && !rc; i++)
+    rc = run(db,
+             sqlite3_mprintf(
+                 "UPDATE %s.%s AS d SET %s FROM %s.run tr JOIN %s.run fr"
+                 " ON fr.key = tr.key JOIN %s.%s s ON s.run_id = fr.run_id"
+                 " WHERE tr.run_id = d.run_id AND %s AND d.%s IS NULL AND"
+                 " s.%s IS NOT NULL",
+                 to, later[i].table, later[i].set, to, from, from,
+                 later[i].table, later[i].same, later[i].null, later[i].null));
+  return rc;
+}
+
 static int copy(sqlite3 *db, const char *to, const char *from) {
   int rc = KV_EXIT_OK;
   for (int i = 0; tables[i] && !rc; i++)
     rc = run(db, copy_sql(db, to, from, tables[i]));
-  return rc ? rc : settle(db, to, from);
-}
-
-/* --- contradictions ---------------------------------------------------------
- */
-
-static const char two_results[] =
-    "SELECT d.spec, t.name, d.status, s.status, substr(d.journal, 1, 16),"
-    " substr(s.journal, 1, 16), substr(d.state, 1, 16),"
-    " substr(s.state, 1, 16), substr(d.output, 1, 16),"
-    " substr(s.output, 1, 16), substr(d.value, 1, 16),"
-    " substr(s.value, 1, 16),"
-    " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
-    "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
-    "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
-    "  a.state != b.state OR a.output != b.output))"
-    " FROM main.run d JOIN %s.run s USING (key) JOIN main.trace t"
-    "  ON t.identity = d.identity"
-    " WHERE d.status != s.status OR d.journal IS NOT s.journal"
-    "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
-    "  OR d.value IS NOT s.value ORDER BY d.key LIMIT 1";
-
-static const char two_budgets[] =
-    "SELECT d.method, t.name, d.basis || ':' || d.target, d.budget, s.budget"
-    " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
-    "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
-    " ORDER BY d.key LIMIT 1";
-
-static const char *text(sqlite3_stmt *s, int c) {
-  const char *t = (const char *)sqlite3_column_text(s, c);
-  return t ? t : "none";
-}
-
-static int tell_results(sqlite3_stmt *s, const char *path) {
-  static const char *const what[] = {"status", "journal", "state", "output",
-                                     "value"};
-  char layer[32] = "";
-  int i = 0;
-  while (i < 4 && !strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i))) i++;
-  if (sqlite3_column_type(s, 12) != SQLITE_NULL)
-    snprintf(layer, sizeof layer, " from layer %d on",
-             sqlite3_column_int(s, 12));
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s has %s %s "
-                "there and %s here%s; nothing was merged, find out which is "
-                "wrong",
-                path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
-                text(s, 3 + 2 * i), layer);
-}
-
-static int tell_budgets(sqlite3_stmt *s, const char *path) {
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s at %s has "
-                "budget %s there and %s here; nothing was merged",
-                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                text(s, 4));
-}
-
-static int look(sqlite3 *db, char *sql, const char *path,
-                int (*tell)(sqlite3_stmt *, const char *)) {
-  sqlite3_stmt *s = NULL;
-  int rc = KV_EXIT_OK, step = SQLITE_ERROR;
-  if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
-  if (step == SQLITE_ROW)
-    rc = tell(s, path);
-  else if (step != SQLITE_DONE)
-    rc = kv_results_fail(db, path);
-  sqlite3_finalize(s);
-  sqlite3_free(sql);
-  return rc;
-}
-
-static int contradictions(sqlite3 *db, const char *from, const char *path) {
-  int rc =
-      look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
-  if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
+  if (!rc) rc = settle(db, to, from);
+  return rc ? rc : take_later(db, to, from);
 }
 
 /* --- the union --------------------------------------------------------------
  */
 
 static int attach(sqlite3 *db, const char *path) {
-  char *sql;
-  int bad;
-  if (access(path, R_OK))
-    return kv_say(KV_EXIT_INPUT, "there is no readable file %s", path);
-  sql = sqlite3_mprintf("ATTACH %Q AS source", path);
+  char *sql, *uri = NULL;
+  int bad = kv_results_there(path);
+  if (!bad) bad = kv_results_name(path, &uri);
+  if (bad) return bad;
+  sql = sqlite3_mprintf("ATTACH %Q AS source", uri);
+  sqlite3_free(uri);
   bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
   return bad ? kv_results_fail(db, path) : kv_results_check(db, "source", path);
 }
 
-/* The tables of the first database, by the words it made them with. */
+static int make(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *s = NULL;
+  bool bad = !sql || sqlite3_prepare_v2(db, sql, -1, &s, NULL) ||
+             sqlite3_step(s) != SQLITE_DONE;
+  sqlite3_finalize(s);
+  return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
+}
+
+/* The tables of the first database, by the words it made them with: of each
+ * text one statement, which SQLite itself has read as part of a schema, and
+ * none that would act later. */
 static int take_schema(sqlite3 *db) {
   sqlite3_stmt *s = NULL;
   int rc = KV_EXIT_OK, step = SQLITE_DONE;
   if (sqlite3_prepare_v2(db,
                          "SELECT sql FROM source.sqlite_schema WHERE sql IS"
-                         " NOT NULL ORDER BY rowid",
+                         " NOT NULL AND type IN ('table', 'index', 'view')"
+                         " ORDER BY rowid",
                          -1, &s, NULL))
     return kv_results_fail(db, "a database to merge");
   while (!rc && (step = sqlite3_step(s)) == SQLITE_ROW)
-    rc = run(db, sqlite3_mprintf("%s", sqlite3_column_text(s, 0)));
+    rc = make(db, (const char *)sqlite3_column_text(s, 0));
   if (!rc && step != SQLITE_DONE)
     rc = kv_results_fail(db, "a database to merge");
   sqlite3_finalize(s);
@@ -239,7 +213,7 @@ static int add(sqlite3 *db, bool first, const char *path) {
   int rc = attach(db, path), end;
   if (!rc && first) rc = take_schema(db);
   if (!rc && first) rc = take_head(db);
-  if (!rc) rc = contradictions(db, "source", path);
+  if (!rc) rc = kv_merge_contradictions(db, "source", path);
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN"));
   if (!rc) rc = copy(db, "main", "source");
   if (!sqlite3_get_autocommit(db)) {
@@ -270,7 +244,7 @@ static int write_into(sqlite3 *db, const char *out) {
   int rc = attach(db, out), end;
   if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
-  if (!rc) rc = contradictions(db, "source", out);
+  if (!rc) rc = kv_merge_contradictions(db, "source", out);
   if (!rc) rc = copy(db, "source", "main");
   if (!sqlite3_get_autocommit(db)) {
     end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));
@@ -279,15 +253,30 @@ static int write_into(sqlite3 *db, const char *out) {
   return rc;
 }
 
+/* OUT keeps what it has: nobody needs to name it twice. */
+static int not_read(const kv_args *a) {
+  struct stat out, in;
+  if (stat(a->file[0], &out)) return KV_EXIT_OK;
+  for (int i = 1; i < a->n_files; i++)
+    if (!stat(a->file[i], &in) && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino)
+      return kv_say(KV_EXIT_USAGE,
+                    "%s would write over %s, which is read: OUT keeps what it "
+                    "has, name it once",
+                    a->file[0], a->file[i]);
+  return KV_EXIT_OK;
+}
+
 int kv_verb_merge(const kv_args *a) {
   bool there = !access(a->file[0], F_OK);
   sqlite3 *db = NULL;
-  int rc = KV_EXIT_OK;
-  if (sqlite3_open_v2("", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                      NULL))
+  const int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
+  int rc = not_read(a);
+  if (rc) return rc;
+  if (sqlite3_open_v2("", &db, how, NULL) || kv_results_guard(db))
     rc = kv_results_fail(db, "a temporary database");
   else
-    sqlite3_busy_timeout(db, 60000);
+    kv_results_wait(db, a->file[0]);
   for (int i = 1; i < a->n_files && !rc; i++) rc = add(db, i == 1, a->file[i]);
   if (!rc) rc = there ? write_into(db, a->file[0]) : write_new(db, a->file[0]);
   sqlite3_close(db);

@@ -8,6 +8,7 @@
 #define KV_ANALYSIS_PAGE_H
 
 #include "analysis/plot.h"
+#include "analysis/text.h"
 
 typedef struct kv_page {
   FILE *f;
@@ -27,7 +28,11 @@ void kv_page_pareto(const kv_page *p, bool read);
 int kv_page_along(const kv_page *p);
 int kv_page_gap(const kv_page *p);
 int kv_page_check(const kv_page *p);
-void kv_page_cells(const kv_page *p);
+int kv_page_cells(const kv_page *p);
+/* Nothing where no layout was asked for. */
+int kv_page_layouts(const kv_page *p);
+/* Nothing where no method gives its entries classes. */
+int kv_page_classes(const kv_page *p);
 int kv_page_machines(const kv_page *p);
 
 /* What stands below every figure: the caption, that it is open loop, and its

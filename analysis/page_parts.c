@@ -5,6 +5,7 @@
 #include "analysis/page.h"
 #include "analysis/say.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ void kv_page_legend(const kv_page *p) {
             i % 8, i / 8 % 2 ? " d" : "");
     kv_plot_mark(i, true, 17, 7, 4.5, "", p->f);
     fputs("</svg>", p->f);
-    kv_html_text(p->variants.label[i], p->f);
+    kv_text_html(p->variants.label[i], p->f);
     fputs("</li>\n", p->f);
   }
   fputs("</ul>\n", p->f);
@@ -38,12 +39,13 @@ void kv_page_legend(const kv_page *p) {
 /* --- data inside the page ---------------------------------------------------
  */
 
+/* What RFC 3986 lets stand for itself, and the comma; all else by bytes. */
 static void percent(const char *t, FILE *f) {
   for (; *t; t++)
-    if (strchr("%#\"<>&+ \n\r", *t))
-      fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
-    else
+    if (isalnum((unsigned char)*t) || strchr("-._~,", *t))
       putc(*t, f);
+    else
+      fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
 }
 
 static void data_link(const char *name, const kv_grid *g, FILE *f) {
@@ -69,7 +71,7 @@ static void data_link(const char *name, const kv_grid *g, FILE *f) {
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
                      const kv_grid *data) {
   fputs("<figcaption>", p->f);
-  kv_html_text(text, p->f);
+  kv_text_html(text, p->f);
   fputs(" <strong>Open loop:</strong> the recorded queries do not feel the "
         "approximation; this is not task accuracy.",
         p->f);
@@ -93,27 +95,38 @@ static void mark(const kv_grid *g, int row, FILE *f) {
   if (conflict)
     fputs("<span class=\"no\">conflict</span>", f);
   else if (*status != 'o' && strcmp(status, "fixed"))
-    kv_html_text(status, f);
+    kv_text_html(status, f);
   else if (kv_grid_number(g, row, "confirmed") > 0)
     fputs("<span class=\"yes\">confirmed</span>", f);
   else
     fputs("one run", f);
 }
 
+enum { DIGITS = 10 }; /* shown of a digest */
+
 /* A specification may break after each parameter. */
 static void long_text(const char *t, FILE *f) {
-  for (; *t; t++) {
-    char one[2] = {*t, 0};
-    kv_html_text(one, f);
+  bool shown;
+  for (int n; *t; t += n) {
+    char one[5] = "";
+    n = kv_text_next(t, &shown);
+    memcpy(one, t, (size_t)n);
+    kv_text_html(one, f);
     if (*t == ':' || *t == ',') fputs("<wbr>", f);
   }
 }
 
+static void short_text(const char *t, FILE *f) {
+  char text[4 * DIGITS + 1];
+  kv_text_fit(t, DIGITS, text);
+  kv_text_html(text, f);
+}
+
 static void name(const kv_page *p, int row) {
   fputs("<td title=\"", p->f);
-  kv_html_text(kv_grid_text(&p->cell, row, "spec"), p->f);
+  kv_text_html(kv_grid_text(&p->cell, row, "spec"), p->f);
   fputs("\">", p->f);
-  kv_html_text(p->variants.label[p->variants.of[row]], p->f);
+  kv_text_html(p->variants.label[p->variants.of[row]], p->f);
   fputs("</td>", p->f);
 }
 
@@ -131,7 +144,7 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
   else if (!*text)
     fputs("&ndash;", f);
   else if (c->kind == KV_SHORT)
-    fprintf(f, "%.10s", text);
+    short_text(text, f);
   else if (c->kind == KV_LONG)
     long_text(text, f);
   else if (c->kind == KV_PERCENT)
@@ -141,7 +154,7 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
   else if (number && (floor(n) != n || strchr(text, '.')))
     fprintf(f, "%.4g", n);
   else
-    kv_html_text(text, f);
+    kv_text_html(text, f);
   fputs("</td>", f);
 }
 
@@ -156,7 +169,7 @@ void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column) {
   fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
         p->f);
-  kv_html_text(label, p->f);
+  kv_text_html(label, p->f);
   fputs("\"><table><thead><tr>", p->f);
   for (const kv_column *c = column; c->name; c++)
     fprintf(p->f, "<th scope=\"col\"%s>%s</th>",

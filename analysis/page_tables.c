@@ -79,7 +79,22 @@ int kv_page_check(const kv_page *p) {
   return rc;
 }
 
-void kv_page_cells(const kv_page *p) {
+static int older(const kv_page *p) {
+  kv_grid g;
+  int rc = kv_grid_ask(
+      p->db, "SELECT count(*) AS n FROM every_cell WHERE age > 1", 0, NULL, &g);
+  double n = rc ? 0 : kv_grid_number(&g, 0, "n");
+  if (rc) return rc;
+  if (n > 0)
+    fprintf(p->f,
+            "<p class=\"soft\">Not on this page: %.0f cells by superseded "
+            "code. <code>kvreport table --history</code> lists them.</p>\n",
+            n);
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_page_cells(const kv_page *p) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
       {"method", "method", KV_NAME},
@@ -90,22 +105,85 @@ void kv_page_cells(const kv_page *p) {
       {"share_end", "of dense", KV_PERCENT},
       {"kr", "mean", KV_PERCENT},
       {"share_read", "read", KV_PERCENT},
+      {"share_scanned", "scanned", KV_PERCENT},
       {"output_error", "error", KV_PLAIN},
+      {"output_error_se", "&plusmn;", KV_PLAIN},
       {"output_error_p95", "error p95", KV_PLAIN},
       {"mass", "mass", KV_PLAIN},
       {"recall_16", "top-16", KV_PLAIN},
-      {"needle_view", "needle", KV_PLAIN},
+      {"needle_share", "needle", KV_PLAIN},
       {"status", "checked", KV_MARK},
       {"reason", "reason", KV_LONG},
       {NULL, NULL, KV_PLAIN}};
   fputs("<figure>", p->f);
   kv_page_table(p, &p->cell, "All cells", column);
-  kv_page_caption(p,
-                  "Asked, stored at the end, mean over decode and read stand "
-                  "side by side because they differ: a share of the prompt "
-                  "is not a share of the cache at the end.",
-                  "cells", &p->cell);
+  kv_page_caption(
+      p,
+      "Asked, stored at the end, mean over decode and read stand "
+      "side by side because they differ: a share of the prompt "
+      "is not a share of the cache at the end. Scanned: what a "
+      "method looks at in order to choose what is read, as a share "
+      "of what dense reads; empty where an earlier kvreplay did not "
+      "record it. \u00b1: the standard error of the mean error, from the "
+      "means of 16 bins of steps. Needle: mass on "
+      "the needles as a share of what dense attention puts on "
+      "them.",
+      "cells", &p->cell);
   fputs("</figure>\n", p->f);
+  return older(p);
+}
+
+/* A view's table under a heading of its own; nothing where it has no row. */
+static int optional(const kv_page *p, const char *view, const char *title,
+                    const kv_column *column, const char *caption) {
+  char sql[64];
+  kv_grid g;
+  snprintf(sql, sizeof sql, "SELECT * FROM %s", view);
+  int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) {
+    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>", view, title);
+    kv_page_table(p, &g, title, column);
+    kv_page_caption(p, caption, view, &g);
+    fputs("</figure>\n", p->f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_page_layouts(const kv_page *p) {
+  static const kv_column column[] = {
+      {"trace", "trace", KV_PLAIN},
+      {"spec", "cell", KV_LONG},
+      {"asked", "asked", KV_PLAIN},
+      {"layout", "layout", KV_PLAIN},
+      {"pages_end", "pages at end", KV_PLAIN},
+      {"bytes_end", "held at end", KV_BYTES},
+      {"share_end", "of dense's K and V", KV_PERCENT},
+      {"bytes_mean", "mean", KV_BYTES},
+      {"bytes_peak", "peak", KV_BYTES},
+      {"slack_end", "slack", KV_BYTES},
+      {"share_freed", "came free", KV_PERCENT},
+      {NULL, NULL, KV_PLAIN}};
+  static const char caption[] =
+      "Bytes of K and V in the memory that each layout holds. Slack: held, and "
+      "no entry lies there. Came free: of the bytes that the method gave up, "
+      "those in memory that is free again.";
+  return optional(p, "layouts", "Memory layouts", column, caption);
+}
+
+int kv_page_classes(const kv_page *p) {
+  static const kv_column column[] = {{"trace", "trace", KV_PLAIN},
+                                     {"spec", "cell", KV_LONG},
+                                     {"asked", "asked", KV_PLAIN},
+                                     {"class", "class", KV_PLAIN},
+                                     {"bytes", "held at end", KV_BYTES},
+                                     {"share", "of the cell", KV_PERCENT},
+                                     {NULL, NULL, KV_PLAIN}};
+  static const char caption[] =
+      "What the entries of each class hold, where a method gives its entries "
+      "classes (a residual, a tier): K and V, their metadata and columns.";
+  return optional(p, "classes", "Bytes by class", column, caption);
 }
 
 int kv_page_machines(const kv_page *p) {

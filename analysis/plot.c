@@ -3,6 +3,7 @@
  * Drawing. Units are those of the viewBox; a plot is as wide as its page.
  */
 #include "analysis/plot.h"
+#include "analysis/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,25 +15,6 @@ enum { LEFT = 58, RIGHT = 16, TOP = 30, BOTTOM = 46 };
 typedef struct box {
   double x, y, w, h;
 } box;
-
-void kv_html_text(const char *t, FILE *f) {
-  for (; *t; t++) switch (*t) {
-    case '&':
-      fputs("&amp;", f);
-      break;
-    case '<':
-      fputs("&lt;", f);
-      break;
-    case '>':
-      fputs("&gt;", f);
-      break;
-    case '"':
-      fputs("&quot;", f);
-      break;
-    default:
-      putc(*t, f);
-    }
-}
 
 void kv_plot_mark(int variant, bool solid, double x, double y, double r,
                   const char *tip, FILE *f) {
@@ -49,7 +31,7 @@ void kv_plot_mark(int variant, bool solid, double x, double y, double r,
           r);
   if (*tip) {
     fputs("<title>", f);
-    kv_html_text(tip, f);
+    kv_text_html(tip, f);
     fputs("</title>", f);
   }
   fputs("</path>\n", f);
@@ -91,15 +73,14 @@ static void draw_axes(const kv_plot *p, FILE *f) {
   }
   fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" class=\"a mid\">", (LEFT + right) / 2,
           p->height - 10);
-  kv_html_text(p->x.title, f);
+  kv_text_html(p->x.title, f);
   fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" class=\"a\">", 4, 16);
-  kv_html_text(p->y.title, f);
+  kv_text_html(p->y.title, f);
   fputs("</text>\n", f);
 }
 
 static bool drawn(const kv_plot *p, const kv_mark *m) {
-  return isfinite(m->x) && isfinite(m->y) && !(p->x.log && m->x <= 0) &&
-         !(p->y.log && m->y <= 0);
+  return kv_axis_takes(&p->x, m->x) && kv_axis_takes(&p->y, m->y);
 }
 
 static void draw_lines(const kv_plot *p, FILE *f) {
@@ -170,7 +151,7 @@ static void draw_labels(const kv_plot *p, FILE *f) {
     if (taken[n].x > 0) {
       fprintf(f, "<text class=\"k%d n\" x=\"%.1f\" y=\"%.1f\">", v % COLOURS,
               taken[n].x, taken[n].y + 11);
-      kv_html_text(label, f);
+      kv_text_html(label, f);
       fputs("</text>\n", f);
     }
     n++;
@@ -187,9 +168,9 @@ void kv_plot_write(kv_plot *p, FILE *f) {
   qsort(p->mark, (size_t)p->n, sizeof *p->mark, by_line);
   fprintf(f, "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
           p->width, p->height);
-  kv_html_text(p->title, f);
+  kv_text_html(p->title, f);
   fputs(". ", f);
-  kv_html_text(p->text, f);
+  kv_text_html(p->text, f);
   fputs("\">\n", f);
   draw_axes(p, f);
   draw_lines(p, f);

@@ -37,6 +37,8 @@ typedef struct kv_plot {
 void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y);
 /* Ticks inside the limits, at most 16. */
 int kv_axis_ticks(const kv_axis *a, double tick[16]);
+/* Can it be drawn at all? Beyond 30 powers of ten nothing can. */
+bool kv_axis_takes(const kv_axis *a, double value);
 /* 0 at lo, 1 at hi. */
 double kv_axis_place(const kv_axis *a, double value);
 
@@ -45,8 +47,5 @@ void kv_plot_write(kv_plot *p, FILE *f);
 /* One marker of a variant at a place. */
 void kv_plot_mark(int variant, bool solid, double x, double y, double r,
                   const char *tip, FILE *f);
-
-/* Text for HTML and SVG. */
-void kv_html_text(const char *t, FILE *f);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/say.h"
+#include "analysis/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,22 +10,23 @@ static int said;
 
 int kv_said(void) { return said; }
 
+void kv_say_forget(void) { said = KV_EXIT_OK; }
+
 void kv_say_short(void) {
   kv_say(KV_EXIT_RESOURCE, "not enough memory for all of it: ask for less "
                            "with --where, or on a larger machine");
 }
 
 int kv_say(int code, const char *format, ...) {
-  char line[1024];
+  char line[1024], shown[4 * sizeof line];
   va_list v;
   if (said) return code;
   said = code;
   va_start(v, format);
   vsnprintf(line, sizeof line, format, v);
   va_end(v);
-  for (char *p = line; *p; p++)
-    if ((unsigned char)*p < 32) *p = '?';
-  fprintf(stderr, "kvreport: %s\n", line);
+  kv_text_fit(line, sizeof line - 1, shown);
+  fprintf(stderr, "kvreport: %s\n", shown);
   return code;
 }
 
@@ -55,7 +57,7 @@ int kv_say_no(const char *what, const char *text, const char *const *names) {
   const char *near = kv_nearest_name(text, names);
   char all[1024] = "";
   size_t at = 0;
-  if (distance(text, near) <= 1 + (int)strnlen(text, 31) / 3)
+  if (3 * distance(text, near) <= (int)strnlen(text, 31) + 1)
     return kv_say(KV_EXIT_USAGE, "there is no %s '%s': did you mean '%s'?",
                   what, text, near);
   for (; *names && at < sizeof all; names++)

@@ -21,6 +21,8 @@ int kv_say(int code, const char *format, ...)
 /* Something was left out for want of memory: says so, and makes the result
  * no success, whatever the caller can return. */
 void kv_say_short(void);
+/* For who asks again, as another process would. */
+void kv_say_forget(void);
 /* The code of that first sentence, KV_EXIT_OK if there was none. */
 int kv_said(void);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/variants.h"
+#include "analysis/text.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,14 +14,6 @@ typedef struct rows {
   char (*name)[LABEL];
 } rows;
 
-/* Bytes of UTF-8 that are whole characters, at most DECLARED. */
-static int cut(const char *text) {
-  size_t n = strlen(text);
-  if (n <= DECLARED) return (int)n;
-  for (n = DECLARED; (text[n] & 0xc0) == 0x80; n--) continue;
-  return (int)n;
-}
-
 /* What a row is called before its parameters: decisions that were replayed,
  * what their maker called them; "(replay)", for that may be a method's name. */
 static void name_row(const rows *x, int row) {
@@ -28,17 +21,21 @@ static void name_row(const rows *x, int row) {
   const char *declared =
       json_string_value(json_object_get(x->params[row], "name"));
   if (!strcmp(method, "replay") && declared && *declared)
-    snprintf(x->name[row], LABEL, "%.*s (replay)", cut(declared), declared);
+    snprintf(x->name[row], LABEL, "%.*s (replay)",
+             kv_text_cut(declared, DECLARED), declared);
   else
     snprintf(x->name[row], LABEL, "%s", method);
 }
 
+/* A budget a layer is a list, of which the grid has the mean. */
 static bool same_place(const rows *x, int a, int b) {
   static const char *const name[] = {"trace", "prompt_len", "budget"};
+  json_t *p = json_object_get(x->params[a], "budget");
+  json_t *q = json_object_get(x->params[b], "budget");
   for (int i = 0; i < 3; i++)
     if (strcmp(kv_grid_text(x->g, a, name[i]), kv_grid_text(x->g, b, name[i])))
       return false;
-  return true;
+  return json_equal(p, q) || (!p && !q);
 }
 
 /* Does any row of that name differ from another at its place in key? */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvreport html: one self-contained page. No script, no network, no time of
- * day: the same database gives the same bytes.
+ * day: the same database gives the same bytes. Its own policy forbids the
+ * browser what it does not use, so that nothing a database says can become
+ * more than text.
  */
 #include "analysis/page.h"
 #include "analysis/say.h"
@@ -94,14 +96,19 @@ static void head(const kv_page *p) {
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
         "charset=\"utf-8\">\n<meta name=\"viewport\" "
         "content=\"width=device-width, initial-scale=1\">\n"
-        "<link rel=\"icon\" href=\"data:,\">\n"
-        "<title>KV-cache compression, replayed</title>\n<style>\n",
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
+        "'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src "
+        "'sha256-",
+        p->f);
+  fputs(style_hash, p->f);
+  fputs("'\">\n<link rel=\"icon\" href=\"data:,\">\n"
+        "<title>KV-cache compression, replayed</title>\n<style>",
         p->f);
   fputs(style_css, p->f);
   fputs("</style>\n</head>\n<body><main>\n"
         "<h1>KV-cache compression, replayed</h1>\n<p class=\"sub\">From ",
         p->f);
-  kv_html_text(p->path, p->f);
+  kv_text_html(p->path, p->f);
   fprintf(p->f, ", by kvreport %s</p>\n", VERSION);
   tiles(p);
   fputs("<p>Recorded attention (queries, keys and values of every layer and "
@@ -141,7 +148,9 @@ static int body(const kv_page *p) {
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);
   section(p, "cells", "All cells");
-  kv_page_cells(p);
+  if (!rc) rc = kv_page_cells(p);
+  if (!rc) rc = kv_page_layouts(p);
+  if (!rc) rc = kv_page_classes(p);
   section(p, "who", "Who computed");
   if (!rc) rc = kv_page_machines(p);
   fputs("</main></body>\n</html>\n", p->f);
@@ -155,7 +164,8 @@ int kv_verb_html(const kv_args *a) {
     return kv_say(KV_EXIT_USAGE,
                   "kvreport html needs a file: -o report.html, or -o - "
                   "for standard output");
-  rc = load(&p);
+  rc = kv_output_may(a, 0, a->output);
+  if (!rc) rc = load(&p);
   if (!rc && !(p.f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {
     rc = body(&p);

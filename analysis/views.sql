@@ -24,14 +24,26 @@ FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       ORDER BY c.backend, c.isa, c.threads) c
 GROUP BY run_id;
 
--- All runs; age 1 is what the newest code says, 2 and up are superseded.
+-- All runs, and how new the code that gave them is: age 1 is the newest code
+-- of its method in this database, 2 and up are superseded. This is the one
+-- place that says what "newest" means: the larger arithmetic version; then the
+-- larger revision; then the code whose latest first result is later, by the
+-- start of the program that computed it; then the lesser text. A code counts
+-- as a whole: what only an older one was asked is not answered by the newest,
+-- so that no table or figure has two codes of one method. Decisions that are
+-- replayed are a code for each trace and budget: there it is other decisions
+-- under the same parameters on the same trace that are newer.
 CREATE TEMP VIEW aged AS
-SELECT r.*, c.confirmations, c.confirmed, c.by_whom, c.first_seen,
-  (SELECT count(*) FROM contradiction d WHERE d.run_id = r.run_id)
-    AS conflicts,
-  row_number() OVER (PARTITION BY subject
-    ORDER BY arithmetic DESC, revision DESC, first_seen DESC, key) AS age
-FROM run r LEFT JOIN confirmed c USING (run_id);
+SELECT *, dense_rank() OVER (PARTITION BY family
+  ORDER BY arithmetic DESC, revision DESC, code_seen DESC, code) AS age
+FROM (SELECT *, max(first_seen) OVER
+        (PARTITION BY family, arithmetic, revision, code) AS code_seen
+      FROM (SELECT r.*, c.confirmations, c.confirmed, c.by_whom,
+              coalesce(c.first_seen, '') AS first_seen,
+              (SELECT count(*) FROM contradiction d WHERE d.run_id = r.run_id)
+                AS conflicts,
+              CASE method WHEN 'replay' THEN subject ELSE method END AS family
+            FROM run r LEFT JOIN confirmed c USING (run_id)));
 
 CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;
 
@@ -56,34 +68,106 @@ SELECT run_id,
   max(CASE measure WHEN 'needle_merged' THEN mean END) AS needle_merged,
   max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
   max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
-  max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all
+  max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
+  max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
 FROM metric WHERE part = 0 GROUP BY run_id;
 
--- One row per cell that was asked for, answered by the newest code. Shares
--- are of the dense cache of the same trace, where dense was run.
-CREATE TEMP VIEW cell AS
+-- What a run holds at the end: all of it, and the kinds that every database
+-- has; view `kinds` has every kind.
+CREATE TEMP VIEW stored AS
+SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
+  max(CASE kind WHEN 'payload' THEN bytes END) AS payload,
+  max(CASE kind WHEN 'metadata' THEN bytes END) AS metadata,
+  max(CASE kind WHEN 'columns' THEN bytes END) AS columns,
+  max(CASE kind WHEN 'side' THEN bytes END) AS side,
+  max(CASE kind WHEN 'slack' THEN bytes END) AS slack
+FROM held GROUP BY run_id;
+
+-- The standard error of the mean output error of a run. Steps that follow each
+-- other are alike, so neither values nor steps count as independent: the error
+-- is that of the means of 16 bins of steps (batch means).
+CREATE TEMP VIEW unsure AS
+SELECT run_id, standard_error(m.mean) AS output_error_se
+FROM part p JOIN metric m USING (run_id, part)
+WHERE p.bin >= 0 AND p.head < 0 AND m.measure = 'output_error'
+GROUP BY run_id;
+
+-- One row per cell that was asked for and code that answered it. Shares are of
+-- the dense cache of the same trace, where dense was run; needle_share is of
+-- the mass that dense attention puts on the needles.
+CREATE TEMP VIEW every_cell AS
 SELECT t.name AS trace, r.prompt_len, t.n_tokens, r.method, r.spec,
   a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
   r.kept, r.kept_min, r.kept_max, r.attended,
-  r.payload + r.metadata + r.columns + r.side + r.slack AS bytes_end,
-  (r.payload + r.metadata + r.columns + r.side + r.slack) * 1.0
-    / (d.payload + d.metadata + d.columns + d.side + d.slack) AS share_end,
-  r.payload, r.metadata, r.columns, r.side, r.slack, r.codes_end,
+  b.bytes_end, b.bytes_end * 1.0 / e.bytes_end AS share_end,
+  b.payload, b.metadata, b.columns, b.side, b.slack, r.codes_end,
   r.mean AS bytes_mean, r.codes_mean, r.kr, r.peak, r.codes_peak, r.mti,
-  r.read AS bytes_read, r.read / d.read AS share_read, r.cr, r.moved, r.verbs,
-  m.output_error, m.output_error_p50, m.output_error_p95, m.output_error_p99,
-  m.output_error_max, m.output_abs_max, m.mass, m.mass_stored, m.mass_merged,
-  m.tv, m.kl, m.lse_error, m.recall_1, m.recall_16, m.recall_budget,
+  r.read AS bytes_read, r.read / d.read AS share_read,
+  r.scanned AS bytes_scanned, r.scanned / d.read AS share_scanned,
+  r.cr, r.moved, r.verbs,
+  m.output_error, u.output_error_se, m.output_error_p50, m.output_error_p95,
+  m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass,
+  m.mass_stored, m.mass_merged, m.tv, m.kl, m.lse_error, m.recall_1,
+  m.recall_16, m.recall_budget,
   m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
-  m.needle_all, r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
+  m.needle_all, m.needle_dense,
+  m.needle_mass / nullif(m.needle_dense, 0) AS needle_share,
+  r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
-  r.output, r.key
-FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
+  r.output, r.key, r.age
+FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN measured m USING (run_id)
+  LEFT JOIN unsure u USING (run_id)
   LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
-ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis, asked;
+  LEFT JOIN stored b ON b.run_id = r.run_id
+  LEFT JOIN stored e ON e.run_id = d.run_id
+ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis, asked,
+  r.age, r.key;
+
+-- What tables and figures show: those by the newest code of each method.
+CREATE TEMP VIEW cell AS SELECT * FROM every_cell WHERE age = 1;
+
+-- What `kvreport table --mean` is about, and what it calls each line; filled
+-- by the program, for a name is made from all rows.
+CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
+  PRIMARY KEY (key, basis, asked));
+
+-- The mean over traces of what was asked alike, of the cells in `line`. A line
+-- that some trace has no answer for has no mean: one over those that happen to
+-- have an answer would flatter. Needles are of the traces that have any.
+CREATE TEMP VIEW summary AS
+WITH chosen AS MATERIALIZED
+  (SELECT c.*, l.label FROM cell c JOIN line l USING (key, basis, asked)),
+place AS (SELECT DISTINCT trace, prompt_len FROM chosen),
+mean AS
+  (SELECT label AS method, basis, asked, count(output_error) AS traces,
+    (SELECT count(*) FROM place) AS traces_all, count(share_end) AS shares,
+    avg(kept) AS kept, avg(share_end) AS share_end, avg(kr) AS kr,
+    avg(share_read) AS share_read,
+    iif(count(share_scanned) = count(output_error), avg(share_scanned), NULL)
+      AS share_scanned, avg(output_error) AS output_error,
+    standard_error(output_error) AS output_error_se,
+    avg(output_error_p95) AS output_error_p95, avg(mass) AS mass,
+    avg(recall_16) AS recall_16, avg(needle_share) AS needle_share,
+    min(confirmed) AS confirmed, max(conflicts) AS conflicts
+  FROM chosen GROUP BY label, basis, asked)
+SELECT method, basis, asked, traces, traces_all,
+  iif(traces = traces_all, kept, NULL) AS kept,
+  iif(shares = traces_all, share_end, NULL) AS share_end,
+  iif(traces = traces_all, kr, NULL) AS kr,
+  iif(shares = traces_all, share_read, NULL) AS share_read,
+  iif(shares = traces_all, share_scanned, NULL) AS share_scanned,
+  iif(traces = traces_all, output_error, NULL) AS output_error,
+  iif(traces = traces_all, output_error_se, NULL) AS output_error_se,
+  iif(traces = traces_all, output_error_p95, NULL) AS output_error_p95,
+  iif(traces = traces_all, mass, NULL) AS mass,
+  iif(traces = traces_all, recall_16, NULL) AS recall_16,
+  iif(traces = traces_all, needle_share, NULL) AS needle_share,
+  confirmed, conflicts
+FROM mean
+ORDER BY method, basis, length(asked), asked;
 
 -- Cells that no other cell of the trace beats in both bytes and error.
 CREATE TEMP VIEW pareto AS
@@ -117,7 +201,7 @@ ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis,
 -- budget: the entries x attends on average or, where that was not run, one
 -- fewer. What evicts to B attends B + 1, the token in hand with them: so does
 -- random, and oracle-topk counts that token in its B. Random is the one with
--- its default parameters.
+-- its default parameters, and a budget that is one for all layers.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
@@ -127,6 +211,9 @@ reference AS MATERIALIZED
     min(r.confirmed, o.confirmed) AS confirmed
   FROM ran r JOIN ran o USING (trace, prompt_len, arithmetic, budget)
   WHERE r.method = 'random' AND o.method = 'oracle-topk'
+    AND json_type(r.params, '$.budget') = 'integer'
+    AND json_type(o.params, '$.budget') = 'integer'
+    AND coalesce(json_extract(r.params, '$.variant'), 'drop') = 'drop'
     AND json_extract(r.params, '$.seed') = 1
     AND json_extract(r.params, '$.recent') = min(32, max(1, budget / 2))),
 same AS
@@ -192,16 +279,93 @@ ORDER BY trace, r.prompt_len, r.method, r.budget, r.spec, age, r.key;
 CREATE TEMP VIEW metrics AS
 SELECT t.name AS trace, r.method, r.budget, p.layer, p.head, p.bin,
   p.first_step, p.last_step, m.measure, m.count, m.mean, m.p50, m.p95, m.p99,
-  m.max, r.key
+  m.max, m.squares, r.key
 FROM newest r JOIN trace t USING (identity) JOIN part p USING (run_id)
   JOIN metric m USING (run_id, part)
 ORDER BY trace, r.method, r.budget, r.key, m.part, m.measure;
 
 CREATE TEMP VIEW costs AS
 SELECT t.name AS trace, r.method, r.budget, s.step, s.bytes, s.codes, s.read,
+  s.scanned,
   r.key
 FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
 ORDER BY trace, r.method, r.budget, r.key, s.step;
+
+-- The means of each decode step over layers and query heads, to compare methods
+-- step by step: f32_at gives the i-th number of a row of step_mean.
+CREATE TEMP VIEW steps AS
+SELECT t.name AS trace, r.method, r.spec, r.budget, s.step,
+  max(CASE measure WHEN 'output_error' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS output_error,
+  max(CASE measure WHEN 'output_abs' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS output_abs,
+  max(CASE measure WHEN 'mass' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass,
+  max(CASE measure WHEN 'mass_stored' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass_stored,
+  max(CASE measure WHEN 'mass_merged' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass_merged,
+  max(CASE measure WHEN 'tv' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS tv,
+  max(CASE measure WHEN 'kl' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS kl,
+  max(CASE measure WHEN 'lse_error' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS lse_error,
+  max(CASE measure WHEN 'recall_1' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_1,
+  max(CASE measure WHEN 'recall_16' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_16,
+  max(CASE measure WHEN 'recall_budget' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_budget,
+  max(CASE measure WHEN 'needle_stored' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_stored,
+  max(CASE measure WHEN 'needle_merged' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_merged,
+  max(CASE measure WHEN 'needle_view' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_view,
+  max(CASE measure WHEN 'needle_mass' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_mass,
+  max(CASE measure WHEN 'needle_all' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_all,
+  max(CASE measure WHEN 'needle_dense' THEN
+    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_dense,
+  r.key
+FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
+  JOIN step_mean m USING (run_id)
+WHERE s.step > r.prompt_len
+GROUP BY r.run_id, s.step
+ORDER BY trace, r.method, r.budget, r.key, s.step;
+
+CREATE TEMP VIEW kinds AS
+SELECT t.name AS trace, r.method, r.budget, h.kind, h.total, h.bytes, r.key
+FROM newest r JOIN trace t USING (identity) JOIN held h USING (run_id)
+ORDER BY trace, r.method, r.budget, r.key, h.kind;
+
+-- What the entries of each class hold at the end, where a method gives them
+-- classes; empty in rows of an earlier kvreplay.
+CREATE TEMP VIEW classes AS
+SELECT c.trace, c.prompt_len, c.method, c.spec, c.basis, c.asked, c.budget,
+  c.kept, h.kind, substr(h.kind, 6) AS class, h.bytes,
+  h.bytes * 1.0 / c.bytes_end AS share, c.key
+FROM held h JOIN run r USING (run_id) JOIN cell c USING (key)
+WHERE h.kind LIKE 'tier\_%' ESCAPE '\' AND h.bytes > 0
+ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis, c.asked,
+  c.key, h.kind;
+
+-- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
+-- beside those of dense; share_freed: of the bytes given up, what came free.
+CREATE TEMP VIEW layouts AS
+SELECT c.trace, c.prompt_len, c.method, c.spec, c.basis, c.asked, c.budget,
+  c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean, l.bytes_end,
+  l.bytes_peak, l.bytes_mean, l.bytes_end * 1.0 / d.codes_end AS share_end,
+  l.slack_end, l.slack_peak, l.slack_mean, l.vacated, l.freed,
+  l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed, c.key
+FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
+  LEFT JOIN newest d ON d.identity = r.identity
+    AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
+    AND d.method = 'dense' AND d.status = 'ok'
+ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis, c.asked,
+  c.key, l.layout;
 
 CREATE TEMP VIEW confirmations AS
 SELECT t.name AS trace, r.spec, c.backend, c.isa, c.threads, c.seconds,

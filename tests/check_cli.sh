@@ -60,9 +60,9 @@ refused 2 'needs a value' methods --format
 refused 2 'did you mean snapkv?' methods snapk
 refused 2 'whose decisions?' grade x.safetensors -m h2o -b 9
 refused 2 'too many' methods dense window
-refused 2 'no command a?b' "$(printf 'a\nb')"
+refused 2 'no command a\x0ab' "$(printf 'a\nb')"
 KVREPLAY_ISA=sse9 refused 2 'sse9' --version
-
+KVREPLAY_KEEP=often refused 2 'KVREPLAY_KEEP is often' run x -m dense
 
 # The verb run: what is wrong with its command line or its files.
 if "$docs" list | grep -qx run; then
@@ -196,7 +196,7 @@ complete_words() {
     COMP_CWORD=$#; _kvreplay 2>/dev/null; echo "${COMPREPLY[@]}"' \
     - "$tmp/completion" "$@"
 }
-checks=$((checks + 5))
+checks=$((checks + 7))
 [ "$(complete_words meth)" = methods ] || fail 'completion of a verb'
 [ "$(complete_words run -m al)" = all ] || fail 'completion of all methods'
 [ "$(complete_words grade -m al)" = '' ] || fail 'completion of one method'
@@ -206,7 +206,11 @@ checks=$((checks + 5))
   fail 'completion of a choice'
 [ "$(complete_words run -m h2o,sna)" = h2o,snapkv ] ||
   fail 'completion of the second method of a list'
+[ "$(complete_words run -m './a\,sna')" = '' ] ||
+  fail 'completion of what is no second method'
 mkdir "$tmp/folder"
+[ "$(complete_words run -m "h2o,$tmp/fold")" = "h2o,$tmp/folder" ] ||
+  fail 'completion of a plugin in a list'
 [ "$(complete_words new -o "$tmp/fold")" = "$tmp/folder" ] ||
   fail 'completion of a folder'
 
@@ -228,6 +232,24 @@ if command -v script >/dev/null; then
   grep -q 'h2o' "$tmp/out" || fail 'a quiet search gives no row'
   ! grep -q probe "$tmp/out" || fail 'a quiet search is not'
 fi
+
+# Files of one cell are written by one thread, which is said to who asked for
+# more; the table shows what a method looks at beside what it reads.
+small="$src/traces/tiny/retrieval_8_small.safetensors"
+for jobs in 1 2; do
+  checks=$((checks + 1))
+  "$kvreplay" run "$small" -q -m quest -b 20% -j $jobs \
+    --selections "$tmp/selections" >"$tmp/out" 2>"$tmp/err" ||
+    fail "run -j $jobs --selections: exit $?"
+  said=$(grep -c 'written by one thread: .* the 2 of --jobs' "$tmp/err")
+  [ "$said" = $((jobs - 1)) ] ||
+    fail "run -j $jobs --selections: $(cat "$tmp/err")"
+done
+checks=$((checks + 1))
+awk '$1 == "method" { for (i = 1; i <= NF; i++) if ($i == "scan") at = i }
+  $1 ~ /^quest/ { scanned = $at }
+  END { exit !(scanned ~ /^[1-9]/) }' "$tmp/out" ||
+  fail 'the table has no column of bytes scanned'
 
 if [ -w /dev/full ]; then
   checks=$((checks + 1))

@@ -6,19 +6,13 @@
 # nothing by halves, and what it said was done is kept; a repeated command
 # completes. And whatever mood the process is in, the bits are the same.
 #
-# Usage: check_faults.sh [SECTION...]: memory disk cut killed stopped mood.
+# Usage: check_faults.sh [SECTION...]: memory disk cut killed resumed
+# stopped mood threads.
 # Environment: KV_BIG=1: a hundred allocations a command and ten kills
 # (minutes); else sixty and three.
 . "$(dirname "$0")/faults.sh"
 
 # ---- memory ----------------------------------------------------------------
-
-# The database after a run; a run that said 0 has stored both cells.
-after_run() {
-  whole "$tmp/f.db" "$2"
-  [ "$1" != 0 ] || [ "$(wc -l <"$tmp/rows")" = 2 ] || fail "$2: rows lost"
-  rm -f "$tmp"/f.db*
-}
 
 after_repeat() {
   whole "$tmp/again.db" "$2"
@@ -74,11 +68,18 @@ check_memory() {
     -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
   sweep 'kvreplay run, a budget in bytes' nothing "${run[@]}" \
     -m window -b mean:30%
+  echo '[40, 20, "9%", "9%"]' >"$tmp/budgets"
+  sweep 'kvreplay run, a budget a layer' nothing "${run[@]}" \
+    -m snapkv,window:budget=40/20/9/9 -b "layers:$tmp/budgets"
   sweep 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
     --db "$tmp/f.db"
   "${run[@]}" -m dense,window -b 40 --db "$tmp/again.db" >/dev/null
   sweep 'kvreplay run --db, again' after_repeat "${run[@]}" \
     -m dense,window -b 40 --db "$tmp/again.db"
+  before_part "${run[@]}"
+  sweep 'kvreplay run --db, layers kept' after_part KVREPLAY_KEEP=0 \
+    "${run[@]}" -m dense,window -b 40 --db "$tmp/f.db"
+  went_on memory
   sweep 'kvreplay verify' after_repeat OMP_NUM_THREADS=1 "$kvreplay" \
     verify "$tmp/again.db"
   # The same pass again, and on the executor where there is one.
@@ -138,6 +139,10 @@ check_disk() {
   mkdir -p "$tmp/to"
   fill 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
     --db "$tmp/f.db"
+  before_part "${run[@]}"
+  fill 'kvreplay run --db, layers kept' after_part KVREPLAY_KEEP=0 \
+    "${run[@]}" -m dense,window -b 40 --db "$tmp/f.db"
+  went_on disk
   fill 'kvreplay check --db' after_run "${check[@]}" -m dense,window -b 40 \
     --db "$tmp/f.db"
   fill 'kvreplay run --stored' after_file "${run[@]}" -m dense \
@@ -242,7 +247,8 @@ stored() {
 check_killed() {
   local i hit=0 rc
   (sweep_all one) >"$tmp/want" 2>"$tmp/err" || fail 'the sweep'
-  "$whole" "$tmp/one.db" >"$tmp/rows.one"
+  whole "$tmp/one.db" 'without a kill'
+  mv "$tmp/rows" "$tmp/rows.one"
   for ((i = 0; i < kills; i++)); do
     rm -f "$tmp/out"
     sweep_all two >"$tmp/out" 2>"$tmp/err" &
@@ -258,10 +264,42 @@ check_killed() {
   echo "killed: $hit of $kills while they ran"
   (sweep_all two) >"$tmp/out" 2>"$tmp/err" || fail 'a repeat after kills'
   whole "$tmp/two.db" 'after all kills'
-  cmp -s "$tmp/rows" "$tmp/rows.one" || fail 'kills changed the rows'
+  same_rows "$tmp/rows.one"
   plain "$tmp/out" | sed -E 's/"(threads|isa)": [^,}]*//g' |
     cmp -s - <(plain "$tmp/want" | sed -E 's/"(threads|isa)": [^,}]*//g') ||
     fail 'kills changed the table'
+}
+
+# One trace of many layers, killed again and again.
+long_trace() {
+  KVREPLAY_KEEP=${2-0} exec "$kvreplay" run "$tmp/long.safetensors" -q \
+    -m dense,h2o,kivi,snapkv -b 10%,20% --twice --db "$tmp/$1.db" --format jsonl
+}
+
+check_resumed() {
+  local i hit=0 rc left=0 same='s/"(threads|isa)": [^,}]*//g'
+  "$kvtrace" synth -o "$tmp/long.safetensors" --layers 12 --heads 4 \
+    --kv-heads 2 --dim 32 -t 600 -p 560 2>"$tmp/err" || fail 'the trace'
+  (long_trace whole 5) >"$tmp/want" 2>"$tmp/err" || fail 'the long trace'
+  whole "$tmp/whole.db" 'one trace, without a kill'
+  mv "$tmp/rows" "$tmp/rows.whole"
+  for ((i = 0; i < kills; i++)); do
+    long_trace resumed >"$tmp/out" 2>"$tmp/err" &
+    sleep "0.$((3 + RANDOM % 7))$((RANDOM % 9))"
+    kill -KILL $! 2>/dev/null
+    wait $! 2>/dev/null
+    rc=$?
+    [ $rc != 137 ] || hit=$((hit + 1))
+    ! grep -q 'are kept from an earlier run' "$tmp/err" || left=$((left + 1))
+    whole "$tmp/resumed.db" "kill $i of one trace"
+  done
+  echo "killed: $hit of $kills in one trace, of which $left had gone on"
+  (long_trace resumed) >"$tmp/out" 2>"$tmp/err" || fail 'one trace, after kills'
+  whole "$tmp/resumed.db" 'one trace, after kills'
+  same_rows "$tmp/rows.whole"
+  plain "$tmp/out" | sed -E "$same" |
+    cmp -s - <(plain "$tmp/want" | sed -E "$same") ||
+    fail 'kills changed the table of one trace'
 }
 
 check_stopped() {
@@ -278,8 +316,8 @@ check_stopped() {
     rc=$? checks=$((checks + 1))
     [ $rc = 130 ] || fail "SIG$signal: exit $rc, not 130"
     one_line "SIG$signal"
-    grep -q 'rows of 1 of 2 traces are stored' "$tmp/err" ||
-      fail "SIG$signal: does not say what is kept"
+    grep -q 'rows of 1 of 2 traces are stored, and what layers were finished' \
+      "$tmp/err" || fail "SIG$signal: does not say what is kept"
     stored "$tmp/stop.db" "SIG$signal"
     [ "$(wc -l <"$tmp/journals")" -gt 9 ] || fail "SIG$signal: rows lost"
   done
@@ -313,7 +351,30 @@ check_mood() {
   done
 }
 
-[ $# -gt 0 ] || set -- memory disk cut killed stopped mood
+# ---- no more threads -------------------------------------------------------
+
+# Whatever the limit, the same numbers by fewer threads, and a sentence.
+check_threads() {
+  local run=("$kvreplay" run "$small" -q -p 302 -m h2o,kivi -b 40 -j 6
+    --format jsonl) most_threads
+  "${run[@]}" >"$tmp/out" 2>"$tmp/err" || fail 'six threads'
+  digests >"$tmp/want"
+  for most_threads in 0 1 3; do
+    KV_THREADS=$most_threads preloaded failthread "${run[@]}" ||
+      fail "$most_threads threads more: exit $?"
+    checks=$((checks + 3))
+    one_line "$most_threads threads more"
+    grep -q "only [1-4] of 6 threads" "$tmp/err" ||
+      fail "$most_threads threads more: not said"
+    digests | cmp -s - "$tmp/want" || fail "$most_threads: other digests"
+    KV_THREADS=$most_threads preloaded failthread OMP_NUM_THREADS=6 \
+      "$kvtrace" check "$small" || fail "kvtrace, $most_threads: exit $?"
+    KV_THREADS=$most_threads preloaded failthread OMP_NUM_THREADS=6 \
+      "$kvtrace" info --identity "$small" || fail "info, $most_threads: $?"
+  done
+}
+
+[ $# -gt 0 ] || set -- memory disk cut killed resumed stopped mood threads
 for section; do "check_$section"; done
 printf 'check_faults: %d checks, %d failed\n' "$checks" "$bad"
 [ "$bad" = 0 ]

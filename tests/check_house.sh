@@ -4,12 +4,18 @@
 # The house rules that a grep can hold. Usage: check_house.sh [SOURCE TREE].
 # It first proves on a small tree of its own that each rule can be broken.
 #
-#   includes  rooted, of a file that exists, and along the arrows only
+#   includes  rooted, of a file that exists, and along the arrows only: of
+#             rooms, and of the rooms within a room
+#   rooms     no folder holds more than 60 files
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 400 lines, no tabs in C, no word of unfinished work
 #   lists     every file is named by the Makefile.am of its folder; every
 #             method has its source, its twin in gpu/ (or says ref-only), its
-#             test and its section
+#             test and its section; every format its two files and
+#             its section
+#   recipe    a method that was added by the recipe of CONVENTIONS.md is named
+#             in the files of that recipe and nowhere else in code
+#   mutants   every seeded fault still applies (tests/mutants)
 #   format    clang-format 14 has nothing to change (where it is installed)
 #
 # One line for each violation on stdout; exit 0 when there is none.
@@ -18,6 +24,7 @@ export LC_ALL=C.UTF-8
 
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
+generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/style_css.h analysis/views_sql.h sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
@@ -26,12 +33,35 @@ arrows() {
   ref) echo 'ref/' ;;
   gpu) echo 'gpu/|ref/' ;;
   traces)
-    echo 'traces/|ref/(err|shape|arith|sha256|kernels|rope|decisions)[.]h'
+    echo 'traces/|ref/(ground/|kernels/kernels[.]h|lane/(asset|decisions)[.]h)'
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
   analysis) echo 'analysis/|ref/none[.]h' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
+}
+
+# Rooms within room $1, in an order in which each includes only itself and
+# those before it.
+floors() {
+  case $1 in
+  ref) echo ground kernels formats lane backend parts methods ;;
+  gpu) echo shared emu block formats lane parts backend host methods module ;;
+  traces) echo text container trace decisions cli ;;
+  sim)
+    echo text spec measure layout engine db sweep cli show look compare grade \
+      laws session commands
+    ;;
+  esac
+}
+
+# May a file of the folder $1 include one of the folder $2, of the same room?
+upwards() {
+  local floor room=${1%%/*}
+  for floor in $(floors "$room"); do
+    [ "$2" != "$room/$floor" ] || return 0
+    [ "$1" != "$room/$floor" ] || return 1
+  done
 }
 
 # Files of the tree $top below the rooms whose names match the pattern $1.
@@ -48,7 +78,7 @@ files() {
 written() {
   files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
   (cd "$top" && for f in configure.ac Makefile.am methods.mk quickstart \
-    kvreplay.pc.in .ci/run README.md CONVENTIONS.md; do
+    kvreplay.pc.in .ci/run .ci/machines.sh README.md CONVENTIONS.md; do
     if [ -e "$f" ]; then echo "$f"; fi
   done)
 }
@@ -68,8 +98,17 @@ includes() {
       echo "$file: includes \"$name\", which is not a path from the top"
     elif ! [[ $name =~ ^($allowed) ]]; then
       echo "$file: includes \"$name\" against the arrows"
+    elif [ "${file%%/*}" = "${name%%/*}" ] &&
+      ! upwards "${file%/*}" "${name%/*}"; then
+      echo "$file: includes \"$name\" of a room that comes later"
     fi
   done < <(included)
+}
+
+# Files that somebody made: data of fuzzers and traces are no rooms.
+rooms() {
+  files '' | grep -vE '/corpus_' | sed 's,/[^/]*$,,' | sort | uniq -c |
+    awk '$1 > 60 { print $2 ": " $1 " files, 60 at most" }'
 }
 
 licence() {
@@ -122,12 +161,30 @@ says_ref_only() {
     END { exit !said }' "$top/ref/METHODS.md" 2>/dev/null
 }
 
-# Is $2 in the folder $1 there because of a line of methods.mk?
+formats() {
+  sed -n 's/^FORMATS += //p' "$top/formats.mk" 2>/dev/null
+}
+
+# A format has its file in ref, its file in gpu and its section.
+coded_lists() {
+  local name
+  for name in $(formats); do
+    [ -e "$top/ref/formats/$name" ] || echo "ref/formats/$name: missing"
+    [ -e "$top/gpu/formats/${name%.c}.cuh" ] ||
+      echo "gpu/formats/${name%.c}.cuh: missing"
+    grep -qsx "## ${name%.c}" "$top/ref/FORMATS.md" ||
+      echo "ref/FORMATS.md: no section '## ${name%.c}'"
+  done
+}
+
+# Is $2 in the folder $1 there because of a line of methods.mk, formats.mk?
 listed() {
   case $1/$2 in
   ref/methods/*.c | tests/methods/*.c) methods | grep -qxF "$2" ;;
   ref/methods/*.h) methods | grep -qxF "${2%.h}.c" ;;
   gpu/methods/*.cu) twins | grep -qxF "$2" ;;
+  ref/formats/*.c) formats | grep -qxF "$2" ;;
+  gpu/formats/*.cuh) formats | grep -qxF "${2%.cuh}.c" ;;
   *) return 1 ;;
   esac
 }
@@ -167,6 +224,18 @@ lists() {
   done < <(files '[.](c|h|cc|cu|cuh|sh|md|awk|sql|css)' | grep -v '/corpus_')
 }
 
+# Code that names knorm, the first method that was added by the recipe of
+# CONVENTIONS.md, beside the files which that recipe names.
+recipe() {
+  local name=knorm own file
+  own="ref/methods/$name.c ref/methods/$name.h gpu/methods/$name.cu"
+  while read -r file; do
+    [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
+      echo "$file: names $name; a method stands in its own files only"
+  done < <(cd "$top" && files '[.](c|h|cc|cu|cuh|am|sql|py)$' |
+    grep -v '^tests/bench/' | xargs -rd '\n' grep -lw "$name" || true)
+}
+
 formatter() {
   clang-format --version 2>/dev/null | grep -q 'version 14[.]'
 }
@@ -183,12 +252,21 @@ format() {
     }'
 }
 
+mutants() {
+  [ ! -e "$top/tests/mutants/run.sh" ] ||
+    bash "$top/tests/mutants/run.sh" --apply | grep -v '^mutants: all' || true
+}
+
 check() {
   top=$1
   includes
+  rooms
   licence
   shape
   lists
+  coded_lists
+  recipe
+  mutants
   format
 }
 
@@ -248,6 +326,10 @@ methods.mk|METHODS += k.c # ref-only|does not say 'Ref only'
 methods.mk|METHODS += k.c|tests/methods/k.c: missing
 methods.mk|METHODS += k.c|no section
 methods.mk|METHODS += k.c j.c|not METHODS +=
+sim/s.h|// knorm|a method stands in its own files only
+formats.mk|FORMATS += k.c|ref/formats/k.c: missing
+formats.mk|FORMATS += k.c|gpu/formats/k.cuh: missing
+formats.mk|FORMATS += k.c|ref/FORMATS.md: no section
 $(! formatter || echo 'ref/b.c|int  x ;|clang-format -i changes it')
 END
 }

@@ -64,6 +64,35 @@ row() {
     fail "${3##*/}: dense has no result"
 }
 
+# shown TEXT FILE: a right trace, whose text and whose name would move the
+# cursor. Every program shows them, and nothing of it is obeyed; a tensor that
+# nobody reads is named, which is no failure.
+shown() {
+  local odd=$'\e[2Jx\xff\xe2\x80\xae\x7f\t' verb got
+  mkdir -p "$dir/odd" && mv "$2" "$dir/odd/$odd.safetensors"
+  for verb in "$kvtrace info" "$kvtrace check" "$kvreplay run -q -m dense" \
+    "$kvreplay check -q -B ref,ref -m dense" \
+    "$kvreplay check -q -B ref,ref -m dense -f junit" \
+    "$kvreplay run --dry-run -m dense" \
+    "$kvtrace convert -q -d bf16 -o $dir/odd/${odd%?}" \
+    "$kvreplay run -q -m dense -p 99"; do
+    checks=$((checks + 1)) got=0
+    $verb "$dir/odd/$odd.safetensors" >"$dir/out" 2>"$dir/err" || got=$?
+    [ "$got" = 0 ] || [ "${verb##* }" = 99 ] || fail "$verb: exit $got"
+    ! cat "$dir/out" "$dir/err" | tr -d '\n' |
+      grep -qE $'[[:cntrl:]]|\xff|\xe2\x80\xae|\xc2\x9b' ||
+      fail "$verb: raw bytes in $(cat "$dir/out")"
+    grep -qF '\x1b[2Jx\xff\u202e\x7f' "$dir/out" "$dir/err" ||
+      fail "$verb: the name is not shown: $(cat "$dir/out")"
+    case $verb in
+    "$kvtrace info") grep -qF 'a\x1b]0;b\x07\u009b\u202ec\x0a'$'\xc3\xa9' \
+      "$dir/out" || fail "$verb: the model is not shown: $(cat "$dir/out")" ;;&
+    "$kvtrace info" | "$kvtrace check") grep -qF -- "$1" "$dir/out" ||
+      fail "$verb: does not say '$1': $(cat "$dir/out")" ;;
+    esac
+  done
+}
+
 # st FILE HEADER BYTES: a file of that header and so many zero bytes
 st() {
   local n=${#2} i
@@ -135,6 +164,7 @@ while read -r name reason; do
     ;;
   turned_far) row 2 "$reason" "$dir/$path" ;;
   turned_wide) row 3 "$reason" "$dir/$path" ;;
+  foreign) shown "$reason" "$dir/$path" ;;
   only_check)
     refused 3 "$reason" "$kvtrace" check "$dir/$path"
     "$kvreplay" run "$dir/$path" -q -m dense >"$dir/out" 2>"$dir/err" ||
@@ -145,16 +175,61 @@ while read -r name reason; do
 done <"$dir/list"
 
 # ---- beside a good one -----------------------------------------------------
-# A header is read before anything runs; numbers when their layer's turn is.
-refused 3 format.safetensors "$kvreplay" run "$good" \
-  "$dir/format.safetensors" -q -m dense
-"$kvreplay" run "$good" "$dir/nan_k.safetensors" -q -m dense,window -b 9 \
-  --db "$dir/kept.db" --format jsonl >"$dir/out" 2>"$dir/err"
-[ $? = 3 ] || fail 'a NaN beside a good trace: not exit 3'
-[ "$(wc -l <"$dir/out")" = 2 ] || fail 'the rows of the good trace are lost'
-[ "$("$top/tests/faults/whole_db" "$dir/kept.db" | wc -l)" = 2 ] ||
-  fail 'the database does not hold the good rows alone'
-checks=$((checks + 3))
+# beside FILE: a bad trace, known by its header before anything runs or by its
+# numbers when their layer's turn is, between two good ones: its cells failed,
+# with the reason, told once on standard error; all others ran, and only they
+# are stored.
+cp "$good" "$dir/other.safetensors"
+beside() {
+  local form rc
+  rm -f "$dir"/kept.db*
+  for form in jsonl json csv table; do
+    "$kvreplay" run "$good" "$dir/$1" "$dir/other.safetensors" -q \
+      -m dense,window -b 9 --db "$dir/kept.db" -f $form \
+      >"$dir/out" 2>"$dir/err"
+    rc=$? checks=$((checks + 4))
+    [ $rc = 3 ] || fail "$1 beside good traces, $form: exit $rc, not 3"
+    # What was kept of its good layers is another remark.
+    [ "$(grep -vc 'kept from an earlier run' "$dir/err")" = 1 ] ||
+      fail "$1, $form: not one line"
+    grep -qF -- "$dir/$1" "$dir/err" || fail "$1, $form: not its name"
+    grep -q 'failed.*safetensors' "$dir/out" || fail "$1, $form: no reason"
+  done
+  "$kvreplay" run "$good" "$dir/$1" "$dir/other.safetensors" -q -b 9 \
+    -m dense,window -f jsonl 2>"$dir/err" |
+    sed -E 's/.*"trace": "([^"]*)".*"status": "([^"]*)".*/\1 \2/' >"$dir/out"
+  printf '%s\n' retrieval_8_small\ {fixed,ok} "${1%.safetensors} failed" \
+    "${1%.safetensors} failed" other\ {fixed,ok} | cmp -s - "$dir/out" ||
+    fail "$1: rows: $(tr '\n' ' ' <"$dir/out")"
+  [ "$("$top/tests/faults/whole_db" "$dir/kept.db" | wc -l)" = 2 ] ||
+    fail "$1: the database does not hold the good rows alone"
+}
+beside format.safetensors
+beside nan_k.safetensors
+"$kvreplay" run -m dense "$dir/format.safetensors" "$dir/format.safetensors" \
+  >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] && [ ! -s "$dir/out" ] || fail 'only bad traces'
+grep -q 'none of the 2 traces' "$dir/err" || fail 'only bad traces: not said'
+
+# A cell that fails is told on standard error, too: one line each.
+"$kvreplay" run "$dir/turned_wide.safetensors" -q -m streamingllm,dense -b 4 \
+  >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] || fail 'a failed cell: not exit 3'
+[ "$(wc -l <"$dir/err")" = 1 ] || fail 'a failed cell: not one line'
+grep -q 'turned_wide, streamingllm:.* failed: ' "$dir/err" ||
+  fail 'a failed cell is not told'
+
+# Rows for programs say what they are, with a database and without.
+for form in json jsonl csv; do
+  "$kvreplay" run "$good" -q -m dense,window -b 9 -p 303 -f $form \
+    >"$dir/rows" 2>"$dir/err" || fail "rows as $form"
+  "$kvtrace" info --identity "$good" >"$dir/id"
+  id=$(grep -oE '[0-9a-f]{64}' "$dir/id")
+  checks=$((checks + 2))
+  [ "$(grep -c "$id" "$dir/rows")" = 2 ] || fail "$form: no identity"
+  [ "$(grep -cE '"schema": 1|^schema,|^1,' "$dir/rows")" -ge 2 ] ||
+    fail "$form: no version of its keys"
+done
 
 # ---- parameters that no table of check_cli.sh has --------------------------
 run=("$kvreplay" run "$good" -q)
@@ -180,7 +255,13 @@ refused 2 'goes to a file' "${run[@]}" -m dense --selections -
 refused 2 'goes to a file' "${run[@]}" -m dense --outputs -
 refused 2 jobs "${run[@]}" -m dense --jobs 0
 refused 2 prompt-len "${run[@]}" -m dense --prompt-len 0
-refused 4 "$dir" "${run[@]}" -m dense --db "$dir"
+mkfifo "$dir/fifo"
+for path in "$dir" "$dir/fifo" /dev/null; do
+  refused 2 "$path is there and no regular file" "${run[@]}" -m dense \
+    --db "$path"
+  refused 3 "no readable file $path" timeout 9 "$kvreplay" verify -q "$path"
+done
+refused 2 'is no file' "${run[@]}" -m dense --db :memory:
 seq 1000 >"$dir/text"
 refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$dir/text"
 

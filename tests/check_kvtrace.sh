@@ -75,6 +75,43 @@ patch far.safetensors $((data + 14)) '\200\101'
 expect 1 check "$dir/far.safetensors"
 grep -q DIFFERENT "$dir/out" || complain 'no DIFFERENT on stdout'
 
+# --- convert ------------------------------------------------------------
+# identity FILE
+identity() { "$kvtrace" info -i "$1" | sed -n 's/^identity *//p'; }
+
+expect 0 convert -q "$real" --dtype bf16 -o "$dir/h.safetensors"
+grep -q 'outputs of 4 layers left out' "$dir/err" || complain 'o is not told'
+expect 0 info "$dir/h.safetensors"
+shows '^numbers +BF16;'
+shows 'outputs in 0,'
+expect 0 check "$dir/h.safetensors"
+# There and back is exact, so that rounding again changes nothing.
+expect 0 convert -q "$dir/h.safetensors" -d F32 -o "$dir/w.safetensors"
+expect 0 convert -q "$dir/w.safetensors" -d BF16 -o "$dir/again.safetensors"
+grep -q ' 0 numbers were rounded' "$dir/err" || complain 'an exact one rounds'
+[ "$(identity "$dir/h.safetensors")" = "$(identity \
+  "$dir/again.safetensors")" ] || complain 'there and back'
+expect 0 convert -q "$real" -d f32 -o "$dir/same.safetensors"
+[ "$(identity "$real")" = "$(identity "$dir/same.safetensors")" ] ||
+  complain 'converted to its own type it is another trace'
+expect 2 convert -q "$dir/h.safetensors" -d f32 -o "$dir/h.safetensors"
+says 'would write over'
+expect 2 convert "$real" -d f64 -o "$dir/x.safetensors"
+says '--dtype is F16, BF16 or F32'
+expect 2 convert "$real" -o "$dir/x.safetensors"
+says '--dtype F16'
+expect 2 convert "$real" -d f16
+says '-o FILE'
+patch large.safetensors $((data + 128 + 12)) '\000\044\164\111'
+expect 3 convert -q "$dir/large.safetensors" -d f16 -o "$dir/x.safetensors"
+says 'layers.0.k holds 1e+06 at [0, 1, 3], which is beyond F16'
+expect 0 convert -q "$dir/large.safetensors" -d bf16 -o "$dir/x.safetensors"
+expect 3 convert -q "$dir/nan.safetensors" -d bf16 -o "$dir/y.safetensors"
+says 'holds NaN or Inf'
+(ulimit -f 64 && expect 4 convert -q "$real" -d bf16 -o "$dir/y.safetensors" &&
+  says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
+find "$dir" -name '*y.safetensors*' | grep -q . && complain 'something was left'
+
 # --- the command line ---------------------------------------------------
 expect 2
 says 'verb'

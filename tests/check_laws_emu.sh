@@ -3,7 +3,8 @@
 #
 # The table of laws on the executor, with the threads of a warp forwards and
 # backwards, both at the same time: every law, method, choice and geometry of
-# check_laws. Two minutes on two cores, so no part of `make check`:
+# check_laws, methods of random needs, and a budget a layer. Two minutes on two
+# cores, so no part of `make check`:
 #
 #   make -C tests check TESTS=check_laws_emu.sh
 . "$(dirname "$0")/replays.sh"
@@ -13,7 +14,13 @@ orders=(forward reverse) pids=() bad=0
 replay_emu || exit 77
 
 for order in "${orders[@]}"; do
-  KVREPLAY_EMU_ORDER=$order "$top/tests/check_laws" >"$tmp/$order" 2>&1 &
+  (
+    export KVREPLAY_EMU_ORDER=$order
+    bad=0
+    "$top/tests/check_laws" || bad=1
+    KV_WHIMS=${KV_WHIMS:-30} "$top/tests/check_whims" || bad=1
+    exit $bad
+  ) >"$tmp/$order" 2>&1 &
   pids+=($!)
 done
 for i in "${!orders[@]}"; do
@@ -23,4 +30,5 @@ for i in "${!orders[@]}"; do
   # A law that cannot be asked on emu is a law that is not kept there.
   grep -q '^\[  SKIPPED \]' "$tmp/${orders[i]}" && bad=$((bad + 1))
 done
+"$top/tests/check_layers" || bad=$((bad + 1))
 [ "$bad" = 0 ]

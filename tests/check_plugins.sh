@@ -3,65 +3,11 @@
 #
 # Methods at run time: a plugin is a method like those that are built in - the
 # same digests from the same code, a row, a database, help, laws - and what is
-# no plugin is one sentence. `kvreplay new` writes one that compiles, and
-# lawcheck names each seeded fault with a command that shows it again.
+# no plugin is one sentence. What a hook leaves of the floating-point mode ends
+# with the hook. `kvreplay new` writes one that compiles.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-top=${top_builddir:-$here/..}
-src=${top_srcdir:-$here/..}
-kvreplay=$top/sim/kvreplay
-trace=$src/traces/tiny/retrieval_8_small.safetensors
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-unset KVREPLAY_PLUGINS
-export TMPDIR=$tmp
-bad=0
-checks=0
-
-cc=${CC:-cc}
-echo 'int x;' >"$tmp/x.c"
-$cc -shared -fPIC "$tmp/x.c" -o "$tmp/nothing.so" 2>/dev/null ||
-  { echo "check_plugins: skipped, no C compiler $cc"; exit 77; }
-
-fail() {
-  printf 'check_plugins: %s\n' "$*" >&2
-  bad=$((bad + 1))
-}
-
-# built NAME SOURCE [FLAG...]: $tmp/NAME.so
-built() {
-  local name=$1 source=$2
-  shift 2
-  $cc -std=c11 -O2 -Wall -Wextra -ffp-contract=off -I"$src" -fPIC -shared \
-    -D_GNU_SOURCE "$@" -x c "$source" -o "$tmp/$name.so" ||
-    fail "$source does not compile"
-}
-
-# refused CODE TEXT ARGUMENT...: one line on stderr that holds TEXT.
-refused() {
-  local code=$1 text=$2 got
-  shift 2
-  checks=$((checks + 1))
-  "$kvreplay" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
-  got=$?
-  [ "$got" = "$code" ] || fail "kvreplay $*: exit $got, not $code"
-  [ "$(wc -l <"$tmp/err")" = 1 ] ||
-    fail "kvreplay $*: not one line: $(cat "$tmp/err")"
-  grep -qF -- "$text" "$tmp/err" ||
-    fail "kvreplay $*: no '$text' in: $(cat "$tmp/err")"
-}
-
-has() {
-  checks=$((checks + 1))
-  grep -qE -- "$1" "$tmp/out" ||
-    fail "$2: no '$1' in: $(head -c 600 "$tmp/out")"
-}
-
-# digests SPEC: journal, state and output of a run.
-digests() {
-  "$kvreplay" run "$trace" -q -m "$1" -b 20% -f json |
-    grep -oE '"(journal|state|output)": "[0-9a-f]{64}"'
-}
+check=check_plugins
+. "$(dirname "$0")/plugins.sh"
 
 # A method under another name is another method, and the same numbers.
 twin() {
@@ -115,8 +61,9 @@ stored() {
     -d "$tmp/r.db" >/dev/null || fail 'a plugin and a database'
   KVREPLAY_PLUGINS=$folder "$kvreplay" verify -q "$tmp/r.db" >"$tmp/out"
   has '^2 rows the same, 0 different, 0 .*, 0 of other code' 'verify'
-  "$kvreplay" verify -q "$tmp/r.db" >"$tmp/out"
-  has '^1 rows the same, 0 different, 0 .*, 1 of other code' 'without folder'
+  "$kvreplay" verify -q "$tmp/r.db" >"$tmp/out" 2>"$tmp/err"
+  [ $? = 3 ] || fail 'verify without a plugin is not exit code 3'
+  has '^1 rows the same, 0 different, .*1 without their plugin' 'no folder'
   built other "$tmp/mine.c" -O1 -DOTHER
   cp "$tmp/other.so" "$folder/mine.so"
   printf x >>"$folder/mine.so"
@@ -124,10 +71,44 @@ stored() {
   has '1 of other code' 'verify with another file'
 }
 
-# variant NAME SCRIPT: the plugin faulty, changed by sed.
-variant() {
-  sed "$2" "$src/tests/plugins/faulty.c" >"$tmp/$1.c"
-  built "$1" "$tmp/$1.c"
+# A path may hold what separates methods and parameters, behind a backslash;
+# so may the folder of plugins, and a path that a row prints can be pasted.
+escaped() {
+  local folder="$tmp/a,b:c+d\\e" path file spec
+  mkdir "$folder"
+  cp "$tmp/mine.so" "$folder/f,g:h.so"
+  cp "$tmp/mine.so" "$folder"
+  for path in "$tmp"/'a\,b\:c\+d\\e/f\,g\:h.so' "$tmp"/mine.so; do
+    "$kvreplay" run "$trace" -q -p 302 -m "window,$path:residual=2" -b 64 \
+      -f jsonl >"$tmp/out" 2>"$tmp/err" || fail "$path: $(cat "$tmp/err")"
+    has '"spec": "mine:.*residual=2' "$path"
+  done
+  for path in 'f\,g\:h.so' './f\,g\:h.so' '../a\,b\:c\+d\\e/mine.so'; do
+    (cd "$folder" && "$kvreplay" run "$trace" -q -p 302 -b 64 -f jsonl \
+      -m "$path:residual=2,window") >"$tmp/out" 2>"$tmp/err" ||
+      fail "$path: $(cat "$tmp/err")"
+    has '"method": "mine"' "$path"
+  done
+  refused 2 'escapes nothing' run "$trace" -q -m './a\b.so' -b 64
+  "$kvreplay" methods "$folder/f,g:h.so" >"$tmp/out" || fail 'methods of a path'
+  has '^mine' 'methods of a path'
+  KVREPLAY_PLUGINS=$tmp/none:${folder//[\\:]/\\&} "$kvreplay" run "$trace" -q \
+    -p 302 -m mine -b 64 -f jsonl >"$tmp/out" 2>"$tmp/err" ||
+    fail "KVREPLAY_PLUGINS: $(cat "$tmp/err")"
+  has '"method": "mine"' 'KVREPLAY_PLUGINS'
+  # What the row and the label of decisions say is what was typed.
+  "$kvreplay" run "$trace" -q -p 302 -m window -b 64 --decisions "$folder/d" \
+    >"$tmp/out" 2>"$tmp/err" || fail "decisions: $(cat "$tmp/err")"
+  file=$(echo "$folder"/d/*.safetensors)
+  spec="replay:file=$(sed 's/[,:+\\]/\\&/g' <<<"$file")"
+  "$kvreplay" run "$trace" -q -p 302 -m "$spec:name=a\\,b" -d "$tmp/e.db" \
+    -f jsonl >"$tmp/out" 2>"$tmp/err" || fail "replay: $(cat "$tmp/err")"
+  has 'spec": "replay:' replay
+  spec=$(grep -oE '"spec": "[^"]*"' "$tmp/out" | cut -d '"' -f 4)
+  "$kvreplay" run "$trace" -q -p 302 -m "${spec//\\\\/\\}" -f jsonl \
+    >"$tmp/b" 2>"$tmp/err" || fail "a spec that was printed: $(cat "$tmp/err")"
+  checks=$((checks + 1))
+  cmp -s "$tmp/out" "$tmp/b" || fail 'a spec that was printed is another'
 }
 
 sentences() {
@@ -169,6 +150,46 @@ sentences() {
     "${run[@]}" renamed
 }
 
+# A hook, or loading, that changes the floating-point mode changes nobody else's
+# numbers; a cell whose hook does it fails, by name.
+modes() {
+  local fault ctor='__attribute__((constructor)) static void f(void)'
+  digests window >"$tmp/a"
+  digests h2o >>"$tmp/a"
+  for fault in rounds flushes opens; do
+    "$kvreplay" run "$trace" -q -b 20% -f jsonl \
+      -m "$tmp/faulty.so:fault=$fault,window,h2o" >"$tmp/out" 2>"$tmp/err"
+    [ $? = 3 ] || [ $fault = opens ] || fail "run $fault: not exit 3"
+    checks=$((checks + 2))
+    has '"reason": "(settle_lane|open) of faulty returns with' "run $fault"
+    grep -E '"method": "(window|h2o)"' "$tmp/out" |
+      grep -oE '"(journal|state|output)": "[0-9a-f]{64}"' | cmp -s - "$tmp/a" ||
+      fail "run $fault: window and h2o have other digests"
+  done
+  variant loading "\$a $ctor { flush_to_zero(); }"
+  digests "$tmp/loading.so:fault=none" >"$tmp/a"
+  digests "$tmp/faulty.so:fault=none" >"$tmp/b"
+  cmp -s "$tmp/a" "$tmp/b" || fail 'a constructor changes the mode'
+  "$kvreplay" lawcheck "$tmp/loading.so" -t made:token -l modes >"$tmp/out"
+  has '^  loading it leaves ' 'lawcheck of a constructor'
+}
+
+# What ends the process, or does not return, while it is loaded: a sentence.
+loading() {
+  local ctor='__attribute__((constructor)) static void f(void)' which
+  local dtor='__attribute__((destructor)) static void f(void)'
+  variant aborts "\$a $ctor { abort(); }"
+  variant leaves "\$a $ctor { exit(0); }"
+  variant unloads "\$a $dtor { abort(); }"
+  for which in aborts leaves unloads; do
+    refused 3 'loading it ends the process (' run "$trace" -m "$tmp/$which.so"
+  done
+  refused 3 'loading it ends the process (' lawcheck "$tmp/aborts.so"
+  wait "$hanging"
+  [ $? = 3 ] && grep -q 'loading it does not return' "$tmp/hanging.err" ||
+    fail "a constructor that hangs: $(cat "$tmp/hanging.err")"
+}
+
 # No other backend has it: its cell is refused, and stops no other.
 backends() {
   "$kvreplay" check "$trace" -q -m "$tmp/faulty.so,window" -p 300 -b 20% \
@@ -207,112 +228,61 @@ tested() {
     fail "new: its test: $(cat "$tmp/out")"
 }
 
+# What is called like a word of C compiles beside headers that have an open, by
+# every compiler that is here; and links where it calls libm.
+clean_of_clashes() {
+  local compiler
+  (cd "$tmp" && "$kvreplay" new "$1" >out) || fail "new $1"
+  { printf '#include <%s.h>\n' fcntl math stdlib sys/mman unistd
+    sed 's,kv_scores(.*,&\n  *score = sqrtf(*score);,' "$tmp/$1/$1.c"
+  } >"$tmp/$1.c"
+  for compiler in $cc gcc clang; do
+    command -v "${compiler%% *}" >/dev/null || continue
+    checks=$((checks + 1))
+    $compiler -std=c11 -O0 -Wall -Wextra -Wconversion -Werror -fPIC -I"$src" \
+      -D_DEFAULT_SOURCE -ffp-contract=off -shared "$tmp/$1.c" -lm \
+      -o "$tmp/$1.so" || fail "new $1: $compiler does not take it"
+  done
+  checks=$((checks + 1))
+  [ "$(grep -c -- ' -lm$' "$tmp/$1/Makefile")" = 2 ] ||
+    fail 'new: its Makefile does not link libm'
+}
+
 written() {
   local name=my_own
   (cd "$tmp" && "$kvreplay" new "$name" >out) || fail 'new'
   built "$name" "$tmp/$name/$name.c" -Werror -Wconversion -Wshadow
   checks=$((checks + 4))
   [ "$(wc -l <"$tmp/$name/$name.c")" -le 45 ] || fail 'new: over 45 lines'
+  clean_of_clashes int
   digests "$tmp/$name.so" >"$tmp/a"
   digests h2o >"$tmp/b"
   cmp -s "$tmp/a" "$tmp/b" || fail 'new: not the digests of h2o'
   "$kvreplay" lawcheck -q "$tmp/$name.so" >"$tmp/out" || fail 'new: lawcheck'
-  has '^my-own: 12 laws hold' 'new'
+  has '^my-own: 14 laws hold' 'new'
   tested "$name"
   (cd "$tmp" && refused 2 'is there already' new "$name"
     refused 2 'is no name' new 9x
     refused 2 'is no name' new Mine
+    refused 2 'is no name' new a-b
+    refused 2 'nothing is no name' new ''
     refused 2 'is built in' new h2o
+    refused 2 'every method that is built in' new all
     exit "$bad") || bad=$((bad + 1))
   [ ! -e "$tmp/h2o" ] || fail 'new: a folder for nothing'
 }
 
-# Seeded faults: FAULT LAW WORDS. Asan has its own words, and hides what is
-# allocated.
-faults() {
-  local fault law words again asan=
-  nm "$kvreplay" 2>/dev/null | grep -q ' __asan_init' && asan=yes
-  while IFS='|' read -r fault law words; do
-    [ -z "$asan" ] || [ "$fault" != leaks ] || continue
-    checks=$((checks + 1))
-    "$kvreplay" lawcheck "$tmp/faulty.so:fault=$fault" -t made:grouped \
-      >"$tmp/out" 2>&1
-    [ $? = 1 ] || fail "lawcheck $fault: exit $?"
-    grep -qE "^broken: law $law," "$tmp/out" ||
-      fail "lawcheck $fault: not law $law: $(head -n 3 "$tmp/out")"
-    [ -n "$asan" ] || has "$words" "lawcheck $fault"
-    again=$(sed -n "s,^  again: kvreplay,'$kvreplay',p" "$tmp/out" | sed -n 1p)
-    eval "$again" >"$tmp/out" 2>&1
-    [ $? = 1 ] && grep -qE "^broken: law $law," "$tmp/out" ||
-      fail "lawcheck $fault: $again shows it no more"
-  done <<'END'
-outside|hooks|settle_lane writes outside of the lane_state
-wild|hooks|settle_lane died of SIG
-column|hooks|writes a column beyond
-greedy|hooks|needs.work covers
-leaks|hooks|allocates memory
-twice|hooks|keep lists an entry once
-dropped|hooks|keep lists live entries
-direct|journal|by the journal
-remembers|repeat|another
-thread|repeat|another
-clock|repeat|another
-junk|repeat|another
-exceeds|budget|of a budget of 48
-rows|evidence|needs.want does not ask for.* p
-lossy|full|output of dense
-fickle|needs|page otherwise
-far_view|views|end past n
-promises|lengths|with no query shown
-END
-  "$kvreplay" lawcheck -q "$tmp/faulty.so:fault=none" >"$tmp/out"
-  has '^faulty: 12 laws hold' 'lawcheck none'
-  refused 2 'no law is called' lawcheck "$tmp/faulty.so" --law fool
-  refused 2 'no made trace' lawcheck "$tmp/faulty.so" -t made:up
-  refused 3 'cannot open' lawcheck "$tmp/faulty.so" -t "$tmp/none"
-  refused 2 'no cell could run' lawcheck h2o:recent=99:budget=9
-}
-
-# Interrupted, by a terminal that tells all - in some order, so that the child
-# may hear it long before - or one that tells the parent: one line, the child
-# ended. What they wrote is looked for below.
-stopped() {
-  local who parent child i code
-  for who in parent all child; do
-    # Bash makes background jobs deaf to SIGINT; env hears it again.
-    env --default-signal=INT "$kvreplay" lawcheck \
-      "$tmp/faulty.so:fault=hangs" -t made:grouped >"$tmp/out" 2>"$tmp/err" &
-    parent=$! child=
-    for i in {1..200}; do # the child that asks begins when the trace is made
-      sleep 0.1
-      [ -z "$child" ] || break
-      [ -z "$(find "$tmp"/kvreplay.* -name 1.safetensors 2>/dev/null)" ] ||
-        child=$(awk -v p="$parent" '$4 == p { print $1 }' /proc/[0-9]*/stat \
-          2>/dev/null)
-    done
-    [ $who = parent ] || kill -INT $child 2>/dev/null
-    [ $who = child ] || kill -INT "$parent"
-    wait "$parent"
-    code=$? checks=$((checks + 3))
-    [ $code = 130 ] || fail "lawcheck interrupted ($who): exit $code"
-    [ "$(wc -l <"$tmp/err")" = 1 ] &&
-      grep -q '^kvreplay: interrupted: of what had been asked' "$tmp/err" ||
-      fail "lawcheck interrupted ($who): $(cat "$tmp/err")"
-    [ -n "$child" ] && ! kill -0 $child 2>/dev/null ||
-      fail "lawcheck interrupted ($who): child '$child' is left"
-  done
-}
-
+variant hangs '$a __attribute__((constructor)) static void f(void) { pause(); }'
+"$kvreplay" run "$trace" -m "$tmp/hangs.so" 2>"$tmp/hanging.err" >/dev/null &
+hanging=$!
 twin
 described
+escaped
 stored
 sentences
+modes
 backends
 no_paths
+loading
 written
-faults
-stopped
-left=$(find "$tmp" -name 'kvreplay.*')
-[ -z "$left" ] || fail "left behind: $left"
-printf 'check_plugins: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+count_checks

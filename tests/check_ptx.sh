@@ -114,7 +114,7 @@ waiting() {
 look() {
   local ptx=$scratch/look.ptx
   # shellcheck disable=SC2086
-  "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" \
+  "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" -I"${top_builddir:-$top}" \
     -arch="compute_$2" $bits -ptx -o "$ptx" "$1" 2>"$scratch/said" || {
     cat "$scratch/said" >&2
     echo "$1: nvcc cannot compile it for compute_$2"
@@ -182,7 +182,7 @@ END
 # Everything that the kernels may compute with.
 clean() {
   cat <<'END'
-#include "ref/arith.h"
+#include "ref/ground/arith.h"
 __global__ void k(float *x, double *d, long long *y, unsigned *u) {
   x[0] = x[1] * x[2] + x[3] / x[4] - sqrtf(x[5]);
   x[6] = kv_expm(x[7]) + kv_log(x[8]) + kv_unfix(kv_fix(x[9]));
@@ -207,7 +207,7 @@ named() {
 # Kernels that read K as attention should, and three that do not.
 readers() {
   cat <<'END'
-#include "gpu/async.h"
+#include "gpu/block/async.h"
 template <int HOW> __global__ void logits(const char *from, unsigned *to) {
   __shared__ kv_piece piece[2];
   for (int i = 0; i < 2; i++) {
@@ -256,7 +256,7 @@ prove() {
 check() {
   local arch file
   for arch in $archs; do
-    for file in "$top"/gpu/*.cu "$top"/gpu/methods/*.cu; do
+    for file in "$top"/gpu/*/*.cu; do
       look "$file" "$arch" empty | sed "s|^|compute_$arch: |"
     done
   done

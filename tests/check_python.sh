@@ -17,8 +17,8 @@ export PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$dir/cache LC_ALL=C.UTF-8
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" -c 'import numpy' 2>"$dir/err" || continue
-  "$python" "$here/check_python.py" "$src" "$dir" &&
-    "$python" "$here/check_python_runs.py" "$src" "$dir"
+  "$python" "$here/python/check_python.py" "$src" "$dir" &&
+    "$python" "$here/python/check_python_runs.py" "$src" "$dir"
   exit
 done
 echo "check_python: no Python with numpy here (apt-get install python3-numpy)"

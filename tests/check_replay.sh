@@ -11,7 +11,8 @@
 methods=$(replay_methods | grep -vxE 'zsmerge|kivi' | paste -s -d ,)
 variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
 variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5
-variants+=,streamingllm:positions=original
+variants+=,streamingllm:positions=original,tova:variant=prefill
+variants+=,snapkv:budget=34/9/20/60
 wrong=0
 
 say() {
@@ -57,6 +58,22 @@ for j in 1 3; do
 done
 diff -r "$tmp/1" "$tmp/3" >"$tmp/said" || say 'threads are seen'
 
+# A budget a layer is graded layer by layer: its own decisions are equal, those
+# of another list wrong in the layer where the lists differ.
+graded() { # LIST LAYER
+  "$kvreplay" run "$trace" -q -m snapkv -b "$1" --decisions "$tmp/l$2" \
+    >"$tmp/rows"
+  "$kvreplay" grade "$trace" -m snapkv -b 34/9/20/60 -f json \
+    --theirs "$tmp/l$2"/* >"$tmp/said"
+  tr -d ' \n' <"$tmp/said" |
+    grep -oE '"layer":[0-9],"equal":[0-9]+,"ties":0,"wrong":[1-9]' |
+    cut -c 9 >"$tmp/wrong"
+  grep -q '"decisions"' "$tmp/said" && [ "$(cat "$tmp/wrong")" = "$2" ] ||
+    say "decisions of $1: wrong in layer '$(cat "$tmp/wrong")', not '$2'"
+}
+graded 34/9/20/60 ''
+graded 34/9/21/60 2
+
 # The kernels follow as the reference does, where there is an executor.
 "$kvreplay" check "$trace" -q --backends ref,emu \
   -m "$(printf 'replay:file=%s,' "$tmp"/1/*.safetensors | sed 's/,$//')" \
@@ -80,6 +97,35 @@ done
 
 # A database knows the file by its bytes: verify follows it again, and not
 # one that has changed.
+# Files tell by their names which is which: traces of one name by their
+# folders, parameter sets by what is not at its default; and none is written
+# over another.
+o=$tmp/o
+mkdir -p "$o/a" "$o/b"
+cp "$trace" "$o/a/x y.safetensors"
+cp "$src"/traces/tiny/retrieval_8_small.f32.safetensors "$o/b/x y.safetensors"
+"$kvreplay" run "$o/a/x y.safetensors" "$o/b/x y.safetensors" "$trace" \
+  -q -m 'quest:page=8,quest:skip=0:page=32,h2o' -b 64,20%,27 \
+  --decisions "$o/n" >"$tmp/rows" 2>"$tmp/said" || say "$(cat "$tmp/said")"
+for stem in a.x_y b.x_y retrieval_8_small; do
+  for b in 27 27-2 64; do
+    for m in h2o quest.page=8 quest.page=32.skip=0; do
+      echo "$stem.$m-b$b.safetensors"
+    done
+  done
+done | sort >"$tmp/want"
+(cd "$o/n" && printf '%s\n' *) | sort | diff - "$tmp/want" ||
+  say 'decisions are not called what they are of'
+for stem in a b; do # the name in the file and the file's name agree
+  "$kvreplay" run "$o/$stem/x y.safetensors" -q -f csv \
+    -m "replay:file=$o/n/$stem.x_y.quest.page=32.skip=0-b64.safetensors" |
+    grep -q 'quest:page=32:skip=0' || say "$stem: other decisions in its file"
+done
+"$kvreplay" run "$trace" -q -m h2o -b 9 --views "$o/v" \
+  --outputs "$o/a/../v" >"$tmp/rows" 2>"$tmp/said"
+[ $? = 2 ] && grep -q 'are one file' "$tmp/said" && [ ! -e "$o/v" ] ||
+  say "two options write one file: $(cat "$tmp/said")"
+
 cp "$(ls "$tmp"/1/*.h2o-*)" "$tmp/mine.safetensors"
 "$kvreplay" run "$trace" -q -m "replay:file=$tmp/mine.safetensors" \
   --db "$tmp/r.db" >"$tmp/said" 2>&1 || say 'replay into a database'
@@ -119,9 +165,17 @@ arithmetic %d', identity, prompt_len, method, params, code, arithmetic)
     say "verify of an old row: $(cat "$tmp/said")"
   sqlite3 "$tmp/old.db" "UPDATE run SET params = json_set(params, '\$.meta', 1)"
   "$kvreplay" verify -q "$tmp/old.db" >"$tmp/said" 2>&1
-  grep -q 'cannot be set up again as it was' "$tmp/said" ||
+  grep -q 'its key is not that of' "$tmp/said" ||
     say 'verify takes params that are not those of the key'
 fi
+
+# A file that is not there is not one that holds other decisions.
+mv "$tmp/mine.safetensors" "$tmp/away"
+"$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1
+[ $? = 3 ] || say 'verify without the file is not exit code 3'
+grep -q 'no file .*mine.safetensors is here, which replay reads: put it back' \
+  "$tmp/said" && grep -q '1 without their file, 0 of other' "$tmp/said" ||
+  say "verify without the decisions: $(cat "$tmp/said")"
 
 cp "$(ls "$tmp"/1/*.quest-*)" "$tmp/mine.safetensors"
 "$kvreplay" verify -q "$tmp/r.db" >"$tmp/said" 2>&1

@@ -83,6 +83,20 @@ cp "$a" "$dir/kept.db"
 fails 1 'contradicts' "$report" merge "$dir/kept.db" "$c" "$dir/wrong.db"
 same "$dir/kept.db" "$a" "a refused merge changed OUT"
 
+# Who looked at scores says so for who did not, whichever comes first, and a
+# contradiction in them alone is told.
+"$fill" "$dir/odd.db" 0 1 4 scores && "$fill" "$dir/blind.db" 0 1 5 blind ||
+  fail "fill_db without scores"
+told='h2o.*scores [0-9a-f]* there and [0-9a-f]* here from layer 1 on'
+merge "$dir/seen.db" "$dir/blind.db" "$dir/one.db"
+fails 1 "$told" "$report" merge "$dir/no.db" "$dir/seen.db" "$dir/odd.db"
+merge "$dir/nees.db" "$dir/one.db" "$dir/blind.db"
+fails 1 "$told" "$report" merge "$dir/no.db" "$dir/odd.db" "$dir/nees.db"
+cp "$dir/blind.db" "$dir/grown.db"
+merge "$dir/grown.db" "$dir/one.db"
+fails 1 "$told" "$report" merge "$dir/grown.db" "$dir/odd.db"
+merge "$dir/fine.db" "$dir/blind.db" "$dir/odd.db"
+
 # A conflict in one database stands in its history, table and page.
 "$fill" "$a" 0 1 4 flip 2>"$dir/err"
 [ $? = 1 ] || fail "fill_db did not see the flipped bit"
@@ -126,13 +140,17 @@ replayed "name=a$(printf 'é%.0s' {1..80})"
   fail "a long name is cut within a character"
 
 # The gap of what evicts to B: random and the oracle at B stand beside it, B + 1
-# entries attended, until they were run at B + 1 too. What grew beyond B has
+# entries attended, until they were run at B + 1 too; a random that grows does
+# not, nor do lists of budgets of which B is the mean. What grew beyond B has
 # none until the page's own command, typed as it stands, was run.
 mkdir "$dir/a trace's"
 cp "$trace" "$dir/a trace's/t.safetensors"
 gapped="$dir/a trace's/gap.db"
 "$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" -b 30 \
   -m random,oracle-topk,h2o,snapkv >/dev/null || fail "run for the gap"
+"$kvreplay" run "$dir/a trace's/t.safetensors" -q --db "$gapped" \
+  -m random:variant=prefill,random,oracle-topk -b 30,20/40/20/40 >/dev/null ||
+  fail "run of what is no reference"
 # gap METHOD: the entries it attends and the budget of its references.
 gap() {
   rm -rf "$dir/gaps"
@@ -198,7 +216,20 @@ fi
 # --- mistakes ---
 echo 'not a database, only some text that is long enough' >"$dir/text"
 fails 3 'not a kvreport\|not a kvreplay database' "$report" table "$dir/text"
-fails 3 'no readable file' "$report" table "$dir/nothing.db"
+mkfifo "$dir/fifo"
+for path in "$dir/nothing.db" "$dir/fifo" "$dir" /dev/null; do
+  fails 3 'no readable file' "$report" table "$path"
+done
+cp "$b" "$dir/minus.db" # its version, four bytes, becomes -1
+printf '\377\377\377\377' |
+  dd of="$dir/minus.db" bs=1 seek=60 conv=notrunc status=none
+fails 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
+if command -v sqlite3 >/dev/null; then
+  cp "$b" "$dir/less.db"
+  sqlite3 "$dir/less.db" 'DROP TABLE diff'
+  fails 3 'less.db is damaged: it has no table diff' \
+    "$report" table "$dir/less.db"
+fi
 fails 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
 fails 2 "did you mean 'table'" "$report" tabel "$b"
 fails 2 'did you mean --where' "$report" table "$b" --were x=y

@@ -4,11 +4,11 @@
 # The session from Python (traces/examples/kvsession.py): each bundled trace fed
 # through it has the digests that `kvreplay run` prints, the examples beside it
 # run, and what is refused is the library's sentence. The Hugging Face examples
-# run in real models where PYTHON has torch and transformers, else in a made-up
-# one with made-up modules; the last line says in which. And symbols of the
-# library carry its version.
+# run in real models where PYTHON has torch and transformers, that of kvpress
+# with real presses where PYTHON has it, else with made-up modules; the last
+# line says with which. And symbols of the library carry its version.
 #
-# Environment: PYTHON. 77 without python3 and numpy.
+# Environment: PYTHON; KV_LONG=1 runs every press. 77 without python3 and numpy.
 set -u
 export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
 src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -56,7 +56,7 @@ fi
 fed() {
   local trace=$1
   shift
-  "$python" "$src/tests/session_feed.py" "$trace" "$@" >"$tmp/session" ||
+  "$python" "$src/tests/python/session_feed.py" "$trace" "$@" >"$tmp/session" ||
     bad "$trace: the session from Python failed"
   "$top/sim/kvreplay" run "$trace" -b 20% -q -f jsonl \
     -m "$(IFS=,; echo "$*")" >"$tmp/rows"
@@ -97,16 +97,22 @@ sed 's/p @ v\[tokens\]/p[1:] @ v[tokens[1:]]/' "$examples/test_my_kernel.py" \
 if "$python" "$tmp/test_wrong.py" >"$tmp/said" 2>&1; then
   bad 'test_my_kernel.py does not see a kernel that misses a token'
 fi
-"$python" "$src/tests/session_hf.py" >"$tmp/said" 2>&1 || {
+"$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
   bad 'hf_session.py failed'
 }
-"$python" "$src/tests/trace_hf.py" "$top/traces/kvtrace" "$top/sim/kvreplay" \
-  "$tmp" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
+"$python" "$src/tests/python/trace_hf.py" "$top/traces/kvtrace" \
+  "$top/sim/kvreplay" "$tmp" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
   bad 'capture_hf.py failed'
 }
+on=$(tail -n 1 "$tmp/said")
+"$python" "$src/tests/python/press_hf.py" "$top/sim/kvreplay" "$tmp" \
+  "$src/traces/tiny" >"$tmp/said" 2>&1 || {
+  tail -n 3 "$tmp/said"
+  bad 'from_kvpress.py failed'
+}
 [ $failed = 0 ] &&
   echo "session_py: $traces traces, ${#specs[@]} methods, the examples" \
-    "($(tail -n 1 "$tmp/said"))"
+    "($on; presses: $(tail -n 1 "$tmp/said"))"
 exit $failed

@@ -25,7 +25,7 @@ program() {
   local name=$1
   shift
   "$@" -std=c11 -D_DEFAULT_SOURCE -O1 -ffp-contract=off -w -I"$src" \
-    -o "$tmp/$name" "$src/tests/vectors_$name.c" -lm 2>"$tmp/said"
+    -o "$tmp/$name" "$src/tests/vectors/vectors_$name.c" -lm 2>"$tmp/said"
 }
 for cc in ${CC:+"$CC"} gcc cc clang; do
   # shellcheck disable=SC2086
@@ -38,7 +38,7 @@ fi
 for name in $programs; do
   # shellcheck disable=SC2086
   program "$name" $cc || fail "vectors_$name: $(tail -n 1 "$tmp/said")"
-  [ "$(wc -l <"$src/tests/vectors_$name.c")" -le 60 ] ||
+  [ "$(wc -l <"$src/tests/vectors/vectors_$name.c")" -le 60 ] ||
     fail "vectors_$name.c is over sixty lines"
 done
 
@@ -95,12 +95,16 @@ recomputed() {
 mapfile -t traces < <(replay_traces)
 tiny=${traces[2]} full=${traces[0]}
 for trace in "$tiny" "$full"; do
-  layer=2 prompt=137 tokens=305
-  [ "$trace" = "$tiny" ] || layer=1 prompt=260 tokens=300
+  layer=2 prompt=137 tokens=305 list=20/60/32/8
+  [ "$trace" = "$tiny" ] || layer=1 prompt=260 tokens=300 list=20/32
   all='dense entries kept'
   recomputed "$trace" $layer dense "$all view"
-  recomputed "$trace" $layer h2o:budget=32 'h2o 32 16' 'dense view'
-  recomputed "$trace" $layer h2o:budget=200:recent=3 'h2o 200 3' 'dense view'
+  recomputed "$trace" $layer h2o:budget=32 'h2o 32 16 none' 'dense view'
+  recomputed "$trace" $layer h2o:budget=$list 'h2o 32 16 none' 'dense view'
+  recomputed "$trace" $layer h2o:budget=200:recent=3 'h2o 200 3 none' \
+    'dense view'
+  recomputed "$trace" $layer h2o:budget=32:recent=0:scale=seen \
+    'h2o 32 0 seen' 'dense view'
   recomputed "$trace" $layer quest:page=8:skip=0:budget=32 "$all" 'quest 32 8'
   recomputed "$trace" $layer quest:page=5:skip=0:budget=170 "$all" \
     'quest 170 5'

@@ -37,12 +37,49 @@ grep -q '^4 rows the same, 0 different' "$dir/out" ||
   fail "verify said $(cat "$dir/out")"
 [ "$(count '"confirmations":2')" = 4 ] || fail "verify confirmed nothing"
 
+# A budget a layer, typed or from a file, is one row, and set up again.
+listed() {
+  "$run" run "$trace" -m h2o,pyramidkv -b "$1" --db "$dir/list.db" \
+    --format jsonl --quiet 2>"$dir/err"
+}
+printf '[34, 9,\n20, "60"]\n' >"$dir/budgets.json"
+listed 34/9/20/60 >"$dir/first"
+listed "layers:$dir/budgets.json" >"$dir/second"
+cmp -s "$dir/first" "$dir/second" || fail "a list is another one in a file"
+"$report" table "$dir/list.db" --format jsonl >"$dir/table"
+[ "$(grep -c '"status":"ok"' "$dir/table")" = 1 ] || fail "two rows of a list"
+grep -q '"asked":"layers:[0-9a-f]\{8\}"' "$dir/table" || fail "an unnamed list"
+listed 30 >/dev/null || fail "the mean of a list"
+"$report" table "$dir/list.db" | grep -q ' h2o  .*layers:' ||
+  fail "what follows a list makes a line of its own"
+"$run" verify "$dir/list.db" --quiet >"$dir/out" || fail "verify of a list"
+grep -q '^3 rows the same, 0 different' "$dir/out" ||
+  fail "verify of a list said $(cat "$dir/out")"
+
 mkdir "$dir/moved" && mv "$trace" "$dir/moved/"
 "$run" verify "$db" --quiet >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "a missing trace is not exit code 3"
-grep -q -- '--traces' "$dir/err" || fail "nothing says what to do"
+grep -q '^kvreplay: 4 cells are not verified: .*--traces' "$dir/err" ||
+  fail "nothing says what to do: $(cat "$dir/err")"
+grep -q '^0 rows .*, 4 without their trace, 0 ' "$dir/out" ||
+  fail "verify said $(cat "$dir/out")"
 "$run" verify "$db" --quiet --traces "$dir/moved" >"$dir/out" ||
   fail "verify --traces"
+
+# What a layout held is computed again with its row.
+if command -v sqlite3 >/dev/null; then
+  laid=$dir/laid.db
+  "$run" run "$dir"/moved/*.safetensors -q -m window -b 20% \
+    --layout slots,pages:8 --db "$laid" >/dev/null || fail "run --layout"
+  "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" ||
+    fail "verify of layouts"
+  sqlite3 "$laid" "UPDATE layout SET bytes_end = bytes_end + 1
+    WHERE layout = 'pages:8'"
+  "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
+  [ $? = 1 ] || fail "a tampered layout is not exit code 1"
+  grep -q 'layout pages:8 held [0-9]* bytes at the end' "$dir/err" ||
+    fail "verify of layouts said: $(cat "$dir/err")"
+fi
 
 if command -v sqlite3 >/dev/null; then
   sqlite3 "$db" "UPDATE journal_digest SET output = replace(output,

@@ -10,6 +10,7 @@
 #   one_line WHAT, whole DB WHAT    what must hold after a run
 #   sweep NAME AFTER COMMAND...     allocation after allocation fails
 #   fill NAME AFTER COMMAND...      the disk is full from the n-th write on
+#   after_run, after_part CODE WHAT   AFTER, for the database $tmp/f.db
 #   limited CODE COMMAND...         files have a limit
 #   full COMMAND...                 stdout is full
 set -u
@@ -27,7 +28,7 @@ checks=0 bad=0 most=60 kills=3
 [ "${KV_BIG-}" != 1 ] || most=100 kills=10
 allowed='^[04]$'
 
-for f in failmalloc faildisk mood; do
+for f in failmalloc faildisk failthread mood; do
   [ -e "$shims/$f.so" ] && continue
   echo "skipped: no $shims/$f.so (a build without shared libraries)"
   exit 77
@@ -55,9 +56,13 @@ preloaded() {
 # Time is no result.
 plain() { sed -E 's/("seconds": )[^,}]*/\1/' "$@"; }
 
-# one_line WHAT: the last run wrote one line to stderr
+# What is said of layers that are kept comes before the reason of an end.
+remark='layers (of cells are kept|could not be kept)|kept layers of cells'
+
+# one_line WHAT: the last run wrote one line to stderr, and remarks
 one_line() {
-  [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "$1: not one line on stderr"
+  [ "$(grep -vcE "$remark" "$tmp/err")" -eq 1 ] ||
+    fail "$1: not one line on stderr"
 }
 
 # whole DB WHAT: it holds whole rows only; they are listed in $tmp/rows
@@ -66,9 +71,17 @@ whole() {
   "$whole" "$1" >"$tmp/rows" 2>"$tmp/err" || fail "$2: the database"
 }
 
-# sweep NAME AFTER COMMAND...: fails allocation after allocation. Each run
-# ends with 0 and the full result, or with 4 and one line. AFTER is a command
-# that looks at what is left and makes the place ready for the next run.
+# same_rows FILE: of the last `whole`.
+same_rows() {
+  cmp -s "$1" "$tmp/rows" && return
+  diff "$1" "$tmp/rows" >"$tmp/err" 2>&1
+  fail 'kills changed the rows'
+}
+
+# sweep NAME AFTER COMMAND...: fails allocation after allocation, in turn that
+# one alone and all from it on. Each run ends with 0 and the full result, or
+# with 4 and one line. AFTER is a command that looks at what is left and makes
+# the place ready for the next run.
 sweep() {
   local name=$1 after=$2 n=1 all rc step runs=0
   shift 2
@@ -80,7 +93,7 @@ sweep() {
   $after 0 "$name"
   step=$((all / most + 1))
   while [ "$n" -le "$all" ]; do
-    KV_FAIL_AT=$n KV_FAIL_STAY=$((n % 2)) preloaded failmalloc "$@"
+    KV_FAIL_AT=$n KV_FAIL_STAY=$((runs % 2)) preloaded failmalloc "$@"
     rc=$? checks=$((checks + 1)) runs=$((runs + 1))
     [[ $rc =~ $allowed ]] || fail "$name: allocation $n of $all: exit $rc"
     [ "$rc" = 0 ] || one_line "$name: allocation $n"
@@ -132,4 +145,37 @@ full() {
   [ $? = 4 ] || fail "full stdout: ${*##*/}: not exit 4"
   checks=$((checks + 1))
   one_line "full stdout: ${*##*/}"
+}
+
+# ---- what is in a database after a run --------------------------------------
+
+# The database after a run; a run that said 0 has stored both cells.
+after_run() {
+  whole "$tmp/f.db" "$2"
+  [ "$1" != 0 ] || [ "$(wc -l <"$tmp/rows")" = 2 ] || fail "$2: rows lost"
+  rm -f "$tmp"/f.db*
+}
+
+# What a run that failed has kept is where the next one goes on. The database
+# is there and has a row: most allocations would make it, else.
+resumed=0
+before_part() {
+  "$@" -m random -b 40 --db "$tmp/first.db" >"$tmp/out" 2>&1
+  cp "$tmp/first.db" "$tmp/f.db"
+}
+after_part() {
+  ! grep -q 'are kept from an earlier run' "$tmp/err" ||
+    resumed=$((resumed + 1))
+  whole "$tmp/f.db" "$2"
+  [ "$1" = 0 ] || return 0
+  [ "$(wc -l <"$tmp/rows")" = 3 ] || fail "$2: rows lost"
+  rm -f "$tmp"/f.db*
+  cp "$tmp/first.db" "$tmp/f.db"
+}
+
+# went_on WHAT: some run of the sweep found what another had kept
+went_on() {
+  [ "$resumed" -gt 0 ] || fail "$1: nothing was kept"
+  resumed=0
+  rm -f "$tmp"/f.db*
 }

@@ -68,13 +68,23 @@ replay_variants+=,snapkv:group=max:pooling=avg:grow=no:every=40
 replay_variants+=,adakv:normalise=yes:safeguard=minimum
 replay_variants+=,pyramidkv:exact_total=yes:beta=3
 replay_variants+=,h2o:variant=masked,h2o:variant=prefill:group=max
-replay_variants+=,h2o:group=query_head
+replay_variants+=,h2o:group=query_head,h2o:recent=0:scale=seen
+replay_variants+=,h2o:variant=prefill:recent=0:scale=seen
 replay_variants+=,tova:protect_newest=yes,streamingllm:positions=original
+replay_variants+=,tova:variant=prefill:protect_newest=yes
+replay_variants+=,tova:variant=prefill,window:variant=prefill
+replay_variants+=,streamingllm:variant=prefill
+replay_variants+=,streamingllm:variant=prefill:positions=original
+replay_variants+=,random:variant=prefill:recent=0
 replay_variants+=,zsmerge:variant=code:residual=2
 replay_variants+=,zsmerge:metric=l2:residual=3
 replay_variants+=,kivi:group=8:residual=16:variant=code
 replay_variants+=,kivi:bits=4:group=16:residual=32:variant=paper
+replay_variants+=,kivi:group=8:residual=16:rope=before
 replay_variants+=,oracle-topp:p=0.5
+replay_variants+=,snapkv+kivi:group=8:residual=16
+replay_variants+=,h2o+kivi:bits=4:group=8:residual=16
+replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
 
 # JSON lines to words; values of these keys hold no escapes.
 digests() {

@@ -4,36 +4,96 @@ Python 3.9 and nothing else.
 
     for row in read_results("results.db"):
         print(row["trace"], row["spec"], row["output_error.mean"])
+
+    steps = read_steps("results.db")  # by the key of a row
+    mean, error = paired(steps[a["key"]]["output_error"],
+                         steps[b["key"]]["output_error"])
 """
 import json
 import math
+import os
 import sqlite3
+import struct
+import urllib.parse
+
+
+def _open(path):
+    """A connection. Where no file can be made beside the database, and no
+    journal waits to be replayed, nobody writes to it: it is read as it is."""
+    db = sqlite3.connect(path)
+    try:
+        db.execute("SELECT count(*) FROM run")
+        return db
+    except sqlite3.OperationalError:
+        db.close()
+        path = os.path.abspath(path)
+        if os.access(os.path.dirname(path), os.W_OK):
+            raise
+    for tail in "-wal", "-journal":
+        if os.path.exists(path + tail) and os.path.getsize(path + tail):
+            raise PermissionError(
+                f"{path}: {path + tail} holds results that are not in it yet, "
+                "and nothing can be written there: copy both to a folder "
+                "of yours")
+    return sqlite3.connect("file:" + urllib.parse.quote(path) +
+                           "?immutable=1", uri=True)
+
+
+def _newest(rows, first):
+    """Run numbers by the newest code of each method: analysis/views.sql."""
+    def of(x):
+        family = "subject" if x["method"] == "replay" else "method"
+        return x[family], x["arithmetic"], x["revision"], x["code"]
+    seen, best = {}, {}
+    for x in rows:
+        seen[of(x)] = max(seen.get(of(x), ""), first.get(x["run_id"], ""))
+    for x in sorted(seen, key=lambda x: x[3], reverse=True):
+        rank = *x[1:3], seen[x]
+        if x[0] not in best or rank >= best[x[0]][0]:
+            best[x[0]] = rank, x
+    return {x["run_id"] for x in rows if best[of(x)[0]][1] == of(x)}
 
 
 def _asked(path):
-    """The newest answer to each question asked of a database."""
-    db = sqlite3.connect(path)
+    """What the newest code answered to each question asked of a database."""
+    db = _open(path)
     db.row_factory = sqlite3.Row
     new = {"name": "trace", "codes_end": "bytes.end.codes_only", "codes_mean":
            "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
-    for x in ("end.payload end.metadata end.columns end.side end.slack "
-              "end.total mean peak mti read moved").split():
-        new[x.rpartition(".")[2]] = f"bytes.{x}"
+    for x in "mean peak mti read scanned moved".split():
+        new[x] = f"bytes.{x}"
     rows = db.execute(
-        "SELECT *, payload + metadata + columns + side + slack AS total, "
+        "SELECT *, "
         "(SELECT group_concat(DISTINCT backend) FROM confirmation c WHERE "
         "c.run_id = r.run_id) AS backend FROM run r JOIN trace USING "
-        "(identity) JOIN ask USING (run_id) ORDER BY arithmetic, revision, "
-        "run_id").fetchall()
-    newest = {x["subject"]: x["run_id"] for x in rows}
-    for row in (x for x in rows if newest[x["subject"]] == x["run_id"]):
+        "(identity) JOIN ask USING (run_id) ORDER BY run_id").fetchall()
+    newest = _newest(rows, dict(map(tuple, db.execute(
+        "SELECT run_id, min(started) FROM confirmation JOIN environment USING "
+        "(environment_id) GROUP BY run_id"))))
+    layouts = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'layout'"
+                         ).fetchone()
+    for row in (x for x in rows if x["run_id"] in newest):
         out = {new.get(x, x): y for x, y in zip(row.keys(), row)
                if not x.endswith("_bits")}
+        held = list(map(tuple, db.execute(
+            "SELECT kind, bytes, total FROM held WHERE run_id = ?",
+            (row["run_id"],))))
+        out |= {f"bytes.end.tier_{i}": None for i in range(4)}
+        out |= {f"bytes.end.{kind}": n for kind, n, _ in held}
+        out["bytes.end.total"] = sum(n for _, n, total in held if total)
         for m in db.execute(
                 "SELECT measure, mean, p50, p95, p99, max, count FROM metric "
                 "WHERE part = 0 AND run_id = ?", (row["run_id"],)):
             out[m["measure"]] = dict(zip(m.keys()[1:], tuple(m)[1:]))
-        yield dict(out, params=json.loads(row["params"]))
+        for m in db.execute("SELECT * FROM layout WHERE run_id = ? ORDER BY "
+                            "layout", (row["run_id"],)) if layouts else ():
+            out["layout." + m["layout"]] = {
+                x.replace("bytes_", ""): m[x] for x in m.keys()[2:]
+                if not x.endswith("_bits")}
+        got, dense = (out.get("needle_" + x, {}).get("mean")
+                      for x in ("mass", "dense"))
+        out["needle_share"] = got / dense if dense else None
+        yield dict(out, params=json.loads(row["params"]), schema=1)
 
 
 def read_results(path):
@@ -45,14 +105,17 @@ def read_results(path):
                 yield from flat(x, f"{at}{key}.")
             else:
                 yield at + key, x
-    with open(path, "rb") as f:
-        text = f.read()
+    magic = b"SQLite format 3"
+    with open(path, "rb") as f:  # of a database only so much
+        text = f.read(len(magic))
+        text += b"" if text == magic else f.read()
     try:
-        rows = _asked(path) if text.startswith(b"SQLite format 3") else (
+        rows = _asked(path) if text == magic else (
             json.loads(text if text.lstrip()[:1] == b"[" else
                        b"[" + b",".join(text.splitlines()) + b"]"))
         rows = [dict(flat(x)) for x in rows]
-    except (AttributeError, TypeError, ValueError, sqlite3.Error) as e:
+    except (AttributeError, RecursionError, TypeError, ValueError,
+            sqlite3.Error) as e:
         raise ValueError(f"{path}: no results; give a database of "
                          "kvreplay run --db, or what --format json or jsonl "
                          "printed") from e
@@ -63,3 +126,41 @@ def read_results(path):
         keys.pop(y, None)  # null for an object that other rows have
     return [{y: keys[y] if x.get(y) in (None, "") else x[y] for y in keys}
             for x in rows]
+
+
+def read_steps(path):
+    """{key of a run: {measure: means of its decode steps}} of a database, over
+    layers and query heads; NaN where no row has a value. Runs of an earlier
+    kvreplay have none."""
+    out = {}
+    for key, measure, mean in _open(path).execute(
+            "SELECT key, measure, m.mean FROM step_mean m JOIN run USING "
+            "(run_id)"):
+        out.setdefault(key, {})[measure] = list(
+            struct.unpack(f"<{len(mean) // 4}f", mean))
+    return out
+
+
+def interval(steps):
+    """Mean of steps and its standard error. Steps that follow each other are
+    alike, so the error is that of the means of as many equal stretches of
+    steps as each of them is long (batch means); NaN for fewer than four."""
+    x = [y for y in steps if not math.isnan(y)]
+    n = math.isqrt(len(x))
+    mean = math.fsum(x) / len(x) if x else math.nan
+    if n < 2:
+        return mean, math.nan
+    cut = [i * len(x) // n for i in range(n + 1)]
+    batch = [math.fsum(x[a:b]) / (b - a) for a, b in zip(cut, cut[1:])]
+    middle = math.fsum(batch) / n
+    squares = math.fsum((y - middle)**2 for y in batch)
+    return mean, math.sqrt(squares / (n - 1) / n)
+
+
+def paired(a, b):
+    """interval of a - b, step by step: of two runs on one trace. What makes a
+    step hard for both is not in it, so it is narrower than two intervals."""
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} steps against {len(b)}: not of one trace "
+                         "and prompt")
+    return interval([x - y for x, y in zip(a, b)])

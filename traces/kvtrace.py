@@ -7,13 +7,10 @@ One file to copy beside yours; it needs Python 3.9 and numpy:
     kept = {t.prompt_len: [[0, 1, 2]] * t.n_kv_heads}
     write_decisions("mine.safetensors", t, "mine", {l: kept for l in t.layers})
 
-Then `kvreplay run chat.safetensors -m replay:file=mine.safetensors`. Tensors
-are mapped and read when used; files are written whole or not at all. What is
-wrong is a ValueError; NaN in a file and whether tokens are live C looks for.
+Then `kvreplay run chat.safetensors -m replay:file=mine.safetensors`.
 """
 import functools
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -29,8 +26,10 @@ _FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
 
 def _need(true, where, *sentence):
-    if not true:
-        raise ValueError(f"{where}: " + "".join(map(str, sentence)))
+    if not true:  # in one line, whatever names and numbers stand in it
+        text = f"{where}: " + "".join(map(str, sentence))
+        raise ValueError("".join(x if x.isprintable() else ascii(x)[1:-1]
+                                 for x in text[:500]))
 
 
 def _tensor(dtype, x):  # a tensor here is (name of its dtype, shape, bytes)
@@ -53,14 +52,14 @@ def _load(path):
                               key=lambda x: x[1]["data_offsets"]):
             dtype, shape, (first, last) = (
                 x[y] for y in ("dtype", "shape", "data_offsets"))
-            _need(all(type(x) is int and x >= 0 for x in shape) and
-                  first == end <= last and (dtype not in _NUMPY or last - first
-                  == _NUMPY[dtype].itemsize * math.prod(shape)), path,
-                  f"tensor {name} overlaps, leaves a hole or misfits shape")
+            _need(len(shape) < 33 and all(type(x) is int and x >= 0 for x in
+                  shape) and first == end <= last and (dtype not in _NUMPY or
+                  last - first == _NUMPY[dtype].itemsize * math.prod(shape)),
+                  path, f"tensor {name} overlaps, leaves a hole or misfits")
             end, tensors[name] = last, (dtype, tuple(shape), data[first:last])
     except (AttributeError, KeyError, TypeError, RecursionError,
             UnicodeDecodeError, json.JSONDecodeError):
-        raise ValueError(f"{path}: no safetensors: a broken header") from None
+        _need(False, path, "no safetensors: a broken header")
     _need(end == data.size, path, abs(end - data.size), " bytes ",
           "missing" if end > data.size else "trailing", " at the end")
     return meta, tensors
@@ -74,8 +73,8 @@ def _open(path):
         wanted = json.loads(np.fromfile(path, "u1").tobytes())["weight_map"]
         _need(all(os.path.basename(x) == x for x in wanted.values()), path)
     except (AttributeError, KeyError, TypeError, RecursionError, ValueError):
-        raise ValueError(f"{path}: its weight_map leaves the folder or is none"
-                         "; give each tensor a file beside it") from None
+        _need(False, path, "its weight_map leaves the folder or is none; "
+                           "give each tensor a file beside it")
     parts = {x: _load(os.path.join(os.path.dirname(path), x))
              for x in {*wanted.values()}}
     meta = {pair for m, _ in parts.values() for pair in m.items()}
@@ -86,8 +85,8 @@ def _open(path):
 
 
 def _save(path, meta, tensors):
-    """A file beside path, renamed; data begin on a multiple of 64."""
-    header, at = {"__metadata__": meta}, 0
+    """Whole or not at all; data begin on a multiple of 64."""
+    path, header, at = os.path.realpath(path), {"__metadata__": meta}, 0
     order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
     for name in order:
         dtype, shape, data = tensors[name]
@@ -95,14 +94,17 @@ def _save(path, meta, tensors):
         header[name] = dict(dtype=dtype, shape=shape, data_offsets=(first, at))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % 64)
-    _need(os.path.isfile(path) or not os.path.lexists(path), path,
-          "is there and no regular file; name another")
+    there = b"SQLite" if os.path.lexists(path) else b""  # as good as one
+    if os.path.isfile(path):
+        there = np.fromfile(path, "u1", 10**5).tobytes()
+    trace = b'|.*"format": *"kvtrace"' if meta["format"] != "kvtrace" else b""
+    _need(not re.match(b"SQLite" + trace, there, re.S), path, "is a trace, a "
+          "database or no regular file, not written over; name another")
     beside = f"{path}.{os.getpid()}"
     try:
         with open(beside, "xb") as f:
             f.write(struct.pack("<Q", len(text)) + text)
-            for name in order:
-                f.write(tensors[name][2])
+            f.writelines(tensors[x][2] for x in order)
             f.flush()
             os.fsync(f.fileno())
         os.replace(beside, path)
@@ -123,13 +125,11 @@ def bfloat16(x):
 
 
 class Trace:
-    """One request. Sizes: n_layers, n_heads, n_kv_heads, head_dim, value_dim,
-    prompt_len, n_tokens; scale; metadata; layers: the numbers of those that
-    are recorded; tokens, positions, inv_freq (None: not recorded); answers,
-    segments. Of a layer, float32: q(layer) [n_heads, rows, head_dim] and
-    k(layer) [n_kv_heads, n_tokens, head_dim] after RoPE, v(layer), the
-    model's own o(layer) or None; rows(layer): the tokens whose q and o these
-    are; colsum(layer): sums of the prompt's probabilities times 2^40."""
+    """A request: n_layers, n_heads, n_kv_heads, head_dim, value_dim, n_tokens,
+    prompt_len, scale, metadata, answers, segments; layers: those recorded;
+    tokens, positions, inv_freq or None. Of a layer, float32: q(layer) [n_heads,
+    rows, head_dim], k(layer) [n_kv_heads, n_tokens, head_dim] after RoPE,
+    v(layer), o(layer) or None; rows(layer): tokens of q; colsum(layer)."""
 
     def __init__(self, path, metadata, tensors):
         self.path, self.metadata, self._tensors = path, metadata, tensors
@@ -139,17 +139,17 @@ class Trace:
             _need(metadata.get(x, "none") == "none", path, "metadata ", x,
                   " is set: version 1 has no arithmetic for it")
         self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
-            self._number(x, int)
-            for x in ("n_layers", "n_heads", "n_kv_heads", "head_dim"))
+            self._number(x, int, y) for x, y in dict(n_layers=10**5, n_heads=
+            2**20, n_kv_heads=2**20, head_dim=2**16).items())
         _need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads, " query"
               " heads do not divide among ", self.n_kv_heads, " KV heads")
         self.scale = self._number("attn.scale", float)
         text = metadata.get("layers", "missing")
         self.layers = list(range(self.n_layers)) if text == "all" else [
-            int(x) for x in re.findall("[0-9]+", text)] or [text]
-        _need(text == "all" or self.layers == [text] or max(self.layers)
-              < self.n_layers, path, "metadata layers is ", text,
-              ", n_layers only ", self.n_layers)
+            int(x) for x in re.findall("[0-9]{1,9}", text)]
+        _need(self.layers and self.layers == sorted({*self.layers}) and
+              self.layers[-1] < self.n_layers, path, "metadata layers is ",
+              text[:99], ", n_layers only ", self.n_layers)
         k, v = (tensors.get(f"layers.{self.layers[0]}.{x}") for x in "kv")
         _need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
               _FLOATS.values(), path, "k or v of layer ", self.layers[0],
@@ -165,9 +165,8 @@ class Trace:
 
     def layer(self, layer):
         """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
-        return {x: self._get(f"layers.{layer}.{x}") for x in (
-            "q", "k", "v", "o", "rows", "colsum")
-            if f"layers.{layer}.{x}" in self._tensors}
+        at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum")
+        return {x: self._get(at + x) for x in parts if at + x in self._tensors}
 
     def _wide(self, x, layer):
         x = self._get(f"layers.{layer}.{x}")
@@ -199,17 +198,21 @@ class Trace:
 
     def _number(self, key, kind, most=2**30):
         text = self.metadata.get(key, "missing")
-        form = {int: "[0-9]+", float: "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"}[kind]
-        x = kind(text) if re.fullmatch(form, text) else 0
-        _need(0 < x <= most, self.path, "metadata ", key, " is ", text,
+        form = {int: "[0-9]{1,18}", float: "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"}
+        x = kind(text) if re.fullmatch(form[kind], text) else 0
+        _need(0 < x <= most, self.path, "metadata ", key, " is ", text[:99],
               ", not a number above zero, at most ", most)
         return x
 
     def _spans(self, key):
         try:
-            return json.loads(self.metadata.get(key, "[]"))
-        except ValueError as e:
-            raise ValueError(f"{self.path}: metadata {key}: {e}") from None
+            got = [] + json.loads(self.metadata.get(key, "[]"))
+            if all(0 <= x["start"] <= x["end"] <= self.n_tokens for x in got):
+                return got
+            why = "a span leaves the tokens"
+        except (KeyError, RecursionError, TypeError, ValueError) as e:
+            why = e
+        _need(False, self.path, "metadata ", key, ": ", why)
 
     def _get(self, name, dtypes=None, *shape, needed=False):
         """An array; None where not recorded; refused of another shape."""
@@ -245,7 +248,7 @@ def _given(name, x, dtype):
     try:
         x = np.asarray(x, "f4" if last == "inv_freq" else None)
     except (TypeError, ValueError):
-        raise ValueError(f"{where}: no array of numbers") from None
+        _need(False, where, "no array of numbers")
     if last not in ("inv_freq", *"qkvo"):
         _need(x.dtype.kind in "iu" and (x.astype(_NUMPY[whole]) == x).all(),
               where, x.dtype, " is not all whole numbers that fit ", whole)
@@ -272,16 +275,15 @@ def _texts(path, given):
             y, separators=(",", ":"), default=np.generic.item)
             for x, y in dict(given).items()}
     except (TypeError, ValueError) as e:
-        raise ValueError(f"{path}: metadata: {e}; give a dict of texts, "
-                         "numbers, lists") from None
+        _need(False, path, "metadata: ", e, "; give texts, numbers, lists")
 
 
 def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
                 positions=None, inv_freq=None, metadata=()):
     """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
     perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
-    or f32; None keeps the arrays' (uint16 is bfloat16). metadata: n_layers of
-    the model, attn.scale (default d^-0.5), rope.layout, answers, ... as is."""
+    or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale (default
+    d^-0.5), n_layers of the model, rope.layout, answers, ... as they are."""
     path, given = os.fspath(path), {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq}
     _need(isinstance(layers, dict) and layers, path, "layers: give {number: "
@@ -331,12 +333,10 @@ def _lists(at, given, heads, page, due):
 def write_decisions(path, trace, name, lists, kind="stored", head="kv",
                     unit="token", reindex=False, block=None, prompt_len=None,
                     views=None, view_head="query"):
-    """Writes what a method kept or attended, for `replay:file=`. lists:
-    {layer: {step: [a list of positions a head]}}, every layer that is
-    recorded; steps count the tokens seen. kind stored: what each lane holds
-    from the end of the step on; view: what is attended at it; stored+view:
-    lists and views. unit: token, or page:16 for pages (of views, if there are
-    any). block: most prompt tokens that enter at once."""
+    """What was kept or attended, for `replay:file=`. lists: {recorded layer:
+    {tokens seen: [a list of positions a head]}}. kind: stored (held from there
+    on), view (attended there), stored+view (lists and views). unit: token, or
+    page:16 of views. block: most prompt tokens at once."""
     page, heads = re.fullmatch(r"token|page:([1-9]\d{0,9})", str(unit)), {
         "kv": trace.n_kv_heads, "query": trace.n_heads}
     _need(isinstance(name, str) and name and page and kind in (
@@ -362,10 +362,10 @@ def write_decisions(path, trace, name, lists, kind="stored", head="kv",
             found = _lists(f"{path}: layer {l}", given[l], n, size, due)
             for x, y in zip(_LISTS, found):
                 tensors[f"layers.{l}.{part}{x}"] = _tensor(_LISTS[x], y)
-    meta = dict(format="kvdecisions", version=1, trace=trace.identity,
-                name=name, kind=kind, head=head, unit=unit, block=block,
-                reindex=int(reindex), prompt_len=prompt_len,
-                view_head=views and view_head)
+    meta = dict(
+        format="kvdecisions", version=1, trace=trace.identity, name=name,
+        kind=kind, head=head, unit=unit, block=block, reindex=int(reindex),
+        prompt_len=prompt_len, view_head=views and view_head)
     _save(path, {x: str(y) for x, y in meta.items() if y}, tensors)
 
 
@@ -379,7 +379,7 @@ def read_decisions(path):
         _need(meta[x].isdecimal(), path, x, " is ", meta[x], ", no number")
         out[x] = int(meta[x])
     for name in (x[:-5] for x in tensors if x.endswith("steps")):
-        at = re.fullmatch(r"layers\.([0-9]+)\.(view\.)?", name)
+        at = re.fullmatch(r"layers\.([0-9]{1,9})\.(view\.)?", name)
         found = [tensors.get(name + x, ("none", ())) for x in _LISTS]
         _need(at and all(x[0] == y and len(x[1]) == 1 for x, y in zip(
             found, _LISTS.values())), path, name, "steps: give layers.N. or "
@@ -397,4 +397,4 @@ def read_decisions(path):
 
 def read_results(path):
     """Rows of results.db or of JSON: that of kvresults.py, a file beside."""
-    return importlib.import_module("kvresults").read_results(path)
+    return __import__("kvresults").read_results(path)

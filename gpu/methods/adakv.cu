@@ -3,7 +3,7 @@
  * AdaKV on a device: the twin of ref/methods/adakv.c, one block for all lanes
  * of the layer.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/adakv.h"
 
 /* A layer's lanes while they are weighed against each other. */
@@ -107,5 +107,5 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
   for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], x.keep[l]);
 }
 
-KV_GPU_METHOD(adakv, nullptr, nullptr, (kv_on_rows<observe>), nullptr,
-              (kv_on_layer<settle_layer>));
+KV_GPU_METHOD(adakv, .observe = kv_on_observe<observe>,
+              .settle_layer = kv_on_settle_layer<settle_layer>);

@@ -3,6 +3,6 @@
  * Dense: twin of ref/methods/dense.c. Everything stays, everything is
  * attended: there is no hook.
  */
-#include "gpu/method.cuh"
+#include "gpu/lane/method.cuh"
 
-KV_GPU_HOOKS(dense, 0, nullptr, nullptr, nullptr, nullptr, nullptr);
+KV_GPU_HOOKS(dense, 0);

@@ -2,7 +2,7 @@
  *
  * H2O on a device: the twin of ref/methods/h2o.c.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/h2o.h"
 
 /* The stored entry that the step of the newest one does not see; -1: none. */
@@ -28,8 +28,9 @@ static __device__ float largest(const float *s, int n, int hidden) {
 }
 
 /* The step's probabilities over what it saw. */
-static __device__ void add_seen(kv_gpu_lane *lane, const kv_gpu_rows &rows,
-                                int hidden) {
+static __device__ void add_seen(kv_gpu_at &at, kv_gpu_lane *lane,
+                                const kv_gpu_rows &rows, int hidden) {
+  int64_t *column = kv_gpu_column_int64(at, lane, 0);
   for (int h = 0; h < rows.heads; h++) {
     const float *s = rows.s + (size_t)h * rows.stride;
     float top = largest(s, lane->n, hidden);
@@ -39,7 +40,7 @@ static __device__ void add_seen(kv_gpu_lane *lane, const kv_gpu_rows &rows,
     float share = kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
     for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
       float p = kv_mul(kv_expm(kv_sub(s[i], top)), share);
-      if (i != hidden) lane->column[0].i[i] += kv_fix(p);
+      if (i != hidden) column[i] += kv_fix(p);
     }
   }
   __syncthreads();
@@ -52,9 +53,9 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   if (o->variant == PREFILL)
     kv_gpu_window_add(at, lane, rows, o->group);
   else if (hidden < 0)
-    kv_gpu_column_add(lane, 0, rows);
+    kv_gpu_column_add(at, lane, 0, rows);
   else
-    add_seen(lane, rows, hidden);
+    add_seen(at, lane, rows, hidden);
 }
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -65,9 +66,10 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (o->variant == PREFILL)
     kv_gpu_window_score(at, lane, o->group, KV_POOL_NONE, 1, past, score);
   else
-    kv_gpu_scores(lane->column[0].i, past, score);
+    kv_gpu_scores(kv_gpu_column_int64(at, lane, 0), past, score);
+  if (o->scale == SEEN) kv_gpu_scores_seen(at.step, lane->id, past, score);
   kv_gpu_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
 }
 
-KV_GPU_METHOD(h2o, nullptr, (kv_on_view<view>), (kv_on_rows<observe>),
-              (kv_on_lane<settle_lane>), nullptr);
+KV_GPU_METHOD(h2o, .view = kv_on_view<view>, .observe = kv_on_observe<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>);

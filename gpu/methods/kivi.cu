@@ -2,8 +2,8 @@
  *
  * KIVI's twin: the hooks of ref/methods/kivi.c, which says what it does.
  */
-#include "gpu/method.cuh"
-#include "gpu/verbs.cuh"
+#include "gpu/lane/method.cuh"
+#include "gpu/lane/verbs.cuh"
 #include "ref/methods/kivi.h"
 
 /* Entries below `end` that are still full, from the oldest on: looked for
@@ -18,27 +18,28 @@ static __device__ int first_full(const kv_cell_ref *side, int end) {
   return 0;
 }
 
-static __device__ void code_keys(kv_gpu_at &at, kv_gpu_lane *lane, int group,
-                                 int end, int32_t *list) {
-  for (int i = first_full(lane->k, end); i < end; i += group) {
+static __device__ void code_keys(kv_gpu_at &at, kv_gpu_lane *lane,
+                                 const params *o, int32_t *list) {
+  int n = lane->n, group = o->group, first = first_full(lane->k, n);
+  int end = first + (n - first) / o->residual * o->residual;
+  for (int i = first; i < end; i += group) {
     for (int j = kv_thread(); j < group; j += KV_BLOCK) list[j] = i + j;
     __syncthreads();
-    kv_gpu_recode(at, lane, group, list, KEYS, KV_SAME);
+    kv_gpu_recode(at, lane, group, list, kv_gpu_coded(at, KEYS), KV_SAME);
   }
 }
 
 static __device__ void code_values(kv_gpu_at &at, kv_gpu_lane *lane, int end) {
   for (int32_t i = first_full(lane->v, end); i < end; i++)
-    kv_gpu_recode(at, lane, 1, &i, KV_SAME, VALUES);
+    kv_gpu_recode(at, lane, 1, &i, KV_SAME, kv_gpu_coded(at, VALUES));
 }
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, o->group);
   int n = lane->n;
-  code_keys(at, lane, o->group, n / o->residual * o->residual, list);
+  code_keys(at, lane, o, list);
   code_values(at, lane, n - o->residual);
 }
 
-KV_GPU_METHOD(kivi, nullptr, nullptr, nullptr, (kv_on_lane<settle_lane>),
-              nullptr);
+KV_GPU_METHOD(kivi, .settle_lane = kv_on_settle_lane<settle_lane>);

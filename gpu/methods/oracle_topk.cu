@@ -3,7 +3,7 @@
  * Oracle top-k: twin of ref/methods/oracle_topk.c. Every query head attends
  * the `budget` entries of largest logit. Cost: O(n) a query head and step.
  */
-#include "gpu/parts.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/oracle_topk.h"
 
 static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
@@ -12,5 +12,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_top(at, q.s, lane->n, o->budget, mask);
 }
 
-KV_GPU_METHOD(oracle_topk, nullptr, (kv_on_view<view>), nullptr, nullptr,
-              nullptr);
+KV_GPU_METHOD(oracle_topk, .view = kv_on_view<view>);

@@ -4,7 +4,7 @@
  * the fewest entries that hold the share p of its probability.
  * Cost: O(n) a query head and step.
  */
-#include "gpu/parts.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/oracle_topp.h"
 
 static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
@@ -13,5 +13,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_top_p(at, q.s, lane->n, o->p, mask);
 }
 
-KV_GPU_METHOD(oracle_topp, nullptr, (kv_on_view<view>), nullptr, nullptr,
-              nullptr);
+KV_GPU_METHOD(oracle_topp, .view = kv_on_view<view>);

@@ -2,7 +2,7 @@
  *
  * PyramidKV on a device: the twin of ref/methods/pyramidkv.c.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/pyramidkv.h"
 
 static __device__ int past_of_layer(const params *o, const kv_gpu_layer *l,
@@ -27,5 +27,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (!all) kv_gpu_window_keep(at, lane, &o->w, past);
 }
 
-KV_GPU_METHOD(pyramidkv, nullptr, nullptr, (kv_on_rows<observe>),
-              (kv_on_lane<settle_lane>), nullptr);
+KV_GPU_METHOD(pyramidkv, .observe = kv_on_observe<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>);

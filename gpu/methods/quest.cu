@@ -9,8 +9,8 @@
  * Cost: O(d) a token; O(d * n / page) a query head and step, times the lane's
  * query heads where they share.
  */
-#include "gpu/entry.cuh"
-#include "gpu/parts.cuh"
+#include "gpu/lane/entry.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/quest.h"
 
 static __device__ int pages_of(int n, int page) {
@@ -32,7 +32,7 @@ static __device__ char *tile_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                 int page) {
   const kv_shape &s = at.layer->shape;
   size_t numbers = (size_t)(page / TILE) * TILE * (size_t)s.d;
-  return (char *)lane->own + numbers * size_of(s.dtype);
+  return (char *)kv_gpu_own(at, lane) + numbers * size_of(s.dtype);
 }
 
 /* --- boxes: numbers as integers in rule 2's order ----------------------- */
@@ -96,7 +96,8 @@ static __device__ float bound(const kv_gpu_at &at, const kv_gpu_lane *lane,
                               int page, const float *q) {
   const params *o = (const params *)at.params;
   const kv_shape &s = at.layer->shape;
-  kv_gpu_row low = {tile_of(at, lane, page), nullptr, s.dtype, 0}, high = low;
+  kv_gpu_row low = {tile_of(at, lane, page), nullptr, s.dtype, 0, nullptr},
+             high = low;
   high.at += side_bytes(s, o->page);
   float u = 0;
   for (int x = 0; x < s.d; x++) {
@@ -107,7 +108,7 @@ static __device__ float bound(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return u;
 }
 
-/* The same as those who choose together see it. */
+/* The bound for query heads that choose together. */
 static __device__ float shared_bound(const kv_gpu_at &at,
                                      const kv_gpu_lane *lane,
                                      const kv_gpu_query &q, int page) {
@@ -158,5 +159,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-KV_GPU_METHOD(quest, (kv_on_arrive<arrive>), (kv_on_view<view>), nullptr,
-              nullptr, nullptr);
+KV_GPU_METHOD(quest, .arrive = kv_on_arrive<arrive>, .view = kv_on_view<view>);

@@ -4,9 +4,9 @@
  * of those before, the budget - recent with the largest hash.
  * Cost: O(n) a lane and step.
  */
-#include "gpu/parts.cuh"
-#include "gpu/verbs.cuh"
-#include "ref/formula.h"
+#include "gpu/parts/parts.cuh"
+#include "gpu/lane/verbs.cuh"
+#include "ref/ground/formula.h"
 #include "ref/methods/random.h"
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -25,5 +25,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-KV_GPU_METHOD(random, nullptr, nullptr, nullptr, (kv_on_lane<settle_lane>),
-              nullptr);
+KV_GPU_METHOD(random, .settle_lane = kv_on_settle_lane<settle_lane>);

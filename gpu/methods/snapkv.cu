@@ -2,7 +2,7 @@
  *
  * SnapKV on a device: the twin of ref/methods/snapkv.c.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/snapkv.h"
 
 /* Decode steps until the next settling. */
@@ -25,5 +25,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (o->grow == NO) kv_gpu_window_clear(at, lane, o->w.group);
 }
 
-KV_GPU_METHOD(snapkv, nullptr, nullptr, (kv_on_rows<observe>),
-              (kv_on_lane<settle_lane>), nullptr);
+KV_GPU_METHOD(snapkv, .observe = kv_on_observe<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -4,7 +4,7 @@
  * last `recent` entries stay; where they are attended is in needs.reindex.
  * Cost: O(n) a lane and step.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/streamingllm.h"
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -12,5 +12,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_ends(at, lane, o->sink, o->recent);
 }
 
-KV_GPU_METHOD(streamingllm, nullptr, nullptr, nullptr,
-              (kv_on_lane<settle_lane>), nullptr);
+KV_GPU_METHOD(streamingllm, .settle_lane = kv_on_settle_lane<settle_lane>);

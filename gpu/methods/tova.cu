@@ -2,13 +2,13 @@
  *
  * TOVA on a device: the twin of ref/methods/tova.c.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/tova.h"
 
 /* One row: the sums are its probabilities. */
-static __device__ void observe(kv_gpu_at &, kv_gpu_lane *lane,
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
-  int64_t *sum = (int64_t *)lane->own;
+  int64_t *sum = (int64_t *)kv_gpu_own(at, lane);
   for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) sum[i] = 0;
   kv_gpu_add_heads(rows, 0, rows.heads, sum); /* the same thread's entries */
   __syncthreads();
@@ -23,7 +23,8 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     int64_t sum = 0;
-    for (int l = 0; l < lanes; l++) sum += ((const int64_t *)lane[l].own)[i];
+    for (int l = 0; l < lanes; l++)
+      sum += ((const int64_t *)kv_gpu_own(at, &lane[l]))[i];
     score[i] = kv_unfix(sum);
   }
   __syncthreads();
@@ -33,5 +34,5 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
   for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], keep);
 }
 
-KV_GPU_METHOD(tova, nullptr, nullptr, (kv_on_rows<observe>), nullptr,
-              (kv_on_layer<settle_layer>));
+KV_GPU_METHOD(tova, .observe = kv_on_observe<observe>,
+              .settle_layer = kv_on_settle_layer<settle_layer>);

@@ -3,7 +3,7 @@
  * Sliding window: twin of ref/methods/window.c. The last `budget` entries
  * stay. Cost: O(n) a lane and step.
  */
-#include "gpu/parts_score.cuh"
+#include "gpu/parts/parts_score.cuh"
 #include "ref/methods/window.h"
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -11,5 +11,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_ends(at, lane, 0, o->budget);
 }
 
-KV_GPU_METHOD(window, nullptr, nullptr, nullptr, (kv_on_lane<settle_lane>),
-              nullptr);
+KV_GPU_METHOD(window, .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -4,9 +4,9 @@
  * do. A thread has an entry's score to itself, or a candidate's similarity;
  * what is merged into what is decided by the block.
  */
-#include "gpu/method.cuh"
-#include "gpu/parts.cuh"
-#include "gpu/verbs.cuh"
+#include "gpu/lane/method.cuh"
+#include "gpu/parts/parts.cuh"
+#include "gpu/lane/verbs.cuh"
 #include "ref/methods/zsmerge.h"
 
 /* --- observe ------------------------------------------------------------- */
@@ -23,12 +23,13 @@ static __device__ float share(const kv_gpu_rows &rows, int r, int i) {
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
+  float *column = kv_gpu_column_float(at, lane, 0);
   for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) {
     int unseen = i - (rows.entries - rows.rows); /* rows before the token's */
-    float score = lane->column[0].f[i];
+    float score = column[i];
     for (int r = unseen > 0 ? unseen : 0; r < rows.rows; r++)
       score = kv_fma(o->decay, score, share(rows, r, i));
-    lane->column[0].f[i] = score;
+    column[i] = score;
   }
   __syncthreads();
 }
@@ -71,23 +72,11 @@ static __device__ void merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
 
 /* --- settle: paper ------------------------------------------------------- */
 
-/* Residual entries that a lane can come to. */
-static __device__ int slots(const kv_gpu_at &at, const params *o) {
-  int tokens = at.layer->shape.n_tokens;
-  return o->residual < tokens ? o->residual : tokens;
-}
-
-/* context[i] = is entry i, of the first n, none of the residual ones? State
- * holds their ids + 1, 0 = none. */
-static __device__ void flag_context(int room, const kv_gpu_lane *lane, int n,
+/* context[i] = 1 if entry i < n is not a residual one */
+static __device__ void flag_context(const kv_gpu_lane *lane, int n,
                                     uint8_t *context) {
-  const uint32_t *own = (const uint32_t *)lane->own;
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    uint32_t id = lane->id[i] + 1;
-    bool residual = false;
-    for (int r = 0; r < room && own[r]; r++) residual |= own[r] == id;
-    context[i] = !residual;
-  }
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    context[i] = !lane->tier || lane->tier[i] != RESIDUAL;
   __syncthreads();
 }
 
@@ -99,61 +88,41 @@ static __device__ void drop(kv_gpu_at &at, kv_gpu_lane *lane, int entry) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-/* The victim becomes residual entry number r, in its place. */
-static __device__ void promote(kv_gpu_at &at, kv_gpu_lane *lane, int r,
-                               int victim) {
-  if (kv_thread() == 0) ((uint32_t *)lane->own)[r] = lane->id[victim] + 1;
-  kv_gpu_reclass(at, lane, victim);
-}
-
-/* The merged entry is named by its oldest member, in state too. */
-static __device__ void merge_paper(kv_gpu_at &at, kv_gpu_lane *lane, int into,
-                                   int from) {
-  if (kv_thread() == 0) {
-    uint32_t *own = (uint32_t *)lane->own, id = lane->id[into] + 1;
-    while (*own != id) own++;
-    if (lane->id[from] + 1 < id) *own = lane->id[from] + 1;
-  }
-  __syncthreads();
-  merge(at, lane, into, from);
-}
-
 static __device__ void settle_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  int past = lane->n - o->proximity, room = slots(at, o);
+  int past = lane->n - o->proximity;
   if (past <= o->context) return;
-  int32_t *place = KV_GPU_TAKE(at, int32_t, room + 1);
+  int32_t *place = KV_GPU_TAKE(at, int32_t, past);
   uint8_t *context = KV_GPU_TAKE(at, uint8_t, past);
-  flag_context(room, lane, past, context);
+  flag_context(lane, past, context);
   int residual = kv_gpu_indexes(0, past, context, false, place);
   if (past - residual <= o->context) return;
-  int victim = kv_gpu_argmin(lane->column[0].f, past, context);
+  int victim =
+      kv_gpu_argmin(at, kv_gpu_column_float(at, lane, 0), past, context);
   if (o->residual == 0)
     drop(at, lane, victim);
   else if (residual < o->residual)
-    promote(at, lane, residual, victim);
+    kv_gpu_retier(at, lane, 1, &victim, RESIDUAL);
   else
-    merge_paper(at, lane, most_similar(at, lane, victim, residual, place),
-                victim);
+    merge(at, lane, most_similar(at, lane, victim, residual, place), victim);
 }
 
 /* --- settle: code -------------------------------------------------------- */
 
 /* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
- * groups; first[g] becomes the place of group g. */
+ * groups; first[g] becomes the entry of group g. */
 static __device__ void merge_groups(kv_gpu_at &at, kv_gpu_lane *lane, int past,
                                     int left, int groups, const uint8_t *stays,
                                     int32_t *first) {
-  int gone = 0, member = 0, g = 0, size = 0, into = 0;
+  int member = 0, g = 0, size = 0, into = 0;
   for (int i = 0; i < past; i++) {
     if (stays[i]) continue;
     if (member == 0) {
       size = left / groups + (g < left % groups);
-      into = i - gone;
+      into = i;
       if (kv_thread() == 0) first[g] = into;
     } else {
-      merge(at, lane, into, i - gone);
-      gone++;
+      merge(at, lane, into, i);
     }
     if (++member == size) g++, member = 0;
   }
@@ -166,15 +135,13 @@ static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (n <= most) return;
   uint8_t *stays = KV_GPU_TAKE(at, uint8_t, n);
   int32_t *order = KV_GPU_TAKE(at, int32_t, most);
-  kv_gpu_top(at, lane->column[0].f, past, o->context, stays);
+  kv_gpu_top(at, kv_gpu_column_float(at, lane, 0), past, o->context, stays);
   merge_groups(at, lane, past, past - o->context, o->residual, stays, order);
-  uint8_t *best = stays;
-  for (int i = kv_thread(); i < most; i += KV_BLOCK) best[i] = 1;
+  for (int i = past + kv_thread(); i < n; i += KV_BLOCK) stays[i] = 1;
   __syncthreads();
-  for (int g = kv_thread(); g < o->residual; g += KV_BLOCK) best[order[g]] = 0;
-  __syncthreads();
-  kv_gpu_indexes(0, most, best, true, order + o->residual);
-  kv_gpu_order(at, lane->column[0].f, o->context, order + o->residual);
+  kv_gpu_indexes(0, n, stays, true, order + o->residual);
+  kv_gpu_order(at, kv_gpu_column_float(at, lane, 0), o->context,
+               order + o->residual);
   kv_gpu_keep(at, lane, most, order);
 }
 
@@ -185,9 +152,11 @@ static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane) {
   int32_t *place = KV_GPU_TAKE(at, int32_t, o->residual);
   for (int r = kv_thread(); r < o->residual; r += KV_BLOCK) place[r] = r;
   __syncthreads();
-  int victim = o->residual + kv_gpu_argmin(lane->column[0].f + o->residual,
-                                           others - o->residual, nullptr);
+  int victim = o->residual +
+               kv_gpu_argmin(at, kv_gpu_column_float(at, lane, 0) + o->residual,
+                             others - o->residual, nullptr);
   merge(at, lane, most_similar(at, lane, victim, o->residual, place), victim);
+  kv_gpu_sweep(at, lane);
   kv_gpu_move(at, lane, others - 1, victim);
 }
 
@@ -201,5 +170,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
     settle_step(at, lane);
 }
 
-KV_GPU_METHOD(zsmerge, nullptr, nullptr, (kv_on_rows<observe>),
-              (kv_on_lane<settle_lane>), nullptr);
+KV_GPU_METHOD(zsmerge, .observe = kv_on_observe<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -2,14 +2,15 @@
  *
  * The row kernels, one source for every instruction set: compiled once a set
  * with KV_VEC_HEADER naming the header that gives the vectors (see
- * ref/kernels/vec.h and Makefile.am). Contract: ref/kernels.h. All bits are
- * fixed by ref/arith.h; here is only which chains share a register.
+ * ref/kernels/vec.h and Makefile.am). Contract: ref/kernels/kernels.h. All bits
+ * are fixed by ref/ground/arith.h; here is only which chains share a register.
  */
 #include KV_VEC_HEADER
 
 #include "ref/kernels/elements.h"
 
 #include "ref/kernels/bound.h"
+#include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
 #include "ref/kernels/weigh.h"
 
@@ -25,5 +26,6 @@ const kv_kernels SET_TABLE = {
     .fix_add = fix_add,
     .weigh = weigh,
     .box_bound = box_bound,
+    .minmax = minmax,
     .log = log_of,
 };

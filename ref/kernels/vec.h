@@ -24,8 +24,8 @@
 #ifndef KV_REF_KERNELS_VEC_H
 #define KV_REF_KERNELS_VEC_H
 
-#include "ref/arith.h"
-#include "ref/kernels.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

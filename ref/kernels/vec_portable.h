@@ -25,6 +25,7 @@ enum { LANES = 4 };
 
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vint __attribute__((vector_size(16)));
+typedef uint32_t vbits __attribute__((vector_size(16)));
 typedef int64_t vfix;
 typedef double dual __attribute__((vector_size(16)));
 typedef int64_t mask __attribute__((vector_size(16)));
@@ -92,9 +93,10 @@ INLINE vint vi_one(uint32_t u) {
   int32_t i = (int32_t)u;
   return (vint){i, i, i, i};
 }
-INLINE vint vi_add(vint a, vint b) { return a + b; }
-INLINE vint vi_sub(vint a, vint b) { return a - b; }
-INLINE vint vi_shl23(vint a) { return a << 23; }
+/* They wrap, as the instructions do: of what is no number bits are left. */
+INLINE vint vi_add(vint a, vint b) { return (vint)((vbits)a + (vbits)b); }
+INLINE vint vi_sub(vint a, vint b) { return (vint)((vbits)a - (vbits)b); }
+INLINE vint vi_shl23(vint a) { return (vint)((vbits)a << 23); }
 INLINE vint vi_sar23(vint a) { return a >> 23; }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
 INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }

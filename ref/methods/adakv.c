@@ -29,19 +29,23 @@
  * lower entry stays). Group, pooling, order: see snapkv; lanes become ragged.
  */
 #include "ref/methods/adakv.h"
-#include "ref/arith.h"
-#include "ref/parts.h"
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
      .unit = "tokens",
      .help = "a lane's share on average, window included; must be given"},
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAM(params, w),
+    KV_KERNEL_PARAM(params, w),
+    KV_POOLING_PARAM(params, w),
+    KV_GROUP_PARAM(params, w),
     {.name = "alpha",
      .kind = KV_REAL,
      .offset = offsetof(params, alpha),

@@ -5,7 +5,7 @@
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
 
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 enum { INTERPOLATE, MINIMUM }; /* safeguard */
 enum { NO, YES };              /* normalise */

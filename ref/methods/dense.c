@@ -7,7 +7,7 @@
  *
  * There is no paper and nothing to choose. Cost: none beyond attention.
  */
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {{.name = NULL}};
 

@@ -11,6 +11,8 @@
  *   variant=masked: the same stored entries; the next step does not see the
  *     first of the last `recent`
  *   variant=prefill: once after the prompt, then grow
+ *   scale=seen: entries are ranked by a[j] / (t - j), the mean over the t - j
+ *     rows that saw token j when t were seen
  *
  * Zhang et al. 2023, H2O: Heavy-Hitter Oracle for Efficient Generative
  * Inference. The paper evicts token by token inside the prompt as well, which
@@ -30,19 +32,22 @@
  * group=sum adds the group's heads (mean ranks the same), query_head gives
  * each a selection of its own. group=max needs a sum per head and token that
  * outlives the step, more columns than entries carry: variant=prefill only.
- * KVCache-Factory's h2o is variant=prefill with recent=8. kvpress divides each
- * sum by the rows that see the column and protects nothing; not offered.
+ * KVCache-Factory's h2o is variant=prefill with recent=8. kvpress's observed
+ * attention divides each sum by the rows that see the column and protects
+ * nothing: variant=prefill:recent=0:scale=seen. The masked simulator ranks sums
+ * of rows that did not see every entry: it takes no scale.
  * Cost: quadratic evidence over the prompt; O(n) a lane and step.
  */
 #include "ref/methods/h2o.h"
-#include "ref/arith.h"
-#include "ref/attend.h"
-#include "ref/parts.h"
+#include "ref/backend/attend.h"
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -70,6 +75,14 @@ static const kv_param table[] = {
      .choices = "mean|max|sum|query_head",
      .help = "how the query heads of a KV head add up; sum extends the "
              "authors' code; max with variant=prefill only"},
+    {.name = "scale",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, scale),
+     .fallback = "none",
+     .choices = "none|seen",
+     .help = "none: sums, as in the paper; seen: divided by the rows that saw "
+             "the token, as in kvpress; not with variant=masked",
+     .later = true},
     {.name = NULL}};
 
 static kv_rc resolve(params *o, kv_err *e) {
@@ -81,6 +94,11 @@ static kv_rc resolve(params *o, kv_err *e) {
                    "h2o: group=max needs a sum per query head and token, which "
                    "variant=%s cannot hold; use group=sum or variant=prefill",
                    o->variant == DROP ? "drop" : "masked");
+  if (o->scale == SEEN && o->variant == MASKED)
+    return kv_fail(e, KV_REFUSED,
+                   "h2o: scale=seen counts every row since a token came, of "
+                   "which variant=masked hides one from it; use variant=drop "
+                   "or scale=none");
   return kv_open_part("h2o", "recent", o->recent, o->budget, e);
 }
 
@@ -126,6 +144,7 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      int hidden) {
   size_t before = (size_t)hidden, after = (size_t)(lane->n - 1 - hidden);
   int seen = lane->n - 1;
+  int64_t *column = kv_column_int64(at, lane, 0);
   float *p = KV_TAKE(at->work, float, seen);
   int64_t *sum = KV_TAKE(at->work, int64_t, seen);
   memset(sum, 0, (size_t)seen * sizeof *sum);
@@ -136,7 +155,7 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
     kv_evidence_row(at->kernels, seen, p, p);
     at->kernels->fix_add(p, seen, sum);
   }
-  for (int i = 0; i < seen; i++) lane->column[0].i[i + (i >= hidden)] += sum[i];
+  for (int i = 0; i < seen; i++) column[i + (i >= hidden)] += sum[i];
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
@@ -145,7 +164,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   if (o->variant == PREFILL)
     kv_window_add(at, lane, rows, (kv_group_rule)o->group);
   else if (hidden < 0)
-    kv_column_add(lane, 0, rows);
+    kv_column_add(at, lane, 0, rows);
   else
     add_seen(at, lane, rows, hidden);
 }
@@ -159,7 +178,8 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
     kv_window_score(at, lane, (kv_group_rule)o->group, KV_POOL_NONE, 1, past,
                     score);
   else
-    kv_scores(lane->column[0].i, past, score);
+    kv_scores(kv_column_int64(at, lane, 0), past, score);
+  if (o->scale == SEEN) kv_scores_seen(at->step, lane->id, past, score);
   kv_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
 }
 

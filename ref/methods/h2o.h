@@ -6,9 +6,10 @@
 #define KV_REF_METHODS_H2O_H
 
 enum { DROP, MASKED, PREFILL }; /* variant */
+enum { NONE, SEEN };            /* scale */
 
 typedef struct params {
-  int budget, recent, variant, group;
+  int budget, recent, variant, group, scale;
 } params;
 
 #endif

@@ -5,7 +5,9 @@
  *
  *   after the prompt and after every step, with n tokens seen:
  *     keys:   the first n div residual * residual tokens are coded, `group`
- *             tokens sharing scale and minimum in each channel
+ *             tokens sharing scale and minimum in each channel; behind a
+ *             method that drops tokens (h2o+kivi), every time that `residual`
+ *             full ones have gathered
  *     values: all but the last `residual` tokens are coded, `group`
  *             neighbouring elements of a token sharing scale and minimum
  *   A step attends first, so its full part is still full when it is read.
@@ -19,12 +21,14 @@
  * code divides by zero where a group is constant: here its codes are 0. Group
  * 32 and residual 128 are those of the authors' long-context tables, where 2
  * bits are advised for models with as many KV heads as query heads and 4 bits
- * where heads share; keys are coded after RoPE. See ref/format_kivi.c.
- * Nothing is dropped. Cost: a token is coded once; coded rows are decoded by
- * every step that reads them.
+ * where heads share. Keys are coded after RoPE as there, or
+ * with rope=before as KVQuant found better (Hooper et al. 2024,
+ * arXiv:2401.18079), turned back and forward by the lane
+ * (ref/formats/format.h). See ref/formats/minmax.h. Nothing is dropped. Cost: a
+ * token is coded once; coded rows are decoded by every step that reads them.
  */
 #include "ref/methods/kivi.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 enum { RESIDUAL = 128 }; /* as in the authors' long-context tables */
 
@@ -32,6 +36,8 @@ static const kv_param table[] = {
     {.name = "bits",
      .kind = KV_INT,
      .offset = offsetof(params, bits),
+     .knob = KV_KNOB_MORE,
+     .grid = 2,
      .fallback = "2",
      .min = 2,
      .max = 4,
@@ -75,6 +81,14 @@ static const kv_param table[] = {
      .choices = "auto|paper|code",
      .help = "arithmetic of the codes: the formula in fp32 or the authors' "
              "fp16; auto: code on fp16 traces, else paper"},
+    {.name = "rope",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, rope),
+     .fallback = "after",
+     .choices = "after|before",
+     .help = "whether keys are coded as rotated (paper, authors' code) or as "
+             "before their rotation, where channels keep their ranges",
+     .later = true},
     {.name = NULL}};
 
 static kv_rc check_bits(const char *name, int bits, kv_err *e) {
@@ -107,8 +121,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   bool fp16 = o->variant == CODE;
   needs->every = 1;
   needs->codings = 2;
-  needs->coding[0] = (kv_coding){&kv_format_channel, o->k_bits, o->group, fp16};
-  needs->coding[1] = (kv_coding){&kv_format_token, o->v_bits, o->group, fp16};
+  o->k = (kv_minmax){o->k_bits, o->group, fp16};
+  o->v = (kv_minmax){o->v_bits, o->group, fp16};
+  needs->rope = o->rope == BEFORE;
+  needs->coding[KEYS] = (kv_coding){&kv_format_channel, &o->k, needs->rope};
+  needs->coding[VALUES] = (kv_coding){&kv_format_token, &o->v, false};
   needs->work = (size_t)o->group * sizeof(int32_t) + 64;
   return KV_OK;
 }
@@ -119,23 +136,28 @@ static int first_full(const kv_cell_ref *side, int end) {
   return end;
 }
 
-static void code_keys(kv_lane *lane, int group, int end, int32_t *list) {
-  for (int i = first_full(lane->k, end); i < end; i += group) {
+/* Whole residuals of full keys; behind a method that drops, the coded ones
+ * before them may be any number. */
+static void code_keys(const kv_at *at, kv_lane *lane, const params *o,
+                      int32_t *list) {
+  int n = lane->n, group = o->group, first = first_full(lane->k, n);
+  int end = first + (n - first) / o->residual * o->residual;
+  for (int i = first; i < end; i += group) {
     for (int j = 0; j < group; j++) list[j] = i + j;
-    kv_recode(lane, group, list, KEYS, KV_SAME);
+    kv_recode(lane, group, list, kv_coded(at, KEYS), KV_SAME);
   }
 }
 
-static void code_values(kv_lane *lane, int end) {
+static void code_values(const kv_at *at, kv_lane *lane, int end) {
   for (int32_t i = first_full(lane->v, end); i < end; i++)
-    kv_recode(lane, 1, &i, KV_SAME, VALUES);
+    kv_recode(lane, 1, &i, KV_SAME, kv_coded(at, VALUES));
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int32_t *list = KV_TAKE(at->work, int32_t, o->group);
-  code_keys(lane, o->group, lane->n / o->residual * o->residual, list);
-  code_values(lane, lane->n - o->residual);
+  code_keys(at, lane, o, list);
+  code_values(at, lane, lane->n - o->residual);
 }
 
 const kv_method kv_method_kivi = {

@@ -5,13 +5,16 @@
 #ifndef KV_REF_METHODS_KIVI_H
 #define KV_REF_METHODS_KIVI_H
 
-#include "ref/lane.h"
+#include "ref/formats/minmax.h"
+#include "ref/lane/lane.h"
 
-enum { AUTO, PAPER, CODE };                      /* variant */
-enum { KEYS = KV_CODED, VALUES = KV_CODED + 1 }; /* formats */
+enum { AUTO, PAPER, CODE }; /* variant */
+enum { AFTER, BEFORE };     /* rope */
+enum { KEYS, VALUES };      /* codings */
 
 typedef struct params {
-  int bits, k_bits, v_bits, group, residual, variant;
+  int bits, k_bits, v_bits, group, residual, variant, rope;
+  kv_minmax k, v; /* settings of both codings, by open */
 } params;
 
 #endif

@@ -12,11 +12,12 @@
  * Cost: logits of all entries and O(n) a query head and step.
  */
 #include "ref/methods/oracle_topk.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,

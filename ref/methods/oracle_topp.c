@@ -14,12 +14,14 @@
  * Cost: logits of all entries and O(n) a query head and step.
  */
 #include "ref/methods/oracle_topp.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {
     {.name = "p",
      .kind = KV_SHARE,
      .offset = offsetof(params, p),
+     .knob = KV_KNOB_MORE,
+     .grid = 0.001,
      .fallback = "0.95",
      .min = 0,
      .max = 1,

@@ -21,18 +21,22 @@
  * Everything else: see snapkv. Afterwards lanes grow.
  */
 #include "ref/methods/pyramidkv.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 29,
      .unit = "tokens",
      .help = "C of the schedule: the layers' nominal mean, window included; "
              "must be given"},
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAM(params, w),
+    KV_KERNEL_PARAM(params, w),
+    KV_POOLING_PARAM(params, w),
+    KV_GROUP_PARAM(params, w),
     {.name = "beta",
      .kind = KV_INT,
      .offset = offsetof(params, beta),
@@ -84,6 +88,7 @@ const kv_method kv_method_pyramidkv = {
              "on Pyramidal Information Funneling, arXiv:2406.02069",
     .params = table,
     .params_size = sizeof(params),
+    .spreads = true,
     .open = open,
     .observe = observe,
     .settle_lane = settle_lane,

@@ -5,7 +5,7 @@
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
 
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 enum { NO, YES }; /* exact_total */
 

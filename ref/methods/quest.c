@@ -28,14 +28,15 @@
  * lane's query heads each compute the group's sum).
  */
 #include "ref/methods/quest.h"
-#include "ref/arith.h"
-#include "ref/kernels.h"
-#include "ref/parts.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -81,10 +82,23 @@ static size_t side_bytes(const kv_shape *s, int page) {
   return (size_t)tiles * TILE * (size_t)s->d * kv_dtype_size(s->dtype);
 }
 
+/* Entries up to which every page is attended, and no bound looked at. */
+static int attended_whole(const params *o) {
+  if (o->rule == PAPER) return PAPER_PAGES * o->page;
+  return o->budget > o->page ? o->budget : o->page;
+}
+
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
-  needs->page = o->page;
-  needs->page_meta = 2 * (size_t)shape->d * kv_dtype_size(shape->dtype);
+  size_t bounds = 2 * (size_t)shape->d * kv_dtype_size(shape->dtype);
+  needs->metas = 1;
+  needs->meta[0] = (kv_meta){.name = "page bounds",
+                             .per = KV_PER_PAGE,
+                             .page = o->page,
+                             .bytes = bounds,
+                             .scanned = bounds,
+                             .from_layer = o->skip,
+                             .above = attended_whole(o)};
   needs->lane_state = 2 * side_bytes(shape, o->page);
   needs->work = 2 * (size_t)shape->d * sizeof(int32_t) + 256;
   return kv_open_budget("quest", o->budget, e);
@@ -133,7 +147,7 @@ static void grow(const kv_at *at, kv_lane *lane, int page, int first, int end,
   const params *o = at->params;
   int d = at->shape->d;
   size_t size = kv_dtype_size(at->shape->dtype);
-  char *low = kv_lane_own(lane), *high = low + side_bytes(at->shape, o->page);
+  char *low = kv_own(at, lane), *high = low + side_bytes(at->shape, o->page);
   size_t box =
       ((size_t)(page / TILE) * (size_t)d * TILE + (size_t)(page % TILE)) * size;
   for (int x = 0; x < d; x++) {
@@ -175,7 +189,7 @@ static float *bounds(const kv_at *at, const kv_lane *lane, const kv_query *q,
                      int pages) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
-  const char *lo = kv_lane_own(lane), *hi = lo + side_bytes(s, o->page);
+  const char *lo = kv_own(at, lane), *hi = lo + side_bytes(s, o->page);
   int room = (pages + TILE - 1) / TILE * TILE;
   float *u = KV_TAKE(at->work, float, room);
   const float *first = o->share == HEAD ? q->q : q->group_q;
@@ -243,12 +257,12 @@ static void copy_side(const kv_at *at, const kv_lane *lane, const char *side,
 }
 
 static void copy_low(const kv_at *at, const kv_lane *lane, void *out) {
-  copy_side(at, lane, kv_lane_own(lane), out);
+  copy_side(at, lane, kv_own(at, lane), out);
 }
 
 static void copy_high(const kv_at *at, const kv_lane *lane, void *out) {
   const params *o = at->params;
-  const char *low = kv_lane_own(lane);
+  const char *low = kv_own(at, lane);
   copy_side(at, lane, low + side_bytes(at->shape, o->page), out);
 }
 

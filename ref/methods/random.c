@@ -4,22 +4,26 @@
  * something must win.
  *
  *   hash(token) = mix(mix(mix(seed + layer) + lane) + token id)
- *   after the prompt and after every step:
+ *   variant=drop, after the prompt and after every step:
  *     keep the last `recent` entries and, of those before, the
  *     budget - recent with the largest hash (equal: the older token)
+ *   variant=prefill: once after the prompt, then grow
  *
  * mix is one step of splitmix64 modulo 2^64. No paper. Since a token's hash
- * never changes, what is kept after step t is a function of t alone: the same
- * tokens would be kept had the budget been applied only once at the end.
+ * never changes, what variant=drop keeps after step t is a function of t alone:
+ * the same tokens would be kept had the budget been applied only once at the
+ * end. kvpress draws the prompt's tokens once and protects none:
+ * variant=prefill:recent=0, with another generator.
  * Cost: O(n) a lane and step.
  */
 #include "ref/methods/random.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -40,12 +44,20 @@ static const kv_param table[] = {
      .min = 0,
      .max = INT32_MAX,
      .help = "another draw; 1 is ours"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "drop",
+     .choices = "drop|prefill",
+     .help = "drop: after every step, ours; prefill: once after the prompt, "
+             "as in kvpress",
+     .later = true},
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   (void)shape;
-  needs->every = 1;
+  needs->every = o->variant == DROP;
   needs->lengths = true;
   kv_rc rc = kv_open_budget("random", o->budget, e);
   if (rc) return rc;

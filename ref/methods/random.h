@@ -5,8 +5,10 @@
 #ifndef KV_REF_METHODS_RANDOM_H
 #define KV_REF_METHODS_RANDOM_H
 
+enum { DROP, PREFILL }; /* variant */
+
 typedef struct params {
-  int budget, recent, seed;
+  int budget, recent, seed, variant;
 } params;
 
 #endif

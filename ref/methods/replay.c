@@ -8,25 +8,27 @@
  *   in that order
  *   a step that the file does not name changes nothing and attends all
  *
- * No paper: the file is the method (traces/decisions.h has the format, and
- * proves before anything runs that every token listed is live). Bytes are
+ * No paper: the file is the method (ref/lane/decisions.h has the format).
+ * Before anything runs `open` proves that every token listed is live. Bytes are
  * measured as for any method; what else the method would hold is not in the
  * file, so it is declared: columns per entry, meta bytes per lane. Merging
  * and coding cannot be said this way.
  * Cost: O(entries of the lane) a list.
  */
 #include "ref/methods/replay.h"
-#include "ref/lane.h"
+#include "ref/lane/lane.h"
 
 static const kv_param table[] = {
     {.name = "file",
-     .kind = KV_TEXT,
+     .kind = KV_FILE,
      .offset = offsetof(params, file),
+     .reads = &kv_decisions_kind,
      .help = "decisions, as `run --decisions` or traces/kvtrace.py write "
              "them; must be given"},
     {.name = "name",
      .kind = KV_TEXT,
      .offset = offsetof(params, name),
+     .label = true,
      .help = "what the row is called; the name in the file"},
     {.name = "columns",
      .kind = KV_INT,
@@ -48,18 +50,20 @@ static const kv_param table[] = {
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
-  const params *o = p;
-  const kv_decisions *d = o->decisions;
-  if (!d)
-    return kv_fail(e, KV_USAGE,
-                   "replay: which decisions? write "
-                   "replay:file=DECISIONS.safetensors");
+  params *o = p;
+  kv_decisions_form *d = &o->form;
+  const kv_asset *a = o->file.asset;
+  kv_rc rc = kv_decisions_read(a, shape, d, e);
+  if (!rc) rc = kv_decisions_fit(a, shape, true, d, e);
+  if (rc) return rc;
+  if (!*o->name) kv_plain(kv_asset_meta(a, "name"), sizeof o->name, o->name);
   needs->block = d->block;
   needs->every = d->decodes ? 1 : 0;
   needs->reindex = d->reindex;
   needs->lanes = d->stored_heads == shape->n_kv_heads ? KV_HEAD : QUERY_HEAD;
   needs->columns = o->columns;
-  needs->lane_meta = (size_t)o->meta;
+  needs->metas = o->meta > 0;
+  needs->meta[0] = (kv_meta){.name = "declared", .bytes = (size_t)o->meta};
   return KV_OK;
 }
 
@@ -93,17 +97,17 @@ static int expand_all(const kv_at *at, const kv_lane *lane, kv_items items,
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
   const params *o = at->params;
-  const kv_lists *l = &kv_decided_at(o->decisions, at->layer)->view;
-  int head = l->heads == at->shape->n_heads ? lane->first_head + q->head
-                                            : lane->kv_head;
-  kv_items items = kv_lists_find(l, at->step, head);
+  kv_lists l = kv_lists_view(&o->form, at->asset);
+  int head = l.heads == at->shape->n_heads ? lane->first_head + q->head
+                                           : lane->kv_head;
+  kv_items items = kv_lists_find(&l, at->step, head);
   if (!items.item) {
     kv_view_add(out, 0, lane->n);
     return;
   }
   int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
   bool *in = KV_TAKE(at->work, bool, lane->n);
-  int n = expand_all(at, lane, items, l->page, list);
+  int n = expand_all(at, lane, items, l.page, list);
   for (int i = 0; i < lane->n; i++) in[i] = false;
   for (int i = 0; i < n; i++) in[list[i]] = true;
   kv_view_mask(out, lane->n, in);
@@ -111,11 +115,11 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  const kv_lists *l = &kv_decided_at(o->decisions, at->layer)->stored;
-  kv_items items = kv_lists_find(l, at->step, lane->lane);
+  kv_lists l = kv_lists_stored(&o->form, at->asset);
+  kv_items items = kv_lists_find(&l, at->step, lane->lane);
   if (!items.item) return;
   int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
-  int n = expand_all(at, lane, items, l->page, list);
+  int n = expand_all(at, lane, items, l.page, list);
   kv_keep(lane, n, list);
 }
 
@@ -127,7 +131,8 @@ const kv_method kv_method_replay = {
     .paper = "none: the file is the method",
     .params = table,
     .params_size = sizeof(params),
-    .decisions = offsetof(params, decisions),
+    .lossless = "",
+    .declares = true,
     .open = open,
     .view = view,
     .settle_lane = settle_lane,

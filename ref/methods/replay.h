@@ -5,13 +5,14 @@
 #ifndef KV_REF_METHODS_REPLAY_H
 #define KV_REF_METHODS_REPLAY_H
 
-#include "ref/decisions.h"
-#include "ref/method.h"
+#include "ref/lane/decisions.h"
+#include "ref/lane/method.h"
 
 typedef struct params {
-  char file[KV_TEXT_MAX], name[KV_TEXT_MAX];
+  kv_file file;
+  char name[KV_TEXT_MAX];
   int columns, meta;
-  const kv_decisions *decisions; /* of file; lent by the engine before open */
+  kv_decisions_form form; /* of file */
 } params;
 
 #endif

@@ -26,7 +26,7 @@
  * Cost: window rows of evidence once; O(n) a settling.
  */
 #include "ref/methods/snapkv.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
@@ -34,12 +34,16 @@ enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
      .unit = "tokens",
      .help = "tokens left after a settling, window included; must be given"},
-    KV_WINDOW_PARAMS(params, w),
+    KV_WINDOW_PARAM(params, w),
+    KV_KERNEL_PARAM(params, w),
+    KV_POOLING_PARAM(params, w),
+    KV_GROUP_PARAM(params, w),
     {.name = "grow",
      .kind = KV_CHOICE,
      .offset = offsetof(params, grow),
@@ -91,7 +95,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (rc || o->grow == YES) return rc;
   needs->every = o->every;
   needs->decode_rows = true;
-  needs->lane_meta = votes_held(shape, o);
+  needs->metas = 1;
+  needs->meta[0] = (kv_meta){.name = "votes", .bytes = votes_held(shape, o)};
   return KV_OK;
 }
 
@@ -112,7 +117,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_window_keep(at, lane, &o->w, o->budget - o->w.window);
   if (o->grow == NO)
-    memset(kv_lane_own(lane), 0,
+    memset(kv_own(at, lane), 0,
            kv_window_state(at->shape, (kv_group_rule)o->w.group));
 }
 

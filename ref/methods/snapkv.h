@@ -5,7 +5,7 @@
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H
 
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 enum { YES, NO }; /* grow */
 

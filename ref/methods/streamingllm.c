@@ -2,8 +2,10 @@
  *
  * StreamingLLM: the first tokens, where attention drains to, and the last.
  *
- *   after the prompt and after every step, while n > sink + recent:
+ *   variant=drop, after the prompt and after every step, while
+ *   n > sink + recent:
  *     keep entries [0, sink) and the last `recent`
+ *   variant=prefill: once after the prompt, then grow
  *   positions=cache: the i-th entry is attended at position p0 + i and the
  *     query at the last of them, so distances are those within the cache
  *   positions=original: rotations stay as recorded
@@ -13,17 +15,20 @@
  * them by their place at every step, which from rotated keys is a further
  * rotation by the difference. Both drop after the step, so a step attends
  * sink + recent + 1. The default follows them. Ports that keep the original
- * positions (KVCache-Factory, kvpress, DuoAttention's streaming heads) are
- * positions=original; those that only cut the prompt and then grow are not
- * offered. Without recorded rotation frequencies positions=cache is refused.
+ * positions (KVCache-Factory, DuoAttention's streaming heads) are
+ * positions=original. kvpress cuts the prompt once and then grows:
+ * variant=prefill:positions=original, or variant=prefill where its key
+ * rotation is wrapped around. Without recorded rotation frequencies
+ * positions=cache is refused.
  * Cost: O(n) a lane and step.
  */
 #include "ref/methods/streamingllm.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -50,6 +55,14 @@ static const kv_param table[] = {
      .fallback = "cache",
      .choices = "cache|original",
      .help = "where entries are attended; cache as in the paper"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "drop",
+     .choices = "drop|prefill",
+     .help = "drop: after every step, as in the paper; prefill: once after "
+             "the prompt, as in kvpress",
+     .later = true},
     {.name = NULL}};
 
 /* What is not given is what the other leaves of the budget. */
@@ -76,7 +89,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   (void)shape;
   kv_rc rc = kv_open_budget("streamingllm", o->budget, e);
   if (rc) return rc;
-  needs->every = 1;
+  needs->every = o->variant == DROP;
   needs->lengths = true;
   needs->reindex = o->positions == CACHE;
   return resolve(o, e);

@@ -6,9 +6,10 @@
 #define KV_REF_METHODS_STREAMINGLLM_H
 
 enum { CACHE, ORIGINAL }; /* positions */
+enum { DROP, PREFILL };   /* variant */
 
 typedef struct params {
-  int budget, sink, recent, positions;
+  int budget, sink, recent, positions, variant;
 } params;
 
 #endif

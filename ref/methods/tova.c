@@ -3,25 +3,28 @@
  * TOVA: what the last query attends to least goes; one choice for all heads
  * of a layer.
  *
- *   after the prompt and after every step, while n > budget:
+ *   variant=drop, after the prompt and after every step, while n > budget:
  *     score[j] = sum over the layer's query heads of p[last query][j]
  *     protect_newest=no:  keep the best `budget` of all n entries
  *     protect_newest=yes: keep the newest and the best budget - 1 of the rest
+ *   variant=prefill: once after the prompt, by its last query, then grow
  *
  * Oren et al. 2024, Transformers are Multi-State RNNs. Paper and authors' code
  * agree: mean over all query heads (ranks as the sum), nothing is protected,
- * not even the newest token; that is the default. kvpress keeps the newest.
- * Scores have no memory, so they are no column: state holds them from observe
- * to the settling of the same step. A step attends budget + 1 tokens.
- * Cost: O(n) a lane and step.
+ * not even the newest token; that is the default. kvpress cuts the prompt once
+ * and gives the newest a score above all:
+ * variant=prefill:protect_newest=yes. Scores have no memory, so they are no
+ * column: state holds them from observe to the settling of the same step. A
+ * step attends budget + 1 tokens. Cost: O(n) a lane and step.
  */
 #include "ref/methods/tova.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -34,15 +37,24 @@ static const kv_param table[] = {
      .choices = "no|yes",
      .help = "may the newest token go? no protection, as in the authors' "
              "code; kvpress protects it"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "drop",
+     .choices = "drop|prefill",
+     .help = "drop: after every step, as in the authors' code; prefill: once "
+             "after the prompt, as in kvpress",
+     .later = true},
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   kv_rc rc = kv_open_budget("tova", o->budget, e);
   if (rc) return rc;
-  needs->every = 1;
+  bool every_step = o->variant == DROP;
+  needs->every = every_step;
   needs->prompt_rows = 1;
-  needs->decode_rows = true;
+  needs->decode_rows = every_step;
   needs->want = KV_SUM;
   needs->lane_state = (size_t)shape->n_tokens * sizeof(int64_t);
   return kv_open_sums("tova", 1, shape->n_heads, 1, e);
@@ -50,8 +62,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 /* One row: the sums are its probabilities. */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
-  int64_t *sum = kv_lane_own(lane);
-  (void)at;
+  int64_t *sum = kv_own(at, lane);
   memset(sum, 0, (size_t)rows->entries * sizeof *sum);
   for (int h = 0; h < rows->heads; h++)
     for (int i = 0; i < rows->entries; i++)
@@ -67,7 +78,7 @@ static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   bool *keep = KV_TAKE(at->work, bool, n);
   memset(sum, 0, (size_t)n * sizeof *sum);
   for (int l = 0; l < lanes; l++) {
-    const int64_t *own = kv_lane_own(lane[l]);
+    const int64_t *own = kv_own(at, lane[l]);
     for (int i = 0; i < n; i++) sum[i] += own[i];
   }
   kv_scores(sum, n, score);

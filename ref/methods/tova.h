@@ -5,10 +5,11 @@
 #ifndef KV_REF_METHODS_TOVA_H
 #define KV_REF_METHODS_TOVA_H
 
-enum { NO, YES }; /* protect_newest */
+enum { NO, YES };       /* protect_newest */
+enum { DROP, PREFILL }; /* variant */
 
 typedef struct params {
-  int budget, protect_newest;
+  int budget, protect_newest, variant;
 } params;
 
 #endif

@@ -2,8 +2,9 @@
  *
  * Sliding window: the last `budget` tokens stay.
  *
- *   after the prompt and after every step:
+ *   variant=drop, after the prompt and after every step:
  *     keep the last `budget` entries
+ *   variant=prefill: once after the prompt, then grow
  *
  * Source: Beltagy et al. 2020 (Longformer) for the idea; as a cache that is
  * trimmed after the step, so a decode step attends budget + 1 tokens, its own
@@ -12,22 +13,31 @@
  * streamingllm with sink=0. Cost: O(n) a lane and step.
  */
 #include "ref/methods/window.h"
-#include "ref/parts.h"
+#include "ref/parts/parts.h"
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
      .unit = "tokens",
      .help = "tokens left after a settling; must be given"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "drop",
+     .choices = "drop|prefill",
+     .help = "drop: after every step, as in the paper; prefill: once after "
+             "the prompt",
+     .later = true},
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;
   (void)shape;
-  needs->every = 1;
+  needs->every = o->variant == DROP;
   needs->lengths = true;
   return kv_open_budget("window", o->budget, e);
 }

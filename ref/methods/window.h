@@ -5,8 +5,10 @@
 #ifndef KV_REF_METHODS_WINDOW_H
 #define KV_REF_METHODS_WINDOW_H
 
+enum { DROP, PREFILL }; /* variant */
+
 typedef struct params {
-  int budget;
+  int budget, variant;
 } params;
 
 #endif

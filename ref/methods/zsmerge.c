@@ -8,10 +8,10 @@
  *   merged entries weigh: logit += merge_bias * ln(weight)
  *
  *   variant=paper, after every token, prompt included:
- *     the last Bp entries are the proximity, the residual entries are known by
- *     id, the others are the context; where the context has Bc + 1 entries:
+ *     the last Bp entries are the proximity, those of class 1 the residual
+ *     entries, the others the context; where the context has Bc + 1 entries:
  *       c = its entry of least score
- *       fewer than Br residual entries: c becomes one, in its place
+ *       fewer than Br residual entries: c becomes one (class 1), in its place
  *       else c is merged into the residual entry most similar to it
  *   variant=code, after the prompt, where n > budget:
  *     the last Bp entries stay; of the others the best Bc by score; the rest,
@@ -37,17 +37,19 @@
  * (maximum or sum in the code) decides nothing and stays that of its first
  * entry. In the prompt the code averages at once, here by merges in order.
  * residual=0 (paper) drops its victims.
- * Cost: O(n) a lane and row; a merge is O(Br * d + n).
+ * Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the
+ * code's prompt, and a settling with merges O(n) once.
  */
 #include "ref/methods/zsmerge.h"
-#include "ref/arith.h"
-#include "ref/kernels.h"
-#include "ref/parts.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
+#include "ref/parts/parts.h"
 #include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
      .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
      .offset = offsetof(params, budget),
      .min = 1,
      .max = 1 << 30,
@@ -142,11 +144,6 @@ static kv_rc check(const params *o, kv_err *e) {
   return KV_OK;
 }
 
-/* Residual entries that a lane can come to. */
-static int slots(const kv_shape *shape, const params *o) {
-  return smaller(o->residual, shape->n_tokens);
-}
-
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_rc rc = kv_open_budget("zsmerge", o->budget, e);
@@ -167,8 +164,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = 1;
   needs->merges = o->residual > 0;
   needs->merge_bias = needs->merges ? o->merge_bias : 0;
-  if (o->variant == PAPER)
-    needs->lane_state = needs->lane_meta = (size_t)slots(shape, o) * 4;
+  needs->classes = o->variant == PAPER && o->residual > 0 ? CLASSES : 0;
   needs->work = 2 * (size_t)shape->d * sizeof(float) + 256;
   return KV_OK;
 }
@@ -178,7 +174,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 /* The group's sum is formed in fixed point and rounded once (arithmetic 4). */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  float *score = lane->column[0].f;
+  float *score = kv_column_float(at, lane, 0);
   int64_t *sum = KV_TAKE(at->work, int64_t, rows->entries);
   memset(sum, 0, (size_t)rows->entries * sizeof *sum);
   for (int r = 0; r < rows->rows; r++) {
@@ -231,14 +227,15 @@ static void merge(kv_lane *lane, int into, int from) {
 
 /* --- settle: paper ------------------------------------------------------ */
 
-/* Places of the residual entries, ascending; state holds ids + 1, 0 = none. */
-static int residual_places(int room, const kv_lane *lane, int32_t *place) {
-  const uint32_t *own = kv_lane_own(lane);
-  int n = 0;
-  for (int i = 0; i < lane->n; i++)
-    for (int r = 0; r < room && own[r]; r++)
-      if (own[r] == lane->id[i] + 1) place[n++] = i;
-  return n;
+/* context[i] = is entry i, of the first n, none of the residual ones? Their
+ * places, ascending; returns how many. */
+static int split(const kv_lane *lane, int n, bool *context, int32_t *place) {
+  int residual = 0;
+  for (int i = 0; i < n; i++) {
+    context[i] = kv_class_of(lane, i) != RESIDUAL;
+    if (!context[i]) place[residual++] = i;
+  }
+  return residual;
 }
 
 static void drop(const kv_at *at, kv_lane *lane, int entry) {
@@ -248,50 +245,38 @@ static void drop(const kv_at *at, kv_lane *lane, int entry) {
   kv_keep_mask(lane, keep);
 }
 
-/* The merged entry is named by its oldest member, in state too. */
-static void merge_paper(kv_lane *lane, int into, int from) {
-  uint32_t *own = kv_lane_own(lane), id = lane->id[into] + 1;
-  while (*own != id) own++;
-  if (lane->id[from] + 1 < id) *own = lane->id[from] + 1;
-  merge(lane, into, from);
-}
-
 static void settle_paper(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  int past = lane->n - o->proximity, room = slots(at->shape, o);
+  int past = lane->n - o->proximity;
   if (past <= o->context) return;
-  int32_t *place = KV_TAKE(at->work, int32_t, room + 1);
-  int residual = residual_places(room, lane, place);
-  if (past - residual <= o->context) return;
+  int32_t *place = KV_TAKE(at->work, int32_t, past);
   bool *context = KV_TAKE(at->work, bool, past);
-  memset(context, true, (size_t)past);
-  for (int r = 0; r < residual; r++) context[place[r]] = false;
-  int victim = kv_argmin(lane->column[0].f, past, context);
+  int residual = split(lane, past, context, place);
+  if (past - residual <= o->context) return;
+  int victim = kv_argmin(kv_column_float(at, lane, 0), past, context);
   if (o->residual == 0) {
     drop(at, lane, victim);
   } else if (residual < o->residual) {
-    ((uint32_t *)kv_lane_own(lane))[residual] = lane->id[victim] + 1;
-    kv_reclass(lane, victim);
+    kv_retier(lane, 1, &(int32_t){victim}, RESIDUAL);
   } else {
-    merge_paper(lane, most_similar(at, lane, victim, residual, place), victim);
+    merge(lane, most_similar(at, lane, victim, residual, place), victim);
   }
 }
 
 /* --- settle: code ------------------------------------------------------- */
 
 /* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
- * groups; first[g] becomes the place of group g. */
+ * groups; first[g] becomes the entry of group g. */
 static void merge_groups(kv_lane *lane, int past, int left, int groups,
                          const bool *stays, int32_t *first) {
-  int gone = 0, member = 0, g = 0, size = 0;
+  int member = 0, g = 0, size = 0;
   for (int i = 0; i < past; i++) {
     if (stays[i]) continue;
     if (member == 0) {
       size = left / groups + (g < left % groups);
-      first[g] = i - gone;
+      first[g] = i;
     } else {
-      merge(lane, first[g], i - gone);
-      gone++;
+      merge(lane, first[g], i);
     }
     if (++member == size) g++, member = 0;
   }
@@ -304,16 +289,13 @@ static void settle_prompt(const kv_at *at, kv_lane *lane) {
   bool *stays = KV_TAKE(at->work, bool, past);
   int32_t *order = KV_TAKE(at->work, int32_t, most);
   int32_t *spare = KV_TAKE(at->work, int32_t, most);
-  kv_top(lane->column[0].f, past, o->context, stays);
+  kv_top(kv_column_float(at, lane, 0), past, o->context, stays);
   merge_groups(lane, past, past - o->context, o->residual, stays, order);
-  int best = o->residual, group = 0;
-  for (int i = 0; i < most; i++) {
-    if (i < most - o->proximity && group < o->residual && i == order[group])
-      group++;
-    else
-      order[best++] = i;
-  }
-  kv_order(lane->column[0].f, o->context, order + o->residual, spare);
+  int best = o->residual;
+  for (int i = 0; i < n; i++)
+    if (i >= past || stays[i]) order[best++] = i;
+  kv_order(kv_column_float(at, lane, 0), o->context, order + o->residual,
+           spare);
   kv_keep(lane, most, order);
 }
 
@@ -323,9 +305,11 @@ static void settle_step(const kv_at *at, kv_lane *lane) {
   if (lane->n <= o->budget) return;
   int32_t *place = KV_TAKE(at->work, int32_t, o->residual);
   for (int r = 0; r < o->residual; r++) place[r] = r;
-  int victim = o->residual + kv_argmin(lane->column[0].f + o->residual,
-                                       others - o->residual, NULL);
+  int victim =
+      o->residual + kv_argmin(kv_column_float(at, lane, 0) + o->residual,
+                              others - o->residual, NULL);
   merge(lane, most_similar(at, lane, victim, o->residual, place), victim);
+  kv_sweep(lane);
   kv_move(lane, others - 1, victim);
 }
 
@@ -341,7 +325,8 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_zsmerge = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2, /* 1 knew residual entries by id, and charged 4 B for each
+                      where now every entry has a class of 1 B */
     .name = "zsmerge",
     .title = "what would be evicted is averaged into residual entries",
     .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "

@@ -5,8 +5,9 @@
 #ifndef KV_REF_METHODS_ZSMERGE_H
 #define KV_REF_METHODS_ZSMERGE_H
 
-enum { PAPER, CODE }; /* variant */
-enum { DOT, L2 };     /* metric */
+enum { PAPER, CODE };              /* variant */
+enum { DOT, L2 };                  /* metric */
+enum { PLAIN, RESIDUAL, CLASSES }; /* of entries, variant=paper */
 
 typedef struct params {
   int budget, residual, context, proximity, variant, metric;

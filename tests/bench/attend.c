@@ -7,9 +7,9 @@
  */
 #include "tests/bench/bench.h"
 
-#include "ref/arith.h"
-#include "ref/attend.h"
-#include "ref/kernels.h"
+#include "ref/backend/attend.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
 #include "tests/bench/ceiling.h"
 #include <omp.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Traces, runs and the table. Contract: tests/bench/bench.h.
  */
 #include "tests/bench/bench.h"
-#include "ref/err.h"
+#include "ref/ground/err.h"
 
 #include <jansson.h>
 #include <stdarg.h>

@@ -59,12 +59,18 @@ typedef struct line {
 void bench_theme(const bench *b, const char *theme, const char *peer);
 void bench_line(const bench *b, line l);
 
+/* The slope of least squares through the logarithms of n points: the exponent
+ * with which y grows with x. growth.c */
+double bench_slope(int n, const double *x, const double *y);
+
 /* --- the themes --------------------------------------------------------- */
 void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);  /* growth.c: exponents of time */
+void theme_settle(const bench *b);  /* settle.c: merges of a long prompt */
 void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
+void theme_serial(const bench *b);  /* serial.c: what no thread shares */
 void theme_session(const bench *b); /* session.c: against the replay */
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of gpu/ on a device: checked, then timed against ceilings of
- * the same run. Usage: device --help. What the themes share:
- * tests/bench/device.cuh. Linked with the kernels' objects, gpu/cuda.cu and the
- * archives of the replay; it needs the driver and the C library and nothing
- * else, no module beside it.
+ * The kernels of gpu/ on a device: checked, then timed against ceilings of the
+ * same run. Usage: device --help. What the themes share:
+ * tests/bench/device.cuh. Linked with the kernels' objects, gpu/module/cuda.cu
+ * and the archives of the replay; it needs the driver and the C library and
+ * nothing else, no module beside it.
  *
  * Exit 0: every check held, whatever the goals; 1: one did not, or the device
  * failed; 2: usage; 77: there is no device.

@@ -12,10 +12,10 @@
 #ifndef KV_TESTS_BENCH_DEVICE_CUH
 #define KV_TESTS_BENCH_DEVICE_CUH
 
-#include "gpu/device.h"
-#include "gpu/kernels.h"
-#include "gpu/launch.h"
-#include "ref/formula.h"
+#include "gpu/shared/device.h"
+#include "gpu/module/kernels.h"
+#include "gpu/block/launch.h"
+#include "ref/ground/formula.h"
 
 #include <stdarg.h>
 #include <stdio.h>

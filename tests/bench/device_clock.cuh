@@ -12,7 +12,7 @@
 
 static const bool bench_times = true;
 
-/* gpu/cuda.cu */
+/* gpu/module/cuda.cu */
 extern "C" const kv_device *kv_device_module(const char **why);
 
 static const kv_device *bench_device(const char **why) {
@@ -21,8 +21,8 @@ static const kv_device *bench_device(const char **why) {
   return device;
 }
 
-/* In place of gpu/module.c and of the executor: a replay runs on the kernels
- * that are linked in, and nothing is loaded. */
+/* In place of gpu/host/module.c and of the executor: a replay runs on the
+ * kernels that are linked in, and nothing is loaded. */
 extern "C" const kv_device *kv_device_cuda(const char **why) {
   return bench_device(why);
 }

@@ -8,7 +8,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_KIVI_CUH
 #define KV_TESTS_BENCH_DEVICE_KIVI_CUH
 
-#include "gpu/entry.cuh"
+#include "gpu/lane/entry.cuh"
 #include "tests/bench/device_attend.cuh"
 
 constexpr int KIVI_GROUP = 32;
@@ -48,11 +48,13 @@ static __global__ void code_group(kv_gpu_layer l, int *wrong) {
   if (kv_thread() == 0 && !fits) *wrong = 1;
 }
 
-static void kivi_slab(bench *b, kv_gpu_kind kind, size_t size, size_t blocks,
+static void kivi_slab(bench *b, int format, size_t size, size_t blocks,
                       kv_gpu_slab *s) {
-  s->kind = kind;
-  s->bits = 2;
-  s->group = KIVI_GROUP;
+  const kv_minmax settings = {2, KIVI_GROUP, 0};
+  kv_minmax *to = bench_take<kv_minmax>(b, 1);
+  b->dev->put(to, &settings, sizeof settings);
+  s->format = format;
+  s->settings = to;
   s->size = size;
   s->width = LANES_D;
   s->cap = s->used = (int)blocks;
@@ -66,8 +68,8 @@ static void kivi_open(bench *b, const lanes_case *c, lanes *w) {
   w->layer.needs.codings = 2;
   for (int i = 0; i < c->lanes; i++) {
     kv_gpu_lane *l = &w->lane[i];
-    kivi_slab(b, KV_GPU_CHANNEL, KIVI_K, groups, &l->k_slab[KEYS]);
-    kivi_slab(b, KV_GPU_TOKEN, KIVI_V, (size_t)c->tokens, &l->v_slab[VALUES]);
+    kivi_slab(b, KV_GPU_channel, KIVI_K, groups, &l->k_slab[KEYS]);
+    kivi_slab(b, KV_GPU_token, KIVI_V, (size_t)c->tokens, &l->v_slab[VALUES]);
     l->rewritten = c->tokens;
   }
   lanes_begin(w, c->tokens);

@@ -4,9 +4,9 @@
  */
 #include "tests/bench/device_replay.h"
 
-#include "gpu/backends.h"
-#include "sim/replay.h"
-#include "traces/synth.h"
+#include "gpu/host/backends.h"
+#include "sim/engine/replay.h"
+#include "traces/trace/synth.h"
 
 #include <errno.h>
 #include <omp.h>
@@ -197,7 +197,9 @@ const char *replays_method(const replays *r, int i) {
 }
 
 double replays_decode(const replays *r, int pass, int i) {
-  return r->turn[pass].cell[i].seconds;
+  double all = 0;
+  for (int l = 0; l < LAYERS; l++) all += r->turn[pass].cell[i].seconds[l];
+  return all;
 }
 
 int replays_processors(void) { return omp_get_num_procs(); }

@@ -52,7 +52,7 @@ static void settle_run(void *self, void *stream) {
 }
 
 static void steps_open(bench *b, const lanes_case *c, int budget, steps *s) {
-  params o = {budget, budget / 2, DROP, 0};
+  params o = {budget, budget / 2, DROP, 0, 0};
   lanes_open(b, c, &s->w);
   kv_gpu_layer *l = &s->w.layer;
   params *to = bench_take<params>(b, 1);

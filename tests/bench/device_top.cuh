@@ -2,17 +2,17 @@
  *
  * Theme top: kv_gpu_top of 131,072 scores a lane, 256 lanes, a block a lane.
  *
- * Passes over the scores, from gpu/radix.cuh: a 32-bit key has three digits of
- * at most 11 bits, each a read of all scores, and the flags are a fourth. A
- * lane that leaves out some of the scores that equal the last one makes a
- * fifth; with these numbers that is about one lane in a hundred, so it is not
- * counted. The ceiling is reading memory once a pass; the byte of a flag that
- * is written a score is not counted either.
+ * Passes over the scores, from gpu/block/radix.cuh: a 32-bit key has three
+ * digits of at most 11 bits, each a read of all scores, and the flags are a
+ * fourth. A lane that leaves out some of the scores that equal the last one
+ * makes a fifth; with these numbers that is about one lane in a hundred, so it
+ * is not counted. The ceiling is reading memory once a pass; the byte of a flag
+ * that is written a score is not counted either.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_TOP_CUH
 #define KV_TESTS_BENCH_DEVICE_TOP_CUH
 
-#include "gpu/parts.cuh"
+#include "gpu/parts/parts.cuh"
 #include "tests/bench/device_table.cuh"
 
 constexpr int TOP_PASSES = (32 + KV_DIGIT - 1) / KV_DIGIT + 1;
@@ -26,7 +26,8 @@ typedef struct tops {
 
 static __global__ void top_of_lanes(const float *score, int n, int k,
                                     uint8_t *keep) {
-  kv_gpu_at at = {nullptr, nullptr, 1, nullptr, 0, 0};
+  kv_gpu_at at = {};
+  at.step = 1;
   size_t first = (size_t)blockIdx.x * (size_t)n;
   kv_gpu_top(at, score + first, n, k, keep + first);
 }

@@ -13,7 +13,7 @@
 
 enum { POINTS = 4, MANY = 256, FEW = 16 };
 
-static double slope(int n, const double *x, const double *y) {
+double bench_slope(int n, const double *x, const double *y) {
   double sx = 0, sy = 0, xx = 0, xy = 0;
   for (int i = 0; i < n; i++) {
     double a = log(x[i]), b = log(y[i]);
@@ -57,7 +57,7 @@ static void show(const bench *b, const char *what, const double *tokens,
   }
   bench_line(b, (line){.what = "exponent",
                        .unit = "",
-                       .value = slope(POINTS, tokens, value),
+                       .value = bench_slope(POINTS, tokens, value),
                        .low = goal - 0.15,
                        .high = goal + 0.15});
 }

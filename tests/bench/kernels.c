@@ -8,9 +8,10 @@
  *
  * usage: kernels [--csv] [SET]       goals are printed, not enforced
  */
-#include "ref/kernels.h"
-#include "ref/arith.h"
-#include "ref/err.h"
+#include "ref/kernels/kernels.h"
+#include "ref/formats/minmax.h"
+#include "ref/ground/arith.h"
+#include "ref/ground/err.h"
 #include "tests/bench/ceiling.h"
 
 #include <stdio.h>
@@ -297,6 +298,53 @@ static int bench_decodes(void) {
   return same;
 }
 
+/* --- coded rows: KIVI's groups of 32, decoded to fp32 -----------------------
+ */
+
+enum { GROUP = 32, DECODED = 1 << 16 };
+
+typedef struct coded {
+  const kv_format *format;
+  kv_minmax is;
+  const kv_kernels *k;
+  char block[GROUP * D];
+  float out[GROUP][D];
+} coded;
+
+static void run_codes(void *v) {
+  coded *x = v;
+  int members = x->format->members(&x->is);
+  for (int i = 0; i < DECODED; i++)
+    x->format->decode(x->k, &x->is, members, D, x->block, i % members,
+                      x->out[i % members]);
+}
+
+/* Of numbers decoded, beside the same by the portable set. */
+static int bench_code(const kv_format *format, int fp16_ops) {
+  coded x = {format, {2, GROUP, fp16_ops}, portable, {0}, {{0}}};
+  float rows[GROUP][D], want[GROUP][D];
+  const float *row[GROUP];
+  char what[64];
+  for (int m = 0; m < GROUP; m++) row[m] = rows[m];
+  fill(KV_F32, sizeof rows / sizeof **rows, rows);
+  if (!format->encode(&x.is, format->members(&x.is), D, row, x.block)) return 0;
+  double plain = best_of(run_codes, &x);
+  memcpy(want, x.out, sizeof want);
+  x.k = kernels;
+  double time = best_of(run_codes, &x), all = (double)DECODED * D * 1e-9;
+  snprintf(what, sizeof what, "codes of 2 bits, %s%s", format->name,
+           fp16_ops ? ", fp16 arithmetic" : "");
+  report(what, all / time, "Gnum/s", 0, 0);
+  report("  by the portable set", all / plain, "Gnum/s", 0, 0);
+  return memcmp(want, x.out, sizeof want) == 0;
+}
+
+static int bench_codes(void) {
+  return bench_code(&kv_format_channel, 0) &&
+         bench_code(&kv_format_channel, 1) && bench_code(&kv_format_token, 0) &&
+         bench_code(&kv_format_token, 1);
+}
+
 int main(int argc, char **argv) {
   kv_err e;
   char note[128];
@@ -322,7 +370,7 @@ int main(int argc, char **argv) {
     if (now > peak) peak = now;
   }
   if (peak > 0) report("FMA peak", peak, "GFLOP/s", 0, 0);
-  int same = bench_prefills(peak) && bench_decodes();
+  int same = bench_prefills(peak) && bench_decodes() && bench_codes();
   if (!same) fputs("kernels: the set differs from portable\n", stderr);
   return same ? 0 : KV_INTERNAL;
 }

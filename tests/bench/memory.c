@@ -27,6 +27,22 @@ static void measure(const bench *b, const char *methods, int threads) {
                        .high = 1});
 }
 
+/* Many layers and steps of a short prompt: it is not what is stored that is
+ * large then, but what is measured, 11 numbers a head and step of each layer
+ * (sim/measure/fidelity.h). */
+static void measure_values(const bench *b) {
+  int layers = b->small ? 16 : 32;
+  char record[128] = "0", *end = record + 1;
+  for (int i = 1; i < layers; i++)
+    end += snprintf(end, (size_t)(record + sizeof record - end), ",%d", i);
+  bench_synth(b, record, 64, 1024);
+  bench_theme(b,
+              b->small ? "the same, 64 + 1,024 tokens, 16 layers"
+                       : "the same, 64 + 1,024 tokens, 32 layers",
+              "bound");
+  measure(b, "window,snapkv,quest,h2o", 1);
+}
+
 void theme_memory(const bench *b) {
   static const char *const method[] = {"window", "snapkv", "quest", "kivi",
                                        "window,snapkv,quest,kivi"};
@@ -44,4 +60,5 @@ void theme_memory(const bench *b) {
                        : "the same, 16,384 + 16 tokens",
               "bound");
   measure(b, "h2o", 1);
+  measure_values(b);
 }

@@ -11,14 +11,15 @@
  *   --csv     one line a number: what,value,unit,peer,ratio,low,high,verdict
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
- *   --theme   one of pass, attend, growth, memory, session, bundled
+ *   --theme   one of pass, attend, growth, settle, memory, serial,
+ *             session, bundled
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
 #include "tests/bench/bench.h"
 
-#include "ref/err.h"
-#include "ref/kernels.h"
+#include "ref/ground/err.h"
+#include "ref/kernels/kernels.h"
 #include <dirent.h>
 #include <getopt.h>
 #include <signal.h>
@@ -65,7 +66,8 @@ static const struct {
   const char *name;
   void (*run)(const bench *b);
 } theme[] = {{"pass", theme_pass},       {"attend", theme_attend},
-             {"growth", theme_growth},   {"memory", theme_memory},
+             {"growth", theme_growth},   {"settle", theme_settle},
+             {"memory", theme_memory},   {"serial", theme_serial},
              {"session", theme_session}, {"bundled", theme_bundled}};
 enum { THEMES = sizeof theme / sizeof *theme };
 

@@ -11,8 +11,8 @@
  */
 #include "tests/bench/bench.h"
 
-#include "sim/law_walk.h"
-#include "tests/feed.h"
+#include "sim/laws/law_walk.h"
+#include "tests/support/feed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

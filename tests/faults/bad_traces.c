@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bad_traces FOLDER: writes one trace for each rule of the format that it
- * breaks, one that is right but lacks query rows, and two that are right but
- * cannot be re-indexed, as FOLDER/NAME.safetensors; a line "NAME REASON" each
- * to standard output, where REASON is what the refusal must say.
+ * breaks, one that is right but lacks query rows, two that are right but
+ * cannot be re-indexed, and one with foreign text in it, as
+ * FOLDER/NAME.safetensors; a line "NAME REASON" each to standard output, where
+ * REASON is what the refusal must say.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -15,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "tests/scratch.h"
-#include "tests/tracefile.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tracefile.h"
 
 #define F KV_ST_F32
 
@@ -25,6 +26,9 @@ static const float inf_keys[KV * TOKENS * DIM] = {[155] = -INFINITY};
 static const float nan_queries[HEADS * TOKENS * DIM] = {[319] = NAN};
 static const float nan_outputs[HEADS * TOKENS * DIM] = {[7] = NAN};
 static const float nan_frequency[DIM / 2] = {1, 0.5f, NAN, 0.1f};
+static const int64_t minus_sum[HEADS * PROMPT] = {[2 * PROMPT + 4] = -1};
+static const int64_t much_sum[HEADS * PROMPT] = {[PROMPT + 4] =
+                                                     ((int64_t)2 << 40) + 1};
 static const int32_t backwards[TOKENS] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 8};
 static const int32_t negative[TOKENS] = {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 static const int32_t gap[TOKENS - 1] = {0, 1, 2, 3, 4, 5, 6, 8, 9};
@@ -76,6 +80,15 @@ static const struct {
      {0},
      {"layers.0.rows", KV_ST_I32, 1, {TOKENS}, backwards}},
     {"colsum", "is not I64", {0}, {"layers.0.colsum", F, 1, {9}, NULL}},
+    {"colsum_minus",
+     "layers.0.colsum holds -1 at [2, 4]",
+     {0},
+     {"layers.0.colsum", KV_ST_I64, 2, {HEADS, PROMPT}, minus_sum}},
+    {"colsum_much",
+     "layers.0.colsum holds 2199023255553 at [1, 4]: the sum of 2 "
+     "probabilities",
+     {0},
+     {"layers.0.colsum", KV_ST_I64, 2, {HEADS, PROMPT}, much_sum}},
     {"nan_k",
      "holds NaN or Inf at [0, 4, 5]",
      {0},
@@ -110,6 +123,18 @@ static void write_others(const char *folder) {
   publish(folder, "only_check", "holds NaN or Inf at [0, 0, 7]");
 }
 
+/* Right, with a tensor that the format does not know, and in its name and in
+ * the metadata what a terminal would obey. */
+static void write_foreign(const char *folder) {
+  const field capital[3] = {{"layers.0.O\x1b[31m", F, 1, {1}, NULL},
+                            {"layers.0.o", F, -1, {0}, NULL},
+                            {"layers.1.o", F, -1, {0}, NULL}};
+  const meta model = {"model", "a\x1b]0;b\x07\xc2\x9b\u202e"
+                               "c\n\u00e9"};
+  tracefile_write(&model, 3, capital, 0);
+  publish(folder, "foreign", "not read: layers.0.O\\x1b[31m");
+}
+
 /* Angles that re-indexing alone would reach; keys that a turn takes past the
  * range of binary32, under queries so small that their logits are within. */
 static void write_turned(const char *folder) {
@@ -141,6 +166,7 @@ int main(int argc, char **argv) {
     publish(argv[1], bad[i].name, bad[i].reason);
   }
   write_others(argv[1]);
+  write_foreign(argv[1]);
   write_turned(argv[1]);
   tracefile_write(NULL, 0, NULL, 0);
   publish(argv[1], "right", "");

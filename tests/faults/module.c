@@ -4,7 +4,7 @@
  * what it does: good, old (of another interface), refuse (there is no
  * device). It may be opened once.
  */
-#include "gpu/device.h"
+#include "gpu/shared/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sim/replay.h"
-#include "traces/decisions_write.h"
-#include "traces/writer.h"
+#include "sim/engine/replay.h"
+#include "traces/container/writer.h"
+#include "traces/decisions/decisions_write.h"
 
 enum { T = 12, P = 6, D = 2, KV = 2, HEADS = 4, MOST = 512 };
 

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "traces/trace.h"
+#include "traces/trace/trace.h"
 
 enum { DATA = 4096 };
 

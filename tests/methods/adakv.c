@@ -8,7 +8,7 @@
  * follow by hand, ties to even included. Budgets of a layer add up as the
  * rule says, also where rounding loses some.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <math.h>
 #include <string.h>
 

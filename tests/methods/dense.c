@@ -3,7 +3,7 @@
  * Dense: holds and sees everything at every step, in one run, and attends
  * as softmax(q k) v does in binary64.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <math.h>
 
 static void everything(void **state) {

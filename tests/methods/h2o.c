@@ -5,7 +5,8 @@
  * the definition in binary64. The masked variant must be the simulator that
  * removes nothing, replayed literally beside it.
  */
-#include "tests/rig.h"
+#include "ref/parts/parts.h"
+#include "tests/support/rig.h"
 #include <math.h>
 #include <string.h>
 
@@ -66,6 +67,48 @@ static void worked_prefill(void **state) {
   rig_to(r, 8);
   rig_holds(r, 0, (int[]){0, 2, 4, 5, 6, 7, -1});
   rig_close(r);
+}
+
+/* Means over the rows that saw a token. Of eight rows .297515 .226534 .403552
+ * .059202 .231681 ..: token 4 before token 1. Decoding from six, the seventh
+ * row brings token 6 .286281 of one row, more than .280118 of token 1. */
+static void worked_seen(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  rig *r = rig_open(&c, "h2o:budget=3:recent=0:variant=prefill");
+  rig_holds(r, 0, (int[]){0, 1, 2, -1});
+  rig_close(r);
+  r = rig_open(&c, "h2o:budget=3:recent=0:variant=prefill:scale=seen");
+  rig_holds(r, 0, (int[]){0, 2, 4, -1});
+  rig_close(r);
+  c.prompt_len = 6;
+  r = rig_open(&c, "h2o:budget=3:recent=0:scale=seen");
+  rig_holds(r, 0, (int[]){0, 1, 2, -1});
+  rig_to(r, 7);
+  rig_shares(r, 0, (double[]){.141156, .286281, .286281, 0, 0, 0, .286281, 0});
+  rig_holds(r, 0, (int[]){0, 2, 6, -1});
+  rig_to(r, 8);
+  rig_holds(r, 0, (int[]){0, 2, 6, -1});
+  sums(r, (double[]){2.474922, 2.681217, .448294});
+  rig_close(r);
+}
+
+/* The quotient is rounded once, and equal ones go by the lower entry: 3/3 and
+ * 1/1 tie, 1/3 in binary32 is 0x1.555556p-2. */
+static void seen_part(void **state) {
+  const uint32_t id[4] = {0, 1, 2, 7};
+  float score[4] = {3, 1, 1, 0.5f};
+  bool keep[4];
+  (void)state;
+  kv_scores_seen(3, id, 3, score);
+  kv_scores_seen(8, id + 3, 1, score + 3);
+  assert_true(score[0] == 1 && score[1] == 0.5f && score[2] == 1);
+  assert_true(score[3] == 0.5f);
+  kv_top(score, 4, 3, keep);
+  for (int i = 0; i < 4; i++) assert_int_equal(keep[i], i < 3);
+  score[0] = 1;
+  kv_scores_seen(3, id, 1, score);
+  assert_true(score[0] == 0x1.555556p-2f);
 }
 
 /* The simulator for one query head: mask and sums over all positions. */
@@ -154,6 +197,9 @@ static void laws(void **state) {
   rig_law(&c, "h2o:budget=10:variant=masked", rig_at_most, &(int){10});
   rig_law(&c, "h2o:budget=10:variant=prefill", rig_grown, &(int){10});
   rig_law(&c, "h2o:budget=10:variant=prefill:group=max", rig_grown, &(int){10});
+  rig_law(&c, "h2o:budget=10:scale=seen", rig_at_most, &(int){10});
+  rig_law(&c, "h2o:budget=10:variant=prefill:scale=seen", rig_grown,
+          &(int){10});
   rig_law_dense(&c, "h2o:budget=60");
   rig_law_dense(&c, "h2o:budget=59:variant=masked");
   rig_law_dense(&c, "h2o:budget=30:variant=prefill");
@@ -197,6 +243,8 @@ static void refusals(void **state) {
   rig_law_refused(&c, "h2o:budget=4:recent=5", KV_REFUSED, "recent=5", "4");
   rig_law_refused(&c, "h2o:budget=4:group=max", KV_REFUSED, "group=max",
                   "drop");
+  rig_law_refused(&c, "h2o:budget=4:variant=masked:scale=seen", KV_REFUSED,
+                  "scale=seen", "masked");
   c.heads = 4;
   c.n_tokens = 1 << 21;
   rig_law_refused(&c, "h2o:budget=4", KV_REFUSED, "8388608", "4194304");
@@ -205,7 +253,8 @@ static void refusals(void **state) {
 int kv_test_h2o(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked_drop),    cmocka_unit_test(worked_masked),
-      cmocka_unit_test(worked_prefill), cmocka_unit_test(simulators),
+      cmocka_unit_test(worked_prefill), cmocka_unit_test(worked_seen),
+      cmocka_unit_test(seen_part),      cmocka_unit_test(simulators),
       cmocka_unit_test(groups),         cmocka_unit_test(laws),
       cmocka_unit_test(refusals)};
   return cmocka_run_group_tests_name("h2o", tests, NULL, NULL);

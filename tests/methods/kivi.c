@@ -5,11 +5,14 @@
  * read to the bit, coded ones within half a step of their group's range; all
  * stay; bytes are those of the published formula, metadata included. A
  * residual that holds everything gives dense. What the codes are is held by
- * check_format.
+ * check_format. Keys coded before their rotation: keys that only turn by their
+ * position come back, and what stands at position 0 is not turned.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static bool is_full(const kv_cell_ref *side, int i) {
   return side[i].format == KV_RAW;
@@ -148,6 +151,123 @@ static void variants(void **state) {
   rig_data_free(&c);
 }
 
+/* --- before RoPE --------------------------------------------------------- */
+
+enum { TURNS = 24, PAIRS = 4 };
+
+/* Keys that are -1 or 2 in every channel before their rotation, rotated by
+ * the library's sine and cosine: two bits code them exactly where they are
+ * turned back, and nothing else does. One pair turns by the token. */
+static float *turned_keys(const float *inv_freq) {
+  float *k = calloc((size_t)TURNS * 2 * PAIRS, sizeof *k);
+  assert_non_null(k);
+  for (int t = 0; t < TURNS; t++)
+    for (int i = 0; i < PAIRS; i++) {
+      double a = (t + i) % 2 ? 2 : -1, b = (t / 2 + i) % 2 ? -1 : 2;
+      double angle = (double)((float)t * inv_freq[i]);
+      k[t * 2 * PAIRS + i] = (float)(a * cos(angle) - b * sin(angle));
+      k[t * 2 * PAIRS + i + PAIRS] = (float)(b * cos(angle) + a * sin(angle));
+    }
+  return k;
+}
+
+/* The largest error of a key of the lane, all of them read. */
+static double worst_key(const rig *r, const float *k) {
+  const kv_lane *l = rig_lane(r, 0);
+  float is[2 * PAIRS];
+  double worst = 0;
+  for (int i = 0; i < l->n; i++) {
+    kv_lane_key(l, i, is);
+    for (int x = 0; x < 2 * PAIRS; x++) {
+      double off =
+          fabs((double)(is[x] - k[l->id[i] * 2 * PAIRS + (uint32_t)x]));
+      worst = off > worst ? off : worst;
+    }
+  }
+  return worst;
+}
+
+static void before_rope_worked(void **state) {
+  static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 2 * PAIRS,
+                .d_v = 2 * PAIRS,
+                .n_tokens = TURNS + 1,
+                .prompt_len = TURNS,
+                .inv_freq = inv_freq};
+  (void)state;
+  rig_data(&c, 15);
+  float *k = turned_keys(inv_freq), *data = (float *)c.k;
+  memcpy(data, k, (size_t)TURNS * 2 * PAIRS * sizeof *k);
+  c.n_tokens = TURNS;
+  c.prompt_len = TURNS - 1;
+  rig *r = rig_open(&c, "kivi:rope=before:variant=paper:group=8:residual=8");
+  rig_to(r, TURNS); /* all keys are coded */
+  assert_true(worst_key(r, k) < 4e-6);
+  rig_close(r);
+  r = rig_open(&c, "kivi:rope=after:variant=paper:group=8:residual=8");
+  rig_to(r, TURNS);
+  assert_true(worst_key(r, k) > 0.1);
+  rig_close(r);
+  free(k);
+  rig_data_free(&c);
+}
+
+/* Alone in its group a key is h of itself: at position 0 of the rotated one,
+ * elsewhere of the one turned back. */
+static void before_rope_at_zero(void **state) {
+  static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 2 * PAIRS,
+                .d_v = 2 * PAIRS,
+                .n_tokens = 8,
+                .prompt_len = 4,
+                .inv_freq = inv_freq};
+  float before[2 * PAIRS], after[2 * PAIRS];
+  (void)state;
+  rig_data(&c, 16);
+  rig *b = rig_open(&c, "kivi:rope=before:group=1:residual=1");
+  rig *a = rig_open(&c, "kivi:group=1:residual=1");
+  rig_to(b, 7);
+  rig_to(a, 7);
+  for (int i = 0; i < 5; i++) {
+    kv_lane_key(rig_lane(b, 0), i, before);
+    kv_lane_key(rig_lane(a, 0), i, after);
+    bool same = memcmp(before, after, sizeof after) == 0;
+    assert_int_equal(same, i == 0);
+  }
+  rig_close(a);
+  rig_close(b);
+  rig_data_free(&c);
+}
+
+/* Turned back and forward a key is within 2^-21 of its largest pair. */
+static void turning_is_close(void **state) {
+  enum { D = 64, TOKENS = 4096 };
+  float inv_freq[D / 2], key[D], was[D];
+  kv_rope rope = {.inv_freq = inv_freq};
+  kv_turns turns;
+  (void)state;
+  for (int interleaved = 0; interleaved < 2; interleaved++) {
+    rope.interleaved = interleaved;
+    for (int i = 0; i < D / 2; i++)
+      inv_freq[i] = (float)pow(10000, -2.0 * i / D);
+    assert_int_equal(kv_turns_open(&rope, TOKENS, D, &turns, NULL), KV_OK);
+    for (uint32_t t = 0; t < TOKENS; t++) {
+      for (int x = 0; x < D; x++)
+        key[x] = was[x] = (float)sin((double)(t * 64 + (uint32_t)x) * 0.37) * 8;
+      kv_turn_back(&turns, t, key);
+      kv_turn_forth(&turns, t, key);
+      if (t == 0) assert_memory_equal(key, was, sizeof was);
+      for (int x = 0; x < D; x++)
+        assert_true(fabs((double)(key[x] - was[x])) < 12 * 0x1p-21);
+    }
+    kv_turns_close(&turns);
+  }
+}
+
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -160,6 +280,11 @@ static void laws(void **state) {
   rig_law(&c, "kivi:group=4:residual=8", NULL, NULL);
   rig_law(&c, "kivi:group=3:residual=3:k_bits=4", NULL, NULL);
   rig_law(&c, "kivi:group=1:residual=1:bits=4", NULL, NULL);
+  float inv_freq[8] = {1, 0.5f, 0.25f, 0.1f, 0.05f, 0.01f, 1e-3f, 1e-4f};
+  c.inv_freq = inv_freq;
+  rig_law(&c, "kivi:rope=before:group=4:residual=8", NULL, NULL);
+  rig_law_dense(&c, "kivi:rope=before"); /* nothing is turned */
+  c.inv_freq = NULL;
   rig_law_dense(&c, "kivi"); /* 128 tokens stay as they came */
   rig_law_dense(&c, "kivi:group=51");
   rig_law_refused(&c, "kivi:residual=100", KV_REFUSED, "residual=100",
@@ -174,8 +299,13 @@ static void laws(void **state) {
 }
 
 int kv_test_kivi(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(when), cmocka_unit_test(errors), cmocka_unit_test(bytes),
-      cmocka_unit_test(variants), cmocka_unit_test(laws)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(when),
+                                     cmocka_unit_test(errors),
+                                     cmocka_unit_test(bytes),
+                                     cmocka_unit_test(variants),
+                                     cmocka_unit_test(before_rope_worked),
+                                     cmocka_unit_test(before_rope_at_zero),
+                                     cmocka_unit_test(turning_is_close),
+                                     cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("kivi", tests, NULL, NULL);
 }

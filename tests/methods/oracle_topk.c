@@ -5,7 +5,7 @@
  * equal logits keep the lower entry; nothing is ever dropped; a budget that
  * holds everything gives dense.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 
 /* The mass of the k largest of p[0..n). */
 static double best_mass(int n, int k, const double *p) {

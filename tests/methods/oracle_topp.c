@@ -5,7 +5,7 @@
  * every head and step; no token outside weighs more than one inside. p = 0 is
  * one token, p = 1 on data without vanishing masses is dense.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 
 /* Sum, least and, of the rest, largest probability of the ids. */
 static double look(int n, const uint32_t *id, int all, const double *p,

@@ -4,8 +4,8 @@
  * divisions (C = 12, window 2, four layers), and three long ones through the
  * schedule alone; what a layer then keeps is SnapKV's choice at that budget.
  */
-#include "ref/parts.h"
-#include "tests/rig.h"
+#include "ref/parts/parts.h"
+#include "tests/support/rig.h"
 #include <stdio.h>
 
 static int kept(int layers, int layer, int prompt, const char *spec) {

@@ -10,8 +10,8 @@
  * in and the budget is kept (engine); layers below `skip` see everything;
  * heads that share see the same; two rows a page are charged.
  */
-#include "ref/arith.h"
-#include "tests/rig.h"
+#include "ref/ground/arith.h"
+#include "tests/support/rig.h"
 #include <math.h>
 #include <string.h>
 
@@ -108,7 +108,7 @@ static void boxes_hold(const rig_case *c, int page, int step,
                        const kv_lane *l) {
   int room = ((c->n_tokens + page - 1) / page + 15) / 16 * 16;
   size_t side = (size_t)room * (size_t)c->d * (c->half ? 2 : 4);
-  const char *own = kv_lane_own(l);
+  const char *own = l->own;
   float key[64];
   for (int p = 0; p * page < step; p++)
     for (int x = 0; x < c->d; x++) {

@@ -4,8 +4,8 @@
  * published), the selection is the one that a plain count of larger hashes
  * gives, and depends on the step alone, not on when decoding began.
  */
-#include "ref/parts.h"
-#include "tests/rig.h"
+#include "ref/parts/parts.h"
+#include "tests/support/rig.h"
 
 static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
@@ -82,6 +82,28 @@ static void selection(void **state) {
   rig_data_free(&c);
 }
 
+/* What the prompt's last step keeps, and all that come. */
+static void prefill(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 2,
+                .d = 4,
+                .d_v = 4,
+                .n_tokens = 30,
+                .prompt_len = 24};
+  int ids[64], n = 9;
+  (void)state;
+  rig_data(&c, 5);
+  rig *r = rig_open(&c, "random:budget=9:recent=0:variant=prefill");
+  rig_to(r, 30);
+  for (int l = 0; l < 2; l++) {
+    expect(&(setting){9, 0, 1, 0}, l, 24, ids);
+    for (int t = 24; t <= 30; t++) ids[n + t - 24] = t < 30 ? t : -1;
+    rig_holds(r, l, ids);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -94,6 +116,8 @@ static void laws(void **state) {
   (void)state;
   rig_data(&c, 6);
   rig_law(&c, "random:budget=12", rig_at_most, &(int){12});
+  rig_law(&c, "random:budget=12:variant=prefill", rig_grown, &(int){12});
+  rig_law_dense(&c, "random:budget=15:variant=prefill");
   rig_law_dense(&c, "random:budget=30");
   kv_layer_digests a = rig_replay(&c, "random:budget=12:seed=1");
   kv_layer_digests b = rig_replay(&c, "random:budget=12:seed=2");
@@ -108,6 +132,7 @@ static void laws(void **state) {
 int kv_test_random(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(known_hash), cmocka_unit_test(ties),
-      cmocka_unit_test(selection), cmocka_unit_test(laws)};
+      cmocka_unit_test(selection), cmocka_unit_test(prefill),
+      cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
  * from which every choice below follows by pooling and the tie rule.
  * Settling again while decoding is replayed plainly beside the method.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <string.h>
 
 static rig_case two_heads(float q[32]) {
@@ -177,15 +177,15 @@ static void opening(void **state) {
   assert_int_equal(rig_try(&c, "snapkv:budget=6", &n, &e), KV_OK);
   assert_int_equal(n.prompt_rows, 3); /* window = 6 div 2 */
   assert_int_equal(n.every, 0);
-  assert_int_equal(n.lane_meta, 0);
+  assert_int_equal(n.meta[0].bytes, 0);
   assert_int_equal(rig_try(&c, "snapkv:budget=500", &n, &e), KV_OK);
   assert_int_equal(n.prompt_rows, 8); /* 32, as far as there are any */
   assert_int_equal(rig_try(&c, "snapkv:budget=4:grow=no", &n, &e), KV_OK);
   assert_int_equal(n.every, 128);
-  assert_int_equal(n.lane_meta, 64); /* all 8 entries, 8 bytes each */
+  assert_int_equal(n.meta[0].bytes, 64); /* all 8 entries, 8 bytes each */
   assert_int_equal(
       rig_try(&c, "snapkv:budget=4:grow=no:every=2:window=2", &n, &e), KV_OK);
-  assert_int_equal(n.lane_meta, 48); /* 4 + 2 entries */
+  assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
   rig_law_refused(&c, "snapkv", KV_USAGE, "snapkv", "budget");
   rig_law_refused(&c, "snapkv:budget=4:window=5", KV_REFUSED, "window=5", "4");
   rig_law_refused(&c, "snapkv:budget=4:kernel=4", KV_USAGE, "kernel=4", "5");

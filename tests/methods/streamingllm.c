@@ -4,7 +4,7 @@
  * with two sinks and three recent ones: the last step attends tokens
  * 0 1 4 5 6 7 at places 0..5, so query and keys 4..7 turn back by two.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <math.h>
 
 static const float one = 1; /* one radian a position: turns are visible */
@@ -14,13 +14,13 @@ static double turned(const float *x, int by, int part) {
   return part ? b * c + a * s : a * c - b * s;
 }
 
-/* Probabilities over tokens 0 1 4..7 of row 7, turned or not. */
-static void expected(int back, double *p) {
+/* Probabilities over tokens 0 1 from..7 of row 7, turned or not. */
+static void expected(int from, int back, double *p) {
   double sum = 0;
   for (int j = 0; j < 8; j++) {
     p[j] = 0;
-    if (j == 2 || j == 3) continue;
-    int by = j >= 4 ? back : 0;
+    if (j >= 2 && j < from) continue;
+    int by = j >= from ? back : 0;
     double s = 0;
     for (int x = 0; x < 2; x++)
       s += turned(rig_query8 + 14, back, x) * turned(rig_key8 + 2 * j, by, x);
@@ -44,7 +44,29 @@ static void worked(void **state) {
     rig_to(r, 8);
     rig_saw(r, 0, (int[]){0, 1, 4, 5, 6, 7, -1});
     rig_holds(r, 0, (int[]){0, 1, 5, 6, 7, -1});
-    expected(i == 0 ? -2 : 0, p);
+    expected(4, i == 0 ? -2 : 0, p);
+    rig_shares(r, 0, p);
+    rig_close(r);
+  }
+}
+
+/* Once: tokens 0 1 3 4 5 of six stay; the last step is the seventh place's,
+ * and tokens 3..7 turn back by one with the query. */
+static void prefill(void **state) {
+  const char *spec[] = {
+      "streamingllm:budget=5:sink=2:variant=prefill",
+      "streamingllm:budget=5:sink=2:variant=prefill:positions=original"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    rig_case c = rig_eight(6);
+    double p[8];
+    c.inv_freq = &one;
+    rig *r = rig_open(&c, spec[i]);
+    rig_holds(r, 0, (int[]){0, 1, 3, 4, 5, -1});
+    rig_to(r, 8);
+    rig_saw(r, 0, (int[]){0, 1, 3, 4, 5, 6, 7, -1});
+    rig_holds(r, 0, (int[]){0, 1, 3, 4, 5, 6, 7, -1});
+    expected(3, i == 0 ? -1 : 0, p);
     rig_shares(r, 0, p);
     rig_close(r);
   }
@@ -85,6 +107,8 @@ static void laws(void **state) {
   rig_law(&c, "streamingllm:budget=9", rig_at_most, &(int){9});
   rig_law(&c, "streamingllm:budget=9:positions=original", rig_at_most,
           &(int){9});
+  rig_law(&c, "streamingllm:budget=9:variant=prefill", rig_grown, &(int){9});
+  rig_law_dense(&c, "streamingllm:budget=15:variant=prefill");
   rig_law_dense(&c, "streamingllm:budget=30"); /* nothing dropped: no turn */
   kv_layer_digests a = rig_replay(&c, "streamingllm:budget=9");
   kv_layer_digests b =
@@ -119,7 +143,8 @@ static void opening(void **state) {
 
 int kv_test_streamingllm(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(sizes), cmocka_unit_test(laws),
+      cmocka_unit_test(worked), cmocka_unit_test(prefill),
+      cmocka_unit_test(sizes), cmocka_unit_test(laws),
       cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("streamingllm", tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  * .007658: of a cache of four the newest token is not part. With several
  * heads the choice is that of the mean over all of them, in binary64.
  */
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include <string.h>
 
 static void worked(void **state) {
@@ -22,6 +22,24 @@ static void worked(void **state) {
   rig_close(r);
   r = rig_open(&c, "tova:budget=1:protect_newest=yes");
   rig_holds(r, 0, (int[]){7, -1});
+  rig_close(r);
+}
+
+/* The last query of six, (1, 1): .093347 .093347 .383959 .022694 .383959
+ * .022694, of which 0 and 1 tie. What decoding brings stays. */
+static void prefill(void **state) {
+  rig_case c = rig_eight(6);
+  (void)state;
+  rig *r = rig_open(&c, "tova:budget=3:variant=prefill");
+  rig_holds(r, 0, (int[]){0, 2, 4, -1});
+  rig_to(r, 8);
+  rig_saw(r, 0, (int[]){0, 2, 4, 6, 7, -1});
+  rig_holds(r, 0, (int[]){0, 2, 4, 6, 7, -1});
+  rig_close(r);
+  r = rig_open(&c, "tova:budget=3:variant=prefill:protect_newest=yes");
+  rig_holds(r, 0, (int[]){2, 4, 5, -1});
+  rig_to(r, 8);
+  rig_holds(r, 0, (int[]){2, 4, 5, 6, 7, -1});
   rig_close(r);
 }
 
@@ -73,6 +91,8 @@ static void laws(void **state) {
   against_plain(&c, 11, false, "tova:budget=11");
   against_plain(&c, 11, true, "tova:budget=11:protect_newest=yes");
   rig_law(&c, "tova:budget=11", rig_at_most, &(int){11});
+  rig_law(&c, "tova:budget=11:variant=prefill", rig_grown, &(int){11});
+  rig_law_dense(&c, "tova:budget=24:variant=prefill");
   rig_law_dense(&c, "tova:budget=48");
   rig_law_dense(&c, "tova:budget=47");
   rig_law_refused(&c, "tova", KV_USAGE, "tova", "budget");
@@ -83,6 +103,7 @@ static void laws(void **state) {
 
 int kv_test_tova(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(worked),
+                                     cmocka_unit_test(prefill),
                                      cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("tova", tests, NULL, NULL);
 }

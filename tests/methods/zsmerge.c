@@ -9,10 +9,10 @@
  * probability (the paper's Theorem 3.1); without merged entries there are no
  * weights; a budget that holds everything gives dense.
  */
-#include "ref/arith.h"
-#include "ref/attend.h"
-#include "ref/parts.h"
-#include "tests/rig.h"
+#include "ref/backend/attend.h"
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
+#include "tests/support/rig.h"
 #include <math.h>
 #include <string.h>
 
@@ -341,9 +341,18 @@ static void bytes(void **state) {
   for (int i = 0; i < l->n; i++) merged += l->weight[i] > 1;
   kv_lane_bytes(l, &b);
   assert_int_equal(b.payload, (12 - merged) * 24 + merged * 48);
-  assert_int_equal(b.metadata, 12 * (4 + 4 + 4)); /* position, weight, index */
+  /* position, weight, index, class */
+  assert_int_equal(b.metadata, 12 * (4 + 4 + 4 + 1));
   assert_int_equal(b.columns, 12 * 4);
-  assert_int_equal(b.side, 3 * 4);
+  assert_int_equal(b.side, 0);
+  /* class 1 are the residual's; both together are what entries hold */
+  int64_t of[2] = {0};
+  for (int i = 0; i < l->n; i++)
+    of[l->tier[i]] += (l->weight[i] > 1 ? 48 : 24) + 13 + 4;
+  assert_int_equal(b.tier_0, of[0]);
+  assert_int_equal(b.tier_1, of[1]);
+  assert_int_equal(b.tier_0 + b.tier_1, b.payload + b.metadata + b.columns);
+  assert_int_equal(b.tier_2 + b.tier_3, 0);
   rig_close(r);
   rig_data_free(&c);
 }

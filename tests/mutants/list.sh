@@ -10,10 +10,10 @@
 # further edit of the mutant before it.
 
 # Arithmetic: seen in digests of full mantissas only.
-mutant evidence_divides ref/attend.c 'golden.sh' \
+mutant evidence_divides ref/backend/attend.c 'golden.sh' \
   'kernel->scale(1.0f / kv_unfix(mass), n, p);' \
   'for (int j = 0; j < n; j++) p[j] = p[j] / kv_unfix(mass);'
-mutant merge_fuses_product ref/verbs.c 'golden.sh' \
+mutant merge_fuses_product ref/lane/verbs.c 'golden.sh' \
   'into[x] = kv_fma(a, into[x], b * from[x]) / den;' \
   'into[x] = kv_fma(b, from[x], a * into[x]) / den;'
 mutant bound_fuses ref/kernels/bound.h 'kernels' \
@@ -21,7 +21,7 @@ mutant bound_fuses ref/kernels/bound.h 'kernels' \
   'a[v] = v_max(v_fma(one, vec_of(type, lo, at), a[v]),
                    v_fma(one, vec_of(type, hi, at), a[v])), (void)low,
       (void)high;'
-mutant chunk_of_64 ref/attend.h 'golden.sh' \
+mutant chunk_of_64 ref/backend/attend.h 'golden.sh' \
   'enum { KV_CHUNK = 128 };' 'enum { KV_CHUNK = 64 };'
 mutant weigh_rounds ref/kernels/weigh.h 'golden.sh kernels' \
   'v_fma(one, b[v], a[r][v]);' 'v_add(v_mul(one, b[v]), a[r][v]);'
@@ -30,31 +30,82 @@ mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
 case ${CC:-gcc} in
 *clang*) ;; # knows no such pragma
 *)
-  mutant fast_math_codes ref/format_kivi.c 'format' '' \
+  mutant fast_math_codes ref/formats/minmax.c 'format' '' \
     '#pragma GCC optimize("unsafe-math-optimizations")'
   mutant fast_math_kernels ref/kernels/kernels.c 'kernels golden.sh' '' \
     '#pragma GCC optimize("unsafe-math-optimizations")'
   ;;
 esac
-mutant lse_without_log ref/attend.c 'golden.sh' \
+# Where heads see different coded entries.
+mutant made_of_last_head ref/backend/decode.c 'laws' \
+  'for (int h = 0; h < l->queries; h++)
+    for (int r = 0; r < x->view[h].runs; r++) {' \
+  'for (int h = l->queries - 1; h < l->queries; h++)
+    for (int r = 0; r < x->view[h].runs; r++) {'
+mutant decoded_again ref/backend/attend_lane.c 'laws' \
+  'if (x->made.k && kv_lane_coded_key(l, i + n)) {' \
+  'if (x->made.k && !l->n && kv_lane_coded_key(l, i + n)) {'
+mutant device_made_one_off gpu/backend/materialise.cu 'laws' \
+  'if (wanted[at / d_v])' 'if (wanted[at / d_v] && at >= d_v)'
+# A chunk of the method's own.
+mutant own_chunk_unweighed ref/backend/attend.c 'chunk' \
+  'if (one_more(x, i)) x->best[i] = kv_max(x->best[i], x->more[i].m);' ''
+mutant device_own_chunk_late gpu/backend/attend.cu 'chunk' \
+  'all = kv_fma(w, more[1], all);' 'all = kv_add(all, more[1]);'
+mutant own_chunk_lost_of_two ref/lane/compose.c 'chunk' \
+  'whole->there |= c.there;' ''
+mutant own_chunk_unchecked ref/backend/decode.c 'chunk' \
+  'if (there && sound(c, d_v)) return;' 'if (there) return;'
+# Messages of layers.
+mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
+  'if (said) add_message(&h, lane[0].step, said, bytes);' ''
+mutant message_of_a_step_ago sim/engine/order.c 'down' \
+  'kv_messages_at(r->above, o->closing)' \
+  'kv_messages_at(r->above, o->closing > 0 ? o->closing - 1 : 0)'
+mutant down_resumed_in_parts sim/engine/replay.c 'down' \
+  'if (p->there[c * layers + i]) kv_cell_forget(p->all[c], i);' 'continue;'
+mutant down_session_unordered sim/session/session_feed.c 'down' \
+  'f[-1].arrived < step)' 'f[-1].arrived < 0)'
+mutant down_compared_alone sim/compare/compare.c 'down_look' \
+  'if (!rc && w->side[0].above) rc = walk_above(w, index, e);' ''
+mutant device_message_unsent gpu/host/step.c 'down' \
+  'sizeof head + (above ? bytes : 0));' 'sizeof head);'
+mutant lse_without_log ref/backend/attend.c 'golden.sh' \
   'lse[i] = top + kv_log(l);' 'lse[i] = top + kv_log(l) * (l > 2);'
-mutant recode_unrounded_scale ref/format_kivi.c 'golden.sh format' \
+mutant recode_unrounded_scale ref/formats/minmax.c 'golden.sh format' \
   'r->scale[i] = scale > 0 ? scale : 1;' \
   'r->scale[i] = scale > 0 ? kv_div(width, levels) : 1;'
-mutant bias_forgotten ref/lane.c 'golden.sh methods' \
+mutant class_not_in_state ref/lane/lane.c 'golden.sh' \
+  '  if (classes) w[n++] = l->tier[i];' '  (void)classes;'
+mutant merge_takes_class ref/lane/verbs.c 'verbs' \
+  'l->dropped = true;
+  note_rewrite(l, into);' 'l->dropped = true;
+  if (l->tier) l->tier[into] = l->tier[from];
+  note_rewrite(l, into);'
+mutant sweep_forgets_tail ref/lane/verbs.c 'verbs' \
+  'l->n -= l->marked;
+  l->marked = l->tail = 0;' 'l->n -= l->marked;
+  l->marked = 0;'
+mutant merge_closes_at_once ref/lane/verbs.c 'verbs' \
+  'note_rewrite(l, into);
+  mark(l, from);' 'note_rewrite(l, into);
+  mark(l, from), kv_sweep(l);'
+mutant bias_forgotten ref/lane/lane.c 'golden.sh methods' \
   'return l->needs->merge_bias * kv_log((float)l->weight[i]);' 'return 0;'
 
 # Selection.
-mutant top_ties_reversed ref/parts.c 'parts golden.sh' \
+mutant top_ties_reversed ref/parts/parts.c 'parts golden.sh' \
   'for (int i = 0; i < longest && equals > 0; i++)' \
   'for (int i = longest - 1; i >= 0 && equals > 0; i--)'
-mutant argmin_ties ref/parts.c 'parts' \
+mutant argmin_ties ref/parts/parts.c 'parts' \
   'kv_key(score[i]) < kv_key(score[best])' \
   'kv_key(score[i]) <= kv_key(score[best])'
-mutant top_p_one_short ref/parts.c 'parts' \
+mutant top_p_one_short ref/parts/parts.c 'parts' \
   'if (*above + sum[next] >= target) break;' \
   'if (*above + sum[next] > target) break;'
-mutant group_skips_a_head ref/parts_score.c 'golden.sh methods' \
+mutant top_p_behind_nan ref/parts/parts.c 'parts' \
+  's[kv_argmax(s, n, NULL)], n, e)' 'kernel->max(s, n), n, e)'
+mutant group_skips_a_head ref/parts/parts_score.c 'golden.sh methods' \
   'for (int h = 0; h < rows->heads; h++) {
     int plane' 'for (int h = rows->heads > 1; h < rows->heads; h++) {
     int plane'
@@ -63,122 +114,192 @@ mutant view_without_last_page ref/methods/quest.c 'golden.sh methods' \
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_sub(a[v], v_max(low, high));'
+mutant seen_one_too_many ref/parts/parts_score.c 'methods golden.sh' \
+  '(float)(step - (int)id[i])' '(float)(step + 1 - (int)id[i])'
+mutant prefill_at_every_step ref/methods/tova.c 'methods' \
+  'needs->every = every_step;' 'needs->every = 1;'
+
+# A budget a layer.
+mutant one_plan_for_all ref/backend/backend.c 'layers' \
+  's->plan = kv_plan_of(s->opened, data->layer);' \
+  's->plan = kv_plan_of(s->opened, 0);'
+mutant list_by_recorded_layer sim/engine/cell_layers.c 'layers' \
+  'int layer = c->trace->layer[index].data.layer;' 'int layer = index;'
+mutant recall_of_first_layer sim/measure/fidelity_row.c 'layers' \
+  'r->f->budget[r->layer]' 'r->f->budget[0]'
+mutant lists_are_one_spec sim/spec/spec_layers.c 'layers' \
+  '(!a->layers || memcmp(' '(true || memcmp('
+mutant layers_miss_their_sums sim/engine/cell_layers.c 'colsum' \
+  'c->layer[l].colsum = c->plan.colsum;' ''
 
 # Evidence.
-mutant evidence_sees_future ref/evidence.c 'golden.sh' \
-  'visible = seen - (rows - 1 - i / x->heads);' \
-  'visible = seen - (rows - 1 - i / x->heads) + (i / x->heads < rows - 1);'
-mutant window_one_row_short ref/evidence.c 'laws' \
+mutant evidence_sees_future ref/backend/evidence.c 'golden.sh' \
+  'visible = a->seen - (a->rows - 1 - i / a->heads);' \
+  'visible = a->seen - (a->rows - 1 - i / a->heads) +
+      (i / a->heads < a->rows - 1);'
+mutant window_one_row_short ref/backend/evidence.c 'laws' \
   'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;' \
   'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows + 1;'
-mutant evidence_always ref/backend.c 'laws' \
+mutant evidence_always ref/backend/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
 mutant lengths_promised ref/methods/tova.c 'laws' \
-  'needs->decode_rows = true;' \
-  'needs->decode_rows = true, needs->lengths = true;'
-mutant lengths_for_reads sim/search.c 'run' \
+  'needs->decode_rows = every_step;' \
+  'needs->decode_rows = every_step, needs->lengths = true;'
+mutant lengths_for_reads sim/sweep/search.c 'run' \
   '(basis != KV_BASIS_READ || !plan->method->view)' '1'
 
 # Store, journal, ledger.
-mutant keep_unrecorded ref/verbs.c 'laws' \
-  'size_t m = (size_t)(l->n - n);' \
-  'size_t m = (size_t)(l->n - n), was = l->verbs.n;'
-also ref/verbs.c '  w[0] = (uint32_t)m;' \
+mutant keep_unrecorded ref/lane/verbs.c 'laws' \
+  'size_t m = (size_t)(live - n);' \
+  'size_t m = (size_t)(live - n), was = l->verbs.n;'
+also ref/lane/verbs.c '  w[0] = (uint32_t)m;' \
   '  l->verbs.n = was, w[0] = (uint32_t)m;'
-mutant merge_forgets_weight ref/verbs.c 'laws' \
+mutant merge_forgets_weight ref/lane/verbs.c 'laws' \
   'l->weight[into] += l->weight[from];' ''
-mutant member_lost ref/verbs.c 'laws' \
+mutant member_lost ref/lane/verbs.c 'laws' \
   'l->last[into] = l->last[from];' ''
-mutant move_one_off ref/verbs.c 'laws' \
+mutant move_one_off ref/lane/verbs.c 'laws' \
   'l->room.list[i] = i == to ? from : next++;' \
   'l->room.list[i] = i == to + (to < from) ? from : next++;'
-mutant positions_are_free ref/lane.c 'laws' \
+mutant positions_are_free ref/lane/bytes.c 'laws' \
   '(l->dropped ? 4 : 0) +' '0 +'
-mutant group_dies_early ref/verbs.c 'laws' \
+mutant group_dies_early ref/lane/verbs.c 'laws' \
   'if (--s->live[r->block] == 0)' 'if (--s->live[r->block] <= 1)'
-mutant metadata_is_free ref/lane.c 'laws' \
+mutant metadata_is_free ref/lane/bytes.c 'laws' \
   'sum->metadata += (int64_t)slab[f].bytes.metadata;' ''
-mutant state_without_columns ref/lane.c 'golden.sh' \
+mutant state_without_columns ref/lane/lane.c 'golden.sh' \
   'w[n++] = kv_bits_of(l->column[c].f[i]);' 'w[n++] = 0;'
-mutant view_unrecorded ref/decode.c 'laws' \
+mutant view_unrecorded ref/backend/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.
-mutant peak_after_settling sim/cost.c 'cost' \
-  'int64_t all = total_at(c, i) + get(&c->at[i].excess);' \
-  'int64_t all = total_at(c, i);'
-mutant percentile_off_by_one sim/stat.c 'measures' \
+mutant peak_after_settling sim/measure/cost_total.c 'cost' \
+  'int64_t all = total_of(&s) + s.excess;' 'int64_t all = total_of(&s);'
+mutant percentile_off_by_one sim/measure/stat_part.h 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
 
 # Grading.
-mutant grade_goes_its_own_way sim/grade.c 'grade' \
+mutant grade_goes_its_own_way sim/grade/grade.c 'grade' \
   'if (g->follow_ours || t.fault || !fits ||' \
   'if (!g->follow_ours || t.fault || !fits ||'
-mutant grade_sees_the_future sim/grade.c 'grade' \
+mutant grade_sees_the_future sim/grade/grade.c 'grade' \
   'else if (first >= l->step)' 'else if (first > l->step)'
-mutant tie_looks_at_one_side sim/judge.c 'judge' \
-  'if (!near((double)score, (double)s->by->cut, tie)) t->far = true;' \
-  'if (s->ours[i] && !near((double)score, (double)s->by->cut, tie))
-     t->far = true;'
-mutant tie_of_the_window sim/judge.c 'judge grade' \
+mutant tie_looks_at_one_side sim/grade/judge.c 'judge' \
+  't->far = fmax(t->far, share((double)score, (double)s->by->cut));' \
+  'if (s->ours[i])
+     t->far = fmax(t->far, share((double)score, (double)s->by->cut));'
+mutant tie_of_the_window sim/grade/judge.c 'judge grade' \
   't->forced = true;' ''
-mutant tie_grows_the_budget sim/judge.c 'judge grade' \
+mutant tie_grows_the_budget sim/grade/judge.c 'judge grade' \
   't->took != t->left && j->theirs != j->ours && !any_count' 'false'
-mutant cut_of_the_left sim/ranked.c 'judge' \
+mutant cut_of_the_left sim/grade/ranked.c 'judge' \
   'left |= x[l].fate[i] == KV_LEFT;' 'left = true;'
-mutant tolerance_absolute sim/outputs.c 'grade' \
-  ' - o->rtol * fabs(p->ours)' ''
+mutant tolerance_absolute sim/grade/outputs.c 'grade' \
+  ' - o->how.rtol * size' ''
 
 # The kernels, on the executor.
-mutant device_ties gpu/radix.cuh 'gpu_parts' '<= last);' '< last);'
-mutant device_smallest gpu/parts.cuh 'gpu_parts' \
+mutant device_ties gpu/block/radix.cuh 'gpu_parts' '<= last);' '< last);'
+mutant device_smallest gpu/parts/parts.cuh 'gpu_parts' \
   '| ~(uint32_t)i;' '| (uint32_t)i;'
-mutant device_order gpu/parts_order.cuh 'gpu_parts' \
+mutant device_order gpu/parts/parts_order.cuh 'gpu_parts' \
   'set ? said : ~said' 'said'
-mutant device_rounds gpu/values.cuh 'check_backends.sh' \
+mutant device_rounds gpu/lane/values.cuh 'check_backends.sh' \
   'a[h] = kv_fma(w.x[u], v[u], a[h]);' \
   'a[h] = kv_add(kv_mul(w.x[u], v[u]), a[h]);'
-mutant device_never_waits gpu/attend.cu 'check_backends.sh' \
+mutant device_never_waits gpu/backend/attend.cu 'check_backends.sh' \
   'kv_async_wait<KV_VALUE_STAGES - 1>();' ''
-mutant device_waits_late gpu/logits.cu 'check_backends.sh' \
+mutant device_waits_late gpu/backend/logits.cu 'check_backends.sh' \
   'kv_async_wait<STAGES - 1>();' 'kv_async_wait<STAGES>();'
-mutant device_no_barrier gpu/logits.cu 'check_backends.sh' \
+mutant device_no_barrier gpu/backend/logits.cu 'check_backends.sh' \
   'if (own.row.at) link<QUERIES>(stage(s), type, acc);
     __syncthreads();' 'if (own.row.at) link<QUERIES>(stage(s), type, acc);'
-mutant device_shares_unlike gpu/attend.cu 'check_backends.sh gpu_reads' \
+mutant device_shares_unlike gpu/backend/attend.cu \
+  'check_backends.sh gpu_reads' \
   'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
-mutant device_reads_twice gpu/attend.cu 'gpu_reads' \
+mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
   'else if (h != first)' 'else if (h < first)'
-mutant emu_copies_early gpu/emu_async.cc 'emu_words' \
+mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
   'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
-mutant device_forgets_row gpu/evidence.cu 'check_backends.sh' \
+mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \
   'if (i < seen_by(l, lane, r))' 'if (i < seen_by(l, lane, r) - 1)'
-mutant device_divides_once gpu/verbs.cuh 'gpu_verbs' \
+mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
 
 # The session: pieces, views and books.
-mutant session_block_early sim/session_feed.c 'session' \
+mutant session_block_early sim/session/session_feed.c 'session' \
   'if (rc || end < full) continue;' 'if (rc) continue;'
-mutant session_slot sim/session_feed.c 'session' \
+mutant session_slot sim/session/session_feed.c 'session' \
   'f->step_row = f->arrived;' 'f->step_row = f->arrived - 1;'
-mutant session_ids_kept sim/session.c 'session' \
+mutant session_ids_kept sim/session/session.c 'session' \
   'if (l->verbs.n) s->hand' 'if (0) s->hand'
-mutant session_prompt_sees_itself_not sim/session_prompt.c 'session' \
+mutant session_prompt_sees_itself_not sim/session/session_prompt.c 'session' \
   'kv_lane_append(&l, entered, p->first - entered);' \
   'kv_lane_append(&l, entered, 1);'
-mutant session_view_after sim/session_read.c 'session' \
+mutant session_view_after sim/session/session_read.c 'session' \
   'f->id + (size_t)lane * (size_t)s->cell.shape.n_tokens;' \
   'kv_layer_lane(f->layer, 0, lane)->id;'
-mutant session_takes_inexact sim/session_rows.c 'session_calls' \
+mutant session_takes_inexact sim/session/session_rows.c 'session_calls' \
   'if (convert(s, side, from, in, out) >= 0)' \
   'if (convert(s, side, from, in, out) >= side->width)'
-mutant session_commits_refused sim/session_feed.c 'session_calls' \
+mutant session_commits_refused sim/session/session_feed.c 'session_calls' \
   'if (!rc) rc = run(s, f, step, q, out, e);' \
   'if (rc) f->arrived = step; else rc = run(s, f, step, q, out, e);'
-mutant session_mode_kept sim/session_feed.c 'session_calls' \
+mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
   'fesetenv(&mode);' '(void)mode;'
-mutant session_mean_of_all sim/cost.c 'session' \
+mutant session_mean_of_all sim/measure/cost_total.c 'session' \
   'int first = c->blocks - 1;
   int64_t sum = 0;' 'int first = 0;
   int64_t sum = 0;'
+
+# Kernels of others, traces in another type, text of others.
+mutant outputs_by_element sim/grade/outputs.c 'ties' \
+  'double size = row_size(out, width);' 'double size = fabs((double)out[0]);'
+mutant least_tie_forgets_order sim/grade/judge.c 'judge' \
+  'if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;' ''
+mutant convert_keeps_sums traces/trace/convert.c 'colsum' \
+  'return kv_colsum_can(w->c->from, *layer) ? SUMS : LEAVE;' 'return CARRY;'
+mutant text_turns_around ref/ground/plain.c 'check_inputs.sh' \
+  '(c >= 0x2028 && c <= 0x202e)' '(c >= 0x2028 && c <= 0x2029)'
+
+# A device takes any format for one that it knows.
+mutant format_unknown_taken gpu/host/store.c 'format_unknown' \
+  'if (s->device->format(format) >= 0) continue;' \
+  'if (s->device->format(format) >= -1) continue;'
+
+# Needs.
+mutant need_forgotten ref/lane/needs.c 'needs' \
+  '    ONE(lengths, BOOL, ALL, 0, 1),' ''
+mutant need_unchecked sim/engine/cell.c 'needs' \
+  'if (!mode) return rc ? rc : kv_needs_check(needs, e);' \
+  'if (!mode) return rc;'
+# Lanes of one KV head that hold different tokens; who wants no logits.
+mutant evidence_of_the_first_lane ref/backend/evidence.c 'evidence whims' \
+  'if (l->dropped || l->holes || l->rewritten) return false;' '(void)l;'
+mutant evidence_unasked ref/backend/evidence.c 'evidence' \
+  'if (!(a->want & KV_LOGITS)) return -1;' ''
+mutant evidence_unasked_decode ref/lane/method.h 'evidence' \
+  '(observes && n->decode_rows && n->want & KV_LOGITS);' \
+  '(observes && n->decode_rows);'
+mutant view_shown_unasked ref/backend/decode.c 'evidence whims' \
+  '.s = s->plan->needs.view_logits ?' '.s = x->all ?'
+mutant device_drops_evidence gpu/host/step.c 'whims' \
+  'if (s->plan->needs.want & KV_LOGITS) {' \
+  'if (s->plan->needs.want & (KV_P | KV_SUM)) {'
+mutant turned_back_not_forth ref/lane/lane.c 'methods' \
+  'if (is_turned(l, i)) kv_turn_forth(l->turns, l->id[i], out);' ''
+
+# Bytes by class.
+mutant group_told_twice ref/lane/bytes.c 'laws' \
+  'if (s->walked) s->walked[r->block] = true;' ''
+mutant class_of_the_first ref/lane/bytes.c 'methods check_classes.sh' \
+  '*kv_bytes_of_tier(sum, l->tier[i]) +=' '*kv_bytes_of_tier(sum, 0) +='
+mutant classes_not_put sim/db/db_write.c 'check_classes.sh' \
+  'if (!kv_bytes_has(b, i)) continue;' 'if (!kind->counts) continue;'
+
+mutant full_slab_is_full ref/lane/lane.c 'verbs' \
+  'cap++; /*' '/*'
+mutant records_cramped ref/lane/lane.h 'verbs' \
+  '(8 * (size_t)kv_needs_changes(n) + 2)' '(8 * (size_t)kv_needs_changes(n))'
+mutant rewrites_cramped ref/lane/lane.h 'laws' \
+  'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'

@@ -3,36 +3,90 @@
 # Mutants of what compares backends: form as in list.sh.
 
 # Where two part.
-mutant ledgers_unread sim/compare.c 'ledgers check' \
+mutant ledgers_unread sim/compare/compare.c 'ledgers check' \
   'if (!kv_look_ledger(&w->look, x, y)) return KV_OK;' \
   'if (!kv_look_ledger(&w->look, x, y) || x) return KV_OK;'
-mutant ledger_total_only sim/compare.c 'ledgers check' \
+mutant ledger_total_only sim/compare/compare.c 'ledgers check' \
   'if (!out->found) *out = total;' '*out = total;'
-mutant hidden_unsought sim/compare.c 'compare' \
+mutant hidden_unsought sim/compare/compare.c 'compare' \
   'find_hidden(w, *found ? n + 1 : n);' '(void)n;'
-mutant prefix_one_long sim/compare.c 'compare' \
+mutant prefix_one_long sim/compare/compare.c 'compare' \
   'int n = halve(w, 0, seen);' 'int n = halve(w, 0, seen) + 1;'
-mutant second_layer_unseen sim/compare.c 'compare check' \
+mutant second_layer_unseen sim/compare/compare.c 'compare check' \
   'parted = differing(d) >= 0;' 'parted = i == 0 && differing(d) >= 0;'
-mutant failure_is_equal sim/compare.c 'compare check' \
+# Only a comparison looks at a lane before it settles.
+mutant looks_too_late sim/engine/order.c 'ledgers' \
+  '  if (o->settles) o->settles(o->self, who, lane);
+  r->backend->settle(r->store, lane, r->scratch);' \
+  '  r->backend->settle(r->store, lane, r->scratch);
+  if (o->settles) o->settles(o->self, who, lane);'
+mutant failure_is_equal sim/compare/compare.c 'compare check' \
   '    out->found = true;' '    out->found = false;'
-mutant side_is_equal sim/compare_bytes.c 'ledgers' \
-  'differ(l, lane, "side", x->side, y->side, when)' 'false'
-mutant read_is_equal sim/compare_bytes.c 'ledgers' \
+mutant side_is_equal sim/compare/compare_bytes.c 'ledgers' \
+  'for (int i = 0; i < KV_N_BYTE_KINDS; i++)' 'for (int i = 0; i < 3; i++)'
+mutant scanned_is_lost sim/measure/cost.c 'cost' \
+  '  add(&h->scanned, row->scanned);
+' ''
+mutant read_is_equal sim/compare/compare_bytes.c 'ledgers' \
   'differ(l, -1, "read", x->read, y->read, "")' 'false'
-mutant kept_is_equal sim/compare_bytes.c 'ledgers' \
+mutant kept_is_equal sim/compare/compare_bytes.c 'ledgers' \
   'tell(l, -1, "kept", word_of(x->kept), word_of(y->kept), "")' 'false'
 
+# Scores that decide nothing else.
+mutant gpu_bound_one_ulp gpu/methods/quest.cu 'check_backends.sh' \
+  'kv_gpu_element(high, i))));
+  }
+  return u;' 'kv_gpu_element(high, i))));
+  }
+  return kv_float(kv_bits(u) + 1u);'
+mutant simd_bound_one_ulp ref/kernels/bound.h 'check_six_runs.sh kernels' \
+  'bound_as(KV_F32, n, d, q, lo, hi, u);' 'bound_as(KV_F32, n, d, q, lo, hi, u);
+#ifdef __AVX2__
+    for (int i = 0; i < n; i++) u[i] = u[i] * (1.0f + 0x1p-23f);
+#endif'
+mutant window_sum_one_ulp gpu/parts/parts_score.cuh 'check_backends.sh' \
+  'out[i] = kv_unfix(sum[i]);' \
+  'out[i] = kv_float(kv_bits(kv_unfix(sum[i])) + 1u);'
+mutant scores_unhashed ref/lane/shown.c 'compare check run' \
+  'kv_sha256_add(&x->lane[lane], record, sizeof record);' ''
+mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \
+  'if (x->in && !x->in[i]) return KV_SHOWN_OUT;' ''
+mutant settling_unshown gpu/host/step.c 'check_backends.sh' \
+  '  }
+  show_part(s, stream);
+  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' '  }
+  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
+mutant second_in_firsts_place gpu/host/step.c 'check_compose.sh' \
+  'l.params = (const char *)l.params + p->offset;' ''
+mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \
+  'return kv_settling_due(needs, c->at.shape, c->at.step);' 'return true;'
+mutant scores_always gpu/host/take.c 'gpu_traffic' \
+  'if (!s->fault.rc && s->plan->scores)' 'if (!s->fault.rc)'
+mutant scores_uncompared sim/compare/compare.c 'compare check' \
+  'for (int i = 0; i < DIGESTS; i++)' 'for (int i = 0; i < 3; i++)'
+mutant stored_scores_unread sim/db/db_diff.c 'db run' \
+  'return a->has_scores && b->has_scores ? ALL : THREE;' 'return THREE;'
+mutant scores_never_added sim/db/db_write.c 'db' \
+  'r->has_scores && !before->has_scores' 'false'
+
+# What verify could not look at.
+mutant plugin_is_other_code sim/commands/verify_rows.c 'check' \
+  'return no(v, KV_VERIFY_NO_PLUGIN,' 'return no(v, KV_VERIFY_OTHER_CODE,'
+mutant nothing_is_verified sim/commands/command_verify.c 'check' \
+  'if (s->same) return KV_OK;' 'return KV_OK;'
+mutant missing_beats_different sim/commands/command_verify.c 'check' \
+  'if (s->differed) return KV_DIFFERENT;' ''
+
 # Who runs, and what is kept of it.
-mutant failed_is_left sim/verb_check.c 'check' \
+mutant failed_is_left sim/commands/command_check.c 'check' \
   'b->cell[i].result.status != KV_CELL_REFUSED &&' \
   'second.cell[i].runs &&'
-mutant ledger_conflict_lost sim/verb_check.c 'check' \
+mutant ledger_conflict_lost sim/commands/command_check.c 'check' \
   'r.totals = got->totals;' ''
-mutant any_backend_will_do sim/db_find.c 'run' \
+mutant any_backend_will_do sim/db/db_find.c 'run' \
   '*yes = !r->backend;' '*yes = true;'
-mutant first_backend_named sim/db_read.c 'run' \
+mutant first_backend_named sim/db/db_read.c 'run' \
   '" ORDER BY c.backend = ? DESC, v.started,' \
   '" ORDER BY c.backend = ? ASC, v.started,'
-mutant search_by_anyone sim/search.c 'run' \
+mutant search_by_anyone sim/sweep/search.c 'run' \
   '!strcmp(ask->how.backend->name, kv_backend_ref.name)' 'true'

@@ -10,8 +10,14 @@
 # Several mutants are dealt out to as many copies as there are JOBS, since
 # most of the time goes into one compilation and one link after the other.
 #
-# Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary).
+# Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary),
+# MUTANT_MOST: that many of all. Those of files that changed in the twelve hours
+# before the commit come first, the rest are drawn by the commit, so that each
+# is run again and again. MUTANT_PASSED=1: the checks are known to pass without
+# a fault, so they are not asked first.
 # Needs ./configure in the tree. Some minutes.
+#
+#   tests/mutants/run.sh --apply     does each mutant still apply? a second
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
@@ -67,9 +73,12 @@ stop() {
 
 # make_for CHECK...: what these checks run.
 make_for() {
-  local check programs=
+  local check programs= scripts=
   for check in "$@"; do
+    [ "${check%.sh}" = "$check" ] || scripts=yes
     [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
+    [ "$check" != check_results.sh ] ||
+      programs="$programs fill_db faults/sql_db"
   done
   make -s -C "$build/ref" -j"$jobs" &&
     make -s -C "$build/traces" -j"$jobs" &&
@@ -77,7 +86,11 @@ make_for() {
     make -s -C "$build/sim" -j"$jobs" libsim.la libcli.la kvreplay &&
     { [ -z "$programs" ] ||
       { make -s -C "$build/tests/methods" -j"$jobs" libmethodtests.la &&
-        make -s -C "$build/tests" -j"$jobs" $programs; }; }
+        make -s -C "$build/tests" -j"$jobs" $programs; }; } &&
+    { [ -z "$scripts" ] ||
+      { make -s -C "$build/analysis" -j"$jobs" &&
+        make -s -C "$build/tests" -j"$jobs" faults/bad_traces \
+          faults/whole_db; }; }
 }
 
 # A program of cmocka's goes on after a failure, and need not.
@@ -206,12 +219,8 @@ deal() {
   return "$rc"
 }
 
-work_through() {
+pass_first() {
   local check
-  mapfile -t needed < <(all_checks)
-  copy
-  make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
-  say mutant file check ''
   for check in "${needed[@]}"; do
     run_check "$check" || {
       tail -n 20 "$work/said"
@@ -219,15 +228,69 @@ work_through() {
       exit 1
     }
   done
+}
+
+work_through() {
+  local check
+  mapfile -t needed < <(all_checks)
+  copy
+  make_for "${needed[@]}" >"$work/log" 2>&1 || stop 'the build'
+  say mutant file check ''
+  [ "${MUTANT_PASSED-}" = 1 ] || pass_first
   each
   printf 'mutants: %d seen, %d survived\n' "$seen" "$survived"
   [ "$survived" = 0 ]
 }
 
-names=("$@")
+# Files that changed in the twelve hours before the commit.
+changed() {
+  local then before
+  then=$(git -C "$src" log -1 --format=%ct 2>/dev/null) || return 0
+  before=$(git -C "$src" rev-list -1 --before="$((then - 43200))" HEAD)
+  [ -z "$before" ] || git -C "$src" diff --name-only "$before" HEAD
+}
+
+# The names: first those of changed files, each part in an order that the
+# commit decides.
+drawn() {
+  local commit new m name file checks old new
+  commit=$(git -C "$src" rev-parse HEAD 2>/dev/null)
+  changed=$(changed)
+  for m in "${mutants[@]}"; do
+    fields "$m"
+    [ -n "$name" ] || continue
+    new=1
+    ! grep -qxF "$file" <<<"$changed" || new=0
+    echo "$new $(cksum <<<"$name $commit") $name"
+  done | sort -k 1,1n -k 2,2n | awk '{ print $4 }'
+}
+
+# Says which mutants do not apply; nothing is built.
+apply() {
+  local m name file checks old new bad=0
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  tree=$work/tree
+  for m in "${mutants[@]}"; do
+    fields "$m"
+    mkdir -p "$tree/$(dirname "$file")"
+    cp "$src/$file" "$tree/$file" && edit "$file" "$old" "$new" || bad=1
+  done
+  [ "$bad" = 0 ] && echo "mutants: all ${#mutants[@]} edits apply"
+}
+
 for list in "$here"/list*.sh; do . "$list"; done
+if [ "${1-}" = --apply ]; then
+  apply
+  exit
+fi
+names=("$@")
 n=$(all_names | wc -l)
 [ "$n" -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
+if [ $# = 0 ] && [ "$n" -gt "${MUTANT_MOST:-$n}" ]; then
+  mapfile -t names < <(drawn | head -n "$MUTANT_MOST")
+  echo "mutants: $MUTANT_MOST of $n: of changed files, and drawn by the commit"
+fi
 if [ "$n" -gt 1 ] && [ "$jobs" -gt 1 ]; then
   rm -f "$work"/*.said
   deal

@@ -2,11 +2,12 @@
 """What a Hugging Face model calls its attention function with, as a session or
 a trace wants it: rows in numpy, the rotation, and that it is plain causal
 attention of one sequence. What is not is a ValueError of one sentence, for
-kvreplay has no arithmetic for it. For hf_session.py and capture_hf.py, which
-ran with transformers 4.57.3 and 5.23.0, torch 2.15.0."""
+kvreplay has no arithmetic for it. For hf_session.py, capture_hf.py and
+from_kvpress.py; traces/README.md says with which versions they ran."""
 
-import sys
+import contextlib
 
+import numpy as np
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -17,6 +18,7 @@ OTHERS = (
 # Layers that are plain as long as their mask hides nothing.
 TYPES = {"attention", "full_attention", "sliding_attention"}
 TYPES |= {"chunked_attention"}
+PROBE = 48  # tokens of the prompt that proves a rotation
 
 
 def need(true, sentence):
@@ -33,6 +35,26 @@ def register(name, attend):
     return AttentionInterface()["sdpa"]
 
 
+def decoder_of(model):
+    """The layers of the model that hold a cache, without what makes logits and
+    without what sees or hears."""
+    decoder = model.get_decoder()  # some call the head so
+    known = hasattr(decoder, "set_attn_implementation")
+    return decoder if known else model.base_model
+
+
+@contextlib.contextmanager
+def attending(model, name):
+    """That decoder, while it attends by the function of that name."""
+    decoder = decoder_of(model)
+    own = decoder.config._attn_implementation
+    decoder.set_attn_implementation(name)
+    try:
+        yield decoder
+    finally:
+        decoder.set_attn_implementation(own)
+
+
 def to_numpy(x):
     """[1, heads, tokens, d] to [heads, tokens, d]; bfloat16 as its bits."""
     x = x.detach().cpu()[0]
@@ -41,23 +63,33 @@ def to_numpy(x):
     return x.numpy()
 
 
-def layer_types(model):
-    return {*(getattr(model.config.get_text_config(), "layer_types", 0) or ())}
-
-
 def check_layers(model):
-    others = layer_types(model) - TYPES
+    config = model.config.get_text_config()
+    others = {*(getattr(config, "layer_types", 0) or ())} - TYPES
     need(not others, f"layers of {', '.join(others)}: take another model")
 
 
-def check_plain(query, mask, n_seen, kwargs):
+def layer_of(module):
+    """The number of the layer whose attention this is."""
+    layer = getattr(module, "layer_idx", None)
+    need(
+        isinstance(layer, int),
+        f"{type(module).__name__} does not say of which layer it is: take "
+        "another model",
+    )
+    return layer
+
+
+def check_plain(module, query, mask, n_seen, kwargs):
     """Each of the last n of n_seen tokens attends to all before it."""
     batch, _, n, _ = query.shape
     need(batch == 1, f"a batch of {batch}: give one sequence, and one beam")
     names = [x for x in OTHERS if kwargs.get(x) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
-    if mask is None and n > 1 and kwargs.get("is_causal") is False:
-        names += ["is_causal=False"]
+    causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    if mask is None and n > 1 and not causal:
+        names += ["is_causal=False, it sees later tokens"]
     need(
         not names,
         f"the model's attention has {', '.join(names)}: there is no "
@@ -69,25 +101,75 @@ def check_plain(query, mask, n_seen, kwargs):
         need(
             (sees[..., :n_seen].cpu() == causal).all(),
             f"the mask of tokens {n_seen - n} to {n_seen - 1} hides earlier "
-            "ones (padding, a sliding window, chunks) or shows later ones: "
-            "give one sequence, not padded, no longer than the window",
+            "ones (padding, a sliding window, chunks), shows later ones or "
+            "adds to logits: give one sequence, not padded, no longer than "
+            "the window",
         )
 
 
-def rotation(model, module, d):
-    """RoPE's d/2 frequencies, and whether it pairs 2i with 2i+1. None, False
-    where not every layer turns whole heads by frequencies that stand still:
-    methods that re-index then refuse."""
-    config = model.config.get_text_config()
-    rope = getattr(model.base_model, "rotary_emb", None)
-    freq = getattr(rope, "inv_freq", None)
-    # No attribute says how elements pair; the model's own code does it.
-    turn = getattr(sys.modules[type(module).__module__], "rotate_half", None)
-    alike = len(layer_types(model)) < 2 and all(
-        getattr(config, "no_rope_layers", None) or ()  # 1: it has RoPE
-    )
-    moves = getattr(rope, "rope_type", "") in ("dynamic", "longrope")
-    if freq is None or turn is None or 2 * len(freq) != d or not alike or moves:
-        return None, False
-    paired = turn(torch.arange(4.0)).tolist() == [-1, 0, -3, 2]
-    return freq.detach().float().cpu().numpy(), paired
+def keys_of_one_token(model):
+    """The keys [tokens, d] of every layer and KV head where all tokens of the
+    prompt are one and the same: values then are the same at every token, so
+    attention, a mean of values, is the value, what enters each layer is the
+    same, and keys differ by their positions alone."""
+    keys = []
+
+    def attend(module, query, key, value, *args, **kwargs):
+        keys.extend(key[0].detach().float().cpu().numpy())
+        value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+        return value.transpose(1, 2).contiguous(), None
+
+    register("kvprobe", attend)
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+    token = 1 + (pad == 1)  # padding may have no embedding
+    with attending(model, "kvprobe") as decoder, torch.no_grad():
+        ids = torch.full((1, PROBE), token, device=model.device)
+        decoder(input_ids=ids, use_cache=False)
+    return keys
+
+
+def turned(keys, freq, paired, by):
+    """Keys [tokens, d] turned further by so many positions [tokens]."""
+    angle = np.asarray(by)[:, None] * freq.astype(np.float64)
+    cos, sin, out = np.cos(angle), np.sin(angle), np.empty(keys.shape)
+    half = keys.shape[1] // 2  # the first of each pair, and the second:
+    a, b = slice(0, half), slice(half, None)
+    if paired:
+        a, b = slice(0, None, 2), slice(1, None, 2)
+    out[:, a] = keys[:, a] * cos - keys[:, b] * sin
+    out[:, b] = keys[:, a] * sin + keys[:, b] * cos
+    return out
+
+
+def turns(keys, freq, paired, near):
+    """Is this the rotation of the keys of a prompt of one token?"""
+    at = np.arange(len(keys))
+    return keys.shape[1] == 2 * len(freq) and (
+        abs(turned(keys[:1].repeat(len(keys), 0), freq, paired, at) - keys)
+        <= near * abs(keys).max()
+    ).all()
+
+
+def rotation(model):
+    """RoPE's d/2 frequencies, whether it pairs 2i with 2i+1, and the factor
+    inside q and k; None, False, 1 where a prompt of one token does not prove
+    that every layer turns whole heads by frequencies that stand still: methods
+    that re-index then refuse. A rotation the other way round, as some models
+    have it, is one by negative frequencies."""
+    ropes = [
+        x
+        for x in decoder_of(model).modules()
+        if getattr(x, "inv_freq", None) is not None
+        and getattr(x, "rope_type", "") not in ("dynamic", "longrope")
+    ]
+    keys, found = keys_of_one_token(model) if ropes else [], {}
+    for rope in ropes:
+        freq = rope.inv_freq.detach().float().cpu().numpy()
+        near = max(1e-3, 8 * torch.finfo(model.dtype).eps)
+        for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
+            if keys and all(turns(k, sign * freq, paired, near) for k in keys):
+                scale = getattr(rope, "attention_scaling", 1.0)
+                fits = sign * freq, paired, scale
+                found[fits[0].tobytes(), paired, scale] = fits
+    # Keys of zeros fit every way to turn them, and prove none.
+    return [*found.values()][0] if len(found) == 1 else (None, False, 1.0)

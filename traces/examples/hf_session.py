@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Hugging Face model whose KV cache is a kvreplay session: any decoder with
-the attention interface generates under any method, slow and exact, and feels
+the attention interface generates under any method, exact, and feels
 the approximation (closed loop). Batch 1, greedy or sampled, on any device;
-attention runs on the CPU. Ran with transformers 4.57.3 and 5.23.0, where
-`dense` gives the logits of the model's own attention within 2.4e-7 (float32).
+attention runs on the CPU. traces/README.md says how near `dense` is to the
+model's own attention, and what a session costs.
 
-    python hf_session.py MODEL "quest:page=16:skip=0" 256 "Once upon a time"
+    python hf_session.py MODEL quest:page=16:skip=0 256 "Once upon a time" 32
+
+(256 is the budget, - for a method without one; 32 tokens are added.)
 
 In a program of your own:
 
@@ -16,18 +18,27 @@ In a program of your own:
 
 The first forward is the prompt: its tokens see all before them (exactly,
 whatever the model's own kernel would round); methods settle when it has ended.
-All later tokens are decode steps, also those of another generate(), whose ids
-must begin with those the cache has seen. cache.reset() begins anew.
+A prompt that comes in several forwards - generate(prefill_chunk_size=) - is
+SessionCache(prompt_len=). All later tokens are decode steps, also those of
+another generate(), whose ids must begin with those that the cache has seen;
+generate() of a model that has a SessionCache looks whether they do.
+cache.reset() begins anew.
 """
 
+import functools
 import sys
+
+from hf_text import arguments, load, require, run
+
+if __name__ == "__main__":
+    require("numpy", "torch", "transformers")
 
 import numpy as np
 import torch
 from transformers import DynamicCache
 
-from hf_model import check_layers, check_plain, need, register, rotation
-from hf_model import to_numpy
+from hf_model import check_layers, check_plain, layer_of, need, register
+from hf_model import rotation, to_numpy
 from kvsession import Session
 
 DTYPES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
@@ -40,11 +51,15 @@ class SessionCache(DynamicCache):
     # next takes it: nothing else tells that whose tokens it has.
     updated = None
 
-    def __init__(self, model, method, budget=None, room=4096):
+    def __init__(self, model, method, budget=None, room=4096, prompt_len=None):
         super().__init__()
         check_layers(model)
         self.model, self.method, self.budget = model, method, budget
-        self.room, self.session, self.seen = room, None, {}
+        self.room, self.prompt_len = room, prompt_len
+        self.rope = rotation(model)
+        self.reset()
+        if not isinstance(model.generate, functools.partial):
+            model.generate = functools.partial(generate, model.generate)
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         n = self.get_seq_length(layer_idx) + key_states.shape[-2]
@@ -79,23 +94,56 @@ class SessionCache(DynamicCache):
     reorder_cache = batch_repeat_interleave = batch_select_indices = crop
 
     def reset(self):
-        self.session, self.seen = None, {}
+        """Nothing was seen. ids: what generate() began or ended with."""
+        self.session, self.seen, self.ids = None, {}, None
 
-    def open(self, module, q, k, v, scale):
+    def begin(self, ids, mask):
+        """Do ids [1, n], given to generate(), go on from what was seen?"""
+        n = self.get_seq_length()
+        if mask is not None and n and mask.shape[1] == n + ids.shape[1]:
+            return None  # the new ones alone, and a mask that counts all
+        old = ids[:, :0] if self.ids is None else self.ids[:, :n].to(ids.device)
+        need(
+            ids.shape[1] > n and torch.equal(ids[:, : old.shape[1]], old),
+            f"the cache has seen {n} tokens, and the {ids.shape[1]} given do "
+            "not go on from them: give all of these and more, or cache.reset()"
+            " for another prompt",
+        )
+        return ids
+
+    def open(self, q, k, v, scale):
         config = self.model.config.get_text_config()
         shape = dict(n_layers=config.num_hidden_layers, n_tokens=self.room)
-        shape["n_heads"], shape["prompt_len"], shape["d"] = q.shape
+        shape["n_heads"], n, shape["d"] = q.shape
+        shape["prompt_len"] = self.prompt_len or n
         shape["n_kv_heads"], shape["d_v"] = k.shape[0], v.shape[2]
         shape["dtype"] = DTYPES.get(str(k.dtype), str(k.dtype))
-        shape["inv_freq"], shape["interleaved"] = rotation(
-            self.model, module, k.shape[2]
-        )
-        self.scale = scale
+        shape["inv_freq"], shape["interleaved"], _ = self.rope
+        self.scale, self.prompt = scale, shape["prompt_len"]
         self.session = Session(self.method, self.budget, scale=scale, **shape)
 
 
+def generate(own, inputs=None, *args, **kwargs):
+    """model.generate, which sees the ids that a session goes on from."""
+    cache, ids = kwargs.get("past_key_values"), kwargs.get("input_ids", inputs)
+    if not isinstance(cache, SessionCache) or ids is None:
+        return own(inputs, *args, **kwargs)
+    config = kwargs.get("generation_config") or cache.model.generation_config
+    chunk = getattr(config, "prefill_chunk_size", None)
+    need(
+        not kwargs.get("prefill_chunk_size", chunk) or cache.prompt_len,
+        "prefill_chunk_size: make SessionCache(prompt_len=) the number of "
+        "tokens of the prompt, which else ends with the first chunk",
+    )
+    cache.ids = cache.begin(ids, kwargs.get("attention_mask"))
+    out = own(inputs, *args, **kwargs)
+    if cache.ids is not None:
+        cache.ids = getattr(out, "sequences", out)
+    return out
+
+
 def session_attention(
-    module, query, key, value, attention_mask, scaling=None, **kwargs
+    module, query, key, value, attention_mask, dropout=0.0, **kwargs
 ):
     cache, SessionCache.updated = SessionCache.updated, None
     need(
@@ -103,26 +151,29 @@ def session_attention(
         "attention without a session: generate with past_key_values="
         "SessionCache(...), a decoder alone",
     )
-    layer, n = module.layer_idx, query.shape[2]
-    check_plain(query, attention_mask, cache.seen[layer], kwargs)
+    kwargs["dropout"], scale = dropout, kwargs.get("scaling")
+    layer, n = layer_of(module), query.shape[2]
+    check_plain(module, query, attention_mask, cache.seen[layer], kwargs)
     q, k, v = (to_numpy(x) for x in (query, key, value))
-    scale = query.shape[3] ** -0.5 if scaling is None else scaling
+    scale = query.shape[3] ** -0.5 if scale is None else scale
     if cache.session is None:
-        cache.open(module, q, k, v, scale)
+        cache.open(q, k, v, scale)
     need(
         scale == cache.scale,
         f"layer {layer} has scale {scale}, another {cache.scale}, a session "
         "one: take another model",
     )
-    step = 1 if cache.session.seen.get(layer) else n  # the prompt is one block
+    # What is left of the prompt is one block, decode steps are one by one.
+    first = min(n, max(1, cache.prompt - cache.session.seen.get(layer, 0)))
     out = [
         cache.session.block(
-            layer, *(x[:, t : t + step] for x in (q, k, v)), out=True
+            layer, *(x[:, t:end] for x in (q, k, v)), out=True
         )
-        for t in range(0, n, step)
+        for t, end in [(0, first), *((t, t + 1) for t in range(first, n))]
     ]
-    if min(cache.session.seen.values()) == cache.seen[layer]:  # the last layer
-        cache.session.end_step(cache.seen[layer])
+    seen = min(cache.session.seen.values())
+    if seen == cache.seen[layer] and seen >= cache.prompt:  # the last layer
+        cache.session.end_step(seen)
     out = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
     out = torch.from_numpy(out)[None]
     return out.to(device=query.device, dtype=query.dtype), None
@@ -131,20 +182,17 @@ def session_attention(
 register("kvsession", session_attention)
 
 
-def main(name, method, budget, prompt):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokens = AutoTokenizer.from_pretrained(name)
-    load = AutoModelForCausalLM.from_pretrained
-    model = load(name, attn_implementation="kvsession")
-    cache = SessionCache(model, method, budget)
-    text = tokens(prompt, return_tensors="pt")
-    ids = model.generate(**text, past_key_values=cache, max_new_tokens=32)
+def main():
+    a = arguments(__doc__, "model", "method", "budget", "prompt", new=32)
+    model, tokens, ids = load(
+        a.model, a.prompt, attn_implementation="kvsession"
+    )
+    budget = None if a.budget == "-" else a.budget
+    cache = SessionCache(model, a.method, budget, ids.shape[1] + a.new)
+    ids = model.generate(ids, past_key_values=cache, max_new_tokens=a.new)
     print(tokens.decode(ids[0]))
     print(cache.session.spec, cache.session.digest())
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5:
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    sys.exit(run(main))

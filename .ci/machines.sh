@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sections of .ci/run that are about other machines than this one, sourced by
+# it: another processor, run by qemu, and a device, or none.
+
+# The CUDA module for the oldest architecture and one new one: that it needs
+# nothing but libc and shows nothing but its entry, what nvcc makes of the
+# kernels, and the comparison on a device or the sentence that there is none.
+run_gpu() {
+  local module=$ci/gpu/gpu/cuda.so needs
+  export PATH=$PATH:/usr/local/cuda/bin
+  command -v nvcc >/dev/null || skip 'no nvcc here' || return
+  packages g++
+  built gpu --enable-werror --with-cuda --with-cuda-arch='75 90'
+  [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
+    kv_device_module ]
+  needs=$(objdump -p "$module" | awk '$1 == "NEEDED" { print $2 }' |
+    grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
+  [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
+  make -C "$ci/gpu/tests" --no-print-directory ptx
+  make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
+  rehearsed "$ci/gpu"
+  on_device "$ci/gpu/sim/kvreplay"
+}
+
+# Another processor, without this one's instructions: the reference compiled
+# for aarch64 takes the recorded decisions, run by qemu.
+run_arm() {
+  local root=$ci/arm-root lib run=$ci/arm-run
+  [ "$(uname -m)" != aarch64 ] || skip 'this is such a processor' || return
+  { packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static &&
+    fetched arm64 "$root" libsqlite3-0 libsqlite3-dev libjansson4 \
+      libjansson-dev; } || skip 'no cross compiler or no qemu here' || return
+  lib=$root/usr/lib/aarch64-linux-gnu
+  PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root \
+    configured arm --host=aarch64-linux-gnu --without-blis --disable-shared \
+    CC=aarch64-linux-gnu-gcc CXX=false \
+    CPPFLAGS="-I$root/usr/include" LDFLAGS="-L$lib"
+  # Not all of it: what makes the manual would run here.
+  for part in 'commit.h' '-C ref all' '-C traces libtraces.la' \
+    '-C gpu all' '-C sim kvreplay'; do
+    # shellcheck disable=SC2086 # a folder and targets
+    make -C "$ci/arm" -s --no-print-directory -j"$jobs" $part
+  done
+  mkdir -p "$run/sim" "$run/traces"
+  emulated "$ci/arm/sim/kvreplay" "$lib" "$run/sim/kvreplay"
+  cp build/traces/kvtrace "$run/traces/"
+  "$run/sim/kvreplay" --version
+  top_builddir=$run KV_LITTLE=1 bash tests/golden.sh
+}
+
+# fetched ARCHITECTURE FOLDER PACKAGE...: unpacked there, nothing installed.
+fetched() {
+  local o=(-oAPT::Architecture="$1" -oAPT::Architectures="$1"
+    -oDir::State::Lists="$2/lists" -oDir::Cache="$2/cache" -qq)
+  local root=$2 deb
+  shift 2
+  mkdir -p "$root/lists/partial" "$root/cache/archives/partial" "$root/deb"
+  apt-get "${o[@]}" update </dev/null &&
+    (cd "$root/deb" && apt-get "${o[@]}" download "$@" 2>/dev/null) || return
+  for deb in "$root"/deb/*.deb; do dpkg -x "$deb" "$root"; done
+}
+
+# emulated PROGRAM LIBRARIES NAME: NAME runs it.
+emulated() {
+  local host=/usr/aarch64-linux-gnu
+  printf '%s\n' '#!/bin/sh' "exec qemu-aarch64-static -L $host \\" \
+    "  -E LD_LIBRARY_PATH=$2:$host/lib '$1' \"\$@\"" >"$3"
+  chmod +x "$3"
+}
+
+# The folder for a machine with a device, without this build and on the
+# executor: it starts, and its database can be merged.
+rehearsed() {
+  local out=$ci/device-run
+  rm -rf "$out" "$out.db"
+  [ "$(du -sm "$1/tests/device-kit" | cut -f 1)" -le 60 ]
+  env -i PATH="$PATH" bash "$1/tests/device-kit/tests/device.sh" -B emu \
+    -s device,database -o "$out"
+  [ "$(grep -c passed "$out/summary.tsv")" = 2 ]
+  "$1/analysis/kvreport" merge "$out.db" "$out/device.db"
+}
+
+on_device() {
+  local said rc=0
+  "$1" check --help >/dev/null 2>&1 || return 0
+  said=$("$1" check traces/tiny/retrieval_8_small.safetensors -m all -b 25% \
+    --backends ref,cuda 2>&1) || rc=$?
+  tail -n 3 <<<"$said"
+  case $rc in
+  0) echo 'equal on the device' ;;
+  4) grep -qE 'cuda.*(driver|device)' <<<"$said" ;;
+  *) return 1 ;;
+  esac
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What views.sql asks for and SQLite has not:
+ *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
+ *                      (little-endian binary32); null for a NaN, or none
+ *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
+ *                      not null; null for fewer than two
+ */
+#include "analysis/grid.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const unsigned char *blob = sqlite3_value_blob(v[0]);
+  sqlite3_int64 i = sqlite3_value_int64(v[1]);
+  uint32_t bits = 0;
+  float x;
+  if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
+  for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
+  memcpy(&x, &bits, sizeof x);
+  if (isfinite(x)) sqlite3_result_double(c, (double)x);
+}
+
+/* Mean and squares about it, value by value (Welford): what is added later
+ * moves both, and nothing large is subtracted from anything large. */
+typedef struct moments {
+  sqlite3_int64 n;
+  double mean, squares;
+} moments;
+
+static void add(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  moments *m = sqlite3_aggregate_context(c, sizeof *m);
+  if (!m || sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  double x = sqlite3_value_double(v[0]), gap = x - m->mean;
+  m->mean += gap / (double)++m->n;
+  m->squares += gap * (x - m->mean);
+}
+
+static void finish(sqlite3_context *c) {
+  const moments *m = sqlite3_aggregate_context(c, 0);
+  if (!m || m->n < 2) return;
+  double n = (double)m->n;
+  sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
+}
+
+int kv_results_functions(sqlite3 *db) {
+  const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+  int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
+                                       NULL, NULL);
+  return bad ? bad
+             : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
+                                          NULL, add, finish, NULL);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two values under one key, in databases that are to be merged: each question
+ * gives the first of them, and a sentence names both.
+ */
+#include "analysis/grid.h"
+#include "analysis/merge_part.h"
+#include "analysis/say.h"
+
+#include <string.h>
+
+static const char two_results[] =
+    "SELECT d.spec, t.name, d.status, s.status, substr(d.journal, 1, 16),"
+    " substr(s.journal, 1, 16), substr(d.state, 1, 16),"
+    " substr(s.state, 1, 16), substr(d.output, 1, 16),"
+    " substr(s.output, 1, 16), substr(d.value, 1, 16),"
+    " substr(s.value, 1, 16), substr(d.scores, 1, 16),"
+    " substr(s.scores, 1, 16),"
+    " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
+    "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
+    "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
+    "  a.state != b.state OR a.output != b.output OR a.scores != b.scores))"
+    " FROM main.run d JOIN %s.run s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity"
+    " WHERE d.status != s.status OR d.journal IS NOT s.journal"
+    "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
+    "  OR (d.measures = s.measures AND d.value IS NOT s.value)"
+    "  OR d.scores != s.scores OR d.scanned_bits != s.scanned_bits"
+    " ORDER BY d.key LIMIT 1";
+
+static const char two_budgets[] =
+    "SELECT d.method, t.name, d.basis || ':' || d.target, d.budget, s.budget"
+    " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
+    " ORDER BY d.key LIMIT 1";
+
+static const char two_layouts[] =
+    "SELECT r.spec, t.name, d.layout, d.bytes_end, s.bytes_end, d.bytes_peak,"
+    " s.bytes_peak FROM main.layout d JOIN main.run r USING (run_id)"
+    " JOIN main.trace t USING (identity) JOIN %s.run f USING (key)"
+    " JOIN %s.layout s ON s.run_id = f.run_id AND s.layout = d.layout"
+    " WHERE d.bytes_end != s.bytes_end OR d.bytes_peak != s.bytes_peak"
+    "  OR d.bytes_mean_bits != s.bytes_mean_bits"
+    "  OR d.pages_end != s.pages_end OR d.pages_peak != s.pages_peak"
+    "  OR d.pages_mean_bits != s.pages_mean_bits"
+    "  OR d.slack_end != s.slack_end OR d.slack_peak != s.slack_peak"
+    "  OR d.slack_mean_bits != s.slack_mean_bits"
+    "  OR d.vacated != s.vacated OR d.freed != s.freed"
+    " ORDER BY r.key, d.layout LIMIT 1";
+
+/* Where both recorded them. */
+static const char two_moments[] =
+    "SELECT r.spec, t.name, 'squares', d.measure, d.part FROM main.metric d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.metric s ON s.run_id = f.run_id"
+    "  AND s.part = d.part AND s.measure = d.measure"
+    " WHERE d.squares_bits != s.squares_bits"
+    " UNION ALL "
+    "SELECT r.spec, t.name, 'means of steps', d.measure, 0"
+    " FROM main.step_mean d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.step_mean s ON s.run_id = f.run_id"
+    "  AND s.measure = d.measure"
+    " WHERE d.mean != s.mean"
+    " ORDER BY 1, 2, 3, 4, 5 LIMIT 1";
+
+static const char *text(sqlite3_stmt *s, int c) {
+  const char *t = (const char *)sqlite3_column_text(s, c);
+  return t ? t : "none";
+}
+
+static int tell_results(sqlite3_stmt *s, const char *path) {
+  static const char *const what[] = {"status", "journal", "state",
+                                     "output", "value",   "scores"};
+  char layer[32] = "";
+  int i = 0;
+  while (i < 5 && !strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i))) i++;
+  if (sqlite3_column_type(s, 14) != SQLITE_NULL)
+    snprintf(layer, sizeof layer, " from layer %d on",
+             sqlite3_column_int(s, 14));
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s has %s %s "
+                "there and %s here%s; nothing was merged, find out which is "
+                "wrong",
+                path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
+                text(s, 3 + 2 * i), layer);
+}
+
+static int tell_budgets(sqlite3_stmt *s, const char *path) {
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s at %s has "
+                "budget %s there and %s here; nothing was merged",
+                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                text(s, 4));
+}
+
+static int tell_layouts(sqlite3_stmt *s, const char *path) {
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s in layout %s "
+                "has %s bytes at the end and %s at the peak there, %s and %s "
+                "here; nothing was merged",
+                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                text(s, 5), text(s, 4), text(s, 6));
+}
+
+static int tell_moments(sqlite3_stmt *s, const char *path) {
+  return kv_say(KV_EXIT_DIFFERENT,
+                "%s contradicts what came before it: %s on %s has other %s of "
+                "%s there (part %s); nothing was merged, find out which is "
+                "wrong",
+                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                text(s, 4));
+}
+
+static int look(sqlite3 *db, char *sql, const char *path,
+                int (*tell)(sqlite3_stmt *, const char *)) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK, step = SQLITE_ERROR;
+  if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
+  if (step == SQLITE_ROW)
+    rc = tell(s, path);
+  else if (step != SQLITE_DONE)
+    rc = kv_results_fail(db, path);
+  sqlite3_finalize(s);
+  sqlite3_free(sql);
+  return rc;
+}
+
+int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
+  int rc =
+      look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_layouts, from, from), path, tell_layouts);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_moments, from, from, from, from), path,
+              tell_moments);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvreport export: every view as a file of its own, whole.
+ */
+#include "analysis/say.h"
+#include "analysis/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const views[] = {
+    "cell",   "every_cell", "metrics",       "costs",      "kinds",
+    "pareto", "along",      "gap",           "crosscheck", "conflict",
+    "graded", "history",    "confirmations", "layouts",    "classes",
+    "steps",  NULL};
+
+enum { PATH = 4096 };
+
+static void path_of(const kv_args *a, const char *view, char path[PATH]) {
+  snprintf(path, PATH, "%s/%s.%s", a->output, view,
+           a->format == KV_CSV ? "csv" : "jsonl");
+}
+
+static int export_may(const kv_args *a) {
+  char path[PATH];
+  int rc = KV_EXIT_OK;
+  for (int i = 0; views[i] && !rc; i++) {
+    path_of(a, views[i], path);
+    rc = kv_output_may(a, 0, path);
+  }
+  return rc;
+}
+
+static int export_one(sqlite3 *db, const kv_args *a, const char *view) {
+  char path[PATH], sql[64];
+  kv_grid g;
+  FILE *f;
+  int rc;
+  path_of(a, view, path);
+  snprintf(sql, sizeof sql, "SELECT * FROM %s", view);
+  rc = kv_grid_ask(db, sql, 0, NULL, &g);
+  if (rc) return rc;
+  f = kv_output_open(path);
+  if (f) kv_grid_write(&g, a->format, f);
+  rc = f ? kv_output_close(f, path) : KV_EXIT_RESOURCE;
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_verb_export(const kv_args *given) {
+  kv_args a = *given;
+  sqlite3 *db = NULL;
+  int rc;
+  if (!a.format_given) a.format = KV_CSV;
+  if (a.format != KV_CSV && a.format != KV_JSONL)
+    return kv_say(KV_EXIT_USAGE, "export writes csv or jsonl");
+  if (kv_output_is_stdout(a.output)) return kv_verb_cells(&a);
+  rc = export_may(&a);
+  if (!rc) rc = kv_results_open(a.file[0], &db);
+  if (!rc && mkdir(a.output, 0777) && errno != EEXIST)
+    rc = kv_say(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,
+                strerror(errno));
+  for (int i = 0; views[i] && !rc; i++) rc = export_one(db, &a, views[i]);
+  sqlite3_close(db);
+  return rc;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations on a lane's arrays for the memory operations (gpu/lane/verbs.cuh):
+ * lists of flagged indexes, and moving entries. The whole block works together;
+ * every function begins and ends with a barrier.
+ *
+ * Entries move tile by tile: a tile is read, then written, and no later tile
+ * reads what an earlier one wrote. So arrays are compacted in place, and a tile
+ * costs one barrier. Cost: O(entries / KV_BLOCK).
+ */
+#ifndef KV_GPU_ARRAY_CUH
+#define KV_GPU_ARRAY_CUH
+
+#include "gpu/block/block.cuh"
+#include "gpu/shared/lane.h"
+#include "ref/ground/arith.h"
+
+enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 4 }; /* flags, entries a thread */
+
+/* Sum of the x of the threads before this one; *total: of all. */
+KV_DEVICE int kv_gpu_before(int x, int *total) {
+  KV_SHARED(int, part, KV_WARPS);
+  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
+  int sum = x, before = 0;
+  for (int d = 1; d < KV_WARP; d *= 2) {
+    int y = __shfl_up_sync(0xffffffffu, sum, d);
+    if (lane >= d) sum += y;
+  }
+  __syncthreads();
+  if (lane == KV_WARP - 1) part[warp] = sum;
+  __syncthreads();
+  *total = 0;
+  for (int w = 0; w < KV_WARPS; w++) {
+    if (w < warp) before += part[w];
+    *total += part[w];
+  }
+  return before + sum - x;
+}
+
+/* out: the indexes i in first..n-1 with (flag[i] != 0) == want, ascending;
+ * returns how many. */
+KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
+                             int32_t *out) {
+  int found = 0;
+  for (int base = first; base < n; base += (int)KV_BLOCK * KV_GPU_FLAGS) {
+    int mine = base + kv_thread() * KV_GPU_FLAGS, here = 0, total;
+    uint32_t in = 0;
+    for (int j = 0; j < KV_GPU_FLAGS && mine + j < n; j++)
+      if ((flag[mine + j] != 0) == want) in |= 1u << j, here++;
+    int32_t *to = out + found + kv_gpu_before(here, &total);
+    for (int j = 0; j < KV_GPU_FLAGS; j++)
+      if (in >> j & 1u) *to++ = mine + j;
+    found += total;
+  }
+  __syncthreads();
+  return found;
+}
+
+/* --- entries ------------------------------------------------------------- */
+
+typedef struct kv_gpu_entry {
+  uint32_t id, weight, last;
+  uint8_t tier;
+  kv_cell_ref k, v;
+  int64_t wide[KV_MAX_COLUMNS];
+  float narrow[KV_MAX_COLUMNS];
+} kv_gpu_entry;
+
+KV_DEVICE void kv_gpu_read_entry(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                 int i, kv_gpu_entry *e) {
+  e->id = lane->id[i];
+  e->weight = lane->weight[i];
+  e->tier = lane->tier ? lane->tier[i] : 0;
+  e->last = lane->last ? lane->last[i] : 0;
+  e->k = e->v = kv_cell_ref{0, 0, KV_RAW};
+  if (lane->k) {
+    e->k = lane->k[i];
+    e->v = lane->v[i];
+  }
+  for (int c = 0; c < KV_MAX_COLUMNS && c < l.needs.columns; c++) {
+    if (l.needs.column[c] == KV_INT64)
+      e->wide[c] = lane->column[c].i[i];
+    else
+      e->narrow[c] = lane->column[c].f[i];
+  }
+}
+
+KV_DEVICE void kv_gpu_write_entry(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                                  int i, const kv_gpu_entry *e) {
+  lane->id[i] = e->id;
+  lane->weight[i] = e->weight;
+  if (lane->tier) lane->tier[i] = e->tier;
+  if (lane->last) lane->last[i] = e->last;
+  if (lane->k) {
+    lane->k[i] = e->k;
+    lane->v[i] = e->v;
+  }
+  for (int c = 0; c < KV_MAX_COLUMNS && c < l.needs.columns; c++) {
+    if (l.needs.column[c] == KV_INT64)
+      lane->column[c].i[i] = e->wide[c];
+    else
+      lane->column[c].f[i] = e->narrow[c];
+  }
+}
+
+/* Place p, for p = first, first + way, .. (count of them), takes the entry of
+ * list[p], or with list NULL of p + way. No source lies behind its place:
+ * (list[p] - p) * way >= 0, and list ascends. */
+KV_DEVICE void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane, int count,
+                           int first, int way, const int32_t *list) {
+  __syncthreads();
+  for (int base = kv_thread(); base - kv_thread() < count;
+       base += (int)KV_BLOCK * KV_GPU_TILE) {
+    kv_gpu_entry e[KV_GPU_TILE];
+    for (int j = 0; j < KV_GPU_TILE; j++) {
+      int p = first + way * (base + j * KV_BLOCK);
+      if (base + j * KV_BLOCK < count)
+        kv_gpu_read_entry(l, lane, list ? list[p] : p + way, &e[j]);
+    }
+    __syncthreads();
+    for (int j = 0; j < KV_GPU_TILE; j++)
+      if (base + j * KV_BLOCK < count)
+        kv_gpu_write_entry(l, lane, first + way * (base + j * KV_BLOCK), &e[j]);
+  }
+  __syncthreads();
+}
+
+/* a[i] = a[list[i]], i < n, through the lane's spare room; a may be NULL. */
+template <class T>
+KV_DEVICE void kv_gpu_gather(kv_gpu_lane *lane, T *a, int n,
+                             const int32_t *list) {
+  T *to = (T *)lane->spare;
+  if (!a) return;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) to[i] = a[list[i]];
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) a[i] = to[i];
+  __syncthreads();
+}
+
+/* Every array by a list in any order. */
+KV_DEVICE void kv_gpu_permute(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
+                              const int32_t *list) {
+  __syncthreads();
+  kv_gpu_gather(lane, lane->id, n, list);
+  kv_gpu_gather(lane, lane->weight, n, list);
+  kv_gpu_gather(lane, lane->tier, n, list);
+  kv_gpu_gather(lane, lane->k, n, list);
+  kv_gpu_gather(lane, lane->v, n, list);
+  kv_gpu_gather(lane, lane->last, n, list);
+  for (int c = 0; c < l.needs.columns; c++) {
+    if (l.needs.column[c] == KV_INT64)
+      kv_gpu_gather(lane, lane->column[c].i, n, list);
+    else
+      kv_gpu_gather(lane, lane->column[c].f, n, list);
+  }
+}
+
+#endif

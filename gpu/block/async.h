@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asynchronous copies of 16 bytes from global to shared memory: cp.async from
+ * compute capability 8.0 on, before that a load and a store.
+ *
+ *   kv_async_16(to, from)   starts one; both addresses are multiples of 16
+ *   kv_async_commit()       what the thread started since the last commit is
+ *                           a group from here on, be it empty
+ *   kv_async_wait<LEFT>()   returns when all groups of the thread but the
+ *                           LEFT last ones have arrived
+ *
+ * Arrived data is visible to the thread that started the copy, and to the
+ * others after the next barrier. Until it arrives the destination is undefined
+ * and the source must not change; to test that, the executor fills the
+ * destination with 0xAA and reads the source in the wait. A thread must not end
+ * before its copies have arrived.
+ */
+#ifndef KV_GPU_ASYNC_H
+#define KV_GPU_ASYNC_H
+
+#include "gpu/block/launch.h"
+
+#include <stdint.h>
+
+/* The unit of a copy, as large as four floats. */
+typedef struct alignas(16) kv_piece {
+  uint32_t word[4];
+} kv_piece;
+typedef struct alignas(16) kv_quad {
+  float x[4];
+} kv_quad;
+
+#ifdef __CUDACC__
+#  if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
+
+KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
+  *to = *(const kv_piece *)from;
+}
+KV_DEVICE void kv_async_commit() {}
+template <int LEFT> KV_DEVICE void kv_async_wait() {}
+
+#  else
+
+KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :
+               : "r"((uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+KV_DEVICE void kv_async_commit() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+template <int LEFT> KV_DEVICE void kv_async_wait() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+
+#  endif
+#else
+
+KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
+  kv_emu_copy(to, from);
+}
+KV_DEVICE void kv_async_commit() { kv_emu_commit(); }
+template <int LEFT> KV_DEVICE void kv_async_wait() { kv_emu_wait(LEFT); }
+
+#endif
+
+/* Copies the n bytes (a multiple of 2) at `from`, and zeros up to 16. If they
+ * are fewer than 16 or not aligned, the thread copies them itself. */
+KV_DEVICE void kv_async_piece(kv_piece *to, const char *from, int n) {
+  if (n >= 16 && (uintptr_t)from % 16 == 0) {
+    kv_async_16(to, from);
+    return;
+  }
+  kv_piece p = {{0, 0, 0, 0}};
+  KV_UNROLL
+  for (int i = 0; i < 8; i++)
+    if (2 * i < n)
+      p.word[i / 2] |= (uint32_t)((const uint16_t *)from)[i] << i % 2 * 16;
+  *to = p;
+}
+
+#endif

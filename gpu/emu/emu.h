@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor: runs the kernels of gpu/ as C++20 on the CPU, with a fiber for
+ * each CUDA thread. It provides exactly what gpu/block/launch.h lists, so a
+ * kernel that compiles here uses nothing else in CUDA.
+ *
+ * A launch returns when the grid is done. Blocks run one after another. Within
+ * a block the lowest thread that can run does so until it reaches a barrier or
+ * a warp collective, or ends; in the reverse order (kv_emu_order) the highest
+ * thread, and the last block, come first. A stream is simply the order of the
+ * calls. Launches from different OS threads run concurrently and share nothing.
+ *
+ * What CUDA leaves undefined is a fault here: threads of a block at different
+ * barriers; a barrier that some threads have ended without reaching; lanes of a
+ * mask at different collectives; reading a lane that takes no part; a deadlock;
+ * more shared memory than a kernel may have; a thread that ends before its
+ * copies have arrived (gpu/block/async.h). A fault calls kv_emu_fault with one
+ * sentence. If that returns, the launch is abandoned: its other threads and
+ * blocks do not run on. Two collectives count as the same one if their source
+ * lines are the same, so threads that reach one line from different calls are
+ * not told apart.
+ *
+ * A kernel runs in its launcher's floating-point mode. Memory, stacks included,
+ * is allocated at the first launch of an OS thread and kept until that thread
+ * ends.
+ */
+#ifndef KV_GPU_EMU_H
+#define KV_GPU_EMU_H
+
+#ifdef __CUDACC__
+#  error "nvcc has the real ones"
+#endif
+
+#include "gpu/emu/emu_words.h"
+
+/* Called on a fault; by default it prints the sentence and aborts. One for all
+ * OS threads. It is called on a fiber and must return or end the process. */
+extern void (*kv_emu_fault)(const char *sentence);
+/* The first fault whose handler returned, or NULL. */
+const char *kv_emu_failed(void);
+
+/* Order of the launches from here on: 0 forward, 1 reverse. The default is
+ * forward, unless the environment has KVREPLAY_EMU_ORDER=reverse. */
+void kv_emu_order(int order);
+
+/* How many 16-byte copies to shared memory (gpu/block/async.h) the kernels of
+ * the calling OS thread have made so far. */
+uint64_t kv_emu_copied(void);
+
+/* Frees the calling OS thread's fibers; must not be called from a kernel. Done
+ * automatically when a thread ends. */
+void kv_emu_release(void);
+
+/* Device memory, 256-byte aligned and filled with 0xAA; NULL: no memory. */
+void *kv_emu_take(size_t n);
+void kv_emu_give(void *p); /* accepts NULL */
+
+/* One grid: `call(closure)` is the body of a thread. */
+typedef struct kv_emu_launch {
+  const char *kernel; /* its name, for sentences */
+  dim3 grid, block;
+  void (*call)(const void *closure);
+  const void *closure; /* kernel and arguments: `size` bytes */
+  size_t size;
+} kv_emu_launch;
+/* Runs the launch, or stores it while recording. */
+void kv_emu_run(const kv_emu_launch *launch);
+
+/* Between kv_emu_record and kv_emu_recorded, launches of the calling OS thread
+ * are stored, with copies of their arguments, instead of run. NULL: there were
+ * none, or no memory (then kv_emu_failed says so). */
+typedef struct kv_emu_list kv_emu_list;
+void kv_emu_record(void);
+kv_emu_list *kv_emu_recorded(void);
+void kv_emu_replay(const kv_emu_list *list);
+void kv_emu_forget(kv_emu_list *list); /* accepts NULL */
+
+template <class... P, class... A>
+void kv_emu_start(const char *name, dim3 grid, dim3 block, void (*kernel)(P...),
+                  A... args) {
+  auto body = [=] { kernel(args...); };
+  static_assert(__is_trivially_copyable(decltype(body)),
+                "a kernel's arguments are plain bytes");
+  kv_emu_launch launch = {name,
+                          grid,
+                          block,
+                          [](const void *closure) {
+                            (*static_cast<const decltype(body) *>(closure))();
+                          },
+                          &body,
+                          sizeof body};
+  kv_emu_run(&launch);
+}
+
+/* Write a kernel whose name has a comma in parentheses. */
+#define KV_LAUNCH(stream, kernel, grid, block, ...)                            \
+  ((void)(stream), kv_emu_start(#kernel, dim3(grid), dim3(block),              \
+                                kernel __VA_OPT__(, ) __VA_ARGS__))
+
+/* Filled with 0xAA when a block first reaches the declaration; ASan detects
+ * accesses out of bounds. */
+#define KV_SHARED(type, name, n)                                               \
+  type(&name)[n] = *static_cast<type(*)[n]>(                                   \
+      kv_emu_shared(KV_EMU_AT("KV_SHARED"), sizeof(type[n])))
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asynchronous copies, made as late as CUDA allows: the data arrives only when
+ * the thread waits for its group.
+ */
+#include "gpu/emu/emu_context.h"
+
+namespace {
+
+kv_emu_copies *mine(void) {
+  kv_emu_context *c = kv_emu_mine;
+  return &c->copies[kv_emu_number(c, c->now)];
+}
+
+bool is_shared(const kv_emu_context *c, const void *to) {
+  uintptr_t at = (uintptr_t)to - (uintptr_t)c->arena;
+  return at < c->used && c->used - at >= KV_EMU_COPY;
+}
+
+} // namespace
+
+void kv_emu_copy(void *to, const void *from) {
+  kv_emu_context *c = kv_emu_mine;
+  kv_emu_copies *own = mine();
+  int me = kv_emu_number(c, c->now);
+  if ((uintptr_t)to % KV_EMU_COPY || (uintptr_t)from % KV_EMU_COPY)
+    kv_emu_break(c,
+                 "thread %d copies 16 bytes between addresses that are no "
+                 "multiples of 16",
+                 me);
+  if (!is_shared(c, to) || is_shared(c, from))
+    kv_emu_break(c, "thread %d copies other than from global to shared memory",
+                 me);
+  if (own->n == KV_EMU_COPIES)
+    kv_emu_break(c, "thread %d has more than %d copies on their way", me,
+                 KV_EMU_COPIES);
+  memset(to, 0xaa, KV_EMU_COPY);
+  own->copy[own->n++] = {to, from, own->groups};
+  c->copied++;
+}
+
+uint64_t kv_emu_copied(void) { return kv_emu_mine ? kv_emu_mine->copied : 0; }
+
+void kv_emu_commit(void) { mine()->groups++; }
+
+void kv_emu_wait(uint32_t left) {
+  kv_emu_copies *own = mine();
+  int kept = 0;
+  for (int i = 0; i < own->n; i++) {
+    kv_emu_one *a = &own->copy[i];
+    if (own->groups - a->group > left)
+      memcpy(a->to, a->from, KV_EMU_COPY);
+    else
+      own->copy[kept++] = *a;
+  }
+  own->n = kept;
+}
+
+void kv_emu_land(kv_emu_context *c) {
+  if (mine()->n)
+    kv_emu_break(c, "thread %d ends with %d copies on their way",
+                 kv_emu_number(c, c->now), mine()->n);
+}

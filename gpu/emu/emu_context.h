@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor's state for one OS thread. Private to gpu/emu/emu*.cc: emu.cc
+ * has launches and stacks, emu_meet.cc scheduling, collectives and shared
+ * memory.
+ */
+#ifndef KV_GPU_EMU_CONTEXT_H
+#define KV_GPU_EMU_CONTEXT_H
+
+#include "gpu/emu/emu.h"
+#include "gpu/emu/emu_switch.h"
+
+enum {
+  KV_EMU_THREADS = 128, /* most threads of a block */
+  KV_EMU_WARPS = KV_EMU_THREADS / 32,
+  KV_EMU_SHARED = 48 << 10, /* bytes a kernel may declare in CUDA */
+  KV_EMU_ARRAYS =
+      256, /* hash slots for shared arrays; a block may have one less */
+  KV_EMU_GRAIN = 64,  /* their alignment, and the least gap between two */
+  KV_EMU_COPY = 16,   /* bytes a copy to shared memory */
+  KV_EMU_COPIES = 32, /* copies of a thread that may be in flight */
+  KV_EMU_ARENA = KV_EMU_SHARED + KV_EMU_ARRAYS * 2 * KV_EMU_GRAIN
+};
+
+typedef struct kv_emu_stack {
+  kv_emu_frame frame;
+  kv_emu_watch watch;
+  bool made; /* initialised: can be switched to */
+} kv_emu_stack;
+
+typedef struct kv_emu_thread {
+  kv_emu_stack *on;
+  bool fresh; /* has not begun */
+  /* The collective or barrier at which it waits: */
+  const kv_emu_site *site;
+  uint32_t mask;
+  int from;
+  uint64_t in, out;
+} kv_emu_thread;
+
+typedef struct kv_emu_array {
+  const kv_emu_site *site;
+  uint64_t block; /* the last block that declared it */
+  char *at;
+} kv_emu_array;
+
+/* Copies of a thread in flight, oldest first. */
+typedef struct kv_emu_one {
+  void *to;
+  const void *from;
+  uint32_t group; /* groups committed before it */
+} kv_emu_one;
+typedef struct kv_emu_copies {
+  int n;
+  uint32_t groups;
+  kv_emu_one copy[KV_EMU_COPIES];
+} kv_emu_copies;
+
+typedef struct kv_emu_context {
+  const kv_emu_launch *launch; /* NULL: none */
+  bool reverse, broken, closing;
+  kv_emu_ground ground; /* the launcher's */
+  int n;                /* threads of a block */
+  int left, gone;       /* how many have ended; which was the last */
+  kv_emu_thread *now;
+  kv_emu_stack *stack, *before,
+      home; /* the running stack, the one before, the launcher's */
+  /* Lanes by warp, as masks: can run; wait at a collective; have not ended. */
+  uint32_t ready[KV_EMU_WARPS], waiting[KV_EMU_WARPS], live[KV_EMU_WARPS];
+  int at_barrier, first_there; /* threads at the barrier; which came first */
+  uint64_t blocks;             /* blocks run so far, including this one */
+  int arrays;                  /* shared arrays of this block */
+  size_t declared, used;       /* their bytes; the same with the gaps */
+  char *arena;                 /* [KV_EMU_ARENA] */
+  char *map; /* one mapping: this struct, the arena, the stacks */
+  size_t map_size;
+  kv_emu_array array[KV_EMU_ARRAYS]; /* by hash of the site */
+  kv_emu_thread thread[KV_EMU_THREADS];
+  kv_emu_stack stacks[KV_EMU_THREADS];
+  kv_emu_copies copies[KV_EMU_THREADS];
+  uint64_t copied; /* copies made so far */
+} kv_emu_context;
+
+extern __thread kv_emu_context *kv_emu_mine;
+
+static inline int kv_emu_number(const kv_emu_context *c,
+                                const kv_emu_thread *t) {
+  return (int)(t - c->thread);
+}
+
+/* --- emu.cc ------------------------------------------------------------- */
+
+/* Makes the sentence the one of kv_emu_failed, unless there is one already. */
+void kv_emu_remember(const char *sentence);
+/* Reports a fault; the launch is abandoned. */
+[[noreturn]] __attribute__((format(printf, 2, 3))) void
+kv_emu_break(kv_emu_context *c, const char *format, ...);
+/* Switches to `to`; returns when something switches back here. `last`: nothing
+ * will. */
+void kv_emu_jump(kv_emu_context *c, kv_emu_stack *to, bool last);
+
+/* --- emu_meet.cc -------------------------------------------------------- */
+
+/* The thread that runs next, or NULL: none can run. */
+kv_emu_thread *kv_emu_next(const kv_emu_context *c);
+void kv_emu_turn(kv_emu_context *c, kv_emu_thread *t);
+/* The running thread has ended; returns the next, or NULL: all have ended. */
+kv_emu_thread *kv_emu_leave(kv_emu_context *c);
+
+/* --- emu_async.cc ------------------------------------------------------- */
+
+/* The running thread ends: a fault if it has copies in flight. */
+void kv_emu_land(kv_emu_context *c);
+
+/* --- emu_graph.cc ------------------------------------------------------- */
+
+/* True if launches are being recorded; the launch is then stored, not run. */
+bool kv_emu_keep(const kv_emu_launch *launch);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUDA's functions as the executor provides them; include gpu/block/launch.h
+ * instead of this. A form that is missing here is missing on purpose: atomics
+ * take integers only, of the types that CUDA overloads (int64_t is not one),
+ * and shuffles move 4 or 8 bytes over a whole warp.
+ */
+#ifndef KV_GPU_EMU_WORDS_H
+#define KV_GPU_EMU_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1)
+      : x(a), y(b), z(c) {}
+};
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+/* The indexes of the running thread; zero outside a kernel. */
+struct kv_emu_here {
+  uint3 thread, block, block_dim, grid_dim;
+};
+extern __thread kv_emu_here kv_emu_place;
+
+#define threadIdx (static_cast<const uint3 &>(kv_emu_place.thread))
+#define blockIdx (static_cast<const uint3 &>(kv_emu_place.block))
+#define blockDim (static_cast<const uint3 &>(kv_emu_place.block_dim))
+#define gridDim (static_cast<const uint3 &>(kv_emu_place.grid_dim))
+
+/* A source line with a barrier, a collective or shared memory; its address
+ * identifies it. */
+struct kv_emu_site {
+  const char *word, *file;
+  int line;
+};
+#define KV_EMU_AT(word)                                                        \
+  ([]() -> const kv_emu_site * {                                               \
+    static const kv_emu_site kv_site = {word, __FILE__, __LINE__};             \
+    return &kv_site;                                                           \
+  }())
+
+/* --- meetings (gpu/emu/emu.cc) -------------------------------------------- */
+
+/* Values of `from` besides a lane of the warp (0..31). */
+enum { KV_EMU_MEET = -1, KV_EMU_BALLOT = -2 };
+
+void kv_emu_barrier(const kv_emu_site *site);
+/* Waits for the lanes of `mask`. Returns the value that lane `from` passed, or,
+ * with KV_EMU_BALLOT, the mask of lanes that passed a value other than 0. */
+uint64_t kv_emu_meet(const kv_emu_site *site, uint32_t mask, uint64_t value,
+                     int from);
+void *kv_emu_shared(const kv_emu_site *site, size_t n);
+
+inline int kv_emu_lane(void) { return (int)(kv_emu_place.thread.x % 32); }
+
+#define __syncthreads() kv_emu_barrier(KV_EMU_AT("__syncthreads"))
+#define __syncwarp(...)                                                        \
+  kv_emu_syncwarp(KV_EMU_AT("__syncwarp") __VA_OPT__(, ) __VA_ARGS__)
+#define __ballot_sync(...)                                                     \
+  kv_emu_ballot(KV_EMU_AT("__ballot_sync"), __VA_ARGS__)
+#define __any_sync(...) kv_emu_any(KV_EMU_AT("__any_sync"), __VA_ARGS__)
+#define __all_sync(...) kv_emu_all(KV_EMU_AT("__all_sync"), __VA_ARGS__)
+#define __shfl_sync(...) kv_emu_shfl(KV_EMU_AT("__shfl_sync"), __VA_ARGS__)
+#define __shfl_xor_sync(...)                                                   \
+  kv_emu_shfl_xor(KV_EMU_AT("__shfl_xor_sync"), __VA_ARGS__)
+#define __shfl_up_sync(...)                                                    \
+  kv_emu_shfl_up(KV_EMU_AT("__shfl_up_sync"), __VA_ARGS__)
+#define __shfl_down_sync(...)                                                  \
+  kv_emu_shfl_down(KV_EMU_AT("__shfl_down_sync"), __VA_ARGS__)
+
+inline void kv_emu_syncwarp(const kv_emu_site *site,
+                            uint32_t mask = 0xffffffffu) {
+  kv_emu_meet(site, mask, 0, KV_EMU_MEET);
+}
+
+inline unsigned kv_emu_ballot(const kv_emu_site *site, uint32_t mask,
+                              bool yes) {
+  return (unsigned)kv_emu_meet(site, mask, yes, KV_EMU_BALLOT);
+}
+inline int kv_emu_any(const kv_emu_site *site, uint32_t mask, bool yes) {
+  return kv_emu_ballot(site, mask, yes) != 0;
+}
+inline int kv_emu_all(const kv_emu_site *site, uint32_t mask, bool yes) {
+  return kv_emu_ballot(site, mask, !yes) == 0;
+}
+
+/* The value that lane `from` passed; outside the warp, the lane's own. */
+template <class T>
+T kv_emu_from(const kv_emu_site *site, uint32_t mask, T x, int from) {
+  static_assert(sizeof x == 4 || sizeof x == 8, "4 or 8 bytes");
+  uint64_t u = 0;
+  memcpy(&u, &x, sizeof x);
+  u = kv_emu_meet(site, mask, u, from < 0 || from > 31 ? kv_emu_lane() : from);
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+template <class T>
+T kv_emu_shfl(const kv_emu_site *site, uint32_t mask, T x, int lane) {
+  return kv_emu_from(site, mask, x, lane & 31);
+}
+template <class T>
+T kv_emu_shfl_xor(const kv_emu_site *site, uint32_t mask, T x, int bits) {
+  return kv_emu_from(site, mask, x, kv_emu_lane() ^ bits);
+}
+template <class T>
+T kv_emu_shfl_up(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
+  return kv_emu_from(site, mask, x, kv_emu_lane() - (int)by);
+}
+template <class T>
+T kv_emu_shfl_down(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
+  return kv_emu_from(site, mask, x, kv_emu_lane() + (int)by);
+}
+
+/* --- copies on their way (gpu/emu/emu_async.cc), for gpu/block/async.h ---- */
+
+void kv_emu_copy(void *to, const void *from);
+void kv_emu_commit(void);
+void kv_emu_wait(uint32_t left);
+
+/* --- atomics ------------------------------------------------------------ */
+
+template <class T> T kv_emu_min(T a, T b) { return b < a ? b : a; }
+template <class T> T kv_emu_max(T a, T b) { return b > a ? b : a; }
+
+/* *p = pick(*p, x); returns the old value. */
+template <class T> T kv_emu_swap_for(T *p, T x, T (*pick)(T, T)) {
+  T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, pick(old, x), false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+#define KV_EMU_ATOMICS(type)                                                   \
+  inline type atomicAdd(type *p, type x) {                                     \
+    return __atomic_fetch_add(p, x, __ATOMIC_RELAXED);                         \
+  }                                                                            \
+  inline type atomicOr(type *p, type x) {                                      \
+    return __atomic_fetch_or(p, x, __ATOMIC_RELAXED);                          \
+  }                                                                            \
+  inline type atomicCAS(type *p, type old, type x) {                           \
+    __atomic_compare_exchange_n(p, &old, x, false, __ATOMIC_RELAXED,           \
+                                __ATOMIC_RELAXED);                             \
+    return old;                                                                \
+  }
+#define KV_EMU_ORDERS(type)                                                    \
+  inline type atomicMin(type *p, type x) {                                     \
+    return kv_emu_swap_for(p, x, kv_emu_min<type>);                            \
+  }                                                                            \
+  inline type atomicMax(type *p, type x) {                                     \
+    return kv_emu_swap_for(p, x, kv_emu_max<type>);                            \
+  }
+KV_EMU_ATOMICS(int)
+KV_EMU_ATOMICS(unsigned)
+KV_EMU_ATOMICS(unsigned long long)
+KV_EMU_ORDERS(int)
+KV_EMU_ORDERS(unsigned)
+KV_EMU_ORDERS(long long)
+KV_EMU_ORDERS(unsigned long long)
+#undef KV_EMU_ATOMICS
+#undef KV_EMU_ORDERS
+
+/* Deleted: a sum of floats would depend on the order of the threads. */
+float atomicAdd(float *, float) = delete;
+double atomicAdd(double *, double) = delete;
+
+/* --- integers ----------------------------------------------------------- */
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline int __clzll(long long x) {
+  return x ? __builtin_clzll((unsigned long long)x) : 64;
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+
+template <class T> T __ldg(const T *p) { return *p; }
+
+#endif

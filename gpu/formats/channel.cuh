@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "channel" on the device: rows share scale and minimum by channel.
+ */
+#ifndef KV_GPU_FORMATS_CHANNEL_CUH
+#define KV_GPU_FORMATS_CHANNEL_CUH
+
+#include "gpu/formats/minmax.cuh"
+
+struct kv_gpu_format_channel : kv_gpu_minmax<true> {};
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coded rows on the device: blocks byte for byte as ref/formats makes them.
+ * A format x of formats.mk has gpu/formats/x.cuh with
+ *
+ *   struct kv_gpu_format_x {
+ *     // bytes of a group of so many rows
+ *     KV_DEVICE kv_gpu_coded_size size(const void *settings,
+ *                                             int members, int width);
+ *     // element x of a member of a block; one thread's
+ *     KV_DEVICE float decode(const void *settings, int width,
+ *                                   const char *block, int member, int x);
+ *     // codes rows 0..members-1, row(m, x) their elements, into a block that
+ *     // none of them lies in; all threads, and a barrier at the end. false,
+ *     // for all threads: a scale does not fit its type.
+ *     template <class Rows>
+ *     KV_DEVICE bool encode(const void *settings, int members,
+ *                                  int width, const Rows &row, char *block);
+ *   };
+ *
+ * `settings` is the device's copy of the struct that the reference's format
+ * has, in a slab. Below are the same three for a slab of any format.
+ */
+#ifndef KV_GPU_FORMAT_CUH
+#define KV_GPU_FORMAT_CUH
+
+#include "gpu/block/block.cuh"
+#include "gpu/formats/format.h"
+#include "gpu/shared/lane.h"
+#include "ref/ground/arith.h"
+
+typedef struct kv_gpu_coded_size {
+  int64_t codes, metadata; /* bytes */
+} kv_gpu_coded_size;
+
+#include "gpu/formats/all.h"
+
+KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
+                                              int members) {
+  switch (s.format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::size(s.settings, members, s.width);
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default: /* fp32 rows, one a block */
+    return kv_gpu_coded_size{(int64_t)s.width * 4, 0};
+  }
+}
+
+KV_DEVICE float kv_gpu_decode(const kv_gpu_slab &s, const char *block,
+                              int member, int x) {
+  switch (s.format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::decode(s.settings, s.width, block, member, x);
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default:
+    return ((const float *)block)[x];
+  }
+}
+
+template <class Rows>
+KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,
+                             char *block) {
+  switch (s.format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::encode(s.settings, members, s.width, row, block);
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default:
+    return false; /* recode names formats, and fp32 rows are none */
+  }
+}
+
+#endif

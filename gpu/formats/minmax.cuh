@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Min-max codes on the device, as ref/formats/minmax.h defines them. CHANNEL
+ * selects what shares a scale: element x of all rows, or else runs of `group`
+ * elements of the only row.
+ *
+ * Minimum and maximum are chosen by key (rule 2 of ref/ground/arith.h), so they
+ * do not depend on the order. Metadata is aligned to 2 bytes, a block to 16.
+ * Cost: encode O(members * width / KV_BLOCK), two barriers and a vote.
+ */
+#ifndef KV_GPU_FORMATS_MINMAX_CUH
+#define KV_GPU_FORMATS_MINMAX_CUH
+
+#include "ref/formats/minmax.h"
+
+template <bool CHANNEL> struct kv_gpu_minmax {
+  /* Bytes of a row's codes: element x is in byte x mod plane, the first plane
+   * in the low bits. */
+  KV_DEVICE int plane(const kv_minmax &c, int width) {
+    return (width * c.bits + 7) / 8;
+  }
+
+  /* How many scales, and as many minima, a block begins with. */
+  KV_DEVICE int ranges(const kv_minmax &c, int width) {
+    return CHANNEL ? width : (width + c.group - 1) / c.group;
+  }
+
+  KV_DEVICE int range_of(const kv_minmax &c, int x) {
+    return CHANNEL ? x : x / c.group;
+  }
+
+  KV_DEVICE kv_gpu_coded_size size(const void *settings, int members,
+                                   int width) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    int rows = CHANNEL ? members : 1;
+    return kv_gpu_coded_size{(int64_t)rows * plane(c, width),
+                             (int64_t)ranges(c, width) * 4};
+  }
+
+  /* A product of a code and a scale is exact, so the fused operation is the
+   * reference's product and sum. */
+  KV_DEVICE float decode(const void *settings, int width, const char *block,
+                         int member, int x) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    int bytes = plane(c, width), n = ranges(c, width), g = range_of(c, x);
+    const uint16_t *scale = (const uint16_t *)block;
+    const uint8_t *row = (const uint8_t *)block + 4 * (size_t)n;
+    if (CHANNEL) row += (size_t)member * (size_t)bytes;
+    float step = kv_from_finite_f16(scale[g]),
+          min = kv_from_finite_f16(scale[n + g]);
+    int shift = 0;
+    for (; x >= bytes; x -= bytes) shift += c.bits;
+    float code = (float)(row[x] >> shift & ((1 << c.bits) - 1));
+    if (!c.fp16_ops) return kv_fma(code, step, min);
+    return kv_grid_f16(kv_add(kv_grid_f16(kv_mul(code, step)), min));
+  }
+
+  /* Scale g and minimum g of a block of n, from the least and largest number;
+   * false where they, or what the largest code decodes to, leave fp16. */
+  KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
+                           int n, char *block) {
+    float levels = (float)((1 << c.bits) - 1);
+    if (c.fp16_ops) {
+      min = kv_round_f16(min);
+      max = kv_round_f16(max);
+    }
+    float width = kv_sub(max, min);
+    if (c.fp16_ops) width = kv_round_f16(width);
+    float scale = kv_round_f16(kv_div(width, levels));
+    min = kv_round_f16(min);
+    float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
+    uint16_t *to = (uint16_t *)block + g;
+    to[0] = kv_to_f16(scale);
+    to[n] = kv_to_f16(min);
+    return kv_finite(scale) && kv_finite(min) &&
+           (!c.fp16_ops || kv_finite(kv_round_f16(top)));
+  }
+
+  /* Range g over the numbers that share it. */
+  template <class Rows>
+  KV_DEVICE bool range(const kv_minmax &c, int members, int width, int g,
+                       const Rows &row, char *block) {
+    int first = CHANNEL ? g : g * c.group;
+    int end = first + (CHANNEL ? 1 : c.group);
+    if (end > width) end = width;
+    float lo = row(0, first), hi = lo;
+    for (int m = 0; m < (CHANNEL ? members : 1); m++)
+      for (int x = first; x < end; x++) {
+        float v = row(m, x);
+        lo = kv_min(lo, v);
+        hi = kv_max(hi, v);
+      }
+    return set_range(c, lo, hi, g, ranges(c, width), block);
+  }
+
+  /* Code of x under the stored scale and minimum; scale 0: every code 0. */
+  KV_DEVICE uint32_t code(const kv_minmax &c, float scale, float min, float x) {
+    float y, top = (float)((1 << c.bits) - 1);
+    if (!(scale > 0)) return 0;
+    if (c.fp16_ops) {
+      y = kv_round_f16(kv_sub(kv_round_f16(x), min));
+      y = kv_round_f16(kv_div(y, scale));
+    } else {
+      y = kv_div(kv_sub(x, min), scale);
+    }
+    y = y > 0 ? y : 0;
+    y = y < top ? y : top;
+    return kv_bits(kv_add(y, 0x1p23f)) & 0xffu; /* rint: the lowest bits */
+  }
+
+  /* Byte b of row m: one code of every plane. */
+  template <class Rows>
+  KV_DEVICE uint8_t byte_of(const kv_minmax &c, int width, int m, int b,
+                            const Rows &row, const char *block) {
+    const uint16_t *scale = (const uint16_t *)block;
+    const uint16_t *min = scale + ranges(c, width);
+    uint32_t byte = 0;
+    int step = plane(c, width), shift = 0;
+    for (int x = b; x < width; x += step, shift += c.bits) {
+      int g = range_of(c, x);
+      byte |= code(c, kv_from_finite_f16(scale[g]), kv_from_finite_f16(min[g]),
+                   row(m, x))
+              << shift;
+    }
+    return (uint8_t)byte;
+  }
+
+  template <class Rows>
+  KV_DEVICE bool encode(const void *settings, int members, int width,
+                        const Rows &row, char *block) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    int n = ranges(c, width), bytes = plane(c, width), wrong = 0;
+    for (int g = kv_thread(); g < n; g += KV_BLOCK)
+      wrong += !range(c, members, width, g, row, block);
+    bool fits = kv_block_sum(wrong) == 0; /* and all ranges are written */
+    uint8_t *codes = (uint8_t *)block + 4 * (size_t)n;
+    int rows = CHANNEL ? members : 1;
+    for (int j = kv_thread(); j < rows * bytes; j += KV_BLOCK)
+      codes[j] = byte_of(c, width, j / bytes, j % bytes, row, block);
+    __syncthreads();
+    return fits;
+  }
+};
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "token" on the device: runs of a row's elements share them.
+ */
+#ifndef KV_GPU_FORMATS_TOKEN_CUH
+#define KV_GPU_FORMATS_TOKEN_CUH
+
+#include "gpu/formats/minmax.cuh"
+
+struct kv_gpu_format_token : kv_gpu_minmax<false> {};
+
+#endif

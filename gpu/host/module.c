@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads the CUDA module once and keeps it: contract in gpu/shared/device.h. If
+ * KVREPLAY_CUDA_MODULE is set, only that path is tried; else ../gpu/cuda.so
+ * beside a program that was not installed, then the installed path. The program
+ * itself does not link to CUDA.
+ */
+#include "config.h"
+#include "gpu/shared/device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef const kv_device *entry(const char **why);
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const kv_device *device;
+static char sentence[PATH_MAX + 512];
+
+/* The folder of the running program, with a slash; empty if not known. */
+static void own_folder(size_t room, char *to) {
+  ssize_t n = readlink("/proc/self/exe", to, room - 1);
+  to[n > 0 ? n : 0] = 0;
+  char *slash = strrchr(to, '/');
+  to[slash ? slash + 1 - to : 0] = 0;
+}
+
+static void find(size_t room, char *path) {
+  const char *said = getenv("KVREPLAY_CUDA_MODULE");
+  char folder[PATH_MAX];
+  if (said && *said) {
+    snprintf(path, room, "%s", said);
+    return;
+  }
+  own_folder(sizeof folder, folder);
+  snprintf(path, room, "%s../gpu/cuda.so", folder);
+  if (!*folder || access(path, R_OK) != 0)
+    snprintf(path, room, "%s/cuda.so", KV_PKGLIBDIR);
+}
+
+/* The module's entry point, or NULL and the sentence. */
+static entry *opened(const char *path) {
+  void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = module ? dlsym(module, "kv_device_module") : NULL;
+  entry *e = NULL;
+  if (symbol) {
+    memcpy(&e, &symbol, sizeof e); /* ISO C casts no object to a function */
+    return e;
+  }
+  const char *detail = dlerror();
+  snprintf(sentence, sizeof sentence,
+           "the CUDA module cannot be loaded (%s): build and install it again",
+           detail ? detail : path);
+  return NULL;
+}
+
+static void load(void) {
+  char path[PATH_MAX + 32];
+  const char *why = "the CUDA module gives no reason";
+  find(sizeof path, path);
+  if (access(path, R_OK) != 0) {
+    snprintf(sentence, sizeof sentence,
+             "there is no CUDA module %s: configure --with-cuda and install, "
+             "or name it in KVREPLAY_CUDA_MODULE",
+             path);
+    return;
+  }
+  entry *e = opened(path);
+  if (!e) return;
+  const kv_device *found = e(&why);
+  if (!found)
+    snprintf(sentence, sizeof sentence, "%s", why);
+  else if (found->abi != KV_DEVICE_ABI)
+    snprintf(sentence, sizeof sentence,
+             "the CUDA module %s belongs to another kvreplay (interface %d, "
+             "not %d): build and install both together",
+             path, found->abi, KV_DEVICE_ABI);
+  else
+    device = found;
+}
+
+const kv_device *kv_device_cuda(const char **why) {
+  pthread_once(&once, load);
+  *why = device ? NULL : sentence;
+  return device;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pools of rows: contract in gpu/host/shared.h. One lock for all of them, since
+ * layers begin rarely.
+ */
+#include "gpu/host/shared.h"
+#include "ref/ground/rope.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { MOST_RANGE = 1 << 21 }; /* distances in a table of rotations */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kv_gpu_pool *pools;
+
+void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
+  void *p = device->take(n ? n : 1);
+  if (p) return p;
+  const char *why = device->failed();
+  kv_fail(e, KV_RESOURCE, "backend %s: %s", device->name,
+          why ? why : "no memory on the device");
+  return NULL;
+}
+
+/* --- rotations ---------------------------------------------------------- */
+
+/* Sines and cosines of every distance up to the range, either way. */
+static kv_rc take_table(kv_gpu_pool *p, kv_err *e) {
+  size_t rows = 2 * (size_t)p->range + 1, d = (size_t)p->shape.d;
+  float *table = kv_zalloc(rows, d * sizeof *table);
+  if (!table) return kv_no_memory(e, "rotations", rows * d * sizeof *table);
+  for (size_t i = 0; i < rows; i++)
+    kv_rope_table(p->rope->inv_freq, p->shape.d, (int32_t)i - p->range,
+                  table + i * d);
+  p->rotation = kv_gpu_room(p->device, rows * d * sizeof *table, e);
+  if (p->rotation) p->device->put(p->rotation, table, rows * d * sizeof *table);
+  free(table);
+  return p->rotation ? KV_OK : KV_RESOURCE;
+}
+
+static kv_rc take_positions(kv_gpu_pool *p, kv_err *e) {
+  size_t size = (size_t)p->shape.n_tokens * sizeof *p->position;
+  if (!p->rope->positions || p->position) return KV_OK;
+  p->position = kv_gpu_room(p->device, size, e);
+  if (!p->position) return KV_RESOURCE;
+  p->device->put(p->position, p->rope->positions, size);
+  return KV_OK;
+}
+
+static kv_rc take_rotations(kv_gpu_pool *p, kv_err *e) {
+  int64_t range = kv_rope_range(p->rope, p->shape.n_tokens);
+  if (range > MOST_RANGE)
+    return kv_fail(e, KV_RESOURCE,
+                   "backend %s: positions are up to %lld apart, too far for "
+                   "its table of rotations; use backend ref",
+                   p->device->name, (long long)range);
+  p->range = (int)range;
+  kv_rc rc = take_positions(p, e);
+  return rc ? rc : take_table(p, e);
+}
+
+/* Of every token's position, where keys are coded before RoPE. */
+static kv_rc take_turns(kv_gpu_pool *p, const kv_turns *turns, kv_err *e) {
+  size_t n = (size_t)p->shape.n_tokens * (size_t)p->shape.d * sizeof(float);
+  kv_rc rc = take_positions(p, e);
+  if (rc) return rc;
+  p->turns = kv_gpu_room(p->device, n, e);
+  if (!p->turns) return KV_RESOURCE;
+  p->device->put(p->turns, turns->sc, n);
+  return KV_OK;
+}
+
+/* --- rows --------------------------------------------------------------- */
+
+static size_t size_of(const kv_gpu_pool *p, int width) {
+  return (size_t)p->shape.n_kv_heads * (size_t)p->shape.n_tokens *
+         (size_t)width * kv_dtype_size(p->shape.dtype);
+}
+
+static void give_rows(const kv_gpu_pool *p, kv_gpu_loaded *r) {
+  p->device->give(r->k);
+  p->device->give(r->v);
+  p->device->give(r->q);
+  free(r);
+}
+
+static kv_gpu_loaded *add_rows(kv_gpu_pool *p, kv_err *e) {
+  kv_gpu_loaded *r = kv_zalloc(1, sizeof *r);
+  if (!r) {
+    kv_no_memory(e, "rows", sizeof *r);
+    return NULL;
+  }
+  r->k = kv_gpu_room(p->device, size_of(p, p->shape.d), e);
+  if (r->k) r->v = kv_gpu_room(p->device, size_of(p, p->shape.d_v), e);
+  if (!r->v) {
+    give_rows(p, r);
+    return NULL;
+  }
+  r->next = p->rows;
+  p->rows = r;
+  return r;
+}
+
+static kv_rc upload(kv_gpu_pool *p, const kv_layer_data *data, kv_gpu_loaded *r,
+                    kv_err *e) {
+  size_t n = (size_t)p->shape.n_heads * (size_t)data->n_rows *
+             (size_t)p->shape.d * kv_dtype_size(data->q_dtype);
+  if (r->q_size < n) {
+    p->device->give(r->q);
+    r->q_size = 0;
+    r->q = kv_gpu_room(p->device, n, e);
+    if (!r->q) return KV_RESOURCE;
+    r->q_size = n;
+  }
+  p->device->put(r->k, data->k, size_of(p, p->shape.d));
+  p->device->put(r->v, data->v, size_of(p, p->shape.d_v));
+  p->device->put(r->q, data->q, n);
+  return KV_OK;
+}
+
+static kv_rc find_rows(kv_gpu_pool *p, const kv_layer_data *data,
+                       kv_gpu_loaded **out, kv_err *e) {
+  kv_gpu_loaded *idle = NULL;
+  for (kv_gpu_loaded *r = p->rows; r; r = r->next) {
+    if (r->users && r->of == data) {
+      r->users++;
+      *out = r;
+      return KV_OK;
+    }
+    if (!r->users) idle = r;
+  }
+  if (!idle) idle = add_rows(p, e);
+  kv_rc rc = idle ? upload(p, data, idle, e) : KV_RESOURCE;
+  if (rc) return rc;
+  idle->of = data;
+  idle->users = 1;
+  *out = idle;
+  return KV_OK;
+}
+
+kv_rc kv_gpu_loaded_open(kv_gpu_pool *p, const kv_layer_data *data,
+                         kv_gpu_loaded **out, kv_err *e) {
+  *out = NULL;
+  pthread_mutex_lock(&lock);
+  kv_rc rc = find_rows(p, data, out, e);
+  pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+void kv_gpu_loaded_close(kv_gpu_loaded *r) {
+  if (!r) return;
+  pthread_mutex_lock(&lock);
+  r->users--;
+  pthread_mutex_unlock(&lock);
+}
+
+/* --- pools -------------------------------------------------------------- */
+
+static bool serves(const kv_gpu_pool *p, const kv_device *device,
+                   const kv_plan *plan) {
+  const kv_shape *a = &p->shape, *b = plan->shape;
+  return p->device == device && p->rope == plan->rope &&
+         a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads &&
+         a->d == b->d && a->d_v == b->d_v && a->n_tokens == b->n_tokens &&
+         a->dtype == b->dtype;
+}
+
+static kv_gpu_pool *add_pool(const kv_device *device, const kv_plan *plan,
+                             kv_err *e) {
+  kv_gpu_pool *p = kv_zalloc(1, sizeof *p);
+  if (!p) {
+    kv_no_memory(e, "rows", sizeof *p);
+    return NULL;
+  }
+  p->device = device;
+  p->shape = *plan->shape;
+  p->rope = plan->rope;
+  p->next = pools;
+  pools = p;
+  return p;
+}
+
+static void leave(kv_gpu_pool *p) {
+  if (--p->stores > 0) return;
+  kv_gpu_pool **at = &pools;
+  while (*at != p) at = &(*at)->next;
+  *at = p->next;
+  while (p->rows) {
+    kv_gpu_loaded *r = p->rows;
+    p->rows = r->next;
+    give_rows(p, r);
+  }
+  p->device->give(p->rotation);
+  p->device->give(p->turns);
+  p->device->give(p->position);
+  free(p);
+}
+
+static kv_rc find_pool(const kv_device *device, const kv_plan *plan,
+                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e) {
+  kv_gpu_pool *p = pools;
+  while (p && !serves(p, device, plan)) p = p->next;
+  if (!p) p = add_pool(device, plan, e);
+  if (!p) return KV_RESOURCE;
+  p->stores++;
+  kv_rc rc = KV_OK;
+  if (!p->rows && !add_rows(p, e)) rc = KV_RESOURCE;
+  if (!rc && plan->needs.reindex && !p->rotation) rc = take_rotations(p, e);
+  if (!rc && plan->needs.rope && !p->turns) rc = take_turns(p, turns, e);
+  if (rc)
+    leave(p);
+  else
+    *out = p;
+  return rc;
+}
+
+kv_rc kv_gpu_pool_open(const kv_device *device, const kv_plan *plan,
+                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e) {
+  *out = NULL;
+  pthread_mutex_lock(&lock);
+  kv_rc rc = find_pool(device, plan, turns, out, e);
+  pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+void kv_gpu_pool_close(kv_gpu_pool *p) {
+  if (!p) return;
+  pthread_mutex_lock(&lock);
+  leave(p);
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device data that all stores of a trace share and only read: the rows of the
+ * layers in flight, uploaded once for any number of methods, and the rotations
+ * for methods that re-index or code keys before RoPE. A pool lives as long as a
+ * store uses it; its memory is reused from layer to layer. Thread-safe.
+ */
+#ifndef KV_GPU_SHARED_H
+#define KV_GPU_SHARED_H
+
+#include "gpu/shared/device.h"
+#include "ref/backend/backend.h"
+
+/* K, V and queries of one layer, on the device. */
+typedef struct kv_gpu_loaded {
+  const kv_layer_data *of; /* NULL: free */
+  int users;
+  char *k, *v, *q;
+  size_t q_size;
+  struct kv_gpu_loaded *next;
+} kv_gpu_loaded;
+
+typedef struct kv_gpu_pool {
+  const kv_device *device;
+  kv_shape shape;
+  const kv_rope *rope;
+  int stores;
+  kv_gpu_loaded *rows;
+  float *rotation; /* kv_gpu_layer.rotation, or NULL */
+  float *turns;    /* kv_gpu_layer.turns, or NULL */
+  int32_t *position;
+  int range;
+  struct kv_gpu_pool *next;
+} kv_gpu_pool;
+
+/* n zeroed bytes on the device; NULL on failure, with the sentence in e. */
+void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
+
+/* Opens the pool for a plan, with rotations if the method re-indexes, and
+ * rotations of the tokens' positions if needs.rope. */
+kv_rc kv_gpu_pool_open(const kv_device *device, const kv_plan *plan,
+                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e);
+void kv_gpu_pool_close(kv_gpu_pool *p); /* accepts NULL */
+
+/* The rows of a layer; uploads them if no other store is using them. */
+kv_rc kv_gpu_loaded_open(kv_gpu_pool *p, const kv_layer_data *data,
+                         kv_gpu_loaded **out, kv_err *e);
+void kv_gpu_loaded_close(kv_gpu_loaded *r); /* accepts NULL */
+
+#endif

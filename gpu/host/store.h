@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the device backends: one method on one layer in flight. The device
+ * holds the data; the host keeps a mirror of every lane, rewritten rows
+ * included, which the engine reads, measures and hashes exactly like a lane of
+ * the reference.
+ *
+ * A decode step is one start of one recorded sequence, one copy and one wait,
+ * for any number of lanes and heads: the sequence ends with a report of
+ * everything that the host must know (gpu/backend/report.cu), and the calls of
+ * kv_backend read it piece by piece. The copy is a little longer than the last
+ * report of its kind; a report that is longer still needs a second copy.
+ *
+ * If the device is lost, the store continues without it, so that the engine can
+ * end the layer: lanes hold every token, views see all of them, outputs are
+ * zero, and the fault is reported.
+ */
+#ifndef KV_GPU_STORE_H
+#define KV_GPU_STORE_H
+
+#include "gpu/host/shared.h"
+#include "gpu/shared/device.h"
+#include "ref/backend/backend.h"
+#include "ref/backend/leaves.h"
+#include "ref/lane/compose.h"
+#include <pthread.h>
+
+/* Kinds of reports, which differ in length. */
+typedef enum kv_gpu_kind_of_step {
+  KV_GPU_STEP, /* a decode step without a settling */
+  KV_GPU_DUE,  /* a decode step with a settling */
+  KV_GPU_PROMPT,
+  KV_GPU_LAST, /* the end of a layer */
+  KV_GPU_STEPS
+} kv_gpu_step;
+
+struct kv_store {
+  const kv_device *device;
+  const kv_plan *opened; /* for all layers */
+  const kv_plan *plan;   /* of the layer in flight */
+  const kv_layer_data *data;
+  int parts; /* one method, or two on the same lanes */
+  kv_method_part part[KV_MOST_PARTS];
+  const kv_gpu_hooks *hooks[KV_MOST_PARTS];
+  kv_gpu_pool *pool;
+  kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
+  int lanes, queries;  /* query heads of a lane */
+  int tile_rows;       /* prompt rows at once */
+  bool own_views;      /* the method has a view hook */
+  kv_gpu_layer layer;  /* device pointers */
+  kv_gpu_clock clock;
+  kv_gpu_lane *head; /* [lanes] host copies of the lanes' structs */
+  char *own;         /* device memory: [lanes] lane states */
+  size_t own_size;   /* bytes of one lane state, rounded up */
+  kv_lane *mirror;   /* [lanes] */
+  kv_turns turns;    /* rotations of its keys, if needs.rope */
+  uint64_t *bad;     /* [lanes] */
+  kv_digest *state;  /* [lanes] */
+  kv_leaves leaves;
+  kv_shows shows;      /* zeroed: not asked for */
+  kv_gpu_shown *shown; /* [lanes + 1] copy of the device's */
+  uint32_t *words;     /* words of one of them */
+  /* Of the step, by query head of the layer. */
+  float *s, *out, *lse, *both; /* [heads][stride] or NULL: not asked for;
+                                  [heads][d_v], [heads], [heads][d_v + 1] */
+  kv_view *view;
+  int64_t *sums;   /* [heads][stride] recorded ones, or NULL */
+  float *row;      /* scratch: a rewritten row to be hashed */
+  int32_t *list;   /* [cap_log] numbers of a report */
+  uint32_t *next;  /* [n_tokens] */
+  char *report;    /* pinned: front, pieces, data */
+  uint64_t window; /* offset of the data that `report` holds now */
+  uint64_t expected[KV_GPU_STEPS]; /* bytes of data */
+  /* What is done already for the block that ends at `end` tokens. Hold the lock
+   * while looking it up and doing it. */
+  pthread_mutex_t lock;
+  int end;
+  bool seen, attended, lost;
+  kv_err fault;
+  char *message;     /* one to or from the device, its head first; or NULL */
+  kv_message said;   /* what the layer publishes at the step, */
+  bool published;    /* if it does */
+  void *recorded[2]; /* KV_GPU_STEP, KV_GPU_DUE */
+  kv_tensor *asset;  /* [asked] where the device has the method's tensors */
+  void **taken;      /* device memory to give back */
+  int n_taken, cap_taken;
+  void *settings[KV_MAX_CODINGS]; /* of codings, of these; NULL: none yet */
+};
+
+struct kv_scratch {
+  int nothing; /* a store needs none */
+};
+
+/* store.c */
+kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
+                  kv_err *e);
+void kv_gpu_close(kv_store *s);
+void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
+
+/* take.c: allocates all device memory of a store, and its report; errors in
+ * s->fault. */
+void kv_gpu_take_all(kv_store *s);
+/* n zeroed bytes on the device, given back by close; NULL and s->fault. */
+void *kv_gpu_take_room(kv_store *s, size_t n);
+
+/* step.c */
+bool kv_gpu_due(const kv_store *s);
+/* Tells the device the next tokens; in the prompt they enter. */
+void kv_gpu_enter(kv_store *s, int first, int count);
+/* Runs observe on the query rows of a prompt block. */
+void kv_gpu_show_prompt(kv_store *s, int first, int count);
+/* Each starts its work and reads the report: a whole decode step, .. */
+void kv_gpu_run_step(kv_store *s);
+void kv_gpu_run_settling(kv_store *s); /* the settling of a prompt block */
+void kv_gpu_run_last(kv_store *s);     /* columns at the end of a layer */
+/* Messages of layers, where needs.across is KV_DOWN: that of those above to the
+ * device (NULL: there is none), and what this one publishes to the host. */
+void kv_gpu_receive(kv_store *s, const kv_message *above);
+const kv_message *kv_gpu_publish(kv_store *s);
+
+/* read.c */
+/* Copies the report to the host. False: the device is lost. */
+bool kv_gpu_read(kv_store *s, kv_gpu_step kind);
+/* Piece j of a stage, which has elements of `size` bytes, at most `most`;
+ * otherwise NULL and s->fault. */
+const kv_gpu_piece *kv_gpu_piece_of(kv_store *s, kv_gpu_stage stage, int j,
+                                    size_t size, size_t most);
+/* Copies elements first..first+n-1 of a piece. False: the device is lost. */
+bool kv_gpu_pull(kv_store *s, const kv_gpu_piece *p, size_t first, size_t n,
+                 void *to);
+/* Copies a whole piece; returns its number of elements, -1: s->fault. */
+int kv_gpu_pull_all(kv_store *s, kv_gpu_stage stage, int j, size_t size,
+                    size_t most, void *to);
+
+/* mirror.c: copy the report's stages into the mirror. */
+void kv_gpu_mirror_views(kv_store *s);
+void kv_gpu_mirror_columns(kv_store *s);
+void kv_gpu_mirror_lanes(kv_store *s);
+
+/* shows.c: what selections are shown, where the plan asks (ref/lane/shown.h) */
+/* Allocates its memory on device and host; errors in s->fault. */
+void kv_gpu_shows_take(kv_store *s);
+void kv_gpu_shows_give(kv_store *s);
+/* The most bytes of a report that it can take. */
+size_t kv_gpu_shows_bytes(const kv_store *s);
+/* A new layer begins. */
+void kv_gpu_shows_begin(kv_store *s);
+/* Reads it from the report of a step. */
+void kv_gpu_mirror_shows(kv_store *s);
+
+/* lost.c */
+/* True if the device has failed; the store then continues without it. */
+bool kv_gpu_lost(kv_store *s);
+/* Makes views and outputs of a step after the device was lost. */
+void kv_gpu_lost_views(kv_store *s);
+
+#endif

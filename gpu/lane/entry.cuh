@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads elements of an entry as attention does, without re-indexing: from a row
+ * of the trace, from merged fp32 rows, or from codes. Every function is called
+ * by a single thread and has no barrier.
+ *
+ * To read many elements of an entry, look up the row once (kv_gpu_key_row) and
+ * take elements from it; kv_gpu_key does both. A row stays valid until a memory
+ * operation changes the lane. The trace and every slab are 256-byte aligned.
+ */
+#ifndef KV_GPU_ENTRY_CUH
+#define KV_GPU_ENTRY_CUH
+
+#include "gpu/formats/format.cuh"
+
+/* slab NULL: elements of `type` at `at`; otherwise `at` is a block, and the row
+ * that of `member` in it. */
+typedef struct kv_gpu_row {
+  const char *at;
+  const kv_gpu_slab *slab;
+  kv_dtype type;
+  int member;
+  const float *turn; /* rotation of a key coded before RoPE, or NULL */
+} kv_gpu_row;
+
+/* The rotated pair that element x belongs to. */
+typedef struct kv_gpu_pair {
+  int first, second, number;
+} kv_gpu_pair;
+
+KV_DEVICE kv_gpu_pair kv_gpu_pair_of(int turned, int d, int x) {
+  int half = d / 2;
+  if (turned == KV_GPU_INTERLEAVED) return kv_gpu_pair{x & ~1, x | 1, x / 2};
+  int i = x % half;
+  return kv_gpu_pair{i, i + half, i};
+}
+
+KV_DEVICE float kv_gpu_widen(kv_dtype type, uint16_t h) {
+  return type == KV_F16 ? kv_from_f16(h) : kv_from_bf16(h);
+}
+
+/* Element x of a key that was coded before its rotation, rotated (arithmetic
+ * 6). */
+KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
+  kv_gpu_pair p = kv_gpu_pair_of(r.slab->pre_rope, r.slab->width, x);
+  float s = r.turn[2 * p.number], c = r.turn[2 * p.number + 1];
+  float x1 = kv_gpu_decode(*r.slab, r.at, r.member, p.first);
+  float x2 = kv_gpu_decode(*r.slab, r.at, r.member, p.second);
+  return x == p.first ? kv_fma(-x2, s, kv_mul(x1, c))
+                      : kv_fma(x2, c, kv_mul(x1, s));
+}
+
+KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
+  if (r.turn) return kv_gpu_turn_forth(r, x);
+  if (r.slab) return kv_gpu_decode(*r.slab, r.at, r.member, x);
+  if (r.type == KV_F32) return ((const float *)r.at)[x];
+  return kv_gpu_widen(r.type, ((const uint16_t *)r.at)[x]);
+}
+
+/* Row of token t of the lane's KV head in one side of the trace. */
+KV_DEVICE kv_gpu_row kv_gpu_trace_row(const kv_gpu_layer &l,
+                                      const kv_gpu_lane *lane, const char *side,
+                                      int width, uint32_t t) {
+  kv_dtype type = l.shape.dtype;
+  size_t row = (size_t)lane->kv_head * (size_t)l.shape.n_tokens + t;
+  size_t size = type == KV_F32 ? 4 : 2;
+  kv_gpu_row r = {side + row * (size_t)width * size, nullptr, type, 0, nullptr};
+  return r;
+}
+
+KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
+                                     const kv_cell_ref &ref) {
+  const kv_gpu_slab *s = &slab[ref.format];
+  const char *block = s->data + (size_t)ref.block * s->size;
+  kv_gpu_row r = {block, s->format == KV_GPU_ROWS ? nullptr : s, KV_F32,
+                  ref.member, nullptr};
+  return r;
+}
+
+/* Rotation of token t's position; NULL at position 0, where it is the identity.
+ */
+KV_DEVICE const float *kv_gpu_turn_of(const kv_gpu_layer &l, uint32_t t) {
+  if ((l.position ? l.position[t] : (int32_t)t) == 0) return nullptr;
+  return l.turns + (size_t)t * (size_t)l.shape.d;
+}
+
+KV_DEVICE kv_gpu_row kv_gpu_key_row(const kv_gpu_layer &l,
+                                    const kv_gpu_lane *lane, int i) {
+  if (lane->k && lane->k[i].format != KV_RAW) {
+    kv_gpu_row r = kv_gpu_slab_row(lane->k_slab, lane->k[i]);
+    if (r.slab && r.slab->pre_rope) r.turn = kv_gpu_turn_of(l, lane->id[i]);
+    return r;
+  }
+  return kv_gpu_trace_row(l, lane, l.k, l.shape.d, lane->id[i]);
+}
+
+KV_DEVICE kv_gpu_row kv_gpu_value_row(const kv_gpu_layer &l,
+                                      const kv_gpu_lane *lane, int i) {
+  if (lane->v && lane->v[i].format != KV_RAW)
+    return kv_gpu_slab_row(lane->v_slab, lane->v[i]);
+  return kv_gpu_trace_row(l, lane, l.v, l.shape.d_v, lane->id[i]);
+}
+
+/* True if entry i is in the current view of any head of the lane. */
+KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                           int i) {
+  for (int h = 0; h < lane->queries; h++)
+    if (l.mask[(size_t)(lane->first_head + h) * (size_t)l.stride + (size_t)i])
+      return true;
+  return false;
+}
+
+KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
+  return lane->v && lane->v[i].format >= KV_CODED;
+}
+
+/* Where gpu/backend/materialise.cu puts the decoded value of entry i: for coded
+ * entries in view, if l.made is not NULL. */
+KV_DEVICE float *kv_gpu_made_row(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                 int i) {
+  size_t at = (size_t)lane->lane * (size_t)l.shape.n_tokens + (size_t)i;
+  return l.made + at * (size_t)l.shape.d_v;
+}
+
+/* The value row that attention reads. */
+KV_DEVICE kv_gpu_row kv_gpu_attended_row(const kv_gpu_layer &l,
+                                         const kv_gpu_lane *lane, int i) {
+  if (!l.made || !kv_gpu_coded_value(lane, i))
+    return kv_gpu_value_row(l, lane, i);
+  const char *at = (const char *)kv_gpu_made_row(l, lane, i);
+  kv_gpu_row r = {at, nullptr, KV_F32, 0, nullptr};
+  return r;
+}
+
+/* Element x of entry i's key, or value. */
+KV_DEVICE float kv_gpu_key(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                           int i, int x) {
+  return kv_gpu_element(kv_gpu_key_row(l, lane, i), x);
+}
+
+KV_DEVICE float kv_gpu_value(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                             int i, int x) {
+  return kv_gpu_element(kv_gpu_value_row(l, lane, i), x);
+}
+
+/* RN(merge_bias * ln(weight)) of entry i; 0 without a bias. */
+KV_DEVICE float kv_gpu_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                            int i) {
+  if (l.needs.merge_bias == 0 || lane->weight[i] == 1) return 0;
+  return kv_mul(l.needs.merge_bias, kv_log((float)lane->weight[i]));
+}
+
+#endif

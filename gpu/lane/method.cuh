@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A method's twin: its hooks as device functions, run by one block for each
+ * lane (settle_layer: one block for all lanes). All threads of the block call a
+ * hook with the same arguments. Hooks change memory only through
+ * gpu/lane/verbs.cuh and find shared algorithms in gpu/parts. `arrive` must not
+ * call memory operations: before a lane is settled the host only knows that
+ * tokens entered it.
+ *
+ *   static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane);
+ *   KV_GPU_METHOD(window, .settle_lane = kv_on_settle_lane<settle_lane>);
+ *
+ * lists the hooks that the method has, in the order of ref/lane/hooks.h: the
+ * same as its table in ref/methods.
+ */
+#ifndef KV_GPU_METHOD_CUH
+#define KV_GPU_METHOD_CUH
+
+#include "gpu/block/block.cuh"
+#include "gpu/lane/verbs.cuh"
+#include "gpu/shared/device.h"
+#include "gpu/shared/lane.h"
+#include "ref/ground/arith.h"
+
+#include <assert.h>
+
+typedef void kv_gpu_arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first);
+typedef void kv_gpu_view(kv_gpu_at &at, const kv_gpu_lane *lane,
+                         const kv_gpu_query &query, uint8_t *mask);
+typedef bool kv_gpu_own_chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
+                              const kv_gpu_query &query, float *m, float *l,
+                              float *a);
+typedef void kv_gpu_observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                            const kv_gpu_rows &rows);
+typedef void kv_gpu_settle(kv_gpu_at &at, kv_gpu_lane *lane);
+typedef bool kv_gpu_publish(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
+                            void *message);
+typedef void kv_gpu_together(kv_gpu_at &at, kv_gpu_lane *lane, int lanes);
+
+KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
+  kv_gpu_at at = {
+      &l,         l.params,        l.asset, l.clock->first + l.clock->count,
+      lane->work, lane->work_size, 0,       nullptr,
+      -1};
+  return at;
+}
+
+/* What a hook calls its own: ref/lane/lane.h. */
+KV_DEVICE void *kv_gpu_own(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+  return (char *)lane->own + at.layer->state;
+}
+KV_DEVICE int64_t *kv_gpu_column_int64(const kv_gpu_at &at,
+                                       const kv_gpu_lane *lane, int c) {
+  return lane->column[at.layer->column + c].i;
+}
+KV_DEVICE float *kv_gpu_column_float(const kv_gpu_at &at,
+                                     const kv_gpu_lane *lane, int c) {
+  return lane->column[at.layer->column + c].f;
+}
+KV_DEVICE int kv_gpu_coded(const kv_gpu_at &at, int i) {
+  return (int)KV_CODED + at.layer->coding + i;
+}
+
+/* The message of a layer above, and which layer published it; nullptr: none
+ * (kv_at.above). */
+KV_DEVICE const void *kv_gpu_above(const kv_gpu_at &at, int *layer) {
+  const kv_gpu_message *above = at.layer->above;
+  *layer = above ? above->layer : -1;
+  return *layer < 0 ? nullptr : above + 1;
+}
+
+/* From here on scores of selections are recorded at index `whose` (a lane, or
+ * the layer), for query head `head` of the layer or for a settling (-1). */
+KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
+                            kv_gpu_at &at) {
+  at.shown = l.shown ? &l.shown[whose] : nullptr;
+  at.head = head;
+}
+
+/* n bytes of the workspace, 64-byte aligned; the same for all threads. */
+KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
+  void *p = at.work + at.used;
+  at.used += (n + 63) / 64 * 64;
+  assert(at.used <= at.work_size && "a method takes what its needs said");
+  return p;
+}
+#define KV_GPU_TAKE(at, type, n)                                               \
+  ((type *)kv_gpu_take((at), (size_t)(n) * sizeof(type)))
+
+template <kv_gpu_arrive hook> __global__ void kv_run_arrive(kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, lane);
+  hook(at, lane, lane->n - l.clock->count);
+}
+
+template <kv_gpu_view hook> __global__ void kv_run_view(kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  for (int h = 0; h < lane->queries; h++) {
+    kv_gpu_at at = kv_at_lane(l, lane);
+    size_t head = (size_t)(lane->first_head + h), d = (size_t)l.shape.d;
+    kv_gpu_watch(l, lane->lane, (int)head, at);
+    const float *group = l.q + (size_t)lane->first_head * d;
+    kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
+                      l.needs.view_logits ? l.s + head * (size_t)l.stride
+                                          : nullptr};
+    hook(at, lane, q, l.mask + head * (size_t)l.stride);
+    __syncthreads();
+  }
+}
+
+/* All threads return the same, and the same m and sum. */
+template <kv_gpu_own_chunk hook> __global__ void kv_run_chunk(kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  size_t d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
+  for (int h = 0; h < lane->queries; h++) {
+    kv_gpu_at at = kv_at_lane(l, lane);
+    size_t head = (size_t)(lane->first_head + h);
+    const float *group = l.q + (size_t)lane->first_head * d;
+    kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
+                      l.needs.view_logits ? l.s + head * (size_t)l.stride
+                                          : nullptr};
+    float m = 0, sum = 0, *a = l.more_a + head * d_v;
+    bool there = hook(at, lane, q, &m, &sum, a);
+    __syncthreads();
+    int bad = !kv_finite(m) || !(sum >= 0x1p-64f && sum <= 0x1p64f);
+    for (int x = kv_thread(); there && x < l.shape.d_v; x += KV_BLOCK)
+      bad = bad || !kv_finite(a[x]);
+    bad = there && kv_block_sum(bad) > 0;
+    if (kv_thread() == 0) {
+      unsigned long long at_head = (unsigned long long)h << 32 | 0xffffffffu;
+      if (bad) atomicMin((unsigned long long *)&l.bad[lane->lane], at_head);
+      l.more[2 * head] = m;
+      l.more[2 * head + 1] = there && !bad ? sum : 0;
+    }
+    __syncthreads();
+  }
+}
+
+template <kv_gpu_observe hook> __global__ void kv_run_observe(kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, lane);
+  size_t head = (size_t)lane->first_head, stride = (size_t)l.stride;
+  int behind = l.clock->first + l.clock->count - l.clock->row - l.clock->rows;
+  unsigned want = l.needs.want;
+  kv_gpu_rows rows = {l.clock->row,
+                      l.clock->rows,
+                      lane->queries,
+                      lane->n - behind,
+                      l.shape.n_heads,
+                      stride,
+                      want & KV_Q ? l.q + head * (size_t)l.shape.d : nullptr,
+                      want & KV_S ? l.s + head * stride : nullptr,
+                      want & KV_P ? l.p + head * stride : nullptr,
+                      want & KV_SUM ? l.sum + head * stride : nullptr};
+  hook(at, lane, rows);
+}
+
+/* kv_settling_due for this method's own needs: if two methods share the lanes,
+ * a settling may be due for the other one only. */
+KV_DEVICE bool kv_gpu_settles(const kv_gpu_layer &l) {
+  int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
+  if (!l.one_of_two || decoded == 0) return true;
+  if (decoded < 0) return l.needs.block != 0;
+  return l.needs.every != 0 && (decoded - l.needs.phase) % l.needs.every == 0;
+}
+
+template <kv_gpu_settle hook> __global__ void kv_run_settle(kv_gpu_layer l) {
+  if (!kv_gpu_settles(l)) return;
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, lane);
+  kv_gpu_watch(l, lane->lane, -1, at);
+  hook(at, lane);
+  __syncthreads();
+  kv_gpu_sweep(at, lane);
+}
+
+template <kv_gpu_together hook> __global__ void kv_run_layer(kv_gpu_layer l) {
+  if (!kv_gpu_settles(l)) return;
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  kv_gpu_watch(l, l.lanes, -1, at);
+  hook(at, l.lane, l.lanes);
+  __syncthreads();
+  for (int i = 0; i < l.lanes; i++) kv_gpu_sweep(at, &l.lane[i]);
+}
+
+/* All threads return the same. */
+template <kv_gpu_publish hook> __global__ void kv_run_publish(kv_gpu_layer l) {
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  char *bytes = (char *)(l.message + 1);
+  for (size_t i = (size_t)kv_thread(); i < l.needs.message; i += KV_BLOCK)
+    bytes[i] = 0;
+  __syncthreads();
+  bool there = hook(at, l.lane, l.lanes, bytes);
+  if (kv_thread() == 0) l.message->layer = there ? l.layer : -1;
+}
+
+/* Starters for a method's table. */
+template <kv_gpu_arrive hook>
+void kv_on_arrive(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_arrive<hook>, l->lanes, KV_BLOCK, *l);
+}
+template <kv_gpu_view hook> void kv_on_view(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_view<hook>, l->lanes, KV_BLOCK, *l);
+}
+template <kv_gpu_own_chunk hook>
+void kv_on_chunk(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_chunk<hook>, l->lanes, KV_BLOCK, *l);
+}
+template <kv_gpu_observe hook>
+void kv_on_observe(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_observe<hook>, l->lanes, KV_BLOCK, *l);
+}
+template <kv_gpu_settle hook>
+void kv_on_settle_lane(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_settle<hook>, l->lanes, KV_BLOCK, *l);
+}
+template <kv_gpu_together hook>
+void kv_on_settle_layer(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_layer<hook>, 1, KV_BLOCK, *l);
+}
+template <kv_gpu_publish hook>
+void kv_on_publish(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_publish<hook>, 1, KV_BLOCK, *l);
+}
+
+#define KV_GPU_HOOKS(name, size, ...)                                          \
+  extern "C" const kv_gpu_hooks kv_gpu_##name = {.params_size = (size),        \
+                                                 __VA_ARGS__}
+/* Include ref/methods/NAME.h before: it has `params`. */
+#define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory operations on the device: kv_keep, kv_merge, kv_sweep, kv_recode,
+ * kv_move and kv_retier as ref/lane/lane.h defines them, equal record for
+ * record and bit for bit, run by the block of one lane. All threads call them
+ * with the same arguments; a list may be in each thread's own memory if all
+ * hold the same. Each begins and ends so that every thread reads what the
+ * others wrote.
+ *
+ * One thread changes scalars, so they are read before the first barrier. Cost:
+ * O(entries behind the first that changes, / KV_BLOCK); a merge only O(d),
+ * because the entry that goes is marked, and swept when the hook returns.
+ */
+#ifndef KV_GPU_VERBS_CUH
+#define KV_GPU_VERBS_CUH
+
+#include "gpu/block/array.cuh"
+#include "gpu/lane/record.cuh"
+
+/* --- sweep --------------------------------------------------------------- */
+
+/* Fills lane->spare with flags: which of entries from..n-1 are live and, if
+ * `keep` is given, flagged there. */
+KV_DEVICE const uint8_t *kv_gpu_unmarked(kv_gpu_lane *lane, int from, int n,
+                                         const uint8_t *keep) {
+  uint8_t *live = (uint8_t *)lane->spare;
+  for (int i = from + kv_thread(); i < n; i += KV_BLOCK)
+    live[i] = lane->weight[i] != 0 && (!keep || keep[i]);
+  __syncthreads();
+  return live;
+}
+
+/* Removes marked entries; the others keep their order. */
+KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
+  int n = lane->n, marked = lane->marked, from = lane->first_marked;
+  int32_t *list = lane->list;
+  if (marked == 0) return;
+  if (marked > 1)
+    kv_gpu_indexes(from, n, kv_gpu_unmarked(lane, from, n, nullptr), true,
+                   list + from);
+  kv_gpu_pull(*at.layer, lane, n - marked - from, from, 1,
+              marked > 1 ? list : nullptr);
+  if (kv_thread() == 0) {
+    lane->n = n - marked;
+    lane->marked = lane->tail = 0;
+  }
+  __syncthreads();
+}
+
+/* --- keep ---------------------------------------------------------------- */
+
+/* True if list[0..n) ascends. *first: the first i with list[i] != i. */
+KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
+  int at = n, down = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    if (list[i] != i && i < at) at = i;
+    if (i > 0 && list[i] <= list[i - 1]) down = 1;
+  }
+  *first = n - (int)kv_block_max((uint64_t)(n - at));
+  return kv_block_sum(down) == 0;
+}
+
+/* Fills lane->spare with flags: which of entries from..all-1 are listed, or
+ * marked already and so not to be dropped again. */
+KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
+                                const int32_t *list) {
+  uint8_t *stays = (uint8_t *)lane->spare;
+  for (int i = from + kv_thread(); i < all; i += KV_BLOCK)
+    stays[i] = lane->weight[i] == 0;
+  __syncthreads();
+  for (int i = from + kv_thread(); i < n; i += KV_BLOCK) stays[list[i]] = 1;
+  __syncthreads();
+  return stays;
+}
+
+/* Sorts m distinct ids by counting those below each: O(m * m / KV_BLOCK); does
+ * nothing if they already ascend. */
+KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
+  uint32_t *from = (uint32_t *)lane->spare;
+  int down = 0;
+  for (int i = 1 + kv_thread(); i < m; i += KV_BLOCK) down += id[i] < id[i - 1];
+  if (kv_block_sum(down) == 0) return;
+  for (int i = kv_thread(); i < m; i += KV_BLOCK) from[i] = id[i];
+  __syncthreads();
+  for (int i = kv_thread(); i < m; i += KV_BLOCK) {
+    int below = 0;
+    for (int j = 0; j < m; j++) below += from[j] < from[i];
+    id[below] = from[i];
+  }
+  __syncthreads();
+}
+
+/* Drops the m entries whose indexes, ascending, are in `gone`, and replaces the
+ * indexes by ids, ascending. */
+KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
+  int rewritten = lane->rewritten;
+  __syncthreads();
+  if (kv_thread() == 0 && rewritten)
+    for (int j = 0; j < m; j++) kv_gpu_drop_entry(lane, (int)gone[j]);
+  __syncthreads();
+  for (int j = kv_thread(); j < m; j += KV_BLOCK) gone[j] = lane->id[gone[j]];
+  __syncthreads();
+  kv_gpu_sort_ids(lane, m, gone);
+}
+
+KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
+                           const int32_t *list) {
+  const kv_gpu_layer &l = *at.layer;
+  int all = lane->n, m = all - lane->marked - n, first;
+  bool ascending = kv_gpu_ascends(n, list, &first);
+  int from = ascending ? first : 0;
+  if (ascending && m == 0) {
+    kv_gpu_sweep(at, lane);
+    return;
+  }
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, m + 2 + (ascending ? 0 : n));
+  if (!w) return;
+  const uint8_t *stays = kv_gpu_stays(lane, from, all, n, list);
+  kv_gpu_indexes(from, all, stays, false, (int32_t *)(w + 1));
+  for (int i = kv_thread(); !ascending && i < n; i += KV_BLOCK)
+    w[2 + m + i] = lane->id[list[i]];
+  kv_gpu_drop_listed(lane, m, w + 1);
+  if (ascending)
+    kv_gpu_pull(l, lane, n - from, from, 1, list);
+  else
+    kv_gpu_permute(l, lane, n, list);
+  if (kv_thread() == 0) {
+    w[0] = (uint32_t)m;
+    w[1 + m] = !ascending;
+    if (m) lane->dropped = 1;
+    if (first < n) lane->holes = 1;
+    lane->n = n;
+    lane->marked = lane->tail = 0;
+  }
+  __syncthreads();
+}
+
+/* Keeps the live entries with keep[i] != 0. */
+KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
+                                const uint8_t *keep) {
+  int n = lane->n;
+  if (lane->marked) keep = kv_gpu_unmarked(lane, 0, n, keep);
+  n = kv_gpu_indexes(0, n, keep, true, lane->list);
+  kv_gpu_keep(at, lane, n, lane->list);
+}
+
+/* --- merge --------------------------------------------------------------- */
+
+/* The fp32 block for the mean of one side: the entry's own or a new one. */
+KV_DEVICE int32_t kv_gpu_mean_block(kv_gpu_slab *slab, const kv_cell_ref &r) {
+  if (r.format != KV_MERGED) return kv_gpu_take_block(&slab[KV_MERGED], 1);
+  kv_gpu_touch(&slab[KV_MERGED], r.block);
+  return r.block;
+}
+
+/* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8; may overwrite
+ * the entry's own block, element by element. */
+KV_DEVICE void kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
+                            float b, const kv_gpu_row &into,
+                            const kv_gpu_row &from) {
+  float *to = (float *)(s.data + (size_t)block * s.size), den = kv_add(a, b);
+  for (int x = kv_thread(); x < s.width; x += KV_BLOCK) {
+    float y = kv_mul(b, kv_gpu_element(from, x));
+    to[x] = kv_div(kv_fma(a, kv_gpu_element(into, x), y), den);
+  }
+}
+
+KV_DEVICE void kv_gpu_set_mean(kv_gpu_slab *slab, int32_t block,
+                               kv_cell_ref *r) {
+  if (r->format == KV_MERGED) return;
+  kv_gpu_leave_block(slab, r);
+  *r = kv_cell_ref{block, 0, KV_MERGED};
+}
+
+/* Joins two member lists. A list begins with its oldest id; the younger list is
+ * appended. */
+KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
+  uint32_t a = lane->id[into], b = lane->id[from];
+  uint32_t tail = a < b ? lane->last[into] : lane->last[from];
+  lane->joined[lane->n_joined++] = tail;
+  if (a < b) {
+    lane->next[tail] = b;
+    lane->last[into] = lane->last[from];
+  } else {
+    lane->next[tail] = a;
+    lane->id[into] = b;
+  }
+  lane->weight[into] += lane->weight[from];
+}
+
+/* Frees the entry's blocks at once and marks it; the next sweep removes it. */
+KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
+  int n = lane->n;
+  kv_gpu_drop_entry(lane, gone);
+  if (lane->marked == 0 || gone < lane->first_marked) lane->first_marked = gone;
+  lane->marked++;
+  lane->weight[gone] = 0;
+  if (gone != n - 1 - lane->tail) lane->holes = 1;
+  while (lane->tail < n && lane->weight[n - 1 - lane->tail] == 0) lane->tail++;
+}
+
+KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
+                            int from, float a, float b) {
+  KV_SHARED(int32_t, block, 2);
+  const kv_gpu_layer &l = *at.layer;
+  kv_gpu_slab *ks = lane->k_slab, *vs = lane->v_slab;
+  assert(into != from && lane->weight[into] && lane->weight[from] &&
+         "merge names two live entries");
+  uint32_t *w = kv_gpu_record(l, lane, KV_MERGE, 4);
+  if (!w) return;
+  if (kv_thread() == 0) {
+    w[0] = lane->id[into];
+    w[1] = lane->id[from];
+    w[2] = kv_bits(a);
+    w[3] = kv_bits(b);
+    lane->rewritten += !kv_gpu_is_rewritten(lane, into);
+    block[0] = kv_gpu_mean_block(ks, lane->k[into]);
+    block[1] = kv_gpu_mean_block(vs, lane->v[into]);
+  }
+  __syncthreads();
+  kv_gpu_blend(ks[KV_MERGED], block[0], a, b, kv_gpu_key_row(l, lane, into),
+               kv_gpu_key_row(l, lane, from));
+  kv_gpu_blend(vs[KV_MERGED], block[1], a, b, kv_gpu_value_row(l, lane, into),
+               kv_gpu_value_row(l, lane, from));
+  __syncthreads();
+  if (kv_thread() == 0) {
+    kv_gpu_set_mean(ks, block[0], &lane->k[into]);
+    kv_gpu_set_mean(vs, block[1], &lane->v[into]);
+    kv_gpu_join(lane, into, from);
+    kv_gpu_mark(lane, from);
+    lane->dropped = 1;
+  }
+  __syncthreads();
+  kv_gpu_note(l, lane, 1, &into);
+}
+
+/* --- recode -------------------------------------------------------------- */
+
+/* Rows of one side of listed entries, for the encoder. */
+typedef struct kv_gpu_side {
+  const kv_gpu_layer *layer;
+  const kv_gpu_lane *lane;
+  const int32_t *entry;
+  bool key;
+  int pre_rope; /* of the target slab: rotate keys back */
+  __device__ float operator()(int m, int x) const {
+    if (!key) return kv_gpu_value(*layer, lane, entry[m], x);
+    const float *turn =
+        pre_rope ? kv_gpu_turn_of(*layer, lane->id[entry[m]]) : nullptr;
+    return turn ? back(turn, entry[m], x)
+                : kv_gpu_key(*layer, lane, entry[m], x);
+  }
+  /* Element x of entry i's key before its rotation (arithmetic 6). */
+  __device__ float back(const float *turn, int i, int x) const {
+    kv_gpu_pair p = kv_gpu_pair_of(pre_rope, layer->shape.d, x);
+    float s = turn[2 * p.number], c = turn[2 * p.number + 1];
+    float y1 = kv_gpu_key(*layer, lane, i, p.first);
+    float y2 = kv_gpu_key(*layer, lane, i, p.second);
+    return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
+                        : kv_fma(-y1, s, kv_mul(y2, c));
+  }
+} kv_gpu_side;
+
+KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                                  int n, const int32_t *entry, int format,
+                                  bool key) {
+  KV_SHARED(int32_t, block, 1);
+  kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
+  kv_cell_ref *ref = key ? lane->k : lane->v;
+  int old = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    old += ref[entry[i]].format != KV_RAW;
+  bool leaves = kv_block_sum(old) > 0;
+  if (kv_thread() == 0) block[0] = kv_gpu_take_block(s, n);
+  __syncthreads();
+  int32_t b = block[0];
+  kv_gpu_side rows = {&l, lane, entry, key, s->pre_rope};
+  bool fits = kv_gpu_encode(*s, n, rows, s->data + (size_t)b * s->size);
+  if (kv_thread() == 0) {
+    if (!fits) kv_gpu_fail(lane, KV_GPU_SCALE, lane->id[entry[0]]);
+    for (int i = 0; leaves && i < n; i++)
+      kv_gpu_leave_block(slab, &ref[entry[i]]);
+  }
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    ref[entry[i]] = kv_cell_ref{b, (uint16_t)i, (uint16_t)format};
+  __syncthreads();
+}
+
+KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
+                             const int32_t *entry, int k_format, int v_format) {
+  const kv_gpu_layer &l = *at.layer;
+  int before = lane->rewritten, fresh = 0;
+  uint32_t *w = kv_gpu_record(l, lane, KV_RECODE, n + 2);
+  if (!w || n == 0) return;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    w[2 + i] = lane->id[entry[i]];
+    fresh += !kv_gpu_is_rewritten(lane, entry[i]);
+  }
+  fresh = (int)kv_block_sum(fresh);
+  if (kv_thread() == 0) {
+    w[0] = (uint32_t)k_format;
+    w[1] = (uint32_t)v_format;
+    lane->rewritten = before + fresh;
+  }
+  if (k_format != KV_SAME)
+    kv_gpu_recode_side(l, lane, n, entry, k_format, true);
+  if (v_format != KV_SAME)
+    kv_gpu_recode_side(l, lane, n, entry, v_format, false);
+  kv_gpu_note(l, lane, n, entry);
+}
+
+/* --- order and class ----------------------------------------------------- */
+
+KV_DEVICE void kv_gpu_move(kv_gpu_at &at, kv_gpu_lane *lane, int from, int to) {
+  const kv_gpu_layer &l = *at.layer;
+  kv_gpu_entry moved;
+  assert(lane->marked == 0 &&
+         "a move after a merge needs a sweep between them");
+  if (from == to) return;
+  uint32_t *w = kv_gpu_record(l, lane, KV_MOVE, 2);
+  if (!w) return;
+  kv_gpu_read_entry(l, lane, from, &moved);
+  if (from < to)
+    kv_gpu_pull(l, lane, to - from, from, 1, nullptr);
+  else
+    kv_gpu_pull(l, lane, from - to, from, -1, nullptr);
+  if (kv_thread() == 0) {
+    w[0] = moved.id;
+    w[1] = (uint32_t)to;
+    kv_gpu_write_entry(l, lane, to, &moved);
+    lane->holes = 1;
+  }
+  __syncthreads();
+}
+
+KV_DEVICE void kv_gpu_retier(kv_gpu_at &at, kv_gpu_lane *lane, int n,
+                             const int32_t *entry, int to) {
+  if (n == 0) return;
+  uint32_t *w = kv_gpu_record(*at.layer, lane, KV_RETIER, n + 1);
+  if (!w) return;
+  if (kv_thread() == 0) w[0] = (uint32_t)to;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    w[1 + i] = lane->id[entry[i]];
+    if (lane->tier) lane->tier[entry[i]] = (uint8_t)to;
+  }
+  __syncthreads();
+}
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA module: kv_device on the CUDA runtime, with one stream on the first
+ * visible device (CUDA_VISIBLE_DEVICES chooses it). Opened once, by one thread.
+ * Every call is checked; the first failure is kept as a sentence, and after it
+ * nothing is started.
+ */
+#include "gpu/shared/device.h"
+#include "gpu/module/kernels.h"
+#include "gpu/block/launch.h"
+
+#include <stdio.h>
+
+static cudaStream_t the_stream;
+static char the_title[512], the_failure[1024];
+static bool broken;
+
+/* Advice for failures whose text from the runtime does not say what to do. */
+static const struct {
+  cudaError_t code;
+  const char *what;
+} meanings[] = {
+    {cudaErrorMemoryAllocation, "out of device memory"},
+    {cudaErrorNoKernelImageForDevice,
+     "this build has no code for the device: configure with its "
+     "architecture in --with-cuda-arch"},
+    {cudaErrorDevicesUnavailable,
+     "the device is busy or in exclusive use: try again later"},
+    {cudaErrorECCUncorrectable,
+     "the device was lost: its memory has an error that cannot be corrected"},
+    {cudaErrorHardwareStackError, "the device was lost: hardware stack error"},
+    {cudaErrorLaunchTimeout,
+     "the device was lost: a kernel ran longer than this machine allows"},
+    {cudaErrorLaunchFailure, "the device was lost: a kernel failed"},
+    {cudaErrorContained, "the device was lost: a memory error was contained"},
+    {cudaErrorUnknown, "the device was lost: the driver gives no reason"},
+    {cudaErrorIllegalAddress,
+     "a kernel touched memory that is not its own, which is a fault of "
+     "kvreplay: run compute-sanitizer"},
+    {cudaErrorAssert,
+     "a promise that a kernel relies on was broken, which is a fault of "
+     "kvreplay: the line above names it"},
+};
+
+static const char *meaning(cudaError_t code) {
+  for (const auto &m : meanings)
+    if (m.code == code) return m.what;
+  return cudaGetErrorString(code);
+}
+
+/* Checks a call and keeps the first failure. True: it succeeded. */
+static bool fine(cudaError_t code, const char *doing, size_t bytes) {
+  if (code == cudaSuccess) return !broken;
+  if (broken) return false;
+  broken = true;
+  char size[64] = "";
+  if (bytes) snprintf(size, sizeof size, " %zu bytes", bytes);
+  snprintf(the_failure, sizeof the_failure, "CUDA: %s%s: %s (%s)", doing, size,
+           meaning(code), cudaGetErrorName(code));
+  return false;
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+static void clear(void *p, size_t n) {
+  if (broken || !n) return;
+  fine(cudaMemsetAsync(p, 0, n, the_stream), "clearing", n);
+}
+
+static void out_of_memory(size_t n) {
+  size_t left = 0, all = 0;
+  cudaMemGetInfo(&left, &all);
+  broken = true;
+  snprintf(the_failure, sizeof the_failure,
+           "CUDA: out of device memory: asked for %zu bytes, %zu of %zu are "
+           "free on %s; replay fewer tokens or use a larger device",
+           n, left, all, the_title);
+}
+
+static void *take(size_t n) {
+  void *p = nullptr;
+  if (broken) return nullptr;
+  cudaError_t rc = cudaMalloc(&p, n ? n : 1);
+  if (rc == cudaErrorMemoryAllocation)
+    out_of_memory(n);
+  else if (fine(rc, "taking", n))
+    clear(p, n);
+  return broken ? nullptr : p;
+}
+
+/* Result of freeing, which is done even after a failure; errors of a lost
+ * device are ignored. */
+static void given(cudaError_t code) {
+  if (broken)
+    cudaGetLastError();
+  else
+    fine(code, "giving memory back", 0);
+}
+
+static void give(void *p) {
+  if (p) given(cudaFree(p));
+}
+
+static void *pin(size_t n) {
+  void *p = nullptr;
+  if (broken) return nullptr;
+  fine(cudaMallocHost(&p, n ? n : 1), "taking page-locked memory of", n);
+  return broken ? nullptr : p;
+}
+
+static void unpin(void *p) {
+  if (p) given(cudaFreeHost(p));
+}
+
+/* Waits for the copy, because `from` may change once the call returns: not
+ * every system stages pageable memory first. */
+static void put(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  if (fine(cudaMemcpyAsync(to, from, n, cudaMemcpyHostToDevice, the_stream),
+           "sending", n))
+    fine(cudaStreamSynchronize(the_stream), "sending", n);
+}
+
+static void get(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  if (fine(cudaGetLastError(), "starting a kernel", 0) &&
+      fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
+           "reading", n))
+    fine(cudaStreamSynchronize(the_stream), "waiting for", n);
+}
+
+static void fetch(void *to, const void *from, size_t n) {
+  if (broken || !n) return;
+  fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
+       "reading", n);
+}
+
+/* Errors of kernels are reported here, or by put or get. */
+static void wait() {
+  if (!broken && fine(cudaGetLastError(), "starting a kernel", 0))
+    fine(cudaStreamSynchronize(the_stream), "waiting for the device", 0);
+}
+
+static const char *failed() {
+  if (!broken) fine(cudaGetLastError(), "starting a kernel", 0);
+  return broken ? the_failure : nullptr;
+}
+
+/* --- work ----------------------------------------------------------------- */
+
+/* Runs start unless something has failed, and checks that it was accepted. */
+template <class F, class... A>
+static void started(const char *what, F *start, A... args) {
+  if (broken) return;
+  start(args...);
+  fine(cudaGetLastError(), what, 0);
+}
+
+static void tell(void *stream, const kv_gpu_layer *l,
+                 const kv_gpu_clock *clock) {
+  started("starting a step", kv_gpu_start_tell, stream, l, clock);
+}
+
+static void queries(void *stream, const kv_gpu_layer *l, int rows) {
+  started("starting queries", kv_gpu_start_queries, stream, l, rows);
+}
+
+static void append(void *stream, const kv_gpu_layer *l) {
+  started("starting append", kv_gpu_start_append, stream, l);
+}
+
+static void logits(void *stream, const kv_gpu_layer *l, int rows, int masked) {
+  started("starting logits", kv_gpu_start_logits, stream, l, rows, masked);
+}
+
+static void name_views(void *stream, const kv_gpu_layer *l, int masked) {
+  started("starting views", kv_gpu_start_name_views, stream, l, masked);
+}
+
+static void attend(void *stream, const kv_gpu_layer *l, int masked) {
+  started("starting attention", kv_gpu_start_attend, stream, l, masked);
+}
+
+static void materialise(void *stream, const kv_gpu_layer *l) {
+  started("starting materialisation", kv_gpu_start_materialise, stream, l);
+}
+
+static void evidence(void *stream, const kv_gpu_layer *l, int rows) {
+  started("starting evidence", kv_gpu_start_evidence, stream, l, rows);
+}
+
+static void report(void *stream, const kv_gpu_layer *l, int stage, int first) {
+  started("starting a report", kv_gpu_start_report, stream, l, stage, first);
+}
+
+static void window(void *stream, const kv_gpu_layer *l, int stage,
+                   uint64_t from) {
+  started("starting a report", kv_gpu_start_window, stream, l, stage, from);
+}
+
+/* --- recorded sequences --------------------------------------------------- */
+
+/* Capture mode is relaxed: one thread uses the device, and the first start of a
+ * kernel may still have to load its code. */
+static cudaGraph_t captured(kv_gpu_sequence *run, void *self) {
+  cudaGraph_t graph = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (!fine(cudaStreamBeginCapture(the_stream, mode), "recording", 0))
+    return nullptr;
+  run(self, the_stream);
+  cudaError_t rc = cudaStreamEndCapture(the_stream, &graph);
+  if (fine(rc, "recording", 0)) return graph;
+  if (graph) cudaGraphDestroy(graph);
+  return nullptr;
+}
+
+static void *record(kv_gpu_sequence *run, void *self) {
+  cudaGraphExec_t recorded = nullptr;
+  cudaGraph_t graph = broken ? nullptr : captured(run, self);
+  if (!graph) return nullptr;
+  fine(cudaGraphInstantiateWithFlags(&recorded, graph, 0), "recording", 0);
+  fine(cudaGraphDestroy(graph), "recording", 0);
+  return recorded;
+}
+
+static void replay(void *recorded) {
+  if (!broken)
+    fine(cudaGraphLaunch((cudaGraphExec_t)recorded, the_stream),
+         "starting recorded kernels", 0);
+}
+
+static void forget(void *recorded) {
+  if (recorded) given(cudaGraphExecDestroy((cudaGraphExec_t)recorded));
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static const char *title() { return the_title; }
+static void *stream() { return the_stream; }
+
+static const kv_device device = {.abi = KV_DEVICE_ABI,
+                                 .name = "cuda",
+                                 .title = title,
+                                 .near = 0,
+                                 .take = take,
+                                 .give = give,
+                                 .put = put,
+                                 .get = get,
+                                 .pin = pin,
+                                 .unpin = unpin,
+                                 .fetch = fetch,
+                                 .wait = wait,
+                                 .clear = clear,
+                                 .failed = failed,
+                                 .hooks = kv_gpu_hooks_named,
+                                 .format = kv_gpu_format_named,
+                                 .stream = stream,
+                                 .record = record,
+                                 .replay = replay,
+                                 .forget = forget,
+                                 .tell = tell,
+                                 .queries = queries,
+                                 .append = append,
+                                 .logits = logits,
+                                 .name_views = name_views,
+                                 .attend = attend,
+                                 .materialise = materialise,
+                                 .evidence = evidence,
+                                 .report = report,
+                                 .window = window};
+
+/* A driver that is missing reports version 0; the runtime calls both cases
+ * an insufficient driver. */
+static const char *no_driver() {
+  int version = 0, runtime = 0;
+  static char said[256];
+  cudaDriverGetVersion(&version);
+  cudaRuntimeGetVersion(&runtime);
+  if (version == 0)
+    return "there is no CUDA driver on this machine: install NVIDIA's driver";
+  snprintf(said, sizeof said,
+           "the CUDA driver is too old: it knows CUDA %d.%d and this build "
+           "needs %d.%d, so update the driver",
+           version / 1000, version % 1000 / 10, runtime / 1000,
+           runtime % 1000 / 10);
+  return said;
+}
+
+static const char *no_device(cudaError_t code) {
+  static char said[512];
+  if (code == cudaErrorInsufficientDriver) return no_driver();
+  if (code == cudaSuccess || code == cudaErrorNoDevice)
+    return "there is no CUDA device that the driver lets this process see";
+  snprintf(said, sizeof said, "CUDA cannot be used: %s (%s)", meaning(code),
+           cudaGetErrorName(code));
+  return said;
+}
+
+static __global__ void nothing() {}
+
+/* Checks that there is code for this device, then makes the stream and the
+ * title. */
+static cudaError_t opened() {
+  cudaFuncAttributes attributes;
+  cudaDeviceProp of;
+  int version = 0;
+  cudaError_t rc = cudaGetDeviceProperties(&of, 0);
+  if (!rc) rc = cudaFuncGetAttributes(&attributes, nothing);
+  if (!rc) rc = cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking);
+  if (!rc) rc = cudaDriverGetVersion(&version);
+  if (!rc)
+    snprintf(the_title, sizeof the_title,
+             "%s (sm_%d%d), driver for CUDA %d.%d, runtime %d.%d", of.name,
+             of.major, of.minor, version / 1000, version % 1000 / 10,
+             CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  return rc;
+}
+
+/* The module's one visible symbol (cuda.map). */
+extern "C" __attribute__((visibility("default"))) const kv_device *
+kv_device_module(const char **why) {
+  int count = 0;
+  cudaError_t rc = cudaGetDeviceCount(&count);
+  if (!rc && count > 0) rc = opened();
+  if (!rc && count > 0) return &device;
+  *why = no_device(rc);
+  return nullptr;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin and
+ * argmax, hashes. Every part is called by all threads of the block with the
+ * same arguments and begins and ends with a barrier, so results may be read at
+ * once. Parts that record their scores in ref do so here, if asked for
+ * (gpu/parts/parts_show.cuh). The arguments themselves (score, n, keep) may be
+ * in each thread's own memory.
+ */
+#ifndef KV_GPU_PARTS_CUH
+#define KV_GPU_PARTS_CUH
+
+#include "gpu/lane/method.cuh"
+#include "gpu/parts/parts_order.cuh"
+#include "gpu/parts/parts_show.cuh"
+#include "gpu/block/radix.cuh"
+#include "ref/ground/formula.h"
+
+/* Scores of lanes; every entry counts one. */
+struct kv_by_score {
+  typedef float item;
+  typedef uint32_t key;
+  typedef int sum;
+  const float *const *score;
+  const int *count;
+  int lanes;
+  __device__ int n(int l) const { return count[l]; }
+  __device__ const float *row(int l) const { return score[l]; }
+  __device__ uint32_t of(float s) const { return kv_key(s); }
+  __device__ int weight(uint32_t) const { return 1; }
+};
+
+/* The inverse of kv_key. */
+KV_DEVICE float kv_of_key(uint32_t key) {
+  return kv_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
+}
+
+/* Logits of one lane; an entry counts as its mass (arithmetic 4). */
+struct kv_by_mass {
+  typedef float item;
+  typedef uint32_t key;
+  typedef unsigned long long sum;
+  const float *score;
+  int count, lanes;
+  float top;
+  __device__ int n(int) const { return count; }
+  __device__ const float *row(int) const { return score; }
+  __device__ uint32_t of(float s) const { return kv_key(s); }
+  __device__ int64_t weight(uint32_t k) const {
+    return kv_fix(kv_expm(kv_sub(kv_of_key(k), top)));
+  }
+};
+
+/* Hashes of one lane; every entry counts one. */
+struct kv_by_hash {
+  typedef uint64_t item;
+  typedef uint64_t key;
+  typedef int sum;
+  const uint64_t *hash;
+  int count, lanes;
+  __device__ int n(int) const { return count; }
+  __device__ const uint64_t *row(int) const { return hash; }
+  __device__ uint64_t of(uint64_t h) const { return h; }
+  __device__ int weight(uint64_t) const { return 1; }
+};
+
+/* No barrier: the caller has one before the flags are read. */
+KV_DEVICE void kv_gpu_flag_all(uint8_t *keep, int n, bool flag) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = flag;
+}
+
+/* One ranking over several lanes: the k largest of all of them. */
+KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
+                                 const int *n, int lanes, int k,
+                                 uint8_t *const *keep) {
+  KV_SHARED(kv_radix<int>, room, 1);
+  kv_by_score x = {score, n, lanes};
+  int total = 0;
+  __syncthreads();
+  for (int l = 0; l < lanes; l++) total += n[l];
+  kv_gpu_show(at, KV_CHOSE_K, score, n, lanes);
+  if (k > 0 && k < total) {
+    kv_radix_top(x, room, (uint64_t)k, keep);
+    return;
+  }
+  for (int l = 0; l < lanes; l++) kv_gpu_flag_all(keep[l], n[l], k > 0);
+  __syncthreads();
+}
+
+/* keep[i] = 1 if score[i] is among the k largest of n. k <= 0: none; k >= n:
+ * all. */
+KV_DEVICE void kv_gpu_top(kv_gpu_at &at, const float *score, int n, int k,
+                          uint8_t *keep) {
+  kv_gpu_top_shared(at, &score, &n, 1, k, &keep);
+}
+
+/* The k largest hashes; of equals the lower index first. */
+KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
+                               uint8_t *keep) {
+  KV_SHARED(kv_radix<int>, room, 1);
+  kv_by_hash x = {hash, n, 1};
+  __syncthreads();
+  if (k > 0 && k < n) {
+    kv_radix_top(x, room, (uint64_t)k, &keep);
+    return;
+  }
+  kv_gpu_flag_all(keep, n, k > 0);
+  __syncthreads();
+}
+
+/* Largest of s[0..n) by rule 2; n >= 1. */
+KV_DEVICE float kv_gpu_largest(const float *s, int n) {
+  uint64_t best = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    uint32_t key = kv_key(s[i]);
+    best = key > best ? key : best;
+  }
+  return kv_of_key((uint32_t)kv_block_max(best));
+}
+
+/* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20
+ * of the whole, at least one entry; s are n >= 1 logits. Returns how many. A
+ * target of 0 selects as 1 does: the largest entry, whose mass is 2^40. */
+KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
+                           uint8_t *keep) {
+  KV_SHARED(kv_radix<unsigned long long>, room, 1);
+  kv_gpu_show(at, KV_CHOSE_MASS, &s, &n, 1);
+  kv_by_mass x = {s, n, 1, kv_gpu_largest(s, n)};
+  int64_t mass = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    mass += x.weight(kv_key(s[i]));
+  mass = kv_block_sum(mass);
+  if (mass == 0) { /* a logit is not finite: the cell fails at it */
+    kv_gpu_flag_all(keep, n, true);
+    __syncthreads();
+    return n;
+  }
+  int64_t target = kv_share_of(mass, p20);
+  return kv_radix_top(x, room, (uint64_t)(target > 0 ? target : 1), &keep);
+}
+
+/* Largest of key << 32 | ~index over the entries that are in; -1: none. */
+KV_DEVICE int kv_gpu_arg(const float *score, int n, const uint8_t *in,
+                         uint32_t flip) {
+  uint64_t best = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    if (in && !in[i]) continue;
+    uint64_t own = (uint64_t)(kv_key(score[i]) ^ flip) << 32 | ~(uint32_t)i;
+    best = own > best ? own : best;
+  }
+  best = kv_block_max(best);
+  return best ? (int)~(uint32_t)best : -1;
+}
+
+/* Index of the smallest score, of equals the lower; only entries with in[i]
+ * (in null: all). -1 if there is none. */
+KV_DEVICE int kv_gpu_argmin(kv_gpu_at &at, const float *score, int n,
+                            const uint8_t *in) {
+  int one = kv_gpu_arg(score, n, in, ~(uint32_t)0);
+  kv_gpu_show_one(at, score, n, in, one);
+  return one;
+}
+
+/* Index of the largest, of equals the lower. */
+KV_DEVICE int kv_gpu_argmax(const float *score, int n, const uint8_t *in) {
+  return kv_gpu_arg(score, n, in, 0);
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A complete ranking as a list, as in ref/parts/parts_order.c: a stable radix
+ * sort over the keys of rule 2, 8 bits a pass, by one block. Each warp
+ * processes its own run of the list, 32 entries at a time, and knows from the
+ * histograms of all warps where its next entry of each digit goes.
+ */
+#ifndef KV_GPU_PARTS_ORDER_CUH
+#define KV_GPU_PARTS_ORDER_CUH
+
+#include "gpu/lane/method.cuh"
+
+enum {
+  KV_ORDER_DIGIT = 8,
+  KV_ORDER_BUCKETS = 1 << KV_ORDER_DIGIT,
+  KV_ORDER_COUNTS = (int)KV_WARPS * KV_ORDER_BUCKETS
+};
+
+/* The digit of an inverted key: larger scores come first. */
+KV_DEVICE uint32_t kv_order_digit(float score, int shift) {
+  return ~kv_key(score) >> shift & (KV_ORDER_BUCKETS - 1);
+}
+
+/* Turns counts into start positions, by digit, then by warp. Warp w's count of
+ * digit b is at w * KV_ORDER_BUCKETS + b. */
+KV_DEVICE void kv_order_starts(int *start) {
+  enum { EACH = (int)KV_ORDER_BUCKETS / KV_BLOCK };
+  KV_SHARED(int, part, KV_BLOCK);
+  int t = kv_thread(), own = 0, before = 0;
+  __syncthreads();
+  for (int b = t * EACH; b < (t + 1) * EACH; b++)
+    for (int w = 0; w < KV_WARPS; w++) own += start[w * KV_ORDER_BUCKETS + b];
+  part[t] = own;
+  __syncthreads();
+  for (int i = 0; i < t; i++) before += part[i];
+  for (int b = t * EACH; b < (t + 1) * EACH; b++)
+    for (int w = 0; w < KV_WARPS; w++) {
+      int *at = &start[w * KV_ORDER_BUCKETS + b], count = *at;
+      *at = before;
+      before += count;
+    }
+  __syncthreads();
+}
+
+/* Mask of the warp's lanes that have an entry with this digit. */
+KV_DEVICE uint32_t kv_order_peers(uint32_t digit, bool here) {
+  uint32_t peers = __ballot_sync(0xffffffffu, here);
+  for (int bit = 0; bit < KV_ORDER_DIGIT; bit++) {
+    bool set = digit >> bit & 1u;
+    uint32_t said = __ballot_sync(0xffffffffu, set);
+    peers &= set ? said : ~said;
+  }
+  return peers;
+}
+
+/* One digit, stable. */
+KV_DEVICE void kv_order_pass(const float *score, int n, int shift,
+                             const int32_t *from, int32_t *to) {
+  KV_SHARED(int, start, KV_ORDER_COUNTS);
+  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
+  int run = (n + KV_BLOCK - 1) / KV_BLOCK * KV_WARP;
+  int first = warp * run, end = first + run < n ? first + run : n;
+  int *own = start + warp * KV_ORDER_BUCKETS;
+  for (int i = kv_thread(); i < KV_ORDER_COUNTS; i += KV_BLOCK) start[i] = 0;
+  __syncthreads();
+  for (int i = first + lane; i < end; i += KV_WARP)
+    atomicAdd(&own[kv_order_digit(score[from[i]], shift)], 1);
+  kv_order_starts(start);
+  for (int i = first + lane; i - lane < end; i += KV_WARP) {
+    bool here = i < end;
+    int32_t entry = here ? from[i] : 0;
+    uint32_t digit = here ? kv_order_digit(score[entry], shift) : 0;
+    uint32_t peers = kv_order_peers(digit, here);
+    uint32_t before = peers & ((1u << lane) - 1u);
+    int place = here ? own[digit] + __popc(before) : 0;
+    __syncwarp();
+    if (here) to[place] = entry;
+    if (here && before == 0) own[digit] += __popc(peers);
+    __syncwarp();
+  }
+  __syncthreads();
+}
+
+/* Sorts the entry indexes list[0..n) by score[entry], rule 2; equals keep the
+ * order they have in the list. Takes n indexes of the workspace and gives
+ * them back. */
+KV_DEVICE void kv_gpu_order(kv_gpu_at &at, const float *score, int n,
+                            int32_t *list) {
+  size_t used = at.used;
+  int32_t *spare = KV_GPU_TAKE(at, int32_t, n);
+  __syncthreads();
+  for (int shift = 0; shift < 32; shift += 2 * KV_ORDER_DIGIT) {
+    kv_order_pass(score, n, shift, list, spare);
+    kv_order_pass(score, n, shift + KV_ORDER_DIGIT, spare, list);
+  }
+  at.used = used;
+}
+
+#endif

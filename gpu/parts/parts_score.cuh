@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores, as in ref/parts/parts.h: fixed-point sums, pooling, window evidence;
+ * and the ways of keeping that most evicting methods share. Every part is
+ * called by all threads of the block with the same arguments and ends with a
+ * barrier, so results may be read at once. Each entry is computed by one
+ * thread, with the reference's chain of operations.
+ */
+#ifndef KV_GPU_PARTS_SCORE_CUH
+#define KV_GPU_PARTS_SCORE_CUH
+
+#include "gpu/parts/parts.cuh"
+#include "gpu/lane/verbs.cuh"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "ref/parts/parts.h"
+#ifdef __cplusplus
+}
+#endif
+
+/* out[i] = RN32(sum[i]) * 2^-40. */
+KV_DEVICE void kv_gpu_scores(const int64_t *sum, int n, float *out) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) out[i] = kv_unfix(sum[i]);
+  __syncthreads();
+}
+
+/* score[i] divided by the rows that saw token id[i] at `step` tokens seen. */
+KV_DEVICE void kv_gpu_scores_seen(int step, const uint32_t *id, int n,
+                                  float *score) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    score[i] = kv_div(score[i], (float)(step - (int)id[i]));
+  __syncthreads();
+}
+
+/* --- pooling ------------------------------------------------------------ */
+
+KV_DEVICE int kv_pool_low(int i, int half) { return i < half ? 0 : i - half; }
+KV_DEVICE int kv_pool_high(int i, int half, int n) {
+  return i + half < n ? i + half : n - 1;
+}
+
+/* Pooling with stride 1 over n scores; kernel odd; out is not in. */
+KV_DEVICE void kv_gpu_pool_max(const float *in, int n, int kernel, float *out) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);
+    float m = in[j];
+    for (j++; j <= last; j++) m = kv_max(m, in[j]);
+    out[i] = m;
+  }
+  __syncthreads();
+}
+
+KV_DEVICE void kv_gpu_pool_sum(const int64_t *in, int n, int kernel,
+                               int64_t *out) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);
+    int64_t sum = 0;
+    for (; j <= last; j++) sum += in[j];
+    out[i] = sum;
+  }
+  __syncthreads();
+}
+
+KV_DEVICE void kv_gpu_pool_avg(const float *in, int n, int kernel, float *out) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);
+    float sum = 0;
+    for (; j <= last; j++) sum = kv_add(sum, in[j]);
+    out[i] = kv_div(sum, (float)kernel);
+  }
+  __syncthreads();
+}
+
+/* --- window evidence ---------------------------------------------------- */
+
+/* Number of sums that a lane holds: one, or one for each query head. */
+KV_DEVICE int kv_gpu_window_planes(const kv_gpu_lane *lane, int group) {
+  return group == KV_GROUP_MAX ? lane->queries : 1;
+}
+
+KV_DEVICE int64_t *kv_gpu_window_sums(const kv_gpu_at &at,
+                                      const kv_gpu_lane *lane, int plane) {
+  size_t n = (size_t)at.layer->shape.n_tokens;
+  return (int64_t *)kv_gpu_own(at, lane) + (size_t)plane * n;
+}
+
+/* sum[i] += the rows' sums of heads [h, end). */
+KV_DEVICE void kv_gpu_add_heads(const kv_gpu_rows &rows, int h, int end,
+                                int64_t *sum) {
+  for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) {
+    int64_t own = sum[i];
+    for (int j = h; j < end; j++)
+      own += rows.sum[(size_t)j * rows.stride + (size_t)i];
+    sum[i] = own;
+  }
+}
+
+/* observe: adds the rows' sums to the lane's own. */
+KV_DEVICE void kv_gpu_window_add(kv_gpu_at &at, kv_gpu_lane *lane,
+                                 const kv_gpu_rows &rows, int group) {
+  int planes = kv_gpu_window_planes(lane, group);
+  if (planes == 1)
+    kv_gpu_add_heads(rows, 0, rows.heads, kv_gpu_window_sums(at, lane, 0));
+  else
+    for (int h = 0; h < planes; h++)
+      kv_gpu_add_heads(rows, h, h + 1, kv_gpu_window_sums(at, lane, h));
+  __syncthreads();
+}
+
+/* Empties them. */
+KV_DEVICE void kv_gpu_window_clear(kv_gpu_at &at, kv_gpu_lane *lane,
+                                   int group) {
+  int planes = kv_gpu_window_planes(lane, group);
+  for (int h = 0; h < planes; h++) {
+    int64_t *sum = kv_gpu_window_sums(at, lane, h);
+    for (int i = kv_thread(); i < at.layer->shape.n_tokens; i += KV_BLOCK)
+      sum[i] = 0;
+  }
+  __syncthreads();
+}
+
+/* Sums stay sums through an average pooling (arithmetic 4). */
+KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
+                                 int kernel, int n, float *out) {
+  size_t used = at.used;
+  if (pooling == KV_POOL_NONE) {
+    kv_gpu_scores(sum, n, out);
+  } else if (pooling == KV_POOL_AVG) {
+    int64_t *pooled = KV_GPU_TAKE(at, int64_t, n);
+    kv_gpu_pool_sum(sum, n, kernel, pooled);
+    kv_gpu_scores(pooled, n, out);
+  } else {
+    float *f = KV_GPU_TAKE(at, float, n);
+    kv_gpu_scores(sum, n, f);
+    kv_gpu_pool_max(f, n, kernel, out);
+  }
+  at.used = used;
+}
+
+/* out[i] = the largest over the lane's planes of the score of entry i. */
+KV_DEVICE void kv_gpu_max_planes(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 int n, float *out) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
+    for (int h = 1; h < lane->queries; h++)
+      m = kv_max(m, kv_unfix(kv_gpu_window_sums(at, lane, h)[i]));
+    out[i] = m;
+  }
+  __syncthreads();
+}
+
+/* out[0..n): group rule, then pooling, over the first n entries. */
+KV_DEVICE void kv_gpu_window_score(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                   int group, int pooling, int kernel, int n,
+                                   float *out) {
+  size_t used = at.used;
+  if (kv_gpu_window_planes(lane, group) == 1) {
+    kv_gpu_score_sums(at, kv_gpu_window_sums(at, lane, 0), pooling, kernel, n,
+                      out);
+  } else if (pooling == KV_POOL_NONE) {
+    kv_gpu_max_planes(at, lane, n, out);
+  } else {
+    float *best = KV_GPU_TAKE(at, float, n);
+    kv_gpu_max_planes(at, lane, n, best);
+    if (pooling == KV_POOL_MAX)
+      kv_gpu_pool_max(best, n, kernel, out);
+    else
+      kv_gpu_pool_avg(best, n, kernel, out);
+  }
+  at.used = used;
+}
+
+/* observe of the window methods. */
+KV_DEVICE void kv_gpu_window_observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const kv_gpu_rows &rows,
+                                     const kv_window_options *o) {
+  kv_gpu_window_add(at, lane, rows, o->group);
+}
+
+/* Scores of the entries before the window, in the hook's workspace;
+ * lane->n > window. */
+KV_DEVICE float *kv_gpu_window_past(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                    const kv_window_options *o) {
+  int n = lane->n - o->window;
+  float *score = KV_GPU_TAKE(at, float, n);
+  kv_gpu_window_score(at, lane, o->group, o->pooling, o->kernel, n, score);
+  return score;
+}
+
+/* The method's column c += the rows' sums over the group's heads. */
+KV_DEVICE void kv_gpu_column_add(kv_gpu_at &at, kv_gpu_lane *lane, int c,
+                                 const kv_gpu_rows &rows) {
+  kv_gpu_add_heads(rows, 0, rows.heads, kv_gpu_column_int64(at, lane, c));
+  __syncthreads();
+}
+
+/* --- keeping ------------------------------------------------------------ */
+
+/* The first `sink` and the last `recent` entries remain; nothing is done
+ * while the lane holds no more than both. */
+KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
+                                int recent) {
+  int gone = lane->n - sink - recent;
+  if (gone <= 0) return;
+  for (int i = kv_thread(); i < sink + recent; i += KV_BLOCK)
+    lane->list[i] = i < sink ? i : i + gone;
+  __syncthreads();
+  kv_gpu_keep(at, lane, sink + recent, lane->list);
+}
+
+/* The top `heavy` of score[0..n - recent) and the last `recent` remain;
+ * nothing is done while n <= heavy + recent. */
+KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      const float *score, int heavy,
+                                      int recent) {
+  int n = lane->n, past = n - recent;
+  if (n <= heavy + recent) return;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  kv_gpu_flag_all(keep + past, recent, true);
+  kv_gpu_top(at, score, past, heavy, keep);
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+/* The best `past` entries before the window and the window remain. */
+KV_DEVICE void kv_gpu_window_keep(kv_gpu_at &at, kv_gpu_lane *lane,
+                                  const kv_window_options *o, int past) {
+  if (lane->n <= past + o->window) return;
+  const float *score = kv_gpu_window_past(at, lane, o);
+  kv_gpu_keep_top_recent(at, lane, score, past, o->window);
+}
+
+#endif

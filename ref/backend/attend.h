@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention and evidence over rows named by pointers, and over a lane.
+ *
+ * The output follows arithmetic 3: chunks of 128 entries of the view, each
+ * with its own maximum, combined in order. Evidence follows arithmetic 4:
+ * probabilities over the whole candidate set, without chunks. Both take
+ * logits that were computed before, so a logit is computed once for both.
+ */
+#ifndef KV_REF_ATTEND_H
+#define KV_REF_ATTEND_H
+
+#include "ref/kernels/kernels.h"
+#include "ref/lane/lane.h"
+
+enum { KV_CHUNK = 128 };
+
+/* Rows of a lane's coded entries, decoded once for several readers: those of
+ * entry i, as attention reads it, at i * d and i * d_v. A side at NULL is not
+ * there. */
+typedef struct kv_made {
+  float *k, *v;
+} kv_made;
+
+/* A chunk that stands in no lane, joined after those of the view: m_c, l_c,
+ * a_c of arithmetic 3. l 0: there is none. */
+typedef struct kv_chunk {
+  float m, l;
+  const float *a; /* [d_v] */
+} kv_chunk;
+
+/* Scratch of one attention of at most `heads` query heads over at most
+ * `entries` entries; taken once, reused. */
+typedef struct kv_attend_scratch {
+  float *p;         /* [heads][KV_CHUNK] */
+  size_t chunks;    /* room in top */
+  float *top;       /* [heads][chunks]: m_c */
+  float *best, *l;  /* [heads]: M and L */
+  int64_t *mass;    /* [heads]: of the chunk in hand, in fixed point */
+  float *sum;       /* [heads]: l_c of the chunk in hand */
+  float *part;      /* [heads][d_v]: a_c of the chunk in hand */
+  float *pack;      /* [KV_PACK][d] */
+  float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded rows */
+  float *sc;        /* [d] sines and cosines of the last distance */
+  int32_t distance; /* that sc holds */
+  bool has_distance;
+  const kv_chunk *more; /* [heads], or NULL: no such chunk */
+  kv_made made;         /* of every coded entry that is asked for, or NULL */
+  const void *row[KV_CHUNK];
+} kv_attend_scratch;
+
+kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
+                             int entries, kv_err *e);
+void kv_attend_scratch_release(kv_attend_scratch *x);
+
+/* Names value rows of entries first..first+count-1 (count <= KV_CHUNK) of one
+ * dtype: returns how many of them, >= 1, row[] names. */
+typedef int (*kv_value_rows)(void *ctx, int first, int count,
+                             kv_attend_scratch *x, kv_dtype *type);
+
+/* One attention of m heads over n >= 1 entries with logits s[i*lds + j]:
+ * out[m][d_v], lse[m]. */
+void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
+                    const float *s, size_t lds, kv_value_rows value, void *ctx,
+                    kv_attend_scratch *x, float *out, float *lse);
+
+/* p[j] = probability of s[j] among s[0..n); returns sum RN(e * 2^40). p may
+ * be s. */
+int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
+                        float *p);
+
+/* True where all of x[0..n) are finite. */
+bool kv_all_finite(const float *x, int n);
+
+/* --- attend_lane.c ------------------------------------------------------ */
+
+/* Logits of m queries (q + i * ldq; of kv_lane_query where the lane is
+ * re-indexed) against entries first..first+count-1, bias included, into
+ * s[i * lds + entry]. known (may be NULL): logits by token id, which hold for
+ * entries that no verb has rewritten. */
+void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
+                    const kv_rope *rope, int m, const float *q, size_t ldq,
+                    int first, int count, const float *known,
+                    size_t known_stride, float *s, size_t lds,
+                    kv_attend_scratch *x);
+
+/* Rotates the fp32 query of the lane's last token to the last place of a
+ * re-indexed lane; does nothing for other lanes. */
+void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
+                   float *q);
+
+/* True if that side of entry i is stored as codes. */
+bool kv_lane_coded_key(const kv_lane *l, int i);
+bool kv_lane_coded_value(const kv_lane *l, int i);
+/* The rows of a coded entry, each where `to` has that side. */
+void kv_lane_make(const kv_lane *l, const kv_rope *rope, int i,
+                  const kv_made *to, kv_attend_scratch *x);
+
+/* Value rows of a view, for kv_attend_rows: places are counted along the
+ * view and asked for in ascending order. */
+typedef struct kv_lane_values {
+  const kv_lane *lane;
+  const kv_view *view;
+  int at_run, before; /* current run; entries of the runs before it */
+} kv_lane_values;
+
+int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
+                       kv_dtype *type);
+
+#endif

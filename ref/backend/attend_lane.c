@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys and values of a lane as attention reads them: raw rows straight from
+ * the trace, rewritten rows from their blocks, re-indexed keys rotated when
+ * read and never stored.
+ */
+#include "ref/backend/attend.h"
+#include "ref/ground/rope.h"
+#include <string.h>
+
+/* Where entry i of a re-indexed lane goes, from where it was: both ends and
+ * what lies between are within kv_rope_range. */
+static int32_t shift_of(const kv_lane *l, const kv_rope *rope, int i) {
+  return kv_rope_position(rope, 0) - kv_rope_position(rope, l->id[i]) + i;
+}
+
+static void rotate(const kv_rope *rope, int d, int32_t distance,
+                   kv_attend_scratch *x, float *row) {
+  if (distance == 0) return;
+  if (!x->has_distance || x->distance != distance) {
+    kv_rope_table(rope->inv_freq, d, distance, x->sc);
+    x->distance = distance;
+    x->has_distance = true;
+  }
+  kv_rope_rotate(d, rope->interleaved, x->sc, row, row);
+}
+
+void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
+                   float *q) {
+  if (l->needs->reindex)
+    rotate(rope, l->shape->d, shift_of(l, rope, l->n - 1), x, q);
+}
+
+static bool raw_key(const kv_lane *l, int i) {
+  return !l->needs->reindex && (!l->k || l->k[i].format == KV_RAW);
+}
+
+static bool raw_value(const kv_lane *l, int i) {
+  return !l->v || l->v[i].format == KV_RAW;
+}
+
+bool kv_lane_coded_key(const kv_lane *l, int i) {
+  return l->k && l->k[i].format >= KV_CODED;
+}
+
+bool kv_lane_coded_value(const kv_lane *l, int i) {
+  return l->v && l->v[i].format >= KV_CODED;
+}
+
+/* Key of entry i as attention reads it, fp32. */
+static void read_key(const kv_lane *l, const kv_rope *rope, int i,
+                     kv_attend_scratch *x, float *row) {
+  kv_lane_key(l, i, row);
+  if (l->needs->reindex)
+    rotate(rope, l->shape->d, shift_of(l, rope, i), x, row);
+}
+
+void kv_lane_make(const kv_lane *l, const kv_rope *rope, int i,
+                  const kv_made *to, kv_attend_scratch *x) {
+  if (to->k && kv_lane_coded_key(l, i))
+    read_key(l, rope, i, x, to->k + (size_t)i * (size_t)l->shape->d);
+  if (to->v && kv_lane_coded_value(l, i))
+    kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
+}
+
+/* Names a run of key rows of one kind from entry i on, at most count. */
+static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
+                     kv_attend_scratch *x, kv_dtype *type) {
+  bool raw = raw_key(l, i);
+  int n = 0, d = l->shape->d;
+  size_t size = (size_t)d * kv_dtype_size(l->shape->dtype);
+  const char *base = kv_lane_raw_key(l, 0);
+  *type = raw ? l->shape->dtype : KV_F32;
+  for (; n < count && raw_key(l, i + n) == raw; n++) {
+    if (raw) {
+      x->row[n] = base + l->id[i + n] * size;
+      continue;
+    }
+    if (x->made.k && kv_lane_coded_key(l, i + n)) {
+      x->row[n] = x->made.k + (size_t)(i + n) * (size_t)d;
+      continue;
+    }
+    float *row = x->rows + (size_t)n * (size_t)d;
+    read_key(l, rope, i + n, x, row);
+    x->row[n] = row;
+  }
+  return n;
+}
+
+/* Takes logits that are known for raw entries from..; returns how many. */
+static int copy_known(const kv_lane *l, int m, int i, int count,
+                      const float *known, size_t known_stride, float *s,
+                      size_t lds) {
+  int n = 0;
+  bool own_places = !l->dropped && !l->holes; /* entry i is token i */
+  while (n < count && raw_key(l, i + n)) n++;
+  for (int h = 0; h < m; h++) {
+    const float *from = known + (size_t)h * known_stride;
+    float *to = s + (size_t)h * lds + i;
+    if (own_places)
+      memcpy(to, from + i, (size_t)n * sizeof *to);
+    else
+      for (int j = 0; j < n; j++) to[j] = from[l->id[i + j]];
+  }
+  return n;
+}
+
+static void add_bias(const kv_lane *l, int m, int first, int count, float *s,
+                     size_t lds) {
+  if (l->needs->merge_bias == 0 || l->rewritten == 0) return;
+  for (int i = first; i < first + count; i++) {
+    if (l->weight[i] == 1) continue;
+    float bias = kv_lane_bias(l, i);
+    for (int h = 0; h < m; h++) {
+      float *at = s + (size_t)h * lds + i;
+      *at = *at + bias + 0.0f;
+    }
+  }
+}
+
+void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
+                    const kv_rope *rope, int m, const float *q, size_t ldq,
+                    int first, int count, const float *known,
+                    size_t known_stride, float *s, size_t lds,
+                    kv_attend_scratch *x) {
+  for (int i = first, left = count; left > 0;) {
+    int n = 0, most = left < KV_CHUNK ? left : KV_CHUNK;
+    if (known) n = copy_known(l, m, i, left, known, known_stride, s, lds);
+    if (n == 0) {
+      kv_dtype type;
+      n = name_keys(l, rope, i, most, x, &type);
+      kernel->logits(m, n, l->shape->d, q, ldq, x->row, type, l->shape->scale,
+                     s + i, lds, x->pack);
+    }
+    i += n;
+    left -= n;
+  }
+  add_bias(l, m, first, count, s, lds);
+}
+
+/* --- values of a view --------------------------------------------------- */
+
+/* The entry at place `at` of the view; chunks come in order, so the run is
+ * found by going on from the last one. */
+static int entry_of(kv_lane_values *v, int at) {
+  if (at < v->before) v->at_run = v->before = 0;
+  while (at - v->before >= v->view->run[v->at_run].count)
+    v->before += v->view->run[v->at_run++].count;
+  return v->view->run[v->at_run].first + at - v->before;
+}
+
+/* Past the last entry of the current run. */
+static int run_end(const kv_lane_values *v) {
+  return v->view->run[v->at_run].first + v->view->run[v->at_run].count;
+}
+
+int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
+                       kv_dtype *type) {
+  kv_lane_values *v = values;
+  const kv_lane *l = v->lane;
+  int entry = entry_of(v, first), end = run_end(v), n = 0;
+  bool raw = raw_value(l, entry);
+  size_t size = (size_t)l->shape->d_v * kv_dtype_size(l->shape->dtype);
+  const char *base = kv_lane_raw_value(l, 0);
+  *type = raw ? l->shape->dtype : KV_F32;
+  for (; n < count; n++, entry++) {
+    if (entry == end) {
+      entry = entry_of(v, first + n);
+      end = run_end(v);
+    }
+    if (raw_value(l, entry) != raw) break;
+    if (raw) {
+      x->row[n] = base + l->id[entry] * size;
+    } else if (x->made.v && kv_lane_coded_value(l, entry)) {
+      x->row[n] = x->made.v + (size_t)entry * (size_t)l->shape->d_v;
+    } else {
+      float *row = x->rows + (size_t)n * (size_t)l->shape->d_v;
+      kv_lane_value(l, entry, row);
+      x->row[n] = row;
+    }
+  }
+  return n;
+}

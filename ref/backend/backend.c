@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference backend: stores, settling and digests. Attention is in
+ * decode.c, the prompt's evidence in evidence.c, memory of a thread in
+ * scratch.c.
+ */
+#include "ref/backend/store.h"
+#include "ref/ground/arith.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- stores ------------------------------------------------------------- */
+
+static void close_store(kv_store *s) {
+  if (!s) return;
+  for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);
+  free(s->lane);
+  free(s->out);
+  free(s->state);
+  free(s->message);
+  kv_shows_close(&s->shows);
+  kv_turns_close(&s->turns);
+  free(s);
+}
+
+static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
+  const kv_shape *shape = plan->shape;
+  kv_store *s = kv_zalloc(1, sizeof *s);
+  size_t heads = (size_t)shape->n_heads, d_v = (size_t)shape->d_v;
+  if (!s) return kv_no_memory(e, "a store", sizeof *s);
+  s->opened = s->plan = plan;
+  s->lanes = kv_lane_count(&plan->needs, shape);
+  s->lane = kv_zalloc((size_t)s->lanes, sizeof *s->lane);
+  s->out = kv_zalloc(heads * (d_v + 1), sizeof *s->out);
+  s->state = kv_zalloc((size_t)s->lanes, sizeof *s->state);
+  kv_rc rc = KV_OK;
+  if (plan->needs.message > 0) s->message = kv_zalloc(1, plan->needs.message);
+  if (plan->needs.message > 0 && !s->message)
+    rc = kv_no_memory(e, "a message", plan->needs.message);
+  if (!s->lane || !s->out || !s->state)
+    rc = kv_no_memory(e, "a store", heads * (d_v + 1) * sizeof *s->out);
+  if (!rc && plan->needs.rope)
+    rc = kv_turns_open(plan->rope, shape->n_tokens, shape->d, &s->turns, e);
+  for (int i = 0; !rc && i < s->lanes; i++) {
+    rc = kv_lane_init(&s->lane[i], shape, &plan->needs, plan->kernels, i, e);
+    if (plan->needs.rope) s->lane[i].turns = &s->turns;
+  }
+  if (!rc && plan->scores)
+    rc = kv_shows_open(s->lanes, plan->shown, &s->shows, e);
+  if (rc)
+    close_store(s);
+  else
+    *out = s;
+  return rc;
+}
+
+static int lanes(const kv_store *s) { return s->lanes; }
+static const kv_lane *lane(const kv_store *s, int i) { return &s->lane[i]; }
+
+/* --- hooks -------------------------------------------------------------- */
+
+kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x) {
+  x->work.used = 0;
+  return (kv_at){.shape = s->plan->shape,
+                 .needs = &s->plan->needs,
+                 .params = s->plan->params,
+                 .layer = s->data->layer,
+                 .step = step,
+                 .rope = s->plan->needs.rope ? s->plan->rope : NULL,
+                 .kernels = s->plan->kernels,
+                 .work = &x->work,
+                 .above = s->above,
+                 .method = s->plan->method,
+                 .asset = s->asset};
+}
+
+void kv_store_left(const kv_store *s, kv_lane *l, const char *hook) {
+  kv_sweep(l);
+  const char *mode = kv_float_astray();
+  if (!mode) return;
+  kv_float_ground();
+  if (l->fault.rc) return;
+  kv_fail(&l->fault, KV_REFUSED,
+          "%s of %s returns with %s: a hook that changes the floating-point "
+          "mode restores it before it returns",
+          hook, s->plan->method->name, mode);
+}
+
+void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x) {
+  unsigned want = s->plan->needs.want;
+  if (!(want & KV_Q)) rows.q = NULL; /* what was not asked for is not there */
+  if (!(want & KV_S)) rows.s = NULL;
+  if (!(want & KV_P)) rows.p = NULL;
+  if (!(want & KV_SUM)) rows.sum = NULL;
+  l->room = x->room;
+  kv_at at = kv_store_at(s, l->step, x);
+  s->plan->method->observe(&at, l, &rows);
+  kv_store_left(s, l, "observe");
+}
+
+void kv_store_query(const kv_store *s, int h, int t, float *out) {
+  const kv_layer_data *data = s->data;
+  size_t d = (size_t)s->plan->shape->d;
+  size_t row = (size_t)h * (size_t)data->n_rows + (size_t)kv_layer_row(data, t);
+  const char *q =
+      (const char *)data->q + row * d * kv_dtype_size(data->q_dtype);
+  s->plan->kernels->widen(data->q_dtype, q, d, out);
+}
+
+/* --- the calls of a layer ----------------------------------------------- */
+
+static void begin(kv_store *s, const kv_layer_data *data) {
+  s->data = data;
+  s->plan = kv_plan_of(s->opened, data->layer);
+  s->asset = kv_asset_layer(s->plan->asset, data->layer);
+  for (int i = 0; i < s->lanes; i++)
+    kv_lane_begin(&s->lane[i], &s->plan->needs, data);
+  s->above = NULL;
+  s->published = false;
+  kv_leaves_begin(&s->leaves);
+  kv_shows_clear(&s->shows);
+}
+
+static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  int from = l->n;
+  l->room = x->room;
+  kv_lane_append(l, first, count);
+  if (!s->plan->method->arrive) return;
+  kv_at at = kv_store_at(s, l->step, x);
+  s->plan->method->arrive(&at, l, from);
+  kv_store_left(s, l, "arrive");
+}
+
+static bool due(const kv_store *s, int step) {
+  return kv_settling_due(&s->plan->needs, s->plan->shape, step);
+}
+
+static void settle_blindly(kv_store *s, int i, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  l->room = x->room;
+  if (!due(s, l->step) || !s->plan->method->settle_lane) return;
+  kv_shows_hook hook;
+  kv_at at = kv_store_at(s, l->step, x);
+  kv_shows_watch(&s->shows, i, -1, &hook);
+  s->plan->method->settle_lane(&at, l);
+  kv_shows_leave(&hook);
+  kv_store_left(s, l, "settle_lane");
+}
+
+static void settle(kv_store *s, int i, kv_scratch *x) {
+  kv_lane *l = &s->lane[i];
+  l->room = x->room;
+  if (l->step > s->plan->shape->prompt_len && s->plan->needs.decode_rows &&
+      s->plan->method->observe)
+    kv_ref_observe(s, l, x);
+  if (due(s, l->step)) s->state[i] = kv_lane_state(l);
+  settle_blindly(s, i, x);
+}
+
+static void settle_layer(kv_store *s, kv_scratch *x) {
+  const kv_method *method = s->plan->method;
+  if (!method->settle_layer || !due(s, s->lane[0].step)) return;
+  kv_at at = kv_store_at(s, s->lane[0].step, x);
+  kv_lane **all = KV_TAKE(&x->work, kv_lane *, s->lanes);
+  for (int i = 0; i < s->lanes; i++) {
+    all[i] = &s->lane[i];
+    s->lane[i].room = x->room;
+  }
+  kv_shows_hook hook;
+  kv_shows_watch(&s->shows, KV_SHOWN_LAYER, -1, &hook);
+  method->settle_layer(&at, all, s->lanes);
+  kv_shows_leave(&hook);
+  for (int i = 0; i < s->lanes; i++)
+    kv_store_left(s, &s->lane[i], "settle_layer");
+}
+
+/* --- messages ----------------------------------------------------------- */
+
+static void receive(kv_store *s, const kv_message *above) {
+  s->above = above;
+  s->published = false;
+}
+
+static const kv_message *publish(kv_store *s, kv_scratch *x) {
+  const kv_method *method = s->plan->method;
+  if (!method->publish) return NULL;
+  kv_at at = kv_store_at(s, s->lane[0].step, x);
+  const kv_lane **all = KV_TAKE(&x->work, const kv_lane *, s->lanes);
+  for (int i = 0; i < s->lanes; i++) all[i] = &s->lane[i];
+  memset(s->message, 0, s->plan->needs.message);
+  s->published = method->publish(&at, all, s->lanes, s->message);
+  for (int i = 0; i < s->lanes; i++) kv_store_left(s, &s->lane[i], "publish");
+  s->said = (kv_message){s->data->layer, s->message};
+  return s->published ? &s->said : NULL;
+}
+
+/* --- digests ------------------------------------------------------------ */
+
+static void end_step(kv_store *s) {
+  const kv_shape *shape = s->plan->shape;
+  int step = s->lane[0].step;
+  kv_leaves_records(&s->leaves, s->lanes, s->lane,
+                    s->published ? &s->said : NULL, s->plan->needs.message);
+  if (due(s, step)) kv_leaves_state(&s->leaves, s->lanes, s->state);
+  if (step > shape->prompt_len) kv_leaves_output(&s->leaves, shape, s->out);
+  kv_leaves_scores(&s->leaves, &s->shows, step);
+}
+
+static kv_layer_digests finish(kv_store *s) {
+  for (int i = 0; i < s->lanes; i++) s->state[i] = kv_lane_state(&s->lane[i]);
+  kv_leaves_state(&s->leaves, s->lanes, s->state);
+  return kv_leaves_end(&s->leaves);
+}
+
+static const kv_err *fault(const kv_store *s) {
+  for (int i = 0; i < s->lanes; i++)
+    if (s->lane[i].fault.rc) return &s->lane[i].fault;
+  return NULL;
+}
+
+/* Of the reference, whether or not it looks at q. */
+#define STORES                                                                 \
+  .threads = true, .open = open_store, .close = close_store,                   \
+  .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
+  .lanes = lanes, .lane = lane, .begin = begin, .receive = receive,            \
+  .append = append, .seen = kv_ref_seen, .settle_layer = settle_layer,         \
+  .publish = publish, .fault = fault
+
+const kv_backend kv_backend_ref = {.name = "ref",
+                                   STORES,
+                                   .evidence = kv_ref_evidence,
+                                   .view = kv_ref_view,
+                                   .materialise = kv_ref_materialise,
+                                   .attend = kv_ref_attend,
+                                   .settle = settle,
+                                   .end_step = end_step,
+                                   .finish = finish};
+
+/* --- without a look at q ------------------------------------------------ */
+
+static void no_evidence(kv_store *const *s, int n, int g, int first, int count,
+                        kv_scratch *x) {
+  (void)s, (void)n, (void)g, (void)first, (void)count, (void)x;
+}
+
+static void see_everything(kv_store *s, int i, int t, const kv_known *known,
+                           kv_scratch *x) {
+  (void)t, (void)known;
+  for (int h = 0; h < s->lane[i].queries; h++) {
+    x->view[h].runs = x->view[h].entries = 0;
+    kv_view_add(&x->view[h], 0, s->lane[i].n);
+  }
+}
+
+static void nothing(kv_store *s, int i, kv_scratch *x) {
+  (void)s, (void)i, (void)x;
+}
+
+static void forget_step(kv_store *s) {
+  for (int i = 0; i < s->lanes; i++) kv_words_clear(&s->lane[i].verbs);
+}
+
+static kv_layer_digests no_digests(kv_store *s) {
+  (void)s;
+  return (kv_layer_digests){0};
+}
+
+const kv_backend kv_backend_blind = {.name = "blind",
+                                     STORES,
+                                     .evidence = no_evidence,
+                                     .view = see_everything,
+                                     .materialise = nothing,
+                                     .attend = nothing,
+                                     .settle = settle_blindly,
+                                     .end_step = forget_step,
+                                     .finish = no_digests};
+
+bool kv_backend_has(const kv_backend *b, const kv_method *m) {
+  return b == &kv_backend_ref || !kv_method_ref_only(m);
+}
+
+const kv_backend *kv_backend_named(const char *name) {
+  return strcmp(name, kv_backend_ref.name) == 0 ? &kv_backend_ref : NULL;
+}

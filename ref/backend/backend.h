@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one table through which the engine reaches memory and attention. A
+ * kv_store is one method on one layer in flight: its lanes and what the
+ * current step left for the engine to read. `ref` fills the table first.
+ *
+ * Order of calls for a layer: begin; for each prompt block: receive; append for
+ * every lane, evidence, settle for every lane, settle_layer, publish, end_step;
+ * for each decode step: receive, append, view, materialise, attend, (seen),
+ * settle for every lane, settle_layer, publish, end_step; finish.
+ * sim/engine/order.h makes these calls. Calls for different lanes of one store
+ * may run at the same time, each with a scratch of its own.
+ */
+#ifndef KV_REF_BACKEND_H
+#define KV_REF_BACKEND_H
+
+#include "ref/kernels/kernels.h"
+#include "ref/lane/lane.h"
+#include "ref/lane/shown.h"
+
+typedef struct kv_store kv_store;
+typedef struct kv_scratch kv_scratch; /* of one thread */
+
+/* What a store is opened for. Everything outlives the store. Where layers
+ * differ in what they were opened with (a budget a layer), each has a plan of
+ * its own, alike but for params and needs; the needs of the plan that leads
+ * them have room for every layer's. */
+typedef struct kv_plan {
+  const kv_shape *shape;
+  const kv_rope *rope;
+  const kv_kernels *kernels;
+  const kv_method *method;
+  const void *params;    /* resolved by method->open */
+  const kv_asset *asset; /* of the method's file; NULL: it has none */
+  kv_needs needs;
+  bool colsum; /* prompt rows are missing: their recorded sums stand in */
+  bool logits; /* kv_seen's are asked for */
+  bool scores; /* digests of what selections are shown are asked for */
+  const kv_shown_to *shown;    /* and who is told of each list, or NULL */
+  const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
+} kv_plan;
+
+/* The plan of a layer of the model. */
+static inline const kv_plan *kv_plan_of(const kv_plan *p, int layer) {
+  return p->layer ? &p->layer[layer] : p;
+}
+
+/* The exact truth of one decode row for the query heads of one KV head,
+ * computed once for all methods; s is finite. */
+typedef struct kv_known {
+  const float *q; /* [queries][d] fp32 */
+  const float *s; /* [queries][stride] logits by token id, 0..t, or NULL */
+  size_t stride;
+} kv_known;
+
+/* What one query row saw, valid until the next call with that scratch. */
+typedef struct kv_seen {
+  const kv_lane *lane;
+  int queries;
+  const kv_view *view; /* [queries] */
+  const float *s;      /* [queries][stride] logits by entry, in views only;
+                          perhaps NULL where the plan does not ask for them */
+  size_t stride;
+  const float *out;            /* [queries][d_v] */
+  const float *lse;            /* [queries] */
+  const struct kv_chunk *more; /* [queries] that the method added itself
+                                  (ref/backend/attend.h); NULL: it adds none,
+                                  or the backend keeps them to itself */
+} kv_seen;
+
+/* Digests of a finished layer; scores: of nothing where they are not asked for.
+ */
+typedef struct kv_layer_digests {
+  kv_digest journal, state, output, scores;
+} kv_layer_digests;
+
+typedef struct kv_backend {
+  const char *name;
+  /* It computes on the processor, with the plan's kernels, in as many threads
+   * as call it; else one thread calls it. */
+  bool threads;
+  kv_rc (*open)(const kv_plan *plan, kv_store **out, kv_err *e);
+  void (*close)(kv_store *s); /* accepts NULL */
+  kv_rc (*scratch_open)(const kv_shape *shape, const kv_plan *const *plan,
+                        int plans, kv_scratch **out, kv_err *e);
+  void (*scratch_close)(kv_scratch *x); /* accepts NULL */
+
+  int (*lanes)(const kv_store *s);
+  const kv_lane *(*lane)(const kv_store *s, int lane);
+
+  /* Under the plan of that layer. */
+  void (*begin)(kv_store *s, const kv_layer_data *data);
+  /* What the layers above published at the block or step that comes next, or
+   * NULL: good until end_step. Of plans whose needs.across is KV_DOWN; without
+   * a call nothing was published. */
+  void (*receive)(kv_store *s, const kv_message *above);
+  /* Tokens first..first+count-1 enter; then the method's arrive. */
+  void (*append)(kv_store *s, int lane, int first, int count, kv_scratch *x);
+  /* The block's query rows, as far as methods asked for them, to the observe
+   * hooks of n stores that hold the same tokens unchanged (or of one store,
+   * whatever it holds), for the lanes of KV head g. */
+  void (*evidence)(kv_store *const *s, int n, int g, int first, int count,
+                   kv_scratch *x);
+  /* A decode step of token t, the lane's last, in three calls with one scratch
+   * and nothing between them. First the views of all query heads of the lane
+   * are decided and recorded; known (may be NULL) is good until attend has
+   * returned. */
+  void (*view)(kv_store *s, int lane, int t, const kv_known *known,
+               kv_scratch *x);
+  /* Then coded rows that several heads would decode for themselves, because
+   * their views differ, are decoded once, over the union of the views, into
+   * fp32 rows that last until attend has returned. Raw and merged rows are
+   * read where they are; where all heads see the same, a row is decoded on its
+   * way through the one pass that they share. */
+  void (*materialise)(kv_store *s, int lane, kv_scratch *x);
+  /* Then every head attends its view. */
+  void (*attend)(kv_store *s, int lane, kv_scratch *x);
+  kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
+  /* Decode: observe. Then, if a settling is due: state, settle_lane. */
+  void (*settle)(kv_store *s, int lane, kv_scratch *x);
+  void (*settle_layer)(kv_store *s, kv_scratch *x); /* if due */
+  /* What the layer publishes at this block or step, or NULL: good until the
+   * next receive. Called where receive is. */
+  const kv_message *(*publish)(kv_store *s, kv_scratch *x);
+  /* Closes the step's leaves of the digest trees. */
+  void (*end_step)(kv_store *s);
+  kv_layer_digests (*finish)(kv_store *s);
+  /* First fault of any lane since begin; NULL: none. */
+  const kv_err *(*fault)(const kv_store *s);
+} kv_backend;
+
+extern const kv_backend kv_backend_ref;
+
+/* A reference that never reads queries, for the search of byte budgets: no
+ * evidence, no attention, no digests, and every step attends everything. Only
+ * the bytes of its lanes are valid, and only if needs.lengths; they then equal
+ * ref's. */
+extern const kv_backend kv_backend_blind;
+
+/* True if the backend has the method. The reference has every one; the others
+ * have those that are not ref-only. */
+bool kv_backend_has(const kv_backend *b, const kv_method *m);
+
+/* By name; NULL if there is none. */
+const kv_backend *kv_backend_named(const char *name);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A decode step of one lane: logits, views, coded rows made once, attention,
+ * evidence.
+ *
+ * Logits of all live entries are computed when somebody needs them (a view of
+ * everything, a view that ranks by them, evidence); else only those in view.
+ */
+#include "ref/backend/store.h"
+#include "ref/ground/arith.h"
+#include <string.h>
+
+static void load_queries(const kv_store *s, const kv_lane *l, int t,
+                         const kv_known *known, kv_scratch *x) {
+  size_t d = (size_t)s->plan->shape->d;
+  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape);
+  for (int h = 0; h < l->queries; h++) {
+    float *q = x->q + (size_t)h * d;
+    if (known)
+      memcpy(q, known->q + (size_t)(offset + h) * d, d * sizeof *q);
+    else
+      kv_store_query(s, l->first_head + h, t, q);
+    kv_lane_query(l, s->plan->rope, &x->attend, q);
+  }
+}
+
+/* Logits of heads h..h+m-1 against a run of entries. */
+static void logits(const kv_store *s, const kv_lane *l, int h, int m,
+                   kv_run run, const kv_known *known, kv_scratch *x) {
+  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape) + h;
+  bool use = known && known->s;
+  size_t stride = use ? known->stride : 0, d = (size_t)s->plan->shape->d;
+  kv_lane_logits(s->plan->kernels, l, s->plan->rope, m, x->q + (size_t)h * d, d,
+                 run.first, run.count,
+                 use ? known->s + (size_t)offset * stride : NULL, stride,
+                 x->s + (size_t)h * x->stride, x->stride, &x->attend);
+}
+
+static kv_query query_of(const kv_store *s, const kv_lane *l, int h,
+                         const kv_scratch *x) {
+  return (kv_query){
+      .head = h,
+      .queries = l->queries,
+      .q = x->q + (size_t)h * (size_t)s->plan->shape->d,
+      .group_q = x->q,
+      .s = s->plan->needs.view_logits ? x->s + (size_t)h * x->stride : NULL};
+}
+
+static void look(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
+  kv_view *v = &x->view[h];
+  const kv_method *method = s->plan->method;
+  v->runs = v->entries = 0;
+  if (!method->view) {
+    kv_view_add(v, 0, l->n);
+    return;
+  }
+  kv_query q = query_of(s, l, h, x);
+  kv_at at = kv_store_at(s, l->step, x);
+  kv_shows_hook hook;
+  kv_shows_watch(&s->shows, l->lane, l->first_head + h, &hook);
+  method->view(&at, l, &q, v);
+  kv_shows_leave(&hook);
+  kv_store_left(s, l, "view");
+}
+
+static void journal_view(kv_lane *l, int h, const kv_view *v) {
+  uint32_t *w = kv_words_record(&l->views, KV_VIEW, l->data->layer, l->step,
+                                l->first_head + h, 2 * (size_t)v->runs);
+  for (int r = 0; w && r < v->runs; r++) {
+    *w++ = (uint32_t)v->run[r].first;
+    *w++ = (uint32_t)v->run[r].count;
+  }
+}
+
+/* The logits of a view in its own order: in place where it is one run. */
+static const float *in_view_order(kv_scratch *x, int h) {
+  const kv_view *v = &x->view[h];
+  const float *s = x->s + (size_t)h * x->stride;
+  if (v->runs == 1) return s + v->run[0].first;
+  float *g = x->g + (size_t)h * x->stride;
+  for (int r = 0, n = 0; r < v->runs; n += v->run[r++].count)
+    memcpy(g + n, s + v->run[r].first, (size_t)v->run[r].count * sizeof *g);
+  return g;
+}
+
+static void attend(kv_store *s, const kv_lane *l, int h, int m, kv_scratch *x) {
+  size_t d_v = (size_t)s->plan->shape->d_v;
+  kv_lane_values values = {.lane = l, .view = &x->view[h]};
+  kv_attend_rows(s->plan->kernels, m, x->view[h].entries, (int)d_v,
+                 in_view_order(x, h), x->stride, kv_lane_value_rows, &values,
+                 &x->attend, x->out + (size_t)h * d_v, x->lse + h);
+}
+
+static void check_finite(kv_lane *l, int h, kv_run run, const kv_scratch *x) {
+  const float *s = x->s + (size_t)h * x->stride + run.first;
+  if (l->fault.rc || kv_all_finite(s, run.count)) return;
+  int i = 0;
+  while (kv_finite(s[i])) i++;
+  kv_fail(&l->fault, KV_REFUSED,
+          "layer %d, query head %d, row %d: the logit of token %u is not "
+          "finite",
+          l->data->layer, l->first_head + h, l->step - 1, l->id[run.first + i]);
+}
+
+static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
+  size_t d_v = (size_t)s->plan->shape->d_v;
+  for (int h = 0; h < l->queries; h++) {
+    float *o = s->out + (size_t)(l->first_head + h) * (d_v + 1);
+    memcpy(o, x->out + (size_t)h * d_v, d_v * sizeof *o);
+    o[d_v] = x->lse[h];
+  }
+}
+
+/* Do all heads see everything? Then they go through K and V together. */
+static bool everything(const kv_lane *l, const kv_scratch *x) {
+  for (int h = 0; h < l->queries; h++)
+    if (x->view[h].entries != l->n) return false;
+  return true;
+}
+
+static void view_logits(kv_store *s, kv_lane *l, int h, const kv_known *known,
+                        kv_scratch *x) {
+  const kv_view *v = &x->view[h];
+  bool own = l->rewritten || l->needs->reindex; /* logits that nobody knew */
+  for (int r = 0; r < v->runs; r++) {
+    if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
+    if (!known || own) check_finite(l, h, v->run[r], x);
+  }
+}
+
+void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
+                 kv_scratch *x) {
+  kv_lane *l = &s->lane[lane];
+  const kv_needs *need = &s->plan->needs;
+  load_queries(s, l, t, known, x);
+  x->known = known;
+  x->all = kv_needs_all_logits(need, s->plan->method->observe != NULL);
+  if (x->all) logits(s, l, 0, l->queries, (kv_run){0, l->n}, known, x);
+  for (int h = 0; h < l->queries; h++) {
+    look(s, l, h, x);
+    journal_view(l, h, &x->view[h]);
+  }
+  x->together = everything(l, x);
+}
+
+/* Entries in the view of any head. */
+static void unite(const kv_lane *l, kv_scratch *x) {
+  memset(x->seen, 0, (size_t)l->n * sizeof *x->seen);
+  for (int h = 0; h < l->queries; h++)
+    for (int r = 0; r < x->view[h].runs; r++) {
+      kv_run run = x->view[h].run[r];
+      memset(x->seen + run.first, 1, (size_t)run.count * sizeof *x->seen);
+    }
+}
+
+void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x) {
+  const kv_lane *l = &s->lane[lane];
+  if (x->together || l->queries == 1 || !l->rewritten) return;
+  if (s->plan->needs.codings == 0) return;
+  x->attend.made = x->made;
+  if (x->all) x->attend.made.k = NULL; /* every key has been read */
+  unite(l, x);
+  for (int i = 0; i < l->n; i++)
+    if (x->seen[i])
+      kv_lane_make(l, s->plan->rope, i, &x->attend.made, &x->attend);
+}
+
+static bool sound(const kv_chunk *c, int d_v) {
+  return kv_finite(c->m) && c->l >= 0x1p-64f && c->l <= 0x1p64f &&
+         kv_all_finite(c->a, d_v);
+}
+
+/* The method's own chunk of head h. */
+static void ask_chunk(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
+  int d_v = s->plan->shape->d_v;
+  kv_chunk *c = &x->more[h];
+  kv_query q = query_of(s, l, h, x);
+  kv_at at = kv_store_at(s, l->step, x);
+  float m = 0, sum = 0;
+  bool there = s->plan->method->chunk(&at, l, &q, &m, &sum,
+                                      x->more_a + (size_t)h * (size_t)d_v);
+  kv_store_left(s, l, "chunk");
+  c->m = m;
+  c->l = sum;
+  if (there && sound(c, d_v)) return;
+  c->l = 0;
+  if (there && !l->fault.rc)
+    kv_fail(&l->fault, KV_REFUSED,
+            "layer %d, query head %d, row %d: the method's own chunk is not "
+            "finite, or its l not from 2^-64 to 2^64",
+            l->data->layer, l->first_head + h, l->step - 1);
+}
+
+/* What is joined to the chunks of head h and those after it. */
+static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
+                        kv_scratch *x) {
+  if (s->plan->method->chunk) x->attend.more = x->more + h;
+  attend(s, l, h, m, x);
+  x->attend.more = NULL;
+}
+
+void kv_ref_attend(kv_store *s, int lane, kv_scratch *x) {
+  kv_lane *l = &s->lane[lane];
+  if (x->together && !x->all) {
+    logits(s, l, 0, l->queries, (kv_run){0, l->n}, x->known, x);
+    x->all = true;
+  }
+  for (int h = 0; h < l->queries; h++) {
+    view_logits(s, l, h, x->known, x);
+    if (s->plan->method->chunk) ask_chunk(s, l, h, x);
+  }
+  if (x->together) attend_with(s, l, 0, l->queries, x);
+  for (int h = 0; h < l->queries && !x->together; h++)
+    attend_with(s, l, h, 1, x);
+  x->attend.made = (kv_made){NULL, NULL};
+  keep_outputs(s, l, x);
+}
+
+kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x) {
+  const kv_lane *l = &s->lane[lane];
+  return (kv_seen){.lane = l,
+                   .queries = l->queries,
+                   .view = x->view,
+                   .s = x->s,
+                   .stride = x->stride,
+                   .more = s->plan->method->chunk ? x->more : NULL,
+                   .out = x->out,
+                   .lse = x->lse};
+}
+
+/* The step's row to the observe hook, from the logits of the attention. */
+void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
+  const kv_needs *need = &s->plan->needs;
+  size_t n = (size_t)l->n;
+  if (need->want & (KV_P | KV_SUM))
+    for (int h = 0; h < l->queries; h++) {
+      float *p = x->p + (size_t)h * x->stride;
+      int64_t *sum = x->sum + (size_t)h * x->stride;
+      kv_evidence_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride, p);
+      if (!(need->want & KV_SUM)) continue;
+      memset(sum, 0, n * sizeof *sum);
+      s->plan->kernels->fix_add(p, l->n, sum);
+    }
+  kv_rows rows = {.first = l->step - 1,
+                  .rows = 1,
+                  .heads = l->queries,
+                  .places = l->queries,
+                  .entries = l->n,
+                  .stride = x->stride,
+                  .q = x->q,
+                  .s = x->s,
+                  .p = x->p,
+                  .sum = x->sum};
+  kv_store_observe(s, l, rows, x);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The prompt's evidence: query rows of a block against what a lane holds, in
+ * ascending tiles. Lanes that still hold the trace's own rows hold the same
+ * ones, so those of all stores are computed once; a lane that verbs have
+ * changed is computed alone. Logits are computed where somebody wants more
+ * than queries. Cost: rows * entries logits; memory: one tile.
+ */
+#include "ref/backend/store.h"
+#include "ref/ground/arith.h"
+#include <string.h>
+
+/* Query rows t..t+rows-1 of `heads` query heads from `head` on, against a
+ * lane of which the last row sees `seen` entries. */
+typedef struct tile {
+  const kv_lane *lane;
+  int head, heads;
+  int t, rows, seen;
+  unsigned want; /* of all methods that observe it */
+} tile;
+
+/* --- wanted rows --------------------------------------------------------- */
+
+static int first_wanted(const kv_store *s, int first) {
+  int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;
+  return from > first ? from : first;
+}
+
+/* True if recorded sums replace rows that this layer does not have. */
+static bool by_sums(const kv_store *s) {
+  return s->plan->colsum && s->data->colsum && s->data->rows;
+}
+
+static bool wants_rows(const kv_store *s) {
+  return s->plan->method->observe && s->plan->needs.prompt_rows > 0 &&
+         !by_sums(s);
+}
+
+static kv_lane *lane_of(const kv_store *s, int g, int i) {
+  return &s->lane[g * (s->lanes / s->plan->shape->n_kv_heads) + i];
+}
+
+static int lanes_of(const kv_store *s) {
+  return s->lanes / s->plan->shape->n_kv_heads;
+}
+
+/* Entry i is token i, as the trace has it, in every lane of KV head g. */
+static bool untouched(const kv_store *s, int g) {
+  for (int i = 0; i < lanes_of(s); i++) {
+    const kv_lane *l = lane_of(s, g, i);
+    if (l->dropped || l->holes || l->rewritten) return false;
+  }
+  return true;
+}
+
+static bool shares(const kv_store *s, int g) {
+  return wants_rows(s) && untouched(s, g);
+}
+
+/* Rows [t, end) that the same stores want, at most one tile. */
+static int tile_end(kv_store *const *s, int n, int g, int first, int t,
+                    int last, const kv_scratch *x) {
+  int end = t + x->tile_rows < last ? t + x->tile_rows : last;
+  for (int i = 0; i < n; i++) {
+    int from = first_wanted(s[i], first);
+    if (shares(s[i], g) && from > t && from < end) end = from;
+  }
+  return end;
+}
+
+/* --- a tile ------------------------------------------------------------- */
+
+static void tile_queries(const kv_store *s, const tile *a, kv_scratch *x) {
+  size_t d = (size_t)s->plan->shape->d;
+  for (int r = 0; r < a->rows; r++)
+    for (int h = 0; h < a->heads; h++) {
+      float *q = x->q + (size_t)(r * a->heads + h) * d;
+      kv_store_query(s, a->head + h, a->t + r, q);
+      kv_lane_query(a->lane, s->plan->rope, &x->attend, q);
+    }
+}
+
+static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
+  kv_lane_logits(s->plan->kernels, a->lane, s->plan->rope, a->rows * a->heads,
+                 x->q, (size_t)s->plan->shape->d, 0, a->seen, NULL, 0, x->s,
+                 x->stride, &x->attend);
+}
+
+/* Probabilities and their sums, each row over the entries that it sees.
+ * Returns the first row with a logit that is not finite, or -1. A row goes
+ * through everything while it is in the cache; probabilities that nobody asked
+ * for take the place of the last ones. */
+static int tile_evidence(const kv_store *s, const tile *a, kv_scratch *x) {
+  const kv_kernels *kernel = s->plan->kernels;
+  int bad = -1;
+  if (a->want & KV_SUM)
+    for (int h = 0; h < a->heads; h++)
+      memset(x->sum + (size_t)h * x->stride, 0,
+             (size_t)a->seen * sizeof *x->sum);
+  for (int i = 0; i < a->rows * a->heads; i++) {
+    size_t at = (size_t)i * x->stride;
+    int h = i % a->heads, visible = a->seen - (a->rows - 1 - i / a->heads);
+    float *p = a->want & KV_P ? x->p + at : x->p;
+    if (bad < 0 && !kv_all_finite(x->s + at, visible)) bad = i;
+    if (!(a->want & (KV_P | KV_SUM))) continue;
+    kv_evidence_row(kernel, visible, x->s + at, p);
+    if (a->want & KV_SUM)
+      kernel->fix_add(p, visible, x->sum + (size_t)h * x->stride);
+  }
+  return bad;
+}
+
+/* Computes the tile. Returns the first row and head whose logits are not all
+ * finite, or -1. If only queries are wanted, logits are not computed. */
+static int tile_fill(const kv_store *s, const tile *a, kv_scratch *x) {
+  tile_queries(s, a, x);
+  if (!(a->want & KV_LOGITS)) return -1;
+  tile_logits(s, a, x);
+  return tile_evidence(s, a, x);
+}
+
+static void fail_lane(kv_lane *l, const tile *a, int bad) {
+  if (l->fault.rc) return;
+  kv_fail(&l->fault, KV_REFUSED,
+          "layer %d, query head %d, row %d: a logit of the prompt is not "
+          "finite",
+          l->data->layer, a->head + bad % a->heads, a->t + bad / a->heads);
+}
+
+/* Shows lane l its heads of the tile. */
+static void show(kv_store *s, kv_lane *l, const tile *a, kv_scratch *x) {
+  size_t h = (size_t)(l->first_head - a->head);
+  kv_store_observe(s, l,
+                   (kv_rows){.first = a->t,
+                             .rows = a->rows,
+                             .heads = l->queries,
+                             .places = a->heads,
+                             .entries = a->seen,
+                             .stride = x->stride,
+                             .q = x->q + h * (size_t)s->plan->shape->d,
+                             .s = x->s + h * x->stride,
+                             .p = x->p + h * x->stride,
+                             .sum = x->sum + h * x->stride},
+                   x);
+}
+
+static void hand_out(kv_store *s, int g, const tile *a, int bad,
+                     kv_scratch *x) {
+  if (bad >= 0 && s->plan->needs.want & KV_LOGITS)
+    fail_lane(lane_of(s, g, 0), a, bad);
+  for (int i = 0; i < lanes_of(s); i++) show(s, lane_of(s, g, i), a, x);
+}
+
+/* --- stores ------------------------------------------------------------- */
+
+/* The recorded sums of all prompt rows, as one tile without its rows. */
+static void recorded_sums(kv_store *s, int g, kv_scratch *x) {
+  size_t n = (size_t)s->data->colsum_len, row = n * sizeof *x->sum;
+  const char *sums = (const char *)s->data->colsum;
+  tile a = {lane_of(s, g, 0), g * x->heads, x->heads, 0,
+            (int)n,           (int)n,       KV_SUM};
+  for (int h = 0; h < x->heads; h++)
+    memcpy(x->sum + (size_t)h * x->stride, sums + (size_t)(a.head + h) * row,
+           row);
+  hand_out(s, g, &a, -1, x);
+}
+
+/* Rows of all stores whose lanes hold the same. */
+static void shown_together(kv_store *const *s, int n, int g, int first,
+                           int last, kv_scratch *x) {
+  int t = last;
+  for (int i = 0; i < n; i++)
+    if (shares(s[i], g) && first_wanted(s[i], first) < t)
+      t = first_wanted(s[i], first);
+  for (int end; t < last; t = end) {
+    const kv_store *any = NULL;
+    tile a = {.head = g * x->heads, .heads = x->heads, .t = t};
+    end = tile_end(s, n, g, first, t, last, x);
+    for (int i = 0; i < n; i++)
+      if (shares(s[i], g) && first_wanted(s[i], first) <= t) {
+        any = s[i];
+        a.want |= any->plan->needs.want;
+      }
+    if (!any) return;
+    a.lane = lane_of(any, g, 0);
+    a.rows = end - t;
+    a.seen = a.lane->n - (last - end);
+    int bad = tile_fill(any, &a, x);
+    for (int i = 0; i < n; i++)
+      if (shares(s[i], g) && first_wanted(s[i], first) <= t)
+        hand_out(s[i], g, &a, bad, x);
+  }
+}
+
+/* Rows of a lane that holds what no other does. */
+static void shown_alone(kv_store *s, kv_lane *l, int first, int last,
+                        kv_scratch *x) {
+  for (int t = first_wanted(s, first), end; t < last; t = end) {
+    end = t + x->tile_rows < last ? t + x->tile_rows : last;
+    tile a = {l,       l->first_head,       l->queries,         t,
+              end - t, l->n - (last - end), s->plan->needs.want};
+    int bad = tile_fill(s, &a, x);
+    if (bad >= 0) fail_lane(l, &a, bad);
+    show(s, l, &a, x);
+  }
+}
+
+void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
+                     kv_scratch *x) {
+  int last = first + count;
+  for (int i = 0; i < n; i++)
+    if (by_sums(s[i])) recorded_sums(s[i], g, x);
+  shown_together(s, n, g, first, last, x);
+  for (int i = 0; i < n; i++)
+    for (int j = 0;
+         wants_rows(s[i]) && !untouched(s[i], g) && j < lanes_of(s[i]); j++)
+      shown_alone(s[i], lane_of(s[i], g, j), first, last, x);
+  if (count > 1)
+    kv_give_back(x->sum, (size_t)x->heads * x->stride * sizeof *x->sum);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scratch of one thread: everything that a lane in hand needs beyond its own
+ * entries. Sized by the trace and the neediest plan; nothing is taken later.
+ */
+#include "ref/backend/store.h"
+#include <stdlib.h>
+
+/* 2 MiB of logits a tile: the probabilities follow while it is in reach. */
+enum { TILE_FLOATS = 1 << 19, TILE_ROWS = 32 };
+
+void kv_ref_scratch_close(kv_scratch *x) {
+  if (!x) return;
+  for (int h = 0; x->view && h < x->heads; h++) free(x->view[h].run);
+  free(x->view);
+  free(x->q);
+  free(x->s);
+  free(x->p);
+  free(x->sum);
+  free(x->g);
+  free(x->out);
+  free(x->lse);
+  free(x->more);
+  free(x->more_a);
+  free(x->seen);
+  free(x->made.k);
+  free(x->made.v);
+  free(x->work.base);
+  kv_lane_room_release(&x->room);
+  kv_attend_scratch_release(&x->attend);
+  free(x);
+}
+
+static bool take_views(kv_scratch *x, int n_tokens) {
+  x->view = kv_zalloc((size_t)x->heads, sizeof *x->view);
+  for (int h = 0; x->view && h < x->heads; h++) {
+    x->view[h].run = kv_zalloc((size_t)n_tokens / 2 + 1, sizeof(kv_run));
+    if (!x->view[h].run) return false;
+  }
+  return x->view != NULL;
+}
+
+static bool take_rows(kv_scratch *x, const kv_shape *shape) {
+  size_t m = (size_t)x->heads, rows = (size_t)x->tile_rows;
+  x->q = kv_zalloc(rows * m * (size_t)shape->d, sizeof *x->q);
+  x->s = kv_zalloc(rows * m * x->stride, sizeof *x->s);
+  x->p = kv_zalloc(rows * m * x->stride, sizeof *x->p);
+  x->sum = kv_zalloc(m * x->stride, sizeof *x->sum);
+  x->g = kv_zalloc(m * x->stride, sizeof *x->g);
+  x->out = kv_zalloc(m * (size_t)shape->d_v, sizeof *x->out);
+  x->lse = kv_zalloc(m, sizeof *x->lse);
+  x->work.base = kv_zalloc(1, x->work.size);
+  return x->q && x->s && x->p && x->sum && x->g && x->out && x->lse &&
+         x->work.base;
+}
+
+static bool take_more(kv_scratch *x, const kv_shape *shape) {
+  size_t m = (size_t)x->heads, d_v = (size_t)shape->d_v;
+  x->more = kv_zalloc(m, sizeof *x->more);
+  x->more_a = kv_zalloc(m * d_v, sizeof *x->more_a);
+  for (size_t h = 0; x->more && h < m; h++) x->more[h].a = x->more_a + h * d_v;
+  return x->more && x->more_a;
+}
+
+/* Pages that no lane of coded rows fills are never touched. */
+static bool take_made(kv_scratch *x, const kv_shape *shape) {
+  size_t t = (size_t)shape->n_tokens;
+  x->seen = kv_zalloc(t, sizeof *x->seen);
+  x->made.k = kv_zalloc(t * (size_t)shape->d, sizeof *x->made.k);
+  x->made.v = kv_zalloc(t * (size_t)shape->d_v, sizeof *x->made.v);
+  return x->seen && x->made.k && x->made.v;
+}
+
+kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
+                          int plans, kv_scratch **out, kv_err *e) {
+  kv_scratch *x = kv_zalloc(1, sizeof *x);
+  if (!x) return kv_no_memory(e, "scratch", sizeof *x);
+  x->heads = kv_group(shape);
+  /* One line more than the tokens: rows a power of two apart would fight
+   * for the same places of the cache. */
+  x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16 + 16;
+  size_t rows = TILE_FLOATS / ((size_t)x->heads * x->stride);
+  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : (int)rows;
+  x->work.size = KV_WORK(shape->n_tokens);
+  size_t extra = 0;
+  bool codes = false, more = false;
+  for (int i = 0; i < plans; i++) {
+    const kv_needs *need = &plan[i]->needs;
+    if (need->work > extra) extra = need->work;
+    more = more || plan[i]->method->chunk;
+    codes = codes || (need->codings > 0 && plan[i]->method->view);
+  }
+  x->work.size += extra;
+  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v, x->heads,
+                                    shape->n_tokens, e);
+  if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
+  if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
+    rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
+  if (!rc && more && !take_more(x, shape))
+    rc = kv_no_memory(e, "scratch", (size_t)shape->d_v * 4);
+  if (!rc && codes && !take_made(x, shape))
+    rc = kv_no_memory(e, "scratch", x->stride * (size_t)shape->d * 4);
+  if (rc)
+    kv_ref_scratch_close(x);
+  else
+    *out = x;
+  return rc;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the reference backend (backend.c, decode.c, evidence.c,
+ * scratch.c): one method on one layer in flight, and the scratch of one
+ * thread.
+ */
+#ifndef KV_REF_STORE_H
+#define KV_REF_STORE_H
+
+#include "ref/backend/attend.h"
+#include "ref/backend/backend.h"
+#include "ref/backend/leaves.h"
+
+struct kv_store {
+  const kv_plan *opened; /* for all layers */
+  const kv_plan *plan;   /* of the layer in flight */
+  const kv_layer_data *data;
+  const kv_tensor *asset; /* of that layer */
+  int lanes;
+  kv_lane *lane;    /* [lanes] */
+  float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
+  kv_digest *state; /* [lanes] of the settling that is due */
+  kv_leaves leaves;
+  const kv_message *above; /* of the block or step in hand; NULL: none */
+  kv_message said;         /* what the layer publishes at it */
+  char *message;           /* its bytes; NULL where needs.across is KV_ALONE */
+  bool published;
+  kv_turns turns; /* where needs.rope */
+  kv_shows shows;
+};
+
+struct kv_scratch {
+  int heads;             /* query heads of a KV head */
+  size_t stride;         /* floats a row: n_tokens, rounded up to 16 */
+  int tile_rows;         /* prompt rows at once */
+  float *q;              /* [tile_rows][heads][d] */
+  float *s;              /* [tile_rows][heads][stride] */
+  float *p;              /* the same: probabilities */
+  int64_t *sum;          /* [heads][stride] */
+  float *g;              /* [heads][stride] logits in view order */
+  kv_view *view;         /* [heads] */
+  float *out, *lse;      /* [heads][d_v], [heads] */
+  bool all;              /* s holds every entry of the lane */
+  bool together;         /* all heads of the lane see everything */
+  const kv_known *known; /* from view to attend */
+  kv_chunk *more; /* [heads] chunks of the method's own; NULL where no method
+                     has them */
+  float *more_a;  /* [heads][d_v] */
+  bool *seen;     /* [n_tokens] entries in any view; NULL where no method
+                     codes rows */
+  kv_made made;   /* room for their rows; the same */
+  kv_attend_scratch attend;
+  kv_work work;
+  kv_lane_room room; /* lent to the lane in hand */
+};
+
+/* For a hook at `step` tokens seen; empties the workspace. */
+kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);
+
+/* After a hook: a floating-point mode that it left is undone before anything
+ * else is computed with it, and a fault of the lane. */
+void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
+
+/* fp32 query of token t, head h; the row is recorded. */
+void kv_store_query(const kv_store *s, int h, int t, float *out);
+
+/* Hands rows to the observe hook of a lane. */
+void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
+
+/* --- entries of kv_backend_ref ------------------------------------------ */
+
+/* scratch.c */
+kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
+                          int plans, kv_scratch **out, kv_err *e);
+void kv_ref_scratch_close(kv_scratch *x);
+/* decode.c */
+void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
+                 kv_scratch *x);
+void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x);
+void kv_ref_attend(kv_store *s, int lane, kv_scratch *x);
+kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x);
+void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
+/* evidence.c */
+void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
+                     kv_scratch *x);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Storage formats: how a row of K or V may be held once a verb rewrites it.
+ *
+ * A format is a const table in a file of its own (formats.mk lists them,
+ * ref/FORMATS.md defines each to the bit); with settings it is a kv_coding,
+ * which is what a method's needs name. One recode call codes one group: some
+ * rows of one side, which share metadata. The group's bytes are held until its
+ * last member goes. Decoding uses what the block holds and nothing else.
+ *
+ * Of a coding with pre_rope, keys are coded as they were before their
+ * rotation: the lane turns a key back before it is encoded and forward after
+ * it is decoded, by the RoPE position of the entry's own token (arithmetic 6;
+ * at position 0 nothing is turned). Formats know nothing of it, and values
+ * are never turned. Such a method's needs say `rope`.
+ */
+#ifndef KV_REF_FORMAT_H
+#define KV_REF_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kv_kernels;
+
+typedef struct kv_coded_size {
+  size_t codes, metadata; /* bytes */
+} kv_coded_size;
+
+/* Rules that define the parts of a block, sufficient together with
+ * ref/ground/arith.h: formulas in x, min, max, scale, code, bits, group; h
+ * rounds to fp16. */
+typedef struct kv_format_rules {
+  const char *code;    /* the code of x */
+  const char *scale;   /* a scale, and which numbers share it */
+  const char *min;     /* a minimum */
+  const char *decoded; /* the number that a code stands for */
+} kv_format_rules;
+
+/* `settings` is always a struct of the format's own. */
+typedef struct kv_format {
+  const char *name;
+  /* Bytes of that struct, which has no pointers and no padding: devices get a
+   * copy, and codings whose bytes are equal are the same coding. */
+  size_t settings_size;
+  /* Most rows that one recode call may pass. */
+  int (*members)(const void *settings);
+  /* Bytes of a group of `members` rows of `width` elements. */
+  kv_coded_size (*size)(const void *settings, int members, int width);
+  /* Codes row[0..members) into out; false if a scale or minimum is not
+   * finite in its stored type (arithmetic 7): the cell fails. */
+  bool (*encode)(const void *settings, int members, int width,
+                 const float *const *row, void *out);
+  /* One member of a group, `width` numbers; the same by any kernels. */
+  void (*decode)(const struct kv_kernels *kernels, const void *settings,
+                 int members, int width, const void *in, int member,
+                 float *out);
+  /* For inspection; all three or none: the number of scales (and of minima,
+   * fp16) of a group of rows of `width` elements; these with the codes of one
+   * member, one code a byte; and the rules that define them. */
+  int (*scales)(const void *settings, int width);
+  void (*parts)(const void *settings, int width, const void *in, int member,
+                uint8_t *code, uint16_t *scale, uint16_t *min);
+  kv_format_rules (*rules)(const void *settings);
+} kv_format;
+
+/* A format as a method uses it. The settings outlive the needs that name
+ * them: they stand in the method's params. */
+typedef struct kv_coding {
+  const kv_format *format;
+  const void *settings;
+  bool pre_rope; /* keys are coded as before their rotation */
+} kv_coding;
+
+/* Most rows that one recode call of this coding may pass. */
+int kv_coding_members(const kv_coding *c);
+/* True if both make the same blocks of the same rows. */
+bool kv_coding_alike(const kv_coding *a, const kv_coding *b);
+
+/* The one list of formats, in the order of formats.mk; NULL past the end. */
+const kv_format *kv_format_at(int index);
+/* By name; NULL: there is none. */
+const kv_format *kv_format_named(const char *name);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asymmetric min-max codes, as KIVI has them: numbers that share a scale and
+ * a minimum, both fp16, become integers of a few bits. What shares them is
+ * the format's matter:
+ *
+ *   channel: up to `group` rows share scale and minimum in every channel
+ *   token:   `group` neighbouring elements of one row share them; the last
+ *            run is shorter where group does not divide the width
+ *
+ * With L = 2^bits - 1 and min, max over what shares (order: arithmetic 2):
+ *   fp32 rule (fp16_ops 0), h = rounding to fp16:
+ *     s = h((max - min) / L), m = h(min)
+ *     code = rint(clamp((x - m) / s, 0, L)),  x^ = fma(code, s, m)
+ *     (codes are chosen for the stored s and m, which decoding will use)
+ *   the authors' fp16 rule (fp16_ops 1), x taken to h(x) first:
+ *     s = h(h(max - min) / L), m = min
+ *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
+ *   where s = 0 every code is 0.
+ * Encoding fails where s, m or what the largest code decodes to leaves fp16.
+ *
+ * A block: scales, minima (fp16 each), then the codes row by row, each row
+ * ceil(width * bits / 8) bytes. A row is cut into 8 / bits planes of equal
+ * width; byte i holds element i of every plane, the first in its low bits, so
+ * that decoding is loops over neighbouring floats.
+ *
+ * code * s is exact in binary32 (4 bits times 11), so a product and a sum are
+ * the fused operation to the bit and need no hardware for it. For the same
+ * reason h(fp32 operation on fp16 values) is the fp16 operation: 24 bits are
+ * at least 2 * 11 + 2.
+ * Nothing here allocates. Cost: O(members * width).
+ */
+#ifndef KV_REF_FORMATS_MINMAX_H
+#define KV_REF_FORMATS_MINMAX_H
+
+#include "ref/formats/format.h"
+
+/* The settings of both formats, for needs.coding. */
+typedef struct kv_minmax {
+  int32_t bits;     /* a code: 2 or 4 */
+  int32_t group;    /* rows (channel) or elements (token) that share */
+  int32_t fp16_ops; /* 1: the authors' arithmetic */
+} kv_minmax;
+
+extern const kv_format kv_format_channel, kv_format_token;
+
+/* --- for the formats alone ---------------------------------------------- */
+
+enum { KV_MINMAX_TILE = 64 }; /* elements coded at once */
+
+/* Scale and minimum of up to a tile of elements as stored; where the scale is
+ * 0, it stands here as 1 and the largest code as 0. */
+typedef struct kv_minmax_ranges {
+  float scale[KV_MINMAX_TILE], min[KV_MINMAX_TILE], top[KV_MINMAX_TILE];
+} kv_minmax_ranges;
+
+/* Bytes of a row of codes. */
+size_t kv_minmax_row(const kv_minmax *c, int width);
+/* From minimum and maximum into place i and to where the block has its scale
+ * and its minimum (fp16 each); false where they do not fit fp16. */
+bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
+                     kv_minmax_ranges *r, char *scale_at, char *min_at);
+/* Codes elements first..first+n-1 of a row whose codes were zero, n at most a
+ * tile: x[0..n) with the ranges of as many places. */
+void kv_minmax_codes(const kv_minmax *c, int width, int first, int n,
+                     const float *x, const kv_minmax_ranges *r, char *row);
+/* kv_format.parts, of a block with so many scales. */
+void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
+                     int member, uint8_t *code, uint16_t *scale, uint16_t *min);
+/* kv_format.rules of both formats; settings is a kv_minmax. */
+kv_format_rules kv_minmax_rules(const void *settings);
+
+#endif

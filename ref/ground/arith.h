@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The canonical arithmetic, version 1, for C and for CUDA.
+ *
+ * Every value that is stored, compared or decided on is made of the
+ * operations below in one written order, so threads, vector widths,
+ * compilers and backends cannot change a bit of it. Ground rules (0): binary32
+ * with round to nearest even, subnormals on (kv_float_ground), every fused
+ * operation is written as one and no other is fused (-ffp-contract=off,
+ * -fmad=false), nothing of libm but fmaf, rintf, sqrtf. Inputs are finite.
+ *
+ * Functions are pure, total on their stated domain, and allocate nothing.
+ * Without hardware FMA kv_fma is the library's fmaf: same bits, slow.
+ */
+#ifndef KV_REF_ARITH_H
+#define KV_REF_ARITH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __FAST_MATH__
+#  error "fast math changes what an addition gives: take it out of CFLAGS"
+#endif
+
+#define KV_ARITHMETIC 1 /* part of every run's key */
+
+#ifdef __CUDACC__
+#  define KV_FN static inline __host__ __device__
+#else
+#  define KV_FN static inline
+#endif
+
+#ifdef __CUDA_ARCH__
+KV_FN float kv_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+KV_FN float kv_mul(float a, float b) { return __fmul_rn(a, b); }
+KV_FN float kv_add(float a, float b) { return __fadd_rn(a, b); }
+KV_FN float kv_sub(float a, float b) { return __fsub_rn(a, b); }
+KV_FN float kv_div(float a, float b) { return __fdiv_rn(a, b); }
+KV_FN float kv_from_int64(int64_t s) { return __ll2float_rn(s); }
+/* The nearest integer, ties to even. */
+KV_FN float kv_rint(float x) { return rintf(x); }
+#else
+KV_FN float kv_fma(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+KV_FN float kv_mul(float a, float b) { return a * b; }
+KV_FN float kv_add(float a, float b) { return a + b; }
+KV_FN float kv_sub(float a, float b) { return a - b; }
+KV_FN float kv_div(float a, float b) { return a / b; }
+/* One rounding; through double there would be two. */
+KV_FN float kv_from_int64(int64_t s) { return (float)s; }
+KV_FN float kv_rint(float x) { return __builtin_rintf(x); }
+#endif
+
+KV_FN uint32_t kv_bits(float x) {
+  uint32_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+
+KV_FN float kv_float(uint32_t u) {
+  float x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+KV_FN int kv_finite(float x) {
+  return (kv_bits(x) & 0x7f800000u) < 0x7f800000u;
+}
+
+/* Rule 2: the order of all decisions; larger key first, -0 below +0. */
+KV_FN uint32_t kv_key(float s) {
+  uint32_t u = kv_bits(s);
+  return u ^ (u >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
+KV_FN float kv_max(float a, float b) { return kv_key(a) >= kv_key(b) ? a : b; }
+KV_FN float kv_min(float a, float b) { return kv_key(a) <= kv_key(b) ? a : b; }
+
+/* Rules 3 and 4: fixed point at 2^-40. RN(p * 2^40) for |p| <= 2^22: the
+ * product is exact; below 2^51 adding 1.5 * 2^52 in binary64 leaves the
+ * nearest integer (even at ties), above a binary32 is an integer already. */
+KV_FN int64_t kv_fix(float p) {
+  double y = (double)p * 0x1p40;
+  if (y > -0x1p51 && y < 0x1p51) y = (y + 0x1.8p52) - 0x1.8p52;
+  return (int64_t)y;
+}
+
+/* RN32(s) * 2^-40: one rounding. */
+KV_FN float kv_unfix(int64_t s) { return kv_mul(kv_from_int64(s), 0x1p-40f); }
+
+/* Rule 6. The common core of exp: x = k ln2 + r by Cody and Waite with
+ * k = RN(x / ln2) read from the low bits of t, then a degree-6 minimax
+ * polynomial; *k and the value of exp(r) are returned. 0.891 ulp. */
+KV_FN float kv_exp_core(float x, int32_t *k) {
+  float t = kv_fma(x, 0x1.715476p+0f, 0x1.8p23f);
+  float n = kv_sub(t, 0x1.8p23f);
+  float r = kv_fma(n, -0x1.62e400p-1f, x);
+  r = kv_fma(n, -0x1.7f7d1cp-20f, r);
+  float q = kv_fma(0x1.6a523ap-10f, r, 0x1.12396ep-7f);
+  q = kv_fma(q, r, 0x1.5558aap-5f);
+  q = kv_fma(q, r, 0x1.555492p-3f);
+  q = kv_fma(q, r, 0x1.fffffcp-2f);
+  q = kv_fma(q, r, 1.0f);
+  q = kv_fma(q, r, 1.0f);
+  *k = (int32_t)(kv_bits(t) - 0x4b400000u);
+  return q;
+}
+
+/* exp(x) for x <= 0; below -87 (and for NaN) +0, so never a subnormal.
+ * kv_expm(0) = 1 exactly. */
+KV_FN float kv_expm(float x) {
+  int32_t k;
+  float q;
+  if (!(x >= -87.0f)) return 0.0f;
+  q = kv_exp_core(x, &k);
+  return kv_float(kv_bits(q) + ((uint32_t)k << 23));
+}
+
+/* exp(x) everywhere: subnormal results, +0 from -104 down, +inf past 88.72;
+ * the power of two enters as two exact factors. */
+KV_FN float kv_exp(float x) {
+  int32_t k, half;
+  float q;
+  if (!(x >= -104.0f)) return x == x ? 0.0f : x;
+  if (x > 0x1.62e430p+6f) return kv_float(0x7f800000u);
+  q = kv_exp_core(x, &k);
+  half = k >> 1;
+  q = kv_mul(q, kv_float((uint32_t)(half + 127) << 23));
+  return kv_mul(q, kv_float((uint32_t)(k - half + 127) << 23));
+}
+
+/* log(x) for positive normals: x = 2^e m with m in [2/3, 4/3), a degree-10
+ * minimax polynomial in m - 1. kv_log(1) = 0 exactly; 0.934 ulp. */
+KV_FN float kv_log(float x) {
+  uint32_t u = kv_bits(x);
+  int32_t e = (int32_t)(u - 0x3f2aaaabu) >> 23;
+  float f = kv_sub(kv_float(u - ((uint32_t)e << 23)), 1.0f);
+  float s = kv_mul(f, f);
+  float q = kv_fma(-0x1.07d518p-3f, f, 0x1.1e699p-3f);
+  q = kv_fma(q, f, -0x1.f32c66p-4f);
+  q = kv_fma(q, f, 0x1.1ed606p-3f);
+  q = kv_fma(q, f, -0x1.559c8cp-3f);
+  q = kv_fma(q, f, 0x1.99d048p-3f);
+  q = kv_fma(q, f, -0x1.fffefap-3f);
+  q = kv_fma(q, f, 0x1.555506p-2f);
+  q = kv_fma(q, f, -0.5f);
+  q = kv_fma(q, s, f);
+  return kv_fma((float)e, 0x1.62e430p-1f, q);
+}
+
+/* Widening is exact; a NaN becomes quiet and keeps its payload. */
+KV_FN float kv_from_bf16(uint16_t h) {
+  uint32_t u = (uint32_t)h << 16;
+  return kv_float(u);
+}
+
+/* A finite half: its bits as a small binary32, times 2^112, are it exactly.
+ * Without a branch, so that loops become vectors. */
+KV_FN float kv_from_finite_f16(uint16_t h) {
+  float a = kv_mul(kv_float((uint32_t)(h & 0x7fffu) << 13), 0x1p112f);
+  return kv_float(kv_bits(a) | (uint32_t)(h & 0x8000u) << 16);
+}
+
+KV_FN float kv_from_f16(uint16_t h) {
+  uint32_t a = (uint32_t)(h & 0x7fffu) << 13; /* exponent still biased 15 */
+  uint32_t past = 0x7f800000u | a | (a > 0x0f800000u ? 0x400000u : 0);
+  return a < 0x0f800000u ? kv_from_finite_f16(h)
+                         : kv_float(past | (uint32_t)(h & 0x8000u) << 16);
+}
+
+/* Narrowing is round to nearest even; past the range it is infinity. */
+KV_FN uint16_t kv_to_bf16(float x) {
+  uint32_t u = kv_bits(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+/* a >> shift to nearest even, 1 <= shift <= 24. */
+KV_FN uint32_t kv_round_shift(uint32_t a, uint32_t shift) {
+  return (a + ((1u << (shift - 1)) - 1u) + (a >> shift & 1u)) >> shift;
+}
+
+KV_FN uint16_t kv_to_f16(float x) {
+  uint32_t u = kv_bits(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
+  uint32_t r = 0;
+  if (a > 0x7f800000u) {
+    r = 0x7e00u | (a >> 13 & 0x3ffu);
+  } else if (a >= 0x47800000u) { /* 65536 */
+    r = 0x7c00u;
+  } else if (a >= 0x38800000u) { /* normal: a carry may reach infinity */
+    r = kv_round_shift(a - 0x38000000u, 13);
+  } else if (a >= 0x33000000u) { /* 2^-25: subnormal, in units of 2^-24 */
+    r = kv_round_shift((a & 0x7fffffu) | 0x800000u, 126u - (a >> 23));
+  }
+  return (uint16_t)(sign | r);
+}
+
+/* x rounded to fp16, as a binary32: at bit 13, or to multiples of 2^-24 where
+ * subnormal (chosen by a mask: a branch around the sum would stop the
+ * vectors); past the range infinity. Not for NaN. */
+KV_FN float kv_round_f16(float x) {
+  uint32_t u = kv_bits(x), a = u & 0x7fffffffu;
+  uint32_t normal = (a + 0xfffu + (a >> 13 & 1u)) & ~0x1fffu;
+  uint32_t small = kv_bits(kv_sub(kv_add(kv_float(a), 0.5f), 0.5f));
+  uint32_t mask = 0u - (a < 0x38800000u);
+  uint32_t r = (small & mask) | (normal & ~mask);
+  r = r < 0x47800000u ? r : 0x7f800000u;
+  return kv_float(r | (u & 0x80000000u));
+}
+
+/* The same for multiples of 2^-24 that stay finite, as codes times scales and
+ * sums of them: those below 2^-14 are halves already and keep their bits. */
+KV_FN float kv_grid_f16(float x) {
+  uint32_t u = kv_bits(x);
+  return kv_float((u + 0xfffu + (u >> 13 & 1u)) & ~0x1fffu);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rotary positions (arithmetic 6): the angle is RN32((float)distance *
+ * inv_freq[i]), its sine and cosine come from one binary64 routine with
+ * explicit fma and are rounded to binary32. No libm.
+ */
+#ifndef KV_REF_ROPE_H
+#define KV_REF_ROPE_H
+
+#include "ref/ground/err.h"
+#include "ref/ground/shape.h"
+#include <stdbool.h>
+
+/* RoPE position of token t; rope may be NULL. */
+static inline int32_t kv_rope_position(const kv_rope *rope, uint32_t t) {
+  return rope && rope->positions ? rope->positions[t] : (int32_t)t;
+}
+
+/* How far re-indexing may move an entry or a query, either way: entry i of
+ * token t >= i goes by p[0] - p[t] + i. */
+int64_t kv_rope_range(const kv_rope *rope, int n_tokens);
+/* True if the angles of all distances up to range are below 2^24, and range
+ * fits an int32. */
+bool kv_rope_reaches(const kv_rope *rope, int d, int64_t range);
+
+/* sine and cosine of the binary32 angle x, |x| < 2^24. */
+void kv_sincos(float x, float *sine, float *cosine);
+
+/* sc[2i] = sine, sc[2i+1] = cosine of distance * inv_freq[i], i < d/2. */
+void kv_rope_table(const float *inv_freq, int d, int32_t distance, float *sc);
+
+/* y = x rotated by the table (and back): y may be x. Pairs are (i, i+d/2), or
+ * (2i, 2i+1) where interleaved. */
+void kv_rope_rotate(int d, int interleaved, const float *sc, const float *x,
+                    float *y);
+void kv_rope_unrotate(int d, int interleaved, const float *sc, const float *y,
+                      float *x);
+
+/* The turn of every token: row t of sc, [n_tokens][d], is kv_rope_table of
+ * its position. For who turns the same keys again and again. */
+typedef struct kv_turns {
+  const kv_rope *rope;
+  int d;
+  float *sc;
+} kv_turns;
+
+/* rope has frequencies; close accepts what was never opened. */
+kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, kv_turns *out,
+                    kv_err *e);
+void kv_turns_close(kv_turns *t);
+/* Token t's key [d] in place: as before its rotation, and rotated again. At
+ * position 0 it stays as it is, to the bit. */
+void kv_turn_back(const kv_turns *turns, uint32_t t, float *key);
+void kv_turn_forth(const kv_turns *turns, uint32_t t, float *key);
+
+#endif

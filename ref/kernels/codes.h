@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of codes to the numbers they stand for: loops over neighbouring
+ * elements, each of which the compiler makes vectors of the set's width from;
+ * an element has its own bits in any of them. Part of
+ * ref/kernels/kernels.c.
+ */
+#ifndef KV_REF_KERNELS_CODES_H
+#define KV_REF_KERNELS_CODES_H
+
+/* Element from + i of a row stands in byte i of its plane, `shift` bits up. */
+INLINE void plane_of(int n, int shift, int ones, bytes *row,
+                     float *restrict out) {
+  for (int i = 0; i < n; i++) out[i] = (float)(row[i] >> shift & ones);
+}
+
+INLINE void read_codes(int bits, int width, bytes *row, float *out) {
+  int plane = (width * bits + 7) / 8, ones = (1 << bits) - 1, shift = 0;
+  for (int from = 0; from < width; from += plane, shift += bits)
+    plane_of(width - from < plane ? width - from : plane, shift, ones, row,
+             out + from);
+}
+
+INLINE float half_at(bytes *at, int i) {
+  uint16_t h;
+  memcpy(&h, at + 2 * (size_t)i, 2);
+  return kv_from_finite_f16(h);
+}
+
+/* A code times a scale is exact in binary32, so product and sum are the fused
+ * operation. */
+INLINE float placed(int fp16_ops, float code, float scale, float min) {
+  float y = kv_mul(code, scale);
+  if (!fp16_ops) return kv_add(y, min);
+  return kv_grid_f16(kv_add(kv_grid_f16(y), min));
+}
+
+INLINE void place_each(int fp16_ops, int n, bytes *scale, bytes *min,
+                       float *restrict x) {
+  for (int i = 0; i < n; i++)
+    x[i] = placed(fp16_ops, x[i], half_at(scale, i), half_at(min, i));
+}
+
+INLINE void place_run(int fp16_ops, int n, float scale, float min, float *x) {
+  for (int i = 0; i < n; i++) x[i] = placed(fp16_ops, x[i], scale, min);
+}
+
+INLINE void place(int fp16_ops, int width, int run, bytes *scale, bytes *min,
+                  float *out) {
+  if (run == 1) {
+    place_each(fp16_ops, width, scale, min, out);
+    return;
+  }
+  for (int g = 0, i = 0; i < width; g++, i += run)
+    place_run(fp16_ops, width - i < run ? width - i : run, half_at(scale, g),
+              half_at(min, g), out + i);
+}
+
+static void minmax(int bits, int fp16_ops, int width, int run,
+                   const void *codes, const void *scale, const void *min,
+                   float *out) {
+  if (bits == 2)
+    read_codes(2, width, codes, out);
+  else
+    read_codes(bits, width, codes, out);
+  if (fp16_ops)
+    place(1, width, run, scale, min, out);
+  else
+    place(0, width, run, scale, min, out);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The row kernels of the reference: one source (ref/kernels/kernels.c),
+ * compiled once per instruction set, picked at run time. Every set gives the
+ * same bits: what each entry computes is fixed by ref/ground/arith.h, only how
+ * many columns go through a register at once differs.
+ *
+ * Rows are named by pointers, so they may lie anywhere (a mapped trace, a
+ * rewritten row, a decoded tile); a row holds `d` elements of `type`,
+ * unaligned. No kernel allocates; none reads past the elements named.
+ */
+#ifndef KV_REF_KERNELS_H
+#define KV_REF_KERNELS_H
+
+#include "ref/ground/err.h"
+#include "ref/ground/float.h"
+#include "ref/ground/shape.h"
+
+enum { KV_PACK = 64 }; /* key rows that `logits` packs at once */
+
+typedef struct kv_kernels {
+  const char *name; /* portable, avx2, avx512 */
+
+  /* out[i] = in[i], exact, i < n. */
+  void (*widen)(kv_dtype type, const void *in, size_t n, float *out);
+
+  /* s[i * lds + j] = dot(q_i, key_j) * scale + 0 for i < m, j < n (arithmetic
+   * 1, without bias); q_i at q + i * ldq. pack: KV_PACK * d floats of
+   * scratch, 64-byte aligned. */
+  void (*logits)(int m, int n, int d, const float *q, size_t ldq,
+                 const void *const *key, kv_dtype type, float scale, float *s,
+                 size_t lds, float *pack);
+
+  /* Largest of s[0..n) by rule 2 for values without -0; n >= 1. */
+  float (*max)(const float *s, int n);
+
+  /* e[j] = expm(s[j] - m); returns the sum of RN(e[j] * 2^40). e may be s. */
+  int64_t (*exp_sum)(const float *s, float m, int n, float *e);
+
+  /* p[j] = p[j] * r. */
+  void (*scale)(float r, int n, float *p);
+
+  /* acc[j] += RN(p[j] * 2^40). */
+  void (*fix_add)(const float *p, int n, int64_t *acc);
+
+  /* a[i * d_v + x] = fma(p[i * ldp + j], value_j[x], a[i * d_v + x]) for
+   * j = 0..n-1 in order, i < m: continues the chains that a holds. */
+  void (*weigh)(int m, int n, int d_v, const float *p, size_t ldp,
+                const void *const *value, kv_dtype type, float *a);
+
+  /* u[t] = sum over x in index order, from +0, of RN-added
+   * max(RN(q[x] * lo), RN(q[x] * hi)) by rule 2 (Quest's bound, arithmetic
+   * 5) for boxes in tiles of 16: lo of box t at lo[(t/16*d + x)*16 + t%16].
+   * n is rounded up to 16: u and the tiles have that much room. */
+  void (*box_bound)(int n, int d, const float *q, const void *lo,
+                    const void *hi, kv_dtype type, float *u);
+
+  /* out[x] = code x of a row of `width` codes (2 or 4 bits, in the planes of
+   * ref/formats/minmax.h) times scale[x / run], plus min[x / run], both fp16
+   * and unaligned: fused; with fp16_ops product and sum each rounded to fp16,
+   * which they do not leave. */
+  void (*minmax)(int bits, int fp16_ops, int width, int run, const void *codes,
+                 const void *scale, const void *min, float *out);
+
+  /* y[j] = log(x[j]) of arithmetic 6, positive normals; y may be x. */
+  void (*log)(const float *x, int n, float *y);
+} kv_kernels;
+
+/* The best set this machine can run; or, with a name, as KVREPLAY_ISA has one,
+ * that set: an unknown name is KV_USAGE, a set that is not there falls to the
+ * next lower one and says so in note (may be NULL, else 128 bytes, empty when
+ * nothing is to say). */
+const kv_kernels *kv_kernels_best(void);
+kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
+                       kv_err *e);
+
+#endif

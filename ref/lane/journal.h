@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The journal: a record of every decision, hashed per layer and step. It is
+ * the contract between backends: equal journals, states and outputs mean the
+ * same decisions and the same numbers.
+ *
+ * Everything hashed is little-endian uint32 words; floats enter as their
+ * bits. record = {kind, layer, step, head, count, payload[count]}: `layer`
+ * the model's number, `step` tokens seen, `head` the query head of a view and
+ * the lane of a verb. Entries are named by the token id of their oldest
+ * member.
+ *   1 view     runs {first entry, count}, ascending, maximal; decode only
+ *   2 keep     m, m dropped ids ascending, flag; flag 1: new order as ids.
+ *              A keep that changes nothing writes no record
+ *   3 merge    id(into), id(from) before the merge, bits of a, bits of b
+ *   4 recode   K format, V format (0xffffffff: same), ids in call order
+ *   5 retier   class, ids in call order
+ *   6 move     id, new place
+ *
+ * D(l,t) = H(views by query head, then verbs by lane, in call order, then the
+ * message, if the layer published one: {7, layer, step, bytes} and its bytes as
+ * they lie in memory); a layer and step without any hashes the empty string.
+ * D(l) = H(D(l,t0) || D(l,t1) || ..) over the ends of all blocks, prompt
+ * included, ascending; journal = H(D(l0) || D(l1) || ..). The output digest is
+ * the same tree over the decode steps, a leaf being, per query head,
+ * out[0..d_v) then LSE.
+ *
+ * The state digest is the same tree with a leaf before each due settling and
+ * one after the last step; a leaf is H(S(0) || S(1) || ..) over lanes, S =
+ * H(per entry in lane order: id, weight, K format, V format, columns (float:
+ * bits; int64: low, high word), and, if any entry of the lane is of another
+ * class than 0, class; then the lane's rewrite digest R). R starts
+ * as zeros and becomes H(R || id || K bits || V bits) for each row a verb
+ * rewrites, as attention will read it. (One running digest a lane instead of
+ * all rewritten rows in every leaf: it sees the same differences, and a leaf
+ * costs words per entry instead of rows.)
+ */
+#ifndef KV_REF_JOURNAL_H
+#define KV_REF_JOURNAL_H
+
+#include "ref/ground/err.h"
+#include "ref/ground/sha256.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The one list of record kinds: X(symbol, number, name in messages, fewest and
+ * most payload words). KV_RECORD_LONG: how many follows from the words
+ * themselves. Whoever interprets, compares or counts records walks this list
+ * (ref/lane/records.h); a new kind is a line here and what records.c is then
+ * missing at compile time. */
+enum { KV_RECORD_HEAD = 5, KV_RECORD_LONG = 1 << 30 };
+#define KV_RECORD_KINDS(X)                                                     \
+  X(KV_VIEW, 1, view, 2, KV_RECORD_LONG)                                       \
+  X(KV_KEEP, 2, keep, 2, KV_RECORD_LONG)                                       \
+  X(KV_MERGE, 3, merge, 4, 4)                                                  \
+  X(KV_RECODE, 4, recode, 3, KV_RECORD_LONG)                                   \
+  X(KV_RETIER, 5, retier, 2, KV_RECORD_LONG)                                   \
+  X(KV_MOVE, 6, move, 2, 2)
+
+#define KV_RECORD_NUMBER(symbol, number, name, least, most) symbol = number,
+typedef enum kv_record { KV_RECORD_KINDS(KV_RECORD_NUMBER) } kv_record;
+#undef KV_RECORD_NUMBER
+
+/* Begins a message in a leaf of the journal; no record of a lane has it. */
+enum { KV_PUBLISHED = 7 };
+
+/* Words of fixed room, taken at open. */
+typedef struct kv_words {
+  uint32_t *word;
+  size_t n, cap;
+  bool full; /* something did not fit: the lane's fault says so */
+} kv_words;
+
+kv_rc kv_words_init(kv_words *w, size_t cap, kv_err *e);
+void kv_words_clear(kv_words *w); /* empty; large room is given back */
+void kv_words_release(kv_words *w);
+
+/* Opens a record of `count` payload words and returns where they go, or NULL
+ * when the room is full. */
+uint32_t *kv_words_record(kv_words *w, kv_record kind, int layer, int step,
+                          int head, size_t count);
+
+uint32_t kv_bits_of(float f);
+
+/* A tree of digests: leaves are added in order, the root closes it. */
+typedef struct kv_tree {
+  kv_sha256 layer;
+} kv_tree;
+
+void kv_tree_begin(kv_tree *t);
+void kv_tree_leaf(kv_tree *t, const kv_digest *leaf);
+kv_digest kv_tree_end(kv_tree *t);
+
+#endif

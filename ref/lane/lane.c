@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lanes: memory, append and reading. Bytes are counted in ref/lane/bytes.c.
+ */
+#include "ref/lane/lane.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
+
+/* --- slabs: blocks of rewritten rows ------------------------------------ */
+
+kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
+  if (s->coding)
+    return s->coding->format->size(s->coding->settings, members, s->width);
+  return (kv_coded_size){.codes = (size_t)s->width * sizeof(float)};
+}
+
+/* `told`: whose bytes they are is asked, so that a group's are told once. */
+static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
+                       int width, int cap, bool told, kv_err *e) {
+  *s = (kv_slab){.width = width, .coding = coding, .cap = cap};
+  kv_coded_size block = kv_slab_bytes(s, members);
+  s->size = (block.codes + block.metadata + 15) / 16 * 16;
+  size_t n = (size_t)cap;
+  s->free = kv_zalloc(n, sizeof *s->free);
+  s->members = kv_zalloc(n, sizeof *s->members);
+  s->live = kv_zalloc(n, sizeof *s->live);
+  s->data = kv_zalloc(n, s->size);
+  bool each = told && members > 1;
+  if (each) s->walked = kv_zalloc(n, sizeof *s->walked);
+  if (s->free && s->members && s->live && s->data && (s->walked || !each))
+    return KV_OK;
+  return kv_no_memory(e, "rewritten rows", n * s->size);
+}
+
+static void slab_release(kv_slab *s) {
+  free(s->free);
+  free(s->members);
+  free(s->live);
+  free(s->walked);
+  free(s->data);
+}
+
+static void slab_begin(kv_slab *s) {
+  s->used = s->n_free = s->held = 0;
+  s->bytes = (kv_coded_size){0};
+}
+
+/* --- life --------------------------------------------------------------- */
+
+static kv_rc init_slabs(kv_lane *l, kv_err *e) {
+  const kv_shape *s = l->shape;
+  int t = s->n_tokens;
+  bool told = l->needs->classes > 1;
+  if (l->needs->merges &&
+      (slab_init(&l->k_slab[KV_MERGED], NULL, 1, s->d, t, false, e) ||
+       slab_init(&l->v_slab[KV_MERGED], NULL, 1, s->d_v, t, false, e)))
+    return KV_RESOURCE;
+  for (int i = 0; i < l->needs->codings; i++) {
+    const kv_coding *c = &l->needs->coding[i];
+    int m = kv_coding_members(c);
+    int cap = m > 1 ? t / m + 1 : t;
+    cap++; /* a group coded anew takes its new block before it leaves the old */
+    if (slab_init(&l->k_slab[KV_CODED + i], c, m, s->d, cap, told, e) ||
+        slab_init(&l->v_slab[KV_CODED + i], c, m, s->d_v, cap, told, e))
+      return KV_RESOURCE;
+  }
+  return KV_OK;
+}
+
+static bool init_entries(kv_lane *l) {
+  size_t t = (size_t)l->shape->n_tokens + KV_BEYOND;
+  bool rewrites = l->needs->merges || l->needs->codings;
+  l->id = kv_zalloc(t, sizeof *l->id);
+  l->weight = kv_zalloc(t, sizeof *l->weight);
+  bool ok = l->id && l->weight;
+  if (l->needs->classes > 1) {
+    l->tier = kv_zalloc(t, sizeof *l->tier);
+    ok = ok && l->tier;
+  }
+  if (rewrites) {
+    l->k = kv_zalloc(t, sizeof *l->k);
+    l->v = kv_zalloc(t, sizeof *l->v);
+    ok = ok && l->k && l->v;
+  }
+  if (l->needs->merges) {
+    l->last = kv_zalloc(t, sizeof *l->last);
+    l->next = kv_zalloc(t, sizeof *l->next);
+    ok = ok && l->last && l->next;
+  }
+  for (int c = 0; c < l->needs->columns; c++) {
+    l->column[c].i = kv_zalloc(t, column_size(l->needs->column[c]));
+    ok = ok && l->column[c].i;
+  }
+  return ok;
+}
+
+kv_rc kv_lane_room_init(kv_lane_room *r, int n_tokens, kv_err *e) {
+  size_t t = (size_t)n_tokens;
+  r->list = kv_zalloc(t, sizeof *r->list);
+  r->spare = kv_zalloc(t, sizeof *r->spare);
+  if (r->list && r->spare) return KV_OK;
+  return kv_no_memory(e, "verbs", t * (sizeof *r->list + sizeof *r->spare));
+}
+
+void kv_lane_room_release(kv_lane_room *r) {
+  free(r->list);
+  free(r->spare);
+}
+
+kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
+                   const kv_kernels *kernels, int lane, kv_err *e) {
+  int group = kv_group(shape);
+  bool own = needs->lanes == QUERY_HEAD;
+  size_t t = (size_t)shape->n_tokens;
+  *l = (kv_lane){.shape = shape,
+                 .needs = needs,
+                 .kernels = kernels,
+                 .lane = lane,
+                 .kv_head = own ? lane / group : lane,
+                 .first_head = own ? lane : lane * group,
+                 .queries = own ? 1 : group};
+  if (needs->lane_state) {
+    l->own = kv_zalloc(1, needs->lane_state);
+    if (!l->own) return kv_no_memory(e, "a method's state", needs->lane_state);
+  }
+  int members = 1;
+  for (int i = 0; i < needs->codings; i++) {
+    int m = kv_coding_members(&needs->coding[i]);
+    if (m > members) members = m;
+  }
+  size_t wide = (size_t)(shape->d > shape->d_v ? shape->d : shape->d_v);
+  l->f32 = kv_zalloc(wide * (size_t)(members + 3), sizeof *l->f32);
+  l->rows = kv_zalloc((size_t)members, sizeof *l->rows);
+  if (!l->f32 || !l->rows || !init_entries(l))
+    return kv_no_memory(e, "a lane", t * sizeof *l->id);
+  kv_rc rc = init_slabs(l, e);
+  if (!rc)
+    rc = kv_words_init(&l->verbs, kv_lane_words(needs, shape->n_tokens), e);
+  size_t views = (size_t)l->queries * (t + 8);
+  return rc ? rc : kv_words_init(&l->views, views, e);
+}
+
+void kv_lane_release(kv_lane *l) {
+  free(l->id);
+  free(l->weight);
+  free(l->tier);
+  free(l->rows);
+  free(l->k);
+  free(l->v);
+  free(l->last);
+  free(l->next);
+  free(l->own);
+  free(l->f32);
+  for (int c = 0; c < KV_MAX_COLUMNS; c++) free(l->column[c].i);
+  for (int f = 0; f < KV_SLABS; f++) {
+    slab_release(&l->k_slab[f]);
+    slab_release(&l->v_slab[f]);
+  }
+  kv_words_release(&l->verbs);
+  kv_words_release(&l->views);
+}
+
+void kv_lane_begin(kv_lane *l, const kv_needs *needs,
+                   const kv_layer_data *data) {
+  l->needs = needs;
+  l->data = data;
+  l->n = l->rewritten = l->step = 0;
+  l->marked = l->tail = 0;
+  l->dropped = l->holes = false;
+  l->rewrites = (kv_digest){{0}};
+  l->fault = (kv_err){0};
+  l->views.n = l->verbs.n = 0;
+  l->views.full = l->verbs.full = false;
+  if (l->own) memset(l->own, 0, l->needs->lane_state);
+  for (int f = 0; f < KV_SLABS; f++) {
+    slab_begin(&l->k_slab[f]);
+    slab_begin(&l->v_slab[f]);
+  }
+}
+
+void kv_lane_append(kv_lane *l, int first, int count) {
+  assert(l->n + count <= l->shape->n_tokens && "a lane holds at most T");
+  assert(l->marked == 0 && "a hook's merges were swept");
+  for (int j = 0; j < count; j++) {
+    int i = l->n++;
+    l->id[i] = (uint32_t)(first + j);
+    l->weight[i] = 1;
+    if (l->tier) l->tier[i] = 0;
+    if (l->k) l->k[i] = l->v[i] = (kv_cell_ref){.format = KV_RAW};
+    if (l->last) l->last[i] = l->id[i];
+    for (int c = 0; c < l->needs->columns; c++) {
+      if (l->needs->column[c] == KV_INT64)
+        l->column[c].i[i] = 0;
+      else
+        l->column[c].f[i] = 0;
+    }
+  }
+  l->step = first + count;
+}
+
+/* --- reading ------------------------------------------------------------ */
+
+static const void *raw(const void *base, const kv_lane *l, int width,
+                       uint32_t t) {
+  size_t row = (size_t)l->kv_head * (size_t)l->shape->n_tokens + t;
+  size_t bytes = (size_t)width * kv_dtype_size(l->shape->dtype);
+  return (const char *)base + row * bytes;
+}
+
+const void *kv_lane_raw_key(const kv_lane *l, uint32_t t) {
+  return raw(l->data->k, l, l->shape->d, t);
+}
+
+const void *kv_lane_raw_value(const kv_lane *l, uint32_t t) {
+  return raw(l->data->v, l, l->shape->d_v, t);
+}
+
+static void read_row(const kv_lane *l, const kv_cell_ref *r,
+                     const kv_slab *slab, const void *trace, int width,
+                     float *out) {
+  if (!r || r->format == KV_RAW) {
+    l->kernels->widen(l->shape->dtype, trace, (size_t)width, out);
+    return;
+  }
+  const kv_slab *s = &slab[r->format];
+  const char *block = s->data + (size_t)r->block * s->size;
+  if (r->format == KV_MERGED) {
+    memcpy(out, block, (size_t)width * sizeof *out);
+    return;
+  }
+  const kv_coding *c = &l->needs->coding[r->format - KV_CODED];
+  c->format->decode(l->kernels, c->settings, s->members[r->block], width, block,
+                    r->member, out);
+}
+
+/* Is the key of entry i stored as before its rotation? */
+static bool is_turned(const kv_lane *l, int i) {
+  int f = l->k ? l->k[i].format : KV_RAW;
+  return f >= KV_CODED && l->needs->coding[f - KV_CODED].pre_rope;
+}
+
+void kv_lane_key(const kv_lane *l, int i, float *out) {
+  read_row(l, l->k ? &l->k[i] : NULL, l->k_slab, kv_lane_raw_key(l, l->id[i]),
+           l->shape->d, out);
+  if (is_turned(l, i)) kv_turn_forth(l->turns, l->id[i], out);
+}
+
+void kv_lane_value(const kv_lane *l, int i, float *out) {
+  read_row(l, l->v ? &l->v[i] : NULL, l->v_slab, kv_lane_raw_value(l, l->id[i]),
+           l->shape->d_v, out);
+}
+
+float kv_lane_bias(const kv_lane *l, int i) {
+  if (l->needs->merge_bias == 0 || l->weight[i] == 1) return 0;
+  return l->needs->merge_bias * kv_log((float)l->weight[i]);
+}
+
+/* --- state -------------------------------------------------------------- */
+
+enum { STATE_WORDS = 5 + 2 * KV_MAX_COLUMNS };
+
+/* Is any entry of another class than 0? Only then classes are part of it. */
+static bool has_classes(const kv_lane *l) {
+  for (int i = 0; l->tier && i < l->n; i++)
+    if (l->tier[i]) return true;
+  return false;
+}
+
+static int state_words(const kv_lane *l, int i, bool classes, uint32_t *w) {
+  int n = 0;
+  w[n++] = l->id[i];
+  w[n++] = l->weight[i];
+  w[n++] = l->k ? l->k[i].format : KV_RAW;
+  w[n++] = l->v ? l->v[i].format : KV_RAW;
+  for (int c = 0; c < l->needs->columns; c++) {
+    if (l->needs->column[c] == KV_FLOAT) {
+      w[n++] = kv_bits_of(l->column[c].f[i]);
+      continue;
+    }
+    uint64_t u = (uint64_t)l->column[c].i[i];
+    w[n++] = (uint32_t)u;
+    w[n++] = (uint32_t)(u >> 32);
+  }
+  if (classes) w[n++] = l->tier[i];
+  return n;
+}
+
+kv_digest kv_lane_state(const kv_lane *l) {
+  uint32_t w[64 * STATE_WORDS]; /* 64 entries at a time */
+  bool classes = has_classes(l);
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  for (int i = 0; i < l->n;) {
+    int n = 0;
+    for (int j = 0; j < 64 && i < l->n; j++, i++)
+      n += state_words(l, i, classes, w + n);
+    kv_sha256_add(&h, w, (size_t)n * sizeof *w);
+  }
+  kv_sha256_add(&h, l->rewrites.byte, sizeof l->rewrites.byte);
+  return kv_sha256_end(&h);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a store holds, in bytes: a value that adds. Filled by walking lanes
+ * (kv_lane_bytes), never by a method. Prices per entry: position 4 B once its
+ * lane has dropped or merged anything; row index 4 B once rows are not in
+ * order; weight 4 B if the method merges; class 1 B if the method has classes;
+ * columns 8 or 4 B each; a group's
+ * bytes whole until its last member goes.
+ * Where a method has classes (kv_needs.classes), tier_0 .. tell what the
+ * entries of each hold: payload, metadata and columns, a group's bytes with its
+ * first live member. Together they are the sum of these three kinds.
+ *
+ * KV_BYTE_KINDS is the only list of kinds. Struct, sum and total are made from
+ * it, and whoever shows, stores or compares kinds walks kv_byte_kind_at: a new
+ * kind is one line here and whatever fills it. New kinds go to the end, and
+ * raise KV_SESSION_ABI (sim/session.h), for the struct grows.
+ */
+#ifndef KV_REF_LEDGER_H
+#define KV_REF_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* KIND(name, counts, what): counts is true where the kind adds to the total,
+ * false where its bytes are part of other kinds and only told apart. */
+#define KV_BYTE_KINDS(KIND)                                                    \
+  KIND(payload, true, "K and V, or their codes")                               \
+  KIND(metadata, true, "scales, minima, positions, weights, row index")        \
+  KIND(columns, true, "per-entry numbers of the method")                       \
+  KIND(side, true, "the method's declared memory")                             \
+  KIND(slack, true, "held and unused: page fragmentation")                     \
+  KIND(tier_0, false, "of entries of class 0, where the method has classes")   \
+  KIND(tier_1, false, "of entries of class 1")                                 \
+  KIND(tier_2, false, "of entries of class 2")                                 \
+  KIND(tier_3, false, "of entries of class 3")
+
+#define KV_BYTE_FIELD(name, counts, what) int64_t name;
+typedef struct kv_bytes {
+  KV_BYTE_KINDS(KV_BYTE_FIELD)
+} kv_bytes;
+#undef KV_BYTE_FIELD
+
+/* One of the list. */
+typedef struct kv_byte_kind {
+  const char *name; /* key in rows and databases */
+  bool counts;
+  const char *what;
+  size_t offset; /* in kv_bytes */
+} kv_byte_kind;
+
+/* How many kinds there are: kv_bytes is that many int64_t and nothing else. */
+enum { KV_N_BYTE_KINDS = sizeof(kv_bytes) / sizeof(int64_t) };
+
+/* The i-th of the list; NULL past its end. */
+const kv_byte_kind *kv_byte_kind_at(int i);
+/* Where the bytes of the i-th kind stand; 0 <= i < KV_N_BYTE_KINDS. */
+int64_t *kv_bytes_of(kv_bytes *b, int i);
+int64_t kv_bytes_get(const kv_bytes *b, int i);
+
+/* Where the bytes of a class stand, below KV_MAX_CLASSES. */
+static inline int64_t *kv_bytes_of_tier(kv_bytes *b, int tier) {
+  int64_t *const of[] = {&b->tier_0, &b->tier_1, &b->tier_2, &b->tier_3};
+  return of[tier];
+}
+/* Is the i-th kind told of these bytes? One that counts always is, a class
+ * where any class holds something: nothing is where a method has none. */
+static inline bool kv_bytes_has(const kv_bytes *b, int i) {
+  bool classes = b->tier_0 || b->tier_1 || b->tier_2 || b->tier_3;
+  return kv_byte_kind_at(i)->counts || classes;
+}
+
+#define KV_BYTE_COUNTED(name, counts, what) +((counts) ? b->name : 0)
+static inline int64_t kv_bytes_total(const kv_bytes *b) {
+  return 0 KV_BYTE_KINDS(KV_BYTE_COUNTED);
+}
+#undef KV_BYTE_COUNTED
+
+#define KV_BYTE_SUM(name, counts, what) sum->name += b->name;
+static inline void kv_bytes_add(kv_bytes *sum, const kv_bytes *b) {
+  KV_BYTE_KINDS(KV_BYTE_SUM)
+}
+#undef KV_BYTE_SUM
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A method is one const table. `open` may fail and decides everything; the
+ * hooks after it return void, allocate nothing, leave the floating-point mode
+ * as it is (ref/ground/float.h) and change memory only through the verbs of
+ * ref/lane/lane.h. Which hook runs when is data in kv_needs: the engine has no
+ * branch on a method.
+ *
+ * For each block of tokens, for each layer, the engine does: append; arrive;
+ * (decode) view, chunk and attend; observe on the rows asked for; if due,
+ * settle_lane for every lane, then settle_layer; publish. A lane hook touches
+ * its lane only, so lanes run in parallel.
+ */
+#ifndef KV_REF_METHOD_H
+#define KV_REF_METHOD_H
+
+#include "ref/formats/format.h"
+#include "ref/ground/err.h"
+#include "ref/ground/shape.h"
+#include "ref/lane/asset.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct kv_lane kv_lane;
+typedef struct kv_method kv_method;
+struct kv_around;
+struct kv_kernels;
+
+enum {
+  KV_ALL_ROWS = 1 << 30, /* prompt_rows: every prompt query */
+  KV_MAX_COLUMNS = 4,
+  KV_MAX_CLASSES = 4, /* as many as the ledger has kinds tier_0 .. */
+  KV_MAX_CODINGS = 4,
+  KV_MAX_META = 4
+};
+
+/* What rows carry; nothing else is computed. */
+enum {
+  KV_Q = 1,   /* queries */
+  KV_S = 2,   /* scaled (and biased) logits */
+  KV_P = 4,   /* probabilities, arithmetic 4 */
+  KV_SUM = 8, /* per query head and entry: sum over the rows of RN(P*2^40) */
+  KV_LOGITS = KV_S | KV_P | KV_SUM /* all that is made of logits */
+};
+
+/* What layers know of each other. */
+typedef enum kv_across {
+  KV_ALONE, /* nothing */
+  KV_DOWN   /* at each block or step a layer may publish a message for the
+               layers below it, those of higher numbers: the hook publish, and
+               kv_at.above */
+} kv_across;
+
+typedef enum kv_lanes { KV_HEAD, QUERY_HEAD } kv_lanes;
+typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
+
+/* Memory that a method holds beside entries and columns, and how much of it a
+ * decode step looks at in order to choose what attention reads: the ledger's
+ * `scanned`, once a lane, as bounds that several query heads share are fetched
+ * once. Logits that view is given (view_logits) are no entry of this table: the
+ * engine charges every key of the lane for them by itself. */
+typedef enum kv_meta_per {
+  KV_PER_LANE,
+  KV_PER_ENTRY, /* each live entry */
+  KV_PER_PAGE   /* each started run of `page` live entries */
+} kv_meta_per;
+
+typedef struct kv_meta {
+  const char *name; /* for people: "page bounds" */
+  kv_meta_per per;
+  int page;       /* entries a page, of KV_PER_PAGE */
+  size_t bytes;   /* held for each lane, entry or page */
+  size_t scanned; /* of these looked at in a decode step, by methods with a
+                     view; in no layer below from_layer (the model's number),
+                     and in no lane of at most `above` entries: there the
+                     method views every entry */
+  int from_layer, above;
+} kv_meta;
+
+/* Filled once by open, from shape and parameters; zeroed before. */
+typedef struct kv_needs {
+  int block;        /* most prompt tokens that enter at once; 0 = all */
+  int prompt_rows;  /* last prompt queries shown to observe */
+  bool decode_rows; /* show observe every decode step */
+  unsigned want;    /* KV_Q | KV_S | KV_P | KV_SUM */
+  bool view_logits; /* view is given the logits of all live entries */
+  int columns;      /* numbers per entry that travel with it */
+  kv_column column[KV_MAX_COLUMNS];
+  int every, phase; /* a settling is due after every prompt block when block
+                       != 0, after the last prompt block always, and at a
+                       decode step when every != 0 and
+                       (step - prompt_len - phase) % every == 0 */
+  bool merges;      /* uses the verb merge: entries carry weights */
+  float merge_bias; /* logit += merge_bias * ln(weight) */
+  int classes;      /* an entry is of class 0 .. classes - 1, 0 when it enters;
+                       the verb retier changes it. 0 or 1: it has none, and
+                       nothing is stored or charged for it */
+  bool reindex;     /* the i-th entry is attended at position p0 + i */
+  bool rope;        /* hooks read kv_at.rope, or a coding is pre_rope: the
+                       trace must hold frequencies */
+  kv_lanes lanes;
+  kv_across across;
+  size_t message;    /* bytes of a message, of KV_DOWN */
+  int changes;       /* how often the verbs of one settling name an entry at
+                        most, keep aside; 0: 2. The room for their records, and
+                        on a device for rewritten rows, follows from it */
+  size_t lane_state; /* bytes a lane, zeroed; kv_own */
+  size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
+  bool lengths;      /* what is stored at each step, in bytes, follows from
+                        lengths and parameters alone: the search for a budget in
+                        bytes computes no scores */
+  int metas;   /* what else the method holds, in `meta`: charged as `side` */
+  int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
+  kv_coding coding[KV_MAX_CODINGS];
+  kv_meta meta[KV_MAX_META];
+} kv_needs;
+
+/* Lanes of a layer: one for each KV head, or for each query head. */
+static inline int kv_lane_count(const kv_needs *n, const kv_shape *s) {
+  return n->lanes == QUERY_HEAD ? s->n_heads : s->n_kv_heads;
+}
+
+static inline int kv_needs_changes(const kv_needs *n) {
+  return n->changes ? n->changes : 2;
+}
+
+/* Entries of a page, of a method that holds something for each; else 0. */
+static inline int kv_needs_page(const kv_needs *n) {
+  for (int i = 0; i < n->metas; i++)
+    if (n->meta[i].per == KV_PER_PAGE) return n->meta[i].page;
+  return 0;
+}
+
+/* Workspace of every hook: floats, flags and indexes over a lane. */
+#define KV_WORK(n_tokens) ((size_t)(n_tokens)*48 + 65536)
+
+/* Bump allocator over memory taken at open; emptied before each hook. */
+typedef struct kv_work {
+  char *base;
+  size_t size, used;
+  void *(*take)(struct kv_work *w, size_t n); /* who fences what is taken (the
+                                                 laws); NULL: nobody */
+} kv_work;
+
+/* n bytes, 64-byte aligned, not zeroed; asserts that they were asked for. */
+void *kv_work_take(kv_work *w, size_t n);
+#define KV_TAKE(w, type, n)                                                    \
+  ((type *)kv_work_take((w), (size_t)(n) * sizeof(type)))
+
+/* A message of a layer above, at the block or step of the hook that reads it:
+ * what the layer next above published then or, where that one published
+ * nothing, the next above it that did. */
+typedef struct kv_message {
+  int layer;        /* that published it: the model's number */
+  const void *data; /* needs.message bytes, 16-byte aligned; good within the
+                       hook */
+} kv_message;
+
+/* Where a hook is called. Of two methods on one lane each has its own part of
+ * the lane's columns, formats and state; it reaches them through kv_column_..,
+ * kv_coded and kv_own (ref/lane/lane.h), which add where its part begins. */
+typedef struct kv_at {
+  const kv_shape *shape;
+  const kv_needs *needs;
+  const void *params;  /* the method's own struct, resolved by open */
+  int layer;           /* the model's number */
+  int step;            /* tokens seen, the current one included */
+  const kv_rope *rope; /* of the trace, where needs.rope; else NULL */
+  const struct kv_kernels *kernels;
+  kv_work *work;
+  int column, coding;      /* the first of its own */
+  size_t state;            /* bytes of the lane's before its own */
+  const kv_method *method; /* the table whose hook this is */
+  const kv_tensor *asset;  /* of this layer, as the table of the method's file
+                              asks for them; NULL: it reads no file */
+  const kv_message *above; /* of KV_DOWN; NULL: no layer above has published
+                              at this block or step, as on the first layer */
+} kv_at;
+
+/* One query head at a decode step. */
+typedef struct kv_query {
+  int head;             /* within the lane: 0..queries-1 */
+  int queries;          /* query heads of the lane */
+  const float *q;       /* [d] */
+  const float *group_q; /* [queries][d]: of all query heads of the lane */
+  const float *s;       /* [n] logits by entry, where view_logits; else NULL */
+} kv_query;
+
+/* A view: ascending maximal runs of entry indexes, at least one entry. */
+typedef struct kv_run {
+  int32_t first, count;
+} kv_run;
+
+typedef struct kv_view {
+  int runs, entries;
+  kv_run *run; /* room for n/2 + 1 */
+} kv_view;
+
+/* Appends entries first..first+count-1, above all before. */
+void kv_view_add(kv_view *v, int first, int count);
+/* The entries whose flag is set. */
+void kv_view_mask(kv_view *v, int n, const bool *in);
+
+/* Query rows with what the method asked for. Row r is token first + r and
+ * sees the lane's first kv_rows_visible entries. q, s and p of row r and head
+ * h stand at place kv_rows_at(rows, r, h), d or `stride` floats each; sum of
+ * head h at h * stride. */
+typedef struct kv_rows {
+  int first, rows;
+  int heads;   /* query heads of the lane */
+  int places;  /* heads that a row has in memory */
+  int entries; /* seen by the last row */
+  size_t stride;
+  const float *q;
+  const float *s, *p; /* beyond the visible entries: junk */
+  const int64_t *sum; /* over these rows */
+} kv_rows;
+
+static inline size_t kv_rows_at(const kv_rows *rows, int r, int h) {
+  return (size_t)r * (size_t)rows->places + (size_t)h;
+}
+static inline int kv_rows_visible(const kv_rows *rows, int r) {
+  return rows->entries - (rows->rows - 1 - r);
+}
+
+/* Values of a parameter. KV_UNSET marks an integer that open resolves. */
+enum { KV_UNSET = INT32_MIN };
+typedef enum kv_kind {
+  KV_INT,    /* int */
+  KV_REAL,   /* float: the nearest to the decimal */
+  KV_SHARE,  /* int32_t: the nearest multiple of 2^-20 */
+  KV_CHOICE, /* int: index into choices */
+  KV_TEXT,   /* char[KV_TEXT_MAX] */
+  KV_FILE    /* kv_file: a file that the method reads; one at most */
+} kv_kind;
+enum { KV_TEXT_MAX = 1024 };
+
+/* The value of a KV_FILE. The method sees it with its asset: the engine opens
+ * and checks the file before it calls open, and refuses the cell where it
+ * cannot. The bytes of the file are part of the method's code. */
+typedef struct kv_file {
+  char path[KV_TEXT_MAX];
+  bool beside; /* nobody named it: it lies beside the trace */
+  const kv_asset *asset;
+} kv_file;
+
+/* The default of a KV_FILE: assets/METHOD.MODEL.safetensors in the trace's
+ * folder (traces/decisions/asset.h has the rule). Without a default the file is
+ * named in the specification, and no list of all methods holds the method. */
+#define KV_FILE_BESIDE "assets/METHOD.MODEL.safetensors"
+
+/* How -b sets a parameter, which is then the method's knob; a table has one at
+ * most, and its values are 0 or more. Of two methods on one lane it is the
+ * first's, and the second's only where the first has none. */
+typedef enum kv_knob {
+  KV_NO_KNOB,
+  KV_KNOB_ENTRIES, /* a KV_INT that counts entries of a lane: a budget of any
+                      basis sets it, and it has no default */
+  KV_KNOB_MORE,    /* something else; a greater value takes more bytes. It has a
+                      default, and only budgets in bytes change it */
+  KV_KNOB_LESS     /* the same where a greater value takes fewer bytes */
+} kv_knob;
+
+typedef struct kv_param {
+  const char *name;
+  kv_kind kind;
+  size_t offset;        /* in the method's params struct */
+  const char *fallback; /* default, through the user's parser; NULL: open
+                           resolves it from the budget */
+  double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
+  const char *choices;  /* "mean|max|sum" */
+  const char *unit;
+  const char *help; /* one line, with the source of the default */
+  bool later;       /* rows were stored before the method had it: at its default
+                       no row names it, so that their keys stay */
+  bool label;       /* KV_TEXT: where it is set, rows are called so */
+  const kv_asset_kind *reads; /* KV_FILE: what is read of it */
+  kv_knob knob;               /* KV_INT, KV_REAL or KV_SHARE */
+  double grid; /* of a knob: min, min + grid, .. up to max are searched; 0: a
+                  KV_INT's step of 1 */
+} kv_param;
+
+/* A value of a lane, beyond those of every method, that is worth a look at a
+ * step's attention: a matrix by name. `kvreplay vectors` writes it; nothing
+ * else asks, so it may cost what it likes. */
+typedef struct kv_stage {
+  const char *name; /* NULL ends a table */
+  const char *rule; /* what defines it, in one sentence */
+  void (*size)(const kv_at *at, const kv_lane *lane, kv_dtype *type, int *rows,
+               int *width); /* rows 0: there is none here */
+  void (*copy)(const kv_at *at, const kv_lane *lane, void *out);
+} kv_stage;
+
+struct kv_method {
+  int abi;                /* KV_METHOD_ABI of ref/lane/lane.h */
+  int revision;           /* raised when its decisions or numbers change */
+  const char *name;       /* as in a specification */
+  const char *title;      /* one line */
+  const char *paper;      /* authors, year, where */
+  const kv_param *params; /* ends with name NULL */
+  size_t params_size;     /* bytes of the struct that offsets refer to */
+  /* Parameters, as in a specification (key=value:key=value), with which a
+   * budget of every token loses nothing: the law "full" demands the output
+   * of dense to the bit, where no probability is below 2^-41. NULL: any
+   * parameters; "": none. */
+  const char *lossless;
+  /* Its budget is one for the model, which it spreads over the layers itself:
+   * it takes no budget a layer. */
+  bool spreads;
+  /* Columns and metas are what the user says, not what hooks hold: tables
+   * tell them apart. */
+  bool declares;
+  /* Resolves unset parameters in place, checks them against each other
+   * (KV_REFUSED with a sentence for a contradiction) and fills needs. Where
+   * the method has a file, it has been read (kv_file). Called for each layer of
+   * the model where layers have budgets of their own. */
+  kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,
+                kv_err *e);
+  /* All optional; listed in ref/lane/hooks.h. */
+  void (*arrive)(const kv_at *at, kv_lane *lane, int first);
+  void (*view)(const kv_at *at, const kv_lane *lane, const kv_query *q,
+               kv_view *out); /* absent: all live entries */
+  /* One chunk that attention adds after those of the view
+   * (ref/backend/attend.h): what the method knows of tokens that have no entry.
+   * Its largest logit *m, the sum *l of e^(logit - m) and the values a[d_v]
+   * weighed with these, all finite and l from 2^-64 to 2^64, or the cell fails.
+   * Returns whether there is one. Output and LSE hold it; measures of mass and
+   * the view's divergences speak of entries alone, as without it. Decode steps
+   * only: evidence and a session's outputs of the prompt have none. */
+  bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                float *m, float *l, float *a);
+  void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows);
+  void (*settle_lane)(const kv_at *at, kv_lane *lane);
+  void (*settle_layer)(const kv_at *at, kv_lane *const *lane, int lanes);
+  /* Of KV_DOWN, at the end of every block and step, when what was due has
+   * settled: fills in the zeroed message. Returns whether the layer publishes
+   * it. What hooks of the layers below read of it stands in no lane of theirs:
+   * entries are named by token ids. */
+  bool (*publish)(const kv_at *at, const kv_lane *const *lane, int lanes,
+                  void *message);
+  const kv_stage *stages; /* ends with name NULL */
+  const struct kv_around
+      *around; /* NULL but in tables made by kv_method_around */
+};
+
+/* Do decode steps need the logits of every live entry, in view or not? Where
+ * nobody is shown them, what lies out of view may be anything. */
+static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
+  return n->view_logits || (observes && n->decode_rows && n->want & KV_LOGITS);
+}
+
+/* Is a settling due at the end of the block that makes `step` tokens seen? */
+bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step);
+
+/* The one list of methods, in the order of methods.mk; NULL past the end. */
+const kv_method *kv_method_at(int index);
+/* Methods that need a file of the user's, by the same rule: no list of all
+ * methods holds them. */
+const kv_method *kv_method_door_at(int index);
+/* The parameter that is a file; NULL: the method reads none. */
+const kv_param *kv_method_file(const kv_method *m);
+/* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
+ * and whatever is in no list. */
+bool kv_method_ref_only(const kv_method *m);
+/* By name, in either; NULL if there is none. */
+const kv_method *kv_method_named(const char *name);
+
+#endif

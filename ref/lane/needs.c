@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ref/lane/needs.h, and what walks it.
+ */
+#include "ref/lane/needs.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define PLACE(name) offsetof(kv_needs, name), sizeof((kv_needs *)0)->name
+#define ONE(name, kind, layers, least, most)                                   \
+  { #name, KV_NEED_##kind, KV_NEED_##layers, PLACE(name), 1, 0, least, most }
+#define ARRAY(name, kind, layers, n, used, least, most)                        \
+  {                                                                            \
+#    name, KV_NEED_##kind, KV_NEED_##layers, PLACE(name), n,                   \
+        offsetof(kv_needs, used), least, most                                  \
+  }
+#define TERABYTE ((double)((int64_t)1 << 40))
+
+const kv_need kv_need_list[] = {
+    ONE(block, INT, SAME, 0, INT_MAX),
+    ONE(prompt_rows, INT, MOST, 0, INT_MAX),
+    ONE(decode_rows, BOOL, MOST, 0, 1),
+    ONE(want, BITS, MOST, 0, KV_Q | KV_S | KV_P | KV_SUM),
+    ONE(view_logits, BOOL, MOST, 0, 1),
+    ONE(columns, INT, SAME, 0, KV_MAX_COLUMNS),
+    ARRAY(column, INT, SAME, KV_MAX_COLUMNS, columns, KV_INT64, KV_FLOAT),
+    ONE(every, INT, OWN, 0, INT_MAX),
+    ONE(phase, INT, OWN, INT_MIN, INT_MAX),
+    ONE(merges, BOOL, SAME, 0, 1),
+    ONE(merge_bias, FLOAT, OWN, 0, 0),
+    ONE(classes, INT, SAME, 0, KV_MAX_CLASSES),
+    ONE(reindex, BOOL, SAME, 0, 1),
+    ONE(rope, BOOL, SAME, 0, 1),
+    ONE(lanes, INT, SAME, KV_HEAD, QUERY_HEAD),
+    ONE(across, INT, SAME, KV_ALONE, KV_DOWN),
+    ONE(message, SIZE, SAME, 0, TERABYTE),
+    ONE(codings, INT, SAME, 0, KV_MAX_CODINGS),
+    ARRAY(coding, CODING, SAME, KV_MAX_CODINGS, codings, 0, 0),
+    ONE(changes, INT, MOST, 0, 64),
+    ONE(lane_state, SIZE, MOST, 0, TERABYTE),
+    ONE(metas, INT, SAME, 0, KV_MAX_META),
+    ARRAY(meta, META, OWN, KV_MAX_META, metas, 0, 0),
+    ONE(work, SIZE, MOST, 0, TERABYTE),
+    ONE(lengths, BOOL, ALL, 0, 1),
+    {.name = NULL}};
+
+/* --- reading ------------------------------------------------------------ */
+
+static size_t element(const kv_need *f) {
+  return f->size / (size_t)f->elements;
+}
+
+static int used(const kv_need *f, const kv_needs *n) {
+  int count = f->elements;
+  if (f->used) memcpy(&count, (const char *)n + f->used, sizeof count);
+  return count < f->elements ? count : f->elements;
+}
+
+static const char *at(const kv_need *f, const kv_needs *n, int i) {
+  return (const char *)n + f->offset + (size_t)i * element(f);
+}
+
+static double number(kv_need_kind kind, const char *from) {
+  int i;
+  unsigned u;
+  size_t z;
+  switch (kind) {
+  case KV_NEED_INT:
+    memcpy(&i, from, sizeof i);
+    return i;
+  case KV_NEED_BITS:
+    memcpy(&u, from, sizeof u);
+    return u;
+  case KV_NEED_SIZE:
+    memcpy(&z, from, sizeof z);
+    return (double)z;
+  case KV_NEED_BOOL:
+    return *(const unsigned char *)from;
+  default:
+    return 0;
+  }
+}
+
+/* --- comparing ---------------------------------------------------------- */
+
+static bool same_coding(const char *a, const char *b) {
+  kv_coding x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  return kv_coding_alike(&x, &y);
+}
+
+static bool same_meta(const char *a, const char *b) {
+  kv_meta x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  return x.per == y.per && x.page == y.page && x.bytes == y.bytes &&
+         x.scanned == y.scanned && x.from_layer == y.from_layer &&
+         x.above == y.above;
+}
+
+static bool same_element(const kv_need *f, const char *x, const char *y) {
+  if (f->kind == KV_NEED_CODING) return same_coding(x, y);
+  if (f->kind == KV_NEED_META) return same_meta(x, y);
+  return memcmp(x, y, element(f)) == 0;
+}
+
+static bool same(const kv_need *f, const kv_needs *a, const kv_needs *b) {
+  for (int i = 0; i < used(f, a) || i < used(f, b); i++) {
+    const char *x = at(f, a, i), *y = at(f, b, i);
+    if (!same_element(f, x, y)) return false;
+  }
+  return true;
+}
+
+const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b) {
+  for (const kv_need *f = kv_need_list; f->name; f++)
+    if (!same(f, a, b)) return f->name;
+  return NULL;
+}
+
+/* --- checking ----------------------------------------------------------- */
+
+static kv_rc check_meta(const kv_meta *m, kv_err *e) {
+  if (m->per == KV_PER_PAGE && m->page < 1)
+    return kv_fail(e, KV_REFUSED, "needs.meta has pages of no entry");
+  if (m->scanned > m->bytes || (double)m->bytes > TERABYTE)
+    return kv_fail(e, KV_REFUSED,
+                   "needs.meta holds %zu bytes and scans %zu: at most a "
+                   "terabyte, and no more than it holds",
+                   m->bytes, m->scanned);
+  return KV_OK;
+}
+
+static kv_rc check(const kv_need *f, const char *from, kv_err *e) {
+  kv_coding c;
+  kv_meta m;
+  if (f->kind == KV_NEED_FLOAT) return KV_OK;
+  if (f->kind == KV_NEED_META) {
+    memcpy(&m, from, sizeof m);
+    return check_meta(&m, e);
+  }
+  if (f->kind == KV_NEED_CODING) {
+    memcpy(&c, from, sizeof c);
+    if (c.format && c.settings) return KV_OK;
+    return kv_fail(e, KV_REFUSED, "needs.%s has no %s", f->name,
+                   c.format ? "settings" : "format");
+  }
+  double is = number(f->kind, from);
+  if (is >= f->least && is <= f->most) return KV_OK;
+  return kv_fail(e, KV_REFUSED, "needs.%s is %.0f; it may be %.0f to %.0f",
+                 f->name, is, f->least, f->most);
+}
+
+kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (const kv_need *f = kv_need_list; !rc && f->name; f++)
+    for (int i = 0; !rc && i < used(f, n); i++) rc = check(f, at(f, n, i), e);
+  for (int i = 0; !rc && i < n->codings; i++)
+    if (n->coding[i].pre_rope && !n->rope)
+      rc = kv_fail(e, KV_REFUSED,
+                   "needs.coding is before RoPE, and needs.rope is not set");
+  if (!rc && (n->across == KV_DOWN) != (n->message > 0))
+    rc = kv_fail(e, KV_REFUSED,
+                 "needs.message is %zu bytes and needs.across is %s; a message "
+                 "has a size where it is KV_DOWN, and only there",
+                 n->message, n->across == KV_DOWN ? "KV_DOWN" : "KV_ALONE");
+  return rc;
+}
+
+/* --- joining ------------------------------------------------------------ */
+
+static void widen(const kv_need *f, kv_needs *wide, const kv_needs *n) {
+  char *to = (char *)wide + f->offset;
+  const char *from = at(f, n, 0);
+  unsigned a, b;
+  bool all = f->layers == KV_NEED_ALL;
+  if (f->layers == KV_NEED_OWN) return;
+  if (f->kind == KV_NEED_BITS) {
+    memcpy(&a, to, sizeof a);
+    memcpy(&b, from, sizeof b);
+    a |= b;
+    memcpy(to, &a, sizeof a);
+  } else if (all ? number(f->kind, from) < number(f->kind, to)
+                 : number(f->kind, from) > number(f->kind, to)) {
+    memcpy(to, from, f->size);
+  }
+}
+
+const char *kv_needs_widen(kv_needs *wide, const kv_needs *n) {
+  for (const kv_need *f = kv_need_list; f->name; f++) {
+    if (f->layers != KV_NEED_SAME)
+      widen(f, wide, n);
+    else if (!same(f, wide, n))
+      return f->name;
+  }
+  return NULL;
+}

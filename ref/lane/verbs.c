@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verbs: the only ways in which stored memory changes after append. Each
+ * writes its record first and then carries it out.
+ */
+#include "ref/ground/arith.h"
+#include "ref/lane/lane.h"
+#include "ref/lane/select.h"
+#include <assert.h>
+#include <string.h>
+
+static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
+  uint32_t *w =
+      kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
+  if (!w && !l->fault.rc)
+    kv_fail(&l->fault, KV_INTERNAL,
+            "layer %d, lane %d, step %d: the verbs of one step name entries "
+            "more often than needs.changes (%d) says; the method must ask for "
+            "more",
+            l->data->layer, l->lane, l->step, kv_needs_changes(l->needs));
+  return w;
+}
+
+/* --- blocks ------------------------------------------------------------- */
+
+static int take(kv_slab *s, int members) {
+  int b = s->n_free ? s->free[--s->n_free] : s->used++;
+  assert(b < s->cap && "a slab has room for every token");
+  kv_coded_size size = kv_slab_bytes(s, members);
+  s->members[b] = s->live[b] = (uint16_t)members;
+  s->held += members;
+  s->bytes.codes += size.codes;
+  s->bytes.metadata += size.metadata;
+  return b;
+}
+
+static void drop_ref(kv_slab *slab, kv_cell_ref *r) {
+  if (r->format == KV_RAW) return;
+  kv_slab *s = &slab[r->format];
+  assert(s->live[r->block] > 0);
+  s->held--;
+  if (--s->live[r->block] == 0) {
+    kv_coded_size size = kv_slab_bytes(s, s->members[r->block]);
+    s->bytes.codes -= size.codes;
+    s->bytes.metadata -= size.metadata;
+    s->free[s->n_free++] = r->block;
+  }
+  r->format = KV_RAW;
+}
+
+static bool is_rewritten(const kv_lane *l, int i) {
+  return l->k && (l->k[i].format != KV_RAW || l->v[i].format != KV_RAW);
+}
+
+static void drop(kv_lane *l, int i) {
+  if (!l->k) return;
+  l->rewritten -= is_rewritten(l, i);
+  drop_ref(l->k_slab, &l->k[i]);
+  drop_ref(l->v_slab, &l->v[i]);
+}
+
+/* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare room
+ * unless list ascends (then list[i] >= i and nothing is overwritten early). */
+static void gather(kv_lane *l, void *array, size_t size, int n,
+                   const int32_t *list, bool ascending) {
+  char *a = array, *to = ascending ? a : (char *)l->room.spare;
+  if (!array) return;
+  for (int i = 0; i < n; i++)
+    memmove(to + (size_t)i * size, a + (size_t)list[i] * size, size);
+  if (!ascending) memcpy(a, to, (size_t)n * size);
+}
+
+static size_t column_size(const kv_lane *l, int c) {
+  return l->needs->column[c] == KV_INT64 ? 8 : 4;
+}
+
+static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {
+  gather(l, l->id, sizeof *l->id, n, list, ascending);
+  gather(l, l->weight, sizeof *l->weight, n, list, ascending);
+  gather(l, l->tier, sizeof *l->tier, n, list, ascending);
+  gather(l, l->k, sizeof *l->k, n, list, ascending);
+  gather(l, l->v, sizeof *l->v, n, list, ascending);
+  gather(l, l->last, sizeof *l->last, n, list, ascending);
+  for (int c = 0; c < l->needs->columns; c++)
+    gather(l, l->column[c].i, column_size(l, c), n, list, ascending);
+}
+
+/* R <- H(R || id || K bits || V bits) of entry i. */
+static void note_rewrite(kv_lane *l, int i) {
+  float *k = l->f32, *v = l->f32 + l->shape->d;
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, l->rewrites.byte, sizeof l->rewrites.byte);
+  kv_sha256_add(&h, &l->id[i], sizeof l->id[i]);
+  kv_lane_key(l, i, k);
+  kv_lane_value(l, i, v);
+  kv_sha256_add(&h, k, (size_t)l->shape->d * sizeof *k);
+  kv_sha256_add(&h, v, (size_t)l->shape->d_v * sizeof *v);
+  l->rewrites = kv_sha256_end(&h);
+}
+
+/* --- keep --------------------------------------------------------------- */
+
+static void sort_ids(uint32_t *id, int n) { /* heap sort: no allocation */
+  for (int end = n, start = n / 2; end > 1;) {
+    if (start > 0)
+      start--;
+    else {
+      end--;
+      uint32_t t = id[end];
+      id[end] = id[0];
+      id[0] = t;
+    }
+    int root = start;
+    for (int child; (child = 2 * root + 1) < end; root = child) {
+      if (child + 1 < end && id[child] < id[child + 1]) child++;
+      if (id[root] >= id[child]) break;
+      uint32_t t = id[root];
+      id[root] = id[child];
+      id[child] = t;
+    }
+  }
+}
+
+/* Dropped ids ascending; most lanes are in id order already. */
+static void write_dropped(const kv_lane *l, const uint8_t *stays,
+                          uint32_t *out) {
+  int m = 0;
+  bool sorted = true;
+  for (int i = 0; i < l->n; i++) {
+    if (stays[i] || l->weight[i] == 0) continue;
+    out[m++] = l->id[i];
+    if (m > 1 && out[m - 1] < out[m - 2]) sorted = false;
+  }
+  if (!sorted) sort_ids(out, m);
+}
+
+static bool is_prefix(int n, const int32_t *list) {
+  for (int i = 0; i < n; i++)
+    if (list[i] != i) return false;
+  return true;
+}
+
+static void keep(kv_lane *l, int n, const int32_t *list) {
+  int live = l->n - l->marked;
+  assert(n >= 0 && n <= live && "keep lists live entries once");
+  bool prefix = is_prefix(n, list), ascending = true;
+  for (int i = 1; i < n; i++) ascending = ascending && list[i] > list[i - 1];
+  if (ascending && n == live) {
+    kv_sweep(l);
+    return;
+  }
+  size_t m = (size_t)(live - n);
+  size_t count = m + 2 + (ascending ? 0 : (size_t)n);
+  uint32_t *w = record(l, KV_KEEP, count);
+  if (!w) return;
+  uint8_t *stays = (uint8_t *)l->room.spare;
+  memset(stays, 0, (size_t)l->n);
+  for (int i = 0; i < n; i++) {
+    assert(kv_is_live(l, list[i]) && "keep lists live entries");
+    assert(!stays[list[i]] && "keep lists an entry once");
+    stays[list[i]] = 1;
+  }
+  w[0] = (uint32_t)m;
+  write_dropped(l, stays, w + 1);
+  w[1 + m] = !ascending;
+  if (!ascending)
+    for (int i = 0; i < n; i++) w[2 + m + (size_t)i] = l->id[list[i]];
+  for (int i = 0; i < l->n; i++)
+    if (!stays[i]) drop(l, i);
+  if (m) l->dropped = true;
+  if (!prefix) l->holes = true;
+  reorder(l, n, list, ascending);
+  l->n = n;
+  l->marked = l->tail = 0;
+}
+
+/* Whoever looks on is asked first, where what he sees is live: after a merge
+ * the list is no selection of the lane's entries alone. */
+static void keep_as_seen(kv_lane *l, const bool *flags, int n,
+                         const int32_t *list) {
+  const kv_selecting *s = kv_selecting_now;
+  if (s && l->marked == 0) list = s->keeps(s->self, l, flags, list, &n);
+  keep(l, n, list);
+}
+
+void kv_keep(kv_lane *l, int n, const int32_t *list) {
+  keep_as_seen(l, NULL, n, list);
+}
+
+void kv_keep_mask(kv_lane *l, const bool *flags) {
+  int n = 0;
+  for (int i = 0; i < l->n; i++)
+    if (flags[i] && l->weight[i] != 0) l->room.list[n++] = i;
+  keep_as_seen(l, flags, n, l->room.list);
+}
+
+/* --- merge -------------------------------------------------------------- */
+
+/* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8. */
+static void blend(int n, float a, float b, const float *from, float *into) {
+  float den = a + b;
+  for (int x = 0; x < n; x++) into[x] = kv_fma(a, into[x], b * from[x]) / den;
+}
+
+static void merge_side(kv_lane *l, int into, int from, float a, float b,
+                       bool key) {
+  kv_slab *slab = key ? l->k_slab : l->v_slab;
+  kv_cell_ref *r = key ? &l->k[into] : &l->v[into];
+  int width = key ? l->shape->d : l->shape->d_v;
+  float *x = l->f32, *y = l->f32 + width;
+  if (key) {
+    kv_lane_key(l, into, x);
+    kv_lane_key(l, from, y);
+  } else {
+    kv_lane_value(l, into, x);
+    kv_lane_value(l, from, y);
+  }
+  blend(width, a, b, y, x);
+  if (r->format != KV_MERGED) {
+    drop_ref(slab, r);
+    *r = (kv_cell_ref){take(&slab[KV_MERGED], 1), 0, KV_MERGED};
+  }
+  kv_slab *s = &slab[KV_MERGED];
+  memcpy(s->data + (size_t)r->block * s->size, x, (size_t)width * sizeof *x);
+}
+
+/* Member lists run from the oldest id; the younger head's list is hung on. */
+static void join_members(kv_lane *l, int into, int from) {
+  uint32_t a = l->id[into], b = l->id[from];
+  if (a < b) {
+    l->next[l->last[into]] = b;
+    l->last[into] = l->last[from];
+  } else {
+    l->next[l->last[from]] = a;
+    l->id[into] = b;
+  }
+}
+
+/* The entry gives up its blocks at once and its place at the next sweep. */
+static void mark(kv_lane *l, int gone) {
+  drop(l, gone);
+  if (l->marked == 0 || gone < l->first_marked) l->first_marked = gone;
+  l->marked++;
+  l->weight[gone] = 0;
+  if (gone != l->n - 1 - l->tail) l->holes = true;
+  while (l->tail < l->n && l->weight[l->n - 1 - l->tail] == 0) l->tail++;
+}
+
+void kv_merge(kv_lane *l, int into, int from, float a, float b) {
+  assert(l->needs->merges && "a method that merges says so in its needs");
+  assert(into != from && kv_is_live(l, into) && kv_is_live(l, from) &&
+         "merge names two live entries");
+  uint32_t *w = record(l, KV_MERGE, 4);
+  if (!w) return;
+  w[0] = l->id[into];
+  w[1] = l->id[from];
+  w[2] = kv_bits_of(a);
+  w[3] = kv_bits_of(b);
+  l->rewritten += !is_rewritten(l, into);
+  merge_side(l, into, from, a, b, true);
+  merge_side(l, into, from, a, b, false);
+  join_members(l, into, from);
+  l->weight[into] += l->weight[from];
+  l->dropped = true;
+  note_rewrite(l, into);
+  mark(l, from);
+}
+
+/* Runs of live entries behind the first marked one, as pairs of index and
+ * count; returns how many numbers that is. They are at most n: each run has
+ * an entry, and a marked one before it. */
+static int live_runs(const kv_lane *l, int32_t *run) {
+  int found = 0, left = l->marked;
+  for (int i = l->first_marked; i < l->n;) {
+    for (; i < l->n && l->weight[i] == 0; i++) left--;
+    int start = i;
+    if (left == 0) i = l->n;
+    while (i < l->n && l->weight[i] != 0) i++;
+    if (i == start) continue;
+    run[found++] = start;
+    run[found++] = i - start;
+  }
+  return found;
+}
+
+static void close_up(void *array, size_t size, int to, int n,
+                     const int32_t *run) {
+  char *a = array;
+  for (int i = 0; a && i < n; to += run[i + 1], i += 2)
+    memmove(a + (size_t)to * size, a + (size_t)run[i] * size,
+            (size_t)run[i + 1] * size);
+}
+
+void kv_sweep(kv_lane *l) {
+  if (l->marked == 0) return;
+  int32_t *run = l->room.list;
+  int n = live_runs(l, run), to = l->first_marked;
+  close_up(l->id, sizeof *l->id, to, n, run);
+  close_up(l->weight, sizeof *l->weight, to, n, run);
+  close_up(l->tier, sizeof *l->tier, to, n, run);
+  close_up(l->k, sizeof *l->k, to, n, run);
+  close_up(l->v, sizeof *l->v, to, n, run);
+  close_up(l->last, sizeof *l->last, to, n, run);
+  for (int c = 0; c < l->needs->columns; c++)
+    close_up(l->column[c].i, column_size(l, c), to, n, run);
+  l->n -= l->marked;
+  l->marked = l->tail = 0;
+}
+
+/* --- recode ------------------------------------------------------------- */
+
+static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
+                        bool key) {
+  const kv_coding *c = &l->needs->coding[format - KV_CODED];
+  kv_slab *slab = key ? l->k_slab : l->v_slab;
+  kv_cell_ref *ref = key ? l->k : l->v;
+  int width = key ? l->shape->d : l->shape->d_v;
+  for (int i = 0; i < n; i++) {
+    float *row = l->f32 + (size_t)i * (size_t)width;
+    if (key)
+      kv_lane_key(l, entry[i], row);
+    else
+      kv_lane_value(l, entry[i], row);
+    if (key && c->pre_rope) kv_turn_back(l->turns, l->id[entry[i]], row);
+    l->rows[i] = row;
+  }
+  int b = take(&slab[format], n);
+  void *out = slab[format].data + (size_t)b * slab[format].size;
+  if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
+    kv_fail(&l->fault, KV_REFUSED,
+            "layer %d, lane %d, step %d: the scale of a coded group is not "
+            "finite in fp16 (first token %u); these values cannot be coded",
+            l->data->layer, l->lane, l->step, l->id[entry[0]]);
+  for (int i = 0; i < n; i++) {
+    drop_ref(slab, &ref[entry[i]]);
+    ref[entry[i]] = (kv_cell_ref){b, (uint16_t)i, (uint16_t)format};
+  }
+}
+
+void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
+               int v_format) {
+  uint32_t *w = record(l, KV_RECODE, (size_t)n + 2);
+  if (!w || n == 0) return;
+  w[0] = (uint32_t)k_format;
+  w[1] = (uint32_t)v_format;
+  for (int i = 0; i < n; i++) {
+    assert(kv_is_live(l, entry[i]) && "recode names live entries");
+    w[2 + i] = l->id[entry[i]];
+    l->rewritten += !is_rewritten(l, entry[i]);
+  }
+  if (k_format != KV_SAME) recode_side(l, n, entry, k_format, true);
+  if (v_format != KV_SAME) recode_side(l, n, entry, v_format, false);
+  for (int i = 0; i < n; i++) note_rewrite(l, entry[i]);
+}
+
+/* --- order and class ---------------------------------------------------- */
+
+void kv_move(kv_lane *l, int from, int to) {
+  assert(l->marked == 0 && "a move after a merge needs a sweep between them");
+  assert(from >= 0 && to >= 0 && from < l->n && to < l->n);
+  uint32_t *w = from == to ? NULL : record(l, KV_MOVE, 2);
+  if (!w) return;
+  w[0] = l->id[from];
+  w[1] = (uint32_t)to;
+  for (int i = 0, next = 0; i < l->n; i++) {
+    if (next == from) next++;
+    l->room.list[i] = i == to ? from : next++;
+  }
+  reorder(l, l->n, l->room.list, false);
+  l->holes = true;
+}
+
+void kv_retier(kv_lane *l, int n, const int32_t *entry, int to) {
+  assert(to >= 0 && to < l->needs->classes &&
+         "a method that has classes says so in its needs");
+  uint32_t *w = n ? record(l, KV_RETIER, (size_t)n + 1) : NULL;
+  if (!w) return;
+  w[0] = (uint32_t)to;
+  for (int i = 0; i < n; i++) {
+    assert(kv_is_live(l, entry[i]) && "retier names live entries");
+    w[1 + i] = l->id[entry[i]];
+    if (l->tier) l->tier[entry[i]] = (uint8_t)to;
+  }
+}

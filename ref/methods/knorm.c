@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KNorm: tokens whose keys are short are attended to most, so they stay.
+ *
+ *   score(j) = -|k_j|^2, by one chain of fused multiply-adds (arithmetic 5)
+ *   variant=prefill: once after the prompt, in layers >= skip, where n >
+ * budget: keep the budget entries with the largest score (equal: the older)
+ *   variant=drop: the same after the prompt and after every step
+ *
+ * Paper: Devoto et al. 2024, A Simple and Effective L2 Norm-Based Strategy for
+ * KV Cache Compression, arXiv:2406.11430. It looks at no query and protects
+ * neither the first tokens nor the last. A rotation keeps norms, so that it is
+ * the same before and after RoPE but for rounding. The square is ranked, which
+ * orders as the norm does, but where a square root would round two into one.
+ *
+ * Where code and paper differ, the default is the first:
+ *   skip     the authors' code and KVCache-Factory leave layers 0 and 1 dense,
+ *            as the paper does for models whose first layers do not follow the
+ *            rule; kvpress leaves none (skip=0)
+ *   variant  the compression of a prompt in the paper, and kvpress and
+ *            KVCache-Factory: prefill; the paper's language modelling evicts
+ *            whenever the cache is full: drop
+ *   order    KVCache-Factory stores what it keeps by ascending norm; here
+ *            entries keep the order of tokens, which changes no attention
+ * Cost: O(n d) a lane and settling.
+ */
+#include "ref/methods/knorm.h"
+#include "ref/parts/parts.h"
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "skip",
+     .kind = KV_INT,
+     .offset = offsetof(params, skip),
+     .fallback = "2",
+     .min = 0,
+     .max = 1 << 16,
+     .unit = "layers",
+     .help = "first layers that stay dense; 2 as in the authors' code, 0 in "
+             "kvpress"},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "prefill",
+     .choices = "prefill|drop",
+     .help = "prefill: once after the prompt; drop: after every step, as in "
+             "the paper's language modelling"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  (void)shape;
+  needs->every = o->variant == DROP;
+  needs->lengths = true;
+  return kv_open_budget("knorm", o->budget, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int d = at->shape->d;
+  if (at->layer < o->skip || lane->n <= o->budget) return;
+  float *key = KV_TAKE(at->work, float, d);
+  float *score = KV_TAKE(at->work, float, lane->n);
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  for (int i = 0; i < lane->n; i++) {
+    kv_lane_key(lane, i, key);
+    score[i] = -kv_dot(key, key, d);
+  }
+  kv_top(score, lane->n, o->budget, keep);
+  kv_keep_mask(lane, keep);
+}
+
+const kv_method kv_method_knorm = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "knorm",
+    .title = "tokens with the shortest keys",
+    .paper = "Devoto et al. 2024, A Simple and Effective L2 Norm-Based "
+             "Strategy for KV Cache Compression, arXiv:2406.11430",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What papers share, as plain functions: every selection of every method
+ * passes through these, and methods are compositions of them. All rank by
+ * rule 2 of the arithmetic: larger key first, then the lower entry index,
+ * then the lower lane number. Nothing here allocates; scratch comes from the
+ * hook's workspace.
+ */
+#ifndef KV_REF_PARTS_H
+#define KV_REF_PARTS_H
+
+#include "ref/ground/formula.h"
+#include "ref/lane/lane.h"
+
+/* keep[i] = is score[i] among the k largest of n? k <= 0: none; k >= n: all.
+ * O(n). */
+void kv_top(const float *score, int n, int k, bool *keep);
+
+/* One ranking over several lanes: the k largest of all of them. */
+void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
+                   bool *const *keep);
+
+/* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20
+ * of the whole, at least one entry (arithmetic 4); s are n >= 1 logits.
+ * Returns how many. Of at: kernels, and n int64 and n float of workspace. */
+int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
+
+/* Index of the smallest score, of equals the lower; only entries with
+ * in[i] (in NULL: all). -1 if there is none. */
+int kv_argmin(const float *score, int n, const bool *in);
+/* Index of the largest, of equals the lower. */
+int kv_argmax(const float *score, int n, const bool *in);
+
+/* out[i] = RN32(sum[i]) * 2^-40. */
+void kv_scores(const int64_t *sum, int n, float *out);
+
+/* score[i] divided by the rows that saw token id[i] when `step` tokens were
+ * seen, its own included: one division, rounded once. */
+void kv_scores_seen(int step, const uint32_t *id, int n, float *score);
+
+/* Pooling with stride 1 over n scores; kernel odd. max ignores padding; avg
+ * counts it as zero. Average of sums stays a sum: its divisor is common and
+ * not applied (arithmetic 4). out is not in. */
+void kv_pool_max(const float *in, int n, int kernel, float *out);
+void kv_pool_sum(const int64_t *in, int n, int kernel, int64_t *out);
+/* Average pooling of scores that are no sums: chain from +0, one division. */
+void kv_pool_avg(const float *in, int n, int kernel, float *out);
+
+/* How the query heads of a group become one score. mean ranks as sum. */
+typedef enum kv_group_rule {
+  KV_GROUP_MEAN,
+  KV_GROUP_MAX,
+  KV_GROUP_SUM,
+  KV_GROUP_QUERY_HEAD /* lanes = QUERY_HEAD: no group */
+} kv_group_rule;
+typedef enum kv_pooling { KV_POOL_NONE, KV_POOL_AVG, KV_POOL_MAX } kv_pooling;
+
+/* Window evidence of a lane: sums over the window's rows, kept in the lane's
+ * own state (kv_window_state bytes of it) until the settling. */
+typedef struct kv_window {
+  int64_t *sum; /* [1 or queries][n_tokens] */
+} kv_window;
+size_t kv_window_state(const kv_shape *s, kv_group_rule group);
+/* observe: adds the rows' sums. */
+void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                   kv_group_rule group);
+/* out[0..n): group rule, then pooling, over the first n entries. */
+void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
+                     kv_pooling pooling, int kernel, int n, float *out);
+
+/* The method's column c += the rows' sums over the group's heads. */
+void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows);
+
+/* The first `sink` and the last `recent` entries remain; nothing is done
+ * while the lane holds no more than both. */
+void kv_keep_ends(kv_lane *lane, int sink, int recent);
+/* The top `heavy` of score[0..n - recent) and the last `recent` remain;
+ * nothing is done while n <= heavy + recent. */
+void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
+                        int heavy, int recent);
+
+/* Plain dot product of two fp32 rows: one chain (arithmetic 5). */
+float kv_dot(const float *a, const float *b, int d);
+
+/* --- parts_open.c ------------------------------------------------------- */
+enum { KV_MOST_TERMS = 1 << 22 }; /* probabilities in one score, arithmetic 4 */
+
+/* KV_USAGE where a budget is missing. */
+kv_rc kv_open_budget(const char *method, int budget, kv_err *e);
+/* KV_REFUSED where a part of the budget is larger than the whole. */
+kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
+                   kv_err *e);
+/* KV_REFUSED where rows * heads * kernel leaves the exact range. */
+kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
+                   kv_err *e);
+/* Query heads whose probabilities one score sums. */
+int kv_score_heads(const kv_shape *s, kv_group_rule group);
+kv_lanes kv_group_lanes(kv_group_rule group);
+
+/* --- parts_window.c ----------------------------------------------------- */
+/* What the window methods share: a struct in their params, and a row of their
+ * parameter table for each of its numbers; `member` is the struct's name in
+ * the params, a struct of `type`. */
+typedef struct kv_window_options {
+  int window, kernel;
+  int pooling, group; /* kv_pooling, kv_group_rule */
+} kv_window_options;
+
+#define KV_WINDOW_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "window", .kind = KV_INT, .offset = offsetof(type, member.window), \
+    .min = 1, .max = 1 << 22, .unit = "tokens",                                \
+    .help = "last queries that vote, their tokens stay; default min(32, "      \
+            "max(1, budget div 2)), 32 as in the authors' configurations"      \
+  }
+#define KV_KERNEL_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "kernel", .kind = KV_INT, .offset = offsetof(type, member.kernel), \
+    .fallback = "7", .min = 1, .max = 1023, .unit = "tokens",                  \
+    .help = "width of the pooling, odd; 7 as in the authors' configurations"   \
+  }
+#define KV_POOLING_PARAM(type, member)                                         \
+  {                                                                            \
+    .name = "pooling", .kind = KV_CHOICE,                                      \
+    .offset = offsetof(type, member.pooling), .fallback = "max",               \
+    .choices = "none|avg|max",                                                 \
+    .help = "pooling of the votes over neighbours; max as in the authors' "    \
+            "configurations"                                                   \
+  }
+#define KV_GROUP_PARAM(type, member)                                           \
+  {                                                                            \
+    .name = "group", .kind = KV_CHOICE,                                        \
+    .offset = offsetof(type, member.group), .fallback = "mean",                \
+    .choices = "mean|max|sum|query_head",                                      \
+    .help = "how the query heads of a KV head vote; query_head: each keeps "   \
+            "its own tokens, as in the authors' code"                          \
+  }
+
+/* min(32, max(1, budget div 2)): SnapKV's window where it fits. */
+int kv_fallback_window(int budget);
+/* Resolves the options against the budget (window included in it) and fills
+ * what the scoring needs. */
+kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
+                     kv_window_options *o, kv_needs *needs, kv_err *e);
+/* observe of the window methods. */
+void kv_window_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                       const kv_window_options *o);
+/* Scores of the entries before the window, in the hook's workspace;
+ * lane->n > window. */
+float *kv_window_past(const kv_at *at, const kv_lane *lane,
+                      const kv_window_options *o);
+/* The best `past` entries before the window and the window remain. */
+void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
+                    int past);
+
+/* --- parts_hash.c ------------------------------------------------------- */
+/* keep[i] = is hash[i] among the k largest; equal: the lower index first. */
+void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep);
+
+/* --- parts_order.c ------------------------------------------------------ */
+/* Sorts the entry indexes list[0..n) by score[entry], rule 2; equals keep the
+ * order they have in the list. spare: room for n. O(n). */
+void kv_order(const float *score, int n, int32_t *list, int32_t *spare);
+
+#endif

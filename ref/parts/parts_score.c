@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores: fixed-point sums, group rules, pooling, window evidence; and the
+ * two ways of keeping that nearly every evicting method shares.
+ */
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
+#include <string.h>
+
+void kv_scores(const int64_t *sum, int n, float *out) {
+  for (int i = 0; i < n; i++) out[i] = kv_unfix(sum[i]);
+}
+
+void kv_scores_seen(int step, const uint32_t *id, int n, float *score) {
+  for (int i = 0; i < n; i++)
+    score[i] = kv_div(score[i], (float)(step - (int)id[i]));
+}
+
+/* --- pooling ------------------------------------------------------------ */
+
+static int low(int i, int half) { return i < half ? 0 : i - half; }
+static int high(int i, int half, int n) {
+  return i + half < n ? i + half : n - 1;
+}
+
+void kv_pool_max(const float *in, int n, int kernel, float *out) {
+  for (int i = 0; i < n; i++) {
+    float m = in[low(i, kernel / 2)];
+    for (int j = low(i, kernel / 2) + 1; j <= high(i, kernel / 2, n); j++)
+      if (kv_key(in[j]) > kv_key(m)) m = in[j];
+    out[i] = m;
+  }
+}
+
+void kv_pool_sum(const int64_t *in, int n, int kernel, int64_t *out) {
+  for (int i = 0; i < n; i++) {
+    int64_t sum = 0;
+    for (int j = low(i, kernel / 2); j <= high(i, kernel / 2, n); j++)
+      sum += in[j];
+    out[i] = sum;
+  }
+}
+
+void kv_pool_avg(const float *in, int n, int kernel, float *out) {
+  for (int i = 0; i < n; i++) {
+    float sum = 0;
+    for (int j = low(i, kernel / 2); j <= high(i, kernel / 2, n); j++)
+      sum = sum + in[j];
+    out[i] = sum / (float)kernel;
+  }
+}
+
+/* --- window evidence ---------------------------------------------------- */
+
+static int planes(const kv_shape *s, kv_group_rule group) {
+  return group == KV_GROUP_MAX ? kv_group(s) : 1;
+}
+
+size_t kv_window_state(const kv_shape *s, kv_group_rule group) {
+  return (size_t)planes(s, group) * (size_t)s->n_tokens * sizeof(int64_t);
+}
+
+void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                   kv_group_rule group) {
+  int64_t *own = kv_own(at, lane);
+  for (int h = 0; h < rows->heads; h++) {
+    int plane = planes(at->shape, group) > 1 ? h : 0;
+    int64_t *sum = own + (size_t)plane * (size_t)at->shape->n_tokens;
+    const int64_t *add = rows->sum + (size_t)h * rows->stride;
+    for (int i = 0; i < rows->entries; i++) sum[i] += add[i];
+  }
+}
+
+static void max_over(const float *x, int n, float *out) {
+  for (int i = 0; i < n; i++)
+    if (kv_key(x[i]) > kv_key(out[i])) out[i] = x[i];
+}
+
+/* Sums stay sums through an average pooling (arithmetic 4). */
+static void score_sums(const kv_at *at, const int64_t *sum, kv_pooling pooling,
+                       int kernel, int n, float *out) {
+  if (pooling == KV_POOL_AVG) {
+    int64_t *pooled = KV_TAKE(at->work, int64_t, n);
+    kv_pool_sum(sum, n, kernel, pooled);
+    kv_scores(pooled, n, out);
+    return;
+  }
+  if (pooling == KV_POOL_NONE) {
+    kv_scores(sum, n, out);
+    return;
+  }
+  float *f = KV_TAKE(at->work, float, n);
+  kv_scores(sum, n, f);
+  kv_pool_max(f, n, kernel, out);
+}
+
+void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
+                     kv_pooling pooling, int kernel, int n, float *out) {
+  const int64_t *own = kv_own(at, lane);
+  int p = planes(at->shape, group);
+  if (p == 1) {
+    score_sums(at, own, pooling, kernel, n, out);
+    return;
+  }
+  size_t used = at->work->used;
+  float *f = KV_TAKE(at->work, float, n), *best = KV_TAKE(at->work, float, n);
+  kv_scores(own, n, best);
+  for (int h = 1; h < p; h++) {
+    kv_scores(own + (size_t)h * (size_t)at->shape->n_tokens, n, f);
+    max_over(f, n, best);
+  }
+  if (pooling == KV_POOL_MAX)
+    kv_pool_max(best, n, kernel, out);
+  else if (pooling == KV_POOL_AVG)
+    kv_pool_avg(best, n, kernel, out);
+  else
+    memcpy(out, best, (size_t)n * sizeof *out);
+  at->work->used = used;
+}
+
+void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows) {
+  int64_t *column = kv_column_int64(at, lane, c);
+  for (int h = 0; h < rows->heads; h++) {
+    const int64_t *add = rows->sum + (size_t)h * rows->stride;
+    for (int i = 0; i < rows->entries; i++) column[i] += add[i];
+  }
+}
+
+/* --- keeping ------------------------------------------------------------ */
+
+void kv_keep_ends(kv_lane *lane, int sink, int recent) {
+  if (lane->n <= sink + recent) return;
+  int n = 0;
+  for (int i = 0; i < sink; i++) lane->room.list[n++] = i;
+  for (int i = lane->n - recent; i < lane->n; i++) lane->room.list[n++] = i;
+  kv_keep(lane, n, lane->room.list);
+}
+
+void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
+                        int heavy, int recent) {
+  int n = lane->n, past = n - recent;
+  if (n <= heavy + recent) return;
+  bool *keep = KV_TAKE(at->work, bool, n);
+  kv_top(score, past, heavy, keep);
+  memset(keep + past, true, (size_t)recent);
+  kv_keep_mask(lane, keep);
+}

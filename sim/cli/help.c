@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --help: sim/cli/help.h.
+ */
+#include "sim/cli/help.h"
+
+#include <string.h>
+
+enum { WIDTH = 80, COLUMN = 26 };
+
+void kv_help_wrap(FILE *out, int indent, int at, const char *text) {
+  bool first = true;
+  while (*text) {
+    int n = (int)strcspn(text, " ");
+    if (!first && at + 1 + n > WIDTH) {
+      fprintf(out, "\n%*s", indent, "");
+      at = indent;
+      first = true;
+    }
+    if (!first) fputc(' ', out);
+    fprintf(out, "%.*s", n, text);
+    at += n + !first;
+    first = false;
+    text += n;
+    text += strspn(text, " ");
+  }
+  fputc('\n', out);
+}
+
+static void usage(FILE *out, const kv_command *c) {
+  fprintf(out, "Usage: %s", c->program);
+  if (c->name) fprintf(out, " %s", c->name);
+  fputs(" [OPTION]...", out);
+  if (c->operands) fprintf(out, " %s", c->operands);
+  fputc('\n', out);
+}
+
+/* Length of the text up to the space before the next option, or to its end. */
+static int clause(const char *line) {
+  int n = 0;
+  do n += 1 + (int)strcspn(line + n + 1, " ");
+  while (line[n] && line[n + 1] != '-');
+  return n;
+}
+
+/* Breaks an example that does not fit a line before an option, so that it can
+ * be copied as printed. */
+static void command_line(FILE *out, const char *line) {
+  int at = fprintf(out, "  ");
+  for (int n; *line; line += n) {
+    n = clause(line);
+    if (at + n > WIDTH - (line[n] ? 2 : 0)) at = fprintf(out, " \\\n     ") - 3;
+    at += fprintf(out, "%.*s", n, line);
+  }
+  fputc('\n', out);
+}
+
+static void examples(FILE *out, const kv_command *c) {
+  if (c->examples == NULL) return;
+  fputs("\nExamples:\n", out);
+  for (const kv_example *x = c->examples; x->line; x++) {
+    command_line(out, x->line);
+    fputs("      # ", out);
+    kv_help_wrap(out, 8, 8, x->does);
+  }
+}
+
+static void option(FILE *out, const kv_option *o) {
+  int at = o->letter ? fprintf(out, "  -%c, --%s", o->letter, o->name)
+                     : fprintf(out, "      --%s", o->name);
+  if (o->argument) at += fprintf(out, " %s", o->argument);
+  if (at + 2 > COLUMN) {
+    fputc('\n', out);
+    at = 0;
+  }
+  fprintf(out, "%*s", COLUMN - at, "");
+  kv_help_wrap(out, COLUMN, COLUMN, o->help);
+}
+
+static void commands(FILE *out, kv_command_list all) {
+  if (all == NULL) return;
+  fputs("\nCommands (each has its own --help):\n", out);
+  for (int i = 1; all[i]; i++) {
+    int at = fprintf(out, "  %s", all[i]->name);
+    fprintf(out, "%*s", COLUMN - at, "");
+    kv_help_wrap(out, COLUMN, COLUMN, all[i]->summary);
+  }
+}
+
+void kv_help_print(FILE *out, const kv_command *c, kv_command_list all) {
+  usage(out, c);
+  examples(out, c);
+  commands(out, all);
+  for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
+    if (o->group) fprintf(out, "\n%s:\n", o->group);
+    option(out, o);
+  }
+  for (int i = 0; c->notes && c->notes[i]; i++) {
+    fputc('\n', out);
+    kv_help_wrap(out, 0, 0, c->notes[i]);
+  }
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parses command lines by const tables. One kv_command describes a command: its
+ * options, operands, examples and notes. The same table prints --help and makes
+ * man page and completion (sim/cli/help.h), so none of them can differ from
+ * what the program does.
+ *
+ * An option stores its value into the command's own struct, at an offset. The
+ * struct is zeroed or holds defaults before parsing. Texts point into argv.
+ */
+#ifndef KV_SIM_OPTION_H
+#define KV_SIM_OPTION_H
+
+#include "ref/ground/err.h"
+#include "traces/container/apart.h"
+#include <stdbool.h>
+
+typedef enum kv_slot {
+  KV_SLOT_END,    /* ends a table */
+  KV_SLOT_FLAG,   /* bool */
+  KV_SLOT_TEXT,   /* const char * */
+  KV_SLOT_LIST,   /* kv_list: may be repeated */
+  KV_SLOT_COUNT,  /* int, min..max */
+  KV_SLOT_CHOICE, /* int: index into choices */
+  KV_SLOT_HELP    /* ends parsing; no slot */
+} kv_slot;
+
+/* What a command does with the file that an option or an operand names. No
+ * output of a command may be an input or another output
+ * (traces/container/apart.h). */
+typedef enum kv_use {
+  KV_USE_NONE, /* names no file */
+  KV_USE_READ,
+  KV_USE_KEPT,  /* a database: read and added to */
+  KV_USE_MADE,  /* created or replaced */
+  KV_USE_FOLDER /* a folder in which files are created */
+} kv_use;
+
+typedef struct kv_option {
+  kv_slot slot;
+  const char *name;     /* without -- */
+  int letter;           /* short form, 0 without one */
+  const char *argument; /* its argument's name in help; NULL: no argument */
+  const char *choices;  /* "table|json" */
+  int min, max;
+  size_t offset;
+  const char *group; /* heading in help; NULL: that of the option before */
+  const char *help;  /* a phrase, no capital, no period */
+  kv_use use;
+} kv_option;
+
+typedef struct kv_list {
+  int n;
+  const char **item; /* freed by kv_list_free */
+} kv_list;
+
+typedef struct kv_example {
+  const char *line, *does;
+} kv_example;
+
+typedef struct kv_command {
+  const char *program, *name; /* the command; NULL: the program itself */
+  const char *summary;        /* a phrase, for lists of commands */
+  const char *operands;       /* "TRACE..."; NULL without */
+  int least, most;            /* number of operands */
+  size_t offset;              /* of the kv_list of operands, if there are any */
+  kv_use use;                 /* what is done with the operands' files */
+  const kv_option *options;
+  const kv_example *examples; /* ends with line NULL */
+  const char *const *notes;   /* paragraphs; ends with NULL */
+} kv_command;
+
+typedef enum kv_asked {
+  KV_ASKED_WORK,
+  KV_ASKED_HELP,
+  KV_ASKED_VERSION
+} kv_asked;
+
+/* --help and --version, part of every command. */
+extern const kv_option kv_common_options[];
+
+/* Parses a command line; argv[0] is the command's name. Options and operands
+ * may be mixed; `--` ends options. KV_USAGE: one sentence. If help or the
+ * version is asked for, nothing after it is checked. Free the kv_lists in
+ * values, also after a failure. Not thread-safe (getopt_long). */
+kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
+                       kv_asked *asked, kv_err *e);
+void kv_list_free(kv_list *l);
+
+/* KV_USAGE if, among the files of a parsed command and `more` further inputs
+ * in[], an output is an input or another output. kv_options_parse checks this
+ * for what it parsed. */
+kv_rc kv_options_apart(const kv_command *c, const void *values, int more,
+                       const kv_place *in, kv_err *e);
+
+/* Iterates over the command's options, then the common ones: o NULL gives the
+ * first; NULL means the end. */
+const kv_option *kv_option_next(const kv_command *c, const kv_option *o);
+
+#endif

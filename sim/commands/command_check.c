@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay check`: opens every cell of every trace, replays trace by trace
+ * with the first backend and with each other, compares and stores. What was
+ * printed or stored is never taken back by what comes later.
+ */
+#include "sim/commands/commands.h"
+
+#include "sim/commands/job.h"
+#include "sim/commands/options_check.h"
+#include "sim/commands/signal.h"
+#include "sim/compare/compare.h"
+#include <string.h>
+
+typedef struct task {
+  kv_check_options options;
+  kv_job of; /* kernels, database, cells */
+  kv_verdicts verdicts;
+} task;
+
+static int traces(const task *s) { return s->options.cells.traces.n; }
+
+/* How to replay. Measures are needed for the database only. */
+static kv_replay_how how_of(task *s, int backend) {
+  kv_replay_how how = kv_job_how(&s->of, s->options.backend[backend]);
+  how.fidelity = s->of.db && backend == 0;
+  how.scores = true;
+  return how;
+}
+
+static kv_rc open_cells(task *s, kv_err *e) {
+  kv_replay_how how = how_of(s, 0);
+  return kv_job_open(&s->of, &how, e);
+}
+
+/* --- the database ------------------------------------------------------- */
+
+/* Stores the row of another backend. An equal cell gets the first one's
+ * measures, since they follow from what was found equal; so does one whose
+ * ledger alone differs. A different one is stored as a conflict, without a
+ * message, because the verdict reports it. */
+static kv_rc put_other(task *s, const kv_verdict *v, const kv_cell *cell,
+                       kv_err *e) {
+  kv_result r = *v->row;
+  const kv_result *got = &cell->result;
+  bool differs = v->outcome == KV_DIFFERS;
+  if (v->outcome != KV_EQUAL && !differs) return KV_OK;
+  if (differs && !v->difference.ledger) return kv_job_put(&s->of, got, true, e);
+  r.backend = got->backend;
+  r.threads = got->threads;
+  r.seconds = got->seconds;
+  memcpy(r.isa, got->isa, sizeof r.isa);
+  if (differs) {
+    r.totals = got->totals;
+    r.step = got->step;
+  }
+  return kv_job_put(&s->of, &r, differs, e);
+}
+
+/* --- one trace ---------------------------------------------------------- */
+
+static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
+                   bool *stopped, kv_err *e) {
+  const kv_backend *const *all = s->options.backend;
+  kv_compared x = {a, all[0]}, y = {b, all[backend]};
+  kv_verdict v = {.row = &a->result,
+                  .first = all[0]->name,
+                  .backend = all[backend]->name,
+                  .outcome = KV_EQUAL};
+  kv_rc rc = KV_OK;
+  if (a->result.status == KV_CELL_REFUSED) {
+    v.outcome = KV_NOT_RUN;
+  } else if (a->result.status == KV_CELL_FAILED) {
+    v.outcome = KV_GAVE_UP;
+    kv_compare_failed(&x, &y, &v.difference);
+  } else if (!kv_backend_has(all[backend], b->spec.method)) {
+    v.outcome = KV_NOT_RUN;
+    v.absent = true;
+  } else {
+    kv_stop_cut(true);
+    rc = kv_compare_cells(&x, &y, kv_interrupted, stopped, &v.difference, e);
+    kv_stop_cut(false);
+    if (v.difference.found) v.outcome = KV_DIFFERS;
+  }
+  if (rc || *stopped) return rc;
+  rc = put_other(s, &v, b, e);
+  return rc ? rc : kv_verdicts_add(&s->verdicts, &v, e);
+}
+
+/* Replays a batch on another backend; what failed on the first may fail here
+ * too, or not. */
+static kv_rc other(task *s, const kv_batch *b, int backend, bool *stopped,
+                   kv_err *e) {
+  kv_batch second = {0};
+  kv_replay_how how = how_of(s, backend);
+  kv_rc rc = kv_batch_again(b, s->of.kernels, NULL, &second, e);
+  for (int i = 0; !rc && i < b->cells; i++)
+    second.cell[i].runs =
+        b->cell[i].result.status != KV_CELL_REFUSED &&
+        kv_backend_has(how.backend, second.cell[i].spec.method);
+  if (!rc) rc = kv_job_replay(&second, &how, stopped, e);
+  for (int i = 0; !rc && !*stopped && i < b->cells; i++)
+    rc = judge(s, &b->cell[i], &second.cell[i], backend, stopped, e);
+  kv_batch_close(&second);
+  return rc;
+}
+
+static kv_rc check_trace(task *s, int at, bool *stopped, kv_err *e) {
+  kv_batch *b = &s->of.batch[at];
+  kv_replay_how how = how_of(s, 0);
+  kv_rc rc = kv_job_replay(b, &how, stopped, e);
+  if (!rc && !*stopped) rc = kv_job_put_trace(&s->of, at, e);
+  for (int i = 0; !rc && !*stopped && i < b->cells; i++)
+    rc = kv_job_put(&s->of, &b->cell[i].result, false, e);
+  for (int i = 1; !rc && !*stopped && i < s->options.backends; i++)
+    rc = other(s, b, i, stopped, e);
+  if (!rc && !*stopped) s->of.whole++;
+  return rc;
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static int interrupted(const task *s) {
+  char note[160];
+  snprintf(note, sizeof note,
+           "interrupted: %d of %d traces are compared; repeat the command to "
+           "compare all",
+           s->of.whole, traces(s));
+  kv_note(note);
+  return KV_EXIT_INTERRUPTED;
+}
+
+/* Prints what is complete when a method does not return
+ * (sim/commands/signal.h). */
+static void last_words(void *self) {
+  task *s = self;
+  kv_progress_wipe(&s->of.progress);
+  kv_verdicts_close(&s->verdicts, NULL);
+  interrupted(s);
+}
+
+static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
+  kv_rc rc = KV_OK;
+  kv_verdicts_open((kv_verdict_format)s->options.format, "kvreplay check",
+                   stdout, &s->verdicts);
+  kv_stop_words(last_words, s);
+  kv_progress_start(&s->of.progress, stderr, "check", KV_REPLAY_UNIT,
+                    kv_job_units(&s->of) * s->options.backends,
+                    s->options.cells.quiet);
+  for (int i = 0; !rc && !*stopped && i < traces(s); i++)
+    rc = check_trace(s, i, stopped, e);
+  kv_stop_words(NULL, NULL);
+  kv_progress_end(&s->of.progress);
+  if (rc && s->verdicts.n == 0) {
+    kv_verdicts_drop(&s->verdicts);
+    return rc;
+  }
+  kv_err closing = {0};
+  kv_rc closed = kv_verdicts_close(&s->verdicts, &closing);
+  return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
+}
+
+static int exit_code(const task *s) {
+  kv_err e = {0};
+  const int *count = s->verdicts.count;
+  if (s->of.differed || count[KV_DIFFERS]) return KV_DIFFERENT;
+  if (count[KV_GAVE_UP]) return KV_INPUT;
+  if (count[KV_EQUAL]) return KV_OK;
+  kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the verdicts");
+  return kv_say(&e);
+}
+
+int kv_main_check(int argc, char **argv) {
+  task s = {0};
+  kv_err e = {0};
+  bool stopped = false;
+  kv_rc rc = kv_check_options_parse(kv_method_at, argc, argv, &s.options, &e);
+  if (!rc && s.options.asked != KV_ASKED_WORK) {
+    int code = kv_command_answer(s.options.asked, &kv_command_check);
+    kv_check_options_free(&s.options);
+    return code;
+  }
+  if (!rc) rc = kv_job_start(&s.options.cells, true, argc, argv, &s.of, &e);
+  if (!rc) rc = open_cells(&s, &e);
+  if (!rc) rc = run_all(&s, &stopped, &e);
+  if (kv_interrupted() && s.of.whole < traces(&s)) stopped = true;
+  int code = stopped ? interrupted(&s) : rc ? kv_say(&e) : exit_code(&s);
+  kv_job_close(&s.of);
+  kv_check_options_free(&s.options);
+  return code;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay lawcheck`: checks every law on every trace at every budget, then
+ * every value of the method's choices on one trace. Children do the work
+ * (sim/laws/lawcheck.h), so no thread may be started here.
+ */
+#include "sim/commands/commands.h"
+
+#include "sim/commands/options_lawcheck.h"
+#include "sim/commands/signal.h"
+#include "sim/laws/law_report.h"
+#include "sim/laws/law_traces.h"
+#include "sim/laws/lawcheck.h"
+#include "sim/spec/param.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_LAWS = 32, BUDGETS = 4, LONG = 1000, SECONDS = 20 };
+
+typedef struct task {
+  kv_lawcheck_options options;
+  kv_law_traces traces;
+  const char *law[MOST_LAWS];
+  int laws;
+  kv_law_report report;
+  bool dead[MOST_LAWS]; /* broken, or pointless because another is */
+  bool over;            /* law hooks is broken: nothing else can be checked */
+  char reason[512];     /* of the last refusal */
+} task;
+
+/* --- what to ask -------------------------------------------------------- */
+
+static kv_rc take_laws(task *s, kv_err *e) {
+  const kv_list *only = &s->options.laws;
+  char names[256] = "";
+  for (int i = 0; kv_lawcheck_law(i); i++) {
+    size_t n = strlen(names);
+    snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+             kv_lawcheck_law(i));
+    if (!only->n) s->law[s->laws++] = kv_lawcheck_law(i);
+  }
+  for (int i = 0; i < only->n && i < MOST_LAWS; i++) {
+    if (!kv_lawcheck_statement(only->item[i]))
+      return kv_fail(e, KV_USAGE, "no law is called %.40s; there are %s",
+                     only->item[i], names);
+    s->law[s->laws++] = only->item[i];
+  }
+  return KV_OK;
+}
+
+static void clean(task *s) {
+  kv_law_traces_close(&s->traces);
+  kv_list_free(&s->options.method);
+  kv_list_free(&s->options.traces);
+  kv_list_free(&s->options.laws);
+}
+
+/* --- asking ------------------------------------------------------------- */
+
+/* Quotes text for a shell. */
+static void quote(const char *text, size_t size, char *out) {
+  size_t n = 0;
+  out[n++] = '\'';
+  for (; *text && n + 6 < size; text++) {
+    if (*text == '\'') n += (size_t)snprintf(out + n, size - n, "'\\'");
+    out[n++] = *text;
+  }
+  snprintf(out + n, size - n, "'");
+}
+
+/* The command that checks one law on one cell alone. */
+static void say_again(const task *s, const kv_law_answer *a, size_t size,
+                      char *out) {
+  char spec[2200], trace[2200], budget[32] = "", prompt[32] = "", wait[32] = "";
+  quote(a->spec, sizeof spec, spec);
+  quote(a->trace, sizeof trace, trace);
+  if (a->entries >= 0) snprintf(budget, sizeof budget, " -b %d", a->entries);
+  if (s->options.prompt_len)
+    snprintf(prompt, sizeof prompt, " -p %d", s->options.prompt_len);
+  if (s->options.seconds != SECONDS)
+    snprintf(wait, sizeof wait, " -w %d", s->options.seconds);
+  snprintf(out, size, "kvreplay lawcheck %s --law %s --trace %s%s%s%s", spec,
+           a->law, trace, budget, prompt, wait);
+}
+
+/* Records an answer. A crash may break another law than the one checked: then
+ * the checked one is refused, and the broken one reported once. */
+static kv_rc hear(task *s, int law, const char *text, int trace, int entries,
+                  const kv_lawcheck_said *said, kv_err *e) {
+  char again[5000] = "";
+  kv_law_answer a = {.law = said->law,
+                     .spec = text,
+                     .trace = s->traces.trace[trace].name,
+                     .entries = entries,
+                     .reason = said->e.text,
+                     .again = again};
+  if (said->e.rc == KV_DIFFERENT)
+    a.outcome = KV_LAW_BROKEN;
+  else if (said->e.rc == KV_REFUSED)
+    a.outcome = KV_LAW_REFUSED;
+  else if (said->e.rc)
+    return kv_fail(e, said->e.rc, "%s", said->e.text);
+  if (a.outcome == KV_LAW_REFUSED)
+    snprintf(s->reason, sizeof s->reason, "%s", said->e.text);
+  if (a.outcome == KV_LAW_BROKEN) {
+    s->dead[law] = true;
+    s->over = !strcmp(said->law, "hooks");
+    if (kv_law_report_count(&s->report, said->law, KV_LAW_BROKEN)) return KV_OK;
+    for (int i = 0; i < s->laws; i++)
+      if (!strcmp(s->law[i], said->law)) s->dead[i] = true;
+    say_again(s, &a, sizeof again, again);
+  }
+  return kv_law_report_add(&s->report, &a, e);
+}
+
+static kv_rc ask_cell(task *s, const kv_spec *spec, const char *text, int trace,
+                      int entries, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && !s->over && i < s->laws; i++) {
+    kv_lawcheck c = {.law = s->law[i],
+                     .trace = s->traces.trace[trace].name,
+                     .file = s->traces.trace[trace].file,
+                     .spec = spec,
+                     .entries = entries,
+                     .prompt_len = s->options.prompt_len,
+                     .seconds = s->options.seconds,
+                     .stop = kv_interrupted};
+    kv_lawcheck_said said;
+    if (s->dead[i]) continue;
+    rc = kv_lawcheck_ask(&c, &said, e);
+    if (!rc && kv_interrupted()) rc = kv_fail(e, KV_RESOURCE, "interrupted");
+    if (!rc) rc = hear(s, i, text, trace, entries, &said, e);
+  }
+  return rc;
+}
+
+static kv_rc ask_trace(task *s, const kv_spec *spec, const char *text,
+                       int trace, kv_err *e) {
+  int tokens = kv_lawcheck_tokens(s->traces.trace[trace].name);
+  const int own[BUDGETS] = {6, 24, 48, tokens ? tokens : 512};
+  int first = tokens < LONG ? 0 : 2; /* small budgets only on short traces */
+  if (!kv_spec_wants_budget(spec)) return ask_cell(s, spec, text, trace, -1, e);
+  if (s->options.budget)
+    return ask_cell(s, spec, text, trace, s->options.budget, e);
+  kv_rc rc = KV_OK;
+  for (int i = first; !rc && i < BUDGETS; i++)
+    rc = ask_cell(s, spec, text, trace, own[i], e);
+  return rc;
+}
+
+/* Copies the n-th of the choices a|b|c; false past the end. */
+static bool cut(const char *choices, int n, size_t size, char *out) {
+  while (choices && n-- > 0) {
+    choices = strchr(choices, '|');
+    if (choices) choices++;
+  }
+  if (choices) snprintf(out, size, "%.*s", (int)strcspn(choices, "|"), choices);
+  return choices != NULL;
+}
+
+/* Checks every value of every choice that was not typed, on the first trace. */
+static kv_rc ask_choices(task *s, const kv_spec *spec, const char *text,
+                         kv_err *e) {
+  char value[128], longer[2048];
+  int budget = s->options.budget ? s->options.budget : 48;
+  kv_rc rc = KV_OK;
+  for (int p = 0; !rc && spec->method->params && spec->method->params[p].name;
+       p++) {
+    const kv_param *param = &spec->method->params[p];
+    if (param->kind != KV_CHOICE || spec->given[p]) continue;
+    for (int i = 0; !rc && cut(param->choices, i, sizeof value, value); i++) {
+      kv_spec one = {0};
+      if (!strcmp(value, param->fallback)) continue;
+      snprintf(longer, sizeof longer, "%s:%s=%s", text, param->name, value);
+      rc = kv_spec_copy(spec, &one, e);
+      if (!rc) rc = kv_param_set(param, value, one.params, e);
+      if (!rc)
+        rc = ask_cell(s, &one, longer, 0,
+                      kv_spec_wants_budget(&one) ? budget : -1, e);
+      kv_spec_free(&one);
+    }
+  }
+  return rc;
+}
+
+/* --- the command -------------------------------------------------------- */
+
+/* Prints the result and closes the report. */
+static int conclude(task *s, const kv_method *m) {
+  kv_err e = {0};
+  FILE *out = stdout;
+  bool words = s->options.format == KV_LAWS_TABLE;
+  int broken = s->report.count[KV_LAW_BROKEN];
+  int held = s->report.count[KV_LAW_HOLDS];
+  if (kv_law_report_close(&s->report, s->laws, s->law, &e)) return kv_say(&e);
+  if (broken && words)
+    fprintf(out, "%s: %d law%s broken%s\n", m->name, broken,
+            broken == 1 ? "" : "s",
+            s->over ? "; the others were not asked" : "");
+  if (broken) return KV_DIFFERENT;
+  if (held && words)
+    fprintf(out, "%s: %d law%s\n", m->name, s->laws,
+            s->laws == 1 ? " holds" : "s hold");
+  if (held) return KV_OK;
+  kv_fail(&e, KV_USAGE, "no cell could run: %s", s->reason);
+  return kv_say(&e);
+}
+
+/* Prints how much was checked before an interrupt. */
+static int interrupted(task *s) {
+  char note[160];
+  kv_err e = {0};
+  snprintf(note, sizeof note,
+           "interrupted: of what had been asked, %d held and %d were broken; "
+           "repeat the command to ask all",
+           s->report.count[KV_LAW_HOLDS], s->report.count[KV_LAW_BROKEN]);
+  if (s->report.out) kv_law_report_close(&s->report, 0, NULL, &e);
+  kv_note(note);
+  return KV_EXIT_INTERRUPTED;
+}
+
+/* Ends after an error; what was checked so far is written completely. */
+static int give_up(task *s, const kv_err *why) {
+  kv_err e = {0};
+  if (s->report.out) kv_law_report_close(&s->report, 0, NULL, &e);
+  return kv_say(why);
+}
+
+static kv_rc ask_all(task *s, const kv_spec *spec, kv_err *e) {
+  const char *text = s->options.method.item[0];
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < s->traces.n; i++)
+    rc = ask_trace(s, spec, text, i, e);
+  if (!rc && !s->options.laws.n) rc = ask_choices(s, spec, text, e);
+  return rc;
+}
+
+/* Restarts the program with OMP_WAIT_POLICY set. Children usually have more
+ * threads than processors, and threads that spin while waiting would make them
+ * ten times slower; OpenMP reads the variable only when it is loaded. */
+static void begin_patiently(int argc, char **argv) {
+  static const char name[] = "OMP_WAIT_POLICY", own[] = "/proc/self/exe";
+  char path[4096] = "";
+  if (getenv(name) || readlink(own, path, sizeof path - 1) < 0 ||
+      !strstr(path, "kvreplay")) /* run by a loader, say */
+    return;
+  char **all = calloc((size_t)argc + 2, sizeof *all);
+  if (!all || setenv(name, "passive", 1)) {
+    free(all);
+    return;
+  }
+  all[0] = (char *)"kvreplay";
+  for (int i = 0; i < argc; i++) all[i + 1] = argv[i];
+  execv(own, all);
+  free(all); /* could not restart: continues as it is */
+}
+
+int kv_main_lawcheck(int argc, char **argv) {
+  task s = {.options.seconds = SECONDS};
+  kv_err e = {0};
+  kv_spec spec = {0};
+  kv_asked what = KV_ASKED_WORK;
+  int code;
+  begin_patiently(argc, argv);
+  kv_rc rc =
+      kv_options_parse(&kv_command_lawcheck, argc, argv, &s.options, &what, &e);
+  if (!rc && what != KV_ASKED_WORK) {
+    code = kv_command_answer(what, &kv_command_lawcheck);
+    clean(&s);
+    return code;
+  }
+  if (!rc)
+    rc = kv_spec_parse(kv_method_at, s.options.method.item[0], &spec, &e);
+  if (!rc && spec.layers)
+    rc = kv_fail(&e, KV_USAGE,
+                 "laws are asked at one budget for all layers; give %s one "
+                 "with -b, or none",
+                 spec.method->name);
+  if (!rc) rc = take_laws(&s, &e);
+  if (!rc)
+    rc = kv_law_traces_open(&s.options.traces, kv_interrupted, &s.traces, &e);
+  if (!rc)
+    kv_law_report_open((kv_law_format)s.options.format, s.options.quiet, stdout,
+                       &s.report);
+  if (!rc) rc = ask_all(&s, &spec, &e);
+  if (kv_interrupted())
+    code = interrupted(&s);
+  else
+    code = rc ? give_up(&s, &e) : conclude(&s, spec.method);
+  kv_spec_free(&spec);
+  clean(&s);
+  return code;
+}

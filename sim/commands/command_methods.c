@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay methods [NAME]`: lists the registry for people and programs. JSON
+ * is a list of objects, with one element if a name is given. Methods that need
+ * a file (replay, and plugins) have their own heading and are in the JSON only
+ * if named.
+ */
+#include "sim/commands/commands.h"
+
+#include "sim/commands/options_methods.h"
+#include "sim/show/rows.h"
+#include "sim/spec/door.h"
+#include "sim/spec/param.h"
+#include "sim/spec/spec.h"
+#include "sim/text/json.h"
+#include <string.h>
+
+static const char *const kinds[] = {
+    [KV_INT] = "integer",   [KV_REAL] = "real", [KV_SHARE] = "share",
+    [KV_CHOICE] = "choice", [KV_TEXT] = "text", [KV_FILE] = "file"};
+
+/* What a greater value of a knob takes; NULL: -b does not set it. */
+static const char *const knobs[] = {[KV_KNOB_ENTRIES] = "entries",
+                                    [KV_KNOB_MORE] = "more",
+                                    [KV_KNOB_LESS] = "less"};
+
+static void attribute(bool colour, const char *code) {
+  if (colour) printf("\033[%sm", code);
+}
+
+static int widest(kv_registry *registry, int width) {
+  for (int i = 0; registry(i); i++) {
+    int n = (int)strlen(registry(i)->name);
+    if (n > width) width = n;
+  }
+  return width;
+}
+
+static void list(kv_registry *registry, int width, bool colour) {
+  char title[512];
+  for (int i = 0; registry(i); i++) {
+    const kv_method *m = registry(i);
+    snprintf(title, sizeof title, "%s%s", m->title,
+             kv_method_ref_only(m) ? " (ref only)" : "");
+    attribute(colour, "1");
+    printf("%-*s  ", width, m->name);
+    attribute(colour, "0");
+    kv_help_wrap(stdout, width + 2, width + 2, title);
+  }
+}
+
+static void tell(const kv_err *why) { kv_note(why->text); }
+
+static void list_all(bool colour) {
+  kv_door_open_all(tell);
+  int width = widest(kv_door_at, widest(kv_method_at, 4));
+  list(kv_method_at, width, colour);
+  fputc('\n', stdout);
+  kv_help_wrap(stdout, 0, 0,
+               "two on one lane, a selection and a format for what it keeps: "
+               "snapkv+kivi:bits=4");
+  puts("\nmethods that need a file of yours, and are not part of all:");
+  list(kv_method_door_at, width, colour);
+  list(kv_door_at, width, colour);
+  attribute(colour, "1");
+  printf("%-*s  ", width, "./NAME.so");
+  attribute(colour, "0");
+  kv_help_wrap(stdout, width + 2, width + 2,
+               "a plugin: `kvreplay new NAME` writes one; those in the folders "
+               "of KVREPLAY_PLUGINS are known by name");
+}
+
+static void show_param(const kv_param *p, bool colour) {
+  char range[KV_TEXT_MAX];
+  kv_param_range(p, range);
+  attribute(colour, "1");
+  printf("  %s", p->name);
+  attribute(colour, "0");
+  printf("  %s%s%s", range, p->unit ? " " : "", p->unit ? p->unit : "");
+  if (p->knob == KV_KNOB_ENTRIES) {
+    fputs("  (set by -b)\n      ", stdout);
+  } else if (p->knob) {
+    printf("  (default %s; -b in bytes searches it in steps of %.6g)\n      ",
+           p->fallback, p->grid > 0 ? p->grid : 1);
+  } else if (p->fallback) {
+    printf("  (default %s)\n      ", p->fallback);
+  } else {
+    fputs("  (default worked out when a run opens)\n      ", stdout);
+  }
+  kv_help_wrap(stdout, 6, 6, p->help);
+}
+
+static void show(const kv_method *m, bool colour) {
+  attribute(colour, "1");
+  fputs(m->name, stdout);
+  attribute(colour, "0");
+  fputs("  ", stdout);
+  kv_help_wrap(stdout, 4, (int)strlen(m->name) + 2, m->title);
+  fputs("paper: ", stdout);
+  kv_help_wrap(stdout, 7, 7, m->paper);
+  printf("revision: %d\n", m->revision);
+  if (kv_door_file(m)) printf("plugin: %s\n", kv_door_file(m));
+  if (kv_method_ref_only(m)) puts("backend: ref only, it has no CUDA twin");
+  puts(kv_params_count(m->params) ? "parameters:" : "no parameters");
+  for (const kv_param *p = m->params; p && p->name; p++) show_param(p, colour);
+}
+
+/* The default, as the parameters of a row would have it. */
+static void fallback(kv_json *j, const kv_param *p) {
+  if (p->fallback == NULL || p->kind >= KV_CHOICE) {
+    kv_json_text_or_null(j, "default", p->fallback);
+  } else {
+    kv_json_raw(j, "default", p->fallback);
+  }
+}
+
+static void limit(kv_json *j, const char *key, const kv_param *p, double x) {
+  if (p->kind >= KV_CHOICE) {
+    kv_json_null(j, key);
+  } else if (p->kind == KV_INT) {
+    kv_json_integer(j, key, (int64_t)x);
+  } else {
+    kv_json_real(j, key, x);
+  }
+}
+
+static void param_json(kv_json *j, const kv_param *p) {
+  char range[KV_TEXT_MAX];
+  kv_param_range(p, range);
+  kv_json_open(j, NULL, '{');
+  kv_json_text(j, "name", p->name);
+  kv_json_text(j, "kind", kinds[p->kind]);
+  fallback(j, p);
+  kv_json_text(j, "range", range);
+  limit(j, "min", p, p->min);
+  limit(j, "max", p, p->max);
+  kv_json_text_or_null(j, "choices", p->kind == KV_CHOICE ? p->choices : NULL);
+  kv_json_text_or_null(j, "unit", p->unit);
+  kv_json_text_or_null(j, "knob", knobs[p->knob]);
+  if (p->knob)
+    kv_json_real(j, "grid", p->grid > 0 ? p->grid : 1);
+  else
+    kv_json_null(j, "grid");
+  kv_json_text(j, "help", p->help);
+  kv_json_close(j, '}');
+}
+
+static void method_json(kv_json *j, const kv_method *m) {
+  kv_json_open(j, NULL, '{');
+  kv_json_text(j, "name", m->name);
+  kv_json_text(j, "title", m->title);
+  kv_json_text(j, "paper", m->paper);
+  kv_json_integer(j, "revision", m->revision);
+  kv_json_raw(j, "ref_only", kv_method_ref_only(m) ? "true" : "false");
+  if (kv_door_code(m)) kv_json_text(j, "code", kv_door_code(m));
+  kv_json_open(j, "params", '[');
+  for (const kv_param *p = m->params; p && p->name; p++) param_json(j, p);
+  kv_json_close(j, ']');
+  kv_json_close(j, '}');
+}
+
+static void json(const kv_method *one) {
+  kv_json j = {stdout, false};
+  kv_json_open(&j, NULL, '[');
+  if (one) {
+    putchar('\n');
+    method_json(&j, one);
+  }
+  for (int i = 0; !one && kv_method_at(i); i++) {
+    fputs(j.comma ? ",\n" : "\n", stdout);
+    j.comma = false;
+    method_json(&j, kv_method_at(i));
+  }
+  fputs("\n]\n", stdout);
+}
+
+int kv_main_methods(int argc, char **argv) {
+  kv_methods_options o = {.format = KV_ROWS_TABLE};
+  kv_asked asked;
+  kv_err e = {0};
+  const kv_method *one = NULL;
+  bool colour = kv_colour_wanted(stdout);
+  kv_rc rc = kv_options_parse(&kv_command_methods, argc, argv, &o, &asked, &e);
+  if (rc == KV_OK && asked != KV_ASKED_WORK) {
+    rc = (kv_rc)kv_command_answer(asked, &kv_command_methods);
+    goto out;
+  }
+  if (rc == KV_OK && o.names.n) {
+    rc = kv_registry_find(kv_method_at, o.names.item[0], &one, &e);
+  }
+  if (rc) {
+    kv_say(&e);
+  } else if (o.format == KV_ROWS_JSON) {
+    json(one);
+  } else if (one) {
+    show(one, colour);
+  } else {
+    list_all(colour);
+  }
+out:
+  kv_list_free(&o.names);
+  return (int)rc;
+}

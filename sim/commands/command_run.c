@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay run`: opens every cell of every trace, then replays trace by trace,
+ * stores and prints. What was printed or reported as stored is never taken back
+ * later.
+ */
+#include "sim/commands/commands.h"
+
+#include "sim/commands/decide_files.h"
+#include "sim/commands/job.h"
+#include "sim/commands/options_run.h"
+#include "sim/commands/signal.h"
+#include "sim/look/watch.h"
+#include "traces/text/text.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct task {
+  kv_run_options options;
+  kv_job of; /* kernels, database, cells */
+  kv_row_writer *rows;
+  int ran, failed;
+  int rows_out; /* rows already written */
+} task;
+
+static int traces(const task *s) { return s->options.cells.traces.n; }
+
+static kv_replay_how how_of(task *s) {
+  kv_replay_how how = kv_job_how(&s->of, s->options.backend);
+  how.by_steps = s->options.walk == KV_WALK_STEPS;
+  how.fidelity = true;
+  how.scores = s->of.db || s->options.twice;
+  return how;
+}
+
+static kv_rc open_cells(task *s, kv_err *e) {
+  kv_replay_how how = how_of(s);
+  s->of.identify = s->options.format != KV_ROWS_TABLE;
+  s->of.goes_on = true;
+  s->of.layouts = &s->options.layouts;
+  return kv_job_open(&s->of, &how, e);
+}
+
+/* --- one trace ---------------------------------------------------------- */
+
+static kv_rc compare(task *s, const kv_cell *a, const kv_cell *b) {
+  const kv_result *x = &a->result, *y = &b->result;
+  for (int i = 0; i < x->n_layers; i++) {
+    const kv_layer_result *p = &x->layer[i], *q = &y->layer[i];
+    const char *what = memcmp(&p->journal, &q->journal, 32) ? "journal"
+                       : memcmp(&p->state, &q->state, 32)   ? "state"
+                       : memcmp(&p->output, &q->output, 32) ? "output"
+                       : memcmp(&p->scores, &q->scores, 32) ? "score digest"
+                                                            : NULL;
+    if (!what) continue;
+    kv_err e = {0};
+    kv_fail(&e, KV_DIFFERENT,
+            "%s, %s: the %s of layer %d differs between %s with %d threads "
+            "and %s with one",
+            x->trace, x->spec, what, p->layer, x->isa, x->threads, y->isa);
+    kv_job_differ(&s->of, &e);
+    return KV_DIFFERENT;
+  }
+  return KV_OK;
+}
+
+/* Replays one trace again with the reference, portable kernels and one thread:
+ * every digest must agree. Threads take turns for database and messages. */
+static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
+  kv_batch second = {0};
+  kv_keeper keeper = {0};
+  kv_replay_how how = how_of(s);
+  how.backend = &kv_backend_ref;
+  how.threads = 1;
+  kv_rc rc = kv_kernels_named("portable", &how.kernels, NULL, e);
+  if (!b->trace) return rc;
+#pragma omp critical(kv_database)
+  if (!rc) rc = kv_batch_again(b, how.kernels, s->of.db, &second, e);
+  kv_job_keep(&s->of, &how, &keeper);
+  if (!rc)
+    rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
+  kv_keeper_close(&keeper);
+#pragma omp critical(kv_database)
+  for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
+    if (!second.cell[i].runs) continue;
+    if (!compare(s, &b->cell[i], &second.cell[i]))
+      rc = kv_job_put(&s->of, &second.cell[i].result, false, e);
+  }
+  kv_batch_close(&second);
+  return rc;
+}
+
+/* Makes the second replays, each with one thread, several traces at once. */
+static kv_rc twice(task *s, bool *stopped, kv_err *e) {
+  kv_rc first = KV_OK;
+  int threads = how_of(s).threads;
+  kv_stop_cut(true);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (int i = 0; i < traces(s); i++) {
+    kv_err why = {0};
+    bool cut = false;
+    kv_rc rc = again(s, &s->of.batch[i], &cut, &why);
+#pragma omp critical(kv_database)
+    {
+      *stopped = *stopped || cut;
+      if (rc && !first) first = kv_fail(e, rc, "%s", why.text);
+    }
+  }
+  kv_stop_cut(false);
+  return first;
+}
+
+/* True if layers of a trace are kept before its rows are complete. Not with
+ * files, which must see the whole replay. */
+static bool keeps(const task *s) {
+  return s->of.db && !kv_run_options_files(&s->options) &&
+         s->options.walk == KV_WALK_LAYERS;
+}
+
+/* Files of one cell are written in the order of its steps by one thread: says
+ * so if more were asked for. */
+static void say_one_thread(task *s, const kv_replay_how *how) {
+  bool files = how->watch && how->backend->threads;
+  char note[160];
+  if (!files || s->options.cells.jobs < 2 || kv_replay_parallel(how)) return;
+  snprintf(note, sizeof note,
+           "--selections, --views, --stored and --outputs are written by one "
+           "thread: this replay does not use the %d of --jobs",
+           s->options.cells.jobs);
+  kv_job_tell(&s->of, note);
+}
+
+/* Replays a batch and writes its files: those of one cell, decisions of all. */
+static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
+  kv_watch_paths paths = {s->options.selections, s->options.views,
+                          s->options.stored, s->options.outputs};
+  const char *dir = s->options.decisions;
+  kv_watch_files *files = NULL;
+  kv_decide_files decide = {0};
+  kv_keeper keeper = {0};
+  kv_replay_how how = how_of(s);
+  kv_rc rc = KV_OK;
+  if (kv_watch_wanted(&paths) && b->cell[0].runs)
+    rc = kv_watch_open(&paths, &b->cell[0], &files, &how.watch, e);
+  if (!rc && dir)
+    rc = kv_decide_files_open(dir, &s->options.cells.traces,
+                              (int)(b - s->of.batch), b, &decide, e);
+  if (!rc) how.watch = kv_decide_files_watch(&decide, how.watch);
+  if (!rc) say_one_thread(s, &how);
+  if (keeps(s)) kv_job_keep(&s->of, &how, &keeper);
+  if (!rc) rc = kv_job_replay(b, &how, stopped, e);
+  if (!rc && !*stopped && files) rc = kv_watch_finish(files, e);
+  if (!rc && !*stopped && dir) rc = kv_decide_files_write(&decide, e);
+  kv_keeper_close(&keeper);
+  kv_decide_files_close(&decide);
+  kv_watch_close(files);
+  return rc;
+}
+
+/* Replays a batch. If its trace turns out to be bad and there are others, only
+ * its cells fail. */
+static kv_rc replay_or_fail(task *s, kv_batch *b, bool *stopped, bool *bad,
+                            kv_err *e) {
+  kv_err why = {0};
+  kv_rc rc = replay(s, b, stopped, &why);
+  *bad = rc == KV_INPUT && traces(s) > 1;
+  if (rc && !*bad) return kv_fail(e, rc, "%s", why.text);
+  if (!*bad) return KV_OK;
+  kv_batch_fail(b, &why);
+  kv_job_tell(&s->of, why.text);
+  return KV_OK;
+}
+
+/* Rows of a bad trace are no results, and not stored. */
+static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
+  kv_batch *b = &s->of.batch[at];
+  kv_rc rc = kv_job_put_trace(&s->of, at, e);
+  if (!rc && s->of.db && !kv_run_options_files(&s->options))
+    rc = kv_batch_recall(b, s->of.db, e);
+  if (!rc) rc = replay_or_fail(s, b, stopped, bad, e);
+  for (int i = 0; !rc && !*stopped && !*bad && i < b->cells; i++)
+    if (b->cell[i].runs || !kv_result_ran(&b->cell[i].result))
+      rc = kv_job_put(&s->of, &b->cell[i].result, false, e);
+  return rc;
+}
+
+static void tell_failed(task *s, const kv_result *r) {
+  char text[1024];
+  snprintf(text, sizeof text, "%.200s, %.200s failed: %s", r->trace, r->spec,
+           r->reason);
+  kv_job_tell(&s->of, text);
+}
+
+static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
+  kv_batch *b = &s->of.batch[at];
+  bool bad = !b->trace; /* reported already */
+  kv_rc rc = bad ? KV_OK : compute(s, at, stopped, &bad, e);
+  for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
+    const kv_result *r = &b->cell[i].result;
+    bool failed = r->status == KV_CELL_FAILED;
+    s->ran += kv_result_ran(r);
+    s->failed += failed;
+    if (failed && !bad) tell_failed(s, r);
+    rc = kv_row_writer_add(s->rows, r, e);
+    s->rows_out++;
+  }
+  if (!rc && !*stopped) s->of.whole++;
+  return rc;
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static void list_cells(task *s) { /* --dry-run */
+  for (int i = 0; i < traces(s); i++)
+    for (int c = 0; c < s->of.batch[i].cells; c++) {
+      const kv_result *r = &s->of.batch[i].cell[c].result;
+      kv_put_plain(stdout, r->trace);
+      printf(" %s", r->spec);
+      if (!kv_result_ran(r))
+        printf(": %s: %s", kv_status_names[r->status], r->reason);
+      putchar('\n');
+      s->failed += r->status == KV_CELL_FAILED;
+    }
+}
+
+/* Says what an interrupt left, and how to continue. */
+static int interrupted(const task *s) {
+  char note[320];
+  const char *kept = s->of.db ? "stored" : "printed";
+  const char *next = s->of.db
+                         ? "repeat the command: what is stored is not run "
+                           "again"
+                         : "with --db FILE a repeated command goes on from "
+                           "here";
+  snprintf(note, sizeof note,
+           "interrupted: the rows of %d of %d traces are %s, %s of the others; "
+           "%s",
+           s->of.whole, traces(s), kept,
+           keeps(s) ? "and what layers were finished" : "nothing", next);
+  kv_note(note);
+  return KV_EXIT_INTERRUPTED;
+}
+
+/* Prints complete rows from another thread when a method does not return
+ * (sim/commands/signal.h). */
+static void last_words(void *self) {
+  task *s = self;
+  kv_progress_wipe(&s->of.progress);
+  kv_row_writer_close(s->rows, NULL);
+  interrupted(s);
+}
+
+static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
+  kv_rc rc = kv_row_writer_open((kv_row_format)s->options.format, stdout,
+                                kv_colour_wanted(stdout), &s->rows, e);
+  if (rc) return rc;
+  kv_stop_words(last_words, s);
+  kv_progress_start(&s->of.progress, stderr, "replay", KV_REPLAY_UNIT,
+                    kv_job_units(&s->of) * (s->options.twice ? 2 : 1),
+                    s->options.cells.quiet);
+  for (int i = 0; !rc && !*stopped && i < traces(s); i++)
+    rc = run_trace(s, i, stopped, e);
+  if (!rc && !*stopped && s->options.twice) rc = twice(s, stopped, e);
+  kv_stop_words(NULL, NULL);
+  kv_progress_end(&s->of.progress);
+  kv_err closing = {0};
+  kv_rc closed = KV_OK;
+  if (rc && s->rows_out == 0)
+    kv_row_writer_drop(s->rows);
+  else
+    closed = kv_row_writer_close(s->rows, &closing);
+  s->rows = NULL;
+  if (rc || !closed) return rc;
+  return kv_fail(e, closed, "%s", closing.text);
+}
+
+static int exit_code(const task *s) {
+  kv_err e = {0};
+  if (s->of.differed) return KV_DIFFERENT;
+  if (s->failed) return KV_INPUT;
+  if (s->ran || s->options.dry_run) return KV_OK;
+  kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");
+  return kv_say(&e);
+}
+
+int kv_main_run(int argc, char **argv) {
+  task s = {0};
+  kv_err e = {0};
+  bool stopped = false;
+  kv_rc rc = kv_run_options_parse(kv_method_at, argc, argv, &s.options, &e);
+  if (!rc && s.options.asked != KV_ASKED_WORK) {
+    int code = kv_command_answer(s.options.asked, &kv_command_run);
+    kv_run_options_free(&s.options);
+    return code;
+  }
+  if (!rc)
+    rc = kv_job_start(&s.options.cells, !s.options.dry_run, argc, argv, &s.of,
+                      &e);
+  if (!rc) rc = open_cells(&s, &e);
+  if (!rc && s.options.dry_run)
+    list_cells(&s);
+  else if (!rc)
+    rc = run_all(&s, &stopped, &e);
+  if (kv_interrupted() && s.of.whole < traces(&s)) stopped = true;
+  int code = stopped ? interrupted(&s) : rc ? kv_say(&e) : exit_code(&s);
+  kv_job_close(&s.of);
+  kv_run_options_free(&s.options);
+  return code;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay verify`: runs the rows of a database again, trace by trace, stores
+ * confirmations if the file can be written, and reports for every row whether
+ * it is the same, different, or could not be run and why.
+ */
+#include "sim/commands/commands.h"
+
+#include "sim/commands/job.h"
+#include "sim/commands/options_verify.h"
+#include "sim/commands/signal.h"
+#include "sim/commands/verify.h"
+#include "sim/sweep/batch.h"
+#include "traces/text/progress.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct task {
+  kv_verify_options options;
+  const kv_kernels *kernels;
+  kv_environment environment;
+  kv_db *db;
+  kv_verify_rows rows;
+  int count[KV_VERIFIABLES]; /* rows that could not be run, by reason */
+  int same, differed;
+  kv_verdicts verdicts;
+  kv_progress progress;
+} task;
+
+static void tick(void *self, int64_t units) { kv_progress_add(self, units); }
+
+static void say(task *s, const kv_err *e) {
+  kv_progress_end(&s->progress);
+  kv_say(e);
+}
+
+/* --- verdicts ----------------------------------------------------------- */
+
+static kv_verdict about(const kv_verify_row *v, kv_outcome outcome) {
+  return (kv_verdict){
+      .row = &v->row,
+      .first = "database",
+      .backend = kv_backend_ref.name,
+      .outcome = outcome,
+      .difference = {
+          .layer = -1, .step = -1, .lane = -1, .head = -1, .index = -1}};
+}
+
+static kv_rc add_left(task *s, const kv_verify_row *v, kv_err *e) {
+  bool other = v->can == KV_VERIFY_OTHER_CODE;
+  kv_verdict out = about(v, other ? KV_SUPERSEDED : KV_NOT_FOUND);
+  memcpy(out.difference.sentence, v->why, sizeof v->why);
+  s->count[v->can]++;
+  return kv_verdicts_add(&s->verdicts, &out, e);
+}
+
+/* Reports once, for all cells with the same reason, why they were not verified.
+ */
+static void tell_left(task *s, const kv_verify_row *v) {
+  int cells;
+  kv_err e = {0};
+  if (v->can == KV_VERIFY_OTHER_CODE ||
+      !kv_verify_first_of(&s->rows, (int)(v - s->rows.row), &cells))
+    return;
+  kv_fail(&e, KV_INPUT, "%d cell%s not verified: %s", cells,
+          cells == 1 ? " is" : "s are", v->why);
+  say(s, &e);
+}
+
+static kv_rc leave(task *s, const kv_verify_row *v, kv_err *e) {
+  tell_left(s, v);
+  return add_left(s, v, e);
+}
+
+/* --- again -------------------------------------------------------------- */
+
+static kv_rc parse_specs(kv_verify_row *const *v, int n, kv_specs *out,
+                         kv_err *e) {
+  kv_rc rc = KV_OK;
+  out->spec = kv_zalloc((size_t)n, sizeof *out->spec);
+  if (!out->spec)
+    return kv_no_memory(e, "cells", (size_t)n * sizeof *out->spec);
+  for (; out->n < n && !rc; out->n += !rc) {
+    const char *spec = v[out->n]->row.spec;
+    kv_err why = {0};
+    rc = kv_spec_parse(kv_method_at, spec, &out->spec[out->n], &why);
+    if (rc)
+      return kv_fail(e, rc == KV_RESOURCE ? rc : KV_INPUT,
+                     "the database has a row of '%.120s': %s", spec, why.text);
+  }
+  return rc;
+}
+
+static kv_rc compare(task *s, const kv_verify_row *v, kv_cell *c, kv_err *e) {
+  kv_err why = {0};
+  kv_verdict out = about(v, KV_EQUAL);
+  kv_rc rc = kv_verify_set_up(v, c, &why);
+  bool other = rc == KV_DIFFERENT;
+  if (!rc) rc = kv_db_put(s->db, &c->result, &s->environment, &why);
+  if (rc && rc != KV_DIFFERENT) return kv_fail(e, rc, "%s", why.text);
+  s->same += !rc;
+  s->differed += rc == KV_DIFFERENT;
+  if (rc) {
+    say(s, &why);
+    out.outcome = KV_DIFFERS;
+    out.difference.what = "parameters";
+    rc = other ? KV_OK
+               : kv_verify_name(s->db, v, &c->result, &out.difference, e);
+    memcpy(out.difference.sentence, why.text, sizeof why.text);
+  }
+  return rc ? rc : kv_verdicts_add(&s->verdicts, &out, e);
+}
+
+/* What a row's layouts hold is computed again with it. asked: [n], zeroed. */
+static kv_rc ask_layouts(task *s, kv_verify_row *const *v, kv_batch *b,
+                         kv_layout_list *asked, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < b->cells; i++) {
+    rc = kv_db_layouts_of(s->db, v[i]->key, &asked[i], e);
+    if (!rc && b->cell[i].runs) rc = kv_cell_lay_out(&b->cell[i], &asked[i], e);
+  }
+  return rc;
+}
+
+static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
+                      bool *stopped, kv_err *e) {
+  const kv_result *r = &v[0]->row;
+  kv_specs specs = {0};
+  kv_budgets budgets = {0};
+  kv_batch batch = {0};
+  kv_layout_list *asked = kv_zalloc((size_t)n, sizeof *asked);
+  kv_replay_how how = {.backend = &kv_backend_ref,
+                       .kernels = s->kernels,
+                       .threads = kv_job_threads(s->options.jobs),
+                       .fidelity = true,
+                       .scores = true,
+                       .tick = tick,
+                       .self = &s->progress,
+                       .stop = kv_interrupted};
+  kv_rc rc = asked ? parse_specs(v, n, &specs, e)
+                   : kv_no_memory(e, "layouts", (size_t)n * sizeof *asked);
+  kv_stop_cut(true);
+  if (!rc)
+    rc = kv_batch_open(&(kv_batch_ask){.path = path,
+                                       .specs = &specs,
+                                       .budgets = &budgets,
+                                       .prompt_len = r->prompt_len,
+                                       .how = how,
+                                       .db = s->db},
+                       &batch, e);
+  kv_stop_cut(false);
+  for (int i = 0; !rc && i < batch.cells; i++)
+    batch.cell[i].runs &= kv_verify_beside(v[i], &batch.cell[i]);
+  if (!rc) rc = ask_layouts(s, v, &batch, asked, e);
+  if (!rc) {
+    kv_progress_start(&s->progress, stderr, r->trace, KV_REPLAY_UNIT,
+                      kv_replay_units(batch.trace, r->prompt_len),
+                      s->options.quiet);
+    rc = kv_job_replay(&batch, &how, stopped, e);
+    kv_progress_end(&s->progress);
+  }
+  for (int i = 0; !rc && !*stopped && i < batch.cells; i++)
+    rc = v[i]->can == KV_VERIFY_RUNS ? compare(s, v[i], &batch.cell[i], e)
+                                     : leave(s, v[i], e);
+  kv_batch_close(&batch);
+  for (int i = 0; asked && i < n; i++) kv_layout_list_free(&asked[i]);
+  free(asked);
+  kv_specs_free(&specs);
+  return rc;
+}
+
+/* Handles the rows of one trace and prompt: runs those that can be run and
+ * reports the others. */
+static kv_rc run_group(task *s, kv_verify_row *v, int n, kv_verify_row **runs,
+                       bool *stopped, kv_err *e) {
+  char path[4096] = "";
+  int some = 0;
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < n; i++)
+    if (v[i].can == KV_VERIFY_RUNS) runs[some++] = &v[i];
+  if (some)
+    rc = kv_verify_trace(s->db, &s->options.traces, v, sizeof path, path, e);
+  if (!rc && some && !*path) kv_verify_no_trace(&s->rows, &v->row);
+  for (int i = 0; !rc && i < n; i++) {
+    if (v[i].can == KV_VERIFY_RUNS) continue;
+    rc = leave(s, &v[i], e);
+  }
+  if (!rc && *path) rc = run_rows(s, runs, some, path, stopped, e);
+  return rc;
+}
+
+static int group_size(const task *s, int first) {
+  const kv_result *a = &s->rows.row[first].row;
+  int n = 1;
+  for (; first + n < s->rows.n; n++) {
+    const kv_result *b = &s->rows.row[first + n].row;
+    if (b->prompt_len != a->prompt_len ||
+        memcmp(&b->identity, &a->identity, sizeof a->identity))
+      break;
+  }
+  return n;
+}
+
+static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
+  kv_rc rc = KV_OK;
+  size_t most = (size_t)s->rows.n + 1;
+  kv_verify_row **runs = kv_zalloc(most, sizeof *runs);
+  if (!runs) return kv_no_memory(e, "rows", most * sizeof *runs);
+  for (int i = 0, n; i < s->rows.n && !rc && !*stopped; i += n) {
+    n = group_size(s, i);
+    rc = run_group(s, &s->rows.row[i], n, runs, stopped, e);
+  }
+  free(runs);
+  return rc;
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static void count(const task *s, size_t size, char *out) {
+  const int *left = s->count;
+  snprintf(out, size,
+           "%d rows the same, %d different, %d without their trace, %d "
+           "without their plugin, %d without their file, %d of other "
+           "code",
+           s->same, s->differed, left[KV_VERIFY_NO_TRACE],
+           left[KV_VERIFY_NO_PLUGIN], left[KV_VERIFY_NO_FILE],
+           left[KV_VERIFY_OTHER_CODE]);
+}
+
+/* Prints the verdicts. A table ends with the counts; other formats are for
+ * programs, so the counts go to standard error, unless something is wrong. */
+static kv_rc print(task *s, bool whole, kv_err *e) {
+  char closing[256];
+  count(s, sizeof closing, closing);
+  memcpy(s->verdicts.closing, closing, sizeof closing);
+  bool table = s->verdicts.format == KV_VERDICTS_TABLE;
+  kv_rc rc = kv_verdicts_close(&s->verdicts, e);
+  if (!rc && whole && !table) kv_note(closing);
+  return rc;
+}
+
+/* The exit code: a row that differs counts more than rows that could not be
+ * run. */
+static int conclude(const task *s) {
+  const int *left = s->count;
+  kv_err e = {0};
+  if (s->differed) return KV_DIFFERENT;
+  if (left[KV_VERIFY_NO_TRACE] || left[KV_VERIFY_NO_PLUGIN] ||
+      left[KV_VERIFY_NO_FILE])
+    return KV_INPUT;
+  if (s->same) return KV_OK;
+  kv_fail(&e, KV_INPUT,
+          left[KV_VERIFY_OTHER_CODE]
+              ? "nothing was verified: every row of %s is of other code; run "
+                "its commands again"
+              : "nothing was verified: no row of %s has run",
+          s->options.db.item[0]);
+  return kv_say(&e);
+}
+
+static kv_rc start(task *s, int argc, char **argv, kv_err *e) {
+  const char *path = s->options.db.item[0];
+  kv_rc rc = kv_command_kernels(&s->kernels, e);
+  if (rc) return rc;
+  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
+  struct stat file; /* verify never makes a database */
+  if (access(path, R_OK) || stat(path, &file) || !S_ISREG(file.st_mode))
+    return kv_fail(e, KV_INPUT,
+                   "there is no readable file %s: name the database that "
+                   "'kvreplay run --db' wrote",
+                   path);
+  if (file.st_size == 0) /* SQLite would take it for a new one */
+    return kv_fail(e, KV_INPUT,
+                   "%s is empty: name the database that 'kvreplay run --db' "
+                   "wrote",
+                   path);
+  kv_db_wait wait = kv_job_wait(s->options.quiet, &s->progress);
+  rc = kv_db_open_found(path, &wait, &s->db, e);
+  if (!rc && kv_db_still(s->db))
+    kv_note("the database can only be read: what is found is told, and not "
+            "stored as confirmations");
+  return rc ? rc : kv_verify_rows_read(s->db, &s->rows, e);
+}
+
+static kv_rc work(task *s, bool *stopped, kv_err *e) {
+  kv_err closing = {0};
+  kv_verdicts_open((kv_verdict_format)s->options.format, "kvreplay verify",
+                   stdout, &s->verdicts);
+  kv_rc rc = run_all(s, stopped, e);
+  if (rc && s->verdicts.n == 0) {
+    kv_verdicts_drop(&s->verdicts);
+    return rc;
+  }
+  kv_rc closed = print(s, !rc, &closing);
+  return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
+}
+
+int kv_main_verify(int argc, char **argv) {
+  task s = {0};
+  kv_err e = {0};
+  kv_asked asked = KV_ASKED_WORK;
+  bool stopped = false;
+  kv_rc rc =
+      kv_options_parse(&kv_command_verify, argc, argv, &s.options, &asked, &e);
+  if (!rc && asked != KV_ASKED_WORK) {
+    int code = kv_command_answer(asked, &kv_command_verify);
+    kv_list_free(&s.options.db);
+    kv_list_free(&s.options.traces);
+    return code;
+  }
+  kv_stop_watch();
+  if (!rc) rc = start(&s, argc, argv, &e);
+  if (!rc) rc = work(&s, &stopped, &e);
+  if (stopped || kv_interrupted()) {
+    kv_note("interrupted: what was compared is confirmed in the database; "
+            "repeat the command to compare all");
+  }
+  int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
+             : rc                        ? kv_say(&e)
+                                         : conclude(&s);
+  kv_stop_unwatch();
+  kv_verify_rows_free(&s.rows);
+  kv_db_close(s.db);
+  kv_list_free(&s.options.db);
+  kv_list_free(&s.options.traces);
+  return code;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --decisions DIR: a decisions file for each cell of a batch that runs,
+ * DIR/TRACE.METHOD-bENTRIES.safetensors (sim/commands/decide_names.h).
+ */
+#ifndef KV_SIM_DECIDE_FILES_H
+#define KV_SIM_DECIDE_FILES_H
+
+#include "sim/cli/option.h"
+#include "sim/commands/decide_names.h"
+#include "sim/look/decide.h"
+#include "sim/sweep/batch.h"
+
+typedef struct kv_decide_files {
+  const char *dir;
+  const kv_batch *batch;
+  int cells;
+  kv_decide_name *name; /* [cells] */
+  kv_decide **decide;   /* [cells] NULL: no file of that cell */
+} kv_decide_files;
+
+/* Prepares the files of batch b, which is of the at-th trace. Makes the folder
+ * unless it exists. KV_USAGE: a file of one of the names exists. Cells that no
+ * decisions file can describe are named on standard error. Free with close,
+ * also after a failure. */
+kv_rc kv_decide_files_open(const char *dir, const kv_list *traces, int at,
+                           const kv_batch *b, kv_decide_files *out, kv_err *e);
+void kv_decide_files_close(kv_decide_files *f); /* accepts zeroed */
+
+/* The watch for the replay; chained before `next`. */
+const kv_watch *kv_decide_files_watch(kv_decide_files *f, const kv_watch *next);
+
+/* Writes the files, after the replay; none for cells that failed. */
+kv_rc kv_decide_files_write(const kv_decide_files *f, kv_err *e);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of decisions files. A name tells the trace, the method, the parameters
+ * that are not at their defaults, and the budget:
+ * haystack_10.quest.page=8-b152. If two traces have one name, the names of
+ * their folders come first, as many as tell them apart: a.chat.h2o-b64 and
+ * b.chat.h2o-b64; what still is equal is numbered: -2, -3. Names have letters,
+ * digits and ._-=+ only, at most some 230 bytes; a longer text is cut and ends
+ * in eight digits of its SHA-256. They depend on the command line alone.
+ */
+#ifndef KV_SIM_DECIDE_NAMES_H
+#define KV_SIM_DECIDE_NAMES_H
+
+#include "sim/sweep/batch.h"
+
+enum { KV_NAME_PART = 100, KV_DECIDE_NAME = 2 * KV_NAME_PART + 48 };
+
+typedef struct kv_decide_name {
+  char text[KV_DECIDE_NAME]; /* without folder and suffix */
+} kv_decide_name;
+
+/* Names the cells of batch b, which is of the at-th of n traces of the command
+ * line, into out[0..b->cells). */
+kv_rc kv_decide_names(const char *const *path, int n, int at, const kv_batch *b,
+                      kv_decide_name *out, kv_err *e);
+
+/* Turns text into a part of a file name; returns out. */
+const char *kv_name_part(const char *text, char out[KV_NAME_PART]);
+
+/* The part of the name that tells the i-th of n traces from the others. */
+void kv_name_among(const char *const *path, int n, int i,
+                   char out[KV_NAME_PART + 8]);
+
+#endif

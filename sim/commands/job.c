@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What commands that replay cells share: sim/commands/job.h.
+ */
+#include "sim/commands/job.h"
+
+#include "sim/commands/commands.h"
+#include "sim/commands/signal.h"
+#include "traces/text/threads.h"
+#include <omp.h>
+#include <stdlib.h>
+
+/* --- life --------------------------------------------------------------- */
+
+/* Reads KVREPLAY_KEEP; 0, for tests: each layer is written as it ends. */
+static kv_rc read_keep(int *every, kv_err *e) {
+  const char *text = getenv("KVREPLAY_KEEP");
+  char *end = NULL;
+  *every = KV_KEEP_EVERY;
+  if (!text || !*text) return KV_OK;
+  long n = strtol(text, &end, 10);
+  if (*end || n < 0 || n > KV_KEEP_MOST)
+    return kv_fail(e, KV_USAGE,
+                   "KVREPLAY_KEEP is %.40s: it takes 0 to %d "
+                   "seconds",
+                   text, KV_KEEP_MOST);
+  *every = (int)n;
+  return KV_OK;
+}
+
+static void tell_wait(void *self, const char *path, long pid) {
+  char note[640], who[32] = "";
+  kv_progress_wipe(self);
+  if (pid) snprintf(who, sizeof who, " (pid %ld)", pid);
+  snprintf(note, sizeof note, "waiting for %s, which another process%s writes",
+           path, who);
+  kv_note(note);
+}
+
+kv_db_wait kv_job_wait(bool quiet, kv_progress *progress) {
+  return (kv_db_wait){.tell = quiet ? NULL : tell_wait,
+                      .stop = kv_interrupted,
+                      .self = progress};
+}
+
+kv_rc kv_job_start(const kv_cells_options *options, bool db, int argc,
+                   char **argv, kv_job *s, kv_err *e) {
+  *s = (kv_job){.options = options};
+  kv_rc rc = kv_command_kernels(&s->kernels, e);
+  if (!rc) rc = read_keep(&s->keep_every, e);
+  if (rc) return rc;
+  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
+  kv_stop_watch();
+  kv_db_wait wait = kv_job_wait(options->quiet, &s->progress);
+  return options->db && db ? kv_db_open_waiting(options->db, &wait, &s->db, e)
+                           : KV_OK;
+}
+
+static void probing(void *self, const char *method, int n, int most,
+                    int64_t units) {
+  kv_job *s = self;
+  snprintf(s->searching, sizeof s->searching,
+           "budget of %.30s: probe %d of at most %d", method, n, most);
+  if (n == 1) kv_progress_next(&s->progress, units * most);
+}
+
+static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
+                        kv_err *e) {
+  const kv_list *traces = &s->options->traces;
+  kv_err why = {0};
+  kv_batch_ask ask = {.path = traces->item[i],
+                      .specs = &s->options->specs,
+                      .budgets = &s->options->budgets,
+                      .prompt_len = s->options->prompt_len,
+                      .how = *how,
+                      .db = s->db,
+                      .keep_every = s->keep_every,
+                      .layouts = s->layouts,
+                      .identify = s->identify,
+                      .probing = probing};
+  kv_rc rc = kv_batch_open(&ask, &s->batch[i], &why);
+  if (rc != KV_INPUT || !s->goes_on || traces->n == 1)
+    return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+  kv_batch_close(&s->batch[i]);
+  kv_job_tell(s, why.text);
+  ++*lost;
+  return kv_batch_lost(&ask, &why, &s->batch[i], e);
+}
+
+kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e) {
+  int n = s->options->traces.n, lost = 0;
+  s->batch = kv_zalloc((size_t)n, sizeof *s->batch);
+  if (!s->batch) return kv_no_memory(e, "traces", (size_t)n * sizeof *s->batch);
+  kv_rc rc = KV_OK;
+  kv_progress_start(&s->progress, stderr, s->searching, KV_REPLAY_UNIT, 1,
+                    s->options->quiet);
+  kv_stop_cut(true);
+  for (int i = 0; !rc && i < n; i++) rc = open_batch(s, how, i, &lost, e);
+  kv_stop_cut(false);
+  kv_progress_end(&s->progress);
+  if (rc || lost < n) return rc;
+  return kv_fail(e, KV_INPUT, "none of the %d traces can be replayed", n);
+}
+
+kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
+                    kv_err *e) {
+  kv_stop_cut(true);
+  kv_rc rc = kv_replay(b->trace, b->each, b->cells, how, stopped, e);
+  kv_stop_cut(false);
+  return rc;
+}
+
+void kv_job_close(kv_job *s) {
+  kv_stop_unwatch();
+  for (int i = 0; s->batch && i < s->options->traces.n; i++)
+    kv_batch_close(&s->batch[i]);
+  free(s->batch);
+  if (s->db) kv_db_shrink(s->db);
+  kv_db_close(s->db);
+}
+
+/* --- replaying ---------------------------------------------------------- */
+
+static void tick(void *self, int64_t units) {
+  kv_job *s = self;
+  kv_progress_add(&s->progress, units);
+}
+
+int kv_job_threads(int jobs) {
+  static bool told;
+  char note[160];
+  int wanted = jobs ? jobs : omp_get_num_procs();
+  int can = kv_threads_can(wanted);
+  if (can < wanted && !told) {
+    snprintf(note, sizeof note,
+             "only %d of %d threads can be made here (ulimit -u, or the "
+             "machine's limit): slower, and the same numbers",
+             can, wanted);
+    kv_note(note);
+    told = true;
+  }
+  return can;
+}
+
+kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend) {
+  return (kv_replay_how){.backend = backend,
+                         .kernels = s->kernels,
+                         .threads = kv_job_threads(s->options->jobs),
+                         .tick = tick,
+                         .self = s,
+                         .stop = kv_interrupted};
+}
+
+static void remark(void *self, const char *text) {
+  kv_job *s = self;
+  kv_progress_end(&s->progress);
+  kv_note(text);
+}
+
+void kv_job_keep(kv_job *s, kv_replay_how *how, kv_keeper *out) {
+  *out = (kv_keeper){0};
+  if (!s->db) return;
+  kv_keeper_open(s->db, s->keep_every, remark, s, out);
+  how->keep = &out->hooks;
+}
+
+int64_t kv_job_units(const kv_job *s) {
+  int64_t n = 0;
+  for (int i = 0; i < s->options->traces.n; i++)
+    if (s->batch[i].trace) n += kv_replay_units(s->batch[i].trace, 0);
+  return n;
+}
+
+void kv_job_tell(kv_job *s, const char *text) {
+  kv_progress_wipe(&s->progress);
+  kv_note(text);
+}
+
+/* --- the database ------------------------------------------------------- */
+
+void kv_job_differ(kv_job *s, const kv_err *why) {
+  s->differed++;
+  kv_progress_end(&s->progress);
+  kv_say(why);
+}
+
+kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e) {
+  const kv_batch *b = &s->batch[i];
+  kv_db_trace t = {.name = b->trace->name,
+                   .identity = b->identity,
+                   .shape = &b->trace->shape,
+                   .path = s->options->traces.item[i]};
+  return s->db ? kv_db_put_trace(s->db, &t, e) : KV_OK;
+}
+
+kv_rc kv_job_put(kv_job *s, const kv_result *r, bool quiet, kv_err *e) {
+  kv_err why = {0};
+  kv_rc rc = s->db ? kv_db_put(s->db, r, &s->environment, &why) : KV_OK;
+  if (rc && rc != KV_DIFFERENT) return kv_fail(e, rc, "%s", why.text);
+  if (rc && !quiet) kv_job_differ(s, &why);
+  return KV_OK;
+}

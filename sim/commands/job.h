@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that replay cells share: kernels, database, the cells of
+ * every trace, progress, and reporting of contradictions with the database. It
+ * prints, so it belongs to the program, not the library. A zeroed job may be
+ * closed.
+ */
+#ifndef KV_SIM_JOB_H
+#define KV_SIM_JOB_H
+
+#include "sim/commands/options_cells.h"
+#include "sim/sweep/batch.h"
+#include "sim/sweep/keeper.h"
+#include "traces/text/progress.h"
+
+typedef struct kv_job {
+  const kv_cells_options *options;
+  const kv_kernels *kernels;
+  kv_environment environment;
+  kv_db *db;       /* NULL: not asked for */
+  kv_batch *batch; /* [options->traces.n] */
+  kv_progress progress;
+  char searching[80]; /* text before the progress bar during a search */
+  int differed;       /* number of calls of kv_job_differ */
+  int whole;          /* traces finished; counted by the command */
+  int keep_every;     /* seconds, for kv_keeper */
+  const kv_layout_list *layouts; /* for every cell, or NULL */
+  bool identify; /* compute identities even without a database */
+  bool goes_on;  /* a bad trace fails only its own cells */
+} kv_job;
+
+/* Chooses kernels (KVREPLAY_ISA), reads the environment and, if asked for,
+ * opens the database and reads how often it keeps layers (KVREPLAY_KEEP,
+ * seconds). From here to kv_job_close an interrupt is handled as
+ * sim/commands/signal.h says. */
+kv_rc kv_job_start(const kv_cells_options *options, bool db, int argc,
+                   char **argv, kv_job *out, kv_err *e);
+/* How to wait for a database: with a message unless quiet, until an interrupt.
+ * progress must outlive the result. */
+kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
+/* Opens every cell of every trace; byte budgets are searched as `how` says.
+ * KV_INPUT: a trace is bad; if s->goes_on it is only reported, and KV_INPUT
+ * returned if all are. */
+kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e);
+void kv_job_close(kv_job *s);
+
+/* Number of threads that --jobs means (0: one a processor) and that can be
+ * made; if those are fewer, says so once. */
+int kv_job_threads(int jobs);
+/* How to replay as asked, with progress and interruption; the command sets
+ * fidelity, walk and watch itself. */
+kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend);
+/* Sets how->keep, so that the next replay keeps layers in the job's database,
+ * if there is one. Close out with kv_keeper_close. */
+void kv_job_keep(kv_job *s, kv_replay_how *how, kv_keeper *out);
+/* kv_replay of all cells of a batch, which an interrupt may cut short
+ * (sim/commands/signal.h). */
+kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
+                    kv_err *e);
+/* Prints a line on standard error without disturbing the progress bar, even if
+ * quiet. */
+void kv_job_tell(kv_job *s, const char *text);
+/* Units of progress of one pass over all traces. */
+int64_t kv_job_units(const kv_job *s);
+
+/* Stores the i-th trace, then rows; do nothing without a database. A row that
+ * contradicts the stored one is stored as a conflict and, unless `quiet`,
+ * reported. */
+kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e);
+kv_rc kv_job_put(kv_job *s, const kv_result *r, bool quiet, kv_err *e);
+void kv_job_differ(kv_job *s, const kv_err *why);
+
+#endif

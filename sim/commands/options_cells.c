@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Methods, budgets and backends of a command line:
+ * sim/commands/options_cells.h.
+ */
+#include "sim/commands/options_cells.h"
+#include "ref/lane/compose.h"
+
+#include "gpu/host/backends.h"
+#include "sim/spec/door.h"
+#include "traces/text/text.h"
+#include <stdlib.h>
+#include <string.h>
+
+static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
+  for (int i = 0; i < specs->n; i++) {
+    if (!kv_spec_wants_budget(&specs->spec[i])) continue;
+    const kv_method *m = specs->spec[i].method;
+    return kv_fail(e, KV_USAGE, "%s needs a budget: -b 20%% or %s:%s=512",
+                   m->name, m->name, kv_spec_budget(m)->name);
+  }
+  return KV_OK;
+}
+
+kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
+                            kv_err *e) {
+  kv_rc rc = KV_OK;
+  if (o->method_text.n == 0) {
+    return kv_fail(e, KV_USAGE,
+                   "no method: -m all runs every one, `kvreplay "
+                   "methods` lists them");
+  }
+  for (int i = 0; i < o->method_text.n && rc == KV_OK; i++) {
+    rc = kv_specs_add(registry, o->method_text.item[i], &o->specs, e);
+  }
+  for (int i = 0; i < o->budget_text.n && rc == KV_OK; i++) {
+    rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
+  }
+  if (rc == KV_OK && o->budgets.n == 0) rc = check_budgets(&o->specs, e);
+  return rc;
+}
+
+kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
+                             kv_err *e) {
+  int n = 0, most = (1 + KV_MOST_PARTS) * o->specs.n;
+  kv_place *in = calloc((size_t)most + 1, sizeof *in);
+  if (!in) return kv_no_memory(e, "the command line", sizeof *in);
+  for (int i = 0; i < o->specs.n; i++) {
+    const kv_spec *s = &o->specs.spec[i];
+    const kv_file *file = kv_spec_file(s);
+    in[n++] = (kv_place){.what = "what a method reads",
+                         .path = file && *file->path ? file->path : NULL};
+    const kv_method *part[KV_MOST_PARTS];
+    size_t offset[KV_MOST_PARTS];
+    for (int k = kv_parts_of(s->method, part, offset) - 1; k >= 0; k--)
+      in[n++] = (kv_place){.what = "a method", .path = kv_door_file(part[k])};
+  }
+  kv_rc rc = kv_options_apart(c, o, n, in, e);
+  free(in);
+  return rc;
+}
+
+void kv_cells_options_free(kv_cells_options *o) {
+  kv_list_free(&o->traces);
+  kv_list_free(&o->method_text);
+  kv_list_free(&o->budget_text);
+  kv_specs_free(&o->specs);
+  kv_budgets_free(&o->budgets);
+}
+
+kv_rc kv_cells_options_backend(size_t n, const char *name,
+                               const kv_backend **out, kv_err *e) {
+  char copy[64], show[KV_SHOW];
+  if (n >= sizeof copy) n = sizeof copy - 1;
+  memcpy(copy, name, n);
+  copy[n] = 0;
+  *out = kv_backend_find(kv_show(copy, show), e);
+  return *out ? KV_OK : e->rc;
+}

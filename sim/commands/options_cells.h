@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that open cells share: their options as typed, what these
+ * mean, and the rows of their option tables. The struct of such a command
+ * begins with a kv_cells_options.
+ */
+#ifndef KV_SIM_OPTIONS_CELLS_H
+#define KV_SIM_OPTIONS_CELLS_H
+
+#include "ref/backend/backend.h"
+#include "sim/cli/option.h"
+#include "sim/spec/budget.h"
+#include "sim/spec/spec.h"
+#include <limits.h>
+
+typedef struct kv_cells_options {
+  kv_list traces;                   /* paths */
+  kv_list method_text, budget_text; /* as typed; parsed below */
+  kv_specs specs;
+  kv_budgets budgets;
+  const char *db; /* NULL: no database */
+  int jobs;       /* 0: one thread a processor */
+  int prompt_len; /* 0: the trace's own */
+  bool quiet;
+} kv_cells_options;
+
+/* Options that choose several cells, or one; `heading`: of their group in help.
+ */
+#define KV_OPTIONS_CELLS(heading)                                              \
+  KV_OPTION_METHODS(                                                           \
+      heading, "SPEC,...",                                                     \
+      "methods, as name:key=value:..., or a plugin's path; two with a plus "   \
+      "share a lane, a selection and a format for what it keeps "              \
+      "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
+      "or backslash that belongs to a path or a value; `all` is every method " \
+      "once; `kvreplay methods` lists them"),                                  \
+      KV_OPTION_BUDGET("LIST",                                                 \
+                       "budgets for every method that has one: " KV_BUDGETS),  \
+      KV_OPTION_PROMPT_LEN
+#define KV_OPTIONS_CELL(heading)                                               \
+  KV_OPTION_METHODS(                                                           \
+      heading, "SPEC",                                                         \
+      "the method, as name:key=value:..., or a plugin's path; two with a "     \
+      "plus share a lane, a selection and a format for what it keeps "         \
+      "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
+      "or backslash that belongs to a path or a value; `kvreplay methods` "    \
+      "lists them"),                                                           \
+      KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
+      KV_OPTION_PROMPT_LEN
+#define KV_BUDGETS                                                             \
+  "512 or entries:512; 20% or prompt:20%; end:20%, mean:20%, peak:20%, "       \
+  "read:20% of the bytes of dense; a budget a layer: 64/32/32/16, 20%/10%, "   \
+  "or layers:FILE (one a line, or a JSON list)"
+#define KV_OPTION_METHODS(heading, what, text)                                 \
+  {                                                                            \
+    .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
+    .offset = offsetof(kv_cells_options, method_text), .group = heading,       \
+    .help = text                                                               \
+  }
+#define KV_OPTION_BUDGET(what, text)                                           \
+  {                                                                            \
+    .slot = KV_SLOT_LIST, .name = "budget", .letter = 'b', .argument = what,   \
+    .offset = offsetof(kv_cells_options, budget_text), .help = text            \
+  }
+#define KV_OPTION_PROMPT_LEN                                                   \
+  {                                                                            \
+    .slot = KV_SLOT_COUNT, .name = "prompt-len", .letter = 'p',                \
+    .argument = "N", .min = 1, .max = INT_MAX,                                 \
+    .offset = offsetof(kv_cells_options, prompt_len),                          \
+    .help = "decode from token N on, instead of the trace's own prompt"        \
+  }
+#define KV_OPTION_DB(text)                                                     \
+  {                                                                            \
+    .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
+    .offset = offsetof(kv_cells_options, db), .help = text, .use = KV_USE_KEPT \
+  }
+#define KV_OPTION_QUIET                                                        \
+  {                                                                            \
+    .slot = KV_SLOT_FLAG, .name = "quiet", .letter = 'q',                      \
+    .offset = offsetof(kv_cells_options, quiet), .help = "no progress"         \
+  }
+#define KV_OPTION_JOBS(text)                                                   \
+  {                                                                            \
+    .slot = KV_SLOT_COUNT, .name = "jobs", .letter = 'j', .argument = "N",     \
+    .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
+    .group = "How to run", .help = text                                        \
+  }
+/* Of commands that replay on any backend. */
+#define KV_OPTION_THREADS                                                      \
+  KV_OPTION_JOBS("threads of the reference (default: one a processor), which " \
+                 "never change a number; other backends use one")
+
+/* What --backend and --backends choose from, for completion. */
+#define KV_BACKEND_CHOICES "ref|emu|cuda"
+
+/* Parses what was typed. KV_USAGE also if no method is named, or a method that
+ * needs a budget has none. */
+kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
+                            kv_err *e);
+/* KV_USAGE if a file that command `c` writes is one that its methods are read
+ * from: a plugin, or a method's file. The struct of c begins with o. */
+kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
+                             kv_err *e);
+void kv_cells_options_free(kv_cells_options *o); /* also after a failure */
+
+/* The backend whose name has these n bytes. KV_USAGE: there is none;
+ * KV_RESOURCE: it cannot be used here. */
+kv_rc kv_cells_options_backend(size_t n, const char *name,
+                               const kv_backend **out, kv_err *e);
+
+#endif

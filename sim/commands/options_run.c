@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay run`: sim/commands/options_run.h.
+ */
+#include "sim/commands/options_run.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(kv_run_options, member)
+
+static const kv_option options[] = {
+    KV_OPTIONS_CELLS("What to run"),
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
+     AT(format), .group = "What to print",
+     .help = "rows on standard output as table (the default), json, jsonl or "
+             "csv"},
+    KV_OPTION_DB("keep rows in an SQLite database, and until a row is there "
+                 "its layers; what this backend has there is not run again"),
+    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections), .use = KV_USE_MADE,
+     .help = "JSON lines of what each lane keeps (one cell only)"},
+    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_MADE,
+     .help = "JSON lines of what each query head attends (one cell only)"},
+    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_MADE,
+     .help = "safetensors of K and V after the last step (one cell only)"},
+    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_MADE,
+     .help = "safetensors of the attention output (one cell only)"},
+    {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
+     .help = "a file for each cell of what it keeps and attends, called by "
+             "trace, method, parameters and budget, for replay:file=FILE and "
+             "for tools of your own"},
+    {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...",
+     .choices = "slots|pages:16|pages:16:layer|pages:16:model", AT(layout_text),
+     .help = "also account for memory layouts: slots (one a row), "
+             "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
+             "each lane, layer, or the model)"},
+    KV_OPTION_QUIET,
+    KV_OPTION_THREADS,
+    {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
+     AT(backend_text),
+     .help = "ref, the deterministic reference on the CPU (the default); emu, "
+             "the CUDA kernels run on the CPU; cuda, the same on a device"},
+    {KV_SLOT_FLAG, "twice", 't', AT(twice),
+     .help = "run again with the reference, portable kernels on one thread, "
+             "and compare every digest"},
+    {KV_SLOT_CHOICE, "walk", 'w', "ORDER", .choices = "layers|steps", AT(walk),
+     .help = "layers (the default: one layer of the trace in memory at a "
+             "time) or steps, which keeps nothing of a trace before its end; "
+             "never changes a number"},
+    {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
+     .help = "open every cell, print what would run, run nothing"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay run chat.safetensors -m all -b 20%",
+     "every method, at a fifth of the prompt"},
+    {"kvreplay run *.safetensors -m h2o,snapkv -b 10%,20%,512 --db r.db",
+     "a sweep, kept in a database; repeat it to resume"},
+    {"kvreplay run chat.safetensors -m quest:page=8,kivi -b mean:25% --twice",
+     "a quarter of dense's bytes, every digest confirmed"},
+    {"kvreplay run chat.safetensors -m all -b 10% --backend cuda --db r.db",
+     "on a GPU: what the database has by another backend is confirmed"},
+    {"kvreplay run chat.safetensors -m h2o -b 64 --selections kept.jsonl",
+     "what one cell keeps, line by line"},
+    {"kvreplay run chat.safetensors -m h2o -b 10% --decisions kept",
+     "what it decides, as a file that replay:file=... follows"},
+    {"kvreplay run chat.safetensors -m h2o,random -b 20% --layout "
+     "slots,pages:16",
+     "what would come free in pages of sixteen tokens"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Replays recorded attention (queries, keys and values of every layer) "
+    "through KV-cache compression methods and measures, per method and "
+    "budget, what the attention lost and what the cache held. Traces, "
+    "methods and budgets multiply: one cell each.",
+    "Open loop: recorded queries do not feel the approximation.",
+    "With --db a run that was interrupted or killed goes on when it is "
+    "repeated. A trace is kept layer by layer of its cells, and layers are "
+    "replayed in groups of cells so that a kill loses at most two minutes of "
+    "work; where one layer of one cell alone takes longer, the run says how "
+    "much. Files of --selections and its like need the whole trace again.",
+    "A cell that cannot run as asked is refused, with the reason in its row, "
+    "and the others run. Of several traces one that cannot be read fails only "
+    "its own cells. An output file must not be an input of the command, "
+    "another output, a trace or a database. The first interrupt ends a run "
+    "within two seconds; everything finished is kept.",
+    "The exit code is 1 if digests or a row of the database differ, 3 if a "
+    "cell failed, 4 if a backend cannot be used, 2 if no cell could run.",
+    NULL};
+
+const kv_command kv_command_run = {
+    .program = "kvreplay",
+    .name = "run",
+    .summary = "replay traces through methods and measure",
+    .operands = "TRACE...",
+    .least = 1,
+    .most = INT_MAX,
+    .offset = offsetof(kv_cells_options, traces),
+    .use = KV_USE_READ,
+    .options = options,
+    .examples = examples,
+    .notes = notes};
+
+void kv_run_options_free(kv_run_options *o) {
+  if (!o) return;
+  kv_cells_options_free(&o->cells);
+  kv_list_free(&o->layout_text);
+  kv_layout_list_free(&o->layouts);
+}
+
+/* Files that describe one cell require that exactly one cell is asked for. */
+static kv_rc check_files(const kv_run_options *o, kv_err *e) {
+  const struct {
+    const char *name, *path;
+  } file[] = {{"selections", o->selections},
+              {"views", o->views},
+              {"stored", o->stored},
+              {"outputs", o->outputs}};
+  bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
+             o->cells.budgets.n <= 1;
+  for (int i = 0; i < 4 && !one; i++) {
+    if (file[i].path == NULL) continue;
+    return kv_fail(e, KV_USAGE,
+                   "--%s describes one cell: give one trace, one method and "
+                   "one budget",
+                   file[i].name);
+  }
+  return KV_OK;
+}
+
+bool kv_run_options_files(const kv_run_options *o) {
+  return o->selections || o->views || o->stored || o->outputs || o->decisions;
+}
+
+kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
+                           kv_run_options *out, kv_err *e) {
+  *out = (kv_run_options){.backend_text = kv_backend_ref.name};
+  kv_rc rc = kv_options_parse(&kv_command_run, argc, argv, out, &out->asked, e);
+  if (rc || out->asked != KV_ASKED_WORK) return rc;
+  rc = kv_cells_options_read(registry, &out->cells, e);
+  for (int i = 0; !rc && i < out->layout_text.n; i++)
+    rc = kv_layouts_parse(out->layout_text.item[i], &out->layouts, e);
+  if (!rc) rc = check_files(out, e);
+  if (!rc) rc = kv_cells_options_apart(&kv_command_run, &out->cells, e);
+  if (rc) return rc;
+  const char *name = out->backend_text;
+  return kv_cells_options_backend(strlen(name), name, &out->backend, e);
+}

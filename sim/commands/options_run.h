@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Options of `kvreplay run`. The command line is parsed and checked for
+ * consistency here, before any trace is opened.
+ */
+#ifndef KV_SIM_OPTIONS_RUN_H
+#define KV_SIM_OPTIONS_RUN_H
+
+#include "sim/commands/options_cells.h"
+#include "sim/layout/layout.h"
+#include "sim/show/rows.h"
+
+typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
+
+typedef struct kv_run_options {
+  kv_cells_options cells; /* first: sim/commands/options_cells.h */
+  kv_asked asked;
+  int format, walk; /* kv_row_format, kv_walk */
+  const char *backend_text;
+  const kv_backend *backend;
+  bool twice, dry_run;
+  kv_list layout_text; /* as typed, and what it means */
+  kv_layout_list layouts;
+  const char *selections, *views, *stored, *outputs; /* paths or NULL */
+  const char *decisions;                             /* a folder, or NULL */
+} kv_run_options;
+
+extern const kv_command kv_command_run;
+
+/* Parses the command line; argv[0] is "run". Free with kv_run_options_free,
+ * also after a failure. KV_RESOURCE: the backend cannot be used here. */
+kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
+                           kv_run_options *out, kv_err *e);
+void kv_run_options_free(kv_run_options *o);
+/* True if files were asked for that only a replay can fill. */
+bool kv_run_options_files(const kv_run_options *o);
+
+#endif

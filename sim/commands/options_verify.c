@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay verify`: sim/commands/options_verify.h.
+ */
+#include "sim/commands/options_verify.h"
+
+#include <stddef.h>
+
+#define AT(member) .offset = offsetof(kv_verify_options, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_LIST, "traces", 't', "DIR", AT(traces), .group = "How to run",
+     .help = "look for traces here too; may be repeated"},
+    {KV_SLOT_COUNT, "jobs", 'j', "N", .min = 1, .max = 4096, AT(jobs),
+     .help = "threads (default: one a processor); never changes a number"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
+     AT(format), .group = "What to print",
+     .help = "verdicts on standard output as table (the default), json, jsonl "
+             "or junit"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay verify results.db", "run every row again and compare"},
+    {"KVREPLAY_ISA=portable kvreplay verify results.db -j 1",
+     "the same with other kernels: an independent confirmation"},
+    {"kvreplay verify results.db -f junit >verify.xml",
+     "a test case a row, for a CI system"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Runs the rows of a database again. Every digest must match: the first "
+    "that does not is printed with both values. Rows of other code - an older "
+    "revision, another plugin, another file that a method reads - are counted "
+    "and left.",
+    "The exit code is 1 where a row differs; else 3 where a trace, a plugin "
+    "(KVREPLAY_PLUGINS) or a file that a method reads is not found, or where "
+    "there was nothing to verify; 0 where all else is the same.",
+    NULL};
+
+const kv_command kv_command_verify = {
+    .program = "kvreplay",
+    .name = "verify",
+    .summary = "run the rows of a database again and compare digests",
+    .operands = "DB",
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(kv_verify_options, db),
+    .use = KV_USE_KEPT,
+    .options = options,
+    .examples = examples,
+    .notes = notes};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comparing a row with the cell that ran it again: sim/commands/verify.h.
+ */
+#include "sim/commands/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes the row's parameters if its specification equals the cell's: older rows
+ * have the whole path of a method's file in their parameters. */
+static kv_rc take_params(const kv_result *r, kv_cell *c, kv_err *e) {
+  if (!kv_spec_file(&c->spec) || strcmp(c->result.spec, r->spec) != 0)
+    return KV_OK;
+  char *own = strdup(r->params);
+  if (!own) return kv_no_memory(e, "a row", strlen(r->params));
+  free(c->result.params);
+  c->result.params = own;
+  return KV_OK;
+}
+
+kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e) {
+  const kv_result *r = &v->row;
+  char key[65];
+  kv_rc rc = take_params(r, c, e);
+  if (rc) return rc;
+  kv_cell_stand_for(c, r);
+  kv_db_key(&c->result, key);
+  if (c->runs && !strcmp(key, v->key)) return KV_OK;
+  return kv_fail(
+      e, KV_DIFFERENT, "%s on %s cannot be set up again as it was: %s", r->spec,
+      r->trace,
+      c->runs ? "its parameters resolve differently" : c->result.reason);
+}
+
+/* Finds the first digest of a layer that differs from the stored one. */
+static void name_digest(const kv_layer_result *a, const kv_layer_result *b,
+                        bool scores, kv_difference *d) {
+  static const char *const name[] = {"journal", "state", "output", "scores"};
+  const kv_digest *x[] = {&a->journal, &a->state, &a->output, &a->scores};
+  const kv_digest *y[] = {&b->journal, &b->state, &b->output, &b->scores};
+  for (int i = 0; !d->found && i < 3 + scores; i++) {
+    if (!memcmp(x[i], y[i], sizeof *x[i])) continue;
+    d->found = true;
+    d->what = name[i];
+    d->layer = a->layer;
+    memcpy(d->a, "0x", 2);
+    memcpy(d->b, "0x", 2);
+    kv_digest_hex(x[i], d->a + 2);
+    kv_digest_hex(y[i], d->b + 2);
+  }
+}
+
+kv_rc kv_verify_name(kv_db *db, const kv_verify_row *v, const kv_result *now,
+                     kv_difference *d, kv_err *e) {
+  kv_result before = v->row;
+  bool found = false;
+  before.backend = NULL;
+  d->what = "values"; /* or a digest, see below */
+  kv_rc rc = kv_db_find(db, &before, &found, e);
+  bool scores = before.has_scores && now->has_scores;
+  for (int i = 0; found && i < before.n_layers && i < now->n_layers; i++)
+    name_digest(&before.layer[i], &now->layer[i], scores, d);
+  kv_result_forget(&before);
+  return rc;
+}

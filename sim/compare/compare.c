@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two backends side by side on one layer: contract in sim/compare/compare.h.
+ */
+#include "sim/compare/compare_part.h"
+#include "sim/engine/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct side {
+  const kv_backend *backend;
+  kv_plan plan; /* the cell's, with `shown` to receive scores */
+  kv_look_shown shown;
+  kv_store *store;
+  kv_scratch *scratch;
+  /* Where layers read what those above publish: that, and what the layer in
+   * hand does; else NULL. */
+  kv_messages *above, *here;
+} side;
+
+typedef struct walk {
+  const kv_cell *cell;
+  const kv_layer_data *data;
+  side side[2];
+  int closings; /* blocks of the prompt, then decode steps */
+  int lanes;
+  int closing; /* the current one */
+  bool above;  /* it is of a layer above the one that is compared */
+  bool bytes;  /* only the ledgers differ: compare bytes */
+  bool (*stop)(void);
+  bool stopped;
+  bool decodes, looks; /* the current closing is a decode step; is compared */
+  bool output, found;  /* its output differs; anything differs */
+  kv_seen seen[2];
+  kv_look look;
+} walk;
+
+/* --- life --------------------------------------------------------------- */
+
+static void close_walk(walk *w) {
+  for (int i = 0; i < 2; i++) {
+    side *s = &w->side[i];
+    s->backend->close(s->store);
+    s->backend->scratch_close(s->scratch);
+    kv_look_shown_close(&s->shown);
+    kv_messages_close(s->above);
+    kv_messages_close(s->here);
+    free(w->look.row[i]);
+  }
+}
+
+static kv_rc open_messages(const walk *w, side *s, kv_err *e) {
+  size_t bytes = w->cell->plan.needs.message;
+  if (bytes == 0) return KV_OK;
+  kv_rc rc = kv_messages_open(bytes, w->closings, &s->above, e);
+  return rc ? rc : kv_messages_open(bytes, w->closings, &s->here, e);
+}
+
+static void forget(walk *w, int x) {
+  w->look.row[x] = NULL;
+  w->side[x].store = NULL;
+  w->side[x].scratch = NULL;
+  w->side[x].above = w->side[x].here = NULL;
+}
+
+static kv_rc open_walk(walk *w, kv_err *e) {
+  const kv_shape *shape = w->cell->plan.shape;
+  size_t wide = (size_t)(shape->d > shape->d_v ? shape->d : shape->d_v);
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < 2; i++) {
+    side *s = &w->side[i];
+    w->look.row[i] = kv_zalloc(wide, sizeof(float));
+    if (!w->look.row[i]) return kv_no_memory(e, "a row", wide * sizeof(float));
+    const kv_plan *plan = &s->plan;
+    rc = kv_look_shown_open(w->lanes, &s->shown, e);
+    s->plan = w->cell->plan;
+    s->plan.shown = &s->shown.to;
+    if (!rc) rc = open_messages(w, s, e);
+    if (!rc) rc = s->backend->open(plan, &s->store, e);
+    if (!rc) rc = s->backend->scratch_open(shape, &plan, 1, &s->scratch, e);
+  }
+  return rc;
+}
+
+/* --- the engine's calls, looked at -------------------------------------- */
+
+static const kv_lane *lane_of(const walk *w, int x, int i) {
+  const side *s = &w->side[x];
+  return s->backend->lane(s->store, i);
+}
+
+static bool look_bytes(const walk *w, int i, const char *when) {
+  return w->bytes &&
+         kv_look_bytes(&w->look, lane_of(w, 0, i), lane_of(w, 1, i), when);
+}
+
+static void keep_seen(void *self, int who, const kv_seen *seen) {
+  walk *w = self;
+  w->seen[who] = *seen;
+}
+
+/* Both have attended, or the prompt's block is stored, and neither has settled:
+ * compares outputs and bytes, once a step. */
+static void look_before(void *self, int who, int lane) {
+  walk *w = self;
+  if (who > 0 || !w->looks || w->output) return;
+  w->output = (w->decodes && kv_look_seen(&w->look, w->cell->shape.d_v,
+                                          &w->seen[0], &w->seen[1])) ||
+              look_bytes(w, lane, " before settling");
+}
+
+static bool look_lanes(walk *w) {
+  bool found = false;
+  for (int i = 0; !found && i < w->lanes; i++)
+    found = kv_look_state(&w->look, lane_of(w, 0, i), lane_of(w, 1, i));
+  return found;
+}
+
+static bool look_scores(const walk *w, bool views) {
+  return kv_look_scores(&w->look, &w->side[0].shown, &w->side[1].shown, views);
+}
+
+static bool look_messages(const walk *w) {
+  const side *s = w->side;
+  return s[0].here && kv_look_message(&w->look, w->cell->plan.needs.message,
+                                      kv_messages_at(s[0].here, w->closing),
+                                      kv_messages_at(s[1].here, w->closing));
+}
+
+/* Compares a settled step in the order in which values come about: scores
+ * before the views that they decide, views before outputs, scores before memory
+ * operations, operations before what they leave. An output that differs has
+ * been described already. */
+static bool look_step(walk *w, bool output) {
+  bool found = look_scores(w, true);
+  for (int i = 0; !found && i < w->lanes; i++)
+    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->views,
+                            &lane_of(w, 1, i)->views);
+  if (found || output) return true;
+  found = look_scores(w, false);
+  for (int i = 0; !found && i < w->lanes; i++)
+    found = kv_look_records(&w->look, i, &lane_of(w, 0, i)->verbs,
+                            &lane_of(w, 1, i)->verbs);
+  found = found || look_lanes(w);
+  found = found || look_messages(w);
+  for (int i = 0; !found && i < w->lanes; i++) found = look_bytes(w, i, "");
+  return found;
+}
+
+/* Both have settled. */
+static void look_after(void *self, int who) {
+  walk *w = self;
+  if (who == 0 && w->looks) w->found = look_step(w, w->output);
+}
+
+/* Runs the n-th closing (a block of the prompt, or a decode step) on both;
+ * looks: compares it. True if a difference was found. */
+static bool advance(walk *w, int n, bool looks) {
+  const kv_shape *shape = &w->cell->shape;
+  int block = w->cell->plan.needs.block, p = shape->prompt_len;
+  bool decodes = n >= w->cell->blocks;
+  int from = decodes ? p + n - w->cell->blocks : n * block;
+  int count =
+      decodes || (block && from + block < p) ? (decodes ? 1 : block) : p - from;
+  kv_rider rider[2];
+  for (int x = 0; x < 2; x++)
+    rider[x] =
+        (kv_rider){.backend = w->side[x].backend,
+                   .store = w->side[x].store,
+                   .scratch = w->side[x].scratch,
+                   .above = w->side[x].above,
+                   .below = w->above ? w->side[x].above : w->side[x].here,
+                   .alone = true};
+  kv_order o = {.riders = 2,
+                .rider = rider,
+                .heads = shape->n_kv_heads,
+                .closing = n,
+                .self = w,
+                .attended = keep_seen,
+                .settles = look_before,
+                .closes = look_after};
+  w->closing = n;
+  w->decodes = decodes;
+  w->looks = looks;
+  w->output = w->found = false;
+  w->look.step = from + count;
+  for (int x = 0; x < 2; x++) kv_look_shown_forget(&w->side[x].shown);
+  kv_order_receive(&o);
+  for (int g = 0; g < shape->n_kv_heads; g++)
+    if (decodes)
+      kv_order_decode(&o, g, from);
+    else
+      kv_order_prompt(&o, g, from, count);
+  kv_order_close(&o);
+  return w->found;
+}
+
+/* Replays the layer from its beginning through `closings` closings and takes
+ * digests. Returns how many were made: fewer if a comparison found a
+ * difference, or it was stopped. */
+static int run(walk *w, int closings, bool looks, kv_layer_digests out[2]) {
+  for (int x = 0; x < 2; x++)
+    w->side[x].backend->begin(w->side[x].store, w->data);
+  for (int x = 0; x < 2 && w->side[x].here; x++)
+    kv_messages_clear(w->side[x].here);
+  for (int x = 0; x < 2; x++) w->side[x].shown.looks = looks;
+  for (int n = 0; n < closings; n++) {
+    w->stopped = w->stopped || (w->stop && w->stop());
+    if (w->stopped || advance(w, n, looks)) return n;
+  }
+  for (int x = 0; x < 2; x++)
+    out[x] = w->side[x].backend->finish(w->side[x].store);
+  return closings;
+}
+
+/* --- what only digests show --------------------------------------------- */
+
+enum { DIGESTS = 4 };
+
+static const kv_digest *nth(const kv_layer_digests *d, int i) {
+  const kv_digest *all[DIGESTS] = {&d->journal, &d->state, &d->output,
+                                   &d->scores};
+  return all[i];
+}
+
+/* Index of the first of journal, state, output and scores that differs; -1:
+ * none. */
+static int differing(const kv_layer_digests *d) {
+  for (int i = 0; i < DIGESTS; i++)
+    if (memcmp(nth(&d[0], i), nth(&d[1], i), sizeof(kv_digest))) return i;
+  return -1;
+}
+
+static void tell_digests(walk *w, const kv_layer_digests *d, const char *why) {
+  static const char *const name[DIGESTS] = {"journal", "state", "output",
+                                            "scores"};
+  int i = differing(d);
+  kv_look_at at = {.what = name[i], .lane = -1, .head = -1, .index = -1};
+  kv_look_digests(&w->look, &at, nth(&d[0], i), nth(&d[1], i),
+                  "the digest of the %s, %s", name[i], why);
+}
+
+/* Bisection: the prefix of `least` closings has equal digests, that of `most`
+ * has not; finds two neighbours of that kind and returns the longer. A prefix
+ * ends as a layer does, with the state of every lane, columns included. */
+static int halve(walk *w, int least, int most) {
+  while (least + 1 < most && !w->stopped) {
+    int middle = least + (most - least) / 2;
+    kv_layer_digests d[2];
+    run(w, middle, false, d);
+    if (!w->stopped && differing(d) < 0)
+      least = middle;
+    else
+      most = middle;
+  }
+  return most;
+}
+
+/* The two sides diverged at or before step `seen` in state that the comparison
+ * after each step cannot see: columns, or entries that the same settling
+ * dropped. Finds the step. */
+static void find_hidden(walk *w, int seen) {
+  kv_layer_digests d[2];
+  bool told = w->look.out->found;
+  int n = halve(w, 0, seen);
+  if (w->stopped || (told && n == seen)) return;
+  run(w, n, false, d); /* stays at that step */
+  if (w->stopped || differing(d) < 0) return;
+  w->look.columns = true;
+  if (!look_lanes(w)) tell_digests(w, d, "which the step no longer shows");
+}
+
+/* Finds the first difference. First compares after every step. If only digests
+ * differ, bisects over prefixes of the layer. If a replay of this cell alone
+ * agrees, reports that the difference needs the other cells or is not
+ * deterministic. */
+static void find(walk *w, const kv_layer_digests replayed[2]) {
+  kv_layer_digests alone[2];
+  const bool *found = &w->look.out->found;
+  int n = run(w, w->closings, true, alone);
+  if (w->stopped) return;
+  if (*found ? w->cell->plan.needs.columns > 0 : differing(alone) >= 0)
+    find_hidden(w, *found ? n + 1 : n);
+  if (*found || w->stopped) return;
+  w->look.step = -1;
+  tell_digests(w, replayed, "which agrees when the cell runs alone");
+}
+
+/* --- the cell ----------------------------------------------------------- */
+
+/* Replays the layers above the index-th, for what they publish. */
+static kv_rc walk_above(walk *w, int index, kv_err *e) {
+  const kv_trace *t = w->cell->trace;
+  kv_layer_digests ignored[2];
+  kv_rc rc = KV_OK;
+  w->above = true;
+  for (int i = 0; !rc && !w->stopped && i < index; i++) {
+    rc = kv_trace_scan_layer(t, i, e);
+    w->data = &t->layer[i].data;
+    if (!rc) run(w, w->closings, false, ignored);
+    kv_trace_release_layer(t, i);
+  }
+  w->above = false;
+  return rc;
+}
+
+/* Compares one layer: what `digests` tell apart, or, if NULL, bytes. */
+static kv_rc walk_layer(walk *w, int index, const kv_layer_digests *digests,
+                        kv_err *e) {
+  const kv_trace *t = w->cell->trace;
+  kv_layer_digests alone[2];
+  kv_rc rc = open_walk(w, e);
+  if (!rc && w->side[0].above) rc = walk_above(w, index, e);
+  if (!rc) rc = kv_trace_scan_layer(t, index, e);
+  w->data = &t->layer[index].data;
+  w->look.layer = w->data->layer;
+  w->bytes = !digests;
+  if (!rc && digests) find(w, digests);
+  if (!rc && !digests) run(w, w->closings, true, alone);
+  for (int x = 0; !rc && x < 2; x++) {
+    const kv_err *f = w->side[x].backend->fault(w->side[x].store);
+    if (f && f->rc == KV_RESOURCE) rc = kv_fail(e, f->rc, "%s", f->text);
+    if (!rc && w->side[x].shown.no_memory) rc = kv_no_memory(e, "scores", 1);
+  }
+  close_walk(w);
+  for (int x = 0; x < 2; x++) forget(w, x);
+  if (!rc) rc = kv_trace_damaged(t, e);
+  kv_trace_release_layer(t, index);
+  return rc;
+}
+
+/* Finds the lane and the step at which the ledgers differ. If none does,
+ * because the cell alone may agree, reports the total that differs. */
+static kv_rc compare_ledgers(walk *w, const kv_result *x, const kv_result *y,
+                             kv_err *e) {
+  kv_rc rc = KV_OK;
+  kv_difference *out = w->look.out;
+  if (!kv_look_ledger(&w->look, x, y)) return KV_OK;
+  kv_difference total = *out;
+  out->found = false;
+  for (int i = 0; !rc && !w->stopped && !out->found && i < x->n_layers; i++)
+    rc = walk_layer(w, i, NULL, e);
+  if (w->stopped || rc) return rc;
+  if (!out->found) *out = total;
+  out->ledger = true;
+  return rc;
+}
+
+static int lanes_in(const kv_cell *c) {
+  return kv_lane_count(&c->plan.needs, &c->shape);
+}
+
+kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
+                       bool (*stop)(void), bool *stopped, kv_difference *out,
+                       kv_err *e) {
+  char again[32];
+  const kv_shape *shape = &x->cell->shape;
+  walk w = {.cell = x->cell,
+            .side = {{.backend = x->backend}, {.backend = y->backend}},
+            .closings = x->cell->blocks + shape->n_tokens - shape->prompt_len,
+            .stop = stop,
+            .lanes = lanes_in(x->cell),
+            .look = {.name = {x->backend->name, y->backend->name}, .out = out}};
+  *out = (kv_difference){.found = false};
+  *stopped = false;
+  if (kv_compare_has_failed(y)) {
+    kv_compare_tell_failure(y, out);
+    out->found = true;
+    return KV_OK;
+  }
+  if (!strcmp(x->backend->name, y->backend->name)) {
+    snprintf(again, sizeof again, "%.20s again", y->backend->name);
+    w.look.name[1] = again;
+  }
+  kv_float_ground();
+  kv_rc rc = KV_OK;
+  bool parted = false;
+  for (int i = 0; !parted && i < x->cell->trace->n_layers; i++) {
+    kv_layer_digests d[2] = {x->cell->digest[i], y->cell->digest[i]};
+    parted = differing(d) >= 0;
+    if (parted) rc = walk_layer(&w, i, d, e);
+  }
+  if (!parted) rc = compare_ledgers(&w, &x->cell->result, &y->cell->result, e);
+  *stopped = w.stopped;
+  return rc;
+}

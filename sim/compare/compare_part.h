@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the comparison (compare.c, compare_record.c, compare_lane.c,
+ * compare_bytes.c, compare_scores.c): functions that compare what two backends
+ * left. Each returns true if it found a difference, and has then described it
+ * in l->out.
+ */
+#ifndef KV_SIM_COMPARE_PART_H
+#define KV_SIM_COMPARE_PART_H
+
+#include "sim/compare/compare.h"
+
+/* The lists that one of the two was shown in the current step. For each lane,
+ * then for the layer: records {chose, head, list, lists, n}, each followed by n
+ * words. */
+typedef struct kv_look_shown {
+  kv_shown_to to; /* for the plan that its store is opened with */
+  int lanes;
+  struct kv_look_words {
+    uint32_t *word;
+    size_t n, room;
+  } * lane; /* [lanes + 1] */
+  bool looks, no_memory;
+} kv_look_shown;
+kv_rc kv_look_shown_open(int lanes, kv_look_shown *out, kv_err *e);
+void kv_look_shown_close(kv_look_shown *x);
+void kv_look_shown_forget(kv_look_shown *x); /* call when another step begins */
+
+/* The replay could not go on; that, as a difference. */
+bool kv_compare_has_failed(const kv_compared *x);
+void kv_compare_tell_failure(const kv_compared *x, kv_difference *out);
+
+/* Where the comparison is, and which backends it compares. */
+typedef struct kv_look {
+  const char *name[2]; /* of the backends; the second may be "ref again" */
+  int layer, step;     /* -1: the whole cell, or no single step */
+  bool columns;        /* columns of both lanes are up to date */
+  float *row[2];       /* room for a row of K or V */
+  kv_difference *out;
+} kv_look;
+
+/* A difference to describe. value[i] is printed with digits[i] hex digits;
+ * digits[i] 0: there is no value, and the sentence says `none`. The place
+ * within the lane is given as printf arguments. */
+typedef struct kv_look_at {
+  const char *what;
+  int lane, head, index;
+  uint64_t value[2];
+  int digits[2];
+  const char *none;
+} kv_look_at;
+bool kv_look_tell(const kv_look *l, const kv_look_at *at, const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
+/* The same of two digests. */
+bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
+                     const kv_digest *b, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Compares what was shown to query heads (views true), or to settlings. */
+bool kv_look_scores(const kv_look *l, const kv_look_shown *a,
+                    const kv_look_shown *b, bool views);
+/* Compares the records of a lane: its views, or its memory operations. */
+bool kv_look_records(const kv_look *l, int lane, const kv_words *a,
+                     const kv_words *b);
+/* Compares entries, weights, classes, formats, columns and rewritten rows. */
+bool kv_look_state(const kv_look *l, const kv_lane *a, const kv_lane *b);
+/* Compares what the layer published, each NULL or of so many bytes. */
+bool kv_look_message(const kv_look *l, size_t bytes, const kv_message *a,
+                     const kv_message *b);
+/* Compares outputs and LSE of the lane's query heads. */
+bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
+                  const kv_seen *b);
+/* Compares the bytes of a lane as the ledger counts them; `when` ends the
+ * sentence. */
+bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
+                   const char *when);
+/* Compares steps and totals of two rows; l->layer is -1: the cell as a whole.
+ */
+bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
+
+#endif

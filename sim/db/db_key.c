@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hashes of contents: a row's key, its subject (the key without code and
+ * arithmetic), and the digest of its measured values. Keys hash a few lines of
+ * text, "trace HEX", "prompt_len N", ..., so that anyone can compute them
+ * again.
+ */
+#include "sim/db/db_private.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *kv_db_code(const kv_result *r, char out[80]) {
+  if (r->code)
+    snprintf(out, 80, "%s", r->code);
+  else
+    snprintf(out, 80, "revision %d", r->revision);
+  return out;
+}
+
+static void add(kv_sha256 *h, const char *name, const char *value) {
+  kv_sha256_add(h, name, strlen(name));
+  kv_sha256_add(h, " ", 1);
+  kv_sha256_add(h, value, strlen(value));
+  kv_sha256_add(h, "\n", 1);
+}
+
+static void add_int(kv_sha256 *h, const char *name, int value) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  add(h, name, text);
+}
+
+static void begin(kv_sha256 *h, const kv_result *r) {
+  char hex[65];
+  assert(r->has_identity && "a database row names its trace's bytes");
+  kv_digest_hex(&r->identity, hex);
+  kv_sha256_init(h);
+  add(h, "trace", hex);
+  add_int(h, "prompt_len", r->prompt_len);
+  add(h, "method", r->method);
+  add(h, "params", r->params);
+}
+
+static void end(kv_sha256 *h, char out[65]) {
+  kv_digest d = kv_sha256_end(h);
+  kv_digest_hex(&d, out);
+}
+
+static void add_asked(kv_sha256 *h, const kv_result *r) {
+  add(h, "basis", kv_basis_names[r->basis]);
+  add(h, "target", r->target);
+}
+
+void kv_db_key(const kv_result *r, char out[65]) {
+  kv_sha256 h;
+  char code[80];
+  begin(&h, r);
+  add(&h, "code", kv_db_code(r, code));
+  add_int(&h, "arithmetic", r->arithmetic);
+  if (r->status == KV_CELL_REFUSED) add_asked(&h, r);
+  end(&h, out);
+}
+
+void kv_db_subject(const kv_result *r, char out[65]) {
+  kv_sha256 h;
+  begin(&h, r);
+  if (r->status == KV_CELL_REFUSED) add_asked(&h, r);
+  end(&h, out);
+}
+
+static void int64s(kv_sha256 *h, int n, const int64_t *v) {
+  for (int i = 0; i < n; i++) {
+    unsigned char b[8];
+    for (int k = 0; k < 8; k++) b[k] = (unsigned char)((uint64_t)v[i] >> 8 * k);
+    kv_sha256_add(h, b, sizeof b);
+  }
+}
+
+static void stats(kv_sha256 *h, const kv_stat *s) {
+  for (int m = 0; m < KV_MEASURES; m++) {
+    int64_t v[] = {s[m].count,           kv_db_bits(s[m].mean),
+                   kv_db_bits(s[m].p50), kv_db_bits(s[m].p95),
+                   kv_db_bits(s[m].p99), kv_db_bits(s[m].max)};
+    int64s(h, s[m].count ? 6 : 1, v);
+  }
+}
+
+/* Kinds of bytes that were added after the first ones follow the rest, by name,
+ * if the row has any of them: rows without any keep their digest. */
+
+static void later_kinds(kv_sha256 *h, const kv_bytes *b) {
+  for (int i = KV_DB_FIRST_KINDS; i < KV_N_BYTE_KINDS; i++) {
+    const char *name = kv_byte_kind_at(i)->name;
+    int64_t bytes = kv_bytes_get(b, i);
+    if (!bytes) continue;
+    kv_sha256_add(h, name, strlen(name) + 1);
+    int64s(h, 1, &bytes);
+  }
+}
+
+static void totals(kv_sha256 *h, const kv_totals *t) {
+  int64_t v[] = {t->codes_end,
+                 kv_db_bits(t->mean),
+                 kv_db_bits(t->codes_mean),
+                 t->peak,
+                 t->codes_peak,
+                 t->mti,
+                 kv_db_bits(t->read),
+                 t->moved,
+                 t->verbs,
+                 kv_db_bits(t->kr),
+                 kv_db_bits(t->cr),
+                 kv_db_bits(t->kept),
+                 t->kept_min,
+                 t->kept_max,
+                 kv_db_bits(t->attended)};
+  for (int i = 0; i < KV_DB_FIRST_KINDS; i++) {
+    int64_t bytes = kv_bytes_get(&t->end, i);
+    int64s(h, 1, &bytes);
+  }
+  int64s(h, sizeof v / sizeof *v, v);
+}
+
+void kv_db_value(const kv_result *r, char out[65]) {
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  totals(&h, &r->totals);
+  stats(&h, r->stat);
+  for (int i = 0; i < r->n_parts; i++) {
+    const kv_part *p = r->part + i;
+    int64_t v[] = {p->layer,      p->head,      p->bin,
+                   p->first_step, p->last_step, kv_db_bits(p->kept)};
+    int64s(&h, 6, v);
+    stats(&h, p->stat);
+  }
+  for (int i = 0; i < r->n_steps; i++) {
+    int64_t v[] = {r->step[i].step, r->step[i].bytes, r->step[i].codes,
+                   r->step[i].read};
+    int64s(&h, 4, v);
+  }
+  later_kinds(&h, &r->totals.end);
+  end(&h, out);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One layer in flight: the stores of all cells on it, the calls of the engine
+ * in the order that every walk shares (sim/engine/order.h), and the measuring
+ * between them. There is no branch on a method here: methods differ by the data
+ * in kv_needs.
+ *
+ * Work on different KV heads is independent; a kv_team says how many threads
+ * share it. Only open and worker_open can fail; after them nothing allocates.
+ */
+#ifndef KV_SIM_LAYER_H
+#define KV_SIM_LAYER_H
+
+#include "sim/engine/cell.h"
+#include "sim/measure/truth.h"
+
+typedef struct kv_worker {
+  kv_scratch *scratch;
+  kv_truth *truth; /* NULL where only the cost is asked for */
+  uint8_t *mark;   /* kv_cost_mark_size, zeroed */
+  double *seconds; /* [cells] */
+  /* [cells] each: scratch for the cells that are replayed together: their
+   * stores, their indexes, and what the engine's calls need of them. */
+  kv_store **store;
+  int *who;
+  struct kv_rider *rider;
+} kv_worker;
+
+/* Opens a worker for cells with these plans. It does not open w->truth: a
+ * caller that wants fidelity does. close closes both and accepts a zeroed
+ * worker. */
+kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
+                     const kv_plan *const *plan, int cells, kv_worker *w,
+                     kv_err *e);
+void kv_worker_close(const kv_backend *backend, kv_worker *w);
+
+/* Workers for one layer: one that does all KV heads in turn, or one for each
+ * thread. */
+typedef struct kv_team {
+  kv_worker *worker;
+  int workers;
+} kv_team;
+
+/* Callbacks of a replay: `settled` after each settling that was due, with the
+ * lane as it is then; `seen` after each attended row; `finished` after the last
+ * step of a layer. Each may be NULL. stands_by: callbacks may run concurrently
+ * for different layers and KV heads. If it is false in any watch, the replay
+ * uses a single thread. */
+typedef struct kv_watch {
+  void *self;
+  void (*settled)(void *self, int layer, int step, const kv_lane *lane);
+  void (*seen)(void *self, int layer, int step, const kv_seen *seen);
+  void (*finished)(void *self, int layer, const kv_lane *lane);
+  const kv_cell *of; /* call for this cell only; NULL: for all */
+  bool stands_by;
+  const struct kv_watch *next; /* another one to call as well, or NULL */
+} kv_watch;
+
+typedef struct kv_layer kv_layer;
+
+kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
+                    const kv_watch *watch, kv_layer **out, kv_err *e);
+void kv_layer_close(kv_layer *l); /* accepts NULL */
+
+/* Continues with only these n cells, in ascending order. Call before begin, or
+ * later with a subset; for the other cells the results of this layer then mean
+ * nothing. After open all cells take part. */
+void kv_layer_only(kv_layer *l, int n, const int *cell);
+
+/* Replay of the index-th recorded layer: begin; the whole prompt; every decode
+ * step t = prompt_len .. T-1 in order; end. kv_layer_prompt enters the prompt
+ * for all cells. kv_layer_block instead enters tokens first..first+count-1 for
+ * one cell, as its needs cut the prompt; later tokens need not exist yet. */
+void kv_layer_begin(kv_layer *l, int index);
+void kv_layer_prompt(kv_layer *l, const kv_team *team);
+void kv_layer_block(kv_layer *l, int cell, int first, int count,
+                    const kv_team *team);
+void kv_layer_step(kv_layer *l, int t, const kv_team *team);
+/* Finishes the layer. KV_RESOURCE: the device was lost, and no digest of this
+ * layer is valid. */
+kv_rc kv_layer_end(kv_layer *l, kv_err *e);
+
+/* True if arithmetic failed (a non-finite number) for any cell since begin. */
+bool kv_layer_failed(const kv_layer *l);
+
+/* The lane's present state. */
+const kv_lane *kv_layer_lane(const kv_layer *l, int cell, int lane);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order in which the engine calls a backend (ref/backend/backend.h), in one
+ * place. Walks over a trace and sessions (sim/engine/layer.c), the comparison
+ * of two backends (sim/compare/compare.c) and the tests' rig all use these
+ * three functions, and observe between the calls through the callbacks of
+ * kv_order:
+ *
+ *   a block of the prompt, one KV head: append for its lanes; evidence; settle
+ *   for its lanes
+ *   a decode step, one KV head, lane after lane: append; view;
+ *   materialise; attend; settle
+ *   then, once for the layer: settle_layer; end_step
+ *
+ * The caller begins the layer before the first block and finishes it after the
+ * last step. Different KV heads may be worked on at the same time, each with
+ * its own kv_order and scratches. Nothing here fails or allocates.
+ */
+#ifndef KV_SIM_ORDER_H
+#define KV_SIM_ORDER_H
+
+#include "ref/backend/backend.h"
+#include "sim/engine/messages.h"
+
+/* One store that goes through the layer. */
+typedef struct kv_rider {
+  const kv_backend *backend;
+  kv_store *store;
+  kv_scratch *scratch;
+  bool alone; /* compute its prompt's evidence separately. Riders that are not
+                 alone share one pass; they must have the same backend and
+                 scratch and hold the same, unchanged tokens */
+  /* Messages of its layers, where needs.across of its plan is KV_DOWN, else
+   * NULL: those that the layer reads, and those that it adds to (the same but
+   * where a layer is gone through more than once). */
+  const kv_messages *above;
+  kv_messages *below;
+  double *seconds; /* seconds spent in its own calls are added; or NULL */
+} kv_rider;
+
+/* Riders advance together: all make a call before any makes the next. In a
+ * decode step several riders need a scratch each and must have equally many
+ * lanes. */
+typedef struct kv_order {
+  int riders;
+  const kv_rider *rider;
+  kv_store **shared;     /* [riders] scratch for a shared pass */
+  int heads;             /* KV heads of the layer */
+  int closing;           /* blocks and steps before this one */
+  const kv_known *known; /* logits of the current decode row, or NULL */
+  void *self; /* first argument of the callbacks; each of them may be NULL */
+  /* Rider `who` has attended. seen is valid until the rider settles. */
+  void (*attended)(void *self, int who, const kv_seen *seen);
+  /* A lane of rider `who` is about to settle: the block's tokens are stored and
+   * every rider's lane has attended. */
+  void (*settles)(void *self, int who, int lane);
+  /* Rider `who` is about to close its step: all its lanes have settled. */
+  void (*closes)(void *self, int who);
+} kv_order;
+
+/* Shows the stores what the layers above have published at the block or step
+ * that comes next. Call before its first KV head. */
+void kv_order_receive(const kv_order *o);
+/* Enters tokens first..first+count-1 of the prompt for KV head g. */
+void kv_order_prompt(const kv_order *o, int g, int first, int count);
+/* Decodes token t for KV head g. */
+void kv_order_decode(const kv_order *o, int g, int t);
+/* Closes the step of the layer. Call after all KV heads. */
+void kv_order_close(const kv_order *o);
+
+#endif

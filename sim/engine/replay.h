@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The replay: one pass over a trace for many cells. The exact attention, the
+ * prompt's evidence and every type conversion are computed once and shared by
+ * all cells.
+ *
+ * Two walks give the same digests. Layer by layer: one layer of the trace is
+ * resident for each worker; layers run in parallel, or the KV heads of one
+ * layer if there are more threads than layers. Step by step: all layers are in
+ * flight. What a layer gave to a cell can be kept and need not be replayed
+ * again: any subset of layers gives the same row.
+ *
+ * Memory: for each layer in flight and cell about 28 bytes a token and lane,
+ * plus the rows that its memory operations rewrite; for each thread about 100
+ * bytes a token and query head of a group.
+ */
+#ifndef KV_SIM_REPLAY_H
+#define KV_SIM_REPLAY_H
+
+#include "sim/engine/cell.h"
+#include "sim/engine/layer.h"
+
+/* Stores what one layer gave to one cell, so that an interrupted replay can be
+ * continued (sim/sweep/keeper.h). Used by the walk layer by layer only; a walk
+ * step by step ends all layers at once and has nothing to keep. begin and end
+ * are called by one thread; ended and slow by any, several at once. */
+typedef struct kv_replay_keeper {
+  void *self;
+  /* Seconds of work that may be lost. If one layer of all cells takes longer,
+   * it is replayed in groups of cells (sim/engine/groups.h). */
+  double most;
+  /* Called with the n prepared cells. Reads the stored parts into them
+   * (sim/engine/partial.h) and sets there[i * layers + layer] for each; those
+   * layers are not replayed. */
+  kv_rc (*begin)(void *self, int n, kv_cell *const *cell, bool *there,
+                 kv_err *e);
+  /* Cells cell[at[0..n)] have finished the layer (index), which took `seconds`.
+   */
+  void (*ended)(void *self, int n, const int *at, int layer, double seconds);
+  /* A group of n cells took longer than `most` and a third. */
+  void (*slow)(void *self, const kv_cell *first, int n, double seconds);
+  /* The replay is over. cut: it was interrupted, and no rows will be finished.
+   */
+  void (*end)(void *self, bool cut);
+} kv_replay_keeper;
+
+typedef struct kv_replay_how {
+  const kv_backend *backend;
+  const kv_kernels *kernels;
+  int threads;   /* >= 1; used only if kv_replay_parallel */
+  bool by_steps; /* walk step by step */
+  bool fidelity; /* measure fidelity, not only digests and cost */
+  bool scores;   /* also take digests of the scores that selections rank */
+  const kv_watch *watch;        /* or NULL */
+  const kv_replay_keeper *keep; /* or NULL */
+  /* Reports units done since the last call, from any thread; or NULL. */
+  void (*tick)(void *self, int64_t units);
+  void *self;         /* of tick */
+  bool (*stop)(void); /* or NULL; polled every step */
+} kv_replay_how;
+
+/* True if the replay uses more than one thread: the backend can be called from
+ * several, and every watch stands_by. */
+bool kv_replay_parallel(const kv_replay_how *how);
+
+/* Units of progress of one pass over the trace: tokens times layers. */
+#define KV_REPLAY_UNIT "layer tokens"
+int64_t kv_replay_units(const kv_trace *t, int prompt_len);
+
+/* Replays the cells with cell[i]->runs set, all of one trace and prompt_len,
+ * and fills their rows. *stopped: `stop` returned true and no row was filled.
+ * KV_INPUT: the trace is bad; KV_RESOURCE: memory ended or the device was lost;
+ * again no row was filled. */
+kv_rc kv_replay(const kv_trace *t, kv_cell *const *cell, int cells,
+                const kv_replay_how *how, bool *stopped, kv_err *e);
+
+#endif

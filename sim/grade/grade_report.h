@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The output of `kvreplay grade`: a line for each layer, a summary, and the
+ * first wrong decision in full; as a table for people, one JSON object, or
+ * JUnit's XML with a test case for each layer.
+ */
+#ifndef KV_SIM_GRADE_REPORT_H
+#define KV_SIM_GRADE_REPORT_H
+
+#include <stdio.h>
+
+#include "sim/grade/grade.h"
+
+typedef enum kv_grade_format {
+  KV_GRADES_TABLE,
+  KV_GRADES_JSON,
+  KV_GRADES_JUNIT
+} kv_grade_format;
+
+typedef struct kv_grade_report {
+  const kv_result *row; /* trace, method and budget */
+  const kv_decisions_file *theirs;
+  double tie;
+  bool follow_ours;
+  bool all; /* list everything wrong, not only the first */
+  int page; /* tokens of an item in their file */
+  int layers;
+  const kv_graded_layer *layer; /* [layers] */
+  const kv_outputs *outputs;    /* or NULL */
+} kv_grade_report;
+
+/* KV_RESOURCE: out cannot be written. */
+kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
+                     FILE *out, kv_err *e);
+
+/* Sums over layers. */
+int64_t kv_grade_count(const kv_grade_report *r, kv_grade grade);
+/* The least --tie with which every differing decision is a tie, except *never
+ * of them that no --tie makes ties; 0 if none differs. */
+double kv_grade_least_tie(const kv_grade_report *r, int64_t *never);
+kv_output_sums kv_grade_outputs(const kv_grade_report *r);
+bool kv_grade_failed(const kv_grade_report *r);
+
+/* grade_json.c, grade_junit.c */
+void kv_grade_json(const kv_grade_report *r, FILE *out);
+void kv_grade_junit(const kv_grade_report *r, FILE *out);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Judges one decision, ours and theirs: are they equal, do they differ only
+ * where scores are too close to the cut to tell (a tie), or is theirs wrong?
+ *
+ * A selection ranks indexes; an index stands for `unit` entries (1, or the
+ * method's page). An entry has the score of its index if all entries of the
+ * index were decided alike. What the method keeps or leaves whatever the scores
+ * are (windows, sinks, the last page) has no score and is never a tie. The cut
+ * is the lowest score that was chosen.
+ *
+ * Pure functions; nothing allocates.
+ */
+#ifndef KV_SIM_JUDGE_H
+#define KV_SIM_JUDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum kv_grade { KV_GRADE_EQUAL, KV_GRADE_TIE, KV_GRADE_WRONG } kv_grade;
+enum { KV_GRADES = 3 };
+extern const char *const kv_grade_names[KV_GRADES]; /* equal tie wrong */
+
+/* Why it is wrong. */
+typedef enum kv_wrong {
+  KV_WRONG_NOT,       /* not wrong */
+  KV_WRONG_RANGE,     /* not a token of the trace */
+  KV_WRONG_CAUSALITY, /* a token that has not arrived */
+  KV_WRONG_NOT_LIVE,  /* a token that was dropped */
+  KV_WRONG_DUPLICATE, /* named twice */
+  KV_WRONG_EMPTY,     /* nothing named */
+  KV_WRONG_FORCED,    /* differs where no score decides */
+  KV_WRONG_PART,      /* takes part of an index that is chosen as a whole */
+  KV_WRONG_COUNT,     /* another number of entries */
+  KV_WRONG_SCORE,     /* further from the cut than a tie allows */
+  KV_WRONG_ORDER      /* the same entries, stored in another order */
+} kv_wrong;
+extern const char *const kv_wrong_names[]; /* "", range, causality, ... */
+
+/* A recorded selection: the score of index i < n, and what became of it. */
+enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
+typedef struct kv_ranked {
+  const bool *flags; /* the method's flags; only the address is compared */
+  int n, unit;
+  float *score;
+  uint8_t *fate;  /* KV_LEFT, KV_CHOSEN, KV_UNRANKED */
+  bool has_cut;   /* something was chosen, and something was left */
+  float cut;      /* over all lanes that were ranked together */
+  bool any_count; /* the number may differ in this lane: lanes share a budget,
+                     or a mass decides */
+} kv_ranked;
+
+typedef struct kv_sides {
+  int n;               /* live entries */
+  const uint32_t *id;  /* [n] their tokens */
+  const bool *ours;    /* [n] */
+  const bool *theirs;  /* [n] */
+  bool reordered;      /* order matters, and theirs differs */
+  bool no_list;        /* their file has no list here, which means all */
+  kv_wrong fault;      /* found while reading their list */
+  int32_t item;        /* the one at fault */
+  const kv_ranked *by; /* the selection that decided; NULL: none */
+} kv_sides;
+
+/* Tokens first..last of one index on which the two differ. */
+typedef struct kv_apart {
+  int32_t first, last;
+  bool scored;
+  float score;
+} kv_apart;
+enum { KV_MOST_APART = 64, KV_VERDICT_TEXT = 512 };
+
+typedef struct kv_judged {
+  kv_grade grade;
+  kv_wrong why;
+  int layer, step;  /* set by the caller */
+  int lane, head;   /* -1: does not apply */
+  int32_t item;     /* at fault */
+  bool no_list;     /* their file has no list: all live entries */
+  int ours, theirs; /* number of entries in each */
+  bool has_cut;
+  float cut;
+  double least_tie; /* least --tie with which it is not wrong; infinite: none */
+  int took,
+      left; /* runs of tokens only they took, or left; the first are below */
+  kv_apart taken[KV_MOST_APART], missed[KV_MOST_APART];
+} kv_judged;
+
+/* Judges one decision. Leaves layer, step, lane and head of out as they are. */
+void kv_judge(const kv_sides *s, double tie, kv_judged *out);
+
+/* The score that decided on the entry. False: no score did. */
+bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out);
+
+/* x as text, "8.1e-3": two digits, rounded up so that it works as --tie. */
+enum { KV_TIE_TEXT = 24 };
+const char *kv_tie_text(double x, char out[KV_TIE_TEXT]);
+
+/* Writes "layer 0, step 138, query head 3: ..." with what they took, what they
+ * left, the scores and the cut; page: tokens of an item in their file. Returns
+ * out. */
+const char *kv_judged_text(const kv_judged *j, double tie, int page,
+                           char out[KV_VERDICT_TEXT]);
+
+#endif

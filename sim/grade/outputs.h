@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compares the outputs of somebody else's attention ("theirs") with ours, row
+ * by row. Theirs is a safetensors file with layers.L.o [n_heads, steps, d_v] as
+ * `kvreplay run --outputs` writes it (F32, F16 or BF16), and optionally
+ * layers.L.lse [n_heads, steps]. An element matches if |theirs - ours| <= atol
+ * + rtol * the largest |ours| of its row: an output is a mean of values, so its
+ * rounding error is proportional to the row, even where an element is near
+ * zero. An LSE matches within atol + rtol * max(1, |ours|): a relative error of
+ * the sum is an absolute one of its logarithm. A row is wrong if an element, or
+ * its LSE, does not match.
+ *
+ * Units in the last place are those of their type; ours is rounded to it first.
+ */
+#ifndef KV_SIM_OUTPUTS_H
+#define KV_SIM_OUTPUTS_H
+
+#include "traces/trace/trace.h"
+
+#include <stdbool.h>
+
+enum { KV_ULP_BUCKETS = 8 };
+/* Upper bounds of the buckets of ulp differences: 0 1 2 4 8 16 64; the last
+ * bucket has none. */
+extern const int kv_ulp_most[KV_ULP_BUCKETS - 1];
+
+/* One number of theirs and ours; element -1: the LSE of the row. */
+typedef struct kv_output_place {
+  int layer, step, head, element;
+  float theirs, ours;
+} kv_output_place;
+
+typedef struct kv_output_sums {
+  int64_t rows, wrong, elements, matched;
+  int64_t ulp[KV_ULP_BUCKETS];
+  double square, ours;   /* sums of squares of differences, and of ours */
+  double most;           /* largest difference */
+  kv_output_place worst; /* where it is; valid if rows > 0 */
+  int64_t lses;
+  double lse_most;
+  kv_output_place lse_worst; /* valid if lses > 0 */
+  int64_t lse_matched;       /* matches as read */
+  int64_t lse_other;         /* would match in the other base */
+  kv_output_place first;     /* worst element of the first wrong row */
+} kv_output_sums;
+
+double kv_output_relative(const kv_output_sums *s); /* L2 */
+void kv_output_add(const kv_output_sums *from, kv_output_sums *to);
+
+typedef struct kv_outputs kv_outputs;
+
+typedef struct kv_outputs_how {
+  double atol,
+      rtol; /* absolute and relative tolerance; < 0: the usual of the type (F32
+               1e-5 and 1.3e-6, F16 1e-5 and 1e-3, BF16 1e-5 and 1.6e-2) */
+  bool lse_base2; /* their LSE is to base 2; ours is natural */
+  bool all;       /* keep every wrong row, not only the first */
+} kv_outputs_how;
+
+/* Opens their file. KV_INPUT: a tensor is missing, has another shape than the
+ * trace (decoding from prompt_len on) requires, or another type than the first
+ * layer's (an LSE may have any). */
+kv_rc kv_outputs_open(const char *path, const kv_trace *t, int prompt_len,
+                      const kv_outputs_how *how, kv_outputs **out, kv_err *e);
+void kv_outputs_close(kv_outputs *o); /* accepts NULL */
+
+/* Compares one row of ours with theirs; index: recorded layer. Call for the
+ * rows of one layer from one thread. */
+void kv_outputs_row(kv_outputs *o, int index, int step, int head,
+                    const float *out, float lse);
+
+const kv_output_sums *kv_outputs_layer(const kv_outputs *o, int index);
+/* The worst element of each wrong row of a layer, *n of them; none unless
+ * how->all. */
+const kv_output_place *kv_outputs_wrong(const kv_outputs *o, int index,
+                                        int64_t *n);
+const char *kv_outputs_type(const kv_outputs *o); /* F16 */
+/* The settings in use, with the tolerances filled in. */
+const kv_outputs_how *kv_outputs_asked(const kv_outputs *o);
+/* KV_INPUT if the file changed since it was opened; KV_RESOURCE if memory ended
+ * while keeping wrong rows. */
+kv_rc kv_outputs_damaged(const kv_outputs *o, kv_err *e);
+
+/* Writes "layer 0, step 138, query head 3, element 7: 0.25, not 0.5 (ours)";
+ * returns out. */
+enum { KV_OUTPUT_TEXT = 160 };
+const char *kv_output_text(const kv_output_place *p, char out[KV_OUTPUT_TEXT]);
+
+#endif

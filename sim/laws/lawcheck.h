@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks whether a plugin keeps the laws: those of sim/laws/law.h, and some
+ * that only matter for other people's code:
+ *
+ *   hooks    hooks return, use the verbs as they may be used, write no memory
+ *            but what is theirs to write, keep no memory, thread or process
+ *   modes    hooks, and loading, leave the floating-point mode as it was
+ *   needs    open says the same again for the same parameters
+ *   budget   some layer stores, after the prompt, or attends at most a budget
+ *            of entries a lane (not asked of budgets under 48, which pages
+ *            may exceed)
+ *   process  another process, where memory lies elsewhere, finds the same
+ *
+ * A method may crash, hang or write anywhere, so every check runs in a child
+ * process (sim/spec/child.h) with its hooks wrapped (sim/laws/fence.h). The
+ * caller must not have started threads, its own or OpenMP's, nor other
+ * children. If `stop` returns true the child is killed within a second and
+ * KV_RESOURCE returned; what it had begun to write remains as a temporary file
+ * beside the file it was to write.
+ */
+#ifndef KV_SIM_LAWCHECK_H
+#define KV_SIM_LAWCHECK_H
+
+#include "sim/spec/spec.h"
+
+/* The name of the index-th law, in the order in which to check; NULL past the
+ * end. And the statement of a law, NULL if there is none of that name. */
+const char *kv_lawcheck_law(int index);
+const char *kv_lawcheck_statement(const char *law);
+
+/* The name of the index-th synthetic trace, made:NAME; NULL past the end. */
+const char *kv_lawcheck_made(int index);
+/* How many tokens it has; 0: there is none of that name. */
+int kv_lawcheck_tokens(const char *name);
+
+typedef bool kv_lawcheck_stop(void);
+
+typedef struct kv_lawcheck {
+  const char *law;
+  const char *trace; /* a file, or made:NAME */
+  const char *file;  /* path of a synthetic one (kv_lawcheck_make); else NULL */
+  const kv_spec *spec;
+  int entries; /* the budget, where the specification has none; -1: none */
+  int prompt_len;
+  int seconds; /* the longest that a call of a hook may take */
+  kv_lawcheck_stop *stop;
+} kv_lawcheck;
+
+typedef struct kv_lawcheck_said {
+  char law[16]; /* the law that e is about: a crash may break another one */
+  kv_err e; /* KV_OK: holds; KV_DIFFERENT: broken; KV_REFUSED: the cell cannot
+               run; others: could not be checked */
+} kv_lawcheck_said;
+
+/* Writes a synthetic trace to a file, in a child. */
+kv_rc kv_lawcheck_make(const char *name, const char *file,
+                       kv_lawcheck_stop *stop, kv_err *e);
+
+/* Checks one law. KV_OK: the answer is in *out; other codes: no child could be
+ * made. */
+kv_rc kv_lawcheck_ask(const kv_lawcheck *c, kv_lawcheck_said *out, kv_err *e);
+
+#endif

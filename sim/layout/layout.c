@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of layouts, and what --layout says.
+ */
+#include "sim/layout/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const kv_layout *const layouts[] = {&kv_layout_slots, &kv_layout_pages,
+                                           NULL};
+
+const kv_layout *kv_layout_at(int index) { return layouts[index]; }
+
+void kv_layout_list_free(kv_layout_list *l) {
+  free(l->item);
+  *l = (kv_layout_list){0};
+}
+
+static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
+  size_t n = strcspn(text, ":");
+  *out = (kv_layout_asked){0};
+  for (int i = 0; kv_layout_at(i); i++) {
+    const kv_layout *l = kv_layout_at(i);
+    if (strlen(l->name) != n || strncmp(l->name, text, n)) continue;
+    out->layout = l;
+    return l->parse(text[n] ? text + n + 1 : NULL, out, e);
+  }
+  return kv_fail(e, KV_USAGE,
+                 "there is no layout \"%.40s\": take slots or "
+                 "pages:N[:lane|layer|model]",
+                 text);
+}
+
+static kv_rc add(const char *text, kv_layout_list *out, kv_err *e) {
+  kv_layout_asked asked;
+  kv_rc rc = parse(text, &asked, e);
+  if (rc) return rc;
+  for (int i = 0; i < out->n; i++)
+    if (!strcmp(out->item[i].name, asked.name))
+      return kv_fail(e, KV_USAGE, "layout %s is named twice", asked.name);
+  kv_layout_asked *grown =
+      realloc(out->item, ((size_t)out->n + 1) * sizeof *grown);
+  if (!grown) return kv_no_memory(e, "layouts", sizeof *grown);
+  out->item = grown;
+  out->item[out->n++] = asked;
+  return KV_OK;
+}
+
+kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e) {
+  char *copy = strdup(text);
+  kv_rc rc = copy ? KV_OK : kv_no_memory(e, "layouts", strlen(text) + 1);
+  char *at = copy;
+  while (!rc && at) {
+    char *comma = strchr(at, ',');
+    if (comma) *comma = 0;
+    rc = add(at, out, e);
+    at = comma ? comma + 1 : NULL;
+  }
+  free(copy);
+  return rc;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory layouts: where the rows that a method keeps would lie in a real store,
+ * and which memory becomes free when it drops some. A layout decides nothing
+ * and changes no digest: it only reads the records of what was decided
+ * (ref/lane/records.h), so one replay can feed any number of layouts.
+ *
+ * A layout is one const table. It opens one state for each layer in flight of a
+ * cell, and that state is told of every row written and left (a row: one side,
+ * K or V, of an entry in one format). Rows of one format lie together: a row
+ * that is recoded or merged leaves its page, and the new row is written into a
+ * page of its new format. sim/layout/README.md describes each layout with an
+ * example by hand.
+ *
+ * open may fail; nothing after it allocates. A state is called by one thread at
+ * a time; states of other layers may be called by others meanwhile.
+ */
+#ifndef KV_SIM_LAYOUT_H
+#define KV_SIM_LAYOUT_H
+
+#include "ref/lane/records.h"
+
+typedef struct kv_layout kv_layout;
+
+/* What shares a table of pages: each lane has its own, the lanes of a layer
+ * share one, or all layers do. */
+typedef enum kv_layout_scope {
+  KV_SCOPE_LANE,
+  KV_SCOPE_LAYER,
+  KV_SCOPE_MODEL
+} kv_layout_scope;
+
+/* The most tokens of a page, and bytes of a layout's name with its end. */
+enum { KV_MOST_PAGE = 65536, KV_LAYOUT_NAME = 32 };
+
+/* A layout with its settings. */
+typedef struct kv_layout_asked {
+  const kv_layout *layout;
+  int page;                  /* tokens of one side that a page holds */
+  kv_layout_scope scope;     /* of pages */
+  char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
+} kv_layout_asked;
+
+/* What a state is opened for. */
+typedef struct kv_layout_room {
+  const kv_shape *shape;
+  const kv_needs *needs;
+  int lanes, layers; /* lanes of a layer; recorded layers */
+  int points;        /* blocks of the prompt and decode steps */
+} kv_layout_room;
+
+/* What every state begins with. */
+typedef struct kv_layout_state {
+  int block;            /* the block that is entering or settling */
+  int64_t pages, bytes; /* held now by this layer */
+  int64_t taken, given; /* pages since begin */
+  int64_t *freed; /* [points] bytes of rows in pages that became free at that
+                     block and stayed free; complete after end */
+  /* If layers share pages, else NULL: which pages are held, how many rows each
+   * was ever written, and the block since which it is free. */
+  const uint64_t *held;
+  const int32_t *wrote, *left;
+} kv_layout_state;
+
+/* Pages that all layers share have the same numbers in each of them. A page is
+ * held while any layer holds it, and its bytes count once. */
+typedef struct kv_layout_shared {
+  int pages;                   /* 0: none are shared */
+  int per_pool;                /* pages of one side in one format */
+  int raw[KV_SIDES];           /* the pool of raw rows, by side */
+  int64_t bytes[2 * KV_SLABS]; /* bytes of a page, by pool */
+  int64_t row[2 * KV_SLABS];   /* bytes of a row, by pool */
+} kv_layout_shared;
+
+struct kv_layout {
+  const char *name, *usage, *help;
+  /* Parses the settings, the text after "name:" (NULL if there is none).
+   * KV_USAGE: they are wrong. */
+  kv_rc (*parse)(const char *settings, kv_layout_asked *out, kv_err *e);
+  /* Describes the pages that layers share; NULL: there are none. */
+  void (*shared)(const kv_layout_asked *asked, const kv_layout_room *room,
+                 kv_layout_shared *out);
+  kv_rc (*open)(const kv_layout_asked *asked, const kv_layout_room *room,
+                kv_layout_state **out, kv_err *e);
+  void (*begin)(kv_layout_state *s); /* a new layer begins: empty the state */
+  void (*write)(kv_layout_state *s, int lane, int side, int format,
+                int32_t place);
+  void (*leave)(kv_layout_state *s, int lane, int side, int format,
+                int32_t place);
+  /* All lanes have the tokens up to `step`, and none has settled yet. */
+  void (*entered)(kv_layout_state *s, int step);
+  void (*end)(kv_layout_state *s);   /* the layer's last step is over */
+  bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
+  void (*close)(kv_layout_state *s); /* accepts NULL */
+};
+
+/* The list of layouts, NULL past the end. */
+const kv_layout *kv_layout_at(int index);
+
+/* --- what --layout says ----------------------------------------------------
+ */
+
+typedef struct kv_layout_list {
+  int n;
+  kv_layout_asked *item;
+} kv_layout_list;
+
+/* Adds the layouts of a list, "slots,pages:16:layer", to out, which is zeroed
+ * before the first call. KV_USAGE: one is unknown, or stands there twice. On
+ * failure out keeps what it had. */
+kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
+void kv_layout_list_free(kv_layout_list *l);
+
+/* --- the tables ------------------------------------------------------------
+ */
+
+extern const kv_layout kv_layout_slots, kv_layout_pages;
+
+#endif

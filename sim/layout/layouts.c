@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The account of a cell's layouts: its memory, and one layer's share
+ * (sim/layout/layouts.h).
+ */
+#include "sim/layout/layouts_part.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life --------------------------------------------------------------- */
+
+static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
+                          kv_err *e) {
+  const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,
+                               l->points};
+  size_t rows = (size_t)l->rows, points = rows * (size_t)l->points;
+  if (a->asked->layout->shared)
+    a->asked->layout->shared(a->asked, &room, &a->shared);
+  a->words = ((size_t)a->shared.pages + 63) / 64;
+  a->at = kv_zalloc(points, sizeof *a->at);
+  a->held = kv_zalloc(points * a->words, sizeof *a->held);
+  a->wrote = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->wrote);
+  a->left = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->left);
+  if (a->at && a->held && a->wrote && a->left) return KV_OK;
+  return kv_no_memory(e, "the account of a layout",
+                      points * (sizeof *a->at + a->words * sizeof *a->held));
+}
+
+kv_rc kv_layouts_open(const kv_layout_list *asked, const kv_shape *shape,
+                      const kv_needs *needs, int layers, int lanes, int blocks,
+                      bool apart, kv_layouts **out, kv_err *e) {
+  kv_layouts *l = kv_zalloc(1, sizeof *l);
+  *out = NULL;
+  if (!l) return kv_no_memory(e, "layouts", sizeof *l);
+  *l = (kv_layouts){.shape = shape,
+                    .needs = needs,
+                    .layers = layers,
+                    .lanes = lanes,
+                    .blocks = blocks,
+                    .points = blocks + shape->n_tokens - shape->prompt_len,
+                    .rows = apart ? layers : 1,
+                    .of = kv_zalloc((size_t)asked->n, sizeof *l->of)};
+  kv_rc rc = l->of ? KV_OK : kv_no_memory(e, "layouts", sizeof *l->of);
+  for (int i = 0; !rc && i < asked->n; i++) {
+    l->of[l->n].asked = &asked->item[i];
+    rc = open_account(l, &l->of[l->n++], e);
+  }
+  if (rc) {
+    kv_layouts_close(l);
+    return rc;
+  }
+  for (int i = 0; i < l->rows; i++) kv_layouts_layer_begin(l, i);
+  *out = l;
+  return KV_OK;
+}
+
+void kv_layouts_close(kv_layouts *l) {
+  if (!l) return;
+  for (int i = 0; i < l->n; i++) {
+    free(l->of[i].at);
+    free(l->of[i].held);
+    free(l->of[i].wrote);
+    free(l->of[i].left);
+  }
+  free(l->of);
+  free(l);
+}
+
+int kv_layouts_seen(const kv_layouts *l, int block) {
+  int prompt = l->shape->prompt_len, past = block - (l->blocks - 1);
+  return past >= 0 ? prompt + past : (block + 1) * l->needs->block;
+}
+
+int kv_layouts_row(const kv_layouts *l, int layer) {
+  assert(layer >= 0 && layer < l->layers);
+  return l->rows == 1 ? 0 : layer;
+}
+
+/* --- one layer ---------------------------------------------------------- */
+
+typedef struct part {
+  void *at;
+  size_t size;
+} part;
+
+enum { PARTS = 4 };
+
+/* While a layer is written or read nobody else touches it, so its atomic
+ * counters are copied as plain numbers. */
+static void parts_of(const kv_layouts *l, const kv_layout_account *a, int row,
+                     part out[PARTS]) {
+  size_t points = (size_t)l->points, r = (size_t)row;
+  size_t pages = (size_t)a->shared.pages;
+  out[0] = (part){a->at + r * points, points * sizeof *a->at};
+  out[1] = (part){a->held + r * points * a->words,
+                  points * a->words * sizeof *a->held};
+  out[2] = (part){a->wrote + r * pages, pages * sizeof *a->wrote};
+  out[3] = (part){a->left + r * pages, pages * sizeof *a->left};
+}
+
+void kv_layouts_layer_begin(kv_layouts *l, int layer) {
+  for (int i = 0; i < l->n; i++) {
+    part p[PARTS];
+    parts_of(l, &l->of[i], layer, p);
+    for (int j = 0; j < PARTS; j++) memset(p[j].at, 0, p[j].size);
+  }
+}
+
+size_t kv_layouts_layer_size(const kv_layouts *l) {
+  size_t size = 0;
+  for (int i = 0; i < l->n; i++) {
+    part p[PARTS];
+    parts_of(l, &l->of[i], 0, p);
+    for (int j = 0; j < PARTS; j++) size += p[j].size;
+  }
+  return size;
+}
+
+void kv_layouts_layer_write(const kv_layouts *l, int layer, void *out) {
+  char *to = out;
+  assert(l->rows == l->layers && "layers are held apart");
+  for (int i = 0; i < l->n; i++) {
+    part p[PARTS];
+    parts_of(l, &l->of[i], layer, p);
+    for (int j = 0; j < PARTS; to += p[j++].size)
+      memcpy(to, p[j].at, p[j].size);
+  }
+}
+
+void kv_layouts_layer_read(kv_layouts *l, int layer, const void *from) {
+  const char *at = from;
+  assert(l->rows == l->layers && "layers are held apart");
+  for (int i = 0; i < l->n; i++) {
+    part p[PARTS];
+    parts_of(l, &l->of[i], layer, p);
+    for (int j = 0; j < PARTS; at += p[j++].size)
+      memcpy(p[j].at, at, p[j].size);
+  }
+}
+
+int64_t kv_layouts_name(const kv_layouts *l) {
+  uint64_t x =
+      1469598103934665603u; /* FNV-1a of the names, each with its end */
+  for (int i = 0; i < l->n; i++)
+    for (const char *c = l->of[i].asked->name;; c++) {
+      x = (x ^ (uint8_t)*c) * 1099511628211u;
+      if (!*c) break;
+    }
+  return (int64_t)(x >> 1);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layouts of one cell: the account of what each of them held, block by
+ * block, and what feeds it. For each layer in flight there is a replica of
+ * every lane, kept up to date by reading its records, and a state of every
+ * layout.
+ *
+ * Like the ledger (sim/measure/cost.h), the account is fed integers that are
+ * added, maximised or or-ed, so it depends neither on threads nor on the order
+ * of layers, and what one layer fed can be written, read and cleared by itself.
+ *
+ * Memory: for a layer in flight 44 bytes a token and lane (ref/lane/records.h),
+ * and for each layout of pages 12 bytes a page and pool; for the account 48
+ * bytes a block and layout, and, if layers share pages, a bit for each block,
+ * page and pool (with layers held apart, as much for each layer).
+ */
+#ifndef KV_SIM_LAYOUTS_H
+#define KV_SIM_LAYOUTS_H
+
+#include "sim/layout/layout.h"
+#include "sim/measure/result.h"
+
+typedef struct kv_layouts kv_layouts;
+
+/* layers: recorded ones; lanes: of a layer; blocks >= 1: of the prompt; apart:
+ * as for kv_cost_open. asked must outlive the account. */
+kv_rc kv_layouts_open(const kv_layout_list *asked, const kv_shape *shape,
+                      const kv_needs *needs, int layers, int lanes, int blocks,
+                      bool apart, kv_layouts **out, kv_err *e);
+void kv_layouts_close(kv_layouts *l); /* accepts NULL */
+
+/* One layer's share, by its index: as kv_cost_layer_* of sim/measure/cost.h. */
+void kv_layouts_layer_begin(kv_layouts *l, int layer);
+size_t kv_layouts_layer_size(const kv_layouts *l);
+void kv_layouts_layer_write(const kv_layouts *l, int layer, void *out);
+void kv_layouts_layer_read(kv_layouts *l, int layer, const void *from);
+/* A hash of the layouts' names in their order. */
+int64_t kv_layouts_name(const kv_layouts *l);
+
+/* Fills r->layout. Call after kv_cost_finish: slack is computed against the
+ * payload of its steps. */
+kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e);
+
+/* --- a layer in flight ---------------------------------------------------- */
+
+typedef struct kv_layouts_flight kv_layouts_flight;
+
+kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out, kv_err *e);
+void kv_layouts_flight_close(kv_layouts_flight *f); /* accepts NULL */
+/* The index-th recorded layer begins. */
+void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
+/* For each block, after which `step` tokens are seen: call `enter`; then
+ * `follow` for each lane after it settled, while its records are still there;
+ * then `close_block`. */
+void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
+void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
+void kv_layouts_flight_close_block(kv_layouts_flight *f);
+/* Ends the layer. KV_INTERNAL: a record makes no sense, or a layout's counts do
+ * not agree. */
+kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Feeding layouts: a replica of every lane of a layer in flight reports rows
+ * written and left to the states of the layouts.
+ */
+#include "sim/layout/layouts_part.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct kv_layouts_flight {
+  kv_layouts *of;
+  int layer, block, lanes;
+  kv_replica *replica;             /* [lanes] */
+  kv_layout_state **state;         /* [of->n] */
+  kv_layout_state *before;         /* [of->n] as it was before settling */
+  int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
+  int64_t vacated;                 /* in this block */
+  kv_rows_listener told;
+  kv_err fault; /* rc 0: none */
+};
+
+/* --- rows --------------------------------------------------------------- */
+
+static void write_row(void *self, int lane, int side, int format,
+                      int32_t place) {
+  const kv_layouts_flight *f = self;
+  for (int i = 0; i < f->of->n; i++)
+    f->of->of[i].asked->layout->write(f->state[i], lane, side, format, place);
+}
+
+static void leave_row(void *self, int lane, int side, int format,
+                      int32_t place) {
+  kv_layouts_flight *f = self;
+  f->vacated += f->row[side][format];
+  for (int i = 0; i < f->of->n; i++)
+    f->of->of[i].asked->layout->leave(f->state[i], lane, side, format, place);
+}
+
+/* --- life --------------------------------------------------------------- */
+
+void kv_layouts_flight_close(kv_layouts_flight *f) {
+  if (!f) return;
+  for (int i = 0; f->state && i < f->of->n; i++)
+    f->of->of[i].asked->layout->close(f->state[i]);
+  for (int i = 0; f->replica && i < f->lanes; i++)
+    kv_replica_close(&f->replica[i]);
+  free(f->replica);
+  free(f->state);
+  free(f->before);
+  free(f);
+}
+
+static kv_rc open_parts(kv_layouts_flight *f, kv_err *e) {
+  const kv_layouts *l = f->of;
+  const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,
+                               l->points};
+  kv_rc rc = KV_OK;
+  f->replica = kv_zalloc((size_t)l->lanes, sizeof *f->replica);
+  f->state = kv_zalloc((size_t)l->n, sizeof *f->state);
+  f->before = kv_zalloc((size_t)l->n, sizeof *f->before);
+  if (!f->replica || !f->state || !f->before)
+    rc = kv_no_memory(e, "layouts", (size_t)l->lanes * sizeof *f->replica);
+  for (int i = 0; !rc && i < l->lanes; i++, f->lanes++)
+    rc = kv_replica_open(l->shape->n_tokens, l->needs->codings, &f->replica[i],
+                         e);
+  for (int i = 0; !rc && i < l->n; i++)
+    rc = l->of[i].asked->layout->open(l->of[i].asked, &room, &f->state[i], e);
+  return rc;
+}
+
+kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out,
+                             kv_err *e) {
+  kv_layouts_flight *f = kv_zalloc(1, sizeof *f);
+  *out = NULL;
+  if (!f) return kv_no_memory(e, "layouts", sizeof *f);
+  f->of = l;
+  f->told = (kv_rows_listener){f, write_row, leave_row};
+  for (int side = 0; side < KV_SIDES; side++)
+    for (int i = 0; i < KV_CODED + l->needs->codings; i++)
+      f->row[side][i] = (int64_t)kv_row_bytes(l->shape, l->needs, side, i);
+  kv_rc rc = open_parts(f, e);
+  if (rc)
+    kv_layouts_flight_close(f);
+  else
+    *out = f;
+  return rc;
+}
+
+void kv_layouts_flight_begin(kv_layouts_flight *f, int layer) {
+  f->layer = layer;
+  f->fault = (kv_err){0};
+  for (int i = 0; i < f->lanes; i++)
+    kv_replica_begin(&f->replica[i], i, &f->told);
+  for (int i = 0; i < f->of->n; i++)
+    f->of->of[i].asked->layout->begin(f->state[i]);
+}
+
+/* --- a block ------------------------------------------------------------ */
+
+void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step) {
+  f->block = block;
+  f->vacated = 0;
+  for (int i = 0; i < f->of->n; i++) f->state[i]->block = block;
+  for (int i = 0; i < f->lanes; i++) kv_replica_enter(&f->replica[i], step);
+  for (int i = 0; i < f->of->n; i++) {
+    const kv_layout *layout = f->of->of[i].asked->layout;
+    if (layout->entered) layout->entered(f->state[i], step);
+    f->before[i] = *f->state[i];
+  }
+}
+
+void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane) {
+  assert(lane->lane < f->lanes && "lanes are numbered as in the layer");
+  if (!f->fault.rc) kv_replica_follow(&f->replica[lane->lane], lane, &f->fault);
+}
+
+static void add(kv_layout_counter *c, int64_t x) {
+  atomic_fetch_add_explicit(c, x, memory_order_relaxed);
+}
+
+static void raise(kv_layout_counter *c, int64_t x) {
+  int64_t old = kv_layout_get(c);
+  while (old < x && !atomic_compare_exchange_weak_explicit(
+                        c, &old, x, memory_order_relaxed, memory_order_relaxed))
+    ;
+}
+
+void kv_layouts_flight_close_block(kv_layouts_flight *f) {
+  const kv_layouts *l = f->of;
+  int row = kv_layouts_row(l, f->layer);
+  for (int i = 0; i < l->n; i++) {
+    const kv_layout_account *a = &l->of[i];
+    const kv_layout_state *s = f->state[i], *was = &f->before[i];
+    kv_layout_block *b = kv_layout_block_of(l, a, row, f->block);
+    add(&b->vacated, f->vacated);
+    add(&b->pages, s->pages);
+    add(&b->bytes, s->bytes);
+    raise(&b->more_pages, was->pages - s->pages);
+    raise(&b->more_bytes, was->bytes - s->bytes);
+    kv_layout_bits *held = kv_layout_bits_of(l, a, row, f->block);
+    for (size_t w = 0; w < a->words; w++)
+      atomic_fetch_or_explicit(&held[w], s->held[w], memory_order_relaxed);
+  }
+}
+
+kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
+  const kv_layouts *l = f->of;
+  int row = kv_layouts_row(l, f->layer);
+  if (f->fault.rc) return kv_fail(e, KV_INTERNAL, "%s", f->fault.text);
+  for (int i = 0; i < l->n; i++) {
+    const kv_layout_account *a = &l->of[i];
+    const kv_layout *layout = a->asked->layout;
+    kv_layout_state *s = f->state[i];
+    if (layout->end) layout->end(s);
+    if (!layout->sound(s))
+      return kv_fail(e, KV_INTERNAL, "layout %s: its books do not agree",
+                     a->asked->name);
+    for (int b = 0; b < l->points; b++)
+      add(&kv_layout_block_of(l, a, row, b)->freed, s->freed[b]);
+    size_t pages = (size_t)a->shared.pages, first = (size_t)row * pages;
+    for (size_t p = 0; p < pages; p++) {
+      add(&a->wrote[first + p], s->wrote[p]);
+      raise(&a->left[first + p], s->left[p]);
+    }
+  }
+  return KV_OK;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to sim/layout/layouts*.c: the counters of the account.
+ */
+#ifndef KV_SIM_LAYOUTS_PART_H
+#define KV_SIM_LAYOUTS_PART_H
+
+#include "sim/layout/layouts.h"
+#include <stdatomic.h>
+
+typedef _Atomic int64_t kv_layout_counter;
+typedef _Atomic uint64_t kv_layout_bits;
+
+/* One block of a layout: sums over layers; more_*: the most that a layer had
+ * beyond that before it settled. */
+typedef struct kv_layout_block {
+  kv_layout_counter pages, bytes, freed, vacated, more_pages, more_bytes;
+} kv_layout_block;
+
+/* The account of one layout. If layers share pages, also: which pages they
+ * hold, block by block; how many rows each page was ever written; when the last
+ * layer left it. */
+typedef struct kv_layout_account {
+  const kv_layout_asked *asked;
+  kv_layout_block *at; /* [rows][points] */
+  kv_layout_shared shared;
+  size_t words;             /* words of bits for a block; 0: no shared pages */
+  kv_layout_bits *held;     /* [rows][points][words] */
+  kv_layout_counter *wrote; /* [rows][shared.pages] */
+  kv_layout_counter *left;  /* the same */
+} kv_layout_account;
+
+struct kv_layouts {
+  const kv_shape *shape;
+  const kv_needs *needs;
+  int layers, lanes, blocks, points;
+  int rows; /* layers if held apart, else 1 */
+  int n;
+  kv_layout_account *of; /* [n] */
+};
+
+static inline int64_t kv_layout_get(const kv_layout_counter *c) {
+  return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+/* Tokens seen at the end of a block. */
+int kv_layouts_seen(const kv_layouts *l, int block);
+/* The row of the account to which a layer adds. */
+int kv_layouts_row(const kv_layouts *l, int layer);
+
+static inline kv_layout_block *kv_layout_block_of(const kv_layouts *l,
+                                                  const kv_layout_account *a,
+                                                  int row, int block) {
+  return &a->at[(size_t)row * (size_t)l->points + (size_t)block];
+}
+
+static inline kv_layout_bits *kv_layout_bits_of(const kv_layouts *l,
+                                                const kv_layout_account *a,
+                                                int row, int block) {
+  size_t at = (size_t)row * (size_t)l->points + (size_t)block;
+  return &a->held[at * a->words];
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Test vectors for kernels: what one cell reads, computes and decides at chosen
+ * steps of chosen layers, stage by stage, as safetensors files and a manifest
+ * that gives the rule that defines each stage.
+ *
+ *   DIR/STAGE.safetensors   one for each stage there is; or, raw,
+ *   DIR/STAGE.MATRIX.bin    one for each matrix, nothing but its bytes
+ *   DIR/manifest.json       for people and programs: shapes, rules, digests
+ *   DIR/manifest.tsv        the same tensors, a line each, with the offset of
+ *                           their bytes, for programs without a JSON reader
+ *
+ * The folder appears complete or not at all, and the same command writes the
+ * same bytes. A chunk that the method adds itself is the last of its head's
+ * chunks. Logits, output and LSE are computed a second time in the plainest
+ * form of the arithmetic, and must equal the engine's. Cost: the cell replayed
+ * on these layers up to the last step, by one thread. Memory: everything
+ * written, except q, k and v.
+ */
+#ifndef KV_SIM_VECTORS_H
+#define KV_SIM_VECTORS_H
+
+#include "sim/engine/cell.h"
+
+typedef struct kv_vectors_ask {
+  kv_cell *cell; /* opened, and c->runs; its digests mean nothing afterwards */
+  int steps;     /* number of steps. A step is named by the tokens seen; at
+                    prompt_len there is only the settling */
+  const int *step;  /* [steps] tokens seen, ascending, up to T */
+  int layers;       /* */
+  const int *layer; /* [layers] indexes of recorded layers, ascending */
+  bool raw;
+  const char *dir;    /* must not exist, or be an empty folder */
+  bool (*stop)(void); /* or NULL; polled every step */
+} kv_vectors_ask;
+
+/* Parses a list of steps, "first,+17,last,300": first is prompt_len + 1, +k is
+ * k steps after the one before it in the list (at its start, after first), a
+ * number is tokens seen. The result is sorted and without repeats. KV_USAGE for
+ * anything that is no step of the cell. Free *out with free(), also after a
+ * failure. */
+kv_rc kv_vectors_steps(const char *text, const kv_shape *s, int *n, int **out,
+                       kv_err *e);
+/* Parses a list of layers, "0,2", by the model's numbers, into indexes; NULL
+ * text: all recorded layers. *out as above. */
+kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
+                        kv_err *e);
+
+/* Replays the cell and writes the folder. KV_USAGE: dir cannot be made;
+ * KV_INPUT: the cell fails; KV_INTERNAL: the second computation differs.
+ * *stopped: `stop` returned true and nothing was written. */
+kv_rc kv_vectors_write(const kv_vectors_ask *ask, bool *stopped, kv_err *e);
+
+#endif

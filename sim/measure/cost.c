@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Feeding the ledger: sim/measure/cost.h. Integers are added or maximised.
+ */
+#include "sim/measure/cost_part.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life --------------------------------------------------------------- */
+
+kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
+                   bool apart, kv_cost **out, kv_err *e) {
+  assert(blocks >= 1 && "a prompt has at least one block");
+  int points = blocks + shape->n_tokens - shape->prompt_len;
+  kv_cost *c = kv_zalloc(1, sizeof *c);
+  *out = NULL;
+  if (!c) return kv_no_memory(e, "the ledger", sizeof *c);
+  c->shape = shape;
+  c->layers = layers;
+  c->lanes = lanes;
+  c->blocks = blocks;
+  c->points = points;
+  c->rows = apart ? layers : 1;
+  size_t all = (size_t)c->rows * (size_t)points;
+  c->at = kv_zalloc(all, sizeof *c->at);
+  c->verbs = kv_zalloc((size_t)c->rows, sizeof *c->verbs);
+  c->kept = kv_zalloc((size_t)layers * (size_t)lanes, sizeof *c->kept);
+  if (!c->at || !c->verbs || !c->kept) {
+    kv_cost_close(c);
+    return kv_no_memory(e, "the ledger", all * sizeof(kv_cost_block));
+  }
+  kv_cost_begin(c);
+  *out = c;
+  return KV_OK;
+}
+
+void kv_cost_close(kv_cost *c) {
+  if (!c) return;
+  free(c->at);
+  free(c->verbs);
+  free(c->kept);
+  free(c);
+}
+
+static void set(kv_counter *c, int64_t x) {
+  atomic_store_explicit(c, x, memory_order_relaxed);
+}
+
+static void add(kv_counter *c, int64_t x) {
+  atomic_fetch_add_explicit(c, x, memory_order_relaxed);
+}
+
+static void raise(kv_counter *c, int64_t x) {
+  int64_t old = kv_counter_get(c);
+  while (old < x && !atomic_compare_exchange_weak_explicit(
+                        c, &old, x, memory_order_relaxed, memory_order_relaxed))
+    ;
+}
+
+static int row_of(const kv_cost *c, int layer) {
+  assert(layer >= 0 && layer < c->layers);
+  return c->rows == 1 ? 0 : layer;
+}
+
+static kv_cost_block *block_of(const kv_cost *c, int layer, int block) {
+  return kv_cost_block_of(c, row_of(c, layer), block);
+}
+
+static void begin_row(kv_cost *c, int row) {
+  for (int i = 0; i < c->points; i++) {
+    kv_cost_block *h = kv_cost_block_of(c, row, i);
+    for (int j = 0; j < KV_N_BYTE_KINDS; j++) set(&h->settled[j], 0);
+    set(&h->read, 0);
+    set(&h->scanned, 0);
+    set(&h->attended, 0);
+    set(&h->excess, INT64_MIN);
+    set(&h->codes_excess, INT64_MIN);
+  }
+  set(&c->verbs[row].records, 0);
+  set(&c->verbs[row].moved, 0);
+}
+
+void kv_cost_begin(kv_cost *c) {
+  for (int i = 0; i < c->rows; i++) begin_row(c, i);
+  for (int i = 0; i < c->layers * c->lanes; i++) c->kept[i] = 0;
+}
+
+/* --- one layer ---------------------------------------------------------- */
+
+void kv_cost_layer_begin(kv_cost *c, int layer) {
+  assert(c->rows == c->layers && "layers are held apart");
+  begin_row(c, layer);
+}
+
+size_t kv_cost_layer_size(const kv_cost *c) {
+  return (size_t)c->points * sizeof(kv_cost_block) + sizeof(kv_cost_changes) +
+         (size_t)c->lanes * sizeof *c->kept;
+}
+
+/* While a layer is written or read nobody else touches it, so its atomic
+ * counters are copied as plain numbers. */
+void kv_cost_layer_write(const kv_cost *c, int layer, void *out) {
+  size_t blocks = (size_t)c->points * sizeof(kv_cost_block);
+  char *to = out;
+  assert(c->rows == c->layers && "layers are held apart");
+  memcpy(to, block_of(c, layer, 0), blocks);
+  memcpy(to + blocks, &c->verbs[layer], sizeof(kv_cost_changes));
+  memcpy(to + blocks + sizeof(kv_cost_changes), c->kept + layer * c->lanes,
+         (size_t)c->lanes * sizeof *c->kept);
+}
+
+void kv_cost_layer_read(kv_cost *c, int layer, const void *from) {
+  size_t blocks = (size_t)c->points * sizeof(kv_cost_block);
+  const char *at = from;
+  assert(c->rows == c->layers && "layers are held apart");
+  memcpy(block_of(c, layer, 0), at, blocks);
+  memcpy(&c->verbs[layer], at + blocks, sizeof(kv_cost_changes));
+  memcpy(c->kept + layer * c->lanes, at + blocks + sizeof(kv_cost_changes),
+         (size_t)c->lanes * sizeof *c->kept);
+}
+
+/* --- feeding ------------------------------------------------------------ */
+
+void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
+                  const kv_bytes *settled) {
+  kv_cost_block *h = block_of(c, layer, block);
+  for (int j = 0; j < KV_N_BYTE_KINDS; j++)
+    add(&h->settled[j], kv_bytes_get(settled, j));
+  raise(&h->excess, kv_bytes_total(before) - kv_bytes_total(settled));
+  raise(&h->codes_excess, before->payload - settled->payload);
+}
+
+void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row) {
+  kv_cost_block *h = block_of(c, layer, block);
+  assert(block >= c->blocks && "decode steps only");
+  add(&h->read, row->bytes);
+  add(&h->scanned, row->scanned);
+  add(&h->attended, row->attended);
+}
+
+void kv_cost_moved(kv_cost *c, int layer, const kv_cost_verbs *v) {
+  kv_cost_changes *of = &c->verbs[row_of(c, layer)];
+  add(&of->records, v->records);
+  add(&of->moved, v->moved);
+}
+
+void kv_cost_kept(kv_cost *c, int layer, int lane, int entries) {
+  assert(layer < c->layers && lane < c->lanes);
+  c->kept[layer * c->lanes + lane] = entries;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ledger of one cell: bytes that its stores held, read and rewrote, and
+ * entries kept. Fed block by block during a replay, summed up by
+ * kv_cost_finish.
+ *
+ * Blocks are numbered in the order in which they enter: 0..blocks-1 are the
+ * prompt's, and the last of them ends at prompt_len tokens seen; block
+ * blocks-1+i is the i-th decode step. Sums and means over t run from prompt_len
+ * to T and count bytes after settling. Only the peak also includes the earlier
+ * prompt blocks:
+ *   peak = max over t of (sum of settled(l) + max over l of
+ *                         (before(l) - settled(l)))
+ * because layers settle one after another, so at most one layer at a time holds
+ * what it will drop.
+ *
+ * Everything fed is an integer that is added or maximised, so the result does
+ * not depend on the order of feeding: layer by layer, step by step, from any
+ * thread. All memory is taken at open: 8 bytes a kind of bytes and 40 a block,
+ * whatever the number of layers; with layers held apart, as much for each
+ * layer.
+ */
+#ifndef KV_SIM_COST_H
+#define KV_SIM_COST_H
+
+#include "ref/backend/backend.h"
+#include "sim/measure/result.h"
+
+typedef struct kv_cost kv_cost;
+
+/* layers: recorded ones; lanes: of a layer; blocks >= 1: of the prompt. apart:
+ * keep each layer's counters apart, so that they can be written, read and
+ * cleared one layer at a time. */
+kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
+                   bool apart, kv_cost **out, kv_err *e);
+void kv_cost_close(kv_cost *c); /* accepts NULL */
+void kv_cost_begin(kv_cost *c); /* clears everything fed */
+
+/* One layer's counters, by its index among the recorded layers; only for a
+ * ledger opened with `apart`. They are cleared, or written to and read from
+ * kv_cost_layer_size bytes. Only a ledger with the same shape, lanes and blocks
+ * can read them. */
+void kv_cost_layer_begin(kv_cost *c, int layer);
+size_t kv_cost_layer_size(const kv_cost *c);
+void kv_cost_layer_write(const kv_cost *c, int layer, void *out);
+void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
+
+/* Bytes of one layer, all lanes together, before and after settling at the end
+ * of a block (equal where no settling was due). Call once per layer and block.
+ */
+void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
+                  const kv_bytes *settled);
+
+/* What one lane cost at a decode step. The first two come from kv_cost_view;
+ * `scanned` is the bytes that the method looked at in order to choose the view
+ * (kv_lane_scanned; 0 for a method without a view). */
+typedef struct kv_cost_row {
+  int64_t bytes;    /* K and V as stored; a row that several heads read counts
+                       once, a coded group once if any member is read */
+  int64_t attended; /* sum over the query heads */
+  int64_t scanned;
+} kv_cost_row;
+void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
+
+/* Computes bytes and attended from an attended row, before anything settles.
+ * mark: kv_cost_mark_size bytes of scratch, all zero before the first call;
+ * each call leaves them zero. */
+kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
+size_t kv_cost_mark_size(const kv_shape *shape);
+
+/* Counts the memory operations that a lane recorded in the current block. Call
+ * after settling and before end_step. moved: K and V bytes written anew by
+ * merges and coding. */
+typedef struct kv_cost_verbs {
+  int64_t records, moved;
+} kv_cost_verbs;
+kv_cost_verbs kv_cost_lane_verbs(const kv_lane *lane);
+void kv_cost_moved(kv_cost *c, int layer, const kv_cost_verbs *v);
+
+/* Entries of a lane after the last step. layer: index among the recorded ones.
+ */
+void kv_cost_kept(kv_cost *c, int layer, int lane, int entries);
+
+/* The ledger up to and including a block that every layer has fed: bytes after
+ * it settled, the peak, and the mean since the prompt's end (0 before it).
+ * Walks all blocks. */
+typedef struct kv_cost_now {
+  kv_bytes held;
+  int64_t peak;
+  double mean;
+} kv_cost_now;
+kv_cost_now kv_cost_until(const kv_cost *c, int block);
+
+/* Fills r->totals, r->step, and `kept` of the parts that kv_fidelity_finish
+ * made before (NaN for bins of steps). read, scanned, cr and attended are NaN
+ * if nothing was decoded. */
+kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e);
+
+#endif

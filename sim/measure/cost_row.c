@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one lane cost in one block: bytes that its query heads read, and bytes
+ * that its memory operations wrote anew.
+ */
+#include "ref/lane/records.h"
+#include "sim/measure/cost.h"
+#include <assert.h>
+#include <string.h>
+
+/* One byte for each entry, then one for each block of each coding. */
+size_t kv_cost_mark_size(const kv_shape *shape) {
+  return (size_t)shape->n_tokens * (1 + KV_MAX_CODINGS);
+}
+
+static int64_t coded_bytes(const kv_lane *l, int format, int members,
+                           int width) {
+  assert(format >= KV_CODED && format < KV_CODED + l->needs->codings);
+  const kv_coding *c = &l->needs->coding[format - KV_CODED];
+  kv_coded_size size = c->format->size(c->settings, members, width);
+  return (int64_t)(size.codes + size.metadata);
+}
+
+/* Marks the entries that at least one head reads; returns how many. */
+static int mark_union(const kv_seen *seen, uint8_t *mark) {
+  int n = 0;
+  for (int h = 0; h < seen->queries; h++) {
+    const kv_view *v = &seen->view[h];
+    for (int r = 0; r < v->runs; r++)
+      memset(mark + v->run[r].first, 1, (size_t)v->run[r].count);
+  }
+  for (int i = 0; i < seen->lane->n; i++) n += mark[i];
+  return n;
+}
+
+/* Bytes of one side (K or V) of the marked entries. block: a byte for each
+ * block of each coding, zero before and after. */
+static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
+                          const kv_slab *slab, int width, const uint8_t *mark,
+                          uint8_t *block) {
+  int64_t sum = 0, raw = width * (int64_t)kv_dtype_size(l->shape->dtype);
+  size_t n = (size_t)l->shape->n_tokens;
+  for (int i = 0; i < l->n; i++) {
+    int f = ref[i].format;
+    if (!mark[i]) continue;
+    if (f < KV_CODED) {
+      sum += f == KV_RAW ? raw : width * (int64_t)sizeof(float);
+      continue;
+    }
+    uint8_t *seen = &block[(size_t)(f - KV_CODED) * n + (size_t)ref[i].block];
+    if (!*seen) sum += coded_bytes(l, f, slab[f].members[ref[i].block], width);
+    *seen = 1;
+  }
+  for (int c = 0; c < l->needs->codings; c++)
+    memset(block + (size_t)c * n, 0, (size_t)slab[KV_CODED + c].used);
+  return sum;
+}
+
+kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
+  const kv_lane *l = seen->lane;
+  const kv_shape *s = l->shape;
+  kv_cost_row row = {0};
+  size_t n = (size_t)s->n_tokens;
+  for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
+  int read = mark_union(seen, mark);
+  if (l->rewritten == 0) {
+    row.bytes =
+        read * (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+  } else {
+    row.bytes = side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n);
+    row.bytes += side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);
+  }
+  memset(mark, 0, (size_t)l->n);
+  return row;
+}
+
+/* Bytes that one recode record wrote. Its payload: K format, V format, ids in
+ * call order; one group a side. */
+static int64_t recoded_bytes(const kv_lane *l, const uint32_t *payload,
+                             int members) {
+  int k = (int32_t)payload[0], v = (int32_t)payload[1];
+  int64_t sum = 0;
+  if (k != KV_SAME) sum += coded_bytes(l, k, members, l->shape->d);
+  if (v != KV_SAME) sum += coded_bytes(l, v, members, l->shape->d_v);
+  return sum;
+}
+
+kv_cost_verbs kv_cost_lane_verbs(const kv_lane *l) {
+  kv_cost_verbs v = {0, 0};
+  kv_record_at r;
+  size_t i = 0;
+  while (kv_records_next(&l->verbs, &i, &r)) {
+    v.records++;
+    if (r.head[0] == KV_MERGE)
+      v.moved += 4 * (int64_t)(l->shape->d + l->shape->d_v);
+    if (r.head[0] == KV_RECODE)
+      v.moved += recoded_bytes(l, r.payload, (int)r.count - 2);
+  }
+  return v;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ledger's totals: sums over layers, divided once at the end.
+ */
+#include "sim/measure/cost_part.h"
+#include <math.h>
+
+/* A kv_cost_block of all layers, as plain numbers. */
+typedef struct sums {
+  kv_bytes settled;
+  int64_t excess, codes_excess, read, scanned, attended;
+} sums;
+
+/* --- totals ------------------------------------------------------------- */
+
+/* Bytes of the whole cache in the trace's own dtype at t tokens seen. */
+static int64_t dense_bytes(const kv_cost *c, int t) {
+  const kv_shape *s = c->shape;
+  int64_t row = (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+  return (int64_t)c->layers * s->n_kv_heads * t * row;
+}
+
+/* Sums one block over all layers. */
+static sums sum_at(const kv_cost *c, int block) {
+  sums s = {.excess = INT64_MIN, .codes_excess = INT64_MIN};
+  for (int r = 0; r < c->rows; r++) {
+    const kv_cost_block *h = kv_cost_block_of(c, r, block);
+    int64_t excess = kv_counter_get(&h->excess),
+            codes = kv_counter_get(&h->codes_excess);
+    for (int j = 0; j < KV_N_BYTE_KINDS; j++)
+      *kv_bytes_of(&s.settled, j) += kv_counter_get(&h->settled[j]);
+    s.read += kv_counter_get(&h->read);
+    s.scanned += kv_counter_get(&h->scanned);
+    s.attended += kv_counter_get(&h->attended);
+    if (excess > s.excess) s.excess = excess;
+    if (codes > s.codes_excess) s.codes_excess = codes;
+  }
+  return s;
+}
+
+static int64_t total_of(const sums *s) { return kv_bytes_total(&s->settled); }
+
+static int64_t peak_until(const kv_cost *c, int last) {
+  int64_t peak = 0;
+  for (int i = 0; i <= last; i++) {
+    sums s = sum_at(c, i);
+    int64_t all = total_of(&s) + s.excess;
+    if (i == 0 || all > peak) peak = all;
+  }
+  return peak;
+}
+
+static int64_t codes_peak(const kv_cost *c) {
+  int64_t peak = 0;
+  for (int i = 0; i < c->points; i++) {
+    sums s = sum_at(c, i);
+    int64_t codes = s.settled.payload + s.codes_excess;
+    if (i == 0 || codes > peak) peak = codes;
+  }
+  return peak;
+}
+
+kv_cost_now kv_cost_until(const kv_cost *c, int block) {
+  assert(block >= 0 && block < c->points);
+  sums last = sum_at(c, block);
+  kv_cost_now now = {.held = last.settled, .peak = peak_until(c, block)};
+  int first = c->blocks - 1;
+  int64_t sum = 0;
+  for (int i = first; i <= block; i++) {
+    sums s = sum_at(c, i);
+    sum += total_of(&s);
+  }
+  if (block >= first) now.mean = (double)sum / (double)(block - first + 1);
+  return now;
+}
+
+/* Totals over t = prompt_len..T after settling, and over the decode steps. */
+static void sum_steps(const kv_cost *c, kv_totals *t) {
+  const kv_shape *s = c->shape;
+  int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0;
+  int n = c->points - c->blocks, heads = c->layers * s->n_heads;
+  double kr = 0;
+  for (int i = 0; i <= n; i++) {
+    sums all = sum_at(c, c->blocks - 1 + i);
+    int64_t bytes = total_of(&all);
+    t->mti += bytes;
+    codes += all.settled.payload;
+    kr += (double)bytes / (double)dense_bytes(c, s->prompt_len + i);
+    read += all.read;
+    scanned += all.scanned;
+    attended += all.attended;
+    dense += i ? (int64_t)heads * (s->prompt_len + i) : 0;
+  }
+  t->mean = (double)t->mti / (double)(n + 1);
+  t->codes_mean = (double)codes / (double)(n + 1);
+  t->kr = kr / (double)(n + 1);
+  t->read = n ? (double)read / (double)n : (double)NAN;
+  t->scanned = n ? (double)scanned / (double)n : (double)NAN;
+  t->cr = n ? (double)attended / (double)dense : (double)NAN;
+  t->attended =
+      n ? (double)attended / ((double)heads * (double)n) : (double)NAN;
+}
+
+/* Mean entries at the end over lanes [low, high) of layers [first, last). */
+static double mean_kept(const kv_cost *c, int first, int last, int low,
+                        int high) {
+  int64_t sum = 0;
+  for (int l = first; l < last; l++)
+    for (int i = low; i < high; i++) sum += c->kept[l * c->lanes + i];
+  return (double)sum / (double)((last - first) * (high - low));
+}
+
+static void count_kept(const kv_cost *c, kv_totals *t) {
+  t->kept = mean_kept(c, 0, c->layers, 0, c->lanes);
+  t->kept_min = t->kept_max = c->kept[0];
+  for (int i = 1; i < c->layers * c->lanes; i++) {
+    if (c->kept[i] < t->kept_min) t->kept_min = c->kept[i];
+    if (c->kept[i] > t->kept_max) t->kept_max = c->kept[i];
+  }
+}
+
+/* Parts are layers, then KV heads, then bins, which keep their NaN. */
+static void fill_parts(const kv_cost *c, kv_result *r) {
+  int heads = c->shape->n_kv_heads, per = c->lanes / heads;
+  for (int i = 0; i < r->n_parts; i++) {
+    kv_part *p = &r->part[i];
+    int l = i < c->layers ? i : (i - c->layers) / heads;
+    if (p->bin >= 0) continue;
+    p->kept = p->head < 0
+                  ? mean_kept(c, l, l + 1, 0, c->lanes)
+                  : mean_kept(c, l, l + 1, p->head * per, (p->head + 1) * per);
+  }
+}
+
+kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
+  int n = c->points - c->blocks + 1;
+  r->step = kv_zalloc((size_t)n, sizeof *r->step);
+  if (!r->step)
+    return kv_no_memory(e, "the steps of a row", (size_t)n * sizeof *r->step);
+  r->n_steps = n;
+  for (int i = 0; i < n; i++) {
+    sums s = sum_at(c, c->blocks - 1 + i);
+    r->step[i] = (kv_step_cost){c->shape->prompt_len + i, total_of(&s),
+                                s.settled.payload, s.read, s.scanned};
+  }
+  sums last = sum_at(c, c->points - 1);
+  kv_bytes end = last.settled;
+  r->totals = (kv_totals){.end = end,
+                          .codes_end = end.payload,
+                          .peak = peak_until(c, c->points - 1),
+                          .codes_peak = codes_peak(c)};
+  for (int i = 0; i < c->rows; i++) {
+    r->totals.verbs += kv_counter_get(&c->verbs[i].records);
+    r->totals.moved += kv_counter_get(&c->verbs[i].moved);
+  }
+  sum_steps(c, &r->totals);
+  count_kept(c, &r->totals);
+  fill_parts(c, r);
+  return KV_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the values of fidelity lie. sim/measure/fidelity_total.c aggregates
+ * them.
+ */
+#include "sim/measure/fidelity_part.h"
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- memory ------------------------------------------------------------- */
+
+static int width_of(const kv_fidelity *f, kv_measure m) {
+  if (m >= KV_NEEDLE_STORED) return f->searches;
+  return m == KV_RECALL_B && f->budget[0] < 1 ? 0 : f->steps;
+}
+
+static kv_rc take(kv_fidelity *f, int n_needles, const kv_needle *needle,
+                  const int *layer, const int *budget, kv_err *e) {
+  size_t bytes = (size_t)f->layers * sizeof *f->layer;
+  f->layer = kv_zalloc(1, bytes);
+  f->budget = kv_zalloc(1, bytes);
+  if (!f->layer || !f->budget) return kv_no_memory(e, "fidelity", 2 * bytes);
+  memcpy(f->layer, layer, bytes);
+  memcpy(f->budget, budget, bytes);
+  kv_rc rc = kv_search_plan(f, n_needles, needle, e);
+  for (int m = 0; m < KV_MEASURES && !rc; m++) {
+    f->width[m] = width_of(f, (kv_measure)m);
+    f->start[m] = f->values;
+    f->values += (size_t)f->shape->n_heads * (size_t)f->width[m];
+  }
+  if (rc) return rc;
+  return kv_shelf_open(f->layers, f->values * sizeof(double), &f->shelf, e);
+}
+
+kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
+                       const int *budget, int n_needles,
+                       const kv_needle *needle, kv_fidelity **out, kv_err *e) {
+  kv_fidelity *f = kv_zalloc(1, sizeof *f);
+  *out = NULL;
+  if (!f) return kv_no_memory(e, "fidelity", sizeof *f);
+  f->shape = shape;
+  f->layers = layers;
+  f->steps = shape->n_tokens - shape->prompt_len;
+  kv_rc rc = take(f, n_needles, needle, layer, budget, e);
+  if (rc)
+    kv_fidelity_close(f);
+  else
+    *out = f;
+  return rc;
+}
+
+void kv_fidelity_close(kv_fidelity *f) {
+  if (!f) return;
+  kv_shelf_close(&f->shelf);
+  free(f->layer);
+  free(f->budget);
+  free(f->search);
+  free(f->search_at);
+  free(f);
+}
+
+/* --- one layer ---------------------------------------------------------- */
+
+void kv_fidelity_layer_begin(kv_fidelity *f, int layer) {
+  double *v = kv_shelf_slice(&f->shelf, layer);
+  for (size_t i = 0; i < f->values; i++) v[i] = (double)NAN;
+}
+
+void kv_fidelity_layer_end(const kv_fidelity *f, int layer) {
+  kv_shelf_put_away(&f->shelf, layer);
+}
+
+size_t kv_fidelity_layer_size(const kv_fidelity *f) {
+  return f->values * sizeof(double);
+}
+
+void kv_fidelity_layer_write(const kv_fidelity *f, int layer, void *out) {
+  memcpy(out, kv_shelf_slice(&f->shelf, layer), kv_fidelity_layer_size(f));
+  kv_shelf_put_away(&f->shelf, layer);
+}
+
+void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from) {
+  memcpy(kv_shelf_slice(&f->shelf, layer), from, kv_fidelity_layer_size(f));
+  kv_shelf_put_away(&f->shelf, layer);
+}
+
+double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
+                         int t) {
+  int at = t - f->shape->prompt_len;
+  assert(at >= 0 && at < f->steps && "only decode rows have values");
+  if (m >= KV_NEEDLE_STORED) at = f->search_at[at];
+  if (at < 0 || !f->width[m]) return (double)NAN;
+  return kv_fidelity_head(f, m, layer, h)[at];
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fidelity of one cell: how far the compressed attention of every decode row
+ * is from the exact attention of the full cache, given the same query. One
+ * value per measure, layer, query head and decode step, binary64, arithmetic
+ * 10; aggregated at the end.
+ *
+ * The words used here. A token is *held* by the view if an entry of weight 1 in
+ * the view is that token. Mass and recalls count held tokens; members of merged
+ * entries count in mass_merged alone. p^ is the probability that the compressed
+ * attention gives; that of a merged entry is divided equally among its members.
+ * A needle row records what became of the token that it should look for: stored
+ * (as an entry of weight 1), merged (its row is a mean now), held by the view,
+ * its p^ (its share, if merged), and its exact p (needle_dense; kv_needle_share
+ * compares the two). needle_all has one value for each answer, at its last
+ * decode row: 1 if in every decode row of the answer the token was held by the
+ * view. A value that does not exist (no budget, no needle) is NaN.
+ *
+ * Open loop: queries are the recorded ones; they do not change with the
+ * approximation.
+ *
+ * All room is taken at open: 8 bytes a measure, layer, head and step, of which
+ * no more than 32 MiB, or the layers in flight, are memory; the rest lies in a
+ * file (sim/measure/shelf.h). Rows of different (layer, lane, step) may be
+ * filled by different threads, each with its own truth; but needle_all needs
+ * the steps of a lane in ascending order.
+ */
+#ifndef KV_SIM_FIDELITY_H
+#define KV_SIM_FIDELITY_H
+
+#include "sim/measure/result.h"
+#include "sim/measure/truth.h"
+
+typedef struct kv_fidelity kv_fidelity;
+
+/* An answer: tokens start..end-1 repeat the tokens from source_start on in the
+ * context. Row start-1+i, which predicts the i-th of them, should look for
+ * token source_start+i. */
+typedef struct kv_needle {
+  int start, end, source_start, source_end;
+} kv_needle;
+
+/* layer[layers]: the model's numbers of the recorded layers, ascending.
+ * budget[layers]: the k of recall_budget for each; below 1: none. */
+kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
+                       const int *budget, int n_needles,
+                       const kv_needle *needle, kv_fidelity **out, kv_err *e);
+void kv_fidelity_close(kv_fidelity *f); /* accepts NULL */
+
+/* One layer's values, by its index among the recorded layers. They are cleared,
+ * before its first row; complete, after its last; or written to and read from
+ * kv_fidelity_layer_size bytes. Only a kv_fidelity opened with the same
+ * arguments can read them. */
+void kv_fidelity_layer_begin(kv_fidelity *f, int layer);
+void kv_fidelity_layer_end(const kv_fidelity *f, int layer);
+size_t kv_fidelity_layer_size(const kv_fidelity *f);
+void kv_fidelity_layer_write(const kv_fidelity *f, int layer, void *out);
+void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from);
+
+/* Measures one attended row (`seen`) against the exact row in `truth`, which
+ * must have been filled for the same token and KV head. layer: index among the
+ * recorded layers. Uses truth's scratch and changes nothing else in it. */
+void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
+                     kv_truth *truth);
+
+/* One value: layer index, query head h, decode row of token t. NaN: none. */
+double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
+                         int t);
+
+/* Fills r->stat, r->part (layers, then KV heads, then at most 16 bins of steps;
+ * `kept` of the parts is left to kv_cost_finish) and r->step_mean. Every layer
+ * was begun or read. Call once. Beside the row it takes memory for as many
+ * values as one measure has in a layer, at least 8 MiB where there are more. */
+kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e);
+
+#endif

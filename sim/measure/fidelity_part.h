@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to sim/measure: where the values of fidelity lie, and which decode
+ * row looks for which needle.
+ */
+#ifndef KV_SIM_FIDELITY_PART_H
+#define KV_SIM_FIDELITY_PART_H
+
+#include "sim/measure/fidelity.h"
+#include "sim/measure/shelf.h"
+
+/* A decode row that should look for a needle. */
+typedef struct kv_search {
+  int step;   /* decode step, 0-based */
+  int token;  /* the token it should look for */
+  int answer; /* which needle it belongs to */
+  bool last;  /* the last row of its answer */
+} kv_search;
+
+struct kv_fidelity {
+  const kv_shape *shape;
+  int layers, *layer; /* the model's numbers */
+  int *budget;        /* [layers] */
+  int steps;          /* decode steps */
+  int searches;
+  kv_search *search;         /* [searches], steps ascending */
+  int32_t *search_at;        /* [steps] index in search, or -1 */
+  int width[KV_MEASURES];    /* values of a head: steps, searches or 0 */
+  size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
+  size_t values;             /* of a layer, all measures */
+  kv_shelf shelf;            /* a slice a layer: [measure][n_heads][width] */
+};
+
+/* The f->width[m] values of a measure for one query head of one layer (index).
+ */
+static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
+                                       int layer, int h) {
+  double *slice = kv_shelf_slice(&f->shelf, layer);
+  return slice + f->start[m] + (size_t)h * (size_t)f->width[m];
+}
+
+/* Plans which decode row looks for which token. f->search has room for one
+ * search for each decode step. */
+kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
+
+/* Fills the needle measures of search `at`: query head h of a layer, whose
+ * tokens have the exact probabilities exact[] and whose view gave place i the
+ * share share[i] (p^ of a whole entry). */
+void kv_search_row(kv_fidelity *f, int layer, int h, int at,
+                   const kv_lane *lane, const kv_view *view, const float *exact,
+                   const float *share);
+
+static inline bool kv_view_whole(const kv_view *v, const kv_lane *l) {
+  return v->entries == l->n;
+}
+
+#endif

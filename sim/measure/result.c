@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and freeing of rows, shared by every writer: sim/measure/result.h.
+ */
+#include "sim/measure/result.h"
+
+#include <stdlib.h>
+
+const char *const kv_status_names[4] = {"ok", "fixed", "refused", "failed"};
+
+void kv_result_forget(kv_result *r) {
+  free(r->part);
+  free(r->layer);
+  free(r->step);
+  free(r->step_mean);
+  r->part = NULL;
+  r->layer = NULL;
+  r->step = NULL;
+  r->step_mean = NULL;
+  r->n_parts = r->n_layers = r->n_steps = 0;
+}
+
+void kv_result_free(kv_result *r) {
+  if (r == NULL) return;
+  kv_result_forget(r);
+  free(r->code);
+  free(r->params);
+  free(r->spec);
+  r->code = r->params = r->spec = NULL;
+  for (int i = 0; i < r->n_layouts; i++) free(r->layout[i].step);
+  free(r->layout);
+  r->layout = NULL;
+  r->n_layouts = 0;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One row of results: what one cell (a trace, a method with all its parameters,
+ * a budget) gave. Filled by the engine, written by the JSON, table and database
+ * writers, read back by verify. Plain data; kv_result_free releases the arrays.
+ */
+#ifndef KV_SIM_RESULT_H
+#define KV_SIM_RESULT_H
+
+#include "ref/ground/sha256.h"
+#include "ref/lane/ledger.h"
+#include "sim/measure/measure.h"
+#include "sim/spec/budget.h"
+#include <stdbool.h>
+
+typedef enum kv_status {
+  KV_CELL_OK,
+  KV_CELL_FIXED,   /* the method has no budget: run once, budget null */
+  KV_CELL_REFUSED, /* cannot run as asked; `reason` says why */
+  KV_CELL_FAILED   /* a number became infinite or NaN; `reason` says where */
+} kv_status;
+
+extern const char *const kv_status_names[4]; /* ok fixed refused failed */
+
+typedef struct kv_totals {
+  kv_bytes end;            /* at t = T, after settling */
+  int64_t codes_end;       /* payload only */
+  double mean, codes_mean; /* over t = prompt_len .. T, after settling */
+  int64_t peak, codes_peak;
+  int64_t mti;            /* byte * step, sum over the same t */
+  double read;            /* bytes read per decode step */
+  double scanned;         /* bytes looked at per decode step in order to choose
+                             what is read; NaN: not recorded */
+  int64_t moved;          /* bytes rewritten by verbs */
+  int64_t verbs;          /* records of verbs */
+  double kr;              /* mean of bytes / dense bytes */
+  double cr;              /* entries attended / dense, over query heads */
+  double kept;            /* entries at the end, mean over lanes */
+  int kept_min, kept_max; /* over lanes, at the end */
+  double attended;        /* mean entries per query head and decode step */
+} kv_totals;
+
+/* Aggregates below the run: a layer, a KV head of a layer, a bin of steps. */
+typedef struct kv_part {
+  int layer, head, bin; /* -1 where it does not apply */
+  int first_step, last_step;
+  double kept; /* entries at the end, mean over its lanes */
+  kv_stat stat[KV_MEASURES];
+} kv_part;
+
+typedef struct kv_layer_result {
+  int layer;
+  kv_digest journal, state, output, scores;
+} kv_layer_result;
+
+typedef struct kv_step_cost { /* sum over layers, after settling */
+  int step;                   /* tokens seen */
+  int64_t bytes, codes, read;
+  int64_t scanned; /* -1: not recorded */
+} kv_step_cost;
+
+/* One memory layout (sim/layout/layout.h). Bytes are of K and V alone, as the
+ * ledger's payload; the rest of the ledger is the same under every layout.
+ * Means and ends as in kv_totals, after settling; peaks also before it. */
+typedef struct kv_layout_step {
+  int step;                    /* tokens seen */
+  int64_t pages, bytes, slack; /* held; slack: bytes beyond the payload */
+  int64_t vacated, freed;      /* from the beginning on, see below */
+} kv_layout_step;
+
+typedef struct kv_layout_result {
+  char name[32];                 /* "pages:16:layer" */
+  int64_t pages_end, pages_peak; /* of K and of V; of slots: rows */
+  double pages_mean;
+  int64_t end, peak; /* bytes in them */
+  double mean;
+  int64_t slack_end, slack_peak; /* peak of slack, after settling */
+  double slack_mean;
+  int64_t vacated; /* bytes of rows dropped, merged or recoded */
+  int64_t freed; /* of these, bytes in pages that became free and stayed free */
+  int n_steps;   /* as many as the row has */
+  kv_layout_step *step;
+} kv_layout_result;
+
+typedef struct kv_result {
+  char trace[256];    /* file stem */
+  kv_digest identity; /* of the trace; has_identity */
+  bool has_identity;
+  int prompt_len, n_tokens;
+  const char *method; /* lives as long as the method table */
+  int revision;
+  char *code;   /* hex digest of a plugin, of a method's file, or NULL */
+  char *params; /* JSON object, every parameter written out */
+  char *spec;   /* method:key=value:..., the same */
+  kv_status status;
+  char reason[512];
+  int arithmetic;
+  int budget; /* integer used; -1 = null */
+  kv_basis basis;
+  char target[64]; /* as typed; "" = null */
+  double achieved; /* what the row used, in the unit of the basis; NaN = null */
+  kv_digest journal, state, output;
+  bool has_scores;  /* digests of selections' scores were taken */
+  kv_digest scores; /* over all layers */
+  kv_totals totals;
+  kv_stat stat[KV_MEASURES];
+  /* Means over layers and query heads at each decode step: [KV_MEASURES]
+   * [n_steps - 1], NaN where no row has a value. NULL: not recorded, and then
+   * neither are the squares of any kv_stat. */
+  float *step_mean;
+  int n_parts, n_layers, n_steps;
+  kv_part *part;            /* layers, then heads, then bins */
+  kv_layer_result *layer;   /* [n_layers] */
+  kv_step_cost *step;       /* [n_steps] from prompt_len to T */
+  int n_layouts;            /* layouts asked for; numbers only if the row ran */
+  kv_layout_result *layout; /* [n_layouts] */
+  /* How it was computed: the confirmation. */
+  const char *backend;
+  char isa[16];
+  int threads;
+  double seconds;
+} kv_result;
+
+/* True if the row has digests and measures. */
+static inline bool kv_result_ran(const kv_result *r) {
+  return r->status == KV_CELL_OK || r->status == KV_CELL_FIXED;
+}
+
+/* Frees what was measured of layers, steps and parts; names and totals stay. */
+void kv_result_forget(kv_result *r);
+void kv_result_free(kv_result *r); /* the arrays, not r; accepts zeroed */
+
+#endif

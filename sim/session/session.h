@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session: one method on one request whose tokens arrive as they are
+ * computed, from a model or a kernel test, instead of from a recorded trace. It
+ * uses the engine of `kvreplay run`, so the same tokens give the same journal,
+ * state and output digests, in whatever pieces they arrive.
+ *
+ *   kv_session_open
+ *   for each layer: kv_session_block with its prompt, in pieces, then with
+ *     its decode steps, one by one
+ *   kv_session_end_step when all layers have a step, to count its bytes
+ *   kv_session_lane, _view, _lse, _ledger at any time
+ *   kv_session_digest; kv_session_close
+ *
+ * Layers advance independently: a layer may be as far ahead of another as it
+ * likes, for no hook of a method is shown more than one (ref/lane/method.h).
+ * Where layers read messages of those above them (KV_DOWN there), no layer may
+ * be ahead of the one above it.
+ * Within a layer tokens come in order.
+ *
+ * A call that does not fit (out of order, a shape or layer that does not exist,
+ * NaN or Inf in the data, no session) is an error with one sentence and changes
+ * nothing. A logit that is not finite ends the layer: this call and all later
+ * ones on it return KV_REFUSED. After kv_session_digest, calls that would
+ * change the session are errors.
+ *
+ * Two sessions share nothing and may be used by two threads; one session by one
+ * thread at a time. The caller's floating-point mode is restored.
+ *
+ * Memory: K and V of n_tokens in the given dtype, the prompt's queries that the
+ * method needs and, per layer and lane, about 32 bytes a token. Pages are only
+ * touched when used, up to the size of a huge page. What a method drops is no
+ * longer counted, but not freed.
+ *
+ * Plain C, usable from C++ and any language that calls C. KV_SESSION_ABI grows
+ * when a struct or a meaning changes. kv_session_abi returns what the library
+ * was built with, and kv_session_open refuses a shape with another. Symbols
+ * carry the version KVREPLAY_0.
+ */
+#ifndef KV_SIM_SESSION_H
+#define KV_SIM_SESSION_H
+
+#include "ref/ground/err.h"
+#include "ref/ground/sha256.h"
+#include "ref/ground/shape.h"
+#include "ref/lane/ledger.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KV_SESSION_ABI = 3 };
+int kv_session_abi(void);
+
+/* The request. Arrays are copied by open. */
+typedef struct kv_session_shape {
+  int32_t abi;                 /* KV_SESSION_ABI */
+  int32_t n_layers;            /* of the model */
+  int32_t n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
+  int32_t d, d_v;              /* of q and k; of v */
+  int32_t n_tokens;            /* the most tokens, prompt and decode */
+  int32_t dtype;               /* kv_dtype of the stored K and V */
+  float scale;                 /* of logits; 0: 1/sqrt(d) */
+  int32_t n_fed;               /* layers that will be fed; 0: all */
+  const int32_t *fed;          /* [n_fed] the model's numbers, ascending */
+  const float *inv_freq; /* [d/2] of RoPE, already in q and k; NULL: none. Only
+                            re-indexing methods need it */
+  int32_t interleaved;   /* RoPE pairs are 2i, 2i+1; else i, i + d/2 */
+  const int32_t *positions; /* [n_tokens] RoPE positions; NULL: 0, 1, .. */
+} kv_session_shape;
+
+typedef struct kv_session kv_session;
+
+/* Opens a session. spec: one method, as for the option -m ("quest:page=16").
+ * budget: as for -b, in entries ("512") or a share of the prompt ("20%"); NULL
+ * if spec has it or the method needs none. prompt_len: 1..n_tokens. KV_USAGE:
+ * an argument, the specification or the budget is wrong; KV_REFUSED: the method
+ * cannot run on this shape; KV_RESOURCE: memory. *out is NULL after a failure.
+ */
+kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
+                      const char *budget, int prompt_len, kv_session **out,
+                      kv_err *e);
+void kv_session_close(kv_session *s); /* accepts NULL */
+
+/* The specification with every parameter written out; lives as long as s. */
+const char *kv_session_spec(const kv_session *s);
+/* Lanes of a layer: KV heads, or query heads if the method keeps a lane for
+ * each. 0 if s is NULL. */
+int kv_session_lanes(const kv_session *s);
+
+/* Where rows lie: one for each token and head, with its d (q, k) or d_v (v,
+ * out) elements side by side. */
+typedef struct kv_session_in {
+  const void *data;    /* row of the first token and head */
+  int32_t dtype;       /* kv_dtype */
+  int64_t token, head; /* strides in elements; may be negative */
+} kv_session_in;
+typedef struct kv_session_out {
+  void *data;
+  int32_t dtype; /* F32 is exact; F16, BF16: rounded to nearest even */
+  int64_t token, head;
+} kv_session_out;
+
+/* Feeds the next n tokens of a layer (the model's number): q of all query
+ * heads, k and v of all KV heads, after RoPE. step: tokens that the layer has
+ * seen after this call. Up to prompt_len tokens are prompt, in pieces of any
+ * size, which the session cuts again into the blocks that the method needs;
+ * after that n is 1.
+ *
+ * q may have any dtype, but one for the whole prompt of a layer. k and v may
+ * have another dtype than the shape's if every element is exactly representable
+ * in the shape's; otherwise the call is refused and names the first element
+ * that is not. Round such data before.
+ *
+ * out (NULL or n tokens of all query heads) gets the attention outputs. For a
+ * decode step: the method's, over the view of the step. For a prompt token:
+ * exact causal attention over what the layer has stored and the tokens of its
+ * own block up to itself, by the same arithmetic. With block = 0 (most methods)
+ * that is everything so far, because nothing is dropped before the prompt has
+ * ended. It is computed at once, even if the block is not yet complete, and
+ * enters no digest; with out NULL it costs nothing. */
+kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
+                       const kv_session_in *q, const kv_session_in *k,
+                       const kv_session_in *v, const kv_session_out *out,
+                       kv_err *e);
+
+/* Closes the ledger up to `step` tokens seen. Every layer must have seen them,
+ * and the step must not be closed yet. Within the prompt, a step must be the
+ * end of one of the method's blocks. Steps between the last one closed and this
+ * one are closed too. */
+kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e);
+
+/* What a lane of a layer holds now, in its order: for each entry the id of its
+ * oldest token, and how many tokens it stands for. *n is the number of entries;
+ * id and weight (each may be NULL) receive the first `room` of them. */
+kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
+                      uint32_t *id, uint32_t *weight, int *n, kv_err *e);
+/* What a query head attended at the layer's last decode step, in lane order:
+ * ids of the entries at that time. *n and room as above. */
+kv_rc kv_session_view(const kv_session *s, int layer, int head, int room,
+                      uint32_t *id, int *n, kv_err *e);
+/* Log-sum-exp (natural) of the logits of that step: lse[n_heads]. */
+kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e);
+
+/* Bytes of all layers up to the last closed step; `step` is 0 if none was
+ * closed. The peak is over all blocks, the mean over t from prompt_len to step,
+ * as in a row of `kvreplay run`. */
+typedef struct kv_session_bytes {
+  int32_t step; /* tokens seen */
+  kv_bytes now;
+  int64_t peak;
+  double mean;
+} kv_session_bytes;
+/* The name of the i-th member of kv_bytes, NULL past the last: for languages
+ * that do not read the header. */
+const char *kv_session_byte_kind(int i);
+kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
+
+/* Ends the session and computes its digests. All layers must have seen the same
+ * number of tokens, at least the prompt. The digests equal those of `kvreplay
+ * run` on a trace of these tokens, provided that the shape's n_tokens was
+ * reached. May be called again, with the same result. */
+typedef struct kv_session_digests {
+  kv_digest journal, state, output;
+} kv_session_digests;
+kv_rc kv_session_digest(kv_session *s, kv_session_digests *out, kv_err *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

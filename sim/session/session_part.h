@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to session.c and session_*.c.
+ */
+#ifndef KV_SIM_SESSION_PART_H
+#define KV_SIM_SESSION_PART_H
+
+#include "sim/engine/layer.h"
+#include "sim/session/session.h"
+#include <fenv.h>
+
+/* One layer. A copy of what the last decode step attended is kept beside the
+ * lanes, because they settle after it. */
+typedef struct kv_fed {
+  kv_layer *layer;
+  kv_layer_data *data; /* its data in the trace */
+  char *q; /* [n_heads][asked][d]: prompt queries that the method needs, in
+              their dtype; room for F32 */
+  int32_t *rows;    /* [asked] tokens of these rows */
+  char *step_q;     /* [n_heads][d] queries of the decode step; room for F32 */
+  int32_t step_row; /* token of the decode step */
+  void *kv;         /* memory of k and v */
+  char *k, *v;      /* [n_kv_heads][n_tokens][..], as stored */
+  int arrived, entered; /* tokens in the buffers; tokens in the engine */
+  float *out, *lse;     /* [n_heads][d_v], [n_heads] */
+  uint32_t *id;         /* [lanes][n_tokens] */
+  int *same;    /* [lanes] leading ids that equal the lane's: a step that only
+                   appends copies one */
+  kv_run *run;  /* [n_heads][runs] */
+  int *runs;    /* [n_heads] runs in use */
+  kv_err fault; /* rc 0: none */
+} kv_fed;
+
+struct kv_session {
+  kv_trace trace; /* a trace in memory, made of the buffers below */
+  kv_cell cell;
+  kv_cell *cells[1];
+  kv_watch watch;
+  kv_worker worker;
+  kv_fed *fed;  /* [trace.n_layers] */
+  kv_fed *hand; /* the layer that the engine works on */
+  int lanes;    /* lanes of a layer */
+  int asked;    /* prompt queries, the last ones, that the method needs */
+  size_t most_runs;
+  int32_t *positions;
+  float *inv_freq;
+  int closed; /* tokens seen at the ledger's last closed step */
+  bool ended;
+  kv_session_digests digests;
+  /* Scratch for outputs of prompt tokens. */
+  size_t stride;
+  float *row;           /* [max(d, d_v)] */
+  float *q, *s, *o, *l; /* [G][d], [G][stride], [G][d_v], [G] */
+  kv_attend_scratch attend;
+};
+
+/* kv_session_open with a parsed specification, whose method need not be in a
+ * registry. */
+kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
+                           const char *budget, int prompt_len, kv_session **out,
+                           kv_err *e);
+
+kv_rc kv_session_none(kv_err *e); /* "there is no session" */
+/* Finds the layer with the model's number. */
+kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
+
+/* session_rows.c: copies n tokens of one side into its buffer, from token
+ * `first` on, those of them that have a row there. Refuses, and names, the
+ * first element of all n that is not finite or not exact. */
+typedef struct kv_side {
+  const char *name;
+  int heads, width;
+  kv_dtype dtype;
+  int start, rows; /* token of the first row; rows a head */
+  char *data;      /* [heads][rows][width] */
+} kv_side;
+kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
+                      int n, const kv_session_in *in, kv_err *e);
+/* Reads the row of one token and head as floats. */
+void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
+                    int head, int width, float *out);
+/* Writes a row to the caller. */
+void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
+                     int head, const float *row);
+
+/* session_prompt.c: computes the outputs of prompt tokens first..end-1. Their k
+ * and v are in the buffers; the current block is not yet in the engine. The
+ * first is token `place` of q and out. KV_REFUSED: a logit is not finite. */
+kv_rc kv_session_prompt(kv_session *s, const kv_fed *f, int first, int end,
+                        int place, const kv_session_in *q,
+                        const kv_session_out *out, kv_err *e);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The contents of a row, in order: contract in sim/show/rows.h. bytes.end is at
+ * t = T after settling; sums and means run from the prompt's end to T.
+ */
+#include "sim/show/rows.h"
+
+#include <math.h>
+
+static void text(const kv_row_sink *to, const char *key, const char *value) {
+  if (value && *value) {
+    to->text(to->self, key, value);
+  } else {
+    to->null(to->self, key);
+  }
+}
+
+static void integer(const kv_row_sink *to, const char *key, bool there,
+                    int64_t value) {
+  if (there) {
+    to->integer(to->self, key, value);
+  } else {
+    to->null(to->self, key);
+  }
+}
+
+static void real(const kv_row_sink *to, const char *key, bool there,
+                 double value) {
+  if (there && isfinite(value)) {
+    to->real(to->self, key, value);
+  } else {
+    to->null(to->self, key);
+  }
+}
+
+static void digest(const kv_row_sink *to, const char *key, bool there,
+                   const kv_digest *d) {
+  char hex[65];
+  if (there) kv_digest_hex(d, hex);
+  text(to, key, there ? hex : NULL);
+}
+
+static void cell(const kv_result *r, const kv_row_sink *to) {
+  integer(to, "schema", true, KV_ROW_SCHEMA);
+  text(to, "trace", r->trace);
+  digest(to, "identity", r->has_identity, &r->identity);
+  integer(to, "prompt_len", r->n_tokens > 0, r->prompt_len);
+  integer(to, "n_tokens", r->n_tokens > 0, r->n_tokens);
+  text(to, "method", r->method);
+  integer(to, "revision", true, r->revision);
+  text(to, "code", r->code);
+  if (r->params) {
+    to->json(to->self, "params", r->params);
+  } else {
+    to->null(to->self, "params");
+  }
+  text(to, "spec", r->spec);
+  text(to, "status", kv_status_names[r->status]);
+  text(to, "reason", r->reason);
+  text(to, "backend", r->backend);
+  integer(to, "arithmetic", true, r->arithmetic);
+}
+
+static void budget(const kv_result *r, const kv_row_sink *to) {
+  bool ran = kv_result_ran(r);
+  integer(to, "budget", r->budget >= 0, r->budget);
+  text(to, "basis", kv_basis_names[r->basis]);
+  text(to, "target", r->target);
+  real(to, "achieved", ran, r->achieved);
+  real(to, "kept", ran, r->totals.kept);
+  integer(to, "kept_min", ran, r->totals.kept_min);
+  integer(to, "kept_max", ran, r->totals.kept_max);
+  real(to, "attended", ran, r->totals.attended);
+}
+
+static void bytes(const kv_result *r, const kv_row_sink *to) {
+  bool ran = kv_result_ran(r);
+  const kv_totals *t = &r->totals;
+  to->open(to->self, "bytes", ran);
+  to->open(to->self, "end", ran);
+  for (int i = 0; i < KV_N_BYTE_KINDS; i++)
+    integer(to, kv_byte_kind_at(i)->name, ran && kv_bytes_has(&t->end, i),
+            kv_bytes_get(&t->end, i));
+  integer(to, "total", ran, kv_bytes_total(&t->end));
+  integer(to, "codes_only", ran, t->codes_end);
+  to->close(to->self);
+  real(to, "mean", ran, t->mean);
+  integer(to, "peak", ran, t->peak);
+  integer(to, "mti", ran, t->mti);
+  real(to, "read", ran, t->read);
+  real(to, "scanned", ran, t->scanned);
+  integer(to, "moved", ran, t->moved);
+  to->open(to->self, "codes_only", ran);
+  real(to, "mean", ran, t->codes_mean);
+  integer(to, "peak", ran, t->codes_peak);
+  to->close(to->self);
+  to->close(to->self);
+}
+
+static void layout(const kv_result *r, const kv_layout_result *l,
+                   const kv_row_sink *to) {
+  bool ran = kv_result_ran(r);
+  to->open(to->self, l->name, ran);
+  integer(to, "pages_end", ran, l->pages_end);
+  integer(to, "pages_peak", ran, l->pages_peak);
+  real(to, "pages_mean", ran, l->pages_mean);
+  integer(to, "end", ran, l->end);
+  integer(to, "peak", ran, l->peak);
+  real(to, "mean", ran, l->mean);
+  integer(to, "slack_end", ran, l->slack_end);
+  integer(to, "slack_peak", ran, l->slack_peak);
+  real(to, "slack_mean", ran, l->slack_mean);
+  integer(to, "vacated", ran, l->vacated);
+  integer(to, "freed", ran, l->freed);
+  to->close(to->self);
+}
+
+/* Present only if layouts were asked for, then in every row. */
+static void layouts(const kv_result *r, const kv_row_sink *to) {
+  if (!r->n_layouts) return;
+  to->open(to->self, "layout", true);
+  for (int i = 0; i < r->n_layouts; i++) layout(r, &r->layout[i], to);
+  to->close(to->self);
+}
+
+static void measure(const kv_result *r, int m, const kv_row_sink *to) {
+  const kv_stat *s = &r->stat[m];
+  bool there = kv_result_ran(r) && s->count > 0;
+  to->open(to->self, kv_measure_table[m].name, there);
+  real(to, "mean", there, s->mean);
+  real(to, "p50", there, s->p50);
+  real(to, "p95", there, s->p95);
+  real(to, "p99", there, s->p99);
+  real(to, "max", there, s->max);
+  integer(to, "count", there, s->count);
+  to->close(to->self);
+}
+
+void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
+  bool ran = kv_result_ran(r);
+  cell(r, to);
+  digest(to, "journal", ran, &r->journal);
+  digest(to, "state", ran, &r->state);
+  digest(to, "output", ran, &r->output);
+  budget(r, to);
+  bytes(r, to);
+  layouts(r, to);
+  integer(to, "verbs", ran, r->totals.verbs);
+  real(to, "kr", ran, r->totals.kr);
+  real(to, "cr", ran, r->totals.cr);
+  for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
+  real(to, "needle_share", ran, kv_needle_share(r->stat));
+}

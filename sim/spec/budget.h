@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The value of the option -b, and the search for the value of a method's knob
+ * that meets a budget in bytes. Percentages are exact: the decimal as typed is
+ * kept as a ratio of integers; no floating-point number is involved.
+ *
+ *   budget = one | one { "/" one } | "layers:" FILE
+ *   one    = [basis ":"] number      basis = entries
+ *          | [basis ":"] number "%"  basis = prompt end mean peak read
+ *
+ * A list, typed or read from a file, gives each layer of the model its own
+ * budget, in entries or as a share of the prompt.
+ */
+#ifndef KV_SIM_BUDGET_H
+#define KV_SIM_BUDGET_H
+
+#include "ref/ground/err.h"
+#include <stdint.h>
+
+/* The unit of a budget. */
+typedef enum kv_basis {
+  KV_BASIS_NONE,    /* no budget at all */
+  KV_BASIS_ENTRIES, /* 512 */
+  KV_BASIS_PROMPT,  /* 20% of the prompt, floor */
+  KV_BASIS_END,     /* bytes at the end, share of dense */
+  KV_BASIS_MEAN,    /* bytes averaged over decode */
+  KV_BASIS_PEAK,    /* bytes at the peak */
+  KV_BASIS_READ     /* bytes read per step */
+} kv_basis;
+
+extern const char *const kv_basis_names[7]; /* "" entries prompt end ... */
+
+typedef struct kv_budget {
+  kv_basis basis;
+  int entries;      /* KV_BASIS_ENTRIES */
+  int64_t num, den; /* the others: share = num / den, den a power of 10 */
+  char target[64];  /* as typed; for a list, its name (kv_budget_name_layers) */
+  int layers;       /* budgets in a list; 0: one budget for all layers */
+  struct kv_budget *layer; /* [layers] */
+} kv_budget;
+
+typedef struct kv_budgets {
+  int n;
+  kv_budget *budget;
+} kv_budgets;
+
+/* Parses the text of one budget. KV_USAGE: the text is wrong; KV_INPUT: the
+ * file of a list is bad. Free out with kv_budget_free, also after a failure. */
+kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e);
+void kv_budget_free(kv_budget *b); /* frees the list, not b */
+/* Adds the budgets of a comma-separated list to out, which is zeroed before the
+ * first call. KV_USAGE: one is wrong, or the same budget stands twice. On
+ * failure out keeps what it had. */
+kv_rc kv_budgets_add(const char *list, kv_budgets *out, kv_err *e);
+void kv_budgets_free(kv_budgets *b);
+
+/* --- budget_layers.c ---------------------------------------------------- */
+
+#define KV_LAYERS "layers:"
+
+/* True if the text is a list: it has a "/" or begins with "layers:". */
+bool kv_budget_of_layers(const char *text);
+kv_rc kv_budget_parse_layers(const char *text, kv_budget *out, kv_err *e);
+/* Entries for each layer of a list, each computed as kv_budget_entries does.
+ * out: [b->layers]. */
+kv_rc kv_budget_layers(const kv_budget *b, int prompt_len, int *out, kv_err *e);
+/* The name of a list: "layers:" and the first eight digits of the SHA-256 of
+ * its texts with "/" between them. */
+void kv_budget_name_layers(int n, const char *const *text, char out[64]);
+
+/* --- one for all layers ------------------------------------------------- */
+
+/* True if the budget is in bytes, so that its number of entries must be found
+ * by search. */
+bool kv_budget_in_bytes(const kv_budget *b);
+/* Entries that a budget in entries or in percent of the prompt means (rounded
+ * down). KV_USAGE if that is less than 1. */
+kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
+                        kv_err *e);
+/* True if bytes / dense <= the share, compared exactly. Two sums over the same
+ * steps may be passed in place of two means. */
+bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
+
+/* Measures what the method costs with its knob at that place
+ * (sim/spec/knob.h), and what dense costs, in bytes of the budget's basis. */
+typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
+                       kv_err *e);
+
+/* Finds by bisection the largest place between `least` (the smallest legal one)
+ * and `most` whose bytes fit. *out is `most` if that fits, and `least` if least
+ * >= most. Costs at most kv_budget_probes calls of probe, usually a replay
+ * each. KV_REFUSED, with the bytes and `named` ("budget 4": the value of
+ * `least`) in the sentence, if even `least` does not fit. */
+kv_rc kv_budget_search(const kv_budget *b, int least, int most,
+                       const char *named, kv_probe *probe, void *self, int *out,
+                       kv_err *e);
+/* The most probes that kv_budget_search needs: `most`, `least`, then one for
+ * each halving. */
+int kv_budget_probes(int least, int most);
+
+#endif

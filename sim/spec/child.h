@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs a function in a child process, for code that may crash, hang, exit or
+ * write anywhere. The caller learns how the child ended, however it ended, and
+ * nothing of the child remains afterwards. The child is alone in its process
+ * group, reads nothing from standard input, writes nothing but the last line
+ * that ends up in `said`, and dies with its parent.
+ *
+ * The caller must not have started threads, its own or OpenMP's: fork copies
+ * only the calling one. Costs a fork.
+ */
+#ifndef KV_SIM_CHILD_H
+#define KV_SIM_CHILD_H
+
+#include "ref/ground/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct kv_child {
+  void (*work)(void *self); /* runs in the child; ends by returning or by
+                               kv_child_leave */
+  void *self;
+  /* Watches for progress: returns a counter that changes as soon as the child
+   * has got on, and sets *seconds to how long it may stay the same before the
+   * child is killed. The counter usually lives in memory of kv_child_memory. */
+  unsigned (*beat)(const void *self, int *seconds);
+  bool (*stop)(void); /* polled; true ends the child. NULL: never */
+  /* Also kill processes that the child started and left behind, in sessions of
+   * their own or not. The caller must have no other children. */
+  bool adopts;
+} kv_child;
+
+typedef enum kv_child_fate {
+  KV_CHILD_DONE,
+  KV_CHILD_DIED,
+  KV_CHILD_STUCK,  /* killed: no progress in time */
+  KV_CHILD_STOPPED /* killed: stop returned true */
+} kv_child_fate;
+
+typedef struct kv_child_end {
+  kv_child_fate fate;
+  int signal, code; /* if it died: signal, or 0 and the exit code */
+  int left;         /* processes that it left behind, now killed */
+  char said[400];   /* the last line that it wrote, or "" */
+} kv_child_end;
+
+/* Runs c->work in a child and waits for it; out says how it ended. KV_RESOURCE
+ * if no child could be made. */
+kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e);
+
+/* In the child: ends it as KV_CHILD_DONE, from anywhere inside the work. */
+_Noreturn void kv_child_leave(void);
+
+/* Zeroed memory that parent and children share; NULL if there is none. */
+void *kv_child_memory(size_t size);
+void kv_child_forget(void *memory, size_t size); /* accepts NULL */
+
+#endif

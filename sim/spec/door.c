@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading plugins: contract in sim/spec/door.h. The list of loaded plugins only
+ * grows, under a lock, and an entry never changes once it is in the list.
+ */
+#define _GNU_SOURCE 1 /* dladdr */
+#include "sim/spec/door.h"
+
+#include "ref/ground/float.h"
+#include "ref/ground/sha256.h"
+#include "ref/lane/compose.h"
+#include "sim/spec/spec.h"
+#include "traces/container/filehash.h"
+#include "traces/text/text.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct plugin {
+  const kv_method *method;
+  char *file; /* absolute */
+  char code[65];
+  const char *mode; /* kv_door_mode */
+  struct plugin *next;
+} plugin;
+
+static plugin *list; /* in order of loading */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool ends_so(const char *name, size_t n) {
+  return n > 3 && !memcmp(name + n - 3, ".so", 3);
+}
+
+/* True if the name of n bytes is a path, or two names with `+` between them of
+ * which one is. */
+static bool names_path(const char *name, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (name[i] == '+' && ends_so(name, i)) return true;
+  return memchr(name, '/', n) || ends_so(name, n);
+}
+
+bool kv_door_is_path(const char *name) {
+  for (size_t part; *name; name += part + (name[part] == '+')) {
+    size_t n = 0;
+    part = kv_spec_part(name);
+    while (n < part && name[n] != ':')
+      n += name[n] == '\\' && name[n + 1] ? 2 : 1;
+    if (names_path(name, n)) return true;
+  }
+  return false;
+}
+
+bool kv_door_names_path(const char *name) {
+  return names_path(name, strlen(name));
+}
+
+/* --- what is loaded ----------------------------------------------------- */
+
+static const plugin *by_method(const kv_method *m) {
+  pthread_mutex_lock(&lock);
+  const plugin *p = list;
+  while (p && p->method != m) p = p->next;
+  pthread_mutex_unlock(&lock);
+  return p;
+}
+
+/* The code of two methods of which at least one is a plugin: a hash over both.
+ * The text is per thread, valid until the thread asks again. */
+static const char *code_of_two(const plugin *const own[2],
+                               const kv_method *const part[2]) {
+  static _Thread_local char hex[65];
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  for (int i = 0; i < 2; i++) {
+    char text[96];
+    if (own[i])
+      snprintf(text, sizeof text, "%s\n", own[i]->code);
+    else
+      snprintf(text, sizeof text, "revision %d\n", part[i]->revision);
+    kv_sha256_add(&h, text, strlen(text));
+  }
+  kv_digest code = kv_sha256_end(&h);
+  kv_digest_hex(&code, hex);
+  return hex;
+}
+
+const char *kv_door_code(const kv_method *m) {
+  const kv_method *part[KV_MOST_PARTS];
+  const plugin *own[KV_MOST_PARTS];
+  size_t offset[KV_MOST_PARTS];
+  int parts = kv_parts_of(m, part, offset);
+  bool any = false;
+  for (int i = 0; i < parts; i++) any |= (own[i] = by_method(part[i])) != NULL;
+  if (!any) return NULL;
+  return parts == 1 ? own[0]->code : code_of_two(own, part);
+}
+
+const char *kv_door_file(const kv_method *m) {
+  const plugin *p = by_method(m);
+  return p ? p->file : NULL;
+}
+
+const char *kv_door_mode(const kv_method *m) {
+  const plugin *p = by_method(m);
+  return p ? p->mode : NULL;
+}
+
+const kv_method *kv_door_at(int index) {
+  pthread_mutex_lock(&lock);
+  const plugin *p = list;
+  for (int i = 0; p && i < index; i++) p = p->next;
+  pthread_mutex_unlock(&lock);
+  return p ? p->method : NULL;
+}
+
+static const plugin *by_name(const char *name) {
+  const plugin *p = list;
+  while (p && strcmp(p->method->name, name)) p = p->next;
+  return p;
+}
+
+static const plugin *by_file(const char *file) {
+  const plugin *p = list;
+  while (p && strcmp(p->file, file)) p = p->next;
+  return p;
+}
+
+/* --- loading; the lock is held ------------------------------------------ */
+
+/* Turns dlerror's text into an error sentence. */
+static kv_rc explain(const char *file, const char *said, kv_err *e) {
+  static const char mark[] = "undefined symbol: ";
+  const char *names[128], *symbol = said ? strstr(said, mark) : NULL;
+  char show[KV_SHOW];
+  int n = 0;
+  if (!symbol)
+    return kv_fail(e, KV_INPUT,
+                   "%s is no shared object that can be loaded here: %s", file,
+                   kv_show(said ? said : "no reason given", show));
+  while (n < 128 && kv_plugin_calls[n].name) {
+    names[n] = kv_plugin_calls[n].name;
+    n++;
+  }
+  kv_show(symbol + sizeof mark - 1, show);
+  const char *near = kv_text_nearest(show, n, names);
+  if (near && !strcmp(near, show))
+    return kv_fail(e, KV_INPUT,
+                   "%s calls %s, which is here but hidden from it: load "
+                   "libkvreplay with RTLD_GLOBAL",
+                   file, show);
+  return kv_fail(e, KV_INPUT,
+                 "%s calls %s, which this kvreplay does not have%s%s%s", file,
+                 show,
+                 near ? "; did you mean "
+                      : ": link the library that "
+                        "does into it",
+                 near ? near : "", near ? "?" : "");
+}
+
+static kv_rc is_free(const kv_method *m, const char *file, kv_err *e) {
+  if (kv_method_named(m->name))
+    return kv_fail(e, KV_USAGE,
+                   "%s: its method is called %s like one that is built in; "
+                   "give it another .name",
+                   file, m->name);
+  const plugin *other = by_name(m->name);
+  if (!other) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "%s: its method is called %s like that of %s; one of them "
+                 "needs another .name",
+                 file, m->name, other->file);
+}
+
+static kv_rc enter(const char *file, const kv_method *m, const char *mode,
+                   kv_err *e) {
+  plugin *p = calloc(1, sizeof *p), **end = &list;
+  kv_digest code;
+  kv_rc rc = p ? kv_file_digest(file, &code, e)
+               : kv_no_memory(e, "a plugin", sizeof *p);
+  if (p) p->file = strdup(file);
+  if (!rc && !p->file) rc = kv_no_memory(e, "a plugin", strlen(file));
+  if (rc) {
+    if (p) free(p->file);
+    free(p);
+    return rc;
+  }
+  kv_digest_hex(&code, p->code);
+  p->method = m;
+  p->mode = mode;
+  while (*end) end = &(*end)->next;
+  *end = p;
+  return KV_OK;
+}
+
+/* A host such as Python may have loaded this library with RTLD_LOCAL, so that
+ * plugins cannot see its symbols. Makes them visible; does nothing if they
+ * already are. */
+static void show_ourselves(void) {
+  Dl_info own;
+  if (dladdr((const void *)kv_plugin_calls, &own) && own.dli_fname)
+    dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+/* Opens the shared object, which runs its constructors. Those that linking with
+ * -ffast-math adds flush subnormals to zero. The floating-point mode is
+ * restored; *mode says what they had changed, or NULL. */
+static void *open_object(const char *file, const char **mode) {
+  fenv_t own;
+  fegetenv(&own);
+  kv_float_ground();
+  void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  *mode = kv_float_astray();
+  fesetenv(&own);
+  return object;
+}
+
+static kv_rc load(const char *file, const kv_method **out, kv_err *e) {
+  char show[KV_SHOW];
+  const char *name = kv_show(file, show), *mode;
+  show_ourselves();
+  kv_rc rc = kv_door_try(file, name, e);
+  if (rc) return rc;
+  void *object = open_object(file, &mode);
+  if (!object) return explain(name, dlerror(), e);
+  const kv_method *m = dlsym(object, "kv_plugin");
+  if (!m)
+    rc = kv_fail(e, KV_INPUT,
+                 "%s has no symbol kv_plugin: a plugin is `const kv_method "
+                 "kv_plugin = {...};`, and not static",
+                 name);
+  if (!rc) rc = kv_door_check(m, name, e);
+  if (!rc) rc = is_free(m, name, e);
+  if (!rc) rc = enter(file, m, mode, e);
+  if (rc)
+    dlclose(object);
+  else
+    *out = m;
+  return rc;
+}
+
+/* Loads a file, unless it is loaded already. Only regular files are opened:
+ * reading anything else may never end. */
+static kv_rc load_path(const char *path, const kv_method **out, kv_err *e) {
+  struct stat st;
+  char show[KV_SHOW], *file = realpath(path, NULL);
+  kv_rc rc = KV_OK;
+  if (!file || stat(file, &st))
+    rc = kv_fail(e, KV_INPUT,
+                 "there is no file %s; `kvreplay new NAME` writes a method, "
+                 "make compiles it",
+                 kv_show(path, show));
+  else if (!S_ISREG(st.st_mode))
+    rc = kv_fail(e, KV_INPUT, "%s is no file but something else",
+                 kv_show(path, show));
+  const plugin *have = rc ? NULL : by_file(file);
+  if (have)
+    *out = have->method;
+  else if (!rc)
+    rc = load(file, out, e);
+  free(file);
+  return rc;
+}
+
+/* --- the folders -------------------------------------------------------- */
+
+/* The index-th folder of KVREPLAY_PLUGINS, colons between them (\: is one of
+ * a name); false past the end. */
+static bool folder_at(int index, size_t size, char *out) {
+  const char *at = getenv("KVREPLAY_PLUGINS");
+  while (at && *at) {
+    size_t n = 0;
+    for (; *at && *at != ':'; at++) {
+      if (*at == '\\' && (at[1] == ':' || at[1] == '\\')) at++;
+      if (n < size) out[n++] = *at;
+    }
+    if (*at) at++;
+    if (n == 0 || n >= size || index-- > 0) continue;
+    out[n] = 0;
+    return true;
+  }
+  return false;
+}
+
+static bool is_file(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* FOLDER/NAME.so, a dash of the name perhaps an underscore of the file. */
+static bool find_file(const char *name, size_t size, char *path) {
+  char folder[3072];
+  if (strlen(name) > 255) return false;
+  for (int i = 0; folder_at(i, sizeof folder, folder); i++) {
+    int n = snprintf(path, size, "%s/%s.so", folder, name);
+    if (is_file(path)) return true;
+    for (char *c = path + n - 3 - strlen(name); *c; c++)
+      if (*c == '-') *c = '_';
+    if (is_file(path)) return true;
+  }
+  return false;
+}
+
+/* Checks that the folders of KVREPLAY_PLUGINS exist: a missing one may be the
+ * reason why a name is not known. */
+static kv_rc folders_are_there(kv_err *e) {
+  char folder[3072], show[KV_SHOW];
+  struct stat st;
+  for (int i = 0; folder_at(i, sizeof folder, folder); i++)
+    if (stat(folder, &st) || !S_ISDIR(st.st_mode))
+      return kv_fail(e, KV_USAGE,
+                     "KVREPLAY_PLUGINS names %s, which is no folder; correct "
+                     "or unset it",
+                     kv_show(folder, show));
+  return KV_OK;
+}
+
+static kv_rc find_named(const char *name, const kv_method **out, kv_err *e) {
+  char path[4096], show[KV_SHOW];
+  const plugin *have = by_name(name);
+  if (have) *out = have->method;
+  if (have) return KV_OK;
+  if (!find_file(name, sizeof path, path)) return folders_are_there(e);
+  kv_rc rc = load_path(path, out, e);
+  if (rc || !strcmp((*out)->name, name)) return rc;
+  rc = kv_fail(e, KV_INPUT,
+               "%s: its method is called %s; give the file that name, or -m "
+               "the path",
+               kv_show(path, show), (*out)->name);
+  *out = NULL;
+  return rc;
+}
+
+kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e) {
+  char own[4096];
+  *out = NULL;
+  for (int i = 0; kv_method_door_at(i); i++)
+    if (!strcmp(kv_method_door_at(i)->name, name)) {
+      *out = kv_method_door_at(i);
+      return KV_OK;
+    }
+  bool path = kv_door_names_path(name);
+  if (path && strlen(name) > sizeof own - 3)
+    return kv_fail(e, KV_USAGE, "a path of %zu bytes is too long",
+                   strlen(name));
+  if (path) /* without a slash dlopen would search the library path */
+    snprintf(own, sizeof own, "%s%s", strchr(name, '/') ? "" : "./", name);
+  pthread_mutex_lock(&lock);
+  kv_rc rc = path ? load_path(own, out, e) : find_named(name, out, e);
+  pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+static int is_object(const struct dirent *d) {
+  size_t n = strlen(d->d_name);
+  return n > 3 && !strcmp(d->d_name + n - 3, ".so");
+}
+
+void kv_door_open_all(void (*tell)(const kv_err *why)) {
+  char folder[3072], path[4096];
+  for (int i = 0; folder_at(i, sizeof folder, folder); i++) {
+    struct dirent **name = NULL;
+    int n = scandir(folder, &name, is_object, alphasort);
+    for (int k = 0; k < n; k++) {
+      const kv_method *m;
+      kv_err e = {0};
+      snprintf(path, sizeof path, "%s/%s", folder, name[k]->d_name);
+      pthread_mutex_lock(&lock);
+      kv_rc rc = load_path(path, &m, &e);
+      pthread_mutex_unlock(&lock);
+      if (rc) tell(&e);
+      free(name[k]);
+    }
+    free(name);
+  }
+}

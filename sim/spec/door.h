@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins: shared objects that export one symbol,
+ *
+ *   const kv_method kv_plugin = {.abi = KV_METHOD_ABI, .name = "mine", ...};
+ *
+ * A plugin is named by its path (a name with a slash, or one that ends in .so).
+ * Once loaded, or if it is NAME.so in a folder listed in KVREPLAY_PLUGINS
+ * (FOLDER:FOLDER), it can also be named by its name alone. Its method table is
+ * checked when it is loaded; it stays loaded until the process ends.
+ *
+ * A plugin runs with all rights of the process. Therefore accept paths only
+ * from the person at the command line; code that reads method names from a file
+ * must refuse paths (kv_door_is_path, kv_door_names_path). Safe to call from
+ * several threads.
+ */
+#ifndef KV_SIM_DOOR_H
+#define KV_SIM_DOOR_H
+
+#include "ref/lane/method.h"
+
+/* True if this name, or the name that this specification begins with, is a
+ * path. */
+bool kv_door_is_path(const char *name);
+/* True if this name is a path, with every character standing for itself (no
+ * escapes). Code that reads names from a file asks both this and
+ * kv_door_is_path. */
+bool kv_door_names_path(const char *name);
+
+/* Finds a plugin by name or path and loads it. *out is NULL, with KV_OK, if no
+ * plugin has that name. KV_INPUT: the file is not a plugin for this kvreplay;
+ * KV_USAGE: another method already has its name. */
+kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e);
+
+/* SHA-256, 64 hex digits, of the file that a method was loaded from (for two
+ * methods on one lane: a digest over both), valid until this thread asks again;
+ * and the file's path. NULL for built-in methods. */
+const char *kv_door_code(const kv_method *m);
+const char *kv_door_file(const kv_method *m);
+
+/* If loading the plugin changed the floating-point mode (which was then
+ * restored), says how (ref/ground/float.h); else NULL. */
+const char *kv_door_mode(const kv_method *m);
+
+/* Loads every .so in the folders of KVREPLAY_PLUGINS. Calls tell once for each
+ * file that is not a plugin. */
+void kv_door_open_all(void (*tell)(const kv_err *why));
+/* The index-th plugin that was loaded, NULL past the end. */
+const kv_method *kv_door_at(int index);
+
+/* The functions that a plugin may call (sim/spec/plugin_api.c), ended by name
+ * NULL. They are listed so that the linker keeps them. */
+typedef struct kv_plugin_call {
+  const char *name;
+  void (*address)(void);
+} kv_plugin_call;
+extern const kv_plugin_call kv_plugin_calls[];
+
+/* Checks a plugin's method table. KV_INPUT, one sentence, if the engine cannot
+ * run it; `file` names the plugin in the sentence. Does not look whether the
+ * method's name is already taken. (sim/spec/door_check.c) */
+kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
+
+/* Loads and unloads the file in a child process first. KV_INPUT if that crashes
+ * or does not return. If this process already has other threads, which a child
+ * would not have, nothing is tried and KV_OK returned. (sim/spec/door_try.c) */
+kv_rc kv_door_try(const char *file, const char *name, kv_err *e);
+
+#endif

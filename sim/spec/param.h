@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values of a method's parameters, in the struct that its kv_param table
+ * describes: parsed from text and written back as text that reads back to the
+ * same bits. Defaults go through the same parser as what a user types. A table
+ * ends with name NULL; a NULL table is empty. A value is unset (KV_UNSET for
+ * integers, NaN for KV_REAL, "" for KV_TEXT and KV_FILE) until it is given or
+ * the method's open works it out. Nothing depends on the locale.
+ */
+#ifndef KV_SIM_PARAM_H
+#define KV_SIM_PARAM_H
+
+#include "ref/lane/method.h"
+
+/* The most choices of a parameter, and bytes for the text that lists them, with
+ * its end. */
+enum { KV_MOST_CHOICES = 64, KV_CHOICES_BYTES = 512 };
+
+int kv_params_count(const kv_param *table);
+/* Bytes of a value in the struct. */
+size_t kv_param_size(kv_kind kind);
+/* Index in the table, -1 if there is none. */
+int kv_params_find(const kv_param *table, const char *name);
+
+/* Sets every value to its default. values: the method's struct, zeroed by the
+ * caller. KV_INTERNAL if a default is outside its own range. */
+kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e);
+
+/* Parses one value. KV_USAGE names the range or the choices, and the nearest
+ * legal value. On failure values is unchanged. */
+kv_rc kv_param_set(const kv_param *p, const char *text, void *values,
+                   kv_err *e);
+bool kv_param_is_set(const kv_param *p, const void *values);
+/* Sets a KV_INT from a program, without a range check. */
+void kv_param_put_int(const kv_param *p, int value, void *values);
+
+/* The value as a user would type it, without escapes; "" if unset. */
+void kv_param_text(const kv_param *p, const void *values,
+                   char out[KV_TEXT_MAX]);
+/* The range or the choices, for people: "1 to 64", "mean|max|sum". */
+void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]);
+
+/* All values as text, freed with free(); NULL if memory ends. JSON:
+ * {"budget":512,"group":"mean"}, unset values as null. As a specification:
+ * name:budget=512:group=mean, escaped, unset values left out. JSON holds a
+ * file's name without its folder: a row stays the same wherever the file lies,
+ * and its bytes are told apart by kv_code. A file that nobody named is left out
+ * of the specification. */
+char *kv_params_json(const kv_param *table, const void *values);
+/* JSON for n layers whose values lie `size` bytes apart. A parameter that
+ * differs between layers becomes a list, and the budget always does. */
+char *kv_params_json_each(const kv_param *table, int n, size_t size,
+                          const void *values);
+char *kv_params_spec(const char *name, const kv_param *table,
+                     const void *values);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Specifications: sim/spec/spec.h. A text is cut at unescaped separators into
+ * pieces; only values lose their escapes.
+ */
+#include "sim/spec/spec.h"
+
+#include "ref/lane/compose.h"
+#include "sim/spec/door.h"
+#include "sim/spec/param.h"
+#include "traces/text/text.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 256 };
+
+/* Bytes before the first unescaped `stop`, or the whole length. */
+static size_t span(const char *text, char stop) {
+  size_t n = 0;
+  while (text[n] && text[n] != stop)
+    n += text[n] == '\\' && text[n + 1] ? 2 : 1;
+  return n;
+}
+
+/* What follows the piece of n bytes; NULL after the last piece. */
+static const char *after(const char *piece, size_t n) {
+  return piece[n] ? piece + n + 1 : NULL;
+}
+
+static kv_rc no_method(kv_registry *registry, const char *name, kv_err *e) {
+  const char *names[MAX_NAMES];
+  char show[KV_SHOW];
+  int n = 0;
+  while (n < MAX_NAMES && registry(n)) {
+    names[n] = registry(n)->name;
+    n++;
+  }
+  const char *near = kv_text_nearest(name, n, names);
+  if (near) {
+    return kv_fail(e, KV_USAGE, "no method is called %s; did you mean %s?",
+                   kv_show(name, show), near);
+  }
+  return kv_fail(e, KV_USAGE,
+                 "no method is called %s; `kvreplay methods` lists them",
+                 kv_show(name, show));
+}
+
+kv_rc kv_registry_find(kv_registry *registry, const char *name,
+                       const kv_method **out, kv_err *e) {
+  for (int i = 0; registry(i); i++) {
+    if (strcmp(registry(i)->name, name) == 0) {
+      *out = registry(i);
+      return KV_OK;
+    }
+  }
+  kv_rc rc = kv_door_find(name, out, e);
+  return rc || *out ? rc : no_method(registry, name, e);
+}
+
+const kv_param *kv_spec_knob(const kv_method *m) {
+  for (const kv_param *p = m->params; p && p->name; p++)
+    if (p->knob) return p;
+  return NULL;
+}
+
+const kv_param *kv_spec_budget(const kv_method *m) {
+  const kv_param *p = kv_spec_knob(m);
+  return p && p->knob == KV_KNOB_ENTRIES ? p : NULL;
+}
+
+bool kv_spec_wants_budget(const kv_spec *s) {
+  const kv_param *p = kv_spec_budget(s->method);
+  return p && !s->layers && !kv_param_is_set(p, s->params);
+}
+
+kv_file *kv_spec_file(const kv_spec *s) {
+  const kv_param *p = kv_method_file(s->method);
+  return p ? (kv_file *)(void *)((char *)s->params + p->offset) : NULL;
+}
+
+/* Joins two parts with a `+`. Frees both; accepts NULL. */
+static char *joined(char *text, char *more) {
+  size_t n = text && more ? strlen(text) + strlen(more) + 2 : 0;
+  char *both = n ? malloc(n) : NULL;
+  if (both) snprintf(both, n, "%s+%s", text, more);
+  free(text);
+  free(more);
+  return both;
+}
+
+char *kv_spec_text(const kv_spec *s) {
+  const kv_method *part[KV_MOST_PARTS];
+  size_t offset[KV_MOST_PARTS];
+  int parts = kv_parts_of(s->method, part, offset);
+  char *text = NULL;
+  for (int i = 0; i < parts; i++) {
+    const char *values = (const char *)s->params + offset[i];
+    bool lists = s->layers && kv_spec_budget(part[i]) &&
+                 (i == 0 || !kv_spec_knob(part[0]));
+    char *own = lists ? kv_spec_list_text(s, part[i], values)
+                      : kv_params_spec(part[i]->name, part[i]->params, values);
+    text = i ? joined(text, own) : own;
+  }
+  return text;
+}
+
+void kv_spec_free(kv_spec *s) {
+  if (s == NULL) return;
+  free(s->params);
+  free(s->given);
+  free(s->layers);
+  memset(s, 0, sizeof *s);
+}
+
+static size_t flags(const kv_method *m) {
+  return (size_t)kv_params_count(m->params) + 1;
+}
+
+/* Allocates the parameters and sets their defaults. */
+static kv_rc start(const kv_method *m, kv_spec *s, kv_err *e) {
+  s->method = m;
+  s->params = kv_zalloc(1, m->params_size + 1);
+  s->given = kv_zalloc(flags(m), sizeof(bool));
+  if (s->params == NULL || s->given == NULL) {
+    return kv_no_memory(e, "the parameters of a method", m->params_size);
+  }
+  kv_compose_begin(m, s->params);
+  return kv_params_default(m->params, s->params, e);
+}
+
+kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e) {
+  memset(out, 0, sizeof *out);
+  kv_rc rc = start(from->method, out, e);
+  if (!rc) rc = kv_spec_set_list(out, from->n_layers, from->layers, e);
+  if (rc) {
+    kv_spec_free(out);
+    return rc;
+  }
+  memcpy(out->params, from->params, from->method->params_size);
+  memcpy(out->given, from->given, flags(from->method) * sizeof(bool));
+  return KV_OK;
+}
+
+char *kv_spec_json(const kv_spec *s) {
+  if (s->layers) return kv_spec_list_json(s);
+  return kv_params_json(s->method->params, s->params);
+}
+
+/* Removes escapes in place. False at a backslash that escapes nothing. */
+static bool unescape(char *text) {
+  char *to = text;
+  for (; *text; text++) {
+    if (*text == '\\') {
+      text++;
+      if (!*text || !strchr(KV_SPEC_ESCAPED, *text)) return false;
+    }
+    *to++ = *text;
+  }
+  *to = 0;
+  return true;
+}
+
+static kv_rc no_param(const kv_method *m, const char *key, kv_err *e) {
+  const char *names[MAX_NAMES];
+  char show[KV_SHOW], list[256] = "";
+  int n = kv_params_count(m->params);
+  if (n == 0) {
+    return kv_fail(e, KV_USAGE, "%s has no parameters, so no %s", m->name,
+                   kv_show(key, show));
+  }
+  for (int i = 0; i < n && i < MAX_NAMES; i++) {
+    names[i] = m->params[i].name;
+    size_t used = strlen(list);
+    if (used + strlen(names[i]) + 3 > sizeof list) continue;
+    if (i) strcat(list, ", ");
+    strcat(list, names[i]);
+  }
+  const char *near = kv_text_nearest(key, n, names);
+  return kv_fail(e, KV_USAGE, "%s has no parameter %s%s%s%s: it has %s",
+                 m->name, kv_show(key, show), near ? "; did you mean " : "",
+                 near ? near : "", near ? "?" : "", list);
+}
+
+/* One method of the specification, and where its parameters lie in the
+ * parameters of the whole: its first row in the table, and its values. */
+typedef struct piece {
+  const kv_method *method;
+  int first;
+  void *values;
+} piece;
+
+static kv_rc set(const piece *x, int i, const char *value, kv_spec *s,
+                 kv_err *e) {
+  const kv_param *whole = &s->method->params[x->first + i];
+  if (kv_spec_lists(s, whole, value)) return kv_spec_parse_list(s, value, e);
+  return kv_param_set(&x->method->params[i], value, x->values, e);
+}
+
+/* Sets one parameter from "key=value"; writes into `pair`. */
+static kv_rc assign(char *pair, const piece *x, kv_spec *s, kv_err *e) {
+  const kv_method *m = x->method;
+  char show[KV_SHOW], *value = strchr(pair, '=');
+  kv_err why = {0};
+  if (value) *value++ = 0;
+  if (*pair == 0) {
+    return kv_fail(e, KV_USAGE, "%s: a parameter is missing after a colon",
+                   m->name);
+  }
+  int i = kv_params_find(m->params, pair);
+  if (i < 0) return no_param(m, pair, e);
+  if (value == NULL) {
+    return kv_fail(e, KV_USAGE, "%s: %s has no value; write %s=...", m->name,
+                   pair, pair);
+  }
+  if (s->given[x->first + i]) {
+    return kv_fail(e, KV_USAGE, "%s: %s is given twice", m->name, pair);
+  }
+  if (!unescape(value)) {
+    return kv_fail(e, KV_USAGE,
+                   "%s: a backslash in %s=%s escapes nothing; write \\\\ for "
+                   "the character itself",
+                   m->name, pair, kv_show(value, show));
+  }
+  kv_rc rc = set(x, i, value, s, &why);
+  if (rc) return kv_fail(e, rc, "%s: %s", m->name, why.text);
+  s->given[x->first + i] = true;
+  return KV_OK;
+}
+
+static kv_rc assign_all(const char *at, const piece *x, kv_spec *s, kv_err *e) {
+  kv_rc rc = KV_OK;
+  while (at && rc == KV_OK) {
+    size_t n = span(at, ':');
+    char *pair = kv_text_copy(n, at);
+    if (pair == NULL) return kv_no_memory(e, "a parameter", n);
+    rc = assign(pair, x, s, e);
+    free(pair);
+    at = after(at, n);
+  }
+  return rc;
+}
+
+/* Finds the method whose name the part begins with. */
+static kv_rc find_method(kv_registry *registry, const char *text,
+                         const kv_method **m, kv_err *e) {
+  size_t n = span(text, ':');
+  if (n == 0) return kv_fail(e, KV_USAGE, "a method has no name");
+  char *name = kv_text_copy(n, text), show[KV_SHOW];
+  if (name == NULL) return kv_no_memory(e, "a method's name", n);
+  kv_rc rc = KV_OK;
+  if (kv_door_is_path(text) && !unescape(name))
+    rc = kv_fail(
+        e, KV_USAGE,
+        "a backslash in the path %s escapes nothing; write \\\\ for the "
+        "character itself",
+        kv_show(text, show));
+  if (!rc) rc = kv_registry_find(registry, name, m, e);
+  free(name);
+  return rc;
+}
+
+size_t kv_spec_part(const char *text) {
+  size_t n = 0;
+  while (text[n] &&
+         (text[n] != '+' || (text[n + 1] && strchr("0123456789", text[n + 1]))))
+    n += text[n] == '\\' && text[n + 1] ? 2 : 1;
+  return n;
+}
+
+/* Copies the parts into part[], to be freed by the caller. *parts counts them,
+ * one too many if there are too many. */
+static kv_rc cut(const char *text, char *part[KV_MOST_PARTS], int *parts,
+                 kv_err *e) {
+  *parts = 0;
+  for (const char *at = text; at; (*parts)++) {
+    size_t n = kv_spec_part(at);
+    if (*parts == KV_MOST_PARTS)
+      return kv_fail(e, KV_USAGE,
+                     "%.100s joins more than %d methods: one selects and one "
+                     "codes what it keeps; a + that is part of a name or a "
+                     "path is written \\+",
+                     text, (int)KV_MOST_PARTS);
+    part[*parts] = kv_text_copy(n, at);
+    if (!part[*parts]) return kv_no_memory(e, "a specification", n);
+    at = after(at, n);
+  }
+  return KV_OK;
+}
+
+static kv_rc assign_parts(char *const *text, int parts, kv_spec *s, kv_err *e) {
+  const kv_method *part[KV_MOST_PARTS];
+  size_t offset[KV_MOST_PARTS];
+  kv_rc rc = KV_OK;
+  int first = 0;
+  kv_parts_of(s->method, part, offset);
+  for (int i = 0; !rc && i < parts; i++) {
+    piece x = {part[i], first, (char *)s->params + offset[i]};
+    rc = assign_all(after(text[i], span(text[i], ':')), &x, s, e);
+    first += kv_params_count(part[i]->params);
+  }
+  return rc;
+}
+
+kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
+                    kv_err *e) {
+  const kv_method *m[KV_MOST_PARTS] = {NULL};
+  char *part[KV_MOST_PARTS] = {NULL};
+  int parts;
+  memset(out, 0, sizeof *out);
+  kv_rc rc = cut(text, part, &parts, e);
+  for (int i = 0; !rc && i < parts; i++)
+    rc = find_method(registry, part[i], &m[i], e);
+  if (!rc && parts == 2) rc = kv_compose(m[0], m[1], &m[0], e);
+  if (!rc) rc = start(m[0], out, e);
+  if (!rc) rc = assign_parts(part, parts, out, e);
+  for (int i = 0; i < KV_MOST_PARTS; i++) free(part[i]);
+  if (rc) kv_spec_free(out);
+  return rc;
+}

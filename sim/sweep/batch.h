@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A batch: all cells of one trace, in the order of the command line (methods,
+ * then budgets). All are opened before anything is replayed.
+ */
+#ifndef KV_SIM_BATCH_H
+#define KV_SIM_BATCH_H
+
+#include "sim/db/db.h"
+#include "sim/engine/replay.h"
+
+typedef struct kv_batch {
+  kv_trace *trace; /* NULL if it could not be opened (kv_batch_lost) */
+  bool owns;       /* close the trace with the batch */
+  bool has_identity;
+  kv_digest identity;
+  int cells;
+  kv_cell *cell;  /* [cells]; they do not move */
+  kv_cell **each; /* [cells] pointers to them */
+} kv_batch;
+
+typedef struct kv_batch_ask {
+  const char *path;
+  const kv_specs *specs;
+  const kv_budgets *budgets;
+  int prompt_len;    /* 0: the trace's own */
+  kv_replay_how how; /* how to replay; searches for byte budgets replay */
+  kv_db *db;         /* or NULL; its rows and searches are reused */
+  double keep_every; /* seconds; probes that take longer are kept in db */
+  const kv_layout_list *layouts; /* of all cells, or NULL; borrowed */
+  bool identify; /* compute the trace's identity even without db */
+  /* Called before a search replays its n-th (from 1) of at most `most` probes,
+   * together `units` ticks of how.tick; or NULL. self is that of `how`. */
+  void (*probing)(void *self, const char *method, int n, int most,
+                  int64_t units);
+} kv_batch_ask;
+
+/* True if the j-th budget (j = 0 if there are none) makes a cell of its own for
+ * the specification. *b is that budget, or NULL if it does not set the knob: of
+ * several such budgets only the first makes a cell. */
+bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
+                   const kv_budget **b);
+/* Opens the trace and its cells. Fails as the trace, a specification, or a
+ * search's replay fails. */
+kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
+/* Opens the same cells again for another kernel set, with budgets as already
+ * resolved; the trace stays owned by `from`. With a database those cells run
+ * that this kernel set has not confirmed, otherwise those that ran. */
+kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
+                     kv_batch *out, kv_err *e);
+void kv_batch_close(kv_batch *b); /* accepts zeroed */
+
+/* sim/sweep/batch_lost.c. kv_batch_lost opens the cells that a trace which
+ * cannot be opened would have, all failed with the reason `why`. kv_batch_fail
+ * does the same to the cells of a batch whose trace turns out to be bad. Such
+ * rows are not results and cannot be put into a database. */
+kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *out,
+                    kv_err *e);
+void kv_batch_fail(kv_batch *b, const kv_err *why);
+
+/* Fills the cells that the database already has from the batch's backend; they
+ * do not run again. Rows that only other backends computed are run, to confirm
+ * them. */
+kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
+
+/* sim/sweep/search.c: what a budget in bytes means for a method: the
+ * value of its knob (kv_asked_cell.entries). */
+kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
+                      const kv_spec *spec, const kv_budget *budget, int *value,
+                      kv_err *e);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Searching for byte budgets by the measured ledger. Each probe replays the
+ * method with one budget B, for its cost alone; if lengths alone decide what is
+ * stored (needs.lengths), without reading queries. A database stores the answer
+ * and, until there is one, the probes.
+ */
+#include "sim/spec/knob.h"
+#include "sim/sweep/batch.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct probe {
+  const kv_batch_ask *ask;
+  const kv_batch *batch;
+  const kv_spec *spec;
+  const kv_budget *budget;
+  const kv_param *knob;
+  int tokens; /* of the trace: no more entries are tried */
+  int prompt_len;
+  int n, most;          /* probes so far, and at most */
+  const kv_result *row; /* the question, in a database */
+} probe;
+
+/* Bytes in the budget's basis, and those of dense; sums in place of means. */
+static void in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
+                     int64_t *dense) {
+  const kv_result *r = &c->result;
+  const kv_shape *s = &c->shape;
+  int64_t row = (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype) *
+                s->n_kv_heads * c->trace->n_layers;
+  int64_t p = s->prompt_len, t = s->n_tokens, steps = t - p + 1;
+  *dense = row * t;
+  switch (basis) {
+  case KV_BASIS_MEAN:
+    *bytes = r->totals.mti;
+    *dense = row * (p + t) * steps / 2;
+    return;
+  case KV_BASIS_PEAK:
+    *bytes = r->totals.peak;
+    return;
+  case KV_BASIS_READ:
+    *bytes = 0;
+    for (int i = 1; i < r->n_steps; i++) *bytes += r->step[i].read;
+    *dense = row * (p + 1 + t) * (t - p) / 2;
+    return;
+  default:
+    *bytes = kv_bytes_total(&r->totals.end);
+    return;
+  }
+}
+
+static void tell(const probe *p, int n) {
+  const kv_batch_ask *a = p->ask;
+  if (!a->probing) return;
+  a->probing(a->how.self, p->spec->method->name, n, p->most,
+             kv_replay_units(p->batch->trace, p->prompt_len));
+}
+
+/* True if the blind backend gives the bytes: lengths decide what is stored, and
+ * for bytes read no view hook reads less than the lane. */
+static bool by_lengths(const kv_plan *plan, kv_basis basis) {
+  return plan->needs.lengths && (basis != KV_BASIS_READ || !plan->method->view);
+}
+
+static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
+                    kv_err *e) {
+  kv_asked_cell asked = {p->spec, p->budget, value};
+  kv_replay_how how = p->ask->how;
+  kv_cell cell, *each = &cell;
+  bool stopped = false;
+  how.fidelity = false;
+  how.scores = false;
+  how.watch = NULL;
+  how.keep = NULL;
+  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, how.kernels, &asked,
+                          &cell, e);
+  if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
+  if (by_lengths(&cell.plan, p->budget->basis)) how.backend = &kv_backend_blind;
+  if (!rc) rc = kv_replay(p->batch->trace, &each, 1, &how, &stopped, e);
+  if (!rc && stopped) rc = kv_fail(e, KV_RESOURCE, "interrupted");
+  if (!rc && !kv_result_ran(&cell.result))
+    rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
+  if (!rc) in_basis(&cell, p->budget->basis, bytes, dense);
+  kv_cell_close(&cell);
+  return rc;
+}
+
+/* The database, if the search may use it: an answer is stored without a
+ * backend, so only the reference may give it. */
+static kv_db *memory(const kv_batch_ask *ask) {
+  bool ref = !strcmp(ask->how.backend->name, kv_backend_ref.name);
+  return ref ? ask->db : NULL;
+}
+
+static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
+                kv_err *e) {
+  probe *p = self;
+  kv_db *db = memory(p->ask);
+  int value = kv_knob_value(p->knob, p->tokens, place);
+  kv_db_probe known = {.entries = value};
+  bool found = false;
+  tell(p, ++p->n);
+  kv_rc rc = db ? kv_db_find_probe(db, p->row, &known, &found, e) : KV_OK;
+  double start = omp_get_wtime();
+  if (!rc && !found) rc = replay(p, value, &known.bytes, &known.dense, e);
+  if (rc) return rc;
+  *bytes = known.bytes;
+  *dense = known.dense;
+  bool worth = omp_get_wtime() - start >= p->ask->keep_every;
+  return db && !found && worth ? kv_db_put_probe(db, p->row, &known, e) : KV_OK;
+}
+
+/* *runs: a cell with the knob at that place is not refused. Only opens it. */
+static kv_rc legal(const probe *p, int place, bool *runs, kv_err *e) {
+  kv_asked_cell asked = {p->spec, p->budget,
+                         kv_knob_value(p->knob, p->tokens, place)};
+  kv_cell cell;
+  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
+                          &asked, &cell, e);
+  *runs = !rc && cell.runs;
+  if (!rc && !*runs) kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
+  kv_cell_close(&cell);
+  return rc;
+}
+
+/* The least place whose cell is not refused, in at most 2 log2(n) + 1 opens.
+ * The search replays the last place first and may try any between, so where
+ * that one is refused so is the search; else what is refused is taken to be
+ * small. The place doubles until it is not refused, so that of several such
+ * ones a small one is found. */
+static kv_rc least_legal(const probe *p, int most, int *least, kv_err *e) {
+  int low = 0, high = 1;
+  bool runs;
+  kv_err why = {0};
+  kv_rc rc = legal(p, most, &runs, e);
+  if (rc || !runs) return rc ? rc : KV_REFUSED;
+  for (;; low = high, high = high > most / 2 ? most : 2 * high) {
+    if ((rc = legal(p, high, &runs, &why))) break;
+    if (runs) break;
+  }
+  while (!rc && high - low > 1) {
+    int middle = low + (high - low) / 2;
+    rc = legal(p, middle, &runs, &why);
+    if (runs)
+      high = middle;
+    else
+      low = middle;
+  }
+  *least = high;
+  return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+}
+
+/* Parameters as JSON with the knob null; NULL without memory. */
+static char *params_of(const probe *p) {
+  kv_spec open;
+  if (kv_spec_copy(p->spec, &open, NULL)) return NULL;
+  kv_knob_unset(p->knob, open.params);
+  char *json = kv_spec_json(&open);
+  kv_spec_free(&open);
+  return json;
+}
+
+/* The row under which a search is remembered: all but the knob. */
+static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
+  kv_asked_cell asked = {p->spec, p->budget,
+                         kv_knob_value(p->knob, p->tokens, 1)};
+  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
+                          &asked, c, e);
+  if (rc) return rc;
+  *r = c->result;
+  r->params = params_of(p);
+  r->has_identity = p->batch->has_identity;
+  r->identity = p->batch->identity;
+  if (r->params) return KV_OK;
+  return kv_no_memory(e, "a search", sizeof *r);
+}
+
+kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
+                      const kv_spec *spec, const kv_budget *budget, int *value,
+                      kv_err *e) {
+  int prompt = ask->prompt_len ? ask->prompt_len : b->trace->shape.prompt_len;
+  kv_cell cell = {0};
+  kv_result r = {0};
+  probe p = {ask,
+             b,
+             spec,
+             budget,
+             .knob = kv_spec_knob(spec->method),
+             .tokens = b->trace->shape.n_tokens,
+             .prompt_len = prompt,
+             .row = &r};
+  int most = kv_knob_places(p.knob, p.tokens), least = 1, place;
+  bool found = false;
+  char named[KV_TEXT_MAX];
+  kv_rc rc = ask->db ? question(&p, &r, &cell, e) : KV_OK;
+  if (!rc && ask->db) rc = kv_db_find_budget(ask->db, &r, &found, value, e);
+  if (rc || (found && *value >= 0)) goto out;
+  rc = least_legal(&p, most, &least, e);
+  p.most = kv_budget_probes(least, most);
+  kv_knob_text(p.knob, kv_knob_value(p.knob, p.tokens, least), named);
+  if (!rc) rc = kv_budget_search(budget, least, most, named, at, &p, &place, e);
+  if (rc) goto out;
+  *value = kv_knob_value(p.knob, p.tokens, place);
+  if (memory(ask)) rc = kv_db_put_budget(ask->db, &r, *value, e);
+out:
+  free(r.params);
+  kv_cell_close(&cell);
+  return rc;
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Two methods on one lane, a selection and a format for what it keeps: on every
+# backend that is here, what a first without decisions leaves is the second
+# alone, what is kept is what the first alone keeps, bytes are by formula, and
+# what cannot be is one sentence.
+. "$(dirname "$0")/replays.sh"
+bad=0
+fail() { echo "check_compose: $*"; bad=$((bad + 1)); }
+trace=$(replay_traces | head -1)
+kivi=kivi:group=8:residual=16
+backends=ref
+replay_emu && backends='ref emu'
+
+run() { "$kvreplay" run "$trace" -q -f jsonl "$@"; }
+three() { digests | cut -d' ' -f5-7; }
+
+# --- laws, and both backends alike -----------------------------------------
+for backend in $backends; do
+  alone=$(run -B "$backend" -m "$kivi" | three)
+  behind=$(run -B "$backend" -m "dense+$kivi" | three)
+  [ -n "$alone" ] && [ "$alone" = "$behind" ] ||
+    fail "$backend: dense+kivi is not kivi: $behind, not $alone"
+  for spec in "snapkv:budget=64+$kivi" "h2o:budget=64+$kivi" \
+    "quest:budget=64:page=8:skip=0+$kivi" "tova:budget=64+$kivi" \
+    "snapkv:budget=64:grow=no+$kivi" "streamingllm:budget=64+$kivi"; do
+    run -B "$backend" -m "$spec" | three >"$tmp/of"
+    [ "$(wc -w <"$tmp/of")" = 3 ] || fail "$backend: $spec does not run"
+    [ "$backend" = ref ] && cp "$tmp/of" "$tmp/$(echo "$spec" | cksum)"
+    cmp -s "$tmp/of" "$tmp/$(echo "$spec" | cksum)" ||
+      fail "$spec: $backend is not ref"
+  done
+done
+
+# --- what is kept, and what it takes ----------------------------------------
+# What the prompt leaves (behind it kivi alone settles), without the header of
+# its file.
+kept() {
+  local file=$2/kept.safetensors
+  "$kvreplay" vectors "$trace" -m "$1" --steps 260 -o "$2" \
+    >"$tmp/said" && tail -c "+$((9 + $(od -An -tu8 -N8 "$file")))" "$file" |
+    sha256sum
+}
+for first in snapkv:budget=64 adakv:budget=64; do
+  a=$(kept "$first" "$tmp/alone-$first")
+  b=$(kept "$first+$kivi" "$tmp/two-$first")
+  [ "$(wc -c <"$tmp/alone-$first/kept.safetensors")" -gt 1024 ] &&
+    [ "$a" = "$b" ] || fail "$first+kivi keeps others than $first"
+done
+
+# 104 entries at the end: keys full but for 8, values but for 16; 2 bits of 40
+# channels, two lanes in each of two layers.
+payload=$((4 * (8 * 160 + 96 * 10 + 16 * 160 + 88 * 10)))
+run -m "snapkv:budget=64+$kivi" | grep -q "\"end\": {\"payload\": $payload," ||
+  fail "the bytes of snapkv+kivi are not $payload"
+
+# --- names -------------------------------------------------------------------
+text=$(run -m "snapkv:budget=64+$kivi" | digests | cut -d' ' -f2)
+again=$(run -m "$text" | digests | cut -d' ' -f2)
+case $text in
+snapkv:budget=64:*+kivi:bits=2:*) ;;
+*) fail "the specification is written $text" ;;
+esac
+[ "$text" = "$again" ] || fail "$text reads back as $again"
+run -m "snapkv:window=16+$kivi" -b 64 | grep -q '"method": "snapkv+kivi"' ||
+  fail "-b does not set the budget of the selection"
+run -m "snapkv+$kivi" -b 64/32 | grep -q '"budget": \[64, 32\]' ||
+  fail "-b does not set a budget a layer"
+
+# --- what cannot be ----------------------------------------------------------
+# refused SPEC WORDS: one sentence that holds the words.
+refused() {
+  local got
+  got=$(run -m "$1" 2>&1)
+  case $got in
+  *"$2"*) ;;
+  *) fail "$1 says: $got" ;;
+  esac
+}
+refused "zsmerge:budget=64+$kivi" 'merges entries'
+refused "kivi+$kivi" 'both code'
+refused snapkv:budget=64+h2o:budget=32 'no format'
+refused "kivi+snapkv:budget=64" 'no format'
+refused "snapkv:budget=64+kivi+kivi" 'more than 2 methods'
+refused "snapkv:budget=64+kiwi" 'did you mean kivi'
+refused "snapkv:budget=64+" 'no name'
+
+[ "$bad" = 0 ] && echo "check_compose: on $backends" || exit 1

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Laws of outputs: none is an input of the same command or another output of
+# it, however it is spelled or linked; none replaces a trace or a database;
+# each is exit 2 and one line that names both, and every file is as it was.
+# What may be replaced is replaced whole, and a link to it stays a link.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$(dirname "$here")}
+top=${top_builddir:-$src}
+kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
+kvreport=$top/analysis/kvreport
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CACHE_HOME=$dir/cache LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+cd "$dir" || exit 1
+checks=0 bad=0
+
+fail() {
+  bad=$((bad + 1))
+  echo "FAILED: $*" >&2
+  [ ! -s err ] || sed 's/^/  stderr: /' err >&2
+}
+
+sums() { find . -name '*.db*' -o -name 't*.st' -o -name '*.so' | sort |
+  xargs sha256sum; }
+
+# refused TEXT COMMAND...: exit 2, one line with TEXT, every file as it was
+refused() {
+  local text=$1 got=0
+  shift
+  checks=$((checks + 1))
+  "$@" >out 2>err </dev/null || got=$?
+  [ "$got" = 2 ] || fail "${*##*/}: exit $got, not 2"
+  [ ! -s out ] || fail "${*##*/}: wrote to standard output"
+  [ "$(wc -l <err)" = 1 ] || fail "${*##*/}: not one line"
+  grep -qE -- "$text" err || fail "${*##*/}: does not say '$text'"
+  sums | cmp -s - want || fail "${*##*/}: a file is another"
+}
+
+worked() {
+  checks=$((checks + 1))
+  "$@" >out 2>err </dev/null || fail "${*##*/}: exit $?"
+}
+
+cp "$src/traces/tiny/retrieval_8_small.safetensors" t.st
+chmod u+w t.st
+run=("$kvreplay" run t.st -q -p 302 -m window -b 20)
+worked "${run[@]}" --db r.db
+worked "${run[@]}" --decisions d
+mv d/*.safetensors d.st
+"$kvtrace" synth -q -o made.st -t 16 2>err || fail synth
+ln -s t.st link.st
+ln t.st hard.st
+mkdir sub
+ln -s ../t.st sub/link.st
+sums >want
+
+# ---- an input --------------------------------------------------------------
+for f in selections views stored outputs; do
+  for path in t.st ./t.st sub/../t.st "$dir/t.st" link.st hard.st sub/link.st
+  do
+    refused "--$f $path would write over t.st, the trace" \
+      "${run[@]}" "--$f" "$path"
+  done
+  refused "--$f r.db would write over r.db, --db" "${run[@]}" --db r.db \
+    "--$f" r.db
+done
+for path in new.db new.db-wal new.db-shm new.db-journal; do
+  refused "--views ./$path would write over $path, --db" "${run[@]}" \
+    --db new.db --views "./$path"
+done
+refused 'd.st, what a method reads' "$kvreplay" run t.st -q -p 302 \
+  -m replay:file=d.st --stored ./d.st
+refused 'the trace' "$kvreplay" run made.st -q -m dense --views made.st
+printf '{"weight_map":{"a":"shard.bin"}}' >set.safetensors.index.json
+echo shard >shard.bin
+refused 'shard.bin, the trace' "$kvreplay" run set.safetensors.index.json \
+  -m dense --views ./shard.bin
+if cc=${CC:-cc} && echo 'int x;' | $cc -shared -fPIC -x c - -o x.so 2>err; then
+  sed 's/"window"/"mine"/; s/kv_method_window/kv_plugin/' \
+    "$src/ref/methods/window.c" >mine.c
+  $cc -std=c11 -I"$src" -fPIC -shared mine.c -o mine.so 2>err &&
+    sums >want &&
+    refused 'mine.so, a method' "$kvreplay" run t.st -q -p 302 -m ./mine.so \
+      -b 20 --views mine.so
+fi
+
+# ---- two outputs -----------------------------------------------------------
+refused '--stored x and --outputs ./x are one file|--outputs ./x and --sto' \
+  "${run[@]}" --stored x --outputs ./x
+mkdir kept
+refused '--views kept/v lies in --decisions ./kept' "${run[@]}" \
+  --decisions ./kept --views kept/v
+
+# ---- what is precious, though no input -------------------------------------
+cp t.st t2.st
+sums >want
+refused '--views r.db is an SQLite database' "${run[@]}" --views r.db
+refused '--outputs t2.st is a trace' "${run[@]}" --outputs t2.st
+refused '--outputs made.st is a trace' "${run[@]}" --outputs made.st
+refused '--out r.db is an SQLite database' "$kvtrace" synth -o r.db -t 16
+refused '--out t.st is a recorded trace' "$kvtrace" synth -q -o t.st -t 16
+worked "$kvtrace" synth -q -o made.st -t 24
+
+# ---- the standard output ---------------------------------------------------
+cp t.st t3.st
+cp r.db r3.db
+sums >want
+appended() { # appended FILE COMMAND...: with its standard output behind FILE
+  local file=$1 got=0
+  shift
+  checks=$((checks + 1))
+  "$@" >>"$file" 2>err || got=$?
+  [ "$got" = 2 ] || fail "${*##*/} >>$file: exit $got, not 2"
+  sums | cmp -s - want || fail "${*##*/} >>$file: a file is another"
+}
+appended t3.st "$kvreplay" run t3.st -q -p 302 -m dense -f json
+appended t3.st "$kvtrace" info t3.st
+appended r3.db "${run[@]}" --db r3.db
+appended r3.db "$kvreport" table r3.db
+appended r3.db "$kvreport" html r3.db -o -
+
+# ---- kvreport --------------------------------------------------------------
+ln -s r.db link.db
+ln r.db hard.db
+sums >want
+for path in r.db ./r.db link.db hard.db; do
+  refused "$path would write over r.db" "$kvreport" html r.db -o "$path"
+  refused "$path would write over r.db" "$kvreport" table r.db -o "$path"
+  refused "$path would write over r.db" "$kvreport" history r.db -o "$path"
+done
+refused 'r3.db is an SQLite database' "$kvreport" html r.db -o r3.db
+refused 't.st is a trace' "$kvreport" html r.db -o t.st
+refused 'link.st is a trace' "$kvreport" html r.db -o link.st
+mkdir data
+ln -s ../r3.db data/gap.csv
+refused 'data/gap.csv would write over r3.db' "$kvreport" export r3.db -o data
+refused 'data/gap.csv is an SQLite database' "$kvreport" export r.db -o data
+[ "$(ls data)" = gap.csv ] || fail 'export wrote before it refused'
+refused './r.db would write over r.db' "$kvreport" merge ./r.db r3.db r.db
+refused 'link.db would write over r.db' "$kvreport" merge link.db r.db
+
+# ---- what may be replaced --------------------------------------------------
+echo old >page
+ln page old
+ln -s page link.html
+worked "$kvreport" html r.db -o link.html
+[ -L link.html ] && grep -q '</html>' page || fail 'html through a link'
+[ "$(cat old)" = old ] || fail 'html: written in place'
+worked "$kvreport" html r.db -o /dev/stdout
+grep -q '</html>' out || fail 'html to /dev/stdout'
+echo old >views
+ln views views.old
+ln -s views views.link
+worked "${run[@]}" --views views.link
+[ -L views.link ] && grep -q positions views || fail '--views through a link'
+[ "$(cat views.old)" = old ] || fail '--views: written in place'
+
+# ---- Python ----------------------------------------------------------------
+for python in ${PYTHON:-python3 /usr/bin/python3}; do
+  "$python" -c 'import numpy' 2>/dev/null || continue
+  cat >py.py <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from kvtrace import read_trace, write_decisions, write_trace
+t = read_trace("t.st")
+layers = {l: dict(q=t.q(l), k=t.k(l), v=t.v(l)) for l in t.layers}
+lists = {l: {s: [[0]] * t.n_kv_heads for s in
+             range(t.prompt_len, t.n_tokens + 1)} for l in t.layers}
+for write in (lambda p: write_trace(p, layers, prompt_len=9),
+              lambda p: write_decisions(p, t, "x", lists)):
+    for path in sys.argv[2:]:
+        try:
+            write(path)
+        except ValueError as e:
+            assert "r.db" in str(e), e
+        else:
+            sys.exit(f"{path} was written over")
+END
+  checks=$((checks + 2))
+  "$python" py.py "$src/traces" r.db link.db 2>err || fail python
+  "$python" "$src/traces/examples/my_method.py" t.st hard.st 20 >out 2>err &&
+    fail 'my_method.py writes over its trace'
+  sums | cmp -s - want || fail 'python: a file is another'
+  break
+done
+
+printf 'check_overwrite: %d checks, %d failed\n' "$checks" "$bad"
+[ "$bad" = 0 ]

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The laws of the database: what is put is found again to the bit; a repeat
+ * confirms and adds nothing; another result under the same key is a conflict
+ * that is told, kept beside, and overwrites nothing; new code is a new row.
+ */
+#include "tests/support/dbplace.h"
+#include "tests/support/rows.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The names of a row, as a command that is about to compute it has them. */
+static kv_result names_of(const kv_result *r) {
+  kv_result n = {.has_identity = true,
+                 .identity = r->identity,
+                 .prompt_len = r->prompt_len,
+                 .n_tokens = r->n_tokens,
+                 .method = r->method,
+                 .revision = r->revision,
+                 .arithmetic = r->arithmetic,
+                 .basis = r->basis,
+                 .budget = r->budget};
+  memcpy(n.trace, r->trace, sizeof n.trace);
+  memcpy(n.target, r->target, sizeof n.target);
+  n.params = strdup(r->params);
+  n.spec = strdup(r->spec);
+  n.code = r->code ? strdup(r->code) : NULL;
+  return n;
+}
+
+static void expect_same(const kv_result *a, const kv_result *b) {
+  char x[65], y[65];
+  kv_db_value(a, x);
+  kv_db_value(b, y);
+  assert_string_equal(x, y);
+  assert_memory_equal(&a->journal, &b->journal, 32);
+  assert_memory_equal(&a->state, &b->state, 32);
+  assert_memory_equal(&a->output, &b->output, 32);
+  assert_int_equal(a->has_scores, b->has_scores);
+  assert_memory_equal(&a->scores, &b->scores, 32);
+  assert_int_equal(a->n_layers, b->n_layers);
+  for (int i = 0; i < a->n_layers; i++)
+    assert_memory_equal(a->layer + i, b->layer + i, sizeof *a->layer);
+  assert_true(kv_db_bits(a->achieved) == kv_db_bits(b->achieved));
+  assert_int_equal(a->status, b->status);
+  assert_int_equal(a->budget, b->budget);
+  assert_string_equal(a->backend, b->backend);
+  assert_string_equal(a->isa, b->isa);
+  assert_int_equal(a->threads, b->threads);
+}
+
+static void found_to_the_bit(void **state) {
+  kv_dbplace *p = *state;
+  for (int m = 0; m < KV_ROWS_METHODS; m++) {
+    kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = names_of(&r);
+    bool found;
+    /* Values that decimal text or a careless column would not survive. */
+    r.totals.mean = 0.1 + 0.2;
+    r.totals.kr = -0.0;
+    r.totals.read = 5e-324;
+    r.totals.cr = NAN;
+    r.totals.mti = INT64_MAX;
+    r.stat[KV_LSE_ERROR].p99 = -1.7976931348623157e308;
+    assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+    assert_false(found);
+    assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+    assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+    assert_true(found);
+    expect_same(&r, &n);
+    kv_result_free(&r);
+    kv_result_free(&n);
+  }
+}
+
+static void every_value_counts(void **state) {
+  kv_result r = kv_rows_make(1, 4, 1, "avx2", 2);
+  double *const real[] = {&r.totals.mean,         &r.totals.attended,
+                          &r.totals.codes_mean,   &r.stat[KV_KL].p50,
+                          &r.part[3].stat[1].p95, &r.part[20].kept};
+  int64_t *const whole[] = {&r.totals.end.slack, &r.totals.verbs,
+                            &r.step[5].read, &r.stat[0].count};
+  char before[65], after[65];
+  (void)state;
+  r.part[20].kept = 3;
+  kv_db_value(&r, before);
+  for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
+    double kept = *real[i];
+    *real[i] = nextafter(kept, 2 * kept + 1);
+    kv_db_value(&r, after);
+    assert_string_not_equal(before, after);
+    *real[i] = kept;
+  }
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+    ++*whole[i];
+    kv_db_value(&r, after);
+    assert_string_not_equal(before, after);
+    --*whole[i];
+  }
+  kv_result_free(&r);
+}
+
+static void repeat_confirms(void **state) {
+  kv_dbplace *p = *state;
+  kv_result a = kv_rows_make(0, 4, 1, "avx2", 2);
+  kv_result b = kv_rows_make(0, 4, 1, "portable", 1);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(kv_dbplace_put(p->db, &a, NULL), 0);
+    assert_int_equal(kv_dbplace_put(p->db, &b, NULL), 0);
+  }
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 1);
+  assert_int_equal(
+      kv_dbplace_number(p->db, "SELECT count(*) FROM confirmation"), 2);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM diff"), 0);
+  kv_result_free(&a);
+  kv_result_free(&b);
+}
+
+static void expect_conflict(kv_db *db, const kv_result *r, const char *says) {
+  kv_err e = {0};
+  int64_t before = kv_dbplace_number(db, "SELECT count(*) FROM diff");
+  int64_t confirmed =
+      kv_dbplace_number(db, "SELECT count(*) FROM confirmation");
+  assert_int_equal(kv_dbplace_put(db, r, &e), KV_DIFFERENT);
+  assert_int_equal(e.rc, KV_DIFFERENT);
+  if (!strstr(e.text, says)) fail_msg("%s: no %s", e.text, says);
+  assert_int_equal(kv_dbplace_number(db, "SELECT count(*) FROM diff"),
+                   before + 1);
+  assert_int_equal(kv_dbplace_number(db, "SELECT count(*) FROM confirmation"),
+                   confirmed);
+}
+
+static void conflict_is_told_and_kept(void **state) {
+  kv_dbplace *p = *state;
+  kv_result first = kv_rows_make(0, 6, 1, "avx2", 2), n = names_of(&first);
+  kv_result other = kv_rows_make(0, 6, 1, "portable", 1);
+  bool found;
+  assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
+  other.layer[2].state.byte[5] ^= 4;
+  other.state.byte[5] ^= 4;
+  expect_conflict(p->db, &other, "the state of layer 2 is");
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT layer FROM diff"), 2);
+  other.layer[2].state = first.layer[2].state;
+  other.layer[2].state.byte[31] ^= 4;
+  char hex[65];
+  kv_digest_hex(&other.layer[2].state, hex);
+  expect_conflict(p->db, &other, hex);
+  memcpy(&other.layer[2], &first.layer[2], sizeof *other.layer);
+  memcpy(&other.state, &first.state, sizeof other.state);
+  other.stat[KV_MASS].mean = nextafter(other.stat[KV_MASS].mean, 2);
+  expect_conflict(p->db, &other, "mass is");
+  memcpy(other.stat, first.stat, sizeof other.stat);
+  other.layer[1].scores.byte[0] ^= 1;
+  expect_conflict(p->db, &other, "the score digest of layer 1 is");
+  other.has_scores = false;
+  assert_int_equal(kv_dbplace_put(p->db, &other, NULL), 0);
+  other.status = KV_CELL_FAILED;
+  expect_conflict(p->db, &other, "it was ok before and is failed now");
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  expect_same(&first, &n);
+  kv_result_free(&first);
+  kv_result_free(&other);
+  kv_result_free(&n);
+}
+
+/* A row of a time when nobody looked at scores takes them from the first who
+ * does, and holds everybody to them then. */
+static void scores_come_later(void **state) {
+  kv_dbplace *p = *state;
+  kv_result first = kv_rows_make(0, 6, 1, "avx2", 2);
+  kv_result now = kv_rows_make(0, 6, 1, "portable", 1), n = names_of(&first);
+  bool found;
+  first.has_scores = false;
+  assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(found && !n.has_scores);
+  kv_result_free(&n);
+  assert_int_equal(kv_dbplace_put(p->db, &now, NULL), 0);
+  n = names_of(&first);
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(n.has_scores);
+  assert_memory_equal(&n.scores, &now.scores, 32);
+  assert_memory_equal(n.layer, now.layer,
+                      (size_t)now.n_layers * sizeof *n.layer);
+  now.layer[0].scores.byte[9] ^= 1;
+  expect_conflict(p->db, &now, "the score digest of layer 0 is");
+  kv_result_free(&first);
+  kv_result_free(&now);
+  kv_result_free(&n);
+}
+
+static void refused_is_kept_under_what_was_asked(void **state) {
+  kv_dbplace *p = *state;
+  kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = names_of(&r);
+  bool found;
+  r.status = KV_CELL_REFUSED;
+  strcpy(r.reason, "window 32 is larger than budget 24");
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(found);
+  assert_int_equal(n.status, KV_CELL_REFUSED);
+  assert_string_equal(n.reason, r.reason);
+  assert_true(isnan(n.achieved));
+  assert_int_equal(n.n_parts, 0);
+  strcpy(n.target, "11%");
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_false(found);
+  strcpy(n.target, r.target);
+  n.revision++;
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_false(found);
+  kv_result_free(&r);
+  kv_result_free(&n);
+}
+
+static void one_run_many_asks(void **state) {
+  kv_dbplace *p = *state;
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = names_of(&r);
+  bool found;
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  n.basis = KV_BASIS_MEAN;
+  strcpy(n.target, "12.5%");
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(found && isnan(n.achieved));
+  n.achieved = .123;
+  assert_int_equal(kv_db_ask(p->db, &n, NULL), 0);
+  n.achieved = 0;
+  kv_result_free(&n);
+  n = names_of(&r);
+  n.basis = KV_BASIS_MEAN;
+  strcpy(n.target, "12.5%");
+  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(found && n.achieved == .123);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 1);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM ask"), 2);
+  kv_result_free(&r);
+  kv_result_free(&n);
+}
+
+/* What is in the key, and that everything in it matters. */
+static void key_knows_everything(void **state) {
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
+  char key[8][65];
+  (void)state;
+  kv_db_key(&r, key[0]);
+  r.identity.byte[31] ^= 1, kv_db_key(&r, key[1]), r.identity.byte[31] ^= 1;
+  r.prompt_len++, kv_db_key(&r, key[2]), r.prompt_len--;
+  r.revision++, kv_db_key(&r, key[3]), r.revision--;
+  r.arithmetic++, kv_db_key(&r, key[4]), r.arithmetic--;
+  r.params[1]++, kv_db_key(&r, key[5]), r.params[1]--;
+  r.method = "h2", kv_db_key(&r, key[6]);
+  r.method = "h2o", r.code = strdup(key[1]), kv_db_key(&r, key[7]);
+  for (int i = 0; i < 8; i++)
+    for (int j = 0; j < i; j++) assert_string_not_equal(key[i], key[j]);
+  kv_result_free(&r);
+  r = kv_rows_make(0, 4, 1, "portable", 1);
+  strcpy(r.target, "another");
+  kv_db_key(&r, key[1]);
+  assert_string_equal(key[0], key[1]);
+  kv_result_free(&r);
+}
+
+static void new_code_is_a_new_row(void **state) {
+  kv_dbplace *p = *state;
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  r.revision = 2;
+  r.output.byte[0] ^= 1;
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 2);
+  assert_int_equal(
+      kv_dbplace_number(p->db, "SELECT count(DISTINCT subject) FROM run"), 1);
+  kv_result_free(&r);
+}
+
+static void rows_in_turn(void **state) {
+  kv_dbplace *p = *state;
+  char key[65] = "", last[65] = "";
+  kv_result r;
+  bool more;
+  int n = 0;
+  for (int m = 0; m < KV_ROWS_METHODS; m++) {
+    kv_result x = kv_rows_make(0, m, 1, "avx2", 2);
+    assert_int_equal(kv_dbplace_put(p->db, &x, NULL), 0);
+    kv_result_free(&x);
+  }
+  while (!kv_db_next(p->db, key, &r, &more, NULL) && more) {
+    char again[65];
+    assert_true(strcmp(last, key) < 0);
+    kv_db_key(&r, again);
+    assert_string_equal(again, key);
+    assert_int_equal(r.n_tokens, 800);
+    strcpy(last, key);
+    kv_result_free(&r);
+    n++;
+  }
+  assert_int_equal(n, KV_ROWS_METHODS);
+}
+
+static void budgets_and_paths(void **state) {
+  kv_dbplace *p = *state;
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
+  const char *shard[] = {"a.safetensors", "b.safetensors"};
+  kv_shape shape = {4, 8, 4, 32, 32, 800, 480, KV_F16, 1};
+  kv_db_trace t = {r.trace, r.identity, &shape, ".", 2, shard};
+  char path[4096];
+  bool found;
+  int B = 0;
+  assert_int_equal(kv_db_find_budget(p->db, &r, &found, &B, NULL), 0);
+  assert_false(found);
+  assert_int_equal(kv_db_put_budget(p->db, &r, 77, NULL), 0);
+  assert_int_equal(kv_db_find_budget(p->db, &r, &found, &B, NULL), 0);
+  assert_true(found && B == 77);
+  strcpy(r.target, "none fits");
+  assert_int_equal(kv_db_put_budget(p->db, &r, -1, NULL), 0);
+  assert_int_equal(kv_db_find_budget(p->db, &r, &found, &B, NULL), 0);
+  assert_true(found && B == -1);
+  assert_int_equal(kv_db_put_trace(p->db, &t, NULL), 0);
+  assert_int_equal(kv_db_put_trace(p->db, &t, NULL), 0);
+  assert_int_equal(kv_db_path(p->db, &r.identity, 0, sizeof path, path, NULL),
+                   0);
+  assert_int_equal(*path, '/');
+  assert_int_equal(kv_db_path(p->db, &r.identity, 1, sizeof path, path, NULL),
+                   0);
+  assert_int_equal(*path, 0);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT n_heads FROM trace"), 8);
+  assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM shard"), 2);
+  kv_result_free(&r);
+}
+
+int main(void) {
+#define TEST(f)                                                                \
+  cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
+  const struct CMUnitTest tests[] = {
+      TEST(found_to_the_bit),      cmocka_unit_test(every_value_counts),
+      TEST(repeat_confirms),       TEST(conflict_is_told_and_kept),
+      TEST(scores_come_later),     TEST(refused_is_kept_under_what_was_asked),
+      TEST(one_run_many_asks),     cmocka_unit_test(key_knows_everything),
+      TEST(new_code_is_a_new_row), TEST(rows_in_turn),
+      TEST(budgets_and_paths),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# All that is asked of a device, in one command of at most ten minutes:
+#
+#   device.sh [-B emu] [-o FOLDER] [-s STAGES]
+#       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
+#       device,digests,database,laws,memcheck,racecheck,bench (default: all)
+#   device.sh --pack FOLDER
+#       makes FOLDER, under 60 MB, from a build: what the command above needs on
+#       a machine that has bash, libc and a driver. There:
+#       bash FOLDER/tests/device.sh
+#
+# FOLDER gets summary.tsv (stage, verdict, seconds), the output of each stage,
+# device.txt (machine and driver), bench.csv, and device.db, which `kvreport
+# merge` takes. compute-sanitizer comes with the CUDA toolkit; SANITIZER names
+# another place. A verdict is passed, failed, or owed where a stage could not be
+# asked or did not end in its time. Exit code: 1 something failed, 4 nothing
+# failed but something is owed. -B emu rehearses it on the executor, which is
+# given four times as long.
+. "$(dirname "$0")/replays.sh"
+small=$src/traces/tiny/retrieval_8_small.safetensors
+all=device,digests,database,laws,memcheck,racecheck,bench
+backend=cuda out=device-run pack='' stages=$all
+usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
+       device.sh --pack FOLDER
+STAGES: $all"
+
+while [ $# -gt 0 ]; do
+  case $1 in
+  -B | -o | -s | --pack) [ $# -gt 1 ] || { echo "$usage" >&2 && exit 2; } ;;&
+  -B) backend=$2 ;;
+  -o) out=$2 ;;
+  -s) stages=$2 ;;
+  --pack) pack=$2 ;;
+  --help) echo "$usage" && exit 0 ;;
+  *) echo "$usage" >&2 && exit 2 ;;
+  esac
+  shift 2
+done
+
+# ---- a folder that needs no build -----------------------------------------
+
+# copied FROM NAME...: files of the folder FROM, at the same names.
+copied() {
+  local from=$1 name
+  shift
+  for name in "$@"; do
+    mkdir -p "$pack/$(dirname "$name")" && cp -L "$from/$name" "$pack/$name" ||
+      exit 4
+  done
+}
+
+# The libraries that the programs ask for and that are not libc's.
+libraries() {
+  local programs=("$pack/sim/kvreplay" "$pack/traces/kvtrace"
+    "$pack/tests/check_laws")
+  mkdir -p "$pack/lib"
+  ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+    grep -vE '/(libc|libm|libdl|libpthread|librt)[.]so' | sort -u |
+    while read -r file; do cp -L "$file" "$pack/lib/"; done
+}
+
+packed() {
+  local optional
+  copied "$top" sim/kvreplay traces/kvtrace tests/check_laws
+  for optional in gpu/cuda.so tests/bench/device; do
+    [ ! -e "$top/$optional" ] || copied "$top" "$optional"
+  done
+  copied "$src" tests/device.sh tests/golden.sh tests/golden.tsv \
+    tests/replays.sh ref/ground/arith.h \
+    traces/tiny/retrieval_8_small.safetensors \
+    traces/tiny/retrieval_8_small.f32.safetensors
+  libraries
+  strip --strip-debug "$pack/sim/kvreplay" "$pack/traces/kvtrace" \
+    "$pack/tests/check_laws" 2>/dev/null
+  [ -e "$pack/gpu/cuda.so" ] ||
+    echo 'device.sh: no gpu/cuda.so in this build: the executor only' >&2
+  echo "device.sh: $pack, $(du -sm "$pack" | cut -f 1) MB"
+}
+
+[ -z "$pack" ] || {
+  packed
+  exit
+}
+
+# ---- the stages -----------------------------------------------------------
+
+export LD_LIBRARY_PATH=$src/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export KV_TEST_BACKEND=$backend XDG_CACHE_HOME=$tmp/cache
+mkdir -p "$out" || exit 4
+summary=$out/summary.tsv patience=1
+[ "$backend" != emu ] || patience=4
+printf 'stage\tverdict\tseconds\n' >"$summary"
+
+# verdict STAGE WORD [WHY]: a line on the screen and one in the summary.
+verdict() {
+  printf '%-10s %-7s %4d s  %s\n' "$1" "$2" "$SECONDS" "${3-}"
+  printf '%s\t%s\t%d\n' "$1" "$2" "$SECONDS" >>"$summary"
+}
+
+# stage NAME LIMIT COMMAND...: at most LIMIT seconds of it.
+stage() {
+  local name=$1 limit=$(($2 * patience)) rc
+  shift 2
+  [[ ,$stages, = *,$name,* ]] || return 0
+  SECONDS=0
+  timeout -k 5 "$limit" "$@" >"$out/$name.txt" 2>&1
+  rc=$?
+  case $rc in
+  0) verdict "$name" passed "$(tail -n 1 "$out/$name.txt" | cut -c 1-50)" ;;
+  4 | 77) verdict "$name" owed "$(tail -n 1 "$out/$name.txt")" ;;
+  124 | 137) verdict "$name" owed "not done in $limit s" ;;
+  *)
+    verdict "$name" failed "exit code $rc; the end of $out/$name.txt:"
+    tail -n 8 "$out/$name.txt" | sed 's/^/  /'
+    ;;
+  esac
+}
+
+machine() {
+  uname -srm
+  nvidia-smi --query-gpu=name,driver_version,memory.total \
+    --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi'
+  "$kvreplay" --version
+  [ "$backend" = emu ] ||
+    "$kvreplay" check "$small" -m window -b 25% -q -B "ref,$backend"
+}
+
+# Rows by the reference and by the device, which confirm each other.
+database() {
+  local by
+  for by in ref "$backend"; do
+    "$kvreplay" run "$small" -m all -b 25% -q -B "$by" --db "$out/device.db" ||
+      return
+  done
+}
+
+sanitized() {
+  local tool=${SANITIZER:-compute-sanitizer}
+  [ "$backend" != emu ] || { echo 'the executor is no device' && return 77; }
+  command -v "$tool" >/dev/null || { echo "no $tool here" && return 77; }
+  "$tool" --tool "$1" --error-exitcode 1 "$kvreplay" run "$small" -m all \
+    -b 25% -q -B "$backend" -f jsonl
+}
+
+benchmark() {
+  [ "$backend" != emu ] || { echo 'the executor is no device' && return 77; }
+  [ -x "$top/tests/bench/device" ] || { echo 'was not packed' && return 77; }
+  "$top/tests/bench/device" --csv "$out/bench.csv"
+}
+
+export -f machine database sanitized benchmark
+export kvreplay small backend out top
+stage device 30 bash -c machine
+stage digests 130 bash "$src/tests/golden.sh"
+stage database 40 bash -c database
+stage laws 120 "$top/tests/check_laws"
+stage memcheck 55 bash -c 'sanitized memcheck'
+stage racecheck 55 bash -c 'sanitized racecheck'
+stage bench 170 bash -c benchmark
+
+if grep -q '	failed	' "$summary"; then
+  exit 1
+fi
+if grep -q '	owed	' "$summary"; then
+  echo 'owed: what is marked so above was not asked of this machine'
+  exit 4
+fi
+echo "all of it is right on this device: $out"

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUDA's words as the executor says them: shuffles, votes and atomics give
+ * what plain loops give, in both orders, for whole and for begun warps, for
+ * parts of a warp and for lanes that have left; no atomic takes a float. A
+ * copy to shared memory is there after the wait for its group and not before.
+ */
+#include "gpu/block/async.h"
+#include "ref/ground/formula.h"
+
+extern "C" {
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+}
+
+enum { ALL = KV_BLOCK };
+
+template <class T> struct exchanged {
+  T same[ALL], mirrored[ALL], upper[ALL], lower[ALL];
+};
+
+template <class T>
+static __global__ void exchange(const T *in, exchanged<T> *out, int by) {
+  int t = (int)threadIdx.x;
+  T x = in[t];
+  out->same[t] = __shfl_sync(0xffffffffu, x, by);
+  out->mirrored[t] = __shfl_xor_sync(0xffffffffu, x, by);
+  out->lower[t] = __shfl_up_sync(0xffffffffu, x, by);
+  out->upper[t] = __shfl_down_sync(0xffffffffu, x, by);
+}
+
+template <class T> static void shuffles_of(void) {
+  static T in[ALL];
+  static exchanged<T> out;
+  for (int i = 0; i < ALL; i++) in[i] = (T)(kv_mix((uint64_t)i) >> 33);
+  for (int by = 0; by < 32; by++) {
+    KV_LAUNCH(nullptr, exchange<T>, 1, ALL, in, &out, by);
+    for (int i = 0; i < ALL; i++) {
+      int lane = i % 32, warp = i - lane;
+      assert_true(out.same[i] == in[warp + by]);
+      assert_true(out.mirrored[i] == in[warp + (lane ^ by)]);
+      assert_true(out.lower[i] == in[lane < by ? i : i - by]);
+      assert_true(out.upper[i] == in[lane + by > 31 ? i : i + by]);
+    }
+  }
+}
+
+static void shuffles_carry(void **) {
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    shuffles_of<int>();
+    shuffles_of<uint32_t>();
+    shuffles_of<float>();
+    shuffles_of<int64_t>();
+    shuffles_of<uint64_t>();
+    shuffles_of<double>();
+  }
+}
+
+struct votes {
+  uint32_t said[ALL];
+  int any[ALL], all[ALL];
+};
+
+/* The lanes below `few` of each warp vote among themselves. */
+static __global__ void vote(const uint8_t *yes, int few, votes *v) {
+  int t = (int)threadIdx.x, lane = t % 32;
+  uint32_t low = (uint32_t)((1ull << few) - 1ull);
+  uint32_t mask = lane < few ? low : ~low;
+  v->said[t] = __ballot_sync(mask, yes[t] != 0);
+  v->any[t] = __any_sync(mask, yes[t]);
+  v->all[t] = __all_sync(mask, yes[t]);
+  __syncwarp(mask);
+  __syncwarp();
+}
+
+static void votes_are_counted(int n, int few, uint64_t seed) {
+  static uint8_t yes[ALL];
+  static votes v;
+  for (int i = 0; i < n; i++)
+    yes[i] = seed < 2 ? (uint8_t)seed : kv_mix(seed + (uint64_t)i) % 4 == 0;
+  KV_LAUNCH(nullptr, vote, 1, (unsigned)n, yes, few, &v);
+  for (int i = 0; i < n; i++) {
+    uint32_t said = 0, lanes = 0;
+    for (int j = i / 32 * 32; j < n && j < i / 32 * 32 + 32; j++) {
+      if ((j % 32 < few) != (i % 32 < few)) continue;
+      said |= (uint32_t)yes[j] << j % 32;
+      lanes |= 1u << j % 32;
+    }
+    assert_int_equal(v.said[i], said);
+    assert_int_equal(v.any[i], said != 0);
+    assert_int_equal(v.all[i], said == lanes);
+  }
+}
+
+static void votes_count(void **) {
+  static const int sizes[] = {1, 40, 128};
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    for (int n : sizes)
+      for (int few = 1; few <= 32; few += 5)
+        for (uint64_t seed = 0; seed < 6; seed++)
+          votes_are_counted(n, few, seed);
+  }
+}
+
+static __global__ void some_leave(const int *stay, uint32_t *said) {
+  int t = (int)threadIdx.x;
+  if (!stay[t]) return;
+  said[t] = __ballot_sync(0xffffffffu, 1);
+}
+
+static void lanes_may_leave(void **) {
+  static int stay[ALL];
+  static uint32_t said[ALL];
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_order(reverse);
+    for (int i = 0; i < ALL; i++) stay[i] = i < 96 && i % 3 == 1;
+    memset(said, 0, sizeof said);
+    KV_LAUNCH(nullptr, some_leave, 1, ALL, stay, said);
+    for (int i = 0; i < ALL; i++) {
+      uint32_t want = 0;
+      for (int j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
+        want |= (uint32_t)stay[j] << j % 32;
+      assert_int_equal(said[i], stay[i] ? want : 0);
+    }
+  }
+}
+
+template <class T>
+concept adds = requires(T *p, T x) {
+  atomicAdd(p, x);
+};
+static_assert(adds<int> && adds<unsigned> && adds<unsigned long long>);
+static_assert(!adds<float> && !adds<double>, "no sum of floats");
+
+struct tallies {
+  int sum, least, most, first, winner;
+  unsigned bits;
+  unsigned long long wide, highest;
+  long long lowest;
+};
+
+static __global__ void tally(tallies *a) {
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), x = i * 37 % 101 - 50;
+  atomicAdd(&a->sum, x);
+  atomicMin(&a->least, x);
+  atomicMax(&a->most, x);
+  atomicOr(&a->bits, 1u << i % 20);
+  atomicAdd(&a->wide, 1ull << 33);
+  atomicMax(&a->highest, (unsigned long long)i << 40);
+  atomicMin(&a->lowest, -((long long)i << 40));
+  if (atomicCAS(&a->first, -1, i) == -1) atomicAdd(&a->winner, 1);
+}
+
+static void atomics_add_up(void **) {
+  tallies a = {0, 1000, -1000, -1, 0, 0, 0, 0, 0};
+  int sum = 0;
+  for (int i = 0; i < 3 * ALL; i++) sum += i * 37 % 101 - 50;
+  kv_emu_order(0);
+  KV_LAUNCH(nullptr, tally, 3, ALL, &a);
+  assert_int_equal(a.sum, sum);
+  assert_int_equal(a.least, -50);
+  assert_int_equal(a.most, 50);
+  assert_int_equal(a.bits, 0xfffff);
+  assert_true(a.wide == 3ull * ALL << 33);
+  assert_true(a.highest == (3ull * ALL - 1) << 40);
+  assert_true(a.lowest == -((3ll * ALL - 1) * (1ll << 40)));
+  assert_int_equal(a.first, 0);
+  assert_int_equal(a.winner, 1);
+}
+
+static void integers_are_counted(void **) {
+  assert_int_equal(__popc(0), 0);
+  assert_int_equal(__popc(0xf00f0001u), 9);
+  assert_int_equal(__popcll(~0ull), 64);
+  assert_int_equal(__clz(0), 32);
+  assert_int_equal(__clz(1), 31);
+  assert_int_equal(__clz(-1), 0);
+  assert_int_equal(__clzll(0), 64);
+  assert_int_equal(__clzll(1), 63);
+  assert_int_equal(__ffs(0), 0);
+  assert_int_equal(__ffs(8), 4);
+  assert_int_equal(__ffsll(1ll << 40), 41);
+  int x = 7;
+  assert_int_equal(__ldg(&x), 7);
+}
+
+/* --- copies on their way ------------------------------------------------ */
+
+constexpr int GROUPS = 3, SEEN = 8;
+
+/* Every thread copies GROUPS pieces, a group each but for an empty one in
+ * between, and looks what it has after each wait; in the end at those of the
+ * thread after it. */
+static __global__ void copy_late(const kv_piece *from, uint32_t *seen) {
+  KV_SHARED(kv_piece, piece, GROUPS * ALL);
+  int t = (int)threadIdx.x, at = 0;
+  seen += t * SEEN * GROUPS;
+  auto see = [&](int u) {
+    for (int g = 0; g < GROUPS; g++)
+      seen[at++] = piece[g * ALL + u].word[g % 4];
+  };
+  for (int g = 0; g < GROUPS; g++) piece[g * ALL + t].word[g % 4] = 1;
+  for (int g = 0; g < GROUPS; g++) {
+    kv_async_16(&piece[g * ALL + t], &from[g * ALL + t]);
+    kv_async_commit();
+    if (g == 0) kv_async_commit();
+  }
+  see(t);
+  kv_async_wait<4>(); /* all four groups may be missing */
+  see(t);
+  kv_async_wait<3>();
+  see(t);
+  kv_async_wait<2>(); /* the empty one */
+  see(t);
+  kv_async_wait<1>();
+  see(t);
+  kv_async_16(&piece[t], &from[2 * ALL + t]); /* in no group yet */
+  kv_async_wait<0>();
+  see(t);
+  kv_async_commit();
+  kv_async_wait<0>();
+  see(t);
+  __syncthreads();
+  see((t + 1) % (int)blockDim.x);
+}
+
+static void copies_arrive_at_the_wait(void **) {
+  /* How many of the groups are there at each look. */
+  static const int there[SEEN] = {0, 0, 1, 1, 2, 3, 3, 3};
+  static uint32_t seen[ALL * SEEN * GROUPS];
+  alignas(16) static kv_piece from[GROUPS * ALL];
+  for (uint32_t i = 0; i < GROUPS * ALL; i++)
+    for (uint32_t w = 0; w < 4; w++) from[i].word[w] = i * 8 + w;
+  for (int reverse = 0; reverse < 2; reverse++) {
+    uint64_t before = kv_emu_copied();
+    kv_emu_order(reverse);
+    KV_LAUNCH(nullptr, copy_late, 1, ALL, from, seen);
+    assert_true(kv_emu_copied() - before == (GROUPS + 1) * ALL);
+    for (int t = 0; t < ALL; t++)
+      for (int look = 0; look < SEEN; look++)
+        for (int g = 0; g < GROUPS; g++) {
+          int u = look == SEEN - 1 ? (t + 1) % ALL : t;
+          uint32_t want = from[g * ALL + u].word[g % 4];
+          if (g >= there[look]) want = 0xaaaaaaaau;
+          if (g == 0 && look == 5) want = 0xaaaaaaaau;
+          if (g == 0 && look > 5) want = from[2 * ALL + u].word[0];
+          assert_int_equal(seen[(t * SEEN + look) * GROUPS + g], want);
+        }
+  }
+}
+
+/* Any length at any place: what is not there is 0. */
+static __global__ void copy_some(const char *from, int n, kv_piece *out) {
+  KV_SHARED(kv_piece, piece, ALL);
+  int t = (int)threadIdx.x;
+  kv_async_piece(&piece[t], from + 2 * t, n);
+  kv_async_commit();
+  kv_async_wait<0>();
+  out[t] = piece[t];
+}
+
+static void pieces_end_in_zeros(void **) {
+  alignas(16) static char from[3 * ALL];
+  static kv_piece out[ALL];
+  for (int i = 0; i < 3 * ALL; i++) from[i] = (char)(kv_mix((uint64_t)i) | 1);
+  for (int n = -2; n <= 20; n += 2) {
+    KV_LAUNCH(nullptr, copy_some, 1, ALL, from, n, out);
+    for (int i = 0; i < 16 * ALL; i++)
+      assert_int_equal(((const char *)out)[i],
+                       i % 16 < n ? from[i / 16 * 2 + i % 16] : 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(shuffles_carry),
+      cmocka_unit_test(votes_count),
+      cmocka_unit_test(lanes_may_leave),
+      cmocka_unit_test(atomics_add_up),
+      cmocka_unit_test(integers_are_counted),
+      cmocka_unit_test(copies_arrive_at_the_wait),
+      cmocka_unit_test(pieces_end_in_zeros),
+  };
+  int failed = cmocka_run_group_tests(tests, nullptr, nullptr);
+  kv_emu_release();
+  return failed;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a replay asks of a device, counted: a decode step of a layer and cell
+ * is one start, one recorded sequence, one copy and one wait, for any method,
+ * number of lanes and number of heads; now and then a copy and a wait more,
+ * where a report is longer than the last one was, or than the room for it. What
+ * is copied is bounded by what the step changed. Rows go up once a layer for
+ * all cells. Logits come back only to who measures them, scores to who asks,
+ * in the same report. Only counts: no clock.
+ */
+#include "sim/engine/replay.h"
+#include "sim/spec/spec.h"
+#include "tests/support/gpudevice.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include "gpu/shared/lane.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 264, PROMPT = 200, BUDGET = 48, CELLS = 4, LAYERS = 2 };
+
+static const kv_backend *backend;
+static char small[512], large[512];
+static bool scores; /* are asked for */
+
+/* --- a replay, step by step ---------------------------------------------- */
+
+typedef struct traffic {
+  gpudevice_count last;
+  int64_t steps, most_ops, ops; /* of decode steps; recording aside */
+  int64_t most_read, most_sent, read;
+} traffic;
+
+static int64_t ops_of(const gpudevice_count *a, const gpudevice_count *b) {
+  int64_t recording = 0, n = 0;
+  for (int k = 0; k < GPUDEVICE_KINDS; k++) n += b->call[k] - a->call[k];
+  recording = b->records - a->records;
+  return n - recording;
+}
+
+static void tick(void *self, int64_t units) {
+  traffic *t = self;
+  gpudevice_count now = gpudevice_counted();
+  if (units == 1) {
+    int64_t ops = ops_of(&t->last, &now), read = now.read - t->last.read;
+    int64_t sent = now.sent - t->last.sent;
+    t->steps++;
+    t->ops += ops;
+    t->read += read;
+    if (ops > t->most_ops) t->most_ops = ops;
+    if (read > t->most_read) t->most_read = read;
+    if (sent > t->most_sent) t->most_sent = sent;
+  }
+  t->last = now;
+}
+
+static void open_cell(const kv_trace *trace, const char *text, kv_cell *c) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
+  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
+  if (!rc) rc = kv_cell_open(trace, 0, kv_kernels_best(), &asked, c, &e);
+  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
+  kv_spec_free(&spec);
+}
+
+/* Returns the counts of the whole replay. */
+static gpudevice_count replay(const char *path, int n, const char *const *text,
+                              bool fidelity, traffic *t) {
+  kv_trace *trace = NULL;
+  kv_cell cell[CELLS], *each[CELLS];
+  kv_err e = {0};
+  bool stopped;
+  kv_replay_how how = {.backend = backend,
+                       .kernels = kv_kernels_best(),
+                       .threads = 1,
+                       .fidelity = fidelity,
+                       .scores = scores,
+                       .tick = tick,
+                       .self = t};
+  gpudevice_reset();
+  *t = (traffic){0};
+  assert_true(n <= CELLS);
+  if (kv_trace_open(path, &trace, &e)) fail_msg("%s", e.text);
+  for (int i = 0; i < n; i++) open_cell(trace, text[i], each[i] = &cell[i]);
+  if (kv_replay(trace, each, n, &how, &stopped, &e)) fail_msg("%s", e.text);
+  for (int i = 0; i < n; i++) {
+    if (!kv_result_ran(&cell[i].result)) fail_msg("%s", cell[i].result.reason);
+    kv_cell_close(&cell[i]);
+  }
+  kv_trace_close(trace);
+  assert_int_equal(gpudevice_held(), 0);
+  return gpudevice_counted();
+}
+
+/* --- bounds --------------------------------------------------------------- */
+
+/* Per method: bytes a step may read beside the fixed part: of each entry of
+ * each lane, and of each lane; of that at most, and on average. */
+typedef struct bound {
+  const char *spec;
+  int entries; /* most a lane holds before it settles */
+  int runs;    /* most of a view */
+  int entry, lane, usual;
+} bound;
+
+/* id, weight, class; columns twice; sides; last. Merging: a row in the log and
+ * its two blocks; coding: as many rows as a group has, and the blocks. */
+static const bound bounds[] = {
+    {"h2o", BUDGET + 1, 1, 8 + 16, 64, 64},
+    {"quest", TOKENS, BUDGET / 2, 0, 0, 0},
+    {"kivi", TOKENS, 1, 8 + 16, 50000, 1024},
+    {"zsmerge", BUDGET + 1, 1, 8 + 1 + 8 + 16 + 4, 512, 512},
+    {"snapkv", TOKENS, 1, 8, 64, 64},
+    {"streamingllm", BUDGET + 1, 1, 8, 64, 64},
+    {"tova", BUDGET + 1, 1, 8, 64, 64},
+    {"dense", TOKENS, 1, 0, 0, 0},
+};
+enum { BOUNDS = sizeof bounds / sizeof *bounds };
+
+typedef struct shape {
+  const char *path;
+  int heads, kv_heads, d;
+} shape;
+
+/* An eighth and 4096 bytes are fetched in advance. */
+static int64_t bytes_of(const bound *b, const shape *s, int of_lane) {
+  int64_t head = (int64_t)(s->d + 1) * 4 + 64 + 2 * 32 + 8 * (int64_t)b->runs;
+  kv_needs most = {.codings = 2};
+  int64_t pieces = KV_GPU_SAY_ALL(&most) + KV_MAX_COLUMNS;
+  int64_t lane = (int64_t)sizeof(kv_gpu_lane) + pieces * (32 + 16) + of_lane +
+                 (int64_t)b->entries * b->entry;
+  return (1024 + s->heads * head + s->kv_heads * lane) * 9 / 8 + 4096;
+}
+
+static void check_method(const bound *b, const shape *s) {
+  traffic t;
+  replay(s->path, 1, &b->spec, false, &t);
+  int64_t most = bytes_of(b, s, b->lane), usual = bytes_of(b, s, b->usual);
+  assert_int_equal(t.steps, LAYERS * (TOKENS - PROMPT));
+  assert_int_equal(t.most_sent, 0);
+  /* A report that is longer than the last: two more; one that is longer than
+   * its room: a window, three more. */
+  if (t.most_ops > (b->lane > b->usual ? 9 : 6))
+    fail_msg("%s: %d calls", b->spec, (int)t.most_ops);
+  if (t.ops > 4 * t.steps + t.steps / 8)
+    fail_msg("%s: %d calls in %d steps", b->spec, (int)t.ops, (int)t.steps);
+  if (t.most_read > most)
+    fail_msg("%s: %d bytes in a step, not %d", b->spec, (int)t.most_read,
+             (int)most);
+  if (t.read > usual * t.steps)
+    fail_msg("%s: %d bytes a step, not %d", b->spec, (int)(t.read / t.steps),
+             (int)usual);
+}
+
+static const shape *small_shape(void) {
+  static shape s = {small, 4, 2, 32};
+  return &s;
+}
+static const shape *large_shape(void) {
+  static shape s = {large, 16, 8, 32};
+  return &s;
+}
+
+static void test_step(void **state) {
+  (void)state;
+  for (int i = 0; i < BOUNDS; i++) check_method(&bounds[i], small_shape());
+}
+
+static void test_heads(void **state) {
+  (void)state;
+  for (int i = 0; i < BOUNDS; i++) check_method(&bounds[i], large_shape());
+}
+
+/* --- once a layer --------------------------------------------------------- */
+
+static void test_uploads(void **state) {
+  static const char *const cells[CELLS] = {"h2o", "kivi", "quest", "snapkv"};
+  (void)state;
+  traffic t;
+  int64_t one = replay(small, 1, cells, false, &t).puts;
+  gpudevice_count all = replay(small, CELLS, cells, false, &t);
+  int64_t rows = LAYERS * (4 + 2 + 2) * TOKENS * 32 * 4;
+  assert_int_equal(one, 1 + LAYERS * (3 + 2)); /* params; K, V, q; lanes, bad */
+  /* and the settings of kivi's two codings */
+  assert_int_equal(all.puts, CELLS + 2 + LAYERS * (3 + 2 * CELLS));
+  assert_int_equal(all.gets, 0);
+  assert_in_range(all.sent, rows, rows + LAYERS * CELLS * 16384);
+}
+
+static void test_logits(void **state) {
+  static const char *const dense = "dense";
+  (void)state;
+  traffic without, with;
+  replay(small, 1, &dense, false, &without);
+  replay(small, 1, &dense, true, &with);
+  int64_t logits = 0;
+  for (int t = PROMPT; t < TOKENS; t++) logits += LAYERS * 4 * 4 * (t + 1);
+  assert_true(with.read - without.read >= logits);
+  assert_true(with.read - without.read < logits * 2);
+}
+
+/* What selections are shown comes with what else there is: no more calls, and
+ * no more bytes than so many lists of a step. */
+static void test_scores(void **state) {
+  static const struct {
+    const char *spec;
+    int lists, n; /* a layer and step; scores of one, at least */
+  } shown[] = {{"quest:skip=0:page=8", 4, PROMPT / 8},
+               {"h2o", 2, BUDGET / 2},
+               {"tova", 1, BUDGET},
+               {"oracle-topk", 4, PROMPT},
+               {"dense", 0, 0}};
+  (void)state;
+  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+    traffic without, with;
+    replay(small, 1, &shown[i].spec, false, &without);
+    scores = true;
+    replay(small, 1, &shown[i].spec, false, &with);
+    scores = false;
+    int64_t lists = with.steps * shown[i].lists, structs = with.steps * 512;
+    int64_t more = with.read - without.read;
+    if (with.ops > 4 * with.steps + with.steps / 8 || with.most_sent > 0)
+      fail_msg("%s: %d calls in %d steps", shown[i].spec, (int)with.ops,
+               (int)with.steps);
+    if (more < lists * 4 * shown[i].n || more > lists * 4 * TOKENS + structs)
+      fail_msg("%s: %d bytes more", shown[i].spec, (int)more);
+  }
+}
+
+/* A prompt that is coded at once is longer than the room for a report. */
+static void test_windows(void **state) {
+  static const char *const kivi = "kivi";
+  (void)state;
+  traffic t;
+  gpudevice_count c = replay(small, 1, &kivi, false, &t);
+  assert_true(c.windows > 0);
+}
+
+static void make_trace(char *path, const char *name, int heads, int kv_heads) {
+  const kv_small t = {"traffic", LAYERS, heads,  kv_heads,
+                      32,        KV_F32, TOKENS, PROMPT};
+  kv_err e = {0};
+  snprintf(path, 512, "%s", scratch_path(name));
+  if (kv_small_write(&t, 3, path, &e)) fail_msg("%s", e.text);
+}
+
+static int setup(void **state) {
+  if (scratch_make(state)) return 1;
+  make_trace(small, "small.safetensors", 4, 2);
+  make_trace(large, "large.safetensors", 16, 8);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_step),    cmocka_unit_test(test_heads),
+      cmocka_unit_test(test_uploads), cmocka_unit_test(test_logits),
+      cmocka_unit_test(test_scores),  cmocka_unit_test(test_windows)};
+  backend = gpudevice_open();
+  if (!backend) return 77;
+  return cmocka_run_group_tests_name("gpu_traffic", tests, setup,
+                                     scratch_remove);
+}

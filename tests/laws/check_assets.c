@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Assets: the file of a method is found by name or beside its trace, every
+ * wrong one is a sentence, both backends and every budget of time see the same
+ * numbers, and its bytes are part of the row's code. The method is that of
+ * tests/support/counts.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gpu/host/backends.h"
+#include "ref/ground/arith.h"
+#include "sim/engine/replay.h"
+#include "sim/session/session_part.h"
+#include "sim/spec/door.h"
+#include "tests/support/counts.h"
+#include "tests/support/probe.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tracefile.h"
+#include "traces/container/writer.h"
+
+static const meta model = {"model", "some/Model 1"};
+static kv_trace *trace;
+
+static const kv_method *only_counts(int i) {
+  return i == 0 ? &counts_method : NULL;
+}
+
+/* --- files -------------------------------------------------------------- */
+
+typedef struct tensor {
+  const char *name;
+  kv_st_dtype type;
+  int rank;
+  uint64_t shape[2];
+  const void *data;
+} tensor;
+
+enum { TENSORS = 4 };
+static const int32_t keep[LAYERS][KV] = {{2, 4}, {3, 1}};
+static const int64_t more[] = {7, 7};
+static uint16_t half[LAYERS][KV]; /* share, as F16 */
+
+/* The right ones; layer 1 has `more`, layer 0 has not. */
+static void right(tensor out[TENSORS]) {
+  const tensor all[TENSORS] = {{"layers.0.keep", KV_ST_I32, 1, {KV}, keep[0]},
+                               {"layers.1.keep", KV_ST_I32, 1, {KV}, keep[1]},
+                               {"layers.1.more", KV_ST_I64, 1, {2}, more},
+                               {"share", KV_ST_F16, 2, {LAYERS, KV}, half}};
+  memcpy(out, all, sizeof all);
+}
+
+static uint64_t count(const tensor *t) {
+  return t->rank == 2 ? t->shape[0] * t->shape[1] : t->shape[0];
+}
+
+static void write_file(const char *path, const tensor t[TENSORS],
+                       const char *format, const char *identity) {
+  kv_st_writer *w;
+  assert_int_equal(kv_st_writer_open(path, 0, &w, NULL), KV_OK);
+  for (int i = 0; i < TENSORS; i++)
+    if (t[i].name)
+      kv_st_writer_declare(w, t[i].name, t[i].type, t[i].rank, t[i].shape,
+                           NULL);
+  kv_st_writer_meta(w, "format", format, NULL);
+  if (identity) kv_st_writer_meta(w, "trace", identity, NULL);
+  for (int i = 0; i < TENSORS; i++)
+    if (t[i].name)
+      kv_st_writer_append(w, count(&t[i]) * kv_st_dtype_bits(t[i].type) / 8,
+                          t[i].data, NULL);
+  assert_int_equal(kv_st_writer_finish(w, NULL, NULL), KV_OK);
+  kv_st_writer_close(w);
+}
+
+static void write_right(const char *path) {
+  tensor t[TENSORS];
+  right(t);
+  write_file(path, t, "kvcounts", NULL);
+}
+
+static const char *beside(void) {
+  return scratch_path("assets/counts.some_Model_1.safetensors");
+}
+
+/* --- cells -------------------------------------------------------------- */
+
+/* The cell of "counts", of this file or (NULL) of the one beside; replayed
+ * where it runs. */
+static void run(const char *path, const kv_backend *backend, kv_cell *cell) {
+  char text[1300];
+  kv_spec spec;
+  kv_err e = {0};
+  bool stopped;
+  snprintf(text, sizeof text, "counts%s%s", path ? ":file=" : "",
+           path ? path : "");
+  if (kv_spec_parse(only_counts, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_replay_how how = {
+      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
+  if (kv_cell_open(trace, 0, how.kernels, &asked, cell, &e))
+    fail_msg("%s", e.text);
+  if (cell->runs && kv_replay(trace, &cell, 1, &how, &stopped, &e))
+    fail_msg("%s", e.text);
+  kv_spec_free(&spec);
+}
+
+static void is_refused(const char *path, const char *word) {
+  kv_cell cell;
+  run(path, &kv_backend_ref, &cell);
+  if (cell.result.status != KV_CELL_REFUSED ||
+      !strstr(cell.result.reason, word) || strchr(cell.result.reason, '\n'))
+    fail_msg("\"%s\", not \"%s\"", cell.result.reason, word);
+  kv_cell_close(&cell);
+}
+
+static int start(void **state) {
+  const float share[LAYERS][KV] = {{0, 0.5f}, {0.25f, 1}};
+  scratch_make(state);
+  for (int i = 0; i < LAYERS * KV; i++)
+    half[i / KV][i % KV] = kv_to_f16(share[i / KV][i % KV]);
+  tracefile_write(&model, 0, NULL, 0);
+  trace = tracefile_open();
+  mkdir(scratch_path("assets"), 0777);
+  return 0;
+}
+
+static int stop(void **state) {
+  kv_trace_close(trace);
+  unlink(beside());
+  rmdir(scratch_path("assets"));
+  return scratch_remove(state);
+}
+
+/* --- what is right ------------------------------------------------------ */
+
+/* By hand: layer 0 keeps 2 + 0 and 4 + 1, layer 1 3 + 0 + 2 and 1 + 1 + 2. */
+static void lanes_hold_what_it_says(void **state) {
+  kv_cell cell;
+  (void)state;
+  write_right(beside());
+  run(NULL, &kv_backend_ref, &cell);
+  assert_string_equal(cell.result.reason, "");
+  assert_true(cell.result.totals.kept == (2 + 5 + 5 + 4) / 4.0);
+  assert_string_equal(cell.result.spec, "counts");
+  assert_string_equal(cell.result.params,
+                      "{\"file\": \"counts.some_Model_1.safetensors\"}");
+  assert_int_equal(cell.asset->bytes, 4 * (2 + 2 + 4) + 8 * 2);
+  kv_cell_close(&cell);
+}
+
+static void named_and_beside_are_one(void **state) {
+  kv_cell a, b, c;
+  const char *path = scratch_path("my+file.safetensors");
+  char text[700];
+  (void)state;
+  write_right(beside());
+  write_right(path);
+  snprintf(text, sizeof text, "%s", scratch_path("my\\+file.safetensors"));
+  run(NULL, &kv_backend_ref, &a);
+  run(text, &kv_backend_ref, &b);
+  assert_string_equal(b.result.reason, "");
+  assert_string_equal(a.result.code, b.result.code);
+  assert_non_null(strstr(b.result.spec, "my\\+file"));
+  assert_string_equal(b.result.params, "{\"file\": \"my+file.safetensors\"}");
+  assert_true(same_digest(a.result.journal, b.result.journal));
+  tensor t[TENSORS];
+  right(t);
+  t[2].name = NULL; /* optional */
+  write_file(path, t, "kvcounts", NULL);
+  run(text, &kv_backend_ref, &c);
+  assert_string_not_equal(a.result.code, c.result.code);
+  assert_false(same_digest(a.result.journal, c.result.journal));
+  kv_cell_close(&a);
+  kv_cell_close(&b);
+  kv_cell_close(&c);
+}
+
+static void backends_agree(void **state) {
+  kv_cell a, b;
+  (void)state;
+  if (!probe_backend()) skip();
+  write_right(beside());
+  run(NULL, &kv_backend_ref, &a);
+  run(NULL, probe_backend(), &b);
+  assert_string_equal(b.result.reason, "");
+  assert_true(same_digest(a.result.journal, b.result.journal));
+  assert_true(same_digest(a.result.state, b.result.state));
+  assert_true(same_digest(a.result.output, b.result.output));
+  kv_cell_close(&a);
+  kv_cell_close(&b);
+}
+
+/* --- what is not -------------------------------------------------------- */
+
+static void missing_file(void **state) {
+  char want[700];
+  (void)state;
+  unlink(beside());
+  snprintf(want, sizeof want, "there is no %s", beside());
+  is_refused(NULL, want);
+  is_refused(scratch_path("nowhere.safetensors"), "nowhere.safetensors");
+}
+
+static void wrong_tensors(void **state) {
+  static const float wide[LAYERS * KV * 2] = {0};
+  static const uint16_t inf[LAYERS * KV] = {0, 0, 0x7c00, 0};
+  static const int32_t zero[KV] = {1, 0};
+  static const struct {
+    int at;
+    tensor t;
+    const char *word;
+  } all[] = {
+      {1,
+       {NULL, KV_ST_I32, 0, {0}, NULL},
+       "layers.1.keep is missing; every layer"},
+      {3, {NULL, KV_ST_I32, 0, {0}, NULL}, "tensor share is missing"},
+      {1, {"layers.1.keep", KV_ST_I64, 1, {KV}, wide}, "I64 and must be I32"},
+      {3, {"share", KV_ST_F64, 2, {2, 2}, wide}, "F32, F16 or BF16"},
+      {0, {"layers.0.keep", KV_ST_I32, 1, {3}, wide}, "[3] and must have [2]"},
+      {3, {"share", KV_ST_F32, 1, {4}, wide}, "[4] and must have [2, 2]"},
+      {3, {"share", KV_ST_F16, 2, {2, 2}, inf}, "NaN or Inf at element 2"},
+      {0, {"layers.0.keep", KV_ST_I32, 1, {KV}, zero}, "KV head 1 of layer 0"}};
+  const char *path = scratch_path("w.safetensors");
+  tensor t[TENSORS];
+  (void)state;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    right(t);
+    t[all[i].at] = all[i].t;
+    write_file(path, t, "kvcounts", NULL);
+    is_refused(path, all[i].word);
+  }
+  right(t);
+  write_file(path, t, "kvother", NULL);
+  is_refused(path, "format is kvother; write kvcounts");
+  write_right(path);
+  assert_int_equal(truncate(path, 200), 0);
+  is_refused(path, "w.safetensors");
+  write_file(
+      path, t, "kvcounts",
+      "0123456789012345678901234567890123456789012345678901234567890123");
+  is_refused(path, "is for another trace");
+}
+
+/* A session has no folder to look into; a file that is named serves it. */
+static void sessions_read_it(void **state) {
+  char text[800];
+  kv_session *s = NULL;
+  kv_spec spec;
+  kv_err e = {0};
+  kv_session_shape shape = {.abi = KV_SESSION_ABI,
+                            .n_layers = LAYERS,
+                            .n_heads = HEADS,
+                            .n_kv_heads = KV,
+                            .d = DIM,
+                            .d_v = DIM,
+                            .n_tokens = TOKENS,
+                            .dtype = KV_F32};
+  (void)state;
+  assert_int_equal(kv_spec_parse(only_counts, "counts", &spec, &e), KV_OK);
+  assert_int_equal(kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e),
+                   KV_REFUSED);
+  assert_non_null(strstr(e.text, "a session has none: name the file"));
+  kv_spec_free(&spec);
+  const char *path = scratch_path("s.safetensors");
+  write_right(path);
+  snprintf(text, sizeof text, "counts:file=%s", path);
+  assert_int_equal(kv_spec_parse(only_counts, text, &spec, &e), KV_OK);
+  if (kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e))
+    fail_msg("%s", e.text);
+  kv_session_close(s);
+  kv_spec_free(&spec);
+}
+
+/* The table of a plugin that reads a file. */
+static void tables_are_checked(void **state) {
+  kv_method m = counts_method;
+  kv_param p[3] = {counts_method.params[0], counts_method.params[0], {0}};
+  kv_err e = {0};
+  (void)state;
+  assert_int_equal(kv_door_check(&m, "x", &e), KV_OK);
+  m.params = p;
+  p[1].name = "other";
+  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
+  assert_non_null(strstr(e.text, "a second file"));
+  p[1].name = NULL;
+  p[0].fallback = "mine";
+  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
+  assert_non_null(strstr(e.text, "not KV_FILE_BESIDE"));
+  p[0].fallback = NULL;
+  p[0].reads = NULL;
+  assert_int_equal(kv_door_check(&m, "x", &e), KV_INPUT);
+  assert_non_null(strstr(e.text, "asks for no tensor"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lanes_hold_what_it_says),
+      cmocka_unit_test(named_and_beside_are_one),
+      cmocka_unit_test(backends_agree),
+      cmocka_unit_test(missing_file),
+      cmocka_unit_test(wrong_tensors),
+      cmocka_unit_test(sessions_read_it),
+      cmocka_unit_test(tables_are_checked),
+  };
+  return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking at a cell whose layers publish messages (tests/support/sieve.h):
+ *   - a message that differs is named by the comparison of two backends;
+ *   - the comparison of a layer, and its test vectors, go through the layers
+ *     above it first.
+ */
+#include "ref/backend/store.h"
+#include "sim/compare/compare.h"
+#include "sim/look/vectors.h"
+#include "tests/laws/cells.h"
+#include "tests/support/scratch.h"
+#include "tests/support/sieve.h"
+#include "traces/trace/small.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { LAYERS = 6, TOKENS = 72, PROMPT = 40 };
+
+static kv_trace *trace;
+
+static int open_trace(void **state) {
+  const kv_small t = {"down", LAYERS, 4, 2, 32, KV_F32, TOKENS, PROMPT};
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  const char *path = scratch_path("down.safetensors");
+  if (kv_small_write(&t, 5, path, &e) || kv_trace_open(path, &trace, &e))
+    fail_msg("%s", e.text);
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(trace);
+  return scratch_remove(state);
+}
+
+/* --- the comparison ------------------------------------------------------- */
+
+/* The eighth byte, of layer 3 at step 60: how many lanes, which nobody reads.
+ */
+static const kv_message *twist(kv_store *s, kv_scratch *x) {
+  const kv_message *said = kv_backend_ref.publish(s, x);
+  const kv_lane *l = kv_backend_ref.lane(s, 0);
+  if (!said || l->data->layer != 3 || l->step != 60) return said;
+  ((char *)(uintptr_t)said->data)[7] ^= 1;
+  return said;
+}
+
+static void compare(const kv_backend *odd, kv_difference *d) {
+  kv_cell a = {0}, b = {0};
+  kv_replay_how how = cells_plain;
+  kv_err e = {0};
+  bool stopped;
+  cells_run(trace, "sieve", how, &a);
+  how.backend = odd;
+  cells_run(trace, "sieve", how, &b);
+  if (kv_compare_cells(&(kv_compared){&a, &kv_backend_ref},
+                       &(kv_compared){&b, odd}, NULL, &stopped, d, &e))
+    fail_msg("%s", e.text);
+  if (!d->found) fail_msg("no difference is found");
+  kv_cell_close(&a);
+  kv_cell_close(&b);
+}
+
+static void a_message_that_differs_is_named(void **state) {
+  kv_backend odd = kv_backend_ref;
+  kv_difference d;
+  (void)state;
+  odd.name = "odd";
+  odd.publish = twist;
+  compare(&odd, &d);
+  if (strcmp(d.what, "message") || d.layer != 3 || d.step != 60 || d.index != 7)
+    fail_msg("%s", d.sentence);
+}
+/* One bit of an output, where a layer below a sieve attends what was picked and
+ * nothing else: layer 4, from step 60 on. */
+static void flip(kv_store *s, int lane, kv_scratch *x) {
+  const kv_lane *l = kv_backend_ref.lane(s, lane);
+  kv_backend_ref.attend(s, lane, x);
+  if (l->data->layer != 4 || l->step < 60 || lane != 0) return;
+  if (x->view[0].entries > SIEVE_PICKS + 1) return;
+  ((uint32_t *)(void *)x->out)[3] ^= 1;
+  ((uint32_t *)(void *)s->out)[3] ^= 1;
+}
+
+static void the_comparison_goes_through_the_layers_above(void **state) {
+  kv_backend odd = kv_backend_ref;
+  kv_difference d;
+  (void)state;
+  odd.name = "odd";
+  odd.attend = flip;
+  compare(&odd, &d);
+  if (strcmp(d.what, "output") || d.layer != 4 || d.step != 60 || d.index != 3)
+    fail_msg("%s", d.sentence);
+}
+
+/* --- vectors -------------------------------------------------------------- */
+
+static void write_vectors(int layers, const int *layer, const char *dir) {
+  static const int step[] = {PROMPT + 1, PROMPT + 9};
+  kv_cell cell = {0};
+  kv_err e = {0};
+  bool stopped = false;
+  cells_open(trace, "sieve", &cell);
+  kv_vectors_ask ask = {.cell = &cell,
+                        .steps = 2,
+                        .step = step,
+                        .layers = layers,
+                        .layer = layer,
+                        .raw = true,
+                        .dir = dir};
+  if (kv_vectors_write(&ask, &stopped, &e)) fail_msg("%s", e.text);
+  kv_cell_close(&cell);
+}
+
+static size_t read_all(const char *dir, const char *name, char *out,
+                       size_t most) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE *f = fopen(path, "rb");
+  if (!f) fail_msg("%s is missing", path);
+  size_t n = fread(out, 1, most, f);
+  fclose(f);
+  return n;
+}
+
+/* The vectors of one layer are the same, whichever others are asked for. */
+static void vectors_go_through_the_layers_above(void **state) {
+  enum { MOST = 1 << 16 };
+  static char a[MOST], b[MOST];
+  char one[256], two[256];
+  int files = 0;
+  (void)state;
+  snprintf(one, sizeof one, "%s", scratch_path("one"));
+  snprintf(two, sizeof two, "%s", scratch_path("two"));
+  write_vectors(1, (const int[]){4}, one);
+  write_vectors(2, (const int[]){3, 4}, two);
+  DIR *d = opendir(one);
+  assert_non_null(d);
+  for (struct dirent *f = readdir(d); f; f = readdir(d)) {
+    if (!strstr(f->d_name, ".bin")) continue;
+    size_t n = read_all(one, f->d_name, a, MOST);
+    if (n != read_all(two, f->d_name, b, MOST) || memcmp(a, b, n))
+      fail_msg("%s differs", f->d_name);
+    files++;
+  }
+  closedir(d);
+  assert_true(files > 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_message_that_differs_is_named),
+      cmocka_unit_test(the_comparison_goes_through_the_layers_above),
+      cmocka_unit_test(vectors_go_through_the_layers_above),
+  };
+  return cmocka_run_group_tests_name("down_look", tests, open_trace,
+                                     close_trace);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The laws of sim/laws/law.h over every method of the registry:
+ *   - on every geometry of the table below: GQA groups 1, 4, 7 and 8, head
+ *     dimensions 32 to 256, three element types, a prompt shorter than window
+ *     and budget, a prompt of one token, no decode step, one layer; at a
+ *     small, a middling and a full budget;
+ *   - with every value of every choice parameter, and integers away from
+ *     their defaults, on one geometry of full mantissas;
+ *   - but for "full", for a made-up method that uses every verb at random, and
+ *     for one that adds a chunk of its own to attention.
+ * No method is named but in the table of further parameters. KV_TEST_BACKEND
+ * names another backend than ref, which is asked about the methods that it
+ * has; on emu (tests/support/probe.h) all of it has a meaning, on others the
+ * rows of evidence are not counted and the made-up method has no twin.
+ */
+#include "ref/formats/minmax.h"
+#include "sim/engine/replay.h"
+#include "sim/laws/law.h"
+#include "sim/spec/param.h"
+#include "tests/support/mad.h"
+#include "tests/support/made_up.h"
+#include "tests/support/probe.h"
+#include "tests/support/rig.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const kv_small places[] = {
+    {"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
+    {"group4_d64", 2, 8, 2, 64, KV_F16, 96, 70},
+    {"group7_d80", 1, 7, 1, 80, KV_BF16, 80, 60},
+    {"group8_d96", 1, 8, 1, 96, KV_F32, 80, 61},
+    {"group1_d128", 1, 2, 2, 128, KV_BF16, 72, 50},
+    {"group4_d256", 1, 4, 1, 256, KV_F32, 64, 50},
+    {"group7_d128", 1, 14, 2, 128, KV_F16, 64, 40},
+    {"group8_d32", 2, 8, 1, 32, KV_F16, 150, 140},
+    {"group4_d80", 1, 4, 1, 80, KV_F32, 72, 50},
+    {"group1_d256", 1, 1, 1, 256, KV_F16, 64, 48},
+    {"group4_d96", 1, 4, 1, 96, KV_BF16, 64, 48},
+    {"group1_d64", 1, 2, 2, 64, KV_F32, 200, 180},
+    {"short_prompt", 2, 4, 2, 32, KV_F32, 60, 7},
+    {"one_token", 2, 4, 1, 32, KV_F32, 40, 1},
+    {"no_decode", 2, 4, 2, 32, KV_F32, 50, 50},
+    {"only_token", 1, 2, 1, 32, KV_F32, 1, 1}};
+enum { PLACES = sizeof places / sizeof *places, FOR_OPTIONS = 8 };
+
+/* Integers and reals whose value changes what happens, with choices beside
+ * them where only both together do. */
+static const char *const further[] = {
+    "quest:page=8:skip=0",
+    "quest:page=8:skip=0:share=group_max:rule=paper",
+    "quest:page=5:skip=0:share=group_sum",
+    "snapkv:window=4:kernel=3:pooling=avg:group=max",
+    "snapkv:window=1:kernel=1:group=query_head:grow=no:every=3",
+    "snapkv:grow=no:every=9:window=4",
+    "pyramidkv:beta=2:window=4",
+    "adakv:alpha=0.7:safeguard=minimum:window=4",
+    "adakv:alpha=0:normalise=yes:group=query_head",
+    "adakv:skip=1",
+    "h2o:variant=prefill:group=max",
+    "h2o:variant=masked:recent=5",
+    "h2o:recent=0",
+    "h2o:recent=0:scale=seen",
+    "h2o:variant=prefill:recent=0:scale=seen",
+    "tova:variant=prefill:protect_newest=yes",
+    "random:variant=prefill:recent=0",
+    "random:recent=0:seed=7",
+    "streamingllm:sink=0",
+    "zsmerge:residual=3:proximity=4",
+    "zsmerge:residual=0:proximity=4",
+    "zsmerge:variant=code:residual=3:metric=l2",
+    "kivi:group=8:residual=16",
+    "kivi:group=8:residual=8:k_bits=4:v_bits=2:variant=code",
+    "kivi:group=1:residual=1",
+    "oracle-topp:p=0.5",
+    "oracle-topp:p=0"};
+enum { FURTHER = sizeof further / sizeof *further };
+
+static kv_trace *trace[PLACES];
+static kv_digest dense[PLACES]; /* its outputs */
+static const kv_backend *backend;
+static int64_t (*rows)(void);
+
+typedef struct tally {
+  int held, refused, lacked; /* lacked: no twin on this backend */
+} tally;
+
+/* --- traces ------------------------------------------------------------- */
+
+static void choose_backend(void) {
+  backend = rig_backend();
+  if (strcmp(backend->name, "emu") != 0) return;
+  backend = probe_backend();
+  rows = probe_rows;
+}
+
+static int open_traces(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  choose_backend();
+  for (int i = 0; i < PLACES; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.safetensors", places[i].name);
+    const char *path = scratch_path(name);
+    if (kv_small_write(&places[i], 5, path, &e) ||
+        kv_law_open(path, &trace[i], &e))
+      fail_msg("%s: %s", places[i].name, e.text);
+    kv_law_case c = {.backend = backend, .trace = trace[i]};
+    if (kv_law_dense(&c, &dense[i], &e)) fail_msg("%s", e.text);
+  }
+  return 0;
+}
+
+static int close_traces(void **state) {
+  for (int i = 0; i < PLACES; i++) kv_trace_close(trace[i]);
+  return scratch_remove(state);
+}
+
+/* --- asking ------------------------------------------------------------- */
+
+/* Every law but one. */
+static uint32_t all_but(const char *law) {
+  int index = kv_law_named(law);
+  assert_true(index >= 0);
+  return ~(1u << index);
+}
+
+static bool counts_rows(void) { return backend == &kv_backend_ref || rows; }
+
+/* Every law that can be asked here. */
+static uint32_t all_laws(void) {
+  return counts_rows() ? UINT32_MAX : all_but("evidence");
+}
+
+static kv_rc asked(const kv_law_case *c, const char *text, uint32_t laws) {
+  int broken;
+  kv_err e = {0};
+  kv_rc rc = kv_law_ask(c, laws, &broken, &e);
+  if (rc && rc != KV_REFUSED)
+    fail_msg("law %s, %s, %s, budget %d: %s", kv_law_at(broken)->name,
+             c->trace->name, text, c->entries, e.text);
+  return rc;
+}
+
+static void ask(int at, const char *text, int entries, uint32_t laws,
+                tally *n) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  if (kv_spec_parse(kv_method_at, text, &spec, &e))
+    fail_msg("%s: %s", text, e.text);
+  if (!kv_backend_has(backend, spec.method)) {
+    n->lacked++;
+    kv_spec_free(&spec);
+    return;
+  }
+  kv_law_case c = {.backend = backend,
+                   .trace = trace[at],
+                   .spec = &spec,
+                   .entries = entries,
+                   .dense = &dense[at],
+                   .rows = rows};
+  kv_rc rc = asked(&c, text, laws);
+  n->held += rc == KV_OK;
+  n->refused += rc == KV_REFUSED;
+  kv_spec_free(&spec);
+}
+
+static void ask_all(int at, const char *text, int entries, tally *n) {
+  ask(at, text, entries, all_laws(), n);
+}
+
+/* A method whose cells are all refused would keep every law. */
+static void must_run(const char *what, const tally *n) {
+  if (n->held == 0 && n->lacked == 0)
+    fail_msg("%s: every cell was refused", what);
+}
+
+static void test_geometries(void **state) {
+  (void)state;
+  for (int m = 0; kv_method_at(m); m++)
+    for (int i = 0; i < PLACES; i++) {
+      const char *name = kv_method_at(m)->name;
+      const uint32_t others = all_laws() & all_but("full"); /* has its own */
+      tally n = {0};
+      ask(i, name, 6, others, &n);
+      ask_all(i, name, 24, &n);
+      if (i % 4 == 0) ask(i, name, places[i].n_tokens, others, &n);
+      if (places[i].n_tokens > 4) must_run(name, &n);
+    }
+}
+
+/* --- options ------------------------------------------------------------ */
+
+static int cut(const char *choices, int i, char *out, size_t room) {
+  while (i-- > 0 && choices) {
+    choices = strchr(choices, '|');
+    if (choices) choices++;
+  }
+  if (!choices) return 0;
+  snprintf(out, room, "%.*s", (int)strcspn(choices, "|"), choices);
+  return 1;
+}
+
+static void each_choice(const kv_method *m, const kv_param *p) {
+  char value[64], text[256];
+  for (int i = 0; cut(p->choices, i, value, sizeof value); i++) {
+    tally n = {0};
+    snprintf(text, sizeof text, "%s:%s=%s", m->name, p->name, value);
+    ask_all(FOR_OPTIONS, text, 16, &n);
+    /* h2o's group=max has a variant of its own, in `further`. */
+    if (strcmp(text, "h2o:group=max") != 0) must_run(text, &n);
+  }
+}
+
+static void test_choices(void **state) {
+  (void)state;
+  int choices = 0;
+  for (int m = 0; kv_method_at(m); m++)
+    for (const kv_param *p = kv_method_at(m)->params; p && p->name; p++)
+      if (p->kind == KV_CHOICE) {
+        each_choice(kv_method_at(m), p);
+        choices++;
+      }
+  assert_true(choices >= 10);
+}
+
+static void test_further(void **state) {
+  (void)state;
+  for (int i = 0; i < FURTHER; i++) {
+    tally n = {0};
+    ask_all(FOR_OPTIONS, further[i], 16, &n);
+    ask_all(0, further[i], 12, &n);
+    must_run(further[i], &n);
+  }
+}
+
+/* --- a method that does everything -------------------------------------- */
+
+static void ask_made_up(const char *name) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  if (backend != &kv_backend_ref && backend != probe_backend()) skip();
+  assert_int_equal(kv_spec_parse(made_up_at, name, &spec, &e), KV_OK);
+  for (int t = 0; t < PLACES; t++) {
+    kv_law_case c = {.backend = backend,
+                     .trace = trace[t],
+                     .spec = &spec,
+                     .entries = -1,
+                     .rows = rows};
+    assert_int_equal(asked(&c, name, all_but("full")), KV_OK);
+  }
+  kv_spec_free(&spec);
+}
+
+static void test_made_up(void **state) {
+  (void)state;
+  ask_made_up("mad");
+  ask_made_up("rest");
+  ask_made_up("rest+kivi:group=8:residual=8");
+  ask_made_up("sieve");
+  ask_made_up("sieve+kivi:group=8:residual=8");
+}
+
+/* --- replays ------------------------------------------------------------ */
+
+static const kv_method *made_up; /* in no registry */
+
+static const kv_method *only_made_up(int i) { return i == 0 ? made_up : NULL; }
+
+static void replay_on(const kv_backend *b, const kv_method *method, int at,
+                      kv_cell *cell) {
+  kv_spec spec = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
+  kv_replay_how how = {
+      .backend = b, .kernels = kv_kernels_best(), .threads = 1};
+  kv_err e = {0};
+  bool stopped;
+  made_up = method;
+  if (kv_spec_parse(only_made_up, method->name, &spec, &e) ||
+      kv_cell_open(trace[at], 0, kv_kernels_best(), &asked, cell, &e) ||
+      kv_replay(trace[at], &cell, 1, &how, &stopped, &e))
+    fail_msg("%s: %s", places[at].name, e.text);
+  kv_spec_free(&spec);
+}
+
+/* The twin of a method that is in no registry, to the bit. */
+static void same_twin(const kv_method *method) {
+  const kv_backend *twin = probe_backend();
+  if (!twin) skip();
+  for (int t = 0; t < PLACES; t += 3) {
+    kv_cell a = {0}, b = {0};
+    size_t layers = (size_t)places[t].n_layers;
+    replay_on(&kv_backend_ref, method, t, &a);
+    replay_on(twin, method, t, &b);
+    if (memcmp(a.digest, b.digest, layers * sizeof *a.digest) != 0)
+      fail_msg("%s on %s: the twin differs", method->name, places[t].name);
+    kv_cell_close(&a);
+    kv_cell_close(&b);
+  }
+}
+
+static void test_mad_twin(void **state) {
+  (void)state;
+  same_twin(&mad_method);
+}
+
+/* --- coded rows are decoded once ---------------------------------------- */
+
+/* Rows decoded outside of verbs, and how many views could be of coded sides:
+ * counted once for all heads of a lane. */
+static int64_t decoded, in_views;
+static kv_format counting[2];
+
+static void channel_counted(const kv_kernels *kernels, const void *c,
+                            int members, int width, const void *in, int member,
+                            float *out) {
+  decoded++;
+  kv_format_channel.decode(kernels, c, members, width, in, member, out);
+}
+
+static void token_counted(const kv_kernels *kernels, const void *c, int members,
+                          int width, const void *in, int member, float *out) {
+  decoded++;
+  kv_format_token.decode(kernels, c, members, width, in, member, out);
+}
+
+static kv_rc counted_open(const kv_shape *shape, void *params, kv_needs *needs,
+                          kv_err *e) {
+  kv_rc rc = mad_method.open(shape, params, needs, e);
+  for (int i = 0; i < 2; i++) needs->coding[i].format = &counting[i];
+  return rc;
+}
+
+static void counted_view(const kv_at *at, const kv_lane *l, const kv_query *q,
+                         kv_view *out) {
+  mad_method.view(at, l, q, out);
+  for (int i = 0; q->head == 0 && i < l->n; i++) {
+    bool seen = i == l->n - 1;
+    for (int h = 0; h < l->queries; h++)
+      seen = seen || mad_sees(l->first_head + h, at->step, i);
+    if (!seen) continue;
+    in_views += l->k[i].format >= KV_CODED;
+    in_views += l->v[i].format >= KV_CODED;
+  }
+}
+
+static void counted_settle(const kv_at *at, kv_lane *l) {
+  int64_t before = decoded;
+  mad_method.settle_lane(at, l);
+  decoded = before;
+}
+
+static void test_decoded_once(void **state) {
+  (void)state;
+  kv_method method = mad_method;
+  method.open = counted_open;
+  method.view = counted_view;
+  method.settle_lane = counted_settle;
+  counting[0] = kv_format_channel, counting[0].decode = channel_counted;
+  counting[1] = kv_format_token, counting[1].decode = token_counted;
+  for (int t = 0; t < PLACES; t++) {
+    kv_cell cell = {0};
+    decoded = in_views = 0;
+    replay_on(&kv_backend_ref, &method, t, &cell);
+    assert_int_equal(decoded, in_views);
+    if (t == 0) assert_true(in_views > 100);
+    kv_cell_close(&cell);
+  }
+}
+
+/* What is not asked above is not passed either. */
+static void test_rows_are_counted(void **state) {
+  (void)state;
+  if (!counts_rows()) skip();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_geometries),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_further),
+      cmocka_unit_test(test_made_up),
+      cmocka_unit_test(test_mad_twin),
+      cmocka_unit_test(test_decoded_once),
+      cmocka_unit_test(test_rows_are_counted),
+  };
+  return cmocka_run_group_tests_name("laws", tests, open_traces, close_traces);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KNorm: of the worked case the four shortest keys, of equal ones the older;
+ * what a plain sort of squared norms keeps; layers that stay dense; a token may
+ * leave at the step that brought it.
+ */
+#include "tests/support/rig.h"
+
+/* Norms 1 1 2.236 1 2.236 1 1.414 1.414. */
+static void worked(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  rig *r = rig_open(&c, "knorm:budget=4:skip=0");
+  rig_holds(r, 0, (int[]){0, 1, 3, 5, -1});
+  rig_close(r);
+  r = rig_open(&c, "knorm:budget=5:skip=0");
+  rig_holds(r, 0, (int[]){0, 1, 3, 5, 6, -1});
+  rig_close(r);
+  r = rig_open(&c, "knorm:budget=4");
+  rig_holds(r, 0, (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
+  rig_close(r);
+}
+
+static void steps(void **state) {
+  rig_case c = rig_eight(4);
+  (void)state;
+  rig *r = rig_open(&c, "knorm:budget=3:skip=0:variant=drop");
+  rig_holds(r, 0, (int[]){0, 1, 3, -1});
+  rig_to(r, 5); /* token 4 is long: seen once, then dropped */
+  rig_saw(r, 0, (int[]){0, 1, 3, 4, -1});
+  rig_holds(r, 0, (int[]){0, 1, 3, -1});
+  rig_close(r);
+  r = rig_open(&c, "knorm:budget=3:skip=0");
+  rig_to(r, 8);
+  rig_holds(r, 0, (int[]){0, 1, 3, 4, 5, 6, 7, -1});
+  rig_close(r);
+}
+
+/* Binary64 sums of squares that lie far enough apart decide alike. */
+static void shortest(const rig_case *c, int lane, int budget, int *ids) {
+  double square[64];
+  int n = 0;
+  for (int t = 0; t < c->prompt_len; t++) {
+    const float *k =
+        c->k + ((size_t)lane * (size_t)c->n_tokens + (size_t)t) * (size_t)c->d;
+    square[t] = 0;
+    for (int x = 0; x < c->d; x++) square[t] += (double)k[x] * (double)k[x];
+  }
+  for (int t = 0; t < c->prompt_len; t++) {
+    int shorter = 0;
+    for (int o = 0; o < c->prompt_len; o++) shorter += square[o] < square[t];
+    if (shorter < budget) ids[n++] = t;
+  }
+  ids[n] = -1;
+}
+
+static void by_sorting(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 50,
+                .prompt_len = 48,
+                .n_layers = 4,
+                .layer = 2};
+  int ids[64];
+  (void)state;
+  rig_data(&c, 11);
+  rig *r = rig_open(&c, "knorm:budget=13");
+  for (int lane = 0; lane < 2; lane++) {
+    shortest(&c, lane, 13, ids);
+    rig_holds(r, lane, ids);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 40,
+                .prompt_len = 20};
+  (void)state;
+  rig_data(&c, 6);
+  rig_law(&c, "knorm:budget=7:skip=0:variant=drop", rig_at_most, &(int){7});
+  rig_law(&c, "knorm:budget=1:skip=0:variant=drop", rig_at_most, &(int){1});
+  rig_law(&c, "knorm:budget=7:skip=0", rig_grown, &(int){7});
+  rig_law_dense(&c, "knorm:budget=20:skip=0");
+  rig_law_dense(&c, "knorm:budget=40:skip=0:variant=drop");
+  rig_law_dense(&c, "knorm:budget=7:skip=1:variant=drop");
+  rig_law_refused(&c, "knorm", KV_USAGE, "knorm", "budget");
+  rig_data_free(&c);
+}
+
+int kv_test_knorm(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(steps),
+      cmocka_unit_test(by_sorting), cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("knorm", tests, NULL, NULL);
+}

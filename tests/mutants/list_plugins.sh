@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Mutants of what stands between a plugin and the rest (see list.sh).
+
+mutant hook_mode_kept ref/backend/backend.c 'check_plugins.sh' \
+  'kv_float_ground();
+  if (l->fault.rc) return;' 'if (l->fault.rc) return;'
+mutant hook_mode_silent ref/backend/backend.c 'check_plugins.sh' \
+  'if (l->fault.rc) return;' 'if (l) return;'
+mutant open_mode_kept sim/engine/cell.c 'check_plugins.sh' \
+  'if (!mode) return rc ?' 'if (mode || !mode) return rc ?'
+mutant load_mode_kept sim/spec/door.c 'check_plugins.sh' \
+  'fesetenv(&own);' '(void)own;'
+mutant load_mode_unseen sim/laws/law_guest.c 'check_plugins.sh' \
+  'kv_door_mode(kv_fence_inner());' 'NULL;'
+mutant x87_kept ref/ground/float.c 'arith' \
+  'uint16_t word = (uint16_t)(to >> X87);' \
+  'uint16_t word;
+  __asm__ volatile("fnstcw %0" : "=m"(word));'
+mutant load_without_trial sim/spec/door.c 'check_plugins.sh' \
+  'kv_rc rc = kv_door_try(file, name, e);' 'kv_rc rc = KV_OK;'
+mutant takes_end_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
+  'if (after + bad < to) broken(t, after + bad, to);' '(void)to;'
+mutant takes_all_alike sim/laws/fence_take.c 'check_lawcheck.sh' \
+  'return (unsigned char)(turn >> 24);' 'return 0;'
+mutant takes_rest_unseen sim/laws/fence_take.c 'check_lawcheck.sh' \
+  'if (now.whole && now.next + bad < top) broken' 'if (0) broken'
+mutant shown_rows_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
+  'if (rows && rows_of(at, rows) != shown)' 'if (0)'
+mutant other_lanes_unseen sim/laws/fence_guard.c 'check_lawcheck.sh' \
+  'else if (changed(k, false) || entries_of' 'else if (0 && entries_of'
+mutant places_beyond_unseen sim/laws/fence_lane.c 'check_lawcheck.sh' \
+  '(l->shape->n_tokens + KV_BEYOND - n)' '(l->shape->n_tokens - n)'
+mutant forks_unseen sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+  'pthread_atfork(kv_fence_forks, NULL, NULL);' ''
+mutant orphans_left sim/spec/child.c 'check_lawcheck.sh' \
+  'if (c->adopts) out->left = end_orphans();' ''
+mutant process_stays_put sim/laws/lawcheck_child.c 'check_lawcheck.sh' \
+  'if (t->elsewhere) move_away();' ''
+mutant anything_is_near traces/text/text.c 'spec' \
+  '3 * edits <= length + 1' 'edits <= 1 + length / 3'
+
+# The knob that -b sets.
+mutant knob_less_is_more sim/spec/knob.c 'check_knob.sh' \
+  'if (p->knob == KV_KNOB_LESS) at = places - place;' ''
+mutant knob_typed_is_lost sim/spec/knob.c 'check_knob.sh' \
+  'return kv_budget_in_bytes(b) && !s->given[p - s->method->params];' \
+  'return kv_budget_in_bytes(b);'
+mutant knob_second_too ref/lane/compose.c 'check_knob.sh' \
+  'if (has_knob(x->part[0]->params)) p->knob = KV_NO_KNOB;' \
+  'if (has_knob(x->part[1]->params)) p->knob = KV_NO_KNOB;'
+mutant knob_of_a_plugin sim/spec/door_check.c 'check_knob.sh' \
+  'return wrong_knob(m, p);' 'return NULL;'

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Mutants of what is read from a database and shown: see list.sh.
+mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
+  'got->mean / dense->mean' 'got->mean'
+mutant codes_mix analysis/views.sql 'check_results.sh' \
+  "CASE method WHEN 'replay' THEN subject ELSE method END AS family" \
+  'subject AS family'
+mutant damage_is_shown analysis/check.c 'check_results.sh' \
+  'if (bad) rc = tell(path, table, bad, row);' '(void)bad, (void)tell;'
+mutant text_is_markup analysis/text.c 'check_results.sh' \
+  'fputs(at ? entity[at - special] : one, f);' \
+  'fputs(at ? one : one, f), (void)entity;'
+mutant old_values_contradict analysis/merge_differ.c 'check_results.sh' \
+  '(d.measures = s.measures AND d.value IS NOT s.value)' \
+  'd.value IS NOT s.value'
+mutant log_stays sim/db/db_open.c 'check_results.sh' \
+  'PRAGMA journal_mode = DELETE", NULL, NULL, NULL);' \
+  'PRAGMA user_version", NULL, NULL, NULL);'
+# What intervals are made of, and where it is kept.
+mutant squares_about_zero sim/measure/stat.c 'moments' \
+  'kv_square(value[i] - s.mean)' 'kv_square(value[i])'
+mutant passes_round_rank sim/measure/tally.c 'moments' \
+  'while (t->rank[r] >= t->at[r][digit])' \
+  'while (t->rank[r] > t->at[r][digit])'
+mutant shelf_stays sim/measure/shelf.c 'moments' \
+  'if (s->file) madvise(' 'if (!s) madvise('
+mutant moments_not_compared sim/db/db_diff.c 'old_db' \
+  'kv_db_compare_moments(before, now, where);' '(void)where;'
+mutant merge_loses_squares analysis/merge.c 'check_results.sh' \
+  '"squares = s.squares, squares_bits = s.squares_bits"' \
+  '"squares = s.squares, squares_bits = NULL"'
+# What a command costs and says.
+mutant search_is_linear sim/sweep/search.c 'search' \
+  'high = high > most / 2 ? most : 2 * high)' 'high++)'
+mutant threads_by_name sim/engine/replay.c 'search' \
+  'return w == NULL && how->backend->threads;' 'return w == NULL;'
+mutant one_thread_unsaid sim/commands/command_run.c 'check_cli.sh' \
+  'if (!rc) say_one_thread(s, &how);' '(void)say_one_thread;'
+mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
+  'if (!rc) rc = ask_layouts(s, v, &batch, asked, e);' '(void)ask_layouts;'

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Resuming: what one layer gives, forgotten or twice; parts believed that are
+# not to be. The format is list.sh's.
+mutant resume_forgets_ledger sim/engine/partial.c 'resume' \
+  'kv_cost_layer_read(c->cost, layer, at);' ''
+mutant resume_forgets_values sim/measure/fidelity.c 'resume' \
+  'memcpy(kv_shelf_slice(&f->shelf, layer), from, kv_fidelity_layer_size(f));' \
+  ''
+mutant resume_forgets_fault sim/engine/partial.c 'resume' \
+  'if (h.fault.rc) kv_cell_fail(c, layer, &h.fault);' ''
+mutant resume_counts_twice sim/engine/cell.c 'resume' \
+  'kv_cost_layer_begin(c->cost, layer);' ''
+mutant resume_replays_again sim/sweep/keeper.c 'resume killed' \
+  'return r->there[p->layer] = true;' 'return true;'
+mutant resume_keeps_another sim/engine/replay_walk.c 'resume' \
+  'for (int i = 0; i < f->n; i++) f->cell[i] = p->at[f->cell[i]];' ''
+mutant resume_adds_layers_up sim/measure/cost.c 'cost' \
+  'return c->rows == 1 ? 0 : layer;' 'return c->rows == 1 ? 0 : layer / 2;'
+mutant resume_believes_all sim/db/db_partial.c 'resume' \
+  'return memcmp(&said, &is, sizeof is) == 0;' 'return true;'
+mutant resume_any_build sim/sweep/keeper.c 'resume' \
+  'if (!same_build(r->keeper, p)) return false;' ''
+mutant resume_leaves_parts sim/db/db_write.c 'killed' \
+  'if (!rc) rc = kv_db_unkeep(db, key, r->backend, e);' ''
+mutant resume_keeps_nothing sim/sweep/keeper.c 'killed resume' \
+  'k->pending[at[i] * k->layers + layer] = true;' '(void)at;'
+mutant resume_one_group sim/engine/groups.c 'resume' \
+  'if (all <= room) return n;' 'return n;'
+mutant search_forgets_probes sim/sweep/search.c 'killed' \
+  'return db && !found && worth' 'return 0 && worth'

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plugin whose knob is a real number that takes fewer bytes the greater it
+ * is: the newest (1 - drop) of the tokens stay (tests/check_knob.sh).
+ */
+#include "ref/parts/parts.h"
+
+typedef struct params {
+  float drop;
+} params;
+
+static const kv_param table[] = {{.name = "drop",
+                                  .kind = KV_REAL,
+                                  .offset = offsetof(params, drop),
+                                  .knob = KV_KNOB_LESS,
+                                  .grid = 0.05,
+                                  .fallback = "0.5",
+                                  .min = 0,
+                                  .max = 0.9,
+                                  .help = "share of the tokens dropped"},
+                                 {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  const params *o = p;
+  (void)shape;
+  needs->every = 1;
+  needs->lengths = true;
+  if (o->drop >= 0) return KV_OK;
+  return kv_fail(e, KV_REFUSED, "drops: drop is not set");
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int want = (int)((1 - o->drop) * (float)at->step);
+  kv_keep_ends(lane, 0, want < 1 ? 1 : want);
+}
+
+const kv_method kv_plugin = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "drops",
+    .title = "the newest share of the tokens",
+    .paper = "none",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""traces/examples/hf_session.py. With torch and transformers: models of random
+weights generate 32 tokens after 64, `dense` gives the tokens and logits of the
+model's own attention, streamingllm those of a forward over the tokens that it
+attends, and what a session is not is refused. Without them a made-up model on
+made-up modules, whose outputs are those of a loop. Says on stdout which.
+Called by check_session_py.sh."""
+
+import sys
+import types
+
+import numpy as np
+
+N, NEW, ROOM = 64, 32, 200  # tokens of the prompt, after it; room
+LAYERS, H, G, D = 2, 4, 2, 16  # of the made-up model
+
+
+def check_dense(torch, hf, SessionCache):
+    """Largest difference seen, float32 and bfloat16: 2.4e-7 and 0.0042."""
+    near = {torch.float32: 2e-6, torch.bfloat16: 0.01}
+    for name, config in (
+        ("Llama", dict(num_key_value_heads=4)),
+        ("Llama", dict(head_dim=32)),  # not hidden_size / heads
+        ("Qwen2", {}),
+        ("Qwen3", dict(head_dim=32)),  # norms on q and k
+        ("Mistral", dict(sliding_window=N + NEW)),  # hides nothing here
+        ("Gemma", dict(head_dim=16)),
+        ("Granite", dict(attention_multiplier=0.11)),  # not 1/sqrt(d)
+    ):
+        for dtype in near:
+            own = hf.model(name, dtype, **config)
+            a, la = hf.generate(own)
+            own.set_attn_implementation("kvsession")
+            cache = SessionCache(own, "dense", room=ROOM)
+            b, lb = hf.generate(own, past_key_values=cache)
+            # bfloat16 near a tie may choose otherwise: up to there, then.
+            same = (a == b)[0, N:].long().cumprod(0).sum() + 1
+            assert same > NEW or dtype != torch.float32, (name, a, b)
+            apart = (la - lb)[:same].abs().max()
+            assert apart <= near[dtype], (name, dtype, apart)
+
+
+def check_held(torch, hf, SessionCache):
+    model = hf.model("Llama", attention="kvsession")
+    for method, budget, held in (
+        ("dense", None, N + NEW - 1),
+        ("h2o", 32, 32),
+        ("snapkv", 32, 32 + NEW - 1),
+        ("quest:page=8:skip=0", 32, N + NEW - 1),
+        ("streamingllm", 32, 32),
+        ("kivi:group=16:residual=16", None, N + NEW - 1),
+    ):
+        cache = SessionCache(model, method, budget, ROOM)
+        _, logits = hf.generate(model, past_key_values=cache)
+        s = cache.session
+        assert cache.get_seq_length() == s.ledger()["step"] == N + NEW - 1
+        assert {len(s.lane(l, g)[0]) for l in range(3) for g in (0, 1)} == {
+            held
+        }, method
+        if method == "dense":
+            exact, bytes_dense = logits, s.ledger()["payload"]
+        else:  # the model feels the method
+            assert (logits - exact).abs().max() > 1e-3, method
+        if held == 32 or method.startswith("kivi"):
+            assert s.ledger()["payload"] < bytes_dense, method
+
+
+def check_reindexed(torch, hf, SessionCache):
+    """In one layer a token's k and v are its own, so attending a few tokens at
+    new positions is a forward over those alone: with either way of RoPE to
+    pair elements. Largest difference seen: 2.1e-7."""
+    for name in ("Llama", "Cohere"):
+        model = hf.model(name, num_hidden_layers=1, attention="kvsession")
+        cache = SessionCache(model, "streamingllm", 32, ROOM)
+        ids, logits = hf.generate(model, past_key_values=cache)
+        own = hf.model(name, num_hidden_layers=1)
+        for t in range(N + 1, N + NEW):  # 4 sinks, 28 before it, and itself
+            kept = torch.cat([ids[:, :4], ids[:, t - 29 : t]], 1)
+            apart = (own(kept).logits[0, -1] - logits[t - N]).abs().max()
+            assert apart < 2e-6, (name, t, apart)
+
+
+def check_again(torch, hf, SessionCache):
+    """A second turn, a fresh start, and a prompt beside another cache."""
+    model, own = hf.model("Llama", attention="kvsession"), hf.model("Llama")
+    cache = SessionCache(model, "dense", room=ROOM)
+    SessionCache(model, "h2o", 4, ROOM)
+    ids, _ = hf.generate(model, past_key_values=cache)
+    assert torch.equal(ids, hf.generate(own)[0])
+    more = torch.cat([ids, hf.IDS[:, :20]], 1)
+    got, _ = hf.generate(model, more, past_key_values=cache)
+    assert torch.equal(got, hf.generate(own, more)[0])
+    cache.reset()
+    got, _ = hf.generate(model, hf.IDS[:, 9:], past_key_values=cache)
+    assert torch.equal(got, hf.generate(own, hf.IDS[:, 9:])[0])
+
+
+def check_pieces(torch, hf, SessionCache):
+    """A prompt in several forwards, where the cache is told how long it is."""
+    model = hf.model("Llama", attention="kvsession")
+    for method, budget in ("dense", None), ("snapkv", 32):
+        last = []
+        for ends in [N], [24, 48, N]:
+            more = dict(prompt_len=N) if len(ends) > 1 else {}
+            cache = SessionCache(model, method, budget, ROOM, **more)
+            for first, end in zip([0, *ends], ends):
+                ids = hf.IDS[:, first:end]
+                logits = model(ids, past_key_values=cache).logits
+            last.append(logits[0, -1])
+            assert cache.session.ledger()["step"] == N
+            assert len(cache.session.lane(2, 1)[0]) == (budget or N)
+        assert (last[0] - last[1]).abs().max() < 2e-6, method
+    cache = SessionCache(model, "snapkv", 32, ROOM, prompt_len=N)
+    hf.generate(model, past_key_values=cache, prefill_chunk_size=24)
+    assert len(cache.session.lane(2, 1)[0]) == 32 + NEW - 1
+
+
+def check_positional(torch, hf, SessionCache):
+    """kvpress, imported later, hands dropout on as the sixth argument."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as known
+
+    own = known["kvsession"]
+    known["kvsession"] = lambda m, q, k, v, attention_mask, dropout, **more: (
+        own(m, q, k, v, attention_mask, dropout, **more)
+    )
+    try:
+        check_again(torch, hf, SessionCache)
+    finally:
+        known["kvsession"] = own
+
+
+def check_refused(torch, hf, SessionCache):
+    def refused(says, name="Llama", attention="kvsession", room=ROOM, **more):
+        config = more.pop("config", {})
+        model = hf.model(name, attention=attention, **config)
+        try:
+            cache = SessionCache(model, more.pop("method", "dense"), 32, room)
+            model.train(more.pop("train", False))
+            hf.generate(model, **{"past_key_values": cache, **more})
+        except (ValueError, NotImplementedError, SessionError) as e:
+            assert says in str(e), (says, str(e))
+        else:
+            raise AssertionError(f"nothing says: {says}")
+
+    from kvsession import SessionError
+
+    holes = torch.ones_like(hf.IDS)
+    holes[0, :3] = 0
+    refused("64 tokens and room for 63", room=63)
+    refused("65 tokens and room for 64", room=64)
+    refused("a batch of 2", ids=hf.IDS.repeat(2, 1))
+    refused("a batch of 2", num_beams=2)
+    refused("the mask of tokens 0 to 63 hides", attention_mask=holes)
+    refused("0 to 63 hides", "Mistral", config=dict(sliding_window=32))
+    refused("attention has softcap", "Gemma2")
+    refused("attention has s_aux", "GptOss", config=dict(num_local_experts=4))
+    refused("has dropout", train=True, config=dict(attention_dropout=0.1))
+    refused("layers of linear_attention", "Qwen3Next")
+    refused("without a session", past_key_values=None)
+    refused("attends by itself", attention="sdpa")
+    refused("takes nothing back", prompt_lookup_num_tokens=3)
+    refused("rope.inv_freq", "Phi", method="streamingllm")  # part of a head
+    refused("SessionCache(prompt_len=)", prefill_chunk_size=24)
+    model = hf.model("Llama", attention="kvsession")
+    cache = SessionCache(model, "dense", room=ROOM)
+    hf.generate(model, past_key_values=cache, new=2)
+    other = torch.cat([hf.IDS[:, 9:], hf.IDS], 1)  # longer, another text
+    for ids in (other, hf.IDS[:, 9:], hf.IDS):
+        refused_again(hf, model, ids, cache)
+
+
+def refused_again(hf, model, ids, cache):
+    try:
+        hf.generate(model, ids, past_key_values=cache)
+    except ValueError as e:
+        assert "do not go on from them" in str(e), e
+    else:
+        raise AssertionError("another prompt on a used session")
+
+
+def real():
+    import torch
+    import transformers
+    import hf_models
+    from hf_session import SessionCache
+
+    for check in (
+        check_dense,
+        check_held,
+        check_reindexed,
+        check_again,
+        check_pieces,
+        check_positional,
+        check_refused,
+    ):
+        with torch.no_grad():
+            check(torch, hf_models, SessionCache)
+    print(f"transformers {transformers.__version__}, torch", torch.__version__)
+
+
+def made_up_rows():
+    r = np.random.default_rng(5)
+    return [
+        [
+            r.standard_normal((1, h, N + NEW, D)).astype(np.float32)
+            for h in (H, G, G)
+        ]
+        for l in range(LAYERS)
+    ]
+
+
+def check_made_up(hf, SessionCache, method, budget, pieces):
+    """Outputs, lanes and ledger; the prompt, and what it ends with, comes in
+    these pieces."""
+    attend, rows = hf.FUNCTIONS["kvsession"], made_up_rows()
+    more = dict(prompt_len=N) if len(pieces) > 1 else {}
+    cache = SessionCache(hf.model(rows), method, budget, ROOM, **more)
+    ends = [*np.cumsum(pieces), *range(sum(pieces) + 1, N + NEW + 1)]
+    for first, end in zip([0, *ends], ends):
+        for l, (q, k, v) in enumerate(rows):
+            x = [hf.Tensor(y[:, :, first:end]) for y in (q, k, v)]
+            x[1:] = cache.update(*x[1:], l)
+            module = types.SimpleNamespace(layer_idx=l)
+            out, _ = attend(module, *x, None, 0.0, scaling=D**-0.5)
+            assert cache.get_seq_length(l) == end
+            if method == "dense" or end <= N:
+                want = hf.attend(
+                    x[0].a[0], k[0, :, :end], v[0, :, :end], D**-0.5
+                )
+                np.testing.assert_allclose(
+                    out.a[0].swapaxes(0, 1), want, rtol=1e-4, atol=1e-5
+                )
+    assert len(cache.session.lane(0, 0)[0]) == (budget or N + NEW)
+    assert cache.session.ledger()["step"] == N + NEW
+    return cache.session.digest()
+
+
+def refused(says, call, *args, **more):
+    try:
+        call(*args, **more)
+    except ValueError as e:
+        assert says in str(e), (says, str(e))
+    else:
+        raise AssertionError(f"nothing says: {says}")
+
+
+def check_made_up_refused(hf, SessionCache):
+    attend, rows = hf.FUNCTIONS["kvsession"], made_up_rows()
+    model = hf.model(rows)
+    cache = SessionCache(model, "dense", room=ROOM)
+    x = [hf.Tensor(y) for y in rows[0]]
+    cache.update(*x[1:], 0)
+    module = types.SimpleNamespace(layer_idx=0, is_causal=False)
+    refused("it sees later tokens", attend, module, *x, None)
+    cache.update(*x[1:], 0)
+    module = types.SimpleNamespace(layer_idx=0)
+    refused("has dropout", attend, module, *x, None, 0.1)
+
+    cache = SessionCache(model, "dense", room=ROOM)
+    ids = hf.Tensor(np.arange(N)[None])
+    more = dict(past_key_values=cache)
+    refused(
+        "SessionCache(prompt_len=)",
+        model.generate,
+        ids,
+        prefill_chunk_size=5,
+        **more,
+    )
+    out = model.generate(ids, **more)
+    cache.seen = {0: N + 1}
+    model.generate(hf.Tensor(np.append(out.a, [[3]], 1)), **more)
+    cache.seen = {0: N + 4}
+    for other in (out, hf.Tensor(np.arange(1, N + 40)[None])):
+        refused("do not go on from them", model.generate, other, **more)
+    cache.reset()
+    model.generate(other, **more)
+    model.generate(ids)  # without a session it is the model's own
+
+
+def made_up():
+    import hf_made_up as hf
+    from hf_session import SessionCache
+
+    for method, budget in (("dense", None), ("h2o", 6)):
+        whole = check_made_up(hf, SessionCache, method, budget, [N])
+        pieces = check_made_up(hf, SessionCache, method, budget, [9, 50, 8])
+        assert whole == pieces, method
+    check_made_up_refused(hf, SessionCache)
+    print("made-up modules")
+
+
+try:
+    import torch  # noqa: F401
+    import transformers  # noqa: F401
+except ImportError:
+    made_up()
+else:
+    real()

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Laws of budgets and of run's command line:
+ *   - a percentage is exactly the decimal typed: floor(prompt * p / 100) in
+ *     integers, and a share fits up to the byte;
+ *   - a list, typed or in a file, is a budget a layer, by one name;
+ *   - the search for a budget in bytes probes one fixed sequence;
+ *   - a command line that contradicts itself is KV_USAGE with one sentence.
+ */
+#include "sim/commands/options_run.h"
+#include "sim/spec/budget.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static kv_budget parsed(const char *text) {
+  kv_budget b;
+  kv_err e = {0};
+  if (kv_budget_parse(text, &b, &e)) fail_msg("%s: %s", text, e.text);
+  return b;
+}
+
+static void refused(const char *text, const char *says) {
+  kv_budgets b = {0};
+  kv_err e = {0};
+  kv_rc rc = kv_budgets_add(text, &b, &e);
+  if (rc != KV_USAGE || !strstr(e.text, says)) {
+    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
+  }
+  assert_int_equal(b.n, 0);
+  kv_budgets_free(&b);
+}
+
+static int entries(const char *text, int prompt) {
+  kv_budget b = parsed(text);
+  int n = -1;
+  assert_int_equal(kv_budget_entries(&b, prompt, &n, NULL), KV_OK);
+  return n;
+}
+
+static void forms(void **state) {
+  (void)state;
+  kv_budget b = parsed("512");
+  assert_int_equal(b.basis, KV_BASIS_ENTRIES);
+  assert_int_equal(b.entries, 512);
+  assert_int_equal(parsed("entries:512").entries, 512);
+  b = parsed("12.50%");
+  assert_int_equal(b.basis, KV_BASIS_PROMPT);
+  assert_int_equal(b.num, 125);
+  assert_int_equal(b.den, 1000);
+  assert_string_equal(b.target, "12.50%");
+  assert_int_equal(parsed("prompt:20%").basis, KV_BASIS_PROMPT);
+  assert_int_equal(parsed("end:20%").basis, KV_BASIS_END);
+  assert_int_equal(parsed("mean:20%").basis, KV_BASIS_MEAN);
+  assert_int_equal(parsed("peak:20%").basis, KV_BASIS_PEAK);
+  b = parsed("read:.5%");
+  assert_int_equal(b.basis, KV_BASIS_READ);
+  assert_true(kv_budget_in_bytes(&b));
+  assert_int_equal(b.den, 1000);
+}
+
+static void percentages_are_exact(void **state) {
+  char text[32];
+  (void)state;
+  assert_int_equal(entries("29%", 100), 29); /* 0.29 * 100 < 29 in binary */
+  assert_int_equal(entries("0.1%", 1000), 1);
+  assert_int_equal(entries("33.333333%", 3000000), 999999);
+  assert_int_equal(entries("100%", 1 << 30), 1 << 30);
+  assert_int_equal(entries("150%", 10), 15);
+  for (int p = 1; p <= 1000; p++) {
+    snprintf(text, sizeof text, "%d.%d%%", p / 10, p % 10);
+    for (int n = 1000; n < 1100; n++) {
+      assert_int_equal(entries(text, n), (int64_t)p * n / 1000);
+    }
+  }
+}
+
+static void less_than_one_is_usage(void **state) {
+  (void)state;
+  kv_budget b = parsed("0.5%");
+  kv_err e = {0};
+  int n;
+  assert_int_equal(kv_budget_entries(&b, 199, &n, &e), KV_USAGE);
+  assert_non_null(strstr(e.text, "less than one entry"));
+  assert_int_equal(kv_budget_entries(&b, 200, &n, &e), KV_OK);
+  assert_int_equal(n, 1);
+}
+
+static void wrong_is_named(void **state) {
+  (void)state;
+  refused("", "is empty");
+  refused("0", "at least 1");
+  refused("0%", "above 0");
+  refused("0.0%", "above 0");
+  refused("-5", "write a number of entries");
+  refused("5.5", "write a number of entries");
+  refused("1e3", "write a number of entries");
+  refused("1073741825", "must be at most 1073741824");
+  refused("99999999999999999999", "must be at most 1073741824");
+  refused("%", "plain decimal");
+  refused(".%", "plain decimal");
+  refused("1.2.3%", "plain decimal");
+  refused("1e1%", "plain decimal");
+  refused("1001%", "up to 1000");
+  refused("0.1234567%", "6 decimals");
+  refused("men:20%", "did you mean mean?");
+  refused("mean:512", "takes a percentage");
+  refused("entries:20%", "not a percentage");
+  refused("20%,", "is empty");
+  refused("20%,prompt:20.0%", "listed twice");
+  refused("512,entries:512", "listed twice");
+  refused("123456789012345678901234567890123456789012345678901234567890123456",
+          "too long");
+}
+
+/* --- a budget a layer --------------------------------------------------- */
+
+static const char *file_of(const char *text) {
+  const char *path = scratch_path("budgets");
+  static char budget[1024];
+  scratch_write(path, strlen(text), text);
+  snprintf(budget, sizeof budget, "layers:%s", path);
+  return budget;
+}
+
+static void holds(const char *text, kv_basis basis, const char *name,
+                  const int *expected) {
+  kv_budget b = parsed(text);
+  int n[3] = {0};
+  assert_int_equal(b.layers, 3);
+  assert_int_equal(b.basis, basis);
+  assert_string_equal(b.target, name);
+  assert_int_equal(kv_budget_layers(&b, 90, n, NULL), KV_OK);
+  assert_memory_equal(n, expected, sizeof n);
+  kv_budget_free(&b);
+}
+
+/* The name is that of printf 64/32/16 | sha256sum. */
+static void lists(void **state) {
+  const int three[] = {64, 32, 16}, shares[] = {18, 9, 4}, both[] = {64, 9, 90};
+  const char *name = "layers:edfb79b6";
+  (void)state;
+  holds("64/32/16", KV_BASIS_ENTRIES, name, three);
+  holds("entries:64/32/16", KV_BASIS_ENTRIES, name, three);
+  holds(file_of("# by hand\n64\n\n 32 # low\r\n16"), KV_BASIS_ENTRIES, name,
+        three);
+  holds(file_of(" [64, 32,\n \"16\"]\n"), KV_BASIS_ENTRIES, name, three);
+  holds("20%/10%/5%", KV_BASIS_PROMPT, "layers:13c126f6", shares);
+  holds(file_of("[64, \"10%\", \"100%\"]"), KV_BASIS_ENTRIES, "layers:1fcef822",
+        both);
+  kv_budget b = parsed(file_of("7\n")), few = parsed("50%/1%");
+  kv_err e = {0};
+  assert_int_equal(b.layers, 1);
+  kv_budget_free(&b);
+  assert_int_equal(kv_budget_layers(&few, 90, (int[2]){0}, &e), KV_USAGE);
+  assert_non_null(strstr(e.text, "layer 1: budget 1% of a prompt of 90"));
+  kv_budget_free(&few);
+}
+
+static void bad_file(const char *text, const char *says) {
+  kv_budget b;
+  kv_err e = {0};
+  kv_rc rc = kv_budget_parse(text, &b, &e);
+  if (rc != KV_INPUT || !strstr(e.text, says) || strchr(e.text, '\n'))
+    fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
+}
+
+static void wrong_lists(void **state) {
+  (void)state;
+  refused("64/", "layer 1: a budget of the list is empty");
+  refused("64/0", "layer 1: budget 0: must be at least 1");
+  refused("64/mean:5%", "is of bytes");
+  refused("64/layers", "layer 1: budget layers");
+  refused("64/32,entries:64/32", "listed twice");
+  refused("20%/10%,prompt:20.0%/10%", "listed twice");
+  bad_file("layers:", "cannot read it: No such file");
+  bad_file("layers:/dev/null", "is no file of at most");
+  bad_file(file_of(""), "holds no budget");
+  bad_file(file_of("[]"), "holds no budget");
+  bad_file(file_of("64\nfoo"), ", line 2: budget foo: write");
+  bad_file(file_of("layers:x"), ", line 1: layers:x is a list in a list");
+  bad_file(file_of("64/32"), ", line 1: 64/32 is a list in a list");
+  bad_file(file_of("[64, 0.5]"), ", layer 1: is neither a whole number");
+  bad_file(file_of("[64, -1]"), ", layer 1: budget -1: write");
+  bad_file(file_of("[64, \"read:5%\"]"), ", layer 1: read:5% is of bytes");
+  bad_file(file_of("[64"), "line 1 is not JSON: ");
+}
+
+static void fits_to_the_byte(void **state) {
+  (void)state;
+  kv_budget b = parsed("mean:33.333333%");
+  int64_t dense = (int64_t)300000000 << 20;
+  int64_t most = (int64_t)99999999 << 20;
+  assert_true(kv_budget_fits(&b, most, dense));
+  assert_false(kv_budget_fits(&b, most + 1, dense));
+  assert_true(kv_budget_fits(&b, 0, 0));
+  assert_false(kv_budget_fits(&b, 1, 0));
+  b = parsed("end:100%");
+  assert_true(kv_budget_fits(&b, INT64_MAX, INT64_MAX));
+  assert_false(kv_budget_fits(&b, INT64_MAX, INT64_MAX - 1));
+}
+
+/* A method whose cost is a table; every probe is written down. */
+typedef struct probed {
+  int n, at[64];
+  int64_t (*cost)(int entries);
+} probed;
+
+static kv_rc probe(void *self, int at, int64_t *bytes, int64_t *dense,
+                   kv_err *e) {
+  probed *p = self;
+  (void)e;
+  p->at[p->n++] = at;
+  *bytes = p->cost(at);
+  *dense = 1000;
+  return KV_OK;
+}
+
+static int64_t linear(int n) { return 10 * n; }
+/* Not steady: 48 and more fit again. */
+static int64_t jumps(int n) { return n >= 48 && n < 100 ? 1 : 10 * n; }
+
+static void searched(const char *budget, int least, int most,
+                     int64_t (*cost)(int), kv_rc want, int B, int n,
+                     const int *sequence) {
+  kv_budget b = parsed(budget);
+  probed p = {.cost = cost};
+  kv_err e = {0};
+  int out = -1;
+  assert_int_equal(
+      kv_budget_search(&b, least, most, "one", probe, &p, &out, &e), want);
+  assert_int_equal(out, B);
+  assert_int_equal(p.n, n);
+  assert_in_range(kv_budget_probes(least, most), n, most);
+  assert_memory_equal(p.at, sequence, (size_t)n * sizeof *sequence);
+  if (want) assert_non_null(strstr(e.text, "bytes"));
+}
+
+static void search_sequence(void **state) {
+  (void)state;
+  searched("end:20%", 1, 100, linear, KV_OK, 20, 9,
+           (int[]){100, 1, 50, 25, 13, 19, 22, 20, 21});
+  searched("end:100%", 4, 100, linear, KV_OK, 100, 1, (int[]){100});
+  searched("end:1%", 4, 100, linear, KV_REFUSED, -1, 2, (int[]){100, 4});
+  searched("end:20%", 1, 100, jumps, KV_OK, 99, 9,
+           (int[]){100, 1, 50, 75, 87, 93, 96, 98, 99});
+  searched("end:20%", 7, 7, linear, KV_OK, 7, 1, (int[]){7});
+  searched("end:1%", 7, 7, linear, KV_REFUSED, -1, 1, (int[]){7});
+  searched("end:20%", 9, 7, linear, KV_OK, 9, 1, (int[]){9});
+  searched("end:20%", 30, 7, linear, KV_REFUSED, -1, 1, (int[]){30});
+}
+
+/* The bound is reached, whatever the lengths. */
+static void probes_at_most(void **state) {
+  (void)state;
+  for (int most = 2; most <= 130; most++) {
+    int least = 1 + most % 3, reached = 0;
+    for (int percent = 1; percent < 130 && least <= most; percent++) {
+      kv_budget b = parsed("end:50%");
+      b.num = percent;
+      b.den = 100;
+      probed p = {.cost = linear};
+      kv_err e = {0};
+      int out;
+      (void)kv_budget_search(&b, least, most, "one", probe, &p, &out, &e);
+      reached = p.n > reached ? p.n : reached;
+    }
+    if (least <= most) assert_int_equal(reached, kv_budget_probes(least, most));
+  }
+}
+
+/* Two made-up methods: one with a budget, one without. */
+typedef struct made_up {
+  int budget;
+} made_up;
+
+static const kv_param table[] = {{.name = "budget",
+                                  .kind = KV_INT,
+                                  .knob = KV_KNOB_ENTRIES,
+                                  .offset = offsetof(made_up, budget),
+                                  .min = 1,
+                                  .max = 1 << 30},
+                                 {.name = NULL}};
+static const kv_method heavy = {
+    .name = "heavy", .params = table, .params_size = sizeof(made_up)};
+static const kv_method dense = {.name = "dense"};
+
+static const kv_method *registry(int i) {
+  return i == 0 ? &heavy : i == 1 ? &dense : NULL;
+}
+
+enum { WORDS = 24 };
+
+/* Cuts a line at blanks and parses it; says NULL: it is right. */
+static void line(const char *text, const char *says, kv_run_options *keep) {
+  static char copy[256];
+  char *argv[WORDS + 1], *save = NULL;
+  kv_run_options o;
+  kv_err e = {0};
+  int n = 0;
+  snprintf(copy, sizeof copy, "%s", text);
+  for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+    argv[n++] = w;
+  argv[n] = NULL;
+  kv_rc rc = kv_run_options_parse(registry, n, argv, &o, &e);
+  if (rc != (says ? KV_USAGE : KV_OK) || (says && !strstr(e.text, says))) {
+    fail_msg("%s: rc %d, \"%s\"", text, rc, e.text);
+  }
+  if (keep) {
+    *keep = o;
+  } else {
+    kv_run_options_free(&o);
+  }
+}
+
+static void run_lines(void **state) {
+  (void)state;
+  line("run t -m dense", NULL, NULL);
+  line("run t -m heavy:budget=3", NULL, NULL);
+  line("run -b 20% t u -m heavy,dense --format=json", NULL, NULL);
+  line("run t -mheavy -b1 --selections f", NULL, NULL);
+  line("run t", "-m all", NULL);
+  line("run -m dense", "needs TRACE", NULL);
+  line("run t -m heavy", "heavy needs a budget", NULL);
+  line("run t -m heavy -b 0", "at least 1", NULL);
+  line("run t u -m dense --views f", "--views describes one cell", NULL);
+  line("run t -m dense,heavy -b 1 --stored f", "one cell", NULL);
+  line("run t -m heavy -b 1,2 --outputs f", "one cell", NULL);
+  line("run t -m dense --jobs 0", "from 1 to 4096", NULL);
+  line("run t -m dense --jobs x", "from 1 to 4096", NULL);
+  line("run t -m dense --format tabel", "did you mean table?", NULL);
+  line("run t -m dense --twise", "did you mean --twice?", NULL);
+  line("run t -m dense --twice=3", "--twice takes no value", NULL);
+  line("run t -m dense --db", "--db needs a value", NULL);
+  line("run t -m dense --db=", "--db is empty", NULL);
+  line("run t -m dense -Z", "no option -Z", NULL);
+  line("run t -m dense --backend cud", "there are ref, emu and cuda", NULL);
+}
+
+static void run_values(void **state) {
+  kv_run_options o;
+  (void)state;
+  line("run a -m dense -m heavy -b 5 -b 20%,7 b -j3 -tn -- -c", NULL, &o);
+  assert_int_equal(o.asked, KV_ASKED_WORK);
+  assert_int_equal(o.cells.traces.n, 3);
+  assert_string_equal(o.cells.traces.item[1], "b");
+  assert_string_equal(o.cells.traces.item[2], "-c");
+  assert_int_equal(o.cells.specs.n, 2);
+  assert_int_equal(o.cells.budgets.n, 3);
+  assert_int_equal(o.cells.jobs, 3);
+  assert_true(o.twice && o.dry_run && !o.cells.quiet);
+  assert_int_equal(o.format, KV_ROWS_TABLE);
+  assert_int_equal(o.walk, KV_WALK_LAYERS);
+  assert_null(o.cells.db);
+  assert_ptr_equal(o.backend, &kv_backend_ref);
+  kv_run_options_free(&o);
+  line("run t -m dense --walk steps --format jsonl --prompt-len 9 --db x", NULL,
+       &o);
+  assert_int_equal(o.walk, KV_WALK_STEPS);
+  assert_int_equal(o.format, KV_ROWS_JSONL);
+  assert_int_equal(o.cells.prompt_len, 9);
+  assert_string_equal(o.cells.db, "x");
+  kv_run_options_free(&o);
+  line("run --help --nonsense", NULL, &o);
+  assert_int_equal(o.asked, KV_ASKED_HELP);
+  kv_run_options_free(&o);
+  line("run -V", NULL, &o);
+  assert_int_equal(o.asked, KV_ASKED_VERSION);
+  kv_run_options_free(&o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(forms),
+                                     cmocka_unit_test(percentages_are_exact),
+                                     cmocka_unit_test(less_than_one_is_usage),
+                                     cmocka_unit_test(wrong_is_named),
+                                     cmocka_unit_test(lists),
+                                     cmocka_unit_test(wrong_lists),
+                                     cmocka_unit_test(fits_to_the_byte),
+                                     cmocka_unit_test(search_sequence),
+                                     cmocka_unit_test(probes_at_most),
+                                     cmocka_unit_test(run_lines),
+                                     cmocka_unit_test(run_values)};
+  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay grade` against kernels that are not ours (tests/support/theirs.h),
+ * on a bundled trace: right ones are equal, those with scores in bf16 equal but
+ * for ties, and each of sixteen faults at one step of one head or lane is the
+ * one thing wrong, there. What a kernel's pages are called, and in which
+ * order it stores them, changes nothing.
+ */
+#include "tests/support/graded.h"
+#include "tests/support/scratch.h"
+#include "traces/decisions/decisions_write.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { MANY = 4000 };
+
+static int64_t all_views(void) {
+  const kv_shape *s = &trace->shape;
+  return (int64_t)trace->n_layers * s->n_heads * (s->n_tokens - s->prompt_len);
+}
+
+static void test_right(void **state) {
+  (void)state;
+  theirs t = kernel();
+  char n[64];
+  theirs_quest(&t, decisions, outputs);
+  must(0,
+       grade("-m", QUEST, "-b", "64", "-t", "1e-6", "--outputs", outputs, "-f",
+             "json", NULL),
+       "\"passed\": true");
+  assert_int_equal(counted("equal"), all_views());
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "1e-6", NULL),
+       "5,376 decisions: 5,376 equal, 0 ties, 0 wrong");
+  snprintf(n, sizeof n, "<testcase classname=\"%s\"", trace->name);
+  must(0, grade("-m", QUEST, "-b", "64", "-f", "junit", NULL), n);
+  t.group = true;
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", GROUPED, "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", "h2o", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+  theirs_snapkv(&t, decisions);
+  must(0, grade("-m", "snapkv", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+}
+
+/* Half a unit of bf16 on either side: 2^-7 of the cut at most. */
+static void rounded(const char *spec) {
+  must(0, grade("-m", spec, "-b", "64", "-t", "8e-3", "-f", "json", NULL), "{");
+  assert_int_equal(counted("wrong"), 0);
+  assert_true(counted("equal") > 0);
+  int64_t ties = counted("ties");
+  must(ties ? 1 : 0,
+       grade("-m", spec, "-b", "64", "-t", "0", "-f", "json", NULL), "{");
+  assert_true(ties == 0 || counted("wrong") > 0);
+  printf("%s: %d ties\n", spec, (int)ties);
+}
+
+static void test_bf16(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.bf16 = true;
+  t.output = KV_BF16;
+  theirs_quest(&t, decisions, outputs);
+  rounded(QUEST);
+  assert_true(counted("wrong") > 100); /* with --tie 0: the test has teeth */
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "8e-3", "-o", outputs, NULL),
+       "5,376 output rows (BF16): 0 wrong");
+  theirs_h2o(&t, decisions);
+  rounded("h2o");
+  assert_true(counted("wrong") > 0);
+  theirs_snapkv(&t, decisions);
+  rounded("snapkv");
+}
+
+/* One tie poisons what comes after it unless theirs is followed. */
+static void test_follow(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.bf16 = true;
+  theirs_h2o(&t, decisions);
+  grade("-m", "h2o", "-b", "64", "-t", "8e-3", "-f", "json", NULL);
+  int64_t ties = counted("ties");
+  assert_true(ties > 0);
+  grade("-m", "h2o", "-b", "64", "-t", "8e-3", "-f", "json", "--follow", "ours",
+        NULL);
+  assert_true(counted("wrong") > ties);
+}
+
+static void test_permuted(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.permuted = true;
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", QUEST, "-b", "64", "-t", "1e-6", NULL),
+       "5,376 equal, 0 ties, 0 wrong");
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", "h2o", "-b", "64", "-t", "1e-6", NULL), ", 0 wrong");
+}
+
+/* Where a method stores in an order of its own, that is a part of it. */
+static void test_order(void **state) {
+  (void)state;
+  char ordered[700];
+  theirs t = kernel();
+  t.permuted = true;
+  snprintf(ordered, sizeof ordered, "replay:file=%s", outputs);
+  theirs_h2o(&t, outputs);
+  theirs_h2o(&t, decisions);
+  must(0, grade("-m", ordered, NULL), ", 0 ties, 0 wrong");
+  t.permuted = false;
+  theirs_h2o(&t, decisions);
+  must(1, grade("-m", ordered, NULL), "the same entries in another order");
+}
+
+/* --- faults ------------------------------------------------------------- */
+
+typedef struct seeded {
+  theirs_fault fault;
+  const char *spec, *why;
+  bool output;
+} seeded;
+
+static const seeded faults[] = {
+    {SHIFTED, QUEST, "score", false},    {UNFORCED, QUEST, "no choice", false},
+    {STALE, QUEST, "score", false},      {MAPPED, QUEST, "score", false},
+    {SWAPPED, QUEST, "score", false},    {GROUP_MAX, GROUPED, "score", false},
+    {MORE, QUEST, "count", false},       {DUPLICATE, QUEST, "duplicate", false},
+    {OUTSIDE, QUEST, "range", false},    {NEGATIVE, QUEST, "range", false},
+    {FUTURE, QUEST, "causality", false}, {HIDDEN, QUEST, "", true},
+    {SCALED, QUEST, "", true},           {WINDOW, "h2o", "no choice", false},
+    {BACK, "h2o", "not live", false},    {MORE, "h2o", "count", false}};
+
+static void one_wrong(const seeded *f, const theirs *t) {
+  json_t *o = parsed(), *all = json_object_get(o, "outputs");
+  bool stored = strcmp(f->spec, "h2o") == 0;
+  if (integer(o, "wrong") != !f->output)
+    fail_msg("%s, fault %d: %s", f->spec, f->fault, heard);
+  json_t *layer =
+      json_array_get(json_object_get(o, "layers"), (size_t)t->layer);
+  json_t *w = json_object_get(f->output ? all : layer, "first_wrong");
+  if (f->output) assert_int_equal(integer(all, "wrong"), 1);
+  if (!f->output &&
+      strcmp(json_string_value(json_object_get(w, "why")), f->why))
+    fail_msg("%s, fault %d: not '%s': %s", f->spec, f->fault, f->why, heard);
+  assert_int_equal(integer(w, "layer"), t->layer);
+  assert_int_equal(integer(w, "step"), t->step);
+  assert_int_equal(integer(w, stored ? "lane" : "head"), t->head);
+  json_decref(o);
+}
+
+/* Places until the fault makes a difference; the first is a step whose next
+ * token begins a page. */
+static void seed(const seeded *f) {
+  theirs t = kernel();
+  bool stored = strcmp(f->spec, "h2o") == 0, odd = false;
+  t.group = strcmp(f->spec, GROUPED) == 0;
+  t.fault = f->fault;
+  t.layer = 1;
+  t.head = stored ? 2 : 3;
+  for (t.step = 208; !odd && t.step < 240; t.step += !odd)
+    odd = stored ? theirs_h2o(&t, decisions)
+                 : theirs_quest(&t, decisions, f->output ? outputs : NULL);
+  if (!odd) fail_msg("%s, fault %d: no difference anywhere", f->spec, f->fault);
+  int code = f->output ? grade("-m", f->spec, "-b", "64", "-t", "1e-6", "-f",
+                               "json", "-o", outputs, NULL)
+                       : grade("-m", f->spec, "-b", "64", "-t", "1e-6", "-f",
+                               "json", NULL);
+  must(1, code, "\"passed\": false");
+  one_wrong(f, &t);
+}
+
+static void test_faults(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) seed(&faults[i]);
+}
+
+/* --- files -------------------------------------------------------------- */
+
+/* Every lane after the prompt: item 0, n times. */
+static void put_lists(int block, int page, int n) {
+  static const int32_t item[4 * MANY];
+  const kv_shape *s = &trace->shape;
+  const int64_t start[5] = {0, n, 2 * n, 3 * n, 4 * n};
+  const kv_lists all = {4, page, 1, &s->prompt_len, start, item};
+  kv_decided layer[4] = {{.layer = -1}};
+  const kv_decisions d = {true, false, false, block, 4, 4, layer};
+  kv_digest identity;
+  kv_err e = {0};
+  assert_true(s->n_kv_heads == 4 && trace->n_layers == 4 && n <= MANY);
+  for (int i = 0; i < 4; i++)
+    layer[i] = (kv_decided){trace->layer[i].data.layer, all, {0}};
+  if (kv_trace_identity(trace, &identity, &e) ||
+      kv_decisions_write(decisions, "their kernel", &identity, s, &d, &e))
+    fail_msg("%s", e.text);
+}
+
+/* The last LSE of all is none: JSON says what it is. */
+static void test_no_number(void **state) {
+  (void)state;
+  theirs t = kernel();
+  theirs_quest(&t, decisions, outputs);
+  FILE *f = fopen(outputs, "r+b");
+  assert_true(f && fseek(f, -4, SEEK_END) == 0);
+  assert_true(fputs("\xff\xff\xff\xff", f) >= 0 && fclose(f) == 0);
+  must(1, grade("-m", QUEST, "-b", "64", "-f", "json", "-o", outputs, NULL),
+       "\"theirs\": \"NaN\"");
+  must(1, 1, "\"lse_max_abs\": \"Infinity\"");
+}
+
+/* --- the rest ----------------------------------------------------------- */
+
+static int64_t sql(const char *text) { return number_in(db, text); }
+
+static void test_kept(void **state) {
+  (void)state;
+  theirs t = kernel();
+  t.fault = SHIFTED;
+  t.layer = 2;
+  t.step = 222;
+  t.head = 5;
+  theirs_quest(&t, decisions, NULL);
+  for (int i = 0; i < 2; i++)
+    must(1, grade("-m", QUEST, "-b", "64", "-t", "1e-6", "-d", db, NULL),
+         "first wrong: layer 2, step 222, query head 5: no tie; they took "
+         "tokens ");
+  assert_non_null(strstr(heard, "; the cut is "));
+  assert_int_equal(sql("SELECT count(*) FROM run"), 1);
+  assert_int_equal(sql("SELECT count(DISTINCT what) FROM diff"), 1);
+  assert_int_equal(sql("SELECT layer FROM diff WHERE backend = 'theirs' AND "
+                       "isa = 'their kernel' AND what LIKE 'layer 2, step "
+                       "222, query head 5%'"),
+                   2);
+  must(1, grade("-m", QUEST, "-b", "64", "-t", "1e-6", "-f", "junit", NULL),
+       "tests=\"4\" failures=\"1\"");
+  t.fault = RIGHT; /* repaired, it replaces what was found before */
+  theirs_quest(&t, decisions, NULL);
+  must(0, grade("-m", QUEST, "-b", "64", "-d", db, NULL), ", 0 wrong");
+  assert_int_equal(sql("SELECT count(*) FROM diff"), 0);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  theirs t = kernel();
+  theirs_h2o(&t, decisions);
+  refused(2, grade("-m", "h2o", NULL), "h2o needs a budget");
+  refused(2, grade("-m", "h2o", "-b", "9,10", NULL), "one method with one");
+  refused(2, grade("-m", "h2o", "-b", "9", "-t", "x", NULL), "--tie x");
+  refused(2, grade("-m", "h2o", "-b", "9", "--rtol", "-1", NULL), "--rtol -1");
+  refused(2, grade("-m", "kivi", NULL), "cannot be graded");
+  refused(2, grade("-m", "zsmerge", "-b", "64", NULL), "merges entries");
+  refused(2, grade("-m", "h2o:group=query_head", "-b", "64", NULL),
+          "its lists must be one per query head, or change");
+  t.budget = 27;
+  theirs_h2o(&t, decisions);
+  must(1, grade("-m", "h2o", "-b", "39", NULL), ": 27 entries, not 39; they");
+  refused(2, grade("-m", "h2o", "-b", "64", "-p", "100", NULL),
+          "take --prompt-len 137");
+  refused(3, grade("-m", "h2o", "-b", "64", "-o", decisions, NULL),
+          "layers.0.o is missing");
+  must(0, grade("--help", NULL), "--theirs");
+  put_lists(16, 1, 1);
+  refused(2, grade("-m", "h2o", "-b", "64", NULL), "leave the metadata block");
+  put_lists(0, 1 << 20, MANY); /* read no further than it says something */
+  must(1, grade("-m", "h2o", "-b", "64", NULL), "page 0 is named twice");
+  refused(3, grade("-m", "h2o", "-b", "64", "--theirs", file, NULL),
+          "metadata format");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_right),     cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_follow),    cmocka_unit_test(test_order),
+      cmocka_unit_test(test_permuted),  cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_kept),      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_no_number),
+  };
+  int failed = graded_open();
+  if (!failed) failed = cmocka_run_group_tests(tests, NULL, NULL);
+  graded_close();
+  return failed;
+}

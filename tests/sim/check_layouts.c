@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory layouts (sim/layout/layouts.h) beside a replay:
+ *   - for every method, and one that calls every verb at random: slots holds
+ *     the ledger's payload at every step and at the peak; pages of one token
+ *     are slots; pages hold at least what is stored, and the more the wider
+ *     their table is shared; what was vacated and is still held was vacated;
+ *   - threads, the other walk and layers that come back as bytes change
+ *     nothing;
+ *   - the theory: of random evictions of a share s, a page of 16 comes free
+ *     with probability s^16, and has s^15 of the evicted bytes in it.
+ */
+#include "sim/engine/partial.h"
+#include "sim/engine/replay.h"
+#include "sim/layout/layouts.h"
+#include "tests/support/mad.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define ALL "slots,pages:1,pages:4,pages:4:layer,pages:4:model"
+enum { SLOTS, ONES, LANE, LAYER, MODEL, N_LAYOUTS };
+
+static const kv_small small = {"layouts", 3, 4, 2, 32, KV_F16, 110, 70};
+static const kv_small large = {"pages", 4, 8, 8, 32, KV_F16, 2049, 2048};
+static kv_trace *trace, *big;
+static kv_layout_list layouts;
+
+static kv_trace *open_small(const kv_small *s) {
+  kv_err e = {0};
+  kv_trace *t = NULL;
+  char name[64];
+  snprintf(name, sizeof name, "%s.safetensors", s->name);
+  const char *path = scratch_path(name);
+  if (kv_small_write(s, 5, path, &e) || kv_trace_open(path, &t, &e))
+    fail_msg("%s", e.text);
+  return t;
+}
+
+static int open_traces(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  trace = open_small(&small);
+  big = open_small(&large);
+  if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
+  return 0;
+}
+
+static int close_traces(void **state) {
+  kv_trace_close(trace);
+  kv_trace_close(big);
+  kv_layout_list_free(&layouts);
+  return scratch_remove(state);
+}
+
+/* --- replays ------------------------------------------------------------ */
+
+static const kv_method *registry(int i) {
+  if (i == 0) return &mad_method;
+  return kv_method_at(i - 1);
+}
+
+/* False: the cell is refused, for it needs more than the trace or a budget. */
+static bool replay(const kv_trace *t, const char *text, int budget,
+                   const kv_layout_list *asked, kv_replay_how how, kv_cell *c) {
+  kv_err e = {0};
+  kv_spec spec = {0};
+  bool stopped;
+  if (kv_spec_parse(registry, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell a = {.spec = &spec, .entries = budget};
+  kv_rc rc = kv_cell_open(t, 0, kv_kernels_best(), &a, c, &e);
+  kv_spec_free(&spec);
+  if (rc) fail_msg("%s", e.text);
+  if (!c->runs) return false;
+  how.backend = &kv_backend_ref;
+  how.kernels = kv_kernels_best();
+  if (!how.threads) how.threads = 1;
+  if (kv_cell_lay_out(c, asked, &e) || kv_replay(t, &c, 1, &how, &stopped, &e))
+    fail_msg("%s: %s", text, e.text);
+  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+  return true;
+}
+
+/* --- laws --------------------------------------------------------------- */
+
+static void is_ledger(const kv_result *r, const kv_layout_result *l) {
+  assert_int_equal(l->end, r->totals.codes_end);
+  assert_int_equal(l->peak, r->totals.codes_peak);
+  assert_true(l->mean == r->totals.codes_mean);
+  assert_int_equal(l->vacated, l->freed);
+  for (int i = 0; i < r->n_steps; i++) {
+    assert_int_equal(l->step[i].step, r->step[i].step);
+    assert_int_equal(l->step[i].bytes, r->step[i].codes);
+    assert_int_equal(l->step[i].slack, 0);
+    assert_int_equal(l->step[i].vacated, l->step[i].freed);
+  }
+}
+
+static void same_numbers(const kv_layout_result *a, const kv_layout_result *b) {
+  kv_layout_result x = *a, y = *b;
+  x.step = y.step = NULL;
+  memcpy(y.name, x.name, sizeof y.name);
+  assert_memory_equal(&x, &y, sizeof x);
+  assert_memory_equal(a->step, b->step, (size_t)a->n_steps * sizeof *a->step);
+}
+
+static void pages_hold(const kv_result *r, const kv_layout_result *l) {
+  assert_true(l->freed <= l->vacated);
+  assert_true(l->peak >= l->end && l->pages_peak >= l->pages_end);
+  for (int i = 0; i < r->n_steps; i++) {
+    const kv_layout_step *s = &l->step[i];
+    assert_true(s->slack >= 0);
+    assert_int_equal(s->bytes - s->slack, r->step[i].codes);
+    assert_true(s->freed <= s->vacated);
+    if (i) assert_true(s->freed >= s[-1].freed && s->vacated >= s[-1].vacated);
+  }
+}
+
+static void laws_of(const kv_result *r) {
+  const kv_layout_result *l = r->layout;
+  assert_int_equal(r->n_layouts, N_LAYOUTS);
+  is_ledger(r, &l[SLOTS]);
+  same_numbers(&l[SLOTS], &l[ONES]);
+  for (int i = LANE; i <= MODEL; i++) {
+    pages_hold(r, &l[i]);
+    assert_int_equal(l[i].vacated, l[SLOTS].vacated);
+    for (int s = 0; i > LANE && s < r->n_steps; s++)
+      assert_true(l[i].step[s].bytes >= l[i - 1].step[s].bytes);
+  }
+  /* n rows of 4 tokens a page, K and V of every lane */
+  int64_t rows = l[SLOTS].pages_end;
+  assert_true(l[LANE].pages_end >= (rows + 3) / 4);
+}
+
+static void test_laws(void **state) {
+  static const char *const further[] = {
+      "kivi:group=8:residual=16",
+      "kivi:group=8:residual=8:variant=code",
+      "zsmerge:residual=3:proximity=4",
+      "zsmerge:variant=code:residual=3:metric=l2",
+      "quest:page=8:skip=0",
+      "h2o:variant=prefill",
+      "random:recent=0"};
+  enum { FURTHER = sizeof further / sizeof *further };
+  int held = 0;
+  (void)state;
+  for (int i = 0; i < FURTHER || registry(i - FURTHER); i++) {
+    const char *text = i < FURTHER ? further[i] : registry(i - FURTHER)->name;
+    kv_cell c = {0};
+    if (replay(trace, text, 24, &layouts, (kv_replay_how){0}, &c)) {
+      print_message("  %s\n", text);
+      laws_of(&c.result);
+      held++;
+    }
+    kv_cell_close(&c);
+  }
+  assert_true(held >= FURTHER + 12);
+}
+
+/* --- what may not be seen ----------------------------------------------- */
+
+static void same_result(const kv_cell *a, const kv_cell *b) {
+  for (int i = 0; i < N_LAYOUTS; i++)
+    same_numbers(&a->result.layout[i], &b->result.layout[i]);
+}
+
+static void test_order(void **state) {
+  static const char *const texts[] = {"random:recent=0", "mad",
+                                      "zsmerge:variant=code:residual=3",
+                                      "kivi:group=8:residual=16"};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    kv_cell a = {0}, b = {0}, c = {0};
+    replay(trace, texts[i], 24, &layouts, (kv_replay_how){0}, &a);
+    replay(trace, texts[i], 24, &layouts, (kv_replay_how){.threads = 3}, &b);
+    replay(trace, texts[i], 24, &layouts, (kv_replay_how){.by_steps = true},
+           &c);
+    same_result(&a, &b);
+    same_result(&a, &c);
+    kv_cell_close(&a);
+    kv_cell_close(&b);
+    kv_cell_close(&c);
+  }
+}
+
+/* A database that had one of the layouts has filled its numbers, and the cell
+ * runs for the others: nothing of them is left. */
+static kv_rc fill(void *self, int n, kv_cell *const *cell, bool *there,
+                  kv_err *e) {
+  (void)self, (void)n, (void)there, (void)e;
+  for (int i = 0; i < N_LAYOUTS; i++) {
+    kv_layout_result *l = &cell[0]->result.layout[i];
+    l->pages_peak = l->peak = l->slack_peak = INT64_MAX / 2;
+    l->vacated = l->freed = 1000;
+    l->pages_mean = l->mean = l->slack_mean = 1e6;
+  }
+  return KV_OK;
+}
+
+static void shelf_slow(void *self, const kv_cell *first, int n, double seconds);
+static void shelf_end(void *self, bool cut);
+static void nothing_ended(void *self, int n, const int *at, int layer,
+                          double seconds) {
+  (void)self, (void)n, (void)at, (void)layer, (void)seconds;
+}
+
+static void test_recalled(void **state) {
+  kv_replay_keeper keep = {.most = 1e9,
+                           .begin = fill,
+                           .ended = nothing_ended,
+                           .slow = shelf_slow,
+                           .end = shelf_end};
+  kv_cell a = {0}, b = {0};
+  (void)state;
+  replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){0}, &a);
+  replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
+         &b);
+  same_result(&a, &b);
+  kv_cell_close(&a);
+  kv_cell_close(&b);
+}
+
+/* A keeper that takes each layer as bytes, and gives them to another cell. */
+typedef struct shelf {
+  kv_cell *const *cell;
+  void *part[8];
+  bool give;
+} shelf;
+
+static kv_rc shelf_begin(void *self, int n, kv_cell *const *cell, bool *there,
+                         kv_err *e) {
+  shelf *s = self;
+  (void)e;
+  assert_int_equal(n, 1);
+  s->cell = cell;
+  for (int l = 0; s->give && l < 3; l++)
+    there[l] =
+        kv_partial_read(cell[0], l, kv_partial_size(cell[0]), s->part[l]);
+  if (s->give) assert_true(there[0] && there[1] && there[2]);
+  return KV_OK;
+}
+
+static void shelf_ended(void *self, int n, const int *at, int layer,
+                        double seconds) {
+  shelf *s = self;
+  (void)n, (void)at, (void)seconds;
+  if (s->give) return;
+  s->part[layer] = malloc(kv_partial_size(s->cell[0]));
+  kv_partial_write(s->cell[0], layer, s->part[layer]);
+}
+
+static void shelf_slow(void *self, const kv_cell *first, int n,
+                       double seconds) {
+  (void)self, (void)first, (void)n, (void)seconds;
+}
+
+static void shelf_end(void *self, bool cut) { (void)self, (void)cut; }
+
+static void test_parts(void **state) {
+  shelf s = {0};
+  kv_replay_keeper keep = {.self = &s,
+                           .most = 1e9,
+                           .begin = shelf_begin,
+                           .ended = shelf_ended,
+                           .slow = shelf_slow,
+                           .end = shelf_end};
+  kv_cell a = {0}, b = {0}, other = {0};
+  kv_layout_list one = {0};
+  kv_err e = {0};
+  (void)state;
+  replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
+         &a);
+  s.give = true;
+  replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
+         &b);
+  same_result(&a, &b);
+  /* Other layouts do not read them, whatever their size is. */
+  assert_int_equal(kv_layouts_parse("pages:2", &one, &e), KV_OK);
+  replay(trace, "random:recent=0", 24, &one, (kv_replay_how){0}, &other);
+  assert_false(kv_partial_read(&other, 0, kv_partial_size(&a), s.part[0]));
+  kv_layout_list_free(&one);
+  for (int l = 0; l < 8; l++) free(s.part[l]);
+  kv_cell_close(&a);
+  kv_cell_close(&b);
+  kv_cell_close(&other);
+}
+
+/* --- the theory --------------------------------------------------------- */
+
+/* Full pages of 16, one of K and one of V for each: both come free together.
+ * Of random pages each is free with probability q = s^16 (a little less, for
+ * the tokens that stay are drawn without replacement). */
+static void test_theory(void **state) {
+  enum { BUDGET = 410, PROMPT = 2048, PAGE = 16 };
+  kv_layout_list pages = {0};
+  kv_err e = {0};
+  double freed = 0, vacated = 0, n = 0;
+  (void)state;
+  assert_int_equal(kv_layouts_parse("pages:16", &pages, &e), KV_OK);
+  for (int seed = 1; seed <= 4; seed++) {
+    kv_cell c = {0};
+    char text[64];
+    snprintf(text, sizeof text, "random:recent=0:seed=%d", seed);
+    replay(big, text, BUDGET, &pages, (kv_replay_how){0}, &c);
+    const kv_layout_step *first = &c.result.layout[0].step[0];
+    freed += (double)first->freed;
+    vacated += (double)first->vacated;
+    n += (double)c.result.n_layers * 8 * PROMPT / PAGE;
+    kv_cell_close(&c);
+  }
+  kv_layout_list_free(&pages);
+  double s = 1 - (double)BUDGET / PROMPT, q = pow(s, PAGE);
+  double row = 2 * 32 * 2; /* K and V, 32 elements of 2 bytes */
+  double free_pages = freed / (row * PAGE) / n, error = sqrt(q * (1 - q) / n);
+  print_message("  free %.5f, expected %.5f +- %.5f; of the evicted bytes "
+                "%.5f, expected %.5f\n",
+                free_pages, q, error, freed / vacated, pow(s, PAGE - 1));
+  assert_true(fabs(free_pages - q) < 3 * error);
+  assert_true(fabs(freed / vacated - pow(s, PAGE - 1)) < 3 * error / s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_laws), cmocka_unit_test(test_order),
+      cmocka_unit_test(test_parts), cmocka_unit_test(test_recalled),
+      cmocka_unit_test(test_theory)};
+  return cmocka_run_group_tests_name("layouts", tests, open_traces,
+                                     close_traces);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resuming: whatever layers of whatever cells were kept before a replay was
+ * cut off, whoever replays the rest, on any threads and in whatever groups,
+ * the rows are those of one replay, to the bit; what is kept is not replayed
+ * again; and nothing that is damaged, misplaced or of other code is believed.
+ */
+#include "gpu/host/backends.h"
+#include "sim/db/db_private.h"
+#include "sim/engine/groups.h"
+#include "sim/engine/partial.h"
+#include "sim/sweep/keeper.h"
+#include "tests/support/dbplace.h"
+#include "tests/support/scratch.h"
+#include "tests/support/standin.h"
+#include "traces/trace/small.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CELLS = 10, LAYERS = 3, ALL = CELLS * LAYERS };
+
+static const struct {
+  const char *method;
+  int budget;
+} asked[CELLS] = {{"dense", -1},     {"window", 12},
+                  {"h2o", 12},       {"tova", 12},
+                  {"snapkv", 12},    {"kivi:group=8:residual=8", -1},
+                  {"zsmerge", 12},   {"quest:page=4", 16},
+                  {"pyramidkv", 12}, {"adakv", 12}};
+
+static kv_trace *small;
+static kv_db *db;
+
+typedef struct cells {
+  kv_cell cell[CELLS], *each[CELLS];
+} cells;
+
+/* --- replays ------------------------------------------------------------ */
+
+static _Atomic int polls, finished;
+static int stop_at;
+static char noted[1024];
+
+static bool stop(void) { return stop_at && ++polls >= stop_at; }
+
+static void count(void *self, int layer, const kv_lane *lane) {
+  (void)self;
+  (void)layer;
+  finished += lane->lane == 0;
+}
+
+static void note(void *self, const char *text) {
+  (void)self;
+  snprintf(noted, sizeof noted, "%s", text);
+}
+
+static void open_cells(cells *c) {
+  kv_err e = {0};
+  for (int i = 0; i < CELLS; i++) {
+    kv_spec spec = {0};
+    if (kv_spec_parse(kv_method_at, asked[i].method, &spec, &e))
+      fail_msg("%s", e.text);
+    kv_asked_cell a = {.spec = &spec, .entries = asked[i].budget};
+    c->each[i] = &c->cell[i];
+    if (kv_cell_open(small, 0, kv_kernels_best(), &a, &c->cell[i], &e))
+      fail_msg("%s", e.text);
+    if (!c->cell[i].runs) fail_msg("%s", c->cell[i].result.reason);
+    c->cell[i].result.has_identity = true;
+    kv_spec_free(&spec);
+  }
+}
+
+static void close_cells(cells *c) {
+  for (int i = 0; i < CELLS; i++) kv_cell_close(&c->cell[i]);
+}
+
+typedef struct way {
+  int threads, stop_at; /* 0: never */
+  double most;          /* seconds of a group; 0: nothing is kept */
+  bool by_steps;
+  const char *backend; /* NULL: ref */
+} way;
+
+/* Replays the cells; returns whether it was stopped. */
+static bool replay(cells *c, way w) {
+  bool stopped;
+  kv_err e = {0};
+  kv_keeper keeper = {0};
+  kv_watch watch = {.finished = count, .stands_by = true};
+  kv_replay_how how = {.backend = w.backend ? kv_backend_find(w.backend, &e)
+                                            : &kv_backend_ref,
+                       .kernels = kv_kernels_best(),
+                       .threads = w.threads,
+                       .by_steps = w.by_steps,
+                       .fidelity = true,
+                       .watch = &watch,
+                       .stop = stop};
+  kv_keeper_open(db, 0, note, NULL, &keeper);
+  keeper.hooks.most = w.most;
+  if (w.most > 0) how.keep = &keeper.hooks;
+  stop_at = w.stop_at;
+  polls = 0;
+  finished = 0;
+  noted[0] = 0;
+  open_cells(c);
+  if (kv_replay(small, c->each, CELLS, &how, &stopped, &e))
+    fail_msg("%s", e.text);
+  kv_keeper_close(&keeper);
+  return stopped;
+}
+
+/* --- the rows that must come -------------------------------------------- */
+
+enum { PRINT = 3 * 65 };
+static char want[CELLS][PRINT];
+
+static void print(const kv_result *r, char out[PRINT]) {
+  char value[65], key[65], layers[65];
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, r->layer, (size_t)r->n_layers * sizeof *r->layer);
+  kv_digest d = kv_sha256_end(&h);
+  kv_digest_hex(&d, layers);
+  kv_db_value(r, value);
+  kv_db_key(r, key);
+  snprintf(out, PRINT, "%s %s %s", key, value, layers);
+}
+
+static void must_be_the_same(cells *c, const char *what) {
+  for (int i = 0; i < CELLS; i++) {
+    char got[PRINT];
+    print(&c->cell[i].result, got);
+    if (strcmp(got, want[i]))
+      fail_msg("%s, %s: another row", what, asked[i].method);
+  }
+}
+
+static int64_t kept(void) {
+  return kv_dbplace_number(db, "SELECT count(*) FROM partial");
+}
+
+static void sql(const char *text) {
+  char *why = NULL;
+  if (sqlite3_exec(db->sql, text, NULL, NULL, &why)) fail_msg("%s", why);
+}
+
+/* --- tests -------------------------------------------------------------- */
+
+static void any_layers_give_the_same_row(void **state) {
+  (void)state;
+  int cut = 0, less = 0;
+  for (int i = 0; i < 24; i++) {
+    char what[64], some[96];
+    cells c = {0};
+    sql("DELETE FROM partial");
+    way w = {
+        .threads = 1 + i % 4, .stop_at = 5 + 9 * i, .most = i & 1 ? 1e-9 : 90};
+    cut += replay(&c, w);
+    close_cells(&c);
+    snprintf(some, sizeof some,
+             "DELETE FROM partial WHERE partial_id %% 3 = %d", i % 4);
+    sql(some);
+    int64_t there = kept();
+    less += there > 0 && there < ALL;
+    snprintf(what, sizeof what, "round %d, %d of %d kept", i, (int)there, ALL);
+    w = (way){.threads = 1 + (i + 1) % 4, .most = i & 2 ? 1e-9 : 90};
+    assert_false(replay(&c, w));
+    must_be_the_same(&c, what);
+    if (finished != ALL - there)
+      fail_msg("%s: %d replayed again", what, (int)finished);
+    assert_int_equal(kept(), ALL);
+    close_cells(&c);
+  }
+  assert_true(cut > 12 && less > 12);
+}
+
+/* One cell has all its layers, the others none. */
+static void whole_cells_stand_aside(void **state) {
+  static const char *const but[] = {
+      "DELETE FROM partial WHERE key > (SELECT min(key) FROM partial)",
+      "DELETE FROM partial WHERE key < (SELECT max(key) FROM partial)"};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    cells c = {0};
+    replay(&c, (way){.threads = 2, .most = 90});
+    close_cells(&c);
+    sql(but[i & 1]);
+    assert_int_equal(kept(), LAYERS);
+    replay(&c, (way){.threads = 2, .most = i & 2 ? 1e-9 : 90});
+    assert_int_equal(finished, ALL - LAYERS);
+    must_be_the_same(&c, but[i & 1]);
+    assert_int_equal(kept(), ALL);
+    close_cells(&c);
+  }
+}
+
+static void nothing_is_left_to_replay(void **state) {
+  (void)state;
+  cells c = {0};
+  replay(&c, (way){.threads = 2, .most = 90});
+  close_cells(&c);
+  replay(&c, (way){.threads = 1, .most = 90});
+  assert_int_equal(finished, 0);
+  must_be_the_same(&c, "all kept");
+  close_cells(&c);
+  replay(&c, (way){.threads = 2, .most = 90, .by_steps = true});
+  assert_int_equal(finished, ALL);
+  must_be_the_same(&c, "step by step");
+  close_cells(&c);
+}
+
+/* What is done to kept layers, and how many of them it spoils. */
+static void what_is_spoilt_is_dropped(void **state) {
+  static const struct {
+    const char *sql;
+    int spoilt;
+  } fault[] = {
+      {"UPDATE partial SET content = zeroblob(length(content))"
+       " WHERE layer = 1",
+       CELLS},
+      {"UPDATE partial SET content = CAST(substr(content, 1, 900) || x'55' ||"
+       " substr(content, 902) AS BLOB) WHERE partial_id % 4 = 1 AND"
+       " substr(content, 901, 1) != x'55'",
+       -1},
+      {"UPDATE partial SET content = CAST(substr(content, 1,"
+       " length(content) - 8) AS BLOB) WHERE layer = 0",
+       CELLS},
+      {"UPDATE partial SET content = x'' WHERE layer = 0", CELLS},
+      {"UPDATE partial SET digest = upper(digest) WHERE layer = 2", CELLS},
+      {"UPDATE partial SET build = 'of yesterday' WHERE layer = 2", CELLS},
+      {"UPDATE partial SET layer = layer + 7 WHERE layer = 2", CELLS},
+      {"UPDATE partial SET content = (SELECT content FROM partial p WHERE"
+       " p.key = partial.key AND p.layer = 0) WHERE layer = 1",
+       CELLS}};
+  (void)state;
+  for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+    char says[64];
+    cells c = {0};
+    sql("DELETE FROM partial");
+    replay(&c, (way){.threads = 2, .most = 90});
+    close_cells(&c);
+    sql(fault[i].sql);
+    int spoilt = fault[i].spoilt;
+    if (spoilt < 0) spoilt = sqlite3_changes(db->sql);
+    assert_true(spoilt > 0);
+    replay(&c, (way){.threads = 2, .most = 90, .stop_at = 1});
+    snprintf(says, sizeof says, "of %d layers of cells are kept", ALL);
+    if (!strstr(noted, says)) fail_msg("%s: '%s'", fault[i].sql, noted);
+    if (kept() != ALL - spoilt)
+      fail_msg("%s: %d kept", fault[i].sql, (int)kept());
+    close_cells(&c);
+    replay(&c, (way){.threads = 2, .most = 90});
+    assert_int_equal(finished, spoilt);
+    must_be_the_same(&c, fault[i].sql);
+    close_cells(&c);
+  }
+}
+
+/* Right in itself, and not of such a cell. */
+static void what_does_not_fit_is_dropped(void **state) {
+  (void)state;
+  cells c = {0};
+  kv_err e = {0};
+  sql("DELETE FROM partial");
+  replay(&c, (way){.threads = 1, .most = 90, .stop_at = 40});
+  size_t size = kv_partial_size(&c.cell[0]);
+  char *data = kv_zalloc(1, size);
+  kv_partial_write(&c.cell[0], 0, data);
+  assert_false(kv_partial_read(&c.cell[0], 0, size - 1, data));
+  assert_false(kv_partial_read(&c.cell[0], 1, size, data));
+  assert_false(kv_partial_read(&c.cell[1], 0, size, data));
+  assert_true(kv_partial_read(&c.cell[0], 0, size, data));
+  data[0] ^= 1; /* the format */
+  assert_false(kv_partial_read(&c.cell[0], 0, size, data));
+  if (kv_db_forget_old(db, &e)) fail_msg("%s", e.text);
+  assert_true(kept() > 0);
+  sql("UPDATE partial SET kept = date('now', '-31 days')");
+  if (kv_db_forget_old(db, &e)) fail_msg("%s", e.text);
+  assert_int_equal(kept(), 0);
+  free(data);
+  close_cells(&c);
+}
+
+/* Right in every way, but for who wrote it. */
+static void another_build_is_not_believed(void **state) {
+  (void)state;
+  cells c = {0};
+  kv_err e = {0};
+  sql("DELETE FROM partial");
+  replay(&c, (way){.threads = 1, .most = 90});
+  size_t size = kv_partial_size(&c.cell[0]);
+  char *data = kv_zalloc(1, size);
+  kv_db_whose whose = {.backend = "ref", .isa = kv_kernels_best()->name};
+  kv_db_key(&c.cell[0].result, whose.key);
+  kv_partial_write(&c.cell[0], 0, data);
+  sql("DELETE FROM partial");
+  kv_db_partial p = {0, "of yesterday", size, data};
+  if (kv_db_keep(db, &whose, &p, &e)) fail_msg("%s", e.text);
+  close_cells(&c);
+  assert_int_equal(kept(), 1);
+  replay(&c, (way){.threads = 1, .most = 90});
+  assert_int_equal(finished, ALL);
+  assert_non_null(strstr(noted, "1 kept layers of cells are damaged, or of"));
+  close_cells(&c);
+  free(data);
+}
+
+/* Why a cell failed is kept, too; the lowest layer speaks. */
+static void faults_are_kept(void **state) {
+  (void)state;
+  cells c = {0};
+  sql("DELETE FROM partial");
+  failure = KV_REFUSED;
+  replay(&c, (way){.threads = 1, .most = 90, .backend = "bad"});
+  close_cells(&c);
+  sql("DELETE FROM partial WHERE layer = 1");
+  replay(&c, (way){.threads = 1, .most = 90, .backend = "bad"});
+  assert_int_equal(finished, CELLS);
+  for (int i = 0; i < CELLS; i++) {
+    assert_int_equal(c.cell[i].result.status, KV_CELL_FAILED);
+    assert_int_equal(c.cell[i].fault_at, 0);
+    assert_non_null(strstr(c.cell[i].result.reason, "it is <broken>"));
+  }
+  close_cells(&c);
+}
+
+/* Groups: all at once where that is short enough, else equal parts of what is
+ * left of the time; never more than three times the work. */
+static void groups_are_as_large_as_allowed(void **state) {
+  (void)state;
+  kv_groups g;
+  int cell[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  double own[8] = {10, 10, 10, 10, 10, 10, 10, 10};
+  assert_int_equal(kv_groups_open(8, 90, &g, NULL), KV_OK);
+  assert_int_equal(kv_groups_pick(&g, 8, cell), 8); /* nothing is known */
+  kv_groups_learn(&g, 90, 8, cell, own);
+  assert_int_equal(kv_groups_pick(&g, 8, cell), 8); /* just short enough */
+  kv_groups_learn(&g, 110, 8, cell, own);           /* 30 are shared: 60 left */
+  assert_int_equal(kv_groups_pick(&g, 8, cell), 4);
+  assert_int_equal(kv_groups_pick(&g, 6, cell + 2), 6);
+  own[0] = 70;
+  kv_groups_learn(&g, 170, 8, cell, own);
+  assert_int_equal(kv_groups_pick(&g, 8, cell), 1); /* can be no smaller */
+  kv_groups_learn(&g, 240, 8, cell, own); /* 100 shared: 50 for the cells */
+  assert_int_equal(kv_groups_pick(&g, 7, cell + 1), 4);
+  for (int i = 0; i < 9; i++) kv_groups_learn(&g, 150, 8, cell, own);
+  assert_int_equal(kv_groups_pick(&g, 7, cell + 1), 7); /* it was a moment */
+  kv_groups_close(&g);
+}
+
+/* --- the group ---------------------------------------------------------- */
+
+static int set_up(void **state) {
+  const kv_small t = {"resume", LAYERS, 4, 2, 32, KV_F32, 64, 32};
+  char path[512];
+  kv_err e = {0};
+  if (open_trace(state)) return 1;
+  snprintf(path, sizeof path, "%s", scratch_path("resume.safetensors"));
+  if (kv_small_write(&t, 9, path, &e) || kv_trace_open(path, &small, &e) ||
+      kv_db_open(scratch_path("resume.db"), &db, &e))
+    fail_msg("%s", e.text);
+  return 0;
+}
+
+static int once(void **state) {
+  cells c = {0};
+  (void)state;
+  replay(&c, (way){.threads = 1});
+  for (int i = 0; i < CELLS; i++) print(&c.cell[i].result, want[i]);
+  close_cells(&c);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  kv_db_close(db);
+  kv_trace_close(small);
+  return scratch_remove(state);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(any_layers_give_the_same_row, once),
+      cmocka_unit_test(whole_cells_stand_aside),
+      cmocka_unit_test(nothing_is_left_to_replay),
+      cmocka_unit_test(what_is_spoilt_is_dropped),
+      cmocka_unit_test(what_does_not_fit_is_dropped),
+      cmocka_unit_test(another_build_is_not_believed),
+      cmocka_unit_test(faults_are_kept),
+      cmocka_unit_test(groups_are_as_large_as_allowed),
+  };
+  return cmocka_run_group_tests_name("resume", tests, set_up, tear_down);
+}

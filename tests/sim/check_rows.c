@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Laws of rows: every form says the same of a cell. JSON is one value that
+ * another parser reads, numbers come back to the bit, no NaN gets in, a cell
+ * that did not run carries null; CSV has one column per JSON leaf; the table
+ * keeps within 120 columns and to plain text; a full disk is reported.
+ */
+#include "sim/show/rows.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static kv_result ran(void) {
+  kv_result r;
+  memset(&r, 0, sizeof r);
+  strcpy(r.trace, "chat, \"short\"");
+  r.prompt_len = 100;
+  r.n_tokens = 120;
+  r.method = "unheard";
+  r.revision = 2;
+  r.params = "{\"budget\": 20, \"group\": \"mean\"}";
+  r.spec = "unheard:budget=20:group=mean";
+  r.arithmetic = 1;
+  r.budget = 20;
+  r.basis = KV_BASIS_PROMPT;
+  strcpy(r.target, "20%");
+  r.achieved = 20;
+  r.backend = "ref";
+  memset(r.journal.byte, 0xab, sizeof r.journal.byte);
+  r.totals.end.payload = ((int64_t)1 << 53) + 1;
+  r.totals.end.tier_1 = 5;
+  r.totals.end.metadata = 7;
+  r.totals.mean = 1.0 / 3;
+  r.totals.kr = 0.1;
+  r.totals.cr = NAN;
+  r.totals.kept = 20.5;
+  for (int m = 0; m < KV_MEASURES; m++) {
+    r.stat[m] = (kv_stat){10, 0.1 + m, 0.2, 1e-7, 0.3, INFINITY, 0};
+  }
+  r.stat[KV_RECALL_B].count = 0;
+  return r;
+}
+
+static kv_result refused(void) {
+  kv_result r = ran();
+  r.status = KV_CELL_REFUSED;
+  strcpy(r.reason, "window=32 does not fit a budget of 20");
+  return r;
+}
+
+/* What the writer makes of n rows; freed with free(). */
+static char *written(kv_row_format f, bool colour, int n, const kv_result *r) {
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  kv_row_writer *w;
+  assert_int_equal(kv_row_writer_open(f, out, colour, &w, NULL), KV_OK);
+  for (int i = 0; i < n; i++) {
+    assert_int_equal(kv_row_writer_add(w, &r[i], NULL), KV_OK);
+  }
+  assert_int_equal(kv_row_writer_close(w, NULL), KV_OK);
+  fclose(out);
+  return text;
+}
+
+static json_t *loaded(const char *text) {
+  json_error_t e;
+  json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &e);
+  if (j == NULL) fail_msg("%s at line %d of %s", e.text, e.line, text);
+  return j;
+}
+
+/* The value at a path of names joined with points. */
+static json_t *at(json_t *j, const char *path) {
+  char copy[128], *save = NULL;
+  snprintf(copy, sizeof copy, "%s", path);
+  for (char *k = strtok_r(copy, ".", &save); k; k = strtok_r(NULL, ".", &save))
+    j = json_object_get(j, k);
+  if (j == NULL) fail_msg("no %s", path);
+  return j;
+}
+
+static void demanded_keys(void **state) {
+  static const char *const integers[] = {
+      "arithmetic",           "budget",
+      "bytes.end.payload",    "bytes.end.metadata",
+      "bytes.end.columns",    "bytes.end.side",
+      "bytes.end.slack",      "bytes.end.tier_1",
+      "bytes.end.total",      "bytes.end.codes_only",
+      "bytes.peak",           "bytes.mti",
+      "bytes.codes_only.peak"};
+  static const char *const reals[] = {"achieved",
+                                      "kept",
+                                      "bytes.mean",
+                                      "bytes.read",
+                                      "bytes.codes_only.mean",
+                                      "kr",
+                                      "output_error.mean"};
+  (void)state;
+  kv_result r = ran();
+  char *text = written(KV_ROWS_JSON, false, 1, &r);
+  json_t *j = loaded(text), *row = json_array_get(j, 0);
+  assert_int_equal(json_array_size(j), 1);
+  for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+    assert_true(json_is_integer(at(row, integers[i])));
+  for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+    assert_true(json_is_real(at(row, reals[i])));
+  assert_int_equal(json_integer_value(at(row, "schema")), KV_ROW_SCHEMA);
+  assert_string_equal(json_string_value(at(row, "trace")), r.trace);
+  assert_string_equal(json_string_value(at(row, "method")), "unheard");
+  assert_string_equal(json_string_value(at(row, "status")), "ok");
+  assert_string_equal(json_string_value(at(row, "backend")), "ref");
+  assert_string_equal(json_string_value(at(row, "basis")), "prompt");
+  assert_string_equal(json_string_value(at(row, "target")), "20%");
+  assert_int_equal(json_integer_value(at(row, "params.budget")), 20);
+  assert_int_equal(strlen(json_string_value(at(row, "journal"))), 64);
+  assert_true(json_is_string(at(row, "state")));
+  assert_true(json_is_string(at(row, "output")));
+  assert_true(json_is_null(at(row, "reason")));
+  json_decref(j);
+  free(text);
+}
+
+static void numbers_to_the_bit(void **state) {
+  (void)state;
+  kv_result r = ran();
+  char *text = written(KV_ROWS_JSONL, false, 1, &r);
+  json_t *row = loaded(text);
+  assert_true(json_integer_value(at(row, "bytes.end.payload")) ==
+              ((int64_t)1 << 53) + 1);
+  assert_true(json_integer_value(at(row, "bytes.end.total")) ==
+              ((int64_t)1 << 53) + 8);
+  assert_true(json_real_value(at(row, "bytes.mean")) == 1.0 / 3);
+  assert_true(json_is_null(at(row, "cr")));
+  for (int m = 0; m < KV_MEASURES; m++) {
+    json_t *s = at(row, kv_measure_table[m].name);
+    if (m == KV_RECALL_B) {
+      assert_true(json_is_null(s));
+      continue;
+    }
+    assert_true(json_real_value(at(s, "mean")) == 0.1 + m);
+    assert_true(json_real_value(at(s, "p50")) == 0.2);
+    assert_true(json_real_value(at(s, "p95")) == 1e-7);
+    assert_true(json_real_value(at(s, "p99")) == 0.3);
+    assert_true(json_is_null(at(s, "max"))); /* infinite */
+  }
+  assert_null(strstr(text, "nan"));
+  assert_null(strstr(text, "inf"));
+  json_decref(row);
+  free(text);
+}
+
+static void not_run_is_null(void **state) {
+  static const char *const keys[] = {
+      "journal", "state", "output",   "bytes", "kr",
+      "cr",      "kept",  "achieved", "mass",  "output_error"};
+  (void)state;
+  kv_result r = refused();
+  char *text = written(KV_ROWS_JSON, false, 1, &r);
+  json_t *j = loaded(text), *row = json_array_get(j, 0);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    assert_true(json_is_null(at(row, keys[i])));
+  assert_string_equal(json_string_value(at(row, "status")), "refused");
+  assert_string_equal(json_string_value(at(row, "reason")), r.reason);
+  assert_int_equal(json_integer_value(at(row, "budget")), 20);
+  json_decref(j);
+  free(text);
+}
+
+static void streams(void **state) {
+  (void)state;
+  kv_result r[2] = {ran(), refused()};
+  char *text = written(KV_ROWS_JSON, false, 0, r);
+  assert_string_equal(text, "[]\n");
+  free(text);
+  text = written(KV_ROWS_JSON, false, 2, r);
+  json_t *j = loaded(text);
+  assert_int_equal(json_array_size(j), 2);
+  json_decref(j);
+  free(text);
+  text = written(KV_ROWS_JSONL, false, 2, r);
+  char *second = strchr(text, '\n') + 1;
+  second[-1] = 0;
+  json_decref(loaded(text));
+  json_decref(loaded(second));
+  assert_ptr_equal(strchr(second, '\n'), second + strlen(second) - 1);
+  free(text);
+}
+
+/* Cuts a CSV line in place; quotes are taken off. Returns what follows. */
+static char *cut(char *line, int *n, char *field[]) {
+  char *to = line;
+  bool quoted = false;
+  *n = 0;
+  field[(*n)++] = to;
+  for (;; line++) {
+    if (quoted && line[0] == '"' && line[1] == '"') {
+      *to++ = *++line;
+    } else if (*line == '"') {
+      quoted = !quoted;
+    } else if (!quoted && *line == ',') {
+      *to++ = 0;
+      field[(*n)++] = to;
+    } else if (!quoted && *line == '\n') {
+      *to = 0;
+      return line + 1;
+    } else {
+      *to++ = *line;
+    }
+  }
+}
+
+static void csv(void **state) {
+  enum { MOST = 256 };
+  char *name[MOST], *value[MOST];
+  int names, values;
+  (void)state;
+  kv_result r[2] = {ran(), refused()};
+  char *text = written(KV_ROWS_CSV, false, 2, r);
+  char *json = written(KV_ROWS_JSONL, false, 1, r);
+  json_t *row = loaded(json);
+  char *line = cut(cut(text, &names, name), &values, value);
+  assert_int_equal(names, values);
+  for (int i = 0; i < names; i++) {
+    if (strncmp(name[i], "recall_b", 8) == 0) continue; /* null as a whole */
+    json_t *v = at(row, name[i]);
+    if (json_is_null(v)) assert_string_equal(value[i], "");
+    if (json_is_string(v)) assert_string_equal(value[i], json_string_value(v));
+    if (json_is_real(v)) assert_true(atof(value[i]) == json_real_value(v));
+    if (json_is_integer(v))
+      assert_true(atoll(value[i]) == json_integer_value(v));
+  }
+  assert_string_equal(name[0], "schema");
+  assert_string_equal(value[1], r[0].trace);
+  line = cut(line, &values, value);
+  assert_int_equal(names, values);
+  assert_int_equal(*line, 0);
+  json_decref(row);
+  free(json);
+  free(text);
+}
+
+static void table(void **state) {
+  (void)state;
+  kv_result r[3] = {ran(), refused(), ran()};
+  r[2].totals.peak = INT64_MAX;
+  r[2].totals.mean = 1e18;
+  r[2].totals.kept = 131072.25;
+  strcpy(r[2].target, "entries:1073741824");
+  r[2].budget = 1 << 30;
+  char *text = written(KV_ROWS_TABLE, false, 3, r), *save = NULL;
+  assert_null(strchr(text, '\033'));
+  assert_non_null(strstr(text, "open loop: recorded queries"));
+  assert_non_null(strstr(text, "window=32 does not fit a budget of 20"));
+  assert_non_null(strstr(text, "abababab"));
+  for (char *l = strtok_r(text, "\n", &save); l;
+       l = strtok_r(NULL, "\n", &save))
+    assert_true(strlen(l) <= 120);
+  free(text);
+  text = written(KV_ROWS_TABLE, true, 3, r);
+  assert_non_null(strstr(text, "\033[1m"));
+  free(text);
+  text = written(KV_ROWS_TABLE, false, 0, r);
+  assert_string_equal(text, "");
+  free(text);
+}
+
+static void full_disk(void **state) {
+  (void)state;
+  for (int f = KV_ROWS_TABLE; f <= KV_ROWS_CSV; f++) {
+    FILE *out = fopen("/dev/full", "w");
+    kv_result r = ran();
+    kv_row_writer *w;
+    kv_err e = {0};
+    if (out == NULL) skip();
+    assert_int_equal(kv_row_writer_open((kv_row_format)f, out, false, &w, &e),
+                     KV_OK);
+    kv_rc added = kv_row_writer_add(w, &r, &e);
+    kv_rc closed = kv_row_writer_close(w, &e);
+    assert_true(added == KV_RESOURCE || closed == KV_RESOURCE);
+    assert_non_null(strstr(e.text, "could not be written"));
+    fclose(out);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(demanded_keys),
+                                     cmocka_unit_test(numbers_to_the_bit),
+                                     cmocka_unit_test(not_run_is_null),
+                                     cmocka_unit_test(streams),
+                                     cmocka_unit_test(csv),
+                                     cmocka_unit_test(table),
+                                     cmocka_unit_test(full_disk)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

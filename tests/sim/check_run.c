@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay run --backend`, with backends of the tests' own: rows name the
+ * backend, what one has stored another confirms or contradicts, and a backend
+ * that cannot be had or is lost ends with its code and one line.
+ */
+#include "tests/support/command.h"
+#include "tests/support/scratch.h"
+#include "tests/support/standin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void test_refusals(void **state) {
+  (void)state;
+  refused(4, run("-m", "dense", "--backend", "gone", NULL),
+          "backend gone cannot be used here: no such thing");
+  refused(2, run("-m", "dense", "--backend", "ref,same", NULL),
+          "no backend 'ref,same'");
+  failure = KV_RESOURCE;
+  refused(4, run("-m", "dense", "-B", "bad", NULL), "it is <broken>");
+}
+
+/* A key knows no backend; a row is computed once by each that is asked. */
+static void test_run(void **state) {
+  char path[512];
+  (void)state;
+  failure = KV_REFUSED;
+  snprintf(path, sizeof path, "%s", scratch_path("run.db"));
+#define RUN(name)                                                              \
+  run("-m", "h2o", "-b", "9", "-B", name, "--db", path, "-f", "jsonl", NULL)
+  must(0, RUN("ref"), "\"backend\": \"ref\"");
+  begun = 0;
+  must(0, RUN("same"), "\"backend\": \"same\"");
+  assert_int_equal(begun, 2);
+  must(0, RUN("same"), "\"backend\": \"same\"");
+  assert_int_equal(begun, 2);
+  must(0, RUN("ref"), "\"backend\": \"ref\"");
+  must(1, RUN("odd"), "\"backend\": \"odd\"");
+  assert_non_null(strstr(said, "(odd, odd, threads: 1) contradicts"));
+  must(1, RUN("wasteful"), "\"backend\": \"wasteful\"");
+  assert_non_null(strstr(said, "digests agree, but mean bytes is"));
+  must(1, RUN("bad"), "\"status\": \"failed\"");
+  assert_non_null(strstr(said, "it was ok before and is failed now"));
+  assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM confirmation"), 2);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM diff"), 3);
+  must(0, run("-m", "h2o", "-b", "9", "-B", "same", NULL), "; backend same\n");
+  must(1, run("-m", "h2o", "-b", "9", "-B", "odd", "--twice", NULL), "odd");
+  assert_non_null(strstr(said, "the output of layer 1 differs between odd"));
+}
+
+/* What selections were shown is stored, confirmed and contradicted; two passes
+ * compare it. */
+static void test_scores(void **state) {
+  char path[512];
+  (void)state;
+  snprintf(path, sizeof path, "%s", scratch_path("scores.db"));
+#define QUEST(name) "-m", "quest:page=4:skip=0,dense", "-b", "20%", "-B", name
+  must(0, run(QUEST("ref"), "--db", path, NULL), "quest");
+  assert_int_equal(number_in(path, "SELECT count(*) FROM journal_digest WHERE "
+                                   "scores IS NULL"),
+                   0);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM run WHERE scores = "
+                                   "(SELECT scores FROM run WHERE method = "
+                                   "'dense')"),
+                   1);
+  must(0, run(QUEST("same"), "--db", path, NULL), "quest");
+  must(1, run(QUEST("ulp"), "--db", path, NULL), "quest");
+  assert_non_null(strstr(said, "the score digest of layer 0 is "));
+  must(1, run(QUEST("ulp"), "--twice", NULL), "quest");
+  assert_non_null(strstr(said, "the score digest of layer 0 differs between"));
+}
+
+/* Whose budget a search may be: the reference's, for all. */
+static void test_search(void **state) {
+  char path[512];
+  (void)state;
+  snprintf(path, sizeof path, "%s", scratch_path("search.db"));
+#define SEARCH(name)                                                           \
+  run("-m", "window", "-b", "end:30%", "-B", name, "--db", path, NULL)
+  must(0, SEARCH("same"), "window");
+  assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 0);
+  must(0, SEARCH("ref"), "window");
+  assert_int_equal(number_in(path, "SELECT count(*) FROM budget"), 1);
+  assert_int_equal(number_in(path, "SELECT count(*) FROM run"), 1);
+}
+
+/* Of the method that is not dense: is its cost with budget b within the share
+ * of dense? */
+static bool fits(const char *path, const char *cost, int b) {
+  char sql[512];
+  snprintf(sql, sizeof sql,
+           "SELECT 100.0 * x.c <= 60.0 * d.c FROM (SELECT %s AS c FROM run "
+           "WHERE budget = %d) AS x, (SELECT %s AS c FROM run WHERE method = "
+           "'dense') AS d",
+           cost, b, cost);
+  return number_in(path, sql) != 0;
+}
+
+/* A search finds a budget that the ledger of a run keeps, and of the next one
+ * does not, whether or not it looks at queries. */
+static void must_find(const char *basis, const char *cost, const char *method) {
+  char path[512], name[64], budget[32], next[96];
+  snprintf(name, sizeof name, "%s-%s.db", basis, method);
+  snprintf(path, sizeof path, "%s", scratch_path(name));
+  snprintf(budget, sizeof budget, "%s:60%%", basis);
+  must(0, run("-m", "dense", "--db", path, NULL), "dense");
+  must(0, run("-m", method, "-b", budget, "--db", path, NULL), "");
+  int b = (int)number_in(path, "SELECT max(budget) FROM run");
+  snprintf(next, sizeof next, "%s:budget=%d", method, b + 1);
+  must(0, run("-m", next, "--db", path, NULL), "");
+  if (!fits(path, cost, b) || fits(path, cost, b + 1))
+    fail_msg("%s of %s: %d is not the last that fits", budget, method, b);
+}
+
+static void test_found(void **state) {
+  static const char *const basis[][2] = {
+      {"end", "(SELECT sum(bytes) FROM held h WHERE total AND"
+              " h.run_id = run.run_id)"},
+      {"mean", "mti"},
+      {"peak", "peak"},
+      {"read", "read"}};
+  static const char *const methods[] = {"h2o", "h2o:variant=masked", "tova",
+                                        "pyramidkv", "adakv"};
+  (void)state;
+  for (size_t i = 0; i < sizeof basis / sizeof *basis; i++)
+    for (size_t j = 0; j < sizeof methods / sizeof *methods; j++)
+      must_find(basis[i][0], basis[i][1], methods[j]);
+}
+
+/* What the budget held it to: what a lane keeps where entries are dropped, what
+ * a head attends where all are kept. */
+static void test_achieved(void **state) {
+  (void)state;
+  must(0, run("-m", "h2o", "-b", "9", "-f", "jsonl", NULL),
+       "\"achieved\": 9.0, \"kept\": 9.0");
+  must(0, run("-m", "h2o:variant=masked", "-b", "9", "-f", "jsonl", NULL),
+       "\"achieved\": 9.0, \"kept\": ");
+  must(0, run("-m", "oracle-topk", "-b", "9", "-f", "jsonl", NULL),
+       "\"achieved\": 9.0, \"kept\": ");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_run),
+      cmocka_unit_test(test_scores),   cmocka_unit_test(test_search),
+      cmocka_unit_test(test_found),    cmocka_unit_test(test_achieved),
+  };
+  return cmocka_run_group_tests_name("run", tests, open_trace, scratch_remove);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a search for a budget in bytes costs, and on how many threads a replay
+ * is: a method that refuses every budget below half the trace is opened no more
+ * often than the logarithm of the tokens says, and threads are a field of the
+ * backend, taken away by a watch that must be told in order.
+ */
+#include "sim/spec/knob.h"
+#include "sim/sweep/batch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const kv_method kv_method_window;
+
+/* window, but for what its open refuses. */
+static kv_method choosy;
+static int opens, least;
+
+static kv_rc open_choosy(const kv_shape *shape, void *params, kv_needs *needs,
+                         kv_err *e) {
+  int32_t budget;
+  memcpy(&budget, (char *)params + kv_method_window.params[0].offset,
+         sizeof budget);
+  opens++;
+  if (budget < least)
+    return kv_fail(e, KV_REFUSED, "choosy wants %d, not %d", least, budget);
+  return kv_method_window.open(shape, params, needs, e);
+}
+
+static const kv_method *only_choosy(int i) { return i ? NULL : &choosy; }
+
+static int logarithm(int n) { return n < 2 ? 0 : 1 + logarithm((n + 1) / 2); }
+
+/* The first legal budget costs 2 log2(n) + 1 opens, and the bisection of the
+ * ledger opens a cell a probe. */
+static void a_search_opens_log_n(void **state) {
+  const kv_trace *t = *state;
+  kv_batch b = {.trace = (kv_trace *)t};
+  kv_batch_ask ask = {.how = {.backend = &kv_backend_ref,
+                              .kernels = kv_kernels_best(),
+                              .threads = 1}};
+  kv_spec spec = {0};
+  kv_budget budget = {0};
+  kv_err e = {0};
+  int n = t->shape.n_tokens, value = -1;
+  choosy = kv_method_window;
+  choosy.name = "choosy";
+  choosy.open = open_choosy;
+  least = n / 2;
+  if (kv_spec_parse(only_choosy, "choosy", &spec, &e) ||
+      kv_budget_parse("end:75%", &budget, &e))
+    fail_msg("%s", e.text);
+  opens = 0;
+  if (kv_batch_search(&ask, &b, &spec, &budget, &value, &e))
+    fail_msg("%s", e.text);
+  assert_true(value >= least && value < n);
+  assert_true(n > 256 && opens > logarithm(n));
+  assert_true(opens <= 2 * logarithm(n) + 1 + logarithm(n) + 2);
+  kv_spec_free(&spec);
+}
+
+static void unheard(void *self, int layer, const kv_lane *lane) {
+  (void)self, (void)layer, (void)lane;
+}
+
+static void threads_are_a_field(void **state) {
+  (void)state;
+  kv_backend serial = kv_backend_ref;
+  kv_watch ordered = {.finished = unheard}, free_one = ordered;
+  kv_replay_how how = {.backend = &kv_backend_ref, .threads = 2};
+  serial.threads = false;
+  free_one.stands_by = true;
+  assert_true(kv_replay_parallel(&how));
+  how.backend = &kv_backend_blind; /* searches, too */
+  assert_true(kv_replay_parallel(&how));
+  how.watch = &free_one;
+  assert_true(kv_replay_parallel(&how));
+  free_one.next = &ordered;
+  assert_false(kv_replay_parallel(&how));
+  how.watch = NULL;
+  how.backend = &serial; /* whatever it is called */
+  assert_false(kv_replay_parallel(&how));
+}
+
+static int open_trace(void **state) {
+  char path[512];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  const char *top = getenv("top_srcdir");
+  snprintf(path, sizeof path, "%s/traces/tiny/retrieval_8_small.safetensors",
+           top ? top : ".");
+  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
+  *state = t;
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_opens_log_n),
+                                     cmocka_unit_test(threads_are_a_field)};
+  return cmocka_run_group_tests(tests, open_trace, close_trace);
+}

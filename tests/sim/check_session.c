@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session (sim/session/session.h) and a replay of the same tokens are one
+ * thing:
+ *   - on every bundled trace every method of the registry, and variants that
+ *     enter in blocks, re-index or keep a lane a query head, has the digests
+ *     and the ledger of the replay, however the prompt is cut and whichever
+ *     layer is ahead; so has a made-up method with blocks of seven;
+ *   - lanes, views, outputs and LSE are the replay's at every step;
+ *   - a prompt token's output is what dense answers at that step, in any
+ *     pieces;
+ *   - sessions in two threads do not touch.
+ * What is refused, and strides and dtypes: check_session_calls.
+ */
+#include "sim/laws/law_walk.h"
+#include "sim/session/session_part.h"
+#include "tests/support/draw.h"
+#include "tests/support/feed.h"
+#include "tests/support/made_up.h"
+#include "tests/support/rig.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(kv_rc rc, const kv_err *e) {
+  if (rc) fail_msg("%s", e->text);
+}
+
+static kv_trace *open_tiny(const char *name) {
+  const char *top = getenv("top_srcdir");
+  char path[1024];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  snprintf(path, sizeof path, "%s/traces/tiny/%s", top ? top : ".", name);
+  must(kv_trace_open(path, &t, &e), &e);
+  return t;
+}
+
+static kv_spec parse(const char *text) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  must(kv_spec_parse(made_up_at, text, &spec, &e), &e);
+  return spec;
+}
+
+static int fifth(const kv_trace *t) { return t->shape.prompt_len / 5; }
+
+/* The replay of a specification at 20 % of the prompt. */
+static void replay(const kv_trace *t, const kv_spec *spec,
+                   const kv_watch *watch, kv_cell *out) {
+  kv_err e = {0};
+  kv_law_case c = {.backend = &kv_backend_ref,
+                   .trace = t,
+                   .spec = spec,
+                   .entries = fifth(t)};
+  kv_law_how how = {.threads = 1, .watch = watch};
+  must(kv_law_replay(&c, &how, out, &e), &e);
+}
+
+static kv_session *start(const kv_trace *t, const kv_spec *spec,
+                         int prompt_len) {
+  kv_session_shape x = feed_shape(t);
+  kv_session *s = NULL;
+  kv_err e = {0};
+  char budget[16];
+  snprintf(budget, sizeof budget, "%d", fifth(t));
+  must(kv_session_open_spec(&x, spec, budget, prompt_len, &s, &e), &e);
+  feed_free(&x);
+  return s;
+}
+
+static bool same(const kv_digest *a, const kv_digest *b) {
+  return memcmp(a->byte, b->byte, sizeof a->byte) == 0;
+}
+
+static void same_digests(kv_session *s, const kv_cell *c) {
+  kv_session_digests d;
+  kv_err e = {0};
+  must(kv_session_digest(s, &d, &e), &e);
+  if (!same(&d.journal, &c->result.journal) ||
+      !same(&d.state, &c->result.state) || !same(&d.output, &c->result.output))
+    fail_msg("%s on %s: other digests than the replay's", c->result.spec,
+             c->trace->name);
+  assert_string_equal(kv_session_spec(s), c->result.spec);
+}
+
+static void same_ledger(kv_session *s, const kv_cell *c) {
+  kv_session_bytes b;
+  kv_err e = {0};
+  const kv_totals *t = &c->result.totals;
+  must(kv_session_end_step(s, c->shape.n_tokens, &e), &e);
+  must(kv_session_ledger(s, &b, &e), &e);
+  assert_int_equal(b.step, c->shape.n_tokens);
+  assert_memory_equal(&b.now, &t->end, sizeof t->end);
+  assert_true(b.peak == t->peak && b.mean == t->mean);
+}
+
+/* --- digests of the replay ---------------------------------------------- */
+
+static void check_spec(const kv_trace *t, const kv_spec *spec, uint64_t seed) {
+  kv_cell c = {0};
+  kv_err e = {0};
+  replay(t, spec, NULL, &c);
+  kv_session *s = start(t, spec, t->shape.prompt_len);
+  must(feed_all(s, t, seed, &e), &e);
+  same_ledger(s, &c);
+  same_digests(s, &c);
+  kv_session_close(s);
+  kv_cell_close(&c);
+}
+
+static const char *const variants[] = {
+    "snapkv:budget=34/9/20/60:grow=no:every=40",
+    "h2o:budget=34/9/20/60",
+    "zsmerge:variant=paper",
+    "h2o:group=query_head",
+    "snapkv:group=query_head:pooling=avg",
+    "streamingllm:positions=original",
+    "snapkv:group=max:grow=no:every=40",
+    "kivi:group=8:residual=16:variant=code",
+    "quest:page=8:skip=0",
+    "mad",
+    "rest",
+    "rest+kivi:group=8:residual=8"};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static void check_methods(const kv_trace *t) {
+  for (int i = 0; kv_method_at(i); i++) {
+    kv_spec spec = parse(kv_method_at(i)->name);
+    check_spec(t, &spec, (uint64_t)i + 1);
+    kv_spec_free(&spec);
+  }
+}
+
+static void digests_are_of_run(void **state) {
+  (void)state;
+  char folder[1024];
+  const char *top = getenv("top_srcdir");
+  snprintf(folder, sizeof folder, "%s/traces/tiny", top ? top : ".");
+  DIR *d = opendir(folder);
+  int seen = 0;
+  assert_non_null(d);
+  for (struct dirent *f; (f = readdir(d));) {
+    const char *end = strrchr(f->d_name, '.');
+    if (!end || strcmp(end, ".safetensors") != 0) continue;
+    kv_trace *t = open_tiny(f->d_name);
+    check_methods(t);
+    kv_trace_close(t);
+    seen++;
+  }
+  closedir(d);
+  assert_true(seen >= 6);
+}
+
+static void variants_are_of_run(void **state) {
+  (void)state;
+  kv_trace *t = open_tiny("retrieval_8_small.f32.safetensors");
+  for (int i = 0; i < VARIANTS; i++) {
+    kv_spec spec = parse(variants[i]);
+    check_spec(t, &spec, (uint64_t)i + 91);
+    kv_spec_free(&spec);
+  }
+  kv_trace_close(t);
+}
+
+/* --- lanes, views, outputs ---------------------------------------------- */
+
+static uint64_t mix(uint64_t h, size_t n, const void *data) {
+  const unsigned char *p = data;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+  return h;
+}
+
+/* Everything of all steps in one number, in whatever order it comes. */
+typedef struct sums {
+  int prompt_len;
+  uint64_t lanes, views, outputs;
+} sums;
+
+static uint64_t key(int layer, int step, int index) {
+  int x[3] = {layer, step, index};
+  return mix(0xcbf29ce484222325u, sizeof x, x);
+}
+
+static void saw(void *self, int layer, int step, const kv_seen *seen) {
+  sums *n = self;
+  const kv_lane *l = seen->lane;
+  size_t d_v = (size_t)l->shape->d_v;
+  for (int h = 0; h < seen->queries; h++) {
+    uint64_t v = key(layer, step, l->first_head + h), o = v;
+    for (int r = 0; r < seen->view[h].runs; r++)
+      v = mix(v, (size_t)seen->view[h].run[r].count * 4,
+              l->id + seen->view[h].run[r].first);
+    o = mix(o, d_v * 4, seen->out + (size_t)h * d_v);
+    n->views += v;
+    n->outputs += mix(o, 4, seen->lse + h);
+  }
+}
+
+static void settled(void *self, int layer, int step, const kv_lane *l) {
+  sums *n = self;
+  if (step < n->prompt_len) return; /* a piece may pass several blocks */
+  uint64_t h = mix(key(layer, step, l->lane), (size_t)l->n * 4, l->id);
+  n->lanes += mix(h, (size_t)l->n * 4, l->weight);
+}
+
+static void look(kv_session *s, const kv_trace *t, int layer, int step,
+                 const float *out, sums *n) {
+  static uint32_t id[4096], weight[4096];
+  float lse[64];
+  size_t d_v = (size_t)t->shape.d_v;
+  kv_err e = {0};
+  int m = 0;
+  for (int i = 0; i < kv_session_lanes(s); i++) {
+    must(kv_session_lane(s, layer, i, 4096, id, weight, &m, &e), &e);
+    uint64_t h = mix(key(layer, step, i), (size_t)m * 4, id);
+    n->lanes += mix(h, (size_t)m * 4, weight);
+  }
+  if (step == t->shape.prompt_len) return;
+  must(kv_session_lse(s, layer, lse, &e), &e);
+  for (int h = 0; h < t->shape.n_heads; h++) {
+    must(kv_session_view(s, layer, h, 4096, id, &m, &e), &e);
+    n->views += mix(key(layer, step, h), (size_t)m * 4, id);
+    uint64_t o = mix(key(layer, step, h), d_v * 4, out + (size_t)h * d_v);
+    n->outputs += mix(o, 4, lse + h);
+  }
+}
+
+static void steps_are_of_run(void **state) {
+  (void)state;
+  /* Settling at every step, so that the replay tells of every lane. */
+  static const char *const specs[] = {"h2o", "zsmerge:variant=paper",
+                                      "h2o:group=query_head", "mad"};
+  kv_trace *t = open_tiny("retrieval_8_small.safetensors");
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+    kv_spec spec = parse(specs[i]);
+    kv_cell c = {0};
+    kv_err e = {0};
+    int p = t->shape.prompt_len;
+    sums a = {.prompt_len = p}, b = {.prompt_len = p};
+    kv_watch watch = {.self = &a, .settled = settled, .seen = saw};
+    replay(t, &spec, &watch, &c);
+    kv_session *s = start(t, &spec, p);
+    for (int l = 0; l < t->n_layers; l++) {
+      float out[1024];
+      int layer = t->layer[l].data.layer;
+      must(feed_block(s, t, l, 0, p, NULL, &e), &e);
+      look(s, t, layer, p, NULL, &b);
+      for (int step = p + 1; step <= t->shape.n_tokens; step++) {
+        must(feed_block(s, t, l, step - 1, 1, out, &e), &e);
+        look(s, t, layer, step, out, &b);
+      }
+    }
+    assert_true(a.lanes == b.lanes && a.views == b.views &&
+                a.outputs == b.outputs);
+    kv_session_close(s);
+    kv_cell_close(&c);
+    kv_spec_free(&spec);
+  }
+  kv_trace_close(t);
+}
+
+/* --- outputs of the prompt ---------------------------------------------- */
+
+/* Outputs of tokens 0..n-1 of layer 0: [n][n_heads][d_v]. */
+static float *outputs(const kv_trace *t, const char *text, int prompt_len,
+                      int n, uint64_t seed) {
+  size_t row = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
+  float *out = kv_zalloc((size_t)n * row, sizeof *out);
+  kv_spec spec = parse(text);
+  kv_session *s = start(t, &spec, prompt_len);
+  kv_err e = {0};
+  for (int first = 0, m; first < n; first += m) {
+    int most = first < prompt_len ? prompt_len - first : 1;
+    m = seed ? 1 + draw_below(&seed, most) : most;
+    if (m > n - first) m = n - first;
+    must(feed_block(s, t, 0, first, m, out + (size_t)first * row, &e), &e);
+  }
+  kv_session_close(s);
+  kv_spec_free(&spec);
+  return out;
+}
+
+static void same_outputs(const kv_trace *t, int n, float *a, float *b) {
+  size_t row = (size_t)t->shape.n_heads * (size_t)t->shape.d_v;
+  assert_memory_equal(a, b, (size_t)n * row * sizeof *a);
+  free(a);
+  free(b);
+}
+
+static void prompt_outputs_are_exact(void **state) {
+  (void)state;
+  kv_trace *t = open_tiny("retrieval_8_small.f32.safetensors");
+  int p = t->shape.prompt_len;
+  /* A prompt token of any method with block = 0 sees all before it, as a
+   * decode step of dense does; the first block of others too. */
+  same_outputs(t, p, outputs(t, "dense", 1, p, 0),
+               outputs(t, "dense", p, p, 0));
+  same_outputs(t, p, outputs(t, "dense", 1, p, 0), outputs(t, "h2o", p, p, 3));
+  same_outputs(t, 7, outputs(t, "dense", 1, 7, 0), outputs(t, "mad", p, 7, 4));
+  same_outputs(t, p, outputs(t, "mad", p, p, 0), outputs(t, "mad", p, p, 5));
+  /* Re-indexed places are the recorded ones while nothing is dropped. */
+  same_outputs(t, p, outputs(t, "dense", 1, p, 0),
+               outputs(t, "streamingllm", p, p, 6));
+  kv_trace_close(t);
+}
+
+/* --- two threads -------------------------------------------------------- */
+
+typedef struct job {
+  const kv_trace *trace;
+  const char *spec;
+  kv_session_digests digests;
+  kv_rc rc;
+} job;
+
+static void *work(void *arg) {
+  job *j = arg;
+  kv_err e = {0};
+  kv_session *s = NULL;
+  kv_session_shape x = feed_shape(j->trace);
+  j->rc =
+      kv_session_open(&x, j->spec, "20%", j->trace->shape.prompt_len, &s, &e);
+  if (!j->rc) j->rc = feed_all(s, j->trace, 5, &e);
+  if (!j->rc) j->rc = kv_session_digest(s, &j->digests, &e);
+  kv_session_close(s);
+  feed_free(&x);
+  return NULL;
+}
+
+static void threads_do_not_touch(void **state) {
+  (void)state;
+  static const char *const specs[] = {"h2o", "kivi", "zsmerge", "quest:page=8"};
+  kv_trace *t = open_tiny("retrieval_8_small.safetensors");
+  for (int i = 0; i < 4; i += 2) {
+    job alone[2] = {{.trace = t, .spec = specs[i]},
+                    {.trace = t, .spec = specs[i + 1]}};
+    job both[2] = {alone[0], alone[1]};
+    pthread_t thread[2];
+    for (int k = 0; k < 2; k++)
+      assert_int_equal(pthread_create(&thread[k], NULL, work, &both[k]), 0);
+    for (int k = 0; k < 2; k++) pthread_join(thread[k], NULL);
+    for (int k = 0; k < 2; k++) {
+      work(&alone[k]);
+      assert_int_equal(both[k].rc, KV_OK);
+      assert_memory_equal(&both[k].digests, &alone[k].digests,
+                          sizeof alone[k].digests);
+    }
+  }
+  kv_trace_close(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(digests_are_of_run),
+                                     cmocka_unit_test(variants_are_of_run),
+                                     cmocka_unit_test(steps_are_of_run),
+                                     cmocka_unit_test(prompt_outputs_are_exact),
+                                     cmocka_unit_test(threads_do_not_touch)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

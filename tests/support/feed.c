@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Feeding traces to sessions: tests/support/feed.h.
+ */
+#include "tests/support/feed.h"
+
+#include "tests/support/draw.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+kv_session_shape feed_shape(const kv_trace *t) {
+  const kv_shape *p = &t->shape;
+  int32_t *fed = kv_zalloc((size_t)t->n_layers, sizeof *fed);
+  for (int i = 0; fed && i < t->n_layers; i++) fed[i] = t->layer[i].data.layer;
+  return (kv_session_shape){.abi = KV_SESSION_ABI,
+                            .n_layers = p->n_layers,
+                            .n_heads = p->n_heads,
+                            .n_kv_heads = p->n_kv_heads,
+                            .d = p->d,
+                            .d_v = p->d_v,
+                            .n_tokens = p->n_tokens,
+                            .dtype = (int32_t)p->dtype,
+                            .scale = p->scale,
+                            .n_fed = t->n_layers,
+                            .fed = fed,
+                            .inv_freq = t->rope.inv_freq,
+                            .interleaved = t->rope.interleaved,
+                            .positions = t->rope.positions};
+}
+
+void feed_free(kv_session_shape *x) {
+  free((void *)(uintptr_t)x->fed);
+  x->fed = NULL;
+}
+
+static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,
+                          int width, int first) {
+  size_t skip = (size_t)first * (size_t)width * kv_dtype_size(type);
+  return (kv_session_in){(const char *)data + skip, (int32_t)type, width,
+                         (int64_t)t->shape.n_tokens * width};
+}
+
+kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
+                 float *out, kv_err *e) {
+  const kv_layer_data *data = &t->layer[i].data;
+  const kv_shape *p = &t->shape;
+  assert(!data->rows && "every query row is recorded");
+  kv_session_in q = rows(t, data->q, data->q_dtype, p->d, first);
+  kv_session_in k = rows(t, data->k, p->dtype, p->d, first);
+  kv_session_in v = rows(t, data->v, p->dtype, p->d_v, first);
+  kv_session_out o = {out, KV_F32, (int64_t)p->n_heads * p->d_v, p->d_v};
+  return kv_session_block(s, data->layer, first + n, n, &q, &k, &v,
+                          out ? &o : NULL, e);
+}
+
+kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e) {
+  int n = t->shape.n_tokens, p = t->shape.prompt_len, done = 0;
+  int *at = kv_zalloc((size_t)t->n_layers, sizeof *at);
+  if (!at) return kv_no_memory(e, "a walk", sizeof *at);
+  kv_rc rc = KV_OK;
+  while (!rc && done < t->n_layers) {
+    int i = seed ? draw_below(&seed, t->n_layers) : done, m = 1;
+    if (at[i] == n) continue;
+    if (at[i] < p) m = seed ? 1 + draw_below(&seed, p - at[i]) : p;
+    rc = feed_block(s, t, i, at[i], m, NULL, e);
+    at[i] += m;
+    done += at[i] == n;
+  }
+  free(at);
+  return rc;
+}

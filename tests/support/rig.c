@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The replay of the method rig; its laws are in tests/support/rig_law.c.
+ */
+#include "tests/support/rig.h"
+#include "gpu/host/backends.h"
+#include "ref/ground/arith.h"
+#include "sim/engine/order.h"
+#include "sim/spec/spec.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct head_seen { /* copied: what seen returns lives one call */
+  kv_view view;
+  uint32_t *id; /* [view.entries] */
+  float *out, lse;
+} head_seen;
+
+struct rig {
+  rig_case c;
+  kv_shape shape;
+  kv_rope rope;
+  kv_layer_data data;
+  kv_spec spec;
+  kv_plan plan;
+  kv_store *store;
+  kv_scratch *scratch;
+  int step;
+  uint16_t *k, *v; /* F16 copies, where the case is half */
+  head_seen *seen; /* [heads] */
+};
+
+const kv_backend *rig_backend(void) {
+  static const kv_backend *chosen;
+  const char *name = getenv("KV_TEST_BACKEND");
+  kv_err e;
+  if (!chosen) chosen = kv_backend_find(name ? name : "ref", &e);
+  if (!chosen) fail_msg("%s", e.text);
+  return chosen;
+}
+
+static const kv_backend *backend(void) { return rig_backend(); }
+
+static void good(kv_rc rc, const kv_err *e) {
+  if (rc) fail_msg("%s", e->text);
+}
+
+static kv_shape shape_of(const rig_case *c) {
+  float scale = c->scale != 0 ? c->scale : (float)(1.0 / sqrt((double)c->d));
+  return (kv_shape){.n_layers = c->n_layers ? c->n_layers : 1,
+                    .n_heads = c->heads,
+                    .n_kv_heads = c->kv_heads,
+                    .d = c->d,
+                    .d_v = c->d_v,
+                    .n_tokens = c->n_tokens,
+                    .prompt_len = c->prompt_len,
+                    .dtype = c->half ? KV_F16 : KV_F32,
+                    .scale = scale};
+}
+
+static uint16_t *halves(const float *x, size_t n) {
+  uint16_t *h = malloc(n * sizeof *h);
+  assert_non_null(h);
+  for (size_t i = 0; i < n; i++) h[i] = kv_to_f16(x[i]);
+  return h;
+}
+
+static size_t rows_of(const rig_case *c, int heads) {
+  return (size_t)heads * (size_t)c->n_tokens;
+}
+
+static void give_data(rig *r) {
+  const rig_case *c = &r->c;
+  size_t rows = rows_of(c, c->kv_heads);
+  if (c->half) {
+    r->k = halves(c->k, rows * (size_t)c->d);
+    r->v = halves(c->v, rows * (size_t)c->d_v);
+  }
+  r->data = (kv_layer_data){.layer = c->layer,
+                            .q = c->q,
+                            .k = c->half ? (const void *)r->k : c->k,
+                            .v = c->half ? (const void *)r->v : c->v,
+                            .q_dtype = KV_F32,
+                            .n_rows = c->n_tokens};
+  r->rope = (kv_rope){.inv_freq = c->inv_freq};
+}
+
+kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e) {
+  kv_spec s = {0};
+  kv_needs own = {0}, *n = needs ? needs : &own;
+  kv_shape shape = shape_of(c);
+  *n = (kv_needs){0};
+  kv_rc rc = kv_spec_parse(kv_method_at, spec, &s, e);
+  if (!rc) rc = s.method->open(&shape, s.params, n, e);
+  kv_spec_free(&s);
+  return rc;
+}
+
+/* --- a replay ------------------------------------------------------------ */
+
+static void copy_seen(void *self, int who, const kv_seen *s) {
+  rig *r = self;
+  (void)who;
+  for (int h = 0; h < s->queries; h++) {
+    head_seen *to = &r->seen[s->lane->first_head + h];
+    const kv_view *v = &s->view[h];
+    to->view.runs = v->runs;
+    to->view.entries = v->entries;
+    memcpy(to->view.run, v->run, (size_t)v->runs * sizeof *v->run);
+    memcpy(to->out, s->out + (size_t)h * (size_t)r->c.d_v,
+           (size_t)r->c.d_v * sizeof *to->out);
+    to->lse = s->lse[h];
+    int n = 0;
+    for (int i = 0; i < v->runs; i++)
+      for (int j = 0; j < v->run[i].count; j++)
+        to->id[n++] = s->lane->id[v->run[i].first + j];
+    assert_int_equal(n, v->entries);
+  }
+}
+
+/* The engine's order of calls on the rig's one store. */
+static kv_order order_of(rig *r, const kv_rider *rider) {
+  return (kv_order){.riders = 1,
+                    .rider = rider,
+                    .heads = r->c.kv_heads,
+                    .self = r,
+                    .attended = copy_seen};
+}
+
+static kv_rider rider_of(const rig *r) {
+  return (kv_rider){.backend = backend(),
+                    .store = r->store,
+                    .scratch = r->scratch,
+                    .alone = true};
+}
+
+static void close_step(rig *r, const kv_order *o, int step) {
+  r->step = step;
+  kv_order_close(o);
+  const kv_err *fault = backend()->fault(r->store);
+  if (fault) fail_msg("%s", fault->text);
+}
+
+static void enter(rig *r, int first, int count) {
+  kv_rider rider = rider_of(r);
+  kv_order o = order_of(r, &rider);
+  for (int g = 0; g < r->c.kv_heads; g++) kv_order_prompt(&o, g, first, count);
+  close_step(r, &o, first + count);
+}
+
+static void enter_prompt(rig *r) {
+  int most = r->plan.needs.block, p = r->c.prompt_len;
+  if (most == 0) most = p;
+  for (int first = 0; first < p; first += most)
+    enter(r, first, p - first < most ? p - first : most);
+}
+
+static void decode(rig *r) {
+  kv_rider rider = rider_of(r);
+  kv_order o = order_of(r, &rider);
+  int t = r->step;
+  for (int g = 0; g < r->c.kv_heads; g++) kv_order_decode(&o, g, t);
+  close_step(r, &o, t + 1);
+}
+
+rig *rig_open(const rig_case *c, const char *spec) {
+  kv_err e = {0};
+  rig *r = calloc(1, sizeof *r);
+  assert_non_null(r);
+  r->c = *c;
+  r->shape = shape_of(c);
+  give_data(r);
+  good(kv_spec_parse(kv_method_at, spec, &r->spec, &e), &e);
+  r->plan = (kv_plan){.shape = &r->shape,
+                      .rope = &r->rope,
+                      .kernels = kv_kernels_best(),
+                      .method = r->spec.method,
+                      .params = r->spec.params};
+  good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e), &e);
+  if ((r->plan.needs.reindex || r->plan.needs.rope) && !c->inv_freq)
+    fail_msg("%s: the case has no inv_freq", spec);
+  const kv_plan *plan = &r->plan;
+  good(backend()->open(plan, &r->store, &e), &e);
+  good(backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
+  r->seen = calloc((size_t)c->heads, sizeof *r->seen);
+  for (int h = 0; h < c->heads; h++) {
+    r->seen[h].view.run = calloc((size_t)c->n_tokens + 1, sizeof(kv_run));
+    r->seen[h].out = calloc((size_t)c->d_v, sizeof(float));
+    r->seen[h].id = calloc((size_t)c->n_tokens, sizeof(uint32_t));
+  }
+  kv_float_ground();
+  backend()->begin(r->store, &r->data);
+  enter_prompt(r);
+  return r;
+}
+
+void rig_close(rig *r) {
+  if (!r) return;
+  for (int h = 0; h < r->c.heads; h++) {
+    free(r->seen[h].view.run);
+    free(r->seen[h].out);
+    free(r->seen[h].id);
+  }
+  free(r->seen);
+  backend()->scratch_close(r->scratch);
+  backend()->close(r->store);
+  kv_spec_free(&r->spec);
+  free(r->k);
+  free(r->v);
+  free(r);
+}
+
+void rig_to(rig *r, int step) {
+  assert_in_range(step, r->step, r->c.n_tokens);
+  while (r->step < step) decode(r);
+}
+
+/* --- looking ------------------------------------------------------------- */
+
+int rig_step(const rig *r) { return r->step; }
+int rig_lanes(const rig *r) { return backend()->lanes(r->store); }
+
+const kv_lane *rig_lane(const rig *r, int lane) {
+  return backend()->lane(r->store, lane);
+}
+
+int rig_ids(const rig *r, int lane, uint32_t *out) {
+  const kv_lane *l = rig_lane(r, lane);
+  memcpy(out, l->id, (size_t)l->n * sizeof *out);
+  return l->n;
+}
+
+static void same_ids(const rig *r, const char *what, int which, int n,
+                     const uint32_t *id, const int *expected) {
+  int m = 0;
+  while (expected[m] >= 0) m++;
+  for (int i = 0; i < n && i < m; i++)
+    if ((int)id[i] != expected[i])
+      fail_msg("%s %d, step %d, entry %d: token %u, expected %d", what, which,
+               r->step, i, id[i], expected[i]);
+  if (n != m)
+    fail_msg("%s %d, step %d: %d entries, expected %d", what, which, r->step, n,
+             m);
+}
+
+void rig_holds(const rig *r, int lane, const int *ids) {
+  const kv_lane *l = rig_lane(r, lane);
+  same_ids(r, "lane", lane, l->n, l->id, ids);
+}
+
+void rig_saw(const rig *r, int head, const int *ids) {
+  const head_seen *s = &r->seen[head];
+  same_ids(r, "query head", head, s->view.entries, s->id, ids);
+}
+
+const kv_view *rig_view(const rig *r, int head) { return &r->seen[head].view; }
+const float *rig_out(const rig *r, int head) { return r->seen[head].out; }
+float rig_lse(const rig *r, int head) { return r->seen[head].lse; }
+
+int rig_seen(const rig *r, int head, uint32_t *out) {
+  int n = r->seen[head].view.entries;
+  memcpy(out, r->seen[head].id, (size_t)n * sizeof *out);
+  return n;
+}
+
+kv_layer_digests rig_digests(rig *r) {
+  rig_to(r, r->c.n_tokens);
+  return backend()->finish(r->store);
+}
+
+kv_layer_digests rig_replay(const rig_case *c, const char *spec) {
+  rig *r = rig_open(c, spec);
+  kv_layer_digests d = rig_digests(r);
+  rig_close(r);
+  return d;
+}
+
+bool rig_same(const kv_digest *a, const kv_digest *b) {
+  return memcmp(a->byte, b->byte, sizeof a->byte) == 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The method rig: one layer of one request, in memory, replayed through the
+ * reference backend exactly as the engine would, one step at a time, so that
+ * a test can look at lanes, views and outputs after every step. Anything that
+ * goes wrong fails the running cmocka test.
+ */
+#ifndef KV_TESTS_RIG_H
+#define KV_TESTS_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ref/backend/backend.h"
+
+typedef struct rig_case {
+  int heads, kv_heads, d, d_v, n_tokens, prompt_len;
+  int n_layers, layer;    /* of the model; 0 layers = 1 */
+  float scale;            /* 0 = nearest binary32 of 1/sqrt(d) */
+  const float *q, *k, *v; /* [head][token][d or d_v] */
+  const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
+  bool half;              /* k and v are held as F16, not F32 */
+} rig_case;
+
+typedef struct rig rig;
+
+/* The backend that KV_TEST_BACKEND names; ref where it is not set. */
+const kv_backend *rig_backend(void);
+
+/* Opens and enters the prompt: prompt_len tokens seen, settled. */
+rig *rig_open(const rig_case *c, const char *spec);
+void rig_close(rig *r); /* accepts NULL */
+/* What a method's open says to a specification; needs may be NULL. */
+kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
+
+/* Decodes until `step` tokens are seen. */
+void rig_to(rig *r, int step);
+int rig_step(const rig *r);
+
+int rig_lanes(const rig *r);
+const kv_lane *rig_lane(const rig *r, int lane);
+/* Token ids of the lane, in its order; returns how many. */
+int rig_ids(const rig *r, int lane, uint32_t *out);
+/* Fails unless the lane holds exactly the ids listed, -1 ends the list. */
+void rig_holds(const rig *r, int lane, const int *ids);
+
+/* Of the last decode step, by query head of the layer. */
+const kv_view *rig_view(const rig *r, int head);
+const float *rig_out(const rig *r, int head);
+float rig_lse(const rig *r, int head);
+/* Token ids that the head attended; returns how many. */
+int rig_seen(const rig *r, int head, uint32_t *out);
+/* Fails unless the head attended exactly the ids listed, -1 ends the list. */
+void rig_saw(const rig *r, int head, const int *ids);
+
+/* Runs to the end and closes the layer; the rig can only be closed then. */
+kv_layer_digests rig_digests(rig *r);
+/* Digests of a whole replay. */
+kv_layer_digests rig_replay(const rig_case *c, const char *spec);
+bool rig_same(const kv_digest *a, const kv_digest *b);
+
+/* Full-mantissa data of the case's shape, from the seed alone; the case's
+ * pointers are set and released by rig_data_free. */
+void rig_data(rig_case *c, uint32_t seed);
+void rig_data_free(rig_case *c);
+
+/* The eight tokens of the worked cases: one head, d = 2, and values that are
+ * the unit vectors, so that an output is the probabilities by token. */
+extern const float rig_key8[16], rig_query8[16], rig_unit8[64];
+rig_case rig_eight(int prompt_len);
+/* Fails unless the head's output is, to 2e-6, these probabilities. */
+void rig_shares(const rig *r, int head, const double *p);
+
+/* The exact probabilities of row t, query head h, over the tokens with
+ * in[j], j <= t, in binary64. in NULL: all. */
+void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
+
+/* --- laws --------------------------------------------------------------- */
+
+/* Most entries a lane may hold after the settling at `step`. */
+typedef int rig_bound(const rig_case *c, int step, const void *ctx);
+
+/* At most *ctx entries, an int; or of the prompt, and all that was decoded. */
+rig_bound rig_at_most, rig_grown;
+
+/* At every step: ids distinct, in range, the lane not empty, views ascending
+ * and within the lane; weights add up to at most the tokens seen, and to all
+ * of them where nothing was dropped; entries <= bound (NULL: not looked at).
+ * Twice the same. */
+void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
+             const void *ctx);
+/* The output digest is that of dense. */
+void rig_law_dense(const rig_case *c, const char *spec);
+/* open refuses with rc and a sentence that holds both words. */
+void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
+                     const char *word, const char *other);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One lane of random rows, as long as asked for and without attention, and
+ * the settling of its prompt by `zsmerge:variant=code`, which merges all but
+ * the budget: what the time of verbs is measured with.
+ */
+#ifndef KV_TESTS_SETTLING_H
+#define KV_TESTS_SETTLING_H
+
+#include "ref/lane/lane.h"
+
+typedef struct settling {
+  kv_shape shape;
+  kv_needs needs;
+  kv_layer_data data; /* fp16, made once */
+  kv_lane lane;
+  kv_work work;
+} settling;
+
+/* A prompt of n_tokens of d elements a side; budget: entries that stay. */
+kv_rc settling_open(settling *s, int n_tokens, int d, int budget, kv_err *e);
+void settling_close(settling *s); /* accepts zeroed */
+
+/* An empty lane takes the prompt, gets random scores and is settled. Returns
+ * the processor seconds of this thread that settling and sweep took. */
+double settling_run(settling *s);
+
+#endif

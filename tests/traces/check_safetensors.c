@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Laws of the container. Every way in which a safetensors file can be wrong
+ * is refused with a sentence that names the file and the reason; what is odd
+ * but legal is read. A file that shrinks under the map becomes a sentence.
+ */
+#define _GNU_SOURCE 1
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/scratch.h"
+#include "traces/container/safetensors.h"
+
+/* A file of this header and so many bytes of data. */
+static const char *raw(const char *name, size_t length, const char *header,
+                       size_t data) {
+  unsigned char *all = calloc(1, 8 + length + data);
+  const char *path = scratch_path(name);
+  uint64_t n = length;
+  memcpy(all, &n, 8);
+  memcpy(all + 8, header, length);
+  scratch_write(path, 8 + length + data, all);
+  free(all);
+  return path;
+}
+
+static void refuse(const char *path, const char *name, const char *reason) {
+  kv_err e = {0};
+  kv_st *s = (kv_st *)&e;
+  assert_int_equal(kv_st_open(path, &s, &e), KV_INPUT);
+  assert_null(s);
+  assert_int_equal(e.rc, KV_INPUT);
+  if (!strstr(e.text, name) || !strstr(e.text, reason)) {
+    fail_msg("\"%s\" names not %s and %s", e.text, name, reason);
+  }
+  for (const char *c = e.text; *c; c++) {
+    assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
+  }
+}
+
+#define T(shape, begin, end)                                                   \
+  "{\"dtype\":\"U8\",\"shape\":" shape ",\"data_offsets\":[" begin "," end "]" \
+  "}"
+
+typedef struct wrong {
+  const char *header;
+  size_t data;
+  const char *reason;
+} wrong;
+
+static const wrong wrongs[] = {
+    {"", 0, "not valid JSON"},
+    {"{", 0, "not valid JSON"},
+    {"{}x", 0, "not valid JSON"},
+    {"[]", 0, "not a JSON object"},
+    {"3", 0, "not valid JSON"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"a\":" T("[4]", "0", "4") "}", 4,
+     "duplicate key"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"\\u0061\":" T("[4]", "4", "8") "}", 8,
+     "duplicate key"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"shape\":[1],"
+     "\"data_offsets\":[0,1]}}",
+     1, "duplicate key"},
+    {"{\"\xff\":1}", 0, "not UTF-8"},
+    {"{\"\xc0\xaf\":1}", 0, "not UTF-8"},
+    {"{\"\xed\xa0\x80\":1}", 0, "not UTF-8"},
+    {"{\"\xf4\x90\x80\x80\":1}", 0, "not UTF-8"},
+    {"{\"\xe2\x82", 0, "not UTF-8"},
+    {"{\"a\\u0000b\":" T("[4]", "0", "4") "}", 4, "not valid JSON"},
+    {"{\"a\":1}", 0, "tensor a: is not an object"},
+    {"{\"a\":{}}", 0, "tensor a: has no dtype"},
+    {"{\"a\":{\"dtype\":8,\"shape\":[],\"data_offsets\":[0,1]}}", 1,
+     "tensor a: has no dtype"},
+    {"{\"a\":{\"dtype\":\"F7\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
+     "tensor a: unknown dtype F7"},
+    {"{\"a\":{\"dtype\":\"f32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
+     "unknown dtype f32"},
+    {"{\"a\":" T("4", "0", "4") "}", 4, "shape is not a list"},
+    {"{\"a\":" T("[-1]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("[4.0]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("[4e0]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("[\"4\"]", "0", "4") "}", 4, "no whole number"},
+    {"{\"a\":" T("[4]", "-1", "4") "}", 4, "pair of whole numbers"},
+    {"{\"a\":" T("[4]", "0", "4.0") "}", 4, "pair of whole numbers"},
+    {"{\"a\":" T("[4]", "0", "4,4") "}", 4, "pair of whole numbers"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":0}}", 4,
+     "pair of whole numbers"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],"
+     "\"strides\":[1]}}",
+     4, "has fields beside"},
+    {"{\"a\":" T("[18446744073709551615]", "0", "4") "}", 4, "not valid JSON"},
+    {"{\"a\":" T("[9223372036854775807,3]", "0", "4") "}", 4, "overflows"},
+    {"{\"a\":" T("[4294967296,4294967296]", "0", "4") "}", 4, "overflows"},
+    {"{\"a\":" T("[2305843009213693952]", "0", "0") "}", 0, "overflows"},
+    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2,
+     "whole byte"},
+    {"{\"a\":" T("[5]", "0", "4") "}", 4, "do not fit its shape"},
+    {"{\"a\":" T("[4]", "4", "0") "}", 4, "leaves a hole"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"b\":" T("[4]", "5", "9") "}", 9,
+     "tensor b: leaves a hole"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"b\":" T("[4]", "3", "7") "}", 7,
+     "tensor b: overlaps"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"b\":" T("[4]", "0", "4") "}", 4,
+     "overlaps"},
+    {"{\"a\":" T("[4]", "0", "4") ",\"b\":" T("[0]", "4", "3") "}", 4,
+     "ends before it begins"},
+    {"{\"a\":" T("[4]", "0", "4") "}", 5, "1 trailing bytes"},
+    {"{\"a\":" T("[4]", "0", "4") "}", 3, "1 missing bytes"},
+    {"{}", 1, "1 trailing bytes"},
+    {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "metadata a is not a string"},
+    {"{\"__metadata__\":{\"a\":null}}", 0, "metadata a is not a string"},
+    {"{\"line\\nbreak\":1}", 0, "tensor line\\x0abreak: is not an object"},
+};
+
+static void wrong_headers_are_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+    const wrong *w = &wrongs[i];
+    refuse(raw("wrong.st", strlen(w->header), w->header, w->data), "wrong.st",
+           w->reason);
+  }
+}
+
+static void nul_in_the_header_is_refused(void **state) {
+  (void)state;
+  static const char header[] = "{\"a\0b\":1}";
+  refuse(raw("nul.st", sizeof header - 1, header, 0), "nul.st",
+         "not valid JSON");
+}
+
+static void wrong_lengths_are_refused(void **state) {
+  (void)state;
+  unsigned char b[16] = {0};
+  scratch_write(scratch_path("short.st"), 7, b);
+  refuse(scratch_path("short.st"), "short.st", "too short");
+  scratch_write(scratch_path("empty.st"), 0, b);
+  refuse(scratch_path("empty.st"), "empty.st", "too short");
+  b[0] = 9;
+  scratch_write(scratch_path("long.st"), 16, b);
+  refuse(scratch_path("long.st"), "long.st", "longer than the file");
+  uint64_t n = 100000001;
+  memcpy(b, &n, 8);
+  scratch_write(scratch_path("huge.st"), 16, b);
+  refuse(scratch_path("huge.st"), "huge.st", "the limit is 100000000");
+  memset(b, 0xff, 8);
+  scratch_write(scratch_path("most.st"), 16, b);
+  refuse(scratch_path("most.st"), "most.st", "the limit is 100000000");
+  refuse(scratch_path("none.st"), "none.st", "No such file");
+  refuse(scratch_folder(), scratch_folder(), "not a regular file");
+}
+
+static void deep_nesting_is_refused(void **state) {
+  (void)state;
+  enum { DEEP = 1000000 };
+  char *text = malloc(DEEP);
+  memset(text, '[', DEEP);
+  memcpy(text, "{\"a\":", 5);
+  refuse(raw("deep.st", DEEP, text, 0), "deep.st", "not valid JSON");
+  free(text);
+}
+
+static kv_st *take(const char *path) {
+  kv_err e = {0};
+  kv_st *s;
+  if (kv_st_open(path, &s, &e)) fail_msg("%s", e.text);
+  return s;
+}
+
+static void odd_but_legal_headers_are_read(void **state) {
+  (void)state;
+  static const char header[] =
+      " \n{\"b\":" T("[2]", "4", "6") ",\"\\u0061\":" T(
+          "[]", "0", "1") ",\"z\":" T("[3,0]", "6",
+                                      "6") ",\"c\":" T("[3]", "1", "4") "}\t ";
+  kv_st *s = take(raw("odd.st", strlen(header), header, 6));
+  assert_int_equal(kv_st_count(s), 4);
+  assert_string_equal(kv_st_at(s, 0)->name, "a");
+  assert_int_equal(kv_st_find(s, "a")->bytes, 1);
+  assert_int_equal(kv_st_find(s, "z")->bytes, 0);
+  assert_ptr_equal((const char *)kv_st_find(s, "c")->data + 3,
+                   kv_st_find(s, "b")->data);
+  assert_null(kv_st_find(s, "d"));
+  assert_int_equal(kv_st_meta_count(s), 0);
+  kv_st_close(s);
+  s = take(raw("nothing.st", 2, "{}", 0));
+  assert_int_equal(kv_st_count(s), 0);
+  kv_st_close(s);
+}
+
+static void say(const char *name, const char *text) {
+  scratch_write(scratch_path(name), strlen(text), text);
+}
+
+static void wrong_indexes_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *name, *reason;
+  } bad[] = {
+      {"{", "i.index.json", "not valid JSON"},
+      {"{\"a\":\"\xff\"}", "i.index.json", "not UTF-8"},
+      {"{\"weight_map\":{},\"weight_map\":{}}", "i.index.json", "duplicate"},
+      {"{}", "i.index.json", "weight_map"},
+      {"[]", "i.index.json", "weight_map"},
+      {"{\"weight_map\":{}}", "i.index.json", "no shard"},
+      {"{\"weight_map\":{\"a\":1}}", "i.index.json", "does not name a file"},
+      {"{\"weight_map\":{\"a\":\"../x.st\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"/x.st\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"x\\\\y.st\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"..\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"\"}}", "i.index.json", "leaves"},
+      {"{\"weight_map\":{\"a\":\"gone.st\"}}", "gone.st", "No such file"},
+      {"{\"weight_map\":{\"b\":\"p.st\"}}", "p.st", "tensor b is not in it"},
+      {"{\"weight_map\":{\"a\":\"p.st\",\"b\":\"q.st\"}}", "q.st",
+       "tensor a stands in two shards"},
+      {"{\"weight_map\":{\"a\":\"r.st\"}}", "i.index.json", "hold 2 tensors"},
+      {"{\"weight_map\":{\"a\":\"p.st\",\"c\":\"m.st\"}}", "m.st",
+       "disagree about metadata k"},
+  };
+  static const char one[] =
+      "{\"__metadata__\":{\"k\":\"1\"},\"a\":" T("[1]", "0", "1") "}";
+  static const char two[] =
+      "{\"a\":" T("[1]", "0", "1") ",\"b\":" T("[1]", "1", "2") "}";
+  static const char other[] =
+      "{\"__metadata__\":{\"k\":\"2\"},\"c\":" T("[1]", "0", "1") "}";
+  raw("p.st", strlen(one), one, 1);
+  raw("q.st", strlen(two), two, 2);
+  raw("r.st", strlen(two), two, 2);
+  raw("m.st", strlen(other), other, 1);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    say("i.index.json", bad[i].text);
+    refuse(scratch_path("i.index.json"), bad[i].name, bad[i].reason);
+  }
+  say("i.index.json", "{\"metadata\":{\"total_size\":1,\"odd\":[]},\"more\":1,"
+                      "\"weight_map\":{\"a\":\"p.st\"}}");
+  kv_st_close(take(scratch_path("i.index.json")));
+}
+
+static void shrinking_becomes_a_sentence(void **state) {
+  (void)state;
+  enum { SIZE = 1 << 20 };
+  char header[100];
+  snprintf(header, sizeof header, "{\"a\":" T("[%d]", "0", "%d") "}", SIZE,
+           SIZE);
+  const char *path = raw("shrink.st", strlen(header), header, SIZE);
+  kv_st *s = take(path);
+  kv_err e = {0};
+  volatile const unsigned char *data = kv_st_find(s, "a")->data;
+  assert_int_equal(data[SIZE - 1], 0);
+  assert_int_equal(kv_st_damaged(s, &e), KV_OK);
+  assert_int_equal(truncate(path, 100), 0);
+  unsigned sum = 0;
+  for (int i = 0; i < SIZE; i += 512) sum += data[i];
+  assert_int_equal(sum, 0);
+  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
+  assert_non_null(strstr(e.text, "shrink.st"));
+  /* Growing back does not heal: what was read is gone. The signal alone
+   * knows it, when size and time are as they were. */
+  const struct stat *seen = kv_st_file_stat(s, 0);
+  const struct timespec times[2] = {seen->st_atim, seen->st_mtim};
+  assert_int_equal(truncate(path, (long)strlen(header) + 8 + SIZE), 0);
+  assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+  assert_int_equal(kv_st_damaged(s, &e), KV_INPUT);
+  kv_st_close(s);
+}
+
+static sigjmp_buf elsewhere;
+static volatile sig_atomic_t foreign;
+
+static void on_foreign(int number) {
+  (void)number;
+  foreign++;
+  siglongjmp(elsewhere, 1);
+}
+
+/* A SIGBUS that is none of ours goes to who was there before. */
+static void foreign_signals_pass(void **state) {
+  (void)state;
+  struct sigaction mine = {.sa_handler = on_foreign}, old, now;
+  sigaction(SIGBUS, &mine, &old);
+  kv_st *s = take(raw("f.st", 2, "{}", 0));
+  foreign = 0;
+  if (sigsetjmp(elsewhere, 1) == 0) raise(SIGBUS);
+  assert_int_equal(foreign, 1);
+  kv_st_close(s);
+  sigaction(SIGBUS, &old, &now);
+  assert_ptr_equal(now.sa_handler, on_foreign);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrong_headers_are_refused),
+      cmocka_unit_test(nul_in_the_header_is_refused),
+      cmocka_unit_test(wrong_lengths_are_refused),
+      cmocka_unit_test(deep_nesting_is_refused),
+      cmocka_unit_test(odd_but_legal_headers_are_read),
+      cmocka_unit_test(wrong_indexes_are_refused),
+      cmocka_unit_test(shrinking_becomes_a_sentence),
+      cmocka_unit_test(foreign_signals_pass),
+  };
+  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

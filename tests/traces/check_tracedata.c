@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Laws of a trace's data. Subsets of rows and layers keep every decode row.
+ * NaN and Inf are found and placed. A file that shrinks becomes a sentence.
+ * The identity looks at content, not at files, and is remembered per file.
+ */
+#define _GNU_SOURCE 1
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <cmocka.h>
+
+#include "tests/support/scratch.h"
+#include "tests/support/tracefile.h"
+
+#define F KV_ST_F32
+
+/* Seven of ten rows: 1, 3, and 5 to 9; the unbroken run begins at 5. */
+static const int32_t subset[7] = {1, 3, 5, 6, 7, 8, 9};
+static const int32_t gap[7] = {1, 3, 4, 5, 6, 8, 9};
+
+static void row_subsets_keep_every_decode_row(void **state) {
+  (void)state;
+  field some[4] = {{"layers.1.q", F, 3, {HEADS, 7, DIM}, NULL},
+                   {"layers.1.o", F, 3, {HEADS, 7, DIM}, NULL},
+                   {"layers.1.rows", KV_ST_I32, 1, {7}, subset},
+                   {"layers.1.colsum", KV_ST_I64, 2, {HEADS, PROMPT}, NULL}};
+  tracefile_write(NULL, 4, some, 0);
+  kv_trace *t = tracefile_open();
+  assert_int_equal(t->layer[1].data.n_rows, 7);
+  assert_int_equal(t->layer[1].data.rows[2], 5);
+  assert_int_equal(t->layer[0].data.n_rows, TOKENS);
+  assert_int_equal(t->first_decode, 5);
+  assert_non_null(t->layer[1].data.colsum);
+  assert_null(t->layer[0].data.colsum);
+  kv_trace_close(t);
+  some[2].data = gap;
+  tracefile_write(NULL, 3, some, 0);
+  tracefile_refused("layers.1.rows", "row 7 is missing and prompt_len is 6");
+  const meta all = {"prompt_len", "10"}; /* no decode step: any rows do */
+  tracefile_write(&all, 3, some, 0);
+  t = tracefile_open();
+  assert_int_equal(t->first_decode, 8);
+  kv_trace_close(t);
+  some[0].shape[1] = some[1].shape[1] = some[2].shape[0] = 0;
+  tracefile_write(&all, 3, some, 0);
+  tracefile_refused("layers.1.q", "holds no row");
+}
+
+static void layer_subsets_are_read(void **state) {
+  (void)state;
+  const char *lists[] = {"1", "[1]", "[ 1 ]"};
+  for (int i = 0; i < 3; i++) {
+    const meta one = {"layers", lists[i]};
+    tracefile_write(&one, 0, NULL, 0);
+    kv_trace *t = tracefile_open();
+    assert_int_equal(t->n_layers, 1);
+    assert_int_equal(t->layer[0].data.layer, 1);
+    assert_int_equal(t->shape.n_layers, 2);
+    kv_trace_close(t);
+  }
+}
+
+static void marks_are_read(void **state) {
+  (void)state;
+  const meta a = {"answers", "[{\"start\":6,\"end\":8,\"source_start\":2,"
+                             "\"source_end\":4,\"key\":\"x\"}]"};
+  tracefile_write(&a, 0, NULL, 0);
+  kv_trace *t = tracefile_open();
+  assert_int_equal(t->n_answers, 1);
+  assert_int_equal(t->answer[0].start, 6);
+  assert_int_equal(t->answer[0].source_end, 4);
+  kv_trace_close(t);
+  const meta g = {"segments", "[{\"start\":0,\"end\":6,\"role\":\"context\"},"
+                              "{\"start\":6,\"end\":10,\"role\":\"answer\"}]"};
+  tracefile_write(&g, 0, NULL, 0);
+  t = tracefile_open();
+  assert_int_equal(t->n_segments, 2);
+  assert_int_equal(t->segment[1].role, KV_ANSWER);
+  kv_trace_close(t);
+}
+
+/* One bad bit pattern at [1, 3, 5] of a tensor of each type. */
+static void not_finite_is_found(void **state) {
+  (void)state;
+  static const struct {
+    kv_st_dtype type;
+    uint32_t bits;
+  } bad[] = {{F, 0x7f800000},     {F, 0xffc00001},     {F, 0x7f800001},
+             {KV_ST_F16, 0x7c00}, {KV_ST_F16, 0xfe00}, {KV_ST_BF16, 0xff80},
+             {KV_ST_BF16, 0x7f81}};
+  static const uint32_t good[] = {0x7f7fffff, 0x7bff, 0xff7f, 0x80000001};
+  static const char *const what[] = {"q", "k", "v", "o"};
+  static unsigned char data[65536];
+  const size_t at = ((size_t)1 * TOKENS + 3) * DIM + 5;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (int j = 0; j < 4; j++) {
+      field f[4];
+      char name[16], place[64];
+      size_t size = bad[i].type == F ? 4 : 2;
+      for (int k = 0; k < 4; k++) {
+        f[k] = right_fields[3 + k];
+        f[k].dtype = bad[i].type;
+      }
+      snprintf(name, sizeof name, "layers.1.%s", what[j]);
+      memset(data, 0, sizeof data);
+      memcpy(data + at * size, &bad[i].bits, size);
+      f[j].data = data;
+      const meta one = {"layers", "1"};
+      tracefile_write(&one, 4, f, 0);
+      kv_trace *t = tracefile_open();
+      kv_err e = {0};
+      kv_rc rc = j == 3 ? kv_trace_scan_output(t, 0, &e)
+                        : kv_trace_scan_layer(t, 0, &e);
+      assert_int_equal(rc, KV_INPUT);
+      snprintf(place, sizeof place, "tensor %s holds NaN or Inf at [1, 3, 5]",
+               name);
+      if (!strstr(e.text, place)) fail_msg("%s", e.text);
+      const uint32_t *fine = bad[i].type == F           ? &good[0]
+                             : bad[i].type == KV_ST_F16 ? &good[1]
+                                                        : &good[2];
+      kv_trace_close(t);
+      memcpy(data + at * size, fine, size);
+      tracefile_write(&one, 4, f, 0);
+      t = tracefile_open();
+      assert_int_equal(kv_trace_scan_layer(t, 0, NULL), KV_OK);
+      assert_int_equal(kv_trace_scan_output(t, 0, NULL), KV_OK);
+      kv_trace_close(t);
+    }
+  }
+}
+
+static void a_shrunk_trace_is_damaged(void **state) {
+  (void)state;
+  tracefile_write(NULL, 0, NULL, 0);
+  kv_trace *t = tracefile_open();
+  kv_err e = {0};
+  kv_digest d;
+  assert_int_equal(kv_trace_damaged(t, &e), KV_OK);
+  assert_int_equal(truncate(tracefile, 4096), 0);
+  assert_int_equal(kv_trace_scan_layer(t, 1, &e), KV_INPUT);
+  assert_non_null(strstr(e.text, "t.safetensors"));
+  assert_int_equal(kv_trace_damaged(t, &e), KV_INPUT);
+  assert_int_equal(kv_trace_identity(t, &d, &e), KV_INPUT);
+  kv_trace_close(t);
+}
+
+static const int32_t backwards[TOKENS] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+
+static void identity_is_content(void **state) {
+  (void)state;
+  tracefile_write(NULL, 0, NULL, 0);
+  kv_digest first = tracefile_identity();
+  for (uint64_t shard = 64; shard < 5000; shard *= 3) {
+    tracefile_write(NULL, 0, NULL, shard);
+    assert_true(same_digest(tracefile_identity(), first));
+  }
+  const meta later = {"created", "tomorrow"}, other = {"recorder", NULL};
+  tracefile_write(&later, 0, NULL, 0);
+  assert_true(same_digest(tracefile_identity(), first));
+  tracefile_write(&other, 0, NULL, 0);
+  assert_true(same_digest(tracefile_identity(), first));
+  const meta source = {"source", "made up twice"};
+  tracefile_write(&source, 0, NULL, 0);
+  assert_false(same_digest(tracefile_identity(), first));
+  const field tokens = {"tokens", KV_ST_I32, 1, {TOKENS}, backwards};
+  tracefile_write(NULL, 1, &tokens, 0);
+  assert_false(same_digest(tracefile_identity(), first));
+  const field renamed = {"layers.1.x", KV_ST_I32, 1, {TOKENS}, NULL};
+  tracefile_write(NULL, 1, &renamed, 0);
+  assert_false(same_digest(tracefile_identity(), first));
+}
+
+/* With an old file the cache answers, and only for that very file. */
+static void identity_is_remembered(void **state) {
+  (void)state;
+  char command[200];
+  struct utimbuf old = {1000000000, 1000000000};
+  tracefile_write(NULL, 0, NULL, 0);
+  kv_digest first = tracefile_identity();
+  assert_int_equal(utime(tracefile, &old), 0);
+  assert_true(same_digest(tracefile_identity(), first));
+  snprintf(command, sizeof command,
+           "cd %s/cache/kvreplay/identity && test \"$(ls | wc -l)\" = 1 && "
+           "printf '%%064d\\n' 0 >\"$(ls)\"",
+           scratch_folder());
+  assert_int_equal(system(command), 0);
+  kv_digest zero = {{0}};
+  assert_true(same_digest(tracefile_identity(), zero));
+  old.modtime++; /* another time: another file */
+  assert_int_equal(utime(tracefile, &old), 0);
+  assert_true(same_digest(tracefile_identity(), first));
+  snprintf(command, sizeof command,
+           "cd %s/cache/kvreplay/identity && test \"$(ls | wc -l)\" = 2 && "
+           "for f in *; do echo x >$f; done",
+           scratch_folder());
+  assert_int_equal(system(command), 0);
+  assert_true(same_digest(tracefile_identity(), first));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(identity_is_remembered),
+      cmocka_unit_test(row_subsets_keep_every_decode_row),
+      cmocka_unit_test(layer_subsets_are_read),
+      cmocka_unit_test(marks_are_read),
+      cmocka_unit_test(not_finite_is_found),
+      cmocka_unit_test(a_shrunk_trace_is_damaged),
+      cmocka_unit_test(identity_is_content),
+  };
+  return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvtrace info: what a trace is, from headers and metadata alone; with
+ * --identity also its SHA-256, which reads the whole file once.
+ */
+#define _GNU_SOURCE 1
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "traces/cli/kvtrace.h"
+#include "traces/container/safetensors.h"
+#include "traces/text/json.h"
+#include "traces/text/text.h"
+#include "traces/trace/trace.h"
+
+static const kv_flag flags[] = {
+    {"format", 'f', "table|json", "Output", "how to print it [table]"},
+    {"identity", 'i', NULL, "Output",
+     "also the trace's SHA-256 (reads it all)"},
+    {0}};
+
+static const char *const type_name[] = {"F16", "BF16", "F32"};
+static const char *const role_name[] = {"context", "question", "answer"};
+
+static uint64_t bytes_on_disk(const kv_trace *t) {
+  uint64_t n = 0;
+  const kv_st *s = kv_trace_files(t);
+  for (int f = 0; f < kv_st_files(s); f++) {
+    n += (uint64_t)kv_st_file_stat(s, f)->st_size;
+  }
+  return n;
+}
+
+static json_t *answers_of(const kv_trace *t) {
+  json_t *list = json_array();
+  for (int i = 0; i < t->n_answers; i++) {
+    const kv_answer *a = &t->answer[i];
+    json_array_append_new(list, json_pack("{s:i,s:i,s:i,s:i}", "start",
+                                          a->start, "end", a->end,
+                                          "source_start", a->source_start,
+                                          "source_end", a->source_end));
+  }
+  return list;
+}
+
+static json_t *segments_of(const kv_trace *t) {
+  json_t *list = json_array();
+  for (int i = 0; i < t->n_segments; i++) {
+    const kv_segment *g = &t->segment[i];
+    json_array_append_new(list,
+                          json_pack("{s:i,s:i,s:s}", "start", g->start, "end",
+                                    g->end, "role", role_name[g->role]));
+  }
+  return list;
+}
+
+static json_t *layers_of(const kv_trace *t) {
+  json_t *list = json_array();
+  for (int i = 0; i < t->n_layers; i++) {
+    const kv_recorded *r = &t->layer[i];
+    json_array_append_new(list,
+                          json_pack("{s:i,s:i,s:b,s:b}", "layer", r->data.layer,
+                                    "rows", r->data.n_rows, "o", r->o != NULL,
+                                    "colsum", r->data.colsum != NULL));
+  }
+  return list;
+}
+
+static json_t *meta_of(const kv_trace *t) {
+  json_t *all = json_object();
+  const kv_st *s = kv_trace_files(t);
+  for (size_t i = 0; i < kv_st_meta_count(s); i++) {
+    const char *key = kv_st_meta_key(s, i);
+    json_object_set_new(all, key, json_string(kv_st_meta(s, key)));
+  }
+  return all;
+}
+
+/* Names of tensors that the format does not know. */
+static json_t *unread_of(const kv_trace *t) {
+  json_t *list = json_array();
+  const kv_st *s = kv_trace_files(t);
+  const char *part;
+  for (size_t i = 0; i < kv_st_count(s); i++) {
+    const char *name = kv_st_at(s, i)->name;
+    if (kv_trace_part(t, name, &part) >= 0 || part) continue;
+    json_array_append_new(list, json_string(name));
+  }
+  return list;
+}
+
+/* The binary32 scale as the shortest decimal that gives it back. */
+static json_t *number(float x) {
+  char text[32];
+  for (int digits = 1; digits < 10; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, (double)x);
+    if (strtof(text, NULL) == x) break;
+  }
+  return json_real(strtod(text, NULL));
+}
+
+static kv_rc print_json(const kv_trace *t, const char *identity, kv_err *e) {
+  const kv_shape *p = &t->shape;
+  kv_json_begin();
+  json_t *out =
+      json_pack("{s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:o}", "trace",
+                t->name, "path", t->path, "bytes", (json_int_t)bytes_on_disk(t),
+                "n_layers", p->n_layers, "n_heads", p->n_heads, "n_kv_heads",
+                p->n_kv_heads, "head_dim", p->d, "value_dim", p->d_v, "tokens",
+                p->n_tokens, "prompt_len", p->prompt_len, "dtype",
+                type_name[p->dtype], "scale", number(p->scale));
+  json_object_set_new(out, "first_decode", json_integer(t->first_decode));
+  json_object_set_new(
+      out, "rope",
+      t->rope.inv_freq
+          ? json_string(t->rope.interleaved ? "interleaved" : "half")
+          : json_null());
+  json_object_set_new(out, "identity",
+                      identity ? json_string(identity) : json_null());
+  json_object_set_new(out, "layers", layers_of(t));
+  json_object_set_new(out, "answers", answers_of(t));
+  json_object_set_new(out, "segments", segments_of(t));
+  json_object_set_new(out, "metadata", meta_of(t));
+  json_object_set_new(out, "unread", unread_of(t));
+  char *text = out ? json_dumps(out, JSON_INDENT(1)) : NULL;
+  json_decref(out);
+  return kv_print_json(t->path, text, e);
+}
+
+static void line(const char *name, const char *text) {
+  if (!text) return;
+  printf("%-10s ", name);
+  kv_put_plain(stdout, text);
+  putchar('\n');
+}
+
+static void print_layers(const kv_trace *t) {
+  int outputs = 0, sums = 0, rows = t->shape.n_tokens;
+  for (int i = 0; i < t->n_layers; i++) {
+    outputs += t->layer[i].o != NULL;
+    sums += t->layer[i].data.colsum != NULL;
+    if (t->layer[i].data.n_rows < rows) rows = t->layer[i].data.n_rows;
+  }
+  printf("%-10s %d of %d recorded; outputs in %d, column sums in %d\n",
+         "layers", t->n_layers, t->shape.n_layers, outputs, sums);
+  printf("%-10s %d of %d; decoding may start at %d\n", "query rows", rows,
+         t->shape.n_tokens, t->first_decode);
+}
+
+static void print_table(const kv_trace *t, const char *identity) {
+  char unread[KV_UNREAD_TEXT];
+  const kv_shape *p = &t->shape;
+  line("trace", t->name);
+  line("model", kv_trace_meta(t, "model"));
+  printf("%-10s %d tokens: %d prompt, %d decode steps\n", "request",
+         p->n_tokens, p->prompt_len, p->n_tokens - p->prompt_len);
+  print_layers(t);
+  printf("%-10s %d query, %d KV; dimension %d", "heads", p->n_heads,
+         p->n_kv_heads, p->d);
+  if (p->d_v != p->d) printf(", values %d", p->d_v);
+  printf("\n%-10s %s; scale %.9g\n", "numbers", type_name[p->dtype],
+         (double)p->scale);
+  printf("%-10s %s\n", "RoPE",
+         !t->rope.inv_freq     ? "none"
+         : t->rope.interleaved ? "interleaved"
+                               : "half");
+  printf("%-10s %d answers, %d segments\n", "marks", t->n_answers,
+         t->n_segments);
+  printf("%-10s %.1f MB in %d file%s\n", "size",
+         (double)bytes_on_disk(t) * 1e-6, kv_st_files(kv_trace_files(t)),
+         kv_st_files(kv_trace_files(t)) > 1 ? "s" : "");
+  line("task", kv_trace_meta(t, "task"));
+  line("source", kv_trace_meta(t, "source"));
+  line("recorder", kv_trace_meta(t, "recorder"));
+  line("created", kv_trace_meta(t, "created"));
+  line("identity", identity);
+  if (kv_trace_unread(t, unread)) line("note", unread);
+}
+
+static kv_rc run(const kv_verb_call *call, kv_err *e) {
+  kv_trace *t = NULL;
+  kv_digest id;
+  char hex[65];
+  int json, wanted = kv_flag_value(&kv_verb_info, call, "identity") != NULL;
+  kv_rc rc = kv_flag_format(&kv_verb_info, call, &json, e);
+  if (!rc && call->n_paths != 1) {
+    rc = kv_fail(e, KV_USAGE, "info wants one trace, not %d", call->n_paths);
+  }
+  if (!rc) rc = kv_trace_open(call->path[0], &t, e);
+  if (!rc && wanted) rc = kv_trace_identity(t, &id, e);
+  if (!rc && wanted) kv_digest_hex(&id, hex);
+  if (!rc && json) rc = print_json(t, wanted ? hex : NULL, e);
+  if (!rc && !json) print_table(t, wanted ? hex : NULL);
+  kv_trace_close(t);
+  return rc;
+}
+
+static const char *const examples[] = {
+    "kvtrace info traces/tiny/haystack_10.safetensors",
+    "kvtrace info --format json big.safetensors.index.json", NULL};
+
+const kv_verb kv_verb_info = {"info",
+                              "Shows what a trace is",
+                              "kvtrace info [OPTION]... TRACE",
+                              examples,
+                              flags,
+                              run,
+                              NULL};

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inputs and outputs apart: traces/container/apart.h.
+ */
+#define _GNU_SOURCE 1
+#include "traces/container/apart.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "traces/container/index.h"
+#include "traces/container/safetensors.h"
+#include "traces/text/text.h"
+
+/* --- which file a path is ----------------------------------------------- */
+
+typedef struct found {
+  bool there, regular;
+  struct stat self, folder; /* folder: the one that it lies in */
+  const char *name;
+} found;
+
+static bool look_at_folder(const char *path, const char *name,
+                           struct stat *out) {
+  char *folder = name == path ? kv_text_copy(1, ".")
+                              : kv_text_copy((size_t)(name - path), path);
+  bool there = folder && stat(folder, out) == 0;
+  free(folder);
+  return there;
+}
+
+/* What does not even have a folder is no file that could be lost. */
+static bool look(const char *path, found *f) {
+  const char *slash = strrchr(path, '/');
+  *f = (found){.name = slash ? slash + 1 : path};
+  f->there = stat(path, &f->self) == 0;
+  f->regular = f->there && S_ISREG(f->self.st_mode);
+  return look_at_folder(path, f->name, &f->folder) || f->there;
+}
+
+static bool same_node(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Devices and pipes may be named twice: nothing in them is lost. */
+static bool same(const char *a, const char *b) {
+  found x, y;
+  if (!look(a, &x) || !look(b, &y) || x.there != y.there) return false;
+  if (x.there)
+    return same_node(&x.self, &y.self) &&
+           (x.regular || S_ISDIR(x.self.st_mode));
+  return strcmp(x.name, y.name) == 0 && same_node(&x.folder, &y.folder);
+}
+
+/* Would the file lie in that folder? */
+static bool lies_in(const char *folder, const char *file) {
+  found f;
+  struct stat s;
+  return stat(folder, &s) == 0 && look(file, &f) && same_node(&s, &f.folder);
+}
+
+/* --- what may not be the same ------------------------------------------- */
+
+static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
+                   kv_err *e) {
+  char a[KV_SHOW], b[KV_SHOW];
+  return kv_fail(e, KV_USAGE,
+                 "%s %s would write over %s, %s; name another file", out->what,
+                 kv_show(out->path, a), kv_show(path, b), in->what);
+}
+
+/* The database's log, shared memory and rollback journal are part of it. */
+static kv_rc apart_from_database(const kv_place *in, const kv_place *out,
+                                 kv_err *e) {
+  static const char *const tail[] = {"-wal", "-shm", "-journal"};
+  size_t room = strlen(in->path) + 16;
+  char *path = malloc(room);
+  if (!path) return kv_no_memory(e, "a file name", room);
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < 3; i++) {
+    snprintf(path, room, "%s%s", in->path, tail[i]);
+    if (same(path, out->path)) rc = clash(out, in, path, e);
+  }
+  free(path);
+  return rc;
+}
+
+/* An index that cannot be read has no shards: who opens it says why. */
+static kv_rc apart_from_shards(const kv_place *in, const kv_place *out,
+                               kv_err *e) {
+  static const char tail[] = ".index.json";
+  size_t n = strlen(in->path), m = sizeof tail - 1;
+  kv_st_index set;
+  if (n < m || strcmp(in->path + n - m, tail) != 0) return KV_OK;
+  if (kv_st_index_read(in->path, &set, NULL)) return KV_OK;
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < set.n_files; i++) {
+    char *path = kv_st_index_path(&set, i);
+    if (!path) rc = kv_no_memory(e, "a file name", 0);
+    if (path && same(path, out->path)) rc = clash(out, in, path, e);
+    free(path);
+  }
+  kv_st_index_free(&set);
+  return rc;
+}
+
+static kv_rc apart_from(const kv_place *in, const kv_place *out, kv_err *e) {
+  if (!in->path || !out->path) return KV_OK;
+  if (same(in->path, out->path)) return clash(out, in, in->path, e);
+  return in->database ? apart_from_database(in, out, e)
+                      : apart_from_shards(in, out, e);
+}
+
+static kv_rc apart_from_other(const kv_place *a, const kv_place *b, kv_err *e) {
+  char x[KV_SHOW], y[KV_SHOW];
+  if (!a->path || !b->path) return KV_OK;
+  if (same(a->path, b->path))
+    return kv_fail(e, KV_USAGE, "%s %s and %s %s are one file; name two",
+                   a->what, kv_show(a->path, x), b->what, kv_show(b->path, y));
+  const kv_place *dir = a->folder ? a : b, *file = a->folder ? b : a;
+  if (!dir->folder || file->folder || !lies_in(dir->path, file->path))
+    return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "%s %s lies in %s %s, where other files are made; name "
+                 "another place",
+                 file->what, kv_show(file->path, x), dir->what,
+                 kv_show(dir->path, y));
+}
+
+/* --- what may not be replaced ------------------------------------------- */
+
+bool kv_is_sqlite(const char *path) {
+  static const char head[] = "SQLite format 3"; /* and its zero */
+  char text[sizeof head] = "";
+  struct stat s;
+  if (stat(path, &s) || !S_ISREG(s.st_mode)) return false;
+  FILE *f = fopen(path, "rbe");
+  if (!f) return false;
+  bool all = fread(text, 1, sizeof text, f) == sizeof text;
+  fclose(f);
+  return all && memcmp(text, head, sizeof text) == 0;
+}
+
+static bool is_trace(const char *path, bool made) {
+  kv_st *s;
+  if (kv_st_open(path, &s, NULL)) return false;
+  const char *format = kv_st_meta(s, "format");
+  const char *by = kv_st_meta(s, "recorder");
+  bool trace = format && strcmp(format, "kvtrace") == 0;
+  if (made && by && strcmp(by, "kvtrace synth") == 0) trace = false;
+  kv_st_close(s);
+  return trace;
+}
+
+static kv_rc spares(const kv_place *out, kv_err *e) {
+  char a[KV_SHOW];
+  const char *is = NULL;
+  if (!out->path || out->folder) return KV_OK;
+  if (kv_is_sqlite(out->path))
+    is = "an SQLite database";
+  else if (is_trace(out->path, out->synthetic))
+    is = out->synthetic ? "a recorded trace" : "a trace";
+  if (!is) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "%s %s is %s, which is not written over; name another file, "
+                 "or remove it first",
+                 out->what, kv_show(out->path, a), is);
+}
+
+/* --- all of a command --------------------------------------------------- */
+
+kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
+                      const kv_place *out, kv_err *e) {
+  const kv_place standard = {.what = "standard output", .path = "/dev/stdout"};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < inputs; i++) {
+    rc = apart_from(&in[i], &standard, e);
+    for (int k = 0; !rc && k < outputs; k++)
+      rc = apart_from(&in[i], &out[k], e);
+  }
+  for (int i = 0; !rc && i < outputs; i++) {
+    rc = apart_from_other(&out[i], &standard, e);
+    for (int k = 0; !rc && k < i; k++)
+      rc = apart_from_other(&out[i], &out[k], e);
+    if (!rc) rc = spares(&out[i], e);
+  }
+  return rc;
+}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a press of kvpress keeps, as a decisions file: the press runs in its own
+code on a Hugging Face model, and kvreplay measures it beside its own methods,
+on the same trace, bytes and errors counted alike.
+
+    python from_kvpress.py MODEL 'SnapKVPress(0.8, 32, 7)' T.safetensors \\
+        D.safetensors TEXT.txt 64
+    kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b 20%
+
+T is the trace of the text and of 64 tokens that the model adds; without TEXT
+it is there already, recorded of this model. The prompt goes through the model
+as one forward under the press, and the rows that are left are looked up, bit
+for bit, among those that the cache was given; presses that compress while
+decoding see the trace's tokens then, one by one. Keys that were turned to new
+positions are found by their values and by that turn: `reindex` in the file.
+A press that merges, rewrites or adds rows is refused: a decisions file says
+which tokens are kept, not what became of them. KVPRESS.md lists the presses.
+"""
+
+import ast
+import os
+import sys
+
+from hf_text import arguments, check_folder, go_on, load, read_text, require
+from hf_text import run
+
+if __name__ == "__main__":
+    require("kvpress", "numpy", "torch", "transformers")
+
+import kvpress
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from capture_hf import capture
+from hf_model import decoder_of, need, rotation, to_numpy, turned
+
+sys.path.insert(1, os.path.join(os.path.dirname(__file__), ".."))
+from kvtrace import read_trace, widen, write_decisions  # noqa: E402
+
+# Presses that may compress at any step; the others do after the prompt.
+DECODING = "DecodingPress", "PrefillDecodingPress", "DMSPress"
+NEAR = 0.01  # of a key's largest number: how exactly presses turn keys
+
+
+class Seen(DynamicCache):
+    """A cache that remembers the rows it was given: {layer: [k, v]}, of the
+    first `end` tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.end = {}, 0
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        new = [to_numpy(x) for x in (key_states, value_states)]
+        old = self.rows.get(layer_idx, [x[:, :0] for x in new])
+        n = self.end - old[0].shape[1]  # a press may compute more rows
+        self.rows[layer_idx] = [
+            np.concatenate([x, y[:, :n]], 1) for x, y in zip(old, new)
+        ]
+        return super().update(
+            key_states, value_states, layer_idx, *args, **kwargs
+        )
+
+
+def make_press(text):
+    """The press of an expression: names of kvpress, calls and literals."""
+
+    def value(x):
+        if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
+            make = getattr(kvpress, x.func.id, None)
+            need(make, f"kvpress has no {x.func.id}")
+            named = {y.arg: value(y.value) for y in x.keywords}
+            return make(*map(value, x.args), **named)
+        if isinstance(x, ast.List):
+            return [value(y) for y in x.elts]
+        return ast.literal_eval(x)
+
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (AssertionError, SyntaxError, TypeError, ValueError) as e:
+        raise ValueError(
+            f"{text}: {e}: give a press as in 'AdaKVPress(SnapKVPress(0.8))'"
+        ) from None
+
+
+def look_up(kept, given):
+    """Where each row of `kept` stands in `given`, bit for bit; -1: nowhere.
+    Rows that are equal are one to attention, and taken in their order."""
+    places = {}
+    for t, row in enumerate(given):
+        places.setdefault(row.tobytes(), []).append(t)
+    at = {x: iter(y) for x, y in places.items()}
+    return [next(at.get(x.tobytes(), iter(())), -1) for x in kept]
+
+
+def turned_from(kept, given, freq, paired):
+    """The tokens of rows [k, v] whose keys were turned to positions 0, 1, ..;
+    None where they are none of those given."""
+    found = look_up(kept[1], given[1])
+    if freq is None or -1 in found:
+        return None
+    keys, by = widen(kept[0]), np.arange(len(found)) - found
+    want = turned(widen(given[0][found]), freq, paired, by)
+    near = NEAR * abs(keys).max(1, keepdims=True)
+    return found if (abs(keys - want) <= near).all() else None
+
+
+def lane(kept, given, rope):
+    """The tokens of a lane's rows [k, v], None where the rows are none of those
+    given; and whether its keys were turned: None where that is the same."""
+    found = look_up(*(np.concatenate(x, 1) for x in (kept, given)))
+    if -1 not in found:
+        found = sorted(found)
+        return found, None if found == [*range(len(found))] else False
+    return turned_from(kept, given, *rope), True
+
+
+def masked(module):
+    """What a press keeps but hides: its KV heads and rows."""
+    _, heads, rows = getattr(module, "masked_key_indices", None) or [()] * 3
+    return [np.array([int(y) for y in x], int) for x in (heads, rows)]
+
+
+def lanes(press, cache, layer, module, rope):
+    """A list of tokens a KV head, and what is said of turned keys."""
+    held, old = cache.layers[layer], cache.rows[layer]
+    new = [to_numpy(x) for x in (held.keys, held.values)]
+    (heads, rows), lists, turns = masked(module), [], set()
+    for h in range(len(new[0])):
+        live = np.setdiff1d(np.arange(new[0].shape[1]), rows[heads == h])
+        found, turn = lane([x[h][live] for x in new], [x[h] for x in old], rope)
+        need(
+            found is not None,
+            f"{type(press).__name__} leaves rows that the cache was not given "
+            f"(layer {layer}, KV head {h}): it merges, rewrites or adds some, "
+            "and a decisions file says only which tokens are kept",
+        )
+        lists.append(found)
+        turns.add(turn)
+    return lists, turns
+
+
+class Watch:
+    """What a press does to the cache of a model: lists {layer: {step: a list a
+    KV head}} of the steps at which it did something."""
+
+    def __init__(self, model, press, rope):
+        self.decoder, self.cache, self.press = decoder_of(model), Seen(), press
+        self.attention = {
+            x.self_attn.layer_idx: x.self_attn for x in self.decoder.layers
+        }
+        self.rope, self.turns, self.sizes = rope, set(), {}
+        self.lists = {l: {} for l in self.attention}
+
+    def feed(self, ids, first, end):
+        self.cache.end = end
+        self.decoder(
+            input_ids=ids[:, first:end],
+            past_key_values=self.cache,
+            position_ids=torch.arange(first, end, device=ids.device)[None],
+        )
+
+    def look(self, step):
+        for l, module in self.attention.items():
+            size = self.cache.layers[l].keys.shape[2], len(masked(module)[0])
+            if size != self.sizes.get(l):
+                self.lists[l][step], turns = lanes(
+                    self.press, self.cache, l, module, self.rope
+                )
+                self.turns |= turns
+            self.sizes[l] = size[0] + 1, size[1]  # if nothing happens
+
+    def forget(self):
+        for module in self.attention.values():
+            module.masked_key_indices = None
+
+
+@torch.no_grad()
+def decide(model, press, trace, name, rope):
+    """The press on a trace's tokens, by an attention function."""
+    tokens = np.asarray(trace.tokens, np.int64)[None]
+    ids, p = torch.as_tensor(tokens).to(model.device), trace.prompt_len
+    decodes = {x.__name__ for x in type(press).__mro__} & {*DECODING}
+    end, watch = len(tokens[0]) if decodes else p, Watch(model, press, rope)
+    own = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        watch.forget()
+        with press(model):
+            watch.feed(ids, 0, p)
+            for t in range(p, end):
+                watch.look(t)
+                watch.feed(ids, t, t + 1)
+        watch.look(end)
+    finally:
+        model.set_attn_implementation(own)
+        watch.forget()
+    return watch
+
+
+def check_same(trace, rows):
+    """Is the trace of this model? Its keys of the prompt, as it rounds them,
+    are those that the cache was given."""
+    need(
+        [*rows] == trace.layers,
+        f"{trace.path}: its layers are {trace.layers}, the model's {[*rows]}",
+    )
+    for l in rows:
+        want = trace.k(l)[:, : trace.prompt_len]
+        keys = widen(rows[l][0])[:, : trace.prompt_len]
+        need(
+            keys.shape == want.shape
+            and np.linalg.norm(keys - want) <= 0.05 * np.linalg.norm(want),
+            f"{trace.path}: layer {l} has other keys than the model: give the "
+            "trace of this model, or a TEXT to record one",
+        )
+
+
+def from_press(model, press, trace, path, name=None):
+    """Writes the decisions of a press on a trace's tokens, and returns them."""
+    need(trace.tokens is not None, f"{trace.path} holds no tokens")
+    name, rope, watch = name or type(press).__name__, rotation(model)[:2], None
+    for attention in "sdpa", "eager":
+        try:
+            watch = watch or decide(model, press, trace, attention, rope)
+        except (OSError, ValueError):
+            raise
+        except Exception as e:  # of the press: some want the probabilities
+            need(
+                attention == "sdpa" and "eager" in str(e),
+                f"{name} does not run on this model: {e}",
+            )
+    check_same(trace, watch.cache.rows)
+    need(
+        not {True, False} <= watch.turns,
+        f"{name} turns the keys of some lanes to new positions and not those "
+        "of others: a decisions file says one of the two for all",
+    )
+    turned_all = True in watch.turns
+    write_decisions(path, trace, name, watch.lists, reindex=turned_all)
+    return watch.lists
+
+
+def main():
+    a = arguments(
+        __doc__, "model", "press", "trace", "decisions", text="", new=64
+    )
+    check_folder(a.trace, a.decisions)
+    press = make_press(a.press)
+    model, tokenizer, ids = load(a.model, read_text(a.text) if a.text else None)
+    if a.text:
+        n, ids = ids.shape[1], go_on(model, ids, a.new)
+        capture(model, ids, n, a.trace, model=a.model)
+    trace = read_trace(a.trace)
+    lists = from_press(model, press, trace, a.decisions, a.press)
+    for step in sorted({trace.prompt_len, *[*lists[trace.layers[0]]][-1:]}):
+        held = [len(x) for l in lists.values() for x in l.get(step, ())]
+        print(f"after {step} tokens lanes hold {min(held)} to {max(held)}")
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

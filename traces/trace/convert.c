@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converting a trace: traces/trace/convert.h. A first pass over q, k and v
+ * finds what has no place in the type and whether any number changes, which
+ * decides what is declared; the second one writes.
+ */
+#include "traces/trace/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ref/ground/arith.h"
+#include "traces/container/safetensors.h"
+#include "traces/container/writer.h"
+#include "traces/text/text.h"
+#include "traces/trace/colsum.h"
+
+enum { PIECE = 1 << 16 }; /* elements at once */
+
+static const kv_st_dtype stored[] = {KV_ST_F16, KV_ST_BF16, KV_ST_F32};
+
+/* What a tensor of the trace becomes. */
+typedef enum fate { CARRY, ROUND, SUMS, LEAVE } fate;
+
+typedef struct job {
+  kv_convert *c;
+  const kv_kernels *kernel;
+  const kv_st *files;
+  kv_st_writer *out;
+  float *wide;    /* [PIECE] */
+  uint16_t *half; /* [PIECE] */
+} job;
+
+/* --- which tensor is which ---------------------------------------------- */
+
+static fate fate_of(const job *w, const kv_st_tensor *x, int *layer) {
+  const char *part;
+  *layer = kv_trace_part(w->c->from, x->name, &part);
+  if (*layer < 0) return CARRY;
+  if (strchr("qkv", part[0])) return ROUND;
+  if (w->c->changed == 0 || strcmp(part, "rows") == 0) return CARRY;
+  if (strcmp(part, "o") == 0) return LEAVE;
+  return kv_colsum_can(w->c->from, *layer) ? SUMS : LEAVE;
+}
+
+static kv_dtype type_of(const kv_st_tensor *x) {
+  return x->dtype == KV_ST_F16    ? KV_F16
+         : x->dtype == KV_ST_BF16 ? KV_BF16
+                                  : KV_F32;
+}
+
+static size_t elements(const kv_st_tensor *x) {
+  return (size_t)x->bytes / kv_dtype_size(type_of(x));
+}
+
+/* --- rounding ----------------------------------------------------------- */
+
+static uint16_t narrow(kv_dtype type, float x) {
+  return type == KV_F16 ? kv_to_f16(x) : kv_to_bf16(x);
+}
+
+static float widened(kv_dtype type, uint16_t x) {
+  return type == KV_F16 ? kv_from_f16(x) : kv_from_bf16(x);
+}
+
+/* Elements at..at+n of a tensor, wide in w->wide and, where the type is of two
+ * bytes, rounded in w->half. */
+static void read_piece(const job *w, const kv_st_tensor *x, size_t at,
+                       size_t n) {
+  kv_dtype from = type_of(x), to = w->c->dtype;
+  const char *data = x->data;
+  w->kernel->widen(from, data + at * kv_dtype_size(from), n, w->wide);
+  for (size_t i = 0; to != KV_F32 && i < n; i++)
+    w->half[i] = narrow(to, w->wide[i]);
+}
+
+static void done(const job *w, const kv_st_tensor *x, size_t n) {
+  int64_t bytes = (int64_t)(n * kv_dtype_size(type_of(x)));
+  if (w->c->tick) w->c->tick(w->c->self, bytes);
+}
+
+static kv_rc go_on(const kv_convert *c, kv_err *e) {
+  if (!c->stop || !*c->stop) return KV_OK;
+  return kv_fail(e, KV_RESOURCE, "interrupted; nothing was written");
+}
+
+static kv_rc beyond(const job *w, const kv_st_tensor *x, size_t at, float value,
+                    kv_err *e) {
+  size_t d = (size_t)x->shape[2], rows = (size_t)x->shape[1];
+  char a[KV_SHOW];
+  return kv_fail(e, KV_INPUT,
+                 "%s: tensor %s holds %g at [%zu, %zu, %zu], which is beyond "
+                 "%s; choose a wider type",
+                 kv_show(w->c->from->path, a), x->name, (double)value,
+                 at / d / rows, at / d % rows, at % d,
+                 kv_st_dtype_name(stored[w->c->dtype]));
+}
+
+/* Counts what changes. */
+static kv_rc survey_tensor(const job *w, const kv_st_tensor *x, kv_err *e) {
+  size_t n = elements(x);
+  if (w->c->dtype == KV_F32 || w->c->dtype == type_of(x)) return KV_OK;
+  for (size_t at = 0; at < n; at += PIECE) {
+    size_t m = n - at < PIECE ? n - at : PIECE;
+    read_piece(w, x, at, m);
+    for (size_t i = 0; i < m; i++) {
+      float back = widened(w->c->dtype, w->half[i]);
+      if (!kv_finite(back)) return beyond(w, x, at + i, w->wide[i], e);
+      w->c->changed += back != w->wide[i];
+    }
+    done(w, x, m);
+    kv_rc rc = go_on(w->c, e);
+    if (rc) return rc;
+  }
+  return KV_OK;
+}
+
+static kv_rc survey(const job *w, kv_err *e) {
+  kv_rc rc = KV_OK;
+  int layer;
+  for (int i = 0; !rc && i < w->c->from->n_layers; i++)
+    rc = kv_trace_scan_layer(w->c->from, i, e);
+  for (size_t i = 0; !rc && i < kv_st_count(w->files); i++) {
+    const kv_st_tensor *x = kv_st_at(w->files, i);
+    if (fate_of(w, x, &layer) != ROUND) continue;
+    rc = survey_tensor(w, x, e);
+    kv_st_release(w->files, x);
+  }
+  return rc;
+}
+
+/* --- writing ------------------------------------------------------------ */
+
+static kv_rc append_rounded(const job *w, const kv_st_tensor *x, kv_err *e) {
+  size_t n = elements(x), size = kv_dtype_size(w->c->dtype);
+  kv_rc rc = KV_OK;
+  for (size_t at = 0; !rc && at < n; at += PIECE) {
+    size_t m = n - at < PIECE ? n - at : PIECE;
+    read_piece(w, x, at, m);
+    rc = kv_st_writer_append(
+        w->out, m * size,
+        w->c->dtype == KV_F32 ? (const void *)w->wide : w->half, e);
+    done(w, x, m);
+    if (!rc) rc = go_on(w->c, e);
+  }
+  return rc;
+}
+
+/* Elements at..at+n of a tensor, rounded. */
+static void round_into(const job *w, const kv_st_tensor *x, size_t at, size_t n,
+                       uint16_t *out) {
+  for (size_t done = 0; done < n; done += PIECE) {
+    size_t m = n - done < PIECE ? n - done : PIECE;
+    read_piece(w, x, at + done, m);
+    memcpy(out + done, w->half, m * sizeof *out);
+  }
+}
+
+static const kv_st_tensor *find(const job *w, int layer, const char *part) {
+  char name[64];
+  snprintf(name, sizeof name, "layers.%d.%s",
+           w->c->from->layer[layer].data.layer, part);
+  return kv_st_find(w->files, name);
+}
+
+/* The prompt of one KV head as it is written, and the sums that it gives. */
+static kv_rc sums_of_head(const job *w, int layer, int g, uint16_t *q,
+                          uint16_t *k, int64_t *out, kv_err *e) {
+  kv_shape s = w->c->from->shape;
+  const kv_layer_data *from = &w->c->from->layer[layer].data;
+  size_t d = (size_t)s.d, p = (size_t)s.prompt_len, rows = (size_t)from->n_rows;
+  kv_layer_data data = {.layer = from->layer,
+                        .q = q,
+                        .k = k,
+                        .q_dtype = w->c->dtype,
+                        .n_rows = s.prompt_len};
+  int group = kv_group(&s);
+  for (int h = 0; h < group; h++)
+    round_into(w, find(w, layer, "q"), (size_t)(g * group + h) * rows * d,
+               p * d, q + (size_t)h * p * d);
+  round_into(w, find(w, layer, "k"), (size_t)g * (size_t)s.n_tokens * d, p * d,
+             k);
+  s.dtype = w->c->dtype;
+  s.n_heads = group;
+  s.n_kv_heads = 1;
+  s.n_tokens = s.prompt_len;
+  return kv_colsum(&s, &data, w->kernel, out, e);
+}
+
+static kv_rc append_sums(const job *w, int layer, kv_err *e) {
+  const kv_shape *s = &w->c->from->shape;
+  size_t group = (size_t)kv_group(s), p = (size_t)s->prompt_len;
+  size_t row = p * (size_t)s->d;
+  uint16_t *q = kv_zalloc(group * row, sizeof *q);
+  uint16_t *k = kv_zalloc(row, sizeof *k);
+  int64_t *out = kv_zalloc(group * p, sizeof *out);
+  kv_rc rc = KV_OK;
+  if (!q || !k || !out) rc = kv_no_memory(e, "column sums", group * row * 2);
+  for (int g = 0; !rc && g < s->n_kv_heads; g++) {
+    rc = sums_of_head(w, layer, g, q, k, out, e);
+    if (!rc) rc = kv_st_writer_append(w->out, group * p * sizeof *out, out, e);
+    if (!rc) rc = go_on(w->c, e);
+  }
+  free(q);
+  free(k);
+  free(out);
+  return rc;
+}
+
+/* What other tensors hold is not looked at. */
+static kv_rc append_bytes(const job *w, const kv_st_tensor *x, kv_err *e) {
+  const char *data = x->data;
+  kv_rc rc = KV_OK;
+  for (uint64_t at = 0; !rc && at < x->bytes; at += PIECE) {
+    uint64_t n = x->bytes - at < PIECE ? x->bytes - at : PIECE;
+    rc = kv_st_writer_append(w->out, n, data + at, e);
+    if (!rc) rc = go_on(w->c, e);
+  }
+  return rc;
+}
+
+static kv_rc append(const job *w, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (size_t i = 0; !rc && i < kv_st_count(w->files); i++) {
+    const kv_st_tensor *x = kv_st_at(w->files, i);
+    int layer;
+    fate what = fate_of(w, x, &layer);
+    if (what == CARRY) rc = append_bytes(w, x, e);
+    if (what == ROUND) rc = append_rounded(w, x, e);
+    if (what == SUMS) rc = append_sums(w, layer, e);
+    kv_st_release(w->files, x);
+  }
+  return rc;
+}
+
+static kv_rc declare(const job *w, kv_err *e) {
+  kv_rc rc = KV_OK;
+  for (size_t i = 0; !rc && i < kv_st_count(w->files); i++) {
+    const kv_st_tensor *x = kv_st_at(w->files, i);
+    int layer;
+    fate what = fate_of(w, x, &layer);
+    bool sums = strstr(x->name, ".colsum") != NULL;
+    w->c->o_left_out += what == LEAVE && !sums;
+    w->c->sums_left_out += what == LEAVE && sums;
+    w->c->sums_again += what == SUMS;
+    if (what == LEAVE) continue;
+    rc = kv_st_writer_declare(w->out, x->name,
+                              what == ROUND ? stored[w->c->dtype] : x->dtype,
+                              x->rank, x->shape, e);
+  }
+  return rc;
+}
+
+static kv_rc put_meta(const job *w, kv_err *e) {
+  kv_rc rc = KV_OK;
+  char text[32];
+  kv_dtype from = w->c->from->shape.dtype;
+  for (size_t i = 0; !rc && i < kv_st_meta_count(w->files); i++) {
+    const char *key = kv_st_meta_key(w->files, i);
+    rc = kv_st_writer_meta(w->out, key, kv_st_meta(w->files, key), e);
+  }
+  snprintf(text, sizeof text, "%s to %s", kv_st_dtype_name(stored[from]),
+           kv_st_dtype_name(stored[w->c->dtype]));
+  if (!rc && from != w->c->dtype)
+    rc = kv_st_writer_meta(w->out, "converted", text, e);
+  return rc;
+}
+
+/* --- all of it ---------------------------------------------------------- */
+
+int64_t kv_convert_bytes(const kv_convert *c) {
+  const kv_st *s = kv_trace_files(c->from);
+  const job w = {.c = (kv_convert *)(uintptr_t)c, .files = s};
+  int64_t n = 0;
+  int layer;
+  for (size_t i = 0; i < kv_st_count(s); i++) {
+    const kv_st_tensor *x = kv_st_at(s, i);
+    if (fate_of(&w, x, &layer) != ROUND) continue;
+    bool twice = c->dtype != KV_F32 && c->dtype != type_of(x);
+    n += (int64_t)x->bytes << twice;
+  }
+  return n;
+}
+
+/* A result that is a part of what is read would be lost with it. */
+static kv_rc check_path(const job *w, const char *path, kv_err *e) {
+  struct stat there;
+  char a[KV_SHOW];
+  const char *from = w->c->from->path, *tail = strstr(path, ".safetensors");
+  size_t n = tail ? (size_t)(tail - path) : strlen(path);
+  bool same =
+      strncmp(path, from, n) == 0 && strncmp(from + n, ".safetensors", 12) == 0;
+  for (int f = 0; !same && stat(path, &there) == 0 && f < kv_st_files(w->files);
+       f++) {
+    const struct stat *x = kv_st_file_stat(w->files, f);
+    same = x->st_dev == there.st_dev && x->st_ino == there.st_ino;
+  }
+  if (!same) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "%s is what is converted; give the result another name",
+                 kv_show(path, a));
+}
+
+static kv_rc write_all(job *w, const char *path, kv_err *e) {
+  kv_rc rc = check_path(w, path, e);
+  if (!rc) rc = survey(w, e);
+  if (!rc) rc = kv_st_writer_open(path, 0, &w->out, e);
+  if (!rc) rc = declare(w, e);
+  if (!rc) rc = put_meta(w, e);
+  if (!rc) rc = append(w, e);
+  if (!rc) rc = kv_trace_damaged(w->c->from, e);
+  if (!rc) rc = kv_st_writer_finish(w->out, NULL, e);
+  kv_st_writer_close(w->out);
+  return rc;
+}
+
+kv_rc kv_convert_write(kv_convert *c, const kv_kernels *kernel,
+                       const char *path, kv_err *e) {
+  job w = {.c = c,
+           .kernel = kernel,
+           .files = kv_trace_files(c->from),
+           .wide = kv_zalloc(PIECE, sizeof *w.wide),
+           .half = kv_zalloc(PIECE, sizeof *w.half)};
+  c->changed = 0;
+  c->o_left_out = c->sums_again = c->sums_left_out = 0;
+  kv_rc rc = w.wide && w.half ? write_all(&w, path, e)
+                              : kv_no_memory(e, "converting", PIECE * 6);
+  free(w.wide);
+  free(w.half);
+  return rc;
+}

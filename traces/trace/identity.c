@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The identity of a trace (kv_trace_identity of traces/trace/trace.h) and the
+ * cache that spares hashing the same file twice.
+ *
+ * Hashed, every number as 64 bits little-endian, every text as its length and
+ * bytes: the number of tensors; of each its name, type, rank, dimensions and
+ * the 32 bytes of its data's SHA-256; the number of metadata pairs left; of
+ * each its key and value.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "traces/text/threads.h"
+#include "traces/trace/own.h"
+#include "traces/trace/trace.h"
+
+static void add_number(kv_sha256 *h, uint64_t x) { kv_sha256_add(h, &x, 8); }
+
+static void add_text(kv_sha256 *h, const char *text) {
+  add_number(h, strlen(text));
+  kv_sha256_add(h, text, strlen(text));
+}
+
+/* SHA-256 of every tensor's bytes; large ones give their pages back. */
+static void hash_data(const kv_st *s, kv_digest *out) {
+  long n = (long)kv_st_count(s);
+#pragma omp parallel for schedule(dynamic) num_threads(kv_threads())
+  for (long i = 0; i < n; i++) {
+    const kv_st_tensor *x = kv_st_at(s, (size_t)i);
+    kv_sha256 h;
+    kv_sha256_init(&h);
+    kv_sha256_add(&h, x->data, (size_t)x->bytes);
+    out[i] = kv_sha256_end(&h);
+    if (x->bytes > (uint64_t)64 << 20) kv_st_release(s, x);
+  }
+}
+
+static void add_tensors(const kv_st *s, const kv_digest *data, kv_sha256 *h) {
+  size_t n = kv_st_count(s);
+  add_number(h, n);
+  for (size_t i = 0; i < n; i++) {
+    const kv_st_tensor *x = kv_st_at(s, i);
+    add_text(h, x->name);
+    add_text(h, kv_st_dtype_name(x->dtype));
+    add_number(h, (uint64_t)x->rank);
+    for (int j = 0; j < x->rank; j++) add_number(h, x->shape[j]);
+    kv_sha256_add(h, data[i].byte, sizeof data[i].byte);
+  }
+}
+
+/* When and by what it was recorded does not change what it is. */
+static int counts(const char *key) {
+  return strcmp(key, "created") != 0 && strcmp(key, "recorder") != 0;
+}
+
+static void add_meta(const kv_st *s, kv_sha256 *h) {
+  size_t n = kv_st_meta_count(s);
+  uint64_t kept = 0;
+  for (size_t i = 0; i < n; i++) kept += (uint64_t)counts(kv_st_meta_key(s, i));
+  add_number(h, kept);
+  for (size_t i = 0; i < n; i++) {
+    const char *key = kv_st_meta_key(s, i);
+    if (!counts(key)) continue;
+    add_text(h, key);
+    add_text(h, kv_st_meta(s, key));
+  }
+}
+
+/* "FOLDER/kvreplay/identity", made on the way; 0 where there is no home. */
+static int cache_folder(char *out, size_t room) {
+  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int own = base && *base == '/';
+  if (!own && !(home && *home == '/')) return 0;
+  int n = snprintf(out, room, "%s%s/kvreplay/identity", own ? base : home,
+                   own ? "" : "/.cache");
+  if (n < 0 || (size_t)n >= room) return 0;
+  for (char *slash = out + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = 0;
+    mkdir(out, 0777);
+    *slash = '/';
+  }
+  return mkdir(out, 0777) == 0 || errno == EEXIST;
+}
+
+/* Two writes within one tick of the clock cannot be told apart, so a file
+ * that is younger than two seconds is not remembered. */
+static int settled(const kv_st *s) {
+  time_t now = time(NULL);
+  for (int f = 0; f < kv_st_files(s); f++) {
+    if (kv_st_file_stat(s, f)->st_mtim.tv_sec > now - 2) return 0;
+  }
+  return 1;
+}
+
+/* The cache's file for this set, or 0. */
+static int cache_path(const kv_st *s, size_t room, char *out) {
+  kv_sha256 h;
+  char hex[65];
+  if (!settled(s) || !cache_folder(out, room - 66)) return 0;
+  kv_sha256_init(&h);
+  add_text(&h, "1");
+  for (int f = 0; f < kv_st_files(s); f++) {
+    const struct stat *x = kv_st_file_stat(s, f);
+    add_number(&h, (uint64_t)x->st_dev);
+    add_number(&h, (uint64_t)x->st_ino);
+    add_number(&h, (uint64_t)x->st_size);
+    add_number(&h, (uint64_t)x->st_mtim.tv_sec);
+    add_number(&h, (uint64_t)x->st_mtim.tv_nsec);
+  }
+  kv_digest key = kv_sha256_end(&h);
+  kv_digest_hex(&key, hex);
+  strcat(strcat(out, "/"), hex);
+  return 1;
+}
+
+static int nibble(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int recall(const char *path, kv_digest *out) {
+  char text[66] = "";
+  FILE *f = fopen(path, "re");
+  if (!f) return 0;
+  size_t n = fread(text, 1, sizeof text, f);
+  fclose(f);
+  if (n != 65 || text[64] != '\n') return 0;
+  for (int i = 0; i < 32; i++) {
+    int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
+    if (high < 0 || low < 0) return 0;
+    out->byte[i] = (uint8_t)(16 * high + low);
+  }
+  return 1;
+}
+
+/* Whole or not at all, for readers at the same time. */
+static void remember(const char *path, const kv_digest *d) {
+  char temporary[4096], hex[65];
+  int n = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+  FILE *f = n < (int)sizeof temporary ? fopen(temporary, "wxe") : NULL;
+  if (!f) return;
+  kv_digest_hex(d, hex);
+  int bad = fprintf(f, "%s\n", hex) < 0;
+  bad |= fclose(f) != 0;
+  if (bad || rename(temporary, path) != 0) unlink(temporary);
+}
+
+static kv_rc compute(const kv_trace *t, kv_digest *out, kv_err *e) {
+  const kv_st *s = t->own->files;
+  size_t n = kv_st_count(s);
+  kv_digest *data = calloc(n + 1, sizeof *data);
+  kv_sha256 h;
+  if (!data) return kv_no_memory(e, "the digests", n * sizeof *data);
+  hash_data(s, data);
+  kv_sha256_init(&h);
+  add_tensors(s, data, &h);
+  add_meta(s, &h);
+  *out = kv_sha256_end(&h);
+  free(data);
+  return kv_trace_damaged(t, e);
+}
+
+kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e) {
+  char path[3072];
+  int cached = cache_path(t->own->files, sizeof path, path);
+  if (cached && recall(path, out)) return kv_trace_damaged(t, e);
+  kv_rc rc = compute(t, out, e);
+  if (!rc && cached) remember(path, out);
+  return rc;
+}

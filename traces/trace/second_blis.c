@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The second opinion through BLIS: S = Q K' and O = P V by its sgemm, the
+ * softmax between them in binary64. Nothing of the canonical arithmetic is
+ * used, so a mistake there shows. Single-threaded: BLIS' barriers spin, which
+ * shared processors do not forgive. Its figures are for people; no decision
+ * and no digest depends on them.
+ */
+#define _GNU_SOURCE 1
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* BLIS' header warns under -Wconversion. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#include KV_BLIS_H
+#pragma GCC diagnostic pop
+
+#include "traces/trace/check.h"
+#include "traces/trace/recompute.h"
+
+enum { SAMPLE = 2048 }; /* rows a KV head, at most, spread evenly */
+
+typedef struct work {
+  const kv_trace *t;
+  const kv_layer_data *data;
+  const kv_kernels *kernel;
+  kv_recompute own;
+  float *k, *v; /* [T][d], [T][d_v] of one KV head, binary32 */
+  float *s, *o; /* [queries][T], [queries][d_v] */
+  double difference, norm, most;
+  long rows;
+} work;
+
+/* c[m][n] = a[m][k] b, b at row and column strides; row-major a and c. */
+static void multiply(long m, long n, long k, float *a, long lda, float *b,
+                     long row, long column, float *c, long ldc) {
+  float one = 1.0f, zero = 0.0f;
+  rntm_t single = BLIS_RNTM_INITIALIZER;
+  bli_rntm_set_num_threads(1, &single);
+  bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a, lda, 1,
+               b, row, column, &zero, c, ldc, 1, NULL, &single);
+}
+
+static void softmax(long n, double scale, float *s) {
+  double most = -INFINITY, sum = 0;
+  for (long j = 0; j < n; j++) most = fmax(most, (double)s[j] * scale);
+  for (long j = 0; j < n; j++) sum += exp((double)s[j] * scale - most);
+  for (long j = 0; j < n; j++) {
+    s[j] = (float)(exp((double)s[j] * scale - most) / sum);
+  }
+}
+
+static void compare(work *w, size_t n) {
+  for (size_t j = 0; j < n; j++) {
+    double o = (double)w->o[j], by = (double)w->own.out[j] - o;
+    w->difference += by * by;
+    w->norm += o * o;
+    if (!(fabs(by) <= w->most)) w->most = fabs(by);
+  }
+}
+
+/* A block of rows: tokens behind a row's own get the weight 0. */
+static void do_block(work *w, int g, int first, int count) {
+  const kv_shape *p = &w->t->shape;
+  long group = kv_group(p), m = count * group, T = p->n_tokens;
+  long n = kv_row_token(w->data, first + count - 1) + 1L;
+  kv_recompute_block(&w->own, w->kernel, p, w->data, g, first, count);
+  multiply(m, n, p->d, w->own.q, p->d, w->k, 1, p->d, w->s, T);
+  for (long i = 0; i < m; i++) {
+    long seen = kv_row_token(w->data, first + (int)(i / group)) + 1L;
+    softmax(seen, (double)p->scale, w->s + i * T);
+    for (long j = seen; j < n; j++) w->s[i * T + j] = 0.0f;
+  }
+  multiply(m, p->d_v, n, w->s, T, w->v, p->d_v, 1, w->o, p->d_v);
+  compare(w, (size_t)m * (size_t)p->d_v);
+  w->rows += m;
+}
+
+static void widen(const work *w, int g, int d, const void *from, float *to) {
+  kv_dtype type = w->t->shape.dtype;
+  size_t n = (size_t)w->t->shape.n_tokens * (size_t)d;
+  const char *at = from;
+  w->kernel->widen(type, at + (size_t)g * n * kv_dtype_size(type), n, to);
+}
+
+static void do_head(work *w, int g) {
+  const kv_shape *p = &w->t->shape;
+  int rows = w->own.rows, n = w->data->n_rows;
+  int blocks = (n + rows - 1) / rows, step = (n + SAMPLE - 1) / SAMPLE;
+  widen(w, g, p->d, w->data->k, w->k);
+  widen(w, g, p->d_v, w->data->v, w->v);
+  for (int b = blocks - 1; b >= 0; b -= step) {
+    int left = n - b * rows;
+    do_block(w, g, b * rows, left < rows ? left : rows);
+  }
+}
+
+static kv_rc take(work *w, kv_err *e) {
+  const kv_shape *p = &w->t->shape;
+  kv_rc rc = kv_recompute_init(&w->own, p, e);
+  if (rc) return rc;
+  size_t m = (size_t)w->own.rows * (size_t)kv_group(p);
+  size_t n = (size_t)p->n_tokens, d = (size_t)p->d, d_v = (size_t)p->d_v;
+  w->k = kv_zalloc(n * d, sizeof *w->k);
+  w->v = kv_zalloc(n * d_v, sizeof *w->v);
+  w->s = kv_zalloc(m * n, sizeof *w->s);
+  w->o = kv_zalloc(m * d_v, sizeof *w->o);
+  if (w->k && w->v && w->s && w->o) return KV_OK;
+  return kv_no_memory(e, "the second opinion", (m + d + d_v) * n * 4);
+}
+
+kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                      kv_second *out, kv_err *e) {
+  static char name[64];
+  work w = {.t = t, .data = &t->layer[i].data, .kernel = kernel};
+  snprintf(name, sizeof name, "BLIS %s", bli_info_get_version_str());
+  *out = (kv_second){.by = name};
+  kv_rc rc = take(&w, e);
+  for (int g = 0; !rc && g < t->shape.n_kv_heads; g++) do_head(&w, g);
+  out->rows = w.rows;
+  out->error = w.most;
+  if (w.difference > 0) out->relative = sqrt(w.difference) / sqrt(w.norm);
+  kv_recompute_release(&w.own);
+  free(w.k);
+  free(w.v);
+  free(w.s);
+  free(w.o);
+  return rc ? rc : kv_trace_damaged(t, e);
+}
+
+/* BLIS 0.9 takes the generic, slow kernels on processors that are younger
+ * than itself; a user's own choice stands. */
+void kv_second_setup(void) {
+#if defined(__x86_64__)
+  char text[16];
+  int arch = -1;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    arch = BLIS_ARCH_HASWELL;
+  }
+  if (__builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    arch = BLIS_ARCH_SKX;
+  }
+  if (arch < 0) return;
+  snprintf(text, sizeof text, "%d", arch);
+  setenv("BLIS_ARCH_TYPE", text, 0);
+#endif
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing a synthetic trace (traces/trace/synth.h): declare everything, then
+ * make rows in batches, in parallel, and append them in order. Outputs, where
+ * asked for, are recomputed one KV head at a time from rows made again.
+ */
+#include "traces/trace/synth.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/ground/arith.h"
+#include "traces/container/writer.h"
+#include "traces/text/text.h"
+#include "traces/text/threads.h"
+#include "traces/trace/recompute.h"
+#include "traces/trace/synth_row.h"
+
+enum { BATCH = 16384 }; /* rows made at once */
+
+typedef void maker(const kv_synth_tables *x, int l, int head, int t,
+                   float *row);
+
+typedef struct job {
+  const kv_synth *s;
+  const kv_kernels *kernel;
+  kv_synth_tables tables;
+  kv_st_writer *writer;
+  unsigned char *batch; /* [BATCH][d] in the trace's type */
+} job;
+
+int kv_synth_prompt(int n_tokens) {
+  int decode = n_tokens / 8 < 256 ? n_tokens / 8 : 256;
+  return n_tokens - decode;
+}
+
+static kv_rc check(const kv_synth *s, kv_err *e) {
+  const kv_geometry *g = &s->like;
+  if (g->d < 8 || g->d > KV_SYNTH_DIM || g->d % 4) {
+    return kv_fail(e, KV_USAGE,
+                   "the head dimension %d is not a multiple of 4 "
+                   "from 8 to %d",
+                   g->d, (int)KV_SYNTH_DIM);
+  }
+  if (g->n_heads < 1 || g->n_kv_heads < 1 || g->n_heads % g->n_kv_heads) {
+    return kv_fail(e, KV_USAGE,
+                   "%d query heads do not divide among %d KV "
+                   "heads",
+                   g->n_heads, g->n_kv_heads);
+  }
+  if (g->n_layers < 1 || s->n_tokens < 1 || s->n_tokens > 1 << 23) {
+    return kv_fail(e, KV_USAGE,
+                   "layers must be at least 1 and tokens from 1 "
+                   "to %d",
+                   1 << 23);
+  }
+  if (s->prompt_len >= 1 && s->prompt_len <= s->n_tokens) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "the prompt length %d is not from 1 to %d, the "
+                 "tokens",
+                 s->prompt_len, s->n_tokens);
+}
+
+static int recorded(const kv_synth *s) {
+  return s->n_recorded ? s->n_recorded : s->like.n_layers;
+}
+
+int64_t kv_synth_rows(const kv_synth *s) {
+  int64_t heads = 2 * (int64_t)s->like.n_kv_heads +
+                  (s->output ? 2 : 1) * (int64_t)s->like.n_heads;
+  return recorded(s) * heads * s->n_tokens;
+}
+
+static int layer_of(const kv_synth *s, int i) {
+  return s->n_recorded ? s->layers[i] : i;
+}
+
+static kv_rc declare(job *w, kv_err *e) {
+  const kv_synth *s = w->s;
+  const kv_geometry *g = &s->like;
+  static const kv_st_dtype type[] = {KV_ST_F16, KV_ST_BF16, KV_ST_F32};
+  const uint64_t n = (uint64_t)s->n_tokens, d = (uint64_t)g->d, half = d / 2;
+  char name[40];
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < recorded(s); i++) {
+    for (int j = 0; !rc && j < 3 + (s->output != 0); j++) {
+      int heads = j == 1 || j == 2 ? g->n_kv_heads : g->n_heads;
+      const uint64_t shape[3] = {(uint64_t)heads, n, d};
+      snprintf(name, sizeof name, "layers.%d.%c", layer_of(s, i), "qkvo"[j]);
+      rc = kv_st_writer_declare(w->writer, name, type[g->dtype], 3, shape, e);
+    }
+  }
+  if (!rc) {
+    rc = kv_st_writer_declare(w->writer, "rope.inv_freq", KV_ST_F32, 1, &half,
+                              e);
+  }
+  if (rc) return rc;
+  return kv_st_writer_declare(w->writer, "tokens", KV_ST_I32, 1, &n, e);
+}
+
+static kv_rc put(job *w, const char *key, kv_err *e, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static kv_rc put(job *w, const char *key, kv_err *e, const char *format, ...) {
+  char text[200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return kv_st_writer_meta(w->writer, key, text, e);
+}
+
+static kv_rc put_layers(job *w, kv_err *e) {
+  const kv_synth *s = w->s;
+  if (s->n_recorded == 0)
+    return kv_st_writer_meta(w->writer, "layers", "all", e);
+  size_t room = 12 * (size_t)s->n_recorded + 1, at = 0;
+  char *text = kv_zalloc(room, 1);
+  if (!text) return kv_no_memory(e, "the list of layers", room);
+  for (int i = 0; i < s->n_recorded; i++) {
+    at += (size_t)snprintf(text + at, room - at, "%s%d", i ? "," : "",
+                           s->layers[i]);
+  }
+  kv_rc rc = kv_st_writer_meta(w->writer, "layers", text, e);
+  free(text);
+  return rc;
+}
+
+static size_t add_segment(char *text, size_t at, size_t room, int start,
+                          int end, const char *role) {
+  if (start >= end) return at;
+  int n = snprintf(text + at, room - at,
+                   "%s{\"start\":%d,\"end\":%d,\"role\":\"%s\"}",
+                   at > 1 ? "," : "", start, end, role);
+  return at + (size_t)n;
+}
+
+/* The question stands in the eight tokens before its answer. */
+static kv_rc put_places(job *w, kv_err *e) {
+  char answers[16 * 90 + 3] = "[", segments[49 * 60 + 3] = "[";
+  size_t a = 1, g = 1;
+  int at = 0;
+  for (int i = 0; i < w->tables.n_answers; i++) {
+    const kv_answer *x = &w->tables.answer[i];
+    a += (size_t)snprintf(answers + a, sizeof answers - a,
+                          "%s{\"start\":%d,\"end\":%d,\"source_start\":%d,"
+                          "\"source_end\":%d}",
+                          i ? "," : "", x->start, x->end, x->source_start,
+                          x->source_end);
+    g = add_segment(segments, g, sizeof segments, at, x->start - 8, "context");
+    g = add_segment(segments, g, sizeof segments, x->start - 8, x->start,
+                    "question");
+    g = add_segment(segments, g, sizeof segments, x->start, x->end, "answer");
+    at = x->end;
+  }
+  g = add_segment(segments, g, sizeof segments, at, w->s->n_tokens, "context");
+  strcat(answers, "]");
+  strcat(segments, "]");
+  (void)g;
+  kv_rc rc = kv_st_writer_meta(w->writer, "answers", answers, e);
+  return rc ? rc : kv_st_writer_meta(w->writer, "segments", segments, e);
+}
+
+static kv_rc describe(job *w, kv_err *e) {
+  const kv_synth *s = w->s;
+  const kv_geometry *g = &s->like;
+  float scale = kv_div(1.0f, sqrtf((float)g->d));
+  kv_rc rc = put(w, "format", e, "kvtrace");
+  if (!rc) rc = put(w, "version", e, "1");
+  if (!rc) rc = put(w, "model", e, "synthetic, shaped like %s", g->name);
+  if (!rc) rc = put(w, "n_layers", e, "%d", g->n_layers);
+  if (!rc) rc = put(w, "n_heads", e, "%d", g->n_heads);
+  if (!rc) rc = put(w, "n_kv_heads", e, "%d", g->n_kv_heads);
+  if (!rc) rc = put(w, "head_dim", e, "%d", g->d);
+  if (!rc) rc = put_layers(w, e);
+  if (!rc) rc = put(w, "attn.scale", e, "%.9g", (double)scale);
+  if (!rc) rc = put(w, "rope.layout", e, "half");
+  if (!rc) rc = put(w, "rope.scale", e, "1");
+  if (!rc) rc = put(w, "prompt_len", e, "%d", s->prompt_len);
+  if (!rc) rc = put(w, "source", e, "synthetic");
+  if (!rc) rc = put(w, "seed", e, "%llu", (unsigned long long)s->seed);
+  if (!rc) rc = put(w, "recorder", e, "kvtrace synth");
+  return rc ? rc : put_places(w, e);
+}
+
+static void narrow(kv_dtype type, int n, const float *from, void *to) {
+  uint16_t *half = to;
+  if (type == KV_F32) memcpy(to, from, (size_t)n * 4);
+  if (type == KV_F16) {
+    for (int i = 0; i < n; i++) half[i] = kv_to_f16(from[i]);
+  }
+  if (type == KV_BF16) {
+    for (int i = 0; i < n; i++) half[i] = kv_to_bf16(from[i]);
+  }
+}
+
+/* Rows [first, first + n) of one tensor, counted over heads and tokens. */
+static void make_rows(const job *w, maker *make, int l, int64_t first, int n,
+                      unsigned char *to) {
+  int T = w->s->n_tokens, d = w->s->like.d;
+  kv_dtype type = w->s->like.dtype;
+  size_t stride = (size_t)d * kv_dtype_size(type);
+#pragma omp parallel num_threads(kv_threads())
+  {
+    float row[KV_SYNTH_DIM];
+    kv_float_ground();
+#pragma omp for schedule(static)
+    for (int i = 0; i < n; i++) {
+      int64_t at = first + i;
+      make(&w->tables, l, (int)(at / T), (int)(at % T), row);
+      narrow(type, d, row, to + (size_t)i * stride);
+    }
+  }
+}
+
+/* Tells of rows that are written, and asks whether to go on. */
+static kv_rc wrote(const job *w, int64_t rows, kv_err *e) {
+  if (w->s->tick) w->s->tick(w->s->self, rows);
+  if (!w->s->stop || !*w->s->stop) return KV_OK;
+  return kv_fail(e, KV_RESOURCE, "interrupted; nothing was written");
+}
+
+static kv_rc write_tensor(job *w, maker *make, int l, int heads, kv_err *e) {
+  int64_t rows = (int64_t)heads * w->s->n_tokens;
+  size_t stride = (size_t)w->s->like.d * kv_dtype_size(w->s->like.dtype);
+  kv_rc rc = KV_OK;
+  for (int64_t at = 0; !rc && at < rows; at += BATCH) {
+    int n = rows - at < BATCH ? (int)(rows - at) : BATCH;
+    make_rows(w, make, l, at, n, w->batch);
+    rc = kv_st_writer_append(w->writer, (uint64_t)n * stride, w->batch, e);
+    if (!rc) rc = wrote(w, n, e);
+  }
+  return rc;
+}
+
+/* One KV head with its query heads, alone: k, v, q and o of all tokens. */
+typedef struct head {
+  kv_shape shape;
+  kv_layer_data data;
+  unsigned char *q, *k, *v, *o;
+  kv_recompute *scratch; /* one a thread */
+  int threads;
+} head;
+
+static void drop_head(head *x) {
+  for (int i = 0; x->scratch && i < x->threads; i++) {
+    kv_recompute_release(&x->scratch[i]);
+  }
+  free(x->scratch);
+  free(x->q);
+  free(x->k);
+  free(x->v);
+  free(x->o);
+}
+
+static kv_rc take_head(const kv_synth *s, head *x, kv_err *e) {
+  int group = s->like.n_heads / s->like.n_kv_heads;
+  size_t bytes =
+      (size_t)s->n_tokens * (size_t)s->like.d * kv_dtype_size(s->like.dtype);
+  *x = (head){.threads = kv_threads()};
+  x->shape = (kv_shape){1,
+                        group,
+                        1,
+                        s->like.d,
+                        s->like.d,
+                        s->n_tokens,
+                        s->prompt_len,
+                        s->like.dtype,
+                        kv_div(1.0f, sqrtf((float)s->like.d))};
+  x->q = kv_zalloc((size_t)group, bytes);
+  x->o = kv_zalloc((size_t)group, bytes);
+  x->k = kv_zalloc(1, bytes);
+  x->v = kv_zalloc(1, bytes);
+  x->scratch = calloc((size_t)x->threads, sizeof *x->scratch);
+  if (!x->q || !x->o || !x->k || !x->v || !x->scratch) {
+    return kv_no_memory(e, "a KV head's outputs", 2 * bytes);
+  }
+  x->data = (kv_layer_data){.q = x->q,
+                            .k = x->k,
+                            .v = x->v,
+                            .q_dtype = s->like.dtype,
+                            .n_rows = s->n_tokens};
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < x->threads; i++) {
+    rc = kv_recompute_init(&x->scratch[i], &x->shape, e);
+  }
+  return rc;
+}
+
+static void attend_block(const job *w, const head *x, int first) {
+  kv_recompute *r = &x->scratch[omp_get_thread_num()];
+  int n = x->shape.n_tokens, d = x->shape.d, group = x->shape.n_heads;
+  int count = n - first < r->rows ? n - first : r->rows;
+  size_t size = kv_dtype_size(x->shape.dtype);
+  kv_recompute_block(r, w->kernel, &x->shape, &x->data, 0, first, count);
+  for (int i = 0; i < count * group; i++) {
+    size_t at = (size_t)(i % group) * (size_t)n + (size_t)(first + i / group);
+    narrow(x->shape.dtype, d, r->out + (size_t)i * (size_t)d,
+           x->o + at * (size_t)d * size);
+  }
+}
+
+static void attend_head(const job *w, const head *x) {
+  int n = x->shape.n_tokens, rows = x->scratch[0].rows;
+#pragma omp parallel num_threads(x->threads)
+  {
+    kv_float_ground();
+#pragma omp for schedule(dynamic)
+    for (int first = 0; first < n; first += rows) attend_block(w, x, first);
+  }
+}
+
+static kv_rc write_output(job *w, int l, kv_err *e) {
+  const kv_geometry *g = &w->s->like;
+  head x;
+  kv_rc rc = take_head(w->s, &x, e);
+  int n = w->s->n_tokens, group = g->n_heads / g->n_kv_heads;
+  uint64_t bytes = (uint64_t)n * (uint64_t)g->d * kv_dtype_size(g->dtype);
+  for (int i = 0; !rc && i < g->n_kv_heads; i++) {
+    int64_t first = (int64_t)i * n;
+    make_rows(w, kv_synth_key, l, first, n, x.k);
+    make_rows(w, kv_synth_value, l, first, n, x.v);
+    for (int j = 0; j < group; j++) {
+      make_rows(w, kv_synth_query, l, first * group + (int64_t)j * n, n,
+                x.q + (size_t)j * (size_t)bytes);
+    }
+    attend_head(w, &x);
+    rc = kv_st_writer_append(w->writer, (uint64_t)group * bytes, x.o, e);
+    if (!rc) rc = wrote(w, (int64_t)group * n, e);
+  }
+  drop_head(&x);
+  return rc;
+}
+
+static kv_rc write_layer(job *w, int l, kv_err *e) {
+  const kv_geometry *g = &w->s->like;
+  kv_rc rc = write_tensor(w, kv_synth_query, l, g->n_heads, e);
+  if (!rc) rc = write_tensor(w, kv_synth_key, l, g->n_kv_heads, e);
+  if (!rc) rc = write_tensor(w, kv_synth_value, l, g->n_kv_heads, e);
+  return rc || !w->s->output ? rc : write_output(w, l, e);
+}
+
+static kv_rc write_all(job *w, kv_err *e) {
+  const kv_synth *s = w->s;
+  float frequency[KV_SYNTH_DIM / 2];
+  kv_rc rc = KV_OK;
+  for (int i = 0; !rc && i < recorded(s); i++) {
+    rc = write_layer(w, layer_of(s, i), e);
+  }
+  if (rc) return rc;
+  kv_geometry_frequencies(&s->like, frequency);
+  rc = kv_st_writer_append(w->writer, (uint64_t)s->like.d * 2, frequency, e);
+  if (rc) return rc;
+  return kv_st_writer_append(w->writer, (uint64_t)s->n_tokens * 4,
+                             w->tables.token, e);
+}
+
+kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
+                     const char *path, kv_err *e) {
+  job w = {.s = s, .kernel = kernel};
+  kv_rc rc = check(s, e);
+  if (!rc) rc = kv_synth_tables_init(&w.tables, s, e);
+  if (!rc) rc = kv_st_writer_open(path, 0, &w.writer, e);
+  if (!rc) {
+    w.batch = kv_zalloc(BATCH, (size_t)s->like.d * 4);
+    if (!w.batch) rc = kv_no_memory(e, "rows", BATCH * (size_t)s->like.d * 4);
+  }
+  if (!rc) rc = declare(&w, e);
+  if (!rc) rc = describe(&w, e);
+  if (!rc) rc = write_all(&w, e);
+  if (!rc) rc = kv_st_writer_finish(w.writer, NULL, e);
+  free(w.batch);
+  kv_st_writer_close(w.writer);
+  kv_synth_tables_release(&w.tables);
+  return rc;
+}
