@@ -114,8 +114,9 @@ waiting() {
 look() {
   local ptx=$scratch/look.ptx
   # shellcheck disable=SC2086
-  "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" -I"${top_builddir:-$top}" \
-    -arch="compute_$2" $bits -ptx -o "$ptx" "$1" 2>"$scratch/said" || {
+  "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" \
+    -I"${top_builddir:-$top}" -arch="compute_$2" $bits \
+    -ptx -o "$ptx" "$1" 2>"$scratch/said" || {
     cat "$scratch/said" >&2
     echo "$1: nvcc cannot compile it for compute_$2"
     return
