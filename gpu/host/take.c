@@ -49,6 +49,7 @@ static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
       to->pre_rope =
           s->plan->rope->interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
   }
+  if (!n) return; /* the coding is for the other side */
   to->free = room(s, n * sizeof *to->free);
   to->members = room(s, n * sizeof *to->members);
   to->live = room(s, n * sizeof *to->live);
@@ -68,7 +69,7 @@ static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
   l->log = room(s, (size_t)l->cap_log * (size_t)(shape->d + shape->d_v) *
                        sizeof *l->log);
   for (int f = KV_MERGED; f < KV_CODED + s->plan->needs.codings; f++) {
-    if (!m->k_slab[f].cap) continue;
+    if (!m->k_slab[f].cap && !m->v_slab[f].cap) continue;
     take_slab(s, &l->k_slab[f], &m->k_slab[f]);
     take_slab(s, &l->v_slab[f], &m->v_slab[f]);
   }

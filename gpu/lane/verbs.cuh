@@ -268,6 +268,7 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
   kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
   kv_cell_ref *ref = key ? lane->k : lane->v;
   int old = 0;
+  assert(s->cap > 0 && "needs.coding is for this side");
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     old += ref[entry[i]].format != KV_RAW;
   bool leaves = kv_block_sum(old) > 0;

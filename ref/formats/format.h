@@ -64,13 +64,29 @@ typedef struct kv_format {
   kv_format_rules (*rules)(const void *settings);
 } kv_format;
 
+/* The sides of entries that recode may put into a coding: a lane takes no
+ * memory for the other one. */
+typedef enum kv_coded_sides {
+  KV_BOTH_SIDES,
+  KV_KEYS_ONLY,
+  KV_VALUES_ONLY
+} kv_coded_sides;
+
 /* A format as a method uses it. The settings outlive the needs that name
  * them: they stand in the method's params. */
 typedef struct kv_coding {
   const kv_format *format;
   const void *settings;
   bool pre_rope; /* keys are coded as before their rotation */
+  kv_coded_sides sides;
 } kv_coding;
+
+static inline bool kv_codes_keys(const kv_coding *c) {
+  return c->sides != KV_VALUES_ONLY;
+}
+static inline bool kv_codes_values(const kv_coding *c) {
+  return c->sides != KV_KEYS_ONLY;
+}
 
 /* Most rows that one recode call of this coding may pass. */
 int kv_coding_members(const kv_coding *c);

@@ -19,13 +19,15 @@ kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
   return (kv_coded_size){.codes = (size_t)s->width * sizeof(float)};
 }
 
-/* `told`: whose bytes they are is asked, so that a group's are told once. */
+/* cap 0: this side is never stored so, and no memory is taken. `told`: whose
+ * bytes they are is asked, so that a group's are told once. */
 static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
                        int width, int cap, bool told, kv_err *e) {
   *s = (kv_slab){.width = width, .coding = coding, .cap = cap};
   kv_coded_size block = kv_slab_bytes(s, members);
   s->size = (block.codes + block.metadata + 15) / 16 * 16;
   size_t n = (size_t)cap;
+  if (!cap) return KV_OK;
   s->free = kv_zalloc(n, sizeof *s->free);
   s->members = kv_zalloc(n, sizeof *s->members);
   s->live = kv_zalloc(n, sizeof *s->live);
@@ -52,24 +54,28 @@ static void slab_begin(kv_slab *s) {
 
 /* --- life --------------------------------------------------------------- */
 
+static kv_rc init_coded(kv_lane *l, int i, kv_err *e) {
+  const kv_coding *c = &l->needs->coding[i];
+  int t = l->shape->n_tokens, m = kv_coding_members(c);
+  int cap = m > 1 ? t / m + 1 : t;
+  bool told = l->needs->classes > 1;
+  cap++; /* a group coded anew takes its new block before it leaves the old */
+  int keys = kv_codes_keys(c) ? cap : 0, values = kv_codes_values(c) ? cap : 0;
+  kv_slab *k = &l->k_slab[KV_CODED + i], *v = &l->v_slab[KV_CODED + i];
+  kv_rc rc = slab_init(k, c, m, l->shape->d, keys, told, e);
+  return rc ? rc : slab_init(v, c, m, l->shape->d_v, values, told, e);
+}
+
 static kv_rc init_slabs(kv_lane *l, kv_err *e) {
   const kv_shape *s = l->shape;
   int t = s->n_tokens;
-  bool told = l->needs->classes > 1;
+  kv_rc rc = KV_OK;
   if (l->needs->merges &&
       (slab_init(&l->k_slab[KV_MERGED], NULL, 1, s->d, t, false, e) ||
        slab_init(&l->v_slab[KV_MERGED], NULL, 1, s->d_v, t, false, e)))
     return KV_RESOURCE;
-  for (int i = 0; i < l->needs->codings; i++) {
-    const kv_coding *c = &l->needs->coding[i];
-    int m = kv_coding_members(c);
-    int cap = m > 1 ? t / m + 1 : t;
-    cap++; /* a group coded anew takes its new block before it leaves the old */
-    if (slab_init(&l->k_slab[KV_CODED + i], c, m, s->d, cap, told, e) ||
-        slab_init(&l->v_slab[KV_CODED + i], c, m, s->d_v, cap, told, e))
-      return KV_RESOURCE;
-  }
-  return KV_OK;
+  for (int i = 0; !rc && i < l->needs->codings; i++) rc = init_coded(l, i, e);
+  return rc;
 }
 
 static bool init_entries(kv_lane *l) {

@@ -154,7 +154,8 @@ static inline bool kv_is_live(const kv_lane *l, int i) {
 /* Codes both sides of n entries as one group; KV_SAME leaves a side. Of a
  * format whose groups have m > 1 rows a side has room for T / m + 1 groups, of
  * one with rows by themselves for all; entries that are coded in the format
- * already may be coded again. */
+ * already may be coded again. Only sides that the coding is for
+ * (kv_coding.sides) may be put into it. */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
 /* The entry at `from` goes to place `to`; those between shift by one. After a

@@ -133,6 +133,18 @@ static kv_rc check_meta(const kv_meta *m, kv_err *e) {
   return KV_OK;
 }
 
+static kv_rc check_coding(const kv_coding *c, kv_err *e) {
+  if (!c->format || !c->settings)
+    return kv_fail(e, KV_REFUSED, "needs.coding has no %s",
+                   c->format ? "settings" : "format");
+  if ((unsigned)c->sides > KV_VALUES_ONLY)
+    return kv_fail(e, KV_REFUSED,
+                   "needs.coding is of sides %d; there are KV_BOTH_SIDES, "
+                   "KV_KEYS_ONLY and KV_VALUES_ONLY",
+                   (int)c->sides);
+  return KV_OK;
+}
+
 static kv_rc check(const kv_need *f, const char *from, kv_err *e) {
   kv_coding c;
   kv_meta m;
@@ -143,9 +155,7 @@ static kv_rc check(const kv_need *f, const char *from, kv_err *e) {
   }
   if (f->kind == KV_NEED_CODING) {
     memcpy(&c, from, sizeof c);
-    if (c.format && c.settings) return KV_OK;
-    return kv_fail(e, KV_REFUSED, "needs.%s has no %s", f->name,
-                   c.format ? "settings" : "format");
+    return check_coding(&c, e);
   }
   double is = number(f->kind, from);
   if (is >= f->least && is <= f->most) return KV_OK;

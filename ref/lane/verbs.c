@@ -325,6 +325,7 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
     if (key && c->pre_rope) kv_turn_back(l->turns, l->id[entry[i]], row);
     l->rows[i] = row;
   }
+  assert(slab[format].cap > 0 && "needs.coding is for this side");
   int b = take(&slab[format], n);
   void *out = slab[format].data + (size_t)b * slab[format].size;
   if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)

@@ -124,8 +124,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   o->k = (kv_minmax){o->k_bits, o->group, fp16};
   o->v = (kv_minmax){o->v_bits, o->group, fp16};
   needs->rope = o->rope == BEFORE;
-  needs->coding[KEYS] = (kv_coding){&kv_format_channel, &o->k, needs->rope};
-  needs->coding[VALUES] = (kv_coding){&kv_format_token, &o->v, false};
+  needs->coding[KEYS] =
+      (kv_coding){&kv_format_channel, &o->k, needs->rope, KV_KEYS_ONLY};
+  needs->coding[VALUES] =
+      (kv_coding){&kv_format_token, &o->v, false, KV_VALUES_ONLY};
   needs->work = (size_t)o->group * sizeof(int32_t) + 64;
   return KV_OK;
 }

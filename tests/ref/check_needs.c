@@ -28,7 +28,7 @@ static kv_needs full(void) {
   n.columns = KV_MAX_COLUMNS;
   n.codings = KV_MAX_CODINGS;
   for (int i = 0; i < KV_MAX_CODINGS; i++)
-    n.coding[i] = (kv_coding){&kv_format_token, &sixteen, false};
+    n.coding[i] = (kv_coding){&kv_format_token, &sixteen, false, KV_BOTH_SIDES};
   n.metas = KV_MAX_META;
   for (int i = 0; i < KV_MAX_META; i++)
     n.meta[i] = (kv_meta){.per = KV_PER_ENTRY, .bytes = 8};
@@ -95,6 +95,9 @@ static void test_unlike(void **state) {
     if (!name || strcmp(name, f->name))
       fail_msg("%s: told as %s", f->name, name ? name : "alike");
   }
+  kv_needs a = full(), b = full();
+  b.coding[1].sides = KV_KEYS_ONLY;
+  assert_string_equal(kv_needs_unlike(&a, &b), "coding");
 }
 
 /* Elements past those that count are nobody's. */
@@ -126,6 +129,9 @@ static void test_refused(void **state) {
     memset(last, f->kind == KV_NEED_CODING ? 0 : 0xff, one); /* -1, or NULL */
     must_refuse(&n, f->name);
   }
+  n = full();
+  n.coding[0].sides = (kv_coded_sides)3;
+  must_refuse(&n, "needs.coding is of sides 3");
   n = full();
   n.columns = KV_MAX_COLUMNS + 1;
   must_refuse(&n, "needs.columns is 5; it may be 0 to 4");

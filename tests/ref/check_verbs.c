@@ -77,6 +77,21 @@ static void holds(const rig *r, int n, const uint32_t *id) {
   }
 }
 
+/* True if it is stopped by an assertion. */
+static bool aborts(rig *r, void (*what)(rig *)) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    signal(SIGABRT, SIG_DFL);
+    if (!freopen("/dev/null", "w", stderr)) _exit(1);
+    what(r);
+    _exit(0);
+  }
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
 /* --- a sweep ------------------------------------------------------------ */
 
 static void indexes_stay(void **state) {
@@ -221,8 +236,36 @@ static void coded_again(const kv_coding *coding, int rows) {
 static void full_slabs(void **state) {
   static const kv_minmax row = {2, D, 0}, rows = {2, 5, 0};
   (void)state;
-  coded_again(&(kv_coding){&kv_format_token, &row, false}, 1);
-  coded_again(&(kv_coding){&kv_format_channel, &rows, false}, 5);
+  coded_again(&(kv_coding){&kv_format_token, &row, false, KV_BOTH_SIDES}, 1);
+  coded_again(&(kv_coding){&kv_format_channel, &rows, false, KV_BOTH_SIDES}, 5);
+}
+
+static void of_key_to_value_side(rig *r) {
+  kv_recode(&r->lane, 1, (int32_t[]){0}, KV_SAME, KV_CODED);
+}
+
+/* A side that a coding is not for has no memory, and the other is coded as if
+ * it had. */
+static void one_side(void **state) {
+  static const kv_minmax row = {2, D, 0};
+  rig r;
+  (void)state;
+  for (int sides = KV_BOTH_SIDES; sides <= KV_VALUES_ONLY; sides++) {
+    kv_coding c = {&kv_format_token, &row, false, (kv_coded_sides)sides};
+    begin_with(&r, &(kv_needs){.codings = 1, .coding = {c}});
+    const kv_slab *k = &r.lane.k_slab[KV_CODED];
+    const kv_slab *v = &r.lane.v_slab[KV_CODED];
+    bool keys = sides != KV_VALUES_ONLY, values = sides != KV_KEYS_ONLY;
+    assert_int_equal(k->cap, keys ? T + 1 : 0);
+    assert_int_equal(v->cap, values ? T + 1 : 0);
+    assert_true((k->data != NULL) == keys && (v->data != NULL) == values);
+    kv_recode(&r.lane, 1, (int32_t[]){3}, keys ? KV_CODED : KV_SAME,
+              values ? KV_CODED : KV_SAME);
+    assert_int_equal(k->held, keys);
+    assert_int_equal(v->held, values);
+    if (sides == KV_KEYS_ONLY) assert_true(aborts(&r, of_key_to_value_side));
+    end(&r);
+  }
 }
 
 /* Every entry is named as often as the needs say, and then half go: there is
@@ -234,9 +277,10 @@ static void room_for_records(void **state) {
   static int32_t even[LONG];
   (void)state;
   for (int changes = 0; changes < 6; changes++) {
-    kv_needs needs = {.codings = 1,
-                      .coding = {{&kv_format_token, &row, false}},
-                      .changes = changes};
+    kv_needs needs = {
+        .codings = 1,
+        .coding = {{&kv_format_token, &row, false, KV_BOTH_SIDES}},
+        .changes = changes};
     kv_layer_data data = {.k = k, .v = v};
     kv_lane l;
     kv_shape shape = {.n_heads = 1,
@@ -282,20 +326,11 @@ static void append_unswept(rig *r) {
 
 static bool stops(void (*what)(rig *)) {
   rig r;
-  int status;
   begin(&r);
   kv_merge(&r.lane, 2, 5, 1, 1);
-  pid_t child = fork();
-  if (child == 0) {
-    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    signal(SIGABRT, SIG_DFL);
-    if (!freopen("/dev/null", "w", stderr)) _exit(1);
-    what(&r);
-    _exit(0);
-  }
-  waitpid(child, &status, 0);
+  bool stopped = aborts(&r, what);
   end(&r);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  return stopped;
 }
 
 static void gone_is_gone(void **state) {
@@ -334,10 +369,10 @@ static void time_of_merges(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(indexes_stay),     cmocka_unit_test(keep_sweeps),
-      cmocka_unit_test(keep_of_all),      cmocka_unit_test(holes),
-      cmocka_unit_test(classes),          cmocka_unit_test(full_slabs),
-      cmocka_unit_test(room_for_records), cmocka_unit_test(gone_is_gone),
-      cmocka_unit_test(time_of_merges)};
+      cmocka_unit_test(indexes_stay), cmocka_unit_test(keep_sweeps),
+      cmocka_unit_test(keep_of_all),  cmocka_unit_test(holes),
+      cmocka_unit_test(classes),      cmocka_unit_test(full_slabs),
+      cmocka_unit_test(one_side),     cmocka_unit_test(room_for_records),
+      cmocka_unit_test(gone_is_gone), cmocka_unit_test(time_of_merges)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,8 +132,8 @@ gpulane *gpulane_open(const gpulane_case *m) {
   w->needs.column[1] = KV_FLOAT;
   w->needs.codings = m->codes ? 2 : 0;
   w->settings = {m->bits, m->group, m->fp16_ops};
-  w->needs.coding[0] = {&kv_format_channel, &w->settings, false};
-  w->needs.coding[1] = {&kv_format_token, &w->settings, false};
+  w->needs.coding[0] = {&kv_format_channel, &w->settings, false, KV_BOTH_SIDES};
+  w->needs.coding[1] = {&kv_format_token, &w->settings, false, KV_BOTH_SIDES};
   w->data.layer = LAYER;
   w->data.k = random_rows(w, m->d);
   w->data.v = random_rows(w, m->d_v);

@@ -33,7 +33,8 @@ static kv_coding draw_coding(uint64_t *seed) {
   int group = channel ? PICK(seed, 0, 1, 2) : PICK(seed, 2, 3, 4);
   int fp16_ops = draw_below(seed, 2);
   return (kv_coding){channel ? &kv_format_channel : &kv_format_token,
-                     &settings[group][bits / 4 * 2 + fp16_ops], false};
+                     &settings[group][bits / 4 * 2 + fp16_ops], false,
+                     KV_BOTH_SIDES};
 }
 
 /* Keys before their rotation, of some codings. */
@@ -41,6 +42,12 @@ static void draw_rope(uint64_t *seed, kv_needs *n) {
   n->rope = draw_below(seed, 2);
   for (int i = 0; i < n->codings; i++)
     n->coding[i].pre_rope = n->rope && draw_below(seed, 2);
+}
+
+/* What a coding is for: both sides, or one. */
+static void draw_sides(uint64_t *seed, kv_needs *n) {
+  for (int i = 0; i < n->codings; i++)
+    n->coding[i].sides = (kv_coded_sides)draw_below(seed, 3);
 }
 
 static void draw_rows(uint64_t *seed, int prompt, kv_needs *n) {
@@ -100,6 +107,7 @@ static kv_rc whim_open(const kv_shape *shape, void *params, kv_needs *needs,
     needs->across = KV_DOWN;
     needs->message = sizeof(uint64_t) + (size_t)draw_below(&seed, 50);
   }
+  draw_sides(&seed, needs);
   return KV_OK;
 }
 
@@ -239,7 +247,10 @@ static void code_some(const kv_at *at, kv_lane *l, int from, int which) {
   int format = kv_coded(at, which);
   for (int i = from; i < l->n && n < most; i++)
     if (l->k[i].format == KV_RAW && l->v[i].format == KV_RAW) list[n++] = i;
-  if (n == most) kv_recode(l, n, list, format, from % 2 ? KV_SAME : format);
+  bool values = kv_codes_values(c);
+  bool keys = kv_codes_keys(c) && (from % 2 == 0 || !values);
+  if (n == most)
+    kv_recode(l, n, list, keys ? format : KV_SAME, values ? format : KV_SAME);
 }
 
 static void some_go(const kv_at *at, kv_lane *l, uint64_t x, int stays) {

@@ -168,8 +168,11 @@ static __device__ void code_some(kv_gpu_at &at, kv_gpu_lane *l, int from,
   int most = slab.format == KV_GPU_channel ? settings->group : 1;
   for (int i = from; i < l->n && n < most; i++)
     if (l->k[i].format == KV_RAW && l->v[i].format == KV_RAW) list[n++] = i;
+  bool values = l->v_slab[format].cap > 0;
+  bool keys = slab.cap > 0 && (from % 2 == 0 || !values);
   if (n == most)
-    kv_gpu_recode(at, l, n, list, format, from % 2 ? (int)KV_SAME : format);
+    kv_gpu_recode(at, l, n, list, keys ? format : (int)KV_SAME,
+                  values ? format : (int)KV_SAME);
 }
 
 static __device__ void some_go(kv_gpu_at &at, kv_gpu_lane *l, uint64_t x,

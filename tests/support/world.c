@@ -46,7 +46,8 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
                .kernels = kv_kernels_best()};
   if (!merges) {
     w->needs.codings = 1;
-    w->needs.coding[0] = (kv_coding){&kv_format_token, &settings, false};
+    w->needs.coding[0] =
+        (kv_coding){&kv_format_token, &settings, false, KV_BOTH_SIDES};
   }
   w->q = floats((size_t)(kv * group * T * D));
   w->k = floats((size_t)(kv * T * D));
