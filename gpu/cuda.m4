@@ -1,9 +1,9 @@
 dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl Part of configure.ac: the CUDA Toolkit. Sets have_cuda, cuda_says and, for
-dnl make, NVCC, NVCC_ARCH (what to generate code for) and CUDA_PTX_ARCHS (the
-dnl oldest and the newest architecture, for the PTX check). Without a toolkit
-dnl nothing but the module is missing.
+dnl make, NVCC, NVCC_ARCH (what to generate code for, and how to pack it) and
+dnl CUDA_PTX_ARCHS (the oldest and the newest architecture, for the PTX check).
+dnl Without a toolkit nothing but the module is missing.
 AC_ARG_WITH([cuda],
   [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
     [the CUDA module, with the toolkit in DIR [auto]])],
@@ -80,8 +80,13 @@ END
         >&AS_MESSAGE_LOG_FD 2>&1],
     [have_cuda=yes],
     [kv_lack="$NVCC cannot make a library (config.log)"])
-  rm -f conftest.cu conftest.so
-  AC_MSG_RESULT([$have_cuda])])
+  AC_MSG_RESULT([$have_cuda])
+
+  dnl A quarter of the bytes, where the toolkit knows how (12.8 and later).
+  AS_IF(["$NVCC" -std=c++20 --compress-mode=size -arch=compute_$kv_newest \
+      -c -o conftest.so conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+    [NVCC_ARCH="$NVCC_ARCH --compress-mode=size"])
+  rm -f conftest.cu conftest.so])
 
 AS_IF([test "$have_cuda" = yes],
   [kv_release=$("$NVCC" --version |

@@ -112,12 +112,12 @@ waiting() {
 
 # The faults of the source $1 for architecture $2; a line a fault.
 look() {
-  local ptx=$scratch/look.ptx
+  local ptx=$scratch/$BASHPID.ptx
   # shellcheck disable=SC2086
   "$nvcc" -x cu -std=c++20 -O3 -lineinfo -D_GNU_SOURCE -I"$top" \
     -I"${top_builddir:-$top}" -arch="compute_$2" $bits \
-    -ptx -o "$ptx" "$1" 2>"$scratch/said" || {
-    cat "$scratch/said" >&2
+    -ptx -o "$ptx" "$1" 2>"$ptx.said" || {
+    cat "$ptx.said" >&2
     echo "$1: nvcc cannot compile it for compute_$2"
     return
   }
@@ -254,13 +254,19 @@ prove() {
   named "$(faults "$scratch/seeds")" instructions
 }
 
+# One file of the kernels for one architecture: check_one FILE ARCHITECTURE
+check_one() {
+  look "$1" "$2" empty | sed "s|^|compute_$2: |" >"$scratch/$2.${1//\//_}.found"
+}
+
 check() {
   local arch file
+  export -f check_one look faults waiting
+  export nvcc bits top scratch
   for arch in $archs; do
-    for file in "$top"/gpu/*/*.cu; do
-      look "$file" "$arch" empty | sed "s|^|compute_$arch: |"
-    done
-  done
+    for file in "$top"/gpu/*/*.cu; do printf '%s\0%s\0' "$file" "$arch"; done
+  done | xargs -0 -n 2 -P "$(nproc)" bash -c 'check_one "$@"' check_ptx
+  cat "$scratch"/*.found
 }
 
 archs=${CUDA_PTX_ARCHS:-75 90}
