@@ -37,7 +37,7 @@ run_arm() {
     CC=aarch64-linux-gnu-gcc CXX=false \
     CPPFLAGS="-I$root/usr/include" LDFLAGS="-L$lib"
   # Not all of it: what makes the manual would run here.
-  for part in 'commit.h' '-C ref all' '-C traces libtraces.la' \
+  for part in 'commit.h' '-C ref all' '-C traces libtraces.la liboption.la' \
     '-C gpu all' '-C sim kvreplay'; do
     # shellcheck disable=SC2086 # a folder and targets
     make -C "$ci/arm" -s --no-print-directory -j"$jobs" $part

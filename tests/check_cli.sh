@@ -10,7 +10,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=${top_builddir:-$here/..}
 src=${top_srcdir:-$here/..}
 kvreplay=$top/sim/kvreplay
-docs=$top/sim/gen_docs
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0
@@ -58,14 +57,14 @@ refused 2 'did you mean --format?' methods --formt json
 refused 2 'is none of table|json' methods --format xml
 refused 2 'needs a value' methods --format
 refused 2 'did you mean snapkv?' methods snapk
-refused 2 'whose decisions?' grade x.safetensors -m h2o -b 9
+refused 2 'grade needs --theirs FILE: decisions' grade x.safetensors -m h2o -b 9
 refused 2 'too many' methods dense window
 refused 2 'no command a\x0ab' "$(printf 'a\nb')"
 KVREPLAY_ISA=sse9 refused 2 'sse9' --version
 KVREPLAY_KEEP=often refused 2 'KVREPLAY_KEEP is often' run x -m dense
 
 # The verb run: what is wrong with its command line or its files.
-if "$docs" list | grep -qx run; then
+if "$kvreplay" --commands | grep -qx run; then
   trace=$src/traces/tiny/retrieval_8_small.safetensors
   refused 2 'needs TRACE' run -m dense
   refused 2 'no method: -m all' run "$trace"
@@ -98,7 +97,7 @@ if "$docs" list | grep -qx run; then
   checks=$((checks + 8))
 fi
 
-if "$docs" list | grep -qx run; then
+if "$kvreplay" --commands | grep -qx run; then
   refused 2 'there are ref, emu' run "$trace" -m dense --backend emo
   for name in emu cuda; do
     rows=(run "$trace" -q -m window,snapkv,quest -b 40 -p 302 -f jsonl)
@@ -116,7 +115,7 @@ if "$docs" list | grep -qx run; then
 fi
 
 # The verb check: backends by name, and a verdict in every form.
-if "$docs" list | grep -qx check; then
+if "$kvreplay" --commands | grep -qx check; then
   check=(check "$trace" -q -m h2o,snapkv:window=32 -b 24 -B ref,ref)
   refused 2 'needs TRACE' check -m dense
   refused 2 'no method: -m all' check "$trace"
@@ -165,30 +164,56 @@ for verb in grade vectors; do
     fail "kvreplay $verb --help: more than one method"
 done
 
-# Every verb that --help lists answers --help, examples first.
-verbs=$("$docs" list)
-[ -n "$verbs" ] || fail 'gen_docs lists no verbs'
-for verb in $verbs; do
-  answers "Usage: kvreplay $verb" "$verb" --help
-  [ "$(sed -n 3p "$tmp/out")" = Examples: ] ||
-    fail "kvreplay $verb --help: examples are not first"
-  cp "$tmp/out" "$tmp/help"
-  awk 'NR > 3 && /^$/ { exit } { of = before; before = $0 }
-    /^      [^# ]/ && of !~ /\\$/ { bad = 1 } END { exit bad }' "$tmp/help" ||
-    fail "kvreplay $verb --help: an example cannot be copied"
-  "$docs" man "$verb" >"$tmp/man" || fail "gen_docs man $verb: exit $?"
-  "$docs" completion >"$tmp/completion" || fail "gen_docs completion"
-  for option in $(grep -oE '^ +(-., )?--[a-z-]+' "$tmp/help" |
-    grep -oE -- '--[a-z-]+'); do
+# options HOW FILE: the options that a page, a help or a completion names.
+options() {
+  case $1 in
+  help) awk 'options; NR > 3 && /^$/ { options = 1 }' "$2" |
+    sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' ;;
+  man) sed -n 's/\\f[BRI]//g; s/\\//g
+      s/^\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p' "$2" ;;
+  completion) sed -n "s/^    $3) options=\"\(.*\)\" ;;/\1/p" "$2" |
+    tr -s ' ' '\n' | grep . ;;
+  esac | sort
+}
+
+# documented PROGRAM: every command answers --help, examples first, and every
+# option of it is taken and stands in help, man page and completion.
+documented() {
+  local program=$1 name=${1##*/} command option
+  "$program" --completion >"$tmp/completion" || fail "$name --completion"
+  bash -n "$tmp/completion" || fail "$name: the completion is not bash"
+  "$program" --help >"$tmp/all" || fail "$name --help"
+  for command in $("$program" --commands); do
     checks=$((checks + 1))
-    grep -qF -- "${option//-/\\-}" "$tmp/man" ||
-      fail "man page of $verb: no $option"
-    grep "^    $verb) options=" "$tmp/completion" | grep -qF -- "$option " ||
-      fail "completion of $verb: no $option"
+    "$program" "$command" --help >"$tmp/help" || fail "$name $command --help"
+    head -n 1 "$tmp/help" | grep -q "^Usage: $name $command" ||
+      fail "$name $command --help: no usage"
+    [ "$(sed -n 3p "$tmp/help")" = Examples: ] ||
+      fail "$name $command --help: examples are not first"
+    awk 'NR > 3 && /^$/ { exit } { of = before; before = $0 }
+      /^      [^# ]/ && of !~ /\\$/ { bad = 1 } END { exit bad }' "$tmp/help" ||
+      fail "$name $command --help: an example cannot be copied"
+    ! awk 'length > 80' "$tmp/help" | grep -q . ||
+      fail "$name $command --help: wider than 80 columns"
+    "$program" --man "$command" >"$tmp/man" || fail "$name --man $command"
+    options help "$tmp/help" >"$tmp/in-help"
+    options man "$tmp/man" | diff "$tmp/in-help" - >&2 ||
+      fail "$name $command: help and man page have other options"
+    options completion "$tmp/completion" "$command" |
+      diff "$tmp/in-help" - >&2 ||
+      fail "$name $command: help and completion have other options"
+    while read -r option; do
+      checks=$((checks + 1))
+      ! "$program" "$command" "$option" 2>&1 </dev/null |
+        grep -q 'no option' || fail "$name $command: no $option"
+    done <"$tmp/in-help"
+    grep -q "^  $command " "$tmp/all" || fail "$name --help: no $command"
   done
-  grep -q "^  $verb " <("$kvreplay" --help) || fail "--help: no $verb"
-done
-bash -n "$tmp/completion" || fail 'the completion is not bash'
+  "$program" --man >"$tmp/man" || fail "$name --man"
+  grep -q '^\.SH "EXIT STATUS"$' "$tmp/man" || fail "$name --man: no codes"
+  [ "$checks" -gt 9 ] || fail "$name --commands lists none"
+}
+documented "$kvreplay"
 
 # What completes after a verb.
 complete_words() {

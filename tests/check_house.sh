@@ -47,9 +47,9 @@ floors() {
   case $1 in
   ref) echo ground kernels formats lane backend parts methods ;;
   gpu) echo shared emu block formats lane parts backend host methods module ;;
-  traces) echo text container trace decisions cli ;;
+  traces) echo text container option trace decisions cli ;;
   sim)
-    echo text spec measure layout engine db sweep cli show look compare grade \
+    echo text spec measure layout engine db sweep show look compare grade \
       laws session commands
     ;;
   esac
@@ -77,7 +77,7 @@ files() {
 # Everything that somebody wrote.
 written() {
   files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
-  (cd "$top" && for f in configure.ac Makefile.am methods.mk quickstart \
+  (cd "$top" && for f in configure.ac Makefile.am methods.mk docs.mk quickstart \
     kvreplay.pc.in .ci/run .ci/machines.sh README.md CONVENTIONS.md; do
     if [ -e "$f" ]; then echo "$f"; fi
   done)

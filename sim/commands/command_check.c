@@ -120,14 +120,14 @@ static kv_rc check_trace(task *s, int at, bool *stopped, kv_err *e) {
 
 /* --- the command -------------------------------------------------------- */
 
-static int interrupted(const task *s) {
+static void interrupted(void *self) {
+  const task *s = self;
   char note[160];
   snprintf(note, sizeof note,
            "interrupted: %d of %d traces are compared; repeat the command to "
            "compare all",
            s->of.whole, traces(s));
   kv_note(note);
-  return KV_EXIT_INTERRUPTED;
 }
 
 /* Prints what is complete when a method does not return
@@ -160,7 +160,27 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
 
-static int exit_code(const task *s) {
+/* --- the calls of a command --------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((task *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  return kv_check_options_check(kv_method_at, &((task *)self)->options, e);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_rc rc = kv_job_start(&s->options.cells, true, &s->of, e);
+  if (!rc) rc = open_cells(s, e);
+  if (!rc) rc = run_all(s, stopped, e);
+  if (kv_interrupted() && s->of.whole < traces(s)) *stopped = true;
+  return rc;
+}
+
+static int conclude(void *self) {
+  const task *s = self;
   kv_err e = {0};
   const int *count = s->verdicts.count;
   if (s->of.differed || count[KV_DIFFERS]) return KV_DIFFERENT;
@@ -170,22 +190,11 @@ static int exit_code(const task *s) {
   return kv_say(&e);
 }
 
-int kv_main_check(int argc, char **argv) {
-  task s = {0};
-  kv_err e = {0};
-  bool stopped = false;
-  kv_rc rc = kv_check_options_parse(kv_method_at, argc, argv, &s.options, &e);
-  if (!rc && s.options.asked != KV_ASKED_WORK) {
-    int code = kv_command_answer(s.options.asked, &kv_command_check);
-    kv_check_options_free(&s.options);
-    return code;
-  }
-  if (!rc) rc = kv_job_start(&s.options.cells, true, argc, argv, &s.of, &e);
-  if (!rc) rc = open_cells(&s, &e);
-  if (!rc) rc = run_all(&s, &stopped, &e);
-  if (kv_interrupted() && s.of.whole < traces(&s)) stopped = true;
-  int code = stopped ? interrupted(&s) : rc ? kv_say(&e) : exit_code(&s);
-  kv_job_close(&s.of);
-  kv_check_options_free(&s.options);
-  return code;
+static void clean(void *self) {
+  task *s = self;
+  kv_job_close(&s->of);
+  kv_cells_options_free(&s->options.cells);
 }
+
+const kv_task kv_task_check = {sizeof(task), begin,    check, work,
+                               interrupted,  conclude, clean};

@@ -126,7 +126,7 @@ static kv_rc report(task *s, kv_err *e) {
   return rc;
 }
 
-static kv_rc work(task *s, bool *stopped, kv_err *e) {
+static kv_rc grade_all(task *s, bool *stopped, kv_err *e) {
   int passes = s->of.db ? 2 : 1;
   kv_progress_start(&s->of.progress, stderr, "grade", KV_REPLAY_UNIT,
                     passes * kv_job_units(&s->of), s->options.cells.quiet);
@@ -136,40 +136,45 @@ static kv_rc work(task *s, bool *stopped, kv_err *e) {
   return rc || *stopped ? rc : report(s, e);
 }
 
-static void close_task(task *s) {
+/* --- the calls of a command --------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((task *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  return kv_grade_options_check(kv_method_at, &((task *)self)->options, e);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_rc rc = kv_job_start(&s->options.cells, true, &s->of, e);
+  if (!rc) rc = open_cell(s, e);
+  if (!rc) rc = open_theirs(s, e);
+  if (!rc) rc = grade_all(s, stopped, e);
+  if (rc && kv_interrupted()) *stopped = true;
+  if (rc == KV_REFUSED) e->rc = KV_USAGE; /* the file does not fit the cell */
+  return rc;
+}
+
+static void interrupted(void *self) {
+  (void)self;
+  kv_note("interrupted: nothing is graded; repeat the command");
+}
+
+static int conclude(void *self) {
+  return kv_grade_failed(&((task *)self)->report) ? KV_DIFFERENT : KV_OK;
+}
+
+static void clean(void *self) {
+  task *s = self;
   kv_batch_close(&s->graded);
   kv_grading_close(s->grading);
   kv_outputs_close(s->outputs);
   kv_decisions_close(s->theirs);
   kv_job_close(&s->of);
-  kv_grade_options_free(&s->options);
+  kv_cells_options_free(&s->options.cells);
 }
 
-static int exit_code(const task *s, kv_rc rc, bool stopped, kv_err *e) {
-  if (stopped) {
-    kv_note("interrupted: nothing is graded; repeat the command");
-    return KV_EXIT_INTERRUPTED;
-  }
-  if (rc == KV_REFUSED) e->rc = KV_USAGE; /* the file does not fit the cell */
-  if (rc) return kv_say(e);
-  return kv_grade_failed(&s->report) ? KV_DIFFERENT : KV_OK;
-}
-
-int kv_main_grade(int argc, char **argv) {
-  task s = {0};
-  kv_err e = {0};
-  bool stopped = false;
-  kv_rc rc = kv_grade_options_parse(kv_method_at, argc, argv, &s.options, &e);
-  if (!rc && s.options.asked != KV_ASKED_WORK) {
-    int code = kv_command_answer(s.options.asked, &kv_command_grade);
-    kv_grade_options_free(&s.options);
-    return code;
-  }
-  if (!rc) rc = kv_job_start(&s.options.cells, true, argc, argv, &s.of, &e);
-  if (!rc) rc = open_cell(&s, &e);
-  if (!rc) rc = open_theirs(&s, &e);
-  if (!rc) rc = work(&s, &stopped, &e);
-  int code = exit_code(&s, rc, stopped || (rc && kv_interrupted()), &e);
-  close_task(&s);
-  return code;
-}
+const kv_task kv_task_grade = {sizeof(task), begin,    check, work,
+                               interrupted,  conclude, clean};

@@ -20,6 +20,7 @@ enum { MOST_LAWS = 32, BUDGETS = 4, LONG = 1000, SECONDS = 20 };
 
 typedef struct task {
   kv_lawcheck_options options;
+  kv_spec spec;
   kv_law_traces traces;
   const char *law[MOST_LAWS];
   int laws;
@@ -47,13 +48,6 @@ static kv_rc take_laws(task *s, kv_err *e) {
     s->law[s->laws++] = only->item[i];
   }
   return KV_OK;
-}
-
-static void clean(task *s) {
-  kv_law_traces_close(&s->traces);
-  kv_list_free(&s->options.method);
-  kv_list_free(&s->options.traces);
-  kv_list_free(&s->options.laws);
 }
 
 /* --- asking ------------------------------------------------------------- */
@@ -186,48 +180,8 @@ static kv_rc ask_choices(task *s, const kv_spec *spec, const char *text,
 
 /* --- the command -------------------------------------------------------- */
 
-/* Prints the result and closes the report. */
-static int conclude(task *s, const kv_method *m) {
-  kv_err e = {0};
-  FILE *out = stdout;
-  bool words = s->options.format == KV_LAWS_TABLE;
-  int broken = s->report.count[KV_LAW_BROKEN];
-  int held = s->report.count[KV_LAW_HOLDS];
-  if (kv_law_report_close(&s->report, s->laws, s->law, &e)) return kv_say(&e);
-  if (broken && words)
-    fprintf(out, "%s: %d law%s broken%s\n", m->name, broken,
-            broken == 1 ? "" : "s",
-            s->over ? "; the others were not asked" : "");
-  if (broken) return KV_DIFFERENT;
-  if (held && words)
-    fprintf(out, "%s: %d law%s\n", m->name, s->laws,
-            s->laws == 1 ? " holds" : "s hold");
-  if (held) return KV_OK;
-  kv_fail(&e, KV_USAGE, "no cell could run: %s", s->reason);
-  return kv_say(&e);
-}
-
-/* Prints how much was checked before an interrupt. */
-static int interrupted(task *s) {
-  char note[160];
-  kv_err e = {0};
-  snprintf(note, sizeof note,
-           "interrupted: of what had been asked, %d held and %d were broken; "
-           "repeat the command to ask all",
-           s->report.count[KV_LAW_HOLDS], s->report.count[KV_LAW_BROKEN]);
-  if (s->report.out) kv_law_report_close(&s->report, 0, NULL, &e);
-  kv_note(note);
-  return KV_EXIT_INTERRUPTED;
-}
-
-/* Ends after an error; what was checked so far is written completely. */
-static int give_up(task *s, const kv_err *why) {
-  kv_err e = {0};
-  if (s->report.out) kv_law_report_close(&s->report, 0, NULL, &e);
-  return kv_say(why);
-}
-
-static kv_rc ask_all(task *s, const kv_spec *spec, kv_err *e) {
+static kv_rc ask_all(task *s, kv_err *e) {
+  const kv_spec *spec = &s->spec;
   const char *text = s->options.method.item[0];
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < s->traces.n; i++)
@@ -256,39 +210,76 @@ static void begin_patiently(int argc, char **argv) {
   free(all); /* could not restart: continues as it is */
 }
 
-int kv_main_lawcheck(int argc, char **argv) {
-  task s = {.options.seconds = SECONDS};
-  kv_err e = {0};
-  kv_spec spec = {0};
-  kv_asked what = KV_ASKED_WORK;
-  int code;
+static void begin(void *self, int argc, char **argv) {
+  ((task *)self)->options.seconds = SECONDS;
   begin_patiently(argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  task *s = self;
   kv_rc rc =
-      kv_options_parse(&kv_command_lawcheck, argc, argv, &s.options, &what, &e);
-  if (!rc && what != KV_ASKED_WORK) {
-    code = kv_command_answer(what, &kv_command_lawcheck);
-    clean(&s);
-    return code;
-  }
-  if (!rc)
-    rc = kv_spec_parse(kv_method_at, s.options.method.item[0], &spec, &e);
-  if (!rc && spec.layers)
-    rc = kv_fail(&e, KV_USAGE,
+      kv_spec_parse(kv_method_at, s->options.method.item[0], &s->spec, e);
+  if (!rc && s->spec.layers)
+    rc = kv_fail(e, KV_USAGE,
                  "laws are asked at one budget for all layers; give %s one "
                  "with -b, or none",
-                 spec.method->name);
-  if (!rc) rc = take_laws(&s, &e);
-  if (!rc)
-    rc = kv_law_traces_open(&s.options.traces, kv_interrupted, &s.traces, &e);
-  if (!rc)
-    kv_law_report_open((kv_law_format)s.options.format, s.options.quiet, stdout,
-                       &s.report);
-  if (!rc) rc = ask_all(&s, &spec, &e);
-  if (kv_interrupted())
-    code = interrupted(&s);
-  else
-    code = rc ? give_up(&s, &e) : conclude(&s, spec.method);
-  kv_spec_free(&spec);
-  clean(&s);
-  return code;
+                 s->spec.method->name);
+  return rc ? rc : take_laws(s, e);
 }
+
+/* After an error, too, what was checked so far is written completely. */
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_rc rc =
+      kv_law_traces_open(&s->options.traces, kv_interrupted, &s->traces, e);
+  if (!rc)
+    kv_law_report_open((kv_law_format)s->options.format, s->options.quiet,
+                       stdout, &s->report);
+  if (!rc) rc = ask_all(s, e);
+  *stopped = kv_interrupted();
+  if ((rc || *stopped) && s->report.out)
+    kv_law_report_close(&s->report, 0, NULL, NULL);
+  return rc;
+}
+
+static void interrupted(void *self) {
+  const int *count = ((task *)self)->report.count;
+  char note[160];
+  snprintf(note, sizeof note,
+           "interrupted: of what had been asked, %d held and %d were broken; "
+           "repeat the command to ask all",
+           count[KV_LAW_HOLDS], count[KV_LAW_BROKEN]);
+  kv_note(note);
+}
+
+/* Prints the result and closes the report. */
+static int conclude(void *self) {
+  task *s = self;
+  const kv_method *m = s->spec.method;
+  kv_err e = {0};
+  FILE *out = stdout;
+  bool words = s->options.format == KV_LAWS_TABLE;
+  int broken = s->report.count[KV_LAW_BROKEN];
+  int held = s->report.count[KV_LAW_HOLDS];
+  if (kv_law_report_close(&s->report, s->laws, s->law, &e)) return kv_say(&e);
+  if (broken && words)
+    fprintf(out, "%s: %d law%s broken%s\n", m->name, broken,
+            broken == 1 ? "" : "s",
+            s->over ? "; the others were not asked" : "");
+  if (broken) return KV_DIFFERENT;
+  if (held && words)
+    fprintf(out, "%s: %d law%s\n", m->name, s->laws,
+            s->laws == 1 ? " holds" : "s hold");
+  if (held) return KV_OK;
+  kv_fail(&e, KV_USAGE, "no cell could run: %s", s->reason);
+  return kv_say(&e);
+}
+
+static void clean(void *self) {
+  task *s = self;
+  kv_spec_free(&s->spec);
+  kv_law_traces_close(&s->traces);
+}
+
+const kv_task kv_task_lawcheck = {sizeof(task), begin,    check, work,
+                                  interrupted,  conclude, clean};

@@ -7,13 +7,19 @@
  */
 #include "sim/commands/commands.h"
 
-#include "sim/commands/options_methods.h"
+#include "sim/commands/options_cells.h"
 #include "sim/show/rows.h"
 #include "sim/spec/door.h"
 #include "sim/spec/param.h"
 #include "sim/spec/spec.h"
 #include "sim/text/json.h"
+#include "traces/option/help.h"
 #include <string.h>
+
+typedef struct task {
+  kv_list names;
+  int format; /* KV_ROWS_TABLE or KV_ROWS_JSON */
+} task;
 
 static const char *const kinds[] = {
     [KV_INT] = "integer",   [KV_REAL] = "real", [KV_SHARE] = "share",
@@ -174,30 +180,62 @@ static void json(const kv_method *one) {
   fputs("\n]\n", stdout);
 }
 
-int kv_main_methods(int argc, char **argv) {
-  kv_methods_options o = {.format = KV_ROWS_TABLE};
-  kv_asked asked;
-  kv_err e = {0};
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  const task *s = self;
   const kv_method *one = NULL;
   bool colour = kv_colour_wanted(stdout);
-  kv_rc rc = kv_options_parse(&kv_command_methods, argc, argv, &o, &asked, &e);
-  if (rc == KV_OK && asked != KV_ASKED_WORK) {
-    rc = (kv_rc)kv_command_answer(asked, &kv_command_methods);
-    goto out;
-  }
-  if (rc == KV_OK && o.names.n) {
-    rc = kv_registry_find(kv_method_at, o.names.item[0], &one, &e);
-  }
-  if (rc) {
-    kv_say(&e);
-  } else if (o.format == KV_ROWS_JSON) {
+  kv_rc rc = KV_OK;
+  (void)stopped;
+  if (s->names.n)
+    rc = kv_registry_find(kv_method_at, s->names.item[0], &one, e);
+  if (rc) return rc;
+  if (s->format == KV_ROWS_JSON)
     json(one);
-  } else if (one) {
+  else if (one)
     show(one, colour);
-  } else {
+  else
     list_all(colour);
-  }
-out:
-  kv_list_free(&o.names);
-  return (int)rc;
+  return KV_OK;
 }
+
+/* --- the command -------------------------------------------------------- */
+
+static const kv_task task_methods = {.size = sizeof(task), .work = work};
+
+static const kv_option options[] = {
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json",
+     .offset = offsetof(task, format), .group = "What to print",
+     .help = "table (the default) or json"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay methods", "every method, one line each"},
+    {"kvreplay methods h2o", "one method: paper, parameters, ranges, defaults"},
+    {"kvreplay methods ./mine.so", "the same of a plugin"},
+    {"kvreplay methods --format json", "everything, for programs"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Lists the methods. With NAME: its parameters, their ranges, their "
+    "defaults and where each default comes from. A parameter is set in a "
+    "specification, as in -m h2o:recent=16.",
+    "Two methods with a plus between them share each lane: the first selects, "
+    "the second codes what is kept, each with its own parameters, as in -m "
+    "snapkv:window=16+kivi:bits=4. Only a method that codes can be the second.",
+    "Methods that need a file have a heading of their own and are not in the "
+    "JSON of all. replay follows decisions. A plugin is a shared object, named "
+    "by its path, or by its name if a folder of KVREPLAY_PLUGINS "
+    "(FOLDER:FOLDER) holds NAME.so.",
+    NULL};
+
+const kv_command kv_command_methods = {.name = "methods",
+                                       .summary =
+                                           "list methods and their parameters",
+                                       .operands = "[NAME | ./NAME.so]",
+                                       .words = kv_method_word,
+                                       .most = 1,
+                                       .offset = offsetof(task, names),
+                                       .options = options,
+                                       .examples = examples,
+                                       .notes = notes,
+                                       .task = &task_methods};

@@ -6,13 +6,17 @@
 #include "sim/commands/commands.h"
 
 #include "ref/lane/method.h"
-#include "sim/commands/options_new.h"
 #include "sim/new_texts.h"
 #include "traces/text/text.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+typedef struct task {
+  kv_list names; /* one */
+  const char *folder;
+} task;
 
 enum { MOST = 40, PATH = 4096, FILES = 3 };
 
@@ -109,28 +113,54 @@ static kv_rc write_all(const char *folder, const char *name, kv_err *e) {
   return rc;
 }
 
-int kv_main_new(int argc, char **argv) {
-  kv_new_options o = {0};
-  kv_err e = {0};
-  kv_asked asked = KV_ASKED_WORK;
-  int code = KV_OK;
-  kv_rc rc = kv_options_parse(&kv_command_new, argc, argv, &o, &asked, &e);
-  if (!rc && asked != KV_ASKED_WORK) {
-    code = kv_command_answer(asked, &kv_command_new);
-    kv_list_free(&o.names);
-    return code;
-  }
-  const char *name = o.names.n ? o.names.item[0] : "";
-  const char *folder = o.folder ? o.folder : name;
-  if (!rc) rc = check_name(name, &e);
-  if (!rc) rc = write_all(folder, name, &e);
-  if (rc)
-    code = kv_say(&e);
-  else
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  const task *s = self;
+  const char *name = s->names.item[0], *folder = s->folder ? s->folder : name;
+  kv_rc rc = check_name(name, e);
+  (void)stopped;
+  if (!rc) rc = write_all(folder, name, e);
+  if (!rc)
     printf("%s/%s.c, test_%s.c, Makefile: next, make -C %s && kvreplay run "
            "TRACE -m %s%s/%s.so -b 20%%\n",
            folder, name, name, folder, *folder == '/' ? "" : "./", folder,
            name);
-  kv_list_free(&o.names);
-  return code;
+  return rc;
 }
+
+/* --- the command -------------------------------------------------------- */
+
+static const kv_task task_new = {.size = sizeof(task), .work = work};
+
+static const kv_option options[] = {
+    {KV_SLOT_TEXT, "output", 'o', "DIR", .group = "Where",
+     .offset = offsetof(task, folder),
+     .help = "write to this folder (default: ./NAME); made where it is not"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay new mine", "write mine/mine.c, a test and a Makefile"},
+    {"make -C mine && kvreplay run TRACE -m ./mine/mine.so,h2o -b 20%",
+     "compile it, and see it beside another"},
+    {"make -C mine check; kvreplay lawcheck ./mine/mine.so",
+     "run its test, and ask for the laws"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Writes a method that compiles and runs as it is: recent tokens and those "
+    "that gathered the most attention, a comment on each hook. NAME is an "
+    "identifier of C in lower case. No file that is there is overwritten.",
+    "The Makefile needs a C compiler, make and `pkg-config kvreplay` of an "
+    "installed kvreplay.",
+    NULL};
+
+const kv_command kv_command_new = {
+    .name = "new",
+    .summary = "write a method of your own, to begin with",
+    .operands = "NAME",
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(task, names),
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &task_new};

@@ -224,7 +224,8 @@ static void list_cells(task *s) { /* --dry-run */
 }
 
 /* Says what an interrupt left, and how to continue. */
-static int interrupted(const task *s) {
+static void interrupted(void *self) {
+  const task *s = self;
   char note[320];
   const char *kept = s->of.db ? "stored" : "printed";
   const char *next = s->of.db
@@ -238,7 +239,6 @@ static int interrupted(const task *s) {
            s->of.whole, traces(s), kept,
            keeps(s) ? "and what layers were finished" : "nothing", next);
   kv_note(note);
-  return KV_EXIT_INTERRUPTED;
 }
 
 /* Prints complete rows from another thread when a method does not return
@@ -274,7 +274,31 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   return kv_fail(e, closed, "%s", closing.text);
 }
 
-static int exit_code(const task *s) {
+/* --- the calls of a command --------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  kv_job_begin(&((task *)self)->of, argc, argv);
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  return kv_run_options_check(kv_method_at, &((task *)self)->options, e);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  bool dry = s->options.dry_run;
+  kv_rc rc = kv_job_start(&s->options.cells, !dry, &s->of, e);
+  if (!rc) rc = open_cells(s, e);
+  if (!rc && dry)
+    list_cells(s);
+  else if (!rc)
+    rc = run_all(s, stopped, e);
+  if (kv_interrupted() && s->of.whole < traces(s)) *stopped = true;
+  return rc;
+}
+
+static int conclude(void *self) {
+  const task *s = self;
   kv_err e = {0};
   if (s->of.differed) return KV_DIFFERENT;
   if (s->failed) return KV_INPUT;
@@ -283,27 +307,11 @@ static int exit_code(const task *s) {
   return kv_say(&e);
 }
 
-int kv_main_run(int argc, char **argv) {
-  task s = {0};
-  kv_err e = {0};
-  bool stopped = false;
-  kv_rc rc = kv_run_options_parse(kv_method_at, argc, argv, &s.options, &e);
-  if (!rc && s.options.asked != KV_ASKED_WORK) {
-    int code = kv_command_answer(s.options.asked, &kv_command_run);
-    kv_run_options_free(&s.options);
-    return code;
-  }
-  if (!rc)
-    rc = kv_job_start(&s.options.cells, !s.options.dry_run, argc, argv, &s.of,
-                      &e);
-  if (!rc) rc = open_cells(&s, &e);
-  if (!rc && s.options.dry_run)
-    list_cells(&s);
-  else if (!rc)
-    rc = run_all(&s, &stopped, &e);
-  if (kv_interrupted() && s.of.whole < traces(&s)) stopped = true;
-  int code = stopped ? interrupted(&s) : rc ? kv_say(&e) : exit_code(&s);
-  kv_job_close(&s.of);
-  kv_run_options_free(&s.options);
-  return code;
+static void clean(void *self) {
+  task *s = self;
+  kv_job_close(&s->of);
+  kv_run_options_free(&s->options);
 }
+
+const kv_task kv_task_run = {sizeof(task), begin,    check, work,
+                             interrupted,  conclude, clean};

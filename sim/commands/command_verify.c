@@ -21,6 +21,8 @@
 typedef struct task {
   kv_verify_options options;
   const kv_kernels *kernels;
+  int argc;
+  char **argv;
   kv_environment environment;
   kv_db *db;
   kv_verify_rows rows;
@@ -134,7 +136,7 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
   kv_layout_list *asked = kv_zalloc((size_t)n, sizeof *asked);
   kv_replay_how how = {.backend = &kv_backend_ref,
                        .kernels = s->kernels,
-                       .threads = kv_job_threads(s->options.jobs),
+                       .threads = kv_choose_threads(s->options.jobs),
                        .fidelity = true,
                        .scores = true,
                        .tick = tick,
@@ -244,7 +246,8 @@ static kv_rc print(task *s, bool whole, kv_err *e) {
 
 /* The exit code: a row that differs counts more than rows that could not be
  * run. */
-static int conclude(const task *s) {
+static int conclude(void *self) {
+  const task *s = self;
   const int *left = s->count;
   kv_err e = {0};
   if (s->differed) return KV_DIFFERENT;
@@ -261,11 +264,11 @@ static int conclude(const task *s) {
   return kv_say(&e);
 }
 
-static kv_rc start(task *s, int argc, char **argv, kv_err *e) {
+static kv_rc start(task *s, kv_err *e) {
   const char *path = s->options.db.item[0];
-  kv_rc rc = kv_command_kernels(&s->kernels, e);
+  kv_rc rc = kv_choose_kernels(&s->kernels, e);
   if (rc) return rc;
-  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
+  kv_environment_look(s->kernels->name, s->argc, s->argv, &s->environment);
   struct stat file; /* verify never makes a database */
   if (access(path, R_OK) || stat(path, &file) || !S_ISREG(file.st_mode))
     return kv_fail(e, KV_INPUT,
@@ -285,7 +288,7 @@ static kv_rc start(task *s, int argc, char **argv, kv_err *e) {
   return rc ? rc : kv_verify_rows_read(s->db, &s->rows, e);
 }
 
-static kv_rc work(task *s, bool *stopped, kv_err *e) {
+static kv_rc verify(task *s, bool *stopped, kv_err *e) {
   kv_err closing = {0};
   kv_verdicts_open((kv_verdict_format)s->options.format, "kvreplay verify",
                    stdout, &s->verdicts);
@@ -298,33 +301,35 @@ static kv_rc work(task *s, bool *stopped, kv_err *e) {
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
 
-int kv_main_verify(int argc, char **argv) {
-  task s = {0};
-  kv_err e = {0};
-  kv_asked asked = KV_ASKED_WORK;
-  bool stopped = false;
-  kv_rc rc =
-      kv_options_parse(&kv_command_verify, argc, argv, &s.options, &asked, &e);
-  if (!rc && asked != KV_ASKED_WORK) {
-    int code = kv_command_answer(asked, &kv_command_verify);
-    kv_list_free(&s.options.db);
-    kv_list_free(&s.options.traces);
-    return code;
-  }
-  kv_stop_watch();
-  if (!rc) rc = start(&s, argc, argv, &e);
-  if (!rc) rc = work(&s, &stopped, &e);
-  if (stopped || kv_interrupted()) {
-    kv_note("interrupted: what was compared is confirmed in the database; "
-            "repeat the command to compare all");
-  }
-  int code = stopped || kv_interrupted() ? KV_EXIT_INTERRUPTED
-             : rc                        ? kv_say(&e)
-                                         : conclude(&s);
-  kv_stop_unwatch();
-  kv_verify_rows_free(&s.rows);
-  kv_db_close(s.db);
-  kv_list_free(&s.options.db);
-  kv_list_free(&s.options.traces);
-  return code;
+/* --- the calls of a command --------------------------------------------- */
+
+static void begin(void *self, int argc, char **argv) {
+  task *s = self;
+  s->argc = argc;
+  s->argv = argv;
 }
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  task *s = self;
+  kv_stop_watch();
+  kv_rc rc = start(s, e);
+  if (!rc) rc = verify(s, stopped, e);
+  if (kv_interrupted()) *stopped = true;
+  return rc;
+}
+
+static void interrupted(void *self) {
+  (void)self;
+  kv_note("interrupted: what was compared is confirmed in the database; "
+          "repeat the command to compare all");
+}
+
+static void clean(void *self) {
+  task *s = self;
+  kv_stop_unwatch();
+  kv_verify_rows_free(&s->rows);
+  kv_db_close(s->db);
+}
+
+const kv_task kv_task_verify = {sizeof(task), begin,    NULL, work,
+                                interrupted,  conclude, clean};

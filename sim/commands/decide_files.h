@@ -6,10 +6,10 @@
 #ifndef KV_SIM_DECIDE_FILES_H
 #define KV_SIM_DECIDE_FILES_H
 
-#include "sim/cli/option.h"
 #include "sim/commands/decide_names.h"
 #include "sim/look/decide.h"
 #include "sim/sweep/batch.h"
+#include "traces/option/option.h"
 
 typedef struct kv_decide_files {
   const char *dir;

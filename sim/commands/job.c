@@ -6,8 +6,6 @@
 
 #include "sim/commands/commands.h"
 #include "sim/commands/signal.h"
-#include "traces/text/threads.h"
-#include <omp.h>
 #include <stdlib.h>
 
 /* --- life --------------------------------------------------------------- */
@@ -43,13 +41,18 @@ kv_db_wait kv_job_wait(bool quiet, kv_progress *progress) {
                       .self = progress};
 }
 
-kv_rc kv_job_start(const kv_cells_options *options, bool db, int argc,
-                   char **argv, kv_job *s, kv_err *e) {
-  *s = (kv_job){.options = options};
-  kv_rc rc = kv_command_kernels(&s->kernels, e);
+void kv_job_begin(kv_job *s, int argc, char **argv) {
+  s->argc = argc;
+  s->argv = argv;
+}
+
+kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
+                   kv_err *e) {
+  s->options = options;
+  kv_rc rc = kv_choose_kernels(&s->kernels, e);
   if (!rc) rc = read_keep(&s->keep_every, e);
   if (rc) return rc;
-  kv_environment_look(s->kernels->name, argc, argv, &s->environment);
+  kv_environment_look(s->kernels->name, s->argc, s->argv, &s->environment);
   kv_stop_watch();
   kv_db_wait wait = kv_job_wait(options->quiet, &s->progress);
   return options->db && db ? kv_db_open_waiting(options->db, &wait, &s->db, e)
@@ -126,26 +129,10 @@ static void tick(void *self, int64_t units) {
   kv_progress_add(&s->progress, units);
 }
 
-int kv_job_threads(int jobs) {
-  static bool told;
-  char note[160];
-  int wanted = jobs ? jobs : omp_get_num_procs();
-  int can = kv_threads_can(wanted);
-  if (can < wanted && !told) {
-    snprintf(note, sizeof note,
-             "only %d of %d threads can be made here (ulimit -u, or the "
-             "machine's limit): slower, and the same numbers",
-             can, wanted);
-    kv_note(note);
-    told = true;
-  }
-  return can;
-}
-
 kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend) {
   return (kv_replay_how){.backend = backend,
                          .kernels = s->kernels,
-                         .threads = kv_job_threads(s->options->jobs),
+                         .threads = kv_choose_threads(s->options->jobs),
                          .tick = tick,
                          .self = s,
                          .stop = kv_interrupted};

@@ -16,6 +16,8 @@
 typedef struct kv_job {
   const kv_cells_options *options;
   const kv_kernels *kernels;
+  int argc; /* the command line, for the environment */
+  char **argv;
   kv_environment environment;
   kv_db *db;       /* NULL: not asked for */
   kv_batch *batch; /* [options->traces.n] */
@@ -29,12 +31,13 @@ typedef struct kv_job {
   bool goes_on;  /* a bad trace fails only its own cells */
 } kv_job;
 
+void kv_job_begin(kv_job *s, int argc, char **argv); /* of a zeroed one */
 /* Chooses kernels (KVREPLAY_ISA), reads the environment and, if asked for,
  * opens the database and reads how often it keeps layers (KVREPLAY_KEEP,
  * seconds). From here to kv_job_close an interrupt is handled as
  * sim/commands/signal.h says. */
-kv_rc kv_job_start(const kv_cells_options *options, bool db, int argc,
-                   char **argv, kv_job *out, kv_err *e);
+kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
+                   kv_err *e);
 /* How to wait for a database: with a message unless quiet, until an interrupt.
  * progress must outlive the result. */
 kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
@@ -44,9 +47,6 @@ kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e);
 void kv_job_close(kv_job *s);
 
-/* Number of threads that --jobs means (0: one a processor) and that can be
- * made; if those are fewer, says so once. */
-int kv_job_threads(int jobs);
 /* How to replay as asked, with progress and interruption; the command sets
  * fidelity, walk and watch itself. */
 kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend);

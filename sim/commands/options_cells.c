@@ -22,6 +22,11 @@ static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   return KV_OK;
 }
 
+const char *kv_method_word(int i) {
+  const kv_method *m = kv_method_at(i);
+  return m ? m->name : NULL;
+}
+
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e) {
   kv_rc rc = KV_OK;
@@ -61,9 +66,6 @@ kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
 }
 
 void kv_cells_options_free(kv_cells_options *o) {
-  kv_list_free(&o->traces);
-  kv_list_free(&o->method_text);
-  kv_list_free(&o->budget_text);
   kv_specs_free(&o->specs);
   kv_budgets_free(&o->budgets);
 }

@@ -8,9 +8,9 @@
 #define KV_SIM_OPTIONS_CELLS_H
 
 #include "ref/backend/backend.h"
-#include "sim/cli/option.h"
 #include "sim/spec/budget.h"
 #include "sim/spec/spec.h"
+#include "traces/option/option.h"
 #include <limits.h>
 
 typedef struct kv_cells_options {
@@ -28,7 +28,7 @@ typedef struct kv_cells_options {
  */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
-      heading, "SPEC,...",                                                     \
+      heading, "SPEC,...", "all",                                              \
       "methods, as name:key=value:..., or a plugin's path; two with a plus "   \
       "share a lane, a selection and a format for what it keeps "              \
       "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
@@ -39,7 +39,7 @@ typedef struct kv_cells_options {
       KV_OPTION_PROMPT_LEN
 #define KV_OPTIONS_CELL(heading)                                               \
   KV_OPTION_METHODS(                                                           \
-      heading, "SPEC",                                                         \
+      heading, "SPEC", NULL,                                                   \
       "the method, as name:key=value:..., or a plugin's path; two with a "     \
       "plus share a lane, a selection and a format for what it keeps "         \
       "(snapkv+kivi:bits=4); write a backslash before a comma, colon, plus "   \
@@ -51,9 +51,10 @@ typedef struct kv_cells_options {
   "512 or entries:512; 20% or prompt:20%; end:20%, mean:20%, peak:20%, "       \
   "read:20% of the bytes of dense; a budget a layer: 64/32/32/16, 20%/10%, "   \
   "or layers:FILE (one a line, or a JSON list)"
-#define KV_OPTION_METHODS(heading, what, text)                                 \
+#define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \
+    .choices = more, .words = kv_method_word,                                  \
     .offset = offsetof(kv_cells_options, method_text), .group = heading,       \
     .help = text                                                               \
   }
@@ -93,6 +94,9 @@ typedef struct kv_cells_options {
 /* What --backend and --backends choose from, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
 
+/* The built-in methods, for completion. */
+const char *kv_method_word(int i);
+
 /* Parses what was typed. KV_USAGE also if no method is named, or a method that
  * needs a budget has none. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
@@ -101,7 +105,8 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
  * from: a plugin, or a method's file. The struct of c begins with o. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
-void kv_cells_options_free(kv_cells_options *o); /* also after a failure */
+/* Also after a failure; the kv_lists go with kv_options_free. */
+void kv_cells_options_free(kv_cells_options *o);
 
 /* The backend whose name has these n bytes. KV_USAGE: there is none;
  * KV_RESOURCE: it cannot be used here. */

@@ -5,6 +5,7 @@
 #include "sim/commands/options_check.h"
 
 #include "gpu/host/backends.h"
+#include "sim/commands/commands.h"
 #include "traces/text/text.h"
 #include <limits.h>
 #include <string.h>
@@ -54,8 +55,7 @@ static const char *const notes[] = {
     "run.",
     NULL};
 
-const kv_command kv_command_check = {.program = "kvreplay",
-                                     .name = "check",
+const kv_command kv_command_check = {.name = "check",
                                      .summary = "compare backends bit by bit",
                                      .operands = "TRACE...",
                                      .least = 1,
@@ -65,11 +65,8 @@ const kv_command kv_command_check = {.program = "kvreplay",
                                      .use = KV_USE_READ,
                                      .options = options,
                                      .examples = examples,
-                                     .notes = notes};
-
-void kv_check_options_free(kv_check_options *o) {
-  if (o) kv_cells_options_free(&o->cells);
-}
+                                     .notes = notes,
+                                     .task = &kv_task_check};
 
 static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {
@@ -117,13 +114,9 @@ static kv_rc check_db(const kv_check_options *o, kv_err *e) {
                  "--backends");
 }
 
-kv_rc kv_check_options_parse(kv_registry *registry, int argc, char **argv,
-                             kv_check_options *out, kv_err *e) {
-  memset(out, 0, sizeof *out);
-  kv_rc rc =
-      kv_options_parse(&kv_command_check, argc, argv, out, &out->asked, e);
-  if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = kv_cells_options_read(registry, &out->cells, e);
-  if (!rc) rc = find_backends(out, e);
-  return rc ? rc : check_db(out, e);
+kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
+                             kv_err *e) {
+  kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
+  if (!rc) rc = find_backends(o, e);
+  return rc ? rc : check_db(o, e);
 }

@@ -13,19 +13,16 @@ enum { KV_MOST_BACKENDS = 8 };
 
 typedef struct kv_check_options {
   kv_cells_options cells; /* first: sim/commands/options_cells.h */
-  kv_asked asked;
   const char *backend_text;
   const kv_backend *backend[KV_MOST_BACKENDS]; /* all compared with [0] */
   int backends;                                /* >= 2 */
   int format;                                  /* kv_verdict_format */
 } kv_check_options;
 
-extern const kv_command kv_command_check;
-
-/* Parses the command line; argv[0] is "check". Free with kv_check_options_free,
- * also after a failure. KV_RESOURCE: a backend cannot be used here. */
-kv_rc kv_check_options_parse(kv_registry *registry, int argc, char **argv,
-                             kv_check_options *out, kv_err *e);
-void kv_check_options_free(kv_check_options *o);
+/* What was typed, once it is parsed, in the terms of the engine. KV_RESOURCE: a
+ * backend cannot be used here. Free with kv_cells_options_free, also after a
+ * failure. */
+kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
+                             kv_err *e);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "sim/commands/options_grade.h"
 
+#include "sim/commands/commands.h"
 #include "sim/text/number.h"
 #include "traces/text/text.h"
 #include <string.h>
@@ -13,8 +14,9 @@
 static const kv_option options[] = {
     KV_OPTIONS_CELL("What to grade"),
     {KV_SLOT_TEXT, "theirs", 0, "FILE", AT(theirs), .use = KV_USE_READ,
+     .must = true,
      .help = "decisions, as `kvreplay run --decisions` or traces/kvtrace.py "
-             "write them; must be given"},
+             "write them (required)"},
     {KV_SLOT_TEXT, "outputs", 'o', "FILE", AT(outputs), .use = KV_USE_READ,
      .help = "their outputs, too: layers.L.o as `kvreplay run --outputs` "
              "writes them, in F32, F16 or BF16, perhaps with layers.L.lse"},
@@ -88,7 +90,6 @@ static const char *const notes[] = {
     NULL};
 
 const kv_command kv_command_grade = {
-    .program = "kvreplay",
     .name = "grade",
     .summary = "grade the decisions and outputs of another kernel",
     .operands = "TRACE",
@@ -98,12 +99,8 @@ const kv_command kv_command_grade = {
     .use = KV_USE_READ,
     .options = options,
     .examples = examples,
-    .notes = notes};
-
-void kv_grade_options_free(kv_grade_options *o) {
-  if (o == NULL) return;
-  kv_cells_options_free(&o->cells);
-}
+    .notes = notes,
+    .task = &kv_task_grade};
 
 static kv_rc tolerance(const char *name, const char *text, double fallback,
                        double *out, kv_err *e) {
@@ -114,21 +111,13 @@ static kv_rc tolerance(const char *name, const char *text, double fallback,
                  name, kv_show(text, show));
 }
 
-kv_rc kv_grade_options_parse(kv_registry *registry, int argc, char **argv,
-                             kv_grade_options *out, kv_err *e) {
-  memset(out, 0, sizeof *out);
-  kv_rc rc =
-      kv_options_parse(&kv_command_grade, argc, argv, out, &out->asked, e);
-  if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = tolerance("tie", out->tie_text, 1e-3, &out->tie, e);
-  if (!rc) rc = tolerance("atol", out->atol_text, -1, &out->atol, e);
-  if (!rc) rc = tolerance("rtol", out->rtol_text, -1, &out->rtol, e);
-  if (!rc && !out->theirs)
-    rc = kv_fail(e, KV_USAGE,
-                 "whose decisions? --theirs FILE names them; `kvreplay run "
-                 "--decisions` writes such files");
-  if (!rc) rc = kv_cells_options_read(registry, &out->cells, e);
-  if (!rc && (out->cells.specs.n != 1 || out->cells.budgets.n > 1))
+kv_rc kv_grade_options_check(kv_registry *registry, kv_grade_options *o,
+                             kv_err *e) {
+  kv_rc rc = tolerance("tie", o->tie_text, 1e-3, &o->tie, e);
+  if (!rc) rc = tolerance("atol", o->atol_text, -1, &o->atol, e);
+  if (!rc) rc = tolerance("rtol", o->rtol_text, -1, &o->rtol, e);
+  if (!rc) rc = kv_cells_options_read(registry, &o->cells, e);
+  if (!rc && (o->cells.specs.n != 1 || o->cells.budgets.n > 1))
     rc = kv_fail(e, KV_USAGE,
                  "one kernel is one method with one budget: give one to -m "
                  "and one to -b");

@@ -10,7 +10,6 @@
 
 typedef struct kv_grade_options {
   kv_cells_options cells; /* first: sim/commands/options_cells.h; one cell */
-  kv_asked asked;
   const char *theirs, *outputs; /* the last may be NULL */
   const char *tie_text, *atol_text, *rtol_text;
   double tie, atol, rtol; /* the last two < 0: as usual for the type */
@@ -20,12 +19,9 @@ typedef struct kv_grade_options {
   int format; /* kv_grade_format */
 } kv_grade_options;
 
-extern const kv_command kv_command_grade;
-
-/* Parses the command line; argv[0] is "grade". Free with kv_grade_options_free,
- * also after a failure. */
-kv_rc kv_grade_options_parse(kv_registry *registry, int argc, char **argv,
-                             kv_grade_options *out, kv_err *e);
-void kv_grade_options_free(kv_grade_options *o);
+/* What was typed, once it is parsed, in the terms of the engine. Free with
+ * kv_cells_options_free, also after a failure. */
+kv_rc kv_grade_options_check(kv_registry *registry, kv_grade_options *o,
+                             kv_err *e);
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "sim/commands/options_lawcheck.h"
 
+#include "sim/commands/commands.h"
+#include "sim/commands/options_cells.h"
 #include <stddef.h>
 
 #define AT(member) .offset = offsetof(kv_lawcheck_options, member)
@@ -51,13 +53,14 @@ static const char *const notes[] = {
     NULL};
 
 const kv_command kv_command_lawcheck = {
-    .program = "kvreplay",
     .name = "lawcheck",
     .summary = "ask whether a method of your own keeps the laws",
     .operands = "SPEC",
+    .words = kv_method_word,
     .least = 1,
     .most = 1,
     .offset = offsetof(kv_lawcheck_options, method),
     .options = options,
     .examples = examples,
-    .notes = notes};
+    .notes = notes,
+    .task = &kv_task_lawcheck};

@@ -5,7 +5,7 @@
 #ifndef KV_SIM_OPTIONS_LAWCHECK_H
 #define KV_SIM_OPTIONS_LAWCHECK_H
 
-#include "sim/cli/option.h"
+#include "traces/option/option.h"
 
 typedef struct kv_lawcheck_options {
   kv_list method; /* one */
@@ -14,7 +14,5 @@ typedef struct kv_lawcheck_options {
   bool quiet;
   int format; /* kv_law_format */
 } kv_lawcheck_options;
-
-extern const kv_command kv_command_lawcheck;
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "sim/commands/options_run.h"
 
+#include "sim/commands/commands.h"
 #include <limits.h>
 #include <string.h>
 
@@ -90,7 +91,6 @@ static const char *const notes[] = {
     NULL};
 
 const kv_command kv_command_run = {
-    .program = "kvreplay",
     .name = "run",
     .summary = "replay traces through methods and measure",
     .operands = "TRACE...",
@@ -100,12 +100,11 @@ const kv_command kv_command_run = {
     .use = KV_USE_READ,
     .options = options,
     .examples = examples,
-    .notes = notes};
+    .notes = notes,
+    .task = &kv_task_run};
 
 void kv_run_options_free(kv_run_options *o) {
-  if (!o) return;
   kv_cells_options_free(&o->cells);
-  kv_list_free(&o->layout_text);
   kv_layout_list_free(&o->layouts);
 }
 
@@ -133,17 +132,14 @@ bool kv_run_options_files(const kv_run_options *o) {
   return o->selections || o->views || o->stored || o->outputs || o->decisions;
 }
 
-kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
-                           kv_run_options *out, kv_err *e) {
-  *out = (kv_run_options){.backend_text = kv_backend_ref.name};
-  kv_rc rc = kv_options_parse(&kv_command_run, argc, argv, out, &out->asked, e);
-  if (rc || out->asked != KV_ASKED_WORK) return rc;
-  rc = kv_cells_options_read(registry, &out->cells, e);
-  for (int i = 0; !rc && i < out->layout_text.n; i++)
-    rc = kv_layouts_parse(out->layout_text.item[i], &out->layouts, e);
-  if (!rc) rc = check_files(out, e);
-  if (!rc) rc = kv_cells_options_apart(&kv_command_run, &out->cells, e);
-  if (rc) return rc;
-  const char *name = out->backend_text;
-  return kv_cells_options_backend(strlen(name), name, &out->backend, e);
+kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
+                           kv_err *e) {
+  const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
+  kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
+  for (int i = 0; !rc && i < o->layout_text.n; i++)
+    rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
+  if (!rc) rc = check_files(o, e);
+  if (!rc) rc = kv_cells_options_apart(&kv_command_run, &o->cells, e);
+  if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
+  return rc;
 }

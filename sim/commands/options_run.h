@@ -14,8 +14,7 @@ typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 
 typedef struct kv_run_options {
   kv_cells_options cells; /* first: sim/commands/options_cells.h */
-  kv_asked asked;
-  int format, walk; /* kv_row_format, kv_walk */
+  int format, walk;       /* kv_row_format, kv_walk */
   const char *backend_text;
   const kv_backend *backend;
   bool twice, dry_run;
@@ -25,12 +24,10 @@ typedef struct kv_run_options {
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;
 
-extern const kv_command kv_command_run;
-
-/* Parses the command line; argv[0] is "run". Free with kv_run_options_free,
- * also after a failure. KV_RESOURCE: the backend cannot be used here. */
-kv_rc kv_run_options_parse(kv_registry *registry, int argc, char **argv,
-                           kv_run_options *out, kv_err *e);
+/* What was typed, once it is parsed, in the terms of the engine. KV_RESOURCE:
+ * the backend cannot be used here. Free with kv_run_options_free, also after a
+ * failure. */
+kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o);
 /* True if files were asked for that only a replay can fill. */
 bool kv_run_options_files(const kv_run_options *o);

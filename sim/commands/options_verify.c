@@ -4,6 +4,7 @@
  */
 #include "sim/commands/options_verify.h"
 
+#include "sim/commands/commands.h"
 #include <stddef.h>
 
 #define AT(member) .offset = offsetof(kv_verify_options, member)
@@ -39,7 +40,6 @@ static const char *const notes[] = {
     NULL};
 
 const kv_command kv_command_verify = {
-    .program = "kvreplay",
     .name = "verify",
     .summary = "run the rows of a database again and compare digests",
     .operands = "DB",
@@ -49,4 +49,5 @@ const kv_command kv_command_verify = {
     .use = KV_USE_KEPT,
     .options = options,
     .examples = examples,
-    .notes = notes};
+    .notes = notes,
+    .task = &kv_task_verify};

@@ -5,8 +5,8 @@
 #ifndef KV_SIM_OPTIONS_VERIFY_H
 #define KV_SIM_OPTIONS_VERIFY_H
 
-#include "sim/cli/option.h"
 #include "sim/compare/verdict.h"
+#include "traces/option/option.h"
 
 typedef struct kv_verify_options {
   kv_list db;     /* one path */
@@ -15,7 +15,5 @@ typedef struct kv_verify_options {
   int format;     /* kv_verdict_format */
   bool quiet;
 } kv_verify_options;
-
-extern const kv_command kv_command_verify;
 
 #endif

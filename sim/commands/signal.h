@@ -16,8 +16,6 @@
 
 #include <stdbool.h>
 
-enum { KV_EXIT_INTERRUPTED = 130 };
-
 /* Installs the handlers. Call once, before threads are started. */
 void kv_signals_catch(void);
 /* True once an end was requested. From any thread; cheap enough for every step.

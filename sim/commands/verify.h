@@ -8,9 +8,9 @@
 #ifndef KV_SIM_VERIFY_H
 #define KV_SIM_VERIFY_H
 
-#include "sim/cli/option.h"
 #include "sim/compare/compare.h"
 #include "sim/sweep/batch.h"
+#include "traces/option/option.h"
 
 typedef enum kv_verifiable {
   KV_VERIFY_RUNS,

@@ -4,7 +4,7 @@
  */
 #include "sim/laws/law_report.h"
 
-#include "sim/cli/help.h"
+#include "traces/option/help.h"
 #include "sim/laws/lawcheck.h"
 #include "sim/show/junit.h"
 #include "sim/text/json.h"

@@ -6,7 +6,7 @@
 #ifndef KV_SIM_LAW_TRACES_H
 #define KV_SIM_LAW_TRACES_H
 
-#include "sim/cli/option.h"
+#include "traces/option/option.h"
 #include "sim/laws/lawcheck.h"
 
 enum { KV_LAW_TRACES = 64 };

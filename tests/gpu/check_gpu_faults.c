@@ -128,7 +128,7 @@ static int check(const char *db) {
   const char *const words[] = {
       "check", "-q",       trace,  again, "-m",       "h2o,window", "-b", "8",
       "-B",    "ref,lame", "--db", db,    "--format", "json",       NULL};
-  return command_call(kv_main_check, words);
+  return command_call(kv_commands_call, words);
 }
 
 static size_t verdicts(void) {

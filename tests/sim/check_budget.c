@@ -7,6 +7,7 @@
  *   - the search for a budget in bytes probes one fixed sequence;
  *   - a command line that contradicts itself is KV_USAGE with one sentence.
  */
+#include "sim/commands/commands.h"
 #include "sim/commands/options_run.h"
 #include "sim/spec/budget.h"
 #include "tests/support/scratch.h"
@@ -295,26 +296,34 @@ static const kv_method *registry(int i) {
 
 enum { WORDS = 24 };
 
+static void forget(kv_run_options *o) {
+  kv_run_options_free(o);
+  kv_options_free(&kv_command_run, o);
+}
+
 /* Cuts a line at blanks and parses it; says NULL: it is right. */
-static void line(const char *text, const char *says, kv_run_options *keep) {
+static kv_asked line(const char *text, const char *says, kv_run_options *keep) {
   static char copy[256];
   char *argv[WORDS + 1], *save = NULL;
-  kv_run_options o;
+  kv_run_options o = {0};
+  kv_asked asked;
   kv_err e = {0};
   int n = 0;
   snprintf(copy, sizeof copy, "%s", text);
   for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
     argv[n++] = w;
   argv[n] = NULL;
-  kv_rc rc = kv_run_options_parse(registry, n, argv, &o, &e);
+  kv_rc rc = kv_options_parse(&kv_command_run, n, argv, &o, &asked, &e);
+  if (!rc && asked == KV_ASKED_WORK)
+    rc = kv_run_options_check(registry, &o, &e);
   if (rc != (says ? KV_USAGE : KV_OK) || (says && !strstr(e.text, says))) {
     fail_msg("%s: rc %d, \"%s\"", text, rc, e.text);
   }
-  if (keep) {
+  if (keep)
     *keep = o;
-  } else {
-    kv_run_options_free(&o);
-  }
+  else
+    forget(&o);
+  return asked;
 }
 
 static void run_lines(void **state) {
@@ -344,8 +353,9 @@ static void run_lines(void **state) {
 static void run_values(void **state) {
   kv_run_options o;
   (void)state;
-  line("run a -m dense -m heavy -b 5 -b 20%,7 b -j3 -tn -- -c", NULL, &o);
-  assert_int_equal(o.asked, KV_ASKED_WORK);
+  kv_asked asked =
+      line("run a -m dense -m heavy -b 5 -b 20%,7 b -j3 -tn -- -c", NULL, &o);
+  assert_int_equal(asked, KV_ASKED_WORK);
   assert_int_equal(o.cells.traces.n, 3);
   assert_string_equal(o.cells.traces.item[1], "b");
   assert_string_equal(o.cells.traces.item[2], "-c");
@@ -357,20 +367,16 @@ static void run_values(void **state) {
   assert_int_equal(o.walk, KV_WALK_LAYERS);
   assert_null(o.cells.db);
   assert_ptr_equal(o.backend, &kv_backend_ref);
-  kv_run_options_free(&o);
+  forget(&o);
   line("run t -m dense --walk steps --format jsonl --prompt-len 9 --db x", NULL,
        &o);
   assert_int_equal(o.walk, KV_WALK_STEPS);
   assert_int_equal(o.format, KV_ROWS_JSONL);
   assert_int_equal(o.cells.prompt_len, 9);
   assert_string_equal(o.cells.db, "x");
-  kv_run_options_free(&o);
-  line("run --help --nonsense", NULL, &o);
-  assert_int_equal(o.asked, KV_ASKED_HELP);
-  kv_run_options_free(&o);
-  line("run -V", NULL, &o);
-  assert_int_equal(o.asked, KV_ASKED_VERSION);
-  kv_run_options_free(&o);
+  forget(&o);
+  assert_int_equal(line("run --help --nonsense", NULL, NULL), KV_ASKED_HELP);
+  assert_int_equal(line("run -V", NULL, NULL), KV_ASKED_VERSION);
 }
 
 int main(void) {

@@ -273,7 +273,7 @@ static void test_db(void **state) {
 
 static int verify(const char *path, const char *format) {
   const char *const words[] = {"verify", "-q", path, "-f", format, NULL};
-  return command_call(kv_main_verify, words);
+  return command_call(kv_commands_call, words);
 }
 
 static void change(const char *path, const char *what) {

@@ -74,7 +74,7 @@ static int run_and_die(char *trace, char *path, const char *at) {
   take_trace(trace);
   die_at = atoi(at);
   if (!freopen("/dev/null", "w", stdout)) return 77;
-  return kv_main_run((int)(sizeof words / sizeof *words) - 1, words);
+  return kv_commands_call((int)(sizeof words / sizeof *words) - 1, words);
 }
 
 /* True where the run was killed before its end. A process of its own: threads

@@ -22,7 +22,7 @@ int grade(const char *first, ...) {
                                decisions, first, NULL};
   va_list more;
   va_start(more, first);
-  int code = command_with(kv_main_grade, words, more);
+  int code = command_with(kv_commands_call, words, more);
   va_end(more);
   return code;
 }

@@ -121,7 +121,7 @@ static int on_trace(command *f, const char *name, const char *first,
 int check(const char *first, ...) {
   va_list args;
   va_start(args, first);
-  int code = on_trace(kv_main_check, "check", first, args);
+  int code = on_trace(kv_commands_call, "check", first, args);
   va_end(args);
   return code;
 }
@@ -129,7 +129,7 @@ int check(const char *first, ...) {
 int run(const char *first, ...) {
   va_list args;
   va_start(args, first);
-  int code = on_trace(kv_main_run, "run", first, args);
+  int code = on_trace(kv_commands_call, "run", first, args);
   va_end(args);
   return code;
 }

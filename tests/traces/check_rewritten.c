@@ -149,7 +149,7 @@ static int run(const char *backend, const char *method) {
   const char *const words[] = {"run", "-q", tracefile, "-m",    method,
                                "-b",  "4",  "-B",      backend, "--db",
                                db,    "-j", "1",       NULL};
-  return command_call(kv_main_run, words);
+  return command_call(kv_commands_call, words);
 }
 
 static void one(const char *backend, const char *method) {

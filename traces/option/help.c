@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --help: sim/cli/help.h.
+ * --help: traces/option/help.h.
  */
-#include "sim/cli/help.h"
+#include "traces/option/help.h"
 
 #include <string.h>
 
@@ -27,8 +27,18 @@ void kv_help_wrap(FILE *out, int indent, int at, const char *text) {
   fputc('\n', out);
 }
 
-static void usage(FILE *out, const kv_command *c) {
-  fprintf(out, "Usage: %s", c->program);
+const kv_example kv_help_codes[] = {
+    {"0", "done"},
+    {"1", "compared, and different"},
+    {"2", "the command line is wrong, or no cell could run"},
+    {"3", "an input file is bad, or a cell failed"},
+    {"4", "memory, disk, database or device"},
+    {"5", "a broken invariant: a bug"},
+    {"130", "interrupted; what was finished is kept"},
+    {NULL, NULL}};
+
+static void usage(FILE *out, const kv_program *p, const kv_command *c) {
+  fprintf(out, "Usage: %s", p->name);
   if (c->name) fprintf(out, " %s", c->name);
   fputs(" [OPTION]...", out);
   if (c->operands) fprintf(out, " %s", c->operands);
@@ -77,20 +87,25 @@ static void option(FILE *out, const kv_option *o) {
   kv_help_wrap(out, COLUMN, COLUMN, o->help);
 }
 
-static void commands(FILE *out, kv_command_list all) {
-  if (all == NULL) return;
+static void commands(FILE *out, const kv_program *p) {
   fputs("\nCommands (each has its own --help):\n", out);
-  for (int i = 1; all[i]; i++) {
-    int at = fprintf(out, "  %s", all[i]->name);
+  for (int i = 0; p->commands[i]; i++) {
+    int at = fprintf(out, "  %s", p->commands[i]->name);
     fprintf(out, "%*s", COLUMN - at, "");
-    kv_help_wrap(out, COLUMN, COLUMN, all[i]->summary);
+    kv_help_wrap(out, COLUMN, COLUMN, p->commands[i]->summary);
   }
 }
 
-void kv_help_print(FILE *out, const kv_command *c, kv_command_list all) {
-  usage(out, c);
+static void codes(FILE *out) {
+  fputs("\nExit codes:\n", out);
+  for (const kv_example *x = kv_help_codes; x->line; x++)
+    fprintf(out, "  %-6s%s\n", x->line, x->does);
+}
+
+void kv_help_print(FILE *out, const kv_program *p, const kv_command *c) {
+  usage(out, p, c);
   examples(out, c);
-  commands(out, all);
+  if (!c->name) commands(out, p);
   for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
     if (o->group) fprintf(out, "\n%s:\n", o->group);
     option(out, o);
@@ -99,4 +114,5 @@ void kv_help_print(FILE *out, const kv_command *c, kv_command_list all) {
     fputc('\n', out);
     kv_help_wrap(out, 0, 0, c->notes[i]);
   }
+  if (!c->name) codes(out);
 }

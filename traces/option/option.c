@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parsing command lines: sim/cli/option.h.
+ * Parsing command lines: traces/option/option.h.
  */
-#include "sim/cli/option.h"
+#include "traces/option/option.h"
 
 #include "traces/text/text.h"
 #include <assert.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MOST = 48, MOST_CHOICES = 16, FIRST = 256 };
 
@@ -33,17 +34,13 @@ const kv_option *kv_option_next(const kv_command *c, const kv_option *o) {
   return o->slot == KV_SLOT_END ? NULL : o;
 }
 
-void kv_list_free(kv_list *l) {
-  if (l == NULL) return;
-  free(l->item);
-  l->item = NULL;
-  l->n = 0;
-}
+/* --- values ------------------------------------------------------------- */
 
 /* The tables in the format of getopt_long. */
 typedef struct form {
   int n;
   const kv_option *option[MOST];
+  bool given[MOST];
   struct option wide[MOST + 1];
   char letters[2 * MOST + 3];
 } form;
@@ -85,24 +82,36 @@ static kv_rc count(const kv_option *o, const char *text, int *out, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
-  char copy[128], show[KV_SHOW];
-  const char *name[MOST_CHOICES];
+/* What an option chooses from; copy holds the text of its choices. */
+static int choices(const kv_option *o, size_t size, char *copy,
+                   const char *name[MOST_CHOICES]) {
   int n = 0;
-  assert(strlen(o->choices) < sizeof copy && "choices of an option are short");
-  strcpy(copy, o->choices);
-  for (char *at = copy, *bar; at && n < MOST_CHOICES; at = bar) {
+  assert((!o->choices || strlen(o->choices) < size) && "choices are short");
+  snprintf(copy, size, "%s", o->choices ? o->choices : "");
+  for (char *at = *copy ? copy : NULL; at && n < MOST_CHOICES;) {
     name[n++] = at;
-    bar = strchr(at, '|');
-    if (bar) *bar++ = 0;
-    if (strcmp(name[n - 1], text) == 0) {
-      *out = n - 1;
-      return KV_OK;
-    }
+    at = strchr(at, '|');
+    if (at) *at++ = 0;
+  }
+  for (int i = 0; o->words && o->words(i) && n < MOST_CHOICES; i++)
+    name[n++] = o->words(i);
+  return n;
+}
+
+static kv_rc choose(const kv_option *o, const char *text, int *out, kv_err *e) {
+  char copy[128], show[KV_SHOW], all[256] = "";
+  const char *name[MOST_CHOICES];
+  int n = choices(o, sizeof copy, copy, name);
+  for (int i = 0; i < n; i++) {
+    size_t at = strlen(all);
+    snprintf(all + at, sizeof all - at, "%s%s", i ? "|" : "", name[i]);
+    if (strcasecmp(name[i], text)) continue;
+    *out = i;
+    return KV_OK;
   }
   const char *near = kv_text_nearest(text, n, name);
   return kv_fail(e, KV_USAGE, "--%s %s is none of %s%s%s%s", o->name,
-                 kv_show(text, show), o->choices, near ? "; did you mean " : "",
+                 kv_show(text, show), all, near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
 
@@ -133,52 +142,57 @@ static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
   return KV_OK;
 }
 
-static kv_rc unknown_letter(const kv_command *c, int letter, kv_err *e) {
-  char one[2] = {(char)letter, 0}, show[KV_SHOW];
-  return kv_fail(e, KV_USAGE, "no option -%s; `%s%s%s --help` lists them",
-                 kv_show(one, show), c->program, c->name ? " " : "",
-                 c->name ? c->name : "");
+/* --- what is wrong ------------------------------------------------------ */
+
+kv_rc kv_no_such(const char *what, const char *text, int n,
+                 const char *const *names, const char *else_, kv_err *e) {
+  char show[KV_SHOW];
+  int dashes = (int)strspn(text, "-");
+  const char *near = kv_text_nearest(text + dashes, n, names);
+  if (!near)
+    return kv_fail(e, KV_USAGE, "no %s %s; %s", what, kv_show(text, show),
+                   else_);
+  return kv_fail(e, KV_USAGE, "no %s %s; did you mean %.*s%s?", what,
+                 kv_show(text, show), dashes, text, near);
 }
 
-/* Explains a long option that getopt refused: unknown, or with a value it does
- * not take. */
-static kv_rc unknown(const kv_command *c, const form *f, const char *text,
-                     kv_err *e) {
+/* A long option that getopt refused, which may have a value. */
+static kv_rc unknown(const form *f, const char *text, kv_err *e) {
   const char *names[MOST];
-  char show[KV_SHOW], name[64];
-  size_t n = strcspn(text + 2, "=");
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
   for (int i = 0; i < f->n; i++) names[i] = f->option[i]->name;
-  if (n >= sizeof name) n = sizeof name - 1;
-  memcpy(name, text + 2, n);
-  name[n] = 0;
-  const char *near = kv_text_nearest(name, f->n, names);
-  if (near) {
-    return kv_fail(e, KV_USAGE, "no option %s; did you mean --%s?",
-                   kv_show(text, show), near);
-  }
-  return kv_fail(e, KV_USAGE, "no option %s; `%s%s%s --help` lists them",
-                 kv_show(text, show), c->program, c->name ? " " : "",
-                 c->name ? c->name : "");
+  return kv_no_such("option", name, f->n, names, "--help lists them", e);
 }
 
-static const kv_option *named(const form *f, int got) {
-  if (got >= FIRST) return f->option[got - FIRST];
-  for (int i = 0; i < f->n; i++) {
-    if (f->option[i]->letter == got) return f->option[i];
-  }
-  return NULL;
+/* The place of an option; -1: there is none. */
+static int place(const form *f, int got) {
+  int i = got >= FIRST ? got - FIRST : 0;
+  while (got < FIRST && i < f->n && f->option[i]->letter != got) i++;
+  return i < f->n ? i : -1;
 }
 
-static kv_rc refuse(const kv_command *c, const form *f, int got, char **argv,
-                    kv_err *e) {
-  const kv_option *o = optopt ? named(f, optopt) : NULL;
-  if (got == ':') {
+static kv_rc refuse(const form *f, int got, char **argv, kv_err *e) {
+  int at = optopt ? place(f, optopt) : -1;
+  const kv_option *o = at < 0 ? NULL : f->option[at];
+  char letter[3] = {'-', (char)optopt, 0};
+  if (got == ':')
     return kv_fail(e, KV_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
                    o->argument);
-  }
   if (o) return kv_fail(e, KV_USAGE, "--%s takes no value", o->name);
-  if (optopt) return unknown_letter(c, optopt, e);
-  return unknown(c, f, argv[optind - 1], e);
+  if (optopt)
+    return kv_no_such("option", letter, 0, NULL, "--help lists them", e);
+  return unknown(f, argv[optind - 1], e);
+}
+
+static kv_rc all_given(const kv_command *c, const form *f, kv_err *e) {
+  for (int i = 0; i < f->n; i++) {
+    const kv_option *o = f->option[i];
+    if (o->must && !f->given[i])
+      return kv_fail(e, KV_USAGE, "%s needs --%s %s: %s", c->name, o->name,
+                     o->argument, o->help);
+  }
+  return KV_OK;
 }
 
 static kv_rc operands(const kv_command *c, int argc, char **argv, void *values,
@@ -186,8 +200,8 @@ static kv_rc operands(const kv_command *c, int argc, char **argv, void *values,
   int n = argc - optind;
   char show[KV_SHOW];
   if (n < c->least) {
-    return kv_fail(e, KV_USAGE, "%s needs %s; --help shows examples",
-                   c->name ? c->name : c->program, c->operands);
+    return kv_fail(e, KV_USAGE, "%s needs %s; --help shows examples", c->name,
+                   c->operands);
   }
   if (n > c->most) {
     return kv_fail(e, KV_USAGE,
@@ -206,20 +220,36 @@ kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
                        kv_asked *asked, kv_err *e) {
   form f;
   int got;
+  kv_rc rc = KV_OK;
   build(c, &f);
   *asked = KV_ASKED_WORK;
   opterr = 0;
   optind = 0; /* GNU: reset the state of an earlier call */
-  while ((got = getopt_long(argc, argv, f.letters, f.wide, NULL)) != -1) {
-    if (got == '?' || got == ':') return refuse(c, &f, got, argv, e);
-    const kv_option *o = named(&f, got);
+  while (!rc &&
+         (got = getopt_long(argc, argv, f.letters, f.wide, NULL)) != -1) {
+    if (got == '?' || got == ':') return refuse(&f, got, argv, e);
+    int at = place(&f, got);
+    const kv_option *o = f.option[at];
     if (o->slot == KV_SLOT_HELP) {
       *asked = (kv_asked)o->min;
       return KV_OK;
     }
-    kv_rc rc = store(o, argc, o->argument ? optarg : NULL, values, e);
-    if (rc) return rc;
+    f.given[at] = true;
+    rc = store(o, argc, o->argument ? optarg : NULL, values, e);
   }
-  kv_rc rc = operands(c, argc, argv, values, e);
+  if (!rc) rc = operands(c, argc, argv, values, e);
+  if (!rc) rc = all_given(c, &f, e);
   return rc ? rc : kv_options_apart(c, values, 0, NULL, e);
+}
+
+static void forget(void *values, size_t offset) {
+  kv_list *l = (kv_list *)((char *)values + offset);
+  free(l->item);
+  *l = (kv_list){0};
+}
+
+void kv_options_free(const kv_command *c, void *values) {
+  if (c->most) forget(values, c->offset);
+  for (const kv_option *o = c->options; o && o->slot != KV_SLOT_END; o++)
+    if (o->slot == KV_SLOT_LIST) forget(values, o->offset);
 }

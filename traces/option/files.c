@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that a command line names, by its table: sim/cli/option.h.
+ * The files that a command line names, by its table:
+ * traces/option/option.h.
  */
-#include "sim/cli/option.h"
+#include "traces/option/option.h"
 
 #include <stdlib.h>
 #include <string.h>

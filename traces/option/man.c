@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Man pages: sim/cli/help.h. Only the macros of man(7) that every formatter
- * knows.
+ * Man pages: traces/option/help.h. Only the macros of man(7) that every
+ * formatter knows.
  */
 #include "config.h"
 
-#include "sim/cli/help.h"
+#include "traces/option/help.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -31,24 +31,20 @@ static void line(FILE *out, const char *text) {
   fputc('\n', out);
 }
 
-static void name(FILE *out, const kv_command *c) {
-  fputs(c->program, out);
-  if (c->name) fprintf(out, "\\-%s", c->name);
+static void upper(FILE *out, const char *text) {
+  for (; *text; text++) fputc(toupper((unsigned char)*text), out);
 }
 
-static void title(FILE *out, const kv_command *c) {
+static void title(FILE *out, const kv_program *p, const kv_command *c) {
+  const char *dash = c->name ? "\\-" : "", *name = c->name ? c->name : "";
   fputs(".TH ", out);
-  for (const char *s = c->program; *s; s++) fputc(toupper(*s), out);
-  if (c->name) fputs("\\-", out);
-  for (const char *s = c->name ? c->name : ""; *s; s++) {
-    fputc(toupper(*s), out);
-  }
-  fprintf(out, " 1 \"\" \"kvreplay %s\" \"kvreplay\"\n", VERSION);
-  fputs(".SH NAME\n", out);
-  name(out, c);
-  fputs(" \\- ", out);
+  upper(out, p->name);
+  fputs(dash, out);
+  upper(out, name);
+  fprintf(out, " 1 \"\" \"kvreplay %s\" \"kvreplay\"\n.SH NAME\n%s%s%s \\- ",
+          VERSION, p->name, dash, name);
   line(out, c->summary);
-  fprintf(out, ".SH SYNOPSIS\n.B %s", c->program);
+  fprintf(out, ".SH SYNOPSIS\n.B %s", p->name);
   if (c->name) fprintf(out, " %s", c->name);
   fputs("\n[\\fIOPTION\\fR]...", out);
   if (c->operands) fprintf(out, " \\fI%s\\fR", c->operands);
@@ -64,15 +60,13 @@ static void notes(FILE *out, const kv_command *c) {
   }
 }
 
-static void commands(FILE *out, kv_command_list all) {
-  if (all == NULL) return;
+static void commands(FILE *out, const kv_program *p) {
   fputs(".SH COMMANDS\n", out);
-  for (int i = 1; all[i]; i++) {
-    fprintf(out, ".TP\n.B %s\n", all[i]->name);
-    plain(out, all[i]->summary);
-    fputs("; see\n.BR ", out);
-    name(out, all[i]);
-    fputs(" (1)\n", out);
+  for (int i = 0; p->commands[i]; i++) {
+    const kv_command *c = p->commands[i];
+    fprintf(out, ".TP\n.B %s\n", c->name);
+    plain(out, c->summary);
+    fprintf(out, "; see\n.BR %s\\-%s (1)\n", p->name, c->name);
   }
 }
 
@@ -101,29 +95,20 @@ static void options(FILE *out, const kv_command *c) {
   }
 }
 
-static const char closing[] =
-    ".SH \"EXIT STATUS\"\n"
-    ".TP\n0\ndone\n"
-    ".TP\n1\ncompared, and different\n"
-    ".TP\n2\nthe command line is wrong, or no cell could run\n"
-    ".TP\n3\nan input file is bad, or a cell failed\n"
-    ".TP\n4\nmemory, disk or database\n"
-    ".TP\n5\na broken invariant: a bug\n"
-    ".TP\n130\ninterrupted; what was finished is kept\n"
-    ".SH ENVIRONMENT\n"
-    ".TP\nKVREPLAY_ISA\n"
-    "portable, avx2 or avx512: the kernel set to use instead of the best one; "
-    "never changes a number\n"
-    ".TP\nKVREPLAY_KEEP\n"
-    "how many seconds may pass before finished layers are written to the "
-    "database, 0 to 90; 5 by default\n"
-    ".TP\nNO_COLOR\nno terminal attributes, where it is not empty\n";
+static void list(FILE *out, const char *heading, const kv_example *x) {
+  if (x) fprintf(out, ".SH \"%s\"\n", heading);
+  for (; x && x->line; x++) {
+    fprintf(out, ".TP\n%s\n", x->line);
+    line(out, x->does);
+  }
+}
 
-void kv_help_man(FILE *out, const kv_command *c, kv_command_list all) {
-  title(out, c);
+void kv_help_man(FILE *out, const kv_program *p, const kv_command *c) {
+  title(out, p, c);
   notes(out, c);
   examples(out, c);
-  commands(out, all);
+  if (!c->name) commands(out, p);
   options(out, c);
-  fputs(closing, out);
+  list(out, "EXIT STATUS", kv_help_codes);
+  list(out, "ENVIRONMENT", p->environment);
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From main to a command and back: traces/option/program.h.
+ */
+#include "config.h"
+
+#include "traces/option/program.h"
+
+#include "commit.h"
+#include "traces/option/help.h"
+#include "traces/text/text.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *speaker = "kvreplay"; /* the program that runs */
+
+int kv_say(const kv_err *e) {
+  kv_note(e->text);
+  return (int)e->rc;
+}
+
+void kv_note(const char *text) {
+  fprintf(stderr, "%s: ", speaker);
+  kv_put_plain(stderr, text);
+  fputc('\n', stderr);
+}
+
+/* --- what is asked of the tables ---------------------------------------- */
+
+static int version(const kv_program *p) {
+  char lines[256] = "";
+  kv_err e = {0};
+  if (p->version && p->version(sizeof lines, lines, &e)) return kv_say(&e);
+  printf("%s %s\ncommit    %s\ncompiler  %s\nflags     ", p->name, VERSION,
+         KV_COMMIT, KV_COMPILER);
+  kv_help_wrap(stdout, 10, 10, KV_CFLAGS);
+  fputs(lines, stdout);
+  return KV_OK;
+}
+
+static int answer(const kv_program *p, const kv_command *c, kv_asked asked) {
+  if (asked == KV_ASKED_VERSION) return version(p);
+  kv_help_print(stdout, p, c);
+  return KV_OK;
+}
+
+/* NULL after saying why. */
+static const kv_command *find(const kv_program *p, const char *name) {
+  const char *names[KV_MOST_COMMANDS];
+  char where[64];
+  kv_err e = {0};
+  int n = 0;
+  for (; p->commands[n]; n++) {
+    assert(n < KV_MOST_COMMANDS && "a program has few commands");
+    names[n] = p->commands[n]->name;
+    if (!strcmp(names[n], name)) return p->commands[n];
+  }
+  snprintf(where, sizeof where, "`%s --help` lists them", p->name);
+  kv_no_such("command", name, n, names, where, &e);
+  kv_say(&e);
+  return NULL;
+}
+
+/* What the build asks for: true if it was that. */
+static bool for_build(const kv_program *p, int argc, char **argv, int *code) {
+  const kv_command *c = &p->alone;
+  *code = KV_OK;
+  if (!strcmp(argv[1], "--man")) {
+    if (argc > 2) c = find(p, argv[2]);
+    if (c) kv_help_man(stdout, p, c);
+    if (!c) *code = KV_USAGE;
+  } else if (!strcmp(argv[1], "--completion")) {
+    kv_help_completion(stdout, p);
+  } else if (!strcmp(argv[1], "--commands")) {
+    for (int i = 0; p->commands[i]; i++) puts(p->commands[i]->name);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/* --- a command ---------------------------------------------------------- */
+
+static kv_rc work(const kv_command *c, void *self, bool *stopped, kv_err *e) {
+  kv_rc rc = c->task->check ? c->task->check(self, e) : KV_OK;
+  return rc ? rc : c->task->work(self, stopped, e);
+}
+
+static int ended(const kv_command *c, void *self, kv_rc rc, bool stopped,
+                 const kv_err *e) {
+  if (stopped && c->task->interrupted) c->task->interrupted(self);
+  if (stopped) return KV_EXIT_INTERRUPTED;
+  if (rc) return e->text[0] ? kv_say(e) : (int)rc;
+  return c->task->conclude ? c->task->conclude(self) : KV_OK;
+}
+
+static int run(const kv_program *p, const kv_command *c, int argc,
+               char **argv) {
+  kv_err e = {0};
+  kv_asked asked = KV_ASKED_WORK;
+  bool stopped = false;
+  void *self = kv_zalloc(1, c->task->size);
+  if (!self) {
+    kv_no_memory(&e, "a command", c->task->size);
+    return kv_say(&e);
+  }
+  if (c->task->begin) c->task->begin(self, argc, argv);
+  kv_rc rc = kv_options_parse(c, argc, argv, self, &asked, &e);
+  bool asks = !rc && asked != KV_ASKED_WORK;
+  if (!rc && !asks) rc = work(c, self, &stopped, &e);
+  int code = asks ? answer(p, c, asked) : ended(c, self, rc, stopped, &e);
+  if (c->task->free) c->task->free(self);
+  kv_options_free(c, self);
+  free(self);
+  return code;
+}
+
+int kv_command_call(const kv_program *p, int argc, char **argv) {
+  speaker = p->name;
+  const kv_command *c = find(p, argv[0]);
+  return c ? run(p, c, argc, argv) : KV_USAGE;
+}
+
+/* Without a command: --help and --version. */
+static int alone(const kv_program *p, int argc, char **argv) {
+  kv_asked asked = KV_ASKED_WORK;
+  kv_err e = {0};
+  int code;
+  if (argc > 1 && for_build(p, argc, argv, &code)) return code;
+  if (argc > 1 && kv_options_parse(&p->alone, argc, argv, NULL, &asked, &e))
+    return kv_say(&e);
+  if (asked != KV_ASKED_WORK) return answer(p, &p->alone, asked);
+  kv_fail(&e, KV_USAGE, "no command; `%s --help` lists them", p->name);
+  return kv_say(&e);
+}
+
+int kv_command_main(const kv_program *p, int argc, char **argv) {
+  kv_err e = {0};
+  speaker = p->name;
+  int code = argc < 2 || argv[1][0] == '-'
+                 ? alone(p, argc, argv)
+                 : kv_command_call(p, argc - 1, argv + 1);
+  bool lost = fflush(stdout) || ferror(stdout);
+  if (code || !lost) return code; /* an error was printed */
+  kv_fail(&e, KV_RESOURCE, "standard output cannot be written: %s",
+          strerror(errno));
+  return kv_say(&e);
+}
