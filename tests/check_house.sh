@@ -77,8 +77,9 @@ files() {
 # Everything that somebody wrote.
 written() {
   files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
-  (cd "$top" && for f in configure.ac Makefile.am methods.mk docs.mk quickstart \
-    kvreplay.pc.in .ci/run .ci/machines.sh README.md CONVENTIONS.md; do
+  (cd "$top" && for f in configure.ac Makefile.am docs.mk methods.mk \
+    quickstart kvreplay.pc.in .ci/run .ci/machines.sh README.md \
+    CONVENTIONS.md; do
     if [ -e "$f" ]; then echo "$f"; fi
   done)
 }

@@ -4,10 +4,10 @@
  */
 #include "sim/laws/law_report.h"
 
-#include "traces/option/help.h"
 #include "sim/laws/lawcheck.h"
 #include "sim/show/junit.h"
 #include "sim/text/json.h"
+#include "traces/option/help.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #ifndef KV_SIM_LAW_TRACES_H
 #define KV_SIM_LAW_TRACES_H
 
-#include "traces/option/option.h"
 #include "sim/laws/lawcheck.h"
+#include "traces/option/option.h"
 
 enum { KV_LAW_TRACES = 64 };
 

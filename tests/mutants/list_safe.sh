@@ -7,7 +7,7 @@
 mutant apart_by_name traces/container/apart.c 'check_overwrite.sh' \
   'return a->st_dev == b->st_dev && a->st_ino == b->st_ino;' \
   'return a == b;'
-mutant apart_from_nothing sim/commands/option_files.c 'check_overwrite.sh' \
+mutant apart_from_nothing traces/option/files.c 'check_overwrite.sh' \
   'if (made)' 'if (made && p.folder)'
 mutant database_is_no_file traces/container/apart.c 'check_overwrite.sh' \
   'return all && memcmp(text, head, sizeof text) == 0;' \
@@ -29,7 +29,16 @@ mutant stop_leaves_files sim/commands/signal.c 'check_stop.sh' \
 mutant stop_says_nothing sim/commands/command_run.c 'check_stop.sh' \
   '  kv_row_writer_close(s->rows, NULL);' ''
 
-# The right sentence and code.
+# The right sentence and code, in help, page and completion, too.
+mutant page_leaves_flags_out traces/option/man.c 'check_cli.sh' \
+  'plain(out, o->name);' 'plain(out, o->argument ? o->name : "");'
+mutant completion_knows_letters traces/option/completion.c 'check_cli.sh' \
+  'fprintf(out, "--%s ", o->name);' \
+  'if (o->letter) fprintf(out, "--%s ", o->name);'
+mutant help_skips_options traces/option/help.c 'check_cli.sh' \
+  '    option(out, o);' '    if (!o->must) option(out, o);'
+mutant nothing_is_required traces/option/option.c 'check_cli.sh' \
+  'if (o->must && !f->given[i])' 'if (o->must && f->given[i])'
 mutant version_is_failure sim/db/db_open.c 'db_faults' \
   'if (version < 0)' 'if (version < -9)'
 mutant table_is_memory sim/db/db_fail.c 'db_faults' \
