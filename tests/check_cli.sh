@@ -239,6 +239,8 @@ mkdir "$tmp/folder"
 [ "$(complete_words new -o "$tmp/fold")" = "$tmp/folder" ] ||
   fail 'completion of a folder'
 
+documented "$top/traces/kvtrace"
+
 # JSON of one method is the object in the list of all.
 checks=$((checks + 1))
 "$kvreplay" methods --format json >"$tmp/all" || fail 'methods as json'

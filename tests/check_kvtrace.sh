@@ -11,7 +11,6 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=${top_srcdir:-$(dirname "$here")}
 kvtrace=${KVTRACE:-${top_builddir:-$src}/traces/kvtrace}
-docs=${top_builddir:-$src}/traces/gen_docs
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_CACHE_HOME=$dir/cache LC_ALL=C
@@ -97,11 +96,11 @@ expect 0 convert -q "$real" -d f32 -o "$dir/same.safetensors"
 expect 2 convert -q "$dir/h.safetensors" -d f32 -o "$dir/h.safetensors"
 says 'would write over'
 expect 2 convert "$real" -d f64 -o "$dir/x.safetensors"
-says '--dtype is F16, BF16 or F32'
+says '--dtype f64 is none of F16|BF16|F32'
 expect 2 convert "$real" -o "$dir/x.safetensors"
-says '--dtype F16'
+says 'convert needs --dtype TYPE'
 expect 2 convert "$real" -d f16
-says '-o FILE'
+says 'convert needs --out FILE'
 patch large.safetensors $((data + 128 + 12)) '\000\044\164\111'
 expect 3 convert -q "$dir/large.safetensors" -d f16 -o "$dir/x.safetensors"
 says 'layers.0.k holds 1e+06 at [0, 1, 3], which is beyond F16'
@@ -114,47 +113,53 @@ find "$dir" -name '*y.safetensors*' | grep -q . && complain 'something was left'
 
 # --- the command line ---------------------------------------------------
 expect 2
-says 'verb'
+says 'no command'
 expect 2 chek "$real"
 says 'did you mean check?'
 expect 2 info --formt json "$real"
 says 'did you mean --format?'
 expect 2 info --format xml "$real"
-says 'table or json'
+says 'is none of table|json'
 expect 2 info
-says 'one trace'
+says 'info needs TRACE'
 expect 2 synth --tokens 10
-says '-o FILE'
+says 'synth needs --out FILE'
 expect 2 synth -o "$dir/s" --like llama-3.1-8
 says 'did you mean llama-3.1-8b?'
 expect 2 synth -o "$dir/s" --tokens 10x
-says '--tokens is 10x'
+says '--tokens 10x is not a number from 1 to 8388608'
+expect 2 synth -o "$dir/s" --seed -1
+says '--seed -1 is not a whole number'
 expect 2 synth -o "$dir/s" --heads 6
 says 'do not divide'
 expect 2 synth -o "$dir/s" --prompt-len 2000
-says '--prompt-len is 2000'
+says '--prompt-len 2000 is more than the 1024 of --tokens'
 expect 2 synth -o /dev/null
 says '/dev/null'
 expect 2 synth -o -
 says 'goes to a file'
 expect 0 --help
-[ "$(head -n 1 "$dir/out")" = Examples: ] || complain 'help without examples'
+[ "$(sed -n 3p "$dir/out")" = Examples: ] ||
+  complain 'help without examples'
 expect 0 synth --help
 shows '--prompt-len N'
 expect 0 --version
 shows '^kvtrace [0-9]'
 
-# complete WORD...: what bash completes after these; nothing is left to files.
+# complete WORD...: what bash completes after these.
 complete() {
   bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-    _kvtrace; echo "${COMPREPLY[@]}"' - <("$docs" completion) kvtrace "$@"
+    _kvtrace 2>/dev/null; echo "${COMPREPLY[@]}"' - \
+    <("$kvtrace" --completion) kvtrace "$@"
 }
-cases=$((cases + 4))
+cases=$((cases + 5))
 : >"$dir/err"
 [ "$(complete sy)" = synth ] || complain 'completion of a verb'
 [ "$(complete synth --like qw)" = qwen2.5-7b ] || complain 'completion: a model'
 [ "$(complete info --id)" = --identity ] || complain 'completion: an option'
-[ -z "$(complete info '')" ] || complain 'completion of a trace is no file'
+[ "$(complete info "$dir/na")" = "$dir/nan.safetensors" ] ||
+  complain 'completion of a trace is no file'
+[ "$(complete convert --dtype B)" = BF16 ] || complain 'completion: a type'
 
 # --- synth --------------------------------------------------------------
 cases=$((cases + 1))

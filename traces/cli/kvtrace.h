@@ -1,75 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program kvtrace: verbs in one table, each with its options in a table
- * that serves the parser, --help, and whoever generates pages from it.
- *
- * A verb prints data to stdout and returns an exit code; its sentence, if it
- * fails, is printed by main, so that there is one place that prints errors.
+ * The program kvtrace: its commands, and what they share. A command prints data
+ * to stdout; its sentence, if it fails, is printed by who runs it
+ * (traces/option/program.h).
  */
 #ifndef KV_TRACES_KVTRACE_H
 #define KV_TRACES_KVTRACE_H
 
-#include <stdbool.h>
+#include <signal.h>
 
-#include "ref/ground/err.h"
-#include "ref/kernels/kernels.h"
+#include "traces/option/kernels.h"
 
-typedef struct kv_flag {
-  const char *name;     /* without the dashes */
-  char letter;          /* short form, or 0 */
-  const char *argument; /* what follows it, or NULL: nothing */
-  const char *group;    /* heading in the help */
-  const char *help;
-} kv_flag;
+extern const kv_command kv_command_info, kv_command_check, kv_command_convert,
+    kv_command_synth;
 
-enum { KV_FLAGS_MOST = 20 };
+/* What an operand that is one trace fills in, and --format; a command's struct
+ * begins with it. */
+typedef struct kv_one_trace {
+  kv_list path;
+  int json; /* --format json */
+} kv_one_trace;
 
-typedef struct kv_verb_call {
-  int n_paths;
-  const char **path;                /* positional arguments */
-  const char *value[KV_FLAGS_MOST]; /* by place in the table; NULL: absent;
-                                       "" for a flag without argument */
-} kv_verb_call;
+#define KV_ONE_TRACE                                                           \
+  .operands = "TRACE", .least = 1, .most = 1,                                  \
+  .offset = offsetof(kv_one_trace, path), .use = KV_USE_READ
+#define KV_OPTION_FORMAT                                                       \
+  {                                                                            \
+    .slot = KV_SLOT_CHOICE, .name = "format", .letter = 'f',                   \
+    .argument = "FORMAT", .choices = "table|json",                             \
+    .offset = offsetof(kv_one_trace, json), .group = "What to print",          \
+    .help = "table (the default) or json"                                      \
+  }
+#define KV_DTYPES "F16|BF16|F32" /* in the order of kv_dtype */
 
-typedef struct kv_verb {
-  const char *name, *summary, *usage;
-  const char *const *examples; /* NULL-ended */
-  const kv_flag *flags;        /* ends with a NULL name */
-  kv_rc (*run)(const kv_verb_call *call, kv_err *e);
-  const char *notes; /* lines behind the options, or NULL */
-} kv_verb;
+/* Set once SIGINT or SIGTERM came after kv_stop_on_signals; and from then on a
+ * file too large is a failed write. */
+extern volatile sig_atomic_t kv_stop_asked;
+void kv_stop_on_signals(void);
+/* rc, what writing ended with: if it was interrupted says so and sets *stopped.
+ */
+kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
-extern const kv_verb kv_verb_info, kv_verb_check, kv_verb_convert,
-    kv_verb_synth;
-extern const kv_verb *const kv_verbs[]; /* NULL-ended */
-
-/* Fills call from the arguments behind the verb. path must have room for n
- * pointers. KV_USAGE names the nearest option. */
-kv_rc kv_flags_parse(const kv_verb *verb, int n, char *const *arguments,
-                     const char **path, kv_verb_call *call, kv_err *e);
-
-/* Value of the named flag; the name must be in the verb's table. */
-const char *kv_flag_value(const kv_verb *verb, const kv_verb_call *call,
-                          const char *name);
-
-/* --format table|json: 0 or 1. */
-kv_rc kv_flag_format(const kv_verb *verb, const kv_verb_call *call, int *json,
-                     kv_err *e);
-
-/* --dtype F16|BF16|F32, in letters of any size; *any: it was given. */
-kv_rc kv_flag_dtype(const kv_verb *verb, const kv_verb_call *call, bool *any,
-                    kv_dtype *out, kv_err *e);
-
-/* What ends a program that writes goes to the handler, and a file too large
- * is a failed write. */
-void kv_catch_signals(void (*handler)(int number));
+/* As kv_choose_kernels, and says how many threads there are. */
+kv_rc kv_choose_means(const kv_kernels **out, kv_err *e);
 
 /* Ends what kv_json_begin began: prints the text that was made of trace path,
  * and frees it. NULL, or memory that failed on the way: nothing is printed. */
 kv_rc kv_print_json(const char *path, char *text, kv_err *e);
-
-/* The best kernels, or those KVREPLAY_ISA asks for; a fallback is said on
- * stderr. */
-kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e);
 
 #endif

@@ -19,9 +19,6 @@
 /* The canonical arithmetic and another library differ by rounding only. */
 static const double SECOND_MOST = 1e-4;
 
-static const kv_flag flags[] = {
-    {"format", 'f', "table|json", "Output", "how to print it [table]"}, {0}};
-
 typedef struct report {
   int n;
   kv_check *layer;
@@ -34,7 +31,7 @@ typedef struct report {
 
 static kv_rc look(const kv_trace *t, report *r, kv_err *e) {
   const kv_kernels *kernel;
-  kv_rc rc = kv_choose_kernels(&kernel, e);
+  kv_rc rc = kv_choose_means(&kernel, e);
   for (int i = 0; !rc && i < t->n_layers; i++) {
     rc = kv_check_layer(t, i, kernel, &r->layer[i], e);
     if (!rc) rc = kv_second_layer(t, i, kernel, &r->second[i], e);
@@ -158,24 +155,24 @@ static void print_table(const kv_trace *t, const report *r) {
   if (r->unread) printf("note: %s\n", r->unread_text);
 }
 
-static kv_rc run(const kv_verb_call *call, kv_err *e) {
+static kv_rc make_room(int layers, report *r, kv_err *e) {
+  r->layer = calloc((size_t)layers, sizeof *r->layer);
+  r->second = calloc((size_t)layers, sizeof *r->second);
+  r->sums = calloc((size_t)layers, sizeof *r->sums);
+  return r->layer && r->second && r->sums ? KV_OK
+                                          : kv_no_memory(e, "the report", 0);
+}
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  const kv_one_trace *s = self;
   kv_trace *t = NULL;
   report r = {0};
-  int json;
-  kv_rc rc = kv_flag_format(&kv_verb_check, call, &json, e);
-  if (!rc && call->n_paths != 1) {
-    rc = kv_fail(e, KV_USAGE, "check wants one trace, not %d", call->n_paths);
-  }
-  if (!rc) rc = kv_trace_open(call->path[0], &t, e);
-  if (!rc) {
-    r.layer = calloc((size_t)t->n_layers, sizeof *r.layer);
-    r.second = calloc((size_t)t->n_layers, sizeof *r.second);
-    r.sums = calloc((size_t)t->n_layers, sizeof *r.sums);
-    if (!r.layer || !r.second || !r.sums) rc = kv_no_memory(e, "the report", 0);
-  }
+  (void)stopped;
+  kv_rc rc = kv_trace_open(s->path.item[0], &t, e);
+  if (!rc) rc = make_room(t->n_layers, &r, e);
   if (!rc) rc = look(t, &r, e);
-  if (!rc && json) rc = print_json(t, &r, e);
-  if (!rc && !json) print_table(t, &r);
+  if (!rc && s->json) rc = print_json(t, &r, e);
+  if (!rc && !s->json) print_table(t, &r);
   if (!rc && (r.bad || r.bad_sums)) {
     rc = kv_fail(e, KV_DIFFERENT,
                  "%s: recomputed %s%s%s differ by more than the tolerance",
@@ -190,18 +187,30 @@ static kv_rc run(const kv_verb_call *call, kv_err *e) {
   return rc;
 }
 
-static const char *const examples[] = {
-    "kvtrace check traces/tiny/haystack_10.safetensors",
-    "kvtrace check --format json recording.safetensors", NULL};
+/* --- the command -------------------------------------------------------- */
 
-const kv_verb kv_verb_check = {
-    "check",
-    "Scans every number, recomputes outputs and column sums",
-    "kvtrace check [OPTION]... TRACE",
-    examples,
-    flags,
-    run,
-    "Column sums are recomputed, too, where every "
-    "prompt row is there. Tensors that\nthe format "
-    "does not know are named in a note, which is no "
-    "fault: exit 0."};
+static const kv_option options[] = {KV_OPTION_FORMAT, {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvtrace check traces/tiny/haystack_10.safetensors",
+     "layer by layer, with the largest difference"},
+    {"kvtrace check --format json recording.safetensors", "for programs"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Column sums are recomputed, too, where every prompt row is there. Tensors "
+    "that the format does not know are named in a note, which is no fault.",
+    "The exit code is 1 where outputs or column sums differ by more than "
+    "rounding of the recording explains.",
+    NULL};
+
+static const kv_task task_check = {.size = sizeof(kv_one_trace), .work = work};
+
+const kv_command kv_command_check = {
+    .name = "check",
+    .summary = "scan every number, recompute outputs and column sums",
+    KV_ONE_TRACE,
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &task_check};

@@ -5,101 +5,99 @@
  */
 #define _GNU_SOURCE 1
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "traces/cli/kvtrace.h"
-#include "traces/container/apart.h"
 #include "traces/text/progress.h"
 #include "traces/text/text.h"
 #include "traces/trace/convert.h"
 
-static const kv_flag flags[] = {
-    {"out", 'o', "FILE", "Result", "where to write it (required)"},
-    {"dtype", 'd', "F16|BF16|F32", "Result", "of q, k and v (required)"},
-    {"quiet", 'q', NULL, "Result", "no progress"},
-    {0}};
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) { interrupted = number; }
+typedef struct task {
+  kv_one_trace of; /* first */
+  const char *out;
+  int dtype; /* kv_dtype */
+  bool quiet;
+} task;
 
 static void tick(void *self, int64_t bytes) { kv_progress_add(self, bytes); }
 
-static void plural(int n, const char *what) {
-  fprintf(stderr, "kvtrace: %s of %d layer%s ", what, n, n == 1 ? "" : "s");
+static void tell_layers(int n, const char *what) {
+  char note[160];
+  snprintf(note, sizeof note, what, n, n == 1 ? "" : "s");
+  if (n) kv_note(note);
 }
 
 /* What is not as it was. */
 static void tell(const kv_convert *c, const char *path) {
-  char a[KV_SHOW];
-  fprintf(stderr, "kvtrace: wrote %s; %" PRId64 " numbers were rounded\n",
-          kv_show(path, a), c->changed);
-  if (c->o_left_out) {
-    plural(c->o_left_out, "outputs");
-    fputs("left out: they are of the numbers before rounding\n", stderr);
-  }
-  if (c->sums_again) {
-    plural(c->sums_again, "column sums");
-    fputs("recomputed from the rounded numbers\n", stderr);
-  }
-  if (c->sums_left_out) {
-    plural(c->sums_left_out, "column sums");
-    fputs("left out: not every prompt row is there to recompute them\n",
-          stderr);
-  }
+  char a[KV_SHOW], note[KV_SHOW + 64];
+  snprintf(note, sizeof note, "wrote %s; %" PRId64 " numbers were rounded",
+           kv_show(path, a), c->changed);
+  kv_note(note);
+  tell_layers(c->o_left_out, "outputs of %d layer%s left out: they are of the "
+                             "numbers before rounding");
+  tell_layers(c->sums_again, "column sums of %d layer%s recomputed from the "
+                             "rounded numbers");
+  tell_layers(c->sums_left_out, "column sums of %d layer%s left out: not every "
+                                "prompt row is there to recompute them");
 }
 
-static kv_rc write_it(const char *path, kv_convert *c, bool quiet, kv_err *e) {
+static kv_rc write_it(const task *s, kv_convert *c, kv_err *e) {
   const kv_kernels *kernel;
-  kv_rc rc = kv_choose_kernels(&kernel, e);
+  kv_rc rc = kv_choose_means(&kernel, e);
   if (rc) return rc;
   kv_progress progress;
-  kv_catch_signals(on_signal);
+  kv_stop_on_signals();
   kv_progress_start(&progress, stderr, "convert", "bytes", kv_convert_bytes(c),
-                    quiet);
+                    s->quiet);
   c->tick = tick;
   c->self = &progress;
-  rc = kv_convert_write(c, kernel, path, e);
+  rc = kv_convert_write(c, kernel, s->out, e);
   kv_progress_end(&progress);
-  if (!rc) tell(c, path);
-  if (rc && interrupted) e->rc = rc = (kv_rc)130;
+  if (!rc) tell(c, s->out);
   return rc;
 }
 
-static kv_rc run(const kv_verb_call *call, kv_err *e) {
-  const char *path = kv_flag_value(&kv_verb_convert, call, "out");
-  bool any, quiet = kv_flag_value(&kv_verb_convert, call, "quiet") != NULL;
-  kv_convert c = {.stop = &interrupted};
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  const task *s = self;
+  kv_convert c = {.stop = &kv_stop_asked, .dtype = (kv_dtype)s->dtype};
   kv_trace *t = NULL;
-  kv_rc rc = kv_flag_dtype(&kv_verb_convert, call, &any, &c.dtype, e);
-  if (!rc && call->n_paths != 1)
-    rc = kv_fail(e, KV_USAGE, "convert wants one trace, not %d", call->n_paths);
-  if (!rc && !path) rc = kv_fail(e, KV_USAGE, "convert wants -o FILE");
-  if (!rc && !any)
-    rc = kv_fail(e, KV_USAGE, "convert wants --dtype F16, BF16 or F32");
-  kv_place in = {.what = "the trace", .path = rc ? NULL : call->path[0]};
-  kv_place out = {.what = "--out", .path = path};
-  if (!rc) rc = kv_places_apart(1, &in, 1, &out, e);
-  if (!rc) rc = kv_trace_open(call->path[0], &t, e);
+  kv_rc rc = kv_trace_open(s->of.path.item[0], &t, e);
   c.from = t;
-  if (!rc) rc = write_it(path, &c, quiet, e);
+  if (!rc) rc = write_it(s, &c, e);
   kv_trace_close(t);
-  return rc;
+  return kv_stop_heard(rc, stopped, e);
 }
 
-static const char *const examples[] = {
-    "kvtrace convert chat.safetensors --dtype bf16 -o chat.bf16.safetensors",
+/* --- the command -------------------------------------------------------- */
+
+#define AT(member) .offset = offsetof(task, member)
+
+static const kv_option options[] = {
+    {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_MADE,
+     .must = true, .group = "Result", .help = "where to write it (required)"},
+    {KV_SLOT_CHOICE, "dtype", 'd', "TYPE", .choices = KV_DTYPES, AT(dtype),
+     .must = true, .help = "of q, k and v: F16, BF16 or F32 (required)"},
+    {KV_SLOT_FLAG, "quiet", 'q', AT(quiet), .help = "no progress"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvtrace convert chat.safetensors --dtype bf16 -o chat.bf16.safetensors",
+     "for a kernel that reads bfloat16"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "All else is carried over. Where a number changed, the model's outputs are "
+    "left out, as they are of the numbers before, and column sums are made "
+    "anew from the rounded ones, or left out where prompt rows are missing.",
     NULL};
 
-const kv_verb kv_verb_convert = {
-    "convert",
-    "Writes a trace in another type, each number the nearest of it",
-    "kvtrace convert -o FILE --dtype TYPE TRACE",
-    examples,
-    flags,
-    run,
-    "All else is carried over. Where a number changed, the model's outputs "
-    "are\n"
-    "left out, as they are of the numbers before, and column sums are made\n"
-    "anew from the rounded ones, or left out where prompt rows are missing."};
+static const kv_task task_convert = {.size = sizeof(task), .work = work};
+
+const kv_command kv_command_convert = {
+    .name = "convert",
+    .summary = "write a trace in another type, each number the nearest of it",
+    KV_ONE_TRACE,
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &task_convert};

@@ -14,11 +14,10 @@
 #include "traces/text/text.h"
 #include "traces/trace/trace.h"
 
-static const kv_flag flags[] = {
-    {"format", 'f', "table|json", "Output", "how to print it [table]"},
-    {"identity", 'i', NULL, "Output",
-     "also the trace's SHA-256 (reads it all)"},
-    {0}};
+typedef struct task {
+  kv_one_trace of; /* first */
+  bool identity;
+} task;
 
 static const char *const type_name[] = {"F16", "BF16", "F32"};
 static const char *const role_name[] = {"context", "question", "answer"};
@@ -178,32 +177,40 @@ static void print_table(const kv_trace *t, const char *identity) {
   if (kv_trace_unread(t, unread)) line("note", unread);
 }
 
-static kv_rc run(const kv_verb_call *call, kv_err *e) {
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  const task *s = self;
   kv_trace *t = NULL;
   kv_digest id;
   char hex[65];
-  int json, wanted = kv_flag_value(&kv_verb_info, call, "identity") != NULL;
-  kv_rc rc = kv_flag_format(&kv_verb_info, call, &json, e);
-  if (!rc && call->n_paths != 1) {
-    rc = kv_fail(e, KV_USAGE, "info wants one trace, not %d", call->n_paths);
-  }
-  if (!rc) rc = kv_trace_open(call->path[0], &t, e);
-  if (!rc && wanted) rc = kv_trace_identity(t, &id, e);
-  if (!rc && wanted) kv_digest_hex(&id, hex);
-  if (!rc && json) rc = print_json(t, wanted ? hex : NULL, e);
-  if (!rc && !json) print_table(t, wanted ? hex : NULL);
+  (void)stopped;
+  kv_rc rc = kv_trace_open(s->of.path.item[0], &t, e);
+  if (!rc && s->identity) rc = kv_trace_identity(t, &id, e);
+  if (!rc && s->identity) kv_digest_hex(&id, hex);
+  if (!rc && s->of.json) rc = print_json(t, s->identity ? hex : NULL, e);
+  if (!rc && !s->of.json) print_table(t, s->identity ? hex : NULL);
   kv_trace_close(t);
   return rc;
 }
 
-static const char *const examples[] = {
-    "kvtrace info traces/tiny/haystack_10.safetensors",
-    "kvtrace info --format json big.safetensors.index.json", NULL};
+/* --- the command -------------------------------------------------------- */
 
-const kv_verb kv_verb_info = {"info",
-                              "Shows what a trace is",
-                              "kvtrace info [OPTION]... TRACE",
-                              examples,
-                              flags,
-                              run,
-                              NULL};
+static const kv_option options[] = {
+    KV_OPTION_FORMAT,
+    {KV_SLOT_FLAG, "identity", 'i', .offset = offsetof(task, identity),
+     .help = "also the trace's SHA-256, which reads all of it"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvtrace info traces/tiny/haystack_10.safetensors", "what it is"},
+    {"kvtrace info --format json big.safetensors.index.json",
+     "the same of a set of shards, for programs"},
+    {NULL, NULL}};
+
+static const kv_task task_info = {.size = sizeof(task), .work = work};
+
+const kv_command kv_command_info = {.name = "info",
+                                    .summary = "show what a trace is",
+                                    KV_ONE_TRACE,
+                                    .options = options,
+                                    .examples = examples,
+                                    .task = &task_info};

@@ -21,8 +21,9 @@ static void add(files *f, kv_use use, const char *what, const char *path) {
   kv_place p = {.what = what,
                 .path = path,
                 .database = use == KV_USE_KEPT,
-                .folder = use == KV_USE_FOLDER};
-  bool made = use == KV_USE_MADE || use == KV_USE_FOLDER;
+                .folder = use == KV_USE_FOLDER,
+                .synthetic = use == KV_USE_SYNTHETIC};
+  bool made = use >= KV_USE_MADE;
   if (use == KV_USE_NONE || !path) return;
   if (made)
     f->out[f->outs++] = p;

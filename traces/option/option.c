@@ -82,6 +82,14 @@ static kv_rc count(const kv_option *o, const char *text, int *out, kv_err *e) {
   return KV_OK;
 }
 
+static kv_rc wide(const kv_option *o, const char *text, uint64_t *out,
+                  kv_err *e) {
+  char show[KV_SHOW];
+  if (kv_text_count(text, UINT64_MAX, out)) return KV_OK;
+  return kv_fail(e, KV_USAGE, "--%s %s is not a whole number below 2^64",
+                 o->name, kv_show(text, show));
+}
+
 /* What an option chooses from; copy holds the text of its choices. */
 static int choices(const kv_option *o, size_t size, char *copy,
                    const char *name[MOST_CHOICES]) {
@@ -133,6 +141,8 @@ static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
     return push(slot, argc, text, e);
   case KV_SLOT_COUNT:
     return count(o, text, slot, e);
+  case KV_SLOT_WIDE:
+    return wide(o, text, slot, e);
   case KV_SLOT_CHOICE:
     return choose(o, text, slot, e);
   case KV_SLOT_END:

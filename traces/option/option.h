@@ -21,6 +21,7 @@ typedef enum kv_slot {
   KV_SLOT_TEXT,   /* const char * */
   KV_SLOT_LIST,   /* kv_list: may be repeated */
   KV_SLOT_COUNT,  /* int, min..max */
+  KV_SLOT_WIDE,   /* uint64_t */
   KV_SLOT_CHOICE, /* int: index into choices, then words; case is ignored */
   KV_SLOT_HELP    /* ends parsing; no slot */
 } kv_slot;
@@ -31,9 +32,10 @@ typedef enum kv_slot {
 typedef enum kv_use {
   KV_USE_NONE, /* names no file */
   KV_USE_READ,
-  KV_USE_KEPT,  /* a database: read and added to */
-  KV_USE_MADE,  /* created or replaced */
-  KV_USE_FOLDER /* a folder in which files are created */
+  KV_USE_KEPT,      /* a database: read and added to */
+  KV_USE_MADE,      /* created or replaced */
+  KV_USE_SYNTHETIC, /* the same, and may replace a synthetic trace */
+  KV_USE_FOLDER     /* a folder in which files are created */
 } kv_use;
 
 /* The i-th of some names that only the program knows; NULL past the last. */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What commands of kvtrace share: traces/cli/kvtrace.h.
+ */
+#define _GNU_SOURCE 1
+#include "traces/cli/kvtrace.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "traces/text/json.h"
+#include "traces/text/text.h"
+
+volatile sig_atomic_t kv_stop_asked;
+
+static void on_signal(int number) { kv_stop_asked = number; }
+
+void kv_stop_on_signals(void) {
+  struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigaction(SIGINT, &act, NULL);
+  sigaction(SIGTERM, &act, NULL);
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e) {
+  *stopped = rc && kv_stop_asked;
+  if (*stopped) kv_note(e->text);
+  return rc;
+}
+
+kv_rc kv_choose_means(const kv_kernels **out, kv_err *e) {
+  kv_rc rc = kv_choose_kernels(out, e);
+  if (!rc) kv_choose_threads(omp_get_max_threads());
+  return rc;
+}
+
+kv_rc kv_print_json(const char *path, char *text, kv_err *e) {
+  char a[KV_SHOW];
+  kv_rc rc = KV_OK;
+  if (!kv_json_end()) {
+    rc = kv_no_memory(e, "what is printed", 0);
+  } else if (!text) {
+    rc = kv_fail(e, KV_INPUT,
+                 "%s: its path is not UTF-8, so JSON cannot hold it",
+                 kv_show(path, a));
+  } else {
+    puts(text);
+  }
+  free(text);
+  return rc;
+}
