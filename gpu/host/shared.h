@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device data that all stores of a trace share and only read: the rows of the
+ * Device data that stores share. All stores of a trace read the rows of the
  * layers in flight, uploaded once for any number of methods, and the rotations
  * for methods that re-index or code keys before RoPE. A pool lives as long as a
- * store uses it; its memory is reused from layer to layer. Thread-safe.
+ * store uses it; its memory is reused from layer to layer. All stores of a cell
+ * write one log. Opening and closing is thread-safe.
  */
 #ifndef KV_GPU_SHARED_H
 #define KV_GPU_SHARED_H
@@ -33,6 +34,21 @@ typedef struct kv_gpu_pool {
   struct kv_gpu_pool *next;
 } kv_gpu_pool;
 
+/* Where the verbs of a step leave what they rewrote, for the host to hash: as
+ * long as a settling may need, which is far more than a layer holds. The host
+ * has read a layer's before another layer of the cell settles, so that all
+ * stores of a plan share one. */
+typedef struct kv_gpu_log {
+  const kv_device *device;
+  const kv_plan *of; /* which the stores were opened for */
+  int users;
+  size_t cap, width;  /* rows of a lane; floats of a row: d + d_v */
+  uint32_t *id;       /* [lanes][cap] */
+  float *row;         /* [lanes][cap][width] */
+  const void *holder; /* the store whose settling was started last */
+  struct kv_gpu_log *next;
+} kv_gpu_log;
+
 /* n zeroed bytes on the device; NULL on failure, with the sentence in e. */
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
 
@@ -46,5 +62,10 @@ void kv_gpu_pool_close(kv_gpu_pool *p); /* accepts NULL */
 kv_rc kv_gpu_loaded_open(kv_gpu_pool *p, const kv_layer_data *data,
                          kv_gpu_loaded **out, kv_err *e);
 void kv_gpu_loaded_close(kv_gpu_loaded *r); /* accepts NULL */
+
+/* The log of a plan whose method rewrites; NULL: no memory, and e says so. */
+kv_gpu_log *kv_gpu_log_open(const kv_device *device, const kv_plan *plan,
+                            kv_err *e);
+void kv_gpu_log_close(kv_gpu_log *log); /* accepts NULL */
 
 #endif

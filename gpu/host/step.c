@@ -160,6 +160,11 @@ void kv_gpu_enter(kv_store *s, int first, int count) {
     kv_lane_append(&s->mirror[i], first, count);
 }
 
+/* From now on the log is this layer's, until its report is read. */
+static void hold_log(kv_store *s) {
+  if (s->log) s->log->holder = s;
+}
+
 /* Decode steps of a kind differ only in the clock, so they are recorded once
  * and replayed. */
 void kv_gpu_run_step(kv_store *s) {
@@ -169,12 +174,14 @@ void kv_gpu_run_step(kv_store *s) {
   if (!kv_gpu_lost(s) && !*recorded)
     *recorded =
         dev->record(kind == KV_GPU_DUE ? step_and_settle : step_alone, s);
+  if (kind == KV_GPU_DUE) hold_log(s);
   if (!kv_gpu_lost(s) && *recorded) dev->replay(*recorded);
   kv_gpu_read(s, kind);
 }
 
 void kv_gpu_run_settling(kv_store *s) {
   if (kv_gpu_lost(s)) return;
+  hold_log(s);
   settle_part(s, s->device->stream(), 1);
   kv_gpu_read(s, KV_GPU_PROMPT);
 }

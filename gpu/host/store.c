@@ -77,6 +77,7 @@ void kv_gpu_close(kv_store *s) {
   forget(s);
   kv_gpu_loaded_close(s->rows);
   kv_gpu_pool_close(s->pool);
+  kv_gpu_log_close(s->log);
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
   s->device->unpin(s->report);

@@ -43,6 +43,7 @@ struct kv_store {
   kv_method_part part[KV_MOST_PARTS];
   const kv_gpu_hooks *hooks[KV_MOST_PARTS];
   kv_gpu_pool *pool;
+  kv_gpu_log *log;     /* NULL where the method never rewrites */
   kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
   int lanes, queries;  /* query heads of a lane */
   int tile_rows;       /* prompt rows at once */

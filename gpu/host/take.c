@@ -58,16 +58,14 @@ static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
 }
 
 static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
-  const kv_shape *shape = s->plan->shape;
-  size_t t = (size_t)shape->n_tokens;
-  size_t rewrites = kv_lane_rewrites(&s->plan->needs, shape->n_tokens);
-  if (!m->k) return;
+  size_t t = (size_t)s->plan->shape->n_tokens;
+  if (!m->k || !s->log) return;
   l->k = room(s, t * sizeof *l->k);
   l->v = room(s, t * sizeof *l->v);
-  l->cap_log = (int)rewrites;
-  l->log_id = room(s, (size_t)l->cap_log * sizeof *l->log_id);
-  l->log = room(s, (size_t)l->cap_log * (size_t)(shape->d + shape->d_v) *
-                       sizeof *l->log);
+  size_t before = (size_t)l->lane * s->log->cap;
+  l->cap_log = (int)s->log->cap;
+  l->log_id = s->log->id + before;
+  l->log = s->log->row + before * s->log->width;
   for (int f = KV_MERGED; f < KV_CODED + s->plan->needs.codings; f++) {
     if (!m->k_slab[f].cap && !m->v_slab[f].cap) continue;
     take_slab(s, &l->k_slab[f], &m->k_slab[f]);
@@ -242,6 +240,9 @@ static void take_report(kv_store *s) {
 void kv_gpu_take_all(kv_store *s) {
   take_layer(s);
   take_asset(s);
+  const kv_needs *need = &s->plan->needs;
+  if (!s->fault.rc && (need->merges || need->codings))
+    s->log = kv_gpu_log_open(s->device, s->opened, &s->fault);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
   if (!s->fault.rc && s->plan->scores) kv_gpu_shows_take(s);
   if (!s->fault.rc) take_report(s);

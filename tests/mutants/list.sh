@@ -297,10 +297,14 @@ mutant class_of_the_first ref/lane/bytes.c 'methods check_classes.sh' \
 mutant classes_not_put sim/db/db_write.c 'check_classes.sh' \
   'if (!kv_bytes_has(b, i)) continue;' 'if (!kind->counts) continue;'
 
-mutant both_sides_have_blocks ref/lane/lane.c 'verbs' \
+mutant both_sides_have_blocks ref/lane/lane.c 'verbs gpu_bytes' \
   'values = kv_codes_values(c) ? cap : 0;' 'values = cap;'
 mutant sides_are_alike ref/formats/formats.c 'needs' 'a->sides == b->sides &&' \
   'a->sides >= 0 &&'
+mutant a_log_a_layer gpu/host/log.c 'gpu_bytes' \
+  'log->of == plan)' 'log->of != plan)'
+mutant one_log_for_cells gpu/host/log.c 'gpu_bytes' \
+  '!(log->device == device && log->of == plan)' 'log->device != device'
 mutant full_slab_is_full ref/lane/lane.c 'verbs' \
   'cap++; /*' '/*'
 mutant records_cramped ref/lane/lane.h 'verbs' \

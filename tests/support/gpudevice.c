@@ -24,6 +24,7 @@ static bool fine(gpudevice_kind kind) {
 
 static void *take(size_t n) {
   void *p = fine(GPUDEVICE_MEMORY) ? real->take(n) : NULL;
+  count.taken += (int64_t)n;
   held += p != NULL;
   return p;
 }
@@ -33,6 +34,7 @@ static void give(void *p) {
 }
 static void *pin(size_t n) {
   void *p = fine(GPUDEVICE_MEMORY) ? real->pin(n) : NULL;
+  count.pinned += (int64_t)n;
   held += p != NULL;
   return p;
 }

@@ -25,7 +25,8 @@ typedef struct gpudevice_count {
   int64_t call[GPUDEVICE_KINDS];
   int64_t puts, gets, fetches, waits, clears, tells, records, replays;
   int64_t windows;
-  int64_t sent, read; /* bytes */
+  int64_t sent, read;    /* bytes */
+  int64_t taken, pinned; /* bytes asked for of device and pinned memory */
 } gpudevice_count;
 
 /* NULL where there is no executor. */
