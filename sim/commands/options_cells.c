@@ -8,6 +8,7 @@
 
 #include "gpu/host/backends.h"
 #include "sim/spec/door.h"
+#include "traces/decisions/asset.h"
 #include "traces/text/text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -45,22 +46,54 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
   return rc;
 }
 
+/* Where a method's file lies beside a trace; "": there is none, or a sentence
+ * of the cell's says why. */
+static void place_beside(const kv_spec *s, const char *trace,
+                         char path[KV_TEXT_MAX]) {
+  kv_trace *t = NULL;
+  if (kv_trace_open(trace, &t, NULL) ||
+      kv_asset_beside(t, s->method->name, KV_TEXT_MAX, path, NULL))
+    *path = 0;
+  kv_trace_close(t);
+}
+
+/* A method's files: the one it is told to read, or those beside the traces.
+ * Returns how many; `path` has room for one a trace. */
+static int add_files(const kv_spec *s, const kv_list *traces,
+                     char (*path)[KV_TEXT_MAX], kv_place *in) {
+  const char *what = "what a method reads";
+  const kv_file *file = kv_spec_file(s);
+  int n = 0;
+  if (!file) return 0;
+  if (*file->path) {
+    in[n++] = (kv_place){.what = what, .path = file->path};
+    return n;
+  }
+  for (int i = 0; i < traces->n; i++) {
+    place_beside(s, traces->item[i], path[i]);
+    if (*path[i]) in[n++] = (kv_place){.what = what, .path = path[i]};
+  }
+  return n;
+}
+
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e) {
-  int n = 0, most = (1 + KV_MOST_PARTS) * o->specs.n;
-  kv_place *in = calloc((size_t)most + 1, sizeof *in);
-  if (!in) return kv_no_memory(e, "the command line", sizeof *in);
-  for (int i = 0; i < o->specs.n; i++) {
+  int n = 0, each = 1 + o->traces.n;
+  size_t all = (size_t)o->specs.n, rooms = all * (size_t)each;
+  kv_place *in = calloc(rooms + KV_MOST_PARTS * all + 1, sizeof *in);
+  char(*path)[KV_TEXT_MAX] = calloc(rooms + 1, sizeof *path);
+  kv_rc rc = KV_OK;
+  if (!in || !path) rc = kv_no_memory(e, "the command line", sizeof *in);
+  for (int i = 0; !rc && i < o->specs.n; i++) {
     const kv_spec *s = &o->specs.spec[i];
-    const kv_file *file = kv_spec_file(s);
-    in[n++] = (kv_place){.what = "what a method reads",
-                         .path = file && *file->path ? file->path : NULL};
+    n += add_files(s, &o->traces, path + i * each, in + n);
     const kv_method *part[KV_MOST_PARTS];
     size_t offset[KV_MOST_PARTS];
     for (int k = kv_parts_of(s->method, part, offset) - 1; k >= 0; k--)
       in[n++] = (kv_place){.what = "a method", .path = kv_door_file(part[k])};
   }
-  kv_rc rc = kv_options_apart(c, o, n, in, e);
+  if (!rc) rc = kv_options_apart(c, o, n, in, e);
+  free(path);
   free(in);
   return rc;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory that a hook may read but not write: sim/laws/fence.h. Its parameters,
- * the shape, the rows it is shown (other methods see them too), other lanes,
- * and everything of its own lane that only memory operations change. A write of
+ * the shape, the tensors of its file, the rows it is shown (other methods see
+ * them too), other lanes, and everything of its own lane that only memory
+ * operations change. A write of
  * the value that was already there is not detected.
  */
 #include "sim/laws/fence_part.h"
@@ -23,7 +24,7 @@ static int lanes;
 static const kv_method *method;
 static char *params;
 static kv_shape shape;
-static uint64_t shown;
+static uint64_t shown, lent;
 
 /* --- digests ------------------------------------------------------------ */
 
@@ -75,6 +76,24 @@ static uint64_t rows_of(const kv_at *at, const kv_rows *rows) {
   for (int i = 0; rows->sum && i < rows->heads; i++)
     h = add(h, rows->sum + (size_t)i * rows->stride,
             (size_t)rows->entries * sizeof *rows->sum);
+  return h;
+}
+
+/* Digest of all tensors of its file, in every layer. */
+static uint64_t lent_of(const kv_at *at) {
+  const kv_param *p = kv_method_file(method);
+  uint64_t h = 1;
+  if (!p) return h;
+  const char *file = (const char *)at->params + p->offset;
+  const kv_asset *a = ((const kv_file *)(const void *)file)->asset;
+  for (int i = 0; i < a->layers * a->asked; i++) {
+    const kv_tensor *t = &a->tensor[i];
+    bool again = i >= a->asked && t->data == t[-a->asked].data;
+    h = add(h, t, sizeof *t);
+    if (t->data && !again)
+      h = add(h, t->data,
+              (size_t)t->count * kv_tensor_size(a->ask[i % a->asked].type));
+  }
   return h;
 }
 
@@ -150,6 +169,7 @@ void kv_fence_guard_before(const kv_at *at, const kv_rows *rows) {
   memcpy(params, at->params, method->params_size);
   shape = *at->shape;
   shown = rows ? rows_of(at, rows) : 0;
+  lent = lent_of(at);
   for (int i = 0; i < lanes; i++) {
     memcpy(&list[i].was, list[i].lane, sizeof list[i].was);
     list[i].entries = entries_of(list[i].lane);
@@ -163,6 +183,9 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane, int n,
     kv_fence_found("hooks", "writes its parameters, which are all lanes'");
   if (memcmp(&shape, at->shape, sizeof shape) != 0)
     kv_fence_found("hooks", "writes the shape, which is everybody's");
+  if (lent_of(at) != lent)
+    kv_fence_found("hooks",
+                   "writes its file's tensors, which are lent to all hooks");
   for (int i = 0; i < lanes; i++) {
     const known *k = &list[i];
     if (is_among(k->lane, lane, n))

@@ -5,8 +5,11 @@
  * numbers, and its bytes are part of the row's code. The method is that of
  * tests/support/counts.h.
  */
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +251,43 @@ static void wrong_tensors(void **state) {
   is_refused(path, "is for another trace");
 }
 
+typedef struct toucher {
+  char path[600];
+  atomic_bool quit;
+} toucher;
+
+/* Gives the file another time of change, again and again. */
+static void *touch(void *self) {
+  toucher *x = self;
+  struct timespec t[2] = {{1, 0}, {1, 0}};
+  while (!atomic_load(&x->quit)) {
+    t[1].tv_nsec = (t[1].tv_nsec + 1) % 1000000000;
+    utimensat(AT_FDCWD, x->path, t, 0);
+  }
+  return NULL;
+}
+
+/* Rewritten while it is read: nobody knows what was read. */
+static void rewritten(void **state) {
+  toucher x = {.quit = false};
+  pthread_t who;
+  bool told = false;
+  kv_cell cell;
+  (void)state;
+  snprintf(x.path, sizeof x.path, "%s", scratch_path("touched.safetensors"));
+  write_right(x.path);
+  assert_int_equal(pthread_create(&who, NULL, touch, &x), 0);
+  for (int i = 0; i < 1000 && !told; i++) {
+    run(x.path, &kv_backend_ref, &cell);
+    told = cell.result.status == KV_CELL_REFUSED &&
+           strstr(cell.result.reason, "was rewritten while it was read");
+    kv_cell_close(&cell);
+  }
+  atomic_store(&x.quit, true);
+  pthread_join(who, NULL);
+  assert_true(told);
+}
+
 /* A session has no folder to look into; a file that is named serves it. */
 static void sessions_read_it(void **state) {
   char text[800];
@@ -306,6 +346,7 @@ int main(void) {
       cmocka_unit_test(backends_agree),
       cmocka_unit_test(missing_file),
       cmocka_unit_test(wrong_tensors),
+      cmocka_unit_test(rewritten),
       cmocka_unit_test(sessions_read_it),
       cmocka_unit_test(tables_are_checked),
   };

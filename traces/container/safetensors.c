@@ -264,6 +264,14 @@ const struct stat *kv_st_file_stat(const kv_st *s, int file) {
   return &s->file[file].seen;
 }
 
+kv_digest kv_st_digest(const kv_st *s, int file) {
+  const part *x = &s->file[file];
+  kv_sha256 h;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, x->map, (size_t)x->size);
+  return kv_sha256_end(&h);
+}
+
 kv_rc kv_st_damaged(const kv_st *s, kv_err *e) {
   char a[KV_SHOW];
   for (int f = 0; f < s->n_files; f++) {

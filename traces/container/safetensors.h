@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "ref/ground/err.h"
+#include "ref/ground/sha256.h"
 #include "traces/container/header.h"
 
 typedef struct kv_st kv_st;
@@ -44,6 +45,9 @@ const struct stat *kv_st_file_stat(const kv_st *s, int file);
 
 /* KV_INPUT once a file has shrunk, become unreadable or been rewritten since
  * it was opened: data read meanwhile may be wrong. Cheap (a stat a file). */
+/* SHA-256 of a file's bytes as they are mapped, whatever lies at its path now.
+ * Call kv_st_damaged afterwards. */
+kv_digest kv_st_digest(const kv_st *s, int file);
 kv_rc kv_st_damaged(const kv_st *s, kv_err *e);
 
 /* Gives the pages of a tensor back; they are read again when used. */

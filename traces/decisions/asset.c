@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "traces/container/filehash.h"
 #include "traces/decisions/asset_part.h"
 #include "traces/text/text.h"
 #include "traces/trace/own.h"
@@ -165,7 +164,7 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
   kv_asset *a = &own->asset;
   kv_rc rc = take(path, kind, t, a, e);
   if (!rc) rc = open_one(path, &files, e);
-  if (!rc) rc = kv_file_digest(path, &a->digest, e);
+  if (!rc) a->digest = kv_st_digest(files, 0);
   if (!rc) rc = copy_texts(files, a, e);
   if (!rc) rc = check_format(a, kind->format, e);
   if (!rc) rc = check_trace(a, t, prompt_len, e);
