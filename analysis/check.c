@@ -127,10 +127,10 @@ static int tell(const char *path, const char *table, const char *column,
                 long long row) {
   const char *what = is_digest(column) ? "has no digest (64 hex digits)"
                                        : "has a value that no kvreplay writes";
-  return kv_say(KV_EXIT_INPUT,
-                "%s is damaged: column %s of table %s %s in row %lld: take "
-                "another copy of it, or run the cells again",
-                path, column, table, what, row);
+  return kv_tell(KV_EXIT_INPUT,
+                 "%s is damaged: column %s of table %s %s in row %lld: take "
+                 "another copy of it, or run the cells again",
+                 path, column, table, what, row);
 }
 
 static int check_table(sqlite3 *db, const char *schema, const char *table,
@@ -140,9 +140,9 @@ static int check_table(sqlite3 *db, const char *schema, const char *table,
   sqlite3_stmt *s = NULL;
   int rc = KV_EXIT_OK, step = SQLITE_ERROR;
   if (!there)
-    return kv_say(KV_EXIT_INPUT,
-                  "%s is damaged: it has no table %s: take another copy of it",
-                  path, table);
+    return kv_tell(KV_EXIT_INPUT,
+                   "%s is damaged: it has no table %s: take another copy of it",
+                   path, table);
   if (!sql) return kv_results_fail(db, path);
   if (!sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = SQLITE_ROW;
   for (long long row = 1; !rc && step == SQLITE_ROW; row++) {

@@ -45,7 +45,7 @@ static int gather(const kv_page *p, const kv_grid *g, const int *variant,
                   const char *asked, kv_mark *mark) {
   sum *table = calloc((size_t)p->variants.n * BINS + 1, sizeof *table);
   int n = 0;
-  if (!table) kv_say_short();
+  if (!table) kv_tell_short();
   for (int r = 0; table && r < g->rows; r++) {
     const char *at = kv_grid_text(g, r, "asked");
     int bin = kv_grid_int(g, r, "bin", 0, BINS - 1, -1);
@@ -127,7 +127,7 @@ int kv_page_along(const kv_page *p) {
   else if (variant && mark)
     draw(p, &g, variant, mark);
   else
-    kv_say_short();
+    kv_tell_short();
   free(variant);
   free(mark);
   kv_grid_free(&g);

@@ -142,7 +142,7 @@ int kv_page_gap(const kv_page *p) {
   int *row = calloc((size_t)p->variants.n + 1, sizeof *row), n = 0;
   int rc = kv_grid_ask(p->db, "SELECT * FROM gap", 0, NULL, &g);
   if (rc || !row) {
-    if (!row) kv_say_short();
+    if (!row) kv_tell_short();
     if (!rc) kv_grid_free(&g);
     free(row);
     return rc;

@@ -52,7 +52,7 @@ static int average(const kv_page *p, bool read, kv_mark *mark) {
   const kv_grid *g = &p->cell;
   asked *list = calloc((size_t)g->rows + 1, sizeof *list);
   int n = 0, out = 0;
-  if (!list) kv_say_short();
+  if (!list) kv_tell_short();
   for (int r = 0; list && r < g->rows; r++) {
     asked *a;
     if (!has(g, r, read)) continue;
@@ -177,7 +177,7 @@ void kv_page_pareto(const kv_page *p, bool read) {
   int n = 0;
   plot.mark = calloc((size_t)p->cell.rows + 1, sizeof *plot.mark);
   if (!plot.mark) {
-    kv_say_short();
+    kv_tell_short();
     return;
   }
   for (int r = 0; r < p->cell.rows; r++) n += has(&p->cell, r, read);

@@ -60,7 +60,7 @@ static json_t *json_text(const char *t) {
   if (kv_text_valid(t)) return json_string(t);
   FILE *f = open_memstream(&shown, &size);
   if (f) kv_text_write(t, f);
-  if (!f || fclose(f)) kv_say_short();
+  if (!f || fclose(f)) kv_tell_short();
   json_t *text = json_string(shown ? shown : "");
   free(shown);
   return text;
@@ -136,7 +136,7 @@ static bool is_number(const kv_grid *g, int c) {
 static void write_table(const kv_grid *g, FILE *f) {
   int *wide = calloc((size_t)g->columns + 1, sizeof *wide);
   if (!wide) {
-    kv_say_short();
+    kv_tell_short();
     return;
   }
   for (int c = 0; c < g->columns; c++)

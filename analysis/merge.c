@@ -9,9 +9,9 @@
  * appears by renaming a finished file, one that is there takes everything in
  * one transaction. After a refusal OUT is as it was.
  */
+#include "analysis/commands.h"
 #include "analysis/merge_part.h"
 #include "analysis/say.h"
-#include "analysis/verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,11 +229,11 @@ static int add(sqlite3 *db, bool first, const char *path) {
 static int write_new(sqlite3 *db, const char *out) {
   char *part = sqlite3_mprintf("%s.%d.part", out, (int)getpid());
   int rc, fd;
-  if (!part) return kv_say(KV_EXIT_RESOURCE, "not enough memory");
+  if (!part) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
   rc = run(db, sqlite3_mprintf("VACUUM main INTO %Q", part));
   fd = rc ? -1 : open(part, O_RDWR);
   if (!rc && (fd < 0 || fsync(fd) || rename(part, out)))
-    rc = kv_say(KV_EXIT_RESOURCE, "cannot write %s: %s", out, strerror(errno));
+    rc = kv_tell(KV_EXIT_RESOURCE, "cannot write %s: %s", out, strerror(errno));
   if (fd >= 0) close(fd);
   if (rc) unlink(part);
   sqlite3_free(part);
@@ -256,19 +256,19 @@ static int write_into(sqlite3 *db, const char *out) {
 /* OUT keeps what it has: nobody needs to name it twice. */
 static int not_read(const kv_args *a) {
   struct stat out, in;
-  if (stat(a->file[0], &out)) return KV_EXIT_OK;
-  for (int i = 1; i < a->n_files; i++)
-    if (!stat(a->file[i], &in) && in.st_dev == out.st_dev &&
+  if (stat(a->files.item[0], &out)) return KV_EXIT_OK;
+  for (int i = 1; i < a->files.n; i++)
+    if (!stat(a->files.item[i], &in) && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino)
-      return kv_say(KV_EXIT_USAGE,
-                    "%s would write over %s, which is read: OUT keeps what it "
-                    "has, name it once",
-                    a->file[0], a->file[i]);
+      return kv_tell(KV_EXIT_USAGE,
+                     "%s would write over %s, which is read: OUT keeps what it "
+                     "has, name it once",
+                     a->files.item[0], a->files.item[i]);
   return KV_EXIT_OK;
 }
 
-int kv_verb_merge(const kv_args *a) {
-  bool there = !access(a->file[0], F_OK);
+int kv_report_merge(const kv_args *a) {
+  bool there = !access(a->files.item[0], F_OK);
   sqlite3 *db = NULL;
   const int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
   int rc = not_read(a);
@@ -276,9 +276,12 @@ int kv_verb_merge(const kv_args *a) {
   if (sqlite3_open_v2("", &db, how, NULL) || kv_results_guard(db))
     rc = kv_results_fail(db, "a temporary database");
   else
-    kv_results_wait(db, a->file[0]);
-  for (int i = 1; i < a->n_files && !rc; i++) rc = add(db, i == 1, a->file[i]);
-  if (!rc) rc = there ? write_into(db, a->file[0]) : write_new(db, a->file[0]);
+    kv_results_wait(db, a->files.item[0]);
+  for (int i = 1; i < a->files.n && !rc; i++)
+    rc = add(db, i == 1, a->files.item[i]);
+  if (!rc)
+    rc = there ? write_into(db, a->files.item[0])
+               : write_new(db, a->files.item[0]);
   sqlite3_close(db);
   return rc;
 }

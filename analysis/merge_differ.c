@@ -78,38 +78,38 @@ static int tell_results(sqlite3_stmt *s, const char *path) {
   if (sqlite3_column_type(s, 14) != SQLITE_NULL)
     snprintf(layer, sizeof layer, " from layer %d on",
              sqlite3_column_int(s, 14));
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s has %s %s "
-                "there and %s here%s; nothing was merged, find out which is "
-                "wrong",
-                path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
-                text(s, 3 + 2 * i), layer);
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s has %s %s "
+                 "there and %s here%s; nothing was merged, find out which is "
+                 "wrong",
+                 path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
+                 text(s, 3 + 2 * i), layer);
 }
 
 static int tell_budgets(sqlite3_stmt *s, const char *path) {
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s at %s has "
-                "budget %s there and %s here; nothing was merged",
-                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                text(s, 4));
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s at %s has "
+                 "budget %s there and %s here; nothing was merged",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 4));
 }
 
 static int tell_layouts(sqlite3_stmt *s, const char *path) {
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s in layout %s "
-                "has %s bytes at the end and %s at the peak there, %s and %s "
-                "here; nothing was merged",
-                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                text(s, 5), text(s, 4), text(s, 6));
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s in layout %s "
+                 "has %s bytes at the end and %s at the peak there, %s and %s "
+                 "here; nothing was merged",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 5), text(s, 4), text(s, 6));
 }
 
 static int tell_moments(sqlite3_stmt *s, const char *path) {
-  return kv_say(KV_EXIT_DIFFERENT,
-                "%s contradicts what came before it: %s on %s has other %s of "
-                "%s there (part %s); nothing was merged, find out which is "
-                "wrong",
-                path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                text(s, 4));
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s has other %s of "
+                 "%s there (part %s); nothing was merged, find out which is "
+                 "wrong",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 4));
 }
 
 static int look(sqlite3 *db, char *sql, const char *path,

@@ -53,12 +53,12 @@ static void data_link(const char *name, const kv_grid *g, FILE *f) {
   size_t size = 0;
   FILE *memory = open_memstream(&text, &size);
   if (!memory) {
-    kv_say_short();
+    kv_tell_short();
     return;
   }
   kv_grid_write(g, KV_CSV, memory);
   if (fclose(memory)) {
-    kv_say_short();
+    kv_tell_short();
   } else {
     fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
             name);

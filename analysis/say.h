@@ -16,20 +16,14 @@ enum {
 
 /* Prints "kvreport: SENTENCE" and returns code. Only the first sentence of a
  * process is printed: what follows from it needs no line of its own. */
-int kv_say(int code, const char *format, ...)
+int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Something was left out for want of memory: says so, and makes the result
  * no success, whatever the caller can return. */
-void kv_say_short(void);
+void kv_tell_short(void);
 /* For who asks again, as another process would. */
-void kv_say_forget(void);
+void kv_said_forget(void);
 /* The code of that first sentence, KV_EXIT_OK if there was none. */
 int kv_said(void);
-
-/* The name nearest to text by edit distance; names end with NULL. */
-const char *kv_nearest_name(const char *text, const char *const *names);
-/* "there is no WHAT 'text'", with the nearest name where one is near enough to
- * be meant, else with all of them. Returns KV_EXIT_USAGE. */
-int kv_say_no(const char *what, const char *text, const char *const *names);
 
 #endif

@@ -240,6 +240,7 @@ mkdir "$tmp/folder"
   fail 'completion of a folder'
 
 documented "$top/traces/kvtrace"
+documented "$top/analysis/kvreport"
 
 # JSON of one method is the object in the list of all.
 checks=$((checks + 1))

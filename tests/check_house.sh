@@ -36,7 +36,7 @@ arrows() {
     echo 'traces/|ref/(ground/|kernels/kernels[.]h|lane/(asset|decisions)[.]h)'
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|ref/none[.]h' ;;
+  analysis) echo 'analysis/|traces/option/' ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }
@@ -274,7 +274,7 @@ check() {
 # A tree without a violation, in the folder $1.
 plant() {
   local tag='SPDX-License-Identifier: Apache-2.0'
-  mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/sim "$1"/traces
+  mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/{sim,traces,analysis}
   printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c} "$1"/sim/s.h \
     "$1"/{ref,tests}/methods/{m,r}.c "$1"/ref/methods/m.h \
     "$1"/gpu/{g.cuh,methods/m.cu} "$1"/traces/t.c >/dev/null
@@ -308,6 +308,7 @@ ref/b.c|#include "sim/s.h"|against the arrows
 traces/t.c|#include "sim/s.h"|against the arrows
 ref/b.c|#include "gpu/g.cuh"|against the arrows
 traces/t.c|#include "gpu/g.cuh"|against the arrows
+analysis/a.c|#include "ref/a.h"|against the arrows
 gpu/g.cuh|#include "sim/s.h"|against the arrows
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns

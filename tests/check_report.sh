@@ -231,16 +231,16 @@ if command -v sqlite3 >/dev/null; then
     "$report" table "$dir/less.db"
 fi
 fails 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
-fails 2 "did you mean 'table'" "$report" tabel "$b"
+fails 2 'did you mean table?' "$report" tabel "$b"
 fails 2 'did you mean --where' "$report" table "$b" --were x=y
-fails 2 "did you mean 'method'" "$report" table "$b" -w metod=h2o
-fails 2 "did you mean 'jsonl'" "$report" table "$b" --format jsnl
-fails 2 'there are table, csv, json, jsonl' "$report" table "$b" --format xml
+fails 2 'did you mean method?' "$report" table "$b" -w metod=h2o
+fails 2 'did you mean jsonl?' "$report" table "$b" --format jsnl
+fails 2 'none of table|csv|json|jsonl' "$report" table "$b" --format xml
 fails 2 'there are trace, .*, method, ' "$report" table "$b" -w foo=1
 fails 3 "$dir/text is not a kvreplay database" \
   "$report" merge "$dir/new.db" "$dir/text"
-fails 2 'usage: kvreport html' "$report" html
-fails 2 'needs a file' "$report" html "$b"
+fails 2 'html needs DB' "$report" html
+fails 2 'html needs --output FILE' "$report" html "$b"
 
 # A value that no row has is told, with those there are; it is no mistake.
 told() {

@@ -11,8 +11,8 @@
  * see edit() for what a byte means.
  */
 #define _GNU_SOURCE 1
+#include "analysis/commands.h"
 #include "analysis/say.h"
-#include "analysis/verbs.h"
 #include "sim/db/db_private.h"
 #include "sim/show/rows.h"
 #include "tests/support/rows.h"
@@ -269,27 +269,27 @@ static void look_at(const kv_args *a, bool page) {
   free(text);
 }
 
-static void report(int (*verb)(const kv_args *), kv_args a) {
-  char file[32], *files[] = {path};
+static void report(int (*command)(const kv_args *), kv_args a) {
+  char file[32];
+  const char *files[] = {path};
   int rc;
   snprintf(file, sizeof file, "/dev/fd/%d", output);
   a.output = file;
-  a.n_files = 1;
-  a.file = files;
-  kv_say_forget();
-  rc = verb(&a);
+  a.files = (kv_list){1, files};
+  kv_said_forget();
+  rc = command(&a);
   must(rc == KV_EXIT_OK || rc == KV_EXIT_INPUT || rc == KV_EXIT_RESOURCE);
   if (rc == KV_EXIT_OK)
-    look_at(&a, verb == kv_verb_html);
+    look_at(&a, command == kv_report_html);
   else
     must(!ftruncate(output, 0));
 }
 
 static void merge(void) {
-  char *files[] = {made, other, path};
-  kv_args a = {.n_files = 3, .file = files};
-  kv_say_forget();
-  int rc = kv_verb_merge(&a);
+  const char *files[] = {made, other, path};
+  kv_args a = {.files = {3, files}};
+  kv_said_forget();
+  int rc = kv_report_merge(&a);
   must(rc == KV_EXIT_OK || rc == KV_EXIT_DIFFERENT || rc == KV_EXIT_INPUT ||
        rc == KV_EXIT_RESOURCE);
   must(!unlink(made) == (rc == KV_EXIT_OK));
@@ -364,14 +364,16 @@ static void replay(void) {
   fclose(f);
 }
 
-static void page(void) { report(kv_verb_html, (kv_args){0}); }
-static void table(void) { report(kv_verb_table, (kv_args){0}); }
-static void means(void) { report(kv_verb_table, (kv_args){.mean = true}); }
-static void history(void) { report(kv_verb_history, (kv_args){0}); }
+static void page(void) { report(kv_report_html, (kv_args){0}); }
+static void table(void) { report(kv_report_table, (kv_args){0}); }
+static void means(void) { report(kv_report_table, (kv_args){.mean = true}); }
+static void history(void) { report(kv_report_history, (kv_args){0}); }
 static void csv(void) {
-  report(kv_verb_table, (kv_args){.format = KV_CSV, .history = true});
+  report(kv_report_table, (kv_args){.format = KV_CSV, .history = true});
 }
-static void json(void) { report(kv_verb_table, (kv_args){.format = KV_JSON}); }
+static void json(void) {
+  report(kv_report_table, (kv_args){.format = KV_JSON});
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   static void (*const read[])(void) = {page, page,  table,  means, history, csv,

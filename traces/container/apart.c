@@ -181,7 +181,7 @@ kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
       rc = apart_from(&in[i], &out[k], e);
   }
   for (int i = 0; !rc && i < outputs; i++) {
-    rc = apart_from_other(&out[i], &standard, e);
+    if (!out[i].instead) rc = apart_from_other(&out[i], &standard, e);
     for (int k = 0; !rc && k < i; k++)
       rc = apart_from_other(&out[i], &out[k], e);
     if (!rc) rc = spares(&out[i], e);

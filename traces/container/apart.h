@@ -18,6 +18,7 @@ typedef struct kv_place {
   const char *path; /* NULL: there is none */
   bool database;    /* with what SQLite keeps beside it */
   bool folder;      /* files are made in it */
+  bool instead;     /* of the standard output, which it may lead to */
   bool synthetic;   /* may replace a trace that `kvtrace synth` made */
 } kv_place;
 

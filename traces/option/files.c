@@ -22,9 +22,11 @@ static void add(files *f, kv_use use, const char *what, const char *path) {
                 .path = path,
                 .database = use == KV_USE_KEPT,
                 .folder = use == KV_USE_FOLDER,
-                .synthetic = use == KV_USE_SYNTHETIC};
+                .synthetic = use == KV_USE_SYNTHETIC,
+                .instead = use == KV_USE_INSTEAD};
   bool made = use >= KV_USE_MADE;
   if (use == KV_USE_NONE || !path) return;
+  if (p.instead && !strcmp(path, "-")) return;
   if (made)
     f->out[f->outs++] = p;
   else

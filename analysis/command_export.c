@@ -2,8 +2,8 @@
  *
  * kvreport export: every view as a file of its own, whole.
  */
+#include "analysis/commands.h"
 #include "analysis/say.h"
-#include "analysis/verbs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,14 +22,19 @@ static void path_of(const kv_args *a, const char *view, char path[PATH]) {
            a->format == KV_CSV ? "csv" : "jsonl");
 }
 
+/* None of the files may be what is read, a database or a trace. */
 static int export_may(const kv_args *a) {
   char path[PATH];
-  int rc = KV_EXIT_OK;
-  for (int i = 0; views[i] && !rc; i++) {
+  kv_err e = {0};
+  const kv_place in = {
+      .what = "the database", .path = a->files.item[0], .database = true};
+  for (int i = 0; views[i]; i++) {
+    const kv_place out = {.what = "--output", .path = path};
     path_of(a, views[i], path);
-    rc = kv_output_may(a, 0, path);
+    if (kv_places_apart(1, &in, 1, &out, &e))
+      return kv_tell((int)e.rc, "%s", e.text);
   }
-  return rc;
+  return KV_EXIT_OK;
 }
 
 static int export_one(sqlite3 *db, const kv_args *a, const char *view) {
@@ -42,25 +47,23 @@ static int export_one(sqlite3 *db, const kv_args *a, const char *view) {
   rc = kv_grid_ask(db, sql, 0, NULL, &g);
   if (rc) return rc;
   f = kv_output_open(path);
-  if (f) kv_grid_write(&g, a->format, f);
+  if (f) kv_grid_write(&g, (kv_grid_format)a->format, f);
   rc = f ? kv_output_close(f, path) : KV_EXIT_RESOURCE;
   kv_grid_free(&g);
   return rc;
 }
 
-int kv_verb_export(const kv_args *given) {
+int kv_report_export(const kv_args *given) {
   kv_args a = *given;
   sqlite3 *db = NULL;
   int rc;
-  if (!a.format_given) a.format = KV_CSV;
-  if (a.format != KV_CSV && a.format != KV_JSONL)
-    return kv_say(KV_EXIT_USAGE, "export writes csv or jsonl");
-  if (kv_output_is_stdout(a.output)) return kv_verb_cells(&a);
+  a.format = given->format ? KV_JSONL : KV_CSV;
+  if (kv_output_is_stdout(a.output)) return kv_report_cells(&a);
   rc = export_may(&a);
-  if (!rc) rc = kv_results_open(a.file[0], &db);
+  if (!rc) rc = kv_results_open(a.files.item[0], &db);
   if (!rc && mkdir(a.output, 0777) && errno != EEXIST)
-    rc = kv_say(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,
-                strerror(errno));
+    rc = kv_tell(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,
+                 strerror(errno));
   for (int i = 0; views[i] && !rc; i++) rc = export_one(db, &a, views[i]);
   sqlite3_close(db);
   return rc;

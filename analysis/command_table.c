@@ -3,9 +3,9 @@
  * kvreport table and history: views as text, for people with what they need
  * to know below; and cells to standard output, for export.
  */
+#include "analysis/commands.h"
 #include "analysis/say.h"
 #include "analysis/variants.h"
-#include "analysis/verbs.h"
 #include "analysis/where.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int find_variants(sqlite3 *db, const char *view, const char *columns,
   if (kv_variants_find(all, v)) return KV_EXIT_OK;
   kv_variants_free(v);
   kv_grid_free(all);
-  return kv_say(KV_EXIT_RESOURCE, "not enough memory");
+  return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
 /* For people a method is named with what tells its variants apart. */
@@ -45,7 +45,7 @@ static int name_variants(sqlite3 *db, const char *view, const kv_where *w,
     kv_value *to = g->value + (size_t)r * (size_t)g->columns + c;
     char *name = strdup(v.label[v.of[r]]);
     if (!name) {
-      kv_say_short();
+      kv_tell_short();
       break;
     }
     free(to->text);
@@ -104,7 +104,7 @@ static int put(const kv_args *a, const sheet *s, const kv_grid *g,
                double older) {
   FILE *f = kv_output_open(a->output);
   if (!f) return KV_EXIT_RESOURCE;
-  kv_grid_write(g, a->format, f);
+  kv_grid_write(g, (kv_grid_format)a->format, f);
   if (a->format == KV_TABLE) fputs(s->note, f);
   if (a->format == KV_TABLE && older > 0)
     fprintf(f, "Not shown: %.0f by superseded code (--history).\n", older);
@@ -134,15 +134,15 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
 static int write(const kv_args *a, const sheet *s) {
   kv_where w;
   sqlite3 *db = NULL;
-  int rc = kv_output_may(a, 0, a->output);
-  if (!rc) rc = kv_where_cut(a->where, &w);
-  if (!rc) rc = kv_results_open(a->file[0], &db);
+  int rc = kv_where_cut(a->where, &w);
+  if (!rc) rc = kv_results_open(a->files.item[0], &db);
   if (!rc) rc = answer(db, a, s, &w);
   sqlite3_close(db);
   return rc;
 }
 
-/* --- the verbs --------------------------------------------------------------
+/* --- the commands
+ * --------------------------------------------------------------
  */
 
 #define SHARES                                                                 \
@@ -165,7 +165,7 @@ static int write(const kv_args *a, const sheet *s) {
   " needles, dense is 1.\nOpen loop: the recorded queries do not feel the"     \
   " approximation.\n"
 
-int kv_verb_table(const kv_args *a) {
+int kv_report_table(const kv_args *a) {
   static const sheet cells = {"cell", CELLS, NOTE};
   static const sheet every = {
       "every_cell",
@@ -180,12 +180,12 @@ int kv_verb_table(const kv_args *a) {
       " ELSE 'one run' END AS checked",
       NOTE};
   if (a->mean && a->history)
-    return kv_say(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
-                                 "--history, not both");
+    return kv_tell(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
+                                  "--history, not both");
   return write(a, a->mean ? &mean : a->history ? &every : &cells);
 }
 
-int kv_verb_history(const kv_args *a) {
+int kv_report_history(const kv_args *a) {
   static const sheet history = {
       "history",
       "trace, method, budget, state, code, arithmetic, status, first_seen,"
@@ -195,7 +195,7 @@ int kv_verb_history(const kv_args *a) {
   return write(a, &history);
 }
 
-int kv_verb_cells(const kv_args *a) {
+int kv_report_cells(const kv_args *a) {
   static const sheet cells = {"cell", "*", ""};
   return write(a, &cells);
 }

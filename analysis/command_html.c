@@ -5,10 +5,10 @@
  * browser what it does not use, so that nothing a database says can become
  * more than text.
  */
+#include "analysis/commands.h"
 #include "analysis/page.h"
 #include "analysis/say.h"
 #include "analysis/style_css.h"
-#include "analysis/verbs.h"
 
 #include "config.h"
 #include <math.h>
@@ -49,7 +49,7 @@ static int load(kv_page *p) {
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
   if (rc) return rc;
   if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants))
-    return kv_say(KV_EXIT_RESOURCE, "not enough memory for the page");
+    return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
   return KV_EXIT_OK;
 }
 
@@ -157,15 +157,10 @@ static int body(const kv_page *p) {
   return rc;
 }
 
-int kv_verb_html(const kv_args *a) {
-  kv_page p = {.path = a->file[0]};
+int kv_report_html(const kv_args *a) {
+  kv_page p = {.path = a->files.item[0]};
   int rc, end;
-  if (!a->output)
-    return kv_say(KV_EXIT_USAGE,
-                  "kvreport html needs a file: -o report.html, or -o - "
-                  "for standard output");
-  rc = kv_output_may(a, 0, a->output);
-  if (!rc) rc = load(&p);
+  rc = load(&p);
   if (!rc && !(p.f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
   if (!rc) {
     rc = body(&p);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of kvreport: analysis/commands.h.
+ */
+#include "analysis/commands.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define AT(member) .offset = offsetof(kv_args, member)
+#define DB                                                                     \
+  .operands = "DB", .least = 1, .most = 1, .offset = offsetof(kv_args, files), \
+  .use = KV_USE_KEPT
+
+/* --- options ------------------------------------------------------------ */
+
+#define WHERE                                                                  \
+  {                                                                            \
+    .slot = KV_SLOT_TEXT, .name = "where", .letter = 'w',                      \
+    .argument = "NAME=VALUE,...", AT(where), .group = "What to print",         \
+    .help = "only rows whose column has that value: trace, method, asked, ..." \
+  }
+#define FORMAT(all, text)                                                      \
+  {                                                                            \
+    .slot = KV_SLOT_CHOICE, .name = "format", .letter = 'f',                   \
+    .argument = "FORMAT", .choices = all, AT(format),                          \
+    .group = "Where and how", .help = text                                     \
+  }
+#define ROWS                                                                   \
+  FORMAT("table|csv|json|jsonl", "table (the default), csv, json or jsonl"), { \
+    .slot = KV_SLOT_TEXT, .name = "output", .letter = 'o', .argument = "FILE", \
+    AT(output), .use = KV_USE_INSTEAD,                                         \
+    .help = "write there, - for standard output"                               \
+  }
+
+static const kv_option of_table[] = {
+    WHERE,
+    {KV_SLOT_FLAG, "mean", 'm', AT(mean),
+     .help = "a line per method and budget: the mean over traces"},
+    {KV_SLOT_FLAG, "history", 'H', AT(history),
+     .help = "cells of superseded code, too, marked as such"},
+    ROWS,
+    {.slot = KV_SLOT_END}};
+
+static const kv_option of_history[] = {WHERE, ROWS, {.slot = KV_SLOT_END}};
+
+static const kv_option of_html[] = {
+    {KV_SLOT_TEXT, "output", 'o', "FILE", AT(output), .use = KV_USE_INSTEAD,
+     .must = true, .group = "Where and how",
+     .help = "write there, - for standard output (required)"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_option of_export[] = {
+    FORMAT("csv|jsonl", "csv (the default) or jsonl"),
+    {KV_SLOT_TEXT, "output", 'o', "DIR", AT(output),
+     .help = "the folder, made where it is not; the cells alone go to standard "
+             "output without one"},
+    {.slot = KV_SLOT_END}};
+
+/* --- commands ----------------------------------------------------------- */
+
+/* What kvreport does is told where it goes wrong: without a sentence in e. */
+#define TASK(name)                                                             \
+  static kv_rc name##_work(void *self, bool *stopped, kv_err *e) {             \
+    (void)stopped, (void)e;                                                    \
+    return (kv_rc)kv_report_##name(self);                                      \
+  }                                                                            \
+  static const kv_task name##_task = {.size = sizeof(kv_args),                 \
+                                      .work = name##_work}
+
+TASK(table);
+TASK(html);
+TASK(export);
+TASK(history);
+TASK(merge);
+
+static const kv_command table = {
+    .name = "table",
+    .summary = "what every cell gave: asked, kept, bytes, error",
+    DB,
+    .options = of_table,
+    .examples =
+        (const kv_example[]){
+            {"kvreport table results.db --where trace=retrieval_28",
+             "the cells of one trace"},
+            {"kvreport table results.db --mean", "means over the traces"},
+            {NULL, NULL}},
+    .task = &table_task};
+
+static const kv_command html = {
+    .name = "html",
+    .summary = "one page with figures, tables and their data",
+    DB,
+    .options = of_html,
+    .examples = (const kv_example[]){{"kvreport html results.db -o report.html",
+                                      "which needs nothing from outside"},
+                                     {NULL, NULL}},
+    .task = &html_task};
+
+static const kv_command export = {
+    .name = "export",
+    .summary = "every view as a file, or the cells to standard output",
+    .operands = "DB",
+    .least = 1,
+    .most = 1,
+    .offset = offsetof(kv_args, files),
+    .use = KV_USE_KEPT,
+    .options = of_export,
+    .examples =
+        (const kv_example[]){{"kvreport export results.db --format csv -o data",
+                              "data/cell.csv and its like"},
+                             {NULL, NULL}},
+    .task = &export_task};
+
+static const kv_command history = {
+    .name = "history",
+    .summary = "every run there was, superseded ones and conflicts too",
+    DB,
+    .options = of_history,
+    .examples = (const kv_example[]){{"kvreport history results.db",
+                                      "the newest code last"},
+                                     {NULL, NULL}},
+    .task = &history_task};
+
+static const char *const merge_notes[] = {
+    "OUT is made, or keeps what it has and takes everything of DB. The exit "
+    "code is 1 where two databases have other values for one cell: both are "
+    "named, and OUT stays as it was.",
+    NULL};
+
+static const kv_command merge = {
+    .name = "merge",
+    .summary = "all results in one database; refuses what contradicts",
+    .operands = "OUT DB...",
+    .least = 2,
+    .most = INT_MAX,
+    .offset = offsetof(kv_args, files),
+    .examples =
+        (const kv_example[]){{"kvreport merge all.db machine-a.db machine-b.db",
+                              "what two machines found confirms each other"},
+                             {NULL, NULL}},
+    .notes = merge_notes,
+    .task = &merge_task};
+
+/* --- the program -------------------------------------------------------- */
+
+static kv_rc version(size_t size, char *lines, kv_err *e) {
+  (void)e;
+  snprintf(lines, size, "SQLite    %s\n", sqlite3_libversion());
+  return KV_OK;
+}
+
+static const kv_command *const commands[] = {&table,   &html,  &export,
+                                             &history, &merge, NULL};
+
+static const char *const notes[] = {
+    "Reads the database that `kvreplay run --db` wrote and says what is in it.",
+    NULL};
+
+const kv_program kv_kvreport = {
+    .name = "kvreport",
+    .alone = {.summary = "tables and pages of replayed results",
+              .operands = "COMMAND",
+              .examples =
+                  (const kv_example[]){
+                      {"kvreport table results.db", "every cell"},
+                      {"kvreport html results.db -o report.html", "one page"},
+                      {NULL, NULL}},
+              .notes = notes},
+    .commands = commands,
+    .version = version};
