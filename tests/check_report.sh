@@ -210,7 +210,7 @@ if command -v jq >/dev/null; then
 fi
 "$report" --man | grep -q '^.TH KVREPORT' || fail "manual page"
 "$report" --completion | bash -n || fail "completion"
-"$report" --help | head -1 | grep -q Examples || fail "--help"
+"$report" --help | sed -n 3p | grep -q Examples || fail "--help"
 "$report" --version | grep -q kvreport || fail "--version"
 
 # --- mistakes ---

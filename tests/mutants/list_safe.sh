@@ -15,8 +15,11 @@ mutant database_is_no_file traces/container/apart.c 'check_overwrite.sh' \
 mutant link_is_replaced traces/container/newfile.c 'check_overwrite.sh' \
   'char *target = link ? realpath(path, NULL) : NULL;' \
   'char *target = link ? NULL : NULL;'
-mutant report_over_input analysis/output.c 'check_overwrite.sh' \
-  'a->st_ino == b->st_ino;' 'a->st_ino > b->st_ino;'
+mutant export_over_input analysis/command_export.c 'check_overwrite.sh' \
+  'if (kv_places_apart(1, &in, 1, &out, &e))' \
+  'if (kv_places_apart(0, &in, 1, &out, &e))'
+mutant report_not_to_stdout traces/container/apart.c 'check_overwrite.sh' \
+  'if (!out[i].instead)' 'if (!out[i].folder)'
 
 # An end in time.
 mutant stop_is_not_heard sim/commands/signal.c 'check_stop.sh' \
