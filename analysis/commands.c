@@ -100,11 +100,7 @@ static const kv_command html = {
 static const kv_command export = {
     .name = "export",
     .summary = "every view as a file, or the cells to standard output",
-    .operands = "DB",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(kv_args, files),
-    .use = KV_USE_KEPT,
+    DB,
     .options = of_export,
     .examples =
         (const kv_example[]){{"kvreport export results.db --format csv -o data",
