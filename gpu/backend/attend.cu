@@ -7,7 +7,7 @@
  * checks whether the heads agree about its chunk, and reads V once for each if
  * not. A second kernel joins the chunks in order.
  *
- * PLAIN: every entry is an unchanged row of the trace. Otherwise coded rows are
+ * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded rows are
  * decoded into their stage and the others copied.
  */
 #include "gpu/block/block.cuh"
@@ -303,9 +303,8 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
   int j = kv_thread(), entry = 0;
   if (j < a.n) {
     entry = place_of(l, a.first, a.c, j);
-    row[j] =
-        PLAIN ? kv_gpu_trace_row(l, a.lane, l.v, l.shape.d_v, a.lane->id[entry])
-              : kv_gpu_attended_row(l, a.lane, entry);
+    row[j] = PLAIN ? kv_gpu_raw_row(l, a.lane->v_raw, a.lane->v[entry])
+                   : kv_gpu_attended_row(l, a.lane, entry);
   }
   __syncthreads();
   float *p = (float *)weight;

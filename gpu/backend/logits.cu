@@ -10,7 +10,7 @@
  * If the views are known already (masked), entries that no head of the lane
  * sees are neither read nor computed.
  *
- * PLAIN: every entry is an unchanged row of the trace. Otherwise coded or
+ * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded or
  * rotated rows are computed into their stage and the others copied.
  */
 #include "gpu/block/async.h"
@@ -66,7 +66,7 @@ static __device__ key_row row_of(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   key_row r = {{nullptr, nullptr, KV_F32, 0, nullptr}, nullptr};
   if (!mine) return r;
   if (PLAIN) {
-    r.row = kv_gpu_trace_row(l, lane, l.k, l.shape.d, lane->id[i]);
+    r.row = kv_gpu_raw_row(l, lane->k_raw, lane->k[i]);
   } else {
     r.row = kv_gpu_key_row(l, lane, i);
     if (l.needs.reindex) r.turn = turn_of(l, lane, i);

@@ -72,11 +72,8 @@ KV_DEVICE void kv_gpu_read_entry(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   e->weight = lane->weight[i];
   e->tier = lane->tier ? lane->tier[i] : 0;
   e->last = lane->last ? lane->last[i] : 0;
-  e->k = e->v = kv_cell_ref{0, 0, KV_RAW};
-  if (lane->k) {
-    e->k = lane->k[i];
-    e->v = lane->v[i];
-  }
+  e->k = lane->k[i];
+  e->v = lane->v[i];
   for (int c = 0; c < KV_MAX_COLUMNS && c < l.needs.columns; c++) {
     if (l.needs.column[c] == KV_INT64)
       e->wide[c] = lane->column[c].i[i];
@@ -91,10 +88,8 @@ KV_DEVICE void kv_gpu_write_entry(const kv_gpu_layer &l, kv_gpu_lane *lane,
   lane->weight[i] = e->weight;
   if (lane->tier) lane->tier[i] = e->tier;
   if (lane->last) lane->last[i] = e->last;
-  if (lane->k) {
-    lane->k[i] = e->k;
-    lane->v[i] = e->v;
-  }
+  lane->k[i] = e->k;
+  lane->v[i] = e->v;
   for (int c = 0; c < KV_MAX_COLUMNS && c < l.needs.columns; c++) {
     if (l.needs.column[c] == KV_INT64)
       lane->column[c].i[i] = e->wide[c];

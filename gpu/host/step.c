@@ -78,8 +78,8 @@ static bool anyone_observes(const kv_store *s) {
   return any;
 }
 
-static void enter_part(const kv_store *s, void *stream) {
-  s->device->append(stream, &s->layer);
+static void enter_part(const kv_store *s, int count, void *stream) {
+  s->device->append(stream, &s->layer, count);
   hook(s, KV_HOOK_arrive, stream);
 }
 
@@ -123,7 +123,7 @@ static void settle_part(const kv_store *s, void *stream, int first) {
 }
 
 static void step(const kv_store *s, void *stream) {
-  enter_part(s, stream);
+  enter_part(s, 1, stream);
   attend_part(s, stream);
   observe_part(s, stream);
 }
@@ -152,9 +152,10 @@ void kv_gpu_enter(kv_store *s, int first, int count) {
   s->seen = s->attended = false;
   s->clock.first = first;
   s->clock.count = count;
+  if (!kv_gpu_lost(s)) kv_gpu_pages_grow(s, count);
   if (!kv_gpu_lost(s)) {
     tell(s, s->end - 1, 1, in_prompt(s) ? 0 : kv_layer_row(s->data, first));
-    if (in_prompt(s)) enter_part(s, s->device->stream());
+    if (in_prompt(s)) enter_part(s, count, s->device->stream());
   }
   for (int i = 0; i < s->lanes; i++)
     kv_lane_append(&s->mirror[i], first, count);

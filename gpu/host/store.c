@@ -85,6 +85,8 @@ void kv_gpu_close(kv_store *s) {
   free(s->taken);
   free(s->asset);
   free(s->head);
+  free(s->page);
+  free(s->pages);
   free(s->mirror);
   free(s->bad);
   free(s->state);
@@ -231,6 +233,7 @@ static void reset_lane(kv_store *s, int i) {
   l->n = l->step = l->rewritten = l->dropped = l->holes = 0;
   l->marked = l->tail = 0;
   l->n_verbs = l->n_log = l->n_joined = l->fault = 0;
+  l->k_raw.used = l->k_raw.n_free = l->v_raw.used = l->v_raw.n_free = 0;
   reset_slabs(l->k_slab);
   reset_slabs(l->v_slab);
   s->bad[i] = UINT64_MAX;

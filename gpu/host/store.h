@@ -51,6 +51,9 @@ struct kv_store {
   kv_gpu_layer layer;  /* device pointers */
   kv_gpu_clock clock;
   kv_gpu_lane *head; /* [lanes] host copies of the lanes' structs */
+  char **page, **paged; /* [lanes][2][pages of n_tokens] addresses of the pages
+                           of K's and V's pools; where the device has them */
+  int *pages;           /* [lanes][2] how many there are */
   char *own;         /* device memory: [lanes] lane states */
   size_t own_size;   /* bytes of one lane state, rounded up */
   kv_lane *mirror;   /* [lanes] */
@@ -103,6 +106,12 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_take_all(kv_store *s);
 /* n zeroed bytes on the device, given back by close; NULL and s->fault. */
 void *kv_gpu_take_room(kv_store *s, size_t n);
+
+/* pages.c: the lanes' pools of rows */
+/* Takes what they need beside pages; errors in s->fault. */
+void kv_gpu_pages_take(kv_store *s);
+/* Adds the pages that `count` more tokens need; errors in s->fault. */
+void kv_gpu_pages_grow(kv_store *s, int count);
 
 /* step.c */
 bool kv_gpu_due(const kv_store *s);

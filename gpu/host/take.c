@@ -58,10 +58,7 @@ static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
 }
 
 static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
-  size_t t = (size_t)s->plan->shape->n_tokens;
   if (!m->k || !s->log) return;
-  l->k = room(s, t * sizeof *l->k);
-  l->v = room(s, t * sizeof *l->v);
   size_t before = (size_t)l->lane * s->log->cap;
   l->cap_log = (int)s->log->cap;
   l->log_id = s->log->id + before;
@@ -86,6 +83,8 @@ static void take_lane(kv_store *s, int i) {
                      .work_size = KV_WORK(t) + need->work};
   l->id = room(s, t * sizeof *l->id);
   l->weight = room(s, t * sizeof *l->weight);
+  l->k = room(s, t * sizeof *l->k);
+  l->v = room(s, t * sizeof *l->v);
   if (need->classes > 1) l->tier = room(s, (t + 3) / 4 * 4);
   for (int c = 0; c < need->columns; c++)
     l->column[c].i = room(s, t * sizeof *l->column[c].i);
@@ -244,6 +243,7 @@ void kv_gpu_take_all(kv_store *s) {
   if (!s->fault.rc && (need->merges || need->codings))
     s->log = kv_gpu_log_open(s->device, s->opened, &s->fault);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
+  if (!s->fault.rc) kv_gpu_pages_take(s);
   if (!s->fault.rc && s->plan->scores) kv_gpu_shows_take(s);
   if (!s->fault.rc) take_report(s);
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads elements of an entry as attention does, without re-indexing: from a row
- * of the trace, from merged fp32 rows, or from codes. Every function is called
+ * of the lane's pool, from merged fp32 rows, or from codes. Every function is called
  * by a single thread and has no barrier.
  *
  * To read many elements of an entry, look up the row once (kv_gpu_key_row) and
  * take elements from it; kv_gpu_key does both. A row stays valid until a memory
- * operation changes the lane. The trace and every slab are 256-byte aligned.
+ * operation changes the lane. Slabs are 256-byte aligned, pages of a pool
+ * 128-byte.
  */
 #ifndef KV_GPU_ENTRY_CUH
 #define KV_GPU_ENTRY_CUH
 
 #include "gpu/formats/format.cuh"
+
+#include <assert.h>
 
 /* slab NULL: elements of `type` at `at`; otherwise `at` is a block, and the row
  * that of `member` in it. */
@@ -57,14 +60,19 @@ KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   return kv_gpu_widen(r.type, ((const uint16_t *)r.at)[x]);
 }
 
-/* Row of token t of the lane's KV head in one side of the trace. */
-KV_DEVICE kv_gpu_row kv_gpu_trace_row(const kv_gpu_layer &l,
-                                      const kv_gpu_lane *lane, const char *side,
-                                      int width, uint32_t t) {
-  kv_dtype type = l.shape.dtype;
-  size_t row = (size_t)lane->kv_head * (size_t)l.shape.n_tokens + t;
-  size_t size = type == KV_F32 ? 4 : 2;
-  kv_gpu_row r = {side + row * (size_t)width * size, nullptr, type, 0, nullptr};
+/* Where a row of a pool lies. */
+KV_DEVICE char *kv_gpu_raw_at(const kv_gpu_raw &pool, int32_t row) {
+  char *page = pool.page[row / KV_GPU_PAGE];
+  assert(page && "the host adds pages before tokens enter");
+  return page + (size_t)(row % KV_GPU_PAGE) * pool.size;
+}
+
+/* A side of an entry that is KV_RAW. */
+KV_DEVICE kv_gpu_row kv_gpu_raw_row(const kv_gpu_layer &l,
+                                    const kv_gpu_raw &pool,
+                                    const kv_cell_ref &ref) {
+  kv_gpu_row r = {kv_gpu_raw_at(pool, ref.block), nullptr, l.shape.dtype, 0,
+                  nullptr};
   return r;
 }
 
@@ -86,19 +94,18 @@ KV_DEVICE const float *kv_gpu_turn_of(const kv_gpu_layer &l, uint32_t t) {
 
 KV_DEVICE kv_gpu_row kv_gpu_key_row(const kv_gpu_layer &l,
                                     const kv_gpu_lane *lane, int i) {
-  if (lane->k && lane->k[i].format != KV_RAW) {
-    kv_gpu_row r = kv_gpu_slab_row(lane->k_slab, lane->k[i]);
-    if (r.slab && r.slab->pre_rope) r.turn = kv_gpu_turn_of(l, lane->id[i]);
-    return r;
-  }
-  return kv_gpu_trace_row(l, lane, l.k, l.shape.d, lane->id[i]);
+  if (lane->k[i].format == KV_RAW)
+    return kv_gpu_raw_row(l, lane->k_raw, lane->k[i]);
+  kv_gpu_row r = kv_gpu_slab_row(lane->k_slab, lane->k[i]);
+  if (r.slab && r.slab->pre_rope) r.turn = kv_gpu_turn_of(l, lane->id[i]);
+  return r;
 }
 
 KV_DEVICE kv_gpu_row kv_gpu_value_row(const kv_gpu_layer &l,
                                       const kv_gpu_lane *lane, int i) {
-  if (lane->v && lane->v[i].format != KV_RAW)
-    return kv_gpu_slab_row(lane->v_slab, lane->v[i]);
-  return kv_gpu_trace_row(l, lane, l.v, l.shape.d_v, lane->id[i]);
+  if (lane->v[i].format == KV_RAW)
+    return kv_gpu_raw_row(l, lane->v_raw, lane->v[i]);
+  return kv_gpu_slab_row(lane->v_slab, lane->v[i]);
 }
 
 /* True if entry i is in the current view of any head of the lane. */
@@ -111,7 +118,7 @@ KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
 }
 
 KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
-  return lane->v && lane->v[i].format >= KV_CODED;
+  return lane->v[i].format >= KV_CODED;
 }
 
 /* Where gpu/backend/materialise.cu puts the decoded value of entry i: for coded

@@ -7,7 +7,8 @@
  * others by one thread, which owns the lane's scalars, between two barriers.
  *
  * Blocks are taken and freed in the order of ref/lane/verbs.c: the last one
- * freed is the first to be taken, so block numbers equal the reference's.
+ * freed is the first to be taken, so block numbers equal the reference's. Rows
+ * of pools have no twin there, and their numbers are in no digest.
  */
 #ifndef KV_GPU_RECORD_CUH
 #define KV_GPU_RECORD_CUH
@@ -90,10 +91,15 @@ KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   return b;
 }
 
-/* One side of an entry leaves its block and becomes raw; the last member frees
- * the block. */
-KV_DEVICE void kv_gpu_leave_block(kv_gpu_slab *slab, kv_cell_ref *r) {
-  if (r->format == KV_RAW) return;
+/* One side of an entry gives up what it holds: its row of the pool, or its
+ * place in a block, which the last member frees. The caller drops the entry or
+ * gives the side something else. */
+KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
+                            kv_cell_ref *r) {
+  if (r->format == KV_RAW) {
+    pool->free[pool->n_free++] = r->block;
+    return;
+  }
   kv_gpu_slab *s = &slab[r->format];
   s->held--;
   if (--s->live[r->block] == 0) {
@@ -104,16 +110,25 @@ KV_DEVICE void kv_gpu_leave_block(kv_gpu_slab *slab, kv_cell_ref *r) {
 }
 
 KV_DEVICE bool kv_gpu_is_rewritten(const kv_gpu_lane *lane, int i) {
-  return lane->k &&
-         (lane->k[i].format != KV_RAW || lane->v[i].format != KV_RAW);
+  return lane->k[i].format != KV_RAW || lane->v[i].format != KV_RAW;
 }
 
-/* Both sides of entry i leave their blocks. */
+/* Both sides of entry i give up what they hold. */
 KV_DEVICE void kv_gpu_drop_entry(kv_gpu_lane *lane, int i) {
-  if (!lane->k) return;
   lane->rewritten -= kv_gpu_is_rewritten(lane, i);
-  kv_gpu_leave_block(lane->k_slab, &lane->k[i]);
-  kv_gpu_leave_block(lane->v_slab, &lane->v[i]);
+  kv_gpu_leave(&lane->k_raw, lane->k_slab, &lane->k[i]);
+  kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
+}
+
+/* The block: frees the rows of n listed entries whose side is raw. */
+KV_DEVICE void kv_gpu_free_rows(kv_gpu_raw *pool, const kv_cell_ref *side,
+                                int n, const int32_t *entry) {
+  int n_free = pool->n_free;
+  __syncthreads();
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    pool->free[n_free + j] = side[entry[j]].block;
+  if (kv_thread() == 0) pool->n_free = n_free + n;
+  __syncthreads();
 }
 
 #endif

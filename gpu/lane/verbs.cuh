@@ -97,6 +97,10 @@ KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   __syncthreads();
   if (kv_thread() == 0 && rewritten)
     for (int j = 0; j < m; j++) kv_gpu_drop_entry(lane, (int)gone[j]);
+  if (!rewritten) {
+    kv_gpu_free_rows(&lane->k_raw, lane->k, m, (const int32_t *)gone);
+    kv_gpu_free_rows(&lane->v_raw, lane->v, m, (const int32_t *)gone);
+  }
   __syncthreads();
   for (int j = kv_thread(); j < m; j += KV_BLOCK) gone[j] = lane->id[gone[j]];
   __syncthreads();
@@ -165,10 +169,10 @@ KV_DEVICE void kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
   }
 }
 
-KV_DEVICE void kv_gpu_set_mean(kv_gpu_slab *slab, int32_t block,
-                               kv_cell_ref *r) {
+KV_DEVICE void kv_gpu_set_mean(kv_gpu_raw *pool, kv_gpu_slab *slab,
+                               int32_t block, kv_cell_ref *r) {
   if (r->format == KV_MERGED) return;
-  kv_gpu_leave_block(slab, r);
+  kv_gpu_leave(pool, slab, r);
   *r = kv_cell_ref{block, 0, KV_MERGED};
 }
 
@@ -188,7 +192,7 @@ KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
   lane->weight[into] += lane->weight[from];
 }
 
-/* Frees the entry's blocks at once and marks it; the next sweep removes it. */
+/* Frees the entry's rows and blocks at once and marks it; the next sweep removes it. */
 KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
   int n = lane->n;
   kv_gpu_drop_entry(lane, gone);
@@ -224,8 +228,8 @@ KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
                kv_gpu_value_row(l, lane, from));
   __syncthreads();
   if (kv_thread() == 0) {
-    kv_gpu_set_mean(ks, block[0], &lane->k[into]);
-    kv_gpu_set_mean(vs, block[1], &lane->v[into]);
+    kv_gpu_set_mean(&lane->k_raw, ks, block[0], &lane->k[into]);
+    kv_gpu_set_mean(&lane->v_raw, vs, block[1], &lane->v[into]);
     kv_gpu_join(lane, into, from);
     kv_gpu_mark(lane, from);
     lane->dropped = 1;
@@ -266,12 +270,13 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                   bool key) {
   KV_SHARED(int32_t, block, 1);
   kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
+  kv_gpu_raw *pool = key ? &lane->k_raw : &lane->v_raw;
   kv_cell_ref *ref = key ? lane->k : lane->v;
   int old = 0;
   assert(s->cap > 0 && "needs.coding is for this side");
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     old += ref[entry[i]].format != KV_RAW;
-  bool leaves = kv_block_sum(old) > 0;
+  bool all_raw = kv_block_sum(old) == 0;
   if (kv_thread() == 0) block[0] = kv_gpu_take_block(s, n);
   __syncthreads();
   int32_t b = block[0];
@@ -279,10 +284,11 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
   bool fits = kv_gpu_encode(*s, n, rows, s->data + (size_t)b * s->size);
   if (kv_thread() == 0) {
     if (!fits) kv_gpu_fail(lane, KV_GPU_SCALE, lane->id[entry[0]]);
-    for (int i = 0; leaves && i < n; i++)
-      kv_gpu_leave_block(slab, &ref[entry[i]]);
+    for (int i = 0; !all_raw && i < n; i++)
+      kv_gpu_leave(pool, slab, &ref[entry[i]]);
   }
   __syncthreads();
+  if (all_raw) kv_gpu_free_rows(pool, ref, n, entry);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     ref[entry[i]] = kv_cell_ref{b, (uint16_t)i, (uint16_t)format};
   __syncthreads();

@@ -59,16 +59,16 @@ static __device__ void save(size_t size, int32_t number, char *at) {
 static __device__ void grow(const kv_gpu_at &at, const kv_gpu_lane *lane,
                             int page, int x, int first, int end) {
   const params *o = (const params *)at.params;
-  const kv_gpu_layer &l = *at.layer;
-  size_t size = size_of(l.shape.dtype);
+  const kv_shape &s = at.layer->shape;
+  size_t size = size_of(s.dtype);
   char *low = tile_of(at, lane, page) + (size_t)(x * TILE + page % TILE) * size;
-  char *high = low + side_bytes(l.shape, o->page);
+  char *high = low + side_bytes(s, o->page);
   bool fresh = first == page * o->page;
   int32_t lo = fresh ? INT32_MAX : load(size, low);
   int32_t hi = fresh ? INT32_MIN : load(size, high);
   for (int i = first; i < end; i++) {
-    kv_gpu_row row = kv_gpu_trace_row(l, lane, l.k, l.shape.d, lane->id[i]);
-    int32_t k = load(size, row.at + (size_t)x * size);
+    const char *row = kv_gpu_raw_at(lane->k_raw, lane->k[i].block);
+    int32_t k = load(size, row + (size_t)x * size);
     if (k < lo) lo = k;
     if (k > hi) hi = k;
   }

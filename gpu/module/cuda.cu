@@ -165,8 +165,8 @@ static void queries(void *stream, const kv_gpu_layer *l, int rows) {
   started("starting queries", kv_gpu_start_queries, stream, l, rows);
 }
 
-static void append(void *stream, const kv_gpu_layer *l) {
-  started("starting append", kv_gpu_start_append, stream, l);
+static void append(void *stream, const kv_gpu_layer *l, int count) {
+  started("starting append", kv_gpu_start_append, stream, l, count);
 }
 
 static void logits(void *stream, const kv_gpu_layer *l, int rows, int masked) {

@@ -69,8 +69,8 @@ typedef struct kv_device {
   /* gpu/backend/load.cu: the step's clock; its query rows */
   void (*tell)(void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock);
   void (*queries)(void *stream, const kv_gpu_layer *l, int rows);
-  /* gpu/backend/append.cu */
-  void (*append)(void *stream, const kv_gpu_layer *l);
+  /* gpu/backend/append.cu: the clock's tokens, `count` of them */
+  void (*append)(void *stream, const kv_gpu_layer *l, int count);
   /* gpu/backend/logits.cu: the tile's rows against all entries */
   void (*logits)(void *stream, const kv_gpu_layer *l, int rows, int masked);
   /* gpu/backend/attend.cu: lists the entries of each view, from its mask or
@@ -98,7 +98,7 @@ typedef struct kv_device {
 void kv_gpu_start_tell(void *stream, const kv_gpu_layer *l,
                        const kv_gpu_clock *clock);
 void kv_gpu_start_queries(void *stream, const kv_gpu_layer *l, int rows);
-void kv_gpu_start_append(void *stream, const kv_gpu_layer *l);
+void kv_gpu_start_append(void *stream, const kv_gpu_layer *l, int count);
 void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l, int rows,
                          int masked);
 void kv_gpu_start_name_views(void *stream, const kv_gpu_layer *l, int masked);
@@ -114,7 +114,7 @@ void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,
  * sizes, and a number to raise when a meaning changes. The size of a method's
  * params is in its hooks. */
 enum {
-  KV_DEVICE_ABI = (int)(4 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+  KV_DEVICE_ABI = (int)(5 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))
 };
 

@@ -4,8 +4,9 @@
  * host fills (gpu/host/store.c) and kernels read and write. Names follow
  * ref/lane/lane.h; every pointer is a device pointer.
  *
- * Rows of the trace stay where they were uploaded: dropping an entry only
- * changes the lane's index. Rewritten rows lie in the blocks of a slab.
+ * What an entry holds lies in memory of its lane: unchanged rows in a pool, to
+ * which append copies them from the uploaded trace, rewritten ones in the
+ * blocks of a slab. Only append reads K and V of the trace.
  */
 #ifndef KV_GPU_LANE_H
 #define KV_GPU_LANE_H
@@ -46,6 +47,22 @@ typedef struct kv_gpu_slab {
   int n_fresh;
 } kv_gpu_slab;
 
+/* Unchanged rows of one side, in the trace's type: a lane's pool. A side of an
+ * entry that is KV_RAW has the row kv_cell_ref.block. Append takes rows, the
+ * last freed first; a row is freed when its entry goes or its side is rewritten.
+ * The host adds pages between steps, so that there are as many as the lane
+ * needed at once so far (gpu/host/pages.c). */
+enum { KV_GPU_PAGE = 64 }; /* rows */
+typedef struct kv_gpu_raw {
+  size_t size;      /* bytes a row */
+  int used, n_free; /* rows ever taken; those of them that are free */
+  int32_t *free;    /* [n_tokens] */
+  char **page;      /* [kv_gpu_pages(n_tokens)] */
+} kv_gpu_raw;
+
+/* Pages of a pool of n rows. */
+#define kv_gpu_pages(n) (((n) + KV_GPU_PAGE - 1) / KV_GPU_PAGE)
+
 /* Why a lane cannot go on; the host makes the sentence. */
 typedef enum kv_gpu_fault {
   KV_GPU_FINE,
@@ -64,9 +81,10 @@ typedef struct kv_gpu_lane {
   int dropped, holes;             /* as in ref/lane/lane.h */
   uint32_t *id, *weight;          /* [n] */
   uint8_t *tier;      /* [n], room for a multiple of 4; NULL: no classes */
-  kv_cell_ref *k, *v; /* [n]; NULL where the method never rewrites */
+  kv_cell_ref *k, *v; /* [n] */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
   uint32_t *last, *next; /* member lists; NULL where nothing is merged */
+  kv_gpu_raw k_raw, v_raw;
   kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS];
   void *own; /* the method's lane_state */
   /* Records of the current step, and every row rewritten in it. */
@@ -185,7 +203,7 @@ typedef struct kv_gpu_layer {
   size_t state;
   int one_of_two;    /* two methods share the lanes, and may settle at different
                         steps */
-  const char *k, *v; /* [n_kv_heads][n_tokens][d], .. of the trace */
+  const char *k, *v; /* [n_kv_heads][n_tokens][d], .. of the trace; append's */
   const char *query; /* [n_heads][query_rows][d] of the trace, query_type */
   kv_dtype query_type;
   int query_rows;
