@@ -7,8 +7,8 @@
  * checks whether the heads agree about its chunk, and reads V once for each if
  * not. A second kernel joins the chunks in order.
  *
- * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded rows are
- * decoded into their stage and the others copied.
+ * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded
+ * rows are decoded into their stage and the others copied.
  */
 #include "gpu/block/block.cuh"
 #include "gpu/lane/values.cuh"

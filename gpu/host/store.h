@@ -50,16 +50,16 @@ struct kv_store {
   bool own_views;      /* the method has a view hook */
   kv_gpu_layer layer;  /* device pointers */
   kv_gpu_clock clock;
-  kv_gpu_lane *head; /* [lanes] host copies of the lanes' structs */
+  kv_gpu_lane *head;    /* [lanes] host copies of the lanes' structs */
   char **page, **paged; /* [lanes][2][pages of n_tokens] addresses of the pages
                            of K's and V's pools; where the device has them */
   int *pages;           /* [lanes][2] how many there are */
-  char *own;         /* device memory: [lanes] lane states */
-  size_t own_size;   /* bytes of one lane state, rounded up */
-  kv_lane *mirror;   /* [lanes] */
-  kv_turns turns;    /* rotations of its keys, if needs.rope */
-  uint64_t *bad;     /* [lanes] */
-  kv_digest *state;  /* [lanes] */
+  char *own;            /* device memory: [lanes] lane states */
+  size_t own_size;      /* bytes of one lane state, rounded up */
+  kv_lane *mirror;      /* [lanes] */
+  kv_turns turns;       /* rotations of its keys, if needs.rope */
+  uint64_t *bad;        /* [lanes] */
+  kv_digest *state;     /* [lanes] */
   kv_leaves leaves;
   kv_shows shows;      /* zeroed: not asked for */
   kv_gpu_shown *shown; /* [lanes + 1] copy of the device's */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads elements of an entry as attention does, without re-indexing: from a row
- * of the lane's pool, from merged fp32 rows, or from codes. Every function is called
- * by a single thread and has no barrier.
+ * of the lane's pool, from merged fp32 rows, or from codes. Every function is
+ * called by a single thread and has no barrier.
  *
  * To read many elements of an entry, look up the row once (kv_gpu_key_row) and
  * take elements from it; kv_gpu_key does both. A row stays valid until a memory

@@ -192,7 +192,8 @@ KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
   lane->weight[into] += lane->weight[from];
 }
 
-/* Frees the entry's rows and blocks at once and marks it; the next sweep removes it. */
+/* Frees the entry's rows and blocks at once and marks it; the next sweep
+ * removes it. */
 KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
   int n = lane->n;
   kv_gpu_drop_entry(lane, gone);

@@ -5,9 +5,9 @@
  * Every call is checked; the first failure is kept as a sentence, and after it
  * nothing is started.
  */
-#include "gpu/shared/device.h"
-#include "gpu/module/kernels.h"
 #include "gpu/block/launch.h"
+#include "gpu/module/kernels.h"
+#include "gpu/shared/device.h"
 
 #include <stdio.h>
 

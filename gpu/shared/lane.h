@@ -49,9 +49,9 @@ typedef struct kv_gpu_slab {
 
 /* Unchanged rows of one side, in the trace's type: a lane's pool. A side of an
  * entry that is KV_RAW has the row kv_cell_ref.block. Append takes rows, the
- * last freed first; a row is freed when its entry goes or its side is rewritten.
- * The host adds pages between steps, so that there are as many as the lane
- * needed at once so far (gpu/host/pages.c). */
+ * last freed first; a row is freed when its entry goes or its side is
+ * rewritten. The host adds pages between steps, so that there are as many as
+ * the lane needed at once so far (gpu/host/pages.c). */
 enum { KV_GPU_PAGE = 64 }; /* rows */
 typedef struct kv_gpu_raw {
   size_t size;      /* bytes a row */

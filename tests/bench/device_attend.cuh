@@ -22,7 +22,7 @@ static void attend_run(void *self, void *stream) {
 static void attend_check(bench *b) {
   static const int group[] = {1, 4, 8};
   for (int g : group) {
-    lanes_case c = {2, g, 300, false, false};
+    lanes_case c = {2, g, 300, false};
     lanes w;
     lanes_open(b, &c, &w);
     lanes_begin(&w, c.tokens);
@@ -60,7 +60,7 @@ static void attend_time(bench *b) {
   for (auto at : cases) {
     char what[64];
     lanes w;
-    lanes_case c = {attend_lanes(b, 32768), at.group, 32768, false, false};
+    lanes_case c = {attend_lanes(b, 32768), at.group, 32768, false};
     double bytes = (double)c.lanes * c.tokens * LANES_D * 4;
     lanes_open(b, &c, &w);
     lanes_begin(&w, c.tokens);

@@ -30,15 +30,12 @@ static __global__ void code_group(kv_gpu_layer l, int *wrong) {
   uint32_t first = blockIdx.x * KIVI_GROUP;
   const kv_gpu_slab *k = &lane->k_slab[KEYS], *v = &lane->v_slab[VALUES];
   auto key = [&](int m, int x) {
-    return kv_gpu_element(
-        kv_gpu_trace_row(l, lane, l.k, LANES_D, first + (uint32_t)m), x);
+    return kv_gpu_key(l, lane, (int)first + m, x);
   };
   bool fits = kv_gpu_encode(*k, KIVI_GROUP, key,
                             k->data + (size_t)blockIdx.x * k->size);
   for (uint32_t t = first; t < first + KIVI_GROUP; t++) {
-    auto value = [&](int, int x) {
-      return kv_gpu_element(kv_gpu_trace_row(l, lane, l.v, LANES_D, t), x);
-    };
+    auto value = [&](int, int x) { return kv_gpu_value(l, lane, (int)t, x); };
     fits = kv_gpu_encode(*v, 1, value, v->data + (size_t)t * v->size) && fits;
   }
   for (uint32_t m = (uint32_t)kv_thread(); m < KIVI_GROUP; m += KV_BLOCK) {
@@ -120,7 +117,7 @@ static void host_decode_lane(const lanes *w, int i, int n, float *k, float *v) {
 static void kivi_check(bench *b) {
   static const int group[] = {1, 4};
   for (int g : group) {
-    lanes_case c = {2, g, 320, false, true};
+    lanes_case c = {2, g, 320, false};
     lanes w;
     kivi_open(b, &c, &w);
     attend_run(&w, b->dev->stream());
@@ -144,7 +141,7 @@ static void kivi_time(bench *b) {
   for (int g : group) {
     lanes w;
     char what[64];
-    lanes_case c = {attend_lanes(b, 32768), g, 32768, false, true};
+    lanes_case c = {attend_lanes(b, 32768), g, 32768, false};
     lanes_open(b, &c, &w);
     lanes_begin(&w, c.tokens);
     double plain = attend_seconds(&w);

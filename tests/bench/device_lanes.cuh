@@ -14,7 +14,6 @@ constexpr int LANES_D = 128, LANES_VERBS = 1 << 12;
 typedef struct lanes_case {
   int lanes, group, tokens;
   bool evidence; /* room for probabilities, sums, masks and a column */
-  bool coded;    /* room for a side to be rewritten; slabs are the caller's */
 } lanes_case;
 
 typedef struct lanes {
@@ -23,6 +22,20 @@ typedef struct lanes {
   kv_gpu_clock *clock; /* the layer's, on the device */
   kv_gpu_lane *lane;   /* [lanes] what the host put there, for free() */
 } lanes;
+
+/* A pool with room for every token. */
+static void lanes_take_pool(bench *b, size_t t, kv_gpu_raw *pool) {
+  size_t pages = kv_gpu_pages(t);
+  pool->size = LANES_D * sizeof(uint16_t);
+  pool->free = bench_take<int32_t>(b, t);
+  pool->page = bench_take<char *>(b, pages);
+  char *rows = bench_take<char>(b, pages * KV_GPU_PAGE * pool->size);
+  char **page = bench_room<char *>(pages);
+  for (size_t p = 0; p < pages; p++)
+    page[p] = rows + p * KV_GPU_PAGE * pool->size;
+  b->dev->put(pool->page, page, pages * sizeof *page);
+  free(page);
+}
 
 static void lanes_take_lane(lanes *w, int i, const lanes_case *c) {
   size_t t = (size_t)c->tokens;
@@ -34,10 +47,10 @@ static void lanes_take_lane(lanes *w, int i, const lanes_case *c) {
   l->queries = c->group;
   l->id = bench_take<uint32_t>(b, t);
   l->weight = bench_take<uint32_t>(b, t);
-  if (c->coded) {
-    l->k = bench_take<kv_cell_ref>(b, t);
-    l->v = bench_take<kv_cell_ref>(b, t);
-  }
+  l->k = bench_take<kv_cell_ref>(b, t);
+  l->v = bench_take<kv_cell_ref>(b, t);
+  lanes_take_pool(b, t, &l->k_raw);
+  lanes_take_pool(b, t, &l->v_raw);
   if (!c->evidence) return;
   l->column[0].i = bench_take<int64_t>(b, t);
   l->cap_verbs = LANES_VERBS;
@@ -117,7 +130,7 @@ static void lanes_begin(lanes *w, int n) {
   uint64_t *bad = bench_room<uint64_t>((size_t)l->lanes);
   memset(bad, 0xff, (size_t)l->lanes * sizeof *bad);
   dev->put(l->bad, bad, (size_t)l->lanes * sizeof *bad);
-  dev->append(dev->stream(), l);
+  dev->append(dev->stream(), l, n);
   bench_fine(w->b);
   free(bad);
 }

@@ -37,7 +37,7 @@ static void step_run(void *self, void *stream) {
   const kv_gpu_layer *l = &s->w.layer;
   KV_LAUNCH(stream, next_step, (unsigned)l->lanes, KV_BLOCK, *l, s->w.clock,
             s->count);
-  dev->append(stream, l);
+  dev->append(stream, l, s->count);
   dev->logits(stream, l, 1, 0);
   if (s->hooks->view) s->hooks->view(stream, l);
   dev->name_views(stream, l, s->hooks->view != nullptr);
@@ -121,7 +121,7 @@ static int host_settle(const steps *s, int i, int n, int budget, uint32_t *id,
 
 static void settle_check(bench *b) {
   constexpr int BUDGET = 200, MOST = BUDGET + 1;
-  lanes_case c = {2, 2, 2 * BUDGET, true, false};
+  lanes_case c = {2, 2, 2 * BUDGET, true};
   static uint32_t id[MOST];
   static int64_t sum[MOST];
   steps s;
@@ -149,7 +149,7 @@ static void settle_check(bench *b) {
 
 static void settle_time(bench *b) {
   constexpr int BUDGET = 4096, EVERY = 128;
-  lanes_case c = {b->quick ? 32 : 256, 4, 2 * BUDGET, true, false};
+  lanes_case c = {b->quick ? 32 : 256, 4, 2 * BUDGET, true};
   static_assert((WARM_UPS + REPEATS) * EVERY < BUDGET, "tokens suffice");
   steps s;
   steps_open(b, &c, BUDGET, &s);

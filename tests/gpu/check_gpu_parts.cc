@@ -6,6 +6,7 @@
  * in both orders of its threads.
  */
 #include "gpu/parts/parts_score.cuh"
+#include "tests/gpu/gpupool.h"
 #include "tests/support/draw.h"
 
 #include <setjmp.h>
@@ -290,6 +291,8 @@ typedef struct twins {
 static void open_twins(twins *t, int n) {
   static uint32_t id[MOST], weight[MOST], verbs[16 * MOST];
   static uint64_t words[MOST];
+  static kv_cell_ref k[MOST], v[MOST];
+  static int32_t room[2][MOST];
   kv_err e;
   *t = twins{};
   t->shape = layer.shape;
@@ -301,6 +304,8 @@ static void open_twins(twins *t, int n) {
   kv_lane_begin(&t->host, t->host.needs, &t->data);
   kv_lane_append(&t->host, 0, n);
   t->device.n = n;
+  t->device.k = gpupool_fill(n, k, room[0], &t->device.k_raw);
+  t->device.v = gpupool_fill(n, v, room[1], &t->device.v_raw);
   t->device.queries = HEADS;
   t->device.id = (uint32_t *)memcpy(id, t->host.id, sizeof id);
   t->device.weight = (uint32_t *)memcpy(weight, t->host.weight, sizeof weight);
@@ -319,6 +324,7 @@ static void close_twins(twins *t) {
 
 static void twins_agree(const twins *t) {
   size_t n = (size_t)t->host.n;
+  assert_null(gpupool_wrong(&t->device));
   assert_int_equal(t->device.n, t->host.n);
   same(t->device.id, t->host.id, n * sizeof *t->host.id);
   same(t->device.column[0].i, t->host.column[0].i, n * sizeof(int64_t));
@@ -379,22 +385,16 @@ EVERYWHERE(window_fits)
 EVERYWHERE(keeping_fits)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(top_fits_everywhere),
-      cmocka_unit_test(shared_fits_everywhere),
-      cmocka_unit_test(hash_fits_everywhere),
-      cmocka_unit_test(top_p_fits_everywhere),
-      cmocka_unit_test(arg_fits_everywhere),
-      cmocka_unit_test(order_fits_everywhere),
-      cmocka_unit_test(pools_fit_everywhere),
-      cmocka_unit_test(window_fits_everywhere),
-      cmocka_unit_test(keeping_fits_everywhere),
-  };
+  const struct CMUnitTest tests[] = {cmocka_unit_test(top_fits_everywhere),
+                                     cmocka_unit_test(shared_fits_everywhere),
+                                     cmocka_unit_test(hash_fits_everywhere),
+                                     cmocka_unit_test(top_p_fits_everywhere),
+                                     cmocka_unit_test(arg_fits_everywhere),
+                                     cmocka_unit_test(order_fits_everywhere),
+                                     cmocka_unit_test(pools_fit_everywhere),
+                                     cmocka_unit_test(window_fits_everywhere),
+                                     cmocka_unit_test(keeping_fits_everywhere)};
   kv_float_ground();
-  layer.shape.n_layers = 1;
-  layer.shape.n_heads = HEADS;
-  layer.shape.n_kv_heads = 1;
-  layer.shape.d = layer.shape.d_v = 1;
-  layer.shape.n_tokens = layer.shape.prompt_len = MOST;
+  layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, KV_F32, 0};
   return cmocka_run_group_tests_name("gpu parts", tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "gpu/emu/emu.h"
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
+#include "tests/gpu/gpupool.h"
 
 extern "C" {
 #include <setjmp.h>
@@ -20,7 +21,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-enum { CHUNK = KV_GPU_CHUNK, TAKEN = 32 };
+enum { CHUNK = KV_GPU_CHUNK, TAKEN = 64 };
 
 static uint32_t state = 1;
 static uint32_t next(void) {
@@ -65,7 +66,18 @@ static void take_results(world *w, int heads) {
   memset(l->bad, 0xff, (size_t)l->lanes * sizeof *l->bad);
 }
 
-/* One of n entries, of a fresh trace of fp16, in every lane. */
+/* n entries have the rows of a pool of one side, in order. */
+static kv_cell_ref *fill_pool(world *w, int n, int width, kv_gpu_raw *pool) {
+  int pages = kv_gpu_pages(n);
+  pool->size = (size_t)width * sizeof(uint16_t);
+  pool->page = take<char *>(w, pages);
+  char *rows = take_halves(w, pages * KV_GPU_PAGE * width);
+  for (int p = 0; p < pages; p++)
+    pool->page[p] = rows + (size_t)p * KV_GPU_PAGE * pool->size;
+  return gpupool_fill(n, take<kv_cell_ref>(w, n), take<int32_t>(w, n), pool);
+}
+
+/* n entries of fp16 in every lane. */
 static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
   int heads = lanes * group;
   *w = {};
@@ -83,9 +95,9 @@ static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
     l->lane[i].n = n;
     l->lane[i].id = take<uint32_t>(w, n);
     for (int e = 0; e < n; e++) l->lane[i].id[e] = (uint32_t)e;
+    l->lane[i].k = fill_pool(w, n, d, &l->lane[i].k_raw);
+    l->lane[i].v = fill_pool(w, n, d_v, &l->lane[i].v_raw);
   }
-  l->k = take_halves(w, lanes * n * d);
-  l->v = take_halves(w, lanes * n * d_v);
   l->q = take<float>(w, heads * d);
   for (int i = 0; i < heads * d; i++)
     l->q[i] = (float)(next() % 4096) * 0x1p-11f - 1;

@@ -213,11 +213,11 @@ static void scale_case(bool fp16_ops, int format, float x, bool fits) {
   gpulane_case m = small;
   m.fp16_ops = fp16_ops;
   gpulane *w = gpulane_open(&m);
-  gpulane_append(w, 20);
   for (int i = 5; i < 10; i += 4) {
     int row = w->host.kv_head * m.n_tokens + i;
     ((float *)w->data.k)[row * m.d + m.d - 1] = x;
   }
+  gpulane_append(w, 20);
   for (int i = 5; i < 10; i += 4) {
     w->list[0] = i;
     w->list[1] = i + 1;

@@ -225,6 +225,26 @@ mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \
 mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
+mutant device_reads_trace gpu/backend/logits.cu 'gpu_rows' \
+  'r.row = kv_gpu_raw_row(l, lane->k_raw, lane->k[i]);' \
+  'r.row = {l.k + ((size_t)lane->kv_head * (size_t)l.shape.n_tokens +
+                   lane->id[i]) * lane->k_raw.size,
+             nullptr, l.shape.dtype, 0, nullptr};'
+mutant device_row_not_freed gpu/lane/record.cuh 'gpu_rows gpu_verbs' \
+  'pool->n_free = n_free + n;' 'pool->n_free = n_free;'
+mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
+  'kv_gpu_leave(pool, slab, r);
+  *r' 'if (r->format != KV_RAW) kv_gpu_leave(pool, slab, r);
+  *r'
+mutant device_coded_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
+  'if (all_raw) kv_gpu_free_rows(pool, ref, n, entry);' ''
+mutant device_row_shared gpu/backend/append.cu 'gpu_rows gpu_verbs' \
+  'pool.free[left - 1]' 'pool.free[0]'
+mutant device_rows_to_spare gpu/host/pages.c 'gpu_rows' \
+  'pool->used + count - pool->n_free' 'pool->used + count'
+mutant device_row_half_copied gpu/backend/append.cu 'gpu_rows' \
+  'units = (int)(pool.size / sizeof(T));' \
+  'units = (int)(pool.size / sizeof(T)) / 2;'
 
 # The session: pieces, views and books.
 mutant session_block_early sim/session/session_feed.c 'session' \

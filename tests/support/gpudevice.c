@@ -101,8 +101,8 @@ static void tell(void *stream, const kv_gpu_layer *l,
 static void queries(void *stream, const kv_gpu_layer *l, int rows) {
   if (fine(GPUDEVICE_START)) real->queries(stream, l, rows);
 }
-static void append(void *stream, const kv_gpu_layer *l, int count) {
-  if (fine(GPUDEVICE_START)) real->append(stream, l, count);
+static void append(void *stream, const kv_gpu_layer *l, int tokens) {
+  if (fine(GPUDEVICE_START)) real->append(stream, l, tokens);
 }
 static void logits(void *stream, const kv_gpu_layer *l, int rows, int masked) {
   if (fine(GPUDEVICE_START)) real->logits(stream, l, rows, masked);

@@ -6,6 +6,8 @@
 #include "tests/support/gpulane.h"
 #include "gpu/lane/verbs.cuh"
 #include "gpu/module/kernels.h"
+#include "gpu/shared/device.h"
+#include "tests/gpu/gpupool.h"
 extern "C" {
 #include "ref/kernels/kernels.h"
 }
@@ -85,6 +87,17 @@ static void mirror_slab(gpulane *w, const kv_slab *from, kv_gpu_slab *to) {
   to->fresh = take<int32_t>(w, to->cap);
 }
 
+/* All pages that a pool can need, one after another. */
+static void open_pool(gpulane *w, int width, kv_gpu_raw *pool) {
+  int t = w->shape.n_tokens, pages = kv_gpu_pages(t);
+  pool->size = (size_t)width * kv_dtype_size(w->shape.dtype);
+  pool->free = take<int32_t>(w, t);
+  pool->page = take<char *>(w, pages);
+  char *rows = take<char>(w, pages * KV_GPU_PAGE * (int)pool->size);
+  for (int p = 0; p < pages; p++)
+    pool->page[p] = rows + (size_t)p * KV_GPU_PAGE * pool->size;
+}
+
 static void mirror_lane(gpulane *w) {
   kv_lane *h = &w->host;
   int t = w->shape.n_tokens;
@@ -95,10 +108,10 @@ static void mirror_lane(gpulane *w) {
   l->id = take<uint32_t>(w, t);
   l->weight = take<uint32_t>(w, t);
   l->tier = take<uint8_t>(w, t);
-  if (h->k) {
-    l->k = take<kv_cell_ref>(w, t);
-    l->v = take<kv_cell_ref>(w, t);
-  }
+  l->k = take<kv_cell_ref>(w, t);
+  l->v = take<kv_cell_ref>(w, t);
+  open_pool(w, w->shape.d, &l->k_raw);
+  open_pool(w, w->shape.d_v, &l->v_raw);
   if (h->last) {
     l->last = take<uint32_t>(w, t);
     l->next = take<uint32_t>(w, t);
@@ -145,6 +158,9 @@ gpulane *gpulane_open(const gpulane_case *m) {
   w->layer.shape = w->shape;
   w->layer.needs = w->needs;
   w->layer.layer = LAYER;
+  w->layer.lanes = 1;
+  w->clock = take<kv_gpu_clock>(w, 1);
+  w->layer.clock = w->clock;
   w->layer.lane = w->lane;
   w->layer.k = (const char *)w->data.k;
   w->layer.v = (const char *)w->data.v;
@@ -163,26 +179,26 @@ void gpulane_close(gpulane *w) {
   free(w);
 }
 
-/* Tokens enter both; what the engine would do on the device is done here. */
+/* Tokens enter both. The journal and the log go on, though to the device a step
+ * begins. */
 void gpulane_append(gpulane *w, int count) {
   kv_lane *h = &w->host;
-  kv_gpu_lane *l = w->lane;
+  kv_gpu_lane *l = w->lane, before = *l;
   if (count > w->shape.n_tokens - w->seen) count = w->shape.n_tokens - w->seen;
+  if (count == 0) return;
   int from = h->n;
   kv_lane_append(h, w->seen, count);
+  *w->clock = {w->seen, count, 0, 0, 0};
+  kv_gpu_start_append(NULL, &w->layer, count);
+  l->n_verbs = before.n_verbs;
+  l->n_log = before.n_log;
+  l->n_joined = before.n_joined;
   w->seen += count;
   for (int i = from; i < h->n; i++) {
-    l->id[i] = h->id[i];
-    l->weight[i] = 1;
-    l->tier[i] = 0;
-    if (h->k) l->k[i] = l->v[i] = kv_cell_ref{0, 0, KV_RAW};
-    if (h->last) l->last[i] = h->last[i];
     l->column[0].i[i] = h->column[0].i[i] =
         (int64_t)gpulane_next() << 30 | gpulane_next();
     l->column[1].f[i] = h->column[1].f[i] = gpulane_number();
   }
-  l->n = h->n;
-  l->step = h->step;
 }
 
 /* --- one verb on both ---------------------------------------------------- */
@@ -265,6 +281,7 @@ static __global__ void read_rows(kv_gpu_layer l, float *k, float *v,
   const kv_gpu_lane *lane = l.lane;
   int d = l.shape.d, d_v = l.shape.d_v;
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
+    if (lane->weight[i] == 0) continue; /* marked: it has no rows */
     for (int x = 0; x < d; x++) k[i * d + x] = kv_gpu_key(l, lane, i, x);
     for (int x = 0; x < d_v; x++) v[i * d_v + x] = kv_gpu_value(l, lane, i, x);
     bias[i] = kv_gpu_bias(l, lane, i);
@@ -276,6 +293,7 @@ static void same_rows(const gpulane *w) {
   int d = w->shape.d, d_v = w->shape.d_v;
   KV_LAUNCH(NULL, read_rows, 1u, KV_BLOCK, w->layer, w->k, w->v, w->bias);
   for (int i = 0; i < w->host.n; i++) {
+    if (w->host.weight[i] == 0) continue;
     float bias = kv_lane_bias(&w->host, i);
     kv_lane_key(&w->host, i, row);
     same(w->k + i * d, row, (size_t)d * sizeof *row);
@@ -312,6 +330,8 @@ void gpulane_same(gpulane *w) {
   assert_int_equal(l->rewritten, h->rewritten);
   assert_int_equal(l->n_verbs, h->verbs.n);
   same(l->verbs, h->verbs.word, h->verbs.n * sizeof *l->verbs);
+  const char *wrong = gpupool_wrong(l);
+  if (wrong) fail_msg("a pool has %s", wrong);
   same_arrays(w);
   for (int f = 0; f < KV_SLABS; f++) {
     same_slab(&h->k_slab[f], &l->k_slab[f]);

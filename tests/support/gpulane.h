@@ -36,6 +36,7 @@ typedef struct gpulane {
   kv_layer_data data; /* K and V, one copy for both */
   kv_lane host;
   kv_gpu_layer layer;
+  kv_gpu_clock *clock; /* the layer's */
   kv_gpu_lane *lane;
   kv_digest rewrites; /* of the device's log */
   int logged, seen;

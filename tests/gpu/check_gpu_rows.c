@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows that a device holds are its own, and they are what the ledger says:
+ * - as soon as tokens entered, their K and V in the uploaded trace become NaN,
+ *   and all digests are those of the reference;
+ * - after every block and step each row of a pool is one entry's or free, and
+ *   rows and blocks held are the payload, in bytes, that is charged;
+ * - a pool has the pages for as many rows as were held at once, in decoding an
+ *   eighth more at most: of a method with a bound, for its bound.
+ */
+#include "gpu/host/backends.h"
+#include "gpu/host/store.h"
+#include "sim/engine/replay.h"
+#include "sim/spec/spec.h"
+#include "tests/gpu/gpupool.h"
+#include "tests/support/mad.h"
+#include "tests/support/made_up.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 400, PROMPT = 300, BUDGET = 48, LAYERS = 2 };
+
+extern void poison_start(void *stream, const kv_gpu_layer *l);
+extern const kv_gpu_hooks kv_gpu_mad; /* tests/support/mad_twin.cc */
+
+static kv_device device;
+static kv_backend poisoned;
+static char trace[512];
+static int blocks, most_rows; /* of the replay */
+
+/* --- the device and its backend ------------------------------------------- */
+
+static void append(void *stream, const kv_gpu_layer *l, int count) {
+  kv_device_emu()->append(stream, l, count);
+  poison_start(stream, l);
+}
+
+static const kv_gpu_hooks *hooks(const char *method) {
+  if (!strcmp(method, mad_method.name)) return &kv_gpu_mad;
+  return kv_device_emu()->hooks(method);
+}
+
+static kv_rc open_poisoned(const kv_plan *plan, kv_store **out, kv_err *e) {
+  return kv_gpu_open(&device, plan, out, e);
+}
+
+/* Bytes of rows and blocks that one side of a lane holds; `parts` are what its
+ * codings count as metadata. */
+static int64_t held(const kv_gpu_raw *pool, const kv_gpu_slab *slab,
+                    int64_t *parts) {
+  int64_t bytes = (int64_t)gpupool_held(pool) * (int64_t)pool->size;
+  for (int f = KV_MERGED; f < KV_SLABS; f++) {
+    bytes += slab[f].codes;
+    *parts += slab[f].metadata;
+  }
+  return bytes;
+}
+
+static void check_lane(const kv_store *s, int i) {
+  const kv_gpu_lane *l = &s->layer.lane[i]; /* it is near */
+  const char *wrong = gpupool_wrong(l);
+  kv_bytes charged = {0};
+  int64_t metadata = 0;
+  if (wrong)
+    fail_msg("layer %d, lane %d, step %d: a pool has %s", s->data->layer, i,
+             s->end, wrong);
+  kv_lane_bytes(&s->mirror[i], &charged);
+  int64_t bytes = held(&l->k_raw, l->k_slab, &metadata);
+  bytes += held(&l->v_raw, l->v_slab, &metadata);
+  if (bytes != charged.payload || metadata > charged.metadata)
+    fail_msg("layer %d, lane %d, step %d: %d bytes are held, and %d charged",
+             s->data->layer, i, s->end, (int)bytes, (int)charged.payload);
+  if (l->k_raw.used > most_rows) most_rows = l->k_raw.used;
+  if (l->v_raw.used > most_rows) most_rows = l->v_raw.used;
+}
+
+static void end_step(kv_store *s) {
+  int most = 0;
+  blocks++;
+  for (int i = 0; i < s->lanes; i++) check_lane(s, i);
+  for (int i = 0; i < 2 * s->lanes; i++)
+    if (s->pages[i] > most) most = s->pages[i];
+  assert_in_range(most, 1, kv_gpu_pages(most_rows) * 9 / 8);
+  kv_backend_emu.end_step(s);
+}
+
+/* --- replays -------------------------------------------------------------- */
+
+static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
+  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
+  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
+  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
+  kv_spec_free(&spec);
+}
+
+static void replay(const char *text, const kv_backend *backend,
+                   kv_digest digest[3]) {
+  kv_trace *t = NULL;
+  kv_cell cell, *each = &cell;
+  kv_err e = {0};
+  bool stopped;
+  kv_replay_how how = {
+      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
+  if (kv_trace_open(trace, &t, &e)) fail_msg("%s", e.text);
+  open_cell(t, text, &cell);
+  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
+  digest[0] = cell.result.journal;
+  digest[1] = cell.result.state;
+  digest[2] = cell.result.output;
+  kv_cell_close(&cell);
+  kv_trace_close(t);
+}
+
+/* The most rows that a pool held of the spec. */
+static int rows_of(const char *text) {
+  static const char *const name[] = {"journal", "state", "output"};
+  kv_digest of_ref[3], of_device[3];
+  blocks = most_rows = 0;
+  replay(text, &kv_backend_ref, of_ref);
+  replay(text, &poisoned, of_device);
+  assert_in_range(blocks, LAYERS * (TOKENS - PROMPT + 1), LAYERS * TOKENS);
+  for (int i = 0; i < 3; i++)
+    if (memcmp(&of_ref[i], &of_device[i], sizeof *of_ref))
+      fail_msg("%s: the %s comes from rows that are not the lane's", text,
+               name[i]);
+  return most_rows;
+}
+
+static void make_trace(kv_dtype dtype, int d) {
+  const kv_small t = {"rows", LAYERS, 4, 2, d, dtype, TOKENS, PROMPT};
+  kv_err e = {0};
+  snprintf(trace, sizeof trace, "%s", scratch_path("rows.safetensors"));
+  remove(trace);
+  if (kv_small_write(&t, 3, trace, &e)) fail_msg("%s", e.text);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static void test_rows(void **state) {
+  static const struct {
+    const char *spec;
+    int rows; /* most held at once; -1: less than the prompt has */
+  } cases[] = {{"dense", TOKENS},
+               {"h2o", PROMPT},
+               {"snapkv:window=16", PROMPT},
+               {"adakv", PROMPT},
+               {"quest:page=8:skip=0", TOKENS},
+               {"oracle-topk", TOKENS},
+               {"zsmerge:variant=code", PROMPT},
+               {"zsmerge", BUDGET + 1},
+               {"kivi:residual=32:group=32", PROMPT},
+               {"snapkv:window=16+kivi:residual=32:group=32", PROMPT},
+               {"mad", -1}};
+  (void)state;
+  make_trace(KV_F32, 32);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int rows = rows_of(cases[i].spec);
+    if (cases[i].rows < 0 ? rows >= PROMPT : rows != cases[i].rows)
+      fail_msg("%s: a pool has %d rows, not %d", cases[i].spec, rows,
+               cases[i].rows);
+  }
+}
+
+/* Rows of any length and type, copied whole. */
+static void test_types(void **state) {
+  static const struct {
+    kv_dtype dtype;
+    int d;
+  } cases[] = {{KV_F16, 32}, {KV_BF16, 12}, {KV_F16, 20}, {KV_F32, 12}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    make_trace(cases[i].dtype, cases[i].d);
+    rows_of("quest:page=8:skip=0");
+    rows_of("zsmerge");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
+                                     cmocka_unit_test(test_types)};
+  if (!kv_device_emu()) return 77;
+  device = *kv_device_emu();
+  device.append = append;
+  device.hooks = hooks;
+  poisoned = kv_backend_emu;
+  poisoned.open = open_poisoned;
+  poisoned.end_step = end_step;
+  return cmocka_run_group_tests_name("gpu_rows", tests, scratch_make,
+                                     scratch_remove);
+}
