@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-enum { TOKENS = 400, PROMPT = 300, BUDGET = 48, LAYERS = 2 };
+enum { TOKENS = 420, PROMPT = 5 * KV_GPU_PAGE, BUDGET = 48, LAYERS = 2 };
 
 extern void poison_start(void *stream, const kv_gpu_layer *l);
 extern const kv_gpu_hooks kv_gpu_mad; /* tests/support/mad_twin.cc */
