@@ -9,6 +9,8 @@
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
 
+#include <assert.h>
+
 /* --- entries ------------------------------------------------------------ */
 
 /* The row that the j-th token takes: one that is free, last freed first, or
@@ -75,7 +77,10 @@ static __device__ void copy_as(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   int64_t all = (int64_t)count * units, way = (int64_t)gridDim.y * KV_BLOCK;
   for (int64_t x = (int64_t)blockIdx.y * KV_BLOCK + threadIdx.x; x < all;
        x += way) {
-    T *to = (T *)kv_gpu_raw_at(pool, side[x / units].block);
+    int32_t row = side[x / units].block;
+    assert(pool.page[row / KV_GPU_PAGE] &&
+           "the host adds pages before tokens enter");
+    T *to = (T *)kv_gpu_raw_at(pool, row);
     to[x % units] = ((const T *)from)[x];
   }
 }
