@@ -118,15 +118,15 @@ static int64_t slab_of(const kv_format *f, const kv_minmax *m, int64_t blocks) {
   return blocks * (4 + 2 + 2 + 4 + block);
 }
 
-/* kivi beside dense: parameters and the settings of both codings; a lane's two
- * references of 8 bytes an entry, workspace, and blocks: groups of keys, values
- * one by one, and one more of each. */
+/* kivi beside dense: parameters and the settings of both codings; of a lane
+ * workspace, and blocks: groups of keys, values one by one, and one more of
+ * each. Their pools of unchanged rows have as many pages. */
 static void sides(void **state) {
   static const kv_minmax m = {2, GROUP, 0};
   (void)state;
   int64_t layer = (int64_t)kv_method_named("kivi")->params_size - 1;
   layer += 2 * (int64_t)sizeof m;
-  int64_t lane = TOKENS * 2 * 8 + GROUP * 4 + 64;
+  int64_t lane = GROUP * 4 + 64;
   lane += slab_of(&kv_format_channel, &m, TOKENS / GROUP + 2);
   lane += slab_of(&kv_format_token, &m, TOKENS + 1);
   for (int layers = 1; layers <= MANY; layers += MANY - 1)
