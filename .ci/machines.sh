@@ -34,6 +34,7 @@ run_arm() {
   lib=$root/usr/lib/aarch64-linux-gnu
   PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root \
     configured arm --host=aarch64-linux-gnu --without-blis --disable-shared \
+    --enable-werror \
     CC=aarch64-linux-gnu-gcc CXX=false \
     CPPFLAGS="-I$root/usr/include" LDFLAGS="-L$lib"
   # Not all of it: what makes the manual would run here.
