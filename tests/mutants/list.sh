@@ -329,5 +329,5 @@ mutant full_slab_is_full ref/lane/lane.c 'verbs' \
   'cap++; /*' '/*'
 mutant records_cramped ref/lane/lane.h 'verbs' \
   '(8 * (size_t)kv_needs_changes(n) + 2)' '(8 * (size_t)kv_needs_changes(n))'
-mutant rewrites_cramped ref/lane/lane.h 'laws' \
+mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
   'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'
