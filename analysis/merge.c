@@ -125,6 +125,7 @@ static int take_later(sqlite3 *db, const char *to, const char *from) {
       {"step_cost", "s.step = d.step", "scanned = s.scanned", "scanned"},
       {"run", "1", "scanned = s.scanned, scanned_bits = s.scanned_bits",
        "scanned_bits"},
+      {"run", "1", "asset_bytes = s.asset_bytes", "asset_bytes"},
       {"metric", "s.part = d.part AND s.measure = d.measure",
        "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
   int rc = KV_EXIT_OK;

@@ -14,8 +14,11 @@ static const char two_results[] =
     " substr(s.journal, 1, 16), substr(d.state, 1, 16),"
     " substr(s.state, 1, 16), substr(d.output, 1, 16),"
     " substr(s.output, 1, 16), substr(d.value, 1, 16),"
-    " substr(s.value, 1, 16), substr(d.scores, 1, 16),"
+    " substr(s.value, 1, 16),"
+    " iif(d.scores != s.scores, substr(d.scores, 1, 16), NULL),"
     " substr(s.scores, 1, 16),"
+    " iif(d.scanned_bits != s.scanned_bits, d.scanned, NULL), s.scanned,"
+    " d.asset_bytes, s.asset_bytes,"
     " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
     "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
     "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
@@ -26,6 +29,7 @@ static const char two_results[] =
     "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
     "  OR (d.measures = s.measures AND d.value IS NOT s.value)"
     "  OR d.scores != s.scores OR d.scanned_bits != s.scanned_bits"
+    "  OR d.asset_bytes != s.asset_bytes"
     " ORDER BY d.key LIMIT 1";
 
 static const char two_budgets[] =
@@ -70,14 +74,19 @@ static const char *text(sqlite3_stmt *s, int c) {
 }
 
 static int tell_results(sqlite3_stmt *s, const char *path) {
-  static const char *const what[] = {"status", "journal", "state",
-                                     "output", "value",   "scores"};
+  static const char *const what[] = {"status",  "journal",        "state",
+                                     "output",  "value",          "scores",
+                                     "scanned", "bytes of a file"};
+  enum { LAST = sizeof what / sizeof *what - 1 };
   char layer[32] = "";
   int i = 0;
-  while (i < 5 && !strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i))) i++;
-  if (sqlite3_column_type(s, 14) != SQLITE_NULL)
+  /* From the scores on a null on this side is no difference. */
+  while (i < LAST && (!strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i)) ||
+                      (i > 4 && !sqlite3_column_text(s, 2 + 2 * i))))
+    i++;
+  if (sqlite3_column_type(s, 4 + 2 * LAST) != SQLITE_NULL)
     snprintf(layer, sizeof layer, " from layer %d on",
-             sqlite3_column_int(s, 14));
+             sqlite3_column_int(s, 4 + 2 * LAST));
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: %s on %s has %s %s "
                  "there and %s here%s; nothing was merged, find out which is "

@@ -106,6 +106,7 @@ int kv_page_cells(const kv_page *p) {
       {"kr", "mean", KV_PERCENT},
       {"share_read", "read", KV_PERCENT},
       {"share_scanned", "scanned", KV_PERCENT},
+      {"asset_bytes", "file", KV_BYTES},
       {"output_error", "error", KV_PLAIN},
       {"output_error_se", "&plusmn;", KV_PLAIN},
       {"output_error_p95", "error p95", KV_PLAIN},
@@ -124,7 +125,9 @@ int kv_page_cells(const kv_page *p) {
       "is not a share of the cache at the end. Scanned: what a "
       "method looks at in order to choose what is read, as a share "
       "of what dense reads; empty where an earlier kvreplay did not "
-      "record it. \u00b1: the standard error of the mean error, from the "
+      "record it. File: what a method was lent of a file of its own, once for "
+      "all requests and no part of what is stored. \u00b1: the standard error "
+      "of the mean error, from the "
       "means of 16 bins of steps. Needle: mass on "
       "the needles as a share of what dense attention puts on "
       "them.",

@@ -123,6 +123,22 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
     fail "merged $order: a row with all measures says it lacks some"
 done
 
+# --- rows of a kvreplay that did not record what a method is lent ---
+lent() { "$sql" "$1" "SELECT count(asset_bytes) || ' ' || sum(asset_bytes)
+  FROM run"; }
+tampered "UPDATE run SET asset_bytes = NULL"
+"$report" html "$dir/t.db" -o "$dir/t.html" || fail "html without assets"
+for order in "$dir/t.db $good" "$good $dir/t.db"; do
+  rm -f "$dir/m.db"
+  # shellcheck disable=SC2086
+  "$report" merge "$dir/m.db" $order || fail "old rows contradict: $order"
+  [ "$(lent "$dir/m.db")" = "$(lent "$good")" ] ||
+    fail "merged $order: lost bytes of a file"
+done
+tampered "UPDATE run SET asset_bytes = asset_bytes + 1 WHERE run_id = 5"
+fails 1 'has bytes of a file [0-9]* there and [0-9]* here' \
+  "$report" merge "$dir/no" "$good" "$dir/t.db"
+
 # --- rows of a kvreplay that kept nothing for intervals ---
 tampered "UPDATE metric SET squares = NULL, squares_bits = NULL" \
   "DELETE FROM step_mean"

@@ -62,6 +62,7 @@ def _asked(path):
            "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
     for x in "mean peak mti read scanned moved".split():
         new[x] = f"bytes.{x}"
+    new["asset_bytes"] = "bytes.asset"
     rows = db.execute(
         "SELECT *, "
         "(SELECT group_concat(DISTINCT backend) FROM confirmation c WHERE "

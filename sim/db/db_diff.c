@@ -97,6 +97,15 @@ static bool compare_scanned(const kv_result *a, const kv_result *b,
   return false;
 }
 
+/* The same of what the method was lent. */
+static bool compare_asset(const kv_result *a, const kv_result *b,
+                          char where[KV_DB_WHERE]) {
+  int64_t x = a->totals.asset, y = b->totals.asset;
+  return x >= 0 && y >= 0 &&
+         compare_number("bytes of the file's tensors", (double)x, (double)y,
+                        where);
+}
+
 void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
                    int *layer, char where[KV_DB_WHERE]) {
   const kv_digest *a[] = {&before->journal, &before->state, &before->output,
@@ -117,6 +126,7 @@ void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
   if (compare_digests("", digests_of(before, now), a, b, where) || !values)
     return;
   if (compare_scanned(before, now, where)) return;
+  if (compare_asset(before, now, where)) return;
   kv_db_compare_moments(before, now, where);
   if (*where) return;
   kv_db_value(before, x);

@@ -232,7 +232,12 @@ static const char moments[] =
     " mean BLOB NOT NULL CHECK (length(mean) % 4 = 0),"
     " PRIMARY KEY (run_id, measure)) STRICT;";
 
-const char *const kv_db_steps[] = {traces,  runs,     parts,  checks,
-                                   views,   partials, scores, kinds,
-                                   layouts, scanned,  moments};
+/* 12: bytes of the tensors that a method was lent, once for all requests; 0
+ * where it reads no file, null in rows of an earlier kvreplay. */
+static const char assets[] = "ALTER TABLE run ADD COLUMN asset_bytes INTEGER"
+                             " CHECK (asset_bytes >= 0);";
+
+const char *const kv_db_steps[] = {traces,  runs,     parts,   checks,
+                                   views,   partials, scores,  kinds,
+                                   layouts, scanned,  moments, assets};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -115,6 +115,11 @@ static bool has_scanned(const kv_result *r) {
   return r->n_steps > 0 && r->step[0].scanned >= 0;
 }
 
+static kv_rc put_asset(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
+  return kv_db_do(db, e, "UPDATE run SET asset_bytes = ?2 WHERE run_id = ?1",
+                  "ii", run, r->totals.asset);
+}
+
 static const char *run_status(const kv_result *r) {
   return kv_status_names[r->status == KV_CELL_FIXED ? KV_CELL_OK : r->status];
 }
@@ -145,6 +150,7 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
   if (!rc) rc = put_parts(db, *run, r, e);
   if (!rc) rc = put_layers_and_steps(db, *run, r, e);
   if (!rc && has_scanned(r)) rc = put_scanned(db, *run, r, e);
+  if (!rc && r->totals.asset >= 0) rc = put_asset(db, *run, r, e);
   if (!rc && kv_db_has_moments(r)) rc = kv_db_put_means(db, *run, r, e);
   return rc;
 }
@@ -223,6 +229,8 @@ static kv_rc put_later(kv_db *db, int64_t run, const kv_result *before,
   if (r->has_scores && !before->has_scores) rc = put_scores(db, run, r, e);
   if (!rc && has_scanned(r) && !has_scanned(before))
     rc = put_scanned(db, run, r, e);
+  if (!rc && r->totals.asset >= 0 && before->totals.asset < 0)
+    rc = put_asset(db, run, r, e);
   if (rc || !kv_db_has_moments(r) || kv_db_has_moments(before)) return rc;
   rc = kv_db_put_squares(db, run, r, e);
   return rc ? rc : kv_db_put_means(db, run, r, e);

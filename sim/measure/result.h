@@ -31,6 +31,9 @@ typedef struct kv_totals {
   double read;            /* bytes read per decode step */
   double scanned;         /* bytes looked at per decode step in order to choose
                              what is read; NaN: not recorded */
+  int64_t asset;          /* bytes of the tensors that the method was lent,
+                             once for all requests and so no part of the cache;
+                             0: it reads no file; -1: not recorded */
   int64_t moved;          /* bytes rewritten by verbs */
   int64_t verbs;          /* records of verbs */
   double kr;              /* mean of bytes / dense bytes */

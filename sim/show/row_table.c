@@ -109,6 +109,19 @@ static void declared(const kv_result *r, line *l) {
            text);
 }
 
+/* Adds a remark if the method reads a file: what it holds of it serves all
+ * requests, and is in none of the numbers. */
+static void lent(const kv_result *r, line *l) {
+  size_t n = strlen(l->note);
+  char text[CELL];
+  if (r->totals.asset <= 0) return;
+  bytes((double)r->totals.asset, text);
+  snprintf(l->note + n, sizeof l->note - n,
+           "%sis lent %s bytes of a file, once for all requests: they are in "
+           "none of the numbers",
+           n ? "; " : "", text);
+}
+
 /* A row with a list of budgets: shows the list's name as what was asked, and
  * the list below. */
 static void listed(const kv_result *r, line *l) {
@@ -144,6 +157,7 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   if (kv_result_ran(r)) {
     numbers(r, l);
     declared(r, l);
+    lent(r, l);
     return kv_row_layouts_take(r, &l->layouts, e);
   }
   l->empty = true;

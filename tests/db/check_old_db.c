@@ -134,6 +134,7 @@ static void every_number_is_there(void **state) {
   assert_true(found);
   assert_true(isnan(was.totals.scanned)); /* not recorded then */
   assert_true(was.step[1].scanned == -1);
+  assert_int_equal(was.totals.asset, -1);
   assert_null(was.step_mean);
   assert_true(isnan(was.stat[KV_TV].squares));
   kv_db_value(&r, x);
@@ -149,11 +150,16 @@ static void every_number_is_there(void **state) {
   if (kv_db_find(db, &was, &found, &e)) fail_msg("%s", e.text);
   assert_true(was.totals.scanned == r.totals.scanned);
   assert_int_equal(was.step[1].scanned, r.step[1].scanned);
+  assert_int_equal(was.totals.asset, r.totals.asset);
   same_moments(&was, &r);
   r.step[1].scanned++;
   assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
   if (!strstr(e.text, "bytes scanned at a step")) fail_msg("%s", e.text);
   r.step[1].scanned--;
+  r.totals.asset++;
+  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
+  if (!strstr(e.text, "bytes of the file's tensors")) fail_msg("%s", e.text);
+  r.totals.asset--;
   other_moments_are_told(db, &r);
   kv_db_close(db);
   kv_result_free(&was);

@@ -155,6 +155,7 @@ static void lanes_hold_what_it_says(void **state) {
   assert_string_equal(cell.result.params,
                       "{\"file\": \"counts.some_Model_1.safetensors\"}");
   assert_int_equal(cell.asset->bytes, 4 * (2 + 2 + 4) + 8 * 2);
+  assert_int_equal(cell.result.totals.asset, cell.asset->bytes);
   kv_cell_close(&cell);
 }
 

@@ -39,3 +39,14 @@ mutant one_thread_unsaid sim/commands/command_run.c 'check_cli.sh' \
   'if (!rc) say_one_thread(s, &how);' '(void)say_one_thread;'
 mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
   'if (!rc) rc = ask_layouts(s, v, &batch, asked, e);' '(void)ask_layouts;'
+# What a method is lent, apart from what it holds.
+mutant asset_bytes_are_none sim/engine/cell.c 'assets check_reads.sh' \
+  'c->asset ? (int64_t)c->asset->bytes : 0' '0'
+mutant asset_bytes_not_put sim/db/db_write.c 'db' \
+  'if (!rc && r->totals.asset >= 0) rc = put_asset(db, *run, r, e);' ''
+mutant asset_bytes_never_later sim/db/db_write.c 'old_db' \
+  'before->totals.asset < 0)' 'before->totals.asset < -1)'
+mutant asset_bytes_not_compared sim/db/db_diff.c 'old_db' \
+  'if (compare_asset(before, now, where)) return;' '(void)compare_asset;'
+mutant merge_loses_asset_bytes analysis/merge.c 'check_results.sh' \
+  '"asset_bytes = s.asset_bytes"' '"asset_bytes = NULL"'

@@ -141,6 +141,7 @@ static void fill_totals(kv_result *r, double end, double reads, int entries) {
   t->mti = (int64_t)(mean * end * (TOKENS - PROMPT));
   t->read = mean * reads;
   t->scanned = mean * reads / 16;
+  t->asset = entries * 16;
   t->moved = entries * 64;
   t->verbs = entries;
   t->kr = end;
