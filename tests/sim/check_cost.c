@@ -283,9 +283,10 @@ static void groups_count_once(void **s) {
   kv_run run;
   world_open(&w, 1, 1, KV_HEAD, 0, false);
   static const kv_minmax keys = {2, 4, 0}, values = {4, 12, 0};
-  kv_needs needs = {.codings = 2,
-                    .coding = {{&kv_format_channel, &keys, false},
-                               {&kv_format_token, &values, false}}};
+  kv_needs needs = {
+      .codings = 2,
+      .coding = {{&kv_format_channel, &keys, false, KV_BOTH_SIDES},
+                 {&kv_format_token, &values, false, KV_BOTH_SIDES}}};
   uint8_t *mark = calloc(1, kv_cost_mark_size(&w.shape));
   assert_int_equal(kv_lane_init(&l, &w.shape, &needs, w.kernels, 0, NULL),
                    KV_OK);
