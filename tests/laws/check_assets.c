@@ -201,6 +201,22 @@ static void backends_agree(void **state) {
   kv_cell_close(&b);
 }
 
+/* With a default it is one of all methods, without one it is not. */
+static void in_all(void **state) {
+  kv_specs all = {0};
+  kv_err e = {0};
+  (void)state;
+  if (kv_specs_add(only_counts, "all", &all, &e)) fail_msg("%s", e.text);
+  assert_int_equal(all.n, 1);
+  assert_ptr_equal(all.spec[0].method, &counts_method);
+  assert_string_equal(kv_spec_file(&all.spec[0])->path, "");
+  kv_specs_free(&all);
+  for (int i = 0; kv_method_at(i); i++) {
+    const kv_param *p = kv_method_file(kv_method_at(i));
+    assert_true(!p || p->fallback);
+  }
+}
+
 /* --- what is not -------------------------------------------------------- */
 
 static void missing_file(void **state) {
@@ -345,6 +361,7 @@ int main(void) {
       cmocka_unit_test(lanes_hold_what_it_says),
       cmocka_unit_test(named_and_beside_are_one),
       cmocka_unit_test(backends_agree),
+      cmocka_unit_test(in_all),
       cmocka_unit_test(missing_file),
       cmocka_unit_test(wrong_tensors),
       cmocka_unit_test(rewritten),
