@@ -179,7 +179,7 @@ refused 2 'as first,+17,last' -m dense --steps first,,last -o "$tmp/no"
 refused 2 'give it a LIST' -m dense --steps '' -o "$tmp/no"
 refused 2 'has no layer 4' -m dense --layers 0,4 -o "$tmp/no"
 refused 2 'write numbers of layers' -m dense --layers all -o "$tmp/no"
-refused 2 'give -o DIR' -m dense
+refused 2 'needs --output DIR' -m dense
 refused 2 'one method' -m dense,window -b 8 -o "$tmp/no"
 refused 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
 refused 2 'needs a budget' -m h2o -o "$tmp/no"
