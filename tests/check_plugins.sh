@@ -172,6 +172,11 @@ modes() {
   cmp -s "$tmp/a" "$tmp/b" || fail 'a constructor changes the mode'
   "$kvreplay" lawcheck "$tmp/loading.so" -t made:token -l modes >"$tmp/out"
   has '^  loading it leaves ' 'lawcheck of a constructor'
+  # What is read after it was loaded: in another direction, 0.7 is another p.
+  variant rounding "\$a $ctor { fesetround(FE_UPWARD); }"
+  "$kvreplay" run "$trace" -q -b 20% -f json \
+    -m "$tmp/rounding.so:fault=none,oracle-topp:p=0.7" >"$tmp/out"
+  has '"spec": "oracle-topp:p=0.7"' 'run after a constructor that rounds up'
 }
 
 # What ends the process, or does not return, while it is loaded: a sentence.
