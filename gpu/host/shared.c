@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools of rows: contract in gpu/host/shared.h. One lock for all of them, since
- * layers begin rarely.
+ * What stores of a trace share: contract in gpu/host/shared.h. One lock for all
+ * of them, since layers begin rarely.
  */
 #include "gpu/host/shared.h"
 #include "ref/ground/rope.h"
@@ -11,7 +11,7 @@
 enum { MOST_RANGE = 1 << 21 }; /* distances in a table of rotations */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static kv_gpu_pool *pools;
+static kv_gpu_trace *traces;
 
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
   void *p = device->take(n ? n : 1);
@@ -25,7 +25,7 @@ void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
 /* --- rotations ---------------------------------------------------------- */
 
 /* Sines and cosines of every distance up to the range, either way. */
-static kv_rc take_table(kv_gpu_pool *p, kv_err *e) {
+static kv_rc take_table(kv_gpu_trace *p, kv_err *e) {
   size_t rows = 2 * (size_t)p->range + 1, d = (size_t)p->shape.d;
   float *table = kv_zalloc(rows, d * sizeof *table);
   if (!table) return kv_no_memory(e, "rotations", rows * d * sizeof *table);
@@ -38,7 +38,7 @@ static kv_rc take_table(kv_gpu_pool *p, kv_err *e) {
   return p->rotation ? KV_OK : KV_RESOURCE;
 }
 
-static kv_rc take_positions(kv_gpu_pool *p, kv_err *e) {
+static kv_rc take_positions(kv_gpu_trace *p, kv_err *e) {
   size_t size = (size_t)p->shape.n_tokens * sizeof *p->position;
   if (!p->rope->positions || p->position) return KV_OK;
   p->position = kv_gpu_room(p->device, size, e);
@@ -47,7 +47,7 @@ static kv_rc take_positions(kv_gpu_pool *p, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc take_rotations(kv_gpu_pool *p, kv_err *e) {
+static kv_rc take_rotations(kv_gpu_trace *p, kv_err *e) {
   int64_t range = kv_rope_range(p->rope, p->shape.n_tokens);
   if (range > MOST_RANGE)
     return kv_fail(e, KV_RESOURCE,
@@ -60,7 +60,7 @@ static kv_rc take_rotations(kv_gpu_pool *p, kv_err *e) {
 }
 
 /* Of every token's position, where keys are coded before RoPE. */
-static kv_rc take_turns(kv_gpu_pool *p, const kv_turns *turns, kv_err *e) {
+static kv_rc take_turns(kv_gpu_trace *p, const kv_turns *turns, kv_err *e) {
   size_t n = (size_t)p->shape.n_tokens * (size_t)p->shape.d * sizeof(float);
   kv_rc rc = take_positions(p, e);
   if (rc) return rc;
@@ -72,19 +72,19 @@ static kv_rc take_turns(kv_gpu_pool *p, const kv_turns *turns, kv_err *e) {
 
 /* --- rows --------------------------------------------------------------- */
 
-static size_t size_of(const kv_gpu_pool *p, int width) {
+static size_t size_of(const kv_gpu_trace *p, int width) {
   return (size_t)p->shape.n_kv_heads * (size_t)p->shape.n_tokens *
          (size_t)width * kv_dtype_size(p->shape.dtype);
 }
 
-static void give_rows(const kv_gpu_pool *p, kv_gpu_loaded *r) {
+static void give_rows(const kv_gpu_trace *p, kv_gpu_loaded *r) {
   p->device->give(r->k);
   p->device->give(r->v);
   p->device->give(r->q);
   free(r);
 }
 
-static kv_gpu_loaded *add_rows(kv_gpu_pool *p, kv_err *e) {
+static kv_gpu_loaded *add_rows(kv_gpu_trace *p, kv_err *e) {
   kv_gpu_loaded *r = kv_zalloc(1, sizeof *r);
   if (!r) {
     kv_no_memory(e, "rows", sizeof *r);
@@ -101,8 +101,8 @@ static kv_gpu_loaded *add_rows(kv_gpu_pool *p, kv_err *e) {
   return r;
 }
 
-static kv_rc upload(kv_gpu_pool *p, const kv_layer_data *data, kv_gpu_loaded *r,
-                    kv_err *e) {
+static kv_rc upload(kv_gpu_trace *p, const kv_layer_data *data,
+                    kv_gpu_loaded *r, kv_err *e) {
   size_t n = (size_t)p->shape.n_heads * (size_t)data->n_rows *
              (size_t)p->shape.d * kv_dtype_size(data->q_dtype);
   if (r->q_size < n) {
@@ -118,7 +118,7 @@ static kv_rc upload(kv_gpu_pool *p, const kv_layer_data *data, kv_gpu_loaded *r,
   return KV_OK;
 }
 
-static kv_rc find_rows(kv_gpu_pool *p, const kv_layer_data *data,
+static kv_rc find_rows(kv_gpu_trace *p, const kv_layer_data *data,
                        kv_gpu_loaded **out, kv_err *e) {
   kv_gpu_loaded *idle = NULL;
   for (kv_gpu_loaded *r = p->rows; r; r = r->next) {
@@ -138,7 +138,7 @@ static kv_rc find_rows(kv_gpu_pool *p, const kv_layer_data *data,
   return KV_OK;
 }
 
-kv_rc kv_gpu_loaded_open(kv_gpu_pool *p, const kv_layer_data *data,
+kv_rc kv_gpu_loaded_open(kv_gpu_trace *p, const kv_layer_data *data,
                          kv_gpu_loaded **out, kv_err *e) {
   *out = NULL;
   pthread_mutex_lock(&lock);
@@ -154,9 +154,9 @@ void kv_gpu_loaded_close(kv_gpu_loaded *r) {
   pthread_mutex_unlock(&lock);
 }
 
-/* --- pools -------------------------------------------------------------- */
+/* --- traces -------------------------------------------------------------- */
 
-static bool serves(const kv_gpu_pool *p, const kv_device *device,
+static bool serves(const kv_gpu_trace *p, const kv_device *device,
                    const kv_plan *plan) {
   const kv_shape *a = &p->shape, *b = plan->shape;
   return p->device == device && p->rope == plan->rope &&
@@ -165,9 +165,9 @@ static bool serves(const kv_gpu_pool *p, const kv_device *device,
          a->dtype == b->dtype;
 }
 
-static kv_gpu_pool *add_pool(const kv_device *device, const kv_plan *plan,
-                             kv_err *e) {
-  kv_gpu_pool *p = kv_zalloc(1, sizeof *p);
+static kv_gpu_trace *add_trace(const kv_device *device, const kv_plan *plan,
+                               kv_err *e) {
+  kv_gpu_trace *p = kv_zalloc(1, sizeof *p);
   if (!p) {
     kv_no_memory(e, "rows", sizeof *p);
     return NULL;
@@ -175,14 +175,14 @@ static kv_gpu_pool *add_pool(const kv_device *device, const kv_plan *plan,
   p->device = device;
   p->shape = *plan->shape;
   p->rope = plan->rope;
-  p->next = pools;
-  pools = p;
+  p->next = traces;
+  traces = p;
   return p;
 }
 
-static void leave(kv_gpu_pool *p) {
+static void leave(kv_gpu_trace *p) {
   if (--p->stores > 0) return;
-  kv_gpu_pool **at = &pools;
+  kv_gpu_trace **at = &traces;
   while (*at != p) at = &(*at)->next;
   *at = p->next;
   while (p->rows) {
@@ -196,11 +196,11 @@ static void leave(kv_gpu_pool *p) {
   free(p);
 }
 
-static kv_rc find_pool(const kv_device *device, const kv_plan *plan,
-                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e) {
-  kv_gpu_pool *p = pools;
+static kv_rc find_trace(const kv_device *device, const kv_plan *plan,
+                        const kv_turns *turns, kv_gpu_trace **out, kv_err *e) {
+  kv_gpu_trace *p = traces;
   while (p && !serves(p, device, plan)) p = p->next;
-  if (!p) p = add_pool(device, plan, e);
+  if (!p) p = add_trace(device, plan, e);
   if (!p) return KV_RESOURCE;
   p->stores++;
   kv_rc rc = KV_OK;
@@ -214,16 +214,16 @@ static kv_rc find_pool(const kv_device *device, const kv_plan *plan,
   return rc;
 }
 
-kv_rc kv_gpu_pool_open(const kv_device *device, const kv_plan *plan,
-                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e) {
+kv_rc kv_gpu_trace_open(const kv_device *device, const kv_plan *plan,
+                        const kv_turns *turns, kv_gpu_trace **out, kv_err *e) {
   *out = NULL;
   pthread_mutex_lock(&lock);
-  kv_rc rc = find_pool(device, plan, turns, out, e);
+  kv_rc rc = find_trace(device, plan, turns, out, e);
   pthread_mutex_unlock(&lock);
   return rc;
 }
 
-void kv_gpu_pool_close(kv_gpu_pool *p) {
+void kv_gpu_trace_close(kv_gpu_trace *p) {
   if (!p) return;
   pthread_mutex_lock(&lock);
   leave(p);

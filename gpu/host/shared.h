@@ -2,8 +2,8 @@
  *
  * Device data that stores share. All stores of a trace read the rows of the
  * layers in flight, uploaded once for any number of methods, and the rotations
- * for methods that re-index or code keys before RoPE. A pool lives as long as a
- * store uses it; its memory is reused from layer to layer. All stores of a cell
+ * for methods that re-index or code keys before RoPE. They live as long as a
+ * store uses them; memory is reused from layer to layer. All stores of a cell
  * write one log. Opening and closing is thread-safe.
  */
 #ifndef KV_GPU_SHARED_H
@@ -21,7 +21,8 @@ typedef struct kv_gpu_loaded {
   struct kv_gpu_loaded *next;
 } kv_gpu_loaded;
 
-typedef struct kv_gpu_pool {
+/* What stores of a trace share. */
+typedef struct kv_gpu_trace {
   const kv_device *device;
   kv_shape shape;
   const kv_rope *rope;
@@ -31,8 +32,8 @@ typedef struct kv_gpu_pool {
   float *turns;    /* kv_gpu_layer.turns, or NULL */
   int32_t *position;
   int range;
-  struct kv_gpu_pool *next;
-} kv_gpu_pool;
+  struct kv_gpu_trace *next;
+} kv_gpu_trace;
 
 /* Where the verbs of a step leave what they rewrote, for the host to hash: as
  * long as a settling may need, which is far more than a layer holds. The host
@@ -52,14 +53,14 @@ typedef struct kv_gpu_log {
 /* n zeroed bytes on the device; NULL on failure, with the sentence in e. */
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
 
-/* Opens the pool for a plan, with rotations if the method re-indexes, and
- * rotations of the tokens' positions if needs.rope. */
-kv_rc kv_gpu_pool_open(const kv_device *device, const kv_plan *plan,
-                       const kv_turns *turns, kv_gpu_pool **out, kv_err *e);
-void kv_gpu_pool_close(kv_gpu_pool *p); /* accepts NULL */
+/* Opens what a trace has on the device, for a plan: with rotations if the
+ * method re-indexes, and rotations of the tokens' positions if needs.rope. */
+kv_rc kv_gpu_trace_open(const kv_device *device, const kv_plan *plan,
+                        const kv_turns *turns, kv_gpu_trace **out, kv_err *e);
+void kv_gpu_trace_close(kv_gpu_trace *p); /* accepts NULL */
 
 /* The rows of a layer; uploads them if no other store is using them. */
-kv_rc kv_gpu_loaded_open(kv_gpu_pool *p, const kv_layer_data *data,
+kv_rc kv_gpu_loaded_open(kv_gpu_trace *p, const kv_layer_data *data,
                          kv_gpu_loaded **out, kv_err *e);
 void kv_gpu_loaded_close(kv_gpu_loaded *r); /* accepts NULL */
 

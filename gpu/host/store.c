@@ -76,7 +76,7 @@ void kv_gpu_close(kv_store *s) {
   if (!s) return;
   forget(s);
   kv_gpu_loaded_close(s->rows);
-  kv_gpu_pool_close(s->pool);
+  kv_gpu_trace_close(s->trace);
   kv_gpu_log_close(s->log);
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
@@ -165,13 +165,13 @@ static void check_formats(kv_store *s) {
 static void share(kv_store *s) {
   kv_gpu_layer *l = &s->layer;
   const kv_needs *need = &s->plan->needs;
-  if (kv_gpu_pool_open(s->device, s->plan, &s->turns, &s->pool, &s->fault))
+  if (kv_gpu_trace_open(s->device, s->plan, &s->turns, &s->trace, &s->fault))
     return;
   if (!need->reindex && !need->rope) return;
-  l->rotation = need->reindex ? s->pool->rotation : NULL;
-  l->turns = need->rope ? s->pool->turns : NULL;
-  l->position = s->pool->position;
-  l->range = s->pool->range;
+  l->rotation = need->reindex ? s->trace->rotation : NULL;
+  l->turns = need->rope ? s->trace->turns : NULL;
+  l->position = s->trace->position;
+  l->range = s->trace->range;
   l->interleaved = s->plan->rope->interleaved;
 }
 
@@ -253,7 +253,7 @@ static void take_plan(kv_store *s) {
 static void take_rows(kv_store *s) {
   kv_gpu_layer *l = &s->layer;
   kv_gpu_loaded_close(s->rows);
-  if (kv_gpu_loaded_open(s->pool, s->data, &s->rows, &s->fault)) return;
+  if (kv_gpu_loaded_open(s->trace, s->data, &s->rows, &s->fault)) return;
   l->k = s->rows->k;
   l->v = s->rows->v;
   l->query = s->rows->q;

@@ -42,7 +42,7 @@ struct kv_store {
   int parts; /* one method, or two on the same lanes */
   kv_method_part part[KV_MOST_PARTS];
   const kv_gpu_hooks *hooks[KV_MOST_PARTS];
-  kv_gpu_pool *pool;
+  kv_gpu_trace *trace;
   kv_gpu_log *log;     /* NULL where the method never rewrites */
   kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
   int lanes, queries;  /* query heads of a lane */
