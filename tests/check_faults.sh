@@ -71,6 +71,10 @@ check_memory() {
   echo '[40, 20, "9%", "9%"]' >"$tmp/budgets"
   sweep 'kvreplay run, a budget a layer' nothing "${run[@]}" \
     -m snapkv,window:budget=40/20/9/9 -b "layers:$tmp/budgets"
+  "${run[@]}" -m window -b 40 --decisions "$tmp/kept" >/dev/null
+  sweep 'kvreplay run, a file' nothing "${run[@]}" \
+    -m "replay:file=$(echo "$tmp"/kept/*)" --views "$tmp/to/views"
+  rm -f "$tmp/to/views"
   sweep 'kvreplay run --db' after_run "${run[@]}" -m dense,window -b 40 \
     --db "$tmp/f.db"
   "${run[@]}" -m dense,window -b 40 --db "$tmp/again.db" >/dev/null

@@ -46,34 +46,35 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
   return rc;
 }
 
-/* Where a method's file lies beside a trace; "": there is none, or a sentence
- * of the cell's says why. */
-static void place_beside(const kv_spec *s, const char *trace,
-                         char path[KV_TEXT_MAX]) {
+/* Where a method's file lies beside a trace; "": there is none, or the cell
+ * will say why. Only memory can fail: then nobody knows. */
+static kv_rc place_beside(const kv_spec *s, const char *trace,
+                          char path[KV_TEXT_MAX], kv_err *e) {
   kv_trace *t = NULL;
-  if (kv_trace_open(trace, &t, NULL) ||
-      kv_asset_beside(t, s->method->name, KV_TEXT_MAX, path, NULL))
-    *path = 0;
+  kv_err why = {0};
+  kv_rc rc = kv_trace_open(trace, &t, &why);
+  if (!rc) rc = kv_asset_beside(t, s->method->name, KV_TEXT_MAX, path, &why);
+  if (rc) *path = 0;
   kv_trace_close(t);
+  return rc == KV_RESOURCE ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
-/* A method's files: the one it is told to read, or those beside the traces.
- * Returns how many; `path` has room for one a trace. */
-static int add_files(const kv_spec *s, const kv_list *traces,
-                     char (*path)[KV_TEXT_MAX], kv_place *in) {
+/* Adds a method's files to in[*n..]: the one it is told to read, or those
+ * beside the traces. `path` has room for one a trace. */
+static kv_rc add_files(const kv_spec *s, const kv_list *traces,
+                       char (*path)[KV_TEXT_MAX], kv_place *in, int *n,
+                       kv_err *e) {
   const char *what = "what a method reads";
   const kv_file *file = kv_spec_file(s);
-  int n = 0;
-  if (!file) return 0;
-  if (*file->path) {
-    in[n++] = (kv_place){.what = what, .path = file->path};
-    return n;
+  kv_rc rc = KV_OK;
+  if (file && *file->path)
+    in[(*n)++] = (kv_place){.what = what, .path = file->path};
+  if (!file || *file->path) return KV_OK;
+  for (int i = 0; !rc && i < traces->n; i++) {
+    rc = place_beside(s, traces->item[i], path[i], e);
+    if (*path[i]) in[(*n)++] = (kv_place){.what = what, .path = path[i]};
   }
-  for (int i = 0; i < traces->n; i++) {
-    place_beside(s, traces->item[i], path[i]);
-    if (*path[i]) in[n++] = (kv_place){.what = what, .path = path[i]};
-  }
-  return n;
+  return rc;
 }
 
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
@@ -86,7 +87,7 @@ kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
   if (!in || !path) rc = kv_no_memory(e, "the command line", sizeof *in);
   for (int i = 0; !rc && i < o->specs.n; i++) {
     const kv_spec *s = &o->specs.spec[i];
-    n += add_files(s, &o->traces, path + i * each, in + n);
+    rc = add_files(s, &o->traces, path + i * each, in, &n, e);
     const kv_method *part[KV_MOST_PARTS];
     size_t offset[KV_MOST_PARTS];
     for (int k = kv_parts_of(s->method, part, offset) - 1; k >= 0; k--)

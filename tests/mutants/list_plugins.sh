@@ -56,7 +56,7 @@ mutant knob_of_a_plugin sim/spec/door_check.c 'check_knob.sh' \
 mutant asset_unfenced sim/laws/fence_guard.c 'check_reads.sh' \
   'if (lent_of(at) != lent)' 'if (0)'
 mutant beside_written_over sim/commands/options_cells.c 'check_reads.sh' \
-  'if (*path[i]) in[n++]' 'if (0) in[n++]'
+  'if (*path[i]) in[(*n)++]' 'if (0) in[(*n)++]'
 mutant asset_rewritten_unseen traces/decisions/asset.c 'assets' \
   'if (!rc) rc = kv_st_damaged(files, e);' ''
 mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
