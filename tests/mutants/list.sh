@@ -277,6 +277,17 @@ mutant outputs_by_element sim/grade/outputs.c 'ties' \
   'double size = row_size(out, width);' 'double size = fabs((double)out[0]);'
 mutant least_tie_forgets_order sim/grade/judge.c 'judge' \
   'if (out->why && reason(s, &t, out, INFINITY)) out->least_tie = INFINITY;' ''
+mutant rows_of_first_head traces/trace/rows.c 'colsum attention' \
+  'x->g = g;' 'x->g = 0;'
+mutant entropy_of_few traces/trace/attention.c 'attention' \
+  'x->log[j] = p[j] < FLT_MIN' 'x->log[j] = p[j] < 1e-3f'
+mutant whole_step_needed traces/trace/attention.c 'attention' \
+  'j < of && want > 0;' 'j < of;'
+mutant needle_a_row_late traces/trace/attention.c 'attention' \
+  'int at = token + 1 - a->start;' 'int at = token - a->start;'
+mutant attention_by_last_block traces/trace/attention.c 'attention' \
+  'add(&w->sums[(g * (size_t)w->blocks + b) * (size_t)w->group + m],' \
+  'add(&w->sums[(g * (size_t)w->blocks) * (size_t)w->group + m],'
 mutant convert_keeps_sums traces/trace/convert.c 'colsum' \
   'return kv_colsum_can(w->c->from, *layer) ? SUMS : LEAVE;' 'return CARRY;'
 mutant text_turns_around ref/ground/plain.c 'check_inputs.sh' \

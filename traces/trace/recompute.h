@@ -13,6 +13,7 @@
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "ref/kernels/kernels.h"
+#include "traces/trace/rows.h"
 
 typedef struct kv_recompute {
   int rows; /* most rows of a block: their queries share the keys */
@@ -29,10 +30,5 @@ void kv_recompute_release(kv_recompute *x);
 void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
                         const kv_shape *shape, const kv_layer_data *data, int g,
                         int first, int count);
-
-/* Token of the i-th recorded row. */
-static inline int kv_row_token(const kv_layer_data *data, int i) {
-  return data->rows ? data->rows[i] : i;
-}
 
 #endif
