@@ -73,6 +73,13 @@ shapes() {
 }
 if [ "${KV_QUICK-}" = 1 ]; then
   shapes <<<'11 1 36 F16 150'
+elif replay_little; then
+  shapes <<'END'
+11 1 20 F16 140
+5 1 12 F32 140
+7 1 256 BF16 70
+3 3 8 F16 300
+END
 else
   shapes <<'END'
 11 1 20 F16 290

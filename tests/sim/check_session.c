@@ -135,6 +135,16 @@ static void check_methods(const kv_trace *t) {
   }
 }
 
+/* A sanitizer makes this slow, and sees in a small trace what it would in a
+ * large one. */
+#ifdef __SANITIZE_ADDRESS__
+enum { LEAST = 2 };
+static const char *const part = "_small";
+#else
+enum { LEAST = 6 };
+static const char *const part = "";
+#endif
+
 static void digests_are_of_run(void **state) {
   (void)state;
   char folder[1024];
@@ -146,13 +156,14 @@ static void digests_are_of_run(void **state) {
   for (struct dirent *f; (f = readdir(d));) {
     const char *end = strrchr(f->d_name, '.');
     if (!end || strcmp(end, ".safetensors") != 0) continue;
+    if (!strstr(f->d_name, part)) continue;
     kv_trace *t = open_tiny(f->d_name);
     check_methods(t);
     kv_trace_close(t);
     seen++;
   }
   closedir(d);
-  assert_true(seen >= 6);
+  assert_true(seen >= LEAST);
 }
 
 static void variants_are_of_run(void **state) {
