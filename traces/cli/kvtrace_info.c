@@ -225,8 +225,9 @@ static const kv_example examples[] = {
     {NULL, NULL}};
 
 static const char *const notes[] = {
-    "--attention prints means over the recorded rows from token 64 on: entropy "
-    "in nats, the mass on token 0 (first) and on the 32 newest tokens "
+    "The figures of attention are means over the recorded rows from token 64 "
+    "on: entropy in nats, the mass on token 0 (first) and on the 32 newest "
+    "tokens "
     "(recent), and the share of the tokens seen that 95 % of the mass needs "
     "(tokens); and, over the rows that predict an answer, the mass on the "
     "token which it repeats (needle).",
