@@ -227,10 +227,9 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "The figures of attention are means over the recorded rows from token 64 "
     "on: entropy in nats, the mass on token 0 (first) and on the 32 newest "
-    "tokens "
-    "(recent), and the share of the tokens seen that 95 % of the mass needs "
-    "(tokens); and, over the rows that predict an answer, the mass on the "
-    "token which it repeats (needle).",
+    "tokens (recent), and the share of the tokens seen that 95 % of the mass "
+    "needs (tokens); and, over the rows that predict an answer, the mass on "
+    "the token which it repeats (needle).",
     "The word is the first that holds: retrieval, a needle of 0.3; sink, 0.3 "
     "on token 0; local, 0.5 on the newest; broad.",
     NULL};
