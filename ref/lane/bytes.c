@@ -48,34 +48,65 @@ static int columns_each(const kv_needs *need) {
 
 /* --- by class ------------------------------------------------------------- */
 
-/* One side of an entry; a group's block with its first live member, whom it
- * marks. */
-static int64_t side_bytes(const kv_lane *l, const kv_slab *slab,
-                          const kv_cell_ref *r, int width) {
-  if (!r || r->format == KV_RAW)
-    return (int64_t)width * (int64_t)kv_dtype_size(l->shape->dtype);
-  const kv_slab *s = &slab[r->format];
-  if (s->walked && s->walked[r->block]) return 0;
-  if (s->walked) s->walked[r->block] = true;
-  kv_coded_size size = kv_slab_bytes(s, s->coding ? s->members[r->block] : 1);
+/* One side: what an entry costs by its format. Where blocks hold groups, each
+ * block costs what it says, with its first live member, whom it marks. */
+typedef struct side {
+  const kv_slab *slab;
+  const kv_cell_ref *ref; /* [n]; NULL: all are raw */
+  int64_t each[KV_SLABS];
+  bool groups;
+} side;
+
+static void price(const kv_lane *l, const kv_slab *slab, const kv_cell_ref *ref,
+                  int width, side *s) {
+  *s = (side){.slab = slab, .ref = ref};
+  s->each[KV_RAW] = (int64_t)width * (int64_t)kv_dtype_size(l->shape->dtype);
+  for (int f = KV_MERGED; f < KV_CODED + l->needs->codings; f++) {
+    kv_coded_size size = kv_slab_bytes(&slab[f], 1);
+    s->each[f] = (int64_t)(size.codes + size.metadata);
+    s->groups |= slab[f].walked != NULL;
+  }
+}
+
+static int64_t group_bytes(const side *s, const kv_cell_ref *r) {
+  const kv_slab *of = &s->slab[r->format];
+  if (!of->walked) return s->each[r->format];
+  if (of->walked[r->block]) return 0;
+  of->walked[r->block] = true;
+  kv_coded_size size =
+      kv_slab_bytes(of, of->coding ? of->members[r->block] : 1);
   return (int64_t)(size.codes + size.metadata);
 }
 
-static void unmark(const kv_slab *slab, const kv_cell_ref *r) {
-  const kv_slab *s = &slab[r->format];
-  if (r->format != KV_RAW && s->walked) s->walked[r->block] = false;
+static inline int64_t side_bytes(const side *s, int i) {
+  if (!s->ref) return s->each[KV_RAW];
+  return s->groups ? group_bytes(s, &s->ref[i]) : s->each[s->ref[i].format];
 }
 
-static void walk_classes(const kv_lane *l, kv_bytes *sum) {
-  int64_t each = metadata_each(l) + columns_each(l->needs);
-  for (int i = 0; i < l->n; i++)
-    *kv_bytes_of_tier(sum, l->tier[i]) +=
-        each + side_bytes(l, l->k_slab, l->k ? &l->k[i] : NULL, l->shape->d) +
-        side_bytes(l, l->v_slab, l->v ? &l->v[i] : NULL, l->shape->d_v);
-  for (int i = 0; l->k && i < l->n; i++) {
-    unmark(l->k_slab, &l->k[i]);
-    unmark(l->v_slab, &l->v[i]);
+static void unmark(const side *s, int n) {
+  for (int i = 0; s->groups && i < n; i++) {
+    const kv_slab *of = &s->slab[s->ref[i].format];
+    if (of->walked) of->walked[s->ref[i].block] = false;
   }
+}
+
+/* Class 0, of which most are, has a sum that stays in a register: a method that
+ * takes the prompt token by token has its lanes walked as often. */
+static void walk_classes(const kv_lane *l, kv_bytes *sum) {
+  int64_t each = metadata_each(l) + columns_each(l->needs), of_0 = 0;
+  side k, v;
+  price(l, l->k_slab, l->k, l->shape->d, &k);
+  price(l, l->v_slab, l->v, l->shape->d_v, &v);
+  for (int i = 0; i < l->n; i++) {
+    int64_t bytes = each + side_bytes(&k, i) + side_bytes(&v, i);
+    if (l->tier[i])
+      *kv_bytes_of_tier(sum, l->tier[i]) += bytes;
+    else
+      of_0 += bytes;
+  }
+  sum->tier_0 += of_0;
+  unmark(&k, l->n);
+  unmark(&v, l->n);
 }
 
 /* --- all of it ------------------------------------------------------------ */

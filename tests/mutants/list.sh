@@ -322,9 +322,9 @@ mutant turned_back_not_forth ref/lane/lane.c 'methods' \
 
 # Bytes by class.
 mutant group_told_twice ref/lane/bytes.c 'laws' \
-  'if (s->walked) s->walked[r->block] = true;' ''
+  'of->walked[r->block] = true;' ''
 mutant class_of_the_first ref/lane/bytes.c 'methods check_classes.sh' \
-  '*kv_bytes_of_tier(sum, l->tier[i]) +=' '*kv_bytes_of_tier(sum, 0) +='
+  '*kv_bytes_of_tier(sum, l->tier[i]) += bytes;' 'of_0 += bytes;'
 mutant classes_not_put sim/db/db_write.c 'check_classes.sh' \
   'if (!kv_bytes_has(b, i)) continue;' 'if (!kind->counts) continue;'
 
