@@ -57,6 +57,9 @@ shows '^a sink .* in 0 of 4 layers$'
 expect 0 info -a -f json "$real"
 shows '"needle": 0.[0-9]+'
 [ "$(grep -c '"word": ' "$dir/out")" = 32 ] || complain 'not 32 heads'
+expect 0 synth -q -o "$dir/short.safetensors" -t 40 --layers 1
+expect 0 info -a "$dir/short.safetensors"
+shows '^ +0 +0 +- .* none$' # too few tokens to say anything
 for name in "$src"/traces/tiny/*.safetensors; do
   expect 0 check "$name"
   [ "$(grep -cE ' ok$' "$dir/out")" -ge 4 ] || complain "$name: not all ok"

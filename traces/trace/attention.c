@@ -226,6 +226,7 @@ kv_rc kv_attention_layer(const kv_trace *t, int i, const kv_kernels *kernel,
 
 const char *kv_attention_word(const kv_attention *a) {
   if (a->asked && a->needle >= 0.3) return "retrieval";
+  if (!a->rows) return "none";
   if (a->first >= KV_ATTENTION_SINK) return "sink";
   if (a->recent >= 0.5) return "local";
   return "broad";

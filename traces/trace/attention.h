@@ -37,7 +37,7 @@ kv_rc kv_attention_layer(const kv_trace *t, int i, const kv_kernels *kernel,
 
 /* One word for it, the first that holds: "retrieval", three tenths of the mass
  * on the needle; "sink", on token 0; "local", half of it on the newest tokens;
- * "broad". */
+ * "broad". "none": no row to judge by. */
 const char *kv_attention_word(const kv_attention *a);
 
 #endif
