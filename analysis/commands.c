@@ -81,7 +81,7 @@ static const kv_command table = {
     .options = of_table,
     .examples =
         (const kv_example[]){
-            {"kvreport table results.db --where trace=retrieval_28",
+            {"kvreport table results.db --where trace=retrieval_16",
              "the cells of one trace"},
             {"kvreport table results.db --mean", "means over the traces"},
             {NULL, NULL}},

@@ -208,7 +208,7 @@ check_cut() {
   local rc size i
   for i in 1 2 3; do
     rm -f "$tmp"/cut.db* "$tmp/out"
-    cp "$tiny/text_kjv_1024.safetensors" "$tmp/cut.safetensors"
+    cp "$tiny/haystack_8.safetensors" "$tmp/cut.safetensors"
     chmod u+w "$tmp/cut.safetensors"
     size=$((300000 + i * 1000000))
     "$kvreplay" run "$small" "$tmp/cut.safetensors" -q -m all -b 10%,20%,30% \
@@ -230,8 +230,8 @@ check_cut() {
 
 # In a subshell, whose process it becomes.
 sweep_all() {
-  exec "$kvreplay" run "$small" "$tiny/retrieval_28.safetensors" \
-    "$tiny/retrieval_8_small.f32.safetensors" "$tiny/haystack_10.safetensors" \
+  exec "$kvreplay" run "$small" "$tiny/retrieval_16.safetensors" \
+    "$tiny/retrieval_8_small.f32.safetensors" "$tiny/multiturn_11.safetensors" \
     -q -m dense,window,snapkv -b 10% --db "$tmp/$1.db" --format jsonl
 }
 
@@ -312,7 +312,7 @@ check_stopped() {
     rm -f "$tmp"/stop.db* "$tmp/out"
     # Bash makes background jobs deaf to SIGINT; env hears it again.
     env --default-signal=INT "$kvreplay" run "$small" \
-      "$tiny/text_kjv_1024.safetensors" -q -m all -b 10%,20%,30% \
+      "$tiny/haystack_8.safetensors" -q -m all -b 10%,20%,30% \
       --db "$tmp/stop.db" --format jsonl >"$tmp/out" 2>"$tmp/err" &
     begun
     kill -$signal $!

@@ -50,10 +50,9 @@ expect 0 info --format json "$real"
 shows '"prompt_len": 137'
 expect 0 info --identity --format=json "$real"
 shows '"identity": "[0-9a-f]{64}"'
-expect 0 info --attention "$src/traces/tiny/haystack_10.safetensors"
-for head in 2 3 6 7; do shows "^ +2 +$head .* retrieval$"; done
-[ "$(grep -c ' retrieval$' "$dir/out")" = 4 ] || complain 'more that retrieve'
-shows '^a sink .* in 0 of 4 layers$'
+expect 0 info --attention "$src/traces/tiny/haystack_8.safetensors"
+HEADS
+shows '^a sink .* in 6 of 6 layers$'
 expect 0 info -a -f json "$real"
 shows '"needle": 0.[0-9]+'
 [ "$(grep -c '"word": ' "$dir/out")" = 32 ] || complain 'not 32 heads'
@@ -62,7 +61,8 @@ expect 0 info -a "$dir/short.safetensors"
 shows '^ +0 +0 +- .* none$' # too few tokens to say anything
 for name in "$src"/traces/tiny/*.safetensors; do
   expect 0 check "$name"
-  [ "$(grep -cE ' ok$' "$dir/out")" -ge 4 ] || complain "$name: not all ok"
+  [ "$(grep -cE ' (ok|no output recorded)$' "$dir/out")" -ge 4 ] ||
+    complain "$name: not all ok"
 done
 expect 0 check --format json "$real"
 shows '"ok": true'

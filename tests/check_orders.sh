@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # On the bundled traces the methods order as learned attention makes them.
-# The little model finds a needle with four of its heads (layer 2, query
-# heads 2, 3, 6, 7, nearly all of their mass), so the needle's mass over all
-# heads, as a share of what dense gives it, says whether a method lets it be
-# found. Each line below is asserted with a margin; the numbers are printed.
+# The little model keeps most of its mass on token 0 and finds an answer with
+# a few of its heads. The needle's mass over all heads, as a share of what
+# dense gives it, says whether a method lets the answer be found; where a view
+# lacks token 0, the mass that lay there goes to whatever is left, needles too,
+# so methods without it are compared by their errors. Each line below is
+# asserted with a margin; the numbers are printed.
 . "$(dirname "$0")/replays.sh"
 bad=0
 checks=0
@@ -14,7 +16,7 @@ checks=0
 specs='dense random window streamingllm:positions=original h2o tova snapkv
   quest:page=8:skip=0 quest:page=16:skip=0 kivi:bits=2 kivi:bits=4
   oracle-topk'
-traces=(retrieval_28 haystack_10)
+traces=(retrieval_16 haystack_8)
 
 for t in "${traces[@]}"; do
   "$kvreplay" run "$src/traces/tiny/$t.safetensors" -q -f jsonl \
@@ -79,24 +81,25 @@ less() {
 }
 
 for t in "${traces[@]}"; do
-  # Needles live in the oracle, mostly in small pages, rarely in a window.
+  # Needles live in the oracle, mostly in small pages, less in what the
+  # prompt's end looked at, rarely in heavy hitters.
   holds "$t: the oracle keeps needles" 0.97 '<' \
     "$(number "$t" oracle-topk 12.5% 6)"
   holds "$t: pages of 8 mostly do" 0.6 '<' "$(number "$t" quest8 12.5% 6)"
-  less "$t" 12.5% 6 0.95 quest16 quest8
-  less "$t" 12.5% 6 0.2 random quest8
-  holds "$t: sinks and a window do not" \
-    "$(number "$t" streamingllm 12.5% 6)" '<' 0.05
-  less "$t" 25% 6 0.5 streamingllm snapkv
-  # Errors of the output, by what is looked at.
-  less "$t" 12.5% 4 0.9 oracle-topk quest8 quest16
-  less "$t" 25% 4 0.9 oracle-topk quest8 random
-  less "$t" 12.5% 4 0.8 snapkv random
-  less "$t" 50% 4 0.8 snapkv random
-  less "$t" 25% 4 0.5 kivi4 kivi2
+  less "$t" 12.5% 6 0.95 h2o snapkv quest16 quest8
+  less "$t" 25% 6 0.95 h2o snapkv quest16
+  # Errors of the output: first of all the sink must stay.
+  for b in 12.5% 25%; do
+    less "$t" $b 4 0.2 streamingllm window
+    less "$t" $b 4 0.2 h2o random
+    less "$t" $b 4 0.2 snapkv random
+    less "$t" $b 4 0.95 oracle-topk snapkv streamingllm
+    less "$t" $b 4 0.5 kivi4 kivi2
+  done
+  less "$t" 12.5% 4 0.5 oracle-topk quest8
   # No set of so many tokens has more mass than the oracle's.
   for m in random window streamingllm h2o tova quest8 quest16; do
-    less "$t" 12.5% 5 0.9 "$m" oracle-topk
+    less "$t" 12.5% 5 0.99 "$m" oracle-topk
   done
   # More budget, less error.
   for m in random window snapkv h2o quest8 quest16 oracle-topk; do

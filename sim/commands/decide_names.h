@@ -2,7 +2,7 @@
  *
  * Names of decisions files. A name tells the trace, the method, the parameters
  * that are not at their defaults, and the budget:
- * haystack_10.quest.page=8-b152. If two traces have one name, the names of
+ * haystack_8.quest.page=8-b152. If two traces have one name, the names of
  * their folders come first, as many as tell them apart: a.chat.h2o-b64 and
  * b.chat.h2o-b64; what still is equal is numbered: -2, -3. Names have letters,
  * digits and ._-=+ only, at most some 230 bytes; a longer text is cut and ends

@@ -35,7 +35,7 @@ static const kv_example examples[] = {
     {"kvreplay lawcheck ./mine.so", "does a plugin keep the laws?"},
     {"kvreplay lawcheck ./mine.so:recent=3 --law full --trace made:short",
      "one law, on one trace"},
-    {"kvreplay lawcheck snapkv -t traces/tiny/multiturn_18.safetensors",
+    {"kvreplay lawcheck snapkv -t traces/tiny/multiturn_11.safetensors",
      "a built-in method, on a recorded trace"},
     {"kvreplay lawcheck ./mine.so -f junit >laws.xml", "for a CI system"},
     {NULL, NULL}};

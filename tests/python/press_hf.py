@@ -58,15 +58,15 @@ def real():
     from hf_text import load
 
     torch.set_num_threads(1)
-    model, _, _ = load(tiny + "/model", None)
-    # Windows fit a prompt of 137 tokens, and budgets the windows.
-    small = read_trace(tiny + "/retrieval_8_small.f32.safetensors")
+    model, _, _ = load(tiny + "/model", None, dtype=torch.bfloat16)
+    # Windows fit a prompt of 273 tokens, and budgets the windows.
+    small = read_trace(tiny + "/retrieval_16.safetensors")
     for press, spec, budget in (
-        ("SnapKVPress(0.5, 16, 7)", "snapkv:window=16:pooling=avg", 68),
+        ("SnapKVPress(0.5, 16, 7)", "snapkv:window=16:pooling=avg", 136),
         (
             "AdaKVPress(SnapKVPress(0.5, 16, 7))",
             "adakv:window=16:pooling=avg:safeguard=minimum",
-            68,
+            136,
         ),
     ):
         from_press(model, make_press(press), small, PATH)
@@ -82,7 +82,7 @@ def real():
     refused("has other keys", from_press, model, make_press("KnormPress(0.5)"),
             read_trace(TRACE), PATH)  # fmt: skip
 
-    trace, seen = read_trace(tiny + "/haystack_10.safetensors"), 0
+    trace, seen = read_trace(tiny + "/haystack_8.safetensors"), 0
     for press, said in rows_of_document() if os.environ.get("KV_LONG") else ():
         if said.startswith("refused"):
             refused("which tokens", from_press, model, make_press(press),

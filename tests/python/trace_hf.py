@@ -43,19 +43,21 @@ def check_replays(near):
 
 
 def check_tiny(torch, capture):
-    """Against what plain torch gave when the trace was recorded. Largest
-    difference seen: 3.9e-5, of k."""
+    """Against what was recorded of it."""
     from transformers import AutoModelForCausalLM
 
-    want = read_trace(tiny + "/retrieval_8_small.f32.safetensors")
+    want = read_trace(tiny + "/retrieval_16.safetensors")
     ids = torch.from_numpy(np.array(want.tokens, np.int64))[None]
-    model = AutoModelForCausalLM.from_pretrained(tiny + "/model")
-    capture(model, ids, want.prompt_len, PATH, model="kvtiny-4l")
-    got = check_replays(1e-5)
+    model = AutoModelForCausalLM.from_pretrained(
+        tiny + "/model", dtype=torch.bfloat16
+    )
+    capture(model, ids, want.prompt_len, PATH, model="kvtiny-6l")
+    got = check_replays(0.02)
     for l in want.layers:
-        for x in "qkvo":
-            apart = getattr(want, x)(l) - getattr(got, x)(l)
-            assert abs(apart).max() < 2e-4, (l, x)
+        for x in "qkv":
+            a, b = getattr(want, x)(l), getattr(got, x)(l)
+            apart = np.linalg.norm(a - b) / np.linalg.norm(a)
+            assert apart < 0.02, (l, x, apart)
     assert np.allclose(want.inv_freq, got.inv_freq, rtol=1e-6)
     for key in ("rope.layout", "n_layers", "layers", "prompt_len"):
         assert want.metadata[key] == got.metadata[key], key

@@ -12,8 +12,8 @@ static const kv_command *const commands[] = {
     NULL};
 
 static const kv_example examples[] = {
-    {"kvtrace info traces/tiny/haystack_10.safetensors", "what a trace is"},
-    {"kvtrace check traces/tiny/haystack_10.safetensors",
+    {"kvtrace info traces/tiny/haystack_8.safetensors", "what a trace is"},
+    {"kvtrace check traces/tiny/haystack_8.safetensors",
      "every number of it, and its outputs recomputed"},
     {NULL, NULL}};
 

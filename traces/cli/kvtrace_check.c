@@ -192,7 +192,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 static const kv_option options[] = {KV_OPTION_FORMAT, {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
-    {"kvtrace check traces/tiny/haystack_10.safetensors",
+    {"kvtrace check traces/tiny/haystack_8.safetensors",
      "layer by layer, with the largest difference"},
     {"kvtrace check --format json recording.safetensors", "for programs"},
     {NULL, NULL}};

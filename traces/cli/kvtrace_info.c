@@ -217,10 +217,10 @@ static const kv_option options[] = {
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
-    {"kvtrace info traces/tiny/haystack_10.safetensors", "what it is"},
+    {"kvtrace info traces/tiny/haystack_8.safetensors", "what it is"},
     {"kvtrace info --format json big.safetensors.index.json",
      "the same of a set of shards, for programs"},
-    {"kvtrace info --attention traces/tiny/haystack_10.safetensors",
+    {"kvtrace info --attention traces/tiny/haystack_8.safetensors",
      "which heads look near, at token 0, or for an answer"},
     {NULL, NULL}};
 
