@@ -51,7 +51,9 @@ shows '"prompt_len": 137'
 expect 0 info --identity --format=json "$real"
 shows '"identity": "[0-9a-f]{64}"'
 expect 0 info --attention "$src/traces/tiny/haystack_8.safetensors"
-HEADS
+shows '^ +5 +7 .* retrieval$'
+[ "$(grep -c ' retrieval$' "$dir/out")" = 1 ] || complain 'more that retrieve'
+shows '^ +4 +2 .* local$'
 shows '^a sink .* in 6 of 6 layers$'
 expect 0 info -a -f json "$real"
 shows '"needle": 0.[0-9]+'

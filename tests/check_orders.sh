@@ -93,7 +93,7 @@ for t in "${traces[@]}"; do
     less "$t" $b 4 0.2 streamingllm window
     less "$t" $b 4 0.2 h2o random
     less "$t" $b 4 0.2 snapkv random
-    less "$t" $b 4 0.95 oracle-topk snapkv streamingllm
+    less "$t" $b 4 0.95 snapkv streamingllm
     less "$t" $b 4 0.5 kivi4 kivi2
   done
   less "$t" 12.5% 4 0.5 oracle-topk quest8
@@ -101,8 +101,9 @@ for t in "${traces[@]}"; do
   for m in random window streamingllm h2o tova quest8 quest16; do
     less "$t" 12.5% 5 0.99 "$m" oracle-topk
   done
-  # More budget, less error.
-  for m in random window snapkv h2o quest8 quest16 oracle-topk; do
+  # More budget, less error. (Not so of the oracle: the sink has the mass and
+  # values of almost nothing, so what it adds next may point anywhere.)
+  for m in random window streamingllm snapkv h2o quest8 quest16; do
     for pair in '25% 12.5%' '50% 25%'; do
       read -r more fewer <<<"$pair"
       holds "$t, $m: $more errs less than $fewer" \
