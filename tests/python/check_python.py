@@ -61,7 +61,7 @@ class Case(unittest.TestCase):
 
 class Traces(Case):
     def test_identity_and_sizes_are_those_of_c(self):
-        self.assertEqual(len(TRACES), 6)
+        self.assertEqual(len(TRACES), 8)
         for path in TRACES:
             t = kvtrace.read_trace(path)
             c = json.loads(call("KVTRACE", "info", "-i", "-f", "json", path))
