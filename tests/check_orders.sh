@@ -3,7 +3,7 @@
 #
 # On the bundled traces the methods order as learned attention makes them.
 # The little model keeps most of its mass on token 0 and finds an answer with
-# a few of its heads. The needle's mass over all heads, as a share of what
+# one of its heads. The needle's mass over all heads, as a share of what
 # dense gives it, says whether a method lets the answer be found; where a view
 # lacks token 0, the mass that lay there goes to whatever is left, needles too,
 # so methods without it are compared by their errors. Each line below is

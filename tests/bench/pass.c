@@ -7,7 +7,6 @@
  */
 #include "tests/bench/bench.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,30 +44,47 @@ void theme_pass(const bench *b) {
                        .low = 1.8});
 }
 
+enum { MOST = 8, LONG = 512 }; /* traces, and bytes of a path */
+
+/* Paths of the traces that ./quickstart replays, or of one small trace. */
+static int bundled(const bench *b, char path[MOST][LONG]) {
+  char list[LONG], name[LONG / 2];
+  int n = 0;
+  snprintf(list, sizeof list, "%s/traces/tiny/quick.txt", b->source);
+  FILE *f = b->small ? NULL : fopen(list, "r");
+  if (b->small) {
+    snprintf(path[n++], LONG, "%s/traces/tiny/retrieval_8_small.safetensors",
+             b->source);
+    return n;
+  }
+  if (!f) bench_fail("the list of traces is not at %s", list);
+  while (n < MOST && fgets(name, sizeof name, f)) {
+    name[strcspn(name, "\n")] = 0;
+    if (name[0] && name[0] != '#')
+      snprintf(path[n++], LONG, "%s/traces/tiny/%s", b->source, name);
+  }
+  fclose(f);
+  return n;
+}
+
 void theme_bundled(const bench *b) {
-  enum { FIRST = 11, MOST = 64 };
-  char pattern[512], list[sizeof budgets], *argv[FIRST + MOST + 1];
+  enum { FIRST = 11 };
+  static char path[MOST][LONG];
+  char list[sizeof budgets], *argv[FIRST + MOST + 1];
   char *fixed[FIRST] = {"sim/kvreplay", "run", "--methods", "all",
                         "--budget",     list,  "--format",  "jsonl",
                         "--quiet",      "--",  NULL};
-  glob_t found;
-  int n = 0;
+  int n = bundled(b, path);
   memcpy(argv, fixed, sizeof fixed);
   snprintf(list, sizeof list, "%s", b->small ? "20%" : budgets);
-  snprintf(pattern, sizeof pattern, "%s/traces/tiny/%s.safetensors", b->source,
-           b->small ? "retrieval_8_small" : "*");
-  if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc > MOST)
-    bench_fail("the bundled traces are not at %s", pattern);
-  if (!b->small) argv[FIRST - 2 - n] = "--twice";
-  for (size_t i = 0; i < found.gl_pathc; i++)
-    argv[FIRST - 1 + n++] = found.gl_pathv[i];
+  if (!b->small) argv[FIRST - 2] = "--twice";
+  for (int i = 0; i < n; i++) argv[FIRST - 1 + i] = path[i];
   argv[FIRST - 1 + n] = NULL;
-  bench_theme(b, "the bundled traces, every method", "");
+  bench_theme(b, "the traces of ./quickstart, every method", "");
   child c = bench_command(b, argv);
   bench_line(b, (line){.what = b->small ? "one trace, -b 20%"
-                                        : "all, -b 10%,20%,40%, twice",
+                                        : "its list, -b 10%,20%,40%, twice",
                        .unit = "s",
                        .value = c.wall,
                        .high = 180});
-  globfree(&found);
 }

@@ -365,7 +365,9 @@ class Results(Case):
             self.assertRegex(said, r"\Ausage: my_method.py TRACE .*\n\Z")
         call(sys.executable, EXAMPLE, SMALL, at("mine.safetensors"),
              str(t.prompt_len))
-        for path in (x for x in TRACES if os.path.getsize(x) < 6e6):
+        for path in TRACES:
+            if kvtrace.read_trace(path).n_tokens > 1000:
+                continue  # the loops of the example are slow
             call(sys.executable, EXAMPLE, path, at("mine.safetensors"), "40")
             words = "run", path, "-q", "-m", (
                 f"replay:file={at('mine.safetensors')}")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """closed_loop.py MODEL TEXTS OUT.csv [documents]: the answers that the model
 gives when its KV cache is a kvreplay session, a row for each method, size and
-task: right answers of those asked, by default in 8 documents a task.
+task: right answers of those asked, by default in 6 documents a task.
 
 Definitions are the prompt; questions come after it, byte by byte, in the same
 session. An answer is the model's own bytes, each the likeliest, fed back right
 or wrong; the question that follows is given. Sizes are shares of the prompt.
-Needs torch and the library (KVREPLAY_LIBRARY=...libkvreplay.so).
+Needs torch, transformers and the library (KVREPLAY_LIBRARY=libkvreplay.so).
 """
 
 import csv
@@ -109,7 +109,7 @@ def row(cell):
 
 def main():
     folder, texts, out, *n = sys.argv[1:]
-    n = int(n[0]) if n else 8
+    n = int(n[0]) if n else 6
     cells = [("dense", None), *((m, s) for m in METHODS for s in SIZES)]
     tasks = "retrieval haystack turns".split()
     todo = [(folder, texts, n, *c, t) for c in cells for t in tasks]

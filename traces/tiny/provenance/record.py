@@ -39,7 +39,7 @@ def greedy_right(model, ids, d):
         )
 
 
-def segments(d, n, prompt):
+def segments(d, n):
     """Questions and answers as documents ask them; the rest is context."""
     out, at = [], 0
     for a in d.answers:
@@ -68,16 +68,7 @@ def column_sums(q, k, prompt, scale):
     return out
 
 
-def record(
-    model,
-    out,
-    name,
-    ids,
-    prompt,
-    slim=False,
-    layers=None,
-    **metadata
-):
+def record(model, out, name, ids, prompt, slim=False, layers=None, **metadata):
     with tempfile.TemporaryDirectory() as folder:
         wide = os.path.join(folder, "wide")
         capture(model, torch.tensor([ids]), prompt, wide)
@@ -103,7 +94,7 @@ def record(
             os.path.join(out, name + ".safetensors"),
             kept,
             prompt,
-            "bf16",
+            None,
             t.tokens,
             None,
             t.inv_freq,
@@ -145,28 +136,19 @@ KEYS, PROSE = (
 )
 
 
-def asked(model, out, name, d, **more):
-    ids = d.tokens()
+def asked(model, d, ids):
+    """Metadata of a document that asks, and a line about it."""
     greedy_right(model, ids, d)
-    print(
-        name,
-        len(ids),
-        "tokens,",
-        sum(a["dense_correct"] for a in d.answers),
-        "of",
-        len(d.answers),
-        "answers right",
-    )
-    record(
-        model,
-        out,
-        name,
-        ids,
-        d.prompt_len,
-        answers=d.answers,
-        segments=segments(d, len(ids), d.prompt_len),
-        **more
-    )
+    right = sum(a["dense_correct"] for a in d.answers)
+    print(len(ids), "tokens,", right, "of", len(d.answers), "answers right")
+    return dict(answers=d.answers, segments=segments(d, len(ids)))
+
+
+def prose(text, size, prompt):
+    d = doc.Doc()
+    d.add(text[:size], 50)
+    d.prompt_len = prompt
+    return d
 
 
 def generated(model, prompt, n, seed):
@@ -184,6 +166,36 @@ def generated(model, prompt, n, seed):
     )[0].tolist()
 
 
+def documents(kjv):
+    """{name: (document, source, task, further arguments of record)}"""
+    seed, both = random.Random, KEYS + "; " + PROSE
+    later = "questions from prompt_len on"
+    drawn = (
+        PROSE + ", then 1,500 bytes that the model drew at temperature 0.8, "
+        "top_p 0.95, seed 5"
+    )
+    return {
+        "retrieval_16": (
+            retrieval(seed(1), 16), KEYS,
+            "all definitions first, " + later, {}),
+        "haystack_8": (
+            retrieval(seed(2), 8, kjv, 40), both,
+            "definitions between prose, " + later, {}),
+        "multiturn_11": (
+            turns(seed(3), kjv), both,
+            "four turns of prose, definitions and questions; "
+            "prompt_len: the first question", {}),
+        "text_400": (prose(kjv[20001:], 399, 200), PROSE, "prose", {}),
+        "haystack_20_long": (
+            retrieval(seed(4), 20, kjv, 58), both,
+            "definitions between prose over 1,500 tokens, " + later,
+            dict(slim=True)),
+        "generated_1500": (
+            prose(kjv[50000:], 63, 64), drawn, "generation",
+            dict(layers=[1, 3, 5])),
+    }  # fmt: skip
+
+
 def main():
     from transformers import AutoModelForCausalLM
 
@@ -191,67 +203,24 @@ def main():
     model = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.bfloat16
     ).eval()
-    kjv = load_texts(texts)[1][0]
-    todo = {
-        "retrieval_16": lambda n: asked(
+    todo = documents(load_texts(texts)[1][0])
+    for name in names or todo:
+        d, source, task, more = todo[name]
+        ids = d.tokens()
+        if d.answers:
+            more = dict(more, **asked(model, d, ids))
+        if task == "generation":
+            ids = generated(model, ids, 1500, 5)
+        record(
             model,
             out,
-            n,
-            retrieval(random.Random(1), 16),
-            source=KEYS,
-            task="all definitions first, questions from prompt_len on",
-        ),
-        "haystack_8": lambda n: asked(
-            model,
-            out,
-            n,
-            retrieval(random.Random(2), 8, kjv, 40),
-            source=KEYS + "; " + PROSE,
-            task="definitions between prose, questions from prompt_len on",
-        ),
-        "multiturn_11": lambda n: asked(
-            model,
-            out,
-            n,
-            turns(random.Random(3), kjv),
-            source=KEYS + "; " + PROSE,
-            task="four turns of prose, definitions and questions; "
-            "prompt_len: the first question",
-        ),
-        "text_400": lambda n: record(
-            model,
-            out,
-            n,
-            [doc.BOS] + list(kjv[20001:20400]),
-            200,
-            source=PROSE,
-            task="prose",
-        ),
-        "haystack_20_long": lambda n: asked(
-            model,
-            out,
-            n,
-            retrieval(random.Random(4), 20, kjv, 58),
-            slim=True,
-            source=KEYS + "; " + PROSE,
-            task="definitions between prose over 1,500 tokens, questions "
-            "from prompt_len on",
-        ),
-        "generated_1500": lambda n: record(
-            model,
-            out,
-            n,
-            generated(model, [doc.BOS] + list(kjv[50000:50063]), 1500, 5),
-            64,
-            layers=[1, 3, 5],
-            source=PROSE
-            + ", then 1,500 bytes that the model drew at temperature 0.8, "
-            "top_p 0.95, seed 5",
-            task="generation",
-        ),
-    }
-    for n in names or todo:
-        todo[n](n)
+            name,
+            ids,
+            d.prompt_len,
+            source=source,
+            task=task,
+            **more,
+        )
 
 
 if __name__ == "__main__":

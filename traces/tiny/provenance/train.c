@@ -294,6 +294,7 @@ int main(int argc, char **argv) {
     place n = q;
     n.phase++, n.in_phase = 0;
     save(n, "state");
+    free((void *)s.ids);
   }
   report(&q, avg, 0);
   return 0;
