@@ -16,8 +16,9 @@ enum { LANES = 8 };
 #define LOGIT_ROWS 6
 #define LOGIT_TILES(X, t)                                                      \
   X(t, 1, 4) X(t, 2, 4) X(t, 3, 2) X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
-#define WEIGH_ROWS 4
-#define WEIGH_TILES(X, t) X(t, 1, 8) X(t, 2, 4) X(t, 3, 4) X(t, 4, 2)
+#define WEIGH_ROWS 6
+#define WEIGH_TILES(X, t)                                                      \
+  X(t, 1, 8) X(t, 2, 4) X(t, 3, 4) X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
 
 typedef __m256 vec;
 typedef __m256i vint;

@@ -16,8 +16,9 @@ enum { LANES = 16 };
 #define LOGIT_ROWS 6
 #define LOGIT_TILES(X, t)                                                      \
   X(t, 1, 4) X(t, 2, 4) X(t, 3, 4) X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
-#define WEIGH_ROWS 4
-#define WEIGH_TILES(X, t) X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4)
+#define WEIGH_ROWS 6
+#define WEIGH_TILES(X, t)                                                      \
+  X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
 
 typedef __m512 vec;
 typedef __m512i vint;

@@ -3,7 +3,7 @@
  * The weighted sum of value rows: lanes are columns, each column one chain of
  * fma over the rows in order (arithmetic 3), held in registers for the whole
  * call. Wide head dimensions go in bands of columns, many query heads in
- * tiles of WEIGH_ROWS. Part of ref/kernels/kernels.c.
+ * tiles of at most WEIGH_ROWS. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
@@ -32,28 +32,29 @@ typedef struct weighing {
   size_t ldp;
   const void *const *value;
   float *a;
-  int fetch; /* the call's first heads run: rows are fetched early */
 } weighing;
 
-/* rows heads x vectors columns from column x. */
-INLINE void weigh_tile(kv_dtype type, int rows, int vectors, weighing *w,
-                       size_t x) {
+/* rows heads x vectors columns from column x; ahead: rows are fetched early. */
+INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
+                       const weighing *w, size_t x) {
   vec a[WEIGH_ROWS][8];
   const size_t d_v = (size_t)w->d_v, width = kv_dtype_size(type);
   const size_t ldp = w->ldp;
   const int n = w->n;
+  const void *const *value = w->value;
+  const float *p = w->p;
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
       a[r][v] = v_load(w->a + (size_t)r * d_v + x + (size_t)(v * LANES));
-  for (int j = 0; j < n; j++) {
-    bytes *row = w->value[j];
-    if (w->fetch)
-      fetch_band(rows, w->value, n, j, x * width,
+  for (int j = 0; j < n; j++, p++) {
+    bytes *row = value[j];
+    if (ahead)
+      fetch_band(rows, value, n, j, x * width,
                  (size_t)(vectors * LANES) * width);
     vec b[8];
     UNROLL for (int v = 0; v < vectors; v++) b[v] =
         vec_of(type, row, x + (size_t)(v * LANES));
     UNROLL for (int r = 0; r < rows; r++) {
-      vec one = v_one(w->p[(size_t)r * ldp + (size_t)j]);
+      vec one = v_one(p[(size_t)r * ldp]);
       UNROLL for (int v = 0; v < vectors; v++) a[r][v] =
           v_fma(one, b[v], a[r][v]);
     }
@@ -63,7 +64,7 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors, weighing *w,
 }
 
 /* Columns that fill no vector, one chain after the other. */
-static void weigh_rest(kv_dtype type, int rows, weighing *w, size_t x) {
+static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
   for (; x < (size_t)w->d_v; x++)
     for (int r = 0; r < rows; r++) {
       float *a = w->a + (size_t)r * (size_t)w->d_v + x;
@@ -75,38 +76,55 @@ static void weigh_rest(kv_dtype type, int rows, weighing *w, size_t x) {
 
 /* One function a number of heads: bands of `most` vectors, then of half as
  * many, then of one, then single columns. */
-typedef void weigh_fn(weighing *w);
-INLINE void weigh_bands(kv_dtype type, int rows, int most, weighing *w) {
+typedef void weigh_fn(const weighing *w);
+INLINE void weigh_bands(kv_dtype type, int rows, int most, int ahead,
+                        const weighing *w) {
   const size_t d_v = (size_t)w->d_v, lanes = LANES;
   size_t x = 0;
   for (; x + (size_t)most * lanes <= d_v; x += (size_t)most * lanes)
-    weigh_tile(type, rows, most, w, x);
+    weigh_tile(type, rows, most, ahead, w, x);
   for (; x + (size_t)(most / 2) * lanes <= d_v; x += (size_t)(most / 2) * lanes)
-    weigh_tile(type, rows, most / 2, w, x);
-  for (; x + lanes <= d_v; x += lanes) weigh_tile(type, rows, 1, w, x);
+    weigh_tile(type, rows, most / 2, ahead, w, x);
+  for (; x + lanes <= d_v; x += lanes) weigh_tile(type, rows, 1, ahead, w, x);
   weigh_rest(type, rows, w, x);
 }
 
 #define DEFINE_WEIGH(t, r, v)                                                  \
-  static void weigh_##t##_##r(weighing *w) { weigh_bands(t, r, v, w); }
+  static void weigh_##t##_##r##_first(const weighing *w) {                     \
+    weigh_bands(t, r, v, 1, w);                                                \
+  }                                                                            \
+  static void weigh_##t##_##r##_next(const weighing *w) {                      \
+    weigh_bands(t, r, v, 0, w);                                                \
+  }
 WEIGH_TILES(DEFINE_WEIGH, KV_F16)
 WEIGH_TILES(DEFINE_WEIGH, KV_BF16)
 WEIGH_TILES(DEFINE_WEIGH, KV_F32)
 
-#define LIST_WEIGH(t, r, v) weigh_##t##_##r,
-static weigh_fn *const weigh_shapes[3][WEIGH_ROWS] = {
+typedef struct weigh_shape {
+  weigh_fn *first, *next; /* heads of a call */
+} weigh_shape;
+#define LIST_WEIGH(t, r, v) {weigh_##t##_##r##_first, weigh_##t##_##r##_next},
+static const weigh_shape weigh_shapes[3][WEIGH_ROWS] = {
     [KV_F16] = {WEIGH_TILES(LIST_WEIGH, KV_F16)},
     [KV_BF16] = {WEIGH_TILES(LIST_WEIGH, KV_BF16)},
     [KV_F32] = {WEIGH_TILES(LIST_WEIGH, KV_F32)},
 };
 
+/* Heads of the next tile: as many tiles as WEIGH_ROWS asks for, but of nearly
+ * equal size, for the smallest tiles have too few chains to keep the units
+ * busy. */
+static int weigh_rows(int left) {
+  int tiles = (left + WEIGH_ROWS - 1) / WEIGH_ROWS;
+  return (left + tiles - 1) / tiles;
+}
+
 static void weigh(int m, int n, int d_v, const float *p, size_t ldp,
                   const void *const *value, kv_dtype type, float *a) {
-  weighing w = {n, d_v, p, ldp, value, a, 1};
+  weighing w = {n, d_v, p, ldp, value, a};
   for (int i = 0; i < m && n > 0;) {
-    int rows = m - i < WEIGH_ROWS ? m - i : WEIGH_ROWS;
-    weigh_shapes[type][rows - 1](&w);
-    w.fetch = 0;
+    int rows = weigh_rows(m - i);
+    const weigh_shape *shape = &weigh_shapes[type][rows - 1];
+    (i == 0 ? shape->first : shape->next)(&w);
     w.p += (size_t)rows * ldp;
     w.a += (size_t)rows * (size_t)d_v;
     i += rows;

@@ -25,6 +25,8 @@ mutant chunk_of_64 ref/backend/attend.h 'golden.sh' \
   'enum { KV_CHUNK = 128 };' 'enum { KV_CHUNK = 64 };'
 mutant weigh_rounds ref/kernels/weigh.h 'golden.sh kernels' \
   'v_fma(one, b[v], a[r][v]);' 'v_add(v_mul(one, b[v]), a[r][v]);'
+mutant weigh_tiles_overlap ref/kernels/weigh.h 'kernels' \
+  'w.p += (size_t)rows * ldp;' 'w.p += (size_t)(rows - (i > 0)) * ldp;'
 mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
   '_mm256_fmadd_ps(a, b, c)' '_mm256_add_ps(_mm256_mul_ps(a, b), c)'
 case ${CC:-gcc} in
