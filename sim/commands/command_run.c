@@ -35,10 +35,13 @@ static kv_replay_how how_of(task *s) {
 
 static kv_rc open_cells(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
+  kv_rc rc = KV_OK;
   s->of.identify = s->options.format != KV_ROWS_TABLE;
   s->of.goes_on = true;
   s->of.layouts = &s->options.layouts;
-  return kv_job_open(&s->of, &how, e);
+  if (s->options.shard.count)
+    rc = kv_job_cut(&s->of, &how, s->options.shard, e);
+  return rc ? rc : kv_job_open(&s->of, &how, e);
 }
 
 /* --- one trace ---------------------------------------------------------- */
@@ -214,6 +217,7 @@ static void list_cells(task *s) { /* --dry-run */
   for (int i = 0; i < traces(s); i++)
     for (int c = 0; c < s->of.batch[i].cells; c++) {
       const kv_result *r = &s->of.batch[i].cell[c].result;
+      kv_job_print_cost(&s->of, i, c);
       kv_put_plain(stdout, r->trace);
       printf(" %s", r->spec);
       if (!kv_result_ran(r))
@@ -221,6 +225,7 @@ static void list_cells(task *s) { /* --dry-run */
       putchar('\n');
       s->failed += r->status == KV_CELL_FAILED;
     }
+  kv_job_print_shard(&s->of);
 }
 
 /* Says what an interrupt left, and how to continue. */
@@ -254,6 +259,7 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   kv_rc rc = kv_row_writer_open((kv_row_format)s->options.format, stdout,
                                 kv_colour_wanted(stdout), &s->rows, e);
   if (rc) return rc;
+  kv_job_say_shard(&s->of);
   kv_stop_words(last_words, s);
   kv_progress_start(&s->of.progress, stderr, "replay", KV_REPLAY_UNIT,
                     kv_job_units(&s->of) * (s->options.twice ? 2 : 1),
@@ -302,7 +308,7 @@ static int conclude(void *self) {
   kv_err e = {0};
   if (s->of.differed) return KV_DIFFERENT;
   if (s->failed) return KV_INPUT;
-  if (s->ran || s->options.dry_run) return KV_OK;
+  if (s->ran || s->options.dry_run || kv_job_shared(&s->of)) return KV_OK;
   kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");
   return kv_say(&e);
 }

@@ -28,6 +28,9 @@ static const kv_example environment[] = {
      "database, 0 to 90; 5 by default"},
     {"KVREPLAY_PLUGINS",
      "FOLDER:FOLDER, where a plugin NAME.so is known as NAME"},
+    {"SLURM_ARRAY_TASK_ID",
+     "as well as PBS_ARRAY_INDEX, OMPI_COMM_WORLD_RANK, PMI_RANK and "
+     "JOB_COMPLETION_INDEX: which shard `run --shards N` is"},
     {"NO_COLOR", "no terminal attributes, where it is not empty"},
     {NULL, NULL}};
 

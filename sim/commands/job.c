@@ -67,11 +67,8 @@ static void probing(void *self, const char *method, int n, int most,
   if (n == 1) kv_progress_next(&s->progress, units * most);
 }
 
-static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
-                        kv_err *e) {
-  const kv_list *traces = &s->options->traces;
-  kv_err why = {0};
-  kv_batch_ask ask = {.path = traces->item[i],
+kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
+  kv_batch_ask ask = {.path = s->options->traces.item[i],
                       .specs = &s->options->specs,
                       .budgets = &s->options->budgets,
                       .prompt_len = s->options->prompt_len,
@@ -81,6 +78,18 @@ static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
                       .layouts = s->layouts,
                       .identify = s->identify,
                       .probing = probing};
+  if (s->shares.shards) ask.shard = s->shares.shard + s->shares.first[i];
+  ask.mine = s->shard.index;
+  return ask;
+}
+
+/* A trace of which the shard has no cell stays closed. */
+static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
+                        kv_err *e) {
+  const kv_list *traces = &s->options->traces;
+  kv_err why = {0};
+  kv_batch_ask ask = kv_job_ask(s, how, i);
+  if (ask.shard && !kv_shares_count(&s->shares, i, ask.mine)) return KV_OK;
   kv_rc rc = kv_batch_open(&ask, &s->batch[i], &why);
   if (rc != KV_INPUT || !s->goes_on || traces->n == 1)
     return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
@@ -118,6 +127,7 @@ void kv_job_close(kv_job *s) {
   for (int i = 0; s->batch && i < s->options->traces.n; i++)
     kv_batch_close(&s->batch[i]);
   free(s->batch);
+  kv_shares_close(&s->shares);
   if (s->db) kv_db_shrink(s->db);
   kv_db_close(s->db);
 }

@@ -11,6 +11,7 @@
 #include "sim/commands/options_cells.h"
 #include "sim/sweep/batch.h"
 #include "sim/sweep/keeper.h"
+#include "sim/sweep/shares.h"
 #include "traces/text/progress.h"
 
 typedef struct kv_job {
@@ -27,6 +28,8 @@ typedef struct kv_job {
   int whole;          /* traces finished; counted by the command */
   int keep_every;     /* seconds, for kv_keeper */
   const kv_layout_list *layouts; /* for every cell, or NULL */
+  kv_shard shard;                /* count 0: all cells */
+  kv_shares shares;              /* filled by kv_job_cut */
   bool identify; /* compute identities even without a database */
   bool goes_on;  /* a bad trace fails only its own cells */
 } kv_job;
@@ -41,6 +44,20 @@ kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
 /* How to wait for a database: with a message unless quiet, until an interrupt.
  * progress must outlive the result. */
 kv_db_wait kv_job_wait(bool quiet, kv_progress *progress);
+/* Cuts the cells of every trace into shards; kv_job_open then opens those of
+ * `shard` alone. job_shard.c */
+kv_rc kv_job_cut(kv_job *s, const kv_replay_how *how, kv_shard shard,
+                 kv_err *e);
+/* Where the job has a shard, and else nothing: the predicted cost of the n-th
+ * cell of a batch, and a line about the shard, both on standard output; and a
+ * remark, which quiet silences unless the shard is empty. */
+void kv_job_print_cost(const kv_job *s, int batch, int n);
+void kv_job_print_shard(const kv_job *s);
+void kv_job_say_shard(const kv_job *s);
+/* True if the job has a shard, and a cell of any shard can run. */
+bool kv_job_shared(const kv_job *s);
+/* What is asked of the i-th trace. */
+kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i);
 /* Opens every cell of every trace; byte budgets are searched as `how` says.
  * KV_INPUT: a trace is bad; if s->goes_on it is only reported, and KV_INPUT
  * returned if all are. */

@@ -6,6 +6,7 @@
 
 #include "sim/commands/commands.h"
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AT(member) .offset = offsetof(kv_run_options, member)
@@ -48,8 +49,17 @@ static const kv_option options[] = {
      .help = "layers (the default: one layer of the trace in memory at a "
              "time) or steps, which keeps nothing of a trace before its end; "
              "never changes a number"},
+    {KV_SLOT_TEXT, "shard", 0, "I/N", AT(shard_text),
+     .help = "run only shard I of N, 1/N to N/N: some of the cells, so chosen "
+             "that all shards take about equally much processor time"},
+    {KV_SLOT_COUNT, "shards", 0, "N", .min = 1, .max = KV_SHARDS_MOST,
+     AT(shards),
+     .help = "the same, for the process of a job: which shard it is stands in "
+             "the environment, as Slurm and PBS arrays, MPI and Indexed jobs "
+             "of Kubernetes set it"},
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
-     .help = "open every cell, print what would run, run nothing"},
+     .help = "open every cell, print what would run, with --shard at which "
+             "predicted cost, run nothing"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -68,6 +78,8 @@ static const kv_example examples[] = {
     {"kvreplay run chat.safetensors -m h2o,random -b 20% --layout "
      "slots,pages:16",
      "what would come free in pages of sixteen tokens"},
+    {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
+     "the second quarter of a sweep, in r.2-of-4.db"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
@@ -81,6 +93,13 @@ static const char *const notes[] = {
     "replayed in groups of cells so that a kill loses at most two minutes of "
     "work; where one layer of one cell alone takes longer, the run says how "
     "much. Files of --selections and its like need the whole trace again.",
+    "With --shard or --shards each process runs some of the cells and writes a "
+    "database of its own: % in the name that --db gives becomes 2-of-4, %% a "
+    "%. `kvreport merge` joins them. Each process computes the same cut if it "
+    "sees the same command line and the same files; --dry-run prints a shard "
+    "and the name of the cut, by which two machines can be compared. A shard "
+    "without cells is no error. The command without --shard, repeated on the "
+    "merged database, runs what is missing.",
     "A cell that cannot run as asked is refused, with the reason in its row, "
     "and the others run. Of several traces one that cannot be read fails only "
     "its own cells. An output file must not be an input of the command, "
@@ -104,6 +123,7 @@ const kv_command kv_command_run = {
     .task = &kv_task_run};
 
 void kv_run_options_free(kv_run_options *o) {
+  free(o->db_path);
   kv_cells_options_free(&o->cells);
   kv_layout_list_free(&o->layouts);
 }
@@ -132,6 +152,42 @@ bool kv_run_options_files(const kv_run_options *o) {
   return o->selections || o->views || o->stored || o->outputs || o->decisions;
 }
 
+/* Files whose names or contents hang on all cells. */
+static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
+  const char *name = o->selections  ? "selections"
+                     : o->views     ? "views"
+                     : o->stored    ? "stored"
+                     : o->outputs   ? "outputs"
+                     : o->decisions ? "decisions"
+                                    : NULL;
+  if (!name) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "--%s is of a run that has all its cells: leave out %s", name,
+                 o->shard_text ? "--shard" : "--shards");
+}
+
+/* Which shard, and its database. Tasks of a job share a command line, and one
+ * file that all of them write would be a queue. */
+static kv_rc check_shard(kv_run_options *o, kv_err *e) {
+  if (!o->shard_text && !o->shards) return KV_OK;
+  if (o->shard_text && o->shards)
+    return kv_fail(e, KV_USAGE,
+                   "--shard and --shards exclude each other: the first names "
+                   "the shard, the second looks for it in the environment");
+  kv_rc rc = o->shard_text ? kv_shard_parse(o->shard_text, &o->shard, e)
+                           : kv_shard_find(o->shards, getenv, &o->shard, e);
+  if (!rc) rc = check_shard_files(o, e);
+  if (rc || !o->cells.db) return rc;
+  if (o->shards && !kv_shard_tells(o->cells.db))
+    return kv_fail(e, KV_USAGE,
+                   "--shards: each shard needs a database of its own; write %% "
+                   "where its number is to stand, as in --db results.%%.db");
+  o->db_path = kv_shard_path(o->cells.db, o->shard);
+  if (!o->db_path) return kv_no_memory(e, "a file name", strlen(o->cells.db));
+  o->cells.db = o->db_path;
+  return KV_OK;
+}
+
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
                            kv_err *e) {
   const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
@@ -139,6 +195,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   for (int i = 0; !rc && i < o->layout_text.n; i++)
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
   if (!rc) rc = check_files(o, e);
+  if (!rc) rc = check_shard(o, e);
   if (!rc) rc = kv_cells_options_apart(&kv_command_run, &o->cells, e);
   if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
   return rc;

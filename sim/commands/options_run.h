@@ -9,6 +9,7 @@
 #include "sim/commands/options_cells.h"
 #include "sim/layout/layout.h"
 #include "sim/show/rows.h"
+#include "sim/spec/shard.h"
 
 typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 
@@ -18,7 +19,11 @@ typedef struct kv_run_options {
   const char *backend_text;
   const kv_backend *backend;
   bool twice, dry_run;
-  kv_list layout_text; /* as typed, and what it means */
+  const char *shard_text; /* as typed, or NULL */
+  int shards;             /* whose index the environment has; 0: none */
+  kv_shard shard;         /* what either means; count 0: all cells */
+  char *db_path;          /* of cells.db, where that names a shard */
+  kv_list layout_text;    /* as typed, and what it means */
   kv_layout_list layouts;
   const char *selections, *views, *stored, *outputs; /* paths or NULL */
   const char *decisions;                             /* a folder, or NULL */

@@ -72,8 +72,8 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   return KV_OK;
 }
 
-static kv_rc check_prompt(const kv_batch_ask *ask, const kv_trace *t,
-                          kv_err *e) {
+kv_rc kv_batch_check_prompt(const kv_batch_ask *ask, const kv_trace *t,
+                            kv_err *e) {
   if (!ask->prompt_len) return KV_OK;
   if (ask->prompt_len > t->shape.n_tokens)
     return kv_fail(e, KV_USAGE, "--prompt-len %d: %s has %d tokens",
@@ -89,11 +89,11 @@ static kv_rc check_prompt(const kv_batch_ask *ask, const kv_trace *t,
 static kv_rc open_cells(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   int each = ask->budgets->n > 0 ? ask->budgets->n : 1;
   kv_rc rc = take(b, ask->specs->n * each, e);
-  for (int i = 0; !rc && i < ask->specs->n * each; i++) {
+  for (int i = 0, cell = 0; !rc && i < ask->specs->n * each; i++) {
     const kv_spec *spec = &ask->specs->spec[i / each];
     const kv_budget *budget;
-    if (kv_batch_asks(spec, ask->budgets, i % each, &budget))
-      rc = add(ask, b, spec, budget, e);
+    if (!kv_batch_asks(spec, ask->budgets, i % each, &budget)) continue;
+    if (kv_batch_mine(ask, cell++)) rc = add(ask, b, spec, budget, e);
   }
   return rc;
 }
@@ -103,7 +103,7 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   kv_rc rc = kv_trace_open(ask->path, &b->trace, e);
   if (rc) return rc;
   b->owns = true;
-  rc = check_prompt(ask, b->trace, e);
+  rc = kv_batch_check_prompt(ask, b->trace, e);
   if (!rc && (ask->db || ask->identify)) {
     rc = kv_trace_identity(b->trace, &b->identity, e);
     b->has_identity = !rc;

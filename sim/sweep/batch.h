@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A batch: all cells of one trace, in the order of the command line (methods,
- * then budgets). All are opened before anything is replayed.
+ * A batch: all cells of one trace, or those of a shard, in the order of the
+ * command line (methods, then budgets). All are opened before anything is
+ * replayed.
  */
 #ifndef KV_SIM_BATCH_H
 #define KV_SIM_BATCH_H
@@ -28,12 +29,21 @@ typedef struct kv_batch_ask {
   kv_db *db;         /* or NULL; its rows and searches are reused */
   double keep_every; /* seconds; probes that take longer are kept in db */
   const kv_layout_list *layouts; /* of all cells, or NULL; borrowed */
+  const int *shard; /* the shard of each cell, in the order of the batch, of
+                       which only those of `mine` are opened; NULL: all are */
+  int mine;
   bool identify; /* compute the trace's identity even without db */
   /* Called before a search replays its n-th (from 1) of at most `most` probes,
    * together `units` ticks of how.tick; or NULL. self is that of `how`. */
   void (*probing)(void *self, const char *method, int n, int most,
                   int64_t units);
 } kv_batch_ask;
+
+/* True if the cell of that number, among those the specifications and budgets
+ * ask for, is to be opened. */
+static inline bool kv_batch_mine(const kv_batch_ask *ask, int cell) {
+  return !ask->shard || ask->shard[cell] == ask->mine;
+}
 
 /* True if the j-th budget (j = 0 if there are none) makes a cell of its own for
  * the specification. *b is that budget, or NULL if it does not set the knob: of
@@ -43,6 +53,9 @@ bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
 /* Opens the trace and its cells. Fails as the trace, a specification, or a
  * search's replay fails. */
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
+/* KV_USAGE if the prompt_len asked for is not one of the trace. */
+kv_rc kv_batch_check_prompt(const kv_batch_ask *ask, const kv_trace *t,
+                            kv_err *e);
 /* Opens the same cells again for another kernel set, with budgets as already
  * resolved; the trace stays owned by `from`. With a database those cells run
  * that this kernel set has not confirmed, otherwise those that ran. */
@@ -68,5 +81,8 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
                       const kv_spec *spec, const kv_budget *budget, int *value,
                       kv_err *e);
+/* True if a search for bytes of that basis replays without queries
+ * (kv_backend_blind). */
+bool kv_batch_blind(const kv_plan *plan, kv_basis basis);
 
 #endif

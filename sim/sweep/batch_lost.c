@@ -61,11 +61,12 @@ kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *b,
   if (!b->cell || !b->each)
     return kv_no_memory(e, "cells", most * sizeof *b->cell);
   kv_rc rc = KV_OK;
-  for (int i = 0; !rc && i < ask->specs->n; i++) {
+  for (int i = 0, cell = 0; !rc && i < ask->specs->n; i++) {
     const kv_spec *spec = &ask->specs->spec[i];
     const kv_budget *budget;
     for (int j = 0; !rc && j < each; j++)
-      if (kv_batch_asks(spec, ask->budgets, j, &budget))
+      if (kv_batch_asks(spec, ask->budgets, j, &budget) &&
+          kv_batch_mine(ask, cell++))
         rc = add(ask, spec, budget, b, e);
   }
   for (int i = 0; i < b->cells; i++) {

@@ -59,9 +59,9 @@ static void tell(const probe *p, int n) {
              kv_replay_units(p->batch->trace, p->prompt_len));
 }
 
-/* True if the blind backend gives the bytes: lengths decide what is stored, and
- * for bytes read no view hook reads less than the lane. */
-static bool by_lengths(const kv_plan *plan, kv_basis basis) {
+/* Lengths decide what is stored, and for bytes read no view hook reads less
+ * than the lane. */
+bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
   return plan->needs.lengths && (basis != KV_BASIS_READ || !plan->method->view);
 }
 
@@ -78,7 +78,8 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, how.kernels, &asked,
                           &cell, e);
   if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
-  if (by_lengths(&cell.plan, p->budget->basis)) how.backend = &kv_backend_blind;
+  if (kv_batch_blind(&cell.plan, p->budget->basis))
+    how.backend = &kv_backend_blind;
   if (!rc) rc = kv_replay(p->batch->trace, &each, 1, &how, &stopped, e);
   if (!rc && stopped) rc = kv_fail(e, KV_RESOURCE, "interrupted");
   if (!rc && !kv_result_ran(&cell.result))

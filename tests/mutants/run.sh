@@ -77,8 +77,10 @@ make_for() {
   for check in "$@"; do
     [ "${check%.sh}" = "$check" ] || scripts=yes
     [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
-    [ "$check" != check_results.sh ] ||
-      programs="$programs fill_db faults/sql_db"
+    case $check in
+    check_results.sh) programs="$programs fill_db faults/sql_db" ;;
+    check_shards.sh) programs="$programs faults/sql_db" ;;
+    esac
   done
   make -s -C "$build/ref" -j"$jobs" &&
     make -s -C "$build/traces" -j"$jobs" &&
