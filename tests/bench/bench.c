@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 15 };
-
 void bench_fail(const char *format, ...) {
   va_list v;
   va_start(v, format);
@@ -127,15 +125,15 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double median(int n, double *x) {
+double bench_median(int n, double *x) {
   qsort(x, (size_t)n, sizeof *x, ascending);
   return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 child bench_replay(const bench *b, replay what, row_set *out) {
   char path[512], methods[256], threads[16], prompt[16];
-  double wall[MOST_RUNS], cpu[MOST_RUNS], anon[MOST_RUNS];
-  int n = b->runs < MOST_RUNS ? b->runs : MOST_RUNS;
+  double wall[BENCH_MOST_RUNS], cpu[BENCH_MOST_RUNS], anon[BENCH_MOST_RUNS];
+  int n = b->runs < BENCH_MOST_RUNS ? b->runs : BENCH_MOST_RUNS;
   static row_set again; /* too large for a stack */
   path_in(b->folder, "trace.safetensors", sizeof path, path);
   snprintf(methods, sizeof methods, "%s", what.methods);
@@ -164,8 +162,9 @@ child bench_replay(const bench *b, replay what, row_set *out) {
     read_rows(b, i ? &again : out);
     for (int r = 0; i && r < again.n; r++) bench_same(out, &again.row[r]);
   }
-  return (child){
-      .wall = median(n, wall), .cpu = median(n, cpu), .anon = median(n, anon)};
+  return (child){.wall = bench_median(n, wall),
+                 .cpu = bench_median(n, cpu),
+                 .anon = bench_median(n, anon)};
 }
 
 /* --- the table ---------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "tests/bench/child.h"
 
-enum { MOST_ROWS = 256 };
+enum { MOST_ROWS = 256, BENCH_MOST_RUNS = 15, BENCH_BUNDLED = 8 };
 
 typedef struct bench {
   const char *build, *source; /* top folders */
@@ -47,6 +47,13 @@ child bench_replay(const bench *b, replay what, row_set *out);
 child bench_command(const bench *b, char **argv);
 /* The row of `all` with this row's specification has its digests. */
 void bench_same(const row_set *all, const row *one);
+/* Paths of the traces that ./quickstart replays, at most BENCH_BUNDLED, or of
+ * one small trace; returns how many. pass.c */
+typedef struct bench_path {
+  char text[512];
+} bench_path;
+int bench_bundled(const bench *b, bench_path *path);
+double bench_median(int n, double *x); /* sorts x */
 void bench_fail(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
 
@@ -72,5 +79,6 @@ void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);  /* serial.c: what no thread shares */
 void theme_session(const bench *b); /* session.c: against the replay */
+void theme_shards(const bench *b);  /* shards.c: a sweep on four machines */
 
 #endif

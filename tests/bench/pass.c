@@ -44,24 +44,22 @@ void theme_pass(const bench *b) {
                        .low = 1.8});
 }
 
-enum { MOST = 8, LONG = 512 }; /* traces, and bytes of a path */
-
-/* Paths of the traces that ./quickstart replays, or of one small trace. */
-static int bundled(const bench *b, char path[MOST][LONG]) {
-  char list[LONG], name[LONG / 2];
+int bench_bundled(const bench *b, bench_path *path) {
+  char list[512], name[256];
   int n = 0;
   snprintf(list, sizeof list, "%s/traces/tiny/quick.txt", b->source);
   FILE *f = b->small ? NULL : fopen(list, "r");
   if (b->small) {
-    snprintf(path[n++], LONG, "%s/traces/tiny/retrieval_8_small.safetensors",
-             b->source);
+    snprintf(path[n++].text, sizeof path->text,
+             "%s/traces/tiny/retrieval_8_small.safetensors", b->source);
     return n;
   }
   if (!f) bench_fail("the list of traces is not at %s", list);
-  while (n < MOST && fgets(name, sizeof name, f)) {
+  while (n < BENCH_BUNDLED && fgets(name, sizeof name, f)) {
     name[strcspn(name, "\n")] = 0;
     if (name[0] && name[0] != '#')
-      snprintf(path[n++], LONG, "%s/traces/tiny/%s", b->source, name);
+      snprintf(path[n++].text, sizeof path->text, "%s/traces/tiny/%s",
+               b->source, name);
   }
   fclose(f);
   return n;
@@ -69,16 +67,16 @@ static int bundled(const bench *b, char path[MOST][LONG]) {
 
 void theme_bundled(const bench *b) {
   enum { FIRST = 11 };
-  static char path[MOST][LONG];
-  char list[sizeof budgets], *argv[FIRST + MOST + 1];
+  static bench_path path[BENCH_BUNDLED];
+  char list[sizeof budgets], *argv[FIRST + BENCH_BUNDLED + 1];
   char *fixed[FIRST] = {"sim/kvreplay", "run", "--methods", "all",
                         "--budget",     list,  "--format",  "jsonl",
                         "--quiet",      "--",  NULL};
-  int n = bundled(b, path);
+  int n = bench_bundled(b, path);
   memcpy(argv, fixed, sizeof fixed);
   snprintf(list, sizeof list, "%s", b->small ? "20%" : budgets);
   if (!b->small) argv[FIRST - 2] = "--twice";
-  for (int i = 0; i < n; i++) argv[FIRST - 1 + i] = path[i];
+  for (int i = 0; i < n; i++) argv[FIRST - 1 + i] = path[i].text;
   argv[FIRST - 1 + n] = NULL;
   bench_theme(b, "the traces of ./quickstart, every method", "");
   child c = bench_command(b, argv);
