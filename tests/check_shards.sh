@@ -132,6 +132,37 @@ rm -f ./*.db
 refused 'means shard 1 and' env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 \
   JOB_COMPLETION_INDEX=2 "$kvreplay" run x -m dense --shards 3
 
+# --- job files ----------------------------------------------------------------
+# Each is the command line of eight tasks, which the scheduler starts: here that
+# is a loop, and kvreplay prints what it would run.
+mkdir bin jobs && cd jobs && ln -s "${shard_traces[@]}" . || exit 1
+printf '%s\n' '#!/bin/sh' "exec '$kvreplay' \"\$@\" -n" >../bin/kvreplay
+printf '%s\n' '#!/bin/sh' 'echo "$@" >merged' >../bin/kvreport
+printf '%s\n' '#!/bin/bash' 'while [ "${1#-}" != "$1" ]; do shift 2; done' \
+  'for i in 0 1 2 3 4 5 6 7; do' \
+  'OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=8 "$@"; done' >../bin/mpirun
+chmod +x ../bin/*
+jobs=$src/analysis/cluster
+slurm() {
+  for i in 1 2 3 4 5 6 7 8; do
+    SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=8 \
+      SLURM_ARRAY_TASK_MIN=1 bash "$jobs/slurm.sbatch"
+  done
+}
+kubernetes() { # what stands in its quotes, on two lines
+  tr '\n' ' ' <"$jobs/kubernetes.yaml" |
+    sed 's/.*sh, -c, "\([^"]*\)".*/\1/' >../command
+  for i in 0 1 2 3 4 5 6 7; do JOB_COMPLETION_INDEX=$i sh ../command; done
+}
+"$kvreplay" run ./*.safetensors -m all -b 10%,20%,40% -n | sort >../all
+for job in slurm kubernetes "sh $jobs/mpi.sh"; do
+  PATH=$tmp/bin:$PATH $job >../said 2>../err || fail "$job"
+  sed -n 's/^ *[0-9.]* s  //p' ../said | sort | cmp -s - ../all ||
+    fail "$job: not every cell once"
+done
+grep -q 'sweep.db sweep.\*-of-8.db' merged || fail 'mpi.sh does not merge'
+cd "$tmp" || exit 1
+
 # --- killed, and gone on -----------------------------------------------------
 # The kill comes when a first layer is kept; where the shard was faster, there
 # was nothing to lose, and the rows are the same all the same.

@@ -6,26 +6,28 @@
  */
 #include "sim/sweep/effort.h"
 
+#include "ref/lane/compose.h"
 #include "sim/sweep/batch.h"
 #include <assert.h>
 
 const char *const kv_effort_names[KV_EFFORTS] = {
-    "byte", "exact",  "exact_d", "row",    "row_d", "cell", "head",
-    "lane", "attend", "logit",   "view",   "gap",   "rank", "bound",
-    "seen", "settle", "merge",   "decode", "code"};
+    "byte",   "exact",  "exact_d", "row",    "row_d", "cell",   "head",
+    "lane",   "attend", "logit",   "view",   "gap",   "rank",   "own",
+    "stored", "bound",  "seen",    "settle", "merge", "decode", "code"};
 
 /* Picoseconds a unit, by the fit that sim/sweep/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
-    [KV_EFFORT_BYTE] = 1000,    [KV_EFFORT_EXACT] = 1000,
-    [KV_EFFORT_EXACT_D] = 20,   [KV_EFFORT_ROW] = 500,
-    [KV_EFFORT_ROW_D] = 15,     [KV_EFFORT_CELL] = 20000000000,
-    [KV_EFFORT_HEAD] = 1000000, [KV_EFFORT_LANE] = 1000000,
-    [KV_EFFORT_ATTEND] = 30,    [KV_EFFORT_LOGIT] = 30,
-    [KV_EFFORT_VIEW] = 5000,    [KV_EFFORT_GAP] = 1000,
-    [KV_EFFORT_RANK] = 2000,    [KV_EFFORT_BOUND] = 50,
-    [KV_EFFORT_SEEN] = 2000,    [KV_EFFORT_SETTLE] = 5000,
-    [KV_EFFORT_MERGE] = 50,     [KV_EFFORT_DECODE] = 300,
-    [KV_EFFORT_CODE] = 5000};
+    [KV_EFFORT_BYTE] = 3000,    [KV_EFFORT_EXACT] = 6000,
+    [KV_EFFORT_EXACT_D] = 10,   [KV_EFFORT_ROW] = 3000,
+    [KV_EFFORT_ROW_D] = 10,     [KV_EFFORT_CELL] = 10000000000,
+    [KV_EFFORT_HEAD] = 5000000, [KV_EFFORT_LANE] = 2500000,
+    [KV_EFFORT_ATTEND] = 10,    [KV_EFFORT_LOGIT] = 100,
+    [KV_EFFORT_VIEW] = 6000,    [KV_EFFORT_GAP] = 3500,
+    [KV_EFFORT_RANK] = 3000,    [KV_EFFORT_OWN] = 25000,
+    [KV_EFFORT_STORED] = 1500,  [KV_EFFORT_BOUND] = 50,
+    [KV_EFFORT_SEEN] = 3000,    [KV_EFFORT_SETTLE] = 40000,
+    [KV_EFFORT_MERGE] = 50,     [KV_EFFORT_DECODE] = 250,
+    [KV_EFFORT_CODE] = 10000};
 
 /* --- integers that do not overflow -------------------------------------- */
 
@@ -75,13 +77,22 @@ static bool chooses(const scene *s, int layer) {
   return true;
 }
 
+/* The distance of the steps at which the method that selects settles, which of
+ * two on a lane is the first; 0: at none. */
+static int every(const kv_plan *plan) {
+  kv_method_part part[KV_MOST_PARTS];
+  kv_parts_opened(plan->method, plan->params, &plan->needs, part);
+  return part[0].needs->every;
+}
+
 /* Methods with a view and no settling keep everything; those that settle at
- * steps keep their budget; others keep it at the end of the prompt and grow. */
+ * steps keep their budget; others keep it at the end of the prompt and grow.
+ * How much a view takes that follows the mass and not a number is a guess. */
 static void look(const kv_cell *c, int layer, scene *s) {
   const kv_plan *plan = kv_cell_plan(c, layer);
   const kv_shape *shape = &c->shape;
   int entries = kv_cell_entries(c, layer);
-  bool sheds = plan->needs.every > 0;
+  int rhythm = every(plan);
   *s = (scene){.needs = &plan->needs,
                .method = plan->method,
                .prompt = shape->prompt_len,
@@ -93,16 +104,17 @@ static void look(const kv_cell *c, int layer, scene *s) {
                .blocks = c->blocks};
   s->exact = s->prompt + (s->steps + 1) / 2;
   s->budget = entries >= 0 ? entries : shape->n_tokens;
-  bool views = plan->method->view && !sheds;
+  bool views = plan->method->view && !rhythm;
   if (views)
     s->stored = s->exact;
-  else if (sheds)
-    s->stored = least(s->budget + plan->needs.every / 2, s->exact);
+  else if (rhythm)
+    s->stored = least(s->budget + rhythm / 2, s->exact);
   else
     s->stored = least(least(s->budget, s->prompt) + s->steps / 2, s->exact);
   s->attended = s->stored;
   s->picks = views && chooses(s, c->trace->layer[layer].data.layer);
-  if (s->picks) s->attended = least(s->budget, s->stored);
+  if (s->picks)
+    s->attended = entries >= 0 ? least(s->budget, s->stored) : s->stored / 8;
   s->in_block = least(s->budget, (s->prompt + 1) / 2);
   s->as_dense = !s->picks && s->stored == s->exact && !plan->needs.codings &&
                 !plan->needs.merges && !plan->needs.reindex;
@@ -138,6 +150,8 @@ static void count_view(const scene *s, kv_effort *x) {
   int64_t rows = times(s->steps, s->heads);
   int page = kv_needs_page(s->needs);
   if (!s->picks) return;
+  add(x, KV_EFFORT_OWN, rows, s->attended, 1);
+  add(x, KV_EFFORT_STORED, rows, s->stored, 1);
   if (s->needs->view_logits) add(x, KV_EFFORT_RANK, rows, s->stored, 1);
   if (page) add(x, KV_EFFORT_BOUND, rows, s->stored / page + 1, s->d);
 }
@@ -151,7 +165,7 @@ static void count_settling(const scene *s, kv_effort *x) {
   if (n->decode_rows) add(x, KV_EFFORT_SEEN, s->steps, s->heads, s->stored);
   add(x, KV_EFFORT_SETTLE, often, s->stored, 1);
   if (n->codings)
-    add(x, KV_EFFORT_CODE, s->prompt + s->steps, s->lanes, s->d + s->d_v);
+    add(x, KV_EFFORT_CODE, s->stored + s->steps / 2, s->lanes, s->d + s->d_v);
   if (!n->merges) return;
   add(x, KV_EFFORT_MERGE, often, s->stored, s->d);
   if (!n->block)

@@ -34,6 +34,8 @@ typedef enum kv_effort_kind {
   KV_EFFORT_VIEW,   /* entries attended and measured, a query head */
   KV_EFFORT_GAP,    /* tokens of exact rows that they are compared with */
   KV_EFFORT_RANK,   /* logits that a view ranks, a query head */
+  KV_EFFORT_OWN,    /* entries attended by heads with views of their own */
+  KV_EFFORT_STORED, /* entries beside such a view, a query head */
   KV_EFFORT_BOUND,  /* numbers of bounds that a view looks at, a query head */
   KV_EFFORT_SEEN,   /* entries of rows that the method observes one by one */
   KV_EFFORT_SETTLE, /* entries of lanes that settle */

@@ -156,6 +156,20 @@ static void equal_cells_keep_their_order(void **state) {
   for (int i = 0; i < 12; i++) assert_int_equal(shard[i], i / 6);
 }
 
+/* A small cell goes where its trace is, not where there is more room. */
+static void a_trace_is_paid_once(void **state) {
+  (void)state;
+  int shard[CELLS];
+  int64_t cost[SHARDS];
+  sweep s = {
+      .cells = 5,
+      .traces = 2,
+      .shared = {0, 20},
+      .cell = {{0, 100, 0}, {0, 60, 0}, {1, 70, 0}, {1, 5, 0}, {1, 5, 0}}};
+  assert_int_equal(cut(&s, 3, shard, cost), 100);
+  assert_int_equal(cost[0] + cost[1] + cost[2], 260);
+}
+
 /* --- of a trace --------------------------------------------------------- */
 
 static char *path, *other; /* of bundled traces */
@@ -356,6 +370,7 @@ int main(void) {
       cmocka_unit_test(a_cut_is_near_the_best),
       cmocka_unit_test(many_cells_are_even),
       cmocka_unit_test(equal_cells_keep_their_order),
+      cmocka_unit_test(a_trace_is_paid_once),
       cmocka_unit_test(more_costs_more),
       cmocka_unit_test(batches_of_shards),
       cmocka_unit_test(searches_and_refusals),
