@@ -7,6 +7,8 @@
 #   instruction set  the best, AVX2, portable (asked for by KVREPLAY_ISA)
 #   threads          1, 2, 8
 #   walk             layer by layer, step by step
+#   tile             16, 7, 64, 2 decode steps computed at once (KVREPLAY_TILE),
+#                    or each by itself, as step by step always is
 #   build            this one and those of KVREPLAY_BINARIES, a list of
 #                    kvreplay programs separated by blanks; a compiler, an
 #                    optimisation level each: .ci/run makes them
@@ -21,9 +23,9 @@
 
 read -r -a extra <<<"${KVREPLAY_BINARIES-}"
 
-# The way of run i: instruction set ("-" the best), threads, walk.
-ways=('- 1 layers' 'portable 2 steps' 'avx2 8 layers'
-  'portable 1 steps' '- 8 steps' 'avx2 2 layers')
+# The way of run i: instruction set ("-" the best), threads, walk, tile.
+ways=('- 1 layers 16' 'portable 2 steps 1' 'avx2 8 layers 7'
+  'portable 1 layers 64' '- 8 steps 1' 'avx2 2 layers 2')
 
 program_of() { # extra programs take the later ways, each at least one
   local n=${#extra[@]} i=$1
@@ -49,17 +51,17 @@ build_of() { # compiler and level, as the program says
 specs=$(replay_specs)
 mapfile -t traces < <(replay_traces)
 ! replay_little || traces=("${traces[0]}")
-printf '%-4s %-9s %-8s %-7s %s\n' run ISA threads walk build
+printf '%-4s %-9s %-8s %-7s %-5s %s\n' run ISA threads walk tile build
 for ((i = 0; i < runs; i++)); do
-  read -r isa threads walk <<<"${ways[i]}"
+  read -r isa threads walk tile <<<"${ways[i]}"
   program=$(program_of "$i")
   [ "$isa" != - ] || isa=
-  printf '%-4s %-9s %-8s %-7s %s\n' "$i" "${isa:-best}" "$threads" "$walk" \
-    "$(build_of "$program")"
+  printf '%-4s %-9s %-8s %-7s %-5s %s\n' "$i" "${isa:-best}" "$threads" \
+    "$walk" "$tile" "$(build_of "$program")"
   how=(-m "$specs" -b '6,25%' -q --jobs "$threads" --walk "$walk" -f jsonl)
   [ "$i" != 2 ] || how+=(--twice)
-  KVREPLAY_ISA=$isa "$program" run "${traces[@]}" "${how[@]}" \
-    >"$tmp/rows" 2>"$tmp/said" || {
+  KVREPLAY_ISA=$isa KVREPLAY_TILE=$tile "$program" run "${traces[@]}" \
+    "${how[@]}" >"$tmp/rows" 2>"$tmp/said" || {
     printf 'check_six_runs: run %d: exit %d: %s\n' "$i" $? "$(cat "$tmp/said")"
     exit 1
   }

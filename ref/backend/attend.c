@@ -15,7 +15,6 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
       .p = kv_zalloc(m * KV_CHUNK, sizeof(float)),
       .chunks = chunks,
       .mass = kv_zalloc(m, sizeof(int64_t)),
-      .sum = kv_zalloc(m, sizeof(float)),
       .l = kv_zalloc(m, sizeof(float)),
       .best = kv_zalloc(m, sizeof(float)),
       .top = kv_zalloc(m * chunks, sizeof(float)),
@@ -23,8 +22,8 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
       .pack = kv_zalloc((size_t)KV_PACK * (size_t)d, sizeof(float)),
       .rows = kv_zalloc(KV_CHUNK * wide, sizeof(float)),
       .sc = kv_zalloc((size_t)d, sizeof(float))};
-  if (x->p && x->mass && x->sum && x->l && x->best && x->top && x->part &&
-      x->pack && x->rows && x->sc)
+  if (x->p && x->mass && x->l && x->best && x->top && x->part && x->pack &&
+      x->rows && x->sc)
     return KV_OK;
   return kv_no_memory(e, "attention", m * chunks * 4);
 }
@@ -32,7 +31,6 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
 void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->p);
   free(x->mass);
-  free(x->sum);
   free(x->l);
   free(x->best);
   free(x->top);
@@ -42,16 +40,17 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->sc);
 }
 
-/* m_c of all chunks of a head, and M. They are known before the first value
- * is read, so the chains L and O take each chunk as it comes and no partial
- * sum is kept. */
-static float chunk_tops(const kv_kernels *kernel, int n, const float *s,
-                        float *top) {
-  float best = kernel->max(s, n < KV_CHUNK ? n : KV_CHUNK);
-  for (int first = 0, c = 0; first < n; first += KV_CHUNK, c++) {
-    int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
-    top[c] = kernel->max(s + first, count);
-    best = kv_max(best, top[c]);
+/* m_c of the chunks of a head from entry `from` on; returns the largest. They
+ * are known before the first value is read, so the chains L and O take each
+ * chunk as it comes and no partial sum is kept. */
+static float chunk_tops(const kv_kernels *kernel, int from, int n,
+                        const float *s, float *top) {
+  int count = n - from < KV_CHUNK ? n - from : KV_CHUNK;
+  float best = kernel->max(s + from, count);
+  for (int first = from; first < n; first += KV_CHUNK) {
+    count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
+    top[first / KV_CHUNK] = kernel->max(s + first, count);
+    best = kv_max(best, top[first / KV_CHUNK]);
   }
   return best;
 }
@@ -60,6 +59,22 @@ static float chunk_tops(const kv_kernels *kernel, int n, const float *s,
  * so few that memory is busy meanwhile with the rows asked for before. */
 enum { SPAN = 32 };
 
+/* Heads from which a 16-bit value row is first widened, once for all of them,
+ * instead of in the registers of each few. */
+enum { WIDEN_FROM = 9 };
+
+/* One attention in progress. */
+typedef struct attention {
+  const kv_kernels *kernel;
+  int steps, m, n; /* step r: heads r * m .., entries 0 .. n + r - 1 */
+  int d_v;
+  const float *s;
+  size_t lds;
+  kv_value_rows value;
+  void *ctx;
+  kv_attend_scratch *x;
+} attention;
+
 /* The logits of the next span, back into the first-level cache. */
 static void fetch_logits(int m, const float *s, size_t lds) {
   for (int i = 0; i < m; i++)
@@ -67,86 +82,163 @@ static void fetch_logits(int m, const float *s, size_t lds) {
       __builtin_prefetch(s + (size_t)i * lds + j);
 }
 
-/* p_j and the mass of entries j..end-1 of the chunk at s, then their part of
- * a_c; row[0] is the value row of entry j. */
-static void span(const kv_kernels *kernel, int m, int j, int end, int d_v,
-                 const float *s, size_t lds, const float *top,
-                 const void *const *row, kv_dtype type, kv_attend_scratch *x) {
+/* Entries j..end-1 of the chunk that begins at `first`: p_j and the mass of
+ * heads h..h+m-1, then their part of a_c; row[0] is the value row of entry j.
+ */
+static void span(const attention *a, int h, int m, int first, int j, int end,
+                 const void *const *row, kv_dtype type) {
+  kv_attend_scratch *x = a->x;
+  const float *s = a->s + (size_t)h * a->lds + first;
+  const float *top = x->top + (size_t)h * x->chunks + first / KV_CHUNK;
+  float *p = x->p + (size_t)h * KV_CHUNK + j;
   for (int i = 0; i < m; i++)
-    x->mass[i] +=
-        kernel->exp_sum(s + (size_t)i * lds + j, top[(size_t)i * x->chunks],
-                        end - j, x->p + (size_t)i * KV_CHUNK + j);
-  fetch_logits(m, s + end, lds);
-  kernel->weigh(m, end - j, d_v, x->p + j, KV_CHUNK, row, type, x->part);
+    x->mass[h + i] += a->kernel->exp_sum(s + (size_t)i * a->lds + j,
+                                         top[(size_t)i * x->chunks], end - j,
+                                         p + (size_t)i * KV_CHUNK);
+  if (m < WIDEN_FROM) fetch_logits(m, s + end, a->lds);
+  a->kernel->weigh(m, end - j, a->d_v, p, KV_CHUNK, row, type,
+                   x->part + (size_t)h * (size_t)a->d_v);
 }
 
-/* l_c of the chunk and a_c of m heads. */
-static void chunk(const kv_kernels *kernel, int m, int first, int count,
-                  int d_v, const float *s, size_t lds, kv_value_rows value,
-                  void *ctx, kv_attend_scratch *x) {
-  const float *top = x->top + first / KV_CHUNK;
-  memset(x->mass, 0, (size_t)m * sizeof *x->mass);
-  memset(x->part, 0, (size_t)m * (size_t)d_v * sizeof *x->part);
-  for (int from = 0, n; from < count; from += n) {
+/* The n named rows as fp32. */
+static void widen_rows(const attention *a, int n, kv_dtype *type) {
+  kv_attend_scratch *x = a->x;
+  size_t d_v = (size_t)a->d_v;
+  for (int i = 0; i < n; i++) {
+    a->kernel->widen(*type, x->row[i], d_v, x->rows + (size_t)i * d_v);
+    x->row[i] = x->rows + (size_t)i * d_v;
+  }
+  *type = KV_F32;
+}
+
+/* Entries from..end-1 of the chunk that begins at `first`, for heads
+ * h..h+m-1. */
+static void weigh(const attention *a, int h, int m, int first, int from,
+                  int end) {
+  for (int n; from < end; from += n) {
     kv_dtype type;
-    n = value(ctx, first + from, count - from, x, &type);
-    for (int j = from, end; j < from + n; j = end) {
-      end = j + SPAN < from + n ? j + SPAN : from + n;
-      span(kernel, m, j, end, d_v, s + first, lds, top, x->row + (j - from),
-           type, x);
+    n = a->value(a->ctx, first + from, end - from, a->x, &type);
+    if (m >= WIDEN_FROM && type != KV_F32) widen_rows(a, n, &type);
+    for (int j = from, stop; j < from + n; j = stop) {
+      stop = j + SPAN < from + n ? j + SPAN : from + n;
+      span(a, h, m, first, j, stop, a->x->row + (j - from), type);
     }
   }
-  for (int i = 0; i < m; i++) x->sum[i] = kv_unfix(x->mass[i]);
+}
+
+/* Entries of the chunk that step r sees. */
+static int seen_of(const attention *a, int r, int first) {
+  int seen = a->n + r - first;
+  return seen < 0 ? 0 : seen > KV_CHUNK ? KV_CHUNK : seen;
 }
 
 /* The next links of a head's chains L and O. */
-static void add_chunk(const kv_kernels *kernel, int head, const kv_chunk *c,
-                      int d_v, kv_attend_scratch *x, float *out) {
+static void add_chunk(const attention *a, int head, const kv_chunk *c,
+                      float *out) {
   const void *part = c->a;
+  kv_attend_scratch *x = a->x;
   float w = kv_expm(c->m - x->best[head]);
   x->l[head] = kv_fma(w, c->l, x->l[head]);
-  kernel->weigh(1, 1, d_v, &w, 1, &part, KV_F32, out);
+  a->kernel->weigh(1, 1, a->d_v, &w, 1, &part, KV_F32,
+                   out + (size_t)head * (size_t)a->d_v);
 }
 
-/* The n-th chunk of a head, as the scratch has it. */
-static kv_chunk chunk_of(const kv_attend_scratch *x, int head, int n, int d_v) {
-  return (kv_chunk){.m = x->top[(size_t)head * x->chunks + (size_t)n],
-                    .l = x->sum[head],
-                    .a = x->part + (size_t)head * (size_t)d_v};
+/* l_c and a_c of the chunk for every head, joined to what came before. What
+ * all steps see is weighed for all of them at once. */
+static void chunk(const attention *a, int first, float *out) {
+  kv_attend_scratch *x = a->x;
+  int all = a->steps * a->m, shared = seen_of(a, 0, first);
+  memset(x->mass, 0, (size_t)all * sizeof *x->mass);
+  memset(x->part, 0, (size_t)all * (size_t)a->d_v * sizeof *x->part);
+  weigh(a, 0, all, first, 0, shared);
+  for (int r = 1; r < a->steps; r++)
+    weigh(a, r * a->m, a->m, first, shared, seen_of(a, r, first));
+  for (int i = 0; i < all; i++) {
+    if (seen_of(a, i / a->m, first) == 0) continue;
+    kv_chunk c = {.m = x->top[(size_t)i * x->chunks + (size_t)first / KV_CHUNK],
+                  .l = kv_unfix(x->mass[i]),
+                  .a = x->part + (size_t)i * (size_t)a->d_v};
+    add_chunk(a, i, &c, out);
+  }
 }
 
-/* The one after the last, where there is one. */
+/* The chunk after the last, where there is one. */
 static const kv_chunk *one_more(const kv_attend_scratch *x, int head) {
   return x->more && x->more[head].l > 0 ? &x->more[head] : NULL;
+}
+
+/* M of a head over entries from `from` on, and what is joined to them. */
+static float best_of(const attention *a, int head, int from) {
+  kv_attend_scratch *x = a->x;
+  float best = chunk_tops(a->kernel, from, a->n + head / a->m,
+                          a->s + (size_t)head * a->lds,
+                          x->top + (size_t)head * x->chunks);
+  const kv_chunk *more = one_more(x, head);
+  return more ? kv_max(best, more->m) : best;
+}
+
+/* True if the attention can go on from what was begun: M is for every head what
+ * was foreseen. Then L, O and M are there. */
+static bool goes_on(const attention *a, float *out) {
+  kv_attend_scratch *x = a->x;
+  const kv_begun *b = x->begun;
+  if (!b || a->steps > 1 || b->entries >= a->n) return false;
+  for (int i = 0; i < a->m; i++) {
+    x->best[i] = kv_max(b->first[i], best_of(a, i, b->entries));
+    if (x->best[i] != b->best[i]) return false;
+  }
+  memcpy(x->l, b->l, (size_t)a->m * sizeof *x->l);
+  memcpy(out, b->o, (size_t)a->m * (size_t)a->d_v * sizeof *out);
+  return true;
+}
+
+static void start(const attention *a, float *out) {
+  kv_attend_scratch *x = a->x;
+  size_t heads = (size_t)a->steps * (size_t)a->m;
+  memset(x->l, 0, heads * sizeof *x->l);
+  memset(out, 0, heads * (size_t)a->d_v * sizeof *out);
+}
+
+static void finish(const attention *a, int head, float *out, float *lse) {
+  const kv_attend_scratch *x = a->x;
+  float l, *row = out + (size_t)head * (size_t)a->d_v;
+  if (one_more(x, head)) add_chunk(a, head, one_more(x, head), out);
+  l = x->l[head];
+  for (int v = 0; v < a->d_v; v++) row[v] = row[v] / l;
+  lse[head] = x->best[head] + kv_log(l);
+}
+
+void kv_attend_tile(const kv_kernels *kernel, int steps, int m, int n, int d_v,
+                    const float *s, size_t lds, kv_value_rows value, void *ctx,
+                    kv_attend_scratch *x, float *out, float *lse) {
+  const attention a = {kernel, steps, m, n, d_v, s, lds, value, ctx, x};
+  int first = 0;
+  if (goes_on(&a, out)) {
+    first = x->begun->entries;
+  } else {
+    start(&a, out);
+    for (int i = 0; i < steps * m; i++) x->best[i] = best_of(&a, i, 0);
+  }
+  for (; first < n + steps - 1; first += KV_CHUNK) chunk(&a, first, out);
+  for (int i = 0; i < steps * m; i++) finish(&a, i, out, lse);
+}
+
+void kv_attend_begin(const kv_kernels *kernel, int m, int n, int d_v,
+                     const float *s, size_t lds, kv_value_rows value, void *ctx,
+                     kv_attend_scratch *x, const float *best, float *l,
+                     float *o) {
+  const attention a = {kernel, 1, m, n, d_v, s, lds, value, ctx, x};
+  start(&a, o);
+  for (int i = 0; i < m; i++) best_of(&a, i, 0);
+  memcpy(x->best, best, (size_t)m * sizeof *best);
+  for (int first = 0; first < n; first += KV_CHUNK) chunk(&a, first, o);
+  memcpy(l, x->l, (size_t)m * sizeof *l);
 }
 
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse) {
-  memset(out, 0, (size_t)m * (size_t)d_v * sizeof *out);
-  for (int i = 0; i < m; i++) {
-    x->l[i] = 0;
-    x->best[i] = chunk_tops(kernel, n, s + (size_t)i * lds,
-                            x->top + (size_t)i * x->chunks);
-    if (one_more(x, i)) x->best[i] = kv_max(x->best[i], x->more[i].m);
-  }
-  for (int first = 0; first < n; first += KV_CHUNK) {
-    int count = n - first < KV_CHUNK ? n - first : KV_CHUNK;
-    chunk(kernel, m, first, count, d_v, s, lds, value, ctx, x);
-    for (int i = 0; i < m; i++) {
-      kv_chunk c = chunk_of(x, i, first / KV_CHUNK, d_v);
-      add_chunk(kernel, i, &c, d_v, x, out + (size_t)i * (size_t)d_v);
-    }
-  }
-  for (int i = 0; i < m; i++)
-    if (one_more(x, i))
-      add_chunk(kernel, i, one_more(x, i), d_v, x,
-                out + (size_t)i * (size_t)d_v);
-  for (int i = 0; i < m; i++) {
-    float top = x->best[i], l = x->l[i];
-    for (int v = 0; v < d_v; v++) out[i * d_v + v] = out[i * d_v + v] / l;
-    lse[i] = top + kv_log(l);
-  }
+  kv_attend_tile(kernel, 1, m, n, d_v, s, lds, value, ctx, x, out, lse);
 }
 
 int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,

@@ -29,23 +29,32 @@ typedef struct kv_chunk {
   const float *a; /* [d_v] */
 } kv_chunk;
 
-/* Scratch of one attention of at most `heads` query heads over at most
- * `entries` entries; taken once, reused. */
+/* The first entries of an attention, whole chunks, which were weighed before:
+ * by kv_attend_begin, for a largest logit that was foreseen. Of each head. */
+typedef struct kv_begun {
+  int entries;
+  const float *first; /* the largest logit of these entries */
+  const float *best;  /* of all entries, as it was foreseen: M */
+  const float *l, *o; /* [..] and [..][d_v]: the chains L and O so far */
+} kv_begun;
+
+/* Scratch of one attention of at most `heads` query heads (of a tile: of all
+ * its steps) over at most `entries` entries; taken once, reused. */
 typedef struct kv_attend_scratch {
   float *p;         /* [heads][KV_CHUNK] */
   size_t chunks;    /* room in top */
   float *top;       /* [heads][chunks]: m_c */
   float *best, *l;  /* [heads]: M and L */
   int64_t *mass;    /* [heads]: of the chunk in hand, in fixed point */
-  float *sum;       /* [heads]: l_c of the chunk in hand */
   float *part;      /* [heads][d_v]: a_c of the chunk in hand */
   float *pack;      /* [KV_PACK][d] */
-  float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded rows */
+  float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
   float *sc;        /* [d] sines and cosines of the last distance */
   int32_t distance; /* that sc holds */
   bool has_distance;
-  const kv_chunk *more; /* [heads], or NULL: no such chunk */
-  kv_made made;         /* of every coded entry that is asked for, or NULL */
+  const kv_chunk *more;  /* [heads], or NULL: no such chunk */
+  const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
+  kv_made made;          /* of every coded entry that is asked for, or NULL */
   const void *row[KV_CHUNK];
 } kv_attend_scratch;
 
@@ -63,6 +72,20 @@ typedef int (*kv_value_rows)(void *ctx, int first, int count,
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse);
+
+/* The same for a tile of decode steps, in one pass over the values: step r of
+ * `steps` has the heads r * m .. r * m + m - 1 of s, out and lse and sees
+ * entries 0 .. n + r - 1. Bits are those of a call a step. */
+void kv_attend_tile(const kv_kernels *kernel, int steps, int m, int n, int d_v,
+                    const float *s, size_t lds, kv_value_rows value, void *ctx,
+                    kv_attend_scratch *x, float *out, float *lse);
+
+/* The chains L and O of m heads over entries 0..n-1, n in whole chunks, of an
+ * attention whose M will be best[i]: l[m], o[m][d_v]. */
+void kv_attend_begin(const kv_kernels *kernel, int m, int n, int d_v,
+                     const float *s, size_t lds, kv_value_rows value, void *ctx,
+                     kv_attend_scratch *x, const float *best, float *l,
+                     float *o);
 
 /* p[j] = probability of s[j] among s[0..n); returns sum RN(e * 2^40). p may
  * be s. */

@@ -14,6 +14,8 @@
 static void close_store(kv_store *s) {
   if (!s) return;
   for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);
+  for (int i = 0; s->ahead && i < s->lanes; i++) kv_ahead_close(&s->ahead[i]);
+  free(s->ahead);
   free(s->lane);
   free(s->out);
   free(s->state);
@@ -21,6 +23,15 @@ static void close_store(kv_store *s) {
   kv_shows_close(&s->shows);
   kv_turns_close(&s->turns);
   free(s);
+}
+
+static kv_rc open_ahead(kv_store *s, kv_err *e) {
+  kv_rc rc = KV_OK;
+  s->ahead = kv_zalloc((size_t)s->lanes, sizeof *s->ahead);
+  if (!s->ahead) return kv_no_memory(e, "steps ahead", sizeof *s->ahead);
+  for (int i = 0; !rc && i < s->lanes; i++)
+    rc = kv_ahead_open(s->plan, s->lane[i].queries, &s->ahead[i], e);
+  return rc;
 }
 
 static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
@@ -45,6 +56,7 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
     rc = kv_lane_init(&s->lane[i], shape, &plan->needs, plan->kernels, i, e);
     if (plan->needs.rope) s->lane[i].turns = &s->turns;
   }
+  if (!rc && plan->tile > 1) rc = open_ahead(s, e);
   if (!rc && plan->scores)
     rc = kv_shows_open(s->lanes, plan->shown, &s->shows, e);
   if (rc)
@@ -115,6 +127,7 @@ static void begin(kv_store *s, const kv_layer_data *data) {
   s->asset = kv_asset_layer(s->plan->asset, data->layer);
   for (int i = 0; i < s->lanes; i++)
     kv_lane_begin(&s->lane[i], &s->plan->needs, data);
+  for (int i = 0; s->ahead && i < s->lanes; i++) s->ahead[i].steps = 0;
   s->above = NULL;
   s->published = false;
   kv_leaves_begin(&s->leaves);
@@ -230,6 +243,7 @@ static const kv_err *fault(const kv_store *s) {
 const kv_backend kv_backend_ref = {.name = "ref",
                                    STORES,
                                    .evidence = kv_ref_evidence,
+                                   .ahead = kv_ref_ahead,
                                    .view = kv_ref_view,
                                    .materialise = kv_ref_materialise,
                                    .attend = kv_ref_attend,

@@ -6,10 +6,11 @@
  *
  * Order of calls for a layer: begin; for each prompt block: receive; append for
  * every lane, evidence, settle for every lane, settle_layer, publish, end_step;
- * for each decode step: receive, append, view, materialise, attend, (seen),
- * settle for every lane, settle_layer, publish, end_step; finish.
- * sim/engine/order.h makes these calls. Calls for different lanes of one store
- * may run at the same time, each with a scratch of its own.
+ * now and then: ahead, for every lane; for each decode step: receive, append,
+ * view, materialise, attend, (seen), settle for every lane, settle_layer,
+ * publish, end_step; finish. sim/engine/order.h makes these calls. Calls for
+ * different lanes of one store may run at the same time, each with a scratch of
+ * its own.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H
@@ -35,6 +36,8 @@ typedef struct kv_plan {
   kv_needs needs;
   bool colsum; /* prompt rows are missing: their recorded sums stand in */
   bool logits; /* kv_seen's are asked for */
+  int tile;    /* most decode steps that `ahead` names at once; below 2: it is
+                  not called */
   bool scores; /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
@@ -51,6 +54,9 @@ typedef struct kv_known {
   const float *q; /* [queries][d] fp32 */
   const float *s; /* [queries][stride] logits by token id, 0..t, or NULL */
   size_t stride;
+  /* [queries][d_v] and [queries]: attention of all tokens as recorded, for
+   * lanes that hold just these; or NULL. */
+  const float *out, *lse;
 } kv_known;
 
 /* What one query row saw, valid until the next call with that scratch. */
@@ -101,6 +107,12 @@ typedef struct kv_backend {
    * whatever it holds), for the lanes of KV head g. */
   void (*evidence)(kv_store *const *s, int n, int g, int first, int count,
                    kv_scratch *x);
+  /* Decode steps of tokens t..t+steps-1 follow; known has their rows one after
+   * another and is good within the call, or is NULL where one is not finite.
+   * What is computed here changes no result. NULL: the backend has no use for
+   * it. */
+  void (*ahead)(kv_store *s, int lane, int t, int steps, const kv_known *known,
+                kv_scratch *x);
   /* A decode step of token t, the lane's last, in three calls with one scratch
    * and nothing between them. First the views of all query heads of the lane
    * are decided and recorded; known (may be NULL) is good until attend has

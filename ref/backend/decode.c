@@ -10,10 +10,15 @@
 #include "ref/ground/arith.h"
 #include <string.h>
 
+/* The first query head of the lane, among those of its KV head. */
+static int offset_of(const kv_store *s, const kv_lane *l) {
+  return l->first_head - l->kv_head * kv_group(s->plan->shape);
+}
+
 static void load_queries(const kv_store *s, const kv_lane *l, int t,
                          const kv_known *known, kv_scratch *x) {
   size_t d = (size_t)s->plan->shape->d;
-  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape);
+  int offset = offset_of(s, l);
   for (int h = 0; h < l->queries; h++) {
     float *q = x->q + (size_t)h * d;
     if (known)
@@ -27,13 +32,32 @@ static void load_queries(const kv_store *s, const kv_lane *l, int t,
 /* Logits of heads h..h+m-1 against a run of entries. */
 static void logits(const kv_store *s, const kv_lane *l, int h, int m,
                    kv_run run, const kv_known *known, kv_scratch *x) {
-  int offset = l->first_head - l->kv_head * kv_group(s->plan->shape) + h;
+  int offset = offset_of(s, l) + h;
   bool use = known && known->s;
   size_t stride = use ? known->stride : 0, d = (size_t)s->plan->shape->d;
+  if (run.count == 0) return;
   kv_lane_logits(s->plan->kernels, l, s->plan->rope, m, x->q + (size_t)h * d, d,
                  run.first, run.count,
                  use ? known->s + (size_t)offset * stride : NULL, stride,
                  x->s + (size_t)h * x->stride, x->stride, &x->attend);
+}
+
+/* The row of steps ahead that serves token t of the lane, or NULL. */
+static const kv_ahead *ahead_of(const kv_store *s, const kv_lane *l, int t) {
+  const kv_ahead *a = s->ahead ? &s->ahead[l->lane] : NULL;
+  return a && kv_ahead_serves(a, l, t) ? a : NULL;
+}
+
+/* Logits of all heads against all entries. */
+static void all_logits(const kv_store *s, const kv_lane *l,
+                       const kv_known *known, kv_scratch *x) {
+  const kv_ahead *a = ahead_of(s, l, l->step - 1);
+  int first = a && a->s ? a->entries : 0;
+  for (int h = 0; h < l->queries && first; h++)
+    memcpy(x->s + (size_t)h * x->stride,
+           a->s + (size_t)((l->step - 1 - a->t) * l->queries + h) * a->stride,
+           (size_t)first * sizeof *x->s);
+  logits(s, l, 0, l->queries, (kv_run){first, l->n - first}, known, x);
 }
 
 static kv_query query_of(const kv_store *s, const kv_lane *l, int h,
@@ -135,7 +159,7 @@ void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
   load_queries(s, l, t, known, x);
   x->known = known;
   x->all = kv_needs_all_logits(need, s->plan->method->observe != NULL);
-  if (x->all) logits(s, l, 0, l->queries, (kv_run){0, l->n}, known, x);
+  if (x->all) all_logits(s, l, known, x);
   for (int h = 0; h < l->queries; h++) {
     look(s, l, h, x);
     journal_view(l, h, &x->view[h]);
@@ -199,17 +223,55 @@ static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
   x->attend.more = NULL;
 }
 
+/* True if every head of the lane sees all tokens, each as it was recorded, and
+ * nothing else: then its attention is the one that is known. */
+static bool as_known(const kv_store *s, const kv_lane *l, const kv_scratch *x) {
+  return x->together && x->known && x->known->out && !x->all && !l->dropped &&
+         !l->holes && !l->rewritten && !l->needs->reindex &&
+         !s->plan->method->chunk;
+}
+
+static void take_known(kv_store *s, const kv_lane *l, kv_scratch *x) {
+  size_t d_v = (size_t)s->plan->shape->d_v, heads = (size_t)l->queries;
+  size_t offset = (size_t)offset_of(s, l);
+  memcpy(x->out, x->known->out + offset * d_v, heads * d_v * sizeof *x->out);
+  memcpy(x->lse, x->known->lse + offset, heads * sizeof *x->lse);
+  keep_outputs(s, l, x);
+}
+
+/* All heads in one pass, which goes on from what was computed ahead. */
+static void attend_together(kv_store *s, const kv_lane *l, kv_scratch *x) {
+  const kv_ahead *a = ahead_of(s, l, l->step - 1);
+  kv_begun begun;
+  if (a) {
+    size_t at = (size_t)((l->step - 1 - a->t) * l->queries);
+    begun = (kv_begun){.entries = a->entries,
+                       .first = a->first + at,
+                       .best = a->best + at,
+                       .l = a->l + at,
+                       .o = a->o + at * (size_t)s->plan->shape->d_v};
+    x->attend.begun = &begun;
+  }
+  attend_with(s, l, 0, l->queries, x);
+  x->attend.begun = NULL;
+}
+
 void kv_ref_attend(kv_store *s, int lane, kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
+  x->as_known = as_known(s, l, x);
+  if (x->as_known) {
+    take_known(s, l, x);
+    return;
+  }
   if (x->together && !x->all) {
-    logits(s, l, 0, l->queries, (kv_run){0, l->n}, x->known, x);
+    all_logits(s, l, x->known, x);
     x->all = true;
   }
   for (int h = 0; h < l->queries; h++) {
     view_logits(s, l, h, x->known, x);
     if (s->plan->method->chunk) ask_chunk(s, l, h, x);
   }
-  if (x->together) attend_with(s, l, 0, l->queries, x);
+  if (x->together) attend_together(s, l, x);
   for (int h = 0; h < l->queries && !x->together; h++)
     attend_with(s, l, h, 1, x);
   x->attend.made = (kv_made){NULL, NULL};
@@ -218,11 +280,13 @@ void kv_ref_attend(kv_store *s, int lane, kv_scratch *x) {
 
 kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x) {
   const kv_lane *l = &s->lane[lane];
+  size_t offset = (size_t)offset_of(s, l);
   return (kv_seen){.lane = l,
                    .queries = l->queries,
                    .view = x->view,
-                   .s = x->s,
-                   .stride = x->stride,
+                   .s = x->as_known ? x->known->s + offset * x->known->stride
+                                    : x->s,
+                   .stride = x->as_known ? x->known->stride : x->stride,
                    .more = s->plan->method->chunk ? x->more : NULL,
                    .out = x->out,
                    .lse = x->lse};

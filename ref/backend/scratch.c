@@ -18,6 +18,7 @@ void kv_ref_scratch_close(kv_scratch *x) {
   free(x->p);
   free(x->sum);
   free(x->g);
+  free(x->ahead_s);
   free(x->out);
   free(x->lse);
   free(x->more);
@@ -54,6 +55,12 @@ static bool take_rows(kv_scratch *x, const kv_shape *shape) {
          x->work.base;
 }
 
+static bool take_ahead(kv_scratch *x, int tile) {
+  size_t rows = (size_t)tile * (size_t)x->heads;
+  x->ahead_s = kv_zalloc(rows * x->stride, sizeof *x->ahead_s);
+  return x->ahead_s != NULL;
+}
+
 static bool take_more(kv_scratch *x, const kv_shape *shape) {
   size_t m = (size_t)x->heads, d_v = (size_t)shape->d_v;
   x->more = kv_zalloc(m, sizeof *x->more);
@@ -84,18 +91,22 @@ kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
   x->work.size = KV_WORK(shape->n_tokens);
   size_t extra = 0;
   bool codes = false, more = false;
+  int tile = 1;
   for (int i = 0; i < plans; i++) {
     const kv_needs *need = &plan[i]->needs;
     if (need->work > extra) extra = need->work;
     more = more || plan[i]->method->chunk;
+    if (plan[i]->tile > tile) tile = plan[i]->tile;
     codes = codes || (need->codings > 0 && plan[i]->method->view);
   }
   x->work.size += extra;
-  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v, x->heads,
-                                    shape->n_tokens, e);
+  kv_rc rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v,
+                                    x->heads * tile, shape->n_tokens, e);
   if (!rc) rc = kv_lane_room_init(&x->room, shape->n_tokens, e);
   if (!rc && (!take_rows(x, shape) || !take_views(x, shape->n_tokens)))
     rc = kv_no_memory(e, "scratch", x->stride * (size_t)x->heads * 16);
+  if (!rc && tile > 1 && !take_ahead(x, tile))
+    rc = kv_no_memory(e, "scratch", x->stride * (size_t)(x->heads * tile) * 4);
   if (!rc && more && !take_more(x, shape))
     rc = kv_no_memory(e, "scratch", (size_t)shape->d_v * 4);
   if (!rc && codes && !take_made(x, shape))

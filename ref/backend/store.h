@@ -7,6 +7,7 @@
 #ifndef KV_REF_STORE_H
 #define KV_REF_STORE_H
 
+#include "ref/backend/ahead.h"
 #include "ref/backend/attend.h"
 #include "ref/backend/backend.h"
 #include "ref/backend/leaves.h"
@@ -18,6 +19,7 @@ struct kv_store {
   const kv_tensor *asset; /* of that layer */
   int lanes;
   kv_lane *lane;    /* [lanes] */
+  kv_ahead *ahead;  /* [lanes]; NULL: steps come one by one */
   float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
   kv_digest *state; /* [lanes] of the settling that is due */
   kv_leaves leaves;
@@ -38,10 +40,13 @@ struct kv_scratch {
   float *p;              /* the same: probabilities */
   int64_t *sum;          /* [heads][stride] */
   float *g;              /* [heads][stride] logits in view order */
+  float *ahead_s;        /* [tile][heads][stride] logits of steps ahead; NULL
+                            where no plan has a tile */
   kv_view *view;         /* [heads] */
   float *out, *lse;      /* [heads][d_v], [heads] */
   bool all;              /* s holds every entry of the lane */
   bool together;         /* all heads of the lane see everything */
+  bool as_known;         /* which is what `known` was computed of */
   const kv_known *known; /* from view to attend */
   kv_chunk *more; /* [heads] chunks of the method's own; NULL where no method
                      has them */
@@ -80,6 +85,9 @@ void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x);
 void kv_ref_attend(kv_store *s, int lane, kv_scratch *x);
 kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x);
 void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
+/* ahead.c */
+void kv_ref_ahead(kv_store *s, int lane, int t, int steps,
+                  const kv_known *known, kv_scratch *x);
 /* evidence.c */
 void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
                      kv_scratch *x);

@@ -6,6 +6,7 @@
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,6 +172,8 @@ void kv_lane_release(kv_lane *l) {
   kv_words_release(&l->views);
 }
 
+void kv_lane_mark(kv_lane *l) { l->touched = INT_MAX; }
+
 void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data) {
   l->needs = needs;
@@ -179,6 +182,7 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
   l->marked = l->tail = 0;
   l->dropped = l->holes = false;
   l->rewrites = (kv_digest){{0}};
+  kv_lane_mark(l);
   l->fault = (kv_err){0};
   l->views.n = l->verbs.n = 0;
   l->views.full = l->verbs.full = false;

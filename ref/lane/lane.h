@@ -94,6 +94,8 @@ struct kv_lane {
   int rewritten;         /* entries with a side not KV_RAW */
   void *own;             /* the method's lane_state */
   int step;              /* tokens seen, for the journal */
+  int touched;           /* the first entry whose place, K or V a verb has
+                            changed since kv_lane_mark; INT_MAX: none */
   kv_words views, verbs; /* records of the step in progress */
   kv_digest rewrites;    /* running digest of all rewritten bits */
   kv_err fault;          /* first failure of arithmetic; rc 0 = none */
@@ -126,6 +128,9 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
 
 /* Tokens first..first+count-1 enter at the end, uncompressed. */
 void kv_lane_append(kv_lane *l, int first, int count);
+
+/* From here on l->touched tells what verbs leave as it is. */
+void kv_lane_mark(kv_lane *l);
 
 /* --- verbs -------------------------------------------------------------
  * An entry is named by its index, 0..n-1 in lane order. Indexes mean the same
@@ -193,7 +198,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 /* What a method was compiled against. Raised with every change of a header
  * that a method includes; tests/check_abi.sh sees to it. A plugin of another
  * number is refused by a sentence. */
-enum { KV_METHOD_ABI = 5 };
+enum { KV_METHOD_ABI = 6 };
 
 /* --- what a hook calls its own ------------------------------------------ */
 /* Its needs.lane_state bytes. */

@@ -21,6 +21,11 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
   return w;
 }
 
+/* Entries from i on are no longer what they were. */
+static void touch(kv_lane *l, int i) {
+  if (i < l->touched) l->touched = i;
+}
+
 /* --- blocks ------------------------------------------------------------- */
 
 static int take(kv_slab *s, int members) {
@@ -168,6 +173,9 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
     for (int i = 0; i < n; i++) w[2 + m + (size_t)i] = l->id[list[i]];
   for (int i = 0; i < l->n; i++)
     if (!stays[i]) drop(l, i);
+  int same = 0;
+  while (same < n && list[same] == same) same++;
+  touch(l, same);
   if (m) l->dropped = true;
   if (!prefix) l->holes = true;
   reorder(l, n, list, ascending);
@@ -261,6 +269,7 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   merge_side(l, into, from, a, b, true);
   merge_side(l, into, from, a, b, false);
   join_members(l, into, from);
+  touch(l, into < from ? into : from);
   l->weight[into] += l->weight[from];
   l->dropped = true;
   note_rewrite(l, into);
@@ -348,6 +357,7 @@ void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
   for (int i = 0; i < n; i++) {
     assert(kv_is_live(l, entry[i]) && "recode names live entries");
     w[2 + i] = l->id[entry[i]];
+    touch(l, entry[i]);
     l->rewritten += !is_rewritten(l, entry[i]);
   }
   if (k_format != KV_SAME) recode_side(l, n, entry, k_format, true);
@@ -368,6 +378,7 @@ void kv_move(kv_lane *l, int from, int to) {
     if (next == from) next++;
     l->room.list[i] = i == to ? from : next++;
   }
+  touch(l, from < to ? from : to);
   reorder(l, l->n, l->room.list, false);
   l->holes = true;
 }

@@ -10,20 +10,29 @@
 
 /* --- life --------------------------------------------------------------- */
 
-/* Reads KVREPLAY_KEEP; 0, for tests: each layer is written as it ends. */
-static kv_rc read_keep(int *every, kv_err *e) {
-  const char *text = getenv("KVREPLAY_KEEP");
+/* Reads a number from the environment; *out stays where there is none. */
+static kv_rc read_number(const char *name, int least, int most,
+                         const char *unit, int *out, kv_err *e) {
+  const char *text = getenv(name);
   char *end = NULL;
-  *every = KV_KEEP_EVERY;
   if (!text || !*text) return KV_OK;
   long n = strtol(text, &end, 10);
-  if (*end || n < 0 || n > KV_KEEP_MOST)
-    return kv_fail(e, KV_USAGE,
-                   "KVREPLAY_KEEP is %.40s: it takes 0 to %d "
-                   "seconds",
-                   text, KV_KEEP_MOST);
-  *every = (int)n;
+  if (*end || n < least || n > most)
+    return kv_fail(e, KV_USAGE, "%s is %.40s: it takes %d to %d %s", name, text,
+                   least, most, unit);
+  *out = (int)n;
   return KV_OK;
+}
+
+/* Both are for tests. A layer is written as it ends where KVREPLAY_KEEP is 0;
+ * decode rows are computed one by one where KVREPLAY_TILE is 1. */
+static kv_rc read_environment(kv_job *s, kv_err *e) {
+  s->keep_every = KV_KEEP_EVERY;
+  kv_rc rc = read_number("KVREPLAY_KEEP", 0, KV_KEEP_MOST, "seconds",
+                         &s->keep_every, e);
+  return rc ? rc
+            : read_number("KVREPLAY_TILE", 1, KV_TILE_MOST, "steps", &s->tile,
+                          e);
 }
 
 static void tell_wait(void *self, const char *path, long pid) {
@@ -50,7 +59,7 @@ kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
                    kv_err *e) {
   s->options = options;
   kv_rc rc = kv_choose_kernels(&s->kernels, e);
-  if (!rc) rc = read_keep(&s->keep_every, e);
+  if (!rc) rc = read_environment(s, e);
   if (rc) return rc;
   kv_environment_look(s->kernels->name, s->argc, s->argv, &s->environment);
   kv_stop_watch();
@@ -141,6 +150,7 @@ static void tick(void *self, int64_t units) {
 
 kv_replay_how kv_job_how(kv_job *s, const kv_backend *backend) {
   return (kv_replay_how){.backend = backend,
+                         .tile = s->tile,
                          .kernels = s->kernels,
                          .threads = kv_choose_threads(s->options->jobs),
                          .tick = tick,

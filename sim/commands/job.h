@@ -27,6 +27,7 @@ typedef struct kv_job {
   int differed;       /* number of calls of kv_job_differ */
   int whole;          /* traces finished; counted by the command */
   int keep_every;     /* seconds, for kv_keeper */
+  int tile;           /* of kv_replay_how */
   const kv_layout_list *layouts; /* for every cell, or NULL */
   kv_shard shard;                /* count 0: all cells */
   kv_shares shares;              /* filled by kv_job_cut */
@@ -36,9 +37,9 @@ typedef struct kv_job {
 
 void kv_job_begin(kv_job *s, int argc, char **argv); /* of a zeroed one */
 /* Chooses kernels (KVREPLAY_ISA), reads the environment and, if asked for,
- * opens the database and reads how often it keeps layers (KVREPLAY_KEEP,
- * seconds). From here to kv_job_close an interrupt is handled as
- * sim/commands/signal.h says. */
+ * opens the database. Reads how often it keeps layers (KVREPLAY_KEEP, seconds)
+ * and how many decode rows are computed at once (KVREPLAY_TILE). From here to
+ * kv_job_close an interrupt is handled as sim/commands/signal.h says. */
 kv_rc kv_job_start(const kv_cells_options *options, bool db, kv_job *s,
                    kv_err *e);
 /* How to wait for a database: with a message unless quiet, until an interrupt.

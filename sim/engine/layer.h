@@ -62,6 +62,13 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e);
 void kv_layer_close(kv_layer *l); /* accepts NULL */
 
+/* The exact rows of the replay's steps are computed in tiles of `steps`, for
+ * workers whose truth was opened for as many (sim/measure/tile.h). The steps
+ * then follow each other, and the whole layer is recorded. Call once, after
+ * open. */
+kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
+                         kv_err *e);
+
 /* Continues with only these n cells, in ascending order. Call before begin, or
  * later with a subset; for the other cells the results of this layer then mean
  * nothing. After open all cells take part. */

@@ -65,6 +65,21 @@ void kv_order_prompt(const kv_order *o, int g, int first, int count) {
   }
 }
 
+/* --- decode steps to come ----------------------------------------------- */
+
+void kv_order_ahead(const kv_order *o, int g, int t, int steps,
+                    const kv_known *known) {
+  for (int i = 0; i < o->riders; i++) {
+    const kv_rider *r = &o->rider[i];
+    double start = now(r);
+    int first, n = lanes_of(o, r, g, &first);
+    if (!r->backend->ahead) continue;
+    for (int lane = first; lane < first + n; lane++)
+      r->backend->ahead(r->store, lane, t, steps, known, r->scratch);
+    spent(r, start);
+  }
+}
+
 /* --- a decode step ------------------------------------------------------ */
 
 static void attend(const kv_order *o, int who, int lane, int t) {

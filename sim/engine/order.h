@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order in which the engine calls a backend (ref/backend/backend.h), in one
- * place. Walks over a trace and sessions (sim/engine/layer.c), the comparison
- * of two backends (sim/compare/compare.c) and the tests' rig all use these
- * three functions, and observe between the calls through the callbacks of
+ * place. Walks over a trace and sessions (sim/engine/layer_walk.c), the
+ * comparison of two backends (sim/compare/compare.c) and the tests' rig all use
+ * these functions, and observe between the calls through the callbacks of
  * kv_order:
  *
  *   a block of the prompt, one KV head: append for its lanes; evidence; settle
@@ -63,6 +63,10 @@ typedef struct kv_order {
 void kv_order_receive(const kv_order *o);
 /* Enters tokens first..first+count-1 of the prompt for KV head g. */
 void kv_order_prompt(const kv_order *o, int g, int first, int count);
+/* Lets the riders look at decode steps t..t+steps-1 of KV head g before they
+ * come. known: their rows, or NULL where one is not finite. */
+void kv_order_ahead(const kv_order *o, int g, int t, int steps,
+                    const kv_known *known);
 /* Decodes token t for KV head g. */
 void kv_order_decode(const kv_order *o, int g, int t);
 /* Closes the step of the layer. Call after all KV heads. */

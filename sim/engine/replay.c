@@ -5,6 +5,8 @@
  */
 #include "sim/engine/replay_part.h"
 
+#include "ref/backend/ahead.h"
+
 #include "traces/text/threads.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,8 +20,8 @@ static kv_rc open_worker(const kv_pass *p, const kv_plan *const *plan,
   const kv_shape *shape = &p->cell[0]->shape;
   kv_rc rc = kv_worker_open(p->how->backend, shape, plan, p->cells, w, e);
   if (!rc && p->how->fidelity)
-    rc = kv_truth_open(shape, &p->trace->rope, p->how->kernels, n_top, top,
-                       &w->truth, e);
+    rc = kv_truth_open(shape, &p->trace->rope, p->how->kernels, p->tile, n_top,
+                       top, &w->truth, e);
   return rc;
 }
 
@@ -60,8 +62,11 @@ static kv_rc open_flight(const kv_pass *p, kv_flight *f, kv_err *e) {
   f->own = kv_zalloc(n, sizeof *f->own);
   if (!f->cell || !f->own)
     return kv_no_memory(e, "a layer", n * sizeof *f->own);
-  return kv_layer_open(p->how->backend, p->cell, p->cells, p->how->watch,
-                       &f->layer, e);
+  kv_rc rc = kv_layer_open(p->how->backend, p->cell, p->cells, p->how->watch,
+                           &f->layer, e);
+  if (!rc && p->tile > 1)
+    rc = kv_layer_take_tile(f->layer, p->how->kernels, p->tile, e);
+  return rc;
 }
 
 static kv_rc open_flights(kv_pass *p, kv_err *e) {
@@ -146,8 +151,28 @@ static kv_rc prepare_cells(kv_pass *p, kv_err *e) {
   return rc;
 }
 
+/* Step by step the rows of other layers lie between a layer's: none is
+ * computed ahead. */
+static int tile_of(const kv_pass *p) {
+  if (!p->how->fidelity || p->how->by_steps) return 1;
+  return kv_tile_steps(&p->cell[0]->shape, p->how->tile);
+}
+
+/* Which cells look ahead: as many, in their order, as fit beside the tile. */
+static void plan_ahead(const kv_pass *p) {
+  size_t left = KV_TILE_BYTES;
+  for (int c = 0; c < p->cells; c++) {
+    kv_plan *plan = &p->cell[c]->plan;
+    size_t size = kv_ahead_size(plan, p->tile);
+    plan->tile = size <= left ? p->tile : 1;
+    left -= plan->tile > 1 ? size : 0;
+  }
+}
+
 static kv_rc prepare(kv_pass *p, kv_err *e) {
   int layers = p->trace->n_layers;
+  p->tile = tile_of(p);
+  plan_ahead(p);
   p->workers = kv_replay_parallel(p->how) ? kv_threads_can(p->how->threads) : 1;
   if (p->how->by_steps)
     p->in_flight = layers;

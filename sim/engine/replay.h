@@ -12,7 +12,8 @@
  *
  * Memory: for each layer in flight and cell about 28 bytes a token and lane,
  * plus the rows that its memory operations rewrite; for each thread about 100
- * bytes a token and query head of a group.
+ * bytes a token and query head of a group; for each layer in flight a tile of
+ * at most 32 MiB (sim/measure/tile.h).
  */
 #ifndef KV_SIM_REPLAY_H
 #define KV_SIM_REPLAY_H
@@ -50,6 +51,8 @@ typedef struct kv_replay_how {
   int threads;   /* >= 1; used only if kv_replay_parallel */
   bool by_steps; /* walk step by step */
   bool fidelity; /* measure fidelity, not only digests and cost */
+  int tile;      /* decode steps whose exact rows are computed at once
+                    (sim/measure/tile.h); 0: as many as pay */
   bool scores;   /* also take digests of the scores that selections rank */
   const kv_watch *watch;        /* or NULL */
   const kv_replay_keeper *keep; /* or NULL */

@@ -36,6 +36,7 @@ typedef struct kv_pass {
   int workers;
   kv_flight *flight; /* [in_flight] */
   int in_flight;
+  int tile; /* decode steps of a tile; 1: row by row */
   kv_groups groups;
   _Atomic bool ended; /* stopped, or the trace is bad */
   _Atomic bool stopped;

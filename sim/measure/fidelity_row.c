@@ -143,13 +143,15 @@ typedef struct sums {
 
 /* The exact row of one query head. */
 typedef struct exact {
-  const float *p, *log_p;
-  const uint16_t *rank;
+  const float *s, *p, *log_p;
+  const kv_cut *cut; /* of every top */
 } exact;
 
 static exact exact_of(const row *r, int h) {
   size_t at = (size_t)(r->head0 + h) * r->truth->stride;
-  return (exact){r->truth->p + at, r->truth->log_p + at, r->truth->rank + at};
+  const kv_truth *x = r->truth;
+  return (exact){x->s + at, x->p + at, x->log_p + at,
+                 x->cut + (r->head0 + h) * x->n_top};
 }
 
 /* For lanes whose entries are single tokens in ascending order. spread[] is
@@ -168,7 +170,7 @@ static sums walk_plain(const row *r, exact x, int m, const float *share,
   }
   for (int j = 0; j < 3; j++)
     for (int i = 0; r->most[j] && i < m; i++)
-      hit[j] += x.rank[token[i]] <= r->top[j];
+      hit[j] += kv_cut_has(x.cut[r->top[j]], x.s[token[i]], token[i]);
   return (sums){mass, 0, kl, {hit[0], hit[1], hit[2]}};
 }
 
@@ -183,7 +185,8 @@ static sums walk_merged(const row *r, exact x, int m, const float *share,
     double y = (double)share[at];
     if (weight == 1) {
       s.mass += (double)x.p[t];
-      for (int j = 0; j < 3; j++) s.hit[j] += x.rank[t] <= r->top[j];
+      for (int j = 0; j < 3; j++)
+        s.hit[j] += r->most[j] && kv_cut_has(x.cut[r->top[j]], x.s[t], t);
     } else {
       s.merged += (double)x.p[t];
       y /= (double)weight;
@@ -218,6 +221,7 @@ static void seek(const row *r, int h, const kv_view *v, const float *share) {
 /* Up to KV_TOGETHER heads from head `first` on. */
 static void compare_heads(row *r, int first, int count) {
   kv_compare *c = &r->truth->compare;
+  kv_truth_mark(r->truth);
   const float *p[KV_TOGETHER];
   const double *q[KV_TOGETHER];
   double sum[KV_TOGETHER];
@@ -306,11 +310,11 @@ static void compare_stored(row *r) {
 /* --- untouched ---------------------------------------------------------- */
 
 static bool untouched(const row *r, int h) {
+  const float *s = r->seen->s + (size_t)h * r->seen->stride;
+  const float *exact = of_head(r, r->truth->s, h);
   return r->plain && r->lane->n == r->n &&
          kv_view_whole(&r->seen->view[h], r->lane) &&
-         memcmp(r->seen->s + (size_t)h * r->seen->stride,
-                of_head(r, r->truth->s, h),
-                (size_t)r->n * sizeof *r->seen->s) == 0;
+         (s == exact || memcmp(s, exact, (size_t)r->n * sizeof *s) == 0);
 }
 
 static void put_untouched(const row *r, int h) {
@@ -356,6 +360,7 @@ void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
            .plain = is_plain(l),
            .top = {-1, -1, -1}};
   assert(l->kv_head == truth->kv_head && f->layer[layer] == truth->layer);
+  kv_truth_weigh(truth);
   plan_recalls(&r);
   compare_stored(&r);
   int first = 0, count = 0;

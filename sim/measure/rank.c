@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For each token, the smallest of several top-k sets that contains it. The sets
- * are nested, so the largest is selected from all tokens and each smaller one
- * from the one before: O(n) plus O(k).
+ * Where several top-k sets of a row end. The sets are nested, so the largest is
+ * selected from all tokens and each smaller one from the one before: O(n) plus
+ * O(k).
  */
 #include "ref/parts/parts.h"
 #include "sim/measure/truth.h"
+
 #include <string.h>
 
+/* The least of n >= 1 values, tokens ascending, and its last token. */
+static kv_cut cut_of(int n, const float *value, const int32_t *token) {
+  kv_cut c = {value[0], token[0]};
+  for (int i = 1; i < n; i++)
+    if (value[i] <= c.least) c = (kv_cut){value[i], token[i]};
+  return c;
+}
+
 void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
-                 bool *keep, int32_t *list, float *value, uint16_t *rank) {
+                 bool *keep, int32_t *list, float *value, kv_cut *cut) {
   int m = n;
-  for (int i = 0; i < n; i++) {
-    list[i] = i;
-    rank[i] = (uint16_t)n_top;
-  }
+  for (int i = 0; i < n; i++) list[i] = i;
   memcpy(value, s, (size_t)n * sizeof *value);
   for (int j = n_top - 1; j >= 0; j--) {
     int kept = 0;
@@ -22,9 +28,9 @@ void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
     for (int i = 0; i < m; i++) {
       if (!keep[i]) continue;
       list[kept] = list[i]; /* ascending, so ties still go to the lower token */
-      value[kept] = value[i];
-      rank[list[kept++]] = (uint16_t)j;
+      value[kept++] = value[i];
     }
     m = kept;
+    cut[j] = cut_of(m, value, list);
   }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact row: logits straight from the trace's rows, output by chunks,
- * probabilities without chunks, and what the measures take from them.
+ * The exact row: logits and output from a tile, probabilities without chunks,
+ * and what the measures take from them.
  */
 #include "sim/measure/truth.h"
 #include "ref/ground/arith.h"
@@ -55,24 +55,19 @@ static bool take_compare(kv_compare *c, size_t group, size_t n, size_t d,
 
 static bool take(kv_truth *x, size_t group, size_t d, size_t d_v) {
   size_t n = group * x->stride;
-  x->q = kv_zalloc(group * d, sizeof *x->q);
-  x->s = kv_zalloc(n, sizeof *x->s);
   x->p = kv_zalloc(n, sizeof *x->p);
   x->log_p = kv_zalloc(n, sizeof *x->log_p);
-  x->out = kv_zalloc(group * d_v, sizeof *x->out);
-  x->lse = kv_zalloc(group, sizeof *x->lse);
   x->mass = kv_zalloc(group, sizeof *x->mass);
   x->norm = kv_zalloc(group, sizeof *x->norm);
-  x->rank = kv_zalloc(n, sizeof *x->rank);
+  x->cut = kv_zalloc(group * (size_t)x->n_top, sizeof *x->cut);
   x->keep = kv_zalloc(x->stride, sizeof *x->keep);
-  return x->q && x->s && x->p && x->log_p && x->out && x->lse && x->mass &&
-         x->norm && x->rank && x->keep &&
+  return x->p && x->log_p && x->mass && x->norm && x->cut && x->keep &&
          take_compare(&x->compare, group, x->stride, d, d_v);
 }
 
 kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
-                    const kv_kernels *kernels, int n_top, const int *top,
-                    kv_truth **out, kv_err *e) {
+                    const kv_kernels *kernels, int steps, int n_top,
+                    const int *top, kv_truth **out, kv_err *e) {
   size_t group = (size_t)kv_group(shape);
   size_t n = ((size_t)shape->n_tokens + 15) / 16 * 16;
   kv_truth *x = kv_zalloc(1, sizeof *x);
@@ -83,17 +78,13 @@ kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
   x->kernels = kernels;
   x->stride = n;
   kv_rc rc = KV_OK;
-  if (n_top > UINT16_MAX - 3)
-    rc = kv_fail(e, KV_USAGE,
-                 "%d budgets at once are too many; split the "
-                 "list of -b",
-                 n_top);
-  else if (!take_top(x, n_top, top) ||
-           !take(x, group, (size_t)shape->d, (size_t)shape->d_v))
+  if (!take_top(x, n_top, top) ||
+      !take(x, group, (size_t)shape->d, (size_t)shape->d_v))
     rc = kv_no_memory(e, "the exact attention", group * n * 40);
+  if (!rc) rc = kv_tile_open(shape, kernels, 1, 1, &x->one, e);
   if (!rc)
-    rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v, (int)group,
-                                shape->n_tokens, e);
+    rc = kv_attend_scratch_init(&x->attend, shape->d, shape->d_v,
+                                steps * (int)group, shape->n_tokens, e);
   if (rc)
     kv_truth_close(x);
   else
@@ -103,16 +94,12 @@ kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
 
 void kv_truth_close(kv_truth *x) {
   if (!x) return;
-  void *const block[] = {x->q,
-                         x->s,
-                         x->p,
+  void *const block[] = {x->p,
                          x->log_p,
-                         x->out,
-                         x->lse,
                          x->mass,
                          x->norm,
                          x->top,
-                         x->rank,
+                         x->cut,
                          x->keep,
                          x->compare.entry,
                          x->compare.slot,
@@ -128,80 +115,40 @@ void kv_truth_close(kv_truth *x) {
     free(x->compare.log_share[h]);
     free(x->compare.spread[h]);
   }
+  kv_tile_close(x->one);
   kv_attend_scratch_release(&x->attend);
   free(x);
 }
 
 /* --- a row -------------------------------------------------------------- */
 
-typedef struct side {
-  const char *row; /* of token 0 */
-  size_t size;     /* bytes a row */
-  kv_dtype type;
-} side;
-
-static side side_of(const void *data, int g, int n_tokens, int width,
-                    kv_dtype type) {
-  size_t size = (size_t)width * kv_dtype_size(type);
-  size_t skip = (size_t)g * (size_t)n_tokens * size;
-  return (side){(const char *)data + skip, size, type};
-}
-
-static int name_rows(void *ctx, int first, int count, kv_attend_scratch *x,
-                     kv_dtype *type) {
-  const side *v = ctx;
-  int n = count < KV_CHUNK ? count : KV_CHUNK;
-  *type = v->type;
-  for (int i = 0; i < n; i++)
-    x->row[i] = v->row + (size_t)(first + i) * v->size;
-  return n;
-}
-
-/* Widens the query rows of token t to fp32. The recorded query rows end with
- * the trace and have no gap among the decode rows. */
-static void widen_queries(kv_truth *x, const kv_layer_data *data, int g,
-                          int t) {
-  const kv_shape *s = x->shape;
-  int group = kv_group(s), at = data->n_rows - (s->n_tokens - t);
-  assert(at >= 0 && (!data->rows || data->rows[at] == t) &&
-         "every decode row is recorded");
-  size_t size = (size_t)s->d * kv_dtype_size(data->q_dtype);
-  for (int h = 0; h < group; h++) {
-    size_t row = (size_t)(g * group + h) * (size_t)data->n_rows + (size_t)at;
-    x->kernels->widen(data->q_dtype, (const char *)data->q + row * size,
-                      (size_t)s->d, x->q + (size_t)h * (size_t)s->d);
-  }
-}
-
-static void fill_logits(kv_truth *x, side k, int n) {
-  const kv_shape *s = x->shape;
-  for (int first = 0; first < n;) {
-    kv_dtype type;
-    int count = name_rows(&k, first, n - first, &x->attend, &type);
-    x->kernels->logits(kv_group(s), count, s->d, x->q, (size_t)s->d,
-                       x->attend.row, type, s->scale, x->s + first, x->stride,
-                       x->attend.pack);
-    first += count;
-  }
-}
-
-/* Probabilities, their logs and the top-k marks of head h. */
-static void fill_head(kv_truth *x, int h, int n) {
-  size_t at = (size_t)h * x->stride;
-  const float *s = x->s + at, *out = x->out + h * x->shape->d_v;
-  float *p = x->p + at, *log_p = x->log_p + at;
-  kv_evidence_row(x->kernels, n, s, p);
-  for (int j = 0; j < n; j++) log_p[j] = p[j] < tiny ? tiny : p[j];
-  x->kernels->log(log_p, n, log_p);
-  kv_rank_top(n, s, x->n_top, x->top, x->keep, x->compare.slot,
-              x->compare.share[0], x->rank + at);
+static double norm_of(const float *x, int n) {
   double square = 0;
-  for (int i = 0; i < x->shape->d_v; i++)
-    square += (double)out[i] * (double)out[i];
-  x->norm[h] = sqrt(square);
+  for (int i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+  return sqrt(square);
 }
 
-static void fill_masses(kv_truth *x, int n) {
+void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
+                   const kv_tile *tile) {
+  const kv_shape *s = x->shape;
+  assert(t >= s->prompt_len && t < s->n_tokens && "the truth is of decoding");
+  if (!tile) kv_tile_fill(x->one, 0, data, g, t, 1, &x->attend);
+  kv_tile_row row = tile ? kv_tile_at(tile, g, t) : kv_tile_at(x->one, 0, t);
+  x->layer = data->layer;
+  x->kv_head = g;
+  x->t = t;
+  x->q = row.q;
+  x->s = row.s;
+  x->out = row.out;
+  x->lse = row.lse;
+  x->finite = row.finite;
+  x->tiled = tile != NULL;
+  x->weighed = x->marked = false;
+  for (int h = 0; row.finite && h < kv_group(s); h++)
+    x->norm[h] = norm_of(row.out + h * s->d_v, s->d_v);
+}
+
+static void add_masses(kv_truth *x, int n) {
   int group = kv_group(x->shape);
   for (int first = 0; first < group; first += KV_TOGETHER) {
     const float *p[KV_TOGETHER];
@@ -214,29 +161,38 @@ static void fill_masses(kv_truth *x, int n) {
   }
 }
 
-void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t) {
-  const kv_shape *s = x->shape;
-  int n = t + 1, group = kv_group(s);
-  assert(t >= s->prompt_len && t < s->n_tokens && "the truth is of decoding");
-  side k = side_of(data->k, g, s->n_tokens, s->d, s->dtype);
-  side v = side_of(data->v, g, s->n_tokens, s->d_v, s->dtype);
-  x->layer = data->layer;
-  x->kv_head = g;
-  x->t = t;
-  widen_queries(x, data, g, t);
-  fill_logits(x, k, n);
-  x->finite = true;
-  for (int h = 0; h < group; h++)
-    x->finite = x->finite && kv_all_finite(x->s + (size_t)h * x->stride, n);
-  if (!x->finite) return;
-  kv_attend_rows(x->kernels, group, n, s->d_v, x->s, x->stride, name_rows, &v,
-                 &x->attend, x->out, x->lse);
-  for (int h = 0; h < group; h++) fill_head(x, h, n);
-  fill_masses(x, n);
+void kv_truth_weigh(kv_truth *x) {
+  if (x->weighed) return;
+  for (int h = 0; h < kv_group(x->shape); h++) {
+    size_t at = (size_t)h * x->stride;
+    kv_evidence_row(x->kernels, x->t + 1, x->s + at, x->p + at);
+  }
+  add_masses(x, x->t + 1);
+  x->weighed = true;
+}
+
+void kv_truth_mark(kv_truth *x) {
+  int n = x->t + 1;
+  if (x->marked) return;
+  kv_truth_weigh(x);
+  for (int h = 0; h < kv_group(x->shape); h++) {
+    size_t at = (size_t)h * x->stride;
+    const float *p = x->p + at;
+    float *log_p = x->log_p + at;
+    for (int j = 0; j < n; j++) log_p[j] = p[j] < tiny ? tiny : p[j];
+    x->kernels->log(log_p, n, log_p);
+    kv_rank_top(n, x->s + at, x->n_top, x->top, x->keep, x->compare.slot,
+                x->compare.share[0], x->cut + h * x->n_top);
+  }
+  x->marked = true;
 }
 
 kv_known kv_truth_known(const kv_truth *x) {
-  return (kv_known){.q = x->q, .s = x->s, .stride = x->stride};
+  return (kv_known){.q = x->q,
+                    .s = x->s,
+                    .stride = x->stride,
+                    .out = x->tiled ? x->out : NULL,
+                    .lse = x->tiled ? x->lse : NULL};
 }
 
 int kv_truth_top(const kv_truth *x, int k) {

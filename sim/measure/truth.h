@@ -5,9 +5,12 @@
  * step) and shared by all cells of a run: their stores reuse its logits
  * (kv_known), and their fidelity is measured against the rest.
  *
- * One truth per thread. All memory is taken at open; fill allocates nothing and
- * costs one pass over the K and V rows of tokens 0..t and a few passes over the
- * logits. Memory: about 40 bytes a token and query head of the group, touched
+ * The row comes from a tile of rows (sim/measure/tile.h), or is computed alone;
+ * the bits are the same. What only some measures want (probabilities, their
+ * logs, who is among the largest) is computed when the first asks.
+ *
+ * One truth per thread. All memory is taken at open; nothing is allocated
+ * later. Memory: about 40 bytes a token and query head of the group, touched
  * only as far as rows are long.
  */
 #ifndef KV_SIM_TRUTH_H
@@ -15,6 +18,7 @@
 
 #include "ref/backend/attend.h"
 #include "ref/backend/backend.h"
+#include "sim/measure/tile.h"
 
 /* Scratch of kv_fidelity_row for up to KV_TOGETHER query heads at a time. */
 enum { KV_TOGETHER = 4 };
@@ -28,52 +32,77 @@ typedef struct kv_compare {
   float *q, *s, *out, *lse;      /* all stored entries: [G][d] [G][T] ... */
 } kv_compare;
 
+/* Where the k largest logits of a row end: a token is among them if its logit
+ * is above `least`, or equal and the token at most `last` (rule 2: of equals,
+ * the lower tokens). */
+typedef struct kv_cut {
+  float least;
+  int32_t last;
+} kv_cut;
+
+static inline bool kv_cut_has(kv_cut c, float s, int32_t t) {
+  return s > c.least || (s == c.least && t <= c.last);
+}
+
 typedef struct kv_truth {
   const kv_shape *shape;
   const kv_rope *rope;
   const kv_kernels *kernels;
   int layer, kv_head, t; /* of the last fill */
-  bool finite;   /* all logits are finite; if not, only q and s are filled, the
-                    row has no truth, and each cell computes its own */
-  size_t stride; /* of s, p, log_p, rank: T rounded up to 16 */
-  float *q;      /* [G][d] fp32 */
-  float *s;      /* [G][stride] logits, arithmetic 1 */
-  float *p;      /* [G][stride] probabilities, arithmetic 4 */
-  float *log_p;  /* [G][stride] fp32 log of max(p, 2^-126) */
-  float *out, *lse; /* [G][d_v], [G], arithmetic 3 */
-  double *mass;     /* [G] sum of p over the tokens ascending */
-  double *norm;     /* [G] |out|2 */
+  bool finite;    /* all logits are finite; if not, only q and s are filled, the
+                     row has no truth, and each cell computes its own */
+  bool tiled;     /* the row is of a tile */
+  size_t stride;  /* of s, p, log_p: T rounded up to 16 */
+  const float *q; /* [G][d] fp32 */
+  const float *s; /* [G][stride] logits, arithmetic 1 */
+  const float *out, *lse; /* [G][d_v], [G], arithmetic 3 */
+  double *norm;           /* [G] |out|2 */
+  /* Of kv_truth_weigh: */
+  bool weighed;
+  float *p;     /* [G][stride] probabilities, arithmetic 4 */
+  double *mass; /* [G] sum of p over the tokens ascending */
+  /* Of kv_truth_mark: */
+  bool marked;
+  float *log_p; /* [G][stride] fp32 log of max(p, 2^-126) */
+  kv_cut *cut;  /* [G][n_top] of the top[j] largest logits */
   int n_top;
-  int32_t *top;   /* [n_top] the k of top-k, ascending, distinct */
-  uint16_t *rank; /* [G][stride] the least j with the token among the
-                     top[j] largest logits; n_top: in none */
-  bool *keep;     /* [T] scratch of the ranking */
+  int32_t *top; /* [n_top] the k of top-k, ascending, distinct */
+  bool *keep;   /* [T] scratch of the ranking */
   kv_compare compare;
+  kv_tile *one; /* room for a row that no tile holds */
   kv_attend_scratch attend;
 } kv_truth;
 
-/* Shape, rope and kernels must outlive the truth. top: n_top values of k >= 1,
- * in any order; repeats and values beyond T are allowed, and 1 and 16 are
- * always added. */
+/* Shape, rope and kernels must outlive the truth. steps: most rows of a tile
+ * that kv_tile_fill is given the truth's `attend` for; >= 1. top: n_top values
+ * of k >= 1, in any order; repeats and values beyond T are allowed, and 1 and
+ * 16 are always added. */
 kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
-                    const kv_kernels *kernels, int n_top, const int *top,
-                    kv_truth **out, kv_err *e);
+                    const kv_kernels *kernels, int steps, int n_top,
+                    const int *top, kv_truth **out, kv_err *e);
 void kv_truth_close(kv_truth *x); /* accepts NULL */
 
 /* Fills x with the row of token t >= prompt_len for the query heads of KV head
- * g. */
-void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t);
+ * g: from place g of the tile, which then must not change until the next fill,
+ * or by itself where tile is NULL. */
+void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
+                   const kv_tile *tile);
+/* Computes the row's probabilities and their masses, once. */
+void kv_truth_weigh(kv_truth *x);
+/* Computes their logs and the cuts besides, once. */
+void kv_truth_mark(kv_truth *x);
 
-/* What the stores of lanes of that KV head may reuse. Valid until the next
- * fill. */
+/* What the stores of lanes of that KV head may reuse: of a row of a tile its
+ * output too. A row that was computed by itself lends none, so that a replay
+ * row by row is a check of the other. Valid until the next fill. */
 kv_known kv_truth_known(const kv_truth *x);
 
 /* Index of k in top; asserts that it was asked for at open. */
 int kv_truth_top(const kv_truth *x, int k);
 
-/* Computes rank (see kv_truth) of s[0..n). keep, list and value are scratch of
- * n elements. */
+/* The cuts of s[0..n) at each k of top, ascending. keep, list and value are
+ * scratch of n elements. */
 void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
-                 bool *keep, int32_t *list, float *value, uint16_t *rank);
+                 bool *keep, int32_t *list, float *value, kv_cut *cut);
 
 #endif

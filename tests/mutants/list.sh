@@ -51,13 +51,32 @@ mutant device_made_one_off gpu/backend/materialise.cu 'laws' \
   'if (wanted[at / d_v])' 'if (wanted[at / d_v] && at >= d_v)'
 # A chunk of the method's own.
 mutant own_chunk_unweighed ref/backend/attend.c 'chunk' \
-  'if (one_more(x, i)) x->best[i] = kv_max(x->best[i], x->more[i].m);' ''
+  'return more ? kv_max(best, more->m) : best;' '(void)more; return best;'
 mutant device_own_chunk_late gpu/backend/attend.cu 'chunk' \
   'all = kv_fma(w, more[1], all);' 'all = kv_add(all, more[1]);'
 mutant own_chunk_lost_of_two ref/lane/compose.c 'chunk' \
   'whole->there |= c.there;' ''
 mutant own_chunk_unchecked ref/backend/decode.c 'chunk' \
   'if (there && sound(c, d_v)) return;' 'if (there) return;'
+# Decode steps computed ahead.
+mutant tile_sees_one_less ref/backend/attend.c 'tile check_tiles.sh' \
+  'int seen = a->n + r - first;' 'int seen = a->n + r - first - (r == 2);'
+mutant begun_unchecked ref/backend/attend.c 'tile' \
+  'if (x->best[i] != b->best[i]) return false;' ''
+mutant recode_untouched ref/lane/verbs.c 'tile' \
+  '    touch(l, entry[i]);
+' ''
+mutant keep_untouched ref/lane/verbs.c 'tile' 'touch(l, same);' 'touch(l, n);'
+mutant merge_untouched ref/lane/verbs.c 'tile' \
+  'touch(l, into < from ? into : from);' ''
+mutant ahead_of_another_lane ref/backend/ahead.c 'check_tiles.sh' \
+  't < a->t + a->steps && l->touched >= a->entries' 't < a->t + a->steps'
+mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
+  '(l->step - 1 - a->t) * l->queries + h' '(l->step - 1 - a->t) * l->queries'
+mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
+  'if (l->tile) kv_tile_clear(l->tile);' ''
+mutant cut_at_first_tie sim/measure/rank.c 'measures' \
+  'if (value[i] <= c.least)' 'if (value[i] < c.least)'
 # Messages of layers.
 mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''
@@ -73,7 +92,8 @@ mutant down_compared_alone sim/compare/compare.c 'down_look' \
 mutant device_message_unsent gpu/host/step.c 'down' \
   'sizeof head + (above ? bytes : 0));' 'sizeof head);'
 mutant lse_without_log ref/backend/attend.c 'golden.sh' \
-  'lse[i] = top + kv_log(l);' 'lse[i] = top + kv_log(l) * (l > 2);'
+  'lse[head] = x->best[head] + kv_log(l);' \
+  'lse[head] = x->best[head] + kv_log(l) * (l > 2);'
 mutant recode_unrounded_scale ref/formats/minmax.c 'golden.sh format' \
   'r->scale[i] = scale > 0 ? scale : 1;' \
   'r->scale[i] = scale > 0 ? kv_div(width, levels) : 1;'

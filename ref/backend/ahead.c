@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decode steps computed ahead: contract in ref/backend/ahead.h.
+ */
+#include "ref/backend/ahead.h"
+
+#include "ref/backend/store.h"
+#include "ref/ground/arith.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- room --------------------------------------------------------------- */
+
+void kv_ahead_close(kv_ahead *a) {
+  free(a->first);
+  free(a->best);
+  free(a->l);
+  free(a->o);
+  free(a->s);
+}
+
+static size_t stride_of(const kv_shape *s) {
+  return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
+}
+
+/* True if verbs may rewrite rows, so that their logits are the lane's own. */
+static bool rewrites(const kv_needs *n) { return n->codings > 0 || n->merges; }
+
+size_t kv_ahead_size(const kv_plan *plan, int tile) {
+  size_t heads = (size_t)plan->shape->n_heads;
+  if (tile < 2 || !rewrites(&plan->needs)) return 0;
+  return (size_t)tile * heads * stride_of(plan->shape) * sizeof(float);
+}
+
+kv_rc kv_ahead_open(const kv_plan *plan, int queries, kv_ahead *a, kv_err *e) {
+  size_t rows = (size_t)plan->tile * (size_t)queries;
+  size_t d_v = (size_t)plan->shape->d_v;
+  *a = (kv_ahead){.stride = stride_of(plan->shape)};
+  a->first = kv_zalloc(rows, sizeof *a->first);
+  a->best = kv_zalloc(rows, sizeof *a->best);
+  a->l = kv_zalloc(rows, sizeof *a->l);
+  a->o = kv_zalloc(rows * d_v, sizeof *a->o);
+  if (rewrites(&plan->needs)) a->s = kv_zalloc(rows * a->stride, sizeof *a->s);
+  if (a->first && a->best && a->l && a->o && (a->s || !rewrites(&plan->needs)))
+    return KV_OK;
+  return kv_no_memory(e, "steps ahead", rows * a->stride * sizeof *a->s);
+}
+
+/* --- what stays --------------------------------------------------------- */
+
+bool kv_ahead_serves(const kv_ahead *a, const kv_lane *l, int t) {
+  return t >= a->t && t < a->t + a->steps && l->touched >= a->entries &&
+         l->n > a->entries;
+}
+
+static bool settles(const kv_store *s, int t, int steps) {
+  const kv_method *m = s->plan->method;
+  if (!m->settle_lane && !m->settle_layer) return false;
+  for (int r = 1; r < steps; r++)
+    if (kv_settling_due(&s->plan->needs, s->plan->shape, t + r)) return true;
+  return false;
+}
+
+/* How many entries, from the first on, are expected to stay for the tile. */
+static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
+                   int t, int steps) {
+  const kv_method *m = s->plan->method;
+  if (m->view || m->chunk || l->needs->reindex || l->fault.rc) return 0;
+  if (!l->dropped && !l->holes && !l->rewritten) return 0; /* known already */
+  if (!settles(s, t, steps)) return l->n;
+  return a->known && a->reach < l->n ? l->n - a->reach : 0;
+}
+
+/* What the last tile's verbs have touched is what the next one's may. */
+static void learn(kv_ahead *a, kv_lane *l) {
+  a->known = l->step > l->shape->prompt_len;
+  a->reach = l->touched < l->n ? l->n - l->touched : 0;
+  kv_lane_mark(l);
+}
+
+/* --- a tile ------------------------------------------------------------- */
+
+/* The rows of a lane in a tile, and how they stand in `known`. */
+typedef struct rows {
+  int n, queries, per_step; /* per_step: rows of `known` of one step */
+  const float *q, *s;       /* of the first */
+  size_t ldq, lds;          /* from row to row */
+} rows;
+
+static rows rows_of(const kv_store *s, const kv_lane *l, int steps,
+                    const kv_known *known) {
+  int group = kv_group(s->plan->shape), each = group / l->queries;
+  size_t offset = (size_t)(l->first_head - l->kv_head * group);
+  size_t d = (size_t)s->plan->shape->d;
+  return (rows){.n = steps * l->queries,
+                .queries = l->queries,
+                .per_step = group,
+                .q = known->q + offset * d,
+                .s = known->s + offset * known->stride,
+                .ldq = (size_t)each * d,
+                .lds = (size_t)each * known->stride};
+}
+
+/* The largest logits of each row: of the first `entries`, and of everything
+ * that it sees if nothing changes. False: one is not finite. */
+static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
+                      const float *logit, size_t stride, kv_ahead *a) {
+  const kv_kernels *kernel = s->plan->kernels;
+  for (int i = 0; i < w->n; i++) {
+    const float *own = logit + (size_t)i * stride;
+    const float *fresh = w->s + (size_t)i * w->lds + a->t;
+    if (!kv_all_finite(own, l->n)) return false;
+    a->first[i] = kernel->max(own, a->entries);
+    a->best[i] =
+        kv_max(kernel->max(own, l->n), kernel->max(fresh, i / w->queries + 1));
+  }
+  return true;
+}
+
+/* Weighs the first a->entries of the lane for every row. */
+static void weigh(const kv_store *s, const kv_lane *l, const rows *w,
+                  kv_ahead *a, kv_scratch *x) {
+  size_t stride = a->s ? a->stride : x->stride;
+  float *logit = a->s ? a->s : x->ahead_s;
+  kv_run run = {0, a->entries};
+  kv_view view = {1, a->entries, &run};
+  kv_lane_values values = {.lane = l, .view = &view};
+  kv_lane_logits(s->plan->kernels, l, s->plan->rope, w->n, w->q, w->ldq, 0,
+                 l->n, w->s, w->lds, logit, stride, &x->attend);
+  if (!find_best(s, l, w, logit, stride, a)) {
+    a->steps = 0;
+    return;
+  }
+  kv_attend_begin(s->plan->kernels, w->n, a->entries, s->plan->shape->d_v,
+                  logit, stride, kv_lane_value_rows, &values, &x->attend,
+                  a->best, a->l, a->o);
+}
+
+void kv_ref_ahead(kv_store *s, int lane, int t, int steps,
+                  const kv_known *known, kv_scratch *x) {
+  kv_lane *l = &s->lane[lane];
+  if (!s->ahead) return;
+  kv_ahead *a = &s->ahead[lane];
+  learn(a, l);
+  a->t = t;
+  a->steps = steps;
+  a->entries = staying(s, l, a, t, steps) / KV_CHUNK * KV_CHUNK;
+  if (a->entries == 0 || !known) {
+    a->steps = 0;
+    return;
+  }
+  rows w = rows_of(s, l, steps, known);
+  weigh(s, l, &w, a, x);
+}
