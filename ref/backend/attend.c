@@ -55,13 +55,14 @@ static float chunk_tops(const kv_kernels *kernel, int from, int n,
   return best;
 }
 
-/* Entries whose exponentials are computed before their values are weighed:
- * so few that memory is busy meanwhile with the rows asked for before. */
-enum { SPAN = 32 };
+/* Entries whose exponentials are computed before their values are weighed: so
+ * few that memory is busy meanwhile with the rows asked for before; more where
+ * many heads share a row, and arithmetic is what takes time (measured). */
+enum { SPAN = 32, SPAN_OF_MANY = 64 };
 
-/* Heads from which a 16-bit value row is first widened, once for all of them,
- * instead of in the registers of each few. */
-enum { WIDEN_FROM = 9 };
+/* Heads that are many: a 16-bit value row is first widened, once for all of
+ * them, instead of in the registers of each few. */
+enum { MANY = 9 };
 
 /* One attention in progress. */
 typedef struct attention {
@@ -95,7 +96,7 @@ static void span(const attention *a, int h, int m, int first, int j, int end,
     x->mass[h + i] += a->kernel->exp_sum(s + (size_t)i * a->lds + j,
                                          top[(size_t)i * x->chunks], end - j,
                                          p + (size_t)i * KV_CHUNK);
-  if (m < WIDEN_FROM) fetch_logits(m, s + end, a->lds);
+  if (m < MANY) fetch_logits(m, s + end, a->lds);
   a->kernel->weigh(m, end - j, a->d_v, p, KV_CHUNK, row, type,
                    x->part + (size_t)h * (size_t)a->d_v);
 }
@@ -115,12 +116,13 @@ static void widen_rows(const attention *a, int n, kv_dtype *type) {
  * h..h+m-1. */
 static void weigh(const attention *a, int h, int m, int first, int from,
                   int end) {
+  const int most = m < MANY ? SPAN : SPAN_OF_MANY;
   for (int n; from < end; from += n) {
     kv_dtype type;
     n = a->value(a->ctx, first + from, end - from, a->x, &type);
-    if (m >= WIDEN_FROM && type != KV_F32) widen_rows(a, n, &type);
+    if (m >= MANY && type != KV_F32) widen_rows(a, n, &type);
     for (int j = from, stop; j < from + n; j = stop) {
-      stop = j + SPAN < from + n ? j + SPAN : from + n;
+      stop = j + most < from + n ? j + most : from + n;
       span(a, h, m, first, j, stop, a->x->row + (j - from), type);
     }
   }
@@ -249,8 +251,14 @@ int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
 }
 
 bool kv_all_finite(const float *x, int n) {
-  uint32_t carry = 0; /* into the sign, out of an exponent of all ones */
-  for (int i = 0; i < n; i++)
-    carry |= (kv_bits(x[i]) & 0x7f800000u) + 0x00800000u;
-  return carry < 0x80000000u;
+  enum { AT_ONCE = 16 };
+  uint32_t carry[AT_ONCE] = {0}, any = 0; /* into the sign, out of an exponent
+                                             of all ones */
+  int i = 0;
+  for (; i + AT_ONCE <= n; i += AT_ONCE)
+    for (int j = 0; j < AT_ONCE; j++)
+      carry[j] |= (kv_bits(x[i + j]) & 0x7f800000u) + 0x00800000u;
+  for (; i < n; i++) any |= (kv_bits(x[i]) & 0x7f800000u) + 0x00800000u;
+  for (int j = 0; j < AT_ONCE; j++) any |= carry[j];
+  return any < 0x80000000u;
 }

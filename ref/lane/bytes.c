@@ -123,6 +123,13 @@ void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   if (l->tier) walk_classes(l, sum);
 }
 
+int64_t kv_lane_row_bytes(const kv_lane *l) {
+  kv_bytes rows = {0};
+  walk_side(l, l->k_slab, l->shape->d, &rows);
+  walk_side(l, l->v_slab, l->shape->d_v, &rows);
+  return rows.payload + rows.metadata;
+}
+
 int64_t kv_lane_scanned(const kv_lane *l) {
   const kv_needs *need = l->needs;
   kv_bytes keys = {0};

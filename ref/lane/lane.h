@@ -188,6 +188,8 @@ float kv_lane_bias(const kv_lane *l, int i);
 
 /* Adds what the lane holds now. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
+/* Of these, K and V of all entries and what their codes need. */
+int64_t kv_lane_row_bytes(const kv_lane *l);
 /* Bytes that a method with a view looks at in this decode step in order to
  * choose: what its needs declare (kv_meta), and every key as it is stored where
  * the view is given logits. Called after the token's entry was appended. */

@@ -17,4 +17,21 @@ void kv_chain_sum(int n, const float *const p[KV_TOGETHER],
 void kv_chain_gap(int n, const float *const p[KV_TOGETHER],
                   const double *const q[KV_TOGETHER], double sum[KV_TOGETHER]);
 
+/* What the walk below sums for a head. */
+typedef struct kv_walked {
+  double mass; /* of p over the tokens of the view */
+  double kl;   /* of p^ (log p^ - log p) over those with p^ >= 2^-126 */
+  double gap;  /* of |p - p^| over all tokens; p^ is 0 beside the view */
+} kv_walked;
+
+/* One walk over tokens 0..n-1 for KV_TOGETHER heads that view the same m of
+ * them, token[] ascending. share and log_share by place in the view, p and
+ * log_p by token. */
+void kv_chain_walk(int n, int m, const int32_t *token,
+                   const float *const share[KV_TOGETHER],
+                   const float *const log_share[KV_TOGETHER],
+                   const float *const p[KV_TOGETHER],
+                   const float *const log_p[KV_TOGETHER],
+                   kv_walked sum[KV_TOGETHER]);
+
 #endif

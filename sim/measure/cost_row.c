@@ -66,6 +66,8 @@ kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   if (l->rewritten == 0) {
     row.bytes =
         read * (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+  } else if (read == l->n) {
+    row.bytes = kv_lane_row_bytes(l);
   } else {
     row.bytes = side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n);
     row.bytes += side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);

@@ -63,7 +63,7 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
   if (!x->t || !x->rows || !x->q || !x->s || !x->out || !x->lse || !x->finite) {
     kv_tile_close(x);
     return kv_no_memory(e, "a tile of decode rows",
-                        n * group * x->stride * sizeof *x->s);
+                        n * group * stride_of(shape) * sizeof(float));
   }
   *out = x;
   return KV_OK;

@@ -60,8 +60,7 @@ static bool take(kv_truth *x, size_t group, size_t d, size_t d_v) {
   x->mass = kv_zalloc(group, sizeof *x->mass);
   x->norm = kv_zalloc(group, sizeof *x->norm);
   x->cut = kv_zalloc(group * (size_t)x->n_top, sizeof *x->cut);
-  x->keep = kv_zalloc(x->stride, sizeof *x->keep);
-  return x->p && x->log_p && x->mass && x->norm && x->cut && x->keep &&
+  return x->p && x->log_p && x->mass && x->norm && x->cut &&
          take_compare(&x->compare, group, x->stride, d, d_v);
 }
 
@@ -100,7 +99,6 @@ void kv_truth_close(kv_truth *x) {
                          x->norm,
                          x->top,
                          x->cut,
-                         x->keep,
                          x->compare.entry,
                          x->compare.slot,
                          x->compare.token,
@@ -181,8 +179,9 @@ void kv_truth_mark(kv_truth *x) {
     float *log_p = x->log_p + at;
     for (int j = 0; j < n; j++) log_p[j] = p[j] < tiny ? tiny : p[j];
     x->kernels->log(log_p, n, log_p);
-    kv_rank_top(n, x->s + at, x->n_top, x->top, x->keep, x->compare.slot,
-                x->compare.share[0], x->cut + h * x->n_top);
+    kv_rank_top(n, x->s + at, x->n_top, x->top, x->compare.slot,
+                x->compare.share[0], x->compare.share[1],
+                x->cut + h * x->n_top);
   }
   x->marked = true;
 }

@@ -35,12 +35,12 @@ typedef struct kv_compare {
 /* Where the k largest logits of a row end: a token is among them if its logit
  * is above `least`, or equal and the token at most `last` (rule 2: of equals,
  * the lower tokens). */
-typedef struct kv_cut {
+typedef struct kv_top_cut {
   float least;
   int32_t last;
-} kv_cut;
+} kv_top_cut;
 
-static inline bool kv_cut_has(kv_cut c, float s, int32_t t) {
+static inline bool kv_top_has(kv_top_cut c, float s, int32_t t) {
   return s > c.least || (s == c.least && t <= c.last);
 }
 
@@ -63,11 +63,10 @@ typedef struct kv_truth {
   double *mass; /* [G] sum of p over the tokens ascending */
   /* Of kv_truth_mark: */
   bool marked;
-  float *log_p; /* [G][stride] fp32 log of max(p, 2^-126) */
-  kv_cut *cut;  /* [G][n_top] of the top[j] largest logits */
+  float *log_p;    /* [G][stride] fp32 log of max(p, 2^-126) */
+  kv_top_cut *cut; /* [G][n_top] of the top[j] largest logits */
   int n_top;
   int32_t *top; /* [n_top] the k of top-k, ascending, distinct */
-  bool *keep;   /* [T] scratch of the ranking */
   kv_compare compare;
   kv_tile *one; /* room for a row that no tile holds */
   kv_attend_scratch attend;
@@ -100,9 +99,9 @@ kv_known kv_truth_known(const kv_truth *x);
 /* Index of k in top; asserts that it was asked for at open. */
 int kv_truth_top(const kv_truth *x, int k);
 
-/* The cuts of s[0..n) at each k of top, ascending. keep, list and value are
- * scratch of n elements. */
+/* The cuts of s[0..n), finite, at each k of top, ascending. token, value and x
+ * are scratch of n elements. */
 void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
-                 bool *keep, int32_t *list, float *value, kv_cut *cut);
+                 int32_t *token, float *value, float *x, kv_top_cut *cut);
 
 #endif

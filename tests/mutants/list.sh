@@ -76,7 +76,12 @@ mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
 mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
   'if (l->tile) kv_tile_clear(l->tile);' ''
 mutant cut_at_first_tie sim/measure/rank.c 'measures' \
-  'if (value[i] <= c.least)' 'if (value[i] < c.least)'
+  'if (equal && above < k) {' 'if (equal && above + 1 < k) {'
+mutant bracket_trusted sim/measure/rank.c 'measures' \
+  'return some.n < k ? at_least(from, -INFINITY, value, token) : some;' \
+  'return some;'
+mutant bracket_trusted_within sim/measure/rank.c 'measures' \
+  'k <= above || k > above + m || m == n' 'm == n'
 # Messages of layers.
 mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''

@@ -96,22 +96,49 @@ static void nearest_rank(void **s) {
   assert_true(kv_stat_of(order, 3).mean == 0);
 }
 
+/* The cuts of n values of which `kinds` are different. */
+static void check_tops(int n, int kinds) {
+  static const int32_t top[] = {1, 3, 16, 40, 90, 250};
+  enum { TOPS = sizeof top / sizeof *top, MANY = 700 };
+  float x[MANY], value[MANY], work[MANY];
+  int32_t token[MANY];
+  kv_top_cut cut[TOPS];
+  for (int i = 0; i < n; i++) x[i] = (float)(world_below(kinds) - kinds / 2);
+  kv_rank_top(n, x, TOPS, top, token, value, work, cut);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < TOPS; j++)
+      assert_int_equal(kv_top_has(cut[j], x[i], i),
+                       rank_among(x, n - 1, i) < top[j]);
+}
+
 static void nested_tops(void **s) {
   (void)s;
-  static const int32_t top[] = {1, 3, 16, 40, 90};
-  for (int n = 1; n < 80; n++) {
-    float x[80];
-    float value[80];
-    bool keep[80];
-    int32_t list[80];
-    kv_cut cut[5];
-    for (int i = 0; i < n; i++) x[i] = (float)(world_below(9) - 4);
-    kv_rank_top(n, x, 5, top, keep, list, value, cut);
-    for (int i = 0; i < n; i++) {
-      for (int j = 0; j < 5; j++)
-        assert_int_equal(kv_cut_has(cut[j], x[i], i),
-                         rank_among(x, n - 1, i) < top[j]);
-    }
+  for (int n = 1; n < 80; n++) check_tops(n, 9);
+  for (int n = 80; n <= 700; n += 31) {
+    check_tops(n, 1);
+    check_tops(n, 2);
+    check_tops(n, 40);
+    check_tops(n, 1 << 20);
+  }
+}
+
+/* A sample that says nothing of the rest: every place of it holds a small
+ * value, or a large one. */
+static void a_sample_that_misleads(void **s) {
+  (void)s;
+  enum { MANY = 640 };
+  static const int32_t top[] = {5, 100, 320, 600};
+  for (int sign = -1; sign <= 1; sign += 2) {
+    float x[MANY], value[MANY], work[MANY];
+    int32_t token[MANY];
+    kv_top_cut cut[4];
+    for (int i = 0; i < MANY; i++)
+      x[i] = (float)(i % 10 == 0 ? sign * 5000 + i : world_below(1000));
+    kv_rank_top(MANY, x, 4, top, token, value, work, cut);
+    for (int i = 0; i < MANY; i++)
+      for (int j = 0; j < 4; j++)
+        assert_int_equal(kv_top_has(cut[j], x[i], i),
+                         rank_among(x, MANY - 1, i) < top[j]);
   }
 }
 
@@ -131,6 +158,7 @@ int main(void) {
       cmocka_unit_test(truth_is_attention),
       cmocka_unit_test(rows_may_be_missing),
       cmocka_unit_test(nested_tops),
+      cmocka_unit_test(a_sample_that_misleads),
       cmocka_unit_test(nearest_rank),
       cmocka_unit_test(every_measure_is_named),
   };
