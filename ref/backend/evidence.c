@@ -86,26 +86,51 @@ static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
                  x->stride, &x->attend);
 }
 
+/* Where the rows of probabilities are made: in place of the logits where
+ * nobody wants those, for then half as much has to stay in the cache. */
+static float *probabilities(const tile *a, const kv_scratch *x) {
+  return a->want & (KV_P | KV_S) ? x->p : x->s;
+}
+
+/* exp of row i of the tile by its largest logit, where its probabilities go,
+ * and the factor that makes them. Returns false where a logit is not finite.
+ * What the last row of the tile sees and this one does not is nothing: the sums
+ * go over all rows alike. Where probabilities are wanted they are made here,
+ * and added up row by row. */
+static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
+                     kv_scratch *x) {
+  int visible = a->seen - (a->rows - 1 - i / a->heads);
+  size_t at = (size_t)i * x->stride;
+  float *s = x->s + at, *e = probabilities(a, x) + at;
+  bool finite;
+  float top = kernel->max_finite(s, visible, &finite);
+  if (!(a->want & (KV_P | KV_SUM))) return finite;
+  *r = 1.0f / kv_unfix(kernel->exp_sum(s, top, visible, e));
+  memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);
+  if (a->want & KV_P) kernel->scale(*r, visible, e);
+  if ((a->want & KV_P) && (a->want & KV_SUM))
+    kernel->fix_add(e, visible, x->sum + (size_t)(i % a->heads) * x->stride);
+  return finite;
+}
+
 /* Probabilities and their sums, each row over the entries that it sees.
- * Returns the first row with a logit that is not finite, or -1. A row goes
- * through everything while it is in the cache; probabilities that nobody asked
- * for take the place of the last ones. */
+ * Returns the first row with a logit that is not finite, or -1. The rows of a
+ * head are added up together, so that a sum is read and written once. */
 static int tile_evidence(const kv_store *s, const tile *a, kv_scratch *x) {
   const kv_kernels *kernel = s->plan->kernels;
   int bad = -1;
-  if (a->want & KV_SUM)
-    for (int h = 0; h < a->heads; h++)
-      memset(x->sum + (size_t)h * x->stride, 0,
-             (size_t)a->seen * sizeof *x->sum);
-  for (int i = 0; i < a->rows * a->heads; i++) {
-    size_t at = (size_t)i * x->stride;
-    int h = i % a->heads, visible = a->seen - (a->rows - 1 - i / a->heads);
-    float *p = a->want & KV_P ? x->p + at : x->p;
-    if (bad < 0 && !kv_all_finite(x->s + at, visible)) bad = i;
-    if (!(a->want & (KV_P | KV_SUM))) continue;
-    kv_evidence_row(kernel, visible, x->s + at, p);
+  for (int h = 0; h < a->heads; h++) {
+    float r[KV_TILE_ROWS];
+    size_t at = (size_t)h * x->stride;
     if (a->want & KV_SUM)
-      kernel->fix_add(p, visible, x->sum + (size_t)h * x->stride);
+      memset(x->sum + at, 0, (size_t)a->seen * sizeof *x->sum);
+    for (int row = 0; row < a->rows; row++) {
+      int i = row * a->heads + h;
+      if (!tile_row(kernel, a, i, &r[row], x) && (bad < 0 || i < bad)) bad = i;
+    }
+    if ((a->want & (KV_P | KV_SUM)) == KV_SUM)
+      kernel->fix_rows(a->rows, a->seen, probabilities(a, x) + at,
+                       (size_t)a->heads * x->stride, r, x->sum + at);
   }
   return bad;
 }

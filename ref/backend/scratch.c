@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* 2 MiB of logits a tile: the probabilities follow while it is in reach. */
-enum { TILE_FLOATS = 1 << 19, TILE_ROWS = 32 };
+enum { TILE_FLOATS = 1 << 19 };
 
 void kv_ref_scratch_close(kv_scratch *x) {
   if (!x) return;
@@ -87,7 +87,7 @@ kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
    * for the same places of the cache. */
   x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16 + 16;
   size_t rows = TILE_FLOATS / ((size_t)x->heads * x->stride);
-  x->tile_rows = rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : (int)rows;
+  x->tile_rows = rows < 1 ? 1 : rows > KV_TILE_ROWS ? KV_TILE_ROWS : (int)rows;
   x->work.size = KV_WORK(shape->n_tokens);
   size_t extra = 0;
   bool codes = false, more = false;

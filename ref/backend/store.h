@@ -31,6 +31,8 @@ struct kv_store {
   kv_shows shows;
 };
 
+enum { KV_TILE_ROWS = 32 }; /* most prompt rows at once */
+
 struct kv_scratch {
   int heads;             /* query heads of a KV head */
   size_t stride;         /* floats a row: n_tokens, rounded up to 16 */

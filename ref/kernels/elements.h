@@ -61,6 +61,30 @@ static float max(const float *s, int n) {
   return v_top(v_max(v_max(m0, m1), v_max(m2, m3)));
 }
 
+/* The same, and a register that holds what is no number where a value is not
+ * finite: zero times it is NaN. */
+static float max_finite(const float *s, int n, bool *finite) {
+  const vec zero = v_one(0.0f);
+  vec m[4], z[4];
+  int i = 0;
+  UNROLL for (int v = 0; v < 4; v++) m[v] = v_one(s[0]), z[v] = zero;
+  for (; i + 4 * LANES <= n; i += 4 * LANES)
+    UNROLL for (int v = 0; v < 4; v++) {
+      vec x = v_load(s + i + v * LANES);
+      m[v] = v_max(m[v], x);
+      z[v] = v_spoil(x, z[v]);
+    }
+  for (int left; i < n; i += LANES) {
+    left = n - i < LANES ? n - i : LANES;
+    vec x = v_load_part(s + i, left, s[0]);
+    m[0] = v_max(m[0], x);
+    z[0] = v_spoil(x, z[0]);
+  }
+  z[0] = v_add(v_add(z[0], z[1]), v_add(z[2], z[3]));
+  *finite = v_is_zero(z[0]);
+  return v_top(v_max(v_max(m[0], m[1]), v_max(m[2], m[3])));
+}
+
 /* kv_expm, step for step. */
 INLINE vec v_expm(vec x) {
   const vec magic = v_one(0x1.8p23f), one = v_one(1.0f);
@@ -74,27 +98,75 @@ INLINE vec v_expm(vec x) {
   q = v_fma(q, r, v_one(0x1.fffffcp-2f));
   q = v_fma(q, r, one);
   q = v_fma(q, r, one);
-  vint k = vi_sub(v_bits(t), vi_one(0x4b400000u));
-  return v_keep(x, -87.0f, v_float(vi_add(v_bits(q), vi_shl23(k))));
+  /* k is in the low bits of t; the others leave at the top. */
+  return v_keep(x, -87.0f, v_float(vi_add(v_bits(q), vi_shl23(v_bits(t)))));
 }
 
-/* Lanes past the end hold -inf and give 0. */
-static int64_t exp_sum(const float *s, float m, int n, float *e) {
-  const vec top = v_one(m);
-  vfix sum = vfix_zero();
+/* Sums of RN(p * 2^40) for 0 <= p <= 1 in two int32 a lane: p is a multiple of
+ * 2^-18, `high`, and what is left of it, at most 2^-19 either way, rounded to
+ * 2^-40, `low`. The multiple is even in units of 2^-40, so ties fall as they
+ * fall for p. Adding 1.5 * 2^(23 - b) rounds to 2^-b and leaves the integer in
+ * the low bits; those of the constants are taken away at the end, all of it
+ * modulo 2^32. Six additions a vector, where the way through 64-bit integers
+ * takes more, and on some machines no unit that multiplies. */
+typedef struct vsums {
+  vint high, low;
+} vsums;
+
+#define COARSE 0x1.8p5f  /* units of 2^-18 */
+#define FINE 0x1.8p-17f  /* units of 2^-40 */
+enum { HIGH_BITS = 22 }; /* a unit of high is 2^22 of low */
+
+INLINE vsums vsums_zero(void) { return (vsums){vi_one(0), vi_one(0)}; }
+
+INLINE void vsums_add(vsums *s, vec p) {
+  vec u = v_add(p, v_one(COARSE));
+  vec rest = v_sub(p, v_sub(u, v_one(COARSE))); /* exact */
+  s->high = vi_add(s->high, v_bits(u));
+  s->low = vi_add(s->low, v_bits(v_add(rest, v_one(FINE))));
+}
+
+/* Without the bits of the constants of `count` additions. */
+INLINE vsums vsums_plain(vsums s, int count) {
+  const uint32_t n = (uint32_t)count;
+  return (vsums){vi_sub(s.high, vi_one(n * kv_bits(COARSE))),
+                 vi_sub(s.low, vi_one(n * kv_bits(FINE)))};
+}
+
+/* Of at most SUMS additions; the sums of all lanes stay in an int32 then:
+ * SUMS * 16 lanes * 2^21. */
+enum { SUMS = 32 };
+INLINE int64_t vsums_total(vsums s, int count) {
+  s = vsums_plain(s, count);
+  return vi_total(s.high) * ((int64_t)1 << HIGH_BITS) + vi_total(s.low);
+}
+
+/* At most SUMS vectors; lanes past the end hold -inf and give 0. */
+INLINE int64_t exp_some(const float *s, vec top, int n, float *e) {
+  vsums sum = vsums_zero();
   int i = 0;
   for (; i + LANES <= n; i += LANES) {
     vec v = v_expm(v_sub(v_load(s + i), top));
     v_store(e + i, v);
-    sum = vfix_add(sum, v);
+    vsums_add(&sum, v);
   }
   if (i < n) {
     vec v = v_load_part(s + i, n - i, -__builtin_inff());
     v = v_expm(v_sub(v, top));
     v_store_part(e + i, n - i, v);
-    sum = vfix_add(sum, v);
+    vsums_add(&sum, v);
   }
-  return vfix_total(sum);
+  return vsums_total(sum, (n + LANES - 1) / LANES);
+}
+
+static int64_t exp_sum(const float *s, float m, int n, float *e) {
+  const vec top = v_one(m);
+  int64_t sum = 0;
+  for (int i = 0, some; i < n; i += some) {
+    some = n - i < SUMS * LANES ? n - i : SUMS * LANES;
+    sum += exp_some(s + i, top, some, e + i);
+  }
+  return sum;
 }
 
 static void scale_by(float r, int n, float *p) {
@@ -110,6 +182,54 @@ static void fix_add(const float *p, int n, int64_t *acc) {
   int i = 0;
   for (; i + LANES <= n; i += LANES) v_fix_add(v_load(p + i), acc + i);
   for (; i < n; i++) acc[i] += kv_fix(p[i]);
+}
+
+/* Rows of one call of fix_some, whose sums stay in an int32 a lane:
+ * FIX_ROWS * 2^21. */
+enum { FIX_ROWS = 512, FIX_VECTORS = LANES > 8 ? 4 : 2 };
+
+INLINE void fix_columns(int vectors, int m, const float *e, size_t lde,
+                        const float *r, int64_t *acc) {
+  vsums sum[FIX_VECTORS];
+  UNROLL for (int v = 0; v < vectors; v++) sum[v] = vsums_zero();
+  for (int i = 0; i < m; i++, e += lde) {
+    const vec by = v_one(r[i]);
+    UNROLL for (int v = 0; v < vectors; v++)
+        vsums_add(&sum[v], v_mul(v_load(e + v * LANES), by));
+  }
+  UNROLL for (int v = 0; v < vectors; v++) {
+    vsums s = vsums_plain(sum[v], m);
+    vi_widen_add(s.high, HIGH_BITS, s.low, acc + v * LANES);
+  }
+}
+
+static void fix_last(int m, int n, const float *e, size_t lde, const float *r,
+                     int64_t *acc) {
+  vsums sum = vsums_zero();
+  int64_t all[LANES] = {0};
+  for (int i = 0; i < m; i++, e += lde)
+    vsums_add(&sum, v_mul(v_load_part(e, n, 0.0f), v_one(r[i])));
+  sum = vsums_plain(sum, m);
+  vi_widen_add(sum.high, HIGH_BITS, sum.low, all);
+  for (int j = 0; j < n; j++) acc[j] += all[j];
+}
+
+/* Columns go through the registers a few vectors at a time, with all rows. */
+static void fix_some(int m, int n, const float *e, size_t lde, const float *r,
+                     int64_t *acc) {
+  const int step = FIX_VECTORS * LANES;
+  int j = 0;
+  for (; j + step <= n; j += step)
+    fix_columns(FIX_VECTORS, m, e + j, lde, r, acc + j);
+  for (; j + LANES <= n; j += LANES) fix_columns(1, m, e + j, lde, r, acc + j);
+  if (j < n) fix_last(m, n - j, e + j, lde, r, acc + j);
+}
+
+static void fix_rows(int m, int n, const float *e, size_t lde, const float *r,
+                     int64_t *acc) {
+  for (int i = 0; i < m; i += FIX_ROWS)
+    fix_some(m - i < FIX_ROWS ? m - i : FIX_ROWS, n, e + (size_t)i * lde, lde,
+             r + i, acc);
 }
 
 /* kv_log, step for step. */

@@ -16,6 +16,8 @@
 #include "ref/ground/float.h"
 #include "ref/ground/shape.h"
 
+#include <stdbool.h>
+
 enum { KV_PACK = 64 }; /* key rows that `logits` packs at once */
 
 typedef struct kv_kernels {
@@ -34,7 +36,11 @@ typedef struct kv_kernels {
   /* Largest of s[0..n) by rule 2 for values without -0; n >= 1. */
   float (*max)(const float *s, int n);
 
-  /* e[j] = expm(s[j] - m); returns the sum of RN(e[j] * 2^40). e may be s. */
+  /* The same, and whether all of s[0..n) are finite. */
+  float (*max_finite)(const float *s, int n, bool *finite);
+
+  /* e[j] = expm(s[j] - m); returns the sum of RN(e[j] * 2^40). e may be s. No
+   * s[j] is above m, so that no e[j] is above 1. */
   int64_t (*exp_sum)(const float *s, float m, int n, float *e);
 
   /* p[j] = p[j] * r. */
@@ -42,6 +48,11 @@ typedef struct kv_kernels {
 
   /* acc[j] += RN(p[j] * 2^40). */
   void (*fix_add)(const float *p, int n, int64_t *acc);
+
+  /* acc[j] += the sum over i < m of RN(p * 2^40), p = RN(e[i * lde + j] * r[i])
+   * being 0 to 1: probabilities of m rows, made and added up in one go. */
+  void (*fix_rows)(int m, int n, const float *e, size_t lde, const float *r,
+                   int64_t *acc);
 
   /* a[i * d_v + x] = fma(p[i * ldp + j], value_j[x], a[i * d_v + x]) for
    * j = 0..n-1 in order, i < m: continues the chains that a holds. */

@@ -145,27 +145,49 @@ __attribute__((noinline)) static void pack_rows_16(bytes *const *row, int d,
 
 static void pack_rows_32(bytes *const *row, int d, float *out) {
   int x = 0;
-  for (; x + COLUMNS_32 <= d; x += COLUMNS_32)
-    pack_32(row, 4 * (size_t)x, out + (size_t)x * KV_PACK);
+  for (; x + COLUMNS_32 <= d; x += COLUMNS_32) {
+    vint word[COLUMNS_32];
+    pack_words(row, 4 * (size_t)x, word);
+    UNROLL for (int c = 0; c < COLUMNS_32; c++)
+        v_store(out + (size_t)(x + c) * KV_PACK, v_float(word[c]));
+  }
   for (; x < d; x++)
     for (int i = 0; i < LANES; i++)
       memcpy(out + (size_t)x * KV_PACK + i, row[i] + 4 * x, 4);
 }
 
-/* 16-bit rows to floats by way of 16 columns at a time. */
-INLINE void pack_rows_wide(kv_dtype type, bytes *const *row, int d,
-                           float *out) {
+/* bfloat16 rows to floats: a pair of columns travels as one word, of which
+ * either half, with zeros below it, is an element. */
+static void pack_rows_bf16(bytes *const *row, int d, float *out) {
+  const int pairs = 2 * COLUMNS_32;
+  int x = 0;
+  for (; x + pairs <= d; x += pairs) {
+    vint word[COLUMNS_32];
+    pack_words(row, 2 * (size_t)x, word);
+    UNROLL for (int c = 0; c < COLUMNS_32; c++) {
+      float *to = out + (size_t)(x + 2 * c) * KV_PACK;
+      v_store(to, v_float(vi_shl16(word[c])));
+      v_store(to + KV_PACK, v_float(vi_high16(word[c])));
+    }
+  }
+  for (; x < d; x++)
+    for (int i = 0; i < LANES; i++)
+      out[(size_t)x * KV_PACK + (size_t)i] = one_of(KV_BF16, row[i], (size_t)x);
+}
+
+/* fp16 rows to floats by way of 16 columns at a time. */
+static void pack_rows_f16(bytes *const *row, int d, float *out) {
   uint16_t block[COLUMNS_16 * KV_PACK];
   int x = 0;
   for (; x + COLUMNS_16 <= d; x += COLUMNS_16) {
     pack_16(row, 2 * (size_t)x, block);
     for (int c = 0; c < COLUMNS_16; c++)
       v_store(out + (size_t)(x + c) * KV_PACK,
-              vec_of(type, (bytes *)block, (size_t)c * KV_PACK));
+              vec_of(KV_F16, (bytes *)block, (size_t)c * KV_PACK));
   }
   for (; x < d; x++)
     for (int i = 0; i < LANES; i++)
-      out[(size_t)x * KV_PACK + (size_t)i] = one_of(type, row[i], (size_t)x);
+      out[(size_t)x * KV_PACK + (size_t)i] = one_of(KV_F16, row[i], (size_t)x);
 }
 
 /* Packs keys 0..n-1, n <= KV_PACK; the last one fills up its vector. */
@@ -179,9 +201,9 @@ static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
     } else if (!wide) {
       pack_rows_16(row, d, (uint16_t *)(void *)pack + j, p);
     } else if (type == KV_F16) {
-      pack_rows_wide(KV_F16, row, d, pack + j);
+      pack_rows_f16(row, d, pack + j);
     } else {
-      pack_rows_wide(KV_BF16, row, d, pack + j);
+      pack_rows_bf16(row, d, pack + j);
     }
   }
 }

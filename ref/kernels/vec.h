@@ -13,9 +13,13 @@
  *   v_bits v_float vi_*       the integer view, for exp and log
  *   v_from_int                exact for small integers
  *   v_keep                    y where x >= least, else +0 (also for NaN)
- *   vfix vfix_*               int64 lanes that add RN(p * 2^40)
- *   v_fix_add                 the same into memory
- *   pack_16 pack_32           transposes: see there
+ *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
+ *                             are all lanes zero?
+ *   vi_total                  the sum of all lanes modulo 2^32
+ *   vi_widen_add              acc[i] += high[i] * 2^bits + low[i], in int64
+ *   v_fix_add                 adds RN(p * 2^40) to int64 in memory
+ *   vi_shl16 vi_high16        the low half moved up; the high half
+ *   pack_16 pack_words        transposes: see there
  *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
  *
  * Everything is always_inline: a tile's accumulators are arrays of constant
@@ -35,7 +39,10 @@
 #  define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-enum { COLUMNS_16 = 16, COLUMNS_32 = 4 }; /* columns of one pack_16, pack_32 */
+enum {
+  COLUMNS_16 = 16,
+  COLUMNS_32 = 4
+}; /* columns of one pack_16, pack_words */
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 

@@ -22,7 +22,6 @@ enum { LANES = 8 };
 
 typedef __m256 vec;
 typedef __m256i vint;
-typedef __m256i vfix;
 
 INLINE vec v_one(float x) { return _mm256_set1_ps(x); }
 INLINE vec v_load(const float *p) { return _mm256_loadu_ps(p); }
@@ -66,9 +65,36 @@ INLINE vint vi_add(vint a, vint b) { return _mm256_add_epi32(a, b); }
 INLINE vint vi_sub(vint a, vint b) { return _mm256_sub_epi32(a, b); }
 INLINE vint vi_shl23(vint a) { return _mm256_slli_epi32(a, 23); }
 INLINE vint vi_sar23(vint a) { return _mm256_srai_epi32(a, 23); }
+INLINE vint vi_shl16(vint a) { return _mm256_slli_epi32(a, 16); }
+INLINE vint vi_high16(vint a) {
+  return _mm256_and_si256(a, vi_one(0xffff0000u));
+}
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
 INLINE vec v_keep(vec x, float least, vec y) {
   return _mm256_and_ps(_mm256_cmp_ps(x, v_one(least), _CMP_GE_OQ), y);
+}
+
+INLINE vec v_spoil(vec x, vec z) { return v_fma(x, v_one(0.0f), z); }
+INLINE int v_is_zero(vec z) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(z, v_one(0.0f), _CMP_EQ_OQ)) == 0xff;
+}
+INLINE int32_t vi_total(vint a) {
+  __m128i t =
+      _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
+}
+INLINE void vi_wide_add(__m128i high, int bits, __m128i low, int64_t *acc) {
+  __m256i *to = (__m256i *)(void *)acc;
+  __m256i h = _mm256_slli_epi64(_mm256_cvtepi32_epi64(high), bits);
+  __m256i sum = _mm256_add_epi64(h, _mm256_cvtepi32_epi64(low));
+  _mm256_storeu_si256(to, _mm256_add_epi64(_mm256_loadu_si256(to), sum));
+}
+INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
+  vi_wide_add(_mm256_castsi256_si128(high), bits, _mm256_castsi256_si128(low),
+              acc);
+  vi_wide_add(_mm256_extracti128_si256(high, 1), bits,
+              _mm256_extracti128_si256(low, 1), acc + 4);
 }
 
 /* The integer nearest y, |y| < 2^51, even at ties: after y + 1.5 * 2^52 it
@@ -90,15 +116,6 @@ INLINE __m256i fix(__m128 p) {
 }
 INLINE __m256i fix_low(vec p) { return fix(_mm256_castps256_ps128(p)); }
 INLINE __m256i fix_high(vec p) { return fix(_mm256_extractf128_ps(p, 1)); }
-INLINE vfix vfix_zero(void) { return _mm256_setzero_si256(); }
-INLINE vfix vfix_add(vfix s, vec p) {
-  return _mm256_add_epi64(_mm256_add_epi64(s, fix_low(p)), fix_high(p));
-}
-INLINE int64_t vfix_total(vfix s) {
-  __m128i t =
-      _mm_add_epi64(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-  return (int64_t)(_mm_extract_epi64(t, 0) + _mm_extract_epi64(t, 1));
-}
 INLINE void v_fix_add(vec p, int64_t *acc) {
   __m256i *low = (__m256i *)(void *)acc, *high = low + 1;
   __m256i a = _mm256_loadu_si256(low), b = _mm256_loadu_si256(high);
@@ -135,9 +152,10 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   }
 }
 
-/* The same for 4 columns of 4 bytes: half H of register r is row 4H + r. */
-INLINE void pack_32(bytes *const *row, size_t at, float *out) {
-  __m256i a[4], b[4];
+/* word[x] = the lanes' 4 bytes at column x, x < 4: half H of register r is row
+ * 4H + r. */
+INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
+  __m256i b[4];
   UNROLL for (int i = 0; i < 4; i++) {
     const void *low = row[i] + at, *high = row[i + 4] + at;
     a[i] = _mm256_inserti128_si256(
@@ -152,7 +170,6 @@ INLINE void pack_32(bytes *const *row, size_t at, float *out) {
     a[2 * i] = _mm256_unpacklo_epi64(b[2 * i], b[2 * i + 1]);
     a[2 * i + 1] = _mm256_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
   }
-  UNROLL for (int i = 0; i < 4; i++) v_store(out + i * KV_PACK, v_float(a[i]));
 }
 
 #endif

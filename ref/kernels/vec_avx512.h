@@ -22,7 +22,6 @@ enum { LANES = 16 };
 
 typedef __m512 vec;
 typedef __m512i vint;
-typedef __m512i vfix;
 
 INLINE vec v_one(float x) { return _mm512_set1_ps(x); }
 INLINE vec v_load(const float *p) { return _mm512_loadu_ps(p); }
@@ -57,10 +56,31 @@ INLINE vint vi_add(vint a, vint b) { return _mm512_add_epi32(a, b); }
 INLINE vint vi_sub(vint a, vint b) { return _mm512_sub_epi32(a, b); }
 INLINE vint vi_shl23(vint a) { return _mm512_slli_epi32(a, 23); }
 INLINE vint vi_sar23(vint a) { return _mm512_srai_epi32(a, 23); }
+INLINE vint vi_shl16(vint a) { return _mm512_slli_epi32(a, 16); }
+INLINE vint vi_high16(vint a) {
+  return _mm512_and_si512(a, vi_one(0xffff0000u));
+}
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
 INLINE vec v_keep(vec x, float least, vec y) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, v_one(least), _CMP_GE_OQ),
                              y);
+}
+
+INLINE vec v_spoil(vec x, vec z) { return v_fma(x, v_one(0.0f), z); }
+INLINE int v_is_zero(vec z) {
+  return _mm512_cmp_ps_mask(z, v_one(0.0f), _CMP_EQ_OQ) == 0xffff;
+}
+INLINE int32_t vi_total(vint a) { return _mm512_reduce_add_epi32(a); }
+INLINE void vi_wide_add(__m256i high, int bits, __m256i low, int64_t *acc) {
+  __m512i h = _mm512_slli_epi64(_mm512_cvtepi32_epi64(high), (unsigned)bits);
+  __m512i sum = _mm512_add_epi64(h, _mm512_cvtepi32_epi64(low));
+  _mm512_storeu_si512(acc, _mm512_add_epi64(_mm512_loadu_si512(acc), sum));
+}
+INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
+  vi_wide_add(_mm512_castsi512_si256(high), bits, _mm512_castsi512_si256(low),
+              acc);
+  vi_wide_add(_mm512_extracti64x4_epi64(high, 1), bits,
+              _mm512_extracti64x4_epi64(low, 1), acc + 8);
 }
 
 INLINE __m512i fix_low(vec p) {
@@ -69,12 +89,6 @@ INLINE __m512i fix_low(vec p) {
 INLINE __m512i fix_high(vec p) {
   return _mm512_cvtps_epi64(_mm512_extractf32x8_ps(p, 1));
 }
-INLINE vfix vfix_zero(void) { return _mm512_setzero_si512(); }
-INLINE vfix vfix_add(vfix s, vec p) {
-  p = _mm512_mul_ps(p, v_one(0x1p40f)); /* exact */
-  return _mm512_add_epi64(_mm512_add_epi64(s, fix_low(p)), fix_high(p));
-}
-INLINE int64_t vfix_total(vfix s) { return _mm512_reduce_add_epi64(s); }
 INLINE void v_fix_add(vec p, int64_t *acc) {
   p = _mm512_mul_ps(p, v_one(0x1p40f));
   __m512i a = _mm512_loadu_si512(acc), b = _mm512_loadu_si512(acc + 8);
@@ -127,9 +141,10 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   }
 }
 
-/* The same for 4 columns of 4 bytes: quarter L of register r is row 4L + r. */
-INLINE void pack_32(bytes *const *row, size_t at, float *out) {
-  __m512i a[4], b[4];
+/* word[x] = the lanes' 4 bytes at column x, x < 4: quarter L of register r is
+ * row 4L + r. */
+INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
+  __m512i b[4];
   UNROLL for (int i = 0; i < 4; i++) {
     a[i] = quarters(row[i] + at, row[i + 4] + at, row[i + 8] + at,
                     row[i + 12] + at);
@@ -142,7 +157,6 @@ INLINE void pack_32(bytes *const *row, size_t at, float *out) {
     a[2 * i] = _mm512_unpacklo_epi64(b[2 * i], b[2 * i + 1]);
     a[2 * i + 1] = _mm512_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
   }
-  UNROLL for (int i = 0; i < 4; i++) v_store(out + i * KV_PACK, v_float(a[i]));
 }
 
 #endif

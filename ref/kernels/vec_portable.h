@@ -26,7 +26,6 @@ enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vint __attribute__((vector_size(16)));
 typedef uint32_t vbits __attribute__((vector_size(16)));
-typedef int64_t vfix;
 typedef double dual __attribute__((vector_size(16)));
 typedef int64_t mask __attribute__((vector_size(16)));
 
@@ -98,6 +97,8 @@ INLINE vint vi_add(vint a, vint b) { return (vint)((vbits)a + (vbits)b); }
 INLINE vint vi_sub(vint a, vint b) { return (vint)((vbits)a - (vbits)b); }
 INLINE vint vi_shl23(vint a) { return (vint)((vbits)a << 23); }
 INLINE vint vi_sar23(vint a) { return a >> 23; }
+INLINE vint vi_shl16(vint a) { return (vint)((vbits)a << 16); }
+INLINE vint vi_high16(vint a) { return a & vi_one(0xffff0000u); }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
 INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }
 INLINE vec v_keep(vec x, float least, vec y) {
@@ -109,6 +110,20 @@ INLINE vec v_max(vec a, vec b) {
 INLINE float v_top(vec a) {
   float x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];
   return x > y ? x : y;
+}
+
+INLINE vec v_spoil(vec x, vec z) { return z + x * v_one(0.0f); }
+INLINE int v_is_zero(vec z) {
+  vint same = (vint)(z == v_one(0.0f));
+  return (same[0] & same[1] & same[2] & same[3]) != 0;
+}
+INLINE int32_t vi_total(vint a) {
+  vbits u = (vbits)a;
+  return (int32_t)(u[0] + u[1] + u[2] + u[3]);
+}
+INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
+  for (int i = 0; i < LANES; i++)
+    acc[i] += high[i] * ((int64_t)1 << bits) + low[i];
 }
 
 INLINE vint load_16(const void *p) {
@@ -129,11 +144,6 @@ INLINE vec v_from_f16(const void *p) {
   return (vec)(a | sign);
 }
 
-INLINE vfix vfix_zero(void) { return 0; }
-INLINE vfix vfix_add(vfix s, vec p) {
-  return s + kv_fix(p[0]) + kv_fix(p[1]) + kv_fix(p[2]) + kv_fix(p[3]);
-}
-INLINE int64_t vfix_total(vfix s) { return s; }
 INLINE void v_fix_add(vec p, int64_t *acc) {
   for (int i = 0; i < LANES; i++) acc[i] += kv_fix(p[i]);
 }
@@ -144,10 +154,11 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
     for (int x = 0; x < COLUMNS_16; x++)
       memcpy(out + x * KV_PACK + i, row[i] + at + 2 * x, 2);
 }
-INLINE void pack_32(bytes *const *row, size_t at, float *out) {
-  for (int i = 0; i < LANES; i++)
-    for (int x = 0; x < COLUMNS_32; x++)
-      memcpy(out + x * KV_PACK + i, row[i] + at + 4 * x, 4);
+INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
+  vint b[LANES];
+  for (int i = 0; i < LANES; i++) memcpy(&b[i], row[i] + at, sizeof *b);
+  for (int x = 0; x < COLUMNS_32; x++)
+    word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
 }
 
 #endif

@@ -138,14 +138,21 @@ kv_rc kv_law_repeat(const kv_law_case *c, const kv_law_run *first, kv_err *e) {
 
 /* --- evidence ----------------------------------------------------------- */
 
-/* In ref, probabilities are computed by the row kernel `scale` and nothing
- * else, so a kernel set that counts its calls counts rows; other backends
- * report their own count. One thread, and one check in a thread at a time. */
+/* In ref, probabilities are computed by the row kernels `scale` and `fix_rows`
+ * and nothing else, so a kernel set that counts their rows counts all; other
+ * backends report their own count. One thread, and one check in a thread at a
+ * time. */
 static _Thread_local int64_t rows;
 
 static void count_scale(float r, int n, float *p) {
   rows++;
   kv_kernels_best()->scale(r, n, p);
+}
+
+static void count_rows(int m, int n, const float *e, size_t lde, const float *r,
+                       int64_t *acc) {
+  rows += m;
+  kv_kernels_best()->fix_rows(m, n, e, lde, r, acc);
 }
 
 static int64_t rows_scaled(void) { return rows; }
@@ -216,6 +223,7 @@ kv_rc kv_law_evidence(const kv_law_case *c, const kv_law_run *first,
   kv_cell cell = {0};
   (void)first;
   counting.scale = count_scale;
+  counting.fix_rows = count_rows;
   n.before = n.now();
   kv_rc rc = kv_law_replay(
       c, &(kv_law_how){.kernels = &counting, .threads = 1, .watch = &watch},

@@ -27,6 +27,21 @@ mutant weigh_rounds ref/kernels/weigh.h 'golden.sh kernels' \
   'v_fma(one, b[v], a[r][v]);' 'v_add(v_mul(one, b[v]), a[r][v]);'
 mutant weigh_tiles_overlap ref/kernels/weigh.h 'kernels' \
   'w.p += (size_t)rows * ldp;' 'w.p += (size_t)(rows - (i > 0)) * ldp;'
+mutant fix_rows_overflow ref/kernels/elements.h 'sums' \
+  'FIX_ROWS = 512' 'FIX_ROWS = 16384'
+mutant exp_sums_overflow ref/kernels/elements.h 'sums' \
+  'enum { SUMS = 32 };' 'enum { SUMS = 4096 };'
+mutant exp_sum_coarse ref/kernels/elements.h 'sums kernels golden.sh' \
+  'v_add(rest, v_one(FINE))' 'v_add(v_sub(p, p), v_one(FINE))'
+mutant spoilt_logit_missed ref/kernels/elements.h 'sums' \
+  'z[v] = v_spoil(x, z[v]);' 'z[v] = v ? v_spoil(x, z[v]) : z[v];'
+mutant sums_of_unseen ref/backend/evidence.c 'golden.sh' \
+  'memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);' ''
+mutant sums_of_other_heads ref/backend/evidence.c 'golden.sh' \
+  '(size_t)a->heads * x->stride, r, x->sum + at);' \
+  'x->stride, r, x->sum + at);'
+mutant logits_overwritten ref/backend/evidence.c 'whims' \
+  'a->want & (KV_P | KV_S) ? x->p : x->s' 'a->want & KV_P ? x->p : x->s'
 mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
   '_mm256_fmadd_ps(a, b, c)' '_mm256_add_ps(_mm256_mul_ps(a, b), c)'
 case ${CC:-gcc} in
