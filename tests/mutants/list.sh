@@ -35,12 +35,12 @@ mutant exp_sum_coarse ref/kernels/elements.h 'sums kernels golden.sh' \
   'v_add(rest, v_one(FINE))' 'v_add(v_sub(p, p), v_one(FINE))'
 mutant spoilt_logit_missed ref/kernels/elements.h 'sums' \
   'z[v] = v_spoil(x, z[v]);' 'z[v] = v ? v_spoil(x, z[v]) : z[v];'
-mutant sums_of_unseen ref/backend/evidence.c 'golden.sh' \
+mutant sums_of_unseen ref/backend/evidence.c 'evidence' \
   'memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);' ''
-mutant sums_of_other_heads ref/backend/evidence.c 'golden.sh' \
+mutant sums_of_other_heads ref/backend/evidence.c 'evidence' \
   '(size_t)a->heads * x->stride, r, x->sum + at);' \
   'x->stride, r, x->sum + at);'
-mutant logits_overwritten ref/backend/evidence.c 'whims' \
+mutant logits_overwritten ref/backend/evidence.c 'evidence whims' \
   'a->want & (KV_P | KV_S) ? x->p : x->s' 'a->want & KV_P ? x->p : x->s'
 mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
   '_mm256_fmadd_ps(a, b, c)' '_mm256_add_ps(_mm256_mul_ps(a, b), c)'
