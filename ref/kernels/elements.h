@@ -99,7 +99,7 @@ INLINE vec v_expm(vec x) {
   q = v_fma(q, r, one);
   q = v_fma(q, r, one);
   /* k is in the low bits of t; the others leave at the top. */
-  return v_keep(x, -87.0f, v_float(vi_add(v_bits(q), vi_shl23(v_bits(t)))));
+  return v_keep_sum(x, -87.0f, v_bits(q), vi_shl23(v_bits(t)));
 }
 
 /* Sums of RN(p * 2^40) for 0 <= p <= 1 in two int32 a lane: p is a multiple of
@@ -137,8 +137,10 @@ INLINE vsums vsums_plain(vsums s, int count) {
  * SUMS * 16 lanes * 2^21. */
 enum { SUMS = 32 };
 INLINE int64_t vsums_total(vsums s, int count) {
-  s = vsums_plain(s, count);
-  return vi_total(s.high) * ((int64_t)1 << HIGH_BITS) + vi_total(s.low);
+  const uint32_t n = (uint32_t)(count * LANES);
+  uint32_t high = (uint32_t)vi_total(s.high) - n * kv_bits(COARSE);
+  uint32_t low = (uint32_t)vi_total(s.low) - n * kv_bits(FINE);
+  return (int32_t)high * ((int64_t)1 << HIGH_BITS) + (int32_t)low;
 }
 
 /* At most SUMS vectors; lanes past the end hold -inf and give 0. */

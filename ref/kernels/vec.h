@@ -12,7 +12,8 @@
  *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
  *   v_bits v_float vi_*       the integer view, for exp and log
  *   v_from_int                exact for small integers
- *   v_keep                    y where x >= least, else +0 (also for NaN)
+ *   v_keep_sum                the float of the integers a + b where x >= least,
+ *                             else +0 (also for NaN)
  *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
  *                             are all lanes zero?
  *   vi_total                  the sum of all lanes modulo 2^32

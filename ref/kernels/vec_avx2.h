@@ -70,8 +70,9 @@ INLINE vint vi_high16(vint a) {
   return _mm256_and_si256(a, vi_one(0xffff0000u));
 }
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
-INLINE vec v_keep(vec x, float least, vec y) {
-  return _mm256_and_ps(_mm256_cmp_ps(x, v_one(least), _CMP_GE_OQ), y);
+INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
+  return _mm256_and_ps(_mm256_cmp_ps(x, v_one(least), _CMP_GE_OQ),
+                       v_float(vi_add(a, b)));
 }
 
 INLINE vec v_spoil(vec x, vec z) { return v_fma(x, v_one(0.0f), z); }

@@ -61,9 +61,9 @@ INLINE vint vi_high16(vint a) {
   return _mm512_and_si512(a, vi_one(0xffff0000u));
 }
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
-INLINE vec v_keep(vec x, float least, vec y) {
-  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, v_one(least), _CMP_GE_OQ),
-                             y);
+INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
+  __mmask16 keep = _mm512_cmp_ps_mask(x, v_one(least), _CMP_GE_OQ);
+  return v_float(_mm512_maskz_add_epi32(keep, a, b));
 }
 
 INLINE vec v_spoil(vec x, vec z) { return v_fma(x, v_one(0.0f), z); }

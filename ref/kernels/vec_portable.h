@@ -101,8 +101,8 @@ INLINE vint vi_shl16(vint a) { return (vint)((vbits)a << 16); }
 INLINE vint vi_high16(vint a) { return a & vi_one(0xffff0000u); }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
 INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }
-INLINE vec v_keep(vec x, float least, vec y) {
-  return (vec)((vint)y & (vint)(x >= v_one(least)));
+INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
+  return (vec)(vi_add(a, b) & (vint)(x >= v_one(least)));
 }
 INLINE vec v_max(vec a, vec b) {
   return (vec)choose((vint)(a > b), (vint)a, (vint)b);
