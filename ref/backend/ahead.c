@@ -24,12 +24,14 @@ static size_t stride_of(const kv_shape *s) {
   return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
 }
 
-/* True if verbs may rewrite rows, so that their logits are the lane's own. */
-static bool rewrites(const kv_needs *n) { return n->codings > 0 || n->merges; }
+/* True if rows are coded: their logits are the lane's own, and kept. Merged
+ * rows would have their own too; but a method that merges does so everywhere,
+ * at every step. */
+static bool codes(const kv_needs *n) { return n->codings > 0; }
 
 size_t kv_ahead_size(const kv_plan *plan, int tile) {
   size_t heads = (size_t)plan->shape->n_heads;
-  if (tile < 2 || !rewrites(&plan->needs)) return 0;
+  if (tile < 2 || !codes(&plan->needs)) return 0;
   return (size_t)tile * heads * stride_of(plan->shape) * sizeof(float);
 }
 
@@ -41,8 +43,8 @@ kv_rc kv_ahead_open(const kv_plan *plan, int queries, kv_ahead *a, kv_err *e) {
   a->best = kv_zalloc(rows, sizeof *a->best);
   a->l = kv_zalloc(rows, sizeof *a->l);
   a->o = kv_zalloc(rows * d_v, sizeof *a->o);
-  if (rewrites(&plan->needs)) a->s = kv_zalloc(rows * a->stride, sizeof *a->s);
-  if (a->first && a->best && a->l && a->o && (a->s || !rewrites(&plan->needs)))
+  if (codes(&plan->needs)) a->s = kv_zalloc(rows * a->stride, sizeof *a->s);
+  if (a->first && a->best && a->l && a->o && (a->s || !codes(&plan->needs)))
     return KV_OK;
   return kv_no_memory(e, "steps ahead", rows * a->stride * sizeof *a->s);
 }
@@ -67,6 +69,7 @@ static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
                    int t, int steps) {
   const kv_method *m = s->plan->method;
   if (m->view || m->chunk || l->needs->reindex || l->fault.rc) return 0;
+  if (l->rewritten && !a->s) return 0;
   if (!l->dropped && !l->holes && !l->rewritten) return 0; /* known already */
   if (!settles(s, t, steps)) return l->n;
   return a->known && a->reach < l->n ? l->n - a->reach : 0;

@@ -171,6 +171,15 @@ static int64_t exp_sum(const float *s, float m, int n, float *e) {
   return sum;
 }
 
+/* No more than i + LANES are written where i were looked at. */
+static int at_least(const float *s, int n, float least, float *value,
+                    int32_t *place) {
+  int m = 0, i = 0;
+  for (; i + LANES <= n; i += LANES)
+    m += v_pick(v_load(s + i), least, i, value + m, place + m);
+  return m + pick_each(n - i, s + i, least, i, value + m, place + m);
+}
+
 static void scale_by(float r, int n, float *p) {
   const vec by = v_one(r);
   int i = 0;

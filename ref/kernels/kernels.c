@@ -23,6 +23,7 @@ const kv_kernels SET_TABLE = {
     .max = max,
     .max_finite = max_finite,
     .exp_sum = exp_sum,
+    .at_least = at_least,
     .scale = scale_by,
     .fix_add = fix_add,
     .fix_rows = fix_rows,

@@ -43,6 +43,12 @@ typedef struct kv_kernels {
    * s[j] is above m, so that no e[j] is above 1. */
   int64_t (*exp_sum)(const float *s, float m, int n, float *e);
 
+  /* The s[j] >= least, j ascending, into value, and their j into place; returns
+   * how many. Both have room for n, and value may be s; what is behind those
+   * named is junk. */
+  int (*at_least)(const float *s, int n, float least, float *value,
+                  int32_t *place);
+
   /* p[j] = p[j] * r. */
   void (*scale)(float r, int n, float *p);
 

@@ -20,6 +20,8 @@
  *   vi_widen_add              acc[i] += high[i] * 2^bits + low[i], in int64
  *   v_fix_add                 adds RN(p * 2^40) to int64 in memory
  *   vi_shl16 vi_high16        the low half moved up; the high half
+ *   v_pick                    lanes >= least, packed, and their places from
+ *                             `at` on; returns how many. LANES are written
  *   pack_16 pack_words        transposes: see there
  *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
  *
@@ -46,6 +48,18 @@ enum {
 }; /* columns of one pack_16, pack_words */
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
+
+/* v_pick, lane by lane. */
+INLINE int pick_each(int lanes, const float *lane, float least, int at,
+                     float *value, int32_t *place) {
+  int m = 0;
+  for (int i = 0; i < lanes; i++) {
+    value[m] = lane[i];
+    place[m] = at + i;
+    m += lane[i] >= least;
+  }
+  return m;
+}
 
 /* Into the second-level cache: a prefetch to the first one waits for a fill
  * buffer and delays the loads that work (measured: half the bandwidth). */

@@ -35,6 +35,11 @@ INLINE vec v_load_part(const float *p, int n, float fill) {
   return _mm256_blendv_ps(v_one(fill), _mm256_maskload_ps(p, mask),
                           _mm256_castsi256_ps(mask));
 }
+INLINE int v_pick(vec v, float least, int at, float *value, int32_t *place) {
+  float lane[LANES];
+  v_store(lane, v);
+  return pick_each(LANES, lane, least, at, value, place);
+}
 INLINE void v_store_part(float *p, int n, vec v) {
   _mm256_maskstore_ps(p, first(n), v);
 }

@@ -34,6 +34,17 @@ INLINE void v_store_part(float *p, int n, vec v) {
   _mm512_mask_storeu_ps(p, first(n), v);
 }
 
+/* Packed in registers: a packing store is slow on some machines. */
+INLINE int v_pick(vec v, float least, int at, float *value, int32_t *place) {
+  __mmask16 in = _mm512_cmp_ps_mask(v, v_one(least), _CMP_GE_OQ);
+  __m512i up =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i places = _mm512_add_epi32(_mm512_set1_epi32(at), up);
+  v_store(value, _mm512_maskz_compress_ps(in, v));
+  _mm512_storeu_si512(place, _mm512_maskz_compress_epi32(in, places));
+  return __builtin_popcount(in);
+}
+
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 INLINE vec v_add(vec a, vec b) { return _mm512_add_ps(a, b); }

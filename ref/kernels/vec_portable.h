@@ -41,6 +41,11 @@ INLINE vec v_load_part(const float *p, int n, float fill) {
   for (int i = 0; i < n; i++) v[i] = p[i];
   return v;
 }
+INLINE int v_pick(vec v, float least, int at, float *value, int32_t *place) {
+  float lane[LANES];
+  v_store(lane, v);
+  return pick_each(LANES, lane, least, at, value, place);
+}
 INLINE void v_store_part(float *p, int n, vec v) {
   for (int i = 0; i < n; i++) p[i] = v[i];
 }

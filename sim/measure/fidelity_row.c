@@ -138,9 +138,13 @@ static exact exact_of(const kv_row *r, int h) {
 static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   const int32_t *token = r->truth->compare.token;
   for (int j = 0; j < 3; j++) {
-    hit[j] = m == r->n ? r->most[j] : 0; /* every token is listed */
-    for (int i = 0; m < r->n && r->most[j] && i < m; i++)
-      hit[j] += kv_top_has(x.cut[r->top[j]], x.s[token[i]], token[i]);
+    bool all = m == r->n; /* every token is listed */
+    kv_top_cut cut = r->most[j] ? x.cut[r->top[j]] : x.cut[0];
+    hit[j] = all ? r->most[j] : 0;
+    for (int i = 0; !all && r->most[j] && i < m; i++) {
+      float s = x.s[token[i]];
+      hit[j] += (s > cut.least) | ((s == cut.least) & (token[i] <= cut.last));
+    }
   }
 }
 

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-  SAMPLE = 64,
-  MARGIN = 6 /* places of the sample: about twice what chance moves them */
+  SAMPLE = 32,
+  MARGIN = 4 /* places of the sample: about twice what chance moves them */
 };
 
 /* n <= SAMPLE values in descending order. */
@@ -54,87 +54,80 @@ static float nth_by_key(const float *a, int n, int k) {
   return kv_float(low >> 31 ? low ^ 0x80000000u : ~low);
 }
 
-/* The k-th largest of a[0..n), 1 <= k <= n; x: n floats of scratch. */
-static float nth(const float *a, int n, int k, float *x) {
+/* Room for n elements each. */
+typedef struct room {
+  float *value;   /* of the tokens in question, ascending */
+  int32_t *token; /* those tokens */
+  float *x;
+  int32_t *place;
+} room;
+
+/* The k-th largest of a[0..n), 1 <= k <= n. */
+static float nth(const kv_kernels *kernel, const float *a, int n, int k,
+                 const room *w) {
   while (n > SAMPLE) {
     float low, high;
-    int above = 0, m = 0;
     bracket(a, n, k, &low, &high);
-    for (int i = 0; i < n; i++) {
-      float v = a[i];
+    int m = kernel->at_least(a, n, low, w->x, w->place), above = 0, between = 0;
+    for (int i = 0; i < m; i++) {
+      float v = w->x[i];
       above += v > high;
-      x[m] = v;
-      m += v >= low && v <= high;
+      w->x[between] = v;
+      between += v <= high;
     }
-    if (k <= above || k > above + m || m == n) return nth_by_key(a, n, k);
-    a = x;
-    n = m;
+    if (k <= above || k > m || between == n) return nth_by_key(a, n, k);
+    a = w->x;
+    n = between;
     k -= above;
   }
-  memmove(x, a, (size_t)n * sizeof *x);
-  sort(n, x);
-  return x[k - 1];
+  memmove(w->x, a, (size_t)n * sizeof *a);
+  sort(n, w->x);
+  return w->x[k - 1];
 }
 
-/* Tokens that are still in question, ascending. */
-typedef struct list {
-  int n;
-  const float *value;
-  const int32_t *token; /* NULL: 0, 1, 2 .. */
-} list;
-
-/* Those of at least `least`, into value and token, which may be the list's. */
-static list at_least(list from, float least, float *value, int32_t *token) {
-  int m = 0;
-  for (int i = 0; i < from.n; i++) {
-    float v = from.value[i];
-    value[m] = v;
-    token[m] = from.token ? from.token[i] : i;
-    m += v >= least;
-  }
-  return (list){m, value, token};
-}
-
-/* Of the list, those that are likely to hold its k largest, and do. */
-static list likely(list from, int k, float *value, int32_t *token) {
+/* Of n values, those that are likely to hold the k largest, and do; returns how
+ * many. */
+static int likely(const kv_kernels *kernel, int n, const float *s, int k,
+                  const room *w) {
   float low = -INFINITY, high;
-  int there = 0;
-  if (from.n > SAMPLE) bracket(from.value, from.n, k, &low, &high);
-  if (!from.token) {
-    list some = at_least(from, low, value, token);
-    return some.n < k ? at_least(from, -INFINITY, value, token) : some;
-  }
-  for (int i = 0; i < from.n; i++) there += from.value[i] >= low;
-  return at_least(from, there < k ? -INFINITY : low, value, token);
+  if (n > SAMPLE) bracket(s, n, k, &low, &high);
+  int m = kernel->at_least(s, n, low, w->value, w->token);
+  if (m < k) m = kernel->at_least(s, n, -INFINITY, w->value, w->token);
+  return m;
 }
 
-/* The k largest of the list, in place; of equals the lower tokens. */
-static list largest(list from, int k, float *value, int32_t *token, float *x,
-                    kv_top_cut *cut) {
-  int above = 0, m = 0;
-  cut->least = nth(value, from.n, k, x);
-  for (int i = 0; i < from.n; i++) above += value[i] > cut->least;
-  for (int i = 0; m < k; i++) {
-    bool equal = value[i] == cut->least, in = value[i] > cut->least;
-    if (equal && above < k) {
-      above++;
-      in = true;
-      cut->last = token[i];
-    }
-    value[m] = value[i];
-    token[m] = token[i];
-    m += in;
+/* Of the n in question those of at least the k-th largest remain, and of its
+ * equals the lower tokens: k. */
+static kv_top_cut cut_off(const kv_kernels *kernel, int n, int k,
+                          const room *w) {
+  kv_top_cut cut = {nth(kernel, w->value, n, k, w), 0};
+  int m = kernel->at_least(w->value, n, cut.least, w->value, w->place), kept;
+  int equals = k;
+  for (int i = 0; i < m; i++) {
+    w->token[i] = w->token[w->place[i]];
+    equals -= w->value[i] > cut.least;
   }
-  return (list){m, value, token};
+  kept = m > k ? 0 : m;
+  for (int i = 0; i < m && equals > 0; i++)
+    if (w->value[i] == cut.least && equals-- > 0) cut.last = w->token[i];
+  for (int i = 0; m > k && i < m; i++) {
+    w->value[kept] = w->value[i];
+    w->token[kept] = w->token[i];
+    kept += kv_top_has(cut, w->value[i], w->token[i]);
+  }
+  return cut;
 }
 
-void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
-                 int32_t *token, float *value, float *x, kv_top_cut *cut) {
-  list l = {n, s, NULL};
+void kv_rank_top(const kv_kernels *kernel, int n, const float *s, int n_top,
+                 const int32_t *top, int32_t *token, int32_t *place,
+                 float *value, float *x, kv_top_cut *cut) {
+  const room w = {value, token, x, place};
+  int left = 0; /* tokens in question; 0: all n */
   for (int j = n_top - 1; j >= 0; j--) {
     cut[j] = (kv_top_cut){-INFINITY, INT32_MAX}; /* everything */
-    if (top[j] >= l.n) continue;
-    l = likely(l, top[j], value, token);
-    l = largest(l, top[j], value, token, x, &cut[j]);
+    if (top[j] >= n) continue;
+    if (left == 0) left = likely(kernel, n, s, top[j], &w);
+    cut[j] = cut_off(kernel, left, top[j], &w);
+    left = top[j];
   }
 }

@@ -101,6 +101,7 @@ void kv_truth_close(kv_truth *x) {
                          x->cut,
                          x->compare.entry,
                          x->compare.slot,
+
                          x->compare.token,
                          x->compare.place,
                          x->compare.q,
@@ -172,6 +173,7 @@ void kv_truth_weigh(kv_truth *x) {
 void kv_truth_mark(kv_truth *x) {
   int n = x->t + 1;
   if (x->marked) return;
+  int32_t *place = (void *)x->compare.spread[0]; /* nobody's at the moment */
   kv_truth_weigh(x);
   for (int h = 0; h < kv_group(x->shape); h++) {
     size_t at = (size_t)h * x->stride;
@@ -179,8 +181,8 @@ void kv_truth_mark(kv_truth *x) {
     float *log_p = x->log_p + at;
     for (int j = 0; j < n; j++) log_p[j] = p[j] < tiny ? tiny : p[j];
     x->kernels->log(log_p, n, log_p);
-    kv_rank_top(n, x->s + at, x->n_top, x->top, x->compare.slot,
-                x->compare.share[0], x->compare.share[1],
+    kv_rank_top(x->kernels, n, x->s + at, x->n_top, x->top, x->compare.slot,
+                place, x->compare.share[0], x->compare.share[1],
                 x->cut + h * x->n_top);
   }
   x->marked = true;

@@ -99,9 +99,10 @@ kv_known kv_truth_known(const kv_truth *x);
 /* Index of k in top; asserts that it was asked for at open. */
 int kv_truth_top(const kv_truth *x, int k);
 
-/* The cuts of s[0..n), finite, at each k of top, ascending. token, value and x
- * are scratch of n elements. */
-void kv_rank_top(int n, const float *s, int n_top, const int32_t *top,
-                 int32_t *token, float *value, float *x, kv_top_cut *cut);
+/* The cuts of s[0..n), finite, at each k of top, ascending. token,
+ * place, value and x are scratch of n elements. */
+void kv_rank_top(const kv_kernels *kernel, int n, const float *s, int n_top,
+                 const int32_t *top, int32_t *token, int32_t *place,
+                 float *value, float *x, kv_top_cut *cut);
 
 #endif

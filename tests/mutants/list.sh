@@ -91,12 +91,12 @@ mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
 mutant tile_of_last_layer sim/engine/layer.c 'check_tiles.sh' \
   'if (l->tile) kv_tile_clear(l->tile);' ''
 mutant cut_at_first_tie sim/measure/rank.c 'measures' \
-  'if (equal && above < k) {' 'if (equal && above + 1 < k) {'
+  'if (w->value[i] == cut.least && equals-- > 0)' \
+  'if (w->value[i] == cut.least && equals-- > 1)'
 mutant bracket_trusted sim/measure/rank.c 'measures' \
-  'return some.n < k ? at_least(from, -INFINITY, value, token) : some;' \
-  'return some;'
+  'if (m < k) m = kernel->at_least(s, n, -INFINITY, w->value, w->token);' ''
 mutant bracket_trusted_within sim/measure/rank.c 'measures' \
-  'k <= above || k > above + m || m == n' 'm == n'
+  'k <= above || k > m || between == n' 'between == n'
 # Messages of layers.
 mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''

@@ -318,6 +318,24 @@ static void check_fixed(const kv_kernels *k, int n, float (*make)(void)) {
   same(p, y, (size_t)n);
 }
 
+/* Apart and in place: of every other row the values are few. */
+static void check_at_least(const kv_kernels *k, int n) {
+  float *s = floats(0, (size_t)n, full), *value = last(1, 4 * (size_t)n);
+  int32_t *place = last(2, 4 * (size_t)n);
+  for (int j = 0; n % 2 && j < n; j++) s[j] = (float)below(3);
+  float least = n % 3 ? s[below(n)] : -__builtin_inff();
+  for (int twice = 0; twice < 2; twice++) {
+    int m = k->at_least(s, n, least, twice ? s : value, place), there = 0;
+    for (int j = 0; !twice && j < n; j++) {
+      if (!(s[j] >= least)) continue;
+      assert_true(there < m && place[there] == j && value[there] == s[j]);
+      there++;
+    }
+    if (!twice) assert_int_equal(there, m);
+    if (twice) same(s, value, (size_t)m);
+  }
+}
+
 static float positive(void) {
   uint32_t u;
   do {
@@ -345,6 +363,7 @@ static void rows_are_elementwise(void **state UNUSED) {
       check_fixed(sets[s], n, probability);
       check_fixed(sets[s], n, awkward);
       check_log(sets[s], n);
+      check_at_least(sets[s], n);
     }
     check_exp(sets[s], 100000);
     check_log(sets[s], 100000);

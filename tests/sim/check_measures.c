@@ -101,10 +101,11 @@ static void check_tops(int n, int kinds) {
   static const int32_t top[] = {1, 3, 16, 40, 90, 250};
   enum { TOPS = sizeof top / sizeof *top, MANY = 700 };
   float x[MANY], value[MANY], work[MANY];
-  int32_t token[MANY];
+  int32_t token[MANY], place[MANY];
   kv_top_cut cut[TOPS];
   for (int i = 0; i < n; i++) x[i] = (float)(world_below(kinds) - kinds / 2);
-  kv_rank_top(n, x, TOPS, top, token, value, work, cut);
+  kv_rank_top(kv_kernels_best(), n, x, TOPS, top, token, place, value, work,
+              cut);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < TOPS; j++)
       assert_int_equal(kv_top_has(cut[j], x[i], i),
@@ -130,11 +131,12 @@ static void a_sample_that_misleads(void **s) {
   static const int32_t top[] = {5, 100, 320, 600};
   for (int sign = -1; sign <= 1; sign += 2) {
     float x[MANY], value[MANY], work[MANY];
-    int32_t token[MANY];
+    int32_t token[MANY], place[MANY];
     kv_top_cut cut[4];
     for (int i = 0; i < MANY; i++)
       x[i] = (float)(i % 10 == 0 ? sign * 5000 + i : world_below(1000));
-    kv_rank_top(MANY, x, 4, top, token, value, work, cut);
+    kv_rank_top(kv_kernels_best(), MANY, x, 4, top, token, place, value, work,
+                cut);
     for (int i = 0; i < MANY; i++)
       for (int j = 0; j < 4; j++)
         assert_int_equal(kv_top_has(cut[j], x[i], i),
