@@ -134,17 +134,21 @@ static exact exact_of(const kv_row *r, int h) {
                  x->cut + (r->head0 + h) * x->n_top};
 }
 
-/* How many of the m listed tokens are among the largest. */
+/* How many of the m listed tokens are among the largest. Few are among the top
+ * 1 and 16, so these are asked for where a logit reaches so far. */
 static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   const int32_t *token = r->truth->compare.token;
-  for (int j = 0; j < 3; j++) {
-    bool all = m == r->n; /* every token is listed */
-    kv_top_cut cut = r->most[j] ? x.cut[r->top[j]] : x.cut[0];
-    hit[j] = all ? r->most[j] : 0;
-    for (int i = 0; !all && r->most[j] && i < m; i++) {
-      float s = x.s[token[i]];
-      hit[j] += (s > cut.least) | ((s == cut.least) & (token[i] <= cut.last));
-    }
+  const kv_top_cut first = x.cut[r->top[0]], few = x.cut[r->top[1]];
+  const kv_top_cut cut = r->most[2] ? x.cut[r->top[2]] : few;
+  for (int j = 0; j < 3; j++) hit[j] = m == r->n ? r->most[j] : 0;
+  if (m == r->n) return; /* every token is listed */
+  for (int i = 0; i < m; i++) {
+    int t = token[i];
+    float s = x.s[t];
+    hit[2] += (s > cut.least) | ((s == cut.least) & (t <= cut.last));
+    if (s < few.least) continue;
+    hit[1] += kv_top_has(few, s, t);
+    hit[0] += kv_top_has(first, s, t);
   }
 }
 
