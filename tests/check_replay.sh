@@ -27,7 +27,7 @@ rows() {
 
 followed=0
 traces=("$src"/traces/tiny/*.safetensors)
-! replay_little || traces=("$src"/traces/tiny/retrieval_8_small*.safetensors)
+! replay_little || traces=("$src"/traces/tiny/retrieval_8_small.safetensors)
 for trace in "${traces[@]}"; do
   stem=$(basename "$trace" .safetensors)
   specs=$methods
