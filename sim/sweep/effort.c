@@ -11,23 +11,21 @@
 #include <assert.h>
 
 const char *const kv_effort_names[KV_EFFORTS] = {
-    "byte",   "exact",  "exact_d", "row",    "row_d", "cell",   "head",
-    "lane",   "attend", "logit",   "view",   "gap",   "rank",   "own",
-    "stored", "bound",  "seen",    "settle", "merge", "decode", "code"};
+    "cell", "byte",  "product", "exact", "logs",   "row",
+    "head", "lane",  "view",    "gap",   "own",    "stored",
+    "rank", "bound", "turn",    "seen",  "settle", "decode"};
 
 /* Picoseconds a unit, by the fit that sim/sweep/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
-    [KV_EFFORT_BYTE] = 3000,    [KV_EFFORT_EXACT] = 6000,
-    [KV_EFFORT_EXACT_D] = 10,   [KV_EFFORT_ROW] = 3000,
-    [KV_EFFORT_ROW_D] = 10,     [KV_EFFORT_CELL] = 10000000000,
-    [KV_EFFORT_HEAD] = 5000000, [KV_EFFORT_LANE] = 2500000,
-    [KV_EFFORT_ATTEND] = 10,    [KV_EFFORT_LOGIT] = 100,
-    [KV_EFFORT_VIEW] = 6000,    [KV_EFFORT_GAP] = 3500,
-    [KV_EFFORT_RANK] = 3000,    [KV_EFFORT_OWN] = 25000,
-    [KV_EFFORT_STORED] = 1500,  [KV_EFFORT_BOUND] = 50,
-    [KV_EFFORT_SEEN] = 3000,    [KV_EFFORT_SETTLE] = 40000,
-    [KV_EFFORT_MERGE] = 50,     [KV_EFFORT_DECODE] = 250,
-    [KV_EFFORT_CODE] = 10000};
+    [KV_EFFORT_CELL] = 3400000000, [KV_EFFORT_BYTE] = 1000,
+    [KV_EFFORT_PRODUCT] = 10,      [KV_EFFORT_EXACT] = 2000,
+    [KV_EFFORT_LOGS] = 10000,      [KV_EFFORT_ROW] = 3500,
+    [KV_EFFORT_HEAD] = 300000,     [KV_EFFORT_LANE] = 6800000,
+    [KV_EFFORT_VIEW] = 10000,      [KV_EFFORT_GAP] = 200,
+    [KV_EFFORT_OWN] = 30000,       [KV_EFFORT_STORED] = 700,
+    [KV_EFFORT_RANK] = 6000,       [KV_EFFORT_BOUND] = 50,
+    [KV_EFFORT_TURN] = 1200,       [KV_EFFORT_SEEN] = 3700,
+    [KV_EFFORT_SETTLE] = 40000,    [KV_EFFORT_DECODE] = 100};
 
 /* --- integers that do not overflow -------------------------------------- */
 
@@ -130,13 +128,15 @@ static int64_t rows_of(const kv_cell *c, const scene *s) {
 
 static void count_attention(const scene *s, kv_effort *x) {
   int64_t rows = times(s->steps, s->heads), lanes = times(s->steps, s->lanes);
-  bool codes = s->needs->codings > 0;
   add(x, KV_EFFORT_HEAD, rows, 1, 1);
   add(x, KV_EFFORT_LANE, lanes, 1, 1);
-  add(x, KV_EFFORT_ATTEND, rows, s->attended, s->d_v);
-  if (codes || s->needs->reindex)
-    add(x, KV_EFFORT_LOGIT, rows, s->attended, s->d);
-  if (codes) add(x, KV_EFFORT_DECODE, lanes, s->stored, s->d + s->d_v);
+  add(x, KV_EFFORT_PRODUCT, rows, s->attended, s->d_v);
+  if (s->needs->reindex) {
+    add(x, KV_EFFORT_TURN, lanes, s->attended, s->d);
+    add(x, KV_EFFORT_PRODUCT, rows, s->attended, s->d);
+  }
+  if (s->needs->codings)
+    add(x, KV_EFFORT_DECODE, lanes, s->stored, s->d + s->d_v);
 }
 
 static void count_measures(const scene *s, kv_effort *x) {
@@ -164,12 +164,10 @@ static void count_settling(const scene *s, kv_effort *x) {
   int64_t over = s->prompt > s->budget ? s->prompt - s->budget : 0;
   if (n->decode_rows) add(x, KV_EFFORT_SEEN, s->steps, s->heads, s->stored);
   add(x, KV_EFFORT_SETTLE, often, s->stored, 1);
-  if (n->codings)
-    add(x, KV_EFFORT_CODE, s->stored + s->steps / 2, s->lanes, s->d + s->d_v);
   if (!n->merges) return;
-  add(x, KV_EFFORT_MERGE, often, s->stored, s->d);
+  add(x, KV_EFFORT_PRODUCT, often, s->stored, s->d);
   if (!n->block)
-    add(x, KV_EFFORT_MERGE, times(over, s->lanes), s->budget, s->d);
+    add(x, KV_EFFORT_PRODUCT, times(over, s->lanes), s->budget, s->d);
 }
 
 /* A prompt that enters at once settles once; in blocks, its evidence is the
@@ -180,14 +178,14 @@ static void count_prompt(const kv_cell *c, const scene *s, kv_effort *x) {
   int64_t seen = s->needs->block ? s->in_block : s->prompt - rows / 2;
   if (s->needs->want & KV_P) add(x, KV_EFFORT_SEEN, rows, s->heads, seen);
   if (alone && s->needs->want & KV_LOGITS)
-    add(x, KV_EFFORT_LOGIT, times(rows, s->heads), seen, s->d);
+    add(x, KV_EFFORT_PRODUCT, times(rows, s->heads), seen, s->d);
   if (!s->needs->block) {
     add(x, KV_EFFORT_SETTLE, s->lanes, s->prompt, 1);
     return;
   }
   add(x, KV_EFFORT_LANE, lanes, 1, 1);
   add(x, KV_EFFORT_SETTLE, lanes, s->in_block, 1);
-  if (s->needs->merges) add(x, KV_EFFORT_MERGE, lanes, s->in_block, s->d);
+  if (s->needs->merges) add(x, KV_EFFORT_PRODUCT, lanes, s->in_block, s->d);
 }
 
 void kv_effort_cell(const kv_cell *c, kv_effort *x) {
@@ -210,16 +208,22 @@ static void add_rows(int64_t rows, const scene *s, kv_effort *x) {
   int64_t seen = times(times(rows, s->heads), s->prompt - rows / 2);
   if (!(s->needs->want & KV_LOGITS)) return;
   add(x, KV_EFFORT_ROW, seen, 1, 1);
-  add(x, KV_EFFORT_ROW_D, seen, s->d, 1);
+  add(x, KV_EFFORT_PRODUCT, seen, s->d, 1);
 }
 
-void kv_effort_rows(const kv_cell *c, kv_effort *x) {
+/* The prompt's evidence, where it is not the cell's own. */
+static void count_rows(const kv_cell *c, const scene *s, kv_effort *x) {
+  if (!s->needs->block && !s->needs->reindex) add_rows(rows_of(c, s), s, x);
+}
+
+void kv_effort_shared(const kv_cell *c, kv_effort *x) {
   *x = (kv_effort){{0}};
   for (int i = 0; i < c->trace->n_layers; i++) {
     scene s;
     look(c, i, &s);
-    if (s.needs->block || s.needs->reindex) continue;
-    add_rows(rows_of(c, &s), &s, x);
+    count_rows(c, &s, x);
+    if (!s.as_dense)
+      add(x, KV_EFFORT_LOGS, times(s.steps, s.heads), s.exact, 1);
   }
 }
 
@@ -235,7 +239,7 @@ void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *x) {
     add(x, KV_EFFORT_BYTE, plus(kept, asked), (int64_t)kv_dtype_size(s->dtype),
         1);
     add(x, KV_EFFORT_EXACT, exact, 1, 1);
-    add(x, KV_EFFORT_EXACT_D, exact, s->d + s->d_v, 1);
+    add(x, KV_EFFORT_PRODUCT, exact, s->d + s->d_v, 1);
   }
 }
 
@@ -246,7 +250,6 @@ void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *x) {
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *x) {
   bool blind = kv_batch_blind(&c->plan, basis);
   *x = (kv_effort){{0}};
-  if (!blind) kv_effort_rows(c, x);
   for (int i = 0; i < c->trace->n_layers; i++) {
     scene s;
     look(c, i, &s);
@@ -256,10 +259,11 @@ void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *x) {
       add(x, KV_EFFORT_LANE, times(s.steps, s.lanes), 1, 1);
       continue;
     }
+    count_rows(c, &s, x);
     count_attention(&s, x);
     count_view(&s, x);
     count_prompt(c, &s, x);
     if (!s.needs->codings && !s.needs->reindex)
-      add(x, KV_EFFORT_LOGIT, rows, s.attended, s.d);
+      add(x, KV_EFFORT_PRODUCT, rows, s.attended, s.d);
   }
 }

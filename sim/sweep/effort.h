@@ -17,31 +17,26 @@
 
 #include "sim/engine/cell.h"
 
-/* What is counted. "a step": of a layer, so all counts are sums over layers. */
+/* What is counted, over all layers. */
 typedef enum kv_effort_kind {
-  /* shared by the cells of a trace */
+  KV_EFFORT_CELL,    /* cells: opened, summed up and stored */
   KV_EFFORT_BYTE,    /* bytes of q, k and v that are read and looked through */
+  KV_EFFORT_PRODUCT, /* products of keys, values and queries */
   KV_EFFORT_EXACT,   /* tokens of exact rows, a query head */
-  KV_EFFORT_EXACT_D, /* the same times d + d_v: products */
+  KV_EFFORT_LOGS,    /* the same, of rows with which views are compared */
   KV_EFFORT_ROW,     /* entries of the prompt's evidence, a query head */
-  KV_EFFORT_ROW_D,   /* the same times d */
-  /* of each cell */
-  KV_EFFORT_CELL,   /* cells: opened, summed up and stored */
-  KV_EFFORT_HEAD,   /* steps of a query head */
-  KV_EFFORT_LANE,   /* steps of a lane, those of a prompt in blocks too */
-  KV_EFFORT_ATTEND, /* entries attended, a query head, times d_v */
-  KV_EFFORT_LOGIT,  /* products of logits that the exact row does not have */
-  KV_EFFORT_VIEW,   /* entries attended and measured, a query head */
-  KV_EFFORT_GAP,    /* tokens of exact rows that they are compared with */
-  KV_EFFORT_RANK,   /* logits that a view ranks, a query head */
-  KV_EFFORT_OWN,    /* entries attended by heads with views of their own */
-  KV_EFFORT_STORED, /* entries beside such a view, a query head */
-  KV_EFFORT_BOUND,  /* numbers of bounds that a view looks at, a query head */
-  KV_EFFORT_SEEN,   /* entries of rows that the method observes one by one */
-  KV_EFFORT_SETTLE, /* entries of lanes that settle */
-  KV_EFFORT_MERGE,  /* products of keys that are compared to be merged */
-  KV_EFFORT_DECODE, /* coded numbers that are decoded */
-  KV_EFFORT_CODE,   /* numbers that are coded */
+  KV_EFFORT_HEAD,    /* steps of a query head */
+  KV_EFFORT_LANE,    /* steps of a lane, those of a prompt in blocks too */
+  KV_EFFORT_VIEW,    /* entries attended and measured, a query head */
+  KV_EFFORT_GAP,     /* tokens of exact rows that they are compared with */
+  KV_EFFORT_OWN,     /* entries attended by heads with views of their own */
+  KV_EFFORT_STORED,  /* entries beside such a view, a query head */
+  KV_EFFORT_RANK,    /* logits that a view ranks, a query head */
+  KV_EFFORT_BOUND,   /* numbers of bounds that a view looks at, a query head */
+  KV_EFFORT_TURN,    /* numbers of keys that are rotated */
+  KV_EFFORT_SEEN,    /* entries of rows that the method observes one by one */
+  KV_EFFORT_SETTLE,  /* entries of lanes that settle */
+  KV_EFFORT_DECODE,  /* coded numbers that are decoded */
   KV_EFFORTS
 } kv_effort_kind;
 
@@ -52,14 +47,15 @@ typedef struct kv_effort {
 /* Names of the kinds, for tables. */
 extern const char *const kv_effort_names[KV_EFFORTS];
 
-/* What the cells of a trace share but for the prompt's evidence. */
+/* What every cell of a trace shares with the others. */
 void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *out);
 /* What an opened cell, which would run, takes for itself. */
 void kv_effort_cell(const kv_cell *c, kv_effort *out);
-/* The prompt's evidence, which is computed once for all cells that want some of
- * it: what this cell wants. A cell that wants more rows wants all of another's.
- */
-void kv_effort_rows(const kv_cell *c, kv_effort *out);
+/* What is computed once for all cells that want some of it: what this cell
+ * wants of the prompt's evidence, and the logarithms and ranks of exact rows
+ * unless it attends as dense does. Of several cells the largest counts: who
+ * wants more rows wants all of another's. */
+void kv_effort_shared(const kv_cell *c, kv_effort *out);
 /* One probe of the search for a budget in bytes, with the knob as in c. */
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *out);
 

@@ -83,7 +83,7 @@ static kv_rc weigh(plan *p, const kv_trace *t, const kv_spec *spec,
   kv_rc rc = sketch(p->ask, t, spec, budget, &c, &probes, e);
   bool runs = !rc && c.runs;
   if (runs) kv_effort_cell(&c, &own);
-  if (runs) kv_effort_rows(&c, &rows);
+  if (runs) kv_effort_shared(&c, &rows);
   if (runs && probes) kv_effort_probe(&c, budget->basis, &probe);
   int64_t search = kv_effort_cost(&probe), most = KV_EFFORT_MOST;
   int64_t mine = kv_effort_cost(&own);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What sim/sweep/effort.h counts, for efforts.py, which measures and fits the
- * prices. One line a count: of a trace, of a cell for itself, and of the rows
- * of the prompt that it wants.
+ * prices. One line a count: of a trace, of a cell for itself, and of what
+ * it shares with others that want it.
  *
  * usage: efforts METHODS BUDGETS TRACE...
  * prints what,trace,spec,NAME,... with the names of the kinds
@@ -33,8 +33,8 @@ static kv_rc print_cell(const kv_trace *t, const kv_spec *spec,
   if (!rc && c.runs) {
     kv_effort_cell(&c, &x);
     print("own", t->path, c.result.spec, &x);
-    kv_effort_rows(&c, &x);
-    print("rows", t->path, c.result.spec, &x);
+    kv_effort_shared(&c, &x);
+    print("shared", t->path, c.result.spec, &x);
   }
   kv_cell_close(&c);
   return rc;

@@ -28,15 +28,22 @@ mutant cut_pays_again sim/sweep/cut.c 'cut' \
 mutant cut_any_limit sim/sweep/cut.c 'cut check_shards.sh' \
   'while (high - low > high / FINE + 1) {' \
   'while (high < low) {'
+mutant cut_never_mixed sim/sweep/cut.c 'cut' \
+  'if (mixed - sorted > sorted / SLACK) rc = sort(k, e);' \
+  'mixed = INT64_MAX, rc = sort(k, e);'
+mutant cut_always_mixed sim/sweep/cut.c 'cut' \
+  'enum { FINE = 4096, SLACK = 128 };' 'enum { FINE = 4096, SLACK = 1 };'
 mutant cut_asks_kernels sim/sweep/shares.c 'cut' \
   'int64_t mine = kv_effort_cost(&own);' \
   'int64_t mine = kv_effort_cost(&own) + p->ask->how.kernels->name[0];'
 mutant cut_by_command_line sim/sweep/shares.c 'cut' \
   'int c = strcmp(x->path, y->path);' 'int c = 0;'
-mutant effort_overflows sim/sweep/effort.c 'cut' \
+mutant effort_overflows sim/sweep/effort.c 'effort' \
   'return b > 0 && a > INT64_MAX / b ? INT64_MAX : a * b;' \
   'return (int64_t)((uint64_t)a * (uint64_t)b >> 1);'
-mutant effort_forgets_budget sim/sweep/effort.c 'cut' \
+mutant effort_dense_ranks sim/sweep/effort.c 'effort' \
+  'if (!s.as_dense)' 'if (s.as_dense)'
+mutant effort_forgets_budget sim/sweep/effort.c 'effort' \
   's->budget = entries >= 0 ? entries : shape->n_tokens;' \
   's->budget = shape->n_tokens;'
 mutant shard_empty_fails sim/commands/command_run.c 'check_shards.sh' \

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Predicted costs: more work is never predicted to be cheaper, what cells share
+ * is told apart from their own, and no shape overflows.
+ */
+#include "sim/sweep/effort.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+typedef void count(const kv_cell *c, kv_effort *out);
+
+static int64_t counted(const kv_trace *t, const char *method, int prompt,
+                       count *kinds) {
+  kv_spec spec = {0};
+  kv_cell c = {0};
+  kv_effort x;
+  kv_err e = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
+  if (kv_spec_parse(kv_method_at, method, &spec, &e) ||
+      kv_cell_open(t, prompt, kv_kernels_best(), &asked, &c, &e))
+    fail_msg("%s", e.text);
+  if (!c.runs) fail_msg("%s: %s", method, c.result.reason);
+  kinds(&c, &x);
+  kv_cell_close(&c);
+  kv_spec_free(&spec);
+  return kv_effort_cost(&x);
+}
+
+static int64_t predicted(const kv_trace *t, const char *method, int prompt) {
+  return counted(t, method, prompt, kv_effort_cell);
+}
+
+static int64_t shared_by(const kv_trace *t, const char *method) {
+  return counted(t, method, 0, kv_effort_shared);
+}
+
+/* More work is never predicted to be cheaper, and no shape overflows. */
+static void more_costs_more(void **state) {
+  const kv_trace *t = *state;
+  kv_trace huge = *t;
+  kv_effort x = {{0}};
+  assert_true(predicted(t, "h2o:budget=20", 0) <
+              predicted(t, "h2o:budget=120", 0));
+  assert_true(predicted(t, "h2o:budget=20", 280) <
+              predicted(t, "h2o:budget=20", 140));
+  assert_true(predicted(t, "dense", 0) <
+              predicted(t, "oracle-topk:budget=99", 0));
+  assert_true(shared_by(t, "dense") < shared_by(t, "window:budget=20"));
+  assert_true(shared_by(t, "window:budget=20") < shared_by(t, "h2o:budget=20"));
+  kv_effort_trace(t, 0, &x);
+  int64_t whole = kv_effort_cost(&x);
+  kv_effort_trace(t, t->shape.n_tokens - 1, &x);
+  assert_true(whole > kv_effort_cost(&x) && kv_effort_cost(&x) > 0);
+  huge.shape.n_tokens = 1 << 30;
+  huge.shape.prompt_len = 1 << 29;
+  kv_effort_trace(&huge, 0, &x);
+  assert_int_equal(kv_effort_cost(&x), KV_EFFORT_MOST);
+  assert_int_equal(predicted(&huge, "zsmerge:budget=4096", 0), KV_EFFORT_MOST);
+}
+
+static int open_trace(void **state) {
+  char path[512];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  const char *top = getenv("top_srcdir");
+  snprintf(path, sizeof path, "%s/traces/tiny/retrieval_8_small.safetensors",
+           top ? top : ".");
+  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
+  *state = t;
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(more_costs_more)};
+  return cmocka_run_group_tests(tests, open_trace, close_trace);
+}
