@@ -62,9 +62,12 @@ typedef struct room {
   int32_t *place;
 } room;
 
-/* The k-th largest of a[0..n), 1 <= k <= n. */
-static float nth(const kv_kernels *kernel, const float *a, int n, int k,
+/* The k-th largest of all[0..of), 1 <= rank <= of. Where brackets miss, what
+ * they were to narrow may be overwritten: all of it is looked at again. */
+static float nth(const kv_kernels *kernel, const float *all, int of, int rank,
                  const room *w) {
+  const float *a = all;
+  int n = of, k = rank;
   while (n > SAMPLE) {
     float low, high;
     bracket(a, n, k, &low, &high);
@@ -75,7 +78,7 @@ static float nth(const kv_kernels *kernel, const float *a, int n, int k,
       w->x[between] = v;
       between += v <= high;
     }
-    if (k <= above || k > m || between == n) return nth_by_key(a, n, k);
+    if (k <= above || k > m || between == n) return nth_by_key(all, of, rank);
     a = w->x;
     n = between;
     k -= above;

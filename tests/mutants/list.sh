@@ -97,6 +97,8 @@ mutant bracket_trusted sim/measure/rank.c 'measures' \
   'if (m < k) m = kernel->at_least(s, n, -INFINITY, w->value, w->token);' ''
 mutant bracket_trusted_within sim/measure/rank.c 'measures' \
   'k <= above || k > m || between == n' 'between == n'
+mutant bracket_overwritten sim/measure/rank.c 'measures' \
+  'return nth_by_key(all, of, rank);' 'return nth_by_key(a, n, k);'
 # Messages of layers.
 mutant message_not_in_journal ref/backend/leaves.c 'down_look' \
   'if (said) add_message(&h, lane[0].step, said, bytes);' ''
