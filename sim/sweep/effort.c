@@ -65,6 +65,7 @@ typedef struct scene {
   int64_t exact, stored, attended; /* of a row, a lane and a view */
   int64_t blocks, in_block; /* of the prompt; entries a lane has meanwhile */
   bool picks;               /* a view is less than what is stored */
+  bool views;               /* heads have views of their own */
   bool as_dense;            /* attends every token as it was recorded */
 } scene;
 
@@ -102,15 +103,17 @@ static void look(const kv_cell *c, int layer, scene *s) {
                .blocks = c->blocks};
   s->exact = s->prompt + (s->steps + 1) / 2;
   s->budget = entries >= 0 ? entries : shape->n_tokens;
-  bool views = plan->method->view && !rhythm;
-  if (views)
+  int number = c->trace->layer[layer].data.layer;
+  bool keeps = plan->method->view && !rhythm;
+  if (keeps)
     s->stored = s->exact;
   else if (rhythm)
     s->stored = least(s->budget + rhythm / 2, s->exact);
   else
     s->stored = least(least(s->budget, s->prompt) + s->steps / 2, s->exact);
   s->attended = s->stored;
-  s->picks = views && chooses(s, c->trace->layer[layer].data.layer);
+  s->views = plan->method->view && (rhythm || chooses(s, number));
+  s->picks = keeps && s->views;
   if (s->picks)
     s->attended = entries >= 0 ? least(s->budget, s->stored) : s->stored / 8;
   s->in_block = least(s->budget, (s->prompt + 1) / 2);
@@ -149,9 +152,10 @@ static void count_measures(const scene *s, kv_effort *x) {
 static void count_view(const scene *s, kv_effort *x) {
   int64_t rows = times(s->steps, s->heads);
   int page = kv_needs_page(s->needs);
-  if (!s->picks) return;
+  if (!s->views) return;
   add(x, KV_EFFORT_OWN, rows, s->attended, 1);
   add(x, KV_EFFORT_STORED, rows, s->stored, 1);
+  if (!s->picks) return;
   if (s->needs->view_logits) add(x, KV_EFFORT_RANK, rows, s->stored, 1);
   if (page) add(x, KV_EFFORT_BOUND, rows, s->stored / page + 1, s->d);
 }
