@@ -169,6 +169,16 @@ static void a_trace_is_paid_once(void **state) {
   assert_int_equal(cost[0] + cost[1] + cost[2], 260);
 }
 
+/* Of few cells the dearest are dealt first: 6 + 1, 5 + 2 and 4 + 3 hundred. */
+static void few_cells_are_even(void **state) {
+  (void)state;
+  int shard[CELLS];
+  int64_t cost[SHARDS];
+  sweep s = {.cells = 6, .traces = 1};
+  for (int i = 0; i < 6; i++) s.cell[i] = (kv_cut_cell){0, 100 + 100 * i, 0};
+  assert_int_equal(cut(&s, 3, shard, cost), 700);
+}
+
 /* Of many cells the dear ones fall on all shards alike: none has all that are
  * predicted badly. */
 static void dear_cells_are_spread(void **state) {
@@ -347,6 +357,7 @@ int main(void) {
       cmocka_unit_test(many_cells_are_even),
       cmocka_unit_test(equal_cells_keep_their_order),
       cmocka_unit_test(a_trace_is_paid_once),
+      cmocka_unit_test(few_cells_are_even),
       cmocka_unit_test(dear_cells_are_spread),
       cmocka_unit_test(batches_of_shards),
       cmocka_unit_test(searches_and_refusals),
