@@ -5,12 +5,13 @@
 # digest, byte and measure of it, for every method and its variants
 # (KVREPLAY_TILE, sim/measure/tile.h and ref/backend/ahead.h). One step at a
 # time is what the others are held against: there nothing is computed ahead and
-# no output is shared. The second set of traces is long enough for coded rows
-# to fill several chunks.
+# no output is shared. One thread, so that a tile sees one layer after another.
+# The second set of traces is long enough for coded rows to fill several chunks.
 . "$(dirname "$0")/replays.sh"
 
 rows() { # TILE, then what to run: rows without what time it took and when
-  KVREPLAY_TILE=$1 "$kvreplay" run "${@:2}" -q -f jsonl >"$tmp/rows.$1" || {
+  local run=("$kvreplay" run "${@:2}" -q -j 1 -f jsonl)
+  KVREPLAY_TILE=$1 "${run[@]}" >"$tmp/rows.$1" || {
     echo "check_tiles: KVREPLAY_TILE=$1: exit $?"
     exit 1
   }
