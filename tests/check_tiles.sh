@@ -18,12 +18,12 @@ rows() { # TILE, then what to run: rows without what time it took and when
   sed 's/"seconds": [^,}]*//' "$tmp/rows.$1" >"$tmp/tile.$1"
 }
 
-# held WHAT TRACE... -- OPTION...: rows of each tile against those of 1.
+# held WHAT TILES TRACE... OPTION...: rows of each tile against those of 1.
 held() {
-  local what=$1 s
-  shift
+  local what=$1 tiles=$2 s
+  shift 2
   rows 1 "$@"
-  for s in 2 7 16 64; do
+  for s in $tiles; do
     rows "$s" "$@"
     cmp -s "$tmp/tile.1" "$tmp/tile.$s" && continue
     echo "check_tiles: $what: rows of tiles of $s steps are others than of 1:"
@@ -36,14 +36,14 @@ held() {
 checked=0
 mapfile -t traces < <(replay_traces)
 ! replay_little || traces=("${traces[0]}")
-held 'every method' "${traces[@]}" -m "$(replay_specs)" -b '6,60%'
+held 'every method' '2 7 16 64' "${traces[@]}" -m "$(replay_specs)" -b 60%
 if ! replay_little; then
-  held 'a long answer' "$src/traces/tiny/generated_1500.safetensors" -b 25% \
-    -m kivi,kivi:bits=4,h2o,snapkv,snapkv+kivi,dense
+  held 'a long answer' '7 16' "$src/traces/tiny/generated_1500.safetensors" \
+    -m kivi,h2o,snapkv,snapkv+kivi,dense -b 25%
 fi
 out=$(KVREPLAY_TILE=65 "$kvreplay" run "${traces[0]}" -m window -b 6 2>&1)
 [ $? = 2 ] && [[ $out == *'KVREPLAY_TILE is 65: it takes 1 to 64 steps'* ]] || {
   echo "check_tiles: KVREPLAY_TILE=65: $out"
   exit 1
 }
-echo "check_tiles: $checked rows, each the same with tiles of 1, 2, 7, 16, 64"
+echo "check_tiles: $checked rows, the same with tiles of 1, 2, 7, 16, 64 steps"
