@@ -81,7 +81,15 @@ INLINE vec v_spoil(vec x, vec z) { return v_fma(x, v_one(0.0f), z); }
 INLINE int v_is_zero(vec z) {
   return _mm512_cmp_ps_mask(z, v_one(0.0f), _CMP_EQ_OQ) == 0xffff;
 }
-INLINE int32_t vi_total(vint a) { return _mm512_reduce_add_epi32(a); }
+/* By halves: the compiler's own reduction adds int, which must not overflow. */
+INLINE int32_t vi_total(vint a) {
+  __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(a),
+                               _mm512_extracti64x4_epi64(a, 1));
+  __m128i t =
+      _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+  t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
+}
 INLINE void vi_wide_add(__m256i high, int bits, __m256i low, int64_t *acc) {
   __m512i h = _mm512_slli_epi64(_mm512_cvtepi32_epi64(high), (unsigned)bits);
   __m512i sum = _mm512_add_epi64(h, _mm512_cvtepi32_epi64(low));
