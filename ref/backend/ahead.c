@@ -6,9 +6,7 @@
 
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* --- room --------------------------------------------------------------- */
 
@@ -20,10 +18,6 @@ void kv_ahead_close(kv_ahead *a) {
   free(a->s);
 }
 
-static size_t stride_of(const kv_shape *s) {
-  return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
-}
-
 /* True if rows are coded: their logits are the lane's own, and kept. Merged
  * rows would have their own too; but a method that merges does so everywhere,
  * at every step. */
@@ -32,21 +26,21 @@ static bool codes(const kv_needs *n) { return n->codings > 0; }
 size_t kv_ahead_size(const kv_plan *plan, int tile) {
   size_t heads = (size_t)plan->shape->n_heads;
   if (tile < 2 || !codes(&plan->needs)) return 0;
-  return (size_t)tile * heads * stride_of(plan->shape) * sizeof(float);
+  return (size_t)tile * heads * kv_ref_stride(plan->shape) * sizeof(float);
 }
 
 kv_rc kv_ahead_open(const kv_plan *plan, int queries, kv_ahead *a, kv_err *e) {
   size_t rows = (size_t)plan->tile * (size_t)queries;
-  size_t d_v = (size_t)plan->shape->d_v;
-  *a = (kv_ahead){.stride = stride_of(plan->shape)};
+  size_t d_v = (size_t)plan->shape->d_v, stride = kv_ref_stride(plan->shape);
+  *a = (kv_ahead){0};
   a->first = kv_zalloc(rows, sizeof *a->first);
   a->best = kv_zalloc(rows, sizeof *a->best);
   a->l = kv_zalloc(rows, sizeof *a->l);
   a->o = kv_zalloc(rows * d_v, sizeof *a->o);
-  if (codes(&plan->needs)) a->s = kv_zalloc(rows * a->stride, sizeof *a->s);
+  if (codes(&plan->needs)) a->s = kv_zalloc(rows * stride, sizeof *a->s);
   if (a->first && a->best && a->l && a->o && (a->s || !codes(&plan->needs)))
     return KV_OK;
-  return kv_no_memory(e, "steps ahead", rows * a->stride * sizeof *a->s);
+  return kv_no_memory(e, "steps ahead", rows * stride * sizeof *a->s);
 }
 
 /* --- what stays --------------------------------------------------------- */
@@ -86,9 +80,9 @@ static void learn(kv_ahead *a, kv_lane *l) {
 
 /* The rows of a lane in a tile, and how they stand in `known`. */
 typedef struct rows {
-  int n, queries, per_step; /* per_step: rows of `known` of one step */
-  const float *q, *s;       /* of the first */
-  size_t ldq, lds;          /* from row to row */
+  int n, queries;     /* queries: of one step */
+  const float *q, *s; /* of the first */
+  size_t ldq, lds;    /* from row to row */
 } rows;
 
 static rows rows_of(const kv_store *s, const kv_lane *l, int steps,
@@ -98,7 +92,6 @@ static rows rows_of(const kv_store *s, const kv_lane *l, int steps,
   size_t d = (size_t)s->plan->shape->d;
   return (rows){.n = steps * l->queries,
                 .queries = l->queries,
-                .per_step = group,
                 .q = known->q + offset * d,
                 .s = known->s + offset * known->stride,
                 .ldq = (size_t)each * d,
@@ -108,10 +101,10 @@ static rows rows_of(const kv_store *s, const kv_lane *l, int steps,
 /* The largest logits of each row: of the first `entries`, and of everything
  * that it sees if nothing changes. False: one is not finite. */
 static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
-                      const float *logit, size_t stride, kv_ahead *a) {
+                      const float *logit, size_t lds, kv_ahead *a) {
   const kv_kernels *kernel = s->plan->kernels;
   for (int i = 0; i < w->n; i++) {
-    const float *own = logit + (size_t)i * stride;
+    const float *own = logit + (size_t)i * lds;
     const float *fresh = w->s + (size_t)i * w->lds + a->t;
     if (!kv_all_finite(own, l->n)) return false;
     a->first[i] = kernel->max(own, a->entries);
@@ -124,19 +117,18 @@ static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
 /* Weighs the first a->entries of the lane for every row. */
 static void weigh(const kv_store *s, const kv_lane *l, const rows *w,
                   kv_ahead *a, kv_scratch *x) {
-  size_t stride = a->s ? a->stride : x->stride;
   float *logit = a->s ? a->s : x->ahead_s;
   kv_run run = {0, a->entries};
   kv_view view = {1, a->entries, &run};
   kv_lane_values values = {.lane = l, .view = &view};
   kv_lane_logits(s->plan->kernels, l, s->plan->rope, w->n, w->q, w->ldq, 0,
-                 l->n, w->s, w->lds, logit, stride, &x->attend);
-  if (!find_best(s, l, w, logit, stride, a)) {
+                 l->n, w->s, w->lds, logit, x->stride, &x->attend);
+  if (!find_best(s, l, w, logit, x->stride, a)) {
     a->steps = 0;
     return;
   }
   kv_attend_begin(s->plan->kernels, w->n, a->entries, s->plan->shape->d_v,
-                  logit, stride, kv_lane_value_rows, &values, &x->attend,
+                  logit, x->stride, kv_lane_value_rows, &values, &x->attend,
                   a->best, a->l, a->o);
 }
 

@@ -29,9 +29,8 @@ typedef struct kv_ahead {
   float *first; /* [rows] largest logit of these entries */
   float *best;  /* [rows] of all that the row sees, as foreseen */
   float *l, *o; /* [rows], [rows][d_v] */
-  float *s;     /* [rows][stride] logits of these entries; NULL: the lane's
-                   rows are as recorded, and their logits known */
-  size_t stride; /* of s */
+  float *s;     /* [rows][kv_ref_stride] logits of these entries; NULL: the
+                   lane's rows are as recorded, and their logits known */
 } kv_ahead;
 
 /* Room for tiles of plan->tile steps in a lane of `queries` query heads. */

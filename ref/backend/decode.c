@@ -55,7 +55,7 @@ static void all_logits(const kv_store *s, const kv_lane *l,
   int first = a && a->s ? a->entries : 0;
   for (int h = 0; h < l->queries && first; h++)
     memcpy(x->s + (size_t)h * x->stride,
-           a->s + (size_t)((l->step - 1 - a->t) * l->queries + h) * a->stride,
+           a->s + (size_t)((l->step - 1 - a->t) * l->queries + h) * x->stride,
            (size_t)first * sizeof *x->s);
   logits(s, l, 0, l->queries, (kv_run){first, l->n - first}, known, x);
 }

@@ -85,9 +85,7 @@ kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
   kv_scratch *x = kv_zalloc(1, sizeof *x);
   if (!x) return kv_no_memory(e, "scratch", sizeof *x);
   x->heads = kv_group(shape);
-  /* One line more than the tokens: rows a power of two apart would fight
-   * for the same places of the cache. */
-  x->stride = ((size_t)shape->n_tokens + 15) / 16 * 16 + 16;
+  x->stride = kv_ref_stride(shape);
   size_t rows = TILE_FLOATS / ((size_t)x->heads * x->stride);
   x->tile_rows = rows < 1 ? 1 : rows > KV_TILE_ROWS ? KV_TILE_ROWS : (int)rows;
   x->work.size = KV_WORK(shape->n_tokens);

@@ -35,7 +35,7 @@ enum { KV_TILE_ROWS = 32 }; /* most prompt rows at once */
 
 struct kv_scratch {
   int heads;             /* query heads of a KV head */
-  size_t stride;         /* floats a row: n_tokens, rounded up to 16 */
+  size_t stride;         /* kv_ref_stride */
   int tile_rows;         /* prompt rows at once */
   float *q;              /* [tile_rows][heads][d] */
   float *s;              /* [tile_rows][heads][stride] */
@@ -60,6 +60,12 @@ struct kv_scratch {
   kv_work work;
   kv_lane_room room; /* lent to the lane in hand */
 };
+
+/* Floats a row of logits: one line more than the tokens, for rows a power of
+ * two apart would fight for the same places of the cache. */
+static inline size_t kv_ref_stride(const kv_shape *s) {
+  return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
+}
 
 /* For a hook at `step` tokens seen; empties the workspace. */
 kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);

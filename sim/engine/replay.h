@@ -13,7 +13,8 @@
  * Memory: for each layer in flight and cell about 28 bytes a token and lane,
  * plus the rows that its memory operations rewrite; for each thread about 100
  * bytes a token and query head of a group; for each layer in flight a tile of
- * at most 32 MiB (sim/measure/tile.h).
+ * at most 32 MiB (sim/measure/tile.h), and as much again for the logits of
+ * coded lanes that look ahead (ref/backend/ahead.h).
  */
 #ifndef KV_SIM_REPLAY_H
 #define KV_SIM_REPLAY_H

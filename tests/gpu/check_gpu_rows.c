@@ -13,8 +13,8 @@
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
 #include "tests/gpu/gpupool.h"
-#include "tests/support/mad.h"
-#include "tests/support/made_up.h"
+#include "tests/made/mad.h"
+#include "tests/made/made_up.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -28,7 +28,7 @@
 enum { TOKENS = 420, PROMPT = 5 * KV_GPU_PAGE, BUDGET = 48, LAYERS = 2 };
 
 extern void poison_start(void *stream, const kv_gpu_layer *l);
-extern const kv_gpu_hooks kv_gpu_mad; /* tests/support/mad_twin.cc */
+extern const kv_gpu_hooks kv_gpu_mad; /* tests/made/mad_twin.cc */
 
 static kv_device device;
 static kv_backend poisoned;

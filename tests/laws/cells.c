@@ -4,7 +4,7 @@
  */
 #include "tests/laws/cells.h"
 
-#include "tests/support/made_up.h"
+#include "tests/made/made_up.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

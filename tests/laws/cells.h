@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cells of methods that are in no registry (tests/support/made_up.h), opened
+ * Cells of methods that are in no registry (tests/made/made_up.h), opened
  * and replayed on a small trace. What cannot be fails the test.
  */
 #ifndef KV_TESTS_CELLS_H

@@ -3,7 +3,7 @@
  * Assets: the file of a method is found by name or beside its trace, every
  * wrong one is a sentence, both backends and every budget of time see the same
  * numbers, and its bytes are part of the row's code. The method is that of
- * tests/support/counts.h.
+ * tests/made/counts.h.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 #include "sim/engine/replay.h"
 #include "sim/session/session_part.h"
 #include "sim/spec/door.h"
-#include "tests/support/counts.h"
+#include "tests/made/counts.h"
 #include "tests/support/probe.h"
 #include "tests/support/scratch.h"
 #include "tests/support/tracefile.h"

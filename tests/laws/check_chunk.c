@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A chunk that a method adds to attention itself (the hook `chunk` of
- * ref/lane/method.h), by the method of tests/support/rest.h:
+ * ref/lane/method.h), by the method of tests/made/rest.h:
  *   - outputs and LSE are those of one softmax over all that it stands for;
  *   - its twin on the executor has the same digests, alone and composed;
  *   - a chunk that is not finite fails the cell with a sentence, and so does a
@@ -11,9 +11,9 @@
 #include "sim/engine/replay.h"
 #include "sim/look/vectors.h"
 #include "tests/laws/cells.h"
-#include "tests/support/made_up.h"
+#include "tests/made/made_up.h"
+#include "tests/made/rest.h"
 #include "tests/support/probe.h"
-#include "tests/support/rest.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

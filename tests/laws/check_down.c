@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Messages downwards (KV_DOWN of ref/lane/method.h), by the method of
- * tests/support/sieve.h:
+ * tests/made/sieve.h:
  *   - a layer attends what the layer above picked at the same step, worked out
  *     here from the logits of that layer;
  *   - digests are the same in both walks, with any number of threads, beside
@@ -14,11 +14,11 @@
 #include "sim/engine/partial.h"
 #include "sim/session/session_part.h"
 #include "tests/laws/cells.h"
+#include "tests/made/made_up.h"
+#include "tests/made/sieve.h"
 #include "tests/support/feed.h"
-#include "tests/support/made_up.h"
 #include "tests/support/probe.h"
 #include "tests/support/scratch.h"
-#include "tests/support/sieve.h"
 #include "traces/trace/small.h"
 
 #include <stdio.h>

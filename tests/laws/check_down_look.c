@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking at a cell whose layers publish messages (tests/support/sieve.h):
+ * Looking at a cell whose layers publish messages (tests/made/sieve.h):
  *   - a message that differs is named by the comparison of two backends;
  *   - the comparison of a layer, and its test vectors, go through the layers
  *     above it first.
@@ -9,8 +9,8 @@
 #include "sim/compare/compare.h"
 #include "sim/look/vectors.h"
 #include "tests/laws/cells.h"
+#include "tests/made/sieve.h"
 #include "tests/support/scratch.h"
-#include "tests/support/sieve.h"
 #include "traces/trace/small.h"
 
 #include <dirent.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of random needs (tests/support/whim.h): for each of many draws the
+ * Methods of random needs (tests/made/whim.h): for each of many draws the
  * laws of sim/law.h, and the executor, where there is one, arrives at the
  * digests of the reference. KV_TEST_BACKEND=emu asks the laws there; KV_WHIMS
  * is how many draws there are of each method and shape (default 8).
  */
 #include "sim/laws/law.h"
 #include "sim/laws/law_walk.h"
+#include "tests/made/whim.h"
 #include "tests/support/probe.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
-#include "tests/support/whim.h"
 #include "traces/trace/small.h"
 
 #include <stdio.h>

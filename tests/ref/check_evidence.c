@@ -6,13 +6,13 @@
  *     prompt: every logit, probability and sum again, by plain loops;
  *   - who wants queries alone has no logits computed, and does not fail on one
  *     that is not finite: on the reference and, with the methods of
- *     tests/support/whim.h, on the executor.
+ *     tests/made/whim.h, on the executor.
  */
 #include "ref/backend/attend.h"
 #include "sim/laws/law_walk.h"
+#include "tests/made/whim.h"
 #include "tests/support/probe.h"
 #include "tests/support/scratch.h"
-#include "tests/support/whim.h"
 #include "traces/trace/small.h"
 
 #include <math.h>

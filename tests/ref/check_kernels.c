@@ -19,12 +19,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "tests/support/guarded.h"
+
 #define UNUSED __attribute__((unused))
-enum { ROWS = 130, BIG = 1 << 19, SLOTS = 12, MOST_D = 300 };
+enum { ROWS = 130, MOST_D = 300 };
 
 static const int dims[] = {1,  2,  3,  7,  8,  15, 16, 17,  31,  32,  33,
                            40, 48, 64, 65, 80, 96, 99, 100, 128, 256, 300};
@@ -40,35 +41,14 @@ static float full(void) {
   return kv_float((u & 0x807fffffu) | (121u + (u >> 23 & 7u)) << 23);
 }
 
-/* Memory whose end is a page that faults. */
-static unsigned char *guarded(size_t size) {
-  unsigned char *p = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(p != MAP_FAILED);
-  assert_int_equal(mprotect(p + size, 4096, PROT_NONE), 0);
-  return p + size;
-}
-
-static unsigned char *row_end[ROWS], *slot_end[SLOTS];
+static unsigned char *row_end[ROWS];
 static const void *row[ROWS];
 
 static int make_memory(void **state) {
   for (int i = 0; i < ROWS; i++) row_end[i] = guarded(4096);
-  for (int i = 0; i < SLOTS; i++) slot_end[i] = guarded(BIG);
+  guarded_open();
   kv_float_ground();
   return find_sets(state);
-}
-
-/* The last `bytes` bytes of a slot. */
-static void *last(int slot, size_t bytes) {
-  assert_true(bytes <= BIG);
-  return slot_end[slot] - bytes;
-}
-
-static float *floats(int slot, size_t n, float (*make)(void)) {
-  float *p = last(slot, 4 * n);
-  for (size_t i = 0; i < n; i++) p[i] = make();
-  return p;
 }
 
 static void fill_bytes(kv_dtype type, size_t n, unsigned char *p) {

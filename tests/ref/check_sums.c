@@ -14,40 +14,21 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "tests/support/guarded.h"
+
 #define UNUSED __attribute__((unused))
-enum { BIG = 1 << 19, SLOTS = 4 };
 
 static uint64_t seed = 0x853c49e6748fea9bu;
 static uint32_t word(void) { return (uint32_t)(draw(&seed) >> 32); }
 static int below(int n) { return draw_below(&seed, n); }
 
-static unsigned char *slot_end[SLOTS]; /* the page behind it faults */
-
 static int make_memory(void **state) {
-  for (int i = 0; i < SLOTS; i++) {
-    unsigned char *p = mmap(NULL, BIG + 4096, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED || mprotect(p + BIG, 4096, PROT_NONE)) return 1;
-    slot_end[i] = p + BIG;
-  }
+  guarded_open();
   kv_float_ground();
   return find_sets(state);
-}
-
-/* The last `bytes` bytes of a slot. */
-static void *last(int slot, size_t bytes) {
-  assert_true(bytes <= BIG);
-  return slot_end[slot] - bytes;
-}
-
-static float *floats(int slot, size_t n, float (*make)(void)) {
-  float *p = last(slot, 4 * n);
-  for (size_t i = 0; i < n; i++) p[i] = make();
-  return p;
 }
 
 /* --- numbers from 0 to 1 ------------------------------------------------- */

@@ -7,6 +7,7 @@
  */
 #include "sim/sweep/cut.h"
 #include "sim/sweep/shares.h"
+#include "tests/support/bundled.h"
 #include "tests/support/draw.h"
 
 #include <setjmp.h>
@@ -324,30 +325,16 @@ static void any_order_of_traces(void **state) {
   kv_budgets_free(&budgets);
 }
 
-static char *bundled(const char *name) {
-  const char *top = getenv("top_srcdir");
-  size_t room = strlen(top ? top : ".") + 64;
-  char *to = malloc(room);
-  assert_non_null(to);
-  snprintf(to, room, "%s/traces/tiny/%s", top ? top : ".", name);
-  return to;
-}
-
 static int open_trace(void **state) {
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  path = bundled("retrieval_8_small.safetensors");
-  other = bundled("retrieval_8_small.f32.safetensors");
-  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
-  *state = t;
-  return 0;
+  path = bundled_path(BUNDLED_SMALL);
+  other = bundled_path("retrieval_8_small.f32.safetensors");
+  return bundled_setup(state);
 }
 
 static int close_trace(void **state) {
-  kv_trace_close(*state);
   free(path);
   free(other);
-  return 0;
+  return bundled_teardown(state);
 }
 
 int main(void) {

@@ -4,6 +4,7 @@
  * is told apart from their own, and no shape overflows.
  */
 #include "sim/sweep/effort.h"
+#include "tests/support/bundled.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,24 +65,7 @@ static void more_costs_more(void **state) {
   assert_int_equal(predicted(&huge, "zsmerge:budget=4096", 0), KV_EFFORT_MOST);
 }
 
-static int open_trace(void **state) {
-  char path[512];
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  const char *top = getenv("top_srcdir");
-  snprintf(path, sizeof path, "%s/traces/tiny/retrieval_8_small.safetensors",
-           top ? top : ".");
-  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
-  *state = t;
-  return 0;
-}
-
-static int close_trace(void **state) {
-  kv_trace_close(*state);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(more_costs_more)};
-  return cmocka_run_group_tests(tests, open_trace, close_trace);
+  return cmocka_run_group_tests(tests, bundled_setup, bundled_teardown);
 }

@@ -13,7 +13,7 @@
 #include "sim/engine/partial.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
-#include "tests/support/mad.h"
+#include "tests/made/mad.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

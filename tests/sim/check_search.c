@@ -7,6 +7,7 @@
  */
 #include "sim/spec/knob.h"
 #include "sim/sweep/batch.h"
+#include "tests/support/bundled.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,25 +90,8 @@ static void threads_are_a_field(void **state) {
   assert_false(kv_replay_parallel(&how));
 }
 
-static int open_trace(void **state) {
-  char path[512];
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  const char *top = getenv("top_srcdir");
-  snprintf(path, sizeof path, "%s/traces/tiny/retrieval_8_small.safetensors",
-           top ? top : ".");
-  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
-  *state = t;
-  return 0;
-}
-
-static int close_trace(void **state) {
-  kv_trace_close(*state);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_opens_log_n),
                                      cmocka_unit_test(threads_are_a_field)};
-  return cmocka_run_group_tests(tests, open_trace, close_trace);
+  return cmocka_run_group_tests(tests, bundled_setup, bundled_teardown);
 }

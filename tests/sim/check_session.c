@@ -14,9 +14,10 @@
  */
 #include "sim/laws/law_walk.h"
 #include "sim/session/session_part.h"
+#include "tests/made/made_up.h"
+#include "tests/support/bundled.h"
 #include "tests/support/draw.h"
 #include "tests/support/feed.h"
-#include "tests/support/made_up.h"
 #include "tests/support/rig.h"
 
 #include <dirent.h>
@@ -27,16 +28,6 @@
 
 static void must(kv_rc rc, const kv_err *e) {
   if (rc) fail_msg("%s", e->text);
-}
-
-static kv_trace *open_tiny(const char *name) {
-  const char *top = getenv("top_srcdir");
-  char path[1024];
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  snprintf(path, sizeof path, "%s/traces/tiny/%s", top ? top : ".", name);
-  must(kv_trace_open(path, &t, &e), &e);
-  return t;
 }
 
 static kv_spec parse(const char *text) {
@@ -159,7 +150,7 @@ static void digests_are_of_run(void **state) {
     const char *end = strrchr(f->d_name, '.');
     if (!end || strcmp(end, ".safetensors") != 0) continue;
     if (!strstr(f->d_name, part)) continue;
-    kv_trace *t = open_tiny(f->d_name);
+    kv_trace *t = bundled_open(f->d_name);
     int short_one = t->shape.n_tokens <= 1000;
     if (short_one) check_methods(t);
     kv_trace_close(t);
@@ -171,7 +162,7 @@ static void digests_are_of_run(void **state) {
 
 static void variants_are_of_run(void **state) {
   (void)state;
-  kv_trace *t = open_tiny("retrieval_8_small.f32.safetensors");
+  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   for (int i = 0; i < VARIANTS; i++) {
     kv_spec spec = parse(variants[i]);
     check_spec(t, &spec, (uint64_t)i + 91);
@@ -248,7 +239,7 @@ static void steps_are_of_run(void **state) {
   /* Settling at every step, so that the replay tells of every lane. */
   static const char *const specs[] = {"h2o", "zsmerge:variant=paper",
                                       "h2o:group=query_head", "mad"};
-  kv_trace *t = open_tiny("retrieval_8_small.safetensors");
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
     kv_spec spec = parse(specs[i]);
     kv_cell c = {0};
@@ -307,7 +298,7 @@ static void same_outputs(const kv_trace *t, int n, float *a, float *b) {
 
 static void prompt_outputs_are_exact(void **state) {
   (void)state;
-  kv_trace *t = open_tiny("retrieval_8_small.f32.safetensors");
+  kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   int p = t->shape.prompt_len;
   /* A prompt token of any method with block = 0 sees all before it, as a
    * decode step of dense does; the first block of others too. */
@@ -348,7 +339,7 @@ static void *work(void *arg) {
 static void threads_do_not_touch(void **state) {
   (void)state;
   static const char *const specs[] = {"h2o", "kivi", "zsmerge", "quest:page=8"};
-  kv_trace *t = open_tiny("retrieval_8_small.safetensors");
+  kv_trace *t = bundled_open(BUNDLED_SMALL);
   for (int i = 0; i < 4; i += 2) {
     job alone[2] = {{.trace = t, .spec = specs[i]},
                     {.trace = t, .spec = specs[i + 1]}};

@@ -6,16 +6,16 @@
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
 #include "gpu/shared/device.h"
-#include "tests/support/counts.h"
-#include "tests/support/mad.h"
-#include "tests/support/rest.h"
-#include "tests/support/sieve.h"
-#include "tests/support/whim.h"
+#include "tests/made/counts.h"
+#include "tests/made/mad.h"
+#include "tests/made/rest.h"
+#include "tests/made/sieve.h"
+#include "tests/made/whim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* tests/support/counts_twin.cc, mad_twin.cc, rest_twin.cc, sieve_twin.cc,
+/* tests/made/counts_twin.cc, mad_twin.cc, rest_twin.cc, sieve_twin.cc,
  * whim_twin.cc */
 extern const kv_gpu_hooks kv_gpu_counts, kv_gpu_mad, kv_gpu_rest, kv_gpu_sieve,
     kv_gpu_whim, kv_gpu_whim_plain;

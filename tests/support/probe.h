@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The executor as a backend for tests: it has the twins of the methods of
- * tests/support/counts.h, tests/support/mad.h and tests/support/whim.h besides
+ * tests/made/counts.h, tests/made/mad.h and tests/made/whim.h besides
  * those of the registry, and counts the rows whose probabilities, and whose
  * logits of every entry, its kernels are asked for.
  */

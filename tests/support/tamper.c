@@ -5,7 +5,7 @@
 #include "tests/support/tamper.h"
 
 #include "sim/engine/replay.h"
-#include "tests/support/made_up.h"
+#include "tests/made/made_up.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

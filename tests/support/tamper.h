@@ -26,7 +26,7 @@ extern bool only_then; /* chance: not when it is looked at again */
 bool tampers_here(const kv_lane *l);
 void set_odd(void); /* the reference, but for the hooks, which are NULL */
 
-/* budget -1: none. Methods are those of tests/support/made_up.h. */
+/* budget -1: none. Methods are those of tests/made/made_up.h. */
 kv_rc replay(const char *method, int budget, const kv_backend *backend,
              kv_cell *cell, kv_err *e);
 void compare(const char *method, int budget, kv_difference *out);

@@ -9,7 +9,7 @@
  *
  * "whim" has every hook but chunk, "whim-plain" neither arrive, view,
  * settle_layer nor publish.
- * Both have twins (tests/support/whim_twin.cc), which call the formulas below.
+ * Both have twins (tests/made/whim_twin.cc), which call the formulas below.
  */
 #ifndef KV_TESTS_WHIM_H
 #define KV_TESTS_WHIM_H

@@ -3,7 +3,7 @@
  * A method that reads a file: how many of its newest entries each KV head of
  * each layer keeps. It has the default of a KV_FILE, tensors of every type,
  * one of them for all layers and one that may be missing. On the executor it
- * has a twin, tests/support/counts_twin.cc.
+ * has a twin, tests/made/counts_twin.cc.
  */
 #ifndef KV_TESTS_COUNTS_H
 #define KV_TESTS_COUNTS_H

@@ -6,7 +6,7 @@
  * query head of the group (of equal ones the older). The two layers below a
  * sieve attend those tokens and the newest, at the same step; where the prompt
  * ends they keep those and the newest SIEVE_STAYS. Its twin on the executor is
- * tests/support/sieve_twin.cc.
+ * tests/made/sieve_twin.cc.
  */
 #ifndef KV_TESTS_SIEVE_H
 #define KV_TESTS_SIEVE_H

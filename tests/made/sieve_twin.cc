@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twin of the method of tests/support/sieve.h.
+ * The twin of the method of tests/made/sieve.h.
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/lane/verbs.cuh"
-#include "tests/support/sieve.h"
+#include "tests/made/sieve.h"
 
 static __device__ const sieve_picks *picked(const kv_gpu_at &at,
                                             const kv_gpu_lane *l) {

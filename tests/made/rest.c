@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The method of tests/support/rest.h.
+ * The method of tests/made/rest.h.
  */
-#include "tests/support/rest.h"
+#include "tests/made/rest.h"
 
 #include "ref/ground/arith.h"
 #include "ref/lane/lane.h"

@@ -6,7 +6,7 @@
  * it puts out is one softmax over all tokens, which a test can write down.
  * Worked case: one token stays with logit 0 and value 5, tokens of values 1 and
  * 3 have gone: (5 + 1 + 3) / 3 = 3, LSE = ln 3. On the executor it has a twin,
- * tests/support/rest_twin.cc.
+ * tests/made/rest_twin.cc.
  */
 #ifndef KV_TESTS_REST_H
 #define KV_TESTS_REST_H

@@ -6,7 +6,7 @@
  * are looked at where verbs meet: coded groups that lose members, merged rows
  * among coded ones, columns that travel, heads that see
  * different entries, coded ones among them. Without parameters or budget. On
- * the executor it has a twin, tests/support/mad_twin.cc.
+ * the executor it has a twin, tests/made/mad_twin.cc.
  */
 #ifndef KV_TESTS_MAD_H
 #define KV_TESTS_MAD_H

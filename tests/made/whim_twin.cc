@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twins of the methods of tests/support/whim.h. A thread goes through
+ * The twins of the methods of tests/made/whim.h. A thread goes through
  * entries of its own; what it adds to the fold is summed over the block.
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/lane/verbs.cuh"
-#include "tests/support/whim.h"
+#include "tests/made/whim.h"
 
 /* --- folding ------------------------------------------------------------ */
 

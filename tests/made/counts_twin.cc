@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twin of the method of tests/support/counts.h.
+ * The twin of the method of tests/made/counts.h.
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/lane/verbs.cuh"
-#include "tests/support/counts.h"
+#include "tests/made/counts.h"
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const kv_tensor *t = at.asset;

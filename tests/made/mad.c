@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The method of tests/support/mad.h.
+ * The method of tests/made/mad.h.
  */
-#include "tests/support/mad.h"
+#include "tests/made/mad.h"
 
 #include "ref/formats/minmax.h"
 #include "ref/lane/lane.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The methods of tests/support/whim.h.
+ * The methods of tests/made/whim.h.
  */
-#include "tests/support/whim.h"
+#include "tests/made/whim.h"
 
 #include "ref/formats/minmax.h"
 #include "ref/lane/lane.h"

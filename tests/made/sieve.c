@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The method of tests/support/sieve.h.
+ * The method of tests/made/sieve.h.
  */
-#include "tests/support/sieve.h"
+#include "tests/made/sieve.h"
 
 #include "ref/lane/lane.h"
 

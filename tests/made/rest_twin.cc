@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twin of the method of tests/support/rest.h.
+ * The twin of the method of tests/made/rest.h.
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/lane/method.cuh"
 #include "gpu/parts/parts_score.cuh"
-#include "tests/support/rest.h"
+#include "tests/made/rest.h"
 
 static __device__ bool chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
                              const kv_gpu_query &q, float *m, float *sum,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The method of tests/support/counts.h.
+ * The method of tests/made/counts.h.
  */
-#include "tests/support/counts.h"
+#include "tests/made/counts.h"
 
 #include "ref/lane/lane.h"
 #include "ref/parts/parts.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of tests/support/made_up.h.
+ * The list of tests/made/made_up.h.
  */
-#include "tests/support/made_up.h"
+#include "tests/made/made_up.h"
 
-#include "tests/support/mad.h"
-#include "tests/support/rest.h"
-#include "tests/support/sieve.h"
+#include "tests/made/mad.h"
+#include "tests/made/rest.h"
+#include "tests/made/sieve.h"
 
 #include <stddef.h>
 

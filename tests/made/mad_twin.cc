@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twin of the method of tests/support/mad.h: its settling as a device
+ * The twin of the method of tests/made/mad.h: its settling as a device
  * function. Threads agree on the hash, so they agree on the verb.
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/lane/verbs.cuh"
 #include "ref/ground/formula.h"
-#include "tests/support/mad.h"
+#include "tests/made/mad.h"
 
 static __device__ void code_four(kv_gpu_at &at, kv_gpu_lane *lane, int from) {
   int32_t list[MAD_CODED], n = 0;
