@@ -52,11 +52,12 @@ child bench_command(const bench *b, char **argv) {
 }
 
 void bench_synth(const bench *b, const char *record, int prompt, int steps) {
-  char path[512], p[16], t[16], layers[64];
+  char path[512], p[16], t[16], layers[128];
   path_in(b->folder, "trace.safetensors", sizeof path, path);
   snprintf(p, sizeof p, "%d", prompt);
   snprintf(t, sizeof t, "%d", prompt + steps);
-  snprintf(layers, sizeof layers, "%s", record);
+  if ((size_t)snprintf(layers, sizeof layers, "%s", record) >= sizeof layers)
+    bench_fail("too many layers to record: %s", record);
   remove(path);
   char *argv[] = {
       "traces/kvtrace", "synth",    "--like", "llama-3.1-8b", "--record",
