@@ -6,14 +6,24 @@
 # and flushing forms, full-range division, the matrix units, ex2, lg2, sin,
 # cos, tanh, atomics on floats, and every float add, sub, mul, mad, fma, div,
 # rcp, sqrt or conversion to float that does not say that it rounds to
-# nearest. One line for each, with the source line that it came from.
+# nearest. Refused as well, because the reference does something else: an fma
+# whose source line asks for none, which is what nvcc contracts; an fma of
+# doubles, which nobody asks for; min and max of floats, whose zeros and NaN
+# are the device's, but on lines of $clamps; floats to integers by any rounding
+# but those of $integers; and reading past the coherent cache (.nc), where a
+# kernel may read what it wrote. One line for each, with the source line that
+# it came from.
 #
 # Demanded, from compute capability 8.0 on: every kernel that reads K or V for
 # attention (logits, chunks) does so by cp.async in two groups or more: after
 # the first ones were committed, a wait that leaves one.
 #
 #   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
-#   CUDA_PTX_ARCHS    architectures to look at, as "75 90"
+#   CUDA_PTX_ARCHS    architectures to look at, as "75 90"; from make the
+#                     oldest and the newest that the module is compiled for
+#   KV_BIG=1          all that the toolkit knows from 75 on: each takes a
+#                     hundred seconds of a processor, a dozen ten minutes
+#                     on two, which is why the others look at two
 #
 # It first proves on files with faults that each is seen, and on one without
 # that it is silent. Exit 77 without nvcc.
@@ -24,6 +34,11 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 top=${top_srcdir:-$here}
 nvcc=${NVCC-$(command -v nvcc || true)}
 bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
+# Lines where `y > 0 ? y : 0` and its like may become max.f32, which gives the
+# same bits as the comparison does: NaN and -0 become +0.
+clamps='y > 0 [?] y : 0|y < top [?] y : top'
+# To an integer as C casts, and as rint does, from all that is within range.
+integers='rzi[.]s(32|64)[.]f(32|64)|rni[.](s32|s64|f32)[.]f32'
 if [ -z "$nvcc" ]; then
   echo 'check_ptx: there is no nvcc here' >&2
   exit 77
@@ -34,7 +49,28 @@ trap 'rm -rf "$scratch"' EXIT
 # Prints what is wrong with the PTX file $1, which it reads twice: the names
 # of the sources stand at its end.
 faults() {
-  awk -v top="$top/" '
+  awk -v top="$top/" -v clamps="$clamps" -v integers="$integers" '
+    # The text of the source line of the last .loc.
+    function text_of(file, line, n, got) {
+      if (!(file in read)) {
+        read[file] = 1
+        while ((getline got <file) > 0) said_at[file, ++n] = got
+        close(file)
+      }
+      return said_at[file, line]
+    }
+    # What is right in itself, but not what the reference computes.
+    function strange(op, name, is) {
+      if (name == "fma" && "f64" in is) return "is an fma of doubles"
+      if (name == "fma" && text_of(path, number) !~ /fma/)
+        return "was contracted: its line asks for no fma"
+      if (name ~ /^(min|max)[3]?$/ && text_of(path, number) !~ clamps)
+        return "is the device\047s choice among zeros and NaN"
+      if (name == "cvt" && op ~ /[.]([su](8|16|32|64)|r[nzmp]i.*)[.]b?f[0-9]/ &&
+          op !~ "^cvt[.](" integers ")$")
+        return "rounds to an integer in a new way"
+      return ""
+    }
     function why(op, part, n, i, is, real) {
       n = split(op, part, ".")
       for (i = 2; i <= n; i++) {
@@ -47,6 +83,7 @@ faults() {
         return "uses the matrix units"
       if (part[1] ~ /^(ex2|lg2|sin|cos|tanh|rsqrt)$/)
         return "is an approximation of the device"
+      if ("nc" in is) return "reads past the coherent cache"
       if (!real) return ""
       if (part[1] ~ /^(atom|red|redux|multimem)$/)
         return "adds floats in any order"
@@ -54,12 +91,13 @@ faults() {
         return "does not say .rn"
       if (part[1] == "cvt" && op ~ /[.](rz|rm|rp|rs)[.](b?f16|f32|f64)/)
         return "does not round to nearest"
-      return ""
+      return strange(op, part[1], is)
     }
     NR == FNR {
       if ($1 == ".file") {
         name = $3
         gsub(/^"|"$/, "", name)
+        place[$2] = name
         if (index(name, top) == 1) name = substr(name, length(top) + 1)
         source[$2] = name
       }
@@ -67,6 +105,8 @@ faults() {
     }
     $1 == ".loc" {
       at = source[$2] ":" $3
+      path = place[$2]
+      number = $3
       for (i = 5; i < NF; i++)
         if ($i == "inlined_at") at = at ": in " source[$(i + 1)] ":" $(i + 2)
       next
@@ -143,6 +183,13 @@ x[0] = __sinf(x[1]);|sin.approx
 x[0] = __log2f(x[1]);|lg2.approx
 atomicAdd(x, x[1]);|add.f32
 atomicAdd(d, d[1]);|add.f64
+d[0] = __fma_rn(d[1], d[2], d[3]);|fma.rn.f64
+x[0] = fmaxf(x[1], x[2]);|max.f32
+x[0] = fminf(x[1], x[2]);|min.f32
+n = __float2int_ru(x[1]); x[0] = n;|cvt.rpi.s32.f32
+n = (int)(unsigned)x[1]; x[0] = n;|cvt.rzi.u32.f32
+x[0] = floorf(x[1]);|cvt.rmi.f32.f32
+x[0] = __ldg(x + n);|ld.global.nc
 END
 }
 
@@ -159,6 +206,11 @@ fma.f32 %f0, %f1, %f1, %f1
 add.f32x2 %rd0, %rd1, %rd1
 mul.bf16x2 %r0, %r1, %r1
 any.approx.f32 %f0, %f1
+fma.rn.f32x2 %rd0, %rd1, %rd1, %rd1
+max.NaN.f32 %f0, %f1, %f1
+min.bf16x2 %r0, %r1, %r1
+cvt.rni.sat.s32.f32 %r0, %f1
+ld.global.nc.v4.u32 {%r0, %r1, %r2, %r3}, [%rd1]
 div.full.f32 %f0, %f1, %f1
 div.f32 %f0, %f1, %f1
 rcp.rz.f32 %f0, %f1
@@ -180,6 +232,20 @@ mov.b32 %r0, %r1; tanh.approx.f32 %f0, %f1
 END
 }
 
+# Nothing that asks for an fma; $bits must keep it so.
+contracted() {
+  echo '__global__ void k(float *x) { x[0] = x[1] * x[2] + x[3]; }'
+}
+
+# With $bits it stays a product and a sum; without -fmad=false it does not, and
+# that is seen.
+prove_contraction() {
+  local bits=${bits//-fmad=false/}
+  contracted >"$scratch/contracted"
+  [[ $(look "$scratch/contracted" "$1" full) = *'asks for no fma'* ]] ||
+    echo 'check_ptx: does not see a contraction'
+}
+
 # Everything that the kernels may compute with.
 clean() {
   cat <<'END'
@@ -188,6 +254,12 @@ __global__ void k(float *x, double *d, long long *y, unsigned *u) {
   x[0] = x[1] * x[2] + x[3] / x[4] - sqrtf(x[5]);
   x[6] = kv_expm(x[7]) + kv_log(x[8]) + kv_unfix(kv_fix(x[9]));
   d[0] = d[1] * d[2] + (double)x[0];
+  auto clamp = [](float y, float top) {
+    y = y > 0 ? y : 0;
+    return y < top ? y : top;
+  };
+  x[10] = clamp(x[10], x[11]) + kv_rint(x[12]);
+  x[13] = (float)((int)x[14] + (int)(long long)x[15]);
   y[0] = __float2ll_rn(x[6]) * y[1] + y[2];
   atomicAdd(u, 3u), atomicMax(u + 1, u[2]);
 }
@@ -232,6 +304,7 @@ END
 # Are all but the first of them named, and no more?
 prove_readers() {
   local said want
+  [ "${1%[a-z]}" -ge 80 ] || return 0 # there is no cp.async before
   readers >"$scratch/readers"
   said=$(look "$scratch/readers" "$1" full | sed 's/:.*//' | sort)
   want=$(printf '%s\n' _Z6chunksPKiPi _Z6logitsILi1EEvPKcPj \
@@ -242,8 +315,10 @@ prove_readers() {
 
 prove() {
   local arch=$1 i=0 text
-  clean >"$scratch/clean"
+  contracted >"$scratch/clean"
+  clean | sed 's/k(float/c(float/' >>"$scratch/clean"
   look "$scratch/clean" "$arch" full
+  prove_contraction "$arch"
   while IFS='|' read -r text _; do
     i=$((i + 1))
     echo "__global__ void k$i(float *x, double *d, int n) { $text }"
@@ -262,7 +337,7 @@ check_one() {
 check() {
   local arch file
   export -f check_one look faults waiting
-  export nvcc bits top scratch
+  export nvcc bits top scratch clamps integers
   for arch in $archs; do
     for file in "$top"/gpu/*/*.cu; do printf '%s\0%s\0' "$file" "$arch"; done
   done | xargs -0 -n 2 -P "$(nproc)" bash -c 'check_one "$@"' check_ptx
@@ -270,6 +345,8 @@ check() {
 }
 
 archs=${CUDA_PTX_ARCHS:-75 90}
+[ "${KV_BIG-}" != 1 ] || archs=$("$nvcc" --list-gpu-arch |
+  sed -n 's/^compute_//p' | awk '$1 >= 75' | sort -n | paste -sd ' ')
 found=$(prove "${archs%% *}" && prove_readers "${archs##* }" && check)
 if [ -n "$found" ]; then
   printf '%s\n' "$found"
