@@ -18,109 +18,6 @@
 enum { CHUNK = KV_BLOCK }; /* arithmetic 3: 128 */
 constexpr int MOST = 8;    /* heads that share a pass over V */
 
-/* --- views -------------------------------------------------------------- */
-
-/* Entries of a mask that one thread reads: one load of 16 bytes. A row of a
- * mask is a multiple of that long, and 0 past the lane's end. */
-constexpr int LOOK = 16;
-
-/* Three counts of up to KV_BLOCK * LOOK packed into one word: entries in view,
- * first entries of runs, last entries of runs. */
-static __device__ int count_of(uint64_t counts, int which) {
-  return (int)(counts >> 20 * which & 0xfffff);
-}
-
-/* Sum over the threads before this one; *total: over all. */
-static __device__ uint64_t sum_before(uint64_t x, uint64_t *total) {
-  KV_SHARED(uint64_t, part, KV_WARPS);
-  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  uint64_t upto = x, before = 0;
-  for (int d = 1; d < KV_WARP; d *= 2) {
-    uint64_t other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
-    if (lane >= d) upto += other;
-  }
-  __syncthreads();
-  if (lane == KV_WARP - 1) part[warp] = upto;
-  __syncthreads();
-  *total = 0;
-  for (int w = 0; w < KV_WARPS; w++) {
-    if (w < warp) before += part[w];
-    *total += part[w];
-  }
-  return before + upto - x;
-}
-
-/* Bits: which of LOOK entries from `first` on are in view. Bit 0 is the entry
- * before them, the last bit the one after. */
-static __device__ uint32_t look(const uint8_t *mask, int n, int first) {
-  uint32_t seen = first > 0 && first <= n && mask[first - 1];
-  if (first >= n) return seen;
-  kv_piece piece = *(const kv_piece *)(mask + first);
-  KV_UNROLL
-  for (int i = 0; i < LOOK; i++)
-    if (first + i < n && (piece.word[i / 4] >> i % 4 * 8 & 0xff))
-      seen |= 2u << i;
-  if (first + LOOK < n && mask[first + LOOK]) seen |= 2u << LOOK;
-  return seen;
-}
-
-/* Lists the entries of a mask in order, and its runs. */
-static __device__ void name_masked(const uint8_t *mask, int n, int32_t *place,
-                                   kv_run *run, int *runs, int *entries) {
-  int seen = 0, begun = 0, ended = 0;
-  for (int base = 0; base < n; base += KV_BLOCK * LOOK) {
-    int first = base + kv_thread() * LOOK;
-    uint32_t all = look(mask, n, first), middle = (1u << LOOK) - 1;
-    uint32_t in = all >> 1 & middle, begins = in & ~all & middle;
-    uint32_t ends = in & ~(all >> 2);
-    uint64_t counts = (uint64_t)__popc(in) | (uint64_t)__popc(begins) << 20 |
-                      (uint64_t)__popc(ends) << 40;
-    uint64_t total, before = sum_before(counts, &total);
-    int32_t *to = place + seen + count_of(before, 0);
-    kv_run *open = run + begun + count_of(before, 1);
-    kv_run *shut = run + ended + count_of(before, 2);
-    for (int i = 0; i < LOOK; i++) {
-      if (in >> i & 1) *to++ = first + i;
-      if (begins >> i & 1) open++->first = first + i;
-      if (ends >> i & 1) shut++->count = first + i + 1;
-    }
-    seen += count_of(total, 0);
-    begun += count_of(total, 1);
-    ended += count_of(total, 2);
-  }
-  __syncthreads();
-  *runs = begun;
-  *entries = seen;
-  for (int r = kv_thread(); r < begun; r += KV_BLOCK)
-    run[r].count -= run[r].first;
-}
-
-static __device__ void name_all(int n, int32_t *place, kv_run *run, int *runs,
-                                int *entries) {
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) place[i] = i;
-  if (kv_thread() == 0) run[0].first = 0, run[0].count = n;
-  *runs = 1;
-  *entries = n;
-}
-
-static __global__ void name_views(const __grid_constant__ kv_gpu_layer l,
-                                  bool masked) {
-  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  size_t head = (size_t)lane->first_head + blockIdx.y;
-  size_t stride = (size_t)l.stride;
-  kv_run *run = l.run + head * (stride / 2 + 1);
-  int runs, entries;
-  if (masked)
-    name_masked(l.mask + head * stride, lane->n, l.place + head * stride, run,
-                &runs, &entries);
-  else
-    name_all(lane->n, l.place + head * stride, run, &runs, &entries);
-  if (kv_thread() == 0) {
-    l.runs[head] = runs;
-    l.entries[head] = entries;
-  }
-}
-
 /* --- weights ------------------------------------------------------------ */
 
 static __device__ float of_key(uint32_t key) {
@@ -362,13 +259,6 @@ static __global__ void join(const __grid_constant__ kv_gpu_layer l) {
 }
 
 /* --- starts ------------------------------------------------------------- */
-
-extern "C" void kv_gpu_start_name_views(void *stream, const kv_gpu_layer *l,
-                                        int masked) {
-  int heads = l->shape.n_heads / l->lanes;
-  dim3 grid((unsigned)l->lanes, (unsigned)heads);
-  KV_LAUNCH(stream, name_views, grid, KV_BLOCK, *l, masked != 0);
-}
 
 template <int HEADS>
 static void start_chunks(void *stream, const kv_gpu_layer *l, bool apart) {

@@ -73,8 +73,8 @@ typedef struct kv_device {
   void (*append)(void *stream, const kv_gpu_layer *l, int count);
   /* gpu/backend/logits.cu: the tile's rows against all entries */
   void (*logits)(void *stream, const kv_gpu_layer *l, int rows, int masked);
-  /* gpu/backend/attend.cu: lists the entries of each view, from its mask or
-   * (hooks->view NULL) all of them; then attends them */
+  /* gpu/backend/views.cu: lists the entries of each view, from its mask or
+   * (hooks->view NULL) all of them; gpu/backend/attend.cu: attends them */
   void (*name_views)(void *stream, const kv_gpu_layer *l, int masked);
   void (*attend)(void *stream, const kv_gpu_layer *l, int masked);
   /* gpu/backend/materialise.cu: between those two; does nothing if l->made is

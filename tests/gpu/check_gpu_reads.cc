@@ -218,7 +218,8 @@ static void plain_views(const uint8_t *mask, int n, const kv_gpu_layer *l) {
 }
 
 static void views_are_named(void **) {
-  static const int sizes[] = {1, 15, 16, 17, 128, 2047, 2048, 2049, 5000};
+  static const int sizes[] = {1,    15,   16,   17,   128,  2047,
+                              2048, 2049, 5000, 8191, 8193, 20000};
   for (int n : sizes)
     for (uint32_t how = 0; how < 6; how++) {
       world w;
