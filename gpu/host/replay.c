@@ -157,7 +157,15 @@ static kv_rc open_cuda(const kv_plan *plan, kv_store **out, kv_err *e) {
   return kv_gpu_open(kv_device_cuda(&why), plan, out, e);
 }
 
-#define KV_ON_DEVICE(device_name, open_it)                                     \
+static bool emu_works(void) { return !kv_device_emu()->failed(); }
+
+static bool cuda_works(void) {
+  const char *why;
+  const kv_device *device = kv_device_cuda(&why);
+  return device && !device->failed();
+}
+
+#define KV_ON_DEVICE(device_name, open_it, still_works)                        \
   {                                                                            \
     .name = device_name, .open = open_it, .close = kv_gpu_close,               \
     .scratch_open = scratch_open, .scratch_close = scratch_close,              \
@@ -165,8 +173,9 @@ static kv_rc open_cuda(const kv_plan *plan, kv_store **out, kv_err *e) {
     .receive = kv_gpu_receive, .append = append, .evidence = evidence,         \
     .view = view, .materialise = done, .attend = done, .seen = seen,           \
     .settle = done, .settle_layer = settle_layer, .publish = publish,          \
-    .end_step = end_step, .finish = finish, .fault = fault                     \
+    .end_step = end_step, .finish = finish, .works = still_works,              \
+    .fault = fault                                                             \
   }
 
-const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu);
-const kv_backend kv_backend_cuda = KV_ON_DEVICE("cuda", open_cuda);
+const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu, emu_works);
+const kv_backend kv_backend_cuda = KV_ON_DEVICE("cuda", open_cuda, cuda_works);

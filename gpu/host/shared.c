@@ -15,11 +15,15 @@ static kv_gpu_trace *traces;
 
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
   void *p = device->take(n ? n : 1);
-  if (p) return p;
+  if (!p) kv_gpu_none(device, e);
+  return p;
+}
+
+void kv_gpu_none(const kv_device *device, kv_err *e) {
   const char *why = device->failed();
+  if (!why) why = device->why_none();
   kv_fail(e, KV_RESOURCE, "backend %s: %s", device->name,
           why ? why : "no memory on the device");
-  return NULL;
 }
 
 /* --- rotations ---------------------------------------------------------- */

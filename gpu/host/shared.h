@@ -52,6 +52,8 @@ typedef struct kv_gpu_log {
 
 /* n zeroed bytes on the device; NULL on failure, with the sentence in e. */
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
+/* Says in e why take or pin returned NULL. */
+void kv_gpu_none(const kv_device *device, kv_err *e);
 
 /* Opens what a trace has on the device, for a plan: with rotations if the
  * method re-indexes, and rotations of the tokens' positions if needs.rope. */

@@ -6,6 +6,8 @@
 #include "gpu/host/store.h"
 #include <string.h>
 
+enum { BETWEEN_STOPS = 64 }; /* tiles of a prompt */
+
 static bool in_prompt(const kv_store *s) {
   return s->end <= s->plan->shape->prompt_len;
 }
@@ -100,6 +102,17 @@ static void attend_part(const kv_store *s, void *stream) {
   dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
 }
 
+/* Evidence of a tile of prompt rows. */
+static void tile_part(const kv_store *s, int rows, void *stream) {
+  const kv_device *dev = s->device;
+  dev->queries(stream, &s->layer, rows);
+  if (s->plan->needs.want & KV_LOGITS) {
+    dev->logits(stream, &s->layer, rows, 0);
+    dev->evidence(stream, &s->layer, rows);
+  }
+  observe(s, stream);
+}
+
 static void observe_part(const kv_store *s, void *stream) {
   if (!anyone_observes(s)) return;
   if (s->plan->needs.want & (KV_P | KV_SUM))
@@ -138,6 +151,19 @@ static void step_and_settle(void *self, void *stream) {
   settle_part(self, stream, 0);
 }
 
+/* A block of the prompt that settles at its end; `seen`: with evidence of all
+ * its rows, which are one tile. */
+static void block(const kv_store *s, void *stream, bool seen) {
+  enter_part(s, s->clock.count, stream);
+  if (seen) tile_part(s, s->clock.rows, stream);
+  settle_part(s, stream, 1);
+}
+
+static void block_alone(void *self, void *stream) {
+  block(self, stream, false);
+}
+static void block_seen(void *self, void *stream) { block(self, stream, true); }
+
 /* --- starts ------------------------------------------------------------- */
 
 static void tell(kv_store *s, int row, int rows, int at) {
@@ -147,14 +173,20 @@ static void tell(kv_store *s, int row, int rows, int at) {
   s->device->tell(s->device->stream(), &s->layer, &s->clock);
 }
 
+static void tell_entered(kv_store *s) {
+  int first = s->clock.first;
+  tell(s, s->end - 1, 1, in_prompt(s) ? 0 : kv_layer_row(s->data, first));
+}
+
 void kv_gpu_enter(kv_store *s, int first, int count) {
   s->end = first + count;
   s->seen = s->attended = false;
   s->clock.first = first;
   s->clock.count = count;
   if (!kv_gpu_lost(s)) kv_gpu_pages_grow(s, count);
-  if (!kv_gpu_lost(s)) {
-    tell(s, s->end - 1, 1, in_prompt(s) ? 0 : kv_layer_row(s->data, first));
+  s->waiting = in_prompt(s) && s->plan->needs.block > 0;
+  if (!s->waiting && !kv_gpu_lost(s)) {
+    tell_entered(s);
     if (in_prompt(s)) enter_part(s, count, s->device->stream());
   }
   for (int i = 0; i < s->lanes; i++)
@@ -166,25 +198,25 @@ static void hold_log(kv_store *s) {
   if (s->log) s->log->holder = s;
 }
 
-/* Decode steps of a kind differ only in the clock, so they are recorded once
- * and replayed. */
-void kv_gpu_run_step(kv_store *s) {
-  const kv_device *dev = s->device;
-  kv_gpu_step kind = kv_gpu_due(s) ? KV_GPU_DUE : KV_GPU_STEP;
+/* Steps of a kind differ only in the clock, so they are recorded once and
+ * replayed. */
+static void run_recorded(kv_store *s, kv_gpu_recording kind) {
+  static kv_gpu_sequence *const run[KV_GPU_RECORDS] = {
+      [KV_GPU_RECORD_STEP] = step_alone,
+      [KV_GPU_RECORD_DUE] = step_and_settle,
+      [KV_GPU_RECORD_BLOCK] = block_alone,
+      [KV_GPU_RECORD_SEEN] = block_seen};
   void **recorded = &s->recorded[kind];
   if (!kv_gpu_lost(s) && !*recorded)
-    *recorded =
-        dev->record(kind == KV_GPU_DUE ? step_and_settle : step_alone, s);
-  if (kind == KV_GPU_DUE) hold_log(s);
-  if (!kv_gpu_lost(s) && *recorded) dev->replay(*recorded);
-  kv_gpu_read(s, kind);
+    *recorded = s->device->record(run[kind], s);
+  if (!kv_gpu_lost(s) && *recorded) s->device->replay(*recorded);
 }
 
-void kv_gpu_run_settling(kv_store *s) {
-  if (kv_gpu_lost(s)) return;
-  hold_log(s);
-  settle_part(s, s->device->stream(), 1);
-  kv_gpu_read(s, KV_GPU_PROMPT);
+void kv_gpu_run_step(kv_store *s) {
+  bool due = kv_gpu_due(s);
+  if (due) hold_log(s);
+  run_recorded(s, due ? KV_GPU_RECORD_DUE : KV_GPU_RECORD_STEP);
+  kv_gpu_read(s, due ? KV_GPU_DUE : KV_GPU_STEP);
 }
 
 void kv_gpu_run_last(kv_store *s) {
@@ -239,28 +271,79 @@ static void recorded_sums(kv_store *s) {
 }
 
 static void show_tile(kv_store *s, int t, int rows) {
-  const kv_device *dev = s->device;
   if (kv_gpu_lost(s)) return;
   tell(s, t, rows, kv_layer_row(s->data, t));
-  dev->queries(dev->stream(), &s->layer, rows);
-  if (s->plan->needs.want & KV_LOGITS) {
-    dev->logits(dev->stream(), &s->layer, rows, 0);
-    dev->evidence(dev->stream(), &s->layer, rows);
+  tile_part(s, rows, s->device->stream());
+}
+
+/* Rows first.. of a block are shown; `last`: none. */
+static int first_shown(const kv_store *s, int first, int last) {
+  int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;
+  if (!anyone_observes(s) || from >= last) return last;
+  return from > first ? from : first;
+}
+
+/* True if the replay was told to stop. What was started is waited for now and
+ * then, or nothing could be stopped: starting takes no time. */
+static bool cut(kv_store *s, int tile) {
+  const kv_plan *p = s->opened;
+  if (!p->stop || tile % BETWEEN_STOPS) return false;
+  if (tile) s->device->wait();
+  return p->stop();
+}
+
+static void show_rows(kv_store *s, int first, int last) {
+  int n = s->tile_rows, tile = 0;
+  for (int t = first_shown(s, first, last); t < last; t += n) {
+    if (cut(s, tile++)) return;
+    show_tile(s, t, last - t < n ? last - t : n);
   }
-  observe(s, dev->stream());
 }
 
 void kv_gpu_show_prompt(kv_store *s, int first, int count) {
-  const kv_needs *need = &s->plan->needs;
-  int from = s->plan->shape->prompt_len - need->prompt_rows;
-  int last = first + count;
-  if (kv_gpu_lost(s) || !anyone_observes(s)) return;
-  if (s->sums && s->data->colsum && s->data->rows) {
+  if (s->waiting || kv_gpu_lost(s) || !anyone_observes(s)) return;
+  if (s->sums && s->data->colsum && s->data->rows)
     recorded_sums(s);
+  else
+    show_rows(s, first, first + count);
+}
+
+/* --- a block of the prompt ------------------------------------------------ */
+
+/* How a block can be replayed; KV_GPU_RECORDS: as no other. */
+static kv_gpu_recording kind_of(const kv_store *s) {
+  int first = s->clock.first, count = s->clock.count;
+  int shown = first_shown(s, first, s->end);
+  if (count != s->plan->needs.block || s->sums) return KV_GPU_RECORDS;
+  if (shown == s->end) return KV_GPU_RECORD_BLOCK;
+  bool whole = shown == first && count <= s->tile_rows;
+  return whole ? KV_GPU_RECORD_SEEN : KV_GPU_RECORDS;
+}
+
+static void run_block(kv_store *s) {
+  kv_gpu_recording kind = kind_of(s);
+  int first = s->clock.first, count = s->clock.count;
+  void *stream = s->device->stream();
+  s->waiting = false;
+  if (kind == KV_GPU_RECORD_SEEN)
+    tell(s, first, count, kv_layer_row(s->data, first));
+  else
+    tell_entered(s);
+  if (kind != KV_GPU_RECORDS) {
+    run_recorded(s, kind);
     return;
   }
-  if (need->prompt_rows <= 0) return;
-  if (from < first) from = first;
-  for (int t = from; t < last; t += s->tile_rows)
-    show_tile(s, t, last - t < s->tile_rows ? last - t : s->tile_rows);
+  enter_part(s, count, stream);
+  kv_gpu_show_prompt(s, first, count);
+  settle_part(s, stream, 1);
+}
+
+void kv_gpu_run_settling(kv_store *s) {
+  if (kv_gpu_lost(s)) return;
+  hold_log(s);
+  if (s->waiting)
+    run_block(s);
+  else
+    settle_part(s, s->device->stream(), 1);
+  kv_gpu_read(s, KV_GPU_PROMPT);
 }

@@ -57,7 +57,7 @@ static bool take_host(kv_store *s) {
 /* --- life --------------------------------------------------------------- */
 
 static void forget(kv_store *s) {
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < KV_GPU_RECORDS; i++) {
     s->device->forget(s->recorded[i]);
     s->recorded[i] = NULL;
   }
@@ -283,7 +283,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   s->layer.layer = data->layer;
   take_plan(s);
   s->fault = (kv_err){0};
-  s->lost = false;
+  s->lost = s->waiting = false;
   s->end = 0;
   for (int i = 0; i < s->lanes; i++) reset_lane(s, i);
   take_rows(s);

@@ -25,6 +25,15 @@
 #include "ref/lane/compose.h"
 #include <pthread.h>
 
+/* Sequences that are recorded once a layer and replayed. */
+typedef enum kv_gpu_recording {
+  KV_GPU_RECORD_STEP,  /* a decode step without a settling */
+  KV_GPU_RECORD_DUE,   /* and with one */
+  KV_GPU_RECORD_BLOCK, /* a block of the prompt without evidence */
+  KV_GPU_RECORD_SEEN,  /* and with that of all its rows */
+  KV_GPU_RECORDS
+} kv_gpu_recording;
+
 /* Kinds of reports, which differ in length. */
 typedef enum kv_gpu_kind_of_step {
   KV_GPU_STEP, /* a decode step without a settling */
@@ -80,13 +89,15 @@ struct kv_store {
   pthread_mutex_t lock;
   int end;
   bool seen, attended, lost;
+  bool waiting; /* a block of the prompt has entered the mirror; the device is
+                   asked for all of it when it settles */
   kv_err fault;
-  char *message;     /* one to or from the device, its head first; or NULL */
-  kv_message said;   /* what the layer publishes at the step, */
-  bool published;    /* if it does */
-  void *recorded[2]; /* KV_GPU_STEP, KV_GPU_DUE */
-  kv_tensor *asset;  /* [asked] where the device has the method's tensors */
-  void **taken;      /* device memory to give back */
+  char *message;   /* one to or from the device, its head first; or NULL */
+  kv_message said; /* what the layer publishes at the step, */
+  bool published;  /* if it does */
+  void *recorded[KV_GPU_RECORDS];
+  kv_tensor *asset; /* [asked] where the device has the method's tensors */
+  void **taken;     /* device memory to give back */
   int n_taken, cap_taken;
   void *settings[KV_MAX_CODINGS]; /* of codings, of these; NULL: none yet */
 };
@@ -115,13 +126,14 @@ void kv_gpu_pages_grow(kv_store *s, int count);
 
 /* step.c */
 bool kv_gpu_due(const kv_store *s);
-/* Tells the device the next tokens; in the prompt they enter. */
+/* The next tokens enter. Of a prompt that is taken in blocks the device is told
+ * when the block settles. */
 void kv_gpu_enter(kv_store *s, int first, int count);
-/* Runs observe on the query rows of a prompt block. */
+/* Runs observe on the query rows of a whole prompt, tile by tile. */
 void kv_gpu_show_prompt(kv_store *s, int first, int count);
 /* Each starts its work and reads the report: a whole decode step, .. */
 void kv_gpu_run_step(kv_store *s);
-void kv_gpu_run_settling(kv_store *s); /* the settling of a prompt block */
+void kv_gpu_run_settling(kv_store *s); /* a block of the prompt settles */
 void kv_gpu_run_last(kv_store *s);     /* columns at the end of a layer */
 /* Messages of layers, where needs.across is KV_DOWN: that of those above to the
  * device (NULL: there is none), and what this one publishes to the host. */

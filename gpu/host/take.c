@@ -230,10 +230,7 @@ static void take_report(kv_store *s) {
   l->report = room(s, size);
   if (s->fault.rc) return;
   s->report = s->device->pin(size);
-  if (s->report) return;
-  const char *why = s->device->failed();
-  kv_fail(&s->fault, KV_RESOURCE, "backend %s: %s", s->device->name,
-          why ? why : "no page-locked memory on this machine");
+  if (!s->report) kv_gpu_none(s->device, &s->fault);
 }
 
 void kv_gpu_take_all(kv_store *s) {

@@ -3,17 +3,25 @@
  * The CUDA module: kv_device on the CUDA runtime, with one stream on the first
  * visible device (CUDA_VISIBLE_DEVICES chooses it). Opened once, by one thread.
  * Every call is checked; the first failure is kept as a sentence, and after it
- * nothing is started.
+ * nothing is started. That there was no memory is no failure: the caller gives
+ * back what it has, and the next one goes on.
+ *
+ * Memory comes from the runtime's pool, which keeps what was given back: a
+ * store takes hundreds of arrays, and each would cost a call of the driver.
  */
 #include "gpu/block/launch.h"
 #include "gpu/module/kernels.h"
 #include "gpu/shared/device.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static cudaStream_t the_stream;
-static char the_title[512], the_failure[1024];
-static bool broken;
+static char the_title[512], the_failure[1024], the_refusal[1024];
+static bool broken, pooled;
+
+/* cudaErrorContained, which toolkits before 12.8 do not name. */
+static const cudaError_t contained = (cudaError_t)226;
 
 /* Advice for failures whose text from the runtime does not say what to do. */
 static const struct {
@@ -32,7 +40,7 @@ static const struct {
     {cudaErrorLaunchTimeout,
      "the device was lost: a kernel ran longer than this machine allows"},
     {cudaErrorLaunchFailure, "the device was lost: a kernel failed"},
-    {cudaErrorContained, "the device was lost: a memory error was contained"},
+    {contained, "the device was lost: a memory error was contained"},
     {cudaErrorUnknown, "the device was lost: the driver gives no reason"},
     {cudaErrorIllegalAddress,
      "a kernel touched memory that is not its own, which is a fault of "
@@ -67,24 +75,27 @@ static void clear(void *p, size_t n) {
   fine(cudaMemsetAsync(p, 0, n, the_stream), "clearing", n);
 }
 
-static void out_of_memory(size_t n) {
+/* No memory of a kind; forgets the runtime's error, which does not last. */
+static void *refused(const char *kind, size_t n) {
   size_t left = 0, all = 0;
+  cudaGetLastError();
   cudaMemGetInfo(&left, &all);
-  broken = true;
-  snprintf(the_failure, sizeof the_failure,
-           "CUDA: out of device memory: asked for %zu bytes, %zu of %zu are "
-           "free on %s; replay fewer tokens or use a larger device",
-           n, left, all, the_title);
+  snprintf(the_refusal, sizeof the_refusal,
+           "CUDA: out of %s: asked for %zu bytes, and %zu of the device's %zu "
+           "are free on %s; replay fewer tokens or methods at once, or use a "
+           "larger device",
+           kind, n, left, all, the_title);
+  return nullptr;
 }
 
 static void *take(size_t n) {
   void *p = nullptr;
   if (broken) return nullptr;
-  cudaError_t rc = cudaMalloc(&p, n ? n : 1);
-  if (rc == cudaErrorMemoryAllocation)
-    out_of_memory(n);
-  else if (fine(rc, "taking", n))
-    clear(p, n);
+  n = n ? n : 1;
+  cudaError_t rc =
+      pooled ? cudaMallocAsync(&p, n, the_stream) : cudaMalloc(&p, n);
+  if (rc == cudaErrorMemoryAllocation) return refused("device memory", n);
+  if (fine(rc, "taking", n)) clear(p, n);
   return broken ? nullptr : p;
 }
 
@@ -98,19 +109,24 @@ static void given(cudaError_t code) {
 }
 
 static void give(void *p) {
-  if (p) given(cudaFree(p));
+  if (p) given(pooled ? cudaFreeAsync(p, the_stream) : cudaFree(p));
 }
 
 static void *pin(size_t n) {
   void *p = nullptr;
   if (broken) return nullptr;
-  fine(cudaMallocHost(&p, n ? n : 1), "taking page-locked memory of", n);
+  n = n ? n : 1;
+  cudaError_t rc = cudaMallocHost(&p, n);
+  if (rc == cudaErrorMemoryAllocation) return refused("page-locked memory", n);
+  fine(rc, "taking page-locked memory of", n);
   return broken ? nullptr : p;
 }
 
 static void unpin(void *p) {
   if (p) given(cudaFreeHost(p));
 }
+
+static const char *why_none() { return the_refusal; }
 
 /* Waits for the copy, because `from` may change once the call returns: not
  * every system stages pageable memory first. */
@@ -252,6 +268,7 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .wait = wait,
                                  .clear = clear,
                                  .failed = failed,
+                                 .why_none = why_none,
                                  .hooks = kv_gpu_hooks_named,
                                  .format = kv_gpu_format_named,
                                  .stream = stream,
@@ -269,20 +286,34 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .report = report,
                                  .window = window};
 
+/* The driver's own version, as 550.54.14: the first word with a dot of what its
+ * module says to the system; "" where it says nothing. */
+static const char *driver_version() {
+  static char line[256];
+  FILE *f = fopen("/proc/driver/nvidia/version", "r");
+  const char *said = f ? fgets(line, sizeof line, f) : nullptr;
+  if (f) fclose(f);
+  for (char *w = said ? strtok(line, " \n") : nullptr; w;
+       w = strtok(nullptr, " \n"))
+    if (*w >= '0' && *w <= '9' && strchr(w, '.')) return w;
+  return "";
+}
+
 /* A driver that is missing reports version 0; the runtime calls both cases
  * an insufficient driver. */
 static const char *no_driver() {
-  int version = 0, runtime = 0;
-  static char said[256];
-  cudaDriverGetVersion(&version);
-  cudaRuntimeGetVersion(&runtime);
-  if (version == 0)
+  int knows = 0, runtime = CUDART_VERSION;
+  static char said[320];
+  cudaDriverGetVersion(&knows);
+  if (knows == 0)
     return "there is no CUDA driver on this machine: install NVIDIA's driver";
+  const char *own = driver_version();
   snprintf(said, sizeof said,
-           "the CUDA driver is too old: it knows CUDA %d.%d and this build "
-           "needs %d.%d, so update the driver",
-           version / 1000, version % 1000 / 10, runtime / 1000,
-           runtime % 1000 / 10);
+           "the CUDA driver%s%s is too old: it knows CUDA %d.%d and this build "
+           "needs %d.0, so update the driver, or build with a toolkit of CUDA "
+           "%d (--with-cuda=DIR)",
+           own[0] ? " " : "", own, knows / 1000, knows % 1000 / 10,
+           runtime / 1000, knows / 1000);
   return said;
 }
 
@@ -296,6 +327,21 @@ static const char *no_device(cudaError_t code) {
   return said;
 }
 
+/* Lets the pool keep what it was given back, where the device has one. */
+static cudaError_t open_pool() {
+  cudaMemPool_t pool;
+  int there = 0;
+  uint64_t all = UINT64_MAX;
+  cudaError_t rc =
+      cudaDeviceGetAttribute(&there, cudaDevAttrMemoryPoolsSupported, 0);
+  if (rc || !there) return rc;
+  rc = cudaDeviceGetDefaultMemPool(&pool, 0);
+  if (!rc)
+    rc = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+  pooled = !rc;
+  return rc;
+}
+
 static __global__ void nothing() {}
 
 /* Checks that there is code for this device, then makes the stream and the
@@ -307,6 +353,7 @@ static cudaError_t opened() {
   cudaError_t rc = cudaGetDeviceProperties(&of, 0);
   if (!rc) rc = cudaFuncGetAttributes(&attributes, nothing);
   if (!rc) rc = cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking);
+  if (!rc) rc = open_pool();
   if (!rc) rc = cudaDriverGetVersion(&version);
   if (!rc)
     snprintf(the_title, sizeof the_title,

@@ -25,6 +25,8 @@ static void *pin(size_t n) { return calloc(n ? n : 1, 1); }
 /* Everything is done when its call returns. */
 static void wait(void) {}
 
+static const char *why_none(void) { return nullptr; }
+
 static void clear(void *p, size_t n) {
   if (n) memset(p, 0, n);
 }
@@ -58,6 +60,7 @@ static const kv_device emu = {
     wait,
     clear,
     kv_emu_failed,
+    why_none,
     kv_gpu_hooks_named,
     kv_gpu_format_named,
     stream,

@@ -6,7 +6,8 @@
  * written through put, get and fetch only. Work is started in the order of the
  * calls; put, get and wait return when it is done, the others at once. Errors
  * are sticky: failed() returns the first, and after it only give, unpin and
- * forget have an effect.
+ * forget have an effect. That there is no memory is no error: take and pin
+ * return NULL, and who gives back what it has can go on.
  */
 #ifndef KV_GPU_DEVICE_H
 #define KV_GPU_DEVICE_H
@@ -54,6 +55,8 @@ typedef struct kv_device {
   void (*wait)(void);
   void (*clear)(void *p, size_t n);
   const char *(*failed)(void); /* a sentence, or NULL */
+  /* Why take or pin returned NULL last; NULL: nothing more is known. */
+  const char *(*why_none)(void);
 
   /* A method's hooks by name; NULL: this device does not have the method. */
   const kv_gpu_hooks *(*hooks)(const char *method);
@@ -114,7 +117,7 @@ void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,
  * sizes, and a number to raise when a meaning changes. The size of a method's
  * params is in its hooks. */
 enum {
-  KV_DEVICE_ABI = (int)(5 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+  KV_DEVICE_ABI = (int)(6 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))
 };
 

@@ -38,7 +38,9 @@ typedef struct kv_plan {
   bool logits; /* kv_seen's are asked for */
   int tile;    /* most decode steps that `ahead` names at once; below 2: it is
                   not called */
-  bool scores; /* digests of what selections are shown are asked for */
+  bool (*stop)(void); /* or NULL; asked within long calls: true, and then for
+                         good: the layer's results are not wanted any more */
+  bool scores;        /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
 } kv_plan;
@@ -137,6 +139,9 @@ typedef struct kv_backend {
   /* Closes the step's leaves of the digest trees. */
   void (*end_step)(kv_store *s);
   kv_layer_digests (*finish)(kv_store *s);
+  /* After KV_RESOURCE: true if other stores may be opened and used all the
+   * same; NULL: they may not. */
+  bool (*works)(void);
   /* First fault of any lane since begin; NULL: none. */
   const kv_err *(*fault)(const kv_store *s);
 } kv_backend;

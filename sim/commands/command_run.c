@@ -20,6 +20,7 @@ typedef struct task {
   kv_job of; /* kernels, database, cells */
   kv_row_writer *rows;
   int ran, failed;
+  bool lacked;  /* memory of a device, for some trace */
   int rows_out; /* rows already written */
 } task;
 
@@ -160,13 +161,22 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* Replays a batch. If its trace turns out to be bad and there are others, only
- * its cells fail. */
+/* True if other traces may still be replayed: this one is bad, or the device
+ * had no memory for it and has not failed. */
+static bool only_this(const task *s, kv_rc rc) {
+  bool (*works)(void) = s->options.backend->works;
+  if (traces(s) < 2) return false;
+  return rc == KV_INPUT || (rc == KV_RESOURCE && works && works());
+}
+
+/* Replays a batch. If its trace cannot be replayed and others can, only its
+ * cells fail. */
 static kv_rc replay_or_fail(task *s, kv_batch *b, bool *stopped, bool *bad,
                             kv_err *e) {
   kv_err why = {0};
   kv_rc rc = replay(s, b, stopped, &why);
-  *bad = rc == KV_INPUT && traces(s) > 1;
+  *bad = only_this(s, rc);
+  s->lacked = s->lacked || (*bad && rc == KV_RESOURCE);
   if (rc && !*bad) return kv_fail(e, rc, "%s", why.text);
   if (!*bad) return KV_OK;
   kv_batch_fail(b, &why);
@@ -174,7 +184,7 @@ static kv_rc replay_or_fail(task *s, kv_batch *b, bool *stopped, bool *bad,
   return KV_OK;
 }
 
-/* Rows of a bad trace are no results, and not stored. */
+/* Rows of a trace that could not be replayed are no results, and not stored. */
 static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
   kv_batch *b = &s->of.batch[at];
   kv_rc rc = kv_job_put_trace(&s->of, at, e);
@@ -307,6 +317,7 @@ static int conclude(void *self) {
   const task *s = self;
   kv_err e = {0};
   if (s->of.differed) return KV_DIFFERENT;
+  if (s->lacked) return KV_RESOURCE;
   if (s->failed) return KV_INPUT;
   if (s->ran || s->options.dry_run || kv_job_shared(&s->of)) return KV_OK;
   kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");

@@ -39,6 +39,9 @@ void kv_worker_close(const kv_backend *backend, kv_worker *w);
 typedef struct kv_team {
   kv_worker *worker;
   int workers;
+  /* Asked within a prompt: true, and then for good: the layer is not wanted any
+   * more. NULL: it is. */
+  bool (*stop)(void);
 } kv_team;
 
 /* Callbacks of a replay: `settled` after each settling that was due, with the
@@ -76,8 +79,10 @@ void kv_layer_only(kv_layer *l, int n, const int *cell);
 
 /* Replay of the index-th recorded layer: begin; the whole prompt; every decode
  * step t = prompt_len .. T-1 in order; end. kv_layer_prompt enters the prompt
- * for all cells. kv_layer_block instead enters tokens first..first+count-1 for
- * one cell, as its needs cut the prompt; later tokens need not exist yet. */
+ * for all cells; not all of it if the team's stop said so, and then the layer
+ * is only begun anew or closed. kv_layer_block instead enters tokens
+ * first..first+count-1 for one cell, as its needs cut the prompt; later tokens
+ * need not exist yet. */
 void kv_layer_begin(kv_layer *l, int index);
 void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,

@@ -158,6 +158,8 @@ static void open_step(kv_layer *l, int c, int block, const kv_team *team) {
 
 /* --- prompt ------------------------------------------------------------- */
 
+static bool unwanted(const kv_team *team) { return team->stop && team->stop(); }
+
 static void enter_block(const work *w, int g, kv_worker *worker) {
   look k = {.layer = w->layer, .cell = &w->cell, .worker = worker};
   kv_rider rider = rider_of(w->layer, w->cell, worker);
@@ -177,7 +179,7 @@ void kv_layer_block(kv_layer *l, int c, int first, int count,
  * itself. */
 static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->plan.needs.block, p = l->cell[c]->shape.prompt_len;
-  for (int first = 0; first < p; first += size)
+  for (int first = 0; first < p && !unwanted(team); first += size)
     kv_layer_block(l, c, first, first + size < p ? size : p - first, team);
 }
 
@@ -201,7 +203,7 @@ void kv_layer_prompt(kv_layer *l, const kv_team *team) {
   for (int i = 0; i < l->active; i++)
     if (!l->cell[l->at[i]]->plan.needs.block) open_step(l, l->at[i], 0, team);
   each_head(&(work){l, -1, 0, 0}, team, enter_prompt);
-  for (int i = 0; i < l->active; i++) {
+  for (int i = 0; i < l->active && !unwanted(team); i++) {
     int c = l->at[i];
     if (l->cell[c]->plan.needs.block)
       prompt_in_blocks(l, c, team);

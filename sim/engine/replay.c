@@ -158,11 +158,13 @@ static int tile_of(const kv_pass *p) {
   return kv_tile_steps(&p->cell[0]->shape, p->how->tile);
 }
 
-/* Which cells look ahead: as many, in their order, as fit beside the tile. */
-static void plan_ahead(const kv_pass *p) {
+/* What the backend is told of this replay: whom it asks to stop, and which
+ * cells look ahead: as many, in their order, as fit beside the tile. */
+static void tell_plans(const kv_pass *p) {
   size_t left = KV_TILE_BYTES;
   for (int c = 0; c < p->cells; c++) {
     kv_plan *plan = &p->cell[c]->plan;
+    plan->stop = p->how->stop;
     size_t size = kv_ahead_size(plan, p->tile);
     plan->tile = size <= left ? p->tile : 1;
     left -= plan->tile > 1 ? size : 0;
@@ -172,7 +174,7 @@ static void plan_ahead(const kv_pass *p) {
 static kv_rc prepare(kv_pass *p, kv_err *e) {
   int layers = p->trace->n_layers;
   p->tile = tile_of(p);
-  plan_ahead(p);
+  tell_plans(p);
   p->workers = kv_replay_parallel(p->how) ? kv_threads_can(p->how->threads) : 1;
   if (p->how->by_steps)
     p->in_flight = layers;

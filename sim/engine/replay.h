@@ -59,8 +59,10 @@ typedef struct kv_replay_how {
   const kv_replay_keeper *keep; /* or NULL */
   /* Reports units done since the last call, from any thread; or NULL. */
   void (*tick)(void *self, int64_t units);
-  void *self;         /* of tick */
-  bool (*stop)(void); /* or NULL; polled every step */
+  void *self; /* of tick */
+  /* Or NULL; polled at every step, and between parts of a prompt. Once true it
+   * stays true. */
+  bool (*stop)(void);
 } kv_replay_how;
 
 /* True if the replay uses more than one thread: the backend can be called from

@@ -168,7 +168,7 @@ static void walk_group(kv_pass *p, kv_flight *f, int index,
   f->weighed = false;
   kv_layer_only(f->layer, f->n, f->cell);
   begin_layer(p, f, index, team);
-  if (p->ended) return;
+  if (!go_on(p)) return;
   advance(p, f, s->prompt_len);
   collect(p, f, index, team);
   f->prompted = omp_get_wtime();
@@ -205,14 +205,14 @@ static void walk_layer(kv_pass *p, kv_flight *f, int index,
 static void walk_layers(kv_pass *p) {
   int layers = p->trace->n_layers;
   if (p->in_flight == 1) {
-    kv_team team = {p->worker, p->workers};
+    kv_team team = {p->worker, p->workers, p->how->stop};
     for (int i = 0; i < layers; i++) walk_layer(p, &p->flight[0], i, &team);
     return;
   }
 #pragma omp parallel for schedule(dynamic, 1) num_threads(p->workers)
   for (int i = 0; i < layers; i++) {
     int me = omp_get_thread_num();
-    kv_team team = {&p->worker[me], 1};
+    kv_team team = {&p->worker[me], 1, p->how->stop};
     kv_float_ground();
     walk_layer(p, &p->flight[me], i, &team);
   }
@@ -221,7 +221,7 @@ static void walk_layers(kv_pass *p) {
 /* Step by step: all layers are in flight, each with all cells. */
 static void walk_steps(kv_pass *p) {
   const kv_shape *s = &p->cell[0]->shape;
-  kv_team team = {p->worker, p->workers};
+  kv_team team = {p->worker, p->workers, p->how->stop};
   for (int i = 0; i < p->in_flight && go_on(p); i++) {
     p->flight[i].n = list_wanting(p, &p->flight[i], i);
     begin_layer(p, &p->flight[i], i, &team);

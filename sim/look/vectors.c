@@ -22,7 +22,7 @@ static kv_rc walk(kv_vectors *v, kv_layer *l, int index, kv_worker *w,
                   bool *stopped, kv_err *e) {
   const kv_vectors_ask *ask = v->ask;
   kv_cell *c = ask->cell;
-  kv_team team = {w, 1};
+  kv_team team = {w, 1, NULL};
   int last = ask->step[ask->steps - 1];
   kv_rc rc = kv_trace_scan_layer(c->trace, index, e);
   if (rc) return rc;
@@ -47,7 +47,7 @@ static kv_rc walk_above(kv_vectors *v, int from, int to, kv_worker *w,
   const kv_vectors_ask *ask = v->ask;
   kv_cell *c = ask->cell;
   kv_layer *l = NULL;
-  kv_team team = {w, 1};
+  kv_team team = {w, 1, NULL};
   int last = ask->step[ask->steps - 1];
   c->plan.method = v->method;
   kv_cell_tell_layers(c);

@@ -132,7 +132,7 @@ static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
 /* Tokens up to `step` have arrived: enters those that complete a block. */
 static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
                     const kv_session_out *out, kv_err *e) {
-  const kv_team team = {&s->worker, 1};
+  const kv_team team = {&s->worker, 1, NULL};
   int p = s->cell.shape.prompt_len, block = s->cell.plan.needs.block;
   int start = f->arrived;
   kv_rc rc = KV_OK;
@@ -158,7 +158,7 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
 
 static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
                     kv_err *e) {
-  const kv_team team = {&s->worker, 1};
+  const kv_team team = {&s->worker, 1, NULL};
   const kv_shape *p = &s->cell.shape;
   f->step_row = f->arrived;
   look_at(f, f->step_q, &f->step_row, 1);

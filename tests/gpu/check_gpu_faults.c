@@ -4,7 +4,8 @@
  * is waited for, each at every place where it can happen in a small replay of
  * methods that drop, merge, code and choose. The replay ends with the
  * device's sentence and KV_RESOURCE, gives back all that it took, and `check`
- * exits with 4 and keeps what it had printed and stored before.
+ * exits with 4 and keeps what it had printed and stored before. A device that
+ * has no memory has not failed: what comes after has it.
  */
 #include "gpu/host/backends.h"
 #include "sim/commands/commands.h"
@@ -123,6 +124,27 @@ static void test_views(void **state) {
   fails_everywhere(&(walk){spec, 3, false});
 }
 
+/* Wherever memory ends, the replay does, gives back what it took, and leaves a
+ * device that works: the next one succeeds. */
+static void test_memory(void **state) {
+  static const char *const spec[] = {"zsmerge", "kivi:residual=4:group=4"};
+  const walk w = {spec, 2, true};
+  kv_err e = {0};
+  int64_t n = 0;
+  (void)state;
+  for (;; n += little_step(3)) {
+    gpudevice_refuse(n);
+    kv_rc rc = replay(&w, &e);
+    assert_int_equal(gpudevice_held(), 0);
+    if (!gpudevice_refused()) break;
+    if (rc != KV_RESOURCE || !strstr(e.text, GPUDEVICE_NONE))
+      fail_msg("memory %d: %d, '%s'", (int)n, rc, e.text);
+    assert_true(backend->works());
+    if (replay(&w, &e)) fail_msg("memory %d, again: %s", (int)n, e.text);
+  }
+  assert_in_range(n, 5, MOST - 1);
+}
+
 /* --- the command ---------------------------------------------------------- */
 
 /* check of both traces, into a database. */
@@ -164,6 +186,27 @@ static void test_check(void **state) {
   assert_int_equal(gpudevice_held(), 0);
 }
 
+/* No memory for the first trace of two: its cells fail by the sentence, the
+ * other's rows are those of a run without it. */
+static void test_run(void **state) {
+  const char *both[] = {"run",        "-q",   trace, again, "-m",
+                        "h2o,window", "-b",   "8",   "-B",  backend->name,
+                        "-f",         "json", NULL};
+  (void)state;
+  gpudevice_refuse(4);
+  assert_int_equal(command_call(kv_commands_call, both), KV_RESOURCE);
+  if (!strstr(said, GPUDEVICE_NONE)) fail_msg("it says: %s", said);
+  json_t *all = json_loads(heard, 0, NULL);
+  if (!all) fail_msg("this is no JSON: %s", heard);
+  assert_int_equal(json_array_size(all), 4);
+  for (size_t i = 0; i < 4; i++) {
+    json_t *status = json_object_get(json_array_get(all, i), "status");
+    assert_string_equal(json_string_value(status), i < 2 ? "failed" : "ok");
+  }
+  json_decref(all);
+  assert_int_equal(gpudevice_held(), 0);
+}
+
 /* --- what a device must be ------------------------------------------------ */
 
 static void test_params(void **state) {
@@ -202,7 +245,8 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rewriting), cmocka_unit_test(test_views),
-      cmocka_unit_test(test_check), cmocka_unit_test(test_params)};
+      cmocka_unit_test(test_memory),    cmocka_unit_test(test_check),
+      cmocka_unit_test(test_run),       cmocka_unit_test(test_params)};
   backend = gpudevice_open();
   if (!backend) return 77;
   return cmocka_run_group_tests_name("gpu_faults", tests, setup,

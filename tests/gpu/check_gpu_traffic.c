@@ -6,7 +6,8 @@
  * where a report is longer than the last one was, or than the room for it; and
  * where a lane holds more than ever before, memory for more rows and one copy
  * of its addresses. What is copied is bounded by what the step changed. Rows go
- * up once a layer for all cells. Logits come back only to who measures them,
+ * up once a layer for all cells; a prompt that is taken token by token is so
+ * many steps. Logits come back only to who measures them,
  * scores to who asks, in the same report. Only counts: no clock.
  */
 #include "sim/engine/replay.h"
@@ -34,6 +35,7 @@ static bool scores; /* are asked for */
 typedef struct traffic {
   gpudevice_count last;
   int64_t steps, most_ops, ops; /* of decode steps; recording aside */
+  int64_t prompt;               /* calls of the prompts, with their uploads */
   int64_t most_read, most_sent, read;
 } traffic;
 
@@ -47,6 +49,7 @@ static int64_t ops_of(const gpudevice_count *a, const gpudevice_count *b) {
 static void tick(void *self, int64_t units) {
   traffic *t = self;
   gpudevice_count now = gpudevice_counted();
+  if (units == PROMPT) t->prompt += ops_of(&t->last, &now);
   if (units == 1) {
     int64_t ops = ops_of(&t->last, &now), read = now.read - t->last.read;
     int64_t sent = now.sent - t->last.sent;
@@ -238,6 +241,18 @@ static void test_scores(void **state) {
   }
 }
 
+/* A prompt that is taken token by token: each is one start, one recorded
+ * sequence, one copy and one wait, as a decode step is. Before the first come
+ * the layer's uploads, and pages for the rows. */
+static void test_blocks(void **state) {
+  static const char *const zsmerge = "zsmerge";
+  (void)state;
+  traffic t;
+  replay(small, 1, &zsmerge, false, &t);
+  if (t.prompt > LAYERS * (4 * PROMPT + PROMPT / 4))
+    fail_msg("%d calls for %d blocks", (int)t.prompt, LAYERS * PROMPT);
+}
+
 /* A prompt that is coded at once is longer than the room for a report. */
 static void test_windows(void **state) {
   static const char *const kivi = "kivi";
@@ -266,7 +281,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_step),    cmocka_unit_test(test_heads),
       cmocka_unit_test(test_uploads), cmocka_unit_test(test_logits),
-      cmocka_unit_test(test_scores),  cmocka_unit_test(test_windows)};
+      cmocka_unit_test(test_scores),  cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_windows)};
   backend = gpudevice_open();
   if (!backend) return 77;
   return cmocka_run_group_tests_name("gpu_traffic", tests, setup,

@@ -270,7 +270,7 @@ static void what_does_not_fit_is_dropped(void **state) {
   cells c = {0};
   kv_err e = {0};
   sql("DELETE FROM partial");
-  replay(&c, (way){.threads = 1, .most = 90, .stop_at = 40});
+  replay(&c, (way){.threads = 1, .most = 90, .stop_at = 120});
   size_t size = kv_partial_size(&c.cell[0]);
   char *data = kv_zalloc(1, size);
   kv_partial_write(&c.cell[0], 0, data);

@@ -10,8 +10,8 @@ static const kv_device *real;
 static kv_device table;
 static gpudevice_count count;
 static gpudevice_kind failing;
-static int64_t fails_at = -1, held;
-static bool broken;
+static int64_t fails_at = -1, refuses_at = -1, held;
+static bool broken, refused;
 
 /* One more call of a kind; false: it fails, or something has. */
 static bool fine(gpudevice_kind kind) {
@@ -22,8 +22,15 @@ static bool fine(gpudevice_kind kind) {
 
 /* --- memory ------------------------------------------------------------- */
 
+/* Is there memory for the call that fine() is asked about next? */
+static bool has_room(void) {
+  bool none = count.call[GPUDEVICE_MEMORY] == refuses_at;
+  refused = refused || none;
+  return fine(GPUDEVICE_MEMORY) && !none;
+}
+static const char *why_none(void) { return GPUDEVICE_NONE; }
 static void *take(size_t n) {
-  void *p = fine(GPUDEVICE_MEMORY) ? real->take(n) : NULL;
+  void *p = has_room() ? real->take(n) : NULL;
   count.taken += (int64_t)n;
   held += p != NULL;
   return p;
@@ -33,7 +40,7 @@ static void give(void *p) {
   real->give(p);
 }
 static void *pin(size_t n) {
-  void *p = fine(GPUDEVICE_MEMORY) ? real->pin(n) : NULL;
+  void *p = has_room() ? real->pin(n) : NULL;
   count.pinned += (int64_t)n;
   held += p != NULL;
   return p;
@@ -130,6 +137,8 @@ static void window(void *stream, const kv_gpu_layer *l, int stage,
 
 /* --- the backend -------------------------------------------------------- */
 
+static bool works(void) { return !failed(); }
+
 static kv_rc open_lame(const kv_plan *plan, kv_store **out, kv_err *e) {
   return kv_gpu_open(&table, plan, out, e);
 }
@@ -143,6 +152,7 @@ const kv_backend *gpudevice_open(void) {
   table.take = take, table.give = give, table.pin = pin, table.unpin = unpin;
   table.put = put, table.get = get, table.fetch = fetch, table.clear = clear;
   table.wait = wait, table.failed = failed, table.record = record;
+  table.why_none = why_none;
   table.replay = replay, table.forget = forget, table.tell = tell;
   table.queries = queries, table.append = append, table.logits = logits;
   table.name_views = name_views, table.attend = attend;
@@ -151,14 +161,15 @@ const kv_backend *gpudevice_open(void) {
   lame = kv_backend_emu;
   lame.name = table.name;
   lame.open = open_lame;
+  lame.works = works;
   gpudevice_reset();
   return &lame;
 }
 
 void gpudevice_reset(void) {
   count = (gpudevice_count){0};
-  fails_at = -1;
-  broken = false;
+  fails_at = refuses_at = -1;
+  broken = refused = false;
 }
 
 void gpudevice_fail(gpudevice_kind kind, int64_t n) {
@@ -167,6 +178,12 @@ void gpudevice_fail(gpudevice_kind kind, int64_t n) {
   fails_at = n;
 }
 
+void gpudevice_refuse(int64_t n) {
+  gpudevice_reset();
+  refuses_at = n;
+}
+
 bool gpudevice_failed(void) { return broken; }
+bool gpudevice_refused(void) { return refused; }
 gpudevice_count gpudevice_counted(void) { return count; }
 int64_t gpudevice_held(void) { return held; }
