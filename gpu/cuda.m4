@@ -9,8 +9,10 @@ AC_ARG_WITH([cuda],
     [the CUDA module, with the toolkit in DIR [auto]])],
   [],[with_cuda=auto])
 AC_ARG_WITH([cuda-arch],
-  [AS_HELP_STRING([--with-cuda-arch="75 90"],
-    [compute capabilities to compile for [all of the toolkit from 75 on]])],
+  [AS_HELP_STRING([--with-cuda-arch="75 90-real 90-virtual"],
+    [compute capabilities to compile for: 90-virtual is PTX, which later devices
+     can use, the others are a device's own code; if none is virtual, PTX of the
+     last is added [all of the toolkit from 75 on]])],
   [],[with_cuda_arch=all])
 AC_ARG_VAR([NVCC],[the CUDA compiler])
 AC_ARG_VAR([NVCCFLAGS],[its flags, beside those that fix the bits [-O3]])
@@ -49,22 +51,29 @@ AS_IF([test "x$NVCC" != x],[
        AS_IF([test "$arch" -ge 75],[kv_archs="$kv_archs $arch"])
      done],
     [kv_archs=$(AS_ECHO(["$with_cuda_arch"]) | tr ', ' '\n\n' |
-       sed '/^$/d' | sort -nu | tr '\n' ' ')
-     for arch in $kv_archs; do
-       AS_CASE([" $kv_known "],[*" $arch "*],[],
-         [AC_MSG_ERROR(m4_normalize([$NVCC cannot compile for architecture
-           $arch: --with-cuda-arch takes numbers among ${kv_known% }.]))])
-     done])
+       sed '/^$/d; s/-real$//' | sort -n | uniq | tr '\n' ' ')])
   AC_MSG_RESULT([${kv_archs:-none}])
-  kv_newest= kv_list=
+  kv_sass= kv_ptx= kv_numbers=
   for arch in $kv_archs; do
-    NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$arch,code=sm_$arch"
-    AS_IF([test "x$kv_newest" = x],[CUDA_PTX_ARCHS=$arch])
-    kv_newest=$arch
-    kv_list="$kv_list $arch"
+    kv_number=${arch%-virtual}
+    AS_CASE([" $kv_known "],[*" $kv_number "*],[],
+      [AC_MSG_ERROR(m4_normalize([$NVCC cannot compile for architecture
+        $arch: --with-cuda-arch takes numbers among ${kv_known% }, each with
+        -real or -virtual behind it if you like.]))])
+    AS_CASE([$arch],[*-virtual],[kv_ptx="$kv_ptx $kv_number"],
+      [kv_sass="$kv_sass $kv_number"])
+    AS_CASE(["$kv_numbers "],[*" $kv_number "*],[],
+      [kv_numbers="$kv_numbers $kv_number"])
   done
-  arch=compute_$kv_newest
-  NVCC_ARCH="$NVCC_ARCH -gencode arch=$arch,code=$arch"
+  kv_newest=${kv_numbers##* }
+  AS_IF([test "x$kv_ptx" = x],[kv_ptx=" $kv_newest"])
+  for arch in $kv_sass; do
+    NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$arch,code=sm_$arch"
+  done
+  for arch in $kv_ptx; do
+    NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$arch,code=compute_$arch"
+  done
+  CUDA_PTX_ARCHS=$(set dummy $kv_numbers; AS_ECHO(["$[]2"]))
   AS_IF([test "$CUDA_PTX_ARCHS" != "$kv_newest"],
     [CUDA_PTX_ARCHS="$CUDA_PTX_ARCHS $kv_newest"])
 
@@ -91,7 +100,7 @@ END
 AS_IF([test "$have_cuda" = yes],
   [kv_release=$("$NVCC" --version |
      sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p')
-   cuda_says="$kv_release ($NVCC) for$kv_list"],
+   cuda_says="$kv_release ($NVCC), SASS of${kv_sass:- none}, PTX of$kv_ptx"],
   [AS_CASE([$with_cuda],[auto|no],[],
      [AC_MSG_ERROR(m4_normalize([CUDA was asked for and $kv_lack: install the
        CUDA Toolkit, name its folder with --with-cuda=DIR, or leave it out

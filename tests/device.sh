@@ -5,22 +5,30 @@
 #
 #   device.sh [-B emu] [-o FOLDER] [-s STAGES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
-#       device,digests,database,laws,memcheck,racecheck,bench (default: all)
+#       device,quick,digests,database,again,laws,memcheck,racecheck,initcheck,
+#       attend,top,settle,kivi,replay (default: all, in this order)
 #   device.sh --pack FOLDER
 #       makes FOLDER, under 60 MB, from a build: what the command above needs on
 #       a machine that has bash, libc and a driver. There:
 #       bash FOLDER/tests/device.sh
 #
+# What is right comes before what is fast: first the machine and its driver, the
+# kernels beside plain loops, every method's digests, as recorded and twice the
+# same; then compute-sanitizer; then a theme of the benchmark at a time, the
+# longest last, so that a machine that is taken away has said the most.
+#
 # FOLDER gets summary.tsv (stage, verdict, seconds), the output of each stage,
-# device.txt (machine and driver), bench.csv, and device.db, which `kvreport
-# merge` takes. compute-sanitizer comes with the CUDA toolkit; SANITIZER names
-# another place. A verdict is passed, failed, or owed where a stage could not be
-# asked or did not end in its time. Exit code: 1 something failed, 4 nothing
-# failed but something is owed. -B emu rehearses it on the executor, which is
-# given four times as long.
+# device.txt (machine and driver), a CSV of each theme, and device.db, which
+# `kvreport merge` takes. compute-sanitizer comes with the CUDA toolkit, and
+# --pack takes it along where it finds it; SANITIZER names another place. A
+# verdict is passed, failed, or owed where a stage could not be asked or did not
+# end in its time. Exit code: 1 something failed, 4 nothing failed but something
+# is owed. -B emu rehearses it on the executor, which is given four times as
+# long.
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
-all=device,digests,database,laws,memcheck,racecheck,bench
+all=device,quick,digests,database,again,laws,memcheck,racecheck,initcheck
+all+=,attend,top,settle,kivi,replay
 backend=cuda out=device-run pack='' stages=$all
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
        device.sh --pack FOLDER
@@ -61,8 +69,20 @@ libraries() {
     while read -r file; do cp -L "$file" "$pack/lib/"; done
 }
 
+# The folder of compute-sanitizer, which it needs whole; nothing: not here.
+sanitizer_folder() {
+  local name=compute-sanitizer nvcc tool
+  nvcc=$(command -v nvcc || echo /none)
+  for tool in "${SANITIZER:-}" "$(command -v $name)" \
+    "${nvcc%/*}/../$name/$name" "/usr/lib/nvidia-cuda-toolkit/$name/$name"; do
+    tool=$(readlink -f "$tool" 2>/dev/null) || continue
+    [ -e "${tool%/*}/libsanitizer-collection.so" ] || continue
+    echo "${tool%/*}" && return
+  done
+}
+
 packed() {
-  local optional
+  local optional sanitizer
   copied "$top" sim/kvreplay traces/kvtrace tests/check_laws
   for optional in gpu/cuda.so tests/bench/device; do
     [ ! -e "$top/$optional" ] || copied "$top" "$optional"
@@ -71,6 +91,14 @@ packed() {
     tests/replays.sh ref/ground/arith.h \
     traces/tiny/retrieval_8_small.safetensors \
     traces/tiny/retrieval_8_small.f32.safetensors
+  sanitizer=$(sanitizer_folder)
+  if [ -n "$sanitizer" ]; then
+    mkdir -p "$pack/compute-sanitizer"
+    find "$sanitizer" -maxdepth 1 -type f \
+      -exec cp {} "$pack/compute-sanitizer" \;
+  else
+    echo 'device.sh: no compute-sanitizer here: it is not in the folder' >&2
+  fi
   libraries
   strip --strip-debug "$pack/sim/kvreplay" "$pack/traces/kvtrace" \
     "$pack/tests/check_laws" 2>/dev/null
@@ -119,6 +147,7 @@ stage() {
 }
 
 machine() {
+  nvidia-smi 2>/dev/null | head -n 20
   uname -srm
   nvidia-smi --query-gpu=name,driver_version,memory.total \
     --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi'
@@ -136,29 +165,44 @@ database() {
   done
 }
 
+# Both backends, from the start: a difference that comes and goes is one.
+again() {
+  "$kvreplay" check "$small" -m all -b 40% -q -B "ref,$backend"
+}
+
 sanitized() {
-  local tool=${SANITIZER:-compute-sanitizer}
+  local tool=${SANITIZER:-$src/compute-sanitizer/compute-sanitizer}
+  [ -x "$tool" ] || tool=compute-sanitizer
   [ "$backend" != emu ] || { echo 'the executor is no device' && return 77; }
   command -v "$tool" >/dev/null || { echo "no $tool here" && return 77; }
   "$tool" --tool "$1" --error-exitcode 1 "$kvreplay" run "$small" -m all \
     -b 25% -q -B "$backend" -f jsonl
 }
 
+# benchmark NAME [ARGUMENT...]: what it says goes to NAME.csv, too.
 benchmark() {
+  local csv=$out/$1.csv
+  shift
   [ "$backend" != emu ] || { echo 'the executor is no device' && return 77; }
   [ -x "$top/tests/bench/device" ] || { echo 'was not packed' && return 77; }
-  "$top/tests/bench/device" --csv "$out/bench.csv"
+  "$top/tests/bench/device" --csv "$csv" "$@"
 }
 
-export -f machine database sanitized benchmark
-export kvreplay small backend out top
-stage device 30 bash -c machine
-stage digests 130 bash "$src/tests/golden.sh"
-stage database 40 bash -c database
-stage laws 120 "$top/tests/check_laws"
-stage memcheck 55 bash -c 'sanitized memcheck'
-stage racecheck 55 bash -c 'sanitized racecheck'
-stage bench 170 bash -c benchmark
+export -f machine database again sanitized benchmark
+export kvreplay small backend out top src
+stage device 20 bash -c machine
+stage quick 30 bash -c 'benchmark quick --quick'
+stage digests 110 bash "$src/tests/golden.sh"
+stage database 30 bash -c database
+stage again 30 bash -c again
+stage laws 80 "$top/tests/check_laws"
+for tool in memcheck racecheck initcheck; do
+  stage "$tool" 40 bash -c "sanitized $tool"
+done
+for theme in attend top settle kivi; do
+  stage "$theme" 20 bash -c "benchmark $theme --theme $theme"
+done
+stage replay 100 bash -c 'benchmark replay --theme replay'
 
 if grep -q '	failed	' "$summary"; then
   exit 1
