@@ -144,7 +144,7 @@ waiting() {
       copies = commits = waits = 0
     }
     { sub(/\/\/.*/, "") }
-    /cp[.]async[.]cg[.]shared[.]global .*, 16;/ { copies++ }
+    /cp[.]async[.]cg[.]shared[.]global([.]L2::128B)? .*, 16;/ { copies++ }
     /cp[.]async[.]commit_group;/ { commits++ }
     /cp[.]async[.]wait_group [1-9]/ { waits++ }
     END { judge() }' "$1"

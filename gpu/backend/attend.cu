@@ -5,7 +5,7 @@
  * same entries in it: V is read once for up to 8 of them; more are divided
  * evenly (13 heads into 7 and 6). If a method has views of its own, a block
  * checks whether the heads agree about its chunk, and reads V once for each if
- * not. A second kernel joins the chunks in order.
+ * not. Then join.cu joins the chunks in order.
  *
  * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded
  * rows are decoded into their stage and the others copied.
@@ -19,10 +19,6 @@ enum { CHUNK = KV_BLOCK }; /* arithmetic 3: 128 */
 constexpr int MOST = 8;    /* heads that share a pass over V */
 
 /* --- weights ------------------------------------------------------------ */
-
-static __device__ float of_key(uint32_t key) {
-  return kv_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
-}
 
 /* Records a non-finite logit as the lane's first, if it is. */
 static __device__ void check_logit(const kv_gpu_layer &l, int lane, int h,
@@ -102,7 +98,7 @@ static __device__ void weights(const kv_gpu_layer &l, const hand &a, int entry,
   all_best<HEADS>(key);
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) {
-    float e = j < a.n ? kv_expm(kv_sub(s[h], of_key(key[h]))) : 0;
+    float e = j < a.n ? kv_expm(kv_sub(s[h], kv_of_key(key[h]))) : 0;
     mass[h] = j < a.n ? kv_fix(e) : 0;
     p[h * CHUNK + j] = e;
   }
@@ -111,23 +107,41 @@ static __device__ void weights(const kv_gpu_layer &l, const hand &a, int entry,
   for (int h = 0; h < HEADS; h++) {
     if (h >= a.count || j != h) continue;
     size_t at = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
-    l.top[at] = of_key(key[h]);
+    l.top[at] = kv_of_key(key[h]);
     l.mass[at] = kv_unfix(mass[h]);
   }
 }
 
 /* --- chunks ------------------------------------------------------------- */
 
+/* Puts the thread's sums of columns `first` on where join reads them. */
+template <int HEADS>
+static __device__ void keep_sums(const kv_gpu_layer &l, const hand &a,
+                                 int first, int width, const float *sum) {
+  int column = kv_value_column(), base = kv_value_first(HEADS);
+  KV_UNROLL
+  for (int h = 0; h < kv_value_heads(HEADS); h++) {
+    if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
+    size_t chunk =
+        (size_t)(a.first + base + h) * (size_t)l.chunks + (size_t)a.c;
+    float *to = l.part + chunk * (size_t)l.shape.d_v + first + column;
+    if (column < width) to[0] = sum[2 * h];
+    if (column + 1 < width) to[1] = sum[2 * h + 1];
+  }
+}
+
 /* Computes a_c of every head; the first stages are loaded while the weights are
  * computed. */
 template <int HEADS, bool PLAIN>
 static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
                             const kv_gpu_row *row, kv_piece *stage, float *p) {
+  constexpr int OWN = 2 * kv_value_heads(HEADS);
   int size = PLAIN && l.shape.dtype != KV_F32 ? 2 : 4;
   for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
-    kv_columns x = kv_columns_from(l, first, size, row, stage);
-    float sum[HEADS];
-    for (int h = 0; h < HEADS; h++) sum[h] = 0;
+    kv_columns x = kv_columns_from(l, first, size, PLAIN, row, stage);
+    float sum[OWN];
+    KV_UNROLL
+    for (int u = 0; u < OWN; u++) sum[u] = 0;
     for (int t = 0; t < KV_VALUE_STAGES; t++)
       kv_values_fetch<PLAIN>(l, x, a.n, t);
     if (first == 0) weights<HEADS>(l, a, entry, p);
@@ -138,12 +152,7 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
       __syncthreads();
       kv_values_fetch<PLAIN>(l, x, a.n, t + KV_VALUE_STAGES);
     }
-    KV_UNROLL
-    for (int h = 0; h < HEADS; h++)
-      if (h < a.count && kv_thread() < x.width)
-        l.part[((size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c) *
-                   (size_t)l.shape.d_v +
-               (size_t)(first + kv_thread())] = sum[h];
+    keep_sums<HEADS>(l, a, first, x.width, sum);
   }
 }
 
@@ -153,6 +162,7 @@ static __device__ int size_of(const kv_gpu_layer &l, int head, int c) {
   return n < 0 ? 0 : n < CHUNK ? n : CHUNK;
 }
 
+/* Where heads have views of their own; otherwise a place is the entry's. */
 static __device__ int place_of(const kv_gpu_layer &l, int head, int c, int j) {
   return l.place[(size_t)head * (size_t)l.stride + (size_t)(c * CHUNK + j)];
 }
@@ -197,9 +207,9 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
   KV_SHARED(kv_piece, stage, KV_VALUE_STAGES * KV_VALUE_PIECES);
   hand a = take_heads<HEADS>(l, apart);
   if (a.n == 0 || a.count == 0) return;
-  int j = kv_thread(), entry = 0;
+  int j = kv_thread(), entry = a.c * CHUNK + j;
   if (j < a.n) {
-    entry = place_of(l, a.first, a.c, j);
+    if (apart) entry = place_of(l, a.first, a.c, j);
     row[j] = PLAIN ? kv_gpu_raw_row(l, a.lane->v_raw, a.lane->v[entry])
                    : kv_gpu_attended_row(l, a.lane, entry);
   }
@@ -209,53 +219,6 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
     sums<1, PLAIN>(l, a, entry, row, stage, p);
   else
     sums<HEADS, PLAIN>(l, a, entry, row, stage, p);
-}
-
-/* --- the whole ---------------------------------------------------------- */
-
-/* Joins the chunks: e^(m_c - M) for 128 chunks at a time, then the chains of L
- * and O. */
-static __global__ void join(const __grid_constant__ kv_gpu_layer l) {
-  KV_SHARED(float, share, KV_BLOCK);
-  KV_SHARED(float, mass, KV_BLOCK);
-  size_t head = blockIdx.x, d_v = (size_t)l.shape.d_v;
-  const float *top = l.top + head * (size_t)l.chunks;
-  const float *part = l.part + head * (size_t)l.chunks * d_v;
-  float *out = l.out + head * (d_v + 1);
-  int n = (l.entries[head] + CHUNK - 1) / CHUNK, j = kv_thread();
-  uint64_t best = 0;
-  for (int c = j; c < n; c += KV_BLOCK) {
-    uint64_t key = kv_key(top[c]);
-    best = key > best ? key : best;
-  }
-  const float *more = l.more ? l.more + 2 * head : nullptr;
-  bool one_more = more && more[1] > 0;
-  if (one_more && kv_key(more[0]) > best) best = kv_key(more[0]);
-  float m = of_key((uint32_t)kv_block_max(best));
-  for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
-    float all = 0, o = 0;
-    int x = first + j < l.shape.d_v ? first + j : l.shape.d_v - 1;
-    for (int base = 0; base < n; base += KV_BLOCK) {
-      int some = n - base < KV_BLOCK ? n - base : KV_BLOCK;
-      if (j < some) {
-        share[j] = kv_expm(kv_sub(top[base + j], m));
-        mass[j] = l.mass[head * (size_t)l.chunks + (size_t)(base + j)];
-      }
-      __syncthreads();
-      for (int c = 0; c < some; c++) {
-        all = kv_fma(share[c], mass[c], all);
-        o = kv_fma(share[c], part[(size_t)(base + c) * d_v + (size_t)x], o);
-      }
-      __syncthreads();
-    }
-    if (one_more) {
-      float w = kv_expm(kv_sub(more[0], m));
-      all = kv_fma(w, more[1], all);
-      o = kv_fma(w, l.more_a[head * d_v + (size_t)x], o);
-    }
-    if (first + j < l.shape.d_v) out[x] = kv_div(o, all);
-    if (first + j == 0) out[d_v] = kv_add(m, kv_log(all));
-  }
 }
 
 /* --- starts ------------------------------------------------------------- */
@@ -280,5 +243,5 @@ extern "C" void kv_gpu_start_attend(void *stream, const kv_gpu_layer *l,
   int heads = l->shape.n_heads / l->lanes;
   int parts = (heads + MOST - 1) / MOST, each = (heads + parts - 1) / parts;
   starts[each - 1](stream, l, masked != 0);
-  KV_LAUNCH(stream, join, (unsigned)l->shape.n_heads, KV_BLOCK, *l);
+  kv_gpu_start_join(stream, l);
 }

@@ -195,9 +195,11 @@ static __device__ upto name_masked(const uint8_t *mask, int n, int from,
   return at;
 }
 
+/* Place i is entry i: it is written for the report's list of logits alone. */
 static __device__ upto name_all(int n, int from, int32_t *place, kv_run *run) {
   int end = n - from < PART ? n : from + PART;
-  for (int i = from + kv_thread(); i < end; i += KV_BLOCK) place[i] = i;
+  for (int i = from + kv_thread(); place && i < end; i += KV_BLOCK)
+    place[i] = i;
   if (kv_thread() == 0 && from == 0) run[0].first = 0, run[0].count = n;
   return upto{n, 1, 1, 0};
 }
@@ -212,7 +214,7 @@ static __global__ void name_views(const __grid_constant__ kv_gpu_layer l,
   kv_run *run = l.run + head * (stride / 2 + 1);
   int32_t *place = l.place + head * stride;
   upto end = masked ? name_masked(l.mask + head * stride, n, from, place, run)
-                    : name_all(n, from, place, run);
+                    : name_all(n, from, l.logits ? place : nullptr, run);
   if (kv_thread() == 0 && from + PART >= n) {
     l.runs[head] = end.ended;
     l.entries[head] = end.seen;

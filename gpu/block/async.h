@@ -4,6 +4,8 @@
  * compute capability 8.0 on, before that a load and a store.
  *
  *   kv_async_16(to, from)   starts one; both addresses are multiples of 16
+ *   kv_async_line(to, from) the same, and the 128 bytes that it is part of are
+ *                           fetched into the L2: the rest will be copied soon
  *   kv_async_commit()       what the thread started since the last commit is
  *                           a group from here on, be it empty
  *   kv_async_wait<LEFT>()   returns when all groups of the thread but the
@@ -29,12 +31,18 @@ typedef struct alignas(16) kv_piece {
 typedef struct alignas(16) kv_quad {
   float x[4];
 } kv_quad;
+typedef struct alignas(8) kv_pair {
+  float x[2];
+} kv_pair;
 
 #ifdef __CUDACC__
 #  if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
 
 KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
   *to = *(const kv_piece *)from;
+}
+KV_DEVICE void kv_async_line(kv_piece *to, const void *from) {
+  kv_async_16(to, from);
 }
 KV_DEVICE void kv_async_commit() {}
 template <int LEFT> KV_DEVICE void kv_async_wait() {}
@@ -43,6 +51,13 @@ template <int LEFT> KV_DEVICE void kv_async_wait() {}
 
 KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :
+               : "r"((uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+KV_DEVICE void kv_async_line(kv_piece *to, const void *from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
                :
                : "r"((uint32_t)__cvta_generic_to_shared(to)),
                  "l"(__cvta_generic_to_global(from))
@@ -59,6 +74,9 @@ template <int LEFT> KV_DEVICE void kv_async_wait() {
 #else
 
 KV_DEVICE void kv_async_16(kv_piece *to, const void *from) {
+  kv_emu_copy(to, from);
+}
+KV_DEVICE void kv_async_line(kv_piece *to, const void *from) {
   kv_emu_copy(to, from);
 }
 KV_DEVICE void kv_async_commit() { kv_emu_commit(); }

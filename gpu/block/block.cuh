@@ -9,10 +9,16 @@
 #define KV_GPU_BLOCK_CUH
 
 #include "gpu/block/launch.h"
+#include "ref/ground/arith.h"
 
 #include <stdint.h>
 
 KV_DEVICE int kv_thread(void) { return (int)threadIdx.x; }
+
+/* The number that has this key (kv_key). */
+KV_DEVICE float kv_of_key(uint32_t key) {
+  return kv_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
+}
 
 /* x + y as a device adds: modulo 2^64. */
 KV_DEVICE int64_t kv_sum_of(int64_t x, int64_t y) {

@@ -8,6 +8,8 @@
  *   KV_SHARED(type, name, n)   declares `type name[n]` in shared memory; n a
  *                              constant; undefined at the start of a block
  *   KV_UNROLL                  before a loop whose arrays stay in registers
+ *   KV_TWICE, KV_ROLLED        before one that is to be unrolled by two; not at
+ *                              all, where it is long and seldom taken
  *   gpu/block/async.h          asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics
  *
@@ -26,8 +28,12 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
     kernel<<<(grid), (block), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__)
 #  define KV_SHARED(type, name, n) __shared__ type name[n]
 #  define KV_UNROLL _Pragma("unroll")
+#  define KV_TWICE _Pragma("unroll 2")
+#  define KV_ROLLED _Pragma("unroll 1")
 #else
 #  define KV_UNROLL
+#  define KV_TWICE
+#  define KV_ROLLED
 #  include "gpu/emu/emu.h"
 #endif
 

@@ -12,6 +12,7 @@
 #ifndef KV_GPU_ENTRY_CUH
 #define KV_GPU_ENTRY_CUH
 
+#include "gpu/block/half.h"
 #include "gpu/formats/format.cuh"
 
 /* slab NULL: elements of `type` at `at`; otherwise `at` is a block, and the row
@@ -37,7 +38,17 @@ KV_DEVICE kv_gpu_pair kv_gpu_pair_of(int turned, int d, int x) {
 }
 
 KV_DEVICE float kv_gpu_widen(kv_dtype type, uint16_t h) {
-  return type == KV_F16 ? kv_from_f16(h) : kv_from_bf16(h);
+  return type == KV_F16 ? kv_half(h) : kv_from_bf16(h);
+}
+
+/* Both elements of a word, the lower one first. */
+KV_DEVICE void kv_gpu_widen_two(kv_dtype type, uint32_t w, float *x) {
+  if (type == KV_F16) {
+    kv_two_halves(w, x);
+    return;
+  }
+  x[0] = kv_float(w << 16);
+  x[1] = kv_float(w & 0xffff0000u);
 }
 
 /* Element x of a key that was coded before its rotation, rotated (arithmetic

@@ -2,8 +2,10 @@
  *
  * Weighted sum of the values of one chunk of a view. Rows pass through shared
  * memory in stages, so that the next stage is loaded while one is computed
- * (gpu/block/async.h). Each thread has one column, and one chain over the
- * entries for every head that sees them.
+ * (gpu/block/async.h). A thread has two neighbouring columns for half of the
+ * heads that see the chunk, and a chain over the entries for each column and
+ * head: so a load from shared memory brings two halves, and a load of four
+ * weights, which all threads of a warp share, serves two columns.
  *
  * Called by all threads of a block. Between kv_values_fetch and kv_values_weigh
  * of a stage the caller puts kv_async_wait and a barrier; between
@@ -21,6 +23,7 @@ enum {
   KV_VALUE_PIECES = 512, /* of 16 bytes a stage */
   KV_VALUE_MIXED = -1    /* each row has its own type; decoded ones are fp32 */
 };
+constexpr int KV_VALUE_PAIRS = KV_BLOCK / 2; /* of columns */
 
 /* A range of columns of the chunk's rows; a row's part of a stage is a power of
  * two of pieces. */
@@ -29,27 +32,50 @@ typedef struct kv_columns {
   kv_piece *stage;       /* [KV_VALUE_STAGES][KV_VALUE_PIECES] */
   int first, width;
   int shift, rows; /* pieces a row, rows a stage */
+  bool whole;      /* all pieces are 16 bytes of a row of the trace's type */
 } kv_columns;
 
+/* size: bytes an element has in its stage at most; plain: all have as many. */
 KV_DEVICE kv_columns kv_columns_from(const kv_gpu_layer &l, int first, int size,
-                                     const kv_gpu_row *row, kv_piece *stage) {
+                                     bool plain, const kv_gpu_row *row,
+                                     kv_piece *stage) {
   int left = l.shape.d_v - first, shift = 0;
   int width = left < KV_BLOCK ? left : KV_BLOCK;
   while (16 << shift < width * size) shift++;
   int rows = KV_VALUE_PIECES >> shift;
+  bool whole =
+      plain && 16 << shift == width * size && l.shape.d_v * size % 16 == 0;
   kv_columns x = {row,   stage, first,
-                  width, shift, rows < KV_GPU_CHUNK ? rows : KV_GPU_CHUNK};
+                  width, shift, rows < KV_GPU_CHUNK ? rows : KV_GPU_CHUNK,
+                  whole};
   return x;
 }
+
+/* --- the part of a thread ------------------------------------------------ */
+
+/* Heads of a thread, and which: the first half of the block has the first
+ * ones, the second half the last ones. Of an odd number both compute the one in
+ * the middle, and the first half has it. */
+KV_DEVICE constexpr int kv_value_heads(int heads) { return (heads + 1) / 2; }
+KV_DEVICE bool kv_value_upper() { return kv_thread() >= KV_VALUE_PAIRS; }
+KV_DEVICE int kv_value_column() { return kv_thread() % KV_VALUE_PAIRS * 2; }
+KV_DEVICE int kv_value_first(int heads) {
+  return kv_value_upper() ? heads - kv_value_heads(heads) : 0;
+}
+/* Is head h of the thread's its own? */
+KV_DEVICE bool kv_value_mine(int heads, int h) {
+  return !kv_value_upper() ||
+         kv_value_first(heads) + h >= kv_value_heads(heads);
+}
+
+/* --- stages -------------------------------------------------------------- */
 
 /* Four elements of a coded row from x on, zeros past its end. */
 KV_DEVICE void kv_value_piece(const kv_gpu_layer &l, const kv_gpu_row &r, int x,
                               kv_piece *to) {
-  kv_piece piece;
-  KV_UNROLL
+  KV_ROLLED
   for (int e = 0; e < 4; e++)
-    piece.word[e] = x + e < l.shape.d_v ? kv_bits(kv_gpu_element(r, x + e)) : 0;
-  *to = piece;
+    to->word[e] = x + e < l.shape.d_v ? kv_bits(kv_gpu_element(r, x + e)) : 0;
 }
 
 /* Stage t: rows t * x.rows .. of the chunk's n. */
@@ -58,10 +84,21 @@ KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
                                int n, int t) {
   kv_piece *stage = x.stage + t % KV_VALUE_STAGES * KV_VALUE_PIECES;
   int first = t * x.rows, rows = n - first < x.rows ? n - first : x.rows;
-  for (int at = kv_thread(); at < rows << x.shift; at += KV_BLOCK) {
+  int end = rows << x.shift, p = kv_thread() & ((1 << x.shift) - 1);
+  if (PLAIN && x.whole) {
+    int size = l.shape.dtype == KV_F32 ? 4 : 2, from = x.first * size + p * 16;
+    const kv_gpu_row *row = x.row + first + (kv_thread() >> x.shift);
+    for (int at = kv_thread(); at < end; at += KV_BLOCK) {
+      kv_async_16(&stage[at], row->at + from);
+      row += KV_BLOCK >> x.shift;
+    }
+    kv_async_commit();
+    return;
+  }
+  KV_ROLLED
+  for (int at = kv_thread(); at < end; at += KV_BLOCK) {
     const kv_gpu_row &r = x.row[first + (at >> x.shift)];
-    int p = at & ((1 << x.shift) - 1), size = r.type == KV_F32 ? 4 : 2;
-    int left = x.width * size - p * 16;
+    int size = r.type == KV_F32 ? 4 : 2, left = x.width * size - p * 16;
     if (left <= 0) continue;
     if (!PLAIN && r.slab)
       kv_value_piece(l, r, x.first + 4 * p, &stage[at]);
@@ -71,46 +108,60 @@ KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
   kv_async_commit();
 }
 
-/* The thread's element of row j, at its address in the stage. */
+/* Elements of the thread's two columns in a row of a stage. */
 template <int TYPE>
-KV_DEVICE float kv_value_at(const kv_columns &x, int j, const char *at) {
+KV_DEVICE void kv_value_pair(const kv_columns &x, int j, const char *at,
+                             float *v) {
   int type = TYPE == KV_VALUE_MIXED ? (int)x.row[j].type : TYPE;
-  if (type == KV_F32) return ((const float *)at)[kv_thread()];
-  return kv_gpu_widen((kv_dtype)type, ((const uint16_t *)at)[kv_thread()]);
+  if (type == KV_F32) {
+    kv_pair pair = ((const kv_pair *)at)[kv_thread() % KV_VALUE_PAIRS];
+    v[0] = pair.x[0];
+    v[1] = pair.x[1];
+    return;
+  }
+  uint32_t w = ((const uint32_t *)at)[kv_thread() % KV_VALUE_PAIRS];
+  kv_gpu_widen_two((kv_dtype)type, w, v);
 }
 
-/* Stage t into the chains of the thread's column, j ascending. */
+/* Stage t into the chains of the thread's columns, j ascending. a: [heads][2]
+ * of the thread. */
 template <int HEADS, int TYPE>
 KV_DEVICE void kv_values_weigh_as(const kv_columns &x, int n, int t,
                                   const float *p, float *a) {
+  constexpr int OWN = kv_value_heads(HEADS);
   int j = t * x.rows, end = j + x.rows < n ? j + x.rows : n;
   int step = 16 << x.shift;
   const char *at =
       (const char *)(x.stage + t % KV_VALUE_STAGES * KV_VALUE_PIECES);
+  p += kv_value_first(HEADS) * KV_GPU_CHUNK;
+  KV_TWICE
   for (; j + 4 <= end; j += 4, at += 4 * step) {
-    float v[4];
+    float v[8];
     KV_UNROLL
     for (int u = 0; u < 4; u++)
-      v[u] = kv_value_at<TYPE>(x, j + u, at + u * step);
+      kv_value_pair<TYPE>(x, j + u, at + u * step, v + 2 * u);
     KV_UNROLL
-    for (int h = 0; h < HEADS; h++) {
+    for (int h = 0; h < OWN; h++) {
       kv_quad w = *(const kv_quad *)&p[h * KV_GPU_CHUNK + j];
       KV_UNROLL
-      for (int u = 0; u < 4; u++) a[h] = kv_fma(w.x[u], v[u], a[h]);
+      for (int u = 0; u < 8; u++)
+        a[2 * h + u % 2] = kv_fma(w.x[u / 2], v[u], a[2 * h + u % 2]);
     }
   }
+  KV_ROLLED
   for (; j < end; j++, at += step) {
-    float v = kv_value_at<TYPE>(x, j, at);
+    float v[2];
+    kv_value_pair<TYPE>(x, j, at, v);
     KV_UNROLL
-    for (int h = 0; h < HEADS; h++)
-      a[h] = kv_fma(p[h * KV_GPU_CHUNK + j], v, a[h]);
+    for (int u = 0; u < 2 * OWN; u++)
+      a[u] = kv_fma(p[u / 2 * KV_GPU_CHUNK + j], v[u % 2], a[u]);
   }
 }
 
 template <int HEADS, bool PLAIN>
 KV_DEVICE void kv_values_weigh(const kv_gpu_layer &l, const kv_columns &x,
                                int n, int t, const float *p, float *a) {
-  if (kv_thread() >= x.width) return;
+  if (kv_value_column() >= x.width || (HEADS == 1 && kv_value_upper())) return;
   if (!PLAIN)
     kv_values_weigh_as<HEADS, KV_VALUE_MIXED>(x, n, t, p, a);
   else if (l.shape.dtype == KV_F16)

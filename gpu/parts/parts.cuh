@@ -30,11 +30,6 @@ struct kv_by_score {
   __device__ int weight(uint32_t) const { return 1; }
 };
 
-/* The inverse of kv_key. */
-KV_DEVICE float kv_of_key(uint32_t key) {
-  return kv_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
-}
-
 /* Logits of one lane; an entry counts as its mass (arithmetic 4). */
 struct kv_by_mass {
   typedef float item;

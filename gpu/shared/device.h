@@ -106,6 +106,8 @@ void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l, int rows,
                          int masked);
 void kv_gpu_start_name_views(void *stream, const kv_gpu_layer *l, int masked);
 void kv_gpu_start_attend(void *stream, const kv_gpu_layer *l, int masked);
+/* The second half of attend, which starts it. */
+void kv_gpu_start_join(void *stream, const kv_gpu_layer *l);
 void kv_gpu_start_materialise(void *stream, const kv_gpu_layer *l);
 void kv_gpu_start_evidence(void *stream, const kv_gpu_layer *l, int rows);
 void kv_gpu_start_report(void *stream, const kv_gpu_layer *l, int stage,

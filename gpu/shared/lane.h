@@ -213,7 +213,8 @@ typedef struct kv_gpu_layer {
                      probabilities */
   int64_t *sum;   /* [n_heads][stride] over the rows of the tile */
   uint8_t *mask;  /* [n_heads][stride] 1 if the entry is in the view */
-  int32_t *place; /* [n_heads][stride] entry at each place of the view */
+  int32_t *place; /* [n_heads][stride] entry at each place of the view; where
+                     all see all entries, written for `logits` alone */
   kv_run *run;    /* [n_heads][stride / 2 + 1] */
   int32_t *runs, *entries; /* [n_heads] */
   /* What the layers above published at the step, and what this one does; NULL

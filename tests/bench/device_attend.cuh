@@ -8,6 +8,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_ATTEND_CUH
 #define KV_TESTS_BENCH_DEVICE_ATTEND_CUH
 
+#include "gpu/block/half.h"
 #include "tests/bench/device_host.cuh"
 #include "tests/bench/device_table.cuh"
 
@@ -19,8 +20,35 @@ static void attend_run(void *self, void *stream) {
   dev->attend(stream, &w->layer, 0);
 }
 
+/* Every half and its float, one at a time and two in a word. */
+static __global__ void all_halves(float *one, float *two) {
+  uint32_t h = 2 * (blockIdx.x * KV_BLOCK + threadIdx.x);
+  one[h] = kv_half((uint16_t)h);
+  one[h + 1] = kv_half((uint16_t)(h + 1));
+  kv_two_halves((h + 1) << 16 | h, two + h);
+}
+
+/* The device's conversion is the reference's, but for NaN. */
+static void check_halves(bench *b) {
+  size_t all = 65536;
+  float *one = bench_take<float>(b, all), *two = bench_take<float>(b, all);
+  KV_LAUNCH(b->dev->stream(), all_halves, (unsigned)(all / 2 / KV_BLOCK),
+            KV_BLOCK, one, two);
+  float *x = bench_get(b, one, all), *y = bench_get(b, two, all);
+  for (uint32_t h = 0; h < all; h++) {
+    uint32_t want = kv_bits(kv_from_f16((uint16_t)h));
+    if ((h & 0x7fff) > 0x7c00) continue;
+    if (kv_bits(x[h]) != want || kv_bits(y[h]) != want)
+      bench_fail("half 0x%04x is another float on the device", (unsigned)h);
+  }
+  free(y);
+  free(x);
+  bench_give(b);
+}
+
 static void attend_check(bench *b) {
   static const int group[] = {1, 4, 8};
+  check_halves(b);
   for (int g : group) {
     lanes_case c = {2, g, 300, false};
     lanes w;

@@ -4,6 +4,7 @@
  * - K once for up to 8 heads of a lane, of entries in view only where views
  *   are known; V once for up to 8 heads that see the same of a chunk, and for
  *   each head where they do not;
+ * - what a chunk left is read once for each head, to be joined;
  * - heads and views change nothing else: the sums of a head are the same
  *   whether it shares its pass or not;
  * - a mask's entries and runs are what a plain loop finds.
@@ -121,11 +122,17 @@ static void all_logits(void *stream, const kv_gpu_layer *l, int masked) {
 
 static int passes(int group) { return (group + 7) / 8; }
 
-/* Copies of queries: those of a pass once a chunk, a last pass as long as
- * the others. */
+/* Copies of queries: those of a pass once a block of two chunks, a last pass
+ * as long as the others. */
 static int of_queries(const world *w, int group) {
   int each = (group + passes(group) - 1) / passes(group);
-  return w->l.chunks * w->l.lanes * passes(group) * each * w->l.shape.d / 4;
+  int blocks = (w->l.chunks + 1) / 2 * w->l.lanes;
+  return blocks * passes(group) * each * w->l.shape.d / 4;
+}
+
+/* Copies of the chunks of all heads, each with n entries in view. */
+static int of_chunks(const world *w, int n) {
+  return w->l.shape.n_heads * ((n + CHUNK - 1) / CHUNK) * w->l.shape.d_v / 4;
 }
 
 static void rows_are_read_once(void **) {
@@ -138,7 +145,8 @@ static void rows_are_read_once(void **) {
     assert_int_equal(copies(all_logits, &w, 0),
                      rows * d / 8 + of_queries(&w, group));
     assert_int_equal(copies(kv_gpu_start_name_views, &w, 0), 0);
-    assert_int_equal(copies(kv_gpu_start_attend, &w, 0), rows * d_v / 8);
+    assert_int_equal(copies(kv_gpu_start_attend, &w, 0),
+                     rows * d_v / 8 + of_chunks(&w, n));
     close_world(&w);
   }
 }
@@ -167,7 +175,8 @@ static void views_are_read_once_where_alike(void **) {
     kv_gpu_start_name_views(nullptr, &w.l, 1);
     assert_int_equal(w.l.entries[0], seen);
     assert_int_equal(copies(kv_gpu_start_attend, &w, 1),
-                     lanes * passes(group) * seen * d_v / 8);
+                     lanes * passes(group) * seen * d_v / 8 +
+                         of_chunks(&w, seen));
     /* The first head's last chunk alone is another. */
     set_masks(&w, 898);
     kv_gpu_start_logits(nullptr, &w.l, 1, 1);
@@ -175,7 +184,8 @@ static void views_are_read_once_where_alike(void **) {
     int each = (group + passes(group) - 1) / passes(group);
     int last = seen - 2 * CHUNK, extra = each > 1 ? last * (each - 1) : 0;
     assert_int_equal(copies(kv_gpu_start_attend, &w, 1),
-                     lanes * (passes(group) * seen + extra) * d_v / 8);
+                     lanes * (passes(group) * seen + extra) * d_v / 8 +
+                         of_chunks(&w, seen));
     close_world(&w);
   }
 }

@@ -67,8 +67,8 @@ mutant device_made_one_off gpu/backend/materialise.cu 'laws' \
 # A chunk of the method's own.
 mutant own_chunk_unweighed ref/backend/attend.c 'chunk' \
   'return more ? kv_max(best, more->m) : best;' '(void)more; return best;'
-mutant device_own_chunk_late gpu/backend/attend.cu 'chunk' \
-  'all = kv_fma(w, more[1], all);' 'all = kv_add(all, more[1]);'
+mutant device_own_chunk_late gpu/backend/join.cu 'chunk' \
+  'a.all = kv_fma(w, more[1], a.all);' 'a.all = kv_add(a.all, more[1]);'
 mutant own_chunk_lost_of_two ref/lane/compose.c 'chunk' \
   'whole->there |= c.there;' ''
 mutant own_chunk_unchecked ref/backend/decode.c 'chunk' \
@@ -248,15 +248,23 @@ mutant device_smallest gpu/parts/parts.cuh 'gpu_parts' \
 mutant device_order gpu/parts/parts_order.cuh 'gpu_parts' \
   'set ? said : ~said' 'said'
 mutant device_rounds gpu/lane/values.cuh 'check_backends.sh' \
-  'a[h] = kv_fma(w.x[u], v[u], a[h]);' \
-  'a[h] = kv_add(kv_mul(w.x[u], v[u]), a[h]);'
+  'a[2 * h + u % 2] = kv_fma(w.x[u / 2], v[u], a[2 * h + u % 2]);' \
+  'a[2 * h + u % 2] = kv_add(kv_mul(w.x[u / 2], v[u]), a[2 * h + u % 2]);'
+mutant device_odd_column gpu/lane/values.cuh 'check_backends.sh' \
+  'return kv_thread() % KV_VALUE_PAIRS * 2;' \
+  'return kv_thread() % KV_VALUE_PAIRS * 2 + 1;'
+mutant device_middle_head gpu/lane/values.cuh 'gpu_reads' \
+  'return kv_value_upper() ? heads - kv_value_heads(heads) : 0;' \
+  'return kv_value_upper() ? heads / 2 : heads % 2;'
 mutant device_never_waits gpu/backend/attend.cu 'check_backends.sh' \
   'kv_async_wait<KV_VALUE_STAGES - 1>();' ''
-mutant device_waits_late gpu/backend/logits.cu 'check_backends.sh' \
+mutant device_joins_late gpu/backend/join.cu 'check_backends.sh' \
   'kv_async_wait<STAGES - 1>();' 'kv_async_wait<STAGES>();'
-mutant device_no_barrier gpu/backend/logits.cu 'check_backends.sh' \
-  'if (own.row.at) link<QUERIES>(stage(s), type, acc);
-    __syncthreads();' 'if (own.row.at) link<QUERIES>(stage(s), type, acc);'
+mutant device_waits_late gpu/lane/keys.cuh 'check_backends.sh' \
+  'kv_async_wait<KV_KEY_STAGES - 1>();' 'kv_async_wait<KV_KEY_STAGES>();'
+mutant device_no_barrier gpu/lane/keys.cuh 'check_backends.sh' \
+  'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);
+    __syncthreads();' 'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);'
 mutant device_shares_unlike gpu/backend/attend.cu \
   'check_backends.sh gpu_reads' \
   'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
@@ -272,10 +280,9 @@ mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
 mutant device_reads_trace gpu/backend/logits.cu 'gpu_rows' \
-  'r.row = kv_gpu_raw_row(l, lane->k_raw, lane->k[i]);' \
-  'r.row = {l.k + ((size_t)lane->kv_head * (size_t)l.shape.n_tokens +
-                   lane->id[i]) * lane->k_raw.size,
-             nullptr, l.shape.dtype, 0, nullptr};'
+  'row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);' \
+  'row[at] = l.k + ((size_t)a.lane->kv_head * (size_t)l.shape.n_tokens +
+                     a.lane->id[i]) * a.lane->k_raw.size;'
 mutant device_row_not_freed gpu/lane/record.cuh 'gpu_rows gpu_verbs' \
   'pool->n_free = n_free + n;' 'pool->n_free = n_free;'
 mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \

@@ -106,6 +106,7 @@ static void keys_order(void **state UNUSED) {
 static float half_value(uint32_t h) {
   int e = (int)(h >> 10 & 31), f = (int)(h & 1023);
   double x = e ? ldexp(1024 + f, e - 25) : ldexp(f, -24);
+  if (e == 31) x = (double)INFINITY;
   return (float)(h & 0x8000 ? -x : x);
 }
 
@@ -117,8 +118,7 @@ static void halves_widen(void **state UNUSED) {
       assert_true(isnan(x));
       assert_true(isnan(kv_from_f16(kv_to_f16(x))));
     } else {
-      if ((h & 0x7c00) != 0x7c00)
-        assert_int_equal(kv_bits(x), kv_bits(half_value(h)));
+      assert_int_equal(kv_bits(x), kv_bits(half_value(h)));
       assert_int_equal(kv_to_f16(x), h);
     }
     if (isnan(y)) {

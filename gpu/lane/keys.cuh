@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The chains of logits over keys in stages: keys and queries come through
+ * shared memory some columns at a time, and while one stage is computed the
+ * next is on its way (gpu/block/async.h). Each (query, entry) pair is one chain
+ * of fma over x ascending, in one thread. A thread has several entries, so that
+ * a load of four elements of a query, which all threads of a warp share, serves
+ * all of them.
+ *
+ * Called by all threads of a block. ENTRIES: entries a thread; those of thread
+ * t are t, t + KV_BLOCK, ...
+ */
+#ifndef KV_GPU_KEYS_CUH
+#define KV_GPU_KEYS_CUH
+
+#include "gpu/block/async.h"
+#include "gpu/block/block.cuh"
+#include "gpu/lane/entry.cuh"
+
+/* An entry's part of a stage is 64 bytes, two sectors: 32 elements of 2 bytes
+ * or 16 of any. A query's is as many floats. */
+constexpr int KV_KEY_STAGES = 2, KV_KEY_PIECES = 4, KV_KEY_COLUMNS = 32;
+constexpr int KV_KEY_QUADS = KV_KEY_COLUMNS / 4;
+
+/* What one stage holds of the chains. */
+typedef struct kv_key_slab {
+  int first, width; /* columns */
+  kv_piece *key;    /* [entries][KV_KEY_PIECES], see kv_key_at */
+  kv_quad *query;   /* [QUERIES][KV_KEY_QUADS] */
+} kv_key_slab;
+
+/* Memory of all stages. */
+typedef struct kv_key_room {
+  kv_piece *key;  /* [KV_KEY_STAGES][entries][KV_KEY_PIECES] */
+  kv_quad *query; /* [KV_KEY_STAGES][QUERIES][KV_KEY_QUADS] */
+} kv_key_room;
+
+/* Where piece p of entry i lies: swizzled so that the threads of a quarter warp
+ * use different banks when they write or read. Entries 8 apart swizzle alike.
+ */
+KV_DEVICE int kv_key_at(int i, int p) {
+  return i * KV_KEY_PIECES + (p ^ (i / 2 % KV_KEY_PIECES));
+}
+
+/* Stage s of `columns` columns each. */
+template <int QUERIES, int ENTRIES>
+KV_DEVICE kv_key_slab kv_key_stage(const kv_key_room &room, int s, int columns,
+                                   int d) {
+  int first = s * columns, left = d - first, at = s % KV_KEY_STAGES;
+  kv_key_slab x = {first, left < columns ? left : columns,
+                   room.key + at * ENTRIES * KV_BLOCK * KV_KEY_PIECES,
+                   room.query + at * QUERIES * KV_KEY_QUADS};
+  return x;
+}
+
+/* --- fetching ------------------------------------------------------------ */
+
+/* `q`: the thread's query, kv_key_query; threads without one use the last. */
+KV_DEVICE int kv_key_query() { return kv_thread() / KV_KEY_QUADS; }
+template <int QUERIES>
+KV_DEVICE void kv_key_fetch_queries(const float *q, const kv_key_slab &s) {
+  int at = kv_thread(), x = at % KV_KEY_QUADS * 4, left = (s.width - x) * 4;
+  if (at >= QUERIES * KV_KEY_QUADS) return;
+  kv_async_piece((kv_piece *)&s.query[at], (const char *)(q + s.first + x),
+                 left);
+}
+
+/* Rows of the trace's type, SIZE bytes an element; NULL: not needed. `whole`:
+ * rows are multiples of 16 bytes. */
+template <int SIZE, int ENTRIES>
+KV_DEVICE void kv_key_fetch_rows(const char *const *row, const kv_key_slab &s,
+                                 bool whole) {
+  constexpr int STEP = KV_BLOCK / KV_KEY_PIECES, ALL = ENTRIES * KV_KEY_PIECES;
+  int i = kv_thread() / KV_KEY_PIECES, p = kv_thread() % KV_KEY_PIECES;
+  int from = s.first * SIZE + p * 16, left = s.width * SIZE - p * 16;
+  kv_piece *to = s.key + kv_key_at(i, p);
+  if (left <= 0) return;
+  if (whole) {
+    KV_UNROLL
+    for (int u = 0; u < ALL; u++) {
+      const char *own = row[i + u * STEP];
+      if (own) kv_async_line(to + u * KV_BLOCK, own + from);
+    }
+    return;
+  }
+  KV_ROLLED
+  for (int u = 0; u < ALL; u++) {
+    const char *own = row[i + u * STEP];
+    if (own) kv_async_piece(to + u * KV_BLOCK, own + from, left);
+  }
+}
+
+/* --- links ---------------------------------------------------------------- */
+
+/* The elements of a piece: 4 floats, or 8 of 2 bytes. */
+template <kv_dtype TYPE>
+KV_DEVICE void kv_key_widen(const kv_piece &piece, float *x) {
+  KV_UNROLL
+  for (int w = 0; w < 4; w++)
+    if (TYPE == KV_F32)
+      x[w] = kv_float(piece.word[w]);
+    else
+      kv_gpu_widen_two(TYPE, piece.word[w], x + 2 * w);
+}
+
+/* Four links of the chains: key [ENTRIES][8], acc [ENTRIES][QUERIES]. */
+template <int QUERIES, int ENTRIES>
+KV_DEVICE void kv_key_link_four(const float *key, const kv_quad *query,
+                                float *acc) {
+  KV_UNROLL
+  for (int q = 0; q < QUERIES; q++) {
+    kv_quad a = query[q * KV_KEY_QUADS];
+    KV_UNROLL
+    for (int e = 0; e < ENTRIES; e++) KV_UNROLL
+    for (int x = 0; x < 4; x++)
+      acc[e * QUERIES + q] =
+          kv_fma(a.x[x], key[8 * e + x], acc[e * QUERIES + q]);
+  }
+}
+
+/* Adds the columns of a stage to the chains of the thread's entries. Columns
+ * past the width are zeros: a step of 0 * 0 can only change a chain from -0 to
+ * +0, which the final + 0 of a logit does anyway. */
+template <int QUERIES, int ENTRIES, kv_dtype TYPE>
+KV_DEVICE void kv_key_link(const kv_key_slab &s, float *acc) {
+  constexpr int EACH = TYPE == KV_F32 ? 4 : 8;
+  KV_UNROLL
+  for (int p = 0; p < KV_KEY_PIECES; p++) {
+    if (p * EACH >= s.width) break;
+    const kv_piece *own = s.key + kv_key_at(kv_thread(), p);
+    float key[8 * ENTRIES];
+    KV_UNROLL
+    for (int e = 0; e < ENTRIES; e++)
+      kv_key_widen<TYPE>(own[e * KV_BLOCK * KV_KEY_PIECES], key + 8 * e);
+    KV_UNROLL
+    for (int x = 0; x < EACH; x += 4)
+      kv_key_link_four<QUERIES, ENTRIES>(key + x, s.query + (p * EACH + x) / 4,
+                                         acc);
+  }
+}
+
+/* The sums of QUERIES queries with the thread's entries, rows of TYPE. */
+template <int QUERIES, int ENTRIES, kv_dtype TYPE>
+KV_DEVICE void kv_key_chains(int d, const char *const *row, const float *q,
+                             const kv_key_room &room, float *acc) {
+  constexpr int SIZE = TYPE == KV_F32 ? 4 : 2;
+  constexpr int COLUMNS = KV_KEY_COLUMNS * 2 / SIZE;
+  bool whole = d * SIZE % 16 == 0;
+  auto stage = [&](int s) {
+    return kv_key_stage<QUERIES, ENTRIES>(room, s, COLUMNS, d);
+  };
+  auto fetch = [&](int s) {
+    if (s * COLUMNS < d) {
+      kv_key_fetch_rows<SIZE, ENTRIES>(row, stage(s), whole);
+      kv_key_fetch_queries<QUERIES>(q, stage(s));
+    }
+    kv_async_commit();
+  };
+  for (int s = 0; s < KV_KEY_STAGES; s++) fetch(s);
+  for (int s = 0; s * COLUMNS < d; s++) {
+    kv_async_wait<KV_KEY_STAGES - 1>();
+    __syncthreads();
+    kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);
+    __syncthreads();
+    fetch(s + KV_KEY_STAGES);
+  }
+}
+
+#endif

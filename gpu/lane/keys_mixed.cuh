@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same chains where a lane's keys are not all unchanged rows: coded or
+ * rotated ones are computed into their stage as floats and the others copied,
+ * each thread has one entry of a type of its own. Slow, and right for every
+ * format.
+ */
+#ifndef KV_GPU_KEYS_MIXED_CUH
+#define KV_GPU_KEYS_MIXED_CUH
+
+#include "gpu/lane/keys.cuh"
+
+/* An entry's key; at NULL: not needed. `turn`: its rotation. */
+typedef struct kv_key_row {
+  kv_gpu_row row;
+  const float *turn;
+} kv_key_row;
+
+/* Row of the rotation that takes entry i to place i
+ * (ref/backend/attend_lane.c). */
+KV_DEVICE const float *kv_key_turn(const kv_gpu_layer &l,
+                                   const kv_gpu_lane *lane, int i) {
+  const int32_t *p = l.position;
+  int32_t id = (int32_t)lane->id[i];
+  int32_t distance = p ? p[0] - p[id] + i : i - id;
+  if (distance == 0) return nullptr;
+  return l.rotation + (size_t)(distance + l.range) * (size_t)l.shape.d;
+}
+
+/* Element x of a rotated key, from both elements of its pair. */
+KV_DEVICE float kv_key_turned(const kv_gpu_layer &l, const kv_key_row &r,
+                              int x) {
+  int half = l.shape.d / 2;
+  int pair = l.interleaved ? x / 2 : x % half;
+  int second = l.interleaved ? x % 2 : x / half;
+  int a = l.interleaved ? 2 * pair : pair;
+  int b = l.interleaved ? a + 1 : a + half;
+  float s = r.turn[2 * pair], c = r.turn[2 * pair + 1];
+  float x1 = kv_gpu_element(r.row, a), x2 = kv_gpu_element(r.row, b);
+  return second ? kv_fma(x2, c, kv_mul(x1, s)) : kv_fma(-x2, s, kv_mul(x1, c));
+}
+
+KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
+                                   const kv_gpu_lane *lane, int i, bool mine) {
+  kv_key_row r = {{nullptr, nullptr, KV_F32, 0, nullptr}, nullptr};
+  if (!mine) return r;
+  r.row = kv_gpu_key_row(l, lane, i);
+  if (l.needs.reindex) r.turn = kv_key_turn(l, lane, i);
+  return r;
+}
+
+KV_DEVICE bool kv_key_computed(const kv_key_row &r) {
+  return r.row.slab || r.turn;
+}
+
+/* Its type in its stage. */
+KV_DEVICE kv_dtype kv_key_type(const kv_key_row &r) {
+  return kv_key_computed(r) ? KV_F32 : r.row.type;
+}
+
+/* Four elements of a key from x on, zeros past its end. */
+KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
+                              kv_piece *to) {
+  KV_ROLLED
+  for (int e = 0; e < 4; e++) {
+    float k = 0;
+    if (x + e < l.shape.d)
+      k = r.turn ? kv_key_turned(l, r, x + e) : kv_gpu_element(r.row, x + e);
+    to->word[e] = kv_bits(k);
+  }
+}
+
+/* row: [KV_BLOCK] */
+KV_DEVICE void kv_key_fetch_mixed(const kv_gpu_layer &l, const kv_key_row *row,
+                                  const kv_key_slab &s) {
+  KV_ROLLED
+  for (int u = 0; u < KV_KEY_PIECES; u++) {
+    int at = u * KV_BLOCK + kv_thread(), p = at % KV_KEY_PIECES;
+    const kv_key_row &r = row[at / KV_KEY_PIECES];
+    if (!r.row.at) continue;
+    kv_piece *to = &s.key[kv_key_at(at / KV_KEY_PIECES, p)];
+    int size = kv_key_type(r) == KV_F32 ? 4 : 2, left = s.width * size - p * 16;
+    if (left <= 0) continue;
+    if (kv_key_computed(r))
+      kv_key_compute(l, r, s.first + 4 * p, to);
+    else
+      kv_async_piece(to, r.row.at + s.first * size + p * 16, left);
+  }
+}
+
+/* The sums of QUERIES queries with the thread's entry. */
+template <int QUERIES>
+KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
+                                   const float *q, const kv_key_room &room,
+                                   float *acc) {
+  constexpr int COLUMNS = KV_KEY_COLUMNS / 2;
+  int d = l.shape.d;
+  const kv_key_row &own = row[kv_thread()];
+  kv_dtype type = kv_key_type(own);
+  auto stage = [&](int s) {
+    return kv_key_stage<QUERIES, 1>(room, s, COLUMNS, d);
+  };
+  auto fetch = [&](int s) {
+    if (s * COLUMNS < d) {
+      kv_key_fetch_mixed(l, row, stage(s));
+      kv_key_fetch_queries<QUERIES>(q, stage(s));
+    }
+    kv_async_commit();
+  };
+  for (int s = 0; s < KV_KEY_STAGES; s++) fetch(s);
+  for (int s = 0; s * COLUMNS < d; s++) {
+    kv_async_wait<KV_KEY_STAGES - 1>();
+    __syncthreads();
+    if (own.row.at && type == KV_F32)
+      kv_key_link<QUERIES, 1, KV_F32>(stage(s), acc);
+    else if (own.row.at && type == KV_F16)
+      kv_key_link<QUERIES, 1, KV_F16>(stage(s), acc);
+    else if (own.row.at)
+      kv_key_link<QUERIES, 1, KV_BF16>(stage(s), acc);
+    __syncthreads();
+    fetch(s + KV_KEY_STAGES);
+  }
+}
+
+#endif
