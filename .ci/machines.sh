@@ -17,10 +17,59 @@ run_gpu() {
   needs=$(objdump -p "$module" | awk '$1 == "NEEDED" { print $2 }' |
     grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
   [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
-  make -C "$ci/gpu/tests" --no-print-directory ptx
+  looked_at
   make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
   rehearsed "$ci/gpu"
   on_device "$ci/gpu/sim/kvreplay"
+}
+
+# What each toolkit makes of the kernels. A machine whose driver knows CUDA 12
+# only needs a module that was built with it, so the older architecture is
+# looked at as CUDA 12 translates it. KV_CUDA12 names its folder; else its
+# compiler is fetched from Debian's next release and Python's packages.
+looked_at() {
+  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests
+  if [ -x "$old/bin/nvcc" ] || toolkit12 "$old" >"$ci/cuda12.said" 2>&1; then
+    "$old/bin/nvcc" --version | grep release
+    make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=75 \
+      NVCC="$old/bin/nvcc"
+    make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=90
+  else
+    echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
+    make -C "$tests" --no-print-directory ptx
+  fi
+}
+
+# toolkit12 FOLDER: nvcc and its parts there, laid out as NVIDIA does.
+toolkit12() {
+  local to=$1 mirror from=$1/from/usr tool lists
+  lists=$to/sources.list
+  mkdir -p "$to"/{bin,include,nvvm/bin,nvvm/libdevice,wheel}
+  # shellcheck disable=SC2016 # apt's variables
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' |
+    awk '$2 == "bookworm" { print $1; exit }')
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+    "$mirror trixie non-free" >"$lists"
+  next=$lists fetched amd64 "$to/from" nvidia-cuda-toolkit libnvvm4 &&
+    python3 -m pip download -q --no-deps -d "$to/wheel" \
+      nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-runtime-cu12==12.4.127 ||
+    return
+  for tool in "$to"/wheel/*.whl; do
+    python3 -m zipfile -e "$tool" "$to/from"
+  done
+  find "$to/from/nvidia" -name __init__.py -delete
+  cp -r "$to"/from/nvidia/*/include/* "$to/include"
+  cp -r "$from"/lib/nvidia-cuda-toolkit/libdevice/* "$to/nvvm/libdevice"
+  for tool in cudafe++ fatbinary nvlink ptxas; do
+    cp "$from/bin/$tool" "$to/bin"
+  done
+  cp "$from/lib/nvidia-cuda-toolkit/bin/cicc" "$to/nvvm/bin"
+  # shellcheck disable=SC2016 # nvcc's variables
+  printf '%s\n' 'TOP = $(_HERE_)/..' \
+    'NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice' \
+    'PATH += $(TOP)/nvvm/bin:$(_HERE_):' \
+    'INCLUDES += "-I$(TOP)/include" $(_SPACE_)' >"$to/bin/nvcc.profile"
+  cp "$from/lib/nvidia-cuda-toolkit/bin/nvcc" "$to/bin"
 }
 
 # Another processor, without this one's instructions: the reference compiled
@@ -51,10 +100,13 @@ run_arm() {
 }
 
 # fetched ARCHITECTURE FOLDER PACKAGE...: unpacked there, nothing installed.
+# $next: a list of sources other than this system's.
 fetched() {
   local o=(-oAPT::Architecture="$1" -oAPT::Architectures="$1"
     -oDir::State::Lists="$2/lists" -oDir::Cache="$2/cache" -qq)
   local root=$2 deb
+  [ -z "${next:-}" ] || o+=(-oDir::Etc::SourceList="$next"
+    -oDir::Etc::SourceParts=-)
   shift 2
   mkdir -p "$root/lists/partial" "$root/cache/archives/partial" "$root/deb"
   apt-get "${o[@]}" update </dev/null &&

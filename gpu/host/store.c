@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Logits and probabilities of a tile of prompt rows. On a device 16 rows of 32
+ * heads and 131,072 tokens: a launch then has work for all of it. */
 enum {
-  TILE_BYTES = 1 << 26,
+  NEAR_TILE_BYTES = 1 << 26,
+  FAR_TILE_BYTES = 1 << 30,
   TILE_ROWS = 16,
   MOST_HEADS = 65535 /* blocks in a grid's second dimension */
 };
@@ -114,7 +117,8 @@ static void size_up(kv_store *s) {
       .shape = *shape, .needs = s->plan->needs, .lanes = s->lanes};
   l->stride = (shape->n_tokens + 15) / 16 * 16;
   l->chunks = (shape->n_tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
-  int most = TILE_BYTES / 8 / shape->n_heads / l->stride;
+  int bytes = s->device->near ? NEAR_TILE_BYTES : FAR_TILE_BYTES;
+  int most = bytes / 8 / shape->n_heads / l->stride;
   s->tile_rows = most < 1 ? 1 : most < TILE_ROWS ? most : TILE_ROWS;
 }
 
