@@ -1,168 +1,320 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The selection behind all rankings: the first entries of a list over several
- * lanes, sorted by larger key, then lower entry, then lower lane. The cut key
- * is found digit by digit from a histogram in shared memory; among entries with
- * that key, the last place included is found from a histogram of places.
+ * lanes, sorted by larger key, then lower entry, then lower lane. Where the
+ * list is cut is found digit by digit, first of the key, then of the place in
+ * that order, from a histogram in shared memory. As soon as few entries are
+ * left of which the digits so far do not tell, they are listed in shared memory
+ * and the other flags are written; later digits then read the list only.
  * Integers only, so the order of atomics does not matter. Called by all threads
  * of the block.
  *
  * A Keys says what is ranked:
- *   item, key, sum          types: an element, an unsigned key, a histogram
+ *   item, key               types: an element, an unsigned key
+ *   WIDE                    false: every entry counts one
  *   lanes, n(l), row(l)     how many lanes, how long each, where it stands
  *   of(item), weight(key)   its key; what an entry of that key adds up to
  *
- * Cost: a read of all keys for each 11 bits of a key, one for the equals
- * where some of them stay out, one for the flags.
+ * Cost: two reads of all items where the highest 11 bits of the key leave no
+ * more than KV_LISTED entries open, three where the highest 22 do; among more
+ * equals than that a read for each digit.
  */
 #ifndef KV_GPU_RADIX_CUH
 #define KV_GPU_RADIX_CUH
 
-#include "gpu/block/block.cuh"
+#include "gpu/block/radix_sums.cuh"
 
-enum { KV_DIGIT = 11, KV_BUCKETS = 1 << KV_DIGIT };
+#include <string.h>
 
-/* Scratch in shared memory. */
-template <class Sum> struct kv_radix {
-  Sum count[KV_BUCKETS];
-  uint64_t part[KV_BLOCK];
+enum { KV_LOADS = 8 }; /* of 16 bytes that a thread has on their way */
+
+/* Where the list is cut, so far. Open are the entries whose key and place agree
+ * with the digits that are known; of them, those that add up to k come first.
+ */
+template <class Keys> struct kv_cut {
+  typename Keys::key key, key_mask;
+  uint32_t place, place_mask; /* of places counted from the last one */
+  int key_left, place_left;   /* bits that are not known */
+  uint64_t k, all;            /* all: what the open ones add up to */
+  uint32_t last;              /* the last place */
 };
 
-template <class Sum> static __device__ void kv_radix_clear(kv_radix<Sum> *r) {
-  __syncthreads();
-  for (int b = kv_thread(); b < KV_BUCKETS; b += KV_BLOCK) r->count[b] = 0;
-  __syncthreads();
-}
+/* --- reading -------------------------------------------------------------- */
 
-/* The bucket in which the sum from the highest down reaches k. k becomes what
- * that bucket must contribute. 1 <= k <= sum of all. */
-template <class Sum>
-static __device__ int kv_radix_find(kv_radix<Sum> *r, uint64_t *k) {
-  enum { EACH = (int)KV_BUCKETS / KV_BLOCK };
-  int t = kv_thread(), b = KV_BUCKETS - 1 - t * EACH;
-  uint64_t own = 0, before = 0;
-  __syncthreads();
-  for (int j = 0; j < EACH; j++) own += (uint64_t)r->count[b - j];
-  r->part[t] = own;
-  __syncthreads();
-  for (int i = 0; i < t; i++) before += r->part[i];
-  __syncthreads(); /* part holds the answer from here on */
-  if (before < *k && *k <= before + own) {
-    for (; before + (uint64_t)r->count[b] < *k; b--)
-      before += (uint64_t)r->count[b];
-    r->part[0] = (uint64_t)b;
-    r->part[1] = *k - before;
-  }
-  __syncthreads();
-  b = (int)r->part[0];
-  *k = r->part[1];
-  __syncthreads();
-  return b;
-}
-
-/* The key at which the sum of weights, from the largest down, reaches k. k
- * becomes what entries with that key must contribute; *all is what they have.
- */
-template <class Keys>
-static __device__ typename Keys::key
-kv_radix_key(const Keys &x, kv_radix<typename Keys::sum> *r, uint64_t *k,
-             uint64_t *all) {
-  typedef typename Keys::key key;
-  key prefix = 0, mask = 0;
-  for (int left = 8 * (int)sizeof(key), shift; left > 0; left = shift) {
-    shift = left > KV_DIGIT ? left - KV_DIGIT : 0;
-    key digit = (key)(((key)1 << (left - shift)) - 1);
-    kv_radix_clear(r);
-    for (int l = 0; l < x.lanes; l++) {
-      const typename Keys::item *row = x.row(l);
-      int n = x.n(l);
-      for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-        key own = x.of(row[i]);
-        if ((own & mask) != prefix) continue;
-        atomicAdd(&r->count[own >> shift & digit],
-                  (typename Keys::sum)x.weight(own));
+/* take(lane, first entry, items, how many of them) for all items, each by one
+ * thread; aligned rows are read 16 bytes at a time, KV_LOADS times before the
+ * first is used. */
+template <class Keys, class Take>
+static __device__ void kv_radix_scan(const Keys &x, Take take) {
+  typedef typename Keys::item item;
+  constexpr int EACH = 16 / (int)sizeof(item), STEP = EACH * KV_BLOCK;
+  for (int l = 0; l < x.lanes; l++) {
+    const item *row = x.row(l);
+    int n = x.n(l), whole = (uintptr_t)row % 16 == 0 ? n / EACH * EACH : 0;
+    for (int at = kv_thread() * EACH; at < whole; at += STEP * KV_LOADS) {
+      kv_piece piece[KV_LOADS];
+      KV_UNROLL
+      for (int u = 0; u < KV_LOADS; u++)
+        if (at + u * STEP < whole)
+          piece[u] = *(const kv_piece *)(row + at + u * STEP);
+      KV_UNROLL
+      for (int u = 0; u < KV_LOADS; u++) {
+        item own[EACH];
+        if (at + u * STEP >= whole) break;
+        memcpy(own, &piece[u], sizeof own);
+        take(l, at + u * STEP, own, EACH);
       }
     }
-    int b = kv_radix_find(r, k);
-    *all = (uint64_t)r->count[b];
-    prefix |= (key)b << shift;
-    mask |= digit << shift;
+    for (int i = whole + kv_thread(); i < n; i += KV_BLOCK)
+      take(l, i, row + i, 1);
   }
-  return prefix;
 }
 
-/* Places number entries of all lanes in the order of equals. */
+/* The number of an entry in the order of equals. */
 KV_DEVICE uint32_t kv_radix_place(int i, int lanes, int l) {
   return (uint32_t)i * (uint32_t)lanes + (uint32_t)l;
 }
 
-/* Among `span` places from `first` on, the k-th with the cut key. */
 template <class Keys>
-static __device__ uint32_t kv_radix_kth(const Keys &x, uint64_t *answer,
-                                        typename Keys::key cut, uint32_t first,
-                                        uint32_t span, int k) {
-  uint32_t lanes = (uint32_t)x.lanes;
-  int total;
-  for (uint32_t from = 0; from < span && k > 0; from += KV_BLOCK) {
-    uint32_t off = from + (uint32_t)kv_thread(), place = first + off;
-    int i = (int)(place / lanes), l = (int)(place % lanes);
-    bool yes = off < span && i < x.n(l) && x.of(x.row(l)[i]) == cut;
-    int rank = kv_block_rank(yes, &total);
-    if (yes && rank == k - 1) *answer = place;
-    k -= total;
-  }
-  __syncthreads();
-  return (uint32_t)*answer;
+static __device__ typename Keys::key kv_radix_key_at(const Keys &x,
+                                                     uint32_t place) {
+  uint32_t lanes = (uint32_t)x.lanes, i = place, l = 0;
+  if (lanes > 1) i = place / lanes, l = place % lanes;
+  return x.of(x.row((int)l)[i]);
 }
 
-/* The place of the k-th entry with the cut key. */
+/* take(key, place) for all listed entries. */
+template <class Keys, class Take>
+static __device__ void
+kv_radix_listed(const Keys &x, const kv_radix<Keys::WIDE> *r, Take take) {
+  enum { AHEAD = 4 };
+  int m = r->listed;
+  for (int j = kv_thread(); j < m; j += (int)KV_BLOCK * AHEAD) {
+    uint32_t place[AHEAD];
+    typename Keys::key key[AHEAD];
+    KV_UNROLL
+    for (int u = 0; u < AHEAD; u++) {
+      if (j + u * KV_BLOCK >= m) break;
+      place[u] = r->list[j + u * KV_BLOCK];
+      key[u] = kv_radix_key_at(x, place[u]);
+    }
+    KV_UNROLL
+    for (int u = 0; u < AHEAD; u++)
+      if (j + u * KV_BLOCK < m) take(key[u], place[u]);
+  }
+}
+
+/* --- the cut -------------------------------------------------------------- */
+
+/* Is the entry open? */
 template <class Keys>
-static __device__ uint32_t kv_radix_last(const Keys &x,
-                                         kv_radix<typename Keys::sum> *r,
-                                         typename Keys::key cut, uint64_t k) {
-  int longest = 0;
+static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
+                                     typename Keys::key key, uint32_t place) {
+  return (key & c.key_mask) == c.key &&
+         ((c.last - place) & c.place_mask) == c.place;
+}
+
+/* Does it come before all open ones? */
+template <class Keys>
+static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
+                                     typename Keys::key key, uint32_t place) {
+  typename Keys::key own = key & c.key_mask;
+  return own > c.key ||
+         (own == c.key && ((c.last - place) & c.place_mask) > c.place);
+}
+
+/* Nothing is left to decide: all open ones come first. Of masses that are no
+ * numbers that may never be so; then the digits end. */
+template <class Keys>
+static __device__ bool kv_radix_done(const kv_cut<Keys> &c) {
+  return ((!Keys::WIDE || c.key_left == 0) && c.k == c.all) ||
+         c.key_left + c.place_left == 0;
+}
+
+/* Counts the open entries by the next digit of their keys. */
+template <class Keys>
+static __device__ void kv_radix_keys(const Keys &x, kv_radix<Keys::WIDE> *r,
+                                     const kv_cut<Keys> &c, bool listed,
+                                     int shift) {
+  typedef typename Keys::key key;
+  key digit = (key)(((key)1 << (c.key_left - shift)) - 1);
+  auto count = [&](key own) {
+    if ((own & c.key_mask) == c.key)
+      kv_radix_add(r, (int)(own >> shift & digit), (uint64_t)x.weight(own));
+  };
+  if (listed) {
+    kv_radix_listed(x, r, [&](key own, uint32_t) { count(own); });
+    return;
+  }
+  kv_radix_scan(x, [&](int, int, const typename Keys::item *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) count(x.of(own[j]));
+  });
+}
+
+/* The same by the next digit of their places. */
+template <class Keys>
+static __device__ void kv_radix_places(const Keys &x, kv_radix<Keys::WIDE> *r,
+                                       const kv_cut<Keys> &c, bool listed,
+                                       int shift) {
+  uint32_t digit = (1u << (c.place_left - shift)) - 1;
+  auto count = [&](typename Keys::key own, uint32_t place) {
+    if (kv_radix_open(c, own, place))
+      kv_radix_add(r, (int)((c.last - place) >> shift & digit), 1);
+  };
+  if (listed) {
+    kv_radix_listed(x, r, count);
+    return;
+  }
+  kv_radix_scan(x, [&](int l, int i, const typename Keys::item *own, int each) {
+    for (int j = 0; j < each; j++)
+      count(x.of(own[j]), kv_radix_place(i + j, x.lanes, l));
+  });
+}
+
+KV_DEVICE int kv_radix_shift(int left) {
+  return left > KV_DIGIT ? left - KV_DIGIT : 0;
+}
+
+/* One more digit. After the last one of the key the open ones count one each.
+ */
+template <class Keys>
+static __device__ void kv_radix_step(const Keys &x, kv_radix<Keys::WIDE> *r,
+                                     kv_cut<Keys> *c, bool listed) {
+  typedef typename Keys::key key;
+  bool of_key = c->key_left > 0;
+  int left = of_key ? c->key_left : c->place_left, shift = kv_radix_shift(left);
+  if (of_key)
+    kv_radix_keys(x, r, *c, listed, shift);
+  else
+    kv_radix_places(x, r, *c, listed, shift);
+  int b = kv_radix_find(r, &c->k, &c->all);
+  uint64_t digit = ((uint64_t)1 << (left - shift)) - 1;
+  if (!of_key) {
+    c->place |= (uint32_t)b << shift;
+    c->place_mask |= (uint32_t)digit << shift;
+    c->place_left = shift;
+    return;
+  }
+  c->key |= (key)b << shift;
+  c->key_mask |= (key)digit << shift;
+  c->key_left = shift;
+  if (shift > 0 || !Keys::WIDE) return;
+  uint64_t weight = (uint64_t)x.weight(c->key);
+  c->k = (c->k + weight - 1) / weight;
+  c->all /= weight;
+}
+
+/* --- flags ---------------------------------------------------------------- */
+
+/* Four flags at once where they may be stored so. */
+KV_DEVICE void kv_radix_store(uint8_t *to, int n, uint32_t flags) {
+  if (n == 4 && (uintptr_t)to % 4 == 0) {
+    *(uint32_t *)to = flags;
+    return;
+  }
+  for (int j = 0; j < n; j++) to[j] = (uint8_t)(flags >> 8 * j);
+}
+
+/* The flag of an entry whose key agrees with the digits that are known; lists
+ * it if it is open and those are not in. */
+template <class Keys>
+static __device__ bool kv_radix_flag_equal(kv_radix<Keys::WIDE> *r,
+                                           const kv_cut<Keys> &c, bool in,
+                                           uint32_t place) {
+  uint32_t own = (c.last - place) & c.place_mask;
+  if (own != c.place || in) return own >= c.place;
+  int at = atomicAdd(&r->listed, 1);
+  if (at < KV_LISTED) r->list[at] = place;
+  return false;
+}
+
+/* Flags all entries and lists the open ones; if they are more than KV_LISTED,
+ * r->listed says so and the flags of open ones are wrong. Returns how many are
+ * flagged. `in`: open ones are. */
+template <class Keys>
+static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
+                                    const kv_cut<Keys> &c, bool in,
+                                    uint8_t *const *keep) {
+  int64_t kept = 0;
+  if (kv_thread() == 0) r->listed = 0;
+  __syncthreads();
+  kv_radix_scan(x, [&](int l, int i, const typename Keys::item *own, int each) {
+    uint32_t flags = 0;
+    KV_UNROLL
+    for (int j = 0; j < each; j++) {
+      typename Keys::key key = x.of(own[j]) & c.key_mask;
+      bool yes = key > c.key;
+      if (key == c.key)
+        yes = kv_radix_flag_equal(r, c, in, kv_radix_place(i + j, x.lanes, l));
+      flags |= (uint32_t)yes << 8 * j;
+    }
+    kept += __popc(flags);
+    kv_radix_store(keep[l] + i, each, flags);
+  });
+  return (int)kv_block_sum(kept);
+}
+
+/* Flags the listed entries that come first; returns how many. */
+template <class Keys>
+static __device__ int
+kv_radix_flag_listed(const Keys &x, const kv_radix<Keys::WIDE> *r,
+                     const kv_cut<Keys> &c, uint8_t *const *keep) {
+  int64_t kept = 0;
+  uint32_t lanes = (uint32_t)x.lanes;
+  kv_radix_listed(x, r, [&](typename Keys::key own, uint32_t place) {
+    if (!kv_radix_open(c, own, place) && !kv_radix_sure(c, own, place)) return;
+    keep[place % lanes][place / lanes] = 1;
+    kept++;
+  });
+  return (int)kv_block_sum(kept);
+}
+
+/* --- the selection -------------------------------------------------------- */
+
+template <class Keys>
+static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
+  int longest = 1;
   for (int l = 0; l < x.lanes; l++)
     longest = x.n(l) > longest ? x.n(l) : longest;
-  uint32_t places = kv_radix_place(longest, x.lanes, 0);
-  uint32_t span = (places + KV_BUCKETS - 1) / KV_BUCKETS;
-  kv_radix_clear(r);
-  for (int l = 0; l < x.lanes; l++) {
-    const typename Keys::item *row = x.row(l);
-    int n = x.n(l);
-    for (int i = kv_thread(); i < n; i += KV_BLOCK)
-      if (x.of(row[i]) == cut) {
-        uint32_t b = kv_radix_place(i, x.lanes, l) / span;
-        atomicAdd(&r->count[KV_BUCKETS - 1 - b], (typename Keys::sum)1);
-      }
-  }
-  uint32_t b = KV_BUCKETS - 1 - (uint32_t)kv_radix_find(r, &k);
-  return kv_radix_kth(x, r->part, cut, b * span, span, (int)k);
+  uint32_t last = kv_radix_place(longest, x.lanes, 0) - 1;
+  kv_cut<Keys> c = {0,
+                    0,
+                    0,
+                    0,
+                    8 * (int)sizeof(typename Keys::key),
+                    32 - __clz((int)last),
+                    k,
+                    ~(uint64_t)0,
+                    last};
+  return c;
+}
+
+/* May the open ones be few enough to be listed? Masses do not say how many they
+ * are of; after two digits they are so unless many are equal. */
+template <class Keys>
+static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
+  if (!Keys::WIDE || c.key_left == 0) return c.all <= KV_LISTED;
+  return c.last < KV_LISTED || c.key_left <= 32 - 2 * KV_DIGIT;
 }
 
 /* keep[l][i]: 1 if the entry comes before the sum of weights has reached k. 1
  * <= k <= sum of all. Returns how many. */
 template <class Keys>
-static __device__ int kv_radix_top(const Keys &x,
-                                   kv_radix<typename Keys::sum> *r, uint64_t k,
-                                   uint8_t *const *keep) {
-  uint64_t all;
-  int64_t kept = 0;
-  typename Keys::key cut = kv_radix_key(x, r, &k, &all);
-  uint64_t weight = (uint64_t)x.weight(cut), in = (k + weight - 1) / weight;
-  uint32_t last = ~(uint32_t)0;
-  if (in * weight < all) last = kv_radix_last(x, r, cut, in);
-  for (int l = 0; l < x.lanes; l++) {
-    const typename Keys::item *row = x.row(l);
-    int n = x.n(l);
-    for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-      typename Keys::key own = x.of(row[i]);
-      bool yes =
-          own > cut || (own == cut && kv_radix_place(i, x.lanes, l) <= last);
-      keep[l][i] = yes;
-      kept += yes;
-    }
+static __device__ int kv_radix_top(const Keys &x, kv_radix<Keys::WIDE> *r,
+                                   uint64_t k, uint8_t *const *keep) {
+  kv_cut<Keys> c = kv_radix_whole(x, k);
+  kv_radix_clear(r);
+  do kv_radix_step(x, r, &c, false);
+  while (!kv_radix_done(c) && !kv_radix_few(c));
+  if (!kv_radix_done(c)) {
+    int kept = kv_radix_flag(x, r, c, false, keep);
+    bool listed = r->listed <= KV_LISTED;
+    do kv_radix_step(x, r, &c, listed);
+    while (!kv_radix_done(c));
+    if (listed) return kept + kv_radix_flag_listed(x, r, c, keep);
   }
-  return (int)kv_block_sum(kept);
+  return kv_radix_flag(x, r, c, true, keep);
 }
 
 #endif

@@ -20,7 +20,7 @@
 struct kv_by_score {
   typedef float item;
   typedef uint32_t key;
-  typedef int sum;
+  static constexpr bool WIDE = false;
   const float *const *score;
   const int *count;
   int lanes;
@@ -34,7 +34,7 @@ struct kv_by_score {
 struct kv_by_mass {
   typedef float item;
   typedef uint32_t key;
-  typedef unsigned long long sum;
+  static constexpr bool WIDE = true;
   const float *score;
   int count, lanes;
   float top;
@@ -50,7 +50,7 @@ struct kv_by_mass {
 struct kv_by_hash {
   typedef uint64_t item;
   typedef uint64_t key;
-  typedef int sum;
+  static constexpr bool WIDE = false;
   const uint64_t *hash;
   int count, lanes;
   __device__ int n(int) const { return count; }
@@ -68,7 +68,7 @@ KV_DEVICE void kv_gpu_flag_all(uint8_t *keep, int n, bool flag) {
 KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
                                  const int *n, int lanes, int k,
                                  uint8_t *const *keep) {
-  KV_SHARED(kv_radix<int>, room, 1);
+  KV_SHARED(kv_radix<false>, room, 1);
   kv_by_score x = {score, n, lanes};
   int total = 0;
   __syncthreads();
@@ -92,7 +92,7 @@ KV_DEVICE void kv_gpu_top(kv_gpu_at &at, const float *score, int n, int k,
 /* The k largest hashes; of equals the lower index first. */
 KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
                                uint8_t *keep) {
-  KV_SHARED(kv_radix<int>, room, 1);
+  KV_SHARED(kv_radix<false>, room, 1);
   kv_by_hash x = {hash, n, 1};
   __syncthreads();
   if (k > 0 && k < n) {
@@ -118,7 +118,7 @@ KV_DEVICE float kv_gpu_largest(const float *s, int n) {
  * target of 0 selects as 1 does: the largest entry, whose mass is 2^40. */
 KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
                            uint8_t *keep) {
-  KV_SHARED(kv_radix<unsigned long long>, room, 1);
+  KV_SHARED(kv_radix<true>, room, 1);
   kv_gpu_show(at, KV_CHOSE_MASS, &s, &n, 1);
   kv_by_mass x = {s, n, 1, kv_gpu_largest(s, n)};
   int64_t mass = 0;

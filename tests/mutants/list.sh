@@ -242,7 +242,6 @@ mutant tolerance_absolute sim/grade/outputs.c 'grade' \
   ' - o->how.rtol * size' ''
 
 # The kernels, on the executor.
-mutant device_ties gpu/block/radix.cuh 'gpu_parts' '<= last);' '< last);'
 mutant device_smallest gpu/parts/parts.cuh 'gpu_parts' \
   '| ~(uint32_t)i;' '| (uint32_t)i;'
 mutant device_order gpu/parts/parts_order.cuh 'gpu_parts' \
@@ -270,8 +269,6 @@ mutant device_shares_unlike gpu/backend/attend.cu \
   'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
 mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
   'else if (h != first)' 'else if (h < first)'
-mutant device_run_cut gpu/backend/views.cu 'gpu_reads' \
-  'own < 0 ? at.open' 'own < 0 ? base'
 mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
   'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
 mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Mutants of selections and views on a device, on the executor: form as in
+# list.sh.
+
+mutant device_ties gpu/block/radix.cuh 'gpu_parts' \
+  'in) return own >= c.place;' \
+  'in) return own > c.place;'
+mutant device_list_spills gpu/block/radix.cuh 'gpu_parts' \
+  'bool listed = r->listed <= KV_LISTED;' 'bool listed = true;'
+mutant device_no_carry gpu/block/radix_sums.cuh 'gpu_parts' \
+  'atomicAdd(&r->low[b], low) + low < low' \
+  '0 * atomicAdd(&r->low[b], low)'
+mutant device_run_cut gpu/backend/views.cu 'gpu_reads' \
+  'own < 0 ? at.open' 'own < 0 ? base'
