@@ -1,168 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting a step on the device: what, in which order. Contract:
- * gpu/host/store.h.
+ * A step of a store: tokens enter, its work is started or replayed, the report
+ * read; messages of layers; the prompt, tile by tile or block by block.
+ * Contract: gpu/host/store.h.
  */
 #include "gpu/host/store.h"
 #include <string.h>
 
 enum { BETWEEN_STOPS = 64 }; /* tiles of a prompt */
 
-static bool in_prompt(const kv_store *s) {
-  return s->end <= s->plan->shape->prompt_len;
-}
-
 bool kv_gpu_due(const kv_store *s) {
   return kv_settling_due(&s->plan->needs, s->plan->shape, s->end);
 }
-
-/* --- parts of a step ---------------------------------------------------- */
-
-/* The layer as the i-th method on the lanes sees it: its own parameters, rows,
- * settling times, and its part of columns, formats and state. Selections are
- * recorded for the first method. */
-static kv_gpu_layer layer_of(const kv_store *s, int i) {
-  const kv_method_part *p = &s->part[i];
-  kv_gpu_layer l = s->layer;
-  l.params = (const char *)l.params + p->offset;
-  l.column = p->column;
-  l.coding = p->coding;
-  l.state = p->state;
-  l.needs.want = p->needs->want;
-  l.needs.view_logits = p->needs->view_logits;
-  l.needs.block = p->needs->block;
-  l.needs.every = p->needs->every;
-  l.needs.phase = p->needs->phase;
-  if (p->needs->across != KV_DOWN) l.above = NULL;
-  l.one_of_two = s->parts > 1;
-  if (i > 0) l.shown = NULL;
-  return l;
-}
-
-static kv_gpu_hook *start_of(const kv_store *s, int i, kv_hook which) {
-  const kv_gpu_hooks *h = s->hooks[i];
-  kv_gpu_hook *const start[KV_N_HOOKS] = {
-#define KV_HOOK(name) h->name,
-      KV_HOOKS(KV_HOOK)
-#undef KV_HOOK
-  };
-  return start[which];
-}
-
-/* Starts a hook, unless an earlier start failed: it relies on what they left.
- */
-static void hook_of(const kv_store *s, int i, kv_hook which, void *stream) {
-  kv_gpu_hook *start = start_of(s, i, which);
-  if (!start || s->device->failed()) return;
-  kv_gpu_layer l = layer_of(s, i);
-  start(stream, &l);
-}
-
-static void hook(const kv_store *s, kv_hook which, void *stream) {
-  for (int i = 0; i < s->parts; i++) hook_of(s, i, which, stream);
-}
-
-/* True if the i-th method observes rows of this phase. */
-static bool observes(const kv_store *s, int i) {
-  const kv_needs *need = s->part[i].needs;
-  return s->hooks[i]->observe &&
-         (in_prompt(s) ? need->prompt_rows > 0 : need->decode_rows);
-}
-
-static void observe(const kv_store *s, void *stream) {
-  for (int i = 0; i < s->parts; i++)
-    if (observes(s, i)) hook_of(s, i, KV_HOOK_observe, stream);
-}
-
-static bool anyone_observes(const kv_store *s) {
-  bool any = false;
-  for (int i = 0; i < s->parts; i++) any |= observes(s, i);
-  return any;
-}
-
-static void enter_part(const kv_store *s, int count, void *stream) {
-  s->device->append(stream, &s->layer, count);
-  hook(s, KV_HOOK_arrive, stream);
-}
-
-/* Attention. If a view ranks by logits, or evidence needs them, all logits are
- * computed; otherwise only those in view. */
-static void attend_part(const kv_store *s, void *stream) {
-  const kv_device *dev = s->device;
-  const kv_needs *need = &s->plan->needs;
-  bool all = kv_needs_all_logits(need, anyone_observes(s)) || !s->own_views;
-  dev->queries(stream, &s->layer, 1);
-  if (all) dev->logits(stream, &s->layer, 1, 0);
-  hook(s, KV_HOOK_view, stream);
-  dev->name_views(stream, &s->layer, s->own_views);
-  if (!all) dev->logits(stream, &s->layer, 1, 1);
-  if (s->layer.made) dev->materialise(stream, &s->layer);
-  hook(s, KV_HOOK_chunk, stream);
-  dev->attend(stream, &s->layer, s->own_views);
-  dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
-}
-
-/* Evidence of a tile of prompt rows. */
-static void tile_part(const kv_store *s, int rows, void *stream) {
-  const kv_device *dev = s->device;
-  dev->queries(stream, &s->layer, rows);
-  if (s->plan->needs.want & KV_LOGITS) {
-    dev->logits(stream, &s->layer, rows, 0);
-    dev->evidence(stream, &s->layer, rows);
-  }
-  observe(s, stream);
-}
-
-static void observe_part(const kv_store *s, void *stream) {
-  if (!anyone_observes(s)) return;
-  if (s->plan->needs.want & (KV_P | KV_SUM))
-    s->device->evidence(stream, &s->layer, 1);
-  observe(s, stream);
-}
-
-static void show_part(const kv_store *s, void *stream) {
-  if (s->layer.shown)
-    s->device->report(stream, &s->layer, KV_GPU_SAY_SCORES, 0);
-}
-
-static void settle_part(const kv_store *s, void *stream, int first) {
-  s->device->report(stream, &s->layer, KV_GPU_SAY_COLUMNS, first);
-  for (int i = 0; i < s->parts; i++) {
-    hook_of(s, i, KV_HOOK_settle_lane, stream);
-    hook_of(s, i, KV_HOOK_settle_layer, stream);
-  }
-  show_part(s, stream);
-  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
-}
-
-static void step(const kv_store *s, void *stream) {
-  enter_part(s, 1, stream);
-  attend_part(s, stream);
-  observe_part(s, stream);
-}
-
-static void step_alone(void *self, void *stream) {
-  step(self, stream);
-  show_part(self, stream);
-}
-
-static void step_and_settle(void *self, void *stream) {
-  step(self, stream);
-  settle_part(self, stream, 0);
-}
-
-/* A block of the prompt that settles at its end; `seen`: with evidence of all
- * its rows, which are one tile. */
-static void block(const kv_store *s, void *stream, bool seen) {
-  enter_part(s, s->clock.count, stream);
-  if (seen) tile_part(s, s->clock.rows, stream);
-  settle_part(s, stream, 1);
-}
-
-static void block_alone(void *self, void *stream) {
-  block(self, stream, false);
-}
-static void block_seen(void *self, void *stream) { block(self, stream, true); }
 
 /* --- starts ------------------------------------------------------------- */
 
@@ -175,7 +24,8 @@ static void tell(kv_store *s, int row, int rows, int at) {
 
 static void tell_entered(kv_store *s) {
   int first = s->clock.first;
-  tell(s, s->end - 1, 1, in_prompt(s) ? 0 : kv_layer_row(s->data, first));
+  tell(s, s->end - 1, 1,
+       kv_gpu_in_prompt(s) ? 0 : kv_layer_row(s->data, first));
 }
 
 void kv_gpu_enter(kv_store *s, int first, int count) {
@@ -184,10 +34,10 @@ void kv_gpu_enter(kv_store *s, int first, int count) {
   s->clock.first = first;
   s->clock.count = count;
   if (!kv_gpu_lost(s)) kv_gpu_pages_grow(s, count);
-  s->waiting = in_prompt(s) && s->plan->needs.block > 0;
+  s->waiting = kv_gpu_in_prompt(s) && s->plan->needs.block > 0;
   if (!s->waiting && !kv_gpu_lost(s)) {
     tell_entered(s);
-    if (in_prompt(s)) enter_part(s, count, s->device->stream());
+    if (kv_gpu_in_prompt(s)) kv_gpu_seq_enter(s, count, s->device->stream());
   }
   for (int i = 0; i < s->lanes; i++)
     kv_lane_append(&s->mirror[i], first, count);
@@ -201,14 +51,9 @@ static void hold_log(kv_store *s) {
 /* Steps of a kind differ only in the clock, so they are recorded once and
  * replayed. */
 static void run_recorded(kv_store *s, kv_gpu_recording kind) {
-  static kv_gpu_sequence *const run[KV_GPU_RECORDS] = {
-      [KV_GPU_RECORD_STEP] = step_alone,
-      [KV_GPU_RECORD_DUE] = step_and_settle,
-      [KV_GPU_RECORD_BLOCK] = block_alone,
-      [KV_GPU_RECORD_SEEN] = block_seen};
   void **recorded = &s->recorded[kind];
   if (!kv_gpu_lost(s) && !*recorded)
-    *recorded = s->device->record(run[kind], s);
+    *recorded = s->device->record(kv_gpu_sequences[kind], s);
   if (!kv_gpu_lost(s) && *recorded) s->device->replay(*recorded);
 }
 
@@ -243,7 +88,7 @@ const kv_message *kv_gpu_publish(kv_store *s) {
   if (kv_gpu_lost(s)) return NULL;
   for (int i = 0; i < s->parts; i++)
     if (s->part[i].needs->across == KV_DOWN && s->hooks[i]->publish) {
-      hook_of(s, i, KV_HOOK_publish, s->device->stream());
+      kv_gpu_seq_publish(s, i, s->device->stream());
       s->device->get(s->message, s->layer.message,
                      sizeof head + s->plan->needs.message);
       memcpy(&head, s->message, sizeof head);
@@ -267,19 +112,19 @@ static void recorded_sums(kv_store *s) {
            n * sizeof *s->sums);
   s->device->put(s->layer.sum, s->sums, heads * stride * sizeof *s->sums);
   tell(s, 0, (int)n, 0);
-  observe(s, s->device->stream());
+  kv_gpu_seq_observe(s, s->device->stream());
 }
 
 static void show_tile(kv_store *s, int t, int rows) {
   if (kv_gpu_lost(s)) return;
   tell(s, t, rows, kv_layer_row(s->data, t));
-  tile_part(s, rows, s->device->stream());
+  kv_gpu_seq_tile(s, rows, s->device->stream());
 }
 
 /* Rows first.. of a block are shown; `last`: none. */
 static int first_shown(const kv_store *s, int first, int last) {
   int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;
-  if (!anyone_observes(s) || from >= last) return last;
+  if (!kv_gpu_observed(s) || from >= last) return last;
   return from > first ? from : first;
 }
 
@@ -301,7 +146,7 @@ static void show_rows(kv_store *s, int first, int last) {
 }
 
 void kv_gpu_show_prompt(kv_store *s, int first, int count) {
-  if (s->waiting || kv_gpu_lost(s) || !anyone_observes(s)) return;
+  if (s->waiting || kv_gpu_lost(s) || !kv_gpu_observed(s)) return;
   if (s->sums && s->data->colsum && s->data->rows)
     recorded_sums(s);
   else
@@ -333,9 +178,9 @@ static void run_block(kv_store *s) {
     run_recorded(s, kind);
     return;
   }
-  enter_part(s, count, stream);
+  kv_gpu_seq_enter(s, count, stream);
   kv_gpu_show_prompt(s, first, count);
-  settle_part(s, stream, 1);
+  kv_gpu_seq_settle(s, stream, 1);
 }
 
 void kv_gpu_run_settling(kv_store *s) {
@@ -344,6 +189,6 @@ void kv_gpu_run_settling(kv_store *s) {
   if (s->waiting)
     run_block(s);
   else
-    settle_part(s, s->device->stream(), 1);
+    kv_gpu_seq_settle(s, s->device->stream(), 1);
   kv_gpu_read(s, KV_GPU_PROMPT);
 }

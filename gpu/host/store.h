@@ -124,6 +124,23 @@ void kv_gpu_pages_take(kv_store *s);
 /* Adds the pages that `count` more tokens need; errors in s->fault. */
 void kv_gpu_pages_grow(kv_store *s, int count);
 
+/* sequence.c: what is started, in which order, within a recording or not */
+static inline bool kv_gpu_in_prompt(const kv_store *s) {
+  return s->end <= s->plan->shape->prompt_len;
+}
+/* True if a method observes rows of this phase, prompt or decoding. */
+bool kv_gpu_observed(const kv_store *s);
+/* The clock's tokens, `count` of them, enter. */
+void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
+/* Evidence of a tile of `rows` prompt rows, shown to who observes. */
+void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
+void kv_gpu_seq_observe(const kv_store *s, void *stream);
+/* What lanes hold before and after they settle; `first` begins a report. */
+void kv_gpu_seq_settle(const kv_store *s, void *stream, int first);
+/* Of the i-th method on the lanes. */
+void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);
+extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS]; /* of a store */
+
 /* step.c */
 bool kv_gpu_due(const kv_store *s);
 /* The next tokens enter. Of a prompt that is taken in blocks the device is told

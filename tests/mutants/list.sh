@@ -364,7 +364,7 @@ mutant evidence_unasked_decode ref/lane/method.h 'evidence' \
   '(observes && n->decode_rows);'
 mutant view_shown_unasked ref/backend/decode.c 'evidence whims' \
   '.s = s->plan->needs.view_logits ?' '.s = x->all ?'
-mutant device_drops_evidence gpu/host/step.c 'whims' \
+mutant device_drops_evidence gpu/host/sequence.c 'whims' \
   'if (s->plan->needs.want & KV_LOGITS) {' \
   'if (s->plan->needs.want & (KV_P | KV_SUM)) {'
 mutant turned_back_not_forth ref/lane/lane.c 'methods' \

@@ -51,12 +51,12 @@ mutant scores_unhashed ref/lane/shown.c 'compare check run' \
   'kv_sha256_add(&x->lane[lane], record, sizeof record);' ''
 mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \
   'if (x->in && !x->in[i]) return KV_SHOWN_OUT;' ''
-mutant settling_unshown gpu/host/step.c 'check_backends.sh' \
+mutant settling_unshown gpu/host/sequence.c 'check_backends.sh' \
   '  }
   show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' '  }
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
-mutant second_in_firsts_place gpu/host/step.c 'check_compose.sh' \
+mutant second_in_firsts_place gpu/host/sequence.c 'check_compose.sh' \
   'l.params = (const char *)l.params + p->offset;' ''
 mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \
   'return kv_settling_due(needs, c->at.shape, c->at.step);' 'return true;'
@@ -90,3 +90,14 @@ mutant first_backend_named sim/db/db_read.c 'run' \
   '" ORDER BY c.backend = ? ASC, v.started,'
 mutant search_by_anyone sim/sweep/search.c 'run' \
   '!strcmp(ask->how.backend->name, kv_backend_ref.name)' 'true'
+mutant block_unshown gpu/host/step.c 'check_backends.sh' \
+  'if (shown == s->end) return KV_GPU_RECORD_BLOCK;' \
+  'return KV_GPU_RECORD_BLOCK;'
+mutant blocks_unrecorded gpu/host/step.c 'gpu_traffic' \
+  'if (count != s->plan->needs.block || s->sums) return KV_GPU_RECORDS;' \
+  'if (shown || !shown) return KV_GPU_RECORDS;'
+mutant prompt_not_cut gpu/host/step.c 'gpu_traffic' \
+  'return p->stop();' 'return false;'
+mutant memory_ends_all sim/commands/command_run.c 'gpu_faults' \
+  'return rc == KV_INPUT || (rc == KV_RESOURCE && works && works());' \
+  'return rc == KV_INPUT || (rc == KV_RESOURCE && !works);'

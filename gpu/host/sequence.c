@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a step starts on the device, in which order. Contract:
+ * gpu/host/store.h.
+ */
+#include "gpu/host/store.h"
+
+/* The layer as the i-th method on the lanes sees it: its own parameters, rows,
+ * settling times, and its part of columns, formats and state. Selections are
+ * recorded for the first method. */
+static kv_gpu_layer layer_of(const kv_store *s, int i) {
+  const kv_method_part *p = &s->part[i];
+  kv_gpu_layer l = s->layer;
+  l.params = (const char *)l.params + p->offset;
+  l.column = p->column;
+  l.coding = p->coding;
+  l.state = p->state;
+  l.needs.want = p->needs->want;
+  l.needs.view_logits = p->needs->view_logits;
+  l.needs.block = p->needs->block;
+  l.needs.every = p->needs->every;
+  l.needs.phase = p->needs->phase;
+  if (p->needs->across != KV_DOWN) l.above = NULL;
+  l.one_of_two = s->parts > 1;
+  if (i > 0) l.shown = NULL;
+  return l;
+}
+
+static kv_gpu_hook *start_of(const kv_store *s, int i, kv_hook which) {
+  const kv_gpu_hooks *h = s->hooks[i];
+  kv_gpu_hook *const start[KV_N_HOOKS] = {
+#define KV_HOOK(name) h->name,
+      KV_HOOKS(KV_HOOK)
+#undef KV_HOOK
+  };
+  return start[which];
+}
+
+/* Starts a hook, unless an earlier start failed: it relies on what they left.
+ */
+static void hook_of(const kv_store *s, int i, kv_hook which, void *stream) {
+  kv_gpu_hook *start = start_of(s, i, which);
+  if (!start || s->device->failed()) return;
+  kv_gpu_layer l = layer_of(s, i);
+  start(stream, &l);
+}
+
+static void hook(const kv_store *s, kv_hook which, void *stream) {
+  for (int i = 0; i < s->parts; i++) hook_of(s, i, which, stream);
+}
+
+/* True if the i-th method observes rows of this phase. */
+static bool observes(const kv_store *s, int i) {
+  const kv_needs *need = s->part[i].needs;
+  return s->hooks[i]->observe &&
+         (kv_gpu_in_prompt(s) ? need->prompt_rows > 0 : need->decode_rows);
+}
+
+void kv_gpu_seq_observe(const kv_store *s, void *stream) {
+  for (int i = 0; i < s->parts; i++)
+    if (observes(s, i)) hook_of(s, i, KV_HOOK_observe, stream);
+}
+
+bool kv_gpu_observed(const kv_store *s) {
+  bool any = false;
+  for (int i = 0; i < s->parts; i++) any |= observes(s, i);
+  return any;
+}
+
+void kv_gpu_seq_enter(const kv_store *s, int count, void *stream) {
+  s->device->append(stream, &s->layer, count);
+  hook(s, KV_HOOK_arrive, stream);
+}
+
+/* Attention. If a view ranks by logits, or evidence needs them, all logits are
+ * computed; otherwise only those in view. */
+static void attend_part(const kv_store *s, void *stream) {
+  const kv_device *dev = s->device;
+  const kv_needs *need = &s->plan->needs;
+  bool all = kv_needs_all_logits(need, kv_gpu_observed(s)) || !s->own_views;
+  dev->queries(stream, &s->layer, 1);
+  if (all) dev->logits(stream, &s->layer, 1, 0);
+  hook(s, KV_HOOK_view, stream);
+  dev->name_views(stream, &s->layer, s->own_views);
+  if (!all) dev->logits(stream, &s->layer, 1, 1);
+  if (s->layer.made) dev->materialise(stream, &s->layer);
+  hook(s, KV_HOOK_chunk, stream);
+  dev->attend(stream, &s->layer, s->own_views);
+  dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
+}
+
+/* Evidence of a tile of prompt rows. */
+void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream) {
+  const kv_device *dev = s->device;
+  dev->queries(stream, &s->layer, rows);
+  if (s->plan->needs.want & KV_LOGITS) {
+    dev->logits(stream, &s->layer, rows, 0);
+    dev->evidence(stream, &s->layer, rows);
+  }
+  kv_gpu_seq_observe(s, stream);
+}
+
+void kv_gpu_seq_publish(const kv_store *s, int i, void *stream) {
+  hook_of(s, i, KV_HOOK_publish, stream);
+}
+
+static void observe_part(const kv_store *s, void *stream) {
+  if (!kv_gpu_observed(s)) return;
+  if (s->plan->needs.want & (KV_P | KV_SUM))
+    s->device->evidence(stream, &s->layer, 1);
+  kv_gpu_seq_observe(s, stream);
+}
+
+static void show_part(const kv_store *s, void *stream) {
+  if (s->layer.shown)
+    s->device->report(stream, &s->layer, KV_GPU_SAY_SCORES, 0);
+}
+
+void kv_gpu_seq_settle(const kv_store *s, void *stream, int first) {
+  s->device->report(stream, &s->layer, KV_GPU_SAY_COLUMNS, first);
+  for (int i = 0; i < s->parts; i++) {
+    hook_of(s, i, KV_HOOK_settle_lane, stream);
+    hook_of(s, i, KV_HOOK_settle_layer, stream);
+  }
+  show_part(s, stream);
+  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
+}
+
+static void step(const kv_store *s, void *stream) {
+  kv_gpu_seq_enter(s, 1, stream);
+  attend_part(s, stream);
+  observe_part(s, stream);
+}
+
+static void step_alone(void *self, void *stream) {
+  step(self, stream);
+  show_part(self, stream);
+}
+
+static void step_and_settle(void *self, void *stream) {
+  step(self, stream);
+  kv_gpu_seq_settle(self, stream, 0);
+}
+
+/* A block of the prompt that settles at its end; `seen`: with evidence of all
+ * its rows, which are one tile. */
+static void block(const kv_store *s, void *stream, bool seen) {
+  kv_gpu_seq_enter(s, s->clock.count, stream);
+  if (seen) kv_gpu_seq_tile(s, s->clock.rows, stream);
+  kv_gpu_seq_settle(s, stream, 1);
+}
+
+static void block_alone(void *self, void *stream) {
+  block(self, stream, false);
+}
+static void block_seen(void *self, void *stream) { block(self, stream, true); }
+
+kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS] = {
+    [KV_GPU_RECORD_STEP] = step_alone,
+    [KV_GPU_RECORD_DUE] = step_and_settle,
+    [KV_GPU_RECORD_BLOCK] = block_alone,
+    [KV_GPU_RECORD_SEEN] = block_seen};
