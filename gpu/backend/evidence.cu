@@ -4,7 +4,7 @@
  * over what each sees (one block for each row and head), and their sums over
  * the rows (one thread for each entry).
  */
-#include "gpu/block/block.cuh"
+#include "gpu/block/read.cuh"
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
 
@@ -15,45 +15,63 @@ static __device__ int seen_by(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return lane->n - (last - (l.clock->row + r + 1));
 }
 
-static __device__ float largest(const float *s, int n) {
-  uint64_t best = 0;
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    uint64_t key = kv_key(s[i]);
-    best = key > best ? key : best;
-  }
+constexpr int LOADS = 4; /* of 16 bytes that a thread has on their way */
+
+/* Largest of s[0..n); with `check`, the row of the prompt is reported if one of
+ * them is not finite. */
+static __device__ float largest(const kv_gpu_layer &l, int lane, int h, int row,
+                                bool check, const float *s, int n) {
+  uint32_t best = 0;
+  bool bad = false;
+  kv_block_read<LOADS>(s, n, [&](int, const float *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) {
+      uint32_t key = kv_key(own[j]);
+      best = key > best ? key : best;
+      bad = bad || !kv_finite(own[j]);
+    }
+  });
+  unsigned long long at = (unsigned long long)row << 32 | (unsigned)h;
+  if (bad && check) atomicMin((unsigned long long *)&l.bad[lane], at);
   uint32_t key = (uint32_t)kv_block_max(best);
   return kv_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
 }
 
-static __device__ void check_row(const kv_gpu_layer &l, int lane, int h,
-                                 int row, const float *s, int n) {
-  bool bad = false;
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) bad = bad || !kv_finite(s[i]);
-  if (!bad) return;
-  unsigned long long at = (unsigned long long)row << 32 | (unsigned)h;
-  atomicMin((unsigned long long *)&l.bad[lane], at);
+/* p[i] = e^(s[i] - top); returns what they add up to. */
+static __device__ int64_t exponentials(const float *s, int n, float top,
+                                       float *p) {
+  int64_t mass = 0;
+  kv_block_read<LOADS>(s, n, [&](int i, float *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) {
+      own[j] = kv_expm(kv_sub(own[j], top));
+      mass += kv_fix(own[j]);
+    }
+    kv_block_write(p + i, own, each);
+  });
+  return kv_block_sum(mass);
 }
 
 static __global__ void probabilities(kv_gpu_layer l) {
-  int r = (int)blockIdx.x, h = (int)blockIdx.y;
+  int r = (int)blockIdx.x, h = (int)blockIdx.y, row = l.clock->row + r;
   int which = h / (l.shape.n_heads / l.lanes);
-  const kv_gpu_lane *lane = &l.lane[which];
   size_t at =
       ((size_t)r * (size_t)l.shape.n_heads + (size_t)h) * (size_t)l.stride;
   const float *s = l.s + at;
   float *p = l.p + at;
-  int n = seen_by(l, lane, r);
-  if (l.clock->row + r < l.shape.prompt_len)
-    check_row(l, which, h, l.clock->row + r, s, n);
-  if (!(l.needs.want & (KV_P | KV_SUM))) return;
-  float top = largest(s, n);
-  int64_t mass = 0;
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    p[i] = kv_expm(kv_sub(s[i], top));
-    mass += kv_fix(p[i]);
-  }
-  float share = kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) p[i] = kv_mul(p[i], share);
+  int n = seen_by(l, &l.lane[which], r);
+  bool check = row < l.shape.prompt_len;
+  bool wanted = l.needs.want & (KV_P | KV_SUM);
+  if (!check && !wanted) return;
+  float top = largest(l, which, h, row, check, s, n);
+  if (!wanted) return;
+  int64_t mass = exponentials(s, n, top, p);
+  float share = kv_div(1.0f, kv_unfix(mass));
+  kv_block_read<LOADS>(p, n, [&](int i, float *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) own[j] = kv_mul(own[j], share);
+    kv_block_write(p + i, own, each);
+  });
 }
 
 static __global__ void sums(kv_gpu_layer l, int rows) {

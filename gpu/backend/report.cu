@@ -10,7 +10,7 @@
  * copy again. Only the lanes stage may be longer than the area: its sources do
  * not change until the next step.
  */
-#include "gpu/block/launch.h"
+#include "gpu/block/block.cuh"
 #include "gpu/shared/device.h"
 
 struct alignas(16) unit {
@@ -138,20 +138,17 @@ static __device__ int end_of(const kv_gpu_layer &l, int stage) {
 /* Computes the offsets of pieces; each thread does consecutive ones, behind
  * those of the threads before it. first: the report begins with this stage. */
 static __global__ void lay_out(kv_gpu_layer l, int stage, bool first) {
-  KV_SHARED(uint64_t, sum, KV_BLOCK);
   kv_gpu_piece *piece = pieces_of(l) + l.stage[stage];
   int n = end_of(l, stage) - l.stage[stage], thread = (int)threadIdx.x;
   int each = (n + KV_BLOCK - 1) / KV_BLOCK, low = thread * each;
   int high = low + each < n ? low + each : n;
-  uint64_t mine = 0, at = first ? 0 : front_of(l)->used;
+  uint64_t mine = 0, all, at = first ? 0 : front_of(l)->used;
   for (int j = low; j < high; j++) {
     piece[j] = piece_of(l, stage, j);
     piece[j].to = mine;
     mine += bytes_of(piece[j]);
   }
-  sum[thread] = mine;
-  __syncthreads();
-  for (int i = 0; i < thread; i++) at += sum[i];
+  at += kv_block_before(mine, &all);
   for (int j = low; j < high; j++) piece[j].to += at;
   if (thread == KV_BLOCK - 1) front_of(l)->used = at + mine;
 }

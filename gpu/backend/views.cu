@@ -35,26 +35,6 @@ static __device__ int count_of(uint64_t counts, int which) {
   return (int)(counts >> 20 * which & 0xfffff);
 }
 
-/* Sum over the threads before this one; *total: over all. */
-static __device__ uint64_t sum_before(uint64_t x, uint64_t *total) {
-  KV_SHARED(uint64_t, part, KV_WARPS);
-  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  uint64_t sum = x, before = 0;
-  for (int d = 1; d < KV_WARP; d *= 2) {
-    uint64_t other = __shfl_up_sync(0xffffffffu, sum, (unsigned)d);
-    if (lane >= d) sum += other;
-  }
-  __syncthreads();
-  if (lane == KV_WARP - 1) part[warp] = sum;
-  __syncthreads();
-  *total = 0;
-  for (int w = 0; w < KV_WARPS; w++) {
-    if (w < warp) before += part[w];
-    *total += part[w];
-  }
-  return before + sum - x;
-}
-
 /* --- reading a mask ------------------------------------------------------ */
 
 /* Bit i: is byte i of the word other than 0? First the top bit of each byte
@@ -182,7 +162,7 @@ static __device__ upto name_masked(const uint8_t *mask, int n, int from,
     uint64_t counts = (uint64_t)__popc(all[u] >> 1 & ((1u << LOOK) - 1)) |
                       (uint64_t)__popc(begins_of(all[u])) << 20 |
                       (uint64_t)__popc(ends_of(all[u])) << 40;
-    uint64_t total, before = sum_before(counts, &total);
+    uint64_t total, before = kv_block_before(counts, &total);
     gather(all[u], before, room);
     __syncthreads();
     store(room, base, total, at, place, run);

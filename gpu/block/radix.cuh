@@ -23,8 +23,7 @@
 #define KV_GPU_RADIX_CUH
 
 #include "gpu/block/radix_sums.cuh"
-
-#include <string.h>
+#include "gpu/block/read.cuh"
 
 enum { KV_LOADS = 8 }; /* of 16 bytes that a thread has on their way */
 
@@ -41,33 +40,14 @@ template <class Keys> struct kv_cut {
 
 /* --- reading -------------------------------------------------------------- */
 
-/* take(lane, first entry, items, how many of them) for all items, each by one
- * thread; aligned rows are read 16 bytes at a time, KV_LOADS times before the
- * first is used. */
+/* take(lane, first entry, items, how many of them) for all items. */
 template <class Keys, class Take>
 static __device__ void kv_radix_scan(const Keys &x, Take take) {
   typedef typename Keys::item item;
-  constexpr int EACH = 16 / (int)sizeof(item), STEP = EACH * KV_BLOCK;
-  for (int l = 0; l < x.lanes; l++) {
-    const item *row = x.row(l);
-    int n = x.n(l), whole = (uintptr_t)row % 16 == 0 ? n / EACH * EACH : 0;
-    for (int at = kv_thread() * EACH; at < whole; at += STEP * KV_LOADS) {
-      kv_piece piece[KV_LOADS];
-      KV_UNROLL
-      for (int u = 0; u < KV_LOADS; u++)
-        if (at + u * STEP < whole)
-          piece[u] = *(const kv_piece *)(row + at + u * STEP);
-      KV_UNROLL
-      for (int u = 0; u < KV_LOADS; u++) {
-        item own[EACH];
-        if (at + u * STEP >= whole) break;
-        memcpy(own, &piece[u], sizeof own);
-        take(l, at + u * STEP, own, EACH);
-      }
-    }
-    for (int i = whole + kv_thread(); i < n; i += KV_BLOCK)
-      take(l, i, row + i, 1);
-  }
+  for (int l = 0; l < x.lanes; l++)
+    kv_block_read<KV_LOADS>(
+        x.row(l), x.n(l),
+        [&](int i, const item *own, int each) { take(l, i, own, each); });
 }
 
 /* The number of an entry in the order of equals. */

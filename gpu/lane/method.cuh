@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A method's twin: its hooks as device functions, run by one block for each
- * lane (settle_layer: one block for all lanes). All threads of the block call a
- * hook with the same arguments. Hooks change memory only through
+ * lane (settle_layer: one block for all lanes; a view or an observation may
+ * have several, if it is started so). All threads of the block call a hook with
+ * the same arguments. Hooks change memory only through
  * gpu/lane/verbs.cuh and find shared algorithms in gpu/parts. `arrive` must not
  * call memory operations: before a lane is settled the host only knows that
  * tokens entered it.
@@ -27,6 +28,7 @@
 typedef void kv_gpu_arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first);
 typedef void kv_gpu_view(kv_gpu_at &at, const kv_gpu_lane *lane,
                          const kv_gpu_query &query, uint8_t *mask);
+typedef size_t kv_gpu_view_room(const kv_gpu_at &at, const kv_gpu_lane *lane);
 typedef bool kv_gpu_own_chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
                               const kv_gpu_query &query, float *m, float *l,
                               float *a);
@@ -93,19 +95,44 @@ template <kv_gpu_arrive hook> __global__ void kv_run_arrive(kv_gpu_layer l) {
   hook(at, lane, lane->n - l.clock->count);
 }
 
-template <kv_gpu_view hook> __global__ void kv_run_view(kv_gpu_layer l) {
-  kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  for (int h = 0; h < lane->queries; h++) {
-    kv_gpu_at at = kv_at_lane(l, lane);
-    size_t head = (size_t)(lane->first_head + h), d = (size_t)l.shape.d;
-    kv_gpu_watch(l, lane->lane, (int)head, at);
-    const float *group = l.q + (size_t)lane->first_head * d;
-    kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
-                      l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                          : nullptr};
-    hook(at, lane, q, l.mask + head * (size_t)l.stride);
-    __syncthreads();
-  }
+/* What a view takes of the workspace: all of it, so that heads go one after
+ * another; or nothing. */
+KV_DEVICE size_t kv_gpu_whole_room(const kv_gpu_at &at, const kv_gpu_lane *) {
+  return at.work_size;
+}
+KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
+  return 0;
+}
+
+/* One head's view, with `room` bytes of the workspace behind those of the heads
+ * before it, or with all of it. */
+template <kv_gpu_view hook>
+KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                            int h, size_t room) {
+  kv_gpu_at at = kv_at_lane(l, lane);
+  size_t head = (size_t)(lane->first_head + h), d = (size_t)l.shape.d;
+  at.work += (size_t)h * room;
+  if (room) at.work_size = room;
+  kv_gpu_watch(l, lane->lane, (int)head, at);
+  const float *group = l.q + (size_t)lane->first_head * d;
+  kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
+                    l.needs.view_logits ? l.s + head * (size_t)l.stride
+                                        : nullptr};
+  hook(at, lane, q, l.mask + head * (size_t)l.stride);
+  __syncthreads();
+}
+
+/* Block (lane, y) has head y of the lane, or the first one all heads if the
+ * workspace is too small for a part a head. */
+template <kv_gpu_view hook, kv_gpu_view_room needs>
+__global__ void kv_run_view(kv_gpu_layer l) {
+  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  size_t room = (needs(kv_at_lane(l, lane), lane) + 63) / 64 * 64;
+  bool apart = room * (size_t)lane->queries <= lane->work_size;
+  int blocks = apart ? (int)gridDim.y : 1;
+  if ((int)blockIdx.y >= blocks) return;
+  for (int h = (int)blockIdx.y; h < lane->queries; h += blocks)
+    kv_view_head<hook>(l, lane, h, apart ? room : 0);
 }
 
 /* All threads return the same, and the same m and sum. */
@@ -135,6 +162,13 @@ template <kv_gpu_own_chunk hook> __global__ void kv_run_chunk(kv_gpu_layer l) {
     __syncthreads();
   }
 }
+
+/* Where a thread begins among the entries, and how far it goes on, in an
+ * observation that several blocks share (kv_on_observe_entries). */
+KV_DEVICE int kv_gpu_first_entry(void) {
+  return (int)blockIdx.y * KV_BLOCK + kv_thread();
+}
+KV_DEVICE int kv_gpu_next_entry(void) { return (int)gridDim.y * KV_BLOCK; }
 
 template <kv_gpu_observe hook> __global__ void kv_run_observe(kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -200,7 +234,16 @@ void kv_on_arrive(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_arrive<hook>, l->lanes, KV_BLOCK, *l);
 }
 template <kv_gpu_view hook> void kv_on_view(void *s, const kv_gpu_layer *l) {
-  KV_LAUNCH(s, kv_run_view<hook>, l->lanes, KV_BLOCK, *l);
+  KV_LAUNCH(s, (kv_run_view<hook, kv_gpu_whole_room>), l->lanes, KV_BLOCK, *l);
+}
+/* A block for each head, for a view that asks nothing of the other heads' and
+ * takes no more than `room` bytes of the workspace, every piece rounded up to
+ * 64. Where scores are shown, heads show theirs in order: one block a lane. */
+template <kv_gpu_view hook, kv_gpu_view_room room>
+void kv_on_view_apart(void *s, const kv_gpu_layer *l) {
+  unsigned heads = (unsigned)(l->shape.n_heads / l->lanes);
+  dim3 grid((unsigned)l->lanes, l->shown ? 1 : heads);
+  KV_LAUNCH(s, (kv_run_view<hook, room>), grid, KV_BLOCK, *l);
 }
 template <kv_gpu_own_chunk hook>
 void kv_on_chunk(void *s, const kv_gpu_layer *l) {
@@ -209,6 +252,17 @@ void kv_on_chunk(void *s, const kv_gpu_layer *l) {
 template <kv_gpu_observe hook>
 void kv_on_observe(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_observe<hook>, l->lanes, KV_BLOCK, *l);
+}
+/* Several blocks a lane, for an observation in which a thread does entries of
+ * its own and nothing else: kv_gpu_first_entry, then on by kv_gpu_next_entry.
+ * With 64 blocks a lane two lanes are enough for every processor. */
+template <kv_gpu_observe hook>
+void kv_on_observe_entries(void *s, const kv_gpu_layer *l) {
+  constexpr int EACH = 4, MOST = 64; /* entries a thread; blocks a lane */
+  int blocks = (l->stride - 1) / (EACH * KV_BLOCK) + 1;
+  if (blocks > MOST) blocks = MOST;
+  dim3 grid((unsigned)l->lanes, (unsigned)blocks);
+  KV_LAUNCH(s, kv_run_observe<hook>, grid, KV_BLOCK, *l);
 }
 template <kv_gpu_settle hook>
 void kv_on_settle_lane(void *s, const kv_gpu_layer *l) {

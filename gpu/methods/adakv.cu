@@ -107,5 +107,5 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
   for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], x.keep[l]);
 }
 
-KV_GPU_METHOD(adakv, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(adakv, .observe = kv_on_observe_entries<observe>,
               .settle_layer = kv_on_settle_layer<settle_layer>);

@@ -54,7 +54,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
     kv_gpu_window_add(at, lane, rows, o->group);
   else if (hidden < 0)
     kv_gpu_column_add(at, lane, 0, rows);
-  else
+  else if (blockIdx.y == 0) /* what a row saw is summed by one block */
     add_seen(at, lane, rows, hidden);
 }
 
@@ -71,5 +71,6 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
 }
 
-KV_GPU_METHOD(h2o, .view = kv_on_view<view>, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(h2o, .view = kv_on_view_apart<view, kv_gpu_no_room>,
+              .observe = kv_on_observe_entries<observe>,
               .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -13,4 +13,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_top_p(at, q.s, lane->n, o->p, mask);
 }
 
-KV_GPU_METHOD(oracle_topp, .view = kv_on_view<view>);
+KV_GPU_METHOD(oracle_topp, .view = kv_on_view_apart<view, kv_gpu_no_room>);

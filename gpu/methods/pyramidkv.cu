@@ -27,5 +27,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (!all) kv_gpu_window_keep(at, lane, &o->w, past);
 }
 
-KV_GPU_METHOD(pyramidkv, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(pyramidkv, .observe = kv_on_observe_entries<observe>,
               .settle_lane = kv_on_settle_lane<settle_lane>);

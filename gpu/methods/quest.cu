@@ -159,4 +159,13 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-KV_GPU_METHOD(quest, .arrive = kv_on_arrive<arrive>, .view = kv_on_view<view>);
+/* A flag and a bound a page. */
+static __device__ size_t view_room(const kv_gpu_at &at,
+                                   const kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  size_t pages = (size_t)pages_of(lane->n, o->page);
+  return pages * (sizeof(uint8_t) + sizeof(float)) + 128;
+}
+
+KV_GPU_METHOD(quest, .arrive = kv_on_arrive<arrive>,
+              .view = kv_on_view_apart<view, view_room>);

@@ -46,6 +46,10 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   }
 }
 
+static __device__ size_t view_room(const kv_gpu_at &at, const kv_gpu_lane *) {
+  return (size_t)at.step * sizeof(int32_t) + 64;
+}
+
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_lists l = kv_lists_stored(&o->form, at.asset);
@@ -68,5 +72,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep(at, lane, kept, place);
 }
 
-KV_GPU_METHOD(replay, .view = kv_on_view<view>,
+KV_GPU_METHOD(replay, .view = kv_on_view_apart<view, view_room>,
               .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -25,5 +25,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (o->grow == NO) kv_gpu_window_clear(at, lane, o->w.group);
 }
 
-KV_GPU_METHOD(snapkv, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(snapkv, .observe = kv_on_observe_entries<observe>,
               .settle_lane = kv_on_settle_lane<settle_lane>);

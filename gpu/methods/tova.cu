@@ -9,7 +9,8 @@
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   int64_t *sum = (int64_t *)kv_gpu_own(at, lane);
-  for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) sum[i] = 0;
+  for (int i = kv_gpu_first_entry(); i < rows.entries; i += kv_gpu_next_entry())
+    sum[i] = 0;
   kv_gpu_add_heads(rows, 0, rows.heads, sum); /* the same thread's entries */
   __syncthreads();
 }
@@ -34,5 +35,5 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
   for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], keep);
 }
 
-KV_GPU_METHOD(tova, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(tova, .observe = kv_on_observe_entries<observe>,
               .settle_layer = kv_on_settle_layer<settle_layer>);

@@ -5,8 +5,8 @@
  * what is merged into what is decided by the block.
  */
 #include "gpu/lane/method.cuh"
-#include "gpu/parts/parts.cuh"
 #include "gpu/lane/verbs.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/methods/zsmerge.h"
 
 /* --- observe ------------------------------------------------------------- */
@@ -24,7 +24,8 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
   float *column = kv_gpu_column_float(at, lane, 0);
-  for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) {
+  for (int i = kv_gpu_first_entry(); i < rows.entries;
+       i += kv_gpu_next_entry()) {
     int unseen = i - (rows.entries - rows.rows); /* rows before the token's */
     float score = column[i];
     for (int r = unseen > 0 ? unseen : 0; r < rows.rows; r++)
@@ -170,5 +171,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
     settle_step(at, lane);
 }
 
-KV_GPU_METHOD(zsmerge, .observe = kv_on_observe<observe>,
+KV_GPU_METHOD(zsmerge, .observe = kv_on_observe_entries<observe>,
               .settle_lane = kv_on_settle_lane<settle_lane>);

@@ -8,6 +8,7 @@
 #ifndef KV_GPU_PARTS_ORDER_CUH
 #define KV_GPU_PARTS_ORDER_CUH
 
+#include "gpu/block/array.cuh"
 #include "gpu/lane/method.cuh"
 
 enum {
@@ -25,15 +26,12 @@ KV_DEVICE uint32_t kv_order_digit(float score, int shift) {
  * digit b is at w * KV_ORDER_BUCKETS + b. */
 KV_DEVICE void kv_order_starts(int *start) {
   enum { EACH = (int)KV_ORDER_BUCKETS / KV_BLOCK };
-  KV_SHARED(int, part, KV_BLOCK);
-  int t = kv_thread(), own = 0, before = 0;
+  int first = kv_thread() * EACH, own = 0, total;
   __syncthreads();
-  for (int b = t * EACH; b < (t + 1) * EACH; b++)
+  for (int b = first; b < first + EACH; b++)
     for (int w = 0; w < KV_WARPS; w++) own += start[w * KV_ORDER_BUCKETS + b];
-  part[t] = own;
-  __syncthreads();
-  for (int i = 0; i < t; i++) before += part[i];
-  for (int b = t * EACH; b < (t + 1) * EACH; b++)
+  int before = kv_gpu_before(own, &total);
+  for (int b = first; b < first + EACH; b++)
     for (int w = 0; w < KV_WARPS; w++) {
       int *at = &start[w * KV_ORDER_BUCKETS + b], count = *at;
       *at = before;

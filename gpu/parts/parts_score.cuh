@@ -9,8 +9,8 @@
 #ifndef KV_GPU_PARTS_SCORE_CUH
 #define KV_GPU_PARTS_SCORE_CUH
 
-#include "gpu/parts/parts.cuh"
 #include "gpu/lane/verbs.cuh"
+#include "gpu/parts/parts.cuh"
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,10 +86,12 @@ KV_DEVICE int64_t *kv_gpu_window_sums(const kv_gpu_at &at,
   return (int64_t *)kv_gpu_own(at, lane) + (size_t)plane * n;
 }
 
-/* sum[i] += the rows' sums of heads [h, end). */
+/* sum[i] += the rows' sums of heads [h, end), of the block's entries: for an
+ * observation that may have several blocks a lane. */
 KV_DEVICE void kv_gpu_add_heads(const kv_gpu_rows &rows, int h, int end,
                                 int64_t *sum) {
-  for (int i = kv_thread(); i < rows.entries; i += KV_BLOCK) {
+  for (int i = kv_gpu_first_entry(); i < rows.entries;
+       i += kv_gpu_next_entry()) {
     int64_t own = sum[i];
     for (int j = h; j < end; j++)
       own += rows.sum[(size_t)j * rows.stride + (size_t)i];
