@@ -7,11 +7,12 @@
  * checks whether the heads agree about its chunk, and reads V once for each if
  * not. Then join.cu joins the chunks in order.
  *
- * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise coded
- * rows are decoded into their stage and the others copied.
+ * PLAIN: every entry is an unchanged row of its lane's pool. Otherwise a chunk
+ * whose rows are all coded alike is decoded on the way (values_coded.cuh); of
+ * any other, coded rows are decoded into their stage and the rest copied.
  */
 #include "gpu/block/block.cuh"
-#include "gpu/lane/values.cuh"
+#include "gpu/lane/values_coded.cuh"
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
 
@@ -156,6 +157,37 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
   }
 }
 
+/* The same, if the rows are all coded in FORMAT and suit; whether they did. */
+template <int HEADS, int FORMAT>
+static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
+                                  int entry, const kv_gpu_row *row,
+                                  kv_piece *stage, float *p) {
+  constexpr int ROOM = KV_VALUE_STAGES * KV_VALUE_PIECES * 16;
+  kv_coded_values x;
+  if (!kv_coded_values_suit<FORMAT>(a.n, row, (char *)stage, ROOM, &x))
+    return false;
+  float sum[HEADS];
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) sum[h] = 0;
+  kv_coded_values_fetch(row, x);
+  weights<HEADS>(l, a, entry, p);
+  kv_async_wait<0>();
+  __syncthreads();
+  kv_coded_values_widen(x);
+  __syncthreads();
+  if (x.how.fp16_ops)
+    kv_coded_values_weigh<HEADS, true>(x, p, sum);
+  else
+    kv_coded_values_weigh<HEADS, false>(x, p, sum);
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) {
+    size_t chunk = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
+    if (h < a.count && kv_thread() < x.width)
+      l.part[chunk * (size_t)x.width + (size_t)kv_thread()] = sum[h];
+  }
+  return true;
+}
+
 /* Entries of chunk c of a head. */
 static __device__ int size_of(const kv_gpu_layer &l, int head, int c) {
   int n = l.entries[head] - c * CHUNK;
@@ -215,6 +247,11 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
   }
   __syncthreads();
   float *p = (float *)weight;
+  if (!PLAIN && HEADS > 1 && a.count == 1) {
+    if (coded_sums<1, KV_GPU_token>(l, a, entry, row, stage, p)) return;
+  } else if (!PLAIN) {
+    if (coded_sums<HEADS, KV_GPU_token>(l, a, entry, row, stage, p)) return;
+  }
   if (HEADS > 1 && a.count == 1)
     sums<1, PLAIN>(l, a, entry, row, stage, p);
   else

@@ -10,8 +10,11 @@
  * sees are not read and their logits are not written.
  *
  * PLAIN: every entry is an unchanged row of its lane's pool, two entries a
- * thread. Otherwise gpu/lane/keys_mixed.cuh reads them, 128 after 128.
+ * thread. Otherwise a block whose entries are all coded alike decodes them on
+ * the way (gpu/lane/keys_coded.cuh), and gpu/lane/keys_mixed.cuh reads what is
+ * left, 128 after 128.
  */
+#include "gpu/lane/keys_coded.cuh"
 #include "gpu/lane/keys_mixed.cuh"
 #include "gpu/shared/device.h"
 
@@ -57,24 +60,31 @@ static __device__ void keep(const kv_gpu_layer &l, const task &a, int i, int j,
   }
 }
 
-/* Calls chains(q, acc) for up to QUERIES queries at a time, and keeps what the
- * thread's entries have. mine [COUNT]: which of them are wanted; bias [COUNT].
- */
+/* The COUNT entries of a thread: first, first + step, ..; which are wanted, and
+ * their bias. */
+template <int COUNT> struct own_entries {
+  int first, step;
+  bool mine[COUNT];
+  float bias[COUNT];
+};
+
+/* Calls chains(j, count, acc) for up to QUERIES queries j .. at a time, and
+ * keeps what the thread's entries have. */
 template <int QUERIES, int COUNT, class Chains>
 static __device__ void passes(const kv_gpu_layer &l, const task &a,
-                              const bool *mine, const float *bias,
+                              const own_entries<COUNT> &own,
                               const Chains &chains) {
   for (int j = 0; j < a.all; j += QUERIES) {
     int count = a.all - j < QUERIES ? a.all - j : QUERIES;
     float acc[COUNT * QUERIES];
     KV_UNROLL
     for (int u = 0; u < COUNT * QUERIES; u++) acc[u] = 0;
-    chains(query_of(l, a.lane, j, count), acc);
+    chains(j, count, acc);
     KV_UNROLL
     for (int e = 0; e < COUNT; e++)
-      if (mine[e])
-        keep<QUERIES>(l, a, a.base + e * KV_BLOCK + kv_thread(), j, count,
-                      bias[e], acc + e * QUERIES);
+      if (own.mine[e])
+        keep<QUERIES>(l, a, own.first + e * own.step, j, count, own.bias[e],
+                      acc + e * QUERIES);
   }
 }
 
@@ -82,17 +92,17 @@ template <int QUERIES>
 static __device__ void plain(const kv_gpu_layer &l, const task &a,
                              const kv_key_room &room) {
   KV_SHARED(const char *, row, TILE);
-  const float bias[ENTRIES] = {0, 0};
-  bool mine[ENTRIES];
+  own_entries<ENTRIES> own = {a.base + kv_thread(), KV_BLOCK, {}, {}};
   KV_UNROLL
   for (int e = 0; e < ENTRIES; e++) {
     int at = e * KV_BLOCK + kv_thread(), i = a.base + at;
-    mine[e] = wanted(l, a, i);
+    own.mine[e] = wanted(l, a, i);
     row[at] = nullptr;
-    if (mine[e]) row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);
+    if (own.mine[e]) row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);
   }
   __syncthreads();
-  passes<QUERIES, ENTRIES>(l, a, mine, bias, [&](const float *q, float *acc) {
+  passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
+    const float *q = query_of(l, a.lane, j, count);
     int d = l.shape.d;
     if (l.shape.dtype == KV_F16)
       kv_key_chains<QUERIES, ENTRIES, KV_F16>(d, row, q, room, acc);
@@ -103,27 +113,88 @@ static __device__ void plain(const kv_gpu_layer &l, const task &a,
   });
 }
 
-/* KV_BLOCK entries from a.base on. */
+/* KV_BLOCK entries from a.base on; row [KV_BLOCK]. */
 template <int QUERIES>
 static __device__ void mixed(const kv_gpu_layer &l, const task &a,
-                             const kv_key_room &room) {
-  KV_SHARED(kv_key_row, row, KV_BLOCK);
+                             const kv_key_room &room, kv_key_row *row) {
   int i = a.base + kv_thread();
-  bool mine = wanted(l, a, i);
-  float bias = mine ? kv_gpu_bias(l, a.lane, i) : 0.0f;
-  row[kv_thread()] = kv_key_row_of(l, a.lane, i, mine);
+  own_entries<1> own = {i, 0, {wanted(l, a, i)}, {0}};
+  if (own.mine[0]) own.bias[0] = kv_gpu_bias(l, a.lane, i);
+  row[kv_thread()] = kv_key_row_of(l, a.lane, i, own.mine[0]);
   __syncthreads();
-  passes<QUERIES, 1>(l, a, &mine, &bias, [&](const float *q, float *acc) {
+  passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
+    const float *q = query_of(l, a.lane, j, count);
     kv_key_chains_mixed<QUERIES>(l, row, q, room, acc);
   });
 }
 
+/* Copies queries j .. j + count - 1, and the last one where QUERIES are more.
+ */
+template <int QUERIES>
+static __device__ void fetch_whole(const kv_gpu_layer &l, const task &a, int j,
+                                   int count, kv_quad *query) {
+  int each = l.shape.d / 4;
+  for (int at = kv_thread(); at < QUERIES * each; at += KV_BLOCK) {
+    int q = at / each;
+    size_t from = place_of(l, a.lane, j + (q < count ? q : count - 1));
+    kv_async_16((kv_piece *)&query[at],
+                l.q + from * (size_t)l.shape.d + 4 * (at % each));
+  }
+  kv_async_commit();
+}
+
+/* The tile, if its entries are all coded in FORMAT and suit; whether they did.
+ */
+template <int QUERIES, int FORMAT>
+static __device__ bool coded(const kv_gpu_layer &l, const task &a, char *room,
+                             kv_quad *query) {
+  KV_SHARED(const char *, row, KV_CODED_TILE);
+  KV_SHARED(const char *, block, KV_CODED_BLOCKS);
+  kv_coded_keys x;
+  if (a.masked || l.shape.d % 4 ||
+      !kv_coded_suits<FORMAT>(l, a.lane, a.base, room, block, &x))
+    return false;
+  own_entries<2> own = {a.base + 2 * kv_thread(), 1, {}, {}};
+  for (int e = 0; e < 2; e++) {
+    own.mine[e] = own.first + e < a.lane->n;
+    if (own.mine[e]) own.bias[e] = kv_gpu_bias(l, a.lane, own.first + e);
+  }
+  __syncthreads();
+  kv_coded_rows(a.lane, a.base, block, x, row);
+  __syncthreads();
+  kv_coded_fetch(row, block, x);
+  passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
+    fetch_whole<QUERIES>(l, a, j, count, query);
+    kv_async_wait<0>();
+    __syncthreads();
+    if (x.how.fp16_ops)
+      kv_coded_chains<QUERIES, true>(x, query, acc);
+    else
+      kv_coded_chains<QUERIES, false>(x, query, acc);
+    __syncthreads();
+  });
+  return true;
+}
+
+/* Memory of a block: pieces of keys, quads of queries. */
+template <int QUERIES, bool PLAIN> struct sizes {
+  static constexpr int KEYS =
+      PLAIN ? KV_KEY_STAGES * TILE * KV_KEY_PIECES : KV_CODED_ROOM / 16;
+  static constexpr int QUERY = PLAIN ? KV_KEY_STAGES * QUERIES * KV_KEY_QUADS
+                                     : QUERIES * KV_CODED_WIDTH / 4;
+};
+
 template <int QUERIES, bool PLAIN>
 static __global__ void logits(const __grid_constant__ kv_gpu_layer l, int rows,
                               bool masked) {
-  KV_SHARED(kv_piece, key,
-            KV_KEY_STAGES * (PLAIN ? TILE : KV_BLOCK) * KV_KEY_PIECES);
-  KV_SHARED(kv_quad, query, KV_KEY_STAGES * QUERIES * KV_KEY_QUADS);
+  typedef sizes<QUERIES, PLAIN> size;
+  constexpr int MIXED = KV_KEY_STAGES * KV_BLOCK * KV_KEY_PIECES;
+  static_assert(TILE == KV_CODED_TILE, "the same tiles");
+  static_assert(PLAIN || (size::KEYS - MIXED) * sizeof(kv_piece) >=
+                             KV_BLOCK * sizeof(kv_key_row),
+                "rows beside the stages of keys");
+  KV_SHARED(kv_piece, key, size::KEYS);
+  KV_SHARED(kv_quad, query, size::QUERY);
   const kv_gpu_lane *lane = &l.lane[blockIdx.y];
   int base = (int)blockIdx.x * TILE, end = base + TILE;
   task a = {lane, base, rows * lane->queries, masked};
@@ -132,8 +203,9 @@ static __global__ void logits(const __grid_constant__ kv_gpu_layer l, int rows,
     plain<QUERIES>(l, a, {key, query});
     return;
   }
+  if (coded<QUERIES, KV_GPU_channel>(l, a, (char *)key, query)) return;
   for (; a.base < end && a.base < lane->n; a.base += KV_BLOCK)
-    mixed<QUERIES>(l, a, {key, query});
+    mixed<QUERIES>(l, a, {key, query}, (kv_key_row *)(key + MIXED));
 }
 
 template <int QUERIES>

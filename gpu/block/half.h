@@ -21,6 +21,13 @@ KV_DEVICE float kv_half(uint16_t h) {
   return x;
 }
 
+/* x rounded to a half (kv_grid_f16), as a float. */
+KV_DEVICE float kv_half_grid(float x) {
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return kv_half(h);
+}
+
 /* Both halves of a word, the lower one first: without a shift. */
 KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
   asm("{ .reg .b16 a, b;\n\t"
@@ -34,6 +41,8 @@ KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
 #else
 
 KV_DEVICE float kv_half(uint16_t h) { return kv_from_f16(h); }
+
+KV_DEVICE float kv_half_grid(float x) { return kv_grid_f16(x); }
 
 KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
   x[0] = kv_half((uint16_t)w);

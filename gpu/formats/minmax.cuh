@@ -11,7 +11,26 @@
 #ifndef KV_GPU_FORMATS_MINMAX_CUH
 #define KV_GPU_FORMATS_MINMAX_CUH
 
+#include "gpu/block/half.h"
 #include "ref/formats/minmax.h"
+
+/* Code b of the four that stand lowest in the bytes of a word, as a float: the
+ * code becomes the bits before the point of a power of two, which is
+ * subtracted. `mask`: the bits of a code. */
+KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
+  int at = b < 3 ? 8 * b : 16; /* a float has 23 such bits */
+  uint32_t magic = 0x4b000000u - ((uint32_t)at << 23);
+  uint32_t word = ((b < 3 ? codes : codes >> 8) & mask << at) | magic;
+  return kv_sub(kv_float(word), kv_float(magic));
+}
+
+/* A code's number. A product of a code and a scale is exact, so the fused
+ * operation is the reference's product and sum. */
+template <bool FP16>
+KV_DEVICE float kv_minmax_number(float code, float step, float min) {
+  if (!FP16) return kv_fma(code, step, min);
+  return kv_half_grid(kv_add(kv_half_grid(kv_mul(code, step)), min));
+}
 
 template <bool CHANNEL> struct kv_gpu_minmax {
   /* Bytes of a row's codes: element x is in byte x mod plane, the first plane
@@ -37,8 +56,6 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                              (int64_t)ranges(c, width) * 4};
   }
 
-  /* A product of a code and a scale is exact, so the fused operation is the
-   * reference's product and sum. */
   KV_DEVICE float decode(const void *settings, int width, const char *block,
                          int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
@@ -51,8 +68,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     int shift = 0;
     for (; x >= bytes; x -= bytes) shift += c.bits;
     float code = (float)(row[x] >> shift & ((1 << c.bits) - 1));
-    if (!c.fp16_ops) return kv_fma(code, step, min);
-    return kv_grid_f16(kv_add(kv_grid_f16(kv_mul(code, step)), min));
+    return c.fp16_ops ? kv_minmax_number<true>(code, step, min)
+                      : kv_minmax_number<false>(code, step, min);
   }
 
   /* Scale g and minimum g of a block of n, from the least and largest number;

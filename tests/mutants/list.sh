@@ -241,61 +241,6 @@ mutant cut_of_the_left sim/grade/ranked.c 'judge' \
 mutant tolerance_absolute sim/grade/outputs.c 'grade' \
   ' - o->how.rtol * size' ''
 
-# The kernels, on the executor.
-mutant device_smallest gpu/parts/parts.cuh 'gpu_parts' \
-  '| ~(uint32_t)i;' '| (uint32_t)i;'
-mutant device_order gpu/parts/parts_order.cuh 'gpu_parts' \
-  'set ? said : ~said' 'said'
-mutant device_rounds gpu/lane/values.cuh 'check_backends.sh' \
-  'a[2 * h + u % 2] = kv_fma(w.x[u / 2], v[u], a[2 * h + u % 2]);' \
-  'a[2 * h + u % 2] = kv_add(kv_mul(w.x[u / 2], v[u]), a[2 * h + u % 2]);'
-mutant device_odd_column gpu/lane/values.cuh 'check_backends.sh' \
-  'return kv_thread() % KV_VALUE_PAIRS * 2;' \
-  'return kv_thread() % KV_VALUE_PAIRS * 2 + 1;'
-mutant device_middle_head gpu/lane/values.cuh 'gpu_reads' \
-  'return kv_value_upper() ? heads - kv_value_heads(heads) : 0;' \
-  'return kv_value_upper() ? heads / 2 : heads % 2;'
-mutant device_never_waits gpu/backend/attend.cu 'check_backends.sh' \
-  'kv_async_wait<KV_VALUE_STAGES - 1>();' ''
-mutant device_joins_late gpu/backend/join.cu 'check_backends.sh' \
-  'kv_async_wait<STAGES - 1>();' 'kv_async_wait<STAGES>();'
-mutant device_waits_late gpu/lane/keys.cuh 'check_backends.sh' \
-  'kv_async_wait<KV_KEY_STAGES - 1>();' 'kv_async_wait<KV_KEY_STAGES>();'
-mutant device_no_barrier gpu/lane/keys.cuh 'check_backends.sh' \
-  'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);
-    __syncthreads();' 'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);'
-mutant device_shares_unlike gpu/backend/attend.cu \
-  'check_backends.sh gpu_reads' \
-  'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
-mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
-  'else if (h != first)' 'else if (h < first)'
-mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
-  'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
-mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \
-  'if (i < seen_by(l, lane, r))' 'if (i < seen_by(l, lane, r) - 1)'
-mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
-  'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
-  'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
-mutant device_reads_trace gpu/backend/logits.cu 'gpu_rows' \
-  'row[at] = kv_gpu_raw_at(a.lane->k_raw, a.lane->k[i].block);' \
-  'row[at] = l.k + ((size_t)a.lane->kv_head * (size_t)l.shape.n_tokens +
-                     a.lane->id[i]) * a.lane->k_raw.size;'
-mutant device_row_not_freed gpu/lane/record.cuh 'gpu_rows gpu_verbs' \
-  'pool->n_free = n_free + n;' 'pool->n_free = n_free;'
-mutant device_merged_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
-  'kv_gpu_leave(pool, slab, r);
-  *r' 'if (r->format != KV_RAW) kv_gpu_leave(pool, slab, r);
-  *r'
-mutant device_coded_row_kept gpu/lane/verbs.cuh 'gpu_rows gpu_verbs' \
-  'if (all_raw) kv_gpu_free_rows(pool, ref, n, entry);' ''
-mutant device_row_shared gpu/backend/append.cu 'gpu_rows gpu_verbs' \
-  'pool.free[left - 1]' 'pool.free[0]'
-mutant device_rows_to_spare gpu/host/pages.c 'gpu_rows' \
-  'pool->used + count - pool->n_free' 'pool->used + count'
-mutant device_row_half_copied gpu/backend/append.cu 'gpu_rows' \
-  'units = (int)(pool.size / sizeof(T));' \
-  'units = (int)(pool.size / sizeof(T)) / 2;'
-
 # The session: pieces, views and books.
 mutant session_block_early sim/session/session_feed.c 'session' \
   'if (rc || end < full) continue;' 'if (rc) continue;'
