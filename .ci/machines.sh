@@ -4,8 +4,9 @@
 # it: another processor, run by qemu, and a device, or none.
 
 # The CUDA module for the oldest architecture and one new one: that it needs
-# nothing but libc and shows nothing but its entry, what nvcc makes of the
-# kernels, and the comparison on a device or the sentence that there is none.
+# nothing but libc and shows nothing but its entry, what nvcc and ptxas make of
+# the kernels, and the comparison on a device or the sentence that there is
+# none.
 run_gpu() {
   local module=$ci/gpu/gpu/cuda.so needs
   export PATH=$PATH:/usr/local/cuda/bin
@@ -18,6 +19,7 @@ run_gpu() {
     grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
   [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
   looked_at
+  make -C "$ci/gpu/tests" --no-print-directory sass
   make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
   rehearsed "$ci/gpu"
   on_device "$ci/gpu/sim/kvreplay"

@@ -89,7 +89,10 @@ KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
 #define KV_GPU_TAKE(at, type, n)                                               \
   ((type *)kv_gpu_take((at), (size_t)(n) * sizeof(type)))
 
-template <kv_gpu_arrive hook> __global__ void kv_run_arrive(kv_gpu_layer l) {
+/* The layer stays where the launch put it: a copy of one's own, whose address
+ * the hooks take, would be in local memory. */
+template <kv_gpu_arrive hook>
+__global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
   hook(at, lane, lane->n - l.clock->count);
@@ -125,7 +128,7 @@ KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
 /* Block (lane, y) has head y of the lane, or the first one all heads if the
  * workspace is too small for a part a head. */
 template <kv_gpu_view hook, kv_gpu_view_room needs>
-__global__ void kv_run_view(kv_gpu_layer l) {
+__global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
   size_t room = (needs(kv_at_lane(l, lane), lane) + 63) / 64 * 64;
   bool apart = room * (size_t)lane->queries <= lane->work_size;
@@ -136,7 +139,8 @@ __global__ void kv_run_view(kv_gpu_layer l) {
 }
 
 /* All threads return the same, and the same m and sum. */
-template <kv_gpu_own_chunk hook> __global__ void kv_run_chunk(kv_gpu_layer l) {
+template <kv_gpu_own_chunk hook>
+__global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   size_t d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
   for (int h = 0; h < lane->queries; h++) {
@@ -170,7 +174,8 @@ KV_DEVICE int kv_gpu_first_entry(void) {
 }
 KV_DEVICE int kv_gpu_next_entry(void) { return (int)gridDim.y * KV_BLOCK; }
 
-template <kv_gpu_observe hook> __global__ void kv_run_observe(kv_gpu_layer l) {
+template <kv_gpu_observe hook>
+__global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
   size_t head = (size_t)lane->first_head, stride = (size_t)l.stride;
@@ -198,7 +203,8 @@ KV_DEVICE bool kv_gpu_settles(const kv_gpu_layer &l) {
   return l.needs.every != 0 && (decoded - l.needs.phase) % l.needs.every == 0;
 }
 
-template <kv_gpu_settle hook> __global__ void kv_run_settle(kv_gpu_layer l) {
+template <kv_gpu_settle hook>
+__global__ void kv_run_settle(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_settles(l)) return;
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
@@ -208,7 +214,8 @@ template <kv_gpu_settle hook> __global__ void kv_run_settle(kv_gpu_layer l) {
   kv_gpu_sweep(at, lane);
 }
 
-template <kv_gpu_together hook> __global__ void kv_run_layer(kv_gpu_layer l) {
+template <kv_gpu_together hook>
+__global__ void kv_run_layer(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_settles(l)) return;
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
   kv_gpu_watch(l, l.lanes, -1, at);
@@ -218,7 +225,8 @@ template <kv_gpu_together hook> __global__ void kv_run_layer(kv_gpu_layer l) {
 }
 
 /* All threads return the same. */
-template <kv_gpu_publish hook> __global__ void kv_run_publish(kv_gpu_layer l) {
+template <kv_gpu_publish hook>
+__global__ void kv_run_publish(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
   char *bytes = (char *)(l.message + 1);
   for (size_t i = (size_t)kv_thread(); i < l.needs.message; i += KV_BLOCK)

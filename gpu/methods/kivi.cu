@@ -29,9 +29,13 @@ static __device__ void code_keys(kv_gpu_at &at, kv_gpu_lane *lane,
   }
 }
 
-static __device__ void code_values(kv_gpu_at &at, kv_gpu_lane *lane, int end) {
-  for (int32_t i = first_full(lane->v, end); i < end; i++)
-    kv_gpu_recode(at, lane, 1, &i, KV_SAME, kv_gpu_coded(at, VALUES));
+static __device__ void code_values(kv_gpu_at &at, kv_gpu_lane *lane,
+                                   int32_t *list, int end) {
+  for (int i = first_full(lane->v, end); i < end; i++) {
+    if (kv_thread() == 0) list[0] = i; /* not &i: registers have no address */
+    __syncthreads();
+    kv_gpu_recode(at, lane, 1, list, KV_SAME, kv_gpu_coded(at, VALUES));
+  }
 }
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -39,7 +43,7 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   int32_t *list = KV_GPU_TAKE(at, int32_t, o->group);
   int n = lane->n;
   code_keys(at, lane, o, list);
-  code_values(at, lane, n - o->residual);
+  code_values(at, lane, list, n - o->residual);
 }
 
 KV_GPU_METHOD(kivi, .settle_lane = kv_on_settle_lane<settle_lane>);

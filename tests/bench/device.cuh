@@ -30,6 +30,8 @@ typedef struct bench {
   bool quick;        /* small data, no verdicts */
   double copy, read; /* ceilings of this run, GB/s */
   size_t l2;         /* bytes */
+  int sms;           /* multiprocessors */
+  double clock;      /* Hz, at most */
   void *taken[BENCH_TAKEN];
   int n_taken;
 } bench;

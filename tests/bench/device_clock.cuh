@@ -114,6 +114,8 @@ static void bench_header(bench *b) {
   cuda_fine(cudaRuntimeGetVersion(&runtime), "asking the runtime");
   driver_release(sizeof driver, driver);
   b->l2 = (size_t)cuda_number(cudaDevAttrL2CacheSize);
+  b->sms = of.multiProcessorCount;
+  b->clock = 1e3 * cuda_number(cudaDevAttrClockRate);
   printf(
       "device    %s (sm_%d%d), %.1f GiB\n"
       "driver    %s, for CUDA %d.%d\n"

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model behind device_predict.h. A kernel takes the longest of: its bytes
+ * at the bandwidth of memory; its instructions at what a multiprocessor issues,
+ * of which kernels like these reach BUSY; and, where few loads are under way,
+ * its round trips to memory. Kernels follow each other, so times add up.
+ */
+#include "tests/bench/device_predict.h"
+
+#include <string.h>
+
+enum { D = 128, ROW = 2 * D, CHUNK = 128, WARP = 32, BLOCK = 128 };
+enum { WARPS = BLOCK / WARP, JOIN = 32 /* chunks a stage of join.cu */ };
+
+/* Share of the issue slots that is reached when they bind: an assumption. */
+static const double BUSY = 0.85;
+
+/* Data sheets: 3.35 and 4.8 TB/s of memory, 132 multiprocessors, 1.98 GHz at
+ * most, of which nine tenths under load. Assumptions: a copy reaches 0.83 of
+ * memory's bandwidth, reading 0.9; a trip takes 800 clocks, a kernel after
+ * another in a graph 1 us. A device's own numbers replace all but the last. */
+const predict_device predict_devices[2] = {
+    {"H100 SXM", 132, 1.78e9, 2.78e12, 3.02e12, 800 / 1.78e9, 1e-6},
+    {"H200", 132, 1.78e9, 3.98e12, 4.32e12, 800 / 1.78e9, 1e-6}};
+
+predict_device predict_device_of(const char *name, int sms, double clock,
+                                 double copy, double read) {
+  predict_device d = predict_devices[0];
+  d.name = name;
+  d.sms = sms;
+  d.clock = 0.9 * clock;
+  d.copy = copy;
+  d.read = read;
+  d.trip = 800 / d.clock;
+  return d;
+}
+
+static const predict_turn counted[] = {
+#define KV_TURN(name, ...) {#name, __VA_ARGS__},
+#include "tests/bench/device_counts.def"
+#undef KV_TURN
+};
+
+const predict_turn *predict_turn_of(const char *name) {
+  for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+    if (strcmp(counted[i].name, name) == 0) return &counted[i];
+  return NULL;
+}
+
+/* `name` of a group of heads. */
+static const predict_turn *turn_of(const char *name, int group) {
+  char whole[64];
+  snprintf(whole, sizeof whole, "%s_%d", name, group);
+  return predict_turn_of(whole);
+}
+
+/* x more turns of t; t NULL: a loop that the kernel does not have. */
+static void add(predict_turn *to, double x, const predict_turn *t) {
+  if (!t) return;
+  to->all += x * t->all;
+  to->fma += x * t->fma;
+  to->imad += x * t->imad;
+  to->alu += x * t->alu;
+  to->slow += x * t->slow;
+  to->lds += x * t->lds;
+  to->lds2 += x * t->lds2;
+  to->sts += x * t->sts;
+  to->ldg += x * t->ldg;
+  to->copy += x * t->copy;
+}
+
+double predict_clocks(const predict_turn *t, const char **bound) {
+  const struct {
+    const char *name;
+    double clocks;
+  } pipe[] = {{"issue slots", t->all / 4},
+              {"FMA pipe", (t->fma + t->imad) / 4},
+              {"IMAD", t->imad / 2},
+              {"ALU pipe", t->alu / 2},
+              {"slow pipe", t->slow * 2},
+              {"shared memory", t->lds + 2 * t->lds2 + t->sts}};
+  int most = 0;
+  for (int i = 1; i < (int)(sizeof pipe / sizeof *pipe); i++)
+    if (pipe[i].clocks > pipe[most].clocks) most = i;
+  if (bound) *bound = pipe[most].name;
+  return pipe[most].clocks;
+}
+
+static double larger(double x, double y) { return x > y ? x : y; }
+
+/* Seconds of `count` times t, and of moving so many bytes. */
+static double seconds_of(const predict_device *d, const predict_turn *t,
+                         double count, double bytes, const char **bound) {
+  double memory = bytes / d->read;
+  double issue = predict_clocks(t, bound) * count / d->sms / d->clock / BUSY;
+  if (memory >= issue) *bound = "memory";
+  return larger(memory, issue);
+}
+
+/* --- attention ------------------------------------------------------------ */
+
+/* What the warps of a block of logits do for the keys of CHUNK entries: once
+ * what is once, and the loop for the elements that this has left. A turn is a
+ * stage of 32 columns, so it tells how many entries a thread has. */
+static predict_turn key_work(int group) {
+  enum { COLUMNS = 32 };
+  const predict_turn *turn = turn_of("logits", group);
+  double own = turn->elements / COLUMNS;
+  predict_turn t = {0};
+  add(&t, WARPS / own, turn_of("logits_once", group));
+  add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS / own, turn);
+  return t;
+}
+
+/* What the warps of a block of chunks do for the values of a chunk. */
+static predict_turn value_work(int group) {
+  const predict_turn *turn = turn_of("chunks", group);
+  const predict_turn *copy = turn_of("chunks_copy", group);
+  predict_turn t = {0};
+  add(&t, WARPS, turn_of("chunks_once", group));
+  double pieces = (double)CHUNK * ROW / 16 / WARP - t.copy;
+  add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS, turn);
+  if (copy && pieces > 0) add(&t, pieces / copy->elements, copy);
+  return t;
+}
+
+predicted predict_attend(const predict_device *d, int group, int lanes,
+                         int tokens, double *seconds) {
+  double all = (double)lanes * tokens, heads = all * group;
+  double chunks = (double)tokens / CHUNK, each = (double)CHUNK * D / WARP;
+  const char *of_k, *of_v;
+  predict_turn k = key_work(group), v = value_work(group);
+  double keys = seconds_of(d, &k, all / CHUNK, all * ROW + 4 * heads, &of_k);
+  /* A head's logits, and a row of fp32 for each chunk. */
+  double values = seconds_of(d, &v, all / CHUNK,
+                             all * ROW + (4 + 4.0 * D / CHUNK) * heads, &of_v);
+  /* What the chunks left, a head's stage by stage. */
+  double rest =
+      4.0 * D / CHUNK * heads / d->read + d->trip * (chunks / JOIN + 2);
+  double sum = keys + values + rest + 4 * d->start;
+  predicted p = {2 * all * ROW / sum / d->copy, keys > values ? of_k : of_v,
+                 k.all / each, v.all / each};
+  if (seconds) *seconds = sum;
+  return p;
+}
+
+/* --- selection ------------------------------------------------------------ */
+
+/* One pass of a block over n scores, all lanes at once. */
+static double pass(const predict_device *d, const predict_turn *t, int lanes,
+                   int n, const char **bound) {
+  double turns = (double)lanes * n / WARP / t->elements;
+  double issue = seconds_of(d, t, turns, 0, bound);
+  double busy = seconds_of(d, t, turns, 4.0 * lanes * n, bound);
+  double trips = n / t->elements / BLOCK * d->trip + issue;
+  if (trips > busy) *bound = "round trips";
+  return larger(trips, busy);
+}
+
+predicted predict_top(const predict_device *d, int lanes, int n) {
+  predicted p = {0, "", 0, 0};
+  const predict_turn *count = predict_turn_of("top_count");
+  const predict_turn *flags = predict_turn_of("top_flags");
+  const char *bound;
+  double sum = (PREDICT_PASSES - 1) * pass(d, count, lanes, n, &p.bound);
+  sum += pass(d, flags, lanes, n, &bound) + d->start;
+  p.value = 4.0 * lanes * n * PREDICT_PASSES / sum / d->read;
+  return p;
+}
+
+/* --- settling ------------------------------------------------------------- */
+
+predicted predict_settle(const predict_device *d, int lanes, int budget,
+                         int every) {
+  enum { GROUP = 4 };
+  /* A trip to memory from barrier to barrier, all lanes at once: elements are
+   * barriers here. */
+  double settle = predict_turn_of("settle_once")->elements * d->trip, step;
+  /* Evidence and sums: read twice, written, added. */
+  double evidence = 24.0 * GROUP * lanes * budget / d->read + 5 * d->start;
+  predict_attend(d, GROUP, lanes, budget, &step);
+  predicted p = {(settle + d->start) / (step + evidence) / every, "round trips",
+                 0, 0};
+  return p;
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static void line(FILE *to, const char *what, predicted p, double low,
+                 double high) {
+  int met = (low <= 0 || p.value >= low) && (high <= 0 || p.value <= high);
+  fprintf(to, "%-40s %7.4f  %s %-6.4g %-7s %s", what, p.value,
+          low > 0 ? ">=" : "<=", low > 0 ? low : high, met ? "met" : "missed",
+          p.bound);
+  if (p.k > 0) fprintf(to, "; K %.1f, V %.1f an element", p.k, p.v);
+  fputc('\n', to);
+}
+
+void predict_print(FILE *to, const predict_device *d) {
+  const struct {
+    int group;
+    double goal;
+  } at[] = {{1, GOAL_ATTEND}, {4, GOAL_ATTEND}, {8, GOAL_ATTEND_8}};
+  char what[64];
+  fprintf(to,
+          "\npredicted, not measured: %s, %d SMs, %.2f GHz, copy %.0f GB/s\n"
+          "%-40s %7s  goal\n",
+          d->name, d->sms, d->clock / 1e9, d->copy / 1e9, "", "ratio");
+  for (int i = 0; i < 3; i++) {
+    snprintf(what, sizeof what, "attention fp16 / copy, group %d", at[i].group);
+    line(to, what, predict_attend(d, at[i].group, 64, 32768, NULL), at[i].goal,
+         0);
+  }
+  line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
+       0);
+  line(to, "settling of h2o, every step / step",
+       predict_settle(d, 256, 4096, 1), 0, GOAL_SETTLE);
+  line(to, "settling of h2o, every 128 steps / step",
+       predict_settle(d, 256, 4096, 128), 0, GOAL_RARE);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of gpu/ should reach on a device, reckoned from what was
+ * counted in them: tests/bench/README.md has the model in words. Needs no
+ * device and no CUDA. What a loop takes of a multiprocessor comes from
+ * device_counts.def, which tests/check_sass.sh holds to the kernels.
+ */
+#ifndef KV_TESTS_BENCH_DEVICE_PREDICT_H
+#define KV_TESTS_BENCH_DEVICE_PREDICT_H
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct predict_device {
+  const char *name;
+  int sms;      /* multiprocessors */
+  double clock; /* Hz */
+  double copy;  /* bytes/s, read and written, of a copy */
+  double read;  /* bytes/s of reading alone */
+  double trip;  /* seconds from a load to its number */
+  double start; /* seconds from the end of a kernel to the next one */
+} predict_device;
+
+/* Instructions that a warp issues in one turn of a loop, by what they need. */
+typedef struct predict_turn {
+  const char *name;
+  double elements; /* of a thread */
+  double all, fma, imad, alu, slow, lds, lds2, sts, ldg, copy, other, flow;
+} predict_turn;
+
+/* What a theme should show, and what binds it: "memory", "issue slots", ... */
+typedef struct predicted {
+  double value;
+  const char *bound;
+  double k, v; /* instructions an element of K and V; 0: not asked */
+} predicted;
+
+/* What is asked of the themes, here and where they are measured. */
+static const double GOAL_ATTEND = 0.85, GOAL_ATTEND_8 = 0.65, GOAL_TOP = 0.6,
+                    GOAL_KIVI = 0.9, GOAL_SETTLE = 0.05, GOAL_RARE = 0.005;
+
+/* H100 and H200, by their data sheets. */
+extern const predict_device predict_devices[2];
+
+/* A device that was asked: its clock at most, and what was measured. */
+predict_device predict_device_of(const char *name, int sms, double clock,
+                                 double copy, double read);
+
+/* The counted turn of this name; NULL: there is none. */
+const predict_turn *predict_turn_of(const char *name);
+
+/* Clocks of a multiprocessor for a turn of one warp; *bound: whose. */
+double predict_clocks(const predict_turn *t, const char **bound);
+
+/* Decode attention over `lanes` lanes of `tokens` fp16 entries with groups of
+ * 1, 4 or 8: its share of copy. seconds: how long it takes, or NULL. */
+predicted predict_attend(const predict_device *d, int group, int lanes,
+                         int tokens, double *seconds);
+
+/* Top k of n scores a lane: share of reading, over so many passes. */
+enum { PREDICT_PASSES = 3 };
+predicted predict_top(const predict_device *d, int lanes, int n);
+
+/* Settling h2o after each of `every` steps, a step's share / a step. */
+predicted predict_settle(const predict_device *d, int lanes, int budget,
+                         int every);
+
+/* All themes with their goals. */
+void predict_print(FILE *to, const predict_device *d);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,342 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What ptxas makes of the kernels: resources and instructions of every kernel
+# of gpu/ and of the one of theme top, counted for one architecture (sm_90).
+#
+# Refused with any toolkit: a stack frame, local memory (what spills), fma of
+# doubles, and loops of compare-and-swap, where a kernel is not allowed them by
+# the table. Under the release of the toolkit that the table names, too:
+#
+#   registers   more than 8 above the table's, shared memory above it
+#   turns       instructions per element of a marked loop that differ from the
+#               counts of the model (tests/bench) by more than a twentieth and
+#               a quarter of an instruction
+#   rows        kernels that the table lacks, rows of kernels that are gone
+#
+# tests/sass.tsv says which loops are marked and how; tests/sass.awk finds and
+# counts them.
+#
+#   check_sass.sh             proves on faults that each is seen, then looks
+#   check_sass.sh --update    writes the table's kernels and the model's counts
+#
+#   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
+#   SASS_ARCH         another architecture than 90: only what is refused with
+#                     any toolkit
+#
+# Objects of the build (gpu/*/*.obj) serve where they are newer than what they
+# were made from and hold this architecture; the others are compiled here, which
+# takes minutes. Exit 77 without nvcc, cuobjdump or nvdisasm. The last two come
+# with the CUDA Toolkit, or as the Python packages nvidia-cuda-cuobjdump and
+# nvidia-cuda-nvdisasm.
+set -euo pipefail
+export LC_ALL=C.UTF-8
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+top=${top_srcdir:-$here}
+build=${top_builddir:-$here}
+nvcc=${NVCC-$(command -v nvcc || true)}
+bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
+arch=${SASS_ARCH:-90}
+table=$top/tests/sass.tsv
+model=$top/tests/bench/device_counts.def
+if [ -z "$nvcc" ]; then
+  echo 'check_sass: there is no nvcc here' >&2
+  exit 77
+fi
+packages=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' \
+  2>/dev/null || true)
+for folder in "$(dirname "$nvcc")" "${packages:-/nowhere}"/*/bin; do
+  PATH=$PATH:$folder
+done
+for tool in cuobjdump nvdisasm c++filt; do
+  command -v "$tool" >/dev/null || {
+    echo "check_sass: there is no $tool here: the CUDA Toolkit has it," \
+      'or the Python package nvidia-cuda-cuobjdump or nvidia-cuda-nvdisasm' >&2
+    exit 77
+  }
+done
+release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# ---- objects --------------------------------------------------------------
+
+# compiled SOURCE OBJECT
+compiled() {
+  # shellcheck disable=SC2086
+  "$nvcc" -x cu -std=c++20 -O3 -D_GNU_SOURCE -I"$top" -I"$build" $bits \
+    -gencode "arch=compute_$arch,code=sm_$arch" -cubin -o "$2" "$1" \
+    2>"$2.said" && return
+  cat "$2.said" >&2
+  echo "$1: nvcc cannot compile it for sm_$arch"
+  return 1
+}
+
+# The build's object of the source $1, if it will do.
+ready() {
+  local object=$build/${1#"$top/"} file
+  object=${object%.cu}.obj
+  [ -e "$object" ] && [ -e "${object%.obj}.dep" ] || return
+  for file in "$1" $(sed 's/^[^:]*://; s/\\$//' "${object%.obj}.dep"); do
+    file=$(cd "$build/gpu" && realpath -e "$file" 2>/dev/null) || continue
+    [ "$object" -nt "$file" ] || return
+  done
+  cuobjdump -arch "sm_$arch" -lelf "$object" 2>/dev/null | grep -q cubin &&
+    echo "$object"
+}
+
+# Names as a reader writes them: logits<8, true>, kv_run_view<view>.
+short() {
+  c++filt | sed -E 's/^void //; s/_INTERNAL_[A-Za-z0-9_]*:://g
+    s/\(anonymous namespace\):://g; s/\([a-z_0-9 ]+\)([-0-9])/\1/g
+    s/&\(([^(]*)\([^)]*\)\)/\1/g; s/&//g; s/\(.*//'
+}
+
+# Of each kernel of the object $1, by tabs: "kernel", its name with the file $2
+# before it, its mangled name, registers, shared bytes, stack and local bytes.
+resources() {
+  cuobjdump -arch "sm_$arch" -res-usage "$1" 2>&1 | awk -v OFS='\t' '
+    /^ Function / { name = $2; sub(/:$/, "", name) }
+    /^  REG:/ {
+      gsub(/[A-Z]+:/, "")
+      print name, $1, $3, $2 + $4
+    }' >"$scratch/$2.raw"
+  cut -f 1 "$scratch/$2.raw" | short | sed "s|^|kernel\t$2/|" |
+    paste - "$scratch/$2.raw"
+}
+
+# counted SOURCE NAME: what is said of its kernels, a line each:
+#   kernel  KERNEL  registers  shared  stack
+#   count, turn     as tests/sass.awk writes them
+counted() {
+  local object list=$scratch/$2.list
+  object=$(ready "$1") || {
+    object=$scratch/$2.cubin
+    compiled "$1" "$object" || return 0
+  }
+  resources "$object" "$2" >"$list"
+  [ -s "$list" ] || return 0
+  cut -f 1,2,4- "$list"
+  grep '^loop' "$table" >>"$list"
+  cuobjdump -arch "sm_$arch" -sass "$object" |
+    awk -f "$top/tests/sass.awk" "$list" -
+}
+
+# The kernel of theme top, which is the benchmark's own.
+theme_top() {
+  echo '#include "tests/bench/device_top.cuh"'
+  echo 'static double bench_seconds(bench *, const lap *) { return 0; }'
+  echo 'static double sort_seconds(const tops *) { return 0; }'
+  echo 'extern void (*const kept)(bench *);'
+  echo 'void (*const kept)(bench *) = top_time;'
+}
+
+all_counted() {
+  local file
+  theme_top >"$scratch/top.cu"
+  export -f counted compiled ready resources short
+  export nvcc bits arch top build scratch table
+  for file in "$top"/gpu/{backend,methods}/*.cu "$scratch/top.cu"; do
+    printf '%s\0%s\0' "$file" "$(basename "$file" .cu)"
+  done | xargs -0 -n 2 -P "$(nproc)" bash -c 'counted "$@" >"$scratch/$2.out"' \
+    check_sass
+  cat "$scratch"/*.out
+}
+
+# ---- rules ----------------------------------------------------------------
+
+# What no kernel may have, of the lines on stdin.
+refused() {
+  awk -F '\t' -v OFS=': ' '
+    NR == FNR { if ($1 == "allowed") allowed[$2, $3] = 1; next }
+    (("local", $2) in allowed) && $1 == "kernel" { next }
+    $1 == "kernel" && $5 { print $2, $5 " bytes of stack" }
+    $1 != "count" { next }
+    $3 && !(("local", $2) in allowed) {
+      print $2, $3 " accesses to local memory"
+    }
+    $4 { print $2, $4 " fma of doubles" }
+    $5 && !(("cas", $2) in allowed) {
+      print $2, $5 " compare-and-swaps: a native atomic is wanted"
+    }' "$table" -
+}
+
+# Where the lines on stdin are not what the table $1 and the model $2 say.
+compared() {
+  awk -F '\t' -v OFS=': ' '
+    function near(x, y, d) {
+      d = x > y ? x - y : y - x
+      return d <= 0.25 + y / 20
+    }
+    FILENAME == ARGV[1] && $1 == "kernel" {
+      registers[$2] = $3
+      shared[$2] = $4
+    }
+    FILENAME == ARGV[1] && $1 == "loop" { per[$2, $3] = $6 }
+    FILENAME == ARGV[2] && /^KV_TURN[(]/ {
+      gsub(/KV_TURN[(]|[)]/, "")
+      split($0, x, /, */)
+      turns[x[1]] = x[2]
+      every[x[1]] = x[3]
+      alu[x[1]] = x[6]
+    }
+    FILENAME != ARGV[3] { next }
+    $1 == "kernel" {
+      seen[$2] = 1
+      if (!($2 in registers)) print $2, "no row in the table"
+      else if ($3 > registers[$2] + 8)
+        print $2, $3 " registers, " registers[$2] " in the table"
+      if ($2 in shared && $4 > shared[$2])
+        print $2, $4 " bytes of shared memory, " shared[$2] " in the table"
+    }
+    $1 == "turn" {
+      n = per[$2, $3] ? $4 / per[$2, $3] : 1
+      told[$2] = 1
+      if (!n) print $2, "no such loop in " $3
+      else if (!($2 in turns)) print $2, "not among the counts of the model"
+      else if (!near($5 / n, every[$2] / turns[$2]) ||
+          !near($8 / n, alu[$2] / turns[$2]))
+        print $2, sprintf("%.2f an element, ALU %.2f; %.2f, %.2f in the model",
+          $5 / n, $8 / n, every[$2] / turns[$2], alu[$2] / turns[$2])
+    }
+    END {
+      for (k in registers) if (!(k in seen)) print k, "there is no such kernel"
+      for (t in turns) if (!(t in told)) print t, "is counted nowhere"
+    }' "$1" "$2" - | sort
+}
+
+# ---- faults, each of which must be seen -----------------------------------
+
+seeds() {
+  cat <<'END'
+__global__ void locals(int *x, int n) {
+  int a[64];
+  for (int i = 0; i < 64; i++) a[i] = x[i] + n;
+  for (int i = 0; i < n; i++) a[x[i] & 63] += x[i + 1];
+  x[n] = a[x[n] & 63];
+}
+__global__ void doubles(double *d) { d[0] = __fma_rn(d[1], d[2], d[3]); }
+__global__ void swaps(unsigned long long *x) {
+  __shared__ unsigned long long s[2];
+  if (threadIdx.x < 2) s[threadIdx.x] = 0;
+  __syncthreads();
+  atomicAdd(&s[x[threadIdx.x] & 1], x[threadIdx.x]);
+  __syncthreads();
+  x[0] = s[0] + s[1];
+}
+__global__ void links(const float *x, float *y, int n) {
+  float a = 0;
+#pragma unroll 1
+  for (int i = 0; i < n; i += 8) {
+    if (y[i] == 7) // not on the way: it has no link
+      for (int j = 0; j < n; j++) y[j + 1] = y[2 * j] + y[j & i] - y[j ^ i];
+#pragma unroll
+    for (int e = 0; e < 8; e++) a = __fmaf_rn(x[i + e], a, 1.0f);
+  }
+  y[0] = a;
+}
+END
+}
+
+# A table, counts of a model, and what is counted, which agree.
+plant() {
+  printf 'kernel\ta/k\t40\t512\nloop\tlinked\ta/k\tFFMA\t-\t2\n' >"$1/table"
+  echo 'KV_TURN(linked, 8, 40, 16, 0, 10, 0, 0, 0, 0, 8, 0, 0, 6)' >"$1/model"
+  printf 'kernel\ta/k\t48\t512\t0\ncount\ta/k\t0\t0\t0\n' >"$1/said"
+  printf 'turn\tlinked\ta/k\t16\t43\t16\t0\t11\n' >>"$1/said"
+}
+
+# File of plant, a change to it, what must be said then.
+prove_rules() {
+  local folder=$scratch/rules file change want said
+  mkdir -p "$folder"
+  while IFS='|' read -r file change want; do
+    plant "$folder"
+    sed -i "$change" "$folder/$file"
+    said=$(refused <"$folder/said"
+      compared "$folder/table" "$folder/model" <"$folder/said")
+    [ "$said" = "$want" ] ||
+      echo "check_sass: after '$change' it says '$said', not '$want'"
+  done <<'END'
+said|s/x/x/|
+said|s/48/49/|a/k: 49 registers, 40 in the table
+said|s/512/513/|a/k: 513 bytes of shared memory, 512 in the table
+said|s/512	0/512	8/|a/k: 8 bytes of stack
+said|s/k	0	0	0/k	1	0	0/|a/k: 1 accesses to local memory
+said|s/k	0	0	0/k	0	1	0/|a/k: 1 fma of doubles
+said|s/k	0	0	0/k	0	0	1/|a/k: 1 compare-and-swaps: a native atomic is wanted
+said|s/16	43/16	44.1/|linked: 5.51 an element, ALU 1.38; 5.00, 1.25 in the model
+said|s/16	43/16	35/|linked: 4.38 an element, ALU 1.38; 5.00, 1.25 in the model
+said|s/	11$/	13/|linked: 5.38 an element, ALU 1.62; 5.00, 1.25 in the model
+said|s/16	43/0	43/|linked: no such loop in a/k
+said|/^turn/d|linked: is counted nowhere
+said|/^kernel/d|a/k: there is no such kernel
+table|/^kernel/d|a/k: no row in the table
+model|d|linked: not among the counts of the model
+END
+}
+
+# What is counted of kernels with faults, and of one without, whose turn holds
+# eight links and not the branch beside them.
+prove_counts() {
+  local said want
+  seeds >"$scratch/seeds.cu"
+  printf 'loop\tlinked\tseeds/links\tFFMA\t-\t1\n' >"$scratch/loops"
+  said=$(table=$scratch/loops counted "$scratch/seeds.cu" seeds)
+  want='seeds/doubles seeds/locals seeds/locals seeds/swaps'
+  [ "$(refused <<<"$said" | sed 's/:.*//' | sort | paste -sd ' ')" = \
+    "$want" ] || echo 'check_sass: does not see what is wrong with the seeds'
+  awk -F '\t' '$1 == "turn" && $4 == 8 && $5 > 16 && $5 < 40 { seen = 1 }
+    END { exit !seen }' <<<"$said" ||
+    echo "check_sass: miscounts a loop: $(grep '^turn' <<<"$said")"
+}
+
+# ---- the whole ------------------------------------------------------------
+
+# The table's kernels and the model's counts from the lines of the file $1; the
+# rest of the table stays.
+update() {
+  {
+    sed '/^kernel/d; /^release/d' "$table"
+    printf 'release\t%s\n' "$release"
+    awk -F '\t' -v OFS='\t' '$1 == "kernel" { print $1, $2, $3, $4 }' "$1" |
+      sort
+  } >"$scratch/table"
+  {
+    sed '/^KV_TURN/d' "$model"
+    awk -F '\t' 'NR == FNR { if ($1 == "loop") per[$2] = $6; next }
+      $1 == "turn" && $4 {
+        n = per[$2] ? $4 / per[$2] : 1
+        printf "KV_TURN(%s, %g", $2, n
+        for (i = 5; i <= NF; i++) printf ", %d", $i
+        print ")"
+      }' "$table" "$1" | sort
+  } >"$scratch/model"
+  cp "$scratch/table" "$table" && cp "$scratch/model" "$model"
+  echo "check_sass: wrote $table and $model"
+  awk -F '\t' '$1 == "turn" && !$4 { print $2 ": no such loop in " $3 }' "$1"
+}
+
+known=$(sed -n 's/^release\t//p' "$table")
+found=$(prove_rules && prove_counts)
+[ -n "$found" ] || {
+  all_counted >"$scratch/said"
+  if [ "${1-}" = --update ]; then
+    update "$scratch/said"
+    exit
+  fi
+  found=$(grep -vE '^(kernel|count|turn)	' "$scratch/said" || true
+    refused <"$scratch/said"
+    [ "$arch $release" != "90 $known" ] ||
+      compared "$table" "$model" <"$scratch/said")
+}
+if [ -n "$found" ]; then
+  printf '%s\n' "$found"
+  exit 1
+fi
+held="as the table says"
+[ "$arch $release" = "90 $known" ] ||
+  held="not compared with the table, which is of $known and sm_90"
+echo "check_sass: $(grep -c ^kernel "$scratch/said") kernels for sm_$arch by" \
+  "$release without stack, local memory, fma of doubles; $held"
