@@ -37,17 +37,35 @@ KV_DEVICE int kv_gpu_before(int x, int *total) {
   return before + sum - x;
 }
 
+/* Bits: which of the KV_GPU_FLAGS flags from `mine` on, below n, are set; by
+ * one load where they are eight that may be loaded so. */
+KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
+  static_assert(KV_GPU_FLAGS == sizeof(uint64_t), "a flag is a byte");
+  const uint8_t *at = flag + mine;
+  uint32_t set = 0;
+  if (mine + KV_GPU_FLAGS <= n && (uintptr_t)at % sizeof(uint64_t) == 0) {
+    uint64_t all = *(const uint64_t *)at;
+    KV_UNROLL
+    for (int j = 0; j < KV_GPU_FLAGS; j++)
+      set |= (uint32_t)((all >> 8 * j & 0xff) != 0) << j;
+    return set;
+  }
+  for (int j = 0; j < KV_GPU_FLAGS && mine + j < n; j++)
+    set |= (uint32_t)(at[j] != 0) << j;
+  return set;
+}
+
 /* out: the indexes i in first..n-1 with (flag[i] != 0) == want, ascending;
  * returns how many. */
 KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
                              int32_t *out) {
   int found = 0;
   for (int base = first; base < n; base += (int)KV_BLOCK * KV_GPU_FLAGS) {
-    int mine = base + kv_thread() * KV_GPU_FLAGS, here = 0, total;
-    uint32_t in = 0;
-    for (int j = 0; j < KV_GPU_FLAGS && mine + j < n; j++)
-      if ((flag[mine + j] != 0) == want) in |= 1u << j, here++;
-    int32_t *to = out + found + kv_gpu_before(here, &total);
+    int mine = base + kv_thread() * KV_GPU_FLAGS, total;
+    int left = n - mine < KV_GPU_FLAGS ? n - mine : (int)KV_GPU_FLAGS;
+    uint32_t in = kv_gpu_flags(flag, mine, n);
+    if (!want) in = ~in & (left > 0 ? (1u << left) - 1 : 0);
+    int32_t *to = out + found + kv_gpu_before(__popc(in), &total);
     for (int j = 0; j < KV_GPU_FLAGS; j++)
       if (in >> j & 1u) *to++ = mine + j;
     found += total;

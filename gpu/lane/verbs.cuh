@@ -107,6 +107,33 @@ KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   kv_gpu_sort_ids(lane, m, gone);
 }
 
+/* What a keep leaves: list[0..n) of `all` entries, m others gone. `first`: the
+ * first i with list[i] != i. */
+typedef struct kv_gpu_kept {
+  int n, m, first;
+  const int32_t *list;
+  bool ascending;
+} kv_gpu_kept;
+
+/* Drops the m entries listed in the record, and moves the others up. */
+KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                               const kv_gpu_kept &to, uint32_t *w) {
+  kv_gpu_drop_listed(lane, to.m, w + 1);
+  if (to.ascending)
+    kv_gpu_pull(l, lane, to.n - to.first, to.first, 1, to.list);
+  else
+    kv_gpu_permute(l, lane, to.n, to.list);
+  if (kv_thread() == 0) {
+    w[0] = (uint32_t)to.m;
+    w[1 + to.m] = !to.ascending;
+    if (to.m) lane->dropped = 1;
+    if (to.first < to.n) lane->holes = 1;
+    lane->n = to.n;
+    lane->marked = lane->tail = 0;
+  }
+  __syncthreads();
+}
+
 KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                            const int32_t *list) {
   const kv_gpu_layer &l = *at.layer;
@@ -123,29 +150,28 @@ KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
   kv_gpu_indexes(from, all, stays, false, (int32_t *)(w + 1));
   for (int i = kv_thread(); !ascending && i < n; i += KV_BLOCK)
     w[2 + m + i] = lane->id[list[i]];
-  kv_gpu_drop_listed(lane, m, w + 1);
-  if (ascending)
-    kv_gpu_pull(l, lane, n - from, from, 1, list);
-  else
-    kv_gpu_permute(l, lane, n, list);
-  if (kv_thread() == 0) {
-    w[0] = (uint32_t)m;
-    w[1 + m] = !ascending;
-    if (m) lane->dropped = 1;
-    if (first < n) lane->holes = 1;
-    lane->n = n;
-    lane->marked = lane->tail = 0;
-  }
-  __syncthreads();
+  kv_gpu_close_up(l, lane, kv_gpu_kept{n, m, first, list, ascending}, w);
 }
 
-/* Keeps the live entries with keep[i] != 0. */
+/* Keeps the live entries with keep[i] != 0. Where none is marked the mask says
+ * itself who goes, and the list of the others ascends. */
 KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const uint8_t *keep) {
-  int n = lane->n;
-  if (lane->marked) keep = kv_gpu_unmarked(lane, 0, n, keep);
-  n = kv_gpu_indexes(0, n, keep, true, lane->list);
-  kv_gpu_keep(at, lane, n, lane->list);
+  const kv_gpu_layer &l = *at.layer;
+  int all = lane->n, marked = lane->marked;
+  if (marked) keep = kv_gpu_unmarked(lane, 0, all, keep);
+  int n = kv_gpu_indexes(0, all, keep, true, lane->list), m = all - n;
+  if (marked) {
+    kv_gpu_keep(at, lane, n, lane->list);
+    return;
+  }
+  if (m == 0) return;
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, m + 2);
+  if (!w) return;
+  kv_gpu_indexes(0, all, keep, false, (int32_t *)(w + 1));
+  int gone = (int)w[1];
+  kv_gpu_close_up(l, lane,
+                  kv_gpu_kept{n, m, gone < n ? gone : n, lane->list, true}, w);
 }
 
 /* --- merge --------------------------------------------------------------- */

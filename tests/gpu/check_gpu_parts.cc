@@ -241,12 +241,15 @@ static kv_rows host_rows(int heads, int n) {
   return {0, 1, heads, heads, n, MOST, nullptr, nullptr, nullptr, sums};
 }
 
-static __global__ void run_window(kv_gpu_at at, kv_gpu_lane *lane,
-                                  kv_gpu_rows rows, kv_window_options o) {
+static __global__ void run_observe(kv_gpu_at at, kv_gpu_lane *lane,
+                                   kv_gpu_rows rows, kv_window_options o) {
   kv_gpu_window_observe(at, lane, rows, &o);
-  const float *out = kv_gpu_window_past(at, lane, &o);
-  for (int i = kv_thread(); i < lane->n - o.window; i += KV_BLOCK)
-    floats[0][i] = out[i];
+}
+
+static __global__ void run_past(kv_gpu_at at, kv_gpu_lane *lane,
+                                kv_window_options o) {
+  const float *s = kv_gpu_window_past(at, lane, &o);
+  for (int i = kv_thread(); i < lane->n - 1; i += KV_BLOCK) floats[0][i] = s[i];
 }
 
 /* A window of one entry. */
@@ -260,8 +263,9 @@ static void window_fits_with(int n, const kv_window_options *o) {
   host.own = memset(integers[1], 0, sizeof integers[1]);
   kv_rows rows = host_rows(queries, n);
   kv_at at = at_host(&layer.shape);
-  KV_LAUNCH(nullptr, run_window, 1, KV_BLOCK, at_device(), &device,
+  KV_LAUNCH(nullptr, run_observe, dim3(1, 3), KV_BLOCK, at_device(), &device,
             rows_of(queries, n), *o);
+  KV_LAUNCH(nullptr, run_past, 1, KV_BLOCK, at_device(), &device, *o);
   kv_window_observe(&at, &host, &rows, o);
   const float *out = kv_window_past(&at, &host, o);
   same(floats[0], out, (size_t)(n - o->window) * sizeof(float));
@@ -384,16 +388,12 @@ EVERYWHERE(pools_fit)
 EVERYWHERE(window_fits)
 EVERYWHERE(keeping_fits)
 
+#define TEST(fits) cmocka_unit_test(fits##_everywhere)
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(top_fits_everywhere),
-                                     cmocka_unit_test(shared_fits_everywhere),
-                                     cmocka_unit_test(hash_fits_everywhere),
-                                     cmocka_unit_test(top_p_fits_everywhere),
-                                     cmocka_unit_test(arg_fits_everywhere),
-                                     cmocka_unit_test(order_fits_everywhere),
-                                     cmocka_unit_test(pools_fit_everywhere),
-                                     cmocka_unit_test(window_fits_everywhere),
-                                     cmocka_unit_test(keeping_fits_everywhere)};
+  const struct CMUnitTest tests[] = {
+      TEST(top_fits),   TEST(shared_fits), TEST(hash_fits),
+      TEST(top_p_fits), TEST(arg_fits),    TEST(order_fits),
+      TEST(pools_fit),  TEST(window_fits), TEST(keeping_fits)};
   kv_float_ground();
   layer.shape = {1, HEADS, 1, 1, 1, MOST, MOST, KV_F32, 0};
   return cmocka_run_group_tests_name("gpu parts", tests, NULL, NULL);

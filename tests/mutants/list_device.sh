@@ -13,3 +13,5 @@ mutant device_no_carry gpu/block/radix_sums.cuh 'gpu_parts' \
   '0 * atomicAdd(&r->low[b], low)'
 mutant device_run_cut gpu/backend/views.cu 'gpu_reads' \
   'own < 0 ? at.open' 'own < 0 ? base'
+mutant device_adds_twice gpu/lane/method.cuh 'gpu_parts' \
+  'return (int)gridDim.y * KV_BLOCK;' 'return KV_BLOCK;'
