@@ -5,15 +5,9 @@
  * the rows (one thread for each entry).
  */
 #include "gpu/block/read.cuh"
+#include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
-
-/* How many entries of the lane row r of the tile sees. */
-static __device__ int seen_by(const kv_gpu_layer &l, const kv_gpu_lane *lane,
-                              int r) {
-  int last = l.clock->first + l.clock->count;
-  return lane->n - (last - (l.clock->row + r + 1));
-}
 
 constexpr int LOADS = 4; /* of 16 bytes that a thread has on their way */
 
@@ -59,7 +53,7 @@ static __global__ void probabilities(kv_gpu_layer l) {
       ((size_t)r * (size_t)l.shape.n_heads + (size_t)h) * (size_t)l.stride;
   const float *s = l.s + at;
   float *p = l.p + at;
-  int n = seen_by(l, &l.lane[which], r);
+  int n = kv_gpu_visible(l, &l.lane[which], r);
   bool check = row < l.shape.prompt_len;
   bool wanted = l.needs.want & (KV_P | KV_SUM);
   if (!check && !wanted) return;
@@ -80,7 +74,7 @@ static __global__ void sums(kv_gpu_layer l, int rows) {
   int64_t sum = 0;
   if (i >= lane->n) return;
   for (int r = 0; r < rows; r++)
-    if (i < seen_by(l, lane, r))
+    if (i < kv_gpu_visible(l, lane, r))
       sum += kv_fix(l.p[((size_t)r * (size_t)l.shape.n_heads + (size_t)h) *
                             (size_t)l.stride +
                         (size_t)i]);

@@ -198,7 +198,7 @@ static __global__ void logits(const __grid_constant__ kv_gpu_layer l, int rows,
   const kv_gpu_lane *lane = &l.lane[blockIdx.y];
   int base = (int)blockIdx.x * TILE, end = base + TILE;
   task a = {lane, base, rows * lane->queries, masked};
-  if (base >= lane->n) return;
+  if (base >= kv_gpu_visible(l, lane, rows - 1)) return;
   if (PLAIN) {
     plain<QUERIES>(l, a, {key, query});
     return;

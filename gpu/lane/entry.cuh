@@ -124,6 +124,14 @@ KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return false;
 }
 
+/* How many entries of the lane row r of the tile sees: what entered behind the
+ * row's token stands last. */
+KV_DEVICE int kv_gpu_visible(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                             int r) {
+  int entered = l.clock->first + l.clock->count;
+  return lane->n - (entered - (l.clock->row + r + 1));
+}
+
 KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
   return lane->v[i].format >= KV_CODED;
 }

@@ -110,6 +110,9 @@ static void open_world(const how &a, world *w) {
   l->lanes = 1;
   l->lane = lane;
   l->needs.codings = 2;
+  kv_gpu_clock *clock = take<kv_gpu_clock>(w, 1);
+  *clock = {0, a.n, a.n - 1, 1, 0};
+  l->clock = clock;
   l->stride = (a.n + 15) / 16 * 16;
   l->chunks = (a.n + CHUNK - 1) / CHUNK;
   lane->queries = a.heads;

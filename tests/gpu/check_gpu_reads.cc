@@ -87,6 +87,9 @@ static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
   l->lanes = lanes;
   l->stride = (n + 15) / 16 * 16;
   l->chunks = (n + CHUNK - 1) / CHUNK;
+  kv_gpu_clock *clock = take<kv_gpu_clock>(w, 1);
+  *clock = {0, n, n - 1, 1, 0};
+  l->clock = clock;
   l->lane = take<kv_gpu_lane>(w, lanes);
   for (int i = 0; i < lanes; i++) {
     l->lane[i] = {};
@@ -149,6 +152,21 @@ static void rows_are_read_once(void **) {
                      rows * d_v / 8 + of_chunks(&w, n));
     close_world(&w);
   }
+}
+
+/* A prompt's row reads no key of blocks that are behind it. */
+static void rows_read_what_they_see(void **) {
+  const int lanes = 2, n = 900, d = 64, block = 2 * CHUNK;
+  world w;
+  open_world(lanes, 1, d, d, n, &w);
+  for (int row = 0; row < n; row += 89) {
+    *(kv_gpu_clock *)w.l.clock = {0, n, row, 1, 0};
+    int blocks = row / block + 1;
+    int entries = blocks * block < n ? blocks * block : n;
+    assert_int_equal(copies(all_logits, &w, 0),
+                     lanes * (entries * d / 8 + blocks * d / 4));
+  }
+  close_world(&w);
 }
 
 /* Every third entry; the lane's first head sees `odd` for the one before. */
@@ -248,6 +266,7 @@ static void views_are_named(void **) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_read_once),
+      cmocka_unit_test(rows_read_what_they_see),
       cmocka_unit_test(views_are_read_once_where_alike),
       cmocka_unit_test(sharing_changes_no_bit),
       cmocka_unit_test(views_are_named),

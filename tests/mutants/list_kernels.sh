@@ -41,7 +41,8 @@ mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
 mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
   'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
 mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \
-  'if (i < seen_by(l, lane, r))' 'if (i < seen_by(l, lane, r) - 1)'
+  'if (i < kv_gpu_visible(l, lane, r))' \
+  'if (i < kv_gpu_visible(l, lane, r) - 1)'
 mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
   'kv_div(kv_fma(a, kv_gpu_element(into, x), y), den)' \
   'kv_mul(kv_fma(a, kv_gpu_element(into, x), y), kv_div(1.0f, den))'
@@ -64,3 +65,6 @@ mutant device_rows_to_spare gpu/host/pages.c 'gpu_rows' \
 mutant device_row_half_copied gpu/backend/append.cu 'gpu_rows' \
   'units = (int)(pool.size / sizeof(T));' \
   'units = (int)(pool.size / sizeof(T)) / 2;'
+mutant logits_past_the_row gpu/backend/logits.cu 'gpu_reads' \
+  'if (base >= kv_gpu_visible(l, lane, rows - 1)) return;' \
+  'if (base >= lane->n) return;'
