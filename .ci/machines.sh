@@ -19,6 +19,7 @@ run_gpu() {
     grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
   [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
   looked_at
+  disassemblers
   make -C "$ci/gpu/tests" --no-print-directory sass
   make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
   rehearsed "$ci/gpu"
@@ -40,6 +41,20 @@ looked_at() {
     echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
     make -C "$tests" --no-print-directory ptx
   fi
+}
+
+# Onto the PATH, where the toolkit came without them.
+disassemblers() {
+  local to=$ci/sass file
+  command -v nvdisasm >/dev/null && command -v cuobjdump >/dev/null && return
+  mkdir -p "$to"
+  python3 -m pip download -q --no-deps -d "$to" nvidia-cuda-nvdisasm \
+    nvidia-cuda-cuobjdump 2>/dev/null || return 0
+  for file in "$to"/*.whl; do python3 -m zipfile -e "$file" "$to"; done
+  for file in "$to"/nvidia/*/bin; do
+    chmod +x "$file"/*
+    PATH=$PATH:$file
+  done
 }
 
 # toolkit12 FOLDER: nvcc and its parts there, laid out as NVIDIA does.
