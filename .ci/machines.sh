@@ -47,33 +47,36 @@ looked_at() {
 disassemblers() {
   local to=$ci/sass file
   command -v nvdisasm >/dev/null && command -v cuobjdump >/dev/null && return
-  mkdir -p "$to"
-  python3 -m pip download -q --no-deps -d "$to" nvidia-cuda-nvdisasm \
-    nvidia-cuda-cuobjdump 2>/dev/null || return 0
-  for file in "$to"/*.whl; do python3 -m zipfile -e "$file" "$to"; done
+  wheels "$to" nvidia-cuda-nvdisasm nvidia-cuda-cuobjdump || return 0
   for file in "$to"/nvidia/*/bin; do
     chmod +x "$file"/*
     PATH=$PATH:$file
   done
 }
 
+# wheels FOLDER PACKAGE...: of Python's, unpacked there, nothing installed.
+wheels() {
+  local to=$1 file
+  shift
+  python3 -m pip --version >/dev/null 2>&1 || packages python3-pip || return
+  mkdir -p "$to/wheel"
+  python3 -m pip download -q --no-deps -d "$to/wheel" "$@" || return
+  for file in "$to"/wheel/*.whl; do python3 -m zipfile -e "$file" "$to"; done
+}
+
 # toolkit12 FOLDER: nvcc and its parts there, laid out as NVIDIA does.
 toolkit12() {
   local to=$1 mirror from=$1/from/usr tool lists
   lists=$to/sources.list
-  mkdir -p "$to"/{bin,include,nvvm/bin,nvvm/libdevice,wheel}
+  mkdir -p "$to"/{bin,include,nvvm/bin,nvvm/libdevice}
   # shellcheck disable=SC2016 # apt's variables
   mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' |
     awk '$2 == "bookworm" { print $1; exit }')
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
     "$mirror trixie non-free" >"$lists"
   next=$lists fetched amd64 "$to/from" nvidia-cuda-toolkit libnvvm4 &&
-    python3 -m pip download -q --no-deps -d "$to/wheel" \
-      nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-runtime-cu12==12.4.127 ||
-    return
-  for tool in "$to"/wheel/*.whl; do
-    python3 -m zipfile -e "$tool" "$to/from"
-  done
+    wheels "$to/from" nvidia-cuda-nvcc-cu12==12.4.131 \
+      nvidia-cuda-runtime-cu12==12.4.127 || return
   find "$to/from/nvidia" -name __init__.py -delete
   cp -r "$to"/from/nvidia/*/include/* "$to/include"
   cp -r "$from"/lib/nvidia-cuda-toolkit/libdevice/* "$to/nvvm/libdevice"
