@@ -17,26 +17,6 @@
 
 enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 4 }; /* flags, entries a thread */
 
-/* Sum of the x of the threads before this one; *total: of all. */
-KV_DEVICE int kv_gpu_before(int x, int *total) {
-  KV_SHARED(int, part, KV_WARPS);
-  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  int sum = x, before = 0;
-  for (int d = 1; d < KV_WARP; d *= 2) {
-    int y = __shfl_up_sync(0xffffffffu, sum, d);
-    if (lane >= d) sum += y;
-  }
-  __syncthreads();
-  if (lane == KV_WARP - 1) part[warp] = sum;
-  __syncthreads();
-  *total = 0;
-  for (int w = 0; w < KV_WARPS; w++) {
-    if (w < warp) before += part[w];
-    *total += part[w];
-  }
-  return before + sum - x;
-}
-
 /* Bits: which of the KV_GPU_FLAGS flags from `mine` on, below n, are set; by
  * one load where they are eight that may be loaded so. */
 KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
@@ -65,7 +45,7 @@ KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
     int left = n - mine < KV_GPU_FLAGS ? n - mine : (int)KV_GPU_FLAGS;
     uint32_t in = kv_gpu_flags(flag, mine, n);
     if (!want) in = ~in & (left > 0 ? (1u << left) - 1 : 0);
-    int32_t *to = out + found + kv_gpu_before(__popc(in), &total);
+    int32_t *to = out + found + kv_block_before(__popc(in), &total);
     for (int j = 0; j < KV_GPU_FLAGS; j++)
       if (in >> j & 1u) *to++ = mine + j;
     found += total;

@@ -74,12 +74,12 @@ KV_DEVICE int kv_block_rank(bool yes, int *total) {
 
 /* Sum of the x of the threads before this one; *total: of all. Ends without a
  * barrier; the next one begins with it. */
-KV_DEVICE uint64_t kv_block_before(uint64_t x, uint64_t *total) {
-  KV_SHARED(uint64_t, part, KV_WARPS);
+template <class T> KV_DEVICE T kv_block_before(T x, T *total) {
+  KV_SHARED(T, part, KV_WARPS);
   int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  uint64_t sum = x, before = 0;
+  T sum = x, before = 0;
   for (int d = 1; d < KV_WARP; d *= 2) {
-    uint64_t other = __shfl_up_sync(0xffffffffu, sum, (unsigned)d);
+    T other = __shfl_up_sync(0xffffffffu, sum, (unsigned)d);
     if (lane >= d) sum += other;
   }
   __syncthreads();

@@ -157,15 +157,15 @@ static kv_rc open_cuda(const kv_plan *plan, kv_store **out, kv_err *e) {
   return kv_gpu_open(kv_device_cuda(&why), plan, out, e);
 }
 
-static bool emu_works(void) { return !kv_device_emu()->failed(); }
+static bool emu_lacked(void) { return kv_gpu_lacked(kv_device_emu()); }
 
-static bool cuda_works(void) {
+static bool cuda_lacked(void) {
   const char *why;
   const kv_device *device = kv_device_cuda(&why);
-  return device && !device->failed();
+  return device && kv_gpu_lacked(device);
 }
 
-#define KV_ON_DEVICE(device_name, open_it, still_works)                        \
+#define KV_ON_DEVICE(device_name, open_it, has_lacked)                         \
   {                                                                            \
     .name = device_name, .open = open_it, .close = kv_gpu_close,               \
     .scratch_open = scratch_open, .scratch_close = scratch_close,              \
@@ -173,9 +173,9 @@ static bool cuda_works(void) {
     .receive = kv_gpu_receive, .append = append, .evidence = evidence,         \
     .view = view, .materialise = done, .attend = done, .seen = seen,           \
     .settle = done, .settle_layer = settle_layer, .publish = publish,          \
-    .end_step = end_step, .finish = finish, .works = still_works,              \
+    .end_step = end_step, .finish = finish, .lacked = has_lacked,              \
     .fault = fault                                                             \
   }
 
-const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu, emu_works);
-const kv_backend kv_backend_cuda = KV_ON_DEVICE("cuda", open_cuda, cuda_works);
+const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu, emu_lacked);
+const kv_backend kv_backend_cuda = KV_ON_DEVICE("cuda", open_cuda, cuda_lacked);

@@ -12,6 +12,7 @@ enum { MOST_RANGE = 1 << 21 }; /* distances in a table of rotations */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kv_gpu_trace *traces;
+static _Atomic bool lacked; /* memory on a device */
 
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
   void *p = device->take(n ? n : 1);
@@ -21,9 +22,16 @@ void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e) {
 
 void kv_gpu_none(const kv_device *device, kv_err *e) {
   const char *why = device->failed();
+  lacked = true;
   if (!why) why = device->why_none();
   kv_fail(e, KV_RESOURCE, "backend %s: %s", device->name,
           why ? why : "no memory on the device");
+}
+
+bool kv_gpu_lacked(const kv_device *device) {
+  bool was = lacked;
+  lacked = false;
+  return was && !device->failed();
 }
 
 /* --- rotations ---------------------------------------------------------- */

@@ -54,6 +54,8 @@ typedef struct kv_gpu_log {
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
 /* Says in e why take or pin returned NULL. */
 void kv_gpu_none(const kv_device *device, kv_err *e);
+/* True if memory was lacking since the last call, and the device works. */
+bool kv_gpu_lacked(const kv_device *device);
 
 /* Opens what a trace has on the device, for a plan: with rotations if the
  * method re-indexes, and rotations of the tokens' positions if needs.rope. */

@@ -30,7 +30,7 @@ KV_DEVICE void kv_order_starts(int *start) {
   __syncthreads();
   for (int b = first; b < first + EACH; b++)
     for (int w = 0; w < KV_WARPS; w++) own += start[w * KV_ORDER_BUCKETS + b];
-  int before = kv_gpu_before(own, &total);
+  int before = kv_block_before(own, &total);
   for (int b = first; b < first + EACH; b++)
     for (int w = 0; w < KV_WARPS; w++) {
       int *at = &start[w * KV_ORDER_BUCKETS + b], count = *at;

@@ -139,9 +139,9 @@ typedef struct kv_backend {
   /* Closes the step's leaves of the digest trees. */
   void (*end_step)(kv_store *s);
   kv_layer_digests (*finish)(kv_store *s);
-  /* After KV_RESOURCE: true if other stores may be opened and used all the
-   * same; NULL: they may not. */
-  bool (*works)(void);
+  /* After KV_RESOURCE: true if memory of a device was lacking, so that other
+   * stores may be opened and used all the same. NULL: it never is. */
+  bool (*lacked)(void);
   /* First fault of any lane since begin; NULL: none. */
   const kv_err *(*fault)(const kv_store *s);
 } kv_backend;

@@ -164,9 +164,9 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
 /* True if other traces may still be replayed: this one is bad, or the device
  * had no memory for it and has not failed. */
 static bool only_this(const task *s, kv_rc rc) {
-  bool (*works)(void) = s->options.backend->works;
+  bool (*lacked)(void) = s->options.backend->lacked;
   if (traces(s) < 2) return false;
-  return rc == KV_INPUT || (rc == KV_RESOURCE && works && works());
+  return rc == KV_INPUT || (rc == KV_RESOURCE && lacked && lacked());
 }
 
 /* Replays a batch. If its trace cannot be replayed and others can, only its

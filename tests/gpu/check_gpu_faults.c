@@ -139,7 +139,8 @@ static void test_memory(void **state) {
     if (!gpudevice_refused()) break;
     if (rc != KV_RESOURCE || !strstr(e.text, GPUDEVICE_NONE))
       fail_msg("memory %d: %d, '%s'", (int)n, rc, e.text);
-    assert_true(backend->works());
+    assert_true(backend->lacked());
+    assert_false(backend->lacked());
     if (replay(&w, &e)) fail_msg("memory %d, again: %s", (int)n, e.text);
   }
   assert_in_range(n, 5, MOST - 1);

@@ -99,5 +99,5 @@ mutant blocks_unrecorded gpu/host/step.c 'gpu_traffic' \
 mutant prompt_not_cut gpu/host/step.c 'gpu_traffic' \
   'return p->stop();' 'return false;'
 mutant memory_ends_all sim/commands/command_run.c 'gpu_faults' \
-  'return rc == KV_INPUT || (rc == KV_RESOURCE && works && works());' \
-  'return rc == KV_INPUT || (rc == KV_RESOURCE && !works);'
+  'return rc == KV_INPUT || (rc == KV_RESOURCE && lacked && lacked());' \
+  'return rc == KV_INPUT || (rc == KV_RESOURCE && !lacked);'

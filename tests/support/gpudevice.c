@@ -137,7 +137,7 @@ static void window(void *stream, const kv_gpu_layer *l, int stage,
 
 /* --- the backend -------------------------------------------------------- */
 
-static bool works(void) { return !failed(); }
+static bool lacked(void) { return kv_gpu_lacked(&table); }
 
 static kv_rc open_lame(const kv_plan *plan, kv_store **out, kv_err *e) {
   return kv_gpu_open(&table, plan, out, e);
@@ -161,7 +161,7 @@ const kv_backend *gpudevice_open(void) {
   lame = kv_backend_emu;
   lame.name = table.name;
   lame.open = open_lame;
-  lame.works = works;
+  lame.lacked = lacked;
   gpudevice_reset();
   return &lame;
 }
