@@ -139,31 +139,46 @@ KV_DEVICE void kv_key_link(const kv_key_slab &s, float *acc) {
   }
 }
 
+/* Passes all columns through the stages: fetch(stage) starts the copies of its
+ * keys, link(stage) adds it to the chains. */
+template <int QUERIES, int ENTRIES, class Fetch, class Link>
+KV_DEVICE void kv_key_pass(const kv_key_room &room, int columns, int d,
+                           const float *q, const Fetch &fetch,
+                           const Link &link) {
+  auto stage = [&](int s) {
+    return kv_key_stage<QUERIES, ENTRIES>(room, s, columns, d);
+  };
+  auto start = [&](int s) {
+    if (s * columns < d) {
+      fetch(stage(s));
+      kv_key_fetch_queries<QUERIES>(q, stage(s));
+    }
+    kv_async_commit();
+  };
+  for (int s = 0; s < KV_KEY_STAGES; s++) start(s);
+  for (int s = 0; s * columns < d; s++) {
+    kv_async_wait<KV_KEY_STAGES - 1>();
+    __syncthreads();
+    link(stage(s));
+    __syncthreads();
+    start(s + KV_KEY_STAGES);
+  }
+}
+
 /* The sums of QUERIES queries with the thread's entries, rows of TYPE. */
 template <int QUERIES, int ENTRIES, kv_dtype TYPE>
 KV_DEVICE void kv_key_chains(int d, const char *const *row, const float *q,
                              const kv_key_room &room, float *acc) {
   constexpr int SIZE = TYPE == KV_F32 ? 4 : 2;
-  constexpr int COLUMNS = KV_KEY_COLUMNS * 2 / SIZE;
   bool whole = d * SIZE % 16 == 0;
-  auto stage = [&](int s) {
-    return kv_key_stage<QUERIES, ENTRIES>(room, s, COLUMNS, d);
-  };
-  auto fetch = [&](int s) {
-    if (s * COLUMNS < d) {
-      kv_key_fetch_rows<SIZE, ENTRIES>(row, stage(s), whole);
-      kv_key_fetch_queries<QUERIES>(q, stage(s));
-    }
-    kv_async_commit();
-  };
-  for (int s = 0; s < KV_KEY_STAGES; s++) fetch(s);
-  for (int s = 0; s * COLUMNS < d; s++) {
-    kv_async_wait<KV_KEY_STAGES - 1>();
-    __syncthreads();
-    kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);
-    __syncthreads();
-    fetch(s + KV_KEY_STAGES);
-  }
+  kv_key_pass<QUERIES, ENTRIES>(
+      room, KV_KEY_COLUMNS * 2 / SIZE, d, q,
+      [&](const kv_key_slab &s) {
+        kv_key_fetch_rows<SIZE, ENTRIES>(row, s, whole);
+      },
+      [&](const kv_key_slab &s) {
+        kv_key_link<QUERIES, ENTRIES, TYPE>(s, acc);
+      });
 }
 
 #endif

@@ -93,33 +93,19 @@ template <int QUERIES>
 KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
                                    const float *q, const kv_key_room &room,
                                    float *acc) {
-  constexpr int COLUMNS = KV_KEY_COLUMNS / 2;
-  int d = l.shape.d;
   const kv_key_row &own = row[kv_thread()];
   kv_dtype type = kv_key_type(own);
-  auto stage = [&](int s) {
-    return kv_key_stage<QUERIES, 1>(room, s, COLUMNS, d);
-  };
-  auto fetch = [&](int s) {
-    if (s * COLUMNS < d) {
-      kv_key_fetch_mixed(l, row, stage(s));
-      kv_key_fetch_queries<QUERIES>(q, stage(s));
-    }
-    kv_async_commit();
-  };
-  for (int s = 0; s < KV_KEY_STAGES; s++) fetch(s);
-  for (int s = 0; s * COLUMNS < d; s++) {
-    kv_async_wait<KV_KEY_STAGES - 1>();
-    __syncthreads();
-    if (own.row.at && type == KV_F32)
-      kv_key_link<QUERIES, 1, KV_F32>(stage(s), acc);
-    else if (own.row.at && type == KV_F16)
-      kv_key_link<QUERIES, 1, KV_F16>(stage(s), acc);
-    else if (own.row.at)
-      kv_key_link<QUERIES, 1, KV_BF16>(stage(s), acc);
-    __syncthreads();
-    fetch(s + KV_KEY_STAGES);
-  }
+  kv_key_pass<QUERIES, 1>(
+      room, KV_KEY_COLUMNS / 2, l.shape.d, q,
+      [&](const kv_key_slab &s) { kv_key_fetch_mixed(l, row, s); },
+      [&](const kv_key_slab &s) {
+        if (own.row.at && type == KV_F32)
+          kv_key_link<QUERIES, 1, KV_F32>(s, acc);
+        else if (own.row.at && type == KV_F16)
+          kv_key_link<QUERIES, 1, KV_F16>(s, acc);
+        else if (own.row.at)
+          kv_key_link<QUERIES, 1, KV_BF16>(s, acc);
+      });
 }
 
 #endif

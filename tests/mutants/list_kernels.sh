@@ -22,8 +22,8 @@ mutant device_joins_late gpu/backend/join.cu 'check_backends.sh' \
 mutant device_waits_late gpu/lane/keys.cuh 'check_backends.sh' \
   'kv_async_wait<KV_KEY_STAGES - 1>();' 'kv_async_wait<KV_KEY_STAGES>();'
 mutant device_no_barrier gpu/lane/keys.cuh 'check_backends.sh' \
-  'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);
-    __syncthreads();' 'kv_key_link<QUERIES, ENTRIES, TYPE>(stage(s), acc);'
+  'link(stage(s));
+    __syncthreads();' 'link(stage(s));'
 mutant device_pair_of_two gpu/lane/keys_coded.cuh 'gpu_coded' \
   'own.block != next.block;' 'false;'
 mutant device_code_astray gpu/formats/minmax.cuh 'gpu_coded' \
