@@ -56,6 +56,7 @@ refused 2 'no option -Z' methods -Z
 refused 2 'did you mean --format?' methods --formt json
 refused 2 'is none of table|json' methods --format xml
 refused 2 'needs a value' methods --format
+refused 2 'leave out --format' methods --bibtex --format json
 refused 2 'did you mean snapkv?' methods snapk
 refused 2 'grade needs --theirs FILE: decisions' grade x.safetensors -m h2o -b 9
 refused 2 'too many' methods dense window
@@ -152,6 +153,8 @@ answers 'CUDA      no' --version
 answers 'commit' -V
 answers 'snapkv' methods
 answers 'window' methods snapkv
+answers '@misc{li2024snapkv,' methods snapkv --bibtex
+answers '% oracle-topk: no paper' methods --bibtex
 KVREPLAY_ISA=portable answers 'ISA       portable' --version
 answers '1 to 1073741824 tokens' methods h2o
 answers 'named twice is' check --help

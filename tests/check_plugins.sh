@@ -32,6 +32,8 @@ described() {
   "$kvreplay" methods "$tmp/mine.so" >"$tmp/out" || fail 'methods of a plugin'
   has '^  variant  paper[|]code' 'methods ./mine.so'
   has 'ref only' 'methods ./mine.so'
+  "$kvreplay" methods "$tmp/mine.so" --bibtex >"$tmp/out" || fail 'as BibTeX'
+  has 'eprint = {2503.10714}' 'methods ./mine.so --bibtex'
   "$kvreplay" methods "$tmp/mine.so" -f json >"$tmp/out" || fail 'as json'
   has "\"name\": \"mine\".*\"ref_only\": true, \"code\": \"$sum\"" 'json'
   mkdir -p "$tmp/folder"

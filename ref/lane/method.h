@@ -296,7 +296,8 @@ struct kv_method {
   int revision;           /* raised when its decisions or numbers change */
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
-  const char *paper;      /* authors, year, where */
+  const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048", more
+                             behind "; ", or "none: WHY": BibTeX comes of it */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the struct that offsets refer to */
   /* Parameters, as in a specification (key=value:key=value), with which a

@@ -22,7 +22,8 @@ const kv_method kv_method_dense = {
     .revision = 1,
     .name = "dense",
     .title = "the full cache",
-    .paper = "Vaswani et al. 2017, Attention Is All You Need, NeurIPS",
+    .paper = "Vaswani et al. 2017, Attention Is All You Need, "
+             "arXiv:1706.03762",
     .params = table,
     .open = open,
 };

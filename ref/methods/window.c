@@ -52,7 +52,8 @@ const kv_method kv_method_window = {
     .revision = 1,
     .name = "window",
     .title = "the most recent tokens",
-    .paper = "Beltagy et al. 2020, Longformer, arXiv:2004.05150",
+    .paper = "Beltagy et al. 2020, Longformer: The Long-Document "
+             "Transformer, arXiv:2004.05150",
     .params = table,
     .params_size = sizeof(params),
     .open = open,

@@ -8,16 +8,19 @@
 #include "sim/commands/commands.h"
 
 #include "sim/commands/options_cells.h"
+#include "sim/show/bibtex.h"
 #include "sim/show/rows.h"
 #include "sim/spec/door.h"
 #include "sim/spec/param.h"
 #include "sim/spec/spec.h"
 #include "sim/text/json.h"
 #include "traces/option/help.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct task {
   kv_list names;
+  bool bibtex;
   int format; /* KV_ROWS_TABLE or KV_ROWS_JSON */
 } task;
 
@@ -180,6 +183,32 @@ static void json(const kv_method *one) {
   fputs("\n]\n", stdout);
 }
 
+/* Of every method that `kvreplay methods` lists, or of one. */
+static kv_rc bibtex(const kv_method *one, kv_err *e) {
+  static kv_registry *const all[] = {kv_method_at, kv_method_door_at,
+                                     kv_door_at};
+  int n = 0;
+  if (!one) kv_door_open_all(tell);
+  for (int r = 0; !one && r < 3; r++)
+    for (int i = 0; all[r](i); i++) n++;
+  const kv_method **list = kv_zalloc((size_t)n + 1, sizeof *list);
+  if (!list) return kv_no_memory(e, "the papers", (size_t)n * sizeof *list);
+  if (one) list[n++] = one;
+  for (int r = 0, at = 0; !one && r < 3; r++)
+    for (int i = 0; all[r](i); i++) list[at++] = all[r](i);
+  kv_bibtex_write(n, list, stdout);
+  free(list);
+  return KV_OK;
+}
+
+static kv_rc check(void *self, kv_err *e) {
+  const task *s = self;
+  if (s->bibtex && s->format == KV_ROWS_JSON)
+    return kv_fail(e, KV_USAGE,
+                   "--bibtex is a format of its own: leave out --format");
+  return KV_OK;
+}
+
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   const task *s = self;
   const kv_method *one = NULL;
@@ -189,6 +218,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   if (s->names.n)
     rc = kv_registry_find(kv_method_at, s->names.item[0], &one, e);
   if (rc) return rc;
+  if (s->bibtex) return bibtex(one, e);
   if (s->format == KV_ROWS_JSON)
     json(one);
   else if (one)
@@ -200,12 +230,15 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 /* --- the command -------------------------------------------------------- */
 
-static const kv_task task_methods = {.size = sizeof(task), .work = work};
+static const kv_task task_methods = {
+    .size = sizeof(task), .check = check, .work = work};
 
 static const kv_option options[] = {
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json",
      .offset = offsetof(task, format), .group = "What to print",
      .help = "table (the default) or json"},
+    {KV_SLOT_FLAG, "bibtex", .offset = offsetof(task, bibtex),
+     .help = "the papers as BibTeX, each once"},
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -213,6 +246,7 @@ static const kv_example examples[] = {
     {"kvreplay methods h2o", "one method: paper, parameters, ranges, defaults"},
     {"kvreplay methods ./mine.so", "the same of a plugin"},
     {"kvreplay methods --format json", "everything, for programs"},
+    {"kvreplay methods --bibtex >methods.bib", "what to cite"},
     {NULL, NULL}};
 
 static const char *const notes[] = {

@@ -50,3 +50,9 @@ mutant asset_bytes_not_compared sim/db/db_diff.c 'old_db' \
   'if (compare_asset(before, now, where)) return;' '(void)compare_asset;'
 mutant merge_loses_asset_bytes analysis/merge.c 'check_results.sh' \
   '"asset_bytes = s.asset_bytes"' '"asset_bytes = NULL"'
+
+# Papers and their BibTeX.
+mutant paper_unnumbered ref/methods/tova.c 'bibtex' \
+  '"arXiv:2401.06104"' '"NeurIPS"'
+mutant authors_kept sim/show/bibtex.c 'bibtex' \
+  '" and ", " and ", " and others"' '" and ", " and ", " et al."'

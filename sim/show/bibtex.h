@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The papers of methods as BibTeX, made from what kv_method.paper says:
+ *
+ *     NAMES YEAR, TITLE, arXiv:NUMBER
+ *
+ * NAMES is "Zhang et al.", "Xiao and Han" or "Ada Lovelace, Xiao and Han";
+ * TITLE may hold commas. Several papers have "; " between them. A method that
+ * has none says "none" or "none: WHY".
+ */
+#ifndef KV_SIM_BIBTEX_H
+#define KV_SIM_BIBTEX_H
+
+#include "ref/ground/err.h"
+#include "ref/lane/method.h"
+#include <stdio.h>
+
+enum { KV_PAPER_MOST = 512 };
+
+typedef struct kv_paper {
+  char key[64];                /* zhang2023h2o: family name, year, and the
+                                  title's first word but a, an and the */
+  char authors[KV_PAPER_MOST]; /* as BibTeX has them: Zhang and others */
+  char title[KV_PAPER_MOST];   /* in braces, what TeX would obey escaped */
+  char year[5];
+  char arxiv[24];
+} kv_paper;
+
+/* The paper at *text, which moves behind it: NULL at the end. KV_USAGE: it is
+ * not written as above; the sentence names the method. */
+kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
+                    kv_err *e);
+
+/* Why there is none, "" where nothing is said; NULL: there is one. */
+const char *kv_paper_none(const char *text);
+
+/* The n methods' papers, each once, behind a line that names the methods; of a
+ * method without one such a line alone, which BibTeX skips. */
+void kv_bibtex_write(int n, const kv_method *const *methods, FILE *out);
+
+#endif
