@@ -159,7 +159,7 @@ twins() {
 says_ref_only() {
   awk -v name="$1" '/^## / { inside = index($0, name) > 0 }
     inside && tolower($0) ~ /ref only/ { said = 1 }
-    END { exit !said }' "$top/ref/METHODS.md" 2>/dev/null
+    END { exit !said }' "$top"/ref/METHODS*.md 2>/dev/null
 }
 
 formats() {
@@ -202,7 +202,7 @@ lists() {
     spec=$(tr _ - <<<"${name%.c}")
     [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
     [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
-    grep -qsiE "^## .*$spec" "$top/ref/METHODS.md" ||
+    grep -qsiE "^## .*$spec" "$top"/ref/METHODS*.md ||
       echo "ref/METHODS.md: no section '## $spec'"
     if ! twins | grep -qxF "${name%.c}.cu" && ! says_ref_only "$spec"; then
       echo "ref/METHODS.md: '## $spec' does not say 'Ref only'"
