@@ -25,8 +25,11 @@ static bool find_places(kv_page *p) {
   for (int r = 0; p->place && p->place_name && r < g->rows; r++) {
     char name[320];
     int i = 0;
-    snprintf(name, sizeof name, "%s, prompt %s", kv_grid_text(g, r, "trace"),
-             kv_grid_text(g, r, "prompt_len"));
+    const char *observe = kv_grid_text(g, r, "observe");
+    bool recorded = !strcmp(observe, "recorded");
+    snprintf(name, sizeof name, "%s, prompt %s%s%s",
+             kv_grid_text(g, r, "trace"), kv_grid_text(g, r, "prompt_len"),
+             recorded ? "" : ", observed ", recorded ? "" : observe);
     while (i < p->places && strcmp(p->place_name[i], name)) i++;
     if (i == p->places && !(p->place_name[p->places++] = strdup(name)))
       return false;

@@ -20,7 +20,7 @@ typedef struct sheet {
 /* --- names of lines ---------------------------------------------------------
  */
 
-#define NAMED "trace, prompt_len, method, params, budget"
+#define NAMED "trace, prompt_len, observe, method, params, budget"
 
 /* columns: NAMED, and what else is wanted of the rows. */
 static int find_variants(sqlite3 *db, const char *view, const char *columns,
@@ -152,11 +152,12 @@ static int write(const kv_args *a, const sheet *s) {
   " CAST(round(100 * share_scanned) AS INTEGER) || '%' AS scan,"               \
   " output_error AS error, output_error_p95 AS 'error p95', mass,"             \
   " recall_16 AS 'top-16', needle_share AS needle,"
+#define PLACE "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define CELLS                                                                  \
-  "trace, method, asked, budget, status, kept, bytes_end AS 'end B'," SHARES   \
-  " CASE WHEN conflicts THEN 'CONFLICT' WHEN status IN ('refused',"            \
-  " 'failed') THEN reason WHEN confirmed THEN 'confirmed'"                     \
-  " ELSE 'one run' END AS checked"
+  PLACE ", method, asked, budget, status, kept, bytes_end AS 'end B'," SHARES  \
+        " CASE WHEN conflicts THEN 'CONFLICT' WHEN status IN ('refused',"      \
+        " 'failed') THEN reason WHEN confirmed THEN 'confirmed'"               \
+        " ELSE 'one run' END AS checked"
 #define NOTE                                                                   \
   "\nend, mean, read: bytes as shares of the dense cache. scan: bytes looked " \
   "at"                                                                         \
@@ -188,9 +189,9 @@ int kv_report_table(const kv_args *a) {
 int kv_report_history(const kv_args *a) {
   static const sheet history = {
       "history",
-      "trace, method, budget, state, code, arithmetic, status, first_seen,"
-      " confirmations, conflicts, output_error AS error,"
-      " substr(key, 1, 12) AS key",
+      PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
+            " confirmations, conflicts, output_error AS error,"
+            " substr(key, 1, 12) AS key",
       ""};
   return write(a, &history);
 }

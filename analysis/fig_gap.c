@@ -105,16 +105,18 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
 /* The budgets at which random and oracle-topk would have to be run. */
 static int missing(const kv_page *p) {
   kv_grid g;
-  int rc = kv_grid_ask(p->db,
-                       "SELECT file, group_concat(equal_budget) AS budgets"
-                       " FROM (SELECT DISTINCT coalesce(min(path), trace ||"
-                       " '.safetensors') AS file, equal_budget FROM gap JOIN"
-                       " run USING (key) LEFT JOIN artefact a ON a.identity ="
-                       " run.identity AND kind = 'trace' WHERE"
-                       " equal_budget > 0 AND random IS NULL GROUP BY"
-                       " run.identity, equal_budget ORDER BY file,"
-                       " equal_budget) GROUP BY file ORDER BY file",
-                       0, NULL, &g);
+  int rc =
+      kv_grid_ask(p->db,
+                  "SELECT file, seen, group_concat(equal_budget) AS budgets"
+                  " FROM (SELECT DISTINCT coalesce(min(path), trace ||"
+                  " '.safetensors') AS file, gap.observe AS seen,"
+                  " equal_budget FROM gap JOIN"
+                  " run USING (key) LEFT JOIN artefact a ON a.identity ="
+                  " run.identity AND kind = 'trace' WHERE"
+                  " equal_budget > 0 AND random IS NULL GROUP BY"
+                  " run.identity, seen, equal_budget ORDER BY file, seen,"
+                  " equal_budget) GROUP BY file, seen ORDER BY file, seen",
+                  0, NULL, &g);
   if (rc || !g.rows) {
     if (!rc) kv_grid_free(&g);
     return rc;
@@ -126,6 +128,10 @@ static int missing(const kv_page *p) {
   for (int r = 0; r < g.rows; r++) {
     fputs("<p><code>kvreplay run ", p->f);
     kv_text_shell_html(kv_grid_text(&g, r, "file"), p->f);
+    if (strcmp(kv_grid_text(&g, r, "seen"), "recorded")) {
+      fputs(" --observe ", p->f);
+      kv_text_html(kv_grid_text(&g, r, "seen"), p->f);
+    }
     fputs(" -m random,oracle-topk -b ", p->f);
     kv_text_html(kv_grid_text(&g, r, "budgets"), p->f);
     fputs(" --db ", p->f);

@@ -139,11 +139,13 @@ static void caption(const kv_page *p, bool read) {
   char all[700];
   kv_grid g;
   const char *sql =
-      read ? "SELECT trace, prompt_len, method, params, basis, asked, budget,"
-             " share_read, bytes_read, output_error, confirmed, key FROM cell"
+      read ? "SELECT trace, prompt_len, observe, method, params, basis, asked,"
+             " budget, share_read, bytes_read, output_error, confirmed, key "
+             "FROM cell"
              " WHERE output_error IS NOT NULL"
-           : "SELECT trace, prompt_len, method, params, basis, asked, budget,"
-             " kr, bytes_mean, bytes_end, share_end, output_error, confirmed,"
+           : "SELECT trace, prompt_len, observe, method, params, basis, asked,"
+             " budget, kr, bytes_mean, bytes_end, share_end, output_error, "
+             "confirmed,"
              " key FROM cell WHERE output_error IS NOT NULL";
   int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
   snprintf(all, sizeof all,

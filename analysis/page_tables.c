@@ -49,6 +49,7 @@ static int graded(const kv_page *p) {
 int kv_page_check(const kv_page *p) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
+      {"observe", "observe", KV_PLAIN},
       {"spec", "cell", KV_LONG},
       {"journal", "journal", KV_SHORT},
       {"state", "state", KV_SHORT},
@@ -97,6 +98,7 @@ static int older(const kv_page *p) {
 int kv_page_cells(const kv_page *p) {
   static const kv_column column[] = {
       {"trace", "trace", KV_PLAIN},
+      {"observe", "observe", KV_PLAIN},
       {"method", "method", KV_NAME},
       {"asked", "asked", KV_PLAIN},
       {"budget", "budget", KV_PLAIN},

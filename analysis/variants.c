@@ -29,10 +29,11 @@ static void name_row(const rows *x, int row) {
 
 /* A budget a layer is a list, of which the grid has the mean. */
 static bool same_place(const rows *x, int a, int b) {
-  static const char *const name[] = {"trace", "prompt_len", "budget"};
+  static const char *const name[] = {"trace", "prompt_len", "observe",
+                                     "budget"};
   json_t *p = json_object_get(x->params[a], "budget");
   json_t *q = json_object_get(x->params[b], "budget");
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 4; i++)
     if (strcmp(kv_grid_text(x->g, a, name[i]), kv_grid_text(x->g, b, name[i])))
       return false;
   return json_equal(p, q) || (!p && !q);

@@ -96,7 +96,7 @@ GROUP BY run_id;
 -- the dense cache of the same trace, where dense was run; needle_share is of
 -- the mass that dense attention puts on the needles.
 CREATE TEMP VIEW every_cell AS
-SELECT t.name AS trace, r.prompt_len, t.n_tokens, r.method, r.spec,
+SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
   r.kept, r.kept_min, r.kept_max, r.attended,
   b.bytes_end, b.bytes_end * 1.0 / e.bytes_end AS share_end,
@@ -119,11 +119,13 @@ FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN measured m USING (run_id)
   LEFT JOIN unsure u USING (run_id)
   LEFT JOIN newest d ON d.identity = r.identity
-    AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
+    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
+    AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
   LEFT JOIN stored b ON b.run_id = r.run_id
   LEFT JOIN stored e ON e.run_id = d.run_id
-ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis, asked,
+ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params,
+  a.basis, asked,
   r.age, r.key;
 
 -- What tables and figures show: those by the newest code of each method.
@@ -140,7 +142,7 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
 CREATE TEMP VIEW summary AS
 WITH chosen AS MATERIALIZED
   (SELECT c.*, l.label FROM cell c JOIN line l USING (key, basis, asked)),
-place AS (SELECT DISTINCT trace, prompt_len FROM chosen),
+place AS (SELECT DISTINCT trace, prompt_len, observe FROM chosen),
 mean AS
   (SELECT label AS method, basis, asked, count(output_error) AS traces,
     (SELECT count(*) FROM place) AS traces_all, count(share_end) AS shares,
@@ -173,18 +175,19 @@ ORDER BY method, basis, length(asked), asked;
 CREATE TEMP VIEW pareto AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL AND kr IS NOT NULL)
-SELECT trace, prompt_len, method, asked, budget, kr, share_read,
+SELECT trace, prompt_len, observe, method, asked, budget, kr, share_read,
   output_error, confirmed, key
 FROM ran c WHERE NOT EXISTS
   (SELECT 1 FROM ran b
    WHERE b.trace = c.trace AND b.prompt_len = c.prompt_len
+     AND b.observe = c.observe
      AND b.kr <= c.kr AND b.output_error <= c.output_error
      AND (b.kr < c.kr OR b.output_error < c.output_error))
-ORDER BY trace, prompt_len, kr, method, key;
+ORDER BY trace, prompt_len, observe, kr, method, key;
 
 -- The error in bins of decode steps, mean over layers and heads.
 CREATE TEMP VIEW along AS
-SELECT t.name AS trace, r.prompt_len, t.n_tokens, r.method, r.params,
+SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.params,
   r.budget, a.basis, a.target AS asked, p.bin, p.first_step, p.last_step,
   avg(m.mean) AS output_error,
   (p.first_step + p.last_step - 2.0 * r.prompt_len)
@@ -194,7 +197,7 @@ FROM newest r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   JOIN part p USING (run_id) JOIN metric m USING (run_id, part)
 WHERE p.bin >= 0 AND p.head < 0 AND m.measure = 'output_error'
 GROUP BY r.run_id, a.basis, a.target, p.bin
-ORDER BY trace, r.prompt_len, r.method, r.budget, r.params, a.basis,
+ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
   a.target, p.bin;
 
 -- (random - x) / (random - oracle-topk) in mean output error, both at one
@@ -206,10 +209,10 @@ CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
 reference AS MATERIALIZED
-  (SELECT DISTINCT r.trace, r.prompt_len, r.arithmetic, r.budget,
+  (SELECT DISTINCT r.trace, r.prompt_len, r.observe, r.arithmetic, r.budget,
     r.output_error AS random, o.output_error AS oracle,
     min(r.confirmed, o.confirmed) AS confirmed
-  FROM ran r JOIN ran o USING (trace, prompt_len, arithmetic, budget)
+  FROM ran r JOIN ran o USING (trace, prompt_len, observe, arithmetic, budget)
   WHERE r.method = 'random' AND o.method = 'oracle-topk'
     AND json_type(r.params, '$.budget') = 'integer'
     AND json_type(o.params, '$.budget') = 'integer'
@@ -218,33 +221,39 @@ reference AS MATERIALIZED
     AND json_extract(r.params, '$.recent') = min(32, max(1, budget / 2))),
 same AS
   (SELECT c.*, CAST(round(c.attended) AS INTEGER) AS equal_budget FROM ran c)
-SELECT c.trace, c.prompt_len, c.method, c.params, c.basis, c.asked, c.budget,
+SELECT c.trace, c.prompt_len, c.observe, c.method, c.params, c.basis, c.asked,
+  c.budget,
   c.equal_budget, n.budget AS reference_budget, c.output_error, n.random,
   n.oracle,
   (n.random - c.output_error) / nullif(n.random - n.oracle, 0) AS gap,
   min(c.confirmed, coalesce(n.confirmed, 0)) AS confirmed, c.key
 FROM same c LEFT JOIN reference n
   ON n.trace = c.trace AND n.prompt_len = c.prompt_len
+    AND n.observe = c.observe
     AND n.arithmetic = c.arithmetic AND n.budget =
       (SELECT max(budget) FROM reference
        WHERE trace = c.trace AND prompt_len = c.prompt_len
+         AND observe = c.observe
          AND arithmetic = c.arithmetic
          AND budget BETWEEN c.equal_budget - 1 AND c.equal_budget)
 WHERE c.method NOT IN ('dense', 'random', 'oracle-topk')
-ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis,
+ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
+  c.basis,
   c.asked;
 
 -- The cross-check: digests and who has found the same.
 CREATE TEMP VIEW crosscheck AS
-SELECT t.name AS trace, r.prompt_len, r.method, r.spec, r.budget, r.status,
+SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.spec, r.budget,
+  r.status,
   r.journal, r.state, r.output, r.confirmations,
   coalesce(r.confirmed, 0) AS confirmed, r.by_whom, r.conflicts, r.key
 FROM newest r JOIN trace t USING (identity)
-ORDER BY trace, prompt_len, method, budget, params, r.key;
+ORDER BY trace, prompt_len, observe, method, budget, params, r.key;
 
 -- Results that contradict the one that was first.
 CREATE TEMP VIEW conflict AS
-SELECT t.name AS trace, r.prompt_len, r.spec, d.what, d.layer, d.status,
+SELECT t.name AS trace, r.prompt_len, r.observe, r.spec, d.what, d.layer,
+  d.status,
   d.backend, d.isa, d.threads, v.cpu, v.commit_name, v.started,
   r.journal AS first_journal, d.journal AS other_journal,
   r.state AS first_state, d.state AS other_state,
@@ -252,28 +261,32 @@ SELECT t.name AS trace, r.prompt_len, r.spec, d.what, d.layer, d.status,
 FROM contradiction d JOIN run r USING (run_id)
   JOIN trace t USING (identity)
   JOIN environment v USING (environment_id)
-ORDER BY trace, r.prompt_len, r.spec, v.started, d.backend, d.isa, d.threads,
+ORDER BY trace, r.prompt_len, r.observe, r.spec, v.started, d.backend, d.isa,
+  d.threads,
   d.what, r.key;
 
 -- Kernels of others: the first wrong thing of each layer, when it was graded.
 CREATE TEMP VIEW graded AS
-SELECT t.name AS trace, r.prompt_len, r.spec, d.isa AS theirs, d.layer, d.what,
+SELECT t.name AS trace, r.prompt_len, r.observe, r.spec, d.isa AS theirs,
+  d.layer, d.what,
   v.started, r.key
 FROM diff d JOIN run r USING (run_id) JOIN trace t USING (identity)
   JOIN environment v USING (environment_id)
 WHERE d.backend = 'theirs'
-ORDER BY trace, r.prompt_len, r.spec, theirs, v.started, d.layer, d.what, r.key;
+ORDER BY trace, r.prompt_len, r.observe, r.spec, theirs, v.started, d.layer,
+  d.what, r.key;
 
 -- Every run there ever was, the newest code of each first.
 CREATE TEMP VIEW history AS
-SELECT t.name AS trace, r.prompt_len, r.method, r.budget, r.spec, r.params,
+SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.budget, r.spec,
+  r.params,
   r.code,
   r.arithmetic, CASE age WHEN 1 THEN 'current' ELSE 'superseded' END AS state,
   r.status, r.first_seen, r.confirmations, r.conflicts,
   (SELECT mean FROM metric m WHERE m.run_id = r.run_id AND part = 0
     AND measure = 'output_error') AS output_error, r.output, r.key
 FROM aged r JOIN trace t USING (identity)
-ORDER BY trace, r.prompt_len, r.method, r.budget, r.spec, age, r.key;
+ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.spec, age, r.key;
 
 -- Every measure of every part, for whoever wants to plot something else.
 CREATE TEMP VIEW metrics AS
@@ -344,27 +357,32 @@ ORDER BY trace, r.method, r.budget, r.key, h.kind;
 -- What the entries of each class hold at the end, where a method gives them
 -- classes; empty in rows of an earlier kvreplay.
 CREATE TEMP VIEW classes AS
-SELECT c.trace, c.prompt_len, c.method, c.spec, c.basis, c.asked, c.budget,
+SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
+  c.budget,
   c.kept, h.kind, substr(h.kind, 6) AS class, h.bytes,
   h.bytes * 1.0 / c.bytes_end AS share, c.key
 FROM held h JOIN run r USING (run_id) JOIN cell c USING (key)
 WHERE h.kind LIKE 'tier\_%' ESCAPE '\' AND h.bytes > 0
-ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis, c.asked,
+ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
+  c.basis, c.asked,
   c.key, h.kind;
 
 -- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
 -- beside those of dense; share_freed: of the bytes given up, what came free.
 CREATE TEMP VIEW layouts AS
-SELECT c.trace, c.prompt_len, c.method, c.spec, c.basis, c.asked, c.budget,
+SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
+  c.budget,
   c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean, l.bytes_end,
   l.bytes_peak, l.bytes_mean, l.bytes_end * 1.0 / d.codes_end AS share_end,
   l.slack_end, l.slack_peak, l.slack_mean, l.vacated, l.freed,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
   LEFT JOIN newest d ON d.identity = r.identity
-    AND d.prompt_len = r.prompt_len AND d.arithmetic = r.arithmetic
+    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
+    AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
-ORDER BY c.trace, c.prompt_len, c.method, c.budget, c.params, c.basis, c.asked,
+ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
+  c.basis, c.asked,
   c.key, l.layout;
 
 CREATE TEMP VIEW confirmations AS

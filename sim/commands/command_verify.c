@@ -150,6 +150,7 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
                                        .specs = &specs,
                                        .budgets = &budgets,
                                        .prompt_len = r->prompt_len,
+                                       .observe = r->observe,
                                        .how = how,
                                        .db = s->db},
                        &batch, e);
@@ -199,7 +200,7 @@ static int group_size(const task *s, int first) {
   int n = 1;
   for (; first + n < s->rows.n; n++) {
     const kv_result *b = &s->rows.row[first + n].row;
-    if (b->prompt_len != a->prompt_len ||
+    if (b->prompt_len != a->prompt_len || b->observe != a->observe ||
         memcmp(&b->identity, &a->identity, sizeof a->identity))
       break;
   }

@@ -81,6 +81,7 @@ kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
                       .specs = &s->options->specs,
                       .budgets = &s->options->budgets,
                       .prompt_len = s->options->prompt_len,
+                      .observe = (kv_observe)s->options->observe,
                       .how = *how,
                       .db = s->db,
                       .keep_every = s->keep_every,

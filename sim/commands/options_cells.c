@@ -31,6 +31,10 @@ const char *kv_method_word(int i) {
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e) {
   kv_rc rc = KV_OK;
+  if (o->prompt_len && o->observe != KV_OBSERVE_RECORDED)
+    return kv_fail(e, KV_USAGE,
+                   "--prompt-len and --observe both say where decoding starts: "
+                   "name one");
   if (o->method_text.n == 0) {
     return kv_fail(e, KV_USAGE,
                    "no method: -m all runs every one, `kvreplay "

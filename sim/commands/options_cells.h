@@ -9,6 +9,7 @@
 
 #include "ref/backend/backend.h"
 #include "sim/spec/budget.h"
+#include "sim/spec/observe.h"
 #include "sim/spec/spec.h"
 #include "traces/option/option.h"
 #include <limits.h>
@@ -20,7 +21,8 @@ typedef struct kv_cells_options {
   kv_budgets budgets;
   const char *db; /* NULL: no database */
   int jobs;       /* 0: one thread a processor */
-  int prompt_len; /* 0: the trace's own */
+  int prompt_len; /* 0: as observe says */
+  int observe;    /* kv_observe */
   bool quiet;
 } kv_cells_options;
 
@@ -36,7 +38,7 @@ typedef struct kv_cells_options {
       "once; `kvreplay methods` lists them"),                                  \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
-      KV_OPTION_PROMPT_LEN
+      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
 #define KV_OPTIONS_CELL(heading)                                               \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC", NULL,                                                   \
@@ -46,7 +48,7 @@ typedef struct kv_cells_options {
       "or backslash that belongs to a path or a value; `kvreplay methods` "    \
       "lists them"),                                                           \
       KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
-      KV_OPTION_PROMPT_LEN
+      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
 #define KV_BUDGETS                                                             \
   "512 or entries:512; 20% or prompt:20%; end:20%, mean:20%, peak:20%, "       \
   "read:20% of the bytes of dense; a budget a layer: 64/32/32/16, 20%/10%, "   \
@@ -69,6 +71,16 @@ typedef struct kv_cells_options {
     .argument = "N", .min = 1, .max = INT_MAX,                                 \
     .offset = offsetof(kv_cells_options, prompt_len),                          \
     .help = "decode from token N on, instead of the trace's own prompt"        \
+  }
+#define KV_OPTION_OBSERVE                                                      \
+  {                                                                            \
+    .slot = KV_SLOT_CHOICE, .name = "observe", .argument = "WHAT",             \
+    .choices = KV_OBSERVE_CHOICES,                                             \
+    .offset = offsetof(kv_cells_options, observe),                             \
+    .help = "what methods see as the prompt: recorded (the default), context " \
+            "(decode from the end of the last context before the first "       \
+            "question, so that questions feel the compression) or question "   \
+            "(from that question's end); of traces with segments"              \
   }
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \

@@ -130,6 +130,7 @@ static int by_trace(const void *a, const void *b) {
   const kv_result *p = &x->row, *q = &y->row;
   int order = memcmp(&p->identity, &q->identity, sizeof p->identity);
   if (!order) order = p->prompt_len - q->prompt_len;
+  if (!order) order = (int)p->observe - (int)q->observe;
   return order ? order : strcmp(x->key, y->key);
 }
 

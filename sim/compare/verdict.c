@@ -42,6 +42,7 @@ static void object(FILE *out, const kv_verdict *v) {
   kv_json_open(&j, NULL, '{');
   kv_json_text_or_null(&j, "trace", r->trace);
   kv_json_count_or_null(&j, "prompt_len", r->prompt_len);
+  kv_json_text(&j, "observe", kv_observe_names[r->observe]);
   kv_json_count_or_null(&j, "n_tokens", r->n_tokens);
   kv_json_text_or_null(&j, "method", r->method);
   kv_json_raw(&j, "params", r->params ? r->params : "null");

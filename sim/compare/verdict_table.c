@@ -18,7 +18,10 @@ static kv_rc fill(const kv_verdict *v, char cell[COLUMNS][CELL], kv_err *e) {
   kv_row_label label;
   kv_rc rc = kv_row_label_make(v->row, &label, e);
   if (rc) return rc;
-  kv_plain(v->row->trace, CELL, cell[0]);
+  kv_plain(v->row->trace, CELL - 32, cell[0]);
+  if (v->row->observe)
+    snprintf(cell[0] + strlen(cell[0]), 32, ", %s",
+             kv_observe_names[v->row->observe]);
   kv_plain(label.brief, CELL, cell[1]);
   snprintf(cell[2], CELL, "%s", v->row->target[0] ? v->row->target : "-");
   snprintf(cell[3], CELL, "%s", v->backend);

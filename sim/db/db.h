@@ -5,8 +5,9 @@
  * durable, however the program ends afterwards; a repeated command finds its
  * rows with kv_db_find and computes only the rest.
  *
- * A row's key is the SHA-256 of trace identity, prompt_len, method, its code,
- * every parameter written out (kv_spec_json) and the arithmetic version. New
+ * A row's key is the SHA-256 of trace identity, prompt_len, what it was asked
+ * for as (kv_observe, where it is not recorded), method, its code, every
+ * parameter written out (kv_spec_json) and the arithmetic version. New
  * code makes a new row; the old one stays as history. The bytes of a method's
  * file count as its code, its folder does not: moving the file changes no key,
  * and another file under the same name is newer code. The first result under a
@@ -73,9 +74,9 @@ typedef struct kv_db_trace {
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 
 /* Looks for a row. On entry r holds what kv_db_key reads and what was asked:
- * trace, identity, prompt_len, n_tokens, method, revision, code, params,
- * arithmetic, basis, target, budget; and r->backend, if only a row that this
- * backend has computed or confirmed will do (NULL: any). If there is one,
+ * trace, identity, prompt_len, observe, n_tokens, method, revision, code,
+ * params, arithmetic, basis, target, budget; and r->backend, if only a row that
+ * this backend has computed or confirmed will do (NULL: any). If there is one,
  * *found is set and the rest of r filled to the bit, as it was put (any NaN
  * becomes the one quiet NaN). r->achieved is NaN if this basis and target were
  * never asked of the row: compute it from r->totals and call kv_db_ask, which

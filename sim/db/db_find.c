@@ -106,6 +106,7 @@ static kv_rc read_names(kv_db *db, sqlite3_stmt *s, kv_result *r, kv_err *e) {
   kv_db_digest(db, s, 3, &r->identity);
   r->prompt_len = kv_db_int(db, s, 4, 0);
   r->n_tokens = kv_db_int(db, s, 10, 0);
+  r->observe = (kv_observe)kv_db_name(db, s, 14, KV_OBSERVES, kv_observe_names);
   r->method = kv_db_word(db, kv_db_text(db, s, 5));
   r->revision = kv_db_int(db, s, 11, 0);
   bool plugin = strncmp(code, "revision ", 9) != 0;
@@ -130,8 +131,8 @@ static kv_rc check_key(const kv_db *db, const char *key, int64_t run,
   if (!strcmp(made, key)) return KV_OK;
   return kv_fail(e, KV_INPUT,
                  "%s is damaged: table run, run_id %lld: its key is not that "
-                 "of its trace, prompt_len, method, params, code and "
-                 "arithmetic: take another copy of it",
+                 "of its trace, prompt_len, observe, method, params, code "
+                 "and arithmetic: take another copy of it",
                  db->path, (long long)run);
 }
 
@@ -145,7 +146,7 @@ kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e) {
       " params, spec, arithmetic, t.n_tokens, revision,"
       " (SELECT min(basis) FROM ask a WHERE a.run_id = r.run_id) AS basis,"
       " (SELECT target FROM ask a WHERE a.run_id = r.run_id"
-      "  ORDER BY basis, target LIMIT 1) AS target"
+      "  ORDER BY basis, target LIMIT 1) AS target, observe"
       " FROM run r JOIN trace t USING (identity) WHERE key > ?"
       " ORDER BY key LIMIT 1",
       "s", key);

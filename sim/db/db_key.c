@@ -3,7 +3,7 @@
  * Hashes of contents: a row's key, its subject (the key without code and
  * arithmetic), and the digest of its measured values. Keys hash a few lines of
  * text, "trace HEX", "prompt_len N", ..., so that anyone can compute them
- * again.
+ * again; "observe WHAT" only where it is not recorded.
  */
 #include "sim/db/db_private.h"
 
@@ -40,6 +40,7 @@ static void begin(kv_sha256 *h, const kv_result *r) {
   kv_sha256_init(h);
   add(h, "trace", hex);
   add_int(h, "prompt_len", r->prompt_len);
+  if (r->observe) add(h, "observe", kv_observe_names[r->observe]);
   add(h, "method", r->method);
   add(h, "params", r->params);
 }

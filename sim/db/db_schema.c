@@ -237,7 +237,12 @@ static const char moments[] =
 static const char assets[] = "ALTER TABLE run ADD COLUMN asset_bytes INTEGER"
                              " CHECK (asset_bytes >= 0);";
 
-const char *const kv_db_steps[] = {traces,  runs,     parts,   checks,
-                                   views,   partials, scores,  kinds,
-                                   layouts, scanned,  moments, assets};
+/* 13: what the prompt_len was asked for as (sim/spec/observe.h); the rows of an
+ * earlier kvreplay knew of nothing else than what was recorded. */
+static const char observe[] = "ALTER TABLE run ADD COLUMN observe TEXT NOT NULL"
+                              " DEFAULT 'recorded';";
+
+const char *const kv_db_steps[] = {traces,   runs,   parts,  checks,  views,
+                                   partials, scores, kinds,  layouts, scanned,
+                                   moments,  assets, observe};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -135,14 +135,15 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
       db, e,
       "INSERT INTO run (key, subject, identity, prompt_len, method, revision,"
       " code, params, spec, arithmetic, budget, status, reason, journal,"
-      " state, output, value, measures, scores) VALUES"
-      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      "sshisisssinsshhhsih", key, subject, &r->identity, (int64_t)r->prompt_len,
-      r->method, (int64_t)r->revision, kv_db_code(r, code), r->params,
-      r->spec ? r->spec : r->method, (int64_t)r->arithmetic, r->budget,
-      run_status(r), r->reason, ran ? &r->journal : NULL,
-      ran ? &r->state : NULL, ran ? &r->output : NULL, ran ? value : NULL,
-      (int64_t)KV_MEASURES, ran && r->has_scores ? &r->scores : NULL);
+      " state, output, value, measures, scores, observe) VALUES"
+      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      "sshisisssinsshhhsihs", key, subject, &r->identity,
+      (int64_t)r->prompt_len, r->method, (int64_t)r->revision,
+      kv_db_code(r, code), r->params, r->spec ? r->spec : r->method,
+      (int64_t)r->arithmetic, r->budget, run_status(r), r->reason,
+      ran ? &r->journal : NULL, ran ? &r->state : NULL, ran ? &r->output : NULL,
+      ran ? value : NULL, (int64_t)KV_MEASURES,
+      ran && r->has_scores ? &r->scores : NULL, kv_observe_names[r->observe]);
   if (rc) return rc;
   *run = sqlite3_last_insert_rowid(db->sql);
   if (!ran) return KV_OK;

@@ -109,6 +109,7 @@ static kv_rc describe(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   const kv_budget *b = asked->budget;
   snprintf(r->trace, sizeof r->trace, "%s", c->trace->name);
   r->prompt_len = c->shape.prompt_len;
+  r->observe = asked->observe;
   r->n_tokens = c->shape.n_tokens;
   r->method = c->spec.method->name;
   r->revision = c->spec.method->revision;

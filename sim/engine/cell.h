@@ -25,6 +25,7 @@ typedef struct kv_asked_cell {
   const kv_budget *budget;
   int entries; /* what budget means for this trace: a number of entries, or the
                   value of another knob (kv_knob_value); else -1 */
+  kv_observe observe; /* what prompt_len was asked for as */
 } kv_asked_cell;
 
 typedef struct kv_cell {

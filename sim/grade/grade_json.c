@@ -174,6 +174,7 @@ void kv_grade_json(const kv_grade_report *r, FILE *out) {
   kv_json_open(&j, NULL, '{');
   kv_json_text(&j, "trace", row->trace);
   kv_json_count_or_null(&j, "prompt_len", row->prompt_len);
+  kv_json_text(&j, "observe", kv_observe_names[row->observe]);
   kv_json_count_or_null(&j, "n_tokens", row->n_tokens);
   kv_json_text(&j, "method", row->method);
   kv_json_raw(&j, "params", row->params ? row->params : "null");

@@ -11,6 +11,7 @@
 #include "ref/lane/ledger.h"
 #include "sim/measure/measure.h"
 #include "sim/spec/budget.h"
+#include "sim/spec/observe.h"
 #include <stdbool.h>
 
 typedef enum kv_status {
@@ -90,6 +91,7 @@ typedef struct kv_result {
   kv_digest identity; /* of the trace; has_identity */
   bool has_identity;
   int prompt_len, n_tokens;
+  kv_observe observe; /* what the prompt_len was asked for as */
   const char *method; /* lives as long as the method table */
   int revision;
   char *code;   /* hex digest of a plugin, of a method's file, or NULL */

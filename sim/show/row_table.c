@@ -24,7 +24,7 @@ static const char *const heads[COLUMNS] = {
 
 typedef struct line {
   kv_row_label label;
-  char trace[4 * 256];
+  char trace[4 * 256 + 64]; /* and what methods see of it */
   char cell[COLUMNS][CELL];
   char note[640]; /* "" or a remark below the table */
   char list[256]; /* "" or the budgets of the layers, as far as they fit */
@@ -133,6 +133,14 @@ static void listed(const kv_result *r, line *l) {
            n < room ? "" : "...");
 }
 
+/* Rows of one trace are under a heading for each way of seeing it. */
+static void observed(const kv_result *r, line *l) {
+  size_t n = strlen(l->trace);
+  if (r->observe)
+    snprintf(l->trace + n, sizeof l->trace - n, ", --observe %s",
+             kv_observe_names[r->observe]);
+}
+
 static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   form *f = self;
   char note[sizeof((line *)0)->note];
@@ -151,7 +159,8 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
   if (rc) return rc;
   if (f->n++ == 0)
     snprintf(f->backend, sizeof f->backend, "%s", r->backend ? r->backend : "");
-  kv_plain(r->trace, sizeof l->trace, l->trace);
+  kv_plain(r->trace, 4 * sizeof r->trace, l->trace);
+  observed(r, l);
   asked(r, l);
   listed(r, l);
   if (kv_result_ran(r)) {

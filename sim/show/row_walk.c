@@ -45,6 +45,7 @@ static void cell(const kv_result *r, const kv_row_sink *to) {
   text(to, "trace", r->trace);
   digest(to, "identity", r->has_identity, &r->identity);
   integer(to, "prompt_len", r->n_tokens > 0, r->prompt_len);
+  text(to, "observe", kv_observe_names[r->observe]);
   integer(to, "n_tokens", r->n_tokens > 0, r->n_tokens);
   text(to, "method", r->method);
   integer(to, "revision", true, r->revision);

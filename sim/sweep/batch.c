@@ -45,13 +45,15 @@ bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
  * refused. */
 static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
                  const kv_budget *budget, kv_err *e) {
-  kv_asked_cell asked = {.spec = spec, .budget = budget, .entries = -1};
+  kv_asked_cell asked = {
+      .spec = spec, .budget = budget, .entries = -1, .observe = ask->observe};
   kv_cell *c = &b->cell[b->cells];
-  kv_err why = {0};
+  kv_err why = b->blind;
   kv_rc rc = KV_OK;
-  int prompt = ask->prompt_len ? ask->prompt_len : b->trace->shape.prompt_len;
+  int prompt = b->prompt_len;
   if (budget && kv_budget_in_bytes(budget))
-    rc = kv_batch_search(ask, b, spec, budget, &asked.entries, &why);
+    rc = why.rc ? why.rc
+                : kv_batch_search(ask, b, spec, budget, &asked.entries, &why);
   else if (budget &&
            !budget->layers) /* a list is resolved by the cell itself */
     rc = kv_budget_entries(budget, prompt, &asked.entries, &why);
@@ -64,7 +66,7 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   c->result.has_identity = b->has_identity;
   c->result.identity = b->identity;
   c->result.backend = ask->how.backend->name;
-  if (!rc) return KV_OK;
+  if (!why.rc) return KV_OK;
   c->runs = false;
   c->result.status = KV_CELL_REFUSED;
   c->result.budget = -1;
@@ -72,9 +74,11 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   return KV_OK;
 }
 
-kv_rc kv_batch_check_prompt(const kv_batch_ask *ask, const kv_trace *t,
-                            kv_err *e) {
-  if (!ask->prompt_len) return KV_OK;
+kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
+                      int *prompt_len, kv_err *e) {
+  if (!ask->prompt_len)
+    return kv_observe_prompt(t, ask->observe, prompt_len, e);
+  *prompt_len = ask->prompt_len;
   if (ask->prompt_len > t->shape.n_tokens)
     return kv_fail(e, KV_USAGE, "--prompt-len %d: %s has %d tokens",
                    ask->prompt_len, t->path, t->shape.n_tokens);
@@ -103,7 +107,11 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
   kv_rc rc = kv_trace_open(ask->path, &b->trace, e);
   if (rc) return rc;
   b->owns = true;
-  rc = kv_batch_check_prompt(ask, b->trace, e);
+  kv_err why = {0};
+  rc = kv_batch_prompt(ask, b->trace, &b->prompt_len, &why);
+  if (rc == KV_REFUSED) b->blind = why;
+  if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
+  rc = KV_OK;
   if (!rc && (ask->db || ask->identify)) {
     rc = kv_trace_identity(b->trace, &b->identity, e);
     b->has_identity = !rc;
@@ -114,12 +122,14 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *b, kv_err *e) {
 kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *b, kv_err *e) {
   *b = (kv_batch){.trace = from->trace,
+                  .prompt_len = from->prompt_len,
                   .has_identity = from->has_identity,
                   .identity = from->identity};
   kv_rc rc = take(b, from->cells, e);
   for (int i = 0; !rc && i < from->cells; i++) {
     const kv_cell *c = &from->cell[i];
-    kv_asked_cell asked = {.spec = &c->spec, .entries = -1};
+    kv_asked_cell asked = {
+        .spec = &c->spec, .entries = -1, .observe = c->result.observe};
     b->cells++;
     rc = kv_cell_open(from->trace, c->shape.prompt_len, kernels, &asked,
                       &b->cell[i], e);

@@ -15,6 +15,9 @@ typedef struct kv_batch {
   bool owns;       /* close the trace with the batch */
   bool has_identity;
   kv_digest identity;
+  int prompt_len; /* of all cells */
+  kv_err blind;   /* rc KV_REFUSED: why what ask.observe names is not there,
+                     and no cell runs */
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them */
@@ -24,7 +27,8 @@ typedef struct kv_batch_ask {
   const char *path;
   const kv_specs *specs;
   const kv_budgets *budgets;
-  int prompt_len;    /* 0: the trace's own */
+  int prompt_len; /* 0: as observe says */
+  kv_observe observe;
   kv_replay_how how; /* how to replay; searches for byte budgets replay */
   kv_db *db;         /* or NULL; its rows and searches are reused */
   double keep_every; /* seconds; probes that take longer are kept in db */
@@ -53,9 +57,11 @@ bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
 /* Opens the trace and its cells. Fails as the trace, a specification, or a
  * search's replay fails. */
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
-/* KV_USAGE if the prompt_len asked for is not one of the trace. */
-kv_rc kv_batch_check_prompt(const kv_batch_ask *ask, const kv_trace *t,
-                            kv_err *e);
+/* Where the replays of a trace start to decode. KV_USAGE if the prompt_len
+ * asked for is not one of the trace. KV_REFUSED: what ask->observe names is not
+ * there, and *prompt_len is the trace's own. */
+kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
+                      int *prompt_len, kv_err *e);
 /* Opens the same cells again for another kernel set, with budgets as already
  * resolved; the trace stays owned by `from`. With a database those cells run
  * that this kernel set has not confirmed, otherwise those that ran. */

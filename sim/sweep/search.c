@@ -67,7 +67,7 @@ bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
 
 static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
                     kv_err *e) {
-  kv_asked_cell asked = {p->spec, p->budget, value};
+  kv_asked_cell asked = {p->spec, p->budget, value, p->ask->observe};
   kv_replay_how how = p->ask->how;
   kv_cell cell, *each = &cell;
   bool stopped = false;
@@ -117,7 +117,8 @@ static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
 /* *runs: a cell with the knob at that place is not refused. Only opens it. */
 static kv_rc legal(const probe *p, int place, bool *runs, kv_err *e) {
   kv_asked_cell asked = {p->spec, p->budget,
-                         kv_knob_value(p->knob, p->tokens, place)};
+                         kv_knob_value(p->knob, p->tokens, place),
+                         p->ask->observe};
   kv_cell cell;
   kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
                           &asked, &cell, e);
@@ -167,7 +168,7 @@ static char *params_of(const probe *p) {
 /* The row under which a search is remembered: all but the knob. */
 static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   kv_asked_cell asked = {p->spec, p->budget,
-                         kv_knob_value(p->knob, p->tokens, 1)};
+                         kv_knob_value(p->knob, p->tokens, 1), p->ask->observe};
   kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
                           &asked, c, e);
   if (rc) return rc;
@@ -182,7 +183,6 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
 kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
                       const kv_spec *spec, const kv_budget *budget, int *value,
                       kv_err *e) {
-  int prompt = ask->prompt_len ? ask->prompt_len : b->trace->shape.prompt_len;
   kv_cell cell = {0};
   kv_result r = {0};
   probe p = {ask,
@@ -191,7 +191,7 @@ kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
              budget,
              .knob = kv_spec_knob(spec->method),
              .tokens = b->trace->shape.n_tokens,
-             .prompt_len = prompt,
+             .prompt_len = b->prompt_len,
              .row = &r};
   int most = kv_knob_places(p.knob, p.tokens), least = 1, place;
   bool found = false;

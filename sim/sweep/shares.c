@@ -52,13 +52,12 @@ static int guess(const kv_budget *b, int places) {
 /* Opens a cell as a batch will, but for the search; where the guess is refused,
  * with the place that the search tries first. *probes: how many it may take; 0:
  * there is none. */
-static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t,
+static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t, int prompt,
                     const kv_spec *spec, const kv_budget *budget, kv_cell *c,
                     int *probes, kv_err *e) {
   kv_asked_cell asked = {.spec = spec, .budget = budget, .entries = -1};
   const kv_param *knob = kv_spec_knob(spec->method);
   int tokens = t->shape.n_tokens, places = 0;
-  int prompt = ask->prompt_len ? ask->prompt_len : t->shape.prompt_len;
   kv_rc rc = KV_OK;
   if (budget && kv_budget_in_bytes(budget)) {
     places = kv_knob_places(knob, tokens);
@@ -75,12 +74,12 @@ static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t,
 }
 
 /* A cell that is refused costs nothing to speak of, wherever it is. */
-static kv_rc weigh(plan *p, const kv_trace *t, const kv_spec *spec,
+static kv_rc weigh(plan *p, const kv_trace *t, int prompt, const kv_spec *spec,
                    const kv_budget *budget, int trace, int at, kv_err *e) {
   kv_cell c = {0};
   kv_effort own = {{0}}, rows = {{0}}, probe = {{0}};
   int probes = 0;
-  kv_rc rc = sketch(p->ask, t, spec, budget, &c, &probes, e);
+  kv_rc rc = sketch(p->ask, t, prompt, spec, budget, &c, &probes, e);
   bool runs = !rc && c.runs;
   if (runs) kv_effort_cell(&c, &own);
   if (runs) kv_effort_shared(&c, &rows);
@@ -110,20 +109,24 @@ static kv_rc weigh_trace(plan *p, const char *path, int trace, kv_err *e) {
   const kv_batch_ask *ask = p->ask;
   int each = ask->budgets->n > 0 ? ask->budgets->n : 1;
   int at = p->out->first[trace];
+  int prompt = 0;
   kv_trace *t = NULL;
   kv_effort shared;
   kv_rc rc = kv_trace_open(path, &t, e);
-  if (!rc) rc = kv_batch_check_prompt(ask, t, e);
+  if (!rc) rc = kv_batch_prompt(ask, t, &prompt, e);
+  bool blind = rc == KV_REFUSED; /* and so is every cell */
+  if (blind) rc = KV_OK;
   if (!rc) {
-    kv_effort_trace(t, ask->prompt_len, &shared);
+    kv_effort_trace(t, prompt, &shared);
     p->shared[p->rank[trace]] = kv_effort_cost(&shared);
   }
   for (int i = 0; !rc && i < ask->specs->n * each; i++) {
     const kv_spec *spec = &ask->specs->spec[i / each];
     const kv_budget *budget;
     if (kv_batch_asks(spec, ask->budgets, i % each, &budget))
-      rc = weigh(p, t, spec, budget, trace, at++, e);
+      rc = weigh(p, t, prompt, spec, budget, trace, at++, e);
   }
+  for (int i = p->out->first[trace]; blind && i < at; i++) p->runs[i] = false;
   kv_trace_close(t);
   return rc;
 }

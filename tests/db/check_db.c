@@ -249,9 +249,10 @@ static void one_run_many_asks(void **state) {
 /* What is in the key, and that everything in it matters. */
 static void key_knows_everything(void **state) {
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
-  char key[8][65];
+  char key[9][65];
   (void)state;
   kv_db_key(&r, key[0]);
+  r.observe = KV_OBSERVE_CONTEXT, kv_db_key(&r, key[8]), r.observe = 0;
   r.identity.byte[31] ^= 1, kv_db_key(&r, key[1]), r.identity.byte[31] ^= 1;
   r.prompt_len++, kv_db_key(&r, key[2]), r.prompt_len--;
   r.revision++, kv_db_key(&r, key[3]), r.revision--;
@@ -259,7 +260,7 @@ static void key_knows_everything(void **state) {
   r.params[1]++, kv_db_key(&r, key[5]), r.params[1]--;
   r.method = "h2", kv_db_key(&r, key[6]);
   r.method = "h2o", r.code = strdup(key[1]), kv_db_key(&r, key[7]);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 9; i++)
     for (int j = 0; j < i; j++) assert_string_not_equal(key[i], key[j]);
   kv_result_free(&r);
   r = kv_rows_make(0, 4, 1, "portable", 1);

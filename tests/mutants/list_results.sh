@@ -56,3 +56,19 @@ mutant paper_unnumbered ref/methods/tova.c 'bibtex' \
   '"arXiv:2401.06104"' '"NeurIPS"'
 mutant authors_kept sim/show/bibtex.c 'bibtex' \
   '" and ", " and ", " and others"' '" and ", " and ", " et al."'
+
+# What a method may see.
+mutant observe_not_in_key sim/db/db_key.c 'db check_observe.sh' \
+  'if (r->observe) add(h,' 'if (r->observe < 0) add(h,'
+mutant context_behind_question sim/spec/observe.c 'segments' \
+  's->end <= question->start && ' ''
+mutant dense_seen_otherwise analysis/views.sql 'check_observe.sh' \
+  'LEFT JOIN newest d ON d.identity = r.identity
+    AND d.prompt_len = r.prompt_len AND d.observe = r.observe
+    AND d.arithmetic = r.arithmetic
+    AND d.method = '"'dense' AND d.status = 'ok'
+  LEFT JOIN stored b"  'LEFT JOIN newest d ON d.identity = r.identity
+    AND d.prompt_len = r.prompt_len
+    AND d.arithmetic = r.arithmetic
+    AND d.method = '"'dense' AND d.status = 'ok'
+  LEFT JOIN stored b"

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a method may see before it compresses: where the prompt of a replay
+ * ends, by the segments of the trace (--observe).
+ *
+ *   recorded   the trace's prompt_len
+ *   context    the end of the last context before the first question: the
+ *              questions are decode steps, and feel the compression
+ *   question   the end of the first question: the first answer's first token
+ *              comes from the prompt's last row, which is no decode step
+ */
+#ifndef KV_SIM_OBSERVE_H
+#define KV_SIM_OBSERVE_H
+
+#include "ref/ground/err.h"
+#include "traces/trace/trace.h"
+
+typedef enum kv_observe {
+  KV_OBSERVE_RECORDED,
+  KV_OBSERVE_CONTEXT,
+  KV_OBSERVE_QUESTION,
+  KV_OBSERVES
+} kv_observe;
+
+#define KV_OBSERVE_CHOICES "recorded|context|question"
+extern const char *const kv_observe_names[KV_OBSERVES];
+
+/* KV_REFUSED: the trace has no segment of that kind there, or does not record
+ * every query row from there on. */
+kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
+                        kv_err *e);
+
+#endif
