@@ -16,6 +16,7 @@ METHODS += pyramidkv.c
 METHODS += adakv.c
 METHODS += knorm.c
 METHODS += quest.c
+METHODS += omnikv.c
 METHODS += zsmerge.c
 METHODS += kivi.c
 METHODS += oracle_topk.c

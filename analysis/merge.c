@@ -126,6 +126,7 @@ static int take_later(sqlite3 *db, const char *to, const char *from) {
       {"run", "1", "scanned = s.scanned, scanned_bits = s.scanned_bits",
        "scanned_bits"},
       {"run", "1", "asset_bytes = s.asset_bytes", "asset_bytes"},
+      {"run", "1", "fetched = s.fetched", "fetched"},
       {"metric", "s.part = d.part AND s.measure = d.measure",
        "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
   int rc = KV_EXIT_OK;

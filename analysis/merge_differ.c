@@ -18,7 +18,7 @@ static const char two_results[] =
     " iif(d.scores != s.scores, substr(d.scores, 1, 16), NULL),"
     " substr(s.scores, 1, 16),"
     " iif(d.scanned_bits != s.scanned_bits, d.scanned, NULL), s.scanned,"
-    " d.asset_bytes, s.asset_bytes,"
+    " d.asset_bytes, s.asset_bytes, d.fetched, s.fetched,"
     " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
     "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
     "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
@@ -29,7 +29,7 @@ static const char two_results[] =
     "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
     "  OR (d.measures = s.measures AND d.value IS NOT s.value)"
     "  OR d.scores != s.scores OR d.scanned_bits != s.scanned_bits"
-    "  OR d.asset_bytes != s.asset_bytes"
+    "  OR d.asset_bytes != s.asset_bytes OR d.fetched != s.fetched"
     " ORDER BY d.key LIMIT 1";
 
 static const char two_budgets[] =
@@ -74,9 +74,9 @@ static const char *text(sqlite3_stmt *s, int c) {
 }
 
 static int tell_results(sqlite3_stmt *s, const char *path) {
-  static const char *const what[] = {"status",  "journal",        "state",
-                                     "output",  "value",          "scores",
-                                     "scanned", "bytes of a file"};
+  static const char *const what[] = {
+      "status", "journal", "state",           "output",       "value",
+      "scores", "scanned", "bytes of a file", "bytes fetched"};
   enum { LAST = sizeof what / sizeof *what - 1 };
   char layer[32] = "";
   int i = 0;

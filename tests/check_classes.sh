@@ -28,6 +28,23 @@ for backend in $backends; do
     fail "$backend: $old and $new are not $sum"
   [ "$(value tier_2 <<<"$row")" = 0 ] || fail "$backend: a class too many"
 done
+# What lies in the host's memory is fetched: 5 tokens a step, by both layers
+# that follow the first, of 2 KV heads, K and V.
+trace=$tmp/three.safetensors
+"$kvtrace" synth -o "$trace" --layers 3 --heads 4 --kv-heads 2 --dim 8 \
+  --dtype F32 -t 40 -p 30 -s 3 >"$tmp/said" 2>&1 || cat "$tmp/said"
+for backend in $backends; do
+  for of_them in 5=12800 30=76800; do
+    fetched=$("$kvreplay" run "$trace" -q -f jsonl -B "$backend" \
+      -m "omnikv:layers=0:k=${of_them%=*}" | value fetched)
+    [ "$fetched" = "${of_them#*=}" ] ||
+      fail "$backend: $fetched bytes fetched, not ${of_them#*=}"
+  done
+done
+"$kvreplay" run "$trace" -m omnikv:layers=0:k=5 -q >"$tmp/table"
+grep -q "fetches 1.2[58]K bytes a step from the host's memory" "$tmp/table" ||
+  fail "the table: $(tail -n 1 "$tmp/table")"
+trace=$src/traces/tiny/retrieval_8_small.safetensors
 run -m h2o | value tier_0 | grep -qx null || fail 'h2o has classes'
 
 db=(-m "$of,h2o" --db "$tmp/r.db")

@@ -60,7 +60,7 @@ written "$beside" $heads $keeps
 "${run[@]}" -m "$tmp/reads.so" -d "$tmp/r.db" --twice >"$tmp/out" ||
   fail 'run with the file beside the trace'
 has '"spec": "reads:write=no"' 'run'
-has '"asset": 64, "moved"' 'run'
+has '"asset": 64, "fetched"' 'run'
 first=$(code)$(journal)
 "$kvreplay" run "$tmp/t.safetensors" -q -m "$tmp/reads.so,dense" >"$tmp/out"
 has '^  reads is lent 64 bytes of a file, once for all requests' 'the table'

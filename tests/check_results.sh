@@ -139,6 +139,21 @@ tampered "UPDATE run SET asset_bytes = asset_bytes + 1 WHERE run_id = 5"
 fails 1 'has bytes of a file [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
+# --- rows of a kvreplay that did not count what was fetched ---
+brought() { "$sql" "$1" "SELECT count(fetched) || ' ' || sum(fetched)
+  FROM run"; }
+tampered "UPDATE run SET fetched = NULL"
+for order in "$dir/t.db $good" "$good $dir/t.db"; do
+  rm -f "$dir/m.db"
+  # shellcheck disable=SC2086
+  "$report" merge "$dir/m.db" $order || fail "old rows contradict: $order"
+  [ "$(brought "$dir/m.db")" = "$(brought "$good")" ] ||
+    fail "merged $order: lost bytes fetched"
+done
+tampered "UPDATE run SET fetched = fetched + 1 WHERE run_id = 5"
+fails 1 'has bytes fetched [0-9]* there and [0-9]* here' \
+  "$report" merge "$dir/no" "$good" "$dir/t.db"
+
 # --- rows of a kvreplay that kept nothing for intervals ---
 tampered "UPDATE metric SET squares = NULL, squares_bits = NULL" \
   "DELETE FROM step_mean"

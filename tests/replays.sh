@@ -63,6 +63,11 @@ replay_emu() {
 
 replay_variants=quest:page=8:skip=0
 replay_variants+=,quest:page=8:skip=0:share=group_sum:rule=paper
+replay_variants+=,omnikv:layers=0:recent=3
+replay_variants+=,omnikv:layers=0:score=logit:sink=2:recent=7
+replay_variants+=,omnikv:layers=0:selector=uniform:window=5
+replay_variants+=,omnikv:layers=0:selector=exp
+replay_variants+=,omnikv:layers=0:roles=sparse-vllm:sink=3:recent=5
 replay_variants+=,snapkv:group=query_head:pooling=avg
 replay_variants+=,snapkv:group=max:pooling=avg:grow=no:every=40
 replay_variants+=,adakv:normalise=yes:safeguard=minimum
@@ -84,6 +89,7 @@ replay_variants+=,kivi:group=8:residual=16:rope=before
 replay_variants+=,oracle-topp:p=0.5
 replay_variants+=,snapkv+kivi:group=8:residual=16
 replay_variants+=,h2o+kivi:bits=4:group=8:residual=16
+replay_variants+=,omnikv:layers=0+kivi:group=8:residual=16
 replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
 
 # JSON lines to words; values of these keys hold no escapes.

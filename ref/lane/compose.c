@@ -212,6 +212,7 @@ static void add(kv_needs *sum, const kv_needs *b) {
   sum->merges = b->merges; /* the first does not */
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);
+  sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;
   if (b->across == KV_DOWN) {

@@ -8,7 +8,10 @@
  * bytes whole until its last member goes.
  * Where a method has classes (kv_needs.classes), tier_0 .. tell what the
  * entries of each hold: payload, metadata and columns, a group's bytes with its
- * first live member. Together they are the sum of these three kinds.
+ * first live member. Together they are the sum of these three kinds. Classes
+ * that lie in the host's memory (kv_needs.host) are told the same way; how many
+ * of their bytes steps fetched is a sum over steps, `fetched` of
+ * sim/measure/result.h, and no kind.
  *
  * KV_BYTE_KINDS is the only list of kinds. Struct, sum and total are made from
  * it, and whoever shows, stores or compares kinds walks kv_byte_kind_at: a new

@@ -95,6 +95,10 @@ typedef struct kv_needs {
   int classes;      /* an entry is of class 0 .. classes - 1, 0 when it enters;
                        the verb retier changes it. 0 or 1: it has none, and
                        nothing is stored or charged for it */
+  unsigned host;    /* classes, bit c for class c, whose entries lie in the
+                       host's memory: what a decode step reads of them is
+                       fetched from there first (the ledger's `fetched`), once
+                       for all query heads of a lane */
   bool reindex;     /* the i-th entry is attended at position p0 + i */
   bool rope;        /* hooks read kv_at.rope, or a coding is pre_rope: the
                        trace must hold frequencies */
@@ -296,8 +300,9 @@ struct kv_method {
   int revision;           /* raised when its decisions or numbers change */
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
-  const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048", more
-                             behind "; ", or "none: WHY": BibTeX comes of it */
+  const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048"
+                             or OpenReview:NAME, more behind "; ", or
+                             "none: WHY": BibTeX comes of it */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the struct that offsets refer to */
   /* Parameters, as in a specification (key=value:key=value), with which a

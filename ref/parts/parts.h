@@ -82,6 +82,17 @@ void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
 /* Plain dot product of two fp32 rows: one chain (arithmetic 5). */
 float kv_dot(const float *a, const float *b, int d);
 
+/* --- parts_keys.c ------------------------------------------------------- */
+/* Logits without bias (arithmetic 1) of entries first..first+n-1, their keys as
+ * attention reads them, of m rows of q, d floats each: that of row i and entry
+ * first + j, times `scale`, goes to s[i * lds + j]. Of a lane that is not
+ * re-indexed; KV_KEY_LOGITS(d) bytes of workspace. */
+void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
+                   int first, int n, float scale, float *s, size_t lds);
+#define KV_KEY_LOGITS(d) (2 * 64 * (size_t)(d) * sizeof(float) + 1024)
+/* n >= 1 logits become their probabilities among themselves (arithmetic 4). */
+void kv_probabilities(const kv_at *at, int n, float *s);
+
 /* --- parts_open.c ------------------------------------------------------- */
 enum { KV_MOST_TERMS = 1 << 22 }; /* probabilities in one score, arithmetic 4 */
 
@@ -93,6 +104,8 @@ kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
 /* KV_REFUSED where rows * heads * kernel leaves the exact range. */
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                    kv_err *e);
+/* A share of the prompt in tokens, rounded down, at least one. */
+int kv_open_share(float share, int prompt_len);
 /* Query heads whose probabilities one score sums. */
 int kv_score_heads(const kv_shape *s, kv_group_rule group);
 kv_lanes kv_group_lanes(kv_group_rule group);

@@ -34,6 +34,14 @@ kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                  method, (long long)terms, rows, heads, kernel, KV_MOST_TERMS);
 }
 
+/* The nearest binary32 of a decimal falls short of it by no more than its own
+ * rounding, which is given back: 0.2 of 1000 tokens are 200. */
+int kv_open_share(float share, int prompt_len) {
+  double tokens = (double)share * prompt_len;
+  int whole = (int)(tokens + tokens * 0x1p-24);
+  return whole > 1 ? whole : 1;
+}
+
 int kv_score_heads(const kv_shape *s, kv_group_rule group) {
   return group == KV_GROUP_QUERY_HEAD ? 1 : kv_group(s);
 }

@@ -66,6 +66,7 @@ bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b) {
   return look_steps(l, a, b) || look(l, -1, &x->end, &y->end, " at the end") ||
          differ(l, -1, "peak", x->peak, y->peak, "") ||
          differ(l, -1, "codes_peak", x->codes_peak, y->codes_peak, "") ||
+         differ(l, -1, "fetched", x->fetched, y->fetched, "") ||
          differ(l, -1, "moved", x->moved, y->moved, "") ||
          differ(l, -1, "verbs", x->verbs, y->verbs, "") ||
          differ(l, -1, "kept_min", x->kept_min, y->kept_min, "") ||

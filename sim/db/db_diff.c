@@ -106,6 +106,14 @@ static bool compare_asset(const kv_result *a, const kv_result *b,
                         where);
 }
 
+/* The same of what was fetched. */
+static bool compare_fetched(const kv_result *a, const kv_result *b,
+                            char where[KV_DB_WHERE]) {
+  int64_t x = a->totals.fetched, y = b->totals.fetched;
+  return x >= 0 && y >= 0 &&
+         compare_number("bytes fetched", (double)x, (double)y, where);
+}
+
 void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
                    int *layer, char where[KV_DB_WHERE]) {
   const kv_digest *a[] = {&before->journal, &before->state, &before->output,
@@ -127,6 +135,7 @@ void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
     return;
   if (compare_scanned(before, now, where)) return;
   if (compare_asset(before, now, where)) return;
+  if (compare_fetched(before, now, where)) return;
   kv_db_compare_moments(before, now, where);
   if (*where) return;
   kv_db_value(before, x);

@@ -33,6 +33,8 @@ static void read_totals(kv_db *db, sqlite3_stmt *s, int at, kv_totals *t) {
   t->scanned = scanned ? kv_db_double(db, s, at) : (double)NAN;
   bool asset = sqlite3_column_type(s, ++at) != SQLITE_NULL;
   t->asset = asset ? kv_db_whole(db, s, at, 0, INT64_MAX) : -1;
+  bool fetched = sqlite3_column_type(s, ++at) != SQLITE_NULL;
+  t->fetched = fetched ? kv_db_whole(db, s, at, 0, INT64_MAX) : -1;
 }
 
 static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
@@ -42,7 +44,8 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
       "SELECT status, reason, budget, journal, state, output, scores,"
       " codes_end, peak, codes_peak, mti, moved, verbs, kept_min, kept_max,"
       " mean_bits, codes_mean_bits, read_bits, kr_bits, cr_bits, kept_bits,"
-      " attended_bits, scanned_bits, asset_bytes FROM run WHERE run_id = ?",
+      " attended_bits, scanned_bits, asset_bytes, fetched FROM run WHERE "
+      "run_id = ?",
       "i", run);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   r->status = (kv_status)kv_db_name(db, s, 0, 4, kv_status_names);

@@ -242,7 +242,12 @@ static const char assets[] = "ALTER TABLE run ADD COLUMN asset_bytes INTEGER"
 static const char observe[] = "ALTER TABLE run ADD COLUMN observe TEXT NOT NULL"
                               " DEFAULT 'recorded';";
 
-const char *const kv_db_steps[] = {traces,   runs,   parts,  checks,  views,
-                                   partials, scores, kinds,  layouts, scanned,
-                                   moments,  assets, observe};
+/* 14: bytes that decode steps fetched from the host's memory, in all; 0 where
+ * nothing lies there, null in rows of an earlier kvreplay. */
+static const char fetched[] = "ALTER TABLE run ADD COLUMN fetched INTEGER"
+                              " CHECK (fetched >= 0);";
+
+const char *const kv_db_steps[] = {traces,   runs,   parts,   checks,  views,
+                                   partials, scores, kinds,   layouts, scanned,
+                                   moments,  assets, observe, fetched};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

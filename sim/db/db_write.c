@@ -120,6 +120,12 @@ static kv_rc put_asset(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
                   "ii", run, r->totals.asset);
 }
 
+static kv_rc put_fetched(kv_db *db, int64_t run, const kv_result *r,
+                         kv_err *e) {
+  return kv_db_do(db, e, "UPDATE run SET fetched = ?2 WHERE run_id = ?1", "ii",
+                  run, r->totals.fetched);
+}
+
 static const char *run_status(const kv_result *r) {
   return kv_status_names[r->status == KV_CELL_FIXED ? KV_CELL_OK : r->status];
 }
@@ -152,6 +158,7 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
   if (!rc) rc = put_layers_and_steps(db, *run, r, e);
   if (!rc && has_scanned(r)) rc = put_scanned(db, *run, r, e);
   if (!rc && r->totals.asset >= 0) rc = put_asset(db, *run, r, e);
+  if (!rc && r->totals.fetched >= 0) rc = put_fetched(db, *run, r, e);
   if (!rc && kv_db_has_moments(r)) rc = kv_db_put_means(db, *run, r, e);
   return rc;
 }
@@ -232,6 +239,8 @@ static kv_rc put_later(kv_db *db, int64_t run, const kv_result *before,
     rc = put_scanned(db, run, r, e);
   if (!rc && r->totals.asset >= 0 && before->totals.asset < 0)
     rc = put_asset(db, run, r, e);
+  if (!rc && r->totals.fetched >= 0 && before->totals.fetched < 0)
+    rc = put_fetched(db, run, r, e);
   if (rc || !kv_db_has_moments(r) || kv_db_has_moments(before)) return rc;
   rc = kv_db_put_squares(db, run, r, e);
   return rc ? rc : kv_db_put_means(db, run, r, e);

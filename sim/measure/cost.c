@@ -72,6 +72,7 @@ static void begin_row(kv_cost *c, int row) {
     for (int j = 0; j < KV_N_BYTE_KINDS; j++) set(&h->settled[j], 0);
     set(&h->read, 0);
     set(&h->scanned, 0);
+    set(&h->fetched, 0);
     set(&h->attended, 0);
     set(&h->excess, INT64_MIN);
     set(&h->codes_excess, INT64_MIN);
@@ -135,6 +136,7 @@ void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row) {
   assert(block >= c->blocks && "decode steps only");
   add(&h->read, row->bytes);
   add(&h->scanned, row->scanned);
+  add(&h->fetched, row->fetched);
   add(&h->attended, row->attended);
 }
 

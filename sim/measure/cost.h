@@ -51,7 +51,7 @@ void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
                   const kv_bytes *settled);
 
-/* What one lane cost at a decode step. The first two come from kv_cost_view;
+/* What one lane cost at a decode step. All but one come from kv_cost_view;
  * `scanned` is the bytes that the method looked at in order to choose the view
  * (kv_lane_scanned; 0 for a method without a view). */
 typedef struct kv_cost_row {
@@ -59,12 +59,14 @@ typedef struct kv_cost_row {
                        once, a coded group once if any member is read */
   int64_t attended; /* sum over the query heads */
   int64_t scanned;
+  int64_t fetched; /* of the bytes, those of entries that lie in the host's
+                      memory (kv_needs.host) */
 } kv_cost_row;
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
 
-/* Computes bytes and attended from an attended row, before anything settles.
- * mark: kv_cost_mark_size bytes of scratch, all zero before the first call;
- * each call leaves them zero. */
+/* Computes bytes, attended and fetched from an attended row, before anything
+ * settles. mark: kv_cost_mark_size bytes of scratch, all zero before the first
+ * call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
 

@@ -16,7 +16,7 @@ typedef _Atomic int64_t kv_counter;
  * rest are sums. */
 typedef struct kv_cost_block {
   kv_counter settled[KV_N_BYTE_KINDS], excess, codes_excess, read, scanned,
-      attended;
+      fetched, attended;
 } kv_cost_block;
 
 typedef struct kv_cost_changes {

@@ -56,22 +56,31 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
   return sum;
 }
 
+/* Bytes of K and V of the `read` marked entries. */
+static int64_t marked_bytes(const kv_lane *l, int read, uint8_t *mark) {
+  const kv_shape *s = l->shape;
+  size_t n = (size_t)s->n_tokens;
+  if (l->rewritten == 0)
+    return read * (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+  if (read == l->n) return kv_lane_row_bytes(l);
+  return side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n) +
+         side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);
+}
+
+/* Leaves marked what lies in the host's memory; returns how many. */
+static int mark_host(const kv_lane *l, uint8_t *mark) {
+  int n = 0;
+  for (int i = 0; i < l->n; i++)
+    n += mark[i] &= l->needs->host >> kv_class_of(l, i) & 1;
+  return n;
+}
+
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   const kv_lane *l = seen->lane;
-  const kv_shape *s = l->shape;
   kv_cost_row row = {0};
-  size_t n = (size_t)s->n_tokens;
   for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
-  int read = mark_union(seen, mark);
-  if (l->rewritten == 0) {
-    row.bytes =
-        read * (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
-  } else if (read == l->n) {
-    row.bytes = kv_lane_row_bytes(l);
-  } else {
-    row.bytes = side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n);
-    row.bytes += side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);
-  }
+  row.bytes = marked_bytes(l, mark_union(seen, mark), mark);
+  if (l->needs->host) row.fetched = marked_bytes(l, mark_host(l, mark), mark);
   memset(mark, 0, (size_t)l->n);
   return row;
 }

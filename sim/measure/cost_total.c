@@ -8,7 +8,7 @@
 /* A kv_cost_block of all layers, as plain numbers. */
 typedef struct sums {
   kv_bytes settled;
-  int64_t excess, codes_excess, read, scanned, attended;
+  int64_t excess, codes_excess, read, scanned, fetched, attended;
 } sums;
 
 /* --- totals ------------------------------------------------------------- */
@@ -31,6 +31,7 @@ static sums sum_at(const kv_cost *c, int block) {
       *kv_bytes_of(&s.settled, j) += kv_counter_get(&h->settled[j]);
     s.read += kv_counter_get(&h->read);
     s.scanned += kv_counter_get(&h->scanned);
+    s.fetched += kv_counter_get(&h->fetched);
     s.attended += kv_counter_get(&h->attended);
     if (excess > s.excess) s.excess = excess;
     if (codes > s.codes_excess) s.codes_excess = codes;
@@ -88,6 +89,7 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
     kr += (double)bytes / (double)dense_bytes(c, s->prompt_len + i);
     read += all.read;
     scanned += all.scanned;
+    t->fetched += all.fetched;
     attended += all.attended;
     dense += i ? (int64_t)heads * (s->prompt_len + i) : 0;
   }

@@ -35,6 +35,9 @@ typedef struct kv_totals {
   int64_t asset;          /* bytes of the tensors that the method was lent,
                              once for all requests and so no part of the cache;
                              0: it reads no file; -1: not recorded */
+  int64_t fetched;        /* of the bytes read, those that lay in the host's
+                             memory, all decode steps together; -1: not
+                             recorded */
   int64_t moved;          /* bytes rewritten by verbs */
   int64_t verbs;          /* records of verbs */
   double kr;              /* mean of bytes / dense bytes */

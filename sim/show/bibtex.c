@@ -7,6 +7,16 @@
 
 static const char shape[] = "NAMES YEAR, TITLE, arXiv:NUMBER";
 
+static const struct {
+  const char *name, *from, *characters, *url;
+  int least; /* characters: as many as 2306.1404 has */
+} archives[] = {
+    {"arXiv", ", arXiv:", "0123456789.", "https://arxiv.org/abs/", 9},
+    {"OpenReview", ", OpenReview:",
+     "0123456789_-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+     "https://openreview.net/forum?id=", 9}};
+enum { ARCHIVES = sizeof archives / sizeof *archives };
+
 /* Text that is never longer than its room: longer ones end there. */
 typedef struct room {
   char *text;
@@ -89,23 +99,33 @@ static void set_key(const char *authors, const char *year, const char *title,
   put_word(title, end, r);
 }
 
+/* Where the paper lies, from the last comma on. */
+static bool set_eprint(const char *where, const char *end, kv_paper *p) {
+  room eprint = {p->eprint, sizeof p->eprint, 0};
+  for (p->archive = 0; p->archive < ARCHIVES; p->archive++) {
+    const char *from = archives[p->archive].from;
+    if (!begins(where, end, from)) continue;
+    where += strlen(from);
+    size_t n = (size_t)(end - where);
+    put(&eprint, where, n);
+    return n >= (size_t)archives[p->archive].least && n < eprint.size &&
+           strspn(where, archives[p->archive].characters) >= n;
+  }
+  return false;
+}
+
 static bool read_paper(const char *text, const char *end, kv_paper *p) {
   room authors = {p->authors, sizeof p->authors, 0};
   room title = {p->title, sizeof p->title, 0};
   room key = {p->key, sizeof p->key, 0};
-  room arxiv = {p->arxiv, sizeof p->arxiv, 0};
   const char *year = find_year(text, end), *where = last_comma(text, end);
   if (!year || year == text || where < year + 8) return false;
-  if (!begins(where, end, ", arXiv:")) return false;
-  if (strspn(where + 8, "0123456789.") != (size_t)(end - where - 8))
-    return false;
-  if (end - where - 8 < 9) return false; /* as 2306.1404 */
+  if (!set_eprint(where, end, p)) return false;
   if (memchr(text, '{', (size_t)(end - text))) return false;
   if (memchr(text, '}', (size_t)(end - text))) return false;
   set_authors(text, year, &authors);
   memcpy(p->year, year + 1, 4);
   set_title(year + 7, where, &title);
-  put(&arxiv, where + 8, (size_t)(end - where - 8));
   set_key(p->authors, p->year, year + 7, where, &key);
   return true;
 }
@@ -159,9 +179,10 @@ static void write_entry(const kv_paper *p, FILE *out) {
   write_field("author", p->authors, out);
   write_field("title", p->title, out);
   fprintf(out,
-          "  year = {%s},\n  eprint = {%s},\n  archivePrefix = {arXiv},\n"
-          "  url = {https://arxiv.org/abs/%s}\n}\n",
-          p->year, p->arxiv, p->arxiv);
+          "  year = {%s},\n  eprint = {%s},\n  archivePrefix = {%s},\n"
+          "  url = {%s%s}\n}\n",
+          p->year, p->eprint, archives[p->archive].name,
+          archives[p->archive].url, p->eprint);
 }
 
 /* Unless a method before the i-th has it. */

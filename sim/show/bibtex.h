@@ -2,7 +2,8 @@
  *
  * The papers of methods as BibTeX, made from what kv_method.paper says:
  *
- *     NAMES YEAR, TITLE, arXiv:NUMBER
+ *     NAMES YEAR, TITLE, arXiv:NUMBER      or, of what is not there,
+ *     NAMES YEAR, TITLE, OpenReview:NAME
  *
  * NAMES is "Zhang et al.", "Xiao and Han" or "Ada Lovelace, Xiao and Han";
  * TITLE may hold commas. Several papers have "; " between them. A method that
@@ -23,7 +24,8 @@ typedef struct kv_paper {
   char authors[KV_PAPER_MOST]; /* as BibTeX has them: Zhang and others */
   char title[KV_PAPER_MOST];   /* in braces, what TeX would obey escaped */
   char year[5];
-  char arxiv[24];
+  char eprint[24]; /* its number or name in the archive */
+  int archive;     /* 0 arXiv, 1 OpenReview */
 } kv_paper;
 
 /* The paper at *text, which moves behind it: NULL at the end. KV_USAGE: it is

@@ -122,6 +122,19 @@ static void lent(const kv_result *r, line *l) {
            n ? "; " : "", text);
 }
 
+/* Adds a remark if a part of what was read came from the host's memory. */
+static void fetched(const kv_result *r, line *l) {
+  size_t n = strlen(l->note);
+  int steps = r->n_tokens - r->prompt_len;
+  char text[CELL];
+  if (r->totals.fetched <= 0) return;
+  bytes((double)r->totals.fetched / steps, text);
+  snprintf(l->note + n, sizeof l->note - n,
+           "%sfetches %s bytes a step from the host's memory: they are a part "
+           "of what is read",
+           n ? "; " : "", text);
+}
+
 /* A row with a list of budgets: shows the list's name as what was asked, and
  * the list below. */
 static void listed(const kv_result *r, line *l) {
@@ -167,6 +180,7 @@ static kv_rc row(void *self, const kv_result *r, kv_err *e) {
     numbers(r, l);
     declared(r, l);
     lent(r, l);
+    fetched(r, l);
     return kv_row_layouts_take(r, &l->layouts, e);
   }
   l->empty = true;

@@ -91,6 +91,7 @@ static void bytes(const kv_result *r, const kv_row_sink *to) {
   real(to, "read", ran, t->read);
   real(to, "scanned", ran, t->scanned);
   integer(to, "asset", ran && t->asset >= 0, t->asset);
+  integer(to, "fetched", ran && t->fetched >= 0, t->fetched);
   integer(to, "moved", ran, t->moved);
   to->open(to->self, "codes_only", ran);
   real(to, "mean", ran, t->codes_mean);

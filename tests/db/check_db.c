@@ -45,6 +45,7 @@ static void expect_same(const kv_result *a, const kv_result *b) {
   assert_memory_equal(&a->state, &b->state, 32);
   assert_memory_equal(&a->output, &b->output, 32);
   assert_int_equal(a->totals.asset, b->totals.asset);
+  assert_int_equal(a->totals.fetched, b->totals.fetched);
   assert_int_equal(a->has_scores, b->has_scores);
   assert_memory_equal(&a->scores, &b->scores, 32);
   assert_int_equal(a->n_layers, b->n_layers);

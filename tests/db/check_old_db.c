@@ -135,6 +135,7 @@ static void every_number_is_there(void **state) {
   assert_true(isnan(was.totals.scanned)); /* not recorded then */
   assert_true(was.step[1].scanned == -1);
   assert_int_equal(was.totals.asset, -1);
+  assert_int_equal(was.totals.fetched, -1);
   assert_null(was.step_mean);
   assert_true(isnan(was.stat[KV_TV].squares));
   kv_db_value(&r, x);
@@ -151,6 +152,7 @@ static void every_number_is_there(void **state) {
   assert_true(was.totals.scanned == r.totals.scanned);
   assert_int_equal(was.step[1].scanned, r.step[1].scanned);
   assert_int_equal(was.totals.asset, r.totals.asset);
+  assert_int_equal(was.totals.fetched, r.totals.fetched);
   same_moments(&was, &r);
   r.step[1].scanned++;
   assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
@@ -160,6 +162,10 @@ static void every_number_is_there(void **state) {
   assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
   if (!strstr(e.text, "bytes of the file's tensors")) fail_msg("%s", e.text);
   r.totals.asset--;
+  r.totals.fetched++;
+  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
+  if (!strstr(e.text, "bytes fetched")) fail_msg("%s", e.text);
+  r.totals.fetched--;
   other_moments_are_told(db, &r);
   kv_db_close(db);
   kv_result_free(&was);

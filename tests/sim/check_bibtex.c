@@ -160,13 +160,16 @@ static void names_and_titles(void **state) {
   assert_string_equal(p.authors, "Zhang and others");
   assert_string_equal(p.title, "{The H\\_2-O: 5\\% of it, with a comma}");
   assert_string_equal(p.year, "2023");
-  assert_string_equal(p.arxiv, "2306.14048");
+  assert_string_equal(p.eprint, "2306.14048");
   p = reading("Ada Lovelace, B. Xiao, and C. Han et al. 2024, In 2023, we, "
               "arXiv:2407.1155");
   assert_string_equal(p.key, "lovelace2024in");
   assert_string_equal(p.authors,
                       "Ada Lovelace and B. Xiao and C. Han and others");
   assert_string_equal(p.title, "{In 2023, we}");
+  p = reading("Hao et al. 2025, OmniKV, OpenReview:ulCAPXYXfa");
+  assert_string_equal(p.eprint, "ulCAPXYXfa");
+  assert_int_equal(p.archive, 1);
 }
 
 static void wrong_ones(void **state) {
@@ -180,6 +183,7 @@ static void wrong_ones(void **state) {
       "Zhang et al. 2023, arXiv:2306.14048",
       "Zhang et al. 2023, H2O, arXiv:2306",
       "Zhang et al. 2023, H2O, arXiv:2306.14048v2",
+      "Zhang et al. 2023, H2O, OpenReview:a/b?c=d&e",
       "Zhang et al. 2023, {H2O, arXiv:2306.14048",
       "Zhang et al. 2023, H2O, arXiv:2306.14048;none"};
   (void)state;

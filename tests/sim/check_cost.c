@@ -35,8 +35,8 @@ static void make_numbers(void) {
       before[l][b].payload += world_below(3000) - (b & 1 ? 3000 : 500);
       before[l][b].metadata += world_below(40);
       for (int i = 0; i < 2; i++)
-        row[l][b][i] =
-            (kv_cost_row){world_below(4000), world_below(30), world_below(900)};
+        row[l][b][i] = (kv_cost_row){world_below(4000), world_below(30),
+                                     world_below(900), world_below(700)};
     }
 }
 
@@ -108,6 +108,7 @@ static int64_t peak(bool codes) {
 
 static void check_steps(const kv_result *r) {
   int64_t mti = 0, codes = 0, read = 0, scanned = 0, seen = 0, dense = 0;
+  int64_t fetched = 0;
   double kr = 0;
   for (int i = 0; i <= STEPS; i++) {
     int b = BLOCKS - 1 + i, t = 15 + i;
@@ -120,6 +121,7 @@ static void check_steps(const kv_result *r) {
         step_read += row[l][b][k].bytes;
         step_scanned += row[l][b][k].scanned;
         seen += row[l][b][k].attended;
+        fetched += row[l][b][k].fetched;
       }
     dense += i ? LAYERS * 4 * t : 0;
     read += step_read;
@@ -137,6 +139,7 @@ static void check_steps(const kv_result *r) {
   assert_true(r->totals.kr == kr / 6);
   assert_true(r->totals.read == (double)read / 5);
   assert_true(r->totals.scanned == (double)scanned / 5);
+  assert_int_equal(r->totals.fetched, fetched);
   assert_true(r->totals.cr == (double)seen / (double)dense);
   assert_true(r->totals.attended == (double)seen / (LAYERS * 4 * 5));
 }

@@ -5,6 +5,7 @@
 #include "tests/support/rig.h"
 #include "gpu/host/backends.h"
 #include "ref/ground/arith.h"
+#include "sim/engine/messages.h"
 #include "sim/engine/order.h"
 #include "sim/spec/spec.h"
 #include <math.h>
@@ -26,6 +27,8 @@ struct rig {
   kv_plan plan;
   kv_store *store;
   kv_scratch *scratch;
+  kv_messages *messages; /* of layers above and of this one; NULL: none */
+  const rig *above;      /* whose messages they are; NULL: its own */
   int step;
   uint16_t *k, *v; /* F16 copies, where the case is half */
   head_seen *seen; /* [heads] */
@@ -132,6 +135,8 @@ static kv_rider rider_of(const rig *r) {
   return (kv_rider){.backend = backend(),
                     .store = r->store,
                     .scratch = r->scratch,
+                    .above = r->messages,
+                    .below = r->messages,
                     .alone = true};
 }
 
@@ -145,6 +150,7 @@ static void close_step(rig *r, const kv_order *o, int step) {
 static void enter(rig *r, int first, int count) {
   kv_rider rider = rider_of(r);
   kv_order o = order_of(r, &rider);
+  kv_order_receive(&o);
   for (int g = 0; g < r->c.kv_heads; g++) kv_order_prompt(&o, g, first, count);
   close_step(r, &o, first + count);
 }
@@ -160,11 +166,16 @@ static void decode(rig *r) {
   kv_rider rider = rider_of(r);
   kv_order o = order_of(r, &rider);
   int t = r->step;
+  kv_order_receive(&o);
   for (int g = 0; g < r->c.kv_heads; g++) kv_order_decode(&o, g, t);
   close_step(r, &o, t + 1);
 }
 
 rig *rig_open(const rig_case *c, const char *spec) {
+  return rig_below(c, spec, NULL);
+}
+
+rig *rig_below(const rig_case *c, const char *spec, rig *above) {
   kv_err e = {0};
   rig *r = calloc(1, sizeof *r);
   assert_non_null(r);
@@ -181,6 +192,11 @@ rig *rig_open(const rig_case *c, const char *spec) {
   if ((r->plan.needs.reindex || r->plan.needs.rope) && !c->inv_freq)
     fail_msg("%s: the case has no inv_freq", spec);
   const kv_plan *plan = &r->plan;
+  r->above = above;
+  if (above)
+    r->messages = above->messages;
+  else if (plan->needs.across == KV_DOWN)
+    good(kv_messages_open(plan->needs.message, 1, &r->messages, &e), &e);
   good(backend()->open(plan, &r->store, &e), &e);
   good(backend()->scratch_open(&r->shape, &plan, 1, &r->scratch, &e), &e);
   r->seen = calloc((size_t)c->heads, sizeof *r->seen);
@@ -205,6 +221,7 @@ void rig_close(rig *r) {
   free(r->seen);
   backend()->scratch_close(r->scratch);
   backend()->close(r->store);
+  if (!r->above) kv_messages_close(r->messages);
   kv_spec_free(&r->spec);
   free(r->k);
   free(r->v);

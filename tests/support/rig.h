@@ -35,6 +35,9 @@ const kv_backend *rig_backend(void);
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */
 /* What a method's open says to a specification; needs may be NULL. */
+/* The same of a layer below `above`, which reads what that one published last:
+ * step the one above first. */
+rig *rig_below(const rig_case *c, const char *spec, rig *above);
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
 
 /* Decodes until `step` tokens are seen. */

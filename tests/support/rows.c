@@ -142,6 +142,7 @@ static void fill_totals(kv_result *r, double end, double reads, int entries) {
   t->read = mean * reads;
   t->scanned = mean * reads / 16;
   t->asset = entries * 16;
+  t->fetched = entries * 32;
   t->moved = entries * 64;
   t->verbs = entries;
   t->kr = end;

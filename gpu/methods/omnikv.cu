@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * OmniKV: twin of ref/methods/omnikv.c, which says what is computed. The state
+ * of a lane is laid out as there. One block lets a lane's heads vote, one block
+ * counts the votes of all lanes; a thread has entries of its own, and 64 tokens
+ * of the message.
+ * Cost: as there.
+ */
+#include "gpu/parts/parts_keys.cuh"
+#include "ref/methods/omnikv.h"
+
+/* --- the state of a lane -------------------------------------------------- */
+
+static __device__ const params *mine(const kv_gpu_at &at) {
+  return (const params *)at.params;
+}
+
+static __device__ int group_of(const kv_gpu_at &at) {
+  return at.layer->shape.n_heads / at.layer->shape.n_kv_heads;
+}
+
+static __device__ float *query_of(const kv_gpu_at &at, const kv_gpu_lane *l,
+                                  int token) {
+  size_t each = (size_t)group_of(at) * (size_t)at.layer->shape.d;
+  size_t place = (size_t)(token % voters(mine(at)));
+  return (float *)kv_gpu_own(at, l) + AHEAD + place * each;
+}
+
+static __device__ float *best_of(const kv_gpu_at &at, const kv_gpu_lane *l,
+                                 int token) {
+  const kv_shape &s = at.layer->shape;
+  size_t votes = (size_t)voters(mine(at)), place = (size_t)token % votes;
+  size_t ring = votes * (size_t)group_of(at) * (size_t)s.d;
+  return (float *)kv_gpu_own(at, l) + AHEAD + ring + place * (size_t)s.n_tokens;
+}
+
+static __device__ int oldest(const params *o, int step) {
+  return step > voters(o) ? step - voters(o) : 0;
+}
+
+static __device__ bool is_filter(const kv_gpu_at &at) {
+  return role_of(mine(at), at.layer->shape.n_layers, at.layer->layer) ==
+         CHOOSES;
+}
+
+static __device__ bool follows(const kv_gpu_at &at) {
+  return role_of(mine(at), at.layer->shape.n_layers, at.layer->layer) ==
+         FOLLOWS;
+}
+
+/* --- a filter --------------------------------------------------------------
+ */
+
+/* best[i] = the largest x of the lane's heads for candidate first + i. */
+static __device__ void vote(kv_gpu_at &at, const kv_gpu_lane *l, int token,
+                            const contest &c, float *x) {
+  const kv_shape &s = at.layer->shape;
+  const params *o = mine(at);
+  float *best = best_of(at, l, token);
+  const float *q = query_of(at, l, token);
+  int n = c.end - c.first;
+  for (int h = 0; h < l->queries; h++) {
+    kv_gpu_key_logits(at, l, q + (size_t)h * (size_t)s.d, c.first, n,
+                      o->score == DOT ? 1 : s.scale, x);
+    if (o->score == PROB) kv_gpu_probabilities(n, x);
+    for (int i = kv_thread(); i < n; i += KV_BLOCK)
+      best[i] = h ? kv_max(best[i], x[i]) : x[i];
+    __syncthreads();
+  }
+}
+
+static __device__ void remember(const kv_gpu_at &at, kv_gpu_lane *l,
+                                const kv_gpu_rows &rows) {
+  int d = at.layer->shape.d, each = rows.heads * d;
+  for (int r = 0; r < rows.rows; r++) {
+    float *to = query_of(at, l, rows.first + r);
+    const float *from = rows.q + (size_t)r * (size_t)(rows.places * d);
+    for (int x = kv_thread(); x < each; x += KV_BLOCK) to[x] = from[x];
+    __syncthreads();
+  }
+}
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *l,
+                               const kv_gpu_rows &rows) {
+  const params *o = mine(at);
+  const kv_shape &s = at.layer->shape;
+  if (!is_filter(at)) return;
+  remember(at, l, rows);
+  if (at.step <= s.prompt_len) return;
+  contest c = contest_at(o, s.prompt_len, at.step);
+  int32_t *end = (int32_t *)kv_gpu_own(at, l);
+  int from = *end == c.end ? at.step - 1 : oldest(o, at.step);
+  float *x = KV_GPU_TAKE(at, float, c.end - c.first);
+  __syncthreads();
+  if (kv_thread() == 0) *end = c.end;
+  for (int t = from; t < at.step && c.end > c.first; t++) vote(at, l, t, c, x);
+}
+
+/* The largest of all heads of the layer for candidate first + i. */
+static __device__ float largest(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                int lanes, int token, int i) {
+  float m = best_of(at, &lane[0], token)[i];
+  for (int l = 1; l < lanes; l++)
+    m = kv_max(m, best_of(at, &lane[l], token)[i]);
+  return m;
+}
+
+static __device__ float votes_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 int lanes, int i) {
+  const params *o = mine(at);
+  int64_t sum = 0;
+  float weight = 1;
+  if (o->selector == LAST) return largest(at, lane, lanes, at.step - 1, i);
+  for (int t = at.step - 1; t >= oldest(o, at.step); t--) {
+    sum += kv_fix(kv_mul(largest(at, lane, lanes, t, i), weight));
+    if (o->selector == EXP) weight = kv_mul(weight, .5f);
+  }
+  return kv_unfix(sum);
+}
+
+static __device__ uint64_t attended_word(const contest &c, const uint8_t *keep,
+                                         int first, int end) {
+  uint64_t word = 0;
+  for (int t = first; t < end; t++)
+    if (t < c.first || t >= c.end || keep[t - c.first])
+      word |= (uint64_t)1 << t % 64;
+  return word;
+}
+
+static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
+                               int lanes, void *message) {
+  const params *o = mine(at);
+  const kv_shape &s = at.layer->shape;
+  chosen *m = (chosen *)message;
+  if (!is_filter(at) || at.step <= s.prompt_len) return false;
+  contest c = contest_at(o, s.prompt_len, at.step);
+  int n = c.end - c.first;
+  float *score = KV_GPU_TAKE(at, float, n);
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    score[i] = votes_of(at, lane, lanes, i);
+  __syncthreads();
+  if (n) kv_gpu_top(at, score, n, c.k, keep);
+  if (kv_thread() == 0) {
+    m->step = at.step;
+    m->tokens = at.step - n + (c.k < n ? c.k : n);
+  }
+  for (int w = kv_thread(); w * 64 < at.step; w += KV_BLOCK)
+    m->attended[w] = attended_word(
+        c, keep, w * 64, w * 64 + 64 < at.step ? w * 64 + 64 : at.step);
+  __syncthreads();
+  return true;
+}
+
+/* --- a layer that follows ---------------------------------------------------
+ */
+
+static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
+                            const kv_gpu_query &q, uint8_t *mask) {
+  int from;
+  const chosen *m = (const chosen *)kv_gpu_above(at, &from);
+  bool all = !m || !follows(at);
+  (void)q;
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    mask[i] = all || is_attended(m, lane->id[i]);
+  __syncthreads();
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = mine(at);
+  const kv_shape &s = at.layer->shape;
+  int n = s.prompt_len - o->recent - o->sink;
+  if (o->tier != HOST || at.step != s.prompt_len || !follows(at)) return;
+  if (n <= 0) return;
+  int32_t *list = KV_GPU_TAKE(at, int32_t, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) list[i] = o->sink + i;
+  __syncthreads();
+  kv_gpu_retier(at, lane, n, list, HOST);
+}
+
+KV_GPU_METHOD(omnikv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
+              .observe = kv_on_observe<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>,
+              .publish = kv_on_publish<publish>);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * OmniKV: a few layers choose the tokens that the layers below them attend.
+ *
+ *   layers: filters f1 < f2 < .. attend everything, as do the layers above f1
+ *     and `wait` layers below each filter; every other layer follows the
+ *     nearest filter above it
+ *   every decode step, at a filter, over the candidates c:
+ *     score=prob:  x[h][c] = softmax over the candidates of the logits of head
+ * h score=logit: x[h][c] = the logits;  score=dot: q . k, not scaled m[c] = the
+ * largest x[h][c] of all query heads of the layer selector=last:    rank by m
+ * of the current query selector=uniform: by the sum of m over the last `window`
+ * queries selector=exp:     by the sum of m * 2^-age over them, age 0 the
+ * current the best k candidates, and all that are none, are attended by the
+ * layers that follow, at the same step, by every head candidates=prompt:  the
+ * tokens of the prompt; of uniform and exp without those whose queries vote,
+ * which count towards k candidates=history: all before the current token of
+ * both without the first `sink` and the last `recent` tokens tier=host:
+ * candidates of the prompt in layers that follow lie in the host's memory, and
+ * what a step attends of them is fetched
+ *
+ * Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient Long-Context
+ * LLMs. The authors' code has four selectors; where none is named it takes the
+ * softmax before the largest head (prob), its example configuration the logits
+ * (last: logit here): the two choose differently, and prob is the default. It
+ * ranks window queries at the position of the current one, as it hands on one
+ * position for all; here each has its own. Which share is chosen is rounded
+ * down there, to 0 where the prompt is short: here at least one token is.
+ *
+ * roles=sparse-vllm is how the same authors' engine does it: `layers` are those
+ * that attend everything, the last of each run of them chooses for the layers
+ * up to the next; candidates are the history without 64 sinks and 512 recent
+ * tokens; ranked by q . k as it is, 4096 of them; all of it on the device.
+ *
+ * Nothing is dropped. To the bit: logits as rule 1; P as rule 4 over the
+ * candidates alone; sums over queries of RN(m * 2^-age * 2^40), rounded once.
+ * Scores stand in the lane's state from observe to publish of the same step and
+ * are no memory of the method; queries that vote are, and are charged, on
+ * layers that do not choose too.
+ * Cost: at a filter O(n d) a head and step (`window` times that while the
+ * candidates change); at others O(n).
+ */
+#include "ref/methods/omnikv.h"
+#include "ref/kernels/kernels.h"
+#include "ref/parts/parts.h"
+#include <math.h>
+#include <string.h>
+
+static const kv_param table[] = {
+    {.name = "k",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, k),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "candidates attended by layers that follow; default share of the "
+             "prompt, with roles=sparse-vllm 4096 as in its code"},
+    {.name = "share",
+     .kind = KV_REAL,
+     .offset = offsetof(params, share),
+     .min = 0,
+     .max = 1,
+     .unit = "share of the prompt",
+     .help = "k as a share, rounded down, at least one; default 0.067 as in "
+             "the authors' example; 0: k was named"},
+    {.name = "layers",
+     .kind = KV_TEXT,
+     .offset = offsetof(params, layers),
+     .help = "filters, such as 2/8/18; default those of the authors' example, "
+             "scaled by L / 32, below 16 layers max(1, L div 4)"},
+    {.name = "wait",
+     .kind = KV_INT,
+     .offset = offsetof(params, wait),
+     .min = 0,
+     .max = 1 << 20,
+     .unit = "layers",
+     .help = "layers below a filter that attend everything; default 1 as in "
+             "the authors' example, 0 below 16 layers"},
+    {.name = "score",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, score),
+     .choices = "prob|logit|dot",
+     .help = "prob, as the authors' code without configuration; logit, as "
+             "their example; dot: not scaled, default of roles=sparse-vllm"},
+    {.name = "selector",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, selector),
+     .fallback = "last",
+     .choices = "last|uniform|exp",
+     .help = "which queries vote: the current one, as in the authors' example, "
+             "or the last `window`"},
+    {.name = "window",
+     .kind = KV_INT,
+     .offset = offsetof(params, window),
+     .fallback = "16",
+     .min = 1,
+     .max = MOST_WINDOW,
+     .unit = "queries",
+     .help = "queries that vote, of uniform and exp; 16 as in the authors' "
+             "code"},
+    {.name = "candidates",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, candidates),
+     .choices = "prompt|history",
+     .help = "prompt, as in the authors' code: generated tokens are always "
+             "attended; history: default of roles=sparse-vllm"},
+    {.name = "sink",
+     .kind = KV_INT,
+     .offset = offsetof(params, sink),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "first tokens that are always attended; default 0, of "
+             "candidates=history 64 as in Sparse-vLLM"},
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens that are always attended; default 0, of "
+             "candidates=history 512 as in Sparse-vLLM"},
+    {.name = "roles",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, roles),
+     .fallback = "omnikv",
+     .choices = "omnikv|sparse-vllm",
+     .help = "sparse-vllm: `layers` attend everything, and the last of each "
+             "run of them chooses"},
+    {.name = "tier",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, tier),
+     .choices = "device|host",
+     .help = "where the prompt lies in layers that follow; default host as in "
+             "the paper, with roles=sparse-vllm device as there"},
+    {.name = NULL}};
+
+/* --- open ---------------------------------------------------------------- */
+
+static void fall_to(int *x, int value) {
+  if (*x == KV_UNSET) *x = value;
+}
+
+static void fill_in(const kv_shape *shape, params *o) {
+  bool sparse = o->roles == SPARSE_VLLM;
+  if (sparse)
+    kv_full_layers(shape->n_layers, &o->list);
+  else
+    kv_filter_layers(shape->n_layers, &o->list);
+  fall_to(&o->wait, sparse || shape->n_layers < KV_FEW_LAYERS ? 0 : 1);
+  fall_to(&o->score, sparse && o->selector == LAST ? DOT : PROB);
+  fall_to(&o->candidates, sparse ? HISTORY : PROMPT);
+  fall_to(&o->sink, o->candidates == HISTORY ? 64 : 0);
+  fall_to(&o->recent, o->candidates == HISTORY ? 512 : 0);
+  fall_to(&o->tier, sparse ? DEVICE : HOST);
+}
+
+static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
+  bool named = o->k != KV_UNSET, shared = !isnan(o->share) && o->share > 0;
+  int k = shared ? kv_open_share(o->share, shape->prompt_len) : 0;
+  if (named && shared && o->k != k)
+    return kv_fail(e, KV_REFUSED,
+                   "omnikv: k=%d and share=%g, which is %d of %d tokens, "
+                   "contradict each other; name one",
+                   o->k, (double)o->share, k, shape->prompt_len);
+  if (named && !shared) o->share = 0;
+  if (named) return KV_OK;
+  if (o->roles == SPARSE_VLLM && !shared) {
+    o->share = 0;
+    o->k = 4096;
+    return KV_OK;
+  }
+  if (!shared) o->share = 0.067f;
+  o->k = kv_open_share(o->share, shape->prompt_len);
+  return KV_OK;
+}
+
+static kv_rc check(const params *o, kv_err *e) {
+  if (o->selector != LAST && o->score != PROB)
+    return kv_fail(e, KV_REFUSED,
+                   "omnikv: selector=uniform and exp add probabilities up; "
+                   "take score=prob or selector=last");
+  if (o->selector != LAST && o->candidates == HISTORY)
+    return kv_fail(e, KV_REFUSED,
+                   "omnikv: selector=uniform and exp choose among the prompt "
+                   "alone; take candidates=prompt or selector=last");
+  if (o->wait && o->roles == SPARSE_VLLM)
+    return kv_fail(e, KV_REFUSED,
+                   "omnikv: wait=%d and roles=sparse-vllm, which names every "
+                   "layer that attends everything; leave wait out",
+                   o->wait);
+  return KV_OK;
+}
+
+static size_t ring_floats(const kv_shape *s, const params *o) {
+  return (size_t)voters(o) * (size_t)kv_group(s) * (size_t)s->d;
+}
+
+static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
+  int group = kv_group(shape), votes = voters(o);
+  size_t n = (size_t)shape->n_tokens, ring = ring_floats(shape, o);
+  needs->prompt_rows = votes - 1;
+  needs->decode_rows = true;
+  needs->want = KV_Q;
+  needs->across = KV_DOWN;
+  needs->message = sizeof(chosen) + (n / 64 + 1) * sizeof(uint64_t);
+  needs->lane_state = (AHEAD + ring + (size_t)votes * n) * sizeof(float);
+  needs->work =
+      (size_t)group * (n + 16) * sizeof(float) + KV_KEY_LOGITS(shape->d);
+  if (o->tier == HOST) {
+    needs->classes = 2;
+    needs->host = 1u << HOST;
+  }
+  if (o->selector == LAST) return;
+  needs->metas = 1;
+  needs->meta[0] = (kv_meta){.name = "queries that vote",
+                             .per = KV_PER_LANE,
+                             .bytes = ring * sizeof(float)};
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  fill_in(shape, o);
+  kv_rc rc = kv_open_layers("omnikv", "layers", shape->n_layers, o->layers,
+                            &o->list, e);
+  if (!rc) rc = check(o, e);
+  if (!rc) rc = resolve_k(shape, o, e);
+  if (!rc) say_needs(shape, o, needs);
+  return rc;
+}
+
+/* --- the state of a lane -------------------------------------------------- */
+
+/* Where the contest of the last step ended; the queries that vote, token t at
+ * place t % votes; the largest x of the lane's heads, by vote and candidate. */
+static int32_t *last_end(const kv_at *at, const kv_lane *l) {
+  return kv_own(at, l);
+}
+
+static float *query_of(const kv_at *at, const kv_lane *l, int token) {
+  const params *o = at->params;
+  size_t each = ring_floats(at->shape, o) / (size_t)voters(o);
+  return (float *)kv_own(at, l) + AHEAD + (size_t)(token % voters(o)) * each;
+}
+
+static float *best_of(const kv_at *at, const kv_lane *l, int token) {
+  const params *o = at->params;
+  size_t place = (size_t)(token % voters(o)), n = (size_t)at->shape->n_tokens;
+  return (float *)kv_own(at, l) + AHEAD + ring_floats(at->shape, o) + place * n;
+}
+
+/* The oldest query that votes. */
+static int oldest(const params *o, int step) {
+  return step > voters(o) ? step - voters(o) : 0;
+}
+
+/* --- a filter --------------------------------------------------------------
+ */
+
+/* best[i] = the largest x of the lane's heads for candidate first + i. */
+static void vote(const kv_at *at, const kv_lane *l, int token,
+                 const contest *c) {
+  const params *o = at->params;
+  size_t used = at->work->used;
+  int n = c->end - c->first;
+  float *s = KV_TAKE(at->work, float, l->queries *n);
+  float *best = best_of(at, l, token);
+  float scale = o->score == DOT ? 1 : at->shape->scale;
+  kv_key_logits(at, l, l->queries, query_of(at, l, token), c->first, n, scale,
+                s, (size_t)n);
+  for (int h = 0; h < l->queries; h++) {
+    float *x = s + (size_t)h * (size_t)n;
+    if (o->score == PROB) kv_probabilities(at, n, x);
+    for (int i = 0; i < n; i++) best[i] = h ? kv_max(best[i], x[i]) : x[i];
+  }
+  at->work->used = used;
+}
+
+/* Remembers the queries and, in decoding, lets them vote: all of them where
+ * other tokens compete than at the last step, else the newest. */
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  const kv_shape *s = at->shape;
+  size_t d = (size_t)s->d, each = (size_t)rows->heads * d;
+  if (role_of(o, s->n_layers, at->layer) != CHOOSES) return;
+  for (int r = 0; r < rows->rows; r++)
+    memcpy(query_of(at, lane, rows->first + r),
+           rows->q + kv_rows_at(rows, r, 0) * d, each * sizeof(float));
+  if (at->step <= s->prompt_len) return;
+  contest c = contest_at(o, s->prompt_len, at->step);
+  int32_t *end = last_end(at, lane);
+  int from = *end == c.end ? at->step - 1 : oldest(o, at->step);
+  *end = c.end;
+  for (int t = from; t < at->step && c.end > c.first; t++)
+    vote(at, lane, t, &c);
+}
+
+/* The largest of all heads of the layer, for one voting query. */
+static void largest(const kv_at *at, const kv_lane *const *lane, int lanes,
+                    int token, int n, float *m) {
+  memcpy(m, best_of(at, lane[0], token), (size_t)n * sizeof *m);
+  for (int l = 1; l < lanes; l++) {
+    const float *best = best_of(at, lane[l], token);
+    for (int i = 0; i < n; i++) m[i] = kv_max(m[i], best[i]);
+  }
+}
+
+/* score[i] of candidate first + i. */
+static void count_votes(const kv_at *at, const kv_lane *const *lane, int lanes,
+                        int n, float *score) {
+  const params *o = at->params;
+  if (o->selector == LAST) {
+    largest(at, lane, lanes, at->step - 1, n, score);
+    return;
+  }
+  int64_t *sum = KV_TAKE(at->work, int64_t, n);
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  float weight = 1;
+  for (int t = at->step - 1; t >= oldest(o, at->step); t--) {
+    largest(at, lane, lanes, t, n, score);
+    for (int i = 0; i < n; i++) score[i] *= weight;
+    at->kernels->fix_add(score, n, sum);
+    if (o->selector == EXP) weight *= .5f;
+  }
+  kv_scores(sum, n, score);
+}
+
+static void attend(chosen *m, int token) {
+  m->attended[token / 64] |= (uint64_t)1 << token % 64;
+}
+
+static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
+                    void *message) {
+  const params *o = at->params;
+  const kv_shape *s = at->shape;
+  chosen *m = message;
+  if (role_of(o, s->n_layers, at->layer) != CHOOSES) return false;
+  if (at->step <= s->prompt_len) return false;
+  contest c = contest_at(o, s->prompt_len, at->step);
+  int n = c.end - c.first;
+  float *score = KV_TAKE(at->work, float, n);
+  bool *keep = KV_TAKE(at->work, bool, n);
+  if (n) {
+    count_votes(at, lane, lanes, n, score);
+    kv_top(score, n, c.k, keep);
+  }
+  m->step = at->step;
+  m->tokens = at->step - n + (c.k < n ? c.k : n);
+  for (int t = 0; t < at->step; t++)
+    if (t < c.first || t >= c.end || keep[t - c.first]) attend(m, t);
+  return true;
+}
+
+/* --- a layer that follows ---------------------------------------------------
+ */
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  const chosen *m = at->above ? at->above->data : NULL;
+  bool *in = KV_TAKE(at->work, bool, lane->n);
+  (void)q;
+  if (!m || role_of(at->params, at->shape->n_layers, at->layer) != FOLLOWS) {
+    kv_view_add(out, 0, lane->n);
+    return;
+  }
+  for (int i = 0; i < lane->n; i++) in[i] = is_attended(m, lane->id[i]);
+  kv_view_mask(out, lane->n, in);
+}
+
+/* Where the prompt ends, what competes from here on goes to the host. */
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  const kv_shape *s = at->shape;
+  int end = s->prompt_len - o->recent, n = 0;
+  if (o->tier != HOST || at->step != s->prompt_len) return;
+  if (role_of(o, s->n_layers, at->layer) != FOLLOWS) return;
+  int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
+  for (int i = o->sink; i < end; i++) list[n++] = i;
+  if (n) kv_retier(lane, n, list, HOST);
+}
+
+const kv_method kv_method_omnikv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "omnikv",
+    .title = "a few layers choose the tokens that those below them attend",
+    .paper = "Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient "
+             "Long-Context LLMs, OpenReview:ulCAPXYXfa",
+    .params = table,
+    .params_size = sizeof(params),
+    .spreads = true,
+    .open = open,
+    .view = view,
+    .observe = observe,
+    .settle_lane = settle_lane,
+    .publish = publish,
+};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of omnikv read: its parameters, resolved; what a layer does;
+ * and who competes at a step.
+ */
+#ifndef KV_REF_METHODS_OMNIKV_H
+#define KV_REF_METHODS_OMNIKV_H
+
+#include "ref/parts/layers.h"
+
+enum { OMNIKV, SPARSE_VLLM };          /* roles */
+enum { WHOLE, CHOOSES, FOLLOWS };      /* what a layer does */
+enum { PROB, LOGIT, DOT };             /* score */
+enum { LAST, UNIFORM, EXP };           /* selector */
+enum { PROMPT, HISTORY };              /* candidates */
+enum { DEVICE, HOST };                 /* where followers' prompts lie */
+enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
+
+typedef struct params {
+  char layers[KV_TEXT_MAX];
+  int roles, wait, k;
+  float share;
+  int score, selector, window, candidates, sink, recent, tier;
+  kv_layer_list list; /* of `layers` */
+} params;
+
+/* A layer that chooses attends everything, as all do that are WHOLE. */
+KV_FN int role_of(const params *o, int n_layers, int layer) {
+  const kv_layer_list *l = &o->list;
+  int i = kv_layer_above(l, layer);
+  if (i < 0) return WHOLE;
+  if (o->roles == SPARSE_VLLM) {
+    bool next = i + 1 < l->n && l->layer[i + 1] == layer + 1;
+    if (layer > l->layer[i]) return FOLLOWS;
+    return next || layer + 1 == n_layers ? WHOLE : CHOOSES;
+  }
+  if (layer == l->layer[i]) return CHOOSES;
+  return layer - l->layer[i] <= o->wait ? WHOLE : FOLLOWS;
+}
+
+/* Queries that vote. */
+KV_FN int voters(const params *o) {
+  return o->selector == LAST ? 1 : o->window;
+}
+
+/* Tokens first..end-1 compete at a step, and k of them win; all others are
+ * attended. */
+typedef struct contest {
+  int first, end, k;
+} contest;
+
+KV_FN contest contest_at(const params *o, int prompt_len, int step) {
+  int inside = voters(o) - (step - prompt_len); /* of the prompt, that vote */
+  contest c = {o->sink, o->candidates == PROMPT ? prompt_len : step - 1, o->k};
+  if (inside > 0 && o->selector != LAST) {
+    c.end -= inside;
+    c.k = c.k > inside ? c.k - inside : 1;
+  }
+  if (c.end > step - o->recent) c.end = step - o->recent;
+  if (c.end < c.first) c.end = c.first;
+  return c;
+}
+
+/* What a layer publishes. */
+typedef struct chosen {
+  int32_t step, tokens;
+  uint64_t attended[]; /* bit t % 64 of word t / 64: is token t? */
+} chosen;
+
+KV_FN bool is_attended(const chosen *c, uint32_t token) {
+  return c->attended[token / 64] >> token % 64 & 1;
+}
+
+#endif
