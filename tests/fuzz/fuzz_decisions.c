@@ -143,7 +143,7 @@ static void follow(void) {
   kv_err e = {0};
   snprintf(text, sizeof text, "replay:columns=1:meta=3:file=%s", file);
   must(kv_spec_parse(kv_method_at, text, &spec, NULL) == KV_OK);
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_replay_how how = {
       .backend = &kv_backend_ref, .kernels = kv_kernels_best(), .threads = 1};
   kv_rc rc = kv_cell_open(trace, 0, how.kernels, &asked, &cell, &e);

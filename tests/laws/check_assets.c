@@ -104,7 +104,7 @@ static void run(const char *path, const kv_backend *backend, kv_cell *cell) {
   snprintf(text, sizeof text, "counts%s%s", path ? ":file=" : "",
            path ? path : "");
   if (kv_spec_parse(only_counts, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_replay_how how = {
       .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
   if (kv_cell_open(trace, 0, how.kernels, &asked, cell, &e))

@@ -75,7 +75,8 @@ static void open_cell(const kv_spec *spec, const char *budget, kv_cell *c) {
   kv_budget b;
   kv_err e = {0};
   if (kv_budget_parse(budget, &b, &e)) fail_msg("%s", e.text);
-  kv_asked_cell asked = {spec, &b, b.layers ? -1 : b.entries};
+  kv_asked_cell asked = {
+      .spec = spec, .budget = &b, .entries = b.layers ? -1 : b.entries};
   if (kv_cell_open(trace, 0, kv_kernels_best(), &asked, c, &e))
     fail_msg("%s at %s: %s", spec->method->name, budget, e.text);
   kv_budget_free(&b);
@@ -195,7 +196,7 @@ static void written(void **state) {
   kv_err e = {0};
   (void)state;
   assert_false(kv_spec_wants_budget(&spec));
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   assert_int_equal(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e),
                    KV_OK);
   const kv_result *r = &cell.result;
@@ -219,7 +220,7 @@ static void refused(const char *text, const char *word, const char *other) {
   kv_spec spec = parsed(text);
   kv_cell cell;
   kv_err e = {0};
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   assert_int_equal(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e),
                    KV_OK);
   const char *why = cell.result.reason;

@@ -113,7 +113,7 @@ static kv_status decide_at(int budget, const char *path, const char *text,
   if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
   assert_int_equal(kv_spec_parse(kv_method_at, text, &spec, &e), KV_OK);
   if (budget) assert_int_equal(kv_spec_set_list(&spec, 1, &budget, &e), KV_OK);
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_replay_how how = {.backend = &kv_backend_ref,
                        .kernels = kv_kernels_best(),
                        .threads = 1,

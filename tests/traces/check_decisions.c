@@ -198,7 +198,7 @@ static kv_layer_digests follow(const char *path, const kv_backend *backend) {
   kv_trace *t = tracefile_open();
   snprintf(text, sizeof text, "replay:columns=1:file=%s", path);
   assert_int_equal(kv_spec_parse(kv_method_at, text, &spec, &e), KV_OK);
-  kv_asked_cell asked = {&spec, NULL, -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_replay_how how = {.backend = backend,
                        .kernels = kv_kernels_best(),
                        .threads = 1,
