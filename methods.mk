@@ -15,6 +15,7 @@ METHODS += snapkv.c
 METHODS += pyramidkv.c
 METHODS += adakv.c
 METHODS += knorm.c
+METHODS += rkv.c
 METHODS += quest.c
 METHODS += omnikv.c
 METHODS += zsmerge.c

@@ -81,6 +81,9 @@ replay_variants+=,tova:variant=prefill,window:variant=prefill
 replay_variants+=,streamingllm:variant=prefill
 replay_variants+=,streamingllm:variant=prefill:positions=original
 replay_variants+=,random:variant=prefill:recent=0
+replay_variants+=,rkv:every=16:redundancy=paper:group=mean_prob
+replay_variants+=,rkv:every=16:fallback=none:slots=position:trigger=global
+replay_variants+=,rkv:every=16+kivi:group=8:residual=16
 replay_variants+=,zsmerge:variant=code:residual=2
 replay_variants+=,zsmerge:metric=l2:residual=3
 replay_variants+=,kivi:group=8:residual=16:variant=code

@@ -37,6 +37,7 @@ KV_FN float kv_mul(float a, float b) { return __fmul_rn(a, b); }
 KV_FN float kv_add(float a, float b) { return __fadd_rn(a, b); }
 KV_FN float kv_sub(float a, float b) { return __fsub_rn(a, b); }
 KV_FN float kv_div(float a, float b) { return __fdiv_rn(a, b); }
+KV_FN float kv_sqrt(float x) { return __fsqrt_rn(x); }
 KV_FN float kv_from_int64(int64_t s) { return __ll2float_rn(s); }
 /* The nearest integer, ties to even. */
 KV_FN float kv_rint(float x) { return rintf(x); }
@@ -48,6 +49,7 @@ KV_FN float kv_mul(float a, float b) { return a * b; }
 KV_FN float kv_add(float a, float b) { return a + b; }
 KV_FN float kv_sub(float a, float b) { return a - b; }
 KV_FN float kv_div(float a, float b) { return a / b; }
+KV_FN float kv_sqrt(float x) { return __builtin_sqrtf(x); }
 /* One rounding; through double there would be two. */
 KV_FN float kv_from_int64(int64_t s) { return (float)s; }
 KV_FN float kv_rint(float x) { return __builtin_rintf(x); }

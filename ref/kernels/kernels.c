@@ -12,6 +12,7 @@
 #include "ref/kernels/bound.h"
 #include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
+#include "ref/kernels/similar.h"
 #include "ref/kernels/weigh.h"
 
 extern const kv_kernels SET_TABLE;
@@ -31,4 +32,5 @@ const kv_kernels SET_TABLE = {
     .box_bound = box_bound,
     .minmax = minmax,
     .log = log_of,
+    .similar = similar,
 };

@@ -81,6 +81,16 @@ typedef struct kv_kernels {
 
   /* y[j] = log(x[j]) of arithmetic 6, positive normals; y may be x. */
   void (*log)(const float *x, int n, float *y);
+
+  /* Cosines of rows of unit length, unit[.. * d], by columns: n <= KV_PACK of
+   * them, first..first + n - 1, against all rows i < first + n, each pair
+   * {i, j} of different ones once. S = dot(unit_i, unit_j) (arithmetic 5):
+   *   sum[i] += RN(S * 2^24), sum[j] += the same; |S| < 2
+   *   S > least: last[i] is raised to j, and last[j] to i
+   * Called for columns 0, KV_PACK, 2 * KV_PACK .. in that order, sum zeroed and
+   * last all -1 before. least >= 0; pack as for logits. */
+  void (*similar)(int first, int n, int d, const float *unit, float least,
+                  int64_t *sum, int32_t *last, float *pack);
 } kv_kernels;
 
 /* The best set this machine can run; or, with a name, as KVREPLAY_ISA has one,

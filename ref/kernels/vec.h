@@ -12,6 +12,8 @@
  *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
  *   v_bits v_float vi_*       the integer view, for exp and log
  *   v_from_int                exact for small integers
+ *   v_nearest                 the nearest integers, ties to even; |x| < 2^31
+ *   v_above                   bit i: lane i is larger than that
  *   v_keep_sum                the float of the integers a + b where x >= least,
  *                             else +0 (also for NaN)
  *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;

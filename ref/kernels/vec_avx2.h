@@ -75,6 +75,11 @@ INLINE vint vi_high16(vint a) {
   return _mm256_and_si256(a, vi_one(0xffff0000u));
 }
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
+INLINE vint v_nearest(vec x) { return _mm256_cvtps_epi32(x); }
+INLINE uint64_t v_above(vec x, float least) {
+  vec above = _mm256_cmp_ps(x, v_one(least), _CMP_GT_OQ);
+  return (uint64_t)(uint32_t)_mm256_movemask_ps(above);
+}
 INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
   return _mm256_and_ps(_mm256_cmp_ps(x, v_one(least), _CMP_GE_OQ),
                        v_float(vi_add(a, b)));

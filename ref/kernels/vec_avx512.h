@@ -72,6 +72,10 @@ INLINE vint vi_high16(vint a) {
   return _mm512_and_si512(a, vi_one(0xffff0000u));
 }
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
+INLINE vint v_nearest(vec x) { return _mm512_cvtps_epi32(x); }
+INLINE uint64_t v_above(vec x, float least) {
+  return _mm512_cmp_ps_mask(x, v_one(least), _CMP_GT_OQ);
+}
 INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
   __mmask16 keep = _mm512_cmp_ps_mask(x, v_one(least), _CMP_GE_OQ);
   return v_float(_mm512_maskz_add_epi32(keep, a, b));

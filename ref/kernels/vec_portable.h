@@ -105,6 +105,21 @@ INLINE vint vi_sar23(vint a) { return a >> 23; }
 INLINE vint vi_shl16(vint a) { return (vint)((vbits)a << 16); }
 INLINE vint vi_high16(vint a) { return a & vi_one(0xffff0000u); }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
+#ifdef __SSE2__
+#  include <emmintrin.h>
+INLINE vint v_nearest(vec x) { return (vint)_mm_cvtps_epi32((__m128)x); }
+#else
+INLINE vint v_nearest(vec x) {
+  vint out;
+  for (int i = 0; i < LANES; i++) out[i] = (int32_t)kv_rint(x[i]);
+  return out;
+}
+#endif
+INLINE uint64_t v_above(vec x, float least) {
+  uint64_t bits = 0;
+  for (int i = 0; i < LANES; i++) bits |= (uint64_t)(x[i] > least) << i;
+  return bits;
+}
 INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }
 INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
   return (vec)(vi_add(a, b) & (vint)(x >= v_one(least)));

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   }
   if (peak > 0) bench_report("FMA peak", peak, "GFLOP/s", 0, 0);
   int same = bench_prompts(peak) && bench_weighs(peak) && bench_decodes() &&
-             bench_codes();
+             bench_codes() && bench_similar(peak);
   if (!same) fputs("kernels: the set differs from portable\n", stderr);
   return same ? 0 : KV_INTERNAL;
 }

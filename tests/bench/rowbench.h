@@ -32,5 +32,6 @@ int bench_prompts(double peak); /* rows_prompt.c */
 int bench_decodes(void);        /* rows_decode.c */
 int bench_weighs(double peak);  /* rows_weigh.c */
 int bench_codes(void);          /* rows_codes.c */
+int bench_similar(double peak); /* rows_similar.c */
 
 #endif

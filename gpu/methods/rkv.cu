@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * R-KV on a device: the twin of ref/methods/rkv.c. The cosines are split over
+ * the grid (gpu/parts/similar.cuh); importance and the choice are one block's
+ * for each lane, an entry a thread.
+ */
+#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/similar.cuh"
+#include "ref/methods/rkv.h"
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params *o = (const params *)at.params;
+  size_t d = (size_t)at.layer->shape.d, size = (size_t)lane->queries * d;
+  float *ring = (float *)kv_gpu_own(at, lane);
+  for (int r = 0; r < rows.rows; r++) {
+    float *to = ring + (size_t)((rows.first + r) % o->window) * size;
+    const float *q = rows.q + (size_t)r * (size_t)rows.places * d;
+    for (int i = kv_thread(); i < (int)size; i += KV_BLOCK) to[i] = q[i];
+    __syncthreads();
+  }
+}
+
+struct rule {
+  static __device__ bool due(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+    return lane->n > ((const params *)at.params)->budget;
+  }
+  static __device__ float least(const kv_gpu_at &at) {
+    return ((const params *)at.params)->threshold;
+  }
+};
+
+/* --- importance --------------------------------------------------------- */
+
+/* Of a query and a key; one past the largest number counts as 0. */
+static __device__ float logit(const kv_gpu_layer &l, const kv_gpu_row &key,
+                              const float *q) {
+  float s = 0;
+  for (int x = 0; x < l.shape.d; x++)
+    s = kv_fma(q[x], kv_gpu_element(key, x), s);
+  s = kv_add(kv_mul(s, l.shape.scale), 0.0f);
+  return kv_finite(s) ? s : 0.0f;
+}
+
+/* s[j] = the logit of query head h, or the largest of heads h..end-1. */
+static __device__ void logits(kv_gpu_at &at, const kv_gpu_lane *lane, int n,
+                              const float *q, int h, int end, float *s) {
+  const kv_gpu_layer &l = *at.layer;
+  size_t d = (size_t)l.shape.d;
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
+    kv_gpu_row key = kv_gpu_key_row(l, lane, j);
+    float best = logit(l, key, q + (size_t)h * d);
+    for (int i = h + 1; i < end; i++)
+      best = kv_max(best, logit(l, key, q + (size_t)i * d));
+    s[j] = best;
+  }
+  __syncthreads();
+}
+
+/* e[j] = expm(s[j] - the largest), in place; 1 / their sum. */
+static __device__ float soften(int n, float *s) {
+  uint32_t best = 0;
+  int64_t mass = 0;
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
+    uint32_t key = kv_key(s[j]);
+    best = key > best ? key : best;
+  }
+  float top = kv_of_key((uint32_t)kv_block_max(best));
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
+    s[j] = kv_expm(kv_sub(s[j], top));
+    mass += kv_fix(s[j]);
+  }
+  return kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
+}
+
+/* I of the entries before the window. */
+static __device__ float *importance(kv_gpu_at &at, const kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int n = lane->n - o->window, heads = lane->queries;
+  int each = o->group == MAX_LOGIT ? heads : 1,
+      votes = o->window * heads / each;
+  size_t row = (size_t)heads * (size_t)at.layer->shape.d;
+  const float *q = (const float *)kv_gpu_own(at, lane);
+  float *out = KV_GPU_TAKE(at, float, n), *s = KV_GPU_TAKE(at, float, n);
+  int64_t *acc = KV_GPU_TAKE(at, int64_t, n);
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) acc[j] = 0;
+  for (int t = 0; t < o->window; t++, q += row)
+    for (int h = 0; h < heads; h += each) {
+      logits(at, lane, n, q, h, h + each, s);
+      float r = soften(n, s);
+      for (int j = kv_thread(); j < n; j += KV_BLOCK)
+        acc[j] += kv_fix(kv_mul(s[j], r));
+      __syncthreads();
+    }
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    s[j] = kv_div(kv_unfix(acc[j]), (float)votes);
+  __syncthreads();
+  kv_gpu_pool_max(s, n, o->kernel, out);
+  return out;
+}
+
+/* --- redundancy --------------------------------------------------------- */
+
+/* Takes the cosines that are zeroed out of the sums of their columns. */
+static __device__ void spare(const params *o, int n, int d,
+                             const kv_gpu_similar &of) {
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int j = of.last[i];
+    if (j < 0 && o->redundancy == CODE && o->fallback == INDEX0) j = 0;
+    if (j < 0 || j == i) continue;
+    int64_t fixed = kv_fix_cosine(kv_gpu_cosine(
+        of.unit + (size_t)i * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
+    int64_t *sum = &of.sum[o->redundancy == CODE ? j : i];
+    atomicAdd((unsigned long long *)sum, (unsigned long long)-fixed);
+  }
+  __syncthreads();
+}
+
+/* R of all n entries. */
+static __device__ float *repeated(kv_gpu_at &at, int n,
+                                  const kv_gpu_similar &of) {
+  const params *o = (const params *)at.params;
+  float *r = KV_GPU_TAKE(at, float, n);
+  spare(o, n, at.layer->shape.d, of);
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    r[j] = kv_div(kv_unfix_cosine(of.sum[j]), (float)n);
+  __syncthreads();
+  float by = soften(n, r);
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) r[j] = kv_mul(r[j], by);
+  __syncthreads();
+  return r;
+}
+
+/* --- settling ----------------------------------------------------------- */
+
+/* Those before the window whose flag is set, best first, then the window. */
+static __device__ void keep_by_score(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const float *score, const uint8_t *keep) {
+  const params *o = (const params *)at.params;
+  int past = lane->n - o->window;
+  int32_t *list = KV_GPU_TAKE(at, int32_t, lane->n);
+  int m = kv_gpu_indexes(0, past, keep, true, list);
+  kv_gpu_order(at, score, m, list);
+  for (int i = kv_thread(); i < o->window; i += KV_BLOCK)
+    list[m + i] = past + i;
+  __syncthreads();
+  kv_gpu_keep(at, lane, m + o->window, list);
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  int n = lane->n, past = n - o->window;
+  if (!rule::due(at, lane)) return;
+  kv_gpu_similar of = kv_gpu_take_similar(at);
+  float *score = importance(at, lane);
+  const float *r = repeated(at, n, of);
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  float rest = kv_sub(1.0f, o->lambda);
+  for (int j = kv_thread(); j < past; j += KV_BLOCK)
+    score[j] = kv_fma(-rest, r[j], kv_mul(o->lambda, score[j]));
+  kv_gpu_flag_all(keep + past, o->window, true);
+  kv_gpu_top(at, score, past, o->budget - o->window, keep);
+  if (o->slots == BY_SCORE)
+    keep_by_score(at, lane, score, keep);
+  else
+    kv_gpu_keep_mask(at, lane, keep);
+}
+
+static void on_settle(void *s, const kv_gpu_layer *l) {
+  kv_gpu_start_similar<rule>(s, l);
+  kv_on_settle_lane<settle_lane>(s, l);
+}
+
+KV_GPU_METHOD(rkv, .observe = kv_on_observe<observe>, .settle_lane = on_settle);

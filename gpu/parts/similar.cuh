@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How alike the keys of a lane are, as in ref/parts/similar.h, by many blocks a
+ * lane: one kernel makes every key as long as 1, the next one has a block for
+ * each SIDE rows of the cosines, which goes through all columns. Each pair is
+ * computed twice, once for each of its rows, so that blocks share no sum.
+ *
+ * A starter of a settling starts both before its hook, which takes their
+ * results as the first of its workspace:
+ *
+ *   struct rule { due(at, lane): is the lane settled now?; least(at) };
+ *   static void on_settle(void *s, const kv_gpu_layer *l) {
+ *     kv_gpu_start_similar<rule>(s, l);
+ *     kv_on_settle_lane<settle_lane>(s, l);
+ *   }
+ *
+ * A block that has no rows, or a lane that is not due, returns at once.
+ * Cost: n^2 d fused multiplications, n d floats of workspace.
+ */
+#ifndef KV_GPU_SIMILAR_CUH
+#define KV_GPU_SIMILAR_CUH
+
+#include "gpu/lane/entry.cuh"
+#include "gpu/lane/method.cuh"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "ref/parts/similar.h"
+#ifdef __cplusplus
+}
+#endif
+
+typedef struct kv_gpu_similar {
+  float *unit;   /* [n][d] keys of length 1 */
+  int64_t *sum;  /* [n] */
+  int32_t *last; /* [n] */
+} kv_gpu_similar;
+
+/* The same for both kernels and the hook, if it is the first that each takes.
+ */
+KV_DEVICE kv_gpu_similar kv_gpu_take_similar(kv_gpu_at &at) {
+  size_t n = (size_t)at.layer->shape.n_tokens, d = (size_t)at.layer->shape.d;
+  float *unit = KV_GPU_TAKE(at, float, n *d);
+  int64_t *sum = KV_GPU_TAKE(at, int64_t, n);
+  return kv_gpu_similar{unit, sum, KV_GPU_TAKE(at, int32_t, n)};
+}
+
+/* A chain over x of the cosine of two rows. */
+KV_DEVICE float kv_gpu_cosine(const float *a, const float *b, int d) {
+  float s = 0;
+  for (int x = 0; x < d; x++) s = kv_fma(a[x], b[x], s);
+  return s;
+}
+
+/* A thread makes whole keys. */
+template <class Rule>
+__global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
+  if (!kv_gpu_settles(l)) return;
+  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, lane);
+  if (!Rule::due(at, lane)) return;
+  int d = l.shape.d, first = (int)blockIdx.y * KV_BLOCK + kv_thread();
+  kv_gpu_similar to = kv_gpu_take_similar(at);
+  for (int i = first; i < lane->n; i += (int)gridDim.y * KV_BLOCK) {
+    kv_gpu_row key = kv_gpu_key_row(l, lane, i);
+    float *unit = to.unit + (size_t)i * (size_t)d, square = 0;
+    for (int x = 0; x < d; x++) {
+      unit[x] = kv_gpu_element(key, x);
+      square = kv_fma(unit[x], unit[x], square);
+    }
+    float length = kv_add(kv_sqrt(square), KV_NO_NORM);
+    for (int x = 0; x < d; x++) unit[x] = kv_div(unit[x], length);
+  }
+}
+
+/* A tile is SIDE rows by SIDE columns; a thread has DOWN by ACROSS of it. */
+enum {
+  KV_SIDE = 64,
+  KV_DEEP = 16, /* elements of each row in shared memory */
+  KV_PAD = 4,   /* so that rows written together are in different banks */
+  KV_ACROSS = 4,
+  KV_SPAN = (int)KV_SIDE / KV_ACROSS, /* threads that share rows */
+  KV_DOWN_ROWS = (int)KV_SIDE * KV_SPAN / KV_BLOCK
+};
+
+/* out[x][r] = element from + x of row first + r; 0 beyond n. */
+KV_DEVICE void kv_gpu_similar_load(const float *unit, int d, int n, int first,
+                                   int from, float *out) {
+  for (int i = kv_thread(); i < KV_SIDE * KV_DEEP; i += KV_BLOCK) {
+    int r = i / KV_DEEP, x = i % KV_DEEP;
+    bool there = first + r < n && from + x < d;
+    size_t at = (size_t)(first + r) * (size_t)d + (size_t)(from + x);
+    out[x * (KV_SIDE + KV_PAD) + r] = there ? unit[at] : 0.0f;
+  }
+}
+
+/* Cosines of the thread's rows and columns of one tile. */
+KV_DEVICE void kv_gpu_similar_tile(const float *unit, int d, int n, int rows,
+                                   int columns, float *a, float *b,
+                                   float acc[KV_DOWN_ROWS][KV_ACROSS]) {
+  int r = kv_thread() / KV_SPAN * KV_DOWN_ROWS;
+  int c = kv_thread() % KV_SPAN * KV_ACROSS;
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) {
+    KV_UNROLL
+    for (int j = 0; j < KV_ACROSS; j++) acc[i][j] = 0;
+  }
+  for (int from = 0; from < d; from += KV_DEEP) {
+    int deep = d - from < KV_DEEP ? d - from : (int)KV_DEEP;
+    __syncthreads();
+    kv_gpu_similar_load(unit, d, n, rows, from, a);
+    kv_gpu_similar_load(unit, d, n, columns, from, b);
+    __syncthreads();
+    for (int x = 0; x < deep; x++) {
+      const float *left = a + x * (KV_SIDE + KV_PAD) + r;
+      const float *right = b + x * (KV_SIDE + KV_PAD) + c;
+      KV_UNROLL
+      for (int i = 0; i < KV_DOWN_ROWS; i++) {
+        KV_UNROLL
+        for (int j = 0; j < KV_ACROSS; j++)
+          acc[i][j] = kv_fma(left[i], right[j], acc[i][j]);
+      }
+    }
+  }
+}
+
+/* The tile's cosines go into the thread's sums and last ones of its rows. */
+KV_DEVICE void kv_gpu_similar_add(int n, int row, int column, float least,
+                                  float acc[KV_DOWN_ROWS][KV_ACROSS],
+                                  int64_t *sum, int32_t *last) {
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) {
+    KV_UNROLL
+    for (int j = 0; j < KV_ACROSS; j++) {
+      int other = column + j;
+      if (other >= n || other == row + i) continue;
+      sum[i] += kv_fix_cosine(acc[i][j]);
+      if (acc[i][j] > least) last[i] = other;
+    }
+  }
+}
+
+template <class Rule>
+__global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
+  KV_SHARED(float, a, KV_DEEP *(KV_SIDE + KV_PAD));
+  KV_SHARED(float, b, KV_DEEP *(KV_SIDE + KV_PAD));
+  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  int n = lane->n, first = (int)blockIdx.y * KV_SIDE;
+  if (!kv_gpu_settles(l) || first >= n) return;
+  kv_gpu_at at = kv_at_lane(l, lane);
+  if (!Rule::due(at, lane)) return;
+  kv_gpu_similar to = kv_gpu_take_similar(at);
+  int row = first + kv_thread() / KV_SPAN * KV_DOWN_ROWS;
+  int column = kv_thread() % KV_SPAN * KV_ACROSS;
+  float acc[KV_DOWN_ROWS][KV_ACROSS], least = Rule::least(at);
+  int64_t sum[KV_DOWN_ROWS] = {0};
+  int32_t last[KV_DOWN_ROWS];
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) last[i] = -1;
+  for (int c = 0; c < n; c += KV_SIDE) {
+    kv_gpu_similar_tile(to.unit, l.shape.d, n, first, c, a, b, acc);
+    kv_gpu_similar_add(n, row, c + column, least, acc, sum, last);
+  }
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) {
+    for (int step = KV_SPAN / 2; step; step >>= 1) {
+      sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], step);
+      int32_t other = __shfl_xor_sync(0xffffffffu, last[i], step);
+      last[i] = other > last[i] ? other : last[i];
+    }
+    if (column != 0 || row + i >= n) continue;
+    to.sum[row + i] = sum[i];
+    to.last[row + i] = last[i];
+  }
+}
+
+template <class Rule>
+static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
+  unsigned lanes = (unsigned)l->lanes;
+  dim3 keys(lanes, (unsigned)((l->stride - 1) / KV_BLOCK + 1));
+  dim3 rows(lanes, (unsigned)((l->stride - 1) / KV_SIDE + 1));
+  KV_LAUNCH(s, kv_run_units<Rule>, keys, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_similar<Rule>, rows, KV_BLOCK, *l);
+}
+
+#endif

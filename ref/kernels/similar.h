@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cosines of rows of unit length, each pair once: every one is a chain of fma
+ * over x (arithmetic 5), made by the tiles of ref/kernels/logits.h, and goes
+ * into two sums as an integer. Part of ref/kernels/kernels.c.
+ *
+ * A tile is BAND rows against at most KV_PACK columns. Its cosines lie in the
+ * first-level cache while they are rounded, added and compared. A cosine is at
+ * most a little above 1, so that BAND of them stay within an int32.
+ */
+#ifndef KV_REF_KERNELS_SIMILAR_H
+#define KV_REF_KERNELS_SIMILAR_H
+
+enum { BAND = 64, SIMILAR_VECTORS = KV_PACK / LANES };
+
+typedef struct similarity {
+  float s[BAND * KV_PACK]; /* of a tile; 0 in columns that do not exist */
+  uint64_t above[BAND];    /* of each of its rows: columns above the least */
+  int64_t column[KV_PACK]; /* sums of the columns, over rows before them */
+  float least;
+} similarity;
+
+/* Bits of the columns above the least; the row's sum goes to *sum, and where
+ * both ways count the columns' to `down`. */
+INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
+                            vint *down, int64_t *sum) {
+  uint64_t above = 0;
+  vint row = vi_one(0);
+  UNROLL for (int v = 0; v < SIMILAR_VECTORS; v++) {
+    vec x = v_load(s + v * LANES);
+    vint fixed = v_nearest(v_mul(x, v_one(0x1p24f)));
+    row = vi_add(row, fixed);
+    if (both) down[v] = vi_add(down[v], fixed);
+    above |= v_above(x, t->least) << (v * LANES);
+  }
+  *sum += vi_total(row);
+  return above;
+}
+
+/* A band of rows before the columns. */
+static void similar_before(similarity *t, int first, int64_t *sum,
+                           int32_t *last) {
+  vint down[SIMILAR_VECTORS];
+  UNROLL for (int v = 0; v < SIMILAR_VECTORS; v++) down[v] = vi_one(0);
+  for (int r = 0; r < BAND; r++) {
+    uint64_t above = similar_row(t, t->s + r * KV_PACK, true, down, &sum[r]);
+    t->above[r] = above;
+    if (above) last[r] = first + 63 - __builtin_clzll(above);
+  }
+  UNROLL for (int v = 0; v < SIMILAR_VECTORS; v++)
+      vi_widen_add(vi_one(0), 0, down[v], t->column + v * LANES);
+}
+
+/* The columns' own rows: each pair comes both ways, and each row has itself. */
+static void similar_among(similarity *t, int rows, int first, int64_t *sum,
+                          int32_t *last) {
+  for (int r = 0; r < rows; r++) {
+    t->s[r * KV_PACK + r] = 0;
+    uint64_t above = similar_row(t, t->s + r * KV_PACK, false, NULL, &sum[r]);
+    if (above) last[r] = first + 63 - __builtin_clzll(above);
+  }
+}
+
+/* Each column's last row above the least, if there is one in the band; `open`:
+ * the columns that exist. */
+static void similar_find(const similarity *t, int i, uint64_t open,
+                         int32_t *last) {
+  for (int r = BAND - 1; r >= 0 && open; r--) {
+    uint64_t found = t->above[r] & open;
+    open &= ~found;
+    for (; found; found &= found - 1) last[__builtin_ctzll(found)] = i + r;
+  }
+}
+
+/* Rows i.. of a band against the columns; the rows behind them, which come
+ * next, are fetched meanwhile. */
+static void similar_band(problem *p, const float *unit, int i, int rows) {
+  const size_t d = (size_t)p->d;
+  const void *from[2] = {unit + (size_t)i * d, unit + (size_t)(i + 1) * d};
+  p->key = from; /* the others follow at their distance (row_ahead) */
+  p->known = 2;
+  p->q = from[0];
+  run_tiles(KV_F32, rows, p);
+}
+
+static void similar(int first, int n, int d, const float *unit, float least,
+                    int64_t *sum, int32_t *last, float *pack) {
+  const void *key[KV_PACK];
+  similarity t = {.least = least};
+  problem p = {.d = d,
+               .columns = n,
+               .ldq = (size_t)d,
+               .pack = pack,
+               .scale = 1.0f,
+               .s = t.s,
+               .lds = KV_PACK,
+               .row_bytes = (size_t)d * sizeof *unit};
+  uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
+  for (int j = 0; j < n; j++) key[j] = unit + (size_t)(first + j) * (size_t)d;
+  pack_keys(n, d, key, KV_F32, 1, pack, &p);
+  for (int i = 0; i < first; i += BAND) {
+    similar_band(&p, unit, i, BAND);
+    similar_before(&t, first, sum + i, last + i);
+    similar_find(&t, i, all, last + first);
+  }
+  similar_band(&p, unit, first, n);
+  similar_among(&t, n, first, sum + first, last + first);
+  for (int j = 0; j < n; j++) sum[first + j] += t.column[j];
+}
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * R-KV: what the last queries look at and what is not there twice stays.
+ *
+ *   every decode step: the query joins a ring of the last `window` = w ones
+ *   after the prompt, and then every `every` steps, where n > budget; entries
+ *   in the order of the lane, the last w of them the window:
+ *     L[t][j] = max over query heads of q_t . k_j * scale, t of the ring,
+ *               j < n - w
+ *     I[j]    = max pool over neighbours of the mean over t of
+ *               softmax over j < n - w of L[t]
+ *     S[i][j] = cosine of the keys i and j, all n of them, S[i][i] = 0
+ *     last(i) = the largest j != i with S[i][j] > threshold; else 0
+ *     S[i][last(i)] = 0 for every i
+ *     R[j]    = softmax over all n of the mean of column j of S
+ *     Z[j]    = lambda * I[j] - (1 - lambda) * R[j], j < n - w
+ *     keep the best budget - w by Z, best first, and the window after them
+ *
+ * Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for Reasoning
+ * Models. The default follows the authors' code; where the paper differs:
+ * - Of the pair (i, last(i)) the code zeroes row i, which lowers what the later
+ *   key counts as repeated; the paper's formula, read literally, zeroes the
+ *   other one and spares the earlier key (redundancy=paper).
+ * - A key with none like it has last(i) = 0 in the code, by the way its index
+ *   is made: S[i][0] is zeroed for it. fallback=none leaves that out; the paper
+ *   has no such rule, and redundancy=paper none either.
+ * - lambda is 0.1 in the paper and 0.07 in the code's class; Sparse-vLLM has
+ * 0.1 and a threshold of 0.8, LMCache's example 0.25 and a window of 16.
+ * - "Last" means the last place in the cache. What was kept lies there by
+ *   score, so from the second settling on neighbours are those of rank
+ *   (slots=score). slots=position keeps the order in time, which is what the
+ *   paper speaks of.
+ * - Heads of a group are joined by the largest logit before softmax, which
+ *   users of the code have questioned; group=mean_prob averages probabilities.
+ *   Unlike SnapKV's, softmax leaves the window's columns out.
+ * - The code's counter runs over prompt and answer: it compresses when 128 m +
+ * 1 tokens were seen, and after the prompt for the first request of a process
+ *   only. trigger=prompt counts from the prompt's end, which is settled always;
+ *   trigger=global settles there and at 128 m + 1.
+ * - At n = budget the code sorts what it has; here nothing happens.
+ * The code's retain_ratio decides nothing at its default,
+ * retain_direction=first is the fallback for every key: neither is offered.
+ * Cost: n^2 d / 2 a lane and settling (ref/parts/similar.h), O(w n d) logits.
+ */
+#include "ref/methods/rkv.h"
+#include "ref/kernels/kernels.h"
+#include "ref/parts/parts.h"
+#include "ref/parts/similar.h"
+#include <string.h>
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling, window included; must be given"},
+    {.name = "window",
+     .kind = KV_INT,
+     .offset = offsetof(params, window),
+     .min = 1,
+     .max = 1 << 22,
+     .unit = "tokens",
+     .help = "last queries that vote, their tokens stay; default min(8, max(1, "
+             "budget div 2)), 8 as in the authors' code"},
+    {.name = "kernel",
+     .kind = KV_INT,
+     .offset = offsetof(params, kernel),
+     .fallback = "7",
+     .min = 1,
+     .max = 1023,
+     .unit = "tokens",
+     .help = "width of the max pooling, odd; 7 as in the authors' code"},
+    {.name = "lambda",
+     .kind = KV_REAL,
+     .offset = offsetof(params, lambda),
+     .fallback = "0.1",
+     .min = 0,
+     .max = 1,
+     .help = "share of importance in the score; 0.1 as in the paper, 0.07 in "
+             "the authors' code"},
+    {.name = "threshold",
+     .kind = KV_REAL,
+     .offset = offsetof(params, threshold),
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .help = "cosine above which keys are alike; 0.5 as in the authors' code"},
+    {.name = "every",
+     .kind = KV_INT,
+     .offset = offsetof(params, every),
+     .fallback = "128",
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "steps",
+     .help = "decode steps between settlings; 128 as in paper and code"},
+    {.name = "redundancy",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, redundancy),
+     .fallback = "code",
+     .choices = "code|paper",
+     .help = "which of two like keys is spared: the later one, as the authors' "
+             "code does, or the paper's formula to the letter"},
+    {.name = "fallback",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, fallback),
+     .fallback = "index0",
+     .choices = "index0|none",
+     .help = "a key like no other spares the first one, as in the authors' "
+             "code, or nobody; redundancy=paper spares nobody"},
+    {.name = "slots",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, slots),
+     .fallback = "score",
+     .choices = "score|position",
+     .help = "the order of what is kept, which the next settling goes by: by "
+             "score as in the authors' code, or in time"},
+    {.name = "group",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, group),
+     .fallback = "max_logit",
+     .choices = "max_logit|mean_prob",
+     .help = "how the query heads of a KV head vote: the largest logit, as in "
+             "the authors' code, or the mean of probabilities"},
+    {.name = "trigger",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, trigger),
+     .fallback = "prompt",
+     .choices = "prompt|global",
+     .help = "settle when every * m tokens were generated, or when every * m "
+             "+ 1 were seen, as the authors' counter does"},
+    {.name = NULL}};
+
+static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
+  kv_rc rc = kv_open_budget("rkv", o->budget, e);
+  if (rc) return rc;
+  if (o->window == KV_UNSET) {
+    o->window = kv_fallback_window(o->budget);
+    if (o->window > 8) o->window = 8;
+  }
+  rc = kv_open_part("rkv", "window", o->window, o->budget, e);
+  if (rc) return rc;
+  if (o->kernel % 2 == 0)
+    return kv_fail(e, KV_USAGE, "rkv: kernel=%d has no middle; use %d or %d",
+                   o->kernel, o->kernel - 1, o->kernel + 1);
+  return kv_open_sums("rkv", o->window, kv_group(shape), 1, e);
+}
+
+/* Queries of the ring, as floats. */
+static size_t ring_floats(const kv_shape *s, const params *o) {
+  return (size_t)o->window * (size_t)kv_group(s) * (size_t)s->d;
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = resolve(shape, o, e);
+  if (rc) return rc;
+  size_t n = (size_t)shape->n_tokens, ring = ring_floats(shape, o);
+  int rows = o->window < shape->prompt_len ? o->window : shape->prompt_len;
+  needs->prompt_rows = rows;
+  needs->decode_rows = true;
+  needs->want = KV_Q;
+  needs->every = o->every;
+  if (o->trigger == GLOBAL)
+    needs->phase = (o->every + 1 - shape->prompt_len % o->every) % o->every;
+  needs->lengths = true;
+  needs->lane_state = ring * sizeof(float);
+  needs->work = kv_similar_work(shape) +
+                (size_t)(kv_group(shape) + 8) * n * sizeof(float);
+  needs->metas = 1;
+  needs->meta[0] = (kv_meta){.name = "query ring",
+                             .bytes = ring * kv_dtype_size(shape->dtype)};
+  return KV_OK;
+}
+
+/* Query rows of all heads; row t has place t mod window. */
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  size_t d = (size_t)at->shape->d, size = (size_t)lane->queries * d;
+  float *ring = kv_own(at, lane);
+  for (int r = 0; r < rows->rows; r++) {
+    size_t place = (size_t)((rows->first + r) % o->window);
+    const float *q = rows->q + kv_rows_at(rows, r, 0) * d;
+    memcpy(ring + place * size, q, size * sizeof *ring);
+  }
+}
+
+/* --- importance --------------------------------------------------------- */
+
+/* A logit past the largest number counts as 0: attention that meets it ends
+ * the cell. */
+static void make_finite(const kv_kernels *kernel, int n, float *s) {
+  bool finite;
+  kernel->max_finite(s, n, &finite);
+  for (int i = 0; !finite && i < n; i++)
+    if (!kv_finite(s[i])) s[i] = 0;
+}
+
+/* Makes probabilities of n logits. Kernels that scale are those of evidence,
+ * whose rows a law counts. */
+static void soften(const kv_kernels *kernel, int n, float *s) {
+  float top = kernel->max(s, n);
+  float r = kv_div(1.0f, kv_unfix(kernel->exp_sum(s, top, n, s)));
+  for (int j = 0; j < n; j++) s[j] = kv_mul(s[j], r);
+}
+
+/* Of one row of the ring: logits of its heads, [heads][n] in s. */
+static void add_queries(const kv_at *at, int n, int heads, float *s,
+                        int64_t *acc) {
+  const params *o = at->params;
+  size_t width = (size_t)n;
+  for (int h = 0; h < heads; h++)
+    make_finite(at->kernels, n, s + (size_t)h * width);
+  for (int h = 1; h < heads && o->group == MAX_LOGIT; h++)
+    for (int j = 0; j < n; j++)
+      s[j] = kv_max(s[j], s[(size_t)h * width + (size_t)j]);
+  if (o->group == MAX_LOGIT) heads = 1;
+  for (int h = 0; h < heads; h++, s += width) {
+    soften(at->kernels, n, s);
+    at->kernels->fix_add(s, n, acc);
+  }
+}
+
+/* I of the entries before the window. */
+static float *importance(const kv_at *at, const kv_lane *lane,
+                         const float *key) {
+  const params *o = at->params;
+  int n = lane->n - o->window, d = at->shape->d, heads = lane->queries;
+  const float *q = kv_own(at, lane);
+  float *out = KV_TAKE(at->work, float, n);
+  size_t used = at->work->used, row = (size_t)heads * (size_t)d;
+  float *mean = KV_TAKE(at->work, float, n);
+  int64_t *acc = KV_TAKE(at->work, int64_t, n);
+  const void **rows = KV_TAKE(at->work, const void *, n);
+  float *s = KV_TAKE(at->work, float, (size_t)heads *(size_t)n);
+  float *pack = KV_TAKE(at->work, float, (size_t)KV_PACK *(size_t)d);
+  memset(acc, 0, (size_t)n * sizeof *acc);
+  for (int j = 0; j < n; j++) rows[j] = key + (size_t)j * (size_t)d;
+  for (int t = 0; t < o->window; t++, q += row) {
+    at->kernels->logits(heads, n, d, q, (size_t)d, rows, KV_F32,
+                        at->shape->scale, s, (size_t)n, pack);
+    add_queries(at, n, heads, s, acc);
+  }
+  int votes = o->window * (o->group == MAX_LOGIT ? 1 : heads);
+  for (int j = 0; j < n; j++) mean[j] = kv_div(kv_unfix(acc[j]), (float)votes);
+  kv_pool_max(mean, n, o->kernel, out);
+  at->work->used = used;
+  return out;
+}
+
+/* --- redundancy --------------------------------------------------------- */
+
+/* Takes the cosines that are zeroed out of the sums of their columns. */
+static void spare(const params *o, int n, int d, const float *unit,
+                  const int32_t *last, int64_t *sum) {
+  for (int i = 0; i < n; i++) {
+    int j = last[i];
+    if (j < 0 && o->redundancy == CODE && o->fallback == INDEX0) j = 0;
+    if (j < 0 || j == i) continue;
+    float s =
+        kv_dot(unit + (size_t)i * (size_t)d, unit + (size_t)j * (size_t)d, d);
+    sum[o->redundancy == CODE ? j : i] -= kv_fix_cosine(s);
+  }
+}
+
+/* R of all n entries; key becomes as long as 1. */
+static float *repeated(const kv_at *at, int n, float *key) {
+  const params *o = at->params;
+  int d = at->shape->d;
+  float *r = KV_TAKE(at->work, float, n);
+  size_t used = at->work->used;
+  int64_t *sum = KV_TAKE(at->work, int64_t, n);
+  int32_t *last = KV_TAKE(at->work, int32_t, n);
+  kv_unit_keys(n, d, key);
+  kv_similar(at, n, key, o->threshold, sum, last);
+  spare(o, n, d, key, last, sum);
+  for (int j = 0; j < n; j++) r[j] = kv_div(kv_unfix_cosine(sum[j]), (float)n);
+  soften(at->kernels, n, r);
+  at->work->used = used;
+  return r;
+}
+
+/* --- settling ----------------------------------------------------------- */
+
+/* Those before the window whose flag is set, best first, then the window. */
+static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
+                          const bool *keep) {
+  const params *o = at->params;
+  int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
+  int32_t *room = KV_TAKE(at->work, int32_t, lane->n);
+  int m = 0;
+  for (int i = 0; i < lane->n - o->window; i++)
+    if (keep[i]) list[m++] = i;
+  kv_order(score, m, list, room);
+  for (int i = lane->n - o->window; i < lane->n; i++) list[m++] = i;
+  kv_keep(lane, m, list);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int n = lane->n, past = n - o->window;
+  if (n <= o->budget) return;
+  float *key = kv_lane_keys(at, lane);
+  float *score = importance(at, lane, key);
+  const float *r = repeated(at, n, key);
+  bool *keep = KV_TAKE(at->work, bool, n);
+  float rest = kv_sub(1.0f, o->lambda);
+  for (int j = 0; j < past; j++)
+    score[j] = kv_fma(-rest, r[j], kv_mul(o->lambda, score[j]));
+  kv_top(score, past, o->budget - o->window, keep);
+  memset(keep + past, true, (size_t)o->window);
+  if (o->slots == BY_SCORE)
+    keep_by_score(at, lane, score, keep);
+  else
+    kv_keep_mask(lane, keep);
+}
+
+const kv_method kv_method_rkv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "rkv",
+    .title = "what the last queries look at, and what is not there twice",
+    .paper = "Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for "
+             "Reasoning Models, arXiv:2505.24133",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};
