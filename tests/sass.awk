@@ -188,14 +188,19 @@ function whole(b, i, end) {
   last = end
 }
 
-# sum[]: instructions of the way by class, and marks.
-function count_turn(mark, with, b, i) {
+# sum[]: instructions of the way by class, marks, and trips: from barrier to
+# barrier, is anything read of global memory?
+function count_turn(mark, with, b, i, reads) {
   delete sum
   for (b = last; b >= 0; b = way[b])
-    for (i = first_of[b]; i < first_of[b + 1]; i++) {
+    for (i = first_of[b + 1] - 1; i >= first_of[b]; i--) {
       sum["all"]++
       sum[class_of(op[i])]++
       sum["mark"] += is(op[i], mark)
+      if (is(op[i], "BAR")) reads = 0
+      if (class_of(op[i]) != "ldg") continue
+      if (!reads) sum["trips"]++
+      reads = 1
     }
   return holds_all(with)
 }
@@ -276,8 +281,8 @@ function finish(i, m, local, dfma, cas, known) {
 
 BEGIN {
   FS = "\t"
-  n_classes = split("all fma imad alu slow lds lds2 sts ldg copy other flow",
-                    class, " ")
+  n_classes = split(\
+    "all fma imad alu slow lds lds2 sts ldg copy other flow trips", class, " ")
 }
 
 NR == FNR && $1 == "kernel" { named[$3] = $2 }

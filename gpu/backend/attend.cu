@@ -12,6 +12,7 @@
  * any other, coded rows are decoded into their stage and the rest copied.
  */
 #include "gpu/block/block.cuh"
+#include "gpu/block/warp.h"
 #include "gpu/lane/values_coded.cuh"
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
@@ -21,96 +22,93 @@ constexpr int MOST = 8;    /* heads that share a pass over V */
 
 /* --- weights ------------------------------------------------------------ */
 
-/* Records a non-finite logit as the lane's first, if it is. */
-static __device__ void check_logit(const kv_gpu_layer &l, int lane, int h,
-                                   int entry, float s) {
-  if (kv_finite(s)) return;
-  unsigned long long at = (unsigned long long)h << 32 | (unsigned)entry;
-  atomicMin((unsigned long long *)&l.bad[lane], at);
-}
-
-/* Largest key and sum of masses over all threads, for each head; all threads
- * get the results. Ends without a barrier. */
-template <int HEADS> static __device__ void all_best(uint32_t *key) {
-  KV_SHARED(uint32_t, part, HEADS * KV_WARPS);
-  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++)
-    for (int d = KV_WARP / 2; d; d >>= 1) {
-      uint32_t other = __shfl_xor_sync(0xffffffffu, key[h], d);
-      key[h] = other > key[h] ? other : key[h];
-    }
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++)
-    if (lane == 0) part[h * KV_WARPS + warp] = key[h];
-  __syncthreads();
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++)
-    for (int w = 0; w < KV_WARPS; w++) {
-      uint32_t other = part[h * KV_WARPS + w];
-      key[h] = other > key[h] ? other : key[h];
-    }
-}
-
-template <int HEADS> static __device__ void all_mass(int64_t *mass) {
-  KV_SHARED(int64_t, part, HEADS * KV_WARPS);
-  int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++)
-    for (int d = KV_WARP / 2; d; d >>= 1)
-      mass[h] += __shfl_xor_sync(0xffffffffu, mass[h], d);
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++)
-    if (lane == 0) part[h * KV_WARPS + warp] = mass[h];
-  __syncthreads();
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++) {
-    mass[h] = 0;
-    for (int w = 0; w < KV_WARPS; w++) mass[h] += part[h * KV_WARPS + w];
-  }
-}
-
 /* A chunk to compute for heads first .. first + count - 1, which see the same n
  * entries in it. */
 typedef struct hand {
   const kv_gpu_lane *lane;
   int which; /* the lane's number */
   int first, count, c, n;
+  bool apart; /* heads have views of their own */
 } hand;
 
-/* Computes m_c, p_j and l_c of every head; p [HEADS][CHUNK] may be read after a
- * barrier. Heads past the last repeat the last one. */
+/* Entries that a thread weighs for a head: places 4 t to 4 t + 3 of the chunk,
+ * t its number within the warp that has the head. */
+constexpr int EACH = (int)CHUNK / (int)KV_WARP;
+
+/* Where heads have views of their own; otherwise a place is the entry's. */
+static __device__ int place_of(const kv_gpu_layer &l, int head, int c, int j) {
+  return l.place[(size_t)head * (size_t)l.stride + (size_t)(c * CHUNK + j)];
+}
+
+/* The entry at place j of the chunk. */
+static __device__ int entry_of(const kv_gpu_layer &l, const hand &a, int j) {
+  return a.apart ? place_of(l, a.first, a.c, j) : a.c * CHUNK + j;
+}
+
+/* Records as the lane's first what is not finite of its logits s. */
+static __device__ void report_logits(const kv_gpu_layer &l, const hand &a,
+                                     int head, const float *s, int j) {
+  int end = j + EACH < a.n ? j + EACH : a.n;
+  for (; j < end; j++) {
+    int entry = entry_of(l, a, j);
+    if (kv_finite(s[entry])) continue;
+    unsigned long long h = (unsigned)(head - a.lane->first_head);
+    atomicMin((unsigned long long *)&l.bad[a.which], h << 32 | (unsigned)entry);
+  }
+}
+
+/* The thread's logits of a head, s by entry; past the end 0. */
+static __device__ kv_quad logits_of(const kv_gpu_layer &l, const hand &a,
+                                    const float *s, int j) {
+  kv_quad x = {};
+  if (!a.apart && j + EACH <= a.n) return *(const kv_quad *)&s[a.c * CHUNK + j];
+  KV_UNROLL
+  for (int u = 0; u < EACH; u++)
+    if (j + u < a.n) x.x[u] = s[entry_of(l, a, j + u)];
+  return x;
+}
+
+/* Computes m_c, l_c and p_j of head number h of the hand, by one warp. */
+static __device__ void weigh_head(const kv_gpu_layer &l, const hand &a, int h,
+                                  float *p) {
+  int lane = kv_thread() % KV_WARP, j = EACH * lane;
+  int head = a.first + (h < a.count ? h : a.count - 1);
+  const float *logit = l.s + (size_t)head * (size_t)l.stride;
+  kv_quad s = logits_of(l, a, logit, j);
+  uint32_t most = 0;
+  int64_t mass = 0;
+  bool wrong = false;
+  KV_UNROLL
+  for (int u = 0; u < EACH; u++) {
+    uint32_t key = j + u < a.n ? kv_key(s.x[u]) : 0;
+    most = key > most ? key : most;
+    wrong |= !kv_finite(s.x[u]);
+  }
+  if (wrong) report_logits(l, a, head, logit, j);
+  float top = kv_of_key(kv_warp_max(most));
+  KV_UNROLL
+  for (int u = 0; u < EACH; u++) {
+    s.x[u] = j + u < a.n ? kv_expm(kv_sub(s.x[u], top)) : 0;
+    mass += kv_fix_exp(s.x[u]);
+  }
+  *(kv_quad *)&p[j] = s;
+  mass = kv_warp_mass(mass);
+  if (lane > 0 || h >= a.count) return;
+  size_t at = (size_t)head * (size_t)l.chunks + (size_t)a.c;
+  l.top[at] = top;
+  l.mass[at] = kv_unfix(mass);
+}
+
+/* The same of every head, a warp for each, and the next one for those beyond;
+ * p [HEADS][CHUNK] may be read after a barrier. Heads past the last repeat the
+ * last one. */
 template <int HEADS>
-static __device__ void weights(const kv_gpu_layer &l, const hand &a, int entry,
-                               float *p) {
-  int j = kv_thread();
-  float s[HEADS];
-  uint32_t key[HEADS];
-  int64_t mass[HEADS];
+static __device__ void weights(const kv_gpu_layer &l, const hand &a, float *p) {
+  int warp = kv_thread() / KV_WARP;
   KV_UNROLL
-  for (int h = 0; h < HEADS; h++) {
-    int head = a.first + (h < a.count ? h : a.count - 1);
-    s[h] = 0;
-    if (j < a.n) s[h] = l.s[(size_t)head * (size_t)l.stride + (size_t)entry];
-    key[h] = j < a.n ? kv_key(s[h]) : 0;
-    if (j < a.n)
-      check_logit(l, a.which, head - a.lane->first_head, entry, s[h]);
-  }
-  all_best<HEADS>(key);
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++) {
-    float e = j < a.n ? kv_expm(kv_sub(s[h], kv_of_key(key[h]))) : 0;
-    mass[h] = j < a.n ? kv_fix(e) : 0;
-    p[h * CHUNK + j] = e;
-  }
-  all_mass<HEADS>(mass);
-  KV_UNROLL
-  for (int h = 0; h < HEADS; h++) {
-    if (h >= a.count || j != h) continue;
-    size_t at = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
-    l.top[at] = kv_of_key(key[h]);
-    l.mass[at] = kv_unfix(mass[h]);
-  }
+  for (int h = 0; h < HEADS; h += KV_WARPS)
+    if (HEADS - h >= KV_WARPS || warp < HEADS - h)
+      weigh_head(l, a, h + warp, p + (h + warp) * CHUNK);
 }
 
 /* --- chunks ------------------------------------------------------------- */
@@ -120,13 +118,14 @@ template <int HEADS>
 static __device__ void keep_sums(const kv_gpu_layer &l, const hand &a,
                                  int first, int width, const float *sum) {
   int column = kv_value_column(), base = kv_value_first(HEADS);
+  if (column >= width) return;
   KV_UNROLL
   for (int h = 0; h < kv_value_heads(HEADS); h++) {
     if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
     size_t chunk =
         (size_t)(a.first + base + h) * (size_t)l.chunks + (size_t)a.c;
     float *to = l.part + chunk * (size_t)l.shape.d_v + first + column;
-    if (column < width) to[0] = sum[2 * h];
+    to[0] = sum[2 * h];
     if (column + 1 < width) to[1] = sum[2 * h + 1];
   }
 }
@@ -134,7 +133,7 @@ static __device__ void keep_sums(const kv_gpu_layer &l, const hand &a,
 /* Computes a_c of every head; the first stages are loaded while the weights are
  * computed. */
 template <int HEADS, bool PLAIN>
-static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
+static __device__ void sums(const kv_gpu_layer &l, const hand &a,
                             const kv_gpu_row *row, kv_piece *stage, float *p) {
   constexpr int OWN = 2 * kv_value_heads(HEADS);
   int size = PLAIN && l.shape.dtype != KV_F32 ? 2 : 4;
@@ -145,7 +144,7 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
     for (int u = 0; u < OWN; u++) sum[u] = 0;
     for (int t = 0; t < KV_VALUE_STAGES; t++)
       kv_values_fetch<PLAIN>(l, x, a.n, t);
-    if (first == 0) weights<HEADS>(l, a, entry, p);
+    if (first == 0) weights<HEADS>(l, a, p);
     for (int t = 0; t * x.rows < a.n; t++) {
       kv_async_wait<KV_VALUE_STAGES - 1>();
       __syncthreads();
@@ -160,8 +159,8 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a, int entry,
 /* The same, if the rows are all coded in FORMAT and suit; whether they did. */
 template <int HEADS, int FORMAT>
 static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
-                                  int entry, const kv_gpu_row *row,
-                                  kv_piece *stage, float *p) {
+                                  const kv_gpu_row *row, kv_piece *stage,
+                                  float *p) {
   constexpr int ROOM = KV_VALUE_STAGES * KV_VALUE_PIECES * 16;
   kv_coded_values x;
   if (!kv_coded_values_suit<FORMAT>(a.n, row, (char *)stage, ROOM, &x))
@@ -170,7 +169,7 @@ static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) sum[h] = 0;
   kv_coded_values_fetch(row, x);
-  weights<HEADS>(l, a, entry, p);
+  weights<HEADS>(l, a, p);
   kv_async_wait<0>();
   __syncthreads();
   kv_coded_values_widen(x);
@@ -194,20 +193,16 @@ static __device__ int size_of(const kv_gpu_layer &l, int head, int c) {
   return n < 0 ? 0 : n < CHUNK ? n : CHUNK;
 }
 
-/* Where heads have views of their own; otherwise a place is the entry's. */
-static __device__ int place_of(const kv_gpu_layer &l, int head, int c, int j) {
-  return l.place[(size_t)head * (size_t)l.stride + (size_t)(c * CHUNK + j)];
-}
-
 /* True if heads first .. first + count - 1 see the same entries in chunk c. */
 static __device__ bool is_shared(const kv_gpu_layer &l, int first, int count,
                                  int c) {
-  int n = size_of(l, first, c), j = kv_thread(), other = 0;
+  int n = size_of(l, first, c), j = kv_thread();
+  bool other = false;
   for (int h = first + 1; h < first + count; h++) {
     if (size_of(l, h, c) != n) return false;
-    if (j < n) other += place_of(l, h, c, j) != place_of(l, first, c, j);
+    if (j < n) other |= place_of(l, h, c, j) != place_of(l, first, c, j);
   }
-  return kv_block_sum(other) == 0;
+  return !kv_block_any(other);
 }
 
 /* The heads that this block computes; count 0: another block does. `apart`:
@@ -215,19 +210,18 @@ static __device__ bool is_shared(const kv_gpu_layer &l, int first, int count,
  * the same, the first one's block computes all. */
 template <int HEADS>
 static __device__ hand take_heads(const kv_gpu_layer &l, bool apart) {
-  int heads = l.shape.n_heads / l.lanes, c = (int)blockIdx.x;
-  int parts = (heads + HEADS - 1) / HEADS, y = (int)blockIdx.y;
-  int which = apart ? y / heads : y / parts;
-  int h = apart ? y % heads : y % parts * HEADS, first = h / HEADS * HEADS;
+  int c = (int)blockIdx.x, which = (int)blockIdx.y, z = (int)blockIdx.z;
+  const kv_gpu_lane *lane = &l.lane[which];
+  int heads = lane->queries, base = lane->first_head;
+  int h = apart ? z : z * HEADS, first = h / HEADS * HEADS;
   int count = heads - first < HEADS ? heads - first : HEADS;
-  int base = which * heads;
   if (apart && HEADS > 1) {
     if (!is_shared(l, base + first, count, c))
       count = 1;
     else if (h != first)
       count = 0;
   }
-  hand a = {&l.lane[which], which, base + h, count, c, size_of(l, base + h, c)};
+  hand a = {lane, which, base + h, count, c, size_of(l, base + h, c), apart};
   return a;
 }
 
@@ -248,14 +242,14 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
   __syncthreads();
   float *p = (float *)weight;
   if (!PLAIN && HEADS > 1 && a.count == 1) {
-    if (coded_sums<1, KV_GPU_token>(l, a, entry, row, stage, p)) return;
+    if (coded_sums<1, KV_GPU_token>(l, a, row, stage, p)) return;
   } else if (!PLAIN) {
-    if (coded_sums<HEADS, KV_GPU_token>(l, a, entry, row, stage, p)) return;
+    if (coded_sums<HEADS, KV_GPU_token>(l, a, row, stage, p)) return;
   }
   if (HEADS > 1 && a.count == 1)
-    sums<1, PLAIN>(l, a, entry, row, stage, p);
+    sums<1, PLAIN>(l, a, row, stage, p);
   else
-    sums<HEADS, PLAIN>(l, a, entry, row, stage, p);
+    sums<HEADS, PLAIN>(l, a, row, stage, p);
 }
 
 /* --- starts ------------------------------------------------------------- */
@@ -263,9 +257,8 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
 template <int HEADS>
 static void start_chunks(void *stream, const kv_gpu_layer *l, bool apart) {
   int heads = l->shape.n_heads / l->lanes;
-  int blocks =
-      apart ? l->shape.n_heads : l->lanes * ((heads + HEADS - 1) / HEADS);
-  dim3 grid((unsigned)l->chunks, (unsigned)blocks);
+  int blocks = apart ? heads : (heads + HEADS - 1) / HEADS;
+  dim3 grid((unsigned)l->chunks, (unsigned)l->lanes, (unsigned)blocks);
   if (!l->needs.merges && !l->needs.codings)
     KV_LAUNCH(stream, (chunks<HEADS, true>), grid, KV_BLOCK, *l, apart);
   else

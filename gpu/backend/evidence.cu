@@ -27,8 +27,7 @@ static __device__ float largest(const kv_gpu_layer &l, int lane, int h, int row,
   });
   unsigned long long at = (unsigned long long)row << 32 | (unsigned)h;
   if (bad && check) atomicMin((unsigned long long *)&l.bad[lane], at);
-  uint32_t key = (uint32_t)kv_block_max(best);
-  return kv_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
+  return kv_of_key(kv_block_max(best));
 }
 
 /* p[i] = e^(s[i] - top); returns what they add up to. */

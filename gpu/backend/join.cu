@@ -66,12 +66,12 @@ static __device__ joined chain(const parts &x, kv_piece *stage,
 
 /* M: the largest m_c, that of the method's own chunk included. */
 static __device__ float largest(const float *top, int n, const float *more) {
-  uint64_t best = more ? kv_key(more[0]) : 0;
+  uint32_t best = more ? kv_key(more[0]) : 0;
   for (int c = kv_thread(); c < n; c += KV_BLOCK) {
-    uint64_t key = kv_key(top[c]);
+    uint32_t key = kv_key(top[c]);
     best = key > best ? key : best;
   }
-  return kv_of_key((uint32_t)kv_block_max(best));
+  return kv_of_key(kv_block_max(best));
 }
 
 static __global__ void join(const __grid_constant__ kv_gpu_layer l) {

@@ -27,11 +27,14 @@ typedef struct task {
   bool masked;
 } task;
 
-/* Index of query j of the lane's tile among the layer's. */
+/* Index of query j of the lane's tile among the layer's; a decode step has one
+ * row, and nothing to divide. */
 static __device__ size_t place_of(const kv_gpu_layer &l,
                                   const kv_gpu_lane *lane, int j) {
-  return (size_t)(j / lane->queries) * (size_t)l.shape.n_heads +
-         (size_t)(lane->first_head + j % lane->queries);
+  int row = 0, queries = lane->queries;
+  if (j >= queries) row = j / queries;
+  return (size_t)row * (size_t)l.shape.n_heads +
+         (size_t)(lane->first_head + j - row * queries);
 }
 
 /* Query of the thread in the pass of queries j.., for kv_key_fetch_queries. */

@@ -95,7 +95,7 @@ static __device__ uint32_t ends_of(uint32_t all) {
 /* The view before entry `first`, a multiple of PART that is below n. */
 static __device__ upto view_before(const uint8_t *mask, int n, int first) {
   int64_t counts = 0; /* entries seen, and runs begun << 32 */
-  uint64_t open = 0;  /* + 1, so that none is the least */
+  uint32_t open = 0;  /* + 1, so that none is the least */
   if (first == 0) return upto{0, 0, 0, 0};
   for (int base = 0; base < first; base += PART) {
     uint32_t all[TILES];
@@ -106,7 +106,7 @@ static __device__ upto view_before(const uint8_t *mask, int n, int first) {
       int at = base + u * TILE + kv_thread() * LOOK;
       counts += __popc(all[u] >> 1 & ((1u << LOOK) - 1));
       counts += (int64_t)__popc(begins) << 32;
-      if (begins) open = (uint64_t)(at + 32 - __clz((int)begins));
+      if (begins) open = (uint32_t)(at + 32 - __clz((int)begins));
     }
   }
   counts = kv_block_sum(counts);

@@ -216,7 +216,7 @@ template <class Keys>
 static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
                                     const kv_cut<Keys> &c, bool in,
                                     uint8_t *const *keep) {
-  int64_t kept = 0;
+  int kept = 0;
   if (kv_thread() == 0) r->listed = 0;
   __syncthreads();
   kv_radix_scan(x, [&](int l, int i, const typename Keys::item *own, int each) {
@@ -232,7 +232,7 @@ static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
     kept += __popc(flags);
     kv_radix_store(keep[l] + i, each, flags);
   });
-  return (int)kv_block_sum(kept);
+  return kv_block_sum(kept);
 }
 
 /* Flags the listed entries that come first; returns how many. */
@@ -240,14 +240,14 @@ template <class Keys>
 static __device__ int
 kv_radix_flag_listed(const Keys &x, const kv_radix<Keys::WIDE> *r,
                      const kv_cut<Keys> &c, uint8_t *const *keep) {
-  int64_t kept = 0;
+  int kept = 0;
   uint32_t lanes = (uint32_t)x.lanes;
   kv_radix_listed(x, r, [&](typename Keys::key own, uint32_t place) {
     if (!kv_radix_open(c, own, place) && !kv_radix_sure(c, own, place)) return;
     keep[place % lanes][place / lanes] = 1;
     kept++;
   });
-  return (int)kv_block_sum(kept);
+  return kv_block_sum(kept);
 }
 
 /* --- the selection -------------------------------------------------------- */

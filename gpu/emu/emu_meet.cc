@@ -51,12 +51,16 @@ void stop(context *c) {
   kv_emu_jump(c, next->on, false);
 }
 
-uint64_t ballot(const context *c, int w, uint32_t lanes) {
-  uint32_t said = 0;
-  for (uint32_t rest = lanes; rest; rest &= rest - 1)
-    said |= (uint32_t)(c->thread[w * 32 + lowest(rest)].in != 0)
-            << lowest(rest);
-  return said;
+/* What the lanes say together. */
+uint64_t together(const context *c, int w, uint32_t lanes, int what) {
+  uint32_t said = 0, most = 0, sum = 0;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    uint64_t in = c->thread[w * 32 + lowest(rest)].in;
+    said |= (uint32_t)(in != 0) << lowest(rest);
+    most = in > most ? (uint32_t)in : most;
+    sum += (uint32_t)in;
+  }
+  return what == KV_EMU_MOST ? most : what == KV_EMU_SUM ? sum : said;
 }
 
 uint64_t brought(context *c, int w, uint32_t lanes, const thread *t) {
@@ -78,7 +82,7 @@ void meet(context *c, int w, uint32_t mask) {
     const thread *t = &warp[lowest(rest)];
     if (t->site != first->site || t->mask != mask) return;
   }
-  uint64_t said = first->from == KV_EMU_BALLOT ? ballot(c, w, lanes) : 0;
+  uint64_t said = first->from < 0 ? together(c, w, lanes, first->from) : 0;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     thread *t = &warp[lowest(rest)];
     t->out = t->from < 0 ? said : brought(c, w, lanes, t);

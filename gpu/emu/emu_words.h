@@ -55,11 +55,17 @@ struct kv_emu_site {
 /* --- meetings (gpu/emu/emu.cc) -------------------------------------------- */
 
 /* Values of `from` besides a lane of the warp (0..31). */
-enum { KV_EMU_MEET = -1, KV_EMU_BALLOT = -2 };
+enum {
+  KV_EMU_MEET = -1,
+  KV_EMU_BALLOT = -2,
+  KV_EMU_MOST = -3,
+  KV_EMU_SUM = -4
+};
 
 void kv_emu_barrier(const kv_emu_site *site);
 /* Waits for the lanes of `mask`. Returns the value that lane `from` passed, or,
- * with KV_EMU_BALLOT, the mask of lanes that passed a value other than 0. */
+ * with KV_EMU_BALLOT, the mask of lanes that passed a value other than 0, with
+ * KV_EMU_MOST and KV_EMU_SUM the largest of their 32-bit values and the sum. */
 uint64_t kv_emu_meet(const kv_emu_site *site, uint32_t mask, uint64_t value,
                      int from);
 void *kv_emu_shared(const kv_emu_site *site, size_t n);
@@ -73,6 +79,10 @@ inline int kv_emu_lane(void) { return (int)(kv_emu_place.thread.x % 32); }
   kv_emu_ballot(KV_EMU_AT("__ballot_sync"), __VA_ARGS__)
 #define __any_sync(...) kv_emu_any(KV_EMU_AT("__any_sync"), __VA_ARGS__)
 #define __all_sync(...) kv_emu_all(KV_EMU_AT("__all_sync"), __VA_ARGS__)
+#define __reduce_max_sync(...)                                                 \
+  kv_emu_most(KV_EMU_AT("__reduce_max_sync"), __VA_ARGS__)
+#define __reduce_add_sync(...)                                                 \
+  kv_emu_sum(KV_EMU_AT("__reduce_add_sync"), __VA_ARGS__)
 #define __shfl_sync(...) kv_emu_shfl(KV_EMU_AT("__shfl_sync"), __VA_ARGS__)
 #define __shfl_xor_sync(...)                                                   \
   kv_emu_shfl_xor(KV_EMU_AT("__shfl_xor_sync"), __VA_ARGS__)
@@ -95,6 +105,14 @@ inline int kv_emu_any(const kv_emu_site *site, uint32_t mask, bool yes) {
 }
 inline int kv_emu_all(const kv_emu_site *site, uint32_t mask, bool yes) {
   return kv_emu_ballot(site, mask, !yes) == 0;
+}
+
+inline uint32_t kv_emu_most(const kv_emu_site *site, uint32_t mask,
+                            uint32_t x) {
+  return (uint32_t)kv_emu_meet(site, mask, x, KV_EMU_MOST);
+}
+inline uint32_t kv_emu_sum(const kv_emu_site *site, uint32_t mask, uint32_t x) {
+  return (uint32_t)kv_emu_meet(site, mask, x, KV_EMU_SUM);
 }
 
 /* The value that lane `from` passed; outside the warp, the lane's own. */

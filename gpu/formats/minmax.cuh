@@ -146,10 +146,11 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, char *block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
-    int n = ranges(c, width), bytes = plane(c, width), wrong = 0;
+    int n = ranges(c, width), bytes = plane(c, width);
+    bool wrong = false;
     for (int g = kv_thread(); g < n; g += KV_BLOCK)
-      wrong += !range(c, members, width, g, row, block);
-    bool fits = kv_block_sum(wrong) == 0; /* and all ranges are written */
+      wrong |= !range(c, members, width, g, row, block);
+    bool fits = !kv_block_any(wrong); /* and all ranges are written */
     uint8_t *codes = (uint8_t *)block + 4 * (size_t)n;
     int rows = CHANNEL ? members : 1;
     for (int j = kv_thread(); j < rows * bytes; j += KV_BLOCK)

@@ -60,7 +60,7 @@ KV_DEVICE bool kv_coded_suits(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   x->code = (kv_piece *)room;
   x->range = (float *)(room + x->pieces * KV_CODED_TILE * 16);
   int64_t size = x->pieces * KV_CODED_TILE * 16 + total * x->width * 8;
-  if (kv_block_sum(wrong) || total > KV_CODED_BLOCKS || size > KV_CODED_ROOM)
+  if (kv_block_any(wrong) || total > KV_CODED_BLOCKS || size > KV_CODED_ROOM)
     return false;
   if (begins) block[x->block] = slab->data + (size_t)own.block * slab->size;
   return true;
@@ -82,17 +82,18 @@ KV_DEVICE void kv_coded_rows(const kv_gpu_lane *lane, int base,
 /* Starts the copies of the codes, and makes the ranges floats. */
 KV_DEVICE void kv_coded_fetch(const char *const *row, const char *const *block,
                               const kv_coded_keys &x) {
-  for (int at = kv_thread(); at < x.n * x.pieces; at += KV_BLOCK) {
-    int j = at / x.pieces, p = at % x.pieces;
-    int to = p * KV_CODED_TILE + j % 2 * KV_BLOCK + j / 2;
-    kv_async_16(&x.code[to], row[j] + p * 16);
-  }
+  int rows = KV_BLOCK / x.pieces; /* that the block copies at a time */
+  int first = kv_thread() / x.pieces, p = kv_thread() - first * x.pieces;
+  kv_piece *to = x.code + p * KV_CODED_TILE;
+  for (int j = first; first < rows && j < x.n; j += rows)
+    kv_async_16(&to[j % 2 * KV_BLOCK + j / 2], row[j] + p * 16);
   kv_async_commit();
   int each = x.width / 4;
-  for (int at = kv_thread(); at < x.blocks * each; at += KV_BLOCK) {
-    kv_piece piece = ((const kv_piece *)block[at / each])[at % each];
-    kv_key_widen<KV_F16>(piece, x.range + 8 * at);
-  }
+  for (int b = 0; b < x.blocks; b++)
+    for (int at = kv_thread(); at < each; at += KV_BLOCK) {
+      kv_piece piece = ((const kv_piece *)block[b])[at];
+      kv_key_widen<KV_F16>(piece, x.range + 8 * (b * each + at));
+    }
 }
 
 /* Eight elements of the thread's entries from a word of codes of each. */

@@ -156,7 +156,7 @@ __global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
     int bad = !kv_finite(m) || !(sum >= 0x1p-64f && sum <= 0x1p64f);
     for (int x = kv_thread(); there && x < l.shape.d_v; x += KV_BLOCK)
       bad = bad || !kv_finite(a[x]);
-    bad = there && kv_block_sum(bad) > 0;
+    bad = there && kv_block_any(bad);
     if (kv_thread() == 0) {
       unsigned long long at_head = (unsigned long long)h << 32 | 0xffffffffu;
       if (bad) atomicMin((unsigned long long *)&l.bad[lane->lane], at_head);

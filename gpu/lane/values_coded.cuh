@@ -45,7 +45,7 @@ KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
       slab->size < (size_t)pieces * 16 || slab->size % 16 ||
       KV_GPU_CHUNK * (16 * pieces + 8 * ranges) > size)
     return false;
-  return !kv_block_sum(kv_thread() < n && row[kv_thread()].slab != slab);
+  return !kv_block_any(kv_thread() < n && row[kv_thread()].slab != slab);
 }
 
 KV_DEVICE void kv_coded_values_fetch(const kv_gpu_row *row,

@@ -51,13 +51,14 @@ KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 /* True if list[0..n) ascends. *first: the first i with list[i] != i. */
 KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
-  int at = n, down = 0;
+  int at = n;
+  bool down = false;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     if (list[i] != i && i < at) at = i;
-    if (i > 0 && list[i] <= list[i - 1]) down = 1;
+    if (i > 0 && list[i] <= list[i - 1]) down = true;
   }
-  *first = n - (int)kv_block_max((uint64_t)(n - at));
-  return kv_block_sum(down) == 0;
+  *first = n - (int)kv_block_max((uint32_t)(n - at));
+  return !kv_block_any(down);
 }
 
 /* Fills lane->spare with flags: which of entries from..all-1 are listed, or
@@ -77,9 +78,9 @@ KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
  * nothing if they already ascend. */
 KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
   uint32_t *from = (uint32_t *)lane->spare;
-  int down = 0;
-  for (int i = 1 + kv_thread(); i < m; i += KV_BLOCK) down += id[i] < id[i - 1];
-  if (kv_block_sum(down) == 0) return;
+  bool down = false;
+  for (int i = 1 + kv_thread(); i < m; i += KV_BLOCK) down |= id[i] < id[i - 1];
+  if (!kv_block_any(down)) return;
   for (int i = kv_thread(); i < m; i += KV_BLOCK) from[i] = id[i];
   __syncthreads();
   for (int i = kv_thread(); i < m; i += KV_BLOCK) {
@@ -299,11 +300,11 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
   kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
   kv_gpu_raw *pool = key ? &lane->k_raw : &lane->v_raw;
   kv_cell_ref *ref = key ? lane->k : lane->v;
-  int old = 0;
+  bool old = false;
   assert(s->cap > 0 && "needs.coding is for this side");
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
-    old += ref[entry[i]].format != KV_RAW;
-  bool all_raw = kv_block_sum(old) == 0;
+    old |= ref[entry[i]].format != KV_RAW;
+  bool all_raw = !kv_block_any(old);
   if (kv_thread() == 0) block[0] = kv_gpu_take_block(s, n);
   __syncthreads();
   int32_t b = block[0];
@@ -331,7 +332,7 @@ KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
     w[2 + i] = lane->id[entry[i]];
     fresh += !kv_gpu_is_rewritten(lane, entry[i]);
   }
-  fresh = (int)kv_block_sum(fresh);
+  fresh = kv_block_sum(fresh);
   if (kv_thread() == 0) {
     w[0] = (uint32_t)k_format;
     w[1] = (uint32_t)v_format;

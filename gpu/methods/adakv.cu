@@ -65,9 +65,9 @@ static __device__ void share(kv_gpu_at &at, const plan &x) {
 }
 
 static __device__ int counted(const plan &x, int l) {
-  int64_t c = 0;
+  int c = 0;
   for (int i = kv_thread(); i < x.past; i += KV_BLOCK) c += x.keep[l][i];
-  return (int)kv_block_sum(c);
+  return kv_block_sum(c);
 }
 
 static __device__ void interpolate(kv_gpu_at &at, const plan &x, float alpha) {

@@ -19,12 +19,12 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 /* Largest logit of the entries before n without the hidden one. */
 static __device__ float largest(const float *s, int n, int hidden) {
-  uint64_t best = 0;
+  uint32_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     uint32_t key = kv_key(s[i]);
     best = i != hidden && key > best ? key : best;
   }
-  return kv_of_key((uint32_t)kv_block_max(best));
+  return kv_of_key(kv_block_max(best));
 }
 
 /* The step's probabilities over what it saw. */

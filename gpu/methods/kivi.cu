@@ -12,7 +12,7 @@ static __device__ int first_full(const kv_cell_ref *side, int end) {
   for (int high = end; high > 0; high -= KV_BLOCK) {
     int i = high - 1 - kv_thread();
     bool coded = i >= 0 && side[i].format != KV_RAW;
-    int last = (int)kv_block_max(coded ? (uint64_t)i + 1 : 0);
+    int last = (int)kv_block_max(coded ? (uint32_t)i + 1 : 0);
     if (last > 0) return last;
   }
   return 0;

@@ -10,10 +10,10 @@
 #ifndef KV_GPU_PARTS_CUH
 #define KV_GPU_PARTS_CUH
 
+#include "gpu/block/radix.cuh"
 #include "gpu/lane/method.cuh"
 #include "gpu/parts/parts_order.cuh"
 #include "gpu/parts/parts_show.cuh"
-#include "gpu/block/radix.cuh"
 #include "ref/ground/formula.h"
 
 /* Scores of lanes; every entry counts one. */
@@ -105,12 +105,12 @@ KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
 
 /* Largest of s[0..n) by rule 2; n >= 1. */
 KV_DEVICE float kv_gpu_largest(const float *s, int n) {
-  uint64_t best = 0;
+  uint32_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     uint32_t key = kv_key(s[i]);
     best = key > best ? key : best;
   }
-  return kv_of_key((uint32_t)kv_block_max(best));
+  return kv_of_key(kv_block_max(best));
 }
 
 /* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20

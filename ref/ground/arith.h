@@ -89,6 +89,15 @@ KV_FN int64_t kv_fix(float p) {
   return (int64_t)y;
 }
 
+/* The same for 0 <= p <= 2^11, as exponentials of arithmetic 3 are: 2^52 and
+ * the product is that integer behind the exponent of 2^52. */
+KV_FN int64_t kv_fix_exp(float p) {
+  double y = (double)kv_mul(p, 0x1p40f) + 0x1p52;
+  int64_t u;
+  memcpy(&u, &y, sizeof u);
+  return u - 0x4330000000000000;
+}
+
 /* RN32(s) * 2^-40: one rounding. */
 KV_FN float kv_unfix(int64_t s) { return kv_mul(kv_from_int64(s), 0x1p-40f); }
 

@@ -11,8 +11,15 @@
 
 enum { D = 128, ROW = 2 * D, CHUNK = 128, WARP = 32, BLOCK = 128 };
 enum { WARPS = BLOCK / WARP, JOIN = 32 /* chunks a stage of join.cu */ };
+enum {
+  REF = 8,    /* bytes that say where an entry's key is, or its value */
+  SHORT = 60, /* clocks from a barrier to the next, of shared memory alone */
+  CODED = 48, /* bytes of a key or value in KIVI's 2 bits, groups of 32 */
+  CODED_TILE = 2 * CHUNK /* entries of a block of logits over codes */
+};
 
-/* Share of the issue slots that is reached when they bind: an assumption. */
+/* Share of the issue slots that is reached when they bind; and SHORT:
+ * assumptions. */
 static const double BUSY = 0.85;
 
 /* Data sheets: 3.35 and 4.8 TB/s of memory, 132 multiprocessors, 1.98 GHz at
@@ -49,7 +56,7 @@ const predict_turn *predict_turn_of(const char *name) {
 
 /* `name` of a group of heads. */
 static const predict_turn *turn_of(const char *name, int group) {
-  char whole[64];
+  char whole[96];
   snprintf(whole, sizeof whole, "%s_%d", name, group);
   return predict_turn_of(whole);
 }
@@ -124,23 +131,72 @@ static predict_turn value_work(int group) {
   return t;
 }
 
+/* What attention takes in all: of K and of V, each of `bytes` a row, and what
+ * joins the chunks. */
+typedef struct attended {
+  double keys, values, rest;
+  const char *of_k, *of_v;
+} attended;
+
+static attended attend(const predict_device *d, int group, int lanes,
+                       int tokens, double bytes, const predict_turn *k,
+                       const predict_turn *v) {
+  double all = (double)lanes * tokens, heads = all * group;
+  double chunks = (double)tokens / CHUNK;
+  attended a;
+  a.keys =
+      seconds_of(d, k, all / CHUNK, all * (bytes + REF) + 4 * heads, &a.of_k);
+  /* A head's logits, and a row of fp32 for each chunk. */
+  a.values =
+      seconds_of(d, v, all / CHUNK,
+                 all * (bytes + REF) + (4 + 4.0 * D / CHUNK) * heads, &a.of_v);
+  /* What the chunks left, a head's stage by stage. */
+  a.rest = 4.0 * D / CHUNK * heads / d->read + d->trip * (chunks / JOIN + 2) +
+           4 * d->start;
+  return a;
+}
+
 predicted predict_attend(const predict_device *d, int group, int lanes,
                          int tokens, double *seconds) {
-  double all = (double)lanes * tokens, heads = all * group;
-  double chunks = (double)tokens / CHUNK, each = (double)CHUNK * D / WARP;
-  const char *of_k, *of_v;
+  double all = (double)lanes * tokens, each = (double)CHUNK * D / WARP;
   predict_turn k = key_work(group), v = value_work(group);
-  double keys = seconds_of(d, &k, all / CHUNK, all * ROW + 4 * heads, &of_k);
-  /* A head's logits, and a row of fp32 for each chunk. */
-  double values = seconds_of(d, &v, all / CHUNK,
-                             all * ROW + (4 + 4.0 * D / CHUNK) * heads, &of_v);
-  /* What the chunks left, a head's stage by stage. */
-  double rest =
-      4.0 * D / CHUNK * heads / d->read + d->trip * (chunks / JOIN + 2);
-  double sum = keys + values + rest + 4 * d->start;
-  predicted p = {2 * all * ROW / sum / d->copy, keys > values ? of_k : of_v,
-                 k.all / each, v.all / each};
+  attended a = attend(d, group, lanes, tokens, ROW, &k, &v);
+  double sum = a.keys + a.values + a.rest;
+  predicted p = {2 * all * ROW / sum / d->copy,
+                 a.keys > a.values ? a.of_k : a.of_v, k.all / each,
+                 v.all / each};
   if (seconds) *seconds = sum;
+  return p;
+}
+
+/* What warps do for the codes of a chunk: `of` is coded_keys, whose blocks have
+ * `own` entries, or coded_values. */
+static predict_turn coded_work(const char *of, int group, int own) {
+  char once[64];
+  snprintf(once, sizeof once, "%s_once", of);
+  const predict_turn *turn = turn_of(of, group);
+  double warps = (double)WARPS * CHUNK / own;
+  predict_turn t = {0};
+  add(&t, warps, turn_of(once, group));
+  add(&t, (double)CHUNK * D / WARP / turn->elements - warps, turn);
+  return t;
+}
+
+predicted predict_kivi(const predict_device *d, int group, int lanes,
+                       int tokens, double *ceiling) {
+  double plain, each = (double)CHUNK * D / WARP, fewer = (double)ROW / CODED;
+  predict_attend(d, group, lanes, tokens, &plain);
+  predict_turn k = coded_work("coded_keys", group, CODED_TILE);
+  predict_turn v = coded_work("coded_values", group, CHUNK);
+  attended a = attend(d, group, lanes, tokens, CODED, &k, &v);
+  predict_device free = *d;
+  free.read = 1e30;
+  free.trip = free.start = 0;
+  attended bare = attend(&free, group, lanes, tokens, CODED, &k, &v);
+  predicted p = {plain / (a.keys + a.values + a.rest) / fewer,
+                 a.keys > a.values ? a.of_k : a.of_v, k.all / each,
+                 v.all / each};
+  if (ceiling) *ceiling = plain / (bare.keys + bare.values) / fewer;
   return p;
 }
 
@@ -173,9 +229,11 @@ predicted predict_top(const predict_device *d, int lanes, int n) {
 predicted predict_settle(const predict_device *d, int lanes, int budget,
                          int every) {
   enum { GROUP = 4 };
-  /* A trip to memory from barrier to barrier, all lanes at once: elements are
-   * barriers here. */
-  double settle = predict_turn_of("settle_once")->elements * d->trip, step;
+  /* From barrier to barrier, all lanes at once: elements are barriers here. */
+  const predict_turn *t = predict_turn_of("settle_once");
+  double settle =
+             t->trips * d->trip + (t->elements - t->trips) * SHORT / d->clock,
+         step;
   /* Evidence and sums: read twice, written, added. */
   double evidence = 24.0 * GROUP * lanes * budget / d->read + 5 * d->start;
   predict_attend(d, GROUP, lanes, budget, &step);
@@ -186,14 +244,27 @@ predicted predict_settle(const predict_device *d, int lanes, int budget,
 
 /* --- the table ------------------------------------------------------------ */
 
+/* low, high: the goal; both 0: there is none. */
 static void line(FILE *to, const char *what, predicted p, double low,
                  double high) {
   int met = (low <= 0 || p.value >= low) && (high <= 0 || p.value <= high);
-  fprintf(to, "%-40s %7.4f  %s %-6.4g %-7s %s", what, p.value,
-          low > 0 ? ">=" : "<=", low > 0 ? low : high, met ? "met" : "missed",
-          p.bound);
+  char goal[32] = "";
+  if (low > 0 || high > 0)
+    snprintf(goal, sizeof goal, "%s %-6.4g %s",
+             low > 0 ? ">=" : "<=", low > 0 ? low : high,
+             met ? "met" : "missed");
+  fprintf(to, "%-40s %7.4f  %-17s %s", what, p.value, goal, p.bound);
   if (p.k > 0) fprintf(to, "; K %.1f, V %.1f an element", p.k, p.v);
   fputc('\n', to);
+}
+
+static void kivi_lines(FILE *to, const predict_device *d, int group) {
+  char what[64];
+  double most;
+  predicted p = predict_kivi(d, group, 64, 32768, &most);
+  snprintf(what, sizeof what, "KIVI 2 bit: faster / fewer, group %d", group);
+  line(to, what, p, group == 1 ? GOAL_KIVI : 0, 0);
+  fprintf(to, "%-40s %7.4f\n", "  if only instructions cost time", most);
 }
 
 void predict_print(FILE *to, const predict_device *d) {
@@ -211,6 +282,7 @@ void predict_print(FILE *to, const predict_device *d) {
     line(to, what, predict_attend(d, at[i].group, 64, 32768, NULL), at[i].goal,
          0);
   }
+  for (int i = 0; i < 3; i++) kivi_lines(to, d, at[i].group);
   line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
        0);
   line(to, "settling of h2o, every step / step",

@@ -29,6 +29,7 @@ typedef struct predict_turn {
   const char *name;
   double elements; /* of a thread */
   double all, fma, imad, alu, slow, lds, lds2, sts, ldg, copy, other, flow;
+  double trips; /* from barrier to barrier, where global memory is read */
 } predict_turn;
 
 /* What a theme should show, and what binds it: "memory", "issue slots", ... */
@@ -59,6 +60,12 @@ double predict_clocks(const predict_turn *t, const char **bound);
  * 1, 4 or 8: its share of copy. seconds: how long it takes, or NULL. */
 predicted predict_attend(const predict_device *d, int group, int lanes,
                          int tokens, double *seconds);
+
+/* The same over rows of 2-bit codes in groups of 32: times faster than over
+ * fp16 rows, as a share of times fewer bytes. ceiling: that share if memory
+ * cost nothing, or NULL. */
+predicted predict_kivi(const predict_device *d, int group, int lanes,
+                       int tokens, double *ceiling);
 
 /* Top k of n scores a lane: share of reading, over so many passes. */
 enum { PREDICT_PASSES = 3 };

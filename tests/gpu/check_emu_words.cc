@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's words as the executor says them: shuffles, votes and atomics give
- * what plain loops give, in both orders, for whole and for begun warps, for
- * parts of a warp and for lanes that have left; no atomic takes a float. A
- * copy to shared memory is there after the wait for its group and not before.
+ * CUDA's words as the executor says them: shuffles, votes, reductions and
+ * atomics give what plain loops give, in both orders, for whole and for begun
+ * warps, for parts of a warp and for lanes that have left; no atomic takes a
+ * float. A copy to shared memory is there after the wait for its group and not
+ * before.
  */
 #include "gpu/block/async.h"
+#include "gpu/block/warp.h"
 #include "ref/ground/formula.h"
 
 extern "C" {
@@ -44,6 +46,38 @@ template <class T> static void shuffles_of(void) {
       assert_true(out.mirrored[i] == in[warp + (lane ^ by)]);
       assert_true(out.lower[i] == in[lane < by ? i : i - by]);
       assert_true(out.upper[i] == in[lane + by > 31 ? i : i + by]);
+    }
+  }
+}
+
+static __global__ void reduce(const uint64_t *in, uint32_t *most, uint32_t *sum,
+                              uint64_t *wide, int64_t *all) {
+  int t = (int)threadIdx.x;
+  most[t] = kv_warp_max((uint32_t)in[t]);
+  sum[t] = kv_warp_sum((uint32_t)in[t]);
+  wide[t] = kv_warp_max(in[t]);
+  all[t] = kv_warp_sum((int64_t)in[t]);
+}
+
+/* Of numbers of 64 bits, and of some whose upper halves are equal. */
+static void warps_reduce(void **) {
+  static uint64_t in[ALL], wide[ALL];
+  static uint32_t most[ALL], sum[ALL];
+  static int64_t all[ALL];
+  for (int bits = 31; bits <= 64; bits += 11) {
+    for (int i = 0; i < ALL; i++)
+      in[i] = kv_mix((uint64_t)i) >> (64 - bits) | (uint64_t)1 << 33;
+    KV_LAUNCH(nullptr, reduce, 1, ALL, in, most, sum, wide, all);
+    for (int i = 0; i < ALL; i++) {
+      uint64_t top = 0, total = 0;
+      uint32_t top_low = 0;
+      for (int j = i / 32 * 32; j < i / 32 * 32 + 32; j++) {
+        top = in[j] > top ? in[j] : top;
+        top_low = (uint32_t)in[j] > top_low ? (uint32_t)in[j] : top_low;
+        total += in[j];
+      }
+      assert_true(most[i] == top_low && wide[i] == top);
+      assert_true(sum[i] == (uint32_t)total && all[i] == (int64_t)total);
     }
   }
 }
@@ -279,6 +313,7 @@ static void pieces_end_in_zeros(void **) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shuffles_carry),
+      cmocka_unit_test(warps_reduce),
       cmocka_unit_test(votes_count),
       cmocka_unit_test(lanes_may_leave),
       cmocka_unit_test(atomics_add_up),

@@ -45,11 +45,17 @@ static void themes_are_shares(void **state) {
       predicted p = predict_attend(d, group[g], 64, 32768, NULL);
       assert_true(p.value > 0.05 && p.value <= d->read / d->copy);
       assert_true(p.k > group[g] && p.v > group[g]);
+      double most;
+      p = predict_kivi(d, group[g], 64, 32768, &most);
+      assert_true(p.value > 0.05 && p.value <= most && p.value <= 1);
+      assert_true(p.k > group[g] + 1 && p.v > group[g] + 1);
     }
     assert_true(predict_top(d, 256, 131072).value > 0.01);
     assert_true(predict_top(d, 256, 131072).value <= 1);
     double each = predict_settle(d, 256, 4096, 1).value;
     assert_true(each > 0);
+    const predict_turn *settle = predict_turn_of("settle_once");
+    assert_true(settle->trips > 0 && settle->trips < settle->elements);
     assert_true(near(128 * predict_settle(d, 256, 4096, 128).value, each));
   }
 }

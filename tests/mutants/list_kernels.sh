@@ -35,7 +35,11 @@ mutant device_never_whole gpu/lane/values_coded.cuh 'gpu_coded' \
   'if (slab || FORMAT) return false;'
 mutant device_shares_unlike gpu/backend/attend.cu \
   'check_backends.sh gpu_reads' \
-  'return kv_block_sum(other) == 0;' 'return kv_block_sum(other) >= 0;'
+  'return !kv_block_any(other);' 'return !kv_block_any(other) || j >= 0;'
+mutant device_mass_carries gpu/block/warp.h 'emu_words check_backends.sh' \
+  '(uint32_t)x & 0x3ffffffu' '(uint32_t)x & 0x1ffffffu'
+mutant device_weighs_once gpu/backend/attend.cu 'check_backends.sh' \
+  'if (HEADS - h >= KV_WARPS || warp < HEADS - h)' 'if (HEADS > 1 || warp < 1)'
 mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
   'else if (h != first)' 'else if (h < first)'
 mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \

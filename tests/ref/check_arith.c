@@ -156,16 +156,18 @@ static void ties_go_even(void **state UNUSED) {
 
 static void fixed_point_rounds_once(void **state UNUSED) {
   for (int i = 0; i < 1000000; i++) {
-    float p =
-        kv_float((uint32_t)(draw(&seed) >> 32) & 0xbfffffffu); /* |p| < 2 */
-    p = kv_mul(p, i % 3 ? 1.0f : 0x1p20f);
+    uint32_t below_2 = (uint32_t)(draw(&seed) >> 32) & 0xbfffffffu;
+    float p = kv_mul(kv_float(below_2), i % 3 ? 1.0f : 0x1p20f);
     int64_t want = (int64_t)llrintl(ldexpl((long double)p, 40));
     assert_true(kv_fix(p) == want);
+    if (p >= 0 && p <= 0x1p11f) assert_true(kv_fix_exp(p) == want);
   }
   for (int k = -9; k <= 9; k++) { /* ties to even */
     int64_t even = k % 2 == 0 ? k : k + 1;
     assert_true(kv_fix(ldexpf((float)(2 * k + 1), -41)) == even);
+    if (k >= 0) assert_true(kv_fix_exp((float)(2 * k + 1) * 0x1p-41f) == even);
   }
+  assert_true(kv_fix_exp(0) == 0 && kv_fix_exp(0x1p11f) == (int64_t)1 << 51);
   assert_true(kv_fix(0x1p22f) == (int64_t)1 << 62);
   assert_true(kv_fix(-0x1p22f) == -((int64_t)1 << 62));
   /* One past a tie of binary32, lost by a detour through binary64. */
