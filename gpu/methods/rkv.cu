@@ -65,7 +65,7 @@ static __device__ float soften(int n, float *s) {
     uint32_t key = kv_key(s[j]);
     best = key > best ? key : best;
   }
-  float top = kv_of_key(kv_block_max((uint32_t)best));
+  float top = kv_of_key(kv_block_max(best));
   for (int j = kv_thread(); j < n; j += KV_BLOCK) {
     s[j] = kv_expm(kv_sub(s[j], top));
     mass += kv_fix(s[j]);
