@@ -72,13 +72,16 @@ static kv_rc take_rotations(kv_gpu_trace *p, kv_err *e) {
 }
 
 /* Of every token's position, where keys are coded before RoPE. */
-static kv_rc take_turns(kv_gpu_trace *p, const kv_turns *turns, kv_err *e) {
-  size_t n = (size_t)p->shape.n_tokens * (size_t)p->shape.d * sizeof(float);
+static kv_rc take_turns(kv_gpu_trace *p, const kv_turns *turns, int ahead,
+                        kv_err *e) {
+  size_t rows = (size_t)p->shape.n_tokens + (ahead > 0);
+  size_t n = rows * (size_t)p->shape.d * sizeof(float);
   kv_rc rc = take_positions(p, e);
   if (rc) return rc;
   p->turns = kv_gpu_room(p->device, n, e);
   if (!p->turns) return KV_RESOURCE;
   p->device->put(p->turns, turns->sc, n);
+  p->ahead = ahead;
   return KV_OK;
 }
 
@@ -171,6 +174,8 @@ void kv_gpu_loaded_close(kv_gpu_loaded *r) {
 static bool serves(const kv_gpu_trace *p, const kv_device *device,
                    const kv_plan *plan) {
   const kv_shape *a = &p->shape, *b = plan->shape;
+  int ahead = plan->needs.ahead;
+  if (p->turns && ahead > 0 && p->ahead != ahead) return false;
   return p->device == device && p->rope == plan->rope &&
          a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads &&
          a->d == b->d && a->d_v == b->d_v && a->n_tokens == b->n_tokens &&
@@ -218,7 +223,8 @@ static kv_rc find_trace(const kv_device *device, const kv_plan *plan,
   kv_rc rc = KV_OK;
   if (!p->rows && !add_rows(p, e)) rc = KV_RESOURCE;
   if (!rc && plan->needs.reindex && !p->rotation) rc = take_rotations(p, e);
-  if (!rc && plan->needs.rope && !p->turns) rc = take_turns(p, turns, e);
+  if (!rc && plan->needs.rope && !p->turns)
+    rc = take_turns(p, turns, plan->needs.ahead, e);
   if (rc)
     leave(p);
   else

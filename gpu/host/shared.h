@@ -30,6 +30,7 @@ typedef struct kv_gpu_trace {
   kv_gpu_loaded *rows;
   float *rotation; /* kv_gpu_layer.rotation, or NULL */
   float *turns;    /* kv_gpu_layer.turns, or NULL */
+  int ahead;       /* needs.ahead of whom they were made for */
   int32_t *position;
   int range;
   struct kv_gpu_trace *next;

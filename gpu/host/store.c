@@ -201,8 +201,8 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
   if (!s->fault.rc && !take_host(s))
     kv_no_memory(&s->fault, "a store", (size_t)s->layer.stride * 8);
   if (!s->fault.rc && plan->needs.rope)
-    kv_turns_open(plan->rope, plan->shape->n_tokens, plan->shape->d, &s->turns,
-                  &s->fault);
+    kv_turns_open(plan->rope, plan->shape->n_tokens, plan->shape->d,
+                  plan->needs.ahead, &s->turns, &s->fault);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) {
     kv_lane_init(&s->mirror[i], plan->shape, &plan->needs, plan->kernels, i,
                  &s->fault);

@@ -141,37 +141,45 @@ KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
   at.used = used;
 }
 
-/* out[i] = the largest over the lane's planes of the score of entry i. */
+/* out[i] = the largest over the lane's planes of the score of entry first + i.
+ */
 KV_DEVICE void kv_gpu_max_planes(const kv_gpu_at &at, const kv_gpu_lane *lane,
-                                 int n, float *out) {
+                                 int first, int n, float *out) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
+    float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[first + i]);
     for (int h = 1; h < lane->queries; h++)
-      m = kv_max(m, kv_unfix(kv_gpu_window_sums(at, lane, h)[i]));
+      m = kv_max(m, kv_unfix(kv_gpu_window_sums(at, lane, h)[first + i]));
     out[i] = m;
   }
   __syncthreads();
 }
 
-/* out[0..n): group rule, then pooling, over the first n entries. */
-KV_DEVICE void kv_gpu_window_score(kv_gpu_at &at, const kv_gpu_lane *lane,
-                                   int group, int pooling, int kernel, int n,
-                                   float *out) {
+/* out[0..n): group rule, then pooling, over entries [first, first + n). */
+KV_DEVICE void kv_gpu_window_score_from(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                        int group, int pooling, int kernel,
+                                        int first, int n, float *out) {
   size_t used = at.used;
   if (kv_gpu_window_planes(lane, group) == 1) {
-    kv_gpu_score_sums(at, kv_gpu_window_sums(at, lane, 0), pooling, kernel, n,
-                      out);
+    kv_gpu_score_sums(at, kv_gpu_window_sums(at, lane, 0) + first, pooling,
+                      kernel, n, out);
   } else if (pooling == KV_POOL_NONE) {
-    kv_gpu_max_planes(at, lane, n, out);
+    kv_gpu_max_planes(at, lane, first, n, out);
   } else {
     float *best = KV_GPU_TAKE(at, float, n);
-    kv_gpu_max_planes(at, lane, n, best);
+    kv_gpu_max_planes(at, lane, first, n, best);
     if (pooling == KV_POOL_MAX)
       kv_gpu_pool_max(best, n, kernel, out);
     else
       kv_gpu_pool_avg(best, n, kernel, out);
   }
   at.used = used;
+}
+
+/* The same over the first n entries. */
+KV_DEVICE void kv_gpu_window_score(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                   int group, int pooling, int kernel, int n,
+                                   float *out) {
+  kv_gpu_window_score_from(at, lane, group, pooling, kernel, 0, n, out);
 }
 
 /* observe of the window methods. */

@@ -237,7 +237,8 @@ typedef struct kv_gpu_layer {
                               distance, at distance + range; or NULL */
   int range, interleaved;
   const float *turns;       /* [n_tokens][d] sines and cosines of the tokens'
-                               positions, where needs.rope; or NULL */
+                               positions, where needs.rope; or NULL. With
+                               needs.ahead one row more */
   char *report;             /* kv_gpu_front, pieces, data */
   int stage[KV_GPU_STAGES]; /* index of each stage's first piece */
   int pieces, lane_pieces;  /* pieces in all; pieces of a lane */

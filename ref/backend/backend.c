@@ -51,7 +51,8 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
   if (!s->lane || !s->out || !s->state)
     rc = kv_no_memory(e, "a store", heads * (d_v + 1) * sizeof *s->out);
   if (!rc && plan->needs.rope)
-    rc = kv_turns_open(plan->rope, shape->n_tokens, shape->d, &s->turns, e);
+    rc = kv_turns_open(plan->rope, shape->n_tokens, shape->d, plan->needs.ahead,
+                       &s->turns, e);
   for (int i = 0; !rc && i < s->lanes; i++) {
     rc = kv_lane_init(&s->lane[i], shape, &plan->needs, plan->kernels, i, e);
     if (plan->needs.rope) s->lane[i].turns = &s->turns;

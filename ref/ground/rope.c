@@ -158,15 +158,35 @@ void kv_rope_unrotate(int d, int interleaved, const float *sc, const float *y,
 
 /* --- turns of tokens ---------------------------------------------------- */
 
-kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, kv_turns *out,
-                    kv_err *e) {
+/* table: what a distance gives, before and after. */
+static void mean_turn(const kv_rope *rope, int d, int ahead, int64_t *sum,
+                      float *table) {
+  for (int f = 1; f <= ahead; f++) {
+    kv_rope_table(rope->inv_freq, d, f, table);
+    for (int i = 0; i < d / 2 * 2; i++) sum[i] += kv_fix(table[i]);
+  }
+  for (int i = 0; i < d / 2 * 2; i++)
+    table[i] = kv_div(kv_unfix(sum[i]), (float)ahead);
+}
+
+static kv_rc add_mean(const kv_turns *t, int n_tokens, int ahead, kv_err *e) {
+  int64_t *sum = kv_zalloc((size_t)t->d, sizeof *sum);
+  if (!sum) return kv_no_memory(e, "rotations", (size_t)t->d * sizeof *sum);
+  mean_turn(t->rope, t->d, ahead, sum, t->sc + (size_t)n_tokens * (size_t)t->d);
+  free(sum);
+  return KV_OK;
+}
+
+kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, int ahead,
+                    kv_turns *out, kv_err *e) {
   size_t n = (size_t)n_tokens, size = (size_t)d * sizeof *out->sc;
-  *out = (kv_turns){.rope = rope, .d = d, .sc = kv_zalloc(n, size)};
-  if (!out->sc) return kv_no_memory(e, "rotations of keys", n * size);
+  size_t rows = n + (ahead > 0);
+  *out = (kv_turns){.rope = rope, .d = d, .sc = kv_zalloc(rows, size)};
+  if (!out->sc) return kv_no_memory(e, "rotations of keys", rows * size);
   for (size_t t = 0; t < n; t++)
     kv_rope_table(rope->inv_freq, d, kv_rope_position(rope, (uint32_t)t),
                   out->sc + t * (size_t)d);
-  return KV_OK;
+  return ahead > 0 ? add_mean(out, n_tokens, ahead, e) : KV_OK;
 }
 
 void kv_turns_close(kv_turns *t) {

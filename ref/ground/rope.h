@@ -37,7 +37,9 @@ void kv_rope_unrotate(int d, int interleaved, const float *sc, const float *y,
                       float *x);
 
 /* The turn of every token: row t of sc, [n_tokens][d], is kv_rope_table of
- * its position. For who turns the same keys again and again. */
+ * its position. For who turns the same keys again and again. With ahead > 0
+ * one row more: the mean of the tables of the distances 1 .. ahead, each sine
+ * and cosine one sum of RN(x * 2^40), rounded once, divided by ahead. */
 typedef struct kv_turns {
   const kv_rope *rope;
   int d;
@@ -45,8 +47,8 @@ typedef struct kv_turns {
 } kv_turns;
 
 /* rope has frequencies; close accepts what was never opened. */
-kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, kv_turns *out,
-                    kv_err *e);
+kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, int ahead,
+                    kv_turns *out, kv_err *e);
 void kv_turns_close(kv_turns *t);
 /* Token t's key [d] in place: as before its rotation, and rotated again. At
  * position 0 it stays as it is, to the bit. */

@@ -4,7 +4,6 @@
  * open, when both have said what they need.
  */
 #include "ref/lane/compose.h"
-
 #include "ref/lane/hooks.h"
 #include "ref/lane/select.h"
 #include <pthread.h>
@@ -215,6 +214,7 @@ static void add(kv_needs *sum, const kv_needs *b) {
   sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;
+  sum->ahead = most(sum->ahead, b->ahead);
   if (b->across == KV_DOWN) {
     sum->across = b->across;
     sum->message = b->message;

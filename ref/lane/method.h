@@ -102,6 +102,8 @@ typedef struct kv_needs {
   bool reindex;     /* the i-th entry is attended at position p0 + i */
   bool rope;        /* hooks read kv_at.rope, or a coding is pre_rope: the
                        trace must hold frequencies */
+  int ahead;        /* with rope: the mean rotation by 1 .. ahead positions is
+                       row n_tokens of the turns */
   kv_lanes lanes;
   kv_across across;
   size_t message;    /* bytes of a message, of KV_DOWN */

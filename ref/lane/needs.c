@@ -33,6 +33,7 @@ const kv_need kv_need_list[] = {
     ONE(host, BITS, SAME, 0, (1 << KV_MAX_CLASSES) - 1),
     ONE(reindex, BOOL, SAME, 0, 1),
     ONE(rope, BOOL, SAME, 0, 1),
+    ONE(ahead, INT, MOST, 0, 1 << 16),
     ONE(lanes, INT, SAME, KV_HEAD, QUERY_HEAD),
     ONE(across, INT, SAME, KV_ALONE, KV_DOWN),
     ONE(message, SIZE, SAME, 0, TERABYTE),

@@ -25,7 +25,7 @@
  * Cost: O(n d) a lane and settling.
  */
 #include "ref/methods/knorm.h"
-#include "ref/parts/parts.h"
+#include "ref/parts/scorers.h"
 
 static const kv_param table[] = {
     {.name = "budget",
@@ -64,15 +64,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  int d = at->shape->d;
   if (at->layer < o->skip || lane->n <= o->budget) return;
-  float *key = KV_TAKE(at->work, float, d);
   float *score = KV_TAKE(at->work, float, lane->n);
   bool *keep = KV_TAKE(at->work, bool, lane->n);
-  for (int i = 0; i < lane->n; i++) {
-    kv_lane_key(lane, i, key);
-    score[i] = -kv_dot(key, key, d);
-  }
+  kv_scorer_knorm.score(at, lane, NULL, 0, lane->n, score);
   kv_top(score, lane->n, o->budget, keep);
   kv_keep_mask(lane, keep);
 }

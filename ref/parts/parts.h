@@ -67,6 +67,10 @@ void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
 /* out[0..n): group rule, then pooling, over the first n entries. */
 void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
                      kv_pooling pooling, int kernel, int n, float *out);
+/* The same over entries [first, first + n), out[0] being that of first. */
+void kv_window_score_from(const kv_at *at, const kv_lane *lane,
+                          kv_group_rule group, kv_pooling pooling, int kernel,
+                          int first, int n, float *out);
 
 /* The method's column c += the rows' sums over the group's heads. */
 void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows);

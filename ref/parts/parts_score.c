@@ -94,9 +94,10 @@ static void score_sums(const kv_at *at, const int64_t *sum, kv_pooling pooling,
   kv_pool_max(f, n, kernel, out);
 }
 
-void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
-                     kv_pooling pooling, int kernel, int n, float *out) {
-  const int64_t *own = kv_own(at, lane);
+void kv_window_score_from(const kv_at *at, const kv_lane *lane,
+                          kv_group_rule group, kv_pooling pooling, int kernel,
+                          int first, int n, float *out) {
+  const int64_t *own = (const int64_t *)kv_own(at, lane) + first;
   int p = planes(at->shape, group);
   if (p == 1) {
     score_sums(at, own, pooling, kernel, n, out);
@@ -116,6 +117,11 @@ void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
   else
     memcpy(out, best, (size_t)n * sizeof *out);
   at->work->used = used;
+}
+
+void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
+                     kv_pooling pooling, int kernel, int n, float *out) {
+  kv_window_score_from(at, lane, group, pooling, kernel, 0, n, out);
 }
 
 void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows) {

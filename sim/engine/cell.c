@@ -56,19 +56,19 @@ static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
 static const char *cannot_turn(const kv_trace *t) {
   if (!t->rope.inv_freq)
     return "re-indexed positions need rope.inv_freq, which the trace does not "
-           "hold; take positions=original";
+           "hold; take positions=original or reindex=no";
   int64_t range = kv_rope_range(&t->rope, t->shape.n_tokens);
   if (kv_rope_reaches(&t->rope, t->shape.d, range)) return NULL;
   return "re-indexed positions would turn keys by angles of 2^24 and more; "
-         "take positions=original";
+         "take positions=original or reindex=no";
 }
 
 /* Why they cannot be used by a method that reads them; NULL: they can. */
 static const char *cannot_read(const kv_trace *t) {
   return t->rope.inv_freq ? NULL
-                          : "keys as before their rotation need "
+                          : "keys or queries as before their rotation need "
                             "rope.inv_freq, which the trace does not hold; "
-                            "take another method or rope=after";
+                            "take another method, kivi with rope=after";
 }
 
 /* Refuses a cell that needs something the trace does not hold, before anything

@@ -254,7 +254,7 @@ static void turning_is_close(void **state) {
     rope.interleaved = interleaved;
     for (int i = 0; i < D / 2; i++)
       inv_freq[i] = (float)pow(10000, -2.0 * i / D);
-    assert_int_equal(kv_turns_open(&rope, TOKENS, D, &turns, NULL), KV_OK);
+    assert_int_equal(kv_turns_open(&rope, TOKENS, D, 0, &turns, NULL), KV_OK);
     for (uint32_t t = 0; t < TOKENS; t++) {
       for (int x = 0; x < D; x++)
         key[x] = was[x] = (float)sin((double)(t * 64 + (uint32_t)x) * 0.37) * 8;

@@ -207,57 +207,6 @@ class Decisions(Case):
                          json.loads(rows)["output"])
 
 
-class Presses(Case):
-    """What kvpress's presses keep of a prompt, ranked in binary64: decisions of
-    our variants to the token, at one budget and at one a layer."""
-
-    @staticmethod
-    def rows(t, layer, first):  # probabilities [heads, rows, prompt]
-        p, q = t.prompt_len, np.float64(t.q(layer))
-        k = np.float64(t.k(layer)).repeat(t.n_heads // t.n_kv_heads, 0)
-        x = q[:, first:p] @ k[:, :p].swapaxes(1, 2) * float(t.scale)
-        x[:, np.arange(p) > np.arange(first, p)[:, None]] = -np.inf
-        x = np.exp(x - x.max(2, keepdims=True))
-        return x / x.sum(2, keepdims=True)
-
-    def tova(self, t, layer, _):
-        s = self.rows(t, layer, t.prompt_len - 1)[:, 0, :-1].mean(0)
-        return [np.append(s, s.max() + 1)] * t.n_kv_heads
-
-    def observed(self, t, layer, _):
-        seen = np.arange(t.prompt_len, 0, -1)
-        s = self.rows(t, layer, 0).sum(1) / seen
-        return s.reshape(t.n_kv_heads, -1, t.prompt_len).mean(1)
-
-    def streaming(self, t, _, kept):
-        s = np.ones(t.prompt_len)
-        s[4:4 + t.prompt_len - kept] = 0
-        return [s] * t.n_kv_heads
-
-    def test_prompts_are_compressed_as_there(self):
-        t = kvtrace.read_trace(SMALL)
-        for press, spec in (
-                (self.tova, "tova:variant=prefill:protect_newest=yes"),
-                (self.observed, "h2o:variant=prefill:recent=0:scale=seen"),
-                (self.streaming,
-                 "streamingllm:variant=prefill:positions=original")):
-            for budgets in [34] * 4, [60, 9, 34, 20]:
-                lists = {}
-                for layer, n in zip(t.layers, budgets):
-                    lanes = press(t, layer, n)
-                    lists[layer] = {t.prompt_len: [
-                        np.sort(np.argsort(-x, kind="stable")[:n])
-                        for x in lanes]}
-                out = at(f"{press.__name__}{budgets[0]}.safetensors")
-                kvtrace.write_decisions(out, t, press.__name__, lists)
-                theirs, ours = json.loads(call(
-                    "KVREPLAY", "run", SMALL, "-q", "--format", "json", "-m",
-                    f"replay:file={out},{spec}", "-b",
-                    "/".join(map(str, budgets))))
-                for what in "journal", "output":
-                    self.assertEqual(theirs[what], ours[what], spec)
-
-
 class Results(Case):
     def run_all(self, form, *more):
         done = subprocess.run(

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KeyDiff on a device: the twin of ref/methods/keydiff.c.
+ */
+#include "gpu/parts/scorers.cuh"
+#include "ref/methods/keydiff.h"
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  kv_gpu_score_settle(at, lane, o->budget, &o->s);
+}
+
+KV_GPU_METHOD(keydiff, .settle_lane = kv_on_settle_lane<settle_lane>);

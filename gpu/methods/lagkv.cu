@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LagKV on a device: the twin of ref/methods/lagkv.c.
+ */
+#include "gpu/parts/scorers.cuh"
+#include "ref/methods/lagkv.h"
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  kv_gpu_score_settle(at, lane, o->budget, &o->s);
+}
+
+KV_GPU_METHOD(lagkv, .settle_lane = kv_on_settle_lane<settle_lane>);

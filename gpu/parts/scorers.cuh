@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scorers on a device: the twin of ref/parts/scorers.c. A scorer has
+ * kv_gpu_score_x and kv_gpu_observe_x. Every function is called by all threads
+ * of the block with the same arguments and ends with a barrier.
+ */
+#ifndef KV_GPU_SCORERS_CUH
+#define KV_GPU_SCORERS_CUH
+
+#include "gpu/parts/score_expected.cuh"
+#include "gpu/parts/score_keys.cuh"
+#include "gpu/parts/score_lag.cuh"
+
+/* --- by attention: ref/parts/score_evidence.c ----------------------------- */
+
+KV_DEVICE void kv_gpu_observe_snapkv(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const kv_gpu_rows &rows,
+                                     const kv_score_options *o) {
+  kv_gpu_window_add(at, lane, rows, o->w.group);
+}
+KV_DEVICE void kv_gpu_score_snapkv(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                   const kv_score_options *o, int first, int n,
+                                   float *out) {
+  kv_gpu_window_score_from(at, lane, o->w.group, o->w.pooling, o->w.kernel,
+                           first, n, out);
+}
+KV_DEVICE void kv_gpu_observe_h2o(kv_gpu_at &at, kv_gpu_lane *lane,
+                                  const kv_gpu_rows &rows,
+                                  const kv_score_options *o) {
+  kv_gpu_window_add(at, lane, rows, o->w.group);
+}
+KV_DEVICE void kv_gpu_score_h2o(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                const kv_score_options *o, int first, int n,
+                                float *out) {
+  kv_gpu_window_score_from(at, lane, o->w.group, KV_POOL_NONE, 1, first, n,
+                           out);
+}
+
+/* --- those that look at no row -------------------------------------------- */
+
+#define KV_GPU_BLIND(x)                                                        \
+  KV_DEVICE void kv_gpu_observe_##x(kv_gpu_at &, kv_gpu_lane *,                \
+                                    const kv_gpu_rows &,                       \
+                                    const kv_score_options *) {}
+KV_GPU_BLIND(knorm)
+KV_GPU_BLIND(keydiff)
+KV_GPU_BLIND(lagkv)
+
+/* --- all of them ---------------------------------------------------------- */
+
+/* Decode steps until the next settling. */
+KV_DEVICE int kv_gpu_steps_left(const kv_gpu_at &at, int every) {
+  int past = (at.step - at.layer->shape.prompt_len) % every;
+  return past == 0 ? 0 : every - past;
+}
+
+/* For kv_on_observe_entries. */
+KV_DEVICE void kv_gpu_score_observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    const kv_gpu_rows &rows,
+                                    const kv_score_options *o) {
+  bool prompt = rows.first < at.layer->shape.prompt_len;
+  if (!prompt && kv_gpu_steps_left(at, o->every) >= o->rows) return;
+  switch (o->score) {
+#define KV_GPU_OBSERVE(x)                                                      \
+  case KV_SCORE_##x: kv_gpu_observe_##x(at, lane, rows, o); break;
+    KV_SCORERS(KV_GPU_OBSERVE)
+  }
+}
+
+/* Scores of entries [first, first + n), in the hook's workspace. */
+KV_DEVICE float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
+                              const kv_score_options *o, int first, int n) {
+  float *score = KV_GPU_TAKE(at, float, n);
+  size_t used = at.used;
+  switch (o->score) {
+#define KV_GPU_SCORE(x)                                                        \
+  case KV_SCORE_##x: kv_gpu_score_##x(at, lane, o, first, n, score); break;
+    KV_SCORERS(KV_GPU_SCORE)
+  }
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    score[i] = kv_gpu_finite(score[i]);
+  __syncthreads();
+  at.used = used;
+  return score;
+}
+
+/* At the end of a settling: evidence begins anew. */
+KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
+                                   const kv_score_options *o) {
+  uint32_t *own = (uint32_t *)kv_gpu_own(at, lane);
+  if (o->form == KV_FORM_PREFILL) return;
+  for (size_t i = (size_t)kv_thread(); i < o->state / 4; i += KV_BLOCK)
+    own[i] = 0;
+  __syncthreads();
+}
+
+/* A whole settling of a lane by its own scores. */
+KV_DEVICE void kv_gpu_score_settle(kv_gpu_at &at, kv_gpu_lane *lane, int budget,
+                                   const kv_score_options *o) {
+  if (kv_score_settles(o, &at.layer->shape, at.step) && lane->n > budget) {
+    int first, n = kv_score_span(o, lane->n, &first);
+    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
+    kv_gpu_flag_all(keep, lane->n, true);
+    __syncthreads();
+    const float *score = kv_gpu_score(at, lane, o, first, n);
+    kv_gpu_top(at, score, n, budget - (lane->n - n), keep + first);
+    kv_gpu_keep_mask(at, lane, keep);
+  }
+  kv_gpu_score_forget(at, lane, o);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Expected Attention: tokens that queries to come will look at, if those are
+ * drawn as the prompt's were.
+ *
+ *   of every query head, from its rows as before their rotation, but for those
+ *   of the first `sinks` tokens: mean m and covariance C (divided by the rows)
+ *   R = mean of the rotations at the next `future` positions
+ *   s(j)     = (R m) . k_j * scale + k_j' (R C R') k_j * scale^2 / 2
+ *   p        = softmax of s over the entries behind the sinks
+ *   score(j) = (mean over the group's heads of p(j) + epsilon) * |v_j|
+ *   n > budget: the sinks stay, and the best others
+ *
+ * To the bit: ref/parts/score_expected.c. Devoto et al. 2025, Expected
+ * Attention: KV Cache Compression by Estimating Attention from Future Queries
+ * Distribution, arXiv:2510.00636. The queries are turned back by the recorded
+ * frequencies: a trace without rope.inv_freq is refused.
+ *
+ * The paper's code is a press of kvpress, which the defaults follow: future
+ * 512, sinks 4 (here less where the budget is), covariance and value norms on,
+ * epsilon 0; others set 0.02. It averages the rotations at positions counted
+ * from 0; here they are those behind the newest token. Its scale is
+ * 1 / sqrt(d), here the trace's. While decoding it has the last 256 hidden
+ * states, less the first 4 of them; here the rows since the last settling.
+ * Cost: O(n d d) a query head and settling, and as much for the rows.
+ */
+#include "ref/methods/expected.h"
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "future",
+     .kind = KV_INT,
+     .offset = offsetof(params, s.future),
+     .fallback = "512",
+     .min = 1,
+     .max = 1 << 16,
+     .unit = "tokens",
+     .help = "next positions that are averaged; 512 as in kvpress"},
+    {.name = "covariance",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, s.covariance),
+     .fallback = "yes",
+     .choices = "yes|no",
+     .help = "how queries vary counts; yes as in kvpress"},
+    {.name = "vnorm",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, s.vnorm),
+     .fallback = "yes",
+     .choices = "yes|no",
+     .help = "weigh by the length of the value; yes as in kvpress"},
+    {.name = "epsilon",
+     .kind = KV_REAL,
+     .offset = offsetof(params, s.epsilon),
+     .fallback = "0",
+     .min = 0,
+     .max = 1,
+     .help = "added before that; 0 as in kvpress"},
+    KV_SINKS_PARAM(params, s),
+    KV_LAST_PARAM(params, s),
+    KV_FORM_PARAM(params, s),
+    KV_EVERY_PARAM(params, s),
+    KV_REINDEX_PARAM(params, s),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  o->s.score = KV_SCORE_expected;
+  kv_rc rc = kv_score_open(shape, "expected", o->budget, &o->s, needs, e);
+  needs->lengths = o->s.w.window > 0;
+  return rc;
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_score_observe(at, lane, rows, &o->s);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_score_settle(at, lane, o->budget, &o->s);
+}
+
+const kv_method kv_method_expected = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "expected",
+    .title = "tokens that queries to come are expected to look at",
+    .paper = "Devoto et al. 2025, Expected Attention: KV Cache Compression by "
+             "Estimating Attention from Future Queries Distribution, "
+             "arXiv:2510.00636",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KeyDiff: tokens whose keys are unlike the average key. Keys that resemble
+ * each other are redundant, and queries tend to look at those that stand out.
+ *
+ *   anchor   = mean over the lane's entries of k / |k|
+ *   score(j) = -cos(k_j, anchor)
+ *   the prompt enters in blocks of `block` tokens; after each, n > budget: the
+ *   budget entries with the largest score stay (equal: the older), the anchor
+ *   being that of what is stored and the block
+ *
+ * To the bit: ref/parts/score_keys.c. Park et al. 2025, KeyDiff: Key
+ * Similarity-Based KV Cache Eviction for Long-Context LLM Inference,
+ * arXiv:2504.15364. It looks at no query and protects neither the first tokens
+ * nor the last; keys are taken as stored, after RoPE.
+ *
+ * Where code and paper differ, the default is the first:
+ *   block  the paper processes a prompt in blocks, 128 here; kvpress's press
+ *          scores the whole prompt once (block=0). Its block press begins with
+ *          the first `budget` tokens and adds blocks to those: the same
+ *          decisions where the budget is a multiple of the block
+ *   form   kvpress settles after the prompt, its decoding press every 512
+ *          steps of decoding
+ * Cost: O(n d) a lane and settling.
+ */
+#include "ref/methods/keydiff.h"
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "block",
+     .kind = KV_INT,
+     .offset = offsetof(params, block),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "prompt tokens that enter before a settling; 0: all at once, as "
+             "kvpress's press; default 128 as in the paper, 0 with "
+             "form=decode"},
+    KV_SINKS_PARAM(params, s),
+    KV_LAST_PARAM(params, s),
+    KV_FORM_PARAM(params, s),
+    KV_EVERY_PARAM(params, s),
+    KV_REINDEX_PARAM(params, s),
+    {.name = NULL}};
+
+enum { BLOCK = 128 };
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  bool decodes = o->s.form == KV_FORM_DECODE;
+  o->s.score = KV_SCORE_keydiff;
+  if (o->block == KV_UNSET) o->block = decodes ? 0 : BLOCK;
+  needs->block = o->block;
+  needs->lengths = o->s.w.window > 0;
+  if (decodes && o->block)
+    return kv_fail(e, KV_REFUSED,
+                   "keydiff: block=%d means nothing with form=decode, which "
+                   "leaves the prompt whole; leave it out or write form=both",
+                   o->block);
+  return kv_score_open(shape, "keydiff", o->budget, &o->s, needs, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_score_settle(at, lane, o->budget, &o->s);
+}
+
+const kv_method kv_method_keydiff = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "keydiff",
+    .title = "tokens whose keys are unlike the average key",
+    .paper = "Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache "
+             "Eviction for Long-Context LLM Inference, arXiv:2504.15364",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

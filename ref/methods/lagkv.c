@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LagKV: tokens that stand out against those that followed them. No query is
+ * looked at.
+ *
+ *   the first `sinks` entries stay; the others are cut into partitions of
+ *   `lag`; the last full one and what is behind it stay
+ *   of each other partition, K and V apart: every element is put between the
+ *   least and the largest of its channel in the next partition; the deviation
+ *   of a token's elements, through a softmax over the partition, is its share
+ *   score(j) = mean of the shares of K and V
+ *   cross=no: ranked within the partition; cross=yes: as it is
+ *   n > budget: of those the best stay until `budget` are held
+ *
+ * To the bit: ref/parts/score_lag.c. Liang et al. 2025, LagKV: Lag-Relative
+ * Information of the KV Cache Tells Which Tokens Are Important,
+ * arXiv:2504.04704.
+ *
+ * Where code and paper differ, the default is the first:
+ *   cross    the paper keeps as many of each partition, and so do ranks (as in
+ *            kvpress, but for equal ranks at the cut); cross_scoring there
+ *   sinks    4 in kvpress, of which less is taken here where the budget is
+ *   lag      128 in kvpress and in the paper; here less where the budget does
+ *            not hold the sinks and what always stays, up to 2 lag - 1
+ *   range 0  a channel that does not change in the next partition divides by
+ *            zero there; it counts as 0 here
+ *   short    under sinks + 2 lag tokens kvpress keeps the sinks and the last
+ *            tokens; such a lane is within the budget here
+ * Cost: O(n (d + lag)) a lane and settling.
+ */
+#include "ref/methods/lagkv.h"
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "lag",
+     .kind = KV_INT,
+     .offset = offsetof(params, s.lag),
+     .min = 1,
+     .max = 1 << 22,
+     .unit = "tokens",
+     .help = "entries of a partition; default min(128, (budget - sinks + 1) "
+             "div 2), 128 as in the paper"},
+    {.name = "cross",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, s.cross),
+     .fallback = "no",
+     .choices = "no|yes",
+     .help = "rank across partitions? no: within each, as in the paper"},
+    KV_SINKS_PARAM(params, s),
+    KV_FORM_PARAM(params, s),
+    KV_EVERY_PARAM(params, s),
+    KV_REINDEX_PARAM(params, s),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  o->s.score = KV_SCORE_lagkv;
+  needs->lengths = true;
+  return kv_score_open(shape, "lagkv", o->budget, &o->s, needs, e);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_score_settle(at, lane, o->budget, &o->s);
+}
+
+const kv_method kv_method_lagkv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "lagkv",
+    .title = "tokens that stand out against those that followed",
+    .paper = "Liang et al. 2025, LagKV: Lag-Relative Information of the KV "
+             "Cache Tells Which Tokens Are Important, arXiv:2504.04704",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_lane = settle_lane,
+};

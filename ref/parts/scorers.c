@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all scorers share: contract in ref/parts/scorers.h. Cost: what the
+ * scorer's rows and scores cost, and one selection a lane and settling, O(n).
+ */
+#include "ref/parts/scorers.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
+#include <string.h>
+
+enum { EVERY = 512 }; /* kvpress's decoding */
+
+#define SCORER(x) &kv_scorer_##x,
+static const kv_scorer *const scorers[] = {KV_SCORERS(SCORER)};
+
+/* --- opening -------------------------------------------------------------- */
+
+static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
+  if (o->every <= 0 && o->form != KV_FORM_PREFILL)
+    o->every = o->rows > EVERY && o->rows < KV_ALL_ROWS ? o->rows : EVERY;
+  if (o->every == KV_UNSET) o->every = 0;
+  if (o->form == KV_FORM_PREFILL && o->every != 0)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: every=%d means nothing with form=prefill; leave it out "
+                   "or write form=decode or form=both",
+                   method, o->every);
+  if (o->form != KV_FORM_PREFILL && o->rows < KV_ALL_ROWS && o->every < o->rows)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: every=%d is less than window=%d, whose queries must "
+                   "all be new; raise every or lower window",
+                   method, o->every, o->rows);
+  return KV_OK;
+}
+
+/* What evidence takes between steps: at most budget + every entries of it. */
+static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
+                   const kv_score_options *o) {
+  int64_t n = (int64_t)budget + o->every;
+  if (!scorer->by_entry || n >= s->n_tokens) return o->state;
+  return o->state / (size_t)s->n_tokens * (size_t)n;
+}
+
+static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
+                 const kv_score_options *o, kv_needs *needs) {
+  int rows = o->rows < s->prompt_len ? o->rows : s->prompt_len;
+  needs->prompt_rows = o->form == KV_FORM_DECODE ? 0 : rows;
+  needs->reindex = o->reindex == KV_REINDEX_YES;
+  needs->lane_state = o->state;
+  needs->every = o->every;
+  if (o->form == KV_FORM_PREFILL || !scorer->observe) return;
+  needs->decode_rows = true;
+  needs->metas = 1;
+  needs->meta[0] =
+      (kv_meta){.name = "evidence held", .bytes = held(s, scorer, budget, o)};
+}
+
+kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
+                    kv_score_options *o, kv_needs *needs, kv_err *e) {
+  const kv_scorer *scorer = scorers[o->score];
+  kv_rc rc = kv_open_budget(method, budget, e);
+  if (!rc) rc = scorer->open(shape, method, budget, o, needs, e);
+  if (rc) return rc;
+  if (o->sinks == KV_UNSET) o->sinks = 0;
+  needs->lanes = kv_group_lanes((kv_group_rule)o->w.group);
+  rc = kv_open_part(method, "sinks", o->sinks, budget, e);
+  if (!rc && !o->lag)
+    rc = kv_open_part(method, o->sinks ? "sinks and last entries" : "last",
+                      o->sinks + o->w.window, budget, e);
+  if (!rc) rc = resolve_every(method, o, e);
+  if (!rc) fill(shape, scorer, budget, o, needs);
+  return rc;
+}
+
+/* --- scores --------------------------------------------------------------- */
+
+void kv_score_shares(const kv_at *at, float *s, int n) {
+  const kv_kernels *kernel = at->kernels;
+  int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, s);
+  float share = kv_div(1.0f, kv_unfix(mass));
+  /* Not by the kernel `scale`: the laws count its calls as evidence. */
+  for (int i = 0; i < n; i++) s[i] = kv_mul(s[i], share);
+}
+
+/* --- hooks ---------------------------------------------------------------- */
+
+/* Decode steps until the next settling. */
+static int steps_left(const kv_at *at, int every) {
+  int past = (at->step - at->shape->prompt_len) % every;
+  return past == 0 ? 0 : every - past;
+}
+
+void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                      const kv_score_options *o) {
+  bool prompt = rows->first < at->shape->prompt_len;
+  if (prompt || steps_left(at, o->every) < o->rows)
+    scorers[o->score]->observe(at, lane, rows, o);
+}
+
+float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
+                int first, int n) {
+  float *score = KV_TAKE(at->work, float, n);
+  size_t used = at->work->used;
+  scorers[o->score]->score(at, lane, o, first, n, score);
+  for (int i = 0; i < n; i++)
+    if (!kv_finite(score[i])) score[i] = kv_float(0xff7fffffu);
+  at->work->used = used;
+  return score;
+}
+
+void kv_score_forget(const kv_at *at, kv_lane *lane,
+                     const kv_score_options *o) {
+  if (o->form != KV_FORM_PREFILL) memset(kv_own(at, lane), 0, o->state);
+}
+
+static void keep_best(const kv_at *at, kv_lane *lane, int budget,
+                      const kv_score_options *o) {
+  int first, n = kv_score_span(o, lane->n, &first);
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  memset(keep, true, (size_t)lane->n);
+  const float *score = kv_score(at, lane, o, first, n);
+  kv_top(score, n, budget - (lane->n - n), keep + first);
+  kv_keep_mask(lane, keep);
+}
+
+void kv_score_settle(const kv_at *at, kv_lane *lane, int budget,
+                     const kv_score_options *o) {
+  if (kv_score_settles(o, at->shape, at->step) && lane->n > budget)
+    keep_best(at, lane, budget, o);
+  kv_score_forget(at, lane, o);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scorers: what gives a number to every entry of a lane that may go, so that
+ * the best stay. A scorer says what it needs - query rows, state, rotations -
+ * and has one function for its scores; when a settling is due, which entries
+ * are never asked about, and how positions are read are options that all of
+ * them share. A method over a scorer adds how the budget is spent: the best of
+ * each lane, of a layer's lanes together, of chunks.
+ *
+ * A scorer is a line of KV_SCORERS, a table kv_scorer_x in ref/parts and its
+ * twin in gpu/parts. Only open may fail. Each is written to the bit at its
+ * table. A score that is not finite counts as the least number, -FLT_MAX.
+ */
+#ifndef KV_REF_SCORERS_H
+#define KV_REF_SCORERS_H
+
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
+
+/* The order is that of the parameter `score`. */
+#define KV_SCORERS(X) X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected)
+
+#define KV_SCORER_NUMBER(x) KV_SCORE_##x,
+#define KV_SCORER_NAME(x) "|" #x
+enum { KV_SCORERS(KV_SCORER_NUMBER) KV_SCORES };
+#define KV_SCORER_CHOICES (&(KV_SCORERS(KV_SCORER_NAME))[1])
+
+/* When the lanes are settled, and how positions are read. */
+enum { KV_FORM_PREFILL, KV_FORM_DECODE, KV_FORM_BOTH };
+enum { KV_REINDEX_NO, KV_REINDEX_YES };
+/* Of 0, the scorer's first choice, where a method has no such parameter. */
+enum { KV_CROSS_NO, KV_CROSS_YES };
+enum { KV_TERM_YES, KV_TERM_NO };
+
+/* What methods over scorers share: a struct in their params. A method names
+ * those that its table offers; the rest are 0, and the scorer takes its own
+ * default. */
+typedef struct kv_score_options {
+  int score;           /* KV_SCORE_x */
+  kv_window_options w; /* window: the last entries, which always stay; kernel,
+                          pooling: of votes; group */
+  int sinks;           /* the first entries, which always stay */
+  int form, every;     /* KV_FORM_x; decode steps between settlings */
+  int reindex;
+  int lag, cross;        /* lagkv: 0 for all others */
+  int future;            /* expected */
+  int covariance, vnorm; /* expected: KV_TERM_x */
+  float epsilon;         /* expected */
+  int rows;              /* resolved: last rows before a settling that the
+                            scorer is shown; 0: none */
+  size_t state;          /* resolved: its bytes of the lane's */
+} kv_score_options;
+
+typedef struct kv_scorer {
+  const char *name;
+  /* Resolves its options against the budget of a lane and fills in what it
+   * needs; o->rows and o->state too. */
+  kv_rc (*open)(const kv_shape *shape, const char *method, int budget,
+                kv_score_options *o, kv_needs *needs, kv_err *e);
+  /* Of the rows that it is shown; NULL where it looks at none. */
+  void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                  const kv_score_options *o);
+  /* out[i] is the score of entry first + i, i < n; n >= 1. */
+  void (*score)(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
+                int first, int n, float *out);
+  bool by_entry; /* its state holds numbers of each token */
+} kv_scorer;
+
+#define KV_SCORER_TABLE(x) extern const kv_scorer kv_scorer_##x;
+KV_SCORERS(KV_SCORER_TABLE)
+
+/* --- parameters ----------------------------------------------------------- */
+
+#define KV_SCORE_PARAM(type, member)                                           \
+  {                                                                            \
+    .name = "score", .kind = KV_CHOICE,                                        \
+    .offset = offsetof(type, member.score), .fallback = "snapkv",              \
+    .choices = KV_SCORER_CHOICES, .later = true,                               \
+    .help = "what scores the entries; snapkv: the votes of the prompt's last " \
+            "queries"                                                          \
+  }
+#define KV_SINKS_PARAM(type, member)                                           \
+  {                                                                            \
+    .name = "sinks", .kind = KV_INT, .offset = offsetof(type, member.sinks),   \
+    .min = 0, .max = 1 << 22, .unit = "tokens",                                \
+    .help = "first entries, always kept; default the scorer's: min(4, budget " \
+            "- 1) of lagkv and expected, as in kvpress, else 0"                \
+  }
+#define KV_LAST_PARAM(type, member)                                            \
+  {                                                                            \
+    .name = "last", .kind = KV_INT, .offset = offsetof(type, member.w.window), \
+    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
+    .help = "last entries, always kept; none as in the paper"                  \
+  }
+#define KV_FORM_PARAM(type, member)                                            \
+  {                                                                            \
+    .name = "form", .kind = KV_CHOICE, .offset = offsetof(type, member.form),  \
+    .fallback = "prefill", .choices = "prefill|decode|both",                   \
+    .help = "when lanes are settled: once after the prompt, while decoding "   \
+            "alone, or both; prefill as in kvpress"                            \
+  }
+#define KV_EVERY_PARAM(type, member)                                           \
+  {                                                                            \
+    .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
+    .min = 0, .max = 1 << 30, .unit = "steps",                                 \
+    .help = "decode steps between settlings; default 512 as in kvpress, 0 "    \
+            "with form=prefill"                                                \
+  }
+#define KV_REINDEX_PARAM(type, member)                                         \
+  {                                                                            \
+    .name = "reindex", .kind = KV_CHOICE,                                      \
+    .offset = offsetof(type, member.reindex), .fallback = "no",                \
+    .choices = "no|yes",                                                       \
+    .help = "attend the i-th entry at the i-th position? no: at its own, as "  \
+            "in the papers; yes: kvpress's key rotation"                       \
+  }
+
+/* --- what scorers call ---------------------------------------------------- */
+
+/* s[0..n), finite and without -0, become their probabilities (arithmetic 4),
+ * which are no evidence: no query made them. */
+void kv_score_shares(const kv_at *at, float *s, int n);
+
+/* --- what methods over a scorer call -------------------------------------- */
+
+/* Resolves the options against a lane's budget and fills what the scorer and
+ * the options need. */
+kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
+                    kv_score_options *o, kv_needs *needs, kv_err *e);
+/* observe. */
+void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                      const kv_score_options *o);
+/* Entries that are asked about: [*first, *first + n) of a lane of `entries`;
+ * n may be 0 or less where all are protected. */
+KV_FN int kv_score_span(const kv_score_options *o, int entries, int *first) {
+  int past = entries - o->sinks;
+  *first = o->sinks;
+  return past - (o->lag ? o->lag + past % o->lag : o->w.window);
+}
+/* Scores of these, in the hook's workspace; n >= 1. */
+float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
+                int first, int n);
+/* Is a settling at tokens seen `step` one that drops? The one after the prompt
+ * is not with form=decode. */
+KV_FN bool kv_score_settles(const kv_score_options *o, const kv_shape *s,
+                            int step) {
+  return o->form != KV_FORM_DECODE || step > s->prompt_len;
+}
+/* At the end of a settling: evidence begins anew. */
+void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
+/* A whole settling of a lane by its own scores: the best `budget` entries
+ * stay, the protected ones first. */
+void kv_score_settle(const kv_at *at, kv_lane *lane, int budget,
+                     const kv_score_options *o);
+
+#endif

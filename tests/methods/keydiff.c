@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KeyDiff. The worked case: the eight keys have the anchor (.167705, .344482)
+ * and the scores -.437718 -.899112 -.793602 .437718 -.999944 .899112 -.945282
+ * -.326255. Blocks are replayed plainly in binary64; forms and protection.
+ */
+#include "tests/support/rig.h"
+#include <math.h>
+#include <string.h>
+
+static void worked(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  rig *r = rig_open(&c, "keydiff:budget=4");
+  rig_holds(r, 0, (int[]){0, 3, 5, 7, -1});
+  rig_close(r);
+  r = rig_open(&c, "keydiff:budget=5:block=0");
+  rig_holds(r, 0, (int[]){0, 2, 3, 5, 7, -1});
+  rig_close(r);
+  r = rig_open(&c, "keydiff:budget=4:sinks=1:last=2");
+  rig_holds(r, 0, (int[]){0, 5, 6, 7, -1});
+  rig_close(r);
+}
+
+static const float *key_of(const rig_case *c, int lane, int t) {
+  return c->k + ((size_t)lane * (size_t)c->n_tokens + (size_t)t) * (size_t)c->d;
+}
+
+static double dot(const rig_case *c, const double *a, const float *b) {
+  double sum = 0;
+  for (int x = 0; x < c->d; x++) sum += a[x] * (double)b[x];
+  return sum;
+}
+
+static double length(const rig_case *c, const float *k) {
+  double sum = 0;
+  for (int x = 0; x < c->d; x++) sum += (double)k[x] * (double)k[x];
+  return sqrt(sum);
+}
+
+/* The best of ids[0..n) stay: random keys lie far enough apart. */
+static int settle(const rig_case *c, int lane, int budget, int n, int *ids) {
+  double anchor[64] = {0}, score[64];
+  int kept = 0;
+  if (n <= budget) return n;
+  for (int i = 0; i < n; i++)
+    for (int x = 0; x < c->d; x++)
+      anchor[x] += (double)key_of(c, lane, ids[i])[x] /
+                   length(c, key_of(c, lane, ids[i]));
+  for (int i = 0; i < n; i++)
+    score[i] = -dot(c, anchor, key_of(c, lane, ids[i])) /
+               length(c, key_of(c, lane, ids[i]));
+  for (int i = 0; i < n; i++) {
+    int better = 0;
+    for (int o = 0; o < n; o++) better += score[o] > score[i];
+    if (better < budget) ids[kept++] = ids[i];
+  }
+  return kept;
+}
+
+static void plainly(const rig_case *c, int lane, int budget, int block,
+                    int *ids) {
+  int n = 0;
+  for (int t = 0; t < c->prompt_len; t++) {
+    ids[n++] = t;
+    if ((t + 1) % block == 0 || t + 1 == c->prompt_len)
+      n = settle(c, lane, budget, n, ids);
+  }
+  ids[n] = -1;
+}
+
+static rig_case sample(uint32_t seed) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 52,
+                .prompt_len = 44};
+  rig_data(&c, seed);
+  return c;
+}
+
+static void blocks(void **state) {
+  rig_case c = sample(3);
+  int ids[64];
+  (void)state;
+  rig *r = rig_open(&c, "keydiff:budget=12:block=10");
+  for (int lane = 0; lane < 2; lane++) {
+    plainly(&c, lane, 12, 10, ids);
+    rig_holds(r, lane, ids);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* Settled every third step; with form=decode the prompt stays until then. */
+static void forms(void **state) {
+  rig_case c = sample(4);
+  (void)state;
+  rig *r = rig_open(&c, "keydiff:budget=12:form=both:every=3");
+  assert_int_equal(rig_lane(r, 0)->n, 12);
+  rig_to(r, 46);
+  assert_int_equal(rig_lane(r, 0)->n, 14);
+  rig_to(r, 47);
+  assert_int_equal(rig_lane(r, 1)->n, 12);
+  rig_close(r);
+  r = rig_open(&c, "keydiff:budget=12:form=decode:every=4");
+  assert_int_equal(rig_lane(r, 0)->n, 44);
+  rig_to(r, 47);
+  assert_int_equal(rig_lane(r, 0)->n, 47);
+  rig_to(r, 48);
+  assert_int_equal(rig_lane(r, 0)->n, 12);
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* Re-indexing moves no decision, and what is attended. */
+static void reindexed(void **state) {
+  static const float inv_freq[8] = {1, .5f, .25f, .125f, .06f, .03f, .01f, 0};
+  rig_case c = sample(5);
+  (void)state;
+  c.inv_freq = inv_freq;
+  kv_layer_digests a = rig_replay(&c, "keydiff:budget=9");
+  kv_layer_digests b = rig_replay(&c, "keydiff:budget=9:reindex=yes");
+  assert_true(rig_same(&a.journal, &b.journal));
+  assert_false(rig_same(&a.output, &b.output));
+  rig_data_free(&c);
+}
+
+static void laws(void **state) {
+  rig_case c = sample(6);
+  (void)state;
+  rig_law(&c, "keydiff:budget=7", rig_grown, &(int){7});
+  rig_law(&c, "keydiff:budget=7:block=5", rig_grown, &(int){7});
+  rig_law(&c, "keydiff:budget=7:form=both:every=1", rig_at_most, &(int){7});
+  rig_law(&c, "keydiff:budget=1:form=both:every=1", rig_at_most, &(int){1});
+  rig_law_dense(&c, "keydiff:budget=44");
+  rig_law_dense(&c, "keydiff:budget=52:block=5:form=both:every=1");
+  rig_law_dense(&c, "keydiff:budget=7:form=decode:every=9");
+  rig_law_refused(&c, "keydiff", KV_USAGE, "keydiff", "budget");
+  rig_law_refused(&c, "keydiff:budget=4:every=4", KV_REFUSED, "every",
+                  "form=prefill");
+  rig_law_refused(&c, "keydiff:budget=4:block=4:form=decode", KV_REFUSED,
+                  "block", "form=decode");
+  rig_law_refused(&c, "keydiff:budget=4:sinks=3:last=2", KV_REFUSED, "sinks",
+                  "budget");
+  rig_data_free(&c);
+}
+
+int kv_test_keydiff(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(worked), cmocka_unit_test(blocks),
+      cmocka_unit_test(forms), cmocka_unit_test(reindexed),
+      cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("keydiff", tests, NULL, NULL);
+}
