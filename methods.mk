@@ -20,6 +20,7 @@ METHODS += keydiff.c
 METHODS += lagkv.c
 METHODS += expected.c
 METHODS += quest.c
+METHODS += twilight.c
 METHODS += omnikv.c
 METHODS += zsmerge.c
 METHODS += kivi.c

@@ -24,7 +24,9 @@ for backend in $backends; do
     fail "$backend: dense+kivi is not kivi: $behind, not $alone"
   for spec in "snapkv:budget=64+$kivi" "h2o:budget=64+$kivi" \
     "quest:budget=64:page=8:skip=0+$kivi" "tova:budget=64+$kivi" \
-    "snapkv:budget=64:grow=no+$kivi" "streamingllm:budget=64+$kivi"; do
+    "snapkv:budget=64:grow=no+$kivi" "streamingllm:budget=64+$kivi" \
+    window:budget=64+twilight:skip=0 \
+    quest:budget=64:skip=0:rule=twilight+twilight:skip=0; do
     run -B "$backend" -m "$spec" | three >"$tmp/of"
     [ "$(wc -w <"$tmp/of")" = 3 ] || fail "$backend: $spec does not run"
     [ "$backend" = ref ] && cp "$tmp/of" "$tmp/$(echo "$spec" | cksum)"
@@ -80,6 +82,9 @@ refused() {
 }
 refused "zsmerge:budget=64+$kivi" 'merges entries'
 refused "kivi+$kivi" 'both code'
+refused zsmerge:budget=64+twilight 'merges entries'
+refused streamingllm:budget=64+twilight 'other positions'
+refused kivi+twilight 'codes keys'
 refused snapkv:budget=64+h2o:budget=32 'no format'
 refused "kivi+snapkv:budget=64" 'no format'
 refused "snapkv:budget=64+kivi+kivi" 'more than 2 methods'

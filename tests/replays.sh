@@ -63,6 +63,7 @@ replay_emu() {
 
 replay_variants=quest:page=8:skip=0
 replay_variants+=,quest:page=8:skip=0:share=group_sum:rule=paper
+replay_variants+=,twilight:skip=0,twilight:skip=0:bits=2:p=0.5
 replay_variants+=,omnikv:layers=0:recent=3
 replay_variants+=,omnikv:layers=0:score=logit:sink=2:recent=7
 replay_variants+=,omnikv:layers=0:selector=uniform:window=5
@@ -95,6 +96,8 @@ replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9
 replay_variants+=,oracle-topp:p=0.5
 replay_variants+=,snapkv+kivi:group=8:residual=16
 replay_variants+=,h2o+kivi:bits=4:group=8:residual=16
+replay_variants+=,quest:page=8:skip=0:rule=twilight+twilight:skip=0
+replay_variants+=,h2o+twilight:skip=0
 replay_variants+=,omnikv:layers=0+kivi:group=8:residual=16
 replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
 

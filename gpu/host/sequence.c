@@ -22,6 +22,7 @@ static kv_gpu_layer layer_of(const kv_store *s, int i) {
   l.needs.phase = p->needs->phase;
   if (p->needs->across != KV_DOWN) l.above = NULL;
   l.one_of_two = s->parts > 1;
+  l.within = i > 0 && p->needs->narrows && s->hooks[0]->view != NULL;
   if (i > 0) l.shown = NULL;
   return l;
 }

@@ -217,7 +217,7 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
     kv_gpu_close(s);
     return rc;
   }
-  s->own_views = s->hooks[0]->view != NULL;
+  for (int i = 0; i < s->parts; i++) s->own_views |= s->hooks[i]->view != NULL;
   *out = s;
   return KV_OK;
 }

@@ -56,7 +56,7 @@ struct kv_store {
   kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
   int lanes, queries;  /* query heads of a lane */
   int tile_rows;       /* prompt rows at once */
-  bool own_views;      /* the method has a view hook */
+  bool own_views;      /* one of the methods has a view hook */
   kv_gpu_layer layer;  /* device pointers */
   kv_gpu_clock clock;
   kv_gpu_lane *head;    /* [lanes] host copies of the lanes' structs */

@@ -118,9 +118,13 @@ KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   if (room) at.work_size = room;
   kv_gpu_watch(l, lane->lane, (int)head, at);
   const float *group = l.q + (size_t)lane->first_head * d;
-  kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
+  kv_gpu_query q = {h,
+                    lane->queries,
+                    l.q + head * d,
+                    group,
                     l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                        : nullptr};
+                                        : nullptr,
+                    l.within ? l.mask + head * (size_t)l.stride : nullptr};
   hook(at, lane, q, l.mask + head * (size_t)l.stride);
   __syncthreads();
 }
@@ -147,9 +151,13 @@ __global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
     kv_gpu_at at = kv_at_lane(l, lane);
     size_t head = (size_t)(lane->first_head + h);
     const float *group = l.q + (size_t)lane->first_head * d;
-    kv_gpu_query q = {h, lane->queries, l.q + head * d, group,
+    kv_gpu_query q = {h,
+                      lane->queries,
+                      l.q + head * d,
+                      group,
                       l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                          : nullptr};
+                                          : nullptr,
+                      nullptr};
     float m = 0, sum = 0, *a = l.more_a + head * d_v;
     bool there = hook(at, lane, q, &m, &sum, a);
     __syncthreads();

@@ -129,6 +129,7 @@ static __device__ int pages_wanted(const params *o, int n) {
   int most = o->budget < n ? o->budget : n, k = most / o->page;
   int least = o->rule == PAPER ? PAPER_PAGES : 1;
   if (o->rule == ENGINE && o->budget >= n) return pages;
+  if (o->rule == TWILIGHT) k = pages_of(o->budget, o->page);
   if (k < least) k = least;
   return k < pages ? k : pages;
 }

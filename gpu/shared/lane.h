@@ -201,6 +201,8 @@ typedef struct kv_gpu_layer {
   int column, coding; /* where the method's own columns, codings and state
                          begin: kv_gpu_own */
   size_t state;
+  int within;        /* the mask holds what the method before it on the lanes
+                        chose: kv_query.within */
   int one_of_two;    /* two methods share the lanes, and may settle at different
                         steps */
   const char *k, *v; /* [n_kv_heads][n_tokens][d], .. of the trace; append's */
@@ -267,6 +269,8 @@ typedef struct kv_gpu_query {
   const float *q;       /* [d] */
   const float *group_q; /* [queries][d] */
   const float *s; /* [n] logits by entry if needs.view_logits, else NULL */
+  const uint8_t *within; /* [n] a flag each, or NULL; the mask that view fills
+                            in: an entry's is read before it is written */
 } kv_gpu_query;
 
 /* Query rows, as kv_rows of ref/lane/method.h. s and p of row r begin at r *

@@ -33,6 +33,12 @@ static int64_t units(const kv_meta *m, int n) {
   }
 }
 
+/* Of these, how many a step looks at. */
+static int64_t scanned_units(const kv_meta *m, int n) {
+  int64_t all = units(m, n);
+  return m->most && all > m->most ? m->most : all;
+}
+
 /* Position, row index, weight and class of an entry. */
 static int metadata_each(const kv_lane *l) {
   return (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) +
@@ -136,7 +142,7 @@ int64_t kv_lane_scanned(const kv_lane *l) {
   for (int i = 0; i < need->metas; i++) {
     const kv_meta *m = &need->meta[i];
     if (l->data->layer >= m->from_layer && l->n > m->above)
-      keys.side += (int64_t)m->scanned * units(m, l->n);
+      keys.side += (int64_t)m->scanned * scanned_units(m, l->n);
   }
   if (need->view_logits) walk_side(l, l->k_slab, l->shape->d, &keys);
   return kv_bytes_total(&keys);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 96, ALIGN = 64 };
+enum { NAME = 96 };
 
 /* A composition, in the list of all that were made. */
 typedef struct pair {
@@ -32,8 +32,6 @@ typedef struct kv_block {
   int column[KV_MOST_PARTS], coding[KV_MOST_PARTS];
   size_t state[KV_MOST_PARTS];
 } kv_block;
-
-static size_t aligned(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* --- hooks --------------------------------------------------------------- */
 
@@ -109,125 +107,36 @@ static void settle_layer(const pair *x, kv_call *c) {
   run(x, 1, c);
 }
 
+/* A second that narrows chooses among what the first chose. */
+static void view(const pair *x, kv_call *c) {
+  const kv_block *b = c->at.params;
+  kv_query query = *c->query;
+  kv_view first;
+  run(x, 0, c);
+  if (b->needs[1].narrows && x->part[0]->view) {
+    first = *c->view;
+    first.run = KV_TAKE(c->at.work, kv_run, first.runs);
+    memcpy(first.run, c->view->run, (size_t)first.runs * sizeof *first.run);
+    c->view->runs = c->view->entries = 0;
+    query.within = &first;
+    c->query = &query;
+  }
+  run(x, 1, c);
+}
+
 static void call(const kv_around *around, kv_call *c) {
   const pair *x = around->self;
   if (c->hook == KV_HOOK_settle_lane)
     settle_lane(x, c);
   else if (c->hook == KV_HOOK_settle_layer)
     settle_layer(x, c);
+  else if (c->hook == KV_HOOK_view)
+    view(x, c);
   else
     for (int i = 0; i < KV_MOST_PARTS; i++) run(x, i, c);
 }
 
 /* --- open ---------------------------------------------------------------- */
-
-/* What a lane has once, and both ask for. */
-static kv_rc check_once(const pair *x, const kv_needs *a, const kv_needs *b,
-                        kv_err *e) {
-  const struct {
-    bool both;
-    const char *what;
-  } once[] = {
-      {a->codings > 0, "code keys and values"}, /* the second does */
-      {a->classes > 1 && b->classes > 1,
-       "give entries a class, and an entry has one"},
-      {x->part[0]->chunk && x->part[1]->chunk,
-       "add a chunk of their own to attention, which has room for one"},
-      {a->across == KV_DOWN && b->across == KV_DOWN,
-       "publish messages for the layers below, and a step has room for one"}};
-  for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-    if (once[i].both)
-      return kv_fail(e, KV_REFUSED,
-                     "%s: %s and %s both %s; one of them is enough", x->name,
-                     x->part[0]->name, x->part[1]->name, once[i].what);
-  return KV_OK;
-}
-
-/* Why the two cannot be on one lane, in KV_REFUSED; they are named. */
-static kv_rc check(const pair *x, const kv_needs *a, const kv_needs *b,
-                   kv_err *e) {
-  const char *first = x->part[0]->name, *second = x->part[1]->name;
-  if (b->codings == 0 || x->part[1]->view)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s codes nothing, so it is no format for what %s "
-                   "keeps; name a format second, such as kivi",
-                   x->name, second, first);
-  if (a->merges)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s merges entries, and what is merged cannot be coded; "
-                   "take a method that drops them",
-                   x->name, first);
-  if (a->block && b->block && a->block != b->block)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s takes the prompt %d tokens at a time and %s %d; "
-                   "they must agree",
-                   x->name, first, a->block, second, b->block);
-  bool rows = a->prompt_rows > 0 && b->prompt_rows > 0;
-  if (rows && a->prompt_rows != b->prompt_rows)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s looks at the last %d prompt rows and %s at %d, "
-                   "whose sums cannot be shared; make them agree",
-                   x->name, first, a->prompt_rows, second, b->prompt_rows);
-  if (a->metas + b->metas > KV_MAX_META)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %d kinds of memory of their own are more than the %d "
-                   "that there is room for",
-                   x->name, a->metas + b->metas, (int)KV_MAX_META);
-  if (b->lanes == QUERY_HEAD && a->lanes == KV_HEAD)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %s keeps tokens for each query head and %s for each KV "
-                   "head; they must agree",
-                   x->name, second, first);
-  if (a->columns + b->columns > KV_MAX_COLUMNS)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: %d numbers an entry are more than the %d that there "
-                   "is room for",
-                   x->name, a->columns + b->columns, (int)KV_MAX_COLUMNS);
-  return check_once(x, a, b, e);
-}
-
-static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
-static int most(int a, int b) { return a > b ? a : b; }
-
-/* The least rhythm in which each of both is due. */
-static void add_rhythm(kv_needs *sum, const kv_needs *b) {
-  if (b->every == 0) return;
-  if (sum->every == 0)
-    sum->phase = b->phase;
-  else
-    sum->every = common(sum->every, abs(sum->phase - b->phase));
-  sum->every = common(sum->every, b->every);
-}
-
-/* sum is the first's; the second's are added. */
-static void add(kv_needs *sum, const kv_needs *b) {
-  sum->block = most(sum->block, b->block);
-  sum->prompt_rows = most(sum->prompt_rows, b->prompt_rows);
-  sum->decode_rows |= b->decode_rows;
-  sum->want |= b->want;
-  for (int c = 0; c < b->columns; c++)
-    sum->column[sum->columns++] = b->column[c];
-  add_rhythm(sum, b);
-  sum->merges = b->merges; /* the first does not */
-  sum->merge_bias = b->merge_bias;
-  sum->classes = most(sum->classes, b->classes);
-  sum->host |= b->host;
-  sum->reindex |= b->reindex;
-  sum->rope |= b->rope;
-  sum->ahead = most(sum->ahead, b->ahead);
-  if (b->across == KV_DOWN) {
-    sum->across = b->across;
-    sum->message = b->message;
-  }
-  for (int c = 0; c < b->codings; c++)
-    sum->coding[sum->codings++] = b->coding[c];
-  if (sum->changes || b->changes)
-    sum->changes = kv_needs_changes(sum) + kv_needs_changes(b);
-  sum->lane_state = aligned(sum->lane_state) + b->lane_state;
-  for (int m = 0; m < b->metas; m++) sum->meta[sum->metas++] = b->meta[m];
-  if (b->work > sum->work) sum->work = b->work;
-  sum->lengths &= b->lengths;
-}
 
 static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
                   kv_err *e) {
@@ -240,13 +149,12 @@ static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
     if (rc) return rc;
   }
   const kv_needs *first = &b->needs[0];
-  kv_rc rc = check(x, first, &b->needs[1], e);
+  *needs = *first;
+  kv_rc rc = kv_compose_needs(x->name, x->part, shape, needs, &b->needs[1], e);
   if (rc) return rc;
   b->column[1] = first->columns;
   b->coding[1] = first->codings;
-  b->state[1] = aligned(first->lane_state);
-  *needs = *first;
-  add(needs, &b->needs[1]);
+  b->state[1] = KV_COMPOSE_ALIGNED(first->lane_state);
   return KV_OK;
 }
 
@@ -298,8 +206,8 @@ static unsigned hooks_of(const kv_method *m) {
 
 static void fill(pair *x) {
   const kv_method *a = x->part[0], *b = x->part[1];
-  x->offset[0] = aligned(sizeof(kv_block));
-  x->offset[1] = x->offset[0] + aligned(a->params_size);
+  x->offset[0] = KV_COMPOSE_ALIGNED(sizeof(kv_block));
+  x->offset[1] = x->offset[0] + KV_COMPOSE_ALIGNED(a->params_size);
   x->around =
       (kv_around){.call = call, .self = x, .inner = a, .also = hooks_of(b)};
   x->table = kv_method_around(&x->around);
@@ -312,7 +220,7 @@ static void fill(pair *x) {
   x->table.paper = x->paper;
   /* Both, in one number: neither reaches 1000. */
   x->table.revision = a->revision + 1000 * b->revision;
-  x->table.params_size = x->offset[1] + aligned(b->params_size);
+  x->table.params_size = x->offset[1] + KV_COMPOSE_ALIGNED(b->params_size);
   x->table.lossless = NULL;
   x->table.open = open;
   x->table.stages = NULL; /* each part has its own */

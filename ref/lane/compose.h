@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two methods on one lane, in order: the first selects (or does nothing), the
- * second codes what it left: snapkv+kivi. The composition is a kv_method like
+ * second codes what it left (snapkv+kivi), or chooses at each step among what
+ * it let through (quest+twilight). The composition is a kv_method like
  * any other, so the engine has no branch for it; each of the two has its own
  * part of the lane's columns, formats and state, its own parameters and its
  * own rhythm of settling.
@@ -32,6 +33,16 @@ kv_rc kv_compose(const kv_method *first, const kv_method *second,
 
 /* Prepares zeroed parameters of m, which may be any method, for its open. */
 void kv_compose_begin(const kv_method *m, void *params);
+
+/* --- compose_needs.c: for compose.c alone. */
+#define KV_COMPOSE_ALIGNED(n) (((size_t)(n) + 63) / 64 * 64)
+/* sum, the first's needs, becomes that of both. KV_REFUSED where they cannot
+ * share a lane; the sentence names them, and `whole` the two. */
+kv_rc kv_compose_needs(const char *whole,
+                       const kv_method *const part[KV_MOST_PARTS],
+                       const kv_shape *shape, kv_needs *sum, const kv_needs *b,
+                       kv_err *e);
+/* --- */
 
 /* The methods of m in order: 2 where it is composed, else m itself; and where
  * the i-th one's parameters are in its own. */

@@ -75,6 +75,9 @@ typedef struct kv_meta {
                      and in no lane of at most `above` entries: there the
                      method views every entry */
   int from_layer, above;
+  int most; /* entries or pages looked at by a lane at most; 0: all. A method
+               that narrows looks at what it is given: of two on a lane it is
+               what the first's needs say (viewed), for each query head */
 } kv_meta;
 
 /* Filled once by open, from shape and parameters; zeroed before. */
@@ -83,6 +86,10 @@ typedef struct kv_needs {
   int prompt_rows;  /* last prompt queries shown to observe */
   bool decode_rows; /* show observe every decode step */
   unsigned want;    /* KV_Q | KV_S | KV_P | KV_SUM */
+  bool narrows;     /* of two methods on a lane the second: its view chooses
+                       among what the first's view holds (kv_query.within) */
+  int viewed;       /* most entries in a view of a query head, but where it
+                       holds all of the lane; 0: no bound is known */
   bool view_logits; /* view is given the logits of all live entries */
   int columns;      /* numbers per entry that travel with it */
   kv_column column[KV_MAX_COLUMNS];
@@ -183,15 +190,6 @@ typedef struct kv_at {
                               at this block or step, as on the first layer */
 } kv_at;
 
-/* One query head at a decode step. */
-typedef struct kv_query {
-  int head;             /* within the lane: 0..queries-1 */
-  int queries;          /* query heads of the lane */
-  const float *q;       /* [d] */
-  const float *group_q; /* [queries][d]: of all query heads of the lane */
-  const float *s;       /* [n] logits by entry, where view_logits; else NULL */
-} kv_query;
-
 /* A view: ascending maximal runs of entry indexes, at least one entry. */
 typedef struct kv_run {
   int32_t first, count;
@@ -201,6 +199,17 @@ typedef struct kv_view {
   int runs, entries;
   kv_run *run; /* room for n/2 + 1 */
 } kv_view;
+
+/* One query head at a decode step. */
+typedef struct kv_query {
+  int head;              /* within the lane: 0..queries-1 */
+  int queries;           /* query heads of the lane */
+  const float *q;        /* [d] */
+  const float *group_q;  /* [queries][d]: of all query heads of the lane */
+  const float *s;        /* [n] logits by entry, where view_logits; else NULL */
+  const kv_view *within; /* where needs.narrows: what the method before chose
+                            for this head; NULL: there is none, all entries */
+} kv_query;
 
 /* Appends entries first..first+count-1, above all before. */
 void kv_view_add(kv_view *v, int first, int count);

@@ -22,6 +22,8 @@ const kv_need kv_need_list[] = {
     ONE(prompt_rows, INT, MOST, 0, INT_MAX),
     ONE(decode_rows, BOOL, MOST, 0, 1),
     ONE(want, BITS, MOST, 0, KV_Q | KV_S | KV_P | KV_SUM),
+    ONE(narrows, BOOL, SAME, 0, 1),
+    ONE(viewed, INT, OWN, 0, INT_MAX),
     ONE(view_logits, BOOL, MOST, 0, 1),
     ONE(columns, INT, SAME, 0, KV_MAX_COLUMNS),
     ARRAY(column, INT, SAME, KV_MAX_COLUMNS, columns, KV_INT64, KV_FLOAT),
@@ -99,7 +101,7 @@ static bool same_meta(const char *a, const char *b) {
   memcpy(&y, b, sizeof y);
   return x.per == y.per && x.page == y.page && x.bytes == y.bytes &&
          x.scanned == y.scanned && x.from_layer == y.from_layer &&
-         x.above == y.above;
+         x.above == y.above && x.most == y.most;
 }
 
 static bool same_element(const kv_need *f, const char *x, const char *y) {

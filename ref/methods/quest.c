@@ -11,6 +11,7 @@
  *     rule=engine: everything if budget >= n; else the last page and the best
  *                  max(1, budget div page) - 1 of the others
  *     rule=paper:  the best max(3, min(n, budget) div page) of all pages
+ *     rule=twilight: the best ceil(budget / page) of all pages
  *   attend the tokens of the chosen pages
  *
  * Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient Long-Context LLM
@@ -20,7 +21,8 @@
  * pages and does not force the last, so that the current token may be missed
  * and a short text is thinned out below its budget: rule=paper. Its layer
  * count also exempts wrong layers of models that have not 32; here `skip` are
- * the model's first layers, as the paper says. Sharing by group is from the
+ * the model's first layers, as the paper says. Twilight's authors have a copy
+ * that rounds up and forces nothing. Sharing by group is from the
  * sparse-frontier code. Everything stays stored; two rows a page are charged,
  * in skipped layers too, as the engine holds them.
  * Boxes lie in the layer of kernels' box_bound: tiles of 16.
@@ -69,9 +71,9 @@ static const kv_param table[] = {
      .kind = KV_CHOICE,
      .offset = offsetof(params, rule),
      .fallback = "engine",
-     .choices = "engine|paper",
-     .help = "how many pages: as the authors' engine or as their evaluation "
-             "code, which the paper's numbers come from"},
+     .choices = "engine|paper|twilight",
+     .help = "how many pages: as the authors' engine, as their evaluation "
+             "code, which the paper's numbers come from, or as Twilight's"},
     {.name = NULL}};
 
 static int pages_of(int n, int page) { return (n + page - 1) / page; }
@@ -85,7 +87,14 @@ static size_t side_bytes(const kv_shape *s, int page) {
 /* Entries up to which every page is attended, and no bound looked at. */
 static int attended_whole(const params *o) {
   if (o->rule == PAPER) return PAPER_PAGES * o->page;
+  if (o->rule == TWILIGHT) return pages_of(o->budget, o->page) * o->page;
   return o->budget > o->page ? o->budget : o->page;
+}
+
+/* Most entries that a head attends where it does not attend all. */
+static int attended_most(const params *o) {
+  int whole = attended_whole(o);
+  return o->rule == PAPER && o->budget > whole ? o->budget : whole;
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -99,6 +108,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
                              .scanned = bounds,
                              .from_layer = o->skip,
                              .above = attended_whole(o)};
+  needs->viewed = attended_most(o);
   needs->lane_state = 2 * side_bytes(shape, o->page);
   needs->work = 2 * (size_t)shape->d * sizeof(int32_t) + 256;
   return kv_open_budget("quest", o->budget, e);
@@ -210,6 +220,7 @@ static int pages_wanted(const params *o, int n) {
   int most = o->budget < n ? o->budget : n, k = most / o->page;
   int least = o->rule == PAPER ? PAPER_PAGES : 1;
   if (o->rule == ENGINE && o->budget >= n) return pages;
+  if (o->rule == TWILIGHT) k = pages_of(o->budget, o->page);
   if (k < least) k = least;
   return k < pages ? k : pages;
 }

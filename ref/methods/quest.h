@@ -6,7 +6,7 @@
 #define KV_REF_METHODS_QUEST_H
 
 enum { HEAD, GROUP_SUM, GROUP_MAX }; /* share */
-enum { ENGINE, PAPER };              /* rule */
+enum { ENGINE, PAPER, TWILIGHT };    /* rule */
 enum { TILE = 16 };                  /* boxes, side by side */
 enum { PAPER_PAGES = 3 };            /* least, under rule=paper */
 

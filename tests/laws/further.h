@@ -11,6 +11,7 @@ static const char *const further[] = {
     "quest:page=8:skip=0",
     "quest:page=8:skip=0:share=group_max:rule=paper",
     "quest:page=5:skip=0:share=group_sum",
+    "twilight:skip=0:p=0.5",
     "omnikv:layers=0:window=5:selector=uniform",
     "omnikv:layers=0:roles=sparse-vllm:sink=2:recent=9",
     "omnikv:layers=0:tier=device",

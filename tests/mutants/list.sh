@@ -155,6 +155,17 @@ mutant group_skips_a_head ref/parts/parts_score.c 'golden.sh methods' \
     int plane'
 mutant view_without_last_page ref/methods/quest.c 'golden.sh methods' \
   'if (forced) in[pages - 1] = true;' 'if (forced) in[pages - 1] = false;'
+mutant filter_of_one_head ref/methods/omnikv.c 'methods' \
+  'best[i] = h ? kv_max(best[i], x[i]) : x[i];' \
+  'best[i] = h ? best[i] : x[i];'
+mutant wait_forgotten ref/methods/omnikv.h 'methods' \
+  'layer - l->layer[i] <= o->wait' 'layer - l->layer[i] < o->wait'
+mutant fetched_from_device sim/measure/cost_row.c 'check_classes.sh' \
+  'n += mark[i] &= l->needs->host >> kv_class_of(l, i) & 1;' 'n += mark[i];'
+mutant copy_rounds_down ref/methods/twilight.h 'methods' \
+  'y = kv_rint(' 'y = (float)(int)('
+mutant narrows_nothing ref/lane/compose.c 'methods' \
+  'query.within = &first;' ''
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \
   'a[v] = v_add(a[v], v_max(low, high));' \
   'a[v] = v_sub(a[v], v_max(low, high));'

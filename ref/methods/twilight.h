@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of twilight read: its parameters, resolved, and how a key's
+ * copy is coded.
+ */
+#ifndef KV_REF_METHODS_TWILIGHT_H
+#define KV_REF_METHODS_TWILIGHT_H
+
+#include "ref/ground/arith.h"
+
+enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
+
+typedef struct params {
+  int32_t p;
+  int skip, coarse;
+} params;
+
+KV_FN int bits_of(const params *o) { return o->coarse ? 2 : 4; }
+
+/* Bytes of a copy's codes: element x is in byte x mod that many, the first of
+ * them in the lowest bits, as in ref/formats/minmax.h. */
+KV_FN int code_bytes(const params *o, int d) {
+  return (d * bits_of(o) + 7) / 8;
+}
+
+/* Bytes from one copy to the next: even, for its scale has two. */
+KV_FN int copy_stride(const params *o, int d) {
+  return (RANGE + code_bytes(o, d) + 1) / 2 * 2;
+}
+
+/* The nearest fp16 that is finite. */
+KV_FN float kept_half(float x) {
+  return kv_round_f16(kv_min(kv_max(x, -65504.0f), 65504.0f));
+}
+
+KV_FN float scale_of(const params *o, float least, float most) {
+  float levels = (float)((1 << bits_of(o)) - 1);
+  return kept_half(kv_div(kv_sub(most, least), levels));
+}
+
+/* The code of x, by scale and minimum as they are stored. */
+KV_FN uint32_t code_of(const params *o, float x, float scale, float min) {
+  float top = (float)((1 << bits_of(o)) - 1), y;
+  if (scale == 0) return 0;
+  y = kv_rint(kv_div(kv_sub(x, min), scale));
+  y = y > 0 ? y : 0;
+  return (uint32_t)(y < top ? y : top);
+}
+
+#endif
