@@ -3,8 +3,8 @@
 #
 # The table of laws on the executor, with the threads of a warp forwards and
 # backwards, both at the same time: every law, method, choice and geometry of
-# check_laws, methods of random needs, and a budget a layer. Two minutes on two
-# cores, so no part of `make check`:
+# check_laws, methods of random needs, a budget a layer,
+# and later prompts. Two minutes on two cores, so no part of `make check`:
 #
 #   make -C tests check TESTS=check_laws_emu.sh
 . "$(dirname "$0")/replays.sh"
@@ -31,4 +31,6 @@ for i in "${!orders[@]}"; do
   grep -q '^\[  SKIPPED \]' "$tmp/${orders[i]}" && bad=$((bad + 1))
 done
 "$top/tests/check_layers" || bad=$((bad + 1))
+"$top/tests/check_segments" || bad=$((bad + 1))
+"$top/tests/check_turns" || bad=$((bad + 1))
 [ "$bad" = 0 ]

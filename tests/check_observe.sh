@@ -97,5 +97,39 @@ grep -q 'run .*--observe question -m random,oracle-topk' "$tmp/page" ||
   -f json >"$tmp/out" 2>"$tmp/err" && grep -q '"prompt_len": 151' "$tmp/out" ||
   fail 'check --observe question'
 
+# Later questions as prompts: kept, found again, verified, told apart; on the
+# executor to the bit.
+turns=("${run[@]}" --observe context --turns)
+for once in 1 2; do
+  "${turns[@]}" --db "$tmp/all.db" -f jsonl >"$tmp/out" 2>"$tmp/err" ||
+    fail --turns
+  [ "$(grep -c '"observe": "context+turns"' "$tmp/out")" = 5 ] &&
+    [ "$(rows "$tmp/all.db")" = 20 ] || fail 'rows of --turns'
+done
+[ "$("$ask" "$tmp/all.db" "SELECT count(*) FROM confirmation JOIN run
+  USING (run_id) WHERE observe = 'context+turns'")" = 5 ] ||
+  fail 'a repeated command with --turns computes again'
+"$kvreplay" verify -q "$tmp/all.db" >"$tmp/out" 2>"$tmp/err" &&
+  grep -q '^20 rows the same, 0 different' "$tmp/out" || fail 'verify of turns'
+"$kvreport" table "$tmp/all.db" -w observe=context+turns >"$tmp/out" &&
+  [ "$(grep -c 'retrieval_8_small, context+turns' "$tmp/out")" = 5 ] ||
+  fail 'the table of turns'
+"$kvreplay" run "$trace" -q -m all -b 20% --turns -w steps -f jsonl >"$tmp/a" &&
+  "$kvreplay" run "$trace" -q -m all -b 20% --turns -f jsonl >"$tmp/b" &&
+  cmp -s <(digests "$tmp/a") <(digests "$tmp/b") || fail 'step by step'
+"$kvreplay" run "$without" -q -m dense --turns >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q -- '--turns: .* has no segments' "$tmp/out" ||
+  fail '--turns without segments'
+for wrong in '-b mean:20%' '--layout slots' '--outputs x' '--decisions x'; do
+  "$kvreplay" run "$trace" -q -m h2o -b 20% --turns $wrong 2>"$tmp/err"
+  [ $? = 2 ] && grep -q -- '--turns' "$tmp/err" || fail "--turns $wrong"
+done
+"$kvreplay" check "$trace" -q -m dense -B emu >/dev/null 2>&1
+if [ $? != 4 ]; then
+  "$kvreplay" check "$trace" -q -m h2o,snapkv -b 24 -p 270 --turns -B ref,emu \
+    >"$tmp/out" 2>"$tmp/err" && grep -q '^2 equal' "$tmp/out" ||
+    fail 'the executor parts'
+fi
+
 [ $bad = 0 ] && echo 'check_observe: all holds'
 [ $bad = 0 ]

@@ -304,7 +304,7 @@ static void tell_lane(kv_store *s, int i) {
 
 void kv_gpu_mirror_lanes(kv_store *s) {
   size_t lanes = (size_t)s->lanes;
-  bool prompt = s->end <= s->plan->shape->prompt_len;
+  bool prompt = kv_gpu_in_prompt(s);
   bool fine = kv_gpu_pull_all(s, KV_GPU_SAY_LANES, 0, sizeof *s->head, lanes,
                               s->head) >= 0 &&
               kv_gpu_pull_all(s, KV_GPU_SAY_LANES, 1, sizeof *s->bad, lanes,

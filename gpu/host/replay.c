@@ -93,7 +93,7 @@ static kv_seen seen(const kv_store *s, int i, const kv_scratch *x) {
 static void settle_layer(kv_store *s, kv_scratch *x) {
   (void)x;
   if (!kv_gpu_due(s)) return;
-  if (s->end <= s->plan->shape->prompt_len) {
+  if (kv_gpu_in_prompt(s)) {
     kv_gpu_run_settling(s);
     kv_gpu_mirror_shows(s);
   }
@@ -113,7 +113,7 @@ static void end_step(kv_store *s) {
   kv_leaves_records(&s->leaves, s->lanes, s->mirror,
                     s->published ? &s->said : NULL, s->plan->needs.message);
   if (kv_gpu_due(s)) kv_leaves_state(&s->leaves, s->lanes, s->state);
-  if (s->end > s->plan->shape->prompt_len)
+  if (!kv_gpu_in_prompt(s))
     kv_leaves_output(&s->leaves, s->plan->shape, s->both);
   kv_leaves_scores(&s->leaves, &s->shows, s->end);
 }
@@ -170,11 +170,11 @@ static bool cuda_lacked(void) {
     .name = device_name, .open = open_it, .close = kv_gpu_close,               \
     .scratch_open = scratch_open, .scratch_close = scratch_close,              \
     .lanes = lanes, .lane = lane, .begin = kv_gpu_begin,                       \
-    .receive = kv_gpu_receive, .append = append, .evidence = evidence,         \
-    .view = view, .materialise = done, .attend = done, .seen = seen,           \
-    .settle = done, .settle_layer = settle_layer, .publish = publish,          \
-    .end_step = end_step, .finish = finish, .lacked = has_lacked,              \
-    .fault = fault                                                             \
+    .prompt = kv_gpu_prompt, .receive = kv_gpu_receive, .append = append,      \
+    .evidence = evidence, .view = view, .materialise = done, .attend = done,   \
+    .seen = seen, .settle = done, .settle_layer = settle_layer,                \
+    .publish = publish, .end_step = end_step, .finish = finish,                \
+    .lacked = has_lacked, .fault = fault                                       \
   }
 
 const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu, emu_lacked);

@@ -10,7 +10,7 @@
 enum { BETWEEN_STOPS = 64 }; /* tiles of a prompt */
 
 bool kv_gpu_due(const kv_store *s) {
-  return kv_settling_due(&s->plan->needs, s->plan->shape, s->end);
+  return kv_settling_due(&s->plan->needs, &s->shape, s->end);
 }
 
 /* --- starts ------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static void show_tile(kv_store *s, int t, int rows) {
 
 /* Rows first.. of a block are shown; `last`: none. */
 static int first_shown(const kv_store *s, int first, int last) {
-  int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;
+  int from = s->shape.prompt_len - s->plan->needs.prompt_rows;
   if (!kv_gpu_observed(s) || from >= last) return last;
   return from > first ? from : first;
 }
@@ -147,7 +147,8 @@ static void show_rows(kv_store *s, int first, int last) {
 
 void kv_gpu_show_prompt(kv_store *s, int first, int count) {
   if (s->waiting || kv_gpu_lost(s) || !kv_gpu_observed(s)) return;
-  if (s->sums && s->data->colsum && s->data->rows)
+  bool by_sums = s->sums && s->data->colsum && s->data->rows;
+  if (by_sums && s->shape.prompt_len == s->opened->shape->prompt_len)
     recorded_sums(s);
   else
     show_rows(s, first, first + count);

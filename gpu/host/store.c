@@ -194,6 +194,7 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
   pthread_mutex_init(&s->lock, NULL);
   s->device = device;
   s->opened = s->plan = plan;
+  s->shape = *plan->shape;
   name_parts(s);
   size_up(s);
   check_plan(s);
@@ -204,7 +205,7 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
     kv_turns_open(plan->rope, plan->shape->n_tokens, plan->shape->d,
                   plan->needs.ahead, &s->turns, &s->fault);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) {
-    kv_lane_init(&s->mirror[i], plan->shape, &plan->needs, plan->kernels, i,
+    kv_lane_init(&s->mirror[i], &s->shape, &plan->needs, plan->kernels, i,
                  &s->fault);
     if (plan->needs.rope) s->mirror[i].turns = &s->turns;
   }
@@ -279,10 +280,16 @@ static void put_asset(kv_store *s) {
   }
 }
 
+/* Recorded kernels contain the shape and the layer's number. */
+void kv_gpu_prompt(kv_store *s, int end) {
+  forget(s);
+  s->shape.prompt_len = s->layer.shape.prompt_len = end;
+}
+
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   const kv_device *dev = s->device;
   size_t lanes = (size_t)s->lanes;
-  forget(s); /* recorded kernels contain the layer's number */
+  kv_gpu_prompt(s, s->opened->shape->prompt_len);
   s->data = data;
   s->layer.layer = data->layer;
   take_plan(s);

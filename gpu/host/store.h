@@ -47,6 +47,7 @@ struct kv_store {
   const kv_device *device;
   const kv_plan *opened; /* for all layers */
   const kv_plan *plan;   /* of the layer in flight */
+  kv_shape shape; /* the plan's, with the prompt_len of the last prompt */
   const kv_layer_data *data;
   int parts; /* one method, or two on the same lanes */
   kv_method_part part[KV_MOST_PARTS];
@@ -111,6 +112,7 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
                   kv_err *e);
 void kv_gpu_close(kv_store *s);
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
+void kv_gpu_prompt(kv_store *s, int end);
 
 /* take.c: allocates all device memory of a store, and its report; errors in
  * s->fault. */
@@ -126,7 +128,7 @@ void kv_gpu_pages_grow(kv_store *s, int count);
 
 /* sequence.c: what is started, in which order, within a recording or not */
 static inline bool kv_gpu_in_prompt(const kv_store *s) {
-  return s->end <= s->plan->shape->prompt_len;
+  return s->end <= s->shape.prompt_len;
 }
 /* True if a method observes rows of this phase, prompt or decoding. */
 bool kv_gpu_observed(const kv_store *s);

@@ -8,10 +8,10 @@
 
 /* A layer's lanes while they are weighed against each other. */
 typedef struct plan {
-  int lanes, base, past; /* past: entries before the window */
-  int *n;                /* [lanes] past */
-  float **score;         /* [lanes][past] */
-  uint8_t **keep;        /* [lanes][past + window] */
+  int lanes, base;
+  int *n;                /* [lanes] entries before the window */
+  float **score;         /* [lanes][n] */
+  uint8_t **keep;        /* [lanes][n + window] */
 } plan;
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
@@ -22,14 +22,14 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
 
 static __device__ plan weigh(kv_gpu_at &at, const params *o, kv_gpu_lane *lane,
                              int lanes) {
-  int n = lane[0].n, past = n - o->w.window;
-  plan x = {lanes, o->budget - o->w.window, past, nullptr, nullptr, nullptr};
+  plan x = {lanes, o->budget - o->w.window, nullptr, nullptr, nullptr};
   x.n = KV_GPU_TAKE(at, int, lanes);
   x.score = KV_GPU_TAKE(at, float *, lanes);
   x.keep = KV_GPU_TAKE(at, uint8_t *, lanes);
   for (int l = 0; l < lanes; l++) {
+    int past = lane[l].n - o->w.window;
     float *score = kv_gpu_window_past(at, &lane[l], &o->w);
-    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane[l].n);
     kv_gpu_flag_all(keep + past, o->w.window, true);
     if (kv_thread() > 0) continue;
     x.n[l] = past;
@@ -44,8 +44,8 @@ static __device__ void normalise(kv_gpu_at &at, const plan &x) {
   for (int l = 0; l < x.lanes; l++) {
     int64_t best = 0, all = 0;
     float *score = x.score[l];
-    kv_gpu_top(at, score, x.past, x.base, x.keep[l]);
-    for (int i = kv_thread(); i < x.past; i += KV_BLOCK) {
+    kv_gpu_top(at, score, x.n[l], x.base, x.keep[l]);
+    for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK) {
       int64_t w = kv_fix(score[i]);
       all += w;
       if (x.keep[l][i]) best += w;
@@ -54,7 +54,7 @@ static __device__ void normalise(kv_gpu_at &at, const plan &x) {
     all = kv_block_sum(all);
     if (all == 0) continue;
     float share = kv_div(kv_unfix(best), kv_unfix(all));
-    for (int i = kv_thread(); i < x.past; i += KV_BLOCK)
+    for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK)
       score[i] = kv_mul(score[i], share);
   }
   __syncthreads();
@@ -66,7 +66,7 @@ static __device__ void share(kv_gpu_at &at, const plan &x) {
 
 static __device__ int counted(const plan &x, int l) {
   int c = 0;
-  for (int i = kv_thread(); i < x.past; i += KV_BLOCK) c += x.keep[l][i];
+  for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK) c += x.keep[l][i];
   return kv_block_sum(c);
 }
 
@@ -76,35 +76,44 @@ static __device__ void interpolate(kv_gpu_at &at, const plan &x, float alpha) {
   for (int l = 0; l < x.lanes; l++) {
     float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
     int cap = (int)kv_rint(kv_add(c, (float)least));
-    kv_gpu_top(at, x.score[l], x.past, cap, x.keep[l]);
+    kv_gpu_top(at, x.score[l], x.n[l], cap, x.keep[l]);
   }
 }
 
 /* The protected ones outrank everything. */
 static __device__ void minimum(kv_gpu_at &at, const plan &x, int safe) {
   for (int l = 0; l < x.lanes; l++) {
-    kv_gpu_top(at, x.score[l], x.past, safe, x.keep[l]);
-    for (int i = kv_thread(); i < x.past; i += KV_BLOCK)
+    kv_gpu_top(at, x.score[l], x.n[l], safe, x.keep[l]);
+    for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK)
       if (x.keep[l][i]) x.score[l][i] = kv_float(0x7f7fffffu);
   }
   share(at, x);
 }
 
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void spend(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
-  if (lane[0].n <= o->budget) return;
   plan x = weigh(at, o, lane, lanes);
   int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
   if (o->normalise == YES) normalise(at, x);
   if (at.layer->layer < o->skip) {
     for (int l = 0; l < lanes; l++)
-      kv_gpu_top(at, x.score[l], x.past, x.base, x.keep[l]);
+      kv_gpu_top(at, x.score[l], x.n[l], x.base, x.keep[l]);
   } else if (o->safeguard == INTERPOLATE)
     interpolate(at, x, o->alpha);
   else
     minimum(at, x, safe);
   for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], x.keep[l]);
+}
+
+static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    int lanes) {
+  const params *o = (const params *)at.params;
+  int most = 0; /* after an earlier prompt lanes differ in length */
+  for (int l = 0; l < lanes; l++) most = lane[l].n > most ? lane[l].n : most;
+  __syncthreads(); /* before a lane changes */
+  if (most > o->budget) spend(at, lane, lanes);
+  for (int l = 0; l < lanes; l++)
+    kv_gpu_window_clear(at, &lane[l], o->w.group);
 }
 
 KV_GPU_METHOD(adakv, .observe = kv_on_observe_entries<observe>,

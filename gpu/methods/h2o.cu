@@ -49,7 +49,8 @@ static __device__ void add_seen(kv_gpu_at &at, kv_gpu_lane *lane,
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
-  int hidden = orphan_of(o, lane);
+  bool prompt = rows.first < at.layer->shape.prompt_len;
+  int hidden = prompt ? -1 : orphan_of(o, lane);
   if (o->variant == PREFILL)
     kv_gpu_window_add(at, lane, rows, o->group);
   else if (hidden < 0)
@@ -69,6 +70,7 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
     kv_gpu_scores(kv_gpu_column_int64(at, lane, 0), past, score);
   if (o->scale == SEEN) kv_gpu_scores_seen(at.step, lane->id, past, score);
   kv_gpu_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
+  if (o->variant == PREFILL) kv_gpu_window_clear(at, lane, o->group);
 }
 
 KV_GPU_METHOD(h2o, .view = kv_on_view_apart<view, kv_gpu_no_room>,

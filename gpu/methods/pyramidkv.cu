@@ -25,6 +25,7 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   bool all;
   int past = past_of_layer(o, at.layer, lane->n, &all);
   if (!all) kv_gpu_window_keep(at, lane, &o->w, past);
+  kv_gpu_window_clear(at, lane, o->w.group);
 }
 
 KV_GPU_METHOD(pyramidkv, .observe = kv_on_observe_entries<observe>,

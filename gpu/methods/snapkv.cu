@@ -22,7 +22,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_gpu_window_keep(at, lane, &o->w, o->budget - o->w.window);
-  if (o->grow == NO) kv_gpu_window_clear(at, lane, o->w.group);
+  kv_gpu_window_clear(at, lane, o->w.group);
 }
 
 KV_GPU_METHOD(snapkv, .observe = kv_on_observe_entries<observe>,

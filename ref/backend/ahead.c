@@ -54,7 +54,7 @@ static bool settles(const kv_store *s, int t, int steps) {
   const kv_method *m = s->plan->method;
   if (!m->settle_lane && !m->settle_layer) return false;
   for (int r = 1; r < steps; r++)
-    if (kv_settling_due(&s->plan->needs, s->plan->shape, t + r)) return true;
+    if (kv_settling_due(&s->plan->needs, &s->shape, t + r)) return true;
   return false;
 }
 

@@ -40,6 +40,7 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
   size_t heads = (size_t)shape->n_heads, d_v = (size_t)shape->d_v;
   if (!s) return kv_no_memory(e, "a store", sizeof *s);
   s->opened = s->plan = plan;
+  s->shape = *shape;
   s->lanes = kv_lane_count(&plan->needs, shape);
   s->lane = kv_zalloc((size_t)s->lanes, sizeof *s->lane);
   s->out = kv_zalloc(heads * (d_v + 1), sizeof *s->out);
@@ -54,7 +55,8 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
     rc = kv_turns_open(plan->rope, shape->n_tokens, shape->d, plan->needs.ahead,
                        &s->turns, e);
   for (int i = 0; !rc && i < s->lanes; i++) {
-    rc = kv_lane_init(&s->lane[i], shape, &plan->needs, plan->kernels, i, e);
+    rc =
+        kv_lane_init(&s->lane[i], &s->shape, &plan->needs, plan->kernels, i, e);
     if (plan->needs.rope) s->lane[i].turns = &s->turns;
   }
   if (!rc && plan->tile > 1) rc = open_ahead(s, e);
@@ -74,7 +76,7 @@ static const kv_lane *lane(const kv_store *s, int i) { return &s->lane[i]; }
 
 kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x) {
   x->work.used = 0;
-  return (kv_at){.shape = s->plan->shape,
+  return (kv_at){.shape = &s->shape,
                  .needs = &s->plan->needs,
                  .params = s->plan->params,
                  .layer = s->data->layer,
@@ -125,6 +127,7 @@ void kv_store_query(const kv_store *s, int h, int t, float *out) {
 static void begin(kv_store *s, const kv_layer_data *data) {
   s->data = data;
   s->plan = kv_plan_of(s->opened, data->layer);
+  s->shape.prompt_len = s->opened->shape->prompt_len;
   s->asset = kv_asset_layer(s->plan->asset, data->layer);
   for (int i = 0; i < s->lanes; i++)
     kv_lane_begin(&s->lane[i], &s->plan->needs, data);
@@ -134,6 +137,8 @@ static void begin(kv_store *s, const kv_layer_data *data) {
   kv_leaves_begin(&s->leaves);
   kv_shows_clear(&s->shows);
 }
+
+static void prompt(kv_store *s, int end) { s->shape.prompt_len = end; }
 
 static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
@@ -147,7 +152,7 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
 }
 
 static bool due(const kv_store *s, int step) {
-  return kv_settling_due(&s->plan->needs, s->plan->shape, step);
+  return kv_settling_due(&s->plan->needs, &s->shape, step);
 }
 
 static void settle_blindly(kv_store *s, int i, kv_scratch *x) {
@@ -165,7 +170,7 @@ static void settle_blindly(kv_store *s, int i, kv_scratch *x) {
 static void settle(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   l->room = x->room;
-  if (l->step > s->plan->shape->prompt_len && s->plan->needs.decode_rows &&
+  if (l->step > s->shape.prompt_len && s->plan->needs.decode_rows &&
       s->plan->method->observe)
     kv_ref_observe(s, l, x);
   if (due(s, l->step)) s->state[i] = kv_lane_state(l);
@@ -212,7 +217,7 @@ static const kv_message *publish(kv_store *s, kv_scratch *x) {
 /* --- digests ------------------------------------------------------------ */
 
 static void end_step(kv_store *s) {
-  const kv_shape *shape = s->plan->shape;
+  const kv_shape *shape = &s->shape;
   int step = s->lane[0].step;
   kv_leaves_records(&s->leaves, s->lanes, s->lane,
                     s->published ? &s->said : NULL, s->plan->needs.message);
@@ -237,9 +242,9 @@ static const kv_err *fault(const kv_store *s) {
 #define STORES                                                                 \
   .threads = true, .open = open_store, .close = close_store,                   \
   .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
-  .lanes = lanes, .lane = lane, .begin = begin, .receive = receive,            \
-  .append = append, .seen = kv_ref_seen, .settle_layer = settle_layer,         \
-  .publish = publish, .fault = fault
+  .lanes = lanes, .lane = lane, .begin = begin, .prompt = prompt,              \
+  .receive = receive, .append = append, .seen = kv_ref_seen,                   \
+  .settle_layer = settle_layer, .publish = publish, .fault = fault
 
 const kv_backend kv_backend_ref = {.name = "ref",
                                    STORES,

@@ -98,6 +98,10 @@ typedef struct kv_backend {
 
   /* Under the plan of that layer. */
   void (*begin)(kv_store *s, const kv_layer_data *data);
+  /* The tokens that come next, up to `end`, enter as a prompt again, by blocks
+   * as the first one did. From here on hooks, evidence and settling see a shape
+   * whose prompt_len is `end`; begin puts it back. */
+  void (*prompt)(kv_store *s, int end);
   /* What the layers above published at the block or step that comes next, or
    * NULL: good until end_step. Of plans whose needs.across is KV_DOWN; without
    * a call nothing was published. */

@@ -22,13 +22,15 @@ typedef struct tile {
 /* --- wanted rows --------------------------------------------------------- */
 
 static int first_wanted(const kv_store *s, int first) {
-  int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;
+  int from = s->shape.prompt_len - s->plan->needs.prompt_rows;
   return from > first ? from : first;
 }
 
-/* True if recorded sums replace rows that this layer does not have. */
+/* True if recorded sums replace rows that this layer does not have: those of
+ * the first prompt. */
 static bool by_sums(const kv_store *s) {
-  return s->plan->colsum && s->data->colsum && s->data->rows;
+  return s->plan->colsum && s->data->colsum && s->data->rows &&
+         s->shape.prompt_len == s->opened->shape->prompt_len;
 }
 
 static bool wants_rows(const kv_store *s) {

@@ -15,6 +15,7 @@
 struct kv_store {
   const kv_plan *opened; /* for all layers */
   const kv_plan *plan;   /* of the layer in flight */
+  kv_shape shape; /* the plan's, with the prompt_len of the last prompt */
   const kv_layer_data *data;
   const kv_tensor *asset; /* of that layer */
   int lanes;

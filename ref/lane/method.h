@@ -173,7 +173,8 @@ typedef struct kv_message {
  * the lane's columns, formats and state; it reaches them through kv_column_..,
  * kv_coded and kv_own (ref/lane/lane.h), which add where its part begins. */
 typedef struct kv_at {
-  const kv_shape *shape;
+  const kv_shape *shape; /* its prompt_len: where the last prompt ends. A later
+                            one (--turns) moves it, before its tokens enter */
   const kv_needs *needs;
   const void *params;  /* the method's own struct, resolved by open */
   int layer;           /* the model's number */

@@ -80,10 +80,10 @@ static const kv_param table[] = {
 
 /* A layer's lanes while they are weighed against each other. */
 typedef struct plan {
-  int lanes, base, past; /* past: entries before the window */
-  int *n;                /* [lanes] past */
-  float **score;         /* [lanes][past] */
-  bool **keep;           /* [lanes][past + window] */
+  int lanes, base;
+  int *n;        /* [lanes] entries before the window */
+  float **score; /* [lanes][n] */
+  bool **keep;   /* [lanes][n + window] */
 } plan;
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -101,16 +101,15 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
                   int lanes) {
-  int n = lane[0]->n, past = n - o->w.window;
-  plan x = {.lanes = lanes, .base = o->budget - o->w.window, .past = past};
+  plan x = {.lanes = lanes, .base = o->budget - o->w.window};
   x.n = KV_TAKE(at->work, int, lanes);
   x.score = KV_TAKE(at->work, float *, lanes);
   x.keep = KV_TAKE(at->work, bool *, lanes);
   for (int l = 0; l < lanes; l++) {
-    x.n[l] = past;
+    x.n[l] = lane[l]->n - o->w.window;
     x.score[l] = kv_window_past(at, lane[l], &o->w);
-    x.keep[l] = KV_TAKE(at->work, bool, n);
-    memset(x.keep[l] + past, true, (size_t)o->w.window);
+    x.keep[l] = KV_TAKE(at->work, bool, lane[l]->n);
+    memset(x.keep[l] + x.n[l], true, (size_t)o->w.window);
   }
   return x;
 }
@@ -118,15 +117,15 @@ static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
 static void normalise(const plan *x) {
   for (int l = 0; l < x->lanes; l++) {
     int64_t best = 0, all = 0;
-    kv_top(x->score[l], x->past, x->base, x->keep[l]);
-    for (int i = 0; i < x->past; i++) {
+    kv_top(x->score[l], x->n[l], x->base, x->keep[l]);
+    for (int i = 0; i < x->n[l]; i++) {
       int64_t w = kv_fix(x->score[l][i]);
       all += w;
       if (x->keep[l][i]) best += w;
     }
     if (all == 0) continue;
     float share = kv_div(kv_unfix(best), kv_unfix(all));
-    for (int i = 0; i < x->past; i++)
+    for (int i = 0; i < x->n[l]; i++)
       x->score[l][i] = kv_mul(x->score[l][i], share);
   }
 }
@@ -138,7 +137,7 @@ static void share(const plan *x) {
 
 static int counted(const plan *x, int l) {
   int c = 0;
-  for (int i = 0; i < x->past; i++) c += x->keep[l][i];
+  for (int i = 0; i < x->n[l]; i++) c += x->keep[l][i];
   return c;
 }
 
@@ -148,34 +147,43 @@ static void interpolate(const plan *x, float alpha) {
   for (int l = 0; l < x->lanes; l++) {
     float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
     int cap = (int)kv_rint(kv_add(c, (float)least));
-    kv_top(x->score[l], x->past, cap, x->keep[l]);
+    kv_top(x->score[l], x->n[l], cap, x->keep[l]);
   }
 }
 
 /* The protected ones outrank everything. */
 static void minimum(const plan *x, int safe) {
   for (int l = 0; l < x->lanes; l++) {
-    kv_top(x->score[l], x->past, safe, x->keep[l]);
-    for (int i = 0; i < x->past; i++)
+    kv_top(x->score[l], x->n[l], safe, x->keep[l]);
+    for (int i = 0; i < x->n[l]; i++)
       if (x->keep[l][i]) x->score[l][i] = kv_float(0x7f7fffffu);
   }
   share(x);
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void spend(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
-  if (lane[0]->n <= o->budget) return;
   plan x = weigh(at, o, lane, lanes);
   int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
   if (o->normalise == YES) normalise(&x);
   if (at->layer < o->skip) {
     for (int l = 0; l < lanes; l++)
-      kv_top(x.score[l], x.past, x.base, x.keep[l]);
+      kv_top(x.score[l], x.n[l], x.base, x.keep[l]);
   } else if (o->safeguard == INTERPOLATE)
     interpolate(&x, o->alpha);
   else
     minimum(&x, safe);
   for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l]);
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  int most = 0; /* after an earlier prompt lanes differ in length */
+  for (int l = 0; l < lanes; l++) most = lane[l]->n > most ? lane[l]->n : most;
+  if (most > o->budget) spend(at, lane, lanes);
+  for (int l = 0; l < lanes; l++)
+    memset(kv_own(at, lane[l]), 0,
+           kv_window_state(at->shape, (kv_group_rule)o->w.group));
 }
 
 const kv_method kv_method_adakv = {

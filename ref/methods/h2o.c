@@ -160,7 +160,8 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  int hidden = orphan_of(o, lane);
+  bool prompt = rows->first < at->shape->prompt_len;
+  int hidden = prompt ? -1 : orphan_of(o, lane);
   if (o->variant == PREFILL)
     kv_window_add(at, lane, rows, (kv_group_rule)o->group);
   else if (hidden < 0)
@@ -181,6 +182,9 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
     kv_scores(kv_column_int64(at, lane, 0), past, score);
   if (o->scale == SEEN) kv_scores_seen(at->step, lane->id, past, score);
   kv_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
+  if (o->variant == PREFILL) /* a later prompt begins anew */
+    memset(kv_own(at, lane), 0,
+           kv_window_state(at->shape, (kv_group_rule)o->group));
 }
 
 const kv_method kv_method_h2o = {

@@ -22,6 +22,7 @@
  */
 #include "ref/methods/pyramidkv.h"
 #include "ref/parts/parts.h"
+#include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
@@ -77,6 +78,8 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   bool all;
   int past = past_of_layer(o, at, lane->n, &all);
   if (!all) kv_window_keep(at, lane, &o->w, past);
+  memset(kv_own(at, lane), 0,
+         kv_window_state(at->shape, (kv_group_rule)o->w.group));
 }
 
 const kv_method kv_method_pyramidkv = {

@@ -116,9 +116,8 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_window_keep(at, lane, &o->w, o->budget - o->w.window);
-  if (o->grow == NO)
-    memset(kv_own(at, lane), 0,
-           kv_window_state(at->shape, (kv_group_rule)o->w.group));
+  memset(kv_own(at, lane), 0,
+         kv_window_state(at->shape, (kv_group_rule)o->w.group));
 }
 
 const kv_method kv_method_snapkv = {

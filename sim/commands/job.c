@@ -77,17 +77,19 @@ static void probing(void *self, const char *method, int n, int most,
 }
 
 kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
-  kv_batch_ask ask = {.path = s->options->traces.item[i],
-                      .specs = &s->options->specs,
-                      .budgets = &s->options->budgets,
-                      .prompt_len = s->options->prompt_len,
-                      .observe = (kv_observe)s->options->observe,
-                      .how = *how,
-                      .db = s->db,
-                      .keep_every = s->keep_every,
-                      .layouts = s->layouts,
-                      .identify = s->identify,
-                      .probing = probing};
+  kv_batch_ask ask = {
+      .path = s->options->traces.item[i],
+      .specs = &s->options->specs,
+      .budgets = &s->options->budgets,
+      .prompt_len = s->options->prompt_len,
+      .observe = (kv_observe)(s->options->observe +
+                              (s->options->turns ? KV_OBSERVE_TURNS : 0)),
+      .how = *how,
+      .db = s->db,
+      .keep_every = s->keep_every,
+      .layouts = s->layouts,
+      .identify = s->identify,
+      .probing = probing};
   if (s->shares.shards) ask.shard = s->shares.shard + s->shares.first[i];
   ask.mine = s->shard.index;
   return ask;

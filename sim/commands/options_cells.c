@@ -23,6 +23,20 @@ static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   return KV_OK;
 }
 
+/* Between a question's tokens nothing is held, so that dense has no mean to
+ * take a share of. */
+static kv_rc check_turns(const kv_budgets *budgets, kv_err *e) {
+  for (int i = 0; i < budgets->n; i++) {
+    kv_basis basis = budgets->budget[i].basis;
+    if (basis == KV_BASIS_MEAN || basis == KV_BASIS_READ)
+      return kv_fail(e, KV_USAGE,
+                     "--turns: %s is a mean over decode steps alone; take "
+                     "entries, end:20%% or peak:20%%",
+                     budgets->budget[i].target);
+  }
+  return KV_OK;
+}
+
 const char *kv_method_word(int i) {
   const kv_method *m = kv_method_at(i);
   return m ? m->name : NULL;
@@ -47,6 +61,7 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
     rc = kv_budgets_add(o->budget_text.item[i], &o->budgets, e);
   }
   if (rc == KV_OK && o->budgets.n == 0) rc = check_budgets(&o->specs, e);
+  if (rc == KV_OK && o->turns) rc = check_turns(&o->budgets, e);
   return rc;
 }
 

@@ -23,6 +23,7 @@ typedef struct kv_cells_options {
   int jobs;       /* 0: one thread a processor */
   int prompt_len; /* 0: as observe says */
   int observe;    /* kv_observe */
+  bool turns;
   bool quiet;
 } kv_cells_options;
 
@@ -38,7 +39,7 @@ typedef struct kv_cells_options {
       "once; `kvreplay methods` lists them"),                                  \
       KV_OPTION_BUDGET("LIST",                                                 \
                        "budgets for every method that has one: " KV_BUDGETS),  \
-      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
+      KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE, KV_OPTION_TURNS
 #define KV_OPTIONS_CELL(heading)                                               \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC", NULL,                                                   \
@@ -81,6 +82,13 @@ typedef struct kv_cells_options {
             "(decode from the end of the last context before the first "       \
             "question, so that questions feel the compression) or question "   \
             "(from that question's end); of traces with segments"              \
+  }
+#define KV_OPTION_TURNS                                                        \
+  {                                                                            \
+    .slot = KV_SLOT_FLAG, .name = "turns",                                     \
+    .offset = offsetof(kv_cells_options, turns),                               \
+    .help = "every question after the prompt enters as a prompt, too: "        \
+            "evidence of its rows, a settling at its end, no measures"         \
   }
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \

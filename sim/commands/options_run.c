@@ -128,6 +128,20 @@ void kv_run_options_free(kv_run_options *o) {
   kv_layout_list_free(&o->layouts);
 }
 
+/* What has a place for every step, and none for a question that enters whole.
+ */
+static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
+  const char *name = o->outputs     ? "outputs"
+                     : o->decisions ? "decisions"
+                     : o->layouts.n ? "layout"
+                                    : NULL;
+  if (!o->cells.turns || !name) return KV_OK;
+  return kv_fail(e, KV_USAGE,
+                 "--%s has a place for every token after the prompt, and with "
+                 "--turns questions enter whole: leave out one of the two",
+                 name);
+}
+
 /* Files that describe one cell require that exactly one cell is asked for. */
 static kv_rc check_files(const kv_run_options *o, kv_err *e) {
   const struct {
@@ -194,6 +208,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
   for (int i = 0; !rc && i < o->layout_text.n; i++)
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
+  if (!rc) rc = check_turns(o, e);
   if (!rc) rc = check_files(o, e);
   if (!rc) rc = check_shard(o, e);
   if (!rc) rc = kv_cells_options_apart(&kv_command_run, &o->cells, e);

@@ -159,12 +159,13 @@ static void look_after(void *self, int who) {
  * looks: compares it. True if a difference was found. */
 static bool advance(walk *w, int n, bool looks) {
   const kv_shape *shape = &w->cell->shape;
-  int block = w->cell->plan.needs.block, p = shape->prompt_len;
-  bool decodes = n >= w->cell->blocks;
-  int from = decodes ? p + n - w->cell->blocks : n * block;
-  int count =
-      decodes || (block && from + block < p) ? (decodes ? 1 : block) : p - from;
+  int from, count;
+  bool decodes;
   kv_rider rider[2];
+  if (!kv_cell_closing(w->cell, n, &from, &count, &decodes)) return false;
+  const kv_asking *q = decodes ? NULL : kv_cell_asks(w->cell, from);
+  for (int x = 0; q && x < 2; x++)
+    w->side[x].backend->prompt(w->side[x].store, q->first + q->count);
   for (int x = 0; x < 2; x++)
     rider[x] =
         (kv_rider){.backend = w->side[x].backend,

@@ -103,6 +103,16 @@ static void check_trace(kv_cell *c) {
   }
 }
 
+/* Where later prompts are. Without the segments that say it the cell is
+ * refused. */
+static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
+  kv_err why = {0};
+  kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,
+                              &c->turns, &c->turn, &why);
+  if (rc == KV_REFUSED) refuse(c, why.text);
+  return rc && rc != KV_REFUSED ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+}
+
 static kv_rc describe(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_result *r = &c->result;
   bool list = c->spec.layers != NULL;
@@ -198,7 +208,8 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
     c->blocks =
         (c->shape.prompt_len + c->plan.needs.block - 1) / c->plan.needs.block;
   kv_cell_tell_layers(c);
-  return write_out(c, e);
+  rc = take_turns(c, asked, e);
+  return rc ? rc : write_out(c, e);
 }
 
 static kv_rc open_fidelity(kv_cell *c, kv_err *e) {
@@ -369,6 +380,7 @@ void kv_cell_close(kv_cell *c) {
   free(c->seconds);
   free(c->fault);
   free(c->layer);
+  free(c->turn);
   free(c->params);
   kv_result_free(&c->result);
   kv_spec_free(&c->spec);

@@ -38,6 +38,8 @@ typedef struct kv_cell {
   char *params;   /* parameters of those plans, one after another */
   bool runs;  /* to be replayed: ok or fixed, and not already in a database */
   int blocks; /* blocks in which the prompt enters */
+  int turns;  /* questions that enter as prompts, in `turn`, ascending */
+  kv_asking *turn;
   kv_cost *cost;
   kv_fidelity *fidelity;         /* NULL where only the cost is asked for */
   const kv_layout_list *lay_out; /* layouts asked for, or NULL */
@@ -95,6 +97,19 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them the cell's method and what
  * is known of rows and logits. Call after changing those in c->plan. */
 void kv_cell_tell_layers(kv_cell *c);
+
+/* --- cell_turns.c: where closings are ------------------------------------- */
+
+/* Tokens at the end of the last prompt that has begun before `step` tokens were
+ * seen. */
+int kv_cell_prompt_at(const kv_cell *c, int step);
+/* The question that begins at token t, or NULL. */
+const kv_asking *kv_cell_asks(const kv_cell *c, int t);
+/* Closings are numbered: the blocks of the prompt, then one a token. At the
+ * n-th tokens *first..*first+*count-1 enter, as a prompt or, where *decodes, as
+ * a step. False: it is a token within a block, and nothing closes. */
+bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
+                     bool *decodes);
 
 /* --- cell_file.c, for cell.c: the method's file --------------------------- */
 

@@ -88,6 +88,9 @@ void kv_layer_prompt(kv_layer *l, const kv_team *team);
 void kv_layer_block(kv_layer *l, int cell, int first, int count,
                     const kv_team *team);
 void kv_layer_step(kv_layer *l, int t, const kv_team *team);
+/* The decode step of token t or, where a question of the cells begins there,
+ * all of it as a prompt; returns the number of tokens. */
+int kv_layer_advance(kv_layer *l, int t, const kv_team *team);
 /* Finishes the layer. KV_RESOURCE: the device was lost, and no digest of this
  * layer is valid. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);

@@ -100,7 +100,9 @@ static void account(void *self, int who) {
   const kv_cell *cell = l->cell[c];
   kv_bytes before = {0}, settled = {0};
   kv_cost_verbs verbs = {0};
-  bool due = kv_settling_due(&plan_of(l, c)->needs, &cell->shape, k->step);
+  kv_shape shape = cell->shape;
+  shape.prompt_len = kv_cell_prompt_at(cell, k->step);
+  bool due = kv_settling_due(&plan_of(l, c)->needs, &shape, k->step);
   for (int i = 0; i < l->backend->lanes(s); i++) {
     const kv_lane *lane = l->backend->lane(s, i);
     kv_cost_verbs v = kv_cost_lane_verbs(lane);
@@ -250,9 +252,16 @@ static void fill_tile(const work *w, int g, kv_worker *worker) {
                  kv_tile_sound(l->tile, g) ? &known : NULL);
 }
 
+/* Decode steps from t on until the next question, or the end. */
+static int steps_left(const kv_cell *c, int t) {
+  for (int i = 0; i < c->turns; i++)
+    if (c->turn[i].first > t) return c->turn[i].first - t;
+  return c->shape.n_tokens - t;
+}
+
 /* The exact rows of the steps from t on, unless they are there. */
 static void look_ahead(kv_layer *l, int t, const kv_team *team) {
-  int left = l->cell[0]->shape.n_tokens - t;
+  int left = steps_left(l->cell[0], t);
   if (!l->tile || kv_tile_has(l->tile, 0, t)) return;
   int rows = left < l->tile->steps ? left : l->tile->steps;
   each_head(&(work){l, -1, t, rows}, team, fill_tile);
@@ -265,4 +274,30 @@ void kv_layer_step(kv_layer *l, int t, const kv_team *team) {
   each_head(&(work){l, -1, t, 1}, team, decode);
   for (int i = 0; i < l->active; i++)
     close_step(l, l->at[i], block_of(l->cell[l->at[i]], t), t + 1, team);
+}
+
+/* --- later prompts ------------------------------------------------------ */
+
+/* A question of one cell, whose lanes hold what no other's do. */
+static void ask(kv_layer *l, int c, const kv_asking *q, const kv_team *team) {
+  const kv_cell *cell = l->cell[c];
+  int size = cell->plan.needs.block, end = q->first + q->count;
+  l->backend->prompt(l->store[c], end);
+  for (int t = q->first, n; t < end && !unwanted(team); t += n) {
+    n = size && t + size < end ? size : end - t;
+    int block = block_of(cell, t + n - 1);
+    open_step(l, c, block, team);
+    each_head(&(work){l, c, t, n}, team, enter_block);
+    close_step(l, c, block, t + n, team);
+  }
+}
+
+int kv_layer_advance(kv_layer *l, int t, const kv_team *team) {
+  const kv_asking *q = kv_cell_asks(l->cell[0], t);
+  if (!q) {
+    kv_layer_step(l, t, team);
+    return 1;
+  }
+  for (int i = 0; i < l->active; i++) ask(l, l->at[i], q, team);
+  return q->count;
 }

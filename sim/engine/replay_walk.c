@@ -172,10 +172,11 @@ static void walk_group(kv_pass *p, kv_flight *f, int index,
   advance(p, f, s->prompt_len);
   collect(p, f, index, team);
   f->prompted = omp_get_wtime();
-  for (; t < s->n_tokens && go_on(p); t++) {
-    kv_layer_step(f->layer, t, team);
-    advance(p, f, 1);
-    if (p->how->keep) weigh(p, f, index, t, team);
+  while (t < s->n_tokens && go_on(p)) {
+    int n = kv_layer_advance(f->layer, t, team);
+    t += n;
+    advance(p, f, n);
+    if (p->how->keep) weigh(p, f, index, t - 1, team);
   }
   if (t < s->n_tokens || !end_layer(p, f, index)) return;
   collect(p, f, index, team);
@@ -227,10 +228,10 @@ static void walk_steps(kv_pass *p) {
     begin_layer(p, &p->flight[i], i, &team);
     done(p, s->prompt_len);
   }
-  for (int t = s->prompt_len; t < s->n_tokens && go_on(p); t++) {
+  for (int t = s->prompt_len, n = 1; t < s->n_tokens && go_on(p); t += n) {
     for (int i = 0; i < p->in_flight; i++)
-      kv_layer_step(p->flight[i].layer, t, &team);
-    done(p, p->in_flight);
+      n = kv_layer_advance(p->flight[i].layer, t, &team);
+    done(p, (int64_t)n * p->in_flight);
   }
   for (int i = 0; i < p->in_flight && !p->ended; i++) {
     end_layer(p, &p->flight[i], i);

@@ -39,6 +39,9 @@ static sums sum_at(const kv_cost *c, int block) {
   return s;
 }
 
+/* Within a prompt that enters after decoding began nothing closes. */
+static bool closed(const sums *s) { return s->excess != INT64_MIN; }
+
 static int64_t total_of(const sums *s) { return kv_bytes_total(&s->settled); }
 
 static int64_t peak_until(const kv_cost *c, int last) {
@@ -66,23 +69,29 @@ kv_cost_now kv_cost_until(const kv_cost *c, int block) {
   sums last = sum_at(c, block);
   kv_cost_now now = {.held = last.settled, .peak = peak_until(c, block)};
   int first = c->blocks - 1;
-  int64_t sum = 0;
+  int64_t sum = 0, n = 0;
   for (int i = first; i <= block; i++) {
     sums s = sum_at(c, i);
     sum += total_of(&s);
+    n += closed(&s);
   }
-  if (block >= first) now.mean = (double)sum / (double)(block - first + 1);
+  if (n) now.mean = (double)sum / (double)n;
   return now;
 }
 
-/* Totals over t = prompt_len..T after settling, and over the decode steps. */
+/* Totals over t = prompt_len..T after settling, as far as something closes
+ * there, and over the decode steps: those that attend. */
 static void sum_steps(const kv_cost *c, kv_totals *t) {
   const kv_shape *s = c->shape;
   int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0;
-  int n = c->points - c->blocks, heads = c->layers * s->n_heads;
+  int n = 0, ends = 0, heads = c->layers * s->n_heads;
   double kr = 0;
-  for (int i = 0; i <= n; i++) {
+  for (int i = 0; i <= c->points - c->blocks; i++) {
     sums all = sum_at(c, c->blocks - 1 + i);
+    if (!closed(&all)) continue;
+    bool decodes = i > 0 && all.attended > 0;
+    ends++;
+    n += decodes;
     int64_t bytes = total_of(&all);
     t->mti += bytes;
     codes += all.settled.payload;
@@ -91,11 +100,11 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
     scanned += all.scanned;
     t->fetched += all.fetched;
     attended += all.attended;
-    dense += i ? (int64_t)heads * (s->prompt_len + i) : 0;
+    dense += decodes ? (int64_t)heads * (s->prompt_len + i) : 0;
   }
-  t->mean = (double)t->mti / (double)(n + 1);
-  t->codes_mean = (double)codes / (double)(n + 1);
-  t->kr = kr / (double)(n + 1);
+  t->mean = (double)t->mti / (double)ends;
+  t->codes_mean = (double)codes / (double)ends;
+  t->kr = kr / (double)ends;
   t->read = n ? (double)read / (double)n : (double)NAN;
   t->scanned = n ? (double)scanned / (double)n : (double)NAN;
   t->cr = n ? (double)attended / (double)dense : (double)NAN;
@@ -142,8 +151,10 @@ kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
   r->n_steps = n;
   for (int i = 0; i < n; i++) {
     sums s = sum_at(c, c->blocks - 1 + i);
-    r->step[i] = (kv_step_cost){c->shape->prompt_len + i, total_of(&s),
-                                s.settled.payload, s.read, s.scanned};
+    bool here = !i || closed(&s); /* else as before the block that enters */
+    r->step[i] = (kv_step_cost){
+        c->shape->prompt_len + i, here ? total_of(&s) : r->step[i - 1].bytes,
+        here ? s.settled.payload : r->step[i - 1].codes, s.read, s.scanned};
   }
   sums last = sum_at(c, c->points - 1);
   kv_bytes end = last.settled;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/spec/observe.h"
 
-const char *const kv_observe_names[KV_OBSERVES] = {"recorded", "context",
-                                                   "question"};
+#include <stdlib.h>
+
+const char *const kv_observe_names[KV_OBSERVES] = {
+    "recorded",       "context",       "question",
+    "recorded+turns", "context+turns", "question+turns"};
 
 /* The question that begins first; segments are in any order. */
 static const kv_segment *first_question(const kv_trace *t) {
@@ -28,6 +31,7 @@ static int end_of_context(const kv_trace *t, const kv_segment *question) {
 
 kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
                         kv_err *e) {
+  observe %= KV_OBSERVE_TURNS;
   const char *name = kv_observe_names[observe];
   *prompt_len = t->shape.prompt_len;
   if (observe == KV_OBSERVE_RECORDED) return KV_OK;
@@ -50,5 +54,46 @@ kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
                    "records every query row only from token %d on",
                    name, end, t->path, t->first_decode);
   *prompt_len = end;
+  return KV_OK;
+}
+
+static int by_start(const void *a, const void *b) {
+  const kv_asking *x = a, *y = b;
+  return x->first - y->first;
+}
+
+/* Makes sorted ones lie apart and behind prompt_len; returns how many. */
+static int part(int n, kv_asking *q, int prompt_len) {
+  int out = 0, from = prompt_len;
+  for (int i = 0; i < n; i++) {
+    int first = q[i].first > from ? q[i].first : from;
+    int end = q[i].first + q[i].count;
+    if (end <= first) continue;
+    q[out++] = (kv_asking){first, end - first};
+    from = end;
+  }
+  return out;
+}
+
+kv_rc kv_observe_turns(const kv_trace *t, kv_observe observe, int prompt_len,
+                       int *n, kv_asking **out, kv_err *e) {
+  *n = 0;
+  *out = NULL;
+  if (observe < KV_OBSERVE_TURNS) return KV_OK;
+  if (!first_question(t))
+    return kv_fail(e, KV_REFUSED,
+                   "--turns: %s has no segments that say where its questions "
+                   "are",
+                   t->path);
+  *out = kv_zalloc((size_t)t->n_segments, sizeof **out);
+  if (!*out)
+    return kv_no_memory(e, "turns", (size_t)t->n_segments * sizeof **out);
+  for (int i = 0; i < t->n_segments; i++) {
+    const kv_segment *s = &t->segment[i];
+    if (s->role == KV_QUESTION)
+      (*out)[(*n)++] = (kv_asking){s->start, s->end - s->start};
+  }
+  qsort(*out, (size_t)*n, sizeof **out, by_start);
+  *n = part(*n, *out, prompt_len);
   return KV_OK;
 }

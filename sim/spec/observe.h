@@ -8,6 +8,9 @@
  *              questions are decode steps, and feel the compression
  *   question   the end of the first question: the first answer's first token
  *              comes from the prompt's last row, which is no decode step
+ *
+ * And whether every question after it enters as a prompt, too (--turns):
+ * evidence of its rows, a settling at its end, and no measures of fidelity.
  */
 #ifndef KV_SIM_OBSERVE_H
 #define KV_SIM_OBSERVE_H
@@ -19,15 +22,26 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVES
+  KV_OBSERVE_TURNS, /* added to one of those above */
+  KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
 
 #define KV_OBSERVE_CHOICES "recorded|context|question"
 extern const char *const kv_observe_names[KV_OBSERVES];
 
+/* A question that enters as a prompt: tokens first..first+count-1. */
+typedef struct kv_asking {
+  int first, count;
+} kv_asking;
+
 /* KV_REFUSED: the trace has no segment of that kind there, or does not record
  * every query row from there on. */
 kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
                         kv_err *e);
+/* What of the questions lies behind prompt_len, ascending and apart; none where
+ * observe asks for no turns. *out is to be freed. KV_REFUSED: there is no
+ * question in the trace. */
+kv_rc kv_observe_turns(const kv_trace *t, kv_observe observe, int prompt_len,
+                       int *n, kv_asking **out, kv_err *e);
 
 #endif

@@ -193,8 +193,8 @@ mutant evidence_sees_future ref/backend/evidence.c 'golden.sh' \
   'visible = a->seen - (a->rows - 1 - i / a->heads) +
       (i / a->heads < a->rows - 1);'
 mutant window_one_row_short ref/backend/evidence.c 'laws' \
-  'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows;' \
-  'int from = s->plan->shape->prompt_len - s->plan->needs.prompt_rows + 1;'
+  'int from = s->shape.prompt_len - s->plan->needs.prompt_rows;' \
+  'int from = s->shape.prompt_len - s->plan->needs.prompt_rows + 1;'
 mutant evidence_always ref/backend/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
 mutant lengths_promised ref/methods/tova.c 'laws' \
@@ -275,8 +275,8 @@ mutant session_mode_kept sim/session/session_feed.c 'session_calls' \
   'fesetenv(&mode);' '(void)mode;'
 mutant session_mean_of_all sim/measure/cost_total.c 'session' \
   'int first = c->blocks - 1;
-  int64_t sum = 0;' 'int first = 0;
-  int64_t sum = 0;'
+  int64_t sum = 0, n = 0;' 'int first = 0;
+  int64_t sum = 0, n = 0;'
 
 # Kernels of others, traces in another type, text of others.
 mutant outputs_by_element sim/grade/outputs.c 'ties' \

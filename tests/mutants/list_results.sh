@@ -72,3 +72,12 @@ mutant dense_seen_otherwise analysis/views.sql 'check_observe.sh' \
     AND d.arithmetic = r.arithmetic
     AND d.method = '"'dense' AND d.status = 'ok'
   LEFT JOIN stored b"
+
+# Later questions as prompts.
+mutant turns_settle_as_steps ref/backend/backend.c 'turns' \
+  'static void prompt(kv_store *s, int end) { s->shape.prompt_len = end; }' \
+  'static void prompt(kv_store *s, int end) { (void)s, (void)end; }'
+mutant turns_vote_twice ref/methods/adakv.c 'turns' \
+  'memset(kv_own(at, lane[l]), 0,' 'memset(kv_own(at, lane[0]), 0,'
+mutant turns_count_within sim/measure/cost_total.c 'turns' \
+  'if (!closed(&all)) continue;' ''
