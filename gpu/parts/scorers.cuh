@@ -88,7 +88,6 @@ KV_DEVICE float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
 KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_score_options *o) {
   uint32_t *own = (uint32_t *)kv_gpu_own(at, lane);
-  if (o->form == KV_FORM_PREFILL) return;
   for (size_t i = (size_t)kv_thread(); i < o->state / 4; i += KV_BLOCK)
     own[i] = 0;
   __syncthreads();

@@ -109,7 +109,7 @@ float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
 
 void kv_score_forget(const kv_at *at, kv_lane *lane,
                      const kv_score_options *o) {
-  if (o->form != KV_FORM_PREFILL) memset(kv_own(at, lane), 0, o->state);
+  if (o->state) memset(kv_own(at, lane), 0, o->state);
 }
 
 static void keep_best(const kv_at *at, kv_lane *lane, int budget,
