@@ -5,19 +5,23 @@
  *   layers: filters f1 < f2 < .. attend everything, as do the layers above f1
  *     and `wait` layers below each filter; every other layer follows the
  *     nearest filter above it
- *   every decode step, at a filter, over the candidates c:
- *     score=prob:  x[h][c] = softmax over the candidates of the logits of head
- * h score=logit: x[h][c] = the logits;  score=dot: q . k, not scaled m[c] = the
- * largest x[h][c] of all query heads of the layer selector=last:    rank by m
- * of the current query selector=uniform: by the sum of m over the last `window`
- * queries selector=exp:     by the sum of m * 2^-age over them, age 0 the
- * current the best k candidates, and all that are none, are attended by the
- * layers that follow, at the same step, by every head candidates=prompt:  the
- * tokens of the prompt; of uniform and exp without those whose queries vote,
- * which count towards k candidates=history: all before the current token of
- * both without the first `sink` and the last `recent` tokens tier=host:
- * candidates of the prompt in layers that follow lie in the host's memory, and
- * what a step attends of them is fetched
+ *   every decode step, at a filter, for its query heads h and candidates c:
+ *     x[h][c] by score: prob: softmax of the logits over the candidates;
+ *       logit: the logits; dot: q . k, not scaled
+ *     m[c] = the largest x[h][c] of all query heads of the layer
+ *     rank[c] by selector:
+ *       last:     m of the current query
+ *       uniform:  the sum of m over the last `window` queries
+ *       exp:      the sum of m * 2^-age over them, age 0 the current one
+ *     the layers that follow attend, at the same step and with every head, the
+ *     best k candidates and all tokens that are none
+ *   candidates:
+ *     prompt:   the tokens of the prompt; of uniform and exp without those
+ *               whose queries vote, which count towards k
+ *     history:  all before the current token
+ *     of both without the first `sink` and the last `recent` tokens
+ *   tier=host: candidates of the prompt lie in the host's memory in layers that
+ *     follow, and what a step attends of them is fetched
  *
  * Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient Long-Context
  * LLMs. The authors' code has four selectors; where none is named it takes the
@@ -255,8 +259,7 @@ static int oldest(const params *o, int step) {
   return step > voters(o) ? step - voters(o) : 0;
 }
 
-/* --- a filter --------------------------------------------------------------
- */
+/* --- a filter ------------------------------------------------------------- */
 
 /* best[i] = the largest x of the lane's heads for candidate first + i. */
 static void vote(const kv_at *at, const kv_lane *l, int token,
@@ -352,8 +355,7 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
   return true;
 }
 
-/* --- a layer that follows ---------------------------------------------------
- */
+/* --- a layer that follows ------------------------------------------------- */
 
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
