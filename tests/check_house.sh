@@ -204,6 +204,8 @@ lists() {
     [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
     grep -qsiE "^## .*$spec" "$top"/ref/METHODS*.md ||
       echo "ref/METHODS.md: no section '## $spec'"
+    grep -qsF "| [$spec](ref/methods/$name) |" "$top/README.md" ||
+      echo "README.md: the table of methods has no row for $spec"
     if ! twins | grep -qxF "${name%.c}.cu" && ! says_ref_only "$spec"; then
       echo "ref/METHODS.md: '## $spec' does not say 'Ref only'"
     fi
@@ -291,6 +293,8 @@ plant() {
   printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
     "$tag" >"$1/methods.mk"
   printf '<!-- %s -->\n## m\n## r\nRef only.\n' "$tag" >"$1/ref/METHODS.md"
+  printf '<!-- %s -->\n| [m](ref/methods/m.c) |\n| [r](ref/methods/r.c) |\n' \
+    "$tag" >"$1/README.md"
   printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
 }
 
@@ -330,6 +334,7 @@ methods.mk|METHODS += k.c # no twin|not METHODS +=
 methods.mk|METHODS += k.c # ref-only|does not say 'Ref only'
 methods.mk|METHODS += k.c|tests/methods/k.c: missing
 methods.mk|METHODS += k.c|no section
+methods.mk|METHODS += k.c|the table of methods has no row for k
 methods.mk|METHODS += k.c j.c|not METHODS +=
 sim/s.h|// knorm|a method stands in its own files only
 formats.mk|FORMATS += k.c|ref/formats/k.c: missing
