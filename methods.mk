@@ -19,6 +19,7 @@ METHODS += rkv.c
 METHODS += keydiff.c
 METHODS += lagkv.c
 METHODS += expected.c
+METHODS += duoattention.c
 METHODS += quest.c
 METHODS += twilight.c
 METHODS += omnikv.c

@@ -82,6 +82,9 @@ replay_variants+=,tova:variant=prefill,window:variant=prefill
 replay_variants+=,streamingllm:variant=prefill
 replay_variants+=,streamingllm:variant=prefill:positions=original
 replay_variants+=,random:variant=prefill:recent=0
+replay_variants+=,duoattention:sink=2:recent=6
+replay_variants+=,duoattention:sink=1:recent=3:threshold=0.5
+replay_variants+=,duoattention:sink=2:recent=6+kivi:group=8:residual=16
 replay_variants+=,rkv:every=16:redundancy=paper:group=mean_prob
 replay_variants+=,rkv:every=16:fallback=none:slots=position:trigger=global
 replay_variants+=,rkv:every=16+kivi:group=8:residual=16

@@ -264,6 +264,9 @@ typedef struct kv_file {
  * folder (traces/decisions/asset.h has the rule). Without a default the file is
  * named in the specification, and no list of all methods holds the method. */
 #define KV_FILE_BESIDE "assets/METHOD.MODEL.safetensors"
+/* The other default: where none is named, or this instead of a path, there is
+ * none, and the method runs without (kv_file.asset is NULL, path is empty). */
+#define KV_FILE_OPTIONAL "auto"
 
 /* How -b sets a parameter, which is then the method's knob; a table has one at
  * most, and its values are 0 or more. Of two methods on one lane it is the
@@ -377,6 +380,8 @@ const kv_method *kv_method_at(int index);
 const kv_method *kv_method_door_at(int index);
 /* The parameter that is a file; NULL: the method reads none. */
 const kv_param *kv_method_file(const kv_method *m);
+/* Does it run without one that nobody names? */
+bool kv_file_optional(const kv_method *m);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
  * and whatever is in no list. */
 bool kv_method_ref_only(const kv_method *m);

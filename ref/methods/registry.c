@@ -50,6 +50,11 @@ const kv_param *kv_method_file(const kv_method *m) {
   return NULL;
 }
 
+bool kv_file_optional(const kv_method *m) {
+  const kv_param *p = kv_method_file(m);
+  return p && p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;
+}
+
 static bool ref_only(const kv_method *m) {
   for (int i = 0; twinned[i]; i++)
     if (twinned[i] == m) return false;

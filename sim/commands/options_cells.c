@@ -88,7 +88,7 @@ static kv_rc add_files(const kv_spec *s, const kv_list *traces,
   kv_rc rc = KV_OK;
   if (file && *file->path)
     in[(*n)++] = (kv_place){.what = what, .path = file->path};
-  if (!file || *file->path) return KV_OK;
+  if (!file || *file->path || kv_file_optional(s->method)) return KV_OK;
   for (int i = 0; !rc && i < traces->n; i++) {
     rc = place_beside(s, traces->item[i], path[i], e);
     if (*path[i]) in[(*n)++] = (kv_place){.what = what, .path = path[i]};

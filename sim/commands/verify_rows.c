@@ -73,9 +73,12 @@ static kv_verifiable same_code(kv_verify_row *v, const kv_method *m) {
 bool kv_verify_beside(kv_verify_row *v, const kv_cell *c) {
   const kv_file *f = kv_spec_file(&c->spec);
   if (!f || (*f->path && !f->beside)) return true;
-  v->can = c->asset
-               ? compare_code(v, c->spec.method, &c->asset->digest, f->path)
-               : no(v, KV_VERIFY_NO_FILE, "%.300s", c->result.reason);
+  if (!*f->path && kv_file_optional(c->spec.method))
+    v->can = compare_code(v, c->spec.method, NULL, NULL);
+  else
+    v->can = c->asset
+                 ? compare_code(v, c->spec.method, &c->asset->digest, f->path)
+                 : no(v, KV_VERIFY_NO_FILE, "%.300s", c->result.reason);
   return v->can == KV_VERIFY_RUNS;
 }
 

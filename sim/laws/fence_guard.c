@@ -86,7 +86,7 @@ static uint64_t lent_of(const kv_at *at) {
   if (!p) return h;
   const char *file = (const char *)at->params + p->offset;
   const kv_asset *a = ((const kv_file *)(const void *)file)->asset;
-  for (int i = 0; i < a->layers * a->asked; i++) {
+  for (int i = 0; a && i < a->layers * a->asked; i++) {
     const kv_tensor *t = &a->tensor[i];
     bool again = i >= a->asked && t->data == t[-a->asked].data;
     h = add(h, t, sizeof *t);

@@ -38,8 +38,9 @@ static bool are_few(const char *choices) {
 static const char *wrong_file(const kv_method *m, const kv_param *p) {
   if (kv_method_file(m) != p) return "is a second file; a method reads one";
   if (p->offset % _Alignof(kv_file)) return "is not aligned as a kv_file";
-  if (p->fallback && strcmp(p->fallback, KV_FILE_BESIDE))
-    return "has a default that is not KV_FILE_BESIDE";
+  if (p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) &&
+      strcmp(p->fallback, KV_FILE_BESIDE))
+    return "has a default that is not KV_FILE_BESIDE or KV_FILE_OPTIONAL";
   int n = 0;
   const kv_tensor_ask *all = p->reads ? p->reads->tensors : NULL;
   for (const kv_tensor_ask *t = all; t && t->name; t++) {

@@ -89,12 +89,20 @@ static void give_data(rig *r) {
   r->rope = (kv_rope){.inv_freq = c->inv_freq};
 }
 
+/* Nobody reads a file here: the case has what it holds. */
+static const kv_asset *lend(const rig_case *c, kv_spec *s) {
+  kv_file *f = kv_spec_file(s);
+  if (f) f->asset = c->asset;
+  return f ? c->asset : NULL;
+}
+
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e) {
   kv_spec s = {0};
   kv_needs own = {0}, *n = needs ? needs : &own;
   kv_shape shape = shape_of(c);
   *n = (kv_needs){0};
   kv_rc rc = kv_spec_parse(kv_method_at, spec, &s, e);
+  if (!rc) lend(c, &s);
   if (!rc) rc = s.method->open(&shape, s.params, n, e);
   kv_spec_free(&s);
   return rc;
@@ -187,7 +195,8 @@ rig *rig_below(const rig_case *c, const char *spec, rig *above) {
                       .rope = &r->rope,
                       .kernels = kv_kernels_best(),
                       .method = r->spec.method,
-                      .params = r->spec.params};
+                      .params = r->spec.params,
+                      .asset = lend(c, &r->spec)};
   good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e), &e);
   if ((r->plan.needs.reindex || r->plan.needs.rope) && !c->inv_freq)
     fail_msg("%s: the case has no inv_freq", spec);

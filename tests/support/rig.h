@@ -24,6 +24,7 @@ typedef struct rig_case {
   const float *q, *k, *v; /* [head][token][d or d_v] */
   const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
   bool half;              /* k and v are held as F16, not F32 */
+  const kv_asset *asset;  /* what the method's file holds, or NULL */
 } rig_case;
 
 typedef struct rig rig;

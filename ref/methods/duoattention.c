@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DuoAttention: some KV heads keep everything, the others a stream.
+ *
+ *   a gate in [0, 1] for each KV head of each layer
+ *   sparsity: of N gates in ascending order, those before the place
+ *             (N - 1) * sparsity stream; threshold: those below it do
+ *   a head that streams keeps its first `sink` and last `recent` entries, after
+ *   the prompt and after every step; the others keep all
+ *
+ * Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM Inference with
+ * Retrieval and Streaming Heads. Gates are trained, against the model's own
+ * outputs, and come from a file (table=NAME); all layers are ranked together.
+ * The authors' code adds random noise below 1e-6 to break ties; here equal
+ * gates stream in the order of layers and heads. It takes numpy.quantile, which
+ * interpolates between the last gate that streams and the first that does not:
+ * the same heads, as a gate is never between two neighbours in rank. The whole
+ * prompt is attended by every head, as in their one-shot prefill; positions are
+ * as recorded. Their pattern files were trained with 128 and 256, their
+ * evaluation runs with 64 and 256.
+ *
+ * table=auto is ours, for where there is no file: a head's gate is the share of
+ * attention that a stream would lose,
+ *     sum over j in [sink, n - recent) of S[j] / sum over all j of S[j],
+ * S[j] what the last `window` prompt queries of the group gave to entry j. As a
+ * replay sees one layer at a time, each layer ranks its own heads: N is their
+ * number. kvpress has a training-free score too, made of mean queries and keys
+ * before their rotation, which a trace does not hold.
+ * Cost: O(window n) evidence with table=auto; O(1) a lane and step.
+ */
+#include "ref/methods/duoattention.h"
+#include "ref/parts/parts.h"
+
+static const kv_tensor_ask tensors[] = {
+    {.name = "gates",
+     .type = KV_T_F32,
+     .rank = 2,
+     .dim = {KV_DIM_LAYERS, KV_DIM_KV_HEADS}},
+    {.name = NULL}};
+static const kv_asset_kind kind = {NULL, tensors};
+
+static const kv_param table[] = {
+    {.name = "sparsity",
+     .kind = KV_REAL,
+     .knob = KV_KNOB_LESS,
+     .offset = offsetof(params, sparsity),
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .grid = 0.0625,
+     .help = "share of heads that stream; 0.5 as the authors run Llama-3"},
+    {.name = "threshold",
+     .kind = KV_REAL,
+     .offset = offsetof(params, threshold),
+     .min = 0,
+     .max = 1,
+     .help = "stream where the gate is below it, whatever sparsity says; "
+             "default: sparsity decides"},
+    {.name = "sink",
+     .kind = KV_INT,
+     .offset = offsetof(params, sink),
+     .fallback = "64",
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "first tokens of a stream; 64 as in the authors' evaluation"},
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .fallback = "256",
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens of a stream; 256 as in the authors' evaluation"},
+    {.name = "window",
+     .kind = KV_INT,
+     .offset = offsetof(params, window),
+     .fallback = "32",
+     .min = 1,
+     .max = 1 << 16,
+     .unit = "tokens",
+     .help = "with table=auto: last prompt queries that are asked; ours"},
+    {.name = "table",
+     .kind = KV_FILE,
+     .offset = offsetof(params, file),
+     .fallback = KV_FILE_OPTIONAL,
+     .reads = &kind,
+     .help = "trained gates: safetensors, gates [layers, KV heads]; default "
+             "auto: estimated from the prompt, layer by layer, which is ours"},
+    {.name = NULL}};
+
+/* --- gates of a file ----------------------------------------------------- */
+
+static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
+                         const char *path, kv_err *e) {
+  for (int i = 0; i < n; i++)
+    if (!(gate[i] >= 0 && gate[i] <= 1))
+      return kv_fail(e, KV_REFUSED,
+                     "%s: the gate of KV head %d of layer %d is %g, not 0 to "
+                     "1",
+                     path, i % s->n_kv_heads, i / s->n_kv_heads,
+                     (double)gate[i]);
+  return KV_OK;
+}
+
+/* The gate that `before` others come before. */
+static int gate_of_rank(const float *gate, int n, int before) {
+  for (int i = 0; i < n; i++) {
+    int rank = 0;
+    for (int j = 0; j < n; j++) rank += kv_duo_before(gate[j], j, gate[i], i);
+    if (rank == before) return i;
+  }
+  return -1;
+}
+
+static kv_rc cut_file(const kv_shape *s, params *o, kv_err *e) {
+  const kv_tensor *t = o->file.asset->tensor;
+  const float *gate = t->data;
+  int n = (int)t->count, streams = 0;
+  kv_rc rc = check_gates(s, gate, n, o->file.asset->path, e);
+  if (rc) return rc;
+  if (o->threshold == o->threshold)
+    for (int i = 0; i < n; i++) streams += gate[i] < o->threshold;
+  else
+    streams = kv_duo_streams(n, o->sparsity);
+  o->cut_place = gate_of_rank(gate, n, streams - 1);
+  if (o->cut_place >= 0) o->cut = gate[o->cut_place];
+  return KV_OK;
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  bool named = o->file.asset != NULL;
+  o->table = named ? OF_FILE : AUTO;
+  needs->every = 1;
+  needs->lane_state = sizeof(int64_t);
+  needs->metas = 1;
+  needs->meta[0] = (kv_meta){.name = "gate", .bytes = sizeof(float)};
+  if (named) return cut_file(shape, o, e);
+  int rows = o->window < shape->prompt_len ? o->window : shape->prompt_len;
+  needs->prompt_rows = rows;
+  needs->want = KV_SUM;
+  needs->lane_state += kv_window_state(shape, KV_GROUP_SUM);
+  return kv_open_sums("duoattention", rows, kv_group(shape), 1, e);
+}
+
+/* --- hooks --------------------------------------------------------------- */
+
+/* Does the lane stream? Behind the sums, where there are any. */
+static int64_t *streams(const kv_at *at, const kv_lane *lane) {
+  const params *o = at->params;
+  int64_t *own = kv_own(at, lane);
+  return own + (o->table == AUTO ? at->shape->n_tokens : 0);
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  if (o->table == AUTO) kv_window_add(at, lane, rows, KV_GROUP_SUM);
+}
+
+static float gate_of(const kv_at *at, const kv_lane *lane) {
+  const params *o = at->params;
+  const int64_t *sum = kv_own(at, lane);
+  int64_t middle = 0, all = 0;
+  for (int i = 0; i < lane->n; i++) {
+    all += sum[i];
+    if (i >= o->sink && i < lane->n - o->recent) middle += sum[i];
+  }
+  return kv_duo_gate(middle, all);
+}
+
+/* Of a file: by the gate that cut. */
+static bool file_streams(const kv_at *at, const kv_lane *lane) {
+  const params *o = at->params;
+  const float *gate = at->asset[0].data;
+  int place = at->layer * at->shape->n_kv_heads + lane->kv_head;
+  return o->cut_place >= 0 &&
+         !kv_duo_before(o->cut, o->cut_place, gate[place], place);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  if (at->step == at->shape->prompt_len && o->table == OF_FILE)
+    *streams(at, lane) = file_streams(at, lane);
+  if (*streams(at, lane)) kv_keep_ends(lane, o->sink, o->recent);
+}
+
+/* After the prompt, with table=auto: the layer ranks its heads. */
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  if (at->step != at->shape->prompt_len || o->table == OF_FILE) return;
+  float *gate = KV_TAKE(at->work, float, lanes);
+  int most = kv_duo_streams(lanes, o->sparsity);
+  for (int i = 0; i < lanes; i++) gate[i] = gate_of(at, lane[i]);
+  for (int i = 0; i < lanes; i++) {
+    int rank = 0;
+    for (int j = 0; j < lanes; j++)
+      rank += kv_duo_before(gate[j], j, gate[i], i);
+    bool cut =
+        o->threshold == o->threshold ? gate[i] < o->threshold : rank < most;
+    *streams(at, lane[i]) = cut;
+    if (cut) kv_keep_ends(lane[i], o->sink, o->recent);
+  }
+}
+
+const kv_method kv_method_duoattention = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "duoattention",
+    .title = "retrieval heads keep everything, streaming heads their ends",
+    .paper = "Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM "
+             "Inference with Retrieval and Streaming Heads, arXiv:2410.10819",
+    .params = table,
+    .params_size = sizeof(params),
+    .lossless = "sparsity=0",
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+    .settle_layer = settle_layer,
+};
