@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what the page is about --------------------------------------------------
- */
+/* --- what the page is about ----------------------------------------------- */
 
 static bool find_places(kv_page *p) {
   const kv_grid *g = &p->cell;
@@ -56,8 +55,7 @@ static int load(kv_page *p) {
   return KV_EXIT_OK;
 }
 
-/* --- its head ----------------------------------------------------------------
- */
+/* --- its head ------------------------------------------------------------- */
 
 static int count(const kv_page *p, const char *status) {
   int n = 0;

@@ -17,8 +17,7 @@ typedef struct sheet {
   const char *view, *columns, *note;
 } sheet;
 
-/* --- names of lines ---------------------------------------------------------
- */
+/* --- names of lines ------------------------------------------------------- */
 
 #define NAMED "trace, prompt_len, observe, method, params, budget"
 
@@ -86,8 +85,7 @@ static int fill_lines(sqlite3 *db, const kv_where *w) {
   return rc;
 }
 
-/* --- writing ----------------------------------------------------------------
- */
+/* --- writing -------------------------------------------------------------- */
 
 /* How many rows of superseded code the conditions leave out. */
 static int count_older(sqlite3 *db, const kv_where *w, double *n) {

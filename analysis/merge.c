@@ -34,8 +34,7 @@ static int run(sqlite3 *db, char *sql) {
   return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
 }
 
-/* --- copying ---------------------------------------------------------------
- */
+/* --- copying -------------------------------------------------------------- */
 
 /* "INSERT OR IGNORE INTO to.t (columns) SELECT columns": a small integer of
  * `from` becomes that of `to` through the key or digest it stands for. */
@@ -150,8 +149,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
   return rc ? rc : take_later(db, to, from);
 }
 
-/* --- the union --------------------------------------------------------------
- */
+/* --- the union ------------------------------------------------------------ */
 
 static int attach(sqlite3 *db, const char *path) {
   char *sql, *uri = NULL;
@@ -225,8 +223,7 @@ static int add(sqlite3 *db, bool first, const char *path) {
   return rc ? rc : run(db, sqlite3_mprintf("DETACH source"));
 }
 
-/* --- writing OUT ------------------------------------------------------------
- */
+/* --- writing OUT ---------------------------------------------------------- */
 
 static int write_new(sqlite3 *db, const char *out) {
   char *part = sqlite3_mprintf("%s.%d.part", out, (int)getpid());

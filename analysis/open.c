@@ -85,8 +85,7 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   return kv_results_check_rows(db, schema, path);
 }
 
-/* --- where it lies ----------------------------------------------------------
- */
+/* --- where it lies -------------------------------------------------------- */
 
 static bool beside(const char *path, const char *tail, struct stat *st) {
   char *name = sqlite3_mprintf("%s%s", path, tail);
@@ -145,8 +144,7 @@ int kv_results_name(const char *path, char **uri) {
   return *uri ? KV_EXIT_OK : kv_tell(KV_EXIT_RESOURCE, "not enough memory");
 }
 
-/* --- opening ----------------------------------------------------------------
- */
+/* --- opening -------------------------------------------------------------- */
 
 int kv_results_guard(sqlite3 *db) {
   static const int option[] = {

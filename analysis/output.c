@@ -17,8 +17,7 @@ bool kv_output_is_stdout(const char *path) {
   return !path || !strcmp(path, "-");
 }
 
-/* --- writing -----------------------------------------------------------------
- */
+/* --- writing -------------------------------------------------------------- */
 
 /* Is it where the standard output goes already (/dev/stdout)? */
 static bool goes_there(const struct stat *s) {

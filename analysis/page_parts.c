@@ -36,8 +36,7 @@ void kv_page_legend(const kv_page *p) {
   fputs("</ul>\n", p->f);
 }
 
-/* --- data inside the page ---------------------------------------------------
- */
+/* --- data inside the page ------------------------------------------------- */
 
 /* What RFC 3986 lets stand for itself, and the comma; all else by bytes. */
 static void percent(const char *t, FILE *f) {
@@ -79,8 +78,7 @@ void kv_page_caption(const kv_page *p, const char *text, const char *name,
   fputs("</figcaption>\n", p->f);
 }
 
-/* --- tables -----------------------------------------------------------------
- */
+/* --- tables --------------------------------------------------------------- */
 
 static void bytes(double n, FILE *f) {
   static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -97,8 +97,7 @@ static void draw_lines(const kv_plot *p, FILE *f) {
   }
 }
 
-/* --- names beside the lines ------------------------------------------------
- */
+/* --- names beside the lines ----------------------------------------------- */
 
 static double overlap(box a, box b) {
   double w = fmin(a.x + a.w, b.x + b.w) - fmax(a.x, b.x);

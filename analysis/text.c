@@ -4,8 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* --- characters ------------------------------------------------------------
- */
+/* --- characters ----------------------------------------------------------- */
 
 /* The code point at t and its length; length 0: no UTF-8. */
 static uint32_t decode(const unsigned char *t, int *length) {
@@ -52,8 +51,7 @@ int kv_text_cut(const char *t, int most) {
   return (int)n;
 }
 
-/* --- for people ------------------------------------------------------------
- */
+/* --- for people ----------------------------------------------------------- */
 
 /* The character at t as people see it: its form in out, returns its columns.
  * A byte that is not shown is a form by itself. */

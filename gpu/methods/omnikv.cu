@@ -48,8 +48,7 @@ static __device__ bool follows(const kv_gpu_at &at) {
          FOLLOWS;
 }
 
-/* --- a filter --------------------------------------------------------------
- */
+/* --- a filter ------------------------------------------------------------- */
 
 /* best[i] = the largest x of the lane's heads for candidate first + i. */
 static __device__ void vote(kv_gpu_at &at, const kv_gpu_lane *l, int token,
@@ -152,8 +151,7 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
   return true;
 }
 
-/* --- a layer that follows ---------------------------------------------------
- */
+/* --- a layer that follows ------------------------------------------------- */
 
 static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
                             const kv_gpu_query &q, uint8_t *mask) {

@@ -10,8 +10,7 @@
 #include "gpu/parts/parts.cuh"
 #include "ref/methods/twilight.h"
 
-/* --- the copy --------------------------------------------------------------
- */
+/* --- the copy ------------------------------------------------------------- */
 
 static __device__ uint8_t *copy_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                    int i) {
@@ -49,8 +48,7 @@ static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first) {
   __syncthreads();
 }
 
-/* --- the choice ------------------------------------------------------------
- */
+/* --- the choice ----------------------------------------------------------- */
 
 /* The logit of a copy. */
 static __device__ float estimate(const kv_gpu_at &at, const kv_gpu_lane *lane,

@@ -24,8 +24,8 @@
  * - A key with none like it has last(i) = 0 in the code, by the way its index
  *   is made: S[i][0] is zeroed for it. fallback=none leaves that out; the paper
  *   has no such rule, and redundancy=paper none either.
- * - lambda is 0.1 in the paper and 0.07 in the code's class; Sparse-vLLM has
- * 0.1 and a threshold of 0.8, LMCache's example 0.25 and a window of 16.
+ * - lambda is 0.1 in the paper and 0.07 in the code's class; Sparse-vLLM takes
+ *   0.1 and a threshold of 0.8, LMCache's example 0.25 and a window of 16.
  * - "Last" means the last place in the cache. What was kept lies there by
  *   score, so from the second settling on neighbours are those of rank
  *   (slots=score). slots=position keeps the order in time, which is what the
@@ -33,10 +33,10 @@
  * - Heads of a group are joined by the largest logit before softmax, which
  *   users of the code have questioned; group=mean_prob averages probabilities.
  *   Unlike SnapKV's, softmax leaves the window's columns out.
- * - The code's counter runs over prompt and answer: it compresses when 128 m +
- * 1 tokens were seen, and after the prompt for the first request of a process
- *   only. trigger=prompt counts from the prompt's end, which is settled always;
- *   trigger=global settles there and at 128 m + 1.
+ * - The code's counter runs over prompt and answer: it compresses when 128 m
+ *   and 1 more tokens were seen, and after the prompt for a process's first
+ *   request only. trigger=prompt counts from the prompt's end, which is
+ *   settled always; trigger=global settles there and at 128 m + 1.
  * - At n = budget the code sorts what it has; here nothing happens.
  * The code's retain_ratio decides nothing at its default,
  * retain_direction=first is the fallback for every key: neither is offered.

@@ -78,8 +78,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* --- the copy --------------------------------------------------------------
- */
+/* --- the copy ------------------------------------------------------------- */
 
 /* Copies lie by token, so that they need not move when entries do. */
 static unsigned char *copy_of(const kv_at *at, const kv_lane *lane, int i) {
@@ -119,8 +118,7 @@ static void arrive(const kv_at *at, kv_lane *lane, int first) {
   }
 }
 
-/* --- the choice ------------------------------------------------------------
- */
+/* --- the choice ----------------------------------------------------------- */
 
 /* The entries of the candidates; returns how many. */
 static int candidates(const kv_view *within, int n, int32_t *entry) {

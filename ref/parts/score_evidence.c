@@ -6,8 +6,7 @@
  */
 #include "ref/parts/scorers.h"
 
-/* --- snapkv: votes, pooled over neighbours ---------------------------------
- */
+/* --- snapkv: votes, pooled over neighbours -------------------------------- */
 
 static kv_rc open_votes(const kv_shape *shape, const char *method, int budget,
                         kv_score_options *o, kv_needs *needs, kv_err *e) {
@@ -35,8 +34,7 @@ const kv_scorer kv_scorer_snapkv = {.name = "snapkv",
                                     .score = score_votes,
                                     .by_entry = true};
 
-/* --- h2o: what every row gave ----------------------------------------------
- */
+/* --- h2o: what every row gave --------------------------------------------- */
 
 static kv_rc open_sums(const kv_shape *shape, const char *method, int budget,
                        kv_score_options *o, kv_needs *needs, kv_err *e) {

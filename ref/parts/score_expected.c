@@ -80,8 +80,7 @@ static kv_rc open(const kv_shape *shape, const char *method, int budget,
   return KV_OK;
 }
 
-/* --- rows -------------------------------------------------------------------
- */
+/* --- rows ----------------------------------------------------------------- */
 
 static void fold(const sums *s, int d) {
   for (size_t i = 0; i < square(d); i++) {
@@ -138,8 +137,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
   }
 }
 
-/* --- the distribution --------------------------------------------------------
- */
+/* --- the distribution ----------------------------------------------------- */
 
 static void rotation(const kv_at *at, const kv_lane *lane, float *sc) {
   size_t d = (size_t)at->shape->d;
@@ -191,8 +189,7 @@ static void distribution(const kv_at *at, const kv_lane *lane, int head,
   turn_columns(d, turned, sc, c);
 }
 
-/* --- scores ------------------------------------------------------------------
- */
+/* --- scores --------------------------------------------------------------- */
 
 typedef struct room {
   float *mean, *c, *sc; /* [d], [d][d], [d] */

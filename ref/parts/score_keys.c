@@ -22,8 +22,7 @@ static kv_rc open(const kv_shape *shape, const char *method, int budget,
   return KV_OK;
 }
 
-/* --- knorm ------------------------------------------------------------------
- */
+/* --- knorm ---------------------------------------------------------------- */
 
 static void score_short(const kv_at *at, const kv_lane *lane,
                         const kv_score_options *o, int first, int n,
@@ -40,8 +39,7 @@ static void score_short(const kv_at *at, const kv_lane *lane,
 const kv_scorer kv_scorer_knorm = {
     .name = "knorm", .open = open, .score = score_short};
 
-/* --- keydiff ----------------------------------------------------------------
- */
+/* --- keydiff -------------------------------------------------------------- */
 
 static float norm_of(const float *x, int d) { return kv_sqrt(kv_dot(x, x, d)); }
 

@@ -97,8 +97,7 @@ struct kv_layout {
 /* The list of layouts, NULL past the end. */
 const kv_layout *kv_layout_at(int index);
 
-/* --- what --layout says ----------------------------------------------------
- */
+/* --- what --layout says --------------------------------------------------- */
 
 typedef struct kv_layout_list {
   int n;
@@ -111,8 +110,7 @@ typedef struct kv_layout_list {
 kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
 void kv_layout_list_free(kv_layout_list *l);
 
-/* --- the tables ------------------------------------------------------------
- */
+/* --- the tables ----------------------------------------------------------- */
 
 extern const kv_layout kv_layout_slots, kv_layout_pages;
 

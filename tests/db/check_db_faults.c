@@ -121,8 +121,7 @@ static void damaged_files_are_told(void **state) {
   if (!strstr(e.text, "is a damaged database")) fail_msg("%s", e.text);
 }
 
-/* --- catastrophes ----------------------------------------------------------
- */
+/* --- catastrophes --------------------------------------------------------- */
 
 /* Writes rows forever; one byte into the pipe after each that is reported. */
 static void write_rows(const char *path, int pipe) {
@@ -170,8 +169,7 @@ static void killed_loses_nothing_reported(void **state) {
   }
 }
 
-/* --- who else writes -------------------------------------------------------
- */
+/* --- who else writes ------------------------------------------------------ */
 
 static long told_of; /* -1: nothing was told */
 static int tells;

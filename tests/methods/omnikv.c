@@ -63,8 +63,7 @@ static void worked(void **state) {
   chooses("omnikv:layers=1:k=3", (int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, -1});
 }
 
-/* --- layers -----------------------------------------------------------------
- */
+/* --- layers --------------------------------------------------------------- */
 
 static void opened(const char *text, int layers, params *out) {
   kv_shape shape = {.n_layers = layers,
@@ -160,8 +159,7 @@ static void refusals(void **state) {
                   "sparse-vllm");
 }
 
-/* --- the definition, in binary64 -------------------------------------------
- */
+/* --- the definition, in binary64 ------------------------------------------ */
 
 enum { T = 60, P = 40, HEADS = 4, KV_HEADS = 2, D = 8 };
 
@@ -260,8 +258,7 @@ static void definition(void **state) {
   rig_data_free(&c);
 }
 
-/* --- laws --------------------------------------------------------------------
- */
+/* --- laws ----------------------------------------------------------------- */
 
 /* Prompts of layers that follow lie in class 1; queries that vote are paid. */
 static void memory(void **state) {

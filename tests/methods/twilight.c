@@ -31,8 +31,7 @@ static void worked(void **state) {
   }
 }
 
-/* --- copies ----------------------------------------------------------------
- */
+/* --- copies --------------------------------------------------------------- */
 
 enum { T = 70, P = 37, HEADS = 4, KV_HEADS = 2, D = 18 };
 
@@ -94,8 +93,7 @@ static void copies(void **state) {
   rig_data_free(&c);
 }
 
-/* --- the choice -------------------------------------------------------------
- */
+/* --- the choice ----------------------------------------------------------- */
 
 /* The logit of token t's copy. */
 static double estimate(const rig_case *c, const rig *r, size_t state, int h,
@@ -198,8 +196,7 @@ static void behind_a_dropper(void **state) {
   rig_data_free(&c);
 }
 
-/* --- laws -------------------------------------------------------------------
- */
+/* --- laws ----------------------------------------------------------------- */
 
 static void laws(void **state) {
   rig_case c = any();
