@@ -5,8 +5,8 @@
  * the row is done, and a harmless value is returned instead.
  */
 #include "sim/db/db_private.h"
+#include "traces/text/json.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,12 +44,13 @@ const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at) {
 
 const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at) {
   const char *text = kv_db_text(db, s, at);
+  bool no_memory;
   json_error_t why;
-  json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+  json_t *object =
+      kv_json_load(strlen(text), (const unsigned char *)text, &no_memory, &why);
   bool is = json_is_object(object);
   json_decref(object);
-  if (is || (!object && json_error_code(&why) == json_error_out_of_memory))
-    return text;
+  if (is || no_memory) return text;
   note(db, s, at);
   return "{}";
 }
