@@ -60,7 +60,7 @@ def _asked(path):
     db.row_factory = sqlite3.Row
     new = {"name": "trace", "codes_end": "bytes.end.codes_only", "codes_mean":
            "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
-    for x in "mean peak mti read scanned moved".split():
+    for x in "mean peak mti read scanned fetched moved".split():
         new[x] = f"bytes.{x}"
     new["asset_bytes"] = "bytes.asset"
     rows = db.execute(
