@@ -229,12 +229,13 @@ lists() {
 
 # Code that names knorm, the first method that was added by the recipe of
 # CONVENTIONS.md, beside the files which that recipe names and those of the
-# scorers, of which it is one.
+# scorers, of which it is one, with the tests of what takes scorers.
 recipe() {
   local name=knorm own file
   own="ref/methods/$name.c ref/methods/$name.h gpu/methods/$name.cu"
   own+=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
-  own+=" gpu/parts/score_keys.cuh"
+  own+=" gpu/parts/score_keys.cuh tests/methods/adakv.c"
+  own+=" tests/methods/chunkkv.c tests/methods/criticalkv.c"
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"

@@ -96,6 +96,8 @@ replay_variants+=,kivi:group=8:residual=16:rope=before
 replay_variants+=,keydiff:block=0:sinks=2:last=3:reindex=yes
 replay_variants+=,lagkv:cross=yes:form=both:every=16
 replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9
+replay_variants+=,adakv:score=keydiff,adakv:score=expected
+replay_variants+=,chunkkv:score=lagkv:form=both:every=16:count=share
 replay_variants+=,oracle-topp:p=0.5
 replay_variants+=,snapkv+kivi:group=8:residual=16
 replay_variants+=,h2o+kivi:bits=4:group=8:residual=16

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYER_LISTS = 3 }; /* most lists of a lane that settle_layer ranks */
+/* Most lists of a lane that settle_lane and settle_layer rank. */
+enum { LANE_LISTS = 2, LAYER_LISTS = 3 };
 
 /* --- memory ------------------------------------------------------------- */
 
@@ -21,7 +22,8 @@ enum { LAYER_LISTS = 3 }; /* most lists of a lane that settle_layer ranks */
 static size_t words_of(const kv_store *s, int i) {
   const kv_gpu_hooks *hooks = s->hooks[0]; /* the method that selects */
   size_t list = (size_t)s->plan->shape->n_tokens + KV_GPU_SHOWN_HEAD;
-  int lane = (hooks->view ? s->queries : 0) + (hooks->settle_lane != NULL);
+  int lane =
+      (hooks->view ? s->queries : 0) + (hooks->settle_lane ? LANE_LISTS : 0);
   int layer = hooks->settle_layer ? (int)LAYER_LISTS * s->lanes : 0;
   return (size_t)(i < s->lanes ? lane : layer) * list;
 }

@@ -3,38 +3,41 @@
  * AdaKV on a device: the twin of ref/methods/adakv.c, one block for all lanes
  * of the layer.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/scorers.cuh"
 #include "ref/methods/adakv.h"
 
 /* A layer's lanes while they are weighed against each other. */
 typedef struct plan {
-  int lanes, base;
-  int *n;                /* [lanes] entries before the window */
-  float **score;         /* [lanes][n] */
-  uint8_t **keep;        /* [lanes][n + window] */
+  int lanes;
+  int first;      /* of every lane: the first candidate */
+  int *n, *base;  /* [lanes] candidates; the budget's share of them */
+  float **score;  /* [lanes][n] */
+  uint8_t **keep; /* [lanes][n], of the candidates */
 } plan;
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
-  kv_gpu_window_observe(at, lane, rows, &o->w);
+  kv_gpu_score_observe(at, lane, rows, &o->s);
 }
 
 static __device__ plan weigh(kv_gpu_at &at, const params *o, kv_gpu_lane *lane,
                              int lanes) {
-  plan x = {lanes, o->budget - o->w.window, nullptr, nullptr, nullptr};
+  plan x = {lanes, 0, nullptr, nullptr, nullptr, nullptr};
   x.n = KV_GPU_TAKE(at, int, lanes);
+  x.base = KV_GPU_TAKE(at, int, lanes);
   x.score = KV_GPU_TAKE(at, float *, lanes);
   x.keep = KV_GPU_TAKE(at, uint8_t *, lanes);
   for (int l = 0; l < lanes; l++) {
-    int past = lane[l].n - o->w.window;
-    float *score = kv_gpu_window_past(at, &lane[l], &o->w);
-    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane[l].n);
-    kv_gpu_flag_all(keep + past, o->w.window, true);
+    int entries = lane[l].n, n = kv_score_span(&o->s, entries, &x.first);
+    float *score = n ? kv_gpu_score(at, &lane[l], &o->s, x.first, n) : nullptr;
+    uint8_t *keep = KV_GPU_TAKE(at, uint8_t, entries);
+    kv_gpu_flag_all(keep, entries, true);
     if (kv_thread() > 0) continue;
-    x.n[l] = past;
+    x.n[l] = n;
+    x.base[l] = o->budget - (entries - n);
     x.score[l] = score;
-    x.keep[l] = keep;
+    x.keep[l] = keep + x.first;
   }
   __syncthreads();
   return x;
@@ -44,7 +47,7 @@ static __device__ void normalise(kv_gpu_at &at, const plan &x) {
   for (int l = 0; l < x.lanes; l++) {
     int64_t best = 0, all = 0;
     float *score = x.score[l];
-    kv_gpu_top(at, score, x.n[l], x.base, x.keep[l]);
+    kv_gpu_top(at, score, x.n[l], x.base[l], x.keep[l]);
     for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK) {
       int64_t w = kv_fix(score[i]);
       all += w;
@@ -61,7 +64,9 @@ static __device__ void normalise(kv_gpu_at &at, const plan &x) {
 }
 
 static __device__ void share(kv_gpu_at &at, const plan &x) {
-  kv_gpu_top_shared(at, x.score, x.n, x.lanes, x.lanes * x.base, x.keep);
+  int all = 0;
+  for (int l = 0; l < x.lanes; l++) all += x.base[l];
+  kv_gpu_top_shared(at, x.score, x.n, x.lanes, all, x.keep);
 }
 
 static __device__ int counted(const plan &x, int l) {
@@ -70,10 +75,11 @@ static __device__ int counted(const plan &x, int l) {
   return kv_block_sum(c);
 }
 
-static __device__ void interpolate(kv_gpu_at &at, const plan &x, float alpha) {
-  int least = (int)kv_mul((float)x.base, alpha);
+static __device__ __forceinline__ void interpolate(kv_gpu_at &at, const plan &x,
+                                                   float alpha) {
   share(at, x);
   for (int l = 0; l < x.lanes; l++) {
+    int least = (int)kv_mul((float)x.base[l], alpha);
     float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
     int cap = (int)kv_rint(kv_add(c, (float)least));
     kv_gpu_top(at, x.score[l], x.n[l], cap, x.keep[l]);
@@ -81,8 +87,10 @@ static __device__ void interpolate(kv_gpu_at &at, const plan &x, float alpha) {
 }
 
 /* The protected ones outrank everything. */
-static __device__ void minimum(kv_gpu_at &at, const plan &x, int safe) {
+static __device__ void minimum(kv_gpu_at &at, const plan &x, const params *o) {
+  int whole = (int)kv_mul((float)o->budget, o->alpha);
   for (int l = 0; l < x.lanes; l++) {
+    int safe = whole - (o->budget - x.base[l]);
     kv_gpu_top(at, x.score[l], x.n[l], safe, x.keep[l]);
     for (int i = kv_thread(); i < x.n[l]; i += KV_BLOCK)
       if (x.keep[l][i]) x.score[l][i] = kv_float(0x7f7fffffu);
@@ -90,30 +98,31 @@ static __device__ void minimum(kv_gpu_at &at, const plan &x, int safe) {
   share(at, x);
 }
 
-static __device__ void spend(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
+static __device__ __forceinline__ void spend(kv_gpu_at &at, kv_gpu_lane *lane,
+                                             int lanes) {
   const params *o = (const params *)at.params;
   plan x = weigh(at, o, lane, lanes);
-  int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
   if (o->normalise == YES) normalise(at, x);
   if (at.layer->layer < o->skip) {
     for (int l = 0; l < lanes; l++)
-      kv_gpu_top(at, x.score[l], x.n[l], x.base, x.keep[l]);
+      kv_gpu_top(at, x.score[l], x.n[l], x.base[l], x.keep[l]);
   } else if (o->safeguard == INTERPOLATE)
     interpolate(at, x, o->alpha);
   else
-    minimum(at, x, safe);
-  for (int l = 0; l < lanes; l++) kv_gpu_keep_mask(at, &lane[l], x.keep[l]);
+    minimum(at, x, o);
+  for (int l = 0; l < lanes; l++)
+    kv_gpu_keep_mask(at, &lane[l], x.keep[l] - x.first);
 }
 
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+/* In one piece with its kernel, so that kv_gpu_at stays in registers. */
+static __device__ __forceinline__ void
+settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
   int most = 0; /* after an earlier prompt lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l].n > most ? lane[l].n : most;
   __syncthreads(); /* before a lane changes */
   if (most > o->budget) spend(at, lane, lanes);
-  for (int l = 0; l < lanes; l++)
-    kv_gpu_window_clear(at, &lane[l], o->w.group);
+  for (int l = 0; l < lanes; l++) kv_gpu_score_forget(at, &lane[l], &o->s);
 }
 
 KV_GPU_METHOD(adakv, .observe = kv_on_observe_entries<observe>,

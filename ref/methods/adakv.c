@@ -27,10 +27,17 @@
  * normalises. kvpress guarantees a minimum instead, which its window eats up
  * first: safeguard=minimum, with equal scores decided as everywhere here (the
  * lower entry stays). Group, pooling, order: see snapkv; lanes become ragged.
+ *
+ * score: any of ref/parts/scorers.h takes the place of SnapKV's votes, as a
+ * press of kvpress does; what that scorer protects takes the window's. Its
+ * settings are its method's defaults, but for lagkv, whose ranks say nothing
+ * across lanes (cross=yes). After an earlier prompt lanes differ in length, and
+ * lagkv protects more of some: each has a base of its own, all of them for
+ * H * base.
  */
 #include "ref/methods/adakv.h"
 #include "ref/ground/arith.h"
-#include "ref/parts/parts.h"
+#include "ref/parts/scorers.h"
 #include <string.h>
 
 static const kv_param table[] = {
@@ -42,10 +49,10 @@ static const kv_param table[] = {
      .max = 1 << 30,
      .unit = "tokens",
      .help = "a lane's share on average, window included; must be given"},
-    KV_WINDOW_PARAM(params, w),
-    KV_KERNEL_PARAM(params, w),
-    KV_POOLING_PARAM(params, w),
-    KV_GROUP_PARAM(params, w),
+    KV_WINDOW_PARAM(params, s.w),
+    KV_KERNEL_PARAM(params, s.w),
+    KV_POOLING_PARAM(params, s.w),
+    KV_GROUP_PARAM(params, s.w),
     {.name = "alpha",
      .kind = KV_REAL,
      .offset = offsetof(params, alpha),
@@ -76,40 +83,54 @@ static const kv_param table[] = {
      .max = 1 << 20,
      .unit = "layers",
      .help = "lowest layers with equal shares; 0 as in the authors' code"},
+    KV_SCORE_PARAM(params, s),
     {.name = NULL}};
 
 /* A layer's lanes while they are weighed against each other. */
 typedef struct plan {
-  int lanes, base;
-  int *n;        /* [lanes] entries before the window */
+  int lanes;
+  int first;     /* of every lane: the first candidate */
+  int *n, *base; /* [lanes] candidates; the budget's share of them */
   float **score; /* [lanes][n] */
-  bool **keep;   /* [lanes][n + window] */
+  bool **keep;   /* [lanes][n], of the candidates */
 } plan;
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = kv_open_window(shape, "adakv", o->budget, &o->w, needs, e);
+  int score = o->s.score;
+  o->s.sinks = KV_UNSET;
+  o->s.cross = KV_CROSS_YES;
+  if (o->normalise == YES &&
+      (score == KV_SCORE_knorm || score == KV_SCORE_keydiff))
+    return kv_fail(e, KV_REFUSED,
+                   "adakv: normalise=yes weighs heads by shares, and scores "
+                   "of keys are below 0; use normalise=no");
+  kv_rc rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);
   size_t lanes = (size_t)shape->n_heads;
-  needs->work = lanes * ((size_t)shape->n_tokens * 5 + 256);
+  needs->work += lanes * ((size_t)shape->n_tokens * 5 + 256);
   return rc;
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  kv_window_observe(at, lane, rows, &o->w);
+  kv_score_observe(at, lane, rows, &o->s);
 }
 
 static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
                   int lanes) {
-  plan x = {.lanes = lanes, .base = o->budget - o->w.window};
+  plan x = {.lanes = lanes};
   x.n = KV_TAKE(at->work, int, lanes);
+  x.base = KV_TAKE(at->work, int, lanes);
   x.score = KV_TAKE(at->work, float *, lanes);
   x.keep = KV_TAKE(at->work, bool *, lanes);
   for (int l = 0; l < lanes; l++) {
-    x.n[l] = lane[l]->n - o->w.window;
-    x.score[l] = kv_window_past(at, lane[l], &o->w);
-    x.keep[l] = KV_TAKE(at->work, bool, lane[l]->n);
-    memset(x.keep[l] + x.n[l], true, (size_t)o->w.window);
+    int entries = lane[l]->n, n = kv_score_span(&o->s, entries, &x.first);
+    x.n[l] = n;
+    x.base[l] = o->budget - (entries - n);
+    x.score[l] = n ? kv_score(at, lane[l], &o->s, x.first, n) : NULL;
+    x.keep[l] = KV_TAKE(at->work, bool, entries);
+    memset(x.keep[l], true, (size_t)entries);
+    x.keep[l] += x.first;
   }
   return x;
 }
@@ -117,7 +138,7 @@ static plan weigh(const kv_at *at, const params *o, kv_lane *const *lane,
 static void normalise(const plan *x) {
   for (int l = 0; l < x->lanes; l++) {
     int64_t best = 0, all = 0;
-    kv_top(x->score[l], x->n[l], x->base, x->keep[l]);
+    kv_top(x->score[l], x->n[l], x->base[l], x->keep[l]);
     for (int i = 0; i < x->n[l]; i++) {
       int64_t w = kv_fix(x->score[l][i]);
       all += w;
@@ -131,8 +152,9 @@ static void normalise(const plan *x) {
 }
 
 static void share(const plan *x) {
-  kv_top_shared((const float *const *)x->score, x->n, x->lanes,
-                x->lanes * x->base, x->keep);
+  int all = 0;
+  for (int l = 0; l < x->lanes; l++) all += x->base[l];
+  kv_top_shared((const float *const *)x->score, x->n, x->lanes, all, x->keep);
 }
 
 static int counted(const plan *x, int l) {
@@ -142,9 +164,9 @@ static int counted(const plan *x, int l) {
 }
 
 static void interpolate(const plan *x, float alpha) {
-  int least = (int)kv_mul((float)x->base, alpha);
   share(x);
   for (int l = 0; l < x->lanes; l++) {
+    int least = (int)kv_mul((float)x->base[l], alpha);
     float c = kv_mul((float)counted(x, l), kv_sub(1.0f, alpha));
     int cap = (int)kv_rint(kv_add(c, (float)least));
     kv_top(x->score[l], x->n[l], cap, x->keep[l]);
@@ -152,8 +174,10 @@ static void interpolate(const plan *x, float alpha) {
 }
 
 /* The protected ones outrank everything. */
-static void minimum(const plan *x, int safe) {
+static void minimum(const plan *x, const params *o) {
+  int whole = (int)kv_mul((float)o->budget, o->alpha);
   for (int l = 0; l < x->lanes; l++) {
+    int safe = whole - (o->budget - x->base[l]);
     kv_top(x->score[l], x->n[l], safe, x->keep[l]);
     for (int i = 0; i < x->n[l]; i++)
       if (x->keep[l][i]) x->score[l][i] = kv_float(0x7f7fffffu);
@@ -164,16 +188,15 @@ static void minimum(const plan *x, int safe) {
 static void spend(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   plan x = weigh(at, o, lane, lanes);
-  int safe = (int)kv_mul((float)o->budget, o->alpha) - o->w.window;
   if (o->normalise == YES) normalise(&x);
   if (at->layer < o->skip) {
     for (int l = 0; l < lanes; l++)
-      kv_top(x.score[l], x.n[l], x.base, x.keep[l]);
+      kv_top(x.score[l], x.n[l], x.base[l], x.keep[l]);
   } else if (o->safeguard == INTERPOLATE)
     interpolate(&x, o->alpha);
   else
-    minimum(&x, safe);
-  for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l]);
+    minimum(&x, o);
+  for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l] - x.first);
 }
 
 static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
@@ -181,9 +204,7 @@ static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   int most = 0; /* after an earlier prompt lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l]->n > most ? lane[l]->n : most;
   if (most > o->budget) spend(at, lane, lanes);
-  for (int l = 0; l < lanes; l++)
-    memset(kv_own(at, lane[l]), 0,
-           kv_window_state(at->shape, (kv_group_rule)o->w.group));
+  for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);
 }
 
 const kv_method kv_method_adakv = {

@@ -5,14 +5,14 @@
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
 
-#include "ref/parts/parts.h"
+#include "ref/parts/scorers.h"
 
 enum { INTERPOLATE, MINIMUM }; /* safeguard */
 enum { NO, YES };              /* normalise */
 
 typedef struct params {
   int budget;
-  kv_window_options w;
+  kv_score_options s;
   float alpha;
   int safeguard, normalise, skip;
 } params;

@@ -242,10 +242,38 @@ static void laws(void **state) {
   rig_data_free(&c);
 }
 
+/* Of the shortest keys of a layer: every scorer, at equal budgets. */
+static void scorers(void **state) {
+  static const char *const score[] = {"h2o", "knorm", "keydiff", "lagkv"};
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 34,
+                .prompt_len = 30};
+  (void)state;
+  rig_data(&c, 51);
+  for (int i = 0; i < 4; i++) {
+    char spec[64] = "adakv:budget=9:safeguard=minimum:score=";
+    strcat(spec, score[i]);
+    rig *r = rig_open(&c, spec);
+    assert_int_equal(rig_lane(r, 0)->n + rig_lane(r, 1)->n, 18);
+    rig_close(r);
+    rig_law(&c, spec, NULL, NULL);
+  }
+  rig_law_refused(&c, "adakv:budget=9:score=knorm:normalise=yes", KV_REFUSED,
+                  "normalise=yes", "below 0");
+  rig_data_free(&c);
+  c = rig_eight(8);
+  rig *r = rig_open(&c, "adakv:budget=4:score=knorm:alpha=0");
+  rig_holds(r, 0, (int[]){0, 1, 3, 5, -1});
+  rig_close(r);
+}
+
 int kv_test_adakv(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(halves_to_even),
-      cmocka_unit_test(plain_rule), cmocka_unit_test(totals),
-      cmocka_unit_test(laws)};
+      cmocka_unit_test(scorers),        cmocka_unit_test(worked),
+      cmocka_unit_test(halves_to_even), cmocka_unit_test(plain_rule),
+      cmocka_unit_test(totals),         cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("adakv", tests, NULL, NULL);
 }

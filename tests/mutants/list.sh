@@ -164,6 +164,11 @@ mutant fetched_from_device sim/measure/cost_row.c 'check_classes.sh' \
   'n += mark[i] &= l->needs->host >> kv_class_of(l, i) & 1;' 'n += mark[i];'
 mutant copy_rounds_down ref/methods/twilight.h 'methods' \
   'y = kv_rint(' 'y = (float)(int)('
+mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
+  'c.length > room) c.length = room > 0 ? room : 1;' \
+  'room <= 0) c.length = 1;'
+mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
+  'score[i] = in[i] ? kv_float(0x7f7fffffu) : by;' 'score[i] = by, (void)in;'
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \

@@ -78,6 +78,8 @@ mutant turns_settle_as_steps ref/backend/backend.c 'turns' \
   'static void prompt(kv_store *s, int end) { s->shape.prompt_len = end; }' \
   'static void prompt(kv_store *s, int end) { (void)s, (void)end; }'
 mutant turns_vote_twice ref/methods/adakv.c 'turns' \
-  'memset(kv_own(at, lane[l]), 0,' 'memset(kv_own(at, lane[0]), 0,'
+  'kv_score_forget(at, lane[l], &o->s);' 'kv_score_forget(at, lane[0], &o->s);'
+mutant turns_share_of_first ref/methods/adakv.c 'turns' \
+  'all += x->base[l];' 'all += x->base[0];'
 mutant turns_count_within sim/measure/cost_total.c 'turns' \
   'if (!closed(&all)) continue;' ''

@@ -52,9 +52,10 @@ static void measures_of_steps_alone(void **state) {
 /* The first prompt drops nothing, so that the second is alone: as a prompt that
  * has all tokens up to its end. */
 static void as_one_prompt(void **state) {
-  static const char *const spec[] = {"snapkv:window=8", "pyramidkv:window=8",
-                                     "adakv:window=8", "tova:variant=prefill",
-                                     "h2o:variant=prefill"};
+  static const char *const spec[] = {
+      "snapkv:window=8",      "pyramidkv:window=8",  "adakv:window=8",
+      "tova:variant=prefill", "h2o:variant=prefill", "adakv:score=lagkv",
+      "chunkkv:window=8",     "criticalkv:window=8"};
   kv_segment one[] = {{0, FIRST, KV_CONTEXT}, {34, ASKED, KV_QUESTION}};
   (void)state;
   segments_mark(2, one);
@@ -94,6 +95,11 @@ static void budget_holds(void **state) {
               {"snapkv:window=4", 12 + 14},
               {"snapkv:window=4:grow=no:every=7", 12},
               {"adakv:window=4:safeguard=minimum", 12 + 14},
+              {"adakv:score=lagkv:safeguard=minimum", 12 + 14},
+              {"adakv:score=expected:safeguard=minimum", 12 + 14},
+              {"chunkkv:window=4:chunk=1", 12 + 14},
+              {"criticalkv:window=4", 12 + 14},
+              {"criticalkv:score=keydiff:form=both:every=7", 12},
               {"zsmerge:variant=paper", 12},
               {"zsmerge:variant=code", 12}};
   enum { SPECS = sizeof want / sizeof *want };
@@ -121,6 +127,12 @@ static const char *const further[] = {"h2o:variant=masked",
                                       "snapkv:window=4:group=query_head",
                                       "adakv:window=4:safeguard=minimum",
                                       "adakv:window=4:normalise=yes",
+                                      "adakv:score=lagkv:normalise=yes",
+                                      "adakv:score=lagkv:safeguard=minimum",
+                                      "adakv:score=h2o",
+                                      "chunkkv:chunk=3:form=both:every=7",
+                                      "chunkkv:score=lagkv:count=share",
+                                      "criticalkv:score=expected",
                                       "tova:variant=prefill",
                                       "quest:page=4:skip=0",
                                       "zsmerge:variant=code",

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ChunkKV: whole chunks of neighbours stay, so that what belongs together is
+ * not torn apart; all lanes of a layer keep the same ones.
+ *
+ *   score[h][j] of a scorer (snapkv: the votes of the last queries)
+ *   total[j]  = sum over the layer's lanes
+ *   the candidates in chunks of `chunk`, the last one shorter
+ *   chunk     = mean of its totals
+ *   n > budget: of the chunks the best `kept` stay (equal: the earlier), and
+ *   what the scorer protects; `room` is what that leaves of the budget
+ *   count=budget: kept = room div chunk
+ *   count=share:  kept = max(1, chunks * room div candidates)
+ *
+ * To the bit: totals are chains over lanes from the first, means chains over
+ * entries from +0 and one division. With count=budget a chunk is never longer
+ * than the room.
+ *
+ * Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache Compression for
+ * Efficient Long-Context LLM Inference, arXiv:2502.00299.
+ *
+ * Where code and paper differ, the default is the first:
+ *   count  the paper counts chunks of the budget; kvpress takes a share of all
+ *          chunks, so that a lane may hold more or less than the budget
+ *   chunk  10 in the paper, 20 in kvpress
+ *   The paper lets layers reuse the choice of others to save time; not offered.
+ * Cost: the scorer's, and O(n) a lane and settling.
+ */
+#include "ref/methods/chunkkv.h"
+#include <string.h>
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling at most; must be given"},
+    {.name = "chunk",
+     .kind = KV_INT,
+     .offset = offsetof(params, chunk),
+     .fallback = "10",
+     .min = 1,
+     .max = 1 << 22,
+     .unit = "tokens",
+     .help = "neighbours that stay or go together; 10 as in the paper, 20 in "
+             "kvpress"},
+    {.name = "count",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, count),
+     .fallback = "budget",
+     .choices = "budget|share",
+     .help = "chunks that stay: those that fit the budget, as in the paper, or "
+             "its share of all chunks, as in kvpress"},
+    KV_SCORE_PARAM(params, s),
+    KV_WINDOW_PARAM(params, s.w),
+    KV_KERNEL_PARAM(params, s.w),
+    KV_POOLING_PARAM(params, s.w),
+    KV_GROUP_PARAM(params, s.w),
+    KV_SINKS_PARAM(params, s),
+    KV_FORM_PARAM(params, s),
+    KV_EVERY_PARAM(params, s),
+    KV_REINDEX_PARAM(params, s),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  o->s.cross = KV_CROSS_YES;
+  return kv_score_open(shape, "chunkkv", o->budget, &o->s, needs, e);
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_score_observe(at, lane, rows, &o->s);
+}
+
+/* The lanes' scores, added up. Lanes that keep the same are of one length,
+ * after a later prompt (--turns) too. */
+static float *totals(const kv_at *at, const params *o, kv_lane *const *lane,
+                     int lanes, int first, int n) {
+  float *total = kv_score(at, lane[0], &o->s, first, n);
+  for (int l = 1; l < lanes; l++) {
+    size_t used = at->work->used;
+    const float *score = kv_score(at, lane[l], &o->s, first, n);
+    for (int i = 0; i < n; i++) total[i] = kv_add(total[i], score[i]);
+    at->work->used = used;
+  }
+  return total;
+}
+
+static float mean_of(const float *total, int first, int end) {
+  float sum = 0;
+  for (int i = first; i < end; i++) sum = kv_add(sum, total[i]);
+  return kv_div(sum, (float)(end - first));
+}
+
+static int end_of(const chunks *c, int k, int n) {
+  return (k + 1) * c->length < n ? (k + 1) * c->length : n;
+}
+
+static void choose(const kv_at *at, const chunks *c, const float *total, int n,
+                   bool *keep) {
+  float *mean = KV_TAKE(at->work, float, c->number);
+  bool *in = KV_TAKE(at->work, bool, c->number);
+  for (int k = 0; k < c->number; k++)
+    mean[k] = mean_of(total, k * c->length, end_of(c, k, n));
+  kv_top(mean, c->number, c->kept, in);
+  for (int i = 0; i < n; i++) keep[i] = in[i / c->length];
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  int first, entries = lane[0]->n, n = kv_score_span(&o->s, entries, &first);
+  if (kv_score_settles(&o->s, at->shape, at->step) && entries > o->budget) {
+    chunks c = chunks_of(o, n, o->budget - (entries - n));
+    bool *keep = KV_TAKE(at->work, bool, entries);
+    memset(keep, true, (size_t)entries);
+    choose(at, &c, totals(at, o, lane, lanes, first, n), n, keep + first);
+    for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], keep);
+  }
+  for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);
+}
+
+const kv_method kv_method_chunkkv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "chunkkv",
+    .title = "whole chunks of neighbours, the same in all lanes of a layer",
+    .paper = "Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache "
+             "Compression for Efficient Long-Context LLM Inference, "
+             "arXiv:2502.00299",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_layer = settle_layer,
+};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CriticalKV: the budget's first part goes by score, the rest by what a token
+ * can do to the output: its score times the size of its value.
+ *
+ *   score[j] of a scorer (snapkv: the votes of the last queries)
+ *   n > budget: of the candidates the best k by score stay, with k the share
+ *   `first` of the budget less what the scorer protects
+ *   of the others the best by (score[j] + epsilon) * |v_j|_1, until `budget`
+ *   are held
+ *
+ * To the bit: k = trunc(RN(budget * first)) less the protected entries, at
+ * least 0; |v|_1 is one chain of additions of |v[x]| from +0; the product
+ * RN(RN(score + epsilon) * |v|_1), what is not finite the least number.
+ *
+ * Feng et al. 2025, Identify Critical KV Cache in LLM Inference from an Output
+ * Perturbation Perspective, arXiv:2502.03805. Paper and kvpress weigh by the
+ * 1-norm of W_o v, W_o the rows of the output projection that the head's values
+ * meet, averaged over the group's heads. A trace holds no weights; the value
+ * itself is what it can say, as if W_o kept 1-norms. Votes are divided by
+ * nothing here, where epsilon is added to means there: epsilon counts less by
+ * the number of rows. Over expected attention value norms are left to this
+ * method, as kvpress advises.
+ * Cost: the scorer's, and O(n d) a lane and settling.
+ */
+#include "ref/methods/criticalkv.h"
+#include <string.h>
+
+static const kv_param table[] = {
+    {.name = "budget",
+     .kind = KV_INT,
+     .knob = KV_KNOB_ENTRIES,
+     .offset = offsetof(params, budget),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "tokens left after a settling; must be given"},
+    {.name = "first",
+     .kind = KV_REAL,
+     .offset = offsetof(params, first),
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .help = "share of the budget that goes by score alone; 0.5 as in the "
+             "paper and kvpress"},
+    {.name = "epsilon",
+     .kind = KV_REAL,
+     .offset = offsetof(params, epsilon),
+     .fallback = "0.0001",
+     .min = 0,
+     .max = 1,
+     .help = "added to scores before they are weighed; 0.0001 as in kvpress"},
+    KV_SCORE_PARAM(params, s),
+    KV_WINDOW_PARAM(params, s.w),
+    KV_KERNEL_PARAM(params, s.w),
+    KV_POOLING_PARAM(params, s.w),
+    KV_GROUP_PARAM(params, s.w),
+    KV_SINKS_PARAM(params, s),
+    KV_FORM_PARAM(params, s),
+    KV_EVERY_PARAM(params, s),
+    KV_REINDEX_PARAM(params, s),
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  o->s.cross = KV_CROSS_YES;
+  o->s.vnorm = KV_TERM_NO;
+  kv_rc rc = kv_score_open(shape, "criticalkv", o->budget, &o->s, needs, e);
+  needs->work += sizeof(float) * (size_t)shape->d_v;
+  return rc;
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_score_observe(at, lane, rows, &o->s);
+}
+
+static float size_of(const float *v, int d) {
+  float sum = 0;
+  for (int x = 0; x < d; x++) sum = kv_add(sum, v[x] < 0 ? -v[x] : v[x]);
+  return sum;
+}
+
+/* Those that stay by score outrank everything. */
+static void weigh(const kv_at *at, const kv_lane *lane, int first, int n,
+                  const bool *in, float *score) {
+  const params *o = at->params;
+  int d = at->shape->d_v;
+  float *v = KV_TAKE(at->work, float, d);
+  for (int i = 0; i < n; i++) {
+    kv_lane_value(lane, first + i, v);
+    float by = kv_mul(kv_add(score[i], o->epsilon), size_of(v, d));
+    if (!kv_finite(by)) by = kv_float(0xff7fffffu);
+    score[i] = in[i] ? kv_float(0x7f7fffffu) : by;
+  }
+}
+
+static void choose(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int first, n = kv_score_span(&o->s, lane->n, &first);
+  int room = o->budget - (lane->n - n);
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  memset(keep, true, (size_t)lane->n);
+  float *score = kv_score(at, lane, &o->s, first, n);
+  kv_top(score, n, first_stage(o, room), keep + first);
+  weigh(at, lane, first, n, keep + first, score);
+  kv_top(score, n, room, keep + first);
+  kv_keep_mask(lane, keep);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  if (kv_score_settles(&o->s, at->shape, at->step) && lane->n > o->budget)
+    choose(at, lane);
+  kv_score_forget(at, lane, &o->s);
+}
+
+const kv_method kv_method_criticalkv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "criticalkv",
+    .title = "half by score, half by score times the size of the value",
+    .paper = "Feng et al. 2025, Identify Critical KV Cache in LLM Inference "
+             "from an Output Perturbation Perspective, arXiv:2502.03805",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};
