@@ -24,7 +24,7 @@ small=$tiny/retrieval_8_small.safetensors
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache LC_ALL=C KVREPLAY_ISA=${KVREPLAY_ISA-}
-checks=0 bad=0 most=60 kills=3
+checks=0 bad=0 most=40 kills=3
 [ "${KV_BIG-}" != 1 ] || most=100 kills=10
 allowed='^[04]$'
 
