@@ -28,7 +28,7 @@ static __device__ void weigh(kv_gpu_at &at, const kv_gpu_lane *lane, int first,
   const kv_gpu_layer &l = *at.layer;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     float size = size_of(kv_gpu_value_row(l, lane, first + i), l.shape.d_v);
-    float by = kv_gpu_finite(kv_mul(kv_add(score[i], o->epsilon), size));
+    float by = kv_score_finite(kv_mul(kv_add(score[i], o->epsilon), size));
     score[i] = in[i] ? kv_float(0x7f7fffffu) : by;
   }
   __syncthreads();

@@ -63,8 +63,8 @@ KV_DEVICE void kv_expected_rows(const kv_gpu_layer &l, const kv_gpu_rows &rows,
                                 int h, int r, int n, bool begins,
                                 const kv_expected_sums &s, float *y) {
   int d = l.shape.d;
-  const float *q = rows.q + ((size_t)r * (size_t)rows.places + (size_t)h) *
-                                (size_t)d;
+  const float *q =
+      rows.q + ((size_t)r * (size_t)rows.places + (size_t)h) * (size_t)d;
   uint32_t t = (uint32_t)(rows.first + r);
   for (int x = kv_thread(); begins && x < d; x += KV_BLOCK)
     s.pivot[x] = kv_expected_back(l, q, t, x);
@@ -225,7 +225,7 @@ KV_DEVICE void kv_gpu_score_expected(kv_gpu_at &at, const kv_gpu_lane *lane,
     for (int i = kv_thread(); i < n; i += KV_BLOCK) {
       kv_gpu_row key = kv_gpu_key_row(l, lane, first + i);
       float expected = kv_expected_score(l, key, covariance, w);
-      s[i] = kv_gpu_finite(kv_add(expected, 0.0f));
+      s[i] = kv_score_finite(kv_add(expected, 0.0f));
     }
     kv_gpu_shares(s, n);
     for (int i = kv_thread(); i < n; i += KV_BLOCK)

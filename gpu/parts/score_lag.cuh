@@ -56,7 +56,7 @@ KV_DEVICE void kv_lag_shares(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              float *hi, float *p) {
   kv_lag_bounds<row>(l, lane, width, first + lag, lag, lo, hi);
   for (int i = kv_thread(); i < lag; i += KV_BLOCK)
-    p[i] = kv_gpu_finite(
+    p[i] = kv_score_finite(
         kv_lag_deviation(row(l, lane, first + i), width, lo, hi));
   kv_gpu_shares(p, lag);
 }

@@ -40,11 +40,6 @@ KV_DEVICE float kv_gpu_dot(const float *a, const float *b, int d) {
   return acc;
 }
 
-/* A finite number for a softmax; what is not is the least there is. */
-KV_DEVICE float kv_gpu_finite(float x) {
-  return kv_finite(x) ? x : kv_float(0xff7fffffu);
-}
-
 /* s[0..n) become their probabilities (arithmetic 4); by all threads. */
 KV_DEVICE void kv_gpu_shares(float *s, int n) {
   __syncthreads();

@@ -48,21 +48,18 @@ KV_GPU_BLIND(lagkv)
 
 /* --- all of them ---------------------------------------------------------- */
 
-/* Decode steps until the next settling. */
-KV_DEVICE int kv_gpu_steps_left(const kv_gpu_at &at, int every) {
-  int past = (at.step - at.layer->shape.prompt_len) % every;
-  return past == 0 ? 0 : every - past;
-}
-
 /* For kv_on_observe_entries. */
 KV_DEVICE void kv_gpu_score_observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                     const kv_gpu_rows &rows,
                                     const kv_score_options *o) {
   bool prompt = rows.first < at.layer->shape.prompt_len;
-  if (!prompt && kv_gpu_steps_left(at, o->every) >= o->rows) return;
+  if (!prompt && kv_steps_left(&at.layer->shape, at.step, o->every) >= o->rows)
+    return;
   switch (o->score) {
 #define KV_GPU_OBSERVE(x)                                                      \
-  case KV_SCORE_##x: kv_gpu_observe_##x(at, lane, rows, o); break;
+case KV_SCORE_##x:                                                             \
+  kv_gpu_observe_##x(at, lane, rows, o);                                       \
+  break;
     KV_SCORERS(KV_GPU_OBSERVE)
   }
 }
@@ -74,11 +71,13 @@ KV_DEVICE float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
   size_t used = at.used;
   switch (o->score) {
 #define KV_GPU_SCORE(x)                                                        \
-  case KV_SCORE_##x: kv_gpu_score_##x(at, lane, o, first, n, score); break;
+case KV_SCORE_##x:                                                             \
+  kv_gpu_score_##x(at, lane, o, first, n, score);                              \
+  break;
     KV_SCORERS(KV_GPU_SCORE)
   }
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
-    score[i] = kv_gpu_finite(score[i]);
+    score[i] = kv_score_finite(score[i]);
   __syncthreads();
   at.used = used;
   return score;

@@ -41,14 +41,8 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "a lane's share on average, window included; must be given"},
+    KV_BUDGET_PARAM(
+        params, "a lane's share on average, window included; must be given"),
     KV_WINDOW_PARAM(params, s.w),
     KV_KERNEL_PARAM(params, s.w),
     KV_POOLING_PARAM(params, s.w),

@@ -30,14 +30,8 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling at most; must be given"},
+    KV_BUDGET_PARAM(params,
+                    "tokens left after a settling at most; must be given"),
     {.name = "chunk",
      .kind = KV_INT,
      .offset = offsetof(params, chunk),

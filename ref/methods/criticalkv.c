@@ -27,14 +27,7 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling; must be given"},
+    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
     {.name = "first",
      .kind = KV_REAL,
      .offset = offsetof(params, first),
@@ -90,8 +83,7 @@ static void weigh(const kv_at *at, const kv_lane *lane, int first, int n,
   for (int i = 0; i < n; i++) {
     kv_lane_value(lane, first + i, v);
     float by = kv_mul(kv_add(score[i], o->epsilon), size_of(v, d));
-    if (!kv_finite(by)) by = kv_float(0xff7fffffu);
-    score[i] = in[i] ? kv_float(0x7f7fffffu) : by;
+    score[i] = in[i] ? kv_float(0x7f7fffffu) : kv_score_finite(by);
   }
 }
 

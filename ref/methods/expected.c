@@ -27,14 +27,7 @@
 #include "ref/methods/expected.h"
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling; must be given"},
+    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
     {.name = "future",
      .kind = KV_INT,
      .offset = offsetof(params, s.future),

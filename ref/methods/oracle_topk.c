@@ -15,15 +15,9 @@
 #include "ref/parts/parts.h"
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens attended per query head, current one included; must be "
-             "given"},
+    KV_BUDGET_PARAM(
+        params, "tokens attended per query head, current one included; must be "
+                "given"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

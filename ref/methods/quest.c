@@ -36,14 +36,9 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens attended per query head, in whole pages; must be given"},
+    KV_BUDGET_PARAM(
+        params,
+        "tokens attended per query head, in whole pages; must be given"),
     {.name = "page",
      .kind = KV_INT,
      .offset = offsetof(params, page),

@@ -49,14 +49,8 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling, window included; must be given"},
+    KV_BUDGET_PARAM(
+        params, "tokens left after a settling, window included; must be given"),
     {.name = "window",
      .kind = KV_INT,
      .offset = offsetof(params, window),

@@ -32,14 +32,8 @@
 enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling, window included; must be given"},
+    KV_BUDGET_PARAM(
+        params, "tokens left after a settling, window included; must be given"),
     KV_WINDOW_PARAM(params, w),
     KV_KERNEL_PARAM(params, w),
     KV_POOLING_PARAM(params, w),
@@ -100,16 +94,10 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* Decode steps until the next settling. */
-static int steps_left(const kv_at *at, int every) {
-  int past = (at->step - at->shape->prompt_len) % every;
-  return past == 0 ? 0 : every - past;
-}
-
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   bool prompt = rows->first < at->shape->prompt_len;
-  if (prompt || steps_left(at, o->every) < o->w.window)
+  if (prompt || kv_steps_left(at->shape, at->step, o->every) < o->w.window)
     kv_window_observe(at, lane, rows, &o->w);
 }
 

@@ -26,14 +26,7 @@
 #include "ref/parts/parts.h"
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "sink + recent; must be given"},
+    KV_BUDGET_PARAM(params, "sink + recent; must be given"),
     {.name = "sink",
      .kind = KV_INT,
      .offset = offsetof(params, sink),

@@ -16,14 +16,7 @@
 #include "ref/parts/parts.h"
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "tokens left after a settling; must be given"},
+    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
     {.name = "variant",
      .kind = KV_CHOICE,
      .offset = offsetof(params, variant),

@@ -9,6 +9,7 @@
 #ifndef KV_REF_PARTS_H
 #define KV_REF_PARTS_H
 
+#include "ref/ground/arith.h"
 #include "ref/ground/formula.h"
 #include "ref/lane/lane.h"
 
@@ -97,7 +98,23 @@ void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
 /* n >= 1 logits become their probabilities among themselves (arithmetic 4). */
 void kv_probabilities(const kv_at *at, int n, float *s);
 
+/* Decode steps from tokens seen `step` until the next settling, at a settling
+ * 0, of a method that settles every `every` steps behind the prompt. */
+KV_FN int kv_steps_left(const kv_shape *s, int step, int every) {
+  int past = (step - s->prompt_len) % every;
+  return past == 0 ? 0 : every - past;
+}
+
 /* --- parts_open.c ------------------------------------------------------- */
+/* The budget of a lane in tokens, the knob of most methods; a row of the
+ * parameter table. what: its help, which says what it counts. */
+#define KV_BUDGET_PARAM(type, what)                                            \
+  {                                                                            \
+    .name = "budget", .kind = KV_INT, .offset = offsetof(type, budget),        \
+    .min = 1, .max = 1 << 30, .unit = "tokens", .help = what,                  \
+    .knob = KV_KNOB_ENTRIES                                                    \
+  }
+
 enum { KV_MOST_TERMS = 1 << 22 }; /* probabilities in one score, arithmetic 4 */
 
 /* KV_USAGE where a budget is missing. */

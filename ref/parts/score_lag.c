@@ -78,16 +78,11 @@ static float deviation(const side *s, int i) {
   return kv_sqrt(kv_div(acc, (float)less));
 }
 
-/* A finite number for a softmax; what is not is the least there is. */
-static float finite(float x) {
-  return kv_finite(x) ? x : kv_float(0xff7fffffu);
-}
-
 /* Probabilities of the partition's deviations. */
 static void shares(const kv_at *at, const side *s, int first, int lag,
                    float *p) {
   bounds(s, first + lag, lag);
-  for (int i = 0; i < lag; i++) p[i] = finite(deviation(s, first + i));
+  for (int i = 0; i < lag; i++) p[i] = kv_score_finite(deviation(s, first + i));
   kv_score_shares(at, p, lag);
 }
 

@@ -83,16 +83,10 @@ void kv_score_shares(const kv_at *at, float *s, int n) {
 
 /* --- hooks ---------------------------------------------------------------- */
 
-/* Decode steps until the next settling. */
-static int steps_left(const kv_at *at, int every) {
-  int past = (at->step - at->shape->prompt_len) % every;
-  return past == 0 ? 0 : every - past;
-}
-
 void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                       const kv_score_options *o) {
   bool prompt = rows->first < at->shape->prompt_len;
-  if (prompt || steps_left(at, o->every) < o->rows)
+  if (prompt || kv_steps_left(at->shape, at->step, o->every) < o->rows)
     scorers[o->score]->observe(at, lane, rows, o);
 }
 
@@ -101,8 +95,7 @@ float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
   float *score = KV_TAKE(at->work, float, n);
   size_t used = at->work->used;
   scorers[o->score]->score(at, lane, o, first, n, score);
-  for (int i = 0; i < n; i++)
-    if (!kv_finite(score[i])) score[i] = kv_float(0xff7fffffu);
+  for (int i = 0; i < n; i++) score[i] = kv_score_finite(score[i]);
   at->work->used = used;
   return score;
 }

@@ -117,6 +117,11 @@ KV_SCORERS(KV_SCORER_TABLE)
 
 /* --- what scorers call ---------------------------------------------------- */
 
+/* A score as it ranks: what is not finite is the least number there is. */
+KV_FN float kv_score_finite(float x) {
+  return kv_finite(x) ? x : kv_float(0xff7fffffu);
+}
+
 /* s[0..n), finite and without -0, become their probabilities (arithmetic 4),
  * which are no evidence: no query made them. */
 void kv_score_shares(const kv_at *at, float *s, int n);

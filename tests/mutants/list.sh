@@ -168,7 +168,8 @@ mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
   'c.length > room) c.length = room > 0 ? room : 1;' \
   'room <= 0) c.length = 1;'
 mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
-  'score[i] = in[i] ? kv_float(0x7f7fffffu) : by;' 'score[i] = by, (void)in;'
+  'score[i] = in[i] ? kv_float(0x7f7fffffu) : kv_score_finite(by);' \
+  'score[i] = kv_score_finite(by), (void)in;'
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \
