@@ -78,7 +78,7 @@ files() {
 written() {
   files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
   (cd "$top" && for f in configure.ac Makefile.am docs.mk methods.mk \
-    quickstart kvreplay.pc.in .ci/run .ci/machines.sh README.md \
+    quickstart kvreplay.pc.in .ci/run .ci/install.sh .ci/machines.sh README.md \
     CONVENTIONS.md; do
     if [ -e "$f" ]; then echo "$f"; fi
   done)
