@@ -3,6 +3,7 @@
  * kvreport export: every view as a file of its own, whole.
  */
 #include "analysis/commands.h"
+#include "analysis/lines.h"
 #include "analysis/say.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ static const char *const views[] = {
     "cell",   "every_cell", "metrics",       "costs",      "kinds",
     "pareto", "along",      "gap",           "crosscheck", "conflict",
     "graded", "history",    "confirmations", "layouts",    "classes",
-    "steps",  NULL};
+    "steps",  "heads",      "pages",         NULL};
 
 enum { PATH = 4096 };
 
@@ -64,6 +65,7 @@ int kv_report_export(const kv_args *given) {
   if (!rc && mkdir(a.output, 0777) && errno != EEXIST)
     rc = kv_tell(KV_EXIT_RESOURCE, "cannot make the folder %s: %s", a.output,
                  strerror(errno));
+  if (!rc) rc = kv_lines_fill(db);
   for (int i = 0; views[i] && !rc; i++) rc = export_one(db, &a, views[i]);
   sqlite3_close(db);
   return rc;

@@ -6,6 +6,7 @@
  * more than text.
  */
 #include "analysis/commands.h"
+#include "analysis/lines.h"
 #include "analysis/page.h"
 #include "analysis/say.h"
 #include "analysis/style_css.h"
@@ -52,7 +53,7 @@ static int load(kv_page *p) {
   if (rc) return rc;
   if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants))
     return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
-  return KV_EXIT_OK;
+  return kv_lines_put(p->db, &p->cell, &p->variants);
 }
 
 /* --- its head ------------------------------------------------------------- */
@@ -126,6 +127,7 @@ static void head(const kv_page *p) {
         "<nav aria-label=\"Sections\"><a href=\"#stored\">Bytes stored</a>"
         "<a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
         "decode</a><a href=\"#gap\">Gap to the oracle</a><a "
+        "href=\"#heads\">Layers and heads</a><a "
         "href=\"#check\">Cross-check</a><a href=\"#cells\">All cells</a><a "
         "href=\"#who\">Who computed</a></nav>\n",
         p->f);
@@ -146,6 +148,9 @@ static int body(const kv_page *p) {
   rc = kv_page_along(p);
   section(p, "gap", "How far from random to the oracle");
   if (!rc) rc = kv_page_gap(p);
+  section(p, "heads", "Kept by layer and head");
+  if (!rc) rc = kv_page_heads(p);
+  if (!rc) rc = kv_page_pages(p);
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);
   section(p, "cells", "All cells");

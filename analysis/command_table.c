@@ -4,8 +4,8 @@
  * to know below; and cells to standard output, for export.
  */
 #include "analysis/commands.h"
+#include "analysis/lines.h"
 #include "analysis/say.h"
-#include "analysis/variants.h"
 #include "analysis/where.h"
 
 #include <stdlib.h>
@@ -55,31 +55,12 @@ static int name_variants(sqlite3 *db, const char *view, const kv_where *w,
   return rc;
 }
 
-/* Puts a cell and its name into `line`, which `summary` is about. */
-static int put_line(sqlite3 *db, sqlite3_stmt *s, const kv_grid *all, int row,
-                    const char *label) {
-  static const char *const name[] = {"key", "basis", "asked"};
-  for (int i = 0; i < 3; i++)
-    sqlite3_bind_text(s, i + 1, kv_grid_text(all, row, name[i]), -1,
-                      SQLITE_STATIC);
-  sqlite3_bind_text(s, 4, label, -1, SQLITE_STATIC);
-  int step = sqlite3_step(s), end = sqlite3_reset(s);
-  return step != SQLITE_DONE || end ? kv_results_fail(db, "the database")
-                                    : KV_EXIT_OK;
-}
-
 static int fill_lines(sqlite3 *db, const kv_where *w) {
-  sqlite3_stmt *s = NULL;
   kv_variants v = {0};
   kv_grid all;
-  int rc = find_variants(db, "cell", NAMED ", key, basis, asked", w, &all, &v);
+  int rc = find_variants(db, "cell", KV_LINES_ASK, w, &all, &v);
   if (rc) return rc;
-  if (sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO line VALUES (?,?,?,?)", -1,
-                         &s, NULL))
-    rc = kv_results_fail(db, "the database");
-  for (int r = 0; r < all.rows && !rc; r++)
-    rc = put_line(db, s, &all, r, v.label[v.of[r]]);
-  sqlite3_finalize(s);
+  rc = kv_lines_put(db, &all, &v);
   kv_variants_free(&v);
   kv_grid_free(&all);
   return rc;

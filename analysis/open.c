@@ -11,6 +11,7 @@
  * replayed there, it is refused.
  */
 #include "analysis/grid.h"
+#include "analysis/pictures_sql.h"
 #include "analysis/say.h"
 #include "analysis/views_sql.h"
 
@@ -196,7 +197,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
   }
   sqlite3_free(uri);
   if (!rc && (kv_results_functions(*db) ||
-              sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
+              sqlite3_exec(*db, views_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);
   if (rc) {
     sqlite3_close(*db);

@@ -27,6 +27,10 @@ void kv_page_legend(const kv_page *p);
 void kv_page_pareto(const kv_page *p, bool read);
 int kv_page_along(const kv_page *p);
 int kv_page_gap(const kv_page *p);
+/* Maps of what each layer and KV head keeps, a method each, at one budget. */
+int kv_page_heads(const kv_page *p);
+/* Recall against page size and budget; nothing where no method has a page. */
+int kv_page_pages(const kv_page *p);
 int kv_page_check(const kv_page *p);
 int kv_page_cells(const kv_page *p);
 /* Nothing where no layout was asked for. */

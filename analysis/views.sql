@@ -308,46 +308,48 @@ ORDER BY trace, r.method, r.budget, r.key, s.step;
 -- The means of each decode step over layers and query heads, to compare methods
 -- step by step: f32_at gives the i-th number of a row of step_mean.
 CREATE TEMP VIEW steps AS
+WITH means AS MATERIALIZED
+  (SELECT run_id,
+    max(CASE measure WHEN 'output_error' THEN mean END) AS output_error,
+    max(CASE measure WHEN 'output_abs' THEN mean END) AS output_abs,
+    max(CASE measure WHEN 'mass' THEN mean END) AS mass,
+    max(CASE measure WHEN 'mass_stored' THEN mean END) AS mass_stored,
+    max(CASE measure WHEN 'mass_merged' THEN mean END) AS mass_merged,
+    max(CASE measure WHEN 'tv' THEN mean END) AS tv,
+    max(CASE measure WHEN 'kl' THEN mean END) AS kl,
+    max(CASE measure WHEN 'lse_error' THEN mean END) AS lse_error,
+    max(CASE measure WHEN 'recall_1' THEN mean END) AS recall_1,
+    max(CASE measure WHEN 'recall_16' THEN mean END) AS recall_16,
+    max(CASE measure WHEN 'recall_budget' THEN mean END) AS recall_budget,
+    max(CASE measure WHEN 'needle_stored' THEN mean END) AS needle_stored,
+    max(CASE measure WHEN 'needle_merged' THEN mean END) AS needle_merged,
+    max(CASE measure WHEN 'needle_view' THEN mean END) AS needle_view,
+    max(CASE measure WHEN 'needle_mass' THEN mean END) AS needle_mass,
+    max(CASE measure WHEN 'needle_all' THEN mean END) AS needle_all,
+    max(CASE measure WHEN 'needle_dense' THEN mean END) AS needle_dense
+  FROM step_mean GROUP BY run_id)
 SELECT t.name AS trace, r.method, r.spec, r.budget, s.step,
-  max(CASE measure WHEN 'output_error' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS output_error,
-  max(CASE measure WHEN 'output_abs' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS output_abs,
-  max(CASE measure WHEN 'mass' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass,
-  max(CASE measure WHEN 'mass_stored' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass_stored,
-  max(CASE measure WHEN 'mass_merged' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS mass_merged,
-  max(CASE measure WHEN 'tv' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS tv,
-  max(CASE measure WHEN 'kl' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS kl,
-  max(CASE measure WHEN 'lse_error' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS lse_error,
-  max(CASE measure WHEN 'recall_1' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_1,
-  max(CASE measure WHEN 'recall_16' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_16,
-  max(CASE measure WHEN 'recall_budget' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS recall_budget,
-  max(CASE measure WHEN 'needle_stored' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_stored,
-  max(CASE measure WHEN 'needle_merged' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_merged,
-  max(CASE measure WHEN 'needle_view' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_view,
-  max(CASE measure WHEN 'needle_mass' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_mass,
-  max(CASE measure WHEN 'needle_all' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_all,
-  max(CASE measure WHEN 'needle_dense' THEN
-    f32_at(m.mean, s.step - r.prompt_len - 1) END) AS needle_dense,
+  f32_at(m.output_error, s.step - r.prompt_len - 1) AS output_error,
+  f32_at(m.output_abs, s.step - r.prompt_len - 1) AS output_abs,
+  f32_at(m.mass, s.step - r.prompt_len - 1) AS mass,
+  f32_at(m.mass_stored, s.step - r.prompt_len - 1) AS mass_stored,
+  f32_at(m.mass_merged, s.step - r.prompt_len - 1) AS mass_merged,
+  f32_at(m.tv, s.step - r.prompt_len - 1) AS tv,
+  f32_at(m.kl, s.step - r.prompt_len - 1) AS kl,
+  f32_at(m.lse_error, s.step - r.prompt_len - 1) AS lse_error,
+  f32_at(m.recall_1, s.step - r.prompt_len - 1) AS recall_1,
+  f32_at(m.recall_16, s.step - r.prompt_len - 1) AS recall_16,
+  f32_at(m.recall_budget, s.step - r.prompt_len - 1) AS recall_budget,
+  f32_at(m.needle_stored, s.step - r.prompt_len - 1) AS needle_stored,
+  f32_at(m.needle_merged, s.step - r.prompt_len - 1) AS needle_merged,
+  f32_at(m.needle_view, s.step - r.prompt_len - 1) AS needle_view,
+  f32_at(m.needle_mass, s.step - r.prompt_len - 1) AS needle_mass,
+  f32_at(m.needle_all, s.step - r.prompt_len - 1) AS needle_all,
+  f32_at(m.needle_dense, s.step - r.prompt_len - 1) AS needle_dense,
   r.key
 FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
-  JOIN step_mean m USING (run_id)
+  JOIN means m USING (run_id)
 WHERE s.step > r.prompt_len
-GROUP BY r.run_id, s.step
 ORDER BY trace, r.method, r.budget, r.key, s.step;
 
 CREATE TEMP VIEW kinds AS

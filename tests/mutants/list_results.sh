@@ -83,3 +83,14 @@ mutant turns_share_of_first ref/methods/adakv.c 'turns' \
   'all += x->base[l];' 'all += x->base[0];'
 mutant turns_count_within sim/measure/cost_total.c 'turns' \
   'if (!closed(&all)) continue;' ''
+
+# The pictures of the page.
+mutant heads_of_one_trace analysis/pictures.sql 'check_pictures.sh' \
+  'count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share' \
+  'count(*) AS traces, avg(kept) AS kept, max(kept / n_tokens) AS share'
+mutant pages_of_every_trace analysis/pictures.sql 'check_pictures.sh' \
+  'FROM place WHERE cells = most)' 'FROM place)'
+mutant squares_by_column analysis/heat.c 'check_pictures.sh' \
+  'double x = h->value[r * h->columns + c];
+      if (isfinite(x))' 'double x = h->value[c * h->columns + r];
+      if (isfinite(x))'

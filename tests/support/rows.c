@@ -84,13 +84,19 @@ static void fill(kv_stat *s, double err, bool needles) {
   }
 }
 
+/* adakv's heads and layers differ, about the run's mean. */
+static double kept_by_head(const kv_result *r, int i) {
+  double lean = .2 * (i / HEADS - 1.5) / LAYERS + .1 * (i % HEADS - 1.5);
+  return r->totals.kept * (strcmp(r->method, "adakv") ? 1 : 1 + lean);
+}
+
 static void fill_parts(kv_result *r, unsigned seed, double err) {
   kv_part *p = r->part;
   for (int l = 0; l < LAYERS; l++, p++)
     *p = (kv_part){l, -1, -1, PROMPT + 1, TOKENS, r->totals.kept, {{0}}};
   for (int i = 0; i < LAYERS * HEADS; i++, p++)
-    *p = (kv_part){i / HEADS, i % HEADS,      -1,   PROMPT + 1,
-                   TOKENS,    r->totals.kept, {{0}}};
+    *p = (kv_part){i / HEADS, i % HEADS,          -1,   PROMPT + 1,
+                   TOKENS,    kept_by_head(r, i), {{0}}};
   for (int b = 0; b < BINS; b++, p++)
     *p = (kv_part){-1,
                    -1,

@@ -1,0 +1,58 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What the page's maps draw, as views over those of views.sql. They name lines
+-- as figures do: by the table `line`, which the program fills (lines.c).
+
+-- The budget at which the pictures of budgets are drawn: the one that most
+-- lines were asked for, and of those the least, where most is given up.
+CREATE TEMP VIEW pictured AS
+SELECT basis, asked FROM line JOIN cell USING (key, basis, asked)
+WHERE asked <> '' AND output_error IS NOT NULL
+GROUP BY basis, asked
+ORDER BY count(DISTINCT label) DESC, avg(budget), basis, asked LIMIT 1;
+
+-- What each layer and KV head keeps at the end, as a share of all tokens: the
+-- mean over the traces of one shape, where each of them has an answer.
+CREATE TEMP VIEW heads AS
+WITH kept AS MATERIALIZED
+  (SELECT run_id, layer, head, kept, count(*) OVER run AS lanes,
+    max(head) OVER run + 1 AS kv_heads
+  FROM part WHERE head >= 0 AND bin < 0 AND kept IS NOT NULL
+  WINDOW run AS (PARTITION BY run_id)),
+ran AS MATERIALIZED
+  (SELECT p.*, p.lanes / p.kv_heads AS layers, r.key, t.n_tokens,
+    t.identity || ' ' || r.prompt_len || r.observe AS place
+  FROM newest r JOIN trace t USING (identity) JOIN kept p USING (run_id)),
+shape AS
+  (SELECT layers, kv_heads, count(DISTINCT place) AS traces_all
+  FROM ran GROUP BY layers, kv_heads)
+SELECT layers, kv_heads, label AS method, basis, asked, layer, head,
+  count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share
+FROM ran JOIN line USING (key) JOIN shape USING (layers, kv_heads)
+GROUP BY layers, kv_heads, label, basis, asked, layer, head
+HAVING count(*) = traces_all
+ORDER BY layers, kv_heads, label, basis, length(asked), asked, layer, head;
+
+-- Recall of methods that look at pages, by their size. A line here is one of
+-- the figures without its page; its means are over those traces on which most
+-- of its pages and budgets were run, where each of them has an answer.
+CREATE TEMP VIEW pages AS
+WITH ran AS MATERIALIZED
+  (SELECT replace(label, ' page=' || json_extract(params, '$.page'), '')
+      AS method, json_extract(params, '$.page') AS page, basis, asked,
+    c.budget, recall_1, recall_16, recall_budget,
+    trace || ' ' || prompt_len || observe AS place
+  FROM cell c JOIN line USING (key, basis, asked)
+  WHERE json_type(params, '$.page') = 'integer'
+    AND recall_budget IS NOT NULL),
+place AS MATERIALIZED
+  (SELECT *, max(cells) OVER (PARTITION BY method) AS most
+  FROM (SELECT method, place, count(*) AS cells FROM ran
+        GROUP BY method, place)),
+wide AS (SELECT * FROM place WHERE cells = most)
+SELECT method, page, basis, asked, count(*) AS traces, avg(budget) AS budget,
+  avg(recall_1) AS recall_1, avg(recall_16) AS recall_16,
+  avg(recall_budget) AS recall_budget
+FROM ran r JOIN wide USING (method, place) GROUP BY method, page, basis, asked
+HAVING count(*) = (SELECT count(*) FROM wide w WHERE w.method = r.method)
+ORDER BY method, page, basis, avg(budget), asked;

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The pictures of the page, on made-up rows: what is written into the squares
+# of a map is what its file of data says, and both are what the tables of the
+# database give by questions of our own. A picture without data is not drawn.
+set -u
+build=${top_builddir:-.}
+report=${KVREPORT:-$build/analysis/kvreport}
+fill=${FILL_DB:-$build/tests/fill_db}
+sql=${SQL_DB:-$build/tests/faults/sql_db}
+dir=$(mktemp -d ./check_pictures_XXXXXX) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export LC_ALL=C
+bad=0
+fail() { # KV_FIRST: whoever seeds a fault wants no more than one
+  echo "FAIL: $*"
+  [ -z "${KV_FIRST-}" ] || exit 1
+  bad=1
+}
+
+db=$dir/a.db
+"$fill" "$db" 0 2 0 || { echo "FAIL: fill_db"; exit 1; }
+"$report" html "$db" -o "$dir/one.html" || fail "html"
+
+# On the second trace quest with pages of 32, too, which recall otherwise.
+wide="(SELECT run_id FROM run WHERE method = 'quest' AND identity =
+  (SELECT identity FROM trace WHERE name = 'made_up_2'))"
+copies() { # copies TABLE CHANGE: rows of those runs again, for their twins
+  "$sql" "$db" "CREATE TABLE x AS SELECT * FROM $1 WHERE run_id IN $wide;" &&
+    "$sql" "$db" "UPDATE x SET run_id = run_id + 1000${2:+, $2};" &&
+    "$sql" "$db" "INSERT INTO $1 SELECT * FROM x;" &&
+    "$sql" "$db" 'DROP TABLE x;' || fail "copies of $1"
+}
+for table in ask part journal_digest step_cost; do copies "$table" ''; done
+copies metric 'mean = mean / 2'
+copies run "key = substr(key, 33) || substr(key, 1, 32),
+  params = replace(params, '\"page\": 16', '\"page\": 32')"
+"$sql" "$db" "UPDATE part SET kept = kept / 2 WHERE run_id IN (SELECT run_id
+  FROM run WHERE method = 'adakv' AND identity LIKE 'a1%');" || fail sql_db
+"$report" export "$db" -o "$dir/csv" || fail "export"
+"$report" html "$db" -o "$dir/page.html" || fail "html of two page sizes"
+
+# drawn SECTION TITLE: the numbers in the map of that name, row by row.
+drawn() {
+  sed -n "/<h2 id=\"$1\">/,/<\/figure>/p" "$dir/page.html" |
+    sed -n "/<h3>$2<\/h3>/,/<\/svg>/p" |
+    sed -n 's/.*class="v mid"[^>]*>\([^<]*\)<.*/\1/p' | tr '\n' ' '
+}
+# csv VIEW COLUMN CONDITION...: percents of a column where others have a value.
+csv() {
+  local view=$1 column=$2
+  shift 2
+  awk -F, -v column="$column" -v where="$*" '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; n = split(where, w, " ") }
+    NR > 1 {
+      for (i = 1; i <= n; i++) {
+        split(w[i], x, "=")
+        if ($at[x[1]] != x[2]) next
+      }
+      printf "%.0f ", 100 * $at[column]
+    }' "$dir/csv/$view.csv"
+}
+# three WHAT DRAWN CSV SQL: all the same, and not nothing.
+three() {
+  [ -n "$2" ] || fail "$1 is not drawn"
+  [ "$2" = "$3" ] || fail "$1 draws $2, its data say $3"
+  [ "$2" = "$4" ] || fail "$1 draws $2, the tables say $4"
+}
+tables() { "$sql" "$db" "$1;" | tr '\n' ' '; }
+
+# --- kept by layer and head ---
+# At 10%: at 5% snapkv was refused, and fewer lines have an answer.
+three 'kept by head' "$(drawn heads adakv)" \
+  "$(csv heads share method=adakv asked=10%)" \
+  "$(tables "SELECT printf('%.0f', sum(p.kept) / 2 / 800 * 100) FROM part p
+    JOIN run r USING (run_id) JOIN ask USING (run_id) WHERE r.method = 'adakv'
+    AND target = '10%' AND head >= 0 GROUP BY layer, head ORDER BY layer,
+    head")"
+[ "$(drawn heads h2o)" = '' ] || fail 'a map of heads that are alike'
+grep -q 'Alike in all .* h2o 6,.* snapkv 46,' "$dir/page.html" ||
+  fail 'heads that are alike have no number'
+[ "$(grep -c '^[^#]*,kivi bits=4,' "$dir/csv/heads.csv")" = 16 ] ||
+  fail 'a method without a budget is not in once for each head'
+
+# --- recall by page size, of the trace that has both ---
+three 'recall by page' "$(drawn pages quest)" "$(csv pages recall_budget)" \
+  "$(tables "SELECT printf('%.0f', m.mean * 100) FROM metric m JOIN run r
+    USING (run_id) WHERE part = 0 AND measure = 'recall_budget' AND method =
+    'quest' AND identity = (SELECT identity FROM trace WHERE name =
+    'made_up_2') ORDER BY params LIKE '%32}', budget")"
+sed -n '/<h2 id="pages">/,/<\/figure>/p' "$dir/one.html" |
+  grep -q '>16</text>' ||
+  fail 'one page size is not drawn'
+"$sql" "$db" "DELETE FROM metric WHERE measure = 'recall_budget';"
+"$report" html "$db" -o "$dir/none.html" || fail "html without recall"
+grep -q 'id="pages"' "$dir/none.html" && fail 'a picture without data'
+
+# Nothing from outside, and no number that is none.
+grep -Eq '(src|href)="?(https?:)?//|<script' "$dir/page.html" &&
+  fail "the page loads"
+grep -q 'nan\|inf"' "$dir/page.html" && fail "a number that is none"
+exit $bad
