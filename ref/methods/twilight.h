@@ -44,7 +44,7 @@ KV_FN uint32_t code_of(const params *o, float x, float scale, float min) {
   if (scale == 0) return 0;
   y = kv_rint(kv_div(kv_sub(x, min), scale));
   y = y > 0 ? y : 0;
-  return (uint32_t)(y < top ? y : top);
+  return (uint32_t)(int)(y < top ? y : top);
 }
 
 #endif
