@@ -14,7 +14,7 @@ static const char *const views[] = {
     "cell",   "every_cell", "metrics",       "costs",      "kinds",
     "pareto", "along",      "gap",           "crosscheck", "conflict",
     "graded", "history",    "confirmations", "layouts",    "classes",
-    "steps",  "heads",      "pages",         NULL};
+    "steps",  "heads",      "pages",         "needles",    NULL};
 
 enum { PATH = 4096 };
 

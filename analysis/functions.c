@@ -3,6 +3,8 @@
  * What views.sql asks for and SQLite has not:
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
+ *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
+ *                      perhaps _ and more: depth (0) or length (1); else null
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than two
  */
@@ -10,6 +12,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
@@ -22,6 +25,19 @@ static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
   for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
   memcpy(&x, &bits, sizeof x);
   if (isfinite(x)) sqlite3_result_double(c, (double)x);
+}
+
+/* As needles.py of the examples names them. */
+static void needle_place(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const char *name = (const char *)sqlite3_value_text(v[0]);
+  int place[2], end = 0;
+  if (!name ||
+      sscanf(name, "needle_%3d_of_%8d%n", &place[0], &place[1], &end) != 2)
+    return;
+  if (place[0] < 0 || place[0] > 100 || place[1] < 1) return;
+  if (!name[end] || name[end] == '_')
+    sqlite3_result_int(c, place[sqlite3_value_int(v[1]) == 1]);
 }
 
 /* Mean and squares about it, value by value (Welford): what is added later
@@ -51,6 +67,9 @@ int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
                                        NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
+                                     needle_place, NULL, NULL, NULL);
   return bad ? bad
              : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
                                           NULL, add, finish, NULL);

@@ -31,6 +31,8 @@ int kv_page_gap(const kv_page *p);
 int kv_page_heads(const kv_page *p);
 /* Recall against page size and budget; nothing where no method has a page. */
 int kv_page_pages(const kv_page *p);
+/* Needles by depth and length; nothing where no two of each are there. */
+int kv_page_needles(const kv_page *p);
 int kv_page_check(const kv_page *p);
 int kv_page_cells(const kv_page *p);
 /* Nothing where no layout was asked for. */

@@ -56,3 +56,17 @@ SELECT method, page, basis, asked, count(*) AS traces, avg(budget) AS budget,
 FROM ran r JOIN wide USING (method, place) GROUP BY method, page, basis, asked
 HAVING count(*) = (SELECT count(*) FROM wide w WHERE w.method = r.method)
 ORDER BY method, page, basis, avg(budget), asked;
+
+-- The mass kept on needles, as a share of what dense attention puts there, by
+-- where the needle stands and how long the prompt is: of traces whose name says
+-- both (traces/examples/needles.py), the mean over those alike in them.
+CREATE TEMP VIEW needles AS
+WITH placed AS MATERIALIZED
+  (SELECT needle_place(trace, 0) AS depth, needle_place(trace, 1) AS length, *
+  FROM cell)
+SELECT label AS method, basis, asked, depth, length, count(*) AS traces,
+  avg(needle_share) AS needle_share, avg(needle_stored) AS needle_stored
+FROM placed JOIN line USING (key, basis, asked)
+WHERE depth IS NOT NULL AND needle_share IS NOT NULL
+GROUP BY label, basis, asked, depth, length
+ORDER BY label, basis, length(asked), asked, depth, length;

@@ -5,13 +5,14 @@
 # of a map is what its file of data says, and both are what the tables of the
 # database give by questions of our own. A picture without data is not drawn.
 set -u
+src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 build=${top_builddir:-.}
 report=${KVREPORT:-$build/analysis/kvreport}
 fill=${FILL_DB:-$build/tests/fill_db}
 sql=${SQL_DB:-$build/tests/faults/sql_db}
 dir=$(mktemp -d ./check_pictures_XXXXXX) || exit 1
 trap 'rm -rf "$dir"' EXIT
-export LC_ALL=C
+export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
 bad=0
 fail() { # KV_FIRST: whoever seeds a fault wants no more than one
   echo "FAIL: $*"
@@ -20,12 +21,11 @@ fail() { # KV_FIRST: whoever seeds a fault wants no more than one
 }
 
 db=$dir/a.db
-"$fill" "$db" 0 2 0 || { echo "FAIL: fill_db"; exit 1; }
+"$fill" "$db" 1 3 0 || { echo "FAIL: fill_db"; exit 1; }
 "$report" html "$db" -o "$dir/one.html" || fail "html"
 
-# On the second trace quest with pages of 32, too, which recall otherwise.
-wide="(SELECT run_id FROM run WHERE method = 'quest' AND identity =
-  (SELECT identity FROM trace WHERE name = 'made_up_2'))"
+# On the first trace quest with pages of 32, too, which recall otherwise.
+wide="(SELECT run_id FROM run WHERE method = 'quest' AND identity LIKE 'a1%')"
 copies() { # copies TABLE CHANGE: rows of those runs again, for their twins
   "$sql" "$db" "CREATE TABLE x AS SELECT * FROM $1 WHERE run_id IN $wide;" &&
     "$sql" "$db" "UPDATE x SET run_id = run_id + 1000${2:+, $2};" &&
@@ -38,6 +38,12 @@ copies run "key = substr(key, 33) || substr(key, 1, 32),
   params = replace(params, '\"page\": 16', '\"page\": 32')"
 "$sql" "$db" "UPDATE part SET kept = kept / 2 WHERE run_id IN (SELECT run_id
   FROM run WHERE method = 'adakv' AND identity LIKE 'a1%');" || fail sql_db
+# Names that say where needles are, and dense attention looks there twice as
+# much on the first trace.
+"$sql" "$db" "UPDATE trace SET name = iif(identity LIKE 'a1%',
+  'needle_0_of_1024', 'needle_100_of_512_7');" \
+  "UPDATE metric SET mean = 2 WHERE measure = 'needle_dense' AND run_id IN
+  (SELECT run_id FROM run WHERE identity LIKE 'a1%');" || fail sql_db
 "$report" export "$db" -o "$dir/csv" || fail "export"
 "$report" html "$db" -o "$dir/page.html" || fail "html of two page sizes"
 
@@ -87,14 +93,39 @@ grep -q 'Alike in all .* h2o 6,.* snapkv 46,' "$dir/page.html" ||
 three 'recall by page' "$(drawn pages quest)" "$(csv pages recall_budget)" \
   "$(tables "SELECT printf('%.0f', m.mean * 100) FROM metric m JOIN run r
     USING (run_id) WHERE part = 0 AND measure = 'recall_budget' AND method =
-    'quest' AND identity = (SELECT identity FROM trace WHERE name =
-    'made_up_2') ORDER BY params LIKE '%32}', budget")"
+    'quest' AND identity LIKE 'a1%' ORDER BY params LIKE '%32}', budget")"
 sed -n '/<h2 id="pages">/,/<\/figure>/p' "$dir/one.html" |
   grep -q '>16</text>' ||
   fail 'one page size is not drawn'
 "$sql" "$db" "DELETE FROM metric WHERE measure = 'recall_budget';"
 "$report" html "$db" -o "$dir/none.html" || fail "html without recall"
 grep -q 'id="pages"' "$dir/none.html" && fail 'a picture without data'
+
+# --- needles by depth and length: 0% of 1024, then 100% of 512 ---
+three 'needles' "$(drawn needles h2o)" \
+  "$(csv needles needle_share method=h2o asked=10%)" \
+  "$(tables "SELECT printf('%.0f', max(m.mean * (measure = 'needle_mass')) *
+    100 / max(m.mean * (measure = 'needle_dense'))) FROM metric m JOIN run
+    r USING (run_id) JOIN ask USING (run_id) WHERE part = 0 AND r.method = 'h2o'
+    AND target = '10%' GROUP BY identity ORDER BY identity")"
+grep -q 'id="needles"' "$dir/one.html" && fail 'a map without places'
+"$sql" "$db" "UPDATE trace SET name = 'needle_0_of_512x' WHERE name LIKE
+  '%_7';"
+"$report" html "$db" -o "$dir/none.html" || fail "html with one place"
+grep -q 'id="needles"' "$dir/none.html" && fail 'a map of one place'
+
+# The script that makes such traces: they are good, and the model knows.
+for python in python3 /usr/bin/python3; do
+  "$python" -c 'import numpy' 2>/dev/null || continue
+  "$python" "$src/traces/examples/needles.py" "$dir/needles" --lengths 128 \
+    --depths 0,50 >"$dir/out" || fail needles.py
+  [ "$(grep -c 'answer is right' "$dir/out")" = 2 ] || fail "$(cat "$dir/out")"
+  "$build/traces/kvtrace" check "$dir/needles/needle_50_of_128.safetensors" \
+    >/dev/null || fail 'check of a needle'
+  "$python" "$src/traces/examples/needles.py" x --depths 101 2>/dev/null
+  [ $? = 2 ] || fail 'a depth of 101'
+  break
+done
 
 # Nothing from outside, and no number that is none.
 grep -Eq '(src|href)="?(https?:)?//|<script' "$dir/page.html" &&

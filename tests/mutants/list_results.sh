@@ -94,3 +94,7 @@ mutant squares_by_column analysis/heat.c 'check_pictures.sh' \
   'double x = h->value[r * h->columns + c];
       if (isfinite(x))' 'double x = h->value[c * h->columns + r];
       if (isfinite(x))'
+mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
+  'value[y * columns + x] =' 'value[x * columns + y] ='
+mutant needles_not_of_dense analysis/pictures.sql 'check_pictures.sh' \
+  'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
