@@ -14,6 +14,7 @@ METHODS += tova.c
 METHODS += snapkv.c
 METHODS += pyramidkv.c
 METHODS += adakv.c
+METHODS += headkv.c
 METHODS += knorm.c
 METHODS += rkv.c
 METHODS += keydiff.c

@@ -22,6 +22,7 @@ static const char *const further[] = {
     "adakv:alpha=0.7:safeguard=minimum:window=4",
     "adakv:alpha=0:normalise=yes:group=query_head",
     "adakv:skip=1",
+    "headkv:window=4:kernel=3:group=query_head",
     "h2o:variant=prefill:group=max",
     "h2o:variant=masked:recent=5",
     "h2o:recent=0",

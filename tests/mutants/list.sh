@@ -170,6 +170,8 @@ mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
 mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = in[i] ? kv_float(0x7f7fffffu) : kv_score_finite(by);' \
   'score[i] = kv_score_finite(by), (void)in;'
+mutant cap_of_first_head ref/methods/headkv.h 'methods' \
+  'h < group' 'h < 1'
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \

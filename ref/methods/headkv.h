@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of headkv read: its parameters, resolved.
+ */
+#ifndef KV_REF_METHODS_HEADKV_H
+#define KV_REF_METHODS_HEADKV_H
+
+#include "ref/ground/arith.h"
+#include "ref/parts/parts.h"
+
+typedef struct params {
+  kv_file file;
+  int budget;
+  kv_window_options w;
+  float beta;
+  int named;  /* is there a file? */
+  int least;  /* entries before the window that every head gets */
+  float sum;  /* of all scores of the file */
+  float pool; /* entries that the scores share out, of the whole model */
+} params;
+
+/* Entries before the window of one query head: its share of the pool. */
+KV_FN int kv_headkv_cap(const params *o, float score) {
+  float share = kv_div(score, o->sum);
+  float cap = kv_rint(kv_add(kv_mul(share, o->pool), (float)o->least));
+  return cap < 0x1p30f ? (int)cap : 1 << 30;
+}
+
+/* Entries before the window of a lane of a layer: the mean over the query heads
+ * that share it. scores: of the file, [layers][query heads]. */
+KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
+                         const float *scores, int layer, int lane) {
+  int group = o->w.group == KV_GROUP_QUERY_HEAD ? 1 : kv_group(s);
+  int64_t caps = 0;
+  if (!o->named) return o->budget - o->w.window;
+  scores += layer * s->n_heads + lane * group;
+  for (int h = 0; h < group; h++) caps += kv_headkv_cap(o, scores[h]);
+  return (int)kv_rint(kv_div((float)caps, (float)group));
+}
+
+#endif
