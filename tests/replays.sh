@@ -71,8 +71,11 @@ replay_variants+=,omnikv:layers=0:selector=exp
 replay_variants+=,omnikv:layers=0:roles=sparse-vllm:sink=3:recent=5
 replay_variants+=,snapkv:group=query_head:pooling=avg
 replay_variants+=,snapkv:group=max:pooling=avg:grow=no:every=40
+replay_variants+=,snapkv:grow=past_more:voters=1:sinks=1
 replay_variants+=,adakv:normalise=yes:safeguard=minimum
 replay_variants+=,pyramidkv:exact_total=yes:beta=3
+replay_variants+=,pyramidkv:grow=twice_past:voters=1:schedule=ratio
+replay_variants+=,adakv:grow=no:every=40
 replay_variants+=,h2o:variant=masked,h2o:variant=prefill:group=max
 replay_variants+=,h2o:group=query_head,h2o:recent=0:scale=seen
 replay_variants+=,h2o:variant=prefill:recent=0:scale=seen

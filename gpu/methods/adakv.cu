@@ -118,7 +118,7 @@ static __device__ __forceinline__ void spend(kv_gpu_at &at, kv_gpu_lane *lane,
 static __device__ __forceinline__ void
 settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
-  int most = 0; /* after an earlier prompt lanes differ in length */
+  int most = 0; /* after an earlier settling lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l].n > most ? lane[l].n : most;
   __syncthreads(); /* before a lane changes */
   if (most > o->budget) spend(at, lane, lanes);

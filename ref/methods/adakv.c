@@ -13,7 +13,8 @@
  *   safeguard=minimum: s = max(0, floor(budget * alpha) - w); the best s of
  *     each lane are in; the rest of H * base goes by score; and the last w
  *   layers below `skip`: base in every lane, by SnapKV's choice
- *   afterwards lanes grow
+ *   grow=yes: afterwards lanes grow; grow=no: the same again after every
+ *     `every` decode steps, c and cap anew
  *
  * To the bit, binary32, each operation rounded: x = base * alpha, truncated;
  * cap = rint(c * (1 - alpha) + floor), ties to even. normalise sums
@@ -31,9 +32,12 @@
  * score: any of ref/parts/scorers.h takes the place of SnapKV's votes, as a
  * press of kvpress does; what that scorer protects takes the window's. Its
  * settings are its method's defaults, but for lagkv, whose ranks say nothing
- * across lanes (cross=yes). After an earlier prompt lanes differ in length, and
- * lagkv protects more of some: each has a base of its own, all of them for
+ * across lanes (cross=yes). After an earlier settling lanes differ in length,
+ * and lagkv protects more of some: each has a base of its own, all of them for
  * H * base.
+ *
+ * grow=no is in none of the sources (see snapkv); the scores live between steps
+ * as the scorer's evidence, charged for budget + every entries of each lane.
  */
 #include "ref/methods/adakv.h"
 #include "ref/ground/arith.h"
@@ -78,6 +82,8 @@ static const kv_param table[] = {
      .unit = "layers",
      .help = "lowest layers with equal shares; 0 as in the authors' code"},
     KV_SCORE_PARAM(params, s),
+    KV_GROW_STEPS_PARAM(params, g, true),
+    KV_AGAIN_PARAM(params, g, true),
     {.name = NULL}};
 
 /* A layer's lanes while they are weighed against each other. */
@@ -89,6 +95,16 @@ typedef struct plan {
   bool **keep;   /* [lanes][n], of the candidates */
 } plan;
 
+/* grow=no is the scorers' form=both, with the votes' rule for `every`. */
+static kv_rc resolve_grow(params *o, kv_err *e) {
+  int window = o->s.w.window, votes = o->s.score == KV_SCORE_snapkv;
+  if (window == KV_UNSET) window = kv_fallback_window(o->budget);
+  kv_rc rc = kv_open_every("adakv", votes ? window : 1, &o->g, e);
+  o->s.form = o->g.grow == KV_GROW_NO ? KV_FORM_BOTH : KV_FORM_PREFILL;
+  o->s.every = o->g.every;
+  return rc;
+}
+
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   int score = o->s.score;
@@ -99,7 +115,9 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
     return kv_fail(e, KV_REFUSED,
                    "adakv: normalise=yes weighs heads by shares, and scores "
                    "of keys are below 0; use normalise=no");
-  kv_rc rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);
+  kv_rc rc = kv_open_budget("adakv", o->budget, e);
+  if (!rc) rc = resolve_grow(o, e);
+  if (!rc) rc = kv_score_open(shape, "adakv", o->budget, &o->s, needs, e);
   size_t lanes = (size_t)shape->n_heads;
   needs->work += lanes * ((size_t)shape->n_tokens * 5 + 256);
   return rc;
@@ -195,7 +213,7 @@ static void spend(const kv_at *at, kv_lane *const *lane, int lanes) {
 
 static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
-  int most = 0; /* after an earlier prompt lanes differ in length */
+  int most = 0; /* after an earlier settling lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l]->n > most ? lane[l]->n : most;
   if (most > o->budget) spend(at, lane, lanes);
   for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);

@@ -5,6 +5,7 @@
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
 
+#include "ref/parts/grow.h"
 #include "ref/parts/scorers.h"
 
 enum { INTERPOLATE, MINIMUM }; /* safeguard */
@@ -15,6 +16,7 @@ typedef struct params {
   kv_score_options s;
   float alpha;
   int safeguard, normalise, skip;
+  kv_grow_options g; /* grow and every alone */
 } params;
 
 #endif

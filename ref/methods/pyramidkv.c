@@ -18,11 +18,22 @@
  * (L / 2) * ((max - min) mod (L - 1)) tokens. The default follows it, beta 20
  * as well; the ledger shows the true total. kvpress computes in reals and
  * falls back to equal budgets where the schedule does not fit; not offered.
- * Everything else: see snapkv. Afterwards lanes grow.
+ *
+ *   schedule=ratio: b[l] = (base * (beta (L - 1) - (beta - 1) l))
+ *                          div (beta (L - 1)), whatever n; base is the bottom
+ *     layer's
+ *
+ * is Sparse-vLLM's (commits d526f0a and 18d3104): its ratios fall from .6 to
+ * .01 and each is divided by the first, beta = 60. Its doubles may give one
+ * less where the quotient is whole. Its evicting while decoding and its sinks
+ * are options that snapkv has, too, and what they mean stands there; grow is
+ * twice_past in d526f0a and past_more in 18d3104.
+ *
+ * Everything else: see snapkv, with b[l] for its best, and C - w in the
+ * schedule without `sinks` and `recent` where they are given. Lanes grow with
+ * grow=yes; else they keep b[l] of the prompt's length at every settling.
  */
 #include "ref/methods/pyramidkv.h"
-#include "ref/parts/parts.h"
-#include <string.h>
 
 static const kv_param table[] = {
     {.name = "budget",
@@ -44,7 +55,8 @@ static const kv_param table[] = {
      .fallback = "20",
      .min = 1,
      .max = 1 << 20,
-     .help = "the top layer gets base div beta; 20 as in the authors' code"},
+     .help = "the top layer gets base div beta; 20 as in the authors' code, 60 "
+             "in Sparse-vLLM"},
     {.name = "exact_total",
      .kind = KV_CHOICE,
      .offset = offsetof(params, exact_total),
@@ -52,34 +64,46 @@ static const kv_param table[] = {
      .choices = "no|yes",
      .help = "make the layers' budgets sum to L times the mean; no as in the "
              "authors' code"},
+    {.name = "schedule",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, schedule),
+     .fallback = "mean",
+     .choices = "mean|ratio",
+     .later = true,
+     .help = "budget is the layers' mean, as in the authors' code, or the "
+             "bottom layer's, as in Sparse-vLLM"},
+    KV_GROW_PARAM(params, g, true),
+    KV_AGAIN_PARAM(params, g, true),
+    KV_FIRST_PARAM(params, g),
+    KV_RECENT_PARAM(params, g),
+    KV_VOTERS_PARAM(params, g),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   needs->lengths = true;
-  return kv_open_window(shape, "pyramidkv", o->budget, &o->w, needs, e);
+  if (o->schedule == RATIO && o->exact_total == YES)
+    return kv_fail(e, KV_REFUSED,
+                   "pyramidkv: exact_total=yes means nothing with "
+                   "schedule=ratio, whose budget is no mean; use one of both");
+  return kv_open_grow(shape, "pyramidkv", o->budget, false, &o->w, &o->g, needs,
+                      e);
 }
 
-static int past_of_layer(const params *o, const kv_at *at, int n, bool *all) {
-  int layers = at->shape->n_layers, w = o->w.window;
-  if (o->exact_total == NO)
-    return kv_pyramid(o->budget, w, layers, at->layer, n, o->beta, all);
-  int max = kv_pyramid(o->budget, w, layers, 0, n, o->beta, all);
-  return kv_pyramid_exact(max, o->budget - w, layers, at->layer);
+static int past(const kv_at *at, const kv_lane *lane) {
+  const params *o = at->params;
+  int n = schedule_length(o, at->shape, lane->n);
+  return past_of_layer(o, at->shape->n_layers, at->layer, n);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  kv_window_observe(at, lane, rows, &o->w);
+  kv_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  bool all;
-  int past = past_of_layer(o, at, lane->n, &all);
-  if (!all) kv_window_keep(at, lane, &o->w, past);
-  memset(kv_own(at, lane), 0,
-         kv_window_state(at->shape, (kv_group_rule)o->w.group));
+  kv_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 const kv_method kv_method_pyramidkv = {

@@ -5,14 +5,43 @@
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
 
-#include "ref/parts/parts.h"
+#include "ref/parts/grow.h"
 
-enum { NO, YES }; /* exact_total */
+enum { NO, YES };     /* exact_total */
+enum { MEAN, RATIO }; /* schedule */
 
 typedef struct params {
   int budget;
   kv_window_options w;
-  int beta, exact_total;
+  int beta, exact_total, schedule;
+  kv_grow_options g;
 } params;
+
+/* A straight line from base (layer 0) to base / beta, rounded down:
+ * Sparse-vLLM's schedule, whose ratios .6 to .01 are beta = 60. */
+KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
+  int64_t whole = (int64_t)beta * (layers - 1);
+  if (layers == 1) return base;
+  return (int)(base * (whole - (int64_t)(beta - 1) * l) / whole);
+}
+
+/* Entries that the layer keeps by score, of a prompt of n tokens; where that is
+ * no more than the nominal budget, base, which keeps them all. */
+KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
+  int ends = kv_grow_ends(&o->g, &o->w), base = o->budget - ends;
+  bool all;
+  if (o->schedule == RATIO) return ratio_of_layer(base, layers, layer, o->beta);
+  if (o->exact_total == NO)
+    return kv_pyramid(o->budget, ends, layers, layer, n, o->beta, &all);
+  int max = kv_pyramid(o->budget, ends, layers, 0, n, o->beta, &all);
+  return kv_pyramid_exact(max, base, layers, layer);
+}
+
+/* The prompt's length to which the schedule looks: what the lane had at its
+ * settling. Lanes that settle again have one budget at all of them, that of
+ * the tokens seen at the prompt's end. */
+KV_FN int schedule_length(const params *o, const kv_shape *s, int n) {
+  return o->g.grow == KV_GROW_YES ? n : s->prompt_len;
+}
 
 #endif

@@ -5,11 +5,14 @@
  *   after the prompt, where n > budget, with w = window:
  *     vote[j]  = group rule over query heads of
  *                sum over the last w queries of p[query][j]
- *     score[j] = pool(vote)[j] over neighbours, j < n - w
- *     keep the best budget - w entries by score, and the last w
+ *     score[j] = pool(vote)[j] over neighbours, sinks <= j < n - recent
+ *     keep the first `sinks`, the best budget - sinks - recent entries by
+ *     score, and the last `recent`; sinks = 0, recent = w
  *   grow=yes: afterwards every token is appended, nothing is dropped
- *   grow=no:  the same again after every `every` decode steps, the voters
- *             being the last w queries of those steps
+ *   grow=no:  the same again after every `every` decode steps; else where the
+ *             lane has reached a length: twice: 2 budget; twice_past: 2 past,
+ *             past = budget - sinks - recent; past_more: budget + past. The
+ *             voters are the last `voters` queries before it, w of them
  *
  * Li et al. 2024, SnapKV: LLM Knows What You are Looking for Before
  * Generation. The budget includes the window; softmax runs over all n columns,
@@ -23,13 +26,19 @@
  * defaults follow the latter, which the paper's tables used. grow=no is not in
  * the paper; every >= window keeps the votes a sum, so that no ring of rows is
  * needed; the sums that live between steps are charged.
+ *
+ * Sparse-vLLM (commits d526f0a and 18d3104) keeps 64 sinks and the last 512
+ * tokens beside the best 4096 of the rest, and settles again where a lane has
+ * twice those 4096 - twice what is kept by score, not twice the budget - by the
+ * current query: sinks=64:recent=512:grow=twice_past:voters=1 with
+ * budget=4672, window=32, group=max, pooling=none; at every step where sinks
+ * and recent are more than the rest. Not offered: its one set for all heads of
+ * a layer, its logits in place of probabilities (d526f0a; 18d3104 in decoding
+ * alone), softmax over the candidates alone (18d3104, prompt), and its waiting
+ * until a whole batch is long.
  * Cost: window rows of evidence once; O(n) a settling.
  */
 #include "ref/methods/snapkv.h"
-#include "ref/parts/parts.h"
-#include <string.h>
-
-enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
@@ -38,74 +47,31 @@ static const kv_param table[] = {
     KV_KERNEL_PARAM(params, w),
     KV_POOLING_PARAM(params, w),
     KV_GROUP_PARAM(params, w),
-    {.name = "grow",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, grow),
-     .fallback = "yes",
-     .choices = "yes|no",
-     .help = "keep all generated tokens? yes as in the authors' code; no: "
-             "settle again every `every` steps"},
-    {.name = "every",
-     .kind = KV_INT,
-     .offset = offsetof(params, every),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "steps",
-     .help = "with grow=no: decode steps between settlings, at least window; "
-             "default max(window, 128); 0 with grow=yes"},
+    KV_GROW_PARAM(params, g, false),
+    KV_AGAIN_PARAM(params, g, false),
+    KV_FIRST_PARAM(params, g),
+    KV_RECENT_PARAM(params, g),
+    KV_VOTERS_PARAM(params, g),
     {.name = NULL}};
-
-static kv_rc resolve_every(params *o, kv_err *e) {
-  if (o->every == KV_UNSET) {
-    o->every = o->w.window > EVERY ? o->w.window : EVERY;
-    if (o->grow == YES) o->every = 0;
-  }
-  if (o->grow == YES && o->every != 0)
-    return kv_fail(e, KV_REFUSED,
-                   "snapkv: every=%d means nothing with grow=yes; leave it "
-                   "out or write grow=no",
-                   o->every);
-  if (o->grow == NO && o->every < o->w.window)
-    return kv_fail(e, KV_REFUSED,
-                   "snapkv: every=%d is less than window=%d, whose queries "
-                   "must all be new; raise every or lower window",
-                   o->every, o->w.window);
-  return KV_OK;
-}
-
-/* Votes held between steps, by entry: at most budget + every entries. */
-static size_t votes_held(const kv_shape *s, const params *o) {
-  int64_t n = (int64_t)o->budget + o->every;
-  size_t all = kv_window_state(s, (kv_group_rule)o->w.group);
-  if (n > s->n_tokens) n = s->n_tokens;
-  return all / (size_t)s->n_tokens * (size_t)n;
-}
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = kv_open_window(shape, "snapkv", o->budget, &o->w, needs, e);
   needs->lengths = true;
-  if (!rc) rc = resolve_every(o, e);
-  if (rc || o->grow == YES) return rc;
-  needs->every = o->every;
-  needs->decode_rows = true;
-  needs->metas = 1;
-  needs->meta[0] = (kv_meta){.name = "votes", .bytes = votes_held(shape, o)};
-  return KV_OK;
+  return kv_open_grow(shape, "snapkv", o->budget, true, &o->w, &o->g, needs, e);
+}
+
+static int past(const params *o) {
+  return o->budget - kv_grow_ends(&o->g, &o->w);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  bool prompt = rows->first < at->shape->prompt_len;
-  if (prompt || kv_steps_left(at->shape, at->step, o->every) < o->w.window)
-    kv_window_observe(at, lane, rows, &o->w);
+  kv_grow_observe(at, lane, rows, &o->w, &o->g, past(o));
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_window_keep(at, lane, &o->w, o->budget - o->w.window);
-  memset(kv_own(at, lane), 0,
-         kv_window_state(at->shape, (kv_group_rule)o->w.group));
+  kv_grow_settle(at, lane, &o->w, &o->g, past(o));
 }
 
 const kv_method kv_method_snapkv = {

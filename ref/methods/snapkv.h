@@ -5,14 +5,12 @@
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H
 
-#include "ref/parts/parts.h"
-
-enum { YES, NO }; /* grow */
+#include "ref/parts/grow.h"
 
 typedef struct params {
   int budget;
   kv_window_options w;
-  int grow, every;
+  kv_grow_options g;
 } params;
 
 #endif

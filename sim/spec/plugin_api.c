@@ -9,6 +9,7 @@
 #include "ref/backend/attend.h"
 #include "ref/ground/rope.h"
 #include "ref/lane/decisions.h"
+#include "ref/parts/grow.h"
 #include "ref/parts/parts.h"
 #include "sim/spec/door.h"
 
@@ -66,6 +67,11 @@ const kv_plugin_call kv_plugin_calls[] = {
     CALL(kv_open_sums),
     CALL(kv_open_window),
     CALL(kv_fallback_window),
+    /* ref/parts/grow.h: settling again while decoding */
+    CALL(kv_open_every),
+    CALL(kv_open_grow),
+    CALL(kv_grow_observe),
+    CALL(kv_grow_settle),
     CALL(kv_score_heads),
     CALL(kv_group_lanes),
     /* ref/backend/attend.h, ref/kernels/kernels.h, ref/ground/rope.h: numbers

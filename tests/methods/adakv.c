@@ -212,6 +212,82 @@ static void totals(void **state) {
   }
 }
 
+/* --- settling again ------------------------------------------------------- */
+
+/* Every fifth step the layer's two lanes share anew, by the votes of the last
+ * two queries: the best 2 * (9 - 2) of both, and two of each that stay. */
+typedef struct shared {
+  bool in[2][64];
+  double vote[2][64];
+} shared;
+
+static void vote_again(shared *s, const rig_case *c, int t, bool prompt) {
+  double p[64];
+  for (int h = 0; h < c->heads; h++) {
+    rig_exact(c, h, t, prompt ? NULL : s->in[h / 2], p);
+    for (int j = 0; j <= t; j++) s->vote[h / 2][j] += p[j];
+  }
+}
+
+static void share_again(shared *s, int n) {
+  int held = 0;
+  for (int l = 0; l < 2; l++)
+    for (int j = 0; j < n; j++) held += s->in[l][j];
+  for (; held > 18; held--) {
+    int lane = -1, worst = -1;
+    for (int l = 0; l < 2; l++)
+      for (int j = 0; j < n - 2; j++)
+        if (s->in[l][j] && (lane < 0 || s->vote[l][j] < s->vote[lane][worst])) {
+          lane = l;
+          worst = j;
+        }
+    s->in[lane][worst] = false;
+  }
+  memset(s->vote, 0, sizeof s->vote);
+}
+
+static void again(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 46,
+                .prompt_len = 20};
+  shared s = {.vote = {{0}}};
+  int ids[65], unequal = 0;
+  (void)state;
+  rig_data(&c, 33);
+  memset(s.in, true, sizeof s.in);
+  for (int t = 18; t < 20; t++) vote_again(&s, &c, t, true);
+  share_again(&s, 20);
+  rig *r = rig_open(&c, "adakv:budget=9:window=2:kernel=1:alpha=0:grow=no:"
+                        "every=5");
+  for (int step = 20; step <= 46; step++) {
+    rig_to(r, step);
+    int since = (step - 20) % 5;
+    if (step > 20 && (since == 0 || since == 4))
+      vote_again(&s, &c, step - 1, false);
+    if (step > 20 && since == 0) share_again(&s, step);
+    for (int l = 0; l < 2; l++) {
+      int n = 0;
+      for (int j = 0; j < step; j++)
+        if (s.in[l][j]) ids[n++] = j;
+      ids[n] = -1;
+      rig_holds(r, l, ids);
+    }
+    unequal += rig_lane(r, 0)->n != rig_lane(r, 1)->n;
+  }
+  assert_true(unequal > 0);
+  rig_close(r);
+  rig_data_free(&c);
+}
+
+/* All of the layer's share in one lane, 2 * (12 - 6) and the window. */
+static int bounded(const rig_case *c, int step, const void *ctx) {
+  (void)ctx;
+  return 18 + (step - c->prompt_len) % 7;
+}
+
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -229,16 +305,28 @@ static void laws(void **state) {
   rig_law(&c, "adakv:budget=12:safeguard=minimum", rig_grown, &(int){18});
   rig_law(&c, "adakv:budget=12:group=query_head", rig_grown, &(int){30});
   rig_law(&c, "adakv:budget=6:window=6", rig_grown, &(int){6});
+  rig_law(&c, "adakv:budget=12:grow=no:every=7", bounded, NULL);
+  rig_law(&c, "adakv:budget=12:grow=no:every=7:safeguard=minimum:group=max",
+          bounded, NULL);
+  rig_law(&c, "adakv:budget=12:grow=no:every=7:score=h2o", bounded, NULL);
   rig_law_dense(&c, "adakv:budget=30");
+  rig_law_dense(&c, "adakv:budget=50:grow=no:every=32");
   kv_layer_digests a = rig_replay(&c, "adakv:budget=12:skip=1");
   kv_layer_digests s = rig_replay(&c, "snapkv:budget=12");
   assert_true(rig_same(&a.journal, &s.journal));
   a = rig_replay(&c, "adakv:budget=12:alpha=1");
   assert_true(rig_same(&a.journal, &s.journal));
+  a = rig_replay(&c, "adakv:budget=12:alpha=1:grow=no:every=7");
+  s = rig_replay(&c, "snapkv:budget=12:grow=no:every=7");
+  assert_true(rig_same(&a.journal, &s.journal));
   c.prompt_len = 1;
   rig_law(&c, "adakv:budget=12", rig_grown, &(int){1});
   rig_law_refused(&c, "adakv", KV_USAGE, "adakv", "budget");
   rig_law_refused(&c, "adakv:budget=4:window=5", KV_REFUSED, "window=5", "4");
+  rig_law_refused(&c, "adakv:budget=4:every=9", KV_REFUSED, "every=9",
+                  "grow=yes");
+  rig_law_refused(&c, "adakv:budget=9:grow=no:every=3", KV_REFUSED, "every=3",
+                  "window=4");
   rig_data_free(&c);
 }
 
@@ -271,9 +359,12 @@ static void scorers(void **state) {
 }
 
 int kv_test_adakv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scorers),        cmocka_unit_test(worked),
-      cmocka_unit_test(halves_to_even), cmocka_unit_test(plain_rule),
-      cmocka_unit_test(totals),         cmocka_unit_test(laws)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(scorers),
+                                     cmocka_unit_test(worked),
+                                     cmocka_unit_test(halves_to_even),
+                                     cmocka_unit_test(plain_rule),
+                                     cmocka_unit_test(totals),
+                                     cmocka_unit_test(again),
+                                     cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("adakv", tests, NULL, NULL);
 }

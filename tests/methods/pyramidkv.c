@@ -89,6 +89,71 @@ static void exact_total(void **state) {
       }
 }
 
+/* Sparse-vLLM's line: 10 (180 - 59 l) div 180; and what always stays. */
+static void ratio(void **state) {
+  static const struct {
+    const char *spec;
+    int prompt, kept[4];
+  } at[] = {
+      {"pyramidkv:budget=12:window=2:schedule=ratio:beta=60",
+       100,
+       {12, 8, 5, 2}},
+      {"pyramidkv:budget=12:window=2:schedule=ratio:beta=60", 9, {9, 8, 5, 2}},
+      {"pyramidkv:budget=14:window=2:schedule=ratio:beta=60:sinks=1:recent=3",
+       100,
+       {14, 10, 7, 4}},
+      {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 100, {24, 18, 12, 6}},
+      {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 23, {23, 17, 11, 5}},
+      {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 19, {14, 14, 14, 14}}};
+  (void)state;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+    for (int l = 0; l < 4; l++)
+      assert_int_equal(kept(4, l, at[i].prompt, at[i].spec), at[i].kept[l]);
+  assert_int_equal(kept(1, 0, 100, at[0].spec), 12);
+  /* 96 (1860 - 59 l) div 1860 */
+  static const char spec[] =
+      "pyramidkv:budget=98:window=2:schedule=ratio:beta=60";
+  assert_int_equal(kept(32, 1, 200, spec), 92 + 2);
+  assert_int_equal(kept(32, 31, 200, spec), 1 + 2);
+}
+
+/* Decoding: as snapkv does at the layer's budget, which stays the prompt's. */
+static void again(void **state) {
+  static const char *const more[] = {"grow=no:every=5", "grow=twice:voters=1",
+                                     "grow=past_more:voters=1",
+                                     "grow=twice_past"};
+  static const int at[4] = {22, 16, 10, 4};
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 90,
+                .prompt_len = 30,
+                .n_layers = 4};
+  char spec[128];
+  (void)state;
+  rig_data(&c, 14);
+  for (c.layer = 0; c.layer < 4; c.layer++)
+    for (int i = 0; i < 4; i++) {
+      snprintf(spec, sizeof spec, "pyramidkv:budget=12:window=2:%s", more[i]);
+      kv_layer_digests p = rig_replay(&c, spec);
+      snprintf(spec, sizeof spec, "snapkv:budget=%d:window=2:%s", at[c.layer],
+               more[i]);
+      kv_layer_digests s = rig_replay(&c, spec);
+      assert_true(rig_same(&p.journal, &s.journal));
+    }
+  /* shorter than C: each layer grows to it, and comes back to it */
+  c.prompt_len = 10;
+  c.layer = 3;
+  rig *r = rig_open(&c, "pyramidkv:budget=12:window=2:grow=no:every=5");
+  for (int step = 10; step <= 30; step += 5) {
+    rig_to(r, step);
+    assert_int_equal(rig_lane(r, 0)->n, step < 12 ? step : 12);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
 static void laws(void **state) {
   rig_case c = {.heads = 4,
                 .kv_heads = 2,
@@ -118,12 +183,23 @@ static void laws(void **state) {
   rig_law_refused(&c, "pyramidkv", KV_USAGE, "pyramidkv", "budget");
   rig_law_refused(&c, "pyramidkv:budget=4:window=5", KV_REFUSED, "window=5",
                   "4");
+  rig_law_refused(&c, "pyramidkv:budget=8:schedule=ratio:exact_total=yes",
+                  KV_REFUSED, "exact_total", "ratio");
+  rig_law_refused(&c, "pyramidkv:budget=8:every=9", KV_REFUSED, "every=9",
+                  "grow=yes");
+  kv_needs n;
+  kv_err e;
+  assert_int_equal(rig_try(&c, "pyramidkv:budget=8:grow=no:group=max", &n, &e),
+                   KV_OK);
+  assert_int_equal(n.meta[0].per, KV_PER_ENTRY);
+  assert_int_equal(n.meta[0].bytes, 16); /* two query heads, 8 bytes each */
   rig_data_free(&c);
 }
 
 int kv_test_pyramidkv(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(long_ones),
-      cmocka_unit_test(exact_total), cmocka_unit_test(laws)};
+      cmocka_unit_test(worked),      cmocka_unit_test(long_ones),
+      cmocka_unit_test(exact_total), cmocka_unit_test(ratio),
+      cmocka_unit_test(again),       cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("pyramidkv", tests, NULL, NULL);
 }

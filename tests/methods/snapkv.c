@@ -6,7 +6,8 @@
  *   A sum .208370 .191313 .692775 .086457 .453689 .070354
  *   B sum .257412 .183326 .155387 .134347 .327851 .493597
  * from which every choice below follows by pooling and the tie rule.
- * Settling again while decoding is replayed plainly beside the method.
+ * Settling again while decoding is worked by hand on twelve tokens whose keys
+ * lie on a line, and replayed plainly beside the method.
  */
 #include "tests/support/rig.h"
 #include <string.h>
@@ -65,10 +66,97 @@ static void worked_group(void **state) {
   holds(&c, ":kernel=3:group=query_head", 1, (int[]){4, 5, 6, 7, -1});
 }
 
+/* Head A with the first or more of the last tokens held: the candidates, and
+ * what pooling sees, lie between. */
+static void worked_ends(void **state) {
+  rig_case c = rig_eight(8);
+  (void)state;
+  holds(&c, ":kernel=1:sinks=1", 0, (int[]){0, 2, 6, 7, -1});
+  holds(&c, ":kernel=3:sinks=1", 0, (int[]){0, 1, 6, 7, -1});
+  /* sums of 1..5: .884088 .970545 1.232921 .610500 .524043 */
+  holds(&c, ":kernel=3:pooling=avg:sinks=1", 0, (int[]){0, 3, 6, 7, -1});
+  holds(&c, ":kernel=1:sinks=2", 0, (int[]){0, 1, 6, 7, -1});
+  holds(&c, ":kernel=1:recent=3", 0, (int[]){2, 5, 6, 7, -1});
+  holds(&c, ":kernel=1:sinks=1:recent=3", 0, (int[]){0, 5, 6, 7, -1});
+}
+
 /* --- settling again ------------------------------------------------------ */
 
+/* Keys (x, 0) and queries (s, 0): of a query of +1 the larger x have the larger
+ * share, of -1 the smaller. Sink 0, two last tokens, two by score. */
+typedef struct again_at {
+  const char *more;
+  int prompt;
+  struct {
+    int step, kept[13];
+  } at[6];
+} again_at;
+
+static const again_at traces[] = {
+    /* settles at 5 + 2, by queries 7, 9 and 11: - + - */
+    {"voters=1:grow=past_more",
+     6,
+     {{6, {0, 1, 3, 4, 5, -1}},
+      {7, {0, 1, 3, 4, 5, 6, -1}},
+      {8, {0, 4, 5, 6, 7, -1}},
+      {9, {0, 4, 5, 6, 7, 8, -1}},
+      {10, {0, 4, 6, 8, 9, -1}},
+      {12, {0, 4, 9, 10, 11, -1}}}},
+    /* queries 6 and 7, + and -: of 1 3 4 5 .267 .144 .095 .275 */
+    {"voters=2:grow=past_more", 6, {{8, {0, 1, 5, 6, 7, -1}}}},
+    /* twice 2 is less than the budget: at every step */
+    {"voters=1:grow=twice_past",
+     6,
+     {{6, {0, 1, 3, 4, 5, -1}},
+      {7, {0, 1, 3, 5, 6, -1}},
+      {8, {0, 3, 5, 6, 7, -1}}}},
+    {"voters=1:grow=twice",
+     6,
+     {{10, {0, 1, 3, 4, 5, 6, 7, 8, 9, -1}}, {11, {0, 6, 8, 9, 10, -1}}}},
+    {"voters=1:grow=no:every=4",
+     6,
+     {{9, {0, 1, 3, 4, 5, 6, 7, 8, -1}}, {10, {0, 1, 6, 8, 9, -1}}}},
+    /* a short prompt: untouched at 6, one more than the budget */
+    {"voters=1:grow=past_more",
+     3,
+     {{3, {0, 1, 2, -1}},
+      {6, {0, 1, 2, 3, 4, 5, -1}},
+      {7, {0, 1, 3, 5, 6, -1}},
+      {8, {0, 1, 3, 5, 6, 7, -1}},
+      {9, {0, 3, 5, 7, 8, -1}}}}};
+
+static void worked_again(void **state) {
+  static const float x[12] = {1, 5, 2, 4, 3, 0, 6, -1, 7, -2, 8, 9};
+  static const float s[12] = {1, 1, 1, 1, 1, 1, 1, -1, -1, 1, 1, -1};
+  float q[24] = {0}, k[24] = {0};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 2,
+                .d_v = 2,
+                .n_tokens = 12,
+                .q = q,
+                .k = k,
+                .v = k};
+  (void)state;
+  for (int i = 0; i < 12; i++) {
+    k[2 * i] = x[i];
+    q[2 * i] = s[i];
+  }
+  for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+    char spec[128] = "snapkv:budget=5:window=1:kernel=1:sinks=1:recent=2:";
+    c.prompt_len = traces[i].prompt;
+    rig *r = rig_open(&c, strcat(spec, traces[i].more));
+    for (int j = 0; j < 6 && traces[i].at[j].step; j++) {
+      rig_to(r, traces[i].at[j].step);
+      rig_holds(r, 0, traces[i].at[j].kept);
+    }
+    rig_close(r);
+  }
+}
+
+/* length: at which a lane settles, 0: by steps. */
 typedef struct plain {
-  int budget, window, every;
+  int budget, window, every, sinks, recent, length, voters;
   bool in[64];
   double vote[64];
 } plain;
@@ -86,11 +174,18 @@ static void settle(plain *s, int n) {
   for (int j = 0; j < n; j++) held += s->in[j];
   for (; held > s->budget; held--) {
     int worst = -1;
-    for (int j = 0; j < n - s->window; j++)
+    for (int j = s->sinks; j < n - s->recent; j++)
       if (s->in[j] && (worst < 0 || s->vote[j] <= s->vote[worst])) worst = j;
     s->in[worst] = false;
   }
   memset(s->vote, 0, sizeof s->vote);
+}
+
+/* Decode steps from `step` until the next settling. */
+static int left(const plain *s, int past, int step) {
+  int held = 0;
+  for (int j = 0; j < step; j++) held += s->in[j];
+  return s->length ? s->length - held : (s->every - past % s->every) % s->every;
 }
 
 static void replay_plain(const rig_case *c, plain *s, const char *spec) {
@@ -100,12 +195,11 @@ static void replay_plain(const rig_case *c, plain *s, const char *spec) {
   settle(s, p);
   rig *r = rig_open(c, spec);
   for (int step = p;; step++) {
-    int n = 0, since = (step - p) % s->every;
+    int n = 0, more = left(s, step - p, step);
     rig_to(r, step);
     if (step > p) {
-      if (since == 0 || since > s->every - s->window)
-        vote(s, c, step - 1, s->in);
-      if (since == 0) settle(s, step);
+      if (more < s->voters) vote(s, c, step - 1, s->in);
+      if (more == 0) settle(s, step);
     }
     for (int j = 0; j < step; j++)
       if (s->in[j]) ids[n++] = j;
@@ -126,12 +220,21 @@ static void again(void **state) {
   (void)state;
   for (uint32_t seed = 30; seed < 33; seed++) {
     rig_data(&c, seed);
-    replay_plain(&c, &(plain){10, 4, 7, {0}, {0}},
+    replay_plain(&c, &(plain){10, 4, 7, 0, 4, 0, 4, {0}, {0}},
                  "snapkv:budget=10:window=4:kernel=1:grow=no:every=7");
-    replay_plain(&c, &(plain){24, 3, 3, {0}, {0}},
+    replay_plain(&c, &(plain){24, 3, 3, 0, 3, 0, 3, {0}, {0}},
                  "snapkv:budget=24:window=3:kernel=1:grow=no:every=3");
-    replay_plain(&c, &(plain){9, 1, 1, {0}, {0}},
+    replay_plain(&c, &(plain){9, 1, 1, 0, 1, 0, 1, {0}, {0}},
                  "snapkv:budget=9:window=1:kernel=1:grow=no:every=1");
+    replay_plain(
+        &c, &(plain){14, 3, 0, 2, 4, 22, 2, {0}, {0}},
+        "snapkv:budget=14:window=3:kernel=1:grow=past_more:sinks=2:recent=4:"
+        "voters=2");
+    replay_plain(&c, &(plain){12, 3, 0, 1, 3, 16, 3, {0}, {0}},
+                 "snapkv:budget=12:window=3:kernel=1:grow=twice_past:"
+                 "sinks=1");
+    replay_plain(&c, &(plain){25, 3, 0, 0, 3, 50, 3, {0}, {0}},
+                 "snapkv:budget=25:window=3:kernel=1:grow=twice");
     rig_data_free(&c);
   }
 }
@@ -141,6 +244,12 @@ static void again(void **state) {
 static int bounded(const rig_case *c, int step, const void *ctx) {
   (void)ctx; /* budget 10, every 8 */
   return 10 + (step - c->prompt_len) % 8;
+}
+
+/* budget 10, of which 6 are the ends: 4 more, and 10 again. */
+static int tripped(const rig_case *c, int step, const void *ctx) {
+  (void)ctx;
+  return 10 + (step - c->prompt_len) % 4;
 }
 
 static void laws(void **state) {
@@ -159,7 +268,13 @@ static void laws(void **state) {
   rig_law(&c, "snapkv:budget=10:group=query_head", rig_grown, &(int){10});
   rig_law(&c, "snapkv:budget=10:grow=no:every=8", bounded, NULL);
   rig_law(&c, "snapkv:budget=10:grow=no:every=8:group=max", bounded, NULL);
+  rig_law(&c,
+          "snapkv:budget=10:window=3:sinks=2:recent=4:grow=past_more:"
+          "group=query_head:voters=2",
+          tripped, NULL);
   rig_law_dense(&c, "snapkv:budget=25");
+  rig_law_dense(&c, "snapkv:budget=25:sinks=4");
+  rig_law_dense(&c, "snapkv:budget=25:grow=twice:sinks=1");
   rig_law_dense(&c, "snapkv:budget=50:grow=no:every=30");
   c.prompt_len = 1;
   rig_law(&c, "snapkv:budget=10", rig_grown, &(int){10});
@@ -186,6 +301,11 @@ static void opening(void **state) {
   assert_int_equal(
       rig_try(&c, "snapkv:budget=4:grow=no:every=2:window=2", &n, &e), KV_OK);
   assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
+  assert_int_equal(
+      rig_try(&c, "snapkv:budget=4:grow=past_more:sinks=1", &n, &e), KV_OK);
+  assert_int_equal(n.every, 1);
+  assert_int_equal(n.prompt_rows, 1);    /* (4 - 1) div 2 */
+  assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
   rig_law_refused(&c, "snapkv", KV_USAGE, "snapkv", "budget");
   rig_law_refused(&c, "snapkv:budget=4:window=5", KV_REFUSED, "window=5", "4");
   rig_law_refused(&c, "snapkv:budget=4:kernel=4", KV_USAGE, "kernel=4", "5");
@@ -193,12 +313,25 @@ static void opening(void **state) {
                   "grow=yes");
   rig_law_refused(&c, "snapkv:budget=8:window=4:grow=no:every=3", KV_REFUSED,
                   "every=3", "window=4");
+  rig_law_refused(&c, "snapkv:budget=4:sinks=5", KV_REFUSED, "sinks=5", "4");
+  rig_law_refused(&c, "snapkv:budget=4:sinks=4", KV_REFUSED, "sinks", "=5");
+  rig_law_refused(&c, "snapkv:budget=8:window=4:recent=3", KV_REFUSED,
+                  "recent=3", "window=4");
+  rig_law_refused(&c, "snapkv:budget=8:voters=1", KV_REFUSED, "voters",
+                  "grow=yes");
+  rig_law_refused(&c, "snapkv:budget=8:grow=no:window=2:voters=3", KV_REFUSED,
+                  "voters=3", "recent");
+  rig_law_refused(&c, "snapkv:budget=8:grow=no:window=2:voters=2:every=1",
+                  KV_REFUSED, "every=1", "voters=2");
+  rig_law_refused(&c, "snapkv:budget=8:grow=twice:every=9", KV_REFUSED, "every",
+                  "length");
 }
 
 int kv_test_snapkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked_head), cmocka_unit_test(worked_group),
-      cmocka_unit_test(again), cmocka_unit_test(laws),
+      cmocka_unit_test(worked_ends), cmocka_unit_test(worked_again),
+      cmocka_unit_test(again),       cmocka_unit_test(laws),
       cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("snapkv", tests, NULL, NULL);
 }

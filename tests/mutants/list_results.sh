@@ -98,3 +98,9 @@ mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
   'value[y * columns + x] =' 'value[x * columns + y] ='
 mutant needles_not_of_dense analysis/pictures.sql 'check_pictures.sh' \
   'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
+
+# Settling again of the window methods.
+mutant grow_one_late ref/parts/grow.h 'methods' \
+  'if (n <= budget) n = budget + 1;' 'if (n <= budget) n = budget + 2;'
+mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
+  'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'

@@ -113,6 +113,8 @@ static const char *const variants[] = {
     "snapkv:group=query_head:pooling=avg",
     "streamingllm:positions=original",
     "snapkv:group=max:grow=no:every=40",
+    "pyramidkv:window=8:sinks=1:grow=past_more",
+    "adakv:grow=no:every=40",
     "kivi:group=8:residual=16:variant=code",
     "quest:page=8:skip=0",
     "mad",

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the window methods (SnapKV, PyramidKV, what spends their scores
+ * otherwise) may do beyond the papers' one settling after the prompt: keep the
+ * first entries always, and settle again while decoding, by steps or where a
+ * lane has grown to a length. A method puts kv_grow_options into its params,
+ * the rows below into its table, calls kv_open_grow once and then says of each
+ * lane only how many entries it keeps by score, `past`.
+ *
+ * Sparse-vLLM is github.com/CURRENTF/Sparse-vLLM, whose commit d526f0a is of
+ * its paper's time and 18d3104 the newest that was read.
+ */
+#ifndef KV_REF_GROW_H
+#define KV_REF_GROW_H
+
+#include "ref/parts/parts.h"
+
+/* How long a lane grows while decoding. */
+enum {
+  KV_GROW_YES,        /* for ever */
+  KV_GROW_NO,         /* for `every` decode steps */
+  KV_GROW_TWICE,      /* until it holds twice its budget */
+  KV_GROW_TWICE_PAST, /* until it holds twice what is kept by score */
+  KV_GROW_PAST_MORE   /* until it holds that many more than its budget */
+};
+
+typedef struct kv_grow_options {
+  int grow, every; /* KV_GROW_x; decode steps, 0: none */
+  int sinks;       /* the first entries, which always stay */
+  int recent;      /* the last, which do; 0: as many as the window */
+  int voters;      /* last decode rows that vote; 0: as many as the window */
+} kv_grow_options;
+
+/* Rows of a parameter table: the first of the two for `grow`, and all that
+ * follow, or for a method that settles again by steps alone the second and
+ * KV_AGAIN_PARAM. late: were rows stored before the method had it? */
+#define KV_GROW_PARAM(type, member, late)                                      \
+  {                                                                            \
+    .name = "grow", .kind = KV_CHOICE, .offset = offsetof(type, member.grow),  \
+    .fallback = "yes", .choices = "yes|no|twice|twice_past|past_more",         \
+    .later = late,                                                             \
+    .help = "keep all generated tokens? yes as in the authors' code; no: "     \
+            "settle again every `every` steps; else where a lane holds 2 "     \
+            "budgets, or 2 past or the budget + past, past being kept by "     \
+            "score, as in Sparse-vLLM"                                         \
+  }
+#define KV_GROW_STEPS_PARAM(type, member, late)                                \
+  {                                                                            \
+    .name = "grow", .kind = KV_CHOICE, .offset = offsetof(type, member.grow),  \
+    .fallback = "yes", .choices = "yes|no", .later = late,                     \
+    .help = "keep all generated tokens? yes as in the authors' code; no: "     \
+            "settle again, every `every` steps"                                \
+  }
+#define KV_AGAIN_PARAM(type, member, late)                                     \
+  {                                                                            \
+    .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
+    .fallback = "0", .min = 0, .max = 1 << 30, .unit = "steps", .later = late, \
+    .help = "with grow=no: decode steps between settlings, at least the "      \
+            "queries that vote; 0: max(these, 128), 128 as in R-KV's SnapKV"   \
+  }
+#define KV_FIRST_PARAM(type, member)                                           \
+  {                                                                            \
+    .name = "sinks", .kind = KV_INT, .offset = offsetof(type, member.sinks),   \
+    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
+    .later = true,                                                             \
+    .help = "first entries, always kept, of the budget; 0 as in the paper, "   \
+            "64 in Sparse-vLLM"                                                \
+  }
+#define KV_RECENT_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "recent", .kind = KV_INT, .offset = offsetof(type, member.recent), \
+    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
+    .later = true,                                                             \
+    .help = "last entries, always kept, of the budget, at least window; 0: "   \
+            "window as in the paper, 512 in Sparse-vLLM"                       \
+  }
+#define KV_VOTERS_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "voters", .kind = KV_INT, .offset = offsetof(type, member.voters), \
+    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "queries",              \
+    .later = true,                                                             \
+    .help = "last decode queries that vote at a settling, at most recent; 0: " \
+            "window, 1 in Sparse-vLLM"                                         \
+  }
+
+/* Of resolved options. */
+KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {
+  return g->recent ? g->recent : w->window;
+}
+KV_FN int kv_grow_voters(const kv_grow_options *g, const kv_window_options *w) {
+  return g->voters ? g->voters : w->window;
+}
+/* Entries that no score decides on. */
+KV_FN int kv_grow_ends(const kv_grow_options *g, const kv_window_options *w) {
+  return g->sinks + kv_grow_recent(g, w);
+}
+/* Does a lane settle again by its length, and at which one, if it keeps `past`
+ * by score? */
+KV_FN bool kv_grow_by_length(const kv_grow_options *g) {
+  return g->grow > KV_GROW_NO;
+}
+KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
+                         int past) {
+  int64_t budget = (int64_t)past + kv_grow_ends(g, w), n = budget + past;
+  if (g->grow == KV_GROW_TWICE) n = 2 * budget;
+  if (g->grow == KV_GROW_TWICE_PAST) n = 2 * (int64_t)past;
+  if (n <= budget) n = budget + 1;
+  return n < INT32_MAX ? (int)n : INT32_MAX;
+}
+/* Does the row vote that makes `step` tokens seen and the lane n long? Those of
+ * the prompt that are shown do. */
+KV_FN bool kv_grow_votes(const kv_grow_options *g, const kv_window_options *w,
+                         const kv_shape *s, int step, int n, int past) {
+  int left = kv_grow_by_length(g) ? kv_grow_length(g, w, past) - n
+                                  : kv_steps_left(s, step, g->every);
+  return left < kv_grow_voters(g, w);
+}
+/* Does a lane that is n long settle at `step`, where needs.every lets it? */
+KV_FN bool kv_grow_settles(const kv_grow_options *g, const kv_window_options *w,
+                           const kv_shape *s, int step, int n, int past) {
+  return !kv_grow_by_length(g) || step == s->prompt_len ||
+         n >= kv_grow_length(g, w, past);
+}
+
+/* Resolves `every` where `least` decode queries vote; not of a length. */
+kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
+                    kv_err *e);
+/* kv_open_window with what always stays in the budget, and what settling again
+ * needs; even: every lane has this budget, others are charged by entry. */
+kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
+                   bool even, kv_window_options *w, kv_grow_options *g,
+                   kv_needs *needs, kv_err *e);
+/* observe and settle_lane: the best `past` and the ends of the lane remain. */
+void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                     const kv_window_options *w, const kv_grow_options *g,
+                     int past);
+void kv_grow_settle(const kv_at *at, kv_lane *lane, const kv_window_options *w,
+                    const kv_grow_options *g, int past);
+
+#endif
