@@ -28,5 +28,6 @@ METHODS += twilight.c
 METHODS += omnikv.c
 METHODS += zsmerge.c
 METHODS += kivi.c
+METHODS += quant.c
 METHODS += oracle_topk.c
 METHODS += oracle_topp.c

@@ -57,6 +57,11 @@ payload=$((4 * (8 * 160 + 96 * 10 + 16 * 160 + 88 * 10)))
 run -m "snapkv:budget=64+$kivi" | grep -q "\"end\": {\"payload\": $payload," ||
   fail "the bytes of snapkv+kivi are not $payload"
 
+# All 104 are coded behind the last step.
+payload=$((4 * 104 * (40 + 20)))
+run -m "snapkv:budget=64+k8v4" | grep -q "\"end\": {\"payload\": $payload," ||
+  fail "the bytes of snapkv+k8v4 are not $payload"
+
 # --- names -------------------------------------------------------------------
 text=$(run -m "snapkv:budget=64+$kivi" | digests | cut -d' ' -f2)
 again=$(run -m "$text" | digests | cut -d' ' -f2)
@@ -90,5 +95,10 @@ refused "kivi+snapkv:budget=64" 'no format'
 refused "snapkv:budget=64+kivi+kivi" 'more than 2 methods'
 refused "snapkv:budget=64+kiwi" 'did you mean kivi'
 refused "snapkv:budget=64+" 'no name'
+refused "snapkv:budget=64+int3" 'did you mean int'
+refused "snapkv:budget=64+k8v3" 'k8v3'
+refused "snapkv:budget=64+int4:groups=7" '7 groups do not divide'
+refused "int4+kivi" 'both code'
+refused zsmerge:budget=64+int4 'merges entries'
 
 [ "$bad" = 0 ] && echo "check_compose: on $backends" || exit 1

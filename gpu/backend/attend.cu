@@ -174,7 +174,7 @@ static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
   __syncthreads();
   kv_coded_values_widen(x);
   __syncthreads();
-  if (x.how.fp16_ops)
+  if (x.how.rule == KV_RULE_FP16)
     kv_coded_values_weigh<HEADS, true>(x, p, sum);
   else
     kv_coded_values_weigh<HEADS, false>(x, p, sum);

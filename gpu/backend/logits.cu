@@ -170,7 +170,7 @@ static __device__ bool coded(const kv_gpu_layer &l, const task &a, char *room,
     fetch_whole<QUERIES>(l, a, j, count, query);
     kv_async_wait<0>();
     __syncthreads();
-    if (x.how.fp16_ops)
+    if (x.how.rule == KV_RULE_FP16)
       kv_coded_chains<QUERIES, true>(x, query, acc);
     else
       kv_coded_chains<QUERIES, false>(x, query, acc);

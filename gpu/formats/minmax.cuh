@@ -68,8 +68,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     int shift = 0;
     for (; x >= bytes; x -= bytes) shift += c.bits;
     float code = (float)(row[x] >> shift & ((1 << c.bits) - 1));
-    return c.fp16_ops ? kv_minmax_number<true>(code, step, min)
-                      : kv_minmax_number<false>(code, step, min);
+    return c.rule == KV_RULE_FP16 ? kv_minmax_number<true>(code, step, min)
+                                  : kv_minmax_number<false>(code, step, min);
   }
 
   /* Scale g and minimum g of a block of n, from the least and largest number;
@@ -77,12 +77,13 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
                            int n, char *block) {
     float levels = (float)((1 << c.bits) - 1);
-    if (c.fp16_ops) {
+    bool fp16 = c.rule == KV_RULE_FP16;
+    if (fp16) {
       min = kv_round_f16(min);
       max = kv_round_f16(max);
     }
     float width = kv_sub(max, min);
-    if (c.fp16_ops) width = kv_round_f16(width);
+    if (fp16) width = kv_round_f16(width);
     float scale = kv_round_f16(kv_div(width, levels));
     min = kv_round_f16(min);
     float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
@@ -90,13 +91,13 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     to[0] = kv_to_f16(scale);
     to[n] = kv_to_f16(min);
     return kv_finite(scale) && kv_finite(min) &&
-           (!c.fp16_ops || kv_finite(kv_round_f16(top)));
+           (!fp16 || kv_finite(kv_round_f16(top)));
   }
 
-  /* Range g over the numbers that share it. */
+  /* The least and the largest of the numbers that share range g. */
   template <class Rows>
-  KV_DEVICE bool range(const kv_minmax &c, int members, int width, int g,
-                       const Rows &row, char *block) {
+  KV_DEVICE void ends(const kv_minmax &c, int members, int width, int g,
+                      const Rows &row, float *least, float *largest) {
     int first = CHANNEL ? g : g * c.group;
     int end = first + (CHANNEL ? 1 : c.group);
     if (end > width) end = width;
@@ -107,14 +108,43 @@ template <bool CHANNEL> struct kv_gpu_minmax {
         lo = kv_min(lo, v);
         hi = kv_max(hi, v);
       }
+    *least = lo;
+    *largest = hi;
+  }
+
+  /* Range g over the numbers that share it. */
+  template <class Rows>
+  KV_DEVICE bool range(const kv_minmax &c, int members, int width, int g,
+                       const Rows &row, char *block) {
+    float lo, hi;
+    ends(c, members, width, g, row, &lo, &hi);
     return set_range(c, lo, hi, g, ranges(c, width), block);
   }
 
-  /* Code of x under the stored scale and minimum; scale 0: every code 0. */
+  /* Scale and minimum by which codes of range g are chosen: those stored or, of
+   * KV_RULE_UNROUNDED, 1 / scale and minimum before they were rounded. They are
+   * found anew by who needs them, as a block has no room for them. */
+  template <class Rows>
+  KV_DEVICE void chosen_by(const kv_minmax &c, int members, int width, int g,
+                           const Rows &row, const char *block, float *scale,
+                           float *min) {
+    const uint16_t *from = (const uint16_t *)block + g;
+    float hi;
+    *scale = kv_from_finite_f16(from[0]);
+    *min = kv_from_finite_f16(from[ranges(c, width)]);
+    if (c.rule != KV_RULE_UNROUNDED || !(*scale > 0)) return;
+    ends(c, members, width, g, row, min, &hi);
+    float levels = (float)((1 << c.bits) - 1);
+    *scale = kv_div(1, kv_div(kv_sub(hi, *min), levels));
+  }
+
+  /* Code of x under such a scale and minimum; scale 0: every code 0. */
   KV_DEVICE uint32_t code(const kv_minmax &c, float scale, float min, float x) {
     float y, top = (float)((1 << c.bits) - 1);
     if (!(scale > 0)) return 0;
-    if (c.fp16_ops) {
+    if (c.rule == KV_RULE_UNROUNDED) {
+      y = kv_mul(kv_sub(x, min), scale);
+    } else if (c.rule == KV_RULE_FP16) {
       y = kv_round_f16(kv_sub(kv_round_f16(x), min));
       y = kv_round_f16(kv_div(y, scale));
     } else {
@@ -127,17 +157,16 @@ template <bool CHANNEL> struct kv_gpu_minmax {
 
   /* Byte b of row m: one code of every plane. */
   template <class Rows>
-  KV_DEVICE uint8_t byte_of(const kv_minmax &c, int width, int m, int b,
-                            const Rows &row, const char *block) {
-    const uint16_t *scale = (const uint16_t *)block;
-    const uint16_t *min = scale + ranges(c, width);
+  KV_DEVICE uint8_t byte_of(const kv_minmax &c, int members, int width, int m,
+                            int b, const Rows &row, const char *block) {
     uint32_t byte = 0;
-    int step = plane(c, width), shift = 0;
+    int step = plane(c, width), shift = 0, last = -1;
+    float scale = 0, min = 0;
     for (int x = b; x < width; x += step, shift += c.bits) {
       int g = range_of(c, x);
-      byte |= code(c, kv_from_finite_f16(scale[g]), kv_from_finite_f16(min[g]),
-                   row(m, x))
-              << shift;
+      if (g != last) chosen_by(c, members, width, g, row, block, &scale, &min);
+      last = g;
+      byte |= code(c, scale, min, row(m, x)) << shift;
     }
     return (uint8_t)byte;
   }
@@ -154,7 +183,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     uint8_t *codes = (uint8_t *)block + 4 * (size_t)n;
     int rows = CHANNEL ? members : 1;
     for (int j = kv_thread(); j < rows * bytes; j += KV_BLOCK)
-      codes[j] = byte_of(c, width, j / bytes, j % bytes, row, block);
+      codes[j] = byte_of(c, members, width, j / bytes, j % bytes, row, block);
     __syncthreads();
     return fits;
   }

@@ -161,4 +161,17 @@ KV_DEVICE int kv_gpu_argmax(const float *score, int n, const uint8_t *in) {
   return kv_gpu_arg(score, n, in, 0);
 }
 
+/* Where the entries below `end` begin of which this side was never rewritten
+ * (kv_first_full): looked for from the youngest, a block of threads at a time.
+ */
+KV_DEVICE int kv_gpu_first_full(const kv_cell_ref *side, int end) {
+  for (int high = end; high > 0; high -= KV_BLOCK) {
+    int i = high - 1 - kv_thread();
+    bool coded = i >= 0 && side[i].format != KV_RAW;
+    int last = (int)kv_block_max(coded ? (uint32_t)i + 1 : 0);
+    if (last > 0) return last;
+  }
+  return 0;
+}
+
 #endif

@@ -18,19 +18,20 @@ static void put_half(char *at, float x) {
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
                      kv_minmax_ranges *r, char *scale_at, char *min_at) {
   float levels = (float)((1 << c->bits) - 1);
-  if (c->fp16_ops) min = kv_round_f16(min), max = kv_round_f16(max);
-  float width = kv_sub(max, min);
-  if (c->fp16_ops) width = kv_round_f16(width);
-  float scale = kv_round_f16(kv_div(width, levels));
+  bool fp16 = c->rule == KV_RULE_FP16, exact = c->rule == KV_RULE_UNROUNDED;
+  if (fp16) min = kv_round_f16(min), max = kv_round_f16(max);
+  float width = kv_sub(max, min), least = min;
+  if (fp16) width = kv_round_f16(width);
+  float each = kv_div(width, levels), scale = kv_round_f16(each);
   min = kv_round_f16(min);
   float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
   put_half(scale_at, scale);
   put_half(min_at, min);
-  r->scale[i] = scale > 0 ? scale : 1;
-  r->min[i] = min;
+  r->scale[i] = !(scale > 0) ? 1 : exact ? kv_div(1, each) : scale;
+  r->min[i] = exact ? least : min;
   r->top[i] = scale > 0 ? levels : 0;
   return kv_finite(scale) && kv_finite(min) &&
-         (!c->fp16_ops || kv_finite(kv_round_f16(top)));
+         (!fp16 || kv_finite(kv_round_f16(top)));
 }
 
 static inline uint32_t clamp_round(float y, float top) {
@@ -41,7 +42,13 @@ static inline uint32_t clamp_round(float y, float top) {
 
 static void codes_of(const kv_minmax *c, int n, const float *x,
                      const kv_minmax_ranges *r, uint32_t *restrict code) {
-  if (c->fp16_ops) {
+  if (c->rule == KV_RULE_UNROUNDED) {
+    for (int i = 0; i < n; i++)
+      code[i] =
+          clamp_round(kv_mul(kv_sub(x[i], r->min[i]), r->scale[i]), r->top[i]);
+    return;
+  }
+  if (c->rule == KV_RULE_FP16) {
     for (int i = 0; i < n; i++) {
       float y = kv_round_f16(kv_sub(kv_round_f16(x[i]), r->min[i]));
       code[i] = clamp_round(kv_round_f16(kv_div(y, r->scale[i])), r->top[i]);
@@ -93,11 +100,19 @@ kv_format_rules kv_minmax_rules(const void *settings) {
                "numbers that share it" SHARE,
       .min = "h(min) of the same",
       .decoded = "fma(code, scale, min)" STORED};
+  static const kv_format_rules unrounded = {
+      .code = "rint(clamp((x - min) * (1 / ((max - min) / (2^bits - 1))), 0, "
+              "2^bits - 1)), 0 where scale is 0; max and min by rule 2 of the "
+              "numbers that share them, in binary32, each operation rounded",
+      .scale = "h((max - min) / (2^bits - 1)), max and min as for a code" SHARE,
+      .min = "h(min) of the same",
+      .decoded = "fma(code, scale, min)" STORED};
   static const kv_format_rules fp16 = {
       .code = CODE("h(h(h(x) - min) / scale)"),
       .scale = "h(h(max - min) / (2^bits - 1)), max and min by rule 2 of the "
                "numbers that share it, rounded by h first" SHARE,
       .min = "h(min) of the same",
       .decoded = "h(h(code * scale) + min)" STORED};
-  return c->fp16_ops ? fp16 : fp32;
+  if (c->rule == KV_RULE_UNROUNDED) return unrounded;
+  return c->rule == KV_RULE_FP16 ? fp16 : fp32;
 }

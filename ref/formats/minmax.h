@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asymmetric min-max codes, as KIVI has them: numbers that share a scale and
- * a minimum, both fp16, become integers of a few bits. What shares them is
- * the format's matter:
+ * Asymmetric min-max codes, as KIVI and LeanKV have them: numbers that share
+ * a scale and a minimum, both fp16, become integers of a few bits. What shares
+ * them is the format's matter:
  *
  *   channel: up to `group` rows share scale and minimum in every channel
  *   token:   `group` neighbouring elements of one row share them; the last
  *            run is shorter where group does not divide the width
  *
  * With L = 2^bits - 1 and min, max over what shares (order: arithmetic 2):
- *   fp32 rule (fp16_ops 0), h = rounding to fp16:
+ *   KV_RULE_STORED, KIVI's formula, h = rounding to fp16:
  *     s = h((max - min) / L), m = h(min)
  *     code = rint(clamp((x - m) / s, 0, L)),  x^ = fma(code, s, m)
  *     (codes are chosen for the stored s and m, which decoding will use)
- *   the authors' fp16 rule (fp16_ops 1), x taken to h(x) first:
+ *   KV_RULE_FP16, the arithmetic of KIVI's authors, x taken to h(x) first:
  *     s = h(h(max - min) / L), m = min
  *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
+ *   KV_RULE_UNROUNDED, LeanKV's equation 2: codes are chosen by the scale and
+ *   the minimum as they were before they were rounded for storing:
+ *     r = (max - min) / L, s = h(r), m = h(min)
+ *     code = rint(clamp((x - min) * (1 / r), 0, L)),  x^ = fma(code, s, m)
  *   where s = 0 every code is 0.
  * Encoding fails where s, m or what the largest code decodes to leaves fp16.
  *
@@ -24,7 +28,7 @@
  * width; byte i holds element i of every plane, the first in its low bits, so
  * that decoding is loops over neighbouring floats.
  *
- * code * s is exact in binary32 (4 bits times 11), so a product and a sum are
+ * code * s is exact in binary32 (8 bits times 11), so a product and a sum are
  * the fused operation to the bit and need no hardware for it. For the same
  * reason h(fp32 operation on fp16 values) is the fp16 operation: 24 bits are
  * at least 2 * 11 + 2.
@@ -35,11 +39,17 @@
 
 #include "ref/formats/format.h"
 
+typedef enum kv_rule {
+  KV_RULE_STORED,
+  KV_RULE_FP16,
+  KV_RULE_UNROUNDED
+} kv_rule;
+
 /* The settings of both formats, for needs.coding. */
 typedef struct kv_minmax {
-  int32_t bits;     /* a code: 2 or 4 */
-  int32_t group;    /* rows (channel) or elements (token) that share */
-  int32_t fp16_ops; /* 1: the authors' arithmetic */
+  int32_t bits;  /* a code: 1, 2, 4 or 8 */
+  int32_t group; /* rows (channel) or elements (token) that share */
+  int32_t rule;  /* of the arithmetic, a kv_rule */
 } kv_minmax;
 
 extern const kv_format kv_format_channel, kv_format_token;
@@ -48,8 +58,9 @@ extern const kv_format kv_format_channel, kv_format_token;
 
 enum { KV_MINMAX_TILE = 64 }; /* elements coded at once */
 
-/* Scale and minimum of up to a tile of elements as stored; where the scale is
- * 0, it stands here as 1 and the largest code as 0. */
+/* Scale and minimum of up to a tile of elements as codes are chosen by them:
+ * those stored or, of KV_RULE_UNROUNDED, 1 / scale and minimum unrounded. Where
+ * the stored scale is 0, it stands here as 1 and the largest code as 0. */
 typedef struct kv_minmax_ranges {
   float scale[KV_MINMAX_TILE], min[KV_MINMAX_TILE], top[KV_MINMAX_TILE];
 } kv_minmax_ranges;

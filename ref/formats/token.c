@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token", KIVI's for values: a group is one row, of which `group`
- * neighbouring elements share scale and minimum. Codes and arithmetic:
- * ref/formats/minmax.h.
+ * The format "token", KIVI's for values and LeanKV's: a group is one row, of
+ * which `group` neighbouring elements share scale and minimum. Codes and
+ * arithmetic: ref/formats/minmax.h.
  */
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
@@ -69,8 +69,8 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
   size_t runs = (size_t)scales(c, width);
   const char *scale = in;
   (void)rows, (void)member;
-  kernels->minmax(c->bits, c->fp16_ops, width, c->group, scale + 4 * runs,
-                  scale, scale + 2 * runs, out);
+  kernels->minmax(c->bits, c->rule == KV_RULE_FP16, width, c->group,
+                  scale + 4 * runs, scale, scale + 2 * runs, out);
 }
 
 static void parts(const void *settings, int width, const void *in, int member,

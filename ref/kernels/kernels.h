@@ -72,7 +72,7 @@ typedef struct kv_kernels {
   void (*box_bound)(int n, int d, const float *q, const void *lo,
                     const void *hi, kv_dtype type, float *u);
 
-  /* out[x] = code x of a row of `width` codes (2 or 4 bits, in the planes of
+  /* out[x] = code x of a row of `width` codes (1 to 8 bits, in the planes of
    * ref/formats/minmax.h) times scale[x / run], plus min[x / run], both fp16
    * and unaligned: fused; with fp16_ops product and sum each rounded to fp16,
    * which they do not leave. */

@@ -132,17 +132,11 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* Entries below `end` that are still full, from the oldest on. */
-static int first_full(const kv_cell_ref *side, int end) {
-  while (end > 0 && side[end - 1].format == KV_RAW) end--;
-  return end;
-}
-
 /* Whole residuals of full keys; behind a method that drops, the coded ones
  * before them may be any number. */
 static void code_keys(const kv_at *at, kv_lane *lane, const params *o,
                       int32_t *list) {
-  int n = lane->n, group = o->group, first = first_full(lane->k, n);
+  int n = lane->n, group = o->group, first = kv_first_full(lane->k, n);
   int end = first + (n - first) / o->residual * o->residual;
   for (int i = first; i < end; i += group) {
     for (int j = 0; j < group; j++) list[j] = i + j;
@@ -151,7 +145,7 @@ static void code_keys(const kv_at *at, kv_lane *lane, const params *o,
 }
 
 static void code_values(const kv_at *at, kv_lane *lane, int end) {
-  for (int32_t i = first_full(lane->v, end); i < end; i++)
+  for (int32_t i = kv_first_full(lane->v, end); i < end; i++)
     kv_recode(lane, 1, &i, KV_SAME, kv_coded(at, VALUES));
 }
 

@@ -161,3 +161,8 @@ float kv_dot(const float *a, const float *b, int d) {
   for (int x = 0; x < d; x++) acc = kv_fma(a[x], b[x], acc);
   return acc;
 }
+
+int kv_first_full(const kv_cell_ref *side, int end) {
+  while (end > 0 && side[end - 1].format == KV_RAW) end--;
+  return end > 0 ? end : 0;
+}

@@ -84,6 +84,10 @@ void kv_keep_ends(kv_lane *lane, int sink, int recent);
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent);
 
+/* Where the entries below `end` begin of which this side (lane->k, lane->v) was
+ * never rewritten: the last ones, as far back as there is no other. */
+int kv_first_full(const kv_cell_ref *side, int end);
+
 /* Plain dot product of two fp32 rows: one chain (arithmetic 5). */
 float kv_dot(const float *a, const float *b, int d);
 

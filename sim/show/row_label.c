@@ -9,6 +9,7 @@
 #include "ref/lane/compose.h"
 #include "sim/spec/door.h"
 #include "sim/spec/param.h"
+#include "sim/spec/short.h"
 #include "sim/spec/spec.h"
 #include "traces/text/text.h"
 #include <stdio.h>
@@ -43,12 +44,17 @@ static char *compose_part(const kv_spec *a, const kv_spec *plain, int i,
   const kv_param *table = part[i]->params;
   kv_spec own = {.params = (char *)a->params + offset[i]};
   kv_spec other = {.params = (char *)plain->params + offset[i]};
+  char name[KV_SHORT];
+  bool is_short = kv_short_name(part[i], own.params, name);
   int n = kv_params_count(table), kept = 0;
   kv_param *some = kv_zalloc((size_t)n + 1, sizeof *some);
   if (some == NULL) return NULL;
   for (int k = 0; k < n; k++)
-    if (is_shown(&table[k], &own, &other, brief)) some[kept++] = table[k];
-  char *text = kv_params_spec(part[i]->name, some, own.params);
+    if (is_shown(&table[k], &own, &other, brief) &&
+        !(is_short && kv_short_has(&table[k])))
+      some[kept++] = table[k];
+  char *text =
+      kv_params_spec(is_short ? name : part[i]->name, some, own.params);
   free(some);
   return text;
 }

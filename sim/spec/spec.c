@@ -8,6 +8,7 @@
 #include "ref/lane/compose.h"
 #include "sim/spec/door.h"
 #include "sim/spec/param.h"
+#include "sim/spec/short.h"
 #include "traces/text/text.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,8 @@ static kv_rc no_method(kv_registry *registry, const char *name, kv_err *e) {
     names[n] = registry(n)->name;
     n++;
   }
+  for (int i = 0; n < MAX_NAMES && kv_short_at(i); i++)
+    names[n++] = kv_short_at(i);
   const char *near = kv_text_nearest(name, n, names);
   if (near) {
     return kv_fail(e, KV_USAGE, "no method is called %s; did you mean %s?",
@@ -283,6 +286,8 @@ static kv_rc cut(const char *text, char *part[KV_MOST_PARTS], int *parts,
                      text, (int)KV_MOST_PARTS);
     part[*parts] = kv_text_copy(n, at);
     if (!part[*parts]) return kv_no_memory(e, "a specification", n);
+    kv_rc rc = kv_short_expand(&part[*parts], e);
+    if (rc) return rc;
     at = after(at, n);
   }
   return KV_OK;

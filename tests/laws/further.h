@@ -43,6 +43,7 @@ static const char *const further[] = {
     "kivi:group=8:residual=16",
     "kivi:group=8:residual=8:k_bits=4:v_bits=2:variant=code",
     "kivi:group=1:residual=1",
+    "quant:residual=5",
     "oracle-topp:p=0.5",
     "oracle-topp:p=0"};
 enum { FURTHER = sizeof further / sizeof *further };

@@ -20,21 +20,22 @@ static int pick(uint64_t *seed, int n, const int *of) {
        (const int[]){__VA_ARGS__})
 
 /* Settings outlive the needs: of every group one for each bits and rule. */
-#define GROUP(n)                                                               \
-  {                                                                            \
-    {2, n, 0}, {2, n, 1}, {4, n, 0}, { 4, n, 1 }                               \
+#define RULES(bits, n)                                                         \
+  {bits, n, KV_RULE_STORED}, {bits, n, KV_RULE_FP16}, {                        \
+    bits, n, KV_RULE_UNROUNDED                                                 \
   }
-static const kv_minmax settings[][4] = {GROUP(2), GROUP(4), GROUP(8), GROUP(16),
-                                        GROUP(32)};
+#define GROUP(n)                                                               \
+  { RULES(1, n), RULES(2, n), RULES(4, n), RULES(8, n) }
+static const kv_minmax settings[][12] = {GROUP(2), GROUP(4), GROUP(8),
+                                         GROUP(16), GROUP(32)};
 
 static kv_coding draw_coding(uint64_t *seed) {
   bool channel = draw_below(seed, 2);
-  int bits = PICK(seed, 2, 4);
+  int bits = PICK(seed, 0, 1, 2, 3);
   int group = channel ? PICK(seed, 0, 1, 2) : PICK(seed, 2, 3, 4);
-  int fp16_ops = draw_below(seed, 2);
+  int rule = draw_below(seed, 3);
   return (kv_coding){channel ? &kv_format_channel : &kv_format_token,
-                     &settings[group][bits / 4 * 2 + fp16_ops], false,
-                     KV_BOTH_SIDES};
+                     &settings[group][3 * bits + rule], false, KV_BOTH_SIDES};
 }
 
 /* Keys before their rotation, of some codings. */

@@ -117,8 +117,11 @@ mutant lse_without_log ref/backend/attend.c 'golden.sh' \
   'lse[head] = x->best[head] + kv_log(l);' \
   'lse[head] = x->best[head] + kv_log(l) * (l > 2);'
 mutant recode_unrounded_scale ref/formats/minmax.c 'golden.sh format' \
-  'r->scale[i] = scale > 0 ? scale : 1;' \
-  'r->scale[i] = scale > 0 ? kv_div(width, levels) : 1;'
+  ': exact ? kv_div(1, each) : scale;' ': exact ? kv_div(1, each) : each;'
+mutant named_rounded_scale ref/formats/minmax.c 'named' \
+  ': exact ? kv_div(1, each) : scale;' ': scale;'
+mutant quant_codes_all ref/methods/quant.c 'methods' \
+  'int end = lane->n - o->residual;' 'int end = lane->n;'
 mutant class_not_in_state ref/lane/lane.c 'golden.sh' \
   '  if (classes) w[n++] = l->tier[i];' '  (void)classes;'
 mutant merge_takes_class ref/lane/verbs.c 'verbs' \

@@ -35,7 +35,8 @@ mutant lanes_are_kv_heads sim/look/vectors_manifest.c 'check_vectors.sh' \
 mutant digest_of_nothing sim/look/vectors_manifest.c 'check_vectors.sh' \
   'kv_json_text(j, "sha256", hex);' 'kv_json_text(j, "sha256", "");'
 mutant fp16_by_fp32_rule ref/formats/minmax.c 'check_vectors.sh' \
-  'return c->fp16_ops ? fp16 : fp32;' 'return c->fp16_ops ? fp32 : fp16;'
+  'return c->rule == KV_RULE_FP16 ? fp16 : fp32;' \
+  'return c->rule == KV_RULE_FP16 ? fp32 : fp16;'
 
 # What is asked for.
 mutant plus_from_first sim/look/vectors_lists.c 'check_vectors.sh' \

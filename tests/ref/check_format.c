@@ -38,7 +38,7 @@ static float defined(const coding *c, int n, const float *x, float v) {
     lo = kv_key(x[i]) < kv_key(lo) ? x[i] : lo;
     hi = kv_key(x[i]) > kv_key(hi) ? x[i] : hi;
   }
-  if (c->is.fp16_ops) {
+  if (c->is.rule) {
     lo = h(lo);
     hi = h(hi);
     s = h(h(hi - lo) / levels);
@@ -51,7 +51,7 @@ static float defined(const coding *c, int n, const float *x, float v) {
   }
   y = y > 0 ? y : 0; /* a code is an integer: no -0 */
   y = y < levels ? y : levels;
-  return c->is.fp16_ops ? h(h(y * s) + m) : fmaf(y, s, m);
+  return c->is.rule ? h(h(y * s) + m) : fmaf(y, s, m);
 }
 
 /* --- data ---------------------------------------------------------------- */
@@ -127,8 +127,8 @@ static void channels(const coding *c, int members, int width, block *b) {
       if (kv_bits(out[x]) != kv_bits(want))
         fail_msg("channel %d of %d, row %d of %d, bits %d, fp16 %d: %a, not "
                  "%a (from %a)",
-                 x, width, m, members, c->is.bits, c->is.fp16_ops,
-                 (double)out[x], (double)want, (double)b->x[m][x]);
+                 x, width, m, members, c->is.bits, c->is.rule, (double)out[x],
+                 (double)want, (double)b->x[m][x]);
     }
   }
 }
@@ -145,7 +145,7 @@ static void tokens(const coding *c, int width, block *b) {
     float want = defined(c, n, b->x[0] + first, b->x[0][x]);
     if (kv_bits(out[x]) != kv_bits(want))
       fail_msg("element %d of %d, group %d, bits %d, fp16 %d: %a, not %a", x,
-               width, c->is.group, c->is.bits, c->is.fp16_ops, (double)out[x],
+               width, c->is.group, c->is.bits, c->is.rule, (double)out[x],
                (double)want);
   }
 }
@@ -159,7 +159,7 @@ static void as_defined(void **state) {
   assert_non_null(b);
   for (size_t s = 0; s < sizeof scale / sizeof *scale; s++)
     for (int v = 0; v < 8; v++) {
-      coding c = {.is = {.bits = v & 1 ? 4 : 2, .fp16_ops = (v & 2) != 0}};
+      coding c = {.is = {.bits = v & 1 ? 4 : 2, .rule = (v & 2) != 0}};
       fill(b, scale[s], v & 4);
       for (size_t w = 0; w < sizeof width / sizeof *width; w++)
         for (size_t g = 0; g < sizeof group / sizeof *group; g++) {

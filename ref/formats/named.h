@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formats by name, as somebody asks for them: a format of formats.mk with the
+ * settings that make it INT8 or INT4. What method `quant` (ref/methods/quant.c)
+ * is asked for stands in this list, and what a specification may say instead
+ * of `quant:k=..:v=..` follows from it (sim/spec/short.h). A name is one line
+ * here; ref/FORMATS.md says what each is, to the bit.
+ */
+#ifndef KV_REF_FORMATS_NAMED_H
+#define KV_REF_FORMATS_NAMED_H
+
+#include "ref/formats/minmax.h"
+
+/* NAME(name, format, bits of a code, rule of its arithmetic) */
+#define KV_NAMED_FORMATS(NAME)                                                 \
+  NAME(int8, token, 8, KV_RULE_UNROUNDED)                                      \
+  NAME(int4, token, 4, KV_RULE_UNROUNDED)                                      \
+  NAME(int2, token, 2, KV_RULE_UNROUNDED)                                      \
+  NAME(int1, token, 1, KV_RULE_UNROUNDED)
+
+/* The names as the choices of a parameter; the first is a side that stays as
+ * it came. */
+#define KV_NAMED_BAR(name, format, bits, rule) "|" #name
+#define KV_NAMED_CHOICES "raw" KV_NAMED_FORMATS(KV_NAMED_BAR)
+
+typedef struct kv_named_format {
+  const char *name;
+  const kv_format *format; /* NULL: of "raw" */
+  int bits, rule;
+} kv_named_format;
+
+/* By the number of the choice, 0 being "raw"; NULL past the end. */
+const kv_named_format *kv_named_format_at(int index);
+/* Its number; -1: there is none. */
+int kv_named_format_find(const char *name);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quant: every token's key and value in a format of its own, named one by one.
+ * How a token is stored, as a method: alone, or behind any method that selects
+ * (snapkv+int4), it says in which bits what is kept lies. Nothing is dropped.
+ *
+ *   after the prompt and after every step:
+ *     code every entry whose key or value is full but the last `residual`,
+ *     one by one from the oldest on: its key in the format k, its value in v
+ *   A step attends first, so the newest token is read as it came.
+ *
+ * The formats are those of ref/formats/named.h; `raw` leaves a side as it came.
+ * int8 .. int1 are LeanKV's equation 2 (Zhang et al. 2024, Unifying KV Cache
+ * Compression for Large Language Models with LeanKV, arXiv:2412.03131), keys
+ * and values separately: their K8V4 is k=int8:v=int4, which is the default, in
+ * one group a token and KV head as there. The paper keeps one zero point -min,
+ * the authors' code the minimum; both give the same numbers, and the minimum is
+ * stored here. The code's saturation at 255 never comes about. Codes are chosen
+ * by the scale in fp32 and read by the one stored in fp16, as in the code; a
+ * constant group, whose scale of 0 is a NaN there, has codes 0 here.
+ *
+ * Where paper and code have more (LeanKV's choice of a format for each token),
+ * a method recodes entries by the verb that this one uses: an entry that is
+ * coded already is coded again from its codes.
+ * Cost: a token is coded once; coded rows are decoded by every step that reads
+ * them.
+ */
+#include "ref/methods/quant.h"
+#include "ref/parts/parts.h"
+
+#define GROUPS(of, where, what)                                                \
+  {                                                                            \
+    .name = of, .kind = KV_INT, .offset = offsetof(params, where), .min = 1,   \
+    .max = 4096, .unit = "groups", .help = what                                \
+  }
+
+static const kv_param table[] = {
+    {.name = "k",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, named[KEYS]),
+     .fallback = "int8",
+     .choices = KV_NAMED_CHOICES,
+     .help = "format of keys; int8 as in LeanKV's K8V4; raw: as they came"},
+    {.name = "v",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, named[VALUES]),
+     .fallback = "int4",
+     .choices = KV_NAMED_CHOICES,
+     .help = "format of values; int4 as in LeanKV's K8V4; raw: as they came"},
+    {.name = "groups",
+     .kind = KV_INT,
+     .offset = offsetof(params, groups),
+     .fallback = "1",
+     .min = 1,
+     .max = 4096,
+     .unit = "groups",
+     .help = "of a row, each with metadata of its own; 1 as in LeanKV's "
+             "main tables"},
+    GROUPS("k_groups", side_groups[KEYS], "of a key; default: groups"),
+    GROUPS("v_groups", side_groups[VALUES], "of a value; default: groups"),
+    {.name = "residual",
+     .kind = KV_INT,
+     .offset = offsetof(params, residual),
+     .fallback = "0",
+     .max = 1 << 20,
+     .unit = "tokens",
+     .help = "newest entries not coded; 0: all are, as in LeanKV's tables of "
+             "one precision"},
+    {.name = "rope",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, rope),
+     .fallback = "after",
+     .choices = "after|before",
+     .help = "whether keys are coded as rotated (LeanKV) or as before their "
+             "rotation"},
+    {.name = NULL}};
+
+/* Adds the coding of a side, of rows of `width` elements. */
+static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
+  static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
+  const kv_named_format *f = kv_named_format_at(o->named[side]);
+  int groups = o->side_groups[side];
+  if (groups == KV_UNSET) groups = o->side_groups[side] = o->groups;
+  o->coding[side] = AS_IT_CAME;
+  if (o->named[side] == RAW) return KV_OK;
+  if (width % groups != 0)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: %d groups do not divide the %d elements of a %s; "
+                   "choose %s as one of their divisors",
+                   groups, width, side == KEYS ? "key" : "value",
+                   side == KEYS ? "k_groups" : "v_groups");
+  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
+  o->coding[side] = needs->codings;
+  needs->coding[needs->codings++] = (kv_coding){
+      f->format, &o->how[side], side == KEYS && o->rope == BEFORE, sides[side]};
+  return KV_OK;
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = add(o, KEYS, shape->d, needs, e);
+  if (!rc) rc = add(o, VALUES, shape->d_v, needs, e);
+  if (rc) return rc;
+  needs->every = 1;
+  needs->rope = o->coding[KEYS] != AS_IT_CAME && o->rope == BEFORE;
+  needs->lengths = o->residual == 0;
+  return KV_OK;
+}
+
+static int coding_of(const kv_at *at, const params *o, int side) {
+  int i = o->coding[side];
+  return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int k = coding_of(at, o, KEYS), v = coding_of(at, o, VALUES);
+  int end = lane->n - o->residual;
+  if (k == KV_SAME && v == KV_SAME) return;
+  const kv_cell_ref *side = k == KV_SAME ? lane->v : lane->k;
+  for (int32_t i = kv_first_full(side, end); i < end; i++)
+    kv_recode(lane, 1, &i, k, v);
+}
+
+const kv_method kv_method_quant = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "quant",
+    .title = "every token in formats of your choice, one for keys, one for "
+             "values",
+    .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
+             "Language Models with LeanKV, arXiv:2412.03131",
+    .params = table,
+    .params_size = sizeof(params),
+    .lossless = "residual=1048576",
+    .open = open,
+    .settle_lane = settle_lane,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both twins of quant read: its parameters, resolved.
+ */
+#ifndef KV_REF_METHODS_QUANT_H
+#define KV_REF_METHODS_QUANT_H
+
+#include "ref/formats/named.h"
+#include "ref/lane/lane.h"
+
+enum { AFTER, BEFORE };            /* rope */
+enum { KEYS, VALUES, SIDES };      /* of an entry */
+enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
+
+typedef struct params {
+  int named[SIDES]; /* k, v: numbers of ref/formats/named.h */
+  int groups, side_groups[SIDES], residual, rope;
+  int coding[SIDES];    /* by open: which of its codings, or AS_IT_CAME */
+  kv_minmax how[SIDES]; /* settings of both, by open */
+} params;
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formats by name in a specification: int4 is quant:k=int4:v=int4, k8v4 is
+ * quant:k=int8:v=int4 (16, 8, 4, 2 or 1 bits; 16: as it came). Further
+ * parameters follow as ever: snapkv+k8v4:residual=64. Rows and databases hold
+ * the long form; labels of tables the short one. The list of names is
+ * ref/formats/named.h.
+ */
+#ifndef KV_SIM_SHORT_H
+#define KV_SIM_SHORT_H
+
+#include "ref/lane/method.h"
+
+enum { KV_SHORT = 32 }; /* bytes of a name, with its end */
+
+/* Makes one part of a specification the long form of itself; another text
+ * stays. *part is the caller's and may move. KV_USAGE where a name of this kind
+ * asks for bits that no format has. */
+kv_rc kv_short_expand(char **part, kv_err *e);
+
+/* The name of the method with these values, where there is one. */
+bool kv_short_name(const kv_method *m, const void *values, char out[KV_SHORT]);
+/* Is the parameter one that the name says? */
+bool kv_short_has(const kv_param *p);
+
+/* The names of single formats; NULL past the end. */
+const char *kv_short_at(int i);
+
+#endif

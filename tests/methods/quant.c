@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quant. Every entry but the last `residual` is stored in the formats asked
+ * for, from the settling that finds it first; bytes are those of the formula,
+ * metadata included; a side left raw is read to the bit. What the codes are is
+ * held by check_named. An entry that is coded is coded again from its codes,
+ * by the same verb: what LeanKV calls a demotion.
+ */
+#include "ref/formats/named.h"
+#include "tests/support/rig.h"
+#include <stdio.h>
+#include <string.h>
+
+static void when(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 6,
+                .n_tokens = 30,
+                .prompt_len = 11};
+  (void)state;
+  rig_data(&c, 10);
+  for (int residual = 0; residual < 5; residual += 2) {
+    char spec[80];
+    snprintf(spec, sizeof spec, "k8v4:residual=%d:groups=2", residual);
+    rig *r = rig_open(&c, spec);
+    for (int step = 11; step <= 30; step++) {
+      rig_to(r, step);
+      const kv_lane *l = rig_lane(r, 0);
+      assert_int_equal(l->n, step);
+      for (int i = 0; i < step; i++) {
+        assert_int_equal(l->k[i].format == KV_RAW, i >= step - residual);
+        assert_int_equal(l->v[i].format == KV_RAW, i >= step - residual);
+      }
+    }
+    rig_close(r);
+  }
+  rig_data_free(&c);
+}
+
+/* Bytes of `coded` entries of 128 elements a side and of `full` ones in fp16,
+ * of LeanKV's payload without scores and positions: codes, and a scale and a
+ * minimum for each group. */
+static int64_t formula(int k, int v, int groups, int coded, int full) {
+  int64_t row = 128 * k / 8 + 128 * v / 8 + (k < 16 ? 4 * groups : 0) +
+                (v < 16 ? 4 * groups : 0);
+  return coded * row + full * 512;
+}
+
+static void bytes(void **state) {
+  static const int bits[] = {16, 8, 4, 2, 1};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 128,
+                .d_v = 128,
+                .n_tokens = 24,
+                .prompt_len = 20,
+                .half = true};
+  (void)state;
+  rig_data(&c, 12);
+  for (int i = 0; i < 25; i++) {
+    int k = bits[i / 5], v = bits[i % 5], groups = 1 << i % 3;
+    char spec[80];
+    kv_bytes b = {0};
+    snprintf(spec, sizeof spec, "k%dv%d:residual=4:groups=%d", k, v, groups);
+    rig *r = rig_open(&c, spec);
+    rig_to(r, 24);
+    kv_lane_bytes(rig_lane(r, 0), &b);
+    int coded = k == 16 && v == 16 ? 0 : 20;
+    assert_int_equal(kv_bytes_total(&b),
+                     formula(k, v, groups, coded, 24 - coded));
+    rig_close(r);
+  }
+  assert_int_equal(formula(8, 4, 1, 1, 0), 200); /* 208 with 8 of its scores */
+  assert_int_equal(formula(4, 2, 1, 1, 0), 104); /* 112 */
+  rig_data_free(&c);
+}
+
+static void raw_side(void **state) {
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 12,
+                .d_v = 10,
+                .n_tokens = 20,
+                .prompt_len = 9};
+  float row[16];
+  (void)state;
+  rig_data(&c, 13);
+  for (int keys = 0; keys < 2; keys++) {
+    rig *r = rig_open(&c, keys ? "quant:k=int2:v=raw" : "k16v2");
+    rig_to(r, 20);
+    const kv_lane *l = rig_lane(r, 0);
+    bool off = false;
+    for (int i = 0; i < l->n; i++) {
+      assert_int_equal(l->k[i].format == KV_RAW, !keys);
+      assert_int_equal(l->v[i].format == KV_RAW, keys);
+      kv_lane_key(l, i, row);
+      bool same = memcmp(row, c.k + i * c.d, (size_t)c.d * 4) == 0;
+      off |= !same;
+      if (!keys) assert_true(same);
+      kv_lane_value(l, i, row);
+      if (keys) assert_memory_equal(row, c.v + i * c.d_v, (size_t)c.d_v * 4);
+    }
+    assert_int_equal(off, keys);
+    rig_close(r);
+  }
+  rig_data_free(&c);
+}
+
+/* int4 and its long form are one method, and kNvM with equal bits too. */
+static void names(void **state) {
+  static const char *const alike[][2] = {
+      {"int4", "quant:k=int4:v=int4"},
+      {"k4v4", "int4"},
+      {"k8v4", "quant"},
+      {"k2v8:residual=3", "quant:k=int2:v=int8:residual=3"},
+      {"dense+int2:groups=2", "int2:k_groups=2:v_groups=2"}};
+  rig_case c = {.heads = 2,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 8,
+                .n_tokens = 20,
+                .prompt_len = 9};
+  (void)state;
+  rig_data(&c, 14);
+  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+    kv_layer_digests a = rig_replay(&c, alike[i][0]);
+    kv_layer_digests b = rig_replay(&c, alike[i][1]);
+    assert_memory_equal(&a.output, &b.output, sizeof a.output);
+    assert_memory_equal(&a.state, &b.state, sizeof a.state);
+  }
+  rig_data_free(&c);
+}
+
+static void laws(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 8,
+                .d_v = 6,
+                .n_tokens = 40,
+                .prompt_len = 21};
+  (void)state;
+  rig_data(&c, 15);
+  rig_law(&c, "int8", NULL, NULL);
+  rig_law(&c, "int1:groups=2", NULL, NULL);
+  rig_law(&c, "k4v2:residual=7:v_groups=3:k_groups=4", NULL, NULL);
+  float inv_freq[4] = {1, 0.5f, 0.1f, 0.01f};
+  c.inv_freq = inv_freq;
+  rig_law(&c, "int4:rope=before", NULL, NULL);
+  c.inv_freq = NULL;
+  rig_law_dense(&c, "k8v4:residual=40");
+  rig_law_dense(&c, "quant:k=raw:v=raw");
+  rig_law_refused(&c, "int4:groups=3", KV_REFUSED, "3 groups", "k_groups");
+  rig_law_refused(&c, "k8v4:v_groups=4", KV_REFUSED, "4 groups", "v_groups");
+  rig_law_refused(&c, "k3v4", KV_USAGE, "k3v4", "8, 4, 2 or 1");
+  rig_law_refused(&c, "quant:k=int3", KV_USAGE, "k=int3", "int2");
+  rig_data_free(&c);
+}
+
+int kv_test_quant(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(when), cmocka_unit_test(bytes),
+      cmocka_unit_test(raw_side), cmocka_unit_test(names),
+      cmocka_unit_test(laws)};
+  return cmocka_run_group_tests_name("quant", tests, NULL, NULL);
+}

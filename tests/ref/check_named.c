@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The formats of ref/formats/named.h by the laws of ref/FORMATS.md: `law` is
+ * the table of that page, and what it says not to hold has its counterexample
+ * here. Rows are full mantissas, halves, far from zero, subnormal, constant, up
+ * to the largest half; by every set of kernels; with one group and with four.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ref/formats/named.h"
+#include "ref/ground/arith.h"
+#include "ref/kernels/kernels.h"
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 96, GUARD = 16, ROOM = 4 * WIDTH + GUARD };
+
+typedef struct law law;
+struct law {
+  const char *name;
+  double (*bound)(const law *l, double x, double lo, double hi);
+  int levels;   /* codes less one */
+  size_t pair;  /* bytes of metadata a group */
+  bool extreme; /* a row from -65504 to 65504 can be coded */
+};
+
+/* Half a step, and what fp16 makes of scale and minimum. */
+static double of_range(const law *l, double x, double lo, double hi) {
+  double half = 0x1p-11, least = 0x1p-25, range = hi - lo;
+  (void)x;
+  return range / l->levels * (0.5 + 0x1p-20) + range * half + fabs(lo) * half +
+         (l->levels + 1) * least;
+}
+
+static const law laws[] = {{"int8", of_range, 255, 4, true},
+                           {"int4", of_range, 15, 4, true},
+                           {"int2", of_range, 3, 4, true},
+                           {"int1", of_range, 1, 4, false}};
+enum { LAWS = sizeof laws / sizeof *laws };
+
+typedef struct coding {
+  const kv_format *format;
+  kv_minmax is;
+  int bits;
+} coding;
+
+static coding of(const law *l, int groups) {
+  int i = kv_named_format_find(l->name);
+  const kv_named_format *f = kv_named_format_at(i);
+  assert_true(i > 0);
+  return (coding){f->format, {f->bits, WIDTH / groups, f->rule}, f->bits};
+}
+
+/* Coded and read again by every set of kernels; false: it cannot be coded. The
+ * block is as long as its size says. */
+static bool again(const coding *c, const float *x, float *out) {
+  static const char *const name[] = {"avx512", "avx2", "portable"};
+  char block[ROOM];
+  float first[WIDTH];
+  kv_coded_size s = c->format->size(&c->is, 1, WIDTH);
+  size_t n = s.codes + s.metadata;
+  assert_true(n + GUARD <= ROOM);
+  memset(block, 0x5a, sizeof block);
+  bool fits = c->format->encode(&c->is, 1, WIDTH, &x, block);
+  for (size_t i = 0; i < GUARD; i++) assert_int_equal(block[n + i], 0x5a);
+  for (int i = 0; fits && i < 3; i++) {
+    const kv_kernels *kernels;
+    assert_int_equal(kv_kernels_named(name[i], &kernels, NULL, NULL), KV_OK);
+    c->format->decode(kernels, &c->is, 1, WIDTH, block, 0, out);
+    if (i == 0) memcpy(first, out, sizeof first);
+    assert_memory_equal(first, out, sizeof first);
+  }
+  return fits;
+}
+
+static uint32_t seed = 1;
+
+/* In (-1, 1) with 24 bits. */
+static float number(void) {
+  seed = seed * 1664525u + 1013904223u;
+  return (float)((int32_t)(seed >> 8) - 0x800000) * 0x1p-23f;
+}
+
+/* Row i of some that differ in kind. */
+enum { KINDS = 8, ROWS = 5 * KINDS };
+static void fill(int i, float *x) {
+  static const float scale[KINDS] = {1,        1,        0x1p-10f, 0x1p-22f,
+                                     0x1p-26f, 0x1p-30f, 30000,    0.01f};
+  static const float middle[KINDS] = {0, 1000, 0.5f, 0, 0, 0, 0, -7};
+  int kind = i % KINDS;
+  for (int j = 0; j < WIDTH; j++) {
+    x[j] = middle[kind] + number() * scale[kind];
+    if (i / KINDS % 2) x[j] = kv_round_f16(x[j]);
+  }
+}
+
+static void ends(int n, const float *x, double *lo, double *hi) {
+  *lo = *hi = (double)x[0];
+  for (int i = 1; i < n; i++) {
+    *lo = fmin(*lo, (double)x[i]);
+    *hi = fmax(*hi, (double)x[i]);
+  }
+}
+
+static void error_within_bound(void **state) {
+  float x[WIDTH], y[WIDTH];
+  double lo, hi;
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (int groups = 1; groups <= 4; groups += 3)
+      for (int i = 0; i < ROWS; i++) {
+        coding c = of(&laws[l], groups);
+        fill(i, x);
+        assert_true(again(&c, x, y));
+        for (int j = 0; j < WIDTH; j++) {
+          int first = j / c.is.group * c.is.group;
+          ends(c.is.group, x + first, &lo, &hi);
+          double most = laws[l].bound(&laws[l], (double)x[j], lo, hi);
+          double off = fabs((double)y[j] - (double)x[j]);
+          if (!(off <= most))
+            fail_msg("%s, row %d, element %d: %a is read as %a", laws[l].name,
+                     i, j, (double)x[j], (double)y[j]);
+        }
+      }
+}
+
+/* What codes stand for, by a scale and minimum that fp16 holds. */
+static void exact_on_its_grid(void **state) {
+  float x[WIDTH], y[WIDTH];
+  (void)state;
+  for (int l = 0; l < LAWS; l++) {
+    coding c = of(&laws[l], 2);
+    int levels = laws[l].levels;
+    for (int j = 0; j < WIDTH; j++)
+      x[j] = -1.5f + 0.25f * (float)(j % 48 * 7 % (levels + 1));
+    x[0] = x[48] = -1.5f;
+    x[1] = x[49] = -1.5f + 0.25f * (float)levels;
+    assert_true(again(&c, x, y));
+    assert_memory_equal(x, y, sizeof x);
+  }
+}
+
+static void monotone(void **state) {
+  float x[WIDTH], y[WIDTH];
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (int r = 0; r < ROWS; r++) {
+      coding c = of(&laws[l], 1);
+      fill(r, x);
+      assert_true(again(&c, x, y));
+      for (int i = 0; i < WIDTH; i++)
+        for (int j = 0; j < WIDTH; j++)
+          if (x[i] <= x[j]) assert_true(y[i] <= y[j]);
+    }
+}
+
+/* The order of channels is nothing to a row of one group; of two groups it
+ * decides what is shared: the counterexample. */
+static void permuted(void **state) {
+  float x[WIDTH], y[WIDTH], turned[WIDTH], back[WIDTH];
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (int groups = 1; groups <= 2; groups++) {
+      coding c = of(&laws[l], groups);
+      bool same = true;
+      fill(0, x);
+      x[0] = 3;
+      x[1] = -2;
+      for (int j = 0; j < WIDTH; j++) turned[j] = x[(j * 25 + 7) % WIDTH];
+      assert_true(again(&c, x, y) && again(&c, turned, back));
+      for (int j = 0; j < WIDTH; j++)
+        same &= back[j] == y[(j * 25 + 7) % WIDTH];
+      assert_int_equal(same, groups == 1);
+    }
+}
+
+static void constant(void **state) {
+  static const float value[] = {0, -0.0f, 1, -3.25f, 20007, -65504, 0x1p-24f};
+  float x[WIDTH], y[WIDTH];
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+      coding c = of(&laws[l], 1);
+      for (int j = 0; j < WIDTH; j++) x[j] = value[i];
+      assert_true(again(&c, x, y));
+      for (int j = 0; j < WIDTH; j++)
+        assert_true(y[j] == kv_from_f16(kv_to_f16(value[i])));
+    }
+}
+
+/* What has no scale or minimum in fp16 is refused, as NaN is. */
+static void too_large(void **state) {
+  static const struct {
+    float lo, hi;
+  } at[] = {{-65504, 65504}, {-70000, 1}, {0, 3e38f},    {-3e38f, 3e38f},
+            {NAN, 1},        {-1, -NAN},  {0, INFINITY}, {-INFINITY, 0}};
+  float x[WIDTH], y[WIDTH];
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+      coding c = of(&laws[l], 1);
+      fill(0, x);
+      x[40] = at[i].lo;
+      x[70] = at[i].hi;
+      assert_int_equal(again(&c, x, y), i == 0 && laws[l].extreme);
+    }
+}
+
+static void sizes(void **state) {
+  (void)state;
+  for (int l = 0; l < LAWS; l++)
+    for (int groups = 1; groups <= 4; groups *= 2)
+      for (int width = 5; width < 150; width += 29) {
+        coding c = of(&laws[l], 1);
+        c.is.group = (width + groups - 1) / groups;
+        size_t runs = (size_t)((width + c.is.group - 1) / c.is.group);
+        kv_coded_size s = c.format->size(&c.is, 1, width);
+        assert_int_equal(s.codes, (width * c.bits + 7) / 8);
+        assert_int_equal(s.metadata, runs * laws[l].pair);
+        assert_int_equal(c.format->members(&c.is), 1);
+      }
+}
+
+/* Coded in 8 bits, then from what the codes stand for in 4: within half a step
+ * of each, and not what 4 bits at once would be. */
+static void demoted(void **state) {
+  float x[WIDTH], y[WIDTH], z[WIDTH], once[WIDTH];
+  double lo, hi, most = 0;
+  coding high = of(&laws[0], 1), low = of(&laws[1], 1);
+  (void)state;
+  fill(0, x);
+  assert_true(again(&high, x, y) && again(&low, y, z) && again(&low, x, once));
+  ends(WIDTH, x, &lo, &hi);
+  for (int l = 0; l < 2; l++) most += laws[l].bound(&laws[l], 0, lo, hi);
+  for (int i = 0; i < WIDTH; i++)
+    assert_true(fabs((double)z[i] - (double)x[i]) <= most);
+  assert_memory_not_equal(z, once, sizeof z);
+}
+
+/* The table has every name. */
+static void all_names(void **state) {
+  (void)state;
+  assert_null(kv_named_format_at(LAWS + 1));
+  assert_null(kv_named_format_at(0)->format);
+  assert_int_equal(kv_named_format_find("int3"), -1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_names),
+                                     cmocka_unit_test(error_within_bound),
+                                     cmocka_unit_test(exact_on_its_grid),
+                                     cmocka_unit_test(monotone),
+                                     cmocka_unit_test(permuted),
+                                     cmocka_unit_test(constant),
+                                     cmocka_unit_test(too_large),
+                                     cmocka_unit_test(sizes),
+                                     cmocka_unit_test(demoted)};
+  return cmocka_run_group_tests_name("named", tests, NULL, NULL);
+}
