@@ -32,6 +32,11 @@ KV_DEVICE float kv_minmax_number(float code, float step, float min) {
   return kv_half_grid(kv_add(kv_half_grid(kv_mul(code, step)), min));
 }
 
+/* The least and the largest of some numbers; or a scale and a minimum. */
+typedef struct kv_minmax_two {
+  float a, b;
+} kv_minmax_two;
+
 template <bool CHANNEL> struct kv_gpu_minmax {
   /* Bytes of a row's codes: element x is in byte x mod plane, the first plane
    * in the low bits. */
@@ -96,8 +101,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
 
   /* The least and the largest of the numbers that share range g. */
   template <class Rows>
-  KV_DEVICE void ends(const kv_minmax &c, int members, int width, int g,
-                      const Rows &row, float *least, float *largest) {
+  KV_DEVICE kv_minmax_two ends(const kv_minmax &c, int members, int width,
+                               int g, const Rows &row) {
     int first = CHANNEL ? g : g * c.group;
     int end = first + (CHANNEL ? 1 : c.group);
     if (end > width) end = width;
@@ -108,34 +113,26 @@ template <bool CHANNEL> struct kv_gpu_minmax {
         lo = kv_min(lo, v);
         hi = kv_max(hi, v);
       }
-    *least = lo;
-    *largest = hi;
-  }
-
-  /* Range g over the numbers that share it. */
-  template <class Rows>
-  KV_DEVICE bool range(const kv_minmax &c, int members, int width, int g,
-                       const Rows &row, char *block) {
-    float lo, hi;
-    ends(c, members, width, g, row, &lo, &hi);
-    return set_range(c, lo, hi, g, ranges(c, width), block);
+    return {lo, hi};
   }
 
   /* Scale and minimum by which codes of range g are chosen: those stored or, of
-   * KV_RULE_UNROUNDED, 1 / scale and minimum before they were rounded. They are
-   * found anew by who needs them, as a block has no room for them. */
-  template <class Rows>
-  KV_DEVICE void chosen_by(const kv_minmax &c, int members, int width, int g,
-                           const Rows &row, const char *block, float *scale,
-                           float *min) {
+   * KV_RULE_UNROUNDED, 1 / scale and minimum before they were rounded: of the
+   * least and the largest number. */
+  KV_DEVICE kv_minmax_two chosen_by(const kv_minmax &c, int width, int g,
+                                    kv_minmax_two of, const char *block) {
     const uint16_t *from = (const uint16_t *)block + g;
-    float hi;
-    *scale = kv_from_finite_f16(from[0]);
-    *min = kv_from_finite_f16(from[ranges(c, width)]);
-    if (c.rule != KV_RULE_UNROUNDED || !(*scale > 0)) return;
-    ends(c, members, width, g, row, min, &hi);
+    float scale = kv_from_finite_f16(from[0]);
+    float min = kv_from_finite_f16(from[ranges(c, width)]);
+    if (!again(c) || !(scale > 0)) return {scale, min};
     float levels = (float)((1 << c.bits) - 1);
-    *scale = kv_div(1, kv_div(kv_sub(hi, *min), levels));
+    return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};
+  }
+
+  /* Are the least and the largest number looked for again where codes are
+   * chosen? A block has no room for them. */
+  KV_DEVICE bool again(const kv_minmax &c) {
+    return !CHANNEL && c.rule == KV_RULE_UNROUNDED;
   }
 
   /* Code of x under such a scale and minimum; scale 0: every code 0. */
@@ -155,20 +152,31 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return kv_bits(kv_add(y, 0x1p23f)) & 0xffu; /* rint: the lowest bits */
   }
 
-  /* Byte b of row m: one code of every plane. */
+  /* One range, j, where codes is NULL; or else byte j of the codes, which has
+   * one of every plane. One function, as `ends` is long. */
   template <class Rows>
-  KV_DEVICE uint8_t byte_of(const kv_minmax &c, int members, int width, int m,
-                            int b, const Rows &row, const char *block) {
+  KV_DEVICE bool set(const kv_minmax &c, int members, int width, int j,
+                     const Rows &row, char *block, uint8_t *codes) {
+    int step = plane(c, width), m = codes ? j / step : 0;
+    int x = codes ? j - m * step : CHANNEL ? j : j * c.group;
+    int end = codes ? width : x + 1, last = -1, shift = 0;
     uint32_t byte = 0;
-    int step = plane(c, width), shift = 0, last = -1;
-    float scale = 0, min = 0;
-    for (int x = b; x < width; x += step, shift += c.bits) {
+    kv_minmax_two of = {0, 0};
+    bool fits = true;
+    for (; x < end; x += step, shift += c.bits) {
       int g = range_of(c, x);
-      if (g != last) chosen_by(c, members, width, g, row, block, &scale, &min);
+      if (!codes || (again(c) && g != last))
+        of = ends(c, members, width, g, row);
       last = g;
-      byte |= code(c, scale, min, row(m, x)) << shift;
+      if (!codes) {
+        fits = set_range(c, of.a, of.b, g, ranges(c, width), block);
+      } else {
+        kv_minmax_two by = chosen_by(c, width, g, of, block);
+        byte |= code(c, by.a, by.b, row(m, x)) << shift;
+      }
     }
-    return (uint8_t)byte;
+    if (codes) codes[j] = (uint8_t)byte;
+    return fits;
   }
 
   template <class Rows>
@@ -176,15 +184,16 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                         const Rows &row, char *block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int n = ranges(c, width), bytes = plane(c, width);
-    bool wrong = false;
-    for (int g = kv_thread(); g < n; g += KV_BLOCK)
-      wrong |= !range(c, members, width, g, row, block);
-    bool fits = !kv_block_any(wrong); /* and all ranges are written */
-    uint8_t *codes = (uint8_t *)block + 4 * (size_t)n;
     int rows = CHANNEL ? members : 1;
-    for (int j = kv_thread(); j < rows * bytes; j += KV_BLOCK)
-      codes[j] = byte_of(c, members, width, j / bytes, j % bytes, row, block);
-    __syncthreads();
+    bool fits = true;
+    KV_ROLLED
+    for (int coding = 0; coding < 2; coding++) {
+      uint8_t *codes = coding ? (uint8_t *)block + 4 * (size_t)n : nullptr;
+      bool wrong = false;
+      for (int j = kv_thread(); j < (coding ? rows * bytes : n); j += KV_BLOCK)
+        wrong |= !set(c, members, width, j, row, block, codes);
+      fits &= !kv_block_any(wrong); /* and all that was set is written */
+    }
     return fits;
   }
 };

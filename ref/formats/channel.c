@@ -6,6 +6,7 @@
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"
+#include <assert.h>
 #include <string.h>
 
 static int members(const void *settings) {
@@ -45,6 +46,7 @@ static bool encode_tile(const kv_minmax *c, int rows, int width, int first,
 static bool encode(const void *settings, int rows, int width,
                    const float *const *row, void *out) {
   kv_coded_size bytes = size(settings, rows, width);
+  assert(((const kv_minmax *)settings)->rule != KV_RULE_UNROUNDED);
   bool fits = true;
   memset(out, 0, bytes.codes + bytes.metadata);
   for (int x = 0; x < width; x += KV_MINMAX_TILE) {

@@ -16,8 +16,8 @@
  *   KV_RULE_FP16, the arithmetic of KIVI's authors, x taken to h(x) first:
  *     s = h(h(max - min) / L), m = min
  *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
- *   KV_RULE_UNROUNDED, LeanKV's equation 2: codes are chosen by the scale and
- *   the minimum as they were before they were rounded for storing:
+ *   KV_RULE_UNROUNDED, of token alone, LeanKV's equation 2: codes are chosen by
+ * the scale and the minimum as they were before they were rounded for storing:
  *     r = (max - min) / L, s = h(r), m = h(min)
  *     code = rint(clamp((x - min) * (1 / r), 0, L)),  x^ = fma(code, s, m)
  *   where s = 0 every code is 0.

@@ -33,7 +33,7 @@ static kv_coding draw_coding(uint64_t *seed) {
   bool channel = draw_below(seed, 2);
   int bits = PICK(seed, 0, 1, 2, 3);
   int group = channel ? PICK(seed, 0, 1, 2) : PICK(seed, 2, 3, 4);
-  int rule = draw_below(seed, 3);
+  int rule = draw_below(seed, channel ? 2 : 3);
   return (kv_coding){channel ? &kv_format_channel : &kv_format_token,
                      &settings[group][3 * bits + rule], false, KV_BOTH_SIDES};
 }
