@@ -14,8 +14,9 @@ const char *const kv_wrong_names[] = {
     "no choice", "part",  "count",     "score",    "order"};
 
 bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out) {
-  if (!by || entry / by->unit >= by->n) return false;
-  int i = entry / by->unit;
+  if (!by || entry < by->first) return false;
+  int i = (entry - by->first) / by->unit;
+  if (i >= by->n) return false;
   *out = by->score[i];
   return by->fate[i] == (ours ? KV_CHOSEN : KV_LEFT);
 }

@@ -42,6 +42,7 @@ enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
 typedef struct kv_ranked {
   const bool *flags; /* the method's flags; only the address is compared */
   int n, unit;
+  int first; /* the entry that index 0 begins with: sinks before it have none */
   float *score;
   uint8_t *fate;  /* KV_LEFT, KV_CHOSEN, KV_UNRANKED */
   bool has_cut;   /* something was chosen, and something was left */

@@ -46,6 +46,7 @@ static kv_ranked *next(kv_ranks *r) {
 static void fill(kv_ranked *x, const kv_selection *s, int lane) {
   x->n = s->n[lane];
   x->unit = 1;
+  x->first = 0;
   x->has_cut = false;
   x->flags = s->keep ? s->keep[lane] : NULL;
   x->any_count = s->lanes > 1 || s->chose == KV_CHOSE_MASS;
@@ -104,14 +105,21 @@ static bool explains(const kv_ranked *x, int unit, int n, const bool *ours) {
   return true;
 }
 
+/* Is it the flag of one of n entries? What a selection ranked may begin behind
+ * the entries that stay whatever their scores are. */
+static bool among(const bool *flag, const bool *flags, int n) {
+  return (uintptr_t)flag >= (uintptr_t)flags &&
+         (uintptr_t)flag < (uintptr_t)(flags + n);
+}
+
 const kv_ranked *kv_ranks_of_keep(kv_ranks *r, int page, const bool *flags,
                                   int n, const bool *ours) {
-  kv_ranked *found = NULL;
-  for (int i = r->n - 1; flags && !found && i >= 0; i--)
-    if (r->ranked[i].flags == flags) found = &r->ranked[i];
-  if (found) {
-    found->unit = 1;
-    return found;
+  for (int i = r->n - 1; flags && i >= 0; i--) {
+    kv_ranked *x = &r->ranked[i];
+    if (!among(x->flags, flags, n)) continue;
+    x->unit = 1;
+    x->first = (int)(x->flags - flags);
+    return x;
   }
   for (int i = r->n - 1; i >= 0; i--) {
     kv_ranked *x = &r->ranked[i];

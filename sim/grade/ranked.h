@@ -28,7 +28,8 @@ void kv_ranks_close(kv_ranks *r);
 void kv_ranks_forget(kv_ranks *r); /* call when another hook begins */
 void kv_ranks_add(kv_ranks *r, const kv_selection *s);
 
-/* The selection that decided a keep, or a view (see above); NULL: none. */
+/* The selection that decided a keep, or a view (see above); NULL: none. flags:
+ * of the lane's n entries; a selection that wrote some of them knows which. */
 const kv_ranked *kv_ranks_of_keep(kv_ranks *r, int page, const bool *flags,
                                   int n, const bool *ours);
 const kv_ranked *kv_ranks_of_view(kv_ranks *r, int page, int n);

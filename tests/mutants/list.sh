@@ -175,6 +175,8 @@ mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = kv_score_finite(by), (void)in;'
 mutant cap_of_first_head ref/methods/headkv.h 'methods' \
   'h < group' 'h < 1'
+mutant sinks_unseen sim/grade/ranked.c 'judge' \
+  'x->first = (int)(x->flags - flags);' ''
 mutant narrows_nothing ref/lane/compose.c 'methods' \
   'query.within = &first;' ''
 mutant worst_page_first ref/kernels/bound.h 'check_orders.sh' \

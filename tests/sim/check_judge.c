@@ -304,6 +304,30 @@ static void test_selections(void **state) {
   kv_ranks_close(&r);
 }
 
+/* The first entry and the last two stay whatever they score. */
+static void test_behind_sinks(void **state) {
+  static const float ranked[3] = {3, 1, 2};
+  bool keep[6] = {true, true, true, true, true, true};
+  kv_ranks r;
+  float x;
+  (void)state;
+  kv_ranks_open(N, &r);
+  const kv_selecting look = {.self = &r, .selected = selected};
+  kv_selecting_now = &look;
+  kv_top(ranked, 3, 2, keep + 1);
+  kv_selecting_now = NULL;
+  const kv_ranked *by = kv_ranks_of_keep(&r, 0, keep, 6, keep);
+  assert_ptr_equal(by, &r.ranked[0]);
+  assert_int_equal(by->first, 1);
+  assert_false(kv_judge_score(by, 0, true, &x));
+  for (int i = 0; i < 3; i++) {
+    assert_true(kv_judge_score(by, i + 1, i != 1, &x));
+    assert_true(x == ranked[i]);
+  }
+  assert_false(kv_judge_score(by, 4, true, &x));
+  kv_ranks_close(&r);
+}
+
 /* --- outputs ------------------------------------------------------------ */
 
 /* Zeros, the last layer's of that type. */
@@ -362,9 +386,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_scores),     cmocka_unit_test(test_count),
       cmocka_unit_test(test_order),      cmocka_unit_test(test_pages),
-      cmocka_unit_test(test_selections), cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_no_number),  cmocka_unit_test(test_types),
-      cmocka_unit_test(test_least),      cmocka_unit_test(test_wrongs),
+      cmocka_unit_test(test_selections), cmocka_unit_test(test_behind_sinks),
+      cmocka_unit_test(test_budget),     cmocka_unit_test(test_no_number),
+      cmocka_unit_test(test_types),      cmocka_unit_test(test_least),
+      cmocka_unit_test(test_wrongs),
   };
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
