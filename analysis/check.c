@@ -15,10 +15,10 @@
 
 /* As kvreplay makes them; one that is missing fails where it is asked. */
 static const char *const tables[] = {
-    "trace",       "artefact",     "shard",  "environment", "run",
-    "ask",         "part",         "metric", "step_cost",   "journal_digest",
-    "diff",        "confirmation", "budget", "held",        "layout",
-    "layout_step", "step_mean"};
+    "trace",       "artefact",     "shard",   "environment", "run",
+    "ask",         "part",         "metric",  "step_cost",   "journal_digest",
+    "diff",        "confirmation", "budget",  "held",        "layout",
+    "layout_step", "step_mean",    "survival"};
 
 static const char *const digests[] = {"identity", "digest",  "key",
                                       "subject",  "journal", "state",
@@ -28,31 +28,19 @@ static const char *const digests[] = {"identity", "digest",  "key",
 static const struct {
   const char *column;
   int64_t lo, hi;
-} ranges[] = {{"prompt_len", 0, INT_MAX},
-              {"n_tokens", 0, INT_MAX},
-              {"budget", 0, INT_MAX},
-              {"arithmetic", 0, INT_MAX},
-              {"revision", 0, INT_MAX},
-              {"kept_min", 0, INT_MAX},
-              {"kept_max", 0, INT_MAX},
-              {"part", 0, INT_MAX},
-              {"layer", -1, INT_MAX},
-              {"head", -1, INT_MAX},
-              {"bin", -1, 4095},
-              {"first_step", 0, INT_MAX},
-              {"last_step", 0, INT_MAX},
-              {"step", 0, INT_MAX},
-              {"threads", 0, INT_MAX},
-              {"cores", 0, INT_MAX},
-              {"number", 0, INT_MAX},
-              {"count", 0, INT64_MAX},
-              {"measures", 0, INT_MAX},
-              {"n_layers", 0, INT_MAX},
-              {"n_heads", 0, INT_MAX},
-              {"n_kv_heads", 0, INT_MAX},
-              {"d", 0, INT_MAX},
-              {"d_v", 0, INT_MAX},
-              {"total", 0, 1}};
+} ranges[] = {{"prompt_len", 0, INT_MAX}, {"n_tokens", 0, INT_MAX},
+              {"budget", 0, INT_MAX},     {"arithmetic", 0, INT_MAX},
+              {"revision", 0, INT_MAX},   {"kept_min", 0, INT_MAX},
+              {"kept_max", 0, INT_MAX},   {"part", 0, INT_MAX},
+              {"layer", -1, INT_MAX},     {"head", -1, INT_MAX},
+              {"lane", 0, INT_MAX},       {"bin", -1, 4095},
+              {"first_step", 0, INT_MAX}, {"last_step", 0, INT_MAX},
+              {"step", 0, INT_MAX},       {"threads", 0, INT_MAX},
+              {"cores", 0, INT_MAX},      {"number", 0, INT_MAX},
+              {"count", 0, INT64_MAX},    {"measures", 0, INT_MAX},
+              {"n_layers", 0, INT_MAX},   {"n_heads", 0, INT_MAX},
+              {"n_kv_heads", 0, INT_MAX}, {"d", 0, INT_MAX},
+              {"d_v", 0, INT_MAX},        {"total", 0, 1}};
 
 static bool is_digest(const char *column) {
   for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
@@ -77,7 +65,7 @@ static void add_law(sqlite3_str *s, const char *c, const char *type) {
                         (long long)lo, (long long)hi);
   else if (real) /* not infinite, and what a figure can do sums with */
     sqlite3_str_appendf(s, " AND abs(\"%w\") <= 1e300", c);
-  else if (blob) /* of binary32 numbers */
+  else if (blob) /* of binary32 numbers, or integers of 32 bits */
     sqlite3_str_appendf(s, " AND length(\"%w\") %% 4 = 0", c);
   else if (is_digest(c))
     sqlite3_str_appendf(s,

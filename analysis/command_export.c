@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 
 static const char *const views[] = {
-    "cell",   "every_cell", "metrics",       "costs",      "kinds",
-    "pareto", "along",      "gap",           "crosscheck", "conflict",
-    "graded", "history",    "confirmations", "layouts",    "classes",
-    "steps",  "heads",      "pages",         "needles",    NULL};
+    "cell",    "every_cell", "metrics",       "costs",      "kinds",
+    "pareto",  "along",      "gap",           "crosscheck", "conflict",
+    "graded",  "history",    "confirmations", "layouts",    "classes",
+    "steps",   "heads",      "pages",         "needles",    "tokens",
+    "overlap", NULL};
 
 enum { PATH = 4096 };
 

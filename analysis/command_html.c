@@ -151,6 +151,8 @@ static int body(const kv_page *p) {
   section(p, "heads", "Kept by layer and head");
   if (!rc) rc = kv_page_heads(p);
   if (!rc) rc = kv_page_pages(p);
+  if (!rc) rc = kv_page_tokens(p);
+  if (!rc) rc = kv_page_overlap(p);
   if (!rc) rc = kv_page_needles(p);
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);

@@ -9,6 +9,7 @@
  *                      not null; null for fewer than two
  */
 #include "analysis/grid.h"
+#include "analysis/survivors.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -67,6 +68,7 @@ int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
                                        NULL, NULL);
+  if (!bad) bad = kv_survivors_functions(db);
   if (!bad)
     bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
                                      needle_place, NULL, NULL, NULL);

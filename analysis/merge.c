@@ -26,7 +26,7 @@ static const char *const tables[] = {
     "run",          "held",      "ask",       "part",
     "metric",       "step_mean", "step_cost", "journal_digest",
     "confirmation", "diff",      "budget",    "layout",
-    "layout_step",  NULL};
+    "layout_step",  "survival",  NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);

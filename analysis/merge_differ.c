@@ -68,6 +68,14 @@ static const char two_moments[] =
     " WHERE d.mean != s.mean"
     " ORDER BY 1, 2, 3, 4, 5 LIMIT 1";
 
+static const char two_survivals[] =
+    "SELECT r.spec, t.name, d.layer, d.lane FROM main.survival d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.survival s ON s.run_id = f.run_id"
+    "  AND s.layer = d.layer AND s.lane = d.lane"
+    " WHERE d.gone != s.gone OR d.shown != s.shown"
+    " ORDER BY r.key, d.layer, d.lane LIMIT 1";
+
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
   return t ? t : "none";
@@ -121,6 +129,14 @@ static int tell_moments(sqlite3_stmt *s, const char *path) {
                  text(s, 4));
 }
 
+static int tell_survivals(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s lets other "
+                 "tokens survive in layer %s, lane %s; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3));
+}
+
 static int look(sqlite3 *db, char *sql, const char *path,
                 int (*tell)(sqlite3_stmt *, const char *)) {
   sqlite3_stmt *s = NULL;
@@ -143,6 +159,9 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_layouts, from, from), path, tell_layouts);
   if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_moments, from, from, from, from), path,
-              tell_moments);
+  rc = look(db, sqlite3_mprintf(two_moments, from, from, from, from), path,
+            tell_moments);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_survivals, from, from), path,
+              tell_survivals);
 }

@@ -33,6 +33,9 @@ int kv_page_heads(const kv_page *p);
 int kv_page_pages(const kv_page *p);
 /* Needles by depth and length; nothing where no two of each are there. */
 int kv_page_needles(const kv_page *p);
+/* Which tokens survive, and who keeps the same; nothing where no run says. */
+int kv_page_tokens(const kv_page *p);
+int kv_page_overlap(const kv_page *p);
 int kv_page_check(const kv_page *p);
 int kv_page_cells(const kv_page *p);
 /* Nothing where no layout was asked for. */

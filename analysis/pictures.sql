@@ -70,3 +70,45 @@ FROM placed JOIN line USING (key, basis, asked)
 WHERE depth IS NOT NULL AND needle_share IS NOT NULL
 GROUP BY label, basis, asked, depth, length
 ORDER BY label, basis, length(asked), asked, depth, length;
+
+-- Of runs with --tokens, the newest of each line and budget: the means over
+-- layers, lanes and traces. Stored: by 24 bins of the tokens and 25 moments,
+-- from the prompt's end (moment 0) to the last step (24); a share of those
+-- tokens of the bin that had entered. Shown: a share of the decode steps since
+-- they did, the same in every moment of a bin.
+CREATE TEMP VIEW tokens AS
+WITH RECURSIVE bins(bin) AS
+  (SELECT 0 UNION ALL SELECT bin + 1 FROM bins WHERE bin < 23),
+moments(moment) AS
+  (SELECT 0 UNION ALL SELECT moment + 1 FROM moments WHERE moment < 24),
+kept AS
+  (SELECT l.label AS method, l.basis, l.asked, r.prompt_len, t.n_tokens, s.gone,
+    s.shown
+  FROM survival s JOIN newest r USING (run_id) JOIN trace t USING (identity)
+    JOIN line l USING (key)
+  WHERE l.asked = '' OR (l.basis, l.asked) =
+    (SELECT basis, asked FROM pictured))
+SELECT method, basis, asked, bin, moment, count(*) AS lanes,
+  avg(stored(gone, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
+    prompt_len + (n_tokens - prompt_len) * moment / 24)) AS stored,
+  avg(shown_share(shown, n_tokens * bin / 24, n_tokens * (bin + 1) / 24,
+    prompt_len)) AS shown
+FROM kept, bins, moments GROUP BY method, basis, asked, bin, moment
+ORDER BY method, basis, asked, bin, moment;
+
+-- How alike two lines' stored tokens are (Jaccard), after the prompt and at the
+-- end: the mean over traces, layers and lanes that both have.
+CREATE TEMP VIEW overlap AS
+WITH kept AS MATERIALIZED
+  (SELECT l.label, l.basis, l.asked, r.identity, r.prompt_len, r.observe,
+    t.n_tokens, s.layer, s.lane, s.gone
+  FROM survival s JOIN newest r USING (run_id) JOIN trace t USING (identity)
+    JOIN line l USING (key)
+  WHERE l.asked = '' OR (l.basis, l.asked) =
+    (SELECT basis, asked FROM pictured))
+SELECT a.label AS method, b.label AS other, count(*) AS lanes,
+  avg(overlap_of(a.gone, b.gone, a.prompt_len)) AS after_prompt,
+  avg(overlap_of(a.gone, b.gone, a.n_tokens)) AS at_end
+FROM kept a JOIN kept b USING (identity, prompt_len, observe, layer, lane)
+GROUP BY a.label, b.label
+ORDER BY a.label, b.label;

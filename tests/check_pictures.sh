@@ -114,6 +114,48 @@ grep -q 'id="needles"' "$dir/one.html" && fail 'a map without places'
 "$report" html "$db" -o "$dir/none.html" || fail "html with one place"
 grep -q 'id="needles"' "$dir/none.html" && fail 'a map of one place'
 
+# --- which tokens survive, and who keeps the same ---
+# Against what --selections says of each method; both kernel sets, then another
+# backend for one, and a merge, agree to the bit.
+kvreplay=$build/sim/kvreplay
+trace=$src/traces/tiny/retrieval_8_small.safetensors
+methods='window h2o snapkv quest'
+run() { "$kvreplay" run "$trace" -q -b 10% "$@" >/dev/null; }
+run -m window --db "$dir/t.db" || fail 'run without --tokens'
+"$report" html "$dir/t.db" -o "$dir/none.html" || fail 'html without tokens'
+grep -q 'id="tokens"\|id="overlap"' "$dir/none.html" &&
+  fail 'tokens that nobody recorded'
+run -m "${methods// /,}" --db "$dir/t.db" --tokens --twice ||
+  fail 'run --tokens --twice'
+run -m h2o,quest --db "$dir/e.db" --tokens -B emu || fail 'run --tokens -B emu'
+"$report" merge "$dir/m.db" "$dir/t.db" "$dir/e.db" || fail 'merge of tokens'
+"$report" export "$dir/m.db" -o "$dir/tokens" || fail 'export of tokens'
+"$report" html "$dir/m.db" -o "$dir/tokens.html" || fail 'html of tokens'
+mkdir "$dir/selections"
+for method in $methods; do
+  run -m "$method" --selections "$dir/selections/$method" \
+    --views "$dir/selections/$method.views" ||
+    fail "selections of $method"
+done
+if command -v python3 >/dev/null; then
+  # shellcheck disable=SC2086
+  python3 "$src/tests/python/check_pictures.py" "$dir/selections" \
+    "$dir/tokens" "$dir/tokens.html" $methods 2>"$dir/err" ||
+    fail "tokens: $(tail -n 1 "$dir/err")"
+fi
+run -m h2o --tokens 2>"$dir/err"
+[ $? = 2 ] || fail '--tokens without --db'
+# One token of another fate is told, by merge and by verify.
+cp "$dir/e.db" "$dir/odd.db"
+"$sql" "$dir/odd.db" "UPDATE survival SET gone = CAST(x'07000000' ||
+  substr(gone, 5) AS BLOB) WHERE layer = 1 AND lane = 2;"
+"$report" merge "$dir/no.db" "$dir/t.db" "$dir/odd.db" 2>"$dir/err"
+[ $? = 1 ] && grep -q 'other tokens survive in layer 1, lane 2' "$dir/err" ||
+  fail "merge of other tokens: $(cat "$dir/err")"
+"$kvreplay" verify "$dir/odd.db" -q >"$dir/out" 2>"$dir/err"
+grep -q 'tokens of lane 2 of layer 1 left it' "$dir/out" "$dir/err" ||
+  fail "verify of other tokens: $(cat "$dir/err")"
+
 # The script that makes such traces: they are good, and the model knows.
 for python in python3 /usr/bin/python3; do
   "$python" -c 'import numpy' 2>/dev/null || continue

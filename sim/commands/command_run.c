@@ -10,6 +10,7 @@
 #include "sim/commands/job.h"
 #include "sim/commands/options_run.h"
 #include "sim/commands/signal.h"
+#include "sim/look/survive.h"
 #include "sim/look/watch.h"
 #include "traces/text/text.h"
 #include <stdlib.h>
@@ -73,6 +74,7 @@ static kv_rc compare(task *s, const kv_cell *a, const kv_cell *b) {
 static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   kv_batch second = {0};
   kv_keeper keeper = {0};
+  kv_survive *tokens = NULL;
   kv_replay_how how = how_of(s);
   how.backend = &kv_backend_ref;
   how.threads = 1;
@@ -80,9 +82,13 @@ static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   if (!b->trace) return rc;
 #pragma omp critical(kv_database)
   if (!rc) rc = kv_batch_again(b, how.kernels, s->of.db, &second, e);
-  kv_job_keep(&s->of, &how, &keeper);
+  if (!rc && s->options.tokens) rc = kv_survive_open(&second, NULL, &tokens, e);
+  how.watch = kv_survive_watch(tokens, NULL);
+  if (!s->options.tokens) kv_job_keep(&s->of, &how, &keeper);
   if (!rc)
     rc = kv_replay(b->trace, second.each, second.cells, &how, stopped, e);
+  if (!rc && tokens) kv_survive_take(tokens);
+  kv_survive_close(tokens);
   kv_keeper_close(&keeper);
 #pragma omp critical(kv_database)
   for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
@@ -115,9 +121,9 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
 }
 
 /* True if layers of a trace are kept before its rows are complete. Not with
- * files, which must see the whole replay. */
+ * files or tokens, which must see the whole replay. */
 static bool keeps(const task *s) {
-  return s->of.db && !kv_run_options_files(&s->options) &&
+  return s->of.db && !kv_run_options_files(&s->options) && !s->options.tokens &&
          s->options.walk == KV_WALK_LAYERS;
 }
 
@@ -141,6 +147,7 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
   const char *dir = s->options.decisions;
   kv_watch_files *files = NULL;
   kv_decide_files decide = {0};
+  kv_survive *tokens = NULL;
   kv_keeper keeper = {0};
   kv_replay_how how = how_of(s);
   kv_rc rc = KV_OK;
@@ -150,11 +157,15 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
     rc = kv_decide_files_open(dir, &s->options.cells.traces,
                               (int)(b - s->of.batch), b, &decide, e);
   if (!rc) how.watch = kv_decide_files_watch(&decide, how.watch);
+  if (!rc && s->options.tokens) rc = kv_survive_open(b, NULL, &tokens, e);
+  how.watch = kv_survive_watch(tokens, how.watch);
   if (!rc) say_one_thread(s, &how);
   if (keeps(s)) kv_job_keep(&s->of, &how, &keeper);
   if (!rc) rc = kv_job_replay(b, &how, stopped, e);
   if (!rc && !*stopped && files) rc = kv_watch_finish(files, e);
   if (!rc && !*stopped && dir) rc = kv_decide_files_write(&decide, e);
+  if (!rc && !*stopped && tokens) kv_survive_take(tokens);
+  kv_survive_close(tokens);
   kv_keeper_close(&keeper);
   kv_decide_files_close(&decide);
   kv_watch_close(files);
@@ -188,6 +199,7 @@ static kv_rc replay_or_fail(task *s, kv_batch *b, bool *stopped, bool *bad,
 static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
   kv_batch *b = &s->of.batch[at];
   kv_rc rc = kv_job_put_trace(&s->of, at, e);
+  b->tokens = s->options.tokens;
   if (!rc && s->of.db && !kv_run_options_files(&s->options))
     rc = kv_batch_recall(b, s->of.db, e);
   if (!rc) rc = replay_or_fail(s, b, stopped, bad, e);

@@ -10,6 +10,7 @@
 #include "sim/commands/options_verify.h"
 #include "sim/commands/signal.h"
 #include "sim/commands/verify.h"
+#include "sim/look/survive.h"
 #include "sim/sweep/batch.h"
 #include "traces/text/progress.h"
 #include <stdio.h>
@@ -127,12 +128,25 @@ static kv_rc ask_layouts(task *s, kv_verify_row *const *v, kv_batch *b,
   return rc;
 }
 
+/* So is what became of their tokens. */
+static kv_rc ask_tokens(task *s, const kv_batch *b, kv_survive **out,
+                        kv_err *e) {
+  bool *wants = kv_zalloc((size_t)b->cells + 1, sizeof *wants);
+  kv_rc rc = wants ? KV_OK : kv_no_memory(e, "cells", (size_t)b->cells);
+  for (int i = 0; !rc && i < b->cells; i++)
+    rc = kv_db_has_survivals(s->db, &b->cell[i].result, &wants[i], e);
+  if (!rc) rc = kv_survive_open(b, wants, out, e);
+  free(wants);
+  return rc;
+}
+
 static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
                       bool *stopped, kv_err *e) {
   const kv_result *r = &v[0]->row;
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_batch batch = {0};
+  kv_survive *tokens = NULL;
   kv_layout_list *asked = kv_zalloc((size_t)n, sizeof *asked);
   kv_replay_how how = {.backend = &kv_backend_ref,
                        .kernels = s->kernels,
@@ -158,6 +172,8 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
   for (int i = 0; !rc && i < batch.cells; i++)
     batch.cell[i].runs &= kv_verify_beside(v[i], &batch.cell[i]);
   if (!rc) rc = ask_layouts(s, v, &batch, asked, e);
+  if (!rc) rc = ask_tokens(s, &batch, &tokens, e);
+  how.watch = kv_survive_watch(tokens, NULL);
   if (!rc) {
     kv_progress_start(&s->progress, stderr, r->trace, KV_REPLAY_UNIT,
                       kv_replay_units(batch.trace, r->prompt_len),
@@ -165,9 +181,11 @@ static kv_rc run_rows(task *s, kv_verify_row *const *v, int n, const char *path,
     rc = kv_job_replay(&batch, &how, stopped, e);
     kv_progress_end(&s->progress);
   }
+  if (!rc && !*stopped && tokens) kv_survive_take(tokens);
   for (int i = 0; !rc && !*stopped && i < batch.cells; i++)
     rc = v[i]->can == KV_VERIFY_RUNS ? compare(s, v[i], &batch.cell[i], e)
                                      : leave(s, v[i], e);
+  kv_survive_close(tokens);
   kv_batch_close(&batch);
   for (int i = 0; asked && i < n; i++) kv_layout_list_free(&asked[i]);
   free(asked);

@@ -36,6 +36,10 @@ static const kv_option options[] = {
      .help = "also account for memory layouts: slots (one a row), "
              "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
              "each lane, layer, or the model)"},
+    {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
+     .help = "also keep in the database when each token leaves each lane and "
+             "how often it is shown, 8 bytes a token, layer, lane and cell: "
+             "what kvreport draws which tokens survive from"},
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
     {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
@@ -208,6 +212,8 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
   for (int i = 0; !rc && i < o->layout_text.n; i++)
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
+  if (!rc && o->tokens && !o->cells.db)
+    rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
   if (!rc) rc = check_turns(o, e);
   if (!rc) rc = check_files(o, e);
   if (!rc) rc = check_shard(o, e);

@@ -93,6 +93,9 @@ kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 
+/* *has: what became of its tokens is stored with the row. */
+kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);
+
 /* *yes: the row was confirmed with this kernel set. */
 kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
                       kv_err *e);

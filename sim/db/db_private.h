@@ -142,6 +142,11 @@ int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
                             char where[KV_DB_WHERE], kv_err *e);
+/* sim/db/db_survival.c: the same of what became of tokens. */
+kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
+                          kv_err *e);
+kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
+                              char where[KV_DB_WHERE], kv_err *e);
 /* Finds where two results under one key first differ: "output of layer 2:
  * 12ab.. before, 34cd.. now"; "" if nowhere. *layer is -1 if no layer differs.
  * values false: compare digests only. */

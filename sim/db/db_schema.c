@@ -247,7 +247,18 @@ static const char observe[] = "ALTER TABLE run ADD COLUMN observe TEXT NOT NULL"
 static const char fetched[] = "ALTER TABLE run ADD COLUMN fetched INTEGER"
                               " CHECK (fetched >= 0);";
 
-const char *const kv_db_steps[] = {traces,   runs,   parts,   checks,  views,
-                                   partials, scores, kinds,   layouts, scanned,
-                                   moments,  assets, observe, fetched};
+/* 15: what became of every token, where that was asked for: for each the tokens
+ * seen when it was stored no more (0: never), and the decode steps at which it
+ * was shown, as 32-bit integers, little-endian. */
+static const char survivals[] =
+    "CREATE TABLE survival("
+    " run_id INTEGER NOT NULL REFERENCES run, layer INTEGER NOT NULL,"
+    " lane INTEGER NOT NULL,"
+    " gone BLOB NOT NULL CHECK (length(gone) % 4 = 0),"
+    " shown BLOB NOT NULL CHECK (length(shown) = length(gone)),"
+    " PRIMARY KEY (run_id, layer, lane)) STRICT;";
+
+const char *const kv_db_steps[] = {
+    traces,  runs,    parts,   checks, views,   partials, scores,   kinds,
+    layouts, scanned, moments, assets, observe, fetched,  survivals};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -258,6 +258,7 @@ static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
   if (rc) goto out;
   kv_db_compare(&before, r, values, &layer, where);
   if (!*where) rc = kv_db_compare_layouts(db, run, r, where, e);
+  if (!rc && !*where) rc = kv_db_compare_survivals(db, run, r, where, e);
   if (rc) goto out;
   if (*where) tell(db, r, where, conflict);
   if (db->still) goto out;
@@ -265,6 +266,7 @@ static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
     rc = put_confirmation(db, run, env, r, e);
     if (!rc) rc = kv_db_ask_row(db, run, r, e);
     if (!rc) rc = kv_db_put_layouts(db, run, r, e);
+    if (!rc) rc = kv_db_put_survivals(db, run, r, e);
     if (!rc) rc = put_later(db, run, &before, r, e);
   } else {
     rc = put_diff(db, run, env, layer, where, r, e);
@@ -281,6 +283,7 @@ static kv_rc put_new(kv_db *db, const char *key, int64_t env,
   if (!rc) rc = put_run(db, key, r, &run, e);
   if (!rc) rc = kv_db_ask_row(db, run, r, e);
   if (!rc) rc = kv_db_put_layouts(db, run, r, e);
+  if (!rc) rc = kv_db_put_survivals(db, run, r, e);
   return rc ? rc : put_confirmation(db, run, env, r, e);
 }
 

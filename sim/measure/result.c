@@ -31,4 +31,8 @@ void kv_result_free(kv_result *r) {
   free(r->layout);
   r->layout = NULL;
   r->n_layouts = 0;
+  for (int i = 0; i < r->n_survivals; i++) free(r->survival[i].gone);
+  free(r->survival);
+  r->survival = NULL;
+  r->n_survivals = 0;
 }

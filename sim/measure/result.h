@@ -89,6 +89,15 @@ typedef struct kv_layout_result {
   kv_layout_step *step;
 } kv_layout_result;
 
+/* What became of every token in one lane (kvreplay run --tokens). */
+typedef struct kv_survival {
+  int layer, lane;
+  int32_t *gone;  /* [n_tokens] tokens seen when it was stored no more, alone
+                     or merged; 0: it is stored to the end */
+  int32_t *shown; /* [n_tokens] decode steps at which a query head was shown
+                     it; part of gone's memory */
+} kv_survival;
+
 typedef struct kv_result {
   char trace[256];    /* file stem */
   kv_digest identity; /* of the trace; has_identity */
@@ -122,6 +131,8 @@ typedef struct kv_result {
   kv_step_cost *step;       /* [n_steps] from prompt_len to T */
   int n_layouts;            /* layouts asked for; numbers only if the row ran */
   kv_layout_result *layout; /* [n_layouts] */
+  int n_survivals;          /* layers times lanes, or 0: not recorded */
+  kv_survival *survival;    /* [n_survivals] */
   /* How it was computed: the confirmation. */
   const char *backend;
   char isa[16];

@@ -154,6 +154,8 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e) {
     kv_rc rc = kv_db_find_layouts(db, &c->result, &found, e);
     if (!rc && !found) continue; /* run for its layouts, and confirmed */
     if (!rc) rc = kv_db_find(db, &c->result, &found, e);
+    if (!rc && found && b->tokens)
+      rc = kv_db_has_survivals(db, &c->result, &found, e);
     if (rc) return rc;
     if (!found) continue;
     c->runs = false;

@@ -18,6 +18,7 @@ typedef struct kv_batch {
   int prompt_len; /* of all cells */
   kv_err blind;   /* rc KV_REFUSED: why what ask.observe names is not there,
                      and no cell runs */
+  bool tokens;    /* what became of them is asked for: a row without it runs */
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them */

@@ -173,6 +173,44 @@ static void every_number_is_there(void **state) {
   assert_int_equal(remove(path), 0);
 }
 
+/* What became of tokens: none recorded it then; whoever is asked for it later
+ * stores it, and it is compared then on. */
+static void tokens_are_taken_later(void **state) {
+  kv_dbplace *p = *state;
+  char path[128];
+  kv_db *db = NULL;
+  kv_err e = {0};
+  bool has = true;
+  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1);
+  assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
+  snprintf(path, sizeof path, "%s/old.db", p->folder);
+  make_old(p, path);
+  if (kv_db_open(path, &db, &e)) fail_msg("%s", e.text);
+  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  assert_false(has);
+  int32_t *gone = calloc(2 * (size_t)r.n_tokens, sizeof *gone);
+  r.survival = calloc(1, sizeof *r.survival);
+  assert_true(gone && r.survival);
+  r.survival[0] =
+      (kv_survival){.layer = 1, .gone = gone, .shown = gone + r.n_tokens};
+  r.n_survivals = 1;
+  gone[3] = 0x123456;
+  if (kv_dbplace_put(db, &r, &e)) fail_msg("%s", e.text);
+  if (kv_db_has_survivals(db, &r, &has, &e)) fail_msg("%s", e.text);
+  assert_true(has);
+  assert_int_equal(
+      kv_dbplace_number(db, "SELECT hex(substr(gone, 13, 4)) = '56341200'"
+                            " FROM survival WHERE layer = 1"),
+      1);
+  if (kv_dbplace_put(db, &r, &e)) fail_msg("%s", e.text);
+  gone[3]++;
+  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
+  if (!strstr(e.text, "lane 0 of layer 1 left it")) fail_msg("%s", e.text);
+  kv_db_close(db);
+  kv_result_free(&r);
+  assert_int_equal(remove(path), 0);
+}
+
 /* A row without the kinds that every database has is no row. */
 static void kinds_that_lack_are_named(void **state) {
   kv_dbplace *p = *state;
@@ -201,8 +239,8 @@ static void a_later_kind_is_left_out(void **state) {
 int main(void) {
 #define PLACED(f)                                                              \
   cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
-  const struct CMUnitTest tests[] = {PLACED(every_number_is_there),
-                                     PLACED(kinds_that_lack_are_named),
-                                     PLACED(a_later_kind_is_left_out)};
+  const struct CMUnitTest tests[] = {
+      PLACED(every_number_is_there), PLACED(tokens_are_taken_later),
+      PLACED(kinds_that_lack_are_named), PLACED(a_later_kind_is_left_out)};
   return cmocka_run_group_tests_name("old_db", tests, NULL, NULL);
 }

@@ -94,6 +94,14 @@ mutant squares_by_column analysis/heat.c 'check_pictures.sh' \
   'double x = h->value[r * h->columns + c];
       if (isfinite(x))' 'double x = h->value[c * h->columns + r];
       if (isfinite(x))'
+mutant survivors_of_whole_bin analysis/survivors.c 'check_pictures.sh' \
+  '(double)there / entered' '(double)there / (last - first)'
+mutant overlap_of_one_side analysis/survivors.c 'check_pictures.sh' \
+  'either += x || y;' 'either += x;'
+mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
+  'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
+mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
+  'if (gone || shown)' 'if (gone && !shown && !run)'
 mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
   'value[y * columns + x] =' 'value[x * columns + y] ='
 mutant needles_not_of_dense analysis/pictures.sql 'check_pictures.sh' \
