@@ -2,28 +2,25 @@
  *
  * HeadKV on a device: the twin of ref/methods/headkv.c.
  */
-#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/parts_grow.cuh"
 #include "ref/methods/headkv.h"
+
+static __device__ int past(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  const kv_gpu_layer &l = *at.layer;
+  const float *scores = o->named ? (const float *)at.asset[0].data : nullptr;
+  return kv_headkv_past(o, &l.shape, scores, l.layer, lane->lane, at.step);
+}
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
-  kv_gpu_window_observe(at, lane, rows, &o->w);
-}
-
-/* Entries before the window that this lane keeps. */
-static __device__ int past_of(const kv_gpu_at &at, const kv_gpu_lane *lane) {
-  const params *o = (const params *)at.params;
-  const kv_gpu_layer &l = *at.layer;
-  const float *scores = o->named ? (const float *)at.asset[0].data : nullptr;
-  return kv_headkv_past(o, &l.shape, scores, l.layer, lane->lane);
+  kv_gpu_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  if (lane->n >= o->budget)
-    kv_gpu_window_keep(at, lane, &o->w, past_of(at, lane));
-  kv_gpu_window_clear(at, lane, o->w.group);
+  kv_gpu_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 KV_GPU_METHOD(headkv, .observe = kv_on_observe_entries<observe>,

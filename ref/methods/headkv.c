@@ -7,10 +7,11 @@
  *   base = budget - w;  each = floor(base / beta)
  *   cap[l][h] = round(score[l][h] / (sum of all) * each * L * H
  *                     + (base - each))
- *   n < budget: all stays
+ *   fewer tokens seen than the budget: all stays
  *   after the prompt: keep the best cap[l][h] entries by SnapKV's score and the
  *   last w; a lane of several query heads gets the mean of their caps, rounded
  *   afterwards lanes grow
+ * grow, every, sinks, recent and voters are those of ref/parts/grow.h.
  *
  * To the bit: each = floor of base / beta in binary64, beta the binary32 that
  * was parsed. The sum of the scores in binary64, in their order, rounded once;
@@ -33,7 +34,6 @@
  * Cost: as SnapKV.
  */
 #include "ref/methods/headkv.h"
-#include <string.h>
 
 static const kv_tensor_ask tensors[] = {{.name = "scores",
                                          .type = KV_T_F32,
@@ -64,6 +64,11 @@ static const kv_param table[] = {
      .reads = &kind,
      .help = "heads' importance: safetensors, scores [layers, query heads]; "
              "default: all alike, which is SnapKV"},
+    KV_GROW_PARAM(params, g, false),
+    KV_AGAIN_PARAM(params, g, false),
+    KV_FIRST_PARAM(params, g),
+    KV_RECENT_PARAM(params, g),
+    KV_VOTERS_PARAM(params, g),
     {.name = NULL}};
 
 static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
@@ -88,9 +93,10 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = kv_open_window(shape, "headkv", o->budget, &o->w, needs, e);
+  kv_rc rc =
+      kv_open_grow(shape, "headkv", o->budget, false, &o->w, &o->g, needs, e);
   if (rc) return rc;
-  int base = o->budget - o->w.window;
+  int base = o->budget - kv_grow_ends(&o->g, &o->w);
   int each = (int)((double)base / (double)o->beta);
   o->named = o->file.asset != NULL;
   o->least = base - each;
@@ -99,23 +105,20 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return o->named ? sum_scores(shape, o, e) : KV_OK;
 }
 
-static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
-  const params *o = at->params;
-  kv_window_observe(at, lane, rows, &o->w);
-}
-
-/* Entries before the window that this lane keeps. */
-static int past_of(const kv_at *at, const kv_lane *lane) {
+static int past(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   const float *scores = o->named ? at->asset[0].data : NULL;
-  return kv_headkv_past(o, at->shape, scores, at->layer, lane->lane);
+  return kv_headkv_past(o, at->shape, scores, at->layer, lane->lane, at->step);
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  if (lane->n >= o->budget) kv_window_keep(at, lane, &o->w, past_of(at, lane));
-  memset(kv_own(at, lane), 0,
-         kv_window_state(at->shape, (kv_group_rule)o->w.group));
+  kv_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 const kv_method kv_method_headkv = {

@@ -6,7 +6,7 @@
 #define KV_REF_METHODS_HEADKV_H
 
 #include "ref/ground/arith.h"
-#include "ref/parts/parts.h"
+#include "ref/parts/grow.h"
 
 typedef struct params {
   kv_file file;
@@ -14,25 +14,28 @@ typedef struct params {
   kv_window_options w;
   float beta;
   int named;  /* is there a file? */
-  int least;  /* entries before the window that every head gets */
+  int least;  /* entries by score that every head gets */
   float sum;  /* of all scores of the file */
   float pool; /* entries that the scores share out, of the whole model */
+  kv_grow_options g;
 } params;
 
-/* Entries before the window of one query head: its share of the pool. */
+/* Entries that one query head keeps by score: its share of the pool. */
 KV_FN int kv_headkv_cap(const params *o, float score) {
   float share = kv_div(score, o->sum);
   float cap = kv_rint(kv_add(kv_mul(share, o->pool), (float)o->least));
   return cap < 0x1p30f ? (int)cap : 1 << 30;
 }
 
-/* Entries before the window of a lane of a layer: the mean over the query heads
- * that share it. scores: of the file, [layers][query heads]. */
+/* Entries that a lane of a layer keeps by score: the mean over the query heads
+ * that share it; all while fewer tokens than the budget were seen. scores: of
+ * the file, [layers][query heads]. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
-                         const float *scores, int layer, int lane) {
+                         const float *scores, int layer, int lane, int seen) {
   int group = o->w.group == KV_GROUP_QUERY_HEAD ? 1 : kv_group(s);
   int64_t caps = 0;
-  if (!o->named) return o->budget - o->w.window;
+  if (seen < o->budget) return seen;
+  if (!o->named) return o->budget - kv_grow_ends(&o->g, &o->w);
   scores += layer * s->n_heads + lane * group;
   for (int h = 0; h < group; h++) caps += kv_headkv_cap(o, scores[h]);
   return (int)kv_rint(kv_div((float)caps, (float)group));

@@ -133,6 +133,24 @@ static void uniform(void **state) {
   rig_data_free(&c);
 }
 
+/* grow=no: after `every` steps every lane is at its cap and the last two. */
+static void settles_again(void **state) {
+  static const int held[2][7] = {{14, 15, 16, 14, 15, 16, 14},
+                                 {6, 7, 8, 6, 7, 8, 6}};
+  scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
+  rig_case c = two_layers(30);
+  (void)state;
+  fill(&t);
+  c.asset = &t.asset;
+  rig *r = rig_open(&c, "headkv:budget=10:window=2:beta=1.01:grow=no:every=3");
+  for (int i = 0; i < 7; i++) {
+    rig_to(r, 30 + i);
+    for (int l = 0; l < 2; l++) assert_int_equal(rig_lane(r, l)->n, held[l][i]);
+  }
+  rig_close(r);
+  rig_data_free(&c);
+}
+
 static void laws(void **state) {
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
   rig_case c = two_layers(30);
@@ -144,6 +162,8 @@ static void laws(void **state) {
   rig_law(&c, "headkv:budget=10:window=2:beta=1.01", rig_grown, &(int){14});
   rig_law(&c, "headkv:budget=10:window=2:beta=1.01:group=query_head", rig_grown,
           &(int){17});
+  rig_law(&c, "headkv:budget=10:window=2:beta=2:grow=twice:sinks=1",
+          rig_at_most, &(int){23});
   rig_law_dense(&c, "headkv:budget=31");
   rig_data_free(&c);
 }
@@ -167,6 +187,7 @@ int kv_test_headkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked),        cmocka_unit_test(published),
       cmocka_unit_test(short_prompts), cmocka_unit_test(uniform),
-      cmocka_unit_test(laws),          cmocka_unit_test(opening)};
+      cmocka_unit_test(settles_again), cmocka_unit_test(laws),
+      cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("headkv", tests, NULL, NULL);
 }
