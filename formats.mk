@@ -7,3 +7,4 @@
 FORMATS =
 FORMATS += channel.c
 FORMATS += token.c
+FORMATS += absmax.c

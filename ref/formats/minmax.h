@@ -42,7 +42,10 @@
 typedef enum kv_rule {
   KV_RULE_STORED,
   KV_RULE_FP16,
-  KV_RULE_UNROUNDED
+  KV_RULE_UNROUNDED,
+  KV_RULE_INTEGER, /* the rest: ref/formats/absmax.h */
+  KV_RULE_E4M3,
+  KV_RULE_E5M2
 } kv_rule;
 
 /* The settings of both formats, for needs.coding. */

@@ -9,6 +9,7 @@
 #ifndef KV_REF_FORMATS_NAMED_H
 #define KV_REF_FORMATS_NAMED_H
 
+#include "ref/formats/absmax.h"
 #include "ref/formats/minmax.h"
 
 /* NAME(name, format, bits of a code, rule of its arithmetic) */
@@ -16,7 +17,11 @@
   NAME(int8, token, 8, KV_RULE_UNROUNDED)                                      \
   NAME(int4, token, 4, KV_RULE_UNROUNDED)                                      \
   NAME(int2, token, 2, KV_RULE_UNROUNDED)                                      \
-  NAME(int1, token, 1, KV_RULE_UNROUNDED)
+  NAME(int1, token, 1, KV_RULE_UNROUNDED)                                      \
+  NAME(sym8, absmax, 8, KV_RULE_INTEGER)                                       \
+  NAME(sym4, absmax, 4, KV_RULE_INTEGER)                                       \
+  NAME(e4m3, absmax, 8, KV_RULE_E4M3)                                          \
+  NAME(e5m2, absmax, 8, KV_RULE_E5M2)
 
 /* The names as the choices of a parameter; the first is a side that stays as
  * it came. */

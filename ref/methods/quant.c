@@ -19,6 +19,10 @@
  * by the scale in fp32 and read by the one stored in fp16, as in the code; a
  * constant group, whose scale of 0 is a NaN there, has codes 0 here.
  *
+ * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
+ * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token:
+ * ref/formats/absmax.h.
+ *
  * Where paper and code have more (LeanKV's choice of a format for each token),
  * a method recodes entries by the verb that this one uses: an entry that is
  * coded already is coded again from its codes.

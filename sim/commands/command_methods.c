@@ -65,11 +65,11 @@ static void list_all(bool colour) {
   int width = widest(kv_door_at, widest(kv_method_at, 4));
   list(kv_method_at, width, colour);
   fputc('\n', stdout);
-  kv_help_wrap(
-      stdout, 0, 0,
-      "two on one lane, a selection and a format for what it keeps: "
-      "snapkv+kivi:bits=4, snapkv+int4; int8, int4, int2, int1 and k8v4 are "
-      "quant by the names of its formats");
+  kv_help_wrap(stdout, 0, 0,
+               "two on one lane, a selection and a format for what it keeps: "
+               "snapkv+kivi:bits=4, snapkv+int4; int8, int4, int2, int1, sym8, "
+               "sym4, e4m3, e5m2 and k8v4 are "
+               "quant by the names of its formats");
   puts("\nmethods that need a file of yours, and are not part of all:");
   list(kv_method_door_at, width, colour);
   list(kv_door_at, width, colour);
@@ -258,7 +258,8 @@ static const char *const notes[] = {
     "Two methods with a plus between them share each lane: the first selects, "
     "the second codes what is kept, each with its own parameters, as in -m "
     "snapkv:window=16+kivi:bits=4. Only a method that codes can be the second. "
-    "int8, int4, int2 and int1 stand for quant with that format on both sides, "
+    "int8 to int1, sym8, sym4, e4m3 and e5m2 stand for quant with that format "
+    "on both sides, "
     "k8v4 for keys in 8 bits and values in 4: snapkv+int4, k8v4:residual=64.",
     "Methods that need a file have a heading of their own and are not in the "
     "JSON of all. replay follows decisions. A plugin is a shared object, named "

@@ -120,6 +120,9 @@ mutant recode_unrounded_scale ref/formats/minmax.c 'golden.sh format' \
   ': exact ? kv_div(1, each) : scale;' ': exact ? kv_div(1, each) : each;'
 mutant named_rounded_scale ref/formats/minmax.c 'named' \
   ': exact ? kv_div(1, each) : scale;' ': scale;'
+mutant absmax_no_subnormals ref/formats/absmax.h 'named' \
+  'uint32_t unit = (uint32_t)(127 + 24 - bias - m) << 23;' \
+  'uint32_t unit = (uint32_t)(128 + 24 - bias - m) << 23;'
 mutant quant_codes_all ref/methods/quant.c 'methods' \
   'int end = lane->n - o->residual;' 'int end = lane->n;'
 mutant class_not_in_state ref/lane/lane.c 'golden.sh' \

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "absmax" on the device: runs of a row's elements share a scale.
+ * Arithmetic: ref/formats/absmax.h. Cost: O(width / KV_BLOCK) but for the
+ * largest of a run, which one thread looks for.
+ */
+#ifndef KV_GPU_FORMATS_ABSMAX_CUH
+#define KV_GPU_FORMATS_ABSMAX_CUH
+
+#include "gpu/block/half.h"
+#include "ref/formats/absmax.h"
+
+struct kv_gpu_format_absmax {
+  KV_DEVICE int runs(const kv_minmax &c, int width) {
+    return (width + c.group - 1) / c.group;
+  }
+
+  KV_DEVICE kv_gpu_coded_size size(const void *settings, int members,
+                                   int width) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    (void)members;
+    return kv_gpu_coded_size{(int64_t)kv_absmax_plane(&c, width),
+                             (int64_t)runs(c, width) *
+                                 kv_absmax_scale_size(&c)};
+  }
+
+  KV_DEVICE float scale_at(const kv_minmax &c, int g, const char *block) {
+    return c.rule == KV_RULE_INTEGER
+               ? kv_from_finite_f16(((const uint16_t *)block)[g])
+               : ((const float *)block)[g];
+  }
+
+  KV_DEVICE const uint8_t *codes_of(const kv_minmax &c, int width,
+                                    const char *block) {
+    return (const uint8_t *)block + runs(c, width) * kv_absmax_scale_size(&c);
+  }
+
+  KV_DEVICE float decode(const void *settings, int width, const char *block,
+                         int member, int x) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    int plane = kv_absmax_plane(&c, width), p = x / plane;
+    uint32_t code = codes_of(c, width, block)[x - p * plane] >> p * c.bits &
+                    ((1u << c.bits) - 1);
+    (void)member;
+    return kv_mul(kv_absmax_plain(&c, code), scale_at(c, x / c.group, block));
+  }
+
+  KV_DEVICE bool set_scale(const kv_minmax &c, int g, float most, char *block) {
+    float scale = kv_absmax_scale(&c, most);
+    if (c.rule == KV_RULE_INTEGER)
+      ((uint16_t *)block)[g] = kv_to_f16(scale);
+    else
+      ((float *)block)[g] = scale;
+    return kv_absmax_fits(&c, most, scale);
+  }
+
+  /* Scale j, where codes is NULL; or else byte j of the codes, which has one of
+   * every plane. One function, as reading a row is long. */
+  template <class Rows>
+  KV_DEVICE bool set(const kv_minmax &c, int width, int j, const Rows &row,
+                     char *block, uint8_t *codes) {
+    int step = codes ? kv_absmax_plane(&c, width) : 1, shift = 0;
+    int x = codes ? j : j * c.group, end = codes ? width : x + c.group;
+    uint32_t all = 0;
+    if (end > width) end = width;
+    KV_ROLLED
+    for (; x < end; x += step, shift += c.bits) {
+      float v = row(0, x);
+      uint32_t a = kv_bits(v) & 0x7fffffffu;
+      if (!codes)
+        all = a > all ? a : all;
+      else
+        all |= kv_absmax_code(&c, scale_at(c, x / c.group, block), v) << shift;
+    }
+    if (!codes) return set_scale(c, j, kv_float(all), block);
+    codes[j] = (uint8_t)all;
+    return true;
+  }
+
+  template <class Rows>
+  KV_DEVICE bool encode(const void *settings, int members, int width,
+                        const Rows &row, char *block) {
+    const kv_minmax &c = *(const kv_minmax *)settings;
+    bool fits = true;
+    (void)members;
+    KV_ROLLED
+    for (int coding = 0; coding < 2; coding++) {
+      uint8_t *codes = coding ? (uint8_t *)codes_of(c, width, block) : nullptr;
+      int n = coding ? kv_absmax_plane(&c, width) : runs(c, width);
+      bool wrong = false;
+      for (int j = kv_thread(); j < n; j += KV_BLOCK)
+        wrong |= !set(c, width, j, row, block, codes);
+      fits &= !kv_block_any(wrong); /* and all that was set is written */
+    }
+    return fits;
+  }
+};
+
+#endif
