@@ -30,7 +30,7 @@ mutant device_code_astray gpu/formats/minmax.cuh 'gpu_coded' \
   '(b < 3 ? codes : codes >> 8)' 'codes'
 mutant device_rounded_scale gpu/formats/minmax.cuh 'whims' \
   'return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};' \
-  'return {scale, min};'
+  'return {kv_div(1, scale), of.a};'
 mutant device_row_amid gpu/lane/values_coded.cuh 'gpu_coded' \
   'row[kv_thread()].slab != slab' 'false'
 mutant device_never_whole gpu/lane/values_coded.cuh 'gpu_coded' \
