@@ -284,7 +284,7 @@ static void note_fault(kv_store *s, int i) {
   if (l->fault == KV_GPU_SCALE)
     kv_fail(&m->fault, KV_REFUSED,
             "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite in fp16 (first token %d); these values cannot be coded",
+            "finite as stored (first token %d); these values cannot be coded",
             s->data->layer, i, s->end, l->fault_at);
   else
     kv_fail(&m->fault, KV_INTERNAL,

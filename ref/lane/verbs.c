@@ -340,7 +340,7 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
   if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
     kv_fail(&l->fault, KV_REFUSED,
             "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite in fp16 (first token %u); these values cannot be coded",
+            "finite as stored (first token %u); these values cannot be coded",
             l->data->layer, l->lane, l->step, l->id[entry[0]]);
   for (int i = 0; i < n; i++) {
     drop_ref(slab, &ref[entry[i]]);
