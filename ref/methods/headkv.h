@@ -32,8 +32,9 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
  * the file, [layers][query heads]. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
-  int group = o->w.group == KV_GROUP_QUERY_HEAD ? 1 : kv_group(s);
+  int group = s->n_heads / s->n_kv_heads;
   int64_t caps = 0;
+  if (o->w.group == KV_GROUP_QUERY_HEAD) group = 1;
   if (seen < o->budget) return seen;
   if (!o->named) return o->budget - kv_grow_ends(&o->g, &o->w);
   scores += layer * s->n_heads + lane * group;
