@@ -120,14 +120,17 @@ static int draw_shape(const kv_page *p, const kv_grid *g, int first) {
 }
 
 int kv_page_heads(const kv_page *p) {
-  kv_grid g, at;
+  kv_grid g = {0}, at = {0};
   char text[512];
   int rc = kv_grid_ask(p->db,
                        "SELECT * FROM heads WHERE asked = '' OR (basis, asked)"
                        " = (SELECT basis, asked FROM pictured)",
                        0, NULL, &g);
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM pictured", 0, NULL, &at);
-  if (rc) return rc;
+  if (rc) {
+    kv_grid_free(&g);
+    return rc;
+  }
   if (!g.rows)
     fputs("<p class=\"soft\">No cell has an answer on every trace of its "
           "shape.</p>\n",

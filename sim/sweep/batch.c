@@ -150,12 +150,14 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e) {
   for (int i = 0; i < b->cells; i++) {
     kv_cell *c = &b->cell[i];
     bool found = false;
+    bool has_tokens = true;
     if (!c->runs) continue;
-    kv_rc rc = kv_db_find_layouts(db, &c->result, &found, e);
+    kv_rc rc = KV_OK;
+    if (b->tokens) rc = kv_db_has_survivals(db, &c->result, &has_tokens, e);
+    if (!rc && !has_tokens) continue; /* run for its tokens, and confirmed */
+    if (!rc) rc = kv_db_find_layouts(db, &c->result, &found, e);
     if (!rc && !found) continue; /* run for its layouts, and confirmed */
     if (!rc) rc = kv_db_find(db, &c->result, &found, e);
-    if (!rc && found && b->tokens)
-      rc = kv_db_has_survivals(db, &c->result, &found, e);
     if (rc) return rc;
     if (!found) continue;
     c->runs = false;
