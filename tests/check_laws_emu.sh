@@ -4,12 +4,14 @@
 # The table of laws on the executor, with the threads of a warp forwards and
 # backwards, both at the same time: every law, method, choice and geometry of
 # check_laws, methods of random needs, a budget a layer,
-# and later prompts. Two minutes on two cores, so no part of `make check`:
+# and later prompts. Minutes on two cores, so no part of `make check`:
 #
 #   make -C tests check TESTS=check_laws_emu.sh
+#   KV_ORDERS=reverse   one of the two alone
 . "$(dirname "$0")/replays.sh"
 export KV_TEST_BACKEND=emu
-orders=(forward reverse) pids=() bad=0
+read -ra orders <<<"${KV_ORDERS:-forward reverse}"
+pids=() bad=0
 
 replay_emu || exit 77
 
