@@ -82,8 +82,9 @@ void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
   memcpy(scale, at, 2 * n);
   memcpy(min, at + 2 * n, 2 * n);
   for (size_t i = 0; i < (size_t)width; i++)
-    code[i] = (uint8_t)(row[i % plane] >> i / plane * (size_t)c->bits &
-                        ((1u << c->bits) - 1));
+    code[i] =
+        (uint8_t)((unsigned)row[i % plane] >> i / plane * (size_t)c->bits &
+                  ((1u << c->bits) - 1));
 }
 
 #define CODE(y) "rint(clamp(" y ", 0, 2^bits - 1)), 0 where scale is 0"
