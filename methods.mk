@@ -29,5 +29,6 @@ METHODS += omnikv.c
 METHODS += zsmerge.c
 METHODS += kivi.c
 METHODS += quant.c
+METHODS += leankv.c
 METHODS += oracle_topk.c
 METHODS += oracle_topp.c

@@ -8,7 +8,8 @@
 # named and write nothing. --decisions sees no thread.
 . "$(dirname "$0")/replays.sh"
 
-methods=$(replay_methods | grep -vxE 'zsmerge|kivi|quant' | paste -s -d ,)
+methods=$(replay_methods | grep -vxE 'zsmerge|kivi|quant|leankv' |
+  paste -s -d ,)
 variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
 variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5
 variants+=,streamingllm:positions=original,tova:variant=prefill
@@ -54,9 +55,9 @@ done
 # One thread and several write the same bytes.
 trace=$src/traces/tiny/retrieval_8_small.safetensors
 for j in 1 3; do
-  "$kvreplay" run "$trace" -q -m h2o,quest,zsmerge,kivi,quant -b 20% -j $j \
-    --decisions "$tmp/$j" >"$tmp/rows" 2>"$tmp/said"
-  for m in zsmerge kivi quant; do
+  "$kvreplay" run "$trace" -q -m h2o,quest,zsmerge,kivi,quant,leankv -b 20% \
+    -j $j --decisions "$tmp/$j" >"$tmp/rows" 2>"$tmp/said"
+  for m in zsmerge kivi quant leankv; do
     grep -q "$m .* entries, which decisions cannot say" "$tmp/said" ||
       say "nothing is said of $m"
   done

@@ -99,6 +99,10 @@ replay_variants+=,kivi:group=8:residual=16:rope=before
 replay_variants+=,int8:rope=before,int1:residual=5,k4v2:groups=2
 replay_variants+=,e4m3:groups=2,quant:k=e5m2:v=sym4,sym8:rope=before
 replay_variants+=,snapkv+int4,h2o+k8v2:residual=9
+replay_variants+=,leankv:window=8:alpha_l=0.5:alpha_h=1.5
+replay_variants+=,leankv:window=8:alpha_l=0.5:variant=paper:sparsity=layer
+replay_variants+=,leankv:window=8:sparsity=static:low_share=0.25:low=k8v2
+replay_variants+=,leankv:window=8:high=k16v16:low=k16v16:alpha_l=0.7
 replay_variants+=,keydiff:block=0:sinks=2:last=3:reindex=yes
 replay_variants+=,lagkv:cross=yes:form=both:every=16
 replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9

@@ -51,7 +51,7 @@ static __global__ void append(kv_gpu_layer l) {
   if (threadIdx.x == 0) {
     lane->n = n + count;
     lane->step = first + count;
-    lane->n_verbs = lane->n_log = lane->n_joined = 0;
+    lane->wrote = lane->n_verbs = lane->n_log = lane->n_joined = 0;
     take_rows(&lane->k_raw, count);
     take_rows(&lane->v_raw, count);
     if (l.shown) l.shown[blockIdx.x].n = 0;

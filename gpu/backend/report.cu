@@ -91,10 +91,10 @@ static __device__ kv_gpu_piece of_rewriting(const kv_gpu_layer &l,
                  what);
 }
 
-/* Piece j of a lane; empty if no memory operation was called in it. */
+/* Piece j of a lane; empty if a settling changed nothing in it. */
 static __device__ kv_gpu_piece of_lane(const kv_gpu_layer &l,
                                        const kv_gpu_lane *lane, int j) {
-  if (lane->n_verbs == 0) return row_of(nullptr, 4, 0);
+  if (lane->n_verbs == 0 && !lane->wrote) return row_of(nullptr, 4, 0);
   if (j == KV_GPU_SAY_ID) return row_of(lane->id, 4, lane->n);
   if (j == KV_GPU_SAY_WEIGHT) return row_of(lane->weight, 4, lane->n);
   if (j == KV_GPU_SAY_TIER)

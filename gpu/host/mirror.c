@@ -312,7 +312,7 @@ void kv_gpu_mirror_lanes(kv_store *s) {
   if (fine && prompt) note_logits(s, true);
   for (int i = 0; fine && i < s->lanes; i++) {
     note_fault(s, i);
-    if (s->head[i].n_verbs == 0) continue;
+    if (s->head[i].n_verbs == 0 && !s->head[i].wrote) continue;
     fine = mirror_lane(s, i);
     if (!fine && !kv_gpu_lost(s)) tell_lane(s, i);
   }

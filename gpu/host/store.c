@@ -237,7 +237,7 @@ static void reset_lane(kv_store *s, int i) {
   kv_lane_begin(&s->mirror[i], &s->plan->needs, s->data);
   l->n = l->step = l->rewritten = l->dropped = l->holes = 0;
   l->marked = l->tail = 0;
-  l->n_verbs = l->n_log = l->n_joined = l->fault = 0;
+  l->wrote = l->n_verbs = l->n_log = l->n_joined = l->fault = 0;
   l->k_raw.used = l->k_raw.n_free = l->v_raw.used = l->v_raw.n_free = 0;
   reset_slabs(l->k_slab);
   reset_slabs(l->v_slab);

@@ -90,6 +90,8 @@ typedef struct kv_gpu_lane {
   /* Records of the current step, and every row rewritten in it. */
   uint32_t *verbs; /* [cap_verbs] */
   int n_verbs, cap_verbs;
+  int wrote; /* has a settling written columns? They are reported then, as they
+                are where a verb was called */
   uint32_t *log_id; /* [cap_log] */
   float *log;       /* [cap_log][d + d_v] K, then V */
   int n_log, cap_log;
@@ -138,7 +140,8 @@ typedef struct kv_gpu_piece {
  *   scores   if asked for: the structs of what was shown; then for each lane,
  *            and last for the layer, what its selections were shown
  *   lanes    the lanes' structs, bad; then for each lane in which a memory
- *            operation was called, what it holds now (kv_gpu_lane_piece) */
+ *            operation was called or columns were written, what it holds now
+ * (kv_gpu_lane_piece) */
 typedef enum kv_gpu_stage {
   KV_GPU_SAY_VIEWS,
   KV_GPU_SAY_COLUMNS,

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LeanKV on a device: the twin of ref/methods/leankv.c.
+ */
+#include "gpu/parts/parts_received.cuh"
+#include "gpu/parts/parts_tiers.cuh"
+#include "ref/methods/leankv.h"
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params *o = (const params *)at.params;
+  kv_gpu_received_add(at, lane, rows, 0, o->variant == CODE);
+}
+
+/* --- what a lane is judged by -------------------------------------------- */
+
+typedef struct judged {
+  bool prompt;
+  int past, tokens; /* entries before the window; tokens they are left of */
+  float *score;     /* [past] */
+  uint8_t *low;     /* [past] in the low tier */
+  int32_t *one;     /* room for an index */
+  int most[TIERS];
+} judged;
+
+static __device__ judged judge(kv_gpu_at &at, const kv_gpu_lane *lane,
+                               bool prompt) {
+  const params *o = (const params *)at.params;
+  int first = kv_gpu_received_first(at, lane), n = lane->n;
+  int tokens = kv_lean_bound(o, at.step, first, !prompt && o->variant == CODE);
+  const float *sum = kv_gpu_column_float(at, lane, 0);
+  while (n > 0 && (int)lane->id[n - 1] >= tokens) n--;
+  judged j = {prompt,
+              n,
+              tokens,
+              KV_GPU_TAKE(at, float, n),
+              KV_GPU_TAKE(at, uint8_t, n),
+              KV_GPU_TAKE(at, int32_t, 1),
+              {kv_lean_most(o, HIGH, tokens), kv_lean_most(o, LOW, tokens)}};
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int seen = kv_lean_seen(o, at.step, first, (int)lane->id[i]);
+    j.score[i] = kv_div(sum[i], (float)seen);
+    j.low[i] = kv_gpu_tier_is_low(at, lane, &o->tiers, i);
+  }
+  __syncthreads();
+  return j;
+}
+
+static __device__ int tier_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                              const judged &j, int i, bool low) {
+  const params *o = (const params *)at.params;
+  int n = kv_lean_of(o, at.step, (int)lane->id[i], j.prompt);
+  return kv_lean_tier(o, j.score[i], n, low);
+}
+
+/* --- after the prompt ---------------------------------------------------- */
+
+/* Of those not in the low tier the best most[HIGH] are high, of all others the
+ * best most[LOW] low. */
+static __device__ void rank(kv_gpu_at &at, const judged &j, uint8_t *tier) {
+  float *rest = KV_GPU_TAKE(at, float, j.past);
+  int32_t *place = KV_GPU_TAKE(at, int32_t, j.past);
+  uint8_t *best = KV_GPU_TAKE(at, uint8_t, j.past);
+  for (int i = kv_thread(); i < j.past; i += KV_BLOCK) tier[i] = GONE;
+  for (int t = 0; t < TIERS; t++) {
+    for (int i = kv_thread(); i < j.past; i += KV_BLOCK)
+      best[i] = t == HIGH ? !j.low[i] : tier[i] != HIGH;
+    __syncthreads();
+    int n = kv_gpu_indexes(0, j.past, best, true, place);
+    for (int i = kv_thread(); i < n; i += KV_BLOCK) rest[i] = j.score[place[i]];
+    __syncthreads();
+    kv_gpu_top(at, rest, n, j.most[t], best);
+    for (int i = kv_thread(); i < n; i += KV_BLOCK)
+      if (best[i]) tier[place[i]] = (uint8_t)t;
+    __syncthreads();
+  }
+}
+
+/* Drops what is GONE and codes the others, each into its tier. */
+static __device__ void sort_out(kv_gpu_at &at, kv_gpu_lane *lane,
+                                const judged &j, const uint8_t *tier) {
+  const params *o = (const params *)at.params;
+  int fresh = kv_gpu_tier_first_new(lane, &o->tiers), n = lane->n, entry = 0;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = tier[i] != GONE;
+  __syncthreads();
+  kv_gpu_keep_mask(at, lane, keep);
+  for (int i = 0; i < n; i++) {
+    if (tier[i] == GONE) continue;
+    if (i >= fresh)
+      kv_gpu_tier_code(at, lane, &o->tiers, j.one, entry, tier[i]);
+    else if (tier[i] == LOW && !j.low[i])
+      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, entry);
+    entry++;
+  }
+}
+
+static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const judged &j) {
+  const params *o = (const params *)at.params;
+  uint8_t *tier = KV_GPU_TAKE(at, uint8_t, lane->n);
+  if (o->sparsity != HEAD) rank(at, j, tier);
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    if (i >= j.past)
+      tier[i] = HIGH;
+    else if (o->sparsity == HEAD)
+      tier[i] = (uint8_t)tier_of(at, lane, j, i, j.low[i]);
+  __syncthreads();
+  sort_out(at, lane, j, tier);
+}
+
+/* --- after a step -------------------------------------------------------- */
+
+/* The entry of least score of a tier, -1 if that is empty; *held: how many are
+ * in it. */
+static __device__ int least(kv_gpu_at &at, const judged &j, int tier,
+                            int *held) {
+  uint8_t *in = KV_GPU_TAKE(at, uint8_t, j.past);
+  int own = 0;
+  for (int i = kv_thread(); i < j.past; i += KV_BLOCK) {
+    in[i] = (j.low[i] != 0) == (tier == LOW);
+    own += in[i];
+  }
+  *held = kv_block_sum(own);
+  return kv_gpu_argmin(at, j.score, j.past, in);
+}
+
+static __device__ decision decide(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                  const judged &j) {
+  const params *o = (const params *)at.params;
+  int held[TIERS], h = least(at, j, HIGH, &held[HIGH]);
+  int l = least(at, j, LOW, &held[LOW]), c = j.past - 1;
+  if (o->sparsity != HEAD)
+    return kv_lean_counts(o, j.score, held, j.most, h, l);
+  float high = kv_lean_threshold(o, HIGH, at.step);
+  float low = kv_lean_threshold(o, LOW, at.step);
+  if (o->variant == CODE) return kv_lean_code(j.score, high, low, h, l);
+  if (c < 0 || (int)lane->id[c] != j.tokens - 1) return decision{-1, -1};
+  return kv_lean_paper(j.score, high, low, c, h, l);
+}
+
+static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane,
+                                   const judged &j) {
+  const params *o = (const params *)at.params;
+  decision d = decide(at, lane, j);
+  if (d.demote >= 0 && d.demote != d.prune)
+    kv_gpu_tier_demote(at, lane, &o->tiers, j.one, d.demote);
+  if (d.prune < 0) return;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) keep[i] = i != d.prune;
+  __syncthreads();
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+/* --- settle -------------------------------------------------------------- */
+
+/* Counts of a layer by its thresholds, an equal part a lane, rounded down. */
+static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
+                             bool prompt, int *most) {
+  int sum[TIERS] = {0, 0};
+  for (int l = 0; l < lanes; l++) {
+    size_t used = at.used;
+    judged j = judge(at, &lane[l], prompt);
+    for (int i = kv_thread(); i < j.past; i += KV_BLOCK) {
+      int t = tier_of(at, &lane[l], j, i, false);
+      sum[HIGH] += t == HIGH;
+      sum[LOW] += t == LOW;
+    }
+    __syncthreads();
+    at.used = used;
+  }
+  for (int t = 0; t < TIERS; t++) most[t] = kv_block_sum(sum[t]) / lanes;
+}
+
+static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane, int lanes,
+                              bool prompt) {
+  const params *o = (const params *)at.params;
+  int most[TIERS];
+  if (o->sparsity == LAYER) count(at, lane, lanes, prompt, most);
+  for (int l = 0; l < lanes; l++) {
+    size_t used = at.used;
+    judged j = judge(at, &lane[l], prompt);
+    for (int t = 0; o->sparsity == LAYER && t < TIERS; t++) j.most[t] = most[t];
+    if (prompt)
+      settle_prompt(at, &lane[l], j);
+    else
+      settle_step(at, &lane[l], j);
+    __syncthreads();
+    at.used = used;
+  }
+}
+
+static __device__ void settle_lanes(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    int lanes) {
+  const params *o = (const params *)at.params;
+  bool prompt = at.step <= at.layer->shape.prompt_len;
+  if (prompt) settle(at, lane, lanes, true);
+  if (!prompt || o->variant == CODE) settle(at, lane, lanes, false);
+}
+
+static __device__ void code_new(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  size_t used = at.used;
+  int32_t *one = KV_GPU_TAKE(at, int32_t, 1);
+  for (int i = kv_gpu_tier_first_new(lane, &o->tiers); i < lane->n; i++)
+    kv_gpu_tier_code(at, lane, &o->tiers, one, i, HIGH);
+  at.used = used;
+}
+
+static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  kv_gpu_received_settle(at, lane, 0, o->queries);
+  if (at.step > at.layer->shape.prompt_len) code_new(at, lane);
+  if (o->sparsity != LAYER) settle_lanes(at, lane, 1);
+}
+
+static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    int lanes) {
+  const params *o = (const params *)at.params;
+  if (o->sparsity == LAYER) settle_lanes(at, lane, lanes);
+}
+
+KV_GPU_METHOD(leankv, .observe = kv_on_observe_entries<observe>,
+              .settle_lane = kv_on_settle_lane<settle_lane>,
+              .settle_layer = kv_on_settle_layer<settle_layer>);

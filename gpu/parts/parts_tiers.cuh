@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two tiers of precision, as in ref/parts/tiers.h. Every part is called by all
+ * threads of the block with the same arguments; `one` is room for one index
+ * that all of them see.
+ */
+#ifndef KV_GPU_PARTS_TIERS_CUH
+#define KV_GPU_PARTS_TIERS_CUH
+
+#include "gpu/lane/verbs.cuh"
+#include "gpu/parts/parts.cuh"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "ref/parts/tiers.h"
+#ifdef __cplusplus
+}
+#endif
+
+/* As recode names it. */
+KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
+                                 int tier, int side) {
+  int i = t->coding[tier][side];
+  return i == KV_SAME ? (int)KV_SAME : kv_gpu_coded(at, i);
+}
+
+/* Is entry i in the low tier? */
+KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                  const kv_tiers *t, int i) {
+  if (kv_one_tier(t)) return false;
+  const kv_cell_ref *side = t->tell == KV_SIDE_K ? lane->k : lane->v;
+  return side[i].format == kv_gpu_tier_coding(at, t, KV_TIER_LOW, t->tell);
+}
+
+/* The first of the entries that the high tier's coding has yet to code. */
+KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
+                                    const kv_tiers *t) {
+  if (t->coding[KV_TIER_HIGH][KV_SIDE_K] != KV_SAME)
+    return kv_gpu_first_full(lane->k, lane->n);
+  if (t->coding[KV_TIER_HIGH][KV_SIDE_V] != KV_SAME)
+    return kv_gpu_first_full(lane->v, lane->n);
+  return lane->n;
+}
+
+KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
+                                 int i, int k, int v) {
+  if (kv_thread() == 0) one[0] = i;
+  __syncthreads();
+  kv_gpu_recode(at, lane, 1, one, k, v);
+}
+
+/* An entry that was never coded goes into a tier. */
+KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
+                                const kv_tiers *t, int32_t *one, int i,
+                                int tier) {
+  int k = kv_gpu_tier_coding(at, t, tier, KV_SIDE_K);
+  int v = kv_gpu_tier_coding(at, t, tier, KV_SIDE_V);
+  if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
+}
+
+/* One of the high tier goes into the low one. */
+KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
+                                  const kv_tiers *t, int32_t *one, int i) {
+  int to[KV_TIER_SIDES];
+  for (int side = 0; side < KV_TIER_SIDES; side++) {
+    bool stays = t->coding[KV_TIER_LOW][side] == t->coding[KV_TIER_HIGH][side];
+    to[side] =
+        stays ? (int)KV_SAME : kv_gpu_tier_coding(at, t, KV_TIER_LOW, side);
+  }
+  kv_gpu_recode_one(at, lane, one, i, to[KV_SIDE_K], to[KV_SIDE_V]);
+}
+
+#endif

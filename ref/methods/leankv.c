@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LeanKV: tokens that matter in many bits, others in few, the rest not at all;
+ * how many of each, every head finds by itself.
+ *
+ *   score of an entry = attention that it received / queries that counted, the
+ *     largest over the query heads of its KV head
+ *   the last `window` tokens are in the high tier whatever their score
+ *   after the prompt, of the tokens i before the window:
+ *     score < alpha_l / M: dropped; < alpha_h / M: low tier; else high tier
+ *   variant=paper: every prompt query behind the token counts, M = i (from 1)
+ *   variant=code: the prompt's last 64 queries count, M = prompt's length
+ *
+ *   after every step, N tokens seen, T_h = alpha_h / N, T_l = alpha_l / N:
+ *   variant=paper (Algorithm 1), c the token that leaves the window:
+ *     score(c) >= T_h: v = the least of the high tier, c in it:
+ *       T_l <= score(v) < T_h: v goes to the low tier; < T_l: it is dropped
+ *     T_l <= score(c) < T_h: c goes to the low tier; v = the least of that:
+ *       score(v) < T_l: it is dropped
+ *     else c is dropped
+ *   variant=code, h and l the least of each tier outside the window:
+ *     score(h) < T_l and score(h) < score(l): h is dropped
+ *     score(h) < T_h: h goes to the low tier, and l is dropped if < T_l
+ *
+ * To the bit: a query's probabilities are summed as in arithmetic 4, per query
+ * head over the prompt's queries, of which sums the largest is taken; then one
+ * step at a time the largest over the heads is added, in binary32. A score is
+ * that divided by the count, a threshold min(1, alpha / M), each rounded once.
+ * What goes from the high tier to the low one is coded from its codes.
+ *
+ * Zhang et al. 2024, Unifying KV Cache Compression for Large Language Models
+ * with LeanKV, arXiv:2412.03131, whose authors' code is
+ * github.com/zyqCSL/DiffKV. The paper's Algorithm 1 names thresholds T_h and
+ * T_l that it does not define: alpha / N, as its text has them. The default
+ * follows the code, which is what was measured there and needs no more of an
+ * engine than the last queries' probabilities. Other differences:
+ *   - The code decides before a step's attention, about the newest scores, for
+ *     the token that is arriving. Here it decides at the end of the step
+ *     before: about the same scores, so attention reads the same tiers. The
+ *     newest token itself is read as it came, and coded after its step.
+ *   - A token is outside the code's window once `window` queries counted for
+ *     it. With a window above 64 that is later than its age says, as a
+ *     prompt's tokens begin with at most 64.
+ *   - The paper takes the largest over heads and the mean over queries in
+ *     either order; the code the largest of sums over the prompt, then the sum
+ *     of largest. Both variants do as the code does.
+ *   - The code's own query of a token counts for it, the paper's does not.
+ *   - The code sorts a prompt by score and puts new tokens into the places of
+ *     those that left. Here entries stay in the order of tokens; of equal
+ *     scores the older one is the least.
+ *   - For tiny N a threshold may pass 1, where the code stops: 1 here.
+ *   - A later prompt (--turns) is judged as the first one was. Where not all of
+ *     its queries count, scores begin anew with those that do.
+ * sparsity=static gives every head the same counts, as what the paper's Figure
+ * 8 compares with; sparsity=layer is ours: thresholds decide how many entries a
+ * layer has in each tier, and its heads have equal parts of these. Both rank by
+ * score, and move as many entries a step as the paper: at most one to the low
+ * tier, and one out.
+ * Cost: evidence of 64 queries (paper: of the prompt, quadratic); O(n) a step.
+ */
+#include "ref/methods/leankv.h"
+#include "ref/parts/parts.h"
+#include "ref/parts/received.h"
+#include <string.h>
+
+#define GROUPS(of, tier, side, what)                                           \
+  KV_TIER_GROUPS_PARAM(params, tiers, of, tier, side, what)
+
+static const kv_param table[] = {
+    {.name = "alpha_l",
+     .kind = KV_REAL,
+     .knob = KV_KNOB_LESS,
+     .offset = offsetof(params, alpha[LOW]),
+     .fallback = "0.02",
+     .min = 0,
+     .max = 16,
+     .grid = 0.001,
+     .help = "dropped below alpha_l / tokens, at most alpha_h; 0.02 as the "
+             "paper has it for Llama-3-8B"},
+    {.name = "alpha_h",
+     .kind = KV_REAL,
+     .offset = offsetof(params, alpha[HIGH]),
+     .fallback = "1",
+     .min = 0,
+     .max = 16,
+     .help = "low tier below alpha_h / tokens; 1 as the paper has it for "
+             "Llama-3"},
+    {.name = "window",
+     .kind = KV_INT,
+     .offset = offsetof(params, window),
+     .fallback = "64",
+     .min = 1,
+     .max = 1 << 22,
+     .unit = "tokens",
+     .help = "newest tokens, in the high tier; 64 as in the paper"},
+    KV_TIER_PARAM(params, tiers, "high", HIGH, "k8v4",
+                  "bits of the high tier; K8V4 as in the paper"),
+    KV_TIER_PARAM(
+        params, tiers, "low", LOW, "k4v2",
+        "bits of the low tier, the same as high: there is none; K4V2 as in "
+        "the paper"),
+    GROUPS("high_k_groups", HIGH, KV_SIDE_K, "of a key; 1 as in the paper"),
+    GROUPS("high_v_groups", HIGH, KV_SIDE_V, "of a value; 1 as in the paper"),
+    GROUPS("low_k_groups", LOW, KV_SIDE_K, "of a key; 1 as in the paper"),
+    GROUPS("low_v_groups", LOW, KV_SIDE_V, "of a value; 1 as in the paper"),
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "code",
+     .choices = "paper|code",
+     .help = "the paper's Algorithm 1 or the authors' kernel"},
+    {.name = "queries",
+     .kind = KV_INT,
+     .offset = offsetof(params, queries),
+     .min = 0,
+     .max = 1 << 22,
+     .unit = "queries",
+     .help = "last ones of the prompt that count, 0: all; default 0 (paper), "
+             "64 (code)"},
+    {.name = "sparsity",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, sparsity),
+     .fallback = "head",
+     .choices = "head|layer|static",
+     .help = "who has as many entries as thresholds say: each head (paper), "
+             "the heads of a layer on average; static: high_share and "
+             "low_share say it"},
+    {.name = "high_share",
+     .kind = KV_SHARE,
+     .offset = offsetof(params, share[HIGH]),
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .help = "with sparsity=static: of the tokens before the window, in the "
+             "high tier; 0.5: half is dropped, as in the paper's Figure 8"},
+    {.name = "low_share",
+     .kind = KV_SHARE,
+     .offset = offsetof(params, share[LOW]),
+     .fallback = "0",
+     .min = 0,
+     .max = 1,
+     .help = "the same in the low tier"},
+    {.name = NULL}};
+
+/* --- open --------------------------------------------------------------- */
+
+static kv_rc check(const params *o, kv_err *e) {
+  if (o->alpha[LOW] > o->alpha[HIGH])
+    return kv_fail(e, KV_REFUSED,
+                   "leankv: alpha_l=%g is above alpha_h=%g; what is dropped "
+                   "would not be low before; lower alpha_l or raise alpha_h",
+                   (double)o->alpha[LOW], (double)o->alpha[HIGH]);
+  if ((int64_t)o->share[HIGH] + o->share[LOW] > 1 << 20)
+    return kv_fail(e, KV_REFUSED,
+                   "leankv: high_share and low_share are more than 1 together; "
+                   "lower one of them");
+  return KV_OK;
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = check(o, e);
+  if (!rc) rc = kv_open_tiers(shape, "leankv", &o->tiers, needs, e);
+  if (rc) return rc;
+  if (o->queries == KV_UNSET) o->queries = o->variant == PAPER ? 0 : 64;
+  needs->prompt_rows = o->queries ? o->queries : (int)KV_ALL_ROWS;
+  needs->decode_rows = true;
+  needs->want = o->variant == PAPER ? KV_SUM | KV_P : KV_SUM;
+  needs->columns = 1;
+  needs->column[0] = KV_FLOAT;
+  needs->every = 1;
+  needs->changes = 4;
+  needs->lane_state = kv_received_state(shape);
+  int rows = o->queries && o->queries < shape->prompt_len ? o->queries
+                                                          : shape->prompt_len;
+  return kv_open_sums("leankv", rows, 1, 1, e);
+}
+
+/* --- observe ------------------------------------------------------------ */
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  kv_received_add(at, lane, rows, 0, o->variant == CODE);
+}
+
+/* --- what a lane is judged by ------------------------------------------- */
+
+typedef struct judged {
+  bool prompt;
+  int past;        /* entries before the window */
+  int tokens;      /* before it, of which they are left */
+  float *score;    /* [past] */
+  bool *low;       /* [past] in the low tier */
+  int most[TIERS]; /* entries of each tier, where counts decide */
+} judged;
+
+static judged judge(const kv_at *at, const kv_lane *lane, bool prompt) {
+  const params *o = at->params;
+  int first = kv_received_first(at, lane), n = lane->n;
+  int tokens = kv_lean_bound(o, at->step, first, !prompt && o->variant == CODE);
+  const float *sum = kv_column_float(at, lane, 0);
+  while (n > 0 && (int)lane->id[n - 1] >= tokens) n--;
+  judged j = {.prompt = prompt,
+              .past = n,
+              .tokens = tokens,
+              .score = KV_TAKE(at->work, float, n),
+              .low = KV_TAKE(at->work, bool, n)};
+  for (int i = 0; i < n; i++) {
+    int seen = kv_lean_seen(o, at->step, first, (int)lane->id[i]);
+    j.score[i] = kv_div(sum[i], (float)seen);
+    j.low[i] = kv_tier_is_low(at, lane, &o->tiers, i);
+  }
+  for (int t = 0; t < TIERS; t++) j.most[t] = kv_lean_most(o, t, tokens);
+  return j;
+}
+
+static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
+                   bool low) {
+  const params *o = at->params;
+  int n = kv_lean_of(o, at->step, (int)lane->id[i], j->prompt);
+  return kv_lean_tier(o, j->score[i], n, low);
+}
+
+/* --- after the prompt --------------------------------------------------- */
+
+/* Of those not in the low tier the best most[HIGH] are high, of all others the
+ * best most[LOW] low. */
+static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
+  float *rest = KV_TAKE(at->work, float, j->past);
+  int32_t *place = KV_TAKE(at->work, int32_t, j->past);
+  bool *best = KV_TAKE(at->work, bool, j->past);
+  memset(tier, GONE, (size_t)j->past);
+  for (int t = 0; t < TIERS; t++) {
+    int n = 0;
+    for (int i = 0; i < j->past; i++) {
+      if (t == HIGH ? j->low[i] : tier[i] == HIGH) continue;
+      place[n] = i;
+      rest[n++] = j->score[i];
+    }
+    kv_top(rest, n, j->most[t], best);
+    for (int i = 0; i < n; i++)
+      if (best[i]) tier[place[i]] = (uint8_t)t;
+  }
+}
+
+/* Drops what is GONE and codes the others, each into its tier. */
+static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
+                     const uint8_t *tier) {
+  const params *o = at->params;
+  int fresh = kv_tier_first_new(lane, &o->tiers);
+  int n = lane->n, entry = 0;
+  bool *keep = KV_TAKE(at->work, bool, n);
+  for (int i = 0; i < n; i++) keep[i] = tier[i] != GONE;
+  kv_keep_mask(lane, keep);
+  for (int i = 0; i < n; i++) {
+    if (!keep[i]) continue;
+    if (i >= fresh)
+      kv_tier_code(at, lane, &o->tiers, entry, tier[i]);
+    else if (tier[i] == LOW && !j->low[i])
+      kv_tier_demote(at, lane, &o->tiers, entry);
+    entry++;
+  }
+}
+
+static void settle_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
+  const params *o = at->params;
+  uint8_t *tier = KV_TAKE(at->work, uint8_t, lane->n);
+  memset(tier, HIGH, (size_t)lane->n);
+  if (o->sparsity != HEAD)
+    rank(at, j, tier);
+  else
+    for (int i = 0; i < j->past; i++)
+      tier[i] = (uint8_t)tier_of(at, lane, j, i, j->low[i]);
+  sort_out(at, lane, j, tier);
+}
+
+/* --- after a step ------------------------------------------------------- */
+
+/* The entry of least score of a tier, -1 if that is empty; *held: how many are
+ * in it. */
+static int least(const kv_at *at, const judged *j, int tier, int *held) {
+  bool *in = KV_TAKE(at->work, bool, j->past);
+  *held = 0;
+  for (int i = 0; i < j->past; i++) {
+    in[i] = j->low[i] == (tier == LOW);
+    *held += in[i];
+  }
+  return kv_argmin(j->score, j->past, in);
+}
+
+static decision decide(const kv_at *at, const kv_lane *lane, const judged *j) {
+  const params *o = at->params;
+  int held[TIERS], h = least(at, j, HIGH, &held[HIGH]);
+  int l = least(at, j, LOW, &held[LOW]), c = j->past - 1;
+  if (o->sparsity != HEAD)
+    return kv_lean_counts(o, j->score, held, j->most, h, l);
+  float high = kv_lean_threshold(o, HIGH, at->step);
+  float low = kv_lean_threshold(o, LOW, at->step);
+  if (o->variant == CODE) return kv_lean_code(j->score, high, low, h, l);
+  if (c < 0 || (int)lane->id[c] != j->tokens - 1) return (decision){-1, -1};
+  return kv_lean_paper(j->score, high, low, c, h, l);
+}
+
+static void settle_step(const kv_at *at, kv_lane *lane, const judged *j) {
+  const params *o = at->params;
+  decision d = decide(at, lane, j);
+  if (d.demote >= 0 && d.demote != d.prune)
+    kv_tier_demote(at, lane, &o->tiers, d.demote);
+  if (d.prune < 0) return;
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  for (int i = 0; i < lane->n; i++) keep[i] = i != d.prune;
+  kv_keep_mask(lane, keep);
+}
+
+/* --- settle ------------------------------------------------------------- */
+
+/* Counts of a layer by its thresholds, an equal part a lane, rounded down. */
+static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
+                  int *most) {
+  int sum[TIERS + 1] = {0};
+  for (int l = 0; l < lanes; l++) {
+    size_t used = at->work->used;
+    judged j = judge(at, lane[l], prompt);
+    for (int i = 0; i < j.past; i++) sum[tier_of(at, lane[l], &j, i, false)]++;
+    at->work->used = used;
+  }
+  for (int t = 0; t < TIERS; t++) most[t] = sum[t] / lanes;
+}
+
+static void settle(const kv_at *at, kv_lane *const *lane, int lanes,
+                   bool prompt) {
+  const params *o = at->params;
+  int most[TIERS];
+  if (o->sparsity == LAYER) count(at, lane, lanes, prompt, most);
+  for (int l = 0; l < lanes; l++) {
+    size_t used = at->work->used;
+    judged j = judge(at, lane[l], prompt);
+    if (o->sparsity == LAYER) memcpy(j.most, most, sizeof most);
+    if (prompt)
+      settle_prompt(at, lane[l], &j);
+    else
+      settle_step(at, lane[l], &j);
+    at->work->used = used;
+  }
+}
+
+static void settle_lanes(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  bool prompt = at->step <= at->shape->prompt_len;
+  if (prompt) settle(at, lane, lanes, true);
+  if (!prompt || o->variant == CODE) settle(at, lane, lanes, false);
+}
+
+static void code_new(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  for (int i = kv_tier_first_new(lane, &o->tiers); i < lane->n; i++)
+    kv_tier_code(at, lane, &o->tiers, i, HIGH);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_received_settle(at, lane, 0, o->queries);
+  if (at->step > at->shape->prompt_len) code_new(at, lane);
+  if (o->sparsity != LAYER) settle_lanes(at, &lane, 1);
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  if (o->sparsity == LAYER) settle_lanes(at, lane, lanes);
+}
+
+const kv_method kv_method_leankv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "leankv",
+    .title = "tokens that matter in many bits, others in few, the rest dropped",
+    .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
+             "Language Models with LeanKV, arXiv:2412.03131",
+    .params = table,
+    .params_size = sizeof(params),
+    .lossless = "high=k16v16:alpha_l=0:alpha_h=0",
+    .open = open,
+    .observe = observe,
+    .settle_lane = settle_lane,
+    .settle_layer = settle_layer,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attention that entries received, query by query: over the prompt's
+ * queries a sum for each query head, of which the largest is taken at the
+ * prompt's settling; then, step by step, the largest over the query heads is
+ * added (LeanKV's scores). It stands in a column of floats, and beside it what
+ * one needs in order to know how many queries counted.
+ *
+ * A later prompt of which not all queries are shown begins anew: what its
+ * queries give replaces what was there.
+ */
+#ifndef KV_REF_RECEIVED_H
+#define KV_REF_RECEIVED_H
+
+#include "ref/parts/parts.h"
+
+/* Behind the sums in the lane's own memory. */
+typedef struct kv_received {
+  int32_t first; /* the first query of those that count without a gap */
+  int32_t next;  /* tokens seen at the last settling */
+} kv_received;
+
+/* Of a prompt that ends now: are queries behind the last settling left out?
+ * queries: the last ones of a prompt that are shown, 0: all. */
+KV_FN bool kv_received_gap(const kv_received *c, const kv_shape *s,
+                           int queries) {
+  return queries > 0 && s->prompt_len - queries > c->next;
+}
+
+/* Bytes of the lane's own memory: sums of the prompt, then a kv_received. */
+size_t kv_received_state(const kv_shape *s);
+/* observe, of a method that wants KV_SUM. own: does a token's own query count
+ * for it? If not, it wants KV_P, too. */
+void kv_received_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
+                     int column, bool own);
+/* At every settling, one of which ends every step: a prompt's sums join the
+ * column. */
+void kv_received_settle(const kv_at *at, kv_lane *lane, int column,
+                        int queries);
+/* The first query that counts; all later ones do. */
+int kv_received_first(const kv_at *at, const kv_lane *lane);
+
+#endif

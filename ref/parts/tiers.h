@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two tiers of precision on one lane: what matters is stored in many bits, what
+ * matters less in few. A method puts kv_tiers into its params and the rows
+ * below into its table, calls kv_open_tiers once, and then says of each entry
+ * only into which tier it goes. Codes are those of format "token" by the rule
+ * unrounded (ref/FORMATS.md), as LeanKV has them; 16 bits are a side as it
+ * came. A side that both tiers hold alike is one coding for both.
+ */
+#ifndef KV_REF_TIERS_H
+#define KV_REF_TIERS_H
+
+#include "ref/formats/minmax.h"
+#include "ref/parts/parts.h"
+
+enum { KV_TIER_HIGH, KV_TIER_LOW, KV_TIERS };
+enum { KV_SIDE_K, KV_SIDE_V, KV_TIER_SIDES };
+enum { KV_TIER_WIDTHS = 5 }; /* 16, 8, 4, 2 and 1 bits */
+#define KV_TIER_CHOICES                                                        \
+  "k16v16|k16v8|k16v4|k16v2|k16v1|k8v16|k8v8|k8v4|k8v2|k8v1|k4v16|k4v8|k4v4|"  \
+  "k4v2|k4v1|k2v16|k2v8|k2v4|k2v2|k2v1|k1v16|k1v8|k1v4|k1v2|k1v1"
+
+typedef struct kv_tiers {
+  int bits[KV_TIERS]; /* choices: KV_TIER_WIDTHS * place of K's + place of V's
+                       */
+  int groups[KV_TIERS][KV_TIER_SIDES];
+  /* By kv_open_tiers: the method's coding of each side, KV_SAME: as it came;
+   * the side by whose coding the tiers differ, -1: there is one tier. */
+  int coding[KV_TIERS][KV_TIER_SIDES];
+  kv_minmax how[KV_TIERS][KV_TIER_SIDES];
+  int tell;
+} kv_tiers;
+
+/* Rows of a parameter table; `member` is the struct's name in the params. */
+#define KV_TIER_PARAM(type, member, of, tier, choice, what)                    \
+  {                                                                            \
+    .name = of, .kind = KV_CHOICE,                                             \
+    .offset = offsetof(type, member.bits[tier]), .fallback = choice,           \
+    .choices = KV_TIER_CHOICES, .help = what                                   \
+  }
+#define KV_TIER_GROUPS_PARAM(type, member, of, tier, side, what)               \
+  {                                                                            \
+    .name = of, .kind = KV_INT,                                                \
+    .offset = offsetof(type, member.groups[tier][side]), .fallback = "1",      \
+    .min = 1, .max = 4096, .unit = "groups", .help = what                      \
+  }
+
+KV_FN bool kv_one_tier(const kv_tiers *t) { return t->tell < 0; }
+
+/* Adds the codings. KV_REFUSED: the low tier has more bits than the high one,
+ * or groups do not divide a row. t stands in the method's params. */
+kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
+                    kv_needs *needs, kv_err *e);
+
+/* Is entry i in the low tier? */
+bool kv_tier_is_low(const kv_at *at, const kv_lane *lane, const kv_tiers *t,
+                    int i);
+/* The first of the entries that the high tier's coding has yet to code. */
+int kv_tier_first_new(const kv_lane *lane, const kv_tiers *t);
+/* An entry that was never coded goes into a tier. */
+void kv_tier_code(const kv_at *at, kv_lane *lane, const kv_tiers *t, int32_t i,
+                  int tier);
+/* One of the high tier goes into the low one, coded from its codes; a side in
+ * which both are alike stays. */
+void kv_tier_demote(const kv_at *at, kv_lane *lane, const kv_tiers *t,
+                    int32_t i);
+
+#endif
