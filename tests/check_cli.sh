@@ -161,7 +161,7 @@ answers 'named twice is' check --help
 answers 'one thread grades' grade --help
 
 # A command that takes one cell asks for one method and one budget.
-for command in grade vectors; do
+for command in grade tune vectors; do
   answers '-b, --budget BUDGET' "$command" --help
   ! grep -qE -- '--methods SPEC,|`all`|every method' "$tmp/out" ||
     fail "kvreplay $command --help: more than one method"

@@ -84,6 +84,11 @@ check_memory() {
   sweep 'kvreplay run --db, layers kept' after_part KVREPLAY_KEEP=0 \
     "${run[@]}" -m dense,window -b 40 --db "$tmp/f.db"
   went_on memory
+  sweep 'kvreplay tune' nothing "$kvreplay" tune "$small" -q --jobs 1 -p 302 \
+    -m snapkv -s window=2:8:2 -b 40 --at-most kr=0.5 --least output_error \
+    --hold-out "$tiny/retrieval_8_small.f32.safetensors" -f jsonl
+  sweep 'kvreplay tune --db' after_run "$kvreplay" tune "$small" -q --jobs 1 \
+    -p 302 -m kivi -s bits=2:4 --least kr --db "$tmp/f.db"
   sweep 'kvreplay verify' after_repeat OMP_NUM_THREADS=1 "$kvreplay" \
     verify "$tmp/again.db"
   # The same pass again, and on the executor where there is one.

@@ -134,11 +134,16 @@ kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
   return rc;
 }
 
-void kv_job_close(kv_job *s) {
-  kv_stop_unwatch();
+void kv_job_shut(kv_job *s) {
   for (int i = 0; s->batch && i < s->options->traces.n; i++)
     kv_batch_close(&s->batch[i]);
   free(s->batch);
+  s->batch = NULL;
+}
+
+void kv_job_close(kv_job *s) {
+  kv_stop_unwatch();
+  kv_job_shut(s);
   kv_shares_close(&s->shares);
   if (s->db) kv_db_shrink(s->db);
   kv_db_close(s->db);

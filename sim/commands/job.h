@@ -63,6 +63,9 @@ kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i);
  * KV_INPUT: a trace is bad; if s->goes_on it is only reported, and KV_INPUT
  * returned if all are. */
 kv_rc kv_job_open(kv_job *s, const kv_replay_how *how, kv_err *e);
+/* Closes the cells and traces that kv_job_open opened, with the options as they
+ * were then; the job may open others. */
+void kv_job_shut(kv_job *s);
 void kv_job_close(kv_job *s);
 
 /* How to replay as asked, with progress and interruption; the command sets

@@ -37,6 +37,14 @@ mutant threads_by_name sim/engine/replay.c 'search' \
   'return w == NULL && how->backend->threads;' 'return w == NULL;'
 mutant one_thread_unsaid sim/commands/command_run.c 'check_cli.sh' \
   'if (!rc) say_one_thread(s, &how);' '(void)say_one_thread;'
+mutant tune_misses_the_end sim/tune/search.c 'tuning' \
+  '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
+mutant tune_leaps_to_one sim/tune/search.c 'tuning' \
+  's->step[i] = (s->step[i] + 1) / 2;' 's->step[i] = 1;'
+mutant tune_sees_one_trace sim/tune/goal.c 'tuning' \
+  'j->mean[m] += x;' 'j->mean[m] = i ? j->mean[m] : x * rows;'
+mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
+  '!met(&s->held[s->search.best]))' '!met(&s->judged[s->search.best]))'
 mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
   'if (!rc) rc = ask_layouts(s, v, &batch, asked, e);' '(void)ask_layouts;'
 # What a method is lent, apart from what it holds.

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay tune`: sim/commands/options_tune.h.
+ */
+#include "sim/commands/options_tune.h"
+
+#include "sim/commands/commands.h"
+#include "traces/text/text.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define AT(member) .offset = offsetof(kv_tune_options, member)
+
+static const kv_option options[] = {
+    KV_OPTIONS_CELL("What to tune"),
+    KV_OPTION_TURNS,
+    {KV_SLOT_LIST, "search", 's', "RANGE,...", AT(search_text), .must = true,
+     .group = "What to look for",
+     .help = "NAME=LOW:HIGH, or NAME=LOW:HIGH:STEP: a number of the method "
+             "(of two on a lane as kivi.bits) and the range to search; may be "
+             "repeated"},
+    {KV_SLOT_TEXT, "least", 0, "MEASURE", AT(least),
+     .help = "what is to be as small as can be: a key of csv rows, as "
+             "bytes.mean, kr or output_error.p95; a measure alone is its mean "
+             "(output_error), and mean_bytes is bytes.mean"},
+    {KV_SLOT_TEXT, "most", 0, "MEASURE", AT(most),
+     .help = "the same for what is to be as large as can be, as needle_share"},
+    {KV_SLOT_LIST, "at-most", 0, "MEASURE=X", AT(at_most),
+     .help = "what must not be exceeded; may be repeated"},
+    {KV_SLOT_LIST, "at-least", 0, "MEASURE=X", AT(at_least),
+     .help = "what must be reached; may be repeated"},
+    {KV_SLOT_LIST, "hold-out", 0, "TRACE", AT(hold_out), .use = KV_USE_READ,
+     .help = "a trace that is not tuned on: the front is replayed on it when "
+             "the search is over, and its best judged by it; may be repeated"},
+    {KV_SLOT_COUNT, "probes", 'n', "N", .min = 1, .max = KV_TUNE_MOST,
+     AT(probes), .help = "points to try at most (default: 100)"},
+    {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = "table|json|jsonl|csv",
+     AT(format), .group = "What to print",
+     .help = "the front's rows on standard output as table (the default), "
+             "json, jsonl or csv, the best first"},
+    KV_OPTION_DB("keep the rows of every probe in an SQLite database; what "
+                 "this backend has there is not run again"),
+    KV_OPTION_QUIET,
+    KV_OPTION_THREADS,
+    {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
+     AT(backend_text),
+     .help = "ref, the deterministic reference on the CPU (the default); emu, "
+             "the CUDA kernels run on the CPU; cuda, the same on a device"},
+    {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay tune chat.safetensors -m kivi -s bits=2:4,residual=32:512:32 "
+     "--at-most output_error=0.05 --least mean_bytes --db r.db",
+     "the fewest bytes with an error of at most 5 %"},
+    {"kvreplay tune a.safetensors b.safetensors -m snapkv -s budget=32:512:8 "
+     "--at-most kr=0.3 --least output_error --hold-out c.safetensors",
+     "the least error in 30 % of dense's bytes, judged on another trace"},
+    {"kvreplay tune chat.safetensors -m oracle-topp -s p=0.5:1 --at-least "
+     "mass=0.9 --least bytes.read -f csv",
+     "the front as rows for programs; its best is on standard error"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Tries points of the ranges, replaying many in one pass over each trace, "
+    "and prints the front: those points that no other beats in everything "
+    "that was asked for. Then comes the best of them, as a command line.",
+    "A point is judged by the mean of each measure over the traces. One that "
+    "is refused or fails on a trace, or has no number there, is not feasible. "
+    "Bytes of a longer trace weigh more; kr, the share of dense's bytes, does "
+    "not.",
+    "The search is the same each time: a grid over the whole ranges, which "
+    "takes at most half of the probes, then rounds that look at the neighbours "
+    "of the best two points, whose distance halves when nothing better was "
+    "found, until it is one step of each range. It promises no global optimum. "
+    "Steps are those of the parameter's table, 1 for whole numbers, else a "
+    "power of ten of which the range has a hundred, unless they are typed.",
+    "With --db every probe is a row as of `kvreplay run`: repeated, a search "
+    "that was interrupted or killed goes on, and one with more probes or "
+    "another bound begins with what is there.",
+    "The exit code is 1 if nothing meets what was asked for (the nearest is "
+    "named), if the best does not on the traces of --hold-out, or if a row of "
+    "the database differs; 2 if no point could run, 3 if all that ran failed "
+    "or a trace is bad, 4 if a backend cannot be used.",
+    NULL};
+
+const kv_command kv_command_tune = {
+    .name = "tune",
+    .summary = "search a method's parameters for what you ask of it",
+    .operands = "TRACE...",
+    .least = 1,
+    .most = INT_MAX,
+    .offset = offsetof(kv_cells_options, traces),
+    .use = KV_USE_READ,
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &kv_task_tune};
+
+void kv_tune_options_free(kv_tune_options *o) {
+  kv_cells_options_free(&o->cells);
+  kv_tune_space_free(&o->space);
+  free(o->corner);
+}
+
+/* --- what to look for ----------------------------------------------------- */
+
+static kv_rc read_space(kv_registry *registry, kv_tune_options *o, kv_err *e) {
+  const kv_list *methods = &o->cells.method_text;
+  if (methods->n == 0) return KV_OK; /* kv_cells_options_read says so */
+  if (methods->n > 1)
+    return kv_fail(e, KV_USAGE,
+                   "tune searches through one method: give one to -m, and run "
+                   "tune once for each");
+  kv_rc rc = kv_tune_space_open(registry, methods->item[0], &o->space, e);
+  for (int i = 0; !rc && i < o->search_text.n; i++)
+    rc = kv_tune_space_add(&o->space, o->search_text.item[i], e);
+  return rc ? rc : kv_tune_space_check(registry, &o->space, e);
+}
+
+static kv_rc read_goal(kv_tune_options *o, kv_err *e) {
+  if (!o->least == !o->most)
+    return kv_fail(e, KV_USAGE,
+                   "name one measure that is to be best: --least MEASURE, as "
+                   "--least mean_bytes, or --most MEASURE");
+  kv_rc rc = kv_tune_goal_best(&o->goal, o->least ? o->least : o->most,
+                               o->least ? 1 : -1, e);
+  for (int i = 0; !rc && i < o->at_most.n; i++)
+    rc = kv_tune_goal_bound(&o->goal, "--at-most", o->at_most.item[i], 1, e);
+  for (int i = 0; !rc && i < o->at_least.n; i++)
+    rc = kv_tune_goal_bound(&o->goal, "--at-least", o->at_least.item[i], -1, e);
+  return rc;
+}
+
+/* Parsed as `run` parses it, with the searched parameters at one end: a method
+ * whose budget is searched needs none of -b. */
+static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
+  int at[KV_TUNE_AXES] = {0};
+  if (o->cells.method_text.n) {
+    o->corner = kv_tune_space_text(&o->space, at);
+    if (!o->corner) return kv_no_memory(e, "a specification", 1);
+    o->cells.method_text.item[0] = o->corner;
+  }
+  return kv_cells_options_read(registry, &o->cells, e);
+}
+
+/* --- what does not go together -------------------------------------------- */
+
+static kv_rc check_budgets(const kv_tune_options *o, kv_err *e) {
+  const kv_tune_space *s = &o->space;
+  if (o->cells.budgets.n > 1)
+    return kv_fail(e, KV_USAGE,
+                   "tune keeps to one budget: give one to -b, or search the "
+                   "parameter that it sets");
+  for (int i = 0; i < s->axes && o->cells.budgets.n; i++)
+    if (s->axis[i].param == kv_spec_knob(s->specs.spec[0].method))
+      return kv_fail(e, KV_USAGE,
+                     "-b sets %s, which --search tries: leave out one of the "
+                     "two",
+                     s->axis[i].param->name);
+  return KV_OK;
+}
+
+static bool same_file(const char *a, const char *b) {
+  struct stat x, y;
+  if (!strcmp(a, b)) return true;
+  if (stat(a, &x) || stat(b, &y)) return false;
+  return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A trace is one or the other, and counts once. */
+static kv_rc check_traces(const kv_tune_options *o, kv_err *e) {
+  const kv_list *on = &o->cells.traces, *out = &o->hold_out;
+  for (int i = 0; i < on->n + out->n; i++)
+    for (int j = 0; j < i; j++) {
+      const char *a = i < on->n ? on->item[i] : out->item[i - on->n];
+      const char *b = j < on->n ? on->item[j] : out->item[j - on->n];
+      char show[KV_SHOW];
+      if (!same_file(a, b)) continue;
+      bool both = i >= on->n && j < on->n;
+      return kv_fail(e, KV_USAGE,
+                     both ? "%s is tuned on and held out: it can be one of "
+                            "the two"
+                          : "%s is named twice: a trace counts once",
+                     kv_show(a, show));
+    }
+  return KV_OK;
+}
+
+kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
+                            kv_err *e) {
+  const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
+  if (!o->probes) o->probes = KV_TUNE_PROBES;
+  kv_rc rc = read_space(registry, o, e);
+  if (!rc) rc = read_goal(o, e);
+  if (!rc) rc = read_cells(registry, o, e);
+  if (!rc) rc = check_budgets(o, e);
+  if (!rc) rc = check_traces(o, e);
+  if (!rc) rc = kv_cells_options_apart(&kv_command_tune, &o->cells, e);
+  if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
+  return rc;
+}

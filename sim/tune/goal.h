@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is asked of a tuned method: one measure that is to be least or most, and
+ * bounds on others. A point is judged by its rows, one a trace: of each measure
+ * it has the mean over the traces. A row that did not run, or that has no
+ * number where one is asked for, leaves its point without a score.
+ */
+#ifndef KV_SIM_TUNE_GOAL_H
+#define KV_SIM_TUNE_GOAL_H
+
+#include "sim/tune/key.h"
+#include "sim/tune/search.h"
+
+enum { KV_TUNE_MEASURES = 9 };
+
+typedef struct kv_tune_measure {
+  char key[KV_TUNE_KEY];
+  int sign;     /* 1: less is better; -1: more is */
+  double bound; /* at most, or at least; not of the first */
+} kv_tune_measure;
+
+typedef struct kv_tune_goal {
+  int n;                                     /* 0: nothing is asked yet */
+  kv_tune_measure measure[KV_TUNE_MEASURES]; /* the first is to be best */
+} kv_tune_goal;
+
+/* What the rows of one point say. */
+typedef struct kv_tune_judgement {
+  kv_tune_score score;
+  double mean[KV_TUNE_MEASURES];
+  int lacks;   /* the row that has no number; -1: all have */
+  int measure; /* where; -1: it did not run */
+} kv_tune_judgement;
+
+/* Sets the measure that is to be least (sign 1) or most (-1). Call first.
+ * KV_USAGE: there is no such measure. */
+kv_rc kv_tune_goal_best(kv_tune_goal *g, const char *name, int sign, kv_err *e);
+/* Adds MEASURE=NUMBER: at most (sign 1) or at least (-1). `option` is its name
+ * in a sentence. KV_USAGE: it is no such thing, or one bound too many. */
+kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
+                         int sign, kv_err *e);
+
+kv_tune_judgement kv_tune_judge(const kv_tune_goal *g, int rows,
+                                const kv_result *row);
+
+/* The points of the search that no other beats: none is at least as good in
+ * every measure and better in one, or as good in all and before it in order.
+ * out: [s->n], the best of the search first, then by the first measure and by
+ * order; returns how many. judged: [s->n]. */
+int kv_tune_front(const kv_tune_goal *g, const kv_tune_search *s,
+                  const kv_tune_judgement *judged, int *out);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `kvreplay tune` searches through: some numeric parameters of one method,
+ * each on a grid of its own, low, low + step, .. up to high. A point is a
+ * number of each grid, from 0 on, and its specification is the typed one with
+ * these parameters written behind it, so that it can be typed again.
+ */
+#ifndef KV_SIM_TUNE_SPACE_H
+#define KV_SIM_TUNE_SPACE_H
+
+#include "sim/spec/spec.h"
+#include "sim/tune/search.h"
+
+enum { KV_TUNE_TEXT = 64, KV_TUNE_GRID = 1000000 };
+
+typedef struct kv_tune_axis {
+  const kv_param *param; /* of the whole method; lives as long as it */
+  int part;              /* which of two methods on a lane has it */
+  const char *name;      /* in its part: "bits", where param is "kivi.bits" */
+  double low, step;
+  int points;                                   /* 1 .. KV_TUNE_GRID */
+  char first[KV_TUNE_TEXT], last[KV_TUNE_TEXT]; /* both ends as typed */
+} kv_tune_axis;
+
+typedef struct kv_tune_space {
+  kv_specs specs; /* the specification as typed: one */
+  char *text;
+  int axes;
+  kv_tune_axis axis[KV_TUNE_AXES];
+} kv_tune_space;
+
+/* Takes the value of -m. KV_USAGE: it is wrong, or is not one method. Free with
+ * kv_tune_space_free, also after a failure. */
+kv_rc kv_tune_space_open(kv_registry *registry, const char *text,
+                         kv_tune_space *out, kv_err *e);
+/* Adds NAME=LOW:HIGH[:STEP],... The step, where none is typed, is that of the
+ * parameter's table, else 1 for whole numbers, else the largest power of ten of
+ * which the range has a hundred. KV_USAGE: no such parameter, not a number's,
+ * named twice, or no range. */
+kv_rc kv_tune_space_add(kv_tune_space *s, const char *list, kv_err *e);
+/* KV_USAGE if an end of a range is none of the parameter's values, or one was
+ * typed in the specification, too. */
+kv_rc kv_tune_space_check(kv_registry *registry, const kv_tune_space *s,
+                          kv_err *e);
+void kv_tune_space_free(kv_tune_space *s);
+
+/* The value of a parameter at a number of its grid. */
+void kv_tune_axis_text(const kv_tune_axis *a, int at, char out[KV_TUNE_TEXT]);
+/* The specification of a point, freed with free(); NULL if memory ends. */
+char *kv_tune_space_text(const kv_tune_space *s, const int *at);
+
+#endif
