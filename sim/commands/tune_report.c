@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 80, TOLD = 5, WORDS = 320 };
+enum { CELL = 80, TOLD = 5, WORDS = 320, NAME = 160 };
 
 static bool met(const kv_tune_judgement *j) {
   return j->score.ran && j->score.far == 0;
@@ -113,16 +113,17 @@ static void describe(const kv_tune_goal *g, const kv_tune_judgement *j,
   }
 }
 
-/* Why a point has no score: "h2o:recent=4 on chat: REASON". */
-static void say_why(const kv_tune_goal *g, const kv_tune_judgement *j,
+/* Why a point has no score: "h2o:recent=4 on chat: REASON". row: its rows. */
+static void say_why(const kv_tuning *s, int at, const kv_tune_judgement *j,
                     const kv_result *row, size_t room, char *out) {
   const kv_result *r = &row[j->lacks];
+  char name[NAME];
+  kv_tune_space_show(&s->options.space, s->search.point[at].at, NAME, name);
   if (j->measure < 0)
-    snprintf(out, room, "%.160s on %.100s: %.200s", r->spec, r->trace,
-             r->reason);
+    snprintf(out, room, "%s on %.80s: %.200s", name, r->trace, r->reason);
   else
-    snprintf(out, room, "%.160s on %.100s has no %s", r->spec, r->trace,
-             g->measure[j->measure].key);
+    snprintf(out, room, "%s on %.80s has no %s", name, r->trace,
+             s->options.goal.measure[j->measure].key);
 }
 
 static void print_unjudged(const kv_tuning *s) {
@@ -130,7 +131,7 @@ static void print_unjudged(const kv_tuning *s) {
   char why[512];
   for (int i = 0; i < s->search.n; i++) {
     if (s->judged[i].score.ran || ++n > TOLD) continue;
-    say_why(&s->options.goal, &s->judged[i], row_of(s, i, 0), sizeof why, why);
+    say_why(s, i, &s->judged[i], row_of(s, i, 0), sizeof why, why);
     fputs(n == 1 ? "not judged:\n  " : "  ", stdout);
     kv_put_plain(stdout, why);
     putchar('\n');
@@ -187,19 +188,21 @@ kv_rc kv_tuning_report(kv_tuning *s, kv_err *e) {
 static int no_number(const kv_tuning *s) {
   char why[512];
   kv_err e = {0};
-  say_why(&s->options.goal, s->judged, row_of(s, 0, 0), sizeof why, why);
+  say_why(s, 0, s->judged, row_of(s, 0, 0), sizeof why, why);
   kv_fail(&e, s->failed ? KV_INPUT : KV_USAGE, "no probe could be judged: %s",
           why);
   return kv_say(&e);
 }
 
 static int none_meets(const kv_tuning *s) {
-  char words[WORDS];
+  char words[WORDS], name[NAME];
   kv_err e = {0};
+  kv_tune_space_show(&s->options.space, s->search.point[s->search.best].at,
+                     NAME, name);
   describe(&s->options.goal, &s->judged[s->search.best], words);
   kv_fail(&e, KV_DIFFERENT,
-          "none of %d probes meets what was asked; the nearest is %.120s: %s",
-          s->search.n, row_of(s, s->search.best, 0)->spec, words);
+          "none of %d probes meets what was asked; the nearest is %s: %s",
+          s->search.n, name, words);
   return kv_say(&e);
 }
 
@@ -211,7 +214,7 @@ static int held_differs(const kv_tuning *s) {
   if (j->score.ran)
     describe(&s->options.goal, j, words);
   else
-    say_why(&s->options.goal, j, row, sizeof words, words);
+    say_why(s, s->search.best, j, row, sizeof words, words);
   kv_fail(&e, KV_DIFFERENT,
           "the best does not meet what was asked on held-out traces: %s",
           words);

@@ -11,6 +11,7 @@
 #include "sim/text/number.h"
 #include "traces/text/text.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,32 +178,59 @@ void kv_tune_axis_text(const kv_tune_axis *a, int at, char out[KV_TUNE_TEXT]) {
     kv_number_float((float)x, out);
 }
 
-/* The typed specification, each part followed by its searched values. */
-static char *compose(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT]) {
-  char *out = NULL;
-  size_t size;
-  FILE *f = open_memstream(&out, &size);
-  if (!f) return NULL;
+/* Adds to a text of n bytes, of which out has room for some; its new length. */
+__attribute__((format(printf, 4, 5))) static size_t
+put(size_t room, char *out, size_t n, const char *format, ...) {
+  va_list more;
+  va_start(more, format);
+  int added = n < room ? vsnprintf(out + n, room - n, format, more)
+                       : vsnprintf(NULL, 0, format, more);
+  va_end(more);
+  return n + (size_t)added;
+}
+
+/* The typed specification, each part followed by its searched values; its
+ * length, also where there is no room for it. */
+static size_t compose(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT],
+                      size_t room, char *out) {
   const char *at = s->text;
+  size_t n = 0;
   for (int part = 0; *at; part++) {
-    size_t n = kv_spec_part(at);
-    fprintf(f, "%s%.*s", part ? "+" : "", (int)n, at);
+    size_t own = kv_spec_part(at);
+    n = put(room, out, n, "%s%.*s", part ? "+" : "", (int)own, at);
     for (int i = 0; i < s->axes; i++)
       if (s->axis[i].part == part)
-        fprintf(f, ":%s=%s", s->axis[i].name, value[i]);
-    at += n + (at[n] != 0);
+        n = put(room, out, n, ":%s=%s", s->axis[i].name, value[i]);
+    at += own + (at[own] != 0);
   }
-  bool bad = ferror(f);
-  if (fclose(f) == 0 && !bad) return out;
-  free(out);
-  return NULL;
+  return n;
+}
+
+/* The same, to be freed with free(); NULL if memory ends. */
+static char *composed(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT]) {
+  size_t room = compose(s, value, 0, NULL) + 1;
+  char *out = malloc(room);
+  if (out) compose(s, value, room, out);
+  return out;
+}
+
+static void values(const kv_tune_space *s, const int *at,
+                   char (*value)[KV_TUNE_TEXT]) {
+  for (int i = 0; i < s->axes; i++)
+    kv_tune_axis_text(&s->axis[i], at[i], value[i]);
 }
 
 char *kv_tune_space_text(const kv_tune_space *s, const int *at) {
   char value[KV_TUNE_AXES][KV_TUNE_TEXT];
-  for (int i = 0; i < s->axes; i++)
-    kv_tune_axis_text(&s->axis[i], at[i], value[i]);
-  return compose(s, value);
+  values(s, at, value);
+  return composed(s, value);
+}
+
+void kv_tune_space_show(const kv_tune_space *s, const int *at, size_t room,
+                        char *out) {
+  char value[KV_TUNE_AXES][KV_TUNE_TEXT];
+  values(s, at, value);
+  compose(s, value, room, out);
 }
 
 /* Parses the specification with one end of every range. */
@@ -213,7 +241,7 @@ static kv_rc check_end(kv_registry *registry, const kv_tune_space *s, bool last,
   kv_err why = {0};
   for (int i = 0; i < s->axes; i++)
     strcpy(value[i], last ? s->axis[i].last : s->axis[i].first);
-  char *text = compose(s, value);
+  char *text = composed(s, value);
   if (!text) return kv_no_memory(e, "a specification", strlen(s->text));
   kv_rc rc = kv_spec_parse(registry, text, &spec, &why);
   if (!rc) kv_spec_free(&spec);

@@ -48,5 +48,8 @@ void kv_tune_space_free(kv_tune_space *s);
 void kv_tune_axis_text(const kv_tune_axis *a, int at, char out[KV_TUNE_TEXT]);
 /* The specification of a point, freed with free(); NULL if memory ends. */
 char *kv_tune_space_text(const kv_tune_space *s, const int *at);
+/* The same for a sentence: as much of it as there is room for. */
+void kv_tune_space_show(const kv_tune_space *s, const int *at, size_t room,
+                        char *out);
 
 #endif
