@@ -97,8 +97,8 @@ static const kv_param table[] = {
                   "bits of the high tier; K8V4 as in the paper"),
     KV_TIER_PARAM(
         params, tiers, "low", LOW, "k4v2",
-        "bits of the low tier, the same as high: there is none; K4V2 as in "
-        "the paper"),
+        "bits of the low tier, at most those of high, the same: there is none; "
+        "K4V2 as in the paper"),
     GROUPS("high_k_groups", HIGH, KV_SIDE_K, "of a key; 1 as in the paper"),
     GROUPS("high_v_groups", HIGH, KV_SIDE_V, "of a value; 1 as in the paper"),
     GROUPS("low_k_groups", LOW, KV_SIDE_K, "of a key; 1 as in the paper"),
@@ -378,7 +378,7 @@ const kv_method kv_method_leankv = {
              "Language Models with LeanKV, arXiv:2412.03131",
     .params = table,
     .params_size = sizeof(params),
-    .lossless = "high=k16v16:alpha_l=0:alpha_h=0",
+    .lossless = "high=k16v16:window=4194304",
     .open = open,
     .observe = observe,
     .settle_lane = settle_lane,

@@ -21,16 +21,19 @@ static bool alike(const kv_tiers *t, int side) {
                                            t->groups[KV_TIER_LOW][side]);
 }
 
+/* No side gains bits on its way down: the low tier has at most the high one's.
+ */
+static void cap(kv_tiers *t) {
+  int high = t->bits[KV_TIER_HIGH], low = t->bits[KV_TIER_LOW];
+  int k = high / KV_TIER_WIDTHS, v = high % KV_TIER_WIDTHS;
+  if (low / KV_TIER_WIDTHS > k) k = low / KV_TIER_WIDTHS;
+  if (low % KV_TIER_WIDTHS > v) v = low % KV_TIER_WIDTHS;
+  t->bits[KV_TIER_LOW] = k * KV_TIER_WIDTHS + v;
+}
+
 static kv_rc check(const kv_tiers *t, int tier, int side, int width,
                    const char *method, kv_err *e) {
-  int high = bits_of(t, KV_TIER_HIGH, side),
-      low = bits_of(t, KV_TIER_LOW, side);
   int groups = t->groups[tier][side];
-  if (low > high)
-    return kv_fail(e, KV_REFUSED,
-                   "%s: low has %d bits for a %s and high only %d; give the "
-                   "low tier at most as many",
-                   method, low, rows[side], high);
   if (bits_of(t, tier, side) == 16 || width % groups == 0) return KV_OK;
   return kv_fail(e, KV_REFUSED,
                  "%s: %d groups do not divide the %d elements of a %s; choose "
@@ -54,6 +57,7 @@ static void add(kv_tiers *t, int tier, int side, int width, kv_needs *needs) {
 kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
                     kv_needs *needs, kv_err *e) {
   const int width[] = {shape->d, shape->d_v};
+  cap(t);
   for (int i = 0; i < KV_TIERS * KV_TIER_SIDES; i++) {
     int tier = i / KV_TIER_SIDES, side = i % KV_TIER_SIDES;
     kv_rc rc = check(t, tier, side, width[side], method, e);

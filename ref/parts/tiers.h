@@ -47,8 +47,9 @@ typedef struct kv_tiers {
 
 KV_FN bool kv_one_tier(const kv_tiers *t) { return t->tell < 0; }
 
-/* Adds the codings. KV_REFUSED: the low tier has more bits than the high one,
- * or groups do not divide a row. t stands in the method's params. */
+/* Adds the codings; where the low tier is asked for more bits than the high
+ * one, it gets as many as that. KV_REFUSED: groups do not divide a row. t
+ * stands in the method's params. */
 kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
                     kv_needs *needs, kv_err *e);
 

@@ -298,10 +298,10 @@ static void laws(void **state) {
   rig_law(&c, "leankv:window=5:sparsity=layer:alpha_l=.5", NULL, NULL);
   rig_law(&c, "leankv:window=5:sparsity=static:high=k4v4:low=k4v2", NULL, NULL);
   rig_law(&c, "leankv:window=5:high=k8v8:low=k8v8:alpha_l=1", NULL, NULL);
+  rig_law(&c, "leankv:window=5:high=k16v1:alpha_l=.5", NULL, NULL);
   rig_law_dense(&c, "leankv:high=k16v16:alpha_l=0:alpha_h=0");
   rig_law_dense(&c, "leankv:high=k16v16:window=40:variant=paper");
   rig_law_refused(&c, "leankv:alpha_l=2", KV_REFUSED, "alpha_l=2", "alpha_h=1");
-  rig_law_refused(&c, "leankv:low=k8v8", KV_REFUSED, "8 bits", "high only 4");
   rig_law_refused(&c, "leankv:low_k_groups=3", KV_REFUSED, "3 groups",
                   "low_k_groups");
   rig_law_refused(&c, "leankv:low_share=0.6", KV_REFUSED, "low_share",
