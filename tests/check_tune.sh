@@ -171,7 +171,8 @@ says out 'means over 2 traces' 'two traces'
 
 # --- what cannot be met, or run ------------------------------------------
 tune 1 "${both[@]}" --at-most output_error=1e-6 --at-most kr=0.9
-says err 'none of 2 probes meets what was asked; the nearest is kivi:group=8' 'none'
+says err 'none of 2 probes meets what was asked; the nearest is kivi:group=8' \
+  'none'
 says err '(at most 1e-06)' 'none'
 says out 'front of 2 probes' 'none'
 ! grep -q '^kvreplay run' "$tmp/out" || fail 'a best that meets nothing'

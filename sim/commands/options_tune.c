@@ -57,6 +57,9 @@ static const kv_example examples[] = {
     {"kvreplay tune a.safetensors b.safetensors -m snapkv -s budget=32:512:8 "
      "--at-most kr=0.3 --least output_error --hold-out c.safetensors",
      "the least error in 30 % of dense's bytes, judged on another trace"},
+    {"kvreplay tune chat.safetensors -m leankv -s alpha_h=0:4,alpha_l=0:0.1 "
+     "--at-most output_error=0.05 --least mean_bytes",
+     "thresholds of two tiers of precision"},
     {"kvreplay tune chat.safetensors -m oracle-topp -s p=0.5:1 --at-least "
      "mass=0.9 --least bytes.read -f csv",
      "the front as rows for programs; its best is on standard error"},
