@@ -8,3 +8,4 @@ FORMATS =
 FORMATS += channel.c
 FORMATS += token.c
 FORMATS += absmax.c
+FORMATS += zeropoint.c

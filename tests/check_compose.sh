@@ -62,6 +62,43 @@ payload=$((4 * 104 * (40 + 20)))
 run -m "snapkv:budget=64+k8v4" | grep -q "\"end\": {\"payload\": $payload," ||
   fail "the bytes of snapkv+k8v4 are not $payload"
 
+# --- what a format cannot hold ------------------------------------------------
+# poke FILE OFFSET BYTES: overwrites bytes of its data.
+poke() {
+  # shellcheck disable=SC2059
+  printf "$3" | dd of="$1" bs=1 seek="$((8 + $(od -An -td8 -N8 "$1") + $2))" \
+    conv=notrunc status=none
+}
+
+# A key with 65504 and -65504 among its elements (its range is no half: no
+# int1), and a value from 300 to 300.5 (too far from 0 for the zero point of
+# qserve8). Queries, keys and values of the only layer stand first, 24 rows of
+# 32 bytes each.
+wide=$tmp/wide.safetensors
+"$kvtrace" synth -q -o "$wide" --layers 1 --heads 1 --kv-heads 1 --dim 8 \
+  --dtype F32 -t 24 -p 16 -s 3 >"$tmp/said" 2>&1
+poke "$wide" $((29 * 32)) '\000\340\177\107\000\340\177\307'
+for i in 0 4 8 12 16 20 24; do
+  poke "$wide" $((54 * 32 + i)) '\000\000\226\103'
+done
+poke "$wide" $((54 * 32 + 28)) '\000\100\226\103'
+for backend in $backends; do
+  specs=int1,int4,qserve8,qserve4,e4m3-atom4,dense
+  "$kvreplay" run "$wide" -q -f jsonl -B "$backend" -m "$specs" \
+    >"$tmp/rows" 2>"$tmp/said"
+  echo "exit $?" >>"$tmp/said"
+  [ "$(grep -c '"status": "failed"' "$tmp/rows")" = 2 ] &&
+    [ "$(grep -c '"status": "fixed"' "$tmp/rows")" = 4 ] ||
+    fail "$backend: cells of a wide trace: $(cut -c1-700 "$tmp/rows")"
+  grep 'quant:k=int1:' "$tmp/rows" | grep -q "lane 0, step 16: the scale of a \
+coded group is not finite as stored (first token 5); these values cannot be" ||
+    fail "$backend: int1 of a wide trace says: $(grep int1 "$tmp/rows")"
+  grep 'quant:k=qserve8:' "$tmp/rows" | grep -q '(first token 6); these' ||
+    fail "$backend: qserve8 of a far value: $(grep qserve8 "$tmp/rows")"
+  grep -q '^exit 3$' "$tmp/said" && [ "$(wc -l <"$tmp/said")" = 3 ] ||
+    fail "$backend: $(cat "$tmp/said")"
+done
+
 # --- names -------------------------------------------------------------------
 text=$(run -m "snapkv:budget=64+$kivi" | digests | cut -d' ' -f2)
 again=$(run -m "$text" | digests | cut -d' ' -f2)

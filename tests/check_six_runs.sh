@@ -73,7 +73,8 @@ done
 awk -v want="$specs" '
   BEGIN { n = split(want, w, ","); for (i = 1; i <= n; i++) {
             gsub(/:[^+]*/, "", w[i])
-            sub(/(int|sym)[0-9]$|e[0-9]m[0-9]$|k[0-9]+v[0-9]+$/, "quant", w[i])
+            sub(/(int|sym|e[0-9]m|qserve|atom|k[0-9]+v)[0-9]+$/, "quant",
+                w[i])
             need[w[i]] = 1 } }
   { name = $2; gsub(/:[^+]*/, "", name); delete need[name]
     if ($5 !~ /^[0-9a-f]+$/ || $6 !~ /^[0-9a-f]+$/ || $7 !~ /^[0-9a-f]+$/) {

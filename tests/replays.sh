@@ -98,6 +98,7 @@ replay_variants+=,kivi:bits=4:group=16:residual=32:variant=paper
 replay_variants+=,kivi:group=8:residual=16:rope=before
 replay_variants+=,int8:rope=before,int1:residual=5,k4v2:groups=2
 replay_variants+=,e4m3:groups=2,quant:k=e5m2:v=sym4,sym8:rope=before
+replay_variants+=,qserve8:groups=2,quant:k=qserve4:v=atom4,atom4:rope=before
 replay_variants+=,snapkv+int4,h2o+k8v2:residual=9
 replay_variants+=,leankv:window=8:alpha_l=0.5:alpha_h=1.5
 replay_variants+=,leankv:window=8:alpha_l=0.5:variant=paper:sparsity=layer

@@ -156,15 +156,14 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a,
   }
 }
 
-/* The same, if the rows are all coded in FORMAT and suit; whether they did. */
-template <int HEADS, int FORMAT>
+/* The same, if the rows are all coded alike and suit; whether they did. */
+template <int HEADS>
 static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
                                   const kv_gpu_row *row, kv_piece *stage,
                                   float *p) {
-  constexpr int ROOM = KV_VALUE_STAGES * KV_VALUE_PIECES * 16;
+  constexpr int ROOM = KV_CODED_VALUES * 16;
   kv_coded_values x;
-  if (!kv_coded_values_suit<FORMAT>(a.n, row, (char *)stage, ROOM, &x))
-    return false;
+  if (!kv_coded_values_suit(a.n, row, (char *)stage, ROOM, &x)) return false;
   float sum[HEADS];
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) sum[h] = 0;
@@ -174,10 +173,13 @@ static __device__ bool coded_sums(const kv_gpu_layer &l, const hand &a,
   __syncthreads();
   kv_coded_values_widen(x);
   __syncthreads();
-  if (x.how.rule == KV_RULE_FP16)
-    kv_coded_values_weigh<HEADS, true>(x, p, sum);
+  kv_coded_as as = kv_coded_as_of(x.how.rule);
+  if (as == KV_AS_FP16)
+    kv_coded_values_weigh<HEADS, KV_AS_FP16>(x, p, sum);
+  else if (as == KV_AS_FLOAT)
+    kv_coded_values_weigh<HEADS, KV_AS_FLOAT>(x, p, sum);
   else
-    kv_coded_values_weigh<HEADS, false>(x, p, sum);
+    kv_coded_values_weigh<HEADS, KV_AS_FMA>(x, p, sum);
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) {
     size_t chunk = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
@@ -230,7 +232,9 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
                               bool apart) {
   KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
   KV_SHARED(kv_gpu_row, row, CHUNK);
-  KV_SHARED(kv_piece, stage, KV_VALUE_STAGES * KV_VALUE_PIECES);
+  constexpr int STAGES = KV_VALUE_STAGES * KV_VALUE_PIECES;
+  static_assert(KV_CODED_VALUES >= STAGES, "the stages fit where codes do");
+  KV_SHARED(kv_piece, stage, PLAIN ? STAGES : KV_CODED_VALUES);
   hand a = take_heads<HEADS>(l, apart);
   if (a.n == 0 || a.count == 0) return;
   int j = kv_thread(), entry = a.c * CHUNK + j;
@@ -242,9 +246,9 @@ static __global__ void chunks(const __grid_constant__ kv_gpu_layer l,
   __syncthreads();
   float *p = (float *)weight;
   if (!PLAIN && HEADS > 1 && a.count == 1) {
-    if (coded_sums<1, KV_GPU_token>(l, a, row, stage, p)) return;
+    if (coded_sums<1>(l, a, row, stage, p)) return;
   } else if (!PLAIN) {
-    if (coded_sums<HEADS, KV_GPU_token>(l, a, row, stage, p)) return;
+    if (coded_sums<HEADS>(l, a, row, stage, p)) return;
   }
   if (HEADS > 1 && a.count == 1)
     sums<1, PLAIN>(l, a, row, stage, p);
@@ -259,7 +263,10 @@ static void start_chunks(void *stream, const kv_gpu_layer *l, bool apart) {
   int heads = l->shape.n_heads / l->lanes;
   int blocks = apart ? heads : (heads + HEADS - 1) / HEADS;
   dim3 grid((unsigned)l->chunks, (unsigned)l->lanes, (unsigned)blocks);
-  if (!l->needs.merges && !l->needs.codings)
+  bool coded = l->needs.merges;
+  for (int i = 0; i < l->needs.codings; i++)
+    coded |= kv_codes_values(&l->needs.coding[i]);
+  if (!coded)
     KV_LAUNCH(stream, (chunks<HEADS, true>), grid, KV_BLOCK, *l, apart);
   else
     KV_LAUNCH(stream, (chunks<HEADS, false>), grid, KV_BLOCK, *l, apart);

@@ -16,10 +16,16 @@
  *     template <class Rows>
  *     KV_DEVICE bool encode(const void *settings, int members,
  *                                  int width, const Rows &row, char *block);
+ *     // does a row have scales of its own, its block begin with them, and are
+ *     // its settings a kv_minmax? Then whole rows are read at once
+ *     // (gpu/lane/keys_rows.cuh, values_coded.cuh), and range g of n is
+ *     static constexpr bool ROWS = true;
+ *     KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
+ *                                         const void *block);
  *   };
  *
  * `settings` is the device's copy of the struct that the reference's format
- * has, in a slab. Below are the same three for a slab of any format.
+ * has, in a slab. Below are the same for a slab of any format.
  */
 #ifndef KV_GPU_FORMAT_CUH
 #define KV_GPU_FORMAT_CUH
@@ -32,6 +38,12 @@
 typedef struct kv_gpu_coded_size {
   int64_t codes, metadata; /* bytes */
 } kv_gpu_coded_size;
+
+/* A code of a range stands for fma(code, scale, least); where codes are floats,
+ * for RN(float * scale). */
+typedef struct kv_gpu_range {
+  float scale, least;
+} kv_gpu_range;
 
 #include "gpu/formats/all.h"
 
@@ -58,6 +70,33 @@ case KV_GPU_##name:                                                            \
 #undef KV_FORMAT
   default:
     return ((const float *)block)[x];
+  }
+}
+
+/* Do rows of a format have scales of their own? */
+KV_DEVICE bool kv_gpu_has_rows(int format) {
+  switch (format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::ROWS;
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default:
+    return false;
+  }
+}
+
+/* Range g of n of a row of such a format. */
+KV_DEVICE kv_gpu_range kv_gpu_range_of(int format, const kv_minmax &c, int n,
+                                       int g, const void *block) {
+  switch (format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::range(c, n, g, block);
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default:
+    return {0, 0};
   }
 }
 

@@ -18,9 +18,9 @@
  * code becomes the bits before the point of a power of two, which is
  * subtracted. `mask`: the bits of a code. */
 KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
-  int at = b < 3 ? 8 * b : 16; /* a float has 23 such bits */
+  int at = 8 * (b % 2); /* a float has 23 such bits, two codes of 8 */
   uint32_t magic = 0x4b000000u - ((uint32_t)at << 23);
-  uint32_t word = ((b < 3 ? codes : codes >> 8) & mask << at) | magic;
+  uint32_t word = ((b < 2 ? codes : codes >> 16) & mask << at) | magic;
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
@@ -38,6 +38,15 @@ typedef struct kv_minmax_two {
 } kv_minmax_two;
 
 template <bool CHANNEL> struct kv_gpu_minmax {
+  static constexpr bool ROWS = !CHANNEL;
+
+  KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
+                               const void *block) {
+    const uint16_t *from = (const uint16_t *)block + g;
+    (void)c;
+    return {kv_half(from[0]), kv_half(from[n])};
+  }
+
   /* Bytes of a row's codes: element x is in byte x mod plane, the first plane
    * in the low bits. */
   KV_DEVICE int plane(const kv_minmax &c, int width) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weighted sum of the values of a chunk whose rows are all coded alike: blocks
- * of one row come as they are by asynchronous copies, their scales and minima
- * become floats in shared memory once, and each thread decodes a column, whose
- * bits stand at the same place of a byte in every row. A thread has a chain
- * over the entries for every head.
+ * of one row come as they are by asynchronous copies, their ranges become
+ * floats in shared memory once, and each thread decodes a column, whose bits
+ * stand at the same place of a byte in every row. A thread has a chain over the
+ * entries for every head.
  *
- * FORMAT is a format that shares scales within a row and whose settings are a
- * kv_minmax; another is another instance. What does not suit is left to
+ * For every format with kv_gpu_format_x::ROWS. What does not suit is left to
  * gpu/lane/values.cuh. Called by all threads of a block.
  */
 #ifndef KV_GPU_VALUES_CODED_CUH
@@ -15,32 +14,41 @@
 
 #include "gpu/lane/values.cuh"
 
+/* Pieces of a chunk's room: rows of 128 bytes of codes and two ranges. */
+constexpr int KV_CODED_VALUES = KV_GPU_CHUNK * (9 + 1);
+
+/* How a code becomes a number; a kernel has a loop for each. */
+typedef enum kv_coded_as { KV_AS_FMA, KV_AS_FP16, KV_AS_FLOAT } kv_coded_as;
+
+KV_DEVICE kv_coded_as kv_coded_as_of(int rule) {
+  return kv_rule_floats(rule)   ? KV_AS_FLOAT
+         : rule == KV_RULE_FP16 ? KV_AS_FP16
+                                : KV_AS_FMA;
+}
+
 typedef struct kv_coded_values {
   kv_minmax how;
-  int width, n;       /* columns, at most KV_BLOCK; rows */
-  int ranges, pieces; /* of a row; pieces of its block, 16 bytes each */
-  kv_piece *code;     /* [n][pieces] blocks */
-  float *range;       /* [ranges][2][KV_GPU_CHUNK] scales, minima of the rows */
+  int format, width, n; /* width: columns, at most KV_BLOCK; n: rows */
+  int metadata, ranges; /* bytes before a row's codes; its ranges */
+  int pieces;           /* of its block, 16 bytes each */
+  kv_piece *code;       /* [n][pieces] blocks */
+  float *range; /* [ranges][2][KV_GPU_CHUNK] scale and least of the rows */
 } kv_coded_values;
 
 /* Do the chunk's n rows suit? room: `size` bytes. All threads get the same
  * answer. */
-template <int FORMAT>
 KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
                                     int size, kv_coded_values *x) {
   const kv_gpu_slab *slab = row[0].slab;
-  if (!slab || slab->format != FORMAT) return false;
+  if (!slab || !kv_gpu_has_rows(slab->format)) return false;
   const kv_minmax how = *(const kv_minmax *)slab->settings;
   int width = slab->width, plane = width * how.bits / 8;
   int ranges = (width + how.group - 1) / how.group;
-  int pieces = (4 * ranges + plane + 15) / 16;
-  *x = {how,
-        width,
-        n,
-        ranges,
-        pieces,
-        (kv_piece *)room,
-        (float *)(room + KV_GPU_CHUNK * 16 * pieces)};
+  int metadata = (int)kv_gpu_block_size(*slab, 1).metadata;
+  int pieces = (metadata + plane + 15) / 16;
+  *x = {how,    slab->format,     width,
+        n,      metadata,         ranges,
+        pieces, (kv_piece *)room, (float *)(room + KV_GPU_CHUNK * 16 * pieces)};
   if (width > KV_BLOCK || plane * 8 != width * how.bits ||
       slab->size < (size_t)pieces * 16 || slab->size % 16 ||
       KV_GPU_CHUNK * (16 * pieces + 8 * ranges) > size)
@@ -55,46 +63,49 @@ KV_DEVICE void kv_coded_values_fetch(const kv_gpu_row *row,
   kv_async_commit();
 }
 
-/* Makes the scales and minima floats. A barrier must come before it and after
- * it. */
+/* Makes the ranges floats. A barrier must come before it and after it. */
 KV_DEVICE void kv_coded_values_widen(const kv_coded_values &x) {
   int j = kv_thread();
   if (j >= x.n) return;
-  const uint16_t *from = (const uint16_t *)(x.code + j * x.pieces);
+  const kv_piece *from = x.code + j * x.pieces;
   for (int g = 0; g < x.ranges; g++) {
-    x.range[2 * g * KV_GPU_CHUNK + j] = kv_half(from[g]);
-    x.range[(2 * g + 1) * KV_GPU_CHUNK + j] = kv_half(from[x.ranges + g]);
+    kv_gpu_range r = kv_gpu_range_of(x.format, x.how, x.ranges, g, from);
+    x.range[2 * g * KV_GPU_CHUNK + j] = r.scale;
+    x.range[(2 * g + 1) * KV_GPU_CHUNK + j] = r.least;
   }
 }
 
 /* How a thread finds its column in a row. */
 typedef struct kv_coded_column {
   const uint8_t *byte;  /* of row 0 */
-  const float *range;   /* its scales, then KV_GPU_CHUNK later its minima */
+  const float *range;   /* its scales, then KV_GPU_CHUNK later the least */
   uint32_t mask, magic; /* its bits; those of a float that has them behind the
                            point, less which it is the code */
+  int rule;
 } kv_coded_column;
 
 KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
   int plane = x.width * x.how.bits / 8, column = kv_thread();
   int shift = column / plane * x.how.bits;
-  kv_coded_column c = {(const uint8_t *)x.code + 4 * x.ranges + column % plane,
+  kv_coded_column c = {(const uint8_t *)x.code + x.metadata + column % plane,
                        x.range + column / x.how.group * 2 * KV_GPU_CHUNK,
                        ((1u << x.how.bits) - 1) << shift,
-                       0x4b000000u - ((uint32_t)shift << 23)};
+                       0x4b000000u - ((uint32_t)shift << 23), x.how.rule};
   return c;
 }
 
-template <bool FP16>
+template <kv_coded_as AS>
 KV_DEVICE float kv_coded_value(const kv_coded_column &c, int byte, float step,
                                float min) {
+  if (AS == KV_AS_FLOAT)
+    return kv_mul(kv_absmax_float(c.rule, c.byte[byte]), step);
   float code = kv_float((c.byte[byte] & c.mask) | c.magic);
   code = kv_sub(code, kv_float(c.magic));
-  return kv_minmax_number<FP16>(code, step, min);
+  return kv_minmax_number<AS == KV_AS_FP16>(code, step, min);
 }
 
 /* The sums of the thread's column for all heads; p [HEADS][KV_GPU_CHUNK]. */
-template <int HEADS, bool FP16>
+template <int HEADS, kv_coded_as AS>
 KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
                                      float *a) {
   if (kv_thread() >= x.width) return;
@@ -107,7 +118,7 @@ KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
     float v[4];
     KV_UNROLL
     for (int u = 0; u < 4; u++)
-      v[u] = kv_coded_value<FP16>(c, u * row, step.x[u], min.x[u]);
+      v[u] = kv_coded_value<AS>(c, u * row, step.x[u], min.x[u]);
     c.byte += 4 * row;
     KV_UNROLL
     for (int h = 0; h < HEADS; h++) {
@@ -118,7 +129,7 @@ KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
   }
   KV_ROLLED
   for (; j < n; j++) {
-    float v = kv_coded_value<FP16>(c, 0, c.range[j], c.range[j + KV_GPU_CHUNK]);
+    float v = kv_coded_value<AS>(c, 0, c.range[j], c.range[j + KV_GPU_CHUNK]);
     c.byte += row;
     KV_UNROLL
     for (int h = 0; h < HEADS; h++)

@@ -23,6 +23,11 @@
 
 extern const kv_format kv_format_absmax;
 
+/* Are codes floats? Then a number is RN(float * scale). */
+KV_FN int kv_rule_floats(int rule) {
+  return rule == KV_RULE_E4M3 || rule == KV_RULE_E5M2;
+}
+
 /* What a scale brings to the largest code. */
 KV_FN float kv_absmax_top(const kv_minmax *c) {
   if (c->rule == KV_RULE_E4M3) return 448;
@@ -58,12 +63,19 @@ KV_FN uint32_t kv_to_f8(float y, int m, int bias, uint32_t largest) {
   return (r < largest ? r : largest) | (kv_bits(y) >> 24 & 0x80u);
 }
 
+/* The float of a code, exact: as a binary32 that is too small by what the
+ * biases differ, also where it is subnormal. */
+KV_FN float kv_absmax_float(int rule, uint32_t code) {
+  int e5 = rule == KV_RULE_E5M2;
+  float a = kv_mul(kv_float((code & 0x7fu) << (e5 ? 21 : 20)),
+                   e5 ? 0x1p112f : 0x1p120f);
+  return kv_float(kv_bits(a) | (code & 0x80u) << 24);
+}
+
 /* A code as the number that a scale multiplies: exact. */
 KV_FN float kv_absmax_plain(const kv_minmax *c, uint32_t code) {
   if (c->rule == KV_RULE_INTEGER) return (float)code - kv_absmax_top(c);
-  if (c->rule == KV_RULE_E5M2) return kv_from_finite_f16((uint16_t)(code << 8));
-  float a = kv_mul(kv_float((code & 0x7fu) << 20), 0x1p120f);
-  return kv_float(kv_bits(a) | (code & 0x80u) << 24);
+  return kv_absmax_float(c->rule, code);
 }
 
 KV_FN uint32_t kv_absmax_code(const kv_minmax *c, float scale, float x) {

@@ -43,9 +43,11 @@ typedef enum kv_rule {
   KV_RULE_STORED,
   KV_RULE_FP16,
   KV_RULE_UNROUNDED,
-  KV_RULE_INTEGER, /* the rest: ref/formats/absmax.h */
+  KV_RULE_INTEGER, /* these three: ref/formats/absmax.h */
   KV_RULE_E4M3,
-  KV_RULE_E5M2
+  KV_RULE_E5M2,
+  KV_RULE_FRACTION, /* these two: ref/formats/zeropoint.h */
+  KV_RULE_BASE
 } kv_rule;
 
 /* The settings of both formats, for needs.coding. */

@@ -11,6 +11,7 @@
 
 #include "ref/formats/absmax.h"
 #include "ref/formats/minmax.h"
+#include "ref/formats/zeropoint.h"
 
 /* NAME(name, format, bits of a code, rule of its arithmetic) */
 #define KV_NAMED_FORMATS(NAME)                                                 \
@@ -21,7 +22,10 @@
   NAME(sym8, absmax, 8, KV_RULE_INTEGER)                                       \
   NAME(sym4, absmax, 4, KV_RULE_INTEGER)                                       \
   NAME(e4m3, absmax, 8, KV_RULE_E4M3)                                          \
-  NAME(e5m2, absmax, 8, KV_RULE_E5M2)
+  NAME(e5m2, absmax, 8, KV_RULE_E5M2)                                          \
+  NAME(qserve8, zeropoint, 8, KV_RULE_FRACTION)                                \
+  NAME(qserve4, zeropoint, 4, KV_RULE_FRACTION)                                \
+  NAME(atom4, zeropoint, 4, KV_RULE_BASE)
 
 /* The names as the choices of a parameter; the first is a side that stays as
  * it came. */

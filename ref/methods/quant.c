@@ -21,7 +21,9 @@
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
  * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token:
- * ref/formats/absmax.h.
+ * ref/formats/absmax.h. qserve8 and qserve4 are QServe's with a zero point,
+ * atom4 is Atom's (Zhao et al. 2024, arXiv:2310.19102), whose keys are coded
+ * before their rotation (rope=before): ref/formats/zeropoint.h.
  *
  * Where paper and code have more (LeanKV's choice of a format for each token),
  * a method recodes entries by the verb that this one uses: an entry that is
@@ -75,8 +77,8 @@ static const kv_param table[] = {
      .offset = offsetof(params, rope),
      .fallback = "after",
      .choices = "after|before",
-     .help = "whether keys are coded as rotated (LeanKV) or as before their "
-             "rotation"},
+     .help = "whether keys are coded as rotated (LeanKV, QServe) or as before "
+             "their rotation (Atom)"},
     {.name = NULL}};
 
 /* Adds the coding of a side, of rows of `width` elements. */

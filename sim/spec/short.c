@@ -43,6 +43,24 @@ static bool is_pair(size_t n, const char *text, size_t *k, size_t *v) {
   return *v > 0 && *k + *v + 2 == n;
 }
 
+/* FORMAT-FORMAT, of keys and of values: cuts the name in two at the dash. */
+static kv_rc cut_two(char *name, const char **k, const char **v, kv_err *e) {
+  char *dash = strchr(name, '-'), show[KV_SHOW];
+  if (!dash) return KV_OK;
+  *dash = 0;
+  int keys = kv_named_format_find(name), at = keys;
+  if (keys >= 0) at = kv_named_format_find(dash + 1);
+  if (at < 0 && keys >= 0)
+    return kv_fail(e, KV_USAGE,
+                   "no format is called %s, which %s- asks for of values; it "
+                   "is one of %s",
+                   kv_show(dash + 1, show), name, KV_NAMED_CHOICES);
+  if (keys < 0) return KV_OK;
+  *k = name;
+  *v = dash + 1;
+  return KV_OK;
+}
+
 /* The formats that the first n bytes of the text name. */
 static kv_rc look_up(size_t n, const char *text, char name[KV_SHORT],
                      const char **k, const char **v, kv_err *e) {
@@ -52,7 +70,7 @@ static kv_rc look_up(size_t n, const char *text, char name[KV_SHORT],
   memcpy(name, text, n);
   name[n] = 0;
   if (kv_named_format_find(name) > 0) *k = *v = name;
-  if (!is_pair(n, name, &a, &b)) return KV_OK;
+  if (!is_pair(n, name, &a, &b)) return cut_two(name, k, v, e);
   *k = name_of(a, name + 1);
   *v = name_of(b, name + 2 + a);
   if (*k && *v) return KV_OK;
@@ -98,7 +116,8 @@ bool kv_short_name(const kv_method *m, const void *values, char out[KV_SHORT]) {
   else if (a && b)
     snprintf(out, KV_SHORT, "k%sv%s", a, b);
   else
-    return false;
+    snprintf(out, KV_SHORT, "%.*s-%.*s", KV_SHORT / 2 - 1, k, KV_SHORT / 2 - 1,
+             v);
   return true;
 }
 

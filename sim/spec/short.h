@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Formats by name in a specification: int4 is quant:k=int4:v=int4, k8v4 is
- * quant:k=int8:v=int4 (16, 8, 4, 2 or 1 bits; 16: as it came). Further
- * parameters follow as ever: snapkv+k8v4:residual=64. Rows and databases hold
- * the long form; labels of tables the short one. The list of names is
- * ref/formats/named.h.
+ * quant:k=int8:v=int4 (16, 8, 4, 2 or 1 bits; 16: as it came), e4m3-int4 is
+ * quant:k=e4m3:v=int4, of any two names. Further parameters follow as ever:
+ * snapkv+k8v4:residual=64. Rows and databases hold the long form; labels of
+ * tables the short one. The list of names is ref/formats/named.h.
  */
 #ifndef KV_SIM_SHORT_H
 #define KV_SIM_SHORT_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention over coded rows on the executor, against plain loops that read
- * element after element: both formats, 2 and 4 bits, both arithmetics, sizes
+ * element after element: keys that share scales by channel, keys and values
+ * that have scales of their own, all widths of a code, all arithmetics, sizes
  * of groups, widths and heads; lanes that are coded to the last entry, with a
- * tail of raw rows, or with one raw row amid. Codes, scales and minima are
- * noise: nothing here codes. The copies made show which of the kernels' two
- * ways was taken: whole rows of codes, or rows computed one by one.
+ * tail of raw rows, or with one raw row amid. Codes and metadata are noise:
+ * nothing here codes. The copies made show which of the kernels' two ways was
+ * taken: whole rows of codes, or rows computed one by one.
  */
 #include "gpu/emu/emu.h"
 #include "gpu/lane/entry.cuh"
@@ -29,10 +30,15 @@ static uint32_t next(void) {
 }
 
 typedef struct how {
-  int d, bits, group_k, group_v, fp16, heads, n;
+  int d, bits, group_k, group_v, rule, heads, n;
   int raw; /* entry that is raw, all from there on if tail; -1: none */
   bool tail;
+  int format = KV_GPU_channel; /* of keys; of values token where it is that */
 } how;
+
+static int of_values(const how &a) {
+  return a.format == KV_GPU_channel ? (int)KV_GPU_token : a.format;
+}
 
 struct world {
   kv_gpu_layer l;
@@ -71,19 +77,23 @@ static void fill_pool(world *w, int n, int width, kv_cell_ref *side,
   gpupool_fill(n, side, take<int32_t>(w, (size_t)n), pool);
 }
 
-/* Blocks of `members` rows with `ranges` scales and as many minima. */
-static void fill_slab(world *w, int n, int width, int ranges, int members,
+/* Blocks of `members` rows, with metadata of halves or of floats. */
+static void fill_slab(world *w, int n, int width, int format, int members,
                       const kv_minmax *c, kv_gpu_slab *s) {
-  size_t row = ((size_t)width * (size_t)c->bits + 7) / 8;
   size_t blocks = (size_t)((n + members - 1) / members);
+  s->format = format;
   s->settings = c;
   s->width = width;
-  s->size = (4 * (size_t)ranges + (size_t)members * row + 15) / 16 * 16;
+  kv_gpu_coded_size size = kv_gpu_block_size(*s, members);
+  s->size = ((size_t)size.metadata + (size_t)size.codes + 15) / 16 * 16;
   s->data = take<char>(w, blocks * s->size);
   for (size_t i = 0; i < blocks * s->size; i++) s->data[i] = (char)next();
-  for (size_t b = 0; b < blocks; b++)
-    for (int i = 0; i < 2 * ranges; i++)
-      ((uint16_t *)(s->data + b * s->size))[i] = half();
+  for (char *at = s->data; at < s->data + blocks * s->size; at += s->size)
+    for (int i = 0; i < size.metadata / 2; i++) ((uint16_t *)at)[i] = half();
+  if (!kv_rule_floats(c->rule)) return;
+  for (char *at = s->data; at < s->data + blocks * s->size; at += s->size)
+    for (int i = 0; i < size.metadata / 4; i++)
+      ((float *)at)[i] = kv_mul(kv_half(half()), 0x1.234568p-9f);
 }
 
 static void take_results(world *w, int heads) {
@@ -121,16 +131,18 @@ static void open_world(const how &a, world *w) {
   lane->v = take<kv_cell_ref>(w, (size_t)a.n);
   fill_pool(w, a.n, a.d, lane->k, &lane->k_raw);
   fill_pool(w, a.n, a.d, lane->v, &lane->v_raw);
-  w->k = {a.bits, a.group_k, a.fp16};
-  w->v = {a.bits, a.group_v, a.fp16};
-  fill_slab(w, a.n, a.d, a.d, a.group_k, &w->k, &lane->k_slab[K]);
-  fill_slab(w, a.n, a.d, (a.d + a.group_v - 1) / a.group_v, 1, &w->v,
-            &lane->v_slab[V]);
-  lane->k_slab[K].format = KV_GPU_channel;
-  lane->v_slab[V].format = KV_GPU_token;
+  w->k = {a.bits, a.group_k, a.rule};
+  w->v = {a.bits, a.group_v, a.rule};
+  bool channel = a.format == KV_GPU_channel;
+  int members = channel ? a.group_k : 1;
+  l->needs.coding[0] = {channel ? &kv_format_channel : &kv_format_token, &w->k,
+                        false, KV_KEYS_ONLY};
+  l->needs.coding[1] = {&kv_format_token, &w->v, false, KV_VALUES_ONLY};
+  fill_slab(w, a.n, a.d, a.format, members, &w->k, &lane->k_slab[K]);
+  fill_slab(w, a.n, a.d, of_values(a), 1, &w->v, &lane->v_slab[V]);
   for (int i = 0; i < a.n; i++) {
     if (a.raw >= 0 && (i == a.raw || (a.tail && i > a.raw))) continue;
-    lane->k[i] = {i / a.group_k, (uint16_t)(i % a.group_k), K};
+    lane->k[i] = {i / members, (uint16_t)(i % members), K};
     lane->v[i] = {i, 0, V};
   }
   l->q = take<float>(w, (size_t)(a.heads * a.d));
@@ -200,9 +212,10 @@ static counts attend(const how &a) {
 /* What whole rows of codes and queries take, where all entries are coded. */
 static counts of_codes(const how &a) {
   int tiles = (a.n + 2 * CHUNK - 1) / (2 * CHUNK), row = a.d * a.bits / 8;
-  int block = 4 * ((a.d + a.group_v - 1) / a.group_v) + row;
-  counts c = {a.n * row / 16 + tiles * a.heads * a.d / 4,
-              a.n * ((block + 15) / 16)};
+  int range = a.format != KV_GPU_absmax || kv_rule_floats(a.rule) ? 4 : 2;
+  int block = range * ((a.d + a.group_v - 1) / a.group_v) + row;
+  int key = a.format == KV_GPU_channel ? row / 16 : row / 16 + 1;
+  counts c = {a.n * key + tiles * a.heads * a.d / 4, a.n * ((block + 15) / 16)};
   return c;
 }
 
@@ -215,6 +228,16 @@ static void whole_rows_are_copied(void **) {
       {64, 2, 32, 16, 1, 2, 300, -1, false},
       {64, 4, 128, 64, 0, 5, 257, -1, false},
       {32, 4, 32, 8, 1, 1, 129, -1, false},
+      {128, 8, 128, 128, KV_RULE_UNROUNDED, 1, 256, -1, false, KV_GPU_token},
+      {128, 4, 64, 64, KV_RULE_UNROUNDED, 4, 300, -1, false, KV_GPU_token},
+      {128, 1, 128, 16, KV_RULE_UNROUNDED, 2, 130, -1, false, KV_GPU_token},
+      {64, 2, 64, 64, KV_RULE_STORED, 2, 140, -1, false, KV_GPU_token},
+      {96, 8, 96, 96, KV_RULE_INTEGER, 3, 257, -1, false, KV_GPU_absmax},
+      {64, 4, 32, 8, KV_RULE_INTEGER, 8, 130, -1, false, KV_GPU_absmax},
+      {128, 8, 64, 128, KV_RULE_E4M3, 5, 257, -1, false, KV_GPU_absmax},
+      {32, 8, 32, 16, KV_RULE_E5M2, 1, 129, -1, false, KV_GPU_absmax},
+      {128, 8, 128, 64, KV_RULE_FRACTION, 2, 129, -1, false, KV_GPU_zeropoint},
+      {128, 4, 64, 128, KV_RULE_BASE, 7, 258, -1, false, KV_GPU_zeropoint},
   };
   for (const how &a : cases)
     for (int order = 0; order < 2; order++) {
@@ -235,6 +258,12 @@ static void what_does_not_suit_is_the_same(void **) {
       {33, 2, 32, 5, 1, 1, 150, -1, false},
       {256, 4, 32, 32, 0, 1, 270, -1, false}, /* rows of 128 bytes */
       {128, 4, 32, 4, 1, 1, 140, -1, false},  /* many ranges of values */
+      {64, 8, 64, 64, KV_RULE_FRACTION, 2, 300, 270, true, KV_GPU_zeropoint},
+      {64, 8, 64, 64, KV_RULE_E4M3, 1, 300, 100, false, KV_GPU_absmax},
+      {64, 8, 16, 16, KV_RULE_E4M3, 1, 140, -1, false, KV_GPU_absmax},
+      {64, 8, 64, 64, KV_RULE_FP16, 1, 140, -1, false, KV_GPU_token},
+      {80, 8, 40, 40, KV_RULE_INTEGER, 1, 140, -1, false, KV_GPU_absmax},
+      {160, 8, 160, 160, KV_RULE_UNROUNDED, 1, 130, -1, false, KV_GPU_token},
   };
   for (const how &a : cases) {
     kv_emu_order((int)(&a - cases) % 2);

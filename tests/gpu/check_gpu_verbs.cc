@@ -243,6 +243,44 @@ static void scales(void **) {
     }
 }
 
+/* The entry's key in coding `format` on both: what its elements 1 and 2 read.
+ */
+static void recode_key(gpulane *w, int entry, int format, float a, float b) {
+  float key[8];
+  w->list[0] = entry;
+  gpulane_both(w, {gpulane_verb::RECODE, 1, 0, 0, format, KV_SAME, 0, 0});
+  gpulane_same(w);
+  kv_lane_key(&w->host, entry, key);
+  assert_true(key[0] == 0 && key[1] == a && key[2] == b);
+}
+
+/* A key coded in 8 bits is coded again in 4, from its codes: by hand in
+ * check_named, rounded_twice. Its neighbour goes to 4 bits at once. */
+static void demoted(void **) {
+  static const kv_minmax high = {8, 6, KV_RULE_UNROUNDED},
+                         low = {4, 6, KV_RULE_UNROUNDED};
+  static const kv_coding codings[2] = {
+      {&kv_format_token, &high, false, KV_BOTH_SIDES},
+      {&kv_format_token, &low, false, KV_BOTH_SIDES}};
+  static const float row[6] = {0, 255.11767578125f, 100, 0, 0, 0};
+  gpulane_case m = small;
+  m.coding = codings;
+  for (int order = 0; order < 2; order++) {
+    kv_emu_order(order);
+    gpulane *w = gpulane_open(&m);
+    for (int i = 5; i < 7; i++)
+      memcpy((float *)w->data.k + (w->host.kv_head * m.n_tokens + i) * m.d, row,
+             sizeof row);
+    gpulane_append(w, 20);
+    recode_key(w, 5, KV_CODED, 255, 100);
+    recode_key(w, 5, KV_CODED + 1, 255, 102);
+    recode_key(w, 6, KV_CODED + 1, 255.234375f, 102.09375f);
+    assert_int_equal(w->host.k_slab[KV_CODED].held, 0);
+    gpulane_close(w);
+  }
+  kv_emu_order(0);
+}
+
 /* --- what a lane remembers ------------------------------------------------ */
 
 /* Rows stay in order until one goes from between others. */
@@ -268,7 +306,7 @@ int main(void) {
       cmocka_unit_test(forward),   cmocka_unit_test(reverse),
       cmocka_unit_test(journal),   cmocka_unit_test(full_log),
       cmocka_unit_test(full_slab), cmocka_unit_test(scales),
-      cmocka_unit_test(holes)};
+      cmocka_unit_test(demoted),   cmocka_unit_test(holes)};
   kv_float_ground();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,10 @@ static void names(void **state) {
       {"k4v4", "int4"},
       {"k8v4", "quant"},
       {"k2v8:residual=3", "quant:k=int2:v=int8:residual=3"},
+      {"e4m3-int4", "quant:k=e4m3:v=int4"},
+      {"raw-qserve4:groups=2", "quant:k=raw:v=qserve4:groups=2"},
+      {"int8-int4", "k8v4"},
+      {"dense+atom4-sym8", "quant:k=atom4:v=sym8"},
       {"dense+int2:groups=2", "int2:k_groups=2:v_groups=2"}};
   rig_case c = {.heads = 2,
                 .kv_heads = 1,
@@ -143,10 +147,12 @@ static void laws(void **state) {
   rig_data(&c, 15);
   rig_law(&c, "int8", NULL, NULL);
   rig_law(&c, "int1:groups=2", NULL, NULL);
+  rig_law(&c, "qserve4-atom4:groups=2", NULL, NULL);
   rig_law(&c, "k4v2:residual=7:v_groups=3:k_groups=4", NULL, NULL);
   float inv_freq[4] = {1, 0.5f, 0.1f, 0.01f};
   c.inv_freq = inv_freq;
   rig_law(&c, "int4:rope=before", NULL, NULL);
+  rig_law(&c, "atom4:rope=before", NULL, NULL);
   c.inv_freq = NULL;
   rig_law_dense(&c, "k8v4:residual=40");
   rig_law_dense(&c, "quant:k=raw:v=raw");
@@ -154,6 +160,7 @@ static void laws(void **state) {
   rig_law_refused(&c, "k8v4:v_groups=4", KV_REFUSED, "4 groups", "v_groups");
   rig_law_refused(&c, "k3v4", KV_USAGE, "k3v4", "8, 4, 2 or 1");
   rig_law_refused(&c, "quant:k=int3", KV_USAGE, "k=int3", "int2");
+  rig_law_refused(&c, "e4m3-int3", KV_USAGE, "int3", "|int2|");
   rig_data_free(&c);
 }
 

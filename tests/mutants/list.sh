@@ -123,6 +123,13 @@ mutant named_rounded_scale ref/formats/minmax.c 'named' \
 mutant absmax_no_subnormals ref/formats/absmax.h 'named' \
   'uint32_t unit = (uint32_t)(127 + 24 - bias - m) << 23;' \
   'uint32_t unit = (uint32_t)(128 + 24 - bias - m) << 23;'
+mutant atom_base_anywhere ref/formats/zeropoint.h 'zeropoint' \
+  'p.zero = kv_zeropoint_clamp(c, kv_rint(kv_div(-min, p.scale)));' \
+  'p.zero = kv_rint(kv_div(-min, p.scale));'
+mutant qserve_constant_run ref/formats/zeropoint.h 'named' \
+  'if (p.scale > 0) return p;' 'if (p.scale >= 0) return p;'
+mutant names_both_of_keys sim/spec/short.c 'methods' \
+  '*v = dash + 1;' '*v = name;'
 mutant quant_codes_all ref/methods/quant.c 'methods' \
   'int end = lane->n - o->residual;' 'int end = lane->n;'
 mutant class_not_in_state ref/lane/lane.c 'golden.sh' \

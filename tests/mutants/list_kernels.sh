@@ -27,15 +27,19 @@ mutant device_no_barrier gpu/lane/keys.cuh 'check_backends.sh' \
 mutant device_pair_of_two gpu/lane/keys_coded.cuh 'gpu_coded' \
   'own.block != next.block;' 'false;'
 mutant device_code_astray gpu/formats/minmax.cuh 'gpu_coded' \
-  '(b < 3 ? codes : codes >> 8)' 'codes'
+  '(b < 2 ? codes : codes >> 16)' 'codes'
 mutant device_rounded_scale gpu/formats/minmax.cuh 'whims' \
   'return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};' \
   'return {kv_div(1, scale), of.a};'
+mutant device_key_half_moved gpu/lane/keys_rows.cuh 'gpu_coded' \
+  'word[i] >> 16 | word[i + 1] << 16' 'word[i] >> 16'
+mutant device_key_one_range gpu/lane/keys_rows.cuh 'gpu_coded' \
+  'at >= x.how.group ? 2 : 0' 'at > x.how.group ? 2 : 0'
 mutant device_row_amid gpu/lane/values_coded.cuh 'gpu_coded' \
   'row[kv_thread()].slab != slab' 'false'
 mutant device_never_whole gpu/lane/values_coded.cuh 'gpu_coded' \
-  'if (!slab || slab->format != FORMAT) return false;' \
-  'if (slab || FORMAT) return false;'
+  'if (!slab || !kv_gpu_has_rows(slab->format)) return false;' \
+  'return false;'
 mutant device_shares_unlike gpu/backend/attend.cu \
   'check_backends.sh gpu_reads' \
   'return !kv_block_any(other);' 'return !kv_block_any(other) || j >= 0;'

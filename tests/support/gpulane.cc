@@ -147,6 +147,7 @@ gpulane *gpulane_open(const gpulane_case *m) {
   w->settings = {m->bits, m->group, m->fp16_ops};
   w->needs.coding[0] = {&kv_format_channel, &w->settings, false, KV_BOTH_SIDES};
   w->needs.coding[1] = {&kv_format_token, &w->settings, false, KV_BOTH_SIDES};
+  for (int i = 0; m->coding && i < 2; i++) w->needs.coding[i] = m->coding[i];
   w->data.layer = LAYER;
   w->data.k = random_rows(w, m->d);
   w->data.v = random_rows(w, m->d_v);

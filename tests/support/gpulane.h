@@ -27,6 +27,7 @@ typedef struct gpulane_case {
   kv_dtype dtype;
   int bits, group, d, d_v, n_tokens, verbs;
   bool fp16_ops, merges, codes;
+  const kv_coding *coding = nullptr; /* [2] in place of channel and token */
 } gpulane_case;
 
 typedef struct gpulane {

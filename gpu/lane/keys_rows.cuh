@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The chains of logits over coded keys that have scales of their own, where a
+ * tile of a lane is nothing else: blocks of one row come as they are by
+ * asynchronous copies, and each thread has two entries, whose codes it moves to
+ * where a block would begin without metadata, once, and whose ranges it keeps.
+ * Then a word of codes of each is decoded at a time: four elements of a plane
+ * (ref/formats/minmax.h), so x ascends.
+ *
+ * For every format with kv_gpu_format_x::ROWS. What does not suit - rows of
+ * other kinds among them, keys coded before RoPE, more than two ranges a row,
+ * KIVI's arithmetic of halves - is left to gpu/lane/keys_mixed.cuh.
+ */
+#ifndef KV_GPU_KEYS_ROWS_CUH
+#define KV_GPU_KEYS_ROWS_CUH
+
+#include "gpu/lane/keys.cuh"
+
+constexpr int KV_ROW_TILE = 2 * KV_BLOCK;
+constexpr int KV_ROW_PIECES = 9;  /* of a block: 128 bytes of codes, metadata */
+constexpr int KV_ROW_WIDTH = 256; /* elements a key at most */
+constexpr int KV_ROW_RANGES = 2;  /* a key at most */
+
+typedef struct kv_row_keys {
+  kv_minmax how;
+  int width, n;     /* elements; entries of the tile */
+  int metadata;     /* bytes before the codes, at most 8 */
+  int ranges, full; /* of a row; pieces that its codes fill */
+  kv_piece *code;   /* [full + 1][KV_ROW_TILE]: entry j of the tile at j */
+} kv_row_keys;
+
+/* Do the tile's entries suit? Fills in x. All threads get the same answer. */
+KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                int base, kv_piece *room, kv_row_keys *x) {
+  kv_cell_ref first = lane->k[base];
+  if (first.format < KV_CODED || l.needs.reindex) return false;
+  const kv_gpu_slab *slab = &lane->k_slab[first.format];
+  if (!kv_gpu_has_rows(slab->format) || slab->pre_rope || slab->size % 16)
+    return false;
+  const kv_minmax how = *(const kv_minmax *)slab->settings;
+  int left = lane->n - base, plane = slab->width * how.bits / 8;
+  int ranges = (slab->width + how.group - 1) / how.group;
+  int metadata = (int)kv_gpu_block_size(*slab, 1).metadata, full = plane / 16;
+  *x = {how,      slab->width, left < KV_ROW_TILE ? left : KV_ROW_TILE,
+        metadata, ranges,      full,
+        room};
+  if (slab->width > KV_ROW_WIDTH || plane % 16 ||
+      plane * 8 != slab->width * how.bits || full >= KV_ROW_PIECES ||
+      ranges > KV_ROW_RANGES || (ranges > 1 && how.group % 16) ||
+      how.rule == KV_RULE_FP16)
+    return false;
+  bool wrong = false;
+  for (int j = kv_thread(); j < x->n; j += KV_BLOCK)
+    wrong |= lane->k[base + j].format != first.format;
+  return !kv_block_any(wrong);
+}
+
+/* Starts the copies of the blocks; row [KV_ROW_TILE]: where each is, put there
+ * before a barrier. */
+KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
+  for (int at = kv_thread(); at < x.n * (x.full + 1); at += KV_BLOCK) {
+    int j = at / (x.full + 1), p = at - j * (x.full + 1);
+    kv_async_16(&x.code[p * KV_ROW_TILE + j], row[j] + p * 16);
+  }
+  kv_async_commit();
+}
+
+/* The 16 bytes that stand `skip` behind the beginning of a; 2, 4 or 8. */
+KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
+                                int skip) {
+  uint32_t word[6] = {a.word[0], a.word[1], a.word[2],
+                      a.word[3], b.word[0], b.word[1]};
+  kv_piece to;
+  KV_UNROLL
+  for (int i = 0; i < 4; i++)
+    to.word[i] = skip == 2   ? word[i] >> 16 | word[i + 1] << 16
+                 : skip == 4 ? word[i + 1]
+                             : word[i + 2];
+  return to;
+}
+
+/* Moves the codes of the thread's entries to piece 0 and on, and puts their
+ * ranges as floats behind them: of both, scale and least. The copies must have
+ * arrived, and no barrier is needed before what the same thread reads. */
+KV_DEVICE void kv_row_keys_settle(int format, const kv_row_keys &x) {
+  for (int j = kv_thread(); j < x.n; j += KV_BLOCK) {
+    kv_piece *own = x.code + j, next = own[0];
+    kv_quad range = {};
+    for (int g = 0; g < x.ranges; g++) {
+      kv_gpu_range r = kv_gpu_range_of(format, x.how, x.ranges, g, own);
+      range.x[2 * g] = r.scale;
+      range.x[2 * g + 1] = r.least;
+    }
+    for (int p = 0; p < x.full; p++) {
+      kv_piece piece = next;
+      next = own[(p + 1) * KV_ROW_TILE];
+      own[p * KV_ROW_TILE] = kv_row_piece(piece, next, x.metadata);
+    }
+    *(kv_quad *)&own[x.full * KV_ROW_TILE] = range;
+  }
+}
+
+/* Eight elements, of a word of codes of each of the thread's entries. */
+template <bool FLOATS>
+KV_DEVICE void kv_row_decode(const kv_minmax &how, const uint32_t *codes,
+                             const kv_gpu_range *by, float *key) {
+  uint32_t mask = (1u << how.bits) - 1;
+  KV_UNROLL
+  for (int b = 0; b < 8; b++) {
+    const kv_gpu_range &r = by[b / 4];
+    if (FLOATS)
+      key[b] =
+          kv_mul(kv_absmax_float(how.rule, codes[b / 4] >> 8 * (b % 4) & 0xffu),
+                 r.scale);
+    else
+      key[b] =
+          kv_fma(kv_minmax_code(codes[b / 4], mask, b % 4), r.scale, r.least);
+  }
+}
+
+/* query: [QUERIES][width]; acc: [2][QUERIES] */
+template <int QUERIES, bool FLOATS>
+KV_DEVICE void kv_row_chains(const kv_row_keys &x, const kv_quad *query,
+                             float *acc) {
+  const kv_piece *code = x.code + kv_thread();
+  kv_quad own = *(const kv_quad *)&code[x.full * KV_ROW_TILE];
+  kv_quad next = *(const kv_quad *)&code[x.full * KV_ROW_TILE + KV_BLOCK];
+  int at = 0, width = x.width, full = x.full, bits = x.how.bits;
+  for (int shift = 0; shift < 8; shift += bits)
+    for (int p = 0; p < full; p++, at += 16, query += 4) {
+      int g = at >= x.how.group ? 2 : 0;
+      kv_gpu_range by[2] = {
+          {g ? own.x[2] : own.x[0], g ? own.x[3] : own.x[1]},
+          {g ? next.x[2] : next.x[0], g ? next.x[3] : next.x[1]}};
+      kv_piece a = code[p * KV_ROW_TILE];
+      kv_piece b = code[p * KV_ROW_TILE + KV_BLOCK];
+      KV_UNROLL
+      for (int w = 0; w < 4; w++) {
+        uint32_t codes[2] = {a.word[w] >> shift, b.word[w] >> shift};
+        float key[8];
+        kv_row_decode<FLOATS>(x.how, codes, by, key);
+        KV_UNROLL
+        for (int q = 0; q < QUERIES; q++) {
+          kv_quad f = query[q * (width / 4) + w];
+          KV_UNROLL
+          for (int e = 0; e < 8; e++)
+            acc[e / 4 * QUERIES + q] =
+                kv_fma(f.x[e % 4], key[e], acc[e / 4 * QUERIES + q]);
+        }
+      }
+    }
+}
+
+#endif

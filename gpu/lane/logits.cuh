@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of logits share (gpu/backend/logits.cu, logits_rows.cu): a
+ * block's task, its queries, its entries and their sums; and the way that is
+ * right for every entry.
+ */
+#ifndef KV_GPU_LOGITS_CUH
+#define KV_GPU_LOGITS_CUH
+
+#include "gpu/lane/keys_mixed.cuh"
+
+/* Queries that share a pass over keys, entries a thread and a block. */
+constexpr int KV_LOGITS_MOST = 8, KV_LOGITS_EACH = 2;
+constexpr int KV_LOGITS_TILE = KV_LOGITS_EACH * KV_BLOCK;
+/* Pieces of keys that kv_logits_mixed has, before its rows. */
+constexpr int KV_LOGITS_STAGES = KV_KEY_STAGES * KV_BLOCK * KV_KEY_PIECES;
+
+/* What a block computes: entries base .. of a lane, for a tile of queries. */
+typedef struct kv_logits_task {
+  const kv_gpu_lane *lane;
+  int base, all; /* all: queries of the tile */
+  bool masked;
+} kv_logits_task;
+
+/* Index of query j of the lane's tile among the layer's; a decode step has one
+ * row, and nothing to divide. */
+KV_DEVICE size_t kv_logits_place(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                 int j) {
+  int row = 0, queries = lane->queries;
+  if (j >= queries) row = j / queries;
+  return (size_t)row * (size_t)l.shape.n_heads +
+         (size_t)(lane->first_head + j - row * queries);
+}
+
+/* Query of the thread in the pass of queries j.., for kv_key_fetch_queries. */
+KV_DEVICE const float *kv_logits_query(const kv_gpu_layer &l,
+                                       const kv_gpu_lane *lane, int j,
+                                       int count) {
+  int q = kv_key_query();
+  size_t at = kv_logits_place(l, lane, j + (q < count ? q : count - 1));
+  return l.q + at * (size_t)l.shape.d;
+}
+
+KV_DEVICE bool kv_logits_wanted(const kv_gpu_layer &l, const kv_logits_task &a,
+                                int i) {
+  return i < a.lane->n && (!a.masked || kv_gpu_seen(l, a.lane, i));
+}
+
+/* Writes the logits of entry i from its sums with queries j .. j + count - 1.
+ */
+template <int QUERIES>
+KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
+                              int i, int j, int count, float bias,
+                              const float *acc) {
+  KV_UNROLL
+  for (int q = 0; q < QUERIES; q++) {
+    if (q >= count) continue;
+    float s = kv_add(kv_mul(acc[q], l.shape.scale), 0.0f);
+    if (bias != 0) s = kv_add(kv_add(s, bias), 0.0f);
+    l.s[kv_logits_place(l, a.lane, j + q) * (size_t)l.stride + (size_t)i] = s;
+  }
+}
+
+/* The COUNT entries of a thread: first, first + step, ..; which are wanted, and
+ * their bias. */
+template <int COUNT> struct kv_logits_own {
+  int first, step;
+  bool mine[COUNT];
+  float bias[COUNT];
+};
+
+/* Calls chains(j, count, acc) for up to QUERIES queries j .. at a time, and
+ * keeps what the thread's entries have. */
+template <int QUERIES, int COUNT, class Chains>
+KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
+                                const kv_logits_own<COUNT> &own,
+                                const Chains &chains) {
+  for (int j = 0; j < a.all; j += QUERIES) {
+    int count = a.all - j < QUERIES ? a.all - j : QUERIES;
+    float acc[COUNT * QUERIES];
+    KV_UNROLL
+    for (int u = 0; u < COUNT * QUERIES; u++) acc[u] = 0;
+    chains(j, count, acc);
+    KV_UNROLL
+    for (int e = 0; e < COUNT; e++)
+      if (own.mine[e])
+        kv_logits_keep<QUERIES>(l, a, own.first + e * own.step, j, count,
+                                own.bias[e], acc + e * QUERIES);
+  }
+}
+
+/* KV_BLOCK entries from a.base on; row [KV_BLOCK]. */
+template <int QUERIES>
+KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
+                               const kv_key_room &room, kv_key_row *row) {
+  int i = a.base + kv_thread();
+  kv_logits_own<1> own = {i, 0, {kv_logits_wanted(l, a, i)}, {0}};
+  if (own.mine[0]) own.bias[0] = kv_gpu_bias(l, a.lane, i);
+  row[kv_thread()] = kv_key_row_of(l, a.lane, i, own.mine[0]);
+  __syncthreads();
+  kv_logits_passes<QUERIES>(l, a, own, [&](int j, int count, float *acc) {
+    const float *q = kv_logits_query(l, a.lane, j, count);
+    kv_key_chains_mixed<QUERIES>(l, row, q, room, acc);
+  });
+}
+
+/* Copies queries j .. j + count - 1, and the last one where QUERIES are more.
+ */
+template <int QUERIES>
+KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
+                               int j, int count, kv_quad *query) {
+  int each = l.shape.d / 4;
+  for (int at = kv_thread(); at < QUERIES * each; at += KV_BLOCK) {
+    int q = at / each;
+    size_t from = kv_logits_place(l, a.lane, j + (q < count ? q : count - 1));
+    kv_async_16((kv_piece *)&query[at],
+                l.q + from * (size_t)l.shape.d + 4 * (at % each));
+  }
+  kv_async_commit();
+}
+
+/* Of up to KV_LOGITS_MOST queries in a pass, shared out evenly: how many. */
+static inline int kv_logits_queries(const kv_gpu_layer *l, int rows) {
+  int all = rows * (l->shape.n_heads / l->lanes);
+  int passes = (all + KV_LOGITS_MOST - 1) / KV_LOGITS_MOST;
+  return (all + passes - 1) / passes;
+}
+
+static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
+  constexpr int CHUNKS = KV_LOGITS_TILE / KV_GPU_CHUNK;
+  return dim3((unsigned)((l->chunks + CHUNKS - 1) / CHUNKS),
+              (unsigned)l->lanes);
+}
+
+/* gpu/backend/logits_rows.cu: of lanes whose coded keys have scales of their
+ * own. */
+extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
+                                        int rows, int masked);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "zeropoint", QServe's and Atom's: a group is one row, of which
+ * `group` neighbouring elements share a scale and a zero point. A block:
+ * scales, zero points (fp16 each), then codes. Arithmetic:
+ * ref/formats/zeropoint.h, which both backends share. Cost: O(width) each way,
+ * in plain loops.
+ */
+#include "ref/formats/zeropoint.h"
+#include <string.h>
+
+static int members(const void *settings) {
+  (void)settings;
+  return 1;
+}
+
+static int runs(const kv_minmax *c, int width) {
+  return (width + c->group - 1) / c->group;
+}
+
+static kv_coded_size size(const void *settings, int rows, int width) {
+  (void)rows;
+  return (kv_coded_size){.codes = kv_minmax_row(settings, width),
+                         .metadata = (size_t)runs(settings, width) * 4};
+}
+
+static float half_at(const char *at) {
+  uint16_t h;
+  memcpy(&h, at, 2);
+  return kv_from_finite_f16(h);
+}
+
+static void put_half(float x, char *at) {
+  uint16_t h = kv_to_f16(x);
+  memcpy(at, &h, 2);
+}
+
+/* Codes elements first..end-1 into the planes of the row. */
+static void put_codes(const kv_minmax *c, const kv_zeropoint *p, int width,
+                      int first, int end, const float *x,
+                      unsigned char *codes) {
+  int plane = (int)kv_minmax_row(c, width);
+  for (int i = first; i < end; i++)
+    codes[i % plane] |=
+        (unsigned char)(kv_zeropoint_code(c, p, x[i]) << i / plane * c->bits);
+}
+
+static bool encode(const void *settings, int rows, int width,
+                   const float *const *row, void *out) {
+  const kv_minmax *c = settings;
+  kv_coded_size bytes = size(c, rows, width);
+  unsigned char *codes = (unsigned char *)out + bytes.metadata;
+  const float *x = row[0];
+  char *scale = out, *zero = scale + bytes.metadata / 2;
+  memset(out, 0, bytes.codes + bytes.metadata);
+  for (int first = 0; first < width; first += c->group, scale += 2, zero += 2) {
+    int end = width - first < c->group ? width : first + c->group;
+    float lo = x[first], hi = lo;
+    for (int i = first + 1; i < end; i++) {
+      lo = kv_min(lo, x[i]);
+      hi = kv_max(hi, x[i]);
+    }
+    kv_zeropoint p = kv_zeropoint_of(c, lo, hi);
+    if (!kv_zeropoint_fits(lo, hi, &p)) return false;
+    put_half(p.scale, scale);
+    put_half(p.zero, zero);
+    put_codes(c, &p, width, first, end, x, codes);
+  }
+  return true;
+}
+
+static void decode(const struct kv_kernels *kernels, const void *settings,
+                   int rows, int width, const void *in, int member,
+                   float *out) {
+  const kv_minmax *c = settings;
+  size_t metadata = size(c, rows, width).metadata;
+  const char *scale = in, *zero = scale + metadata / 2;
+  const unsigned char *codes = (const unsigned char *)in + metadata;
+  int plane = (int)kv_minmax_row(c, width);
+  uint32_t ones = (1u << c->bits) - 1;
+  (void)kernels, (void)member;
+  for (int i = 0; i < width; scale += 2, zero += 2) {
+    int end = width - i < c->group ? width : i + c->group;
+    kv_zeropoint p = {half_at(scale), half_at(zero)};
+    for (float least = kv_zeropoint_least(&p); i < end; i++) {
+      uint32_t code = (uint32_t)codes[i % plane] >> i / plane * c->bits & ones;
+      out[i] = kv_fma((float)code, p.scale, least);
+    }
+  }
+}
+
+const kv_format kv_format_zeropoint = {.name = "zeropoint",
+                                       .settings_size = sizeof(kv_minmax),
+                                       .members = members,
+                                       .size = size,
+                                       .encode = encode,
+                                       .decode = decode};
