@@ -79,24 +79,36 @@ KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
   return to;
 }
 
+/* Ranges of entry j of the tile: of both, scale and least. */
+KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
+  kv_quad range = {};
+  for (int g = 0; j < x.n && g < x.ranges; g++) {
+    kv_gpu_range r = kv_gpu_range_of(format, x.how, x.ranges, g, &x.code[j]);
+    range.x[2 * g] = r.scale;
+    range.x[2 * g + 1] = r.least;
+  }
+  return range;
+}
+
 /* Moves the codes of the thread's entries to piece 0 and on, and puts their
- * ranges as floats behind them: of both, scale and least. The copies must have
- * arrived, and no barrier is needed before what the same thread reads. */
+ * ranges behind them. The copies must have arrived; what is left is the same
+ * thread's. The barrier is for the compiler: what was read as halves is written
+ * as words. */
 KV_DEVICE void kv_row_keys_settle(int format, const kv_row_keys &x) {
-  for (int j = kv_thread(); j < x.n; j += KV_BLOCK) {
-    kv_piece *own = x.code + j, next = own[0];
-    kv_quad range = {};
-    for (int g = 0; g < x.ranges; g++) {
-      kv_gpu_range r = kv_gpu_range_of(format, x.how, x.ranges, g, own);
-      range.x[2 * g] = r.scale;
-      range.x[2 * g + 1] = r.least;
-    }
+  int t = kv_thread();
+  kv_quad range[2] = {kv_row_ranges(format, x, t),
+                      kv_row_ranges(format, x, t + KV_BLOCK)};
+  __syncthreads();
+  KV_UNROLL
+  for (int e = 0; e < 2; e++) {
+    if (t + e * KV_BLOCK >= x.n) continue;
+    kv_piece *own = x.code + t + e * KV_BLOCK, next = own[0];
     for (int p = 0; p < x.full; p++) {
       kv_piece piece = next;
       next = own[(p + 1) * KV_ROW_TILE];
       own[p * KV_ROW_TILE] = kv_row_piece(piece, next, x.metadata);
     }
-    *(kv_quad *)&own[x.full * KV_ROW_TILE] = range;
+    *(kv_quad *)&own[x.full * KV_ROW_TILE] = range[e];
   }
 }
 
