@@ -29,17 +29,23 @@ run_gpu() {
 # What each toolkit makes of the kernels. A machine whose driver knows CUDA 12
 # only needs a module that was built with it, so the older architecture is
 # looked at as CUDA 12 translates it. KV_CUDA12 names its folder; else its
-# compiler is fetched from Debian's next release and Python's packages.
+# compiler is fetched from Debian's next release and Python's packages. One of
+# both a run, drawn by the commit; KV_TOOLKITS='12 13' is both.
 looked_at() {
-  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests
-  if [ -x "$old/bin/nvcc" ] || toolkit12 "$old" >"$ci/cuda12.said" 2>&1; then
+  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests both=(12 13) which
+  which=${KV_TOOLKITS:-${both[$(drawn)]}}
+  if [[ $which == *12* ]] && ! [ -x "$old/bin/nvcc" ] &&
+    ! toolkit12 "$old" >"$ci/cuda12.said" 2>&1; then
+    echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
+    which=13
+  fi
+  if [[ $which == *12* ]]; then
     "$old/bin/nvcc" --version | grep release
     make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=75 \
       NVCC="$old/bin/nvcc"
+  fi
+  if [[ $which == *13* ]]; then
     make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=90
-  else
-    echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
-    make -C "$tests" --no-print-directory ptx
   fi
 }
 
