@@ -154,7 +154,7 @@ static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* --- settle -------------------------------------------------------------- */
 
-/* Counts of a layer by its thresholds, an equal part a lane, rounded down. */
+/* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
 static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
                              bool prompt, int *most) {
   int sum[TIERS] = {0, 0};
@@ -169,7 +169,8 @@ static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
     __syncthreads();
     at.used = used;
   }
-  for (int t = 0; t < TIERS; t++) most[t] = kv_block_sum(sum[t]) / lanes;
+  for (int t = 0; t < TIERS; t++)
+    most[t] = (kv_block_sum(sum[t]) + lanes - 1) / lanes;
 }
 
 static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane, int lanes,

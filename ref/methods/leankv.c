@@ -314,7 +314,7 @@ static void settle_step(const kv_at *at, kv_lane *lane, const judged *j) {
 
 /* --- settle ------------------------------------------------------------- */
 
-/* Counts of a layer by its thresholds, an equal part a lane, rounded down. */
+/* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
 static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
                   int *most) {
   int sum[TIERS + 1] = {0};
@@ -324,7 +324,7 @@ static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
     for (int i = 0; i < j.past; i++) sum[tier_of(at, lane[l], &j, i, false)]++;
     at->work->used = used;
   }
-  for (int t = 0; t < TIERS; t++) most[t] = sum[t] / lanes;
+  for (int t = 0; t < TIERS; t++) most[t] = (sum[t] + lanes - 1) / lanes;
 }
 
 static void settle(const kv_at *at, kv_lane *const *lane, int lanes,

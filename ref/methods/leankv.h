@@ -58,11 +58,11 @@ KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
   return prompt && o->variant == PAPER ? id + 1 : step;
 }
 
-/* Entries of a tier before the window by sparsity=static; tokens: that ever
- * were there. */
+/* Entries of a tier before the window by sparsity=static, rounded up, so that
+ * the first token is not lost; tokens: that ever were there. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
   if (tier == LOW && kv_one_tier(&o->tiers)) return 0;
-  return (int)((int64_t)tokens * o->share[tier] >> 20);
+  return (int)(((int64_t)tokens * o->share[tier] + (1 << 20) - 1) >> 20);
 }
 
 /* Algorithm 1 of the paper: c left the window; of the high tier, c in it, and
