@@ -122,7 +122,7 @@ static __device__ int least(kv_gpu_at &at, const judged &j, int tier,
     own += in[i];
   }
   *held = kv_block_sum(own);
-  return kv_gpu_argmin(at, j.score, j.past, in);
+  return *held ? kv_gpu_argmin(at, j.score, j.past, in) : -1;
 }
 
 static __device__ decision decide(kv_gpu_at &at, const kv_gpu_lane *lane,

@@ -285,7 +285,7 @@ static int least(const kv_at *at, const judged *j, int tier, int *held) {
     in[i] = j->low[i] == (tier == LOW);
     *held += in[i];
   }
-  return kv_argmin(j->score, j->past, in);
+  return *held ? kv_argmin(j->score, j->past, in) : -1;
 }
 
 static decision decide(const kv_at *at, const kv_lane *lane, const judged *j) {

@@ -17,9 +17,14 @@ bool kv_vectors_wants(const kv_vectors *v, int step) {
   return false;
 }
 
+/* Who is chosen or evicted has the number of the scores: one stage. */
+static int stage_of(const kv_vector *x) {
+  return x->stage == KV_V_EVICTED ? (int)KV_V_CHOSEN : (int)x->stage;
+}
+
 static bool same_place(const kv_vector *a, const kv_vector *b) {
-  return a->stage == b->stage && a->layer == b->layer && a->step == b->step &&
-         a->head == b->head;
+  return stage_of(a) == stage_of(b) && a->layer == b->layer &&
+         a->step == b->step && a->head == b->head;
 }
 
 static bool grow(kv_vectors *v) {

@@ -100,10 +100,11 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
     [KV_V_CHOSEN] = {"chosen", SELECTS, "2",
                      "the first so many of the order, ascending: they are "
                      "attended or kept"},
-    [KV_V_EVICTED] = {"evicted", SELECTS, "2",
-                      "where a step drops one entry it has no chosen: of the "
-                      "ranked the one that goes, the least key, of equal ones "
-                      "the lower index"},
+    [KV_V_EVICTED] =
+        {"evicted", SELECTS, "2",
+         "where a step looks for one entry it has no chosen: of the "
+         "ranked the one that goes if one does, the least key, of "
+         "equal ones the lower index"},
     [KV_V_KEPT] = {"kept", LANE, "-",
                    "as `entries`, after the step has settled"},
 };
