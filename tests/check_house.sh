@@ -46,7 +46,7 @@ arrows() {
 # those before it.
 floors() {
   case $1 in
-  ref) echo ground kernels formats lane backend parts methods ;;
+  ref) echo ground pages kernels formats lane backend parts methods ;;
   gpu) echo shared emu block formats lane parts backend host methods module ;;
   traces) echo text container option trace decisions cli ;;
   sim)

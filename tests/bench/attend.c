@@ -18,6 +18,8 @@
 
 enum { D = 128, GROUP = 4, TOKENS = 32768, LANES = 44, LDS = TOKENS + 16 };
 
+#define ALL_BYTES ((size_t)2 * TOKENS * D * sizeof(uint16_t) * LANES)
+
 typedef struct lane {
   const uint16_t *k, *v; /* [TOKENS][D] */
   float *q, *s;          /* [GROUP][D], [GROUP][LDS] */
@@ -133,18 +135,44 @@ static void time_group(const bench *b, team t, size_t bytes,
                        .low = 1.8});
 }
 
-void theme_attend(const bench *b) {
-  const size_t bytes = (size_t)2 * TOKENS * D * sizeof(uint16_t) * LANES;
-  char *rows = kv_zalloc(bytes + 64, 1);
-  lane *l = kv_zalloc(LANES, sizeof *l);
-  team t = {kv_kernels_best(), l, 1, GROUP};
-  if (!rows || !l) bench_fail("not enough memory for the lanes");
+/* What both measure: rows of all lanes, and the lanes. */
+static team open_lanes(size_t bytes, char **rows) {
+  team t = {kv_kernels_best(), kv_zalloc(LANES, sizeof *t.lane), 1, GROUP};
+  *rows = kv_zalloc(bytes + 64, 1);
+  if (!*rows || !t.lane) bench_fail("not enough memory for the lanes");
   for (int i = 0; i < LANES; i++)
-    open_lane((uint16_t *)(void *)rows + (size_t)i * 2 * TOKENS * D, &l[i]);
+    open_lane((uint16_t *)(void *)*rows + (size_t)i * 2 * TOKENS * D,
+              &t.lane[i]);
   check(t);
+  return t;
+}
+
+static void close_lanes(team t, char *rows) {
+  for (int i = 0; i < LANES; i++) {
+    free(t.lane[i].q);
+    free(t.lane[i].s);
+    kv_attend_scratch_release(&t.lane[i].x);
+  }
+  free(t.lane);
+  free(rows);
+}
+
+double bench_step(double weights, int lanes, int tokens) {
+  char *rows;
+  team t = open_lanes(ALL_BYTES, &rows);
+  double speed = read_by_two(t.kernels->name, rows, ALL_BYTES / 2) * 1e9;
+  t.threads = 2;
+  double all = best_of(all_lanes, &t) / ((double)LANES * TOKENS);
+  close_lanes(t, rows);
+  return weights / speed + all * lanes * tokens;
+}
+
+void theme_attend(const bench *b) {
+  char *rows;
+  team t = open_lanes(ALL_BYTES, &rows);
   bench_theme(b, "decode attention fp16, 32,768 tokens", "reading");
-  double read[2] = {read_bandwidth(t.kernels->name, rows, bytes),
-                    read_by_two(t.kernels->name, rows, bytes / 2)};
+  double read[2] = {read_bandwidth(t.kernels->name, rows, ALL_BYTES),
+                    read_by_two(t.kernels->name, rows, ALL_BYTES / 2)};
   bench_line(
       b,
       (line){.what = "reading, one thread", .unit = "GB/s", .value = read[0]});
@@ -152,12 +180,6 @@ void theme_attend(const bench *b) {
                        .unit = "x",
                        .value = read[1] / read[0]});
   for (t.group = 1; t.group <= GROUP; t.group += GROUP - 1)
-    time_group(b, t, bytes, read);
-  for (int i = 0; i < LANES; i++) {
-    free(l[i].q);
-    free(l[i].s);
-    kv_attend_scratch_release(&l[i].x);
-  }
-  free(l);
-  free(rows);
+    time_group(b, t, ALL_BYTES, read);
+  close_lanes(t, rows);
 }

@@ -70,12 +70,18 @@ void bench_line(const bench *b, line l);
  * with which y grows with x. growth.c */
 double bench_slope(int n, const double *x, const double *y);
 
+/* Seconds of a decode step on two threads: so many bytes of weights at the
+ * bandwidth of reading, and the attention of lanes of 4 query heads over so
+ * many tokens, fp16, d = 128. attend.c */
+double bench_step(double weights, int lanes, int tokens);
+
 /* --- the themes --------------------------------------------------------- */
 void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);  /* growth.c: exponents of time */
 void theme_settle(const bench *b);  /* settle.c: merges of a long prompt */
 void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
+void theme_compact(const bench *b); /* compact.c: the page manager */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);  /* serial.c: what no thread shares */
 void theme_session(const bench *b); /* session.c: against the replay */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page manager after LeanKV ("parallel KV compaction"): which page of a pool
+ * belongs to which head of which request. Three structures:
+ *
+ *   ring    a circular list of the ids of free pages, with the number of them.
+ *           Pages are taken at its start and come back at its end
+ *   table   for each head of each request one row of page ids: pages of the
+ *           high tier from the left, those of the low tier from the right. The
+ *           two never meet
+ *   heads   how many pages of each tier a head holds, and tokens in them
+ *
+ * Compaction is one call a step for the whole batch, requests x heads (layers x
+ * KV heads): every head plans by itself, prefix sums give each its place in the
+ * ring, every head acts by itself. Threads share heads in parts of fixed size
+ * and only integers are added, so the ring and the tables are the same for any
+ * number of threads.
+ *
+ * What is given back in a call can be taken in the same call. Requests are
+ * served in the order of the batch; one that finds too few pages is refused,
+ * and then neither it nor any other has changed because of it.
+ *
+ *   variant  a prompt reserves     a step takes a page of a tier
+ *   paper    ceil(P / high)        when a token finds the tier full
+ *   code     that, and 1 where     before it is decided where the token goes:
+ *            there is a low tier   whenever a tier is full, or empty
+ *
+ * After a prompt, both: high = ceil(tokens / high), low = ceil(tokens / low)
+ * out of what was reserved, and the rest goes back; what the paper's reserve
+ * lacks then, one page at most, is taken. Of steps nothing goes back, except
+ * where the two ends of a table would meet: then to these formulas.
+ *
+ * open may fail; nothing after it does, or allocates. One call at a time.
+ * Memory: 4 bytes a page and an entry of a table, 24 a head.
+ */
+#ifndef KV_REF_PAGES_PAGES_H
+#define KV_REF_PAGES_PAGES_H
+
+#include "ref/ground/err.h"
+#include <stdint.h>
+
+enum { KV_HIGH, KV_LOW, KV_TIERS };
+
+typedef enum kv_pages_variant {
+  KV_PAGES_PAPER,
+  KV_PAGES_CODE
+} kv_pages_variant;
+
+typedef struct kv_pages_shape {
+  kv_pages_variant variant;
+  int requests;             /* at once */
+  int heads;                /* of a request, over all its layers */
+  int32_t pages;            /* of the pool */
+  int32_t table;            /* entries of a head: kv_pages_table */
+  int32_t tokens[KV_TIERS]; /* of a page; low 0: there is no low tier */
+} kv_pages_shape;
+
+/* Tokens or pages, by tier. */
+typedef struct kv_pages_count {
+  int32_t of[KV_TIERS];
+} kv_pages_count;
+
+typedef enum kv_pages_phase {
+  KV_PAGES_PROMPT,  /* tokens are about to enter */
+  KV_PAGES_SETTLED, /* what they became is known: count */
+  KV_PAGES_STEP,    /* the same after a step of decoding */
+  KV_PAGES_END      /* the request is over */
+} kv_pages_phase;
+
+/* What happens to one request in a step. */
+typedef struct kv_pages_job {
+  kv_pages_phase phase;
+  int request;                 /* stands in a batch once */
+  int32_t tokens;              /* of PROMPT */
+  const kv_pages_count *count; /* [heads] tokens stored; SETTLED and STEP */
+  bool refused;                /* answer: it found too few pages */
+  int64_t wanted;              /* answer: pages that it takes, or would */
+} kv_pages_job;
+
+/* Since open. */
+typedef struct kv_pages_books {
+  int64_t taken, given; /* ids read from the ring, and written into it */
+  int64_t turned;       /* reserved pages that became pages of the low tier */
+  int32_t peak;         /* most pages in use after a call */
+} kv_pages_books;
+
+/* Readable by anyone; written by kv_pages_compact alone. */
+typedef struct kv_pages {
+  kv_pages_shape shape;
+  int threads;
+  int32_t *ring;         /* [pages] */
+  int32_t start, count;  /* ids ring[start], ... are free, count of them */
+  int32_t *table;        /* [requests][heads][shape.table] */
+  kv_pages_count *held;  /* [requests][heads] pages */
+  kv_pages_count *store; /* [requests][heads] tokens */
+  kv_pages_books books;
+  /* Scratch of a call. */
+  kv_pages_count *goal;       /* [requests][heads] pages after it */
+  struct kv_pages_part *part; /* [requests][parts] */
+  int parts;                  /* of the heads of a request */
+  uint64_t *mark;             /* a bit a page */
+} kv_pages;
+
+/* Pages for so many tokens, of which one holds so many. */
+static inline int32_t kv_pages_for(int32_t tokens, int32_t of_page) {
+  return of_page ? (tokens + of_page - 1) / of_page : 0;
+}
+
+/* Entries of a head's table for requests of at most so many tokens. `fewest`:
+ * tokens of a page in the configuration that has the fewest, which variant code
+ * goes by. */
+int32_t kv_pages_table(kv_pages_variant variant, int32_t most_tokens,
+                       const int32_t tokens[KV_TIERS], int32_t fewest);
+
+/* All pages free, no request has any. */
+kv_rc kv_pages_open(const kv_pages_shape *shape, int threads, kv_pages *out,
+                    kv_err *e);
+void kv_pages_close(kv_pages *p); /* accepts zeroed */
+/* As after open, books included. */
+void kv_pages_reset(kv_pages *p);
+
+/* One step of n requests. Returns how many were refused. */
+int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job);
+
+/* The ids of a head. */
+static inline const int32_t *kv_pages_row(const kv_pages *p, int request,
+                                          int head) {
+  return p->table + ((int64_t)request * p->shape.heads + head) * p->shape.table;
+}
+
+static inline int32_t kv_pages_used(const kv_pages *p) {
+  return p->shape.pages - p->count;
+}
+
+/* Free ids and table ids are a permutation of all pages, no table's ends meet,
+ * and every tier has pages for its tokens. Walks everything. */
+bool kv_pages_sound(kv_pages *p);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compaction: plan per head, coordinate by prefix sums, act per head
+ * (ref/pages/pages.h). What is given goes into the ring before anything is
+ * taken from it, and before a table is turned round.
+ */
+#include "ref/pages/pages_part.h"
+
+#include <assert.h>
+
+typedef struct batch {
+  kv_pages *p;
+  int n;
+  kv_pages_job *job;
+  int64_t give, take; /* of the requests that are served */
+} batch;
+
+/* A part of the heads of one job. */
+typedef struct slice {
+  int first, last; /* heads, the last excluded */
+  int64_t held;    /* of the first head in held, store and table */
+  int64_t goal;    /* of the first head in goal */
+} slice;
+
+static slice slice_of(const batch *b, int i) {
+  const kv_pages *p = b->p;
+  int job = i / p->parts, first = i % p->parts * KV_PAGES_PART;
+  int last = first + KV_PAGES_PART, heads = p->shape.heads;
+  return (slice){first, last < heads ? last : heads,
+                 (int64_t)b->job[job].request * heads + first,
+                 (int64_t)job * heads + first};
+}
+
+/* --- plan ----------------------------------------------------------------- */
+
+static kv_pages_count least(const kv_pages *p, const kv_pages_count *tokens) {
+  kv_pages_count n;
+  for (int i = 0; i < KV_TIERS; i++)
+    n.of[i] = kv_pages_for(tokens->of[i], p->shape.tokens[i]);
+  return n;
+}
+
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static kv_pages_count reserve(const kv_pages *p, const kv_pages_job *j,
+                              const kv_pages_count *held,
+                              const kv_pages_count *store) {
+  const kv_pages_shape *s = &p->shape;
+  kv_pages_count n = *held;
+  int32_t high =
+      kv_pages_for(store->of[KV_HIGH] + j->tokens, s->tokens[KV_HIGH]);
+  high += s->variant == KV_PAGES_CODE && s->tokens[KV_LOW] > 0;
+  if (high > s->table - n.of[KV_LOW]) high = s->table - n.of[KV_LOW];
+  n.of[KV_HIGH] = larger(n.of[KV_HIGH], high);
+  return n;
+}
+
+/* After a step: what it had, and what its tokens need; variant code: what it
+ * took before it knew. */
+static kv_pages_count grow(const kv_pages *p, const kv_pages_count *count,
+                           const kv_pages_count *held,
+                           const kv_pages_count *store) {
+  const kv_pages_shape *s = &p->shape;
+  kv_pages_count n = least(p, count);
+  for (int i = 0; i < KV_TIERS; i++) {
+    int32_t before = store->of[i] + (s->variant == KV_PAGES_CODE);
+    n.of[i] = larger(n.of[i], kv_pages_for(before, s->tokens[i]));
+    n.of[i] = larger(n.of[i], held->of[i]);
+  }
+  return n.of[KV_HIGH] + n.of[KV_LOW] > s->table ? least(p, count) : n;
+}
+
+static kv_pages_count plan_head(const kv_pages *p, const kv_pages_job *j,
+                                int head, int64_t at) {
+  switch (j->phase) {
+  case KV_PAGES_PROMPT:
+    return reserve(p, j, &p->held[at], &p->store[at]);
+  case KV_PAGES_SETTLED:
+    return least(p, &j->count[head]);
+  case KV_PAGES_STEP:
+    return grow(p, &j->count[head], &p->held[at], &p->store[at]);
+  default:
+    return (kv_pages_count){{0, 0}};
+  }
+}
+
+static void plan(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  kv_pages_part sum = {0, 0};
+  for (int h = s.first; h < s.last; h++) {
+    int64_t at = s.held + h - s.first;
+    kv_pages_count *goal = &p->goal[s.goal + h - s.first];
+    *goal = plan_head(p, &b->job[i / p->parts], h, at);
+    assert(goal->of[KV_HIGH] + goal->of[KV_LOW] <= p->shape.table &&
+           "the table is long enough for every request");
+    kv_pages_change c = kv_pages_between(&p->held[at], goal);
+    sum.give += (int64_t)c.give[KV_HIGH] + c.give[KV_LOW];
+    sum.take += (int64_t)c.take[KV_HIGH] + c.take[KV_LOW];
+  }
+  p->part[i] = sum;
+}
+
+/* --- coordinate ----------------------------------------------------------- */
+
+static kv_pages_part sum_of(const kv_pages *p, int job) {
+  kv_pages_part s = {0, 0};
+  for (int i = 0; i < p->parts; i++) {
+    s.give += p->part[job * p->parts + i].give;
+    s.take += p->part[job * p->parts + i].take;
+  }
+  return s;
+}
+
+/* Whom the pages suffice for, in the order of the batch: what comes back from
+ * those that take nothing is there for all. */
+static void admit(batch *b) {
+  int64_t room = b->p->count;
+  for (int j = 0; j < b->n; j++) {
+    kv_pages_part s = sum_of(b->p, j);
+    b->job[j].wanted = s.take;
+    if (s.take == 0) room += s.give;
+  }
+  for (int j = 0; j < b->n; j++) {
+    kv_pages_part s = sum_of(b->p, j);
+    b->job[j].refused = s.take > 0 && s.take > room + s.give;
+    if (s.take > 0 && !b->job[j].refused) room += s.give - s.take;
+  }
+}
+
+/* The exclusive prefix sums over all parts, in place. */
+static void coordinate(batch *b) {
+  admit(b);
+  b->give = b->take = 0;
+  for (int i = 0; i < b->n * b->p->parts; i++) {
+    kv_pages_part *part = &b->p->part[i], own = *part;
+    if (b->job[i / b->p->parts].refused) continue;
+    *part = (kv_pages_part){b->give, b->take};
+    b->give += own.give;
+    b->take += own.take;
+  }
+}
+
+/* --- act ------------------------------------------------------------------ */
+
+/* The at-th place of the ring behind its start. */
+static int32_t *place(kv_pages *p, int64_t at) {
+  at += p->start;
+  while (at >= p->shape.pages) at -= p->shape.pages;
+  return &p->ring[at];
+}
+
+/* The n pages behind the first `high` become the next ones of the low tier:
+ * swaps, as both ends may lie in what is between. */
+static void turn(int32_t *row, int32_t high, int32_t low, int32_t n,
+                 int32_t table) {
+  int32_t left = high, right = table - 1 - low;
+  for (; n > 0 && left < right; n--, left++, right--) {
+    int32_t id = row[left];
+    row[left] = row[right];
+    row[right] = id;
+  }
+}
+
+static int32_t *row_of(const kv_pages *p, int64_t at) {
+  return p->table + at * p->shape.table;
+}
+
+static void give(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  int64_t to = p->count + p->part[i].give;
+  if (b->job[i / p->parts].refused) return;
+  for (int h = 0; h < s.last - s.first; h++) {
+    const kv_pages_count *now = &p->held[s.held + h];
+    const kv_pages_count *goal = &p->goal[s.goal + h];
+    kv_pages_change c = kv_pages_between(now, goal);
+    int32_t *row = row_of(p, s.held + h);
+    for (int32_t x = 0; x < c.give[KV_HIGH]; x++)
+      *place(p, to++) = row[goal->of[KV_HIGH] + c.turn + x];
+    for (int32_t x = 0; x < c.give[KV_LOW]; x++)
+      *place(p, to++) = row[p->shape.table - 1 - goal->of[KV_LOW] - x];
+    turn(row, goal->of[KV_HIGH], now->of[KV_LOW], c.turn, p->shape.table);
+  }
+}
+
+static void remember(kv_pages *p, const kv_pages_job *j, int head, int64_t at) {
+  if (j->phase == KV_PAGES_END)
+    p->store[at] = (kv_pages_count){{0, 0}};
+  else if (j->phase != KV_PAGES_PROMPT)
+    p->store[at] = j->count[head];
+}
+
+/* Returns the pages that were turned round. */
+static int64_t take(const batch *b, int i) {
+  kv_pages *p = b->p;
+  const slice s = slice_of(b, i);
+  int64_t from = p->part[i].take, turned = 0;
+  if (b->job[i / p->parts].refused) return 0;
+  for (int h = 0; h < s.last - s.first; h++) {
+    kv_pages_count *now = &p->held[s.held + h];
+    const kv_pages_count *goal = &p->goal[s.goal + h];
+    kv_pages_change c = kv_pages_between(now, goal);
+    int32_t *row = row_of(p, s.held + h);
+    for (int32_t x = 0; x < c.take[KV_HIGH]; x++)
+      row[now->of[KV_HIGH] + x] = *place(p, from++);
+    int32_t low = now->of[KV_LOW] + c.turn;
+    for (int32_t x = 0; x < c.take[KV_LOW]; x++)
+      row[p->shape.table - 1 - low - x] = *place(p, from++);
+    turned += c.turn;
+    *now = *goal;
+    remember(p, &b->job[i / p->parts], s.first + h, s.held + h);
+  }
+  return turned;
+}
+
+static int close_books(batch *b, int64_t turned) {
+  kv_pages *p = b->p;
+  int refused = 0;
+  p->count += (int32_t)(b->give - b->take);
+  p->start = (int32_t)((p->start + b->take) % p->shape.pages);
+  p->books.taken += b->take;
+  p->books.given += b->give;
+  p->books.turned += turned;
+  p->books.peak = larger(p->books.peak, kv_pages_used(p));
+  for (int j = 0; j < b->n; j++) refused += b->job[j].refused;
+  return refused;
+}
+
+int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job) {
+  batch b = {.p = p, .n = n, .job = job};
+  int parts = n * p->parts;
+  int64_t turned = 0;
+#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
+  {
+#pragma omp for schedule(static)
+    for (int i = 0; i < parts; i++) plan(&b, i);
+#pragma omp single
+    coordinate(&b);
+#pragma omp for schedule(static)
+    for (int i = 0; i < parts; i++) give(&b, i);
+#pragma omp for schedule(static) reduction(+ : turned)
+    for (int i = 0; i < parts; i++) turned += take(&b, i);
+  }
+  return close_books(&b, turned);
+}
