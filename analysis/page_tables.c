@@ -169,11 +169,17 @@ int kv_page_layouts(const kv_page *p) {
       {"bytes_peak", "peak", KV_BYTES},
       {"slack_end", "slack", KV_BYTES},
       {"share_freed", "came free", KV_PERCENT},
+      {"unused_end", "unused", KV_BYTES},
+      {"moved", "moved", KV_PLAIN},
+      {"table_entries", "table entries", KV_PLAIN},
+      {"list_operations", "list operations", KV_PLAIN},
       {NULL, NULL, KV_PLAIN}};
   static const char caption[] =
       "Bytes of K and V in the memory that each layout holds. Slack: held, and "
       "no entry lies there. Came free: of the bytes that the method gave up, "
-      "those in memory that is free again.";
+      "those in memory that is free again. Of unified pages: their bytes in "
+      "which nothing lies, entries that changed their precision, entries of "
+      "page tables, and page ids read from and written into the free list.";
   return optional(p, "layouts", "Memory layouts", column, caption);
 }
 

@@ -67,7 +67,7 @@ check_memory() {
   sweep 'kvreplay run' nothing "${run[@]}" -b 40 \
     -m dense,h2o,kivi:bits=2,zsmerge,quest,adakv,tova,oracle-topk
   sweep 'kvreplay run, a budget in bytes' nothing "${run[@]}" \
-    -m window -b mean:30%
+    -m window -b mean:30% --layout slots,unified
   echo '[40, 20, "9%", "9%"]' >"$tmp/budgets"
   sweep 'kvreplay run, a budget a layer' nothing "${run[@]}" \
     -m snapkv,window:budget=40/20/9/9 -b "layers:$tmp/budgets"

@@ -70,7 +70,8 @@ grep -q '^0 rows .*, 4 without their trace, 0 ' "$dir/out" ||
 if command -v sqlite3 >/dev/null; then
   laid=$dir/laid.db
   "$run" run "$dir"/moved/*.safetensors -q -m window -b 20% \
-    --layout slots,pages:8 --db "$laid" >/dev/null || fail "run --layout"
+    --layout slots,pages:8,unified --db "$laid" >/dev/null ||
+    fail "run --layout"
   "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" ||
     fail "verify of layouts"
   sqlite3 "$laid" "UPDATE layout SET bytes_end = bytes_end + 1
@@ -79,6 +80,11 @@ if command -v sqlite3 >/dev/null; then
   [ $? = 1 ] || fail "a tampered layout is not exit code 1"
   grep -q 'layout pages:8 held [0-9]* bytes at the end' "$dir/err" ||
     fail "verify of layouts said: $(cat "$dir/err")"
+  sqlite3 "$laid" "UPDATE layout SET bytes_end = bytes_end - 1
+    WHERE layout = 'pages:8'; UPDATE layout SET list_operations = 1
+    WHERE layout = 'unified'"
+  "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
+  [ $? = 1 ] || fail "tampered operations of a free list are not exit code 1"
 fi
 
 if command -v sqlite3 >/dev/null; then

@@ -32,10 +32,13 @@ static const kv_option options[] = {
              "trace, method, parameters and budget, for replay:file=FILE and "
              "for tools of your own"},
     {KV_SLOT_LIST, "layout", 'l', "LAYOUT,...",
-     .choices = "slots|pages:16|pages:16:layer|pages:16:model", AT(layout_text),
+     .choices = "slots|pages:16|pages:16:layer|pages:16:model|unified|"
+                "unified:code",
+     AT(layout_text),
      .help = "also account for memory layouts: slots (one a row), "
              "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
-             "each lane, layer, or the model)"},
+             "each lane, layer, or the model), unified[:paper|code] (pages of "
+             "two precisions, as LeanKV has them)"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also keep in the database when each token leaves each lane and "
              "how often it is shown, 8 bytes a token, layer, lane and cell: "

@@ -23,16 +23,32 @@ static kv_rc put_steps(kv_db *db, int64_t run, const kv_layout_result *l,
   return rc;
 }
 
+static kv_rc put_tables(kv_db *db, int64_t run, const kv_layout_result *l,
+                        kv_err *e) {
+  const kv_layout_table_result *t = &l->tables;
+  if (!t->there) return KV_OK;
+  return kv_db_do(db, e,
+                  "UPDATE layout SET unused_end = ?3, unused_peak = ?4,"
+                  " moved = ?5, table_entries = ?6, list_operations = ?7"
+                  " WHERE run_id = ?1 AND layout = ?2",
+                  "isiiiii", run, l->name, t->unused_end, t->unused_peak,
+                  t->moved, t->entries, t->operations);
+}
+
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
     const kv_layout_result *l = &r->layout[i];
     rc = kv_db_do(db, e,
-                  "INSERT OR IGNORE INTO layout VALUES"
-                  " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  "INSERT OR IGNORE INTO layout(run_id, layout, pages_end,"
+                  " pages_peak, pages_mean, pages_mean_bits, bytes_end,"
+                  " bytes_peak, bytes_mean, bytes_mean_bits, slack_end,"
+                  " slack_peak, slack_mean, slack_mean_bits, vacated, freed)"
+                  " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                   "isiidiidiidii", run, l->name, l->pages_end, l->pages_peak,
                   l->pages_mean, l->end, l->peak, l->mean, l->slack_end,
                   l->slack_peak, l->slack_mean, l->vacated, l->freed);
+    if (!rc) rc = put_tables(db, run, l, e);
     if (!rc) rc = put_steps(db, run, l, e);
   }
   return rc;
@@ -43,9 +59,21 @@ static kv_rc ask(kv_db *db, int64_t run, const char *name, sqlite3_stmt **s,
   return kv_db_bind(db, s, e,
                     "SELECT pages_end, pages_peak, pages_mean_bits, bytes_end,"
                     " bytes_peak, bytes_mean_bits, slack_end, slack_peak,"
-                    " slack_mean_bits, vacated, freed FROM layout"
+                    " slack_mean_bits, vacated, freed, unused_end, unused_peak,"
+                    " moved, table_entries, list_operations FROM layout"
                     " WHERE run_id = ? AND layout = ?",
                     "is", run, name);
+}
+
+/* From column `at` on. */
+static void load_tables(kv_db *db, sqlite3_stmt *s, int at,
+                        kv_layout_table_result *t) {
+  int64_t *const whole[] = {&t->unused_end, &t->unused_peak, &t->moved,
+                            &t->entries, &t->operations};
+  *t = (kv_layout_table_result){.there =
+                                    sqlite3_column_type(s, at) != SQLITE_NULL};
+  for (int i = 0; i < 5 && t->there; i++)
+    *whole[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
 }
 
 /* Reads a layout, except its steps. *found: it is there. */
@@ -65,6 +93,7 @@ static kv_rc load(kv_db *db, int64_t run, const char *name, kv_layout_result *l,
   l->pages_mean = kv_db_double(db, s, 2);
   l->mean = kv_db_double(db, s, 5);
   l->slack_mean = kv_db_double(db, s, 8);
+  load_tables(db, s, 11, &l->tables);
   rc = kv_db_sound(db, "layout", run, e);
   kv_rc done = kv_db_done(db, s, rc ? NULL : e);
   return rc ? rc : done;
@@ -75,6 +104,7 @@ static bool same(const kv_layout_result *a, const kv_layout_result *b) {
          a->end == b->end && a->peak == b->peak &&
          a->slack_end == b->slack_end && a->slack_peak == b->slack_peak &&
          a->vacated == b->vacated && a->freed == b->freed &&
+         !memcmp(&a->tables, &b->tables, sizeof a->tables) &&
          kv_db_bits(a->pages_mean) == kv_db_bits(b->pages_mean) &&
          kv_db_bits(a->mean) == kv_db_bits(b->mean) &&
          kv_db_bits(a->slack_mean) == kv_db_bits(b->slack_mean);

@@ -258,7 +258,15 @@ static const char survivals[] =
     " shown BLOB NOT NULL CHECK (length(shown) = length(gone)),"
     " PRIMARY KEY (run_id, layer, lane)) STRICT;";
 
+/* 16: of layouts with page tables; null of others. */
+static const char tables[] =
+    "ALTER TABLE layout ADD COLUMN unused_end INTEGER;"
+    "ALTER TABLE layout ADD COLUMN unused_peak INTEGER;"
+    "ALTER TABLE layout ADD COLUMN moved INTEGER;"
+    "ALTER TABLE layout ADD COLUMN table_entries INTEGER;"
+    "ALTER TABLE layout ADD COLUMN list_operations INTEGER;";
+
 const char *const kv_db_steps[] = {
-    traces,  runs,    parts,   checks, views,   partials, scores,   kinds,
-    layouts, scanned, moments, assets, observe, fetched,  survivals};
+    traces,  runs,    parts,   checks, views,   partials, scores,    kinds,
+    layouts, scanned, moments, assets, observe, fetched,  survivals, tables};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -273,12 +273,23 @@ void kv_cell_stand_for(kv_cell *c, const kv_result *asked) {
   if (fixed && asked->basis != KV_BASIS_NONE) r->status = KV_CELL_OK;
 }
 
+/* Rows that a layout has no place for: this cell is refused. */
+static void suit(kv_cell *c, const kv_layout_list *asked) {
+  for (int i = 0; i < asked->n && c->runs; i++) {
+    const kv_layout *l = asked->item[i].layout;
+    kv_err why = {0};
+    if (!l->suits || !l->suits(&c->shape, &c->plan.needs, &why)) continue;
+    refuse(c, why.text);
+    c->result.of_layout = true;
+  }
+}
+
 kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
   kv_result *r = &c->result;
   if (!asked || !asked->n) return KV_OK;
+  suit(c, asked);
   r->layout = kv_zalloc((size_t)asked->n, sizeof *r->layout);
-  if (!r->layout)
-    return kv_no_memory(e, "layouts", (size_t)asked->n * sizeof *r->layout);
+  if (!r->layout) return kv_no_memory(e, "layouts", (size_t)asked->n);
   r->n_layouts = asked->n;
   for (int i = 0; i < asked->n; i++)
     memcpy(r->layout[i].name, asked->item[i].name, sizeof r->layout[i].name);
@@ -291,6 +302,7 @@ void kv_cell_fail(kv_cell *c, int layer, const kv_err *why) {
 #pragma omp critical(kv_fault)
   if (c->result.status != KV_CELL_FAILED || layer < c->fault_at) {
     c->result.status = KV_CELL_FAILED;
+    c->result.of_layout = why->rc == KV_USAGE;
     c->fault_at = layer;
     memcpy(c->result.reason, why->text, sizeof why->text);
   }

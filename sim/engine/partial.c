@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 /* What the reading cell must have in common with the writing one. */
 typedef struct made_for {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const kv_layout *const layouts[] = {&kv_layout_slots, &kv_layout_pages,
-                                           NULL};
+                                           &kv_layout_unified, NULL};
 
 const kv_layout *kv_layout_at(int index) { return layouts[index]; }
 
@@ -27,8 +27,8 @@ static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
     return l->parse(text[n] ? text + n + 1 : NULL, out, e);
   }
   return kv_fail(e, KV_USAGE,
-                 "there is no layout \"%.40s\": take slots or "
-                 "pages:N[:lane|layer|model]",
+                 "there is no layout \"%.40s\": take slots, "
+                 "pages:N[:lane|layer|model] or unified[:paper|code]",
                  text);
 }
 

@@ -38,6 +38,7 @@ typedef struct kv_layout_asked {
   const kv_layout *layout;
   int page;                  /* tokens of one side that a page holds */
   kv_layout_scope scope;     /* of pages */
+  int variant;               /* of unified: a kv_pages_variant */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
 } kv_layout_asked;
 
@@ -54,8 +55,14 @@ typedef struct kv_layout_state {
   int block;            /* the block that is entering or settling */
   int64_t pages, bytes; /* held now by this layer */
   int64_t taken, given; /* pages since begin */
-  int64_t *freed; /* [points] bytes of rows in pages that became free at that
-                     block and stayed free; complete after end */
+  /* Of layouts that are told what settled: most pages and bytes while the last
+   * block settled; bytes of pages in which nothing lies; entries that changed
+   * their tier, ids read from and written into the free list, since begin; and
+   * entries of page tables, complete after end. */
+  int64_t most_pages, most_bytes, unused, moved, operations, entries;
+  const char *fault; /* why nothing more can be counted, or NULL */
+  int64_t *freed;    /* [points] bytes of rows in pages that became free at that
+                        block and stayed free; complete after end */
   /* If layers share pages, else NULL: which pages are held, how many rows each
    * was ever written, and the block since which it is free. */
   const uint64_t *held;
@@ -80,6 +87,9 @@ struct kv_layout {
   /* Describes the pages that layers share; NULL: there are none. */
   void (*shared)(const kv_layout_asked *asked, const kv_layout_room *room,
                  kv_layout_shared *out);
+  /* KV_REFUSED: what such entries are held in has no place in this layout.
+   * NULL: it has one for all. */
+  kv_rc (*suits)(const kv_shape *shape, const kv_needs *needs, kv_err *e);
   kv_rc (*open)(const kv_layout_asked *asked, const kv_layout_room *room,
                 kv_layout_state **out, kv_err *e);
   void (*begin)(kv_layout_state *s); /* a new layer begins: empty the state */
@@ -89,6 +99,9 @@ struct kv_layout {
                 int32_t place);
   /* All lanes have the tokens up to `step`, and none has settled yet. */
   void (*entered)(kv_layout_state *s, int step);
+  /* All lanes, up to `step` tokens, have settled; lane: a replica of each. A
+   * layout with this hook has page tables, and their numbers in its rows. */
+  void (*settled)(kv_layout_state *s, int step, const kv_replica *lane);
   void (*end)(kv_layout_state *s);   /* the layer's last step is over */
   bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
   void (*close)(kv_layout_state *s); /* accepts NULL */
@@ -112,6 +125,6 @@ void kv_layout_list_free(kv_layout_list *l);
 
 /* --- the tables ----------------------------------------------------------- */
 
-extern const kv_layout kv_layout_slots, kv_layout_pages;
+extern const kv_layout kv_layout_slots, kv_layout_pages, kv_layout_unified;
 
 #endif

@@ -20,10 +20,11 @@ static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
     a->asked->layout->shared(a->asked, &room, &a->shared);
   a->words = ((size_t)a->shared.pages + 63) / 64;
   a->at = kv_zalloc(points, sizeof *a->at);
+  a->tables = kv_zalloc(rows, sizeof *a->tables);
   a->held = kv_zalloc(points * a->words, sizeof *a->held);
   a->wrote = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->wrote);
   a->left = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->left);
-  if (a->at && a->held && a->wrote && a->left) return KV_OK;
+  if (a->at && a->tables && a->held && a->wrote && a->left) return KV_OK;
   return kv_no_memory(e, "the account of a layout",
                       points * (sizeof *a->at + a->words * sizeof *a->held));
 }
@@ -60,6 +61,7 @@ void kv_layouts_close(kv_layouts *l) {
   if (!l) return;
   for (int i = 0; i < l->n; i++) {
     free(l->of[i].at);
+    free(l->of[i].tables);
     free(l->of[i].held);
     free(l->of[i].wrote);
     free(l->of[i].left);
@@ -85,7 +87,7 @@ typedef struct part {
   size_t size;
 } part;
 
-enum { PARTS = 4 };
+enum { PARTS = 5 };
 
 /* While a layer is written or read nobody else touches it, so its atomic
  * counters are copied as plain numbers. */
@@ -98,6 +100,7 @@ static void parts_of(const kv_layouts *l, const kv_layout_account *a, int row,
                   points * a->words * sizeof *a->held};
   out[2] = (part){a->wrote + r * pages, pages * sizeof *a->wrote};
   out[3] = (part){a->left + r * pages, pages * sizeof *a->left};
+  out[4] = (part){a->tables + r, sizeof *a->tables};
 }
 
 void kv_layouts_layer_begin(kv_layouts *l, int layer) {

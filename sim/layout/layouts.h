@@ -55,8 +55,9 @@ void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
 void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);
-/* Ends the layer. KV_INTERNAL: a record makes no sense, or a layout's counts do
- * not agree. */
+/* Ends the layer. KV_USAGE: what the method stores has no place in a layout
+ * that was asked for. KV_INTERNAL: a record makes no sense, or a layout's
+ * counts do not agree. */
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
 
 #endif

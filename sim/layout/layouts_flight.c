@@ -10,7 +10,7 @@
 
 struct kv_layouts_flight {
   kv_layouts *of;
-  int layer, block, lanes;
+  int layer, block, step, lanes;
   kv_replica *replica;             /* [lanes] */
   kv_layout_state **state;         /* [of->n] */
   kv_layout_state *before;         /* [of->n] as it was before settling */
@@ -100,6 +100,7 @@ void kv_layouts_flight_begin(kv_layouts_flight *f, int layer) {
 
 void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step) {
   f->block = block;
+  f->step = step;
   f->vacated = 0;
   for (int i = 0; i < f->of->n; i++) f->state[i]->block = block;
   for (int i = 0; i < f->lanes; i++) kv_replica_enter(&f->replica[i], step);
@@ -126,9 +127,19 @@ static void raise(kv_layout_counter *c, int64_t x) {
     ;
 }
 
+static void tell_settled(kv_layouts_flight *f) {
+  for (int i = 0; i < f->of->n && !f->fault.rc; i++) {
+    const kv_layout *layout = f->of->of[i].asked->layout;
+    if (layout->settled) layout->settled(f->state[i], f->step, f->replica);
+  }
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
   const kv_layouts *l = f->of;
   int row = kv_layouts_row(l, f->layer);
+  tell_settled(f);
   for (int i = 0; i < l->n; i++) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout_state *s = f->state[i], *was = &f->before[i];
@@ -136,8 +147,9 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     add(&b->vacated, f->vacated);
     add(&b->pages, s->pages);
     add(&b->bytes, s->bytes);
-    raise(&b->more_pages, was->pages - s->pages);
-    raise(&b->more_bytes, was->bytes - s->bytes);
+    add(&b->unused, s->unused);
+    raise(&b->more_pages, larger(was->pages, s->most_pages) - s->pages);
+    raise(&b->more_bytes, larger(was->bytes, s->most_bytes) - s->bytes);
     kv_layout_bits *held = kv_layout_bits_of(l, a, row, f->block);
     for (size_t w = 0; w < a->words; w++)
       atomic_fetch_or_explicit(&held[w], s->held[w], memory_order_relaxed);
@@ -152,12 +164,17 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout *layout = a->asked->layout;
     kv_layout_state *s = f->state[i];
+    if (s->fault) return kv_fail(e, KV_USAGE, "%s", s->fault);
     if (layout->end) layout->end(s);
     if (!layout->sound(s))
       return kv_fail(e, KV_INTERNAL, "layout %s: its books do not agree",
                      a->asked->name);
     for (int b = 0; b < l->points; b++)
       add(&kv_layout_block_of(l, a, row, b)->freed, s->freed[b]);
+    kv_layout_tables *t = &a->tables[row];
+    add(&t->moved, s->moved);
+    add(&t->operations, s->operations);
+    add(&t->entries, s->entries);
     size_t pages = (size_t)a->shared.pages, first = (size_t)row * pages;
     for (size_t p = 0; p < pages; p++) {
       add(&a->wrote[first + p], s->wrote[p]);

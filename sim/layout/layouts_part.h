@@ -15,7 +15,13 @@ typedef _Atomic uint64_t kv_layout_bits;
  * beyond that before it settled. */
 typedef struct kv_layout_block {
   kv_layout_counter pages, bytes, freed, vacated, more_pages, more_bytes;
+  kv_layout_counter unused;
 } kv_layout_block;
+
+/* Of a layout with page tables, over all blocks. */
+typedef struct kv_layout_tables {
+  kv_layout_counter moved, operations, entries;
+} kv_layout_tables;
 
 /* The account of one layout. If layers share pages, also: which pages they
  * hold, block by block; how many rows each page was ever written; when the last
@@ -24,6 +30,7 @@ typedef struct kv_layout_account {
   const kv_layout_asked *asked;
   kv_layout_block *at; /* [rows][points] */
   kv_layout_shared shared;
+  kv_layout_tables *tables; /* [rows] */
   size_t words;             /* words of bits for a block; 0: no shared pages */
   kv_layout_bits *held;     /* [rows][points][words] */
   kv_layout_counter *wrote; /* [rows][shared.pages] */

@@ -10,7 +10,7 @@
 
 /* Sums of a block over all layers. */
 typedef struct sums {
-  int64_t pages, bytes, freed, vacated;
+  int64_t pages, bytes, freed, vacated, unused;
   int64_t most_pages, most_bytes; /* before the last layer had settled */
 } sums;
 
@@ -26,6 +26,7 @@ static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
     s.bytes += kv_layout_get(&at->bytes);
     s.freed += kv_layout_get(&at->freed);
     s.vacated += kv_layout_get(&at->vacated);
+    s.unused += kv_layout_get(&at->unused);
     more_pages = larger(more_pages, kv_layout_get(&at->more_pages));
     more_bytes = larger(more_bytes, kv_layout_get(&at->more_bytes));
   }
@@ -111,6 +112,11 @@ static void free_shared(const kv_layouts *l, const kv_layout_account *a,
 
 /* --- a row -------------------------------------------------------------- */
 
+static void take_tables(kv_layout_table_result *t, int64_t unused) {
+  t->unused_end = unused;
+  t->unused_peak = larger(t->unused_peak, unused);
+}
+
 /* Adds one block; step NULL: one of the prompt's, of which the row has only
  * the peak and what was freed. */
 static void take(kv_layout_result *r, const sums *s, int64_t payload,
@@ -125,6 +131,7 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
   r->end = s->bytes;
   r->slack_end = slack;
   r->slack_peak = larger(r->slack_peak, slack);
+  if (r->tables.there) take_tables(&r->tables, s->unused);
   r->pages_mean += (double)s->pages; /* sums, exact below 2^53 */
   r->mean += (double)s->bytes;
   r->slack_mean += (double)slack;
@@ -139,6 +146,12 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
                    const marks *m, int64_t *freed, const kv_result *of,
                    kv_layout_result *r) {
   if (a->words) free_shared(l, a, m, freed);
+  r->tables.there = a->asked->layout->settled != NULL;
+  for (int i = 0; i < l->rows && r->tables.there; i++) {
+    r->tables.moved += kv_layout_get(&a->tables[i].moved);
+    r->tables.operations += kv_layout_get(&a->tables[i].operations);
+    r->tables.entries += kv_layout_get(&a->tables[i].entries);
+  }
   for (int b = 0; b < l->points; b++) {
     int i = b - (l->blocks - 1);
     sums s = a->words ? sum_shared(l, a, b, m) : sum_own(l, a, b);

@@ -75,6 +75,15 @@ typedef struct kv_layout_step {
   int64_t vacated, freed;      /* from the beginning on, see below */
 } kv_layout_step;
 
+/* Of a layout with a page table a lane, else not there. */
+typedef struct kv_layout_table_result {
+  int64_t there;                   /* 0 or 1 */
+  int64_t unused_end, unused_peak; /* bytes of pages in which nothing lies */
+  int64_t moved;                   /* entries that changed their tier */
+  int64_t entries;                 /* of the page tables */
+  int64_t operations; /* page ids read from and written into the free list */
+} kv_layout_table_result;
+
 typedef struct kv_layout_result {
   char name[32];                 /* "pages:16:layer" */
   int64_t pages_end, pages_peak; /* of K and of V; of slots: rows */
@@ -85,7 +94,8 @@ typedef struct kv_layout_result {
   double slack_mean;
   int64_t vacated; /* bytes of rows dropped, merged or recoded */
   int64_t freed; /* of these, bytes in pages that became free and stayed free */
-  int n_steps;   /* as many as the row has */
+  kv_layout_table_result tables;
+  int n_steps; /* as many as the row has */
   kv_layout_step *step;
 } kv_layout_result;
 
@@ -111,6 +121,8 @@ typedef struct kv_result {
   char *spec;   /* method:key=value:..., the same */
   kv_status status;
   char reason[512];
+  bool of_layout; /* it did not run for a layout that was asked for, which is
+                     nothing of the cell's: such a row is not stored */
   int arithmetic;
   int budget; /* integer used; -1 = null */
   kv_basis basis;

@@ -115,6 +115,12 @@ static void layout(const kv_result *r, const kv_layout_result *l,
   real(to, "slack_mean", ran, l->slack_mean);
   integer(to, "vacated", ran, l->vacated);
   integer(to, "freed", ran, l->freed);
+  ran = ran && l->tables.there;
+  integer(to, "unused_end", ran, l->tables.unused_end);
+  integer(to, "unused_peak", ran, l->tables.unused_peak);
+  integer(to, "moved", ran, l->tables.moved);
+  integer(to, "table_entries", ran, l->tables.entries);
+  integer(to, "list_operations", ran, l->tables.operations);
   to->close(to->self);
 }
 

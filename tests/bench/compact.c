@@ -11,6 +11,7 @@
 
 #include "tests/support/draw.h"
 #include "tests/support/pagelist.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,19 +135,30 @@ static void tell(const bench *b, const char *what, int requests, double one,
                        .peer = one * 1e6});
 }
 
+static times least(times a, times b, bool both) {
+  if (!both) return b;
+  return (times){fmin(a.prompt, b.prompt), fmin(a.step, b.step),
+                 fmin(a.end, b.end)};
+}
+
 static void time_requests(const bench *b, int requests, int threads) {
   static batch x; /* too large for a stack */
   times many, one;
   open_batch(requests, threads, &x);
-  run_both(&x, &many, &one); /* the second time everything is warm */
-  run_both(&x, &many, &one);
+  run_both(&x, &many, &one); /* everything is warm, then the least of five */
+  for (int i = 0; i < 5; i++) {
+    times m, o;
+    run_both(&x, &m, &o);
+    many = least(many, m, i > 0);
+    one = least(one, o, i > 0);
+  }
   close_batch(&x);
   tell(b, "a step", requests, one.step, many.step);
   if (threads == 2 && requests >= 8) {
     double step = bench_step(16e9, requests * HEADS, PROMPT + STEPS / 2);
     bench_line(b, (line){.what = "  its share of a decode step",
-                         .unit = "%",
-                         .value = 100 * many.step / step});
+                         .unit = "ppm",
+                         .value = 1e6 * many.step / step});
   }
   if (requests < MOST) return;
   tell(b, "the prompt", requests, one.prompt, many.prompt);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout unified: the example by hand of sim/layout/README.md, what it has no
+ * place for, and what holds beside a replay of any method: it decides nothing;
+ * pages are those of the formula once a prompt has settled and never fewer;
+ * neither threads, nor the other walk, nor layers that come back as bytes
+ * change a number.
+ */
+#include "ref/formats/minmax.h"
+#include "ref/pages/geometry.h"
+#include "ref/pages/pages.h"
+#include "sim/engine/partial.h"
+#include "sim/engine/replay.h"
+#include "sim/layout/layouts.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* --- by hand ---------------------------------------------------------------
+ */
+
+/* K8V4 and K4V2 rows of 128 elements, of which a page holds 32 and 60. */
+enum { RAW = KV_RAW, INT8 = KV_CODED, INT4, INT2, TOKENS = 120, PROMPT = 100 };
+
+static const kv_minmax int8 = {8, 128, KV_RULE_UNROUNDED};
+static const kv_minmax int4 = {4, 128, KV_RULE_UNROUNDED};
+static const kv_minmax int2 = {2, 128, KV_RULE_UNROUNDED};
+static const kv_shape shape = {.n_layers = 1,
+                               .n_heads = 1,
+                               .n_kv_heads = 1,
+                               .d = 128,
+                               .d_v = 128,
+                               .n_tokens = TOKENS,
+                               .prompt_len = PROMPT,
+                               .dtype = KV_F16};
+static const kv_needs needs = {
+    .codings = 3,
+    .coding = {{.format = &kv_format_token, .settings = &int8},
+               {.format = &kv_format_token, .settings = &int4},
+               {.format = &kv_format_token, .settings = &int2}}};
+
+typedef struct hand {
+  kv_layout_list list;
+  const kv_layout *layout;
+  kv_layout_state *s;
+  kv_replica lane;
+} hand;
+
+static hand opened(const char *text) {
+  const kv_layout_room room = {&shape, &needs, 1, 1, TOKENS};
+  kv_err e = {0};
+  hand h = {0};
+  assert_int_equal(kv_layouts_parse(text, &h.list, &e), KV_OK);
+  h.layout = h.list.item[0].layout;
+  assert_int_equal(h.layout->suits(&shape, &needs, &e), KV_OK);
+  assert_int_equal(h.layout->open(&h.list.item[0], &room, &h.s, &e), KV_OK);
+  assert_int_equal(kv_replica_open(TOKENS, 3, &h.lane, &e), KV_OK);
+  h.layout->begin(h.s);
+  return h;
+}
+
+static void closed(hand *h) {
+  h->layout->close(h->s);
+  kv_replica_close(&h->lane);
+  kv_layout_list_free(&h->list);
+}
+
+/* Of `step` tokens so many are stored as high, low and raw entries, in this
+ * order. */
+static void settle(hand *h, int step, int high, int low, int raw) {
+  kv_replica *r = &h->lane;
+  r->n = high + low + raw;
+  r->dropped = step - r->n;
+  for (int i = 0; i < r->n; i++) {
+    int tier = i < high ? 0 : i < high + low ? 1 : 2;
+    static const int16_t format[3][KV_SIDES] = {
+        {INT8, INT4}, {INT4, INT2}, {RAW, RAW}};
+    r->order[i] = i;
+    memcpy(r->entry[i].format, format[tier], sizeof format[tier]);
+  }
+  h->layout->settled(h->s, step, r);
+  h->s->block++;
+}
+
+static void must_hold(const hand *h, int64_t pages, int64_t most,
+                      int64_t unused) {
+  assert_null(h->s->fault);
+  assert_int_equal(h->s->pages, pages);
+  assert_int_equal(h->s->bytes, pages * 6784);
+  assert_int_equal(h->s->most_pages, most);
+  assert_int_equal(h->s->unused, unused);
+}
+
+static void test_by_hand(void **state) {
+  hand h = opened("unified");
+  (void)state;
+  settle(&h, 100, 40, 50, 0); /* 4 are reserved, 2 and 1 are needed */
+  must_hold(&h, 3, 4, 3 * 6784 - 40 * 208 - 50 * 112);
+  assert_int_equal(h.s->freed[0], 6784);
+  settle(&h, 101, 40, 51, 0);
+  must_hold(&h, 3, 3, 3 * 6784 - 40 * 208 - 51 * 112);
+  settle(&h, 111, 40, 61, 0); /* ten at once, as a prompt: 2 and 2 */
+  must_hold(&h, 4, 4, 4 * 6784 - 40 * 208 - 61 * 112);
+  settle(&h, 112, 39, 62, 0); /* a demotion: no page goes back */
+  must_hold(&h, 4, 4, 4 * 6784 - 39 * 208 - 62 * 112);
+  assert_int_equal(h.s->moved, 1);
+  h.layout->end(h.s);
+  assert_true(h.layout->sound(h.s));
+  assert_int_equal(h.s->taken, 5);
+  assert_int_equal(h.s->given, 1);
+  assert_int_equal(h.s->operations, 6);
+  assert_int_equal(h.s->entries, 4 + 1); /* 120 tokens, 32 a page, and one */
+  closed(&h);
+}
+
+/* The code reserves a page more, and in a step before it knows. */
+static void test_by_hand_code(void **state) {
+  hand h = opened("unified:code");
+  (void)state;
+  settle(&h, 100, 64, 10, 0);
+  must_hold(&h, 3, 5, 3 * 6784 - 64 * 208 - 10 * 112);
+  settle(&h, 101, 64, 11, 0); /* the high pages are full: one more */
+  must_hold(&h, 4, 4, 4 * 6784 - 64 * 208 - 11 * 112);
+  h.layout->end(h.s);
+  assert_int_equal(h.s->entries, 5 + 2); /* 24 a page: K8V8 */
+  assert_true(h.layout->sound(h.s));
+  closed(&h);
+}
+
+/* Raw rows that a settling left are a tier; a third pair has none. A token that
+ * nobody has is noticed. */
+static void test_tiers(void **state) {
+  hand h = opened("unified");
+  (void)state;
+  settle(&h, 100, 0, 90, 10); /* 12 raw tokens of 520 bytes a page */
+  must_hold(&h, 1 + 2, 9, 3 * 6784 - 10 * 520 - 90 * 112);
+  settle(&h, 101, 1, 90, 10);
+  assert_non_null(strstr(h.s->fault, "after 101 tokens entries are stored in a "
+                                     "third pair of formats"));
+  closed(&h);
+  h = opened("unified");
+  settle(&h, 100, 90, 0, 0);
+  h.lane.dropped--;
+  h.layout->settled(h.s, 101, &h.lane);
+  assert_false(h.layout->sound(h.s));
+  closed(&h);
+}
+
+static void test_refused(void **state) {
+  static const kv_minmax many = {4, 32, KV_RULE_STORED};
+  static const kv_needs merges = {.merges = true};
+  static const kv_needs shares = {
+      .codings = 1,
+      .coding = {{.format = &kv_format_channel, .settings = &many}}};
+  kv_shape wide = shape;
+  kv_err e = {0};
+  (void)state;
+  wide.d = wide.d_v = 6000;
+  assert_int_equal(kv_layout_unified.suits(&shape, &merges, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "no page for merged rows"));
+  assert_int_equal(kv_layout_unified.suits(&shape, &shares, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "format channel has one for 32 tokens"));
+  assert_int_equal(kv_layout_unified.suits(&wide, &needs, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "rows of 6000 and 6000 elements"));
+}
+
+/* --- beside a replay --------------------------------------------------------
+ */
+
+#define ALL "slots,unified,unified:code"
+enum { SLOTS, PAPER, CODE, N_LAYOUTS };
+
+static const kv_small small = {"unified", 3, 4, 2, 32, KV_F16, 400, 330};
+static kv_trace *trace;
+static kv_layout_list layouts;
+
+static int open_trace(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  const char *path = scratch_path("unified.safetensors");
+  if (kv_small_write(&small, 5, path, &e) || kv_trace_open(path, &trace, &e))
+    fail_msg("%s", e.text);
+  if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(trace);
+  kv_layout_list_free(&layouts);
+  return scratch_remove(state);
+}
+
+static void replay(const char *text, const kv_layout_list *asked,
+                   kv_replay_how how, kv_cell *c) {
+  kv_err e = {0};
+  kv_spec spec = {0};
+  bool stopped;
+  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell a = {.spec = &spec, .entries = 96};
+  kv_rc rc = kv_cell_open(trace, 0, kv_kernels_best(), &a, c, &e);
+  kv_spec_free(&spec);
+  if (rc || kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  how.backend = &kv_backend_ref;
+  how.kernels = kv_kernels_best();
+  if (!how.threads) how.threads = 1;
+  if (c->runs && kv_replay(trace, &c, 1, &how, &stopped, &e))
+    fail_msg("%s: %s", text, e.text);
+}
+
+static void same_digests(const kv_result *a, const kv_result *b) {
+  assert_memory_equal(&a->journal, &b->journal, sizeof a->journal);
+  assert_memory_equal(&a->state, &b->state, sizeof a->state);
+  assert_memory_equal(&a->output, &b->output, sizeof a->output);
+}
+
+static void same_numbers(const kv_cell *a, const kv_cell *b) {
+  for (int i = 0; i < N_LAYOUTS; i++) {
+    kv_layout_result x = a->result.layout[i], y = b->result.layout[i];
+    assert_memory_equal(x.step, y.step, (size_t)x.n_steps * sizeof *x.step);
+    x.step = y.step = NULL;
+    assert_memory_equal(&x, &y, sizeof x);
+  }
+}
+
+/* What holds of a row; tokens: of a page of the largest tier. */
+static void laws_of(const kv_result *r, const kv_layout_result *l) {
+  const kv_layout_table_result *t = &l->tables;
+  int64_t page = kv_page_bytes(small.d, small.d);
+  assert_int_equal(t->there, 1);
+  assert_true(l->peak >= l->end && t->unused_peak >= t->unused_end);
+  assert_true(l->pages_peak * page == l->peak);
+  assert_true(t->unused_end >= 0 && t->unused_end < l->end);
+  assert_true((t->operations - l->pages_end) % 2 == 0);
+  for (int i = 0; i < r->n_steps; i++) {
+    assert_int_equal(l->step[i].bytes, l->step[i].pages * page);
+    assert_true(l->step[i].slack > 0); /* scores and positions at least */
+    assert_true(!i || l->step[i].pages >= l->step[i - 1].pages);
+  }
+}
+
+static void test_laws(void **state) {
+  static const char *const texts[] = {
+      "dense",    "h2o",       "snapkv",
+      "adakv",    "quant",     "snapkv+k8v4",
+      "h2o+int4", "tova+int2", "dense+k8v4:residual=64"};
+  kv_layout_list none = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    kv_cell a = {0}, b = {0};
+    replay(texts[i], &none, (kv_replay_how){.threads = 2}, &a);
+    replay(texts[i], &layouts, (kv_replay_how){0}, &b);
+    print_message("  %s\n", texts[i]);
+    if (!kv_result_ran(&b.result)) fail_msg("%s", b.result.reason);
+    same_digests(&a.result, &b.result);
+    assert_int_equal(b.result.layout[SLOTS].tables.there, 0);
+    laws_of(&b.result, &b.result.layout[PAPER]);
+    laws_of(&b.result, &b.result.layout[CODE]);
+    assert_true(b.result.layout[CODE].pages_end >=
+                b.result.layout[PAPER].pages_end);
+    if (!strcmp(texts[i], "snapkv+k8v4")) /* what the prompt reserved */
+      assert_true(b.result.layout[PAPER].pages_peak >
+                  b.result.layout[PAPER].step[0].pages);
+    kv_cell_close(&a);
+    kv_cell_close(&b);
+  }
+}
+
+/* Dense has one tier, and every lane the same pages. */
+static void test_dense(void **state) {
+  static const kv_page_config raw = {{16, 16}, {0, 0}};
+  kv_cell c = {0};
+  (void)state;
+  replay("dense", &layouts, (kv_replay_how){0}, &c);
+  kv_page_token t = kv_page_token_of(small.d, small.d, &raw);
+  int32_t n = kv_page_map_of(kv_page_bytes(small.d, small.d), &t).tokens;
+  int64_t lanes = (int64_t)small.n_layers * small.n_kv_heads;
+  const kv_layout_result *l = &c.result.layout[PAPER];
+  for (int i = 0; i < l->n_steps; i++)
+    assert_int_equal(l->step[i].pages,
+                     lanes * kv_pages_for(l->step[i].step, n));
+  assert_int_equal(l->tables.entries, lanes * kv_pages_for(small.n_tokens, n));
+  assert_int_equal(l->tables.operations, l->pages_end);
+  kv_cell_close(&c);
+}
+
+/* --- what may not be seen
+ * ----------------------------------------------------- */
+
+/* A keeper that takes each layer as bytes, and gives them to another cell. */
+typedef struct shelf {
+  kv_cell *const *cell;
+  void *part[8];
+  bool give;
+} shelf;
+
+static kv_rc shelf_begin(void *self, int n, kv_cell *const *cell, bool *there,
+                         kv_err *e) {
+  shelf *s = self;
+  (void)n, (void)e;
+  s->cell = cell;
+  for (int l = 0; s->give && l < 3; l++) {
+    there[l] =
+        kv_partial_read(cell[0], l, kv_partial_size(cell[0]), s->part[l]);
+    assert_true(there[l]);
+  }
+  return KV_OK;
+}
+
+static void shelf_ended(void *self, int n, const int *at, int layer,
+                        double seconds) {
+  shelf *s = self;
+  (void)n, (void)at, (void)seconds;
+  if (s->give) return;
+  s->part[layer] = malloc(kv_partial_size(s->cell[0]));
+  kv_partial_write(s->cell[0], layer, s->part[layer]);
+}
+
+static void shelf_slow(void *self, const kv_cell *first, int n,
+                       double seconds) {
+  (void)self, (void)first, (void)n, (void)seconds;
+}
+
+static void shelf_end(void *self, bool cut) { (void)self, (void)cut; }
+
+static void test_order(void **state) {
+  static const char text[] = "dense+k8v4:residual=64";
+  shelf s = {0};
+  kv_replay_keeper keep = {.self = &s,
+                           .most = 1e9,
+                           .begin = shelf_begin,
+                           .ended = shelf_ended,
+                           .slow = shelf_slow,
+                           .end = shelf_end};
+  const kv_replay_how how[] = {
+      {.keep = &keep}, {.threads = 3}, {.by_steps = true}, {.keep = &keep}};
+  kv_cell c[4] = {0};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    s.give = i == 3;
+    replay(text, &layouts, how[i], &c[i]);
+    same_numbers(&c[0], &c[i]);
+  }
+  for (int i = 0; i < 4; i++) kv_cell_close(&c[i]);
+  for (int l = 0; l < 8; l++) free(s.part[l]);
+}
+
+static void test_cells_refused(void **state) {
+  static const char *const texts[] = {"kivi", "zsmerge"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    kv_cell c = {0};
+    replay(texts[i], &layouts, (kv_replay_how){0}, &c);
+    assert_int_equal(c.result.status, KV_CELL_REFUSED);
+    assert_non_null(strstr(c.result.reason, "layout unified"));
+    kv_cell_close(&c);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_by_hand_code),
+      cmocka_unit_test(test_tiers),   cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_laws),    cmocka_unit_test(test_dense),
+      cmocka_unit_test(test_order),   cmocka_unit_test(test_cells_refused)};
+  return cmocka_run_group_tests_name("layout unified", tests, open_trace,
+                                     close_trace);
+}
