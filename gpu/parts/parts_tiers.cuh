@@ -29,16 +29,16 @@ KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
 KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_tiers *t, int i) {
   if (kv_one_tier(t)) return false;
-  const kv_cell_ref *side = t->tell == KV_SIDE_K ? lane->k : lane->v;
+  const kv_cell_ref *side = t->tell == KV_TIER_K ? lane->k : lane->v;
   return side[i].format == kv_gpu_tier_coding(at, t, KV_TIER_LOW, t->tell);
 }
 
 /* The first of the entries that the high tier's coding has yet to code. */
 KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
                                     const kv_tiers *t) {
-  if (t->coding[KV_TIER_HIGH][KV_SIDE_K] != KV_SAME)
+  if (t->coding[KV_TIER_HIGH][KV_TIER_K] != KV_SAME)
     return kv_gpu_first_full(lane->k, lane->n);
-  if (t->coding[KV_TIER_HIGH][KV_SIDE_V] != KV_SAME)
+  if (t->coding[KV_TIER_HIGH][KV_TIER_V] != KV_SAME)
     return kv_gpu_first_full(lane->v, lane->n);
   return lane->n;
 }
@@ -54,8 +54,8 @@ KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
 KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const kv_tiers *t, int32_t *one, int i,
                                 int tier) {
-  int k = kv_gpu_tier_coding(at, t, tier, KV_SIDE_K);
-  int v = kv_gpu_tier_coding(at, t, tier, KV_SIDE_V);
+  int k = kv_gpu_tier_coding(at, t, tier, KV_TIER_K);
+  int v = kv_gpu_tier_coding(at, t, tier, KV_TIER_V);
   if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
 }
 
@@ -68,7 +68,7 @@ KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
     to[side] =
         stays ? (int)KV_SAME : kv_gpu_tier_coding(at, t, KV_TIER_LOW, side);
   }
-  kv_gpu_recode_one(at, lane, one, i, to[KV_SIDE_K], to[KV_SIDE_V]);
+  kv_gpu_recode_one(at, lane, one, i, to[KV_TIER_K], to[KV_TIER_V]);
 }
 
 #endif

@@ -10,7 +10,7 @@ static const char *const rows[] = {"key", "value"};
 
 static int bits_of(const kv_tiers *t, int tier, int side) {
   int choice = t->bits[tier];
-  return 16 >> (side == KV_SIDE_K ? choice / KV_TIER_WIDTHS
+  return 16 >> (side == KV_TIER_K ? choice / KV_TIER_WIDTHS
                                   : choice % KV_TIER_WIDTHS);
 }
 
@@ -58,14 +58,14 @@ kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
                     kv_needs *needs, kv_err *e) {
   const int width[] = {shape->d, shape->d_v};
   cap(t);
-  for (int i = 0; i < KV_TIERS * KV_TIER_SIDES; i++) {
+  for (int i = 0; i < KV_TIER_COUNT * KV_TIER_SIDES; i++) {
     int tier = i / KV_TIER_SIDES, side = i % KV_TIER_SIDES;
     kv_rc rc = check(t, tier, side, width[side], method, e);
     if (rc) return rc;
     add(t, tier, side, width[side], needs);
   }
-  t->tell = !alike(t, KV_SIDE_K)   ? KV_SIDE_K
-            : !alike(t, KV_SIDE_V) ? KV_SIDE_V
+  t->tell = !alike(t, KV_TIER_K)   ? KV_TIER_K
+            : !alike(t, KV_TIER_V) ? KV_TIER_V
                                    : -1;
   return KV_OK;
 }
@@ -79,22 +79,22 @@ static int coding_of(const kv_at *at, const kv_tiers *t, int tier, int side) {
 bool kv_tier_is_low(const kv_at *at, const kv_lane *lane, const kv_tiers *t,
                     int i) {
   if (kv_one_tier(t)) return false;
-  const kv_cell_ref *side = t->tell == KV_SIDE_K ? lane->k : lane->v;
+  const kv_cell_ref *side = t->tell == KV_TIER_K ? lane->k : lane->v;
   return side[i].format == coding_of(at, t, KV_TIER_LOW, t->tell);
 }
 
 int kv_tier_first_new(const kv_lane *lane, const kv_tiers *t) {
-  if (t->coding[KV_TIER_HIGH][KV_SIDE_K] != KV_SAME)
+  if (t->coding[KV_TIER_HIGH][KV_TIER_K] != KV_SAME)
     return kv_first_full(lane->k, lane->n);
-  if (t->coding[KV_TIER_HIGH][KV_SIDE_V] != KV_SAME)
+  if (t->coding[KV_TIER_HIGH][KV_TIER_V] != KV_SAME)
     return kv_first_full(lane->v, lane->n);
   return lane->n;
 }
 
 void kv_tier_code(const kv_at *at, kv_lane *lane, const kv_tiers *t, int32_t i,
                   int tier) {
-  int k = coding_of(at, t, tier, KV_SIDE_K);
-  int v = coding_of(at, t, tier, KV_SIDE_V);
+  int k = coding_of(at, t, tier, KV_TIER_K);
+  int v = coding_of(at, t, tier, KV_TIER_V);
   if (k != KV_SAME || v != KV_SAME) kv_recode(lane, 1, &i, k, v);
 }
 
@@ -105,5 +105,5 @@ void kv_tier_demote(const kv_at *at, kv_lane *lane, const kv_tiers *t,
     bool stays = t->coding[KV_TIER_LOW][side] == t->coding[KV_TIER_HIGH][side];
     to[side] = stays ? (int)KV_SAME : coding_of(at, t, KV_TIER_LOW, side);
   }
-  kv_recode(lane, 1, &i, to[KV_SIDE_K], to[KV_SIDE_V]);
+  kv_recode(lane, 1, &i, to[KV_TIER_K], to[KV_TIER_V]);
 }

@@ -13,21 +13,22 @@
 #include "ref/formats/minmax.h"
 #include "ref/parts/parts.h"
 
-enum { KV_TIER_HIGH, KV_TIER_LOW, KV_TIERS };
-enum { KV_SIDE_K, KV_SIDE_V, KV_TIER_SIDES };
+enum { KV_TIER_HIGH, KV_TIER_LOW, KV_TIER_COUNT };
+enum { KV_TIER_K, KV_TIER_V, KV_TIER_SIDES };
 enum { KV_TIER_WIDTHS = 5 }; /* 16, 8, 4, 2 and 1 bits */
 #define KV_TIER_CHOICES                                                        \
   "k16v16|k16v8|k16v4|k16v2|k16v1|k8v16|k8v8|k8v4|k8v2|k8v1|k4v16|k4v8|k4v4|"  \
   "k4v2|k4v1|k2v16|k2v8|k2v4|k2v2|k2v1|k1v16|k1v8|k1v4|k1v2|k1v1"
 
 typedef struct kv_tiers {
-  int bits[KV_TIERS]; /* choices: KV_TIER_WIDTHS * place of K's + place of V's
-                       */
-  int groups[KV_TIERS][KV_TIER_SIDES];
+  int bits[KV_TIER_COUNT]; /* choices: KV_TIER_WIDTHS * place of K's + place of
+                            * V's
+                            */
+  int groups[KV_TIER_COUNT][KV_TIER_SIDES];
   /* By kv_open_tiers: the method's coding of each side, KV_SAME: as it came;
    * the side by whose coding the tiers differ, -1: there is one tier. */
-  int coding[KV_TIERS][KV_TIER_SIDES];
-  kv_minmax how[KV_TIERS][KV_TIER_SIDES];
+  int coding[KV_TIER_COUNT][KV_TIER_SIDES];
+  kv_minmax how[KV_TIER_COUNT][KV_TIER_SIDES];
   int tell;
 } kv_tiers;
 

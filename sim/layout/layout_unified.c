@@ -109,12 +109,12 @@ static void measure_rows(unified *s, const kv_layout_room *room) {
   for (int side = 0; side < KV_SIDES; side++)
     for (int f = 0; f < KV_CODED + room->needs->codings; f++) {
       int width = side == KV_SIDE_K ? room->shape->d : room->shape->d_v;
-      const kv_coding *c = &room->needs->coding[f - KV_CODED];
       s->codes[side][f] =
           (int64_t)kv_row_bytes(room->shape, room->needs, side, f);
-      if (f >= KV_CODED)
-        s->meta[side][f] =
-            (int64_t)c->format->size(c->settings, 1, width).metadata;
+      if (f < KV_CODED) continue;
+      const kv_coding *c = &room->needs->coding[f - KV_CODED];
+      s->meta[side][f] =
+          (int64_t)c->format->size(c->settings, 1, width).metadata;
     }
 }
 
