@@ -82,7 +82,9 @@ KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
 /* Ranges of entry j of the tile: of both, scale and least. */
 KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
   kv_quad range = {};
-  for (int g = 0; j < x.n && g < x.ranges; g++) {
+  KV_UNROLL
+  for (int g = 0; g < KV_ROW_RANGES; g++) { /* places known: registers */
+    if (j >= x.n || g >= x.ranges) continue;
     kv_gpu_range r = kv_gpu_range_of(format, x.how, x.ranges, g, &x.code[j]);
     range.x[2 * g] = r.scale;
     range.x[2 * g + 1] = r.least;
