@@ -50,7 +50,7 @@ KV_FN float kv_zeropoint_clamp(const kv_minmax *c, float y) {
 KV_FN kv_zeropoint kv_zeropoint_base(const kv_minmax *c, float min, float max) {
   float range = kv_sub(max, min), top = kv_zeropoint_top(c);
   kv_zeropoint p;
-  p.scale = kv_round_f16(kv_div(range > 1e-5f ? range : 1e-5f, top));
+  p.scale = kv_round_f16(kv_div(kv_max(range, 1e-5f), top));
   p.zero = kv_zeropoint_clamp(c, kv_rint(kv_div(-min, p.scale)));
   return p;
 }

@@ -29,7 +29,7 @@ typedef struct decision {
 /* alpha / n of a tier, at most 1; one tier has what drops from it alone. */
 KV_FN float kv_lean_threshold(const params *o, int tier, int n) {
   float t = kv_div(o->alpha[kv_one_tier(&o->tiers) ? LOW : tier], (float)n);
-  return t < 1.0f ? t : 1.0f;
+  return kv_min(t, 1.0f);
 }
 
 /* Entries below this token are judged, younger ones are the window. ahead: for
