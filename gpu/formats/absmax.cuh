@@ -8,6 +8,7 @@
 #define KV_GPU_FORMATS_ABSMAX_CUH
 
 #include "gpu/block/half.h"
+#include "gpu/formats/passes.cuh"
 #include "ref/formats/absmax.h"
 
 struct kv_gpu_format_absmax {
@@ -93,18 +94,12 @@ struct kv_gpu_format_absmax {
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, char *block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
-    bool fits = true;
     (void)members;
-    KV_ROLLED
-    for (int coding = 0; coding < 2; coding++) {
-      uint8_t *codes = coding ? (uint8_t *)codes_of(c, width, block) : nullptr;
-      int n = coding ? kv_absmax_plane(&c, width) : runs(c, width);
-      bool wrong = false;
-      for (int j = kv_thread(); j < n; j += KV_BLOCK)
-        wrong |= !set(c, width, j, row, block, codes);
-      fits &= !kv_block_any(wrong); /* and all that was set is written */
-    }
-    return fits;
+    return kv_gpu_in_passes(runs(c, width), kv_absmax_plane(&c, width),
+                            (uint8_t *)codes_of(c, width, block),
+                            [&](int j, uint8_t *codes) {
+                              return set(c, width, j, row, block, codes);
+                            });
   }
 };
 

@@ -12,6 +12,7 @@
 #define KV_GPU_FORMATS_MINMAX_CUH
 
 #include "gpu/block/half.h"
+#include "gpu/formats/passes.cuh"
 #include "ref/formats/minmax.h"
 
 /* Code b of the four that stand lowest in the bytes of a word, as a float: the
@@ -192,18 +193,12 @@ template <bool CHANNEL> struct kv_gpu_minmax {
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, char *block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
-    int n = ranges(c, width), bytes = plane(c, width);
-    int rows = CHANNEL ? members : 1;
-    bool fits = true;
-    KV_ROLLED
-    for (int coding = 0; coding < 2; coding++) {
-      uint8_t *codes = coding ? (uint8_t *)block + 4 * (size_t)n : nullptr;
-      bool wrong = false;
-      for (int j = kv_thread(); j < (coding ? rows * bytes : n); j += KV_BLOCK)
-        wrong |= !set(c, members, width, j, row, block, codes);
-      fits &= !kv_block_any(wrong); /* and all that was set is written */
-    }
-    return fits;
+    int n = ranges(c, width), rows = CHANNEL ? members : 1;
+    return kv_gpu_in_passes(
+        n, rows * plane(c, width), (uint8_t *)block + 4 * (size_t)n,
+        [&](int j, uint8_t *codes) {
+          return set(c, members, width, j, row, block, codes);
+        });
   }
 };
 

@@ -8,6 +8,7 @@
 #define KV_GPU_FORMATS_ZEROPOINT_CUH
 
 #include "gpu/block/half.h"
+#include "gpu/formats/passes.cuh"
 #include "ref/formats/zeropoint.h"
 
 struct kv_gpu_format_zeropoint {
@@ -96,18 +97,12 @@ struct kv_gpu_format_zeropoint {
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, char *block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
-    bool fits = true;
     (void)members;
-    KV_ROLLED
-    for (int coding = 0; coding < 2; coding++) {
-      uint8_t *codes = coding ? (uint8_t *)block + 4 * runs(c, width) : nullptr;
-      int n = coding ? plane(c, width) : runs(c, width);
-      bool wrong = false;
-      for (int j = kv_thread(); j < n; j += KV_BLOCK)
-        wrong |= !set(c, width, j, row, block, codes);
-      fits &= !kv_block_any(wrong); /* and all that was set is written */
-    }
-    return fits;
+    return kv_gpu_in_passes(runs(c, width), plane(c, width),
+                            (uint8_t *)block + 4 * runs(c, width),
+                            [&](int j, uint8_t *codes) {
+                              return set(c, width, j, row, block, codes);
+                            });
   }
 };
 

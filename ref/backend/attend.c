@@ -60,10 +60,6 @@ static float chunk_tops(const kv_kernels *kernel, int from, int n,
  * many heads share a row, and arithmetic is what takes time (measured). */
 enum { SPAN = 32, SPAN_OF_MANY = 64 };
 
-/* Heads that are many: a 16-bit value row is first widened, once for all of
- * them, instead of in the registers of each few. */
-enum { MANY = 9 };
-
 /* One attention in progress. */
 typedef struct attention {
   const kv_kernels *kernel;
@@ -87,7 +83,7 @@ static void fetch_logits(int m, const float *s, size_t lds) {
  * heads h..h+m-1, then their part of a_c; row[0] is the value row of entry j.
  */
 static void span(const attention *a, int h, int m, int first, int j, int end,
-                 const void *const *row, kv_dtype type) {
+                 const void *const *row, kv_row_kind kind) {
   kv_attend_scratch *x = a->x;
   const float *s = a->s + (size_t)h * a->lds + first;
   const float *top = x->top + (size_t)h * x->chunks + first / KV_CHUNK;
@@ -96,34 +92,51 @@ static void span(const attention *a, int h, int m, int first, int j, int end,
     x->mass[h + i] += a->kernel->exp_sum(s + (size_t)i * a->lds + j,
                                          top[(size_t)i * x->chunks], end - j,
                                          p + (size_t)i * KV_CHUNK);
-  if (m < MANY) fetch_logits(m, s + end, a->lds);
-  a->kernel->weigh(m, end - j, a->d_v, p, KV_CHUNK, row, type,
-                   x->part + (size_t)h * (size_t)a->d_v);
+  if (m < KV_MANY_HEADS) fetch_logits(m, s + end, a->lds);
+  float *part = x->part + (size_t)h * (size_t)a->d_v;
+  if (kind.bits)
+    a->kernel->code_weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.bits,
+                          kind.run, part);
+  else
+    a->kernel->weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.type, part);
+}
+
+static void read_codes(const attention *a, kv_row_kind kind, const void *block,
+                       float *out) {
+  size_t runs = (size_t)((a->d_v + kind.run - 1) / kind.run);
+  const char *scale = block, *min = scale + 2 * runs;
+  a->kernel->minmax(kind.bits, 0, a->d_v, kind.run, min + 2 * runs, scale, min,
+                    out);
 }
 
 /* The n named rows as fp32. */
-static void widen_rows(const attention *a, int n, kv_dtype *type) {
+static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
   kv_attend_scratch *x = a->x;
   size_t d_v = (size_t)a->d_v;
   for (int i = 0; i < n; i++) {
-    a->kernel->widen(*type, x->row[i], d_v, x->rows + (size_t)i * d_v);
-    x->row[i] = x->rows + (size_t)i * d_v;
+    float *row = x->rows + (size_t)i * d_v;
+    if (kind->bits)
+      read_codes(a, *kind, x->row[i], row);
+    else
+      a->kernel->widen(kind->type, x->row[i], d_v, row);
+    x->row[i] = row;
   }
-  *type = KV_F32;
+  *kind = (kv_row_kind){.type = KV_F32};
 }
 
 /* Entries from..end-1 of the chunk that begins at `first`, for heads
  * h..h+m-1. */
 static void weigh(const attention *a, int h, int m, int first, int from,
                   int end) {
-  const int most = m < MANY ? SPAN : SPAN_OF_MANY;
+  const int most = m < KV_MANY_HEADS ? SPAN : SPAN_OF_MANY;
   for (int n; from < end; from += n) {
-    kv_dtype type;
-    n = a->value(a->ctx, first + from, end - from, a->x, &type);
-    if (m >= MANY && type != KV_F32) widen_rows(a, n, &type);
+    kv_row_kind kind = {.type = KV_F32};
+    n = a->value(a->ctx, first + from, end - from, a->x, &kind);
+    if (m >= KV_MANY_HEADS && (kind.bits || kind.type != KV_F32))
+      widen_rows(a, n, &kind);
     for (int j = from, stop; j < from + n; j = stop) {
       stop = j + most < from + n ? j + most : from + n;
-      span(a, h, m, first, j, stop, a->x->row + (j - from), type);
+      span(a, h, m, first, j, stop, a->x->row + (j - from), kind);
     }
   }
 }

@@ -63,9 +63,13 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
 void kv_attend_scratch_release(kv_attend_scratch *x);
 
 /* Names value rows of entries first..first+count-1 (count <= KV_CHUNK) of one
- * dtype: returns how many of them, >= 1, row[] names. */
+ * kind: returns how many of them, >= 1, row[] names. */
 typedef int (*kv_value_rows)(void *ctx, int first, int count,
-                             kv_attend_scratch *x, kv_dtype *type);
+                             kv_attend_scratch *x, kv_row_kind *kind);
+
+/* Heads that are many: their rows are made fp32 once for all of them, instead
+ * of in the registers of each few. */
+enum { KV_MANY_HEADS = 9 };
 
 /* One attention of m heads over n >= 1 entries with logits s[i*lds + j]:
  * out[m][d_v], lse[m]. */
@@ -128,6 +132,6 @@ typedef struct kv_lane_values {
 } kv_lane_values;
 
 int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
-                       kv_dtype *type);
+                       kv_row_kind *kind);
 
 #endif

@@ -63,6 +63,44 @@ void kv_lane_make(const kv_lane *l, const kv_rope *rope, int i,
     kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
 }
 
+/* Coded rows of one kind next to one another from which reading them as they
+ * are stored pays: a register full of keys. */
+enum { LEAST_IN_PLACE = 16 };
+
+/* How many of at most `count` entries from i on are in the slab of entry i. */
+static int alike(const kv_cell_ref *side, int i, int count) {
+  int n = 1;
+  while (n < count && side[i + n].format == side[i].format) n++;
+  return n;
+}
+
+/* Names the blocks of coded rows from entry i on, at most count, where kernels
+ * read them as they are; returns how many, or 0. */
+static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
+                       const kv_slab *slab, int i, int count,
+                       kv_attend_scratch *x, kv_row_kind *kind) {
+  if (!side || side[i].format < KV_CODED) return 0;
+  const kv_slab *s = &slab[side[i].format];
+  const kv_format *format = s->coding->format;
+  if (!format->in_place ||
+      !format->in_place(s->coding->settings, &kind->bits, &kind->run) ||
+      !l->kernels->codes_suit(kind->bits, kind->run, s->width))
+    return 0;
+  int n = alike(side, i, count);
+  if (n < count && n < LEAST_IN_PLACE) return 0;
+  for (int j = 0; j < n; j++)
+    x->row[j] = s->data + (size_t)side[i + j].block * s->size;
+  return n;
+}
+
+/* Keys as they are stored, where they need not be turned. */
+static int name_key_blocks(const kv_lane *l, int i, int count,
+                           kv_attend_scratch *x, kv_row_kind *kind) {
+  if (!kv_lane_coded_key(l, i) || x->made.k || l->needs->reindex) return 0;
+  if (l->needs->coding[l->k[i].format - KV_CODED].pre_rope) return 0;
+  return name_blocks(l, l->k, l->k_slab, i, count, x, kind);
+}
+
 /* Names a run of key rows of one kind from entry i on, at most count. */
 static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
                      kv_attend_scratch *x, kv_dtype *type) {
@@ -118,6 +156,26 @@ static void add_bias(const kv_lane *l, int m, int first, int count, float *s,
   }
 }
 
+/* Logits, without bias, of entries of one kind from i on, at most count;
+ * returns how many. */
+static int some_logits(const kv_kernels *kernel, const kv_lane *l,
+                       const kv_rope *rope, int m, const float *q, size_t ldq,
+                       int i, int count, float *s, size_t lds,
+                       kv_attend_scratch *x) {
+  const kv_shape *shape = l->shape;
+  kv_row_kind of;
+  int n = m < KV_MANY_HEADS ? name_key_blocks(l, i, count, x, &of) : 0;
+  if (n > 0) {
+    kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
+                        shape->scale, s, lds, x->pack);
+    return n;
+  }
+  n = name_keys(l, rope, i, count, x, &of.type);
+  kernel->logits(m, n, shape->d, q, ldq, x->row, of.type, shape->scale, s, lds,
+                 x->pack);
+  return n;
+}
+
 void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
                     const kv_rope *rope, int m, const float *q, size_t ldq,
                     int first, int count, const float *known,
@@ -126,12 +184,8 @@ void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
   for (int i = first, left = count; left > 0;) {
     int n = 0, most = left < KV_CHUNK ? left : KV_CHUNK;
     if (known) n = copy_known(l, m, i, left, known, known_stride, s, lds);
-    if (n == 0) {
-      kv_dtype type;
-      n = name_keys(l, rope, i, most, x, &type);
-      kernel->logits(m, n, l->shape->d, q, ldq, x->row, type, l->shape->scale,
-                     s + i, lds, x->pack);
-    }
+    if (n == 0)
+      n = some_logits(kernel, l, rope, m, q, ldq, i, most, s + i, lds, x);
     i += n;
     left -= n;
   }
@@ -155,14 +209,19 @@ static int run_end(const kv_lane_values *v) {
 }
 
 int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
-                       kv_dtype *type) {
+                       kv_row_kind *kind) {
   kv_lane_values *v = values;
   const kv_lane *l = v->lane;
   int entry = entry_of(v, first), end = run_end(v), n = 0;
+  if (!x->made.v) {
+    int left = end - entry < count ? end - entry : count;
+    n = name_blocks(l, l->v, l->v_slab, entry, left, x, kind);
+    if (n > 0) return n;
+  }
   bool raw = raw_value(l, entry);
   size_t size = (size_t)l->shape->d_v * kv_dtype_size(l->shape->dtype);
   const char *base = kv_lane_raw_value(l, 0);
-  *type = raw ? l->shape->dtype : KV_F32;
+  *kind = (kv_row_kind){.type = raw ? l->shape->dtype : KV_F32};
   for (; n < count; n++, entry++) {
     if (entry == end) {
       entry = entry_of(v, first + n);

@@ -8,21 +8,12 @@
 #include "ref/formats/absmax.h"
 #include <string.h>
 
-static int members(const void *settings) {
-  (void)settings;
-  return 1;
-}
-
-static int runs(const kv_minmax *c, int width) {
-  return (width + c->group - 1) / c->group;
-}
-
 static kv_coded_size size(const void *settings, int rows, int width) {
   const kv_minmax *c = settings;
   (void)rows;
   return (kv_coded_size){
       .codes = (size_t)kv_absmax_plane(c, width),
-      .metadata = (size_t)(runs(c, width) * kv_absmax_scale_size(c))};
+      .metadata = (size_t)(kv_minmax_runs(c, width) * kv_absmax_scale_size(c))};
 }
 
 static void put_scale(const kv_minmax *c, int g, float scale, char *out) {
@@ -92,7 +83,7 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
 
 const kv_format kv_format_absmax = {.name = "absmax",
                                     .settings_size = sizeof(kv_minmax),
-                                    .members = members,
+                                    .members = kv_minmax_members_one,
                                     .size = size,
                                     .encode = encode,
                                     .decode = decode};

@@ -62,6 +62,10 @@ typedef struct kv_format {
   void (*parts)(const void *settings, int width, const void *in, int member,
                 uint8_t *code, uint16_t *scale, uint16_t *min);
   kv_format_rules (*rules)(const void *settings);
+  /* NULL, or the kind of row that kernels read as it is stored: codes of so
+   * many bits, `run` elements of a row sharing scale and minimum, blocks and
+   * numbers as those of the format token. False: not under these settings. */
+  bool (*in_place)(const void *settings, int *bits, int *run);
 } kv_format;
 
 /* The sides of entries that recode may put into a coding: a lane takes no

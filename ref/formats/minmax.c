@@ -10,6 +10,22 @@ size_t kv_minmax_row(const kv_minmax *c, int width) {
   return ((size_t)width * (size_t)c->bits + 7) / 8;
 }
 
+int kv_minmax_runs(const kv_minmax *c, int width) {
+  return (width + c->group - 1) / c->group;
+}
+
+int kv_minmax_members_one(const void *settings) {
+  (void)settings;
+  return 1;
+}
+
+kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width) {
+  (void)rows;
+  return (kv_coded_size){.codes = kv_minmax_row(settings, width),
+                         .metadata =
+                             (size_t)kv_minmax_runs(settings, width) * 4};
+}
+
 static void put_half(char *at, float x) {
   uint16_t h = kv_to_f16(x);
   memcpy(at, &h, 2);

@@ -72,6 +72,12 @@ typedef struct kv_minmax_ranges {
 
 /* Bytes of a row of codes. */
 size_t kv_minmax_row(const kv_minmax *c, int width);
+/* Runs of `group` neighbouring elements of a row; the last may be shorter. */
+int kv_minmax_runs(const kv_minmax *c, int width);
+/* kv_format.members where a group is one row, and kv_format.size where, too,
+ * two numbers of 2 bytes stand before its codes for each run. */
+int kv_minmax_members_one(const void *settings);
+kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width);
 /* From minimum and maximum into place i and to where the block has its scale
  * and its minimum (fp16 each); false where they do not fit fp16. */
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,

@@ -9,27 +9,14 @@
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
-static int members(const void *settings) {
-  (void)settings;
-  return 1;
-}
-
-/* Runs of elements that share. */
 static int scales(const void *settings, int width) {
-  const kv_minmax *c = settings;
-  return (width + c->group - 1) / c->group;
-}
-
-static kv_coded_size size(const void *settings, int rows, int width) {
-  (void)rows;
-  return (kv_coded_size){.codes = kv_minmax_row(settings, width),
-                         .metadata = (size_t)scales(settings, width) * 4};
+  return kv_minmax_runs(settings, width);
 }
 
 /* Elements first..end-1 share scale and minimum: run g of the row. */
 static bool encode_run(const kv_minmax *c, int width, int g, const float *row,
                        int first, int end, char *out) {
-  int runs = scales(c, width);
+  int runs = kv_minmax_runs(c, width);
   char *at = out + 2 * (size_t)g, *codes = out + 4 * (size_t)runs;
   float lo = row[first], hi = lo;
   kv_minmax_ranges r;
@@ -54,7 +41,7 @@ static bool encode_run(const kv_minmax *c, int width, int g, const float *row,
 static bool encode(const void *settings, int rows, int width,
                    const float *const *row, void *out) {
   const kv_minmax *c = settings;
-  kv_coded_size bytes = size(c, rows, width);
+  kv_coded_size bytes = kv_minmax_size_one(c, rows, width);
   memset(out, 0, bytes.codes + bytes.metadata);
   for (int g = 0, first = 0; first < width; g++, first += c->group) {
     int end = width - first < c->group ? width : first + c->group;
@@ -66,7 +53,7 @@ static bool encode(const void *settings, int rows, int width,
 static void decode(const kv_kernels *kernels, const void *settings, int rows,
                    int width, const void *in, int member, float *out) {
   const kv_minmax *c = settings;
-  size_t runs = (size_t)scales(c, width);
+  size_t runs = (size_t)kv_minmax_runs(c, width);
   const char *scale = in;
   (void)rows, (void)member;
   kernels->minmax(c->bits, c->rule == KV_RULE_FP16, width, c->group,
@@ -79,12 +66,20 @@ static void parts(const void *settings, int width, const void *in, int member,
                   scale, min);
 }
 
+static bool in_place(const void *settings, int *bits, int *run) {
+  const kv_minmax *c = settings;
+  *bits = c->bits;
+  *run = c->group;
+  return c->rule != KV_RULE_FP16;
+}
+
 const kv_format kv_format_token = {.name = "token",
                                    .settings_size = sizeof(kv_minmax),
-                                   .members = members,
-                                   .size = size,
+                                   .members = kv_minmax_members_one,
+                                   .size = kv_minmax_size_one,
                                    .encode = encode,
                                    .decode = decode,
                                    .scales = scales,
                                    .parts = parts,
-                                   .rules = kv_minmax_rules};
+                                   .rules = kv_minmax_rules,
+                                   .in_place = in_place};

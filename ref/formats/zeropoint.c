@@ -9,21 +9,6 @@
 #include "ref/formats/zeropoint.h"
 #include <string.h>
 
-static int members(const void *settings) {
-  (void)settings;
-  return 1;
-}
-
-static int runs(const kv_minmax *c, int width) {
-  return (width + c->group - 1) / c->group;
-}
-
-static kv_coded_size size(const void *settings, int rows, int width) {
-  (void)rows;
-  return (kv_coded_size){.codes = kv_minmax_row(settings, width),
-                         .metadata = (size_t)runs(settings, width) * 4};
-}
-
 static float half_at(const char *at) {
   uint16_t h;
   memcpy(&h, at, 2);
@@ -48,7 +33,7 @@ static void put_codes(const kv_minmax *c, const kv_zeropoint *p, int width,
 static bool encode(const void *settings, int rows, int width,
                    const float *const *row, void *out) {
   const kv_minmax *c = settings;
-  kv_coded_size bytes = size(c, rows, width);
+  kv_coded_size bytes = kv_minmax_size_one(c, rows, width);
   unsigned char *codes = (unsigned char *)out + bytes.metadata;
   const float *x = row[0];
   char *scale = out, *zero = scale + bytes.metadata / 2;
@@ -73,7 +58,7 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
                    int rows, int width, const void *in, int member,
                    float *out) {
   const kv_minmax *c = settings;
-  size_t metadata = size(c, rows, width).metadata;
+  size_t metadata = kv_minmax_size_one(c, rows, width).metadata;
   const char *scale = in, *zero = scale + metadata / 2;
   const unsigned char *codes = (const unsigned char *)in + metadata;
   int plane = (int)kv_minmax_row(c, width);
@@ -91,7 +76,7 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
 
 const kv_format kv_format_zeropoint = {.name = "zeropoint",
                                        .settings_size = sizeof(kv_minmax),
-                                       .members = members,
-                                       .size = size,
+                                       .members = kv_minmax_members_one,
+                                       .size = kv_minmax_size_one,
                                        .encode = encode,
                                        .decode = decode};

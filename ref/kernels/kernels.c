@@ -10,6 +10,7 @@
 #include "ref/kernels/elements.h"
 
 #include "ref/kernels/bound.h"
+#include "ref/kernels/coded.h"
 #include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
 #include "ref/kernels/similar.h"
@@ -33,4 +34,7 @@ const kv_kernels SET_TABLE = {
     .minmax = minmax,
     .log = log_of,
     .similar = similar,
+    .codes_suit = codes_suit,
+    .code_logits = code_logits,
+    .code_weigh = code_weigh,
 };

@@ -20,6 +20,13 @@
 
 enum { KV_PACK = 64 }; /* key rows that `logits` packs at once */
 
+/* What rows hold: elements of a type; or, where bits is not 0, codes of so many
+ * bits, of which `run` neighbours share scale and minimum. */
+typedef struct kv_row_kind {
+  kv_dtype type;
+  int bits, run;
+} kv_row_kind;
+
 typedef struct kv_kernels {
   const char *name; /* portable, avx2, avx512 */
 
@@ -91,6 +98,18 @@ typedef struct kv_kernels {
    * last all -1 before. least >= 0; pack as for logits. */
   void (*similar)(int first, int n, int d, const float *unit, float least,
                   int64_t *sum, int32_t *last, float *pack);
+
+  /* `logits` and `weigh` over rows of codes as they are stored: each pointer
+   * names a block of the format token (ref/formats/minmax.h): its scales, its
+   * minima, its codes of `bits` bits, `run` elements sharing scale and minimum.
+   * Bits are those of rows that `minmax` made, without fp16_ops, before. Of
+   * rows that suit alone; pack has the same room. */
+  bool (*codes_suit)(int bits, int run, int width);
+  void (*code_logits)(int m, int n, int d, const float *q, size_t ldq,
+                      const void *const *key, int bits, int run, float scale,
+                      float *s, size_t lds, float *pack);
+  void (*code_weigh)(int m, int n, int d_v, const float *p, size_t ldp,
+                     const void *const *value, int bits, int run, float *a);
 } kv_kernels;
 
 /* The best set this machine can run; or, with a name, as KVREPLAY_ISA has one,

@@ -18,6 +18,14 @@
  *                             else +0 (also for NaN)
  *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
  *                             are all lanes zero?
+ *   vi_load vi_store          LANES integers of 32 bits, unaligned
+ *   vi_of_bytes vi_shr16      LANES bytes, each to an integer; the high half
+ *                             moved down
+ *   v_code                    bits at..at + bits - 1 of each lane as a number;
+ *                             at + bits < 24
+ *   v_half                    one fp16 number in all lanes
+ *   vrun v_run v_number       what codes of one scale and minimum stand for:
+ *                             fma(v_code(..), scale, min), of lanes < 256
  *   vi_total                  the sum of all lanes modulo 2^32
  *   vi_widen_add              acc[i] += high[i] * 2^bits + low[i], in int64
  *   v_fix_add                 adds RN(p * 2^40) to int64 in memory
@@ -26,6 +34,7 @@
  *                             `at` on; returns how many. LANES are written
  *   pack_16 pack_words        transposes: see there
  *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
+ *   CODE_VECTORS, CODE_HEADS .. the same of rows of codes: ref/kernels/coded.h
  *
  * Everything is always_inline: a tile's accumulators are arrays of constant
  * size whose loops must vanish, or the compiler keeps them on the stack.
@@ -50,6 +59,13 @@ enum {
 }; /* columns of one pack_16, pack_words */
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
+
+/* Of v_code: the power of two whose mantissa has the code's unit at bit `at`,
+ * and where the code stands in it. */
+INLINE float code_base(int at) { return 0x1p23f / (float)(1 << at); }
+INLINE uint32_t code_mask(int at, int bits) {
+  return ((1u << bits) - 1u) << at;
+}
 
 /* v_pick, lane by lane. */
 INLINE int pick_each(int lanes, const float *lane, float least, int at,

@@ -19,6 +19,10 @@ enum { LANES = 8 };
 #define WEIGH_ROWS 6
 #define WEIGH_TILES(X, t)                                                      \
   X(t, 1, 8) X(t, 2, 4) X(t, 3, 4) X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
+#define CODE_VECTORS_ONE 2
+#define CODE_VECTORS 1
+#define CODE_HEADS 2
+#define CODE_COLUMNS_FEW 4
 
 typedef __m256 vec;
 typedef __m256i vint;
@@ -58,6 +62,11 @@ INLINE float v_top(vec a) {
 INLINE vec v_from_f16(const void *p) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
+INLINE vec v_half(bytes *p) {
+  short h;
+  memcpy(&h, p, 2);
+  return _mm256_cvtph_ps(_mm_set1_epi16(h));
+}
 INLINE vec v_from_bf16(const void *p) {
   __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(h, 16));
@@ -74,7 +83,35 @@ INLINE vint vi_shl16(vint a) { return _mm256_slli_epi32(a, 16); }
 INLINE vint vi_high16(vint a) {
   return _mm256_and_si256(a, vi_one(0xffff0000u));
 }
+INLINE vint vi_load(const uint32_t *p) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+INLINE void vi_store(uint32_t *p, vint a) {
+  _mm256_storeu_si256((__m256i *)(void *)p, a);
+}
+INLINE vint vi_of_bytes(bytes *p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+INLINE vint vi_shr16(vint a) { return _mm256_srli_epi32(a, 16); }
+INLINE vec v_code(vint a, int at, int bits) {
+  const float base = code_base(at);
+  vint in = _mm256_and_si256(a, vi_one(code_mask(at, bits)));
+  return v_sub(v_float(_mm256_or_si256(in, vi_one(kv_bits(base)))),
+               v_one(base));
+}
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
+
+typedef struct vrun {
+  vec scale, min;
+} vrun;
+INLINE vrun v_run(int bits, vec scale, vec min) {
+  (void)bits;
+  return (vrun){scale, min};
+}
+INLINE vec v_number(int bits, vrun run, vint a, int at) {
+  vec code = bits == 8 ? v_from_int(a) : v_code(a, at, bits);
+  return v_fma(code, run.scale, run.min);
+}
 INLINE vint v_nearest(vec x) { return _mm256_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   vec above = _mm256_cmp_ps(x, v_one(least), _CMP_GT_OQ);

@@ -19,6 +19,11 @@ enum { LANES = 16 };
 #define WEIGH_ROWS 6
 #define WEIGH_TILES(X, t)                                                      \
   X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
+/* Keys of one query, of more; heads of a tile, columns of one head or two. */
+#define CODE_VECTORS_ONE 4
+#define CODE_VECTORS 2
+#define CODE_HEADS 4
+#define CODE_COLUMNS_FEW 8
 
 typedef __m512 vec;
 typedef __m512i vint;
@@ -55,6 +60,12 @@ INLINE float v_top(vec a) { return _mm512_reduce_max_ps(a); }
 INLINE vec v_from_f16(const void *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+/* One fp16 number in every lane. */
+INLINE vec v_half(bytes *p) {
+  short h;
+  memcpy(&h, p, 2);
+  return _mm512_cvtph_ps(_mm256_set1_epi16(h));
+}
 INLINE vec v_from_bf16(const void *p) {
   __m256i h = _mm256_loadu_si256((const __m256i *)p);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
@@ -71,7 +82,40 @@ INLINE vint vi_shl16(vint a) { return _mm512_slli_epi32(a, 16); }
 INLINE vint vi_high16(vint a) {
   return _mm512_and_si512(a, vi_one(0xffff0000u));
 }
+INLINE vint vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+INLINE void vi_store(uint32_t *p, vint a) { _mm512_storeu_si512(p, a); }
+INLINE vint vi_of_bytes(bytes *p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+INLINE vint vi_shr16(vint a) { return _mm512_srli_epi32(a, 16); }
+INLINE vec v_code(vint a, int at, int bits) {
+  const float base = code_base(at);
+  const int and_or = 0xea; /* (first & second) | third */
+  vint in = vi_one(code_mask(at, bits)), top = vi_one(kv_bits(base));
+  return v_sub(v_float(_mm512_ternarylogic_epi32(a, in, top, and_or)),
+               v_one(base));
+}
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
+
+/* Of at most 4 bits all 16 numbers are made once, for a permutation looks at
+ * the lowest 4 bits of a lane and at no others; of fewer bits they repeat. */
+typedef struct vrun {
+  vec scale, min; /* or, of at most 4 bits, the numbers, and nothing */
+} vrun;
+INLINE vrun v_run(int bits, vec scale, vec min) {
+  vrun run = {scale, min};
+  if (bits > 4) return run;
+  const vint up =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  vint code = _mm512_and_si512(up, vi_one((1u << bits) - 1u));
+  run.scale = v_fma(v_from_int(code), run.scale, run.min);
+  return run;
+}
+INLINE vec v_number(int bits, vrun run, vint a, int at) {
+  if (bits > 4) return v_fma(v_from_int(a), run.scale, run.min);
+  vint low = at ? _mm512_srli_epi32(a, (unsigned)at) : a;
+  return _mm512_permutexvar_ps(low, run.scale);
+}
 INLINE vint v_nearest(vec x) { return _mm512_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   return _mm512_cmp_ps_mask(x, v_one(least), _CMP_GT_OQ);

@@ -22,6 +22,10 @@ enum { LANES = 4 };
 #define LOGIT_TILES(X, t) X(t, 1, 4) X(t, 2, 2) X(t, 3, 2) X(t, 4, 2)
 #define WEIGH_ROWS 4
 #define WEIGH_TILES(X, t) X(t, 1, 4) X(t, 2, 2) X(t, 3, 2) X(t, 4, 2)
+#define CODE_VECTORS_ONE 2
+#define CODE_VECTORS 1
+#define CODE_HEADS 2
+#define CODE_COLUMNS_FEW 4
 
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vint __attribute__((vector_size(16)));
@@ -104,7 +108,32 @@ INLINE vint vi_shl23(vint a) { return (vint)((vbits)a << 23); }
 INLINE vint vi_sar23(vint a) { return a >> 23; }
 INLINE vint vi_shl16(vint a) { return (vint)((vbits)a << 16); }
 INLINE vint vi_high16(vint a) { return a & vi_one(0xffff0000u); }
+INLINE vint vi_load(const uint32_t *p) {
+  vint v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+INLINE void vi_store(uint32_t *p, vint a) { memcpy(p, &a, sizeof a); }
+INLINE vint vi_of_bytes(bytes *p) { return (vint){p[0], p[1], p[2], p[3]}; }
+INLINE vint vi_shr16(vint a) { return (vint)((vbits)a >> 16); }
+INLINE vec v_code(vint a, int at, int bits) {
+  const float base = code_base(at);
+  vint in = a & vi_one(code_mask(at, bits));
+  return v_float(in | vi_one(kv_bits(base))) - v_one(base);
+}
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
+
+typedef struct vrun {
+  vec scale, min;
+} vrun;
+INLINE vrun v_run(int bits, vec scale, vec min) {
+  (void)bits;
+  return (vrun){scale, min};
+}
+INLINE vec v_number(int bits, vrun run, vint a, int at) {
+  vec code = bits == 8 ? v_from_int(a) : v_code(a, at, bits);
+  return v_fma(code, run.scale, run.min);
+}
 #ifdef __SSE2__
 #  include <emmintrin.h>
 INLINE vint v_nearest(vec x) { return (vint)_mm_cvtps_epi32((__m128)x); }
@@ -150,6 +179,11 @@ INLINE vint load_16(const void *p) {
   uint16_t h[4];
   memcpy(h, p, sizeof h);
   return (vint){h[0], h[1], h[2], h[3]};
+}
+INLINE vec v_half(bytes *p) {
+  uint16_t h;
+  memcpy(&h, p, 2);
+  return v_one(kv_from_f16(h));
 }
 INLINE vec v_from_bf16(const void *p) { return (vec)(load_16(p) << 16); }
 /* kv_from_f16, lane by lane without a branch. */

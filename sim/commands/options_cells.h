@@ -113,6 +113,15 @@ typedef struct kv_cells_options {
 
 /* What --backend and --backends choose from, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
+/* Of commands whose struct is of this type, and replay on one backend. */
+#define KV_OPTION_BACKEND(type)                                                \
+  {                                                                            \
+    .slot = KV_SLOT_TEXT, .name = "backend", .letter = 'B',                    \
+    .argument = "NAME", .choices = KV_BACKEND_CHOICES,                         \
+    .offset = offsetof(type, backend_text),                                    \
+    .help = "ref, the deterministic reference on the CPU (the default); emu, " \
+            "the CUDA kernels run on the CPU; cuda, the same on a device"      \
+  }
 
 /* The built-in methods, for completion. */
 const char *kv_method_word(int i);

@@ -45,10 +45,7 @@ static const kv_option options[] = {
              "what kvreport draws which tokens survive from"},
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
-    {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
-     AT(backend_text),
-     .help = "ref, the deterministic reference on the CPU (the default); emu, "
-             "the CUDA kernels run on the CPU; cuda, the same on a device"},
+    KV_OPTION_BACKEND(kv_run_options),
     {KV_SLOT_FLAG, "twice", 't', AT(twice),
      .help = "run again with the reference, portable kernels on one thread, "
              "and compare every digest"},

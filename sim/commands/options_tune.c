@@ -44,10 +44,7 @@ static const kv_option options[] = {
                  "this backend has there is not run again"),
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
-    {KV_SLOT_TEXT, "backend", 'B', "NAME", .choices = KV_BACKEND_CHOICES,
-     AT(backend_text),
-     .help = "ref, the deterministic reference on the CPU (the default); emu, "
-             "the CUDA kernels run on the CPU; cuda, the same on a device"},
+    KV_OPTION_BACKEND(kv_tune_options),
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {

@@ -115,10 +115,10 @@ static side side_of(const void *data, int g, int n_tokens, int width,
 }
 
 static int name_rows(void *ctx, int first, int count, kv_attend_scratch *x,
-                     kv_dtype *type) {
+                     kv_row_kind *kind) {
   const side *v = ctx;
   int n = count < KV_CHUNK ? count : KV_CHUNK;
-  *type = v->type;
+  kind->type = v->type;
   for (int i = 0; i < n; i++)
     x->row[i] = v->row + (size_t)(first + i) * v->size;
   return n;
@@ -145,9 +145,9 @@ static void fill_logits(const kv_tile *x, side k, int m, int n, const float *q,
                         float *logit, kv_attend_scratch *attend) {
   const kv_shape *s = x->shape;
   for (int first = 0; first < n;) {
-    kv_dtype type;
-    int count = name_rows(&k, first, n - first, attend, &type);
-    x->kernels->logits(m, count, s->d, q, (size_t)s->d, attend->row, type,
+    kv_row_kind kind;
+    int count = name_rows(&k, first, n - first, attend, &kind);
+    x->kernels->logits(m, count, s->d, q, (size_t)s->d, attend->row, kind.type,
                        s->scale, logit + first, x->stride, attend->pack);
     first += count;
   }

@@ -41,8 +41,8 @@ static int name_rows(const uint16_t *base, int first, int count,
 }
 
 static int value_rows(void *ctx, int first, int count, kv_attend_scratch *x,
-                      kv_dtype *type) {
-  *type = KV_F16;
+                      kv_row_kind *kind) {
+  kind->type = KV_F16;
   return name_rows(((const lane *)ctx)->v, first, count, x);
 }
 
@@ -165,6 +165,15 @@ double bench_step(double weights, int lanes, int tokens) {
   double all = best_of(all_lanes, &t) / ((double)LANES * TOKENS);
   close_lanes(t, rows);
   return weights / speed + all * lanes * tokens;
+}
+
+double bench_lane(int group) {
+  char *rows;
+  team t = open_lanes(ALL_BYTES, &rows);
+  t.group = group;
+  double time = best_of(all_lanes, &t) / LANES;
+  close_lanes(t, rows);
+  return time;
 }
 
 void theme_attend(const bench *b) {

@@ -75,12 +75,17 @@ double bench_slope(int n, const double *x, const double *y);
  * many tokens, fp16, d = 128. attend.c */
 double bench_step(double weights, int lanes, int tokens);
 
+/* Seconds of one thread for the attention of a step over 32,768 tokens of a
+ * lane, fp16, d = 128, by 1 or 4 query heads. attend.c */
+double bench_lane(int group);
+
 /* --- the themes --------------------------------------------------------- */
 void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);  /* growth.c: exponents of time */
 void theme_settle(const bench *b);  /* settle.c: merges of a long prompt */
 void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
+void theme_codes(const bench *b);   /* attend_codes.c: rows of codes */
 void theme_compact(const bench *b); /* compact.c: the page manager */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);  /* serial.c: what no thread shares */

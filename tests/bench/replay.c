@@ -12,7 +12,7 @@
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, settle, memory, serial,
- *             session, shards, bundled, compact
+ *             session, shards, bundled, compact, codes
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -69,7 +69,8 @@ static const struct {
              {"growth", theme_growth},   {"settle", theme_settle},
              {"memory", theme_memory},   {"serial", theme_serial},
              {"session", theme_session}, {"shards", theme_shards},
-             {"bundled", theme_bundled}, {"compact", theme_compact}};
+             {"bundled", theme_bundled}, {"compact", theme_compact},
+             {"codes", theme_codes}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {

@@ -14,6 +14,7 @@
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
 #include "tests/made/mad.h"
+#include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -206,19 +207,10 @@ static kv_rc fill(void *self, int n, kv_cell *const *cell, bool *there,
   return KV_OK;
 }
 
-static void shelf_slow(void *self, const kv_cell *first, int n, double seconds);
-static void shelf_end(void *self, bool cut);
-static void nothing_ended(void *self, int n, const int *at, int layer,
-                          double seconds) {
-  (void)self, (void)n, (void)at, (void)layer, (void)seconds;
-}
-
 static void test_recalled(void **state) {
-  kv_replay_keeper keep = {.most = 1e9,
-                           .begin = fill,
-                           .ended = nothing_ended,
-                           .slow = shelf_slow,
-                           .end = shelf_end};
+  layerkeep s = {.give = true};
+  kv_replay_keeper keep = layerkeep_of(&s);
+  keep.begin = fill;
   kv_cell a = {0}, b = {0};
   (void)state;
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){0}, &a);
@@ -229,50 +221,9 @@ static void test_recalled(void **state) {
   kv_cell_close(&b);
 }
 
-/* A keeper that takes each layer as bytes, and gives them to another cell. */
-typedef struct shelf {
-  kv_cell *const *cell;
-  void *part[8];
-  bool give;
-} shelf;
-
-static kv_rc shelf_begin(void *self, int n, kv_cell *const *cell, bool *there,
-                         kv_err *e) {
-  shelf *s = self;
-  (void)e;
-  assert_int_equal(n, 1);
-  s->cell = cell;
-  for (int l = 0; s->give && l < 3; l++)
-    there[l] =
-        kv_partial_read(cell[0], l, kv_partial_size(cell[0]), s->part[l]);
-  if (s->give) assert_true(there[0] && there[1] && there[2]);
-  return KV_OK;
-}
-
-static void shelf_ended(void *self, int n, const int *at, int layer,
-                        double seconds) {
-  shelf *s = self;
-  (void)n, (void)at, (void)seconds;
-  if (s->give) return;
-  s->part[layer] = malloc(kv_partial_size(s->cell[0]));
-  kv_partial_write(s->cell[0], layer, s->part[layer]);
-}
-
-static void shelf_slow(void *self, const kv_cell *first, int n,
-                       double seconds) {
-  (void)self, (void)first, (void)n, (void)seconds;
-}
-
-static void shelf_end(void *self, bool cut) { (void)self, (void)cut; }
-
 static void test_parts(void **state) {
-  shelf s = {0};
-  kv_replay_keeper keep = {.self = &s,
-                           .most = 1e9,
-                           .begin = shelf_begin,
-                           .ended = shelf_ended,
-                           .slow = shelf_slow,
-                           .end = shelf_end};
+  layerkeep s = {0};
+  kv_replay_keeper keep = layerkeep_of(&s);
   kv_cell a = {0}, b = {0}, other = {0};
   kv_layout_list one = {0};
   kv_err e = {0};
@@ -288,7 +239,7 @@ static void test_parts(void **state) {
   replay(trace, "random:recent=0", 24, &one, (kv_replay_how){0}, &other);
   assert_false(kv_partial_read(&other, 0, kv_partial_size(&a), s.part[0]));
   kv_layout_list_free(&one);
-  for (int l = 0; l < 8; l++) free(s.part[l]);
+  layerkeep_free(&s);
   kv_cell_close(&a);
   kv_cell_close(&b);
   kv_cell_close(&other);

@@ -12,6 +12,7 @@
 #include "sim/engine/partial.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
+#include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -291,54 +292,12 @@ static void test_dense(void **state) {
   kv_cell_close(&c);
 }
 
-/* --- what may not be seen
- * ----------------------------------------------------- */
-
-/* A keeper that takes each layer as bytes, and gives them to another cell. */
-typedef struct shelf {
-  kv_cell *const *cell;
-  void *part[8];
-  bool give;
-} shelf;
-
-static kv_rc shelf_begin(void *self, int n, kv_cell *const *cell, bool *there,
-                         kv_err *e) {
-  shelf *s = self;
-  (void)n, (void)e;
-  s->cell = cell;
-  for (int l = 0; s->give && l < 3; l++) {
-    there[l] =
-        kv_partial_read(cell[0], l, kv_partial_size(cell[0]), s->part[l]);
-    assert_true(there[l]);
-  }
-  return KV_OK;
-}
-
-static void shelf_ended(void *self, int n, const int *at, int layer,
-                        double seconds) {
-  shelf *s = self;
-  (void)n, (void)at, (void)seconds;
-  if (s->give) return;
-  s->part[layer] = malloc(kv_partial_size(s->cell[0]));
-  kv_partial_write(s->cell[0], layer, s->part[layer]);
-}
-
-static void shelf_slow(void *self, const kv_cell *first, int n,
-                       double seconds) {
-  (void)self, (void)first, (void)n, (void)seconds;
-}
-
-static void shelf_end(void *self, bool cut) { (void)self, (void)cut; }
+/* --- what may not be seen ------------------------------------------------- */
 
 static void test_order(void **state) {
   static const char text[] = "dense+k8v4:residual=64";
-  shelf s = {0};
-  kv_replay_keeper keep = {.self = &s,
-                           .most = 1e9,
-                           .begin = shelf_begin,
-                           .ended = shelf_ended,
-                           .slow = shelf_slow,
-                           .end = shelf_end};
+  layerkeep s = {0};
+  kv_replay_keeper keep = layerkeep_of(&s);
   const kv_replay_how how[] = {
       {.keep = &keep}, {.threads = 3}, {.by_steps = true}, {.keep = &keep}};
   kv_cell c[4] = {0};
@@ -349,7 +308,7 @@ static void test_order(void **state) {
     same_numbers(&c[0], &c[i]);
   }
   for (int i = 0; i < 4; i++) kv_cell_close(&c[i]);
-  for (int l = 0; l < 8; l++) free(s.part[l]);
+  layerkeep_free(&s);
 }
 
 static void test_cells_refused(void **state) {

@@ -128,11 +128,11 @@ static void a_row_that_is_not_finite(void **s) {
 /* --- going on ----------------------------------------------------------- */
 
 static int rows_of(void *ctx, int first, int count, kv_attend_scratch *x,
-                   kv_dtype *type) {
+                   kv_row_kind *kind) {
   const float *v = ctx;
   int n = count < KV_CHUNK ? count : KV_CHUNK;
   for (int i = 0; i < n; i++) x->row[i] = v + (first + i) * WIDE;
-  *type = KV_F32;
+  kind->type = KV_F32;
   return n;
 }
 

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logits and weighted sums over rows of codes as they are stored, each element
+ * made in a register, where it is used, and never written: a decode step then
+ * reads the stored bytes once and nothing else. What an element is, and the
+ * order of each chain, is that of rows decoded first (ref/kernels/codes.h,
+ * logits.h, weigh.h), so bits are the same. Part of ref/kernels/kernels.c.
+ *
+ * A code of `bits` bits becomes a float without a conversion: it is put below
+ * the leading bit of a power of two, which is subtracted (v_code).
+ */
+#ifndef KV_REF_KERNELS_CODED_H
+#define KV_REF_KERNELS_CODED_H
+
+enum {
+  CODE_COLUMNS = 16,   /* bytes of a plane, and elements of a run, come in so
+                          many: a register of any set is of one run */
+  CODE_ROWS_AHEAD = 64 /* value rows that are fetched early */
+};
+
+static bool codes_suit(int bits, int run, int width) {
+  bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
+  return (bits == 2 || bits == 4 || bits == 8) && planes &&
+         (run >= width || run % CODE_COLUMNS == 0);
+}
+
+/* What a row of codes is like. */
+typedef struct code_shape {
+  int bits, run, width;
+  int runs, plane; /* scales of a row; bytes of its codes */
+} code_shape;
+
+INLINE code_shape code_shape_of(int bits, int run, int width) {
+  if (run > width) run = width;
+  return (code_shape){bits, run, width, (width + run - 1) / run,
+                      width * bits / 8};
+}
+
+/* --- logits ---------------------------------------------------------------
+ * KV_PACK keys at a time: their codes are transposed by words of four bytes,
+ * [word][KV_PACK], which takes a quarter of the shuffles of 8-bit elements and
+ * less of others; behind these stand [run][scale, minimum][KV_PACK]. */
+
+typedef struct code_keys {
+  code_shape of;
+  const void *const *key; /* of the scratch as it is */
+  int known;              /* pointers behind key */
+  int columns;            /* valid keys in the scratch */
+  const float *q;
+  size_t ldq;
+  float scale;
+  float *s;
+  size_t lds;
+  const uint32_t *word; /* the scratch */
+  const float *range;
+} code_keys;
+
+/* Four codes of each of the keys: byte b of the word has one `shift` bits up.
+ * Those of the upper half are brought down first, for v_code takes none from
+ * the bits of an exponent. */
+INLINE void four_columns(int bits, int shift, int rows, int vectors,
+                         const vint *word, const vec *scale, const vec *min,
+                         const float *q, size_t ldq, vec a[][4]) {
+  vint half[4];
+  UNROLL for (int v = 0; v < vectors; v++) half[v] = vi_shr16(word[v]);
+  UNROLL for (int b = 0; b < 4; b++) UNROLL for (int v = 0; v < vectors; v++) {
+    vec code = v_code(b < 2 ? word[v] : half[v], 8 * (b % 2) + shift, bits);
+    vec key = v_fma(code, scale[v], min[v]);
+    UNROLL for (int r = 0; r < rows; r++) a[r][v] =
+        v_fma(v_one(q[(size_t)r * ldq + (size_t)b]), key, a[r][v]);
+  }
+}
+
+/* One plane of the codes: the elements from x on, of which `left` are of the
+ * run in hand. */
+typedef struct code_walk {
+  int x, left;
+  const float *range;
+  vec scale[4], min[4];
+} code_walk;
+
+INLINE void next_run(int vectors, int run, code_walk *at) {
+  UNROLL for (int v = 0; v < vectors; v++) {
+    at->scale[v] = v_load(at->range + v * LANES);
+    at->min[v] = v_load(at->range + KV_PACK + v * LANES);
+  }
+  at->range += 2 * KV_PACK;
+  at->left = run;
+}
+
+INLINE void code_plane(int bits, int shift, int rows, int vectors,
+                       const code_keys *k, int i, int lane, code_walk *at,
+                       vec a[][4]) {
+  const int words = k->of.plane / 4, run = k->of.run;
+  const size_t ldq = k->ldq;
+  const float *q = k->q + (size_t)i * ldq;
+  const uint32_t *from = k->word + lane;
+  for (int w = 0; w < words; w++, from += KV_PACK, at->x += 4, at->left -= 4) {
+    vint word[4];
+    if (at->left == 0) next_run(vectors, run, at);
+    UNROLL for (int v = 0; v < vectors; v++) word[v] =
+        vi_load(from + v * LANES);
+    four_columns(bits, shift, rows, vectors, word, at->scale, at->min,
+                 q + at->x, ldq, a);
+  }
+}
+
+/* rows queries from i on x vectors of keys from `lane` on. */
+INLINE void code_tile(int bits, int rows, int vectors, const code_keys *k,
+                      int i, int lane) {
+  vec a[4][4];
+  code_walk at = {.range = k->range + lane};
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
+      a[r][v] = v_one(0.0f);
+  UNROLL for (int shift = 0; shift < 8; shift += bits)
+      code_plane(bits, shift, rows, vectors, k, i, lane, &at, a);
+  const vec by = v_one(k->scale), zero = v_one(0.0f);
+  UNROLL for (int r = 0; r < rows; r++)
+      UNROLL for (int v = 0; v < vectors; v++) {
+    float *s = k->s + (size_t)(i + r) * k->lds + lane + v * LANES;
+    int left = k->columns - lane - v * LANES;
+    vec out = v_add(v_mul(a[r][v], by), zero);
+    if (left >= LANES)
+      v_store(s, out);
+    else if (left > 0)
+      v_store_part(s, left, out);
+  }
+}
+
+#define CODE_KEY_TILES(X, b)                                                   \
+  X(b, 1, CODE_VECTORS_ONE)                                                    \
+  X(b, 2, CODE_VECTORS) X(b, 3, CODE_VECTORS) X(b, 4, CODE_VECTORS)
+#define DEFINE_CODE_TILE(b, r, v)                                              \
+  static void code_keys_##b##_##r(const code_keys *k, int i) {                 \
+    for (int lane = 0; lane < k->columns; lane += (v)*LANES)                   \
+      code_tile(b, r, v, k, i, lane);                                          \
+  }
+CODE_KEY_TILES(DEFINE_CODE_TILE, 2)
+CODE_KEY_TILES(DEFINE_CODE_TILE, 4)
+CODE_KEY_TILES(DEFINE_CODE_TILE, 8)
+
+typedef void code_keys_fn(const code_keys *k, int i);
+#define LIST_CODE_TILE(b, r, v) code_keys_##b##_##r,
+static code_keys_fn *const code_key_tiles[3][4] = {
+    {CODE_KEY_TILES(LIST_CODE_TILE, 2)},
+    {CODE_KEY_TILES(LIST_CODE_TILE, 4)},
+    {CODE_KEY_TILES(LIST_CODE_TILE, 8)}};
+
+INLINE int code_place(int bits) { return bits / 4; } /* 2, 4, 8: 0, 1, 2 */
+
+/* Codes of LANES keys into the scratch, from lane 0 of `out` on. */
+static void pack_codes(const code_shape *of, bytes *const *key, uint32_t *out) {
+  bytes *row[LANES];
+  for (int i = 0; i < LANES; i++) row[i] = key[i] + 4 * of->runs;
+  for (int x = 0; x < of->plane / 4; x += COLUMNS_32) {
+    vint word[COLUMNS_32];
+    pack_words(row, 4 * (size_t)x, word);
+    UNROLL for (int c = 0; c < COLUMNS_32; c++)
+        vi_store(out + (size_t)(x + c) * KV_PACK, word[c]);
+  }
+}
+
+/* Their scales and minima, by way of a row of halves. */
+static void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
+  for (int g = 0; g < 2 * of->runs; g++) {
+    int half = g % 2 * of->runs + g / 2; /* of the block, which has all scales
+                                            before all minima */
+    uint16_t h[LANES];
+    for (int i = 0; i < LANES; i++) memcpy(&h[i], key[i] + 2 * half, 2);
+    v_store(out + (size_t)g * KV_PACK, v_from_f16(h));
+  }
+}
+
+static void code_logits(int m, int n, int d, const float *q, size_t ldq,
+                        const void *const *key, int bits, int run, float scale,
+                        float *s, size_t lds, float *pack) {
+  code_keys k = {.of = code_shape_of(bits, run, d),
+                 .q = q,
+                 .ldq = ldq,
+                 .scale = scale,
+                 .s = s,
+                 .lds = lds,
+                 .word = (const uint32_t *)(const void *)pack};
+  float *range = pack + (size_t)(k.of.plane / 4) * KV_PACK;
+  k.range = range;
+  for (int j = 0; j < n; j += KV_PACK, k.s += KV_PACK) {
+    k.columns = n - j < KV_PACK ? n - j : KV_PACK;
+    for (int at = 0; at < k.columns; at += LANES) {
+      bytes *row[LANES]; /* the last one fills up its vector */
+      for (int i = 0; i < LANES; i++)
+        row[i] = key[j + at + i < n ? j + at + i : n - 1];
+      pack_codes(&k.of, row, (uint32_t *)(void *)pack + at);
+      pack_ranges(&k.of, row, range + at);
+    }
+    for (int i = 0, rows; i < m; i += rows) {
+      rows = m - i < 4 ? m - i : 4;
+      code_key_tiles[code_place(bits)][rows - 1](&k, i);
+    }
+  }
+}
+
+/* --- weighted sums --------------------------------------------------------
+ * Lanes are columns. LANES bytes of a row are as many columns of each plane. */
+
+typedef struct code_values {
+  code_shape of;
+  int n;
+  const float *p; /* of the tile's first head */
+  size_t ldp;
+  const void *const *value;
+  float *a;
+} code_values;
+
+/* The numbers of the run that column x is in. */
+INLINE vrun run_of(int bits, const code_shape *of, bytes *block, int x) {
+  int g = x / of->run;
+  return v_run(bits, v_half(block + 2 * (size_t)g),
+               v_half(block + 2 * (size_t)(of->runs + g)));
+}
+
+/* rows heads x the columns of `loads` registers of bytes from byte j on. */
+INLINE void code_band(int bits, int rows, int loads, const code_values *w,
+                      int j) {
+  const int planes = 8 / bits, runs = w->of.runs, plane = w->of.plane;
+  const size_t d_v = (size_t)w->of.width, ldp = w->ldp;
+  vec a[4][8];
+  const float *p = w->p;
+#define EACH_VECTOR                                                            \
+  UNROLL for (int l = 0; l < loads; l++) UNROLL for (int h = 0; h < planes; h++)
+  UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR a[r][l * planes + h] =
+      v_load(w->a + (size_t)r * d_v + h * plane + j + l * LANES);
+  for (int i = 0; i < w->n; i++, p++) {
+    bytes *block = w->value[i];
+    fetch(row_ahead(w->value, w->n, i + CODE_ROWS_AHEAD) + j);
+    vrun run = run_of(bits, &w->of, block, 0);
+    EACH_VECTOR {
+      vint word = vi_of_bytes(block + 4 * runs + j + l * LANES);
+      int x = h * plane + j + l * LANES;
+      if (runs > 1) run = run_of(bits, &w->of, block, x);
+      vec value = v_number(bits, run, word, h * bits);
+      UNROLL for (int r = 0; r < rows; r++) a[r][l * planes + h] =
+          v_fma(v_one(p[(size_t)r * ldp]), value, a[r][l * planes + h]);
+    }
+  }
+  UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR v_store(
+      w->a + (size_t)r * d_v + h * plane + j + l * LANES, a[r][l * planes + h]);
+#undef EACH_VECTOR
+}
+
+/* Bands as wide as the registers hold, then of one register of bytes. */
+INLINE void code_bands(int bits, int rows, int vectors, const code_values *w) {
+  const int most = vectors * bits / 8, step = most * LANES;
+  int j = 0;
+  for (; j + step <= w->of.plane; j += step) code_band(bits, rows, most, w, j);
+  for (; j < w->of.plane; j += LANES) code_band(bits, rows, 1, w, j);
+}
+
+#define CODE_VALUE_TILES(X, b)                                                 \
+  X(b, 1, CODE_COLUMNS_FEW) X(b, 2, CODE_COLUMNS_FEW) X(b, 3, 4) X(b, 4, 4)
+#define DEFINE_CODE_BANDS(b, r, v)                                             \
+  static void code_values_##b##_##r(const code_values *w) {                    \
+    code_bands(b, r, v, w);                                                    \
+  }
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 2)
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 4)
+CODE_VALUE_TILES(DEFINE_CODE_BANDS, 8)
+
+typedef void code_values_fn(const code_values *w);
+#define LIST_CODE_BANDS(b, r, v) code_values_##b##_##r,
+static code_values_fn *const code_value_tiles[3][4] = {
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 2)},
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 4)},
+    {CODE_VALUE_TILES(LIST_CODE_BANDS, 8)}};
+
+static void code_weigh(int m, int n, int d_v, const float *p, size_t ldp,
+                       const void *const *value, int bits, int run, float *a) {
+  code_values w = {code_shape_of(bits, run, d_v), n, p, ldp, value, a};
+  for (int i = 0, rows; i < m && n > 0; i += rows) {
+    rows = m - i < CODE_HEADS ? m - i : CODE_HEADS;
+    code_value_tiles[code_place(bits)][rows - 1](&w);
+    w.p += (size_t)rows * ldp;
+    w.a += (size_t)rows * (size_t)d_v;
+  }
+}
+
+#endif
