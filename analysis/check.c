@@ -15,14 +15,17 @@
 
 /* As kvreplay makes them; one that is missing fails where it is asked. */
 static const char *const tables[] = {
-    "trace",       "artefact",     "shard",   "environment", "run",
-    "ask",         "part",         "metric",  "step_cost",   "journal_digest",
-    "diff",        "confirmation", "budget",  "held",        "layout",
-    "layout_step", "step_mean",    "survival"};
+    "trace",       "artefact",     "shard",    "environment", "run",
+    "ask",         "part",         "metric",   "step_cost",   "journal_digest",
+    "diff",        "confirmation", "budget",   "held",        "layout",
+    "layout_step", "step_mean",    "survival", "attention",   "spread"};
 
 static const char *const digests[] = {"identity", "digest",  "key",
                                       "subject",  "journal", "state",
                                       "output",   "value",   "scores"};
+
+/* Of which sums are taken. */
+#define MANY ((int64_t)1 << 48)
 
 /* Whole numbers; others are of any size, bits of any value. */
 static const struct {
@@ -40,7 +43,10 @@ static const struct {
               {"count", 0, INT64_MAX},    {"measures", 0, INT_MAX},
               {"n_layers", 0, INT_MAX},   {"n_heads", 0, INT_MAX},
               {"n_kv_heads", 0, INT_MAX}, {"d", 0, INT_MAX},
-              {"d_v", 0, INT_MAX},        {"total", 0, 1}};
+              {"d_v", 0, INT_MAX},        {"total", 0, 1},
+              {"score", -36, 0},          {"norm", -18, 18},
+              {"rows", 0, MANY},          {"critical", 0, MANY},
+              {"seen", 0, MANY},          {"tokens", 0, INT_MAX}};
 
 static bool is_digest(const char *column) {
   for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)

@@ -7,6 +7,7 @@
  *                      perhaps _ and more: depth (0) or length (1); else null
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than two
+ *   deviation(x)       the same without / n: the standard deviation
  */
 #include "analysis/grid.h"
 #include "analysis/survivors.h"
@@ -57,11 +58,17 @@ static void add(sqlite3_context *c, int n, sqlite3_value **v) {
   m->squares += gap * (x - m->mean);
 }
 
-static void finish(sqlite3_context *c) {
+static void finish_error(sqlite3_context *c) {
   const moments *m = sqlite3_aggregate_context(c, 0);
   if (!m || m->n < 2) return;
   double n = (double)m->n;
   sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
+}
+
+static void finish_deviation(sqlite3_context *c) {
+  const moments *m = sqlite3_aggregate_context(c, 0);
+  if (!m || m->n < 2) return;
+  sqlite3_result_double(c, sqrt(m->squares / ((double)m->n - 1)));
 }
 
 int kv_results_functions(sqlite3 *db) {
@@ -72,7 +79,10 @@ int kv_results_functions(sqlite3 *db) {
   if (!bad)
     bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
                                      needle_place, NULL, NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "deviation", 1, how, NULL, NULL, add,
+                                     finish_deviation, NULL);
   return bad ? bad
              : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
-                                          NULL, add, finish, NULL);
+                                          NULL, add, finish_error, NULL);
 }

@@ -76,6 +76,17 @@ static const char two_survivals[] =
     " WHERE d.gone != s.gone OR d.shown != s.shown"
     " ORDER BY r.key, d.layer, d.lane LIMIT 1";
 
+static const char two_attentions[] =
+    "SELECT t.name, d.layer, d.head FROM main.attention d"
+    " JOIN %s.attention s USING (identity, layer, head)"
+    " JOIN main.trace t USING (identity)"
+    " WHERE d.rows != s.rows OR d.critical != s.critical OR d.seen != s.seen"
+    "  OR d.tokens != s.tokens OR EXISTS (SELECT 1 FROM main.spread a"
+    "   LEFT JOIN %s.spread b USING (identity, layer, head, score, norm)"
+    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.head = d.head AND a.tokens IS NOT b.tokens)"
+    " ORDER BY d.identity, d.layer, d.head LIMIT 1";
+
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
   return t ? t : "none";
@@ -137,6 +148,14 @@ static int tell_survivals(sqlite3_stmt *s, const char *path) {
                  path, text(s, 0), text(s, 1), text(s, 2), text(s, 3));
 }
 
+static int tell_attentions(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: KV head %s of layer %s "
+                 "of %s attends to other tokens there; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 2), text(s, 1), text(s, 0));
+}
+
 static int look(sqlite3 *db, char *sql, const char *path,
                 int (*tell)(sqlite3_stmt *, const char *)) {
   sqlite3_stmt *s = NULL;
@@ -162,6 +181,9 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   rc = look(db, sqlite3_mprintf(two_moments, from, from, from, from), path,
             tell_moments);
   if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_survivals, from, from), path,
-              tell_survivals);
+  rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
+            tell_survivals);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_attentions, from, from), path,
+              tell_attentions);
 }

@@ -28,6 +28,7 @@
 #include "sim/db/environment.h"
 #include "sim/layout/layout.h"
 #include "sim/measure/result.h"
+#include "traces/trace/spread.h"
 
 typedef struct kv_db kv_db;
 
@@ -92,6 +93,17 @@ kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
 /* Fills the numbers of the layouts that r names, except their steps. *all:
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
+
+/* What the heads of a trace attend to, which kv_db_put_trace has recorded: of
+ * each of `layers` recorded layers, whose numbers layer[] has, and of each of
+ * its KV heads, of[layers][heads]. All of it is one transaction. What is there
+ * stays: nothing but the trace and the arithmetic decides it. *has: there are
+ * as many. */
+kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
+                          bool *has, kv_err *e);
+kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
+                          const int *layer, int heads, const kv_spread *of,
+                          kv_err *e);
 
 /* *has: what became of its tokens is stored with the row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);

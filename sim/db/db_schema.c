@@ -266,7 +266,26 @@ static const char tables[] =
     "ALTER TABLE layout ADD COLUMN table_entries INTEGER;"
     "ALTER TABLE layout ADD COLUMN list_operations INTEGER;";
 
+/* 17: what a trace's heads attend to (traces/trace/spread.h), by recorded layer
+ * and KV head: rows looked at, the tokens that 95 % of their mass needs and
+ * those that they see, summed over rows; how many tokens have a score, and
+ * those of each class of score and norm of the value. */
+static const char attentions[] =
+    "CREATE TABLE attention("
+    " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
+    " head INTEGER NOT NULL, rows INTEGER NOT NULL,"
+    " critical INTEGER NOT NULL, seen INTEGER NOT NULL,"
+    " tokens INTEGER NOT NULL,"
+    " PRIMARY KEY (identity, layer, head)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE spread("
+    " identity TEXT NOT NULL, layer INTEGER NOT NULL, head INTEGER NOT NULL,"
+    " score INTEGER NOT NULL, norm INTEGER NOT NULL, tokens INTEGER NOT NULL,"
+    " PRIMARY KEY (identity, layer, head, score, norm),"
+    " FOREIGN KEY (identity, layer, head) REFERENCES attention)"
+    " STRICT, WITHOUT ROWID;";
+
 const char *const kv_db_steps[] = {
-    traces,  runs,    parts,   checks, views,   partials, scores,    kinds,
-    layouts, scanned, moments, assets, observe, fetched,  survivals, tables};
+    traces,  runs,    parts,     checks,  views,     partials,
+    scores,  kinds,   layouts,   scanned, moments,   assets,
+    observe, fetched, survivals, tables,  attentions};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -318,7 +318,7 @@ mutant rows_of_first_head traces/trace/rows.c 'colsum attention' \
   'x->g = g;' 'x->g = 0;'
 mutant entropy_of_few traces/trace/attention.c 'attention' \
   'x->log[j] = p[j] < FLT_MIN' 'x->log[j] = p[j] < 1e-3f'
-mutant whole_step_needed traces/trace/attention.c 'attention' \
+mutant whole_step_needed traces/trace/critical.c 'attention' \
   'j < of && want > 0;' 'j < of;'
 mutant needle_a_row_late traces/trace/attention.c 'attention' \
   'int at = token + 1 - a->start;' 'int at = token - a->start;'

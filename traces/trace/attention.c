@@ -12,16 +12,13 @@
 
 #include "ref/ground/arith.h"
 #include "traces/text/threads.h"
+#include "traces/trace/critical.h"
 #include "traces/trace/rows.h"
-
-/* Probabilities by size: eight steps an octave, the last one for 1. */
-enum { STEPS = (0x3f800000 >> 20) + 1 };
 
 typedef struct scratch {
   kv_rows rows;
-  float *log, *part;    /* [tokens] */
-  int32_t count[STEPS]; /* probabilities of a step, */
-  int64_t mass[STEPS];  /* and theirs in fixed point at 2^-40 */
+  kv_critical critical;
+  float *log; /* [tokens] */
 } scratch;
 
 typedef struct job {
@@ -39,51 +36,6 @@ static double entropy(const scratch *x, int n, const float *p) {
   x->rows.kernel->log(x->log, n, x->log);
   for (int j = 0; j < n; j++) sum -= (double)p[j] * (double)x->log[j];
   return sum;
-}
-
-static int descending(const void *a, const void *b) {
-  float x, y;
-  memcpy(&x, a, sizeof x);
-  memcpy(&y, b, sizeof y);
-  return (x < y) - (x > y);
-}
-
-static int step_of(float p) {
-  int step = (int)(kv_bits(p) >> 20);
-  return step < STEPS ? step : STEPS - 1;
-}
-
-/* How many of the largest reach `want`: whole steps first, and of the one that
- * is too much, its largest. */
-static int reach(scratch *x, int n, const float *p, int64_t want) {
-  int step = STEPS - 1, taken = 0, of = 0;
-  while (step > 0 && x->mass[step] < want) {
-    want -= x->mass[step];
-    taken += x->count[step--];
-  }
-  for (int j = 0; j < n; j++)
-    if (step_of(p[j]) == step) x->part[of++] = p[j];
-  qsort(x->part, (size_t)of, sizeof *x->part, descending);
-  for (int j = 0; j < of && want > 0; j++) {
-    want -= kv_fix(x->part[j]);
-    taken++;
-  }
-  return taken;
-}
-
-/* The least number of tokens that hold 95 % of the mass. */
-static int tokens_of(scratch *x, int n, const float *p) {
-  int64_t all = 0;
-  memset(x->count, 0, sizeof x->count);
-  memset(x->mass, 0, sizeof x->mass);
-  for (int j = 0; j < n; j++) {
-    int64_t mass = kv_fix(p[j]);
-    int step = step_of(p[j]);
-    x->count[step]++;
-    x->mass[step] += mass;
-    all += mass;
-  }
-  return reach(x, n, p, all - all / 20);
 }
 
 /* The token that row `token` should find, as an answer repeats it; -1: none. */
@@ -117,7 +69,7 @@ static void add_row(const job *w, scratch *x, int token, const float *p,
   sums->entropy += entropy(x, n, p);
   sums->first += (double)p[0];
   sums->recent += mass_of(p, recent, n);
-  sums->tokens += (double)tokens_of(x, n, p) / n;
+  sums->tokens += (double)kv_critical_tokens(&x->critical, n, p) / n;
 }
 
 /* False: a logit is not finite. */
@@ -139,16 +91,15 @@ static bool take(const job *w, scratch *x) {
   const kv_shape *s = &w->t->shape;
   size_t n = (size_t)s->n_tokens;
   x->log = kv_zalloc(n, sizeof *x->log);
-  x->part = kv_zalloc(n, sizeof *x->part);
   return !kv_rows_init(&x->rows, s, w->data, w->kernel, s->n_tokens, NULL) &&
-         x->log && x->part;
+         kv_critical_init(&x->critical, s->n_tokens) && x->log;
 }
 
 static void give_back(scratch *x) {
   if (!x) return;
   kv_rows_release(&x->rows);
+  kv_critical_release(&x->critical);
   free(x->log);
-  free(x->part);
   free(x);
 }
 
