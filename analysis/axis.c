@@ -55,9 +55,10 @@ void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y) {
 
 static int ticks_log(const kv_axis *a, double tick[16]) {
   static const double dense[] = {1, 2, 5}, sparse[] = {1};
-  bool wide = a->hi / a->lo > 2000;
-  const double *step = wide ? sparse : dense;
-  int n = 0, steps = wide ? 1 : 3;
+  static const double narrow[] = {1, 1.5, 2, 3, 4, 5, 7};
+  double ratio = a->hi / a->lo;
+  const double *step = ratio > 2000 ? sparse : ratio < 8 ? narrow : dense;
+  int n = 0, steps = ratio > 2000 ? 1 : ratio < 8 ? 7 : 3;
   for (double ten = pow(10, floor(log10(a->lo))); ten <= a->hi; ten *= 10)
     for (int i = 0; i < steps && n < 16; i++)
       if (step[i] * ten >= a->lo && step[i] * ten <= a->hi)

@@ -15,7 +15,8 @@ static const char *const views[] = {
     "pareto",  "along",      "gap",           "crosscheck", "conflict",
     "graded",  "history",    "confirmations", "layouts",    "classes",
     "steps",   "heads",      "pages",         "needles",    "tokens",
-    "overlap", NULL};
+    "overlap", "mirrors",    "pruning",       "sparsity",   "charged",
+    "paged",   "critical",   "decades",       NULL};
 
 enum { PATH = 4096 };
 

@@ -154,6 +154,13 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_tokens(p);
   if (!rc) rc = kv_page_overlap(p);
   if (!rc) rc = kv_page_needles(p);
+  if (!rc) rc = kv_page_critical(p);
+  if (!rc) rc = kv_page_decades(p);
+  if (!rc) rc = kv_page_mirrors(p);
+  if (!rc) rc = kv_page_pruning(p);
+  if (!rc) rc = kv_page_sparsity(p);
+  if (!rc) rc = kv_page_charged(p);
+  if (!rc) rc = kv_page_paged(p);
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);
   section(p, "cells", "All cells");

@@ -10,6 +10,7 @@
  * and nobody writes to it: it is opened as immutable. With one that cannot be
  * replayed there, it is refused.
  */
+#include "analysis/formats_sql.h"
 #include "analysis/grid.h"
 #include "analysis/pictures_sql.h"
 #include "analysis/say.h"
@@ -198,7 +199,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
   sqlite3_free(uri);
   if (!rc && (kv_results_functions(*db) ||
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL) ||
-              sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL)))
+              sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, formats_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);
   if (rc) {
     sqlite3_close(*db);

@@ -36,6 +36,19 @@ int kv_page_needles(const kv_page *p);
 /* Which tokens survive, and who keeps the same; nothing where no run says. */
 int kv_page_tokens(const kv_page *p);
 int kv_page_overlap(const kv_page *p);
+/* What heads attend to; nothing where no trace was looked at (kvreplay
+ * attention): tokens for 95 % of the mass, scores beside norms. */
+int kv_page_critical(const kv_page *p);
+int kv_page_decades(const kv_page *p);
+/* How tokens are stored; each nothing where no such rows are: bits for keys
+ * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
+ * head, by layer or the same in all. */
+int kv_page_mirrors(const kv_page *p);
+int kv_page_pruning(const kv_page *p);
+int kv_page_sparsity(const kv_page *p);
+/* What is held: codes alone and everything; pages at each step. */
+int kv_page_charged(const kv_page *p);
+int kv_page_paged(const kv_page *p);
 int kv_page_check(const kv_page *p);
 int kv_page_cells(const kv_page *p);
 /* Nothing where no layout was asked for. */

@@ -21,20 +21,7 @@ int kv_page_variant(const kv_page *p, const char *key) {
   return -1;
 }
 
-void kv_page_legend(const kv_page *p) {
-  fputs("<ul class=\"legend\">\n", p->f);
-  for (int i = 0; i < p->variants.n; i++) {
-    fprintf(p->f,
-            "<li><svg viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
-            "class=\"k%d l%s\" d=\"M1,7H33\"/>",
-            i % 8, i / 8 % 2 ? " d" : "");
-    kv_plot_mark(i, true, 17, 7, 4.5, "", p->f);
-    fputs("</svg>", p->f);
-    kv_text_html(p->variants.label[i], p->f);
-    fputs("</li>\n", p->f);
-  }
-  fputs("</ul>\n", p->f);
-}
+void kv_page_legend(const kv_page *p) { kv_plot_legend(&p->variants, p->f); }
 
 /* --- data inside the page ------------------------------------------------- */
 

@@ -112,3 +112,43 @@ SELECT a.label AS method, b.label AS other, count(*) AS lanes,
 FROM kept a JOIN kept b USING (identity, prompt_len, observe, layer, lane)
 GROUP BY a.label, b.label
 ORDER BY a.label, b.label;
+
+-- How few tokens hold 95 % of a row's mass, by layer and KV head (head -1: the
+-- layer's): means over rows, then mean and standard deviation over the traces
+-- of one shape.
+CREATE TEMP VIEW critical AS
+WITH looked AS MATERIALIZED
+  (SELECT *, max(head) OVER trace + 1 AS kv_heads,
+    count(*) OVER trace / (max(head) OVER trace + 1) AS layers
+  FROM attention WINDOW trace AS (PARTITION BY identity)),
+each AS
+  (SELECT identity, layers, kv_heads, layer, head,
+    critical * 1.0 / rows AS tokens, critical * 1.0 / seen AS share
+  FROM looked WHERE rows > 0 AND seen > 0
+  UNION ALL
+  SELECT identity, layers, kv_heads, layer, -1,
+    sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)
+  FROM looked WHERE rows > 0 AND seen > 0
+  GROUP BY identity, layers, kv_heads, layer)
+SELECT layers, kv_heads, layer, head, count(*) AS traces,
+  avg(tokens) AS tokens, deviation(tokens) AS deviation, avg(share) AS share,
+  deviation(share) AS share_deviation
+FROM each GROUP BY layers, kv_heads, layer, head
+ORDER BY layers, kv_heads, layer, head;
+
+-- Tokens by class of score and of norm, of all KV heads of a layer and traces
+-- of one shape. A class c begins at 10^(c / 3).
+CREATE TEMP VIEW decades AS
+WITH looked AS MATERIALIZED
+  (SELECT identity, max(head) + 1 AS kv_heads,
+    count(*) / (max(head) + 1) AS layers
+  FROM attention GROUP BY identity),
+shape AS
+  (SELECT layers, kv_heads, count(*) AS traces FROM looked
+  GROUP BY layers, kv_heads)
+SELECT layers, kv_heads, layer, score, norm, traces, sum(tokens) AS tokens,
+  sum(tokens) * 1.0 / sum(sum(tokens)) OVER (PARTITION BY layers, kv_heads,
+    layer) AS share
+FROM spread JOIN looked USING (identity) JOIN shape USING (layers, kv_heads)
+GROUP BY layers, kv_heads, layer, score, norm
+ORDER BY layers, kv_heads, layer, score, norm;

@@ -37,6 +37,21 @@ void kv_plot_mark(int variant, bool solid, double x, double y, double r,
   fputs("</path>\n", f);
 }
 
+void kv_plot_legend(const kv_variants *v, FILE *f) {
+  fputs("<ul class=\"legend\">\n", f);
+  for (int i = 0; i < v->n; i++) {
+    fprintf(f,
+            "<li><svg viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
+            "class=\"k%d l%s\" d=\"M1,7H33\"/>",
+            i % COLOURS, i / COLOURS % 2 ? " d" : "");
+    kv_plot_mark(i, true, 17, 7, 4.5, "", f);
+    fputs("</svg>", f);
+    kv_text_html(v->label[i], f);
+    fputs("</li>\n", f);
+  }
+  fputs("</ul>\n", f);
+}
+
 static double px(const kv_plot *p, double x) {
   return LEFT + kv_axis_place(&p->x, x) * (p->width - LEFT - RIGHT);
 }
@@ -47,7 +62,12 @@ static double py(const kv_plot *p, double y) {
 }
 
 static void number(const kv_axis *a, double v, FILE *f) {
-  fprintf(f, a->percent ? "%.3g%%" : "%.3g", a->percent ? v * 100 : v);
+  bool whole = !a->percent && fabs(v) >= 1000 && fabs(v) < 1e6;
+  fprintf(f,
+          a->percent ? "%.3g%%"
+          : whole    ? "%.0f"
+                     : "%.3g",
+          a->percent ? v * 100 : v);
 }
 
 static void draw_axes(const kv_plot *p, FILE *f) {
@@ -176,7 +196,8 @@ void kv_plot_write(kv_plot *p, FILE *f) {
   if (p->labels) draw_labels(p, f); /* below the marks: halos hide */
   for (int i = 0; i < p->n; i++) {
     const kv_mark *m = p->mark + i;
-    if (drawn(p, m))
+    bool last = i + 1 == p->n || m[1].variant != m->variant;
+    if (drawn(p, m) && (last || !p->bare))
       kv_plot_mark(m->variant, m->solid, px(p, m->x), py(p, m->y),
                    p->labels ? 5 : 4, m->tip, f);
   }

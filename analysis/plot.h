@@ -28,6 +28,7 @@ typedef struct kv_plot {
   double width, height;
   kv_axis x, y;
   bool labels; /* names beside the lines */
+  bool bare;   /* of a line only the last point is marked */
   int n;
   kv_mark *mark;
   const kv_variants *variants;
@@ -44,6 +45,8 @@ double kv_axis_place(const kv_axis *a, double value);
 
 /* Sorts the marks by variant and x. */
 void kv_plot_write(kv_plot *p, FILE *f);
+/* Shapes, colours and names of lines. */
+void kv_plot_legend(const kv_variants *v, FILE *f);
 /* One marker of a variant at a place. */
 void kv_plot_mark(int variant, bool solid, double x, double y, double r,
                   const char *tip, FILE *f);

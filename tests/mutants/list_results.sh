@@ -115,6 +115,34 @@ mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
 mutant needles_not_of_dense analysis/pictures.sql 'check_pictures.sh' \
   'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
 
+# Figures of how tokens are stored and of what heads attend to.
+mutant mirror_of_itself analysis/formats.sql 'check_figures.sh' \
+  'AND b.arithmetic = a.arithmetic AND b.k = a.v AND b.v = a.k' \
+  'AND b.arithmetic = a.arithmetic AND b.k = a.k AND b.v = a.v'
+mutant pruning_of_any_bits analysis/formats.sql 'check_figures.sh' \
+  "NOT coded OR (k = 'int8' AND v = 'int8'" \
+  "NOT coded OR (k_bits + v_bits > 0"
+mutant dropped_is_kept analysis/formats.sql 'check_figures.sh' \
+  '1 - kept / n_tokens AS dropped' 'kept / n_tokens AS dropped'
+mutant pages_without_end analysis/formats.sql 'check_figures.sh' \
+  '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
+mutant bars_side_by_side analysis/fig_held.c 'check_figures.sh' \
+  '.x0 = at, .x1 = at + x};' '.x0 = at, .x1 = x};'
+mutant layer_of_first_head analysis/pictures.sql 'check_figures.sh' \
+  'sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)' \
+  'max(critical) * 1.0 / max(rows), sum(critical) * 1.0 / sum(seen)'
+mutant span_from_below analysis/fig_attention.c 'check_figures.sh' \
+  'in += first && last;' 'in += last;'
+mutant attention_not_compared analysis/merge_differ.c 'check_figures.sh' \
+  'a.head = d.head AND a.tokens IS NOT b.tokens)' \
+  'a.head = d.head AND b.tokens IS NULL)'
+mutant score_of_last_head traces/trace/spread.c 'attention' \
+  'if (w->sums[(size_t)m * (size_t)n + (size_t)j] > most)' \
+  'if (m + 1 == w->group)'
+mutant class_of_next_edge traces/trace/spread.c 'attention' \
+  'while (c > first && x < edge(c)) c--;' \
+  'while (c > first && x <= edge(c)) c--;'
+
 # Settling again of the window methods.
 mutant grow_one_late ref/parts/grow.h 'methods' \
   'if (n <= budget) n = budget + 1;' 'if (n <= budget) n = budget + 2;'

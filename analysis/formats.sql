@@ -1,0 +1,146 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What the page draws of how tokens are stored, as views over those of
+-- views.sql: formats, sparsity, kinds of bytes, pages. A mean is over the
+-- traces on which anything of its figure ran, where each of them has an answer.
+
+-- Cells that have an error, with the name of their line and where they ran; of
+-- those whose tokens are coded by +FORMAT, the name without it, and the formats
+-- of keys and values with their bits.
+CREATE TEMP VIEW told AS
+WITH cells AS
+  (SELECT c.*, l.label, trace || ' ' || prompt_len || ' ' || observe AS place,
+    json_extract(params, '$."quant.k"') AS k,
+    json_extract(params, '$."quant.v"') AS v
+  FROM cell c JOIN line l USING (key, basis, asked)
+  WHERE output_error IS NOT NULL)
+SELECT *, method LIKE '%+quant' AS coded,
+  replace(replace(replace(label, '+quant', ''),
+    ' quant.k=' || coalesce(k, ''), ''), ' quant.v=' || coalesce(v, ''), '')
+    AS bare,
+  CASE WHEN k = 'raw' THEN 16 WHEN k LIKE 'e%' THEN 8
+    ELSE CAST(substr(k, -1) AS INTEGER) END AS k_bits,
+  CASE WHEN v = 'raw' THEN 16 WHEN v LIKE 'e%' THEN 8
+    ELSE CAST(substr(v, -1) AS INTEGER) END AS v_bits
+FROM cells;
+
+-- More bits for keys against the same bits the other way round: cells of which
+-- both were run, alike in all else.
+CREATE TEMP VIEW mirrors AS
+WITH one AS MATERIALIZED
+  (SELECT bare, place, basis, asked, k, v, k_bits, v_bits, kr, output_error,
+    confirmed, arithmetic,
+    json_remove(params, '$."quant.k"', '$."quant.v"') AS rest
+  FROM told WHERE coded),
+two AS MATERIALIZED
+  (SELECT a.bare, a.place, a.basis, a.asked, a.k, a.v,
+    a.kr AS kr, b.kr AS mirror_kr, a.output_error,
+    b.output_error AS mirror_error, min(a.confirmed, b.confirmed) AS confirmed
+  FROM one a JOIN one b ON b.place = a.place AND b.rest = a.rest
+    AND b.basis = a.basis AND b.asked = a.asked AND b.bare = a.bare
+    AND b.arithmetic = a.arithmetic AND b.k = a.v AND b.v = a.k
+  WHERE a.k_bits > a.v_bits)
+SELECT bare AS method, basis, asked, k AS more, v AS less,
+  'K' || replace(replace(k, 'int', ''), 'raw', '16') || 'V' ||
+    replace(replace(v, 'int', ''), 'raw', '16') AS pair,
+  'K' || replace(replace(v, 'int', ''), 'raw', '16') || 'V' ||
+    replace(replace(k, 'int', ''), 'raw', '16') AS mirror,
+  count(*) AS traces, avg(kr) AS kr, avg(mirror_kr) AS mirror_kr,
+  avg(output_error) AS output_error, avg(mirror_error) AS mirror_error,
+  min(confirmed) AS confirmed
+FROM two GROUP BY bare, basis, asked, k, v
+HAVING count(*) = (SELECT count(DISTINCT place) FROM two)
+ORDER BY method, basis, avg(kr) DESC, asked, pair;
+
+-- Fewer bits, fewer tokens, or both: of a method that was run at budgets as it
+-- is and with +int8, these, and dense with +int8.
+CREATE TEMP VIEW pruning AS
+WITH wide AS MATERIALIZED
+  (SELECT replace(replace(replace(replace(replace(bare,
+      ' quant.groups=1', ''), ' quant.k_groups=1', ''),
+      ' quant.v_groups=1', ''), ' quant.residual=0', ''),
+      ' quant.rope=after', '') AS base,
+    coded, place, basis, asked, kr, output_error, confirmed
+  FROM told WHERE NOT coded OR (k = 'int8' AND v = 'int8'
+    AND json_extract(params, '$."quant.k_groups"') = 1
+    AND json_extract(params, '$."quant.v_groups"') = 1
+    AND json_extract(params, '$."quant.residual"') = 0
+    AND json_extract(params, '$."quant.rope"') = 'after')),
+whole AS MATERIALIZED
+  (SELECT * FROM wide WHERE coded AND base = 'dense' AND asked = ''),
+method AS
+  (SELECT base FROM wide WHERE asked <> '' AND place IN
+    (SELECT place FROM whole) GROUP BY base
+  HAVING count(DISTINCT coded) = 2),
+point AS
+  (SELECT base, CASE WHEN coded THEN 'both' ELSE 'fewer tokens' END AS series,
+    place, basis, asked, kr, output_error, confirmed
+  FROM wide JOIN method USING (base) WHERE asked <> ''
+  UNION ALL
+  SELECT m.base, '8 bit', place, basis, asked, kr, output_error, confirmed
+  FROM whole, method m)
+SELECT base AS method, series, basis, asked, count(*) AS traces, avg(kr) AS kr,
+  avg(output_error) AS output_error, min(confirmed) AS confirmed
+FROM point WHERE place IN (SELECT place FROM whole)
+GROUP BY base, series, basis, asked
+HAVING count(*) = (SELECT count(DISTINCT place) FROM whole)
+ORDER BY method, series, kr, asked;
+
+-- LeanKV's tokens by head, by layer, or as many in every head: of rows alike in
+-- variant and formats, where at least two of the three were run.
+CREATE TEMP VIEW sparsity AS
+WITH lean AS MATERIALIZED
+  (SELECT 'variant=' || json_extract(params, '$.variant') || ' high=' ||
+      json_extract(params, '$.high') || ' low=' ||
+      json_extract(params, '$.low') AS alike,
+    json_extract(params, '$.sparsity') AS sparsity, label, place, basis, asked,
+    1 - kept / n_tokens AS dropped, kr, output_error, confirmed
+  FROM told WHERE method = 'leankv' AND kept IS NOT NULL),
+several AS
+  (SELECT alike FROM lean GROUP BY alike
+  HAVING count(DISTINCT sparsity) > 1)
+SELECT alike, sparsity, label AS method, basis, asked, count(*) AS traces,
+  avg(dropped) AS dropped, avg(kr) AS kr, avg(output_error) AS output_error,
+  min(confirmed) AS confirmed
+FROM lean JOIN several USING (alike)
+GROUP BY alike, sparsity, label, basis, asked
+HAVING count(*) = (SELECT count(DISTINCT place) FROM lean)
+ORDER BY alike, sparsity, dropped, label, basis, asked;
+
+-- What is stored at the end, by kind, as shares of the dense cache of the same
+-- trace: the codes alone, as papers count, and all that they cannot do without;
+-- and the unified pages that would hold it, where that layout was run.
+CREATE TEMP VIEW charged AS
+WITH shares AS
+  (SELECT c.*, bytes_end / share_end AS dense,
+    (SELECT l.bytes_end FROM layout l JOIN run r USING (run_id)
+    WHERE r.key = c.key AND l.layout = 'unified') AS unified
+  FROM told c WHERE share_end > 0)
+SELECT label AS method, basis, asked, count(*) AS traces,
+  avg(payload / dense) AS codes, avg(metadata / dense) AS metadata,
+  avg(columns / dense) AS columns, avg(side / dense) AS side,
+  avg(slack / dense) AS slack, avg(share_end) AS everything,
+  iif(count(unified) = count(*), avg(unified / dense), NULL) AS unified,
+  min(confirmed) AS confirmed
+FROM shares GROUP BY label, basis, asked
+HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
+ORDER BY everything DESC, label, basis, asked;
+
+-- The pages that layouts hold at each step, of every line's cells at the budget
+-- of the pictures: at most 121 steps of a run, the last among them.
+CREATE TEMP VIEW paged AS
+WITH ran AS MATERIALIZED
+  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
+    l.asked, coalesce(r.confirmed, 0) AS confirmed,
+    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
+  FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
+  WHERE l.asked = '' OR (l.basis, l.asked) =
+    (SELECT basis, asked FROM pictured))
+SELECT s.layout || ', ' || trace || iif(observe = 'recorded', '',
+    ', observed ' || observe) AS panel,
+  s.layout, trace, prompt_len, observe, label AS method, basis, asked, s.step,
+  s.pages, s.bytes, s.slack, confirmed
+FROM layout_step s JOIN ran USING (run_id)
+WHERE s.layout NOT LIKE 'slots%'
+  AND ((n_tokens - s.step) % every = 0)
+ORDER BY s.layout DESC, trace, prompt_len, observe, label, basis, asked, s.step;

@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The figures of how tokens are stored and of what heads attend to, on two
+# small synthetic traces: what is drawn is what its file of data says, and that
+# is what the tables of the database give by other questions
+# (python/check_figures.py). A page of rows that no such figure compares has
+# none of them; two databases that contradict each other are not merged.
+set -u
+src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+build=${top_builddir:-.}
+kvreplay=${KVREPLAY:-$build/sim/kvreplay}
+report=${KVREPORT:-$build/analysis/kvreport}
+sql=${SQL_DB:-$build/tests/faults/sql_db}
+dir=$(mktemp -d ./check_figures_XXXXXX) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+bad=0
+fail() { # KV_FIRST: whoever seeds a fault wants no more than one
+  echo "FAIL: $*"
+  [ -z "${KV_FIRST-}" ] || exit 1
+  bad=1
+}
+
+for seed in 1 2; do
+  "$build/traces/kvtrace" synth -q -o "$dir/synth_$seed.safetensors" -s $seed \
+    --layers 2 --heads 4 --kv-heads 2 --dim 64 -t 152 -p 112 ||
+    { echo "FAIL: synth"; exit 1; }
+done
+traces=("$dir"/synth_?.safetensors)
+run() { "$kvreplay" run "${traces[@]}" -q --db "$1" "${@:2}" >/dev/null; }
+
+# A plain run has nothing of it to draw but bytes by kind.
+run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
+"$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
+for id in mirrors pruning sparsity paged critical decades; do
+  grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
+done
+grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
+
+lean=leankv:window=16:alpha_l
+run "$dir/a.db" --layout unified,pages:16 -b 30%,60% \
+  -m dense,dense+k8v4,dense+k4v8,dense+int8,window,window+int8,window+k4v2 \
+  -m window+k2v4,$lean=0.5,$lean=0.2:sparsity=layer ||
+  fail 'a run of formats'
+run "$dir/a.db" -m $lean=0.3,${lean%:*}:sparsity=static:high_share=0.3 \
+  -m $lean=0.5:variant=paper || fail 'a run of leankv'
+"$kvreplay" attention "${traces[@]}" -q --db "$dir/a.db" >"$dir/said" ||
+  fail attention
+[ "$(grep -c ' % of the mass of a row needs .* of 108.5 tokens' \
+  "$dir/said")" = 2 ] || fail "attention says: $(cat "$dir/said")"
+KVREPLAY_ISA=portable "$kvreplay" attention "${traces[@]}" -q -j 1 \
+  --db "$dir/b.db" >"$dir/again" || fail 'attention again'
+cmp -s "$dir/said" "$dir/again" || fail 'attention by other kernels differs'
+"$kvreplay" attention "${traces[0]}" -q --db "$dir/b.db" |
+  grep -qx 'synth_1: there already' || fail 'attention twice'
+
+"$report" merge "$dir/m.db" "$dir/a.db" "$dir/b.db" || fail 'merge'
+"$report" export "$dir/m.db" -o "$dir/csv" || fail 'export'
+"$report" html "$dir/m.db" -o "$dir/page.html" || fail 'html'
+grep -q 'nan\|inf"' "$dir/page.html" && fail 'a number that is none'
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/check_figures.py" "$dir/m.db" "$dir/csv" \
+    "$dir/page.html" 2>"$dir/err" || fail "figures: $(tail -n 1 "$dir/err")"
+fi
+
+# One more token in a class, or one more that is needed, is told.
+for change in 'spread SET tokens = tokens + 1' \
+  'attention SET critical = critical + 1'; do
+  cp "$dir/b.db" "$dir/odd.db"
+  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND head = 0 AND
+    identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
+    fail "sql_db: $change"
+  "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
+  [ $? = 1 ] && grep -q 'KV head 0 of layer 1 of synth_2' "$dir/err" ||
+    fail "merge of $change: $(cat "$dir/err")"
+done
+
+"$kvreplay" attention "${traces[0]}" 2>"$dir/err"
+[ $? = 2 ] && grep -q -- --db "$dir/err" || fail 'attention without --db'
+exit $bad
