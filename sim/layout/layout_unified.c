@@ -9,9 +9,13 @@
  *
  * Blocks of the prompt, and of later prompts, reserve pages, settle, and give
  * back what they do not need; a step of decoding takes pages and gives none.
+ * Rows that were left came free if they never lay in a page (raw rows that a
+ * settling coded or dropped), or if the page went back in which they lay: a
+ * page that was reserved and never written to frees nothing.
  *
- * Invariants: kv_pages_sound; every stored entry is in a tier; tokens seen are
- * the entries of the high tier, of the low tier, and those that were dropped.
+ * Invariants: kv_pages_sound; pages are those that a walk over the tables
+ * finds; every stored entry is in a tier; tokens seen are the entries of the
+ * high tier, of the low tier, and those that were dropped.
  */
 #include "sim/layout/layout.h"
 
@@ -24,7 +28,8 @@
 
 typedef struct tier {
   int format[KV_SIDES];
-  int64_t payload; /* bytes of a token */
+  int64_t rows;    /* bytes of a token's rows of K and V */
+  int64_t payload; /* of all that a token has in a page */
   int32_t tokens;  /* of a page */
 } tier;
 
@@ -38,11 +43,12 @@ typedef struct unified {
   kv_pages p;
   int tiers;
   tier tier[KV_TIERS];
-  kv_pages_count *count; /* [lanes] */
-  uint8_t *was;          /* [lanes][n_tokens] 1 + tier by place; 0: none */
-  int step;              /* tokens seen */
-  bool whole;            /* so far every token is accounted for */
-  char why[256];         /* of books.fault */
+  kv_pages_count *count;  /* [lanes] */
+  kv_pages_count *before; /* [lanes] the same when the block began */
+  uint8_t *was;           /* [lanes][n_tokens] 1 + tier by place; 0: none */
+  int step;               /* tokens seen */
+  bool whole;             /* so far every token is accounted for */
+  char why[256];          /* of books.fault */
 } unified;
 
 static unified *of(kv_layout_state *s) { return (unified *)s; }
@@ -91,6 +97,7 @@ static void close_unified(kv_layout_state *state) {
   unified *s = of(state);
   free(state->freed);
   free(s->count);
+  free(s->before);
   free(s->was);
   kv_pages_close(&s->p);
   free(s);
@@ -144,8 +151,9 @@ static kv_rc take_memory(unified *s, int codings, kv_err *e) {
                           .tokens = {1, 0}};
   s->books.freed = kv_zalloc((size_t)s->points, sizeof *s->books.freed);
   s->count = kv_zalloc((size_t)s->lanes, sizeof *s->count);
+  s->before = kv_zalloc((size_t)s->lanes, sizeof *s->before);
   s->was = kv_zalloc((size_t)s->lanes, (size_t)s->n_tokens);
-  if (!s->books.freed || !s->count || !s->was)
+  if (!s->books.freed || !s->count || !s->before || !s->was)
     return kv_no_memory(e, "a layout", (size_t)s->lanes * (size_t)s->n_tokens);
   return kv_pages_open(&shape, 1, &s->p, e);
 }
@@ -206,6 +214,7 @@ static void refuse(unified *s, const char *what) {
 static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
   tier t = {.format = {format[0], format[1]}};
   kv_page_token token = token_of(s, t.format);
+  t.rows = token.codes[KV_SIDE_K] + token.codes[KV_SIDE_V];
   t.payload = kv_page_payload(&token);
   t.tokens = kv_page_map_of(s->page, &token).tokens;
   if (s->tiers == KV_TIERS)
@@ -266,35 +275,45 @@ static void act(unified *s, kv_pages_phase phase, int tokens) {
     s->books.most_pages = kv_pages_used(&s->p);
 }
 
-static void book(unified *s, int64_t given) {
+/* What the tables hold, and what lies in it. Tokens that the pages of their
+ * tier have no room for any more lay in those that went back. */
+static void walk(unified *s) {
+  kv_layout_state *b = &s->books;
+  b->pages = b->unused = 0;
+  for (int l = 0; l < s->lanes; l++)
+    for (int t = 0; t < s->tiers; t++) {
+      int64_t pages = s->p.held[l].of[t], room = pages * s->tier[t].tokens;
+      int64_t gone = s->before[l].of[t] - room;
+      b->pages += pages;
+      b->unused += pages * s->page - s->count[l].of[t] * s->tier[t].payload;
+      if (gone > 0) b->freed[b->block] += gone * s->tier[t].rows;
+    }
+}
+
+static void book(unified *s) {
   kv_layout_state *b = &s->books;
   const kv_pages_books *p = &s->p.books;
-  b->pages = kv_pages_used(&s->p);
+  walk(s);
   b->bytes = b->pages * s->page;
   b->most_bytes = b->most_pages * s->page;
   b->taken = p->taken;
   b->given = p->given;
   b->operations = p->taken + p->given;
-  b->freed[b->block] += (p->given - given) * s->page;
-  b->unused = b->bytes;
-  for (int l = 0; l < s->lanes; l++)
-    for (int t = 0; t < s->tiers; t++)
-      b->unused -= s->count[l].of[t] * s->tier[t].payload;
 }
 
 static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
   unified *s = of(state);
   int entered = step - s->step;
-  int64_t given = s->p.books.given;
   s->step = step;
   if (state->fault) return;
   count_all(s, lane);
   if (state->fault || !s->tiers) return;
   state->most_pages = 0;
+  memcpy(s->before, s->p.store, (size_t)s->lanes * sizeof *s->before);
   bool prompt = step <= s->prompt_len || entered > 1;
   if (prompt) act(s, KV_PAGES_PROMPT, entered);
   act(s, prompt ? KV_PAGES_SETTLED : KV_PAGES_STEP, 0);
-  book(s, given);
+  book(s);
 }
 
 /* What tables cost: as long as for these tiers alone, which nobody knew when
@@ -325,6 +344,14 @@ static void nothing(kv_layout_state *s, int lane, int side, int format,
   (void)s, (void)lane, (void)side, (void)format, (void)place;
 }
 
+/* A row that is left before its token was settled lay in no page. */
+static void leave(kv_layout_state *state, int lane, int side, int format,
+                  int32_t place) {
+  unified *s = of(state);
+  size_t at = (size_t)lane * (size_t)s->n_tokens + (size_t)place;
+  if (!s->was[at]) state->freed[state->block] += s->codes[side][format];
+}
+
 const kv_layout kv_layout_unified = {
     .name = "unified",
     .usage = "unified[:paper|code]",
@@ -337,7 +364,7 @@ const kv_layout kv_layout_unified = {
     .open = open_unified,
     .begin = begin,
     .write = nothing,
-    .leave = nothing,
+    .leave = leave,
     .settled = settled,
     .end = end,
     .sound = sound,

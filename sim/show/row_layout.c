@@ -52,6 +52,18 @@ static void print(FILE *out, const kv_layout_result *l) {
           kv_number_bytes((double)l->slack_end, slack), freed);
 }
 
+/* A line more for a layout with page tables, under the layout's name. */
+static void print_tables(FILE *out, int indent,
+                         const kv_layout_table_result *t) {
+  char unused[KV_NUMBER], peak[KV_NUMBER];
+  fprintf(out,
+          "%*s  unused %s, at most %s; moved %" PRId64
+          "; table entries %" PRId64 ", list operations %" PRId64 "\n",
+          indent, "", kv_number_bytes((double)t->unused_end, unused),
+          kv_number_bytes((double)t->unused_peak, peak), t->moved, t->entries,
+          t->operations);
+}
+
 void kv_row_layouts_print(FILE *out, int label, const char *method, int asked,
                           const char *target, const kv_row_layouts *l) {
   if ((int)strlen(method) > label) {
@@ -61,5 +73,7 @@ void kv_row_layouts_print(FILE *out, int label, const char *method, int asked,
   for (int i = 0; i < l->n; i++) {
     fprintf(out, "%-*s  %*s  ", label, i ? "" : method, asked, i ? "" : target);
     print(out, &l->of[i]);
+    if (l->of[i].tables.there)
+      print_tables(out, label + 2 + asked + 2, &l->of[i].tables);
   }
 }

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LeanKV itself in its pages: the journal and outputs of slots, and at the end
+ * of every block of every layer what the issue of unified pages promises. Free
+ * ids and table ids are a permutation; each token that was seen is high, low or
+ * pruned, and those of the window are high; pages are those of the formula
+ * right after the prompt, and never fewer than it later.
+ */
+#include "ref/pages/geometry.h"
+#include "ref/pages/pages.h"
+#include "sim/engine/replay.h"
+#include "sim/layout/layouts.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { WINDOW = 16, PROMPT = 300, TOKENS = 400, STEPS = TOKENS - PROMPT };
+
+static const kv_small small = {"leankv", 2, 4, 2, 32, KV_F16, TOKENS, PROMPT};
+static kv_trace *trace;
+
+/* --- who looks on --------------------------------------------------------- */
+
+/* Layout unified, and after each settling a look at what it was told. */
+static kv_layout witness;
+static struct {
+  int32_t tokens[KV_TIERS];   /* of a page */
+  int surely;                 /* newest tokens that are high */
+  int64_t least[STEPS + 1];   /* pages by the formula, over lanes and layers */
+  int64_t of[KV_TIERS], gone; /* tokens at the end */
+} seen;
+
+static bool alike(const kv_replica_entry *a, const kv_replica_entry *b) {
+  return !memcmp(a->format, b->format, sizeof a->format);
+}
+
+static void look(const kv_replica *lane, int step) {
+  const kv_replica_entry *high = kv_replica_at(lane, lane->n - 1);
+  int n[KV_TIERS] = {0, 0};
+  assert_true(high->format[KV_SIDE_K] >= KV_CODED);
+  for (int i = 0; i < lane->n; i++) {
+    const kv_replica_entry *x = kv_replica_at(lane, i);
+    bool low = !alike(x, high);
+    n[low]++;
+    assert_false(low && lane->order[i] >= step - seen.surely);
+  }
+  assert_int_equal(n[KV_HIGH] + n[KV_LOW] + lane->dropped, step);
+  for (int t = 0; t < KV_TIERS; t++) {
+    seen.least[step - PROMPT] += kv_pages_for(n[t], seen.tokens[t]);
+    if (step == TOKENS) seen.of[t] += n[t];
+  }
+  if (step == TOKENS) seen.gone += lane->dropped;
+}
+
+static void settled(kv_layout_state *s, int step, const kv_replica *lane) {
+  kv_layout_unified.settled(s, step, lane);
+  if (s->fault) fail_msg("%s", s->fault);
+  assert_true(kv_layout_unified.sound(s));
+  for (int i = 0; i < small.n_kv_heads; i++) look(&lane[i], step);
+}
+
+/* --- the trace ------------------------------------------------------------ */
+
+static int open_trace(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  const char *path = scratch_path("leankv.safetensors");
+  if (kv_small_write(&small, 7, path, &e) || kv_trace_open(path, &trace, &e))
+    fail_msg("%s", e.text);
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(trace);
+  return scratch_remove(state);
+}
+
+static void replay(const char *text, const kv_layout_list *asked, kv_cell *c) {
+  const kv_replay_how how = {
+      .backend = &kv_backend_ref, .kernels = kv_kernels_best(), .threads = 1};
+  kv_err e = {0};
+  kv_spec spec = {0};
+  bool stopped;
+  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell a = {.spec = &spec, .entries = -1};
+  kv_rc rc = kv_cell_open(trace, 0, how.kernels, &a, c, &e);
+  kv_spec_free(&spec);
+  if (rc || kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  if (!c->runs) fail_msg("%s: %s", text, c->result.reason);
+  if (kv_replay(trace, &c, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+}
+
+/* --- the laws ------------------------------------------------------------- */
+
+static int32_t of_page(int k, int v) {
+  const kv_page_config config = {{k, v}, {1, 1}};
+  kv_page_token t = kv_page_token_of(small.d, small.d, &config);
+  return kv_page_map_of(kv_page_bytes(small.d, small.d), &t).tokens;
+}
+
+static void holds(const char *text, kv_pages_variant pages) {
+  kv_layout_asked slots = {.layout = &kv_layout_slots, .name = "slots"};
+  kv_layout_asked unified = {
+      .layout = &witness, .variant = (int)pages, .name = "witness"};
+  const kv_layout_list a = {1, &slots}, b = {1, &unified};
+  kv_cell x = {0}, y = {0};
+  memset(&seen, 0, sizeof seen);
+  seen.tokens[KV_HIGH] = of_page(8, 4);
+  seen.tokens[KV_LOW] = of_page(4, 2);
+  /* The authors' kernel decides for the token that comes next. */
+  seen.surely = WINDOW - !strstr(text, "variant=paper");
+  replay(text, &a, &x);
+  replay(text, &b, &y);
+  assert_memory_equal(&x.result.journal, &y.result.journal, 32);
+  assert_memory_equal(&x.result.state, &y.result.state, 32);
+  assert_memory_equal(&x.result.output, &y.result.output, 32);
+  const kv_layout_result *l = y.result.layout;
+  assert_int_equal(l->n_steps, STEPS + 1);
+  assert_int_equal(l->step[0].pages, seen.least[0]);
+  for (int i = 1; i <= STEPS; i++) {
+    assert_true(l->step[i].pages >= seen.least[i]);
+    assert_true(l->step[i].pages >= l->step[i - 1].pages);
+  }
+  /* Each way for a token was taken, or this shows nothing. */
+  assert_true(seen.of[KV_HIGH] && seen.of[KV_LOW] && seen.gone);
+  kv_cell_close(&x);
+  kv_cell_close(&y);
+}
+
+#define LEANKV "leankv:window=16:alpha_l=0.5:alpha_h=1"
+
+static void test_laws(void **state) {
+  (void)state;
+  holds(LEANKV, KV_PAGES_CODE);
+  holds(LEANKV ":sparsity=layer", KV_PAGES_PAPER);
+  holds(LEANKV ":variant=paper", KV_PAGES_PAPER);
+  holds(LEANKV ":sparsity=static:high_share=0.3:low_share=0.3", KV_PAGES_CODE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_laws)};
+  witness = kv_layout_unified;
+  witness.settled = settled;
+  return cmocka_run_group_tests_name("leankv in unified pages", tests,
+                                     open_trace, close_trace);
+}
