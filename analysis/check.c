@@ -18,11 +18,12 @@ static const char *const tables[] = {
     "trace",       "artefact",     "shard",    "environment", "run",
     "ask",         "part",         "metric",   "step_cost",   "journal_digest",
     "diff",        "confirmation", "budget",   "held",        "layout",
-    "layout_step", "step_mean",    "survival", "attention",   "spread"};
+    "layout_step", "step_mean",    "survival", "attention",   "spread",
+    "pool",        "request"};
 
-static const char *const digests[] = {"identity", "digest",  "key",
-                                      "subject",  "journal", "state",
-                                      "output",   "value",   "scores"};
+static const char *const digests[] = {"identity", "digest", "key",    "subject",
+                                      "journal",  "state",  "output", "value",
+                                      "scores",   "pool"};
 
 /* Of which sums are taken. */
 #define MANY ((int64_t)1 << 48)

@@ -22,13 +22,12 @@
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",  "trace",       "artefact",
-    "shard",        "run",         "held",
-    "ask",          "part",        "metric",
-    "step_mean",    "step_cost",   "journal_digest",
-    "confirmation", "diff",        "budget",
-    "layout",       "layout_step", "survival",
-    "attention",    "spread",      NULL};
+    "environment",  "trace",     "artefact",  "shard",
+    "run",          "held",      "ask",       "part",
+    "metric",       "step_mean", "step_cost", "journal_digest",
+    "confirmation", "diff",      "budget",    "layout",
+    "layout_step",  "survival",  "attention", "spread",
+    "pool",         "request",   NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);

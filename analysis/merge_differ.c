@@ -87,6 +87,15 @@ static const char two_attentions[] =
     "   a.head = d.head AND a.tokens IS NOT b.tokens)"
     " ORDER BY d.identity, d.layer, d.head LIMIT 1";
 
+static const char two_pools[] =
+    "SELECT d.pool, d.peak, s.peak, d.list_operations, s.list_operations"
+    " FROM main.pool d JOIN %s.pool s USING (pool)"
+    " WHERE d.page != s.page OR d.pages != s.pages OR d.steps != s.steps"
+    "  OR d.peak != s.peak OR d.held != s.held OR d.unused != s.unused"
+    "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
+    "  OR d.list_operations != s.list_operations"
+    " ORDER BY d.pool LIMIT 1";
+
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
   return t ? t : "none";
@@ -156,6 +165,15 @@ static int tell_attentions(sqlite3_stmt *s, const char *path) {
                  path, text(s, 2), text(s, 1), text(s, 0));
 }
 
+static int tell_pools(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: the pool %.16s has at "
+                 "most %s pages and %s list operations there, %s and %s here; "
+                 "nothing was merged, find out which is wrong",
+                 path, text(s, 0), text(s, 1), text(s, 3), text(s, 2),
+                 text(s, 4));
+}
+
 static int look(sqlite3 *db, char *sql, const char *path,
                 int (*tell)(sqlite3_stmt *, const char *)) {
   sqlite3_stmt *s = NULL;
@@ -184,6 +202,8 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
             tell_survivals);
   if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_attentions, from, from), path,
-              tell_attentions);
+  rc = look(db, sqlite3_mprintf(two_attentions, from, from), path,
+            tell_attentions);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

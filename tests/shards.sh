@@ -49,7 +49,7 @@ columns() { # DATABASE TABLE
 lacks() {
   local table rows n
   for table in trace run part metric step_cost step_mean journal_digest held \
-    ask layout layout_step survival; do
+    ask layout layout_step survival request; do
     rows="SELECT r.key, $(columns "$1" $table) FROM %s.$table t JOIN %s.run r
       USING (run_id)"
     [ $table != trace ] || rows="SELECT $(columns "$1" trace) FROM %s.trace t"

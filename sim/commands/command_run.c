@@ -10,6 +10,7 @@
 #include "sim/commands/job.h"
 #include "sim/commands/options_run.h"
 #include "sim/commands/signal.h"
+#include "sim/commands/together_cells.h"
 #include "sim/look/survive.h"
 #include "sim/look/watch.h"
 #include "traces/text/text.h"
@@ -22,6 +23,7 @@ typedef struct task {
   kv_row_writer *rows;
   int ran, failed;
   bool lacked;  /* memory of a device, for some trace */
+  bool served;  /* some request of --together */
   int rows_out; /* rows already written */
 } task;
 
@@ -35,6 +37,10 @@ static kv_replay_how how_of(task *s) {
   return how;
 }
 
+static kv_together together_of(task *s) {
+  return (kv_together){s->options.pool, s->options.arrive, how_of(s).threads};
+}
+
 static kv_rc open_cells(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
   kv_rc rc = KV_OK;
@@ -43,7 +49,10 @@ static kv_rc open_cells(task *s, kv_err *e) {
   s->of.layouts = &s->options.layouts;
   if (s->options.shard.count)
     rc = kv_job_cut(&s->of, &how, s->options.shard, e);
-  return rc ? rc : kv_job_open(&s->of, &how, e);
+  if (!rc) rc = kv_job_open(&s->of, &how, e);
+  if (rc || !s->options.together) return rc;
+  kv_together together = together_of(s);
+  return kv_together_check(&s->of, &together, e);
 }
 
 /* --- one trace ---------------------------------------------------------- */
@@ -120,11 +129,15 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
   return first;
 }
 
-/* True if layers of a trace are kept before its rows are complete. Not with
- * files or tokens, which must see the whole replay. */
+/* True if rows and layers of a trace that are in the database are not replayed.
+ * Not with files, tokens or a pool, which must see the whole replay. */
+static bool recalls(const task *s) {
+  return s->of.db && !kv_run_options_files(&s->options) && !s->options.together;
+}
+
+/* True if layers of a trace are kept before its rows are complete. */
 static bool keeps(const task *s) {
-  return s->of.db && !kv_run_options_files(&s->options) && !s->options.tokens &&
-         s->options.walk == KV_WALK_LAYERS;
+  return recalls(s) && !s->options.tokens && s->options.walk == KV_WALK_LAYERS;
 }
 
 /* Files of one cell are written in the order of its steps by one thread: says
@@ -200,8 +213,7 @@ static kv_rc compute(task *s, int at, bool *stopped, bool *bad, kv_err *e) {
   kv_batch *b = &s->of.batch[at];
   kv_rc rc = kv_job_put_trace(&s->of, at, e);
   b->tokens = s->options.tokens;
-  if (!rc && s->of.db && !kv_run_options_files(&s->options))
-    rc = kv_batch_recall(b, s->of.db, e);
+  if (!rc && recalls(s)) rc = kv_batch_recall(b, s->of.db, e);
   if (!rc) rc = replay_or_fail(s, b, stopped, bad, e);
   for (int i = 0; !rc && !*stopped && !*bad && i < b->cells; i++)
     if (b->cell[i].runs || !kv_result_ran(&b->cell[i].result))
@@ -216,10 +228,10 @@ static void tell_failed(task *s, const kv_result *r) {
   kv_job_tell(&s->of, text);
 }
 
-static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
-  kv_batch *b = &s->of.batch[at];
-  bool bad = !b->trace; /* reported already */
-  kv_rc rc = bad ? KV_OK : compute(s, at, stopped, &bad, e);
+static kv_rc print_trace(task *s, int at, bool bad, const bool *stopped,
+                         kv_err *e) {
+  const kv_batch *b = &s->of.batch[at];
+  kv_rc rc = KV_OK;
   for (int i = 0; !rc && !*stopped && i < b->cells; i++) {
     const kv_result *r = &b->cell[i].result;
     bool failed = r->status == KV_CELL_FAILED;
@@ -230,6 +242,36 @@ static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
     s->rows_out++;
   }
   if (!rc && !*stopped) s->of.whole++;
+  return rc;
+}
+
+static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
+  bool bad = !s->of.batch[at].trace; /* reported already */
+  kv_rc rc = bad ? KV_OK : compute(s, at, stopped, &bad, e);
+  return rc ? rc : print_trace(s, at, bad, stopped, e);
+}
+
+/* No row of requests that share a pool is whole before all were replayed. */
+static kv_rc run_together(task *s, bool *stopped, kv_err *e) {
+  const kv_together how = together_of(s);
+  bool *bad = kv_zalloc((size_t)traces(s), sizeof *bad);
+  kv_rc rc = bad ? KV_OK : kv_no_memory(e, "traces", (size_t)traces(s));
+  for (int i = 0; !rc && !*stopped && i < traces(s); i++) {
+    bad[i] = !s->of.batch[i].trace;
+    if (!bad[i]) rc = compute(s, i, stopped, &bad[i], e);
+  }
+  if (!rc && !*stopped) rc = kv_together_cells(&s->of, &how, &s->served, e);
+  for (int i = 0; !rc && !*stopped && i < traces(s); i++)
+    rc = print_trace(s, i, bad[i], stopped, e);
+  free(bad);
+  return rc;
+}
+
+static kv_rc run_traces(task *s, bool *stopped, kv_err *e) {
+  kv_rc rc = KV_OK;
+  if (s->options.together) return run_together(s, stopped, e);
+  for (int i = 0; !rc && !*stopped && i < traces(s); i++)
+    rc = run_trace(s, i, stopped, e);
   return rc;
 }
 
@@ -265,6 +307,10 @@ static void interrupted(void *self) {
            "%s",
            s->of.whole, traces(s), kept,
            keeps(s) ? "and what layers were finished" : "nothing", next);
+  if (s->options.together)
+    snprintf(note, sizeof note,
+             "interrupted: requests that share a pool are replayed in one go; "
+             "repeat the command");
   kv_note(note);
 }
 
@@ -286,8 +332,7 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   kv_progress_start(&s->of.progress, stderr, "replay", KV_REPLAY_UNIT,
                     kv_job_units(&s->of) * (s->options.twice ? 2 : 1),
                     s->options.cells.quiet);
-  for (int i = 0; !rc && !*stopped && i < traces(s); i++)
-    rc = run_trace(s, i, stopped, e);
+  rc = run_traces(s, stopped, e);
   if (!rc && !*stopped && s->options.twice) rc = twice(s, stopped, e);
   kv_stop_words(NULL, NULL);
   kv_progress_end(&s->of.progress);
@@ -298,6 +343,9 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   else
     closed = kv_row_writer_close(s->rows, &closing);
   s->rows = NULL;
+  if (!rc && !closed && !*stopped && s->options.together &&
+      s->options.format == KV_ROWS_TABLE)
+    rc = kv_together_print(&s->of, stdout, e);
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);
 }
@@ -331,6 +379,11 @@ static int conclude(void *self) {
   if (s->of.differed) return KV_DIFFERENT;
   if (s->lacked) return KV_RESOURCE;
   if (s->failed) return KV_INPUT;
+  if (s->ran && s->options.together && !s->served) {
+    kv_fail(&e, KV_USAGE,
+            "no request found room in its pool: give --pool more");
+    return kv_say(&e);
+  }
   if (s->ran || s->options.dry_run || kv_job_shared(&s->of)) return KV_OK;
   kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");
   return kv_say(&e);

@@ -39,6 +39,14 @@ static const kv_option options[] = {
              "pages:N[:lane|layer|model] (pages of N tokens, with a table for "
              "each lane, layer, or the model), unified[:paper|code] (pages of "
              "two precisions, as LeanKV has them)"},
+    {KV_SLOT_FLAG, "together", 0, AT(together),
+     .help = "the traces are requests that share one pool of unified pages, "
+             "each method and budget by itself: who finds no page is refused"},
+    {KV_SLOT_TEXT, "pool", 0, "BYTES", AT(pool_text),
+     .help = "the pool of --together: 64MiB, 512KiB, 2GiB, or bytes"},
+    {KV_SLOT_COUNT, "arrive", 0, "EVERY", .min = 1, .max = 1 << 20, AT(arrive),
+     .help = "requests of --together arrive one every EVERY steps (default: "
+             "all at once)"},
     {KV_SLOT_FLAG, "tokens", 0, AT(tokens),
      .help = "also keep in the database when each token leaves each lane and "
              "how often it is shown, 8 bytes a token, layer, lane and cell: "
@@ -82,6 +90,9 @@ static const kv_example examples[] = {
     {"kvreplay run chat.safetensors -m h2o,random -b 20% --layout "
      "slots,pages:16",
      "what would come free in pages of sixteen tokens"},
+    {"kvreplay run a.safetensors b.safetensors -m leankv,snapkv+k8v4 -b 20% "
+     "--together --pool 64MiB --arrive 100",
+     "two requests over one pool of pages, the second 100 steps later"},
     {"kvreplay run *.safetensors -m all -b 10%,20% --shard 2/4 --db r.%.db",
      "the second quarter of a sweep, in r.2-of-4.db"},
     {NULL, NULL}};
@@ -109,8 +120,15 @@ static const char *const notes[] = {
     "its own cells. An output file must not be an input of the command, "
     "another output, a trace or a database. The first interrupt ends a run "
     "within two seconds; everything finished is kept.",
+    "With --together every cell is replayed by itself, as pages decide "
+    "nothing; then all requests of a method and budget go step by step over "
+    "one pool: a block of the prompt, or a token, of each at every step. A "
+    "request that finds no page is refused and leaves, and nothing of the "
+    "others changes. The layout is unified, or what --layout "
+    "says of it; rows that are in the database are replayed again.",
     "The exit code is 1 if digests or a row of the database differ, 3 if a "
-    "cell failed, 4 if a backend cannot be used, 2 if no cell could run.",
+    "cell failed, 4 if a backend cannot be used, 2 if no cell could run, or no "
+    "request of --together found room.",
     NULL};
 
 const kv_command kv_command_run = {
@@ -137,6 +155,7 @@ void kv_run_options_free(kv_run_options *o) {
 static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
   const char *name = o->outputs     ? "outputs"
                      : o->decisions ? "decisions"
+                     : o->together  ? "together"
                      : o->layouts.n ? "layout"
                                     : NULL;
   if (!o->cells.turns || !name) return KV_OK;
@@ -206,6 +225,53 @@ static kv_rc check_shard(kv_run_options *o, kv_err *e) {
   return KV_OK;
 }
 
+/* "64MiB", "512KiB", "1GiB" or a number of bytes; 0: none of these. */
+static int64_t bytes_of(const char *text) {
+  static const char *const unit[] = {"", "KiB", "MiB", "GiB"};
+  size_t digits = strspn(text, "0123456789");
+  int64_t n = digits && digits < 10 ? strtoll(text, NULL, 10) : 0;
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(text + digits, unit[i])) return n << 10 * i;
+  return 0;
+}
+
+/* The layout whose pages the requests share. */
+static kv_rc pick_layout(kv_run_options *o, kv_err *e) {
+  kv_layout_asked *own = NULL;
+  for (int i = 0; i < o->layouts.n; i++) {
+    kv_layout_asked *a = &o->layouts.item[i];
+    if (a->layout != &kv_layout_unified) continue;
+    if (own)
+      return kv_fail(e, KV_USAGE,
+                     "--together has one pool: give --layout %s or %s",
+                     own->name, a->name);
+    own = a;
+  }
+  kv_rc rc = own ? KV_OK : kv_layouts_parse("unified", &o->layouts, e);
+  if (rc) return rc;
+  if (!own) own = &o->layouts.item[o->layouts.n - 1];
+  own->record = true;
+  return KV_OK;
+}
+
+static kv_rc check_together(kv_run_options *o, kv_err *e) {
+  const char *one = o->pool_text ? "pool" : o->arrive ? "arrive" : NULL;
+  if (!o->together && one)
+    return kv_fail(e, KV_USAGE,
+                   "--%s is of requests that share: add --together", one);
+  if (!o->together) return KV_OK;
+  if (o->shard_text || o->shards)
+    return kv_fail(e, KV_USAGE,
+                   "--together wants all requests in one process: leave out %s",
+                   o->shard_text ? "--shard" : "--shards");
+  o->pool = o->pool_text ? bytes_of(o->pool_text) : 0;
+  if (o->pool) return pick_layout(o, e);
+  return kv_fail(
+      e, KV_USAGE,
+      "--together wants the size of the pool, as --pool 64MiB%s%.60s",
+      o->pool_text ? "; not " : "", o->pool_text ? o->pool_text : "");
+}
+
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
                            kv_err *e) {
   const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
@@ -214,6 +280,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
   if (!rc && o->tokens && !o->cells.db)
     rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
+  if (!rc) rc = check_together(o, e);
   if (!rc) rc = check_turns(o, e);
   if (!rc) rc = check_files(o, e);
   if (!rc) rc = check_shard(o, e);

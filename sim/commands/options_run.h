@@ -25,6 +25,10 @@ typedef struct kv_run_options {
   char *db_path;          /* of cells.db, where that names a shard */
   kv_list layout_text;    /* as typed, and what it means */
   kv_layout_list layouts;
+  bool together;         /* requests that share a pool: */
+  const char *pool_text; /* as typed, */
+  int64_t pool;          /* in bytes, */
+  int arrive;            /* and steps between two of them */
   const char *selections, *views, *stored, *outputs; /* paths or NULL */
   const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;

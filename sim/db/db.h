@@ -119,6 +119,11 @@ kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
 kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
+/* Stores what requests that shared a pool held, r[i]->together, in the order in
+ * which they arrived; the rows of those that ran must be there. KV_DIFFERENT:
+ * the pool is there with other numbers. sim/db/db_pool.c */
+kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e);
+
 /* Records that somebody else's kernel (`who`) differs from the row of r, which
  * must be there: on which layer, and what differs. Stored in the table diff
  * once for each environment. what NULL: a new grading begins; differences

@@ -284,8 +284,31 @@ static const char attentions[] =
     " FOREIGN KEY (identity, layer, head) REFERENCES attention)"
     " STRICT, WITHOUT ROWID;";
 
+/* 18: pools of pages that requests shared, named by a digest (db_pool.c), and
+ * those requests; steps are the pool's. held: pages in use after each step,
+ * summed; unused: bytes of these in which no token lies, summed. refused: the
+ * step in which a request found too few pages, else null like those behind it.
+ */
+static const char pools[] =
+    "CREATE TABLE pool("
+    " pool TEXT PRIMARY KEY CHECK (length(pool) = 64),"
+    " layout TEXT NOT NULL, bytes INTEGER NOT NULL, every INTEGER NOT NULL,"
+    " page INTEGER NOT NULL, pages INTEGER NOT NULL,"
+    " requests INTEGER NOT NULL, steps INTEGER NOT NULL,"
+    " peak INTEGER NOT NULL, held INTEGER NOT NULL,"
+    " unused INTEGER NOT NULL, unused_peak INTEGER NOT NULL,"
+    " moved INTEGER NOT NULL, table_entries INTEGER NOT NULL,"
+    " list_operations INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE request("
+    " pool TEXT NOT NULL REFERENCES pool, place INTEGER NOT NULL,"
+    " run_id INTEGER NOT NULL REFERENCES run,"
+    " arrives INTEGER NOT NULL, ends INTEGER NOT NULL,"
+    " pages_peak INTEGER NOT NULL, refused INTEGER, holds INTEGER,"
+    " wanted INTEGER, spare INTEGER,"
+    " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;";
+
 const char *const kv_db_steps[] = {
-    traces,  runs,    parts,     checks,  views,     partials,
-    scores,  kinds,   layouts,   scanned, moments,   assets,
-    observe, fetched, survivals, tables,  attentions};
+    traces,  runs,    parts,     checks,  views,      partials,
+    scores,  kinds,   layouts,   scanned, moments,    assets,
+    observe, fetched, survivals, tables,  attentions, pools};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

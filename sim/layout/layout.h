@@ -39,6 +39,8 @@ typedef struct kv_layout_asked {
   int page;                  /* tokens of one side that a page holds */
   kv_layout_scope scope;     /* of pages */
   int variant;               /* of unified: a kv_pages_variant */
+  bool record;               /* of unified: also what lanes hold, block by
+                                block, for sim/layout/together.h */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
 } kv_layout_asked;
 
@@ -50,6 +52,14 @@ typedef struct kv_layout_room {
   int points;        /* blocks of the prompt and decode steps */
 } kv_layout_room;
 
+/* A pair of formats, of K and of V, in which tokens lie in unified pages. */
+typedef struct kv_layout_tier {
+  int format[KV_SIDES];
+  int64_t rows;    /* bytes of a token's rows of K and V */
+  int64_t payload; /* of all that a token has in a page */
+  int32_t tokens;  /* of a page; 0: there is no such tier */
+} kv_layout_tier;
+
 /* What every state begins with. */
 typedef struct kv_layout_state {
   int block;            /* the block that is entering or settling */
@@ -60,6 +70,10 @@ typedef struct kv_layout_state {
    * their tier, ids read from and written into the free list, since begin; and
    * entries of page tables, complete after end. */
   int64_t most_pages, most_bytes, unused, moved, operations, entries;
+  /* Of unified: the tiers [KV_TIERS] that entries were ever in, and how many
+   * each lane has in them now. */
+  const kv_layout_tier *tier;
+  const struct kv_pages_count *count;
   const char *fault; /* why nothing more can be counted, or NULL */
   int64_t *freed;    /* [points] bytes of rows in pages that became free at that
                         block and stayed free; complete after end */

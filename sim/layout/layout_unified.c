@@ -26,13 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct tier {
-  int format[KV_SIDES];
-  int64_t rows;    /* bytes of a token's rows of K and V */
-  int64_t payload; /* of all that a token has in a page */
-  int32_t tokens;  /* of a page */
-} tier;
-
 typedef struct unified {
   kv_layout_state books; /* first */
   kv_pages_variant variant;
@@ -42,7 +35,7 @@ typedef struct unified {
   int64_t meta[KV_SIDES][KV_SLABS];  /* bytes beside it */
   kv_pages p;
   int tiers;
-  tier tier[KV_TIERS];
+  kv_layout_tier tier[KV_TIERS];
   kv_pages_count *count;  /* [lanes] */
   kv_pages_count *before; /* [lanes] the same when the block began */
   uint8_t *was;           /* [lanes][n_tokens] 1 + tier by place; 0: none */
@@ -185,7 +178,10 @@ static void begin(kv_layout_state *state) {
   unified *s = of(state);
   int64_t *freed = state->freed;
   memset(freed, 0, (size_t)s->points * sizeof *freed);
-  *state = (kv_layout_state){.freed = freed};
+  *state =
+      (kv_layout_state){.freed = freed, .tier = s->tier, .count = s->count};
+  memset(s->tier, 0, sizeof s->tier);
+  memset(s->count, 0, (size_t)s->lanes * sizeof *s->count);
   memset(s->was, 0, (size_t)s->lanes * (size_t)s->n_tokens);
   s->p.shape.tokens[KV_HIGH] = 1;
   s->p.shape.tokens[KV_LOW] = 0;
@@ -212,7 +208,7 @@ static void refuse(unified *s, const char *what) {
 }
 
 static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
-  tier t = {.format = {format[0], format[1]}};
+  kv_layout_tier t = {.format = {format[0], format[1]}};
   kv_page_token token = token_of(s, t.format);
   t.rows = token.codes[KV_SIDE_K] + token.codes[KV_SIDE_V];
   t.payload = kv_page_payload(&token);
@@ -236,7 +232,7 @@ static void learn(unified *s, const kv_replica *lane) {
     }
   if (s->tiers == 2 && !kv_pages_used(&s->p) &&
       s->tier[KV_LOW].tokens < s->tier[KV_HIGH].tokens) {
-    tier t = s->tier[KV_LOW];
+    kv_layout_tier t = s->tier[KV_LOW];
     s->tier[KV_LOW] = s->tier[KV_HIGH];
     s->tier[KV_HIGH] = t;
   }

@@ -11,6 +11,17 @@
 
 /* --- life --------------------------------------------------------------- */
 
+static kv_rc open_record(const kv_layouts *l, kv_layout_account *a, kv_err *e) {
+  size_t layers = (size_t)l->layers, points = layers * (size_t)l->points;
+  size_t lanes = (size_t)l->lanes;
+  a->count = kv_zalloc(points, lanes * sizeof *a->count);
+  a->moved = kv_zalloc(points, sizeof *a->moved);
+  a->tier = kv_zalloc(layers, KV_TIERS * sizeof *a->tier);
+  if (a->count && a->moved && a->tier) return KV_OK;
+  return kv_no_memory(e, "what a request holds",
+                      points * lanes * sizeof *a->count);
+}
+
 static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
                           kv_err *e) {
   const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,
@@ -24,7 +35,8 @@ static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
   a->held = kv_zalloc(points * a->words, sizeof *a->held);
   a->wrote = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->wrote);
   a->left = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->left);
-  if (a->at && a->tables && a->held && a->wrote && a->left) return KV_OK;
+  if (a->at && a->tables && a->held && a->wrote && a->left)
+    return a->asked->record ? open_record(l, a, e) : KV_OK;
   return kv_no_memory(e, "the account of a layout",
                       points * (sizeof *a->at + a->words * sizeof *a->held));
 }
@@ -65,6 +77,9 @@ void kv_layouts_close(kv_layouts *l) {
     free(l->of[i].held);
     free(l->of[i].wrote);
     free(l->of[i].left);
+    free(l->of[i].count);
+    free(l->of[i].moved);
+    free(l->of[i].tier);
   }
   free(l->of);
   free(l);

@@ -12,7 +12,8 @@
  * Memory: for a layer in flight 44 bytes a token and lane (ref/lane/records.h),
  * and for each layout of pages 12 bytes a page and pool; for the account 48
  * bytes a block and layout, and, if layers share pages, a bit for each block,
- * page and pool (with layers held apart, as much for each layer).
+ * page and pool (with layers held apart, as much for each layer); where what
+ * lanes hold is recorded, 8 bytes a block, layer and lane.
  */
 #ifndef KV_SIM_LAYOUTS_H
 #define KV_SIM_LAYOUTS_H

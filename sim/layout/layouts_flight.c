@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct kv_layouts_flight {
   kv_layouts *of;
@@ -134,6 +135,15 @@ static void tell_settled(kv_layouts_flight *f) {
   }
 }
 
+/* Layers write apart from each other. */
+static void record(const kv_layouts_flight *f, const kv_layout_account *a,
+                   const kv_layout_state *s, int64_t moved) {
+  size_t at = (size_t)f->layer * (size_t)f->of->points + (size_t)f->block;
+  size_t lanes = (size_t)f->lanes;
+  memcpy(a->count + at * lanes, s->count, lanes * sizeof *s->count);
+  a->moved[at] = moved;
+}
+
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
@@ -148,6 +158,7 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     add(&b->pages, s->pages);
     add(&b->bytes, s->bytes);
     add(&b->unused, s->unused);
+    if (a->count) record(f, a, s, s->moved - was->moved);
     raise(&b->more_pages, larger(was->pages, s->most_pages) - s->pages);
     raise(&b->more_bytes, larger(was->bytes, s->most_bytes) - s->bytes);
     kv_layout_bits *held = kv_layout_bits_of(l, a, row, f->block);
@@ -175,6 +186,9 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
     add(&t->moved, s->moved);
     add(&t->operations, s->operations);
     add(&t->entries, s->entries);
+    if (a->tier)
+      memcpy(a->tier + f->layer * KV_TIERS, s->tier,
+             KV_TIERS * sizeof *s->tier);
     size_t pages = (size_t)a->shared.pages, first = (size_t)row * pages;
     for (size_t p = 0; p < pages; p++) {
       add(&a->wrote[first + p], s->wrote[p]);

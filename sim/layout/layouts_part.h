@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/layout/layouts*.c: the counters of the account.
+ * Private to sim/layout/layouts*.c and together*.c: the counters of the
+ * account.
  */
 #ifndef KV_SIM_LAYOUTS_PART_H
 #define KV_SIM_LAYOUTS_PART_H
 
+#include "ref/pages/pages.h"
 #include "sim/layout/layouts.h"
 #include <stdatomic.h>
 
@@ -31,6 +33,10 @@ typedef struct kv_layout_account {
   kv_layout_block *at; /* [rows][points] */
   kv_layout_shared shared;
   kv_layout_tables *tables; /* [rows] */
+  /* Where asked->record, by layer, whatever rows there are; else NULL. */
+  kv_pages_count *count;    /* [layers][points][lanes] tokens by tier */
+  int64_t *moved;           /* [layers][points] */
+  kv_layout_tier *tier;     /* [layers][KV_TIERS] */
   size_t words;             /* words of bits for a block; 0: no shared pages */
   kv_layout_bits *held;     /* [rows][points][words] */
   kv_layout_counter *wrote; /* [rows][shared.pages] */

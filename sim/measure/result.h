@@ -99,6 +99,31 @@ typedef struct kv_layout_result {
   kv_layout_step *step;
 } kv_layout_result;
 
+/* A pool of unified pages that requests shared (sim/layout/together.h). Steps
+ * are the pool's. */
+typedef struct kv_pool_result {
+  char layout[32];
+  int64_t bytes, page, pages; /* of the pool; of a page; pages of the pool */
+  int64_t every, requests;    /* steps between two that arrive; how many */
+  int64_t steps;              /* in which any of them was there */
+  int64_t peak;               /* most pages in use, reserved ones too */
+  int64_t held;               /* pages in use after each step, summed */
+  int64_t unused;             /* bytes of these without a token, summed */
+  int64_t unused_peak;
+  int64_t moved, entries, operations; /* as of a layout with tables */
+} kv_pool_result;
+
+/* What became of one of these requests. */
+typedef struct kv_together_result {
+  int64_t there;                /* 0 or 1 */
+  int64_t place;                /* among those asked for, from 0 */
+  int64_t arrives, ends;        /* ends: it holds nothing from here on */
+  int64_t refused;              /* the step in which it found too few pages, */
+  int64_t holds, wanted, spare; /* how many it had, asked for, and there were */
+  int64_t pages_peak;
+  kv_pool_result pool;
+} kv_together_result;
+
 /* What became of every token in one lane (kvreplay run --tokens). */
 typedef struct kv_survival {
   int layer, lane;
@@ -143,8 +168,9 @@ typedef struct kv_result {
   kv_step_cost *step;       /* [n_steps] from prompt_len to T */
   int n_layouts;            /* layouts asked for; numbers only if the row ran */
   kv_layout_result *layout; /* [n_layouts] */
-  int n_survivals;          /* layers times lanes, or 0: not recorded */
-  kv_survival *survival;    /* [n_survivals] */
+  kv_together_result together; /* kvreplay run --together */
+  int n_survivals;             /* layers times lanes, or 0: not recorded */
+  kv_survival *survival;       /* [n_survivals] */
   /* How it was computed: the confirmation. */
   const char *backend;
   char isa[16];

@@ -132,6 +132,43 @@ static void layouts(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
+static void pool(const kv_pool_result *p, bool ran, const kv_row_sink *to) {
+  to->open(to->self, "pool", ran);
+  text(to, "layout", ran ? p->layout : NULL);
+  integer(to, "bytes", ran, p->bytes);
+  integer(to, "page", ran, p->page);
+  integer(to, "pages", ran, p->pages);
+  integer(to, "every", ran, p->every);
+  integer(to, "requests", ran, p->requests);
+  integer(to, "steps", ran, p->steps);
+  integer(to, "peak", ran, p->peak);
+  integer(to, "held", ran, p->held);
+  integer(to, "unused", ran, p->unused);
+  integer(to, "unused_peak", ran, p->unused_peak);
+  integer(to, "moved", ran, p->moved);
+  integer(to, "table_entries", ran, p->entries);
+  integer(to, "list_operations", ran, p->operations);
+  to->close(to->self);
+}
+
+/* Present only if requests shared a pool, then in every row. */
+static void together(const kv_result *r, const kv_row_sink *to) {
+  const kv_together_result *t = &r->together;
+  bool ran = kv_result_ran(r), refused = ran && t->refused >= 0;
+  if (!t->there) return;
+  to->open(to->self, "together", ran);
+  integer(to, "place", ran, t->place);
+  integer(to, "arrives", ran, t->arrives);
+  integer(to, "ends", ran, t->ends);
+  integer(to, "pages_peak", ran, t->pages_peak);
+  integer(to, "refused", refused, t->refused);
+  integer(to, "holds", refused, t->holds);
+  integer(to, "wanted", refused, t->wanted);
+  integer(to, "spare", refused, t->spare);
+  pool(&t->pool, ran, to);
+  to->close(to->self);
+}
+
 static void measure(const kv_result *r, int m, const kv_row_sink *to) {
   const kv_stat *s = &r->stat[m];
   bool there = kv_result_ran(r) && s->count > 0;
@@ -154,6 +191,7 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   budget(r, to);
   bytes(r, to);
   layouts(r, to);
+  together(r, to);
   integer(to, "verbs", ran, r->totals.verbs);
   real(to, "kr", ran, r->totals.kr);
   real(to, "cr", ran, r->totals.cr);

@@ -57,6 +57,14 @@ static kv_result small_row(int i) {
   return r;
 }
 
+/* A pool with one request, which was refused. */
+static void put_pool(kv_db *db, kv_result *r) {
+  const kv_result *of = r;
+  r->together = (kv_together_result){.there = 1, .ends = 9, .refused = 8};
+  r->together.pool = (kv_pool_result){.layout = "unified", .bytes = 4096};
+  must(kv_db_put_pool(db, 1, &of, NULL) == KV_OK);
+}
+
 static void put_rows(const char *name) {
   kv_environment v = kv_rows_environment(1);
   kv_db *db;
@@ -66,6 +74,7 @@ static void put_rows(const char *name) {
     must(kv_db_put(db, &r, &v, NULL) == KV_OK);
     if (i == 3)
       must(kv_db_put_theirs(db, &r, &v, "mine", 1, "view", NULL) == KV_OK);
+    if (!i) put_pool(db, &r);
     r.output.byte[0] ^= i == 4;
     must(kv_db_put(db, &r, &v, NULL) == (i == 4 ? KV_DIFFERENT : KV_OK));
     kv_result_free(&r);
@@ -183,11 +192,11 @@ static bool name_column(sqlite3 *db, const char *table, int n, char column[32],
 
 static void change_cell(source *s, sqlite3 *db) {
   static const char *const tables[] = {
-      "run",          "trace",     "part",   "metric",
-      "ask",          "step_cost", "held",   "journal_digest",
-      "confirmation", "budget",    "diff",   "environment",
-      "artefact",     "shard",     "layout", "layout_step"};
-  const char *table = tables[next(s) % 16];
+      "run",         "trace",       "part",           "metric",       "ask",
+      "step_cost",   "held",        "journal_digest", "confirmation", "budget",
+      "diff",        "environment", "artefact",       "shard",        "layout",
+      "layout_step", "pool",        "request"};
+  const char *table = tables[next(s) % 18];
   char column[32], key[32], *sql;
   sqlite3_stmt *update;
   int which = next(s), row = next(s);

@@ -392,5 +392,7 @@ mutant pages_ends_meet ref/pages/pages_compact.c 'pages pages_many' \
   '> s->table ? least(p, count) : n;' '> s->table + 9 ? least(p, count) : n;'
 mutant demotions_uncounted sim/layout/layout_unified.c 'layouts_unified' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
+mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
+  'if (gone > 0)' 'if (gone > 1 << 20)'
 mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'

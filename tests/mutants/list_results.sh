@@ -148,3 +148,10 @@ mutant grow_one_late ref/parts/grow.h 'methods' \
   'if (n <= budget) n = budget + 1;' 'if (n <= budget) n = budget + 2;'
 mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \
   'w->kernel, g->sinks, n, score);' 'w->kernel, 0, n, score);'
+# Requests over one pool.
+mutant together_keeps_pages sim/layout/together.c 'together' \
+  'kv_pages_compact(&x->p, 1, &leave);' '(void)leave;'
+mutant together_all_alike sim/layout/together_open.c 'together' \
+  'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
+mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
+  'if (same(was, now))' 'if (same(was, now) || was)'

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contract: sim/commands/together_cells.h.
+ */
+#include "sim/commands/together_cells.h"
+
+#include "sim/show/row_label.h"
+#include "sim/text/number.h"
+#include "traces/text/text.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int requests(const kv_job *s) { return s->options->traces.n; }
+
+/* Batches have as many, that of a trace which could not be opened too. */
+static int cells(const kv_job *s) { return s->batch[0].cells; }
+
+static const kv_result *row(const kv_job *s, int request, int cell) {
+  return &s->batch[request].cell[cell].result;
+}
+
+/* --- before --------------------------------------------------------------- */
+
+static bool same_model(const kv_trace *a, const kv_trace *b) {
+  const kv_shape *x = &a->shape, *y = &b->shape;
+  return a->n_layers == b->n_layers && x->n_heads == y->n_heads &&
+         x->n_kv_heads == y->n_kv_heads && x->d == y->d && x->d_v == y->d_v &&
+         x->dtype == y->dtype;
+}
+
+kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e) {
+  const kv_trace *first = NULL;
+  int64_t pages;
+  for (int i = 0; i < requests(s); i++) {
+    const kv_trace *t = s->batch[i].trace;
+    if (!t) continue;
+    if (!first) first = t;
+    if (!same_model(first, t))
+      return kv_fail(e, KV_USAGE,
+                     "--together: a pool is of one model's requests, and %s "
+                     "has other layers, heads or rows than %s",
+                     t->name, first->name);
+  }
+  if (!first) return KV_OK; /* reported already */
+  return kv_together_pages(how->pool, &first->shape, first->n_layers, &pages,
+                           e);
+}
+
+/* --- after ---------------------------------------------------------------- */
+
+static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
+  char why[400], text[900];
+  kv_row_label label = {0};
+  if (r->together.refused < 0) return KV_OK;
+  kv_rc rc = kv_row_label_make(r, &label, e);
+  if (rc) return rc;
+  kv_together_say(&r->together, sizeof why, why);
+  snprintf(text, sizeof text, "%.200s, %.200s, request %" PRId64 ": %s",
+           r->trace, label.brief, r->together.place + 1, why);
+  kv_job_tell(s, text);
+  kv_row_label_free(&label);
+  return KV_OK;
+}
+
+static kv_rc put(kv_job *s, int cell, kv_err *e) {
+  int n = requests(s);
+  const kv_result **of = kv_zalloc((size_t)n, sizeof *of);
+  kv_err why = {0};
+  if (!of) return kv_no_memory(e, "requests", (size_t)n * sizeof *of);
+  for (int i = 0; i < n; i++) of[i] = row(s, i, cell);
+  kv_rc rc = kv_db_put_pool(s->db, n, of, &why);
+  free(of);
+  if (rc == KV_DIFFERENT) kv_job_differ(s, &why);
+  return rc && rc != KV_DIFFERENT ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+}
+
+/* The requests of one method and budget. */
+static kv_rc share(kv_job *s, const kv_together *how, int cell,
+                   const kv_layouts **from, kv_together_result **out,
+                   bool *served, kv_err *e) {
+  bool any = false;
+  for (int i = 0; i < requests(s); i++) {
+    kv_cell *c = &s->batch[i].cell[cell];
+    from[i] = kv_result_ran(&c->result) ? c->layouts : NULL;
+    out[i] = &c->result.together;
+    any = any || from[i];
+  }
+  kv_rc rc = kv_together_run(how, requests(s), from, out, e);
+  for (int i = 0; !rc && i < requests(s); i++) {
+    rc = tell(s, row(s, i, cell), e);
+    *served = *served || (from[i] && out[i]->refused < 0);
+  }
+  return rc || !s->db || !any ? rc : put(s, cell, e);
+}
+
+kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
+                        kv_err *e) {
+  size_t n = (size_t)requests(s);
+  const kv_layouts **from = kv_zalloc(n, sizeof *from);
+  kv_together_result **out = kv_zalloc(n, sizeof *out);
+  kv_rc rc = KV_OK;
+  *served = false;
+  if (!from || !out) rc = kv_no_memory(e, "requests", n * sizeof *out);
+  for (int c = 0; !rc && c < cells(s); c++)
+    rc = share(s, how, c, from, out, served, e);
+  free(from);
+  free(out);
+  return rc;
+}
+
+/* --- printing ------------------------------------------------------------- */
+
+/* A trace's name as far as there is room for it. */
+static void print_name(FILE *out, const char *trace) {
+  char name[41];
+  snprintf(name, sizeof name, "%.40s", trace);
+  kv_put_plain(out, name);
+  fprintf(out, "%*s", 40 - (int)strlen(name), "");
+}
+
+static void print_request(FILE *out, const kv_result *r, int request) {
+  const kv_together_result *t = &r->together;
+  fprintf(out, "  %7d  ", request + 1);
+  print_name(out, r->trace);
+  if (!kv_result_ran(r)) {
+    fprintf(out, "  did not run\n");
+    return;
+  }
+  fprintf(out, "  %8" PRId64 "  %8" PRId64 "  %8" PRId64, t->arrives, t->ends,
+          t->pages_peak);
+  if (t->refused >= 0)
+    fprintf(out, "  refused at step %" PRId64 "\n", t->refused);
+  else
+    fprintf(out, "\n");
+}
+
+static void print_pool(FILE *out, const kv_pool_result *p) {
+  char size[KV_NUMBER], most[KV_NUMBER];
+  double held = (double)p->held * (double)p->page;
+  fprintf(out,
+          "  pool of %s, %s: at most %" PRId64 " of %" PRId64
+          " pages of %" PRId64 " bytes in %" PRId64 " steps\n",
+          kv_number_bytes((double)p->bytes, size), p->layout, p->peak, p->pages,
+          p->page, p->steps);
+  fprintf(out,
+          "  fragmentation: %.1f%% of what was held, %s at most; moved %" PRId64
+          "; table entries %" PRId64 ", list operations %" PRId64 "\n",
+          held > 0 ? 100 * (double)p->unused / held : 0.0,
+          kv_number_bytes((double)p->unused_peak, most), p->moved, p->entries,
+          p->operations);
+}
+
+static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
+  const kv_result *first = row(s, 0, cell), *ran = NULL;
+  kv_row_label label = {0};
+  kv_rc rc = kv_row_label_make(first, &label, e);
+  if (rc) return rc;
+  fprintf(out, "\n%s", label.brief);
+  if (first->target[0]) fprintf(out, " at %s", first->target);
+  fprintf(out, "\n  request  %-40s  %8s  %8s  %8s\n", "trace", "arrives",
+          "ends", "pages");
+  for (int i = 0; i < requests(s); i++) {
+    print_request(out, row(s, i, cell), i);
+    if (kv_result_ran(row(s, i, cell))) ran = row(s, i, cell);
+  }
+  if (ran) print_pool(out, &ran->together.pool);
+  kv_row_label_free(&label);
+  return KV_OK;
+}
+
+kv_rc kv_together_print(const kv_job *s, FILE *out, kv_err *e) {
+  kv_rc rc = KV_OK;
+  fprintf(out, "\nrequests over one pool of pages, each method by itself; "
+               "steps are the pool's\n");
+  for (int c = 0; !rc && c < cells(s); c++) rc = print_cell(s, c, out, e);
+  return rc;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests that share one pool of unified pages, all their lanes and layers.
+ * Each was replayed by itself, and what its lanes held was recorded block by
+ * block (kv_layout_asked.record): pages decide nothing, so what a method does
+ * is the same with and without neighbours. Here one page manager (ref/pages)
+ * serves all of them, a step at a time:
+ *
+ *   a step  first requests that are over give back their pages, and a block of
+ *           a prompt reserves its own; then, in one compaction of all heads of
+ *           all layers of all requests, blocks of prompts settle and the others
+ *           decode a token
+ *   a request takes a step for each block of its prompt and each token behind
+ *           it, from the step at which it arrives
+ *   refused is one that asks for more pages than there are: of what it asks for
+ *           nothing is done, it gives back what it has, and does not go on.
+ *           Requests ask in the order in which they arrive; of several that
+ *           find too few, the last leaves, and the others ask again
+ *
+ * The result is the same for any number of threads. Cost: O(heads) a request
+ * and step. Decides nothing, prints nothing.
+ */
+#ifndef KV_SIM_TOGETHER_H
+#define KV_SIM_TOGETHER_H
+
+#include "sim/layout/layouts.h"
+
+typedef struct kv_together {
+  int64_t pool; /* bytes */
+  int every;    /* steps from one arrival to the next; 0: all at once */
+  int threads;
+} kv_together;
+
+/* Fills out[i] for n requests in the order in which they arrive; request[i]
+ * NULL: it did not run, and arrives without asking for anything. KV_REFUSED:
+ * these cannot share a pool; the sentence says why. */
+kv_rc kv_together_run(const kv_together *how, int n,
+                      const kv_layouts *const *request,
+                      kv_together_result *const *out, kv_err *e);
+
+/* Pages of a pool of so many bytes for rows of `shape`, of `layers` recorded
+ * layers. KV_USAGE: a request has a page at least for each of its heads, and
+ * there are fewer. 0: such rows have no page. */
+kv_rc kv_together_pages(int64_t pool, const kv_shape *shape, int layers,
+                        int64_t *pages, kv_err *e);
+
+/* Why a request was refused, as the end of a sentence about it. */
+void kv_together_say(const kv_together_result *r, size_t size, char *out);
+
+#endif

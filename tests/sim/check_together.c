@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests that share a pool: two of them by hand, step by step; what a refused
+ * one leaves alone; and for methods that were really replayed that a pool holds
+ * what the requests hold by themselves, for any number of threads.
+ */
+#include "ref/pages/geometry.h"
+#include "sim/engine/replay.h"
+#include "sim/layout/together_part.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* --- by hand ---------------------------------------------------------------
+ * One layer, one head; pages of 6784 bytes hold 32 tokens as K8V4, or 60 as
+ * K4V2. 40 tokens of prompt reserve 2 pages and settle as 30 high and 10 low;
+ * four steps add a high one each, of which the third needs a page more. */
+
+enum { PROMPT = 40, STEPS = 4, POINTS = 1 + STEPS, PAGE = 6784 };
+enum { HIGH_BYTES = 128 + 4 + 64 + 4 + 8, LOW_BYTES = 64 + 4 + 32 + 4 + 8 };
+
+static const kv_shape shape = {.n_layers = 1,
+                               .n_heads = 1,
+                               .n_kv_heads = 1,
+                               .d = 128,
+                               .d_v = 128,
+                               .n_tokens = PROMPT + STEPS,
+                               .prompt_len = PROMPT,
+                               .dtype = KV_F16};
+static const kv_needs needs = {.block = PROMPT};
+static const kv_layout_asked asked = {
+    .layout = &kv_layout_unified, .record = true, .name = "unified"};
+static kv_pages_count count[POINTS] = {
+    {{30, 10}}, {{31, 10}}, {{32, 10}}, {{33, 10}}, {{34, 10}}};
+static int64_t moved[POINTS] = {0, 1, 0, 5, 0};
+static kv_layout_tier tier[KV_TIERS] = {
+    {.format = {KV_CODED, KV_CODED + 1}, .payload = HIGH_BYTES, .tokens = 32},
+    {.format = {KV_CODED + 1, KV_CODED + 2},
+     .payload = LOW_BYTES,
+     .tokens = 60}};
+static kv_layout_account account = {
+    .asked = &asked, .count = count, .moved = moved, .tier = tier};
+static const kv_layouts hand = {.shape = &shape,
+                                .needs = &needs,
+                                .layers = 1,
+                                .lanes = 1,
+                                .blocks = 1,
+                                .points = POINTS,
+                                .rows = 1,
+                                .n = 1,
+                                .of = &account};
+
+typedef struct answer {
+  kv_together_result of[4];
+} answer;
+
+static answer ask(int64_t pages, int64_t page, int every, int threads, int n,
+                  const kv_layouts *const *request) {
+  const kv_together how = {pages * page, every, threads};
+  kv_together_result *out[4];
+  answer a;
+  kv_err e = {0};
+  memset(&a, 0xff, sizeof a);
+  for (int i = 0; i < 4; i++) out[i] = &a.of[i];
+  if (kv_together_run(&how, n, request, out, &e)) fail_msg("%s", e.text);
+  return a;
+}
+
+static void must_be(const kv_together_result *r, int64_t arrives, int64_t ends,
+                    int64_t refused, int64_t peak) {
+  assert_true(r->there);
+  assert_int_equal(r->arrives, arrives);
+  assert_int_equal(r->ends, ends);
+  assert_int_equal(r->refused, refused);
+  assert_int_equal(r->pages_peak, peak);
+}
+
+/* The first arrives at step 0, the second at step 2. */
+static const kv_layouts *const both[] = {&hand, &hand};
+static const kv_layouts *const first[] = {&hand, NULL};
+static const kv_layouts *const second[] = {NULL, &hand};
+
+static void test_by_hand(void **state) {
+  /* Pages in use, high tokens, low ones, after each step. */
+  static const int64_t after[][3] = {
+      {2, 30, 10},      {2, 31, 10}, {4, 32 + 30, 20}, {5, 33 + 31, 20},
+      {5, 34 + 32, 20}, {3, 33, 10}, {3, 34, 10}};
+  int64_t held = 0, unused = 0, most = 0;
+  answer a = ask(5, PAGE, 2, 1, 2, both);
+  const kv_pool_result *p = &a.of[1].pool;
+  (void)state;
+  must_be(&a.of[0], 0, 5, -1, 3);
+  must_be(&a.of[1], 2, 7, -1, 3);
+  for (int i = 0; i < 7; i++) {
+    int64_t here =
+        after[i][0] * PAGE - after[i][1] * HIGH_BYTES - after[i][2] * LOW_BYTES;
+    held += after[i][0];
+    unused += here;
+    if (here > most) most = here;
+  }
+  assert_string_equal(p->layout, "unified");
+  assert_int_equal(p->bytes, 5 * PAGE);
+  assert_int_equal(p->pages, 5);
+  assert_int_equal(p->requests, 2);
+  assert_int_equal(p->steps, 7);
+  assert_int_equal(p->peak, 5);
+  assert_int_equal(p->held, held);
+  assert_int_equal(p->unused, unused);
+  assert_int_equal(p->unused_peak, most);
+  assert_int_equal(p->moved, 2 * 6);
+  assert_int_equal(p->entries, 2 * (2 + 1)); /* 44 tokens, 32 a page */
+  assert_int_equal(p->operations, 2 * (3 + 3));
+}
+
+/* Four pages: the third step of the first finds none, and it leaves. The second
+ * does what it would do without the first. */
+static void test_refused_later(void **state) {
+  char why[400];
+  answer a = ask(4, PAGE, 2, 1, 2, both), b = ask(4, PAGE, 2, 1, 2, second);
+  (void)state;
+  must_be(&a.of[0], 0, 3, 3, 2);
+  must_be(&a.of[1], 2, 7, -1, 3);
+  must_be(&b.of[1], 2, 7, -1, 3);
+  assert_int_equal(a.of[1].pool.operations, (2 + 2) + (3 + 3));
+  assert_int_equal(a.of[1].pool.moved, 1 + 6);
+  kv_together_say(&a.of[0], sizeof why, why);
+  assert_string_equal(why,
+                      "refused at step 3: it holds 2 pages and asks for 1, and "
+                      "0 of the pool's 4 are free; give --pool more, or let "
+                      "requests --arrive later");
+}
+
+/* Both ask for a page in the same step and none is there: the last leaves, and
+ * the first finds one. With a page more the first would have had it. */
+static void test_last_leaves(void **state) {
+  (void)state;
+  for (int64_t pages = 4; pages <= 5; pages++) {
+    answer a = ask(pages, PAGE, 0, 1, 2, both);
+    must_be(&a.of[0], 0, 5, -1, 3);
+    must_be(&a.of[1], 0, 3, 3, 2);
+    assert_int_equal(a.of[1].spare, 0);
+    assert_int_equal(a.of[0].pool.held, 3 * 4 + 2 * 3);
+  }
+}
+
+/* Three pages: the second finds one where it asks for two. It holds nothing and
+ * leaves at once, and not a number of the others or of the pool shows it. */
+static void test_refused_at_once(void **state) {
+  answer a = ask(3, PAGE, 2, 1, 2, both), b = ask(3, PAGE, 2, 1, 2, first);
+  (void)state;
+  must_be(&a.of[1], 2, 2, 2, 0);
+  assert_int_equal(a.of[1].holds, 0);
+  assert_int_equal(a.of[1].wanted, 2);
+  assert_int_equal(a.of[1].spare, 1);
+  b.of[0].pool.requests = 2; /* what was asked for, and not what it held */
+  assert_memory_equal(&a.of[0], &b.of[0], sizeof a.of[0]);
+}
+
+/* A page: no request finds room, and the sentence says how much one needs. */
+static void test_too_small(void **state) {
+  char why[400];
+  int64_t pages;
+  kv_err e = {0};
+  answer a = ask(1, PAGE, 0, 1, 2, both);
+  (void)state;
+  must_be(&a.of[0], 0, 0, 0, 0);
+  must_be(&a.of[1], 0, 0, 0, 0);
+  assert_int_equal(a.of[0].pool.steps, 0);
+  kv_together_say(&a.of[0], sizeof why, why);
+  assert_non_null(strstr(why, "too small for it alone: give --pool 13568 or"));
+  assert_int_equal(kv_together_pages(PAGE - 1, &shape, 1, &pages, &e),
+                   KV_USAGE);
+  assert_non_null(strstr(e.text, "give 6784 bytes or more"));
+  assert_int_equal(kv_together_pages(2 * PAGE, &shape, 2, &pages, &e), KV_OK);
+  assert_int_equal(pages, 2);
+}
+
+/* --- what cannot share ---------------------------------------------------- */
+
+static void test_cannot_share(void **state) {
+  kv_layout_tier third[KV_TIERS] = {tier[KV_LOW], tier[KV_HIGH]};
+  kv_layout_account other = account;
+  kv_layouts one = hand, lanes = hand;
+  const kv_layouts *const tiers[] = {&hand, &one};
+  const kv_layouts *const models[] = {&hand, &lanes};
+  kv_together_result a, b, *const out[] = {&a, &b};
+  const kv_together how = {8 * PAGE, 0, 1};
+  kv_err e = {0};
+  (void)state;
+  other.tier = third;
+  one.of = &other;
+  assert_int_equal(kv_together_run(&how, 2, tiers, out, &e), KV_OK);
+  third[0].format[0] = KV_RAW;
+  assert_int_equal(kv_together_run(&how, 2, tiers, out, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "three pairs of formats"));
+  lanes.lanes = 2;
+  assert_int_equal(kv_together_run(&how, 2, models, out, &e), KV_REFUSED);
+  assert_non_null(strstr(e.text, "the same layers, heads and rows"));
+}
+
+/* --- replayed ------------------------------------------------------------- */
+
+enum { REQUESTS = 3 };
+static kv_trace *trace[REQUESTS];
+
+static int open_traces(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  for (int i = 0; i < REQUESTS; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "request%d.safetensors", i);
+    const char *path = scratch_path(name);
+    const kv_small s = {name, 2, 4, 2, 32, KV_F16, 220 + 60 * i, 180 + 50 * i};
+    if (kv_small_write(&s, 9 + (uint64_t)i, path, &e) ||
+        kv_trace_open(path, &trace[i], &e))
+      fail_msg("%s", e.text);
+  }
+  return 0;
+}
+
+static int close_traces(void **state) {
+  for (int i = 0; i < REQUESTS; i++) kv_trace_close(trace[i]);
+  return scratch_remove(state);
+}
+
+static void replay(const char *text, int i, const kv_layout_list *list,
+                   kv_cell *c) {
+  const kv_replay_how how = {
+      .backend = &kv_backend_ref, .kernels = kv_kernels_best(), .threads = 2};
+  kv_err e = {0};
+  kv_spec spec = {0};
+  bool stopped;
+  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell a = {.spec = &spec, .entries = 64};
+  kv_rc rc = kv_cell_open(trace[i], 0, how.kernels, &a, c, &e);
+  kv_spec_free(&spec);
+  if (rc || kv_cell_lay_out(c, list, &e)) fail_msg("%s: %s", text, e.text);
+  if (!c->runs) fail_msg("%s: %s", text, c->result.reason);
+  if (kv_replay(trace[i], &c, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+}
+
+/* Pages of a request at its steps, which the layout counted layer by layer. */
+static int64_t pages_of(const kv_cell *c) {
+  const kv_layout_result *l = c->result.layout;
+  int64_t n = 0;
+  for (int i = 0; i < l->n_steps; i++) n += l->step[i].pages;
+  return n;
+}
+
+static void test_replayed(void **state) {
+  static const char *const texts[] = {"leankv:window=16:alpha_l=0.5",
+                                      "snapkv+k8v4", "dense+k8v4:residual=32"};
+  (void)state;
+  for (int t = 0; t < 3; t++) {
+    kv_layout_asked own = asked;
+    const kv_layout_list list = {1, &own};
+    kv_cell c[REQUESTS] = {{0}};
+    const kv_layouts *from[REQUESTS];
+    int64_t page = kv_page_bytes(32, 32), held = 0;
+    own.variant = t == 1 ? KV_PAGES_CODE : KV_PAGES_PAPER;
+    for (int i = 0; i < REQUESTS; i++) {
+      replay(texts[t], i, &list, &c[i]);
+      from[i] = c[i].layouts;
+      held += pages_of(&c[i]);
+    }
+    answer a = ask(4000, page, 25, 1, REQUESTS, from);
+    answer b = ask(4000, page, 25, 3, REQUESTS, from);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(a.of[0].pool.held, held);
+    for (int i = 0; i < REQUESTS; i++) {
+      assert_int_equal(a.of[i].refused, -1);
+      assert_int_equal(a.of[i].ends - a.of[i].arrives, c[i].result.n_steps);
+    }
+    /* Room for all at once but for one page: somebody is refused, and who is
+     * not does as before. */
+    a = ask(a.of[0].pool.peak - 1, page, 25, 3, REQUESTS, from);
+    int refused = 0;
+    for (int i = 0; i < REQUESTS; i++) {
+      refused += a.of[i].refused >= 0;
+      if (a.of[i].refused >= 0) continue;
+      assert_int_equal(a.of[i].ends, b.of[i].ends);
+      assert_int_equal(a.of[i].pages_peak, b.of[i].pages_peak);
+    }
+    assert_true(refused > 0 && refused < REQUESTS);
+    for (int i = 0; i < REQUESTS; i++) kv_cell_close(&c[i]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand),
+                                     cmocka_unit_test(test_refused_later),
+                                     cmocka_unit_test(test_last_leaves),
+                                     cmocka_unit_test(test_refused_at_once),
+                                     cmocka_unit_test(test_too_small),
+                                     cmocka_unit_test(test_cannot_share),
+                                     cmocka_unit_test(test_replayed)};
+  return cmocka_run_group_tests_name("requests over one pool", tests,
+                                     open_traces, close_traces);
+}
