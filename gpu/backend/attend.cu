@@ -12,8 +12,8 @@
  * any other, coded rows are decoded into their stage and the rest copied.
  */
 #include "gpu/block/block.cuh"
-#include "gpu/block/warp.h"
 #include "gpu/lane/values_coded.cuh"
+#include "gpu/lane/weigh.cuh"
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
 
@@ -31,9 +31,7 @@ typedef struct hand {
   bool apart; /* heads have views of their own */
 } hand;
 
-/* Entries that a thread weighs for a head: places 4 t to 4 t + 3 of the chunk,
- * t its number within the warp that has the head. */
-constexpr int EACH = (int)CHUNK / (int)KV_WARP;
+constexpr int EACH = KV_WEIGH_EACH;
 
 /* Where heads have views of their own; otherwise a place is the entry's. */
 static __device__ int place_of(const kv_gpu_layer &l, int head, int c, int j) {
@@ -71,32 +69,12 @@ static __device__ kv_quad logits_of(const kv_gpu_layer &l, const hand &a,
 /* Computes m_c, l_c and p_j of head number h of the hand, by one warp. */
 static __device__ void weigh_head(const kv_gpu_layer &l, const hand &a, int h,
                                   float *p) {
-  int lane = kv_thread() % KV_WARP, j = EACH * lane;
+  int j = EACH * (kv_thread() % KV_WARP);
   int head = a.first + (h < a.count ? h : a.count - 1);
   const float *logit = l.s + (size_t)head * (size_t)l.stride;
   kv_quad s = logits_of(l, a, logit, j);
-  uint32_t most = 0;
-  int64_t mass = 0;
-  bool wrong = false;
-  KV_UNROLL
-  for (int u = 0; u < EACH; u++) {
-    uint32_t key = j + u < a.n ? kv_key(s.x[u]) : 0;
-    most = key > most ? key : most;
-    wrong |= !kv_finite(s.x[u]);
-  }
-  if (wrong) report_logits(l, a, head, logit, j);
-  float top = kv_of_key(kv_warp_max(most));
-  KV_UNROLL
-  for (int u = 0; u < EACH; u++) {
-    s.x[u] = j + u < a.n ? kv_expm(kv_sub(s.x[u], top)) : 0;
-    mass += kv_fix_exp(s.x[u]);
-  }
-  *(kv_quad *)&p[j] = s;
-  mass = kv_warp_mass(mass);
-  if (lane > 0 || h >= a.count) return;
-  size_t at = (size_t)head * (size_t)l.chunks + (size_t)a.c;
-  l.top[at] = top;
-  l.mass[at] = kv_unfix(mass);
+  kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p,
+                 [&] { report_logits(l, a, head, logit, j); });
 }
 
 /* The same of every head, a warp for each, and the next one for those beyond;

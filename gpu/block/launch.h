@@ -11,7 +11,8 @@
  *   KV_TWICE, KV_ROLLED        before one that is to be unrolled by two; not at
  *                              all, where it is long and seldom taken
  *   gpu/block/async.h          asynchronous copies to shared memory
- *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics
+ *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics,
+ *   __threadfence
  *
  * Blocks have KV_BLOCK threads in one dimension. No kernel allocates, none uses
  * floats in atomics, and nothing but ref/ground/arith.h computes a float that

@@ -143,6 +143,9 @@ T kv_emu_shfl_down(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
   return kv_emu_from(site, mask, x, kv_emu_lane() + (int)by);
 }
 
+/* What other blocks see: all of it, as one runs after the other. */
+inline void __threadfence(void) {}
+
 /* --- copies on their way (gpu/emu/emu_async.cc), for gpu/block/async.h ---- */
 
 void kv_emu_copy(void *to, const void *from);

@@ -214,6 +214,15 @@ static void window(void *stream, const kv_gpu_layer *l, int stage,
   started("starting a report", kv_gpu_start_window, stream, l, stage, from);
 }
 
+static void compact(void *stream, const kv_gpu_pages *p, int n) {
+  started("starting compaction", kv_gpu_start_compact, stream, p, n);
+}
+
+static void attend_paged(void *stream, const kv_gpu_layer *l,
+                         const kv_gpu_paged *p) {
+  started("starting attention over pages", kv_gpu_start_paged, stream, l, p);
+}
+
 /* --- recorded sequences --------------------------------------------------- */
 
 /* Capture mode is relaxed: one thread uses the device, and the first start of a
@@ -284,7 +293,9 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .materialise = materialise,
                                  .evidence = evidence,
                                  .report = report,
-                                 .window = window};
+                                 .window = window,
+                                 .compact = compact,
+                                 .attend_paged = attend_paged};
 
 /* The driver's own version, as 550.54.14: the first word with a dot of what its
  * module says to the system; "" where it says nothing. */

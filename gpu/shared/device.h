@@ -13,6 +13,7 @@
 #define KV_GPU_DEVICE_H
 
 #include "gpu/shared/lane.h"
+#include "gpu/shared/paged.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,6 +91,11 @@ typedef struct kv_device {
   void (*report)(void *stream, const kv_gpu_layer *l, int stage, int first);
   void (*window)(void *stream, const kv_gpu_layer *l, int stage,
                  uint64_t window);
+  /* gpu/backend/pages.cu: one step of the n requests of p->job */
+  void (*compact)(void *stream, const kv_gpu_pages *p, int n);
+  /* gpu/backend/paged.cu: logits and attention of lanes in unified pages */
+  void (*attend_paged)(void *stream, const kv_gpu_layer *l,
+                       const kv_gpu_paged *p);
 } kv_device;
 
 /* Offset of the data in a report with this many pieces. */
@@ -114,6 +120,9 @@ void kv_gpu_start_report(void *stream, const kv_gpu_layer *l, int stage,
                          int first);
 void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,
                          uint64_t window);
+void kv_gpu_start_compact(void *stream, const kv_gpu_pages *p, int n);
+void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
+                        const kv_gpu_paged *p);
 
 /* Identifies the layout of kv_device and of the structs that cross it: their
  * sizes, and a number to raise when a meaning changes. The size of a method's

@@ -6,7 +6,7 @@
  * inclusive end instead: with these a list without any free page looks like one
  * of which all are free, and it is taken for the latter.
  */
-#include "ref/pages/pages_part.h"
+#include "ref/pages/pages.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -37,52 +37,10 @@
 #define KV_REF_PAGES_PAGES_H
 
 #include "ref/ground/err.h"
-#include <stdint.h>
+#include "ref/pages/plan.h"
 
-enum { KV_HIGH, KV_LOW, KV_TIERS };
-
-typedef enum kv_pages_variant {
-  KV_PAGES_PAPER,
-  KV_PAGES_CODE
-} kv_pages_variant;
-
-typedef struct kv_pages_shape {
-  kv_pages_variant variant;
-  int requests;             /* at once */
-  int heads;                /* of a request, over all its layers */
-  int32_t pages;            /* of the pool */
-  int32_t table;            /* entries of a head: kv_pages_table */
-  int32_t tokens[KV_TIERS]; /* of a page; low 0: there is no low tier */
-} kv_pages_shape;
-
-/* Tokens or pages, by tier. */
-typedef struct kv_pages_count {
-  int32_t of[KV_TIERS];
-} kv_pages_count;
-
-typedef enum kv_pages_phase {
-  KV_PAGES_PROMPT,  /* tokens are about to enter */
-  KV_PAGES_SETTLED, /* what they became is known: count */
-  KV_PAGES_STEP,    /* the same after a step of decoding */
-  KV_PAGES_END      /* the request is over */
-} kv_pages_phase;
-
-/* What happens to one request in a step. */
-typedef struct kv_pages_job {
-  kv_pages_phase phase;
-  int request;                 /* stands in a batch once */
-  int32_t tokens;              /* of PROMPT */
-  const kv_pages_count *count; /* [heads] tokens stored; SETTLED and STEP */
-  bool refused;                /* answer: it found too few pages */
-  int64_t wanted;              /* answer: pages that it takes, or would */
-} kv_pages_job;
-
-/* Since open. */
-typedef struct kv_pages_books {
-  int64_t taken, given; /* ids read from the ring, and written into it */
-  int64_t turned;       /* reserved pages that became pages of the low tier */
-  int32_t peak;         /* most pages in use after a call */
-} kv_pages_books;
+/* Heads that one thread plans and moves at a time. */
+enum { KV_PAGES_PART = 64 };
 
 /* Readable by anyone; written by kv_pages_compact alone. */
 typedef struct kv_pages {
@@ -95,16 +53,11 @@ typedef struct kv_pages {
   kv_pages_count *store; /* [requests][heads] tokens */
   kv_pages_books books;
   /* Scratch of a call. */
-  kv_pages_count *goal;       /* [requests][heads] pages after it */
-  struct kv_pages_part *part; /* [requests][parts] */
-  int parts;                  /* of the heads of a request */
-  uint64_t *mark;             /* a bit a page */
+  kv_pages_count *goal; /* [requests][heads] pages after it */
+  kv_pages_part *part;  /* [requests][parts] */
+  int parts;            /* of the heads of a request */
+  uint64_t *mark;       /* a bit a page */
 } kv_pages;
-
-/* Pages for so many tokens, of which one holds so many. */
-static inline int32_t kv_pages_for(int32_t tokens, int32_t of_page) {
-  return of_page ? (tokens + of_page - 1) / of_page : 0;
-}
 
 /* Entries of a head's table for requests of at most so many tokens. `fewest`:
  * tokens of a page in the configuration that has the fewest, which variant code

@@ -4,7 +4,7 @@
  * (ref/pages/pages.h). What is given goes into the ring before anything is
  * taken from it, and before a table is turned round.
  */
-#include "ref/pages/pages_part.h"
+#include "ref/pages/pages.h"
 
 #include <assert.h>
 
@@ -33,57 +33,6 @@ static slice slice_of(const batch *b, int i) {
 
 /* --- plan ----------------------------------------------------------------- */
 
-static kv_pages_count least(const kv_pages *p, const kv_pages_count *tokens) {
-  kv_pages_count n;
-  for (int i = 0; i < KV_TIERS; i++)
-    n.of[i] = kv_pages_for(tokens->of[i], p->shape.tokens[i]);
-  return n;
-}
-
-static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
-
-static kv_pages_count reserve(const kv_pages *p, const kv_pages_job *j,
-                              const kv_pages_count *held,
-                              const kv_pages_count *store) {
-  const kv_pages_shape *s = &p->shape;
-  kv_pages_count n = *held;
-  int32_t high =
-      kv_pages_for(store->of[KV_HIGH] + j->tokens, s->tokens[KV_HIGH]);
-  high += s->variant == KV_PAGES_CODE && s->tokens[KV_LOW] > 0;
-  if (high > s->table - n.of[KV_LOW]) high = s->table - n.of[KV_LOW];
-  n.of[KV_HIGH] = larger(n.of[KV_HIGH], high);
-  return n;
-}
-
-/* After a step: what it had, and what its tokens need; variant code: what it
- * took before it knew. */
-static kv_pages_count grow(const kv_pages *p, const kv_pages_count *count,
-                           const kv_pages_count *held,
-                           const kv_pages_count *store) {
-  const kv_pages_shape *s = &p->shape;
-  kv_pages_count n = least(p, count);
-  for (int i = 0; i < KV_TIERS; i++) {
-    int32_t before = store->of[i] + (s->variant == KV_PAGES_CODE);
-    n.of[i] = larger(n.of[i], kv_pages_for(before, s->tokens[i]));
-    n.of[i] = larger(n.of[i], held->of[i]);
-  }
-  return n.of[KV_HIGH] + n.of[KV_LOW] > s->table ? least(p, count) : n;
-}
-
-static kv_pages_count plan_head(const kv_pages *p, const kv_pages_job *j,
-                                int head, int64_t at) {
-  switch (j->phase) {
-  case KV_PAGES_PROMPT:
-    return reserve(p, j, &p->held[at], &p->store[at]);
-  case KV_PAGES_SETTLED:
-    return least(p, &j->count[head]);
-  case KV_PAGES_STEP:
-    return grow(p, &j->count[head], &p->held[at], &p->store[at]);
-  default:
-    return (kv_pages_count){{0, 0}};
-  }
-}
-
 static void plan(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);
@@ -91,7 +40,8 @@ static void plan(const batch *b, int i) {
   for (int h = s.first; h < s.last; h++) {
     int64_t at = s.held + h - s.first;
     kv_pages_count *goal = &p->goal[s.goal + h - s.first];
-    *goal = plan_head(p, &b->job[i / p->parts], h, at);
+    *goal = kv_pages_goal(&p->shape, &b->job[i / p->parts], h, &p->held[at],
+                          &p->store[at]);
     assert(goal->of[KV_HIGH] + goal->of[KV_LOW] <= p->shape.table &&
            "the table is long enough for every request");
     kv_pages_change c = kv_pages_between(&p->held[at], goal);
@@ -145,21 +95,7 @@ static void coordinate(batch *b) {
 
 /* The at-th place of the ring behind its start. */
 static int32_t *place(kv_pages *p, int64_t at) {
-  at += p->start;
-  while (at >= p->shape.pages) at -= p->shape.pages;
-  return &p->ring[at];
-}
-
-/* The n pages behind the first `high` become the next ones of the low tier:
- * swaps, as both ends may lie in what is between. */
-static void turn(int32_t *row, int32_t high, int32_t low, int32_t n,
-                 int32_t table) {
-  int32_t left = high, right = table - 1 - low;
-  for (; n > 0 && left < right; n--, left++, right--) {
-    int32_t id = row[left];
-    row[left] = row[right];
-    row[right] = id;
-  }
+  return &p->ring[kv_pages_place(p->start, at, p->shape.pages)];
 }
 
 static int32_t *row_of(const kv_pages *p, int64_t at) {
@@ -169,6 +105,7 @@ static int32_t *row_of(const kv_pages *p, int64_t at) {
 static void give(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);
+  int32_t table = p->shape.table;
   int64_t to = p->count + p->part[i].give;
   if (b->job[i / p->parts].refused) return;
   for (int h = 0; h < s.last - s.first; h++) {
@@ -176,19 +113,11 @@ static void give(const batch *b, int i) {
     const kv_pages_count *goal = &p->goal[s.goal + h];
     kv_pages_change c = kv_pages_between(now, goal);
     int32_t *row = row_of(p, s.held + h);
-    for (int32_t x = 0; x < c.give[KV_HIGH]; x++)
-      *place(p, to++) = row[goal->of[KV_HIGH] + c.turn + x];
-    for (int32_t x = 0; x < c.give[KV_LOW]; x++)
-      *place(p, to++) = row[p->shape.table - 1 - goal->of[KV_LOW] - x];
-    turn(row, goal->of[KV_HIGH], now->of[KV_LOW], c.turn, p->shape.table);
+    for (int32_t x = 0; x < c.give[KV_HIGH] + c.give[KV_LOW]; x++)
+      *place(p, to++) = row[kv_pages_from(table, &c, goal, x)];
+    for (int32_t x = 0; x < c.turn; x++)
+      kv_pages_turn(row, table, now, goal, x);
   }
-}
-
-static void remember(kv_pages *p, const kv_pages_job *j, int head, int64_t at) {
-  if (j->phase == KV_PAGES_END)
-    p->store[at] = (kv_pages_count){{0, 0}};
-  else if (j->phase != KV_PAGES_PROMPT)
-    p->store[at] = j->count[head];
 }
 
 /* Returns the pages that were turned round. */
@@ -202,14 +131,12 @@ static int64_t take(const batch *b, int i) {
     const kv_pages_count *goal = &p->goal[s.goal + h];
     kv_pages_change c = kv_pages_between(now, goal);
     int32_t *row = row_of(p, s.held + h);
-    for (int32_t x = 0; x < c.take[KV_HIGH]; x++)
-      row[now->of[KV_HIGH] + x] = *place(p, from++);
-    int32_t low = now->of[KV_LOW] + c.turn;
-    for (int32_t x = 0; x < c.take[KV_LOW]; x++)
-      row[p->shape.table - 1 - low - x] = *place(p, from++);
+    for (int32_t x = 0; x < c.take[KV_HIGH] + c.take[KV_LOW]; x++)
+      row[kv_pages_to(p->shape.table, &c, now, x)] = *place(p, from++);
     turned += c.turn;
     *now = *goal;
-    remember(p, &b->job[i / p->parts], s.first + h, s.held + h);
+    kv_pages_remember(&b->job[i / p->parts], s.first + h,
+                      &p->store[s.held + h]);
   }
   return turned;
 }
@@ -222,7 +149,7 @@ static int close_books(batch *b, int64_t turned) {
   p->books.taken += b->take;
   p->books.given += b->give;
   p->books.turned += turned;
-  p->books.peak = larger(p->books.peak, kv_pages_used(p));
+  p->books.peak = kv_pages_larger(p->books.peak, kv_pages_used(p));
   for (int j = 0; j < b->n; j++) refused += b->job[j].refused;
   return refused;
 }

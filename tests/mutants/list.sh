@@ -380,16 +380,16 @@ mutant records_cramped ref/lane/lane.h 'verbs' \
 mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
   'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'
 # The page manager.
-mutant pages_turn_overwrites ref/pages/pages_compact.c 'pages pages_many' \
+mutant pages_turn_overwrites ref/pages/plan.h 'pages pages_many' \
   'row[left] = row[right];' ''
 mutant pages_refused_are_counted ref/pages/pages_compact.c 'pages pages_many' \
   'if (b->job[i / b->p->parts].refused) continue;' ''
-mutant pages_none_in_reserve ref/pages/pages_compact.c 'pages pages_many' \
+mutant pages_none_in_reserve ref/pages/plan.h 'pages pages_many' \
   'high += s->variant == KV_PAGES_CODE && s->tokens[KV_LOW] > 0;' ''
 mutant pages_any_step ref/pages/geometry.c 'pages' \
   'PAGE_STEP = VALUE_ALIGN' 'PAGE_STEP = CODES_ALIGN'
-mutant pages_ends_meet ref/pages/pages_compact.c 'pages pages_many' \
-  '> s->table ? least(p, count) : n;' '> s->table + 9 ? least(p, count) : n;'
+mutant pages_ends_meet ref/pages/plan.h 'pages pages_many' \
+  '> s->table ? least : n;' '> s->table + 9 ? least : n;'
 mutant demotions_uncounted sim/layout/layout_unified.c 'layouts_unified' \
   's->books.moved += was[at] && was[at] != t + 1;' '(void)was;'
 mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \

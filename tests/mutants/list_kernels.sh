@@ -79,3 +79,16 @@ mutant device_row_half_copied gpu/backend/append.cu 'gpu_rows' \
 mutant logits_past_the_row gpu/backend/logits.cu 'gpu_reads' \
   'if (base >= kv_gpu_visible(l, lane, rows - 1)) return;' \
   'if (base >= lane->n) return;'
+# Unified pages on a device.
+mutant device_pages_room gpu/backend/pages.cu 'gpu_pages' \
+  'if (sum.take == 0) room += sum.give;' 'room += sum.give;'
+mutant device_pages_one_tile gpu/backend/pages.cu 'gpu_pages' \
+  'base.give += total.give;' ''
+mutant device_pages_all_served gpu/backend/pages.cu 'gpu_pages' \
+  '!suffices(p, n, room) &&' 'false &&'
+mutant device_paged_left gpu/lane/paged.cuh 'gpu_paged' \
+  'tier == KV_LOW ? p.entries - 1 - page : page' 'page'
+mutant device_paged_shift gpu/lane/values_paged.cuh 'gpu_paged' \
+  'byte >> (is_low ? low.shift : high.shift)' 'byte >> high.shift'
+mutant device_paged_slow gpu/lane/values_paged.cuh 'gpu_paged' \
+  'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'

@@ -5,8 +5,8 @@
  * holds the same pages in the same order, the same are free, and what must
  * always hold does. On one thread and on several, which give the same.
  */
-#include "tests/support/draw.h"
 #include "tests/support/pagelist.h"
+#include "tests/support/pagewalk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,80 +15,13 @@
 
 #include <cmocka.h>
 
-enum { REQUESTS = 6, HEADS = 130, MOST = 40 };
+enum { HEADS = 130 }; /* more than two parts */
 
-/* What is known of the requests of a walk. */
 typedef struct world {
-  uint64_t seed;
+  pagewalk w;
   kv_pages p;
   pagelist *l;
-  kv_pages_phase last[REQUESTS]; /* END: there is no such request */
-  int32_t seen[REQUESTS];        /* tokens */
-  kv_pages_count count[REQUESTS][HEADS], next[REQUESTS][HEADS];
 } world;
-
-/* Tokens of `seen`, some high, some low, the others gone. */
-static kv_pages_count draw_kept(world *w, int32_t seen) {
-  int32_t kept = draw_below(&w->seed, seen + 1);
-  int32_t low = w->p.shape.tokens[KV_LOW] ? draw_below(&w->seed, kept + 1) : 0;
-  return (kv_pages_count){{kept - low, low}};
-}
-
-/* A token of decoding: it stays or goes, and another may be demoted or go.
- * Once in a while anything. */
-static kv_pages_count draw_step(world *w, int r, int h) {
-  kv_pages_count c = w->count[r][h];
-  bool low = w->p.shape.tokens[KV_LOW] > 0;
-  switch (draw_below(&w->seed, 16)) {
-  case 0:
-    return draw_kept(w, w->seen[r]);
-  case 1:
-  case 2:
-    return c;
-  case 3:
-  case 4:
-  case 5:
-    c.of[low]++;
-    return c;
-  case 6:
-    if (!low || !c.of[KV_HIGH]) return c;
-    c.of[KV_HIGH]--;
-    c.of[KV_LOW]++;
-    return c;
-  default:
-    c.of[KV_HIGH]++;
-    return c;
-  }
-}
-
-static kv_pages_job draw_job(world *w, int r) {
-  kv_pages_job j = {.request = r, .count = w->next[r]};
-  int heads = w->p.shape.heads;
-  if (w->last[r] == KV_PAGES_END || w->last[r] == KV_PAGES_PROMPT) {
-    bool begins = w->last[r] == KV_PAGES_END;
-    j.phase = begins ? KV_PAGES_PROMPT : KV_PAGES_SETTLED;
-    if (begins) j.tokens = 1 + draw_below(&w->seed, 3 * MOST / 4);
-    for (int h = 0; !begins && h < heads; h++)
-      w->next[r][h] = draw_kept(w, w->seen[r]);
-    return j;
-  }
-  bool more = w->seen[r] < MOST && draw_below(&w->seed, 12);
-  j.phase = more ? KV_PAGES_STEP : KV_PAGES_END;
-  w->seen[r] += more;
-  for (int h = 0; more && h < heads; h++) w->next[r][h] = draw_step(w, r, h);
-  return j;
-}
-
-/* What was done is known; who was refused goes home. */
-static void learn(world *w, const kv_pages_job *j) {
-  int r = j->request;
-  if (j->phase == KV_PAGES_PROMPT && !j->refused) w->seen[r] = j->tokens;
-  if (j->phase == KV_PAGES_PROMPT && j->refused) return;
-  w->last[r] = j->refused ? KV_PAGES_STEP : j->phase;
-  if (j->refused) w->seen[r] = MOST; /* its next job is its end */
-  if (!j->refused && j->count)
-    memcpy(w->count[r], w->next[r], sizeof w->count[r]);
-}
 
 static bool same_answers(int n, const kv_pages_job *a, const kv_pages_job *b) {
   for (int i = 0; i < n; i++)
@@ -116,17 +49,15 @@ static bool by_formula(const world *w, int n, const kv_pages_job *job) {
 /* One call with some requests. Returns how many jobs it had; 0: the two
  * managers, or a law, disagree. */
 static int one_call(world *w, int turn) {
-  kv_pages_job a[REQUESTS], b[REQUESTS];
-  int n = 0, first = draw_below(&w->seed, REQUESTS);
-  int some = 1 + draw_below(&w->seed, REQUESTS);
-  for (int i = 0; i < some; i++) a[n++] = draw_job(w, (first + i) % REQUESTS);
+  kv_pages_job a[PAGEWALK_REQUESTS], b[PAGEWALK_REQUESTS];
+  int n = pagewalk_draw(&w->w, a);
   memcpy(b, a, sizeof a);
   int refused = kv_pages_compact(&w->p, n, a);
   if (refused != pagelist_compact(w->l, n, b)) return 0;
   if (!same_answers(n, a, b) || !by_formula(w, n, a)) return 0;
   for (int i = 0; i < n; i++)
     if (!pagelist_same(w->l, &w->p, a[i].request)) return 0;
-  for (int i = 0; i < n; i++) learn(w, &a[i]);
+  pagewalk_learn(&w->w, n, a);
   bool look = turn % 16 == 0;
   return look && (!kv_pages_sound(&w->p) || !pagelist_same_free(w->l, &w->p))
              ? 0
@@ -143,13 +74,13 @@ typedef struct walk {
 static void test_walk(const walk *k, uint64_t seed) {
   static world w; /* too large for a stack */
   kv_err e;
-  kv_pages_shape s = {k->variant, REQUESTS, k->heads,
-                      k->pages,   0,        {k->high, k->low}};
-  s.table = kv_pages_table(k->variant, MOST, s.tokens, k->high);
-  w = (world){.seed = seed, .l = pagelist_open(&s)};
+  kv_pages_shape s = {k->variant, PAGEWALK_REQUESTS, k->heads, k->pages,
+                      0,          {k->high, k->low}};
+  s.table = kv_pages_table(k->variant, PAGEWALK_MOST, s.tokens, k->high);
+  w.l = pagelist_open(&s);
   assert_non_null(w.l);
   assert_int_equal(kv_pages_open(&s, k->threads, &w.p, &e), KV_OK);
-  for (int r = 0; r < REQUESTS; r++) w.last[r] = KV_PAGES_END;
+  pagewalk_begin(&w.w, seed, k->heads, k->low > 0);
   for (int done = 0, turn = 0; done < k->jobs; turn++) {
     int n = one_call(&w, turn);
     if (n == 0) fail_msg("call %d of seed %d", turn, (int)seed);
