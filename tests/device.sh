@@ -6,7 +6,8 @@
 #   device.sh [-B emu] [-o FOLDER] [-s STAGES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
 #       device,quick,digests,database,again,laws,memcheck,racecheck,initcheck,
-#       attend,top,settle,kivi,replay (default: all, in this order)
+#       attend,top,settle,kivi,compact,paged,replay (default: all, in this
+#       order)
 #   device.sh --pack FOLDER
 #       makes FOLDER, under 60 MB, from a build: what the command above needs on
 #       a machine that has bash, libc and a driver. There:
@@ -28,7 +29,7 @@
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
 all=device,quick,digests,database,again,laws,memcheck,racecheck,initcheck
-all+=,attend,top,settle,kivi,replay
+all+=,attend,top,settle,kivi,compact,paged,replay
 backend=cuda out=device-run pack='' stages=$all
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
        device.sh --pack FOLDER
@@ -199,7 +200,7 @@ stage laws 80 "$top/tests/check_laws"
 for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"
 done
-for theme in attend top settle kivi; do
+for theme in attend top settle kivi compact paged; do
   stage "$theme" 20 bash -c "benchmark $theme --theme $theme"
 done
 stage replay 100 bash -c 'benchmark replay --theme replay'

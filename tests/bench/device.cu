@@ -20,7 +20,9 @@
 #  include "tests/bench/device_clock.cuh"
 #endif
 #include "tests/bench/device_attend.cuh"
+#include "tests/bench/device_compact.cuh"
 #include "tests/bench/device_kivi.cuh"
+#include "tests/bench/device_paged.cuh"
 #include "tests/bench/device_replay.cuh"
 #include "tests/bench/device_settle.cuh"
 #include "tests/bench/device_sort.cuh"
@@ -31,6 +33,8 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"top", top_check, top_time},
                                {"settle", settle_check, settle_time},
                                {"kivi", kivi_check, kivi_time},
+                               {"compact", compact_check, compact_time},
+                               {"paged", paged_check, paged_time},
                                {"replay", replay_check, replay_time}};
 
 static int usage(FILE *to, int code) {
@@ -42,7 +46,7 @@ static int usage(FILE *to, int code) {
         "  --quick       little data, which a cache may hold: no verdicts\n"
         "  --theme NAME  that one and the ceilings: copy attend top settle "
         "kivi\n"
-        "                replay (TMPDIR must have 4 GiB)\n"
+        "                compact paged replay (TMPDIR must have 4 GiB)\n"
         "  --predict     what the model says they reach, on any machine\n",
         to);
   return code;

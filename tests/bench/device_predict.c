@@ -131,25 +131,27 @@ static predict_turn value_work(int group) {
   return t;
 }
 
-/* What attention takes in all: of K and of V, each of `bytes` a row, and what
- * joins the chunks. */
+/* Bytes that are read of an entry's K and V, and of where they lie. */
+typedef struct entry_bytes {
+  double k, v;
+} entry_bytes;
+
+/* What attention takes in all: of K and of V, and what joins the chunks. */
 typedef struct attended {
   double keys, values, rest;
   const char *of_k, *of_v;
 } attended;
 
 static attended attend(const predict_device *d, int group, int lanes,
-                       int tokens, double bytes, const predict_turn *k,
+                       int tokens, entry_bytes bytes, const predict_turn *k,
                        const predict_turn *v) {
   double all = (double)lanes * tokens, heads = all * group;
   double chunks = (double)tokens / CHUNK;
   attended a;
-  a.keys =
-      seconds_of(d, k, all / CHUNK, all * (bytes + REF) + 4 * heads, &a.of_k);
+  a.keys = seconds_of(d, k, all / CHUNK, all * bytes.k + 4 * heads, &a.of_k);
   /* A head's logits, and a row of fp32 for each chunk. */
-  a.values =
-      seconds_of(d, v, all / CHUNK,
-                 all * (bytes + REF) + (4 + 4.0 * D / CHUNK) * heads, &a.of_v);
+  a.values = seconds_of(d, v, all / CHUNK,
+                        all * bytes.v + (4 + 4.0 * D / CHUNK) * heads, &a.of_v);
   /* What the chunks left, a head's stage by stage. */
   a.rest = 4.0 * D / CHUNK * heads / d->read + d->trip * (chunks / JOIN + 2) +
            4 * d->start;
@@ -160,7 +162,8 @@ predicted predict_attend(const predict_device *d, int group, int lanes,
                          int tokens, double *seconds) {
   double all = (double)lanes * tokens, each = (double)CHUNK * D / WARP;
   predict_turn k = key_work(group), v = value_work(group);
-  attended a = attend(d, group, lanes, tokens, ROW, &k, &v);
+  entry_bytes bytes = {ROW + REF, ROW + REF};
+  attended a = attend(d, group, lanes, tokens, bytes, &k, &v);
   double sum = a.keys + a.values + a.rest;
   predicted p = {2 * all * ROW / sum / d->copy,
                  a.keys > a.values ? a.of_k : a.of_v, k.all / each,
@@ -188,15 +191,58 @@ predicted predict_kivi(const predict_device *d, int group, int lanes,
   predict_attend(d, group, lanes, tokens, &plain);
   predict_turn k = coded_work("coded_keys", group, CODED_TILE);
   predict_turn v = coded_work("coded_values", group, CHUNK);
-  attended a = attend(d, group, lanes, tokens, CODED, &k, &v);
+  entry_bytes bytes = {CODED + REF, CODED + REF};
+  attended a = attend(d, group, lanes, tokens, bytes, &k, &v);
   predict_device free = *d;
   free.read = 1e30;
   free.trip = free.start = 0;
-  attended bare = attend(&free, group, lanes, tokens, CODED, &k, &v);
+  attended bare = attend(&free, group, lanes, tokens, bytes, &k, &v);
   predicted p = {plain / (a.keys + a.values + a.rest) / fewer,
                  a.keys > a.values ? a.of_k : a.of_v, k.all / each,
                  v.all / each};
   if (ceiling) *ceiling = plain / (bare.keys + bare.values) / fewer;
+  return p;
+}
+
+predict_pages predict_paged(const predict_device *d, int low, int group,
+                            int lanes, int tokens) {
+  enum { RANGE = 4, ORDER = 4 }; /* metadata; where an entry of the lane is */
+  double plain, each = (double)CHUNK * D / WARP, all = (double)lanes * tokens;
+  entry_bytes row = {(low ? D / 2 : D) + RANGE, (low ? D / 4 : D / 2) + RANGE};
+  predict_attend(d, group, lanes, tokens, &plain);
+  predict_turn k = coded_work("paged_keys", group, CODED_TILE);
+  predict_turn v = coded_work("paged_values", group, CHUNK);
+  entry_bytes read = {row.k, row.v + ORDER};
+  attended a = attend(d, group, lanes, tokens, read, &k, &v);
+  double sum = a.keys + a.values + a.rest;
+  predict_pages p = {.bytes = row.k + row.v, .seconds = sum};
+  p.memory = all * p.bytes / d->read;
+  p.fma = all * 2 * D * group / (128.0 * d->sms * d->clock);
+  p.faster = (predicted){plain / sum / (2 * ROW / p.bytes),
+                         a.keys > a.values ? a.of_k : a.of_v, k.all / each,
+                         v.all / each};
+  p.reached = p.faster;
+  p.reached.value = larger(p.memory, p.fma) / sum;
+  return p;
+}
+
+/* --- compaction ----------------------------------------------------------- */
+
+predicted predict_compact(const predict_device *d, int requests,
+                          double *seconds) {
+  /* Loads and atomics of gpu/backend/pages.cu, each of which needs the one
+   * before: ticket, job, counts, what is written arrives, the number of those
+   * that planned; sums of jobs, of parts, their places, arrived; seen; job and
+   * place, change, id, arrived, number; seen; job and place, change, id,
+   * arrived, number; books. 128 parts more are another tile of each sum. */
+  enum { LAYERS = 32, HEADS = 8, PART = 128, TRIPS = 22, TILE = 3 };
+  int parts = requests * LAYERS * HEADS / PART;
+  double trips = TRIPS + TILE * ((parts - 1) / PART), attention;
+  double sum = trips * d->trip + d->start;
+  predict_attend(d, 4, HEADS * requests, 1024, &attention);
+  predicted p = {sum / (16e9 / d->read + LAYERS * attention), "round trips", 0,
+                 0};
+  if (seconds) *seconds = sum;
   return p;
 }
 
@@ -267,6 +313,34 @@ static void kivi_lines(FILE *to, const predict_device *d, int group) {
   fprintf(to, "%-40s %7.4f\n", "  if only instructions cost time", most);
 }
 
+/* lanes: 1 GiB of fp16 rows, as theme paged has them. */
+static void paged_lines(FILE *to, const predict_device *d, int tokens,
+                        int group) {
+  for (int low = 0; low < 2; low++) {
+    char what[64];
+    predict_pages p = predict_paged(d, low, group, (1 << 21) / tokens, tokens);
+    snprintf(what, sizeof what, "pages %s %d: faster / fewer, group %d",
+             low ? "K4V2" : "K8V4", tokens, group);
+    line(to, what, p.faster, group == 1 ? GOAL_PAGED : 0, 0);
+    if (group == 1) continue;
+    snprintf(what, sizeof what, "  of memory %.0f us, fma %.0f us",
+             p.memory * 1e6, p.fma * 1e6);
+    line(to, what, p.reached, GOAL_PAGED_8, 0);
+  }
+}
+
+static void compact_lines(FILE *to, const predict_device *d) {
+  static const int requests[] = {1, 8, 64};
+  for (int i = 0; i < 3; i++) {
+    char what[64];
+    double seconds;
+    predicted p = predict_compact(d, requests[i], &seconds);
+    snprintf(what, sizeof what, "compaction, %d request%s, %.0f us / step",
+             requests[i], i ? "s" : "", seconds * 1e6);
+    line(to, what, p, 0, GOAL_COMPACT);
+  }
+}
+
 void predict_print(FILE *to, const predict_device *d) {
   const struct {
     int group;
@@ -283,6 +357,9 @@ void predict_print(FILE *to, const predict_device *d) {
          0);
   }
   for (int i = 0; i < 3; i++) kivi_lines(to, d, at[i].group);
+  for (int tokens = 1024; tokens <= 32768; tokens *= 32)
+    for (int i = 0; i < 3; i++) paged_lines(to, d, tokens, at[i].group);
+  compact_lines(to, d);
   line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
        0);
   line(to, "settling of h2o, every step / step",

@@ -41,7 +41,8 @@ typedef struct predicted {
 
 /* What is asked of the themes, here and where they are measured. */
 static const double GOAL_ATTEND = 0.85, GOAL_ATTEND_8 = 0.65, GOAL_TOP = 0.6,
-                    GOAL_KIVI = 0.9, GOAL_SETTLE = 0.05, GOAL_RARE = 0.005;
+                    GOAL_KIVI = 0.9, GOAL_SETTLE = 0.05, GOAL_RARE = 0.005,
+                    GOAL_PAGED = 0.8, GOAL_PAGED_8 = 0.7, GOAL_COMPACT = 0.005;
 
 /* H100 and H200, by their data sheets. */
 extern const predict_device predict_devices[2];
@@ -66,6 +67,22 @@ predicted predict_attend(const predict_device *d, int group, int lanes,
  * cost nothing, or NULL. */
 predicted predict_kivi(const predict_device *d, int group, int lanes,
                        int tokens, double *ceiling);
+
+/* Attention over unified pages, all tokens K8V4, or K4V2 (low). */
+typedef struct predict_pages {
+  double bytes, seconds; /* codes and metadata of a token; in all */
+  double memory, fma; /* seconds that these bytes, and the chains' fma, need */
+  predicted faster;   /* than fp16 rows, as a share of times fewer bytes */
+  predicted reached;  /* of the slower of both ceilings */
+} predict_pages;
+predict_pages predict_paged(const predict_device *d, int low, int group,
+                            int lanes, int tokens);
+
+/* The page manager's launch for 32 layers of 8 KV heads of so many requests / a
+ * step: 16 GB of weights, and attention over 1,024 fp16 entries. seconds: the
+ * launch's, or NULL. */
+predicted predict_compact(const predict_device *d, int requests,
+                          double *seconds);
 
 /* Top k of n scores a lane: share of reading, over so many passes. */
 enum { PREDICT_PASSES = 3 };

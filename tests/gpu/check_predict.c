@@ -49,7 +49,20 @@ static void themes_are_shares(void **state) {
       p = predict_kivi(d, group[g], 64, 32768, &most);
       assert_true(p.value > 0.05 && p.value <= most && p.value <= 1);
       assert_true(p.k > group[g] + 1 && p.v > group[g] + 1);
+      for (int low = 0; low < 2; low++) {
+        predict_pages x = predict_paged(d, low, group[g], 64, 32768);
+        assert_true(x.faster.value > 0.05 && x.faster.value <= 1);
+        assert_true(x.reached.value > 0.05 && x.reached.value <= 1);
+        assert_true(x.faster.k > group[g] + 1 && x.faster.v > group[g] + 1);
+        assert_true(near(x.bytes, low ? 104 : 200));
+      }
     }
+    double one, many;
+    predict_compact(d, 1, &one);
+    predict_compact(d, 64, &many);
+    assert_true(one > 22 * d->trip && near(one, many));
+    predict_compact(d, 128, &many);
+    assert_true(many > one);
     assert_true(predict_top(d, 256, 131072).value > 0.01);
     assert_true(predict_top(d, 256, 131072).value <= 1);
     double each = predict_settle(d, 256, 4096, 1).value;
