@@ -2,11 +2,17 @@
  *
  * Compaction: plan per head, coordinate by prefix sums, act per head
  * (ref/pages/pages.h). What is given goes into the ring before anything is
- * taken from it, and before a table is turned round.
+ * taken from it, and before a table is turned round. Where no head gives
+ * anything or turns a page round, as at nearly every step of decoding, that
+ * pass over the heads is left out.
  */
 #include "ref/pages/pages.h"
 
 #include <assert.h>
+
+/* Parts of fewer than these one thread does sooner than several begin: a part
+ * takes less than a microsecond. */
+enum { PARTS_OF_MANY = 6 };
 
 typedef struct batch {
   kv_pages *p;
@@ -33,10 +39,12 @@ static slice slice_of(const batch *b, int i) {
 
 /* --- plan ----------------------------------------------------------------- */
 
-static void plan(const batch *b, int i) {
+/* Returns whether any of these heads gives a page back or turns one round. */
+static bool plan(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);
   kv_pages_part sum = {0, 0};
+  bool turns = false;
   for (int h = s.first; h < s.last; h++) {
     int64_t at = s.held + h - s.first;
     kv_pages_count *goal = &p->goal[s.goal + h - s.first];
@@ -47,8 +55,10 @@ static void plan(const batch *b, int i) {
     kv_pages_change c = kv_pages_between(&p->held[at], goal);
     sum.give += (int64_t)c.give[KV_HIGH] + c.give[KV_LOW];
     sum.take += (int64_t)c.take[KV_HIGH] + c.take[KV_LOW];
+    turns |= c.turn > 0;
   }
   p->part[i] = sum;
+  return turns || sum.give > 0;
 }
 
 /* --- coordinate ----------------------------------------------------------- */
@@ -158,15 +168,19 @@ int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job) {
   batch b = {.p = p, .n = n, .job = job};
   int parts = n * p->parts;
   int64_t turned = 0;
-#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
+  bool back = false;
+  bool many = p->threads > 1 && parts >= PARTS_OF_MANY;
+#pragma omp parallel num_threads(p->threads) if (many)
   {
-#pragma omp for schedule(static)
-    for (int i = 0; i < parts; i++) plan(&b, i);
+#pragma omp for schedule(static) reduction(|| : back)
+    for (int i = 0; i < parts; i++) back = plan(&b, i) || back;
 #pragma omp single
     coordinate(&b);
+    if (back) {
 #pragma omp for schedule(static)
-    for (int i = 0; i < parts; i++) give(&b, i);
-#pragma omp for schedule(static) reduction(+ : turned)
+      for (int i = 0; i < parts; i++) give(&b, i);
+    }
+#pragma omp for schedule(static) reduction(+ : turned) nowait
     for (int i = 0; i < parts; i++) turned += take(&b, i);
   }
   return close_books(&b, turned);

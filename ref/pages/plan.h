@@ -181,13 +181,13 @@ KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
 /* The x-th page behind those of the high tier becomes the next one of the low
  * tier: a swap, as both ends may lie in what is between. All that is given was
  * read before. */
-KV_FN void kv_pages_turn(int32_t *row, int32_t table, const kv_pages_count *now,
+KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
                          const kv_pages_count *goal, int32_t x) {
   int32_t left = goal->of[KV_HIGH] + x, right = table - 1 - now->of[KV_LOW] - x;
   if (left >= right) return;
-  int32_t id = row[left];
-  row[left] = row[right];
-  row[right] = id;
+  int32_t id = ids[left];
+  ids[left] = ids[right];
+  ids[right] = id;
 }
 
 /* The tokens that a head has after a job; store: before, and then. */

@@ -381,7 +381,7 @@ mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
   'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'
 # The page manager.
 mutant pages_turn_overwrites ref/pages/plan.h 'pages pages_many' \
-  'row[left] = row[right];' ''
+  'ids[left] = ids[right];' ''
 mutant pages_refused_are_counted ref/pages/pages_compact.c 'pages pages_many' \
   'if (b->job[i / b->p->parts].refused) continue;' ''
 mutant pages_none_in_reserve ref/pages/plan.h 'pages pages_many' \
@@ -396,3 +396,5 @@ mutant unified_frees_nothing sim/layout/layout_unified.c 'layouts_unified' \
   'if (gone > 0)' 'if (gone > 1 << 20)'
 mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
+mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
+  'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'
