@@ -336,6 +336,8 @@ static void test_decoded_once(void **state) {
   method.settle_lane = counted_settle;
   counting[0] = kv_format_channel, counting[0].decode = channel_counted;
   counting[1] = kv_format_token, counting[1].decode = token_counted;
+  counting[1].in_place = NULL; /* what kernels read as it is stored is not
+                                  decoded at all */
   for (int t = 0; t < PLACES; t++) {
     kv_cell cell = {0};
     decoded = in_views = 0;
