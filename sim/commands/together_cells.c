@@ -63,6 +63,19 @@ static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
   return KV_OK;
 }
 
+/* These requests cannot share a pool; others may. */
+static kv_rc tell_all(kv_job *s, int cell, const kv_err *why, kv_err *e) {
+  char text[900];
+  kv_row_label label = {0};
+  kv_rc rc = kv_row_label_make(row(s, 0, cell), &label, e);
+  if (rc) return rc;
+  snprintf(text, sizeof text, "%.200s, all requests: %.600s", label.brief,
+           why->text);
+  kv_job_tell(s, text);
+  kv_row_label_free(&label);
+  return KV_OK;
+}
+
 static kv_rc put(kv_job *s, int cell, kv_err *e) {
   int n = requests(s);
   const kv_result **of = kv_zalloc((size_t)n, sizeof *of);
@@ -86,7 +99,10 @@ static kv_rc share(kv_job *s, const kv_together *how, int cell,
     out[i] = &c->result.together;
     any = any || from[i];
   }
-  kv_rc rc = kv_together_run(how, requests(s), from, out, e);
+  kv_err why = {0};
+  kv_rc rc = kv_together_run(how, requests(s), from, out, &why);
+  if (rc == KV_REFUSED) return tell_all(s, cell, &why, e);
+  if (rc) return kv_fail(e, rc, "%s", why.text);
   for (int i = 0; !rc && i < requests(s); i++) {
     rc = tell(s, row(s, i, cell), e);
     *served = *served || (from[i] && out[i]->refused < 0);
@@ -119,12 +135,16 @@ static void print_name(FILE *out, const char *trace) {
   fprintf(out, "%*s", 40 - (int)strlen(name), "");
 }
 
+static bool shared(const kv_result *r) {
+  return kv_result_ran(r) && r->together.pool.page > 0;
+}
+
 static void print_request(FILE *out, const kv_result *r, int request) {
   const kv_together_result *t = &r->together;
   fprintf(out, "  %7d  ", request + 1);
   print_name(out, r->trace);
-  if (!kv_result_ran(r)) {
-    fprintf(out, "  did not run\n");
+  if (!shared(r)) {
+    fprintf(out, "  %s\n", kv_result_ran(r) ? "cannot share" : "did not run");
     return;
   }
   fprintf(out, "  %8" PRId64 "  %8" PRId64 "  %8" PRId64, t->arrives, t->ends,
@@ -162,7 +182,7 @@ static kv_rc print_cell(const kv_job *s, int cell, FILE *out, kv_err *e) {
           "ends", "pages");
   for (int i = 0; i < requests(s); i++) {
     print_request(out, row(s, i, cell), i);
-    if (kv_result_ran(row(s, i, cell))) ran = row(s, i, cell);
+    if (shared(row(s, i, cell))) ran = row(s, i, cell);
   }
   if (ran) print_pool(out, &ran->together.pool);
   kv_row_label_free(&label);

@@ -154,7 +154,8 @@ static void pool(const kv_pool_result *p, bool ran, const kv_row_sink *to) {
 /* Present only if requests shared a pool, then in every row. */
 static void together(const kv_result *r, const kv_row_sink *to) {
   const kv_together_result *t = &r->together;
-  bool ran = kv_result_ran(r), refused = ran && t->refused >= 0;
+  bool ran = kv_result_ran(r) && t->pool.page > 0; /* 0: they cannot share */
+  bool refused = ran && t->refused >= 0;
   if (!t->there) return;
   to->open(to->self, "together", ran);
   integer(to, "place", ran, t->place);
