@@ -205,27 +205,23 @@ static __device__ float *part_of(const kv_gpu_layer &l, const hand &a, int h) {
   return l.part + chunk * (size_t)l.shape.d_v;
 }
 
-/* a_c of all heads, two columns a thread. */
+/* a_c of all heads. */
 template <int HEADS>
 static __device__ void
-sum_pairs(const kv_gpu_layer &l, const hand &a, const kv_gpu_paged &p,
-          const kv_paged_values &x, const float *weight) {
-  constexpr int OWN = kv_value_heads(HEADS);
-  int half = x.width / 2, base = kv_value_first(HEADS);
-  int column = kv_thread() % KV_VALUE_PAIRS;
-  if (HEADS == 1 && kv_value_upper()) return;
+sum_columns(const kv_gpu_layer &l, const hand &a, const kv_gpu_paged &p,
+            const kv_paged_values &x, const float *weight) {
+  constexpr int COLUMNS = kv_paged_columns(HEADS);
+  int each = x.width / COLUMNS;
   KV_ROLLED
-  for (; column < half; column += KV_VALUE_PAIRS) {
-    float sum[2 * OWN];
+  for (int column = kv_thread(); column < each; column += KV_BLOCK) {
+    float sum[COLUMNS * HEADS];
     KV_UNROLL
-    for (int u = 0; u < 2 * OWN; u++) sum[u] = 0;
+    for (int u = 0; u < COLUMNS * HEADS; u++) sum[u] = 0;
     kv_paged_values_weigh<HEADS>(p, x, column, weight, sum);
     KV_UNROLL
-    for (int h = 0; h < OWN; h++) {
-      if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
-      part_of(l, a, base + h)[column] = sum[2 * h];
-      part_of(l, a, base + h)[column + half] = sum[2 * h + 1];
-    }
+    for (int u = 0; u < COLUMNS * HEADS; u++)
+      if (u / COLUMNS < a.count)
+        part_of(l, a, u / COLUMNS)[column + u % COLUMNS * each] = sum[u];
   }
 }
 
@@ -278,7 +274,7 @@ static __global__ void paged_chunks(const __grid_constant__ kv_gpu_layer l,
   kv_async_wait<0>();
   __syncthreads();
   if (suits)
-    sum_pairs<HEADS>(l, a, p, x, (const float *)weight);
+    sum_columns<HEADS>(l, a, p, x, (const float *)weight);
   else
     sum_slowly<HEADS>(l, a, p, slot, (const float *)weight);
 }

@@ -280,5 +280,6 @@ static __global__ void compact(const __grid_constant__ kv_gpu_pages p, int n) {
 
 extern "C" void kv_gpu_start_compact(void *stream, const kv_gpu_pages *p,
                                      int n) {
-  if (n > 0) KV_LAUNCH(stream, compact, 3 * n * p->parts, KV_BLOCK, *p, n);
+  if (n > 0)
+    KV_LAUNCH(stream, compact, (unsigned)(3 * n * p->parts), KV_BLOCK, *p, n);
 }

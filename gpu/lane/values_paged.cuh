@@ -8,15 +8,16 @@
  * is the same for all threads.
  *
  * Of fewer than 8 bits, column x and column x + width / 2 of a row are in one
- * byte, four bits apart, whatever the bits: a thread has both, of half of the
- * heads (kv_value_heads). What does not suit is read element by element.
+ * byte, four bits apart, whatever the bits. What does not suit is read element
+ * by element.
  * Called by all threads of a block.
  */
 #ifndef KV_GPU_VALUES_PAGED_CUH
 #define KV_GPU_VALUES_PAGED_CUH
 
+#include "gpu/block/async.h"
+#include "gpu/block/block.cuh"
 #include "gpu/lane/paged.cuh"
-#include "gpu/lane/values.cuh"
 
 constexpr int KV_PAGED_PIECES =
     8; /* of a row's codes: 256 elements of 4 bits */
@@ -87,105 +88,138 @@ KV_DEVICE void kv_paged_values_fetch(const kv_gpu_paged &p,
   kv_async_commit();
 }
 
-/* How a thread finds its two columns in rows of a tier. */
+/* Columns of a thread: of one head two, as half of the threads suffice; of more
+ * one, so that a number is decoded once for all of them. */
+KV_DEVICE constexpr int kv_paged_columns(int heads) {
+  return heads == 1 ? 2 : 1;
+}
+
+/* How a thread finds a column x in rows of a tier: its byte, the bits of the
+ * code in it, and those of a float that has them behind its point, less which
+ * it is the code. Column x + width / 2 is in the same byte, 4 bits further. */
 typedef struct kv_paged_column {
-  int at, shift; /* byte of a row; bits below the first column's code */
-  uint32_t mask; /* of a code */
+  int at;
+  uint32_t mask, magic;
 } kv_paged_column;
 
 KV_DEVICE kv_paged_column kv_paged_column_of(const kv_gpu_paged_side &s,
                                              int x) {
-  int plane = x / s.codes;
-  return {x - plane * s.codes, plane * s.how.bits, (1u << s.how.bits) - 1};
+  int plane = x / s.codes, shift = plane * s.how.bits;
+  return {x - plane * s.codes, ((1u << s.how.bits) - 1) << shift,
+          0x4b000000u - ((uint32_t)shift << 23)};
 }
 
-/* A thread's columns x and x + width / 2 of a row, from the byte that has both:
- * codes are the bits of a float before and behind its point, less what it has
- * without them (gpu/formats/minmax.cuh). */
-KV_DEVICE void kv_paged_pair(uint32_t byte, uint32_t mask, float *code) {
-  constexpr uint32_t NEAR = 0x4b000000u, FAR = 0x4b000000u - (4u << 23);
-  code[0] = kv_sub(kv_float((byte & mask) | NEAR), kv_float(NEAR));
-  code[1] = kv_sub(kv_float((byte & mask << 4) | FAR), kv_float(FAR));
-}
-
-/* Row j of the chunk by the thread's columns. */
-KV_DEVICE void kv_paged_codes(const kv_paged_values &x, int j, int32_t slot,
-                              const kv_paged_column &high,
-                              const kv_paged_column &low, float *code) {
-  bool is_low = kv_paged_tier(slot);
-  const uint8_t *row = (const uint8_t *)&x.code[j * x.pieces];
-  uint32_t byte = row[is_low ? low.at : high.at];
-  kv_paged_pair(byte >> (is_low ? low.shift : high.shift),
-                is_low ? low.mask : high.mask, code);
-}
-
-/* A thread's two columns: how it finds them in rows of either tier, and the
- * ranges of each by rows, scales and KV_GPU_CHUNK later the least. */
-typedef struct kv_paged_columns {
+/* In rows of either tier, and the ranges of the thread's columns by rows:
+ * scales, and KV_GPU_CHUNK later the least. */
+typedef struct kv_paged_own {
   kv_paged_column high, low;
   const float *near, *far;
-} kv_paged_columns;
+} kv_paged_own;
 
-KV_DEVICE kv_paged_columns kv_paged_columns_of(const kv_gpu_paged &p,
-                                               const kv_paged_values &x,
-                                               int column) {
-  int each = x.width / x.ranges, half = column + x.width / 2;
+KV_DEVICE kv_paged_own kv_paged_own_of(const kv_gpu_paged &p,
+                                       const kv_paged_values &x, int column) {
+  int each = x.width / x.ranges, half = (column + x.width / 2) % x.width;
   return {kv_paged_column_of(p.tier[KV_HIGH].side[KV_SIDE_V], column),
           kv_paged_column_of(p.tier[KV_LOW].side[KV_SIDE_V], column),
           x.range + column / each * 2 * KV_GPU_CHUNK,
           x.range + half / each * 2 * KV_GPU_CHUNK};
 }
 
-/* Rows j to j + 3 of the chunk into the thread's chains. */
-template <int OWN>
-KV_DEVICE void kv_paged_weigh_four(const kv_paged_values &x,
-                                   const kv_paged_columns &c, int j,
-                                   const float *weight, float *a) {
-  kv_piece slot = *(const kv_piece *)&x.slot[j];
-  kv_quad by[4] = {
-      *(const kv_quad *)&c.near[j], *(const kv_quad *)&c.near[j + KV_GPU_CHUNK],
-      *(const kv_quad *)&c.far[j], *(const kv_quad *)&c.far[j + KV_GPU_CHUNK]};
-  float v[8];
+KV_DEVICE kv_paged_column kv_paged_column_in(const kv_paged_own &c, bool low) {
+  return {low ? c.low.at : c.high.at, low ? c.low.mask : c.high.mask,
+          low ? c.low.magic : c.high.magic};
+}
+
+/* The codes of the thread's columns in row j. */
+template <int COLUMNS>
+KV_DEVICE void kv_paged_codes(const kv_paged_values &x, int j,
+                              const kv_paged_column &c, float *code) {
+  const uint8_t *row = (const uint8_t *)&x.code[j * x.pieces];
+  uint32_t byte = row[c.at];
   KV_UNROLL
-  for (int u = 0; u < 4; u++) {
-    kv_paged_codes(x, j + u, (int32_t)slot.word[u], c.high, c.low, v + 2 * u);
-    v[2 * u] = kv_fma(v[2 * u], by[0].x[u], by[1].x[u]);
-    v[2 * u + 1] = kv_fma(v[2 * u + 1], by[2].x[u], by[3].x[u]);
-  }
-  KV_UNROLL
-  for (int h = 0; h < OWN; h++) {
-    kv_quad w = *(const kv_quad *)&weight[h * KV_GPU_CHUNK + j];
-    KV_UNROLL
-    for (int u = 0; u < 8; u++)
-      a[2 * h + u % 2] = kv_fma(w.x[u / 2], v[u], a[2 * h + u % 2]);
+  for (int e = 0; e < COLUMNS; e++) {
+    uint32_t magic = c.magic - ((uint32_t)(4 * e) << 23);
+    code[e] =
+        kv_sub(kv_float((byte & c.mask << 4 * e) | magic), kv_float(magic));
   }
 }
 
-/* The sums of columns `column` and column + width / 2 for the thread's heads;
- * weight [HEADS][KV_GPU_CHUNK], a [heads][2]. Unrolled by hand: ptxas makes
- * sixteen turns of one where it may, and takes 165 registers for them. */
+/* Those of rows j to j + 3, v [4][COLUMNS]: where they are of one tier, it is
+ * looked up once. */
+template <int COLUMNS>
+KV_DEVICE void kv_paged_four_codes(const kv_paged_values &x,
+                                   const kv_paged_own &c, int j, float *v) {
+  kv_piece slot = *(const kv_piece *)&x.slot[j];
+  const uint32_t *s = slot.word;
+  if (((s[0] ^ s[1]) | (s[0] ^ s[2]) | (s[0] ^ s[3])) & 1) {
+    KV_UNROLL
+    for (int u = 0; u < 4; u++)
+      kv_paged_codes<COLUMNS>(
+          x, j + u, kv_paged_column_in(c, kv_paged_tier((int32_t)s[u])),
+          v + COLUMNS * u);
+    return;
+  }
+  kv_paged_column own = kv_paged_column_in(c, kv_paged_tier((int32_t)s[0]));
+  KV_UNROLL
+  for (int u = 0; u < 4; u++)
+    kv_paged_codes<COLUMNS>(x, j + u, own, v + COLUMNS * u);
+}
+
+/* Rows j to j + 3 of the chunk into the thread's chains, a [HEADS][COLUMNS]. */
+template <int HEADS>
+KV_DEVICE void kv_paged_weigh_four(const kv_paged_values &x,
+                                   const kv_paged_own &c, int j,
+                                   const float *weight, float *a) {
+  constexpr int COLUMNS = kv_paged_columns(HEADS);
+  float v[4 * COLUMNS];
+  kv_paged_four_codes<COLUMNS>(x, c, j, v);
+  KV_UNROLL
+  for (int e = 0; e < COLUMNS; e++) {
+    const float *range = e ? c.far : c.near;
+    kv_quad step = *(const kv_quad *)&range[j];
+    kv_quad least = *(const kv_quad *)&range[j + KV_GPU_CHUNK];
+    KV_UNROLL
+    for (int u = 0; u < 4; u++)
+      v[COLUMNS * u + e] = kv_fma(v[COLUMNS * u + e], step.x[u], least.x[u]);
+  }
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) {
+    kv_quad w = *(const kv_quad *)&weight[h * KV_GPU_CHUNK + j];
+    KV_UNROLL
+    for (int u = 0; u < 4 * COLUMNS; u++)
+      a[COLUMNS * h + u % COLUMNS] =
+          kv_fma(w.x[u / COLUMNS], v[u], a[COLUMNS * h + u % COLUMNS]);
+  }
+}
+
+/* The sums of the thread's columns for all heads; weight [HEADS][KV_GPU_CHUNK].
+ * Unrolled by hand: ptxas makes sixteen turns of one where it may, and takes
+ * 165 registers for them. */
 template <int HEADS>
 KV_DEVICE void kv_paged_values_weigh(const kv_gpu_paged &p,
                                      const kv_paged_values &x, int column,
                                      const float *weight, float *a) {
-  constexpr int OWN = kv_value_heads(HEADS);
-  kv_paged_columns c = kv_paged_columns_of(p, x, column);
+  constexpr int COLUMNS = kv_paged_columns(HEADS);
+  kv_paged_own c = kv_paged_own_of(p, x, column);
   int j = 0;
-  weight += kv_value_first(HEADS) * KV_GPU_CHUNK;
   KV_ROLLED
   for (; j + 8 <= x.n; j += 8) {
-    kv_paged_weigh_four<OWN>(x, c, j, weight, a);
-    kv_paged_weigh_four<OWN>(x, c, j + 4, weight, a);
+    kv_paged_weigh_four<HEADS>(x, c, j, weight, a);
+    kv_paged_weigh_four<HEADS>(x, c, j + 4, weight, a);
   }
   KV_ROLLED
   for (; j < x.n; j++) {
-    float v[2];
-    kv_paged_codes(x, j, x.slot[j], c.high, c.low, v);
-    v[0] = kv_fma(v[0], c.near[j], c.near[j + KV_GPU_CHUNK]);
-    v[1] = kv_fma(v[1], c.far[j], c.far[j + KV_GPU_CHUNK]);
+    float v[COLUMNS];
+    kv_paged_codes<COLUMNS>(x, j, kv_paged_column_in(c, x.slot[j] & 1), v);
     KV_UNROLL
-    for (int u = 0; u < 2 * OWN; u++)
-      a[u] = kv_fma(weight[u / 2 * KV_GPU_CHUNK + j], v[u % 2], a[u]);
+    for (int e = 0; e < COLUMNS; e++) {
+      const float *range = e ? c.far : c.near;
+      v[e] = kv_fma(v[e], range[j], range[j + KV_GPU_CHUNK]);
+    }
+    KV_UNROLL
+    for (int u = 0; u < HEADS * COLUMNS; u++)
+      a[u] =
+          kv_fma(weight[u / COLUMNS * KV_GPU_CHUNK + j], v[u % COLUMNS], a[u]);
   }
 }
 

@@ -89,6 +89,6 @@ mutant device_pages_all_served gpu/backend/pages.cu 'gpu_pages' \
 mutant device_paged_left gpu/lane/paged.cuh 'gpu_paged' \
   'tier == KV_LOW ? p.entries - 1 - page : page' 'page'
 mutant device_paged_shift gpu/lane/values_paged.cuh 'gpu_paged' \
-  'byte >> (is_low ? low.shift : high.shift)' 'byte >> high.shift'
+  'low ? c.low.magic : c.high.magic' 'c.high.magic'
 mutant device_paged_slow gpu/lane/values_paged.cuh 'gpu_paged' \
   'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'
