@@ -91,6 +91,9 @@ static void run(sqlite3 *db, const char *sql) {
 static void take_image(void) {
   sqlite3 *db;
   must(!sqlite3_open(path, &db));
+  run(db,
+      "INSERT INTO attention SELECT identity, 0, 1, 9, 30, 90, 5 FROM trace;"
+      "INSERT INTO spread SELECT identity, 0, 1, -6, 1, 5 FROM trace;");
   run(db, "PRAGMA page_size = 512; VACUUM; PRAGMA writable_schema = ON;"
           "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT, WITHOUT',"
           " 'WITHOUT'); UPDATE sqlite_schema SET sql ="
@@ -195,8 +198,8 @@ static void change_cell(source *s, sqlite3 *db) {
       "run",         "trace",       "part",           "metric",       "ask",
       "step_cost",   "held",        "journal_digest", "confirmation", "budget",
       "diff",        "environment", "artefact",       "shard",        "layout",
-      "layout_step", "pool",        "request"};
-  const char *table = tables[next(s) % 18];
+      "layout_step", "pool",        "request",        "attention",    "spread"};
+  const char *table = tables[next(s) % 20];
   char column[32], key[32], *sql;
   sqlite3_stmt *update;
   int which = next(s), row = next(s);
