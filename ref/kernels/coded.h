@@ -53,7 +53,22 @@ typedef struct code_keys {
   size_t lds;
   const uint32_t *word; /* the scratch */
   const float *range;
+  const char *ahead; /* of the rows that come next, what is fetched next */
+  int lines;         /* at each word, while the first queries are served */
 } code_keys;
+
+/* Memory is never idle for long if the rows of the next scratch are fetched
+ * while this one is used. They are taken to lie one behind the other; where
+ * they do not, nothing is fetched. */
+INLINE void plan_ahead(int vectors, code_keys *k) {
+  size_t size = (size_t)(4 * k->of.runs + k->of.plane), all = KV_PACK * size;
+  const char *first = row_ahead(k->key, k->known, KV_PACK);
+  const char *last = row_ahead(k->key, k->known, 2 * KV_PACK - 1);
+  int words = k->of.width / 4 * (KV_PACK / (vectors * LANES));
+  bool dense = (uintptr_t)last - (uintptr_t)first <= 2 * all;
+  k->ahead = first;
+  k->lines = dense ? (int)(all / 64) / words + 1 : 0;
+}
 
 /* Four codes of each of the keys: byte b of the word has one `shift` bits up.
  * Those of the upper half are brought down first, for v_code takes none from
@@ -88,32 +103,37 @@ INLINE void next_run(int vectors, int run, code_walk *at) {
   at->left = run;
 }
 
-INLINE void code_plane(int bits, int shift, int rows, int vectors,
-                       const code_keys *k, int i, int lane, code_walk *at,
-                       vec a[][4]) {
+INLINE void code_plane(int bits, int shift, int rows, int vectors, code_keys *k,
+                       int i, int lane, code_walk *at, vec a[][4]) {
   const int words = k->of.plane / 4, run = k->of.run;
   const size_t ldq = k->ldq;
   const float *q = k->q + (size_t)i * ldq;
   const uint32_t *from = k->word + lane;
+  const char *ahead = k->ahead;
+  const int lines = i == 0 ? k->lines : 0;
   for (int w = 0; w < words; w++, from += KV_PACK, at->x += 4, at->left -= 4) {
     vint word[4];
+    for (int l = 0; l < lines; l++, ahead += 64) fetch(ahead);
     if (at->left == 0) next_run(vectors, run, at);
     UNROLL for (int v = 0; v < vectors; v++) word[v] =
         vi_load(from + v * LANES);
     four_columns(bits, shift, rows, vectors, word, at->scale, at->min,
                  q + at->x, ldq, a);
   }
+  k->ahead = ahead;
 }
 
 /* rows queries from i on x vectors of keys from `lane` on. */
-INLINE void code_tile(int bits, int rows, int vectors, const code_keys *k,
-                      int i, int lane) {
+INLINE void code_tile(int bits, int rows, int vectors, code_keys *k, int i,
+                      int lane) {
   vec a[4][4];
   code_walk at = {.range = k->range + lane};
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
       a[r][v] = v_one(0.0f);
-  UNROLL for (int shift = 0; shift < 8; shift += bits)
-      code_plane(bits, shift, rows, vectors, k, i, lane, &at, a);
+  code_plane(bits, 0, rows, vectors, k, i, lane, &at, a);
+  if (bits == 2) code_plane(bits, 2, rows, vectors, k, i, lane, &at, a);
+  if (bits <= 4) code_plane(bits, 4, rows, vectors, k, i, lane, &at, a);
+  if (bits == 2) code_plane(bits, 6, rows, vectors, k, i, lane, &at, a);
   const vec by = v_one(k->scale), zero = v_one(0.0f);
   UNROLL for (int r = 0; r < rows; r++)
       UNROLL for (int v = 0; v < vectors; v++) {
@@ -131,7 +151,7 @@ INLINE void code_tile(int bits, int rows, int vectors, const code_keys *k,
   X(b, 1, CODE_VECTORS_ONE)                                                    \
   X(b, 2, CODE_VECTORS) X(b, 3, CODE_VECTORS) X(b, 4, CODE_VECTORS)
 #define DEFINE_CODE_TILE(b, r, v)                                              \
-  static void code_keys_##b##_##r(const code_keys *k, int i) {                 \
+  static void code_keys_##b##_##r(code_keys *k, int i) {                       \
     for (int lane = 0; lane < k->columns; lane += (v)*LANES)                   \
       code_tile(b, r, v, k, i, lane);                                          \
   }
@@ -139,7 +159,7 @@ CODE_KEY_TILES(DEFINE_CODE_TILE, 2)
 CODE_KEY_TILES(DEFINE_CODE_TILE, 4)
 CODE_KEY_TILES(DEFINE_CODE_TILE, 8)
 
-typedef void code_keys_fn(const code_keys *k, int i);
+typedef void code_keys_fn(code_keys *k, int i);
 #define LIST_CODE_TILE(b, r, v) code_keys_##b##_##r,
 static code_keys_fn *const code_key_tiles[3][4] = {
     {CODE_KEY_TILES(LIST_CODE_TILE, 2)},
@@ -185,6 +205,9 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
   k.range = range;
   for (int j = 0; j < n; j += KV_PACK, k.s += KV_PACK) {
     k.columns = n - j < KV_PACK ? n - j : KV_PACK;
+    k.key = key + j;
+    k.known = n - j;
+    plan_ahead(m == 1 ? CODE_VECTORS_ONE : CODE_VECTORS, &k);
     for (int at = 0; at < k.columns; at += LANES) {
       bytes *row[LANES]; /* the last one fills up its vector */
       for (int i = 0; i < LANES; i++)
@@ -218,6 +241,12 @@ INLINE vrun run_of(int bits, const code_shape *of, bytes *block, int x) {
                v_half(block + 2 * (size_t)(of->runs + g)));
 }
 
+/* A line that two rows share is asked for once. */
+INLINE void fetch_code_row(const code_shape *of, const char *row) {
+  const int size = 4 * of->runs + of->plane;
+  for (int x = 0; x + 32 < size; x += 64) fetch(row + x);
+}
+
 /* rows heads x the columns of `loads` registers of bytes from byte j on. */
 INLINE void code_band(int bits, int rows, int loads, const code_values *w,
                       int j) {
@@ -225,13 +254,18 @@ INLINE void code_band(int bits, int rows, int loads, const code_values *w,
   const size_t d_v = (size_t)w->of.width, ldp = w->ldp;
   vec a[4][8];
   const float *p = w->p;
+  const char *ahead = row_ahead(w->value, w->n, CODE_ROWS_AHEAD);
+  const size_t step =
+      (uintptr_t)row_ahead(w->value, w->n, CODE_ROWS_AHEAD + 1) -
+      (uintptr_t)ahead;
 #define EACH_VECTOR                                                            \
   UNROLL for (int l = 0; l < loads; l++) UNROLL for (int h = 0; h < planes; h++)
   UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR a[r][l * planes + h] =
       v_load(w->a + (size_t)r * d_v + h * plane + j + l * LANES);
   for (int i = 0; i < w->n; i++, p++) {
     bytes *block = w->value[i];
-    fetch(row_ahead(w->value, w->n, i + CODE_ROWS_AHEAD) + j);
+    if (j == 0) fetch_code_row(&w->of, ahead);
+    ahead += step;
     vrun run = run_of(bits, &w->of, block, 0);
     EACH_VECTOR {
       vint word = vi_of_bytes(block + 4 * runs + j + l * LANES);

@@ -90,9 +90,9 @@ INLINE vint vi_of_bytes(bytes *p) {
 INLINE vint vi_shr16(vint a) { return _mm512_srli_epi32(a, 16); }
 INLINE vec v_code(vint a, int at, int bits) {
   const float base = code_base(at);
-  const int and_or = 0xea; /* (first & second) | third */
+  enum { AND_OR = 0xea }; /* (first & second) | third */
   vint in = vi_one(code_mask(at, bits)), top = vi_one(kv_bits(base));
-  return v_sub(v_float(_mm512_ternarylogic_epi32(a, in, top, and_or)),
+  return v_sub(v_float(_mm512_ternarylogic_epi32(a, in, top, AND_OR)),
                v_one(base));
 }
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }

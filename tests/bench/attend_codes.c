@@ -2,10 +2,10 @@
  *
  * Decode attention over rows of codes as they are stored, as the engine does
  * it: d = 128, a scale and a minimum a row, 32,768 tokens a lane, groups of 1
- * and 4, one thread. The ceiling is the slower of plainly reading the same
- * bytes and of half the FMA peak: each element takes one FMA to be made and one
- * for each head, and a head's is what is counted. Beside each stands the same
- * step over fp16 rows.
+ * and 4, one thread, 704 MiB. The ceiling is the slower of plainly reading the
+ * same bytes and of half the FMA peak: each element takes one FMA to be made
+ * and one for each head, and a head's is what is counted. Beside each stands
+ * the same step over fp16 rows.
  */
 #include "tests/bench/bench.h"
 
@@ -23,21 +23,24 @@ enum {
   D = 128,
   GROUP = 4,
   TOKENS = 32768,
-  LANES = 44,
   LDS = TOKENS + 16,
   RANGE = 4 /* bytes of a row's scale and minimum */
 };
+
+/* Of each pair of formats as many lanes as fill this, so that each is read from
+ * memory. */
+#define ALL_BYTES ((size_t)704 << 20)
 
 /* Rows of all lanes on one side. */
 typedef struct code_side {
   int bits;
   size_t size; /* bytes a row */
-  char *rows;  /* [LANES][TOKENS][size] */
+  char *rows;  /* [lanes][TOKENS][size] */
 } code_side;
 
 typedef struct work {
   const kv_kernels *kernels;
-  int group, lane;
+  int group, lanes, lane;
   code_side k, v;
   float *q, *s; /* [GROUP][D], [GROUP][LDS] */
   float out[GROUP * D], lse[GROUP], *decoded;
@@ -72,7 +75,7 @@ static void one_lane(work *w) {
 
 static void all_lanes(void *what) {
   work *w = what;
-  for (w->lane = 0; w->lane < LANES; w->lane++) one_lane(w);
+  for (w->lane = 0; w->lane < w->lanes; w->lane++) one_lane(w);
 }
 
 /* The same lane with its rows decoded first. */
@@ -96,7 +99,7 @@ static int decoded_rows(void *ctx, int first, int count, kv_attend_scratch *x,
 
 static void check(work *w) {
   float want[GROUP * D];
-  w->lane = LANES - 1;
+  w->lane = w->lanes - 1;
   for (int at = 0, n; at < TOKENS; at += n) {
     n = name_rows(&w->k, w->lane, at, TOKENS - at, &w->x);
     for (int i = 0; i < n; i++) {
@@ -114,8 +117,8 @@ static void check(work *w) {
 }
 
 /* Scales of 2^-8 to 2^-5 and minima about as large as half a range. */
-static void fill(code_side *s, uint64_t *seed) {
-  for (size_t i = 0; i < (size_t)LANES * TOKENS; i++) {
+static void fill(code_side *s, size_t rows, uint64_t *seed) {
+  for (size_t i = 0; i < rows; i++) {
     char *to = s->rows + i * s->size;
     float scale = 0x1p-8f * (float)(1 + draw_below(seed, 8));
     float least = -scale * (float)(1 << s->bits >> 1);
@@ -128,16 +131,18 @@ static void fill(code_side *s, uint64_t *seed) {
   }
 }
 
-static code_side open_side(int bits, char *rows, uint64_t *seed) {
-  code_side s = {bits, RANGE + (size_t)D * (size_t)bits / 8, rows};
-  fill(&s, seed);
+static size_t row_of(int bits) { return RANGE + (size_t)D * (size_t)bits / 8; }
+
+static code_side open_side(int bits, char *rows, size_t n, uint64_t *seed) {
+  code_side s = {bits, row_of(bits), rows};
+  fill(&s, n, seed);
   return s;
 }
 
 static void time_codes(const bench *b, work *w, size_t bytes, double read,
                        double half, double raw) {
-  double time = best_of(all_lanes, w) / LANES; /* seconds a lane */
-  double moved = (double)bytes / LANES * 1e-9 / time;
+  double time = best_of(all_lanes, w) / w->lanes; /* seconds a lane */
+  double moved = (double)bytes / w->lanes * 1e-9 / time;
   double work_done = 4.0 * TOKENS * D * w->group * 1e-9 / time;
   double of_read = moved / read, of_half = work_done / half;
   bool by_read = of_read > of_half;
@@ -163,9 +168,11 @@ static void time_codes(const bench *b, work *w, size_t bytes, double read,
 static void time_pair(const bench *b, work *w, int k_bits, int v_bits,
                       char *rows, const double raw[2]) {
   uint64_t seed = 1;
-  size_t tokens = (size_t)LANES * TOKENS;
-  w->k = open_side(k_bits, rows, &seed);
-  w->v = open_side(v_bits, rows + tokens * w->k.size, &seed);
+  size_t lane = TOKENS * (row_of(k_bits) + row_of(v_bits));
+  w->lanes = (int)(ALL_BYTES / lane);
+  size_t tokens = (size_t)w->lanes * TOKENS;
+  w->k = open_side(k_bits, rows, tokens, &seed);
+  w->v = open_side(v_bits, rows + tokens * w->k.size, tokens, &seed);
   size_t bytes = tokens * (w->k.size + w->v.size);
   double read = read_bandwidth(w->kernels->name, rows, bytes / 256 * 256);
   double half = fma_peak(w->kernels->name) / 2;
@@ -183,7 +190,7 @@ void theme_codes(const bench *b) {
             .q = kv_zalloc(GROUP * D, sizeof(float)),
             .s = kv_zalloc((size_t)GROUP * LDS, sizeof(float)),
             .decoded = kv_zalloc((size_t)KV_CHUNK * D, sizeof(float))};
-  char *rows = kv_zalloc((size_t)LANES * TOKENS * 2 * (RANGE + D), 1);
+  char *rows = kv_zalloc(ALL_BYTES, 1);
   uint64_t seed = 2;
   kv_err e;
   if (!rows || !w.q || !w.s || !w.decoded ||
