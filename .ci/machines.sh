@@ -3,37 +3,40 @@
 # Sections of .ci/run that are about other machines than this one, sourced by
 # it: another processor, run by qemu, and a device, or none.
 
-# The CUDA module for the oldest architecture and one new one: that it needs
+# The CUDA module for the oldest architecture or for one new one: that it needs
 # nothing but libc and shows nothing but its entry, what nvcc and ptxas make of
 # the kernels, and the comparison on a device or the sentence that there is
-# none.
+# none. A toolkit a run, drawn by the commit; KV_TOOLKITS='12 13' is both.
 run_gpu() {
-  local module=$ci/gpu/gpu/cuda.so needs
+  local module=$ci/gpu/gpu/cuda.so needs both=(12 13) which archs
   export PATH=$PATH:/usr/local/cuda/bin
   command -v nvcc >/dev/null || skip 'no nvcc here' || return
   packages g++
-  built gpu --enable-werror --with-cuda --with-cuda-arch='75 90'
+  which=${KV_TOOLKITS:-${both[$(drawn)]}}
+  archs=$(sed 's/12/75/; s/13/90/' <<<"$which")
+  built gpu --enable-werror --with-cuda --with-cuda-arch="$archs"
   [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
     kv_device_module ]
   needs=$(objdump -p "$module" | awk '$1 == "NEEDED" { print $2 }' |
     grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
   [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
   looked_at
-  disassemblers
-  make -C "$ci/gpu/tests" --no-print-directory sass
+  if [[ $archs == *90* ]]; then
+    disassemblers
+    make -C "$ci/gpu/tests" --no-print-directory sass
+  fi
   make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
   rehearsed "$ci/gpu"
   on_device "$ci/gpu/sim/kvreplay"
 }
 
-# What each toolkit makes of the kernels. A machine whose driver knows CUDA 12
-# only needs a module that was built with it, so the older architecture is
-# looked at as CUDA 12 translates it. KV_CUDA12 names its folder; else its
-# compiler is fetched from Debian's next release and Python's packages. One of
-# both a run, drawn by the commit; KV_TOOLKITS='12 13' is both.
+# What each toolkit of `which` makes of the kernels. A machine whose driver
+# knows CUDA 12 only needs a module that was built with it, so the older
+# architecture is looked at as CUDA 12 translates it. KV_CUDA12 names its
+# folder; else its compiler is fetched from Debian's next release and Python's
+# packages.
 looked_at() {
-  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests both=(12 13) which
-  which=${KV_TOOLKITS:-${both[$(drawn)]}}
+  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests
   if [[ $which == *12* ]] && ! [ -x "$old/bin/nvcc" ] &&
     ! toolkit12 "$old" >"$ci/cuda12.said" 2>&1; then
     echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
