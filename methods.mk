@@ -17,6 +17,7 @@ METHODS += adakv.c
 METHODS += headkv.c
 METHODS += knorm.c
 METHODS += rkv.c
+METHODS += hardkv.c
 METHODS += keydiff.c
 METHODS += lagkv.c
 METHODS += expected.c

@@ -91,6 +91,9 @@ replay_variants+=,duoattention:sink=2:recent=6+kivi:group=8:residual=16
 replay_variants+=,rkv:every=16:redundancy=paper:group=mean_prob
 replay_variants+=,rkv:every=16:fallback=none:slots=position:trigger=global
 replay_variants+=,rkv:every=16+kivi:group=8:residual=16
+replay_variants+=,hardkv:window=3:every=16:adapter=vanilla:p=0.6
+replay_variants+=,hardkv:window=3:every=9:calibrate=gradient:temperatures=every
+replay_variants+=,hardkv:window=3:every=16:adapter=rkv
 replay_variants+=,zsmerge:variant=code:residual=2
 replay_variants+=,zsmerge:metric=l2:residual=3
 replay_variants+=,kivi:group=8:residual=16:variant=code

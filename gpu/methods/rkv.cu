@@ -21,7 +21,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   }
 }
 
-struct rule {
+struct rkv_rule {
   static __device__ bool due(const kv_gpu_at &at, const kv_gpu_lane *lane) {
     return lane->n > ((const params *)at.params)->budget;
   }
@@ -57,22 +57,6 @@ static __device__ void logits(kv_gpu_at &at, const kv_gpu_lane *lane, int n,
   __syncthreads();
 }
 
-/* e[j] = expm(s[j] - the largest), in place; 1 / their sum. */
-static __device__ float soften(int n, float *s) {
-  uint32_t best = 0;
-  int64_t mass = 0;
-  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
-    uint32_t key = kv_key(s[j]);
-    best = key > best ? key : best;
-  }
-  float top = kv_of_key(kv_block_max(best));
-  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
-    s[j] = kv_expm(kv_sub(s[j], top));
-    mass += kv_fix(s[j]);
-  }
-  return kv_div(1.0f, kv_unfix(kv_block_sum(mass)));
-}
-
 /* I of the entries before the window. */
 static __device__ float *importance(kv_gpu_at &at, const kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
@@ -87,9 +71,8 @@ static __device__ float *importance(kv_gpu_at &at, const kv_gpu_lane *lane) {
   for (int t = 0; t < o->window; t++, q += row)
     for (int h = 0; h < heads; h += each) {
       logits(at, lane, n, q, h, h + each, s);
-      float r = soften(n, s);
-      for (int j = kv_thread(); j < n; j += KV_BLOCK)
-        acc[j] += kv_fix(kv_mul(s[j], r));
+      kv_gpu_probabilities(n, s);
+      for (int j = kv_thread(); j < n; j += KV_BLOCK) acc[j] += kv_fix(s[j]);
       __syncthreads();
     }
   for (int j = kv_thread(); j < n; j += KV_BLOCK)
@@ -97,39 +80,6 @@ static __device__ float *importance(kv_gpu_at &at, const kv_gpu_lane *lane) {
   __syncthreads();
   kv_gpu_pool_max(s, n, o->kernel, out);
   return out;
-}
-
-/* --- redundancy --------------------------------------------------------- */
-
-/* Takes the cosines that are zeroed out of the sums of their columns. */
-static __device__ void spare(const params *o, int n, int d,
-                             const kv_gpu_similar &of) {
-  __syncthreads();
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    int j = of.last[i];
-    if (j < 0 && o->redundancy == CODE && o->fallback == INDEX0) j = 0;
-    if (j < 0 || j == i) continue;
-    int64_t fixed = kv_fix_cosine(kv_gpu_cosine(
-        of.unit + (size_t)i * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
-    int64_t *sum = &of.sum[o->redundancy == CODE ? j : i];
-    atomicAdd((unsigned long long *)sum, (unsigned long long)-fixed);
-  }
-  __syncthreads();
-}
-
-/* R of all n entries. */
-static __device__ float *repeated(kv_gpu_at &at, int n,
-                                  const kv_gpu_similar &of) {
-  const params *o = (const params *)at.params;
-  float *r = KV_GPU_TAKE(at, float, n);
-  spare(o, n, at.layer->shape.d, of);
-  for (int j = kv_thread(); j < n; j += KV_BLOCK)
-    r[j] = kv_div(kv_unfix_cosine(of.sum[j]), (float)n);
-  __syncthreads();
-  float by = soften(n, r);
-  for (int j = kv_thread(); j < n; j += KV_BLOCK) r[j] = kv_mul(r[j], by);
-  __syncthreads();
-  return r;
 }
 
 /* --- settling ----------------------------------------------------------- */
@@ -151,10 +101,11 @@ static __device__ void keep_by_score(kv_gpu_at &at, kv_gpu_lane *lane,
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int n = lane->n, past = n - o->window;
-  if (!rule::due(at, lane)) return;
+  if (!rkv_rule::due(at, lane)) return;
   kv_gpu_similar of = kv_gpu_take_similar(at);
   float *score = importance(at, lane);
-  const float *r = repeated(at, n, of);
+  kv_spare how = {o->threshold, o->redundancy == PAPER, o->fallback == INDEX0};
+  const float *r = kv_gpu_repeated(at, n, how, of);
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
   float rest = kv_sub(1.0f, o->lambda);
   for (int j = kv_thread(); j < past; j += KV_BLOCK)
@@ -168,7 +119,7 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 }
 
 static void on_settle(void *s, const kv_gpu_layer *l) {
-  kv_gpu_start_similar<rule>(s, l);
+  kv_gpu_start_similar<rkv_rule>(s, l);
   kv_on_settle_lane<settle_lane>(s, l);
 }
 

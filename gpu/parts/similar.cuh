@@ -8,20 +8,20 @@
  * A starter of a settling starts both before its hook, which takes their
  * results as the first of its workspace:
  *
- *   struct rule { due(at, lane): is the lane settled now?; least(at) };
+ *   struct x_rule { due(at, lane): is the lane settled now?; least(at) };
  *   static void on_settle(void *s, const kv_gpu_layer *l) {
- *     kv_gpu_start_similar<rule>(s, l);
+ *     kv_gpu_start_similar<x_rule>(s, l);
  *     kv_on_settle_lane<settle_lane>(s, l);
  *   }
  *
+ * x is the method: two rules of one name would be one kernel to a linker.
  * A block that has no rows, or a lane that is not due, returns at once.
  * Cost: n^2 d fused multiplications, n d floats of workspace.
  */
 #ifndef KV_GPU_SIMILAR_CUH
 #define KV_GPU_SIMILAR_CUH
 
-#include "gpu/lane/entry.cuh"
-#include "gpu/lane/method.cuh"
+#include "gpu/parts/parts_keys.cuh"
 
 #ifdef __cplusplus
 extern "C" {
@@ -182,6 +182,32 @@ static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   dim3 rows(lanes, (unsigned)((l->stride - 1) / KV_SIDE + 1));
   KV_LAUNCH(s, kv_run_units<Rule>, keys, KV_BLOCK, *l);
   KV_LAUNCH(s, kv_run_similar<Rule>, rows, KV_BLOCK, *l);
+}
+
+/* Takes the cosines that are zeroed out of the sums of their columns. */
+KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, int d,
+                            const kv_gpu_similar &of) {
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int j = of.last[i], from = kv_spared(&how, i, &j);
+    if (from < 0) continue;
+    int64_t fixed = kv_fix_cosine(kv_gpu_cosine(
+        of.unit + (size_t)i * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
+    atomicAdd((unsigned long long *)&of.sum[from], (unsigned long long)-fixed);
+  }
+  __syncthreads();
+}
+
+/* kv_repeated, of all n entries, from what the two kernels left. */
+KV_DEVICE float *kv_gpu_repeated(kv_gpu_at &at, int n, const kv_spare &how,
+                                 const kv_gpu_similar &of) {
+  float *r = KV_GPU_TAKE(at, float, n);
+  kv_gpu_spare(how, n, at.layer->shape.d, of);
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    r[j] = kv_div(kv_unfix_cosine(of.sum[j]), (float)n);
+  __syncthreads();
+  kv_gpu_probabilities(n, r);
+  return r;
 }
 
 #endif

@@ -192,14 +192,6 @@ static void make_finite(const kv_kernels *kernel, int n, float *s) {
     if (!kv_finite(s[i])) s[i] = 0;
 }
 
-/* Makes probabilities of n logits. Kernels that scale are those of evidence,
- * whose rows a law counts. */
-static void soften(const kv_kernels *kernel, int n, float *s) {
-  float top = kernel->max(s, n);
-  float r = kv_div(1.0f, kv_unfix(kernel->exp_sum(s, top, n, s)));
-  for (int j = 0; j < n; j++) s[j] = kv_mul(s[j], r);
-}
-
 /* Of one row of the ring: logits of its heads, [heads][n] in s. */
 static void add_queries(const kv_at *at, int n, int heads, float *s,
                         int64_t *acc) {
@@ -212,7 +204,7 @@ static void add_queries(const kv_at *at, int n, int heads, float *s,
       s[j] = kv_max(s[j], s[(size_t)h * width + (size_t)j]);
   if (o->group == MAX_LOGIT) heads = 1;
   for (int h = 0; h < heads; h++, s += width) {
-    soften(at->kernels, n, s);
+    kv_probabilities(at, n, s);
     at->kernels->fix_add(s, n, acc);
   }
 }
@@ -244,38 +236,6 @@ static float *importance(const kv_at *at, const kv_lane *lane,
   return out;
 }
 
-/* --- redundancy --------------------------------------------------------- */
-
-/* Takes the cosines that are zeroed out of the sums of their columns. */
-static void spare(const params *o, int n, int d, const float *unit,
-                  const int32_t *last, int64_t *sum) {
-  for (int i = 0; i < n; i++) {
-    int j = last[i];
-    if (j < 0 && o->redundancy == CODE && o->fallback == INDEX0) j = 0;
-    if (j < 0 || j == i) continue;
-    float s =
-        kv_dot(unit + (size_t)i * (size_t)d, unit + (size_t)j * (size_t)d, d);
-    sum[o->redundancy == CODE ? j : i] -= kv_fix_cosine(s);
-  }
-}
-
-/* R of all n entries; key becomes as long as 1. */
-static float *repeated(const kv_at *at, int n, float *key) {
-  const params *o = at->params;
-  int d = at->shape->d;
-  float *r = KV_TAKE(at->work, float, n);
-  size_t used = at->work->used;
-  int64_t *sum = KV_TAKE(at->work, int64_t, n);
-  int32_t *last = KV_TAKE(at->work, int32_t, n);
-  kv_unit_keys(n, d, key);
-  kv_similar(at, n, key, o->threshold, sum, last);
-  spare(o, n, d, key, last, sum);
-  for (int j = 0; j < n; j++) r[j] = kv_div(kv_unfix_cosine(sum[j]), (float)n);
-  soften(at->kernels, n, r);
-  at->work->used = used;
-  return r;
-}
-
 /* --- settling ----------------------------------------------------------- */
 
 /* Those before the window whose flag is set, best first, then the window. */
@@ -298,7 +258,8 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   if (n <= o->budget) return;
   float *key = kv_lane_keys(at, lane);
   float *score = importance(at, lane, key);
-  const float *r = repeated(at, n, key);
+  kv_spare how = {o->threshold, o->redundancy == PAPER, o->fallback == INDEX0};
+  const float *r = kv_repeated(at, n, key, &how);
   bool *keep = KV_TAKE(at->work, bool, n);
   float rest = kv_sub(1.0f, o->lambda);
   for (int j = 0; j < past; j++)

@@ -35,3 +35,30 @@ void kv_similar(const kv_at *at, int n, const float *unit, float least,
   }
   at->work->used = used;
 }
+
+/* Takes the cosines that are zeroed out of the sums of their columns. */
+static void spare(const kv_spare *how, int n, int d, const float *unit,
+                  const int32_t *last, int64_t *sum) {
+  for (int i = 0; i < n; i++) {
+    int j = last[i], from = kv_spared(how, i, &j);
+    if (from < 0) continue;
+    float s =
+        kv_dot(unit + (size_t)i * (size_t)d, unit + (size_t)j * (size_t)d, d);
+    sum[from] -= kv_fix_cosine(s);
+  }
+}
+
+float *kv_repeated(const kv_at *at, int n, float *key, const kv_spare *how) {
+  int d = at->shape->d;
+  float *r = KV_TAKE(at->work, float, n);
+  size_t used = at->work->used;
+  int64_t *sum = KV_TAKE(at->work, int64_t, n);
+  int32_t *last = KV_TAKE(at->work, int32_t, n);
+  kv_unit_keys(n, d, key);
+  kv_similar(at, n, key, how->least, sum, last);
+  spare(how, n, d, key, last, sum);
+  for (int j = 0; j < n; j++) r[j] = kv_div(kv_unfix_cosine(sum[j]), (float)n);
+  kv_probabilities(at, n, r);
+  at->work->used = used;
+  return r;
+}

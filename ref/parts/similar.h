@@ -40,4 +40,23 @@ void kv_unit_keys(int n, int d, float *key);
 void kv_similar(const kv_at *at, int n, const float *unit, float least,
                 int64_t *sum, int32_t *last);
 
+/* R-KV's redundancy: how much each key is there twice. Of a pair (i, last_i)
+ * one is spared: its cosine does not count for the later key, i's row being
+ * zeroed there, or for the earlier one. */
+typedef struct kv_spare {
+  float least;     /* the cosine above which keys are alike */
+  bool earlier;    /* who is spared */
+  bool none_first; /* a key like no other spares the first key */
+} kv_spare;
+/* The place whose sum loses the cosine of i and *j (-1: no key is like it; set
+ * to whom it counts as like); -1: none does. */
+KV_FN int kv_spared(const kv_spare *how, int i, int *j) {
+  if (*j < 0 && !how->earlier && how->none_first) *j = 0;
+  if (*j < 0 || *j == i) return -1;
+  return how->earlier ? i : *j;
+}
+/* softmax over all n of the mean cosine of each key, in the workspace; every
+ * key becomes as long as 1. */
+float *kv_repeated(const kv_at *at, int n, float *key, const kv_spare *how);
+
 #endif

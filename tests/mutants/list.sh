@@ -185,14 +185,6 @@ mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = kv_score_finite(by), (void)in;'
 mutant cap_of_first_head ref/methods/headkv.h 'methods' \
   'h < group' 'h < 1'
-mutant candidate_is_not_judged ref/methods/leankv.h 'methods' \
-  'if (score[c] >= high) {' 'if (score[c] >= low) {'
-mutant low_one_goes_unasked ref/methods/leankv.h 'methods' \
-  'bool lower = least_low < 0 || h < score[least_low];' 'bool lower = true;'
-mutant gap_forgotten ref/parts/received.h 'methods' \
-  'return queries > 0' 'return queries < 0'
-mutant alike_coded_again ref/parts/tiers.c 'golden.sh' \
-  'bool stays = t->coding' 'bool stays = false && t->coding'
 mutant sinks_unseen sim/grade/ranked.c 'judge' \
   'x->first = (int)(x->flags - flags);' ''
 mutant narrows_nothing ref/lane/compose.c 'methods' \

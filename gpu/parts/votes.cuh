@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Votes of a window of queries, as in ref/parts/votes.h: one block a lane; the
+ * queries vote one after another, an entry a thread. Of adapter rkv the cosines
+ * are made before (gpu/parts/similar.cuh), and a poll is the first that the
+ * hook takes of its workspace.
+ */
+#ifndef KV_GPU_VOTES_CUH
+#define KV_GPU_VOTES_CUH
+
+#include "gpu/parts/calibrate.cuh"
+#include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/similar.cuh"
+
+extern "C" {
+#include "ref/parts/votes.h"
+}
+
+typedef struct kv_gpu_poll {
+  int n;
+  int32_t *entry; /* [n], ascending: who is asked about; all room is lane->n */
+  int32_t *votes;
+  int64_t *mass;
+  float *z, *g, *less, *e;
+  int32_t *order;
+  const float *repeated; /* [lane->n], of rkv */
+} kv_gpu_poll;
+
+/* Empty; n and entry are then set. */
+KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                       const kv_voters &o) {
+  int n = lane->n;
+  const float *repeated = nullptr;
+  if (o.adapter == KV_ADAPT_RKV) {
+    kv_gpu_similar of = kv_gpu_take_similar(at);
+    repeated = kv_gpu_repeated(at, n, kv_voters_spare(&o), of);
+  }
+  kv_gpu_poll p = {n,
+                   KV_GPU_TAKE(at, int32_t, n),
+                   KV_GPU_TAKE(at, int32_t, n),
+                   KV_GPU_TAKE(at, int64_t, n),
+                   KV_GPU_TAKE(at, float, n),
+                   KV_GPU_TAKE(at, float, n),
+                   KV_GPU_TAKE(at, float, n),
+                   KV_GPU_TAKE(at, float, n),
+                   KV_GPU_TAKE(at, int32_t, n),
+                   repeated};
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) p.votes[i] = 0, p.mass[i] = 0;
+  __syncthreads();
+  return p;
+}
+
+/* The first n of x sorted by falling value, less the largest. */
+KV_DEVICE void kv_gpu_poll_sort(kv_gpu_at &at, const kv_gpu_poll &p,
+                                const float *x, int n) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) p.order[i] = i;
+  kv_gpu_order(at, x, n, p.order);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    p.less[i] = kv_sub(x[p.order[i]], x[p.order[0]]);
+  __syncthreads();
+}
+
+/* g of rkv. */
+KV_DEVICE void kv_gpu_weigh_repeated(const kv_voters &o, const kv_gpu_poll &p,
+                                     int n) {
+  uint32_t most = 0;
+  int64_t sum = 0;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) p.g[i] = p.z[i];
+  __syncthreads();
+  kv_gpu_probabilities(n, p.g);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    p.g[i] = kv_rkv_worth(&o, p.g[i], p.repeated[p.entry[i]]);
+    uint32_t key = ~kv_key(p.g[i]);
+    most = key > most ? key : most;
+  }
+  float least = kv_of_key(~kv_block_max(most));
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    p.g[i] = kv_sub(p.g[i], least);
+    sum += kv_fix(p.g[i]);
+  }
+  float all = kv_unfix(kv_block_sum(sum));
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    float x = 0;
+    if (all > 0) x = kv_div(p.g[i], all);
+    p.g[i] = kv_log(kv_add(x, 1e-10f));
+  }
+  __syncthreads();
+}
+
+KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
+                                   const kv_gpu_poll &p, int n) {
+  kv_gpu_poll_sort(at, p, p.z, n);
+  int64_t all = kv_gpu_sorted_exp(n, p.less, 1.0f, p.e);
+  int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
+  float want = kv_div(kv_unfix(kv_gpu_sorted_mass(k, p.e)), kv_unfix(all));
+  kv_gpu_poll_sort(at, p, p.g, n);
+  return kv_gpu_calibrate(n, p.less, k, want, o.calibrate, p.e);
+}
+
+/* T of a query's row; *kept, of its place in the window, is what is used
+ * again. */
+KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
+                               const kv_gpu_poll &p, int n, float *kept) {
+  float t = *kept;
+  if (kv_voters_calibrate(&o, t)) t = kv_gpu_temperature(at, o, p, n);
+  __syncthreads();
+  if (kv_thread() == 0) *kept = t;
+  return t;
+}
+
+/* One query, which sees the first n of the poll's entries: z is made. */
+KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
+                           const kv_gpu_poll &p, int n, float *kept) {
+  bool plain = o.adapter == KV_ADAPT_VANILLA;
+  float t = 1.0f;
+  if (o.adapter == KV_ADAPT_SNAPKV) kv_gpu_pool_max(p.z, n, o.kernel, p.g);
+  if (o.adapter == KV_ADAPT_RKV) kv_gpu_weigh_repeated(o, p, n);
+  if (!plain && o.calibrate != KV_CALIBRATE_NONE)
+    t = kv_gpu_vote_at(at, o, p, n, kept);
+  kv_gpu_poll_sort(at, p, plain ? p.z : p.g, n);
+  int64_t all = kv_gpu_sorted_exp(n, p.less, t, p.e);
+  int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
+  float each = kv_div(1.0f, kv_unfix(all));
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    p.votes[p.order[i]] += i < k;
+    p.mass[p.order[i]] += kv_fix(kv_mul(p.e[i], each));
+  }
+  __syncthreads();
+}
+
+/* z of a query of the ring; returns how many entries it sees. */
+KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 const kv_gpu_poll &p, int token,
+                                 const float *q) {
+  const kv_gpu_layer &l = *at.layer;
+  int seen = 0;
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) {
+    if ((int)lane->id[p.entry[i]] > token) continue;
+    kv_gpu_row key = kv_gpu_key_row(l, lane, p.entry[i]);
+    float best = 0;
+    for (int h = 0; h < lane->queries; h++) {
+      float x = kv_gpu_key_logit(
+          key, l.shape.d, q + (size_t)h * (size_t)l.shape.d, l.shape.scale);
+      if (!kv_finite(x)) x = 0;
+      best = h == 0 ? x : kv_max(best, x);
+    }
+    p.z[i] = best;
+    seen++;
+  }
+  return kv_block_sum(seen);
+}
+
+/* ring: [window][query heads][d]; temperature: [window]. */
+KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
+                               const kv_voters &o, const float *ring,
+                               float *temperature, const kv_gpu_poll &p) {
+  size_t row = (size_t)lane->queries * (size_t)at.layer->shape.d;
+  for (int r = 0; r < o.window; r++) {
+    int token = kv_voter(&o, at.step, r);
+    if (token < 0) continue;
+    int n = kv_gpu_vote_logits(at, lane, p, token, ring + (size_t)r * row);
+    if (n > 0) kv_gpu_vote(at, o, p, n, &temperature[r]);
+  }
+}
+
+#endif

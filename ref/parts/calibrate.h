@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Temperatures: a scorer g of logits changes how fast probability falls, so a
+ * share p of it means another number of tokens than it does for attention
+ * itself. Calibration looks, for each query, for the T at which the same number
+ * of tokens holds the same mass:
+ *
+ *   S     = softmax(z), k = the length of its least prefix of mass p
+ *   S^(T) = softmax(g(z) / T)
+ *   T such that M_k(S^(T)) = M_k(S), M_k being the mass of the k most probable
+ *
+ * (Hard-KV's Problem 1. Dividing z by T before g instead, the paper's Solution
+ * 1, is the same function where g is a maximum of neighbours, so Solution 2
+ * stands for both.) The ranking of g(z) never changes, so both searches walk
+ * one sorted row: where T is larger the mass of the first k is smaller.
+ *
+ *   bisect:   geometric bisection of [0.001, 1000], at most 60 steps, until the
+ *             masses differ by 1e-6 at most
+ *   gradient: Adam on T from 0.5 with a rate of 0.01 and moments .9 and .999,
+ *             the loss being the difference of the masses, at most 50 steps, T
+ *             kept within [0.001, 10], until they differ by 0.01 at most
+ *
+ * A mass that no T gives (ties of a pooled row) leaves the T where the search
+ * ended, and says so. Where k is all of the row, or all of g(z) are equal, T is
+ * 1. To the bit: masses are quotients of sums of RN(e * 2^40), e = expm((g -
+ * the largest) / T); every other operation is rounded once, in the order
+ * written.
+ */
+#ifndef KV_REF_CALIBRATE_H
+#define KV_REF_CALIBRATE_H
+
+#include "ref/parts/parts.h"
+
+enum { KV_CALIBRATE_NONE, KV_CALIBRATE_BISECT, KV_CALIBRATE_GRADIENT };
+
+/* What a row of probabilities has at some T. */
+typedef struct kv_prefix {
+  float mass;  /* of its first k */
+  float slope; /* of that in T; of KV_CALIBRATE_GRADIENT alone */
+} kv_prefix;
+
+/* Of p the probabilities and u = (the largest g - g) / T: from the sum of p u
+ * over the first k, and over all. */
+KV_FN float kv_prefix_slope(float near, float all, float mass, float t) {
+  return kv_div(kv_fma(-all, mass, near), t);
+}
+
+typedef struct kv_search {
+  int rule, steps;
+  float t;                /* where to look next, or the answer */
+  bool met;               /* the masses agree there */
+  float low, high;        /* bisect */
+  float m, v, m_by, v_by; /* gradient: moments, and 1 - their sums of weights */
+} kv_search;
+
+KV_FN kv_search kv_search_begin(int rule) {
+  kv_search s = {rule, 0, 0.5f, false, 0.001f, 1000.0f, 0, 0, 1.0f, 1.0f};
+  if (rule == KV_CALIBRATE_BISECT) s.t = kv_sqrt(kv_mul(s.low, s.high));
+  return s;
+}
+
+/* One half of the range; false: its middle is one of its ends. */
+KV_FN bool kv_search_halve(kv_search *s, float over) {
+  float middle;
+  if (over > 0)
+    s->low = s->t;
+  else
+    s->high = s->t;
+  middle = kv_sqrt(kv_mul(s->low, s->high));
+  if (!(middle > s->low) || !(middle < s->high)) return false;
+  s->t = middle;
+  return true;
+}
+
+KV_FN void kv_search_slide(kv_search *s, float over, float slope) {
+  float g = slope, by;
+  if (!(over > 0)) g = -slope;
+  s->m = kv_fma(0.9f, s->m, kv_mul(0.1f, g));
+  s->v = kv_fma(0.999f, s->v, kv_mul(0.001f, kv_mul(g, g)));
+  s->m_by = kv_mul(s->m_by, 0.9f);
+  s->v_by = kv_mul(s->v_by, 0.999f);
+  by = kv_sqrt(kv_div(s->v, kv_sub(1.0f, s->v_by)));
+  by = kv_div(kv_div(s->m, kv_sub(1.0f, s->m_by)), kv_add(by, 1e-8f));
+  s->t = kv_sub(s->t, kv_mul(0.01f, by));
+  s->t = kv_min(kv_max(s->t, 0.001f), 10.0f);
+}
+
+/* What was found at s->t, beside the mass that is wanted; true: look again. */
+KV_FN bool kv_search_next(kv_search *s, kv_prefix at, float want) {
+  bool halve = s->rule == KV_CALIBRATE_BISECT;
+  float over = kv_sub(at.mass, want), near = halve ? 1e-6f : 0.01f;
+  s->met = over <= near && over >= -near;
+  if (s->met || ++s->steps >= (halve ? 60 : 50)) return false;
+  if (halve) return kv_search_halve(s, over);
+  kv_search_slide(s, over, at.slope);
+  return true;
+}
+
+/* --- calibrate.c: rows of a lane, on the host ----------------------------- */
+
+/* A row sorted by falling score, less the largest: less[0] is 0. */
+typedef struct kv_sorted {
+  int n;
+  const float *less;
+} kv_sorted;
+
+/* e[j] = expm(less[j] / t); returns the sum of RN(e * 2^40). */
+int64_t kv_sorted_exp(const kv_at *at, kv_sorted row, float t, float *e);
+/* The length of the least prefix whose mass reaches the share p20 * 2^-20 of
+ * `all`, at least 1; *mass: its own. */
+int kv_sorted_prefix(int n, const float *e, int64_t all, int32_t p20,
+                     int64_t *mass);
+/* T of a row whose first k are to have the mass `want`; *met (may be NULL):
+ * they have. e: room for row.n. */
+float kv_calibrate(const kv_at *at, kv_sorted row, int k, float want, int rule,
+                   float *e, bool *met);
+
+#endif
