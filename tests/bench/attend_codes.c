@@ -5,7 +5,7 @@
  * and 4, one thread, 704 MiB. The ceiling is the slower of plainly reading the
  * same bytes and of half the FMA peak: each element takes one FMA to be made
  * and one for each head, and a head's is what is counted. Beside each stands
- * the same step over fp16 rows.
+ * the same step over fp16 rows, by the best set; KVREPLAY_ISA names the other.
  */
 #include "tests/bench/bench.h"
 
@@ -15,6 +15,7 @@
 #include "ref/kernels/kernels.h"
 #include "tests/bench/ceiling.h"
 #include "tests/support/draw.h"
+#include "traces/option/kernels.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,13 +187,13 @@ static void time_pair(const bench *b, work *w, int k_bits, int v_bits,
 void theme_codes(const bench *b) {
   static const int bits[][2] = {{8, 8}, {8, 4}, {4, 4}, {4, 2}};
   double raw[2] = {bench_lane(1), bench_lane(GROUP)};
-  work w = {.kernels = kv_kernels_best(),
-            .q = kv_zalloc(GROUP * D, sizeof(float)),
+  work w = {.q = kv_zalloc(GROUP * D, sizeof(float)),
             .s = kv_zalloc((size_t)GROUP * LDS, sizeof(float)),
             .decoded = kv_zalloc((size_t)KV_CHUNK * D, sizeof(float))};
   char *rows = kv_zalloc(ALL_BYTES, 1);
   uint64_t seed = 2;
   kv_err e;
+  if (kv_choose_kernels(&w.kernels, &e) != KV_OK) bench_fail("%s", e.text);
   if (!rows || !w.q || !w.s || !w.decoded ||
       kv_attend_scratch_init(&w.x, D, D, GROUP, TOKENS, &e) != KV_OK)
     bench_fail("not enough memory for rows of codes");
