@@ -229,7 +229,7 @@ static void edit(source s) {
   unsigned char *image = sqlite3_malloc64((uint64_t)good_size), *pages;
   source again = s;
   sqlite3_int64 size;
-  sqlite3 *db;
+  sqlite3 *db = NULL;
   FILE *f;
   must(image && !sqlite3_open(":memory:", &db));
   memcpy(image, good, (size_t)good_size);
