@@ -100,18 +100,6 @@ INLINE vec v_code(vint a, int at, int bits) {
                v_one(base));
 }
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
-
-typedef struct vrun {
-  vec scale, min;
-} vrun;
-INLINE vrun v_run(int bits, vec scale, vec min) {
-  (void)bits;
-  return (vrun){scale, min};
-}
-INLINE vec v_number(int bits, vrun run, vint a, int at) {
-  vec code = bits == 8 ? v_from_int(a) : v_code(a, at, bits);
-  return v_fma(code, run.scale, run.min);
-}
 INLINE vint v_nearest(vec x) { return _mm256_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   vec above = _mm256_cmp_ps(x, v_one(least), _CMP_GT_OQ);
@@ -219,5 +207,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
     a[2 * i + 1] = _mm256_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
   }
 }
+
+#include "ref/kernels/vec_run.h"
 
 #endif

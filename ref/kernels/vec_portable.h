@@ -122,18 +122,6 @@ INLINE vec v_code(vint a, int at, int bits) {
   return v_float(in | vi_one(kv_bits(base))) - v_one(base);
 }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
-
-typedef struct vrun {
-  vec scale, min;
-} vrun;
-INLINE vrun v_run(int bits, vec scale, vec min) {
-  (void)bits;
-  return (vrun){scale, min};
-}
-INLINE vec v_number(int bits, vrun run, vint a, int at) {
-  vec code = bits == 8 ? v_from_int(a) : v_code(a, at, bits);
-  return v_fma(code, run.scale, run.min);
-}
 #ifdef __SSE2__
 #  include <emmintrin.h>
 INLINE vint v_nearest(vec x) { return (vint)_mm_cvtps_epi32((__m128)x); }
@@ -214,5 +202,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
   for (int x = 0; x < COLUMNS_32; x++)
     word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
 }
+
+#include "ref/kernels/vec_run.h"
 
 #endif
