@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The device backends against the reference, on the executor, with the threads
-# of a warp forwards and backwards: the worked cases of every method, all
+# of a warp forwards and backwards: the worked cases of every method, the
 # bundled traces through every method and through its variants, and what is
 # said where a device is missing. The digests must be equal.
 #
-# Environment: KV_WHOLE=1: every decode step and the whole table of laws
-# (half an hour); else the last steps of each trace.
+# Environment: KV_WHOLE=1: every decode step of all traces and the whole table
+# of laws (half an hour); else the last steps of each trace but the longest two.
 . "$(dirname "$0")/replays.sh"
 tiny=$src/traces/tiny
 export XDG_CACHE_HOME=$tmp/cache
@@ -20,7 +20,7 @@ fail() {
 
 replay_emu || exit 77
 
-# compared TRACE STEPS METHODS: equal on both backends, all of them
+# compared TRACE STEPS METHODS [OPTION]...: equal on both backends, all of them
 compared() {
   local order=forward how=() t
   [ $((turn++ % 2)) = 0 ] || order=reverse
@@ -28,7 +28,7 @@ compared() {
     grep -oE '"tokens":[0-9]+' | grep -oE '[0-9]+')
   [ "${KV_WHOLE-}" = 1 ] || how=(--prompt-len $((t - $2)))
   KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
-    -B ref,emu "${how[@]}" >"$tmp/out" 2>"$tmp/err" || {
+    -B ref,emu "${how[@]}" "${@:4}" >"$tmp/out" 2>"$tmp/err" || {
     fail "$1, threads $order"
     grep -v ' equal$' "$tmp/out" | cat - "$tmp/err" | sed 's/^/  /' >&2
     exit 1
@@ -48,9 +48,16 @@ variants+=,tova:variant=prefill,h2o:variant=prefill:recent=0:scale=seen
 variants+=,h2o:scale=seen,snapkv:budget=34/9/20/60,quest:budget=34/9/20/60
 
 compared "$small" 2 all
+compared "$small" 2 leankv,snapkv+int4,dense+k8v4:residual=32,kivi --pages
 # The sanitizers make an executor slow: for them that is enough.
 if ! replay_little; then
-  for trace in "$tiny"/*.safetensors; do compared "$trace" 2 all; done
+  for trace in "$tiny"/*.safetensors; do
+    [ "$trace" != "$small" ] || continue
+    # The longest two take a minute.
+    [[ $trace != *_1500.* && $trace != *_long.* ]] || [ "${KV_WHOLE-}" = 1 ] ||
+      continue
+    compared "$trace" 2 all
+  done
   compared "$small" 4 "$variants"
   compared "$tiny/retrieval_8_small.safetensors" 4 "$variants"
   for order in forward reverse; do

@@ -5,9 +5,9 @@
 #
 #   device.sh [-B emu] [-o FOLDER] [-s STAGES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
-#       device,quick,digests,database,again,laws,memcheck,racecheck,initcheck,
-#       attend,top,settle,kivi,compact,paged,replay (default: all, in this
-#       order)
+#       device,quick,digests,database,again,pages,laws,memcheck,racecheck,
+#       initcheck,attend,top,settle,kivi,compact,paged,replay (default: all, in
+#       this order)
 #   device.sh --pack FOLDER
 #       makes FOLDER, under 60 MB, from a build: what the command above needs on
 #       a machine that has bash, libc and a driver. There:
@@ -28,8 +28,8 @@
 # long.
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
-all=device,quick,digests,database,again,laws,memcheck,racecheck,initcheck
-all+=,attend,top,settle,kivi,compact,paged,replay
+all=device,quick,digests,database,again,pages,laws,memcheck,racecheck
+all+=,initcheck,attend,top,settle,kivi,compact,paged,replay
 backend=cuda out=device-run pack='' stages=$all
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
        device.sh --pack FOLDER
@@ -171,13 +171,20 @@ again() {
   "$kvreplay" check "$small" -m all -b 40% -q -B "ref,$backend"
 }
 
+# Rows in unified pages: the same digests.
+pages() {
+  "$kvreplay" check "$small" -m "$coded" -b 30% --pages -q -B "ref,$backend"
+}
+
 sanitized() {
   local tool=${SANITIZER:-$src/compute-sanitizer/compute-sanitizer}
   [ -x "$tool" ] || tool=compute-sanitizer
   [ "$backend" != emu ] || { echo 'the executor is no device' && return 77; }
   command -v "$tool" >/dev/null || { echo "no $tool here" && return 77; }
   "$tool" --tool "$1" --error-exitcode 1 "$kvreplay" run "$small" -m all \
-    -b 25% -q -B "$backend" -f jsonl
+    -b 25% -q -B "$backend" -f jsonl &&
+    "$tool" --tool "$1" --error-exitcode 1 "$kvreplay" run "$small" \
+      -m "$coded" -b 30% --layout unified -q -B "$backend" -f jsonl
 }
 
 # benchmark NAME [ARGUMENT...]: what it says goes to NAME.csv, too.
@@ -189,13 +196,15 @@ benchmark() {
   "$top/tests/bench/device" --csv "$csv" "$@"
 }
 
-export -f machine database again sanitized benchmark
-export kvreplay small backend out top src
+coded=leankv,leankv:variant=code,snapkv+int4,dense+k8v4:residual=32
+export -f machine database again pages sanitized benchmark
+export kvreplay small backend out top src coded
 stage device 20 bash -c machine
 stage quick 30 bash -c 'benchmark quick --quick'
 stage digests 110 bash "$src/tests/golden.sh"
 stage database 30 bash -c database
 stage again 30 bash -c again
+stage pages 10 bash -c pages
 stage laws 80 "$top/tests/check_laws"
 for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"

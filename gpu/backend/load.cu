@@ -40,8 +40,8 @@ static __global__ void queries(kv_gpu_layer l) {
   const kv_gpu_lane *lane = &l.lane[h / (l.shape.n_heads / l.lanes)];
   size_t at = (size_t)h * (size_t)l.query_rows + (size_t)(l.clock->at + r);
   size_t size = l.query_type == KV_F32 ? 4 : 2;
-  kv_gpu_row row = {l.query + at * (size_t)d * size, nullptr, l.query_type, 0,
-                    nullptr};
+  kv_gpu_row row =
+      kv_gpu_plain_row(l.query + at * (size_t)d * size, l.query_type);
   float *q =
       l.q + ((size_t)r * (size_t)l.shape.n_heads + (size_t)h) * (size_t)d;
   const float *turn = l.needs.reindex ? turn_to_end(l, lane) : nullptr;

@@ -10,7 +10,7 @@
  * copy again. Only the lanes stage may be longer than the area: its sources do
  * not change until the next step.
  */
-#include "gpu/block/block.cuh"
+#include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
 
 struct alignas(16) unit {
@@ -31,8 +31,12 @@ static __device__ char *data_of(const kv_gpu_layer &l) {
 /* --- what a piece is ------------------------------------------------------ */
 
 static __device__ kv_gpu_piece row_of(const void *from, size_t size, int n) {
-  kv_gpu_piece p = {(const char *)from, nullptr, (uint32_t)size,
-                    from && n > 0 ? (uint32_t)n : 0, 0};
+  kv_gpu_piece p = {(const char *)from,
+                    nullptr,
+                    nullptr,
+                    (uint32_t)size,
+                    from && n > 0 ? (uint32_t)n : 0,
+                    0};
   return p;
 }
 
@@ -69,6 +73,7 @@ static __device__ kv_gpu_piece of_slab(const kv_gpu_slab &s, int what) {
   int n = s.n_fresh == 0 ? 0 : all ? s.used : s.n_fresh;
   if (what == 0) return row_of(s.fresh, sizeof *s.fresh, all ? 0 : n);
   if (what == 1) return list_of(s.members, index, sizeof *s.members, n);
+  if (s.in.pages) return {nullptr, index, &s, (uint32_t)s.size, (uint32_t)n, 0};
   return list_of(s.data, index, s.size, n);
 }
 
@@ -168,6 +173,24 @@ static __device__ int piece_at(const kv_gpu_piece *piece, int n, uint64_t x) {
   return low;
 }
 
+/* Copies bytes of blocks in pages from byte o on, as many as fit a unit; what
+ * pads a block is zero. */
+static __device__ void by_bytes(const kv_gpu_piece &p, uint64_t o, uint64_t end,
+                                unit *to) {
+  uint8_t *byte = (uint8_t *)to;
+  uint64_t metadata = p.slab->metadata_size;
+  kv_gpu_coded_size size = kv_gpu_block_size(*p.slab, 1);
+  for (uint64_t x = o; x < end && x < o + UNIT; x++) {
+    uint64_t e = x / p.size, at = x % p.size;
+    kv_gpu_block b =
+        kv_gpu_block_at(*p.slab, p.index ? p.index[e] : (int32_t)e);
+    bool codes = at >= metadata;
+    const char *from = codes ? b.codes + (at - metadata) : b.metadata + at;
+    bool within = at < metadata + (uint64_t)size.codes;
+    *byte++ = within ? *(const uint8_t *)from : 0;
+  }
+}
+
 /* Copies half-words of a piece from byte o on, as many as fit a unit. */
 static __device__ void by_halves(const kv_gpu_piece &p, uint64_t o,
                                  uint64_t end, unit *to) {
@@ -194,6 +217,10 @@ static __device__ void by_words(const kv_gpu_piece &p, uint64_t o, uint64_t end,
 static __device__ void copy_unit(const kv_gpu_piece &p, uint64_t o, unit *to) {
   uint64_t end = (uint64_t)p.size * p.count;
   const char *from = p.from + o;
+  if (p.slab) {
+    by_bytes(p, o, end, to);
+    return;
+  }
   if (p.size % 4) {
     by_halves(p, o, end, to);
     return;

@@ -43,19 +43,15 @@ struct kv_gpu_format_absmax {
                : ((const float *)block)[g];
   }
 
-  KV_DEVICE const uint8_t *codes_of(const kv_minmax &c, int width,
-                                    const char *block) {
-    return (const uint8_t *)block + runs(c, width) * kv_absmax_scale_size(&c);
-  }
-
-  KV_DEVICE float decode(const void *settings, int width, const char *block,
-                         int member, int x) {
+  KV_DEVICE float decode(const void *settings, int width,
+                         const kv_gpu_block &block, int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int plane = kv_absmax_plane(&c, width), p = x / plane;
-    uint32_t code = codes_of(c, width, block)[x - p * plane] >> p * c.bits &
+    uint32_t code = (uint8_t)block.codes[x - p * plane] >> p * c.bits &
                     ((1u << c.bits) - 1);
     (void)member;
-    return kv_mul(kv_absmax_plain(&c, code), scale_at(c, x / c.group, block));
+    return kv_mul(kv_absmax_plain(&c, code),
+                  scale_at(c, x / c.group, block.metadata));
   }
 
   KV_DEVICE bool set_scale(const kv_minmax &c, int g, float most, char *block) {
@@ -92,13 +88,13 @@ struct kv_gpu_format_absmax {
 
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
-                        const Rows &row, char *block) {
+                        const Rows &row, const kv_gpu_block &block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     (void)members;
     return kv_gpu_in_passes(runs(c, width), kv_absmax_plane(&c, width),
-                            (uint8_t *)codes_of(c, width, block),
-                            [&](int j, uint8_t *codes) {
-                              return set(c, width, j, row, block, codes);
+                            (uint8_t *)block.codes, [&](int j, uint8_t *codes) {
+                              return set(c, width, j, row, block.metadata,
+                                         codes);
                             });
   }
 };

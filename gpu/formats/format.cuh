@@ -9,19 +9,20 @@
  *                                             int members, int width);
  *     // element x of a member of a block; one thread's
  *     KV_DEVICE float decode(const void *settings, int width,
- *                                   const char *block, int member, int x);
+ *                            const kv_gpu_block &block, int member, int x);
  *     // codes rows 0..members-1, row(m, x) their elements, into a block that
  *     // none of them lies in; all threads, and a barrier at the end. false,
  *     // for all threads: a scale does not fit its type.
  *     template <class Rows>
  *     KV_DEVICE bool encode(const void *settings, int members,
- *                                  int width, const Rows &row, char *block);
+ *                       int width, const Rows &row,
+ *                       const kv_gpu_block &block);
  *     // does a row have scales of its own, its block begin with them, and are
  *     // its settings a kv_minmax? Then whole rows are read at once
  *     // (gpu/lane/keys_rows.cuh, values_coded.cuh), and range g of n is
  *     static constexpr bool ROWS = true;
  *     KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
- *                                         const void *block);
+ *                                  const void *metadata);
  *   };
  *
  * `settings` is the device's copy of the struct that the reference's format
@@ -45,6 +46,12 @@ typedef struct kv_gpu_range {
   float scale, least;
 } kv_gpu_range;
 
+/* Where a block lies: behind one another in a slab, in two segments of a page
+ * (ref/PAGES.md). */
+typedef struct kv_gpu_block {
+  char *metadata, *codes;
+} kv_gpu_block;
+
 #include "gpu/formats/all.h"
 
 KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
@@ -60,7 +67,7 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-KV_DEVICE float kv_gpu_decode(const kv_gpu_slab &s, const char *block,
+KV_DEVICE float kv_gpu_decode(const kv_gpu_slab &s, const kv_gpu_block &block,
                               int member, int x) {
   switch (s.format) {
 #define KV_FORMAT(name)                                                        \
@@ -69,7 +76,7 @@ case KV_GPU_##name:                                                            \
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
   default:
-    return ((const float *)block)[x];
+    return ((const float *)block.codes)[x];
   }
 }
 
@@ -88,11 +95,11 @@ case KV_GPU_##name:                                                            \
 
 /* Range g of n of a row of such a format. */
 KV_DEVICE kv_gpu_range kv_gpu_range_of(int format, const kv_minmax &c, int n,
-                                       int g, const void *block) {
+                                       int g, const void *metadata) {
   switch (format) {
 #define KV_FORMAT(name)                                                        \
 case KV_GPU_##name:                                                            \
-  return kv_gpu_format_##name::range(c, n, g, block);
+  return kv_gpu_format_##name::range(c, n, g, metadata);
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
   default:
@@ -102,7 +109,7 @@ case KV_GPU_##name:                                                            \
 
 template <class Rows>
 KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,
-                             char *block) {
+                             const kv_gpu_block &block) {
   switch (s.format) {
 #define KV_FORMAT(name)                                                        \
 case KV_GPU_##name:                                                            \

@@ -71,12 +71,12 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                              (int64_t)ranges(c, width) * 4};
   }
 
-  KV_DEVICE float decode(const void *settings, int width, const char *block,
-                         int member, int x) {
+  KV_DEVICE float decode(const void *settings, int width,
+                         const kv_gpu_block &block, int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int bytes = plane(c, width), n = ranges(c, width), g = range_of(c, x);
-    const uint16_t *scale = (const uint16_t *)block;
-    const uint8_t *row = (const uint8_t *)block + 4 * (size_t)n;
+    const uint16_t *scale = (const uint16_t *)block.metadata;
+    const uint8_t *row = (const uint8_t *)block.codes;
     if (CHANNEL) row += (size_t)member * (size_t)bytes;
     float step = kv_from_finite_f16(scale[g]),
           min = kv_from_finite_f16(scale[n + g]);
@@ -191,14 +191,14 @@ template <bool CHANNEL> struct kv_gpu_minmax {
 
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
-                        const Rows &row, char *block) {
+                        const Rows &row, const kv_gpu_block &block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
-    int n = ranges(c, width), rows = CHANNEL ? members : 1;
-    return kv_gpu_in_passes(
-        n, rows * plane(c, width), (uint8_t *)block + 4 * (size_t)n,
-        [&](int j, uint8_t *codes) {
-          return set(c, members, width, j, row, block, codes);
-        });
+    int rows = CHANNEL ? members : 1;
+    return kv_gpu_in_passes(ranges(c, width), rows * plane(c, width),
+                            (uint8_t *)block.codes, [&](int j, uint8_t *codes) {
+                              return set(c, members, width, j, row,
+                                         block.metadata, codes);
+                            });
   }
 };
 

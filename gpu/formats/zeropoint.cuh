@@ -45,13 +45,13 @@ struct kv_gpu_format_zeropoint {
             kv_from_finite_f16(scale[runs(c, width)])};
   }
 
-  KV_DEVICE float decode(const void *settings, int width, const char *block,
-                         int member, int x) {
+  KV_DEVICE float decode(const void *settings, int width,
+                         const kv_gpu_block &block, int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int bytes = plane(c, width), p = x / bytes;
-    const uint8_t *codes = (const uint8_t *)block + 4 * runs(c, width);
+    const uint8_t *codes = (const uint8_t *)block.codes;
     uint32_t code = codes[x - p * bytes] >> p * c.bits & ((1u << c.bits) - 1);
-    kv_zeropoint z = point_at(c, width, x / c.group, block);
+    kv_zeropoint z = point_at(c, width, x / c.group, block.metadata);
     (void)member;
     return kv_fma((float)code, z.scale, kv_zeropoint_least(&z));
   }
@@ -95,13 +95,13 @@ struct kv_gpu_format_zeropoint {
 
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
-                        const Rows &row, char *block) {
+                        const Rows &row, const kv_gpu_block &block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     (void)members;
     return kv_gpu_in_passes(runs(c, width), plane(c, width),
-                            (uint8_t *)block + 4 * runs(c, width),
-                            [&](int j, uint8_t *codes) {
-                              return set(c, width, j, row, block, codes);
+                            (uint8_t *)block.codes, [&](int j, uint8_t *codes) {
+                              return set(c, width, j, row, block.metadata,
+                                         codes);
                             });
   }
 };

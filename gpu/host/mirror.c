@@ -286,6 +286,11 @@ static void note_fault(kv_store *s, int i) {
             "layer %d, lane %d, step %d: the scale of a coded group is not "
             "finite as stored (first token %d); these values cannot be coded",
             s->data->layer, i, s->end, l->fault_at);
+  else if (l->fault == KV_GPU_NO_PAGE)
+    kv_fail(&m->fault, KV_INTERNAL,
+            "layer %d, lane %d, step %d: token %d was coded into no page of "
+            "its tier; run without --layout unified",
+            s->data->layer, i, s->end, l->fault_at);
   else
     kv_fail(&m->fault, KV_INTERNAL,
             "layer %d, lane %d, step %d: the verbs of one step name entries "

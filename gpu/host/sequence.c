@@ -3,7 +3,7 @@
  * What a step starts on the device, in which order. Contract:
  * gpu/host/store.h.
  */
-#include "gpu/host/store.h"
+#include "gpu/host/tiers.h"
 
 /* The layer as the i-th method on the lanes sees it: its own parameters, rows,
  * settling times, and its part of columns, formats and state. Selections are
@@ -70,6 +70,7 @@ bool kv_gpu_observed(const kv_store *s) {
 
 void kv_gpu_seq_enter(const kv_store *s, int count, void *stream) {
   s->device->append(stream, &s->layer, count);
+  kv_gpu_seq_reserve(s, stream);
   hook(s, KV_HOOK_arrive, stream);
 }
 
@@ -79,14 +80,18 @@ static void attend_part(const kv_store *s, void *stream) {
   const kv_device *dev = s->device;
   const kv_needs *need = &s->plan->needs;
   bool all = kv_needs_all_logits(need, kv_gpu_observed(s)) || !s->own_views;
+  bool walked = kv_gpu_tiers_walked(s);
   dev->queries(stream, &s->layer, 1);
-  if (all) dev->logits(stream, &s->layer, 1, 0);
+  if (all && !walked) dev->logits(stream, &s->layer, 1, 0);
   hook(s, KV_HOOK_view, stream);
   dev->name_views(stream, &s->layer, s->own_views);
   if (!all) dev->logits(stream, &s->layer, 1, 1);
   if (s->layer.made) dev->materialise(stream, &s->layer);
   hook(s, KV_HOOK_chunk, stream);
-  dev->attend(stream, &s->layer, s->own_views);
+  if (walked)
+    dev->attend_paged(stream, &s->layer, &s->tiers->rows);
+  else
+    dev->attend(stream, &s->layer, s->own_views);
   dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
 }
 
@@ -123,6 +128,7 @@ void kv_gpu_seq_settle(const kv_store *s, void *stream, int first) {
     hook_of(s, i, KV_HOOK_settle_lane, stream);
     hook_of(s, i, KV_HOOK_settle_layer, stream);
   }
+  kv_gpu_seq_settled(s, stream);
   show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
 }

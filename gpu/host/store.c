@@ -3,7 +3,7 @@
  * Opening a store allocates all memory, on the device and on the host; a layer
  * begins with its rows. Contract: gpu/host/store.h.
  */
-#include "gpu/host/store.h"
+#include "gpu/host/tiers.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +83,7 @@ void kv_gpu_close(kv_store *s) {
   kv_gpu_log_close(s->log);
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
+  kv_gpu_tiers_give(s);
   s->device->unpin(s->report);
   give_mirror(s);
   free(s->taken);
@@ -300,6 +301,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   take_rows(s);
   if (s->asset) put_asset(s);
   if (s->own) dev->clear(s->own, lanes * s->own_size);
+  kv_gpu_tiers_begin(s);
   dev->put(s->layer.lane, s->head, lanes * sizeof *s->head);
   dev->put(s->layer.bad, s->bad, lanes * sizeof *s->bad);
   kv_leaves_begin(&s->leaves);

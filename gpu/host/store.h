@@ -53,12 +53,13 @@ struct kv_store {
   kv_method_part part[KV_MOST_PARTS];
   const kv_gpu_hooks *hooks[KV_MOST_PARTS];
   kv_gpu_trace *trace;
-  kv_gpu_log *log;     /* NULL where the method never rewrites */
-  kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
-  int lanes, queries;  /* query heads of a lane */
-  int tile_rows;       /* prompt rows at once */
-  bool own_views;      /* one of the methods has a view hook */
-  kv_gpu_layer layer;  /* device pointers */
+  kv_gpu_log *log;            /* NULL where the method never rewrites */
+  struct kv_gpu_tiers *tiers; /* gpu/host/tiers.h; NULL: rows lie in slabs */
+  kv_gpu_loaded *rows;        /* rows of the layer, between begin and finish */
+  int lanes, queries;         /* query heads of a lane */
+  int tile_rows;              /* prompt rows at once */
+  bool own_views;             /* one of the methods has a view hook */
+  kv_gpu_layer layer;         /* device pointers */
   kv_gpu_clock clock;
   kv_gpu_lane *head;    /* [lanes] host copies of the lanes' structs */
   char **page, **paged; /* [lanes][2][pages of n_tokens] addresses of the pages

@@ -3,7 +3,7 @@
  * Allocates all device memory of a store when it opens. Contract:
  * gpu/host/store.h.
  */
-#include "gpu/host/store.h"
+#include "gpu/host/tiers.h"
 #include <stdlib.h>
 
 enum { SPARE_MOST = 1 << 23 };
@@ -37,12 +37,16 @@ static const void *settings_of(kv_store *s, const kv_coding *c) {
   return *at;
 }
 
-static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
+static void take_slab(kv_store *s, const kv_gpu_in_pages *in, kv_gpu_slab *to,
+                      const kv_slab *from) {
   const kv_coding *c = from->coding;
   size_t n = (size_t)from->cap;
   *to =
       (kv_gpu_slab){.size = from->size, .width = from->width, .cap = from->cap};
   if (c) {
+    to->metadata_size =
+        c->format->size(c->settings, kv_coding_members(c), from->width)
+            .metadata;
     to->format = s->device->format(c->format->name);
     to->settings = settings_of(s, c);
     if (c->pre_rope)
@@ -53,7 +57,8 @@ static void take_slab(kv_store *s, kv_gpu_slab *to, const kv_slab *from) {
   to->free = room(s, n * sizeof *to->free);
   to->members = room(s, n * sizeof *to->members);
   to->live = room(s, n * sizeof *to->live);
-  to->data = room(s, n * from->size);
+  to->in = *in;
+  if (!in->pages) to->data = room(s, n * from->size);
   to->fresh = room(s, n * sizeof *to->fresh);
 }
 
@@ -65,8 +70,11 @@ static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
   l->log = s->log->row + before * s->log->width;
   for (int f = KV_MERGED; f < KV_CODED + s->plan->needs.codings; f++) {
     if (!m->k_slab[f].cap && !m->v_slab[f].cap) continue;
-    take_slab(s, &l->k_slab[f], &m->k_slab[f]);
-    take_slab(s, &l->v_slab[f], &m->v_slab[f]);
+    for (int side = 0; side < KV_SIDES; side++) {
+      kv_gpu_in_pages in = kv_gpu_tiers_of(s, l->lane, side, f);
+      take_slab(s, &in, side == KV_SIDE_K ? &l->k_slab[f] : &l->v_slab[f],
+                side == KV_SIDE_K ? &m->k_slab[f] : &m->v_slab[f]);
+    }
   }
 }
 
@@ -239,6 +247,7 @@ void kv_gpu_take_all(kv_store *s) {
   const kv_needs *need = &s->plan->needs;
   if (!s->fault.rc && (need->merges || need->codings))
     s->log = kv_gpu_log_open(s->device, s->opened, &s->fault);
+  kv_gpu_tiers_take(s);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
   if (!s->fault.rc) kv_gpu_pages_take(s);
   if (!s->fault.rc && s->plan->scores) kv_gpu_shows_take(s);

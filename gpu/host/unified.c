@@ -25,17 +25,27 @@ static bool take_all(kv_gpu_unified *u, const kv_pages_shape *s) {
          p->goal && p->part && p->sum;
 }
 
+static kv_rc no_tables(const kv_gpu_unified *u, kv_err *e) {
+  const kv_pages_shape *s = &u->p.shape;
+  return kv_no_memory(e, "tables of pages on a device",
+                      (size_t)s->requests * (size_t)s->heads *
+                          (size_t)s->table * sizeof *u->p.table);
+}
+
 /* All pages are free, in the order of their ids. */
-static bool fill(kv_gpu_unified *u) {
-  int32_t pages = u->p.shape.pages;
-  int32_t *ring = kv_zalloc((size_t)pages, sizeof *ring);
-  kv_gpu_pages_front front = {.count = pages};
-  if (!ring) return false;
-  for (int32_t i = 0; i < pages; i++) ring[i] = i;
-  u->device->put(u->p.ring, ring, (size_t)pages * sizeof *ring);
+kv_rc kv_gpu_unified_reset(kv_gpu_unified *u, kv_err *e) {
+  const kv_pages_shape *s = &u->p.shape;
+  size_t heads = (size_t)s->requests * (size_t)s->heads;
+  int32_t *ring = kv_zalloc((size_t)s->pages, sizeof *ring);
+  kv_gpu_pages_front front = {.count = s->pages};
+  if (!ring) return no_tables(u, e);
+  for (int32_t i = 0; i < s->pages; i++) ring[i] = i;
+  u->device->put(u->p.ring, ring, (size_t)s->pages * sizeof *ring);
   u->device->put(u->p.front, &front, sizeof front);
+  u->device->clear(u->p.held, heads * sizeof *u->p.held);
+  u->device->clear(u->p.store, heads * sizeof *u->p.store);
   free(ring);
-  return true;
+  return KV_OK;
 }
 
 kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
@@ -43,12 +53,11 @@ kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
   kv_gpu_unified *u = out;
   *u = (kv_gpu_unified){.device = device, .p = {.shape = *shape}};
   u->p.parts = (shape->heads + KV_GPU_PART - 1) / KV_GPU_PART;
-  if (take_all(u, shape) && fill(u)) return KV_OK;
+  kv_rc rc = take_all(u, shape) ? kv_gpu_unified_reset(u, e) : no_tables(u, e);
+  if (!rc) return KV_OK;
   kv_gpu_unified_close(u);
   *u = (kv_gpu_unified){0};
-  return kv_no_memory(e, "tables of pages on a device",
-                      (size_t)shape->requests * (size_t)shape->heads *
-                          (size_t)shape->table * sizeof *u->p.table);
+  return rc;
 }
 
 void kv_gpu_unified_close(kv_gpu_unified *u) {
@@ -72,26 +81,24 @@ int kv_gpu_unified_compact(kv_gpu_unified *u, int n, kv_pages_job *job) {
 }
 
 static kv_gpu_paged_side side_of(const kv_page_map *m, const kv_page_token *t,
-                                 const kv_page_config *c, int rule, int side,
-                                 int width) {
+                                 const kv_gpu_tier_side *of, int side) {
   static const kv_page_segment codes[] = {KV_PAGE_K, KV_PAGE_V};
-  int32_t groups = c->groups[side];
-  return (kv_gpu_paged_side){
-      .how = {c->bits[side], (width + groups - 1) / groups, rule},
-      .width = width,
-      .ranges = groups,
-      .codes = (int32_t)t->codes[side],
-      .meta = (int32_t)t->meta[side],
-      .codes_at = (int32_t)m->at[codes[side]],
-      .meta_at = (int32_t)m->at[codes[side] + 1]};
+  return (kv_gpu_paged_side){.how = of->how,
+                             .slab = of->slab,
+                             .width = of->width,
+                             .ranges = (of->width + of->how.group - 1) /
+                                       of->how.group,
+                             .codes = (int32_t)t->codes[side],
+                             .meta = (int32_t)t->meta[side],
+                             .codes_at = (int32_t)m->at[codes[side]],
+                             .meta_at = (int32_t)m->at[codes[side] + 1]};
 }
 
-kv_gpu_paged_tier kv_gpu_paged_tier_of(int64_t page, int d, int d_v,
-                                       const kv_page_config *c, int rule) {
-  kv_page_token t = kv_page_token_of(d, d_v, c);
-  kv_page_map m = kv_page_map_of(page, &t);
+kv_gpu_paged_tier kv_gpu_paged_tier_of(int64_t page, const kv_page_token *t,
+                                       const kv_gpu_tier_side side[KV_SIDES]) {
+  kv_page_map m = kv_page_map_of(page, t);
   return (kv_gpu_paged_tier){
       .tokens = m.tokens,
-      .side = {side_of(&m, &t, c, rule, KV_SIDE_K, d),
-               side_of(&m, &t, c, rule, KV_SIDE_V, d_v)}};
+      .side = {side_of(&m, t, &side[KV_SIDE_K], KV_SIDE_K),
+               side_of(&m, t, &side[KV_SIDE_V], KV_SIDE_V)}};
 }

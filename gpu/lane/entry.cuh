@@ -13,17 +13,23 @@
 #define KV_GPU_ENTRY_CUH
 
 #include "gpu/block/half.h"
-#include "gpu/formats/format.cuh"
+#include "gpu/lane/paged.cuh"
 
-/* slab NULL: elements of `type` at `at`; otherwise `at` is a block, and the row
- * that of `member` in it. */
+/* slab NULL: elements of `type` at `at`; otherwise the metadata of a block are
+ * there, its codes so many bytes from there, and the row is that of `member` in
+ * it. 32 bytes, as kernels share 128 of them. */
 typedef struct kv_gpu_row {
   const char *at;
   const kv_gpu_slab *slab;
-  kv_dtype type;
-  int member;
   const float *turn; /* rotation of a key coded before RoPE, or NULL */
+  int32_t codes;
+  uint16_t member, type; /* type: kv_dtype */
 } kv_gpu_row;
+
+/* A row that is not coded; at NULL: none. */
+KV_DEVICE kv_gpu_row kv_gpu_plain_row(const char *at, kv_dtype type) {
+  return {at, nullptr, nullptr, 0, 0, (uint16_t)type};
+}
 
 /* The rotated pair that element x belongs to. */
 typedef struct kv_gpu_pair {
@@ -51,22 +57,26 @@ KV_DEVICE void kv_gpu_widen_two(kv_dtype type, uint32_t w, float *x) {
   x[1] = kv_float(w & 0xffff0000u);
 }
 
+KV_DEVICE kv_gpu_block kv_gpu_row_block(const kv_gpu_row &r) {
+  return {(char *)r.at, (char *)r.at + r.codes};
+}
+
 /* Element x of a key that was coded before its rotation, rotated (arithmetic
  * 6). */
 KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
   kv_gpu_pair p = kv_gpu_pair_of(r.slab->pre_rope, r.slab->width, x);
   float s = r.turn[2 * p.number], c = r.turn[2 * p.number + 1];
-  float x1 = kv_gpu_decode(*r.slab, r.at, r.member, p.first);
-  float x2 = kv_gpu_decode(*r.slab, r.at, r.member, p.second);
+  float x1 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.first);
+  float x2 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.second);
   return x == p.first ? kv_fma(-x2, s, kv_mul(x1, c))
                       : kv_fma(x2, c, kv_mul(x1, s));
 }
 
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   if (r.turn) return kv_gpu_turn_forth(r, x);
-  if (r.slab) return kv_gpu_decode(*r.slab, r.at, r.member, x);
+  if (r.slab) return kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, x);
   if (r.type == KV_F32) return ((const float *)r.at)[x];
-  return kv_gpu_widen(r.type, ((const uint16_t *)r.at)[x]);
+  return kv_gpu_widen((kv_dtype)r.type, ((const uint16_t *)r.at)[x]);
 }
 
 /* Where a row of a pool lies. */
@@ -78,17 +88,26 @@ KV_DEVICE char *kv_gpu_raw_at(const kv_gpu_raw &pool, int32_t row) {
 KV_DEVICE kv_gpu_row kv_gpu_raw_row(const kv_gpu_layer &l,
                                     const kv_gpu_raw &pool,
                                     const kv_cell_ref &ref) {
-  kv_gpu_row r = {kv_gpu_raw_at(pool, ref.block), nullptr, l.shape.dtype, 0,
-                  nullptr};
-  return r;
+  return kv_gpu_plain_row(kv_gpu_raw_at(pool, ref.block), l.shape.dtype);
+}
+
+/* Where block b of a slab lies. */
+KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
+  const kv_gpu_in_pages &in = s.in;
+  if (in.pages) return kv_paged_block(*in.pages, in.lane, in.tier, b, in.side);
+  char *at = s.data + (size_t)b * s.size;
+  return {at, at + s.metadata_size};
 }
 
 KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
-  const char *block = s->data + (size_t)ref.block * s->size;
-  kv_gpu_row r = {block, s->format == KV_GPU_ROWS ? nullptr : s, KV_F32,
-                  ref.member, nullptr};
+  kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
+  kv_gpu_row r = kv_gpu_plain_row(block.metadata, KV_F32);
+  if (s->format == KV_GPU_ROWS) return r;
+  r.slab = s;
+  r.codes = (int32_t)(block.codes - block.metadata);
+  r.member = ref.member;
   return r;
 }
 
@@ -150,8 +169,7 @@ KV_DEVICE kv_gpu_row kv_gpu_attended_row(const kv_gpu_layer &l,
   if (!l.made || !kv_gpu_coded_value(lane, i))
     return kv_gpu_value_row(l, lane, i);
   const char *at = (const char *)kv_gpu_made_row(l, lane, i);
-  kv_gpu_row r = {at, nullptr, KV_F32, 0, nullptr};
-  return r;
+  return kv_gpu_plain_row(at, KV_F32);
 }
 
 /* Element x of entry i's key, or value. */

@@ -42,7 +42,7 @@ KV_DEVICE float kv_key_turned(const kv_gpu_layer &l, const kv_key_row &r,
 
 KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
                                    const kv_gpu_lane *lane, int i, bool mine) {
-  kv_key_row r = {{nullptr, nullptr, KV_F32, 0, nullptr}, nullptr};
+  kv_key_row r = {kv_gpu_plain_row(nullptr, KV_F32), nullptr};
   if (!mine) return r;
   r.row = kv_gpu_key_row(l, lane, i);
   if (l.needs.reindex) r.turn = kv_key_turn(l, lane, i);
@@ -55,7 +55,7 @@ KV_DEVICE bool kv_key_computed(const kv_key_row &r) {
 
 /* Its type in its stage. */
 KV_DEVICE kv_dtype kv_key_type(const kv_key_row &r) {
-  return kv_key_computed(r) ? KV_F32 : r.row.type;
+  return kv_key_computed(r) ? KV_F32 : (kv_dtype)r.row.type;
 }
 
 /* Four elements of a key from x on, zeros past its end. */

@@ -27,10 +27,17 @@ constexpr int KV_PAGED_RANGES = 4; /* a row at most */
 typedef struct kv_paged_values {
   int width, n;        /* columns; rows */
   int pieces, ranges;  /* of 16 bytes that a row has; of any row's ranges */
-  const int32_t *slot; /* [n] as of kv_gpu_paged.order */
+  const int32_t *slot; /* [n] kv_paged_slot of each row */
   kv_piece *code;      /* [n][pieces] */
   float *range; /* [ranges][2][KV_GPU_CHUNK] scale and least of the rows */
 } kv_paged_values;
+
+/* A tier and a number there, in one word. */
+KV_DEVICE int32_t kv_paged_slot(int tier, int number) {
+  return 2 * number + tier;
+}
+KV_DEVICE int kv_paged_tier(int32_t slot) { return slot & 1; }
+KV_DEVICE int kv_paged_number(int32_t slot) { return slot >> 1; }
 
 KV_DEVICE bool kv_paged_side_suits(const kv_gpu_paged_side &s, int ranges) {
   return s.how.bits < 8 && s.codes * 8 == s.width * s.how.bits &&
@@ -63,16 +70,16 @@ KV_DEVICE const char *kv_paged_values_row(const kv_gpu_paged &p, int lane,
                                           const kv_paged_values &x) {
   int j = kv_thread(), tier = kv_paged_tier(x.slot[j]);
   const kv_gpu_paged_side &s = p.tier[tier].side[KV_SIDE_V];
-  kv_paged_row r =
-      kv_paged_row_of(p, lane, tier, kv_paged_number(x.slot[j]), KV_SIDE_V);
+  kv_gpu_block b =
+      kv_paged_block(p, lane, tier, kv_paged_number(x.slot[j]), KV_SIDE_V);
   KV_UNROLL
   for (int g = 0; g < KV_PAGED_RANGES; g++) {
     if (g >= x.ranges) continue;
-    kv_gpu_range by = kv_paged_range(s, r.meta, g * s.ranges / x.ranges);
+    kv_gpu_range by = kv_paged_range(s, b.metadata, g * s.ranges / x.ranges);
     x.range[2 * g * KV_GPU_CHUNK + j] = by.scale;
     x.range[(2 * g + 1) * KV_GPU_CHUNK + j] = by.least;
   }
-  return r.codes;
+  return b.codes;
 }
 
 KV_DEVICE void kv_paged_values_fetch(const kv_gpu_paged &p,

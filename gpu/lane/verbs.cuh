@@ -293,6 +293,17 @@ typedef struct kv_gpu_side {
   }
 } kv_gpu_side;
 
+/* Block b of a slab in pages must have its page, and be one block further of
+ * both sides: a token has a number in its tier. */
+KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
+                                   int32_t b, int i) {
+  const kv_gpu_in_pages &in = s.in;
+  if (!in.pages) return;
+  bool other = in.side == KV_SIDE_V && lane->k[i].block != b;
+  if (other || !kv_paged_has(*in.pages, in.lane, in.tier, b))
+    kv_gpu_fail(lane, KV_GPU_NO_PAGE, lane->id[i]);
+}
+
 KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                   int n, const int32_t *entry, int format,
                                   bool key) {
@@ -305,11 +316,14 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     old |= ref[entry[i]].format != KV_RAW;
   bool all_raw = !kv_block_any(old);
-  if (kv_thread() == 0) block[0] = kv_gpu_take_block(s, n);
+  if (kv_thread() == 0) {
+    block[0] = kv_gpu_take_block(s, n);
+    kv_gpu_check_number(lane, *s, block[0], entry[0]);
+  }
   __syncthreads();
   int32_t b = block[0];
   kv_gpu_side rows = {&l, lane, entry, key, s->pre_rope};
-  bool fits = kv_gpu_encode(*s, n, rows, s->data + (size_t)b * s->size);
+  bool fits = kv_gpu_encode(*s, n, rows, kv_gpu_block_at(*s, b));
   if (kv_thread() == 0) {
     if (!fits) kv_gpu_fail(lane, KV_GPU_SCALE, lane->id[entry[0]]);
     for (int i = 0; !all_raw && i < n; i++)

@@ -96,8 +96,8 @@ static __device__ float bound(const kv_gpu_at &at, const kv_gpu_lane *lane,
                               int page, const float *q) {
   const params *o = (const params *)at.params;
   const kv_shape &s = at.layer->shape;
-  kv_gpu_row low = {tile_of(at, lane, page), nullptr, s.dtype, 0, nullptr},
-             high = low;
+  kv_gpu_row low = kv_gpu_plain_row(tile_of(at, lane, page), s.dtype);
+  kv_gpu_row high = low;
   high.at += side_bytes(s, o->page);
   float u = 0;
   for (int x = 0; x < s.d; x++) {

@@ -214,6 +214,11 @@ static void window(void *stream, const kv_gpu_layer *l, int stage,
   started("starting a report", kv_gpu_start_window, stream, l, stage, from);
 }
 
+static void count(void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,
+                  int when) {
+  started("starting a count of pages", kv_gpu_start_count, stream, l, p, when);
+}
+
 static void compact(void *stream, const kv_gpu_pages *p, int n) {
   started("starting compaction", kv_gpu_start_compact, stream, p, n);
 }
@@ -294,6 +299,7 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .evidence = evidence,
                                  .report = report,
                                  .window = window,
+                                 .count = count,
                                  .compact = compact,
                                  .attend_paged = attend_paged};
 

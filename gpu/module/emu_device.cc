@@ -77,6 +77,7 @@ static const kv_device emu = {
     kv_gpu_start_evidence,
     kv_gpu_start_report,
     kv_gpu_start_window,
+    kv_gpu_start_count,
     kv_gpu_start_compact,
     kv_gpu_start_paged,
 };

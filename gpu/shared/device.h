@@ -91,9 +91,13 @@ typedef struct kv_device {
   void (*report)(void *stream, const kv_gpu_layer *l, int stage, int first);
   void (*window)(void *stream, const kv_gpu_layer *l, int stage,
                  uint64_t window);
+  /* gpu/backend/place.cu: how many numbers lanes may need, a kv_gpu_counting */
+  void (*count)(void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,
+                int when);
   /* gpu/backend/pages.cu: one step of the n requests of p->job */
   void (*compact)(void *stream, const kv_gpu_pages *p, int n);
-  /* gpu/backend/paged.cu: logits and attention of lanes in unified pages */
+  /* gpu/backend/paged_logits.cu, paged.cu: logits and attention of lanes in
+   * unified pages */
   void (*attend_paged)(void *stream, const kv_gpu_layer *l,
                        const kv_gpu_paged *p);
 } kv_device;
@@ -120,7 +124,11 @@ void kv_gpu_start_report(void *stream, const kv_gpu_layer *l, int stage,
                          int first);
 void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,
                          uint64_t window);
+void kv_gpu_start_count(void *stream, const kv_gpu_layer *l,
+                        const kv_gpu_paged *p, int when);
 void kv_gpu_start_compact(void *stream, const kv_gpu_pages *p, int n);
+void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
+                               const kv_gpu_paged *p);
 void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
                         const kv_gpu_paged *p);
 
@@ -128,7 +136,7 @@ void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
  * sizes, and a number to raise when a meaning changes. The size of a method's
  * params is in its hooks. */
 enum {
-  KV_DEVICE_ABI = (int)(6 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+  KV_DEVICE_ABI = (int)(7 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))
 };
 

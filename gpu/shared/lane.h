@@ -6,7 +6,8 @@
  *
  * What an entry holds lies in memory of its lane: unchanged rows in a pool, to
  * which append copies them from the uploaded trace, rewritten ones in the
- * blocks of a slab. Only append reads K and V of the trace.
+ * blocks of a slab, whose bytes lie behind one another or in unified pages.
+ * Only append reads K and V of the trace.
  */
 #ifndef KV_GPU_LANE_H
 #define KV_GPU_LANE_H
@@ -28,6 +29,13 @@ typedef enum kv_gpu_turned {
   KV_GPU_INTERLEAVED /* 2i and 2i + 1 */
 } kv_gpu_turned;
 
+/* A slab whose blocks lie in unified pages: block b is token b of a tier of a
+ * lane, of which the slab has one side. */
+typedef struct kv_gpu_in_pages {
+  const struct kv_gpu_paged *pages; /* gpu/shared/paged.h; NULL: in its data */
+  int lane, tier, side;
+} kv_gpu_in_pages;
+
 /* Blocks of rewritten rows of one side in one format: ref/lane/lane.h kv_slab.
  */
 typedef struct kv_gpu_slab {
@@ -35,12 +43,14 @@ typedef struct kv_gpu_slab {
   const void *settings; /* the format's struct */
   int pre_rope;         /* kv_gpu_turned; for keys coded before RoPE */
   size_t size;          /* bytes a block */
+  size_t metadata_size; /* of them, before its codes */
   int width;            /* elements a row */
   int cap, used, n_free, held;
   int64_t codes, metadata;  /* bytes of its live blocks */
   int32_t *free;            /* [cap] */
   uint16_t *members, *live; /* [cap] */
-  char *data;               /* [cap][size] */
+  char *data;               /* [cap][size]; NULL: in pages */
+  kv_gpu_in_pages in;
   /* Blocks written in the current step; a block may be listed twice. Blocks
    * beyond cap are counted only. */
   int32_t *fresh; /* [cap] */
@@ -66,9 +76,10 @@ typedef struct kv_gpu_raw {
 /* Why a lane cannot go on; the host makes the sentence. */
 typedef enum kv_gpu_fault {
   KV_GPU_FINE,
-  KV_GPU_SCALE,  /* a coded group's scale is not finite; fault_at: its first id
-                  */
-  KV_GPU_JOURNAL /* more verbs in a step than the journal holds */
+  KV_GPU_SCALE,   /* a coded group's scale is not finite; fault_at: its first id
+                   */
+  KV_GPU_JOURNAL, /* more verbs in a step than the journal holds */
+  KV_GPU_NO_PAGE  /* a block beyond the pages that the step reserved */
 } kv_gpu_fault;
 
 typedef struct kv_gpu_lane {
@@ -127,8 +138,9 @@ typedef struct kv_gpu_clock {
  * (gpu/backend/report.cu): `count` elements of `size` bytes, one after another
  * from `from`, or those that `index` names. */
 typedef struct kv_gpu_piece {
-  const char *from;
+  const char *from;     /* NULL: blocks of a slab in pages */
   const int32_t *index; /* or NULL */
+  const kv_gpu_slab *slab;
   uint32_t size, count;
   uint64_t to; /* byte of the report's data; a multiple of 16 */
 } kv_gpu_piece;

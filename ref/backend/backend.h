@@ -40,7 +40,9 @@ typedef struct kv_plan {
                   not called */
   bool (*stop)(void); /* or NULL; asked within long calls: true, and then for
                          good: the layer's results are not wanted any more */
-  bool scores;        /* digests of what selections are shown are asked for */
+  bool paged;  /* coded rows lie in unified pages (ref/PAGES.md), if the backend
+                  can keep them there; changes no result */
+  bool scores; /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
 } kv_plan;

@@ -25,6 +25,7 @@ static kv_replay_how how_of(task *s, int backend) {
   kv_replay_how how = kv_job_how(&s->of, s->options.backend[backend]);
   how.fidelity = s->of.db && backend == 0;
   how.scores = true;
+  how.paged = s->options.paged;
   return how;
 }
 

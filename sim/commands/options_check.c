@@ -21,6 +21,9 @@ static const kv_option options[] = {
          "the CUDA kernels run on the CPU; cuda, the same on a device "
          "(default: those that can be had here); one that is named twice "
          "is compared with itself, which shows what chance or time decides"},
+    {KV_SLOT_FLAG, "pages", 0, AT(paged),
+     .help = "coded rows lie in unified pages, as LeanKV has them, on a device "
+             "and on emu, where the formats allow it; results are the same"},
     {KV_SLOT_CHOICE, "format", 'f', "FORMAT", .choices = KV_VERDICT_FORMATS,
      AT(format), .group = "What to print",
      .help = "verdicts on standard output as table (the default), json, jsonl "

@@ -17,6 +17,7 @@ typedef struct kv_check_options {
   const kv_backend *backend[KV_MOST_BACKENDS]; /* all compared with [0] */
   int backends;                                /* >= 2 */
   int format;                                  /* kv_verdict_format */
+  bool paged;                                  /* kv_plan.paged */
 } kv_check_options;
 
 /* What was typed, once it is parsed, in the terms of the engine. KV_RESOURCE: a

@@ -278,6 +278,7 @@ static void suit(kv_cell *c, const kv_layout_list *asked) {
   for (int i = 0; i < asked->n && c->runs; i++) {
     const kv_layout *l = asked->item[i].layout;
     kv_err why = {0};
+    c->plan.paged |= l->paged;
     if (!l->suits || !l->suits(&c->shape, &c->plan.needs, &why)) continue;
     refuse(c, why.text);
     c->result.of_layout = true;

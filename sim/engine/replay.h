@@ -55,6 +55,7 @@ typedef struct kv_replay_how {
   int tile;      /* decode steps whose exact rows are computed at once
                     (sim/measure/tile.h); 0: as many as pay */
   bool scores;   /* also take digests of the scores that selections rank */
+  bool paged;    /* kv_plan.paged, of all cells */
   const kv_watch *watch;        /* or NULL */
   const kv_replay_keeper *keep; /* or NULL */
   /* Reports units done since the last call, from any thread; or NULL. */

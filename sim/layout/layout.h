@@ -95,6 +95,7 @@ typedef struct kv_layout_shared {
 
 struct kv_layout {
   const char *name, *usage, *help;
+  bool paged; /* a backend that can keeps coded rows so: kv_plan.paged */
   /* Parses the settings, the text after "name:" (NULL if there is none).
    * KV_USAGE: they are wrong. */
   kv_rc (*parse)(const char *settings, kv_layout_asked *out, kv_err *e);

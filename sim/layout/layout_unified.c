@@ -355,6 +355,7 @@ const kv_layout kv_layout_unified = {
             "with a circular free list and tables of two ends, as LeanKV has "
             "them; pages are reserved as the paper says (the default) or as "
             "its authors' code does",
+    .paged = true,
     .parse = parse,
     .suits = suits,
     .open = open_unified,

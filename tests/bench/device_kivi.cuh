@@ -33,10 +33,10 @@ static __global__ void code_group(kv_gpu_layer l, int *wrong) {
     return kv_gpu_key(l, lane, (int)first + m, x);
   };
   bool fits = kv_gpu_encode(*k, KIVI_GROUP, key,
-                            k->data + (size_t)blockIdx.x * k->size);
+                            kv_gpu_block_at(*k, (int32_t)blockIdx.x));
   for (uint32_t t = first; t < first + KIVI_GROUP; t++) {
     auto value = [&](int, int x) { return kv_gpu_value(l, lane, (int)t, x); };
-    fits = kv_gpu_encode(*v, 1, value, v->data + (size_t)t * v->size) && fits;
+    fits = kv_gpu_encode(*v, 1, value, kv_gpu_block_at(*v, t)) && fits;
   }
   for (uint32_t m = (uint32_t)kv_thread(); m < KIVI_GROUP; m += KV_BLOCK) {
     lane->k[first + m] = {(int32_t)blockIdx.x, (uint16_t)m, KEYS};
@@ -45,14 +45,15 @@ static __global__ void code_group(kv_gpu_layer l, int *wrong) {
   if (kv_thread() == 0 && !fits) *wrong = 1;
 }
 
-static void kivi_slab(bench *b, int format, size_t size, size_t blocks,
-                      kv_gpu_slab *s) {
+static void kivi_slab(bench *b, int format, size_t size, int ranges,
+                      size_t blocks, kv_gpu_slab *s) {
   const kv_minmax settings = {2, KIVI_GROUP, 0};
   kv_minmax *to = bench_take<kv_minmax>(b, 1);
   b->dev->put(to, &settings, sizeof settings);
   s->format = format;
   s->settings = to;
   s->size = size;
+  s->metadata_size = 4 * (size_t)ranges;
   s->width = LANES_D;
   s->cap = s->used = (int)blocks;
   s->data = bench_take<char>(b, blocks * size);
@@ -65,8 +66,9 @@ static void kivi_open(bench *b, const lanes_case *c, lanes *w) {
   w->layer.needs.codings = 2;
   for (int i = 0; i < c->lanes; i++) {
     kv_gpu_lane *l = &w->lane[i];
-    kivi_slab(b, KV_GPU_channel, KIVI_K, groups, &l->k_slab[KEYS]);
-    kivi_slab(b, KV_GPU_token, KIVI_V, (size_t)c->tokens, &l->v_slab[VALUES]);
+    kivi_slab(b, KV_GPU_channel, KIVI_K, LANES_D, groups, &l->k_slab[KEYS]);
+    kivi_slab(b, KV_GPU_token, KIVI_V, LANES_D / KIVI_GROUP, (size_t)c->tokens,
+              &l->v_slab[VALUES]);
     l->rewritten = c->tokens;
   }
   lanes_begin(w, c->tokens);

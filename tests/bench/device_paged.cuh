@@ -26,10 +26,26 @@ KV_FN int32_t paged_slot(int mix, int j) {
   return 2 * j + (mix == PAGED_LOW);
 }
 
-static __global__ void draw_order(int32_t *order, int stride, int n, int mix) {
-  int32_t *own = order + (size_t)blockIdx.x * (size_t)stride;
-  for (int j = (int)threadIdx.x; j < n; j += KV_BLOCK)
-    own[j] = paged_slot(mix, j);
+/* The lanes' tokens are coded, and lie in pages. */
+static __global__ void refer_to_pages(kv_gpu_layer l, const kv_gpu_paged *p,
+                                      int n, int mix) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  for (int j = (int)threadIdx.x; j < n; j += KV_BLOCK) {
+    int32_t slot = paged_slot(mix, j);
+    const kv_gpu_paged_side *s = p->tier[slot & 1].side;
+    lane->k[j] = {slot >> 1, 0, (uint16_t)s[KV_SIDE_K].slab};
+    lane->v[j] = {slot >> 1, 0, (uint16_t)s[KV_SIDE_V].slab};
+  }
+  if (threadIdx.x >= (unsigned)KV_TIERS * (unsigned)KV_SIDES) return;
+  int tier = (int)threadIdx.x / KV_SIDES, side = (int)threadIdx.x % KV_SIDES;
+  const kv_gpu_paged_side *s = &p->tier[tier].side[side];
+  kv_gpu_slab *slab = (side ? lane->v_slab : lane->k_slab) + s->slab;
+  int all = mix == PAGED_BOTH ? (n + 1 - tier) / 2 : n;
+  slab->format = KV_GPU_token;
+  slab->settings = &s->how;
+  slab->width = s->width;
+  slab->used = mix == PAGED_BOTH || tier == (mix == PAGED_LOW) ? all : 0;
+  slab->in = {p, (int)blockIdx.x, tier, side};
 }
 
 static __global__ void all_see(kv_gpu_layer l, int n) {
@@ -61,30 +77,40 @@ static void paged_take(bench *b, const lanes_case *c, paged_mix mix, paged *x) {
   uint16_t *pool = bench_take<uint16_t>(b, halves);
   KV_LAUNCH(b->dev->stream(), noise_f16, bench_grid(halves), KV_BLOCK, pool,
             halves, 7u);
-  x->p.pool = (const char *)pool;
+  x->p.pool = (char *)pool;
   x->p.entries = s.table;
   x->p.table = x->u.p.table;
-  x->p.store = x->u.p.store;
+  x->p.held = x->u.p.held;
+  x->p.where =
+      bench_take<int32_t>(b, lanes * KV_TIERS * (size_t)x->w.layer.stride);
+}
+
+static kv_gpu_paged_tier paged_tier(int64_t page, int t) {
+  static const kv_page_config config[] = {{{8, 4}, {1, 1}}, {{4, 2}, {1, 1}}};
+  kv_page_token token = kv_page_token_of(LANES_D, LANES_D, &config[t]);
+  kv_gpu_tier_side side[KV_SIDES];
+  for (int i = 0; i < KV_SIDES; i++)
+    side[i] = {{config[t].bits[i], LANES_D, KV_RULE_UNROUNDED},
+               LANES_D,
+               KV_CODED + 2 * t + i};
+  return kv_gpu_paged_tier_of(page, &token, side);
 }
 
 static void paged_open(bench *b, const lanes_case *c, paged_mix mix, paged *x) {
-  static const kv_page_config config[] = {{{8, 4}, {1, 1}}, {{4, 2}, {1, 1}}};
   *x = {};
   lanes_open(b, c, &x->w);
   lanes_begin(&x->w, c->tokens);
   const kv_gpu_layer *l = &x->w.layer;
   x->p.page = kv_page_bytes(LANES_D, LANES_D);
-  for (int t = 0; t < KV_TIERS; t++)
-    x->p.tier[t] = kv_gpu_paged_tier_of(x->p.page, LANES_D, LANES_D, &config[t],
-                                        KV_RULE_UNROUNDED);
+  for (int t = 0; t < KV_TIERS; t++) x->p.tier[t] = paged_tier(x->p.page, t);
   paged_take(b, c, mix, x);
-  int32_t *order = bench_take<int32_t>(b, (size_t)l->lanes * (size_t)l->stride);
-  KV_LAUNCH(b->dev->stream(), draw_order, (unsigned)l->lanes, KV_BLOCK, order,
-            l->stride, c->tokens, (int)mix);
+  kv_gpu_paged *there = bench_take<kv_gpu_paged>(b, 1);
+  b->dev->put(there, &x->p, sizeof *there);
+  KV_LAUNCH(b->dev->stream(), refer_to_pages, (unsigned)l->lanes, KV_BLOCK, *l,
+            there, c->tokens, (int)mix);
   KV_LAUNCH(b->dev->stream(), all_see,
             (unsigned)((l->shape.n_heads + KV_BLOCK - 1) / KV_BLOCK), KV_BLOCK,
             *l, c->tokens);
-  x->p.order = order;
 }
 
 static void paged_close(paged *x) {

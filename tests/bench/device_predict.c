@@ -206,15 +206,17 @@ predicted predict_kivi(const predict_device *d, int group, int lanes,
 
 predict_pages predict_paged(const predict_device *d, int low, int group,
                             int lanes, int tokens) {
-  enum { RANGE = 4, ORDER = 4 }; /* metadata; where an entry of the lane is */
+  /* Metadata; which entry a number is: written twice and read, from references.
+   */
+  enum { RANGE = 4, WHERE = 3 * 4 + REF };
   double plain, each = (double)CHUNK * D / WARP, all = (double)lanes * tokens;
   entry_bytes row = {(low ? D / 2 : D) + RANGE, (low ? D / 4 : D / 2) + RANGE};
   predict_attend(d, group, lanes, tokens, &plain);
   predict_turn k = coded_work("paged_keys", group, CODED_TILE);
   predict_turn v = coded_work("paged_values", group, CHUNK);
-  entry_bytes read = {row.k, row.v + ORDER};
+  entry_bytes read = {row.k + WHERE, row.v + REF};
   attended a = attend(d, group, lanes, tokens, read, &k, &v);
-  double sum = a.keys + a.values + a.rest;
+  double sum = a.keys + a.values + a.rest + 2 * d->start;
   predict_pages p = {.bytes = row.k + row.v, .seconds = sum};
   p.memory = all * p.bytes / d->read;
   p.fma = all * 2 * D * group / (128.0 * d->sms * d->clock);

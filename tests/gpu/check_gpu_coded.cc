@@ -86,6 +86,7 @@ static void fill_slab(world *w, int n, int width, int format, int members,
   s->width = width;
   kv_gpu_coded_size size = kv_gpu_block_size(*s, members);
   s->size = ((size_t)size.metadata + (size_t)size.codes + 15) / 16 * 16;
+  s->metadata_size = (size_t)size.metadata;
   s->data = take<char>(w, blocks * s->size);
   for (size_t i = 0; i < blocks * s->size; i++) s->data[i] = (char)next();
   for (char *at = s->data; at < s->data + blocks * s->size; at += s->size)

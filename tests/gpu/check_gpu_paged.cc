@@ -4,147 +4,12 @@
  * slots: the same lanes, the same queries, the same bits of outputs and LSE.
  * The lanes are leankv's after a replay, of a bundled trace and of made-up
  * data; their rows are copied, byte for byte, into pages that the device's page
- * manager gave them, and stand in a tier in any order, as they do where slots
- * were used again. Groups of 1 to 13, both ways of the kernels, fast and slow;
- * the copies made show which was taken.
+ * manager gave them, and stand in a tier in any order and with numbers between
+ * them that are nobody's, as they do where slots were used again. Groups of 1
+ * to 13, both ways of the kernels, fast and slow; the copies made show which
+ * was taken.
  */
-#include "gpu/emu/emu.h"
-#include "gpu/host/unified.h"
-
-#define _Thread_local __thread /* in headers that are C's alone */
-extern "C" {
-#include "ref/backend/attend.h"
-#include "ref/pages/pages.h"
-#include "tests/support/bundled.h"
-#include "tests/support/draw.h"
-#include "tests/support/rig.h"
-}
-#undef _Thread_local
-
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { TAKEN = 32, MOST_LANES = 8 };
-
-/* Codes of the high and of the low tier, and which side is read the fast way.
- */
-typedef struct how {
-  kv_page_config tier[KV_TIERS];
-  bool fast[KV_SIDES];
-  const char *alpha; /* of a replay in which both tiers have entries */
-} how;
-
-struct world {
-  const how *h;
-  const rig_case *c;
-  const rig *r;
-  uint64_t seed;
-  kv_gpu_layer l;
-  kv_gpu_paged p;
-  kv_gpu_unified u;
-  kv_pages_count count[MOST_LANES];
-  char *pool;
-  int32_t *order;
-  void *taken[TAKEN];
-  int n_taken;
-};
-
-template <class T> static T *take(world *w, size_t n) {
-  void *p = kv_emu_take(n * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n_taken < TAKEN);
-  w->taken[w->n_taken++] = p;
-  return (T *)p;
-}
-
-/* --- pages ---------------------------------------------------------------- */
-
-static const kv_minmax *codes_of(const kv_slab *slab, const kv_cell_ref *ref) {
-  assert_true(ref->format >= KV_CODED);
-  return (const kv_minmax *)slab[ref->format].coding->settings;
-}
-
-static int tier_of(const world *w, const kv_lane *l, int i) {
-  for (int t = 0; t < KV_TIERS; t++)
-    if (codes_of(l->k_slab, &l->k[i])->bits == w->h->tier[t].bits[0] &&
-        codes_of(l->v_slab, &l->v[i])->bits == w->h->tier[t].bits[1])
-      return t;
-  fail_msg("an entry of neither tier");
-  return 0;
-}
-
-/* Entries take the numbers of their tier in a random order. */
-static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
-  kv_pages_count *n = &w->count[l->lane];
-  *n = {{0, 0}};
-  for (int i = 0; i < l->n; i++) {
-    int tier = tier_of(w, l, i);
-    slot[i] = n->of[tier]++ * 2 + tier;
-  }
-  for (int i = l->n - 1; i > 0; i--) {
-    int j = draw_below(&w->seed, i + 1);
-    int32_t other = slot[j];
-    if ((slot[i] ^ other) & 1) continue;
-    slot[j] = slot[i];
-    slot[i] = other;
-  }
-}
-
-static void take_pages(world *w) {
-  int lanes = rig_lanes(w->r), n = w->c->n_tokens;
-  kv_err e;
-  kv_pages_shape s = {KV_PAGES_CODE, 1, lanes, 0, 0, {0, 0}};
-  w->p.page = kv_page_bytes(w->c->d, w->c->d_v);
-  for (int t = 0; t < KV_TIERS; t++) {
-    w->p.tier[t] = kv_gpu_paged_tier_of(w->p.page, w->c->d, w->c->d_v,
-                                        &w->h->tier[t], KV_RULE_UNROUNDED);
-    s.tokens[t] = w->p.tier[t].tokens;
-  }
-  s.table = kv_pages_table(s.variant, n, s.tokens, s.tokens[KV_HIGH]);
-  s.pages = lanes * s.table;
-  assert_int_equal(kv_gpu_unified_open(kv_device_emu(), &s, &w->u, &e), KV_OK);
-  kv_pages_job prompt = {KV_PAGES_PROMPT, 0, n, nullptr, false, 0};
-  kv_pages_job settled = {KV_PAGES_SETTLED, 0, 0, w->count, false, 0};
-  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &prompt), 0);
-  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &settled), 0);
-  w->pool = take<char>(w, (size_t)(s.pages * w->p.page));
-  w->p.pool = w->pool;
-  w->p.entries = s.table;
-  w->p.table = w->u.p.table;
-  w->p.store = w->u.p.store;
-  w->p.order = w->order;
-}
-
-/* A block of the format is metadata, and then codes. */
-static void put_row(world *w, int lane, int32_t slot, int side,
-                    const kv_slab *slab, const kv_cell_ref *ref) {
-  const kv_gpu_paged_tier *t = &w->p.tier[slot & 1];
-  const kv_gpu_paged_side *s = &t->side[side];
-  int page = (slot >> 1) / t->tokens, at = (slot >> 1) % t->tokens;
-  int entry = slot & 1 ? w->p.entries - 1 - page : page;
-  char *to = w->pool + w->p.table[lane * w->p.entries + entry] * w->p.page;
-  const kv_slab *of = &slab[ref->format];
-  const char *from = of->data + (size_t)ref->block * of->size;
-  assert_int_equal(codes_of(slab, ref)->group, s->how.group);
-  memcpy(to + s->meta_at + at * s->meta, from, (size_t)s->meta);
-  memcpy(to + s->codes_at + at * s->codes, from + s->meta, (size_t)s->codes);
-}
-
-static void fill(world *w) {
-  int lanes = rig_lanes(w->r);
-  w->order = take<int32_t>(w, (size_t)lanes * (size_t)w->l.stride);
-  for (int i = 0; i < lanes; i++)
-    draw_order(w, rig_lane(w->r, i), w->order + i * w->l.stride);
-  take_pages(w);
-  for (int i = 0; i < lanes; i++) {
-    const kv_lane *l = rig_lane(w->r, i);
-    for (int j = 0; j < l->n; j++) {
-      int32_t slot = w->order[i * w->l.stride + j];
-      put_row(w, i, slot, KV_SIDE_K, l->k_slab, &l->k[j]);
-      put_row(w, i, slot, KV_SIDE_V, l->v_slab, &l->v[j]);
-    }
-  }
-}
+#include "tests/gpu/gpupaged.h"
 
 /* --- the layer ------------------------------------------------------------ */
 
@@ -214,13 +79,14 @@ static void attend_slots(const world *w, const kv_lane *l, float *to) {
 
 /* --- both ----------------------------------------------------------------- */
 
-/* Copies of 16 bytes that keys, and values, of all entries take where they are
- * read the fast way. */
+/* Copies of 16 bytes that keys of all numbers, and values of all entries, take
+ * where they are read the fast way. */
 static uint64_t pieces(const world *w, int side) {
+  const kv_pages_count *rows = side == KV_SIDE_K ? w->count : w->entries;
   uint64_t n = 0;
   for (int i = 0; i < w->l.lanes; i++)
     for (int t = 0; t < KV_TIERS; t++)
-      n += (uint64_t)(w->count[i].of[t] * w->p.tier[t].side[side].codes / 16);
+      n += (uint64_t)(rows[i].of[t] * w->p.tier[t].side[side].codes / 16);
   return n;
 }
 
@@ -256,12 +122,17 @@ static void must_be_same(world *w) {
   free(want);
 }
 
-/* Both tiers have entries, and some are gone: or else it shows nothing. */
+/* Both tiers have entries, some are gone, and some numbers are nobody's: or
+ * else it shows nothing. */
 static void must_differ(const world *w) {
-  kv_pages_count all = {{0, 0}};
+  kv_pages_count all = {{0, 0}}, numbers = {{0, 0}};
   for (int i = 0; i < w->l.lanes; i++)
-    for (int t = 0; t < KV_TIERS; t++) all.of[t] += w->count[i].of[t];
+    for (int t = 0; t < KV_TIERS; t++) {
+      all.of[t] += w->entries[i].of[t];
+      numbers.of[t] += w->count[i].of[t];
+    }
   assert_true(all.of[KV_HIGH] > 0 && all.of[KV_LOW] > 0);
+  assert_true(numbers.of[KV_HIGH] > all.of[KV_HIGH]);
   assert_true(all.of[KV_HIGH] + all.of[KV_LOW] < w->l.lanes * rig_step(w->r));
 }
 

@@ -52,10 +52,9 @@ mutant scores_unhashed ref/lane/shown.c 'compare check run' \
 mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \
   'if (x->in && !x->in[i]) return KV_SHOWN_OUT;' ''
 mutant settling_unshown gpu/host/sequence.c 'check_backends.sh' \
-  '  }
-  show_part(s, stream);
-  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' '  }
-  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
+  '  show_part(s, stream);
+  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' \
+  '  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
 mutant second_in_firsts_place gpu/host/sequence.c 'check_compose.sh' \
   'l.params = (const char *)l.params + p->offset;' ''
 mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \

@@ -38,8 +38,7 @@ mutant device_key_one_range gpu/lane/keys_rows.cuh 'gpu_coded' \
 mutant device_row_amid gpu/lane/values_coded.cuh 'gpu_coded' \
   'row[kv_thread()].slab != slab' 'false'
 mutant device_never_whole gpu/lane/values_coded.cuh 'gpu_coded' \
-  'if (!slab || !kv_gpu_has_rows(slab->format)) return false;' \
-  'return false;'
+  'slab->in.pages || !kv_gpu_has_rows(slab->format)' 'true'
 mutant device_shares_unlike gpu/backend/attend.cu \
   'check_backends.sh gpu_reads' \
   'return !kv_block_any(other);' 'return !kv_block_any(other) || j >= 0;'
@@ -87,8 +86,20 @@ mutant device_pages_one_tile gpu/backend/pages.cu 'gpu_pages' \
 mutant device_pages_all_served gpu/backend/pages.cu 'gpu_pages' \
   '!suffices(p, n, room) &&' 'false &&'
 mutant device_paged_left gpu/lane/paged.cuh 'gpu_paged' \
-  'tier == KV_LOW ? p.entries - 1 - page : page' 'page'
+  'beyond < 0 ? p.entries - 1 - x :' 'beyond < 0 ? x :'
 mutant device_paged_shift gpu/lane/values_paged.cuh 'gpu_paged' \
   'low ? c.low.magic : c.high.magic' 'c.high.magic'
 mutant device_paged_slow gpu/lane/values_paged.cuh 'gpu_paged' \
   'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'
+mutant device_tiers_not_turned gpu/backend/place.cu 'gpu_tiers' \
+  'first++, last--' 'first = last'
+mutant device_tiers_not_reserved gpu/backend/place.cu 'gpu_tiers' \
+  'int n = t.held + more;' 'int n = t.held;'
+mutant device_tiers_report gpu/backend/report.cu 'gpu_tiers' \
+  'b.codes + (at - metadata)' 'b.codes + at'
+mutant device_tiers_nobodys gpu/backend/paged_logits.cu 'gpu_paged' \
+  '{i[0] >= 0, i[1] >= 0}' '{true, true}'
+mutant device_tiers_uncoded gpu/backend/paged_logits.cu 'gpu_tiers' \
+  'slowly<QUERIES>(l, {lane, 0, lane->queries, false}, own);' ';'
+mutant device_tiers_in_slabs gpu/host/take.c 'gpu_tiers' \
+  'if (!in->pages) to->data' 'to->data'

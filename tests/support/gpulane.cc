@@ -77,6 +77,9 @@ static void mirror_slab(gpulane *w, const kv_slab *from, kv_gpu_slab *to) {
     char *settings = take<char>(w, (int)c->format->settings_size);
     memcpy(settings, c->settings, c->format->settings_size);
     to->format = kv_gpu_format_named(c->format->name);
+    to->metadata_size =
+        (size_t)c->format->size(c->settings, kv_coding_members(c), from->width)
+            .metadata;
     to->settings = settings;
     assert_true(to->format > KV_GPU_ROWS);
   }

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store whose coded rows lie in unified pages, on the executor:
+ * - journal, state and outputs are the reference's, which has slots;
+ * - its slabs have no bytes of their own, and every free page is scribbled over
+ *   at every step: what attention, verbs and reports read stands in pages that
+ *   the lane holds;
+ * - after every block and step the ids of tables and ring are all pages, each
+ *   once; each lane has pages for the numbers that it uses, right after the
+ *   prompt as many as the formula says, and never more than its tokens could
+ *   fill;
+ * - attention walks the pages where formats and views allow, and else reads
+ *   rows one by one; and formats that have no page stay in slabs.
+ */
+#include "gpu/host/backends.h"
+#include "gpu/host/tiers.h"
+#include "ref/pages/pages.h"
+#include "sim/engine/replay.h"
+#include "sim/spec/spec.h"
+#include "tests/made/made_up.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 230, PROMPT = 180, BUDGET = 96, LAYERS = 2 };
+
+/* Where the rows of a case must lie, and how attention must read them. */
+typedef enum expected { SLABS, READ, WALKED } expected;
+
+static kv_device device;
+static kv_backend in_pages;
+static char trace[512];
+static expected must;
+static int blocks, walked, read_rows; /* of the replay */
+static int64_t turned, given;
+
+/* --- the device and its backend ------------------------------------------- */
+
+static void attend(void *stream, const kv_gpu_layer *l, int masked) {
+  read_rows++;
+  kv_device_emu()->attend(stream, l, masked);
+}
+
+static void attend_paged(void *stream, const kv_gpu_layer *l,
+                         const kv_gpu_paged *p) {
+  walked++;
+  kv_device_emu()->attend_paged(stream, l, p);
+}
+
+static kv_rc open_in_pages(const kv_plan *plan, kv_store **out, kv_err *e) {
+  kv_plan *asked = (kv_plan *)plan; /* the cell's own */
+  asked->paged = true;
+  return kv_gpu_open(&device, asked, out, e);
+}
+
+/* Claims an id; every one must be claimed once. */
+static void claim(const kv_gpu_pages *p, char *owned, int32_t id) {
+  assert_in_range(id, 0, p->shape.pages - 1);
+  assert_int_equal(owned[id]++, 0);
+}
+
+static void claim_lane(const kv_gpu_pages *p, char *owned, int i) {
+  const int32_t *row = p->table + (int64_t)i * p->shape.table;
+  kv_pages_count held = p->held[i];
+  assert_true(held.of[KV_HIGH] + held.of[KV_LOW] <= p->shape.table);
+  for (int x = 0; x < held.of[KV_HIGH]; x++) claim(p, owned, row[x]);
+  for (int x = 0; x < held.of[KV_LOW]; x++)
+    claim(p, owned, row[p->shape.table - 1 - x]);
+}
+
+/* Ids of tables and ring are a permutation; what is free becomes noise. */
+static void check_pages(const kv_store *s) {
+  const kv_gpu_pages *p = &s->tiers->u.p;
+  const kv_gpu_paged *rows = &s->tiers->rows;
+  char *owned = calloc((size_t)p->shape.pages, 1);
+  assert_non_null(owned);
+  for (int i = 0; i < s->lanes; i++) claim_lane(p, owned, i);
+  for (int x = 0; x < p->front->count; x++) {
+    int32_t id = p->ring[kv_pages_place(p->front->start, x, p->shape.pages)];
+    claim(p, owned, id);
+    memset(rows->pool + id * rows->page, 0x7f, (size_t)rows->page);
+  }
+  for (int id = 0; id < p->shape.pages; id++) assert_int_equal(owned[id], 1);
+  free(owned);
+}
+
+/* A lane has pages for the numbers of its tiers, and its slabs no bytes. */
+static void check_lane(const kv_store *s, int i, bool prompt) {
+  const kv_gpu_lane *l = &s->layer.lane[i]; /* it is near */
+  const kv_gpu_paged *rows = &s->tiers->rows;
+  for (int t = 0; t < KV_TIERS && rows->tier[t].tokens; t++) {
+    const kv_gpu_paged_tier *tier = &rows->tier[t];
+    const kv_gpu_slab *k = &l->k_slab[tier->side[KV_SIDE_K].slab];
+    const kv_gpu_slab *v = &l->v_slab[tier->side[KV_SIDE_V].slab];
+    int32_t held = s->tiers->u.p.held[i].of[t];
+    int32_t least = kv_pages_for(k->used, tier->tokens);
+    assert_null(k->data);
+    assert_null(v->data);
+    assert_int_equal(k->used, v->used);
+    assert_in_range(held, least,
+                    prompt ? least : kv_pages_for(k->cap, tier->tokens) + 1);
+    for (int j = 0; j < l->n; j++)
+      if (l->k[j].format == tier->side[KV_SIDE_K].slab)
+        assert_int_equal(l->k[j].block, l->v[j].block);
+  }
+}
+
+static void end_step(kv_store *s) {
+  bool prompt = s->end <= s->shape.prompt_len;
+  blocks++;
+  assert_int_equal(must == SLABS, s->tiers == NULL);
+  for (int i = 0; s->tiers && i < s->lanes; i++) check_lane(s, i, prompt);
+  if (s->tiers) {
+    check_pages(s);
+    turned = s->tiers->u.p.front->books.turned;
+    given = s->tiers->u.p.front->books.given;
+  }
+  kv_backend_emu.end_step(s);
+}
+
+/* --- replays -------------------------------------------------------------- */
+
+static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
+  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
+  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
+  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
+  kv_spec_free(&spec);
+}
+
+static void replay(const char *text, const kv_backend *backend,
+                   kv_digest digest[3]) {
+  kv_trace *t = NULL;
+  kv_cell cell, *each = &cell;
+  kv_err e = {0};
+  bool stopped;
+  kv_replay_how how = {
+      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
+  if (kv_trace_open(trace, &t, &e)) fail_msg("%s", e.text);
+  open_cell(t, text, &cell);
+  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
+  digest[0] = cell.result.journal;
+  digest[1] = cell.result.state;
+  digest[2] = cell.result.output;
+  kv_cell_close(&cell);
+  kv_trace_close(t);
+}
+
+static void must_be_alike(const char *text) {
+  static const char *const name[] = {"journal", "state", "output"};
+  kv_digest of_ref[3], of_pages[3];
+  blocks = walked = read_rows = 0;
+  replay(text, &kv_backend_ref, of_ref);
+  replay(text, &in_pages, of_pages);
+  assert_true(blocks >= LAYERS * (TOKENS - PROMPT + 1));
+  for (int i = 0; i < 3; i++)
+    if (memcmp(&of_ref[i], &of_pages[i], sizeof *of_ref))
+      fail_msg("%s: the %s differs from that of slots", text, name[i]);
+  if ((must == WALKED) != (walked > 0) || (walked > 0) == (read_rows > 0))
+    fail_msg("%s: attention walked pages in %d steps, and read rows in %d",
+             text, walked, read_rows);
+}
+
+static void make_trace(kv_dtype dtype, int d) {
+  const kv_small t = {"tiers", LAYERS, 4, 2, d, dtype, TOKENS, PROMPT};
+  kv_err e = {0};
+  snprintf(trace, sizeof trace, "%s", scratch_path("tiers.safetensors"));
+  remove(trace);
+  if (kv_small_write(&t, 3, trace, &e)) fail_msg("%s", e.text);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static void test_specs(void **state) {
+  static const struct {
+    const char *spec;
+    expected where;
+  } cases[] = {{"leankv:alpha_h=1.5:alpha_l=1.2", WALKED},
+               {"leankv:variant=code:alpha_h=1.5:alpha_l=1.2", WALKED},
+               {"leankv:sparsity=layer:alpha_h=1.5:alpha_l=1.2", WALKED},
+               {"leankv:sparsity=static:alpha_h=1.5:alpha_l=1.2", WALKED},
+               {"leankv:high=k8v8:low=k4v4:alpha_h=1.5:alpha_l=1.2", WALKED},
+               {"snapkv:window=16+int4", WALKED},
+               {"tova+int8", WALKED},
+               {"h2o+int8", READ},
+               {"dense+quant:k=e4m3:v=qserve4:groups=2", READ},
+               {"dense+quant:k=int8:rope=before", READ},
+               {"dense+k8v4:residual=32", WALKED},
+               {"quest:page=8:skip=0+int4", READ},
+               {"leankv:high=k8v4:low=k8v2", SLABS},
+               {"kivi:residual=32:group=32", SLABS},
+               {"h2o", SLABS}};
+  int turning = 0; /* cases in which reserved pages became low ones */
+  (void)state;
+  make_trace(KV_F32, 32);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    must = cases[i].where;
+    turned = given = 0;
+    must_be_alike(cases[i].spec);
+    if (turned > 0 && given > 0) turning++;
+  }
+  assert_in_range(turning, 3, 5);
+}
+
+/* Rows of any length and type. */
+static void test_types(void **state) {
+  (void)state;
+  must = WALKED;
+  make_trace(KV_F16, 36);
+  must_be_alike("leankv:alpha_h=1.5:alpha_l=1.2:high_v_groups=3");
+  make_trace(KV_BF16, 20);
+  must_be_alike("snapkv:window=16+int2");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs),
+                                     cmocka_unit_test(test_types)};
+  if (!kv_device_emu()) return 77;
+  device = *kv_device_emu();
+  device.attend = attend;
+  device.attend_paged = attend_paged;
+  in_pages = kv_backend_emu;
+  in_pages.open = open_in_pages;
+  in_pages.end_step = end_step;
+  return cmocka_run_group_tests_name("gpu_tiers", tests, scratch_make,
+                                     scratch_remove);
+}

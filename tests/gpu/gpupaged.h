@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lanes of the reference whose rows are copied, byte for byte, into unified
+ * pages in the executor's memory, as attention over pages wants them
+ * (gpu/shared/paged.h): page manager and tables are the device's own; entries
+ * take numbers of their tier in any order, and some numbers are nobody's.
+ */
+#ifndef KV_TESTS_GPU_PAGED_H
+#define KV_TESTS_GPU_PAGED_H
+
+#include "gpu/emu/emu.h"
+#include "gpu/formats/format.h"
+#include "gpu/host/unified.h"
+
+#define _Thread_local __thread /* in headers that are C's alone */
+extern "C" {
+#include "ref/backend/attend.h"
+#include "ref/pages/pages.h"
+#include "tests/support/bundled.h"
+#include "tests/support/draw.h"
+#include "tests/support/rig.h"
+}
+#undef _Thread_local
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TAKEN = 48, MOST_LANES = 8 };
+
+/* Codes of the high and of the low tier, and which side is read the fast way.
+ */
+typedef struct how {
+  kv_page_config tier[KV_TIERS];
+  bool fast[KV_SIDES];
+  const char *alpha; /* of a replay in which both tiers have entries */
+} how;
+
+struct world {
+  const how *h;
+  const rig_case *c;
+  const rig *r;
+  uint64_t seed;
+  kv_gpu_layer l;
+  kv_gpu_paged p;
+  kv_gpu_unified u;
+  kv_pages_count count[MOST_LANES];   /* numbers in use */
+  kv_pages_count entries[MOST_LANES]; /* that have one */
+  char *pool;
+  int32_t *order; /* [lanes][stride] of entry j: 2 * its number + its tier */
+  void *taken[TAKEN];
+  int n_taken;
+};
+
+template <class T> static T *take(world *w, size_t n) {
+  void *p = kv_emu_take(n * sizeof(T));
+  assert_non_null(p);
+  assert_true(w->n_taken < TAKEN);
+  w->taken[w->n_taken++] = p;
+  return (T *)p;
+}
+
+/* --- pages ---------------------------------------------------------------- */
+
+static const kv_minmax *codes_of(const kv_slab *slab, const kv_cell_ref *ref) {
+  assert_true(ref->format >= KV_CODED);
+  return (const kv_minmax *)slab[ref->format].coding->settings;
+}
+
+static int tier_of(const world *w, const kv_lane *l, int i) {
+  for (int t = 0; t < KV_TIERS; t++)
+    if (codes_of(l->k_slab, &l->k[i])->bits == w->h->tier[t].bits[0] &&
+        codes_of(l->v_slab, &l->v[i])->bits == w->h->tier[t].bits[1])
+      return t;
+  fail_msg("an entry of neither tier");
+  return 0;
+}
+
+/* Entries take numbers of their tier in a random order; every sixth or so is
+ * nobody's. */
+static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
+  kv_pages_count *n = &w->count[l->lane];
+  *n = w->entries[l->lane] = {{0, 0}};
+  for (int i = 0; i < l->n; i++) {
+    int tier = tier_of(w, l, i);
+    n->of[tier] += draw_below(&w->seed, 6) == 0;
+    slot[i] = n->of[tier]++ * 2 + tier;
+    w->entries[l->lane].of[tier]++;
+  }
+  for (int i = l->n - 1; i > 0; i--) {
+    int j = draw_below(&w->seed, i + 1);
+    int32_t other = slot[j];
+    if ((slot[i] ^ other) & 1) continue;
+    slot[j] = slot[i];
+    slot[i] = other;
+  }
+}
+
+static kv_gpu_paged_tier tier_with(const world *w, int t) {
+  const kv_page_config *c = &w->h->tier[t];
+  const int width[] = {w->c->d, w->c->d_v};
+  kv_page_token token = kv_page_token_of(width[0], width[1], c);
+  kv_gpu_tier_side side[KV_SIDES];
+  for (int i = 0; i < KV_SIDES; i++)
+    side[i] = {{c->bits[i], (width[i] + c->groups[i] - 1) / c->groups[i],
+                KV_RULE_UNROUNDED},
+               width[i],
+               KV_CODED + 2 * t + i};
+  return kv_gpu_paged_tier_of(w->p.page, &token, side);
+}
+
+static void take_pages(world *w) {
+  int lanes = rig_lanes(w->r), n = w->c->n_tokens;
+  kv_err e;
+  kv_pages_shape s = {KV_PAGES_CODE, 1, lanes, 0, 0, {0, 0}};
+  w->p.page = kv_page_bytes(w->c->d, w->c->d_v);
+  for (int t = 0; t < KV_TIERS; t++) {
+    w->p.tier[t] = tier_with(w, t);
+    s.tokens[t] = w->p.tier[t].tokens;
+  }
+  s.table = kv_pages_table(s.variant, 2 * n, s.tokens, s.tokens[KV_HIGH]);
+  s.pages = lanes * s.table;
+  assert_int_equal(kv_gpu_unified_open(kv_device_emu(), &s, &w->u, &e), KV_OK);
+  kv_pages_job prompt = {KV_PAGES_PROMPT, 0, 2 * n, nullptr, false, 0};
+  kv_pages_job settled = {KV_PAGES_SETTLED, 0, 0, w->count, false, 0};
+  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &prompt), 0);
+  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &settled), 0);
+  w->pool = take<char>(w, (size_t)(s.pages * w->p.page));
+  memset(w->pool, 0x7f, (size_t)(s.pages * w->p.page)); /* scales: NaN */
+  w->p.pool = w->pool;
+  w->p.entries = s.table;
+  w->p.table = w->u.p.table;
+  w->p.held = w->u.p.held;
+  w->p.where = take<int32_t>(w, (size_t)lanes * KV_TIERS * (size_t)w->l.stride);
+}
+
+/* A block of the format is metadata, and then codes. */
+static void put_row(world *w, int lane, int32_t slot, int side,
+                    const kv_slab *slab, const kv_cell_ref *ref) {
+  const kv_gpu_paged_tier *t = &w->p.tier[slot & 1];
+  const kv_gpu_paged_side *s = &t->side[side];
+  int page = (slot >> 1) / t->tokens, at = (slot >> 1) % t->tokens;
+  int entry = slot & 1 ? w->p.entries - 1 - page : page;
+  char *to = w->pool + w->p.table[lane * w->p.entries + entry] * w->p.page;
+  const kv_slab *of = &slab[ref->format];
+  const char *from = of->data + (size_t)ref->block * of->size;
+  assert_int_equal(codes_of(slab, ref)->group, s->how.group);
+  memcpy(to + s->meta_at + at * s->meta, from, (size_t)s->meta);
+  memcpy(to + s->codes_at + at * s->codes, from + s->meta, (size_t)s->codes);
+}
+
+/* What attention is told of lane i: references, and the slabs that they name.
+ */
+static void refer(world *w, int i) {
+  kv_gpu_lane *to = &w->l.lane[i];
+  const kv_lane *from = rig_lane(w->r, i);
+  size_t n = (size_t)from->n;
+  kv_cell_ref *ref[] = {take<kv_cell_ref>(w, n), take<kv_cell_ref>(w, n)};
+  to->n = from->n;
+  to->k = ref[0];
+  to->v = ref[1];
+  for (int x = 0; x < (int)KV_TIERS * (int)KV_SIDES; x++) {
+    int tier = x / (int)KV_SIDES, side = x % (int)KV_SIDES;
+    const kv_gpu_paged_side *s = &w->p.tier[tier].side[side];
+    kv_gpu_slab *slab = (side ? to->v_slab : to->k_slab) + s->slab;
+    slab->format = KV_GPU_token;
+    slab->settings = &s->how;
+    slab->width = s->width;
+    slab->used = w->count[i].of[tier];
+    slab->in = {&w->p, i, tier, side};
+    for (int j = 0; j < from->n; j++) {
+      int32_t slot = w->order[i * w->l.stride + j];
+      if ((slot & 1) == tier) ref[side][j] = {slot >> 1, 0, (uint16_t)s->slab};
+    }
+  }
+}
+
+static void fill(world *w) {
+  int lanes = rig_lanes(w->r);
+  w->order = take<int32_t>(w, (size_t)lanes * (size_t)w->l.stride);
+  for (int i = 0; i < lanes; i++)
+    draw_order(w, rig_lane(w->r, i), w->order + i * w->l.stride);
+  take_pages(w);
+  for (int i = 0; i < lanes; i++) {
+    const kv_lane *l = rig_lane(w->r, i);
+    refer(w, i);
+    for (int j = 0; j < l->n; j++) {
+      int32_t slot = w->order[i * w->l.stride + j];
+      put_row(w, i, slot, KV_SIDE_K, l->k_slab, &l->k[j]);
+      put_row(w, i, slot, KV_SIDE_V, l->v_slab, &l->v[j]);
+    }
+  }
+}
+
+#endif
