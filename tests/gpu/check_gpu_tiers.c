@@ -5,6 +5,7 @@
  * - its slabs have no bytes of their own, and every free page is scribbled over
  *   at every step: what attention, verbs and reports read stands in pages that
  *   the lane holds;
+ * - the host's blocks are, byte for byte, what stands in those pages;
  * - after every block and step the ids of tables and ring are all pages, each
  *   once; each lane has pages for the numbers that it uses, right after the
  *   prompt as many as the formula says, and never more than its tokens could
@@ -91,6 +92,25 @@ static void check_pages(const kv_store *s) {
   free(owned);
 }
 
+/* The host has the bytes of a side of an entry as they lie in its page. */
+static void must_mirror(const kv_store *s, int lane, int t, int side,
+                        const kv_cell_ref *ref) {
+  const kv_gpu_paged *rows = &s->tiers->rows;
+  const kv_gpu_paged_tier *tier = &rows->tier[t];
+  const kv_gpu_paged_side *of = &tier->side[side];
+  const kv_lane *m = &s->mirror[lane];
+  const kv_slab *slab = (side ? m->v_slab : m->k_slab) + of->slab;
+  const char *block = slab->data + (size_t)ref->block * slab->size;
+  int page = ref->block / tier->tokens, at = ref->block % tier->tokens;
+  int entry = t == KV_LOW ? rows->entries - 1 - page : page;
+  const char *from =
+      rows->pool + rows->table[lane * rows->entries + entry] * rows->page;
+  assert_memory_equal(block, from + of->meta_at + at * of->meta,
+                      (size_t)of->meta);
+  assert_memory_equal(block + of->meta, from + of->codes_at + at * of->codes,
+                      (size_t)of->codes);
+}
+
 /* A lane has pages for the numbers of its tiers, and its slabs no bytes. */
 static void check_lane(const kv_store *s, int i, bool prompt) {
   const kv_gpu_lane *l = &s->layer.lane[i]; /* it is near */
@@ -107,8 +127,11 @@ static void check_lane(const kv_store *s, int i, bool prompt) {
     assert_in_range(held, least,
                     prompt ? least : kv_pages_for(k->cap, tier->tokens) + 1);
     for (int j = 0; j < l->n; j++)
-      if (l->k[j].format == tier->side[KV_SIDE_K].slab)
+      if (l->k[j].format == tier->side[KV_SIDE_K].slab) {
         assert_int_equal(l->k[j].block, l->v[j].block);
+        must_mirror(s, i, t, KV_SIDE_K, &l->k[j]);
+        must_mirror(s, i, t, KV_SIDE_V, &l->v[j]);
+      }
   }
 }
 

@@ -92,7 +92,7 @@ mutant device_paged_shift gpu/lane/values_paged.cuh 'gpu_paged' \
 mutant device_paged_slow gpu/lane/values_paged.cuh 'gpu_paged' \
   'return s.how.bits < 8 &&' 'return s.how.bits < 4 &&'
 mutant device_tiers_not_turned gpu/backend/place.cu 'gpu_tiers' \
-  'first++, last--' 'first = last'
+  'first < last; first++' 'first > last; first++'
 mutant device_tiers_not_reserved gpu/backend/place.cu 'gpu_tiers' \
   'int n = t.held + more;' 'int n = t.held;'
 mutant device_tiers_report gpu/backend/report.cu 'gpu_tiers' \
