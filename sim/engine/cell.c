@@ -27,12 +27,6 @@ static int get_budget(const kv_spec *s) {
   return entries;
 }
 
-static void refuse(kv_cell *c, const char *why) {
-  c->result.status = KV_CELL_REFUSED;
-  c->runs = false;
-  snprintf(c->result.reason, sizeof c->result.reason, "%s", why);
-}
-
 /* How many query rows among first..p-1 the layer has recorded. */
 static int recorded_rows(const kv_layer_data *data, int first, int p) {
   int have = 0;
@@ -80,7 +74,7 @@ static void check_trace(kv_cell *c) {
   const char *turns = need->reindex ? cannot_turn(t) : NULL;
   if (!turns && need->rope) turns = cannot_read(t);
   if (turns) {
-    refuse(c, turns);
+    kv_cell_refuse(c, turns);
     return;
   }
   int p = c->shape.prompt_len;
@@ -98,7 +92,7 @@ static void check_trace(kv_cell *c) {
              "%s needs the last %d query rows of the prompt; layer %d records "
              "%d of them",
              c->spec.method->name, rows, data->layer, have);
-    refuse(c, why);
+    kv_cell_refuse(c, why);
     return;
   }
 }
@@ -109,7 +103,7 @@ static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_err why = {0};
   kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,
                               &c->turns, &c->turn, &why);
-  if (rc == KV_REFUSED) refuse(c, why.text);
+  if (rc == KV_REFUSED) kv_cell_refuse(c, why.text);
   return rc && rc != KV_REFUSED ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
@@ -200,7 +194,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                         : kv_cell_ask(c, c->spec.params, &c->plan.needs, &why);
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
   if (rc)
-    refuse(c, why.text);
+    kv_cell_refuse(c, why.text);
   else
     check_trace(c);
   c->blocks = 1;
@@ -271,31 +265,6 @@ void kv_cell_stand_for(kv_cell *c, const kv_result *asked) {
   r->basis = asked->basis;
   memcpy(r->target, asked->target, sizeof r->target);
   if (fixed && asked->basis != KV_BASIS_NONE) r->status = KV_CELL_OK;
-}
-
-/* Rows that a layout has no place for: this cell is refused. */
-static void suit(kv_cell *c, const kv_layout_list *asked) {
-  for (int i = 0; i < asked->n && c->runs; i++) {
-    const kv_layout *l = asked->item[i].layout;
-    kv_err why = {0};
-    c->plan.paged |= l->paged;
-    if (!l->suits || !l->suits(&c->shape, &c->plan.needs, &why)) continue;
-    refuse(c, why.text);
-    c->result.of_layout = true;
-  }
-}
-
-kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
-  kv_result *r = &c->result;
-  if (!asked || !asked->n) return KV_OK;
-  suit(c, asked);
-  r->layout = kv_zalloc((size_t)asked->n, sizeof *r->layout);
-  if (!r->layout) return kv_no_memory(e, "layouts", (size_t)asked->n);
-  r->n_layouts = asked->n;
-  for (int i = 0; i < asked->n; i++)
-    memcpy(r->layout[i].name, asked->item[i].name, sizeof r->layout[i].name);
-  c->lay_out = asked;
-  return KV_OK;
 }
 
 void kv_cell_fail(kv_cell *c, int layer, const kv_err *why) {

@@ -72,6 +72,8 @@ void kv_cell_forget(kv_cell *c, int layer);
 /* Records that the cell failed on a layer (index). May be called from any
  * thread; the row reports the lowest layer, whatever the order of calls. */
 void kv_cell_fail(kv_cell *c, int layer, const kv_err *why);
+/* The cell does not run, for this reason, which its row says. */
+void kv_cell_refuse(kv_cell *c, const char *why);
 /* Asks for memory layouts. Call between open and prepare; `asked` must outlive
  * the cell. The row names them even if the cell does not run. */
 kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e);
