@@ -50,6 +50,10 @@ static const char two_layouts[] =
     "  OR d.slack_end != s.slack_end OR d.slack_peak != s.slack_peak"
     "  OR d.slack_mean_bits != s.slack_mean_bits"
     "  OR d.vacated != s.vacated OR d.freed != s.freed"
+    "  OR (d.loads, d.rewrites, d.moves, d.mti, d.break_even) IS NOT"
+    "  (s.loads, s.rewrites, s.moves, s.mti, s.break_even)"
+    "  OR (d.kept_steps, d.fullest_steps) IS NOT"
+    "  (s.kept_steps, s.fullest_steps)"
     " ORDER BY r.key, d.layout LIMIT 1";
 
 /* Where both recorded them. */

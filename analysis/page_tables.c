@@ -173,13 +173,24 @@ int kv_page_layouts(const kv_page *p) {
       {"moved", "moved", KV_PLAIN},
       {"table_entries", "table entries", KV_PLAIN},
       {"list_operations", "list operations", KV_PLAIN},
+      {"loads", "loads", KV_PLAIN},
+      {"rewrites", "rewrites", KV_PLAIN},
+      {"moved_bytes", "bytes moved", KV_BYTES},
+      {"mask_end", "masks", KV_BYTES},
+      {"utilisation", "utilisation", KV_PERCENT},
+      {"break_even", "paid after steps", KV_PLAIN},
       {NULL, NULL, KV_PLAIN}};
   static const char caption[] =
       "Bytes of K and V in the memory that each layout holds. Slack: held, and "
       "no entry lies there. Came free: of the bytes that the method gave up, "
       "those in memory that is free again. Of unified pages: their bytes in "
       "which nothing lies, entries that changed their precision, entries of "
-      "page tables, and page ids read from and written into the free list.";
+      "page tables, and page ids read from and written into the free list. Of "
+      "base, ls, la, hs and ha: tokens that decode steps load, over all lanes; "
+      "blocks after which some layer had other indices; what rewriting them "
+      "moved, or the masks in its place; entries held as a share of as many in "
+      "every lane as in the longest; and decode steps until a rewrite's "
+      "memory-time integral was no more than that of masks.";
   return optional(p, "layouts", "Memory layouts", column, caption);
 }
 

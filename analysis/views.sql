@@ -374,13 +374,13 @@ ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
 -- beside those of dense; share_freed: of the bytes given up, what came free.
 CREATE TEMP VIEW layouts AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
-  c.budget,
-  c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean, l.bytes_end,
-  l.bytes_peak, l.bytes_mean, l.bytes_end * 1.0 / d.codes_end AS share_end,
+  c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
+  l.bytes_end, l.bytes_peak, l.bytes_mean, l.bytes_end * 1.0 / d.codes_end AS share_end,
   l.slack_end, l.slack_peak, l.slack_mean, l.vacated, l.freed,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
-  c.key
+  l.lanes, l.loads, l.rewrites, l.moves, l.moved_bytes, l.mask_end, l.mti,
+  kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, l.break_even, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
   LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe

@@ -70,7 +70,7 @@ grep -q '^0 rows .*, 4 without their trace, 0 ' "$dir/out" ||
 if command -v sqlite3 >/dev/null; then
   laid=$dir/laid.db
   "$run" run "$dir"/moved/*.safetensors -q -m window -b 20% \
-    --layout slots,pages:8,unified --db "$laid" >/dev/null ||
+    --layout slots,pages:8,unified,ha:max --db "$laid" >/dev/null ||
     fail "run --layout"
   "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" ||
     fail "verify of layouts"
@@ -85,6 +85,13 @@ if command -v sqlite3 >/dev/null; then
     WHERE layout = 'unified'"
   "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
   [ $? = 1 ] || fail "tampered operations of a free list are not exit code 1"
+  sqlite3 "$laid" "DELETE FROM diff; DELETE FROM layout_step
+    WHERE layout != 'ha:max'; DELETE FROM layout WHERE layout != 'ha:max'"
+  "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" ||
+    fail "verify of regular indices"
+  sqlite3 "$laid" "UPDATE layout SET break_even = break_even + 1"
+  "$run" verify "$laid" --quiet --traces "$dir/moved" >"$dir/out" 2>"$dir/err"
+  [ $? = 1 ] || fail "a tampered break-even is not exit code 1"
 fi
 
 if command -v sqlite3 >/dev/null; then

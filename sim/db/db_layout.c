@@ -35,6 +35,33 @@ static kv_rc put_tables(kv_db *db, int64_t run, const kv_layout_result *l,
                   t->moved, t->entries, t->operations);
 }
 
+enum { REGULARS = 9 };
+#define REGULAR_COLUMNS                                                        \
+  "lanes, loads, rewrites, moves, moved_bytes, mask_end, mti, kept_steps,"     \
+  " fullest_steps, break_even"
+
+/* In the order of the columns; break_even, which may be null, is the last. */
+static void regulars(kv_layout_regular_result *g, int64_t *out[REGULARS]) {
+  int64_t *const at[REGULARS] = {&g->lanes, &g->loads, &g->rewrites,
+                                 &g->moves, &g->moved, &g->mask_end,
+                                 &g->mti,   &g->kept,  &g->fullest};
+  memcpy(out, at, sizeof at);
+}
+
+static kv_rc put_regular(kv_db *db, int64_t run, const kv_layout_result *l,
+                         kv_err *e) {
+  kv_layout_regular_result g = l->regular;
+  int64_t *n[REGULARS];
+  regulars(&g, n);
+  if (!g.there) return KV_OK;
+  return kv_db_do(db, e,
+                  "UPDATE layout SET (" REGULAR_COLUMNS
+                  ") = (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+                  " iif(?12 < 0, NULL, ?12)) WHERE run_id = ?1 AND layout = ?2",
+                  "isiiiiiiiiii", run, l->name, *n[0], *n[1], *n[2], *n[3],
+                  *n[4], *n[5], *n[6], *n[7], *n[8], g.break_even);
+}
+
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; i < r->n_layouts && !rc && kv_result_ran(r); i++) {
@@ -49,6 +76,7 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
                   l->pages_mean, l->end, l->peak, l->mean, l->slack_end,
                   l->slack_peak, l->slack_mean, l->vacated, l->freed);
     if (!rc) rc = put_tables(db, run, l, e);
+    if (!rc) rc = put_regular(db, run, l, e);
     if (!rc) rc = put_steps(db, run, l, e);
   }
   return rc;
@@ -60,7 +88,8 @@ static kv_rc ask(kv_db *db, int64_t run, const char *name, sqlite3_stmt **s,
                     "SELECT pages_end, pages_peak, pages_mean_bits, bytes_end,"
                     " bytes_peak, bytes_mean_bits, slack_end, slack_peak,"
                     " slack_mean_bits, vacated, freed, unused_end, unused_peak,"
-                    " moved, table_entries, list_operations FROM layout"
+                    " moved, table_entries, list_operations, " REGULAR_COLUMNS
+                    " FROM layout"
                     " WHERE run_id = ? AND layout = ?",
                     "is", run, name);
 }
@@ -74,6 +103,19 @@ static void load_tables(kv_db *db, sqlite3_stmt *s, int at,
                                     sqlite3_column_type(s, at) != SQLITE_NULL};
   for (int i = 0; i < 5 && t->there; i++)
     *whole[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
+}
+
+static void load_regular(kv_db *db, sqlite3_stmt *s, int at,
+                         kv_layout_regular_result *g) {
+  int64_t *n[REGULARS];
+  *g = (kv_layout_regular_result){.there = sqlite3_column_type(s, at) !=
+                                           SQLITE_NULL};
+  regulars(g, n);
+  for (int i = 0; i < REGULARS && g->there; i++)
+    *n[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
+  if (!g->there) return;
+  bool paid = sqlite3_column_type(s, at + REGULARS) != SQLITE_NULL;
+  g->break_even = paid ? kv_db_whole(db, s, at + REGULARS, 0, INT64_MAX) : -1;
 }
 
 /* Reads a layout, except its steps. *found: it is there. */
@@ -94,6 +136,7 @@ static kv_rc load(kv_db *db, int64_t run, const char *name, kv_layout_result *l,
   l->mean = kv_db_double(db, s, 5);
   l->slack_mean = kv_db_double(db, s, 8);
   load_tables(db, s, 11, &l->tables);
+  load_regular(db, s, 16, &l->regular);
   rc = kv_db_sound(db, "layout", run, e);
   kv_rc done = kv_db_done(db, s, rc ? NULL : e);
   return rc ? rc : done;
@@ -105,6 +148,7 @@ static bool same(const kv_layout_result *a, const kv_layout_result *b) {
          a->slack_end == b->slack_end && a->slack_peak == b->slack_peak &&
          a->vacated == b->vacated && a->freed == b->freed &&
          !memcmp(&a->tables, &b->tables, sizeof a->tables) &&
+         !memcmp(&a->regular, &b->regular, sizeof a->regular) &&
          kv_db_bits(a->pages_mean) == kv_db_bits(b->pages_mean) &&
          kv_db_bits(a->mean) == kv_db_bits(b->mean) &&
          kv_db_bits(a->slack_mean) == kv_db_bits(b->slack_mean);

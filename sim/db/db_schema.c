@@ -307,8 +307,22 @@ static const char pools[] =
     " wanted INTEGER, spare INTEGER,"
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;";
 
+/* 19: of layouts of regular indices (sim/layout/regular.h); null of others.
+ * break_even: null too where a rewrite did not pay within the row's steps. */
+static const char regular[] =
+    "ALTER TABLE layout ADD COLUMN lanes INTEGER;"
+    "ALTER TABLE layout ADD COLUMN loads INTEGER;"
+    "ALTER TABLE layout ADD COLUMN rewrites INTEGER;"
+    "ALTER TABLE layout ADD COLUMN moves INTEGER;"
+    "ALTER TABLE layout ADD COLUMN moved_bytes INTEGER;"
+    "ALTER TABLE layout ADD COLUMN mask_end INTEGER;"
+    "ALTER TABLE layout ADD COLUMN mti INTEGER;"
+    "ALTER TABLE layout ADD COLUMN kept_steps INTEGER;"
+    "ALTER TABLE layout ADD COLUMN fullest_steps INTEGER;"
+    "ALTER TABLE layout ADD COLUMN break_even INTEGER;";
+
 const char *const kv_db_steps[] = {
-    traces,  runs,    parts,     checks,  views,      partials,
-    scores,  kinds,   layouts,   scanned, moments,    assets,
-    observe, fetched, survivals, tables,  attentions, pools};
+    traces,    runs,    parts,      checks,  views,  partials, scores,
+    kinds,     layouts, scanned,    moments, assets, observe,  fetched,
+    survivals, tables,  attentions, pools,   regular};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const kv_layout *const layouts[] = {&kv_layout_slots, &kv_layout_pages,
-                                           &kv_layout_unified, NULL};
+static const kv_layout *const layouts[] = {
+    &kv_layout_slots, &kv_layout_pages, &kv_layout_unified,
+    &kv_layout_base,  &kv_layout_ls,    &kv_layout_la,
+    &kv_layout_hs,    &kv_layout_ha,    NULL};
 
 const kv_layout *kv_layout_at(int index) { return layouts[index]; }
 
@@ -28,7 +30,8 @@ static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
   }
   return kv_fail(e, KV_USAGE,
                  "there is no layout \"%.40s\": take slots, "
-                 "pages:N[:lane|layer|model] or unified[:paper|code]",
+                 "pages:N[:lane|layer|model], unified[:paper|code], base, or "
+                 "ls, la, hs or ha with :sparse or :max",
                  text);
 }
 

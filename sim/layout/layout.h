@@ -19,6 +19,7 @@
 #define KV_SIM_LAYOUT_H
 
 #include "ref/lane/records.h"
+#include "sim/layout/regular.h"
 
 typedef struct kv_layout kv_layout;
 
@@ -39,6 +40,7 @@ typedef struct kv_layout_asked {
   int page;                  /* tokens of one side that a page holds */
   kv_layout_scope scope;     /* of pages */
   int variant;               /* of unified: a kv_pages_variant */
+  bool sparse;               /* of regular indices: masked, not rewritten */
   bool record;               /* of unified: also what lanes hold, block by
                                 block, for sim/layout/together.h */
   char name[KV_LAYOUT_NAME]; /* its name in rows: "pages:16:layer" */
@@ -74,9 +76,10 @@ typedef struct kv_layout_state {
    * each lane has in them now. */
   const kv_layout_tier *tier;
   const struct kv_pages_count *count;
-  const char *fault; /* why nothing more can be counted, or NULL */
-  int64_t *freed;    /* [points] bytes of rows in pages that became free at that
-                        block and stayed free; complete after end */
+  kv_regular_layer regular; /* of layouts with a task */
+  const char *fault;        /* why nothing more can be counted, or NULL */
+  int64_t *freed; /* [points] bytes of rows in pages that became free at that
+                     block and stayed free; complete after end */
   /* If layers share pages, else NULL: which pages are held, how many rows each
    * was ever written, and the block since which it is free. */
   const uint64_t *held;
@@ -96,6 +99,7 @@ typedef struct kv_layout_shared {
 struct kv_layout {
   const char *name, *usage, *help;
   bool paged; /* a backend that can keeps coded rows so: kv_plan.paged */
+  kv_regular_task task; /* of regular indices; else none */
   /* Parses the settings, the text after "name:" (NULL if there is none).
    * KV_USAGE: they are wrong. */
   kv_rc (*parse)(const char *settings, kv_layout_asked *out, kv_err *e);
@@ -115,7 +119,8 @@ struct kv_layout {
   /* All lanes have the tokens up to `step`, and none has settled yet. */
   void (*entered)(kv_layout_state *s, int step);
   /* All lanes, up to `step` tokens, have settled; lane: a replica of each. A
-   * layout with this hook has page tables, and their numbers in its rows. */
+   * layout with this hook and no task has page tables, and their numbers in its
+   * rows. */
   void (*settled)(kv_layout_state *s, int step, const kv_replica *lane);
   void (*end)(kv_layout_state *s);   /* the layer's last step is over */
   bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
@@ -141,5 +146,7 @@ void kv_layout_list_free(kv_layout_list *l);
 /* --- the tables ----------------------------------------------------------- */
 
 extern const kv_layout kv_layout_slots, kv_layout_pages, kv_layout_unified;
+extern const kv_layout kv_layout_base, kv_layout_ls, kv_layout_la, kv_layout_hs,
+    kv_layout_ha;
 
 #endif

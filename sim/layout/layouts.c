@@ -35,7 +35,9 @@ static kv_rc open_account(const kv_layouts *l, kv_layout_account *a,
   a->held = kv_zalloc(points * a->words, sizeof *a->held);
   a->wrote = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->wrote);
   a->left = kv_zalloc(rows * (size_t)a->shared.pages, sizeof *a->left);
-  if (a->at && a->tables && a->held && a->wrote && a->left)
+  size_t regular = a->asked->layout->task ? points : 0;
+  a->regular = kv_zalloc(regular, sizeof *a->regular);
+  if (a->at && a->regular && a->tables && a->held && a->wrote && a->left)
     return a->asked->record ? open_record(l, a, e) : KV_OK;
   return kv_no_memory(e, "the account of a layout",
                       points * (sizeof *a->at + a->words * sizeof *a->held));
@@ -73,6 +75,7 @@ void kv_layouts_close(kv_layouts *l) {
   if (!l) return;
   for (int i = 0; i < l->n; i++) {
     free(l->of[i].at);
+    free(l->of[i].regular);
     free(l->of[i].tables);
     free(l->of[i].held);
     free(l->of[i].wrote);
@@ -102,7 +105,7 @@ typedef struct part {
   size_t size;
 } part;
 
-enum { PARTS = 5 };
+enum { PARTS = 6 };
 
 /* While a layer is written or read nobody else touches it, so its atomic
  * counters are copied as plain numbers. */
@@ -116,6 +119,8 @@ static void parts_of(const kv_layouts *l, const kv_layout_account *a, int row,
   out[2] = (part){a->wrote + r * pages, pages * sizeof *a->wrote};
   out[3] = (part){a->left + r * pages, pages * sizeof *a->left};
   out[4] = (part){a->tables + r, sizeof *a->tables};
+  size_t regular = a->asked->layout->task ? points : 0;
+  out[5] = (part){a->regular + r * regular, regular * sizeof *a->regular};
 }
 
 void kv_layouts_layer_begin(kv_layouts *l, int layer) {

@@ -13,7 +13,8 @@
  * and for each layout of pages 12 bytes a page and pool; for the account 48
  * bytes a block and layout, and, if layers share pages, a bit for each block,
  * page and pool (with layers held apart, as much for each layer); where what
- * lanes hold is recorded, 8 bytes a block, layer and lane.
+ * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices
+ * 64 bytes a block, and in flight 2 bytes a token and lane.
  */
 #ifndef KV_SIM_LAYOUTS_H
 #define KV_SIM_LAYOUTS_H

@@ -144,6 +144,18 @@ static void record(const kv_layouts_flight *f, const kv_layout_account *a,
   a->moved[at] = moved;
 }
 
+static void add_regular(kv_layout_regular *to, const kv_regular_layer *s) {
+  add(&to->kept, s->kept);
+  raise(&to->fullest, s->fullest);
+  add(&to->longest, s->fullest);
+  add(&to->joined, s->joined);
+  raise(&to->widest, s->joined);
+  if (!s->changed) return;
+  add(&to->changed, 1);
+  add(&to->changed_kept, s->kept);
+  add(&to->changed_joined, s->joined);
+}
+
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
@@ -158,6 +170,10 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     add(&b->pages, s->pages);
     add(&b->bytes, s->bytes);
     add(&b->unused, s->unused);
+    if (a->asked->layout->task)
+      add_regular(
+          &a->regular[(size_t)row * (size_t)l->points + (size_t)f->block],
+          &s->regular);
     if (a->count) record(f, a, s, s->moved - was->moved);
     raise(&b->more_pages, larger(was->pages, s->most_pages) - s->pages);
     raise(&b->more_bytes, larger(was->bytes, s->most_bytes) - s->bytes);

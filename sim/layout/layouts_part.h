@@ -20,6 +20,13 @@ typedef struct kv_layout_block {
   kv_layout_counter unused;
 } kv_layout_block;
 
+/* The same of a layout of regular indices: sums over layers; of fullest and
+ * widest the largest. */
+typedef struct kv_layout_regular {
+  kv_layout_counter kept, fullest, longest, joined, widest;
+  kv_layout_counter changed, changed_kept, changed_joined;
+} kv_layout_regular;
+
 /* Of a layout with page tables, over all blocks. */
 typedef struct kv_layout_tables {
   kv_layout_counter moved, operations, entries;
@@ -30,7 +37,8 @@ typedef struct kv_layout_tables {
  * layer left it. */
 typedef struct kv_layout_account {
   const kv_layout_asked *asked;
-  kv_layout_block *at; /* [rows][points] */
+  kv_layout_block *at;        /* [rows][points] */
+  kv_layout_regular *regular; /* the same, where the layout has a task */
   kv_layout_shared shared;
   kv_layout_tables *tables; /* [rows] */
   /* Where asked->record, by layer, whatever rows there are; else NULL. */
@@ -55,6 +63,12 @@ struct kv_layouts {
 static inline int64_t kv_layout_get(const kv_layout_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }
+
+/* Sums up an account of regular indices for a row, whose step and payload are
+ * there. */
+void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
+                        uint64_t *joined, const kv_result *of,
+                        kv_layout_result *r);
 
 /* Tokens seen at the end of a block. */
 int kv_layouts_seen(const kv_layouts *l, int block);

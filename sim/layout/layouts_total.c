@@ -145,6 +145,10 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
 static void finish(const kv_layouts *l, const kv_layout_account *a,
                    const marks *m, int64_t *freed, const kv_result *of,
                    kv_layout_result *r) {
+  if (a->asked->layout->task) {
+    kv_layouts_regular(l, a, m->now, of, r);
+    return;
+  }
   if (a->words) free_shared(l, a, m, freed);
   r->tables.there = a->asked->layout->settled != NULL;
   for (int i = 0; i < l->rows && r->tables.there; i++) {

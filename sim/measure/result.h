@@ -84,6 +84,23 @@ typedef struct kv_layout_table_result {
   int64_t operations; /* page ids read from and written into the free list */
 } kv_layout_table_result;
 
+/* Of a layout of regular indices (sim/layout/regular.h), else not there. Slots,
+ * entries and loads are summed over all lanes of all layers. */
+typedef struct kv_layout_regular_result {
+  int64_t there;      /* 0 or 1 */
+  int64_t lanes;      /* of all layers together */
+  int64_t loads;      /* slots that decode steps load, summed */
+  int64_t rewrites;   /* blocks after which some layer had other indices */
+  int64_t moves;      /* entries moved by them */
+  int64_t moved;      /* bytes of these */
+  int64_t mask_end;   /* bytes of masks, part of the layout's bytes */
+  int64_t mti;        /* bytes held, summed over the row's steps */
+  int64_t kept;       /* entries that lanes hold, summed over these steps */
+  int64_t fullest;    /* those of the longest lane, summed over them */
+  int64_t break_even; /* decode steps until the rewritten store's memory-time
+                         integral is no more than the masked one's; -1: none */
+} kv_layout_regular_result;
+
 typedef struct kv_layout_result {
   char name[32];                 /* "pages:16:layer" */
   int64_t pages_end, pages_peak; /* of K and of V; of slots: rows */
@@ -95,6 +112,7 @@ typedef struct kv_layout_result {
   int64_t vacated; /* bytes of rows dropped, merged or recoded */
   int64_t freed; /* of these, bytes in pages that became free and stayed free */
   kv_layout_table_result tables;
+  kv_layout_regular_result regular;
   int n_steps; /* as many as the row has */
   kv_layout_step *step;
 } kv_layout_result;

@@ -64,6 +64,25 @@ static void print_tables(FILE *out, int indent,
           t->operations);
 }
 
+/* The same of regular indices: loads a decode step and lane, and what the lanes
+ * hold as a share of as many of the longest. */
+static void print_regular(FILE *out, int indent, int64_t steps,
+                          const kv_layout_regular_result *g) {
+  char moved[KV_NUMBER], mask[KV_NUMBER];
+  double loads = steps ? (double)g->loads / (double)(steps * g->lanes) : 0;
+  double full = (double)g->lanes * (double)g->fullest;
+  fprintf(out,
+          "%*s  loads %.1f tokens a lane and step; %" PRId64
+          " rewrites move %s; masks %s; utilisation %.1f%%",
+          indent, "", loads, g->rewrites,
+          kv_number_bytes((double)g->moved, moved),
+          kv_number_bytes((double)g->mask_end, mask),
+          full > 0 ? 100 * (double)g->kept / full : 0);
+  if (g->break_even >= 0)
+    fprintf(out, "; paid after %" PRId64 " steps", g->break_even);
+  fputc('\n', out);
+}
+
 void kv_row_layouts_print(FILE *out, int label, const char *method, int asked,
                           const char *target, const kv_row_layouts *l) {
   if ((int)strlen(method) > label) {
@@ -75,5 +94,8 @@ void kv_row_layouts_print(FILE *out, int label, const char *method, int asked,
     print(out, &l->of[i]);
     if (l->of[i].tables.there)
       print_tables(out, label + 2 + asked + 2, &l->of[i].tables);
+    if (l->of[i].regular.there)
+      print_regular(out, label + 2 + asked + 2, l->of[i].n_steps - 1,
+                    &l->of[i].regular);
   }
 }

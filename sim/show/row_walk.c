@@ -100,6 +100,21 @@ static void bytes(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
+static void regular(const kv_layout_regular_result *g, bool ran,
+                    const kv_row_sink *to) {
+  ran = ran && g->there;
+  integer(to, "lanes", ran, g->lanes);
+  integer(to, "loads", ran, g->loads);
+  integer(to, "rewrites", ran, g->rewrites);
+  integer(to, "moves", ran, g->moves);
+  integer(to, "moved_bytes", ran, g->moved);
+  integer(to, "mask_end", ran, g->mask_end);
+  integer(to, "mti", ran, g->mti);
+  integer(to, "kept_steps", ran, g->kept);
+  integer(to, "fullest_steps", ran, g->fullest);
+  integer(to, "break_even", ran && g->break_even >= 0, g->break_even);
+}
+
 static void layout(const kv_result *r, const kv_layout_result *l,
                    const kv_row_sink *to) {
   bool ran = kv_result_ran(r);
@@ -121,6 +136,7 @@ static void layout(const kv_result *r, const kv_layout_result *l,
   integer(to, "moved", ran, l->tables.moved);
   integer(to, "table_entries", ran, l->tables.entries);
   integer(to, "list_operations", ran, l->tables.operations);
+  regular(&l->regular, kv_result_ran(r), to);
   to->close(to->self);
 }
 

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * base, and ls, la, hs, ha with :sparse or :max: regular indices, by which one
+ * captured graph can serve all layers (sim/layout/regular.h has what each
+ * costs).
+ *
+ * A lane holds a token as long as a row of its entry is stored, K or V, in
+ * whatever format. From that a layer has the length of each lane and the union
+ * over its lanes; base also needs which tokens these are. A layer is changed
+ * when its lanes (hs, ha) or their union (ls, la) have lost a token in a block:
+ * then masks are written anew, or the layer is rewritten.
+ *
+ * Invariants: the longest lane <= the union <= the sum of lanes; a lane has no
+ * token that is not in the union.
+ */
+#include "sim/layout/layout.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct regular {
+  kv_layout_state books; /* first */
+  kv_regular_task task;
+  int lanes, n_tokens, points, step;
+  int64_t *n, *was; /* [lanes] entries now, and after the last block */
+  int64_t joined;   /* of the union after the last block */
+  int16_t *rows;    /* [lanes][n_tokens] rows stored */
+  int32_t *sharers; /* [n_tokens] lanes that hold it */
+  uint64_t *held;   /* of base: a bit a token that any lane holds */
+  int32_t *nothing; /* of base: [n_tokens] zeroes */
+} regular;
+
+static regular *of(kv_layout_state *s) { return (regular *)s; }
+
+/* --- settings ----------------------------------------------------------- */
+
+static kv_rc refuse_sum(const char *name, kv_err *e) {
+  return kv_fail(e, KV_USAGE,
+                 "layout %s:sum is not offered, for indices as long as all "
+                 "lanes together make each of them load what the others keep, "
+                 "about as much as without dropping anything: take %s:max or "
+                 "%s:sparse",
+                 name, name, name);
+}
+
+static kv_rc parse(const char *name, const char *settings, kv_layout_asked *out,
+                   kv_err *e) {
+  out->page = 1;
+  out->sparse = settings && !strcmp(settings, "sparse");
+  if (settings && !strcmp(settings, "sum")) return refuse_sum(name, e);
+  if (!out->sparse && (!settings || strcmp(settings, "max")))
+    return kv_fail(e, KV_USAGE,
+                   "layout %s wants sparse (masks) or max (rewritten), as in "
+                   "%s:max; not \"%s\"",
+                   name, name, settings ? settings : "");
+  snprintf(out->name, sizeof out->name, "%s:%s", name, settings);
+  return KV_OK;
+}
+
+static kv_rc parse_base(const char *settings, kv_layout_asked *out, kv_err *e) {
+  if (settings)
+    return kv_fail(e, KV_USAGE, "layout base has no settings, and not \"%s\"",
+                   settings);
+  out->page = 1;
+  strcpy(out->name, "base");
+  return KV_OK;
+}
+
+static kv_rc parse_ls(const char *settings, kv_layout_asked *out, kv_err *e) {
+  return parse("ls", settings, out, e);
+}
+
+static kv_rc parse_la(const char *settings, kv_layout_asked *out, kv_err *e) {
+  return parse("la", settings, out, e);
+}
+
+static kv_rc parse_hs(const char *settings, kv_layout_asked *out, kv_err *e) {
+  return parse("hs", settings, out, e);
+}
+
+static kv_rc parse_ha(const char *settings, kv_layout_asked *out, kv_err *e) {
+  return parse("ha", settings, out, e);
+}
+
+/* --- life --------------------------------------------------------------- */
+
+/* base: a page of one token for all lanes of all layers. */
+static void shared(const kv_layout_asked *asked, const kv_layout_room *room,
+                   kv_layout_shared *out) {
+  (void)asked;
+  *out = (kv_layout_shared){.pages = room->shape->n_tokens,
+                            .per_pool = room->shape->n_tokens};
+}
+
+static void close_regular(kv_layout_state *state) {
+  if (!state) return;
+  regular *s = of(state);
+  free(state->freed);
+  free(s->n);
+  free(s->was);
+  free(s->rows);
+  free(s->sharers);
+  free(s->held);
+  free(s->nothing);
+  free(s);
+}
+
+static size_t words_of(const regular *s) {
+  return ((size_t)s->n_tokens + 63) / 64;
+}
+
+static kv_rc take_memory(regular *s, kv_err *e) {
+  size_t n = (size_t)s->n_tokens, lanes = (size_t)s->lanes;
+  s->books.freed = kv_zalloc((size_t)s->points, sizeof *s->books.freed);
+  s->n = kv_zalloc(lanes, sizeof *s->n);
+  s->was = kv_zalloc(lanes, sizeof *s->was);
+  s->rows = kv_zalloc(lanes * n, sizeof *s->rows);
+  s->sharers = kv_zalloc(n, sizeof *s->sharers);
+  s->held = kv_zalloc(words_of(s), sizeof *s->held);
+  s->nothing = kv_zalloc(n, sizeof *s->nothing);
+  if (s->books.freed && s->n && s->was && s->rows && s->sharers && s->held &&
+      s->nothing)
+    return KV_OK;
+  return kv_no_memory(e, "the indices of a layout", lanes * n);
+}
+
+static kv_rc open_regular(const kv_layout_asked *asked,
+                          const kv_layout_room *room, kv_layout_state **out,
+                          kv_err *e) {
+  regular *s = kv_zalloc(1, sizeof *s);
+  *out = NULL;
+  if (!s) return kv_no_memory(e, "a layout", sizeof *s);
+  s->task = asked->layout->task;
+  s->lanes = room->lanes;
+  s->points = room->points;
+  s->n_tokens = room->shape->n_tokens;
+  kv_rc rc = take_memory(s, e);
+  if (rc) {
+    close_regular(&s->books);
+    return rc;
+  }
+  if (s->task == KV_REGULAR_BASE) {
+    s->books.held = s->held;
+    s->books.wrote = s->books.left = s->nothing;
+  }
+  *out = &s->books;
+  return KV_OK;
+}
+
+static void begin(kv_layout_state *state) {
+  regular *s = of(state);
+  size_t n = (size_t)s->n_tokens, lanes = (size_t)s->lanes;
+  memset(state->freed, 0, (size_t)s->points * sizeof *state->freed);
+  memset(s->n, 0, lanes * sizeof *s->n);
+  memset(s->was, 0, lanes * sizeof *s->was);
+  memset(s->rows, 0, lanes * n * sizeof *s->rows);
+  memset(s->sharers, 0, n * sizeof *s->sharers);
+  memset(s->held, 0, words_of(s) * sizeof *s->held);
+  state->regular = (kv_regular_layer){0};
+  s->joined = s->step = 0;
+}
+
+/* --- rows --------------------------------------------------------------- */
+
+static int16_t *row_of(const regular *s, int lane, int32_t place) {
+  return &s->rows[(size_t)lane * (size_t)s->n_tokens + (size_t)place];
+}
+
+static void write_row(kv_layout_state *state, int lane, int side, int format,
+                      int32_t place) {
+  regular *s = of(state);
+  (void)side, (void)format;
+  if ((*row_of(s, lane, place))++) return;
+  s->n[lane]++;
+  state->regular.kept++;
+  if (s->sharers[place]++) return;
+  state->regular.joined++;
+  s->held[place / 64] |= 1ull << place % 64;
+}
+
+static void leave_row(kv_layout_state *state, int lane, int side, int format,
+                      int32_t place) {
+  regular *s = of(state);
+  (void)side, (void)format;
+  assert(*row_of(s, lane, place) > 0 && "a row that is left was written");
+  if (--*row_of(s, lane, place)) return;
+  s->n[lane]--;
+  state->regular.kept--;
+  if (--s->sharers[place]) return;
+  state->regular.joined--;
+  s->held[place / 64] &= ~(1ull << place % 64);
+}
+
+/* --- a block ------------------------------------------------------------ */
+
+static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
+  regular *s = of(state);
+  kv_regular_layer *r = &state->regular;
+  int64_t entered = step - s->step;
+  bool lanes_apart = s->task == KV_REGULAR_HS || s->task == KV_REGULAR_HA;
+  (void)lane;
+  r->fullest = 0;
+  r->changed = !lanes_apart && r->joined < s->joined + entered;
+  for (int l = 0; l < s->lanes; l++) {
+    if (s->n[l] > r->fullest) r->fullest = s->n[l];
+    r->changed = r->changed || (lanes_apart && s->n[l] < s->was[l] + entered);
+    s->was[l] = s->n[l];
+  }
+  s->joined = r->joined;
+  s->step = step;
+}
+
+static bool sound(kv_layout_state *state) {
+  const regular *s = of(state);
+  const kv_regular_layer *r = &state->regular;
+  int64_t kept = 0, joined = 0;
+  for (int l = 0; l < s->lanes; l++)
+    for (int t = 0; t < s->n_tokens; t++) kept += *row_of(s, l, t) > 0;
+  for (int t = 0; t < s->n_tokens; t++) joined += s->sharers[t] > 0;
+  return kept == r->kept && joined == r->joined && r->fullest <= r->joined;
+}
+
+#define REGULAR(x, t, u, h, p, share)                                          \
+  const kv_layout kv_layout_##x = {.name = #x,                                 \
+                                   .task = t,                                  \
+                                   .usage = u,                                 \
+                                   .help = h,                                  \
+                                   .parse = p,                                 \
+                                   .shared = share,                            \
+                                   .open = open_regular,                       \
+                                   .begin = begin,                             \
+                                   .write = write_row,                         \
+                                   .leave = leave_row,                         \
+                                   .settled = settled,                         \
+                                   .sound = sound,                             \
+                                   .close = close_regular}
+
+REGULAR(base, KV_REGULAR_BASE, "base",
+        "one set of tokens for all lanes: those that any of them holds",
+        parse_base, shared);
+REGULAR(ls, KV_REGULAR_LS, "ls:sparse|max",
+        "a set for each layer, all of the largest's size; sparse: nothing "
+        "moves, masks say what counts; max: rewritten",
+        parse_ls, NULL);
+REGULAR(la, KV_REGULAR_LA, "la:sparse|max",
+        "a set for each layer, of its own size", parse_la, NULL);
+REGULAR(hs, KV_REGULAR_HS, "hs:sparse|max",
+        "a set for each lane; a layer has room for its longest", parse_hs,
+        NULL);
+REGULAR(ha, KV_REGULAR_HA, "ha:sparse|max",
+        "a set for each lane; all have room for the longest of the model",
+        parse_ha, NULL);

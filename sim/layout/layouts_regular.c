@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Summing up the account of a layout of regular indices for a row of results:
+ * counts of a block over all layers, put into the formulas of
+ * sim/layout/regular.h.
+ */
+#include "sim/layout/layouts_part.h"
+
+#include <string.h>
+
+/* What the store holds after a block, and while it settled. */
+typedef struct held {
+  int64_t before, after; /* slots: of what was there and entered; settled */
+  int64_t moves;         /* slots that a rewrite fills meanwhile */
+  bool changed;
+  int64_t all, mask; /* slots of a store that drops nothing; bytes of masks */
+} held;
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Bytes of a slot: the largest rows of K and of V that an entry may have, for
+ * indices that are alike ask for places that are. */
+static int64_t slot_of(const kv_layouts *l) {
+  int64_t sum = 0;
+  for (int side = 0; side < KV_SIDES; side++) {
+    int64_t most = 0;
+    for (int f = 0; f < KV_CODED + l->needs->codings; f++)
+      if (f != KV_MERGED || l->needs->merges)
+        most = larger(most, (int64_t)kv_row_bytes(l->shape, l->needs, side, f));
+    sum += most;
+  }
+  return sum;
+}
+
+/* Tokens that any lane of any layer holds. */
+static int64_t count_all(const kv_layouts *l, const kv_layout_account *a, int b,
+                         uint64_t *joined) {
+  int64_t n = 0;
+  memset(joined, 0, a->words * sizeof *joined);
+  for (int r = 0; r < l->rows; r++) {
+    const kv_layout_bits *bit = kv_layout_bits_of(l, a, r, b);
+    for (size_t w = 0; w < a->words; w++)
+      joined[w] |= atomic_load_explicit(&bit[w], memory_order_relaxed);
+  }
+  for (size_t w = 0; w < a->words; w++) n += __builtin_popcountll(joined[w]);
+  return n;
+}
+
+static kv_regular_counts counts_of(const kv_layouts *l,
+                                   const kv_layout_account *a, int b,
+                                   uint64_t *joined) {
+  kv_regular_counts c = {
+      .layers = l->layers, .lanes = l->lanes, .seen = kv_layouts_seen(l, b)};
+  for (int r = 0; r < l->rows; r++) {
+    const kv_layout_regular *at =
+        &a->regular[(size_t)r * (size_t)l->points + (size_t)b];
+    c.kept += kv_layout_get(&at->kept);
+    c.longest += kv_layout_get(&at->longest);
+    c.fullest = larger(c.fullest, kv_layout_get(&at->fullest));
+    c.widest = larger(c.widest, kv_layout_get(&at->widest));
+    c.changed += kv_layout_get(&at->changed);
+    c.changed_kept += kv_layout_get(&at->changed_kept);
+    c.changed_joined += kv_layout_get(&at->changed_joined);
+  }
+  if (a->words) c.all = count_all(l, a, b, joined);
+  return c;
+}
+
+/* base has other indices when the union over all lanes has lost a token. */
+static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
+                    const kv_regular_counts *was, int64_t slots) {
+  kv_regular_task task = a->asked->layout->task;
+  int64_t entered = c->seen - was->seen, lanes = c->layers * c->lanes;
+  held h = {.before = slots + lanes * entered,
+            .after = kv_regular_slots(task, a->asked->sparse, c),
+            .changed = task == KV_REGULAR_BASE ? c->all < was->all + entered
+                                               : c->changed > 0,
+            .all = lanes * c->seen,
+            .mask = kv_regular_mask(c)};
+  if (h.changed && !a->asked->sparse) h.moves = kv_regular_moves(task, c);
+  return h;
+}
+
+/* The part of a block that only rewrites and decode steps have. */
+static void race(kv_regular_race *race, const held *h, int64_t slot,
+                 bool decodes) {
+  int64_t all = h->all * slot + h->mask;
+  if (decodes) kv_regular_step(race, h->before * slot, all);
+  if (h->changed)
+    kv_regular_rewrite(race, (h->before + h->moves) * slot, h->moves * slot,
+                       all, h->mask);
+}
+
+/* Adds what every block has. */
+static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
+                 int64_t vacated) {
+  kv_layout_regular_result *g = &r->regular;
+  int64_t most = larger(h->before, h->after) + h->moves;
+  int64_t back = (h->all - h->after) * slot;
+  r->vacated += vacated;
+  r->freed = larger(r->freed, back < r->vacated ? back : r->vacated);
+  r->pages_peak = larger(r->pages_peak, KV_SIDES * most);
+  r->peak = larger(r->peak, most * slot + mask);
+  g->rewrites += h->changed;
+  g->moves += h->moves;
+  g->moved += h->moves * slot;
+}
+
+/* Adds what a step of the row has. */
+static void take_step(kv_layout_result *r, const kv_regular_counts *c,
+                      int64_t bytes, int64_t slots, int64_t payload,
+                      kv_layout_step *step) {
+  int64_t slack = bytes - payload;
+  r->pages_end = KV_SIDES * slots;
+  r->end = bytes;
+  r->slack_end = slack;
+  r->slack_peak = larger(r->slack_peak, slack);
+  r->pages_mean += (double)r->pages_end; /* sums, exact below 2^53 */
+  r->mean += (double)bytes;
+  r->slack_mean += (double)slack;
+  r->regular.mti += bytes;
+  r->regular.kept += c->kept;
+  r->regular.fullest += c->fullest;
+  step->pages = r->pages_end;
+  step->bytes = bytes;
+  step->slack = slack;
+  step->vacated = r->vacated;
+  step->freed = r->freed;
+}
+
+static int64_t vacated_at(const kv_layouts *l, const kv_layout_account *a,
+                          int b) {
+  int64_t sum = 0;
+  for (int r = 0; r < l->rows; r++)
+    sum += kv_layout_get(&kv_layout_block_of(l, a, r, b)->vacated);
+  return sum;
+}
+
+void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
+                        uint64_t *joined, const kv_result *of,
+                        kv_layout_result *r) {
+  kv_regular_counts was = {0};
+  kv_regular_race run;
+  int64_t slot = slot_of(l), slots = 0;
+  bool sparse = a->asked->sparse;
+  kv_regular_begin(&run);
+  r->regular = (kv_layout_regular_result){
+      .there = 1, .lanes = (int64_t)l->layers * l->lanes, .break_even = -1};
+  for (int b = 0; b < l->points; b++) {
+    int i = b - (l->blocks - 1);
+    kv_regular_counts c = counts_of(l, a, b, joined);
+    held h = held_at(a, &c, &was, slots);
+    int64_t mask = sparse ? h.mask : 0;
+    race(&run, &h, slot, i > 0);
+    take(r, &h, slot, mask, vacated_at(l, a, b));
+    slots = h.after;
+    was = c;
+    if (i < 0) continue;
+    if (i > 0) r->regular.loads += h.before;
+    r->regular.mask_end = mask;
+    r->step[i].step = of->step[i].step;
+    take_step(r, &c, slots * slot + mask, slots, of->step[i].codes,
+              &r->step[i]);
+  }
+  if (!sparse) r->regular.break_even = run.paid_at;
+  double n = l->points - l->blocks + 1;
+  r->pages_mean /= n;
+  r->mean /= n;
+  r->slack_mean /= n;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Index regularisation: what it costs to bring lanes of different lengths under
+ * indices that one captured graph can use for all layers, after the Hard-KV
+ * paper (its section 3.3 and appendix B.2). Arithmetic alone, in whole numbers;
+ * sim/layout/layout_regular.c feeds it with what a method's lanes hold, and
+ * sim/layout/README.md explains the tasks.
+ *
+ * A slot holds K and V of one token for one lane. Slots and loads are summed
+ * over all lanes of all layers.
+ */
+#ifndef KV_SIM_REGULAR_H
+#define KV_SIM_REGULAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What lanes must have in common. */
+typedef enum kv_regular_task {
+  KV_REGULAR_NONE, /* not such a layout */
+  KV_REGULAR_BASE, /* all lanes the same tokens */
+  KV_REGULAR_LS,   /* lanes of a layer the same tokens, layers as many */
+  KV_REGULAR_LA,   /* lanes of a layer the same tokens */
+  KV_REGULAR_HS,   /* nothing; layers have equal totals */
+  KV_REGULAR_HA    /* nothing */
+} kv_regular_task;
+
+/* Entries of one layer's lanes after a block. */
+typedef struct kv_regular_layer {
+  int64_t kept, fullest; /* of all lanes; of the longest */
+  int64_t joined;        /* of the union over lanes */
+  bool changed;          /* what the task has indices for lost an entry */
+} kv_regular_layer;
+
+/* Entries of a model's lanes at one moment; joined: of the union over lanes. */
+typedef struct kv_regular_counts {
+  int64_t layers, lanes; /* lanes of a layer */
+  int64_t seen;          /* tokens so far: what a lane without drops has */
+  int64_t kept;          /* of all lanes */
+  int64_t fullest;       /* of the longest lane */
+  int64_t longest;       /* of each layer's longest lane, summed over layers */
+  int64_t widest;        /* of a layer's union: the largest */
+  int64_t all;           /* of the union over all lanes */
+  /* Of layers whose own set is not what it was: how many, and their share of
+   * kept and of the unions. */
+  int64_t changed, changed_kept, changed_joined;
+} kv_regular_counts;
+
+/* Slots that the store holds, and that attention loads. sparse: all tokens
+ * stay, and masks say which count. */
+int64_t kv_regular_slots(kv_regular_task task, bool sparse,
+                         const kv_regular_counts *c);
+/* Bytes of the masks: a bit for each token seen, layer and lane. */
+int64_t kv_regular_mask(const kv_regular_counts *c);
+/* Entries that a rewrite of the changed layers moves. */
+int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c);
+
+/* --- from which step on a rewrite has paid ------------------------------- */
+
+__extension__ typedef unsigned __int128 kv_regular_wide;
+
+/* The memory-time integrals of a rewritten store and of the masked one, from
+ * the first rewrite on. A time is the bytes that are moved or loaded in it, for
+ * the kernels are bound by memory and no row has timings. */
+typedef struct kv_regular_race {
+  bool begun;
+  int64_t steps;   /* decode steps since */
+  int64_t paid_at; /* the first of them after which the rewritten store's
+                      integral is the smaller or equal; -1: none so far */
+  kv_regular_wide rewritten, masked; /* bytes held x bytes touched */
+} kv_regular_race;
+
+void kv_regular_begin(kv_regular_race *r);
+/* A rewrite: `held` bytes before and after it, together; it moves so many
+ * bytes, each read and written; the masked store holds `all` bytes and writes
+ * its masks. */
+void kv_regular_rewrite(kv_regular_race *r, int64_t held, int64_t moved,
+                        int64_t all, int64_t mask);
+/* A decode step: bytes that each store holds, all of which it loads. */
+void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all);
+
+#endif

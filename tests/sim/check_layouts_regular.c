@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Regular indices (sim/layout/regular.h): the paper's benchmark shapes, a
+ * rewrite that pays by hand, what is refused; and beside replays of all
+ * methods a recount, in plain loops, of what a witness saw the
+ * lanes hold. No layout changes a digest, nor do threads, the order of layers
+ * or layers that come back as bytes change a number of one.
+ */
+#include "sim/engine/replay.h"
+#include "sim/layout/layouts.h"
+#include "tests/made/mad.h"
+#include "tests/support/layerkeep.h"
+#include "tests/support/scratch.h"
+#include "traces/trace/small.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define ALL                                                                    \
+  "base,ls:sparse,ls:max,la:sparse,la:max,hs:sparse,hs:max,ha:sparse,ha:max"
+enum { N_LAYOUTS = 9 };
+enum { LAYERS = 3, LANES = 2, TOKENS = 110, PROMPT = 70, HEAD = 32 };
+
+static const kv_small small = {"regular", LAYERS, 4,      LANES,
+                               HEAD,      KV_F16, TOKENS, PROMPT};
+static kv_trace *trace;
+static kv_layout_list layouts;
+
+/* --- the paper's shapes ------------------------------------------------- */
+
+enum { BIG_LAYERS = 36, BIG_LANES = 8, BIG = 2048 };
+
+/* n = N / 2 by_layer^l by_lane^h. */
+static kv_regular_counts shape(double by_layer, double by_lane) {
+  kv_regular_counts c = {.layers = BIG_LAYERS, .lanes = BIG_LANES, .seen = BIG};
+  double first = 0.5 * BIG;
+  for (int l = 0; l < BIG_LAYERS; l++, first *= by_layer) {
+    double n = first;
+    for (int h = 0; h < BIG_LANES; h++, n *= by_lane) c.kept += (int64_t)n;
+    c.longest += (int64_t)first;
+    c.changed_joined += (int64_t)first;
+  }
+  c.fullest = c.widest = BIG / 2;
+  c.changed = BIG_LAYERS;
+  c.changed_kept = c.kept;
+  return c;
+}
+
+static void near(double share, double percent) {
+  assert_true(100 * share > percent - 0.005 && 100 * share < percent + 0.005);
+}
+
+static void test_shapes(void **state) {
+  const int64_t lanes = BIG_LAYERS * BIG_LANES, full = lanes * BIG;
+  (void)state;
+  kv_regular_counts ha = shape(0.93389, 0.87215);
+  near((double)ha.kept / (double)full, 12.48);
+  near((double)ha.kept / (double)(lanes * ha.fullest), 24.95);
+  assert_int_equal(kv_regular_slots(KV_REGULAR_HA, false, &ha), full / 2);
+  assert_int_equal(kv_regular_moves(KV_REGULAR_HA, &ha), ha.kept);
+  kv_regular_counts hs = shape(1, 0.502017);
+  near((double)hs.kept / (double)full, 12.49);
+  assert_int_equal(kv_regular_slots(KV_REGULAR_HS, false, &hs), full / 2);
+  assert_int_equal(kv_regular_moves(KV_REGULAR_HS, &hs), hs.kept);
+  kv_regular_counts la = shape(0.890533, 1);
+  near((double)la.kept / (double)full, 12.47);
+  assert_int_equal(kv_regular_slots(KV_REGULAR_LA, false, &la), full / 2);
+  assert_int_equal(kv_regular_moves(KV_REGULAR_LA, &la), la.kept);
+  kv_regular_counts ls = shape(1, 1);
+  assert_int_equal(kv_regular_moves(KV_REGULAR_LS, &ls), full / 2);
+  assert_int_equal(kv_regular_slots(KV_REGULAR_LS, true, &ls), full);
+  assert_int_equal(kv_regular_mask(&ls), lanes * BIG / 8);
+  ls.seen = 9;
+  assert_int_equal(kv_regular_mask(&ls), lanes * 2);
+}
+
+/* 1,000 bytes, of which 400 stay: 1,400 are held for 800 bytes of reading and
+ * writing, 1,120,000; then 160,000 a step instead of 1,000,000. The masks of 10
+ * bytes cost 10,100 at once and 1,020,100 a step: (1,120,000 - 10,100) /
+ * (1,020,100 - 160,000) = 1.29, so two steps. */
+static void test_pays(void **state) {
+  kv_regular_race r;
+  (void)state;
+  kv_regular_begin(&r);
+  kv_regular_step(&r, 1000, 1000);
+  assert_int_equal(r.steps, 0);
+  kv_regular_rewrite(&r, 1400, 400, 1010, 10);
+  kv_regular_step(&r, 400, 1010);
+  assert_int_equal(r.paid_at, -1);
+  assert_true(r.rewritten == 1280000 && r.masked == 1030200);
+  kv_regular_step(&r, 400, 1010);
+  kv_regular_step(&r, 400, 1010);
+  assert_int_equal(r.paid_at, 2);
+}
+
+/* --- refusals ----------------------------------------------------------- */
+
+static void refused(const char *text, const char *says) {
+  kv_layout_list l = {0};
+  kv_err e = {0};
+  assert_int_equal(kv_layouts_parse(text, &l, &e), KV_USAGE);
+  if (!strstr(e.text, says)) fail_msg("%s: %s", text, e.text);
+  kv_layout_list_free(&l);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  refused("ha:sum", "load what the others keep");
+  refused("ls", "wants sparse (masks) or max");
+  refused("hs:most", "not \"most\"");
+  refused("base:max", "has no settings");
+  refused("la:max,la:max", "named twice");
+  refused("xs:max", "ls, la, hs or ha");
+}
+
+/* --- what lanes hold ---------------------------------------------------- */
+
+enum { POINTS = TOKENS + 8 };
+static bool seen[POINTS][LAYERS][LANES][TOKENS];
+static int layer_now, points, tokens_at[POINTS];
+static kv_layout witness;
+
+static void watch_begin(kv_layout_state *s) {
+  kv_layout_ha.begin(s);
+  layer_now++;
+}
+
+static void watch_settled(kv_layout_state *s, int step,
+                          const kv_replica *lane) {
+  kv_layout_ha.settled(s, step, lane);
+  assert_true(s->block < POINTS && kv_layout_ha.sound(s));
+  tokens_at[s->block] = step;
+  if (s->block >= points) points = s->block + 1;
+  for (int h = 0; h < LANES; h++)
+    for (int i = 0; i < lane[h].n; i++)
+      seen[s->block][layer_now][h][lane[h].order[i]] = true;
+}
+
+static const kv_method *registry(int i) {
+  return i ? kv_method_at(i - 1) : &mad_method;
+}
+
+/* False: the cell is refused. */
+static bool replay(const char *text, const kv_layout_list *asked,
+                   kv_replay_how how, kv_cell *c) {
+  kv_err e = {0};
+  kv_spec spec = {0};
+  bool stopped;
+  if (kv_spec_parse(registry, text, &spec, &e)) fail_msg("%s", e.text);
+  kv_asked_cell a = {.spec = &spec, .entries = 24};
+  kv_rc rc = kv_cell_open(trace, 0, kv_kernels_best(), &a, c, &e);
+  kv_spec_free(&spec);
+  if (rc) fail_msg("%s", e.text);
+  if (!c->runs) return false;
+  how.backend = &kv_backend_ref;
+  how.kernels = kv_kernels_best();
+  if (!how.threads) how.threads = 1;
+  if ((asked && kv_cell_lay_out(c, asked, &e)) ||
+      kv_replay(trace, &c, 1, &how, &stopped, &e))
+    fail_msg("%s: %s", text, e.text);
+  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+  return true;
+}
+
+static void see(const char *text, kv_cell *c) {
+  kv_layout_asked item = {.layout = &witness, .page = 1, .name = "witness"};
+  const kv_layout_list one = {1, &item};
+  memset(seen, 0, sizeof seen);
+  layer_now = -1;
+  points = 0;
+  assert_true(replay(text, &one, (kv_replay_how){0}, c));
+  assert_int_equal(layer_now, LAYERS - 1);
+}
+
+/* --- the recount -------------------------------------------------------- */
+
+typedef struct block {
+  int64_t n[LAYERS][LANES], joined[LAYERS], all, seen;
+} block;
+
+static block look_at(int b) {
+  block k = {.seen = b < 0 ? 0 : tokens_at[b]};
+  for (int t = 0; b >= 0 && t < TOKENS; t++) {
+    bool any = false;
+    for (int l = 0; l < LAYERS; l++) {
+      bool here = false;
+      for (int h = 0; h < LANES; h++) {
+        k.n[l][h] += seen[b][l][h][t];
+        here = here || seen[b][l][h][t];
+      }
+      k.joined[l] += here;
+      any = any || here;
+    }
+    k.all += any;
+  }
+  return k;
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Slots of a rewritten store, lane by lane. */
+static int64_t slots_of(const char *name, const block *k) {
+  int64_t widest = 0, fullest = 0, sum = 0;
+  for (int l = 0; l < LAYERS; l++) {
+    widest = larger(widest, k->joined[l]);
+    for (int h = 0; h < LANES; h++) fullest = larger(fullest, k->n[l][h]);
+  }
+  for (int l = 0; l < LAYERS; l++) {
+    int64_t longest = 0;
+    for (int h = 0; h < LANES; h++) longest = larger(longest, k->n[l][h]);
+    for (int h = 0; h < LANES; h++)
+      sum += *name == 'b'             ? k->all
+             : *name == 'l'           ? widest
+             : strncmp(name, "hs", 2) ? fullest
+                                      : longest;
+  }
+  return sum;
+}
+
+/* Entries that a rewrite moves, and whether any index changed. */
+static int64_t moves_of(const char *name, const block *k, const block *was,
+                        bool *changed) {
+  int64_t moves = 0, widest = 0, entered = k->seen - was->seen;
+  *changed = *name == 'b' && k->all < was->all + entered;
+  for (int l = 0; l < LAYERS; l++) widest = larger(widest, k->joined[l]);
+  for (int l = 0; l < LAYERS && *name != 'b'; l++) {
+    bool lost = *name == 'l' && k->joined[l] < was->joined[l] + entered;
+    int64_t own = 0;
+    for (int h = 0; h < LANES; h++) {
+      lost = lost || (*name == 'h' && k->n[l][h] < was->n[l][h] + entered);
+      own += k->n[l][h];
+    }
+    if (*name == 'l') own = LANES * (name[1] == 's' ? widest : k->joined[l]);
+    moves += lost ? own : 0;
+    *changed = *changed || lost;
+  }
+  return moves;
+}
+
+static void recount(const kv_result *r, const kv_layout_result *l) {
+  bool sparse = strstr(l->name, "sparse") != NULL;
+  int64_t slot =
+      l->pages_end ? (l->end - l->regular.mask_end) * 2 / l->pages_end : 0;
+  kv_layout_regular_result g = {
+      .there = 1, .lanes = LAYERS * LANES, .break_even = l->regular.break_even};
+  block was = look_at(-1);
+  int64_t held = 0, first = points - r->n_steps;
+  for (int b = 0; b < points; b++) {
+    block k = look_at(b);
+    bool changed;
+    int64_t moves = moves_of(l->name, &k, &was, &changed), fullest = 0;
+    if (b > first) g.loads += held + g.lanes * (k.seen - was.seen);
+    held = sparse ? g.lanes * k.seen : slots_of(l->name, &k);
+    g.mask_end = sparse ? g.lanes * ((k.seen + 7) / 8) : 0;
+    g.rewrites += changed;
+    g.moves += sparse ? 0 : moves;
+    was = k;
+    if (b < first) continue;
+    assert_int_equal(l->step[b - first].pages, 2 * held);
+    assert_int_equal(l->step[b - first].bytes, held * slot + g.mask_end);
+    g.mti += held * slot + g.mask_end;
+    for (int y = 0; y < LAYERS; y++)
+      for (int h = 0; h < LANES; h++) {
+        g.kept += k.n[y][h];
+        fullest = larger(fullest, k.n[y][h]);
+      }
+    g.fullest += fullest;
+  }
+  g.moved = g.moves * slot;
+  assert_memory_equal(&g, &l->regular, sizeof g);
+}
+
+static void laws_of(const kv_result *r, const kv_layout_result *l) {
+  bool sparse = strstr(l->name, "sparse") != NULL;
+  const kv_layout_regular_result *g = &l->regular;
+  assert_true(g->kept <= g->lanes * g->fullest);
+  assert_true(l->freed <= l->vacated && l->peak >= l->end);
+  assert_false(l->tables.there);
+  if (sparse) {
+    assert_int_equal(g->moves, 0);
+    assert_int_equal(l->freed, 0);
+    assert_int_equal(g->break_even, -1);
+  }
+  for (int i = 0; i < r->n_steps; i++) {
+    const kv_layout_step *s = &l->step[i];
+    assert_true(s->slack >= 0 && s->freed <= s->vacated);
+    assert_int_equal(s->bytes - s->slack, r->step[i].codes);
+    if (i) assert_true(s->freed >= s[-1].freed);
+    if (sparse) assert_int_equal(s->pages, 2 * g->lanes * s->step);
+  }
+}
+
+/* Tokens coded in groups leave rows behind that the witness does not see. */
+static bool one_by_one(const kv_cell *c) {
+  kv_err e = {0};
+  return !c->plan.needs.codings ||
+         !kv_layout_unified.suits(&c->shape, &c->plan.needs, &e);
+}
+
+static void test_recount(void **state) {
+  int held = 0;
+  (void)state;
+  for (int i = 0; registry(i); i++) {
+    const char *text = registry(i)->name;
+    kv_cell c = {0}, was = {0};
+    if (replay(text, &layouts, (kv_replay_how){0}, &c)) {
+      see(text, &was);
+      /* no layout decides anything */
+      assert_memory_equal(&c.result.journal, &was.result.journal,
+                          sizeof c.result.journal);
+      assert_memory_equal(&c.result.output, &was.result.output,
+                          sizeof c.result.output);
+      for (int k = 0; k < N_LAYOUTS; k++) {
+        if (one_by_one(&c)) recount(&c.result, &c.result.layout[k]);
+        laws_of(&c.result, &c.result.layout[k]);
+      }
+      held += one_by_one(&c);
+    }
+    kv_cell_close(&c);
+    kv_cell_close(&was);
+  }
+  assert_true(held >= 15);
+}
+
+/* --- what may not be seen ----------------------------------------------- */
+
+static void same(const kv_cell *a, const kv_cell *b) {
+  for (int i = 0; i < N_LAYOUTS; i++) {
+    kv_layout_result x = a->result.layout[i], y = b->result.layout[i];
+    assert_memory_equal(x.step, y.step, (size_t)x.n_steps * sizeof *x.step);
+    x.step = y.step = NULL;
+    assert_memory_equal(&x, &y, sizeof x);
+  }
+}
+
+static void test_order(void **state) {
+  static const char *const texts[] = {"random:recent=0", "mad"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    layerkeep s = {0};
+    kv_replay_keeper keep = layerkeep_of(&s);
+    kv_cell a = {0}, b = {0}, c = {0}, d = {0};
+    replay(texts[i], &layouts, (kv_replay_how){.keep = &keep}, &a);
+    replay(texts[i], &layouts, (kv_replay_how){.threads = 3}, &b);
+    replay(texts[i], &layouts, (kv_replay_how){.by_steps = true}, &c);
+    s.give = true;
+    replay(texts[i], &layouts, (kv_replay_how){.keep = &keep}, &d);
+    same(&a, &b);
+    same(&a, &c);
+    same(&a, &d);
+    layerkeep_free(&s);
+    kv_cell_close(&a);
+    kv_cell_close(&b);
+    kv_cell_close(&c);
+    kv_cell_close(&d);
+  }
+}
+
+static int open_trace(void **state) {
+  kv_err e = {0};
+  if (scratch_make(state)) return 1;
+  const char *path = scratch_path("regular.safetensors");
+  if (kv_small_write(&small, 5, path, &e) || kv_trace_open(path, &trace, &e) ||
+      kv_layouts_parse(ALL, &layouts, &e))
+    fail_msg("%s", e.text);
+  witness = kv_layout_ha;
+  witness.begin = watch_begin;
+  witness.settled = watch_settled;
+  return 0;
+}
+
+static int close_trace(void **state) {
+  kv_trace_close(trace);
+  kv_layout_list_free(&layouts);
+  return scratch_remove(state);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shapes), cmocka_unit_test(test_pays),
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_recount),
+      cmocka_unit_test(test_order)};
+  return cmocka_run_group_tests_name("regular indices", tests, open_trace,
+                                     close_trace);
+}
