@@ -375,20 +375,20 @@ ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
 CREATE TEMP VIEW layouts AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
-  l.bytes_end, l.bytes_peak, l.bytes_mean, l.bytes_end * 1.0 / d.codes_end AS share_end,
-  l.slack_end, l.slack_peak, l.slack_mean, l.vacated, l.freed,
+  l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
+  l.slack_mean, l.vacated, l.freed,
+  l.bytes_end * 1.0 / d.codes_end AS share_end,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
   l.lanes, l.loads, l.rewrites, l.moves, l.moved_bytes, l.mask_end, l.mti,
-  kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, l.break_even, c.key
+  l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
   LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
-  c.basis, c.asked,
-  c.key, l.layout;
+  c.basis, c.asked, c.key, l.layout;
 
 CREATE TEMP VIEW confirmations AS
 SELECT t.name AS trace, r.spec, c.backend, c.isa, c.threads, c.seconds,
