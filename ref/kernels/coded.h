@@ -13,9 +13,8 @@
 #define KV_REF_KERNELS_CODED_H
 
 enum {
-  CODE_COLUMNS = 16,   /* bytes of a plane, and elements of a run, come in so
-                          many: a register of any set is of one run */
-  CODE_ROWS_AHEAD = 64 /* value rows that are fetched early */
+  CODE_COLUMNS = 16 /* bytes of a plane, and elements of a run, come in so
+                       many: a register of any set is of one run */
 };
 
 static bool codes_suit(int bits, int run, int width) {
@@ -247,6 +246,30 @@ INLINE void fetch_code_row(const code_shape *of, const char *row) {
   for (int x = 0; x + 32 < size; x += 64) fetch(row + x);
 }
 
+/* The rows of the next call, which mostly lie behind these, are fetched while
+ * these are used, every band its part of them: memory is never idle for long.
+ */
+typedef struct code_ahead {
+  const char *row;
+  size_t step;
+  int bands, wait; /* rows of this call to the next fetch */
+} code_ahead;
+
+INLINE code_ahead code_ahead_of(const code_values *w, int size, int j) {
+  const int bands = (w->of.plane + size - 1) / size;
+  const int first = w->n + j / size * w->n / bands;
+  const char *row = row_ahead(w->value, w->n, first);
+  const char *next = row_ahead(w->value, w->n, first + 1);
+  return (code_ahead){row, (uintptr_t)next - (uintptr_t)row, bands, 0};
+}
+
+INLINE void fetch_ahead(const code_shape *of, code_ahead *a) {
+  if (a->wait-- > 0) return;
+  fetch_code_row(of, a->row);
+  a->row += a->step;
+  a->wait = a->bands - 1;
+}
+
 /* rows heads x the columns of `loads` registers of bytes from byte j on. */
 INLINE void code_band(int bits, int rows, int loads, const code_values *w,
                       int j) {
@@ -254,18 +277,14 @@ INLINE void code_band(int bits, int rows, int loads, const code_values *w,
   const size_t d_v = (size_t)w->of.width, ldp = w->ldp;
   vec a[4][8];
   const float *p = w->p;
-  const char *ahead = row_ahead(w->value, w->n, CODE_ROWS_AHEAD);
-  const size_t step =
-      (uintptr_t)row_ahead(w->value, w->n, CODE_ROWS_AHEAD + 1) -
-      (uintptr_t)ahead;
+  code_ahead ahead = code_ahead_of(w, loads * LANES, j);
 #define EACH_VECTOR                                                            \
   UNROLL for (int l = 0; l < loads; l++) UNROLL for (int h = 0; h < planes; h++)
   UNROLL for (int r = 0; r < rows; r++) EACH_VECTOR a[r][l * planes + h] =
       v_load(w->a + (size_t)r * d_v + h * plane + j + l * LANES);
   for (int i = 0; i < w->n; i++, p++) {
     bytes *block = w->value[i];
-    if (j == 0) fetch_code_row(&w->of, ahead);
-    ahead += step;
+    fetch_ahead(&w->of, &ahead);
     vrun run = run_of(bits, &w->of, block, 0);
     EACH_VECTOR {
       vint word = vi_of_bytes(block + 4 * runs + j + l * LANES);
