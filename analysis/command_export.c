@@ -16,7 +16,8 @@ static const char *const views[] = {
     "graded",  "history",    "confirmations", "layouts",    "classes",
     "steps",   "heads",      "pages",         "needles",    "tokens",
     "overlap", "mirrors",    "pruning",       "sparsity",   "charged",
-    "paged",   "critical",   "decades",       NULL};
+    "paged",   "utilised",   "rewritten",     "critical",   "decades",
+    NULL};
 
 enum { PATH = 4096 };
 

@@ -161,6 +161,8 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_sparsity(p);
   if (!rc) rc = kv_page_charged(p);
   if (!rc) rc = kv_page_paged(p);
+  if (!rc) rc = kv_page_utilised(p);
+  if (!rc) rc = kv_page_rewritten(p);
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);
   section(p, "cells", "All cells");

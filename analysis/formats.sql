@@ -141,6 +141,52 @@ SELECT s.layout || ', ' || trace || iif(observe = 'recorded', '',
   s.layout, trace, prompt_len, observe, label AS method, basis, asked, s.step,
   s.pages, s.bytes, s.slack, confirmed
 FROM layout_step s JOIN ran USING (run_id)
-WHERE s.layout NOT LIKE 'slots%'
+WHERE (s.layout LIKE 'pages%' OR s.layout LIKE 'unified%')
   AND ((n_tokens - s.step) % every = 0)
 ORDER BY s.layout DESC, trace, prompt_len, observe, label, basis, asked, s.step;
+
+-- Layouts of regular indices: what lanes hold as a share of what all would if
+-- they were as long as the longest (utilisation, the paper's), and of the slots
+-- that the layout holds (used).
+CREATE TEMP VIEW utilised AS
+WITH shares AS
+  (SELECT c.*, l.layout, kept_steps * 1.0 / (lanes * fullest_steps) AS full,
+    kept_steps * 2.0 / (pages_mean * steps) AS used,
+    kept_steps * 2.0 / (seen * steps * lanes) AS overall,
+    fullest_steps * 2.0 / (seen * steps) AS fullest
+  FROM (SELECT *, n_tokens - prompt_len + 1 AS steps,
+      n_tokens + prompt_len AS seen FROM told) c
+    JOIN run r USING (key) JOIN layout l USING (run_id)
+  WHERE lanes * fullest_steps > 0)
+SELECT label AS method, layout, basis, asked, count(*) AS traces,
+  avg(full) AS utilisation, avg(used) AS used, avg(overall) AS overall,
+  avg(fullest) AS fullest, min(confirmed) AS confirmed
+FROM shares GROUP BY label, layout, basis, asked
+HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
+ORDER BY utilisation DESC, label, basis, asked, layout;
+
+-- What they hold at each step, a panel a cell, and where a rewrite has paid:
+-- tokens seen when its memory-time integral was no more than that of masks.
+CREATE TEMP VIEW rewritten AS
+WITH ran AS MATERIALIZED
+  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, c.label, c.basis,
+    c.asked, coalesce(r.confirmed, 0) AS confirmed,
+    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
+  FROM newest r JOIN trace t USING (identity) JOIN line c USING (key)
+  WHERE c.asked = '' OR (c.basis, c.asked) =
+    (SELECT basis, asked FROM pictured)),
+held AS
+  (SELECT ran.*, s.layout, s.step, s.bytes,
+    max(l.rewritten, ran.prompt_len) + break_even AS paid
+  FROM ran JOIN layout l USING (run_id)
+    JOIN layout_step s USING (run_id, layout)
+  WHERE lanes IS NOT NULL),
+drawn AS
+  (SELECT *, layout AS series FROM held WHERE (n_tokens - step) % every = 0
+  UNION ALL SELECT *, layout || ' has paid' FROM held WHERE step = paid)
+SELECT label || ', ' || trace || iif(observe = 'recorded', '',
+    ', observed ' || observe) AS panel,
+  series, layout, trace, prompt_len, observe, label AS method, basis, asked,
+  step, bytes, paid, confirmed
+FROM drawn ORDER BY label, trace, prompt_len, observe, basis, asked, series,
+  step;

@@ -49,6 +49,10 @@ int kv_page_sparsity(const kv_page *p);
 /* What is held: codes alone and everything; pages at each step. */
 int kv_page_charged(const kv_page *p);
 int kv_page_paged(const kv_page *p);
+/* Of regular indices; nothing where no such layout was asked for: how full
+ * lanes are, and what a rewrite holds against masks, step by step. */
+int kv_page_utilised(const kv_page *p);
+int kv_page_rewritten(const kv_page *p);
 int kv_page_check(const kv_page *p);
 int kv_page_cells(const kv_page *p);
 /* Nothing where no layout was asked for. */

@@ -380,7 +380,7 @@ SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   l.bytes_end * 1.0 / d.codes_end AS share_end,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
-  l.lanes, l.loads, l.rewrites, l.moves, l.moved_bytes, l.mask_end, l.mti,
+  lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
   l.break_even, kept_steps * 1.0 / (lanes * fullest_steps) AS utilisation, c.key
 FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
   LEFT JOIN newest d ON d.identity = r.identity

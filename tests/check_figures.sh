@@ -33,13 +33,13 @@ run() { "$kvreplay" run "${traces[@]}" -q --db "$1" "${@:2}" >/dev/null; }
 # A plain run has nothing of it to draw but bytes by kind.
 run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
-for id in mirrors pruning sparsity paged critical decades; do
+for id in mirrors pruning sparsity paged utilised rewritten critical decades; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
 
 lean=leankv:window=16:alpha_l
-run "$dir/a.db" --layout unified,pages:16 -b 30%,60% \
+run "$dir/a.db" --layout unified,pages:16,base,hs:max,ha:max -b 30%,60% \
   -m dense,dense+k8v4,dense+k4v8,dense+int8,window,window+int8,window+k4v2 \
   -m window+k2v4,$lean=0.5,$lean=0.2:sparsity=layer ||
   fail 'a run of formats'

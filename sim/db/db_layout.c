@@ -38,9 +38,9 @@ static kv_rc put_tables(kv_db *db, int64_t run, const kv_layout_result *l,
 enum { REGULARS = 9 };
 #define REGULAR_COLUMNS                                                        \
   "lanes, loads, rewrites, moves, moved_bytes, mask_end, mti, kept_steps,"     \
-  " fullest_steps, break_even"
+  " fullest_steps, rewritten, break_even"
 
-/* In the order of the columns; break_even, which may be null, is the last. */
+/* In the order of the columns; behind them two that may be null. */
 static void regulars(kv_layout_regular_result *g, int64_t *out[REGULARS]) {
   int64_t *const at[REGULARS] = {&g->lanes, &g->loads, &g->rewrites,
                                  &g->moves, &g->moved, &g->mask_end,
@@ -57,9 +57,10 @@ static kv_rc put_regular(kv_db *db, int64_t run, const kv_layout_result *l,
   return kv_db_do(db, e,
                   "UPDATE layout SET (" REGULAR_COLUMNS
                   ") = (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
-                  " iif(?12 < 0, NULL, ?12)) WHERE run_id = ?1 AND layout = ?2",
-                  "isiiiiiiiiii", run, l->name, *n[0], *n[1], *n[2], *n[3],
-                  *n[4], *n[5], *n[6], *n[7], *n[8], g.break_even);
+                  " iif(?12 < 0, NULL, ?12), iif(?13 < 0, NULL, ?13))"
+                  " WHERE run_id = ?1 AND layout = ?2",
+                  "isiiiiiiiiiii", run, l->name, *n[0], *n[1], *n[2], *n[3],
+                  *n[4], *n[5], *n[6], *n[7], *n[8], g.rewritten, g.break_even);
 }
 
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
@@ -105,17 +106,22 @@ static void load_tables(kv_db *db, sqlite3_stmt *s, int at,
     *whole[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
 }
 
+static int64_t load_or_none(kv_db *db, sqlite3_stmt *s, int at) {
+  bool there = sqlite3_column_type(s, at) != SQLITE_NULL;
+  return there ? kv_db_whole(db, s, at, 0, INT64_MAX) : -1;
+}
+
 static void load_regular(kv_db *db, sqlite3_stmt *s, int at,
                          kv_layout_regular_result *g) {
   int64_t *n[REGULARS];
   *g = (kv_layout_regular_result){.there = sqlite3_column_type(s, at) !=
                                            SQLITE_NULL};
   regulars(g, n);
-  for (int i = 0; i < REGULARS && g->there; i++)
-    *n[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
   if (!g->there) return;
-  bool paid = sqlite3_column_type(s, at + REGULARS) != SQLITE_NULL;
-  g->break_even = paid ? kv_db_whole(db, s, at + REGULARS, 0, INT64_MAX) : -1;
+  for (int i = 0; i < REGULARS; i++)
+    *n[i] = kv_db_whole(db, s, at + i, 0, INT64_MAX);
+  g->rewritten = load_or_none(db, s, at + REGULARS);
+  g->break_even = load_or_none(db, s, at + REGULARS + 1);
 }
 
 /* Reads a layout, except its steps. *found: it is there. */

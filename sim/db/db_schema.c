@@ -308,11 +308,13 @@ static const char pools[] =
     " PRIMARY KEY (pool, place)) STRICT, WITHOUT ROWID;";
 
 /* 19: of layouts of regular indices (sim/layout/regular.h); null of others.
- * break_even: null too where a rewrite did not pay within the row's steps. */
+ * rewritten: null too where no block has a rewrite; break_even: where none paid
+ * within the row's steps. */
 static const char regular[] =
     "ALTER TABLE layout ADD COLUMN lanes INTEGER;"
     "ALTER TABLE layout ADD COLUMN loads INTEGER;"
     "ALTER TABLE layout ADD COLUMN rewrites INTEGER;"
+    "ALTER TABLE layout ADD COLUMN rewritten INTEGER;"
     "ALTER TABLE layout ADD COLUMN moves INTEGER;"
     "ALTER TABLE layout ADD COLUMN moved_bytes INTEGER;"
     "ALTER TABLE layout ADD COLUMN mask_end INTEGER;"

@@ -144,14 +144,18 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
   int64_t slot = slot_of(l), slots = 0;
   bool sparse = a->asked->sparse;
   kv_regular_begin(&run);
-  r->regular = (kv_layout_regular_result){
-      .there = 1, .lanes = (int64_t)l->layers * l->lanes, .break_even = -1};
+  r->regular =
+      (kv_layout_regular_result){.there = 1,
+                                 .lanes = (int64_t)l->layers * l->lanes,
+                                 .rewritten = -1,
+                                 .break_even = -1};
   for (int b = 0; b < l->points; b++) {
     int i = b - (l->blocks - 1);
     kv_regular_counts c = counts_of(l, a, b, joined);
     held h = held_at(a, &c, &was, slots);
     int64_t mask = sparse ? h.mask : 0;
     race(&run, &h, slot, i > 0);
+    if (h.changed && r->regular.rewritten < 0) r->regular.rewritten = c.seen;
     take(r, &h, slot, mask, vacated_at(l, a, b));
     slots = h.after;
     was = c;
@@ -162,7 +166,8 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
     take_step(r, &c, slots * slot + mask, slots, of->step[i].codes,
               &r->step[i]);
   }
-  if (!sparse) r->regular.break_even = run.paid_at;
+  if (!sparse && a->asked->layout->task != KV_REGULAR_BASE)
+    r->regular.break_even = run.paid_at;
   double n = l->points - l->blocks + 1;
   r->pages_mean /= n;
   r->mean /= n;

@@ -91,6 +91,7 @@ typedef struct kv_layout_regular_result {
   int64_t lanes;      /* of all layers together */
   int64_t loads;      /* slots that decode steps load, summed */
   int64_t rewrites;   /* blocks after which some layer had other indices */
+  int64_t rewritten;  /* tokens seen at the first of these; -1: none */
   int64_t moves;      /* entries moved by them */
   int64_t moved;      /* bytes of these */
   int64_t mask_end;   /* bytes of masks, part of the layout's bytes */

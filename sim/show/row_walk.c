@@ -106,6 +106,7 @@ static void regular(const kv_layout_regular_result *g, bool ran,
   integer(to, "lanes", ran, g->lanes);
   integer(to, "loads", ran, g->loads);
   integer(to, "rewrites", ran, g->rewrites);
+  integer(to, "rewritten", ran && g->rewritten >= 0, g->rewritten);
   integer(to, "moves", ran, g->moves);
   integer(to, "moved_bytes", ran, g->moved);
   integer(to, "mask_end", ran, g->mask_end);

@@ -128,6 +128,9 @@ mutant pages_without_end analysis/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
 mutant bars_side_by_side analysis/fig_held.c 'check_figures.sh' \
   '.x0 = at, .x1 = at + x};' '.x0 = at, .x1 = x};'
+mutant paid_from_prompt analysis/formats.sql 'check_figures.sh' \
+  'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
+  'ran.prompt_len + 2 * break_even AS paid'
 mutant layer_of_first_head analysis/pictures.sql 'check_figures.sh' \
   'sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)' \
   'max(critical) * 1.0 / max(rows), sum(critical) * 1.0 / sum(seen)'

@@ -240,6 +240,8 @@ names = {r["run_id"]: (r["name"], r["method"], r["target"]) for r in runs}
 pages = {}
 for r in db.execute("SELECT * FROM layout_step"):
     name = names[r["run_id"]]
+    if r["layout"] not in ("unified", "pages:16"):
+        continue
     if name[1] in ("dense", "window") and name[2] in ("", "30%"):
         pages[r["layout"], name[0], name[1], str(r["step"])] = str(r["pages"])
 mine = {(r["layout"], r["trace"], r["method"], r["step"]): r["pages"]
@@ -258,6 +260,61 @@ for panel in {r["panel"] for r in paged}:
     straight([(n, y) for name, line in zip(sorted(series), lines)
               for n, y in zip(series[name], line)], panel)
     assert body.count("<title>") == len(series), panel
+
+# --- regular indices ---
+
+utilised = rows("utilised")
+assert {r["layout"] for r in utilised} == {"base", "hs:max", "ha:max"}
+laid = {}
+for r in db.execute("SELECT * FROM layout WHERE lanes"):
+    laid.setdefault((r["layout"], *names[r["run_id"]][1:]), []).append(r)
+for r in utilised:
+    found = laid.get((r["layout"], r["method"], r["asked"]))
+    if found and len(found) == 2:
+        near(float(r["utilisation"]), sum(
+            x["kept_steps"] / x["lanes"] / x["fullest_steps"]
+            for x in found) / 2, "utilisation")
+        near(float(r["used"]), sum(
+            2 * x["kept_steps"] / (x["pages_mean"] * 41) for x in found) / 2,
+             "slots used")
+        if r["layout"] == "ha:max":
+            near(float(r["used"]), float(r["utilisation"]), "ha:max")
+drawn = section("utilised")
+shown = [r for r in utilised if r["asked"] != "60%"]
+marks = [(float(share), float(x)) for x, share in re.findall(
+    r"translate\(([\d.]+) [^>]*><title>[^<]*: (\S+)% of slots used", drawn)]
+assert len(marks) == len(shown)
+straight(marks, "slots used", 1)
+bars = re.findall(
+    r'd="M([\d.]+),[\d.]+H([\d.]+)v\S*"><title>[^<]*: utilisation (\S+)%',
+    drawn)
+assert len(bars) == len({(r["method"], r["asked"]) for r in shown})
+straight([(float(share), float(b) - float(a)) for a, b, share in bars]
+         + [(0, 0)], "utilisation", 1)
+rewritten = rows("rewritten")
+held = {(r["run_id"], r["layout"], r["step"]): r["bytes"]
+        for r in db.execute("SELECT * FROM layout_step")}
+mine = {(*names[k[0]][:2], k[1], str(k[2])): str(v) for k, v in held.items()
+        if names[k[0]][2] in ("", "30%")}
+for r in rewritten:
+    if r["method"] in ("dense", "window"):
+        key = (r["trace"], r["method"], r["layout"], r["step"])
+        assert mine[key] == r["bytes"], key
+paid = {(*names[r["run_id"]][:2], r["layout"]):
+        str(max(r["rewritten"], 112) + r["break_even"])
+        for r in db.execute("SELECT * FROM layout WHERE break_even NOTNULL")
+        if names[r["run_id"]][1:] == ("window", "30%")}
+assert len(paid) == 4
+assert paid == {(r["trace"], r["method"], r["layout"]): r["step"]
+                for r in rewritten
+                if "paid" in r["series"] and r["method"] == "window"}
+drawn = section("rewritten")
+for panel in {r["panel"] for r in rewritten}:
+    if f"<h3>{panel}</h3>" not in drawn:
+        continue  # there are more cells than are drawn
+    body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
+    assert body.count("<title>") == len(
+        {r["series"] for r in rewritten if r["panel"] == panel}), panel
 
 # --- what heads attend to ---
 
