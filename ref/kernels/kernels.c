@@ -9,6 +9,7 @@
 
 #include "ref/kernels/elements.h"
 
+#include "ref/kernels/activation.h"
 #include "ref/kernels/bound.h"
 #include "ref/kernels/coded.h"
 #include "ref/kernels/codes.h"
@@ -33,6 +34,8 @@ const kv_kernels SET_TABLE = {
     .box_bound = box_bound,
     .minmax = minmax,
     .log = log_of,
+    .silu_times = silu_times,
+    .gelu = gelu,
     .similar = similar,
     .codes_suit = codes_suit,
     .code_logits = code_logits,

@@ -89,6 +89,10 @@ typedef struct kv_kernels {
   /* y[j] = log(x[j]) of arithmetic 6, positive normals; y may be x. */
   void (*log)(const float *x, int n, float *y);
 
+  /* y[j] = SiLU(x[j]) * by[j], and GELU(x[j]), of arithmetic 6; y may be x. */
+  void (*silu_times)(const float *x, const float *by, int n, float *y);
+  void (*gelu)(const float *x, int n, float *y);
+
   /* Cosines of rows of unit length, unit[.. * d], by columns: n <= KV_PACK of
    * them, first..first + n - 1, against all rows i < first + n, each pair
    * {i, j} of different ones once. S = dot(unit_i, unit_j) (arithmetic 5):

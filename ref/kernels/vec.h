@@ -6,7 +6,7 @@
  *   LANES, vec, vint          floats and int32 in one register
  *   v_one v_load v_store      broadcast, unaligned load and store
  *   v_load_part v_store_part  the first n lanes only, the rest `fill`
- *   v_fma v_mul v_add v_sub   IEEE, one rounding each
+ *   v_fma v_mul v_add v_sub v_div   IEEE, one rounding each
  *   v_max                     of values where the sign of zero is no matter
  *   v_top                     the largest lane
  *   v_from_f16 v_from_bf16    LANES 16-bit elements, exact; any alignment
@@ -42,7 +42,7 @@
 #ifndef KV_REF_KERNELS_VEC_H
 #define KV_REF_KERNELS_VEC_H
 
-#include "ref/ground/arith.h"
+#include "ref/ground/activation.h"
 #include "ref/kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))

@@ -50,6 +50,7 @@ INLINE void v_store_part(float *p, int n, vec v) {
 
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE vec v_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
+INLINE vec v_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 INLINE vec v_add(vec a, vec b) { return _mm256_add_ps(a, b); }
 INLINE vec v_sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
 INLINE vec v_max(vec a, vec b) { return _mm256_max_ps(a, b); }
