@@ -51,7 +51,7 @@ floors() {
   traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure layout engine db sweep show look compare grade \
-      laws session tune commands
+      laws session tune train commands
     ;;
   esac
 }

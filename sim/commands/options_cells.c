@@ -12,6 +12,7 @@
 #include "traces/text/text.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   for (int i = 0; i < specs->n; i++) {
@@ -131,4 +132,29 @@ kv_rc kv_cells_options_backend(size_t n, const char *name,
   copy[n] = 0;
   *out = kv_backend_find(kv_show(copy, show), e);
   return *out ? KV_OK : e->rc;
+}
+
+static bool same_file(const char *a, const char *b) {
+  struct stat x, y;
+  if (!strcmp(a, b)) return true;
+  if (stat(a, &x) || stat(b, &y)) return false;
+  return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
+                     kv_err *e) {
+  for (int i = 0; i < on->n + out->n; i++)
+    for (int j = 0; j < i; j++) {
+      const char *a = i < on->n ? on->item[i] : out->item[i - on->n];
+      const char *b = j < on->n ? on->item[j] : out->item[j - on->n];
+      char show[KV_SHOW];
+      if (!same_file(a, b)) continue;
+      if (i >= on->n && j < on->n)
+        return kv_fail(e, KV_USAGE,
+                       "%s is %s and held out: it can be one of the two",
+                       kv_show(a, show), used);
+      return kv_fail(e, KV_USAGE, "%s is named twice: a trace counts once",
+                     kv_show(a, show));
+    }
+  return KV_OK;
 }

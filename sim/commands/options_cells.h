@@ -142,4 +142,9 @@ void kv_cells_options_free(kv_cells_options *o);
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
+/* KV_USAGE where a file, by device and inode, is named twice, or is among both:
+ * those that are `used` ("tuned on") and those held out. */
+kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
+                     kv_err *e);
+
 #endif

@@ -5,11 +5,9 @@
 #include "sim/commands/options_tune.h"
 
 #include "sim/commands/commands.h"
-#include "traces/text/text.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define AT(member) .offset = offsetof(kv_tune_options, member)
 
@@ -162,32 +160,6 @@ static kv_rc check_budgets(const kv_tune_options *o, kv_err *e) {
   return KV_OK;
 }
 
-static bool same_file(const char *a, const char *b) {
-  struct stat x, y;
-  if (!strcmp(a, b)) return true;
-  if (stat(a, &x) || stat(b, &y)) return false;
-  return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* A trace is one or the other, and counts once. */
-static kv_rc check_traces(const kv_tune_options *o, kv_err *e) {
-  const kv_list *on = &o->cells.traces, *out = &o->hold_out;
-  for (int i = 0; i < on->n + out->n; i++)
-    for (int j = 0; j < i; j++) {
-      const char *a = i < on->n ? on->item[i] : out->item[i - on->n];
-      const char *b = j < on->n ? on->item[j] : out->item[j - on->n];
-      char show[KV_SHOW];
-      if (!same_file(a, b)) continue;
-      bool both = i >= on->n && j < on->n;
-      return kv_fail(e, KV_USAGE,
-                     both ? "%s is tuned on and held out: it can be one of "
-                            "the two"
-                          : "%s is named twice: a trace counts once",
-                     kv_show(a, show));
-    }
-  return KV_OK;
-}
-
 kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
                             kv_err *e) {
   const char *name = o->backend_text ? o->backend_text : kv_backend_ref.name;
@@ -196,7 +168,7 @@ kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
   if (!rc) rc = read_goal(o, e);
   if (!rc) rc = read_cells(registry, o, e);
   if (!rc) rc = check_budgets(o, e);
-  if (!rc) rc = check_traces(o, e);
+  if (!rc) rc = kv_traces_once("tuned on", &o->cells.traces, &o->hold_out, e);
   if (!rc) rc = kv_cells_options_apart(&kv_command_tune, &o->cells, e);
   if (!rc) rc = kv_cells_options_backend(strlen(name), name, &o->backend, e);
   return rc;

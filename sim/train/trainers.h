@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainers, each in sim/train/NAME.c; the table is in trainers.c.
+ */
+#ifndef KV_SIM_TRAINERS_H
+#define KV_SIM_TRAINERS_H
+
+#include "sim/train/trainer.h"
+
+extern const kv_trainer kv_trainer_deltakv;
+
+#endif

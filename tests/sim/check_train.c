@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `kvreplay train` is made of: gradients against differences of the loss,
+ * references, products and steps of AdamW by hand.
+ */
+#include "sim/train/adam.h"
+#include "sim/train/nearest.h"
+#include "sim/train/product.h"
+#include "tests/support/scratch.h"
+#include "tests/support/training.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* --- gradients
+ * ---------------------------------------------------------------- */
+
+/* Of the loss of layer `l` of a piece, a mean. */
+static double loss_of(kv_train *x, const kv_train_piece *piece, int l) {
+  kv_train_loss loss = {0};
+  assert_int_equal(kv_train_look(x, piece, true, &loss, NULL), KV_OK);
+  return x->loss[l].loss / x->loss[l].weight;
+}
+
+/* Weights of a size at which no activation is near a straight line. */
+static void spread(kv_train *x) {
+  kv_draw draw = kv_draw_open(3, 0);
+  kv_draw_normal(&draw, 0.4, (size_t)x->data.layers * x->t.floats, x->value);
+}
+
+static void gradient_is_the_slope(const char *spec) {
+  kv_train *x = training_begin(spec);
+  kv_train_loss loss = {0};
+  const kv_train_piece *piece = &x->data.piece[1];
+  spread(x);
+  assert_int_equal(kv_train_look(x, piece, false, &loss, NULL), KV_OK);
+  for (int i = 0; i < x->t.arrays; i++)
+    for (int at = 0; at < 12; at++) {
+      const kv_train_array *a = &x->t.array[i];
+      size_t w = x->t.floats + a->offset + (size_t)at * 7 % a->count;
+      float old = x->value[w], step = 0x1p-7f;
+      x->value[w] = old + step;
+      double up = loss_of(x, piece, 1);
+      x->value[w] = old - step;
+      double down = loss_of(x, piece, 1);
+      x->value[w] = old;
+      double slope = (up - down) / (2 * (double)step);
+      double got = (double)x->gradient[w];
+      if (fabs(got - slope) > 1e-4 + 0.01 * fabs(slope))
+        fail_msg("%s, %s: %g, differences say %g", spec, a->name, got, slope);
+    }
+  training_end(x);
+}
+
+static void gradients_are_slopes(void **state) {
+  (void)state;
+  gradient_is_the_slope("deltakv:latent=5:hidden=11");
+  gradient_is_the_slope("deltakv:compressor=gelu:latent=5:hidden=11:back=7");
+}
+
+/* --- parts
+ * -------------------------------------------------------------------- */
+
+static void references_are_the_nearest_before(void **state) {
+  (void)state;
+  static const float x[4][2] = {{0, 0}, {3, 4}, {0.5f, 0}, {2, 2}};
+  static const float raw[4][2] = {{0, 1}, {1, 0}, {3, 3}, {0, 0}};
+  static const int at[4] = {0, 1, 10, 20};
+  int token[8];
+  float mean[4][2];
+  kv_scratch s = {0};
+  assert_int_equal(kv_references(2, 10, 21, token), 4);
+  for (int i = 0; i < 4; i++) assert_int_equal(token[i], at[i]);
+  assert_int_equal(kv_references(2, 10, 20, NULL), 3);
+  assert_int_equal(kv_references(12, 10, 21, NULL), 13);
+  assert_int_equal(kv_scratch_reserve(&s, kv_nearest_room(4, 4), NULL), KV_OK);
+  kv_nearest_means(4, 9, 2, 2, x[0], 4, at, raw[0], &s, mean[0]);
+  /* 9 and 10 see 0 and 1 alone: not themselves. 11 has a tie of 0 and 10
+   * behind 1. 12 sees 10 first. */
+  static const float want[4][2] = {
+      {0.5f, 0.5f}, {0.5f, 0.5f}, {0.5f, 0.5f}, {1.5f, 2}};
+  assert_memory_equal(mean, want, sizeof want);
+  kv_scratch_free(&s);
+}
+
+static void products_are_products(void **state) {
+  (void)state;
+  float a[7 * 300], b[300 * 5], c[7 * 5];
+  kv_draw draw = kv_draw_open(1, 1);
+  kv_draw_normal(&draw, 1, 7 * 300, a);
+  kv_draw_normal(&draw, 1, 300 * 5, b);
+  for (int way = 0; way < 4; way++) {
+    kv_matrix x = way & 1 ? kv_turned(a, 7) : kv_rows_of(a, 300);
+    kv_matrix y = way & 2 ? kv_turned(b, 300) : kv_rows_of(b, 5);
+    for (int i = 0; i < 35; i++) c[i] = 1;
+    kv_product(7, 5, 300, x, y, true, c);
+    for (int i = 0; i < 7; i++)
+      for (int j = 0; j < 5; j++) {
+        double sum = 1;
+        for (int k = 0; k < 300; k++)
+          sum += (double)x.data[i * x.row + k * x.column] *
+                 (double)y.data[k * y.row + j * y.column];
+        assert_true(fabs((double)c[i * 5 + j] - sum) < 1e-4);
+      }
+  }
+}
+
+static void steps_are_those_of_adamw(void **state) {
+  (void)state;
+  float value[2] = {1, -1}, m[2] = {0}, v[2] = {0};
+  const float g[2] = {0.5f, -2};
+  /* The first step is the rate, whatever the gradient. */
+  kv_adam_step(1, 0.1, 1, 2, g, m, v, value);
+  assert_true(fabsf(value[0] - 0.9f) < 1e-6f);
+  assert_true(fabsf(value[1] + 0.9f) < 1e-6f);
+  /* Then a gradient of 0: m = .045 / .19, v = .00024975 / .001999. */
+  const float none[2] = {0, 0};
+  kv_adam_step(2, 0.1, 1, 2, none, m, v, value);
+  double by = 0.1 * (0.045 / 0.19) / sqrt(0.00024975 / 0.001999);
+  assert_true(fabs(0.9 - by - (double)value[0]) < 1e-6);
+  const float long_one[2] = {3, 4};
+  double square = kv_adam_square(2, long_one);
+  assert_true(square == 25);
+  assert_true(fabsf(kv_adam_clip(square) - 0.2f) < 1e-6f);
+  assert_true(kv_adam_clip(0.5) == 1.0f);
+}
+
+static void draws_are_spread_as_asked(void **state) {
+  (void)state;
+  enum { N = 20000 };
+  static float x[N];
+  int order[10], seen = 0;
+  double sum = 0, square = 0;
+  kv_draw d = kv_draw_open(5, 2);
+  kv_draw_normal(&d, 0.02, N, x);
+  for (int i = 0; i < N; i++) {
+    sum += (double)x[i];
+    square += (double)x[i] * (double)x[i];
+  }
+  assert_true(fabs(sum / N) < 0.0006);
+  assert_true(fabs(sqrt(square / N) / 0.02 - 1) < 0.02);
+  kv_draw_order(&d, 10, order);
+  for (int i = 0; i < 10; i++) seen |= 1 << order[i];
+  assert_int_equal(seen, 1023);
+}
+
+static void training_lowers_the_loss(void **state) {
+  (void)state;
+  kv_train *x = training_begin("deltakv");
+  kv_train_loss before, after;
+  bool stopped;
+  x->ask.rate = 0.005;
+  x->steps = 200;
+  x->ask.keep = 1000;
+  assert_int_equal(kv_train_judge(x, 0, &before, NULL), KV_OK);
+  assert_int_equal(kv_train_run(x, NULL, &stopped, NULL), KV_OK);
+  assert_int_equal(kv_train_judge(x, 0, &after, NULL), KV_OK);
+  assert_true(before.without == after.without && before.loss > 0);
+  if (after.loss > 0.8 * after.without)
+    fail_msg("%g of %g", after.loss, after.without);
+  training_end(x);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gradients_are_slopes),
+      cmocka_unit_test(references_are_the_nearest_before),
+      cmocka_unit_test(products_are_products),
+      cmocka_unit_test(steps_are_those_of_adamw),
+      cmocka_unit_test(draws_are_spread_as_asked),
+      cmocka_unit_test(training_lowers_the_loss)};
+  return cmocka_run_group_tests_name("train", tests, training_make,
+                                     scratch_remove);
+}
