@@ -15,11 +15,15 @@
 
 /* As kvreplay makes them; one that is missing fails where it is asked. */
 static const char *const tables[] = {
-    "trace",       "artefact",     "shard",    "environment", "run",
-    "ask",         "part",         "metric",   "step_cost",   "journal_digest",
-    "diff",        "confirmation", "budget",   "held",        "layout",
-    "layout_step", "step_mean",    "survival", "attention",   "spread",
-    "pool",        "request"};
+    "trace",          "artefact",      "shard",
+    "environment",    "run",           "ask",
+    "part",           "metric",        "step_cost",
+    "journal_digest", "diff",          "confirmation",
+    "budget",         "held",          "layout",
+    "layout_step",    "step_mean",     "survival",
+    "attention",      "spread",        "pool",
+    "request",        "selection_row", "selection",
+    "selection_map"};
 
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",
@@ -47,7 +51,9 @@ static const struct {
               {"d_v", 0, INT_MAX},        {"total", 0, 1},
               {"score", -36, 0},          {"norm", -18, 18},
               {"rows", 0, MANY},          {"critical", 0, MANY},
-              {"seen", 0, MANY},          {"tokens", 0, INT_MAX}};
+              {"seen", 0, MANY},          {"tokens", 0, INT_MAX},
+              {"token", 0, INT_MAX},      {"share", 1, 100},
+              {"before", 0, INT_MAX},     {"after", 0, INT_MAX}};
 
 static bool is_digest(const char *column) {
   for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)

@@ -22,12 +22,13 @@
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",  "trace",     "artefact",  "shard",
-    "run",          "held",      "ask",       "part",
-    "metric",       "step_mean", "step_cost", "journal_digest",
-    "confirmation", "diff",      "budget",    "layout",
-    "layout_step",  "survival",  "attention", "spread",
-    "pool",         "request",   NULL};
+    "environment",   "trace",     "artefact",      "shard",
+    "run",           "held",      "ask",           "part",
+    "metric",        "step_mean", "step_cost",     "journal_digest",
+    "confirmation",  "diff",      "budget",        "layout",
+    "layout_step",   "survival",  "attention",     "spread",
+    "pool",          "request",   "selection_row", "selection",
+    "selection_map", NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -127,6 +128,8 @@ static int take_later(sqlite3 *db, const char *to, const char *from) {
        "scanned_bits"},
       {"run", "1", "asset_bytes = s.asset_bytes", "asset_bytes"},
       {"run", "1", "fetched = s.fetched", "fetched"},
+      {"part", "s.part = d.part", "drift = s.drift, drift_bits = s.drift_bits",
+       "drift_bits"},
       {"metric", "s.part = d.part AND s.measure = d.measure",
        "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
   int rc = KV_EXIT_OK;

@@ -70,6 +70,13 @@ static const char two_moments[] =
     " JOIN %s.run f USING (key) JOIN %s.step_mean s ON s.run_id = f.run_id"
     "  AND s.measure = d.measure"
     " WHERE d.mean != s.mean"
+    " UNION ALL "
+    "SELECT r.spec, t.name, 'sums over steps', 'lse_error', d.part"
+    " FROM main.part d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.part s ON s.run_id = f.run_id"
+    "  AND s.part = d.part"
+    " WHERE d.drift_bits != s.drift_bits"
     " ORDER BY 1, 2, 3, 4, 5 LIMIT 1";
 
 static const char two_survivals[] =
@@ -99,6 +106,21 @@ static const char two_pools[] =
     "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
     "  OR d.list_operations != s.list_operations"
     " ORDER BY d.pool LIMIT 1";
+
+static const char two_selections[] =
+    "SELECT t.name, d.layer, d.head, d.token FROM main.selection_row d"
+    " JOIN %s.selection_row s USING (identity, layer, head, token)"
+    " JOIN main.trace t USING (identity)"
+    " WHERE d.lse_bits != s.lse_bits OR EXISTS (SELECT 1 FROM main.selection a"
+    "   JOIN %s.selection b USING (identity, layer, head, token, adapter,"
+    "   share) WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.head = d.head AND a.token = d.token AND (a.before != b.before OR"
+    "   a.after != b.after OR a.temperature_bits != b.temperature_bits))"
+    " OR EXISTS (SELECT 1 FROM main.selection_map a"
+    "   JOIN %s.selection_map b USING (identity, layer, token, adapter, share)"
+    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.token = d.token AND a.map != b.map)"
+    " ORDER BY d.identity, d.layer, d.head, d.token LIMIT 1";
 
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
@@ -169,6 +191,14 @@ static int tell_attentions(sqlite3_stmt *s, const char *path) {
                  path, text(s, 2), text(s, 1), text(s, 0));
 }
 
+static int tell_selections(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: row %s of KV head %s of "
+                 "layer %s of %s selects other tokens there; nothing was "
+                 "merged, find out which is wrong",
+                 path, text(s, 3), text(s, 2), text(s, 1), text(s, 0));
+}
+
 static int tell_pools(sqlite3_stmt *s, const char *path) {
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: the pool %.16s has at "
@@ -200,14 +230,18 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_layouts, from, from), path, tell_layouts);
   if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_moments, from, from, from, from), path,
-            tell_moments);
+  rc =
+      look(db, sqlite3_mprintf(two_moments, from, from, from, from, from, from),
+           path, tell_moments);
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
             tell_survivals);
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_attentions, from, from), path,
             tell_attentions);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
+            tell_selections);
   if (rc) return rc;
   return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

@@ -108,8 +108,8 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   r.asset_bytes, r.cr, r.moved, r.verbs,
   m.output_error, u.output_error_se, m.output_error_p50, m.output_error_p95,
   m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass,
-  m.mass_stored, m.mass_merged, m.tv, m.kl, m.lse_error, m.recall_1,
-  m.recall_16, m.recall_budget,
+  m.mass_stored, m.mass_merged, m.tv, m.kl, m.lse_error,
+  w.drift AS lse_drift, m.recall_1, m.recall_16, m.recall_budget,
   m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
   m.needle_all, m.needle_dense,
   m.needle_mass / nullif(m.needle_dense, 0) AS needle_share,
@@ -119,6 +119,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
 FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN measured m USING (run_id)
   LEFT JOIN unsure u USING (run_id)
+  LEFT JOIN part w ON w.run_id = r.run_id AND w.part = 0
   LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
@@ -300,8 +301,7 @@ ORDER BY trace, r.method, r.budget, r.key, m.part, m.measure;
 
 CREATE TEMP VIEW costs AS
 SELECT t.name AS trace, r.method, r.budget, s.step, s.bytes, s.codes, s.read,
-  s.scanned,
-  r.key
+  s.scanned, r.key
 FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
 ORDER BY trace, r.method, r.budget, r.key, s.step;
 

@@ -156,11 +156,11 @@ fails 1 'has bytes fetched [0-9]* there and [0-9]* here' \
 
 # --- rows of a kvreplay that kept nothing for intervals ---
 tampered "UPDATE metric SET squares = NULL, squares_bits = NULL" \
-  "DELETE FROM step_mean"
+  "DELETE FROM step_mean; UPDATE part SET drift = NULL, drift_bits = NULL"
 "$report" html "$dir/t.db" -o "$dir/t.html" || fail "html without squares"
-moments() { # FILE: rows without squares, rows of means
-  "$sql" "$1" "SELECT sum(squares_bits IS NULL) || ' ' ||
-    (SELECT count(*) FROM step_mean) FROM metric"
+moments() { # FILE: rows without squares, rows of means, drifts
+  "$sql" "$1" "SELECT sum(squares_bits IS NULL), (SELECT count(*) FROM
+    step_mean), (SELECT count(drift) + count(drift_bits) FROM part) FROM metric"
 }
 [ "$(moments "$dir/t.db")" != "$(moments "$good")" ] || fail "moments stayed"
 for order in "$dir/t.db $good" "$good $dir/t.db"; do
@@ -168,11 +168,14 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
   # shellcheck disable=SC2086
   "$report" merge "$dir/m.db" $order || fail "old rows contradict: $order"
   [ "$(moments "$dir/m.db")" = "$(moments "$good")" ] ||
-    fail "merged $order: lost squares or means"
+    fail "merged $order: lost squares, means or drift"
 done
 tampered "UPDATE metric SET squares_bits = squares_bits + 1
   WHERE part = 3 AND measure = 'tv' AND run_id = 5"
 fails 1 'other squares of tv there (part 3)' "$report" merge "$dir/no" "$good" \
+  "$dir/t.db"
+tampered "UPDATE part SET drift_bits = drift_bits + 1 WHERE part = 3"
+fails 1 'over steps of lse_error there' "$report" merge "$dir/no" "$good" \
   "$dir/t.db"
 tampered "UPDATE step_mean SET mean = zeroblob(length(mean))
   WHERE measure = 'mass'"

@@ -91,6 +91,10 @@ def _asked(path):
             out["layout." + m["layout"]] = {
                 x.replace("bytes_", ""): m[x] for x in m.keys()[2:]
                 if not x.endswith("_bits")}
+        part = [x for x in db.execute("SELECT * FROM part WHERE part = 0 AND "
+                                      "run_id = ?", (row["run_id"],))]
+        out["lse_drift"] = next(
+            (x["drift"] for x in part if "drift" in x.keys()), None)
         got, dense = (out.get("needle_" + x, {}).get("mean")
                       for x in ("mass", "dense"))
         out["needle_share"] = got / dense if dense else None

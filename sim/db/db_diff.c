@@ -137,6 +137,7 @@ void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
   if (compare_asset(before, now, where)) return;
   if (compare_fetched(before, now, where)) return;
   kv_db_compare_moments(before, now, where);
+  if (!*where) kv_db_compare_drift(before, now, where);
   if (*where) return;
   kv_db_value(before, x);
   kv_db_value(now, y);

@@ -133,6 +133,13 @@ kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 void kv_db_compare_moments(const kv_result *before, const kv_result *now,
                            char where[KV_DB_WHERE]);
+/* sim/db/db_drift.c: the same of drift. put stores it if r has it and `before`,
+ * which is the run as it is, lacks it. */
+kv_rc kv_db_put_drift(kv_db *db, int64_t run, const kv_result *before,
+                      const kv_result *r, kv_err *e);
+kv_rc kv_db_load_drift(kv_db *db, int64_t run, kv_result *r, kv_err *e);
+void kv_db_compare_drift(const kv_result *before, const kv_result *now,
+                         char where[KV_DB_WHERE]);
 /* The measure named in a column; -1 for one that this program does not know,
  * which is skipped. */
 int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);

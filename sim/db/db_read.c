@@ -249,6 +249,7 @@ kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   if (!rc) rc = load_metrics(db, run, r, e);
   if (!rc) rc = load_layers(db, run, r, e);
   if (!rc) rc = load_steps(db, run, r, e);
+  if (!rc) rc = kv_db_load_drift(db, run, r, e);
   if (!rc) rc = kv_db_load_means(db, run, r, e);
   if (!rc) rc = load_first(db, run, r, e);
   return rc;

@@ -323,8 +323,37 @@ static const char regular[] =
     "ALTER TABLE layout ADD COLUMN fullest_steps INTEGER;"
     "ALTER TABLE layout ADD COLUMN break_even INTEGER;";
 
+/* 20: drift of each part (sim/measure/README.md); null in rows of an earlier
+ * kvreplay. And what a share of the probability selects in a trace
+ * (sim/look/selection.h): of rows of each recorded layer and KV head, named by
+ * their token, the log-sum-exp of their logits; by adapter and share in percent
+ * how many tokens are selected before and after calibration, and the
+ * temperature; and of a layer's KV heads together how many of them select each
+ * 64th of the trace's tokens, as 32-bit integers, little-endian. */
+static const char selections[] =
+    "ALTER TABLE part ADD COLUMN drift REAL;"
+    "ALTER TABLE part ADD COLUMN drift_bits INTEGER;"
+    "CREATE TABLE selection_row("
+    " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
+    " head INTEGER NOT NULL, token INTEGER NOT NULL,"
+    " lse REAL NOT NULL, lse_bits INTEGER NOT NULL,"
+    " PRIMARY KEY (identity, layer, head, token)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE selection("
+    " identity TEXT NOT NULL, layer INTEGER NOT NULL, head INTEGER NOT NULL,"
+    " token INTEGER NOT NULL, adapter TEXT NOT NULL, share INTEGER NOT NULL,"
+    " before INTEGER NOT NULL, after INTEGER NOT NULL,"
+    " temperature REAL NOT NULL, temperature_bits INTEGER NOT NULL,"
+    " PRIMARY KEY (identity, layer, head, token, adapter, share),"
+    " FOREIGN KEY (identity, layer, head, token) REFERENCES selection_row)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE selection_map("
+    " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
+    " token INTEGER NOT NULL, adapter TEXT NOT NULL, share INTEGER NOT NULL,"
+    " map BLOB NOT NULL CHECK (length(map) % 4 = 0),"
+    " PRIMARY KEY (identity, layer, token, adapter, share)) STRICT;";
+
 const char *const kv_db_steps[] = {
-    traces,    runs,    parts,      checks,  views,  partials, scores,
-    kinds,     layouts, scanned,    moments, assets, observe,  fetched,
-    survivals, tables,  attentions, pools,   regular};
+    traces,    runs,    parts,      checks,  views,   partials,  scores,
+    kinds,     layouts, scanned,    moments, assets,  observe,   fetched,
+    survivals, tables,  attentions, pools,   regular, selections};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -25,10 +25,10 @@ static kv_rc put_stats(kv_db *db, int64_t run, int part, const kv_stat *s,
 
 static kv_rc put_part(kv_db *db, int64_t run, int part, const kv_part *p,
                       kv_err *e) {
-  kv_rc rc = kv_db_do(db, e, "INSERT INTO part VALUES (?,?,?,?,?,?,?,?,?)",
-                      "iiiiiiid", run, (int64_t)part, (int64_t)p->layer,
+  kv_rc rc = kv_db_do(db, e, "INSERT INTO part VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                      "iiiiiiidD", run, (int64_t)part, (int64_t)p->layer,
                       (int64_t)p->head, (int64_t)p->bin, (int64_t)p->first_step,
-                      (int64_t)p->last_step, p->kept);
+                      (int64_t)p->last_step, p->kept, p->drift);
   return rc ? rc : put_stats(db, run, part, p->stat, e);
 }
 
@@ -39,7 +39,8 @@ static kv_rc put_parts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
                    .bin = -1,
                    .first_step = r->prompt_len,
                    .last_step = r->n_tokens,
-                   .kept = r->totals.kept};
+                   .kept = r->totals.kept,
+                   .drift = r->drift};
   kv_rc rc;
   memcpy(whole.stat, r->stat, sizeof whole.stat);
   rc = put_part(db, run, 0, &whole, e);
@@ -241,6 +242,7 @@ static kv_rc put_later(kv_db *db, int64_t run, const kv_result *before,
     rc = put_asset(db, run, r, e);
   if (!rc && r->totals.fetched >= 0 && before->totals.fetched < 0)
     rc = put_fetched(db, run, r, e);
+  if (!rc) rc = kv_db_put_drift(db, run, before, r, e);
   if (rc || !kv_db_has_moments(r) || kv_db_has_moments(before)) return rc;
   rc = kv_db_put_squares(db, run, r, e);
   return rc ? rc : kv_db_put_means(db, run, r, e);

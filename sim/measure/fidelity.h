@@ -67,10 +67,11 @@ void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t);
 
-/* Fills r->stat, r->part (layers, then KV heads, then at most 16 bins of steps;
- * `kept` of the parts is left to kv_cost_finish) and r->step_mean. Every layer
- * was begun or read. Call once. Beside the row it takes memory for as many
- * values as one measure has in a layer, at least 8 MiB where there are more. */
+/* Fills r->stat, r->drift, r->part (layers, then KV heads, then at most 16 bins
+ * of steps; `kept` of the parts is left to kv_cost_finish) and r->step_mean.
+ * Every layer was begun or read. Call once. Beside the row it takes memory for
+ * as many values as one measure has in a layer, at least 8 MiB where there are
+ * more. */
 kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e);
 
 #endif

@@ -113,6 +113,24 @@ static kv_stat stat_in_passes(const kv_fidelity *f, const range *r,
   return t->stat;
 }
 
+/* lse_error summed over the steps of each head, one chain, and these sums over
+ * layers and heads, one chain, divided once. */
+static double drift_of(const kv_fidelity *f, const range *r) {
+  int64_t heads = (r->at[1] - r->at[0]) * (int64_t)(r->head[1] - r->head[0]);
+  double all = 0;
+  for (int l = r->at[0]; l < r->at[1]; l++) {
+    for (int h = r->head[0]; h < r->head[1]; h++) {
+      const double *v = kv_fidelity_head(f, KV_LSE_ERROR, l, h);
+      double sum = 0;
+      for (int i = r->step[0]; i < r->step[1]; i++)
+        if (!isnan(v[i])) sum += v[i];
+      all += sum;
+    }
+    kv_shelf_put_away(&f->shelf, l);
+  }
+  return all / (double)heads;
+}
+
 /* One part: layer index and KV head, -1 = all; a bin, -1 = all steps. */
 static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
                       const room *own, kv_part *p) {
@@ -126,7 +144,8 @@ static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
                  .bin = bin,
                  .first_step = f->shape->prompt_len + 1 + r.step[0],
                  .last_step = f->shape->prompt_len + r.step[1],
-                 .kept = (double)NAN};
+                 .kept = (double)NAN,
+                 .drift = drift_of(f, &r)};
   for (int m = 0; m < KV_MEASURES; m++) {
     r.measure = (kv_measure)m;
     p->stat[m] = count_of(f, &r) > own->values
@@ -189,6 +208,7 @@ kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e) {
     fill_part(f, -1, -1, b, &own, &r->part[n++]);
   fill_part(f, -1, -1, -1, &own, &all);
   memcpy(r->stat, all.stat, sizeof r->stat);
+  r->drift = all.drift;
   r->n_parts = n;
   for (int m = 0; m < KV_MEASURES; m++)
     fill_means(f, (kv_measure)m, &own, r->step_mean + m * f->steps);

@@ -51,7 +51,9 @@ typedef struct kv_totals {
 typedef struct kv_part {
   int layer, head, bin; /* -1 where it does not apply */
   int first_step, last_step;
-  double kept; /* entries at the end, mean over its lanes */
+  double kept;  /* entries at the end, mean over its lanes */
+  double drift; /* lse_error summed over its steps, mean over its query heads;
+                   NaN: not recorded */
   kv_stat stat[KV_MEASURES];
 } kv_part;
 
@@ -177,6 +179,7 @@ typedef struct kv_result {
   kv_digest scores; /* over all layers */
   kv_totals totals;
   kv_stat stat[KV_MEASURES];
+  double drift; /* as of a part, of the whole run */
   /* Means over layers and query heads at each decode step: [KV_MEASURES]
    * [n_steps - 1], NaN where no row has a value. NULL: not recorded, and then
    * neither are the squares of any kv_stat. */

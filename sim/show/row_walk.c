@@ -215,4 +215,5 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   real(to, "cr", ran, r->totals.cr);
   for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
   real(to, "needle_share", ran, kv_needle_share(r->stat));
+  real(to, "lse_drift", ran, r->drift);
 }

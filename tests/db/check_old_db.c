@@ -47,7 +47,8 @@ static const char back_to_seven[] =
     " cr_bits, kept, kept_bits, attended, attended_bits, scores"
     " FROM now.run r;"
     "INSERT INTO ask SELECT * FROM now.ask;"
-    "INSERT INTO part SELECT * FROM now.part;"
+    "INSERT INTO part SELECT run_id, part, layer, head, bin, first_step,"
+    " last_step, kept, kept_bits FROM now.part;"
     "INSERT INTO metric SELECT run_id, part, measure, count, mean, mean_bits,"
     " p50, p50_bits, p95, p95_bits, p99, p99_bits, max, max_bits"
     " FROM now.metric;"
@@ -137,6 +138,7 @@ static void every_number_is_there(void **state) {
   assert_int_equal(was.totals.asset, -1);
   assert_int_equal(was.totals.fetched, -1);
   assert_null(was.step_mean);
+  assert_true(isnan(was.drift) && isnan(was.part[3].drift));
   assert_true(isnan(was.stat[KV_TV].squares));
   kv_db_value(&r, x);
   kv_db_value(&was, y);
@@ -154,6 +156,11 @@ static void every_number_is_there(void **state) {
   assert_int_equal(was.totals.asset, r.totals.asset);
   assert_int_equal(was.totals.fetched, r.totals.fetched);
   same_moments(&was, &r);
+  assert_true(was.drift == r.drift && was.part[3].drift == r.part[3].drift);
+  r.part[3].drift = nextafter(r.part[3].drift, 9);
+  assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
+  if (!strstr(e.text, "the drift of part 4 is")) fail_msg("%s", e.text);
+  r.part[3].drift = was.part[3].drift;
   r.step[1].scanned++;
   assert_int_equal(kv_dbplace_put(db, &r, &e), KV_DIFFERENT);
   if (!strstr(e.text, "bytes scanned at a step")) fail_msg("%s", e.text);

@@ -27,6 +27,14 @@ mutant shelf_stays sim/measure/shelf.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
 mutant moments_not_compared sim/db/db_diff.c 'old_db' \
   'kv_db_compare_moments(before, now, where);' '(void)where;'
+mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
+  'for (int i = r->step[0]; i < r->step[1]; i++)' \
+  'for (int i = 0; i < f->steps; i++)'
+mutant drift_unmerged analysis/merge.c 'check_results.sh' \
+  '"drift = s.drift, drift_bits = s.drift_bits"' \
+  '"drift = s.drift, drift_bits = NULL"'
+mutant drift_uncompared sim/db/db_drift.c 'old_db' \
+  'if (kv_db_bits(x) == kv_db_bits(y)) continue;' 'if (x || y) continue;'
 mutant merge_loses_squares analysis/merge.c 'check_results.sh' \
   '"squares = s.squares, squares_bits = s.squares_bits"' \
   '"squares = s.squares, squares_bits = NULL"'

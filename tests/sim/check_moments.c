@@ -100,6 +100,22 @@ static kv_stat plain(const kv_fidelity *f, kv_measure m, const int l[2],
   return s;
 }
 
+/* lse_error summed over steps, one head after the other; the mean of these. */
+static double drift(const kv_fidelity *f, const int at[2], const int head[2],
+                    const int step[2]) {
+  double all = 0;
+  for (int l = at[0]; l < at[1]; l++)
+    for (int h = head[0]; h < head[1]; h++) {
+      double sum = 0;
+      for (int t = step[0]; t < step[1]; t++) {
+        double x = kv_fidelity_value(f, KV_LSE_ERROR, l, h, PROMPT + t);
+        if (!isnan(x)) sum += x;
+      }
+      all += sum;
+    }
+  return all / ((at[1] - at[0]) * (head[1] - head[0]));
+}
+
 static void squares_and_means(void **state) {
   (void)state;
   enum { LAYERS = 3, STEPS = 40 };
@@ -124,6 +140,12 @@ static void squares_and_means(void **state) {
     }
   }
   assert_true(r.stat[KV_TV].squares > 0);
+  assert_true(r.drift == drift(f, every, heads, all));
+  assert_true(r.part[1].drift == drift(f, (int[]){1, 2}, heads, all));
+  assert_true(r.part[LAYERS + 1 * KV + 1].drift ==
+              drift(f, (int[]){1, 2}, (int[]){2, 4}, all));
+  assert_true(r.part[r.n_parts - 1].drift ==
+              drift(f, every, heads, (int[]){15 * STEPS / 16, STEPS}));
   kv_result_free(&r);
   kv_fidelity_close(f);
 }

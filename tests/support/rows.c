@@ -93,10 +93,10 @@ static double kept_by_head(const kv_result *r, int i) {
 static void fill_parts(kv_result *r, unsigned seed, double err) {
   kv_part *p = r->part;
   for (int l = 0; l < LAYERS; l++, p++)
-    *p = (kv_part){l, -1, -1, PROMPT + 1, TOKENS, r->totals.kept, {{0}}};
+    *p = (kv_part){l, -1, -1, PROMPT + 1, TOKENS, r->totals.kept, 0, {{0}}};
   for (int i = 0; i < LAYERS * HEADS; i++, p++)
-    *p = (kv_part){i / HEADS, i % HEADS,          -1,   PROMPT + 1,
-                   TOKENS,    kept_by_head(r, i), {{0}}};
+    *p = (kv_part){i / HEADS, i % HEADS,          -1, PROMPT + 1,
+                   TOKENS,    kept_by_head(r, i), 0,  {{0}}};
   for (int b = 0; b < BINS; b++, p++)
     *p = (kv_part){-1,
                    -1,
@@ -104,10 +104,12 @@ static void fill_parts(kv_result *r, unsigned seed, double err) {
                    PROMPT + 1 + b * (TOKENS - PROMPT) / BINS,
                    PROMPT + (b + 1) * (TOKENS - PROMPT) / BINS,
                    NAN,
+                   0,
                    {{0}}};
   for (int i = 0; i < PARTS; i++) {
     int b = r->part[i].bin;
     double grow = b < 0 ? 1 : .75 + .07 * b;
+    r->part[i].drift = -err * grow * (TOKENS - PROMPT) / (b < 0 ? 1 : BINS);
     fill(r->part[i].stat, err * grow * (.9 + .2 * noise(seed, (unsigned)i, 7)),
          b % 2 == 0);
   }
@@ -173,6 +175,7 @@ static void measure(kv_result *r, int trace, int m, int b) {
   fill_totals(r, end, reads, (int)(end * TOKENS));
   if (method[m].budget) r->totals.attended = r->budget;
   fill(r->stat, err, trace > 0);
+  r->drift = -err * (TOKENS - PROMPT);
   fill_parts(r, seed, err);
   fill_steps(r, end, reads);
   fill_means(r, seed);
