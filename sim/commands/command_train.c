@@ -55,7 +55,7 @@ static kv_rc read_rate(task *s, kv_err *e) {
 }
 
 static kv_rc check(void *self, kv_err *e) {
-  static const kv_st_dtype dtype[] = {KV_ST_F16, KV_ST_BF16, KV_ST_F32};
+  static const kv_st_dtype dtype[] = {0, KV_ST_F16, KV_ST_BF16, KV_ST_F32};
   task *s = self;
   const kv_list *words = &s->cells.traces;
   kv_list traces = {words->n - 1, words->item + 1};
@@ -80,7 +80,7 @@ static kv_rc check(void *self, kv_err *e) {
   s->ask.seed = s->seed;
   s->ask.most = s->tokens;
   s->ask.keep = s->keep;
-  s->ask.dtype = dtype[s->dtype];
+  if (!rc) s->ask.dtype = s->dtype ? dtype[s->dtype] : s->ask.of->dtype;
   return rc;
 }
 
@@ -219,8 +219,10 @@ static const kv_option options[] = {
      .help = "learning rate; default that of the method's paper"},
     {KV_SLOT_WIDE, "seed", 's', "N", AT(seed),
      .help = "of the first weights and the order of pieces (default: 0)"},
-    {KV_SLOT_CHOICE, "dtype", 0, "TYPE", AT(dtype), .choices = "f16|bf16|f32",
-     .help = "of the weights in the file (default: f16)"},
+    {KV_SLOT_CHOICE, "dtype", 0, "TYPE", AT(dtype),
+     .choices = "auto|f16|bf16|f32",
+     .help = "of the numbers in the file; auto, the default: f16 for weights, "
+             "f32 for tables of heads"},
     {KV_SLOT_COUNT, "keep", 0, "SECONDS", AT(keep), .min = 0, .max = 86400,
      .help = "how often a checkpoint is written to FILE.training (default: 30; "
              "0: after each step)"},

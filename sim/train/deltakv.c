@@ -255,6 +255,7 @@ const kv_trainer kv_trainer_deltakv = {
     .params = table,
     .params_size = sizeof(params),
     .pace = {.rate = 2e-4, .rise = 0.02, .fall = KV_FALL_LINEAR, .passes = 12},
+    .dtype = KV_ST_F16,
     .turns = true,
     .open = open,
     .begin = begin,

@@ -88,6 +88,7 @@ typedef struct kv_trainer {
   const kv_param *params; /* ends with name NULL */
   size_t params_size;
   kv_train_pace pace;
+  kv_st_dtype dtype; /* of the file, unless it is asked for */
   bool turns;   /* reads keys before their rotation: data->turns is there */
   bool answers; /* learns from recorded answers alone */
 

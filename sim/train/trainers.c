@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const kv_trainer *const trainers[] = {&kv_trainer_deltakv};
+static const kv_trainer *const trainers[] = {
+    &kv_trainer_deltakv, &kv_trainer_duoattention, &kv_trainer_headkv};
 enum { TRAINERS = sizeof trainers / sizeof *trainers };
 
 const kv_trainer *kv_trainer_at(int index) {

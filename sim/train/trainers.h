@@ -7,6 +7,7 @@
 
 #include "sim/train/trainer.h"
 
-extern const kv_trainer kv_trainer_deltakv;
+extern const kv_trainer kv_trainer_deltakv, kv_trainer_duoattention,
+    kv_trainer_headkv;
 
 #endif
