@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What `kvreplay train` is made of: gradients against differences of the loss,
- * references, products and steps of AdamW by hand.
+ * references, products, steps of AdamW and tables of heads by hand.
  */
 #include "sim/train/adam.h"
 #include "sim/train/nearest.h"
@@ -168,6 +168,111 @@ static void training_lowers_the_loss(void **state) {
   training_end(x);
 }
 
+/* --- tables of heads
+ * ---------------------------------------------------------- */
+
+/* What row t of query head h gives each token, in binary64 from the trace. */
+static void probabilities(const kv_trace *t, int layer, int h, int at,
+                          double *p) {
+  const kv_shape *s = &t->shape;
+  const kv_layer_data *data = &t->layer[layer].data;
+  const float *q = data->q, *k = data->k;
+  int g = h / kv_group(s);
+  double sum = 0;
+  q += (h * s->n_tokens + at) * s->d;
+  for (int j = 0; j <= at; j++) {
+    const float *key = k + (g * s->n_tokens + j) * s->d;
+    double dot = 0;
+    for (int x = 0; x < s->d; x++) dot += (double)q[x] * (double)key[x];
+    p[j] = exp(dot * (double)s->scale);
+    sum += p[j];
+  }
+  for (int j = 0; j <= at; j++) p[j] /= sum;
+}
+
+/* Tokens `from` .. `to` - 1 alone, as if nothing else were seen: out[d_v]. */
+static void output(const kv_trace *t, int layer, int g, const double *p,
+                   bool stream, int at, double *out) {
+  const kv_shape *s = &t->shape;
+  const float *v = t->layer[layer].data.v;
+  double mass = 0;
+  memset(out, 0, (size_t)s->d_v * sizeof *out);
+  for (int j = 0; j <= at; j++) {
+    if (stream && j >= 3 && j < at - 10) continue;
+    mass += p[j];
+    for (int x = 0; x < s->d_v; x++)
+      out[x] += p[j] * (double)v[(g * s->n_tokens + j) * s->d_v + x];
+  }
+  for (int x = 0; x < s->d_v; x++) out[x] /= mass;
+}
+
+/* Sums of both methods over the answers of a trace, of query head h. */
+typedef struct by_hand {
+  double score, difference, square;
+} by_hand;
+
+static void by_row(const kv_trace *t, int layer, int h, const kv_answer *a,
+                   int at, by_hand *sum) {
+  double p[TRAINING_LONG], full[8], stream[8];
+  int g = h / kv_group(&t->shape), n = a->source_end - a->source_start;
+  probabilities(t, layer, h, at, p);
+  for (int i = a->source_start; i < a->source_end; i++) {
+    int above = 0;
+    for (int j = 0; j <= at; j++) above += p[j] > p[i];
+    if (above < n) sum->score += p[i] / n;
+  }
+  output(t, layer, g, p, false, at, full);
+  output(t, layer, g, p, true, at, stream);
+  for (int x = 0; x < t->shape.d_v; x++) {
+    sum->difference += pow(full[x] - stream[x], 2);
+    sum->square += pow(full[x], 2);
+  }
+}
+
+static by_hand of_head(const kv_train *x, int layer, int h, int *answers) {
+  by_hand sum = {0};
+  *answers = 0;
+  for (int i = 0; i < x->data.learned; i++) {
+    const kv_trace *t = x->data.trace[i].trace;
+    for (int k = 0; k < t->n_answers; k++, ++*answers)
+      for (int at = t->answer[k].start - 1; at < t->answer[k].end - 1; at++)
+        by_row(t, layer, h, &t->answer[k], at, &sum);
+  }
+  return sum;
+}
+
+static void near(float got, double want) {
+  if (fabs((double)got - want) > 1e-5 + 1e-4 * want)
+    fail_msg("%g, by hand %g", (double)got, want);
+}
+
+/* Two query heads read each of two KV heads. */
+static void tables_are_those_by_hand(void **state) {
+  (void)state;
+  bool stopped;
+  int n;
+  kv_train *x = training_begin("headkv");
+  assert_int_equal(kv_train_run(x, NULL, &stopped, NULL), KV_OK);
+  for (int i = 0; i < 8; i++) {
+    by_hand want = of_head(x, i / 4, i % 4, &n);
+    assert_true(n > 1);
+    near(x->value[i], want.score / n);
+  }
+  training_end(x);
+  x = training_begin("duoattention:sink=3:recent=10:penalty=0.01");
+  assert_int_equal(kv_train_run(x, NULL, &stopped, NULL), KV_OK);
+  for (int i = 0; i < 4; i++) {
+    double square = 0, difference = 0;
+    for (int h = 0; h < 4; h++) {
+      by_hand one = of_head(x, i / 2, h, &n);
+      square += one.square;
+      if (h / 2 == i % 2) difference += one.difference;
+    }
+    near(x->value[i], fmax(0, 1 - 0.01 / (2 * difference * 2 / square)));
+  }
+  training_end(x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_slopes),
@@ -175,7 +280,8 @@ int main(void) {
       cmocka_unit_test(products_are_products),
       cmocka_unit_test(steps_are_those_of_adamw),
       cmocka_unit_test(draws_are_spread_as_asked),
-      cmocka_unit_test(training_lowers_the_loss)};
+      cmocka_unit_test(training_lowers_the_loss),
+      cmocka_unit_test(tables_are_those_by_hand)};
   return cmocka_run_group_tests_name("train", tests, training_make,
                                      scratch_remove);
 }

@@ -25,9 +25,10 @@ kv_synth training_small(uint64_t seed) {
                 .prompt_len = 60,
                 .seed = seed};
   s.like.n_layers = 2;
-  s.like.n_heads = 2;
-  s.like.n_kv_heads = 1;
+  s.like.n_heads = 4;
+  s.like.n_kv_heads = 2;
   s.like.d = 8;
+  s.like.dtype = KV_F32;
   return s;
 }
 
