@@ -6,16 +6,23 @@
 
 -- Cells that have an error, with the name of their line and where they ran; of
 -- those whose tokens are coded by +FORMAT, the name without it, and the formats
--- of keys and values with their bits.
+-- of keys and values with their bits. A format alone (k8v4) is dense+FORMAT: it
+-- stores the same, and has that name and its settings here.
 CREATE TEMP VIEW told AS
-WITH cells AS
+WITH named AS
   (SELECT c.*, l.label, trace || ' ' || prompt_len || ' ' || observe AS place,
-    json_extract(params, '$."quant.k"') AS k,
-    json_extract(params, '$."quant.v"') AS v
+    iif(method = 'quant', 'dense+quant' ||
+      replace(substr(label, length('quant') + 1), ' ', ' quant.'), label)
+      AS long,
+    iif(method = 'quant', (SELECT json_group_object('quant.' || key, value)
+      FROM json_each(params)), params) AS settings
   FROM cell c JOIN line l USING (key, basis, asked)
-  WHERE output_error IS NOT NULL)
-SELECT *, method LIKE '%+quant' AS coded,
-  replace(replace(replace(label, '+quant', ''),
+  WHERE output_error IS NOT NULL),
+cells AS
+  (SELECT *, json_extract(settings, '$."quant.k"') AS k,
+    json_extract(settings, '$."quant.v"') AS v FROM named)
+SELECT *, method = 'quant' OR method LIKE '%+quant' AS coded,
+  replace(replace(replace(long, '+quant', ''),
     ' quant.k=' || coalesce(k, ''), ''), ' quant.v=' || coalesce(v, ''), '')
     AS bare,
   CASE WHEN k = 'raw' THEN 16 WHEN k LIKE 'e%' THEN 8
@@ -29,9 +36,10 @@ FROM cells;
 CREATE TEMP VIEW mirrors AS
 WITH one AS MATERIALIZED
   (SELECT bare, place, basis, asked, k, v, k_bits, v_bits, kr, output_error,
-    confirmed, arithmetic,
-    json_remove(params, '$."quant.k"', '$."quant.v"') AS rest
-  FROM told WHERE coded),
+    max(confirmed) AS confirmed, arithmetic,
+    json_remove(settings, '$."quant.k"', '$."quant.v"') AS rest
+  FROM told WHERE coded
+  GROUP BY bare, place, basis, asked, k, v, arithmetic, rest),
 two AS MATERIALIZED
   (SELECT a.bare, a.place, a.basis, a.asked, a.k, a.v,
     a.kr AS kr, b.kr AS mirror_kr, a.output_error,
@@ -62,12 +70,14 @@ WITH wide AS MATERIALIZED
       ' quant.rope=after', '') AS base,
     coded, place, basis, asked, kr, output_error, confirmed
   FROM told WHERE NOT coded OR (k = 'int8' AND v = 'int8'
-    AND json_extract(params, '$."quant.k_groups"') = 1
-    AND json_extract(params, '$."quant.v_groups"') = 1
-    AND json_extract(params, '$."quant.residual"') = 0
-    AND json_extract(params, '$."quant.rope"') = 'after')),
+    AND json_extract(settings, '$."quant.k_groups"') = 1
+    AND json_extract(settings, '$."quant.v_groups"') = 1
+    AND json_extract(settings, '$."quant.residual"') = 0
+    AND json_extract(settings, '$."quant.rope"') = 'after')),
 whole AS MATERIALIZED
-  (SELECT * FROM wide WHERE coded AND base = 'dense' AND asked = ''),
+  (SELECT base, coded, place, basis, asked, kr, output_error,
+    max(confirmed) AS confirmed
+  FROM wide WHERE coded AND base = 'dense' AND asked = '' GROUP BY place),
 method AS
   (SELECT base FROM wide WHERE asked <> '' AND place IN
     (SELECT place FROM whole) GROUP BY base

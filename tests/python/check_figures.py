@@ -70,6 +70,8 @@ def mean(column, **like):
 
 
 def coded(column, method, target, k, v):
+    if (method, k, v) in (("dense", "int4", "int2"), ("dense", "int2", "int4")):
+        return mean(column, method="quant", p_k=k, p_v=v)
     return mean(column, method=f"{method}+quant", target=target,
                 p_quant__k=k, p_quant__v=v)
 
@@ -79,6 +81,7 @@ def coded(column, method, target, k, v):
 mirrors = rows("mirrors")
 assert [(r["method"], r["asked"], r["pair"], r["mirror"]) for r in mirrors] == [
     ("dense", "", "K8V4", "K4V8"),
+    ("dense", "", "K4V2", "K2V4"),
     ("window", "60%", "K4V2", "K2V4"),
     ("window", "30%", "K4V2", "K2V4"),
 ], mirrors
