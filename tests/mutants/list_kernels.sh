@@ -103,3 +103,6 @@ mutant device_tiers_uncoded gpu/backend/paged_logits.cu 'gpu_tiers' \
   'slowly<QUERIES>(l, {lane, 0, lane->queries, false}, own);' ';'
 mutant device_tiers_in_slabs gpu/host/take.c 'gpu_tiers' \
   'if (!in->pages) to->data' 'to->data'
+mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
+  '  kv_async_wait<0>();
+  __syncthreads();' '  kv_async_wait<0>();'
