@@ -50,8 +50,8 @@ floors() {
   gpu) echo shared emu block formats lane parts backend host methods module ;;
   traces) echo text container option trace decisions cli ;;
   sim)
-    echo text spec measure layout engine db sweep show look compare grade \
-      laws session tune train commands
+    echo text spec measure inspect layout engine db sweep show look compare \
+      grade laws session tune train commands
     ;;
   esac
 }

@@ -26,6 +26,7 @@
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "sim/db/environment.h"
+#include "sim/inspect/likeness.h"
 #include "sim/layout/layout.h"
 #include "sim/measure/result.h"
 #include "traces/trace/spread.h"
@@ -104,6 +105,15 @@ kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
                           const int *layer, int heads, const kv_spread *of,
                           kv_err *e);
+
+/* The same of how alike its tokens are, of[layers]; of the program, not of the
+ * library. *has: of all these layers, with spectra where this kvreplay has any.
+ */
+kv_rc kv_db_has_likenesses(kv_db *db, const kv_digest *identity, int layers,
+                           bool *has, kv_err *e);
+kv_rc kv_db_put_likenesses(kv_db *db, const kv_digest *identity, int layers,
+                           const int *layer, const kv_likenesses *of,
+                           kv_err *e);
 
 /* *has: what became of its tokens is stored with the row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `kvreplay residuals`: how alike the tokens of traces are, what is left of
+ * them without something like them, and what coding them like CacheGen needs at
+ * least, into a database, from which the page draws it.
+ */
+#include "sim/commands/inspect.h"
+
+#include "traces/text/text.h"
+#include <stdio.h>
+
+static size_t size(const kv_trace *t) {
+  (void)t;
+  return sizeof(kv_likenesses);
+}
+
+static kv_rc do_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                      int threads, void *out, kv_err *e) {
+  kv_likenesses *o = out;
+  kv_rc rc = kv_likeness_layer(t, i, kernel, threads, o->space, e);
+  return rc ? rc : kv_entropy_layer(t, i, kernel, o->entropy[0], e);
+}
+
+static kv_rc has(kv_db *db, const kv_digest *identity, const kv_trace *t,
+                 bool *there, kv_err *e) {
+  return kv_db_has_likenesses(db, identity, t->n_layers, there, e);
+}
+
+static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,
+                 const int *layer, const void *found, kv_err *e) {
+  return kv_db_put_likenesses(db, identity, t->n_layers, layer, found, e);
+}
+
+/* Means over layers. */
+static void print_space(const kv_trace *t, const kv_likenesses *of, int space) {
+  static const char *const words[KV_SPACES] = {"K and V by distance",
+                                               "K by cosine"};
+  double tokens = 0, far = 0, close = 0, chance = 0, share = 0, random = 0;
+  for (int i = 0; i < t->n_layers; i++) {
+    const kv_likeness *x = &of[i].space[space];
+    tokens += (double)x->tokens;
+    far += (double)x->far;
+    close += (double)x->close;
+    chance += x->chance / t->n_layers;
+    share += x->residual[KV_LESS_NEAREST].share / t->n_layers;
+    random += x->residual[KV_LESS_RANDOM].share / t->n_layers;
+  }
+  printf("  nearest of %s: %.1f %% more than %d tokens back (%.1f %% of all "
+         "earlier ones are), %.1f %% with a cosine above 0.9, squares left "
+         "%.3f (without a random one %.3f)\n",
+         words[space], 100 * far / tokens, KV_FAR, 100 * chance,
+         100 * close / tokens, share, random);
+}
+
+static void print_entropy(const kv_trace *t, const kv_likenesses *of,
+                          int coding) {
+  double bits[KV_ENTROPY_PARTS] = {0}, error[KV_ENTROPY_PARTS] = {0};
+  for (int i = 0; i < t->n_layers; i++)
+    for (int part = 0; part < KV_ENTROPY_PARTS; part++) {
+      bits[part] += of[i].entropy[part][coding].bits / t->n_layers;
+      error[part] += of[i].entropy[part][coding].error / t->n_layers;
+    }
+  printf("  entropy of %s: %.2f bits an element of K, %.2f of V (squares "
+         "missed %.2g, %.2g)\n",
+         coding == KV_CODED_DELTAS ? "anchors and deltas"
+                                   : "tokens as they are",
+         bits[0], bits[1], error[0], error[1]);
+}
+
+static void print(const kv_trace *t, const void *found) {
+  const kv_likenesses *of = found;
+  double missed = 0;
+  char a[KV_SHOW];
+  for (int i = 0; i < t->n_layers; i++)
+    missed += of[i].space[0].error[KV_RESIDUAL_LIST][2] / t->n_layers;
+  printf("%s:\n", kv_show(t->name, a));
+  for (int space = 0; space < KV_SPACES; space++) print_space(t, of, space);
+  printf("  mean of %d references of stride %d: squares left %.3f\n",
+         KV_RESIDUAL_K, kv_nearest_stride[KV_RESIDUAL_LIST], missed);
+  for (int coding = 0; coding < KV_CODINGS; coding++)
+    print_entropy(t, of, coding);
+}
+
+static const kv_inspection inspection = {
+    "residuals", size, kv_likeness_check, do_layer, has, put, print};
+
+static kv_rc work(void *self, bool *stopped, kv_err *e) {
+  if (!kv_spectrum_can())
+    kv_note("this kvreplay was built without LAPACK: no spectra");
+  return kv_inspect(self, &inspection, stopped, e);
+}
+
+/* --- the command -------------------------------------------------------- */
+
+static const kv_task task_residuals = {
+    sizeof(kv_inspect_task), NULL, NULL, work, kv_inspect_interrupted, NULL,
+    kv_inspect_clean};
+
+static const kv_option options[] = {KV_OPTIONS_INSPECT, {.slot = KV_SLOT_END}};
+
+static const kv_example examples[] = {
+    {"kvreplay residuals traces/tiny/haystack_8.safetensors --db results.db",
+     "how alike the tokens of a bundled trace are"},
+    {"kvreport html results.db -o report.html", "the page, with its figures"},
+    {NULL, NULL}};
+
+static const char *const notes[] = {
+    "Compares every token, from the 17th on, with all earlier ones, as the "
+    "keys before their rotation and the values of a layer's KV heads together "
+    "(by distance, as DeltaKV does) and as the keys alone (by cosine, as the "
+    "figure of its authors does), and keeps how far back the nearest is, their "
+    "cosine, what is left without the nearest, without a random one and "
+    "without the mean of references, with norms, values and spectrum. "
+    "Beside it the entropy of the keys and values coded like CacheGen, which "
+    "no coder with a table a channel is below.",
+    "The spectrum is LAPACK's and may differ in its last digits from machine "
+    "to machine; all else is the same to the bit. Costs the products of all "
+    "tokens with all earlier ones; a trace that the database has is not "
+    "computed again.",
+    NULL};
+
+const kv_command kv_command_residuals = {
+    .name = "residuals",
+    .summary = "how alike a trace's tokens are, for the report",
+    .operands = "TRACE...",
+    .least = 1,
+    .most = INT_MAX,
+    .offset = offsetof(kv_inspect_task, cells.traces),
+    .use = KV_USE_READ,
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .task = &task_residuals};

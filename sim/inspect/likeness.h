@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `kvreplay residuals` finds in a layer.
+ */
+#ifndef KV_SIM_INSPECT_LIKENESS_H
+#define KV_SIM_INSPECT_LIKENESS_H
+
+#include "sim/inspect/cachegen.h"
+#include "sim/inspect/residual.h"
+
+typedef struct kv_likenesses {
+  kv_likeness space[KV_SPACES];
+  kv_entropy entropy[KV_ENTROPY_PARTS][KV_CODINGS];
+} kv_likenesses;
+
+#endif

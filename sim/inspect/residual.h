@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is left of a token once something like it is taken away: the numbers
+ * behind the DeltaKV paper's figure 2, of any trace.
+ *
+ * A layer's tokens, from KV_NEAREST_FROM on, are looked at in two spaces:
+ *   kv  keys before their rotation and values of all KV heads; the nearest
+ *       earlier token is that of the least squared distance, as the method has
+ *       it, and residuals against the mean of references are here alone
+ *   k   the keys alone; the nearest is that of the largest cosine, as the
+ *       script behind the authors' figure has it
+ *
+ * Distances are searched in binary32 (nearest.h). What is told of them is
+ * binary64 made of + - * / and square roots, over elements, then tokens, in
+ * their order; histograms are whole numbers. So threads and kernel sets cannot
+ * change a bit, but of the spectrum, which is LAPACK's (spectrum.h).
+ */
+#ifndef KV_SIM_INSPECT_RESIDUAL_H
+#define KV_SIM_INSPECT_RESIDUAL_H
+
+#include "sim/inspect/nearest.h"
+#include "sim/inspect/spectrum.h"
+
+enum { KV_SPACE_KV, KV_SPACE_K, KV_SPACES };
+extern const char *const kv_space_name[KV_SPACES];
+
+/* A token as it is; without the nearest earlier one; without one of those from
+ * KV_NEAREST_FROM on that a hash of layer and position draws; without the mean
+ * of the RESIDUAL_K nearest references of the stride below, of tokens that are
+ * none themselves. */
+enum {
+  KV_LESS_NOTHING,
+  KV_LESS_NEAREST,
+  KV_LESS_RANDOM,
+  KV_LESS_REFERENCES,
+  KV_RESIDUALS
+};
+extern const char *const kv_residual_name[KV_RESIDUALS];
+
+/* Classes of histograms. Class c holds, the first also what is less and the
+ * last what is more:
+ *   distance  from 2^c to less than 2^(c + 1) tokens back
+ *   cosine    from c / 20 to less than (c + 1) / 20, 1 in the last one
+ *   norm      from 2^(c / 4), halves and quarters rounded to binary64
+ *   value     of elements, from c / 8 of the root mean square of raw ones */
+enum {
+  KV_DISTANCES = 31,
+  KV_COSINE_FIRST = -20,
+  KV_COSINES = 40,
+  KV_NORM_FIRST = -64,
+  KV_NORMS = 128,
+  KV_VALUE_FIRST = -40,
+  KV_VALUES = 80,
+  KV_FAR = 16,          /* nearest tokens further back than this are far */
+  KV_RESIDUAL_LIST = 2, /* stride 10 */
+  KV_RESIDUAL_K = 4,
+  KV_ERROR_KS = 4 /* 1, 2, 4, 8 references */
+};
+
+typedef struct kv_residual {
+  int64_t tokens;     /* that have such a residual */
+  double norm, share; /* mean norm; squares, of those of the same raw tokens */
+  int64_t norms[KV_NORMS], values[KV_VALUES];
+  kv_spectrum spectrum;
+} kv_residual;
+
+/* Of one layer in one space. */
+typedef struct kv_likeness {
+  int64_t tokens, far, close; /* close: cosine of the nearest above .9 */
+  double chance;              /* far, of a token drawn from all earlier ones */
+  int64_t distances[KV_DISTANCES], cosines[KV_COSINES];
+  kv_residual residual[KV_RESIDUALS];
+  /* In kv alone: squares of what the mean of so many references misses, of the
+   * squares of raw tokens; of tokens that are references of no stride above 1.
+   * And by octaves of the position, for stride 10 and 4 references; NaN where
+   * there is no token. */
+  double error[KV_NEAREST_LISTS][KV_ERROR_KS];
+  double by_position[KV_DISTANCES];
+} kv_likeness;
+extern const int kv_error_k[KV_ERROR_KS];
+
+/* KV_INPUT: too few tokens, or no RoPE frequencies. */
+kv_rc kv_likeness_check(const kv_trace *t, kv_err *e);
+
+/* Of the i-th recorded layer, out[KV_SPACES]. Memory: the layer in binary32,
+ * twice for cosines, and a square of binary64 as wide as a token. */
+kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                        int threads, kv_likeness *out, kv_err *e);
+
+#endif
