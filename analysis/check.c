@@ -23,7 +23,9 @@ static const char *const tables[] = {
     "layout_step",    "step_mean",     "survival",
     "attention",      "spread",        "pool",
     "request",        "selection_row", "selection",
-    "selection_map"};
+    "selection_map",  "likeness",      "residual",
+    "likeness_class", "spectrum",      "missed",
+    "entropy"};
 
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",
@@ -53,7 +55,13 @@ static const struct {
               {"rows", 0, MANY},          {"critical", 0, MANY},
               {"seen", 0, MANY},          {"tokens", 0, INT_MAX},
               {"token", 0, INT_MAX},      {"share", 1, 100},
-              {"before", 0, INT_MAX},     {"after", 0, INT_MAX}};
+              {"before", 0, INT_MAX},     {"after", 0, INT_MAX},
+
+              {"far", 0, INT_MAX},        {"close", 0, INT_MAX},
+              {"items", 0, MANY},         {"class", -1000, 1000},
+              {"direction", 1, INT_MAX},  {"stride", 1, INT_MAX},
+              {"k", 1, INT_MAX},          {"octave", -1, 62},
+              {"bins", 1, INT_MAX},       {"elements", 0, MANY}};
 
 static bool is_digest(const char *column) {
   for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)

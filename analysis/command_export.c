@@ -17,6 +17,8 @@ static const char *const views[] = {
     "steps",   "heads",      "pages",         "needles",    "tokens",
     "overlap", "mirrors",    "pruning",       "sparsity",   "charged",
     "paged",   "utilised",   "rewritten",     "critical",   "decades",
+    "nearest", "distances",  "cosines",       "residuals",  "spectra",
+    "norms",   "elements",   "strides",       "positions",  "entropies",
     NULL};
 
 enum { PATH = 4096 };

@@ -28,7 +28,8 @@ static const char *const tables[] = {
     "confirmation",  "diff",      "budget",        "layout",
     "layout_step",   "survival",  "attention",     "spread",
     "pool",          "request",   "selection_row", "selection",
-    "selection_map", NULL};
+    "selection_map", "likeness",  "residual",      "likeness_class",
+    "spectrum",      "missed",    "entropy",       NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -87,8 +88,9 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
 }
 
 /* What is not named by its contents: the lesser of two names or reasons, the
- * shape from whoever knows it; the digest of all values from the kvreplay that
- * took more measures, whose further ones came with `metric`. */
+ * shape from whoever knows it; the lesser of what two LAPACKs found; the digest
+ * of all values from the kvreplay that took more measures, whose further ones
+ * came with `metric`. */
 static int settle(sqlite3 *db, const char *to, const char *from) {
   int rc = run(db, sqlite3_mprintf(
                        "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
@@ -105,6 +107,16 @@ static int settle(sqlite3 *db, const char *to, const char *from) {
                                  " SET measures = s.measures, value = s.value"
                                  " FROM %s.run s WHERE s.key = d.key AND"
                                  " s.measures > d.measures",
+                                 to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.spectrum AS d"
+                                 " SET share = min(d.share, s.share),"
+                                 " total = min(d.total, s.total)"
+                                 " FROM %s.spectrum s WHERE"
+                                 " (s.identity, s.layer, s.space, s.kind,"
+                                 " s.direction) = (d.identity, d.layer,"
+                                 " d.space, d.kind, d.direction) AND"
+                                 " (s.share, s.total) != (d.share, d.total)",
                                  to, from));
   if (rc) return rc;
   return run(db, sqlite3_mprintf("UPDATE %s.run AS d"

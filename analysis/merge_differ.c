@@ -98,6 +98,31 @@ static const char two_attentions[] =
     "   a.head = d.head AND a.tokens IS NOT b.tokens)"
     " ORDER BY d.identity, d.layer, d.head LIMIT 1";
 
+/* Spectra are left out: their last digits are LAPACK's. */
+static const char two_likenesses[] =
+    "WITH odd AS (SELECT d.identity, d.layer FROM main.likeness d"
+    "  JOIN %s.likeness s USING (identity, layer, space)"
+    "  WHERE (d.tokens, d.far, d.close, d.chance_bits)"
+    "   != (s.tokens, s.far, s.close, s.chance_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.residual d"
+    "  JOIN %s.residual s USING (identity, layer, space, kind)"
+    "  WHERE (d.tokens, d.norm_bits, d.share_bits)"
+    "   != (s.tokens, s.norm_bits, s.share_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.likeness_class d"
+    "  JOIN %s.likeness l USING (identity, layer, space)"
+    "  LEFT JOIN %s.likeness_class s"
+    "   USING (identity, layer, space, kind, what, class)"
+    "  WHERE d.items IS NOT s.items"
+    " UNION ALL SELECT d.identity, d.layer FROM main.missed d"
+    "  JOIN %s.missed s USING (identity, layer, stride, k, octave)"
+    "  WHERE d.share_bits != s.share_bits"
+    " UNION ALL SELECT d.identity, d.layer FROM main.entropy d"
+    "  JOIN %s.entropy s USING (identity, layer, part, coding)"
+    "  WHERE (d.bins, d.elements, d.bits_bits, d.error_bits)"
+    "   != (s.bins, s.elements, s.bits_bits, s.error_bits))"
+    "SELECT t.name, layer FROM odd JOIN main.trace t USING (identity)"
+    " ORDER BY identity, layer LIMIT 1";
+
 static const char two_pools[] =
     "SELECT d.pool, d.peak, s.peak, d.list_operations, s.list_operations"
     " FROM main.pool d JOIN %s.pool s USING (pool)"
@@ -199,6 +224,14 @@ static int tell_selections(sqlite3_stmt *s, const char *path) {
                  path, text(s, 3), text(s, 2), text(s, 1), text(s, 0));
 }
 
+static int tell_likenesses(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: layer %s of %s has "
+                 "tokens that are otherwise alike there; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 1), text(s, 0));
+}
+
 static int tell_pools(sqlite3_stmt *s, const char *path) {
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: the pool %.16s has at "
@@ -242,6 +275,11 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
             tell_selections);
-  if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
+}
+
+rc = look(db,
+          sqlite3_mprintf(two_likenesses, from, from, from, from, from, from),
+          path, tell_likenesses);
+if (rc) return rc;
+return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

@@ -13,6 +13,7 @@
 #include "analysis/formats_sql.h"
 #include "analysis/grid.h"
 #include "analysis/pictures_sql.h"
+#include "analysis/residuals_sql.h"
 #include "analysis/say.h"
 #include "analysis/views_sql.h"
 
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 20 };
+enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 21 };
 
 int kv_results_fail(sqlite3 *db, const char *path) {
   int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
@@ -200,7 +201,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
   if (!rc && (kv_results_functions(*db) ||
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL) ||
-              sqlite3_exec(*db, formats_sql, NULL, NULL, NULL)))
+              sqlite3_exec(*db, formats_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, residuals_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);
   if (rc) {
     sqlite3_close(*db);

@@ -40,6 +40,9 @@ int kv_page_overlap(const kv_page *p);
  * attention): tokens for 95 % of the mass, scores beside norms. */
 int kv_page_critical(const kv_page *p);
 int kv_page_decades(const kv_page *p);
+/* How alike tokens are; nothing where no trace was looked at (kvreplay
+ * residuals). */
+int kv_page_residuals(const kv_page *p);
 /* How tokens are stored; each nothing where no such rows are: bits for keys
  * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
  * head, by layer or the same in all. */

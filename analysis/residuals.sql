@@ -1,0 +1,141 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What the page draws of how alike a trace's tokens are (kvreplay residuals).
+-- Means are over traces of one shape, each trace alike; `drawn`: of the layers
+-- at a quarter, half and three quarters of those recorded, which the page shows.
+
+-- Traces by shape, with the layers that are drawn, and what a space is called.
+CREATE TEMP VIEW alike AS
+WITH layers AS MATERIALIZED
+  (SELECT identity, layer, row_number() OVER trace - 1 AS i,
+    count(*) OVER (PARTITION BY identity) AS n
+  FROM (SELECT DISTINCT identity, layer FROM likeness)
+  WINDOW trace AS (PARTITION BY identity ORDER BY layer)),
+shaped AS MATERIALIZED
+  (SELECT l.*, n || ' layers, ' || coalesce(n_kv_heads, '?') ||
+    ' KV heads of ' || coalesce(d, '?') AS shape
+  FROM layers l JOIN trace t USING (identity))
+SELECT identity, layer, shape, i IN (n / 4, n / 2, 3 * n / 4) AS drawn,
+  count(*) OVER (PARTITION BY shape, layer) AS traces
+FROM shaped;
+
+CREATE TEMP VIEW space_name AS
+SELECT 'kv' AS space, 'K and V, by distance' AS how
+UNION ALL SELECT 'k', 'K, by cosine';
+
+CREATE TEMP VIEW kind_name AS
+SELECT 'raw' AS kind, 'as it is' AS what
+UNION ALL SELECT 'nearest', 'without the nearest'
+UNION ALL SELECT 'random', 'without a random one'
+UNION ALL SELECT 'references', 'without the mean of 4 references'
+UNION ALL SELECT 'z', 'latent z';
+
+-- How many nearest tokens are more than 16 tokens back, how many of all
+-- earlier ones are, and how many have a cosine above 0.9.
+CREATE TEMP VIEW nearest AS
+WITH one AS MATERIALIZED
+  (SELECT a.shape, a.layer, how, far * 1.0 / tokens AS far,
+    close * 1.0 / tokens AS close, chance
+  FROM likeness l JOIN alike a USING (identity, layer)
+    JOIN space_name USING (space)),
+long AS
+  (SELECT shape, layer, 'far: ' || how AS series, far AS share FROM one
+  UNION ALL SELECT shape, layer, 'far: any earlier token', chance FROM one
+  UNION ALL SELECT shape, layer, 'cosine above 0.9: ' || how, close FROM one)
+SELECT shape, layer, series, avg(share) AS share,
+  deviation(share) AS deviation, '' AS asked, 1 AS confirmed
+FROM long GROUP BY shape, layer, series ORDER BY shape, series, layer;
+
+-- Histograms: the mean share of tokens, or elements, in each class.
+CREATE TEMP VIEW histogram AS
+SELECT a.shape, a.layer, a.drawn, c.space, how, c.kind, k.what AS residual,
+  c.what, class, sum(items * 1.0 / all_items) / a.traces AS share, a.traces
+FROM (SELECT *, sum(items) OVER (PARTITION BY identity, layer, space, kind,
+    what) AS all_items FROM likeness_class WHERE items > 0) c
+  JOIN alike a USING (identity, layer) JOIN space_name USING (space)
+  JOIN kind_name k USING (kind)
+GROUP BY a.shape, a.layer, c.space, c.kind, c.what, class;
+
+-- From 2^class tokens back on.
+CREATE TEMP VIEW distances AS
+SELECT shape || ', layer ' || layer AS panel, how AS series, shape, layer,
+  drawn, space, 1 << class AS distance, share, traces, '' AS asked,
+  1 AS confirmed
+FROM histogram WHERE what = 'distance' AND class BETWEEN 0 AND 40
+ORDER BY shape, layer, space, class;
+
+-- The middle of a class of a twentieth.
+CREATE TEMP VIEW cosines AS
+SELECT shape || ', layer ' || layer AS panel, how AS series, shape, layer,
+  drawn, space, (class + 0.5) / 20 AS cosine, share, traces, '' AS asked,
+  1 AS confirmed
+FROM histogram WHERE what = 'cosine'
+ORDER BY shape, layer, space, class;
+
+-- Squares that the first directions hold together.
+CREATE TEMP VIEW spectra AS
+SELECT a.shape || ', layer ' || a.layer || ', ' || how AS panel,
+  k.what AS series, a.shape, a.layer, a.drawn, space, kind, direction,
+  avg(share) AS share, avg(total) AS total, a.traces, '' AS asked,
+  1 AS confirmed
+FROM spectrum s JOIN alike a USING (identity, layer)
+  JOIN space_name USING (space) JOIN kind_name k USING (kind)
+GROUP BY a.shape, a.layer, space, kind, direction
+ORDER BY a.shape, a.layer, space DESC, kind, direction;
+
+-- Norms in quarters of octaves: the middle of one, as a power of two.
+CREATE TEMP VIEW norms AS
+SELECT shape || ', layer ' || layer || ', ' || how AS panel,
+  residual AS series, shape, layer, drawn, space, kind,
+  (class + 0.5) / 4 AS octave, share, traces, '' AS asked, 1 AS confirmed
+FROM histogram WHERE what = 'norm'
+ORDER BY shape, layer, space DESC, kind, class;
+
+-- Elements, in eighths of the root mean square of raw ones (of z, of its own).
+CREATE TEMP VIEW elements AS
+SELECT shape || ', layer ' || layer || ', ' || how AS panel,
+  residual AS series, shape, layer, drawn, space, kind,
+  (class + 0.5) / 8 AS element, share, traces, '' AS asked, 1 AS confirmed
+FROM histogram WHERE what = 'value'
+ORDER BY shape, layer, space DESC, kind, class;
+
+-- What is left, by layer: mean norms, and squares as a share of the raw ones.
+CREATE TEMP VIEW residuals AS
+SELECT a.shape || ', ' || how AS panel, k.what AS series, a.shape, a.layer,
+  space, kind, avg(r.tokens) AS tokens, avg(norm) AS norm, avg(share) AS share,
+  deviation(share) AS deviation, a.traces, '' AS asked, 1 AS confirmed
+FROM residual r JOIN alike a USING (identity, layer)
+  JOIN space_name USING (space) JOIN kind_name k USING (kind)
+GROUP BY a.shape, a.layer, space, kind
+ORDER BY a.shape, space DESC, kind, a.layer;
+
+-- What means of k references miss, by stride; and by position.
+CREATE TEMP VIEW strides AS
+SELECT a.shape || ', layer ' || a.layer AS panel,
+  CASE stride WHEN 1 THEN 'all earlier tokens'
+    ELSE 'stride ' || stride END AS series,
+  a.shape, a.layer, a.drawn, stride, k, avg(share) AS share,
+  deviation(share) AS deviation, a.traces, '' AS asked, 1 AS confirmed
+FROM missed m JOIN alike a USING (identity, layer) WHERE octave < 0
+GROUP BY a.shape, a.layer, stride, k ORDER BY a.shape, a.layer, stride, k;
+
+CREATE TEMP VIEW positions AS
+SELECT a.shape AS panel, 'layer ' || a.layer AS series, a.shape, a.layer,
+  stride, k, 1 << octave AS position, avg(share) AS share,
+  count(*) AS traces, '' AS asked, 1 AS confirmed
+FROM missed m JOIN alike a USING (identity, layer)
+WHERE octave BETWEEN 0 AND 40
+GROUP BY a.shape, a.layer, stride, k, octave
+ORDER BY a.shape, a.layer, stride, k, octave;
+
+-- Bits that coded keys and values need at least, beside what the codes miss.
+CREATE TEMP VIEW entropies AS
+SELECT a.shape AS panel, upper(part) || ', ' || CASE coding
+    WHEN 'deltas' THEN 'anchors and deltas' ELSE 'tokens as they are' END
+    AS series,
+  a.shape, a.layer, part, coding, bins, avg(bits) AS bits,
+  deviation(bits) AS deviation, avg(scales) AS scales, avg(tables) AS tables,
+  avg(error) AS error, a.traces, '' AS asked, 1 AS confirmed
+FROM entropy n JOIN alike a USING (identity, layer)
+GROUP BY a.shape, a.layer, part, coding, bins
+ORDER BY a.shape, part, coding, a.layer;
