@@ -59,9 +59,10 @@ static const figure figures[] = {
     {"residuals",
      "What is left of a token",
      "SELECT * FROM residuals",
-     "Squares of what is left of tokens once another one is taken away, as a "
-     "share of their own: the nearest earlier one, one drawn from all earlier "
-     "ones, and the mean of the 4 nearest of the references that every tenth "
+     "Squares of what is left of tokens once another one is taken away, as "
+     "a share of their own: the nearest earlier one, one drawn by lot from the "
+     "earlier ones, and the mean of the 4 nearest of the references that every "
+     "tenth "
      "token is. Above 100 % the other token adds more than it explains.",
      {.panel = "panel",
       .series = "series",
@@ -109,6 +110,7 @@ static const figure figures[] = {
       .across = {"element, in root mean squares of raw ones", 0, 0, false,
                  false},
       .up = {"elements", 0, 0, false, true},
+      .bare = true,
       .title = "Elements"}},
     {"strides",
      "References: how many, how dense",
@@ -122,6 +124,7 @@ static const figure figures[] = {
       .y = "share",
       .across = {"references, k", 0, 0, true, false},
       .up = {"squares missed", 0, 0, false, true},
+      .apart = true,
       .title = "What references miss"}},
     {"positions",
      "References by position",

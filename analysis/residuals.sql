@@ -113,7 +113,7 @@ ORDER BY a.shape, space DESC, kind, a.layer;
 CREATE TEMP VIEW strides AS
 SELECT a.shape || ', layer ' || a.layer AS panel,
   CASE stride WHEN 1 THEN 'all earlier tokens'
-    ELSE 'stride ' || stride END AS series,
+    ELSE printf('stride %2d', stride) END AS series,
   a.shape, a.layer, a.drawn, stride, k, avg(share) AS share,
   deviation(share) AS deviation, a.traces, '' AS asked, 1 AS confirmed
 FROM missed m JOIN alike a USING (identity, layer) WHERE octave < 0

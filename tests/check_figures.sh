@@ -33,7 +33,9 @@ run() { "$kvreplay" run "${traces[@]}" -q --db "$1" "${@:2}" >/dev/null; }
 # A plain run has nothing of it to draw but bytes by kind.
 run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
-for id in mirrors pruning sparsity paged utilised rewritten critical decades; do
+for id in mirrors pruning sparsity paged utilised rewritten critical decades \
+  nearest distances cosines residuals spectra norms elements strides \
+  positions entropies; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
@@ -56,6 +58,16 @@ cmp -s "$dir/said" "$dir/again" || fail 'attention by other kernels differs'
 "$kvreplay" attention "${traces[0]}" -q --db "$dir/b.db" |
   grep -qx 'synth_1: there already' || fail 'attention twice'
 
+"$kvreplay" residuals "${traces[@]}" -q --db "$dir/a.db" >"$dir/said" ||
+  fail residuals
+[ "$(grep -c '^  nearest of K.* (73.2 % of all earlier ones are)' \
+  "$dir/said")" = 4 ] || fail "residuals says: $(cat "$dir/said")"
+KVREPLAY_ISA=portable "$kvreplay" residuals "${traces[@]}" -q -j 1 \
+  --db "$dir/b.db" >"$dir/again" || fail 'residuals again'
+cmp -s "$dir/said" "$dir/again" || fail 'residuals by other kernels differ'
+"$kvreplay" residuals "${traces[0]}" -q --db "$dir/b.db" |
+  grep -qx 'synth_1: there already' || fail 'residuals twice'
+
 "$report" merge "$dir/m.db" "$dir/a.db" "$dir/b.db" || fail 'merge'
 "$report" export "$dir/m.db" -o "$dir/csv" || fail 'export'
 "$report" html "$dir/m.db" -o "$dir/page.html" || fail 'html'
@@ -76,6 +88,38 @@ for change in 'spread SET tokens = tokens + 1' \
   [ $? = 1 ] && grep -q 'KV head 0 of layer 1 of synth_2' "$dir/err" ||
     fail "merge of $change: $(cat "$dir/err")"
 done
+
+# Nor may a token be alike to another, but for what LAPACK found.
+for change in 'likeness SET far = far + 1' \
+  'residual SET norm_bits = norm_bits + 1' \
+  'likeness_class SET items = items + 1' \
+  'missed SET share_bits = share_bits + 1' \
+  'entropy SET bits_bits = bits_bits + 1'; do
+  cp "$dir/b.db" "$dir/odd.db"
+  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND
+    identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
+    fail "sql_db: $change"
+  "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
+  [ $? = 1 ] && grep -q 'layer 1 of synth_2 has tokens' "$dir/err" ||
+    fail "merge of $change: $(cat "$dir/err")"
+done
+cp "$dir/b.db" "$dir/odd.db"
+"$sql" "$dir/odd.db" 'UPDATE spectrum SET share = share / 2;' || fail 'sql_db'
+for order in 'a odd' 'odd a'; do
+  set -- $order
+  "$report" merge "$dir/$1_$2.db" "$dir/$1.db" "$dir/$2.db" || fail "$order"
+  "$report" export "$dir/$1_$2.db" -o "$dir/$1_$2" || fail "export $order"
+done
+cmp -s "$dir/a_odd/spectra.csv" "$dir/odd_a/spectra.csv" ||
+  fail 'a merge of two spectra depends on their order'
+
+"$kvreplay" residuals "${traces[0]}" 2>"$dir/err"
+[ $? = 2 ] && grep -q -- --db "$dir/err" || fail 'residuals without --db'
+"$build/traces/kvtrace" synth -q -o "$dir/short.safetensors" -s 1 --layers 1 \
+  --heads 1 --kv-heads 1 --dim 8 -t 16 -p 8 || fail 'synth of 16 tokens'
+"$kvreplay" residuals "$dir/short.safetensors" --db "$dir/no.db" 2>"$dir/err"
+[ $? = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
+  grep -q 'has 16 tokens' "$dir/err" || fail "short: $(cat "$dir/err")"
 
 "$kvreplay" attention "${traces[0]}" 2>"$dir/err"
 [ $? = 2 ] && grep -q -- --db "$dir/err" || fail 'attention without --db'
