@@ -56,7 +56,6 @@ static const struct {
               {"seen", 0, MANY},          {"tokens", 0, INT_MAX},
               {"token", 0, INT_MAX},      {"share", 1, 100},
               {"before", 0, INT_MAX},     {"after", 0, INT_MAX},
-
               {"far", 0, INT_MAX},        {"close", 0, INT_MAX},
               {"items", 0, MANY},         {"class", -1000, 1000},
               {"direction", 1, INT_MAX},  {"stride", 1, INT_MAX},

@@ -275,11 +275,10 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
             tell_selections);
-}
-
-rc = look(db,
-          sqlite3_mprintf(two_likenesses, from, from, from, from, from, from),
-          path, tell_likenesses);
-if (rc) return rc;
-return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
+  if (rc) return rc;
+  rc = look(db,
+            sqlite3_mprintf(two_likenesses, from, from, from, from, from, from),
+            path, tell_likenesses);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

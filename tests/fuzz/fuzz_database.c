@@ -93,7 +93,18 @@ static void take_image(void) {
   must(!sqlite3_open(path, &db));
   run(db,
       "INSERT INTO attention SELECT identity, 0, 1, 9, 30, 90, 5 FROM trace;"
-      "INSERT INTO spread SELECT identity, 0, 1, -6, 1, 5 FROM trace;");
+      "INSERT INTO spread SELECT identity, 0, 1, -6, 1, 5 FROM trace;"
+      "INSERT INTO likeness SELECT identity, 0, 'kv', 9, 5, 4, .5, 0 FROM "
+      "trace;"
+      "INSERT INTO residual SELECT identity, 0, 'kv', 'raw', 9, 2, 0, 1, 0"
+      " FROM trace;"
+      "INSERT INTO likeness_class SELECT identity, 0, 'kv', 'nearest',"
+      " 'distance', 4, 9 FROM trace;"
+      "INSERT INTO spectrum SELECT identity, 0, 'kv', 'raw', 1, .5, .5"
+      " FROM trace;"
+      "INSERT INTO missed SELECT identity, 0, 10, 4, 4, .5, 0 FROM trace;"
+      "INSERT INTO entropy SELECT identity, 0, 'k', 'deltas', 16, 9, 3, 0, 1,"
+      " 1, .1, 0 FROM trace;");
   run(db, "PRAGMA page_size = 512; VACUUM; PRAGMA writable_schema = ON;"
           "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT, WITHOUT',"
           " 'WITHOUT'); UPDATE sqlite_schema SET sql ="
@@ -198,8 +209,10 @@ static void change_cell(source *s, sqlite3 *db) {
       "run",         "trace",       "part",           "metric",       "ask",
       "step_cost",   "held",        "journal_digest", "confirmation", "budget",
       "diff",        "environment", "artefact",       "shard",        "layout",
-      "layout_step", "pool",        "request",        "attention",    "spread"};
-  const char *table = tables[next(s) % 20];
+      "layout_step", "pool",        "request",        "attention",    "spread",
+      "likeness",    "residual",    "likeness_class", "spectrum",     "missed",
+      "entropy"};
+  const char *table = tables[next(s) % 26];
   char column[32], key[32], *sql;
   sqlite3_stmt *update;
   int which = next(s), row = next(s);

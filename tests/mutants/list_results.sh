@@ -142,6 +142,25 @@ mutant paid_from_prompt analysis/formats.sql 'check_figures.sh' \
 mutant layer_of_first_head analysis/pictures.sql 'check_figures.sh' \
   'sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)' \
   'max(critical) * 1.0 / max(rows), sum(critical) * 1.0 / sum(seen)'
+mutant histogram_of_one_trace analysis/residuals.sql 'check_figures.sh' \
+  'sum(items * 1.0 / all_items) / a.traces AS share' \
+  'max(items * 1.0 / all_items) AS share'
+mutant first_kind_alone_compared analysis/merge_differ.c 'check_figures.sh' \
+  '  WHERE d.items IS NOT s.items"' '  WHERE s.items IS NULL"'
+mutant spectrum_of_first_file analysis/merge.c 'check_figures.sh' \
+  'SET share = min(d.share, s.share),' 'SET share = d.share,'
+mutant nearest_may_be_itself sim/inspect/nearest.c 'residuals' \
+  'for (int j = 0; j < t; j++) {' 'for (int j = 0; j + 1 < t; j++) {'
+mutant later_of_equals sim/inspect/nearest.c 'residuals' \
+  'i > 0 && rank < x->rank[i - 1]' 'i > 0 && rank <= x->rank[i - 1]'
+mutant keys_stay_turned sim/inspect/rows.c 'residuals' \
+  'kv_turn_back(turns, (uint32_t)t, row);' 'kv_turn_forth(turns, 0, row);'
+mutant anchor_of_raw_token sim/inspect/cachegen.c 'residuals' \
+  'first ? ANCHOR_BINS : bins, first ? w->anchors : w->plain' \
+  'bins, first ? w->anchors : w->plain'
+mutant mean_of_k_always sim/inspect/residual.c 'residuals' \
+  'out[i] = n ? (double)x[i] - sum / n : (double)x[i];' \
+  'out[i] = n ? (double)x[i] - sum / 4 : (double)x[i];'
 mutant span_from_below analysis/fig_attention.c 'check_figures.sh' \
   'in += first && last;' 'in += last;'
 mutant attention_not_compared analysis/merge_differ.c 'check_figures.sh' \
