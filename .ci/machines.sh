@@ -111,7 +111,8 @@ run_arm() {
       libjansson-dev; } || skip 'no cross compiler or no qemu here' || return
   lib=$root/usr/lib/aarch64-linux-gnu
   PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root \
-    configured arm --host=aarch64-linux-gnu --without-blis --without-lapack --disable-shared \
+    configured arm --host=aarch64-linux-gnu --without-blis --without-lapack \
+    --disable-shared \
     --enable-werror \
     CC=aarch64-linux-gnu-gcc CXX=false \
     CPPFLAGS="-I$root/usr/include" LDFLAGS="-L$lib"

@@ -73,8 +73,10 @@ cmp -s "$dir/said" "$dir/again" || fail 'residuals by other kernels differ'
 "$report" html "$dir/m.db" -o "$dir/page.html" || fail 'html'
 grep -q 'nan\|inf"' "$dir/page.html" && fail 'a number that is none'
 if command -v python3 >/dev/null; then
-  python3 "$src/tests/python/check_figures.py" "$dir/m.db" "$dir/csv" \
-    "$dir/page.html" 2>"$dir/err" || fail "figures: $(tail -n 1 "$dir/err")"
+  for figures in figures residuals; do
+    python3 "$src/tests/python/check_$figures.py" "$dir/m.db" "$dir/csv" \
+      "$dir/page.html" 2>"$dir/err" || fail "$figures: $(tail -n 1 "$dir/err")"
+  done
 fi
 
 # One more token in a class, or one more that is needed, is told.

@@ -61,7 +61,7 @@ static bool residual_of(const job *w, int kind, int t, double *out) {
   const int32_t *near = kv_nearest_of(w->near, t, l);
   int32_t drawn = kind == KV_LESS_RANDOM ? draw(w, t) : 0;
   if (kind == KV_LESS_REFERENCES && kv_nearest_is_reference(t, l)) return false;
-  int most = kind == KV_LESS_NOTHING               ? 0
+  int most = kind == KV_LESS_NOTHING      ? 0
              : kind == KV_LESS_REFERENCES ? KV_RESIDUAL_K
                                           : 1;
   if (kind == KV_LESS_RANDOM) near = &drawn;

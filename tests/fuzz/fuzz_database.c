@@ -15,6 +15,7 @@
 #include "analysis/say.h"
 #include "sim/db/db_private.h"
 #include "sim/show/rows.h"
+#include "tests/fuzz/inspected.h"
 #include "tests/support/rows.h"
 #include "traces/text/text.h"
 
@@ -91,20 +92,7 @@ static void run(sqlite3 *db, const char *sql) {
 static void take_image(void) {
   sqlite3 *db;
   must(!sqlite3_open(path, &db));
-  run(db,
-      "INSERT INTO attention SELECT identity, 0, 1, 9, 30, 90, 5 FROM trace;"
-      "INSERT INTO spread SELECT identity, 0, 1, -6, 1, 5 FROM trace;"
-      "INSERT INTO likeness SELECT identity, 0, 'kv', 9, 5, 4, .5, 0 FROM "
-      "trace;"
-      "INSERT INTO residual SELECT identity, 0, 'kv', 'raw', 9, 2, 0, 1, 0"
-      " FROM trace;"
-      "INSERT INTO likeness_class SELECT identity, 0, 'kv', 'nearest',"
-      " 'distance', 4, 9 FROM trace;"
-      "INSERT INTO spectrum SELECT identity, 0, 'kv', 'raw', 1, .5, .5"
-      " FROM trace;"
-      "INSERT INTO missed SELECT identity, 0, 10, 4, 4, .5, 0 FROM trace;"
-      "INSERT INTO entropy SELECT identity, 0, 'k', 'deltas', 16, 9, 3, 0, 1,"
-      " 1, .1, 0 FROM trace;");
+  run(db, inspected);
   run(db, "PRAGMA page_size = 512; VACUUM; PRAGMA writable_schema = ON;"
           "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT, WITHOUT',"
           " 'WITHOUT'); UPDATE sqlite_schema SET sql ="

@@ -3,7 +3,7 @@
 # Mutants of what is read from a database and shown: see list.sh.
 mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
-mutant codes_mix analysis/views.sql 'check_results.sh' \
+mutant codes_mix analysis/sql/views.sql 'check_results.sh' \
   "CASE method WHEN 'replay' THEN subject ELSE method END AS family" \
   'subject AS family'
 mutant damage_is_shown analysis/check.c 'check_results.sh' \
@@ -78,7 +78,7 @@ mutant observe_not_in_key sim/db/db_key.c 'db check_observe.sh' \
   'if (r->observe) add(h,' 'if (r->observe < 0) add(h,'
 mutant context_behind_question sim/spec/observe.c 'segments' \
   's->end <= question->start && ' ''
-mutant dense_seen_otherwise analysis/views.sql 'check_observe.sh' \
+mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
   'LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
@@ -101,10 +101,10 @@ mutant turns_count_within sim/measure/cost_total.c 'turns' \
   'if (!closed(&all)) continue;' ''
 
 # The pictures of the page.
-mutant heads_of_one_trace analysis/pictures.sql 'check_pictures.sh' \
+mutant heads_of_one_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'count(*) AS traces, avg(kept) AS kept, avg(kept / n_tokens) AS share' \
   'count(*) AS traces, avg(kept) AS kept, max(kept / n_tokens) AS share'
-mutant pages_of_every_trace analysis/pictures.sql 'check_pictures.sh' \
+mutant pages_of_every_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'FROM place WHERE cells = most)' 'FROM place)'
 mutant squares_by_column analysis/heat.c 'check_pictures.sh' \
   'double x = h->value[r * h->columns + c];
@@ -120,29 +120,29 @@ mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
   'if (gone || shown)' 'if (gone && !shown && !run)'
 mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
   'value[y * columns + x] =' 'value[x * columns + y] ='
-mutant needles_not_of_dense analysis/pictures.sql 'check_pictures.sh' \
+mutant needles_not_of_dense analysis/sql/pictures.sql 'check_pictures.sh' \
   'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
 
 # Figures of how tokens are stored and of what heads attend to.
-mutant mirror_of_itself analysis/formats.sql 'check_figures.sh' \
+mutant mirror_of_itself analysis/sql/formats.sql 'check_figures.sh' \
   'AND b.arithmetic = a.arithmetic AND b.k = a.v AND b.v = a.k' \
   'AND b.arithmetic = a.arithmetic AND b.k = a.k AND b.v = a.v'
-mutant pruning_of_any_bits analysis/formats.sql 'check_figures.sh' \
+mutant pruning_of_any_bits analysis/sql/formats.sql 'check_figures.sh' \
   "NOT coded OR (k = 'int8' AND v = 'int8'" \
   "NOT coded OR (k_bits + v_bits > 0"
-mutant dropped_is_kept analysis/formats.sql 'check_figures.sh' \
+mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   '1 - kept / n_tokens AS dropped' 'kept / n_tokens AS dropped'
-mutant pages_without_end analysis/formats.sql 'check_figures.sh' \
+mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
 mutant bars_side_by_side analysis/fig_held.c 'check_figures.sh' \
   '.x0 = at, .x1 = at + x};' '.x0 = at, .x1 = x};'
-mutant paid_from_prompt analysis/formats.sql 'check_figures.sh' \
+mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
-mutant layer_of_first_head analysis/pictures.sql 'check_figures.sh' \
+mutant layer_of_first_head analysis/sql/pictures.sql 'check_figures.sh' \
   'sum(critical) * 1.0 / sum(rows), sum(critical) * 1.0 / sum(seen)' \
   'max(critical) * 1.0 / max(rows), sum(critical) * 1.0 / sum(seen)'
-mutant histogram_of_one_trace analysis/residuals.sql 'check_figures.sh' \
+mutant histogram_of_one_trace analysis/sql/residuals.sql 'check_figures.sh' \
   'sum(items * 1.0 / all_items) / a.traces AS share' \
   'max(items * 1.0 / all_items) AS share'
 mutant first_kind_alone_compared analysis/merge_differ.c 'check_figures.sh' \

@@ -2,7 +2,7 @@
 --
 -- What the page draws of how alike a trace's tokens are (kvreplay residuals).
 -- Means are over traces of one shape, each trace alike; `drawn`: of the layers
--- at a quarter, half and three quarters of those recorded, which the page shows.
+-- at a quarter, half and three quarters of those recorded, as the page shows.
 
 -- Traces by shape, with the layers that are drawn, and what a space is called.
 CREATE TEMP VIEW alike AS
