@@ -6,8 +6,8 @@
 #   device.sh [-B emu] [-o FOLDER] [-s STAGES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
 #       device,quick,digests,database,again,pages,laws,memcheck,racecheck,
-#       initcheck,attend,top,settle,kivi,compact,paged,replay (default: all, in
-#       this order)
+#       initcheck,attend,top,settle,kivi,compact,paged,regular,replay
+#       (default: all, in this order)
 #   device.sh --pack FOLDER
 #       makes FOLDER, under 60 MB, from a build: what the command above needs on
 #       a machine that has bash, libc and a driver. There:
@@ -29,7 +29,7 @@
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
 all=device,quick,digests,database,again,pages,laws,memcheck,racecheck
-all+=,initcheck,attend,top,settle,kivi,compact,paged,replay
+all+=,initcheck,attend,top,settle,kivi,compact,paged,regular,replay
 backend=cuda out=device-run pack='' stages=$all
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
        device.sh --pack FOLDER
@@ -209,7 +209,7 @@ stage laws 80 "$top/tests/check_laws"
 for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"
 done
-for theme in attend top settle kivi compact paged; do
+for theme in attend top settle kivi compact paged regular; do
   stage "$theme" 20 bash -c "benchmark $theme --theme $theme"
 done
 stage replay 100 bash -c 'benchmark replay --theme replay'

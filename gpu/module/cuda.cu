@@ -228,6 +228,11 @@ static void attend_paged(void *stream, const kv_gpu_layer *l,
   started("starting attention over pages", kv_gpu_start_paged, stream, l, p);
 }
 
+static void regular(void *stream, const kv_gpu_layer *l,
+                    const kv_gpu_regular *r, int act) {
+  started("starting regular indices", kv_gpu_start_regular, stream, l, r, act);
+}
+
 /* --- recorded sequences --------------------------------------------------- */
 
 /* Capture mode is relaxed: one thread uses the device, and the first start of a
@@ -301,7 +306,8 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .window = window,
                                  .count = count,
                                  .compact = compact,
-                                 .attend_paged = attend_paged};
+                                 .attend_paged = attend_paged,
+                                 .regular = regular};
 
 /* The driver's own version, as 550.54.14: the first word with a dot of what its
  * module says to the system; "" where it says nothing. */

@@ -80,6 +80,7 @@ static const kv_device emu = {
     kv_gpu_start_count,
     kv_gpu_start_compact,
     kv_gpu_start_paged,
+    kv_gpu_start_regular,
 };
 
 const kv_device *kv_device_emu(void) { return &emu; }

@@ -14,6 +14,7 @@
 
 #include "gpu/shared/lane.h"
 #include "gpu/shared/paged.h"
+#include "gpu/shared/regular.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,6 +101,10 @@ typedef struct kv_device {
    * unified pages */
   void (*attend_paged)(void *stream, const kv_gpu_layer *l,
                        const kv_gpu_paged *p);
+  /* gpu/backend/rewrite.cu, regular.cu: what is done with a store of regular
+   * indices, a kv_gpu_regular_act */
+  void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
+                  int act);
 } kv_device;
 
 /* Offset of the data in a report with this many pieces. */
@@ -131,6 +136,11 @@ void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
                                const kv_gpu_paged *p);
 void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
                         const kv_gpu_paged *p);
+void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
+                          const kv_gpu_regular *r, int act);
+/* Of it, attention. */
+void kv_gpu_start_regular_attend(void *stream, const kv_gpu_layer *l,
+                                 const kv_gpu_regular *r);
 
 /* Identifies the layout of kv_device and of the structs that cross it: their
  * sizes, and a number to raise when a meaning changes. The size of a method's

@@ -23,6 +23,7 @@
 #include "tests/bench/device_compact.cuh"
 #include "tests/bench/device_kivi.cuh"
 #include "tests/bench/device_paged.cuh"
+#include "tests/bench/device_regular.cuh"
 #include "tests/bench/device_replay.cuh"
 #include "tests/bench/device_settle.cuh"
 #include "tests/bench/device_sort.cuh"
@@ -35,20 +36,22 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"kivi", kivi_check, kivi_time},
                                {"compact", compact_check, compact_time},
                                {"paged", paged_check, paged_time},
+                               {"regular", regular_check, regular_time},
                                {"replay", replay_check, replay_time}};
 
 static int usage(FILE *to, int code) {
-  fputs("usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
-        "       device --predict\n"
-        "Checks the CUDA kernels against plain loops on the host, then times\n"
-        "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
-        "  --csv FILE    the table as CSV, too\n"
-        "  --quick       little data, which a cache may hold: no verdicts\n"
-        "  --theme NAME  that one and the ceilings: copy attend top settle "
-        "kivi\n"
-        "                compact paged replay (TMPDIR must have 4 GiB)\n"
-        "  --predict     what the model says they reach, on any machine\n",
-        to);
+  fputs(
+      "usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
+      "       device --predict\n"
+      "Checks the CUDA kernels against plain loops on the host, then times\n"
+      "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
+      "  --csv FILE    the table as CSV, too\n"
+      "  --quick       little data, which a cache may hold: no verdicts\n"
+      "  --theme NAME  that one and the ceilings: copy attend top settle "
+      "kivi\n"
+      "                compact paged regular replay (TMPDIR must have 4 GiB)\n"
+      "  --predict     what the model says they reach, on any machine\n",
+      to);
   return code;
 }
 

@@ -343,6 +343,17 @@ static void compact_lines(FILE *to, const predict_device *d) {
   }
 }
 
+static void regular_lines(FILE *to, const predict_device *d) {
+  for (int tokens = 2048; tokens <= 20480; tokens += 18432) {
+    char what[64];
+    predict_indices p = predict_regular(d, tokens);
+    predicted share = {p.share, "", 0, 0}, paid = {p.paid, "", 0, 0};
+    snprintf(what, sizeof what, "rewritten / all places, %d", tokens);
+    line(to, what, share, 0, tokens > 10000 ? GOAL_REGULAR : 0);
+    line(to, "  has paid after so many steps", paid, 0, GOAL_PAID);
+  }
+}
+
 void predict_print(FILE *to, const predict_device *d) {
   const struct {
     int group;
@@ -362,6 +373,7 @@ void predict_print(FILE *to, const predict_device *d) {
   for (int tokens = 1024; tokens <= 32768; tokens *= 32)
     for (int i = 0; i < 3; i++) paged_lines(to, d, tokens, at[i].group);
   compact_lines(to, d);
+  regular_lines(to, d);
   line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
        0);
   line(to, "settling of h2o, every step / step",

@@ -42,7 +42,8 @@ typedef struct predicted {
 /* What is asked of the themes, here and where they are measured. */
 static const double GOAL_ATTEND = 0.85, GOAL_ATTEND_8 = 0.65, GOAL_TOP = 0.6,
                     GOAL_KIVI = 0.9, GOAL_SETTLE = 0.05, GOAL_RARE = 0.005,
-                    GOAL_PAGED = 0.8, GOAL_PAGED_8 = 0.7, GOAL_COMPACT = 0.005;
+                    GOAL_PAGED = 0.8, GOAL_PAGED_8 = 0.7, GOAL_COMPACT = 0.005,
+                    GOAL_REGULAR = 0.5, GOAL_PAID = 5;
 
 /* H100 and H200, by their data sheets. */
 extern const predict_device predict_devices[2];
@@ -83,6 +84,21 @@ predict_pages predict_paged(const predict_device *d, int low, int group,
  * launch's, or NULL. */
 predicted predict_compact(const predict_device *d, int requests,
                           double *seconds);
+
+/* Regular indices in the shapes of Hard-KV's paper: tokens that head h of a
+ * layer keeps of n. */
+enum { PREDICT_REGULAR_LAYERS = 36, PREDICT_REGULAR_HEADS = 8 };
+int predict_regular_kept(int n, int layer, int head);
+/* The steps after which a rewrite's memory-time integral is no more than that
+ * of the store that it is measured by: seconds of the rewrite, of a step there,
+ * of a step after it; rewritten lanes have room for half of the tokens. Below
+ * 0: never. */
+double predict_break_even(double rewrite, double step, double rewritten);
+typedef struct predict_indices {
+  double share; /* a step over what is kept / over all places */
+  double paid;  /* steps, against all places */
+} predict_indices;
+predict_indices predict_regular(const predict_device *d, int tokens);
 
 /* Top k of n scores a lane: share of reading, over so many passes. */
 enum { PREDICT_PASSES = 3 };

@@ -63,6 +63,10 @@ static void themes_are_shares(void **state) {
     assert_true(one > 22 * d->trip && near(one, many));
     predict_compact(d, 128, &many);
     assert_true(many > one);
+    predict_indices x = predict_regular(d, 20480);
+    assert_true(x.share > 0.1 && x.share < 0.5 && x.paid > 0 && x.paid < 5);
+    assert_true(near(predict_break_even(2, 4, 2), 1));
+    assert_true(predict_break_even(1, 1, 3) < 0);
     assert_true(predict_top(d, 256, 131072).value > 0.01);
     assert_true(predict_top(d, 256, 131072).value <= 1);
     double each = predict_settle(d, 256, 4096, 1).value;

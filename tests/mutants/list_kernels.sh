@@ -106,3 +106,10 @@ mutant device_tiers_in_slabs gpu/host/take.c 'gpu_tiers' \
 mutant device_tiers_no_barrier gpu/backend/paged.cu 'gpu_tiers' \
   '  kv_async_wait<0>();
   __syncthreads();' '  kv_async_wait<0>();'
+# Stores of regular indices: chunks by rank, places by what stands before.
+mutant regular_from_start gpu/backend/regular.cu 'gpu_regular' \
+  'total) - c * CHUNK;' 'total);'
+mutant rewrite_overwrites gpu/backend/rewrite.cu 'gpu_regular' \
+  'int before = count(mask, 0, first);' 'int before = count(mask, 0, 0);'
+mutant rewrite_keeps_masks gpu/backend/rewrite.cu 'gpu_regular' \
+  'bits > 0 ? (1u << bits) - 1' 'bits > 0 ? ~0u'

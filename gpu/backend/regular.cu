@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over a store of regular indices (gpu/shared/regular.h): what counts
+ * of a lane is what its mask says, whatever lies between, to the bits of plain
+ * attention over the same tokens. A chunk of arithmetic 3 is 128 of these in
+ * their order, wherever they lie: so a block, which has chunk c for up to 8
+ * query heads, counts the mask's bits up to 128 c, lists the next 128, and
+ * reads these rows alone. Words without a bit cost a look at them, tiles of
+ * rows without one nothing. A store that was rewritten is the same kernel over
+ * a mask of ones.
+ *
+ * The grid has the chunks that the store has room for; blocks past a lane's
+ * last return. Logits stay in shared memory. Then join.cu, as for any lane.
+ */
+#include "gpu/lane/logits.cuh"
+#include "gpu/lane/values.cuh"
+#include "gpu/lane/weigh.cuh"
+#include "gpu/shared/device.h"
+
+enum { CHUNK = KV_BLOCK }; /* arithmetic 3: 128 */
+constexpr int MOST = 8;    /* heads that share a pass over K and V */
+constexpr int STAGES = KV_VALUE_STAGES * KV_VALUE_PIECES;
+static_assert(STAGES >= KV_KEY_STAGES * KV_BLOCK * KV_KEY_PIECES,
+              "stages of keys fit where those of values do");
+
+/* Chunk c of a lane for query heads first .. of the layer, n entries. */
+typedef struct hand {
+  int lane, first, count, c, n;
+} hand;
+
+/* Memory of a block; p: logits, then weights, [heads][CHUNK]. */
+typedef struct room {
+  int32_t *place; /* [CHUNK] of the chunk's entries */
+  const char **key;
+  kv_gpu_row *row;
+  kv_piece *stage;
+  kv_quad *query;
+  float *p;
+} room;
+
+/* --- the chunk's entries -------------------------------------------------- */
+
+/* Lists the places of entries 128 c and on; returns how many the lane has. */
+static __device__ int find(const uint32_t *mask, int words, int c,
+                           int32_t *place) {
+  int each = (words + KV_BLOCK - 1) / KV_BLOCK, first = kv_thread() * each;
+  int end = first + each < words ? first + each : words;
+  uint32_t own = 0, total;
+  for (int w = first; w < end; w++) own += (uint32_t)__popc(mask[w]);
+  int rank = (int)kv_block_before(own, &total) - c * CHUNK;
+  for (int w = first; w < end && rank < CHUNK; w++) {
+    uint32_t bits = mask[w];
+    int here = __popc(bits);
+    if (rank + here <= 0) bits = 0, rank += here;
+    for (; bits; bits &= bits - 1, rank++)
+      if (rank >= 0 && rank < CHUNK)
+        place[rank] = 32 * w + __ffs((int)bits) - 1;
+  }
+  __syncthreads();
+  return (int)total;
+}
+
+template <int HEADS>
+static __device__ hand take_heads(const kv_gpu_layer &l, int all) {
+  int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
+  int count = group - first < HEADS ? group - first : HEADS;
+  int c = (int)blockIdx.x, n = all - c * CHUNK;
+  return {(int)blockIdx.y, (int)blockIdx.y * group + first, count, c,
+          n < CHUNK ? n : CHUNK};
+}
+
+static __device__ void find_rows(const kv_gpu_layer &l, const kv_gpu_regular &r,
+                                 const kv_gpu_regular_half &h, const hand &a,
+                                 const room &x) {
+  int j = kv_thread();
+  size_t each = l.shape.dtype == KV_F32 ? 4 : 2;
+  size_t base = (size_t)a.lane * (size_t)r.room;
+  x.key[j] = nullptr;
+  if (j < a.n) {
+    size_t at = base + (size_t)x.place[j];
+    x.key[j] = h.k + at * (size_t)l.shape.d * each;
+    x.row[j] =
+        kv_gpu_plain_row(h.v + at * (size_t)l.shape.d_v * each, l.shape.dtype);
+  }
+  __syncthreads();
+}
+
+/* --- logits and weights --------------------------------------------------- */
+
+template <int HEADS>
+static __device__ void logits(const kv_gpu_layer &l, const hand &a,
+                              const room &x) {
+  int d = l.shape.d, own = kv_key_query();
+  const float *q =
+      l.q + (size_t)(a.first + (own < a.count ? own : a.count - 1)) * (size_t)d;
+  kv_key_room keys = {x.stage, x.query};
+  float acc[HEADS];
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) acc[h] = 0;
+  if (l.shape.dtype == KV_F16)
+    kv_key_chains<HEADS, 1, KV_F16>(d, x.key, q, keys, acc);
+  else if (l.shape.dtype == KV_BF16)
+    kv_key_chains<HEADS, 1, KV_BF16>(d, x.key, q, keys, acc);
+  else
+    kv_key_chains<HEADS, 1, KV_F32>(d, x.key, q, keys, acc);
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++)
+    x.p[h * CHUNK + kv_thread()] =
+        kv_thread() < a.n ? kv_add(kv_mul(acc[h], l.shape.scale), 0.0f) : 0;
+  kv_async_wait<0>();
+  __syncthreads();
+}
+
+/* Records as the lane's first what is not finite of the thread's logits. */
+static __device__ void report(const kv_gpu_layer &l, const hand &a, int head,
+                              const kv_quad &s, const int32_t *place) {
+  int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
+  unsigned long long h =
+      (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
+  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
+    if (!kv_finite(s.x[u]))
+      atomicMin((unsigned long long *)&l.bad[a.lane],
+                h << 32 | (unsigned)place[j + u]);
+}
+
+/* A thread reads and writes its own four places of p. */
+template <int HEADS>
+static __device__ void weights(const kv_gpu_layer &l, const hand &a,
+                               const room &x) {
+  for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
+    int head = a.first + (h < a.count ? h : a.count - 1);
+    float *p = x.p + h * CHUNK;
+    kv_quad s = ((const kv_quad *)p)[kv_thread() % KV_WARP];
+    kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p,
+                   [&] { report(l, a, head, s, x.place); });
+  }
+  __syncthreads();
+}
+
+/* --- values --------------------------------------------------------------- */
+
+/* The thread's sums of columns `first` on go where join reads them. */
+template <int HEADS>
+static __device__ void keep(const kv_gpu_layer &l, const hand &a, int first,
+                            int width, const float *sum) {
+  int column = kv_value_column(), base = kv_value_first(HEADS);
+  if (column >= width) return;
+  KV_UNROLL
+  for (int h = 0; h < kv_value_heads(HEADS); h++) {
+    if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
+    size_t chunk =
+        (size_t)(a.first + base + h) * (size_t)l.chunks + (size_t)a.c;
+    float *to = l.part + chunk * (size_t)l.shape.d_v + first + column;
+    to[0] = sum[2 * h];
+    if (column + 1 < width) to[1] = sum[2 * h + 1];
+  }
+}
+
+template <int HEADS>
+static __device__ void values(const kv_gpu_layer &l, const hand &a,
+                              const room &x) {
+  constexpr int OWN = 2 * kv_value_heads(HEADS);
+  int size = l.shape.dtype == KV_F32 ? 4 : 2;
+  for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
+    kv_columns c = kv_columns_from(l, first, size, true, x.row, x.stage);
+    float sum[OWN];
+    KV_UNROLL
+    for (int u = 0; u < OWN; u++) sum[u] = 0;
+    for (int t = 0; t < KV_VALUE_STAGES; t++)
+      kv_values_fetch<true>(l, c, a.n, t);
+    for (int t = 0; t * c.rows < a.n; t++) {
+      kv_async_wait<KV_VALUE_STAGES - 1>();
+      __syncthreads();
+      kv_values_weigh<HEADS, true>(l, c, a.n, t, x.p, sum);
+      __syncthreads();
+      kv_values_fetch<true>(l, c, a.n, t + KV_VALUE_STAGES);
+    }
+    keep<HEADS>(l, a, first, c.width, sum);
+  }
+  kv_async_wait<0>();
+}
+
+template <int HEADS>
+static __global__ void
+regular_chunks(const __grid_constant__ kv_gpu_layer l,
+               const __grid_constant__ kv_gpu_regular r) {
+  KV_SHARED(int32_t, place, CHUNK);
+  KV_SHARED(const char *, key, CHUNK);
+  KV_SHARED(kv_gpu_row, row, CHUNK);
+  KV_SHARED(kv_piece, stage, STAGES);
+  KV_SHARED(kv_quad, query, KV_KEY_STAGES * HEADS * KV_KEY_QUADS);
+  KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
+  const kv_gpu_regular_half &half = r.half[*r.which];
+  const uint32_t *mask = half.mask + (size_t)blockIdx.y * (size_t)r.words;
+  int all = find(mask, r.words, (int)blockIdx.x, place);
+  hand a = take_heads<HEADS>(l, all);
+  room x = {place, key, row, stage, query, (float *)weight};
+  if (a.c == 0 && kv_thread() < a.count) l.entries[a.first + kv_thread()] = all;
+  if (a.n <= 0) return;
+  find_rows(l, r, half, a, x);
+  logits<HEADS>(l, a, x);
+  weights<HEADS>(l, a, x);
+  values<HEADS>(l, a, x);
+}
+
+/* --- starts --------------------------------------------------------------- */
+
+template <int EACH>
+static void start(void *stream, const kv_gpu_layer *l,
+                  const kv_gpu_regular *r) {
+  int heads = l->shape.n_heads / l->lanes;
+  dim3 grid((unsigned)((r->room + CHUNK - 1) / CHUNK), (unsigned)l->lanes,
+            (unsigned)((heads + EACH - 1) / EACH));
+  KV_LAUNCH(stream, (regular_chunks<EACH>), grid, KV_BLOCK, *l, *r);
+}
+
+extern "C" void kv_gpu_start_regular_attend(void *stream, const kv_gpu_layer *l,
+                                            const kv_gpu_regular *r) {
+  static void (*const starts[MOST])(void *, const kv_gpu_layer *,
+                                    const kv_gpu_regular *) = {
+      start<1>, start<2>, start<3>, start<4>,
+      start<5>, start<6>, start<7>, start<8>};
+  int heads = l->shape.n_heads / l->lanes, parts = (heads + MOST - 1) / MOST;
+  starts[(heads + parts - 1) / parts - 1](stream, l, r);
+  kv_gpu_start_join(stream, l);
+}

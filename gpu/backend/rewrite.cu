@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What changes a store of regular indices (gpu/shared/regular.h): a token
+ * enters every lane, or what is masked away goes from all of them. Lanes may be
+ * those of one layer or of all; each is one launch, and the change of halves
+ * another. A rewrite keeps the order: the j-th bit that is set is place j.
+ *
+ * A block moves PART places of a lane. Where they go it learns by counting the
+ * mask before them, so blocks need nothing from each other.
+ */
+#include "gpu/block/async.h"
+#include "gpu/block/block.cuh"
+#include "gpu/shared/device.h"
+
+constexpr int PART = 512; /* places of a block */
+constexpr int PART_WORDS = PART / 32;
+static_assert(PART_WORDS <= KV_BLOCK, "a thread a word");
+
+static __device__ size_t element(const kv_gpu_layer &l) {
+  return l.shape.dtype == KV_F32 ? 4 : 2;
+}
+
+/* Row `at` of lane i. */
+static __device__ char *row_of(const kv_gpu_regular &r, char *side, size_t size,
+                               int i, int at) {
+  return side + ((size_t)i * (size_t)r.room + (size_t)at) * size;
+}
+
+/* --- entering ------------------------------------------------------------- */
+
+static __device__ void copy_row(char *to, const char *from, size_t size) {
+  for (size_t x = 2 * (size_t)kv_thread(); x < size; x += 2 * KV_BLOCK)
+    *(uint16_t *)(to + x) = *(const uint16_t *)(from + x);
+}
+
+/* The clock's first token enters lane blockIdx.x. */
+static __global__ void enter(const __grid_constant__ kv_gpu_layer l,
+                             const __grid_constant__ kv_gpu_regular r) {
+  const kv_gpu_regular_half &h = r.half[*r.which];
+  int lane = (int)blockIdx.x, at = h.taken[lane];
+  size_t each = element(l), d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
+  size_t from =
+      (size_t)lane * (size_t)l.shape.n_tokens + (size_t)l.clock->first;
+  if (at >= r.room) return; /* the host has seen to it that there is room */
+  copy_row(row_of(r, h.k, d * each, lane, at), l.k + from * d * each, d * each);
+  copy_row(row_of(r, h.v, d_v * each, lane, at), l.v + from * d_v * each,
+           d_v * each);
+  __syncthreads();
+  if (kv_thread() > 0) return;
+  h.mask[lane * r.words + at / 32] |= 1u << at % 32;
+  h.taken[lane] = at + 1;
+}
+
+/* --- rewriting ------------------------------------------------------------ */
+
+/* Bits set in words first..end-1. */
+static __device__ int count(const uint32_t *mask, int first, int end) {
+  int n = 0;
+  for (int w = first + kv_thread(); w < end; w += KV_BLOCK)
+    n += __popc(mask[w]);
+  return kv_block_sum(n);
+}
+
+/* Lists the part's places whose bit is set; returns how many. */
+static __device__ int list(const uint32_t *mask, int words, int32_t *place) {
+  int w = kv_thread();
+  uint32_t own = w < words ? mask[w] : 0, total;
+  uint32_t at = kv_block_before((uint32_t)__popc(own), &total);
+  for (; own; own &= own - 1) place[at++] = 32 * w + __ffs((int)own) - 1;
+  __syncthreads();
+  return (int)total;
+}
+
+/* Rows place[0..n) of one half, one behind another; T: what is copied at once.
+ */
+template <class T>
+static __device__ void gather_as(char *to, const char *from, size_t size,
+                                 const int32_t *place, int n) {
+  int each = (int)(size / sizeof(T));
+  for (int at = kv_thread(); at < n * each; at += KV_BLOCK) {
+    int j = at / each, x = at % each;
+    const T *row = (const T *)(from + (size_t)place[j] * size);
+    ((T *)to)[at] = row[x];
+  }
+}
+
+static __device__ void gather(char *to, const char *from, size_t size,
+                              const int32_t *place, int n) {
+  if (size % sizeof(kv_piece) == 0)
+    gather_as<kv_piece>(to, from, size, place, n);
+  else
+    gather_as<uint16_t>(to, from, size, place, n);
+}
+
+/* Part blockIdx.x of lane blockIdx.y. */
+static __global__ void rewrite(const __grid_constant__ kv_gpu_layer l,
+                               const __grid_constant__ kv_gpu_regular r) {
+  KV_SHARED(int32_t, place, PART);
+  const kv_gpu_regular_half &a = r.half[*r.which], &b = r.half[1 - *r.which];
+  int lane = (int)blockIdx.y, first = (int)blockIdx.x * PART_WORDS;
+  int left = r.words - first, words = left < PART_WORDS ? left : PART_WORDS;
+  const uint32_t *mask = a.mask + (size_t)lane * (size_t)r.words;
+  int before = count(mask, 0, first);
+  int all = before + count(mask, first, r.words);
+  int n = list(mask + first, words, place);
+  size_t k = (size_t)l.shape.d * element(l),
+         v = (size_t)l.shape.d_v * element(l);
+  int base = 32 * first, w = first + kv_thread();
+  gather(row_of(r, b.k, k, lane, before), row_of(r, a.k, k, lane, base), k,
+         place, n);
+  gather(row_of(r, b.v, v, lane, before), row_of(r, a.v, v, lane, base), v,
+         place, n);
+  if (kv_thread() < words) {
+    int bits = all - 32 * w;
+    b.mask[lane * r.words + w] = bits >= 32 ? ~0u
+                                 : bits > 0 ? (1u << bits) - 1
+                                            : 0;
+  }
+  if (first == 0 && kv_thread() == 0) b.taken[lane] = all;
+}
+
+static __global__ void change(int32_t *which) {
+  if (threadIdx.x == 0) *which = 1 - *which;
+}
+
+/* --- starts --------------------------------------------------------------- */
+
+static void start_rewrite(void *stream, const kv_gpu_layer *l,
+                          const kv_gpu_regular *r) {
+  dim3 grid((unsigned)((r->words + PART_WORDS - 1) / PART_WORDS),
+            (unsigned)l->lanes);
+  KV_LAUNCH(stream, rewrite, grid, KV_BLOCK, *l, *r);
+  KV_LAUNCH(stream, change, 1u, KV_BLOCK, r->which);
+}
+
+extern "C" void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
+                                     const kv_gpu_regular *r, int act) {
+  if (act == KV_GPU_REGULAR_ENTER)
+    KV_LAUNCH(stream, enter, (unsigned)l->lanes, KV_BLOCK, *l, *r);
+  else if (act == KV_GPU_REGULAR_ATTEND)
+    kv_gpu_start_regular_attend(stream, l, r);
+  else
+    start_rewrite(stream, l, r);
+}
