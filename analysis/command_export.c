@@ -19,7 +19,7 @@ static const char *const views[] = {
     "paged",   "utilised",   "rewritten",     "critical",   "decades",
     "nearest", "distances",  "cosines",       "residuals",  "spectra",
     "norms",   "elements",   "strides",       "positions",  "entropies",
-    NULL};
+    "dials",   "ablations",  "ratios",        NULL};
 
 enum { PATH = 4096 };
 

@@ -160,6 +160,7 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_mirrors(p);
   if (!rc) rc = kv_page_pruning(p);
   if (!rc) rc = kv_page_sparsity(p);
+  if (!rc) rc = kv_page_deltakv(p);
   if (!rc) rc = kv_page_charged(p);
   if (!rc) rc = kv_page_paged(p);
   if (!rc) rc = kv_page_utilised(p);

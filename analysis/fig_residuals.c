@@ -2,10 +2,20 @@
  *
  * How alike the tokens of traces are (kvreplay residuals), after figure 2 of
  * DeltaKV's paper, and what coding them like CacheGen needs at least. Nothing
- * where no trace was looked at; no spectra where there was no LAPACK.
+ * where no trace was looked at; no spectra where there was no LAPACK. And runs
+ * of deltakv: a parameter turned, its ablations, and its ratios. Nothing where
+ * no such rows are.
  */
 #include "analysis/page.h"
 #include "analysis/panels.h"
+
+#define RUNS "Mean over layers, heads, decode steps and traces."
+#define DIAL(name, across_title)                                               \
+  {                                                                            \
+    .panel = "panel", .series = "series", .x = "turn", .y = "output_error",    \
+    .across = {across_title, 0, 0, false, false},                              \
+    .up = {"output error", 0, 0, false, false}, .apart = true, .title = name   \
+  }
 
 typedef struct figure {
   const char *id, *title, *ask, *caption;
@@ -157,6 +167,41 @@ static const figure figures[] = {
       .apart = true,
       .title = "Entropy by layer"}}};
 
+static const figure turned[] = {
+    {"stride", "DeltaKV: how dense references are",
+     "SELECT * FROM dials WHERE dial = 'stride'",
+     "Output error of deltakv by its stride, the other parameters alike. " RUNS,
+     DIAL("stride", "tokens from reference to reference, s")},
+    {"references", "DeltaKV: how many references",
+     "SELECT * FROM dials WHERE dial = 'nearest'",
+     "Output error of deltakv by the number of references whose mean a token "
+     "differs from. " RUNS,
+     DIAL("references", "references, k")},
+    {"chosen", "DeltaKV: how many tokens are read",
+     "SELECT * FROM dials WHERE dial = 'r'",
+     "Output error of deltakv by the share of compressed tokens that are read "
+     "at a step. " RUNS,
+     DIAL("chosen", "share of tokens, r")},
+    {"latents", "DeltaKV: how wide latents are",
+     "SELECT * FROM dials WHERE dial = 'compressor'",
+     "Output error of deltakv with compressors of several files, by the bytes "
+     "that are stored, which the width of a latent decides. " RUNS,
+     DIAL("latents", "bytes stored, share of dense")},
+    {"ablations",
+     "DeltaKV without a part of it",
+     "SELECT * FROM ablations",
+     "Output error over bytes stored: whole, each token as the mean of its "
+     "references (without compressor), and coded by itself (without "
+     "references). " RUNS,
+     {.panel = "panel",
+      .series = "series",
+      .x = "kr",
+      .y = "output_error",
+      .across = {"bytes stored, share of dense", 0, 0, false, true},
+      .up = {"output error", 0, 0, false, false},
+      .apart = true,
+      .title = "Ablations"}}};
+
 static int draw(const kv_page *p, const figure *f) {
   kv_grid g;
   int rc = kv_grid_ask(p->db, f->ask, 0, NULL, &g);
@@ -176,4 +221,51 @@ int kv_page_residuals(const kv_page *p) {
   for (size_t i = 0; i < sizeof figures / sizeof *figures && !rc; i++)
     rc = draw(p, &figures[i]);
   return rc;
+}
+
+static int draw_ratios(const kv_page *p) {
+  static const kv_column columns[] = {
+      {"what", "of", KV_LONG},
+      {"layers", "layers", KV_PLAIN},
+      {"full", "full", KV_PLAIN},
+      {"per_stride", "references", KV_PERCENT},
+      {"z", "latents", KV_PERCENT},
+      {"r", "r", KV_PLAIN},
+      {"equation_kr", "KR by equation 5", KV_TENTH},
+      {"paper_kr", "in the paper", KV_TENTH},
+      {"kr", "counted", KV_TENTH},
+      {"equation_cr", "CR by equation 6", KV_TENTH},
+      {"paper_cr", "in the paper", KV_TENTH},
+      {"cr", "counted", KV_TENTH},
+      {NULL, NULL, KV_PLAIN}};
+  kv_grid g;
+  int rc = kv_grid_ask(p->db, "SELECT * FROM ratios", 0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) {
+    fputs("<h2 id=\"ratios\">DeltaKV: bytes and tokens, by equation and "
+          "counted</h2>\n<figure>\n",
+          p->f);
+    kv_page_table(p, &g, "Shares of bytes and tokens", columns);
+    kv_page_caption(
+        p,
+        "What is kept (KR) and read (CR), as shares of dense: by the paper's "
+        "equations, as its tables print them, and of runs as their bytes were "
+        "counted, mean over steps and traces. With r as table 8 names it CR is "
+        "another; appendix B.4 divides latents by four twice. Counted are also "
+        "sinks and the newest tokens, positions and the numbers of "
+        "references, which the equations leave out and which weigh in short "
+        "traces; `latents` of a run is what equation 5 would have to be given "
+        "to come to the bytes counted.",
+        "ratios", &g);
+    fputs("</figure>\n", p->f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_page_deltakv(const kv_page *p) {
+  int rc = 0;
+  for (size_t i = 0; i < sizeof turned / sizeof *turned && !rc; i++)
+    rc = draw(p, &turned[i]);
+  return rc ? rc : draw_ratios(p);
 }

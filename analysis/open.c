@@ -10,6 +10,7 @@
  * and nobody writes to it: it is opened as immutable. With one that cannot be
  * replayed there, it is refused.
  */
+#include "analysis/deltakv_sql.h"
 #include "analysis/formats_sql.h"
 #include "analysis/grid.h"
 #include "analysis/pictures_sql.h"
@@ -202,7 +203,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, formats_sql, NULL, NULL, NULL) ||
-              sqlite3_exec(*db, residuals_sql, NULL, NULL, NULL)))
+              sqlite3_exec(*db, residuals_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, deltakv_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);
   if (rc) {
     sqlite3_close(*db);

@@ -43,6 +43,8 @@ int kv_page_decades(const kv_page *p);
 /* How alike tokens are; nothing where no trace was looked at (kvreplay
  * residuals). */
 int kv_page_residuals(const kv_page *p);
+/* Runs of deltakv: a parameter turned, ablations, bytes beside equations. */
+int kv_page_deltakv(const kv_page *p);
 /* How tokens are stored; each nothing where no such rows are: bits for keys
  * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
  * head, by layer or the same in all. */
@@ -77,6 +79,7 @@ typedef struct kv_column {
   enum {
     KV_PLAIN,
     KV_PERCENT,
+    KV_TENTH, /* percent, to a tenth */
     KV_BYTES,
     KV_SHORT,
     KV_LONG,

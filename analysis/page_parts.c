@@ -134,6 +134,8 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
     long_text(text, f);
   else if (c->kind == KV_PERCENT)
     fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
+  else if (c->kind == KV_TENTH)
+    fprintf(f, "%.1f%%", 100 * n);
   else if (c->kind == KV_BYTES)
     bytes(n, f);
   else if (number && (floor(n) != n || strchr(text, '.')))

@@ -29,10 +29,9 @@ GROUP BY run_id;
 -- place that says what "newest" means: the larger arithmetic version; then the
 -- larger revision; then the code whose latest first result is later, by the
 -- start of the program that computed it; then the lesser text. A code counts
--- as a whole: what only an older one was asked is not answered by the newest,
--- so that no table or figure has two codes of one method. Decisions that are
--- replayed are a code for each trace and budget: there it is other decisions
--- under the same parameters on the same trace that are newer.
+-- as a whole: no figure has two codes of one method. Decisions that are
+-- replayed are a code for each trace and budget: there others under the same
+-- parameters on the same trace are newer. Of weights each name has a newest.
 CREATE TEMP VIEW aged AS
 SELECT *, dense_rank() OVER (PARTITION BY family
   ORDER BY arithmetic DESC, revision DESC, code_seen DESC, code) AS age
@@ -42,7 +41,8 @@ FROM (SELECT *, max(first_seen) OVER
               coalesce(c.first_seen, '') AS first_seen,
               (SELECT count(*) FROM contradiction d WHERE d.run_id = r.run_id)
                 AS conflicts,
-              CASE method WHEN 'replay' THEN subject ELSE method END AS family
+              iif(method = 'replay', subject, method ||
+                coalesce(json_extract(params, '$.compressor'), '')) AS family
             FROM run r LEFT JOIN confirmed c USING (run_id)));
 
 CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;

@@ -54,7 +54,8 @@ static kv_rc put_spectrum(const place *p, const kv_spectrum *x, kv_err *e) {
   return rc;
 }
 
-static kv_rc put_residual(const place *p, const kv_residual *x, kv_err *e) {
+static kv_rc put_residual(const place *p, const kv_residual_stats *x,
+                          kv_err *e) {
   kv_rc rc = kv_db_do(p->db, e,
                       "INSERT OR IGNORE INTO residual"
                       " VALUES (?,?,?,?,?,?,?,?,?)",

@@ -127,12 +127,12 @@ static void add_rows(job *w, int kind, double unit, int first, int n,
       for (int j = 0; has && j < w->width; j++)
         found[kv_class_line(8 * row[j] / unit, KV_VALUE_FIRST, KV_VALUES)]++;
     }
-#pragma omp critical(kv_residual)
+#pragma omp critical(kv_residual_stats)
     for (int c = 0; c < KV_VALUES; c++) values[c] += found[c];
   }
 }
 
-static void add_up(const job *w, kv_residual *o) {
+static void add_up(const job *w, kv_residual_stats *o) {
   double squares = 0, raw = 0;
   for (int t = FROM; t < w->n; t++) {
     if (w->square[t] < 0) continue;
@@ -148,7 +148,7 @@ static void add_up(const job *w, kv_residual *o) {
 }
 
 static kv_rc do_kind(job *w, int kind, double unit, kv_err *e) {
-  kv_residual *o = &w->out->residual[kind];
+  kv_residual_stats *o = &w->out->residual[kind];
   double *rows = kv_zalloc((size_t)BLOCK * (size_t)w->width, sizeof *rows);
   kv_gram g = {0};
   kv_rc rc = rows ? KV_OK : kv_no_memory(e, "residuals", 0);

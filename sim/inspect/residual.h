@@ -57,19 +57,19 @@ enum {
   KV_ERROR_KS = 4 /* 1, 2, 4, 8 references */
 };
 
-typedef struct kv_residual {
+typedef struct kv_residual_stats {
   int64_t tokens;     /* that have such a residual */
   double norm, share; /* mean norm; squares, of those of the same raw tokens */
   int64_t norms[KV_NORMS], values[KV_VALUES];
   kv_spectrum spectrum;
-} kv_residual;
+} kv_residual_stats;
 
 /* Of one layer in one space. */
 typedef struct kv_likeness {
   int64_t tokens, far, close; /* close: cosine of the nearest above .9 */
   double chance;              /* far, of a token drawn from all earlier ones */
   int64_t distances[KV_DISTANCES], cosines[KV_COSINES];
-  kv_residual residual[KV_RESIDUALS];
+  kv_residual_stats residual[KV_RESIDUALS];
   /* In kv alone: squares of what the mean of so many references misses, of the
    * squares of raw tokens; of tokens that are references of no stride above 1.
    * And by octaves of the position, for stride 10 and 4 references; NaN where

@@ -4,8 +4,8 @@
 mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
 mutant codes_mix analysis/sql/views.sql 'check_results.sh' \
-  "CASE method WHEN 'replay' THEN subject ELSE method END AS family" \
-  'subject AS family'
+  "iif(method = 'replay', subject, method ||" \
+  "iif(method <> 'x', subject, method ||"
 mutant damage_is_shown analysis/check.c 'check_results.sh' \
   'if (bad) rc = tell(path, table, bad, row);' '(void)bad, (void)tell;'
 mutant text_is_markup analysis/text.c 'check_results.sh' \
