@@ -35,7 +35,7 @@ run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
 for id in mirrors pruning sparsity paged utilised rewritten critical decades \
   nearest distances cosines residuals spectra norms elements strides \
-  positions entropies; do
+  positions entropies stride ablations ratios; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
@@ -77,6 +77,29 @@ if command -v python3 >/dev/null; then
     python3 "$src/tests/python/check_$figures.py" "$dir/m.db" "$dir/csv" \
       "$dir/page.html" 2>"$dir/err" || fail "$figures: $(tail -n 1 "$dir/err")"
   done
+fi
+
+# Runs of deltakv are as its figures take them, whatever gave their numbers:
+# here windows by other names.
+run "$dir/d.db" -m dense,window -b 20%,30%,40%,50% || fail 'a run of windows'
+named() { # BUDGET STRIDE COMPRESSOR REFERENCES
+  local code="revision 1"
+  [ "$3" = none ] || code=$(printf %064d 7)
+  "$sql" "$dir/d.db" "UPDATE run SET method = 'deltakv', code = '$code',
+    params = '{\"stride\":$2,\"nearest\":4,\"r\":0.25,\"latent\":\"fp16\",
+    \"recent\":8,\"full\":\"0\",\"compressor\":\"$3\",\"references\":\"$4\"}'
+    WHERE method = 'window' AND run_id IN
+    (SELECT run_id FROM ask WHERE target = '$1');" || fail "sql_db: $1"
+}
+named 20% 5 none nearest
+named 30% 10 none nearest
+named 40% 10 w.safetensors nearest
+named 50% 10 w.safetensors none
+"$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
+"$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/check_deltakv.py" "$dir/d.db" "$dir/csv_d" \
+    "$dir/d.html" 2>"$dir/err" || fail "deltakv: $(tail -n 1 "$dir/err")"
 fi
 
 # One more token in a class, or one more that is needed, is told.

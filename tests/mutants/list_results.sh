@@ -149,6 +149,14 @@ mutant first_kind_alone_compared analysis/merge_differ.c 'check_figures.sh' \
   '  WHERE d.items IS NOT s.items"' '  WHERE s.items IS NULL"'
 mutant spectrum_of_first_file analysis/merge.c 'check_figures.sh' \
   'SET share = min(d.share, s.share),' 'SET share = d.share,'
+mutant weights_supersede_none analysis/sql/views.sql 'check_figures.sh' \
+  "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
+mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
+  '(layers - full) * per_stride / layers) +' \
+  '(layers - full) * per_stride / layers) + (part - 1) * .05 +'
+mutant references_of_all_alike analysis/sql/deltakv.sql 'check_figures.sh' \
+  "WHEN refs = 'none' THEN 'without references'" \
+  "WHEN refs = '' THEN 'without references'"
 mutant nearest_may_be_itself sim/inspect/nearest.c 'residuals' \
   'for (int j = 0; j < t; j++) {' 'for (int j = 0; j + 1 < t; j++) {'
 mutant later_of_equals sim/inspect/nearest.c 'residuals' \
