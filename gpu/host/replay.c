@@ -66,7 +66,7 @@ static void view(kv_store *s, int i, int t, const kv_known *known,
   }
   s->attended = true;
   pthread_mutex_unlock(&s->lock);
-  journal_views(s, i);
+  if (!s->plan->needs.unread) journal_views(s, i);
 }
 
 static void done(kv_store *s, int i, kv_scratch *x) {

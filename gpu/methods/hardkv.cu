@@ -3,118 +3,45 @@
  * Hard-KV on a device: the twin of ref/methods/hardkv.c. One block a lane; the
  * queries of the window vote one after another, an entry a thread.
  */
-#include "gpu/parts/votes.cuh"
+#include "gpu/parts/cascade.cuh"
+#include "gpu/parts/ring.cuh"
+#include "gpu/parts/scorers.cuh"
 #include "ref/methods/hardkv.h"
+
+static __device__ float *ring_of(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+  return (float *)((char *)kv_gpu_own(at, lane) +
+                   kv_hard_ring((const params *)at.params));
+}
 
 static __device__ float *temperatures_of(const kv_gpu_at &at,
                                          const kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   return (float *)((char *)kv_gpu_own(at, lane) +
-                   kv_hard_ring(&at.layer->shape, o));
+                   kv_hard_temperatures(&at.layer->shape, o));
 }
 
-static __device__ uint8_t *mask_of(const kv_gpu_at &at,
-                                   const kv_gpu_lane *lane) {
-  return (uint8_t *)temperatures_of(at, lane) +
-         kv_hard_temperatures((const params *)at.params);
-}
-
-static __device__ bool is_read(const uint8_t *mask, uint32_t token) {
-  return mask[token / 8] >> token % 8 & 1;
-}
-
-/* A thread has the tokens of a byte. */
-static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first) {
-  uint8_t *mask = mask_of(at, lane);
-  int from = (int)lane->id[first], end = (int)lane->id[lane->n - 1] + 1;
-  for (int b = from / 8 + kv_thread(); b <= (end - 1) / 8; b += KV_BLOCK)
-    for (int bit = 0; bit < 8; bit++)
-      if (8 * b + bit >= from && 8 * b + bit < end) mask[b] |= 1 << bit;
-  __syncthreads();
-}
-
-static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
+static __device__ void view(kv_gpu_at &, const kv_gpu_lane *lane,
                             const kv_gpu_query &, uint8_t *in) {
-  const uint8_t *mask = mask_of(at, lane);
-  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
-    in[i] = is_read(mask, lane->id[i]);
-  __syncthreads();
+  kv_gpu_cascade_view(lane, in);
 }
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
-  size_t d = (size_t)at.layer->shape.d, size = (size_t)lane->queries * d;
-  float *ring = (float *)kv_gpu_own(at, lane);
-  for (int r = 0; r < rows.rows; r++) {
-    float *to = ring + (size_t)((rows.first + r) % o->v.window) * size;
-    const float *q = rows.q + (size_t)r * (size_t)rows.places * d;
-    for (int i = kv_thread(); i < (int)size; i += KV_BLOCK) to[i] = q[i];
-    __syncthreads();
-  }
+  kv_gpu_ring_add(at, lane, rows, o->v.window, ring_of(at, lane));
+  if (!kv_hard_scores(o) || o->s.rows == 0) return;
+  kv_gpu_rows last = rows;
+  int skip = kv_hard_skip(o, rows.rows);
+  size_t from = (size_t)skip * (size_t)rows.places;
+  last.first += skip;
+  last.rows -= skip;
+  if (rows.q) last.q += from * (size_t)at.layer->shape.d;
+  if (rows.p) last.p += from * rows.stride;
+  kv_gpu_score_observe(at, lane, last, &o->s);
+  __syncthreads();
 }
 
 /* --- settling ------------------------------------------------------------- */
-
-/* Flags of the poll's entries that were chosen; returns how many. */
-static __device__ int choose(const kv_gpu_at &at, const kv_gpu_lane *lane,
-                             const kv_gpu_poll &p, uint8_t *chosen,
-                             uint8_t *loose) {
-  const params *o = (const params *)at.params;
-  int n = 0;
-  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) {
-    bool forced = kv_hard_forced(o, at.step, (int)lane->id[p.entry[i]]);
-    chosen[i] = forced || p.votes[i] > 0;
-    loose[i] = chosen[i] && !forced;
-    n += chosen[i];
-  }
-  return kv_block_sum(n);
-}
-
-/* Of n chosen the worst of the loose ones go until upper are left. */
-static __device__ void cut(kv_gpu_at &at, const kv_gpu_poll &p, int n,
-                           const uint8_t *loose, uint8_t *chosen) {
-  const params *o = (const params *)at.params;
-  int over = n - o->upper;
-  if (over <= 0) return;
-  int32_t *list = KV_GPU_TAKE(at, int32_t, p.n);
-  int m = kv_gpu_indexes(0, p.n, loose, true, p.order);
-  for (int i = kv_thread(); i < m; i += KV_BLOCK) /* the younger first */
-    list[i] = p.order[m - 1 - i];
-  kv_gpu_scores(p.mass, p.n, p.g);
-  kv_gpu_order(at, p.g, m, list);
-  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) p.g[i] = (float)p.votes[i];
-  __syncthreads();
-  kv_gpu_order(at, p.g, m, list);
-  for (int i = kv_thread(); i < over; i += KV_BLOCK)
-    chosen[list[m - 1 - i]] = 0;
-  __syncthreads();
-}
-
-static __device__ void rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
-                               const kv_gpu_poll &p, const uint8_t *chosen) {
-  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
-  kv_gpu_flag_all(keep, lane->n, false);
-  __syncthreads();
-  for (int i = kv_thread(); i < p.n; i += KV_BLOCK)
-    keep[p.entry[i]] = chosen[i];
-  __syncthreads();
-  kv_gpu_keep_mask(at, lane, keep);
-}
-
-/* Clears the bits of those that were not chosen; a thread has the tokens of a
- * byte, which are neighbours among the entries. */
-static __device__ void hide(kv_gpu_at &at, const kv_gpu_lane *lane,
-                            const kv_gpu_poll &p, const uint8_t *chosen) {
-  uint8_t *mask = mask_of(at, lane);
-  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) {
-    uint32_t byte = lane->id[p.entry[i]] / 8;
-    if (i > 0 && lane->id[p.entry[i - 1]] / 8 == byte) continue;
-    for (int j = i; j < p.n && lane->id[p.entry[j]] / 8 == byte; j++)
-      if (!chosen[j]) mask[byte] &= (uint8_t) ~(1 << lane->id[p.entry[j]] % 8);
-  }
-  __syncthreads();
-}
 
 /* When the cosines of adapter rkv are made. */
 struct hardkv_rule {
@@ -127,26 +54,67 @@ struct hardkv_rule {
   }
 };
 
+/* The scorer's word of every entry of the lane, in `all`. */
+static __device__ void score(kv_gpu_at &at, const kv_gpu_lane *lane,
+                             float *all) {
+  const params *o = (const params *)at.params;
+  size_t used = at.used;
+  int first, n = kv_score_span(&o->s, lane->n, &first);
+  const float *some = n > 0 ? kv_gpu_score(at, lane, &o->s, first, n) : nullptr;
+  float most = n > 0 ? kv_gpu_largest(some, n) : 0;
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    all[i] = i >= first && i < first + n ? some[i - first] : most;
+  __syncthreads();
+  at.used = used;
+}
+
+/* Layer 0's temperatures, where this is another one. */
+static __device__ void take_temperatures(const kv_gpu_at &at,
+                                         const kv_gpu_lane *lane) {
+  int from, w = ((const params *)at.params)->v.window;
+  const float *above = (const float *)kv_gpu_above(at, &from);
+  float *own = temperatures_of(at, lane);
+  for (int i = kv_thread(); above && i < w; i += KV_BLOCK)
+    own[i] = above[(size_t)lane->lane * (size_t)w + (size_t)i];
+  __syncthreads();
+}
+
+static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  kv_cascade c = kv_hard_cascade(o);
+  kv_gpu_poll p = kv_gpu_poll_open(at, lane, o->v);
+  uint8_t *flag = KV_GPU_TAKE(at, uint8_t, lane->n);
+  if (kv_hard_scores(o)) {
+    float *all = KV_GPU_TAKE(at, float, lane->n);
+    score(at, lane, all);
+    p.score = all;
+  }
+  p.n = kv_gpu_cascade_asked(c, lane, flag, p.entry);
+  kv_gpu_poll_ask(at, lane, o->v, ring_of(at, lane), temperatures_of(at, lane),
+                  p);
+  kv_gpu_cascade_settle(at, lane, c, p);
+}
+
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  if (lane->n <= o->lower) return;
-  kv_gpu_poll p = kv_gpu_poll_open(at, lane, o->v);
-  uint8_t *chosen = KV_GPU_TAKE(at, uint8_t, lane->n);
-  uint8_t *loose = KV_GPU_TAKE(at, uint8_t, lane->n);
-  const uint8_t *mask = mask_of(at, lane);
-  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
-    chosen[i] = is_read(mask, lane->id[i]);
-  __syncthreads();
-  p.n = kv_gpu_indexes(0, lane->n, chosen, true, p.entry);
-  kv_gpu_poll_ask(at, lane, o->v, (const float *)kv_gpu_own(at, lane),
-                  temperatures_of(at, lane), p);
-  int n = choose(at, lane, p, chosen, loose);
-  if (lane->n <= o->upper) {
-    hide(at, lane, p, chosen);
-    return;
+  if (lane->n > o->lower) {
+    take_temperatures(at, lane);
+    settle(at, lane);
   }
-  cut(at, p, n, loose, chosen);
-  rewrite(at, lane, p, chosen);
+  if (kv_hard_scores(o)) kv_gpu_score_forget(at, lane, &o->s);
+}
+
+/* variant=code, of the first layer: its temperatures, for all below it. */
+static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
+                               int lanes, void *message) {
+  const params *o = (const params *)at.params;
+  int from, w = o->v.window;
+  if (kv_gpu_above(at, &from)) return false;
+  if (!kv_hard_settles(o, &at.layer->shape, at.step)) return false;
+  for (int i = kv_thread(); i < lanes * w; i += KV_BLOCK)
+    ((float *)message)[i] = temperatures_of(at, &lane[i / w])[i % w];
+  __syncthreads();
+  return true;
 }
 
 static void on_settle(void *s, const kv_gpu_layer *l) {
@@ -154,6 +122,6 @@ static void on_settle(void *s, const kv_gpu_layer *l) {
   kv_on_settle_lane<settle_lane>(s, l);
 }
 
-KV_GPU_METHOD(hardkv, .arrive = kv_on_arrive<arrive>,
-              .view = kv_on_view_apart<view, kv_gpu_no_room>,
-              .observe = kv_on_observe<observe>, .settle_lane = on_settle);
+KV_GPU_METHOD(hardkv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
+              .observe = kv_on_observe<observe>, .settle_lane = on_settle,
+              .publish = kv_on_publish<publish>);

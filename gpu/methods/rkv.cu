@@ -5,20 +5,14 @@
  * for each lane, an entry a thread.
  */
 #include "gpu/parts/parts_score.cuh"
+#include "gpu/parts/ring.cuh"
 #include "gpu/parts/similar.cuh"
 #include "ref/methods/rkv.h"
 
 static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                const kv_gpu_rows &rows) {
   const params *o = (const params *)at.params;
-  size_t d = (size_t)at.layer->shape.d, size = (size_t)lane->queries * d;
-  float *ring = (float *)kv_gpu_own(at, lane);
-  for (int r = 0; r < rows.rows; r++) {
-    float *to = ring + (size_t)((rows.first + r) % o->window) * size;
-    const float *q = rows.q + (size_t)r * (size_t)rows.places * d;
-    for (int i = kv_thread(); i < (int)size; i += KV_BLOCK) to[i] = q[i];
-    __syncthreads();
-  }
+  kv_gpu_ring_add(at, lane, rows, o->window, (float *)kv_gpu_own(at, lane));
 }
 
 struct rkv_rule {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temperatures of sorted rows, as in ref/parts/calibrate.h. Every part is
- * called by all threads of the block with the same arguments, and all get the
- * same answer. A row is sorted by falling score, less the largest.
+ * Temperatures of rows, as in ref/parts/calibrate.h. Every part is called by
+ * all threads of the block with the same arguments, and all get the same
+ * answer. A row is of scores less the largest, sorted by falling score where
+ * its name says so; the k whose mass is looked at stand first.
  */
 #ifndef KV_GPU_CALIBRATE_CUH
 #define KV_GPU_CALIBRATE_CUH
@@ -14,8 +15,7 @@ extern "C" {
 }
 
 /* e[j] = expm(less[j] / t); returns the sum of RN(e * 2^40). */
-KV_DEVICE int64_t kv_gpu_sorted_exp(int n, const float *less, float t,
-                                    float *e) {
+KV_DEVICE int64_t kv_gpu_exp_over(int n, const float *less, float t, float *e) {
   int64_t mass = 0;
   for (int j = kv_thread(); j < n; j += KV_BLOCK) {
     e[j] = kv_expm(kv_div(less[j], t));
@@ -25,7 +25,7 @@ KV_DEVICE int64_t kv_gpu_sorted_exp(int n, const float *less, float t,
 }
 
 /* Sum of RN(e * 2^40) of the first k. */
-KV_DEVICE int64_t kv_gpu_sorted_mass(int k, const float *e) {
+KV_DEVICE int64_t kv_gpu_first_mass(int k, const float *e) {
   int64_t mass = 0;
   for (int j = kv_thread(); j < k; j += KV_BLOCK) mass += kv_fix(e[j]);
   return kv_block_sum(mass);
@@ -62,8 +62,8 @@ KV_DEVICE int64_t kv_gpu_fallen(const float *less, int first, int end, float t,
 
 KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
                                 float t, float *e) {
-  float all = kv_unfix(kv_gpu_sorted_exp(n, less, t, e));
-  kv_prefix p = {kv_div(kv_unfix(kv_gpu_sorted_mass(k, e)), all), 0};
+  float all = kv_unfix(kv_gpu_exp_over(n, less, t, e));
+  kv_prefix p = {kv_div(kv_unfix(kv_gpu_first_mass(k, e)), all), 0};
   if (rule != KV_CALIBRATE_GRADIENT) return p;
   int64_t near = kv_gpu_fallen(less, 0, k, t, e);
   int64_t both = near + kv_gpu_fallen(less, k, n, t, e);
@@ -76,7 +76,9 @@ KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
 KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
                                  int rule, float *e) {
   kv_search s = kv_search_begin(rule);
-  bool more = rule != KV_CALIBRATE_NONE && k < n && less[n - 1] < 0;
+  bool falls = false;
+  for (int j = kv_thread(); j < n; j += KV_BLOCK) falls |= less[j] < 0;
+  bool more = kv_block_any(falls) && rule != KV_CALIBRATE_NONE && k < n;
   if (!more) s.t = 1.0f;
   while (more)
     more = kv_search_next(&s, kv_gpu_look(n, less, k, rule, s.t, e), want);

@@ -36,6 +36,29 @@ KV_DEVICE void kv_gpu_score_h2o(kv_gpu_at &at, const kv_gpu_lane *lane,
                            out);
 }
 
+/* A thread has entries of its own. */
+KV_DEVICE void kv_gpu_observe_tova(kv_gpu_at &at, kv_gpu_lane *lane,
+                                   const kv_gpu_rows &rows,
+                                   const kv_score_options *o) {
+  int64_t *own = (int64_t *)kv_gpu_own(at, lane);
+  size_t tokens = (size_t)at.layer->shape.n_tokens;
+  const float *p =
+      rows.p + (size_t)(rows.rows - 1) * (size_t)rows.places * rows.stride;
+  bool apart = o->w.group == KV_GROUP_MAX;
+  for (int i = kv_gpu_first_entry(); i < rows.entries; i += kv_gpu_next_entry())
+    for (int h = 0; h < rows.heads; h++) {
+      int64_t *sum = &own[apart ? (size_t)h * tokens + (size_t)i : (size_t)i];
+      int64_t more = kv_fix(p[(size_t)h * rows.stride + (size_t)i]);
+      *sum = h == 0 || apart ? more : *sum + more;
+    }
+}
+KV_DEVICE void kv_gpu_score_tova(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 const kv_score_options *o, int first, int n,
+                                 float *out) {
+  kv_gpu_window_score_from(at, lane, o->w.group, KV_POOL_NONE, 1, first, n,
+                           out);
+}
+
 /* --- those that look at no row -------------------------------------------- */
 
 #define KV_GPU_BLIND(x)                                                        \

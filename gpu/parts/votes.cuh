@@ -20,10 +20,11 @@ typedef struct kv_gpu_poll {
   int n;
   int32_t *entry; /* [n], ascending: who is asked about; all room is lane->n */
   int32_t *votes;
-  int64_t *mass;
+  int64_t *mass, *share; /* share: where wanted, else nullptr */
   float *z, *g, *less, *e;
   int32_t *order;
   const float *repeated; /* [lane->n], of rkv */
+  const float *score;    /* [lane->n], of score */
 } kv_gpu_poll;
 
 /* Empty; n and entry are then set. */
@@ -39,13 +40,18 @@ KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
                    KV_GPU_TAKE(at, int32_t, n),
                    KV_GPU_TAKE(at, int32_t, n),
                    KV_GPU_TAKE(at, int64_t, n),
+                   o.shares ? KV_GPU_TAKE(at, int64_t, n) : nullptr,
                    KV_GPU_TAKE(at, float, n),
                    KV_GPU_TAKE(at, float, n),
                    KV_GPU_TAKE(at, float, n),
                    KV_GPU_TAKE(at, float, n),
                    KV_GPU_TAKE(at, int32_t, n),
-                   repeated};
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) p.votes[i] = 0, p.mass[i] = 0;
+                   repeated,
+                   nullptr};
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    p.votes[i] = 0, p.mass[i] = 0;
+    if (p.share) p.share[i] = 0;
+  }
   __syncthreads();
   return p;
 }
@@ -87,55 +93,105 @@ KV_DEVICE void kv_gpu_weigh_repeated(const kv_voters &o, const kv_gpu_poll &p,
   __syncthreads();
 }
 
-KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
-                                   const kv_gpu_poll &p, int n) {
-  kv_gpu_poll_sort(at, p, p.z, n);
-  int64_t all = kv_gpu_sorted_exp(n, p.less, 1.0f, p.e);
+/* x less its largest, by place. */
+KV_DEVICE void kv_gpu_poll_less(const kv_gpu_poll &p, const float *x, int n) {
+  float most = kv_gpu_largest(x, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    p.less[i] = kv_sub(x[i], most);
+  __syncthreads();
+}
+
+/* The least prefix of mass p of a sorted row; as shipped with all that are
+ * equal to its last, of the scores x. */
+KV_DEVICE int kv_gpu_poll_prefix(const kv_voters &o, const kv_gpu_poll &p,
+                                 const float *x, int n, int64_t all) {
   int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
-  float want = kv_div(kv_unfix(kv_gpu_sorted_mass(k, p.e)), kv_unfix(all));
-  kv_gpu_poll_sort(at, p, p.g, n);
-  return kv_gpu_calibrate(n, p.less, k, want, o.calibrate, p.e);
+  uint32_t past = 0;
+  if (!o.as_shipped) return k;
+  uint32_t last = kv_key(x[p.order[k - 1]]);
+  for (int j = k + kv_thread(); j < n; j += KV_BLOCK)
+    if (kv_key(x[p.order[j]]) == last && (uint32_t)j + 1 > past) past = j + 1;
+  past = kv_block_max(past);
+  return past ? (int)past : k;
+}
+
+KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
+                                   const kv_gpu_poll &p, int n, int rule,
+                                   const float *g) {
+  kv_gpu_poll_sort(at, p, p.z, n);
+  int64_t all = kv_gpu_exp_over(n, p.less, 1.0f, p.e);
+  int k = kv_gpu_poll_prefix(o, p, p.z, n, all);
+  float want = kv_div(kv_unfix(kv_gpu_first_mass(k, p.e)), kv_unfix(all));
+  if (o.as_shipped) {
+    want = kv_mul((float)o.p, 0x1p-20f);
+    kv_gpu_poll_less(p, g, n);
+  } else {
+    kv_gpu_poll_sort(at, p, g, n);
+  }
+  return kv_gpu_calibrate(n, p.less, k, want, rule, p.e);
 }
 
 /* T of a query's row; *kept, of its place in the window, is what is used
  * again. */
 KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
-                               const kv_gpu_poll &p, int n, float *kept) {
-  float t = *kept;
-  if (kv_voters_calibrate(&o, t)) t = kv_gpu_temperature(at, o, p, n);
+                               const kv_gpu_poll &p, int n, const float *g,
+                               float *kept) {
+  float t;
+  int rule = kv_voters_rule(&o, &t);
+  if (rule == KV_CALIBRATE_NONE) return t;
+  t = *kept;
+  if (kv_voters_search(&o, t)) t = kv_gpu_temperature(at, o, p, n, rule, g);
   __syncthreads();
   if (kv_thread() == 0) *kept = t;
   return t;
 }
 
+/* Adds the row's probabilities, places as in p.order, or as they stand. */
+KV_DEVICE void kv_gpu_poll_add(const kv_gpu_poll &p, int n, int64_t all,
+                               bool ordered, int64_t *sum) {
+  float each = kv_div(1.0f, kv_unfix(all));
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    sum[ordered ? p.order[i] : i] += kv_fix(kv_mul(p.e[i], each));
+  __syncthreads();
+}
+
+/* g of the first n of the poll's entries. */
+KV_DEVICE const float *kv_gpu_adapt(const kv_voters &o, const kv_gpu_poll &p,
+                                    int n) {
+  if (o.adapter == KV_ADAPT_VANILLA) return p.z;
+  if (o.adapter == KV_ADAPT_SNAPKV) kv_gpu_pool_max(p.z, n, o.kernel, p.g);
+  if (o.adapter == KV_ADAPT_RKV) kv_gpu_weigh_repeated(o, p, n);
+  if (o.adapter != KV_ADAPT_SCORE) return p.g;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) p.g[i] = p.score[p.entry[i]];
+  __syncthreads();
+  return p.g;
+}
+
 /* One query, which sees the first n of the poll's entries: z is made. */
 KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
                            const kv_gpu_poll &p, int n, float *kept) {
-  bool plain = o.adapter == KV_ADAPT_VANILLA;
-  float t = 1.0f;
-  if (o.adapter == KV_ADAPT_SNAPKV) kv_gpu_pool_max(p.z, n, o.kernel, p.g);
-  if (o.adapter == KV_ADAPT_RKV) kv_gpu_weigh_repeated(o, p, n);
-  if (!plain && o.calibrate != KV_CALIBRATE_NONE)
-    t = kv_gpu_vote_at(at, o, p, n, kept);
-  kv_gpu_poll_sort(at, p, plain ? p.z : p.g, n);
-  int64_t all = kv_gpu_sorted_exp(n, p.less, t, p.e);
-  int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
-  float each = kv_div(1.0f, kv_unfix(all));
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    p.votes[p.order[i]] += i < k;
-    p.mass[p.order[i]] += kv_fix(kv_mul(p.e[i], each));
+  const float *g = kv_gpu_adapt(o, p, n);
+  if (p.share) {
+    kv_gpu_poll_less(p, p.z, n);
+    int64_t whole = kv_gpu_exp_over(n, p.less, 1.0f, p.e);
+    kv_gpu_poll_add(p, n, whole, false, p.share);
   }
-  __syncthreads();
+  float t = kv_gpu_vote_at(at, o, p, n, g, kept);
+  kv_gpu_poll_sort(at, p, g, n);
+  int64_t all = kv_gpu_exp_over(n, p.less, t, p.e);
+  int k = kv_gpu_poll_prefix(o, p, g, n, all);
+  for (int i = kv_thread(); i < k; i += KV_BLOCK) p.votes[p.order[i]]++;
+  kv_gpu_poll_add(p, n, all, true, p.mass);
 }
 
 /* z of a query of the ring; returns how many entries it sees. */
 KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
-                                 const kv_gpu_poll &p, int token,
-                                 const float *q) {
+                                 const kv_voters &o, const kv_gpu_poll &p,
+                                 int token, const float *q) {
   const kv_gpu_layer &l = *at.layer;
   int seen = 0;
   for (int i = kv_thread(); i < p.n; i += KV_BLOCK) {
-    if ((int)lane->id[p.entry[i]] > token) continue;
+    if (!o.as_shipped && (int)lane->id[p.entry[i]] > token) continue;
     kv_gpu_row key = kv_gpu_key_row(l, lane, p.entry[i]);
     float best = 0;
     for (int h = 0; h < lane->queries; h++) {
@@ -156,9 +212,9 @@ KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
                                float *temperature, const kv_gpu_poll &p) {
   size_t row = (size_t)lane->queries * (size_t)at.layer->shape.d;
   for (int r = 0; r < o.window; r++) {
-    int token = kv_voter(&o, at.step, r);
+    int token = kv_ring_token(o.window, at.step, r);
     if (token < 0) continue;
-    int n = kv_gpu_vote_logits(at, lane, p, token, ring + (size_t)r * row);
+    int n = kv_gpu_vote_logits(at, lane, o, p, token, ring + (size_t)r * row);
     if (n > 0) kv_gpu_vote(at, o, p, n, &temperature[r]);
   }
 }

@@ -162,7 +162,7 @@ void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
   if (x->all) all_logits(s, l, known, x);
   for (int h = 0; h < l->queries; h++) {
     look(s, l, h, x);
-    journal_view(l, h, &x->view[h]);
+    if (!need->unread) journal_view(l, h, &x->view[h]);
   }
   x->together = everything(l, x);
 }

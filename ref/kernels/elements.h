@@ -171,6 +171,20 @@ static int64_t exp_sum(const float *s, float m, int n, float *e) {
   return sum;
 }
 
+static int64_t exp_over(const float *less, float t, int n, float *e) {
+  const vec by = v_one(t), zero = v_one(0.0f);
+  int64_t sum = 0;
+  for (int i = 0, some; i < n; i += some) {
+    int j = 0;
+    some = n - i < SUMS * LANES ? n - i : SUMS * LANES;
+    for (; j + LANES <= some; j += LANES)
+      v_store(e + i + j, v_div(v_load(less + i + j), by));
+    for (; j < some; j++) e[i + j] = kv_div(less[i + j], t);
+    sum += exp_some(e + i, zero, some, e + i);
+  }
+  return sum;
+}
+
 /* No more than i + LANES are written where i were looked at. */
 static int at_least(const float *s, int n, float least, float *value,
                     int32_t *place) {

@@ -26,6 +26,7 @@ const kv_kernels SET_TABLE = {
     .max = max,
     .max_finite = max_finite,
     .exp_sum = exp_sum,
+    .exp_over = exp_over,
     .at_least = at_least,
     .scale = scale_by,
     .fix_add = fix_add,

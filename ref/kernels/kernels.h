@@ -50,6 +50,10 @@ typedef struct kv_kernels {
    * s[j] is above m, so that no e[j] is above 1. */
   int64_t (*exp_sum)(const float *s, float m, int n, float *e);
 
+  /* e[j] = expm(less[j] / t), t > 0, no less[j] above 0; returns the same sum.
+   * e may be less. */
+  int64_t (*exp_over)(const float *less, float t, int n, float *e);
+
   /* The s[j] >= least, j ascending, into value, and their j into place; returns
    * how many. Both have room for n, and value may be s; what is behind those
    * named is junk. */

@@ -92,8 +92,8 @@ INLINE vec v_fma(vec a, vec b, vec c) {
 }
 #endif
 INLINE vec v_mul(vec a, vec b) { return a * b; }
-INLINE vec v_add(vec a, vec b) { return a + b; }
 INLINE vec v_div(vec a, vec b) { return a / b; }
+INLINE vec v_add(vec a, vec b) { return a + b; }
 INLINE vec v_sub(vec a, vec b) { return a - b; }
 
 INLINE vint v_bits(vec a) { return (vint)a; }

@@ -42,7 +42,8 @@ static int64_t scanned_units(const kv_meta *m, int n) {
 /* Position, row index, weight and class of an entry. */
 static int metadata_each(const kv_lane *l) {
   return (l->dropped ? 4 : 0) + (l->holes ? 4 : 0) +
-         (l->needs->merges ? 4 : 0) + (l->needs->classes > 1 ? 1 : 0);
+         (l->needs->merges ? 4 : 0) +
+         (l->needs->classes > 1 && !l->needs->unread ? 1 : 0);
 }
 
 static int columns_each(const kv_needs *need) {

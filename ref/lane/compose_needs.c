@@ -129,6 +129,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->merges = b->merges; /* the first does not */
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);
+  if (b->narrows) sum->unread = 0; /* what is read is chosen at each step */
   sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;

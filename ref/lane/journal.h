@@ -9,7 +9,8 @@
  * the model's number, `step` tokens seen, `head` the query head of a view and
  * the lane of a verb. Entries are named by the token id of their oldest
  * member.
- *   1 view     runs {first entry, count}, ascending, maximal; decode only
+ *   1 view     runs {first entry, count}, ascending, maximal; decode only, and
+ *              none where views follow from classes (kv_needs.unread)
  *   2 keep     m, m dropped ids ascending, flag; flag 1: new order as ids.
  *              A keep that changes nothing writes no record
  *   3 merge    id(into), id(from) before the merge, bits of a, bits of b

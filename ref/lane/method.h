@@ -102,6 +102,10 @@ typedef struct kv_needs {
   int classes;      /* an entry is of class 0 .. classes - 1, 0 when it enters;
                        the verb retier changes it. 0 or 1: it has none, and
                        nothing is stored or charged for it */
+  unsigned unread;  /* classes, bit c for class c, that no view holds, and views
+                       hold all the others: a view follows from what retier
+                       said and writes no record. The class is then no byte of
+                       an entry: what the method holds of it is in `meta` */
   unsigned host;    /* classes, bit c for class c, whose entries lie in the
                        host's memory: what a decode step reads of them is
                        fetched from there first (the ledger's `fetched`), once

@@ -32,6 +32,7 @@ const kv_need kv_need_list[] = {
     ONE(merges, BOOL, SAME, 0, 1),
     ONE(merge_bias, FLOAT, OWN, 0, 0),
     ONE(classes, INT, SAME, 0, KV_MAX_CLASSES),
+    ONE(unread, BITS, SAME, 0, (1 << KV_MAX_CLASSES) - 1),
     ONE(host, BITS, SAME, 0, (1 << KV_MAX_CLASSES) - 1),
     ONE(reindex, BOOL, SAME, 0, 1),
     ONE(rope, BOOL, SAME, 0, 1),
@@ -180,6 +181,11 @@ kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
                  "needs.host is %#x and needs.classes %d; what lies in the "
                  "host's memory has a class",
                  n->host, n->classes);
+  if (!rc && n->unread >> (n->classes > 1 ? n->classes : 0))
+    rc = kv_fail(e, KV_REFUSED,
+                 "needs.unread is %#x and needs.classes %d; what is not read "
+                 "has a class",
+                 n->unread, n->classes);
   if (!rc && (n->across == KV_DOWN) != (n->message > 0))
     rc = kv_fail(e, KV_REFUSED,
                  "needs.message is %zu bytes and needs.across is %s; a message "

@@ -5,44 +5,63 @@
  *
  *   dense      the last `window` tokens, exact; their queries vote
  *   sparse     older tokens, in place; a mask of one bit a token says which
- *              ones attention reads
+ *              ones attention reads: an entry is of class 0 while its bit is
+ *              set, else of class 1, so that retier journals what changes
  *   condensed  what is left when the lane was rewritten: at most `upper` tokens
  *
  *   after the prompt and then every `every` steps, of a lane with n > lower
  *   tokens; A: those whose bit is set; t: each query of the dense tier
  *     t votes for the fewest tokens of A that hold a share p of its
- * probability, as an adapter (the logits, their largest neighbours, R-KV's
- * score) at a calibrated temperature sees it (ref/parts/votes.h) chosen  = A
- * with at least one vote, the first `sinks` tokens, the dense tier and the last
- * `local` tokens n <= upper: the bits of the others are cleared, nothing moves
+ *     probability, as an adapter (the logits, their largest neighbours, R-KV's
+ *     score, any scorer's) at a calibrated temperature sees it (votes.h)
+ *     chosen  = A with at least one vote, the first `sinks` tokens, the dense
+ *               tier and the last `local` tokens
+ *     n <= upper: the bits of the others are cleared, nothing moves
  *     n >  upper: the others go; if more than upper are chosen, those that no
  *                 rule protects are cut by votes, then the mean probability,
- * then the younger token
+ *                 then the younger token
+ *     condensed=merge: what goes of A is merged into what stays and no rule
+ *                 protects (condense.h); what was hidden goes as before
+ *
+ * Merging weighs by the sums of the window's probabilities S, as the code does
+ * (mean probabilities; a common divisor changes nothing), where the paper has
+ * e^(q k) of one query: of one query both are the same share, and over a window
+ * sums of exponentials would be those of the query with the largest logits
+ * alone. Nothing that merges was ever shipped but its two functions: switched
+ * on, five of six managers raise and the sixth ignores it.
  *
  * Ren et al. 2026, Hard-KV (HARDInfer). The default follows the paper where
- * the authors' code does something else:
- * - The code's search for T sums the first k positions, not the k most
- *   probable, against p instead of M_k(S), up to T = 1; the gradient's T is
- *   never read again and stays 0.5; layer 0's T serve all layers. Here each is
- *   as the paper defines it. In the paper's boxes the loop's condition is
- *   turned round.
- * - T are looked for once, at a lane's first choice, and used again by the
- *   query's place in the window, as the paper says it is done in practice;
- *   temperatures=every looks for them each time.
- * - The code has no causal mask within the window: its queries also see the
- *   window's later keys. Here a query sees what it saw.
- * - The code's rewrite gives every token a priority of at least 1 and fills up
- *   to `upper` in time order, chosen ones first; votes are a union, never
- *   counted. The paper ranks by votes.
- * - The code refills masks once all layers have dropped a token; here bits are
- *   only ever cleared, as in the paper.
- * - local is 32 in some of the code's managers and 127 in others. The dense
- *   tier is there anyway, so it matters only where it is larger.
- * - Of ties at the prefix's end the lower entry goes first; the code, which
- *   looks for a threshold, keeps all.
+ * the authors' code does something else. variant=code does what it does:
+ * - Its search for T sums the first k positions, not the k most probable,
+ *   against p instead of M_k(S), in halves of [0.001, 1] to 0.01; the
+ *   gradient's T is never read again and stays 0.5. Its rows end together,
+ *   when the last one is near, or never; here each for itself.
+ * - Layer 0's T serve all layers: a message downwards.
+ * - No causal mask within the window: its queries also see the window's later
+ *   keys. All that is as probable as a prefix's last is in it.
+ * - A rewrite gives every token a priority of at least 1: a head keeps the
+ *   first `upper` of: sinks, the local window from the newest on, what has a
+ *   vote in the order of the lane, the rest in that order. Votes are a union,
+ *   never counted, and that is the lane's new order, whose neighbours pooling
+ *   then meets.
+ * - Masks are refilled: all that is stored is asked again at every settling,
+ *   and a bit may come back. (The code does so once all layers have dropped a
+ *   token; that a token goes only then is not reproduced, for a layer knows
+ *   nothing of those below it.)
+ * - The dense tier is not exact: sinks and the last `local` tokens are kept,
+ *   127 of rkv's managers, else 32 (127 in the vanilla one that masks, too).
+ * Not reproduced: managers that only mask choose by the mean over the window's
+ * queries and fill up to `lower`; others rewrite from `lower` on; R-KV's never
+ * rewrites by its own switch; slots of queries that are not there yet are read;
+ * the steps that trigger are counted over all requests. With condensed=merge
+ * the rest is merged, and not kept to fill up.
  *
- * Cost: a settling: window * heads * n * d for logits, two sorts of n a query
- * and, where T is looked for, up to 60 rows of exponentials.
+ * Both: temperatures are looked for once, at a lane's first choice, and used
+ * again by the query's place in the window; temperatures=every looks for them
+ * each time. In the paper's boxes the loop's condition is turned round.
+ *
+ * Cost: a settling: window * heads * n * d for logits, a few rows of n a query
+ * and, where T is looked for, some 25 rows of exponentials.
  */
 #include "ref/methods/hardkv.h"
 #include "ref/kernels/kernels.h"
@@ -107,14 +126,17 @@ static const kv_param table[] = {
      .max = 1 << 22,
      .unit = "tokens",
      .help = "last tokens, always kept beside the dense tier; default min(32, "
-             "window), 32 or 127 in the authors' code"},
+             "window), 127 of variant=code:adapter=rkv, as the authors' code "
+             "has it"},
     {.name = "adapter",
      .kind = KV_CHOICE,
      .offset = offsetof(params, v.adapter),
      .fallback = "snapkv",
-     .choices = "vanilla|snapkv|rkv",
+     .choices = "vanilla|snapkv|rkv|score",
      .help = "what scores are made of logits: the logits, the largest among "
-             "neighbours, or R-KV's share less what is there twice"},
+             "neighbours, R-KV's share less what is there twice, or what "
+             "score= says"},
+    KV_SCORE_PARAM(params, s),
     {.name = "kernel",
      .kind = KV_INT,
      .offset = offsetof(params, v.kernel),
@@ -153,22 +175,50 @@ static const kv_param table[] = {
      .choices = "first|every",
      .help = "used again by the query's place in the window once they were "
              "found, as in the paper's practice, or looked for each time"},
+    {.name = "condensed",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, condensed),
+     .fallback = "evict",
+     .choices = "evict|merge",
+     .help = "what was read and goes when a lane is rewritten: dropped, or "
+             "merged into what stays, the largest with the smallest",
+     .later = true},
+    {.name = "variant",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, variant),
+     .fallback = "paper",
+     .choices = "paper|code",
+     .help = "the paper's definitions, or what the authors' code does where it "
+             "is another thing; its managers calibrate by gradient",
+     .later = true},
     {.name = NULL}};
 
-static kv_rc resolve(params *o, kv_err *e) {
-  kv_rc rc = o->upper == KV_UNSET
-                 ? kv_fail(e, KV_USAGE,
-                           "hardkv needs upper, tokens that a lane may have: "
-                           "give upper=N, or -b")
-                 : KV_OK;
-  if (rc) return rc;
+/* --- open --------------------------------------------------------------- */
+
+static void resolve(params *o) {
+  int half = o->upper / 2 > 1 ? o->upper / 2 : 1;
   if (o->lower == KV_UNSET) o->lower = o->upper / 2;
-  if (o->v.window == KV_UNSET) {
-    o->v.window = o->upper / 2 > 1 ? o->upper / 2 : 1;
-    if (o->v.window > 128) o->v.window = 128;
+  if (o->v.window == KV_UNSET) o->v.window = half < 128 ? half : 128;
+  if (o->local == KV_UNSET) {
+    bool wide = o->variant == CODE && o->v.adapter == KV_ADAPT_RKV;
+    int most = wide ? 127 : 32;
+    o->local = o->v.window < most ? o->v.window : most;
   }
-  if (o->local == KV_UNSET) o->local = o->v.window < 32 ? o->v.window : 32;
-  int last = o->local > o->v.window ? o->local : o->v.window;
+  o->v.as_shipped = o->variant == CODE;
+  o->v.shares = o->condensed == MERGE;
+}
+
+static kv_rc check(const params *o, kv_err *e) {
+  int last = kv_hard_last(o);
+  if (o->v.p < 1)
+    return kv_fail(e, KV_USAGE,
+                   "hardkv: p is 0, a share of nothing; it is above 0, and 1 "
+                   "at most");
+  if (o->lower > o->upper)
+    return kv_fail(e, KV_USAGE,
+                   "hardkv: lower=%d is more than upper=%d, where a lane is "
+                   "rewritten; lower one or raise the other",
+                   o->lower, o->upper);
   if (o->v.kernel % 2 == 0)
     return kv_fail(e, KV_USAGE, "hardkv: kernel=%d has no middle; use %d or %d",
                    o->v.kernel, o->v.kernel - 1, o->v.kernel + 1);
@@ -180,144 +230,155 @@ static kv_rc resolve(params *o, kv_err *e) {
   return KV_OK;
 }
 
+/* A scorer's window is the voters': both are shown the same rows. */
+static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
+                         kv_err *e) {
+  kv_score_options *s = &o->s;
+  s->w = (kv_window_options){.window = KV_UNSET,
+                             .kernel = o->v.kernel,
+                             .pooling = KV_POOL_MAX,
+                             .group = KV_GROUP_MEAN};
+  if (s->score == KV_SCORE_snapkv) s->w.window = o->v.window;
+  s->sinks = KV_UNSET;
+  s->form = KV_FORM_BOTH;
+  s->every = o->every;
+  return kv_score_open(shape, "hardkv", o->upper, s, needs, e);
+}
+
+static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
+  int rows = o->v.window < shape->prompt_len ? o->v.window : shape->prompt_len;
+  if (rows > needs->prompt_rows) needs->prompt_rows = rows;
+  needs->decode_rows = true;
+  needs->want |= KV_Q;
+  needs->every = o->every;
+  needs->classes = KV_CASCADE_CLASSES;
+  needs->unread = 1u << KV_CASCADE_HIDDEN;
+  needs->merges = o->condensed == MERGE;
+  needs->lane_state = kv_hard_state(shape, o);
+  needs->work += kv_poll_work(shape, &o->v);
+  if (o->variant == CODE) {
+    needs->across = KV_DOWN;
+    needs->message =
+        (size_t)shape->n_kv_heads * (size_t)o->v.window * sizeof(float);
+  }
+  needs->meta[needs->metas++] = (kv_meta){.name = "head mask",
+                                          .per = KV_PER_PAGE,
+                                          .page = 8,
+                                          .bytes = 1,
+                                          .scanned = 1};
+  needs->meta[needs->metas++] = kv_ring_meta(shape, o->v.window);
+  needs->meta[needs->metas++] = (kv_meta){
+      .name = "temperatures", .bytes = (size_t)o->v.window * sizeof(float)};
+}
+
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = resolve(o, e);
-  if (rc) return rc;
-  needs->prompt_rows =
-      o->v.window < shape->prompt_len ? o->v.window : shape->prompt_len;
-  needs->decode_rows = true;
-  needs->want = KV_Q;
-  needs->every = o->every;
-  needs->lane_state =
-      kv_hard_ring(shape, o) + kv_hard_temperatures(o) + kv_hard_mask(shape);
-  needs->work = kv_poll_work(shape, &o->v);
-  needs->metas = 3;
-  needs->meta[0] = (kv_meta){.name = "head mask",
-                             .per = KV_PER_PAGE,
-                             .page = 8,
-                             .bytes = 1,
-                             .scanned = 1};
-  needs->meta[1] = (kv_meta){.name = "query ring",
-                             .bytes = kv_hard_ring(shape, o) / sizeof(float) *
-                                      kv_dtype_size(shape->dtype)};
-  needs->meta[2] =
-      (kv_meta){.name = "temperatures", .bytes = kv_hard_temperatures(o)};
-  return KV_OK;
+  if (o->upper == KV_UNSET)
+    return kv_fail(e, KV_USAGE,
+                   "hardkv needs upper, tokens that a lane may have: give "
+                   "upper=N, or -b");
+  resolve(o);
+  kv_rc rc = check(o, e);
+  if (!rc && kv_hard_scores(o)) rc = open_scorer(shape, o, needs, e);
+  if (!rc) fill(shape, o, needs);
+  return rc;
 }
 
 /* --- the lane's own ------------------------------------------------------- */
 
 static float *ring_of(const kv_at *at, const kv_lane *lane) {
-  return kv_own(at, lane);
+  return (float *)(void *)((char *)kv_own(at, lane) + kv_hard_ring(at->params));
 }
 
 static float *temperatures_of(const kv_at *at, const kv_lane *lane) {
   return (float *)(void *)((char *)kv_own(at, lane) +
-                           kv_hard_ring(at->shape, at->params));
-}
-
-static unsigned char *mask_of(const kv_at *at, const kv_lane *lane) {
-  return (unsigned char *)temperatures_of(at, lane) +
-         kv_hard_temperatures(at->params);
-}
-
-static bool is_read(const unsigned char *mask, uint32_t token) {
-  return mask[token / 8] >> token % 8 & 1;
-}
-
-static void arrive(const kv_at *at, kv_lane *lane, int first) {
-  unsigned char *mask = mask_of(at, lane);
-  for (int i = first; i < lane->n; i++)
-    mask[lane->id[i] / 8] |= (unsigned char)(1 << lane->id[i] % 8);
+                           kv_hard_temperatures(at->shape, at->params));
 }
 
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
-  const unsigned char *mask = mask_of(at, lane);
-  bool *in = KV_TAKE(at->work, bool, lane->n);
   (void)q;
-  for (int i = 0; i < lane->n; i++) in[i] = is_read(mask, lane->id[i]);
-  kv_view_mask(out, lane->n, in);
+  kv_cascade_view(at, lane, out);
 }
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  size_t d = (size_t)at->shape->d, size = (size_t)lane->queries * d;
-  for (int r = 0; r < rows->rows; r++) {
-    size_t place = (size_t)((rows->first + r) % o->v.window);
-    const float *q = rows->q + kv_rows_at(rows, r, 0) * d;
-    memcpy(ring_of(at, lane) + place * size, q, size * sizeof *q);
-  }
+  kv_ring_add(at, lane, rows, o->v.window, ring_of(at, lane));
+  if (!kv_hard_scores(o) || o->s.rows == 0) return;
+  kv_rows last = *rows;
+  int skip = kv_hard_skip(o, rows->rows);
+  size_t from = kv_rows_at(rows, skip, 0);
+  last.first += skip;
+  last.rows -= skip;
+  if (rows->q) last.q += from * (size_t)at->shape->d;
+  if (rows->p) last.p += from * rows->stride;
+  kv_score_observe(at, lane, &last, &o->s);
 }
 
 /* --- settling ------------------------------------------------------------- */
 
-/* Flags of the poll's entries that were chosen; returns how many, and of these
- * those that no rule protects in `loose`. */
-static int choose(const kv_at *at, const kv_lane *lane, const kv_poll *p,
-                  bool *chosen, int32_t *loose, int *n_loose) {
+/* The scorer's word of every entry of the lane: of those that it protects the
+ * largest there is. */
+static const float *scores_of(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
-  int n = 0;
-  *n_loose = 0;
-  for (int i = p->n - 1; i >= 0; i--) { /* the younger first */
-    bool forced = kv_hard_forced(o, at->step, (int)lane->id[p->entry[i]]);
-    chosen[i] = forced || p->votes[i] > 0;
-    n += chosen[i];
-    if (chosen[i] && !forced) loose[(*n_loose)++] = i;
-  }
-  return n;
+  if (!kv_hard_scores(o)) return NULL;
+  float *all = KV_TAKE(at->work, float, lane->n);
+  size_t used = at->work->used;
+  int first, n = kv_score_span(&o->s, lane->n, &first);
+  const float *some = n > 0 ? kv_score(at, lane, &o->s, first, n) : NULL;
+  float most = n > 0 ? at->kernels->max(some, n) : 0;
+  for (int i = 0; i < lane->n; i++)
+    all[i] = i >= first && i < first + n ? some[i - first] : most;
+  at->work->used = used;
+  return all;
 }
 
-/* Of n chosen the worst go until upper are left. */
-static void cut(const kv_at *at, const kv_poll *p, int n, int n_loose,
-                int32_t *loose, bool *chosen) {
+/* Layer 0's temperatures, where this is another one. */
+static void take_temperatures(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
-  int over = n - o->upper;
-  if (over <= 0) return;
-  kv_scores(p->mass, p->n, p->g);
-  kv_order(p->g, n_loose, loose, p->spare);
-  for (int i = 0; i < p->n; i++) p->g[i] = (float)p->votes[i];
-  kv_order(p->g, n_loose, loose, p->spare);
-  for (int i = 0; i < over; i++) chosen[loose[n_loose - 1 - i]] = false;
+  size_t w = (size_t)o->v.window;
+  if (!at->above) return;
+  memcpy(temperatures_of(at, lane),
+         (const float *)at->above->data + (size_t)lane->lane * w,
+         w * sizeof(float));
 }
 
-/* The lane becomes what was chosen. */
-static void rewrite(const kv_at *at, kv_lane *lane, const kv_poll *p,
-                    const bool *chosen) {
-  bool *keep = KV_TAKE(at->work, bool, lane->n);
-  memset(keep, 0, (size_t)lane->n);
-  for (int i = 0; i < p->n; i++) keep[p->entry[i]] = chosen[i];
-  kv_keep_mask(lane, keep);
+static void settle(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  kv_cascade c = kv_hard_cascade(o);
+  int32_t *entry = KV_TAKE(at->work, int32_t, lane->n);
+  const float *score = scores_of(at, lane);
+  int n = kv_cascade_asked(&c, lane, entry);
+  kv_poll p = kv_poll_ask(at, lane, &o->v, n, entry, score, ring_of(at, lane),
+                          temperatures_of(at, lane));
+  kv_cascade_settle(at, lane, &c, &p);
 }
 
 static void settle_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  if (lane->n <= o->lower) return;
-  int32_t *entry = KV_TAKE(at->work, int32_t, lane->n);
-  unsigned char *mask = mask_of(at, lane);
-  int n = 0, n_loose;
-  for (int i = 0; i < lane->n; i++)
-    if (is_read(mask, lane->id[i])) entry[n++] = i;
-  kv_poll p = kv_poll_ask(at, lane, &o->v, n, entry, ring_of(at, lane),
-                          temperatures_of(at, lane));
-  bool *chosen = KV_TAKE(at->work, bool, n);
-  int32_t *loose = p.order;
-  n = choose(at, lane, &p, chosen, loose, &n_loose);
-  if (lane->n > o->upper) {
-    cut(at, &p, n, n_loose, loose, chosen);
-    rewrite(at, lane, &p, chosen);
-    return;
+  if (lane->n > o->lower) {
+    take_temperatures(at, lane);
+    settle(at, lane);
   }
-  for (int i = 0; i < p.n; i++)
-    if (!chosen[i])
-      mask[lane->id[p.entry[i]] / 8] &=
-          (unsigned char)~(1 << lane->id[p.entry[i]] % 8);
+  if (kv_hard_scores(o)) kv_score_forget(at, lane, &o->s);
+}
+
+/* variant=code, of the first layer: its temperatures, for all below it. */
+static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
+                    void *message) {
+  const params *o = at->params;
+  size_t w = (size_t)o->v.window;
+  if (at->above || !kv_hard_settles(o, at->shape, at->step)) return false;
+  for (int l = 0; l < lanes; l++)
+    memcpy((float *)message + (size_t)l * w, temperatures_of(at, lane[l]),
+           w * sizeof(float));
+  return true;
 }
 
 const kv_method kv_method_hardkv = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2, /* 1 journalled its views at every step; now a bit that
+                      changes is a class that changes */
     .name = "hardkv",
     .title = "tiers of dense, masked and rewritten tokens, as many a head as a "
              "calibrated share of the probability asks for",
@@ -327,8 +388,8 @@ const kv_method kv_method_hardkv = {
     .params_size = sizeof(params),
     .lossless = "p=1:calibrate=none",
     .open = open,
-    .arrive = arrive,
     .view = view,
     .observe = observe,
     .settle_lane = settle_lane,
+    .publish = publish,
 };

@@ -7,32 +7,57 @@
 #define KV_REF_METHODS_HARDKV_H
 
 #include "ref/lane/method.h"
-#include "ref/parts/votes.h"
+#include "ref/parts/cascade.h"
+#include "ref/parts/scorers.h"
+
+enum { PAPER, CODE };  /* variant */
+enum { EVICT, MERGE }; /* condensed */
 
 typedef struct params {
   int upper, lower, every, sinks, local;
+  int variant, condensed;
   kv_voters v;
+  kv_score_options s; /* of adapter=score */
 } params;
 
-/* The lane's state: queries of the last `window` tokens, [window][heads][d];
- * their temperatures, [window], 0 where none was looked for; and the mask, bit
- * i mod 8 of byte i div 8 for token i, set while attention reads it. */
-KV_FN size_t kv_hard_ring(const kv_shape *s, const params *o) {
-  return (size_t)o->v.window * (size_t)(s->n_heads / s->n_kv_heads) *
-         (size_t)s->d * sizeof(float);
+/* The lane's state: what the scorer keeps; queries of the last `window` tokens
+ * (ref/parts/ring.h); their temperatures, [window], 0 where none was looked
+ * for. */
+KV_FN size_t kv_hard_ring(const params *o) {
+  return (o->s.state + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
 }
-KV_FN size_t kv_hard_temperatures(const params *o) {
-  return (size_t)o->v.window * sizeof(float);
+KV_FN size_t kv_hard_temperatures(const kv_shape *s, const params *o) {
+  return kv_hard_ring(o) + kv_ring_floats(s, o->v.window) * sizeof(float);
 }
-KV_FN size_t kv_hard_mask(const kv_shape *s) {
-  return ((size_t)s->n_tokens + 7) / 8;
+KV_FN size_t kv_hard_state(const kv_shape *s, const params *o) {
+  return kv_hard_temperatures(s, o) + (size_t)o->v.window * sizeof(float);
 }
 
-/* Does a token stay, whatever the votes are? */
-KV_FN bool kv_hard_forced(const params *o, int step, int token) {
-  int last = o->v.window;
-  if (o->local > last) last = o->local;
-  return token < o->sinks || token >= step - last;
+/* The last tokens that stay, whatever the votes are: the dense tier is exact in
+ * the paper and no more than a local window in the code. */
+KV_FN int kv_hard_last(const params *o) {
+  if (o->variant == CODE || o->local > o->v.window) return o->local;
+  return o->v.window;
+}
+KV_FN kv_cascade kv_hard_cascade(const params *o) {
+  kv_cascade c = {o->upper, o->sinks, kv_hard_last(o), o->condensed == MERGE,
+                  o->variant == CODE};
+  return c;
+}
+
+KV_FN bool kv_hard_scores(const params *o) {
+  return o->v.adapter == KV_ADAPT_SCORE;
+}
+
+/* Of so many rows that are shown, the first ones that the scorer is not: sums
+ * over rows are of all of them. */
+KV_FN int kv_hard_skip(const params *o, int rows) {
+  return rows > o->s.rows ? rows - o->s.rows : 0;
+}
+
+/* Does layer 0's message hold temperatures at this step? */
+KV_FN bool kv_hard_settles(const params *o, const kv_shape *s, int step) {
+  return step >= s->prompt_len && (step - s->prompt_len) % o->every == 0;
 }
 
 #endif

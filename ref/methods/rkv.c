@@ -45,6 +45,7 @@
 #include "ref/methods/rkv.h"
 #include "ref/kernels/kernels.h"
 #include "ref/parts/parts.h"
+#include "ref/parts/ring.h"
 #include "ref/parts/similar.h"
 #include <string.h>
 
@@ -142,16 +143,11 @@ static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
   return kv_open_sums("rkv", o->window, kv_group(shape), 1, e);
 }
 
-/* Queries of the ring, as floats. */
-static size_t ring_floats(const kv_shape *s, const params *o) {
-  return (size_t)o->window * (size_t)kv_group(s) * (size_t)s->d;
-}
-
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_rc rc = resolve(shape, o, e);
   if (rc) return rc;
-  size_t n = (size_t)shape->n_tokens, ring = ring_floats(shape, o);
+  size_t n = (size_t)shape->n_tokens;
   int rows = o->window < shape->prompt_len ? o->window : shape->prompt_len;
   needs->prompt_rows = rows;
   needs->decode_rows = true;
@@ -160,25 +156,17 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (o->trigger == GLOBAL)
     needs->phase = (o->every + 1 - shape->prompt_len % o->every) % o->every;
   needs->lengths = true;
-  needs->lane_state = ring * sizeof(float);
+  needs->lane_state = kv_ring_floats(shape, o->window) * sizeof(float);
   needs->work = kv_similar_work(shape) +
                 (size_t)(kv_group(shape) + 8) * n * sizeof(float);
   needs->metas = 1;
-  needs->meta[0] = (kv_meta){.name = "query ring",
-                             .bytes = ring * kv_dtype_size(shape->dtype)};
+  needs->meta[0] = kv_ring_meta(shape, o->window);
   return KV_OK;
 }
 
-/* Query rows of all heads; row t has place t mod window. */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
-  size_t d = (size_t)at->shape->d, size = (size_t)lane->queries * d;
-  float *ring = kv_own(at, lane);
-  for (int r = 0; r < rows->rows; r++) {
-    size_t place = (size_t)((rows->first + r) % o->window);
-    const float *q = rows->q + kv_rows_at(rows, r, 0) * d;
-    memcpy(ring + place * size, q, size * sizeof *ring);
-  }
+  kv_ring_add(at, lane, rows, o->window, kv_own(at, lane));
 }
 
 /* --- importance --------------------------------------------------------- */

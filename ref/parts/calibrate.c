@@ -1,58 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temperatures of sorted rows. Contract: ref/parts/calibrate.h. Cost: O(n) a
+ * Temperatures of rows of a lane. Contract: ref/parts/calibrate.h. Cost: O(n) a
  * step of a search.
  */
 #include "ref/parts/calibrate.h"
 #include "ref/kernels/kernels.h"
 
-int64_t kv_sorted_exp(const kv_at *at, kv_sorted row, float t, float *e) {
-  for (int j = 0; j < row.n; j++) e[j] = kv_div(row.less[j], t);
-  return at->kernels->exp_sum(e, 0, row.n, e);
-}
-
-int kv_sorted_prefix(int n, const float *e, int64_t all, int32_t p20,
-                     int64_t *mass) {
-  int64_t target = kv_share_of(all, p20), sum = kv_fix(e[0]);
-  int k = 1;
-  for (; k < n && sum < target; k++) sum += kv_fix(e[k]);
-  *mass = sum;
-  return k;
-}
-
 /* Sum of RN(e * u * 2^40), u = -less / t: what falls off a row's exponents. An
  * e of 0 adds nothing, however far its u is. */
-static int64_t fallen(kv_sorted row, int first, int end, float t,
-                      const float *e) {
+static int64_t fallen(int n, const float *less, float t, const float *e) {
   int64_t sum = 0;
-  for (int j = first; j < end; j++)
-    if (e[j] > 0) sum += kv_fix(kv_mul(e[j], kv_div(-row.less[j], t)));
+  for (int j = 0; j < n; j++)
+    if (e[j] > 0) sum += kv_fix(kv_mul(e[j], kv_div(-less[j], t)));
   return sum;
 }
 
-/* The slope is (sum over the first k of p (u - the mean of u)) / t. */
-static kv_prefix look(const kv_at *at, kv_sorted row, int k, int rule, float t,
+/* The slope is (sum over the k of p (u - the mean of u)) / t. */
+static kv_prefix look(const kv_at *at, kv_scores_less row, int rule, float t,
                       float *e) {
-  float all = kv_unfix(kv_sorted_exp(at, row, t, e));
-  int64_t first = 0;
-  for (int j = 0; j < k; j++) first += kv_fix(e[j]);
+  bool slopes = rule == KV_CALIBRATE_GRADIENT;
+  int64_t first = at->kernels->exp_over(row.first, t, row.k, e);
+  int64_t near = slopes ? fallen(row.k, row.first, t, e) : 0;
+  float all = kv_unfix(at->kernels->exp_over(row.less, t, row.n, e));
   kv_prefix p = {kv_div(kv_unfix(first), all), 0};
-  if (rule != KV_CALIBRATE_GRADIENT) return p;
-  int64_t near = fallen(row, 0, k, t, e);
-  int64_t both = near + fallen(row, k, row.n, t, e);
+  if (!slopes) return p;
+  int64_t both = fallen(row.n, row.less, t, e);
   p.slope = kv_prefix_slope(kv_div(kv_unfix(near), all),
                             kv_div(kv_unfix(both), all), p.mass, t);
   return p;
 }
 
-float kv_calibrate(const kv_at *at, kv_sorted row, int k, float want, int rule,
-                   float *e, bool *met) {
+static bool all_equal(kv_scores_less row) {
+  int j = 0;
+  while (j < row.n && !(row.less[j] < 0)) j++;
+  return j == row.n;
+}
+
+kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
+                       int rule, float *e) {
   kv_search s = kv_search_begin(rule);
-  bool sure =
-      rule == KV_CALIBRATE_NONE || k >= row.n || !(row.less[row.n - 1] < 0);
-  if (sure) s.t = 1.0f;
-  while (!sure && kv_search_next(&s, look(at, row, k, rule, s.t, e), want)) {
+  s.met = rule == KV_CALIBRATE_NONE || row.k >= row.n || all_equal(row);
+  if (s.met) s.t = 1.0f;
+  while (!s.met && kv_search_next(&s, look(at, row, rule, s.t, e), want)) {
   }
-  if (met) *met = sure || s.met;
-  return s.t;
+  return s;
 }

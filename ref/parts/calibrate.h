@@ -11,27 +11,36 @@
  *
  * (Hard-KV's Problem 1. Dividing z by T before g instead, the paper's Solution
  * 1, is the same function where g is a maximum of neighbours, so Solution 2
- * stands for both.) The ranking of g(z) never changes, so both searches walk
- * one sorted row: where T is larger the mass of the first k is smaller.
+ * stands for both.) The ranking of g(z) never changes, so one set of k serves
+ * every T: where T is larger its mass is smaller.
  *
  *   bisect:   geometric bisection of [0.001, 1000], at most 60 steps, until the
  *             masses differ by 1e-6 at most
  *   gradient: Adam on T from 0.5 with a rate of 0.01 and moments .9 and .999,
  *             the loss being the difference of the masses, at most 50 steps, T
  *             kept within [0.001, 10], until they differ by 0.01 at most
+ *   shipped:  what the authors' bisection does: halves of [0.001, 1], until the
+ *             masses differ by 0.01 at most. Its callers give it another set of
+ *             k and another mass (votes.h). Theirs goes on with all rows until
+ *             the last one is near, and without an end where none is
  *
  * A mass that no T gives (ties of a pooled row) leaves the T where the search
  * ended, and says so. Where k is all of the row, or all of g(z) are equal, T is
  * 1. To the bit: masses are quotients of sums of RN(e * 2^40), e = expm((g -
- * the largest) / T); every other operation is rounded once, in the order
- * written.
+ * the largest) / T), which no order changes; every other operation is rounded
+ * once, in the order written.
  */
 #ifndef KV_REF_CALIBRATE_H
 #define KV_REF_CALIBRATE_H
 
 #include "ref/parts/parts.h"
 
-enum { KV_CALIBRATE_NONE, KV_CALIBRATE_BISECT, KV_CALIBRATE_GRADIENT };
+enum {
+  KV_CALIBRATE_NONE,
+  KV_CALIBRATE_BISECT,
+  KV_CALIBRATE_GRADIENT,
+  KV_CALIBRATE_SHIPPED /* no parameter's value */
+};
 
 /* What a row of probabilities has at some T. */
 typedef struct kv_prefix {
@@ -53,9 +62,16 @@ typedef struct kv_search {
   float m, v, m_by, v_by; /* gradient: moments, and 1 - their sums of weights */
 } kv_search;
 
+KV_FN float kv_search_middle(const kv_search *s) {
+  if (s->rule == KV_CALIBRATE_SHIPPED)
+    return kv_mul(kv_add(s->low, s->high), 0.5f);
+  return kv_sqrt(kv_mul(s->low, s->high));
+}
+
 KV_FN kv_search kv_search_begin(int rule) {
   kv_search s = {rule, 0, 0.5f, false, 0.001f, 1000.0f, 0, 0, 1.0f, 1.0f};
-  if (rule == KV_CALIBRATE_BISECT) s.t = kv_sqrt(kv_mul(s.low, s.high));
+  if (rule == KV_CALIBRATE_SHIPPED) s.high = 1.0f;
+  if (rule != KV_CALIBRATE_GRADIENT) s.t = kv_search_middle(&s);
   return s;
 }
 
@@ -66,7 +82,7 @@ KV_FN bool kv_search_halve(kv_search *s, float over) {
     s->low = s->t;
   else
     s->high = s->t;
-  middle = kv_sqrt(kv_mul(s->low, s->high));
+  middle = kv_search_middle(s);
   if (!(middle > s->low) || !(middle < s->high)) return false;
   s->t = middle;
   return true;
@@ -87,8 +103,9 @@ KV_FN void kv_search_slide(kv_search *s, float over, float slope) {
 
 /* What was found at s->t, beside the mass that is wanted; true: look again. */
 KV_FN bool kv_search_next(kv_search *s, kv_prefix at, float want) {
-  bool halve = s->rule == KV_CALIBRATE_BISECT;
-  float over = kv_sub(at.mass, want), near = halve ? 1e-6f : 0.01f;
+  bool halve = s->rule != KV_CALIBRATE_GRADIENT;
+  float over = kv_sub(at.mass, want), near = 0.01f;
+  if (s->rule == KV_CALIBRATE_BISECT) near = 1e-6f;
   s->met = over <= near && over >= -near;
   if (s->met || ++s->steps >= (halve ? 60 : 50)) return false;
   if (halve) return kv_search_halve(s, over);
@@ -98,21 +115,15 @@ KV_FN bool kv_search_next(kv_search *s, kv_prefix at, float want) {
 
 /* --- calibrate.c: rows of a lane, on the host ----------------------------- */
 
-/* A row sorted by falling score, less the largest: less[0] is 0. */
-typedef struct kv_sorted {
-  int n;
-  const float *less;
-} kv_sorted;
+/* A row of scores less the largest, in any order, and k of them. */
+typedef struct kv_scores_less {
+  int n, k;
+  const float *less;  /* [n] */
+  const float *first; /* [k] */
+} kv_scores_less;
 
-/* e[j] = expm(less[j] / t); returns the sum of RN(e * 2^40). */
-int64_t kv_sorted_exp(const kv_at *at, kv_sorted row, float t, float *e);
-/* The length of the least prefix whose mass reaches the share p20 * 2^-20 of
- * `all`, at least 1; *mass: its own. */
-int kv_sorted_prefix(int n, const float *e, int64_t all, int32_t p20,
-                     int64_t *mass);
-/* T of a row whose first k are to have the mass `want`; *met (may be NULL):
- * they have. e: room for row.n. */
-float kv_calibrate(const kv_at *at, kv_sorted row, int k, float want, int rule,
-                   float *e, bool *met);
+/* T of a row whose k are to have the mass `want`. e: room for row.n. */
+kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
+                       int rule, float *e);
 
 #endif

@@ -44,6 +44,10 @@ static uint32_t nth_key(const float *const *score, const int *n, int lanes,
   return prefix;
 }
 
+uint32_t kv_nth_key(const float *score, int n, int k, int *equals) {
+  return nth_key(&score, &n, 1, k, equals);
+}
+
 static void top(const float *const *score, const int *n, int lanes, int k,
                 bool *const *keep) {
   int total = 0, longest = 0, equals;
@@ -99,10 +103,8 @@ int kv_argmax(const float *score, int n, const bool *in) {
   return best;
 }
 
-/* The key at which the mass of all larger keys and some of its own reaches
- * the target; *above: the mass of the larger ones. */
-static uint32_t mass_key(const float *s, const int64_t *w, int n,
-                         int64_t target, int64_t *above) {
+uint32_t kv_mass_key(const float *s, const int64_t *w, int n, int64_t target,
+                     int64_t *above) {
   uint32_t prefix = 0, mask = 0;
   *above = 0;
   for (int j = 0; j < DIGITS; j++) {
@@ -142,7 +144,7 @@ int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep) {
   }
   int64_t target = kv_share_of(mass, p20);
   kernel->fix_add(e, n, w);
-  uint32_t cut = mass_key(s, w, n, target, &above);
+  uint32_t cut = kv_mass_key(s, w, n, target, &above);
   int kept = 0;
   for (int i = 0; i < n; i++) kept += keep[i] = kv_key(s[i]) > cut;
   for (int i = 0; i < n && (above < target || kept == 0); i++)

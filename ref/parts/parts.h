@@ -26,6 +26,14 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
  * Returns how many. Of at: kernels, and n int64 and n float of workspace. */
 int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
+/* What tops are made of, shown to nobody: the key of rank k, 1 <= k <= n, from
+ * the largest, and how many of that key are among the k. */
+uint32_t kv_nth_key(const float *score, int n, int k, int *equals);
+/* The key at which the mass w of all larger keys and some of its own reaches
+ * the target, which is at most all of it; *above: that of the larger ones. */
+uint32_t kv_mass_key(const float *s, const int64_t *w, int n, int64_t target,
+                     int64_t *above);
+
 /* Index of the smallest score, of equals the lower; only entries with
  * in[i] (in NULL: all). -1 if there is none. */
 int kv_argmin(const float *score, int n, const bool *in);
@@ -39,9 +47,9 @@ void kv_scores(const int64_t *sum, int n, float *out);
  * seen, its own included: one division, rounded once. */
 void kv_scores_seen(int step, const uint32_t *id, int n, float *score);
 
-/* Pooling with stride 1 over n scores; kernel odd. max ignores padding; avg
- * counts it as zero. Average of sums stays a sum: its divisor is common and
- * not applied (arithmetic 4). out is not in. */
+/* Pooling with stride 1 over n scores; kernel odd, of max 1023 at most. max
+ * ignores padding; avg counts it as zero. Average of sums stays a sum: its
+ * divisor is common and not applied (arithmetic 4). out is not in. */
 void kv_pool_max(const float *in, int n, int kernel, float *out);
 void kv_pool_sum(const int64_t *in, int n, int kernel, int64_t *out);
 /* Average pooling of scores that are no sums: chain from +0, one division. */

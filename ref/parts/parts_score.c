@@ -5,6 +5,7 @@
  */
 #include "ref/ground/arith.h"
 #include "ref/parts/parts.h"
+#include <assert.h>
 #include <string.h>
 
 void kv_scores(const int64_t *sum, int n, float *out) {
@@ -23,13 +24,45 @@ static int high(int i, int half, int n) {
   return i + half < n ? i + half : n - 1;
 }
 
-void kv_pool_max(const float *in, int n, int kernel, float *out) {
-  for (int i = 0; i < n; i++) {
-    float m = in[low(i, kernel / 2)];
-    for (int j = low(i, kernel / 2) + 1; j <= high(i, kernel / 2, n); j++)
-      if (kv_key(in[j]) > kv_key(m)) m = in[j];
-    out[i] = m;
+/* Bits of a float as an integer of the same order (arithmetic 2), and back. */
+static int32_t signed_key(float x) {
+  int32_t u = (int32_t)kv_bits(x);
+  return u ^ (u >> 31 & INT32_MAX);
+}
+static float of_signed_key(int32_t u) {
+  return kv_float((uint32_t)(u ^ (u >> 31 & INT32_MAX)));
+}
+
+/* x[i] = the largest of x[i .. i + width - 1], for i + width - 1 < n. Runs of a
+ * power of two are made of two runs of half as many, the last one overlaps. */
+static void run_max(int n, int width, int32_t *x) {
+  int have = 1;
+  for (int by; have < width; have += by) {
+    by = have <= width - have ? have : width - have;
+    for (int i = 0; i + have + by <= n; i++)
+      x[i] = x[i] > x[i + by] ? x[i] : x[i + by];
   }
+}
+
+/* Outputs from `first` on, at most POOLED; what is past an end is no number's
+ * key and never the largest. */
+enum { POOLED = 1024, WIDEST = 1023 };
+static void pool_some(const float *in, int n, int kernel, int first, int count,
+                      float *out) {
+  int32_t x[POOLED + WIDEST];
+  int from = first - kernel / 2;
+  for (int i = 0; i < count + kernel - 1; i++) {
+    int j = from + i;
+    x[i] = j >= 0 && j < n ? signed_key(in[j]) : INT32_MIN;
+  }
+  run_max(count + kernel - 1, kernel, x);
+  for (int i = 0; i < count; i++) out[first + i] = of_signed_key(x[i]);
+}
+
+void kv_pool_max(const float *in, int n, int kernel, float *out) {
+  assert(kernel <= WIDEST);
+  for (int i = 0; i < n; i += POOLED)
+    pool_some(in, n, kernel, i, n - i < POOLED ? n - i : POOLED, out);
 }
 
 void kv_pool_sum(const int64_t *in, int n, int kernel, int64_t *out) {

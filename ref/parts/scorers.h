@@ -18,7 +18,8 @@
 #include "ref/parts/parts.h"
 
 /* The order is that of the parameter `score`. */
-#define KV_SCORERS(X) X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected)
+#define KV_SCORERS(X)                                                          \
+  X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected) X(tova)
 
 #define KV_SCORER_NUMBER(x) KV_SCORE_##x,
 #define KV_SCORER_NAME(x) "|" #x

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Votes of a window of queries. Contract: ref/parts/votes.h. Cost: logits of
- * window * heads * n * d, two sorts of n a query and, where temperatures are
- * looked for, up to 60 rows of exponentials.
+ * window * heads * n * d, a few rows of n elements a query and, where
+ * temperatures are looked for, up to 60 rows of exponentials.
  */
 #include "ref/parts/votes.h"
 #include "ref/kernels/kernels.h"
@@ -11,7 +11,7 @@
 enum { ROWS = 8 }; /* queries whose logits are made together */
 
 size_t kv_poll_work(const kv_shape *s, const kv_voters *o) {
-  size_t rows = ROWS * (size_t)kv_group(s) + 24;
+  size_t rows = ROWS * (size_t)kv_group(s) + 40;
   size_t keys = o->adapter == KV_ADAPT_RKV ? kv_similar_work(s) : 0;
   return keys + KV_KEY_LOGITS(s->d) + rows * (size_t)s->n_tokens * 4;
 }
@@ -23,14 +23,20 @@ static kv_poll open_poll(const kv_at *at, const kv_lane *lane,
                .entry = entry,
                .votes = KV_TAKE(w, int32_t, n),
                .mass = KV_TAKE(w, int64_t, n),
+               .share = o->shares ? KV_TAKE(w, int64_t, n) : NULL,
                .z = KV_TAKE(w, float, n),
                .g = KV_TAKE(w, float, n),
                .less = KV_TAKE(w, float, n),
                .e = KV_TAKE(w, float, n),
+               .near = KV_TAKE(w, float, n),
+               .few = KV_TAKE(w, float, n),
+               .weight = KV_TAKE(w, int64_t, n),
+               .place = KV_TAKE(w, int32_t, n),
                .order = KV_TAKE(w, int32_t, n),
                .spare = KV_TAKE(w, int32_t, n)};
   memset(p.votes, 0, (size_t)n * sizeof *p.votes);
   memset(p.mass, 0, (size_t)n * sizeof *p.mass);
+  if (p.share) memset(p.share, 0, (size_t)n * sizeof *p.share);
   if (o->adapter == KV_ADAPT_RKV) {
     kv_spare how = kv_voters_spare(o);
     float *key = kv_lane_keys(at, lane);
@@ -39,13 +45,24 @@ static kv_poll open_poll(const kv_at *at, const kv_lane *lane,
   return p;
 }
 
-/* The first n of x sorted by falling value, less the largest. */
-static kv_sorted sort(const kv_poll *p, const float *x, int n) {
-  for (int i = 0; i < n; i++) p->order[i] = i;
-  kv_order(x, n, p->order, p->spare);
-  for (int i = 0; i < n; i++)
-    p->less[i] = kv_sub(x[p->order[i]], x[p->order[0]]);
-  return (kv_sorted){n, p->less};
+/* A poll in progress: prefixes of z and of g end elsewhere. */
+typedef struct asking {
+  const kv_at *at;
+  const kv_voters *o;
+  kv_poll *p;
+  kv_prefixes of_z, of_g;
+} asking;
+
+static asking begin(const kv_at *at, const kv_voters *o, kv_poll *p) {
+  kv_prefixes f = {at, p->near, p->weight, p->place, 0};
+  return (asking){at, o, p, f, f};
+}
+
+/* less = x less its largest, which is returned. */
+static float lower(const asking *a, const float *x, int n) {
+  float most = a->at->kernels->max(x, n);
+  for (int i = 0; i < n; i++) a->p->less[i] = kv_sub(x[i], most);
+  return most;
 }
 
 /* g of rkv: what a query's own share leaves of what is there twice. */
@@ -70,9 +87,16 @@ static void weigh_repeated(const kv_at *at, const kv_voters *o,
   }
 }
 
+static void copy_scores(const kv_poll *p, int n) {
+  for (int i = 0; i < n; i++) p->g[i] = p->score[p->entry[i]];
+}
+
 static const float *adapt(const kv_at *at, const kv_voters *o, const kv_poll *p,
                           int n) {
   switch (o->adapter) {
+  case KV_ADAPT_SCORE:
+    copy_scores(p, n);
+    return p->g;
   case KV_ADAPT_SNAPKV:
     kv_pool_max(p->z, n, o->kernel, p->g);
     return p->g;
@@ -84,69 +108,122 @@ static const float *adapt(const kv_at *at, const kv_voters *o, const kv_poll *p,
   }
 }
 
-static float temperature_of(const kv_at *at, const kv_voters *o,
-                            const kv_poll *p, int n) {
-  int64_t mass, all = kv_sorted_exp(at, sort(p, p->z, n), 1, p->e);
-  int k = kv_sorted_prefix(n, p->e, all, o->p, &mass);
-  float want = kv_div(kv_unfix(mass), kv_unfix(all));
-  return kv_calibrate(at, sort(p, p->g, n), k, want, o->calibrate, p->e, NULL);
+/* The length of the least prefix of z of mass p, and its share of the mass;
+ * sums of S, where they are wanted. */
+static int count_by_z(asking *a, int n, float *want) {
+  kv_poll *p = a->p;
+  int64_t mass, all;
+  float most = lower(a, p->z, n);
+  all = a->at->kernels->exp_over(p->less, 1.0f, n, p->e);
+  int k = kv_prefix_by_mass(&a->of_z, p->z, p->e, n, most, all, a->o->p,
+                            a->o->as_shipped, &mass);
+  *want = kv_div(kv_unfix(mass), kv_unfix(all));
+  return k;
+}
+
+static void share_out(const asking *a, int n) {
+  const kv_kernels *kernel = a->at->kernels;
+  lower(a, a->p->z, n);
+  float each =
+      kv_div(1.0f, kv_unfix(kernel->exp_over(a->p->less, 1.0f, n, a->p->e)));
+  kernel->fix_rows(1, n, a->p->e, (size_t)n, &each, a->p->share);
+}
+
+static float temperature_of(asking *a, int rule, const float *g, int n) {
+  kv_poll *p = a->p;
+  float want;
+  kv_scores_less row = {n, count_by_z(a, n, &want), p->less, p->less};
+  float most = lower(a, g, n);
+  if (a->o->as_shipped) {
+    want = kv_mul((float)a->o->p, 0x1p-20f);
+  } else if (row.k < n) {
+    kv_prefix_by_count(&a->of_g, g, n, most, row.k);
+    for (int i = 0; i < row.k; i++) p->few[i] = p->less[p->place[i]];
+    row.first = p->few;
+  }
+  kv_search s = kv_calibrate(a->at, row, want, rule, p->e);
+  p->looks += s.steps;
+  return s.t;
 }
 
 /* One query, which sees the first n of the poll's entries: z is made. */
-static void vote(const kv_at *at, const kv_voters *o, const kv_poll *p, int n,
-                 float *temperature) {
-  const float *g = adapt(at, o, p, n);
-  float t = 1.0f;
-  if (g != p->z && o->calibrate != KV_CALIBRATE_NONE) {
-    if (kv_voters_calibrate(o, *temperature))
-      *temperature = temperature_of(at, o, p, n);
-    t = *temperature;
+static void vote(asking *a, int n, float *kept) {
+  const kv_kernels *kernel = a->at->kernels;
+  kv_poll *p = a->p;
+  const float *g = adapt(a->at, a->o, p, n);
+  float t;
+  int rule = kv_voters_rule(a->o, &t);
+  if (p->share) share_out(a, n);
+  if (rule != KV_CALIBRATE_NONE) {
+    if (kv_voters_search(a->o, *kept)) *kept = temperature_of(a, rule, g, n);
+    t = *kept;
   }
-  int64_t mass, all = kv_sorted_exp(at, sort(p, g, n), t, p->e);
-  int k = kv_sorted_prefix(n, p->e, all, o->p, &mass);
+  float most = lower(a, g, n);
+  int64_t mass, all = kernel->exp_over(p->less, t, n, p->e);
+  int k = kv_prefix_by_mass(&a->of_g, g, p->e, n, most, all, a->o->p,
+                            a->o->as_shipped, &mass);
   float each = kv_div(1.0f, kv_unfix(all));
-  for (int i = 0; i < n; i++) {
-    p->votes[p->order[i]] += i < k;
-    p->mass[p->order[i]] += kv_fix(kv_mul(p->e[i], each));
-  }
+  for (int i = 0; i < k; i++) p->votes[p->place[i]]++;
+  kernel->fix_rows(1, n, p->e, (size_t)n, &each, p->mass);
 }
 
-/* z of one query from logits of its heads, [heads][lds] by entry; returns how
- * many it sees. A logit past the largest number counts as 0: attention that
- * meets it ends the cell. */
-static int largest_of_heads(const kv_lane *lane, const kv_poll *p, int token,
-                            const float *s, size_t lds) {
-  int n = 0;
-  for (; n < p->n && (int)lane->id[p->entry[n]] <= token; n++) {
-    float best = 0;
-    for (int h = 0; h < lane->queries; h++) {
-      float x = s[(size_t)h * lds + (size_t)p->entry[n]];
-      if (!kv_finite(x)) x = 0;
-      best = h == 0 ? x : kv_max(best, x);
-    }
-    p->z[n] = best;
-  }
+/* --- logits --------------------------------------------------------------- */
+
+/* A logit past the largest number counts as 0: attention that meets it ends the
+ * cell. */
+static void make_finite(const kv_kernels *kernel, int n, float *s) {
+  bool finite;
+  kernel->max_finite(s, n, &finite);
+  for (int i = 0; !finite && i < n; i++)
+    if (!kv_finite(s[i])) s[i] = 0;
+}
+
+/* Entries of the poll that the query of a token sees. Those that are younger
+ * than the window's first token stand last, in order. */
+static int seen_by(const asking *a, const kv_lane *lane, int token) {
+  const kv_poll *p = a->p;
+  int n = p->n;
+  if (a->o->as_shipped) return n;
+  while (n > 0 && (int)lane->id[p->entry[n - 1]] > token) n--;
   return n;
 }
 
+/* z of the first n from logits of all heads, [heads][lds] by entry, of which
+ * none is -0. */
+static void largest_of_heads(const asking *a, const kv_lane *lane, int n,
+                             float *s, size_t lds) {
+  const kv_poll *p = a->p;
+  for (int h = 0; h < lane->queries; h++)
+    make_finite(a->at->kernels, lane->n, s + (size_t)h * lds);
+  for (int h = 1; h < lane->queries; h++) {
+    const float *x = s + (size_t)h * lds;
+    for (int i = 0; i < lane->n; i++) s[i] = s[i] > x[i] ? s[i] : x[i];
+  }
+  if (p->n == lane->n)
+    memcpy(p->z, s, (size_t)n * sizeof *p->z);
+  else
+    for (int i = 0; i < n; i++) p->z[i] = s[p->entry[i]];
+}
+
 kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
-                    int n, const int32_t *entry, const float *ring,
-                    float *temperature) {
+                    int n, const int32_t *entry, const float *score,
+                    const float *ring, float *temperature) {
   kv_poll p = open_poll(at, lane, o, n, entry);
   size_t lds = (size_t)lane->n, heads = (size_t)lane->queries;
   size_t row = heads * (size_t)at->shape->d, used = at->work->used;
   float *s = KV_TAKE(at->work, float, ROWS *heads *lds);
+  asking a = begin(at, o, &p);
+  p.score = score;
   for (int r = 0; r < o->window; r++) {
-    int left = o->window - r, token = kv_voter(o, at->step, r);
+    int left = o->window - r, token = kv_ring_token(o->window, at->step, r);
     if (r % ROWS == 0)
       kv_key_logits(at, lane, (left < ROWS ? left : ROWS) * lane->queries,
                     ring + (size_t)r * row, 0, lane->n, at->shape->scale, s,
                     lds);
-    int seen =
-        token < 0 ? 0
-                  : largest_of_heads(lane, &p, token,
-                                     s + (size_t)(r % ROWS) * heads * lds, lds);
-    if (seen > 0) vote(at, o, &p, seen, &temperature[r]);
+    int seen = token < 0 ? 0 : seen_by(&a, lane, token);
+    if (seen == 0) continue;
+    largest_of_heads(&a, lane, seen, s + (size_t)(r % ROWS) * heads * lds, lds);
+    vote(&a, seen, &temperature[r]);
   }
   at->work->used = used;
   return p;

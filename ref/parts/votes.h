@@ -11,20 +11,31 @@
  *             rkv:     log(RN(x / the sum of x) + 1e-10),
  *                      x = y - the least y, y = lambda S[t] - (1 - lambda) R,
  *                      R R-KV's redundancy (similar.h) of all of the lane's
- * keys T[t]    = where the first k of softmax(g[t] / T) hold what k of S[t]
- * hold; 1 of vanilla votes   = the least prefix of softmax(g[t] / T[t]) of mass
- * p, at least one
+ *                      keys
+ *             score:   what a scorer (scorers.h) says of entry j, whoever asks
+ *   T[t]    = where the first k of softmax(g[t] / T) hold what k of S[t] hold;
+ *             1 of vanilla
+ *   votes   = the least prefix of softmax(g[t] / T[t]) of mass p, at least one
  *
  * A query sees the entries of the poll that are not younger than it. Its
  * neighbours are those of the poll.
+ *
+ * as_shipped, what the authors' code does: every query sees all entries of the
+ * poll; of equals at a prefix's end all are in it; T is looked for where the
+ * first k entries by place, not by g, hold p itself, by their bisection; with
+ * the gradient it stays 0.5, where their optimiser begins.
+ *
+ * No row is sorted: a prefix is found by narrowing among the entries that come
+ * close to it, and sums of weights are integers, which no order changes.
  */
 #ifndef KV_REF_PARTS_VOTES_H
 #define KV_REF_PARTS_VOTES_H
 
 #include "ref/parts/calibrate.h"
+#include "ref/parts/ring.h"
 #include "ref/parts/similar.h"
 
-enum { KV_ADAPT_VANILLA, KV_ADAPT_SNAPKV, KV_ADAPT_RKV };
+enum { KV_ADAPT_VANILLA, KV_ADAPT_SNAPKV, KV_ADAPT_RKV, KV_ADAPT_SCORE };
 enum { KV_TEMPERATURES_FIRST, KV_TEMPERATURES_EVERY };
 
 /* Parameters of a method that polls. */
@@ -34,19 +45,24 @@ typedef struct kv_voters {
   int adapter, calibrate;
   int temperatures; /* found once for each place of the window, or each time */
   float lambda, threshold;
+  int as_shipped;
+  int shares; /* are sums of S wanted, too? */
 } kv_voters;
 
-/* The token whose query is at place `at` of a ring of the last queries when
- * `step` tokens were seen: the last one that is at mod window; below 0: none
- * is there yet. */
-KV_FN int kv_voter(const kv_voters *o, int step, int at) {
-  int back = step - 1 - at;
-  return back < 0 ? -1 : step - 1 - back % o->window;
+/* Is T of a query looked for, whose place in the window had `kept`? */
+KV_FN bool kv_voters_search(const kv_voters *o, float kept) {
+  return !(kept > 0) || o->temperatures == KV_TEMPERATURES_EVERY;
 }
 
-KV_FN bool kv_voters_calibrate(const kv_voters *o, float kept) {
-  if (o->calibrate == KV_CALIBRATE_NONE) return false;
-  return !(kept > 0) || o->temperatures == KV_TEMPERATURES_EVERY;
+/* How it is looked for; KV_CALIBRATE_NONE: it is *t. */
+KV_FN int kv_voters_rule(const kv_voters *o, float *t) {
+  bool fixed = o->as_shipped && o->calibrate == KV_CALIBRATE_GRADIENT;
+  *t = fixed ? 0.5f : 1.0f;
+  if (o->adapter == KV_ADAPT_VANILLA) *t = 1.0f;
+  if (o->adapter == KV_ADAPT_VANILLA || fixed) return KV_CALIBRATE_NONE;
+  if (o->as_shipped && o->calibrate == KV_CALIBRATE_BISECT)
+    return KV_CALIBRATE_SHIPPED;
+  return o->calibrate;
 }
 
 /* y of rkv. */
@@ -65,18 +81,46 @@ typedef struct kv_poll {
   int n;
   const int32_t *entry; /* [n] */
   int32_t *votes;       /* [n] */
-  int64_t *mass;        /* [n] sums of RN(probability * 2^40) */
-  float *z, *g, *less, *e;
-  int32_t *order, *spare;
+  int64_t *mass;        /* [n] sums of RN(probability * 2^40) as g sees it */
+  int64_t *share;       /* [n] the same of S, where wanted; else NULL */
+  int looks;            /* at masses, for all temperatures together */
+  float *z, *g, *less, *e, *near, *few; /* [n] rows of one query */
+  int64_t *weight;
+  int32_t *place, *order, *spare;
   const float *repeated; /* [lane->n], of rkv */
+  const float *score;    /* [lane->n], of score */
 } kv_poll;
 
 /* Workspace beyond KV_WORK(n_tokens) that a poll takes. */
 size_t kv_poll_work(const kv_shape *s, const kv_voters *o);
 /* Asks the window's queries about entries [n], of a hook's workspace. ring:
- * [window][query heads][d]; temperature: [window], 0 where none was found. */
+ * [window][query heads][d]; temperature: [window], 0 where none was found;
+ * score: of all entries of the lane, of KV_ADAPT_SCORE. */
 kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
-                    int n, const int32_t *entry, const float *ring,
-                    float *temperature);
+                    int n, const int32_t *entry, const float *score,
+                    const float *ring, float *temperature);
+
+/* --- prefix.c ------------------------------------------------------------- */
+
+/* A row by which a prefix is found: scores, and their weights RN(e * 2^40),
+ * which fall with them; and where such prefixes ended before. */
+typedef struct kv_prefixes {
+  const kv_at *at;
+  float *value;    /* [n] */
+  int64_t *weight; /* [n] */
+  int32_t *place;  /* [n] */
+  float reach;     /* the largest less the last one of a prefix: a guess */
+} kv_prefixes;
+
+/* The least prefix of x[0..n), of the order of arithmetic 2, whose weights
+ * reach the share p20 * 2^-20 of `all`, at least one; ties: with all that are
+ * equal to its last. Its places, ascending, are left in f->place; returns how
+ * many; *mass: its weight. most: the largest of x. */
+int kv_prefix_by_mass(kv_prefixes *f, const float *x, const float *e, int n,
+                      float most, int64_t all, int32_t p20, bool ties,
+                      int64_t *mass);
+/* The first k of x[0..n), 1 <= k <= n, in the same way. */
+void kv_prefix_by_count(kv_prefixes *f, const float *x, int n, float most,
+                        int k);
 
 #endif

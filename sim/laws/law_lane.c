@@ -64,13 +64,27 @@ static bool is_recorded(const kv_lane *l, int h, const kv_view *v, int step,
   return same;
 }
 
+/* Does the view hold what is of a class that is read, and nothing else? */
+static bool is_by_class(const kv_lane *l, const kv_view *v) {
+  int r = 0;
+  for (int i = 0; i < l->n; i++) {
+    while (r < v->runs && i >= v->run[r].first + v->run[r].count) r++;
+    bool seen = r < v->runs && i >= v->run[r].first;
+    if (seen == (l->needs->unread >> kv_class_of(l, i) & 1)) return false;
+  }
+  return true;
+}
+
 static kv_rc views_hold(const kv_seen *seen, int step, kv_err *e) {
   const kv_lane *l = seen->lane;
   size_t next = 0;
   for (int h = 0; h < seen->queries; h++) {
     kv_rc rc = view_holds(l, h, &seen->view[h], step, e);
     if (rc) return rc;
-    if (!is_recorded(l, h, &seen->view[h], step, l->views.word, &next))
+    if (l->needs->unread) {
+      if (!is_by_class(l, &seen->view[h]))
+        return kv_law_broken(l, e, "head %d: classes say another view", h);
+    } else if (!is_recorded(l, h, &seen->view[h], step, l->views.word, &next))
       return kv_law_broken(l, e, "head %d: the journal has another view", h);
   }
   if (next == l->views.n) return KV_OK;
@@ -177,7 +191,7 @@ static kv_bytes cost_of(const kv_replica *s, const kv_lane *l) {
     charge(s, l, i, KV_SIDE_K, &sum);
     charge(s, l, i, KV_SIDE_V, &sum);
     sum.metadata += 4 * (s->lost + s->gaps + need->merges);
-    sum.metadata += need->classes > 1;
+    sum.metadata += need->classes > 1 && !need->unread;
     for (int c = 0; c < need->columns; c++)
       sum.columns += need->column[c] == KV_INT64 ? 8 : 4;
     for (int m = 0; m < need->metas; m++)

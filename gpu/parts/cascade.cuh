@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tiers of a cascade on a device: the twin of ref/parts/cascade.h. All
+ * threads of the block call every function with the same arguments.
+ */
+#ifndef KV_GPU_CASCADE_CUH
+#define KV_GPU_CASCADE_CUH
+
+#include "gpu/parts/condense.cuh"
+#include "gpu/parts/votes.cuh"
+
+extern "C" {
+#include "ref/parts/cascade.h"
+}
+
+KV_DEVICE void kv_gpu_cascade_view(const kv_gpu_lane *lane, uint8_t *in) {
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    in[i] = lane->tier[i] == KV_CASCADE_READ;
+  __syncthreads();
+}
+
+/* flag: room for lane->n. */
+KV_DEVICE int kv_gpu_cascade_asked(const kv_cascade &c, const kv_gpu_lane *lane,
+                                   uint8_t *flag, int32_t *entry) {
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    flag[i] = c.as_shipped || lane->tier[i] == KV_CASCADE_READ;
+  __syncthreads();
+  return kv_gpu_indexes(0, lane->n, flag, true, entry);
+}
+
+/* A poll whose votes are counted; flags of its entries. */
+typedef struct kv_gpu_counted {
+  uint8_t *protects, *chosen, *flag;
+  int32_t *list;
+  int n; /* chosen */
+} kv_gpu_counted;
+
+KV_DEVICE kv_gpu_counted kv_gpu_count(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                      const kv_cascade &c,
+                                      const kv_gpu_poll &p) {
+  kv_gpu_counted x = {
+      KV_GPU_TAKE(at, uint8_t, lane->n), KV_GPU_TAKE(at, uint8_t, lane->n),
+      KV_GPU_TAKE(at, uint8_t, lane->n), KV_GPU_TAKE(at, int32_t, lane->n), 0};
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) {
+    int place = p.entry[i], token = (int)lane->id[place];
+    x.protects[i] = kv_cascade_protects(&c, at.step, lane->n, place, token);
+    x.chosen[i] = x.protects[i] || p.votes[i] > 0;
+    x.n += x.chosen[i];
+  }
+  x.n = kv_block_sum(x.n);
+  return x;
+}
+
+/* Places of the poll whose flags chosen and protects are these, into list. */
+KV_DEVICE int kv_gpu_counted_list(const kv_gpu_counted &x, int n, bool chosen,
+                                  bool protects, int32_t *list) {
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    x.flag[i] =
+        (x.chosen[i] != 0) == chosen && (x.protects[i] != 0) == protects;
+  __syncthreads();
+  return kv_gpu_indexes(0, n, x.flag, true, list);
+}
+
+/* Of n chosen the worst that nothing protects go until upper are left. */
+KV_DEVICE void kv_gpu_cut(kv_gpu_at &at, const kv_cascade &c,
+                          const kv_gpu_poll &p, const kv_gpu_counted &x) {
+  int over = x.n - c.upper;
+  if (over <= 0) return;
+  int m = kv_gpu_counted_list(x, p.n, true, false, p.order);
+  for (int i = kv_thread(); i < m; i += KV_BLOCK) /* the younger first */
+    x.list[i] = p.order[m - 1 - i];
+  kv_gpu_scores(p.mass, p.n, p.g);
+  kv_gpu_order(at, p.g, m, x.list);
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK) p.g[i] = (float)p.votes[i];
+  __syncthreads();
+  kv_gpu_order(at, p.g, m, x.list);
+  for (int i = kv_thread(); i < over; i += KV_BLOCK)
+    x.chosen[x.list[m - 1 - i]] = 0;
+  __syncthreads();
+}
+
+/* Of the poll's entries those become of the class `to` that are not and whose
+ * flag `chosen` is so. */
+KV_DEVICE void kv_gpu_tell(kv_gpu_at &at, kv_gpu_lane *lane,
+                           const kv_gpu_poll &p, const kv_gpu_counted &x,
+                           bool is, int to) {
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK)
+    x.flag[i] = (x.chosen[i] != 0) == is && lane->tier[p.entry[i]] != to;
+  __syncthreads();
+  int n = kv_gpu_indexes(0, p.n, x.flag, true, x.list);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    x.list[i] = p.entry[x.list[i]];
+  __syncthreads();
+  kv_gpu_retier(at, lane, n, x.list, to);
+}
+
+/* Entries of the poll whose flags are these. */
+KV_DEVICE int kv_gpu_counted_entries(const kv_gpu_counted &x,
+                                     const kv_gpu_poll &p, bool chosen,
+                                     bool protects, int32_t *list) {
+  int n = kv_gpu_counted_list(x, p.n, chosen, protects, list);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) list[i] = p.entry[list[i]];
+  __syncthreads();
+  return n;
+}
+
+/* Whoever a rule protects is chosen. */
+KV_DEVICE void kv_gpu_counted_condense(kv_gpu_at &at, kv_gpu_lane *lane,
+                                       const kv_gpu_poll &p,
+                                       const kv_gpu_counted &x) {
+  float *a = KV_GPU_TAKE(at, float, lane->n);
+  int32_t *goes = KV_GPU_TAKE(at, int32_t, lane->n);
+  int32_t *stays = KV_GPU_TAKE(at, int32_t, lane->n);
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK)
+    a[p.entry[i]] = kv_unfix(p.share[i]);
+  __syncthreads();
+  int m = kv_gpu_counted_entries(x, p, false, false, goes);
+  int n = kv_gpu_counted_entries(x, p, true, false, stays);
+  kv_gpu_condense(at, lane, n, stays, m, goes, a);
+}
+
+KV_DEVICE void kv_gpu_cascade_rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      const kv_cascade &c, const kv_gpu_poll &p,
+                                      const kv_gpu_counted &x) {
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
+  kv_gpu_cut(at, c, p, x);
+  kv_gpu_flag_all(keep, lane->n, false);
+  __syncthreads();
+  for (int i = kv_thread(); i < p.n; i += KV_BLOCK)
+    keep[p.entry[i]] = x.chosen[i];
+  __syncthreads();
+  if (c.merge) kv_gpu_counted_condense(at, lane, p, x);
+  kv_gpu_keep_mask(at, lane, keep);
+}
+
+/* --- as shipped: the poll is about all entries ---------------------------- */
+
+KV_DEVICE int kv_gpu_by_priority(const kv_cascade &c, const kv_gpu_poll &p,
+                                 const kv_gpu_counted &x, int32_t *list) {
+  int all = p.n, n = c.sinks + c.last;
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    list[i] = i < c.sinks ? i : all - 1 - (i - c.sinks);
+  n += kv_gpu_counted_list(x, all, true, false, list + n);
+  n += kv_gpu_counted_list(x, all, false, false, list + n);
+  if (n > c.upper) n = c.upper;
+  kv_gpu_flag_all(x.chosen, all, false);
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) x.chosen[list[i]] = 1;
+  __syncthreads();
+  return n;
+}
+
+KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
+                                         const kv_cascade &c,
+                                         const kv_gpu_poll &p,
+                                         const kv_gpu_counted &x) {
+  int32_t *list = p.order;
+  int n = kv_gpu_by_priority(c, p, x, list);
+  kv_gpu_tell(at, lane, p, x, true, KV_CASCADE_READ);
+  if (c.merge) kv_gpu_counted_condense(at, lane, p, x);
+  kv_gpu_keep(at, lane, n, list);
+}
+
+KV_DEVICE void kv_gpu_cascade_settle(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const kv_cascade &c,
+                                     const kv_gpu_poll &p) {
+  kv_gpu_counted x = kv_gpu_count(at, lane, c, p);
+  if (lane->n > c.upper) {
+    if (c.as_shipped)
+      kv_gpu_rewrite_as_shipped(at, lane, c, p, x);
+    else
+      kv_gpu_cascade_rewrite(at, lane, c, p, x);
+    return;
+  }
+  kv_gpu_tell(at, lane, p, x, false, KV_CASCADE_HIDDEN);
+  kv_gpu_tell(at, lane, p, x, true, KV_CASCADE_READ);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ring of queries: those of the last `window` tokens, all query heads of a
+ * lane, for methods that ask them when they settle. A token's queries are at
+ * place token mod window: [window][heads][d] floats, in the lane's own memory.
+ */
+#ifndef KV_REF_PARTS_RING_H
+#define KV_REF_PARTS_RING_H
+
+#include "ref/ground/arith.h"
+#include "ref/lane/lane.h"
+
+/* Queries of a ring, as floats. */
+KV_FN size_t kv_ring_floats(const kv_shape *s, int window) {
+  return (size_t)window * (size_t)(s->n_heads / s->n_kv_heads) * (size_t)s->d;
+}
+
+/* What a ring is charged: queries in the trace's type. */
+kv_meta kv_ring_meta(const kv_shape *s, int window);
+
+/* The token whose queries are at place `at` when `step` tokens were seen: the
+ * last one that is at mod window; below 0: none is there yet. */
+KV_FN int kv_ring_token(int window, int step, int at) {
+  int back = step - 1 - at;
+  return back < 0 ? -1 : step - 1 - back % window;
+}
+
+/* observe, of a method that wants KV_Q: the rows' queries take their places. */
+void kv_ring_add(const kv_at *at, const kv_lane *lane, const kv_rows *rows,
+                 int window, float *ring);
+
+#endif
