@@ -94,6 +94,10 @@ replay_variants+=,rkv:every=16+kivi:group=8:residual=16
 replay_variants+=,hardkv:window=3:every=16:adapter=vanilla:p=0.6
 replay_variants+=,hardkv:window=3:every=9:calibrate=gradient:temperatures=every
 replay_variants+=,hardkv:window=3:every=16:adapter=rkv
+replay_variants+=,hardkv:window=3:every=16:p=0.6:condensed=merge
+replay_variants+=,hardkv:window=3:every=16:variant=code
+replay_variants+=,hardkv:window=3:every=16:adapter=score:score=tova
+replay_variants+=,hardkv:window=3:every=16:adapter=score:score=keydiff
 replay_variants+=,zsmerge:variant=code:residual=2
 replay_variants+=,zsmerge:metric=l2:residual=3
 replay_variants+=,kivi:group=8:residual=16:variant=code
@@ -110,7 +114,7 @@ replay_variants+=,leankv:window=8:high=k16v16:low=k16v16:alpha_l=0.7
 replay_variants+=,keydiff:block=0:sinks=2:last=3:reindex=yes
 replay_variants+=,lagkv:cross=yes:form=both:every=16
 replay_variants+=,expected:covariance=no:vnorm=no:form=decode:every=9
-replay_variants+=,adakv:score=keydiff,adakv:score=expected
+replay_variants+=,adakv:score=keydiff,adakv:score=expected,adakv:score=tova
 replay_variants+=,chunkkv:score=lagkv:form=both:every=16:count=share
 replay_variants+=,oracle-topp:p=0.5
 replay_variants+=,snapkv+kivi:group=8:residual=16

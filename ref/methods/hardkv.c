@@ -241,6 +241,7 @@ static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,
   if (s->score == KV_SCORE_snapkv) s->w.window = o->v.window;
   s->sinks = KV_UNSET;
   s->form = KV_FORM_BOTH;
+  s->cross = KV_CROSS_YES;
   s->every = o->every;
   return kv_score_open(shape, "hardkv", o->upper, s, needs, e);
 }

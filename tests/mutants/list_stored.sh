@@ -10,7 +10,29 @@ mutant range_of_first_run ref/kernels/coded.h 'coded' \
 mutant search_runs_away ref/parts/calibrate.h 'methods' \
   'if (over > 0)' 'if (over < 0)'
 mutant votes_uncounted ref/parts/votes.c 'methods' \
-  'p->votes[p->order[i]] += i < k;' 'p->votes[p->order[i]] |= i < k;'
+  'p->votes[p->place[i]]++;' 'p->votes[p->place[i]] = 1;'
+mutant shipped_votes_are_causal ref/parts/votes.c 'methods' \
+  'if (a->o->as_shipped) return n;' ''
+mutant shipped_mass_is_of_the_best ref/parts/votes.c 'methods' \
+  '} else if (row.k < n) {' '}
+  if (row.k < n) {'
+mutant prefix_misses_ties ref/parts/prefix.c 'cascade' \
+  'int equals = ties ? m : equals_of(f, m, cut, above, target);' \
+  'int equals = equals_of(f, m, cut, above, target);'
+mutant prefix_takes_a_guess ref/parts/prefix.c 'cascade' \
+  'while (weigh(f, m, e) < target && m < n) {' \
+  'while (weigh(f, m, e) < target - 64 && m < n) {'
+mutant pairs_of_equals ref/parts/condense.c 'cascade methods' \
+  '  order_rising(m, goes, a, spare);' '  kv_order(a, m, goes, spare);'
+mutant pair_weighs_once ref/parts/condense.c 'cascade' \
+  'a[into] = kv_add(a[into], a[from]);' ''
+mutant hidden_comes_back ref/parts/cascade.c 'methods' \
+  'if (c->as_shipped || kv_class_of(lane, i) == READ) entry[n++] = i;' \
+  'entry[n++] = i;'
+mutant hidden_is_not_told ref/parts/cascade.c 'methods' \
+  '  kv_retier(x->lane, n, list, to);' '  if (to == READ) kv_retier(x->lane, n, list, to);'
+mutant view_reads_hidden ref/parts/cascade.c 'methods laws' \
+  'in[i] = kv_class_of(lane, i) == READ;' 'in[i] = true;'
 mutant candidate_is_not_judged ref/methods/leankv.h 'methods' \
   'if (score[c] >= high) {' 'if (score[c] >= low) {'
 mutant low_one_goes_unasked ref/methods/leankv.h 'methods' \
