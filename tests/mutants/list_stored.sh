@@ -30,7 +30,8 @@ mutant hidden_comes_back ref/parts/cascade.c 'methods' \
   'if (c->as_shipped || kv_class_of(lane, i) == READ) entry[n++] = i;' \
   'entry[n++] = i;'
 mutant hidden_is_not_told ref/parts/cascade.c 'methods' \
-  '  kv_retier(x->lane, n, list, to);' '  if (to == READ) kv_retier(x->lane, n, list, to);'
+  '  kv_retier(x->lane, n, list, to);' \
+  '  if (to == READ) kv_retier(x->lane, n, list, to);'
 mutant view_reads_hidden ref/parts/cascade.c 'methods laws' \
   'in[i] = kv_class_of(lane, i) == READ;' 'in[i] = true;'
 mutant candidate_is_not_judged ref/methods/leankv.h 'methods' \
