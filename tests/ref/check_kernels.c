@@ -264,6 +264,17 @@ static void check_exp(const kv_kernels *k, int n) {
   assert_true(sum == want);
   assert_true(k->exp_sum(s, m, n, s) == want); /* in place */
   same(s, e, (size_t)n);
+  float t = 0.25f + fabsf(full());
+  s = floats(0, (size_t)n, score);
+  want = 0;
+  for (int j = 0; j < n; j++) s[j] = -fabsf(s[j]);
+  sum = k->exp_over(s, t, n, e);
+  for (int j = 0; j < n; j++) {
+    float y = kv_expm(kv_div(s[j], t));
+    same(e + j, &y, 1);
+    want += kv_fix(y);
+  }
+  assert_true(sum == want && k->exp_over(s, t, n, s) == want);
 }
 
 static float probability(void) {
