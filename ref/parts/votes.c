@@ -121,12 +121,18 @@ static int count_by_z(asking *a, int n, float *want) {
   return k;
 }
 
+/* sum += RN(RN(e / all) * 2^40), by way of 1 / all. Not by the kernels `scale`
+ * and `fix_rows`: the laws count their calls as evidence. */
+static void add_shares(const asking *a, int n, int64_t all, int64_t *sum) {
+  float *e = a->p->e, each = kv_div(1.0f, kv_unfix(all));
+  for (int i = 0; i < n; i++) e[i] = kv_mul(e[i], each);
+  a->at->kernels->fix_add(e, n, sum);
+}
+
 static void share_out(const asking *a, int n) {
   const kv_kernels *kernel = a->at->kernels;
   lower(a, a->p->z, n);
-  float each =
-      kv_div(1.0f, kv_unfix(kernel->exp_over(a->p->less, 1.0f, n, a->p->e)));
-  kernel->fix_rows(1, n, a->p->e, (size_t)n, &each, a->p->share);
+  add_shares(a, n, kernel->exp_over(a->p->less, 1.0f, n, a->p->e), a->p->share);
 }
 
 static float temperature_of(asking *a, int rule, const float *g, int n) {
@@ -162,9 +168,8 @@ static void vote(asking *a, int n, float *kept) {
   int64_t mass, all = kernel->exp_over(p->less, t, n, p->e);
   int k = kv_prefix_by_mass(&a->of_g, g, p->e, n, most, all, a->o->p,
                             a->o->as_shipped, &mass);
-  float each = kv_div(1.0f, kv_unfix(all));
   for (int i = 0; i < k; i++) p->votes[p->place[i]]++;
-  kernel->fix_rows(1, n, p->e, (size_t)n, &each, p->mass);
+  add_shares(a, n, all, p->mass);
 }
 
 /* --- logits --------------------------------------------------------------- */
