@@ -220,9 +220,9 @@ def train(w, net, a):
         if i % 20 == 19:
             left = (time.time() - began) / (i + 1) * (a.steps - i - 1)
             print(
-                f"{i + 1} of {a.steps}: squared error {float(error) / tiny.L:.5f}"
-                f" a layer, next token {float(next_token):.4f}, {left:.0f} s"
-                " left",
+                f"{i + 1} of {a.steps}: squared error "
+                f"{float(error) / tiny.L:.5f} a layer, next token "
+                f"{float(next_token):.4f}, {left:.0f} s left",
                 file=sys.stderr,
                 flush=True,
             )
