@@ -19,13 +19,15 @@
  *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
  *                             are all lanes zero?
  *   vi_load vi_store          LANES integers of 32 bits, unaligned
- *   vi_of_bytes vi_shr16      LANES bytes, each to an integer; the high half
- *                             moved down
- *   v_code                    bits at..at + bits - 1 of each lane as a number;
- *                             at + bits < 24
+ *   vi_of_bytes               LANES bytes, each to an integer
+ *   vi_up vi_down             moved so many bits, zeros behind them
+ *   v_based                   bits at..at + bits - 1 of each lane as a number,
+ *                             and code_base(at) more; at + bits < 24
  *   v_half                    one fp16 number in all lanes
+ *   TABLE_BITS v_look         codes of so many bits have a number a lane: that
+ *                             of the lowest bits of a lane
  *   vrun v_run v_number       what codes of one scale and minimum stand for:
- *                             fma(v_code(..), scale, min), of lanes < 256
+ *                             fma(code, scale, min), of lanes < 256
  *   vi_total                  the sum of all lanes modulo 2^32
  *   vi_widen_add              acc[i] += high[i] * 2^bits + low[i], in int64
  *   v_fix_add                 adds RN(p * 2^40) to int64 in memory
@@ -60,7 +62,7 @@ enum {
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 
-/* Of v_code: the power of two whose mantissa has the code's unit at bit `at`,
+/* Of v_based: the power of two whose mantissa has the code's unit at bit `at`,
  * and where the code stands in it. */
 INLINE float code_base(int at) { return 0x1p23f / (float)(1 << at); }
 INLINE uint32_t code_mask(int at, int bits) {

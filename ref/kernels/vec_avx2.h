@@ -93,14 +93,17 @@ INLINE void vi_store(uint32_t *p, vint a) {
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
-INLINE vint vi_shr16(vint a) { return _mm256_srli_epi32(a, 16); }
-INLINE vec v_code(vint a, int at, int bits) {
-  const float base = code_base(at);
+INLINE vint vi_up(vint a, int by) { return _mm256_slli_epi32(a, by); }
+INLINE vint vi_down(vint a, int by) { return _mm256_srli_epi32(a, by); }
+INLINE vec v_based(vint a, int at, int bits) {
   vint in = _mm256_and_si256(a, vi_one(code_mask(at, bits)));
-  return v_sub(v_float(_mm256_or_si256(in, vi_one(kv_bits(base)))),
-               v_one(base));
+  return v_float(_mm256_or_si256(in, vi_one(kv_bits(code_base(at)))));
 }
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
+enum { TABLE_BITS = 2 };
+INLINE vec v_look(vec table, vint a) {
+  return _mm256_permutevar8x32_ps(table, a);
+}
 INLINE vint v_nearest(vec x) { return _mm256_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   vec above = _mm256_cmp_ps(x, v_one(least), _CMP_GT_OQ);

@@ -88,35 +88,19 @@ INLINE void vi_store(uint32_t *p, vint a) { _mm512_storeu_si512(p, a); }
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
-INLINE vint vi_shr16(vint a) { return _mm512_srli_epi32(a, 16); }
-INLINE vec v_code(vint a, int at, int bits) {
-  const float base = code_base(at);
+INLINE vint vi_up(vint a, int by) { return _mm512_slli_epi32(a, (unsigned)by); }
+INLINE vint vi_down(vint a, int by) {
+  return _mm512_srli_epi32(a, (unsigned)by);
+}
+INLINE vec v_based(vint a, int at, int bits) {
   enum { AND_OR = 0xea }; /* (first & second) | third */
-  vint in = vi_one(code_mask(at, bits)), top = vi_one(kv_bits(base));
-  return v_sub(v_float(_mm512_ternarylogic_epi32(a, in, top, AND_OR)),
-               v_one(base));
+  vint in = vi_one(code_mask(at, bits)), top = vi_one(kv_bits(code_base(at)));
+  return v_float(_mm512_ternarylogic_epi32(a, in, top, AND_OR));
 }
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
 
-/* Of at most 4 bits all 16 numbers are made once, for a permutation looks at
- * the lowest 4 bits of a lane and at no others; of fewer bits they repeat. */
-typedef struct vrun {
-  vec scale, min; /* or, of at most 4 bits, the numbers, and nothing */
-} vrun;
-INLINE vrun v_run(int bits, vec scale, vec min) {
-  vrun run = {scale, min};
-  if (bits > 4) return run;
-  const vint up =
-      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  vint code = _mm512_and_si512(up, vi_one((1u << bits) - 1u));
-  run.scale = v_fma(v_from_int(code), run.scale, run.min);
-  return run;
-}
-INLINE vec v_number(int bits, vrun run, vint a, int at) {
-  if (bits > 4) return v_fma(v_from_int(a), run.scale, run.min);
-  vint low = at ? _mm512_srli_epi32(a, (unsigned)at) : a;
-  return _mm512_permutexvar_ps(low, run.scale);
-}
+enum { TABLE_BITS = 4 };
+INLINE vec v_look(vec table, vint a) { return _mm512_permutexvar_ps(a, table); }
 INLINE vint v_nearest(vec x) { return _mm512_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   return _mm512_cmp_ps_mask(x, v_one(least), _CMP_GT_OQ);
@@ -226,5 +210,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
     a[2 * i + 1] = _mm512_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
   }
 }
+
+#include "ref/kernels/vec_run.h"
 
 #endif

@@ -116,13 +116,18 @@ INLINE vint vi_load(const uint32_t *p) {
 }
 INLINE void vi_store(uint32_t *p, vint a) { memcpy(p, &a, sizeof a); }
 INLINE vint vi_of_bytes(bytes *p) { return (vint){p[0], p[1], p[2], p[3]}; }
-INLINE vint vi_shr16(vint a) { return (vint)((vbits)a >> 16); }
-INLINE vec v_code(vint a, int at, int bits) {
-  const float base = code_base(at);
+INLINE vint vi_up(vint a, int by) { return (vint)((vbits)a << by); }
+INLINE vint vi_down(vint a, int by) { return (vint)((vbits)a >> by); }
+INLINE vec v_based(vint a, int at, int bits) {
   vint in = a & vi_one(code_mask(at, bits));
-  return v_float(in | vi_one(kv_bits(base))) - v_one(base);
+  return v_float(in | vi_one(kv_bits(code_base(at))));
 }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
+enum { TABLE_BITS = 2 };
+INLINE vec v_look(vec table, vint a) {
+  return (vec){table[a[0] & 3], table[a[1] & 3], table[a[2] & 3],
+               table[a[3] & 3]};
+}
 #ifdef __SSE2__
 #  include <emmintrin.h>
 INLINE vint v_nearest(vec x) { return (vint)_mm_cvtps_epi32((__m128)x); }

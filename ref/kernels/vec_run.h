@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of a run of codes (vrun, v_run, v_number of ref/kernels/vec.h) for
- * sets that have no table of 16 numbers in a register. Included by a vector
- * header, behind its words.
+ * Numbers of a run of codes (vrun, v_run, v_number of ref/kernels/vec.h). Of
+ * codes of at most TABLE_BITS bits all numbers are made once and stand in a
+ * register: v_look finds one by the lowest bits of a lane, more of them than a
+ * code has where it has few, so they repeat. Included by a vector header,
+ * behind its words.
  */
 #ifndef KV_REF_KERNELS_VEC_RUN_H
 #define KV_REF_KERNELS_VEC_RUN_H
 
 typedef struct vrun {
-  vec scale, min;
+  vec scale, min; /* or the numbers, and nothing */
 } vrun;
 
 INLINE vrun v_run(int bits, vec scale, vec min) {
-  (void)bits;
+  static const float code[][16] = {
+      {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3},
+      {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
+  if (bits <= (int)TABLE_BITS)
+    scale = v_fma(v_load(code[bits == 4]), scale, min);
   return (vrun){scale, min};
 }
 
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
-  vec code = bits == 8 ? v_from_int(a) : v_code(a, at, bits);
+  if (bits <= (int)TABLE_BITS)
+    return v_look(run.scale, at ? vi_down(a, at) : a);
+  vec code = bits == 8 ? v_from_int(a)
+                       : v_sub(v_based(a, at, bits), v_one(code_base(at)));
   return v_fma(code, run.scale, run.min);
 }
 

@@ -4,7 +4,10 @@
 # Faults of methods that weigh how a token is stored, and of kernels over rows
 # as they are stored.
 mutant upper_half_unread ref/kernels/coded.h 'coded' \
-  'b < 2 ? word[v] : half[v]' 'word[v]'
+  'b < 2 ? vi_up(word, low - shift) : vi_down(word, 16 + shift - low)' \
+  'vi_up(word, low - shift)'
+mutant base_that_rounds ref/kernels/coded.h 'coded' \
+  'based &= base_ranges(' 'base_ranges('
 mutant range_of_first_run ref/kernels/coded.h 'coded' \
   'int g = x / of->run;' 'int g = 0 * x / of->run;'
 mutant search_runs_away ref/parts/calibrate.h 'methods' \
