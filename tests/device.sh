@@ -196,6 +196,7 @@ benchmark() {
   "$top/tests/bench/device" --csv "$csv" "$@"
 }
 
+# Limits in seconds, 600 in all.
 coded=leankv,leankv:variant=code,snapkv+int4,dense+k8v4:residual=32
 export -f machine database again pages sanitized benchmark
 export kvreplay small backend out top src coded
@@ -210,9 +211,9 @@ for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"
 done
 for theme in attend top settle kivi compact paged regular; do
-  stage "$theme" 20 bash -c "benchmark $theme --theme $theme"
+  stage "$theme" 12 bash -c "benchmark $theme --theme $theme"
 done
-stage replay 100 bash -c 'benchmark replay --theme replay'
+stage replay 86 bash -c 'benchmark replay --theme replay'
 
 if grep -q '	failed	' "$summary"; then
   exit 1

@@ -17,7 +17,9 @@
 # apart, as a conversion tells those of halves. The way is the one that meets
 # most marks, then most asynchronous copies, then fewest instructions: a branch
 # that a full turn does not take is not counted. WITH "once" counts the way
-# through the whole kernel, every loop of it once.
+# through the whole kernel, every loop of it once, and in the functions that it
+# calls the way through them; where barriers are the MARKs, loads are as
+# asynchronous copies.
 #
 # Loops are those of the flow graph (depth-first search, natural loops), so
 # they are found wherever ptxas has put their blocks.
@@ -74,6 +76,7 @@ function blocks(i, b) {
   for (i = 0; i <= n; i++) leads[i] = i == 0
   for (i = 0; i < n; i++) {
     if (goal[i] >= 0) leads[goal[i]] = 1
+    if (called[i] >= 0) leads[called[i]] = 1
     if (ends[i]) leads[i + 1] = 1
   }
   n_blocks = 0
@@ -86,12 +89,14 @@ function blocks(i, b) {
   for (b = 0; b < n_blocks; b++) {
     i = first_of[b + 1] - 1
     if (goal[i] >= 0) edge(b, goal[i])
+    if (called[i] >= 0) edge(b, called[i])
     if (!leaves[i]) edge(b, i + 1)
   }
 }
 
 # Depth first from block 0: order[] from the last that was left. An edge to a
-# block that is still open closes a loop, whose head that block is.
+# block that is still open closes a loop, whose head that block is. What is
+# called follows the call, too, and nothing follows where it returns.
 function search(b, top, to, left) {
   for (b = 0; b < n_blocks; b++) state[b] = place[b] = 0
   delete closes
@@ -142,11 +147,13 @@ function body_of(head, top, b, k, from) {
   }
 }
 
-# What passing through a block is worth.
+# What passing through a block is worth, without what it calls.
 function worth(b, mark, i, x) {
   x = 0
-  for (i = first_of[b]; i < first_of[b + 1]; i++)
+  for (i = first_of[b]; i < first_of[b + 1]; i++) {
     x += (is(op[i], mark) ? 1e7 : 0) + (is(op[i], "LDGSTS") ? 1e3 : 0) - 1
+    if (mark == "BAR" && class_of(op[i]) == "ldg") x += 1e3
+  }
   return x
 }
 
@@ -173,36 +180,66 @@ function turn_of(head, i, k, b, to, x) {
   }
 }
 
-# The best way from the first block to one that ends the kernel.
-function whole(b, i, end) {
+# The best way from block `from` to one that ends with the opcode.
+function whole(from, with, b, i, end) {
   delete body
   for (b = 0; b < n_blocks; b++)
     if (state[b]) body[b] = 1
   furthest = n_blocks - 1
-  turn_of(0)
+  turn_of(from)
   end = -1
   for (b in best) {
     i = first_of[b + 1] - 1
-    if (op[i] == "EXIT" && (end < 0 || best[b] > best[end])) end = b
+    if (is(op[i], with) && (end < 0 || best[b] > best[end])) end = b
   }
   last = end
 }
 
+# Functions that the kernel calls: via[f], the blocks of the best way through
+# the one of block f from its last on; their worth is their callers', too.
+function functions(b, i, f, line) {
+  delete via
+  for (b = 0; b < n_blocks; b++) {
+    i = first_of[b + 1] - 1
+    if (!state[b] || called[i] < 0) continue
+    f = at_block[called[i]]
+    if (!(f in via)) {
+      whole(f, "RET")
+      line = ""
+      costs[f] = last < 0 ? -1e12 : best[last]
+      for (i = last; i >= 0; i = way[i]) line = line " " i
+      via[f] = line
+    }
+    value[b] += costs[f]
+  }
+}
+
 # sum[]: instructions of the way by class, marks, and trips: from barrier to
 # barrier, is anything read of global memory?
-function count_turn(mark, with, b, i, reads) {
+function count_turn(mark, with, b, reads) {
   delete sum
-  for (b = last; b >= 0; b = way[b])
-    for (i = first_of[b + 1] - 1; i >= first_of[b]; i--) {
-      sum["all"]++
-      sum[class_of(op[i])]++
-      sum["mark"] += is(op[i], mark)
-      if (is(op[i], "BAR")) reads = 0
-      if (class_of(op[i]) != "ldg") continue
-      if (!reads) sum["trips"]++
-      reads = 1
-    }
+  for (b = last; b >= 0; b = way[b]) reads = count_block(b, mark, reads)
   return holds_all(with)
+}
+
+# A block from its end, and before that what it calls there. `reads`, and
+# returned: is memory read between here and the barrier behind it?
+function count_block(b, mark, reads, i, k, m, part) {
+  i = first_of[b + 1] - 1
+  if (called[i] >= 0 && at_block[called[i]] in via) {
+    m = split(via[at_block[called[i]]], part, " ")
+    for (k = 1; k <= m; k++) reads = count_block(part[k], mark, reads)
+  }
+  for (; i >= first_of[b]; i--) {
+    sum["all"]++
+    sum[class_of(op[i])]++
+    sum["mark"] += is(op[i], mark)
+    if (is(op[i], "BAR")) reads = 0
+    if (class_of(op[i]) != "ldg") continue
+    if (!reads) sum["trips"]++
+    reads = 1
+  }
+  return reads
 }
 
 # Does the way hold an instruction of each opcode of the list?
@@ -234,9 +271,12 @@ function line_of(name, c, line) {
 # Inner loops first: their heads come later in the order.
 function look(name, mark, with, b, i, head, most, cost, found) {
   delete marked
-  for (b = 0; b < n_blocks; b++) value[b] = worth(b, mark)
+  for (b = 0; b < n_blocks; b++)
+    value[b] = worth(b, mark)
+  delete via
   if (with == "once") {
-    whole()
+    functions()
+    whole(0, "EXIT")
     count_turn(mark, with)
     print line_of(name)
     return
@@ -310,14 +350,18 @@ NR == FNR { next }
   name = line
   sub(/[ \t].*/, "", name)
   op[n] = name
-  goal[n] = -1
+  goal[n] = called[n] = -1
   leaves[n] = !guarded && name ~ /^(EXIT|RET|BRX|JMP|KILL)/
   if (name ~ /^BRA/) {
     leaves[n] = !guarded && name !~ /DIV|CONV/ && line !~ /,/
     sub(/.*0x/, "", line)
     goal[n] = hex(line) / 16
   }
-  ends[n] = name ~ /^(BRA|EXIT|RET|BRX|JMP|KILL)/
+  if (name ~ /^CALL[.]REL/ && line ~ /0x[0-9a-f]+$/) {
+    sub(/.*0x/, "", line)
+    called[n] = hex(line) / 16
+  }
+  ends[n] = name ~ /^(BRA|EXIT|RET|BRX|JMP|KILL)/ || called[n] >= 0
   n++
 }
 

@@ -4,9 +4,10 @@
  * lists of flagged indexes, and moving entries. The whole block works together;
  * every function begins and ends with a barrier.
  *
- * Entries move tile by tile: a tile is read, then written, and no later tile
- * reads what an earlier one wrote. So arrays are compacted in place, and a tile
- * costs one barrier. Cost: O(entries / KV_BLOCK).
+ * Entries move array by array and tile by tile: a tile is read, then written,
+ * and no later tile reads what an earlier one wrote. So arrays are compacted in
+ * place, and a tile costs one barrier and waits for memory once: a thread has
+ * KV_GPU_TILE loads on their way. Cost: O(entries / KV_BLOCK).
  */
 #ifndef KV_GPU_ARRAY_CUH
 #define KV_GPU_ARRAY_CUH
@@ -15,7 +16,9 @@
 #include "gpu/shared/lane.h"
 #include "ref/ground/arith.h"
 
-enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 4 }; /* flags, entries a thread */
+#include <string.h>
+
+enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 32 }; /* flags, entries a thread */
 
 /* Bits: which of the KV_GPU_FLAGS flags from `mine` on, below n, are set; by
  * one load where they are eight that may be loaded so. */
@@ -96,26 +99,76 @@ KV_DEVICE void kv_gpu_write_entry(const kv_gpu_layer &l, kv_gpu_lane *lane,
   }
 }
 
-/* Place p, for p = first, first + way, .. (count of them), takes the entry of
- * list[p], or with list NULL of p + way. No source lies behind its place:
- * (list[p] - p) * way >= 0, and list ascends. */
-KV_DEVICE void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane, int count,
-                           int first, int way, const int32_t *list) {
-  __syncthreads();
-  for (int base = kv_thread(); base - kv_thread() < count;
-       base += (int)KV_BLOCK * KV_GPU_TILE) {
-    kv_gpu_entry e[KV_GPU_TILE];
+/* Element i of an array, as a word of its size. */
+template <class Word> KV_DEVICE Word kv_gpu_word(const char *a, int i) {
+  Word w;
+  a += (size_t)i * sizeof w;
+  memcpy(&w, __builtin_assume_aligned(a, sizeof w), sizeof w);
+  return w;
+}
+template <class Word> KV_DEVICE void kv_gpu_put(char *a, int i, Word w) {
+  a += (size_t)i * sizeof w;
+  memcpy(__builtin_assume_aligned(a, sizeof w), &w, sizeof w);
+}
+
+/* Place p of an array, or of none, as kv_gpu_pull. */
+template <class Word, int WAY>
+static __device__ void kv_gpu_slide(void *array, int count, int first,
+                                    const int32_t *list) {
+  char *a = (char *)array;
+  for (int base = 0; a && base < count; base += (int)KV_BLOCK * KV_GPU_TILE) {
+    Word own[KV_GPU_TILE];
+    int mine = base + kv_thread(), p = first + WAY * mine;
+    KV_UNROLL
     for (int j = 0; j < KV_GPU_TILE; j++) {
-      int p = first + way * (base + j * KV_BLOCK);
-      if (base + j * KV_BLOCK < count)
-        kv_gpu_read_entry(l, lane, list ? list[p] : p + way, &e[j]);
+      if (mine + j * KV_BLOCK >= count) break;
+      int at = p + WAY * j * KV_BLOCK;
+      own[j] = kv_gpu_word<Word>(a, list ? list[at] : at + WAY);
     }
     __syncthreads();
-    for (int j = 0; j < KV_GPU_TILE; j++)
-      if (base + j * KV_BLOCK < count)
-        kv_gpu_write_entry(l, lane, first + way * (base + j * KV_BLOCK), &e[j]);
+    KV_UNROLL
+    for (int j = 0; j < KV_GPU_TILE; j++) {
+      if (mine + j * KV_BLOCK >= count) break;
+      kv_gpu_put(a, p + WAY * j * KV_BLOCK, own[j]);
+    }
   }
+}
+
+/* Place p, for p = first, first + WAY, .. (count of them), of all arrays takes
+ * the entry of list[p], or with list NULL of p + WAY. No source lies behind its
+ * place: (list[p] - p) * WAY >= 0, and list ascends. Of the columns those of
+ * `wide` have 64 bits. A weight is 1 as long as nothing is merged. */
+template <int WAY>
+static KV_APART __device__ void
+kv_gpu_pull_arrays(const kv_gpu_lane *lane, int columns, uint32_t wide,
+                   int count, int first, const int32_t *list) {
+  void *weight = lane->last ? lane->weight : nullptr;
   __syncthreads();
+  KV_ROLLED
+  for (int i = -3; i < columns; i++) {
+    void *a = i == -3 ? lane->id : i == -2 ? weight : lane->last;
+    if (i >= 0) a = wide >> i & 1 ? nullptr : lane->column[i].f;
+    kv_gpu_slide<uint32_t, WAY>(a, count, first, list);
+  }
+  KV_ROLLED
+  for (int i = -2; i < columns; i++) {
+    void *a = i == -2 ? lane->k : lane->v;
+    if (i >= 0) a = wide >> i & 1 ? lane->column[i].i : nullptr;
+    kv_gpu_slide<uint64_t, WAY>(a, count, first, list);
+  }
+  kv_gpu_slide<uint8_t, WAY>(lane->tier, count, first, list);
+  __syncthreads();
+}
+
+/* The same of all arrays of the lane. */
+template <int WAY>
+static __device__ void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                                   int count, int first, const int32_t *list) {
+  int columns = l.needs.columns;
+  uint32_t wide = 0;
+  for (int c = 0; c < columns; c++)
+    wide |= (uint32_t)(l.needs.column[c] == KV_INT64) << c;
+  kv_gpu_pull_arrays<WAY>(lane, columns, wide, count, first, list);
 }
 
 /* a[i] = a[list[i]], i < n, through the lane's spare room; a may be NULL. */

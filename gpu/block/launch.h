@@ -31,10 +31,12 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
 #  define KV_UNROLL _Pragma("unroll")
 #  define KV_TWICE _Pragma("unroll 2")
 #  define KV_ROLLED _Pragma("unroll 1")
+#  define KV_APART __noinline__
 #else
 #  define KV_UNROLL
 #  define KV_TWICE
 #  define KV_ROLLED
+#  define KV_APART
 #  include "gpu/emu/emu.h"
 #endif
 

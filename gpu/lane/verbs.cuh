@@ -38,8 +38,8 @@ KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (marked > 1)
     kv_gpu_indexes(from, n, kv_gpu_unmarked(lane, from, n, nullptr), true,
                    list + from);
-  kv_gpu_pull(*at.layer, lane, n - marked - from, from, 1,
-              marked > 1 ? list : nullptr);
+  kv_gpu_pull<1>(*at.layer, lane, n - marked - from, from,
+                 marked > 1 ? list : nullptr);
   if (kv_thread() == 0) {
     lane->n = n - marked;
     lane->marked = lane->tail = 0;
@@ -95,15 +95,23 @@ KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
  * indexes by ids, ascending. */
 KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   int rewritten = lane->rewritten;
+  int k_free = lane->k_raw.n_free, v_free = lane->v_raw.n_free;
   __syncthreads();
-  if (kv_thread() == 0 && rewritten)
-    for (int j = 0; j < m; j++) kv_gpu_drop_entry(lane, (int)gone[j]);
-  if (!rewritten) {
-    kv_gpu_free_rows(&lane->k_raw, lane->k, m, (const int32_t *)gone);
-    kv_gpu_free_rows(&lane->v_raw, lane->v, m, (const int32_t *)gone);
+  if (rewritten) {
+    for (int j = 0; kv_thread() == 0 && j < m; j++)
+      kv_gpu_drop_entry(lane, (int)gone[j]);
+    __syncthreads();
   }
-  __syncthreads();
-  for (int j = kv_thread(); j < m; j += KV_BLOCK) gone[j] = lane->id[gone[j]];
+  for (int j = kv_thread(); j < m; j += KV_BLOCK) {
+    uint32_t i = gone[j];
+    if (!rewritten) lane->k_raw.free[k_free + j] = lane->k[i].block;
+    if (!rewritten) lane->v_raw.free[v_free + j] = lane->v[i].block;
+    gone[j] = lane->id[i];
+  }
+  if (kv_thread() == 0 && !rewritten) {
+    lane->k_raw.n_free = k_free + m;
+    lane->v_raw.n_free = v_free + m;
+  }
   __syncthreads();
   kv_gpu_sort_ids(lane, m, gone);
 }
@@ -121,7 +129,7 @@ KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                const kv_gpu_kept &to, uint32_t *w) {
   kv_gpu_drop_listed(lane, to.m, w + 1);
   if (to.ascending)
-    kv_gpu_pull(l, lane, to.n - to.first, to.first, 1, to.list);
+    kv_gpu_pull<1>(l, lane, to.n - to.first, to.first, to.list);
   else
     kv_gpu_permute(l, lane, to.n, to.list);
   if (kv_thread() == 0) {
@@ -154,25 +162,52 @@ KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
   kv_gpu_close_up(l, lane, kv_gpu_kept{n, m, first, list, ascending}, w);
 }
 
+/* Entry i goes, the others stay as they are. */
+KV_DEVICE void kv_gpu_drop_one(kv_gpu_at &at, kv_gpu_lane *lane, int i) {
+  const kv_gpu_layer &l = *at.layer;
+  int n = lane->n - 1;
+  assert(lane->marked == 0 && "a merge before it needs a sweep between them");
+  uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, 3);
+  if (!w) return;
+  if (kv_thread() == 0) {
+    w[0] = 1;
+    w[1] = lane->id[i];
+    w[2] = 0;
+    kv_gpu_drop_entry(lane, i);
+    lane->dropped = 1;
+    if (i < n) lane->holes = 1;
+    lane->n = n;
+    lane->tail = 0;
+  }
+  kv_gpu_pull<1>(l, lane, n - i, i, nullptr);
+}
+
 /* Keeps the live entries with keep[i] != 0. Where none is marked the mask says
  * itself who goes, and the list of the others ascends. */
 KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const uint8_t *keep) {
   const kv_gpu_layer &l = *at.layer;
-  int all = lane->n, marked = lane->marked;
-  if (marked) keep = kv_gpu_unmarked(lane, 0, all, keep);
-  int n = kv_gpu_indexes(0, all, keep, true, lane->list), m = all - n;
-  if (marked) {
+  int all = lane->n;
+  if (lane->marked) {
+    keep = kv_gpu_unmarked(lane, 0, all, keep);
+    int n = kv_gpu_indexes(0, all, keep, true, lane->list);
     kv_gpu_keep(at, lane, n, lane->list);
     return;
   }
+  uint32_t *gone = (uint32_t *)lane->spare;
+  int m = kv_gpu_indexes(0, all, keep, false, (int32_t *)gone), n = all - m;
   if (m == 0) return;
+  int first = (int)gone[0];
+  if (m == 1) {
+    kv_gpu_drop_one(at, lane, first);
+    return;
+  }
   uint32_t *w = kv_gpu_record(l, lane, KV_KEEP, m + 2);
   if (!w) return;
-  kv_gpu_indexes(0, all, keep, false, (int32_t *)(w + 1));
-  int gone = (int)w[1];
-  kv_gpu_close_up(l, lane,
-                  kv_gpu_kept{n, m, gone < n ? gone : n, lane->list, true}, w);
+  for (int j = kv_thread(); j < m; j += KV_BLOCK) w[1 + j] = gone[j];
+  kv_gpu_indexes(first, all, keep, true, lane->list + first);
+  kv_gpu_close_up(
+      l, lane, kv_gpu_kept{n, m, first < n ? first : n, lane->list, true}, w);
 }
 
 /* --- merge --------------------------------------------------------------- */
@@ -371,9 +406,9 @@ KV_DEVICE void kv_gpu_move(kv_gpu_at &at, kv_gpu_lane *lane, int from, int to) {
   if (!w) return;
   kv_gpu_read_entry(l, lane, from, &moved);
   if (from < to)
-    kv_gpu_pull(l, lane, to - from, from, 1, nullptr);
+    kv_gpu_pull<1>(l, lane, to - from, from, nullptr);
   else
-    kv_gpu_pull(l, lane, from - to, from, -1, nullptr);
+    kv_gpu_pull<-1>(l, lane, from - to, from, nullptr);
   if (kv_thread() == 0) {
     w[0] = moved.id;
     w[1] = (uint32_t)to;

@@ -69,7 +69,7 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   else
     kv_gpu_scores(kv_gpu_column_int64(at, lane, 0), past, score);
   if (o->scale == SEEN) kv_gpu_scores_seen(at.step, lane->id, past, score);
-  kv_gpu_keep_top_recent(at, lane, score, o->budget - o->recent, o->recent);
+  kv_gpu_keep_top_recent(at, lane, score, past, o->budget - o->recent);
   if (o->variant == PREFILL) kv_gpu_window_clear(at, lane, o->group);
 }
 

@@ -161,6 +161,20 @@ KV_DEVICE int kv_gpu_argmax(const float *score, int n, const uint8_t *in) {
   return kv_gpu_arg(score, n, in, 0);
 }
 
+/* Index of the last in the ranking: of the smallest the one with the highest
+ * index; n >= 1. */
+KV_DEVICE int kv_gpu_last(const float *score, int n) {
+  uint64_t last = 0;
+  kv_block_read<KV_LOADS>(score, n, [&](int i, const float *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) {
+      uint64_t x = (uint64_t)~kv_key(own[j]) << 32 | (uint32_t)(i + j);
+      last = x > last ? x : last;
+    }
+  });
+  return (int)(uint32_t)kv_block_max(last);
+}
+
 /* Where the entries below `end` begin of which this side was never rewritten
  * (kv_first_full): looked for from the youngest, a block of threads at a time.
  */

@@ -22,7 +22,10 @@ extern "C" {
 
 /* out[i] = RN32(sum[i]) * 2^-40. */
 KV_DEVICE void kv_gpu_scores(const int64_t *sum, int n, float *out) {
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) out[i] = kv_unfix(sum[i]);
+  kv_block_read<KV_LOADS>(sum, n, [&](int i, const int64_t *own, int each) {
+    KV_UNROLL
+    for (int j = 0; j < each; j++) out[i + j] = kv_unfix(own[j]);
+  });
   __syncthreads();
 }
 
@@ -220,15 +223,20 @@ KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
   kv_gpu_keep(at, lane, sink + recent, lane->list);
 }
 
-/* The top `heavy` of score[0..n - recent) and the last `recent` remain;
- * nothing is done while n <= heavy + recent. */
+/* Of the first `past` entries the top `heavy` by score remain, and all behind
+ * them; nothing is done while past <= heavy. Where one goes, as at every step
+ * of decoding, it is looked for. */
 KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
-                                      const float *score, int heavy,
-                                      int recent) {
-  int n = lane->n, past = n - recent;
-  if (n <= heavy + recent) return;
+                                      const float *score, int past, int heavy) {
+  if (past <= heavy) return;
+  if (past == heavy + 1) {
+    kv_gpu_show(at, KV_CHOSE_K, &score, &past, 1);
+    kv_gpu_drop_one(at, lane, kv_gpu_last(score, past));
+    return;
+  }
+  int n = lane->n;
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
-  kv_gpu_flag_all(keep + past, recent, true);
+  kv_gpu_flag_all(keep + past, n - past, true);
   kv_gpu_top(at, score, past, heavy, keep);
   kv_gpu_keep_mask(at, lane, keep);
 }
@@ -236,9 +244,10 @@ KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
 /* The best `past` entries before the window and the window remain. */
 KV_DEVICE void kv_gpu_window_keep(kv_gpu_at &at, kv_gpu_lane *lane,
                                   const kv_window_options *o, int past) {
-  if (lane->n <= past + o->window) return;
+  int before = lane->n - o->window;
+  if (before <= past) return;
   const float *score = kv_gpu_window_past(at, lane, o);
-  kv_gpu_keep_top_recent(at, lane, score, past, o->window);
+  kv_gpu_keep_top_recent(at, lane, score, before, past);
 }
 
 #endif

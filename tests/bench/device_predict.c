@@ -276,11 +276,19 @@ predicted predict_top(const predict_device *d, int lanes, int n) {
 
 predicted predict_settle(const predict_device *d, int lanes, int budget,
                          int every) {
-  enum { GROUP = 4 };
-  /* From barrier to barrier, all lanes at once: elements are barriers here. */
-  const predict_turn *t = predict_turn_of("settle_once");
-  double settle =
-             t->trips * d->trip + (t->elements - t->trips) * SHORT / d->clock,
+  /* Of one entry that goes, the way counts each loop once: arrays of 8 bytes
+   * are one, and there are K, V and a column; classes of a byte, which are one
+   * too, h2o has none of. */
+  enum { GROUP = 4, MORE = 1 };
+  /* From barrier to barrier, all lanes at once: elements are barriers here. And
+   * what the warps of its blocks issue, each warp of a block at a slot of its
+   * own. */
+  const predict_turn *t =
+      predict_turn_of(every == 1 ? "settle_one" : "settle_many");
+  int blocks = (lanes + d->sms - 1) / d->sms;
+  double settle = (t->trips + MORE) * d->trip +
+                  (t->elements - t->trips) * SHORT / d->clock +
+                  blocks * t->all / BUSY / d->clock,
          step;
   /* Evidence and sums: read twice, written, added. */
   double evidence = 24.0 * GROUP * lanes * budget / d->read + 5 * d->start;
