@@ -349,11 +349,11 @@ static __global__ void run_recent(kv_gpu_at at, kv_gpu_lane *lane, int heavy,
   kv_gpu_keep_top_recent(at, lane, score[0], lane->n - recent, heavy);
 }
 
-/* First the heavy ones and the recent, then of these the ends. */
-static void keeping_fits_with(int n, int kind, int heavy) {
+/* First the heavy ones and the recent, then of these the ends; or one goes. */
+static void keeping_fits(int n, int kind) {
   twins t;
   kv_rows rows = host_rows(HEADS, n);
-  int recent = n / 4, sink = n / 5;
+  int recent = n / 4, heavy = kind % 2 ? n / 3 : n - recent - 1, sink = n / 5;
   draw_sums(HEADS * MOST, kind);
   fill(kind, n, score[0]);
   open_twins(&t, n);
@@ -371,12 +371,6 @@ static void keeping_fits_with(int n, int kind, int heavy) {
   kv_keep_ends(&t.host, sink, recent);
   twins_agree(&t);
   close_twins(&t);
-}
-
-/* Many go, or one does. */
-static void keeping_fits(int n, int kind) {
-  keeping_fits_with(n, kind, n / 3);
-  keeping_fits_with(n, kind, n - n / 4 - 1);
 }
 
 #define EVERYWHERE(fits)                                                       \

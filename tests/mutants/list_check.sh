@@ -45,8 +45,8 @@ mutant simd_bound_one_ulp ref/kernels/bound.h 'check_six_runs.sh kernels' \
     for (int i = 0; i < n; i++) u[i] = u[i] * (1.0f + 0x1p-23f);
 #endif'
 mutant window_sum_one_ulp gpu/parts/parts_score.cuh 'check_backends.sh' \
-  'out[i] = kv_unfix(sum[i]);' \
-  'out[i] = kv_float(kv_bits(kv_unfix(sum[i])) + 1u);'
+  'out[i + j] = kv_unfix(own[j]);' \
+  'out[i + j] = kv_float(kv_bits(kv_unfix(own[j])) + 1u);'
 mutant scores_unhashed ref/lane/shown.c 'compare check run' \
   'kv_sha256_add(&x->lane[lane], record, sizeof record);' ''
 mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \

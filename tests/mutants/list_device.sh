@@ -6,6 +6,10 @@
 mutant device_ties gpu/block/radix.cuh 'gpu_parts' \
   'in) return own >= c.place;' \
   'in) return own > c.place;'
+mutant device_newest_goes gpu/parts/parts_score.cuh 'gpu_parts' \
+  'kv_gpu_last(score, past)' 'past - 1'
+mutant device_nothing_moves gpu/block/array.cuh 'gpu_parts' \
+  'list ? list[at] : at + WAY' 'list ? list[at] : at'
 mutant device_list_spills gpu/block/radix.cuh 'gpu_parts' \
   'bool listed = r->listed <= KV_LISTED;' 'bool listed = true;'
 mutant device_no_carry gpu/block/radix_sums.cuh 'gpu_parts' \
