@@ -259,6 +259,16 @@ __global__ void links(const float *x, float *y, int n) {
   }
   y[0] = a;
 }
+__noinline__ __device__ void waits(int *x) {
+  __syncthreads();
+  x[threadIdx.x] += x[threadIdx.x + 1];
+  __syncthreads();
+}
+__global__ void calls(int *x) {
+  waits(x);
+  __syncthreads();
+  waits(x + 2);
+}
 END
 }
 
@@ -300,12 +310,14 @@ model|d|linked: not among the counts of the model
 END
 }
 
-# What is counted of kernels with faults, and of one without, whose turn holds
-# eight links and not the branch beside them.
+# What is counted of kernels with faults, of one without, whose turn holds eight
+# links and not the branch beside them, and of one that waits at five barriers,
+# four of them in what it calls, and twice for memory.
 prove_counts() {
   local said want
   seeds >"$scratch/seeds.cu"
   printf 'loop\tlinked\tseeds/links\tFFMA\t-\t1\n' >"$scratch/loops"
+  printf 'loop\tcalled\tseeds/calls\tBAR\tonce\t1\n' >>"$scratch/loops"
   said=$(table=$scratch/loops counted "$scratch/seeds.cu" seeds)
   want='seeds/doubles seeds/locals seeds/locals seeds/swaps'
   [ "$(refused <<<"$said" | sed 's/:.*//' | sort | paste -sd ' ')" = \
@@ -313,6 +325,9 @@ prove_counts() {
   awk -F '\t' '$1 == "turn" && $4 == 8 && $5 > 16 && $5 < 40 { seen = 1 }
     END { exit !seen }' <<<"$said" ||
     echo "check_sass: miscounts a loop: $(grep '^turn' <<<"$said")"
+  awk -F '\t' '$2 == "called" && $4 == 5 && $NF == 2 { seen = 1 }
+    END { exit !seen }' <<<"$said" ||
+    echo "check_sass: miscounts a call: $(grep '^turn' <<<"$said")"
 }
 
 # ---- the whole ------------------------------------------------------------
