@@ -10,6 +10,8 @@
  *   KV_UNROLL                  before a loop whose arrays stay in registers
  *   KV_TWICE, KV_ROLLED        before one that is to be unrolled by two; not at
  *                              all, where it is long and seldom taken
+ *   KV_APART                   in front of a long function that is called, not
+ *                              put wherever it is used
  *   gpu/block/async.h          asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics,
  *   __threadfence
