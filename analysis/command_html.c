@@ -157,6 +157,7 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_critical(p);
   if (!rc) rc = kv_page_decades(p);
   if (!rc) rc = kv_page_residuals(p);
+  if (!rc) rc = kv_page_selection(p);
   if (!rc) rc = kv_page_mirrors(p);
   if (!rc) rc = kv_page_pruning(p);
   if (!rc) rc = kv_page_sparsity(p);

@@ -17,14 +17,9 @@
     .up = {"output error", 0, 0, false, false}, .apart = true, .title = name   \
   }
 
-typedef struct figure {
-  const char *id, *title, *ask, *caption;
-  kv_panels panels;
-} figure;
-
 #define LAYERS "At a quarter, half and three quarters of the recorded layers. "
 
-static const figure figures[] = {
+static const kv_figure figures[] = {
     {"nearest",
      "How far back the nearest token is",
      "SELECT * FROM nearest",
@@ -167,7 +162,7 @@ static const figure figures[] = {
       .apart = true,
       .title = "Entropy by layer"}}};
 
-static const figure turned[] = {
+static const kv_figure turned[] = {
     {"stride", "DeltaKV: how dense references are",
      "SELECT * FROM dials WHERE dial = 'stride'",
      "Output error of deltakv by its stride, the other parameters alike. " RUNS,
@@ -202,25 +197,8 @@ static const figure turned[] = {
       .apart = true,
       .title = "Ablations"}}};
 
-static int draw(const kv_page *p, const figure *f) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, f->ask, 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>\n", f->id, f->title);
-    kv_panels_draw(p, &g, &f->panels);
-    kv_page_caption(p, f->caption, f->id, &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
-}
-
 int kv_page_residuals(const kv_page *p) {
-  int rc = 0;
-  for (size_t i = 0; i < sizeof figures / sizeof *figures && !rc; i++)
-    rc = draw(p, &figures[i]);
-  return rc;
+  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
 }
 
 static int draw_ratios(const kv_page *p) {
@@ -264,8 +242,6 @@ static int draw_ratios(const kv_page *p) {
 }
 
 int kv_page_deltakv(const kv_page *p) {
-  int rc = 0;
-  for (size_t i = 0; i < sizeof turned / sizeof *turned && !rc; i++)
-    rc = draw(p, &turned[i]);
+  int rc = kv_figures_draw(p, sizeof turned / sizeof *turned, turned);
   return rc ? rc : draw_ratios(p);
 }

@@ -3,6 +3,7 @@
  * What views.sql asks for and SQLite has not:
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
+ *   i32_at(blob, i)    the same of whole numbers (32 bits, little-endian)
  *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
  *                      perhaps _ and more: depth (0) or length (1); else null
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
@@ -27,6 +28,16 @@ static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
   for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
   memcpy(&x, &bits, sizeof x);
   if (isfinite(x)) sqlite3_result_double(c, (double)x);
+}
+
+static void i32_at(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const unsigned char *blob = sqlite3_value_blob(v[0]);
+  sqlite3_int64 i = sqlite3_value_int64(v[1]);
+  uint32_t x = 0;
+  if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
+  for (int k = 0; k < 4; k++) x |= (uint32_t)blob[4 * i + k] << 8 * k;
+  sqlite3_result_int64(c, (int32_t)x);
 }
 
 /* As needles.py of the examples names them. */
@@ -75,6 +86,9 @@ int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
                                        NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "i32_at", 2, how, NULL, i32_at, NULL,
+                                     NULL, NULL);
   if (!bad) bad = kv_survivors_functions(db);
   if (!bad)
     bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,

@@ -16,6 +16,7 @@
 #include "analysis/pictures_sql.h"
 #include "analysis/residuals_sql.h"
 #include "analysis/say.h"
+#include "analysis/selection_sql.h"
 #include "analysis/views_sql.h"
 
 #include <ctype.h>
@@ -204,7 +205,8 @@ int kv_results_open(const char *path, sqlite3 **db) {
               sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, formats_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, residuals_sql, NULL, NULL, NULL) ||
-              sqlite3_exec(*db, deltakv_sql, NULL, NULL, NULL)))
+              sqlite3_exec(*db, deltakv_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, selection_sql, NULL, NULL, NULL)))
     rc = kv_results_fail(*db, path);
   if (rc) {
     sqlite3_close(*db);

@@ -45,6 +45,9 @@ int kv_page_decades(const kv_page *p);
 int kv_page_residuals(const kv_page *p);
 /* Runs of deltakv: a parameter turned, ablations, bytes beside equations. */
 int kv_page_deltakv(const kv_page *p);
+/* What shares of the probability select (kvreplay selection), and how far the
+ * log-sum-exp drifts; each nothing where no such rows are. */
+int kv_page_selection(const kv_page *p);
 /* How tokens are stored; each nothing where no such rows are: bits for keys
  * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
  * head, by layer or the same in all. */

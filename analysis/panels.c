@@ -113,3 +113,23 @@ void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
   free(v.label);
   free(v.of);
 }
+
+static int draw_figure(const kv_page *p, const kv_figure *f) {
+  kv_grid g;
+  int rc = kv_grid_ask(p->db, f->ask, 0, NULL, &g);
+  if (rc) return rc;
+  if (g.rows) {
+    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>\n", f->id, f->title);
+    kv_panels_draw(p, &g, &f->panels);
+    kv_page_caption(p, f->caption, f->id, &g);
+    fputs("</figure>\n", p->f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
+int kv_figures_draw(const kv_page *p, size_t n, const kv_figure *figure) {
+  int rc = 0;
+  for (size_t i = 0; i < n && !rc; i++) rc = draw_figure(p, &figure[i]);
+  return rc;
+}

@@ -22,4 +22,13 @@ typedef struct kv_panels {
  * and the plots, without a figure around them. */
 void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s);
 
+/* A figure of panels with its section: of the rows that `ask` gives, nothing
+ * where there are none. id names its file, too. */
+typedef struct kv_figure {
+  const char *id, *title, *ask, *caption;
+  kv_panels panels;
+} kv_figure;
+
+int kv_figures_draw(const kv_page *p, size_t n, const kv_figure *figure);
+
 #endif

@@ -35,10 +35,12 @@ run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
 for id in mirrors pruning sparsity paged utilised rewritten critical decades \
   nearest distances cosines residuals spectra norms elements strides \
-  positions entropies stride ablations ratios; do
+  positions entropies stride ablations ratios collapse temperatures densities \
+  stacked shares; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
+grep -q 'id="drifts"' "$dir/plain.html" || fail 'no drift of h2o'
 
 lean=leankv:window=16:alpha_l
 run "$dir/a.db" --layout unified,pages:16,base,hs:max,ha:max -b 30%,60% \
@@ -68,12 +70,24 @@ cmp -s "$dir/said" "$dir/again" || fail 'residuals by other kernels differ'
 "$kvreplay" residuals "${traces[0]}" -q --db "$dir/b.db" |
   grep -qx 'synth_1: there already' || fail 'residuals twice'
 
+"$kvreplay" selection "${traces[@]}" -q --db "$dir/a.db" >"$dir/said" ||
+  fail selection
+KVREPLAY_ISA=portable "$kvreplay" selection "${traces[@]}" -q -j 1 \
+  --db "$dir/b.db" >"$dir/again" || fail 'selection again'
+cmp -s "$dir/said" "$dir/again" || fail 'selection by other kernels differs'
+# A larger share selects no fewer as it is.
+[ "$("$sql" "$dir/b.db" "SELECT count(*) FROM selection a JOIN selection b
+  USING (identity, layer, head, token, adapter) WHERE a.share = 60 AND
+  b.share = 90 AND (a.before > b.before OR (adapter = 'vanilla' AND
+  (a.after != a.before OR a.temperature != 1)));")" = 0 ] ||
+  fail 'a larger share selects fewer'
+
 "$report" merge "$dir/m.db" "$dir/a.db" "$dir/b.db" || fail 'merge'
 "$report" export "$dir/m.db" -o "$dir/csv" || fail 'export'
 "$report" html "$dir/m.db" -o "$dir/page.html" || fail 'html'
 grep -q 'nan\|inf"' "$dir/page.html" && fail 'a number that is none'
 if command -v python3 >/dev/null; then
-  for figures in figures residuals; do
+  for figures in figures residuals selection; do
     python3 "$src/tests/python/check_$figures.py" "$dir/m.db" "$dir/csv" \
       "$dir/page.html" 2>"$dir/err" || fail "$figures: $(tail -n 1 "$dir/err")"
   done
@@ -111,6 +125,18 @@ for change in 'spread SET tokens = tokens + 1' \
     fail "sql_db: $change"
   "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
   [ $? = 1 ] && grep -q 'KV head 0 of layer 1 of synth_2' "$dir/err" ||
+    fail "merge of $change: $(cat "$dir/err")"
+done
+
+for change in 'selection_row SET lse_bits = lse_bits + 1' \
+  'selection SET after = after + 1' \
+  'selection_map SET map = zeroblob(256)'; do
+  cp "$dir/b.db" "$dir/odd.db"
+  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND
+    identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
+    fail "sql_db: $change"
+  "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
+  [ $? = 1 ] && grep -q 'layer 1 of synth_2 selects other' "$dir/err" ||
     fail "merge of $change: $(cat "$dir/err")"
 done
 

@@ -115,6 +115,14 @@ kv_rc kv_db_put_likenesses(kv_db *db, const kv_digest *identity, int layers,
                            const int *layer, const kv_likenesses *of,
                            kv_err *e);
 
+/* The same of what shares of its probability select; found: of all layers,
+ * kv_choices_size bytes each (sim/inspect/selection.h). */
+kv_rc kv_db_has_selections(kv_db *db, const kv_digest *identity, int layers,
+                           bool *has, kv_err *e);
+kv_rc kv_db_put_selections(kv_db *db, const kv_digest *identity, int layers,
+                           const int *layer, int heads, const void *found,
+                           kv_err *e);
+
 /* *has: what became of its tokens is stored with the row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);
 

@@ -193,3 +193,8 @@ mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
   'if (same(was, now))' 'if (same(was, now) || was)'
+# What shares of the probability select, and drift on the page.
+mutant map_of_all sim/inspect/selection.c 'check_figures.sh' \
+  'if (p->votes[j]) {' 'if (p->mass[j] > 0) {'
+mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
+  'ORDER BY s.step) AS drift' 'ORDER BY -s.step) AS drift'

@@ -1,0 +1,102 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What the page draws of Hard-KV's questions: what a share of the probability
+-- selects before and after calibration (kvreplay selection), and how far the
+-- log-sum-exp of a pruned cache drifts from that of all.
+
+-- Rows by adapter, as it is and calibrated; attention itself needs no
+-- calibration.
+CREATE TEMP VIEW selected AS
+WITH both AS
+  (SELECT identity, layer, head, token, adapter, share, before AS tokens,
+    CASE adapter WHEN 'vanilla' THEN 'attention itself'
+      ELSE adapter || ', as it is' END AS series
+  FROM selection
+  UNION ALL
+  SELECT identity, layer, head, token, adapter, share, after,
+    adapter || ', calibrated'
+  FROM selection WHERE adapter <> 'vanilla')
+SELECT t.name AS trace, b.*, t.name || ', P' || share AS panel
+FROM both b JOIN trace t USING (identity);
+
+-- Tokens selected of a row, over layers and KV heads: mean and both bounds.
+CREATE TEMP VIEW collapse AS
+SELECT panel, series, share, token, avg(tokens) AS tokens,
+  min(tokens) AS least, max(tokens) AS most, '' AS asked, 1 AS confirmed
+FROM selected GROUP BY panel, series, share, token
+ORDER BY panel, series, token;
+
+CREATE TEMP VIEW temperatures AS
+SELECT t.name || ', P' || share AS panel, adapter AS series, token,
+  avg(temperature) AS temperature, min(temperature) AS least,
+  max(temperature) AS most, '' AS asked, 1 AS confirmed
+FROM selection JOIN trace t USING (identity) WHERE adapter <> 'vanilla'
+GROUP BY t.name, share, adapter, token ORDER BY panel, series, token;
+
+-- The log-sum-exp of a row beside what it selects, means over layers and heads.
+CREATE TEMP VIEW densities AS
+SELECT panel, series, token, avg(r.lse) AS lse, avg(tokens) AS tokens,
+  '' AS asked, 1 AS confirmed
+FROM selected JOIN selection_row r USING (identity, layer, head, token)
+WHERE share = 60 GROUP BY panel, series, token
+ORDER BY panel, series, avg(r.lse);
+
+-- Selection maps of all KV heads on top of each other: the share of them, and
+-- of the tokens of a 64th of the trace that the row sees, that is selected.
+CREATE TEMP VIEW stacked AS
+WITH RECURSIVE bins(bin) AS
+  (SELECT 0 UNION ALL SELECT bin + 1 FROM bins WHERE bin < 63),
+sums AS MATERIALIZED
+  (SELECT identity, adapter, token, bin,
+    sum(iif(share = 60, i32_at(map, bin), 0)) AS p60,
+    sum(iif(share = 90, i32_at(map, bin), 0)) AS p90,
+    count(DISTINCT layer) AS layers
+  FROM selection_map, bins GROUP BY identity, adapter, token, bin),
+parts AS
+  (SELECT *, 'P60' AS part, p60 AS chosen FROM sums
+  UNION ALL SELECT *, 'P90 - P60', p90 - p60 FROM sums),
+seen AS
+  (SELECT t.name AS trace, p.*, layers * n_kv_heads *
+    max(0, min(token + 1, ((bin + 1) * n_tokens + 63) / 64) -
+      (bin * n_tokens + 63) / 64) AS seen
+  FROM parts p JOIN trace t USING (identity))
+SELECT trace, adapter, part, token, bin,
+  iif(seen > 0, chosen * 1.0 / seen, NULL) AS share
+FROM seen ORDER BY trace, adapter, part, token, bin;
+
+-- The share of tokens that a head selects, calibrated, mean over rows.
+CREATE TEMP VIEW shares AS
+WITH rows AS
+  (SELECT identity, layer, head, token, adapter,
+    max(iif(share = 60, after, 0)) * 1.0 / (token + 1) AS p60,
+    max(iif(share = 90, after, 0)) * 1.0 / (token + 1) AS p90
+  FROM selection GROUP BY identity, layer, head, token, adapter),
+parts AS
+  (SELECT *, 'P60' AS part, p60 AS own FROM rows
+  UNION ALL SELECT *, 'P90 - P60', p90 - p60 FROM rows)
+SELECT t.name AS trace, adapter, part, layer, head, avg(own) AS share
+FROM parts JOIN trace t USING (identity)
+GROUP BY t.name, adapter, part, layer, head
+ORDER BY trace, adapter, part, layer, head;
+
+-- The running sum of lse_error at the budget of the pictures, of methods that
+-- have any: at most 121 steps of a line, the last among them.
+CREATE TEMP VIEW drifts AS
+WITH ran AS MATERIALIZED
+  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
+    l.asked, coalesce(r.confirmed, 0) AS confirmed,
+    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
+  FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
+    JOIN part w ON w.run_id = r.run_id AND w.part = 0 AND w.drift <> 0
+  WHERE l.asked = '' OR (l.basis, l.asked) =
+    (SELECT basis, asked FROM pictured)),
+sums AS
+  (SELECT ran.*, s.step, sum(f32_at(m.mean, s.step - prompt_len - 1))
+    OVER (PARTITION BY run_id, label, basis, asked ORDER BY s.step) AS drift
+  FROM ran JOIN step_mean m USING (run_id) JOIN step_cost s USING (run_id)
+  WHERE m.measure = 'lse_error' AND s.step > prompt_len)
+SELECT trace || iif(observe = 'recorded', '', ', observed ' || observe)
+    AS panel,
+  label AS series, basis, asked, prompt_len, step, drift, confirmed
+FROM sums WHERE (n_tokens - step) % every = 0
+ORDER BY panel, series, basis, asked, step;
