@@ -44,7 +44,7 @@ static void gradient_is_the_slope(const char *spec) {
   for (int i = 0; i < x->t.arrays; i++)
     for (int at = 0; at < 12; at++) {
       const kv_train_array *a = &x->t.array[i];
-      size_t w = x->t.floats + a->offset + (size_t)at * 7 % a->count;
+      size_t w = x->t.floats + a->offset + (size_t)at * a->count / 12;
       float old = x->value[w], step = 0x1p-7f;
       x->value[w] = old + step;
       double up = loss_of(x, piece, 1);
