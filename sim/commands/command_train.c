@@ -97,8 +97,8 @@ static void say(const task *s) {
   char note[200];
   if (s->cells.quiet) return;
   if (kv_product_is_plain())
-    kv_note("built without BLIS: products by a plain kernel, which is some "
-            "ten times slower");
+    kv_note("built without BLIS: products by a plain kernel, which is "
+            "slower");
   if (!s->of->resumed) return;
   snprintf(note, sizeof note, "%lld of %lld steps were in %s",
            (long long)s->of->resumed, (long long)s->of->steps,

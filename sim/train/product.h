@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of matrices in binary32, by BLIS where the program has it
- * (product_blis.c), else by a plain kernel (product_plain.c) that is some ten
- * times slower. On the calling thread alone: whoever wants more has several
+ * (product_blis.c), else by a plain kernel (product_plain.c) that is
+ * slower. On the calling thread alone: whoever wants more has several
  * products at once. The same result each time on one machine; not the same
  * bits on every machine, as the order of the sums is the library's. So nothing
  * that is decided or promised may depend on it.
