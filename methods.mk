@@ -10,6 +10,7 @@ METHODS += window.c
 METHODS += random.c
 METHODS += streamingllm.c
 METHODS += h2o.c
+METHODS += less.c # ref-only
 METHODS += tova.c
 METHODS += snapkv.c
 METHODS += pyramidkv.c

@@ -122,6 +122,7 @@ static void moved_by_hand(kv_observe observe) {
     if (hand) segments_trace->shape.prompt_len = prompt;
     for (int i = 0; kv_method_at(i); i++) {
       if (!kv_backend_has(rig_backend(), kv_method_at(i))) continue;
+      if (rig_wants_file(kv_method_at(i))) continue;
       assert_true(n < 64);
       each[n] = &cell[hand][n];
       segments_open(kv_method_at(i)->name, 12, hand ? 0 : prompt,
@@ -159,7 +160,7 @@ static void full_is_dense(void **state) {
       const kv_method *m = kv_method_at(i);
       const char *with = m->lossless ? m->lossless : "";
       char text[512];
-      if (!kv_backend_has(rig_backend(), m)) continue;
+      if (!kv_backend_has(rig_backend(), m) || rig_wants_file(m)) continue;
       assert_true(n < 64);
       snprintf(text, sizeof text, "%s%s%s", m->name, *with ? ":" : "", with);
       each[n] = &cell[n];

@@ -149,6 +149,7 @@ static int open_all(kv_cell *cell, kv_cell **each) {
   for (int i = -FURTHER; i < 0 || kv_method_at(i); i++) {
     const char *text = i < 0 ? further[i + FURTHER] : kv_method_at(i)->name;
     if (i >= 0 && !kv_backend_has(rig_backend(), kv_method_at(i))) continue;
+    if (i >= 0 && rig_wants_file(kv_method_at(i))) continue;
     assert_true(n < 64);
     each[n] = &cell[n];
     segments_open(text, 12, FIRST, KV_OBSERVE_CONTEXT + KV_OBSERVE_TURNS,

@@ -45,6 +45,11 @@ const kv_backend *rig_backend(void) {
 
 static const kv_backend *backend(void) { return rig_backend(); }
 
+bool rig_wants_file(const kv_method *m) {
+  const kv_param *p = kv_method_file(m);
+  return p && p->fallback && strcmp(p->fallback, KV_FILE_BESIDE) == 0;
+}
+
 static void good(kv_rc rc, const kv_err *e) {
   if (rc) fail_msg("%s", e->text);
 }

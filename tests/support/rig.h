@@ -31,6 +31,8 @@ typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
 const kv_backend *rig_backend(void);
+/* Does the method run with a file alone, which the trace has beside it? */
+bool rig_wants_file(const kv_method *m);
 
 /* Opens and enters the prompt: prompt_len tokens seen, settled. */
 rig *rig_open(const rig_case *c, const char *spec);

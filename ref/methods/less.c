@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LESS: what a sparse policy drops lives on in a state of constant size.
+ *
+ *   policy=h2o: h2o's real drop: after the prompt and after every step the best
+ *     budget - recent entries before the last `recent`, by the probabilities of
+ *     all rows so far, and the last `recent` stay
+ *   policy=lambda: the first budget - recent and the last `recent` stay
+ *   an entry (k, v) that goes, in lane order:
+ *     H += psi(k)^T v,  z += psi(k)
+ *   a decode step, every query head, once anything has gone:
+ *     out = (phi(q) H + sum of e^s v) / (phi(q) z + sum of e^s) over what stays
+ *
+ *   phi(q) = |g(g(q A1) A2)|            of each query head, g = GELU
+ *   psi(k) = |kappa + b * (kappa B)|, kappa = |a| * g(g(k C1) C2)
+ *                                       of each KV head
+ *
+ * Dong et al. 2024, Get More with LESS: Synthesizing Recurrence with KV Cache
+ * Compression for Efficient LLM Inference. Rank 8 and a hidden width of 512 are
+ * the authors'; here both are the file's. What is theirs and what is not:
+ * - q and k are as rotated, q without the scale of the logits: as in the code.
+ * - The floors are the code's: phi(q) z is at least 1e-6, and so is each
+ * element of phi(q) where it multiplies H. The paper has none.
+ * - The code masks (h2o:variant=masked): it adds what the mask loses, and where
+ *   a masked token is taken back it subtracts psi(k) from z and adds
+ *   psi(k)^T v to H a second time. Here tokens are dropped, and none comes
+ * back.
+ * - One set of A of each query head, one of B and C of each KV head, whose
+ * query heads share one selection by the sum of their probabilities: as in the
+ * code for models of one KV head. Of as many as query heads it is the paper's.
+ * - A step attends the newest token, too: budget + 1 entries.
+ * - Trained against the heads' outputs; the code trains behind the layer's
+ *   output projection, which no trace holds.
+ * Without weights nothing is known of a dropped token: there is no default but
+ * the file. To the bit: ref/METHODS.md.
+ * Cost: h2o's evidence, and 2 hidden * (d + rank) for each query and each token
+ * that goes.
+ */
+#include "ref/methods/less.h"
+#include "ref/kernels/kernels.h"
+#include "ref/parts/parts.h"
+#include <string.h>
+
+static const kv_tensor_ask tensors[] = {
+    [QUERY_IN] = {.name = "layers.*.query.in.weight",
+                  .rank = 3,
+                  .dim = {KV_DIM_HEADS, KV_DIM_ANY, KV_DIM_D}},
+    [QUERY_OUT] = {.name = "layers.*.query.out.weight",
+                   .rank = 3,
+                   .dim = {KV_DIM_HEADS}},
+    [KEY_IN] = {.name = "layers.*.key.in.weight",
+                .rank = 3,
+                .dim = {KV_DIM_KV_HEADS, KV_DIM_ANY, KV_DIM_D}},
+    [KEY_OUT] = {.name = "layers.*.key.out.weight",
+                 .rank = 3,
+                 .dim = {KV_DIM_KV_HEADS}},
+    [KEY_SCALE] = {.name = "layers.*.key.scale",
+                   .rank = 2,
+                   .dim = {KV_DIM_KV_HEADS}},
+    [KEY_MIX] = {.name = "layers.*.key.mix.weight",
+                 .rank = 3,
+                 .dim = {KV_DIM_KV_HEADS}},
+    [KEY_MIX_SCALE] = {.name = "layers.*.key.mix.scale",
+                       .rank = 2,
+                       .dim = {KV_DIM_KV_HEADS}},
+    [TENSORS] = {.name = NULL}};
+static const kv_asset_kind kind = {"kvreplay-less", tensors};
+
+static const kv_param table[] = {
+    KV_BUDGET_PARAM(params, "heavy or first, and recent; must be given"),
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .min = 0,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "last tokens, always kept; default budget div 2 as in the paper, "
+             "budget - min(4, budget - 1) with policy=lambda"},
+    {.name = "policy",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, policy),
+     .fallback = "h2o",
+     .choices = "h2o|lambda",
+     .help = "what stays beside the last tokens: heavy hitters, or the first "
+             "tokens"},
+    {.name = "weights",
+     .kind = KV_FILE,
+     .offset = offsetof(params, file),
+     .fallback = KV_FILE_BESIDE,
+     .reads = &kind,
+     .help = "perceptrons: safetensors, as `kvreplay train less` writes them"},
+    {.name = NULL}};
+
+/* --- open ---------------------------------------------------------------- */
+
+static kv_rc check_dim(const params *o, int layer, int which, int dim, int want,
+                       kv_err *e) {
+  const kv_asset *a = o->file.asset;
+  const kv_tensor *t = &kv_asset_layer(a, layer)[which];
+  if (t->dim[dim] == want) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "less: dimension %d of %s of layer %d in %s is %d and should "
+                 "be %d, as in its other tensors; name weights that `kvreplay "
+                 "train less` wrote",
+                 dim, strchr(tensors[which].name, '*') + 2, layer, a->path,
+                 (int)t->dim[dim], want);
+}
+
+static kv_rc check_layer(const params *o, int layer, kv_err *e) {
+  const struct {
+    int which, dim, want;
+  } all[] = {{QUERY_IN, 1, o->hidden},  {QUERY_OUT, 1, o->rank},
+             {QUERY_OUT, 2, o->hidden}, {KEY_IN, 1, o->hidden},
+             {KEY_OUT, 1, o->rank},     {KEY_OUT, 2, o->hidden},
+             {KEY_SCALE, 1, o->rank},   {KEY_MIX, 1, o->rank},
+             {KEY_MIX, 2, o->rank},     {KEY_MIX_SCALE, 1, o->rank}};
+  kv_rc rc = KV_OK;
+  for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
+    rc = check_dim(o, layer, all[i].which, all[i].dim, all[i].want, e);
+  return rc;
+}
+
+static kv_rc open_weights(params *o, kv_err *e) {
+  const kv_asset *a = o->file.asset;
+  const kv_tensor *first = kv_asset_layer(a, a->layer[0]);
+  kv_rc rc = KV_OK;
+  o->hidden = (int)first[QUERY_IN].dim[1];
+  o->rank = (int)first[QUERY_OUT].dim[1];
+  for (int i = 0; !rc && i < a->layers; i++)
+    rc = check_layer(o, a->layer[i], e);
+  return rc;
+}
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+enum { TILE = 16 }; /* tokens that go at once */
+
+/* Rows, hidden ones, kappa, psi and values of a tile; what `logits` packs; the
+ * flags of a settling. */
+static size_t work(const kv_shape *s, const params *o) {
+  size_t row =
+      (size_t)s->d + (size_t)s->d_v + (size_t)o->hidden + 3 * (size_t)o->rank;
+  int deepest = larger(s->d, larger(o->hidden, o->rank));
+  return (TILE * row + (size_t)KV_PACK * (size_t)deepest) * sizeof(float) +
+         64 * 16;
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  kv_rc rc = kv_open_budget("less", o->budget, e);
+  int first = o->budget < 5 ? o->budget - 1 : 4;
+  if (rc) return rc;
+  if (o->recent == KV_UNSET)
+    o->recent = o->policy == H2O ? o->budget / 2 : o->budget - first;
+  rc = kv_open_part("less", "recent", o->recent, o->budget, e);
+  if (!rc) rc = open_weights(o, e);
+  if (rc) return rc;
+  needs->every = 1;
+  needs->lengths = o->recent > 0;
+  needs->lane_state =
+      sizeof(int32_t) + kv_less_floats(o, shape->d_v) * sizeof(float);
+  needs->meta[needs->metas++] =
+      (kv_meta){.name = "low-rank state",
+                .per = KV_PER_LANE,
+                .bytes = kv_less_floats(o, shape->d_v) * sizeof(float)};
+  needs->work = work(shape, o);
+  if (o->policy == LAMBDA) return KV_OK;
+  needs->prompt_rows = KV_ALL_ROWS;
+  needs->want = KV_SUM;
+  needs->decode_rows = true;
+  needs->columns = 1;
+  needs->column[0] = KV_INT64;
+  return kv_open_sums("less", shape->n_tokens, kv_group(shape), 1, e);
+}
+
+/* --- perceptrons ---------------------------------------------------------- */
+
+/* Head h's rows of a tensor of the layer. */
+static const float *of_head(const kv_at *at, int which, int h) {
+  const kv_tensor *t = &at->asset[which];
+  size_t each = (size_t)t->dim[1] * (size_t)(t->dim[2] ? t->dim[2] : 1);
+  return (const float *)t->data + (size_t)h * each;
+}
+
+/* out[i][j] = w_j . x_i (arithmetic 1, scale 1), i < m, j < n. */
+static void product(const kv_at *at, int m, int n, int d, const float *x,
+                    const float *w, float *out, float *pack) {
+  const void *row[KV_PACK];
+  for (int j = 0; j < n; j += KV_PACK) {
+    int some = n - j < KV_PACK ? n - j : KV_PACK;
+    for (int i = 0; i < some; i++) row[i] = w + (size_t)(j + i) * (size_t)d;
+    at->kernels->logits(m, some, d, x, (size_t)d, row, KV_F32, 1, out + j,
+                        (size_t)n, pack);
+  }
+}
+
+/* out[m][rank] = g(g(x in) out). */
+static void perceptron(const kv_at *at, int m, const float *x, const float *in,
+                       const float *to, float *hidden, float *out,
+                       float *pack) {
+  const params *o = at->params;
+  product(at, m, o->hidden, at->shape->d, x, in, hidden, pack);
+  at->kernels->gelu(hidden, m * o->hidden, hidden);
+  product(at, m, o->rank, o->hidden, hidden, to, out, pack);
+  at->kernels->gelu(out, m * o->rank, out);
+}
+
+static float *take_pack(const kv_at *at) {
+  const params *o = at->params;
+  int deepest = larger(at->shape->d, larger(o->hidden, o->rank));
+  return KV_TAKE(at->work, float, (size_t)KV_PACK *(size_t)deepest);
+}
+
+/* psi of m keys; mixed: room for as much as psi. */
+static void features(const kv_at *at, int head, int m, const float *key,
+                     float *hidden, float *mixed, float *psi, float *pack) {
+  const params *o = at->params;
+  const float *scale = of_head(at, KEY_SCALE, head);
+  const float *mix_scale = of_head(at, KEY_MIX_SCALE, head);
+  perceptron(at, m, key, of_head(at, KEY_IN, head), of_head(at, KEY_OUT, head),
+             hidden, psi, pack);
+  for (int i = 0; i < m * o->rank; i++)
+    psi[i] = kv_less_kappa(scale[i % o->rank], psi[i]);
+  product(at, m, o->rank, o->rank, psi, of_head(at, KEY_MIX, head), mixed,
+          pack);
+  for (int i = 0; i < m * o->rank; i++)
+    psi[i] = kv_less_psi(mix_scale[i % o->rank], mixed[i], psi[i]);
+}
+
+/* --- hooks ---------------------------------------------------------------- */
+
+static bool chunk(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                  float *m, float *l, float *a) {
+  const params *o = at->params;
+  state *s = kv_own(at, lane);
+  int head = lane->first_head + q->head, d_v = at->shape->d_v;
+  if (s->gone == 0) return false;
+  float *hidden = KV_TAKE(at->work, float, o->hidden);
+  float *phi = KV_TAKE(at->work, float, o->rank), mass = 0;
+  perceptron(at, 1, q->q, of_head(at, QUERY_IN, head),
+             of_head(at, QUERY_OUT, head), hidden, phi, take_pack(at));
+  memset(a, 0, (size_t)d_v * sizeof *a);
+  for (int j = 0; j < o->rank; j++) {
+    float p = kv_less_abs(phi[j]), floor = kv_less_floor(p);
+    const float *h = kv_less_h(s, o) + (size_t)j * (size_t)d_v;
+    mass = kv_fma(p, s->z[j], mass);
+    for (int x = 0; x < d_v; x++) a[x] = kv_fma(floor, h[x], a[x]);
+  }
+  mass = kv_less_floor(mass);
+  for (int x = 0; x < d_v; x++) a[x] = kv_div(a[x], mass);
+  *m = kv_finite(mass) ? kv_log(mass) : mass;
+  *l = 1;
+  return true;
+}
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  kv_column_add(at, lane, 0, rows);
+}
+
+/* Entries list[0..m) go into the state, one after another. */
+static void forget(const kv_at *at, kv_lane *lane, int m, const int32_t *list) {
+  const params *o = at->params;
+  state *s = kv_own(at, lane);
+  size_t used = at->work->used, d = (size_t)at->shape->d;
+  size_t d_v = (size_t)at->shape->d_v, r = (size_t)o->rank, n = (size_t)m;
+  float *key = KV_TAKE(at->work, float, n *d);
+  float *v = KV_TAKE(at->work, float, d_v);
+  float *hidden = KV_TAKE(at->work, float, n *(size_t)o->hidden);
+  float *mixed = KV_TAKE(at->work, float, n *r);
+  float *psi = KV_TAKE(at->work, float, n *r);
+  for (size_t i = 0; i < n; i++) kv_lane_key(lane, list[i], key + i * d);
+  features(at, lane->kv_head, m, key, hidden, mixed, psi, take_pack(at));
+  for (size_t i = 0; i < n; i++) {
+    kv_lane_value(lane, list[i], v);
+    for (size_t j = 0; j < r; j++) {
+      float *h = kv_less_h(s, o) + j * d_v, p = psi[i * r + j];
+      s->z[j] = kv_add(s->z[j], p);
+      for (size_t x = 0; x < d_v; x++) h[x] = kv_fma(p, v[x], h[x]);
+    }
+  }
+  s->gone += m;
+  at->work->used = used;
+}
+
+static void choose(const kv_at *at, const kv_lane *lane, bool *stays) {
+  const params *o = at->params;
+  int past = lane->n - o->recent, first = o->budget - o->recent;
+  float *score = KV_TAKE(at->work, float, past);
+  for (int i = 0; i < lane->n; i++) stays[i] = i >= past || i < first;
+  if (o->policy == LAMBDA) return;
+  kv_scores(kv_column_int64(at, lane, 0), past, score);
+  kv_top(score, past, first, stays);
+}
+
+static void settle_lane(const kv_at *at, kv_lane *lane) {
+  const params *o = at->params;
+  int32_t list[TILE];
+  int m = 0;
+  if (lane->n <= o->budget) return;
+  bool *stays = KV_TAKE(at->work, bool, lane->n);
+  choose(at, lane, stays);
+  for (int i = 0; i < lane->n; i++) {
+    if (!stays[i]) list[m++] = i;
+    if (m < TILE && (m == 0 || i < lane->n - 1)) continue;
+    forget(at, lane, m, list);
+    m = 0;
+  }
+  kv_keep_mask(lane, stays);
+}
+
+const kv_method kv_method_less = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "less",
+    .title = "heavy hitters, and a low-rank state of all that was dropped",
+    .paper = "Dong et al. 2024, Get More with LESS: Synthesizing Recurrence "
+             "with KV Cache Compression for Efficient LLM Inference, "
+             "arXiv:2402.09398",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .chunk = chunk,
+    .observe = observe,
+    .settle_lane = settle_lane,
+};
