@@ -9,3 +9,4 @@ FORMATS += channel.c
 FORMATS += token.c
 FORMATS += absmax.c
 FORMATS += zeropoint.c
+FORMATS += delta.c

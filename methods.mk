@@ -28,6 +28,7 @@ METHODS += duoattention.c
 METHODS += quest.c
 METHODS += twilight.c
 METHODS += omnikv.c
+METHODS += deltakv.c # ref-only
 METHODS += zsmerge.c
 METHODS += kivi.c
 METHODS += quant.c

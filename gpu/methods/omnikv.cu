@@ -40,12 +40,12 @@ static __device__ int oldest(const params *o, int step) {
 
 static __device__ bool is_filter(const kv_gpu_at &at) {
   return role_of(mine(at), at.layer->shape.n_layers, at.layer->layer) ==
-         CHOOSES;
+         KV_CHOOSES;
 }
 
 static __device__ bool follows(const kv_gpu_at &at) {
   return role_of(mine(at), at.layer->shape.n_layers, at.layer->layer) ==
-         FOLLOWS;
+         KV_FOLLOWS;
 }
 
 /* --- a filter ------------------------------------------------------------- */
@@ -60,8 +60,8 @@ static __device__ void vote(kv_gpu_at &at, const kv_gpu_lane *l, int token,
   int n = c.end - c.first;
   for (int h = 0; h < l->queries; h++) {
     kv_gpu_key_logits(at, l, q + (size_t)h * (size_t)s.d, c.first, n,
-                      o->score == DOT ? 1 : s.scale, x);
-    if (o->score == PROB) kv_gpu_probabilities(n, x);
+                      o->score == KV_VOTE_DOT ? 1 : s.scale, x);
+    if (o->score == KV_VOTE_PROB) kv_gpu_probabilities(n, x);
     for (int i = kv_thread(); i < n; i += KV_BLOCK)
       best[i] = h ? kv_max(best[i], x[i]) : x[i];
     __syncthreads();
@@ -130,7 +130,7 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
                                int lanes, void *message) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
-  chosen *m = (chosen *)message;
+  kv_chosen *m = (kv_chosen *)message;
   if (!is_filter(at) || at.step <= s.prompt_len) return false;
   contest c = contest_at(o, s.prompt_len, at.step);
   int n = c.end - c.first;
@@ -156,11 +156,11 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
 static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
                             const kv_gpu_query &q, uint8_t *mask) {
   int from;
-  const chosen *m = (const chosen *)kv_gpu_above(at, &from);
+  const kv_chosen *m = (const kv_chosen *)kv_gpu_above(at, &from);
   bool all = !m || !follows(at);
   (void)q;
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
-    mask[i] = all || is_attended(m, lane->id[i]);
+    mask[i] = all || kv_is_chosen(m, lane->id[i]);
   __syncthreads();
 }
 

@@ -13,6 +13,12 @@
  * it is decoded, by the RoPE position of the entry's own token (arithmetic 6;
  * at position 0 nothing is turned). Formats know nothing of it, and values
  * are never turned. Such a method's needs say `rope`.
+ *
+ * A block of a layered format is of one token in all lanes of a layer: what is
+ * coded is the vector of all heads. The verb for it is kv_recode_token; what it
+ * stands for stands in each lane as fp32 rows, which a real store would make
+ * anew whenever they are read, and which nobody is charged for. What is charged
+ * is the block, of which each side of each lane has its share.
  */
 #ifndef KV_REF_FORMAT_H
 #define KV_REF_FORMAT_H
@@ -37,6 +43,15 @@ typedef struct kv_format_rules {
   const char *decoded; /* the number that a code stands for */
 } kv_format_rules;
 
+/* Of a layered format. A block names tokens that stay as they are while it
+ * lives, and holds bytes beside their ids. */
+typedef struct kv_layered {
+  int (*named)(const void *settings);
+  size_t (*bytes)(const void *settings);
+} kv_layered;
+
+enum { KV_NO_TOKEN = -1 }; /* an id of a block that names fewer */
+
 /* `settings` is always a struct of the format's own. */
 typedef struct kv_format {
   const char *name;
@@ -45,6 +60,10 @@ typedef struct kv_format {
   size_t settings_size;
   /* Most rows that one recode call may pass. */
   int (*members)(const void *settings);
+  /* NULL, or what its blocks have more of: a layered format. Then `size` is of
+   * a whole token whatever `width` is, there is no `encode`, and `decode` is
+   * given fp32 rows. */
+  const kv_layered *layered;
   /* Bytes of a group of `members` rows of `width` elements. */
   kv_coded_size (*size)(const void *settings, int members, int width);
   /* Codes row[0..members) into out; false if a scale or minimum is not
@@ -90,6 +109,16 @@ static inline bool kv_codes_keys(const kv_coding *c) {
 }
 static inline bool kv_codes_values(const kv_coding *c) {
   return c->sides != KV_KEYS_ONLY;
+}
+
+/* What a lane is charged for a group of `members` rows of `width` elements. A
+ * layered block is cut into `parts`, of which side K of lane g of a layer's is
+ * part 2 g and side V part 2 g + 1: floor((part + 1) n / parts) - floor(part n
+ * / parts) of n bytes, so that parts add up to it. */
+kv_coded_size kv_coding_size(const kv_coding *c, int part, int parts,
+                             int members, int width);
+static inline size_t kv_part_begin(size_t bytes, int part, int parts) {
+  return (size_t)part * bytes / (size_t)parts;
 }
 
 /* Most rows that one recode call of this coding may pass. */

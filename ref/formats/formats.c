@@ -27,6 +27,19 @@ const kv_format *kv_format_named(const char *name) {
   return NULL;
 }
 
+static size_t part_of(size_t bytes, int part, int parts) {
+  return kv_part_begin(bytes, part + 1, parts) -
+         kv_part_begin(bytes, part, parts);
+}
+
+kv_coded_size kv_coding_size(const kv_coding *c, int part, int parts,
+                             int members, int width) {
+  kv_coded_size all = c->format->size(c->settings, members, width);
+  if (!c->format->layered) return all;
+  return (kv_coded_size){.codes = part_of(all.codes, part, parts),
+                         .metadata = part_of(all.metadata, part, parts)};
+}
+
 int kv_coding_members(const kv_coding *c) {
   return c->format->members(c->settings);
 }

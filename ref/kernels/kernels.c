@@ -14,6 +14,7 @@
 #include "ref/kernels/coded.h"
 #include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
+#include "ref/kernels/nearest.h"
 #include "ref/kernels/similar.h"
 #include "ref/kernels/weigh.h"
 
@@ -38,6 +39,7 @@ const kv_kernels SET_TABLE = {
     .silu_times = silu_times,
     .gelu = gelu,
     .similar = similar,
+    .nearest = nearest_of,
     .codes_suit = codes_suit,
     .code_logits = code_logits,
     .code_weigh = code_weigh,

@@ -107,6 +107,16 @@ typedef struct kv_kernels {
   void (*similar)(int first, int n, int d, const float *unit, float least,
                   int64_t *sum, int32_t *last, float *pack);
 
+  /* For each of n <= KV_PACK tokens, rows of d at token, the k rows nearest to
+   * it of those i < seen[j] of `rows` rows of d at row: those of least
+   * v = fma(-2, dot(token_j, row_i), norm[i]), norm[i] = dot(row_i, row_i), of
+   * equals the lower i. found[j] of them, at which[j * k] in that order, their
+   * v at value[j * k]. A v that is not finite is not found. pack as for logits.
+   */
+  void (*nearest)(int n, int d, const float *token, int rows, const float *row,
+                  const float *norm, const int32_t *seen, int k, int32_t *which,
+                  int32_t *found, float *value, float *pack);
+
   /* `logits` and `weigh` over rows of codes as they are stored: each pointer
    * names a block of the format token (ref/formats/minmax.h): its scales, its
    * minima, its codes of `bits` bits, `run` elements sharing scale and minimum.

@@ -16,17 +16,32 @@ static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
   if (s->coding)
-    return s->coding->format->size(s->coding->settings, members, s->width);
+    return kv_coding_size(s->coding, s->part, s->parts, members, s->width);
   return (kv_coded_size){.codes = (size_t)s->width * sizeof(float)};
+}
+
+int kv_slab_named(const kv_slab *s) {
+  return s->coding->format->layered->named(s->coding->settings);
+}
+
+/* Bytes that a block takes here. */
+static size_t block_size(const kv_slab *s, int members) {
+  const kv_layered *f = s->coding ? s->coding->format->layered : NULL;
+  kv_coded_size size = kv_slab_bytes(s, members);
+  if (!f) return size.codes + size.metadata;
+  size_t all = f->bytes(s->coding->settings);
+  return (size_t)s->width * sizeof(float) +
+         (size_t)kv_slab_named(s) * sizeof(int32_t) +
+         kv_part_begin(all, s->part + 1, s->parts) -
+         kv_part_begin(all, s->part, s->parts);
 }
 
 /* cap 0: this side is never stored so, and no memory is taken. `told`: whose
  * bytes they are is asked, so that a group's are told once. */
 static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
                        int width, int cap, bool told, kv_err *e) {
-  *s = (kv_slab){.width = width, .coding = coding, .cap = cap};
-  kv_coded_size block = kv_slab_bytes(s, members);
-  s->size = (block.codes + block.metadata + 15) / 16 * 16;
+  s->width = width, s->coding = coding, s->cap = cap;
+  s->size = (block_size(s, members) + 15) / 16 * 16;
   size_t n = (size_t)cap;
   if (!cap) return KV_OK;
   s->free = kv_zalloc(n, sizeof *s->free);
@@ -63,6 +78,8 @@ static kv_rc init_coded(kv_lane *l, int i, kv_err *e) {
   cap++; /* a group coded anew takes its new block before it leaves the old */
   int keys = kv_codes_keys(c) ? cap : 0, values = kv_codes_values(c) ? cap : 0;
   kv_slab *k = &l->k_slab[KV_CODED + i], *v = &l->v_slab[KV_CODED + i];
+  k->parts = v->parts = 2 * kv_lane_count(l->needs, l->shape);
+  k->part = 2 * l->lane, v->part = 2 * l->lane + 1;
   kv_rc rc = slab_init(k, c, m, l->shape->d, keys, told, e);
   return rc ? rc : slab_init(v, c, m, l->shape->d_v, values, told, e);
 }

@@ -37,6 +37,7 @@ typedef struct kv_slab {
   size_t size;             /* bytes a block */
   int width;               /* elements a row */
   const kv_coding *coding; /* NULL: fp32 rows, one a block */
+  int part, parts;         /* of a layered block (kv_coding_size) */
   int cap, used, n_free;
   int held;            /* entries with this side in it */
   kv_coded_size bytes; /* of its live blocks, as counted */
@@ -51,6 +52,8 @@ enum { KV_SLABS = (int)KV_CODED + KV_MAX_CODINGS };
 
 /* What a block of so many members counts as. */
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members);
+/* Of a layered coding, the ids that a block names. */
+int kv_slab_named(const kv_slab *s);
 
 typedef union kv_column_data {
   int64_t *i;
@@ -163,6 +166,14 @@ static inline bool kv_is_live(const kv_lane *l, int i) {
  * (kv_coding.sides) may be put into it. */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
+/* Of a coding whose format is layered: the entry at `entry` of each of a
+ * layer's lanes, the same token in all, both sides. `named` are the ids of the
+ * tokens that its block names, or KV_NO_TOKEN; `block` the bytes that it holds
+ * beside them; `row` what it stands for, K of all lanes (before their rotation
+ * where the coding is pre_rope), then V. One record a lane, as of any recode.
+ */
+void kv_recode_token(kv_lane *const *lane, int lanes, int entry, int format,
+                     const int32_t *named, const void *block, const float *row);
 /* The entry at `from` goes to place `to`; those between shift by one. After a
  * merge of the same hook a sweep comes first: places have gaps until then. */
 void kv_move(kv_lane *l, int from, int to);
@@ -180,6 +191,10 @@ static inline int kv_class_of(const kv_lane *l, int i) {
 /* K or V of entry i as attention reads it, fp32, into out. */
 void kv_lane_key(const kv_lane *l, int i, float *out);
 void kv_lane_value(const kv_lane *l, int i, float *out);
+/* Of an entry in a layered coding: the tokens that its block names, one after
+ * the other, and its bytes, put together from all lanes into out. */
+const int32_t *kv_lane_named(const kv_lane *l, int i);
+void kv_lanes_block(const kv_lane *const *lane, int lanes, int i, void *out);
 /* Row of token t in the trace: [d] or [d_v] elements of shape->dtype. */
 const void *kv_lane_raw_key(const kv_lane *l, uint32_t t);
 const void *kv_lane_raw_value(const kv_lane *l, uint32_t t);

@@ -298,9 +298,11 @@ typedef struct kv_param {
                        no row names it, so that their keys stay */
   bool label;       /* KV_TEXT: where it is set, rows are called so */
   const kv_asset_kind *reads; /* KV_FILE: what is read of it */
-  kv_knob knob;               /* KV_INT, KV_REAL or KV_SHARE */
-  double grid; /* of a knob: min, min + grid, .. up to max are searched; 0: a
-                  KV_INT's step of 1 */
+  bool or_none; /* KV_FILE: the word none stands for no file, and the method
+                   runs without (kv_file.asset is NULL) */
+  kv_knob knob; /* KV_INT, KV_REAL or KV_SHARE */
+  double grid;  /* of a knob: min, min + grid, .. up to max are searched; 0: a
+                   KV_INT's step of 1 */
 } kv_param;
 
 /* A value of a lane, beyond those of every method, that is worth a look at a
@@ -384,6 +386,8 @@ const kv_method *kv_method_at(int index);
 const kv_method *kv_method_door_at(int index);
 /* The parameter that is a file; NULL: the method reads none. */
 const kv_param *kv_method_file(const kv_method *m);
+/* Is its file the word that stands for none? */
+bool kv_file_is_none(const kv_method *m, const kv_file *f);
 /* Does it run without one that nobody names? */
 bool kv_file_optional(const kv_method *m);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,

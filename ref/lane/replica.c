@@ -28,7 +28,8 @@ size_t kv_row_bytes(const kv_shape *shape, const kv_needs *needs, int side,
   if (format == KV_RAW) return (size_t)width * kv_dtype_size(shape->dtype);
   if (format == KV_MERGED) return (size_t)width * sizeof(float);
   const kv_coding *c = &needs->coding[format - KV_CODED];
-  return c->format->size(c->settings, 1, width).codes;
+  return kv_coding_size(c, side, 2 * kv_lane_count(needs, shape), 1, width)
+      .codes;
 }
 
 /* --- life --------------------------------------------------------------- */

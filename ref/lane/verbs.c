@@ -6,10 +6,11 @@
 #include "ref/ground/arith.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/select.h"
+#include "ref/lane/verbs_part.h"
 #include <assert.h>
 #include <string.h>
 
-static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
+uint32_t *kv_verb_record(kv_lane *l, kv_record kind, size_t count) {
   uint32_t *w =
       kv_words_record(&l->verbs, kind, l->data->layer, l->step, l->lane, count);
   if (!w && !l->fault.rc)
@@ -21,14 +22,13 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
   return w;
 }
 
-/* Entries from i on are no longer what they were. */
-static void touch(kv_lane *l, int i) {
+void kv_verb_touch(kv_lane *l, int i) {
   if (i < l->touched) l->touched = i;
 }
 
 /* --- blocks ------------------------------------------------------------- */
 
-static int take(kv_slab *s, int members) {
+int kv_verb_take(kv_slab *s, int members) {
   int b = s->n_free ? s->free[--s->n_free] : s->used++;
   assert(b < s->cap && "a slab has room for every token");
   kv_coded_size size = kv_slab_bytes(s, members);
@@ -39,7 +39,7 @@ static int take(kv_slab *s, int members) {
   return b;
 }
 
-static void drop_ref(kv_slab *slab, kv_cell_ref *r) {
+void kv_verb_leave(kv_slab *slab, kv_cell_ref *r) {
   if (r->format == KV_RAW) return;
   kv_slab *s = &slab[r->format];
   assert(s->live[r->block] > 0);
@@ -53,15 +53,15 @@ static void drop_ref(kv_slab *slab, kv_cell_ref *r) {
   r->format = KV_RAW;
 }
 
-static bool is_rewritten(const kv_lane *l, int i) {
+bool kv_verb_is_rewritten(const kv_lane *l, int i) {
   return l->k && (l->k[i].format != KV_RAW || l->v[i].format != KV_RAW);
 }
 
 static void drop(kv_lane *l, int i) {
   if (!l->k) return;
-  l->rewritten -= is_rewritten(l, i);
-  drop_ref(l->k_slab, &l->k[i]);
-  drop_ref(l->v_slab, &l->v[i]);
+  l->rewritten -= kv_verb_is_rewritten(l, i);
+  kv_verb_leave(l->k_slab, &l->k[i]);
+  kv_verb_leave(l->v_slab, &l->v[i]);
 }
 
 /* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare room
@@ -90,8 +90,7 @@ static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {
     gather(l, l->column[c].i, column_size(l, c), n, list, ascending);
 }
 
-/* R <- H(R || id || K bits || V bits) of entry i. */
-static void note_rewrite(kv_lane *l, int i) {
+void kv_verb_note(kv_lane *l, int i) {
   float *k = l->f32, *v = l->f32 + l->shape->d;
   kv_sha256 h;
   kv_sha256_init(&h);
@@ -157,7 +156,7 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
   }
   size_t m = (size_t)(live - n);
   size_t count = m + 2 + (ascending ? 0 : (size_t)n);
-  uint32_t *w = record(l, KV_KEEP, count);
+  uint32_t *w = kv_verb_record(l, KV_KEEP, count);
   if (!w) return;
   uint8_t *stays = (uint8_t *)l->room.spare;
   memset(stays, 0, (size_t)l->n);
@@ -175,7 +174,7 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
     if (!stays[i]) drop(l, i);
   int same = 0;
   while (same < n && list[same] == same) same++;
-  touch(l, same);
+  kv_verb_touch(l, same);
   if (m) l->dropped = true;
   if (!prefix) l->holes = true;
   reorder(l, n, list, ascending);
@@ -226,8 +225,8 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
   }
   blend(width, a, b, y, x);
   if (r->format != KV_MERGED) {
-    drop_ref(slab, r);
-    *r = (kv_cell_ref){take(&slab[KV_MERGED], 1), 0, KV_MERGED};
+    kv_verb_leave(slab, r);
+    *r = (kv_cell_ref){kv_verb_take(&slab[KV_MERGED], 1), 0, KV_MERGED};
   }
   kv_slab *s = &slab[KV_MERGED];
   memcpy(s->data + (size_t)r->block * s->size, x, (size_t)width * sizeof *x);
@@ -259,20 +258,20 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   assert(l->needs->merges && "a method that merges says so in its needs");
   assert(into != from && kv_is_live(l, into) && kv_is_live(l, from) &&
          "merge names two live entries");
-  uint32_t *w = record(l, KV_MERGE, 4);
+  uint32_t *w = kv_verb_record(l, KV_MERGE, 4);
   if (!w) return;
   w[0] = l->id[into];
   w[1] = l->id[from];
   w[2] = kv_bits_of(a);
   w[3] = kv_bits_of(b);
-  l->rewritten += !is_rewritten(l, into);
+  l->rewritten += !kv_verb_is_rewritten(l, into);
   merge_side(l, into, from, a, b, true);
   merge_side(l, into, from, a, b, false);
   join_members(l, into, from);
-  touch(l, into < from ? into : from);
+  kv_verb_touch(l, into < from ? into : from);
   l->weight[into] += l->weight[from];
   l->dropped = true;
-  note_rewrite(l, into);
+  kv_verb_note(l, into);
   mark(l, from);
 }
 
@@ -317,60 +316,12 @@ void kv_sweep(kv_lane *l) {
   l->marked = l->tail = 0;
 }
 
-/* --- recode ------------------------------------------------------------- */
-
-static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
-                        bool key) {
-  const kv_coding *c = &l->needs->coding[format - KV_CODED];
-  kv_slab *slab = key ? l->k_slab : l->v_slab;
-  kv_cell_ref *ref = key ? l->k : l->v;
-  int width = key ? l->shape->d : l->shape->d_v;
-  for (int i = 0; i < n; i++) {
-    float *row = l->f32 + (size_t)i * (size_t)width;
-    if (key)
-      kv_lane_key(l, entry[i], row);
-    else
-      kv_lane_value(l, entry[i], row);
-    if (key && c->pre_rope) kv_turn_back(l->turns, l->id[entry[i]], row);
-    l->rows[i] = row;
-  }
-  assert(slab[format].cap > 0 && "needs.coding is for this side");
-  int b = take(&slab[format], n);
-  void *out = slab[format].data + (size_t)b * slab[format].size;
-  if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
-    kv_fail(&l->fault, KV_REFUSED,
-            "layer %d, lane %d, step %d: the scale of a coded group is not "
-            "finite as stored (first token %u); these values cannot be coded",
-            l->data->layer, l->lane, l->step, l->id[entry[0]]);
-  for (int i = 0; i < n; i++) {
-    drop_ref(slab, &ref[entry[i]]);
-    ref[entry[i]] = (kv_cell_ref){b, (uint16_t)i, (uint16_t)format};
-  }
-}
-
-void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
-               int v_format) {
-  uint32_t *w = record(l, KV_RECODE, (size_t)n + 2);
-  if (!w || n == 0) return;
-  w[0] = (uint32_t)k_format;
-  w[1] = (uint32_t)v_format;
-  for (int i = 0; i < n; i++) {
-    assert(kv_is_live(l, entry[i]) && "recode names live entries");
-    w[2 + i] = l->id[entry[i]];
-    touch(l, entry[i]);
-    l->rewritten += !is_rewritten(l, entry[i]);
-  }
-  if (k_format != KV_SAME) recode_side(l, n, entry, k_format, true);
-  if (v_format != KV_SAME) recode_side(l, n, entry, v_format, false);
-  for (int i = 0; i < n; i++) note_rewrite(l, entry[i]);
-}
-
 /* --- order and class ---------------------------------------------------- */
 
 void kv_move(kv_lane *l, int from, int to) {
   assert(l->marked == 0 && "a move after a merge needs a sweep between them");
   assert(from >= 0 && to >= 0 && from < l->n && to < l->n);
-  uint32_t *w = from == to ? NULL : record(l, KV_MOVE, 2);
+  uint32_t *w = from == to ? NULL : kv_verb_record(l, KV_MOVE, 2);
   if (!w) return;
   w[0] = l->id[from];
   w[1] = (uint32_t)to;
@@ -378,7 +329,7 @@ void kv_move(kv_lane *l, int from, int to) {
     if (next == from) next++;
     l->room.list[i] = i == to ? from : next++;
   }
-  touch(l, from < to ? from : to);
+  kv_verb_touch(l, from < to ? from : to);
   reorder(l, l->n, l->room.list, false);
   l->holes = true;
 }
@@ -386,7 +337,7 @@ void kv_move(kv_lane *l, int from, int to) {
 void kv_retier(kv_lane *l, int n, const int32_t *entry, int to) {
   assert(to >= 0 && to < l->needs->classes &&
          "a method that has classes says so in its needs");
-  uint32_t *w = n ? record(l, KV_RETIER, (size_t)n + 1) : NULL;
+  uint32_t *w = n ? kv_verb_record(l, KV_RETIER, (size_t)n + 1) : NULL;
   if (!w) return;
   w[0] = (uint32_t)to;
   for (int i = 0; i < n; i++) {

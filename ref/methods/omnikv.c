@@ -153,7 +153,8 @@ static void fill_in(const kv_shape *shape, params *o) {
   else
     kv_filter_layers(shape->n_layers, &o->list);
   fall_to(&o->wait, sparse || shape->n_layers < KV_FEW_LAYERS ? 0 : 1);
-  fall_to(&o->score, sparse && o->selector == LAST ? DOT : PROB);
+  fall_to(&o->score,
+          sparse && o->selector == LAST ? KV_VOTE_DOT : KV_VOTE_PROB);
   fall_to(&o->candidates, sparse ? HISTORY : PROMPT);
   fall_to(&o->sink, o->candidates == HISTORY ? 64 : 0);
   fall_to(&o->recent, o->candidates == HISTORY ? 512 : 0);
@@ -181,7 +182,7 @@ static kv_rc resolve_k(const kv_shape *shape, params *o, kv_err *e) {
 }
 
 static kv_rc check(const params *o, kv_err *e) {
-  if (o->selector != LAST && o->score != PROB)
+  if (o->selector != LAST && o->score != KV_VOTE_PROB)
     return kv_fail(e, KV_REFUSED,
                    "omnikv: selector=uniform and exp add probabilities up; "
                    "take score=prob or selector=last");
@@ -208,10 +209,9 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->decode_rows = true;
   needs->want = KV_Q;
   needs->across = KV_DOWN;
-  needs->message = sizeof(chosen) + (n / 64 + 1) * sizeof(uint64_t);
+  needs->message = KV_CHOSEN_BYTES(n);
   needs->lane_state = (AHEAD + ring + (size_t)votes * n) * sizeof(float);
-  needs->work =
-      (size_t)group * (n + 16) * sizeof(float) + KV_KEY_LOGITS(shape->d);
+  needs->work = KV_VOTE_WORK(group, n, shape->d);
   if (o->tier == HOST) {
     needs->classes = 2;
     needs->host = 1u << HOST;
@@ -261,23 +261,11 @@ static int oldest(const params *o, int step) {
 
 /* --- a filter ------------------------------------------------------------- */
 
-/* best[i] = the largest x of the lane's heads for candidate first + i. */
 static void vote(const kv_at *at, const kv_lane *l, int token,
                  const contest *c) {
   const params *o = at->params;
-  size_t used = at->work->used;
-  int n = c->end - c->first;
-  float *s = KV_TAKE(at->work, float, l->queries *n);
-  float *best = best_of(at, l, token);
-  float scale = o->score == DOT ? 1 : at->shape->scale;
-  kv_key_logits(at, l, l->queries, query_of(at, l, token), c->first, n, scale,
-                s, (size_t)n);
-  for (int h = 0; h < l->queries; h++) {
-    float *x = s + (size_t)h * (size_t)n;
-    if (o->score == PROB) kv_probabilities(at, n, x);
-    for (int i = 0; i < n; i++) best[i] = h ? kv_max(best[i], x[i]) : x[i];
-  }
-  at->work->used = used;
+  kv_vote_best(at, l, query_of(at, l, token), (kv_vote)o->score, c->first,
+               c->end - c->first, best_of(at, l, token));
 }
 
 /* Remembers the queries and, in decoding, lets them vote: all of them where
@@ -286,7 +274,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
   size_t d = (size_t)s->d, each = (size_t)rows->heads * d;
-  if (role_of(o, s->n_layers, at->layer) != CHOOSES) return;
+  if (role_of(o, s->n_layers, at->layer) != KV_CHOOSES) return;
   for (int r = 0; r < rows->rows; r++)
     memcpy(query_of(at, lane, rows->first + r),
            rows->q + kv_rows_at(rows, r, 0) * d, each * sizeof(float));
@@ -329,29 +317,17 @@ static void count_votes(const kv_at *at, const kv_lane *const *lane, int lanes,
   kv_scores(sum, n, score);
 }
 
-static void attend(chosen *m, int token) {
-  m->attended[token / 64] |= (uint64_t)1 << token % 64;
-}
-
 static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
-  chosen *m = message;
-  if (role_of(o, s->n_layers, at->layer) != CHOOSES) return false;
+  if (role_of(o, s->n_layers, at->layer) != KV_CHOOSES) return false;
   if (at->step <= s->prompt_len) return false;
   contest c = contest_at(o, s->prompt_len, at->step);
   int n = c.end - c.first;
   float *score = KV_TAKE(at->work, float, n);
-  bool *keep = KV_TAKE(at->work, bool, n);
-  if (n) {
-    count_votes(at, lane, lanes, n, score);
-    kv_top(score, n, c.k, keep);
-  }
-  m->step = at->step;
-  m->tokens = at->step - n + (c.k < n ? c.k : n);
-  for (int t = 0; t < at->step; t++)
-    if (t < c.first || t >= c.end || keep[t - c.first]) attend(m, t);
+  if (n) count_votes(at, lane, lanes, n, score);
+  kv_choose_tokens(at, score, c.first, n, c.k, message);
   return true;
 }
 
@@ -359,15 +335,10 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
-  const chosen *m = at->above ? at->above->data : NULL;
-  bool *in = KV_TAKE(at->work, bool, lane->n);
+  kv_role role = role_of(at->params, at->shape->n_layers, at->layer);
+  bool follows = role == KV_FOLLOWS && at->above;
   (void)q;
-  if (!m || role_of(at->params, at->shape->n_layers, at->layer) != FOLLOWS) {
-    kv_view_add(out, 0, lane->n);
-    return;
-  }
-  for (int i = 0; i < lane->n; i++) in[i] = is_attended(m, lane->id[i]);
-  kv_view_mask(out, lane->n, in);
+  kv_view_chosen(at, lane, follows ? at->above->data : NULL, out);
 }
 
 /* Where the prompt ends, what competes from here on goes to the host. */
@@ -376,7 +347,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
   const kv_shape *s = at->shape;
   int end = s->prompt_len - o->recent, n = 0;
   if (o->tier != HOST || at->step != s->prompt_len) return;
-  if (role_of(o, s->n_layers, at->layer) != FOLLOWS) return;
+  if (role_of(o, s->n_layers, at->layer) != KV_FOLLOWS) return;
   int32_t *list = KV_TAKE(at->work, int32_t, lane->n);
   for (int i = o->sink; i < end; i++) list[n++] = i;
   if (n) kv_retier(lane, n, list, HOST);

@@ -6,11 +6,9 @@
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H
 
-#include "ref/parts/layers.h"
+#include "ref/parts/filter.h"
 
 enum { OMNIKV, SPARSE_VLLM };          /* roles */
-enum { WHOLE, CHOOSES, FOLLOWS };      /* what a layer does */
-enum { PROB, LOGIT, DOT };             /* score */
 enum { LAST, UNIFORM, EXP };           /* selector */
 enum { PROMPT, HISTORY };              /* candidates */
 enum { DEVICE, HOST };                 /* where followers' prompts lie */
@@ -20,22 +18,18 @@ typedef struct params {
   char layers[KV_TEXT_MAX];
   int roles, wait, k;
   float share;
-  int score, selector, window, candidates, sink, recent, tier;
+  int score; /* a kv_vote */
+  int selector, window, candidates, sink, recent, tier;
   kv_layer_list list; /* of `layers` */
 } params;
 
-/* A layer that chooses attends everything, as all do that are WHOLE. */
-KV_FN int role_of(const params *o, int n_layers, int layer) {
+KV_FN kv_role role_of(const params *o, int n_layers, int layer) {
   const kv_layer_list *l = &o->list;
   int i = kv_layer_above(l, layer);
-  if (i < 0) return WHOLE;
-  if (o->roles == SPARSE_VLLM) {
-    bool next = i + 1 < l->n && l->layer[i + 1] == layer + 1;
-    if (layer > l->layer[i]) return FOLLOWS;
-    return next || layer + 1 == n_layers ? WHOLE : CHOOSES;
-  }
-  if (layer == l->layer[i]) return CHOOSES;
-  return layer - l->layer[i] <= o->wait ? WHOLE : FOLLOWS;
+  if (o->roles == SPARSE_VLLM) return kv_full_role(l, n_layers, layer);
+  if (i < 0) return KV_WHOLE;
+  if (layer == l->layer[i]) return KV_CHOOSES;
+  return layer - l->layer[i] <= o->wait ? KV_WHOLE : KV_FOLLOWS;
 }
 
 /* Queries that vote. */
@@ -59,16 +53,6 @@ KV_FN contest contest_at(const params *o, int prompt_len, int step) {
   if (c.end > step - o->recent) c.end = step - o->recent;
   if (c.end < c.first) c.end = c.first;
   return c;
-}
-
-/* What a layer publishes. */
-typedef struct chosen {
-  int32_t step, tokens;
-  uint64_t attended[]; /* bit t % 64 of word t / 64: is token t? */
-} chosen;
-
-KV_FN bool is_attended(const chosen *c, uint32_t token) {
-  return c->attended[token / 64] >> token % 64 & 1;
 }
 
 #endif

@@ -50,6 +50,10 @@ const kv_param *kv_method_file(const kv_method *m) {
   return NULL;
 }
 
+bool kv_file_is_none(const kv_method *m, const kv_file *f) {
+  return kv_method_file(m)->or_none && strcmp(f->path, "none") == 0;
+}
+
 bool kv_file_optional(const kv_method *m) {
   const kv_param *p = kv_method_file(m);
   return p && p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;

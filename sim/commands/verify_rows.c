@@ -59,7 +59,9 @@ static kv_verifiable same_code(kv_verify_row *v, const kv_method *m) {
   if (kv_spec_parse(kv_method_at, v->row.spec, &spec, &why))
     return no(v, KV_VERIFY_OTHER_CODE, "%.250s", why.text);
   const char *path = kv_spec_file(&spec)->path;
-  if (*path && kv_file_digest(path, &bytes, &why))
+  if (kv_file_is_none(m, kv_spec_file(&spec)))
+    can = compare_code(v, m, NULL, NULL);
+  else if (*path && kv_file_digest(path, &bytes, &why))
     can = no(v, KV_VERIFY_NO_FILE,
              "no file %.120s is here, which %.60s reads: put it back, or "
              "verify where that path leads to it",

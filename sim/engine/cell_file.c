@@ -36,6 +36,7 @@ kv_rc kv_cell_lend(kv_cell *c, kv_err *e) {
   kv_rc rc = KV_OK;
   if (!f) return KV_OK;
   f->asset = NULL;
+  if (kv_file_is_none(c->spec.method, f)) return KV_OK;
   if (kv_file_optional(c->spec.method)) {
     if (strcmp(f->path, KV_FILE_OPTIONAL) == 0) *f->path = 0;
     if (!*f->path) return KV_OK;

@@ -167,7 +167,9 @@ static void charge(const kv_replica *s, const kv_lane *l, int i, int side,
     if (kv_replica_at(s, j)->group[side] == x->group[side]) return;
   const kv_coding *c = &l->needs->coding[format - KV_CODED];
   int members = s->group[x->group[side]].members;
-  kv_coded_size size = c->format->size(c->settings, members, width);
+  kv_coded_size size =
+      kv_coding_size(c, 2 * l->lane + (side == KV_SIDE_V),
+                     2 * kv_lane_count(l->needs, l->shape), members, width);
   sum->payload += (int64_t)size.codes;
   sum->metadata += (int64_t)size.metadata;
 }

@@ -13,11 +13,11 @@ size_t kv_cost_mark_size(const kv_shape *shape) {
   return (size_t)shape->n_tokens * (1 + KV_MAX_CODINGS);
 }
 
-static int64_t coded_bytes(const kv_lane *l, int format, int members,
-                           int width) {
+/* Of K at k_slab or V at v_slab. */
+static int64_t coded_bytes(const kv_lane *l, const kv_slab *slab, int format,
+                           int members) {
   assert(format >= KV_CODED && format < KV_CODED + l->needs->codings);
-  const kv_coding *c = &l->needs->coding[format - KV_CODED];
-  kv_coded_size size = c->format->size(c->settings, members, width);
+  kv_coded_size size = kv_slab_bytes(&slab[format], members);
   return (int64_t)(size.codes + size.metadata);
 }
 
@@ -48,7 +48,7 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
       continue;
     }
     uint8_t *seen = &block[(size_t)(f - KV_CODED) * n + (size_t)ref[i].block];
-    if (!*seen) sum += coded_bytes(l, f, slab[f].members[ref[i].block], width);
+    if (!*seen) sum += coded_bytes(l, slab, f, slab[f].members[ref[i].block]);
     *seen = 1;
   }
   for (int c = 0; c < l->needs->codings; c++)
@@ -91,8 +91,8 @@ static int64_t recoded_bytes(const kv_lane *l, const uint32_t *payload,
                              int members) {
   int k = (int32_t)payload[0], v = (int32_t)payload[1];
   int64_t sum = 0;
-  if (k != KV_SAME) sum += coded_bytes(l, k, members, l->shape->d);
-  if (v != KV_SAME) sum += coded_bytes(l, v, members, l->shape->d_v);
+  if (k != KV_SAME) sum += coded_bytes(l, l->k_slab, k, members);
+  if (v != KV_SAME) sum += coded_bytes(l, l->v_slab, v, members);
   return sum;
 }
 

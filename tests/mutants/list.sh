@@ -78,12 +78,13 @@ mutant tile_sees_one_less ref/backend/attend.c 'tile check_tiles.sh' \
   'int seen = a->n + r - first;' 'int seen = a->n + r - first - (r == 2);'
 mutant begun_unchecked ref/backend/attend.c 'tile' \
   'if (x->best[i] != b->best[i]) return false;' ''
-mutant recode_untouched ref/lane/verbs.c 'tile' \
-  '    touch(l, entry[i]);
+mutant recode_untouched ref/lane/verbs_recode.c 'tile' \
+  '    kv_verb_touch(l, entry[i]);
 ' ''
-mutant keep_untouched ref/lane/verbs.c 'tile' 'touch(l, same);' 'touch(l, n);'
+mutant keep_untouched ref/lane/verbs.c 'tile' \
+  'kv_verb_touch(l, same);' 'kv_verb_touch(l, n);'
 mutant merge_untouched ref/lane/verbs.c 'tile' \
-  'touch(l, into < from ? into : from);' ''
+  'kv_verb_touch(l, into < from ? into : from);' ''
 mutant ahead_of_another_lane ref/backend/ahead.c 'check_tiles.sh' \
   't < a->t + a->steps && l->touched >= a->entries' 't < a->t + a->steps'
 mutant ahead_other_logits ref/backend/decode.c 'check_tiles.sh' \
@@ -136,16 +137,16 @@ mutant class_not_in_state ref/lane/lane.c 'golden.sh' \
   '  if (classes) w[n++] = l->tier[i];' '  (void)classes;'
 mutant merge_takes_class ref/lane/verbs.c 'verbs' \
   'l->dropped = true;
-  note_rewrite(l, into);' 'l->dropped = true;
+  kv_verb_note(l, into);' 'l->dropped = true;
   if (l->tier) l->tier[into] = l->tier[from];
-  note_rewrite(l, into);'
+  kv_verb_note(l, into);'
 mutant sweep_forgets_tail ref/lane/verbs.c 'verbs' \
   'l->n -= l->marked;
   l->marked = l->tail = 0;' 'l->n -= l->marked;
   l->marked = 0;'
 mutant merge_closes_at_once ref/lane/verbs.c 'verbs' \
-  'note_rewrite(l, into);
-  mark(l, from);' 'note_rewrite(l, into);
+  'kv_verb_note(l, into);
+  mark(l, from);' 'kv_verb_note(l, into);
   mark(l, from), kv_sweep(l);'
 mutant bias_forgotten ref/lane/lane.c 'golden.sh methods' \
   'return l->needs->merge_bias * kv_log((float)l->weight[i]);' 'return 0;'
@@ -168,7 +169,7 @@ mutant group_skips_a_head ref/parts/parts_score.c 'golden.sh methods' \
     int plane'
 mutant view_without_last_page ref/methods/quest.c 'golden.sh methods' \
   'if (forced) in[pages - 1] = true;' 'if (forced) in[pages - 1] = false;'
-mutant filter_of_one_head ref/methods/omnikv.c 'methods' \
+mutant filter_of_one_head ref/parts/filter.c 'methods' \
   'best[i] = h ? kv_max(best[i], x[i]) : x[i];' \
   'best[i] = h ? best[i] : x[i];'
 mutant wait_forgotten ref/methods/omnikv.h 'methods' \

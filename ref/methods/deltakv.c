@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DeltaKV: old tokens of a layer are what they differ by from a few tokens like
+ * them.
+ *
+ *   layers: those of `full` keep everything; the last of each run of them
+ *     chooses for the layers below it, up to the next (Sparse-vLLM's roles)
+ *   all other layers, after the prompt and after every step, n tokens seen:
+ *     compressed are the tokens from `sink` on but for the newest, in multiples
+ *     of R = `recent`, so that the newest are R to 2 R - 1
+ *     references: the first `sink` tokens and each stride-th (phase=absolute:
+ *       of the text; phase=block: of what is compressed at once)
+ *     every other token i of them:
+ *       R_i = the `nearest` references before i that are nearest to it by L2
+ *       z_i = f_c(kv_i) - f_c(mean of R_i);  kv^_i = f_d(z_i) + mean of R_i
+ *     kv: K before its rotation and V, of all KV heads of the layer
+ *   every decode step, on a layer that chooses:
+ *     value of a compressed token or a reference among them = the largest over
+ *     the layer's query heads; the best `top` (or the share r) of these, the
+ *     sinks and the newest are attended by the layers that follow, where a
+ *     token is read as kv^ and a reference as it came
+ *   retrieve=all: every layer attends everything
+ *
+ * Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression via Long-Range
+ * Similarity, whose authors' code is Sparse-vLLM with a Hugging Face path
+ * beside it. Paper, engine and Hugging Face path differ; each is a parameter:
+ *   - The paper's references are each s-th token of the text (phase=absolute,
+ *     the default); both programs begin to count anew in every block that they
+ *     compress (block), so that 13 of 128 are references and not 12.8.
+ *   - The paper's Algorithm 1 appends what was decoded to the references
+ *     (refs=recon), after the token itself; both programs keep references as
+ *     they came (refs=raw, the default), and training does, too.
+ *   - The engine does not compress references, and reads a chosen one as it
+ *     came (self=no, the default); the Hugging Face path codes them too, where
+ *     one may take itself, and reads what it decodes (self=yes).
+ *   - With fewer references than k both programs average ones to come. Here it
+ *     is as many as there are.
+ *   - Sinks are 8 and R is 128, as in the evaluation command, whose r is 0.17;
+ *     the engine's own defaults are 64, 512 and 4096 tokens. The engine values
+ *     tokens by q . k as it is (score=dot, the default), its candidates end
+ *     R before the newest; the Hugging Face path by the softmax over the
+ *     candidates, which end where compressed tokens do: so here.
+ *   - 4-bit latents: one scale and minimum a vector as in the code of the
+ *     paper's time, or `group` elements; both are fp16 here and bf16 there, and
+ *     a scale of 0 has codes 0 where the code adds 1e-6 to it.
+ * A prompt is attended whole: what Sparse-vLLM reads of a prompt's history in
+ * its chunks changes outputs of the prompt, which nobody sees here.
+ * To the bit: ref/parts/latents.h. Nothing is dropped.
+ * Cost: a token is coded once, w * (references + 2 (hidden + latent) ..); its
+ * rows are kept decoded, and are not charged.
+ */
+#include "ref/methods/deltakv.h"
+#include "ref/parts/parts.h"
+#include <math.h>
+#include <string.h>
+
+enum { VALUES = 16 }; /* bytes of a lane's state before its values */
+
+static const kv_param table[] = {
+    {.name = "top",
+     .kind = KV_INT,
+     .offset = offsetof(params, top),
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "tokens",
+     .help = "compressed tokens and references attended by layers that follow; "
+             "default: the share r of them"},
+    {.name = "r",
+     .kind = KV_REAL,
+     .offset = offsetof(params, r),
+     .min = 0,
+     .max = 1,
+     .unit = "share",
+     .help = "top as a share of the candidates of a step, rounded down, at "
+             "least one; default 0.17 as in the authors' evaluation; 0: top "
+             "was named"},
+    {.name = "full",
+     .kind = KV_TEXT,
+     .offset = offsetof(params, full),
+     .help = "layers that keep everything, such as 0/1/2/8/18; default "
+             "OmniKV's filters by the model's layers and all above the first"},
+    KV_SINK_PARAM(params, by),
+    {.name = "recent",
+     .kind = KV_INT,
+     .offset = offsetof(params, recent),
+     .fallback = "128",
+     .min = 1,
+     .max = 1 << 29,
+     .unit = "tokens",
+     .help = "R: newest tokens kept, R to 2 R - 1; 128 as in the authors' "
+             "evaluation"},
+    KV_STRIDE_PARAM(params, by),
+    KV_NEAREST_PARAM(params, by),
+    KV_LATENT_PARAM(params, by),
+    KV_LATENT_GROUP_PARAM(params, by),
+    {.name = "retrieve",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, retrieve),
+     .fallback = "top",
+     .choices = "top|all",
+     .help = "all: no layer chooses, every token is attended"},
+    {.name = "score",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, score),
+     .fallback = "dot",
+     .choices = "prob|logit|dot",
+     .help = "how a query head values a candidate; dot as in the engine, prob "
+             "as in the Hugging Face path"},
+    KV_PHASE_PARAM(params, by),
+    KV_SELF_PARAM(params, by),
+    KV_REFS_PARAM(params, by),
+    KV_REFERENCES_PARAM(params, by),
+    {.name = "tier",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, tier),
+     .fallback = "device",
+     .choices = "device|host",
+     .help = "host: latents lie in the host's memory, from which a step "
+             "fetches what it attends"},
+    {.name = "compressor",
+     .kind = KV_FILE,
+     .offset = offsetof(params, by.file),
+     .fallback = KV_FILE_BESIDE,
+     .or_none = true,
+     .reads = &kv_latents_kind,
+     .help = "weights: safetensors, as `kvreplay train deltakv` writes them; "
+             "none: an ablation, a token is the mean of its references"},
+    {.name = NULL}};
+
+/* --- open ---------------------------------------------------------------- */
+
+static bool is_full(const params *o, int layer) {
+  int i = kv_layer_above(&o->list, layer);
+  return i >= 0 && o->list.layer[i] == layer;
+}
+
+static bool skips(const void *o, int layer) { return is_full(o, layer); }
+
+static kv_rc resolve_top(params *o, kv_err *e) {
+  bool named = o->top != KV_UNSET, shared = !isnan(o->r) && o->r > 0;
+  if (named && shared)
+    return kv_fail(e, KV_REFUSED,
+                   "deltakv: top=%d and r=%g are two numbers for one thing; "
+                   "name one",
+                   o->top, (double)o->r);
+  if (!named && !shared) o->r = 0.17f;
+  if (!named) o->top = 0;
+  if (named) o->r = 0;
+  return KV_OK;
+}
+
+static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
+  int n = shape->n_tokens;
+  size_t vote = KV_VOTE_WORK(kv_group(shape), n, shape->d) + 5 * (size_t)n;
+  needs->every = 1;
+  needs->lengths = true;
+  needs->lane_state = VALUES + (size_t)n * sizeof(float);
+  if (needs->work < vote) needs->work = vote;
+  if (o->tier == HOST) {
+    needs->classes = 2;
+    needs->host = 1u << HOST;
+  }
+  if (o->retrieve == ALL) return;
+  needs->decode_rows = true;
+  needs->want = KV_Q;
+  needs->across = KV_DOWN;
+  needs->message = KV_CHOSEN_BYTES(n);
+}
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  int settlings = shape->n_tokens / o->recent + 1;
+  kv_full_layers(shape->n_layers, &o->list);
+  kv_rc rc =
+      kv_open_layers("deltakv", "full", shape->n_layers, o->full, &o->list, e);
+  if (!rc) rc = resolve_top(o, e);
+  if (!rc)
+    rc = kv_open_residual(shape, "deltakv", &o->by, settlings, skips, o, needs,
+                          e);
+  if (!rc) say_needs(shape, o, needs);
+  return rc;
+}
+
+static kv_role role_of(const kv_at *at) {
+  const params *o = at->params;
+  return o->retrieve == ALL
+             ? KV_WHOLE
+             : kv_full_role(&o->list, at->shape->n_layers, at->layer);
+}
+
+/* --- the state of a lane: how far it is compressed, and the largest values --
+ */
+
+static int32_t *end_of(const kv_at *at, const kv_lane *l) {
+  return kv_own(at, l);
+}
+
+static float *best_of(const kv_at *at, const kv_lane *l) {
+  return (float *)(void *)((char *)kv_own(at, l) + VALUES);
+}
+
+/* --- a layer that chooses ---------------------------------------------------
+ */
+
+static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
+  const params *o = at->params;
+  int n = compressed_end(o, at->step - 1) - o->by.sink;
+  if (at->step <= at->shape->prompt_len || role_of(at) != KV_CHOOSES) return;
+  if (n > 0)
+    kv_vote_best(at, lane, rows->q, (kv_vote)o->score, o->by.sink, n,
+                 best_of(at, lane));
+}
+
+static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
+                    void *message) {
+  const params *o = at->params;
+  int n = compressed_end(o, at->step - 1) - o->by.sink;
+  if (at->step <= at->shape->prompt_len || role_of(at) != KV_CHOOSES)
+    return false;
+  float *score = KV_TAKE(at->work, float, n);
+  for (int i = 0; i < n; i++) score[i] = best_of(at, lane[0])[i];
+  for (int g = 1; g < lanes; g++)
+    for (int i = 0; i < n; i++)
+      score[i] = kv_max(score[i], best_of(at, lane[g])[i]);
+  kv_choose_tokens(at, score, o->by.sink, n, winners(o, n), message);
+  return true;
+}
+
+static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
+                 kv_view *out) {
+  bool follows = role_of(at) == KV_FOLLOWS && at->above;
+  (void)q;
+  kv_view_chosen(at, lane, follows ? at->above->data : NULL, out);
+}
+
+/* --- a layer that is compressed ---------------------------------------------
+ */
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  int from = *end_of(at, lane[0]);
+  int end = compressed_end(o, at->step);
+  if (from < o->by.sink) from = o->by.sink;
+  if (end <= from || is_full(o, at->layer)) return;
+  kv_residual_settle(at, lane, lanes, &o->by, from, end,
+                     o->tier == HOST ? HOST : -1);
+  for (int g = 0; g < lanes; g++) *end_of(at, lane[g]) = end;
+}
+
+const kv_method kv_method_deltakv = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "deltakv",
+    .title = "old tokens are what they differ by from a few tokens like them",
+    .paper = "Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression "
+             "via Long-Range Similarity, arXiv:2602.08005",
+    .params = table,
+    .params_size = sizeof(params),
+    .spreads = true,
+    .open = open,
+    .view = view,
+    .observe = observe,
+    .settle_layer = settle_layer,
+    .publish = publish,
+};

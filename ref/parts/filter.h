@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers that choose for those below them: roles by a list of layers, the vote
+ * of a layer's query heads about tokens, and the message that says which tokens
+ * won. Both twins of a method read the roles and the message.
+ */
+#ifndef KV_REF_PARTS_FILTER_H
+#define KV_REF_PARTS_FILTER_H
+
+#include "ref/parts/layers.h"
+
+/* What a layer does. One that chooses attends everything, as one that is whole
+ * does; one that follows attends what the nearest above it has chosen. */
+typedef enum kv_role { KV_WHOLE, KV_CHOOSES, KV_FOLLOWS } kv_role;
+
+/* Sparse-vLLM's roles: the layers of the list attend everything, and the last
+ * of each run of them chooses for the layers up to the next. */
+KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
+  int i = kv_layer_above(full, layer);
+  bool next = i >= 0 && i + 1 < full->n && full->layer[i + 1] == layer + 1;
+  if (i < 0) return KV_WHOLE;
+  if (layer > full->layer[i]) return KV_FOLLOWS;
+  return next || layer + 1 == n_layers ? KV_WHOLE : KV_CHOOSES;
+}
+
+/* How a query head values a candidate. */
+typedef enum kv_vote {
+  KV_VOTE_PROB,  /* the softmax of the logits over the candidates */
+  KV_VOTE_LOGIT, /* the logit */
+  KV_VOTE_DOT    /* q . k, not scaled */
+} kv_vote;
+
+/* What a layer publishes, KV_CHOSEN_BYTES(n_tokens) of it. */
+typedef struct kv_chosen {
+  int32_t step, tokens;
+  uint64_t attended[]; /* bit t % 64 of word t / 64: is token t? */
+} kv_chosen;
+
+#define KV_CHOSEN_BYTES(n)                                                     \
+  (sizeof(kv_chosen) + ((size_t)(n) / 64 + 1) * sizeof(uint64_t))
+
+KV_FN bool kv_is_chosen(const kv_chosen *c, uint32_t token) {
+  return c->attended[token / 64] >> token % 64 & 1;
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* best[i] = the largest value of entry first + i, i < n, by the queries q
+ * [queries][d] of the lane's heads. Of at: KV_VOTE_WORK(queries, n, d) bytes of
+ * workspace, which are free again. */
+void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
+                  kv_vote vote, int first, int n, float *best);
+#define KV_VOTE_WORK(queries, n, d)                                            \
+  ((size_t)(queries) * ((size_t)(n) + 16) * sizeof(float) + KV_KEY_LOGITS(d))
+
+/* The k tokens of largest score among first .. first + n - 1 and all others
+ * below at->step, as a message. n bytes of workspace. */
+void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
+                      int k, kv_chosen *out);
+
+/* The entries that the message names; without one, all. */
+void kv_view_chosen(const kv_at *at, const kv_lane *lane, const kv_chosen *m,
+                    kv_view *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

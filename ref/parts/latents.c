@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * References, and coding and decoding by them: ref/parts/latents.h.
+ */
+#include "ref/parts/latents.h"
+#include "ref/kernels/kernels.h"
+#include <string.h>
+
+/* --- vectors ----------------------------------------------------------------
+ */
+
+/* Where K of lane g and V of it stand in a vector. */
+static float *key_of(const kv_shape *s, float *x, int g) {
+  return x + (size_t)g * (size_t)s->d;
+}
+static float *value_of(const kv_shape *s, float *x, int g) {
+  return x + (size_t)s->n_kv_heads * (size_t)s->d + (size_t)g * (size_t)s->d_v;
+}
+
+void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
+                        float *out) {
+  const kv_shape *s = at->shape;
+  for (int g = 0; g < lanes; g++) {
+    uint32_t t = lane[g]->id[i];
+    float *k = key_of(s, out, g);
+    at->kernels->widen(s->dtype, kv_lane_raw_key(lane[g], t), (size_t)s->d, k);
+    at->kernels->widen(s->dtype, kv_lane_raw_value(lane[g], t), (size_t)s->d_v,
+                       value_of(s, out, g));
+    kv_turn_back(lane[g]->turns, t, k);
+  }
+}
+
+/* A row of a layered coding is as before its rotation. */
+static const float *row_of(const kv_slab *slab, const kv_cell_ref *r) {
+  const kv_slab *s = &slab[r->format];
+  return (const float *)(const void *)(s->data + (size_t)r->block * s->size);
+}
+
+void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
+                      float *out) {
+  const kv_shape *s = at->shape;
+  if (lane[0]->k[i].format == KV_RAW) {
+    kv_vector_recorded(at, lane, lanes, i, out);
+    return;
+  }
+  for (int g = 0; g < lanes; g++) {
+    memcpy(key_of(s, out, g), row_of(lane[g]->k_slab, &lane[g]->k[i]),
+           (size_t)s->d * sizeof *out);
+    memcpy(value_of(s, out, g), row_of(lane[g]->v_slab, &lane[g]->v[i]),
+           (size_t)s->d_v * sizeof *out);
+  }
+}
+
+/* --- references -------------------------------------------------------------
+ */
+
+void kv_references_open(const kv_at *at, int most, kv_references *out) {
+  size_t w = (size_t)kv_vector_width(at->shape);
+  out->n = 0;
+  out->most = most;
+  out->id = KV_TAKE(at->work, int32_t, most);
+  out->norm = KV_TAKE(at->work, float, most);
+  out->row = KV_TAKE(at->work, float, (size_t)most *w);
+}
+
+float *kv_references_add(const kv_at *at, kv_references *r, int32_t id) {
+  assert(r->n < r->most && "there is room for every reference");
+  r->id[r->n] = id;
+  return r->row + (size_t)r->n++ * (size_t)kv_vector_width(at->shape);
+}
+
+void kv_references_norm(const kv_at *at, kv_references *r) {
+  int w = kv_vector_width(at->shape);
+  const float *x = r->row + (size_t)(r->n - 1) * (size_t)w;
+  r->norm[r->n - 1] = kv_dot(x, x, w) + 0.0f;
+}
+
+/* out = the mean of n rows, the nearest first. */
+static void mean_of(const float *row, int w, int n, const int32_t *which,
+                    float *out) {
+  memset(out, 0, (size_t)w * sizeof *out);
+  for (int i = 0; i < n; i++) {
+    const float *b = row + (size_t)which[i] * (size_t)w;
+    for (int x = 0; x < w; x++) out[x] = out[x] + b[x];
+  }
+  for (int x = 0; x < w; x++) out[x] = out[x] / (float)n;
+}
+
+/* --- a batch ----------------------------------------------------------------
+ */
+
+typedef struct batch {
+  const kv_at *at;
+  kv_lane *const *lane;
+  int lanes, n, w;
+  const kv_compressor *c;
+  const kv_references *r;
+  float *x, *mean, *row; /* [n][w]: vectors, means, what is decoded */
+  float *hidden, *z, *of_mean, *pack;
+  char *block;    /* [n][bytes] */
+  int32_t *which; /* [n][k] rows of r; [n][k] ids */
+  int32_t *found; /* [n] */
+  int32_t *named;
+  int k;
+} batch;
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static size_t deepest(const kv_compressor *c) {
+  size_t d = larger((size_t)c->width, (size_t)c->hidden);
+  return larger(d, larger((size_t)c->latent, (size_t)c->back));
+}
+
+enum { MOST_BLOCK = 8 }; /* bytes a latent element at most, scales included */
+
+static batch open_batch(const kv_at *at, kv_lane *const *lane, int lanes,
+                        const kv_compressor *c, const kv_references *r) {
+  size_t n = KV_LATENT_TILE, w = (size_t)kv_vector_width(at->shape);
+  batch b = {
+      .at = at, .lane = lane, .lanes = lanes, .w = (int)w, .c = c, .r = r};
+  b.x = KV_TAKE(at->work, float, n *w);
+  b.mean = KV_TAKE(at->work, float, n *w);
+  b.row = KV_TAKE(at->work, float, n *w);
+  b.hidden = KV_TAKE(at->work, float, n *kv_compressor_hidden(c));
+  b.z = KV_TAKE(at->work, float, n *(size_t)c->latent);
+  b.of_mean = KV_TAKE(at->work, float, n *(size_t)c->latent);
+  b.pack = KV_TAKE(at->work, float, KV_PACK *deepest(c));
+  b.block = KV_TAKE(at->work, char, n *MOST_BLOCK *((size_t)c->latent + 1));
+  b.which = KV_TAKE(at->work, int32_t, n * KV_MOST_NEAREST);
+  b.named = KV_TAKE(at->work, int32_t, n * KV_MOST_NEAREST);
+  b.found = KV_TAKE(at->work, int32_t, n);
+  return b;
+}
+
+size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most) {
+  size_t n = KV_LATENT_TILE, w = (size_t)kv_vector_width(s);
+  size_t floats = (size_t)most * (w + 2) + 3 * n * w +
+                  n * (kv_compressor_hidden(c) + 2 * (size_t)c->latent) +
+                  KV_PACK * deepest(c) + 2 * n * KV_MOST_NEAREST + n +
+                  n * KV_MOST_NEAREST;
+  return floats * sizeof(float) + n * MOST_BLOCK * ((size_t)c->latent + 1) +
+         64 * 16;
+}
+
+static const kv_delta *how_of(const batch *b, int format) {
+  return b->lane[0]->needs->coding[format - KV_CODED].settings;
+}
+
+/* What decoding adds to: the means; of none, zeros. */
+static void find_means(batch *b, const kv_latent_batch *of) {
+  size_t used = b->at->work->used, k = (size_t)b->k;
+  float *v = KV_TAKE(b->at->work, float, (size_t)of->n *k);
+  b->at->kernels->nearest(of->n, b->w, b->x, b->r->n, b->r->row, b->r->norm,
+                          of->seen, b->k, b->which, b->found, v, b->pack);
+  b->at->work->used = used;
+  for (int i = 0; i < of->n; i++) {
+    const int32_t *which = b->which + (size_t)i * k;
+    mean_of(b->r->row, b->w, b->found[i], which, b->mean + (size_t)(i * b->w));
+    for (int j = 0; j < b->k; j++)
+      b->named[(size_t)i * k + (size_t)j] =
+          j < b->found[i] ? b->r->id[which[j]] : KV_NO_TOKEN;
+  }
+}
+
+static void fail(const batch *b, const kv_latent_batch *of, int i,
+                 const char *what) {
+  kv_lane *l = b->lane[0];
+  if (l->fault.rc) return;
+  kv_fail(&l->fault, KV_REFUSED,
+          "layer %d, step %d: %s of token %u is not finite%s", l->data->layer,
+          l->step, what, l->id[of->entry[i]],
+          "; these vectors cannot be coded by these weights");
+}
+
+/* z of all rows, rounded as it is stored. */
+static void code_latents(batch *b, const kv_latent_batch *of, bool means) {
+  const kv_compressor *c = b->c;
+  const kv_tensor *t = b->at->asset;
+  size_t n = (size_t)of->n * (size_t)c->latent, size;
+  kv_compress(b->at->kernels, c, t, of->n, b->x, b->hidden, b->z, b->pack);
+  if (means) {
+    kv_compress(b->at->kernels, c, t, of->n, b->mean, b->hidden, b->of_mean,
+                b->pack);
+    for (size_t i = 0; i < n; i++) b->z[i] = b->z[i] - b->of_mean[i];
+  }
+  for (int i = 0; i < of->n; i++) {
+    const kv_delta *how = how_of(b, of->format[i]);
+    float *z = b->z + (size_t)i * (size_t)c->latent;
+    size = kv_delta_bytes(how);
+    if (!kv_delta_put(how, z, b->block + (size_t)i * size))
+      fail(b, of, i, "the latent vector");
+    kv_delta_get(b->at->kernels, how, b->block + (size_t)i * size, z);
+  }
+}
+
+static void decode_latents(batch *b, int n, bool means) {
+  size_t all = (size_t)n * (size_t)b->w;
+  if (!b->c->there) {
+    memcpy(b->row, b->mean, all * sizeof *b->row);
+    return;
+  }
+  kv_decompress(b->at->kernels, b->c, b->at->asset, n, b->z, b->hidden, b->row,
+                b->pack);
+  for (size_t i = 0; means && i < all; i++) b->row[i] = b->row[i] + b->mean[i];
+}
+
+static bool all_finite(const float *x, int n) {
+  for (int i = 0; i < n; i++)
+    if (!kv_finite(x[i])) return false;
+  return true;
+}
+
+void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
+                     const kv_compressor *c, const kv_references *r,
+                     const kv_latent_batch *of) {
+  size_t used = at->work->used;
+  batch b = open_batch(at, lane, lanes, c, r);
+  b.k = how_of(&b, of->format[0])->nearest;
+  for (int i = 0; i < of->n; i++)
+    kv_vector_recorded(at, lane, lanes, of->entry[i],
+                       b.x + (size_t)i * (size_t)b.w);
+  if (b.k) find_means(&b, of);
+  if (c->there) code_latents(&b, of, b.k > 0);
+  decode_latents(&b, of->n, b.k > 0);
+  for (int i = 0; i < of->n; i++) {
+    const float *row = b.row + (size_t)i * (size_t)b.w;
+    size_t size = kv_delta_bytes(how_of(&b, of->format[i]));
+    if (!all_finite(row, b.w)) fail(&b, of, i, "what the latent vector");
+    kv_recode_token(lane, lanes, of->entry[i], of->format[i],
+                    b.named + (size_t)i * (size_t)b.k,
+                    b.block + (size_t)i * size, row);
+  }
+  at->work->used = used;
+}
+
+/* --- again ------------------------------------------------------------------
+ */
+
+static int place_of(const kv_references *r, int32_t id) {
+  for (int i = 0; i < r->n; i++)
+    if (r->id[i] == id) return i;
+  assert(!"a block names references");
+  return 0;
+}
+
+void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
+                       const kv_compressor *c, const kv_references *r, int i,
+                       float *out) {
+  size_t used = at->work->used;
+  batch b = open_batch(at, lane, lanes, c, r);
+  const kv_delta *how = how_of(&b, lane[0]->k[i].format);
+  const int32_t *named = kv_lane_named(lane[0], i);
+  int n = 0;
+  for (; n < how->nearest && named[n] != KV_NO_TOKEN; n++)
+    b.which[n] = place_of(r, named[n]);
+  if (how->nearest) mean_of(r->row, b.w, n, b.which, b.mean);
+  kv_lanes_block((const kv_lane *const *)lane, lanes, i, b.block);
+  kv_delta_get(at->kernels, how, b.block, b.z);
+  decode_latents(&b, 1, how->nearest > 0);
+  memcpy(out, b.row, (size_t)b.w * sizeof *out);
+  at->work->used = used;
+}

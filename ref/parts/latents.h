@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Residual latents, as DeltaKV has them: a token's vector as the mean of a few
+ * earlier ones and what a compressor says of the difference.
+ *
+ *   vector of a token: K of all KV heads of the layer as before their rotation,
+ *     then V of all of them; w elements
+ *   references, in the order of their positions: b_1, b_2, ..
+ *   distance to one: v = fma(-2, a.b, |b|^2), both products as arithmetic 1
+ *     with scale 1; the k of least v, of equals the lower position, nearest
+ *     first: r_1 .. r_e, e = k or as many as are visible
+ *   mean: m = ((0 + r_1) + r_2 + ..) / e, element by element
+ *   coded:   z = f_c(vector) - f_c(m), stored as the format delta says
+ *   decoded: f_d(z^) + m
+ *
+ * Compressors are perceptrons in a file, torch's linear layers y = W x + b: a
+ * product is arithmetic 1 with scale 1, and b is added to it.
+ *   swiglu: f_c(x) = O (SiLU(g) * u), (g, u) = I x;  f_d(z) = D z;  no biases
+ *   gelu:   f_c(x) = O GELU(I x + i) + o;  f_d(z) = D GELU(J z + j) + d
+ * Without a compressor what is decoded is m. Without references z = f_c(vector)
+ * and what is decoded is f_d(z^).
+ *
+ * Nothing here allocates; scratch comes from the hook's workspace.
+ */
+#ifndef KV_REF_PARTS_LATENTS_H
+#define KV_REF_PARTS_LATENTS_H
+
+#include "ref/formats/delta.h"
+#include "ref/parts/parts.h"
+
+/* The tensors of a file, by layer. */
+enum {
+  KV_LATENT_IN,
+  KV_LATENT_IN_BIAS,
+  KV_LATENT_OUT,
+  KV_LATENT_OUT_BIAS,
+  KV_LATENT_BACK_IN,
+  KV_LATENT_BACK_IN_BIAS,
+  KV_LATENT_BACK,
+  KV_LATENT_BACK_BIAS,
+  KV_LATENT_TENSORS
+};
+extern const kv_asset_kind kv_latents_kind;
+
+/* What the layers of a file have in common. */
+typedef struct kv_compressor {
+  int32_t there; /* false: there is none */
+  int32_t gated; /* swiglu, else gelu */
+  int32_t width; /* of a vector */
+  int32_t hidden, latent;
+  int32_t back; /* hidden width of gelu's f_d */
+} kv_compressor;
+
+static inline int kv_vector_width(const kv_shape *s) {
+  return s->n_kv_heads * (s->d + s->d_v);
+}
+
+/* Fills it from the file, which must have every layer but those that skip is
+ * true of. KV_REFUSED: a layer is missing, or a shape is another. */
+kv_rc kv_open_compressor(const kv_shape *shape, const char *method,
+                         const kv_asset *a,
+                         bool (*skip)(const void *ctx, int layer),
+                         const void *ctx, kv_compressor *out, kv_err *e);
+
+/* References of the layer in hand. */
+typedef struct kv_references {
+  int n, most;
+  int32_t *id; /* [most] ascending */
+  float *row;  /* [most][w] */
+  float *norm; /* [most] */
+} kv_references;
+
+/* Tokens coded at once. */
+enum { KV_LATENT_TILE = 64 };
+
+typedef struct kv_latent_batch {
+  int n;                         /* at most KV_LATENT_TILE */
+  int32_t entry[KV_LATENT_TILE]; /* of the layer's lanes */
+  int32_t seen[KV_LATENT_TILE];  /* references that it may take */
+  int32_t format[KV_LATENT_TILE];
+} kv_latent_batch;
+
+/* Room for `most` references of a layer, of the workspace: KV_LATENTS_WORK. */
+void kv_references_open(const kv_at *at, int most, kv_references *out);
+/* Adds one: a vector of w elements that the caller writes to what is returned,
+ * and then kv_references_norm. */
+float *kv_references_add(const kv_at *at, kv_references *r, int32_t id);
+void kv_references_norm(const kv_at *at, kv_references *r);
+
+/* The vector of entry i: as it was recorded, or as it is stored (of an entry
+ * in a layered coding what it stands for). */
+void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
+                        float *out);
+void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
+                      float *out);
+
+/* Codes the tokens of the batch by kv_recode_token; k: references of each at
+ * most. What cannot be coded is a fault of the lane. */
+void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
+                     const kv_compressor *c, const kv_references *r,
+                     const kv_latent_batch *batch);
+/* What an entry stands for, made again from its block and the references that
+ * it names, r: for laws. */
+void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
+                       const kv_compressor *c, const kv_references *r, int i,
+                       float *out);
+
+/* Workspace of all this in bytes. */
+size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most);
+
+/* --- perceptrons.c -------------------------------------------------------- */
+
+/* out[i * ldo + j] = w_j . x_i, i < m, j < n; x_i of d at x + i * d, w_j at
+ * w + j * d, plus bias[j] where there is one. pack: KV_PACK * d floats. */
+void kv_products(const struct kv_kernels *kernels, int m, int n, int d,
+                 const float *x, const float *w, const float *bias, float *out,
+                 float *pack);
+/* f_c and f_d of m rows by the layer's tensors; hidden: kv_compressor_hidden
+ * floats a row. */
+void kv_compress(const struct kv_kernels *kernels, const kv_compressor *c,
+                 const kv_tensor *of, int m, const float *x, float *hidden,
+                 float *z, float *pack);
+void kv_decompress(const struct kv_kernels *kernels, const kv_compressor *c,
+                   const kv_tensor *of, int m, const float *z, float *hidden,
+                   float *x, float *pack);
+static inline size_t kv_compressor_hidden(const kv_compressor *c) {
+  int in = c->gated ? 2 * c->hidden : c->hidden;
+  return (size_t)(in > c->back ? in : c->back);
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tokens are references, and coding the others: ref/parts/residual.h.
+ */
+#include "ref/parts/residual.h"
+
+/* --- open ------------------------------------------------------------------
+ */
+
+static kv_rc check_latent(const char *method, const kv_residual *o, kv_err *e) {
+  int n = o->by.latent, group = o->group ? o->group : 8;
+  if (o->latent != KV_LATENT_INT4 && o->group)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: group=%d and latents that are not int4, which share "
+                   "nothing; leave group out",
+                   method, o->group);
+  if (!o->by.there || o->latent != KV_LATENT_INT4 || n % group == 0)
+    return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s: %s has latent vectors of %d elements, which latent=int4 "
+                 "cannot pack: it takes multiples of %d; take another group or "
+                 "latent=fp16",
+                 method, o->file.asset->path, n, group);
+}
+
+static kv_rc check(const char *method, const kv_residual *o, kv_err *e) {
+  if (o->self && o->refs == KV_REFS_RECON)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: self=yes and refs=recon: what a reference decodes to "
+                   "cannot be its own reference; take refs=raw",
+                   method);
+  if (o->references == KV_REFERENCES_NONE && !o->file.asset)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: references=none and compressor=none leave nothing of a "
+                   "token; take one of them",
+                   method);
+  return check_latent(method, o, e);
+}
+
+static int most_references(const kv_shape *s, const kv_residual *o,
+                           int settlings) {
+  int64_t n = (int64_t)o->sink + s->n_tokens / o->stride + settlings + 1;
+  if (o->references == KV_REFERENCES_NONE) return 1;
+  return (int)(n < s->n_tokens ? n : s->n_tokens);
+}
+
+static void fill_in(const kv_shape *s, kv_residual *o, int settlings,
+                    kv_needs *needs) {
+  bool all = o->self || o->refs == KV_REFS_RECON;
+  size_t own = (size_t)kv_vector_width(s) * kv_dtype_size(s->dtype);
+  kv_delta d = {.latent = o->by.latent,
+                .type = o->by.there ? o->latent : KV_LATENT_NONE,
+                .group = o->group,
+                .nearest =
+                    o->references == KV_REFERENCES_NONE ? 0 : o->nearest};
+  o->how[KV_CODED_LATENT] = o->how[KV_CODED_REFERENCE] = d;
+  o->how[KV_CODED_REFERENCE].reference = true;
+  o->how[KV_CODED_REFERENCE].raw = o->refs == KV_REFS_RAW ? (int32_t)own : 0;
+  needs->rope = true;
+  needs->codings = all ? KV_RESIDUAL_CODINGS : KV_CODED_REFERENCE;
+  for (int i = 0; i < needs->codings; i++)
+    needs->coding[i] =
+        (kv_coding){&kv_format_delta, &o->how[i], true, KV_BOTH_SIDES};
+  o->most = most_references(s, o, settlings);
+  needs->work = kv_latents_work(s, &o->by, o->most);
+}
+
+kv_rc kv_open_residual(const kv_shape *shape, const char *method,
+                       kv_residual *o, int settlings,
+                       bool (*skip)(const void *ctx, int layer),
+                       const void *ctx, kv_needs *needs, kv_err *e) {
+  kv_rc rc =
+      kv_open_compressor(shape, method, o->file.asset, skip, ctx, &o->by, e);
+  if (!rc) rc = check(method, o, e);
+  if (!rc) fill_in(shape, o, settlings, needs);
+  return rc;
+}
+
+/* --- a settling -------------------------------------------------------------
+ */
+
+typedef struct settling {
+  const kv_at *at;
+  kv_lane *const *lane;
+  int lanes;
+  const kv_residual *o;
+  int host;
+  kv_references r;
+  kv_latent_batch b;
+} settling;
+
+static void add_reference(settling *s, int i, bool recorded) {
+  float *x = kv_references_add(s->at, &s->r, i);
+  if (recorded)
+    kv_vector_recorded(s->at, s->lane, s->lanes, i, x);
+  else
+    kv_vector_stored(s->at, s->lane, s->lanes, i, x);
+  kv_references_norm(s->at, &s->r);
+}
+
+/* References among the entries below `end`: those that were kept as they came,
+ * or coded as references. */
+static void gather(settling *s, int end) {
+  for (int i = 0; i < end && s->o->references != KV_REFERENCES_NONE; i++) {
+    int f = s->lane[0]->k[i].format;
+    if (f == KV_RAW || f == kv_coded(s->at, KV_CODED_REFERENCE))
+      add_reference(s, i, s->o->refs == KV_REFS_RAW);
+  }
+}
+
+/* Entry i goes into the batch, or stays as it came. Returns whether the batch
+ * ends with it, for what it decodes to is a reference of the next. */
+static bool take(settling *s, int i, bool reference) {
+  bool recon = s->o->refs == KV_REFS_RECON;
+  kv_latent_batch *b = &s->b;
+  if (reference && !recon) add_reference(s, i, true);
+  if (reference && !recon && !s->o->self) return false;
+  if (s->r.n == 0 && s->o->references != KV_REFERENCES_NONE) {
+    add_reference(s, i, true); /* the first of all, of refs=recon */
+    return false;
+  }
+  b->entry[b->n] = i;
+  b->seen[b->n] = s->r.n;
+  b->format[b->n] =
+      kv_coded(s->at, reference ? KV_CODED_REFERENCE : KV_CODED_LATENT);
+  b->n++;
+  return reference && recon;
+}
+
+static void code(settling *s) {
+  kv_latents_code(s->at, s->lane, s->lanes, &s->o->by, &s->r, &s->b);
+  for (int g = 0; g < s->lanes && s->host >= 0; g++)
+    kv_retier(s->lane[g], s->b.n, s->b.entry, s->host);
+  s->b.n = 0;
+}
+
+void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
+                        const kv_residual *o, int from, int end, int host) {
+  settling s = {at, lane, lanes, o, host, .b = {.n = 0}};
+  kv_references_open(at, o->most, &s.r);
+  gather(&s, from);
+  for (int i = from; i < end; i++) {
+    bool last = take(&s, i, kv_is_reference(o, i, from));
+    bool full = last || s.b.n == KV_LATENT_TILE || i + 1 == end;
+    if (full && s.b.n) code(&s);
+    if (last) add_reference(&s, i, false);
+  }
+}
