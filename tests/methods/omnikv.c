@@ -123,10 +123,10 @@ static void defaults(void **state) {
   (void)state;
   opened("omnikv", 32, &o);
   assert_int_equal(o.k, 60); /* of 900, by 0.067: 60.3 */
-  assert_true(o.wait == 1 && o.score == PROB && o.candidates == PROMPT);
+  assert_true(o.wait == 1 && o.score == KV_VOTE_PROB && o.candidates == PROMPT);
   assert_true(o.sink == 0 && o.recent == 0 && o.tier == HOST);
   opened("omnikv:roles=sparse-vllm", 32, &o);
-  assert_true(o.k == 4096 && o.wait == 0 && o.score == DOT);
+  assert_true(o.k == 4096 && o.wait == 0 && o.score == KV_VOTE_DOT);
   assert_true(o.sink == 64 && o.recent == 512 && o.tier == DEVICE);
   opened("omnikv:share=0.2", 32, &o);
   assert_int_equal(o.k, 180);
@@ -183,7 +183,7 @@ static void one_vote(const rig_case *c, const params *o, int t, int first,
       mass += exp(x[j]);
     }
     for (int j = first; j < end; j++) {
-      if (o->score == PROB) x[j] = exp(x[j]) / mass;
+      if (o->score == KV_VOTE_PROB) x[j] = exp(x[j]) / mass;
       most[j] = h ? fmax(most[j], x[j]) : x[j];
     }
   }
