@@ -40,9 +40,10 @@ replay_methods() {
     sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p'
 }
 
-# One line, for -m: the registry, then variants of it.
+# One line, for -m: the registry, then variants of it. deltakv has weights of the
+# bundled model alone: it goes without here.
 replay_specs() {
-  echo "$(replay_methods | paste -s -d ,),$replay_variants"
+  echo "$(replay_methods | grep -vx deltakv | paste -s -d ,),$replay_variants"
 }
 
 # Is little enough? KV_QUICK=1 says so, and a build for the sanitizers, which
@@ -142,3 +143,7 @@ digests() {
       for (i = 1; i <= n; i++) printf "%s%s", value(key[i]), i < n ? " " : "\n"
     }'
 }
+# Of methods without a twin, for backend ref.
+replay_ref_only=deltakv:compressor=none:full=0:recent=16
+replay_ref_only+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
+replay_ref_only+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes

@@ -395,3 +395,15 @@ mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'
+
+# Residual latents.
+mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
+  'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
+mutant mean_of_one_more ref/parts/latents.c 'methods' \
+  'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
+mutant latent_of_difference ref/parts/latents.c 'methods' \
+  'b->z[i] = b->z[i] - b->of_mean[i];' 'b->z[i] = b->z[i] + b->of_mean[i];'
+mutant share_of_no_part ref/formats/formats.c 'methods' \
+  'kv_part_begin(bytes, part + 1, parts)' 'kv_part_begin(bytes, part + 2, parts)'
+mutant buffer_too_short ref/methods/deltakv.h 'methods' \
+  '(whole > 1 ? whole - 1 : 0)' 'whole'
