@@ -184,6 +184,10 @@ mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
 mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = in[i] ? kv_float(0x7f7fffffu) : kv_score_finite(by);' \
   'score[i] = kv_score_finite(by), (void)in;'
+mutant less_forgets ref/methods/less.c 'methods' \
+  's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
+mutant less_no_floor ref/methods/less.h 'methods' \
+  'x > KV_LESS_FLOOR || ' '1 || '
 mutant cap_of_first_head ref/methods/headkv.h 'methods' \
   'h < group' 'h < 1'
 mutant sinks_unseen sim/grade/ranked.c 'judge' \

@@ -63,6 +63,7 @@ static void gradients_are_slopes(void **state) {
   (void)state;
   gradient_is_the_slope("deltakv:latent=5:hidden=11");
   gradient_is_the_slope("deltakv:compressor=gelu:latent=5:hidden=11:back=7");
+  gradient_is_the_slope("less:rank=3:hidden=5:budget=4:context=12");
 }
 
 /* --- parts
