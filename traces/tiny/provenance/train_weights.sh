@@ -25,3 +25,5 @@ for method in deltakv:hidden=256 duoattention headkv; do
   "$kvreplay" train $method "$recordings"/train_*.safetensors $held \
     -o "../assets/${method%%:*}.$model.safetensors"
 done
+"$kvreplay" train less:hidden=64 --steps 300 --rate 3e-3 \
+  "$recordings"/train_*.safetensors $held -o "../assets/less.$model.safetensors"
