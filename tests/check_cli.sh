@@ -92,7 +92,8 @@ if "$kvreplay" --commands | grep -qx run; then
   [ ! -s "$tmp/err" ] || fail "a refused cell is a row: $(cat "$tmp/err")"
   "$kvreplay" run "$trace" -q -m all -b 20% >"$tmp/out" 2>"$tmp/err" ||
     fail 'the table'
-  ! awk 'length > 120' "$tmp/out" | grep -q . ||
+  # A sentence that names a missing file is as long as the file's path.
+  ! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
     fail 'the table is wider than 120 columns'
   grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
   checks=$((checks + 8))

@@ -27,7 +27,8 @@ generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/style_css.h analysis/views_sql.h'
 generated+=' analysis/formats_sql.h analysis/pictures_sql.h'
-generated+=' analysis/deltakv_sql.h analysis/residuals_sql.h sim/new_texts.h'
+generated+=' analysis/deltakv_sql.h analysis/residuals_sql.h'
+generated+=' analysis/selection_sql.h sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {

@@ -40,8 +40,8 @@ replay_methods() {
     sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p'
 }
 
-# One line, for -m: the registry, then variants of it. deltakv has weights of the
-# bundled model alone: it goes without here.
+# One line, for -m: the registry, then variants of it. deltakv has weights of
+# the bundled model alone: it goes without here.
 replay_specs() {
   echo "$(replay_methods | grep -vx deltakv | paste -s -d ,),$replay_variants"
 }

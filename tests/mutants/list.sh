@@ -184,10 +184,6 @@ mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
 mutant first_stage_forgotten ref/methods/criticalkv.c 'methods' \
   'score[i] = in[i] ? kv_float(0x7f7fffffu) : kv_score_finite(by);' \
   'score[i] = kv_score_finite(by), (void)in;'
-mutant less_forgets ref/methods/less.c 'methods' \
-  's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
-mutant less_no_floor ref/methods/less.h 'methods' \
-  'x > KV_LESS_FLOOR || ' '1 || '
 mutant cap_of_first_head ref/methods/headkv.h 'methods' \
   'h < group' 'h < 1'
 mutant sinks_unseen sim/grade/ranked.c 'judge' \
@@ -399,15 +395,3 @@ mutant reserve_unseen sim/layout/layouts_flight.c 'layouts_unified' \
   'larger(was->pages, s->most_pages) - s->pages' 'was->pages - s->pages'
 mutant pages_turns_unseen ref/pages/pages_compact.c 'pages pages_many' \
   'return turns || sum.give > 0;' '(void)turns; return sum.give > 0;'
-
-# Residual latents.
-mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
-  'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
-mutant mean_of_one_more ref/parts/latents.c 'methods' \
-  'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
-mutant latent_of_difference ref/parts/latents.c 'methods' \
-  'b->z[i] = b->z[i] - b->of_mean[i];' 'b->z[i] = b->z[i] + b->of_mean[i];'
-mutant share_of_no_part ref/formats/formats.c 'methods' \
-  'kv_part_begin(bytes, part + 1, parts)' 'kv_part_begin(bytes, part + 2, parts)'
-mutant buffer_too_short ref/methods/deltakv.h 'methods' \
-  '(whole > 1 ? whole - 1 : 0)' 'whole'

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What stands in the place of tokens: residual latents, and a state of low rank.
+# The format is list.sh's.
+mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
+  'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
+mutant mean_of_one_more ref/parts/latents.c 'methods' \
+  'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
+mutant latent_of_difference ref/parts/latents.c 'methods' \
+  'b->z[i] = b->z[i] - b->of_mean[i];' 'b->z[i] = b->z[i] + b->of_mean[i];'
+mutant share_of_no_part ref/formats/formats.c 'methods' \
+  'kv_part_begin(bytes, part + 1, parts)' \
+  'kv_part_begin(bytes, part + 2, parts)'
+mutant buffer_too_short ref/methods/deltakv.h 'methods' \
+  '(whole > 1 ? whole - 1 : 0)' 'whole'
+mutant less_forgets ref/methods/less.c 'methods' \
+  's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
+mutant less_no_floor ref/methods/less.h 'methods' \
+  'x > KV_LESS_FLOOR || ' '1 || '
