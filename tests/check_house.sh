@@ -169,15 +169,18 @@ says_ref_only() {
 }
 
 formats() {
-  sed -n 's/^FORMATS += //p' "$top/formats.mk" 2>/dev/null
+  sed -n 's/^FORMATS += //p; s/^REF_FORMATS += //p' "$top/formats.mk" \
+    2>/dev/null
 }
 
-# A format has its file in ref, its file in gpu and its section.
+# A format has its file in ref, its section, and its file in gpu where kernels
+# read it.
 coded_lists() {
   local name
   for name in $(formats); do
     [ -e "$top/ref/formats/$name" ] || echo "ref/formats/$name: missing"
     [ -e "$top/gpu/formats/${name%.c}.cuh" ] ||
+      grep -qx "REF_FORMATS += $name" "$top/formats.mk" ||
       echo "gpu/formats/${name%.c}.cuh: missing"
     grep -qsx "## ${name%.c}" "$top/ref/FORMATS.md" ||
       echo "ref/FORMATS.md: no section '## ${name%.c}'"
