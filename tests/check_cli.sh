@@ -95,6 +95,10 @@ if "$kvreplay" --commands | grep -qx run; then
   # A sentence that names a missing file is as long as the file's path.
   ! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
     fail 'the table is wider than 120 columns'
+  "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q --twice -b 20% \
+    -m less,deltakv,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
+    fail "methods that read a file, twice: $(cat "$tmp/err")"
+  ! grep -q refused "$tmp/out" || fail 'a bundled file was not found'
   grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
   checks=$((checks + 8))
 fi

@@ -60,11 +60,11 @@ static const kv_param table[] = {
     {.name = "top",
      .kind = KV_INT,
      .offset = offsetof(params, top),
-     .min = 1,
+     .min = 0,
      .max = 1 << 30,
      .unit = "tokens",
      .help = "compressed tokens and references attended by layers that follow; "
-             "default: the share r of them"},
+             "default 0: the share r of them"},
     {.name = "r",
      .kind = KV_REAL,
      .offset = offsetof(params, r),
@@ -137,7 +137,8 @@ static bool is_full(const params *o, int layer) {
 static bool skips(const void *o, int layer) { return is_full(o, layer); }
 
 static kv_rc resolve_top(params *o, kv_err *e) {
-  bool named = o->top != KV_UNSET, shared = !isnan(o->r) && o->r > 0;
+  bool named = o->top != KV_UNSET && o->top > 0;
+  bool shared = !isnan(o->r) && o->r > 0;
   if (named && shared)
     return kv_fail(e, KV_REFUSED,
                    "deltakv: top=%d and r=%g are two numbers for one thing; "
