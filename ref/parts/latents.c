@@ -239,7 +239,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
 static int place_of(const kv_references *r, int32_t id) {
   for (int i = 0; i < r->n; i++)
     if (r->id[i] == id) return i;
-  assert(!"a block names references");
+  assert(false && "a block names references");
   return 0;
 }
 

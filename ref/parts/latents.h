@@ -100,7 +100,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *batch);
 /* What an entry stands for, made again from its block and the references that
- * it names, r: for laws. */
+ * it names, which r has. */
 void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
                        const kv_compressor *c, const kv_references *r, int i,
                        float *out);

@@ -174,6 +174,17 @@ static void same_rows(const rig *r, int i, const double *want) {
   }
 }
 
+/* Entry i is what its latent vector and references decode to, to the bit. */
+static void decodes_again(rig *r, const kv_residual *o, int i) {
+  kv_lane *lane[H];
+  float again[W], stored[W];
+  kv_at at = rig_at(r);
+  for (int g = 0; g < H; g++) lane[g] = (kv_lane *)rig_lane(r, g);
+  kv_residual_again(&at, lane, H, o, i, again);
+  kv_vector_stored(&at, lane, H, i, stored);
+  assert_memory_equal(again, stored, sizeof again);
+}
+
 /* sink 2, R 8, stride 5: of 60 tokens, 2 .. 2 + (58 / 8 - 1) * 8 - 1 = 49 are
  * compressed but for 5, 10, .. 45. */
 static void follows(const weights *w, bool gated, const char *spec, int k) {
@@ -192,6 +203,7 @@ static void follows(const weights *w, bool gated, const char *spec, int k) {
     coded++;
     decoded(&c, w, gated, i, list, n, k, want);
     same_rows(r, i, want);
+    decodes_again(r, &((const params *)rig_at(r).params)->by, i);
     for (int j = 0; j < k; j++)
       assert_true(kv_lane_named(l, i)[j] < i &&
                   (kv_lane_named(l, i)[j] >= 0) == (j < n));

@@ -13,6 +13,8 @@ mutant share_of_no_part ref/formats/formats.c 'methods' \
   'kv_part_begin(bytes, part + 2, parts)'
 mutant buffer_too_short ref/methods/deltakv.h 'methods' \
   '(whole > 1 ? whole - 1 : 0)' 'whole'
+mutant made_again_without_mean ref/parts/latents.c 'methods' \
+  'decode_latents(&b, 1, how->nearest > 0);' 'decode_latents(&b, 1, false);'
 mutant less_forgets ref/methods/less.c 'methods' \
   's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
 mutant less_no_floor ref/methods/less.h 'methods' \

@@ -4,6 +4,7 @@
  */
 #include "tests/support/rig.h"
 #include "gpu/host/backends.h"
+#include "ref/backend/store.h"
 #include "ref/ground/arith.h"
 #include "sim/engine/messages.h"
 #include "sim/engine/order.h"
@@ -250,6 +251,11 @@ void rig_to(rig *r, int step) {
 /* --- looking ------------------------------------------------------------- */
 
 int rig_step(const rig *r) { return r->step; }
+kv_at rig_at(rig *r) {
+  assert_ptr_equal(backend(), &kv_backend_ref);
+  return kv_store_at(r->store, r->step, r->scratch);
+}
+
 int rig_lanes(const rig *r) { return backend()->lanes(r->store); }
 
 const kv_lane *rig_lane(const rig *r, int lane) {

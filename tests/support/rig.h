@@ -54,6 +54,9 @@ int rig_ids(const rig *r, int lane, uint32_t *out);
 /* Fails unless the lane holds exactly the ids listed, -1 ends the list. */
 void rig_holds(const rig *r, int lane, const int *ids);
 
+/* As a hook of the reference is called at, after the last step. */
+kv_at rig_at(rig *r);
+
 /* Of the last decode step, by query head of the layer. */
 const kv_view *rig_view(const rig *r, int head);
 const float *rig_out(const rig *r, int head);
