@@ -40,10 +40,10 @@ replay_methods() {
     sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p'
 }
 
-# One line, for -m: the registry, then variants of it. deltakv has weights of
-# the bundled model alone: it goes without here.
+# One line, for -m: the registry, then variants of it. Of deltakv and less there
+# are weights of the bundled model alone: these traces go without them.
 replay_specs() {
-  echo "$(replay_methods | grep -vx deltakv | paste -s -d ,),$replay_variants"
+  echo "$(replay_methods | grep -vxE 'deltakv|less' | paste -s -d ,),$replay_variants"
 }
 
 # Is little enough? KV_QUICK=1 says so, and a build for the sanitizers, which
