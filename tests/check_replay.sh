@@ -5,10 +5,11 @@
 # variants of it, what `run --decisions` writes and `replay` follows gives the
 # same outputs to the bit and the same bytes (but for what the method declares
 # beside its entries), on every bundled trace. Methods that merge or code are
-# named and write nothing. --decisions sees no thread.
+# named and write nothing; less attends what it remembers of what it dropped,
+# too. --decisions sees no thread.
 . "$(dirname "$0")/replays.sh"
 
-methods=$(replay_methods | grep -vxE 'zsmerge|kivi|quant|leankv' |
+methods=$(replay_methods | grep -vxE 'zsmerge|kivi|quant|leankv|less|deltakv' |
   paste -s -d ,)
 variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
 variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5

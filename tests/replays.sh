@@ -43,7 +43,9 @@ replay_methods() {
 # One line, for -m: the registry, then variants of it. Of deltakv and less there
 # are weights of the bundled model alone: these traces go without them.
 replay_specs() {
-  echo "$(replay_methods | grep -vxE 'deltakv|less' | paste -s -d ,),$replay_variants"
+  local all
+  all=$(replay_methods | grep -vxE 'deltakv|less' | paste -s -d ,)
+  echo "$all,$replay_variants"
 }
 
 # Is little enough? KV_QUICK=1 says so, and a build for the sanitizers, which

@@ -83,6 +83,14 @@ static kv_rc make_trace(const kv_synth *s, kv_trace **out, kv_err *e) {
   return rc;
 }
 
+/* The index-th method that both backends have; NULL past the last. */
+static const kv_method *with_twin(int index) {
+  for (int i = 0;; i++) {
+    const kv_method *m = kv_method_at(i);
+    if (!m || (!kv_method_ref_only(m) && index-- == 0)) return m;
+  }
+}
+
 replays *replays_open(int tokens, int decoded, char why[REPLAYS_WHY]) {
   kv_err e = {0};
   kv_synth s = description(tokens, decoded);
@@ -90,7 +98,7 @@ replays *replays_open(int tokens, int decoded, char why[REPLAYS_WHY]) {
   kv_rc rc = r ? KV_OK : kv_no_memory(&e, "a replay", sizeof *r);
   kv_float_ground();
   if (!rc) rc = make_trace(&s, &r->trace, &e);
-  if (!rc) rc = kv_specs_add(kv_method_at, "all", &r->specs, &e);
+  if (!rc) rc = kv_specs_add(with_twin, "all", &r->specs, &e);
   if (!rc) rc = kv_budgets_add("10%", &r->budgets, &e);
   if (!rc) return r;
   replays_close(r);

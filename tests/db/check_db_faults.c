@@ -234,7 +234,7 @@ static void full_disk_keeps_what_was_there(void **state) {
   signal(SIGXFSZ, SIG_IGN);
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   small = old;
-  small.rlim_cur = 600000;
+  small.rlim_cur = 1200000;
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
   for (; !e.rc && done < 100; done++) {
     kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
