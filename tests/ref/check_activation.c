@@ -37,8 +37,8 @@ typedef struct worst {
   long double erf, silu, gelu; /* in units of their bounds */
 } worst;
 
-static void larger(long double *worst, long double x) {
-  if (x > *worst) *worst = x;
+static void larger(long double *most, long double x) {
+  if (x > *most) *most = x;
 }
 
 static void measure(float x, worst *w) {
