@@ -9,9 +9,10 @@
 #       initcheck,attend,top,settle,kivi,compact,paged,regular,replay
 #       (default: all, in this order)
 #   device.sh --pack FOLDER
-#       makes FOLDER, under 60 MB, from a build: what the command above needs on
-#       a machine that has bash, libc and a driver. There:
-#       bash FOLDER/tests/device.sh
+#       makes FOLDER from a build: what the command above needs on a machine
+#       that has bash, libc and a driver. There: bash FOLDER/tests/device.sh.
+#       Under 60 MB of a build for one architecture --without-blis
+#       --without-lapack, libraries of 37 MB that no stage calls
 #
 # What is right comes before what is fast: first the machine and its driver, the
 # kernels beside plain loops, every method's digests, as recorded and twice the
