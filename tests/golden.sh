@@ -11,6 +11,9 @@
 #                        the revision did not (--force: all the same, for
 #                        faults of the record itself)
 #
+# Methods that need weights are asked about one bundled trace that has them,
+# with a prompt of all but ten of its tokens.
+#
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
 # KV_LITTLE=1 asks for the bundled trace at one budget only.
 # The revision is part of a row's key in databases: who changes a decision or
@@ -28,6 +31,7 @@ traces() {
 }
 
 backend=${KV_TEST_BACKEND:-ref}
+weighted=$src/traces/tiny/text_400.safetensors
 
 record() {
   local t specs
@@ -35,13 +39,17 @@ record() {
   [ "$backend" != ref ] || specs+=,$replay_ref_only
   echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/ground/arith.h")"
-  for t in $(traces); do
+  for t in $(traces) $([ "${KV_LITTLE-}" = 1 ] || echo "$weighted"); do
     echo "trace $(basename "$t" .safetensors)" "$("$kvtrace" info -i "$t" |
       awk '$1 == "identity" { print substr($2, 1, 16) }')"
   done
-  "$kvreplay" run $(traces) -m "$specs" -b "$budgets" -q -f jsonl \
-    --backend "$backend" |
-    digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
+  {
+    "$kvreplay" run $(traces) -m "$specs" -b "$budgets" -q -f jsonl \
+      --backend "$backend"
+    [ "${KV_LITTLE-}" = 1 ] ||
+      "$kvreplay" run "$weighted" --prompt-len 390 -m "$replay_weighted" \
+        -b 32 -q -f jsonl --backend "$backend"
+  } | digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
                            substr($6, 1, 16), substr($7, 1, 16) }'
 }
 

@@ -149,3 +149,5 @@ digests() {
 replay_ref_only=deltakv:compressor=none:full=0:recent=16
 replay_ref_only+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
 replay_ref_only+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
+# Of methods that need weights, for a trace that has them.
+replay_weighted=less,less:policy=lambda:recent=20

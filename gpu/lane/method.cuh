@@ -142,37 +142,51 @@ __global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
     kv_view_head<hook>(l, lane, h, apart ? room : 0);
 }
 
-/* All threads return the same, and the same m and sum. */
+/* One head's chunk, with `room` bytes of the workspace behind those of the
+ * heads before it, or with all of it. All threads return the same, and the same
+ * m and sum. */
 template <kv_gpu_own_chunk hook>
-__global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
-  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                             int h, size_t room) {
+  kv_gpu_at at = kv_at_lane(l, lane);
+  size_t head = (size_t)(lane->first_head + h);
   size_t d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
-  for (int h = 0; h < lane->queries; h++) {
-    kv_gpu_at at = kv_at_lane(l, lane);
-    size_t head = (size_t)(lane->first_head + h);
-    const float *group = l.q + (size_t)lane->first_head * d;
-    kv_gpu_query q = {h,
-                      lane->queries,
-                      l.q + head * d,
-                      group,
-                      l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                          : nullptr,
-                      nullptr};
-    float m = 0, sum = 0, *a = l.more_a + head * d_v;
-    bool there = hook(at, lane, q, &m, &sum, a);
-    __syncthreads();
-    int bad = !kv_finite(m) || !(sum >= 0x1p-64f && sum <= 0x1p64f);
-    for (int x = kv_thread(); there && x < l.shape.d_v; x += KV_BLOCK)
-      bad = bad || !kv_finite(a[x]);
-    bad = there && kv_block_any(bad);
-    if (kv_thread() == 0) {
-      unsigned long long at_head = (unsigned long long)h << 32 | 0xffffffffu;
-      if (bad) atomicMin((unsigned long long *)&l.bad[lane->lane], at_head);
-      l.more[2 * head] = m;
-      l.more[2 * head + 1] = there && !bad ? sum : 0;
-    }
-    __syncthreads();
+  at.work += (size_t)h * room;
+  if (room) at.work_size = room;
+  const float *group = l.q + (size_t)lane->first_head * d;
+  kv_gpu_query q = {h,
+                    lane->queries,
+                    l.q + head * d,
+                    group,
+                    l.needs.view_logits ? l.s + head * (size_t)l.stride
+                                        : nullptr,
+                    nullptr};
+  float m = 0, sum = 0, *a = l.more_a + head * d_v;
+  bool there = hook(at, lane, q, &m, &sum, a);
+  __syncthreads();
+  int bad = !kv_finite(m) || !(sum >= 0x1p-64f && sum <= 0x1p64f);
+  for (int x = kv_thread(); there && x < l.shape.d_v; x += KV_BLOCK)
+    bad = bad || !kv_finite(a[x]);
+  bad = there && kv_block_any(bad);
+  if (kv_thread() == 0) {
+    unsigned long long at_head = (unsigned long long)h << 32 | 0xffffffffu;
+    if (bad) atomicMin((unsigned long long *)&l.bad[lane->lane], at_head);
+    l.more[2 * head] = m;
+    l.more[2 * head + 1] = there && !bad ? sum : 0;
   }
+  __syncthreads();
+}
+
+/* Blocks are divided as those of views are. */
+template <kv_gpu_own_chunk hook, kv_gpu_view_room needs>
+__global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
+  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  size_t room = (needs(kv_at_lane(l, lane), lane) + 63) / 64 * 64;
+  bool apart = room * (size_t)lane->queries <= lane->work_size;
+  int blocks = apart ? (int)gridDim.y : 1;
+  if ((int)blockIdx.y >= blocks) return;
+  for (int h = (int)blockIdx.y; h < lane->queries; h += blocks)
+    kv_chunk_head<hook>(l, lane, h, apart ? room : 0);
 }
 
 /* Where a thread begins among the entries, and how far it goes on, in an
@@ -261,9 +275,11 @@ void kv_on_view_apart(void *s, const kv_gpu_layer *l) {
   dim3 grid((unsigned)l->lanes, l->shown ? 1 : heads);
   KV_LAUNCH(s, (kv_run_view<hook, room>), grid, KV_BLOCK, *l);
 }
-template <kv_gpu_own_chunk hook>
+/* A block for each head, as kv_on_view_apart. */
+template <kv_gpu_own_chunk hook, kv_gpu_view_room room>
 void kv_on_chunk(void *s, const kv_gpu_layer *l) {
-  KV_LAUNCH(s, kv_run_chunk<hook>, l->lanes, KV_BLOCK, *l);
+  dim3 grid((unsigned)l->lanes, (unsigned)(l->shape.n_heads / l->lanes));
+  KV_LAUNCH(s, (kv_run_chunk<hook, room>), grid, KV_BLOCK, *l);
 }
 template <kv_gpu_observe hook>
 void kv_on_observe(void *s, const kv_gpu_layer *l) {

@@ -33,5 +33,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_ends(at, lane, 0, REST_STAYS);
 }
 
-KV_GPU_HOOKS(rest, 0, .chunk = kv_on_chunk<chunk>,
+KV_GPU_HOOKS(rest, 0, .chunk = (kv_on_chunk<chunk, kv_gpu_no_room>),
              .settle_lane = kv_on_settle_lane<settle_lane>);

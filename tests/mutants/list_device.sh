@@ -19,3 +19,12 @@ mutant device_run_cut gpu/backend/views.cu 'gpu_reads' \
   'own < 0 ? at.open' 'own < 0 ? base'
 mutant device_adds_twice gpu/lane/method.cuh 'gpu_parts' \
   'return (int)gridDim.y * KV_BLOCK;' 'return KV_BLOCK;'
+mutant device_less_forgets gpu/methods/less.cu 'gpu_latents' \
+  's->z[j] = kv_add(s->z[j], psi[i * rank + j]);' \
+  's->z[j] = psi[i * rank + j];'
+mutant device_less_takes_others gpu/methods/less.cu 'gpu_latents' \
+  'forget(at, lane, m - i < TILE ? m - i : TILE, gone + i);' \
+  'forget(at, lane, m - i < TILE ? m - i : TILE, gone);'
+mutant device_chunk_of_one_head gpu/lane/method.cuh 'gpu_latents' \
+  'hook(at, lane, q, &m, &sum, a);' \
+  'hook(at, lane, {h, q.queries, group, group, q.s, nullptr}, &m, &sum, a);'
