@@ -185,6 +185,49 @@ static int64_t exp_over(const float *less, float t, int n, float *e) {
   return sum;
 }
 
+/* Of one vector of RN(less / t), the exponentials and, where wanted, what falls
+ * off them: e * u is at most 1 / e = .37, and nothing where e is 0, however far
+ * u is. */
+INLINE void masses_add(vec x, vsums *mass, vsums *fallen) {
+  vec e = v_expm(x), lost;
+  vsums_add(mass, e);
+  if (!fallen) return;
+  lost = v_mul(e, v_sub(v_one(0.0f), x));
+  vsums_add(fallen, v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0)));
+}
+
+/* At most SUMS vectors; lanes past the end hold -inf and give 0. */
+INLINE int64_t masses_of_some(const float *less, vec by, int n,
+                              int64_t *fallen) {
+  const int vectors = (n + LANES - 1) / LANES;
+  vsums mass = vsums_zero(), lost = vsums_zero();
+  int i = 0;
+  for (; i + LANES <= n; i += LANES)
+    masses_add(v_div(v_load(less + i), by), &mass, fallen ? &lost : NULL);
+  if (i < n) {
+    vec v = v_load_part(less + i, n - i, -__builtin_inff());
+    masses_add(v_div(v, by), &mass, fallen ? &lost : NULL);
+  }
+  if (fallen) *fallen += vsums_total(lost, vectors);
+  return vsums_total(mass, vectors);
+}
+
+INLINE int64_t masses(const float *less, float t, int n, int64_t *fallen) {
+  const vec by = v_one(t);
+  int64_t sum = 0;
+  for (int i = 0, some; i < n; i += some) {
+    some = n - i < SUMS * LANES ? n - i : SUMS * LANES;
+    sum += masses_of_some(less + i, by, some, fallen);
+  }
+  return sum;
+}
+
+static int64_t exp_mass(const float *less, float t, int n, int64_t *fallen) {
+  if (!fallen) return masses(less, t, n, NULL);
+  *fallen = 0;
+  return masses(less, t, n, fallen);
+}
+
 /* No more than i + LANES are written where i were looked at. */
 static int at_least(const float *s, int n, float least, float *value,
                     int32_t *place) {

@@ -28,6 +28,7 @@ const kv_kernels SET_TABLE = {
     .max_finite = max_finite,
     .exp_sum = exp_sum,
     .exp_over = exp_over,
+    .exp_mass = exp_mass,
     .at_least = at_least,
     .scale = scale_by,
     .fix_add = fix_add,

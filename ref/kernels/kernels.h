@@ -54,6 +54,10 @@ typedef struct kv_kernels {
    * e may be less. */
   int64_t (*exp_over)(const float *less, float t, int n, float *e);
 
+  /* The same sum, without the e[j]; and, where `fallen` is not NULL, there the
+   * sum of RN(RN(e[j] * u) * 2^40), u = -RN(less[j] / t), 0 where e[j] is. */
+  int64_t (*exp_mass)(const float *less, float t, int n, int64_t *fallen);
+
   /* The s[j] >= least, j ascending, into value, and their j into place; returns
    * how many. Both have room for n, and value may be s; what is behind those
    * named is junk. */

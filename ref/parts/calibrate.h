@@ -122,8 +122,8 @@ typedef struct kv_scores_less {
   const float *first; /* [k] */
 } kv_scores_less;
 
-/* T of a row whose k are to have the mass `want`. e: room for row.n. */
+/* T of a row whose k are to have the mass `want`. */
 kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
-                       int rule, float *e);
+                       int rule);
 
 #endif

@@ -8,10 +8,8 @@
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
-enum { ROWS = 8 }; /* queries whose logits are made together */
-
 size_t kv_poll_work(const kv_shape *s, const kv_voters *o) {
-  size_t rows = ROWS * (size_t)kv_group(s) + 40;
+  size_t rows = KV_POLL_ROWS * (size_t)kv_group(s) + 40;
   size_t keys = o->adapter == KV_ADAPT_RKV ? kv_similar_work(s) : 0;
   return keys + KV_KEY_LOGITS(s->d) + rows * (size_t)s->n_tokens * 4;
 }
@@ -147,7 +145,7 @@ static float temperature_of(asking *a, int rule, const float *g, int n) {
     for (int i = 0; i < row.k; i++) p->few[i] = p->less[p->place[i]];
     row.first = p->few;
   }
-  kv_search s = kv_calibrate(a->at, row, want, rule, p->e);
+  kv_search s = kv_calibrate(a->at, row, want, rule);
   p->looks += s.steps;
   return s.t;
 }
@@ -216,18 +214,19 @@ kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
   kv_poll p = open_poll(at, lane, o, n, entry);
   size_t lds = (size_t)lane->n, heads = (size_t)lane->queries;
   size_t row = heads * (size_t)at->shape->d, used = at->work->used;
-  float *s = KV_TAKE(at->work, float, ROWS *heads *lds);
+  float *s = KV_TAKE(at->work, float, KV_POLL_ROWS *heads *lds);
   asking a = begin(at, o, &p);
   p.score = score;
   for (int r = 0; r < o->window; r++) {
     int left = o->window - r, token = kv_ring_token(o->window, at->step, r);
-    if (r % ROWS == 0)
-      kv_key_logits(at, lane, (left < ROWS ? left : ROWS) * lane->queries,
-                    ring + (size_t)r * row, 0, lane->n, at->shape->scale, s,
-                    lds);
+    if (r % KV_POLL_ROWS == 0)
+      kv_key_logits(
+          at, lane, (left < KV_POLL_ROWS ? left : KV_POLL_ROWS) * lane->queries,
+          ring + (size_t)r * row, 0, lane->n, at->shape->scale, s, lds);
     int seen = token < 0 ? 0 : seen_by(&a, lane, token);
     if (seen == 0) continue;
-    largest_of_heads(&a, lane, seen, s + (size_t)(r % ROWS) * heads * lds, lds);
+    largest_of_heads(&a, lane, seen,
+                     s + (size_t)(r % KV_POLL_ROWS) * heads * lds, lds);
     vote(&a, seen, &temperature[r]);
   }
   at->work->used = used;

@@ -37,6 +37,7 @@
 
 enum { KV_ADAPT_VANILLA, KV_ADAPT_SNAPKV, KV_ADAPT_RKV, KV_ADAPT_SCORE };
 enum { KV_TEMPERATURES_FIRST, KV_TEMPERATURES_EVERY };
+enum { KV_POLL_ROWS = 8 }; /* queries whose logits are made together */
 
 /* Parameters of a method that polls. */
 typedef struct kv_voters {

@@ -12,7 +12,8 @@
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
  *   --theme   one of pass, attend, growth, settle, memory, serial,
- *             session, shards, bundled, compact, codes, train
+ *             session, shards, bundled, compact, codes, train,
+ *             trigger
  *   BUILD     top folder of the build, SOURCE: of the sources
  * TMPDIR (/tmp) must have 2 GiB free, 300 MiB with --small.
  */
@@ -70,7 +71,8 @@ static const struct {
              {"memory", theme_memory},   {"serial", theme_serial},
              {"session", theme_session}, {"shards", theme_shards},
              {"bundled", theme_bundled}, {"compact", theme_compact},
-             {"codes", theme_codes},     {"train", theme_train}};
+             {"codes", theme_codes},     {"train", theme_train},
+             {"trigger", theme_trigger}};
 enum { THEMES = sizeof theme / sizeof *theme };
 
 static int usage(void) {

@@ -76,8 +76,7 @@ static void near(float got, double want, double within) {
 
 static float temperature(const kv_at *at, kv_scores_less row, float want,
                          int rule, bool *met) {
-  float e[64];
-  kv_search s = kv_calibrate(at, row, want, rule, e);
+  kv_search s = kv_calibrate(at, row, want, rule);
   *met = s.met;
   return s.t;
 }
