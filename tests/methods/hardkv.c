@@ -5,12 +5,15 @@
  * every step, which are held, and the keys of those that were merged. Its parts
  * are tested by tests/ref/check_cascade.c.
  */
+#include "ref/kernels/kernels.h"
 #include "ref/lane/lane.h"
 #include "ref/parts/cascade.h"
+#include "tests/support/bundled.h"
 #include "tests/support/hard_account.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void same_keys(const rig_case *c, const rig *r, const hard_store *s) {
   float key[HARD_WIDEST];
@@ -180,6 +183,108 @@ static void masks(void **state) {
   rig_data_free(&c);
 }
 
+/* What a lane was rewritten to is what was read of it, in its order: as long as
+ * upper cuts nothing, a lane whose masks clear bits has the same outputs, to
+ * the bit, as one that is rewritten each time. */
+static void rewriting(void **state) {
+  rig_case c = {.heads = 4,
+                .kv_heads = 2,
+                .d = 16,
+                .d_v = 8,
+                .n_tokens = 120,
+                .prompt_len = 60};
+  static const char *const more = "window=4:every=10:lower=9:p=0.2";
+  uint32_t held[HARD_MOST], read[HARD_MOST];
+  char spec[2][96];
+  int rewrites = 0, moved = 0;
+  (void)state;
+  rig_data(&c, 5);
+  snprintf(spec[0], sizeof spec[0], "hardkv:upper=26:%s", more);
+  snprintf(spec[1], sizeof spec[1], "hardkv:upper=400:%s", more);
+  rig *moves = rig_open(&c, spec[0]), *masks = rig_open(&c, spec[1]);
+  for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
+    int before = rig_lane(moves, 0)->n, n = 0;
+    rig_to(moves, step);
+    rig_to(masks, step);
+    for (int h = 0; h < c.heads; h++) {
+      float lse[2] = {rig_lse(moves, h), rig_lse(masks, h)};
+      assert_memory_equal(&lse[0], &lse[1], sizeof *lse);
+      assert_memory_equal(rig_out(moves, h), rig_out(masks, h),
+                          (size_t)c.d_v * sizeof(float));
+    }
+    const kv_lane *whole = rig_lane(masks, 0);
+    assert_int_equal(whole->n, step);
+    for (int i = 0; i < whole->n; i++)
+      if (kv_class_of(whole, i) == KV_CASCADE_READ) read[n++] = whole->id[i];
+    if (rig_lane(moves, 0)->n > before) continue;
+    rewrites++;
+    moved += rig_ids(moves, 0, held);
+    assert_int_equal(rig_lane(moves, 0)->n, n); /* none is hidden there */
+    assert_memory_equal(held, read, (size_t)n * sizeof *held);
+  }
+  assert_true(rewrites >= 3 && moved > rewrites);
+  rig_close(moves);
+  rig_close(masks);
+  rig_data_free(&c);
+}
+
+/* --- a long answer ---------------------------------------------------------
+ */
+
+/* Rows of a recorded layer as floats. */
+static float *widened(kv_dtype type, const void *rows, size_t n) {
+  float *out = malloc(n * sizeof *out);
+  assert_non_null(out);
+  kv_kernels_best()->widen(type, rows, n, out);
+  return out;
+}
+
+/* Steps at which a lane was hidden from or rewritten. */
+static int triggers(const rig_case *c, const char *spec, int upper) {
+  int n = 0, hidden = 0;
+  rig *r = rig_open(c, spec);
+  const kv_lane *l = rig_lane(r, 0);
+  for (int step = c->prompt_len + 1; step <= c->n_tokens; step++) {
+    int before = l->n, now = 0;
+    rig_to(r, step);
+    for (int i = 0; i < l->n; i++)
+      now += kv_class_of(l, i) == KV_CASCADE_HIDDEN;
+    if (l->n <= before || now != hidden) {
+      assert_int_equal((step - c->prompt_len) % 128, 0);
+      assert_true(l->n <= upper);
+      n++;
+    }
+    hidden = now;
+  }
+  rig_close(r);
+  return n;
+}
+
+static void long_answer(void **state) {
+  kv_trace *t = bundled_open("generated_1500.safetensors");
+  const kv_shape *s = &t->shape;
+  const kv_layer_data *l = &t->layer[0].data;
+  size_t rows = (size_t)s->n_tokens, d = (size_t)s->d, d_v = (size_t)s->d_v;
+  size_t heads = (size_t)kv_group(s); /* of the first KV head alone */
+  float *q = widened(l->q_dtype, l->q, heads * rows * d);
+  float *k = widened(s->dtype, l->k, rows * d);
+  float *v = widened(s->dtype, l->v, rows * d_v);
+  rig_case c = {.heads = (int)heads,
+                .kv_heads = 1,
+                .d = s->d,
+                .d_v = s->d_v,
+                .n_tokens = s->n_tokens,
+                .prompt_len = s->prompt_len,
+                .scale = s->scale,
+                .q = q,
+                .k = k,
+                .v = v};
+  (void)state;
+  assert_true(triggers(&c, "hardkv:upper=256", 256) >= 10);
+  free(q), free(k), free(v);
+  kv_trace_close(t);
+}
+
 /* Bytes: of a mask of one bit a token, of the ring and its temperatures. */
 static void opening(void **state) {
   rig_case c = rig_eight(8);
@@ -209,13 +314,22 @@ static void opening(void **state) {
   rig_law_refused(&c, "hardkv:upper=4:lower=5", KV_USAGE, "lower=5", "upper=4");
   rig_law_refused(&c, "hardkv:upper=4:adapter=zsmerge", KV_USAGE, "adapter",
                   "zsmerge");
+  rig_law_refused(&c, "hardkv:upper=4:adapter=score:score=zsmerge", KV_USAGE,
+                  "score", "zsmerge");
+  rig_law_refused(&c, "hardkv:upper=4+zsmerge:budget=4", KV_REFUSED,
+                  "zsmerge codes nothing", "hardkv");
+  rig_law_refused(&c, "zsmerge:budget=4+hardkv:upper=4", KV_REFUSED,
+                  "hardkv codes nothing", "zsmerge");
+  rig_law_refused(&c, "hardkv:upper=4:condensed=merge+kivi", KV_REFUSED,
+                  "hardkv merges", "drops");
   rig_law_refused(&c, "hardkv:upper=40:adapter=score:window=16:every=9",
                   KV_REFUSED, "every=9", "window=16");
 }
 
 int kv_test_hardkv(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(replays), cmocka_unit_test(laws),
-      cmocka_unit_test(masks), cmocka_unit_test(opening)};
+      cmocka_unit_test(replays),     cmocka_unit_test(laws),
+      cmocka_unit_test(masks),       cmocka_unit_test(rewriting),
+      cmocka_unit_test(long_answer), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("hardkv", tests, NULL, NULL);
 }

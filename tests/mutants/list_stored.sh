@@ -45,3 +45,15 @@ mutant gap_forgotten ref/parts/received.h 'methods' \
   'return queries > 0' 'return queries < 0'
 mutant alike_coded_again ref/parts/tiers.c 'golden.sh' \
   'bool stays = t->coding' 'bool stays = false && t->coding'
+mutant rewrite_turns_round ref/parts/cascade.c 'methods' \
+  '  kv_keep_mask(x->lane, keep);' \
+  '  int n = 0;
+  for (int i = x->lane->n; i-- > 0;)
+    if (keep[i]) x->p->spare[n++] = i;
+  kv_keep(x->lane, n, x->p->spare);'
+mutant every_other_trigger ref/methods/hardkv.c 'methods' \
+  'needs->every = o->every;' 'needs->every = 2 * o->every;'
+mutant p_of_nothing ref/methods/hardkv.c 'methods' \
+  'if (o->v.p < 1)' 'if (o->v.p < 0)'
+mutant fallen_past_the_end ref/kernels/elements.h 'kernels' \
+  'v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0))' 'lost'
