@@ -83,7 +83,7 @@ double bench_lane(int group);
 void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);  /* growth.c: exponents of time */
-void theme_settle(const bench *b);  /* settle.c: merges of a long prompt */
+void theme_settle(const bench *b);  /* growth.c: merges of a long prompt */
 void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
 void theme_codes(const bench *b);   /* attend_codes.c: rows of codes */
 void theme_compact(const bench *b); /* compact.c: the page manager */

@@ -106,6 +106,32 @@ static void check_row(const kv_kernels *k, int n, float (*make)(void)) {
     assert_int_equal(kv_bits(e[j]), kv_bits(kv_expm(s[j])));
 }
 
+/* Over a small temperature some are infinitely far down and add nothing. */
+static void check_masses(const kv_kernels *k, int n, float (*make)(void)) {
+  float *s = floats(0, (size_t)n, make), t = below(2) ? 1.0f : 0.001f;
+  int64_t mass = 0, fallen = 0, got = 1;
+  for (int j = 0; j < n; j++) {
+    if (below(30) == 0) s[j] = -0x1p127f;
+    float u = kv_div(-s[j], t), e = kv_expm(-u);
+    mass += kv_fix(e);
+    if (e > 0) fallen += kv_fix(kv_mul(e, u));
+  }
+  assert_true(k->exp_mass(s, t, n, NULL) == mass);
+  assert_true(k->exp_mass(s, t, n, &got) == mass && got == fallen);
+}
+
+/* What falls off it is the most there is, .37. */
+static float steepest(void) { return -1.0f; }
+
+static void masses_add_up(void **state UNUSED) {
+  for (int s = 0; s < n_sets; s++) {
+    for (int n = 1; n <= 1100; n += 1 + n / 40) check_masses(sets[s], n, score);
+    check_masses(sets[s], 100001, score);
+    check_masses(sets[s], 100001, zero);
+    check_masses(sets[s], 100001, steepest);
+  }
+}
+
 static void long_rows_add_up(void **state UNUSED) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 1100; n += 1 + n / 40) check_row(sets[s], n, score);
@@ -143,6 +169,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_add_up),
       cmocka_unit_test(long_rows_add_up),
+      cmocka_unit_test(masses_add_up),
       cmocka_unit_test(any_place_is_seen),
   };
   return cmocka_run_group_tests(tests, make_memory, NULL);
