@@ -29,6 +29,7 @@ METHODS += quest.c
 METHODS += twilight.c
 METHODS += omnikv.c
 METHODS += deltakv.c # ref-only
+METHODS += palu.c # ref-only
 METHODS += zsmerge.c
 METHODS += kivi.c
 METHODS += quant.c

@@ -96,7 +96,7 @@ if "$kvreplay" --commands | grep -qx run; then
   ! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
     fail 'the table is wider than 120 columns'
   "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q --twice -b 20% \
-    -m less,deltakv,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
+    -m less,deltakv,palu,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
     fail "methods that read a file, twice: $(cat "$tmp/err")"
   ! grep -q refused "$tmp/out" || fail 'a bundled file was not found'
   grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'

@@ -9,8 +9,8 @@
 # too. --decisions sees no thread.
 . "$(dirname "$0")/replays.sh"
 
-methods=$(replay_methods | grep -vxE 'zsmerge|kivi|quant|leankv|less|deltakv' |
-  paste -s -d ,)
+no='zsmerge|kivi|quant|leankv|less|deltakv|palu'
+methods=$(replay_methods | grep -vxE "$no" | paste -s -d ,)
 variants=,quest:page=8:skip=0,h2o:variant=masked,h2o:group=query_head
 variants+=,snapkv:group=query_head,adakv:normalise=yes,oracle-topp:p=0.5
 variants+=,streamingllm:positions=original,tova:variant=prefill

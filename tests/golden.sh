@@ -34,9 +34,10 @@ backend=${KV_TEST_BACKEND:-ref}
 weighted=$src/traces/tiny/text_400.safetensors
 
 record() {
-  local t specs
+  local t specs of_weights=$replay_weighted
   specs=$(replay_specs)
   [ "$backend" != ref ] || specs+=,$replay_ref_only
+  [ "$backend" != ref ] || of_weights+=,$replay_weighted_ref
   echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/ground/arith.h")"
   for t in $(traces) $([ "${KV_LITTLE-}" = 1 ] || echo "$weighted"); do
@@ -47,7 +48,7 @@ record() {
     "$kvreplay" run $(traces) -m "$specs" -b "$budgets" -q -f jsonl \
       --backend "$backend"
     [ "${KV_LITTLE-}" = 1 ] ||
-      "$kvreplay" run "$weighted" --prompt-len 390 -m "$replay_weighted" \
+      "$kvreplay" run "$weighted" --prompt-len 390 -m "$of_weights" \
         -b 32 -q -f jsonl --backend "$backend"
   } | digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
                            substr($6, 1, 16), substr($7, 1, 16) }'
@@ -94,7 +95,7 @@ compare() { # 0 equal, 1 different, 3 a revision is missing
   golden=$tmp/part
 }
 [ "$backend" = ref ] || {
-  grep -v "$(printf '\t')deltakv:" "$golden" >"$tmp/twins"
+  grep -vE "$(printf '\t')(deltakv|palu):" "$golden" >"$tmp/twins"
   golden=$tmp/twins
 }
 compare "$([ -e "$golden" ] && echo "$golden" || echo "$tmp/none")" \

@@ -40,11 +40,11 @@ replay_methods() {
     sed -n 's/^.*{"name": "\([a-z0-9-]*\)", "title".*$/\1/p'
 }
 
-# One line, for -m: the registry, then variants of it. Of deltakv and less there
-# are weights of the bundled model alone: these traces go without them.
+# One line, for -m: the registry, then variants of it. Of deltakv, palu and less
+# there are weights of the bundled model alone: these traces go without them.
 replay_specs() {
   local all
-  all=$(replay_methods | grep -vxE 'deltakv|less' | paste -s -d ,)
+  all=$(replay_methods | grep -vxE 'deltakv|palu|less' | paste -s -d ,)
   echo "$all,$replay_variants"
 }
 
@@ -151,3 +151,6 @@ replay_ref_only+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
 replay_ref_only+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
 # Of methods that need weights, for a trace that has them.
 replay_weighted=less,less:policy=lambda:recent=20
+# The same of methods without a twin.
+replay_weighted_ref=palu,palu:share=0.25:allocation=energy:unit=8
+replay_weighted_ref+=,palu:share=0.75:latent=int4

@@ -86,7 +86,7 @@ static kv_coded_size size(const void *settings, int n, int width) {
   kv_coded_size of = latent_size(c);
   (void)n, (void)width;
   of.codes += (size_t)c->raw;
-  of.metadata += 4 * (size_t)c->nearest + 4;
+  of.metadata += 4 * (size_t)c->nearest + (c->ordered ? 0 : 4);
   return of;
 }
 

@@ -11,9 +11,10 @@
  *     vector or `group` neighbouring elements sharing scale and minimum
  *
  * A token's block is charged: its latent vector (codes); scales and minima, the
- * ids of `nearest` tokens of 4 bytes and its position of 4 (metadata). Where a
- * token is itself a reference and coded all the same, `raw` bytes of its own K
- * and V are held beside it (codes).
+ * ids of `nearest` tokens of 4 bytes and, unless tokens are all there in their
+ * order, its position of 4 (metadata). Where a token is itself a reference and
+ * coded all the same, `raw` bytes of its own K and V are held beside it
+ * (codes).
  */
 #ifndef KV_REF_FORMATS_DELTA_H
 #define KV_REF_FORMATS_DELTA_H
@@ -37,7 +38,8 @@ typedef struct kv_delta {
   int32_t nearest; /* ids a block has room for, at most KV_MOST_NEAREST */
   int32_t raw;     /* bytes of K and V as they came, held beside it */
   int32_t
-      reference; /* are its tokens references? Of equal bytes, two codings */
+      reference;   /* are its tokens references? Of equal bytes, two codings */
+  int32_t ordered; /* tokens stand in their order: no position is stored */
 } kv_delta;
 
 extern const kv_format kv_format_delta;

@@ -60,6 +60,12 @@ static kv_rc check(const char *whole,
                    "keeps; name a format second, such as kivi, or what narrows "
                    "a choice, such as twilight",
                    whole, second, first);
+  for (int i = 0; i < b->codings; i++)
+    if (b->coding[i].format->layered)
+      return kv_fail(e, KV_REFUSED,
+                     "%s: %s codes a token of all KV heads at once, and %s may "
+                     "keep others in each; take %s alone",
+                     whole, second, first, second);
   if (a->merges)
     return kv_fail(e, KV_REFUSED,
                    "%s: %s merges entries, and what is merged cannot be coded; "

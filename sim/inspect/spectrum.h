@@ -46,5 +46,7 @@ kv_rc kv_spectrum_of(kv_gram *g, kv_spectrum *out, kv_err *e);
 /* spectrum_lapack.c or spectrum_none.c: eigenvalues of a symmetric matrix, of
  * whose lower half is read, into value[width], ascending; a is overwritten. */
 kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e);
+/* The same; a becomes the eigenvectors, that of value[i] its row i. */
+kv_rc kv_eigenvectors(int width, double *a, double *value, kv_err *e);
 
 #endif

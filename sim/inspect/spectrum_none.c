@@ -6,9 +6,18 @@
 
 bool kv_spectrum_can(void) { return false; }
 
-kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e) {
-  (void)width, (void)a, (void)value;
+static kv_rc none(kv_err *e) {
   return kv_fail(e, KV_RESOURCE,
                  "this kvreplay was built without LAPACK: "
                  "install liblapack-dev and configure again");
+}
+
+kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e) {
+  (void)width, (void)a, (void)value;
+  return none(e);
+}
+
+kv_rc kv_eigenvectors(int width, double *a, double *value, kv_err *e) {
+  (void)width, (void)a, (void)value;
+  return none(e);
 }

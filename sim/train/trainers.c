@@ -13,7 +13,7 @@
 
 static const kv_trainer *const trainers[] = {
     &kv_trainer_deltakv, &kv_trainer_duoattention, &kv_trainer_headkv,
-    &kv_trainer_less};
+    &kv_trainer_less, &kv_trainer_palu};
 enum { TRAINERS = sizeof trainers / sizeof *trainers };
 
 const kv_trainer *kv_trainer_at(int index) {

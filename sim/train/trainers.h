@@ -8,6 +8,6 @@
 #include "sim/train/trainer.h"
 
 extern const kv_trainer kv_trainer_deltakv, kv_trainer_duoattention,
-    kv_trainer_headkv, kv_trainer_less;
+    kv_trainer_headkv, kv_trainer_less, kv_trainer_palu;
 
 #endif

@@ -240,7 +240,7 @@ static double kr(double full, double layers, double code, double by) {
 static bool near(double a, double b) { return fabs(a - b) < 5e-5; }
 
 static void shares(void **state) {
-  const kv_delta d = {512, KV_LATENT_FP16, 0, 4, 0, 0};
+  const kv_delta d = {512, KV_LATENT_FP16, 0, 4, 0, 0, 0};
   (void)state;
   assert_true(near(kr(5, 32, 512, 2048), .4516));
   assert_true(near(kr(4, 32, 512, 2048), .4312));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What `kvreplay train` is made of: gradients against differences of the loss,
- * references, products, steps of AdamW and tables of heads by hand.
+ * references, products, steps of AdamW, tables of heads by hand and directions.
  */
+#include "sim/inspect/spectrum.h"
 #include "sim/train/adam.h"
 #include "sim/train/nearest.h"
 #include "sim/train/product.h"
@@ -274,6 +275,76 @@ static void tables_are_those_by_hand(void **state) {
   training_end(x);
 }
 
+/* --- directions
+ * --------------------------------------------------------------- */
+
+/* Sum over the tokens learned from of (b_i . x)(b_j . x), x the numbers first
+ * .. first + width - 1 of a layer's vector. */
+static double product_of(const kv_train *x, int layer, int first, int width,
+                         const float *bi, const float *bj) {
+  float vector[64];
+  double sum = 0;
+  for (int i = 0; i < x->data.learned; i++)
+    for (int t = 0; t < x->data.trace[i].trace->shape.n_tokens; t++) {
+      double zi = 0, zj = 0;
+      kv_train_vectors(&x->data.trace[i], x->t.kernels, layer, t, 1, NULL,
+                       vector);
+      for (int c = 0; c < width; c++) {
+        zi += (double)bi[c] * (double)vector[first + c];
+        zj += (double)bj[c] * (double)vector[first + c];
+      }
+      sum += zi * zj;
+    }
+  return sum;
+}
+
+/* Rows of K or V of a layer, a group of both KV heads: at right angles, as are
+ * tokens along them, unless they were turned; energies are the squares. */
+static void are_directions(const kv_train *x, int layer, int side, int turn) {
+  const kv_shape *s = &x->data.shape;
+  const float *value = x->value + (size_t)layer * x->t.floats;
+  const float *b = value + x->t.array[side].offset;
+  const float *energy = value + x->t.array[2 + side].offset;
+  int width = 2 * (side ? s->d_v : s->d), first = side ? 2 * s->d : 0;
+  double total = 0, square[64] = {0};
+  for (int i = 0; i < width; i++)
+    total += square[i] =
+        product_of(x, layer, first, width, b + i * width, b + i * width);
+  for (int i = 0; i < width; i++) {
+    double of = 0;
+    for (int k = i / turn * turn; k < (i / turn + 1) * turn; k++)
+      of += square[k] / turn;
+    assert_true(fabs((double)energy[i] - of / total) < 1e-6);
+    assert_true(i == 0 || energy[i] <= energy[i - 1]);
+    for (int j = 0; j <= i; j++) {
+      double dot = 0;
+      for (int c = 0; c < width; c++)
+        dot += (double)b[i * width + c] * (double)b[j * width + c];
+      assert_true(fabs(dot - (i == j)) < 1e-6);
+      if (i / turn == j / turn) continue;
+      double both =
+          product_of(x, layer, first, width, b + i * width, b + j * width);
+      assert_true(fabs(both) < 1e-5 * total);
+    }
+  }
+}
+
+static void directions_are_singular_vectors(void **state) {
+  (void)state;
+  if (!kv_spectrum_can()) skip();
+  for (int turn = 1; turn <= 4; turn += 3) {
+    bool stopped;
+    kv_train_loss loss;
+    kv_train *x = training_begin(turn == 1 ? "palu" : "palu:turn=4:share=1");
+    assert_int_equal(kv_train_run(x, NULL, &stopped, NULL), KV_OK);
+    for (int i = 0; i < 4; i++) are_directions(x, i / 2, i % 2, turn);
+    assert_int_equal(kv_train_judge(x, 0, &loss, NULL), KV_OK);
+    assert_true(turn == 1 ? loss.loss > 1e-3 * loss.without
+                          : loss.loss < 1e-10 * loss.without);
+    training_end(x);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_slopes),
@@ -282,7 +353,8 @@ int main(void) {
       cmocka_unit_test(steps_are_those_of_adamw),
       cmocka_unit_test(draws_are_spread_as_asked),
       cmocka_unit_test(training_lowers_the_loss),
-      cmocka_unit_test(tables_are_those_by_hand)};
+      cmocka_unit_test(tables_are_those_by_hand),
+      cmocka_unit_test(directions_are_singular_vectors)};
   return cmocka_run_group_tests_name("train", tests, training_make,
                                      scratch_remove);
 }

@@ -21,7 +21,7 @@ for t in "$recordings"/held_*.safetensors ../generated_1500.safetensors \
   held="$held --hold-out $t"
 done
 mkdir -p ../assets
-for method in deltakv:hidden=256 duoattention headkv; do
+for method in deltakv:hidden=256 duoattention headkv palu; do
   "$kvreplay" train $method "$recordings"/train_*.safetensors $held \
     -o "../assets/${method%%:*}.$model.safetensors"
 done

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Palu: of every token stands, for a group of KV heads at once, what its keys
+ * and its values are along a few directions.
+ *
+ *   vector of a token in a layer: K of all KV heads before their rotation, V of
+ *     all of them; a part is K or V of a group of neighbouring KV heads
+ *   B: the directions of a part, of unit length and at right angles, in which
+ *     vectors of other texts have most of their squares; the first r of them
+ *   stored: z = B x of each part; read: x^ = B^T z, keys rotated to where the
+ *     token stands
+ *   r, allocation=uniform: share of the part's width, to the nearest `unit`
+ *      allocation=energy: as many in all of a layer, `unit` after `unit` to the
+ *        part that wins the largest share of the squares of its side
+ *
+ * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
+ * authors' code: shadowpa0327/Palu, commit bb22666. What is theirs and what is
+ * not:
+ * - They factor the weights W of a projection: a group's rows of W times S, S
+ *   the Cholesky factor of sum h h^T over calibration inputs h, by an SVD: U,
+ *   Sigma, V; then the cache holds Sigma^-1/2 U^T W h. Here traces are what is
+ *   known: U is taken from sum x x^T over keys and values x, not from weights.
+ *   Where x = W h it is the same U, as W S (W S)^T = sum x x^T, and what is
+ *   read is U U^T x by both; only the scale of a latent number differs. It is
+ *   not the same where a norm stands between projection and cache (Qwen3): the
+ *   authors store what comes before it, here it is what the trace has, after.
+ * - Groups are 4 KV heads as in their code where a model has so many; the
+ *   file's matter (`kvreplay train palu:heads=..`).
+ * - Their ranks follow the Fisher information of the weights, over all layers,
+ *   are alike in a layer's groups, and are rounded to multiples of 32 at the
+ *   end, so that the total is another. No trace holds a gradient: here it is
+ *   uniform, or by energy within each layer; totals are alike in all layers.
+ * - 4 bits: a scale and a minimum for `group` neighbours, both fp16, codes
+ *   chosen for these as stored; theirs are of a group's whole latent vector (or
+ *   so many numbers), asymmetric with a whole zero point. They turn latents by
+ *   a Hadamard matrix that is part of the weights: so may the file's directions
+ *   be (`train palu:turn=32`), within each 32.
+ * - A token is coded at the end of the step in which it came: at that step, and
+ *   in the prompt, attention reads it as it came; theirs reads what is stored.
+ * To the bit: ref/METHODS_LATENTS.md. Nothing is dropped.
+ * Cost: 2 w r a token, once; its rows are kept as they are read, uncharged.
+ */
+#include "ref/methods/palu.h"
+#include "ref/parts/parts.h"
+
+static const kv_param table[] = {
+    {.name = "share",
+     .kind = KV_SHARE,
+     .knob = KV_KNOB_MORE,
+     .offset = offsetof(params, by.share),
+     .fallback = "0.5",
+     .min = 0.0078125,
+     .max = 1,
+     .grid = 0.0625,
+     .unit = "share",
+     .help = "latent numbers of a vector's; 0.5 as in the paper's main tables"},
+    {.name = "unit",
+     .kind = KV_INT,
+     .offset = offsetof(params, by.unit),
+     .fallback = "32",
+     .min = 1,
+     .max = 4096,
+     .unit = "numbers",
+     .help = "ranks are multiples of it; 32 as in the authors' code"},
+    {.name = "allocation",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, by.allocation),
+     .fallback = "uniform",
+     .choices = "uniform|energy",
+     .help = "ranks alike, or by what they win; both of the same bytes"},
+    {.name = "latent",
+     .kind = KV_CHOICE,
+     .offset = offsetof(params, by.latent),
+     .fallback = "fp16",
+     .choices = "fp16|bf16|fp32|int4",
+     .help = "how a latent number is stored; 16 bits as in the paper"},
+    {.name = "group",
+     .kind = KV_INT,
+     .offset = offsetof(params, by.group),
+     .fallback = "32",
+     .min = 1,
+     .max = 4096,
+     .unit = "numbers",
+     .help = "of latent=int4 that share scale and minimum"},
+    {.name = "bases",
+     .kind = KV_FILE,
+     .offset = offsetof(params, by.file),
+     .fallback = KV_FILE_BESIDE,
+     .reads = &kv_lowrank_kind,
+     .help = "directions: safetensors, as `kvreplay train palu` writes them"},
+    {.name = NULL}};
+
+static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
+  params *o = p;
+  needs->every = 1;
+  needs->lengths = true;
+  needs->lane_state = sizeof(int32_t);
+  return kv_open_lowrank(shape, "palu", &o->by, needs, e);
+}
+
+/* How many entries of a lane are coded. */
+static int32_t *end_of(const kv_at *at, const kv_lane *l) {
+  return kv_own(at, l);
+}
+
+static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  const params *o = at->params;
+  kv_lowrank_code(at, lane, lanes, &o->by, *end_of(at, lane[0]), at->step);
+  for (int g = 0; g < lanes; g++) *end_of(at, lane[g]) = at->step;
+}
+
+const kv_method kv_method_palu = {
+    .abi = KV_METHOD_ABI,
+    .revision = 1,
+    .name = "palu",
+    .title = "keys and values of a group of heads along few directions",
+    .paper = "Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank "
+             "Projection, arXiv:2407.21118",
+    .params = table,
+    .params_size = sizeof(params),
+    .open = open,
+    .settle_layer = settle_layer,
+};

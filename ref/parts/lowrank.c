@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Directions of a file, and how many of them each part takes:
+ * ref/parts/lowrank.h.
+ */
+#include "ref/parts/lowrank.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const kv_tensor_ask tensors[] = {
+    [KV_KEY_BASIS] = {.name = "layers.*.key.basis", .rank = 3},
+    [KV_VALUE_BASIS] = {.name = "layers.*.value.basis", .rank = 3},
+    [KV_KEY_ENERGY] = {.name = "layers.*.key.energy", .rank = 2},
+    [KV_VALUE_ENERGY] = {.name = "layers.*.value.energy", .rank = 2},
+    [KV_LOWRANK_TENSORS] = {.name = NULL}};
+
+const kv_asset_kind kv_lowrank_kind = {"kvreplay-palu", tensors};
+
+/* --- the file -------------------------------------------------------------
+ */
+
+static const kv_tensor *tensor_of(const kv_lowrank *o, int layer, int which) {
+  return &kv_asset_layer(o->file.asset, layer)[which];
+}
+
+static kv_rc other_shape(const char *method, const kv_lowrank *o, int layer,
+                         int which, const char *is, kv_err *e) {
+  const kv_tensor *t = tensor_of(o, layer, which);
+  char shape[64];
+  int n =
+      snprintf(shape, sizeof shape, "[%d, %d", (int)t->dim[0], (int)t->dim[1]);
+  if (tensors[which].rank == 3)
+    n += snprintf(shape + n, sizeof shape - (size_t)n, ", %d", (int)t->dim[2]);
+  return kv_fail(e, KV_REFUSED,
+                 "%s: %s of layer %d in %s is %s] and should be %s for this "
+                 "model and the other tensors; name bases of this model",
+                 method, strchr(tensors[which].name, '*') + 2, layer,
+                 o->file.asset->path, shape, is);
+}
+
+/* Basis [groups, rows, width] and energy [groups, rows] of a side. */
+static kv_rc check_side(const char *method, const kv_lowrank *o, int layer,
+                        int side, int width, kv_err *e) {
+  const kv_tensor *b = tensor_of(o, layer, KV_KEY_BASIS + side);
+  const kv_tensor *n = tensor_of(o, layer, KV_KEY_ENERGY + side);
+  char want[64];
+  snprintf(want, sizeof want, "[%d, up to %d, %d]", o->groups, width, width);
+  if (b->dim[0] != o->groups || b->dim[1] > width || b->dim[2] != width)
+    return other_shape(method, o, layer, KV_KEY_BASIS + side, want, e);
+  snprintf(want, sizeof want, "[%d, %d]", o->groups, (int)b->dim[1]);
+  if (n->dim[0] != b->dim[0] || n->dim[1] != b->dim[1])
+    return other_shape(method, o, layer, KV_KEY_ENERGY + side, want, e);
+  return KV_OK;
+}
+
+static kv_rc check_groups(const kv_shape *s, const char *method, kv_lowrank *o,
+                          kv_err *e) {
+  const kv_asset *a = o->file.asset;
+  int64_t groups = tensor_of(o, a->layer[0], KV_KEY_BASIS)->dim[0];
+  if (groups < 1 || s->n_kv_heads % groups != 0)
+    return kv_fail(e, KV_REFUSED,
+                   "%s: %s has %d groups of KV heads, which do not divide "
+                   "the %d of this model; name bases of this model",
+                   method, a->path, (int)groups, s->n_kv_heads);
+  o->groups = (int32_t)groups;
+  o->heads = s->n_kv_heads / o->groups;
+  if (s->n_layers * kv_rank_parts(o) <= KV_MOST_RANKS) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s: %d layers of %d ranks are more than the %d that there "
+                 "is room for; take bases of larger groups",
+                 method, s->n_layers, kv_rank_parts(o), (int)KV_MOST_RANKS);
+}
+
+/* Latents turned by a Hadamard matrix mean something as whole blocks alone. */
+static kv_rc check_turn(const char *method, const kv_lowrank *o, kv_err *e) {
+  const char *text = kv_asset_meta(o->file.asset, "turn");
+  int turn = text ? atoi(text) : 0;
+  if (turn < 2 || o->unit % turn == 0) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "%s: directions of %s are turned in blocks of %d, which do "
+                 "not divide unit=%d; take a multiple of them",
+                 method, o->file.asset->path, turn, o->unit);
+}
+
+/* --- ranks ----------------------------------------------------------------
+ */
+
+/* share * width / unit, to the nearest, halves to even; at least one. */
+static int uniform_rank(const kv_lowrank *o, int width) {
+  int64_t of = (int64_t)o->share * width, by = (int64_t)o->unit << 20;
+  int64_t whole = of / by, rest = 2 * (of % by);
+  whole += rest > by || (rest == by && whole % 2);
+  whole = whole < 1 ? o->unit : whole * o->unit;
+  return whole < width ? (int)whole : width;
+}
+
+static uint16_t *ranks_of(kv_lowrank *o, int layer) {
+  return o->rank + layer * kv_rank_parts(o);
+}
+
+static const kv_tensor *basis_of(const kv_lowrank *o, int layer, int part) {
+  int side = part >= o->groups;
+  return tensor_of(o, layer, KV_KEY_BASIS + side);
+}
+
+/* The share of its side's squares in directions from..from+n-1 of a part. */
+static float wins(const kv_lowrank *o, int layer, int part, int from, int n) {
+  int side = part >= o->groups, g = part - side * o->groups;
+  const kv_tensor *t = tensor_of(o, layer, KV_KEY_ENERGY + side);
+  const float *x = (const float *)t->data + g * t->dim[1] + from;
+  float sum = 0;
+  for (int i = 0; i < n; i++) sum = sum + x[i];
+  return sum;
+}
+
+/* A unit more to the part that wins most by it, of equals the first. */
+static void give(kv_lowrank *o, int layer) {
+  uint16_t *rank = ranks_of(o, layer);
+  float most = 0;
+  int best = -1;
+  for (int p = 0; p < kv_rank_parts(o); p++) {
+    if (rank[p] + o->unit > basis_of(o, layer, p)->dim[1]) continue;
+    float x = wins(o, layer, p, rank[p], o->unit);
+    if (best < 0 || x > most) best = p, most = x;
+  }
+  assert(best >= 0 && "uniform ranks have room, so these have");
+  rank[best] = (uint16_t)(rank[best] + o->unit);
+}
+
+static kv_rc check_units(const char *method, const kv_lowrank *o, int layer,
+                         kv_err *e) {
+  for (int p = 0; p < kv_rank_parts(o); p++) {
+    int rows = (int)basis_of(o, layer, p)->dim[1];
+    if (rows % o->unit != 0)
+      return kv_fail(e, KV_REFUSED,
+                     "%s: allocation=energy shares units of %d, which do not "
+                     "divide the %d directions of %s in layer %d; take another "
+                     "unit or allocation=uniform",
+                     method, o->unit, rows, p < o->groups ? "keys" : "values",
+                     layer);
+  }
+  return KV_OK;
+}
+
+/* Ranks of a layer, which add up to as much by either allocation. */
+static kv_rc share_out(const kv_shape *s, const char *method, kv_lowrank *o,
+                       int layer, kv_err *e) {
+  uint16_t *rank = ranks_of(o, layer);
+  o->total = 0;
+  for (int p = 0; p < kv_rank_parts(o); p++) {
+    int width = kv_rank_part_of(s, o, layer, p).width;
+    int r = uniform_rank(o, width), rows = (int)basis_of(o, layer, p)->dim[1];
+    if (r > rows || r > UINT16_MAX)
+      return kv_fail(e, KV_REFUSED,
+                     "%s: this share is %d directions of %s, and %s has %d "
+                     "in layer %d; take a smaller share",
+                     method, r, p < o->groups ? "keys" : "values",
+                     o->file.asset->path, rows, layer);
+    rank[p] = (uint16_t)r;
+    o->total += r;
+  }
+  if (o->allocation == KV_RANKS_UNIFORM) return KV_OK;
+  kv_rc rc = check_units(method, o, layer, e);
+  if (rc) return rc;
+  for (int p = 0; p < kv_rank_parts(o); p++) rank[p] = (uint16_t)o->unit;
+  for (int left = o->total - kv_rank_parts(o) * o->unit; left > 0;
+       left -= o->unit)
+    give(o, layer);
+  return KV_OK;
+}
+
+static kv_rc check_packing(const char *method, const kv_lowrank *o, int layer,
+                           kv_err *e) {
+  for (int p = 0; p < kv_rank_parts(o) && o->latent == KV_LATENT_INT4; p++) {
+    int rank = o->rank[layer * kv_rank_parts(o) + p];
+    if (rank % o->group != 0)
+      return kv_fail(e, KV_REFUSED,
+                     "%s: %d numbers of a part, which latent=int4 cannot "
+                     "pack in groups of %d; take another group or unit, or "
+                     "latent=fp16",
+                     method, rank, o->group);
+  }
+  return KV_OK;
+}
+
+/* --- open -----------------------------------------------------------------
+ */
+
+static void fill_in(const kv_shape *s, kv_lowrank *o, kv_needs *needs) {
+  o->how = (kv_delta){.latent = o->total,
+                      .type = o->latent,
+                      .group = o->latent == KV_LATENT_INT4 ? o->group : 0,
+                      .ordered = true};
+  needs->rope = true;
+  needs->codings = 1;
+  needs->coding[0] =
+      (kv_coding){&kv_format_delta, &o->how, true, KV_BOTH_SIDES};
+  needs->work = kv_lowrank_work(s, o);
+}
+
+kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
+                      kv_needs *needs, kv_err *e) {
+  const kv_asset *a = o->file.asset;
+  kv_rc rc = check_groups(shape, method, o, e);
+  if (!rc) rc = check_turn(method, o, e);
+  for (int i = 0; i < a->layers && !rc; i++) {
+    int l = a->layer[i];
+    rc = check_side(method, o, l, 0, o->heads * shape->d, e);
+    if (!rc) rc = check_side(method, o, l, 1, o->heads * shape->d_v, e);
+    if (!rc) rc = share_out(shape, method, o, l, e);
+    if (!rc) rc = check_packing(method, o, l, e);
+  }
+  if (!rc) fill_in(shape, o, needs);
+  return rc;
+}

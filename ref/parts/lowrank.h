@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Latent vectors of low rank, as Palu has them: K and V of a group of KV heads
+ * along the first few of the directions that a file has for them. Both twins
+ * read the options.
+ *
+ * A layer's vector is K of all KV heads before their rotation, then V of all of
+ * them. Its parts are the groups of neighbouring KV heads, each with its K,
+ * then each with its V; the latent vector is that of part 0, of part 1, ..
+ *
+ *   z[j] = B_j . x + 0, j < r, a product as arithmetic 1 with scale 1
+ *   x^[i] = the chain over j from +0 of fma(z^[j], B_j[i], .)
+ *
+ * of each part, z^ being z as it is stored. Directions are what the file says:
+ * at right angles and of unit length, or nothing comes back; nobody checks it.
+ */
+#ifndef KV_REF_PARTS_LOWRANK_H
+#define KV_REF_PARTS_LOWRANK_H
+
+#include "ref/formats/delta.h"
+#include "ref/ground/arith.h"
+#include "ref/lane/lane.h"
+
+/* Tensors of the file, by layer. */
+enum {
+  KV_KEY_BASIS,
+  KV_VALUE_BASIS,
+  KV_KEY_ENERGY,
+  KV_VALUE_ENERGY,
+  KV_LOWRANK_TENSORS
+};
+extern const kv_asset_kind kv_lowrank_kind;
+
+enum { KV_RANKS_UNIFORM, KV_RANKS_ENERGY }; /* allocation */
+enum { KV_MOST_RANKS = 4096 };              /* parts of all layers */
+
+typedef struct kv_lowrank {
+  kv_file file;
+  int32_t share; /* of the numbers of a vector, 2^-20 */
+  int unit, allocation, latent, group;
+  int32_t heads, groups; /* KV heads a group; groups of a layer */
+  int32_t total;         /* numbers of a latent vector */
+  kv_delta how;
+  uint16_t rank[KV_MOST_RANKS]; /* [layer][part] */
+} kv_lowrank;
+
+/* Where a part lies in the vector, how wide it is, and its rank. */
+typedef struct kv_rank_part {
+  int first, width, rank;
+} kv_rank_part;
+
+KV_FN int kv_rank_parts(const kv_lowrank *o) { return 2 * o->groups; }
+
+KV_FN kv_rank_part kv_rank_part_of(const kv_shape *s, const kv_lowrank *o,
+                                   int layer, int part) {
+  int value = part >= o->groups, g = value ? part - o->groups : part;
+  int width = o->heads * (value ? s->d_v : s->d);
+  kv_rank_part p;
+  p.first = (value ? s->n_kv_heads * s->d : 0) + g * width;
+  p.width = width;
+  p.rank = o->rank[layer * kv_rank_parts(o) + part];
+  return p;
+}
+
+/* Checks the file's tensors and the options, works out ranks, and fills in the
+ * coding, rope and the workspace of kv_lowrank_code. KV_REFUSED: a shape is
+ * another, or there are fewer directions than are asked for. */
+kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
+                      kv_needs *needs, kv_err *e);
+
+/* Codes the entries from..end-1 of the layer's lanes, from what was recorded.
+ * What cannot be coded is a fault of the lane. */
+void kv_lowrank_code(const kv_at *at, kv_lane *const *lane, int lanes,
+                     const kv_lowrank *o, int from, int end);
+/* The workspace of that in bytes. */
+size_t kv_lowrank_work(const kv_shape *s, const kv_lowrank *o);
+
+#endif
