@@ -109,20 +109,22 @@ run_check() (
 
 # edit FILE OLD NEW
 edit() {
-  local text rest
-  text=$(cat "$tree/$1" && echo .)
-  text=${text%.}
-  if [ -z "$2" ]; then
-    text=$3$'\n'$text
-  else
-    rest=${text#*"$2"}
-    [ "$rest" != "$text" ] && [ "${rest#*"$2"}" = "$rest" ] || {
-      echo "mutants: not once in $1: $2"
-      return 1
-    }
-    text=${text%%"$2"*}$3$rest
-  fi
-  printf '%s' "$text" >"$tree/$1"
+  OLD=$2 NEW=$3 awk -v name="$1" '
+    { text = text $0 "\n" }
+    END {
+      old = ENVIRON["OLD"]
+      new = ENVIRON["NEW"]
+      at = index(text, old)
+      rest = substr(text, at + length(old))
+      if (old == "") text = new "\n" text
+      else if (!at || index(rest, old)) {
+        print "mutants: not once in " name ": " old >"/dev/stderr"
+        exit 1
+      } else text = substr(text, 1, at - 1) new rest
+      printf "%s", text
+    }' "$tree/$1" >"$work/edited.$BASHPID" || return
+  cat "$work/edited.$BASHPID" >"$tree/$1"
+  rm -f "$work/edited.$BASHPID"
 }
 
 heal() { # the originals come back, newer than what was built of the mutant
