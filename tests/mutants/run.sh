@@ -122,9 +122,8 @@ edit() {
         exit 1
       } else text = substr(text, 1, at - 1) new rest
       printf "%s", text
-    }' "$tree/$1" >"$work/edited.$BASHPID" || return
-  cat "$work/edited.$BASHPID" >"$tree/$1"
-  rm -f "$work/edited.$BASHPID"
+    }' "$tree/$1" >"$tree/.edited" || return
+  cat "$tree/.edited" >"$tree/$1"
 }
 
 heal() { # the originals come back, newer than what was built of the mutant
