@@ -37,6 +37,23 @@ static const kv_figure lines[] = {
       .apart = true,
       .bare = true,
       .title = "Drift"}},
+    {"merging",
+     "What merging does to the drift",
+     "SELECT * FROM merging",
+     "The drift with condensed=merge less that without, of runs that differ in "
+     "nothing else: above 0 merging holds what dropping loses, below 0 it "
+     "loses "
+     "more. A merged pair's logit is a mean, so for the queries that gave its "
+     "weights the sum falls at least as much as by dropping the smaller one.",
+     {.panel = "panel",
+      .series = "series",
+      .x = "step",
+      .y = "added",
+      .across = {"tokens seen", 0, 0, false, false},
+      .up = {"drift with merging - without, nats", 0, 0, false, false},
+      .apart = true,
+      .bare = true,
+      .title = "Merging and drift"}},
     {"collapse",
      "Tokens that a share of the probability selects",
      "SELECT * FROM collapse WHERE share = 90",
@@ -111,18 +128,30 @@ static const char *row_name(const void *self, int i) {
   return kv_grid_text(s->g, s->first + i * s->columns, s->row);
 }
 
-/* Of many columns every sixteenth has a name. */
 static const char *column_name(const void *self, int i) {
   const sheet *s = self;
-  if (s->columns > MANY && i % 16) return "";
   return kv_grid_text(s->g, s->first + i, s->column);
+}
+
+/* Of many columns a share is small, and shaded by its square root beside that
+ * of the largest, which is returned. */
+static double shade(const sheet *s, double *value) {
+  double most = 0;
+  int n = s->rows * s->columns;
+  for (int i = 0; i < n; i++) {
+    value[i] = kv_grid_number(s->g, s->first + i, "share");
+    if (value[i] > most) most = value[i];
+  }
+  for (int i = 0; i < n && s->columns > MANY && most > 0; i++)
+    value[i] = sqrt(value[i] / most);
+  return most;
 }
 
 static void draw_sheet(const kv_page *p, const sheet *s, const char *row,
                        const char *column) {
   size_t n = (size_t)s->rows * (size_t)s->columns;
-  double *value = calloc(n + 1, sizeof *value);
-  char title[320];
+  double *value = calloc(n + 1, sizeof *value), most;
+  char title[320], darkest[40] = "";
   kv_heat h = {title,
                s->rows,
                s->columns,
@@ -132,21 +161,19 @@ static void draw_sheet(const kv_page *p, const sheet *s, const char *row,
                row_name,
                column_name,
                s,
-               fmax(150, 6. * s->columns),
+               fmax(150, 7. * s->columns),
                fmin(260, 20. * s->rows)};
   if (!value) {
     kv_tell_short();
     return;
   }
   const char *trace = kv_grid_text(s->g, s->first, "trace");
-  snprintf(title, sizeof title, "%.*s, %.20s, %.20s", kv_text_cut(trace, 200),
+  most = shade(s, value);
+  if (s->columns > MANY)
+    snprintf(darkest, sizeof darkest, ", up to %.0f %%", 100 * most);
+  snprintf(title, sizeof title, "%.*s, %.20s, %.20s%s", kv_text_cut(trace, 200),
            trace, kv_grid_text(s->g, s->first, "adapter"),
-           kv_grid_text(s->g, s->first, "part"));
-  for (size_t i = 0; i < n; i++) {
-    double share = kv_grid_number(s->g, s->first + (int)i, "share");
-    value[i] = s->columns > MANY ? sqrt(fmax(share, 0)) : share;
-    if (isnan(share)) value[i] = NAN;
-  }
+           kv_grid_text(s->g, s->first, "part"), darkest);
   kv_heat_titled(&h, title, p->f);
   free(value);
 }
@@ -161,9 +188,10 @@ static const map maps[] = {
     {"stacked", "Selection maps of all KV heads", "SELECT * FROM stacked",
      "What rows select, calibrated, the maps of all layers and KV heads on top "
      "of each other: percent of the tokens in a 64th of the trace, down the "
-     "rows that were looked at; the shade is their square root. P60: what 60 % "
-     "of the probability selects; P90 "
-     "- P60: what 90 % adds. Columns are tokens that stay, diagonals what is "
+     "rows that were looked at. The shade is the square root of the share of "
+     "the most that the map has, which its title says. P60: what 60 % of the "
+     "probability selects; P90 - P60: what 90 % adds. Columns are tokens that "
+     "stay, diagonals what is "
      "near.",
      "token", "bin", "token of the row", "64th of the trace"},
     {"shares", "Share of tokens selected by head", "SELECT * FROM shares",

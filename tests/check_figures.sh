@@ -36,11 +36,32 @@ run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 for id in mirrors pruning sparsity paged utilised rewritten critical decades \
   nearest distances cosines residuals spectra norms elements strides \
   positions entropies stride ablations ratios collapse temperatures densities \
-  stacked shares; do
+  stacked shares merging; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
 grep -q 'id="drifts"' "$dir/plain.html" || fail 'no drift of h2o'
+
+# A method that runs both ways: what merging adds is one line less the other.
+run "$dir/plain.db" -m hardkv,hardkv:condensed=merge -b 30% || fail 'hardkv'
+"$report" export "$dir/plain.db" -o "$dir/csv_p" || fail 'export of hardkv'
+"$report" html "$dir/plain.db" -o "$dir/both.html" || fail 'html of hardkv'
+grep -q 'id="merging"' "$dir/both.html" || fail 'nothing of merging'
+awk -F , '
+  FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+  FILENAME ~ /drifts/ {
+    drift[$at["panel"], $at["series"], $at["step"]] = $at["drift"]
+    next
+  }
+  {
+    n++
+    p = $at["panel"]; s = $at["step"]
+    by = drift[p, "hardkv condensed=merge", s] - drift[p, "hardkv", s]
+    moved += by != 0
+    if ((by - $at["added"]) ^ 2 > 1e-12) exit 1
+  }
+  END { exit !(n == 80 && moved > 40) }' "$dir/csv_p/drifts.csv" \
+  "$dir/csv_p/merging.csv" || fail 'what merging adds is not the difference'
 
 lean=leankv:window=16:alpha_l
 run "$dir/a.db" --layout unified,pages:16,base,hs:max,ha:max -b 30%,60% \

@@ -62,7 +62,7 @@ seen AS
   FROM parts p JOIN trace t USING (identity))
 SELECT trace, adapter, part, token, bin,
   iif(seen > 0, chosen * 1.0 / seen, NULL) AS share
-FROM seen ORDER BY trace, adapter, part, token, bin;
+FROM seen ORDER BY trace, adapter <> 'vanilla', adapter, part, token, bin;
 
 -- The share of tokens that a head selects, calibrated, mean over rows.
 CREATE TEMP VIEW shares AS
@@ -77,7 +77,7 @@ parts AS
 SELECT t.name AS trace, adapter, part, layer, head, avg(own) AS share
 FROM parts JOIN trace t USING (identity)
 GROUP BY t.name, adapter, part, layer, head
-ORDER BY trace, adapter, part, layer, head;
+ORDER BY trace, adapter <> 'vanilla', adapter, part, layer, head;
 
 -- The running sum of lse_error at the budget of the pictures, of methods that
 -- have any: at most 121 steps of a line, the last among them.
@@ -100,3 +100,12 @@ SELECT trace || iif(observe = 'recorded', '', ', observed ' || observe)
   label AS series, basis, asked, prompt_len, step, drift, confirmed
 FROM sums WHERE (n_tokens - step) % every = 0
 ORDER BY panel, series, basis, asked, step;
+
+-- What merging adds to it: of two lines that differ in nothing else.
+CREATE TEMP VIEW merging AS
+SELECT panel, d.series, basis, asked, m.prompt_len, step,
+  m.drift - d.drift AS added, min(m.confirmed, d.confirmed) AS confirmed
+FROM drifts m JOIN drifts d USING (panel, basis, asked, step)
+WHERE m.series <> d.series
+  AND d.series = replace(m.series, ' condensed=merge', '')
+ORDER BY panel, d.series, basis, asked, step;
