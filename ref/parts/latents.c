@@ -86,6 +86,13 @@ static void mean_of(const float *row, int w, int n, const int32_t *which,
   for (int x = 0; x < w; x++) out[x] = out[x] / (float)n;
 }
 
+void kv_latents_means(const kv_references *r, int w, int n, int k,
+                      const int32_t *which, const int32_t *found, float *out) {
+  for (int i = 0; i < n; i++)
+    mean_of(r->row, w, found[i], which + (size_t)i * (size_t)k,
+            out + (size_t)i * (size_t)w);
+}
+
 /* --- a batch ----------------------------------------------------------------
  */
 
@@ -153,9 +160,9 @@ static void find_means(batch *b, const kv_latent_batch *of) {
   b->at->kernels->nearest(of->n, b->w, b->x, b->r->n, b->r->row, b->r->norm,
                           of->seen, b->k, b->which, b->found, v, b->pack);
   b->at->work->used = used;
+  kv_latents_means(b->r, b->w, of->n, b->k, b->which, b->found, b->mean);
   for (int i = 0; i < of->n; i++) {
     const int32_t *which = b->which + (size_t)i * k;
-    mean_of(b->r->row, b->w, b->found[i], which, b->mean + (size_t)(i * b->w));
     for (int j = 0; j < b->k; j++)
       b->named[(size_t)i * k + (size_t)j] =
           j < b->found[i] ? b->r->id[which[j]] : KV_NO_TOKEN;
@@ -193,15 +200,22 @@ static void code_latents(batch *b, const kv_latent_batch *of, bool means) {
   }
 }
 
-static void decode_latents(batch *b, int n, bool means) {
-  size_t all = (size_t)n * (size_t)b->w;
-  if (!b->c->there) {
-    memcpy(b->row, b->mean, all * sizeof *b->row);
+void kv_latents_rows(const kv_kernels *kernels, const kv_compressor *c,
+                     const kv_tensor *of, int n, const float *z,
+                     const float *mean, float *hidden, float *out,
+                     float *pack) {
+  size_t all = (size_t)n * (size_t)c->width;
+  if (!c->there) {
+    memcpy(out, mean, all * sizeof *out);
     return;
   }
-  kv_decompress(b->at->kernels, b->c, b->at->asset, n, b->z, b->hidden, b->row,
-                b->pack);
-  for (size_t i = 0; means && i < all; i++) b->row[i] = b->row[i] + b->mean[i];
+  kv_decompress(kernels, c, of, n, z, hidden, out, pack);
+  for (size_t i = 0; mean && i < all; i++) out[i] = out[i] + mean[i];
+}
+
+static void decode_latents(batch *b, int n, bool means) {
+  kv_latents_rows(b->at->kernels, b->c, b->at->asset, n, b->z,
+                  means ? b->mean : NULL, b->hidden, b->row, b->pack);
 }
 
 static bool all_finite(const float *x, int n) {
@@ -243,20 +257,28 @@ static int place_of(const kv_references *r, int32_t id) {
   return 0;
 }
 
-void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_compressor *c, const kv_references *r, int i,
-                       float *out) {
-  size_t used = at->work->used;
-  batch b = open_batch(at, lane, lanes, c, r);
-  const kv_delta *how = how_of(&b, lane[0]->k[i].format);
-  const int32_t *named = kv_lane_named(lane[0], i);
+/* Entry e of the layer is row i of the batch. */
+static void read_latent(batch *b, const kv_delta *how, int i, int e) {
+  const int32_t *named = kv_lane_named(b->lane[0], e);
   int n = 0;
   for (; n < how->nearest && named[n] != KV_NO_TOKEN; n++)
-    b.which[n] = place_of(r, named[n]);
-  if (how->nearest) mean_of(r->row, b.w, n, b.which, b.mean);
-  kv_lanes_block((const kv_lane *const *)lane, lanes, i, b.block);
-  kv_delta_get(at->kernels, how, b.block, b.z);
-  decode_latents(&b, 1, how->nearest > 0);
-  memcpy(out, b.row, (size_t)b.w * sizeof *out);
+    b->which[i * how->nearest + n] = place_of(b->r, named[n]);
+  b->found[i] = n;
+  kv_lanes_block((const kv_lane *const *)b->lane, b->lanes, e, b->block);
+  kv_delta_get(b->at->kernels, how, b->block,
+               b->z + (size_t)i * (size_t)b->c->latent);
+}
+
+void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
+                       const kv_compressor *c, const kv_references *r, int n,
+                       const int32_t *entry, float *out) {
+  size_t used = at->work->used;
+  batch b = open_batch(at, lane, lanes, c, r);
+  const kv_delta *how = how_of(&b, lane[0]->k[entry[0]].format);
+  int k = how->nearest;
+  for (int i = 0; i < n; i++) read_latent(&b, how, i, entry[i]);
+  if (k) kv_latents_means(r, b.w, n, k, b.which, b.found, b.mean);
+  decode_latents(&b, n, k > 0);
+  memcpy(out, b.row, (size_t)n * (size_t)b.w * sizeof *out);
   at->work->used = used;
 }

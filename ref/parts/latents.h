@@ -99,11 +99,19 @@ void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
 void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *batch);
-/* What an entry stands for, made again from its block and the references that
- * it names, which r has. */
+/* What n <= KV_LATENT_TILE entries stand for, made again into out[n][w] from
+ * their blocks and the references that these name, which r has. */
 void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_compressor *c, const kv_references *r, int i,
-                       float *out);
+                       const kv_compressor *c, const kv_references *r, int n,
+                       const int32_t *entry, float *out);
+
+/* Its two halves: means of the references which[i * k ..], found[i] of them,
+ * places in r; and f_d(z_i) + mean_i. mean NULL: none is added. */
+void kv_latents_means(const kv_references *r, int w, int n, int k,
+                      const int32_t *which, const int32_t *found, float *out);
+void kv_latents_rows(const struct kv_kernels *kernels, const kv_compressor *c,
+                     const kv_tensor *of, int n, const float *z,
+                     const float *mean, float *hidden, float *out, float *pack);
 
 /* Workspace of all this in bytes. */
 size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most);

@@ -148,9 +148,10 @@ void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
 }
 
 void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_residual *o, int i, float *out) {
+                       const kv_residual *o, int n, const int32_t *entry,
+                       float *out) {
   settling s = {at, lane, lanes, o, -1, .b = {.n = 0}};
   kv_references_open(at, o->most, &s.r);
-  gather(&s, i);
-  kv_latents_decode(at, lane, lanes, &o->by, &s.r, i, out);
+  gather(&s, entry[n - 1] + 1);
+  kv_latents_decode(at, lane, lanes, &o->by, &s.r, n, entry, out);
 }

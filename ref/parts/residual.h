@@ -110,10 +110,11 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
 void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
                         const kv_residual *o, int from, int end, int host);
 
-/* What the coded entry i stands for, made again into out from its block and the
- * references that it names, of refs=raw: for laws, kv_vector_stored to the bit.
- */
+/* What n <= KV_LATENT_TILE coded entries, ascending, stand for, made again into
+ * out[n][w] from their blocks and the references that these name, of refs=raw:
+ * for laws, kv_vector_stored to the bit. */
 void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
-                       const kv_residual *o, int i, float *out);
+                       const kv_residual *o, int n, const int32_t *entry,
+                       float *out);
 
 #endif

@@ -93,5 +93,6 @@ void theme_session(const bench *b); /* session.c: against the replay */
 void theme_shards(const bench *b);  /* shards.c: a sweep on four machines */
 void theme_train(const bench *b);   /* train.c: against its products */
 void theme_trigger(const bench *b); /* trigger.c: hardkv asks its window */
+void theme_latents(const bench *b); /* latents.c: search, and made again */
 
 #endif

@@ -180,7 +180,7 @@ static void decodes_again(rig *r, const kv_residual *o, int i) {
   float again[W], stored[W];
   kv_at at = rig_at(r);
   for (int g = 0; g < H; g++) lane[g] = (kv_lane *)rig_lane(r, g);
-  kv_residual_again(&at, lane, H, o, i, again);
+  kv_residual_again(&at, lane, H, o, 1, &i, again);
   kv_vector_stored(&at, lane, H, i, stored);
   assert_memory_equal(again, stored, sizeof again);
 }

@@ -4,6 +4,8 @@
 # The format is list.sh's.
 mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
   'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
+mutant nearest_of_equals_later ref/kernels/nearest.h 'similar' \
+  'value[at - 1] > v' 'value[at - 1] >= v'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \
@@ -14,7 +16,7 @@ mutant share_of_no_part ref/formats/formats.c 'methods' \
 mutant buffer_too_short ref/methods/deltakv.h 'methods' \
   '(whole > 1 ? whole - 1 : 0)' 'whole'
 mutant made_again_without_mean ref/parts/latents.c 'methods' \
-  'decode_latents(&b, 1, how->nearest > 0);' 'decode_latents(&b, 1, false);'
+  'decode_latents(&b, n, k > 0);' 'decode_latents(&b, n, false);'
 mutant less_forgets ref/methods/less.c 'methods' \
   's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
 mutant less_no_floor ref/methods/less.h 'methods' \

@@ -2,7 +2,9 @@
  *
  * Cosines of every two rows (kv_kernels.similar), each set against plain loops
  * over all pairs: numbers of rows around the tiles' edges, sums to the bit,
- * equal rows, and the last row above a threshold that many exceed.
+ * equal rows, and the last row above a threshold that many exceed. The nearest
+ * rows (kv_kernels.nearest) against plain loops, too: of equals the earlier,
+ * of what a token may see alone, and what is not finite by none.
  */
 #include "ref/ground/arith.h"
 #include "tests/support/draw.h"
@@ -99,6 +101,82 @@ static void rounding(void **state) {
   }
 }
 
+/* --- the nearest ------------------------------------------------------------
+ */
+
+enum { MOST_K = 5 };
+
+static float norm[ROWS], value[KV_PACK * MOST_K], want_value[KV_PACK * MOST_K];
+static int32_t seen[KV_PACK], found[KV_PACK], want_found[KV_PACK];
+static int32_t which[KV_PACK * MOST_K], want_which[KV_PACK * MOST_K];
+
+static float dot(int d, const float *a, const float *b) {
+  float s = 0;
+  for (int x = 0; x < d; x++) s = kv_fma(a[x], b[x], s);
+  return kv_add(s, 0.0f);
+}
+
+/* The next one after (least, before) of what token j sees; false: none. */
+static bool next(int d, const float *token, int may, float *least, int *at) {
+  float v, best = 0;
+  int i, found_at = -1;
+  for (i = 0; i < may; i++) {
+    v = kv_fma(-2.0f, dot(d, token, unit + i * d), norm[i]);
+    if (!kv_finite(v) || v < *least || (!(v > *least) && i <= *at)) continue;
+    if (found_at < 0 || v < best) best = v, found_at = i;
+  }
+  if (found_at < 0) return false;
+  *least = best;
+  *at = found_at;
+  return true;
+}
+
+static void plain_nearest(int n, int d, const float *token, int rows, int k) {
+  for (int j = 0; j < n; j++) {
+    float least = -__builtin_inff();
+    int at = -1, may = seen[j] < rows ? seen[j] : rows, e = 0;
+    for (; e < k && next(d, token + j * d, may, &least, &at); e++) {
+      want_which[j * k + e] = at;
+      want_value[j * k + e] = least;
+    }
+    want_found[j] = e;
+  }
+}
+
+static void agree_nearest(const kv_kernels *kernels, int n, int d,
+                          const float *token, int rows, int k) {
+  kernels->nearest(n, d, token, rows, unit, norm, seen, k, which, found, value,
+                   pack);
+  for (int j = 0; j < n; j++) {
+    size_t bytes = (size_t)want_found[j] * sizeof *which;
+    if (found[j] != want_found[j] ||
+        memcmp(which + j * k, want_which + j * k, bytes) != 0 ||
+        memcmp(value + j * k, want_value + j * k, bytes) != 0)
+      fail_msg("%s: %d tokens, %d rows of %d, k = %d: token %d differs",
+               kernels->name, n, rows, d, k, j);
+  }
+}
+
+/* Tokens are some of the rows, and see all before them, or all. */
+static void ranked(void **state) {
+  static const int rows[] = {1, 5, 63, 64, 65, 200};
+  static const int width[] = {1, 17, 130};
+  (void)state;
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+    for (size_t w = 0; w < sizeof width / sizeof *width; w++) {
+      int d = width[w], n = rows[r] < KV_PACK ? rows[r] : (int)KV_PACK;
+      int from = rows[r] - n, k = 1 + (int)(r + w) % MOST_K;
+      fill(rows[r], d);
+      for (int i = 0; i < rows[r]; i++)
+        norm[i] = dot(d, unit + i * d, unit + i * d);
+      if (rows[r] > 2) norm[1] = __builtin_inff();
+      for (int j = 0; j < n; j++) seen[j] = j % 2 ? from + j : rows[r];
+      plain_nearest(n, d, unit + from * d, rows[r], k);
+      for (int s = 0; s < n_sets; s++)
+        agree_nearest(sets[s], n, d, unit + from * d, rows[r], k);
+    }
+}
+
 static int begin(void **state) {
   kv_float_ground();
   return find_sets(state);
@@ -106,6 +184,7 @@ static int begin(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),
-                                     cmocka_unit_test(rounding)};
+                                     cmocka_unit_test(rounding),
+                                     cmocka_unit_test(ranked)};
   return cmocka_run_group_tests(tests, begin, NULL);
 }
