@@ -6,172 +6,40 @@
  * equations; refusals.
  */
 #include "ref/methods/deltakv.h"
-#include "tests/support/rig.h"
+#include "tests/support/delta_account.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { T = 60, D = 4, DV = 3, H = 2, W = H * (D + DV), HID = 5, DC = 8 };
-static const float freq[D / 2] = {1.0f, 0.1f};
-
-/* --- weights ----------------------------------------------------------------
- */
-
-typedef struct weights {
-  float x[KV_LATENT_TENSORS][2 * HID * W];
-  kv_tensor tensor[KV_LATENT_TENSORS];
-  kv_asset_text text;
-  int layer;
-  kv_asset asset;
-} weights;
-
-static void put(weights *w, int which, int rows, int columns) {
-  static uint32_t seed = 7;
-  for (int i = 0; i < rows * columns; i++) {
-    seed = seed * 1664525u + 1013904223u;
-    w->x[which][i] = (float)(int32_t)seed * 0x1p-33f;
-  }
-  w->tensor[which] = (kv_tensor){w->x[which], rows * columns, {rows, columns}};
-}
-
-static void fill(weights *w, bool gated) {
-  memset(w, 0, sizeof *w);
-  w->text = (kv_asset_text){"compressor", gated ? "swiglu" : "gelu"};
-  w->asset = (kv_asset){.path = "w.safetensors",
-                        .ask = kv_latents_kind.tensors,
-                        .asked = KV_LATENT_TENSORS,
-                        .layers = 1,
-                        .layer = &w->layer,
-                        .tensor = w->tensor,
-                        .texts = 1,
-                        .text = &w->text};
-  put(w, KV_LATENT_IN, gated ? 2 * HID : HID, W);
-  put(w, KV_LATENT_OUT, DC, HID);
-  put(w, KV_LATENT_BACK, W, gated ? DC : HID);
-  if (gated) return;
-  put(w, KV_LATENT_IN_BIAS, HID, 1);
-  put(w, KV_LATENT_OUT_BIAS, DC, 1);
-  put(w, KV_LATENT_BACK_IN, HID, DC);
-  put(w, KV_LATENT_BACK_IN_BIAS, HID, 1);
-  put(w, KV_LATENT_BACK_BIAS, W, 1);
-}
-
-static rig_case small(const weights *w) {
-  rig_case c = {.heads = H,
-                .kv_heads = H,
-                .d = D,
-                .d_v = DV,
-                .n_tokens = T,
-                .prompt_len = 40,
-                .n_layers = 8,
-                .layer = 0,
-                .inv_freq = freq};
-  rig_data(&c, 5);
-  c.inv_freq = freq;
-  c.asset = w ? &w->asset : NULL;
-  return c;
-}
-
-/* --- the definition ----------------------------------------------------------
- */
-
-static void turn(double p, const double *in, double *out) {
-  for (int i = 0; i < D / 2; i++) {
-    double a = p * (double)freq[i], s = sin(a), k = cos(a);
-    out[i] = in[i] * k - in[i + D / 2] * s;
-    out[i + D / 2] = in[i + D / 2] * k + in[i] * s;
-  }
-}
-
-static void vector(const rig_case *c, int t, double *out) {
-  for (int g = 0; g < H; g++) {
-    double y[D];
-    for (int x = 0; x < D; x++) y[x] = (double)c->k[(g * T + t) * D + x];
-    turn(-t, y, out + g * D);
-    for (int x = 0; x < DV; x++)
-      out[H * D + g * DV + x] = (double)c->v[(g * T + t) * DV + x];
-  }
-}
-
-static double far(const double *a, const double *b) {
-  double sum = 0;
-  for (int x = 0; x < W; x++) sum += (a[x] - b[x]) * (a[x] - b[x]);
-  return sum;
-}
-
-/* y = w x + b. */
-static void linear(const weights *w, int which, int n, int d, const double *x,
-                   double *y) {
-  const float *bias = w->tensor[which + 1].data;
-  for (int i = 0; i < n; i++) {
-    y[i] = bias ? (double)bias[i] : 0;
-    for (int j = 0; j < d; j++) y[i] += (double)w->x[which][i * d + j] * x[j];
-  }
-}
-
-static double gelu_of(double x) { return x / 2 * (1 + erf(x / sqrt(2))); }
-
-static void compress(const weights *w, bool gated, const double *x, double *z) {
-  double h[2 * HID];
-  linear(w, KV_LATENT_IN, gated ? 2 * HID : HID, W, x, h);
-  for (int i = 0; i < HID; i++)
-    h[i] = gated ? h[i] / (1 + exp(-h[i])) * h[i + HID] : gelu_of(h[i]);
-  linear(w, KV_LATENT_OUT, DC, HID, h, z);
-}
-
-static void decompress(const weights *w, bool gated, const double *z,
-                       double *x) {
-  double h[HID];
-  if (gated) {
-    linear(w, KV_LATENT_BACK, W, DC, z, x);
-    return;
-  }
-  linear(w, KV_LATENT_BACK_IN, HID, DC, z, h);
-  for (int i = 0; i < HID; i++) h[i] = gelu_of(h[i]);
-  linear(w, KV_LATENT_BACK, W, HID, h, x);
-}
+enum { T = DELTA_T, W = DELTA_W, H = DELTA_H, HID = 5, DC = 8 };
 
 /* x^ of token i by the k nearest of the references list[0..n). */
-static void decoded(const rig_case *c, const weights *w, bool gated, int i,
+static void decoded(const rig_case *c, const delta_weights *w, int i,
                     const int *list, int n, int k, double *out) {
   double x[W], b[W], z[DC], zm[DC], mean[W] = {0};
   bool used[T] = {false};
   int e = n < k ? n : k;
-  vector(c, i, x);
+  delta_vector(c, i, x);
   for (int r = 0; r < e; r++) {
     int best = -1;
     double least = 0;
     for (int j = 0; j < n; j++) {
-      vector(c, list[j], b);
-      if (used[j] || (best >= 0 && far(x, b) >= least)) continue;
-      best = j, least = far(x, b);
+      delta_vector(c, list[j], b);
+      if (used[j] || (best >= 0 && delta_far(x, b) >= least)) continue;
+      best = j, least = delta_far(x, b);
     }
     used[best] = true;
-    vector(c, list[best], b);
+    delta_vector(c, list[best], b);
     for (int v = 0; v < W; v++) mean[v] += b[v] / e;
   }
   memcpy(out, mean, sizeof mean);
   if (!w) return;
-  compress(w, gated, x, z);
-  if (e) compress(w, gated, mean, zm);
+  delta_compress(w, x, z);
+  if (e) delta_compress(w, mean, zm);
   for (int j = 0; e && j < DC; j++) z[j] -= zm[j];
-  decompress(w, gated, z, out);
+  delta_decompress(w, z, out);
   for (int v = 0; v < W; v++) out[v] += mean[v];
-}
-
-/* Entry i of both lanes is what the definition says. */
-static void same_rows(const rig *r, int i, const double *want) {
-  for (int g = 0; g < H; g++) {
-    float k[D], v[DV];
-    double y[D];
-    turn(i, want + g * D, y);
-    kv_lane_key(rig_lane(r, g), i, k);
-    kv_lane_value(rig_lane(r, g), i, v);
-    for (int x = 0; x < D; x++) assert_true(fabs((double)k[x] - y[x]) < 2e-5);
-    for (int x = 0; x < DV; x++)
-      assert_true(fabs((double)v[x] - want[H * D + g * DV + x]) < 2e-5);
-  }
 }
 
 /* Entry i is what its latent vector and references decode to, to the bit. */
@@ -179,7 +47,7 @@ static void decodes_again(rig *r, const kv_residual *o, int i) {
   kv_lane *lane[H];
   float again[W], stored[W];
   kv_at at = rig_at(r);
-  for (int g = 0; g < H; g++) lane[g] = (kv_lane *)rig_lane(r, g);
+  delta_lanes(r, lane);
   kv_residual_again(&at, lane, H, o, 1, &i, again);
   kv_vector_stored(&at, lane, H, i, stored);
   assert_memory_equal(again, stored, sizeof again);
@@ -187,8 +55,8 @@ static void decodes_again(rig *r, const kv_residual *o, int i) {
 
 /* sink 2, R 8, stride 5: of 60 tokens, 2 .. 2 + (58 / 8 - 1) * 8 - 1 = 49 are
  * compressed but for 5, 10, .. 45. */
-static void follows(const weights *w, bool gated, const char *spec, int k) {
-  rig_case c = small(w);
+static void follows(const delta_weights *w, const char *spec, int k) {
+  rig_case c = delta_case(w);
   int list[T] = {0, 1}, n = 2, coded = 0;
   double want[W];
   rig *r = rig_open(&c, spec);
@@ -201,8 +69,8 @@ static void follows(const weights *w, bool gated, const char *spec, int k) {
     if (reference) list[n++] = i;
     if (!latent) continue;
     coded++;
-    decoded(&c, w, gated, i, list, n, k, want);
-    same_rows(r, i, want);
+    decoded(&c, w, i, list, n, k, want);
+    assert_true(delta_off(r, i, want) < 2e-5);
     decodes_again(r, &((const params *)rig_at(r).params)->by, i);
     for (int j = 0; j < k; j++)
       assert_true(kv_lane_named(l, i)[j] < i &&
@@ -220,14 +88,14 @@ static void follows(const weights *w, bool gated, const char *spec, int k) {
 #define SMALL "deltakv:retrieve=all:full=7:sink=2:recent=8:stride=5:latent=fp32"
 
 static void worked(void **state) {
-  weights w;
+  delta_weights w;
   (void)state;
-  follows(NULL, false, SMALL ":compressor=none", 4);
-  follows(NULL, false, SMALL ":compressor=none:nearest=1", 1);
-  fill(&w, true);
-  follows(&w, true, SMALL, 4);
-  fill(&w, false);
-  follows(&w, false, SMALL ":nearest=3", 3);
+  follows(NULL, SMALL ":compressor=none", 4);
+  follows(NULL, SMALL ":compressor=none:nearest=1", 1);
+  delta_draw(&w, true, HID, DC);
+  follows(&w, SMALL, 4);
+  delta_draw(&w, false, HID, DC);
+  follows(&w, SMALL ":nearest=3", 3);
 }
 
 /* --- the paper's shares ------------------------------------------------------
@@ -269,7 +137,7 @@ static void laws(void **state) {
                                      ":compressor=none:sink=0:refs=recon",
                                      ":compressor=none:tier=host:stride=1",
                                      ":compressor=none:stride=4096:nearest=9"};
-  rig_case c = small(NULL);
+  rig_case c = delta_case(NULL);
   char spec[160];
   (void)state;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -282,10 +150,10 @@ static void laws(void **state) {
 }
 
 static void opening(void **state) {
-  weights w;
+  delta_weights w;
   (void)state;
-  fill(&w, true);
-  rig_case c = small(&w);
+  delta_draw(&w, true, HID, DC);
+  rig_case c = delta_case(&w);
   rig_law_refused(&c, "deltakv:full=7:top=4:r=0.5", KV_REFUSED, "top=4", "r=");
   rig_law_refused(&c, "deltakv:full=7:self=yes:refs=recon", KV_REFUSED,
                   "self=yes", "refs=raw");
@@ -304,9 +172,12 @@ static void opening(void **state) {
   rig_data_free(&c);
 }
 
+int kv_test_deltakv_laws(void); /* deltakv_laws.c */
+
 int kv_test_deltakv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(shares),
       cmocka_unit_test(laws), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("deltakv", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("deltakv", tests, NULL, NULL) +
+         kv_test_deltakv_laws();
 }

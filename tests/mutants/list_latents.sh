@@ -6,6 +6,18 @@ mutant nearest_takes_later ref/kernels/nearest.h 'methods' \
   'if (j < t->n && i < seen[j])' 'if (j < t->n && i <= seen[j])'
 mutant nearest_of_equals_later ref/kernels/nearest.h 'similar' \
   'value[at - 1] > v' 'value[at - 1] >= v'
+mutant references_without_last ref/parts/residual.c 'methods' \
+  'b->seen[b->n] = s->r.n;' 'b->seen[b->n] = s->r.n > 1 ? s->r.n - 1 : 1;'
+mutant blocks_count_from_text ref/parts/residual.h 'methods' \
+  'KV_PHASE_BLOCK ? from : 0' 'KV_PHASE_BLOCK ? 0 : 0'
+mutant one_lane_votes ref/methods/deltakv.c 'methods' \
+  'for (int g = 1; g < lanes; g++)
+    for (int i = 0; i < n; i++)' 'for (int g = lanes; g < lanes; g++)
+    for (int i = 0; i < n; i++)'
+mutant groups_are_the_vector ref/formats/delta.c 'methods' \
+  'c->group ? c->group : c->latent' 'c->group ? c->latent : c->latent'
+mutant share_of_all_tokens ref/methods/deltakv.h 'methods' \
+  'kv_mul(o->r, (float)n)' 'kv_mul(o->r, (float)(n + o->recent))'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \
