@@ -100,7 +100,21 @@ if "$kvreplay" --commands | grep -qx run; then
     fail "methods that read a file, twice: $(cat "$tmp/err")"
   ! grep -q refused "$tmp/out" || fail 'a bundled file was not found'
   grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
-  checks=$((checks + 8))
+  # Weights that end in NaN; and a trace whose frequencies have another name.
+  weights=("$src"/traces/tiny/assets/deltakv.*.safetensors)
+  { head -c -64 "${weights[0]}" && head -c 64 /dev/zero | tr '\0' '\377'; } \
+    >"$tmp/nan.safetensors"
+  sed 's/"rope.inv_freq"/"rope.inv_xxxx"/' \
+    "$src/traces/tiny/text_400.safetensors" >"$tmp/no_rope.safetensors"
+  "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q \
+    -m "deltakv:compressor=$tmp/nan.safetensors" >"$tmp/out" 2>/dev/null
+  [ $? = 2 ] && grep -q 'refused at .* holds NaN or Inf at element' "$tmp/out" ||
+    fail 'weights with NaN are not refused with a sentence'
+  "$kvreplay" run "$tmp/no_rope.safetensors" -q -m deltakv:compressor=none \
+    >"$tmp/out" 2>/dev/null
+  [ $? = 2 ] && grep -q 'refused at .* need rope.inv_freq' "$tmp/out" ||
+    fail 'deltakv without frequencies is not refused with a sentence'
+  checks=$((checks + 10))
 fi
 
 if "$kvreplay" --commands | grep -qx run; then

@@ -76,6 +76,10 @@ static int named(const void *settings) {
 
 static size_t bytes(const void *settings) { return kv_delta_bytes(settings); }
 
+static bool held(const void *settings) {
+  return ((const kv_delta *)settings)->raw > 0;
+}
+
 static int members(const void *settings) {
   (void)settings;
   return 1;
@@ -96,7 +100,8 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
   memcpy(out, in, (size_t)width * sizeof *out);
 }
 
-static const kv_layered layered = {.named = named, .bytes = bytes};
+static const kv_layered layered = {
+    .named = named, .bytes = bytes, .held = held};
 
 const kv_format kv_format_delta = {.name = "delta",
                                    .settings_size = sizeof(kv_delta),

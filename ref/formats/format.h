@@ -48,6 +48,9 @@ typedef struct kv_format_rules {
 typedef struct kv_layered {
   int (*named)(const void *settings);
   size_t (*bytes)(const void *settings);
+  /* Where another block names such a token: is K and V as it came held beside
+   * its own block, and read? Else it is read decoded. NULL: no. */
+  bool (*held)(const void *settings);
 } kv_layered;
 
 enum { KV_NO_TOKEN = -1 }; /* an id of a block that names fewer */

@@ -154,7 +154,6 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   int n = shape->n_tokens;
   size_t vote = KV_VOTE_WORK(kv_group(shape), n, shape->d) + 5 * (size_t)n;
   needs->every = 1;
-  needs->lengths = true;
   needs->lane_state = VALUES + (size_t)n * sizeof(float);
   if (needs->work < vote) needs->work = vote;
   if (o->tier == HOST) {
@@ -250,7 +249,7 @@ static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 
 const kv_method kv_method_deltakv = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "deltakv",
     .title = "old tokens are what they differ by from a few tokens like them",
     .paper = "Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression "

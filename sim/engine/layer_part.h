@@ -15,6 +15,7 @@ struct kv_layer {
   int *at;                    /* [active] their indexes */
   kv_store **store;           /* [cells] */
   kv_bytes **before;          /* [cells][lanes] of the block in progress */
+  int64_t **made;             /* [cells][lanes] of it: kv_cost_row.made */
   kv_layouts_flight **flight; /* [cells] of memory layouts, or NULL */
   kv_tile *tile;              /* of decode rows, or NULL: row by row */
   const kv_watch *watch;      /* or NULL */

@@ -123,11 +123,11 @@ void kv_cost_layer_read(kv_cost *c, int layer, const void *from) {
 /* --- feeding ------------------------------------------------------------ */
 
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  const kv_bytes *settled) {
+                  int64_t made, const kv_bytes *settled) {
   kv_cost_block *h = block_of(c, layer, block);
   for (int j = 0; j < KV_N_BYTE_KINDS; j++)
     add(&h->settled[j], kv_bytes_get(settled, j));
-  raise(&h->excess, kv_bytes_total(before) - kv_bytes_total(settled));
+  raise(&h->excess, kv_bytes_total(before) + made - kv_bytes_total(settled));
   raise(&h->codes_excess, before->payload - settled->payload);
 }
 

@@ -12,7 +12,10 @@
  *   peak = max over t of (sum of settled(l) + max over l of
  *                         (before(l) - settled(l)))
  * because layers settle one after another, so at most one layer at a time holds
- * what it will drop.
+ * what it will drop. Before it settles a layer attends, and holds for that time
+ * what it makes of blocks that stand for whole tokens (layered codings): rows
+ * of K and V in the trace's own type, which are in before(l) and in no other
+ * number.
  *
  * Everything fed is an integer that is added or maximised, so the result does
  * not depend on the order of feeding: layer by layer, step by step, from any
@@ -46,27 +49,31 @@ void kv_cost_layer_write(const kv_cost *c, int layer, void *out);
 void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
 
 /* Bytes of one layer, all lanes together, before and after settling at the end
- * of a block (equal where no settling was due). Call once per layer and block.
- */
+ * of a block (equal where no settling was due); made: of rows that its decode
+ * step made and let go before it settled. Call once per layer and block. */
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  const kv_bytes *settled);
+                  int64_t made, const kv_bytes *settled);
 
 /* What one lane cost at a decode step. All but one come from kv_cost_view;
  * `scanned` is the bytes that the method looked at in order to choose the view
  * (kv_lane_scanned; 0 for a method without a view). */
 typedef struct kv_cost_row {
   int64_t bytes;    /* K and V as stored; a row that several heads read counts
-                       once, a coded group once if any member is read */
+                       once, a coded group once if any member is read. Of a
+                       layered coding also the tokens that its blocks name */
   int64_t attended; /* sum over the query heads */
   int64_t scanned;
   int64_t fetched; /* of the bytes, those of entries that lie in the host's
                       memory (kv_needs.host) */
+  int64_t made;    /* K and V of the tokens of layered codings that are read,
+                      which the step makes, in the trace's own type; for
+                      kv_cost_held, kv_cost_read does not look at it */
 } kv_cost_row;
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
 
-/* Computes bytes, attended and fetched from an attended row, before anything
- * settles. mark: kv_cost_mark_size bytes of scratch, all zero before the first
- * call; each call leaves them zero. */
+/* Computes bytes, attended, fetched and made from an attended row, before
+ * anything settles. mark: kv_cost_mark_size bytes of scratch, all zero before
+ * the first call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one lane cost in one block: bytes that its query heads read, and bytes
- * that its memory operations wrote anew.
+ * What one lane cost in one block: bytes that its query heads read, rows that
+ * are made for them, and bytes that its memory operations wrote anew.
  */
 #include "ref/lane/records.h"
 #include "sim/measure/cost.h"
@@ -21,15 +21,62 @@ static int64_t coded_bytes(const kv_lane *l, const kv_slab *slab, int format,
   return (int64_t)(size.codes + size.metadata);
 }
 
-/* Marks the entries that at least one head reads; returns how many. */
-static int mark_union(const kv_seen *seen, uint8_t *mark) {
-  int n = 0;
+/* Why an entry is read: a head attends it, or what it decodes to is a part of
+ * one that is attended; or its K and V as they came are such a part. */
+enum { READ = 1, READ_AS_IT_CAME };
+
+/* Marks the entries that at least one head attends. */
+static void mark_union(const kv_seen *seen, uint8_t *mark) {
   for (int h = 0; h < seen->queries; h++) {
     const kv_view *v = &seen->view[h];
     for (int r = 0; r < v->runs; r++)
-      memset(mark + v->run[r].first, 1, (size_t)v->run[r].count);
+      memset(mark + v->run[r].first, READ, (size_t)v->run[r].count);
   }
-  for (int i = 0; i < seen->lane->n; i++) n += mark[i];
+}
+
+/* Of entry i in a layered coding; NULL: in no such one. */
+static const kv_coding *layered_of(const kv_lane *l, int i) {
+  int f = l->needs->codings && l->k ? l->k[i].format : KV_RAW;
+  const kv_coding *c = f < KV_CODED ? NULL : &l->needs->coding[f - KV_CODED];
+  return c && c->format->layered ? c : NULL;
+}
+
+/* The entry of a token that a block names. Entries stand by their ids. */
+static int entry_of(const kv_lane *l, int id) {
+  int i = id < l->n ? id : l->n - 1;
+  while (i > 0 && l->id[i] != (uint32_t)id) i--;
+  assert(l->id[i] == (uint32_t)id && "what a block names stays as it is");
+  return i;
+}
+
+static void mark_named(const kv_lane *l, const kv_coding *c, int i,
+                       uint8_t *mark) {
+  const int32_t *named = kv_lane_named(l, i);
+  int most = c->format->layered->named(c->settings);
+  for (int j = 0; j < most && named[j] != KV_NO_TOKEN; j++) {
+    int at = entry_of(l, named[j]);
+    const kv_coding *of = layered_of(l, at);
+    bool held = of && of->format->layered->held &&
+                of->format->layered->held(of->settings);
+    if (!mark[at]) mark[at] = held ? READ_AS_IT_CAME : READ;
+  }
+}
+
+/* Marks what decoding the marked ones reads: tokens that their blocks name, all
+ * of them no later ones. Returns how many rows are made so. */
+static int mark_parts(const kv_lane *l, uint8_t *mark) {
+  int made = 0;
+  for (int i = l->n - 1; i >= 0; i--) {
+    const kv_coding *c = mark[i] == READ ? layered_of(l, i) : NULL;
+    made += c != NULL;
+    if (c) mark_named(l, c, i, mark);
+  }
+  return made;
+}
+
+static int count(const kv_lane *l, const uint8_t *mark) {
+  int n = 0;
+  for (int i = 0; i < l->n; i++) n += mark[i] != 0;
   return n;
 }
 
@@ -43,8 +90,8 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
   for (int i = 0; i < l->n; i++) {
     int f = ref[i].format;
     if (!mark[i]) continue;
-    if (f < KV_CODED) {
-      sum += f == KV_RAW ? raw : width * (int64_t)sizeof(float);
+    if (f < KV_CODED || mark[i] == READ_AS_IT_CAME) {
+      sum += f != KV_MERGED ? raw : width * (int64_t)sizeof(float);
       continue;
     }
     uint8_t *seen = &block[(size_t)(f - KV_CODED) * n + (size_t)ref[i].block];
@@ -56,31 +103,39 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
   return sum;
 }
 
-/* Bytes of K and V of the `read` marked entries. */
-static int64_t marked_bytes(const kv_lane *l, int read, uint8_t *mark) {
+static int64_t as_it_came(const kv_shape *s) {
+  return (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
+}
+
+/* Bytes of K and V of the marked entries. */
+static int64_t marked_bytes(const kv_lane *l, uint8_t *mark) {
   const kv_shape *s = l->shape;
   size_t n = (size_t)s->n_tokens;
-  if (l->rewritten == 0)
-    return read * (int64_t)(s->d + s->d_v) * (int64_t)kv_dtype_size(s->dtype);
-  if (read == l->n) return kv_lane_row_bytes(l);
+  int read = count(l, mark);
+  if (l->rewritten == 0) return read * as_it_came(s);
+  if (read == l->n && !memchr(mark, READ_AS_IT_CAME, (size_t)l->n))
+    return kv_lane_row_bytes(l);
   return side_bytes(l, l->k, l->k_slab, s->d, mark, mark + n) +
          side_bytes(l, l->v, l->v_slab, s->d_v, mark, mark + n);
 }
 
-/* Leaves marked what lies in the host's memory; returns how many. */
-static int mark_host(const kv_lane *l, uint8_t *mark) {
-  int n = 0;
+/* Leaves marked what lies in the host's memory. */
+static void mark_host(const kv_lane *l, uint8_t *mark) {
   for (int i = 0; i < l->n; i++)
-    n += mark[i] &= l->needs->host >> kv_class_of(l, i) & 1;
-  return n;
+    if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;
 }
 
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   const kv_lane *l = seen->lane;
   kv_cost_row row = {0};
   for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
-  row.bytes = marked_bytes(l, mark_union(seen, mark), mark);
-  if (l->needs->host) row.fetched = marked_bytes(l, mark_host(l, mark), mark);
+  mark_union(seen, mark);
+  if (l->rewritten) row.made = mark_parts(l, mark) * as_it_came(l->shape);
+  row.bytes = marked_bytes(l, mark);
+  if (l->needs->host) {
+    mark_host(l, mark);
+    row.fetched = marked_bytes(l, mark);
+  }
   memset(mark, 0, (size_t)l->n);
   return row;
 }

@@ -172,12 +172,13 @@ static void opening(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_deltakv_laws(void); /* deltakv_laws.c */
+int kv_test_deltakv_laws(void);  /* deltakv_laws.c */
+int kv_test_deltakv_reads(void); /* deltakv_reads.c */
 
 int kv_test_deltakv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(shares),
       cmocka_unit_test(laws), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("deltakv", tests, NULL, NULL) +
-         kv_test_deltakv_laws();
+         kv_test_deltakv_laws() + kv_test_deltakv_reads();
 }

@@ -18,6 +18,12 @@ mutant groups_are_the_vector ref/formats/delta.c 'methods' \
   'c->group ? c->group : c->latent' 'c->group ? c->latent : c->latent'
 mutant share_of_all_tokens ref/methods/deltakv.h 'methods' \
   'kv_mul(o->r, (float)n)' 'kv_mul(o->r, (float)(n + o->recent))'
+mutant named_are_not_read sim/measure/cost_row.c 'methods' \
+  'if (c) mark_named(l, c, i, mark);' 'if (c && i < 0) mark_named(l, c, i, mark);'
+mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
+  'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
+mutant made_rows_are_free sim/measure/cost.c 'cost' \
+  'kv_bytes_total(before) + made' 'kv_bytes_total(before) + 0 * made'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \

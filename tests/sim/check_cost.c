@@ -35,14 +35,15 @@ static void make_numbers(void) {
       before[l][b].payload += world_below(3000) - (b & 1 ? 3000 : 500);
       before[l][b].metadata += world_below(40);
       for (int i = 0; i < 2; i++)
-        row[l][b][i] = (kv_cost_row){world_below(4000), world_below(30),
-                                     world_below(900), world_below(700)};
+        row[l][b][i] =
+            (kv_cost_row){world_below(4000), world_below(30), world_below(900),
+                          world_below(700), world_below(600)};
     }
 }
 
 static void feed(kv_cost *c, int l, int b) {
   kv_cost_verbs v = {l + 1, 10 * b};
-  kv_cost_held(c, l, b, &before[l][b], &settled[l][b]);
+  kv_cost_held(c, l, b, &before[l][b], row[l][b][0].made, &settled[l][b]);
   kv_cost_moved(c, l, &v);
   for (int i = 0; i < 2 && b >= BLOCKS; i++)
     kv_cost_read(c, l, b, &row[l][b][i]);
@@ -99,7 +100,7 @@ static int64_t peak(bool codes) {
     for (int l = 0; l < LAYERS; l++) { /* while layer l has not settled */
       int64_t now = sum_at(b, codes);
       now += codes ? before[l][b].payload - settled[l][b].payload
-                   : kv_bytes_total(&before[l][b]) -
+                   : kv_bytes_total(&before[l][b]) + row[l][b][0].made -
                          kv_bytes_total(&settled[l][b]);
       if (now > best) best = now;
     }
@@ -177,7 +178,7 @@ static void nothing_decoded(void **s) {
   kv_bytes held = {.payload = 20 * 12 * 2 * 2};
   all.prompt_len = all.n_tokens;
   assert_int_equal(kv_cost_open(&all, 1, 2, 1, false, &c, NULL), KV_OK);
-  kv_cost_held(c, 0, 0, &held, &held);
+  kv_cost_held(c, 0, 0, &held, 0, &held);
   assert_int_equal(kv_cost_finish(c, &r, NULL), KV_OK);
   assert_true(r.totals.kr == 1 && r.totals.mean == (double)held.payload);
   assert_int_equal(r.totals.peak, held.payload);
@@ -202,7 +203,7 @@ static void parts_get_kept(void **s) {
   assert_int_equal(kv_cost_open(&shape, 2, 4, 1, false, &c, NULL), KV_OK);
   for (int l = 0; l < 2; l++)
     for (int i = 0; i < 4; i++) kv_cost_kept(c, l, i, 10 * l + i * i);
-  for (int b = 0; b < 1 + STEPS; b++) kv_cost_held(c, 0, b, &none, &none);
+  for (int b = 0; b < 1 + STEPS; b++) kv_cost_held(c, 0, b, &none, 0, &none);
   assert_int_equal(kv_cost_finish(c, &r, NULL), KV_OK);
   const double want[] = {3.5, 13.5, 0.5, 6.5, 10.5, 16.5, -1};
   for (int i = 0; i < 7; i++) assert_true(part[i].kept == want[i]);
