@@ -90,7 +90,7 @@ void theme_compact(const bench *b); /* compact.c: the page manager */
 void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
 void theme_serial(const bench *b);  /* serial.c: what no thread shares */
 void theme_session(const bench *b); /* session.c: against the replay */
-void theme_shards(const bench *b);  /* shards.c: a sweep on four machines */
+void theme_shards(const bench *b);  /* pass.c: a sweep on four machines */
 void theme_train(const bench *b);   /* train.c: against its products */
 void theme_trigger(const bench *b); /* trigger.c: hardkv asks its window */
 void theme_latents(const bench *b); /* latents.c: search, and made again */

@@ -6,7 +6,7 @@
  * equations; refusals.
  */
 #include "ref/methods/deltakv.h"
-#include "tests/support/delta_account.h"
+#include "tests/methods/delta_account.h"
 
 #include <math.h>
 #include <stdio.h>

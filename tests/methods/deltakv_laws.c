@@ -5,7 +5,7 @@
  * and of a few, and latent vectors of 4 bits.
  */
 #include "ref/methods/deltakv.h"
-#include "tests/support/delta_account.h"
+#include "tests/methods/delta_account.h"
 
 #include <math.h>
 #include <stdio.h>

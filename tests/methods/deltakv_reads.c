@@ -4,7 +4,7 @@
  * references that their latent vectors name, each once, and rows made of them.
  */
 #include "sim/measure/cost.h"
-#include "tests/support/delta_account.h"
+#include "tests/methods/delta_account.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ mutant groups_are_the_vector ref/formats/delta.c 'methods' \
 mutant share_of_all_tokens ref/methods/deltakv.h 'methods' \
   'kv_mul(o->r, (float)n)' 'kv_mul(o->r, (float)(n + o->recent))'
 mutant named_are_not_read sim/measure/cost_row.c 'methods' \
-  'if (c) mark_named(l, c, i, mark);' 'if (c && i < 0) mark_named(l, c, i, mark);'
+  'if (c) mark_named(l, c, i, mark);' ''
 mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
 mutant made_rows_are_free sim/measure/cost.c 'cost' \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contract: tests/support/delta_account.h.
+ * Contract: tests/methods/delta_account.h.
  */
-#include "tests/support/delta_account.h"
+#include "tests/methods/delta_account.h"
 
 #include <math.h>
 #include <string.h>
