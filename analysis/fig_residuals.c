@@ -105,9 +105,12 @@ static const kv_figure figures[] = {
     {"elements",
      "Elements of tokens and residuals",
      "SELECT * FROM elements WHERE drawn",
-     LAYERS "Elements of tokens and of what is left of them, in eighths of the "
-            "root mean square of raw elements; what is beyond five of these is "
-            "counted in the last points.",
+     LAYERS
+     "Elements of tokens and of what is left of them, in eighths of the "
+     "root mean square of raw elements; what is beyond five of these is "
+     "counted in the last points. Latent z: what DeltaKV stores in place "
+     "of a token, by the weights beside the trace, in eighths of its own "
+     "root mean square.",
      {.panel = "panel",
       .series = "series",
       .x = "element",

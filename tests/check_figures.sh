@@ -114,6 +114,22 @@ if command -v python3 >/dev/null; then
   done
 fi
 
+# Where weights lie beside a trace, its latent vectors are counted: of every
+# layer as many tokens as have references, 64 elements each, whose mean square
+# is 1 in units of its root. 0.355 is what numpy finds in binary64.
+"$kvreplay" residuals "$src/traces/tiny/text_400.safetensors" -q \
+  --db "$dir/z.db" >/dev/null || fail 'residuals with weights'
+[ "$("$sql" "$dir/z.db" "SELECT count(*) FROM residual z
+  JOIN residual r USING (identity, layer, space, tokens)
+  WHERE z.kind = 'z' AND r.kind = 'references' AND z.share > 0 AND
+    64 * tokens = (SELECT sum(items) FROM likeness_class c
+      WHERE what = 'value' AND kind = 'z' AND c.layer = z.layer) AND
+    (SELECT sum(items * (class + 0.5) * (class + 0.5)) / 64 / sum(items)
+      FROM likeness_class c WHERE what = 'value' AND kind = 'z' AND
+      c.layer = z.layer) BETWEEN 0.9 AND 1.1 AND
+    (z.layer <> 2 OR round(z.share, 4) = 0.3550);")" = 6 ] ||
+  fail 'latent vectors are not counted'
+
 # Runs of deltakv are as its figures take them, whatever gave their numbers:
 # here windows by other names.
 run "$dir/d.db" -m dense,window -b 20%,30%,40%,50% || fail 'a run of windows'

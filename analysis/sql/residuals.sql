@@ -106,7 +106,7 @@ SELECT a.shape || ', ' || how AS panel, k.what AS series, a.shape, a.layer,
   deviation(share) AS deviation, a.traces, '' AS asked, 1 AS confirmed
 FROM residual r JOIN alike a USING (identity, layer)
   JOIN space_name USING (space) JOIN kind_name k USING (kind)
-GROUP BY a.shape, a.layer, space, kind
+WHERE kind <> 'z' GROUP BY a.shape, a.layer, space, kind
 ORDER BY a.shape, space DESC, kind, a.layer;
 
 -- What means of k references miss, by stride; and by position.

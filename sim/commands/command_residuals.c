@@ -111,8 +111,9 @@ static const char *const notes[] = {
     "figure of its authors does), and keeps how far back the nearest is, their "
     "cosine, what is left without the nearest, without a random one and "
     "without the mean of references, with norms, values and spectrum. "
-    "Beside it the entropy of the keys and values coded like CacheGen, which "
-    "no coder with a table a channel is below.",
+    "Where weights of deltakv lie beside the trace (assets/) latent vectors "
+    "are counted, too. Beside it the entropy of the keys and values coded like "
+    "CacheGen, which no coder with a table a channel is below.",
     "The spectrum is LAPACK's and may differ in its last digits from machine "
     "to machine; all else is the same to the bit. Costs the products of all "
     "tokens with all earlier ones; a trace that the database has is not "

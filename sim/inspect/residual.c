@@ -11,12 +11,13 @@
 
 #include "ref/ground/float.h"
 #include "sim/inspect/classes.h"
+#include "sim/inspect/latent.h"
 
 enum { FROM = KV_NEAREST_FROM, BLOCK = 256, SEED = 1 };
 
 const char *const kv_space_name[KV_SPACES] = {"kv", "k"};
 const char *const kv_residual_name[KV_RESIDUALS] = {"raw", "nearest", "random",
-                                                    "references"};
+                                                    "references", "z"};
 const int kv_error_k[KV_ERROR_KS] = {1, 2, 4, 8};
 
 typedef struct job {
@@ -223,7 +224,7 @@ static double unit_of(const job *w) {
 }
 
 static kv_rc do_space(job *w, int space, kv_err *e) {
-  int kinds = space == KV_SPACE_KV ? KV_RESIDUALS : KV_LESS_REFERENCES;
+  int kinds = space == KV_SPACE_KV ? KV_LATENT_VECTOR : KV_LESS_REFERENCES;
   double unit = unit_of(w);
   kv_rc rc = KV_OK;
   memset(w->out, 0, sizeof *w->out);
@@ -264,6 +265,9 @@ kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
     rc = kv_nearest_open(&rows, w.width, whole ? KV_BY_DISTANCE : KV_BY_COSINE,
                          kernel, threads, &near, e);
     if (!rc) rc = do_space(&w, space, e);
+    if (!rc && whole)
+      rc = kv_latents_layer(t, w.layer, &rows, &near, kernel,
+                            &w.out->residual[KV_LATENT_VECTOR], e);
     kv_nearest_close(&near);
   }
   free(w.square);

@@ -27,12 +27,14 @@ extern const char *const kv_space_name[KV_SPACES];
 /* A token as it is; without the nearest earlier one; without one of those from
  * KV_NEAREST_FROM on that a hash of layer and position draws; without the mean
  * of the RESIDUAL_K nearest references of the stride below, of tokens that are
- * none themselves. */
+ * none themselves; and what DeltaKV's compressor makes of these, where the
+ * trace has weights beside it (sim/inspect/latent.h). */
 enum {
   KV_LESS_NOTHING,
   KV_LESS_NEAREST,
   KV_LESS_RANDOM,
   KV_LESS_REFERENCES,
+  KV_LATENT_VECTOR,
   KV_RESIDUALS
 };
 extern const char *const kv_residual_name[KV_RESIDUALS];
@@ -42,7 +44,8 @@ extern const char *const kv_residual_name[KV_RESIDUALS];
  *   distance  from 2^c to less than 2^(c + 1) tokens back
  *   cosine    from c / 20 to less than (c + 1) / 20, 1 in the last one
  *   norm      from 2^(c / 4), halves and quarters rounded to binary64
- *   value     of elements, from c / 8 of the root mean square of raw ones */
+ *   value     of elements, from c / 8 of the root mean square of raw ones, of
+ *             latent vectors of their own */
 enum {
   KV_DISTANCES = 31,
   KV_COSINE_FIRST = -20,

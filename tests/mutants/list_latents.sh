@@ -24,6 +24,8 @@ mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
 mutant made_rows_are_free sim/measure/cost.c 'cost' \
   'kv_bytes_total(before) + made' 'kv_bytes_total(before) + 0 * made'
+mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
+  'z[i] = z[i] - w->less[i];' 'z[i] = z[i] + w->less[i];'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \
