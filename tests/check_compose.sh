@@ -137,5 +137,8 @@ refused "snapkv:budget=64+k8v3" 'k8v3'
 refused "snapkv:budget=64+int4:groups=7" '7 groups do not divide'
 refused "int4+kivi" 'both code'
 refused zsmerge:budget=64+int4 'merges entries'
+trace=$src/traces/tiny/text_400.safetensors # which has directions of palu
+bases=$(echo "$src"/traces/tiny/assets/palu.*.safetensors)
+refused "snapkv:budget=64+palu:bases=$bases" 'of all KV heads at once'
 
 [ "$bad" = 0 ] && echo "check_compose: on $backends" || exit 1

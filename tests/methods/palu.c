@@ -211,6 +211,9 @@ static void worked(void **state) {
   follows(&b, "palu:unit=2:latent=bf16", (int[]){4, 4, 4, 4}, 3e-2, 2 * 16, 0);
   follows(&b, "palu:unit=2:latent=int4:group=2", (int[]){4, 4, 4, 4}, .2, 8,
           4 * 8);
+  /* 2.5 of 8, to the even 2; 1.875 of 6 */
+  follows(&b, "palu:share=0.3125:unit=1:latent=fp32", (int[]){2, 2, 2, 2}, 2e-6,
+          4 * 8, 0);
   /* .25 of 8; 1.5 of 6 are .5 units of 3: to the even 0, so one */
   follows(&b, "palu:share=0.25:unit=3:latent=fp32", (int[]){3, 3, 3, 3}, 2e-6,
           4 * 12, 0);

@@ -41,3 +41,13 @@ mutant less_forgets ref/methods/less.c 'methods' \
   's->z[j] = kv_add(s->z[j], p);' 's->z[j] = p;'
 mutant less_no_floor ref/methods/less.h 'methods' \
   'x > KV_LESS_FLOOR || ' '1 || '
+mutant rank_halves_up ref/parts/lowrank.c 'methods' \
+  'rest > by || (rest == by && whole % 2)' 'rest >= by'
+mutant energy_of_the_first ref/parts/lowrank.c 'methods' \
+  'g * t->dim[1] + from;' 'g * t->dim[1];'
+mutant parts_on_one_latent ref/parts/lowrank_code.c 'methods' \
+  '    from += p.rank;' ''
+mutant ordered_has_positions ref/formats/delta.c 'methods' \
+  '(c->ordered ? 0 : 4)' '4'
+mutant layered_as_second ref/lane/compose_needs.c 'check_compose.sh' \
+  'if (b->coding[i].format->layered)' 'if (false)'

@@ -19,3 +19,7 @@ mutant train_gate_halved sim/train/duoattention.c 'train' \
   '(double)o->penalty / (2 * share)' '(double)o->penalty / share'
 mutant train_needle_anywhere sim/train/headkv.c 'train' \
   'if (among(p, count, n, i)) sum' 'sum'
+mutant train_energy_unshared sim/train/palu.c 'train' \
+  '(float)((double)energy[i] / total)' '(float)((double)energy[i])'
+mutant train_turn_longer sim/train/palu.c 'train' \
+  'x[i] *= by;' 'x[i] *= 2 * by;'

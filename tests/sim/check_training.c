@@ -4,6 +4,7 @@
  * with the same file; what it is given wrongly is one sentence.
  */
 #include "sim/commands/commands.h"
+#include "sim/inspect/spectrum.h"
 #include "tests/support/command.h"
 #include "tests/support/scratch.h"
 #include "tests/support/tracefile.h"
@@ -127,6 +128,19 @@ static void unturned(void) {
   tracefile_write(NULL, 1, &none, 0);
 }
 
+/* Without LAPACK nothing is said of what is asked but that there is none. */
+static void of_directions(const char *out) {
+  bool can = kv_spectrum_can();
+  refused(
+      can ? 2 : 4,
+      train("train", "-q", "palu:heads=3", training_trace[0], "-o", out, NULL),
+      can ? "groups of 3 KV heads do not divide the 2" : "without LAPACK");
+  refused(
+      can ? 2 : 4,
+      train("train", "-q", "palu:turn=3", training_trace[0], "-o", out, NULL),
+      can ? "turn=3 is no power of two" : "without LAPACK");
+}
+
 static void what_is_wrong_is_one_sentence(void **state) {
   (void)state;
   char out[512], wide[512];
@@ -165,6 +179,7 @@ static void what_is_wrong_is_one_sentence(void **state) {
       3,
       train("train", "-q", "deltakv", training_trace[0], wide, "-o", out, NULL),
       "one file of weights is for one model");
+  of_directions(out);
   unturned();
   refused(3, train("train", "-q", "deltakv", tracefile, "-o", out, NULL),
           "has no RoPE frequencies");
