@@ -130,22 +130,12 @@ fi
     (z.layer <> 2 OR round(z.share, 4) = 0.3550);")" = 6 ] ||
   fail 'latent vectors are not counted'
 
-# Runs of deltakv are as its figures take them, whatever gave their numbers:
-# here windows by other names.
-run "$dir/d.db" -m dense,window -b 20%,30%,40%,50% || fail 'a run of windows'
-named() { # BUDGET STRIDE COMPRESSOR REFERENCES
-  local code="revision 1"
-  [ "$3" = none ] || code=$(printf %064d 7)
-  "$sql" "$dir/d.db" "UPDATE run SET method = 'deltakv', code = '$code',
-    params = '{\"stride\":$2,\"nearest\":4,\"r\":0.25,\"latent\":\"fp16\",
-    \"recent\":8,\"full\":\"0\",\"compressor\":\"$3\",\"references\":\"$4\"}'
-    WHERE method = 'window' AND run_id IN
-    (SELECT run_id FROM ask WHERE target = '$1');" || fail "sql_db: $1"
-}
-named 20% 5 none nearest
-named 30% 10 none nearest
-named 40% 10 w.safetensors nearest
-named 50% 10 w.safetensors none
+# Runs of deltakv, by weights of three steps.
+"$kvreplay" train -q deltakv:hidden=32:latent=32 "${traces[0]}" -n 3 \
+  -o "$dir/w.safetensors" >/dev/null || fail 'training'
+delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
+run "$dir/d.db" -m dense,$delta:compressor=none:stride=5,$delta:compressor=none \
+  -m "$delta:$by,$delta:$by:references=none" || fail 'a run of deltakv'
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 "$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
 if command -v python3 >/dev/null; then

@@ -16,7 +16,7 @@ for r in db.execute(
     " WHERE method = 'deltakv' AND part = 0 AND measure = 'output_error'"
 ):
     p = json.loads(r["params"])
-    key = (p["stride"], p["compressor"], p["references"])
+    key = (p["stride"], p["compressor"].split("/")[-1], p["references"])
     runs.setdefault(key, []).append(r)
 assert len(runs) == 4 and all(len(of) == 2 for of in runs.values()), runs
 
