@@ -38,7 +38,8 @@
  * - A token is coded at the end of the step in which it came: at that step, and
  *   in the prompt, attention reads it as it came; theirs reads what is stored.
  * To the bit: ref/METHODS_LATENTS.md. Nothing is dropped.
- * Cost: 2 w r a token, once; its rows are kept as they are read, uncharged.
+ * Cost: 2 w r a token, once. A store makes rows anew at every step: a replay
+ * keeps them, and they are in `peak` alone, as deltakv's.
  */
 #include "ref/methods/palu.h"
 #include "ref/parts/parts.h"
@@ -93,7 +94,6 @@ static const kv_param table[] = {
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   needs->every = 1;
-  needs->lengths = true;
   needs->lane_state = sizeof(int32_t);
   return kv_open_lowrank(shape, "palu", &o->by, needs, e);
 }
