@@ -134,8 +134,9 @@ fi
 "$kvreplay" train -q deltakv:hidden=32:latent=32 "${traces[0]}" -n 3 \
   -o "$dir/w.safetensors" >/dev/null || fail 'training'
 delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
-run "$dir/d.db" -m dense,$delta:compressor=none:stride=5,$delta:compressor=none \
-  -m "$delta:$by,$delta:$by:references=none" || fail 'a run of deltakv'
+run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \
+  -m "$delta:compressor=none,$delta:$by,$delta:$by:references=none" ||
+  fail 'a run of deltakv'
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 "$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
 if command -v python3 >/dev/null; then
