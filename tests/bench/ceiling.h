@@ -10,6 +10,9 @@
 
 /* Seconds of the fastest of several calls, after one that is not counted. */
 double best_of(void (*work)(void *), void *what);
+/* The same of this thread's processor time: work that no other thread shares.
+ */
+double best_alone(void (*work)(void *), void *what);
 
 /* GFLOP/s of fma in the set's registers; 0 where the set has none. */
 double fma_peak(const char *set);

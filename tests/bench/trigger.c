@@ -166,7 +166,7 @@ static void time_rule(const bench *b, const char *spec, double logits,
   lot l;
   open_lot(b, spec, &l);
   double looks = count_looks(&l);
-  double first = best_of(run_trigger, &l);
+  double first = best_alone(run_trigger, &l);
   bench_line(b, (line){.what = spec, .unit = "entries", .value = l.lane.n});
   bench_line(b, (line){.what = "  temperatures looked for",
                        .unit = "ms",
@@ -179,7 +179,7 @@ static void time_rule(const bench *b, const char *spec, double logits,
   l.again = true;
   bench_line(b, (line){.what = "  temperatures used again",
                        .unit = "ms",
-                       .value = best_of(run_trigger, &l) * 1e3,
+                       .value = best_alone(run_trigger, &l) * 1e3,
                        .peer = logits * 1e3,
                        .high = 2});
   close_lot(&l);
@@ -194,7 +194,7 @@ void theme_trigger(const bench *b) {
               "beside");
   open_lot(b, "hardkv:upper=2048", &l);
   fill_lane(&l);
-  double peak = 0, now, logits = best_of(run_logits, &l);
+  double peak = 0, now, logits = best_alone(run_logits, &l);
   for (int i = 0; i < 8; i++)
     if ((now = fma_peak(l.at.kernels->name)) > peak) peak = now;
   double work =
