@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a step of DeltaKV reads, by kv_cost_view: the attended tokens, the
- * references that their latent vectors name, each once, and rows made of them.
+ * references that their latent vectors name, each once, and rows made of them;
+ * what it fetches where latents lie in the host's memory.
  */
 #include "sim/measure/cost.h"
 #include "tests/methods/delta_account.h"
@@ -69,10 +70,14 @@ static void reads_of(const char *more, bool held, bool recon) {
       kv_cost_row row = kv_cost_view(&seen, mark);
       sum.bytes += row.bytes;
       sum.made += row.made;
+      sum.fetched += row.fetched;
     }
     read_of(rig_lane(follows, 0), held, recon, in, &bytes, &made);
     assert_int_equal(sum.bytes, bytes);
     assert_int_equal(sum.made, made);
+    /* latents lie in the host's memory, references beside them do not */
+    int64_t blocks = made / (W * (int64_t)sizeof(float)) * (4 * 4 + 4);
+    assert_int_equal(sum.fetched, strstr(more, "host") ? blocks : 0);
     assert_true(sum.made > 0);
   }
   free(mark);
@@ -84,6 +89,7 @@ static void reads_of(const char *more, bool held, bool recon) {
 static void step_reads(void **state) {
   (void)state;
   reads_of("", false, false);
+  reads_of(":tier=host", false, false);
   reads_of(":self=yes", true, false);
   reads_of(":refs=recon", false, true);
 }
