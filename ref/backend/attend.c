@@ -57,8 +57,14 @@ static float chunk_tops(const kv_kernels *kernel, int from, int n,
 
 /* Entries whose exponentials are computed before their values are weighed: so
  * few that memory is busy meanwhile with the rows asked for before; more where
- * many heads share a row, and arithmetic is what takes time (measured). */
-enum { SPAN = 32, SPAN_OF_MANY = 64 };
+ * many heads share a row, and arithmetic is what takes time, and a chunk where
+ * rows are codes, which are half a row of fp16 or less (measured). */
+enum { SPAN = 32, SPAN_OF_MANY = 64, SPAN_OF_CODES = KV_CHUNK };
+
+static int span_of(int m, kv_row_kind kind) {
+  if (m >= KV_MANY_HEADS) return SPAN_OF_MANY;
+  return kind.bits ? SPAN_OF_CODES : SPAN;
+}
 
 /* One attention in progress. */
 typedef struct attention {
@@ -128,12 +134,12 @@ static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
  * h..h+m-1. */
 static void weigh(const attention *a, int h, int m, int first, int from,
                   int end) {
-  const int most = m < KV_MANY_HEADS ? SPAN : SPAN_OF_MANY;
   for (int n; from < end; from += n) {
     kv_row_kind kind = {.type = KV_F32};
     n = a->value(a->ctx, first + from, end - from, a->x, &kind);
     if (m >= KV_MANY_HEADS && (kind.bits || kind.type != KV_F32))
       widen_rows(a, n, &kind);
+    const int most = span_of(m, kind);
     for (int j = from, stop; j < from + n; j = stop) {
       stop = j + most < from + n ? j + most : from + n;
       span(a, h, m, first, j, stop, a->x->row + (j - from), kind);

@@ -12,6 +12,7 @@
 #include "ref/kernels/activation.h"
 #include "ref/kernels/bound.h"
 #include "ref/kernels/coded.h"
+#include "ref/kernels/coded_values.h"
 #include "ref/kernels/codes.h"
 #include "ref/kernels/logits.h"
 #include "ref/kernels/nearest.h"

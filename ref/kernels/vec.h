@@ -20,7 +20,10 @@
  *                             are all lanes zero?
  *   vi_load vi_store          LANES integers of 32 bits, unaligned
  *   vi_of_bytes               LANES bytes, each to an integer
+ *   vi_words                  the 4 bytes at some place of LANES rows
+ *   v_of_half                 the low half of each lane, fp16, exact
  *   vi_up vi_down             moved so many bits, zeros behind them
+ *   vi_low                    the lowest bits, zeros above them
  *   v_based                   bits at..at + bits - 1 of each lane as a number,
  *                             and code_base(at) more; at + bits < 24
  *   v_half                    one fp16 number in all lanes
@@ -84,6 +87,9 @@ INLINE int pick_each(int lanes, const float *lane, float least, int at,
 /* Into the second-level cache: a prefetch to the first one waits for a fill
  * buffer and delays the loads that work (measured: half the bandwidth). */
 INLINE void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
+
+/* Into the first-level cache, where so few loads work that none waits. */
+INLINE void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
 
 /* Where row j may be, to fetch it early. Behind the n known ones the last
  * stride is guessed at: mostly the next call goes on there, and a prefetch of

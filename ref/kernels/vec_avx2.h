@@ -5,8 +5,7 @@
 #ifndef KV_REF_KERNELS_VEC_AVX2_H
 #define KV_REF_KERNELS_VEC_AVX2_H
 
-#include "ref/kernels/vec.h"
-#include <immintrin.h>
+#include "ref/kernels/vec_x86.h"
 
 #define SET_NAME "avx2"
 #define SET_TABLE kv_kernels_avx2
@@ -19,8 +18,8 @@ enum { LANES = 8 };
 #define WEIGH_ROWS 6
 #define WEIGH_TILES(X, t)                                                      \
   X(t, 1, 8) X(t, 2, 4) X(t, 3, 4) X(t, 4, 2) X(t, 5, 2) X(t, 6, 2)
-#define CODE_VECTORS_ONE 2
-#define CODE_VECTORS 1
+#define CODE_VECTORS_ONE 4
+#define CODE_VECTORS 2
 #define CODE_HEADS 2
 #define CODE_COLUMNS_FEW 4
 
@@ -68,6 +67,11 @@ INLINE vec v_half(bytes *p) {
   memcpy(&h, p, 2);
   return _mm256_cvtph_ps(_mm_set1_epi16(h));
 }
+INLINE vec v_of_half(__m256i a) {
+  __m256i low = _mm256_and_si256(a, _mm256_set1_epi32(0xffff));
+  low = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(low));
+}
 INLINE vec v_from_bf16(const void *p) {
   __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(h, 16));
@@ -93,8 +97,15 @@ INLINE void vi_store(uint32_t *p, vint a) {
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
+INLINE vint vi_words(bytes *const *row, size_t at) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(four_words(row, at)),
+                                 four_words(row + 4, at), 1);
+}
 INLINE vint vi_up(vint a, int by) { return _mm256_slli_epi32(a, by); }
 INLINE vint vi_down(vint a, int by) { return _mm256_srli_epi32(a, by); }
+INLINE vint vi_low(vint a, int bits) {
+  return _mm256_and_si256(a, vi_one(code_mask(0, bits)));
+}
 INLINE vec v_based(vint a, int at, int bits) {
   vint in = _mm256_and_si256(a, vi_one(code_mask(at, bits)));
   return v_float(_mm256_or_si256(in, vi_one(kv_bits(code_base(at)))));

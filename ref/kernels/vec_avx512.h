@@ -5,8 +5,7 @@
 #ifndef KV_REF_KERNELS_VEC_AVX512_H
 #define KV_REF_KERNELS_VEC_AVX512_H
 
-#include "ref/kernels/vec.h"
-#include <immintrin.h>
+#include "ref/kernels/vec_x86.h"
 
 #define SET_NAME "avx512"
 #define SET_TABLE kv_kernels_avx512
@@ -67,6 +66,9 @@ INLINE vec v_half(bytes *p) {
   memcpy(&h, p, 2);
   return _mm512_cvtph_ps(_mm256_set1_epi16(h));
 }
+INLINE vec v_of_half(__m512i a) {
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a));
+}
 INLINE vec v_from_bf16(const void *p) {
   __m256i h = _mm256_loadu_si256((const __m256i *)p);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
@@ -88,9 +90,19 @@ INLINE void vi_store(uint32_t *p, vint a) { _mm512_storeu_si512(p, a); }
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
+INLINE vint vi_words(bytes *const *row, size_t at) {
+  __m128i a[4];
+  UNROLL for (int i = 0; i < 4; i++) a[i] = four_words(row + 4 * i, at);
+  __m512i z = _mm512_inserti32x4(_mm512_castsi128_si512(a[0]), a[1], 1);
+  z = _mm512_inserti32x4(z, a[2], 2);
+  return _mm512_inserti32x4(z, a[3], 3);
+}
 INLINE vint vi_up(vint a, int by) { return _mm512_slli_epi32(a, (unsigned)by); }
 INLINE vint vi_down(vint a, int by) {
   return _mm512_srli_epi32(a, (unsigned)by);
+}
+INLINE vint vi_low(vint a, int bits) {
+  return _mm512_and_si512(a, vi_one(code_mask(0, bits)));
 }
 INLINE vec v_based(vint a, int at, int bits) {
   enum { AND_OR = 0xea }; /* (first & second) | third */

@@ -116,8 +116,18 @@ INLINE vint vi_load(const uint32_t *p) {
 }
 INLINE void vi_store(uint32_t *p, vint a) { memcpy(p, &a, sizeof a); }
 INLINE vint vi_of_bytes(bytes *p) { return (vint){p[0], p[1], p[2], p[3]}; }
+INLINE vint vi_words(bytes *const *row, size_t at) {
+  vint a;
+  for (int i = 0; i < LANES; i++) {
+    int32_t word;
+    memcpy(&word, row[i] + at, 4);
+    a[i] = word;
+  }
+  return a;
+}
 INLINE vint vi_up(vint a, int by) { return (vint)((vbits)a << by); }
 INLINE vint vi_down(vint a, int by) { return (vint)((vbits)a >> by); }
+INLINE vint vi_low(vint a, int bits) { return a & vi_one(code_mask(0, bits)); }
 INLINE vec v_based(vint a, int at, int bits) {
   vint in = a & vi_one(code_mask(at, bits));
   return v_float(in | vi_one(kv_bits(code_base(at))));
@@ -190,6 +200,12 @@ INLINE vec v_from_f16(const void *p) {
   a = choose((vint)(a < 0x00800000), tiny,
              choose((vint)(a >= 0x0f800000), huge, normal));
   return (vec)(a | sign);
+}
+
+INLINE vec v_of_half(vint a) {
+  uint16_t h[LANES];
+  for (int i = 0; i < LANES; i++) h[i] = (uint16_t)a[i];
+  return v_from_f16(h);
 }
 
 INLINE void v_fix_add(vec p, int64_t *acc) {

@@ -22,12 +22,13 @@ INLINE vrun v_run(int bits, vec scale, vec min) {
   return (vrun){scale, min};
 }
 
+/* A code goes down to the lowest bits of its lane, where nothing but it is left
+ * above: no bits are behind the last of a byte. */
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
-  if (bits <= (int)TABLE_BITS)
-    return v_look(run.scale, at ? vi_down(a, at) : a);
-  vec code = bits == 8 ? v_from_int(a)
-                       : v_sub(v_based(a, at, bits), v_one(code_base(at)));
-  return v_fma(code, run.scale, run.min);
+  if (at) a = vi_down(a, at);
+  if (bits <= (int)TABLE_BITS) return v_look(run.scale, a);
+  if (at + bits < 8) a = vi_low(a, bits);
+  return v_fma(v_from_int(a), run.scale, run.min);
 }
 
 #endif

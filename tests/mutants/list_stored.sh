@@ -8,8 +8,14 @@ mutant upper_half_unread ref/kernels/coded.h 'coded' \
   'vi_up(word, low - shift)'
 mutant base_that_rounds ref/kernels/coded.h 'coded' \
   'based &= base_ranges(' 'base_ranges('
-mutant range_of_first_run ref/kernels/coded.h 'coded' \
-  'int g = x / of->run;' 'int g = 0 * x / of->run;'
+mutant minima_after_first_run ref/kernels/coded.h 'coded' \
+  'int run = h < of->runs ? h : h - of->runs;' 'int run = h % of->runs * 0;'
+mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
+  '(size_t)(x / of->run);' '(size_t)(0 * x / of->run);'
+mutant range_of_first_plane ref/kernels/coded_values.h 'coded' \
+  'run[runs > 1 ? h : 0]' 'run[0 * h]'
+mutant upper_bits_stay ref/kernels/vec_run.h 'coded' \
+  'if (at + bits < 8) a = vi_low(a, bits);' ''
 mutant search_runs_away ref/parts/calibrate.h 'methods' \
   'if (over > 0)' 'if (over < 0)'
 mutant votes_uncounted ref/parts/votes.c 'methods' \
