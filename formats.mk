@@ -11,4 +11,4 @@ FORMATS += channel.c
 FORMATS += token.c
 FORMATS += absmax.c
 FORMATS += zeropoint.c
-REF_FORMATS += delta.c
+FORMATS += delta.c

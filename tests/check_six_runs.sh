@@ -48,7 +48,7 @@ build_of() { # compiler and level, as the program says
     END { printf "%s %s", c, o }'
 }
 
-specs=$(replay_specs),$replay_ref_only
+specs=$(replay_specs)
 mapfile -t traces < <(replay_traces)
 ! replay_little || traces=("${traces[0]}")
 printf '%-4s %-9s %-8s %-7s %-5s %s\n' run ISA threads walk tile build

@@ -126,6 +126,9 @@ replay_variants+=,quest:page=8:skip=0:rule=twilight+twilight:skip=0
 replay_variants+=,h2o+twilight:skip=0
 replay_variants+=,omnikv:layers=0+kivi:group=8:residual=16
 replay_variants+=,quest:page=8:skip=0+kivi:group=8:residual=16
+replay_variants+=,deltakv:compressor=none:full=0:recent=16
+replay_variants+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
+replay_variants+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
 
 # JSON lines to words; values of these keys hold no escapes.
 digests() {
@@ -145,12 +148,8 @@ digests() {
       for (i = 1; i <= n; i++) printf "%s%s", value(key[i]), i < n ? " " : "\n"
     }'
 }
-# Of methods without a twin, for backend ref.
-replay_ref_only=deltakv:compressor=none:full=0:recent=16
-replay_ref_only+=,deltakv:compressor=none:full=0:recent=16:refs=recon:score=prob
-replay_ref_only+=,deltakv:compressor=none:recent=16:retrieve=all:full=0:self=yes
 # Of methods that need weights, for a trace that has them.
-replay_weighted=less,less:policy=lambda:recent=20
+replay_weighted=less,less:policy=lambda:recent=20,deltakv:latent=int4:recent=32
 # The same of methods without a twin.
 replay_weighted_ref=palu,palu:share=0.25:allocation=energy:unit=8
 replay_weighted_ref+=,palu:share=0.75:latent=int4

@@ -54,8 +54,8 @@ typedef struct kv_gpu_block {
 
 #include "gpu/formats/all.h"
 
-KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
-                                              int members) {
+KV_DEVICE kv_gpu_coded_size kv_gpu_whole_block(const kv_gpu_slab &s,
+                                               int members) {
   switch (s.format) {
 #define KV_FORMAT(name)                                                        \
 case KV_GPU_##name:                                                            \
@@ -65,6 +65,22 @@ case KV_GPU_##name:                                                            \
   default: /* fp32 rows, one a block */
     return kv_gpu_coded_size{(int64_t)s.width * 4, 0};
   }
+}
+
+/* Where a part of n bytes of a layered block begins. */
+KV_DEVICE int64_t kv_gpu_part_begin(int64_t n, int part, int parts) {
+  return n * part / parts;
+}
+
+KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
+                                              int members) {
+  kv_gpu_coded_size all = kv_gpu_whole_block(s, members);
+  auto own = [&](int64_t n) {
+    return kv_gpu_part_begin(n, s.part + 1, s.parts) -
+           kv_gpu_part_begin(n, s.part, s.parts);
+  };
+  if (s.parts == 0) return all;
+  return {own(all.codes), own(all.metadata)};
 }
 
 KV_DEVICE float kv_gpu_decode(const kv_gpu_slab &s, const kv_gpu_block &block,

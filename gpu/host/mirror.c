@@ -286,6 +286,14 @@ static void note_fault(kv_store *s, int i) {
             "layer %d, lane %d, step %d: the scale of a coded group is not "
             "finite as stored (first token %d); these values cannot be coded",
             s->data->layer, i, s->end, l->fault_at);
+  else if (l->fault == KV_GPU_LATENT || l->fault == KV_GPU_DECODED)
+    kv_fail(&m->fault, KV_REFUSED,
+            "layer %d, step %d: %s of token %d is not finite; these vectors "
+            "cannot be coded by these weights",
+            s->data->layer, s->end,
+            l->fault == KV_GPU_LATENT ? "the latent vector"
+                                      : "what the latent vector",
+            l->fault_at);
   else if (l->fault == KV_GPU_NO_PAGE)
     kv_fail(&m->fault, KV_INTERNAL,
             "layer %d, lane %d, step %d: token %d was coded into no page of "

@@ -48,6 +48,7 @@ static void take_slab(kv_store *s, const kv_gpu_in_pages *in, kv_gpu_slab *to,
         c->format->size(c->settings, kv_coding_members(c), from->width)
             .metadata;
     to->format = s->device->format(c->format->name);
+    if (c->format->layered) to->part = from->part, to->parts = from->parts;
     to->settings = settings_of(s, c);
     if (c->pre_rope)
       to->pre_rope =

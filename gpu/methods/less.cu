@@ -21,36 +21,38 @@ static __device__ const float *of_head(const kv_gpu_at &at, int which, int h) {
 }
 
 /* out[m][rank] = g(g(x in) out). */
+template <int ROWS>
 static __device__ void perceptron(const kv_gpu_at &at, int m, const float *x,
                                   const float *in, const float *to,
                                   float *hidden, float *out) {
   const params *o = (const params *)at.params;
-  int wide = o->hidden, rank = o->rank;
-  kv_gpu_products(
-      m, wide, at.layer->shape.d, x, in,
-      [&](int i, int j, float y) { hidden[i * wide + j] = kv_gelu(y); });
-  kv_gpu_products(m, rank, wide, hidden, to, [&](int i, int j, float y) {
-    out[i * rank + j] = kv_gelu(y);
+  int wide = o->hidden, rank = o->rank, d = at.layer->shape.d;
+  kv_gpu_products<ROWS>(m, wide, d, x, d, in, [&](int i, int j, float y) {
+    hidden[i * wide + j] = kv_gelu(y);
   });
+  kv_gpu_products<ROWS>(
+      m, rank, wide, hidden, wide, to,
+      [&](int i, int j, float y) { out[i * rank + j] = kv_gelu(y); });
 }
 
 /* psi of m keys; kappa: room for as much. */
+template <int ROWS>
 static __device__ void features(const kv_gpu_at &at, int head, int m,
                                 const float *key, float *hidden, float *kappa,
                                 float *psi) {
   int rank = ((const params *)at.params)->rank;
   const float *scale = of_head(at, KEY_SCALE, head);
   const float *mix_scale = of_head(at, KEY_MIX_SCALE, head);
-  perceptron(at, m, key, of_head(at, KEY_IN, head), of_head(at, KEY_OUT, head),
-             hidden, kappa);
+  perceptron<ROWS>(at, m, key, of_head(at, KEY_IN, head),
+                   of_head(at, KEY_OUT, head), hidden, kappa);
   for (int i = kv_thread(); i < m * rank; i += KV_BLOCK)
     kappa[i] = kv_less_kappa(scale[i % rank], kappa[i]);
   __syncthreads();
-  kv_gpu_products(m, rank, rank, kappa, of_head(at, KEY_MIX, head),
-                  [&](int i, int j, float mixed) {
-                    int x = i * rank + j;
-                    psi[x] = kv_less_psi(mix_scale[j], mixed, kappa[x]);
-                  });
+  kv_gpu_products<ROWS>(m, rank, rank, kappa, rank, of_head(at, KEY_MIX, head),
+                        [&](int i, int j, float mixed) {
+                          int x = i * rank + j;
+                          psi[x] = kv_less_psi(mix_scale[j], mixed, kappa[x]);
+                        });
 }
 
 /* --- attention ------------------------------------------------------------ */
@@ -70,8 +72,8 @@ static __device__ bool chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
   if (s->gone == 0) return false;
   float *hidden = KV_GPU_TAKE(at, float, o->hidden);
   float *phi = KV_GPU_TAKE(at, float, o->rank), mass = 0;
-  perceptron(at, 1, q.q, of_head(at, QUERY_IN, head),
-             of_head(at, QUERY_OUT, head), hidden, phi);
+  perceptron<1>(at, 1, q.q, of_head(at, QUERY_IN, head),
+                of_head(at, QUERY_OUT, head), hidden, phi);
   for (int j = 0; j < o->rank; j++)
     mass = kv_fma(kv_less_abs(phi[j]), s->z[j], mass);
   mass = kv_less_floor(mass);
@@ -110,7 +112,10 @@ static __device__ void forget(kv_gpu_at &at, const kv_gpu_lane *lane, int m,
   for (int x = kv_thread(); x < m * d; x += KV_BLOCK)
     key[x] = kv_gpu_key(l, lane, list[x / d], x % d);
   __syncthreads();
-  features(at, lane->kv_head, m, key, hidden, kappa, psi);
+  if (m == 1)
+    features<1>(at, lane->kv_head, m, key, hidden, kappa, psi);
+  else
+    features<8>(at, lane->kv_head, m, key, hidden, kappa, psi);
   for (int x = kv_thread(); x < d_v; x += KV_BLOCK)
     for (int i = 0; i < m; i++) {
       float v = kv_gpu_value(l, lane, list[i], x);

@@ -6,7 +6,7 @@
  * of the message.
  * Cost: as there.
  */
-#include "gpu/parts/parts_keys.cuh"
+#include "gpu/parts/filter.cuh"
 #include "ref/methods/omnikv.h"
 
 /* --- the state of a lane -------------------------------------------------- */
@@ -50,24 +50,6 @@ static __device__ bool follows(const kv_gpu_at &at) {
 
 /* --- a filter ------------------------------------------------------------- */
 
-/* best[i] = the largest x of the lane's heads for candidate first + i. */
-static __device__ void vote(kv_gpu_at &at, const kv_gpu_lane *l, int token,
-                            const contest &c, float *x) {
-  const kv_shape &s = at.layer->shape;
-  const params *o = mine(at);
-  float *best = best_of(at, l, token);
-  const float *q = query_of(at, l, token);
-  int n = c.end - c.first;
-  for (int h = 0; h < l->queries; h++) {
-    kv_gpu_key_logits(at, l, q + (size_t)h * (size_t)s.d, c.first, n,
-                      o->score == KV_VOTE_DOT ? 1 : s.scale, x);
-    if (o->score == KV_VOTE_PROB) kv_gpu_probabilities(n, x);
-    for (int i = kv_thread(); i < n; i += KV_BLOCK)
-      best[i] = h ? kv_max(best[i], x[i]) : x[i];
-    __syncthreads();
-  }
-}
-
 static __device__ void remember(const kv_gpu_at &at, kv_gpu_lane *l,
                                 const kv_gpu_rows &rows) {
   int d = at.layer->shape.d, each = rows.heads * d;
@@ -89,10 +71,11 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *l,
   contest c = contest_at(o, s.prompt_len, at.step);
   int32_t *end = (int32_t *)kv_gpu_own(at, l);
   int from = *end == c.end ? at.step - 1 : oldest(o, at.step);
-  float *x = KV_GPU_TAKE(at, float, c.end - c.first);
   __syncthreads();
   if (kv_thread() == 0) *end = c.end;
-  for (int t = from; t < at.step && c.end > c.first; t++) vote(at, l, t, c, x);
+  for (int t = from; t < at.step && c.end > c.first; t++)
+    kv_gpu_vote_best(at, l, query_of(at, l, t), o->score, c.first,
+                     c.end - c.first, best_of(at, l, t));
 }
 
 /* The largest of all heads of the layer for candidate first + i. */
@@ -117,37 +100,18 @@ static __device__ float votes_of(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return kv_unfix(sum);
 }
 
-static __device__ uint64_t attended_word(const contest &c, const uint8_t *keep,
-                                         int first, int end) {
-  uint64_t word = 0;
-  for (int t = first; t < end; t++)
-    if (t < c.first || t >= c.end || keep[t - c.first])
-      word |= (uint64_t)1 << t % 64;
-  return word;
-}
-
 static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
                                int lanes, void *message) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
-  kv_chosen *m = (kv_chosen *)message;
   if (!is_filter(at) || at.step <= s.prompt_len) return false;
   contest c = contest_at(o, s.prompt_len, at.step);
   int n = c.end - c.first;
   float *score = KV_GPU_TAKE(at, float, n);
-  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     score[i] = votes_of(at, lane, lanes, i);
   __syncthreads();
-  if (n) kv_gpu_top(at, score, n, c.k, keep);
-  if (kv_thread() == 0) {
-    m->step = at.step;
-    m->tokens = at.step - n + (c.k < n ? c.k : n);
-  }
-  for (int w = kv_thread(); w * 64 < at.step; w += KV_BLOCK)
-    m->attended[w] = attended_word(
-        c, keep, w * 64, w * 64 + 64 < at.step ? w * 64 + 64 : at.step);
-  __syncthreads();
+  kv_gpu_choose_tokens(at, score, c.first, n, c.k, (kv_chosen *)message);
   return true;
 }
 
@@ -157,11 +121,8 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
                             const kv_gpu_query &q, uint8_t *mask) {
   int from;
   const kv_chosen *m = (const kv_chosen *)kv_gpu_above(at, &from);
-  bool all = !m || !follows(at);
   (void)q;
-  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
-    mask[i] = all || kv_is_chosen(m, lane->id[i]);
-  __syncthreads();
+  kv_gpu_view_chosen(lane, follows(at) ? m : nullptr, mask);
 }
 
 static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linear layers of perceptrons on a device: products as arithmetic 1 has them
- * with scale 1, an output a thread. Called by all threads of a block; ends with
- * a barrier.
+ * with scale 1. A thread has one output of up to ROWS inputs at a time, so that
+ * a row of weights is read once for these. Called by all threads of a block;
+ * ends with a barrier.
  */
 #ifndef KV_GPU_PERCEPTRON_CUH
 #define KV_GPU_PERCEPTRON_CUH
@@ -10,22 +11,29 @@
 #include "gpu/block/block.cuh"
 #include "ref/ground/activation.h"
 
-/* w . x: one chain, + 0. */
-KV_DEVICE float kv_gpu_product(const float *w, const float *x, int d) {
-  float acc = 0;
-  for (int i = 0; i < d; i++) acc = kv_fma(x[i], w[i], acc);
-  return kv_add(acc, 0.0f);
-}
-
-/* then(i, j, w_j . x_i), i < m, j < n; rows of x and of w have d elements. */
-template <class Then>
+/* then(i, j, w_j . x_i), i < m, j < n: d elements each, x_i at x + i * ldx. */
+template <int ROWS, class Then>
 static __device__ void kv_gpu_products(int m, int n, int d, const float *x,
-                                       const float *w, Then then) {
-  for (int at = kv_thread(); at < m * n; at += KV_BLOCK) {
-    int i = at / n, j = at % n;
-    then(i, j,
-         kv_gpu_product(w + (size_t)j * (size_t)d, x + (size_t)i * (size_t)d,
-                        d));
+                                       int ldx, const float *w, Then then) {
+  for (int first = 0; first < m; first += ROWS) {
+    int rows = m - first < ROWS ? m - first : ROWS;
+    for (int j = kv_thread(); j < n; j += KV_BLOCK) {
+      const float *own = w + (size_t)j * (size_t)d, *row[ROWS];
+      float acc[ROWS];
+      KV_UNROLL
+      for (int i = 0; i < ROWS; i++) {
+        row[i] = x + (size_t)(first + (i < rows ? i : 0)) * (size_t)ldx;
+        acc[i] = 0;
+      }
+      for (int y = 0; y < d; y++) {
+        float one = own[y];
+        KV_UNROLL
+        for (int i = 0; i < ROWS; i++) acc[i] = kv_fma(row[i][y], one, acc[i]);
+      }
+      KV_UNROLL
+      for (int i = 0; i < ROWS; i++)
+        if (i < rows) then(first + i, j, kv_add(acc[i], 0.0f));
+    }
   }
   __syncthreads();
 }

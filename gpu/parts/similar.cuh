@@ -21,6 +21,7 @@
 #ifndef KV_GPU_SIMILAR_CUH
 #define KV_GPU_SIMILAR_CUH
 
+#include "gpu/block/tile.cuh"
 #include "gpu/parts/parts_keys.cuh"
 
 #ifdef __cplusplus
@@ -74,57 +75,6 @@ __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* A tile is SIDE rows by SIDE columns; a thread has DOWN by ACROSS of it. */
-enum {
-  KV_SIDE = 64,
-  KV_DEEP = 16, /* elements of each row in shared memory */
-  KV_PAD = 4,   /* so that rows written together are in different banks */
-  KV_ACROSS = 4,
-  KV_SPAN = (int)KV_SIDE / KV_ACROSS, /* threads that share rows */
-  KV_DOWN_ROWS = (int)KV_SIDE * KV_SPAN / KV_BLOCK
-};
-
-/* out[x][r] = element from + x of row first + r; 0 beyond n. */
-KV_DEVICE void kv_gpu_similar_load(const float *unit, int d, int n, int first,
-                                   int from, float *out) {
-  for (int i = kv_thread(); i < KV_SIDE * KV_DEEP; i += KV_BLOCK) {
-    int r = i / KV_DEEP, x = i % KV_DEEP;
-    bool there = first + r < n && from + x < d;
-    size_t at = (size_t)(first + r) * (size_t)d + (size_t)(from + x);
-    out[x * (KV_SIDE + KV_PAD) + r] = there ? unit[at] : 0.0f;
-  }
-}
-
-/* Cosines of the thread's rows and columns of one tile. */
-KV_DEVICE void kv_gpu_similar_tile(const float *unit, int d, int n, int rows,
-                                   int columns, float *a, float *b,
-                                   float acc[KV_DOWN_ROWS][KV_ACROSS]) {
-  int r = kv_thread() / KV_SPAN * KV_DOWN_ROWS;
-  int c = kv_thread() % KV_SPAN * KV_ACROSS;
-  KV_UNROLL
-  for (int i = 0; i < KV_DOWN_ROWS; i++) {
-    KV_UNROLL
-    for (int j = 0; j < KV_ACROSS; j++) acc[i][j] = 0;
-  }
-  for (int from = 0; from < d; from += KV_DEEP) {
-    int deep = d - from < KV_DEEP ? d - from : (int)KV_DEEP;
-    __syncthreads();
-    kv_gpu_similar_load(unit, d, n, rows, from, a);
-    kv_gpu_similar_load(unit, d, n, columns, from, b);
-    __syncthreads();
-    for (int x = 0; x < deep; x++) {
-      const float *left = a + x * (KV_SIDE + KV_PAD) + r;
-      const float *right = b + x * (KV_SIDE + KV_PAD) + c;
-      KV_UNROLL
-      for (int i = 0; i < KV_DOWN_ROWS; i++) {
-        KV_UNROLL
-        for (int j = 0; j < KV_ACROSS; j++)
-          acc[i][j] = kv_fma(left[i], right[j], acc[i][j]);
-      }
-    }
-  }
-}
-
 /* The tile's cosines go into the thread's sums and last ones of its rows. */
 KV_DEVICE void kv_gpu_similar_add(int n, int row, int column, float least,
                                   float acc[KV_DOWN_ROWS][KV_ACROSS],
@@ -143,23 +93,27 @@ KV_DEVICE void kv_gpu_similar_add(int n, int row, int column, float least,
 
 template <class Rule>
 __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
-  KV_SHARED(float, a, KV_DEEP *(KV_SIDE + KV_PAD));
-  KV_SHARED(float, b, KV_DEEP *(KV_SIDE + KV_PAD));
+  KV_SHARED(float, a, KV_TILE_ROOM);
+  KV_SHARED(float, b, KV_TILE_ROOM);
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
   int n = lane->n, first = (int)blockIdx.y * KV_SIDE;
   if (!kv_gpu_settles(l) || first >= n) return;
   kv_gpu_at at = kv_at_lane(l, lane);
   if (!Rule::due(at, lane)) return;
   kv_gpu_similar to = kv_gpu_take_similar(at);
-  int row = first + kv_thread() / KV_SPAN * KV_DOWN_ROWS;
-  int column = kv_thread() % KV_SPAN * KV_ACROSS;
+  int d = l.shape.d, row = first + kv_tile_row(), column = kv_tile_column();
   float acc[KV_DOWN_ROWS][KV_ACROSS], least = Rule::least(at);
   int64_t sum[KV_DOWN_ROWS] = {0};
   int32_t last[KV_DOWN_ROWS];
   KV_UNROLL
   for (int i = 0; i < KV_DOWN_ROWS; i++) last[i] = -1;
   for (int c = 0; c < n; c += KV_SIDE) {
-    kv_gpu_similar_tile(to.unit, l.shape.d, n, first, c, a, b, acc);
+    auto of = [&](int from) {
+      return [=](int r, int x) {
+        return to.unit[(size_t)(from + r) * (size_t)d + (size_t)x];
+      };
+    };
+    kv_tile_products(d, n - first, of(first), n - c, of(c), a, b, acc);
     kv_gpu_similar_add(n, row, c + column, least, acc, sum, last);
   }
   KV_UNROLL

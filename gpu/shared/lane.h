@@ -45,6 +45,7 @@ typedef struct kv_gpu_slab {
   size_t size;          /* bytes a block */
   size_t metadata_size; /* of them, before its codes */
   int width;            /* elements a row */
+  int part, parts; /* of a layered block (kv_coding_size); 0 parts: of none */
   int cap, used, n_free, held;
   int64_t codes, metadata;  /* bytes of its live blocks */
   int32_t *free;            /* [cap] */
@@ -79,7 +80,9 @@ typedef enum kv_gpu_fault {
   KV_GPU_SCALE,   /* a coded group's scale is not finite; fault_at: its first id
                    */
   KV_GPU_JOURNAL, /* more verbs in a step than the journal holds */
-  KV_GPU_NO_PAGE  /* a block beyond the pages that the step reserved */
+  KV_GPU_NO_PAGE, /* a block beyond the pages that the step reserved */
+  KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token's id */
+  KV_GPU_DECODED  /* what one decodes to is not finite */
 } kv_gpu_fault;
 
 typedef struct kv_gpu_lane {

@@ -54,8 +54,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { VALUES = 16 }; /* bytes of a lane's state before its values */
-
 static const kv_param table[] = {
     {.name = "top",
      .kind = KV_INT,
@@ -155,6 +153,9 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   size_t vote = KV_VOTE_WORK(kv_group(shape), n, shape->d) + 5 * (size_t)n;
   needs->every = 1;
   needs->lane_state = VALUES + (size_t)n * sizeof(float);
+  if (o->by.self) /* of the twin, whose references give up their rows */
+    needs->lane_state +=
+        (size_t)o->by.most * (size_t)(shape->d + shape->d_v) * sizeof(float);
   if (needs->work < vote) needs->work = vote;
   if (o->tier == HOST) {
     needs->classes = 2;

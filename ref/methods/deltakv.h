@@ -12,6 +12,11 @@
 enum { TOP, ALL };     /* retrieve */
 enum { DEVICE, HOST }; /* where latents lie */
 
+/* A lane's state: how far it is compressed; from byte VALUES on the largest
+ * value of each token by its heads; where references are coded but stay as they
+ * came, on a device K (before its rotation) and V of each. */
+enum { VALUES = 16 };
+
 typedef struct params {
   kv_residual by;
   int top;

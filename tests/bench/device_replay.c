@@ -83,11 +83,22 @@ static kv_rc make_trace(const kv_synth *s, kv_trace **out, kv_err *e) {
   return rc;
 }
 
-/* The index-th method that both backends have; NULL past the last. */
+/* Does it run with a file that lies beside the trace, and none does here? */
+static bool wants_file(const kv_method *m) {
+  for (const kv_param *p = m->params; p && p->name; p++)
+    if (p->kind == KV_FILE && p->fallback &&
+        strcmp(p->fallback, KV_FILE_BESIDE) == 0)
+      return true;
+  return false;
+}
+
+/* The index-th method that both backends have and that needs no weights; NULL
+ * past the last. */
 static const kv_method *with_twin(int index) {
   for (int i = 0;; i++) {
     const kv_method *m = kv_method_at(i);
-    if (!m || (!kv_method_ref_only(m) && index-- == 0)) return m;
+    if (!m || (!kv_method_ref_only(m) && !wants_file(m) && index-- == 0))
+      return m;
   }
 }
 

@@ -71,7 +71,8 @@ static void follows(const delta_weights *w, const char *spec, int k) {
     coded++;
     decoded(&c, w, i, list, n, k, want);
     assert_true(delta_off(r, i, want) < 2e-5);
-    decodes_again(r, &((const params *)rig_at(r).params)->by, i);
+    if (rig_backend() == &kv_backend_ref) /* which has the means to */
+      decodes_again(r, &((const params *)rig_at(r).params)->by, i);
     for (int j = 0; j < k; j++)
       assert_true(kv_lane_named(l, i)[j] < i &&
                   (kv_lane_named(l, i)[j] >= 0) == (j < n));

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products of SIDE rows with SIDE columns by the threads of a block, which pass
+ * through shared memory DEEP elements at a time. A pair's product is one chain
+ * of fma in one thread, over x ascending.
+ */
+#ifndef KV_GPU_TILE_CUH
+#define KV_GPU_TILE_CUH
+
+#include "gpu/block/block.cuh"
+
+/* A thread has DOWN_ROWS by ACROSS of the tile. */
+enum {
+  KV_SIDE = 64,
+  KV_DEEP = 16, /* elements of each row in shared memory */
+  KV_PAD = 4,   /* so that rows written together are in different banks */
+  KV_ACROSS = 4,
+  KV_SPAN = (int)KV_SIDE / KV_ACROSS, /* threads that share rows */
+  KV_DOWN_ROWS = (int)KV_SIDE * KV_SPAN / KV_BLOCK,
+  KV_TILE_ROOM = (int)KV_DEEP * (KV_SIDE + KV_PAD) /* floats of a stage */
+};
+
+/* The first of the thread's rows and columns. */
+KV_DEVICE int kv_tile_row(void) { return kv_thread() / KV_SPAN * KV_DOWN_ROWS; }
+KV_DEVICE int kv_tile_column(void) { return kv_thread() % KV_SPAN * KV_ACROSS; }
+
+/* out[x][r] = of(r, from + x), r < n; 0 beyond n and d. */
+template <class Of>
+static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
+                                    float *out) {
+  for (int i = kv_thread(); i < KV_SIDE * KV_DEEP; i += KV_BLOCK) {
+    int r = i / KV_DEEP, x = i % KV_DEEP;
+    bool there = r < n && from + x < d;
+    out[x * (KV_SIDE + KV_PAD) + r] = there ? of(r, from + x) : 0.0f;
+  }
+}
+
+/* acc: products of the thread's rows and columns, of `rows` rows and `columns`
+ * columns of d elements. a, b: stages in shared memory. */
+template <class Row, class Column>
+static __device__ void kv_tile_products(int d, int rows, const Row &row,
+                                        int columns, const Column &column,
+                                        float *a, float *b,
+                                        float acc[KV_DOWN_ROWS][KV_ACROSS]) {
+  int r = kv_tile_row(), c = kv_tile_column();
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) {
+    KV_UNROLL
+    for (int j = 0; j < KV_ACROSS; j++) acc[i][j] = 0;
+  }
+  for (int from = 0; from < d; from += KV_DEEP) {
+    int deep = d - from < KV_DEEP ? d - from : (int)KV_DEEP;
+    __syncthreads();
+    kv_tile_load(d, rows, from, row, a);
+    kv_tile_load(d, columns, from, column, b);
+    __syncthreads();
+    for (int x = 0; x < deep; x++) {
+      const float *left = a + x * (KV_SIDE + KV_PAD) + r;
+      const float *right = b + x * (KV_SIDE + KV_PAD) + c;
+      KV_UNROLL
+      for (int i = 0; i < KV_DOWN_ROWS; i++) {
+        KV_UNROLL
+        for (int j = 0; j < KV_ACROSS; j++)
+          acc[i][j] = kv_fma(left[i], right[j], acc[i][j]);
+      }
+    }
+  }
+}
+
+#endif

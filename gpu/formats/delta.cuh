@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "delta" on the device, as ref/formats/delta.h defines it: a block
+ * begins with the fp32 row that the token stands for in its lane, which is what
+ * attention reads. Who codes and decodes is gpu/parts/latents.cuh; here are the
+ * bytes of a latent vector.
+ */
+#ifndef KV_GPU_FORMATS_DELTA_CUH
+#define KV_GPU_FORMATS_DELTA_CUH
+
+#include "gpu/formats/token.cuh"
+#include "ref/formats/delta.h"
+
+struct kv_gpu_format_delta {
+  static constexpr bool ROWS = false;
+
+  KV_DEVICE kv_gpu_range range(const kv_minmax &, int, int, const void *) {
+    return {0, 0};
+  }
+
+  /* How 4-bit codes share scales. */
+  KV_DEVICE kv_minmax codes(const kv_delta &c) {
+    return {4, c.group ? c.group : c.latent, KV_RULE_STORED};
+  }
+
+  /* A latent vector, of a whole token. */
+  KV_DEVICE kv_gpu_coded_size latent(const kv_delta &c) {
+    kv_minmax m = codes(c);
+    if (c.type == KV_LATENT_NONE) return {0, 0};
+    if (c.type == KV_LATENT_INT4)
+      return kv_gpu_format_token::size(&m, 1, c.latent);
+    return {(int64_t)c.latent * (c.type == KV_LATENT_FP32 ? 4 : 2), 0};
+  }
+
+  KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int) {
+    const kv_delta &c = *(const kv_delta *)settings;
+    kv_gpu_coded_size of = latent(c);
+    return {of.codes + c.raw, of.metadata + 4 * (int64_t)c.nearest + 4};
+  }
+
+  KV_DEVICE float decode(const void *, int, const kv_gpu_block &block, int,
+                         int x) {
+    return ((const float *)block.metadata)[x];
+  }
+
+  /* No row is coded by itself. */
+  template <class Rows>
+  KV_DEVICE bool encode(const void *, int, int, const Rows &,
+                        const kv_gpu_block &) {
+    return false;
+  }
+
+  /* z[latent] into `to` and, as it is stored, back into z; all threads, and a
+   * barrier at the end. False, for all: not finite as stored. */
+  KV_DEVICE bool put(const kv_delta &c, float *z, char *to) {
+    bool wrong = false;
+    if (c.type == KV_LATENT_INT4) return put_codes(c, z, to);
+    for (int i = kv_thread(); i < c.latent; i += KV_BLOCK) {
+      wrong |= !kv_finite(z[i]);
+      if (c.type == KV_LATENT_FP32) {
+        ((float *)to)[i] = z[i];
+        continue;
+      }
+      bool half = c.type == KV_LATENT_FP16;
+      uint16_t h = half ? kv_to_f16(z[i]) : kv_to_bf16(z[i]);
+      ((uint16_t *)to)[i] = h;
+      z[i] = half ? kv_from_f16(h) : kv_from_bf16(h);
+      wrong |= !kv_finite(z[i]);
+    }
+    return !kv_block_any(wrong);
+  }
+
+  KV_DEVICE bool put_codes(const kv_delta &c, float *z, char *to) {
+    kv_minmax m = codes(c);
+    kv_gpu_block block = {to, to + latent(c).metadata};
+    bool wrong = false;
+    for (int i = kv_thread(); i < c.latent; i += KV_BLOCK)
+      wrong |= !kv_finite(z[i]);
+    wrong = kv_block_any(wrong);
+    auto row = [&](int, int x) { return z[x]; };
+    bool fits = kv_gpu_format_token::encode(&m, 1, c.latent, row, block);
+    __syncthreads();
+    for (int i = kv_thread(); i < c.latent; i += KV_BLOCK)
+      z[i] = kv_gpu_format_token::decode(&m, c.latent, block, 0, i);
+    __syncthreads();
+    return fits && !wrong;
+  }
+
+  /* Element i of the latent vector at `from`. */
+  KV_DEVICE float get(const kv_delta &c, const char *from, int i) {
+    kv_minmax m = codes(c);
+    kv_gpu_block block = {(char *)from, (char *)from + latent(c).metadata};
+    if (c.type == KV_LATENT_FP32) return ((const float *)from)[i];
+    if (c.type == KV_LATENT_INT4)
+      return kv_gpu_format_token::decode(&m, c.latent, block, 0, i);
+    uint16_t h = ((const uint16_t *)from)[i];
+    return c.type == KV_LATENT_FP16 ? kv_half(h) : kv_from_bf16(h);
+  }
+};
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DeltaKV on a device: the twin of ref/methods/deltakv.c, which says what is
+ * computed. The state of a lane is laid out as there. Tokens are coded by the
+ * kernels of gpu/parts/residual.cuh.
+ */
+#include "gpu/parts/filter.cuh"
+#include "gpu/parts/residual.cuh"
+
+extern "C" {
+#include "ref/methods/deltakv.h"
+}
+
+static __device__ const params &mine(const kv_gpu_at &at) {
+  return *(const params *)at.params;
+}
+
+static __device__ kv_role role_of(const kv_gpu_at &at) {
+  const params &o = mine(at);
+  return o.retrieve == ALL
+             ? KV_WHOLE
+             : kv_full_role(&o.list, at.layer->shape.n_layers, at.layer->layer);
+}
+
+/* --- a layer that chooses ------------------------------------------------- */
+
+static __device__ float *best_of(const kv_gpu_at &at, const kv_gpu_lane *l) {
+  return (float *)((char *)kv_gpu_own(at, l) + VALUES);
+}
+
+/* Does it choose at this step? n: of so many candidates. */
+static __device__ bool chooses(const kv_gpu_at &at, int *n) {
+  const params &o = mine(at);
+  *n = compressed_end(&o, at.step - 1) - o.by.sink;
+  return at.step > at.layer->shape.prompt_len && role_of(at) == KV_CHOOSES;
+}
+
+static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
+                               const kv_gpu_rows &rows) {
+  const params &o = mine(at);
+  int n;
+  if (!chooses(at, &n) || n <= 0) return;
+  kv_gpu_vote_best(at, lane, rows.q, o.score, o.by.sink, n, best_of(at, lane));
+}
+
+static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
+                               int lanes, void *message) {
+  const params &o = mine(at);
+  int n;
+  if (!chooses(at, &n)) return false;
+  float *score = KV_GPU_TAKE(at, float, n);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    float most = best_of(at, &lane[0])[i];
+    for (int g = 1; g < lanes; g++)
+      most = kv_max(most, best_of(at, &lane[g])[i]);
+    score[i] = most;
+  }
+  __syncthreads();
+  kv_gpu_choose_tokens(at, score, o.by.sink, n, winners(&o, n),
+                       (kv_chosen *)message);
+  return true;
+}
+
+static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
+                            const kv_gpu_query &, uint8_t *mask) {
+  int from;
+  const kv_chosen *m = (const kv_chosen *)kv_gpu_above(at, &from);
+  kv_gpu_view_chosen(lane, role_of(at) == KV_FOLLOWS ? m : nullptr, mask);
+}
+
+/* --- a layer that is compressed ------------------------------------------- */
+
+struct deltakv_rule {
+  static __device__ const kv_residual &how(const kv_gpu_at &at) {
+    return mine(at).by;
+  }
+  static __device__ int from(const kv_gpu_at &at) {
+    int end = *(const int32_t *)kv_gpu_own(at, at.layer->lane);
+    return end < mine(at).by.sink ? mine(at).by.sink : end;
+  }
+  static __device__ int end(const kv_gpu_at &at) {
+    const params &o = mine(at);
+    int i = kv_layer_above(&o.list, at.layer->layer);
+    bool full = i >= 0 && o.list.layer[i] == at.layer->layer;
+    return full ? 0 : compressed_end(&o, at.step);
+  }
+  static __device__ int host(const kv_gpu_at &at) {
+    return mine(at).tier == HOST ? (int)HOST : -1;
+  }
+  static __device__ void done(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                              int end) {
+    if (kv_thread() == 0) *(int32_t *)kv_gpu_own(at, lane) = end;
+  }
+  static __device__ float *kept(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+    return best_of(at, lane) + at.layer->shape.n_tokens;
+  }
+};
+
+KV_GPU_METHOD(deltakv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
+              .observe = kv_on_observe<observe>,
+              .settle_layer = kv_gpu_start_residual<deltakv_rule>,
+              .publish = kv_on_publish<publish>);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers that choose for those below them, as in ref/parts/filter.h.
+ */
+#ifndef KV_GPU_FILTER_CUH
+#define KV_GPU_FILTER_CUH
+
+#include "gpu/parts/parts_keys.cuh"
+#include "ref/parts/filter.h"
+
+/* best[i] = the largest value of entry first + i, i < n, by the queries
+ * q [lane->queries][d]. */
+KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
+                                const float *q, int vote, int first, int n,
+                                float *best) {
+  const kv_shape &s = at.layer->shape;
+  size_t used = at.used;
+  float *x = KV_GPU_TAKE(at, float, n);
+  for (int h = 0; h < lane->queries; h++) {
+    kv_gpu_key_logits(at, lane, q + (size_t)h * (size_t)s.d, first, n,
+                      vote == KV_VOTE_DOT ? 1 : s.scale, x);
+    if (vote == KV_VOTE_PROB) kv_gpu_probabilities(n, x);
+    for (int i = kv_thread(); i < n; i += KV_BLOCK)
+      best[i] = h ? kv_max(best[i], x[i]) : x[i];
+    __syncthreads();
+  }
+  at.used = used;
+}
+
+/* The k tokens of largest score among first .. first + n - 1 and all others
+ * below at.step, as a message. A thread makes 64 tokens of it at a time. */
+KV_DEVICE void kv_gpu_choose_tokens(kv_gpu_at &at, const float *score,
+                                    int first, int n, int k, kv_chosen *out) {
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  if (n) kv_gpu_top(at, score, n, k, keep);
+  if (kv_thread() == 0) {
+    out->step = at.step;
+    out->tokens = at.step - n + (k < n ? k : n);
+  }
+  for (int w = kv_thread(); w * 64 < at.step; w += KV_BLOCK) {
+    uint64_t word = 0;
+    for (int t = w * 64; t < w * 64 + 64 && t < at.step; t++)
+      if (t < first || t >= first + n || keep[t - first])
+        word |= (uint64_t)1 << t % 64;
+    out->attended[w] = word;
+  }
+  __syncthreads();
+}
+
+/* The entries that the message names; without one, all. */
+KV_DEVICE void kv_gpu_view_chosen(const kv_gpu_lane *lane, const kv_chosen *m,
+                                  uint8_t *mask) {
+  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
+    mask[i] = !m || kv_is_chosen(m, lane->id[i]);
+  __syncthreads();
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Residual latents on a device, as in ref/parts/latents.h: vectors of tokens,
+ * the search for the nearest references, coding and decoding. Called by all
+ * threads of a block with the same arguments; each ends with a barrier.
+ *
+ * Blocks are written where the slabs will have them: which is known before any
+ * is taken, as nothing leaves these codings.
+ */
+#ifndef KV_GPU_LATENTS_CUH
+#define KV_GPU_LATENTS_CUH
+
+#include "gpu/block/tile.cuh"
+#include "gpu/lane/method.cuh"
+#include "gpu/lane/verbs_token.cuh"
+#include "gpu/parts/perceptron.cuh"
+
+extern "C" {
+#include "ref/parts/residual.h"
+}
+
+/* Tokens that a block codes at once; it codes so many tiles in a batch. */
+constexpr int KV_CODE_TILE = 8, KV_CODE_SLOTS = KV_LATENT_TILE / KV_CODE_TILE;
+
+/* What a settling does, made by its first kernel. */
+typedef struct kv_gpu_settling {
+  int32_t from, end;      /* of what is compressed now */
+  int32_t references;     /* known so far */
+  int32_t coded;          /* tokens that are coded now */
+  unsigned long long bad; /* the first of them that cannot be: its batch << 32,
+                             whether its latent vector can << 16, its place in
+                             the batch; all ones: none */
+} kv_gpu_settling;
+
+/* Of the first lane's workspace, the same in all kernels of a settling. */
+typedef struct kv_gpu_latents {
+  kv_gpu_settling *now;
+  int32_t *id;             /* [most] references, ascending */
+  float *norm, *row;       /* [most], [most][w] */
+  int32_t *entry, *format; /* [n_tokens] that are coded */
+  int32_t *block;          /* [n_tokens] and where */
+  uint8_t *flag;           /* [n_tokens] scratch */
+} kv_gpu_latents;
+
+KV_DEVICE int kv_gpu_vector_width(const kv_shape &s) {
+  return s.n_kv_heads * (s.d + s.d_v);
+}
+
+/* at: of the first lane, of whose workspace nothing is taken yet. */
+KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
+                                             const kv_residual &o) {
+  size_t t = (size_t)at.layer->shape.n_tokens, most = (size_t)o.most;
+  size_t w = (size_t)kv_gpu_vector_width(at.layer->shape);
+  kv_gpu_settling *now = KV_GPU_TAKE(at, kv_gpu_settling, 1);
+  int32_t *id = KV_GPU_TAKE(at, int32_t, most);
+  float *norm = KV_GPU_TAKE(at, float, most);
+  float *row = KV_GPU_TAKE(at, float, most *w);
+  int32_t *entry = KV_GPU_TAKE(at, int32_t, t);
+  int32_t *format = KV_GPU_TAKE(at, int32_t, t);
+  int32_t *block = KV_GPU_TAKE(at, int32_t, t);
+  return {now,   id,     norm,  row,
+          entry, format, block, KV_GPU_TAKE(at, uint8_t, t)};
+}
+
+/* --- vectors ---------------------------------------------------------------
+ */
+
+/* Which lane element x of a vector is of, whether of K, and which of its row.
+ */
+typedef struct kv_gpu_part {
+  int lane, x;
+  bool key;
+} kv_gpu_part;
+
+KV_DEVICE kv_gpu_part kv_gpu_part_of(const kv_shape &s, int x) {
+  int keys = s.n_kv_heads * s.d;
+  if (x < keys) return {x / s.d, x % s.d, true};
+  return {(x - keys) / s.d_v, (x - keys) % s.d_v, false};
+}
+
+/* Element x of an entry that is unchanged rows, as before their rotation. */
+KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
+  kv_gpu_part p = kv_gpu_part_of(l.shape, x);
+  const kv_gpu_lane *lane = &l.lane[p.lane];
+  int turned = lane->k_slab[KV_CODED].pre_rope;
+  return kv_gpu_side{&l, lane, &i, p.key, turned}(0, p.x);
+}
+
+/* The same of one in a layered coding: what it stands for. */
+KV_DEVICE float kv_gpu_vector_stored(const kv_gpu_layer &l, int32_t i, int x) {
+  kv_gpu_part p = kv_gpu_part_of(l.shape, x);
+  const kv_gpu_lane *lane = &l.lane[p.lane];
+  kv_cell_ref r = p.key ? lane->k[i] : lane->v[i];
+  const kv_gpu_slab *slab = p.key ? lane->k_slab : lane->v_slab;
+  return ((const float *)kv_gpu_token_block(slab[r.format], r.block))[p.x];
+}
+
+/* --- the nearest references -------------------------------------------------
+ */
+
+/* References of ids up to i. */
+KV_DEVICE int kv_gpu_references_to(const kv_gpu_latents &a, int n, int i) {
+  int low = 0;
+  while (low < n) {
+    int middle = (low + n) / 2;
+    if (a.id[middle] <= i)
+      low = middle + 1;
+    else
+      n = middle;
+  }
+  return low;
+}
+
+/* The nearest so far of a tile of tokens, each one thread's. */
+typedef struct kv_gpu_nearest {
+  float *value;   /* [k][KV_SIDE] ascending */
+  int32_t *which; /* [k][KV_SIDE] */
+  int k, found;   /* the thread's own token's */
+} kv_gpu_nearest;
+
+/* Reference i at distance v takes its place, if it is nearer than the farthest
+ * of k. */
+KV_DEVICE void kv_gpu_nearest_enter(kv_gpu_nearest *t, int i, float v) {
+  float *value = t->value + kv_thread();
+  int32_t *which = t->which + kv_thread();
+  int at = t->found < t->k ? t->found : t->k - 1;
+  float farthest =
+      t->found < t->k ? kv_float(0x7f800000u) : value[at * KV_SIDE];
+  if (!(kv_sub(farthest, v) > 0)) return;
+  for (; at > 0 && value[(at - 1) * KV_SIDE] > v; at--) {
+    value[at * KV_SIDE] = value[(at - 1) * KV_SIDE];
+    which[at * KV_SIDE] = which[(at - 1) * KV_SIDE];
+  }
+  value[at * KV_SIDE] = v;
+  which[at * KV_SIDE] = i;
+  if (t->found < t->k) t->found++;
+}
+
+/* Shared memory of a search. */
+typedef struct kv_gpu_search_room {
+  float a[KV_TILE_ROOM], b[KV_TILE_ROOM];
+  float v[KV_SIDE * (KV_SIDE + 1)]; /* distances, a row a token */
+  float value[(int)KV_MOST_NEAREST * KV_SIDE];
+  int32_t which[(int)KV_MOST_NEAREST * KV_SIDE];
+} kv_gpu_search_room;
+
+/* Distances of m tokens to the references from `first` on, a tile. */
+template <class Token>
+static __device__ void
+kv_gpu_distances(int w, int m, const Token &token, const float *row,
+                 const float *norm, int first, int n, kv_gpu_search_room *s) {
+  float acc[KV_DOWN_ROWS][KV_ACROSS];
+  int r = kv_tile_row(), c = kv_tile_column();
+  auto reference = [&](int i, int x) {
+    return row[(size_t)(first + i) * (size_t)w + (size_t)x];
+  };
+  kv_tile_products(w, m, token, n - first, reference, s->a, s->b, acc);
+  KV_UNROLL
+  for (int i = 0; i < KV_DOWN_ROWS; i++) {
+    KV_UNROLL
+    for (int j = 0; j < KV_ACROSS; j++) {
+      int at = first + c + j;
+      float square = at < n ? norm[at] : 0;
+      s->v[(r + i) * (KV_SIDE + 1) + c + j] =
+          kv_fma(-2.0f, kv_add(acc[i][j], 0.0f), square);
+    }
+  }
+  __syncthreads();
+}
+
+/* The k nearest of the first seen(j) references to each of m tokens, nearest
+ * first: then(j, how many, which of it: [k][KV_SIDE] from j on) by one thread
+ * each. n: the most that any of them sees. */
+template <class Token, class Seen, class Then>
+static __device__ void kv_gpu_search(int w, int m, const Token &token,
+                                     const float *row, const float *norm, int n,
+                                     int k, const Seen &seen,
+                                     kv_gpu_search_room *s, const Then &then) {
+  int own = kv_thread(), mine = own < m ? seen(own) : 0;
+  kv_gpu_nearest t = {s->value, s->which, k, 0};
+  for (int first = 0; first < n; first += KV_SIDE) {
+    kv_gpu_distances(w, m, token, row, norm, first, n, s);
+    for (int i = 0; own < m && i < KV_SIDE && first + i < mine; i++)
+      kv_gpu_nearest_enter(&t, first + i, s->v[own * (KV_SIDE + 1) + i]);
+    __syncthreads();
+  }
+  if (own < m) then(own, t.found, s->which + own);
+  __syncthreads();
+}
+
+/* --- coding -----------------------------------------------------------------
+ */
+
+/* A block's slot: what it codes KV_CODE_TILE tokens in. */
+typedef struct kv_gpu_slot {
+  float *x, *mean;    /* [tile][w] */
+  float *hidden;      /* [tile][hidden] */
+  float *z, *of_mean; /* [tile][latent] */
+  char *bytes;        /* a latent vector as it is stored */
+} kv_gpu_slot;
+
+KV_DEVICE int kv_gpu_hidden_of(const kv_compressor &c) {
+  int in = c.gated ? 2 * c.hidden : c.hidden;
+  return in > c.back ? in : c.back;
+}
+
+/* Slot number `which` of a lane; at: of that lane, behind kv_gpu_latents. */
+KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
+                                       int which) {
+  size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;
+  size_t hidden = (size_t)kv_gpu_hidden_of(c), latent = (size_t)c.latent;
+  kv_gpu_slot s = {};
+  for (int i = 0; i <= which; i++) {
+    s.x = KV_GPU_TAKE(at, float, n *w);
+    s.mean = KV_GPU_TAKE(at, float, n *w);
+    s.hidden = KV_GPU_TAKE(at, float, n *hidden);
+    s.z = KV_GPU_TAKE(at, float, n *latent);
+    s.of_mean = KV_GPU_TAKE(at, float, n *latent);
+    s.bytes = KV_GPU_TAKE(at, char, 8 * (latent + 1));
+  }
+  return s;
+}
+
+/* z[m][latent] = f_c of x[m][w]. */
+KV_DEVICE void kv_gpu_compress(const kv_compressor &c, const kv_tensor *of,
+                               int m, const float *x, float *hidden, float *z) {
+  int h = c.hidden, in = c.gated ? 2 * h : h, n = c.latent;
+  const float *bias = (const float *)of[KV_LATENT_IN_BIAS].data;
+  const float *out = (const float *)of[KV_LATENT_OUT_BIAS].data;
+  bool gated = c.gated != 0;
+  kv_gpu_products<KV_CODE_TILE>(
+      m, in, c.width, x, c.width, (const float *)of[KV_LATENT_IN].data,
+      [&](int i, int j, float y) {
+        hidden[i * in + j] = gated ? y : kv_gelu(kv_add(y, bias[j]));
+      });
+  for (int i = kv_thread(); gated && i < m * h; i += KV_BLOCK) {
+    float *row = hidden + i / h * in + i % h;
+    row[0] = kv_mul(kv_silu(row[0]), row[h]);
+  }
+  __syncthreads();
+  kv_gpu_products<KV_CODE_TILE>(m, n, h, hidden, in,
+                                (const float *)of[KV_LATENT_OUT].data,
+                                [&](int i, int j, float y) {
+                                  z[i * n + j] = gated ? y : kv_add(y, out[j]);
+                                });
+}
+
+/* x[m][w] = f_d of z[m][latent]. */
+KV_DEVICE void kv_gpu_decompress(const kv_compressor &c, const kv_tensor *of,
+                                 int m, const float *z, float *hidden,
+                                 float *x) {
+  int w = c.width, n = c.latent, back = c.back;
+  const float *in = (const float *)of[KV_LATENT_BACK_IN_BIAS].data;
+  const float *out = (const float *)of[KV_LATENT_BACK_BIAS].data;
+  const float *last = (const float *)of[KV_LATENT_BACK].data;
+  if (c.gated) {
+    kv_gpu_products<KV_CODE_TILE>(
+        m, w, n, z, n, last, [&](int i, int j, float y) { x[i * w + j] = y; });
+    return;
+  }
+  kv_gpu_products<KV_CODE_TILE>(
+      m, back, n, z, n, (const float *)of[KV_LATENT_BACK_IN].data,
+      [&](int i, int j, float y) {
+        hidden[i * back + j] = kv_gelu(kv_add(y, in[j]));
+      });
+  kv_gpu_products<KV_CODE_TILE>(
+      m, w, back, hidden, back, last,
+      [&](int i, int j, float y) { x[i * w + j] = kv_add(y, out[j]); });
+}
+
+/* Element x of the mean of n rows, the nearest first. */
+KV_DEVICE float kv_gpu_mean_of(const float *row, int w, int n,
+                               const int32_t *which, int x) {
+  float sum = 0;
+  for (int i = 0; i < n; i++)
+    sum = kv_add(sum, row[(size_t)which[i] * (size_t)w + (size_t)x]);
+  return kv_div(sum, (float)n);
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A settling that codes tokens as residual latents, as in
+ * ref/parts/residual.h, by kernels one after another:
+ *
+ *   plan     one block: which tokens are references, which are coded, and where
+ *   rows     a block for each few references: their vectors and norms
+ *   nearest  a block for each tile of tokens: the search
+ *   code     a block for each few tokens: mean, latent vector, what it decodes
+ *            to
+ *   commit   a block a lane: the verbs
+ *
+ * Where what is decoded is a reference of the tokens behind it (refs=recon)
+ * they follow one another in one block (in_order) in the place of the last
+ * three. Who has nothing to do returns at once.
+ *
+ * A method starts them in the place of its hook:
+ *
+ *   struct x_rule {
+ *     how(at): the kv_residual; from(at), end(at): tokens compressed before and
+ *     now; host(at): the class of what is coded, or -1; done(at, lane): is told
+ *     of each lane when it has settled; kept(at, lane): floats of the lane's
+ *     state for [most][d + d_v], where references are coded but stay as they
+ *     came (self=yes) };
+ *   KV_GPU_METHOD(x, .settle_layer = kv_gpu_start_residual<x_rule>);
+ */
+#ifndef KV_GPU_RESIDUAL_CUH
+#define KV_GPU_RESIDUAL_CUH
+
+#include "gpu/parts/residual_plan.cuh"
+
+/* --- search -----------------------------------------------------------------
+ */
+
+/* Names the references of coded tokens first .. first + m - 1. */
+KV_DEVICE void kv_gpu_name_nearest(const kv_gpu_at &at, const kv_residual &o,
+                                   const kv_gpu_latents &a, int first, int m,
+                                   int n, kv_gpu_search_room *room) {
+  const kv_gpu_layer &l = *at.layer;
+  auto token = [&](int j, int x) {
+    return kv_gpu_vector_raw(l, a.entry[first + j], x);
+  };
+  auto seen = [&](int j) {
+    return kv_gpu_references_to(a, n, a.entry[first + j]);
+  };
+  int most = seen(m - 1);
+  kv_gpu_search(
+      kv_gpu_vector_width(l.shape), m, token, a.row, a.norm, most, o.nearest,
+      seen, room, [&](int j, int found, const int32_t *which) {
+        int f = a.format[first + j], block = a.block[first + j];
+        for (int g = 0; g < l.lanes; g++) {
+          int32_t *to = kv_gpu_token_named(l.lane[g].k_slab[f], block);
+          for (int i = 0; i < o.nearest; i++)
+            to[i] = i < found ? a.id[which[i * KV_SIDE]] : KV_NO_TOKEN;
+        }
+      });
+}
+
+template <class Rule>
+__global__ void kv_run_nearest(const __grid_constant__ kv_gpu_layer l) {
+  KV_SHARED(kv_gpu_search_room, room, 1);
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int first = (int)blockIdx.x * KV_LATENT_TILE, left = a.now->coded - first;
+  if (left <= 0 || !kv_gpu_refers(o) || kv_gpu_in_order(o)) return;
+  kv_gpu_name_nearest(at, o, a, first,
+                      left < KV_LATENT_TILE ? left : KV_LATENT_TILE,
+                      a.now->references, room);
+}
+
+/* --- coding -----------------------------------------------------------------
+ */
+
+/* The tile's tokens: their batch, their first place in it, the first of the
+ * coded and how many. */
+typedef struct kv_gpu_tile {
+  int batch, place, first, m;
+} kv_gpu_tile;
+
+KV_DEVICE void kv_gpu_cannot(const kv_gpu_latents &a, const kv_gpu_tile &t,
+                             int i, int decoded) {
+  unsigned long long at = (unsigned long long)t.batch << 32 |
+                          (unsigned)decoded << 16 | (unsigned)(t.place + i);
+  if (kv_thread() == 0) atomicMin(&a.now->bad, at);
+}
+
+/* Rows of a.row that token i's block names, in `which`; returns how many. */
+KV_DEVICE int kv_gpu_named_rows(const kv_gpu_layer &l, const kv_residual &o,
+                                const kv_gpu_latents &a, int i, int n,
+                                int32_t *which) {
+  const kv_gpu_slab &s = l.lane[0].k_slab[a.format[i]];
+  const int32_t *named = kv_gpu_token_named(s, a.block[i]);
+  int found = 0;
+  while (found < o.nearest && named[found] != KV_NO_TOKEN) found++;
+  __syncthreads();
+  for (int j = kv_thread(); j < found; j += KV_BLOCK)
+    which[j] = kv_gpu_references_to(a, n, named[j]) - 1;
+  __syncthreads();
+  return found;
+}
+
+/* Puts the stored latent vector of token i into all sides of all lanes. */
+KV_DEVICE void kv_gpu_put_bytes(const kv_gpu_layer &l, const kv_delta &how,
+                                int format, int32_t block, const char *from) {
+  kv_gpu_coded_size size = kv_gpu_format_delta::latent(how);
+  int64_t all = size.codes + size.metadata;
+  for (int p = 0; p < 2 * l.lanes; p++) {
+    const kv_gpu_lane &lane = l.lane[p / 2];
+    const kv_gpu_slab &s = p % 2 ? lane.v_slab[format] : lane.k_slab[format];
+    int64_t begin = kv_gpu_part_begin(all, s.part, s.parts);
+    int64_t end = kv_gpu_part_begin(all, s.part + 1, s.parts);
+    char *to = kv_gpu_token_part(s, block, how.nearest);
+    for (int64_t x = begin + kv_thread(); x < end; x += KV_BLOCK)
+      to[x - begin] = from[x];
+  }
+  __syncthreads();
+}
+
+/* z of the tile, as it is stored. */
+KV_DEVICE void kv_gpu_code_latents(const kv_gpu_at &at, const kv_residual &o,
+                                   const kv_gpu_latents &a,
+                                   const kv_gpu_slot &s, const kv_gpu_tile &t) {
+  int n = o.by.latent;
+  kv_gpu_compress(o.by, at.asset, t.m, s.x, s.hidden, s.z);
+  if (kv_gpu_refers(o)) {
+    kv_gpu_compress(o.by, at.asset, t.m, s.mean, s.hidden, s.of_mean);
+    for (int x = kv_thread(); x < t.m * n; x += KV_BLOCK)
+      s.z[x] = kv_sub(s.z[x], s.of_mean[x]);
+    __syncthreads();
+  }
+  for (int i = 0; i < t.m; i++) {
+    int j = t.first + i, f = a.format[j];
+    const kv_delta &how = o.how[f - kv_gpu_coded(at, 0)];
+    if (!kv_gpu_format_delta::put(how, s.z + i * n, s.bytes))
+      kv_gpu_cannot(a, t, i, 0);
+    kv_gpu_put_bytes(*at.layer, how, f, a.block[j], s.bytes);
+  }
+}
+
+/* What token i of the tile stands for goes into the lanes' blocks. */
+KV_DEVICE void kv_gpu_put_row(const kv_gpu_layer &l, const kv_gpu_latents &a,
+                              const kv_gpu_tile &t, int i, const float *row) {
+  int j = t.first + i, f = a.format[j], w = kv_gpu_vector_width(l.shape);
+  bool wrong = false;
+  for (int x = kv_thread(); x < w; x += KV_BLOCK) {
+    kv_gpu_part p = kv_gpu_part_of(l.shape, x);
+    const kv_gpu_lane &lane = l.lane[p.lane];
+    const kv_gpu_slab &s = p.key ? lane.k_slab[f] : lane.v_slab[f];
+    ((float *)kv_gpu_token_block(s, a.block[j]))[p.x] = row[x];
+    wrong |= !kv_finite(row[x]);
+  }
+  if (kv_block_any(wrong)) kv_gpu_cannot(a, t, i, 1);
+}
+
+/* Codes a tile, whose references are named; n: references there are. */
+KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
+                                const kv_gpu_latents &a, const kv_gpu_slot &s,
+                                const kv_gpu_tile &t, int n) {
+  KV_SHARED(int32_t, which, KV_MOST_NEAREST);
+  const kv_gpu_layer &l = *at.layer;
+  int w = kv_gpu_vector_width(l.shape);
+  for (int i = 0; i < t.m; i++) {
+    int entry = a.entry[t.first + i], found = 0;
+    if (kv_gpu_refers(o))
+      found = kv_gpu_named_rows(l, o, a, t.first + i, n, which);
+    for (int x = kv_thread(); x < w; x += KV_BLOCK) {
+      s.x[i * w + x] = kv_gpu_vector_raw(l, entry, x);
+      if (kv_gpu_refers(o))
+        s.mean[i * w + x] = kv_gpu_mean_of(a.row, w, found, which, x);
+    }
+    __syncthreads();
+  }
+  float *row = s.mean;
+  if (o.by.there) {
+    kv_gpu_code_latents(at, o, a, s, t);
+    kv_gpu_decompress(o.by, at.asset, t.m, s.z, s.hidden, s.x);
+    for (int x = kv_thread(); kv_gpu_refers(o) && x < t.m * w; x += KV_BLOCK)
+      s.x[x] = kv_add(s.x[x], s.mean[x]);
+    __syncthreads();
+    row = s.x;
+  }
+  for (int i = 0; i < t.m; i++) kv_gpu_put_row(l, a, t, i, row + i * w);
+}
+
+/* Block (slot, lane) takes every so manieth tile, in a slot of that lane. */
+template <class Rule>
+__global__ void kv_run_code(const __grid_constant__ kv_gpu_layer l) {
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  kv_gpu_at own = kv_at_lane(l, &l.lane[blockIdx.y]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int blocks = (int)(gridDim.x * gridDim.y), n = a.now->coded;
+  int first = (int)(blockIdx.y * gridDim.x + blockIdx.x);
+  if (first * KV_CODE_TILE >= n || kv_gpu_in_order(o)) return;
+  own.used = at.used;
+  kv_gpu_slot s = kv_gpu_take_slot(own, o.by, (int)blockIdx.x);
+  for (int i = first; i * KV_CODE_TILE < n; i += blocks) {
+    int j = i * KV_CODE_TILE, m = n - j < KV_CODE_TILE ? n - j : KV_CODE_TILE;
+    kv_gpu_tile t = {j / KV_LATENT_TILE, j % KV_LATENT_TILE, j, m};
+    kv_gpu_code_tile(at, o, a, s, t, a.now->references);
+  }
+}
+
+/* --- verbs ------------------------------------------------------------------
+ */
+
+/* Coded tokens first .. first + m - 1, a batch, become the lane's. */
+template <class Rule>
+static __device__ void kv_gpu_commit(kv_gpu_lane *lane, const kv_gpu_layer &l,
+                                     const kv_gpu_latents &a, int batch,
+                                     int first, int m) {
+  kv_gpu_at at = kv_at_lane(l, lane);
+  unsigned long long bad = a.now->bad;
+  int host = Rule::host(at);
+  if (kv_thread() == 0 && lane->lane == 0 && bad >> 32 == (unsigned)batch)
+    kv_gpu_fail(lane, bad >> 16 & 1 ? KV_GPU_DECODED : KV_GPU_LATENT,
+                lane->id[a.entry[first + (int)(bad & 0xffff)]]);
+  kv_gpu_recode_tokens(at, lane, m, a.entry + first, a.format + first,
+                       a.block + first);
+  if (host >= 0) kv_gpu_retier(at, lane, m, a.entry + first, host);
+}
+
+template <class Rule>
+__global__ void kv_run_commit(const __grid_constant__ kv_gpu_layer l) {
+  kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int n = a.now->coded;
+  if (a.now->end == 0) return;
+  for (int j = 0; j < n && !kv_gpu_in_order(o); j += KV_LATENT_TILE)
+    kv_gpu_commit<Rule>(lane, l, a, j / KV_LATENT_TILE, j,
+                        n - j < KV_LATENT_TILE ? n - j : KV_LATENT_TILE);
+  Rule::done(at, lane, a.now->end);
+}
+
+/* --- one after another ------------------------------------------------------
+ */
+
+/* Adds entry i to the references; returns how many there are. */
+template <class Rule>
+static __device__ int kv_gpu_add_reference(kv_gpu_at &at, const kv_residual &o,
+                                           const kv_gpu_latents &a, int i,
+                                           int n) {
+  size_t w = (size_t)kv_gpu_vector_width(at.layer->shape);
+  float *row = a.row + (size_t)n * w;
+  kv_gpu_reference_row<Rule>(at, o, i, n, row);
+  __syncthreads();
+  if (kv_thread() == 0) {
+    a.id[n] = i;
+    a.norm[n] = kv_gpu_reference_norm(row, (int)w);
+  }
+  __syncthreads();
+  return n + 1;
+}
+
+/* How many tokens a batch has that begins with coded token `first`: it ends
+ * with a reference. */
+KV_DEVICE int kv_gpu_batch_of(const kv_residual &o, const kv_gpu_latents &a,
+                              int first, int *reference) {
+  int m = 0, n = a.now->coded, from = a.now->from;
+  *reference = 0;
+  while (!*reference && m < KV_LATENT_TILE && first + m < n)
+    *reference = kv_is_reference(&o, a.entry[first + m++], from);
+  return m;
+}
+
+template <class Rule>
+__global__ void kv_run_in_order(const __grid_constant__ kv_gpu_layer l) {
+  KV_SHARED(kv_gpu_search_room, room, 1);
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int n = a.now->references, reference, m;
+  if (!kv_gpu_in_order(o) || a.now->end == 0) return;
+  kv_gpu_slot s = kv_gpu_take_slot(at, o.by, 0);
+  if (n == 0) n = kv_gpu_add_reference<Rule>(at, o, a, a.now->from, n);
+  for (int j = 0, batch = 0; j < a.now->coded; j += m, batch++) {
+    m = kv_gpu_batch_of(o, a, j, &reference);
+    kv_gpu_name_nearest(at, o, a, j, m, n, room);
+    for (int i = 0; i < m; i += KV_CODE_TILE) {
+      kv_gpu_tile t = {batch, i, j + i,
+                       m - i < KV_CODE_TILE ? m - i : (int)KV_CODE_TILE};
+      kv_gpu_code_tile(at, o, a, s, t, n);
+    }
+    for (int g = 0; g < l.lanes; g++)
+      kv_gpu_commit<Rule>(&l.lane[g], l, a, batch, j, m);
+    if (reference)
+      n = kv_gpu_add_reference<Rule>(at, o, a, a.entry[j + m - 1], n);
+  }
+}
+
+/* --- starts -----------------------------------------------------------------
+ */
+
+template <class Rule>
+static void kv_gpu_start_residual(void *s, const kv_gpu_layer *l) {
+  constexpr int MOST = 512; /* blocks of rows: several a processor */
+  unsigned lanes = (unsigned)l->lanes;
+  int rows = (l->stride - 1) / KV_REFERENCE_ROWS + 1;
+  unsigned tiles = (unsigned)((l->stride - 1) / KV_LATENT_TILE + 1);
+  dim3 slots((unsigned)KV_CODE_SLOTS, lanes);
+  KV_LAUNCH(s, kv_run_plan<Rule>, 1, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_rows<Rule>, rows < MOST ? rows : MOST, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_nearest<Rule>, tiles, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_code<Rule>, slots, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_in_order<Rule>, 1, KV_BLOCK, *l);
+  KV_LAUNCH(s, kv_run_commit<Rule>, lanes, KV_BLOCK, *l);
+}
+
+#endif

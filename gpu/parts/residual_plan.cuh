@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first two kernels of a settling that codes tokens as residual latents
+ * (gpu/parts/residual.cuh): which tokens are references and which are coded,
+ * where their blocks will be, and the references' vectors and norms.
+ */
+#ifndef KV_GPU_RESIDUAL_PLAN_CUH
+#define KV_GPU_RESIDUAL_PLAN_CUH
+
+#include "gpu/parts/latents.cuh"
+
+enum { KV_REFERENCE_ROWS = 16 }; /* of a block of `rows`, at most at a time */
+
+KV_DEVICE bool kv_gpu_refers(const kv_residual &o) {
+  return o.references != KV_REFERENCES_NONE;
+}
+
+/* Is what was decoded a reference of what follows? */
+KV_DEVICE bool kv_gpu_in_order(const kv_residual &o) {
+  return kv_gpu_refers(o) && o.refs == KV_REFS_RECON;
+}
+
+KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
+                              int from) {
+  bool reference = kv_is_reference(&o, i, from);
+  return kv_gpu_coded(at, reference ? KV_CODED_REFERENCE : KV_CODED_LATENT);
+}
+
+/* --- plan -------------------------------------------------------------------
+ */
+
+/* Flags the references below end: of those compressed before, unchanged rows
+ * and what was coded as one. */
+KV_DEVICE void kv_gpu_flag_references(const kv_gpu_at &at, const kv_residual &o,
+                                      int from, int end, uint8_t *flag) {
+  const kv_gpu_lane *lane = at.layer->lane;
+  int coded = kv_gpu_coded(at, KV_CODED_REFERENCE);
+  bool later = !kv_gpu_in_order(o);
+  for (int i = kv_thread(); i < end; i += KV_BLOCK) {
+    int f = lane->k[i].format;
+    flag[i] =
+        kv_gpu_refers(o) && (i < from ? f == KV_RAW || f == coded
+                                      : later && kv_is_reference(&o, i, from));
+  }
+  __syncthreads();
+}
+
+/* Numbers the blocks of the coded tokens as their slabs will take them. */
+KV_DEVICE void kv_gpu_number_blocks(const kv_gpu_at &at, const kv_residual &o,
+                                    const kv_gpu_latents &a, int n, int from) {
+  const kv_gpu_slab *slab = at.layer->lane[0].k_slab;
+  int latent = kv_gpu_coded(at, KV_CODED_LATENT), before = 0, some;
+  int reference = kv_gpu_coded(at, KV_CODED_REFERENCE);
+  for (int base = 0; base < n; base += KV_BLOCK) {
+    int j = base + kv_thread(), i = j < n ? a.entry[j] : 0;
+    int f = j < n ? kv_gpu_coded_as(at, o, i, from) : latent;
+    int rank = before + kv_block_rank(f == reference, &some);
+    if (j < n) {
+      a.format[j] = f;
+      a.block[j] = slab[f].used + (f == reference ? rank : j - rank);
+    }
+    before += some;
+  }
+}
+
+template <class Rule>
+__global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  int from = Rule::from(at), end = Rule::end(at), n = 0, references = 0;
+  if (!kv_gpu_settles(l) || end <= from) from = end = 0;
+  kv_gpu_flag_references(at, o, from, end, a.flag);
+  if (end > 0) references = kv_gpu_indexes(0, end, a.flag, true, a.id);
+  bool all = o.self || kv_gpu_in_order(o);
+  int alone = kv_gpu_in_order(o) && references == 0; /* the first of all */
+  for (int i = kv_thread(); i < end; i += KV_BLOCK)
+    a.flag[i] = i >= from + alone && (all || !kv_is_reference(&o, i, from));
+  __syncthreads();
+  if (end > from) n = kv_gpu_indexes(from, end, a.flag, true, a.entry);
+  kv_gpu_number_blocks(at, o, a, n, from);
+  if (kv_thread() == 0) *a.now = {from, end, references, n, ~0ull};
+}
+
+/* --- references -------------------------------------------------------------
+ */
+
+/* Row j: the vector of entry i. */
+template <class Rule>
+static __device__ void kv_gpu_reference_row(kv_gpu_at &at, const kv_residual &o,
+                                            int i, int j, float *row) {
+  const kv_gpu_layer &l = *at.layer;
+  int w = kv_gpu_vector_width(l.shape), d = l.shape.d, d_v = l.shape.d_v;
+  bool raw = l.lane[0].k[i].format == KV_RAW, recon = o.refs == KV_REFS_RECON;
+  for (int x = kv_thread(); x < w; x += KV_BLOCK) {
+    kv_gpu_part p = kv_gpu_part_of(l.shape, x);
+    size_t place = (size_t)j * (size_t)(d + d_v) + (p.key ? p.x : d + p.x);
+    float *kept = o.self ? Rule::kept(at, &l.lane[p.lane]) + place : nullptr;
+    if (raw)
+      row[x] = kv_gpu_vector_raw(l, i, x);
+    else
+      row[x] = recon ? kv_gpu_vector_stored(l, i, x) : *kept;
+    if (raw && kept) *kept = row[x];
+  }
+}
+
+KV_DEVICE float kv_gpu_reference_norm(const float *row, int w) {
+  float sum = 0;
+  for (int x = 0; x < w; x++) sum = kv_fma(row[x], row[x], sum);
+  return kv_add(sum, 0.0f);
+}
+
+template <class Rule>
+__global__ void kv_run_rows(const __grid_constant__ kv_gpu_layer l) {
+  kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
+  const kv_residual &o = Rule::how(at);
+  kv_gpu_latents a = kv_gpu_take_latents(at, o);
+  size_t w = (size_t)kv_gpu_vector_width(l.shape);
+  int n = a.now->references, all = (int)gridDim.x * KV_REFERENCE_ROWS;
+  for (int first = (int)blockIdx.x * KV_REFERENCE_ROWS; first < n;
+       first += all) {
+    int some = n - first < KV_REFERENCE_ROWS ? n - first : KV_REFERENCE_ROWS;
+    for (int j = first; j < first + some; j++)
+      kv_gpu_reference_row<Rule>(at, o, a.id[j], j, a.row + (size_t)j * w);
+    __syncthreads();
+    int j = first + kv_thread();
+    if (kv_thread() < some)
+      a.norm[j] = kv_gpu_reference_norm(a.row + (size_t)j * w, (int)w);
+  }
+}
+
+#endif
