@@ -267,11 +267,12 @@ static void take_rows(kv_store *s) {
   l->query_rows = s->data->n_rows;
 }
 
-/* Uploads the layer's own tensors of the method's file. */
+/* Uploads the layer's own tensors of the method's file; of a layer that it does
+ * not know there are none. */
 static void put_asset(kv_store *s) {
   const kv_asset *a = s->plan->asset;
   const kv_tensor *from = kv_asset_layer(a, s->data->layer);
-  for (int i = 0; i < a->asked; i++) {
+  for (int i = 0; from && i < a->asked; i++) {
     kv_tensor here = from[i];
     here.data = from[i].data ? s->asset[i].data : NULL;
     if (from[i].data && kv_tensor_layered(&a->ask[i]))
