@@ -28,3 +28,10 @@ mutant device_less_takes_others gpu/methods/less.cu 'gpu_latents' \
 mutant device_chunk_of_one_head gpu/lane/method.cuh 'gpu_latents' \
   'hook(at, lane, q, &m, &sum, a);' \
   'hook(at, lane, {h, q.queries, group, group, q.s, nullptr}, &m, &sum, a);'
+mutant device_nearest_takes_later gpu/parts/latents.cuh 'gpu_latents' \
+  'i < KV_SIDE && first + i < mine;' 'i < KV_SIDE && first + i <= mine;'
+mutant device_latent_of_sum gpu/parts/residual.cuh 'gpu_latents' \
+  's.z[x] = kv_sub(s.z[x], s.of_mean[x]);' \
+  's.z[x] = kv_add(s.z[x], s.of_mean[x]);'
+mutant device_first_tile_again gpu/parts/residual.cuh 'gpu_latents' \
+  'int j = i * KV_CODE_TILE,' 'int j = i % 2 * KV_CODE_TILE,'
