@@ -3,57 +3,68 @@
 # Sections of .ci/run that are about other machines than this one, sourced by
 # it: another processor, run by qemu, and a device, or none.
 
-# The CUDA module for the oldest architecture or for one new one: that it needs
-# nothing but libc and shows nothing but its entry, what nvcc and ptxas make of
-# the kernels, and the comparison on a device or the sentence that there is
-# none. A toolkit a run, drawn by the commit; KV_TOOLKITS='12 13' is both.
+# The CUDA module by one toolkit, drawn by the commit; KV_TOOLKITS='12 13' is
+# both: that it needs nothing but libc (and the runtime of CUDA 12) and shows
+# nothing but its entry, what nvcc and ptxas make of the kernels, and the
+# comparison on a device or the sentence that there is none. C is compiled as by
+# quickstart; a warning of nvcc is an error.
 run_gpu() {
-  local module=$ci/gpu/gpu/cuda.so needs both=(12 13) which archs
+  local both=(12 13) release
   export PATH=$PATH:/usr/local/cuda/bin
   command -v nvcc >/dev/null || skip 'no nvcc here' || return
   packages g++
-  which=${KV_TOOLKITS:-${both[$(drawn)]}}
-  archs=$(sed 's/12/75/; s/13/90/' <<<"$which")
-  configured gpu --with-cuda --with-cuda-arch="$archs" --without-blis \
-    --without-lapack
-  # C as quickstart compiled it; a warning of nvcc is an error.
-  make -C "$ci/gpu" -s --no-print-directory -j"$jobs" \
-    NVCC_WERROR='-Werror all-warnings'
-  [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
-    kv_device_module ]
-  needs=$(objdump -p "$module" | awk '$1 == "NEEDED" { print $2 }' |
-    grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
-  [ -z "$needs" ] || { echo "cuda.so needs $needs"; return 1; }
-  looked_at
-  if [[ $archs == *90* ]]; then
-    disassemblers
-    make -C "$ci/gpu/tests" --no-print-directory sass
-  fi
+  for release in ${KV_TOOLKITS:-${both[$(drawn)]}}; do
+    if [ "$release" = 12 ] && ! brought12; then
+      echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
+      release=13
+    fi
+    "by_cuda$release"
+  done
+}
+
+# For one new architecture, with what a machine with a device is given.
+by_cuda13() {
+  moduled gpu 90
+  disassemblers
+  make -C "$ci/gpu/tests" --no-print-directory sass
   make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
   rehearsed "$ci/gpu"
   on_device "$ci/gpu/sim/kvreplay"
 }
 
-# What each toolkit of `which` makes of the kernels. A machine whose driver
-# knows CUDA 12 only needs a module that was built with it, so the older
-# architecture is looked at as CUDA 12 translates it. KV_CUDA12 names its
-# folder; else its compiler is fetched from Debian's next release and Python's
-# packages.
-looked_at() {
-  local old=${KV_CUDA12:-$ci/cuda12} tests=$ci/gpu/tests
-  if [[ $which == *12* ]] && ! [ -x "$old/bin/nvcc" ] &&
-    ! toolkit12 "$old" >"$ci/cuda12.said" 2>&1; then
-    echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
-    which=13
-  fi
-  if [[ $which == *12* ]]; then
-    "$old/bin/nvcc" --version | grep release
-    make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=75 \
-      NVCC="$old/bin/nvcc"
-  fi
-  if [[ $which == *13* ]]; then
-    make -C "$tests" --no-print-directory ptx CUDA_PTX_ARCHS=90
-  fi
+# For the oldest architecture. KV_CUDA12 names the folder of the toolkit; else
+# its compiler is fetched from Debian's next release and Python's packages,
+# which have the runtime as a shared library only.
+by_cuda12() {
+  local to=${KV_CUDA12:-$ci/cuda12}
+  export LD_LIBRARY_PATH=$to/lib64
+  "$to/bin/nvcc" --version | grep release
+  moduled gpu12 75 NVCC="$to/bin/nvcc" --with-cudart=shared
+  on_device "$ci/gpu12/sim/kvreplay"
+}
+
+brought12() {
+  local to=${KV_CUDA12:-$ci/cuda12}
+  [ -x "$to/bin/nvcc" ] || toolkit12 "$to" >"$ci/cuda12.said" 2>&1
+}
+
+# moduled NAME ARCHITECTURE [option]...: a build with the module, looked at.
+moduled() {
+  local module=$ci/$1/gpu/cuda.so needs name=$1 arch=$2
+  shift 2
+  configured "$name" --with-cuda --with-cuda-arch="$arch" --without-blis \
+    --without-lapack "$@"
+  make -C "$ci/$name" -s --no-print-directory -j"$jobs" \
+    NVCC_WERROR='-Werror all-warnings'
+  [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
+    kv_device_module ]
+  needs=$(objdump -p "$module" | awk '$1 == "NEEDED" { print $2 }' |
+    grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)[.]so') || true
+  [ "${needs:-libcudart.so.12}" = libcudart.so.12 ] || {
+    echo "cuda.so needs $needs"
+    return 1
+  }
+  make -C "$ci/$name/tests" --no-print-directory ptx CUDA_PTX_ARCHS="$arch"
 }
 
 # Onto the PATH, where the toolkit came without them.
@@ -81,7 +92,7 @@ wheels() {
 toolkit12() {
   local to=$1 mirror from=$1/from/usr tool lists
   lists=$to/sources.list
-  mkdir -p "$to"/{bin,include,nvvm/bin,nvvm/libdevice}
+  mkdir -p "$to"/{bin,include,lib64,nvvm/bin,nvvm/libdevice}
   # shellcheck disable=SC2016 # apt's variables
   mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' |
     awk '$2 == "bookworm" { print $1; exit }')
@@ -97,11 +108,15 @@ toolkit12() {
     cp "$from/bin/$tool" "$to/bin"
   done
   cp "$from/lib/nvidia-cuda-toolkit/bin/cicc" "$to/nvvm/bin"
+  cp -r "$from/lib/nvidia-cuda-toolkit/bin/crt" "$to/bin"
+  cp "$to"/from/nvidia/cuda_runtime/lib/libcudart.so.12 "$to/lib64"
+  ln -s libcudart.so.12 "$to/lib64/libcudart.so"
   # shellcheck disable=SC2016 # nvcc's variables
   printf '%s\n' 'TOP = $(_HERE_)/..' \
     'NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice' \
     'PATH += $(TOP)/nvvm/bin:$(_HERE_):' \
-    'INCLUDES += "-I$(TOP)/include" $(_SPACE_)' >"$to/bin/nvcc.profile"
+    'INCLUDES += "-I$(TOP)/include" $(_SPACE_)' \
+    'LIBRARIES =+ "-L$(TOP)/lib64" $(_SPACE_)' >"$to/bin/nvcc.profile"
   cp "$from/lib/nvidia-cuda-toolkit/bin/nvcc" "$to/bin"
 }
 

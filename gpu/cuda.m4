@@ -1,8 +1,9 @@
 dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl Part of configure.ac: the CUDA Toolkit. Sets have_cuda, cuda_says and, for
-dnl make, NVCC, NVCC_ARCH (what to generate code for, and how to pack it) and
-dnl CUDA_PTX_ARCHS (the oldest and the newest architecture, for the PTX check).
+dnl make, NVCC, NVCC_ARCH (what to generate code for, and how to pack it),
+dnl NVCC_CUDART (how the runtime is linked) and CUDA_PTX_ARCHS (the oldest and
+dnl the newest architecture, for the PTX check).
 dnl Without a toolkit nothing but the module is missing.
 AC_ARG_WITH([cuda],
   [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
@@ -14,6 +15,15 @@ AC_ARG_WITH([cuda-arch],
      can use, the others are a device's own code; if none is virtual, PTX of the
      last is added [all of the toolkit from 75 on]])],
   [],[with_cuda_arch=all])
+AC_ARG_WITH([cudart],
+  [AS_HELP_STRING([--with-cudart=static|shared],
+    [CUDA's runtime: in the module, which then needs a driver only, or the
+     libcudart of the machine [static]])],
+  [],[with_cudart=static])
+AS_CASE([$with_cudart],[static|shared],[],
+  [AC_MSG_ERROR([--with-cudart is static or shared, not $with_cudart])])
+NVCC_CUDART="-cudart $with_cudart"
+AC_SUBST([NVCC_CUDART])
 AC_ARG_VAR([NVCC],[the CUDA compiler])
 AC_ARG_VAR([NVCCFLAGS],[its flags, beside those that fix the bits [-O3]])
 : ${NVCCFLAGS="-O3"}
@@ -84,7 +94,7 @@ int main() { one<<<1, 1>>>(0); return 0; }
 END
   AS_IF([test "x$kv_archs" != x &&
       "$NVCC" -std=c++20 $NVCCFLAGS -gencode \
-        arch=compute_$kv_newest,code=sm_$kv_newest -cudart static \
+        arch=compute_$kv_newest,code=sm_$kv_newest $NVCC_CUDART \
         -Xcompiler -fPIC -shared -o conftest.so conftest.cu \
         >&AS_MESSAGE_LOG_FD 2>&1],
     [have_cuda=yes],
