@@ -103,7 +103,7 @@ packed() {
   fi
   libraries
   strip --strip-debug "$pack/sim/kvreplay" "$pack/traces/kvtrace" \
-    "$pack/tests/check_laws" 2>/dev/null
+    "$pack/tests/check_laws" "$pack/tests/bench/device" 2>/dev/null
   [ -e "$pack/gpu/cuda.so" ] ||
     echo 'device.sh: no gpu/cuda.so in this build: the executor only' >&2
   echo "device.sh: $pack, $(du -sm "$pack" | cut -f 1) MB"
