@@ -228,6 +228,8 @@ static void additive(void **state_) {
   (void)state_;
   plain_account("less:budget=8", "h2o:budget=8");
   plain_account("less:budget=6:recent=1", "h2o:budget=6:recent=1");
+  /* 17 go at once: more than fill a tile. */
+  plain_account("less:budget=3:recent=1", "h2o:budget=3:recent=1");
   plain_account("less:budget=8:policy=lambda",
                 "streamingllm:budget=8:positions=original");
 }
