@@ -107,61 +107,66 @@ KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
   return 0;
 }
 
-/* One head's view, with `room` bytes of the workspace behind those of the heads
- * before it, or with all of it. */
-template <kv_gpu_view hook>
-KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
-                            int h, size_t room) {
+/* Where head h is asked, with `room` bytes of the workspace behind those of the
+ * heads before it, or with all of it. */
+KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                               int h, size_t room) {
   kv_gpu_at at = kv_at_lane(l, lane);
-  size_t head = (size_t)(lane->first_head + h), d = (size_t)l.shape.d;
   at.work += (size_t)h * room;
   if (room) at.work_size = room;
-  kv_gpu_watch(l, lane->lane, (int)head, at);
+  return at;
+}
+
+/* Head h's query; `within`: the entries that it may see, or null for all. */
+KV_DEVICE kv_gpu_query kv_query_of(const kv_gpu_layer &l,
+                                   const kv_gpu_lane *lane, int h,
+                                   const uint8_t *within) {
+  size_t head = (size_t)(lane->first_head + h), d = (size_t)l.shape.d;
   const float *group = l.q + (size_t)lane->first_head * d;
-  kv_gpu_query q = {h,
-                    lane->queries,
-                    l.q + head * d,
-                    group,
-                    l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                        : nullptr,
-                    l.within ? l.mask + head * (size_t)l.stride : nullptr};
-  hook(at, lane, q, l.mask + head * (size_t)l.stride);
-  __syncthreads();
+  const float *logits =
+      l.needs.view_logits ? l.s + head * (size_t)l.stride : nullptr;
+  return {h, lane->queries, l.q + head * d, group, logits, within};
 }
 
 /* Block (lane, y) has head y of the lane, or the first one all heads if the
- * workspace is too small for a part a head. */
-template <kv_gpu_view hook, kv_gpu_view_room needs>
-__global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
-  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  size_t room = (needs(kv_at_lane(l, lane), lane) + 63) / 64 * 64;
+ * workspace is too small for `room` bytes a head. */
+template <class Each>
+KV_DEVICE void kv_each_head(const kv_gpu_lane *lane, size_t room, Each each) {
+  room = (room + 63) / 64 * 64;
   bool apart = room * (size_t)lane->queries <= lane->work_size;
   int blocks = apart ? (int)gridDim.y : 1;
   if ((int)blockIdx.y >= blocks) return;
   for (int h = (int)blockIdx.y; h < lane->queries; h += blocks)
-    kv_view_head<hook>(l, lane, h, apart ? room : 0);
+    each(h, apart ? room : 0);
 }
 
-/* One head's chunk, with `room` bytes of the workspace behind those of the
- * heads before it, or with all of it. All threads return the same, and the same
- * m and sum. */
+template <kv_gpu_view hook>
+KV_DEVICE void kv_view_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                            int h, size_t room) {
+  kv_gpu_at at = kv_at_head(l, lane, h, room);
+  size_t head = (size_t)(lane->first_head + h);
+  uint8_t *mask = l.mask + head * (size_t)l.stride;
+  kv_gpu_watch(l, lane->lane, (int)head, at);
+  hook(at, lane, kv_query_of(l, lane, h, l.within ? mask : nullptr), mask);
+  __syncthreads();
+}
+
+template <kv_gpu_view hook, kv_gpu_view_room needs>
+__global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
+  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  kv_each_head(lane, needs(kv_at_lane(l, lane), lane), [&](int h, size_t room) {
+    kv_view_head<hook>(l, lane, h, room);
+  });
+}
+
+/* One head's chunk. All threads return the same, and the same m and sum. */
 template <kv_gpu_own_chunk hook>
 KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int h, size_t room) {
-  kv_gpu_at at = kv_at_lane(l, lane);
+  kv_gpu_at at = kv_at_head(l, lane, h, room);
   size_t head = (size_t)(lane->first_head + h);
-  size_t d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
-  at.work += (size_t)h * room;
-  if (room) at.work_size = room;
-  const float *group = l.q + (size_t)lane->first_head * d;
-  kv_gpu_query q = {h,
-                    lane->queries,
-                    l.q + head * d,
-                    group,
-                    l.needs.view_logits ? l.s + head * (size_t)l.stride
-                                        : nullptr,
-                    nullptr};
-  float m = 0, sum = 0, *a = l.more_a + head * d_v;
+  float m = 0, sum = 0, *a = l.more_a + head * (size_t)l.shape.d_v;
+  kv_gpu_query q = kv_query_of(l, lane, h, nullptr);
   bool there = hook(at, lane, q, &m, &sum, a);
   __syncthreads();
   int bad = !kv_finite(m) || !(sum >= 0x1p-64f && sum <= 0x1p64f);
@@ -177,16 +182,12 @@ KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Blocks are divided as those of views are. */
 template <kv_gpu_own_chunk hook, kv_gpu_view_room needs>
 __global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  size_t room = (needs(kv_at_lane(l, lane), lane) + 63) / 64 * 64;
-  bool apart = room * (size_t)lane->queries <= lane->work_size;
-  int blocks = apart ? (int)gridDim.y : 1;
-  if ((int)blockIdx.y >= blocks) return;
-  for (int h = (int)blockIdx.y; h < lane->queries; h += blocks)
-    kv_chunk_head<hook>(l, lane, h, apart ? room : 0);
+  kv_each_head(lane, needs(kv_at_lane(l, lane), lane), [&](int h, size_t room) {
+    kv_chunk_head<hook>(l, lane, h, room);
+  });
 }
 
 /* Where a thread begins among the entries, and how far it goes on, in an

@@ -26,8 +26,8 @@ mutant device_less_takes_others gpu/methods/less.cu 'gpu_latents' \
   'forget(at, lane, m - i < TILE ? m - i : TILE, gone + i);' \
   'forget(at, lane, m - i < TILE ? m - i : TILE, gone);'
 mutant device_chunk_of_one_head gpu/lane/method.cuh 'gpu_latents' \
-  'hook(at, lane, q, &m, &sum, a);' \
-  'hook(at, lane, {h, q.queries, group, group, q.s, nullptr}, &m, &sum, a);'
+  'l.q + head * d, group, logits, within' \
+  'group, group, logits, within'
 mutant device_nearest_takes_later gpu/parts/latents.cuh 'gpu_latents' \
   'i < KV_SIDE && first + i < mine;' 'i < KV_SIDE && first + i <= mine;'
 mutant device_latent_of_sum gpu/parts/residual.cuh 'gpu_latents' \
