@@ -110,11 +110,15 @@ if "$kvreplay" --commands | grep -qx run; then
     -m "deltakv:compressor=$tmp/nan.safetensors" >"$tmp/out" 2>/dev/null
   [ $? = 2 ] && grep -q 'refused at .* holds NaN or Inf at ' "$tmp/out" ||
     fail 'weights with NaN are not refused with a sentence'
-  "$kvreplay" run "$tmp/no_rope.safetensors" -q -m deltakv:compressor=none \
-    >"$tmp/out" 2>/dev/null
-  [ $? = 2 ] && grep -q 'refused at .* need rope.inv_freq' "$tmp/out" ||
-    fail 'deltakv without frequencies is not refused with a sentence'
-  checks=$((checks + 10))
+  bases=("$src"/traces/tiny/assets/palu.*.safetensors)
+  for m in deltakv:compressor=none "deltakv:compressor=${weights[0]}" \
+    "palu:bases=${bases[0]}"; do
+    "$kvreplay" run "$tmp/no_rope.safetensors" -q -m "$m" >"$tmp/out" \
+      2>/dev/null
+    [ $? = 2 ] && grep -q 'refused at .* need rope.inv_freq' "$tmp/out" ||
+      fail "$m without frequencies is not refused with a sentence"
+  done
+  checks=$((checks + 12))
 fi
 
 if "$kvreplay" --commands | grep -qx run; then

@@ -90,7 +90,7 @@ static const kv_param table[] = {
      .kind = KV_SHARE,
      .offset = offsetof(params, v.p),
      .fallback = "0.9",
-     .min = 0,
+     .min = 1e-6, /* the smallest share that is stored and not 0 */
      .max = 1,
      .unit = "share of the probability",
      .help = "mass of what a query votes for; 0.9 as in the paper, which "
@@ -210,10 +210,6 @@ static void resolve(params *o) {
 
 static kv_rc check(const params *o, kv_err *e) {
   int last = kv_hard_last(o);
-  if (o->v.p < 1)
-    return kv_fail(e, KV_USAGE,
-                   "hardkv: p is 0, a share of nothing; it is above 0, and 1 "
-                   "at most");
   if (o->lower > o->upper)
     return kv_fail(e, KV_USAGE,
                    "hardkv: lower=%d is more than upper=%d, where a lane is "

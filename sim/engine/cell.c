@@ -61,8 +61,9 @@ static const char *cannot_turn(const kv_trace *t) {
 static const char *cannot_read(const kv_trace *t) {
   return t->rope.inv_freq ? NULL
                           : "keys or queries as before their rotation need "
-                            "rope.inv_freq, which the trace does not hold; "
-                            "take another method, kivi with rope=after";
+                            "rope.inv_freq, which the trace does not hold: "
+                            "record it again with the model's frequencies, or "
+                            "take another method; kivi has rope=after";
 }
 
 /* Refuses a cell that needs something the trace does not hold, before anything

@@ -313,7 +313,11 @@ static void opening(void **state) {
   rig_law_refused(&c, "hardkv:upper=9:window=3:local=10", KV_REFUSED, "last 10",
                   "upper=9");
   rig_law_refused(&c, "hardkv:upper=4:kernel=4", KV_USAGE, "kernel=4", "5");
-  rig_law_refused(&c, "hardkv:upper=4:p=0", KV_USAGE, "p is 0", "above 0");
+  rig_law_refused(&c, "hardkv:upper=4:p=0", KV_USAGE, "p=0 is not in range",
+                  "the nearest is p=1e-06");
+  rig_law_refused(&c, "hardkv:upper=4:p=-1", KV_USAGE, "p=-1",
+                  "the nearest is p=1e-06");
+  assert_int_equal(rig_try(&c, "hardkv:upper=400:p=1e-06", &n, &e), KV_OK);
   rig_law_refused(&c, "hardkv:upper=4:p=1.1", KV_USAGE, "p", "1");
   rig_law_refused(&c, "hardkv:upper=4:lower=5", KV_USAGE, "lower=5", "upper=4");
   rig_law_refused(&c, "hardkv:upper=4:adapter=zsmerge", KV_USAGE, "adapter",

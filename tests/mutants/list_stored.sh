@@ -60,6 +60,6 @@ mutant rewrite_turns_round ref/parts/cascade.c 'methods' \
 mutant every_other_trigger ref/methods/hardkv.c 'methods' \
   'needs->every = o->every;' 'needs->every = 2 * o->every;'
 mutant p_of_nothing ref/methods/hardkv.c 'methods' \
-  'if (o->v.p < 1)' 'if (o->v.p < 0)'
+  '.min = 1e-6,' '.min = 0,'
 mutant fallen_past_the_end ref/kernels/elements.h 'sums' \
   'v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0))' 'lost'
