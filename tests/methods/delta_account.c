@@ -13,7 +13,8 @@ enum {
   DV = DELTA_DV,
   H = DELTA_H,
   W = DELTA_W,
-  UP = 24 /* where GELU(y) = y, for |y - UP| < 16 */
+  UP = 24,   /* where GELU(y) = y, for |y - UP| < 16 */
+  OPEN = 128 /* where SiLU(y) = y: 1 + e^-y is 1 in binary32 from 17 on */
 };
 
 static const float freq[D / 2] = {1.0f, 0.1f};
@@ -107,6 +108,25 @@ void delta_orthonormal(delta_weights *w) {
   put_turn(w, KV_LATENT_OUT, r, false, true);
   put_turn(w, KV_LATENT_BACK_IN, r, true, false);
   put_turn(w, KV_LATENT_BACK, q, true, true);
+}
+
+void delta_saturated(delta_weights *w) {
+  double q[W][W], r[W][W];
+  empty(w, true, W, W);
+  draw_turn(q);
+  draw_turn(r);
+  for (int i = 0; i < W; i++)
+    for (int j = 0; j < W; j++) {
+      double back = 0;
+      for (int k = 0; k < W; k++) back += q[k][i] * r[j][k] / OPEN;
+      w->x[KV_LATENT_IN][i * W + j] = j == W - 1 ? OPEN : 0;
+      w->x[KV_LATENT_IN][(W + i) * W + j] = (float)q[i][j];
+      w->x[KV_LATENT_OUT][i * W + j] = (float)r[i][j];
+      w->x[KV_LATENT_BACK][i * W + j] = (float)back;
+    }
+  name(w, KV_LATENT_IN, 2 * W, W);
+  name(w, KV_LATENT_OUT, W, W);
+  name(w, KV_LATENT_BACK, W, W);
 }
 
 rig_case delta_case(const delta_weights *w) {

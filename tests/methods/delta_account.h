@@ -34,6 +34,10 @@ void delta_draw(delta_weights *w, bool gated, int hidden, int latent);
 /* gelu with square orthonormal maps, biased so far up that GELU gives back what
  * it gets: f_d(f_c(x) - f_c(m)) + m = x. */
 void delta_orthonormal(delta_weights *w);
+/* swiglu with square maps, orthonormal up to a power of two, of vectors whose
+ * last element is 1: it opens every gate so far that SiLU gives back what it
+ * gets, and f_d(f_c(x) - f_c(m)) + m = x. */
+void delta_saturated(delta_weights *w);
 
 /* A layer of 8, 40 tokens of prompt; w NULL: no file. rig_data_free. */
 rig_case delta_case(const delta_weights *w);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Laws of DeltaKV: what every token of a layer is, which tokens a latent vector
- * names, orthonormal maps give the input back, what is attended of all tokens
- * and of a few, and latent vectors of 4 bits.
+ * names, orthonormal maps give the input back (swiglu's only where vectors hold
+ * a constant), what is attended of all tokens and of a few, and latent vectors
+ * of 4 bits.
  */
 #include "ref/methods/deltakv.h"
 #include "tests/methods/delta_account.h"
@@ -80,8 +81,7 @@ static void partition(void **state) {
 /* --- orthonormal maps --------------------------------------------------------
  */
 
-static void given_back(const delta_weights *w, const char *more, double most) {
-  rig_case c = delta_case(w);
+static void given_back(rig_case c, const char *more, double most) {
   char spec[160];
   double want[W];
   int coded = 0;
@@ -129,12 +129,63 @@ static void orthonormal(void **state) {
   static delta_weights w;
   (void)state;
   delta_orthonormal(&w);
-  given_back(&w, "", 1e-4);
-  given_back(&w, ":phase=block:self=yes:nearest=1", 1e-4);
-  given_back(&w, ":refs=recon", 1e-4);
-  given_back(&w, ":references=none", 1e-4);
+  given_back(delta_case(&w), "", 1e-4);
+  given_back(delta_case(&w), ":phase=block:self=yes:nearest=1", 1e-4);
+  given_back(delta_case(&w), ":refs=recon", 1e-4);
+  given_back(delta_case(&w), ":references=none", 1e-4);
   w.layer = 1;
   as_dense(&w, "deltakv:full=0:r=1:sink=2:recent=8:stride=5:latent=fp32");
+}
+
+/* The layer's k and v times `by`; its vectors then end in `by`. */
+static rig_case ending_in(const delta_weights *w, float by) {
+  rig_case c = delta_case(w);
+  float *k = (float *)(uintptr_t)c.k, *v = (float *)(uintptr_t)c.v;
+  for (int x = 0; x < H * T * DELTA_D; x++) k[x] *= by;
+  for (int x = 0; x < H * T * DELTA_DV; x++) v[x] *= by;
+  for (int i = 0; i < T; i++) v[((H - 1) * T + i + 1) * DELTA_DV - 1] = by;
+  return c;
+}
+
+/* Three products by orthonormal maps and one by a power of two; each rounds the
+ * length |x| <= sqrt(w) by (w + 1) sqrt(w) 2^-24 of it at most, of x and of the
+ * mean: 6 (w + 1) w 2^-24, to which turning a key adds less than w 2^-24. */
+static void saturated(void **state) {
+  static delta_weights w;
+  double most = (6 * (W + 1) + 1) * W * 0x1p-24;
+  (void)state;
+  delta_saturated(&w);
+  given_back(ending_in(&w, 1), "", most);
+  given_back(ending_in(&w, 1), ":phase=block:self=yes:nearest=1", most);
+  given_back(ending_in(&w, 1), ":refs=recon", most);
+  given_back(ending_in(&w, 1), ":references=none", most);
+}
+
+/* |SiLU(y)| <= |y|, and nothing is added: f_d(f_c(x)) is of the second order
+ * in x, so no swiglu gives back every vector. The largest element of what is
+ * left of vectors of about 2^-10. */
+static double left_of_small(const delta_weights *w) {
+  rig_case c = ending_in(w, 0x1p-10f);
+  double none[W] = {0}, most = 0;
+  rig *r = rig_open(&c, ALL ":references=none");
+  rig_to(r, T);
+  for (int i = SINK; i < END; i++)
+    if (rig_lane(r, 0)->k[i].format != KV_RAW)
+      most = fmax(most, delta_off(r, i, none));
+  rig_close(r);
+  rig_data_free(&c);
+  return most;
+}
+
+static void small_is_lost(void **state) {
+  static delta_weights w;
+  (void)state;
+  delta_saturated(&w);
+  assert_true(left_of_small(&w) < 0x1p-16);
+  delta_draw(&w, true, 5, 8);
+  assert_true(left_of_small(&w) < 0x1p-16);
+  delta_orthonormal(&w); /* which gelu does */
+  assert_true(left_of_small(&w) > 0x1p-11);
 }
 
 /* --- a few of them -----------------------------------------------------------
@@ -287,6 +338,7 @@ int kv_test_deltakv_laws(void); /* called by deltakv.c */
 int kv_test_deltakv_laws(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(partition), cmocka_unit_test(orthonormal),
-      cmocka_unit_test(top), cmocka_unit_test(int4)};
+      cmocka_unit_test(saturated), cmocka_unit_test(small_is_lost),
+      cmocka_unit_test(top),       cmocka_unit_test(int4)};
   return cmocka_run_group_tests_name("deltakv's laws", tests, NULL, NULL);
 }
