@@ -13,6 +13,9 @@ squared error alone; --from begins with one. Needs numpy and torch.
 --loss both|mse|ntp   which terms; both weigh the same
 --refs raw|recon      references as the model computes them, which the method
                       keeps, or rebuilt ones, as Algorithm 1 has it
+
+Every 50 steps what is needed to go on is in OUTPUT.part; the same command,
+typed again after a kill, goes on from there with the same numbers.
 """
 
 import argparse
@@ -198,6 +201,24 @@ def load(path):
     return net
 
 
+def keep(path, told, i, *states):
+    """Step i is done; a kill leaves this file or the one before, whole."""
+    torch.save([told, i, *(x.state_dict() for x in states)], path + ".new")
+    os.replace(path + ".new", path)
+
+
+def resume(path, told, *states):
+    """Steps that were done by an earlier, killed run of the same command."""
+    if not os.path.exists(path):
+        return 0
+    was, i, *found = torch.load(path)
+    if was != told:
+        sys.exit(f"{path} is of another command: type that, or remove it")
+    for x, y in zip(states, found):
+        x.load_state_dict(y)
+    return i
+
+
 def train(w, net, a):
     todo = documents(a.recordings, a.tokens, a.seed)
     adam = torch.optim.AdamW(net.parameters(), a.rate, weight_decay=0)
@@ -208,8 +229,12 @@ def train(w, net, a):
             (i + 1) / rise, (a.steps - i) / max(1, a.steps - rise)
         ),
     )
+    part, told = a.output + ".part", str(vars(a))
+    done = resume(part, told, net, adam, pace)
+    for _ in range(done):
+        next(todo)
     began = time.time()
-    for i in range(a.steps):
+    for i in range(done, a.steps):
         error, next_token = losses(w, net, next(todo), a.refs)
         loss = error * (a.loss != "ntp") + next_token * (a.loss != "mse")
         adam.zero_grad()
@@ -218,14 +243,16 @@ def train(w, net, a):
         adam.step()
         pace.step()
         if i % 20 == 19:
-            left = (time.time() - began) / (i + 1) * (a.steps - i - 1)
+            left = (time.time() - began) / (i + 1 - done) * (a.steps - i - 1)
             print(
                 f"{i + 1} of {a.steps}: squared error "
-                f"{float(error) / tiny.L:.5f} a layer, next token "
-                f"{float(next_token):.4f}, {left:.0f} s left",
+                f"{error.item() / tiny.L:.5f} a layer, next token "
+                f"{next_token.item():.4f}, {left:.0f} s left",
                 file=sys.stderr,
                 flush=True,
             )
+        if i % 50 == 49:
+            keep(part, told, i + 1, net, adam, pace)
 
 
 def main():
@@ -248,6 +275,8 @@ def main():
     net = load(a.begin) if a.begin else Compressor(a.hidden, a.latent)
     train(w, net, a)
     save(net, a.output, a)
+    if os.path.exists(a.output + ".part"):
+        os.remove(a.output + ".part")
 
 
 if __name__ == "__main__":
