@@ -25,7 +25,7 @@ static const char *const tables[] = {
     "request",        "selection_row", "selection",
     "selection_map",  "likeness",      "residual",
     "likeness_class", "spectrum",      "missed",
-    "entropy"};
+    "entropy",        "compressor",    "rebuilt"};
 
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",
@@ -60,7 +60,9 @@ static const struct {
               {"items", 0, MANY},         {"class", -1000, 1000},
               {"direction", 1, INT_MAX},  {"stride", 1, INT_MAX},
               {"k", 1, INT_MAX},          {"octave", -1, 62},
-              {"bins", 1, INT_MAX},       {"elements", 0, MANY}};
+              {"bins", 1, INT_MAX},       {"elements", 0, MANY},
+              {"width", 1, INT_MAX},      {"latent", 1, INT_MAX},
+              {"hidden", 1, INT_MAX},     {"length", 1, INT_MAX}};
 
 static bool is_digest(const char *column) {
   for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)

@@ -19,6 +19,21 @@
 
 #define LAYERS "At a quarter, half and three quarters of the recorded layers. "
 
+/* Of compressors. */
+#define MISSED                                                                 \
+  "Squares that a rebuilt token misses, of its own: with the mean of its 4 "   \
+  "references of stride 10 (DeltaKV), of the token by itself (without "        \
+  "references, by the same weights, which learned with them), and of that "    \
+  "mean alone (without compressor). Latents as computed, before they are "     \
+  "stored. Mean over layers and traces. "
+#define WIDTH(across_title, its_title)                                         \
+  {                                                                            \
+    .panel = "panel", .series = "series", .x = "turn", .y = "share",           \
+    .across = {across_title, 0, 0, false, false},                              \
+    .up = {"squares missed", 0, 0, false, true}, .apart = true,                \
+    .title = its_title                                                         \
+  }
+
 static const kv_figure figures[] = {
     {"nearest",
      "How far back the nearest token is",
@@ -147,6 +162,31 @@ static const kv_figure figures[] = {
       .across = {"position", 0, 0, true, false},
       .up = {"squares missed", 0, 0, false, true},
       .title = "What references miss by position"}},
+    {"latent", "Compressors: how wide latents are",
+     "SELECT * FROM compressors WHERE dial = 'latent'",
+     MISSED "By the width of the latent vector, of files alike in all else; "
+            "learned from: tokens of a piece at most.",
+     WIDTH("elements of a latent vector, dc", "Compressors by latent width")},
+    {"hidden", "Compressors: how many hidden units",
+     "SELECT * FROM compressors WHERE dial = 'hidden'",
+     MISSED "By the hidden units of f_c, of files alike in all else: the loss "
+            "that a compressor is trained on, as a share of the squares.",
+     WIDTH("hidden units, d_h", "Compressors by hidden units")},
+    {"rebuilt",
+     "Rebuilt tokens by position",
+     "SELECT * FROM rebuilt_at",
+     MISSED "By the token's position, an octave a point. A compressor learned "
+            "from pieces of traces, as long as its panel says, where its file "
+            "does: further right it meets more references to choose from than "
+            "it learned with.",
+     {.panel = "panel",
+      .series = "series",
+      .x = "position",
+      .y = "share",
+      .across = {"position", 0, 0, true, false},
+      .up = {"squares missed", 0, 0, false, true},
+      .apart = true,
+      .title = "What rebuilt tokens miss by position"}},
     {"entropies",
      "Entropy of coded keys and values",
      "SELECT * FROM entropies",

@@ -29,7 +29,8 @@ static const char *const tables[] = {
     "layout_step",   "survival",  "attention",     "spread",
     "pool",          "request",   "selection_row", "selection",
     "selection_map", "likeness",  "residual",      "likeness_class",
-    "spectrum",      "missed",    "entropy",       NULL};
+    "spectrum",      "missed",    "entropy",       "compressor",
+    "rebuilt",       NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);

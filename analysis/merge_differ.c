@@ -119,7 +119,10 @@ static const char two_likenesses[] =
     " UNION ALL SELECT d.identity, d.layer FROM main.entropy d"
     "  JOIN %s.entropy s USING (identity, layer, part, coding)"
     "  WHERE (d.bins, d.elements, d.bits_bits, d.error_bits)"
-    "   != (s.bins, s.elements, s.bits_bits, s.error_bits))"
+    "   != (s.bins, s.elements, s.bits_bits, s.error_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.rebuilt d"
+    "  JOIN %s.rebuilt s USING (identity, layer, digest, refs, octave)"
+    "  WHERE d.share_bits != s.share_bits)"
     "SELECT t.name, layer FROM odd JOIN main.trace t USING (identity)"
     " ORDER BY identity, layer LIMIT 1";
 
@@ -276,9 +279,10 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
             tell_selections);
   if (rc) return rc;
-  rc = look(db,
-            sqlite3_mprintf(two_likenesses, from, from, from, from, from, from),
-            path, tell_likenesses);
+  rc = look(
+      db,
+      sqlite3_mprintf(two_likenesses, from, from, from, from, from, from, from),
+      path, tell_likenesses);
   if (rc) return rc;
   return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

@@ -139,3 +139,64 @@ SELECT a.shape AS panel, upper(part) || ', ' || CASE coding
 FROM entropy n JOIN alike a USING (identity, layer)
 GROUP BY a.shape, a.layer, part, coding, bins
 ORDER BY a.shape, part, coding, a.layer;
+
+-- Squares that a token rebuilt misses, of its own, by file (its compressor) and
+-- octave, -1 for all positions: with the mean of its references, without
+-- references, and that mean alone.
+CREATE TEMP VIEW rebuilt_token AS
+SELECT identity, layer, digest, octave, share,
+  iif(refs = 'none', 'without references', 'DeltaKV') AS part
+FROM rebuilt
+UNION ALL SELECT identity, layer, digest, -1, share, 'without compressor'
+FROM (SELECT DISTINCT identity, layer, digest FROM rebuilt)
+  JOIN residual USING (identity, layer)
+WHERE space = 'kv' AND kind = 'references'
+UNION ALL SELECT identity, layer, digest, octave, share, 'without compressor'
+FROM (SELECT DISTINCT identity, layer, digest, octave FROM rebuilt)
+  JOIN missed USING (identity, layer, octave)
+WHERE octave >= 0 AND stride = 10 AND k = 4;
+
+-- Of compressors alike in all but one width, over that width. Means over
+-- layers and traces, of files that were asked on each trace of the shape.
+CREATE TEMP VIEW compressors AS
+WITH one AS MATERIALIZED
+  (SELECT a.shape, identity, a.layer, digest, c.kind, c.latent, c.hidden,
+    iif(c.length > 0, ', learned from ' || c.length || ' tokens', '')
+      AS learned, part, share
+  FROM rebuilt_token JOIN alike a USING (identity, layer)
+    JOIN compressor c USING (digest) WHERE octave < 0),
+long AS
+  (SELECT 'latent' AS dial, latent AS turn, kind || ' of ' || hidden AS rest,
+    one.* FROM one
+  UNION ALL SELECT 'hidden', hidden, kind || ', latent ' || latent, one.*
+  FROM one),
+mean AS
+  (SELECT shape || learned AS panel, shape, dial, turn, part, rest,
+    avg(share) AS share,
+    count(DISTINCT identity) AS traces, count(DISTINCT digest) AS files
+  FROM long l GROUP BY shape, learned, dial, part, rest, turn
+  HAVING traces = (SELECT count(DISTINCT identity) FROM one
+    WHERE one.shape = l.shape))
+SELECT m.*, rest || ': ' || part AS series, '' AS asked, 1 AS confirmed
+FROM mean m JOIN (SELECT panel, dial, part, rest FROM mean
+  GROUP BY panel, dial, part, rest HAVING count(*) > 1)
+  USING (panel, dial, part, rest)
+ORDER BY dial, panel, rest, part, turn;
+
+-- By position, a panel a file. Means over layers and traces.
+CREATE TEMP VIEW rebuilt_at AS
+WITH file AS
+  (SELECT *, kind || ' of ' || hidden || ', latent ' || latent || ' of ' ||
+    width || iif(length > 0, ', learned from ' || length || ' tokens', '') ||
+    iif(count(*) OVER (PARTITION BY kind, width, latent, hidden, length) > 1,
+      ' (' || substr(digest, 1, 8) || ')', '') AS what
+  FROM compressor)
+SELECT a.shape || ', ' || f.what AS panel, part AS series, a.shape, digest,
+  f.file, f.kind, f.latent, f.hidden, f.length, 1 << octave AS position,
+  avg(share) AS share, count(DISTINCT identity) AS traces, '' AS asked,
+  1 AS confirmed
+FROM rebuilt_token JOIN alike a USING (identity, layer)
+  JOIN file f USING (digest)
+WHERE octave BETWEEN 0 AND 40
+GROUP BY a.shape, digest, part, octave
+ORDER BY a.shape, f.kind, f.latent, f.hidden, digest, part, octave;

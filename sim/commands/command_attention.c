@@ -13,14 +13,14 @@ static size_t size(const kv_trace *t) {
   return (size_t)t->shape.n_kv_heads * sizeof(kv_spread);
 }
 
-static kv_rc do_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                      int threads, void *out, kv_err *e) {
-  return kv_spread_layer(t, i, kernel, threads, out, e);
+static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
+                      void *out, kv_err *e) {
+  return kv_spread_layer(t, i, s->kernels, s->threads, out, e);
 }
 
-static kv_rc has(kv_db *db, const kv_digest *identity, const kv_trace *t,
-                 bool *there, kv_err *e) {
-  return kv_db_has_attention(db, identity, t->n_layers * t->shape.n_kv_heads,
+static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
+                 const kv_trace *t, bool *there, kv_err *e) {
+  return kv_db_has_attention(s->db, identity, t->n_layers * t->shape.n_kv_heads,
                              there, e);
 }
 
@@ -49,8 +49,8 @@ static void print(const kv_trace *t, const void *found) {
            (double)seen / (double)rows);
 }
 
-static const kv_inspection inspection = {"attention", size, NULL, do_layer,
-                                         has,         put,  print};
+static const kv_inspection inspection = {"attention", size, NULL, NULL,
+                                         do_layer,    has,  put,  print};
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return kv_inspect(self, &inspection, stopped, e);

@@ -14,16 +14,30 @@ static size_t size(const kv_trace *t) {
   return sizeof(kv_likenesses);
 }
 
-static kv_rc do_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                      int threads, void *out, kv_err *e) {
+static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
+                      void *out, kv_err *e) {
   kv_likenesses *o = out;
-  kv_rc rc = kv_likeness_layer(t, i, kernel, threads, o->space, e);
-  return rc ? rc : kv_entropy_layer(t, i, kernel, o->entropy[0], e);
+  kv_rc rc = kv_likeness_layer(t, i, s->kernels, s->threads, &s->files,
+                               o->space, o->rebuilt, e);
+  return rc ? rc : kv_entropy_layer(t, i, s->kernels, o->entropy[0], e);
 }
 
-static kv_rc has(kv_db *db, const kv_digest *identity, const kv_trace *t,
-                 bool *there, kv_err *e) {
-  return kv_db_has_likenesses(db, identity, t->n_layers, there, e);
+static kv_rc open(kv_inspect_task *s, const kv_trace *t, kv_err *e) {
+  kv_rc rc = kv_likeness_check(t, e);
+  if (rc) return rc;
+  return kv_compressors_open(t, s->weights.n, s->weights.item, &s->files, e);
+}
+
+static void close(kv_inspect_task *s) { kv_compressors_close(&s->files); }
+
+/* There, and what each file makes of it. */
+static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
+                 const kv_trace *t, bool *there, kv_err *e) {
+  kv_rc rc = kv_db_has_likenesses(s->db, identity, t->n_layers, there, e);
+  for (int i = 0; i < s->files.n && !rc && *there; i++)
+    rc = kv_db_has_rebuilt(s->db, identity, &s->files.file[i]->digest,
+                           kv_compressors_layers(&s->files, i), there, e);
+  return rc;
 }
 
 static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,
@@ -67,6 +81,27 @@ static void print_entropy(const kv_trace *t, const kv_likenesses *of,
          bits[0], bits[1], error[0], error[1]);
 }
 
+/* Of the layers that the file has. */
+static void print_rebuilt(const kv_trace *t, const kv_likenesses *of,
+                          int file) {
+  double share[KV_REBUILT_WAYS] = {0};
+  const kv_rebuilt *one = NULL;
+  char a[KV_SHOW];
+  int n = 0;
+  for (int i = 0; i < t->n_layers; i++) {
+    const kv_rebuilt *x = &of[i].rebuilt[file];
+    if (!x->there) continue;
+    for (int way = 0; way < KV_REBUILT_WAYS; way++) share[way] += x->share[way];
+    one = x;
+    n++;
+  }
+  if (one)
+    printf("  %s, latent %d, hidden %d: squares left %.4f (without references "
+           "%.4f)\n",
+           kv_show(one->file, a), one->of.latent, one->of.hidden,
+           share[KV_REBUILT_NEAREST] / n, share[KV_REBUILT_ALONE] / n);
+}
+
 static void print(const kv_trace *t, const void *found) {
   const kv_likenesses *of = found;
   double missed = 0;
@@ -79,10 +114,12 @@ static void print(const kv_trace *t, const void *found) {
          KV_RESIDUAL_K, kv_nearest_stride[KV_RESIDUAL_LIST], missed);
   for (int coding = 0; coding < KV_CODINGS; coding++)
     print_entropy(t, of, coding);
+  for (int file = 0; file < KV_REBUILT_FILES; file++)
+    print_rebuilt(t, of, file);
 }
 
-static const kv_inspection inspection = {
-    "residuals", size, kv_likeness_check, do_layer, has, put, print};
+static const kv_inspection inspection = {"residuals", size, open, close,
+                                         do_layer,    has,  put,  print};
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   if (!kv_spectrum_can())
@@ -96,11 +133,21 @@ static const kv_task task_residuals = {
     sizeof(kv_inspect_task), NULL, NULL, work, kv_inspect_interrupted, NULL,
     kv_inspect_clean};
 
-static const kv_option options[] = {KV_OPTIONS_INSPECT, {.slot = KV_SLOT_END}};
+static const kv_option options[] = {
+    {KV_SLOT_LIST, "weights", 'w', "FILE",
+     .offset = offsetof(kv_inspect_task, weights), .use = KV_USE_READ,
+     .group = "What",
+     .help = "a compressor of deltakv (kvreplay train) that tokens are rebuilt "
+             "by, beside the one in assets/; may be repeated"},
+    KV_OPTIONS_INSPECT,
+    {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
     {"kvreplay residuals traces/tiny/haystack_8.safetensors --db results.db",
      "how alike the tokens of a bundled trace are"},
+    {"kvreplay residuals chat.safetensors -w narrow.safetensors -w "
+     "wide.safetensors --db results.db",
+     "what two compressors of its model miss, by width and position"},
     {"kvreport html results.db -o report.html", "the page, with its figures"},
     {NULL, NULL}};
 
@@ -112,7 +159,9 @@ static const char *const notes[] = {
     "cosine, what is left without the nearest, without a random one and "
     "without the mean of references, with norms, values and spectrum. "
     "Where weights of deltakv lie beside the trace (assets/) latent vectors "
-    "are counted, too. Beside it the entropy of the keys and values coded like "
+    "are counted, too, and of these and of every file named what a compressor "
+    "misses with references and without, by position. Beside it the entropy of "
+    "the keys and values coded like "
     "CacheGen, which no coder with a table a channel is below.",
     "The spectrum is LAPACK's and may differ in its last digits from machine "
     "to machine; all else is the same to the bit. Costs the products of all "

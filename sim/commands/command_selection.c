@@ -14,14 +14,14 @@ static size_t size(const kv_trace *t) {
   return kv_choices_size(t->shape.n_kv_heads);
 }
 
-static kv_rc do_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                      int threads, void *out, kv_err *e) {
-  return kv_choices_layer(t, i, kernel, threads, out, e);
+static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
+                      void *out, kv_err *e) {
+  return kv_choices_layer(t, i, s->kernels, s->threads, out, e);
 }
 
-static kv_rc has(kv_db *db, const kv_digest *identity, const kv_trace *t,
-                 bool *there, kv_err *e) {
-  return kv_db_has_selections(db, identity, t->n_layers, there, e);
+static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
+                 const kv_trace *t, bool *there, kv_err *e) {
+  return kv_db_has_selections(s->db, identity, t->n_layers, there, e);
 }
 
 static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,
@@ -59,8 +59,8 @@ static void print(const kv_trace *t, const void *found) {
     print_adapter(t, found, adapter);
 }
 
-static const kv_inspection inspection = {"selections", size, NULL, do_layer,
-                                         has,          put,  print};
+static const kv_inspection inspection = {"selections", size, NULL, NULL,
+                                         do_layer,     has,  put,  print};
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return kv_inspect(self, &inspection, stopped, e);

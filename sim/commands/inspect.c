@@ -15,8 +15,7 @@ static kv_rc take_layers(kv_inspect_task *s, const kv_inspection *of,
                     s->cells.quiet);
   for (int i = 0; i < t->n_layers && !rc && !*stopped; i++) {
     layer[i] = t->layer[i].data.layer;
-    rc = of->layer(t, i, s->kernels, s->threads,
-                   found + (size_t)i * of->size(t), e);
+    rc = of->layer(s, t, i, found + (size_t)i * of->size(t), e);
     kv_trace_release_layer(t, i);
     kv_progress_add(&s->progress, 1);
     *stopped = kv_interrupted();
@@ -47,18 +46,19 @@ static kv_rc do_trace(kv_inspect_task *s, const kv_inspection *of,
   bool has = false;
   char a[KV_SHOW];
   kv_rc rc = kv_trace_open(path, &t, e);
-  if (!rc && of->check) rc = of->check(t, e);
+  if (!rc && of->open) rc = of->open(s, t, e);
   if (!rc) rc = kv_trace_identity(t, &row.identity, e);
   if (!rc) {
     row.name = t->name;
     row.shape = &t->shape;
     rc = kv_db_put_trace(s->db, &row, e);
   }
-  if (!rc) rc = of->has(s->db, &row.identity, t, &has, e);
+  if (!rc) rc = of->has(s, &row.identity, t, &has, e);
   if (!rc && has)
     printf("%s: there already\n", kv_show(t->name, a));
   else if (!rc)
     rc = measure(s, of, t, &row.identity, stopped, e);
+  if (of->close) of->close(s);
   kv_trace_close(t);
   return rc;
 }

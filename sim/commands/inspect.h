@@ -12,28 +12,35 @@
 #include "sim/db/db.h"
 #include "traces/text/progress.h"
 
+typedef struct kv_inspect_task kv_inspect_task;
+
 typedef struct kv_inspection {
   const char *name; /* of what progress shows, and what memory is for */
   size_t (*size)(const kv_trace *t); /* of what is found in a layer */
-  kv_rc (*check)(const kv_trace *t, kv_err *e); /* or NULL */
+  /* Looks at the trace, and opens what lies beside it; then, whatever came of
+   * it, close is called. Both or NULL. */
+  kv_rc (*open)(kv_inspect_task *s, const kv_trace *t, kv_err *e);
+  void (*close)(kv_inspect_task *s);
   /* Of the i-th recorded layer, into out, which is zeroed. */
-  kv_rc (*layer)(const kv_trace *t, int i, const kv_kernels *kernel,
-                 int threads, void *out, kv_err *e);
-  kv_rc (*has)(kv_db *db, const kv_digest *identity, const kv_trace *t,
-               bool *has, kv_err *e);
+  kv_rc (*layer)(const kv_inspect_task *s, const kv_trace *t, int i, void *out,
+                 kv_err *e);
+  kv_rc (*has)(const kv_inspect_task *s, const kv_digest *identity,
+               const kv_trace *t, bool *has, kv_err *e);
   /* found: of all layers, whose numbers layer[] has. */
   kv_rc (*put)(kv_db *db, const kv_digest *identity, const kv_trace *t,
                const int *layer, const void *found, kv_err *e);
   void (*print)(const kv_trace *t, const void *found);
 } kv_inspection;
 
-typedef struct kv_inspect_task {
+struct kv_inspect_task {
   kv_cells_options cells; /* of these traces, db, jobs and quiet */
+  kv_list weights;        /* of residuals: files of compressors */
+  kv_compressors files;   /* of the trace in hand: these and its own */
   const kv_kernels *kernels;
   kv_db *db;
   kv_progress progress;
   int threads;
-} kv_inspect_task;
+};
 
 /* What a command's task calls. */
 kv_rc kv_inspect(kv_inspect_task *s, const kv_inspection *of, bool *stopped,

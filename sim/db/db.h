@@ -111,6 +111,10 @@ kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
  */
 kv_rc kv_db_has_likenesses(kv_db *db, const kv_digest *identity, int layers,
                            bool *has, kv_err *e);
+/* Has it of `layers` layers what a compressor's file misses? */
+kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
+                        const kv_digest *file, int layers, bool *has,
+                        kv_err *e);
 kv_rc kv_db_put_likenesses(kv_db *db, const kv_digest *identity, int layers,
                            const int *layer, const kv_likenesses *of,
                            kv_err *e);

@@ -115,6 +115,46 @@ static kv_rc put_entropy(const place *p, int part, int coding,
                   x->bits, x->scales, x->tables, x->error);
 }
 
+/* Octave -1: tokens of all positions. */
+static kv_rc put_missed_by(const place *p, const kv_rebuilt *x, int way,
+                           int octave, double share, kv_err *e) {
+  return kv_db_do(p->db, e,
+                  "INSERT OR IGNORE INTO rebuilt VALUES (?,?,?,?,?,?,?)",
+                  "hihsid", p->identity, p->layer, &x->digest,
+                  kv_rebuilt_way[way], (int64_t)octave, share);
+}
+
+static kv_rc put_rebuilt(const place *p, const kv_rebuilt *x, kv_err *e) {
+  kv_rc rc =
+      kv_db_do(p->db, e,
+               "INSERT OR IGNORE INTO compressor VALUES (?,?,?,?,?,?,"
+               "nullif(?, 0))",
+               "hssiiii", &x->digest, x->file, x->of.gated ? "swiglu" : "gelu",
+               (int64_t)x->of.width, (int64_t)x->of.latent,
+               (int64_t)x->of.hidden, (int64_t)x->length);
+  for (int way = 0; way < KV_REBUILT_WAYS; way++) {
+    if (!rc) rc = put_missed_by(p, x, way, -1, x->share[way], e);
+    for (int c = 0; c < KV_REBUILT_OCTAVES && !rc; c++)
+      if (isfinite(x->by_position[way][c]))
+        rc = put_missed_by(p, x, way, c, x->by_position[way][c], e);
+  }
+  return rc;
+}
+
+kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
+                        const kv_digest *file, int layers, bool *has,
+                        kv_err *e) {
+  sqlite3_stmt *s;
+  *has = false;
+  kv_rc rc = kv_db_bind(db, &s, e,
+                        "SELECT count(DISTINCT layer) FROM rebuilt"
+                        " WHERE identity = ? AND digest = ?",
+                        "hh", identity, file);
+  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
+  *has = sqlite3_column_int64(s, 0) == layers;
+  return kv_db_done(db, s, e);
+}
+
 static kv_rc put_layer(place *p, const kv_likenesses *x, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int space = 0; space < KV_SPACES && !rc; space++)
@@ -122,6 +162,8 @@ static kv_rc put_layer(place *p, const kv_likenesses *x, kv_err *e) {
   for (int i = 0; i < KV_ENTROPY_PARTS * KV_CODINGS && !rc; i++)
     rc = put_entropy(p, i / KV_CODINGS, i % KV_CODINGS,
                      &x->entropy[i / KV_CODINGS][i % KV_CODINGS], e);
+  for (int i = 0; i < KV_REBUILT_FILES && !rc; i++)
+    if (x->rebuilt[i].there) rc = put_rebuilt(p, &x->rebuilt[i], e);
   return rc;
 }
 

@@ -352,13 +352,29 @@ static const char selections[] =
     " map BLOB NOT NULL CHECK (length(map) % 4 = 0),"
     " PRIMARY KEY (identity, layer, token, adapter, share)) STRICT;";
 
-/* 21: how alike a trace's tokens are: db_schema_likeness.c. */
+/* 21: how alike a trace's tokens are; 22: what compressors miss of them:
+ * db_schema_likeness.c. */
 
-const char *const kv_db_steps[] = {traces,  runs,       parts,
-                                   checks,  views,      partials,
-                                   scores,  kinds,      layouts,
-                                   scanned, moments,    assets,
-                                   observe, fetched,    survivals,
-                                   tables,  attentions, pools,
-                                   regular, selections, kv_db_step_likenesses};
+const char *const kv_db_steps[] = {traces,
+                                   runs,
+                                   parts,
+                                   checks,
+                                   views,
+                                   partials,
+                                   scores,
+                                   kinds,
+                                   layouts,
+                                   scanned,
+                                   moments,
+                                   assets,
+                                   observe,
+                                   fetched,
+                                   survivals,
+                                   tables,
+                                   attentions,
+                                   pools,
+                                   regular,
+                                   selections,
+                                   kv_db_step_likenesses,
+                                   kv_db_step_rebuilt};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

@@ -51,3 +51,20 @@ const char kv_db_step_likenesses[] =
     " bits_bits INTEGER NOT NULL, scales REAL NOT NULL, tables REAL NOT NULL,"
     " error REAL NOT NULL, error_bits INTEGER NOT NULL,"
     " PRIMARY KEY (identity, layer, part, coding)) STRICT, WITHOUT ROWID;";
+
+/* 22: what compressors of deltakv miss (sim/inspect/rebuilt.h), by file, with
+ * references or without, and octave, -1 for tokens of all positions. length: of
+ * the pieces that it learned from, null where the file does not say. */
+const char kv_db_step_rebuilt[] =
+    "CREATE TABLE compressor("
+    " digest TEXT PRIMARY KEY CHECK (length(digest) = 64),"
+    " file TEXT NOT NULL, kind TEXT NOT NULL, width INTEGER NOT NULL,"
+    " latent INTEGER NOT NULL, hidden INTEGER NOT NULL, length INTEGER)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE rebuilt("
+    " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
+    " digest TEXT NOT NULL REFERENCES compressor, refs TEXT NOT NULL,"
+    " octave INTEGER NOT NULL, share REAL NOT NULL,"
+    " share_bits INTEGER NOT NULL,"
+    " PRIMARY KEY (identity, layer, digest, refs, octave))"
+    " STRICT, WITHOUT ROWID;";

@@ -5,15 +5,18 @@
 #include "sim/inspect/latent.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "ref/parts/latents.h"
 #include "sim/inspect/classes.h"
-#include "traces/decisions/asset.h"
 
 enum { FROM = KV_NEAREST_FROM, TILE = KV_LATENT_TILE };
+
+/* Squares that were missed, and of the tokens themselves, by octave. */
+typedef struct sums {
+  double missed[KV_REBUILT_WAYS][KV_REBUILT_OCTAVES], raw[KV_REBUILT_OCTAVES];
+} sums;
 
 typedef struct work {
   const kv_token_rows *rows;
@@ -21,10 +24,13 @@ typedef struct work {
   const kv_kernels *kernel;
   const kv_tensor *of;
   kv_compressor c;
-  int n;           /* tokens that have z, in z[n][latent] */
-  double raw;      /* their squares */
-  float *x, *mean; /* [TILE][width] */
-  float *hidden, *less, *pack, *z;
+  int n;            /* tokens that have z, in z[n][latent] */
+  double raw;       /* their squares, element by element */
+  int32_t at[TILE]; /* tokens of the tile */
+  float *x, *mean;  /* [TILE][width] */
+  float *made;      /* the same: what is rebuilt */
+  float *hidden, *code, *less, *pack, *z;
+  sums sum;
 } work;
 
 /* --- a tile ----------------------------------------------------------------
@@ -37,6 +43,7 @@ static void take(work *w, int t, int i) {
   const float *token = kv_token_row(w->rows, t);
   int n = 0;
   while (n < KV_RESIDUAL_K && near[n] >= 0) n++;
+  w->at[i] = t;
   memcpy(w->x + at, token, width * sizeof *token);
   for (size_t x = 0; x < width; x++) {
     float sum = 0;
@@ -46,12 +53,37 @@ static void take(work *w, int t, int i) {
   }
 }
 
+/* Squares of row i of x, and of its difference from what was made. */
+static void miss(work *w, int way, int i) {
+  size_t width = (size_t)w->rows->width, at = (size_t)i * width;
+  int c = kv_class_octave(w->at[i], KV_REBUILT_OCTAVES);
+  double missed = 0, raw = 0;
+  for (size_t x = at; x < at + width; x++) {
+    double off = (double)w->x[x] - (double)w->made[x];
+    missed += off * off;
+    raw += (double)w->x[x] * (double)w->x[x];
+  }
+  w->sum.missed[way][c] += missed;
+  if (way == 0) w->sum.raw[c] += raw;
+}
+
+/* What m latent vectors are decoded to, with the means or without. */
+static void rebuild(work *w, int way, int m, const float *z) {
+  size_t all = (size_t)m * (size_t)w->rows->width;
+  kv_decompress(w->kernel, &w->c, w->of, m, z, w->hidden, w->made, w->pack);
+  for (size_t x = 0; way == KV_REBUILT_NEAREST && x < all; x++)
+    w->made[x] = w->made[x] + w->mean[x];
+  for (int i = 0; i < m; i++) miss(w, way, i);
+}
+
 static void code(work *w, int m) {
   size_t all = (size_t)m * (size_t)w->c.latent;
   float *z = w->z + (size_t)w->n * (size_t)w->c.latent;
-  kv_compress(w->kernel, &w->c, w->of, m, w->x, w->hidden, z, w->pack);
+  kv_compress(w->kernel, &w->c, w->of, m, w->x, w->hidden, w->code, w->pack);
   kv_compress(w->kernel, &w->c, w->of, m, w->mean, w->hidden, w->less, w->pack);
-  for (size_t i = 0; i < all; i++) z[i] = z[i] - w->less[i];
+  for (size_t i = 0; i < all; i++) z[i] = w->code[i] - w->less[i];
+  rebuild(w, KV_REBUILT_NEAREST, m, z);
+  rebuild(w, KV_REBUILT_ALONE, m, w->code);
   w->n += m;
 }
 
@@ -93,10 +125,41 @@ static void count(const work *w, kv_residual_stats *o) {
   o->share = w->raw > 0 ? squares / w->raw : 0;
 }
 
+static double all_of(const double *octave) {
+  double sum = 0;
+  for (int c = 0; c < KV_REBUILT_OCTAVES; c++) sum += octave[c];
+  return sum;
+}
+
+/* The number that the file's metadata have; 0: they have none. */
+static int length_of(const kv_asset *file) {
+  const char *text = kv_asset_meta(file, "trained_length");
+  long n = text ? strtol(text, NULL, 10) : 0;
+  return n > 0 && n <= INT32_MAX ? (int)n : 0;
+}
+
+static void tell(const work *w, const kv_asset *file, const char *path,
+                 kv_rebuilt *o) {
+  const sums *s = &w->sum;
+  const char *slash = strrchr(path, '/');
+  double raw = all_of(s->raw);
+  o->there = true;
+  o->digest = file->digest;
+  o->of = w->c;
+  o->length = length_of(file);
+  snprintf(o->file, sizeof o->file, "%s", slash ? slash + 1 : path);
+  for (int way = 0; way < KV_REBUILT_WAYS; way++) {
+    o->share[way] = raw > 0 ? all_of(s->missed[way]) / raw : 0;
+    for (int c = 0; c < KV_REBUILT_OCTAVES; c++)
+      o->by_position[way][c] =
+          s->raw[c] > 0 ? s->missed[way][c] / s->raw[c] : NAN;
+  }
+}
+
 /* --- a layer ---------------------------------------------------------------
  */
 
-static bool lacks(const void *asset, int layer) {
+bool kv_latents_lack(const void *asset, int layer) {
   return !kv_asset_layer(asset, layer)[KV_LATENT_IN].data;
 }
 
@@ -114,47 +177,41 @@ static kv_rc open_work(work *w, kv_err *e) {
   w->x = floats(tile * width);
   w->mean = floats(tile * width);
   w->hidden = floats(tile * kv_compressor_hidden(&w->c));
+  w->made = floats(tile * width);
+  w->code = floats(tile * d);
   w->less = floats(tile * d);
   w->pack = floats(KV_PACK * deepest(&w->c));
   w->z = floats(tokens * d);
-  if (w->x && w->mean && w->hidden && w->less && w->pack && w->z) return KV_OK;
+  if (w->x && w->mean && w->made && w->hidden && w->code && w->less &&
+      w->pack && w->z)
+    return KV_OK;
   return kv_no_memory(e, "latent vectors", tokens * d * sizeof(float));
 }
 
 static void close_work(work *w) {
   free(w->x);
   free(w->mean);
+  free(w->made);
   free(w->hidden);
+  free(w->code);
   free(w->less);
   free(w->pack);
   free(w->z);
 }
 
-static kv_rc with_file(const kv_trace *t, int layer, const kv_asset *a, work *w,
-                       kv_residual_stats *out, kv_err *e) {
-  if (lacks(a, layer)) return KV_OK;
-  kv_rc rc = kv_open_compressor(&t->shape, "deltakv", a, lacks, a, &w->c, e);
-  w->of = kv_asset_layer(a, layer);
-  if (!rc) rc = open_work(w, e);
-  if (!rc) code_all(w);
-  if (!rc && w->n) count(w, out);
-  close_work(w);
-  return rc;
-}
-
-kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_token_rows *rows,
+kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_asset *file,
+                       const char *path, const kv_token_rows *rows,
                        const kv_nearest *near, const kv_kernels *kernel,
-                       kv_residual_stats *out, kv_err *e) {
-  char path[4096];
-  kv_asset *a = NULL;
-  kv_err why = {0};
+                       kv_residual_stats *z, kv_rebuilt *rebuilt, kv_err *e) {
   work w = {.rows = rows, .near = near, .kernel = kernel};
-  if (kv_asset_beside(t, "deltakv", sizeof path, path, &why) ||
-      access(path, F_OK) != 0)
-    return KV_OK;
-  kv_rc rc =
-      kv_asset_open(path, &kv_latents_kind, t, t->shape.prompt_len, &a, e);
-  if (!rc) rc = with_file(t, layer, a, &w, out, e);
-  kv_asset_close(a);
+  if (kv_latents_lack(file, layer)) return KV_OK;
+  w.of = kv_asset_layer(file, layer);
+  kv_rc rc = kv_open_compressor(&t->shape, "deltakv", file, kv_latents_lack,
+                                file, &w.c, e);
+  if (!rc) rc = open_work(&w, e);
+  if (!rc) code_all(&w);
+  if (!rc && w.n && z) count(&w, z);
+  if (!rc && w.n) tell(&w, file, path, rebuilt);
+  close_work(&w);
   return rc;
 }

@@ -11,6 +11,7 @@
 typedef struct kv_likenesses {
   kv_likeness space[KV_SPACES];
   kv_entropy entropy[KV_ENTROPY_PARTS][KV_CODINGS];
+  kv_rebuilt rebuilt[KV_REBUILT_FILES]; /* a file each; the rest is zero */
 } kv_likenesses;
 
 #endif

@@ -245,8 +245,22 @@ kv_rc kv_likeness_check(const kv_trace *t, kv_err *e) {
                  FROM + 1);
 }
 
+/* What each file makes of the tokens; z of the one beside the trace. */
+static kv_rc do_files(const kv_trace *t, const job *w, const kv_kernels *kernel,
+                      const kv_compressors *files, kv_rebuilt *rebuilt,
+                      kv_err *e) {
+  kv_residual_stats *z = &w->out->residual[KV_LATENT_VECTOR];
+  kv_rc rc = KV_OK;
+  for (int i = 0; i < files->n && !rc; i++)
+    rc = kv_latents_layer(t, w->layer, files->file[i], files->path[i], w->rows,
+                          w->near, kernel, i || !files->beside ? NULL : z,
+                          &rebuilt[i], e);
+  return rc;
+}
+
 kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                        int threads, kv_likeness *out, kv_err *e) {
+                        int threads, const kv_compressors *files,
+                        kv_likeness *out, kv_rebuilt *rebuilt, kv_err *e) {
   kv_token_rows rows = {0};
   job w = {.rows = &rows,
            .n = t->shape.n_tokens,
@@ -265,9 +279,7 @@ kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
     rc = kv_nearest_open(&rows, w.width, whole ? KV_BY_DISTANCE : KV_BY_COSINE,
                          kernel, threads, &near, e);
     if (!rc) rc = do_space(&w, space, e);
-    if (!rc && whole)
-      rc = kv_latents_layer(t, w.layer, &rows, &near, kernel,
-                            &w.out->residual[KV_LATENT_VECTOR], e);
+    if (!rc && whole) rc = do_files(t, &w, kernel, files, rebuilt, e);
     kv_nearest_close(&near);
   }
   free(w.square);

@@ -19,6 +19,7 @@
 #define KV_SIM_INSPECT_RESIDUAL_H
 
 #include "sim/inspect/nearest.h"
+#include "sim/inspect/rebuilt.h"
 #include "sim/inspect/spectrum.h"
 
 enum { KV_SPACE_KV, KV_SPACE_K, KV_SPACES };
@@ -47,7 +48,7 @@ extern const char *const kv_residual_name[KV_RESIDUALS];
  *   value     of elements, from c / 8 of the root mean square of raw ones, of
  *             latent vectors of their own */
 enum {
-  KV_DISTANCES = 31,
+  KV_DISTANCES = KV_REBUILT_OCTAVES,
   KV_COSINE_FIRST = -20,
   KV_COSINES = 40,
   KV_NORM_FIRST = -64,
@@ -85,9 +86,11 @@ extern const int kv_error_k[KV_ERROR_KS];
 /* KV_INPUT: too few tokens, or no RoPE frequencies. */
 kv_rc kv_likeness_check(const kv_trace *t, kv_err *e);
 
-/* Of the i-th recorded layer, out[KV_SPACES]. Memory: the layer in binary32,
- * twice for cosines, and a square of binary64 as wide as a token. */
+/* Of the i-th recorded layer, out[KV_SPACES] and rebuilt[files->n]. Memory: the
+ * layer in binary32, twice for cosines, and a square of binary64 as wide as a
+ * token. */
 kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                        int threads, kv_likeness *out, kv_err *e);
+                        int threads, const kv_compressors *files,
+                        kv_likeness *out, kv_rebuilt *rebuilt, kv_err *e);
 
 #endif

@@ -120,6 +120,8 @@ static kv_rc tell(const kv_train *x, kv_st_writer *w, kv_err *e) {
            x->data.learned, (long long)x->data.tokens, (long long)x->steps,
            x->ask.rate, (unsigned long long)x->ask.seed);
   if (!rc) rc = kv_st_writer_meta(w, "trained", text, e);
+  snprintf(text, sizeof text, "%d", x->ask.most);
+  if (!rc) rc = kv_st_writer_meta(w, "trained_length", text, e);
   const char *model = kv_trace_meta(x->data.trace[0].trace, "model");
   if (!rc && model) rc = kv_st_writer_meta(w, "model", model, e);
   return rc || !of->tell ? rc : of->tell(&x->t, w, e);

@@ -199,8 +199,8 @@ static void change_cell(source *s, sqlite3 *db) {
       "diff",        "environment", "artefact",       "shard",        "layout",
       "layout_step", "pool",        "request",        "attention",    "spread",
       "likeness",    "residual",    "likeness_class", "spectrum",     "missed",
-      "entropy"};
-  const char *table = tables[next(s) % 26];
+      "entropy",     "compressor",  "rebuilt"};
+  const char *table = tables[next(s) % 28];
   char column[32], key[32], *sql;
   sqlite3_stmt *update;
   int which = next(s), row = next(s);

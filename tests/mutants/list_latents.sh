@@ -25,7 +25,16 @@ mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
 mutant made_rows_are_free sim/measure/cost.c 'cost' \
   'kv_bytes_total(before) + made' 'kv_bytes_total(before) + 0 * made'
 mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
-  'z[i] = z[i] - w->less[i];' 'z[i] = z[i] + w->less[i];'
+  'z[i] = w->code[i] - w->less[i];' 'z[i] = w->code[i] + w->less[i];'
+mutant rebuilt_without_mean sim/inspect/latent.c 'residuals' \
+  'w->made[x] = w->made[x] + w->mean[x];' 'w->made[x] = w->made[x];'
+mutant alone_takes_differences sim/inspect/latent.c 'residuals' \
+  'rebuild(w, KV_REBUILT_ALONE, m, w->code);' \
+  'rebuild(w, KV_REBUILT_ALONE, m, z);'
+mutant weights_once_are_there sim/commands/command_residuals.c \
+  'check_figures.sh' 'i < s->files.n && !rc && *there' 'i < 0 && !rc && *there'
+mutant merged_rebuilt analysis/merge_differ.c 'check_figures.sh' \
+  'WHERE d.share_bits != s.share_bits)' 'WHERE 0)'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \

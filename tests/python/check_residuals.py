@@ -5,9 +5,8 @@ and where, are those of the files that kvreport exported to CSV, and these are
 means of rows of DB, asked here in other words. Standard library only."""
 
 import math
-import re
 
-from figures import db, near, rows, section, straight
+from figures import alike, db, near
 
 # --- how alike tokens are ---
 
@@ -22,36 +21,6 @@ def both(sql, *bind):
     found = [r[0] for r in db.execute(sql, bind)]
     assert 1 <= len(found) <= 2, (sql, bind)
     return sum(found) / 2
-
-
-def alike(name, x, y, wants, across, up, log=False, apart=False):
-    """Rows of a view are what `wants` gives of a row, all drawn, in place."""
-    view = rows(name)
-    for r in view:
-        near(float(r[y]), wants(r), name)
-        r["panel"] = r.get("panel") or r["shape"]
-        tip_up = (f"{100 * float(r[y]):.3g}%" if up[-1] == "%"
-                  else f"{float(r[y]):.6g}")
-        r["tip"] = (f"{r['series']}; {up.rstrip('%')}: {tip_up}; {across}: "
-                    f"{float(r[x]):.6g}")
-    drawn = section(name)
-    here = [(a, float(b), float(c)) for b, c, a in re.findall(
-        r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>", drawn)]
-    if name == "elements":  # lines without marks
-        assert len(here) == len({(r["panel"], r["series"]) for r in view})
-        return view
-    assert sorted(m[0] for m in here) == sorted(r["tip"] for r in view), name
-    at = (lambda v: math.log(v)) if log else (lambda v: v)
-    for panel in {r["panel"] for r in view}:
-        body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
-        of = {r["tip"]: r for r in view if r["panel"] == panel}
-        marks = [(of[t], float(b), float(c)) for b, c, t in re.findall(
-            r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>",
-            body)]
-        assert len(marks) == len(of), f"{name}: {panel}"
-        straight([(at(float(r[x])), b) for r, b, _ in marks], name)
-        straight([(float(r[y]), c) for r, _, c in marks], name)
-    return view
 
 
 SPACE = {v: k for k, v in HOW.items()}

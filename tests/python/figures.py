@@ -37,3 +37,34 @@ def straight(pairs, what, by=0.11):
     for x, y in pairs:
         at = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
         assert abs(at - y) < by, f"{what}: {x} at {y}, not {at}"
+
+
+def alike(name, x, y, wants, across, up, log=False, view=None):
+    """Rows of a view, by default that of the name, are what `wants` gives of a
+    row, all drawn, in place."""
+    view = rows(name) if view is None else view
+    for r in view:
+        near(float(r[y]), wants(r), name)
+        r["panel"] = r.get("panel") or r["shape"]
+        tip_up = (f"{100 * float(r[y]):.3g}%" if up[-1] == "%"
+                  else f"{float(r[y]):.6g}")
+        r["tip"] = (f"{r['series']}; {up.rstrip('%')}: {tip_up}; {across}: "
+                    f"{float(r[x]):.6g}")
+    drawn = section(name)
+    here = [(a, float(b), float(c)) for b, c, a in re.findall(
+        r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>", drawn)]
+    if name == "elements":  # lines without marks
+        assert len(here) == len({(r["panel"], r["series"]) for r in view})
+        return view
+    assert sorted(m[0] for m in here) == sorted(r["tip"] for r in view), name
+    at = (lambda v: math.log(v)) if log else (lambda v: v)
+    for panel in {r["panel"] for r in view}:
+        body = drawn.split(f"<h3>{panel}</h3>")[1].split("</svg>")[0]
+        of = {r["tip"]: r for r in view if r["panel"] == panel}
+        marks = [(of[t], float(b), float(c)) for b, c, t in re.findall(
+            r"translate\(([\d.]+) ([\d.]+)\)[^>]*><title>(.*?)</title>",
+            body)]
+        assert len(marks) == len(of), f"{name}: {panel}"
+        straight([(at(float(r[x])), b) for r, b, _ in marks], name)
+        straight([(float(r[y]), c) for r, _, c in marks], name)
+    return view

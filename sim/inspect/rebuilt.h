@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What DeltaKV's compressors make of a trace's tokens, whatever is read of
+ * them: squares that a token's rebuilt vector misses, of the squares of the
+ * token, by file, for the references that it has and without any.
+ *
+ *   nearest  f_d(f_c(token) - f_c(mean)) + mean, mean of the KV_RESIDUAL_K
+ *            nearest references of stride 10
+ *   none     f_d(f_c(token))
+ *
+ * z is taken as it is computed, before it is stored. Vectors are binary32, as
+ * the method has them; what is missed is binary64, added over elements, then
+ * tokens in their order, then octaves: the same by every kernel set. The same
+ * tokens as by_position of residual.h, which has what the mean alone misses.
+ */
+#ifndef KV_SIM_INSPECT_REBUILT_H
+#define KV_SIM_INSPECT_REBUILT_H
+
+#include "ref/parts/latents.h"
+#include "traces/trace/trace.h"
+
+enum {
+  KV_REBUILT_FILES = 32, /* at most, the one beside the trace among them */
+  KV_REBUILT_NAME = 256,
+  KV_REBUILT_OCTAVES = 31 /* of positions: KV_DISTANCES of residual.h */
+};
+
+enum { KV_REBUILT_NEAREST, KV_REBUILT_ALONE, KV_REBUILT_WAYS };
+extern const char *const kv_rebuilt_way[KV_REBUILT_WAYS];
+
+/* One file and layer. */
+typedef struct kv_rebuilt {
+  bool there; /* the file has the layer */
+  kv_digest digest;
+  char file[KV_REBUILT_NAME]; /* its name, without the folder */
+  kv_compressor of;
+  int length; /* tokens of a piece that it learned from; 0: it does not say */
+  double share[KV_REBUILT_WAYS];
+  double by_position[KV_REBUILT_WAYS][KV_REBUILT_OCTAVES]; /* NaN: no token */
+} kv_rebuilt;
+
+/* The files of a trace. */
+typedef struct kv_compressors {
+  int n;
+  bool beside; /* the first lies beside the trace (assets/) */
+  kv_asset *file[KV_REBUILT_FILES];
+  const char *path[KV_REBUILT_FILES]; /* as named; of beside its own */
+  char own[4096];
+} kv_compressors;
+
+/* Opens the file beside the trace, if there is one, and n named ones, each
+ * once. What kv_asset_open and kv_open_compressor say, KV_USAGE for too many.
+ * out is to be closed whatever is returned. */
+kv_rc kv_compressors_open(const kv_trace *t, int n, const char *const *path,
+                          kv_compressors *out, kv_err *e);
+void kv_compressors_close(kv_compressors *c);
+
+/* Layers of the trace that the i-th file has. */
+int kv_compressors_layers(const kv_compressors *c, int i);
+
+#endif
