@@ -165,7 +165,7 @@ static const kv_figure figures[] = {
     {"latent", "Compressors: how wide latents are",
      "SELECT * FROM compressors WHERE dial = 'latent'",
      MISSED "By the width of the latent vector, of files alike in all else; "
-            "learned from: tokens of a piece at most.",
+            "pieces: of so many tokens, at most, it learned at once.",
      WIDTH("elements of a latent vector, dc", "Compressors by latent width")},
     {"hidden", "Compressors: how many hidden units",
      "SELECT * FROM compressors WHERE dial = 'hidden'",
@@ -175,10 +175,11 @@ static const kv_figure figures[] = {
     {"rebuilt",
      "Rebuilt tokens by position",
      "SELECT * FROM rebuilt_at",
-     MISSED "By the token's position, an octave a point. A compressor learned "
-            "from pieces of traces, as long as its panel says, where its file "
-            "does: further right it meets more references to choose from than "
-            "it learned with.",
+     MISSED
+     "By the token's position, an octave a point. A compressor learned "
+     "from pieces of traces, of as many tokens as its panel says, at most, "
+     "where its file does: further right it meets more references to "
+     "choose from than it learned with.",
      {.panel = "panel",
       .series = "series",
       .x = "position",

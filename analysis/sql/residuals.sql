@@ -161,7 +161,7 @@ WHERE octave >= 0 AND stride = 10 AND k = 4;
 CREATE TEMP VIEW compressors AS
 WITH one AS MATERIALIZED
   (SELECT a.shape, identity, a.layer, digest, c.kind, c.latent, c.hidden,
-    iif(c.length > 0, ', learned from ' || c.length || ' tokens', '')
+    iif(c.length > 0, ', pieces of ' || c.length, '')
       AS learned, part, share
   FROM rebuilt_token JOIN alike a USING (identity, layer)
     JOIN compressor c USING (digest) WHERE octave < 0),
@@ -187,7 +187,7 @@ ORDER BY dial, panel, rest, part, turn;
 CREATE TEMP VIEW rebuilt_at AS
 WITH file AS
   (SELECT *, kind || ' of ' || hidden || ', latent ' || latent || ' of ' ||
-    width || iif(length > 0, ', learned from ' || length || ' tokens', '') ||
+    width || iif(length > 0, ', pieces of ' || length, '') ||
     iif(count(*) OVER (PARTITION BY kind, width, latent, hidden, length) > 1,
       ' (' || substr(digest, 1, 8) || ')', '') AS what
   FROM compressor)
