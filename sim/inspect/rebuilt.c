@@ -58,7 +58,9 @@ kv_rc kv_compressors_open(const kv_trace *t, int n, const char *const *path,
       access(out->own, F_OK) == 0;
   if (out->beside) rc = add(t, out->own, out, e);
   for (int i = 0; !rc && i < n; i++) rc = add(t, path[i], out, e);
-  return rc;
+  if (rc != KV_REFUSED) return rc;
+  if (e) e->rc = KV_INPUT; /* there is no cell that could be refused */
+  return KV_INPUT;
 }
 
 void kv_compressors_close(kv_compressors *c) {

@@ -49,7 +49,8 @@ typedef struct kv_compressors {
 } kv_compressors;
 
 /* Opens the file beside the trace, if there is one, and n named ones, each
- * once. What kv_asset_open and kv_open_compressor say, KV_USAGE for too many.
+ * once. KV_INPUT: what kv_asset_open and kv_open_compressor say; KV_USAGE: too
+ * many; KV_RESOURCE.
  * out is to be closed whatever is returned. */
 kv_rc kv_compressors_open(const kv_trace *t, int n, const char *const *path,
                           kv_compressors *out, kv_err *e);

@@ -22,6 +22,7 @@ enum {
 };
 
 void test_rebuilt(void **state); /* rebuilt.c */
+void test_weights_refused(void **state);
 
 /* --- tests --------------------------------------------------------------- */
 
@@ -222,7 +223,7 @@ int main(void) {
       cmocka_unit_test(test_rebuilt),   cmocka_unit_test(test_classes),
       cmocka_unit_test(test_same_bits), cmocka_unit_test(test_turned),
       cmocka_unit_test(test_spectrum),  cmocka_unit_test(test_entropy),
-      cmocka_unit_test(test_refused)};
+      cmocka_unit_test(test_refused),   cmocka_unit_test(test_weights_refused)};
   alike_fill();
   return cmocka_run_group_tests_name("residuals of tokens", tests, scratch_make,
                                      scratch_remove);

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/support/scratch.h"
 
@@ -16,16 +17,18 @@ enum { T = ALIKE_T, WIDTH = ALIKE_WIDTH, FROM = KV_NEAREST_FROM };
 enum { HIDDEN = 5, LATENT = 3 };
 static float in[2 * HIDDEN][WIDTH], out[LATENT][HIDDEN], back[WIDTH][LATENT];
 
-static const char *weights(const char *name, const char *length) {
+/* A file; of other latents than LATENT it contradicts itself. */
+static const char *weights(const char *name, const char *length,
+                           uint64_t latent) {
   static char path[512];
   kv_st_writer *w;
   uint32_t x = 3;
   float *all[] = {in[0], out[0], back[0]};
-  size_t size[] = {sizeof in, sizeof out, sizeof back};
+  size_t size[] = {sizeof in, latent * sizeof *out, sizeof back};
   snprintf(path, sizeof path, "%s", scratch_path(name));
   assert_int_equal(kv_st_writer_open(path, 0, &w, NULL), KV_OK);
   alike_declare(w, "layers.5.compress.in.weight", 2, 2 * HIDDEN, WIDTH, 0);
-  alike_declare(w, "layers.5.compress.out.weight", 2, LATENT, HIDDEN, 0);
+  alike_declare(w, "layers.5.compress.out.weight", 2, latent, HIDDEN, 0);
   alike_declare(w, "layers.5.decompress.out.weight", 2, WIDTH, LATENT, 0);
   kv_st_writer_meta(w, "format", "kvreplay-deltakv", NULL);
   kv_st_writer_meta(w, "compressor", "swiglu", NULL);
@@ -78,7 +81,7 @@ static void close_to(double a, double b, const char *what) {
 void test_rebuilt(void **state); /* called by check_residuals.c */
 void test_rebuilt(void **state) {
   static kv_likenesses found, again; /* static: gaps are zero */
-  const char *path = weights("w.safetensors", "64");
+  const char *path = weights("w.safetensors", "64", LATENT);
   double of[2] = {0}, octave[2] = {0}, all = 0, late = 0;
   (void)state;
   alike_look_with(path, kv_kernels_best(), 1, &found);
@@ -111,4 +114,25 @@ void test_rebuilt(void **state) {
   assert_int_equal(kv_kernels_named("portable", &portable, NULL, NULL), 0);
   alike_look_with(path, portable, 2, &again);
   assert_memory_equal(&found, &again, sizeof found);
+}
+
+void test_weights_refused(void **state); /* called by check_residuals.c */
+void test_weights_refused(void **state) {
+  static kv_compressors files;
+  const char *path[2];
+  kv_trace *t = alike_made(true);
+  kv_err e = {0};
+  (void)state;
+  path[0] = weights("other.safetensors", NULL, LATENT - 1);
+  assert_int_equal(kv_compressors_open(t, 1, path, &files, &e), KV_INPUT);
+  assert_int_equal(e.rc, KV_INPUT);
+  assert_non_null(strstr(e.text, "is [16, 3] and should be [16, 2]"));
+  assert_int_equal(files.n, 0);
+  /* one file twice is one */
+  path[0] = path[1] = weights("one.safetensors", NULL, LATENT);
+  assert_int_equal(kv_compressors_open(t, 2, path, &files, &e), KV_OK);
+  assert_int_equal(files.n, 1);
+  assert_int_equal(kv_compressors_layers(&files, 0), 1);
+  kv_compressors_close(&files);
+  kv_trace_close(t);
 }
