@@ -36,9 +36,8 @@ weighted=$src/traces/tiny/text_400.safetensors
 [ "${KV_LITTLE-}" != 1 ] && [ -e "$weighted" ] || weighted=
 
 record() {
-  local t specs of_weights=$replay_weighted
+  local t specs
   specs=$(replay_specs)
-  [ "$backend" != ref ] || of_weights+=,$replay_weighted_ref
   echo "arithmetic $(awk '$2 == "KV_ARITHMETIC" { print $3 }' \
     "$src/ref/ground/arith.h")"
   for t in $(traces) $weighted; do
@@ -49,7 +48,7 @@ record() {
     "$kvreplay" run $(traces) -m "$specs" -b "$budgets" -q -f jsonl \
       --backend "$backend"
     [ -z "$weighted" ] ||
-      "$kvreplay" run "$weighted" --prompt-len 390 -m "$of_weights" \
+      "$kvreplay" run "$weighted" --prompt-len 390 -m "$replay_weighted" \
         -b 32 -q -f jsonl --backend "$backend"
   } | digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
                            substr($6, 1, 16), substr($7, 1, 16) }'
@@ -99,10 +98,6 @@ compare() { # 0 equal, 1 different, 3 a revision is missing
   grep -vE "^(trace$(printf '\t'))?text_400$(printf '\t')" "$golden" \
     >"$tmp/here"
   golden=$tmp/here
-}
-[ "$backend" = ref ] || {
-  grep -v "$(printf '\t')palu:" "$golden" >"$tmp/twins"
-  golden=$tmp/twins
 }
 compare "$([ -e "$golden" ] && echo "$golden" || echo "$tmp/none")" \
   >"$tmp/said"

@@ -150,6 +150,5 @@ digests() {
 }
 # Of methods that need weights, for a trace that has them.
 replay_weighted=less,less:policy=lambda:recent=20,deltakv:latent=int4:recent=32
-# The same of methods without a twin.
-replay_weighted_ref=palu,palu:share=0.25:allocation=energy:unit=8
-replay_weighted_ref+=,palu:share=0.75:latent=int4
+replay_weighted+=,palu,palu:share=0.25:allocation=energy:unit=8
+replay_weighted+=,palu:share=0.75:latent=int4

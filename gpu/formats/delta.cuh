@@ -35,7 +35,8 @@ struct kv_gpu_format_delta {
   KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int) {
     const kv_delta &c = *(const kv_delta *)settings;
     kv_gpu_coded_size of = latent(c);
-    return {of.codes + c.raw, of.metadata + 4 * (int64_t)c.nearest + 4};
+    return {of.codes + c.raw,
+            of.metadata + 4 * (int64_t)c.nearest + (c.ordered ? 0 : 4)};
   }
 
   KV_DEVICE float decode(const void *, int, const kv_gpu_block &block, int,

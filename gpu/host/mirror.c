@@ -5,6 +5,7 @@
  * blocks of a slab nor its counts of live members.
  */
 #include "gpu/host/store.h"
+#include "ref/parts/latents.h"
 #include <assert.h>
 #include <string.h>
 
@@ -287,13 +288,8 @@ static void note_fault(kv_store *s, int i) {
             "finite as stored (first token %d); these values cannot be coded",
             s->data->layer, i, s->end, l->fault_at);
   else if (l->fault == KV_GPU_LATENT || l->fault == KV_GPU_DECODED)
-    kv_fail(&m->fault, KV_REFUSED,
-            "layer %d, step %d: %s of token %d is not finite; these vectors "
-            "cannot be coded by these weights",
-            s->data->layer, s->end,
-            l->fault == KV_GPU_LATENT ? "the latent vector"
-                                      : "what the latent vector",
-            l->fault_at);
+    kv_latent_fails(&m->fault, s->data->layer, s->end, (uint32_t)l->fault_at,
+                    l->fault == KV_GPU_DECODED);
   else if (l->fault == KV_GPU_NO_PAGE)
     kv_fail(&m->fault, KV_INTERNAL,
             "layer %d, lane %d, step %d: token %d was coded into no page of "

@@ -3,6 +3,7 @@
  * References, and coding and decoding by them: ref/parts/latents.h.
  */
 #include "ref/parts/latents.h"
+#include "ref/backend/attend.h"
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
@@ -169,14 +170,22 @@ static void find_means(batch *b, const kv_latent_batch *of) {
   }
 }
 
+void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
+                     bool decoded) {
+  if (e->rc) return;
+  kv_fail(e, KV_REFUSED,
+          "layer %d, step %d: the latent vector of token %u %s; take another "
+          "`latent`, or other weights",
+          layer, step, token,
+          decoded ? "decodes to what is not finite"
+                  : "is not finite as stored");
+}
+
 static void fail(const batch *b, const kv_latent_batch *of, int i,
-                 const char *what) {
+                 bool decoded) {
   kv_lane *l = b->lane[0];
-  if (l->fault.rc) return;
-  kv_fail(&l->fault, KV_REFUSED,
-          "layer %d, step %d: %s of token %u is not finite%s", l->data->layer,
-          l->step, what, l->id[of->entry[i]],
-          "; these vectors cannot be coded by these weights");
+  kv_latent_fails(&l->fault, l->data->layer, l->step, l->id[of->entry[i]],
+                  decoded);
 }
 
 /* z of all rows, rounded as it is stored. */
@@ -195,7 +204,7 @@ static void code_latents(batch *b, const kv_latent_batch *of, bool means) {
     float *z = b->z + (size_t)i * (size_t)c->latent;
     size = kv_delta_bytes(how);
     if (!kv_delta_put(how, z, b->block + (size_t)i * size))
-      fail(b, of, i, "the latent vector");
+      fail(b, of, i, false);
     kv_delta_get(b->at->kernels, how, b->block + (size_t)i * size, z);
   }
 }
@@ -218,12 +227,6 @@ static void decode_latents(batch *b, int n, bool means) {
                   means ? b->mean : NULL, b->hidden, b->row, b->pack);
 }
 
-static bool all_finite(const float *x, int n) {
-  for (int i = 0; i < n; i++)
-    if (!kv_finite(x[i])) return false;
-  return true;
-}
-
 void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *of) {
@@ -239,7 +242,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   for (int i = 0; i < of->n; i++) {
     const float *row = b.row + (size_t)i * (size_t)b.w;
     size_t size = kv_delta_bytes(how_of(&b, of->format[i]));
-    if (!all_finite(row, b.w)) fail(&b, of, i, "what the latent vector");
+    if (!kv_all_finite(row, b.w)) fail(&b, of, i, true);
     kv_recode_token(lane, lanes, of->entry[i], of->format[i],
                     b.named + (size_t)i * (size_t)b.k,
                     b.block + (size_t)i * size, row);

@@ -87,6 +87,11 @@ void kv_references_open(const kv_at *at, int most, kv_references *out);
 float *kv_references_add(const kv_at *at, kv_references *r, int32_t id);
 void kv_references_norm(const kv_at *at, kv_references *r);
 
+/* Why a token cannot be coded: its latent vector is not finite as stored, or
+ * what that decodes to is not. The same sentence on every backend. */
+void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
+                     bool decoded);
+
 /* The vector of entry i: as it was recorded, or as it is stored (of an entry
  * in a layered coding what it stands for). */
 void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,

@@ -2,6 +2,7 @@
  *
  * Coding by directions, a tile of tokens at once: ref/parts/lowrank.h.
  */
+#include "ref/backend/attend.h"
 #include "ref/kernels/kernels.h"
 #include "ref/parts/latents.h"
 #include "ref/parts/lowrank.h"
@@ -91,11 +92,9 @@ static void store(tile *t, kv_lane *l, int first) {
   for (int i = 0; i < t->n; i++) {
     float *z = t->z + (size_t)i * (size_t)t->o->total;
     char *block = t->block + (size_t)i * size;
-    if (!kv_delta_put(&t->o->how, z, block) && !l->fault.rc)
-      kv_fail(&l->fault, KV_REFUSED,
-              "layer %d, step %d: the latent vector of token %u is not finite "
-              "as stored; take another `latent`, or other bases",
-              l->data->layer, l->step, l->id[first + i]);
+    if (!kv_delta_put(&t->o->how, z, block))
+      kv_latent_fails(&l->fault, l->data->layer, l->step, l->id[first + i],
+                      false);
     kv_delta_get(t->at->kernels, &t->o->how, block, z);
   }
 }
@@ -109,9 +108,13 @@ static void code(tile *t, kv_lane *const *lane, int lanes, int first, int n) {
   project(t);
   store(t, lane[0], first);
   rebuild(t);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
+    if (!kv_all_finite(t->row + i * t->w, t->w))
+      kv_latent_fails(&lane[0]->fault, t->at->layer, t->at->step,
+                      lane[0]->id[first + i], true);
     kv_recode_token(lane, lanes, first + i, kv_coded(t->at, 0), none,
                     t->block + (size_t)i * size, t->row + i * t->w);
+  }
 }
 
 void kv_lowrank_code(const kv_at *at, kv_lane *const *lane, int lanes,
