@@ -11,11 +11,12 @@
 
 #include "gpu/shared/device.h"
 
-int kv_test_deltakv(void), kv_test_less(void);
+int kv_test_deltakv(void), kv_test_less(void), kv_test_palu(void);
 
 static int all(const char *order) {
   setenv("KVREPLAY_EMU_ORDER", order, 1);
-  return (kv_test_less() != 0) + (kv_test_deltakv() != 0);
+  return (kv_test_less() != 0) + (kv_test_deltakv() != 0) +
+         (kv_test_palu() != 0);
 }
 
 int main(void) {

@@ -150,6 +150,32 @@ static void laws(void **state) {
   rig_data_free(&c);
 }
 
+#define FAILS(what)                                                            \
+  "layer 0, step 40: the latent vector of token " what "; take another "       \
+  "`latent`, or other weights"
+
+/* 8 .. 33 are compressed after the prompt, but for 10, 20, 30. */
+static void too_large(void **state) {
+  delta_weights w;
+  (void)state;
+  delta_draw(&w, false, HID, DC);
+  rig_case c = delta_case(&w);
+  float *v = (float *)(uintptr_t)c.v + T * DELTA_DV;
+  v[21 * DELTA_DV] = 1e8f;
+  rig_fails(&c, "deltakv:full=7:recent=4", FAILS("21 is not finite as stored"));
+  rig_fails(&c, "deltakv:full=7:recent=4:latent=int4:group=0",
+            FAILS("21 is not finite as stored"));
+  for (int i = 0; i < W * HID; i++) w.x[KV_LATENT_BACK][i] *= 1e34f;
+  rig_fails(&c, "deltakv:full=7:recent=4:latent=fp32",
+            FAILS("21 decodes to what is not finite"));
+  rig_fails(&c, "deltakv:full=7:recent=4:latent=fp32:refs=recon",
+            FAILS("21 decodes to what is not finite"));
+  w.x[KV_LATENT_OUT_BIAS][1] = NAN;
+  rig_fails(&c, "deltakv:full=7:recent=4:latent=fp32",
+            FAILS("8 is not finite as stored"));
+  rig_data_free(&c);
+}
+
 static void opening(void **state) {
   delta_weights w;
   (void)state;
@@ -179,7 +205,8 @@ int kv_test_deltakv_reads(void); /* deltakv_reads.c */
 int kv_test_deltakv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(shares),
-      cmocka_unit_test(laws), cmocka_unit_test(opening)};
+      cmocka_unit_test(laws), cmocka_unit_test(too_large),
+      cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("deltakv", tests, NULL, NULL) +
          kv_test_deltakv_laws() + kv_test_deltakv_reads();
 }

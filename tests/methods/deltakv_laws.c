@@ -319,7 +319,6 @@ static void replayed_in_four(delta_weights *w, const char *more, int group) {
 static void int4(void **state) {
   static delta_weights w;
   (void)state;
-  if (rig_backend() != &kv_backend_ref) skip(); /* which decodes again */
   delta_draw(&w, true, 5, 8);
   replayed_in_four(&w, "", 8);
   delta_draw(&w, true, 5, 64);

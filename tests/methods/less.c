@@ -263,6 +263,25 @@ static void floor_holds(void **state_) {
   rig_data_free(&c);
 }
 
+/* What is dropped no longer fits into the state: after the prompt the heads of
+ * the second lane are given what is not finite. */
+static void too_large(void **state_) {
+  weights w;
+  rig_case c = some(35);
+  (void)state_;
+  draw(&w);
+  c.asset = &w.asset;
+  for (int j = 0; j < RANK; j++) w.data[KEY_MIX_SCALE][RANK + j] *= 3e38f;
+  rig_fails(&c, "less:budget=8",
+            "layer 0, query head 2, row 20: the method's own chunk is not "
+            "finite, or its l not from 2^-64 to 2^64");
+  w.data[QUERY_OUT][HIDDEN * RANK] = NAN; /* of head 1 */
+  rig_fails(&c, "less:budget=8",
+            "layer 0, query head 1, row 20: the method's own chunk is not "
+            "finite, or its l not from 2^-64 to 2^64");
+  rig_data_free(&c);
+}
+
 static void opening(void **state_) {
   weights w;
   rig_case c = some(34);
@@ -279,8 +298,8 @@ static void opening(void **state_) {
 
 int kv_test_less(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(additive),
-      cmocka_unit_test(laws), cmocka_unit_test(floor_holds),
-      cmocka_unit_test(opening)};
+      cmocka_unit_test(worked),    cmocka_unit_test(additive),
+      cmocka_unit_test(laws),      cmocka_unit_test(floor_holds),
+      cmocka_unit_test(too_large), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("less", tests, NULL, NULL);
 }

@@ -340,7 +340,8 @@ static void more_is_nearer(void **state) {
   const kv_layer_data *data = &t->layer[4].data;
   float *q = widened(t, 8, 64, data->q), *k = widened(t, 2, 64, data->k),
         *v = widened(t, 2, 64, data->v);
-  const rig_case c = {8, 2, 64, 64, t->shape.n_tokens, 80,    6, data->layer,
+  /* More tokens than the blocks of a device code at once. */
+  const rig_case c = {8, 2, 64, 64, t->shape.n_tokens, 160,   6, data->layer,
                       0, q, k,  v,  t->rope.inv_freq,  false, a};
   static const char *const spec[] = {"palu:share=0.05:unit=1",
                                      "palu:share=0.25", "palu:share=0.5",
@@ -353,6 +354,41 @@ static void more_is_nearer(void **state) {
   free(q), free(k), free(v);
   kv_asset_close(a);
   kv_trace_close(t);
+}
+
+/* --- what cannot be coded ----------------------------------------------------
+ */
+
+#define LATENT_FAILS(token)                                                    \
+  "the latent vector of token " token " is not finite as stored; take "        \
+  "another `latent`, or other weights"
+#define DECODED_FAILS(token)                                                   \
+  "the latent vector of token " token " decodes to what is not finite; take "  \
+  "another `latent`, or other weights"
+
+static void too_large(void **state) {
+  (void)state;
+  bases b;
+  fill(&b);
+  rig_case c = small(&b);
+  float *v = (float *)(uintptr_t)c.v, *last = v + (H - 1) * T * DV;
+  last[45 * DV] = 1e6f; /* of a decode step, and of the last group alone */
+  rig_fails(&c, "palu:unit=2", "layer 0, step 46: " LATENT_FAILS("45"));
+  rig_fails(&c, "palu:unit=2:latent=int4:group=2",
+            "layer 0, step 46: " LATENT_FAILS("45"));
+  /* Directions so long that z of token 5 can be stored, what it decodes to not;
+   * of a batch what is stored is looked at before. */
+  float *value = (float *)b.value;
+  for (int i = 0; i < G * VW * VW; i++) value[i] *= 1e10f;
+  v[5 * DV] = v[30 * DV] = 1e20f;
+  rig_fails(&c, "palu:unit=2:latent=bf16",
+            "layer 0, step 40: " DECODED_FAILS("5"));
+  v[30 * DV] = v[31 * DV] = 1e30f;
+  rig_fails(&c, "palu:unit=2:latent=fp32",
+            "layer 0, step 40: " LATENT_FAILS("30"));
+  b.key[0][0][3] = NAN;
+  rig_fails(&c, "palu:unit=2", "layer 0, step 40: " LATENT_FAILS("0"));
+  rig_data_free(&c);
 }
 
 /* --- refusals ----------------------------------------------------------------
@@ -390,6 +426,6 @@ int kv_test_palu(void) {
       cmocka_unit_test(worked),    cmocka_unit_test(by_energy),
       cmocka_unit_test(full_rank), cmocka_unit_test(lost_is_left_out),
       cmocka_unit_test(laws),      cmocka_unit_test(more_is_nearer),
-      cmocka_unit_test(opening)};
+      cmocka_unit_test(too_large), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("palu", tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ struct rig {
   kv_messages *messages; /* of layers above and of this one; NULL: none */
   const rig *above;      /* whose messages they are; NULL: its own */
   int step;
+  kv_err *fault;   /* where one is expected: it is put there */
   uint16_t *k, *v; /* F16 copies, where the case is half */
   head_seen *seen; /* [heads] */
 };
@@ -158,7 +159,10 @@ static void close_step(rig *r, const kv_order *o, int step) {
   r->step = step;
   kv_order_close(o);
   const kv_err *fault = backend()->fault(r->store);
-  if (fault) fail_msg("%s", fault->text);
+  if (fault && r->fault)
+    *r->fault = *fault;
+  else if (fault)
+    fail_msg("%s", fault->text);
 }
 
 static void enter(rig *r, int first, int count) {
@@ -169,10 +173,12 @@ static void enter(rig *r, int first, int count) {
   close_step(r, &o, first + count);
 }
 
+static bool failed(const rig *r) { return r->fault && r->fault->rc; }
+
 static void enter_prompt(rig *r) {
   int most = r->plan.needs.block, p = r->c.prompt_len;
   if (most == 0) most = p;
-  for (int first = 0; first < p; first += most)
+  for (int first = 0; first < p && !failed(r); first += most)
     enter(r, first, p - first < most ? p - first : most);
 }
 
@@ -185,15 +191,13 @@ static void decode(rig *r) {
   close_step(r, &o, t + 1);
 }
 
-rig *rig_open(const rig_case *c, const char *spec) {
-  return rig_below(c, spec, NULL);
-}
-
-rig *rig_below(const rig_case *c, const char *spec, rig *above) {
+static rig *open(const rig_case *c, const char *spec, rig *above,
+                 kv_err *fault) {
   kv_err e = {0};
   rig *r = calloc(1, sizeof *r);
   assert_non_null(r);
   r->c = *c;
+  r->fault = fault;
   r->shape = shape_of(c);
   give_data(r);
   good(kv_spec_parse(kv_method_at, spec, &r->spec, &e), &e);
@@ -226,6 +230,23 @@ rig *rig_below(const rig_case *c, const char *spec, rig *above) {
   return r;
 }
 
+rig *rig_open(const rig_case *c, const char *spec) {
+  return open(c, spec, NULL, NULL);
+}
+
+rig *rig_below(const rig_case *c, const char *spec, rig *above) {
+  return open(c, spec, above, NULL);
+}
+
+void rig_fails(const rig_case *c, const char *spec, const char *sentence) {
+  kv_err fault = {0};
+  rig *r = open(c, spec, NULL, &fault);
+  while (!failed(r) && r->step < c->n_tokens) decode(r);
+  rig_close(r);
+  assert_int_equal(fault.rc, KV_REFUSED);
+  assert_string_equal(fault.text, sentence);
+}
+
 void rig_close(rig *r) {
   if (!r) return;
   for (int h = 0; h < r->c.heads; h++) {
@@ -252,8 +273,14 @@ void rig_to(rig *r, int step) {
 
 int rig_step(const rig *r) { return r->step; }
 kv_at rig_at(rig *r) {
-  assert_ptr_equal(backend(), &kv_backend_ref);
-  return kv_store_at(r->store, r->step, r->scratch);
+  if (backend() == &kv_backend_ref)
+    return kv_store_at(r->store, r->step, r->scratch);
+  return (kv_at){.shape = &r->shape,
+                 .needs = &r->plan.needs,
+                 .params = r->plan.params,
+                 .layer = r->c.layer,
+                 .step = r->step,
+                 .kernels = r->plan.kernels};
 }
 
 int rig_lanes(const rig *r) { return backend()->lanes(r->store); }

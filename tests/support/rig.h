@@ -54,7 +54,8 @@ int rig_ids(const rig *r, int lane, uint32_t *out);
 /* Fails unless the lane holds exactly the ids listed, -1 ends the list. */
 void rig_holds(const rig *r, int lane, const int *ids);
 
-/* As a hook of the reference is called at, after the last step. */
+/* As a hook of the reference is called at, after the last step. On another
+ * backend there are no workspace, no tensors and no message. */
 kv_at rig_at(rig *r);
 
 /* Of the last decode step, by query head of the layer. */
@@ -65,6 +66,9 @@ float rig_lse(const rig *r, int head);
 int rig_seen(const rig *r, int head, uint32_t *out);
 /* Fails unless the head attended exactly the ids listed, -1 ends the list. */
 void rig_saw(const rig *r, int head, const int *ids);
+
+/* Fails unless the replay ends before its end by this sentence, whole. */
+void rig_fails(const rig_case *c, const char *spec, const char *sentence);
 
 /* Runs to the end and closes the layer; the rig can only be closed then. */
 kv_layer_digests rig_digests(rig *r);
