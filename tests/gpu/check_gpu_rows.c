@@ -7,6 +7,7 @@
  *   rows and blocks held are the payload, in bytes, that is charged;
  * - a pool has the pages for as many rows as were held at once, in decoding an
  *   eighth more at most: of a method with a bound, for its bound.
+ * Of methods with weights, on a bundled trace that has them.
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
@@ -15,12 +16,14 @@
 #include "tests/gpu/gpupool.h"
 #include "tests/made/mad.h"
 #include "tests/made/made_up.h"
+#include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -33,6 +36,7 @@ extern const kv_gpu_hooks kv_gpu_mad; /* tests/made/mad_twin.cc */
 static kv_device device;
 static kv_backend poisoned;
 static char trace[512];
+static int prompt;            /* its own: 0 */
 static int blocks, most_rows; /* of the replay */
 
 /* --- the device and its backend ------------------------------------------- */
@@ -98,7 +102,7 @@ static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
   kv_err e = {0};
   kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
   kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
+  if (!rc) rc = kv_cell_open(t, prompt, kv_kernels_best(), &asked, c, &e);
   if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
   kv_spec_free(&spec);
 }
@@ -122,19 +126,23 @@ static void replay(const char *text, const kv_backend *backend,
   kv_trace_close(t);
 }
 
-/* The most rows that a pool held of the spec. */
-static int rows_of(const char *text) {
+/* The most rows that a pool held of the spec, in so many blocks and steps. */
+static int rows_in(const char *text, int least, int most) {
   static const char *const name[] = {"journal", "state", "output"};
   kv_digest of_ref[3], of_device[3];
   blocks = most_rows = 0;
   replay(text, &kv_backend_ref, of_ref);
   replay(text, &poisoned, of_device);
-  assert_in_range(blocks, LAYERS * (TOKENS - PROMPT + 1), LAYERS * TOKENS);
+  assert_in_range(blocks, least, most);
   for (int i = 0; i < 3; i++)
     if (memcmp(&of_ref[i], &of_device[i], sizeof *of_ref))
       fail_msg("%s: the %s comes from rows that are not the lane's", text,
                name[i]);
   return most_rows;
+}
+
+static int rows_of(const char *text) {
+  return rows_in(text, LAYERS * (TOKENS - PROMPT + 1), LAYERS * TOKENS);
 }
 
 static void make_trace(kv_dtype dtype, int d) {
@@ -186,9 +194,33 @@ static void test_types(void **state) {
   }
 }
 
+/* What is stored in the place of tokens, of weights that lie beside a trace of
+ * six layers and 400 tokens: a row is free as soon as its token was coded. One
+ * layer of deltakv keeps all as they came. */
+static void test_latents(void **state) {
+  enum { ALL = 400, LONG = 385, STEPS = 6 * (ALL - LONG + 1) };
+  static const struct {
+    const char *spec;
+    int rows;
+  } cases[] = {{"palu", LONG},
+               {"palu:share=0.25:latent=int4", LONG},
+               {"less", LONG},
+               {"deltakv:recent=16:full=0:latent=int4", ALL}};
+  char *path = bundled_path("text_400.safetensors");
+  (void)state;
+  snprintf(trace, sizeof trace, "%s", path);
+  free(path);
+  prompt = LONG;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (rows_in(cases[i].spec, STEPS, STEPS) != cases[i].rows)
+      fail_msg("%s: a pool has %d rows", cases[i].spec, most_rows);
+  prompt = 0;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
-                                     cmocka_unit_test(test_types)};
+                                     cmocka_unit_test(test_types),
+                                     cmocka_unit_test(test_latents)};
   if (!kv_device_emu()) return 77;
   device = *kv_device_emu();
   device.append = append;

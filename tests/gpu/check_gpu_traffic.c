@@ -12,6 +12,7 @@
  */
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
+#include "tests/support/bundled.h"
 #include "tests/support/gpudevice.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
@@ -21,6 +22,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -29,6 +31,7 @@ enum { TOKENS = 264, PROMPT = 200, BUDGET = 48, CELLS = 4, LAYERS = 2 };
 static const kv_backend *backend;
 static char small[512], large[512];
 static bool scores; /* are asked for */
+static int prompt;  /* the trace's own: 0 */
 
 /* --- a replay, step by step ---------------------------------------------- */
 
@@ -68,7 +71,7 @@ static void open_cell(const kv_trace *trace, const char *text, kv_cell *c) {
   kv_err e = {0};
   kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
   kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(trace, 0, kv_kernels_best(), &asked, c, &e);
+  if (!rc) rc = kv_cell_open(trace, prompt, kv_kernels_best(), &asked, c, &e);
   if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
   kv_spec_free(&spec);
 }
@@ -148,12 +151,12 @@ static int64_t bytes_of(const bound *b, const shape *s, int of_lane) {
   return (1024 + s->heads * head + s->kv_heads * lane) * 9 / 8 + 4096;
 }
 
-static void check_method(const bound *b, const shape *s) {
+static void check_steps(const bound *b, const shape *s, int steps) {
   traffic t;
   replay(s->path, 1, &b->spec, false, &t);
   int64_t most = bytes_of(b, s, b->lane), usual = bytes_of(b, s, b->usual);
   int64_t pages = 2 * s->kv_heads * kv_gpu_pages(TOKENS);
-  assert_int_equal(t.steps, LAYERS * (TOKENS - PROMPT));
+  assert_int_equal(t.steps, steps);
   assert_int_equal(t.most_sent, b->grows ? pages * (int)sizeof(char *) : 0);
   /* A report that is longer than the last: two more; one that is longer than
    * its room: a window, three more. Pages: two more. */
@@ -167,6 +170,10 @@ static void check_method(const bound *b, const shape *s) {
   if (t.read > usual * t.steps)
     fail_msg("%s: %d bytes a step, not %d", b->spec, (int)(t.read / t.steps),
              (int)usual);
+}
+
+static void check_method(const bound *b, const shape *s) {
+  check_steps(b, s, LAYERS * (TOKENS - PROMPT));
 }
 
 static const shape *small_shape(void) {
@@ -186,6 +193,24 @@ static void test_step(void **state) {
 static void test_heads(void **state) {
   (void)state;
   for (int i = 0; i < BOUNDS; i++) check_method(&bounds[i], large_shape());
+}
+
+/* With weights, which lie beside a trace of six layers and 400 tokens: of palu
+ * a row in the log and its two blocks a step. */
+static void test_weights(void **state) {
+  enum { ALL = 400, LONG = 385 };
+  static const bound of[] = {
+      {"palu", ALL, 1, 8 + 16, 2048, 2048, false},
+      {"palu:latent=int4", ALL, 1, 8 + 16, 2048, 2048, false},
+      {"less", BUDGET + 1, 1, 8 + 16, 64, 64, false}};
+  char *path = bundled_path("text_400.safetensors");
+  const shape s = {path, 8, 2, 64};
+  (void)state;
+  prompt = LONG;
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    check_steps(&of[i], &s, 6 * (ALL - LONG));
+  prompt = 0;
+  free(path);
 }
 
 /* --- once a layer --------------------------------------------------------- */
@@ -305,7 +330,8 @@ int main(void) {
       cmocka_unit_test(test_step),    cmocka_unit_test(test_heads),
       cmocka_unit_test(test_uploads), cmocka_unit_test(test_logits),
       cmocka_unit_test(test_scores),  cmocka_unit_test(test_blocks),
-      cmocka_unit_test(test_stop),    cmocka_unit_test(test_windows)};
+      cmocka_unit_test(test_stop),    cmocka_unit_test(test_windows),
+      cmocka_unit_test(test_weights)};
   backend = gpudevice_open();
   if (!backend) return 77;
   return cmocka_run_group_tests_name("gpu_traffic", tests, setup,

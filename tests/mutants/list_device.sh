@@ -35,3 +35,19 @@ mutant device_latent_of_sum gpu/parts/residual.cuh 'gpu_latents' \
   's.z[x] = kv_add(s.z[x], s.of_mean[x]);'
 mutant device_first_tile_again gpu/parts/residual.cuh 'gpu_latents' \
   'int j = i * KV_CODE_TILE,' 'int j = i % 2 * KV_CODE_TILE,'
+mutant device_directed_tile_again gpu/parts/lowrank.cuh 'gpu_latents' \
+  'int j = i * KV_CODE_TILE,' 'int j = i % 2 * KV_CODE_TILE,'
+mutant device_directions_of_first gpu/parts/lowrank.cuh 'gpu_latents' \
+  '(size_t)g * (size_t)(b.dim[1]' '0 * (size_t)(b.dim[1]'
+mutant device_parts_on_one_latent gpu/parts/lowrank.cuh 'gpu_latents' \
+  '    from += p.rank;' ''
+mutant device_directed_block_again gpu/parts/lowrank.cuh 'gpu_latents' \
+  'l.lane[0].k_slab[f].used + i;' 'l.lane[0].k_slab[f].used;'
+mutant device_ordered_has_positions gpu/formats/delta.cuh 'gpu_latents' \
+  '(c.ordered ? 0 : 4)' '4'
+mutant device_decoded_is_stored gpu/host/mirror.c 'gpu_latents' \
+  'l->fault == KV_GPU_DECODED);' 'l->fault == KV_GPU_LATENT);'
+mutant device_rows_unlooked gpu/parts/residual.cuh 'gpu_latents' \
+  'wrong |= !kv_finite(row[x]);' 'wrong |= false;'
+mutant decoded_unlooked ref/parts/lowrank_code.c 'methods' \
+  'if (!kv_all_finite(t->row + i * t->w, t->w))' 'if (false)'
