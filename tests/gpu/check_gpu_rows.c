@@ -204,7 +204,6 @@ static void test_latents(void **state) {
     int rows;
   } cases[] = {{"palu", LONG},
                {"palu:share=0.25:latent=int4", LONG},
-               {"less", LONG},
                {"deltakv:recent=16:full=0:latent=int4", ALL}};
   char *path = bundled_path("text_400.safetensors");
   (void)state;
