@@ -4,12 +4,12 @@
  * multiply themselves; ranks by hand; bytes by the formula; what a block
  * decodes to again, to the bit; full rank gives a token back; the squares that
  * are lost are those of the directions left out; on a bundled trace more
- * directions lose less; refusals.
+ * directions lose less; what each token says that cannot be coded; refusals.
  */
 #include "ref/methods/palu.h"
 #include "ref/parts/latents.h"
+#include "tests/methods/palu_bases.h"
 #include "tests/support/bundled.h"
-#include "tests/support/rig.h"
 #include "traces/decisions/asset.h"
 
 #include <math.h>
@@ -17,86 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 4 KV heads in 2 groups: keys of 8 numbers, values of 6. */
-enum { T = 50, D = 4, DV = 3, H = 4, G = 2, W = H * (D + DV), PARTS = 2 * G };
-enum { KW = 2 * D, VW = 2 * DV };
-static const float freq[D / 2] = {1.0f, 0.1f};
-
-/* --- bases ------------------------------------------------------------------
- */
-
-typedef struct bases {
-  float key[G][KW][KW], value[G][VW][VW], key_energy[G][KW],
-      value_energy[G][VW];
-  kv_tensor tensor[KV_LOWRANK_TENSORS];
-  kv_asset_text text;
-  int layer;
-  kv_asset asset;
-} bases;
-
-static double drawn(void) {
-  static uint32_t seed = 11;
-  seed = seed * 1664525u + 1013904223u;
-  return (double)(int32_t)seed * 0x1p-31;
-}
-
-/* Rows at right angles and of unit length, by Gram and Schmidt. */
-static void orthonormal(int n, float *out) {
-  double row[KW][KW] = {{0}};
-  for (int i = 0; i < n; i++) {
-    for (int x = 0; x < n; x++) row[i][x] = drawn();
-    for (int pass = 0; pass < 2; pass++)
-      for (int j = 0; j < i; j++) {
-        double dot = 0;
-        for (int x = 0; x < n; x++) dot += row[i][x] * row[j][x];
-        for (int x = 0; x < n; x++) row[i][x] -= dot * row[j][x];
-      }
-    double square = 0;
-    for (int x = 0; x < n; x++) square += row[i][x] * row[i][x];
-    for (int x = 0; x < n; x++) row[i][x] /= sqrt(square);
-    for (int x = 0; x < n; x++) out[i * n + x] = (float)row[i][x];
-  }
-}
-
-static void fill(bases *b) {
-  memset(b, 0, sizeof *b);
-  for (int g = 0; g < G; g++) {
-    orthonormal(KW, b->key[g][0]);
-    orthonormal(VW, b->value[g][0]);
-    /* of keys .50 .10 .04 .. and .10 .08 ..; of values all alike */
-    for (int i = 0; i < KW; i++)
-      b->key_energy[g][i] =
-          g ? .1f - .02f * (float)(i / 2) : .25f / (float)(1 << i);
-    for (int i = 0; i < VW; i++) b->value_energy[g][i] = 1.f / 12;
-  }
-  b->tensor[KV_KEY_BASIS] = (kv_tensor){b->key, G * KW * KW, {G, KW, KW}};
-  b->tensor[KV_VALUE_BASIS] = (kv_tensor){b->value, G * VW * VW, {G, VW, VW}};
-  b->tensor[KV_KEY_ENERGY] = (kv_tensor){b->key_energy, G * KW, {G, KW}};
-  b->tensor[KV_VALUE_ENERGY] = (kv_tensor){b->value_energy, G * VW, {G, VW}};
-  b->text = (kv_asset_text){"turn", "1"};
-  b->asset = (kv_asset){.path = "b.safetensors",
-                        .ask = kv_lowrank_kind.tensors,
-                        .asked = KV_LOWRANK_TENSORS,
-                        .layers = 1,
-                        .layer = &b->layer,
-                        .tensor = b->tensor,
-                        .texts = 1,
-                        .text = &b->text};
-}
-
-static rig_case small(const bases *b) {
-  rig_case c = {.heads = H,
-                .kv_heads = H,
-                .d = D,
-                .d_v = DV,
-                .n_tokens = T,
-                .prompt_len = 40,
-                .inv_freq = freq};
-  rig_data(&c, 5);
-  c.inv_freq = freq;
-  c.asset = &b->asset;
-  return c;
-}
+enum { T = PALU_T, D = PALU_D, DV = PALU_DV, H = PALU_H, G = PALU_G };
+enum { KW = PALU_KW, VW = PALU_VW, W = H * (D + DV), PARTS = 2 * G };
 
 /* --- the definition ----------------------------------------------------------
  */
@@ -105,7 +27,7 @@ static void vector(const rig_case *c, int t, double *out) {
   for (int g = 0; g < H; g++) {
     for (int i = 0; i < D / 2; i++) {
       const float *y = &c->k[(g * T + t) * D + i];
-      double a = -t * (double)freq[i], one = (double)y[0],
+      double a = -t * (double)palu_freq[i], one = (double)y[0],
              other = (double)y[D / 2];
       out[g * D + i] = one * cos(a) - other * sin(a);
       out[g * D + i + D / 2] = other * cos(a) + one * sin(a);
@@ -115,7 +37,8 @@ static void vector(const rig_case *c, int t, double *out) {
   }
 }
 
-static const float *basis(const bases *b, int part, int *first, int *width) {
+static const float *basis(const palu_bases *b, int part, int *first,
+                          int *width) {
   int g = part % G, side = part / G;
   *width = side ? VW : KW;
   *first = side ? H * D + g * VW : g * KW;
@@ -123,7 +46,7 @@ static const float *basis(const bases *b, int part, int *first, int *width) {
 }
 
 /* Squares in direction j of a part. */
-static double along(const bases *b, int part, int j, const double *x) {
+static double along(const palu_bases *b, int part, int j, const double *x) {
   int first, width;
   const float *row = basis(b, part, &first, &width) + j * width;
   double z = 0;
@@ -131,7 +54,7 @@ static double along(const bases *b, int part, int j, const double *x) {
   return z;
 }
 
-static void decoded(const bases *b, const int *rank, const double *x,
+static void decoded(const palu_bases *b, const int *rank, const double *x,
                     double *out) {
   memset(out, 0, W * sizeof *out);
   for (int p = 0; p < PARTS; p++)
@@ -156,7 +79,7 @@ static void stored(rig *r, int i, bool as_recorded, float *out) {
 }
 
 /* What the bytes of entry i decode to, by the written order. */
-static void again(rig *r, const bases *b, int i, float *out) {
+static void again(rig *r, const palu_bases *b, int i, float *out) {
   const kv_lane *lane[H];
   const kv_lowrank *o = of(r);
   char block[512];
@@ -176,9 +99,9 @@ static void again(rig *r, const bases *b, int i, float *out) {
 }
 
 /* Everything is coded at once, of these ranks and bytes a token. */
-static void follows(const bases *b, const char *spec, const int *rank,
+static void follows(const palu_bases *b, const char *spec, const int *rank,
                     double near, int codes, int metadata) {
-  rig_case c = small(b);
+  rig_case c = palu_case(b);
   rig *r = rig_open(&c, spec);
   kv_bytes sum = {0};
   rig_to(r, T);
@@ -203,8 +126,8 @@ static void follows(const bases *b, const char *spec, const int *rank,
 
 static void worked(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
+  palu_bases b;
+  palu_fill(&b);
   /* 4 of 8; 3 of 6 are 1.5 units, to the even 2 */
   follows(&b, "palu:unit=2:latent=fp32", (int[]){4, 4, 4, 4}, 2e-6, 4 * 16, 0);
   follows(&b, "palu:unit=2", (int[]){4, 4, 4, 4}, 4e-3, 2 * 16, 0);
@@ -225,8 +148,8 @@ static void worked(void **state) {
  * second, .16; those of the first have .09 left. */
 static void by_energy(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
+  palu_bases b;
+  palu_fill(&b);
   follows(&b, "palu:unit=2:latent=fp32:allocation=energy", (int[]){2, 2, 6, 6},
           2e-6, 4 * 16, 0);
   for (int i = 0; i < VW; i++) b.value_energy[1][i] = .07f;
@@ -256,9 +179,9 @@ static double lost(rig *r, int n, int first, int width, double *all) {
 /* The bound of METHODS_LATENTS.md for a part of full rank in fp32. */
 static void full_rank(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
-  rig_case c = small(&b);
+  palu_bases b;
+  palu_fill(&b);
+  rig_case c = palu_case(&b);
   rig *r = rig_open(&c, "palu:share=1:latent=fp32");
   rig *dense = rig_open(&c, "dense");
   rig_to(r, T), rig_to(dense, T);
@@ -278,9 +201,9 @@ static void full_rank(void **state) {
 
 static void lost_is_left_out(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
-  rig_case c = small(&b);
+  palu_bases b;
+  palu_fill(&b);
+  rig_case c = palu_case(&b);
   rig *r = rig_open(&c, "palu:unit=2:latent=fp32");
   double all = 0, out = 0, exact[W];
   rig_to(r, T);
@@ -299,10 +222,10 @@ static void laws(void **state) {
   static const char *const more[] = {"", ":share=1", ":allocation=energy",
                                      ":latent=int4:group=1", ":share=0.02"};
   (void)state;
-  bases b;
+  palu_bases b;
   char spec[80];
-  fill(&b);
-  rig_case c = small(&b);
+  palu_fill(&b);
+  rig_case c = palu_case(&b);
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     snprintf(spec, sizeof spec, "palu:unit=2%s", more[i]);
     rig_law(&c, spec, NULL, NULL);
@@ -368,9 +291,9 @@ static void more_is_nearer(void **state) {
 
 static void too_large(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
-  rig_case c = small(&b);
+  palu_bases b;
+  palu_fill(&b);
+  rig_case c = palu_case(&b);
   float *v = (float *)(uintptr_t)c.v, *last = v + (H - 1) * T * DV;
   last[45 * DV] = 1e6f; /* of a decode step, and of the last group alone */
   rig_fails(&c, "palu:unit=2", "layer 0, step 46: " LATENT_FAILS("45"));
@@ -396,9 +319,9 @@ static void too_large(void **state) {
 
 static void opening(void **state) {
   (void)state;
-  bases b;
-  fill(&b);
-  rig_case c = small(&b);
+  palu_bases b;
+  palu_fill(&b);
+  rig_case c = palu_case(&b);
   rig_law_refused(&c, "palu:unit=2:latent=int4:group=3", KV_REFUSED,
                   "cannot pack", "of 3");
   rig_law_refused(&c, "palu:unit=3:allocation=energy", KV_REFUSED,
