@@ -226,6 +226,15 @@ static const kv_figure turned[] = {
      "Output error of deltakv with compressors of several files, by the bytes "
      "that are stored, which the width of a latent decides. " RUNS,
      DIAL("latents", "bytes stored, share of dense")},
+    {"run_latent", "DeltaKV: latent width",
+     "SELECT * FROM dials WHERE dial = 'dc'",
+     "The same by the elements of a latent vector, of compressors alike in all "
+     "else, which kvreplay residuals -w looked at. " RUNS,
+     DIAL("latent width", "elements of a latent vector, dc")},
+    {"run_hidden", "DeltaKV: hidden units",
+     "SELECT * FROM dials WHERE dial = 'd_h'",
+     "The same by the hidden units of f_c. " RUNS,
+     DIAL("hidden units", "hidden units, d_h")},
     {"ablations",
      "DeltaKV without a part of it",
      "SELECT * FROM ablations",

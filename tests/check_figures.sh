@@ -35,8 +35,8 @@ run "$dir/plain.db" -m dense,h2o -b 30% || fail 'a plain run'
 "$report" html "$dir/plain.db" -o "$dir/plain.html" || fail 'html of it'
 for id in mirrors pruning sparsity paged utilised rewritten critical decades \
   nearest distances cosines residuals spectra norms elements strides \
-  positions latent hidden rebuilt entropies stride ablations ratios \
-  collapse temperatures densities stacked shares merging; do
+  positions latent hidden rebuilt entropies stride run_latent run_hidden \
+  ablations ratios collapse temperatures densities stacked shares merging; do
   grep -q "id=\"$id\"" "$dir/plain.html" && fail "$id of a plain run"
 done
 grep -q 'id="charged"' "$dir/plain.html" || fail 'no bytes by kind'
@@ -130,7 +130,7 @@ fi
     (z.layer <> 2 OR round(z.share, 4) = 0.3550);")" = 6 ] ||
   fail 'latent vectors are not counted'
 
-# Runs of deltakv, by weights of three steps, and what such weights miss.
+# Runs of deltakv, by weights of three steps.
 for widths in w:32:32 narrow:32:16 thin:16:32; do
   IFS=: read -r name hidden latent <<<"$widths"
   "$kvreplay" train -q deltakv:hidden=$hidden:latent=$latent "${traces[0]}" \
@@ -140,31 +140,42 @@ delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
 run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \
   -m "$delta:compressor=none,$delta:$by,$delta:$by:references=none" ||
   fail 'a run of deltakv'
-rebuild() { "$kvreplay" residuals "${traces[@]}" -q "$@"; }
-rebuild -w "$dir/w.safetensors" -w "$dir/narrow.safetensors" \
-  --db "$dir/d.db" >"$dir/said" || fail 'residuals with weights'
-[ "$(grep -c 'w.safetensors, latent .*, hidden 32: squares left' \
-  "$dir/said")" = 4 ] || fail "residuals says: $(cat "$dir/said")"
-rebuild -w "$dir/w.safetensors" --db "$dir/d.db" | sort >"$dir/said"
-[ "$(cat "$dir/said")" = "synth_1: there already
-synth_2: there already" ] || fail 'residuals with weights twice'
-rebuild -w "$dir/thin.safetensors" --db "$dir/d.db" >/dev/null ||
-  fail 'residuals with other weights'
-rebuild -w "${traces[0]}" --db "$dir/no.db" 2>"$dir/err"
-[ $? = 3 ] && grep -q 'metadata format is kvtrace' "$dir/err" ||
-  fail "a trace for weights: $(cat "$dir/err")"
-cp "$dir/d.db" "$dir/odd.db"
-"$sql" "$dir/odd.db" "UPDATE rebuilt SET share_bits = share_bits + 1 WHERE
-  octave = -1 AND layer = 1 AND identity IN
-  (SELECT identity FROM trace WHERE name = 'synth_2');" || fail 'sql_db'
-"$report" merge "$dir/no.db" "$dir/d.db" "$dir/odd.db" 2>"$dir/err"
-[ $? = 1 ] && grep -q 'layer 1 of synth_2 has tokens' "$dir/err" ||
-  fail "merge of rebuilt: $(cat "$dir/err")"
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 "$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
 if command -v python3 >/dev/null; then
   python3 "$src/tests/python/check_deltakv.py" "$dir/d.db" "$dir/csv_d" \
     "$dir/d.html" 2>"$dir/err" || fail "deltakv: $(tail -n 1 "$dir/err")"
+fi
+
+# What these weights miss, and runs by each of them.
+rebuild() { "$kvreplay" residuals "${traces[@]}" -q "$@"; }
+rebuild -w "$dir/w.safetensors" -w "$dir/narrow.safetensors" \
+  --db "$dir/e.db" >"$dir/said" || fail 'residuals with weights'
+[ "$(grep -c 'w.safetensors, latent .*, hidden 32: squares left' \
+  "$dir/said")" = 4 ] || fail "residuals says: $(cat "$dir/said")"
+rebuild -w "$dir/w.safetensors" --db "$dir/e.db" | sort >"$dir/said"
+[ "$(cat "$dir/said")" = "synth_1: there already
+synth_2: there already" ] || fail 'residuals with weights twice'
+rebuild -w "$dir/thin.safetensors" --db "$dir/e.db" >/dev/null ||
+  fail 'residuals with other weights'
+rebuild -w "${traces[0]}" --db "$dir/no.db" 2>"$dir/err"
+[ $? = 3 ] && grep -q 'metadata format is kvtrace' "$dir/err" ||
+  fail "a trace for weights: $(cat "$dir/err")"
+cp "$dir/e.db" "$dir/odd.db"
+"$sql" "$dir/odd.db" "UPDATE rebuilt SET share_bits = share_bits + 1 WHERE
+  octave = -1 AND layer = 1 AND identity IN
+  (SELECT identity FROM trace WHERE name = 'synth_2');" || fail 'sql_db'
+"$report" merge "$dir/no.db" "$dir/e.db" "$dir/odd.db" 2>"$dir/err"
+[ $? = 1 ] && grep -q 'layer 1 of synth_2 has tokens' "$dir/err" ||
+  fail "merge of rebuilt: $(cat "$dir/err")"
+by=$delta:compressor=$dir
+run "$dir/e.db" -m "$by/w.safetensors,$by/narrow.safetensors" \
+  -m "$by/thin.safetensors" || fail 'a run by three compressors'
+"$report" export "$dir/e.db" -o "$dir/csv_e" || fail 'export of compressors'
+"$report" html "$dir/e.db" -o "$dir/e.html" || fail 'html of compressors'
+if command -v python3 >/dev/null; then
+  python3 "$src/tests/python/check_compressors.py" "$dir/e.db" "$dir/csv_e" \
+    "$dir/e.html" 2>"$dir/err" || fail "compressors: $(tail -n 1 "$dir/err")"
 fi
 
 # One more token in a class, or one more that is needed, is told.

@@ -11,11 +11,14 @@ SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
   json_extract(params, '$.nearest') AS k, json_extract(params, '$.r') AS r,
   json_extract(params, '$.compressor') AS compressor,
   json_extract(params, '$.references') AS refs,
-  json_extract(params, '$.full') AS full
-FROM told WHERE method = 'deltakv';
+  json_extract(params, '$.full') AS full, c.kind, c.latent, c.hidden
+FROM told LEFT JOIN (SELECT key, code FROM run) USING (key)
+  LEFT JOIN compressor c USING (code) WHERE method = 'deltakv';
 
 -- A parameter and its values, of rows alike in all others; of compressors the
--- bytes stored stand for the width of their latents.
+-- bytes stored stand for the width of their latents. And widths of compressors
+-- themselves, of files alike in all others, where kvreplay residuals looked at
+-- the files.
 CREATE TEMP VIEW dials AS
 WITH one AS MATERIALIZED (SELECT * FROM residual_run),
 long AS
@@ -27,7 +30,11 @@ long AS
   FROM one WHERE r > 0
   UNION ALL SELECT 'compressor', compressor,
     json_remove(params, '$.compressor'), one.*
-  FROM one WHERE compressor <> 'none'),
+  FROM one WHERE compressor <> 'none'
+  UNION ALL SELECT 'dc', latent, json_remove(params, '$.compressor') || kind ||
+    hidden, one.* FROM one WHERE latent > 0
+  UNION ALL SELECT 'd_h', hidden, json_remove(params, '$.compressor') || kind ||
+    ' ' || latent, one.* FROM one WHERE latent > 0),
 mean AS
   (SELECT dial, value, rest, count(*) AS traces, avg(kr) AS kr, avg(cr) AS cr,
     avg(output_error) AS output_error, min(confirmed) AS confirmed,
@@ -37,7 +44,9 @@ mean AS
     json_extract(params, '$.latent') || ' R=' ||
     json_extract(params, '$.recent') ||
     iif(compressor = 'none', ' without compressor', '') ||
-    iif(refs = 'none', ' without references', '') AS series
+    iif(refs = 'none', ' without references', '') ||
+    iif(dial = 'dc', ' ' || kind || ' of ' || hidden, '') ||
+    iif(dial = 'd_h', ' ' || kind || ' dc=' || latent, '') AS series
   FROM long GROUP BY dial, rest, value
   HAVING count(*) = (SELECT count(DISTINCT place) FROM one))
 SELECT m.*, iif(dial = 'compressor', kr, value) AS turn, dial AS panel,

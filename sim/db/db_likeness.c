@@ -127,11 +127,11 @@ static kv_rc put_missed_by(const place *p, const kv_rebuilt *x, int way,
 static kv_rc put_rebuilt(const place *p, const kv_rebuilt *x, kv_err *e) {
   kv_rc rc =
       kv_db_do(p->db, e,
-               "INSERT OR IGNORE INTO compressor VALUES (?,?,?,?,?,?,"
-               "nullif(?, 0))",
-               "hssiiii", &x->digest, x->file, x->of.gated ? "swiglu" : "gelu",
+               "INSERT INTO compressor VALUES (?,?,?,?,?,?,nullif(?, 0),?)"
+               " ON CONFLICT DO UPDATE SET code = excluded.code",
+               "hssiiiis", &x->digest, x->file, x->of.gated ? "swiglu" : "gelu",
                (int64_t)x->of.width, (int64_t)x->of.latent,
-               (int64_t)x->of.hidden, (int64_t)x->length);
+               (int64_t)x->of.hidden, (int64_t)x->length, x->code);
   for (int way = 0; way < KV_REBUILT_WAYS; way++) {
     if (!rc) rc = put_missed_by(p, x, way, -1, x->share[way], e);
     for (int c = 0; c < KV_REBUILT_OCTAVES && !rc; c++)

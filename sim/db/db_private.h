@@ -40,7 +40,8 @@ struct kv_db {
 extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
 extern const char kv_db_step_likenesses[]; /* sim/db/db_schema_likeness.c */
-extern const char kv_db_step_rebuilt[];    /* there, too */
+extern const char kv_db_step_codes[];
+extern const char kv_db_step_rebuilt[]; /* there, too */
 /* KV_OK if the file is our database, or empty. KV_INPUT if it is another
  * program's, or a later version's. */
 kv_rc kv_db_recognise(kv_db *db, kv_err *e);

@@ -352,7 +352,8 @@ static const char selections[] =
     " map BLOB NOT NULL CHECK (length(map) % 4 = 0),"
     " PRIMARY KEY (identity, layer, token, adapter, share)) STRICT;";
 
-/* 21: how alike a trace's tokens are; 22: what compressors miss of them:
+/* 21: how alike a trace's tokens are; 22 and 23: what compressors miss of
+ * them:
  * db_schema_likeness.c. */
 
 const char *const kv_db_steps[] = {traces,
@@ -376,5 +377,6 @@ const char *const kv_db_steps[] = {traces,
                                    regular,
                                    selections,
                                    kv_db_step_likenesses,
-                                   kv_db_step_rebuilt};
+                                   kv_db_step_rebuilt,
+                                   kv_db_step_codes};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

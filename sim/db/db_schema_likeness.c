@@ -68,3 +68,7 @@ const char kv_db_step_rebuilt[] =
     " share_bits INTEGER NOT NULL,"
     " PRIMARY KEY (identity, layer, digest, refs, octave))"
     " STRICT, WITHOUT ROWID;";
+
+/* 23: the code of runs of deltakv that read the file (run.code), by the newest
+ * kvreplay that looked at it; null in rows of an earlier one. */
+const char kv_db_step_codes[] = "ALTER TABLE compressor ADD COLUMN code TEXT;";

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sim/inspect/classes.h"
+#include "sim/spec/code.h"
 
 enum { FROM = KV_NEAREST_FROM, TILE = KV_LATENT_TILE };
 
@@ -138,6 +139,12 @@ static int length_of(const kv_asset *file) {
   return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
+static const kv_method *deltakv(void) {
+  int i = 0;
+  while (strcmp(kv_method_at(i)->name, "deltakv") != 0) i++;
+  return kv_method_at(i);
+}
+
 static void tell(const work *w, const kv_asset *file, const char *path,
                  kv_rebuilt *o) {
   const sums *s = &w->sum;
@@ -145,6 +152,7 @@ static void tell(const work *w, const kv_asset *file, const char *path,
   double raw = all_of(s->raw);
   o->there = true;
   o->digest = file->digest;
+  kv_code(deltakv(), &file->digest, o->code);
   o->of = w->c;
   o->length = length_of(file);
   snprintf(o->file, sizeof o->file, "%s", slash ? slash + 1 : path);

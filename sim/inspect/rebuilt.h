@@ -32,6 +32,7 @@ extern const char *const kv_rebuilt_way[KV_REBUILT_WAYS];
 typedef struct kv_rebuilt {
   bool there; /* the file has the layer */
   kv_digest digest;
+  char code[65]; /* of this program's runs of deltakv that read it (code.h) */
   char file[KV_REBUILT_NAME]; /* its name, without the folder */
   kv_compressor of;
   int length; /* tokens of a piece that it learned from; 0: it does not say */

@@ -6,10 +6,9 @@ equations, computed here from the layers, and of runs what was counted. Standard
 library only."""
 
 import json
-import math
 import re
 
-from figures import alike, db, near, rows, section, straight
+from figures import db, near, rows, section, straight
 
 runs = {}
 for r in db.execute(
@@ -86,45 +85,3 @@ for r in counted:
     near(0.5 + 0.5 * (per + float(r["z"])), float(r["kr"]), "equation 5")
     near(float(r["equation_cr"]), 0.5 + 0.5 * 0.25, "equation 6")
     assert f">{100 * float(r['kr']):.1f}%<" in section("ratios"), r
-
-# What compressors miss: of three files, two alike in hidden units and two in
-# their latents; the mean alone misses the same by each.
-files = {(f["latent"], f["hidden"]): f["digest"]
-         for f in db.execute("SELECT * FROM compressor WHERE length = 512")}
-assert files.keys() == {(16, 32), (32, 16), (32, 32)}, files
-
-
-def missed(part, digest, octave):
-    """Mean over layers and traces."""
-    if part == "without compressor":
-        sql = ("SELECT share FROM missed WHERE stride = 10 AND k = 4 AND"
-               " octave = ?1" if octave >= 0 else "SELECT share FROM residual"
-               " WHERE (space, kind, ?1) = ('kv', 'references', -1)")
-        found = [r[0] for r in db.execute(sql, (octave,))]
-    else:
-        refs = {"DeltaKV": "nearest", "without references": "none"}[part]
-        found = [r[0] for r in db.execute(
-            "SELECT share FROM rebuilt WHERE (digest, refs, octave) ="
-            " (?, ?, ?)", (digest, refs, octave))]
-    assert len(found) == 4, (part, octave)
-    return sum(found) / 4
-
-
-def widths(r):
-    turn = int(r["turn"])
-    return missed(r["part"], files[
-        (turn, 32) if r["dial"] == "latent" else (32, turn)], -1)
-
-
-for dial, across in (("latent", "elements of a latent vector, dc"),
-                     ("hidden", "hidden units, d_h")):
-    view = [r for r in rows("compressors") if r["dial"] == dial]
-    assert len(view) == 6 and all(r["traces"] == "2" for r in view), view
-    assert len({r["series"] for r in view}) == 3
-    alike(dial, "turn", "share", widths, across, "squares missed%", view=view)
-places = alike(
-    "rebuilt", "position", "share",
-    lambda r: missed(r["series"], r["digest"],
-                     int(math.log2(float(r["position"])))),
-    "position", "squares missed%", log=True, view=rows("rebuilt_at"))
-assert len(places) == 3 * 3 * 4, len(places)  # octaves 4 to 7 of 152 tokens
