@@ -233,6 +233,11 @@ static void regular(void *stream, const kv_gpu_layer *l,
   started("starting regular indices", kv_gpu_start_regular, stream, l, r, act);
 }
 
+static void rebuilt(void *stream, const kv_gpu_layer *l,
+                    const kv_gpu_rebuilt *r, int act) {
+  started("starting latent vectors", kv_gpu_start_rebuilt, stream, l, r, act);
+}
+
 /* --- recorded sequences --------------------------------------------------- */
 
 /* Capture mode is relaxed: one thread uses the device, and the first start of a
@@ -307,7 +312,8 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .count = count,
                                  .compact = compact,
                                  .attend_paged = attend_paged,
-                                 .regular = regular};
+                                 .regular = regular,
+                                 .rebuilt = rebuilt};
 
 /* The driver's own version, as 550.54.14: the first word with a dot of what its
  * module says to the system; "" where it says nothing. */

@@ -81,6 +81,7 @@ static const kv_device emu = {
     kv_gpu_start_compact,
     kv_gpu_start_paged,
     kv_gpu_start_regular,
+    kv_gpu_start_rebuilt,
 };
 
 const kv_device *kv_device_emu(void) { return &emu; }

@@ -14,7 +14,7 @@
 
 #include "gpu/shared/lane.h"
 #include "gpu/shared/paged.h"
-#include "gpu/shared/regular.h"
+#include "gpu/shared/rebuilt.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +105,10 @@ typedef struct kv_device {
    * indices, a kv_gpu_regular_act */
   void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
                   int act);
+  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu: what is done with a layer that
+   * holds latent vectors, a kv_gpu_rebuilt_act */
+  void (*rebuilt)(void *stream, const kv_gpu_layer *l, const kv_gpu_rebuilt *r,
+                  int act);
 } kv_device;
 
 /* Offset of the data in a report with this many pieces. */
@@ -141,6 +145,11 @@ void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
 /* Of it, attention. */
 void kv_gpu_start_regular_attend(void *stream, const kv_gpu_layer *l,
                                  const kv_gpu_regular *r);
+void kv_gpu_start_rebuilt(void *stream, const kv_gpu_layer *l,
+                          const kv_gpu_rebuilt *r, int act);
+/* Of it, the one kernel and the join. */
+void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
+                                 const kv_gpu_rebuilt *r);
 
 /* Identifies the layout of kv_device and of the structs that cross it: their
  * sizes, and a number to raise when a meaning changes. The size of a method's

@@ -20,7 +20,7 @@
 extern "C" {
 #include <cmocka.h>
 
-#include "ref/backend/attend.h"
+#include "tests/gpu/gpuplain.h"
 #include "tests/support/draw.h"
 }
 #undef _Thread_local
@@ -145,36 +145,6 @@ static void step(void *self, void *stream) {
   w->device->regular(stream, &w->l, &w->s.r, KV_GPU_REGULAR_ATTEND);
 }
 
-static void attend_plainly(const world *w, const kv_lane *l) {
-  size_t d = (size_t)w->shape.d, d_v = (size_t)w->shape.d_v;
-  size_t m = (size_t)l->queries, n = (size_t)l->n;
-  float *s = (float *)calloc(m * n, sizeof *s);
-  float *out = (float *)calloc(m * (d_v + 1), sizeof *out);
-  const float *got = w->l.out + (size_t)l->first_head * (d_v + 1);
-  kv_attend_scratch x;
-  kv_err e;
-  kv_run run = {0, l->n};
-  kv_view view = {1, l->n, &run};
-  kv_lane_values values = {l, &view, 0, 0};
-  assert_true(s && out);
-  assert_int_equal(
-      kv_attend_scratch_init(&x, (int)d, (int)d_v, l->queries, l->n, &e),
-      KV_OK);
-  kv_lane_logits(l->kernels, l, nullptr, l->queries,
-                 w->l.q + (size_t)l->first_head * d, d, 0, l->n, nullptr, 0, s,
-                 n, &x);
-  kv_attend_rows(l->kernels, l->queries, l->n, (int)d_v, s, n,
-                 kv_lane_value_rows, &values, &x, out, out + m * d_v);
-  for (size_t h = 0; h < m; h++) {
-    assert_memory_equal(got + h * (d_v + 1), out + h * d_v, d_v * sizeof *out);
-    assert_memory_equal(got + h * (d_v + 1) + d_v, out + m * d_v + h,
-                        sizeof *out);
-  }
-  kv_attend_scratch_release(&x);
-  free(out);
-  free(s);
-}
-
 /* Rows in pieces of 16 bytes: those of tokens that count, once for every pass
  * of up to 8 heads, and of what is masked none. Beside them queries, once a
  * chunk, and what chunks left. */
@@ -211,7 +181,7 @@ static void take_step(world *w, void *recorded, int t) {
   w->device->replay(recorded);
   copied = kv_emu_copied() - copied;
   for (int i = 0; i < LANES; i++) {
-    attend_plainly(w, &w->lane[i]);
+    plain_attention(&w->l, &w->lane[i]);
     assert_true(w->l.bad[i] == ~0ull);
   }
   if (w->shape.d % 8 == 0 && w->shape.d_v % 8 == 0) must_have_copied(w, copied);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over tokens of which a layer holds latent vectors, without a row of
+ * them in memory: gather, mean, decode, re-rotation and attention in one kernel
+ * (gpu/shared/rebuilt.h). A block has a chunk of arithmetic 3, 128 tokens of
+ * what the step attends, for one lane and up to 8 of its query heads. It makes
+ * 64 keys at a time in shared memory - products of their latent vectors with
+ * the lane's rows of the decoder's last layer in tiles, plus the means of the
+ * references that they name, turned forward - and takes their logits; then the
+ * weights; then it makes the values, 64 at a time, and adds them up. Latent
+ * vectors and names are read once a lane and side, the decoder's rows once a
+ * chunk. Rows that are as they came stand where they belong.
+ *
+ * The chains are those of ref/parts/latents.h and of attention over the made
+ * rows: a product along the latent vector is one thread's, so is a logit along
+ * d, and a column of a_c along the chunk. Then join.cu, as for any lane.
+ * Cost: w * deep products a token attended, which bind; 46 KiB of shared memory
+ * a block.
+ */
+#include "gpu/backend/rebuilt.cuh"
+#include "gpu/lane/weigh.cuh"
+
+enum { CHUNK = KV_BLOCK, SOME = KV_SIDE, STRIDE = KV_GPU_REBUILT_WIDE + 1 };
+static_assert(CHUNK % SOME == 0 && SOME * 2 == KV_BLOCK, "a chunk's parts");
+constexpr int MOST = 8; /* heads that share what is made */
+
+/* Chunk c of a lane for query heads first .. of the layer, n tokens. */
+typedef struct hand {
+  int lane, first, count, c, n;
+} hand;
+
+/* Memory of a block. */
+typedef struct room {
+  float *row;     /* [SOME][STRIDE] */
+  float *a, *b;   /* stages of products */
+  float *p;       /* [heads][CHUNK] logits, then weights */
+  int32_t *token; /* [CHUNK] */
+  int32_t *place; /* [CHUNK] */
+} room;
+
+template <int HEADS>
+static __device__ hand take_heads(const kv_gpu_layer &l,
+                                  const kv_gpu_rebuilt &r) {
+  int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
+  int left = group - first, c = (int)blockIdx.x, n = r.attended - c * CHUNK;
+  return {(int)blockIdx.y, (int)blockIdx.y * group + first,
+          left < HEADS ? left : HEADS, c, n < CHUNK ? n : (int)CHUNK};
+}
+
+/* --- rows ----------------------------------------------------------------- */
+
+/* Puts rows of one side of tokens `from` on of the chunk, n of them, into
+ * x.row, keys not turned yet. */
+static __device__ void make_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                                 const hand &a, const room &x,
+                                 kv_rebuilt_side side, int from, int n) {
+  int width = kv_rebuilt_width(l.shape, side.key);
+  const int32_t *place = x.place + from;
+  bool coded = kv_thread() < n && place[kv_thread()] < 0;
+  for (int at = kv_thread(); at < n * width; at += KV_BLOCK) {
+    int j = at / width, column = at % width;
+    if (place[j] >= 0)
+      x.row[j * STRIDE + column] =
+          kv_gpu_element(kv_rebuilt_row(l, r, side, place[j]), column);
+  }
+  if (!kv_block_any(coded)) return;
+  for (int first = 0; first < width; first += KV_SIDE)
+    kv_rebuilt_tile(
+        l, r, side, first, n, x.a, x.b, [&](int j) { return place[j]; },
+        [&](int j, int i) {
+          return r.by.hidden ? kv_rebuilt_deep(r, a.c * CHUNK + from + j, i)
+                             : kv_rebuilt_latent(r, ~place[j], i);
+        },
+        [&](int j, int column) {
+          return kv_rebuilt_mean(l, r, side, ~place[j], column);
+        },
+        [&](int j, int column, float y) { x.row[j * STRIDE + column] = y; });
+}
+
+static __device__ void turn_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                                 const room &x, int from, int n) {
+  int pairs = l.shape.d / 2;
+  __syncthreads();
+  for (int at = kv_thread(); at < n * pairs; at += KV_BLOCK) {
+    int j = at / pairs;
+    if (x.place[from + j] < 0)
+      kv_rebuilt_turn(l, r, x.token[from + j], at % pairs, x.row + j * STRIDE);
+  }
+}
+
+/* --- logits and weights --------------------------------------------------- */
+
+/* Logits of the tokens in x.row: a thread has one of them, and half of the
+ * heads. */
+template <int HEADS>
+static __device__ void logits(const kv_gpu_layer &l, const hand &a,
+                              const room &x, int from, int n) {
+  constexpr int OWN = (HEADS + 1) / 2;
+  int j = kv_thread() % SOME, base = kv_thread() / SOME * (HEADS - OWN);
+  int d = l.shape.d;
+  const float *q[OWN];
+  float acc[OWN];
+  KV_UNROLL
+  for (int h = 0; h < OWN; h++) {
+    int own = base + h < a.count ? base + h : a.count - 1;
+    q[h] = l.q + (size_t)(a.first + own) * (size_t)d;
+    acc[h] = 0;
+  }
+  __syncthreads();
+  for (int i = 0; j < n && i < d; i++) {
+    float key = x.row[j * STRIDE + i];
+    KV_UNROLL
+    for (int h = 0; h < OWN; h++) acc[h] = kv_fma(q[h][i], key, acc[h]);
+  }
+  KV_UNROLL
+  for (int h = 0; h < OWN; h++) /* of an odd number both have the middle one */
+    if (j < n && (kv_thread() < SOME || base + h >= OWN))
+      x.p[(base + h) * CHUNK + from + j] =
+          kv_add(kv_mul(acc[h], l.shape.scale), 0.0f);
+  __syncthreads();
+}
+
+/* Records as the lane's first what is not finite of the thread's logits. */
+static __device__ void report(const kv_gpu_layer &l, const hand &a, int head,
+                              const kv_quad &s, const int32_t *token) {
+  int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
+  unsigned long long h =
+      (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
+  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
+    if (!kv_finite(s.x[u]))
+      atomicMin((unsigned long long *)&l.bad[a.lane],
+                h << 32 | (unsigned)token[j + u]);
+}
+
+/* A thread reads and writes its own four places of p. */
+template <int HEADS>
+static __device__ void weights(const kv_gpu_layer &l, const hand &a,
+                               const room &x) {
+  for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
+    int head = a.first + (h < a.count ? h : a.count - 1);
+    float *p = x.p + h * CHUNK;
+    kv_quad s = ((const kv_quad *)p)[kv_thread() % KV_WARP];
+    kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p,
+                   [&] { report(l, a, head, s, x.token); });
+  }
+  __syncthreads();
+}
+
+/* --- values --------------------------------------------------------------- */
+
+/* Adds the values in x.row: a thread has a column. */
+template <int HEADS>
+static __device__ void add_values(const kv_gpu_layer &l, const room &x,
+                                  int from, int n, float *sum) {
+  int column = kv_thread();
+  __syncthreads();
+  for (int j = 0; column < l.shape.d_v && j < n; j++) {
+    float v = x.row[j * STRIDE + column];
+    KV_UNROLL
+    for (int h = 0; h < HEADS; h++)
+      sum[h] = kv_fma(x.p[h * CHUNK + from + j], v, sum[h]);
+  }
+  __syncthreads();
+}
+
+template <int HEADS>
+static __device__ void keep(const kv_gpu_layer &l, const hand &a,
+                            const float *sum) {
+  int column = kv_thread();
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) {
+    size_t chunk = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
+    if (h < a.count && column < l.shape.d_v)
+      l.part[chunk * (size_t)l.shape.d_v + (size_t)column] = sum[h];
+  }
+}
+
+/* --- the kernel ----------------------------------------------------------- */
+
+/* Past the chunk's end logits are 0. */
+static __device__ void find_tokens(const kv_gpu_rebuilt &r, const hand &a,
+                                   const room &x, int heads) {
+  int j = kv_thread();
+  for (int h = 0; h < heads; h++) x.p[h * CHUNK + j] = 0;
+  if (j < a.n) {
+    x.token[j] = r.token[a.c * CHUNK + j];
+    x.place[j] = r.place[x.token[j]];
+  }
+  __syncthreads();
+}
+
+template <int HEADS>
+static __global__ void
+rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
+               const __grid_constant__ kv_gpu_rebuilt r) {
+  KV_SHARED(float, row, SOME *STRIDE);
+  KV_SHARED(float, left, KV_TILE_ROOM);
+  KV_SHARED(float, right, KV_TILE_ROOM);
+  KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
+  KV_SHARED(int32_t, token, CHUNK);
+  KV_SHARED(int32_t, place, CHUNK);
+  const hand a = take_heads<HEADS>(l, r);
+  const room x = {row, left, right, (float *)weight, token, place};
+  if (a.c == 0 && kv_thread() < a.count)
+    l.entries[a.first + kv_thread()] = r.attended;
+  find_tokens(r, a, x, HEADS);
+  for (int from = 0; from < a.n; from += SOME) {
+    int n = a.n - from < SOME ? a.n - from : (int)SOME;
+    make_rows(l, r, a, x, {a.lane, true}, from, n);
+    turn_rows(l, r, x, from, n);
+    logits<HEADS>(l, a, x, from, n);
+  }
+  weights<HEADS>(l, a, x);
+  float sum[HEADS];
+  KV_UNROLL
+  for (int h = 0; h < HEADS; h++) sum[h] = 0;
+  for (int from = 0; from < a.n; from += SOME) {
+    int n = a.n - from < SOME ? a.n - from : (int)SOME;
+    make_rows(l, r, a, x, {a.lane, false}, from, n);
+    add_values<HEADS>(l, x, from, n, sum);
+  }
+  keep<HEADS>(l, a, sum);
+}
+
+/* --- starts --------------------------------------------------------------- */
+
+template <int EACH>
+static void start(void *stream, const kv_gpu_layer *l,
+                  const kv_gpu_rebuilt *r) {
+  int heads = l->shape.n_heads / l->lanes;
+  dim3 grid((unsigned)((r->attended + CHUNK - 1) / CHUNK), (unsigned)l->lanes,
+            (unsigned)((heads + EACH - 1) / EACH));
+  KV_LAUNCH(stream, (rebuilt_chunks<EACH>), grid, KV_BLOCK, *l, *r);
+}
+
+extern "C" void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
+                                            const kv_gpu_rebuilt *r) {
+  static void (*const starts[MOST])(void *, const kv_gpu_layer *,
+                                    const kv_gpu_rebuilt *) = {
+      start<1>, start<2>, start<3>, start<4>,
+      start<5>, start<6>, start<7>, start<8>};
+  int heads = l->shape.n_heads / l->lanes, parts = (heads + MOST - 1) / MOST;
+  starts[(heads + parts - 1) / parts - 1](stream, l, r);
+  kv_gpu_start_join(stream, l);
+}

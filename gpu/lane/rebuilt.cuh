@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads tokens of a layer that holds latent vectors (gpu/shared/rebuilt.h).
+ * Every function is called by a single thread and has no barrier. A side is K
+ * or V of a lane; column x of it is element kv_rebuilt_first() + x of the
+ * vector of a token.
+ */
+#ifndef KV_GPU_LANE_REBUILT_CUH
+#define KV_GPU_LANE_REBUILT_CUH
+
+#include "gpu/lane/entry.cuh"
+#include "gpu/shared/rebuilt.h"
+
+typedef struct kv_rebuilt_side {
+  int lane;
+  bool key;
+} kv_rebuilt_side;
+
+KV_DEVICE int kv_rebuilt_width(const kv_shape &s, bool key) {
+  return key ? s.d : s.d_v;
+}
+KV_DEVICE int kv_rebuilt_first(const kv_gpu_layer &l, kv_rebuilt_side a) {
+  return a.key ? a.lane * l.shape.d
+               : l.lanes * l.shape.d + a.lane * l.shape.d_v;
+}
+KV_DEVICE int kv_rebuilt_vector(const kv_gpu_layer &l) {
+  return l.lanes * (l.shape.d + l.shape.d_v);
+}
+
+/* Row p of a side as it came. */
+KV_DEVICE kv_gpu_row kv_rebuilt_row(const kv_gpu_layer &l,
+                                    const kv_gpu_rebuilt &r, kv_rebuilt_side a,
+                                    int p) {
+  size_t at = (size_t)a.lane * (size_t)r.rows + (size_t)p;
+  size_t each = (size_t)kv_rebuilt_width(l.shape, a.key) *
+                (l.shape.dtype == KV_F32 ? 4 : 2);
+  return kv_gpu_plain_row((a.key ? r.k : r.v) + at * each, l.shape.dtype);
+}
+
+/* Element x of token t's row as it came, a key as before its rotation
+ * (arithmetic 6). */
+KV_DEVICE float kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                                kv_rebuilt_side a, int32_t t, int x) {
+  kv_gpu_row row = kv_rebuilt_row(l, r, a, r.place[t]);
+  const float *turn = a.key ? kv_gpu_turn_of(l, (uint32_t)t) : nullptr;
+  if (!turn) return kv_gpu_element(row, x);
+  kv_gpu_pair p = kv_gpu_pair_of(r.turned, l.shape.d, x);
+  float s = turn[2 * p.number], c = turn[2 * p.number + 1];
+  float y1 = kv_gpu_element(row, p.first), y2 = kv_gpu_element(row, p.second);
+  return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
+                      : kv_fma(-y1, s, kv_mul(y2, c));
+}
+
+/* Column x of the mean of what latent vector `number` names, nearest first. */
+KV_DEVICE float kv_rebuilt_mean(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                                kv_rebuilt_side a, int number, int x) {
+  const int32_t *named = r.named + (size_t)number * (size_t)r.how.nearest;
+  float sum = 0;
+  int n = 0;
+  for (; n < r.how.nearest && named[n] != KV_NO_TOKEN; n++)
+    sum = kv_add(sum, kv_rebuilt_back(l, r, a, named[n], x));
+  return kv_div(sum, (float)n);
+}
+
+/* Element i of latent vector `number`. */
+KV_DEVICE float kv_rebuilt_latent(const kv_gpu_rebuilt &r, int number, int i) {
+  return kv_gpu_format_delta::get(
+      r.how, r.latent + (size_t)number * (size_t)r.bytes, i);
+}
+
+/* What the vector's element `at` is: `product` with a row of the last layer,
+ * and the mean, of what names references. */
+KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
+                              float mean) {
+  float y = kv_add(product, 0.0f);
+  if (!r.by.deep) return mean;
+  if (r.by.last_bias) y = kv_add(y, r.by.last_bias[at]);
+  return r.how.nearest ? kv_add(y, mean) : y;
+}
+
+/* Turns pair `number` of token t's key forward, in place. */
+KV_DEVICE void kv_rebuilt_turn(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                               int32_t t, int number, float *row) {
+  const float *turn = kv_gpu_turn_of(l, (uint32_t)t);
+  bool inter = r.turned == KV_GPU_INTERLEAVED;
+  int first = inter ? 2 * number : number;
+  int second = inter ? first + 1 : first + l.shape.d / 2;
+  if (!turn) return;
+  float s = turn[2 * number], c = turn[2 * number + 1];
+  float x1 = row[first], x2 = row[second];
+  row[first] = kv_fma(-x2, s, kv_mul(x1, c));
+  row[second] = kv_fma(x2, c, kv_mul(x1, s));
+}
+
+#endif

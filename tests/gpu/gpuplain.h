@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a kernel's attention is compared with: the reference's, over all entries
+ * of a lane of the reference, which holds the rows that the kernel should have
+ * read. C and C++; cmocka.h is included before.
+ */
+#ifndef KV_TESTS_GPU_PLAIN_H
+#define KV_TESTS_GPU_PLAIN_H
+
+#include "gpu/shared/lane.h"
+#include "ref/backend/attend.h"
+
+#include <stdlib.h>
+
+/* Outputs and LSE of the lane's heads in w->out, which the test reads in place,
+ * are those of attention by w->q over the lane, to the bit. */
+static inline void plain_attention(const kv_gpu_layer *w, const kv_lane *l) {
+  size_t d = (size_t)w->shape.d, d_v = (size_t)w->shape.d_v;
+  size_t m = (size_t)l->queries, n = (size_t)l->n;
+  float *s = (float *)calloc(m * n, sizeof *s);
+  float *out = (float *)calloc(m * (d_v + 1), sizeof *out);
+  const float *got = w->out + (size_t)l->first_head * (d_v + 1);
+  kv_attend_scratch x;
+  kv_err e;
+  kv_run run = {0, l->n};
+  kv_view view = {1, l->n, &run};
+  kv_lane_values values = {l, &view, 0, 0};
+  assert_true(s && out);
+  assert_int_equal(
+      kv_attend_scratch_init(&x, (int)d, (int)d_v, l->queries, l->n, &e),
+      KV_OK);
+  kv_lane_logits(l->kernels, l, NULL, l->queries,
+                 w->q + (size_t)l->first_head * d, d, 0, l->n, NULL, 0, s, n,
+                 &x);
+  kv_attend_rows(l->kernels, l->queries, l->n, (int)d_v, s, n,
+                 kv_lane_value_rows, &values, &x, out, out + m * d_v);
+  for (size_t h = 0; h < m; h++) {
+    assert_memory_equal(got + h * (d_v + 1), out + h * d_v, d_v * sizeof *out);
+    assert_memory_equal(got + h * (d_v + 1) + d_v, out + m * d_v + h,
+                        sizeof *out);
+  }
+  kv_attend_scratch_release(&x);
+  free(out);
+  free(s);
+}
+
+#endif
