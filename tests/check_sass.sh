@@ -39,7 +39,7 @@ nvcc=${NVCC-$(command -v nvcc || true)}
 bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
 arch=${SASS_ARCH:-90}
 table=$top/tests/sass.tsv
-model=$top/tests/bench/device_counts.def
+model=$top/tests/bench/gpu/device_counts.def
 if [ -z "$nvcc" ]; then
   echo 'check_sass: there is no nvcc here' >&2
   exit 77
@@ -125,7 +125,7 @@ counted() {
 
 # The kernel of theme top, which is the benchmark's own.
 theme_top() {
-  echo '#include "tests/bench/device_top.cuh"'
+  echo '#include "tests/bench/gpu/device_top.cuh"'
   echo 'static double bench_seconds(bench *, const lap *) { return 0; }'
   echo 'static double sort_seconds(const tops *) { return 0; }'
   echo 'extern void (*const kept)(bench *);'

@@ -21,8 +21,8 @@
 #include "gpu/lane/weigh.cuh"
 
 enum { CHUNK = KV_BLOCK, SOME = KV_SIDE, STRIDE = KV_GPU_REBUILT_WIDE + 1 };
-static_assert(CHUNK % SOME == 0 && SOME * 2 == KV_BLOCK, "a chunk's parts");
-constexpr int MOST = 8; /* heads that share what is made */
+enum { PARTS = (int)CHUNK / SOME };
+static_assert(PARTS == 2, "a thread has a token of a part, and half the heads");
 
 /* Chunk c of a lane for query heads first .. of the layer, n tokens. */
 typedef struct hand {
@@ -204,26 +204,30 @@ rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
   if (a.c == 0 && kv_thread() < a.count)
     l.entries[a.first + kv_thread()] = r.attended;
   find_tokens(r, a, x, HEADS);
-  for (int from = 0; from < a.n; from += SOME) {
-    int n = a.n - from < SOME ? a.n - from : (int)SOME;
-    make_rows(l, r, a, x, {a.lane, true}, from, n);
-    turn_rows(l, r, x, from, n);
-    logits<HEADS>(l, a, x, from, n);
-  }
-  weights<HEADS>(l, a, x);
   float sum[HEADS];
   KV_UNROLL
   for (int h = 0; h < HEADS; h++) sum[h] = 0;
-  for (int from = 0; from < a.n; from += SOME) {
-    int n = a.n - from < SOME ? a.n - from : (int)SOME;
-    make_rows(l, r, a, x, {a.lane, false}, from, n);
-    add_values<HEADS>(l, x, from, n, sum);
+  /* Keys, then values, in one loop: the code that makes rows is here once. */
+  KV_ROLLED
+  for (int part = 0; part < 2 * PARTS; part++) {
+    int from = part % PARTS * SOME, left = a.n - from;
+    int n = left < SOME ? left : (int)SOME;
+    if (part == PARTS) weights<HEADS>(l, a, x);
+    if (n <= 0) continue;
+    make_rows(l, r, a, x, {a.lane, part < PARTS}, from, n);
+    if (part >= PARTS) {
+      add_values<HEADS>(l, x, from, n, sum);
+      continue;
+    }
+    turn_rows(l, r, x, from, n);
+    logits<HEADS>(l, a, x, from, n);
   }
   keep<HEADS>(l, a, sum);
 }
 
 /* --- starts --------------------------------------------------------------- */
 
+/* EACH heads share what is made; those past a lane's last repeat it. */
 template <int EACH>
 static void start(void *stream, const kv_gpu_layer *l,
                   const kv_gpu_rebuilt *r) {
@@ -235,11 +239,14 @@ static void start(void *stream, const kv_gpu_layer *l,
 
 extern "C" void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
                                             const kv_gpu_rebuilt *r) {
-  static void (*const starts[MOST])(void *, const kv_gpu_layer *,
-                                    const kv_gpu_rebuilt *) = {
-      start<1>, start<2>, start<3>, start<4>,
-      start<5>, start<6>, start<7>, start<8>};
-  int heads = l->shape.n_heads / l->lanes, parts = (heads + MOST - 1) / MOST;
-  starts[(heads + parts - 1) / parts - 1](stream, l, r);
+  int heads = l->shape.n_heads / l->lanes;
+  if (heads == 1)
+    start<1>(stream, l, r);
+  else if (heads == 2)
+    start<2>(stream, l, r);
+  else if (heads <= 4)
+    start<4>(stream, l, r);
+  else
+    start<8>(stream, l, r);
   kv_gpu_start_join(stream, l);
 }

@@ -76,8 +76,9 @@ KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
 KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
                                  int rule, float *e) {
   kv_search s = kv_search_begin(rule);
-  bool falls = false;
-  for (int j = kv_thread(); j < n; j += KV_BLOCK) falls |= less[j] < 0;
+  bool falls = false; /* bits are asked: nvcc makes min.f32 of floats' < */
+  for (int j = kv_thread(); j < n; j += KV_BLOCK)
+    falls |= kv_key(less[j]) < kv_key(-0.0f);
   bool more = kv_block_any(falls) && rule != KV_CALIBRATE_NONE && k < n;
   if (!more) s.t = 1.0f;
   while (more)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of the device benchmark (tests/bench/device_predict.h): each pipe
- * binds where it should, every loop that the model reckons with was counted,
- * and what is left when only memory, or only instructions, cost anything.
+ * The model of the device benchmark (tests/bench/gpu/device_predict.h): each
+ * pipe binds where it should, every loop that the model reckons with was
+ * counted, and what is left when only memory, or only instructions, cost
+ * anything.
  */
-#include "tests/bench/device_predict.h"
+#include "tests/bench/gpu/device_predict.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,6 +68,9 @@ static void themes_are_shares(void **state) {
     assert_true(x.share > 0.1 && x.share < 0.5 && x.paid > 0 && x.paid < 5);
     assert_true(near(predict_break_even(2, 4, 2), 1));
     assert_true(predict_break_even(1, 1, 3) < 0);
+    predict_delta r = predict_rebuilt(d, 5736);
+    assert_true(r.seconds > r.peak && r.seconds < 10 * r.peak);
+    assert_true(near(r.peak, 45 * 128 * 2048 * 512.0 / 128 / 132 / d->clock));
     assert_true(predict_top(d, 256, 131072).value > 0.01);
     assert_true(predict_top(d, 256, 131072).value <= 1);
     double each = predict_settle(d, 256, 4096, 1).value;

@@ -11,6 +11,7 @@
 #include "ref/backend/attend.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Outputs and LSE of the lane's heads in w->out, which the test reads in place,
  * are those of attention by w->q over the lane, to the bit. */
@@ -42,6 +43,35 @@ static inline void plain_attention(const kv_gpu_layer *w, const kv_lane *l) {
   kv_attend_scratch_release(&x);
   free(out);
   free(s);
+}
+
+/* The same over n fp32 rows of K and V, [lanes][n][..], as attention reads
+ * them: a trace of these, whose lanes are the reference's. */
+static inline void plain_rows(const kv_gpu_layer *w, int n, float *k,
+                              float *v) {
+  kv_shape s = w->shape;
+  kv_needs needs;
+  kv_layer_data data;
+  kv_lane_room room;
+  kv_lane lane;
+  kv_err e;
+  memset(&needs, 0, sizeof needs);
+  memset(&data, 0, sizeof data);
+  s.dtype = KV_F32;
+  s.n_tokens = n;
+  data.k = (const char *)k;
+  data.v = (const char *)v;
+  assert_int_equal(kv_lane_room_init(&room, n, &e), KV_OK);
+  for (int i = 0; i < w->lanes; i++) {
+    assert_int_equal(kv_lane_init(&lane, &s, &needs, kv_kernels_best(), i, &e),
+                     KV_OK);
+    lane.room = room;
+    kv_lane_begin(&lane, &needs, &data);
+    kv_lane_append(&lane, 0, n);
+    plain_attention(w, &lane);
+    kv_lane_release(&lane);
+  }
+  kv_lane_room_release(&room);
 }
 
 #endif

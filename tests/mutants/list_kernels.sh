@@ -113,3 +113,14 @@ mutant rewrite_overwrites gpu/backend/rewrite.cu 'gpu_regular' \
   'int before = count(mask, 0, first);' 'int before = count(mask, 0, 0);'
 mutant rewrite_keeps_masks gpu/backend/rewrite.cu 'gpu_regular' \
   'bits > 0 ? (1u << bits) - 1' 'bits > 0 ? ~0u'
+# Rows made of latent vectors where they are attended.
+mutant rebuilt_not_turned gpu/backend/rebuilt.cu 'gpu_rebuilt' \
+  '    turn_rows(l, r, x, from, n);' '    __syncthreads();'
+mutant rebuilt_turns_all gpu/backend/rebuilt.cu 'gpu_rebuilt' \
+  'if (x.place[from + j] < 0)' 'if (from + j >= 0)'
+mutant rebuilt_sees_itself gpu/backend/rebuilt_stages.cu 'gpu_rebuilt' \
+  's.reference[middle] < i' 's.reference[middle] <= i + 10'
+mutant rebuilt_mean_of_all gpu/lane/rebuilt.cuh 'gpu_rebuilt' \
+  'kv_div(sum, (float)n)' 'kv_div(sum, (float)r.how.nearest)'
+mutant rebuilt_last_chunk gpu/backend/rebuilt.cu 'gpu_rebuilt' \
+  'int n = left < SOME ? left' 'int n = left < SOME ? SOME'

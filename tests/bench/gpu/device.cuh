@@ -12,9 +12,9 @@
 #ifndef KV_TESTS_BENCH_DEVICE_CUH
 #define KV_TESTS_BENCH_DEVICE_CUH
 
-#include "gpu/shared/device.h"
-#include "gpu/module/kernels.h"
 #include "gpu/block/launch.h"
+#include "gpu/module/kernels.h"
+#include "gpu/shared/device.h"
 #include "ref/ground/formula.h"
 
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_PAGED_CUH
 #define KV_TESTS_BENCH_DEVICE_PAGED_CUH
 
-#include "tests/bench/device_compact.cuh"
+#include "tests/bench/gpu/device_compact.cuh"
 
 typedef struct paged {
   lanes w;

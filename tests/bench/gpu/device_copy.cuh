@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_COPY_CUH
 #define KV_TESTS_BENCH_DEVICE_COPY_CUH
 
-#include "tests/bench/device_table.cuh"
+#include "tests/bench/gpu/device_table.cuh"
 
 enum { READ_WORDS = 4, READ_AHEAD = 8 };
 

@@ -3,7 +3,7 @@
  * What the model of device_predict.h says of regular indices, in the shapes of
  * Hard-KV's paper.
  */
-#include "tests/bench/device_predict.h"
+#include "tests/bench/gpu/device_predict.h"
 
 int predict_regular_kept(int n, int layer, int head) {
   double x = n / 2.0;

@@ -2,31 +2,32 @@
  *
  * The kernels of gpu/ on a device: checked, then timed against ceilings of the
  * same run. Usage: device --help. What the themes share:
- * tests/bench/device.cuh. Linked with the kernels' objects, gpu/module/cuda.cu
- * and the archives of the replay; it needs the driver and the C library and
- * nothing else, no module beside it.
+ * tests/bench/gpu/device.cuh. Linked with the kernels' objects,
+ * gpu/module/cuda.cu and the archives of the replay; it needs the driver and
+ * the C library and nothing else, no module beside it.
  *
  * Exit 0: every check held, whatever the goals; 1: one did not, or the device
  * failed; 2: usage; 77: there is no device.
  */
 #include "commit.h"
-#include "tests/bench/device.cuh"
-#include "tests/bench/device_predict.h"
+#include "tests/bench/gpu/device.cuh"
+#include "tests/bench/gpu/device_predict.h"
 
-#include "tests/bench/device_copy.cuh"
+#include "tests/bench/gpu/device_copy.cuh"
 #ifdef KV_BENCH_CHECK_ONLY
-#  include "tests/bench/device_emu.cuh"
+#  include "tests/bench/gpu/device_emu.cuh"
 #else
-#  include "tests/bench/device_clock.cuh"
+#  include "tests/bench/gpu/device_clock.cuh"
 #endif
-#include "tests/bench/device_attend.cuh"
-#include "tests/bench/device_compact.cuh"
-#include "tests/bench/device_kivi.cuh"
-#include "tests/bench/device_paged.cuh"
-#include "tests/bench/device_regular.cuh"
-#include "tests/bench/device_replay.cuh"
-#include "tests/bench/device_settle.cuh"
-#include "tests/bench/device_sort.cuh"
+#include "tests/bench/gpu/device_attend.cuh"
+#include "tests/bench/gpu/device_compact.cuh"
+#include "tests/bench/gpu/device_delta.cuh"
+#include "tests/bench/gpu/device_kivi.cuh"
+#include "tests/bench/gpu/device_paged.cuh"
+#include "tests/bench/gpu/device_regular.cuh"
+#include "tests/bench/gpu/device_replay.cuh"
+#include "tests/bench/gpu/device_settle.cuh"
+#include "tests/bench/gpu/device_sort.cuh"
 
 /* The ceilings are first: the others need them. */
 static const theme themes[] = {{"copy", copy_check, copy_time},
@@ -37,21 +38,21 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"compact", compact_check, compact_time},
                                {"paged", paged_check, paged_time},
                                {"regular", regular_check, regular_time},
+                               {"delta", delta_check, delta_time},
                                {"replay", replay_check, replay_time}};
 
 static int usage(FILE *to, int code) {
-  fputs(
-      "usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
-      "       device --predict\n"
-      "Checks the CUDA kernels against plain loops on the host, then times\n"
-      "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
-      "  --csv FILE    the table as CSV, too\n"
-      "  --quick       little data, which a cache may hold: no verdicts\n"
-      "  --theme NAME  that one and the ceilings: copy attend top settle "
-      "kivi\n"
-      "                compact paged regular replay (TMPDIR must have 4 GiB)\n"
-      "  --predict     what the model says they reach, on any machine\n",
-      to);
+  fputs("usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
+        "       device --predict\n"
+        "Checks the CUDA kernels against plain loops on the host, then times\n"
+        "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
+        "  --csv FILE    the table as CSV, too\n"
+        "  --quick       little data, which a cache may hold: no verdicts\n"
+        "  --theme NAME  that one and the ceilings: copy attend top settle "
+        "kivi\n"
+        "                compact paged regular delta replay (TMPDIR: 4 GiB)\n"
+        "  --predict     what the model says they reach, on any machine\n",
+        to);
   return code;
 }
 

@@ -8,7 +8,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_CLOCK_CUH
 #define KV_TESTS_BENCH_DEVICE_CLOCK_CUH
 
-#include "tests/bench/device_copy.cuh"
+#include "tests/bench/gpu/device_copy.cuh"
 
 static const bool bench_times = true;
 

@@ -5,7 +5,7 @@
  * of which kernels like these reach BUSY; and, where few loads are under way,
  * its round trips to memory. Kernels follow each other, so times add up.
  */
-#include "tests/bench/device_predict.h"
+#include "tests/bench/gpu/device_predict.h"
 
 #include <string.h>
 
@@ -44,7 +44,7 @@ predict_device predict_device_of(const char *name, int sms, double clock,
 
 static const predict_turn counted[] = {
 #define KV_TURN(name, ...) {#name, __VA_ARGS__},
-#include "tests/bench/device_counts.def"
+#include "tests/bench/gpu/device_counts.def"
 #undef KV_TURN
 };
 
@@ -61,8 +61,7 @@ static const predict_turn *turn_of(const char *name, int group) {
   return predict_turn_of(whole);
 }
 
-/* x more turns of t; t NULL: a loop that the kernel does not have. */
-static void add(predict_turn *to, double x, const predict_turn *t) {
+void predict_add(predict_turn *to, double x, const predict_turn *t) {
   if (!t) return;
   to->all += x * t->all;
   to->fma += x * t->fma;
@@ -95,11 +94,16 @@ double predict_clocks(const predict_turn *t, const char **bound) {
 
 static double larger(double x, double y) { return x > y ? x : y; }
 
+double predict_issue(const predict_device *d, const predict_turn *t,
+                     double count, const char **bound) {
+  return predict_clocks(t, bound) * count / d->sms / d->clock / BUSY;
+}
+
 /* Seconds of `count` times t, and of moving so many bytes. */
 static double seconds_of(const predict_device *d, const predict_turn *t,
                          double count, double bytes, const char **bound) {
   double memory = bytes / d->read;
-  double issue = predict_clocks(t, bound) * count / d->sms / d->clock / BUSY;
+  double issue = predict_issue(d, t, count, bound);
   if (memory >= issue) *bound = "memory";
   return larger(memory, issue);
 }
@@ -114,8 +118,9 @@ static predict_turn key_work(int group) {
   const predict_turn *turn = turn_of("logits", group);
   double own = turn->elements / COLUMNS;
   predict_turn t = {0};
-  add(&t, WARPS / own, turn_of("logits_once", group));
-  add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS / own, turn);
+  predict_add(&t, WARPS / own, turn_of("logits_once", group));
+  predict_add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS / own,
+              turn);
   return t;
 }
 
@@ -124,10 +129,10 @@ static predict_turn value_work(int group) {
   const predict_turn *turn = turn_of("chunks", group);
   const predict_turn *copy = turn_of("chunks_copy", group);
   predict_turn t = {0};
-  add(&t, WARPS, turn_of("chunks_once", group));
+  predict_add(&t, WARPS, turn_of("chunks_once", group));
   double pieces = (double)CHUNK * ROW / 16 / WARP - t.copy;
-  add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS, turn);
-  if (copy && pieces > 0) add(&t, pieces / copy->elements, copy);
+  predict_add(&t, (double)CHUNK * D / WARP / turn->elements - WARPS, turn);
+  if (copy && pieces > 0) predict_add(&t, pieces / copy->elements, copy);
   return t;
 }
 
@@ -180,8 +185,8 @@ static predict_turn coded_work(const char *of, int group, int own) {
   const predict_turn *turn = turn_of(of, group);
   double warps = (double)WARPS * CHUNK / own;
   predict_turn t = {0};
-  add(&t, warps, turn_of(once, group));
-  add(&t, (double)CHUNK * D / WARP / turn->elements - warps, turn);
+  predict_add(&t, warps, turn_of(once, group));
+  predict_add(&t, (double)CHUNK * D / WARP / turn->elements - warps, turn);
   return t;
 }
 
@@ -296,96 +301,4 @@ predicted predict_settle(const predict_device *d, int lanes, int budget,
   predicted p = {(settle + d->start) / (step + evidence) / every, "round trips",
                  0, 0};
   return p;
-}
-
-/* --- the table ------------------------------------------------------------ */
-
-/* low, high: the goal; both 0: there is none. */
-static void line(FILE *to, const char *what, predicted p, double low,
-                 double high) {
-  int met = (low <= 0 || p.value >= low) && (high <= 0 || p.value <= high);
-  char goal[32] = "";
-  if (low > 0 || high > 0)
-    snprintf(goal, sizeof goal, "%s %-6.4g %s",
-             low > 0 ? ">=" : "<=", low > 0 ? low : high,
-             met ? "met" : "missed");
-  fprintf(to, "%-40s %7.4f  %-17s %s", what, p.value, goal, p.bound);
-  if (p.k > 0) fprintf(to, "; K %.1f, V %.1f an element", p.k, p.v);
-  fputc('\n', to);
-}
-
-static void kivi_lines(FILE *to, const predict_device *d, int group) {
-  char what[64];
-  double most;
-  predicted p = predict_kivi(d, group, 64, 32768, &most);
-  snprintf(what, sizeof what, "KIVI 2 bit: faster / fewer, group %d", group);
-  line(to, what, p, group == 1 ? GOAL_KIVI : 0, 0);
-  fprintf(to, "%-40s %7.4f\n", "  if only instructions cost time", most);
-}
-
-/* lanes: 1 GiB of fp16 rows, as theme paged has them. */
-static void paged_lines(FILE *to, const predict_device *d, int tokens,
-                        int group) {
-  for (int low = 0; low < 2; low++) {
-    char what[64];
-    predict_pages p = predict_paged(d, low, group, (1 << 21) / tokens, tokens);
-    snprintf(what, sizeof what, "pages %s %d: faster / fewer, group %d",
-             low ? "K4V2" : "K8V4", tokens, group);
-    line(to, what, p.faster, group == 1 ? GOAL_PAGED : 0, 0);
-    if (group == 1) continue;
-    snprintf(what, sizeof what, "  of memory %.0f us, fma %.0f us",
-             p.memory * 1e6, p.fma * 1e6);
-    line(to, what, p.reached, GOAL_PAGED_8, 0);
-  }
-}
-
-static void compact_lines(FILE *to, const predict_device *d) {
-  static const int requests[] = {1, 8, 64};
-  for (int i = 0; i < 3; i++) {
-    char what[64];
-    double seconds;
-    predicted p = predict_compact(d, requests[i], &seconds);
-    snprintf(what, sizeof what, "compaction, %d request%s, %.0f us / step",
-             requests[i], i ? "s" : "", seconds * 1e6);
-    line(to, what, p, 0, GOAL_COMPACT);
-  }
-}
-
-static void regular_lines(FILE *to, const predict_device *d) {
-  for (int tokens = 2048; tokens <= 20480; tokens += 18432) {
-    char what[64];
-    predict_indices p = predict_regular(d, tokens);
-    predicted share = {p.share, "", 0, 0}, paid = {p.paid, "", 0, 0};
-    snprintf(what, sizeof what, "rewritten / all places, %d", tokens);
-    line(to, what, share, 0, tokens > 10000 ? GOAL_REGULAR : 0);
-    line(to, "  has paid after so many steps", paid, 0, GOAL_PAID);
-  }
-}
-
-void predict_print(FILE *to, const predict_device *d) {
-  const struct {
-    int group;
-    double goal;
-  } at[] = {{1, GOAL_ATTEND}, {4, GOAL_ATTEND}, {8, GOAL_ATTEND_8}};
-  char what[64];
-  fprintf(to,
-          "\npredicted, not measured: %s, %d SMs, %.2f GHz, copy %.0f GB/s\n"
-          "%-40s %7s  goal\n",
-          d->name, d->sms, d->clock / 1e9, d->copy / 1e9, "", "ratio");
-  for (int i = 0; i < 3; i++) {
-    snprintf(what, sizeof what, "attention fp16 / copy, group %d", at[i].group);
-    line(to, what, predict_attend(d, at[i].group, 64, 32768, NULL), at[i].goal,
-         0);
-  }
-  for (int i = 0; i < 3; i++) kivi_lines(to, d, at[i].group);
-  for (int tokens = 1024; tokens <= 32768; tokens *= 32)
-    for (int i = 0; i < 3; i++) paged_lines(to, d, tokens, at[i].group);
-  compact_lines(to, d);
-  regular_lines(to, d);
-  line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
-       0);
-  line(to, "settling of h2o, every step / step",
-       predict_settle(d, 256, 4096, 1), 0, GOAL_SETTLE);
-  line(to, "settling of h2o, every 128 steps / step",
-       predict_settle(d, 256, 4096, 128), 0, GOAL_RARE);
 }

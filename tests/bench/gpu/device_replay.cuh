@@ -10,8 +10,8 @@
 #ifndef KV_TESTS_BENCH_DEVICE_REPLAY_CUH
 #define KV_TESTS_BENCH_DEVICE_REPLAY_CUH
 
-#include "tests/bench/device_replay.h"
-#include "tests/bench/device_table.cuh"
+#include "tests/bench/gpu/device_replay.h"
+#include "tests/bench/gpu/device_table.cuh"
 
 #include <math.h>
 
@@ -103,8 +103,8 @@ static void replay_methods(bench *b, const replay_case *c, const replays *r) {
   for (int i = 0; i < replays_methods(r); i++) {
     snprintf(what, sizeof what, "%d tokens: decode of %s", c->tokens,
              replays_method(r, i));
-    table_line(b, {what, "s", replays_decode(r, 1, i), replays_decode(r, 0, i),
-                   0, 0});
+    table_line(
+        b, {what, "s", replays_decode(r, 1, i), replays_decode(r, 0, i), 0, 0});
   }
 }
 

@@ -9,8 +9,8 @@
 #define KV_TESTS_BENCH_DEVICE_ATTEND_CUH
 
 #include "gpu/block/half.h"
-#include "tests/bench/device_host.cuh"
-#include "tests/bench/device_table.cuh"
+#include "tests/bench/gpu/device_host.cuh"
+#include "tests/bench/gpu/device_table.cuh"
 
 static void attend_run(void *self, void *stream) {
   const lanes *w = (const lanes *)self;
@@ -95,10 +95,9 @@ static void attend_time(bench *b) {
     lanes_begin(&w, c.tokens);
     snprintf(what, sizeof what, "attention fp16, %d lanes, group %d", c.lanes,
              at.group);
-    table_line(b, {what, "GB/s", bytes / attend_seconds(&w) / 1e9, b->copy,
-                   at.goal, 0,
-               predict_attend(&self, at.group, c.lanes, c.tokens, nullptr)
-                   .value});
+    table_line(
+        b, {what, "GB/s", bytes / attend_seconds(&w) / 1e9, b->copy, at.goal, 0,
+            predict_attend(&self, at.group, c.lanes, c.tokens, nullptr).value});
     lanes_close(&w);
   }
 }

@@ -10,7 +10,7 @@
 #define KV_TESTS_BENCH_DEVICE_COMPACT_CUH
 
 #include "gpu/host/unified.h"
-#include "tests/bench/device_attend.cuh"
+#include "tests/bench/gpu/device_attend.cuh"
 extern "C" {
 #include "ref/pages/pages.h"
 }

@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_HOST_CUH
 #define KV_TESTS_BENCH_DEVICE_HOST_CUH
 
-#include "tests/bench/device_lanes.cuh"
+#include "tests/bench/gpu/device_lanes.cuh"
 
 static void host_logits(const lanes *w, int n, const float *q, const float *k,
                         float *s) {

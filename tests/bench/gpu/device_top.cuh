@@ -12,7 +12,7 @@
 #define KV_TESTS_BENCH_DEVICE_TOP_CUH
 
 #include "gpu/parts/parts.cuh"
-#include "tests/bench/device_table.cuh"
+#include "tests/bench/gpu/device_table.cuh"
 
 constexpr int TOP_PASSES = 3;
 
@@ -103,8 +103,7 @@ static void top_time(bench *b) {
   table_theme("top 4,096 of 131,072 scores a lane", peer);
   snprintf(name, sizeof name, "scores, %d lanes", t.lanes);
   table_line(b, {name, "GB/s", bytes / seconds / 1e9, b->read / TOP_PASSES,
-                 GOAL_TOP, 0,
-                 predict_top(&self, t.lanes, t.n).value});
+                 GOAL_TOP, 0, predict_top(&self, t.lanes, t.n).value});
   if (sorted > 0)
     table_line(b, {"top / CUB's segmented radix sort", "ms", seconds * 1e3,
                    sorted * 1e3, 0, 0});

@@ -6,8 +6,8 @@
 #ifndef KV_TESTS_BENCH_DEVICE_TABLE_CUH
 #define KV_TESTS_BENCH_DEVICE_TABLE_CUH
 
-#include "tests/bench/device.cuh"
-#include "tests/bench/device_predict.h"
+#include "tests/bench/gpu/device.cuh"
+#include "tests/bench/gpu/device_predict.h"
 
 /* The goal is set for value / peer: at least `low`, at most `high`; 0: none.
  * peer 0: a number by itself. */

@@ -6,7 +6,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_SORT_CUH
 #define KV_TESTS_BENCH_DEVICE_SORT_CUH
 
-#include "tests/bench/device_top.cuh"
+#include "tests/bench/gpu/device_top.cuh"
 
 #ifdef __CUDACC__
 #  if __has_include(<cub/device/device_segmented_radix_sort.cuh>)

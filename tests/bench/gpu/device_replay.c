@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole replays: tests/bench/device_replay.h.
+ * Whole replays: tests/bench/gpu/device_replay.h.
  */
-#include "tests/bench/device_replay.h"
+#include "tests/bench/gpu/device_replay.h"
 
 #include "gpu/host/backends.h"
 #include "sim/engine/replay.h"

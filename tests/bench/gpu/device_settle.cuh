@@ -9,8 +9,8 @@
 #define KV_TESTS_BENCH_DEVICE_SETTLE_CUH
 
 #include "ref/methods/h2o.h"
-#include "tests/bench/device_host.cuh"
-#include "tests/bench/device_top.cuh"
+#include "tests/bench/gpu/device_host.cuh"
+#include "tests/bench/gpu/device_top.cuh"
 
 typedef struct steps {
   lanes w;

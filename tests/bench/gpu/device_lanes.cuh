@@ -7,7 +7,7 @@
 #ifndef KV_TESTS_BENCH_DEVICE_LANES_CUH
 #define KV_TESTS_BENCH_DEVICE_LANES_CUH
 
-#include "tests/bench/device.cuh"
+#include "tests/bench/gpu/device.cuh"
 
 constexpr int LANES_D = 128, LANES_VERBS = 1 << 12;
 

@@ -14,7 +14,7 @@
 #define KV_TESTS_BENCH_DEVICE_REGULAR_CUH
 
 #include "gpu/host/regular.h"
-#include "tests/bench/device_attend.cuh"
+#include "tests/bench/gpu/device_attend.cuh"
 
 constexpr int REGULAR_HEADS = PREDICT_REGULAR_HEADS;
 constexpr int REGULAR_LAYERS = PREDICT_REGULAR_LAYERS;

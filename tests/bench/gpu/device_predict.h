@@ -58,6 +58,14 @@ const predict_turn *predict_turn_of(const char *name);
 /* Clocks of a multiprocessor for a turn of one warp; *bound: whose. */
 double predict_clocks(const predict_turn *t, const char **bound);
 
+/* x more turns of t; t NULL: a loop that the kernel does not have. */
+void predict_add(predict_turn *to, double x, const predict_turn *t);
+/* Seconds that the device issues `count` turns of a warp. */
+double predict_issue(const predict_device *d, const predict_turn *t,
+                     double count, const char **bound);
+/* Multiplications and additions a second that chains of fma can reach. */
+double predict_fma_peak(const predict_device *d);
+
 /* Decode attention over `lanes` lanes of `tokens` fp16 entries with groups of
  * 1, 4 or 8: its share of copy. seconds: how long it takes, or NULL. */
 predicted predict_attend(const predict_device *d, int group, int lanes,
@@ -99,6 +107,17 @@ typedef struct predict_indices {
   double paid;  /* steps, against all places */
 } predict_indices;
 predict_indices predict_regular(const predict_device *d, int tokens);
+
+/* A step over residual latents, in the shape of theme delta: vectors of 2,048,
+ * latent vectors of 512, so many tokens attended, whose rows are made where
+ * they are attended. */
+enum { PREDICT_DELTA_WIDTH = 2048, PREDICT_DELTA_LATENT = 512 };
+typedef struct predict_delta {
+  double seconds;    /* of the kernel's loops */
+  double peak;       /* of its products alone, at the peak */
+  const char *bound; /* what binds the loops */
+} predict_delta;
+predict_delta predict_rebuilt(const predict_device *d, int tokens);
 
 /* Top k of n scores a lane: share of reading, over so many passes. */
 enum { PREDICT_PASSES = 3 };

@@ -9,7 +9,7 @@
 #define KV_TESTS_BENCH_DEVICE_KIVI_CUH
 
 #include "gpu/lane/entry.cuh"
-#include "tests/bench/device_attend.cuh"
+#include "tests/bench/gpu/device_attend.cuh"
 
 constexpr int KIVI_GROUP = 32;
 constexpr int KIVI_CODES = LANES_D / 4;         /* bytes a row, 2 bits */
