@@ -64,13 +64,11 @@ static __device__ void make_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
           kv_gpu_element(kv_rebuilt_row(l, r, side, place[j]), column);
   }
   if (!kv_block_any(coded)) return;
+  size_t at = (size_t)(a.c * CHUNK + from) * (size_t)r.by.deep;
   for (int first = 0; first < width; first += KV_SIDE)
     kv_rebuilt_tile(
         l, r, side, first, n, x.a, x.b, [&](int j) { return place[j]; },
-        [&](int j, int i) {
-          return r.by.hidden ? kv_rebuilt_deep(r, a.c * CHUNK + from + j, i)
-                             : kv_rebuilt_latent(r, ~place[j], i);
-        },
+        r.by.hidden ? r.deep + at : nullptr,
         [&](int j, int column) {
           return kv_rebuilt_mean(l, r, side, ~place[j], column);
         },

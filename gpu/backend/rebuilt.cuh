@@ -6,34 +6,100 @@
 #ifndef KV_GPU_BACKEND_REBUILT_CUH
 #define KV_GPU_BACKEND_REBUILT_CUH
 
+#include "gpu/block/async.h"
 #include "gpu/block/tile.cuh"
 #include "gpu/lane/rebuilt.cuh"
 #include "gpu/shared/device.h"
 
-/* Element i of the hidden layer of the token that is attended at place j. */
-KV_DEVICE float kv_rebuilt_deep(const kv_gpu_rebuilt &r, int j, int i) {
-  return r.deep[(size_t)j * (size_t)r.by.deep + (size_t)i];
+/* --- stages of a tile -----------------------------------------------------
+ * A row's elements are copied 16 bytes at once where DEEP of them are whole
+ * pieces, and one by one where not. */
+
+/* Of rows of floats, n of them; row(j): where one begins, NULL: zeros. */
+template <class Row>
+static __device__ void kv_rebuilt_floats(int deep, int n, int from,
+                                         const Row &row, float *to) {
+  constexpr int EACH = 4, ROWS = (int)KV_BLOCK * EACH / KV_DEEP;
+  int x = kv_thread() % (KV_DEEP / EACH) * EACH;
+  if (deep % KV_DEEP) {
+    auto one = [&](int j, int i) { return row(j) ? row(j)[i] : 0.0f; };
+    kv_tile_load(deep, n, from, one, to);
+    return;
+  }
+  KV_UNROLL
+  for (int u = 0; u < KV_SIDE / ROWS; u++) {
+    int j = kv_thread() / (KV_DEEP / EACH) + u * ROWS;
+    const float *own = j < n ? row(j) : nullptr;
+    kv_quad q = {};
+    if (own) q = *(const kv_quad *)(own + from + x);
+    KV_UNROLL
+    for (int e = 0; e < EACH; e++)
+      to[(x + e) * (KV_SIDE + KV_PAD) + j] = q.x[e];
+  }
+}
+
+/* Of latent vectors, n of them; place(j): ~ its number, not below 0: zeros. */
+template <class Place>
+static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
+                                          int from, const Place &place,
+                                          float *to) {
+  constexpr int EACH = 8;
+  static_assert(KV_SIDE * KV_DEEP == EACH * (int)KV_BLOCK, "a piece a thread");
+  bool half = r.how.type == KV_LATENT_FP16 || r.how.type == KV_LATENT_BF16;
+  int j = kv_thread() / (KV_DEEP / EACH);
+  int x = kv_thread() % (KV_DEEP / EACH) * EACH;
+  if (!half || r.how.latent % KV_DEEP) {
+    auto one = [&](int i, int e) {
+      return place(i) < 0 ? kv_rebuilt_latent(r, ~place(i), e) : 0.0f;
+    };
+    kv_tile_load(r.how.latent, n, from, one, to);
+    return;
+  }
+  kv_piece piece = {};
+  if (j < n && place(j) < 0)
+    piece = *(const kv_piece *)(r.latent + (size_t)~place(j) * (size_t)r.bytes +
+                                2 * (size_t)(from + x));
+  KV_UNROLL
+  for (int e = 0; e < EACH; e += 2) {
+    float two[2];
+    kv_gpu_widen_two(r.how.type == KV_LATENT_FP16 ? KV_F16 : KV_BF16,
+                     piece.word[e / 2], two);
+    to[(x + e) * (KV_SIDE + KV_PAD) + j] = two[0];
+    to[(x + e + 1) * (KV_SIDE + KV_PAD) + j] = two[1];
+  }
 }
 
 /* then(j, column, what it is before its rotation) for columns `first` on of a
- * side, KV_SIDE at most, of n tokens: those whose place(j) is below 0. input(j,
- * i): element i of what the last layer takes of token j; mean(j, column): of
- * the references that it names. a, b: stages in shared memory. Called by all
- * threads of a block; the caller puts a barrier behind it. */
-template <class Place, class Input, class Mean, class Then>
+ * side, KV_SIDE at most, of n tokens: those whose place(j) is below 0. rows
+ * [n][deep]: what the last layer takes of them; NULL: their latent vectors.
+ * mean(j, column): of the references that it names. a, b: stages in shared
+ * memory. Called by all threads of a block; the caller puts a barrier behind
+ * it. */
+template <class Place, class Mean, class Then>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                 kv_rebuilt_side side, int first, int n, float *a, float *b,
-                const Place &place, const Input &input, const Mean &mean,
+                const Place &place, const float *rows, const Mean &mean,
                 const Then &then) {
   float acc[KV_DOWN_ROWS][KV_ACROSS];
   int width = kv_rebuilt_width(l.shape, side.key) - first, deep = r.by.deep;
   int base = kv_rebuilt_first(l, side) + first;
-  auto weight = [&](int column, int i) {
-    return r.by.last[(size_t)(base + column) * (size_t)deep + (size_t)i];
+  auto input = [&](int j) {
+    return place(j) < 0 ? rows + (size_t)j * (size_t)deep : nullptr;
   };
-  auto own = [&](int j, int i) { return place(j) < 0 ? input(j, i) : 0.0f; };
-  kv_tile_products(deep, n, own, width, weight, a, b, acc);
+  auto weight = [&](int column) {
+    return r.by.last + (size_t)(base + column) * (size_t)deep;
+  };
+  kv_tile_chains(
+      deep,
+      [&](int from) {
+        if (rows)
+          kv_rebuilt_floats(deep, n, from, input, a);
+        else
+          kv_rebuilt_latents(r, n, from, place, a);
+      },
+      [&](int from) { kv_rebuilt_floats(deep, width, from, weight, b); }, a, b,
+      acc);
   KV_UNROLL
   for (int u = 0; u < KV_DOWN_ROWS; u++) {
     int j = kv_tile_row() + u;

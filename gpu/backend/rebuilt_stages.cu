@@ -133,13 +133,12 @@ static __global__ void decode(const __grid_constant__ kv_gpu_layer l,
   int base = (int)blockIdx.x * KV_SIDE, first = (int)blockIdx.z * KV_SIDE;
   int left = r.attended - base, n = left < KV_SIDE ? left : (int)KV_SIDE;
   size_t w = (size_t)kv_rebuilt_vector(l);
-  const float *from = r.by.hidden ? r.deep : r.z;
+  const float *rows =
+      (r.by.hidden ? r.deep : r.z) + (size_t)base * (size_t)r.by.deep;
   if (first >= kv_rebuilt_width(l.shape, side.key)) return;
   kv_rebuilt_tile(
       l, r, side, first, n, a, b, [&](int j) { return place_of(r, base + j); },
-      [&](int j, int i) {
-        return from[(size_t)(base + j) * (size_t)r.by.deep + (size_t)i];
-      },
+      rows,
       [&](int j, int x) {
         return r.mean[(size_t)(base + j) * w +
                       (size_t)(kv_rebuilt_first(l, side) + x)];

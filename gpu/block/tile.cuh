@@ -35,13 +35,13 @@ static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
   }
 }
 
-/* acc: products of the thread's rows and columns, of `rows` rows and `columns`
- * columns of d elements. a, b: stages in shared memory. */
-template <class Row, class Column>
-static __device__ void kv_tile_products(int d, int rows, const Row &row,
-                                        int columns, const Column &column,
-                                        float *a, float *b,
-                                        float acc[KV_DOWN_ROWS][KV_ACROSS]) {
+/* acc: products of the thread's rows and columns, of d elements each. left(x)
+ * and right(x) put elements x .. x + DEEP - 1 of the tile's rows and columns
+ * into the stages a and b in shared memory, as kv_tile_load does. */
+template <class Left, class Right>
+static __device__ void
+kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
+               const float *b, float acc[KV_DOWN_ROWS][KV_ACROSS]) {
   int r = kv_tile_row(), c = kv_tile_column();
   KV_UNROLL
   for (int i = 0; i < KV_DOWN_ROWS; i++) {
@@ -51,20 +51,31 @@ static __device__ void kv_tile_products(int d, int rows, const Row &row,
   for (int from = 0; from < d; from += KV_DEEP) {
     int deep = d - from < KV_DEEP ? d - from : (int)KV_DEEP;
     __syncthreads();
-    kv_tile_load(d, rows, from, row, a);
-    kv_tile_load(d, columns, from, column, b);
+    left(from);
+    right(from);
     __syncthreads();
     for (int x = 0; x < deep; x++) {
-      const float *left = a + x * (KV_SIDE + KV_PAD) + r;
-      const float *right = b + x * (KV_SIDE + KV_PAD) + c;
+      const float *down = a + x * (KV_SIDE + KV_PAD) + r;
+      const float *across = b + x * (KV_SIDE + KV_PAD) + c;
       KV_UNROLL
       for (int i = 0; i < KV_DOWN_ROWS; i++) {
         KV_UNROLL
         for (int j = 0; j < KV_ACROSS; j++)
-          acc[i][j] = kv_fma(left[i], right[j], acc[i][j]);
+          acc[i][j] = kv_fma(down[i], across[j], acc[i][j]);
       }
     }
   }
+}
+
+/* The same of row(i, x), i < rows, and column(j, x), j < columns. */
+template <class Row, class Column>
+static __device__ void kv_tile_products(int d, int rows, const Row &row,
+                                        int columns, const Column &column,
+                                        float *a, float *b,
+                                        float acc[KV_DOWN_ROWS][KV_ACROSS]) {
+  kv_tile_chains(
+      d, [&](int from) { kv_tile_load(d, rows, from, row, a); },
+      [&](int from) { kv_tile_load(d, columns, from, column, b); }, a, b, acc);
 }
 
 #endif

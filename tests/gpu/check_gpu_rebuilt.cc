@@ -371,7 +371,8 @@ static void one(const shape *s, int order) {
 
 static void same_bits(void **) {
   static const shape all[] = {
-      {4, 64, 64, KV_F16, 0, 40, 0, KV_LATENT_FP16, 4, 50},
+      {4, 64, 64, KV_F16, 0, 48, 0, KV_LATENT_FP16, 4, 50},
+      {2, 24, 40, KV_F16, 0, 20, 32, KV_LATENT_FP16, 4, 50},
       {1, 32, 48, KV_F32, 1, 33, 70, KV_LATENT_FP32, 4, 90},
       {7, 20, 12, KV_F16, 0, 24, 0, KV_LATENT_INT4, 3, 30},
       {8, 128, 128, KV_F16, 0, 16, 0, KV_LATENT_BF16, 0, 40},
