@@ -24,11 +24,6 @@ enum { CHUNK = KV_BLOCK, SOME = KV_SIDE, STRIDE = KV_GPU_REBUILT_WIDE + 1 };
 enum { PARTS = (int)CHUNK / SOME };
 static_assert(PARTS == 2, "a thread has a token of a part, and half the heads");
 
-/* Chunk c of a lane for query heads first .. of the layer, n tokens. */
-typedef struct hand {
-  int lane, first, count, c, n;
-} hand;
-
 /* Memory of a block. */
 typedef struct room {
   float *row;     /* [SOME][STRIDE] */
@@ -38,21 +33,12 @@ typedef struct room {
   int32_t *place; /* [CHUNK] */
 } room;
 
-template <int HEADS>
-static __device__ hand take_heads(const kv_gpu_layer &l,
-                                  const kv_gpu_rebuilt &r) {
-  int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
-  int left = group - first, c = (int)blockIdx.x, n = r.attended - c * CHUNK;
-  return {(int)blockIdx.y, (int)blockIdx.y * group + first,
-          left < HEADS ? left : HEADS, c, n < CHUNK ? n : (int)CHUNK};
-}
-
 /* --- rows ----------------------------------------------------------------- */
 
 /* Puts rows of one side of tokens `from` on of the chunk, n of them, into
  * x.row, keys not turned yet. */
 static __device__ void make_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
-                                 const hand &a, const room &x,
+                                 const kv_hand &a, const room &x,
                                  kv_rebuilt_side side, int from, int n) {
   int width = kv_rebuilt_width(l.shape, side.key);
   const int32_t *place = x.place + from;
@@ -86,12 +72,12 @@ static __device__ void turn_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
   }
 }
 
-/* --- logits and weights --------------------------------------------------- */
+/* --- logits --------------------------------------------------------------- */
 
 /* Logits of the tokens in x.row: a thread has one of them, and half of the
  * heads. */
 template <int HEADS>
-static __device__ void logits(const kv_gpu_layer &l, const hand &a,
+static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
                               const room &x, int from, int n) {
   constexpr int OWN = (HEADS + 1) / 2;
   int j = kv_thread() % SOME, base = kv_thread() / SOME * (HEADS - OWN);
@@ -118,32 +104,6 @@ static __device__ void logits(const kv_gpu_layer &l, const hand &a,
   __syncthreads();
 }
 
-/* Records as the lane's first what is not finite of the thread's logits. */
-static __device__ void report(const kv_gpu_layer &l, const hand &a, int head,
-                              const kv_quad &s, const int32_t *token) {
-  int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
-  unsigned long long h =
-      (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
-  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
-    if (!kv_finite(s.x[u]))
-      atomicMin((unsigned long long *)&l.bad[a.lane],
-                h << 32 | (unsigned)token[j + u]);
-}
-
-/* A thread reads and writes its own four places of p. */
-template <int HEADS>
-static __device__ void weights(const kv_gpu_layer &l, const hand &a,
-                               const room &x) {
-  for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
-    int head = a.first + (h < a.count ? h : a.count - 1);
-    float *p = x.p + h * CHUNK;
-    kv_quad s = ((const kv_quad *)p)[kv_thread() % KV_WARP];
-    kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p,
-                   [&] { report(l, a, head, s, x.token); });
-  }
-  __syncthreads();
-}
-
 /* --- values --------------------------------------------------------------- */
 
 /* Adds the values in x.row: a thread has a column. */
@@ -162,7 +122,7 @@ static __device__ void add_values(const kv_gpu_layer &l, const room &x,
 }
 
 template <int HEADS>
-static __device__ void keep(const kv_gpu_layer &l, const hand &a,
+static __device__ void keep(const kv_gpu_layer &l, const kv_hand &a,
                             const float *sum) {
   int column = kv_thread();
   KV_UNROLL
@@ -176,7 +136,7 @@ static __device__ void keep(const kv_gpu_layer &l, const hand &a,
 /* --- the kernel ----------------------------------------------------------- */
 
 /* Past the chunk's end logits are 0. */
-static __device__ void find_tokens(const kv_gpu_rebuilt &r, const hand &a,
+static __device__ void find_tokens(const kv_gpu_rebuilt &r, const kv_hand &a,
                                    const room &x, int heads) {
   int j = kv_thread();
   for (int h = 0; h < heads; h++) x.p[h * CHUNK + j] = 0;
@@ -197,7 +157,7 @@ rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
   KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
   KV_SHARED(int32_t, token, CHUNK);
   KV_SHARED(int32_t, place, CHUNK);
-  const hand a = take_heads<HEADS>(l, r);
+  const kv_hand a = kv_hand_take<HEADS>(l, r.attended);
   const room x = {row, left, right, (float *)weight, token, place};
   if (a.c == 0 && kv_thread() < a.count)
     l.entries[a.first + kv_thread()] = r.attended;
@@ -210,7 +170,7 @@ rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
   for (int part = 0; part < 2 * PARTS; part++) {
     int from = part % PARTS * SOME, left = a.n - from;
     int n = left < SOME ? left : (int)SOME;
-    if (part == PARTS) weights<HEADS>(l, a, x);
+    if (part == PARTS) kv_hand_weigh<HEADS>(l, a, x.p, token);
     if (n <= 0) continue;
     make_rows(l, r, a, x, {a.lane, part < PARTS}, from, n);
     if (part >= PARTS) {

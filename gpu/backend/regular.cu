@@ -23,11 +23,6 @@ constexpr int STAGES = KV_VALUE_STAGES * KV_VALUE_PIECES;
 static_assert(STAGES >= KV_KEY_STAGES * KV_BLOCK * KV_KEY_PIECES,
               "stages of keys fit where those of values do");
 
-/* Chunk c of a lane for query heads first .. of the layer, n entries. */
-typedef struct hand {
-  int lane, first, count, c, n;
-} hand;
-
 /* Memory of a block; p: logits, then weights, [heads][CHUNK]. */
 typedef struct room {
   int32_t *place; /* [CHUNK] of the chunk's entries */
@@ -60,17 +55,8 @@ static __device__ int find(const uint32_t *mask, int words, int c,
   return (int)total;
 }
 
-template <int HEADS>
-static __device__ hand take_heads(const kv_gpu_layer &l, int all) {
-  int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
-  int count = group - first < HEADS ? group - first : HEADS;
-  int c = (int)blockIdx.x, n = all - c * CHUNK;
-  return {(int)blockIdx.y, (int)blockIdx.y * group + first, count, c,
-          n < CHUNK ? n : CHUNK};
-}
-
 static __device__ void find_rows(const kv_gpu_layer &l, const kv_gpu_regular &r,
-                                 const kv_gpu_regular_half &h, const hand &a,
+                                 const kv_gpu_regular_half &h, const kv_hand &a,
                                  const room &x) {
   int j = kv_thread();
   size_t each = l.shape.dtype == KV_F32 ? 4 : 2;
@@ -85,10 +71,10 @@ static __device__ void find_rows(const kv_gpu_layer &l, const kv_gpu_regular &r,
   __syncthreads();
 }
 
-/* --- logits and weights --------------------------------------------------- */
+/* --- logits --------------------------------------------------------------- */
 
 template <int HEADS>
-static __device__ void logits(const kv_gpu_layer &l, const hand &a,
+static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
                               const room &x) {
   int d = l.shape.d, own = kv_key_query();
   const float *q =
@@ -111,37 +97,11 @@ static __device__ void logits(const kv_gpu_layer &l, const hand &a,
   __syncthreads();
 }
 
-/* Records as the lane's first what is not finite of the thread's logits. */
-static __device__ void report(const kv_gpu_layer &l, const hand &a, int head,
-                              const kv_quad &s, const int32_t *place) {
-  int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
-  unsigned long long h =
-      (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
-  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
-    if (!kv_finite(s.x[u]))
-      atomicMin((unsigned long long *)&l.bad[a.lane],
-                h << 32 | (unsigned)place[j + u]);
-}
-
-/* A thread reads and writes its own four places of p. */
-template <int HEADS>
-static __device__ void weights(const kv_gpu_layer &l, const hand &a,
-                               const room &x) {
-  for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
-    int head = a.first + (h < a.count ? h : a.count - 1);
-    float *p = x.p + h * CHUNK;
-    kv_quad s = ((const kv_quad *)p)[kv_thread() % KV_WARP];
-    kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p,
-                   [&] { report(l, a, head, s, x.place); });
-  }
-  __syncthreads();
-}
-
 /* --- values --------------------------------------------------------------- */
 
 /* The thread's sums of columns `first` on go where join reads them. */
 template <int HEADS>
-static __device__ void keep(const kv_gpu_layer &l, const hand &a, int first,
+static __device__ void keep(const kv_gpu_layer &l, const kv_hand &a, int first,
                             int width, const float *sum) {
   int column = kv_value_column(), base = kv_value_first(HEADS);
   if (column >= width) return;
@@ -157,7 +117,7 @@ static __device__ void keep(const kv_gpu_layer &l, const hand &a, int first,
 }
 
 template <int HEADS>
-static __device__ void values(const kv_gpu_layer &l, const hand &a,
+static __device__ void values(const kv_gpu_layer &l, const kv_hand &a,
                               const room &x) {
   constexpr int OWN = 2 * kv_value_heads(HEADS);
   int size = l.shape.dtype == KV_F32 ? 4 : 2;
@@ -193,13 +153,13 @@ regular_chunks(const __grid_constant__ kv_gpu_layer l,
   const kv_gpu_regular_half &half = r.half[*r.which];
   const uint32_t *mask = half.mask + (size_t)blockIdx.y * (size_t)r.words;
   int all = find(mask, r.words, (int)blockIdx.x, place);
-  hand a = take_heads<HEADS>(l, all);
+  kv_hand a = kv_hand_take<HEADS>(l, all);
   room x = {place, key, row, stage, query, (float *)weight};
   if (a.c == 0 && kv_thread() < a.count) l.entries[a.first + kv_thread()] = all;
   if (a.n <= 0) return;
   find_rows(l, r, half, a, x);
   logits<HEADS>(l, a, x);
-  weights<HEADS>(l, a, x);
+  kv_hand_weigh<HEADS>(l, a, x.p, place);
   values<HEADS>(l, a, x);
 }
 

@@ -61,15 +61,27 @@ KV_DEVICE kv_gpu_block kv_gpu_row_block(const kv_gpu_row &r) {
   return {(char *)r.at, (char *)r.at + r.codes};
 }
 
-/* Element x of a key that was coded before its rotation, rotated (arithmetic
- * 6). */
-KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
-  kv_gpu_pair p = kv_gpu_pair_of(r.slab->pre_rope, r.slab->width, x);
-  float s = r.turn[2 * p.number], c = r.turn[2 * p.number + 1];
-  float x1 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.first);
-  float x2 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.second);
+/* Element x of a pair rotated by its turn, and rotated back (arithmetic 6).
+ * turn: sines and cosines of a position. */
+KV_DEVICE float kv_gpu_forth(const kv_gpu_pair &p, const float *turn, int x,
+                             float x1, float x2) {
+  float s = turn[2 * p.number], c = turn[2 * p.number + 1];
   return x == p.first ? kv_fma(-x2, s, kv_mul(x1, c))
                       : kv_fma(x2, c, kv_mul(x1, s));
+}
+KV_DEVICE float kv_gpu_back(const kv_gpu_pair &p, const float *turn, int x,
+                            float y1, float y2) {
+  float s = turn[2 * p.number], c = turn[2 * p.number + 1];
+  return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
+                      : kv_fma(-y1, s, kv_mul(y2, c));
+}
+
+/* Element x of a key that was coded before its rotation, rotated. */
+KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
+  kv_gpu_pair p = kv_gpu_pair_of(r.slab->pre_rope, r.slab->width, x);
+  float x1 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.first);
+  float x2 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.second);
+  return kv_gpu_forth(p, r.turn, x, x1, x2);
 }
 
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {

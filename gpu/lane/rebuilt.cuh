@@ -45,10 +45,8 @@ KV_DEVICE float kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
   const float *turn = a.key ? kv_gpu_turn_of(l, (uint32_t)t) : nullptr;
   if (!turn) return kv_gpu_element(row, x);
   kv_gpu_pair p = kv_gpu_pair_of(r.turned, l.shape.d, x);
-  float s = turn[2 * p.number], c = turn[2 * p.number + 1];
-  float y1 = kv_gpu_element(row, p.first), y2 = kv_gpu_element(row, p.second);
-  return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
-                      : kv_fma(-y1, s, kv_mul(y2, c));
+  return kv_gpu_back(p, turn, x, kv_gpu_element(row, p.first),
+                     kv_gpu_element(row, p.second));
 }
 
 /* Column x of the mean of what latent vector `number` names, nearest first. */
@@ -82,14 +80,12 @@ KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
 KV_DEVICE void kv_rebuilt_turn(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                                int32_t t, int number, float *row) {
   const float *turn = kv_gpu_turn_of(l, (uint32_t)t);
-  bool inter = r.turned == KV_GPU_INTERLEAVED;
-  int first = inter ? 2 * number : number;
-  int second = inter ? first + 1 : first + l.shape.d / 2;
+  int x = r.turned == KV_GPU_INTERLEAVED ? 2 * number : number;
+  kv_gpu_pair p = kv_gpu_pair_of(r.turned, l.shape.d, x);
   if (!turn) return;
-  float s = turn[2 * number], c = turn[2 * number + 1];
-  float x1 = row[first], x2 = row[second];
-  row[first] = kv_fma(-x2, s, kv_mul(x1, c));
-  row[second] = kv_fma(x2, c, kv_mul(x1, s));
+  float x1 = row[p.first], x2 = row[p.second];
+  row[p.first] = kv_gpu_forth(p, turn, p.first, x1, x2);
+  row[p.second] = kv_gpu_forth(p, turn, p.second, x1, x2);
 }
 
 #endif

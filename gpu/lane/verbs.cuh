@@ -126,11 +126,8 @@ typedef struct kv_gpu_side {
   /* Element x of entry i's key before its rotation (arithmetic 6). */
   __device__ float back(const float *turn, int i, int x) const {
     kv_gpu_pair p = kv_gpu_pair_of(pre_rope, layer->shape.d, x);
-    float s = turn[2 * p.number], c = turn[2 * p.number + 1];
-    float y1 = kv_gpu_key(*layer, lane, i, p.first);
-    float y2 = kv_gpu_key(*layer, lane, i, p.second);
-    return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
-                        : kv_fma(-y1, s, kv_mul(y2, c));
+    return kv_gpu_back(p, turn, x, kv_gpu_key(*layer, lane, i, p.first),
+                       kv_gpu_key(*layer, lane, i, p.second));
   }
 } kv_gpu_side;
 

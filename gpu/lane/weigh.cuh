@@ -53,4 +53,51 @@ KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
   l.mass[at] = kv_unfix(mass);
 }
 
+/* --- a chunk whose logits are in shared memory ------------------------------
+ */
+
+/* Chunk c of a lane for query heads first .. of the layer, n entries; below 1:
+ * the lane ends before it. */
+typedef struct kv_hand {
+  int lane, first, count, c, n;
+} kv_hand;
+
+/* Block (c, lane, z) has the z-th HEADS heads of a lane of `all` entries. */
+template <int HEADS>
+KV_DEVICE kv_hand kv_hand_take(const kv_gpu_layer &l, int all) {
+  int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
+  int left = group - first, c = (int)blockIdx.x, n = all - c * KV_GPU_CHUNK;
+  return {(int)blockIdx.y, (int)blockIdx.y * group + first,
+          left < HEADS ? left : HEADS, c,
+          n < KV_GPU_CHUNK ? n : (int)KV_GPU_CHUNK};
+}
+
+/* Records as the lane's first what is not finite of the thread's logits s;
+ * name: what the chunk's entries are called there. */
+KV_DEVICE void kv_hand_report(const kv_gpu_layer &l, const kv_hand &a, int head,
+                              const kv_quad &s, const int32_t *name) {
+  int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
+  unsigned long long h =
+      (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
+  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
+    if (!kv_finite(s.x[u]))
+      atomicMin((unsigned long long *)&l.bad[a.lane],
+                h << 32 | (unsigned)name[j + u]);
+}
+
+/* p [HEADS][KV_GPU_CHUNK]: logits, which become weights; a thread reads and
+ * writes its own four places. Ends with a barrier. */
+template <int HEADS>
+KV_DEVICE void kv_hand_weigh(const kv_gpu_layer &l, const kv_hand &a, float *p,
+                             const int32_t *name) {
+  for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
+    int head = a.first + (h < a.count ? h : a.count - 1);
+    float *own = p + h * KV_GPU_CHUNK;
+    kv_quad s = ((const kv_quad *)own)[kv_thread() % KV_WARP];
+    kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, own,
+                   [&] { kv_hand_report(l, a, head, s, name); });
+  }
+  __syncthreads();
+}
+
 #endif

@@ -352,9 +352,8 @@ static const char selections[] =
     " map BLOB NOT NULL CHECK (length(map) % 4 = 0),"
     " PRIMARY KEY (identity, layer, token, adapter, share)) STRICT;";
 
-/* 21: how alike a trace's tokens are; 22 and 23: what compressors miss of
- * them:
- * db_schema_likeness.c. */
+/* 21: how alike a trace's tokens are; 22 and 23: what compressors miss of them
+ * (db_schema_likeness.c). */
 
 const char *const kv_db_steps[] = {traces,
                                    runs,

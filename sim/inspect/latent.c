@@ -139,12 +139,6 @@ static int length_of(const kv_asset *file) {
   return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
-static const kv_method *deltakv(void) {
-  int i = 0;
-  while (strcmp(kv_method_at(i)->name, "deltakv") != 0) i++;
-  return kv_method_at(i);
-}
-
 static void tell(const work *w, const kv_asset *file, const char *path,
                  kv_rebuilt *o) {
   const sums *s = &w->sum;
@@ -152,7 +146,7 @@ static void tell(const work *w, const kv_asset *file, const char *path,
   double raw = all_of(s->raw);
   o->there = true;
   o->digest = file->digest;
-  kv_code(deltakv(), &file->digest, o->code);
+  kv_code(kv_method_named("deltakv"), &file->digest, o->code);
   o->of = w->c;
   o->length = length_of(file);
   snprintf(o->file, sizeof o->file, "%s", slash ? slash + 1 : path);

@@ -10,6 +10,7 @@
  * was taken.
  */
 #include "tests/gpu/gpupaged.h"
+#include "tests/gpu/gpuplain.h"
 
 /* --- the layer ------------------------------------------------------------ */
 
@@ -48,35 +49,6 @@ static void open_layer(world *w) {
            d * sizeof(float));
 }
 
-/* The reference's output and LSE of a lane's heads, as l.out has them. */
-static void attend_slots(const world *w, const kv_lane *l, float *to) {
-  size_t d = (size_t)l->shape->d, d_v = (size_t)l->shape->d_v;
-  size_t m = (size_t)l->queries, n = (size_t)l->n;
-  float *s = (float *)calloc(m * n, sizeof *s);
-  float *out = (float *)calloc(m * (d_v + 1), sizeof *out);
-  kv_attend_scratch x;
-  kv_err e;
-  kv_run run = {0, l->n};
-  kv_view view = {1, l->n, &run};
-  kv_lane_values values = {l, &view, 0, 0};
-  assert_true(s && out);
-  assert_int_equal(
-      kv_attend_scratch_init(&x, (int)d, (int)d_v, l->queries, l->n, &e),
-      KV_OK);
-  kv_lane_logits(l->kernels, l, nullptr, l->queries,
-                 w->l.q + (size_t)l->first_head * d, d, 0, l->n, nullptr, 0, s,
-                 n, &x);
-  kv_attend_rows(l->kernels, l->queries, l->n, (int)d_v, s, n,
-                 kv_lane_value_rows, &values, &x, out, out + m * d_v);
-  for (size_t h = 0; h < m; h++) {
-    memcpy(to + h * (d_v + 1), out + h * d_v, d_v * sizeof *out);
-    to[h * (d_v + 1) + d_v] = out[m * d_v + h];
-  }
-  kv_attend_scratch_release(&x);
-  free(out);
-  free(s);
-}
-
 /* --- both ----------------------------------------------------------------- */
 
 /* Copies of 16 bytes that keys of all numbers, and values of all entries, take
@@ -107,7 +79,7 @@ static void must_be_same(world *w) {
   assert_non_null(want);
   for (int i = 0; i < w->l.lanes; i++) {
     const kv_lane *l = rig_lane(w->r, i);
-    attend_slots(w, l, want + l->first_head * (w->l.shape.d_v + 1));
+    plain_output(&w->l, l, want + l->first_head * (w->l.shape.d_v + 1));
   }
   for (int order = 0; order < 2; order++) {
     kv_emu_order(order);

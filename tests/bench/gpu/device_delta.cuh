@@ -113,27 +113,6 @@ static void delta_open_stages(deltas *x, size_t width) {
   h->taken = bench_take<int32_t>(b, lanes);
 }
 
-static void delta_open_layer(const delta_case *c, kv_gpu_layer *l, bench *b) {
-  l->shape.n_layers = 1;
-  l->shape.n_heads = c->lanes * c->group;
-  l->shape.n_kv_heads = c->lanes;
-  l->shape.d = l->shape.d_v = LANES_D;
-  l->shape.n_tokens = c->tokens;
-  l->shape.dtype = KV_F16;
-  l->shape.scale = 0.08838835f; /* RN(1 / sqrt(128)) */
-  l->lanes = c->lanes;
-  l->chunks = (c->tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
-  size_t heads = (size_t)l->shape.n_heads, chunks = heads * (size_t)l->chunks;
-  l->q = delta_floats(b, heads * LANES_D, 3);
-  l->turns = delta_floats(b, (size_t)c->tokens * LANES_D, 4);
-  l->entries = bench_take<int32_t>(b, heads);
-  l->top = bench_take<float>(b, chunks);
-  l->mass = bench_take<float>(b, chunks);
-  l->part = bench_take<float>(b, chunks * LANES_D);
-  l->out = bench_take<float>(b, heads * (LANES_D + 1));
-  l->bad = bench_take<uint64_t>(b, (size_t)l->lanes);
-}
-
 static void delta_rebuilt(void *self, void *stream) {
   const deltas *x = (const deltas *)self;
   x->w.b->dev->rebuilt(stream, &x->w.layer, &x->r, x->act);
@@ -143,7 +122,8 @@ static void delta_open(bench *b, const delta_case *c, deltas *x) {
   size_t width = 2 * (size_t)c->lanes * LANES_D;
   *x = {};
   x->w.b = b;
-  delta_open_layer(c, &x->w.layer, b);
+  lanes_shape(b, c->lanes, c->group, c->tokens, &x->w.layer);
+  x->w.layer.turns = delta_floats(b, (size_t)c->tokens * LANES_D, 4);
   delta_open_tokens(c, x);
   kv_gpu_rebuilt *r = &x->r;
   size_t rows = (size_t)c->lanes * (size_t)r->rows * LANES_D;

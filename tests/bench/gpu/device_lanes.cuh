@@ -69,12 +69,35 @@ static void lanes_take_evidence(lanes *w) {
   l->mask = bench_take<uint8_t>(w->b, places);
 }
 
+/* A layer of fp16 rows, its queries of noise and what attention leaves. */
+static void lanes_shape(bench *b, int lanes, int group, int tokens,
+                        kv_gpu_layer *l) {
+  l->shape.n_layers = 1;
+  l->shape.n_heads = lanes * group;
+  l->shape.n_kv_heads = lanes;
+  l->shape.d = l->shape.d_v = LANES_D;
+  l->shape.n_tokens = tokens;
+  l->shape.dtype = KV_F16;
+  l->shape.scale = 0.08838835f; /* RN(1 / sqrt(128)) */
+  l->lanes = lanes;
+  l->chunks = (tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
+  size_t heads = (size_t)l->shape.n_heads, chunks = heads * (size_t)l->chunks;
+  l->q = bench_take<float>(b, heads * LANES_D);
+  KV_LAUNCH(b->dev->stream(), noise_f32, bench_grid(heads * LANES_D), KV_BLOCK,
+            l->q, heads * LANES_D, 3u);
+  l->entries = bench_take<int32_t>(b, heads);
+  l->top = bench_take<float>(b, chunks);
+  l->mass = bench_take<float>(b, chunks);
+  l->part = bench_take<float>(b, chunks * LANES_D);
+  l->out = bench_take<float>(b, heads * (LANES_D + 1));
+  l->bad = bench_take<uint64_t>(b, (size_t)lanes);
+}
+
 static void lanes_take_layer(lanes *w) {
   kv_gpu_layer *l = &w->layer;
   bench *b = w->b;
   size_t heads = (size_t)l->shape.n_heads, stride = (size_t)l->stride;
-  size_t chunks = (size_t)l->chunks, places = heads * stride;
-  size_t row = (size_t)LANES_D;
+  size_t places = heads * stride, row = (size_t)LANES_D;
   size_t all = (size_t)l->lanes * (size_t)l->shape.n_tokens * row;
   uint16_t *k = bench_take<uint16_t>(b, all);
   uint16_t *v = bench_take<uint16_t>(b, all);
@@ -82,38 +105,21 @@ static void lanes_take_layer(lanes *w) {
   KV_LAUNCH(b->dev->stream(), noise_f16, bench_grid(all), KV_BLOCK, v, all, 2u);
   l->k = (const char *)k;
   l->v = (const char *)v;
-  l->q = bench_take<float>(b, heads * row);
-  KV_LAUNCH(b->dev->stream(), noise_f32, bench_grid(heads * row), KV_BLOCK,
-            l->q, heads * row, 3u);
   l->clock = w->clock = bench_take<kv_gpu_clock>(b, 1);
   l->lane = bench_take<kv_gpu_lane>(b, (size_t)l->lanes);
   l->s = bench_take<float>(b, places);
   l->place = bench_take<int32_t>(b, places);
   l->run = bench_take<kv_run>(b, heads * (stride / 2 + 1));
   l->runs = bench_take<int32_t>(b, heads);
-  l->entries = bench_take<int32_t>(b, heads);
-  l->top = bench_take<float>(b, heads * chunks);
-  l->mass = bench_take<float>(b, heads * chunks);
-  l->part = bench_take<float>(b, heads * chunks * row);
-  l->out = bench_take<float>(b, heads * (row + 1));
-  l->bad = bench_take<uint64_t>(b, (size_t)l->lanes);
 }
 
 static void lanes_open(bench *b, const lanes_case *c, lanes *w) {
   memset(w, 0, sizeof *w);
   w->b = b;
   kv_gpu_layer *l = &w->layer;
-  l->shape.n_layers = 1;
-  l->shape.n_heads = c->lanes * c->group;
-  l->shape.n_kv_heads = c->lanes;
-  l->shape.d = l->shape.d_v = LANES_D;
-  l->shape.n_tokens = c->tokens;
+  lanes_shape(b, c->lanes, c->group, c->tokens, l);
   l->shape.prompt_len = 1;
-  l->shape.dtype = KV_F16;
-  l->shape.scale = 0.08838835f; /* RN(1 / sqrt(128)) */
-  l->lanes = c->lanes;
   l->stride = (c->tokens + 15) / 16 * 16;
-  l->chunks = (c->tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
   w->lane = bench_room<kv_gpu_lane>((size_t)c->lanes);
   lanes_take_layer(w);
   if (c->evidence) lanes_take_evidence(w);

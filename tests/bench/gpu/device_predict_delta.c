@@ -12,8 +12,8 @@ double predict_fma_peak(const predict_device *d) {
 }
 
 /* A tile of SIDE tokens by SIDE columns takes two numbers from memory for every
- * SIDE products. Means, logits and values are not counted: 4 + 4 + 2 numbers
- * and fma of a group of 4, where products are 512. */
+ * SIDE products. Means, logits and values are not counted: a dozen operations
+ * an element, whose product has PREDICT_DELTA_LATENT. */
 predict_delta predict_rebuilt(const predict_device *d, int tokens) {
   const predict_turn *tile = predict_turn_of("rebuilt_tile");
   const predict_turn *load = predict_turn_of("rebuilt_load");

@@ -66,24 +66,8 @@ static void regular_open(bench *b, const lanes_case *c, regulars *x) {
   kv_gpu_layer *l = &x->w.layer;
   *x = {};
   x->w.b = b;
-  l->shape.n_layers = 1;
-  l->shape.n_heads = c->lanes * c->group;
-  l->shape.n_kv_heads = c->lanes;
-  l->shape.d = l->shape.d_v = LANES_D;
-  l->shape.n_tokens = c->tokens;
-  l->shape.dtype = KV_F16;
-  l->shape.scale = 0.08838835f; /* RN(1 / sqrt(128)) */
-  l->lanes = c->lanes;
-  l->chunks = (c->tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
-  size_t heads = (size_t)l->shape.n_heads, chunks = heads * (size_t)l->chunks;
+  lanes_shape(b, c->lanes, c->group, c->tokens, l);
   size_t all = (size_t)c->lanes * (size_t)c->tokens * LANES_D;
-  l->q = bench_take<float>(b, heads * LANES_D);
-  l->entries = bench_take<int32_t>(b, heads);
-  l->top = bench_take<float>(b, chunks);
-  l->mass = bench_take<float>(b, chunks);
-  l->part = bench_take<float>(b, chunks * LANES_D);
-  l->out = bench_take<float>(b, heads * (LANES_D + 1));
-  l->bad = bench_take<uint64_t>(b, (size_t)l->lanes);
   x->kept = bench_take<int32_t>(b, REGULAR_HEADS);
   if (kv_gpu_regular_open(b->dev, &l->shape, l->lanes, c->tokens, &x->s, &e))
     bench_fail("%s", e.text);
@@ -93,8 +77,6 @@ static void regular_open(bench *b, const lanes_case *c, regulars *x) {
             1u);
   KV_LAUNCH(stream, noise_f16, bench_grid(all), KV_BLOCK, (uint16_t *)h->v, all,
             2u);
-  KV_LAUNCH(stream, noise_f32, bench_grid(heads * LANES_D), KV_BLOCK, l->q,
-            heads * LANES_D, 3u);
 }
 
 static void regular_close(regulars *x) {
