@@ -2,8 +2,9 @@
  *
  * sql_db FILE SQL...: runs statements on a database as somebody would who
  * means harm, or whose disk did: without CHECKs, foreign keys and STRICT, so
- * that a column takes what it never has. Prints the first column of answers.
- * \xNN in SQL stands for that byte. Exit 0, or 1 and what SQLite says.
+ * that a column takes what it never has. Prints answers, which have one column:
+ * another would not be looked at. \xNN in SQL stands for that byte. Exit 0, or
+ * 1 and what SQLite says.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -15,14 +16,28 @@ static int complain(sqlite3 *db, const char *what) {
   return 1;
 }
 
-static int ask(sqlite3 *db, const char *sql) {
-  sqlite3_stmt *s = NULL;
+static int answer(sqlite3 *db, sqlite3_stmt *s) {
+  const char *sql = sqlite3_sql(s);
   int step;
-  if (sqlite3_prepare_v2(db, sql, -1, &s, NULL)) return complain(db, sql);
+  if (sqlite3_column_count(s) > 1) {
+    fprintf(stderr, "sql_db: more than one column: %s\n", sql);
+    return 1;
+  }
   while ((step = sqlite3_step(s)) == SQLITE_ROW)
     printf("%s\n", sqlite3_column_text(s, 0));
-  sqlite3_finalize(s);
   return step == SQLITE_DONE ? 0 : complain(db, sql);
+}
+
+/* Every statement of the text: a fault left out would let a check pass. */
+static int ask(sqlite3 *db, const char *sql) {
+  int bad = 0;
+  while (*sql && !bad) {
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &s, &sql)) return complain(db, sql);
+    if (s) bad = answer(db, s); /* else: blanks were left */
+    sqlite3_finalize(s);
+  }
+  return bad;
 }
 
 /* In place. */

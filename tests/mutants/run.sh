@@ -24,8 +24,8 @@ src=$(cd "$here/../.." && pwd)
 jobs=${JOBS:-2}
 export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1 KV_FIRST=1
 if [ -n "${MUTANT_DIR-}" ]; then
-  work=$MUTANT_DIR
-  mkdir -p "$work"
+  mkdir -p "$MUTANT_DIR"
+  work=$(cd "$MUTANT_DIR" && pwd)
 else
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
