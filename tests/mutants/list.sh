@@ -175,7 +175,7 @@ mutant filter_of_one_head ref/parts/filter.c 'methods' \
 mutant wait_forgotten ref/methods/omnikv.h 'methods' \
   'layer - l->layer[i] <= o->wait' 'layer - l->layer[i] < o->wait'
 mutant fetched_from_device sim/measure/cost_row.c 'check_classes.sh' \
-  'if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;' ''
+  'if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;' '(void)mark;'
 mutant copy_rounds_down ref/methods/twilight.h 'methods' \
   'y = kv_rint(' 'y = (float)(int)('
 mutant chunk_beyond_budget ref/methods/chunkkv.h 'methods' \
