@@ -22,10 +22,8 @@
  *   vi_of_bytes               LANES bytes, each to an integer
  *   vi_words                  the 4 bytes at some place of LANES rows
  *   v_of_half                 the low half of each lane, fp16, exact
- *   vi_up vi_down             moved so many bits, zeros behind them
- *   vi_low                    the lowest bits, zeros above them
- *   v_based                   bits at..at + bits - 1 of each lane as a number,
- *                             and code_base(at) more; at + bits < 24
+ *   vi_down                   moved down so many bits, zeros behind them
+ *   vi_and                    bit by bit
  *   v_half                    one fp16 number in all lanes
  *   TABLE_BITS v_look         codes of so many bits have a number a lane: that
  *                             of the lowest bits of a lane
@@ -37,7 +35,8 @@
  *   vi_shl16 vi_high16        the low half moved up; the high half
  *   v_pick                    lanes >= least, packed, and their places from
  *                             `at` on; returns how many. LANES are written
- *   pack_16 pack_words        transposes: see there
+ *   pack_16 pack_words pack_many    transposes: see there; the last of them of
+ *                             COLUMNS_MANY words, in fewer steps a word
  *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
  *   CODE_VECTORS, CODE_HEADS .. the same of rows of codes: ref/kernels/coded.h
  *
@@ -65,9 +64,7 @@ enum {
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 
-/* Of v_based: the power of two whose mantissa has the code's unit at bit `at`,
- * and where the code stands in it. */
-INLINE float code_base(int at) { return 0x1p23f / (float)(1 << at); }
+/* Bits at..at + bits - 1, where a code stands. */
 INLINE uint32_t code_mask(int at, int bits) {
   return ((1u << bits) - 1u) << at;
 }

@@ -101,15 +101,8 @@ INLINE vint vi_words(bytes *const *row, size_t at) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(four_words(row, at)),
                                  four_words(row + 4, at), 1);
 }
-INLINE vint vi_up(vint a, int by) { return _mm256_slli_epi32(a, by); }
 INLINE vint vi_down(vint a, int by) { return _mm256_srli_epi32(a, by); }
-INLINE vint vi_low(vint a, int bits) {
-  return _mm256_and_si256(a, vi_one(code_mask(0, bits)));
-}
-INLINE vec v_based(vint a, int at, int bits) {
-  vint in = _mm256_and_si256(a, vi_one(code_mask(at, bits)));
-  return v_float(_mm256_or_si256(in, vi_one(kv_bits(code_base(at)))));
-}
+INLINE vint vi_and(vint a, vint b) { return _mm256_and_si256(a, b); }
 INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
 enum { TABLE_BITS = 2 };
 INLINE vec v_look(vec table, vint a) {
@@ -221,6 +214,11 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
     a[2 * i] = _mm256_unpacklo_epi64(b[2 * i], b[2 * i + 1]);
     a[2 * i + 1] = _mm256_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
   }
+}
+
+enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
+INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
+  pack_words(row, at, word);
 }
 
 #include "ref/kernels/vec_run.h"

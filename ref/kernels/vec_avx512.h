@@ -97,18 +97,10 @@ INLINE vint vi_words(bytes *const *row, size_t at) {
   z = _mm512_inserti32x4(z, a[2], 2);
   return _mm512_inserti32x4(z, a[3], 3);
 }
-INLINE vint vi_up(vint a, int by) { return _mm512_slli_epi32(a, (unsigned)by); }
 INLINE vint vi_down(vint a, int by) {
   return _mm512_srli_epi32(a, (unsigned)by);
 }
-INLINE vint vi_low(vint a, int bits) {
-  return _mm512_and_si512(a, vi_one(code_mask(0, bits)));
-}
-INLINE vec v_based(vint a, int at, int bits) {
-  enum { AND_OR = 0xea }; /* (first & second) | third */
-  vint in = vi_one(code_mask(at, bits)), top = vi_one(kv_bits(code_base(at)));
-  return v_float(_mm512_ternarylogic_epi32(a, in, top, AND_OR));
-}
+INLINE vint vi_and(vint a, vint b) { return _mm512_and_si512(a, b); }
 INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
 
 enum { TABLE_BITS = 4 };
@@ -205,14 +197,10 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   }
 }
 
-/* word[x] = the lanes' 4 bytes at column x, x < 4: quarter L of register r is
- * row 4L + r. */
-INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
+/* Word x of each quarter of four registers into register x, in the order of the
+ * registers. */
+INLINE void turn_words(vint *a) {
   __m512i b[4];
-  UNROLL for (int i = 0; i < 4; i++) {
-    a[i] = quarters(row[i] + at, row[i + 4] + at, row[i + 8] + at,
-                    row[i + 12] + at);
-  }
   UNROLL for (int i = 0; i < 2; i++) {
     b[i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
     b[i + 2] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
@@ -220,6 +208,33 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
   UNROLL for (int i = 0; i < 2; i++) {
     a[2 * i] = _mm512_unpacklo_epi64(b[2 * i], b[2 * i + 1]);
     a[2 * i + 1] = _mm512_unpackhi_epi64(b[2 * i], b[2 * i + 1]);
+  }
+}
+
+/* word[x] = the lanes' 4 bytes at column x, x < 4: quarter L of register r is
+ * row 4L + r. */
+INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
+  UNROLL for (int i = 0; i < 4; i++) word[i] =
+      quarters(row[i] + at, row[i + 4] + at, row[i + 8] + at, row[i + 12] + at);
+  turn_words(word);
+}
+
+/* word[x] = the lanes' 4 bytes at column x, x < 8: as pack_words, but halves
+ * of registers are loaded, rows i and i + 4 of the first 8 rows and of the
+ * last, so each half has 4 words and 4 more of one row. The last step brings
+ * together what is of one column: 4 shuffles and inserts a word, where
+ * pack_words takes 5. */
+enum { COLUMNS_MANY = 8 };
+INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
+  vint a[2][4];
+  UNROLL for (int h = 0; h < 2; h++, row += 8) {
+    UNROLL for (int i = 0; i < 4; i++) a[h][i] =
+        halves(row[i] + at, row[i + 4] + at);
+    turn_words(a[h]);
+  }
+  UNROLL for (int x = 0; x < 4; x++) {
+    word[x] = _mm512_shuffle_i64x2(a[0][x], a[1][x], 0x88);
+    word[x + 4] = _mm512_shuffle_i64x2(a[0][x], a[1][x], 0xdd);
   }
 }
 

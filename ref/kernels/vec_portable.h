@@ -125,13 +125,8 @@ INLINE vint vi_words(bytes *const *row, size_t at) {
   }
   return a;
 }
-INLINE vint vi_up(vint a, int by) { return (vint)((vbits)a << by); }
 INLINE vint vi_down(vint a, int by) { return (vint)((vbits)a >> by); }
-INLINE vint vi_low(vint a, int bits) { return a & vi_one(code_mask(0, bits)); }
-INLINE vec v_based(vint a, int at, int bits) {
-  vint in = a & vi_one(code_mask(at, bits));
-  return v_float(in | vi_one(kv_bits(code_base(at))));
-}
+INLINE vint vi_and(vint a, vint b) { return a & b; }
 INLINE vec v_from_int(vint a) { return __builtin_convertvector(a, vec); }
 enum { TABLE_BITS = 2 };
 INLINE vec v_look(vec table, vint a) {
@@ -218,11 +213,16 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
     for (int x = 0; x < COLUMNS_16; x++)
       memcpy(out + x * KV_PACK + i, row[i] + at + 2 * x, 2);
 }
+enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
 INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
   vint b[LANES];
   for (int i = 0; i < LANES; i++) memcpy(&b[i], row[i] + at, sizeof *b);
   for (int x = 0; x < COLUMNS_32; x++)
     word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
+}
+
+INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
+  pack_words(row, at, word);
 }
 
 #include "ref/kernels/vec_run.h"

@@ -27,7 +27,7 @@ INLINE vrun v_run(int bits, vec scale, vec min) {
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
   if (at) a = vi_down(a, at);
   if (bits <= (int)TABLE_BITS) return v_look(run.scale, a);
-  if (at + bits < 8) a = vi_low(a, bits);
+  if (at + bits < 8) a = vi_and(a, vi_one(code_mask(0, bits)));
   return v_fma(v_from_int(a), run.scale, run.min);
 }
 

@@ -3,11 +3,10 @@
 #
 # Faults of methods that weigh how a token is stored, and of kernels over rows
 # as they are stored.
-mutant upper_half_unread ref/kernels/coded.h 'coded' \
-  'b < 2 ? vi_up(word, low - shift) : vi_down(word, 16 + shift - low)' \
-  'vi_up(word, low - shift)'
-mutant base_that_rounds ref/kernels/coded.h 'coded' \
-  'based &= base_ranges(' 'base_ranges('
+mutant top_code_is_signed ref/kernels/coded.h 'coded' \
+  'if (at + bits == 32) return v_from_int(vi_down(word, at));' ''
+mutant unit_of_lowest_plane ref/kernels/coded.h 'coded' \
+  'code_unit(bits, 8 * b + shift)' 'code_unit(bits, 8 * b)'
 mutant minima_after_first_run ref/kernels/coded.h 'coded' \
   'int run = h < of->runs ? h : h - of->runs;' 'int run = h % of->runs * 0;'
 mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
@@ -15,7 +14,7 @@ mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
 mutant range_of_first_plane ref/kernels/coded_values.h 'coded' \
   'run[runs > 1 ? h : 0]' 'run[0 * h]'
 mutant upper_bits_stay ref/kernels/vec_run.h 'coded' \
-  'if (at + bits < 8) a = vi_low(a, bits);' ''
+  'if (at + bits < 8) a = vi_and(a, vi_one(code_mask(0, bits)));' ''
 mutant search_runs_away ref/parts/calibrate.h 'methods' \
   'if (over > 0)' 'if (over < 0)'
 mutant votes_uncounted ref/parts/votes.c 'methods' \
