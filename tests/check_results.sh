@@ -158,9 +158,9 @@ fails 1 'has bytes fetched [0-9]* there and [0-9]* here' \
 tampered "UPDATE metric SET squares = NULL, squares_bits = NULL" \
   "DELETE FROM step_mean; UPDATE part SET drift = NULL, drift_bits = NULL"
 "$report" html "$dir/t.db" -o "$dir/t.html" || fail "html without squares"
-moments() { # FILE: rows without squares, rows of means, drifts
-  "$sql" "$1" "SELECT sum(squares_bits IS NULL) || ' ' || (SELECT count(*) FROM
-    step_mean) || ' ' || (SELECT count(drift + drift_bits) FROM part) FROM metric"
+moments() { # FILE: rows of means, drifts, squares
+  "$sql" "$1" "SELECT (SELECT count(*) FROM step_mean) || ' ' || (SELECT count(
+    drift + drift_bits) FROM part) || ' ' || count(squares_bits) FROM metric"
 }
 [ "$(moments "$dir/t.db")" != "$(moments "$good")" ] || fail "moments stayed"
 for order in "$dir/t.db $good" "$good $dir/t.db"; do
