@@ -47,8 +47,9 @@ INLINE code_shape code_shape_of(int bits, int run, int width) {
 
 enum { SCALE, MINIMUM, RANGES }; /* of a key and run */
 
-/* The code in bits at..at + bits - 1 of each word, over code_unit. The topmost
- * is brought down, for its first bit would be a sign. */
+/* The code in bits at..at + bits - 1 of each word, divided by code_unit, which
+ * the scale is multiplied by. The topmost code is brought down, for its first
+ * bit would be taken for a sign. */
 INLINE vec code_of(int bits, int at, vint word) {
   if (at + bits == 32) return v_from_int(vi_down(word, at));
   return v_from_int(vi_and(word, vi_one(code_mask(at, bits))));

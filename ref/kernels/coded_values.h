@@ -33,8 +33,8 @@ INLINE run_place place_of(const code_shape *of, int x) {
  * band of whole rows is where memory is waited for: its rows come into the
  * first cache. Several bands use rows again and wait less: theirs come into the
  * second one, so near that a processor which fetches streams by itself is not
- * disturbed (measured: AMD EPYC; either way for both costs up to a tenth of the
- * time). A line that two rows share is asked for once. */
+ * disturbed (measured: AMD EPYC; either way for both costs up to a seventh of
+ * the time). A line that two rows share is asked for once. */
 enum { ROWS_AHEAD = 12, ROWS_NEAR = 24 };
 typedef struct code_ahead {
   const char *row;

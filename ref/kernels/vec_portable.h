@@ -213,7 +213,6 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
     for (int x = 0; x < COLUMNS_16; x++)
       memcpy(out + x * KV_PACK + i, row[i] + at + 2 * x, 2);
 }
-enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
 INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
   vint b[LANES];
   for (int i = 0; i < LANES; i++) memcpy(&b[i], row[i] + at, sizeof *b);
@@ -221,6 +220,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
     word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
 }
 
+enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
 INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
   pack_words(row, at, word);
 }
