@@ -15,6 +15,11 @@
 
 enum { KV_CHUNK = 128 };
 
+/* Rows of keys that are named at once. Keys are no part of a chain, so the
+ * number is of no matter but for speed: a call begins with keys that are packed
+ * beside nothing (ref/kernels/coded_pack.h). */
+enum { KV_KEYS = 512 };
+
 /* Rows of a lane's coded entries, decoded once for several readers: those of
  * entry i, as attention reads it, at i * d and i * d_v. A side at NULL is not
  * there. */
@@ -55,7 +60,7 @@ typedef struct kv_attend_scratch {
   const kv_chunk *more;  /* [heads], or NULL: no such chunk */
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
   kv_made made;          /* of every coded entry that is asked for, or NULL */
-  const void *row[KV_CHUNK];
+  const void *row[KV_KEYS];
 } kv_attend_scratch;
 
 kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,

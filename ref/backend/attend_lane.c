@@ -164,13 +164,15 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l,
                        kv_attend_scratch *x) {
   const kv_shape *shape = l->shape;
   kv_row_kind of;
-  int n = m < KV_MANY_HEADS ? name_key_blocks(l, i, count, x, &of) : 0;
+  int n = count < KV_KEYS ? count : KV_KEYS;
+  n = m < KV_MANY_HEADS ? name_key_blocks(l, i, n, x, &of) : 0;
   if (n > 0) {
     kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
                         shape->scale, s, lds, x->pack);
     return n;
   }
-  n = name_keys(l, rope, i, count, x, &of.type);
+  n = count < KV_CHUNK ? count : KV_CHUNK; /* rows that can be decoded */
+  n = name_keys(l, rope, i, n, x, &of.type);
   kernel->logits(m, n, shape->d, q, ldq, x->row, of.type, shape->scale, s, lds,
                  x->pack);
   return n;
@@ -182,10 +184,10 @@ void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
                     size_t known_stride, float *s, size_t lds,
                     kv_attend_scratch *x) {
   for (int i = first, left = count; left > 0;) {
-    int n = 0, most = left < KV_CHUNK ? left : KV_CHUNK;
+    int n = 0;
     if (known) n = copy_known(l, m, i, left, known, known_stride, s, lds);
     if (n == 0)
-      n = some_logits(kernel, l, rope, m, q, ldq, i, most, s + i, lds, x);
+      n = some_logits(kernel, l, rope, m, q, ldq, i, left, s + i, lds, x);
     i += n;
     left -= n;
   }

@@ -17,35 +17,8 @@
 #ifndef KV_REF_KERNELS_CODED_H
 #define KV_REF_KERNELS_CODED_H
 
-enum {
-  CODE_COLUMNS = 16 /* bytes of a plane, and elements of a run, come in so
-                       many: a register of any set is of one run */
-};
-
-static bool codes_suit(int bits, int run, int width) {
-  bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
-  return (bits == 2 || bits == 4 || bits == 8) && planes &&
-         (run >= width || run % CODE_COLUMNS == 0);
-}
-
-/* What a row of codes is like. */
-typedef struct code_shape {
-  int bits, run, width;
-  int runs, plane; /* scales of a row; bytes of its codes */
-} code_shape;
-
-INLINE code_shape code_shape_of(int bits, int run, int width) {
-  if (run > width) run = width;
-  return (code_shape){bits, run, width, (width + run - 1) / run,
-                      width * bits / 8};
-}
-
-/* --- logits ---------------------------------------------------------------
- * KV_PACK keys at a time: their codes are transposed by words of four bytes,
- * [word][KV_PACK], which takes a quarter of the shuffles of 8-bit elements and
- * less of others; behind these stand [run][RANGES][KV_PACK]. */
-
-enum { SCALE, MINIMUM, RANGES }; /* of a key and run */
+#include "ref/kernels/coded_pack.h"
+#include <limits.h>
 
 /* The code in bits at..at + bits - 1 of each word, divided by code_unit, which
  * the scale is multiplied by. The topmost code is brought down, for its first
@@ -68,96 +41,176 @@ typedef struct code_keys {
   float scale;
   float *s;
   size_t lds;
-  const uint32_t *word; /* the scratch */
-  const float *range;
+  uint32_t *word; /* the scratch */
+  float *range;
   const char *ahead; /* of the rows that come next, what is fetched next */
-  int lines;         /* at each word, while the first queries are served */
+  int lines; /* a turn of a tile's loop, while the first queries are served */
 } code_keys;
 
 /* Memory is never idle for long if the rows of the next scratch are fetched
- * while this one is used. The first cache has no room for them beside the
- * scratch and the rows it was made of: 8-bit rows fetched there cost a quarter
- * more (measured: AMD EPYC). They are taken to lie one behind the other; where
- * they do not, nothing is fetched. */
-INLINE void plan_ahead(int vectors, code_keys *k) {
+ * while this one is used. Where packing and tiles take turns, the first cache
+ * has no room for them beside the scratch and the rows it was made of: 8-bit
+ * rows fetched there cost a quarter more. Where they are done side by side,
+ * rows go to the second cache KEYS_FAR bytes early and to the first one before
+ * they are packed: either alone costs a tenth to a fifth more (measured: AMD
+ * EPYC). They are taken to lie one behind the other; where they do not, nothing
+ * is fetched. */
+enum { KEYS_FAR = 24 << 10 };
+
+INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   size_t size = (size_t)(4 * k->of.runs + k->of.plane), all = KV_PACK * size;
   const char *first = row_ahead(k->key, k->known, KV_PACK);
   const char *last = row_ahead(k->key, k->known, 2 * KV_PACK - 1);
-  int words = k->of.width / 4 * (KV_PACK / (vectors * LANES));
+  int turns = k->of.width / turn * (KV_PACK / (tile * LANES));
   bool dense = (uintptr_t)last - (uintptr_t)first <= 2 * all;
   k->ahead = first;
-  k->lines = dense ? (int)(all / 64) / words + 1 : 0;
+  k->lines = dense ? (int)(all / 64) / turns + 1 : 0;
 }
 
-/* One plane of the codes: the elements from x on, of which `left` are of the
- * run in hand. */
+/* What is known of a tile when it is compiled: `rows` queries on x vectors of
+ * keys; does it pack keys that come next? */
+typedef struct tile_kind {
+  int bits, rows, vectors;
+  bool carries;
+} tile_kind;
+
+/* Where in its columns a tile is. */
 typedef struct code_walk {
-  int x, left;
+  const float *q; /* of the first query, at that column */
+  size_t ldq;
+  const uint32_t *word;
+  int left;                /* columns of the run in hand */
   const float *range;      /* of that run */
   vec scale[4][4], min[4]; /* [byte of a word][vector] */
+  const char *ahead;       /* see code_keys */
+  int lines;
+  code_carry carry;
 } code_walk;
 
 /* What codes that stand `shift` bits up in a byte are multiplied by. */
-INLINE void take_run(int bits, int shift, int vectors, code_walk *at) {
-  UNROLL for (int v = 0; v < vectors; v++) {
+INLINE void take_run(tile_kind t, int shift, code_walk *at) {
+  UNROLL for (int v = 0; v < t.vectors; v++) {
     const float *range = at->range + v * LANES;
     vec scale = v_load(range + SCALE * KV_PACK);
     UNROLL for (int b = 0; b < 4; b++) at->scale[b][v] =
-        v_mul(scale, v_one(code_unit(bits, 8 * b + shift)));
+        v_mul(scale, v_one(code_unit(t.bits, 8 * b + shift)));
     at->min[v] = v_load(range + MINIMUM * KV_PACK);
   }
 }
 
 /* Four codes of each of the keys. */
-INLINE void four_columns(int bits, int shift, int rows, int vectors,
-                         const vint *word, const code_walk *at, const float *q,
-                         size_t ldq, vec a[][4]) {
-  UNROLL for (int b = 0; b < 4; b++) UNROLL for (int v = 0; v < vectors; v++) {
-    vec code = code_of(bits, 8 * b + shift, word[v]);
+INLINE void four_columns(tile_kind t, int shift, const vint *word,
+                         const code_walk *at, const float *q, vec a[][4]) {
+  UNROLL for (int b = 0; b < 4; b++)
+      UNROLL for (int v = 0; v < t.vectors; v++) {
+    vec code = code_of(t.bits, 8 * b + shift, word[v]);
     vec key = v_fma(code, at->scale[b][v], at->min[v]);
-    UNROLL for (int r = 0; r < rows; r++) a[r][v] =
-        v_fma(v_one(q[(size_t)r * ldq + (size_t)b]), key, a[r][v]);
+    UNROLL for (int r = 0; r < t.rows; r++) a[r][v] =
+        v_fma(v_one(q[(size_t)r * at->ldq + (size_t)b]), key, a[r][v]);
   }
 }
 
-INLINE void code_plane(int bits, int shift, int rows, int vectors, code_keys *k,
-                       int i, int lane, code_walk *at, vec a[][4]) {
-  const int words = k->of.plane / 4, run = k->of.run;
-  const size_t ldq = k->ldq;
-  const float *q = k->q + (size_t)i * ldq;
-  const uint32_t *from = k->word + lane;
-  const char *ahead = k->ahead;
-  const int lines = i == 0 ? k->lines : 0;
-  take_run(bits, shift, vectors, at);
-  for (int w = 0; w < words; w++, from += KV_PACK, at->x += 4, at->left -= 4) {
-    vint word[4];
-    for (int l = 0; l < lines; l++, ahead += 64) fetch(ahead);
+/* Lines of rows that come later, of those for this turn part i of n. */
+INLINE void fetch_rows(bool carries, const code_walk *at, int i, int n) {
+  const char *end = at->ahead + at->lines * (i + 1) / n * 64;
+  const char *line = at->ahead + at->lines * i / n * 64;
+  for (; line < end; line += 64) {
+    if (carries) fetch_near(line);
+    fetch(line + (carries ? KEYS_FAR : 0));
+  }
+}
+
+/* Four columns, of the word `ahead` words from where the tile is. */
+INLINE void one_word(tile_kind t, int shift, const code_walk *at, int ahead,
+                     vec a[][4]) {
+  vint word[4];
+  UNROLL for (int v = 0; v < t.vectors; v++) {
+    word[v] = vi_load(at->word + ahead * KV_PACK + v * LANES);
+    if (t.carries) word[v] = vi_keep(word[v]);
+  }
+  four_columns(t, shift, word, at, at->q + 4 * ahead, a);
+}
+
+/* Sixteen columns, beside which packing goes on if it is due. */
+INLINE void words_of_16(tile_kind t, int shift, bool due, const code_shape *of,
+                        const code_walk *at, vec a[][4]) {
+  vint packed[COLUMNS_MANY];
+  UNROLL for (int w = 0; w < 4; w++) {
+    fetch_rows(true, at, w, 4);
+    if (due) carry_step(w, of, &at->carry, packed);
+    one_word(t, shift, at, w, a);
+  }
+}
+
+INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
+                       const uint32_t *word, code_walk *at, vec a[][4]) {
+  const int step = t.carries ? 4 : 1;
+  at->word = word;
+  take_run(t, shift, at);
+  for (int w = 0; w < of->plane / 4; w += step) {
+    if (!t.carries) fetch_rows(false, at, 0, 1);
     if (at->left == 0) {
-      at->left = run;
+      at->left = of->run;
       at->range += RANGES * KV_PACK;
-      take_run(bits, shift, vectors, at);
+      take_run(t, shift, at);
     }
-    UNROLL for (int v = 0; v < vectors; v++) word[v] =
-        vi_load(from + v * LANES);
-    four_columns(bits, shift, rows, vectors, word, at, q + at->x, ldq, a);
+    if (!t.carries) {
+      one_word(t, shift, at, 0, a);
+    } else if (at->carry.wait == 0) {
+      words_of_16(t, shift, true, of, at, a);
+      carry_on(of, &at->carry);
+    } else {
+      words_of_16(t, shift, false, of, at, a);
+    }
+    at->carry.wait--;
+    at->word += step * KV_PACK;
+    at->q += 4 * step, at->left -= 4 * step;
+    at->ahead += at->lines * 64;
   }
-  k->ahead = ahead;
 }
 
-/* rows queries from i on x vectors of keys from `lane` on. */
-INLINE void code_tile(int bits, int rows, int vectors, code_keys *k, int i,
-                      int lane) {
+/* What is packed beside a tile: the keys behind its own, for the lanes behind
+ * its own. The last key fills up what is missing: `room`, where pointers have
+ * to be made for that. */
+INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
+                               bytes **room) {
+  const int keys = t.vectors * LANES, first = lane + keys;
+  const int there = first % KV_PACK, left = k->known - first;
+  code_carry c = {.row = (bytes *const *)(const void *)(k->key + first),
+                  .word = k->word + there,
+                  .range = k->range + there,
+                  .wait = left > 0 ? 0 : INT_MAX,
+                  .every = 8 / t.bits};
+  if (left <= 0 || left >= keys) return c;
+  for (int i = 0; i < keys; i++)
+    room[i] = k->key[first + (i < left ? i : left - 1)];
+  c.row = room;
+  return c;
+}
+
+/* Queries from i on, keys from `lane` on. */
+INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
+  const code_shape of = k->of;
+  const uint32_t *word = k->word + lane;
   vec a[4][4];
-  code_walk at = {.left = k->of.run, .range = k->range + lane};
-  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
-      a[r][v] = v_one(0.0f);
-  code_plane(bits, 0, rows, vectors, k, i, lane, &at, a);
-  if (bits == 2) code_plane(bits, 2, rows, vectors, k, i, lane, &at, a);
-  if (bits <= 4) code_plane(bits, 4, rows, vectors, k, i, lane, &at, a);
-  if (bits == 2) code_plane(bits, 6, rows, vectors, k, i, lane, &at, a);
+  bytes *room[4 * LANES];
+  code_walk at = {.q = k->q + (size_t)i * k->ldq,
+                  .ldq = k->ldq,
+                  .left = of.run,
+                  .range = k->range + lane,
+                  .ahead = k->ahead,
+                  .lines = i == 0 ? k->lines : 0};
+  if (t.carries) at.carry = carry_beside(t, k, lane, room);
+  UNROLL for (int r = 0; r < t.rows; r++)
+      UNROLL for (int v = 0; v < t.vectors; v++) a[r][v] = v_one(0.0f);
+  code_plane(t, 0, &of, word, &at, a);
+  if (t.bits == 2) code_plane(t, 2, &of, word, &at, a);
+  if (t.bits <= 4) code_plane(t, 4, &of, word, &at, a);
+  if (t.bits == 2) code_plane(t, 6, &of, word, &at, a);
+  k->ahead = at.ahead;
   const vec by = v_one(k->scale), zero = v_one(0.0f);
-  UNROLL for (int r = 0; r < rows; r++)
-      UNROLL for (int v = 0; v < vectors; v++) {
+  UNROLL for (int r = 0; r < t.rows; r++)
+      UNROLL for (int v = 0; v < t.vectors; v++) {
     float *s = k->s + (size_t)(i + r) * k->lds + lane + v * LANES;
     int left = k->columns - lane - v * LANES;
     vec out = v_add(v_mul(a[r][v], by), zero);
@@ -168,94 +221,74 @@ INLINE void code_tile(int bits, int rows, int vectors, code_keys *k, int i,
   }
 }
 
-/* A function a number of queries. */
+/* A function a number of queries, and one for a query that carries. */
 #define CODE_KEY_TILES(X, b)                                                   \
-  X(b, 1, CODE_VECTORS_ONE)                                                    \
-  X(b, 2, CODE_VECTORS) X(b, 3, CODE_VECTORS) X(b, 4, CODE_VECTORS)
-#define DEFINE_CODE_TILE(b, r, v)                                              \
-  static void code_keys_##b##_##r(code_keys *k, int i) {                       \
+  X(b, 1, CODE_VECTORS_ONE, 0)                                                 \
+  X(b, 2, CODE_VECTORS, 0)                                                     \
+  X(b, 3, CODE_VECTORS, 0) X(b, 4, CODE_VECTORS, 0) X(b, 1, CODE_VECTORS, 1)
+#define DEFINE_CODE_TILE(b, r, v, carries)                                     \
+  static void code_keys_##b##_##r##_##carries(code_keys *k, int i) {           \
     for (int lane = 0; lane < k->columns; lane += (v)*LANES)                   \
-      code_tile(b, r, v, k, i, lane);                                          \
+      code_tile((tile_kind){b, r, v, carries}, k, i, lane);                    \
   }
 CODE_KEY_TILES(DEFINE_CODE_TILE, 2)
 CODE_KEY_TILES(DEFINE_CODE_TILE, 4)
 CODE_KEY_TILES(DEFINE_CODE_TILE, 8)
 
 typedef void code_keys_fn(code_keys *k, int i);
-#define LIST_CODE_TILE(b, r, v) code_keys_##b##_##r,
-static code_keys_fn *const code_key_tiles[3][4] = {
+#define LIST_CODE_TILE(b, r, v, carries) code_keys_##b##_##r##_##carries,
+enum { CARRYING = 4, CODE_TILES };
+static code_keys_fn *const code_key_tiles[3][CODE_TILES] = {
     {CODE_KEY_TILES(LIST_CODE_TILE, 2)},
     {CODE_KEY_TILES(LIST_CODE_TILE, 4)},
     {CODE_KEY_TILES(LIST_CODE_TILE, 8)}};
 
 INLINE int code_place(int bits) { return bits / 4; } /* 2, 4, 8: 0, 1, 2 */
 
-/* Where half h of the blocks goes to. */
-INLINE float *range_at(const code_shape *of, int h, float *out) {
-  int run = h < of->runs ? h : h - of->runs;
-  return out + (run * RANGES + (h < of->runs ? SCALE : MINIMUM)) * KV_PACK;
-}
-
-/* Codes of LANES keys into the scratch, from lane 0 of `out` on, so many words
- * at a time. */
-INLINE void pack_codes(int columns, const code_shape *of, bytes *const *key,
-                       uint32_t *out) {
-  bytes *row[LANES];
-  for (int i = 0; i < LANES; i++) row[i] = key[i] + 4 * of->runs;
-  for (int x = 0; x < of->plane / 4; x += columns) {
-    vint word[COLUMNS_MANY];
-    if (columns == COLUMNS_MANY)
-      pack_many(row, 4 * (size_t)x, word);
-    else
-      pack_words(row, 4 * (size_t)x, word);
-    UNROLL for (int c = 0; c < columns; c++)
-        vi_store(out + (size_t)(x + c) * KV_PACK, word[c]);
+/* The first n keys into the scratch; the last one fills up its register. */
+INLINE void pack_keys_of(const code_keys *k, int n) {
+  for (int at = 0; at < n; at += LANES) {
+    bytes *row[LANES];
+    for (int i = 0; i < LANES; i++)
+      row[i] = k->key[at + i < n ? at + i : n - 1];
+    pack_codes(&k->of, row, k->word + at);
+    pack_ranges(&k->of, row, k->range + at);
   }
 }
 
-/* Their scales and minima: halves, which come two in a word, all scales before
- * all minima. */
-INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
-  for (int h = 0; h < 2 * of->runs; h += 2) {
-    vint word = vi_words(key, 2 * (size_t)h);
-    v_store(range_at(of, h, out), v_of_half(word));
-    v_store(range_at(of, h + 1, out), v_of_half(vi_down(word, 16)));
-  }
-}
+/* Functions with a copy of k, not inlined: the compiler would read the caller's
+ * again after every store into the scratch (measured: a twentieth of the time
+ * of AVX2). */
+#define OWN_COPY __attribute__((noinline)) static void
 
-/* m queries on n keys, whose codes are packed by so many words at a time. k is
- * a copy, or every store into the scratch would have it read again. */
-INLINE void all_keys(int columns, code_keys k, int m, int n,
-                     const void *const *key, float *scratch) {
-  float *range = scratch + (size_t)(k.of.plane / 4) * KV_PACK;
-  k.word = (const uint32_t *)(const void *)scratch;
-  k.range = range;
+/* Queries in turns, KV_PACK keys packed for all of them. */
+OWN_COPY keys_in_turns(code_keys k, int m, int n, const void *const *key) {
+  code_keys_fn *const *tile = code_key_tiles[code_place(k.of.bits)];
   for (int j = 0; j < n; j += KV_PACK, k.s += KV_PACK) {
     k.columns = n - j < KV_PACK ? n - j : KV_PACK;
     k.key = key + j;
     k.known = n - j;
-    plan_ahead(m == 1 ? CODE_VECTORS_ONE : CODE_VECTORS, &k);
-    for (int at = 0; at < k.columns; at += LANES) {
-      bytes *row[LANES]; /* the last one fills up its vector */
-      for (int i = 0; i < LANES; i++)
-        row[i] = key[j + at + i < n ? j + at + i : n - 1];
-      pack_codes(columns, &k.of, row, (uint32_t *)(void *)scratch + at);
-      pack_ranges(&k.of, row, range + at);
-    }
+    plan_ahead(m == 1 ? CODE_VECTORS_ONE : CODE_VECTORS, 4, &k);
+    pack_keys_of(&k, k.columns);
     for (int i = 0, rows; i < m; i += rows) {
       rows = m - i < 4 ? m - i : 4;
-      code_key_tiles[code_place(k.of.bits)][rows - 1](&k, i);
+      tile[rows - 1](&k, i);
     }
   }
 }
 
-static void few_words(code_keys k, int m, int n, const void *const *key,
-                      float *scratch) {
-  all_keys(COLUMNS_32, k, m, n, key, scratch);
-}
-static void many_words(code_keys k, int m, int n, const void *const *key,
-                       float *scratch) {
-  all_keys(COLUMNS_MANY, k, m, n, key, scratch);
+/* One query: every tile packs the keys of the next one. */
+OWN_COPY keys_carried(code_keys k, int n, const void *const *key) {
+  const int first = CODE_VECTORS * LANES;
+  k.key = key;
+  pack_keys_of(&k, n < first ? n : first);
+  for (int j = 0; j < n; j += KV_PACK, k.s += KV_PACK) {
+    k.columns = n - j < KV_PACK ? n - j : KV_PACK;
+    k.key = key + j;
+    k.known = n - j;
+    plan_ahead(CODE_VECTORS, 16, &k);
+    code_key_tiles[code_place(k.of.bits)][CARRYING](&k, 0);
+  }
 }
 
 static void code_logits(int m, int n, int d, const float *q, size_t ldq,
@@ -266,9 +299,14 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
                  .ldq = ldq,
                  .scale = scale,
                  .s = s,
-                 .lds = lds};
-  bool many = k.of.plane / 4 % COLUMNS_MANY == 0;
-  (many ? many_words : few_words)(k, m, n, key, scratch);
+                 .lds = lds,
+                 .word = (uint32_t *)(void *)scratch};
+  const int words = k.of.plane / 4;
+  k.range = scratch + (size_t)words * KV_PACK;
+  if (CODE_CARRIES && m == 1 && words % COLUMNS_MANY == 0)
+    keys_carried(k, n, key);
+  else
+    keys_in_turns(k, m, n, key);
 }
 
 #endif

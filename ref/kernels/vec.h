@@ -19,6 +19,8 @@
  *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
  *                             are all lanes zero?
  *   vi_load vi_store          LANES integers of 32 bits, unaligned
+ *   vi_keep                   what was loaded, to be used several times: where
+ *                             registers are many it is not loaded again
  *   vi_of_bytes               LANES bytes, each to an integer
  *   vi_words                  the 4 bytes at some place of LANES rows
  *   v_of_half                 the low half of each lane, fp16, exact
@@ -35,8 +37,9 @@
  *   vi_shl16 vi_high16        the low half moved up; the high half
  *   v_pick                    lanes >= least, packed, and their places from
  *                             `at` on; returns how many. LANES are written
- *   pack_16 pack_words pack_many    transposes: see there; the last of them of
- *                             COLUMNS_MANY words, in fewer steps a word
+ *   pack_16 pack_words        transposes: see there
+ *   pack_step                 PACK_STEPS of it are one of COLUMNS_MANY words
+ *   CODE_CARRIES              are there registers to do them beside a tile?
  *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
  *   CODE_VECTORS, CODE_HEADS .. the same of rows of codes: ref/kernels/coded.h
  *
@@ -53,14 +56,17 @@
 
 #ifdef __clang__
 #  define UNROLL _Pragma("clang loop unroll(full)")
+#  define ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #  define UNROLL _Pragma("GCC unroll 32")
+#  define ROLLED _Pragma("GCC unroll 1")
 #endif
 
 enum {
   COLUMNS_16 = 16,
-  COLUMNS_32 = 4
-}; /* columns of one pack_16, pack_words */
+  COLUMNS_32 = 4, /* columns of one pack_16, pack_words */
+  PACK_STEPS = 4
+};
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 

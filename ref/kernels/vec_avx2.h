@@ -94,6 +94,7 @@ INLINE vint vi_load(const uint32_t *p) {
 INLINE void vi_store(uint32_t *p, vint a) {
   _mm256_storeu_si256((__m256i *)(void *)p, a);
 }
+INLINE vint vi_keep(vint a) { return a; }
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
@@ -216,9 +217,10 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
   }
 }
 
-enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
-INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
-  pack_words(row, at, word);
+/* No steps are saved by more words, and no register is free for them. */
+enum { COLUMNS_MANY = COLUMNS_32, CODE_CARRIES = 0 };
+INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
+  if (step == 0) pack_words(row, at, word);
 }
 
 #include "ref/kernels/vec_run.h"

@@ -115,6 +115,7 @@ INLINE vint vi_load(const uint32_t *p) {
   return v;
 }
 INLINE void vi_store(uint32_t *p, vint a) { memcpy(p, &a, sizeof a); }
+INLINE vint vi_keep(vint a) { return a; }
 INLINE vint vi_of_bytes(bytes *p) { return (vint){p[0], p[1], p[2], p[3]}; }
 INLINE vint vi_words(bytes *const *row, size_t at) {
   vint a;
@@ -220,9 +221,10 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
     word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
 }
 
-enum { COLUMNS_MANY = COLUMNS_32 }; /* no steps are saved here */
-INLINE void pack_many(bytes *const *row, size_t at, vint *word) {
-  pack_words(row, at, word);
+/* No steps are saved by more words, and no register is free for them. */
+enum { COLUMNS_MANY = COLUMNS_32, CODE_CARRIES = 0 };
+INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
+  if (step == 0) pack_words(row, at, word);
 }
 
 #include "ref/kernels/vec_run.h"

@@ -49,8 +49,8 @@ typedef struct work {
 } work;
 
 static int name_rows(const code_side *of, int lane, int first, int count,
-                     kv_attend_scratch *x) {
-  int n = count < KV_CHUNK ? count : KV_CHUNK;
+                     int most, kv_attend_scratch *x) {
+  int n = count < most ? count : most;
   const char *from =
       of->rows + ((size_t)lane * TOKENS + (size_t)first) * of->size;
   for (int i = 0; i < n; i++) x->row[i] = from + (size_t)i * of->size;
@@ -61,12 +61,12 @@ static int value_rows(void *ctx, int first, int count, kv_attend_scratch *x,
                       kv_row_kind *kind) {
   const work *w = ctx;
   *kind = (kv_row_kind){.bits = w->v.bits, .run = D};
-  return name_rows(&w->v, w->lane, first, count, x);
+  return name_rows(&w->v, w->lane, first, count, KV_CHUNK, x);
 }
 
 static void one_lane(work *w) {
   for (int at = 0, n; at < TOKENS; at += n) {
-    n = name_rows(&w->k, w->lane, at, TOKENS - at, &w->x);
+    n = name_rows(&w->k, w->lane, at, TOKENS - at, KV_KEYS, &w->x);
     w->kernels->code_logits(w->group, n, D, w->q, D, w->x.row, w->k.bits, D,
                             0.08838835f, w->s + at, LDS, w->x.pack);
   }
@@ -89,7 +89,7 @@ static void read_block(const work *w, const code_side *of, const void *block,
 static int decoded_rows(void *ctx, int first, int count, kv_attend_scratch *x,
                         kv_row_kind *kind) {
   work *w = ctx;
-  int n = name_rows(&w->v, w->lane, first, count, x);
+  int n = name_rows(&w->v, w->lane, first, count, KV_CHUNK, x);
   *kind = (kv_row_kind){.type = KV_F32};
   for (int i = 0; i < n; i++) {
     read_block(w, &w->v, x->row[i], w->decoded + i * D);
@@ -102,7 +102,7 @@ static void check(work *w) {
   float want[GROUP * D];
   w->lane = w->lanes - 1;
   for (int at = 0, n; at < TOKENS; at += n) {
-    n = name_rows(&w->k, w->lane, at, TOKENS - at, &w->x);
+    n = name_rows(&w->k, w->lane, at, TOKENS - at, KV_CHUNK, &w->x);
     for (int i = 0; i < n; i++) {
       read_block(w, &w->k, w->x.row[i], w->decoded + i * D);
       w->x.row[i] = w->decoded + i * D;

@@ -6,9 +6,15 @@
 mutant top_code_is_signed ref/kernels/coded.h 'coded' \
   'if (at + bits == 32) return v_from_int(vi_down(word, at));' ''
 mutant unit_of_lowest_plane ref/kernels/coded.h 'coded' \
-  'code_unit(bits, 8 * b + shift)' 'code_unit(bits, 8 * b)'
-mutant minima_after_first_run ref/kernels/coded.h 'coded' \
+  'code_unit(t.bits, 8 * b + shift)' 'code_unit(t.bits, 8 * b)'
+mutant minima_after_first_run ref/kernels/coded_pack.h 'coded' \
   'int run = h < of->runs ? h : h - of->runs;' 'int run = h % of->runs * 0;'
+mutant carried_ranges_stay ref/kernels/coded_pack.h 'coded' \
+  'pack_ranges(of, c->row, c->range);' ''
+mutant carried_past_the_last ref/kernels/coded.h 'coded' \
+  'i < left ? i : left - 1' 'i'
+mutant carried_on_itself ref/kernels/coded.h 'coded' \
+  'const int there = first % KV_PACK,' 'const int there = lane,'
 mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
   '(size_t)(x / of->run);' '(size_t)(0 * x / of->run);'
 mutant range_of_first_plane ref/kernels/coded_values.h 'coded' \

@@ -193,6 +193,28 @@ static void prefixes(void **state) {
   }
 }
 
+/* The guess reaches as far as the last unit of mass: entries of one unit each,
+ * far below the first, are wanted to the last of them. */
+static void last_units(void **state) {
+  static row r = {.n = 12};
+  kv_at at = at_best();
+  int64_t all = 0, mass;
+  (void)state;
+  for (int i = 0; i < r.n; i++) {
+    r.x[i] = i ? -40.0f : 0.0f;
+    r.e[i] = i ? 0x1p-40f : 1.0f;
+    all += kv_fix(r.e[i]);
+  }
+  for (int units = 0; units < r.n; units++) {
+    kv_prefixes f = {&at, r.near, r.weight, r.place, 0};
+    int64_t over = all - units; /* the share of it is `units` less */
+    int found =
+        kv_prefix_by_mass(&f, r.x, r.e, r.n, 0, over, 1 << 20, false, &mass);
+    assert_int_equal(found, r.n - units);
+    assert_true(mass == over);
+  }
+}
+
 /* --- pairs ---------------------------------------------------------------- */
 
 enum { ENTRIES = 6 };
@@ -379,7 +401,8 @@ static void tiers_join(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(calibration), cmocka_unit_test(edges),
-      cmocka_unit_test(prefixes),    cmocka_unit_test(pairs),
-      cmocka_unit_test(rings),       cmocka_unit_test(tiers_join)};
+      cmocka_unit_test(prefixes),    cmocka_unit_test(last_units),
+      cmocka_unit_test(pairs),       cmocka_unit_test(rings),
+      cmocka_unit_test(tiers_join)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
