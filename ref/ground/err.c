@@ -3,6 +3,7 @@
  * Errors as sentences, and zeroed memory that may be refused.
  */
 #include "ref/ground/err.h"
+#include "ref/ground/large.h"
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,11 +26,11 @@ kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...) {
 /* calloc of large blocks maps zero pages that cost nothing until written;
  * 64-byte alignment is found inside and the start is not kept, so blocks come
  * from aligned_alloc and only small ones are cleared by hand. */
-void *kv_zalloc(size_t count, size_t size) {
+static void *zalloc_at(size_t align, size_t count, size_t size) {
   if (size && count > (SIZE_MAX - 4095) / size) return NULL;
   size_t bytes = count * size;
   size_t whole = (bytes + 63) / 64 * 64;
-  void *p = aligned_alloc(64, whole ? whole : 64);
+  void *p = aligned_alloc(align, whole ? whole : 64);
   if (!p) return NULL;
   /* Pages of a fresh large block are zero already, but a reused block's are
    * not: giving them back to the kernel makes them zero without touching. */
@@ -42,6 +43,15 @@ void *kv_zalloc(size_t count, size_t size) {
   memset(p, 0, a - (uintptr_t)p);
   memset((void *)z, 0, (uintptr_t)p + whole - z);
   return p;
+}
+
+void *kv_zalloc(size_t count, size_t size) {
+  return zalloc_at(64, count, size);
+}
+
+void *kv_zalloc_large(size_t count, size_t size) {
+  bool holds = size && count >= 2 * (size_t)KV_LARGE_PAGE / size;
+  return zalloc_at(holds ? KV_LARGE_PAGE : 64, count, size);
 }
 
 void kv_give_back(void *block, size_t bytes) {

@@ -4,6 +4,7 @@
  */
 #include "ref/lane/lane.h"
 #include "ref/ground/arith.h"
+#include "ref/ground/large.h"
 #include "ref/kernels/kernels.h"
 #include <assert.h>
 #include <limits.h>
@@ -47,7 +48,8 @@ static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
   s->free = kv_zalloc(n, sizeof *s->free);
   s->members = kv_zalloc(n, sizeof *s->members);
   s->live = kv_zalloc(n, sizeof *s->live);
-  s->data = kv_zalloc(n, s->size);
+  s->data = kv_zalloc_large(n, s->size);
+  if (s->data) kv_large_once_full(s->data, n * s->size);
   bool each = told && members > 1;
   if (each) s->walked = kv_zalloc(n, sizeof *s->walked);
   if (s->free && s->members && s->live && s->data && (s->walked || !each))

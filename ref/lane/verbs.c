@@ -4,6 +4,7 @@
  * writes its record first and then carries it out.
  */
 #include "ref/ground/arith.h"
+#include "ref/ground/large.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/select.h"
 #include "ref/lane/verbs_part.h"
@@ -28,8 +29,15 @@ void kv_verb_touch(kv_lane *l, int i) {
 
 /* --- blocks ------------------------------------------------------------- */
 
+/* The next block that was never taken: those before it have been written. */
+static int new_block(kv_slab *s) {
+  size_t end = (size_t)s->used * s->size;
+  if (s->used > 0) kv_large_filled(s->data, end - s->size, end);
+  return s->used++;
+}
+
 int kv_verb_take(kv_slab *s, int members) {
-  int b = s->n_free ? s->free[--s->n_free] : s->used++;
+  int b = s->n_free ? s->free[--s->n_free] : new_block(s);
   assert(b < s->cap && "a slab has room for every token");
   kv_coded_size size = kv_slab_bytes(s, members);
   s->members[b] = s->live[b] = (uint16_t)members;

@@ -7,10 +7,10 @@
 #include "sim/spec/knob.h"
 
 #include "ref/ground/arith.h"
+#include "ref/ground/large.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 int kv_session_abi(void) { return KV_SESSION_ABI; }
 
@@ -150,20 +150,6 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   return KV_OK;
 }
 
-/* Allocates rows, aligned to a huge page, because every step reads them again:
- * a page fault for each 2 MiB instead of each 4 KiB. The hint may have no
- * effect; pages are only touched when used. */
-static char *take_rows(size_t bytes, void **block) {
-  const size_t huge = 2 << 20;
-  char *p = *block = kv_zalloc(1, bytes < huge ? bytes : bytes + huge);
-  if (!p || bytes < huge) return p;
-  p += -(uintptr_t)p % huge;
-#ifdef MADV_HUGEPAGE
-  madvise(p, bytes / huge * huge, MADV_HUGEPAGE);
-#endif
-  return p;
-}
-
 static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
   kv_fed *f = &s->fed[i];
@@ -174,18 +160,19 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   f->q = kv_zalloc(heads * rows * d + 1, sizeof(float));
   f->rows = kv_zalloc(rows + 1, sizeof *f->rows);
   f->step_q = kv_zalloc(heads * d, sizeof(float));
-  f->k = take_rows(kv_heads * t * (d + d_v) * size, &f->kv);
+  f->k = kv_zalloc_large(kv_heads * t * (d + d_v), size);
   f->out = kv_zalloc(heads * d_v, sizeof *f->out);
   f->lse = kv_zalloc(heads, sizeof *f->lse);
   f->id = kv_zalloc((size_t)s->lanes * t, sizeof *f->id);
   f->same = kv_zalloc((size_t)s->lanes, sizeof *f->same);
   f->run = kv_zalloc(heads * s->most_runs, sizeof *f->run);
   f->runs = kv_zalloc(heads, sizeof *f->runs);
-  if (!f->q || !f->rows || !f->step_q || !f->kv || !f->out || !f->lse ||
+  if (!f->q || !f->rows || !f->step_q || !f->k || !f->out || !f->lse ||
       !f->id || !f->same || !f->run || !f->runs)
     return kv_no_memory(e, "a layer of a session",
                         rows * heads * d * 4 + t * kv_heads * (d + d_v) * size);
   for (int r = 0; r < s->asked; r++) f->rows[r] = p->prompt_len - s->asked + r;
+  kv_large_at_once(f->k, kv_heads * t * (d + d_v) * size);
   f->v = f->k + kv_heads * t * d * size;
   kv_layer_data *data = f->data = &s->trace.layer[i].data;
   data->q = f->q; /* changed by session_feed.c */
@@ -339,7 +326,7 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *text,
 
 static void close_fed(kv_fed *f) {
   kv_layer_close(f->layer);
-  void *const block[] = {f->q,   f->rows, f->step_q, f->kv,  f->out,
+  void *const block[] = {f->q,   f->rows, f->step_q, f->k,   f->out,
                          f->lse, f->id,   f->same,   f->run, f->runs};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }

@@ -19,7 +19,6 @@ typedef struct kv_fed {
   int32_t *rows;    /* [asked] tokens of these rows */
   char *step_q;     /* [n_heads][d] queries of the decode step; room for F32 */
   int32_t step_row; /* token of the decode step */
-  void *kv;         /* memory of k and v */
   char *k, *v;      /* [n_kv_heads][n_tokens][..], as stored */
   int arrived, entered; /* tokens in the buffers; tokens in the engine */
   float *out, *lse;     /* [n_heads][d_v], [n_heads] */

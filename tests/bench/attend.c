@@ -9,6 +9,7 @@
 
 #include "ref/backend/attend.h"
 #include "ref/ground/arith.h"
+#include "ref/ground/large.h"
 #include "ref/kernels/kernels.h"
 #include "tests/bench/ceiling.h"
 #include <omp.h>
@@ -138,8 +139,9 @@ static void time_group(const bench *b, team t, size_t bytes,
 /* What both measure: rows of all lanes, and the lanes. */
 static team open_lanes(size_t bytes, char **rows) {
   team t = {kv_kernels_best(), kv_zalloc(LANES, sizeof *t.lane), 1, GROUP};
-  *rows = kv_zalloc(bytes + 64, 1);
+  *rows = kv_zalloc_large(bytes + 64, 1);
   if (!*rows || !t.lane) bench_fail("not enough memory for the lanes");
+  kv_large_at_once(*rows, bytes); /* as a session's raw rows are */
   for (int i = 0; i < LANES; i++)
     open_lane((uint16_t *)(void *)*rows + (size_t)i * 2 * TOKENS * D,
               &t.lane[i]);

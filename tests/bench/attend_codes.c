@@ -12,6 +12,7 @@
 #include "ref/backend/attend.h"
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
+#include "ref/ground/large.h"
 #include "ref/kernels/kernels.h"
 #include "tests/bench/ceiling.h"
 #include "tests/support/draw.h"
@@ -175,6 +176,7 @@ static void time_pair(const bench *b, work *w, int k_bits, int v_bits,
   w->k = open_side(k_bits, rows, tokens, &seed);
   w->v = open_side(v_bits, rows + tokens * w->k.size, tokens, &seed);
   size_t bytes = tokens * (w->k.size + w->v.size);
+  kv_large_written(rows, bytes); /* as a lane's slab does, page by page */
   double read = read_bandwidth(w->kernels->name, rows, bytes / 256 * 256);
   double half = fma_peak(w->kernels->name) / 2;
   for (int i = 0; i < 2; i++) {
@@ -190,7 +192,7 @@ void theme_codes(const bench *b) {
   work w = {.q = kv_zalloc(GROUP * D, sizeof(float)),
             .s = kv_zalloc((size_t)GROUP * LDS, sizeof(float)),
             .decoded = kv_zalloc((size_t)KV_CHUNK * D, sizeof(float))};
-  char *rows = kv_zalloc(ALL_BYTES, 1);
+  char *rows = kv_zalloc_large(ALL_BYTES, 1);
   uint64_t seed = 2;
   kv_err e;
   if (kv_choose_kernels(&w.kernels, &e) != KV_OK) bench_fail("%s", e.text);

@@ -15,6 +15,14 @@ mutant carried_past_the_last ref/kernels/coded.h 'coded' \
   'i < left ? i : left - 1' 'i'
 mutant carried_on_itself ref/kernels/coded.h 'coded' \
   'const int there = first % KV_PACK,' 'const int there = lane,'
+mutant page_not_full_yet ref/ground/large.c 'large' \
+  'kv_large_written((void *)(now - KV_LARGE_PAGE), KV_LARGE_PAGE);' \
+  'kv_large_written((void *)now, KV_LARGE_PAGE);'
+mutant page_begun_is_taken ref/ground/large.c 'large' \
+  'uintptr_t a = page_up(block), z = page_down((char *)block + bytes);' \
+  'uintptr_t a = page_down(block), z = page_up((char *)block + bytes);'
+mutant page_never_asked ref/ground/large.c 'large' \
+  'if (now == before || now <' 'if (now >= before || now <'
 mutant range_of_first_run ref/kernels/coded_values.h 'coded' \
   '(size_t)(x / of->run);' '(size_t)(0 * x / of->run);'
 mutant range_of_first_plane ref/kernels/coded_values.h 'coded' \
