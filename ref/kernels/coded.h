@@ -57,6 +57,8 @@ typedef struct code_keys {
  * is fetched. */
 enum { KEYS_FAR = 24 << 10 };
 
+/* For tiles of so many registers of keys, whose loop does so many columns a
+ * turn. */
 INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   size_t size = (size_t)(4 * k->of.runs + k->of.plane), all = KV_PACK * size;
   const char *first = row_ahead(k->key, k->known, KV_PACK);

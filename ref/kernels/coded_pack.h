@@ -80,12 +80,13 @@ INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
  * them COLUMNS_MANY words at once, in PACK_STEPS steps. */
 
 typedef struct code_carry {
-  bytes *const
-      *row;       /* LANES keys; behind them are those of the next register */
+  /* LANES keys; behind them stand those of the next register. */
+  bytes *const *row;
   int x;          /* words of theirs that are packed */
   uint32_t *word; /* [word][KV_PACK], from their first lane on */
   float *range;
-  int wait, every; /* columns of a tile before the next words; between them */
+  int wait;  /* times 16 columns of the tile before the next words are due */
+  int every; /* such times from words to words */
 } code_carry;
 
 /* Step of packing the words in hand, which stand in `word` between steps. */
