@@ -55,10 +55,6 @@ const char *kv_plain(const char *text, size_t room, char *out);
  * touched, so what is never used costs no resident memory. */
 void *kv_zalloc(size_t count, size_t size);
 
-/* The same, for what will lie on large pages (ref/ground/large.h): of two and
- * more, it begins with one. */
-void *kv_zalloc_large(size_t count, size_t size);
-
 /* What was used once and will be rewritten before it is read: pages of a
  * large block go back to the system, so that a prompt's memory does not stand
  * beside what decoding needs. Small blocks stay as they are. */

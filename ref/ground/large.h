@@ -12,6 +12,10 @@
 
 enum { KV_LARGE_PAGE = 2 << 20 }; /* bytes */
 
+/* kv_zalloc (ref/ground/err.h) for what will lie on large pages: of two and
+ * more, it begins with one. */
+void *kv_zalloc_large(size_t count, size_t size);
+
 /* What is written to a block from now on comes on large pages: one at the first
  * byte of each. For what will be full. */
 void kv_large_at_once(void *block, size_t bytes);
