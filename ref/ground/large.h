@@ -2,8 +2,8 @@
  *
  * Large pages. Memory that every step reads again is read faster on pages of
  * 2 MiB than of 4 KiB: the processor looks up fewer of them, and what it
- * fetches ahead ends at each. Both calls are hints: where the system has no
- * such pages, nothing happens.
+ * fetches ahead ends at each. All but kv_zalloc_large are hints: where the
+ * system has no such pages, nothing happens.
  */
 #ifndef KV_REF_LARGE_H
 #define KV_REF_LARGE_H

@@ -56,10 +56,8 @@
 
 #ifdef __clang__
 #  define UNROLL _Pragma("clang loop unroll(full)")
-#  define ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #  define UNROLL _Pragma("GCC unroll 32")
-#  define ROLLED _Pragma("GCC unroll 1")
 #endif
 
 enum {
