@@ -10,11 +10,13 @@ AC_ARG_WITH([cuda],
     [the CUDA module, with the toolkit in DIR [auto]])],
   [],[with_cuda=auto])
 AC_ARG_WITH([cuda-arch],
-  [AS_HELP_STRING([--with-cuda-arch="75 90-real 90-virtual"],
-    [compute capabilities to compile for: 90-virtual is PTX, which later devices
-     can use, the others are a device's own code; if none is virtual, PTX of the
-     last is added [all of the toolkit from 75 on]])],
-  [],[with_cuda_arch=all])
+  [AS_HELP_STRING([--with-cuda-arch=auto|major|all|"75 90-virtual"],
+    [compute capabilities to compile for. auto: of the devices of this machine,
+     or, where there is none, PTX of 75 and 80, which every later device can
+     use; major: one of each family; all: the toolkit's, from 75 on. By number,
+     90-virtual is PTX, the others are a device's own code; if none is virtual,
+     PTX of the last is added [auto]])],
+  [],[with_cuda_arch=auto])
 AC_ARG_WITH([cudart],
   [AS_HELP_STRING([--with-cudart=static|shared],
     [CUDA's runtime: in the module, which then needs a driver only, or the
@@ -55,7 +57,25 @@ AS_IF([test "x$NVCC" != x],[
   AC_MSG_CHECKING([which architectures to compile CUDA for])
   kv_known=$("$NVCC" --list-gpu-arch 2>/dev/null | sed -n 's/^compute_//p' |
     sort -n | tr '\n' ' ')
-  AS_IF([test "x$with_cuda_arch" = xall],
+  dnl __nvcc_device_query is what nvcc asks for -arch=native: it fails where
+  dnl there is no device.
+  AS_CASE([$with_cuda_arch],
+    [auto],
+    [kv_query=$(dirname "$(readlink -f "$NVCC")")/__nvcc_device_query
+     kv_archs=
+     for arch in $("$kv_query" 2>/dev/null | tr ',' '\n' | sort -nu); do
+       AS_CASE([" $kv_known "],[*" $arch "*],
+         [AS_IF([test "$arch" -ge 75],[kv_archs="$kv_archs $arch"])])
+     done
+     : ${kv_archs:=75-virtual 80-virtual}],
+    [major],
+    [kv_archs=
+     for arch in 75 80 90 100 110 120; do
+       AS_CASE([" $kv_known "],[*" $arch "*],
+         [kv_archs="$kv_archs $arch" kv_newest=$arch])
+     done
+     kv_archs="$kv_archs 80-virtual $kv_newest-virtual"],
+    [all],
     [kv_archs=
      for arch in $kv_known; do
        AS_IF([test "$arch" -ge 75],[kv_archs="$kv_archs $arch"])

@@ -104,8 +104,12 @@ packed() {
   libraries
   strip --strip-debug "$pack/sim/kvreplay" "$pack/traces/kvtrace" \
     "$pack/tests/check_laws" "$pack/tests/bench/device" 2>/dev/null
-  [ -e "$pack/gpu/cuda.so" ] ||
+  if [ ! -e "$pack/gpu/cuda.so" ]; then
     echo 'device.sh: no gpu/cuda.so in this build: the executor only' >&2
+  elif ! grep -qs 'code=sm_' "$top/gpu/Makefile"; then
+    echo 'device.sh: cuda.so has PTX alone, which a driver translates first;'
+    echo '  for code of a device: ../configure --with-cuda-arch=major'
+  fi >&2
   echo "device.sh: $pack, $(du -sm "$pack" | cut -f 1) MB"
 }
 
