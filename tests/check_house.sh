@@ -6,6 +6,7 @@
 #
 #   includes  rooted, of a file that exists, and along the arrows only: of
 #             rooms, and of the rooms within a room
+#   calls     along the arrows within a room (calls.awk)
 #   rooms     no folder holds more than 60 files, those of methods.mk apart
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 400 lines, no tabs in C, no word of unfinished work
@@ -16,13 +17,13 @@
 #   recipe    a method that was added by the recipe of CONVENTIONS.md is named
 #             in the files of that recipe and nowhere else in code
 #   mutants   every seeded fault still applies (tests/mutants)
-#   format    clang-format 14 has nothing to change; a later one that would
-#             change something says so and fails nothing
+#   format    clang-format 14 has nothing to change (a later one: only said)
 #
 # One line for each violation on stdout; exit 0 when there is none.
 set -euo pipefail
 export LC_ALL=C.UTF-8
 
+here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
@@ -50,7 +51,7 @@ arrows() {
 floors() {
   case $1 in
   ref) echo ground pages kernels formats lane backend parts methods ;;
-  gpu) echo shared emu block formats lane parts backend host methods module ;;
+  gpu) echo shared emu block formats lane parts backend methods module host ;;
   traces) echo text container option trace decisions cli ;;
   sim)
     echo text spec measure inspect layout engine db sweep show look compare \
@@ -108,6 +109,15 @@ includes() {
       echo "$file: includes \"$name\" of a room that comes later"
     fi
   done < <(included)
+}
+
+calls() {
+  local room list
+  for room in ref gpu traces sim; do
+    mapfile -t list < <(files '[.](c|h|cc|cu|cuh)' | grep "^$room/[^/]*/")
+    (cd "$top" && awk -v room="$room" -v order="$(floors "$room")" \
+      -f "$here/tests/calls.awk" "${list[@]}" /dev/null)
+  done
 }
 
 # Files that somebody made: data of fuzzers and traces are no rooms.
@@ -260,14 +270,13 @@ formatter() {
   [[ $text =~ version\ ([0-9]+) ]] && echo "${BASH_REMATCH[1]}" || echo 0
 }
 
-# What releases after 14 write otherwise is no fault of the tree.
 format() {
   local release found
   release=$(formatter)
-  if [ "$release" -lt 14 ]; then
+  [ "$release" -ge 14 ] || {
     echo 'check_house: no clang-format from 14 on here, format not checked' >&2
     return 0
-  fi
+  }
   found=$( (cd "$top" && files '[.](c|h)' |
     xargs -d "\n" clang-format --dry-run --Werror 2>&1 || true) |
     awk -F: '/: error: / && !told[$1]++ {
@@ -290,6 +299,7 @@ mutants() {
 check() {
   top=$1
   includes
+  calls
   rooms
   licence
   shape
@@ -303,14 +313,16 @@ check() {
 # A tree without a violation, in the folder $1.
 plant() {
   local tag='SPDX-License-Identifier: Apache-2.0'
-  mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/{sim,traces,analysis}
-  printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c} "$1"/sim/s.h \
+  mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/{sim,traces,analysis,ref/lane}
+  printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c,lane/c.c} "$1"/sim/s.h \
     "$1"/{ref,tests}/methods/{m,r}.c "$1"/ref/methods/m.h \
     "$1"/gpu/{g.cuh,methods/m.cu} "$1"/traces/t.c >/dev/null
   printf '#include "ref/methods/m.h"\n' >>"$1/gpu/methods/m.cu"
   printf '#include "gpu/g.cuh"\n' | tee -a "$1"/sim/s.h \
     "$1"/tests/methods/m.c >/dev/null
-  printf '# %s\nX = a.h b.c METHODS.md\n' "$tag" >"$1/ref/Makefile.am"
+  echo 'int kv_late(int x) { return x; }' >>"$1/ref/methods/m.c"
+  printf '# %s\nX = a.h b.c lane/c.c METHODS.md\n' "$tag" \
+    >"$1/ref/Makefile.am"
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
   printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
@@ -341,6 +353,7 @@ ref/b.c|#include "gpu/g.cuh"|against the arrows
 traces/t.c|#include "gpu/g.cuh"|against the arrows
 analysis/a.c|#include "ref/a.h"|against the arrows
 gpu/g.cuh|#include "sim/s.h"|against the arrows
+ref/lane/c.c|int f(void) { return kv_late(1); }|calls kv_late of a room
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..400})|400 at most
@@ -379,7 +392,6 @@ prove() {
   broken
 }
 
-here=$(cd "$(dirname "$0")/.." && pwd)
 found=$(prove && check "${1:-$here}")
 if [ -n "$found" ]; then
   printf '%s\n' "$found"

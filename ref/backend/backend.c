@@ -296,10 +296,6 @@ const kv_backend kv_backend_blind = {.name = "blind",
                                      .end_step = forget_step,
                                      .finish = no_digests};
 
-bool kv_backend_has(const kv_backend *b, const kv_method *m) {
-  return b == &kv_backend_ref || !kv_method_ref_only(m);
-}
-
 const kv_backend *kv_backend_named(const char *name) {
   return strcmp(name, kv_backend_ref.name) == 0 ? &kv_backend_ref : NULL;
 }

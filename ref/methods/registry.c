@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one list of methods, made from methods.mk, and what follows from a
- * method's needs alone.
+ * The one list of methods, made from methods.mk, and which backend has which.
  */
+#include "ref/backend/backend.h"
 #include "ref/lane/compose.h"
-#include <assert.h>
 #include <string.h>
 
 #define KV_METHOD(name) extern const kv_method kv_method_##name;
@@ -44,21 +43,6 @@ const kv_method *kv_method_door_at(int index) {
   return at(doors, (int)(sizeof doors / sizeof *doors) - 1, index);
 }
 
-const kv_param *kv_method_file(const kv_method *m) {
-  for (const kv_param *p = m->params; p && p->name; p++)
-    if (p->kind == KV_FILE) return p;
-  return NULL;
-}
-
-bool kv_file_is_none(const kv_method *m, const kv_file *f) {
-  return kv_method_file(m)->or_none && strcmp(f->path, "none") == 0;
-}
-
-bool kv_file_optional(const kv_method *m) {
-  const kv_param *p = kv_method_file(m);
-  return p && p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;
-}
-
 static bool ref_only(const kv_method *m) {
   for (int i = 0; twinned[i]; i++)
     if (twinned[i] == m) return false;
@@ -76,49 +60,14 @@ bool kv_method_ref_only(const kv_method *m) {
   return only;
 }
 
+bool kv_backend_has(const kv_backend *b, const kv_method *m) {
+  return b == &kv_backend_ref || !kv_method_ref_only(m);
+}
+
 const kv_method *kv_method_named(const char *name) {
   for (int i = 0; list[i]; i++)
     if (strcmp(list[i]->name, name) == 0) return list[i];
   for (int i = 0; doors[i]; i++)
     if (strcmp(doors[i]->name, name) == 0) return doors[i];
   return NULL;
-}
-
-bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step) {
-  int decoded = step - s->prompt_len;
-  if (decoded < 0) return n->block != 0;
-  if (decoded == 0) return true;
-  return n->every != 0 && (decoded - n->phase) % n->every == 0;
-}
-
-void *kv_work_take(kv_work *w, size_t n) {
-  if (w->take) return w->take(w, n);
-  size_t bytes = n <= w->size ? (n + 63) / 64 * 64 : SIZE_MAX;
-  assert(bytes <= w->size - w->used && "needs.work covers what hooks take");
-  void *p = w->base + w->used;
-  w->used += bytes;
-  return p;
-}
-
-void kv_view_add(kv_view *v, int first, int count) {
-  if (count <= 0) return;
-  v->entries += count;
-  if (v->runs > 0) {
-    kv_run *last = &v->run[v->runs - 1];
-    assert(first >= last->first + last->count && "views ascend");
-    if (first == last->first + last->count) {
-      last->count += count;
-      return;
-    }
-  }
-  v->run[v->runs++] = (kv_run){first, count};
-}
-
-void kv_view_mask(kv_view *v, int n, const bool *in) {
-  const bool *at = in, *end = in + n;
-  while ((at = memchr(at, true, (size_t)(end - at))) != NULL) {
-    const bool *first = at;
-    while (at < end && *at) at++;
-    kv_view_add(v, (int)(first - in), (int)(at - first));
-  }
 }

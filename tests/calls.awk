@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For check_house.sh: calls that go upwards within a room.
+#
+#   awk -v room=ref -v order='ground lane methods' -f calls.awk FILE...
+#
+# The folders of `order` come one after the other; a function named kv_* may be
+# called by the folder that defines it and by those after it. A function with
+# two homes (a variant, one for the device) counts at the first. One line for
+# each upward call.
+BEGIN {
+  n = split(order, f, " ")
+  for (i = 1; i <= n; i++) at[room "/" f[i]] = i
+}
+
+FNR == 1 {
+  folder = FILENAME
+  sub("/[^/]*$", "", folder)
+  head = ""
+}
+
+/^[ \t]*(\*|\/[\/*])/ { next }
+
+# A declaration or definition begins in the first column and ends with its
+# first brace or semicolon; what is named there is not called.
+head == "" && /^[A-Za-z_][^=]*[(]/ { head = " " }
+
+head != "" {
+  head = head $0
+  if (!match(head, /[;{]/)) next
+  rest = substr(head, RSTART)
+  sub(/[;{].*/, "", head)
+  if (rest ~ /^[{]/ || head ~ /^ typedef/) defined()
+  head = ""
+  used(rest)
+  next
+}
+
+{ used($0) }
+
+function defined(name) {
+  if (!match(head, /kv_[a-z0-9_]+[(]/)) return
+  name = substr(head, RSTART, RLENGTH - 1)
+  if (!(name in home) || at[folder] < at[home[name]]) home[name] = folder
+}
+
+function used(text) {
+  while (match(text, /kv_[a-z0-9_]+[(]/)) {
+    calls[FILENAME "\t" folder "\t" substr(text, RSTART, RLENGTH - 1)]
+    text = substr(text, RSTART + RLENGTH)
+  }
+}
+
+END {
+  for (c in calls) {
+    split(c, part, "\t")
+    name = part[3]
+    if (name in home && at[home[name]] > at[part[2]])
+      print part[1] ": calls " name " of a room that comes later"
+  }
+}
