@@ -4,7 +4,9 @@
  * a device, and by a C++ compiler against the executor of gpu/emu/emu.h, which
  * runs a fiber for each CUDA thread.
  *
- *   KV_LAUNCH(stream, kernel, grid, block, args...)   starts a kernel
+ *   KV_LAUNCH(stream, kernel, grid, block, args...)   starts a kernel, unless
+ *                              something failed; a statement, whose arguments
+ *                              may be evaluated twice
  *   KV_SHARED(type, name, n)   declares `type name[n]` in shared memory; n a
  *                              constant; undefined at the start of a block
  *   KV_UNROLL                  before a loop whose arrays stay in registers
@@ -27,7 +29,11 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
 
 #ifdef __CUDACC__
 #  include <cuda_runtime.h>
+/* gpu/module/cuda.cu: is the kernel to be started, the first time or, where
+ * there was no memory for it, once more? */
+extern "C" bool kv_gpu_starts(int *tries);
 #  define KV_LAUNCH(stream, kernel, grid, block, ...)                          \
+    for (int kv_tries = 0; kv_gpu_starts(&kv_tries);)                          \
     kernel<<<(grid), (block), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__)
 #  define KV_SHARED(type, name, n) __shared__ type name[n]
 #  define KV_UNROLL _Pragma("unroll")

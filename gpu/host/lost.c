@@ -18,7 +18,7 @@ static void make_plain(kv_store *s, kv_lane *m) {
 }
 
 bool kv_gpu_lost(kv_store *s) {
-  const char *why = s->fault.rc ? NULL : s->device->failed();
+  const char *why = s->fault.rc ? NULL : kv_gpu_failed(s->device);
   if (why)
     kv_fail(&s->fault, KV_RESOURCE, "backend %s, layer %d, step %d: %s",
             s->device->name, s->data->layer, s->end, why);

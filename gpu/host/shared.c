@@ -28,6 +28,12 @@ void kv_gpu_none(const kv_device *device, kv_err *e) {
           why ? why : "no memory on the device");
 }
 
+const char *kv_gpu_failed(const kv_device *device) {
+  const char *why = device->failed();
+  if (why) lacked = true; /* if it works later, that was all */
+  return why;
+}
+
 bool kv_gpu_lacked(const kv_device *device) {
   bool was = lacked;
   lacked = false;
@@ -197,7 +203,14 @@ static kv_gpu_trace *add_trace(const kv_device *device, const kv_plan *plan,
   return p;
 }
 
+static bool alone(const kv_device *device) {
+  for (const kv_gpu_trace *p = traces; p; p = p->next)
+    if (p->device == device) return false;
+  return true;
+}
+
 static void leave(kv_gpu_trace *p) {
+  const kv_device *device = p->device;
   if (--p->stores > 0) return;
   kv_gpu_trace **at = &traces;
   while (*at != p) at = &(*at)->next;
@@ -211,6 +224,7 @@ static void leave(kv_gpu_trace *p) {
   p->device->give(p->turns);
   p->device->give(p->position);
   free(p);
+  device->ended(alone(device));
 }
 
 static kv_rc find_trace(const kv_device *device, const kv_plan *plan,

@@ -55,6 +55,8 @@ typedef struct kv_gpu_log {
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
 /* Says in e why take or pin returned NULL. */
 void kv_gpu_none(const kv_device *device, kv_err *e);
+/* The device's failed(), which may be that memory was lacking. */
+const char *kv_gpu_failed(const kv_device *device);
 /* True if memory was lacking since the last call, and the device works. */
 bool kv_gpu_lacked(const kv_device *device);
 

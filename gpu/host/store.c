@@ -79,12 +79,12 @@ void kv_gpu_close(kv_store *s) {
   if (!s) return;
   forget(s);
   kv_gpu_loaded_close(s->rows);
-  kv_gpu_trace_close(s->trace);
   kv_gpu_log_close(s->log);
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
   kv_gpu_tiers_give(s);
   s->device->unpin(s->report);
+  kv_gpu_trace_close(s->trace); /* it ends when nothing is taken any more */
   give_mirror(s);
   free(s->taken);
   free(s->asset);
@@ -183,7 +183,7 @@ static void share(kv_store *s) {
 /* Waits until everything copied during open has arrived; otherwise the device
  * says why. */
 static void check_device(kv_store *s) {
-  const char *why = s->fault.rc ? NULL : s->device->failed();
+  const char *why = s->fault.rc ? NULL : kv_gpu_failed(s->device);
   if (why)
     kv_fail(&s->fault, KV_RESOURCE, "backend %s: %s", s->device->name, why);
 }

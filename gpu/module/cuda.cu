@@ -2,154 +2,44 @@
  *
  * The CUDA module: kv_device on the CUDA runtime, with one stream on the first
  * visible device (CUDA_VISIBLE_DEVICES chooses it). Opened once, by one thread.
- * Every call is checked; the first failure is kept as a sentence, and after it
- * nothing is started. That there was no memory is no failure: the caller gives
- * back what it has, and the next one goes on.
- *
- * Memory comes from the runtime's pool, which keeps what was given back: a
- * store takes hundreds of arrays, and each would cost a call of the driver.
+ * Failures and memory: gpu/module/memory.cuh. Its host part is compiled by a
+ * C++ compiler, too, against a runtime that fails on demand (tests/cudart).
  */
 #include "gpu/block/launch.h"
 #include "gpu/module/kernels.h"
+#include "gpu/module/memory.cuh"
 #include "gpu/module/no_device.cuh"
 #include "gpu/shared/device.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static cudaStream_t the_stream;
-static char the_title[512], the_failure[1024], the_refusal[1024];
-static bool broken, pooled;
+/* --- copies --------------------------------------------------------------- */
 
-/* cudaErrorContained, which toolkits before 12.8 do not name. */
-static const cudaError_t contained = (cudaError_t)226;
-
-/* Advice for failures whose text from the runtime does not say what to do. */
-static const struct {
-  cudaError_t code;
-  const char *what;
-} meanings[] = {
-    {cudaErrorMemoryAllocation, "out of device memory"},
-    {cudaErrorNoKernelImageForDevice,
-     "this build has no code for the device: configure with its "
-     "architecture in --with-cuda-arch"},
-    {cudaErrorDevicesUnavailable,
-     "the device is busy or in exclusive use: try again later"},
-    {cudaErrorECCUncorrectable,
-     "the device was lost: its memory has an error that cannot be corrected"},
-    {cudaErrorHardwareStackError, "the device was lost: hardware stack error"},
-    {cudaErrorLaunchTimeout,
-     "the device was lost: a kernel ran longer than this machine allows"},
-    {cudaErrorLaunchFailure, "the device was lost: a kernel failed"},
-    {contained, "the device was lost: a memory error was contained"},
-    {cudaErrorUnknown, "the device was lost: the driver gives no reason"},
-    {cudaErrorIllegalAddress,
-     "a kernel touched memory that is not its own, which is a fault of "
-     "kvreplay: run compute-sanitizer"},
-    {cudaErrorAssert,
-     "a promise that a kernel relies on was broken, which is a fault of "
-     "kvreplay: the line above names it"},
-};
-
-static const char *meaning(cudaError_t code) {
-  for (const auto &m : meanings)
-    if (m.code == code) return m.what;
-  return cudaGetErrorString(code);
+static bool copied(void *to, const void *from, size_t n, cudaMemcpyKind way,
+                   const char *doing) {
+  return fine(
+      tried([&] { return cudaMemcpyAsync(to, from, n, way, the_stream); }),
+      doing, n);
 }
-
-/* Checks a call and keeps the first failure. True: it succeeded. */
-static bool fine(cudaError_t code, const char *doing, size_t bytes) {
-  if (code == cudaSuccess) return !broken;
-  if (broken) return false;
-  broken = true;
-  char size[64] = "";
-  if (bytes) snprintf(size, sizeof size, " %zu bytes", bytes);
-  snprintf(the_failure, sizeof the_failure, "CUDA: %s%s: %s (%s)", doing, size,
-           meaning(code), cudaGetErrorName(code));
-  return false;
-}
-
-/* --- memory --------------------------------------------------------------- */
-
-static void clear(void *p, size_t n) {
-  if (broken || !n) return;
-  fine(cudaMemsetAsync(p, 0, n, the_stream), "clearing", n);
-}
-
-/* No memory of a kind; forgets the runtime's error, which does not last. */
-static void *refused(const char *kind, size_t n) {
-  size_t left = 0, all = 0;
-  cudaGetLastError();
-  cudaMemGetInfo(&left, &all);
-  snprintf(the_refusal, sizeof the_refusal,
-           "CUDA: out of %s: asked for %zu bytes, and %zu of the device's %zu "
-           "are free on %s; replay fewer tokens or methods at once, or use a "
-           "larger device",
-           kind, n, left, all, the_title);
-  return nullptr;
-}
-
-static void *take(size_t n) {
-  void *p = nullptr;
-  if (broken) return nullptr;
-  n = n ? n : 1;
-  cudaError_t rc =
-      pooled ? cudaMallocAsync(&p, n, the_stream) : cudaMalloc(&p, n);
-  if (rc == cudaErrorMemoryAllocation) return refused("device memory", n);
-  if (fine(rc, "taking", n)) clear(p, n);
-  return broken ? nullptr : p;
-}
-
-/* Result of freeing, which is done even after a failure; errors of a lost
- * device are ignored. */
-static void given(cudaError_t code) {
-  if (broken)
-    cudaGetLastError();
-  else
-    fine(code, "giving memory back", 0);
-}
-
-static void give(void *p) {
-  if (p) given(pooled ? cudaFreeAsync(p, the_stream) : cudaFree(p));
-}
-
-static void *pin(size_t n) {
-  void *p = nullptr;
-  if (broken) return nullptr;
-  n = n ? n : 1;
-  cudaError_t rc = cudaMallocHost(&p, n);
-  if (rc == cudaErrorMemoryAllocation) return refused("page-locked memory", n);
-  fine(rc, "taking page-locked memory of", n);
-  return broken ? nullptr : p;
-}
-
-static void unpin(void *p) {
-  if (p) given(cudaFreeHost(p));
-}
-
-static const char *why_none() { return the_refusal; }
 
 /* Waits for the copy, because `from` may change once the call returns: not
  * every system stages pageable memory first. */
 static void put(void *to, const void *from, size_t n) {
   if (broken || !n) return;
-  if (fine(cudaMemcpyAsync(to, from, n, cudaMemcpyHostToDevice, the_stream),
-           "sending", n))
+  if (copied(to, from, n, cudaMemcpyHostToDevice, "sending"))
     fine(cudaStreamSynchronize(the_stream), "sending", n);
 }
 
 static void get(void *to, const void *from, size_t n) {
   if (broken || !n) return;
   if (fine(cudaGetLastError(), "starting a kernel", 0) &&
-      fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
-           "reading", n))
+      copied(to, from, n, cudaMemcpyDeviceToHost, "reading"))
     fine(cudaStreamSynchronize(the_stream), "waiting for", n);
 }
 
 static void fetch(void *to, const void *from, size_t n) {
-  if (broken || !n) return;
-  fine(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToHost, the_stream),
-       "reading", n);
+  if (!broken && n) copied(to, from, n, cudaMemcpyDeviceToHost, "reading");
 }
 
 /* Errors of kernels are reported here, or by put or get. */
@@ -165,12 +55,29 @@ static const char *failed() {
 
 /* --- work ----------------------------------------------------------------- */
 
-/* Runs start unless something has failed, and checks that it was accepted. */
+static const char a_kernel[] = "starting a kernel";
+static const char *starting = a_kernel;
+
+/* Of KV_LAUNCH, each time before it starts a kernel and once after. A second
+ * try is no second start: one that is refused leaves nothing on the stream.
+ * Within a recording there is none, as record repeats all of it. */
+extern "C" bool kv_gpu_starts(int *tries) {
+  cudaError_t rc = *tries ? cudaGetLastError() : cudaSuccess;
+  bool lacks = rc == cudaErrorMemoryAllocation;
+  if (*tries && !(lacks && *tries == 1 && make_room())) {
+    fine(rc, starting, 0);
+    return false;
+  }
+  ++*tries;
+  return !broken;
+}
+
+/* Runs start, which launches kernels, unless something has failed. */
 template <class F, class... A>
 static void started(const char *what, F *start, A... args) {
-  if (broken) return;
-  start(args...);
-  fine(cudaGetLastError(), what, 0);
+  starting = what;
+  if (!broken) start(args...);
+  starting = a_kernel;
 }
 
 static void tell(void *stream, const kv_gpu_layer *l,
@@ -248,26 +155,39 @@ static cudaGraph_t captured(kv_gpu_sequence *run, void *self) {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   if (!fine(cudaStreamBeginCapture(the_stream, mode), "recording", 0))
     return nullptr;
+  recording = true;
   run(self, the_stream);
   cudaError_t rc = cudaStreamEndCapture(the_stream, &graph);
+  recording = false;
   if (fine(rc, "recording", 0)) return graph;
   if (graph) cudaGraphDestroy(graph);
   return nullptr;
 }
 
-static void *record(kv_gpu_sequence *run, void *self) {
+static void *recorded_once(kv_gpu_sequence *run, void *self) {
   cudaGraphExec_t recorded = nullptr;
-  cudaGraph_t graph = broken ? nullptr : captured(run, self);
+  cudaGraph_t graph = captured(run, self);
   if (!graph) return nullptr;
   fine(cudaGraphInstantiateWithFlags(&recorded, graph, 0), "recording", 0);
-  fine(cudaGraphDestroy(graph), "recording", 0);
+  given(cudaGraphDestroy(graph));
   return recorded;
 }
 
+/* Nothing of a sequence has run while it was recorded, so that all of it can be
+ * recorded again. */
+static void *record(kv_gpu_sequence *run, void *self) {
+  if (broken) return nullptr;
+  void *recorded = recorded_once(run, self);
+  if (recorded || !lacking) return recorded;
+  forgive();
+  return make_room() ? recorded_once(run, self) : nullptr;
+}
+
 static void replay(void *recorded) {
-  if (!broken)
-    fine(cudaGraphLaunch((cudaGraphExec_t)recorded, the_stream),
-         "starting recorded kernels", 0);
+  if (broken) return;
+  cudaGraphExec_t graph = (cudaGraphExec_t)recorded;
+  fine(tried([&] { return cudaGraphLaunch(graph, the_stream); }),
+       "starting recorded kernels", 0);
 }
 
 static void forget(void *recorded) {
@@ -294,6 +214,7 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .clear = clear,
                                  .failed = failed,
                                  .why_none = why_none,
+                                 .ended = ended,
                                  .hooks = kv_gpu_hooks_named,
                                  .format = kv_gpu_format_named,
                                  .stream = stream,
@@ -316,21 +237,6 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .regular = regular,
                                  .rebuilt = rebuilt};
 
-/* Lets the pool keep what it was given back, where the device has one. */
-static cudaError_t open_pool() {
-  cudaMemPool_t pool;
-  int there = 0;
-  uint64_t all = UINT64_MAX;
-  cudaError_t rc =
-      cudaDeviceGetAttribute(&there, cudaDevAttrMemoryPoolsSupported, 0);
-  if (rc || !there) return rc;
-  rc = cudaDeviceGetDefaultMemPool(&pool, 0);
-  if (!rc)
-    rc = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
-  pooled = !rc;
-  return rc;
-}
-
 static __global__ void nothing() {}
 
 /* Checks that there is code for this device, then makes the stream and the
@@ -342,8 +248,8 @@ static cudaError_t opened() {
   cudaError_t rc = cudaGetDeviceProperties(&of, 0);
   if (!rc) rc = cudaFuncGetAttributes(&attributes, nothing);
   if (!rc) rc = cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking);
-  if (!rc) rc = open_pool();
   if (!rc) rc = cudaDriverGetVersion(&version);
+  if (!rc) open_pool();
   if (!rc)
     snprintf(the_title, sizeof the_title,
              "%s (sm_%d%d), driver for CUDA %d.%d, runtime %d.%d", of.name,

@@ -27,6 +27,8 @@ static void wait(void) {}
 
 static const char *why_none(void) { return nullptr; }
 
+static void ended(int) {}
+
 static void clear(void *p, size_t n) {
   if (n) memset(p, 0, n);
 }
@@ -61,6 +63,7 @@ static const kv_device emu = {
     clear,
     kv_emu_failed,
     why_none,
+    ended,
     kv_gpu_hooks_named,
     kv_gpu_format_named,
     stream,

@@ -58,12 +58,12 @@ KV_DEVICE float kv_gpu_cosine(const float *a, const float *b, int d) {
 template <class Rule>
 __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_settles(l)) return;
-  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  const kv_gpu_lane *lane = &l.lane[blockIdx.y];
   kv_gpu_at at = kv_at_lane(l, lane);
   if (!Rule::due(at, lane)) return;
-  int d = l.shape.d, first = (int)blockIdx.y * KV_BLOCK + kv_thread();
+  int d = l.shape.d, first = (int)blockIdx.x * KV_BLOCK + kv_thread();
   kv_gpu_similar to = kv_gpu_take_similar(at);
-  for (int i = first; i < lane->n; i += (int)gridDim.y * KV_BLOCK) {
+  for (int i = first; i < lane->n; i += (int)gridDim.x * KV_BLOCK) {
     kv_gpu_row key = kv_gpu_key_row(l, lane, i);
     float *unit = to.unit + (size_t)i * (size_t)d, square = 0;
     for (int x = 0; x < d; x++) {
@@ -95,8 +95,8 @@ template <class Rule>
 __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
   KV_SHARED(float, a, KV_TILE_ROOM);
   KV_SHARED(float, b, KV_TILE_ROOM);
-  const kv_gpu_lane *lane = &l.lane[blockIdx.x];
-  int n = lane->n, first = (int)blockIdx.y * KV_SIDE;
+  const kv_gpu_lane *lane = &l.lane[blockIdx.y];
+  int n = lane->n, first = (int)blockIdx.x * KV_SIDE;
   if (!kv_gpu_settles(l) || first >= n) return;
   kv_gpu_at at = kv_at_lane(l, lane);
   if (!Rule::due(at, lane)) return;
@@ -132,8 +132,8 @@ __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
 template <class Rule>
 static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   unsigned lanes = (unsigned)l->lanes;
-  dim3 keys(lanes, (unsigned)((l->stride - 1) / KV_BLOCK + 1));
-  dim3 rows(lanes, (unsigned)((l->stride - 1) / KV_SIDE + 1));
+  dim3 keys((unsigned)((l->stride - 1) / KV_BLOCK + 1), lanes);
+  dim3 rows((unsigned)((l->stride - 1) / KV_SIDE + 1), lanes);
   KV_LAUNCH(s, kv_run_units<Rule>, keys, KV_BLOCK, *l);
   KV_LAUNCH(s, kv_run_similar<Rule>, rows, KV_BLOCK, *l);
 }

@@ -7,7 +7,8 @@
  * calls; put, get and wait return when it is done, the others at once. Errors
  * are sticky: failed() returns the first, and after it only give, unpin and
  * forget have an effect. That there is no memory is no error: take and pin
- * return NULL, and who gives back what it has can go on.
+ * return NULL, and who gives back what it has can go on. A start or a copy that
+ * there was no memory for is an error until the last trace has ended.
  */
 #ifndef KV_GPU_DEVICE_H
 #define KV_GPU_DEVICE_H
@@ -59,6 +60,11 @@ typedef struct kv_device {
   const char *(*failed)(void); /* a sentence, or NULL */
   /* Why take or pin returned NULL last; NULL: nothing more is known. */
   const char *(*why_none)(void);
+  /* A trace has given back all that it had; `last`: there is no other one on
+   * the device. Memory that is kept for the next take goes back to the system,
+   * and after the last trace it is no error any more that memory was lacking.
+   */
+  void (*ended)(int last);
 
   /* A method's hooks by name; NULL: this device does not have the method. */
   const kv_gpu_hooks *(*hooks)(const char *method);

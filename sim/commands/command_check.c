@@ -2,7 +2,8 @@
  *
  * `kvreplay check`: opens every cell of every trace, replays trace by trace
  * with the first backend and with each other, compares and stores. What was
- * printed or stored is never taken back by what comes later.
+ * printed or stored is never taken back by what comes later. Where a device has
+ * no memory for one of several traces, its cells fail and the others go on.
  */
 #include "sim/commands/commands.h"
 
@@ -16,6 +17,7 @@ typedef struct task {
   kv_check_options options;
   kv_job of; /* kernels, database, cells */
   kv_verdicts verdicts;
+  bool lacked; /* memory of a device, for some trace */
 } task;
 
 static int traces(const task *s) { return s->options.cells.traces.n; }
@@ -60,8 +62,24 @@ static kv_rc put_other(task *s, const kv_verdict *v, const kv_cell *cell,
 
 /* --- one trace ---------------------------------------------------------- */
 
+/* Replays a batch. If the device has no memory for it, has not failed and there
+ * are other traces, *lacks: only its cells fail. */
+static kv_rc replay(task *s, kv_batch *b, const kv_replay_how *how, bool *lacks,
+                    bool *stopped, kv_err *e) {
+  kv_err why = {0};
+  bool (*lacked)(void) = how->backend->lacked;
+  kv_rc rc = kv_job_replay(b, how, stopped, &why);
+  *lacks = rc == KV_RESOURCE && traces(s) > 1 && lacked && lacked();
+  if (!*lacks) return rc ? kv_fail(e, rc, "%s", why.text) : KV_OK;
+  s->lacked = true;
+  kv_batch_fail(b, &why);
+  kv_job_tell(&s->of, why.text);
+  return KV_OK;
+}
+
+/* `lacks`: the other backend had no memory for the trace. */
 static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
-                   bool *stopped, kv_err *e) {
+                   bool lacks, bool *stopped, kv_err *e) {
   const kv_backend *const *all = s->options.backend;
   kv_compared x = {a, all[0]}, y = {b, all[backend]};
   kv_verdict v = {.row = &a->result,
@@ -77,6 +95,9 @@ static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
   } else if (!kv_backend_has(all[backend], b->spec.method)) {
     v.outcome = KV_NOT_RUN;
     v.absent = true;
+  } else if (lacks) {
+    v.outcome = KV_GAVE_UP;
+    kv_compare_failed(&x, &y, &v.difference);
   } else {
     kv_stop_cut(true);
     rc = kv_compare_cells(&x, &y, kv_interrupted, stopped, &v.difference, e);
@@ -93,15 +114,16 @@ static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
 static kv_rc other(task *s, const kv_batch *b, int backend, bool *stopped,
                    kv_err *e) {
   kv_batch second = {0};
+  bool lacks = false;
   kv_replay_how how = how_of(s, backend);
   kv_rc rc = kv_batch_again(b, s->of.kernels, NULL, &second, e);
   for (int i = 0; !rc && i < b->cells; i++)
     second.cell[i].runs =
         b->cell[i].result.status != KV_CELL_REFUSED &&
         kv_backend_has(how.backend, second.cell[i].spec.method);
-  if (!rc) rc = kv_job_replay(&second, &how, stopped, e);
+  if (!rc) rc = replay(s, &second, &how, &lacks, stopped, e);
   for (int i = 0; !rc && !*stopped && i < b->cells; i++)
-    rc = judge(s, &b->cell[i], &second.cell[i], backend, stopped, e);
+    rc = judge(s, &b->cell[i], &second.cell[i], backend, lacks, stopped, e);
   kv_batch_close(&second);
   return rc;
 }
@@ -109,9 +131,10 @@ static kv_rc other(task *s, const kv_batch *b, int backend, bool *stopped,
 static kv_rc check_trace(task *s, int at, bool *stopped, kv_err *e) {
   kv_batch *b = &s->of.batch[at];
   kv_replay_how how = how_of(s, 0);
-  kv_rc rc = kv_job_replay(b, &how, stopped, e);
+  bool lacks = false; /* then there are no rows to store */
+  kv_rc rc = replay(s, b, &how, &lacks, stopped, e);
   if (!rc && !*stopped) rc = kv_job_put_trace(&s->of, at, e);
-  for (int i = 0; !rc && !*stopped && i < b->cells; i++)
+  for (int i = 0; !rc && !*stopped && !lacks && i < b->cells; i++)
     rc = kv_job_put(&s->of, &b->cell[i].result, false, e);
   for (int i = 1; !rc && !*stopped && i < s->options.backends; i++)
     rc = other(s, b, i, stopped, e);
@@ -185,6 +208,7 @@ static int conclude(void *self) {
   kv_err e = {0};
   const int *count = s->verdicts.count;
   if (s->of.differed || count[KV_DIFFERS]) return KV_DIFFERENT;
+  if (s->lacked) return KV_RESOURCE;
   if (count[KV_GAVE_UP]) return KV_INPUT;
   if (count[KV_EQUAL]) return KV_OK;
   kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the verdicts");

@@ -54,8 +54,8 @@ static const char *const notes[] = {
     "hex. A cell "
     "that fails on one backend is run on the others, too.",
     "The exit code is 0 if all are equal, 1 if one differs, 3 if a cell failed "
-    "on the first backend, 4 if a backend cannot be used, 2 if no cell could "
-    "run.",
+    "on the first backend, 4 if a backend cannot be used or has no memory for "
+    "a trace, 2 if no cell could run.",
     NULL};
 
 const kv_command kv_command_check = {.name = "check",

@@ -22,7 +22,8 @@ typedef enum kv_outcome {
   KV_EQUAL,
   KV_DIFFERS,
   KV_NOT_RUN, /* refused: the row says why, or `absent` is set */
-  KV_GAVE_UP, /* failed on the first backend: `difference` says which failed */
+  KV_GAVE_UP, /* failed on the first backend, or the device of the other had no
+                 memory for it: `difference` says which failed */
   /* For a stored row that was not run again; `difference` says why: */
   KV_NOT_FOUND, /* its trace, plugin or file was not found */
   KV_SUPERSEDED /* other code computed it */

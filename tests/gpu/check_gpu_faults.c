@@ -5,7 +5,8 @@
  * methods that drop, merge, code and choose. The replay ends with the
  * device's sentence and KV_RESOURCE, gives back all that it took, and `check`
  * exits with 4 and keeps what it had printed and stored before. A device that
- * has no memory has not failed: what comes after has it.
+ * has no memory has not failed: what comes after has it. The host's side over
+ * any device; the CUDA module's own is asked by check_gpu_runtime.c.
  */
 #include "gpu/host/backends.h"
 #include "sim/commands/commands.h"

@@ -51,3 +51,28 @@ mutant device_rows_unlooked gpu/parts/residual.cuh 'gpu_latents' \
   'wrong |= !kv_finite(row[x]);' 'wrong |= false;'
 mutant decoded_unlooked ref/parts/lowrank_code.c 'methods' \
   'if (!kv_all_finite(t->row + i * t->w, t->w))' 'if (false)'
+
+# The CUDA module's host part.
+mutant module_keeps_its_pool gpu/module/memory.cuh 'gpu_runtime' \
+  'if (the_pool) cudaMemPoolTrimTo(the_pool, 0);' ''
+mutant module_trims_unwaited gpu/module/memory.cuh 'gpu_runtime' \
+  'if (!fine(cudaStreamSynchronize(the_stream), "waiting for the device", 0))' \
+  'if (broken)'
+mutant module_tries_no_more gpu/module/memory.cuh 'gpu_runtime' \
+  '&& make_room() ? call() : rc;' '&& make_room() && broken ? call() : rc;'
+mutant module_forgives_nothing gpu/module/memory.cuh 'gpu_runtime' \
+  'if (last) forgive();' ''
+mutant module_wants_a_pool gpu/module/memory.cuh 'gpu_runtime' \
+  'if (!rc && there && !try_pool(&pool)) the_pool = pool;' \
+  'if (!rc && there) try_pool(&pool), the_pool = pool;'
+mutant module_kernel_once gpu/module/cuda.cu 'gpu_runtime' \
+  '*tries == 1 && make_room()' '*tries == 0 && make_room()'
+mutant module_records_once gpu/module/cuda.cu 'gpu_runtime' \
+  'if (recorded || !lacking) return recorded;' 'return recorded;'
+mutant module_makes_room_within gpu/module/memory.cuh 'gpu_runtime' \
+  'if (recording || broken) return false;' 'if (broken) return false;'
+mutant lack_is_a_loss gpu/host/shared.c 'gpu_runtime' \
+  'if (why) lacked = true;' 'if (why) lacked = false;'
+mutant tokens_in_y gpu/parts/similar.cuh 'gpu_grids' \
+  'dim3 rows((unsigned)((l->stride - 1) / KV_SIDE + 1), lanes);' \
+  'dim3 rows(lanes, (unsigned)((l->stride - 1) / KV_SIDE + 1));'

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A CUDA runtime of the host's memory and the executor's kernels that answers
+ * as it is told, under the real host part of the CUDA module:
+ * gpu/module/cuda.cu (tests/cudart/module.cc). Kernels run when they are
+ * started, or when a graph that holds them is.
+ *
+ * Memory of the device is so many bytes. Its pool reserves a multiple of GRAIN
+ * for each piece, keeps what was given back, gives it out again for the same
+ * size alone, and returns it to the device when it is trimmed, once the stream
+ * was waited for. A failure that loses a device is every later call's answer. A
+ * stream that is captured may not be waited for, nor anything copied, taken or
+ * given back on it: each of these, and a start that was refused, spoils the
+ * recording.
+ */
+#ifndef KV_TESTS_CUDART_H
+#define KV_TESTS_CUDART_H
+
+#include "gpu/shared/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CUDART_GRAIN = 1024 };
+
+/* What the device says of memory pools. */
+typedef enum cudart_pool {
+  CUDART_POOL,
+  CUDART_NO_POOL,
+  CUDART_NO_ANSWER,  /* whether there is one cannot be asked */
+  CUDART_NO_DEFAULT, /* there is one, and it cannot be had, */
+  CUDART_NO_KEEPING, /* cannot be told to keep memory, */
+  CUDART_NO_TAKING,  /* or has none */
+  CUDART_POOLS
+} cudart_pool;
+
+/* A device of so many bytes that has not failed; nothing is counted. */
+void cudart_reset(size_t bytes, cudart_pool pool);
+/* The n-th call (from 0) of a function, and times - 1 after it, answer with the
+ * code of an error. NULL: of any that starts something, copies or takes
+ * memory. */
+void cudart_fail(const char *call, int64_t n, int times, int code);
+bool cudart_failed(void); /* one did */
+/* Calls of the function since then, or of any of those. */
+int64_t cudart_calls(const char *call);
+/* Bytes that the device lacks, and things that were not given back. */
+size_t cudart_reserved(void);
+int64_t cudart_held(void);
+int64_t cudart_spoilt(void); /* recordings, by a call that was not refused */
+
+/* Between the runtime and the kernels: tests/cudart/kernels.cc. */
+bool cudart_starts(void); /* a kernel may start */
+void cudart_record(void);
+void *cudart_recorded(void);
+void cudart_replay(const void *recorded);
+void cudart_forget(void *recorded);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
