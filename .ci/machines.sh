@@ -37,7 +37,7 @@ by_cuda13() {
 # which have the runtime as a shared library only.
 by_cuda12() {
   local to=${KV_CUDA12:-$ci/cuda12}
-  export LD_LIBRARY_PATH=$to/lib64
+  unset LD_LIBRARY_PATH # the module knows where its runtime is
   "$to/bin/nvcc" --version | grep release
   moduled gpu12 75 NVCC="$to/bin/nvcc" --with-cudart=shared
   on_device "$ci/gpu12/sim/kvreplay"
@@ -64,7 +64,21 @@ moduled() {
     echo "cuda.so needs $needs"
     return 1
   }
-  make -C "$ci/$name/tests" --no-print-directory ptx CUDA_PTX_ARCHS="$arch"
+  if ldd "$module" | grep 'not found'; then return 1; fi
+  [[ " $* " != *' --with-cudart=shared '* ]] ||
+    objdump -p "$module" | grep -E 'R(UN)?PATH'
+  declared "$ci/$name"
+  make -C "$ci/$name/tests" --no-print-directory ptx CUDA_PTX_ARCHS="$arch" \
+    KV_PTX_PART="$(drawn 4 4) 4"
+}
+
+# What tests/cudart says that the runtime's functions and numbers are: its
+# definitions, by the header of the toolkit of the build $1.
+declared() {
+  local nvcc
+  nvcc=$(sed -n 's/^NVCC = //p' "$1/tests/Makefile")
+  g++ -std=c++20 -fsyntax-only -D_GNU_SOURCE -I. -I"$1" \
+    -I"$(dirname "$nvcc")/../include" tests/cudart/cudart.cc
 }
 
 # Onto the PATH, where the toolkit came without them.

@@ -2,7 +2,7 @@ dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl Part of configure.ac: the CUDA Toolkit. Sets have_cuda, cuda_says and, for
 dnl make, NVCC, NVCC_ARCH (what to generate code for, and how to pack it),
-dnl NVCC_CUDART (how the runtime is linked) and CUDA_PTX_ARCHS (the oldest and
+dnl NVCC_CUDART (how the runtime is linked, and where a shared one is found) and CUDA_PTX_ARCHS (the oldest and
 dnl the newest architecture, for the PTX check).
 dnl Without a toolkit nothing but the module is missing.
 AC_ARG_WITH([cuda],
@@ -20,7 +20,8 @@ AC_ARG_WITH([cuda-arch],
 AC_ARG_WITH([cudart],
   [AS_HELP_STRING([--with-cudart=static|shared],
     [CUDA's runtime: in the module, which then needs a driver only, or the
-     libcudart of the machine [static]])],
+     libcudart of the machine, found where it is now by the module's RUNPATH,
+     or elsewhere by LD_LIBRARY_PATH [static]])],
   [],[with_cudart=static])
 AS_CASE([$with_cudart],[static|shared],[],
   [AC_MSG_ERROR([--with-cudart is static or shared, not $with_cudart])])
@@ -52,6 +53,21 @@ AS_CASE([$with_cuda],
    AS_IF([test "x$NVCC" = x],
      [AC_MSG_ERROR(m4_normalize([there is no nvcc in $with_cuda/bin: give the
        folder of the CUDA Toolkit, or --without-cuda.]))])])
+
+dnl Where the compiler links a shared runtime from; ld.so finds the system's own
+dnl folders by itself.
+AS_IF([test "x$NVCC" != x && test "$with_cudart" = shared],[
+  AC_MSG_CHECKING([where libcudart is])
+  kv_cudart=
+  for kv_folder in $("$NVCC" --dryrun -shared $NVCC_CUDART -o conftest.so \
+      conftest.o 2>&1 | sed -n 's/^.*LIBRARIES= *//p' | tr -d '"' |
+      tr ' ' '\n' | sed -n 's/^-L//p'); do
+    AS_IF([test "x$kv_cudart" = x && test -e "$kv_folder/libcudart.so"],
+      [kv_cudart=$(cd "$kv_folder" && pwd -P)])
+  done
+  AC_MSG_RESULT([${kv_cudart:-where the linker looks}])
+  AS_CASE([$kv_cudart],[''|/lib|/lib/*|/lib64|/usr/lib|/usr/lib/*|/usr/lib64],
+    [],[NVCC_CUDART="$NVCC_CUDART -Xlinker -rpath -Xlinker $kv_cudart"])])
 
 AS_IF([test "x$NVCC" != x],[
   AC_MSG_CHECKING([which architectures to compile CUDA for])

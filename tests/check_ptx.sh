@@ -14,13 +14,21 @@
 # kernel may read what it wrote. One line for each, with the source line that
 # it came from.
 #
+# Refused as well: more than $most bytes of static shared memory in a kernel, of
+# 49,152 that CUDA has on every architecture, so that one more array still
+# compiles.
+#
 # Demanded, from compute capability 8.0 on: every kernel that reads K or V for
 # attention (logits, chunks) does so by cp.async in two groups or more: after
 # the first ones were committed, a wait that leaves one.
 #
 #   NVCC, NVCC_BITS   the compiler and the flags that fix the bits, from make
 #   CUDA_PTX_ARCHS    architectures to look at, as "75 90"; from make the
-#                     oldest and the newest that the module is compiled for
+#                     oldest and the newest that the module is compiled for.
+#                     The code has two branches, below 8.0 and from it: where
+#                     they are all of one, 75 or 80 is looked at, too
+#   KV_PTX_PART       "1 4": of the branch that was added, each fourth file
+#                     only, from the second one on
 #   KV_BIG=1          all that the toolkit knows from 75 on: each takes a
 #                     hundred seconds of a processor, a dozen ten minutes
 #                     on two, which is why the others look at two
@@ -39,6 +47,7 @@ bits=${NVCC_BITS:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false}
 clamps='y > 0 [?] y : 0|y < top [?] y : top'
 # To an integer as C casts, and as rint does, from all that is within range.
 integers='rzi[.]s(32|64)[.]f(32|64)|rni[.](s32|s64|f32)[.]f32'
+most=48128
 if [ -z "$nvcc" ]; then
   echo 'check_ptx: there is no nvcc here' >&2
   exit 77
@@ -46,86 +55,10 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Prints what is wrong with the PTX file $1, which it reads twice: the names
-# of the sources stand at its end.
+# Prints what is wrong with the PTX file $1, which it reads twice.
 faults() {
-  awk -v top="$top/" -v clamps="$clamps" -v integers="$integers" '
-    # The text of the source line of the last .loc.
-    function text_of(file, line, n, got) {
-      if (!(file in read)) {
-        read[file] = 1
-        while ((getline got <file) > 0) said_at[file, ++n] = got
-        close(file)
-      }
-      return said_at[file, line]
-    }
-    # What is right in itself, but not what the reference computes.
-    function strange(op, name, is) {
-      if (name == "fma" && "f64" in is) return "is an fma of doubles"
-      if (name == "fma" && text_of(path, number) !~ /fma/)
-        return "was contracted: its line asks for no fma"
-      if (name ~ /^(min|max)[3]?$/ && text_of(path, number) !~ clamps)
-        return "is the device\047s choice among zeros and NaN"
-      if (name == "cvt" && op ~ /[.]([su](8|16|32|64)|r[nzmp]i.*)[.]b?f[0-9]/ &&
-          op !~ "^cvt[.](" integers ")$")
-        return "rounds to an integer in a new way"
-      return ""
-    }
-    function why(op, part, n, i, is, real) {
-      n = split(op, part, ".")
-      for (i = 2; i <= n; i++) {
-        is[part[i]] = 1
-        if (part[i] ~ /^(b?f16(x2)?|f32(x2)?|f64)$/) real = real " " part[i]
-      }
-      if ("approx" in is) return "is approximate"
-      if ("ftz" in is) return "flushes subnormals to zero"
-      if (op ~ /(^|[.])(mma|wmma|wgmma)([.]|$)/ || part[1] ~ /^tcgen05/)
-        return "uses the matrix units"
-      if (part[1] ~ /^(ex2|lg2|sin|cos|tanh|rsqrt)$/)
-        return "is an approximation of the device"
-      if ("nc" in is) return "reads past the coherent cache"
-      if (!real) return ""
-      if (part[1] ~ /^(atom|red|redux|multimem)$/)
-        return "adds floats in any order"
-      if (part[1] ~ /^(add|sub|mul|mad|fma|div|rcp|sqrt)$/ && !("rn" in is))
-        return "does not say .rn"
-      if (part[1] == "cvt" && op ~ /[.](rz|rm|rp|rs)[.](b?f16|f32|f64)/)
-        return "does not round to nearest"
-      return strange(op, part[1], is)
-    }
-    NR == FNR {
-      if ($1 == ".file") {
-        name = $3
-        gsub(/^"|"$/, "", name)
-        place[$2] = name
-        if (index(name, top) == 1) name = substr(name, length(top) + 1)
-        source[$2] = name
-      }
-      next
-    }
-    $1 == ".loc" {
-      at = source[$2] ":" $3
-      path = place[$2]
-      number = $3
-      for (i = 5; i < NF; i++)
-        if ($i == "inlined_at") at = at ": in " source[$(i + 1)] ":" $(i + 2)
-      next
-    }
-    {
-      sub(/\/\/.*/, "")
-      n = split($0, statement, /[;{}]/)
-      for (s = 1; s <= n; s++) {
-        text = statement[s]
-        sub(/^[ \t]*([A-Za-z_$%][A-Za-z0-9_$]*:[ \t]*)?/, "", text)
-        sub(/^@!?%[A-Za-z0-9_]+[ \t]+/, "", text)
-        gsub(/[ \t]+/, " ", text)
-        if (text !~ /^[a-z]/) continue
-        op = text
-        sub(/ .*/, "", op)
-        said = why(op)
-        if (said) print at ": " text ": " said
-      }
-    }' "$1" "$1"
+  awk -v top="$top/" -v clamps="$clamps" -v integers="$integers" \
+    -f "$here/tests/ptx.awk" "$1" "$1"
 }
 
 # The kernels of the PTX file $1 that read rows and wait for them.
@@ -150,6 +83,9 @@ waiting() {
     END { judge() }' "$1"
 }
 
+# The kernels of the PTX file $1 with too much static shared memory.
+crowded() { awk -v most="$most" -f "$here/tests/ptx_shared.awk" "$1"; }
+
 # The faults of the source $1 for architecture $2; a line a fault.
 look() {
   local ptx=$scratch/$BASHPID.ptx
@@ -164,6 +100,7 @@ look() {
   grep -q '^[.]visible [.]entry\|[.]entry ' "$ptx" || [ "$3" = empty ] ||
     echo "$1: no kernel in its PTX"
   faults "$ptx"
+  crowded "$ptx"
   [ "${2%[a-z]}" -lt 80 ] || waiting "$ptx"
 }
 
@@ -313,12 +250,59 @@ prove_readers() {
     echo "check_ptx: of readers without cp.async it names: $said"
 }
 
+# Kernels with as much shared memory as they may have, and with more: in one
+# array, in one that a function has that they call, in one that two share.
+crowds() {
+  cat <<'END'
+__device__ __noinline__ int apart(int n) {
+  __shared__ int own[1000];
+  own[threadIdx.x] = n;
+  __syncthreads();
+  return own[n];
+}
+__device__ __forceinline__ int both(int n) {
+  __shared__ short all[2000];
+  all[threadIdx.x] = n;
+  __syncthreads();
+  return all[n];
+}
+template <int N> __global__ void fills(int *x) {
+  __shared__ char a[N];
+  a[threadIdx.x] = x[1];
+  __syncthreads();
+  x[0] = a[x[2]] + (x[4] ? apart(x[3]) : 0) + both(x[5]);
+}
+template <int N> __global__ void alone(int *x) {
+  __shared__ char a[N];
+  a[threadIdx.x] = x[1];
+  __syncthreads();
+  x[0] = a[x[2]];
+}
+END
+  echo "template __global__ void fills<$((most - 8000))>(int *);"
+  echo "template __global__ void fills<$((most - 7984))>(int *);"
+  echo "template __global__ void alone<$most>(int *);"
+  echo "template __global__ void alone<$((most + 1))>(int *);"
+}
+
+prove_crowds() {
+  local said want
+  crowds >"$scratch/crowds"
+  said=$(look "$scratch/crowds" "$1" full)
+  want=$(printf '%s bytes of static shared memory, at most %s\n' \
+    "_Z5aloneILi$((most + 1))EEvPi: $((most + 16))" "$most" \
+    "_Z5fillsILi$((most - 7984))EEvPi: $((most + 16))" "$most")
+  [ "$(sort <<<"$said")" = "$want" ] ||
+    echo "check_ptx: of what has too much shared memory it says: $said"
+}
+
 prove() {
   local arch=$1 i=0 text
   contracted >"$scratch/clean"
   clean | sed 's/k(float/c(float/' >>"$scratch/clean"
   look "$scratch/clean" "$arch" full
   prove_contraction "$arch"
+  prove_crowds "$arch"
   while IFS='|' read -r text _; do
     i=$((i + 1))
     echo "__global__ void k$i(float *x, double *d, int n) { $text }"
@@ -334,22 +318,57 @@ check_one() {
   look "$1" "$2" empty | sed "s|^|compute_$2: |" >"$scratch/$2.${1//\//_}.found"
 }
 
+# The architecture of a branch of the code that none of $1 is of, if the
+# compiler has it.
+other_branch() {
+  local arch known old='' new=''
+  known=" $("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p' | paste -sd ' ') "
+  for arch in $1; do
+    if [ "${arch%[a-z]}" -lt 80 ]; then old=1; else new=1; fi
+  done
+  if [ -z "$old" ] && [[ $known = *' 75 '* ]]; then echo 75; fi
+  if [ -z "$new" ] && [[ $known = *' 80 '* ]]; then echo 80; fi
+}
+
+prove_branches() {
+  local of want said
+  while read -r of want; do
+    said=$(other_branch "${of//,/ }")
+    [ "$said" = "${want-}" ] ||
+      echo "check_ptx: beside $of it looks at '$said'"
+  done <<<$'75 80\n90 75\n75,90\n80,120a 75'
+}
+
+# Files for the architecture $1: all of them, or a part of those of a branch
+# that was added.
+files_for() {
+  local file i=0 first=0 of=1
+  [ "$1" != "$added" ] || read -r first of <<<"${KV_PTX_PART:-0 1}"
+  for file in "$top"/gpu/*/*.cu; do
+    [ $((i++ % of)) != "$first" ] || printf '%s\0%s\0' "$file" "$1"
+  done
+}
+
 check() {
-  local arch file
-  export -f check_one look faults waiting
-  export nvcc bits top scratch clamps integers
-  for arch in $archs; do
-    for file in "$top"/gpu/*/*.cu; do printf '%s\0%s\0' "$file" "$arch"; done
-  done | xargs -0 -n 2 -P "$(nproc)" bash -c 'check_one "$@"' check_ptx
+  local arch
+  export -f check_one look faults crowded waiting
+  export nvcc bits here top scratch clamps integers most
+  for arch in $archs; do files_for "$arch"; done |
+    xargs -0 -n 2 -P "$(nproc)" bash -c 'check_one "$@"' check_ptx
   cat "$scratch"/*.found
 }
 
 archs=${CUDA_PTX_ARCHS:-75 90}
 [ "${KV_BIG-}" != 1 ] || archs=$("$nvcc" --list-gpu-arch |
   sed -n 's/^compute_//p' | awk '$1 >= 75' | sort -n | paste -sd ' ')
-found=$(prove "${archs%% *}" && prove_readers "${archs##* }" && check)
+added=$(other_branch "$archs")
+# shellcheck disable=SC2086
+archs=$(printf '%s\n' $archs $added | sort -n | paste -sd ' ')
+found=$(prove_branches && prove "${archs%% *}" &&
+  prove_readers "${archs##* }" && check)
 if [ -n "$found" ]; then
   printf '%s\n' "$found"
   exit 1
 fi
-echo "check_ptx: nothing is left to the device, compute capability $archs"
+of=${added:+${KV_PTX_PART:+, a part of $added}}
+echo "check_ptx: nothing is left to the device, compute capability $archs$of"

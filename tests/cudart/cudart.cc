@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Numbers that are CUDA's, by whichever header. */
+static_assert(cudaErrorMemoryAllocation == 2);
+static_assert(cudaErrorInsufficientDriver == 35);
+static_assert(cudaErrorIllegalAddress == 700);
+static_assert(cudaErrorLaunchFailure == 719);
+static_assert(cudaErrorNotSupported == 801);
+static_assert(cudaDevAttrMemoryPoolsSupported == 115);
+static_assert(cudaMemPoolAttrReleaseThreshold == 4);
+static_assert(cudaMemPoolAttrReservedMemCurrent == 5);
+static_assert(cudaMemPoolAttrUsedMemCurrent == 7);
+
 /* Memory, given out or kept by the pool; `fresh`: given back, and the stream
  * was not waited for since. */
 struct piece {
