@@ -2,9 +2,9 @@ dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl Part of configure.ac: the CUDA Toolkit. Sets have_cuda, cuda_says and, for
 dnl make, NVCC, NVCC_ARCH (what to generate code for, and how to pack it),
-dnl NVCC_CUDART (how the runtime is linked, and where a shared one is found) and CUDA_PTX_ARCHS (the oldest and
-dnl the newest architecture, for the PTX check).
-dnl Without a toolkit nothing but the module is missing.
+dnl NVCC_CUDART (how the runtime is linked, and where a shared one is found)
+dnl and CUDA_PTX_ARCHS (the oldest and the newest architecture, for the PTX
+dnl check). Without a toolkit nothing but the module is missing.
 AC_ARG_WITH([cuda],
   [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
     [the CUDA module, with the toolkit in DIR [auto]])],
