@@ -39,14 +39,17 @@ static kv_rc check_shape(const kv_trace *t, const kv_trace *first, kv_err *e) {
                  b->d_v);
 }
 
+/* By what a model is where both say it, else by what it is called. */
 static kv_rc check_model(const kv_trace *t, const kv_trace *first, kv_err *e) {
-  const char *a = kv_trace_meta(t, "model"), *b = kv_trace_meta(first, "model");
+  const char *key = "model_digest";
+  if (!kv_trace_meta(t, key) || !kv_trace_meta(first, key)) key = "model";
+  const char *a = kv_trace_meta(t, key), *b = kv_trace_meta(first, key);
   char x[KV_SHOW], y[KV_SHOW];
   if (!a || !b || !strcmp(a, b)) return KV_OK;
   return kv_fail(e, KV_INPUT,
-                 "%s is of the model %s, and %s of %s: one file of weights is "
-                 "for one model",
-                 t->name, kv_show(a, x), first->name, kv_show(b, y));
+                 "%s is of the %s %s, and %s of %s: one file of weights is for "
+                 "one model",
+                 t->name, key, kv_show(a, x), first->name, kv_show(b, y));
 }
 
 /* What is judged by may record fewer layers. */

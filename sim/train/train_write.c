@@ -111,6 +111,15 @@ static kv_rc put(const kv_train *x, const kv_train_array *a, kv_st_writer *w,
 
 /* --- the file ------------------------------------------------------------- */
 
+/* For which model it is, by the first trace that says it. */
+static kv_rc tell_model(const kv_train *x, const char *key, kv_st_writer *w,
+                        kv_err *e) {
+  const char *said = NULL;
+  for (int i = 0; i < x->data.learned && !said; i++)
+    said = kv_trace_meta(x->data.trace[i].trace, key);
+  return said ? kv_st_writer_meta(w, key, said, e) : KV_OK;
+}
+
 static kv_rc tell(const kv_train *x, kv_st_writer *w, kv_err *e) {
   char text[120];
   const kv_trainer *of = x->ask.of;
@@ -122,8 +131,8 @@ static kv_rc tell(const kv_train *x, kv_st_writer *w, kv_err *e) {
   if (!rc) rc = kv_st_writer_meta(w, "trained", text, e);
   snprintf(text, sizeof text, "%d", x->ask.most);
   if (!rc) rc = kv_st_writer_meta(w, "trained_length", text, e);
-  const char *model = kv_trace_meta(x->data.trace[0].trace, "model");
-  if (!rc && model) rc = kv_st_writer_meta(w, "model", model, e);
+  if (!rc) rc = tell_model(x, "model", w, e);
+  if (!rc) rc = tell_model(x, "model_digest", w, e);
   return rc || !of->tell ? rc : of->tell(&x->t, w, e);
 }
 

@@ -58,6 +58,8 @@ static void fill(const field *f, size_t bytes, unsigned char *to) {
   }
 }
 
+const meta *tracefile_also;
+
 void tracefile_write(const meta *m, int n_more, const field *more,
                      uint64_t shard) {
   field list[FIELDS + MORE];
@@ -76,6 +78,8 @@ void tracefile_write(const meta *m, int n_more, const field *more,
     kv_st_writer_meta(w, right_metas[i].key, right_metas[i].value, &e);
   }
   if (m && m->value) kv_st_writer_meta(w, m->key, m->value, &e);
+  for (const meta *x = tracefile_also; x && x->key; x++)
+    kv_st_writer_meta(w, x->key, x->value, &e);
   for (int pass = 0; pass < 2; pass++) {
     for (int i = 0; i < n; i++) {
       uint64_t count = 1;

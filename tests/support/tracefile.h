@@ -34,6 +34,10 @@ extern const meta right_metas[METAS];
  * take the place of those of the same name, or are added. */
 void tracefile_write(const meta *m, int n, const field *f, uint64_t shard);
 
+/* Pairs that every trace has besides, until this is NULL again; key NULL ends
+ * them. */
+extern const meta *tracefile_also;
+
 /* Path of what was last written, to be written to by who writes others. */
 extern char tracefile[600];
 

@@ -66,35 +66,6 @@ static kv_rc check_trace(kv_asset *a, const kv_trace *t, int prompt_len,
   return check_prompt(a, t, prompt_len, e);
 }
 
-kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
-                      char *path, kv_err *e) {
-  const char *model = t->own ? kv_trace_meta(t, "model") : NULL;
-  const char *slash = t->own ? strrchr(t->path, '/') : NULL;
-  int folder = slash ? (int)(slash - t->path) + 1 : 0;
-  if (!model || !*model)
-    return kv_fail(e, KV_REFUSED,
-                   t->own ? "%s reads a file that is called by the model, and "
-                            "the trace's metadata names none: name the file"
-                          : "%s reads a file that lies beside a trace, and a "
-                            "session has none: name the file",
-                   method);
-  int n = snprintf(path, room, "%.*sassets/%s.", folder, t->path, method);
-  if (n < 0 || (size_t)n + strlen(model) + sizeof ".safetensors" > room)
-    return kv_fail(e, KV_REFUSED,
-                   "the path of the file that %s reads beside the trace is too "
-                   "long: name a file",
-                   method);
-  char *to = path + n;
-  for (; *model; model++) {
-    char c = *model;
-    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                 (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-    *to++ = plain ? c : '_';
-  }
-  strcpy(to, ".safetensors");
-  return KV_OK;
-}
-
 /* --- life --------------------------------------------------------------- */
 
 static kv_rc copy_texts(const kv_st *s, kv_asset *a, kv_err *e) {

@@ -26,14 +26,24 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
                     kv_err *e);
 void kv_asset_close(kv_asset *a); /* accepts NULL */
 
-/* Where the file of a method lies that no specification names:
+/* Where the file of a method lies that no specification names, for the model of
+ * a trace: of the files
  *
- *   FOLDER/assets/METHOD.MODEL.safetensors
+ *   FOLDER/assets/METHOD.*.safetensors
  *
- * FOLDER is the trace's, MODEL its metadata `model`, in which every byte but
- * A-Z a-z 0-9 - . and _ is a _ ("meta-llama/Llama-3.1-8B" is
- * meta-llama_Llama-3.1-8B). KV_REFUSED where the trace names no model, is a
- * session's, or the path has no room. Looks at no file. */
+ * FOLDER being the trace's, the one whose metadata `model_digest` lists the
+ * trace's (digests, with blanks between them): two models that are called alike
+ * are not one, and one that is called in two ways is. Where the trace or the
+ * file has none, the one that is called METHOD.MODEL.safetensors, MODEL being
+ * the trace's metadata `model`, in which every byte but A-Z a-z 0-9 - . and _
+ * is a _ ("meta-llama/Llama-3.1-8B" is meta-llama_Llama-3.1-8B), or else the
+ * one whose metadata `model` is the trace's. A model_digest that is in none of
+ * them is looked for in the folders of KVREPLAY_ASSETS, too.
+ *
+ * Where there is none *path is that name, as nothing is there. KV_REFUSED with
+ * a sentence: the trace names no model, or is a session's; what is there is
+ * another model's; two files are for this one; the path has no room. Reads
+ * headers. */
 kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
                       char *path, kv_err *e);
 

@@ -12,8 +12,7 @@
 set -e
 cd "$(dirname "$0")"
 kvreplay=$1 recordings=$2
-model=kvtiny-6l__byte-level__Qwen3_s_layout__3.9_M_parameters
-model=${model}__trained_for_this_project_
+model=kvtiny-6l
 held=
 for t in "$recordings"/held_*.safetensors ../generated_1500.safetensors \
   ../haystack_*.safetensors ../multiturn_11.safetensors \

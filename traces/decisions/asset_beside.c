@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which file of a method is for a trace's model: kv_asset_beside of
+ * traces/decisions/asset.h. Only headers of files are read, and only of those
+ * whose names begin with the method's.
+ */
+#define _GNU_SOURCE 1
+#include "traces/decisions/asset.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "traces/container/safetensors.h"
+#include "traces/text/text.h"
+#include "traces/trace/own.h"
+
+static const char ending[] = ".safetensors";
+enum { PATH_MOST = 4096 };
+
+/* What a file is to the model, the stronger the higher. */
+typedef enum kin { STRANGER, OTHERS, NAMED, SAME } kin;
+
+typedef struct search {
+  const char *method;
+  const char *model, *digest; /* of the trace; either may be NULL */
+  size_t room;
+  char *path; /* of the best so far */
+  kin best;
+  char second[KV_SHOW]; /* another as good, as a sentence shows it */
+} search;
+
+/* True where a list of words, with blanks between them, has the word. */
+static bool lists(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = list; (at = strstr(at, word)); at += n)
+    if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
+  return false;
+}
+
+/* A file that cannot be read is a stranger: it says nothing. */
+static kin kin_of(const char *path, const search *s) {
+  kv_st *file = NULL;
+  kin is = STRANGER;
+  if (kv_st_open(path, &file, NULL)) return is;
+  const char *digest = kv_st_meta(file, "model_digest");
+  const char *model = kv_st_meta(file, "model");
+  if (s->digest && digest && *digest)
+    is = lists(digest, s->digest) ? SAME : OTHERS;
+  else if (s->model && model && strcmp(s->model, model) == 0)
+    is = NAMED;
+  kv_st_close(file);
+  return is;
+}
+
+/* The best is kept, and that there is another one as good. */
+static void offer(const char *path, kin is, search *s) {
+  if (is == s->best && is >= NAMED) kv_show(path, s->second);
+  if (is <= s->best) return;
+  snprintf(s->path, s->room, "%s", path);
+  s->best = is;
+  *s->second = 0;
+}
+
+static int bytewise(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* All files of the method in a folder, but the one at `known`; where `named`
+ * is false only what is the same model's counts. */
+static void look_in(const char *folder, const char *known, bool named,
+                    search *s) {
+  struct dirent **file = NULL;
+  size_t n = strlen(s->method), end = sizeof ending - 1;
+  char path[PATH_MOST];
+  int files = scandir(folder, &file, NULL, bytewise);
+  for (int i = 0; i < files; i++) {
+    const char *name = file[i]->d_name;
+    size_t size = strlen(name);
+    bool own = strncmp(name, s->method, n) == 0 && name[n] == '.' &&
+               size > n + end && strcmp(name + size - end, ending) == 0;
+    int all = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (own && all < (int)s->room && all < (int)sizeof path &&
+        !(known && strcmp(path, known) == 0)) {
+      kin is = kin_of(path, s);
+      if (named || is == SAME) offer(path, is, s);
+    }
+    free(file[i]);
+  }
+  free(file);
+}
+
+/* Folders that hold files of many models, where only content tells. */
+static void look_elsewhere(search *s) {
+  const char *list = getenv("KVREPLAY_ASSETS");
+  char folder[PATH_MOST];
+  for (size_t n; list && *list && s->best < SAME; list += n + (list[n] != 0)) {
+    n = strcspn(list, ":");
+    if (n == 0 || n >= sizeof folder) continue;
+    memcpy(folder, list, n);
+    folder[n] = 0;
+    look_in(folder, NULL, false, s);
+  }
+}
+
+/* "FOLDER/assets/METHOD.MODEL.safetensors"; false: there is no room. */
+static bool by_name(const kv_trace *t, const search *s, size_t room,
+                    char *out) {
+  const char *name = s->model ? s->model : s->digest;
+  const char *slash = strrchr(t->path, '/');
+  int folder = slash ? (int)(slash - t->path) + 1 : 0;
+  int n = snprintf(out, room, "%.*sassets/%s.", folder, t->path, s->method);
+  if (n < 0 || (size_t)n + strlen(name) + sizeof ending > room) return false;
+  for (char *to = out + n; *name; name++, *++to = 0) {
+    char c = *name;
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                 (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+    *to = plain ? c : '_';
+  }
+  strcat(out, ending);
+  return true;
+}
+
+/* A file that is called by the model is the model's, unless it says that it is
+ * another's; without a digest nobody asks it. */
+static kin called_by_name(const char *path, const search *s) {
+  if (access(path, F_OK) != 0) return STRANGER;
+  kin is = s->digest ? kin_of(path, s) : SAME;
+  return is == STRANGER ? NAMED : is;
+}
+
+static kv_rc find(const char *named, search *s, kv_err *e) {
+  char folder[PATH_MOST], a[KV_SHOW];
+  kin own = called_by_name(named, s);
+  snprintf(s->path, s->room, "%s", named);
+  s->best = own;
+  snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(named, '/') - named),
+           named);
+  if (own < SAME) look_in(folder, named, own < NAMED, s);
+  if (s->digest && s->best < SAME) look_elsewhere(s);
+  if (*s->second)
+    return kv_fail(e, KV_REFUSED,
+                   "%s and %s are both for this model: name one of them",
+                   kv_show(s->path, a), s->second);
+  if (s->best != OTHERS) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "no file of %s for this model: %s is of another one, by its "
+                 "model_digest, the trace's being %.12s...",
+                 s->method, kv_show(s->path, a), s->digest);
+}
+
+kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
+                      char *path, kv_err *e) {
+  search s = {.method = method, .room = room, .path = path};
+  char named[PATH_MOST];
+  if (t->own) {
+    s.model = kv_trace_meta(t, "model");
+    s.digest = kv_trace_meta(t, "model_digest");
+    if (s.model && !*s.model) s.model = NULL;
+    if (s.digest && !*s.digest) s.digest = NULL;
+  }
+  if (!s.model && !s.digest)
+    return kv_fail(e, KV_REFUSED,
+                   t->own ? "%s reads a file that is called by the model, and "
+                            "the trace's metadata names none: name the file"
+                          : "%s reads a file that lies beside a trace, and a "
+                            "session has none: name the file",
+                   method);
+  if (by_name(t, &s, room < sizeof named ? room : sizeof named, named))
+    return find(named, &s, e);
+  return kv_fail(e, KV_REFUSED,
+                 "the path of the file that %s reads beside the trace is too "
+                 "long: name a file",
+                 method);
+}
