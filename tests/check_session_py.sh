@@ -99,6 +99,25 @@ sed 's/p @ v\[tokens\]/p[1:] @ v[tokens[1:]]/' "$examples/test_my_kernel.py" \
 if "$python" "$tmp/test_wrong.py" >"$tmp/said" 2>&1; then
   bad 'test_my_kernel.py does not see a kernel that misses a token'
 fi
+
+# Every program that is installed starts where it is installed: only what the
+# Makefile names lies beside it. 4: it says which package it needs.
+installed=$tmp/share/kvreplay
+(cd "$top/traces" && make -s pkgdatadir="$installed" \
+  examplesdir="$installed/examples" install-dist_pkgdataDATA \
+  install-dist_examplesDATA install-dist_examplesSCRIPTS) >"$tmp/said" 2>&1 ||
+  bad "installing the examples: $(tail -n 1 "$tmp/said")"
+programs=0
+for program in "$installed"/examples/*.py; do
+  grep -q ' = arguments(' "$program" || continue # no command line
+  (cd / && env -u PYTHONPATH "$python" "$program" --help) >"$tmp/said" 2>&1
+  case $?:$(tail -n 1 "$tmp/said") in
+  0:* | 4:*': needs '*': pip install '*) programs=$((programs + 1)) ;;
+  *) bad "${program##*/} as installed: $(tail -n 1 "$tmp/said")" ;;
+  esac
+done
+[ $programs = 3 ] || bad "$programs examples start as installed, not 3"
+
 "$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
   bad 'hf_session.py failed'

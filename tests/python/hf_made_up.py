@@ -19,13 +19,22 @@ class Tensor:
     def detach(self):
         return self
 
-    cpu = contiguous = float = detach
+    cpu = contiguous = detach
+
+    def float(self):
+        return Tensor(self.a.astype(np.float32))
 
     def __getitem__(self, i):
         return Tensor(self.a[i])
 
     def numpy(self):
         return self.a
+
+    def reshape(self, n):
+        return Tensor(self.a.reshape(n))
+
+    def is_floating_point(self):
+        return self.a.dtype.kind == "f"
 
     def transpose(self, i, j):
         return Tensor(self.a.swapaxes(i, j))
@@ -135,17 +144,32 @@ class Decoder:
                 layer.self_attn.hook(l, past_key_values, at)
 
 
-def model(rows, rope=None, **module):
+class Config(types.SimpleNamespace):
+    def get_text_config(self):
+        return self
+
+    def to_dict(self):
+        return dict(vars(self))
+
+
+def model(rows, rope=None, config=(), **module):
     """A model whose decoder has these rows [q, k, v] in each layer."""
-    config = types.SimpleNamespace(num_hidden_layers=len(rows))
-    config.get_text_config = lambda: config
+    config = Config(num_hidden_layers=len(rows), **dict(config))
     decoder = Decoder(rows, rope, config, **module)
 
     def generate(inputs, past_key_values=None, **kwargs):
         return Tensor(np.append(inputs.a, [[7, 8]], 1))
 
+    def state_dict():
+        return {
+            f"layers.{l}.{name}": Tensor(x)
+            for l in range(len(rows))
+            for name, x in zip("qkv", rows[l])
+        }
+
     return types.SimpleNamespace(
         config=config,
+        state_dict=state_dict,
         device="cpu",
         dtype=np.float32,
         generate=generate,
@@ -167,6 +191,7 @@ sys.modules["torch"] = types.SimpleNamespace(
     bfloat16="bf16",
     uint16=np.uint16,
     finfo=np.finfo,
+    cat=lambda x: Tensor(np.concatenate([y.a for y in x])),
     from_numpy=Tensor,
     as_tensor=Tensor,
     no_grad=NoGrad,

@@ -156,6 +156,16 @@ class Press:
             x.self_attn.hook = None
 
 
+def check_in_part(from_press, rows, rope, freq):
+    """A trace of some of the model's layers: of these alone."""
+    part, path = {1: dict(zip("qkv", (x[0] for x in rows[1])))}, TRACE + "1"
+    meta = {"attn.scale": 0.3, "rope.layout": "half", "n_layers": LAYERS}
+    write_trace(path, part, PROMPT, None, np.arange(T), None, freq, meta)
+    trace, press = read_trace(path), Press(keep([9, 0]))
+    lists = from_press(hf.model(rows, rope), press, trace, PATH)
+    assert lists == {1: {PROMPT: [[0, 9]] * G}}, lists
+
+
 class DecodingPress(Press):
     pass
 
@@ -171,6 +181,29 @@ def made_up_rows():
     ]
     rows[0][2][:, :, 3] = rows[0][2][:, :, 9]  # one token's values twice
     return rows
+
+
+def check_who_is_to_blame(from_press, trace, model, other):
+    """The press, a state, other frequencies, or what kvpress runs by."""
+
+    def old(layer, cache, at):
+        raise KeyError("cache_position")
+
+    refused("of no version does not run on this model by transformers made up "
+            "(kvpress 0.5.5 runs by", from_press, model, Press(old), trace,
+            PATH)  # fmt: skip
+    finch = Press(keep([0]))
+    finch.delimiter_token_id = 7
+    refused("takes a delimiter out", from_press, model, finch, trace, PATH)
+    other.get_decoder().ropes.append(
+        types.SimpleNamespace(rope_type="dynamic", original_max_seq_len=T - 1)
+    )
+    refused(f"beyond {T - 1} the model turns", from_press, other,
+            Press(keep([0])), trace, PATH)  # fmt: skip
+    model._is_stateful = True
+    refused("remembers by a state", from_press, model, Press(keep([0])), trace,
+            PATH)  # fmt: skip
+    model._is_stateful = False
 
 
 def made_up():
@@ -201,6 +234,8 @@ def made_up():
         module = model.get_decoder().layers[layer].self_attn
         module.masked_key_indices = [0, 0], [0, 1], [2, layer]
         cache.layers[layer].keys.a[0, 0, 2] = 1e9  # as fake keys are
+
+    check_in_part(from_press, rows, rope, freq)
 
     lists = from_press(model, Press(hide), trace, PATH)
     assert lists[1][PROMPT][0] == [x for x in range(PROMPT) if x != 2]
@@ -254,6 +289,7 @@ def made_up():
         refused("(layer 0, KV head", from_press, model, press, trace, PATH)
     other = hf.model([[x[0], -x[1], x[2]] for x in rows], rope)
     refused("has other keys", from_press, other, Press(turn), trace, PATH)
+    check_who_is_to_blame(from_press, trace, model, other)
 
     assert make_press("Press([1, 'a'])").hook == [1, "a"]
     assert type(make_press("DecodingPress(Press(hook=2))").hook) is Press

@@ -151,22 +151,87 @@ def check_refused(torch, hf, SessionCache):
     refused("a batch of 2", ids=hf.IDS.repeat(2, 1))
     refused("a batch of 2", num_beams=2)
     refused("the mask of tokens 0 to 63 hides", attention_mask=holes)
-    refused("0 to 63 hides", "Mistral", config=dict(sliding_window=32))
+    refused("layer 0 sees 32 tokens", "Mistral", config=dict(sliding_window=32))
     refused("attention has softcap", "Gemma2")
     refused("attention has s_aux", "GptOss", config=dict(num_local_experts=4))
     refused("has dropout", train=True, config=dict(attention_dropout=0.1))
-    refused("layers of linear_attention", "Qwen3Next")
+    refused("remembers by a state", "Qwen3Next")
     refused("without a session", past_key_values=None)
     refused("attends by itself", attention="sdpa")
     refused("takes nothing back", prompt_lookup_num_tokens=3)
     refused("rope.inv_freq", "Phi", method="streamingllm")  # part of a head
     refused("SessionCache(prompt_len=)", prefill_chunk_size=24)
+    refused("remembers by a state", "Jamba", config=HYBRID)
+    refused("remembers by a state", "FalconH1")
+    refused("beyond 80 tokens", "Phi3", config=longrope(80))
+    refused_however(hf, SessionCache)
     model = hf.model("Llama", attention="kvsession")
     cache = SessionCache(model, "dense", room=ROOM)
     hf.generate(model, past_key_values=cache, new=2)
     other = torch.cat([hf.IDS[:, 9:], hf.IDS], 1)  # longer, another text
     for ids in (other, hf.IDS[:, 9:], hf.IDS):
         refused_again(hf, model, ids, cache)
+
+
+def refused_however(hf, SessionCache):
+    """By another word for a cache, and a model that does not say that it
+    remembers by more."""
+    import inspect
+
+    model = hf.model("Llama", attention="kvsession")
+    cache, known = SessionCache(model, "dense", room=ROOM), {"past_key_values"}
+    known |= {*inspect.signature(model.forward).parameters} & {"cache"}
+    for word in known:
+        refused_by("SessionCache(prompt_len=)", hf.generate, model,
+                   prefill_chunk_size=24, **{word: cache})  # fmt: skip
+    model = hf.model("Jamba", attention="kvsession", **HYBRID)
+    model._is_stateful = model.model._is_stateful = False
+
+    def session():
+        cache = SessionCache(model, "dense", room=ROOM)
+        hf.generate(model, past_key_values=cache)
+
+    types = getattr(model.config, "layer_types", None)  # since 5.24
+    refused_by("layers of linear" if types else "1 of 3 layers", session)
+
+
+def check_turned_otherwise(torch, hf, SessionCache):
+    """Longrope on one side of where it turns otherwise, and NTK as it grows: a
+    session is what the model does."""
+    for config in (
+        dict(name="Phi3", **longrope(N + NEW)),
+        dict(name="Phi3", **longrope(N - 9)),
+        dict(name="Llama", max_position_embeddings=N + 9, rope_parameters=dict(
+            rope_type="dynamic", factor=2.0, rope_theta=1e4)),  # fmt: skip
+    ):
+        own = hf.model(**config)
+        a, _ = hf.generate(own)
+        own.set_attn_implementation("kvsession")
+        cache = SessionCache(own, "dense", room=ROOM)
+        b, _ = hf.generate(own, past_key_values=cache)
+        assert torch.equal(a, b), config
+
+
+HYBRID = dict(num_experts=2, attn_layer_period=3, attn_layer_offset=1,
+              mamba_d_state=8, use_mamba_kernels=False)  # fmt: skip
+
+
+def longrope(limit):
+    """Other frequencies beyond so many tokens."""
+    rope = dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0] * 8,
+                long_factor=[2.0] * 8)  # fmt: skip
+    rope["original_max_position_embeddings"] = limit
+    return dict(rope_parameters=rope, max_position_embeddings=512,
+                original_max_position_embeddings=limit)  # fmt: skip
+
+
+def refused_by(says, call, *args, **more):
+    try:
+        call(*args, **more)
+    except ValueError as e:
+        assert says in str(e), (says, str(e))
+    else:
+        raise AssertionError(f"nothing says: {says}")
 
 
 def refused_again(hf, model, ids, cache):
@@ -191,6 +256,7 @@ def real():
         check_again,
         check_pieces,
         check_positional,
+        check_turned_otherwise,
         check_refused,
     ):
         with torch.no_grad():
@@ -235,15 +301,6 @@ def check_made_up(hf, SessionCache, method, budget, pieces):
     return cache.session.digest()
 
 
-def refused(says, call, *args, **more):
-    try:
-        call(*args, **more)
-    except ValueError as e:
-        assert says in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
-
-
 def check_made_up_refused(hf, SessionCache):
     attend, rows = hf.FUNCTIONS["kvsession"], made_up_rows()
     model = hf.model(rows)
@@ -251,30 +308,61 @@ def check_made_up_refused(hf, SessionCache):
     x = [hf.Tensor(y) for y in rows[0]]
     cache.update(*x[1:], 0)
     module = types.SimpleNamespace(layer_idx=0, is_causal=False)
-    refused("it sees later tokens", attend, module, *x, None)
+    refused_by("it sees later tokens", attend, module, *x, None)
+    cache = SessionCache(model, "dense", room=ROOM)
     cache.update(*x[1:], 0)
     module = types.SimpleNamespace(layer_idx=0)
-    refused("has dropout", attend, module, *x, None, 0.1)
+    refused_by("has dropout", attend, module, *x, None, 0.1)
 
     cache = SessionCache(model, "dense", room=ROOM)
     ids = hf.Tensor(np.arange(N)[None])
-    more = dict(past_key_values=cache)
-    refused(
-        "SessionCache(prompt_len=)",
-        model.generate,
-        ids,
-        prefill_chunk_size=5,
-        **more,
-    )
+    more, chunks = dict(past_key_values=cache), types.SimpleNamespace()
+    chunks.prefill_chunk_size = 5
+    for args, how in (
+        ((), dict(prefill_chunk_size=5, **more)),
+        ((), dict(prefill_chunk_size=5, cache=cache)),  # transformers 5.24
+        ((), dict(generation_config=chunks, **more)),
+        ((chunks,), dict(cache=cache)),
+    ):
+        refused_by("SessionCache(prompt_len=)", model.generate, ids, *args,
+                   **how)  # fmt: skip
     out = model.generate(ids, **more)
     cache.seen = {0: N + 1}
     model.generate(hf.Tensor(np.append(out.a, [[3]], 1)), **more)
     cache.seen = {0: N + 4}
     for other in (out, hf.Tensor(np.arange(1, N + 40)[None])):
-        refused("do not go on from them", model.generate, other, **more)
+        refused_by("do not go on from them", model.generate, other, **more)
     cache.reset()
     model.generate(other, **more)
     model.generate(ids)  # without a session it is the model's own
+    check_made_up_state(hf, SessionCache, rows)
+
+
+def check_made_up_state(hf, SessionCache, rows):
+    """Models that remember by more than keys that are turned once."""
+    model, x = hf.model(rows), [hf.Tensor(y) for y in rows[0]]
+    for holder in model, model.get_decoder():
+        holder._is_stateful = True
+        refused_by("remembers by a state", SessionCache, model, "dense")
+        holder._is_stateful = False
+    def grow(cache, layer, n):
+        cache.update(*(y[:, :, :n] for y in x[1:]), layer)
+        SessionCache.updated = None  # as if attention had come
+
+    cache = SessionCache(model, "dense", room=ROOM)
+    grow(cache, 0, N)
+    refused_by("1 of 2 layers attend", grow, cache, 0, 1)
+    rope = types.SimpleNamespace(inv_freq=None, rope_type="longrope")
+    limit = dict(rope_parameters=dict(original_max_position_embeddings=N))
+    model = hf.model(rows, rope, limit)
+    for first, then in (N, 1), (N - 9, 10), (N + 1, 1), (N - 9, 9):
+        cache = SessionCache(model, "dense", room=ROOM)
+        grow(cache, 0, first)
+        grow(cache, 1, first)
+        if first <= N < first + then:
+            refused_by(f"beyond {N} tokens", grow, cache, 0, then)
+        else:
+            grow(cache, 0, then)
 
 
 def made_up():

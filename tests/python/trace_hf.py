@@ -8,38 +8,14 @@ check_session_py.sh: KVTRACE KVREPLAY FOLDER TINY."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
-
-kvtrace, kvreplay, folder, tiny = sys.argv[1:]
-sys.path.append(os.path.join(tiny, ".."))
-from kvtrace import read_trace  # noqa: E402
-
-PATH, DENSE = (os.path.join(folder, x + ".safetensors") for x in ("t", "o"))
-LAYERS, H, G, D, T, PROMPT = 2, 4, 2, 16, 40, 30  # of the made-up model
-
-
-def run(*words):
-    x = subprocess.run(words, capture_output=True, text=True)
-    assert x.returncode == 0, (words, x.stdout, x.stderr)
-
-
-def check_replays(near):
-    """PATH, whose o differs by at most `near`, relative to its largest. Seen:
-    4.3e-7 of float32, 3.1e-4 of float16, 3.1e-3 of bfloat16."""
-    run(kvtrace, "check", PATH)
-    run(kvreplay, "run", PATH, "-m", "dense", "-q", "--outputs", DENSE)
-    t = read_trace(PATH)
-    with open(DENSE, "rb") as f:
-        n = int.from_bytes(f.read(8), "little")
-        f.seek(8 + n)
-        dense = np.frombuffer(f.read(), np.float32)
-    own = np.stack([t.o(l)[:, t.prompt_len :] for l in t.layers])
-    apart = abs(dense.reshape(own.shape) - own).max() / abs(own).max()
-    assert own.size and apart <= near, apart
-    return t
+from trace_shared import PATH, asset_digest, check_replays, folder, kvreplay
+from trace_shared import refused, run, tiny
+from kvtrace import read_trace  # trace_shared knows where
 
 
 def check_tiny(torch, capture):
@@ -90,6 +66,7 @@ def check_program(torch):
     got = read_trace(PATH)
     assert (got.tokens[: want.prompt_len] == want.tokens[:137]).all()
     assert (got.prompt_len, got.n_tokens) == (137, 142)
+    check_weights_found(program, text)
     # Without a tokenizer: one may load all the same, or want a package.
     bare = os.path.join(folder, "bare")
     os.mkdir(bare)
@@ -109,12 +86,36 @@ def check_program(torch):
     assert not os.path.exists(PATH + "x")
 
 
+def check_weights_found(program, text):
+    """The bundled model, recorded by other paths and names, finds the files
+    that were trained for it, all the same in their bytes."""
+    shutil.copytree(tiny + "/assets", folder + "/assets")
+    shutil.copytree(tiny + "/model", folder + "/other")
+    rows = []
+    for model, more in (
+        (os.path.abspath(tiny + "/model"), []),
+        (folder + "/other", []),
+        (folder + "/other", ["--name", "some/Name"]),
+    ):
+        run(sys.executable, program, model, text, PATH, "5", *more)
+        assert read_trace(PATH).metadata["model"] == [model, *more][-1]
+        rows.append(
+            subprocess.run(
+                [kvreplay, "run", PATH, "-m", "less", "-b", "20%", "-q", "-f",
+                 "jsonl"], capture_output=True, text=True).stdout)  # fmt: skip
+    rows = [json.loads(x) for x in rows]
+    assert {x["status"] for x in rows} == {"ok"}, rows
+    assert len({(x["journal"], x["code"]) for x in rows}) == 1, rows
+
+
 def check_kinds(torch, hf, capture):
     """Attention that is none of ours, each with its sentence; rotations."""
     four = transformers.__version__ < "5"  # there BERT attends by itself
     bert = "the model attends by itself" if four else "it sees later tokens"
     for name, says, config in (
-        ("Mistral", "a sliding window", dict(sliding_window=32)),
+        ("Mistral", "layer 0 sees 32 tokens", dict(sliding_window=32)),
+        ("Mamba", "has no attention that could be seen", {}),
+        *(() if four else TURNED_OTHERWISE),
         ("Bert", bert, dict(is_decoder=False)),
         ("Bloom", "the model attends by itself", dict(n_layer=2, n_head=4)),
         ("Doge", "adds to logits", {}),
@@ -136,6 +137,7 @@ def check_kinds(torch, hf, capture):
         assert capture(model, hf.IDS, 60, PATH) == bool(layout), name
         freq = check_replays(1e-5).inv_freq
         assert freq is None or (freq[0] < 0) == (name == "NanoChat"), freq
+    check_in_part(torch, hf, capture)
     config = dict(text_config=dict(hf.SIZES, model_type="llama"))
     config["vision_config"] = dict(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -147,9 +149,75 @@ def check_kinds(torch, hf, capture):
     check_replays(1e-5)
 
 
+def longrope(limit):
+    """Other frequencies beyond so many tokens."""
+    rope = dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0] * 8,
+                long_factor=[2.0] * 8)  # fmt: skip
+    rope["original_max_position_embeddings"] = limit
+    return dict(rope_parameters=rope, original_max_position_embeddings=limit)
+
+
+TURNED_OTHERWISE = [
+    ("Phi3", "beyond 62 the model turns", longrope(62)),
+    ("Llama", "beyond 62 the model turns", dict(
+        max_position_embeddings=62, rope_parameters=dict(
+            rope_type="dynamic", factor=2.0, rope_theta=1e4))),
+]  # fmt: skip
+
+
+def check_in_part(torch, hf, capture):
+    """Layers that agree, of a model whose layers do not; and longrope on one
+    side of where it turns otherwise, whose keys are those of a prefill."""
+    windows = ["sliding_attention"] * 2 + ["full_attention"]
+    for name, layers, config in (
+        ("Jamba", [1], dict(num_experts=2, attn_layer_period=3,
+                            attn_layer_offset=1, mamba_d_state=8,
+                            use_mamba_kernels=False)),
+        ("Gemma4Text", [0, 1], dict(sliding_window=99)),
+        ("Gemma4Text", [2], dict(sliding_window=32)),
+    ):  # fmt: skip
+        if not hasattr(transformers, name + "Config"):
+            continue
+        if name == "Gemma4Text":
+            config.update(head_dim=16, global_head_dim=32, layer_types=windows,
+                          vocab_size_per_layer_input=128,
+                          hidden_size_per_layer_input=16,
+                          num_kv_shared_layers=0)  # fmt: skip
+        capture(hf.model(name, **config), hf.IDS, 60, PATH)
+        assert check_replays(1e-5).layers == layers, (name, config)
+    for limit, prompt in (64, 60), (50, 60):
+        model = hf.model("Phi3", **longrope(limit))
+        capture(model, hf.IDS, prompt, PATH)
+        cache = transformers.DynamicCache()
+        model.model(input_ids=hf.IDS[:, :prompt], past_key_values=cache)
+        want = cache.layers[0].keys[0].detach().numpy()
+        assert abs(read_trace(PATH).k(0)[:, :prompt] - want).max() < 1e-5
+
+
+def check_identity(torch, hf):
+    """A model is what its numbers and its configuration are: not its folder,
+    nor the type they were loaded as; a fine-tune of it is another."""
+    from hf_identity import model_digest
+    from transformers import AutoModelForCausalLM
+
+    want = asset_digest("less")
+    for dtype in torch.bfloat16, torch.float32:
+        model = AutoModelForCausalLM.from_pretrained(
+            tiny + "/model", dtype=dtype
+        )
+        assert model_digest(model) == want, (dtype, model_digest(model))
+    with torch.no_grad():  # as a fine-tune: last of the last layer's numbers
+        model.model.layers[5].mlp.down_proj.weight[-1, -1] += 1
+    assert model_digest(model) != want
+    for config in {}, dict(rope_theta=1e5), dict(rms_norm_eps=1e-5):
+        model = hf.model("Llama", **config)
+        assert (model_digest(model) == model_digest(hf.model("Llama"))) == (
+            not config
+        ), config
+
+
 def real():
     import torch
-    import transformers
     import hf_models as hf
     from capture_hf import capture
 
@@ -172,76 +240,8 @@ def real():
             "Cohere": "interleaved",
         }.get(name)
     check_kinds(torch, hf, capture)
+    check_identity(torch, hf)
     print(f"transformers {transformers.__version__}, torch", torch.__version__)
-
-
-def refused(says, capture, *args):
-    try:
-        capture(*args)
-    except ValueError as e:
-        assert says in str(e), (says, str(e))
-    else:
-        raise AssertionError(f"nothing says: {says}")
-    assert not os.path.exists(PATH + "x")
-
-
-class Rope:
-    """A rotary embedding, and what it makes of one key [1, heads, 1, d]."""
-
-    def __init__(self, kind):
-        self.kind, freq = kind, 0.5 ** np.arange(D // 2)
-        self.attention_scaling = 1.0
-        self.inv_freq = hf_made_up.Tensor(freq.astype(np.float32))
-
-    def turn(self, key, at):
-        angle = np.outer(at, self.inv_freq.a)
-        angle *= {"reversed": -1, "faster": 1.01}.get(self.kind, 1)
-        turn = np.exp(1j * angle)
-        if self.kind == "interleaved":
-            x = (key[..., ::2] + 1j * key[..., 1::2]) * turn
-            out = np.stack([x.real, x.imag], -1).reshape(*x.shape[:-1], D)
-        else:
-            x = (key[..., : D // 2] + 1j * key[..., D // 2 :]) * turn
-            out = np.concatenate([x.real, x.imag], -1)
-        return (out if self.kind != "zeros" else 0 * out).astype(np.float32)
-
-
-def check_rotation(rows):
-    """What is recorded is what the keys of one token prove."""
-    from capture_hf import capture
-
-    ids = hf_made_up.Tensor(np.arange(T)[None])
-    for kind, layout, sign in (
-        ("half", "half", 1),
-        ("interleaved", "interleaved", 1),
-        ("reversed", "half", -1),
-        ("faster", None, 0),  # not by the frequencies that it says
-        ("zeros", None, 0),  # which any rotation explains
-    ):
-        rope = Rope(kind)
-        model = hf_made_up.model(rows, rope)
-        assert capture(model, ids, PROMPT, PATH) == bool(layout), kind
-        t = read_trace(PATH)
-        assert t.metadata.get("rope.layout") == layout, (kind, t.metadata)
-        assert not layout or (t.inv_freq == sign * rope.inv_freq.a).all()
-
-
-def check_refused(rows):
-    """With a sentence, and before anything runs where it can be told."""
-    from capture_hf import capture
-
-    ids = hf_made_up.Tensor(np.arange(T)[None])
-    args, path = (ids, PROMPT), PATH + "x"
-    model = hf_made_up.model(rows, is_causal=False)
-    refused("it sees later tokens", capture, model, *args, path)
-    model = hf_made_up.model(rows)
-    refused("no folder", capture, model, *args, path + "/none/t.safetensors")
-    assert model.get_decoder().calls == 0
-    model.get_decoder().layers[1].self_attn.layer_idx = 0
-    refused("layer 0 attends twice", capture, model, *args, path)
-    model = hf_made_up.model(rows)
-    model.get_decoder().layers.clear()
-    refused("the model attends by itself", capture, model, *args, path)
 
 
 def check_tokenizer():
@@ -285,41 +285,16 @@ def check_text():
     refused("has no token", encode, "m", Loses(), "", 256)
 
 
-def made_up():
-    from capture_hf import capture
-
-    r = np.random.default_rng(3)
-    rows = [
-        [
-            r.standard_normal((1, h, T, D)).astype(np.float32)
-            for h in (H, G, G)
-        ]
-        for l in range(LAYERS)
-    ]
-    model = hf_made_up.model(rows)
-    ids = hf_made_up.Tensor(np.arange(T)[None])
-    assert not capture(model, ids, PROMPT, PATH, source="test")
-    t = check_replays(1e-5)
-    for l, (q, k, v) in enumerate(rows):
-        assert (t.q(l) == q[0]).all() and (t.k(l) == k[0]).all()
-        assert (t.v(l) == v[0]).all()
-    assert (t.scale, t.prompt_len) == (0.3, PROMPT), (t.scale, t.prompt_len)
-    assert t.tokens.tolist() == [*range(T)]
-    assert model.config._attn_implementation == "sdpa"
-    check_rotation(rows)
-    check_refused(rows)
-    print("made-up modules")
-
-
 check_tokenizer()
+assert len({asset_digest(x) for x in ("less", "palu", "deltakv")}) == 1
 try:
     import torch  # noqa: F401
     import transformers  # noqa: F401
 except ImportError:
-    import hf_made_up
+    import trace_made_up
 
     check_text()
-    made_up()
+    trace_made_up.made_up()
 else:
     check_text()
     real()

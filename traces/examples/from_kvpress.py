@@ -18,11 +18,12 @@ which tokens are kept, not what became of them. KVPRESS.md lists the presses.
 """
 
 import ast
+import importlib.metadata
 import os
 import sys
 
-from hf_text import arguments, check_folder, go_on, load, read_text, require
-from hf_text import run
+from hf_text import NAME, arguments, check_folder, go_on, load, read_text
+from hf_text import require, run
 
 if __name__ == "__main__":
     require("kvpress", "numpy", "torch", "transformers")
@@ -30,10 +31,12 @@ if __name__ == "__main__":
 import kvpress
 import numpy as np
 import torch
+import transformers
 from transformers import DynamicCache
 
 from capture_hf import capture
-from hf_model import decoder_of, need, rotation, to_numpy, turned
+from hf_model import decoder_of, need, rotation, to_numpy, turned, with_cache
+from hf_plain import check_stateless, check_turned_once
 
 sys.path.insert(1, os.path.join(os.path.dirname(__file__), ".."))
 from kvtrace import read_trace, widen, write_decisions  # noqa: E402
@@ -145,11 +148,10 @@ class Watch:
     """What a press does to the cache of a model: lists {layer: {step: a list a
     KV head}} of the steps at which it did something."""
 
-    def __init__(self, model, press, rope):
+    def __init__(self, model, press, rope, layers):
         self.decoder, self.cache, self.press = decoder_of(model), Seen(), press
-        self.attention = {
-            x.self_attn.layer_idx: x.self_attn for x in self.decoder.layers
-        }
+        own = {x.self_attn.layer_idx: x.self_attn for x in self.decoder.layers}
+        self.attention = {l: own[l] for l in layers if l in own}
         self.rope, self.turns, self.sizes = rope, set(), {}
         self.lists = {l: {} for l in self.attention}
 
@@ -157,8 +159,8 @@ class Watch:
         self.cache.end = end
         self.decoder(
             input_ids=ids[:, first:end],
-            past_key_values=self.cache,
             position_ids=torch.arange(first, end, device=ids.device)[None],
+            **with_cache(self.decoder, self.cache),
         )
 
     def look(self, step):
@@ -182,7 +184,8 @@ def decide(model, press, trace, name, rope):
     tokens = np.asarray(trace.tokens, np.int64)[None]
     ids, p = torch.as_tensor(tokens).to(model.device), trace.prompt_len
     decodes = {x.__name__ for x in type(press).__mro__} & {*DECODING}
-    end, watch = len(tokens[0]) if decodes else p, Watch(model, press, rope)
+    watch = Watch(model, press, rope, trace.layers)
+    end = len(tokens[0]) if decodes else p
     own = model.config._attn_implementation
     model.set_attn_implementation(name)
     try:
@@ -199,39 +202,65 @@ def decide(model, press, trace, name, rope):
     return watch
 
 
-def check_same(trace, rows):
+def check_same(model, trace, rows):
     """Is the trace of this model? Its keys of the prompt, as it rounds them,
     are those that the cache was given."""
+    p = trace.prompt_len
     need(
-        [*rows] == trace.layers,
+        {*trace.layers} <= {*rows},
         f"{trace.path}: its layers are {trace.layers}, the model's {[*rows]}",
     )
-    for l in rows:
-        want = trace.k(l)[:, : trace.prompt_len]
-        keys = widen(rows[l][0])[:, : trace.prompt_len]
+    for l in trace.layers:
+        want, keys = trace.k(l)[:, :p], widen(rows[l][0])[:, :p]
+        if keys.shape == want.shape and (
+            np.linalg.norm(keys - want) <= 0.05 * np.linalg.norm(want)
+        ):
+            continue
+        check_turned_once(model, p, trace.n_tokens)  # is that why?
         need(
-            keys.shape == want.shape
-            and np.linalg.norm(keys - want) <= 0.05 * np.linalg.norm(want),
+            False,
             f"{trace.path}: layer {l} has other keys than the model: give the "
             "trace of this model, or a TEXT to record one",
         )
 
 
+def check_press(press, name):
+    need(
+        not hasattr(press, "delimiter_token_id"),
+        f"{name} takes a delimiter out of the tokens that the model is given, "
+        "so its rows are none of a trace's: no decisions can be made of it",
+    )
+
+
+def does_not_run(name, why):
+    """Of kvpress's own failures: by which versions."""
+    try:
+        version = importlib.metadata.version("kvpress")
+    except importlib.metadata.PackageNotFoundError:
+        version = "of no version"
+    return (
+        f"{name} of kvpress {version} does not run on this model by "
+        f"transformers {transformers.__version__} (kvpress 0.5.5 runs by "
+        f"transformers 5.2 and 5.3): {type(why).__name__}: {why}"
+    )
+
+
 def from_press(model, press, trace, path, name=None):
     """Writes the decisions of a press on a trace's tokens, and returns them."""
     need(trace.tokens is not None, f"{trace.path} holds no tokens")
-    name, rope, watch = name or type(press).__name__, rotation(model)[:2], None
+    name, watch = name or type(press).__name__, None
+    check_stateless(model)
+    check_press(press, name)
+    rope = rotation(model, trace.layers)[:2]
     for attention in "sdpa", "eager":
         try:
             watch = watch or decide(model, press, trace, attention, rope)
         except (OSError, ValueError):
             raise
         except Exception as e:  # of the press: some want the probabilities
-            need(
-                attention == "sdpa" and "eager" in str(e),
-                f"{name} does not run on this model: {e}",
-            )
-    check_same(trace, watch.cache.rows)
+            again = attention == "sdpa" and "eager" in str(e)
+            need(again, does_not_run(name, e))
+    check_same(model, trace, watch.cache.rows)
     need(
         not {True, False} <= watch.turns,
         f"{name} turns the keys of some lanes to new positions and not those "
@@ -244,14 +273,15 @@ def from_press(model, press, trace, path, name=None):
 
 def main():
     a = arguments(
-        __doc__, "model", "press", "trace", "decisions", text="", new=64
-    )
+        __doc__, "model", "press", "trace", "decisions", options=NAME,
+        text="", new=64,
+    )  # fmt: skip
     check_folder(a.trace, a.decisions)
     press = make_press(a.press)
     model, tokenizer, ids = load(a.model, read_text(a.text) if a.text else None)
     if a.text:
         n, ids = ids.shape[1], go_on(model, ids, a.new)
-        capture(model, ids, n, a.trace, model=a.model)
+        capture(model, ids, n, a.trace, model=a.name or a.model)
     trace = read_trace(a.trace)
     lists = from_press(model, press, trace, a.decisions, a.press)
     for step in sorted({trace.prompt_len, *[*lists[trace.layers[0]]][-1:]}):

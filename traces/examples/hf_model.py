@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Hugging Face model calls its attention function with, as a session or
-a trace wants it: rows in numpy, the rotation, and that it is plain causal
-attention of one sequence. What is not is a ValueError of one sentence, for
-kvreplay has no arithmetic for it. For hf_session.py, capture_hf.py and
-from_kvpress.py; traces/README.md says with which versions they ran."""
+a trace wants it: rows in numpy, and the rotation. That it is plain attention is
+hf_plain.py's. For hf_session.py, capture_hf.py and from_kvpress.py;
+traces/README.md says with which versions they ran."""
 
 import contextlib
+import inspect
 
 import numpy as np
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
-# Arguments of attention functions that make it another attention.
-OTHERS = (
-    "softcap s_aux sinks position_bias indices block_indices cu_seq_lens_q"
-).split()
-# Layers that are plain as long as their mask hides nothing.
-TYPES = {"attention", "full_attention", "sliding_attention"}
-TYPES |= {"chunked_attention"}
 PROBE = 48  # tokens of the prompt that proves a rotation
 
 
@@ -63,12 +56,6 @@ def to_numpy(x):
     return x.numpy()
 
 
-def check_layers(model):
-    config = model.config.get_text_config()
-    others = {*(getattr(config, "layer_types", 0) or ())} - TYPES
-    need(not others, f"layers of {', '.join(others)}: take another model")
-
-
 def layer_of(module):
     """The number of the layer whose attention this is."""
     layer = getattr(module, "layer_idx", None)
@@ -80,42 +67,23 @@ def layer_of(module):
     return layer
 
 
-def check_plain(module, query, mask, n_seen, kwargs):
-    """Each of the last n of n_seen tokens attends to all before it."""
-    batch, _, n, _ = query.shape
-    need(batch == 1, f"a batch of {batch}: give one sequence, and one beam")
-    names = [x for x in OTHERS if kwargs.get(x) is not None]
-    names += ["dropout"] if kwargs.get("dropout") else []
-    causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    if mask is None and n > 1 and not causal:
-        names += ["is_causal=False, it sees later tokens"]
-    need(
-        not names,
-        f"the model's attention has {', '.join(names)}: there is no "
-        "arithmetic for it; take another model (for dropout: model.eval())",
-    )
-    if mask is not None:
-        sees = mask if mask.dtype == torch.bool else mask == 0
-        causal = torch.ones(n, n_seen, dtype=torch.bool).tril(n_seen - n)
-        need(
-            (sees[..., :n_seen].cpu() == causal).all(),
-            f"the mask of tokens {n_seen - n} to {n_seen - 1} hides earlier "
-            "ones (padding, a sliding window, chunks), shows later ones or "
-            "adds to logits: give one sequence, not padded, no longer than "
-            "the window",
-        )
+def with_cache(decoder, cache):
+    """What hands a cache to a decoder: the word for it became another one in
+    transformers 5.24."""
+    known = inspect.signature(getattr(decoder, "forward", decoder)).parameters
+    return {"cache" if "cache" in known else "past_key_values": cache}
 
 
-def keys_of_one_token(model):
-    """The keys [tokens, d] of every layer and KV head where all tokens of the
-    prompt are one and the same: values then are the same at every token, so
-    attention, a mean of values, is the value, what enters each layer is the
-    same, and keys differ by their positions alone."""
+def keys_of_one_token(model, layers):
+    """The keys [tokens, d] of every KV head of the layers (None: of all) where
+    all tokens of the prompt are one and the same: values then are the same at
+    every token, so attention, a mean of values, is the value, what enters each
+    layer is the same, and keys differ by their positions alone."""
     keys = []
 
     def attend(module, query, key, value, *args, **kwargs):
-        keys.extend(key[0].detach().float().cpu().numpy())
+        if layers is None or layer_of(module) in layers:
+            keys.extend(key[0].detach().float().cpu().numpy())
         value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
         return value.transpose(1, 2).contiguous(), None
 
@@ -150,19 +118,19 @@ def turns(keys, freq, paired, near):
     ).all()
 
 
-def rotation(model):
+def rotation(model, layers=None):
     """RoPE's d/2 frequencies, whether it pairs 2i with 2i+1, and the factor
     inside q and k; None, False, 1 where a prompt of one token does not prove
-    that every layer turns whole heads by frequencies that stand still: methods
-    that re-index then refuse. A rotation the other way round, as some models
-    have it, is one by negative frequencies."""
+    that each of the layers (None: of all) turns whole heads by frequencies that
+    stand still: methods that re-index then refuse. A rotation the other way
+    round, as some models have it, is one by negative frequencies."""
     ropes = [
         x
         for x in decoder_of(model).modules()
         if getattr(x, "inv_freq", None) is not None
         and getattr(x, "rope_type", "") not in ("dynamic", "longrope")
     ]
-    keys, found = keys_of_one_token(model) if ropes else [], {}
+    keys, found = keys_of_one_token(model, layers) if ropes else [], {}
     for rope in ropes:
         freq = rope.inv_freq.detach().float().cpu().numpy()
         near = max(1e-3, 8 * torch.finfo(model.dtype).eps)

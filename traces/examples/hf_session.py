@@ -16,6 +16,8 @@ In a program of your own:
     ids = model.generate(**inputs, past_key_values=cache, max_new_tokens=9)
     cache.session.ledger(), cache.session.digest()
 
+(From transformers 5.24 on the word is cache=cache; either is seen.)
+
 The first forward is the prompt: its tokens see all before them (exactly,
 whatever the model's own kernel would round); methods settle when it has ended.
 A prompt that comes in several forwards - generate(prefill_chunk_size=) - is
@@ -37,8 +39,10 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from hf_model import check_layers, check_plain, layer_of, need, register
-from hf_model import rotation, to_numpy
+from hf_model import decoder_of, layer_of, need, register, rotation, to_numpy
+from hf_model import with_cache
+from hf_plain import check_layers, check_plain, check_stateless, geometry
+from hf_plain import turned_otherwise_from
 from kvsession import Session
 
 DTYPES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
@@ -50,10 +54,14 @@ class SessionCache(DynamicCache):
     # The cache that a layer updated, until the attention function that comes
     # next takes it: nothing else tells that whose tokens it has.
     updated = None
+    is_linear = [False]  # no layer's; of none transformers 5.24 would go by all
 
     def __init__(self, model, method, budget=None, room=4096, prompt_len=None):
         super().__init__()
+        check_stateless(model)
         check_layers(model)
+        limit, each = turned_otherwise_from(model) or (room, True)
+        self.limit = room if each else limit
         self.model, self.method, self.budget = model, method, budget
         self.room, self.prompt_len = room, prompt_len
         self.rope = rotation(model)
@@ -74,8 +82,27 @@ class SessionCache(DynamicCache):
             f"{n} tokens and room for {self.room}: make SessionCache(room=) "
             "as large as prompt and answers",
         )
+        self.check_layer(layer_idx, n)
         self.seen[layer_idx], SessionCache.updated = n, self
         return key_states, value_states  # the new tokens alone
+
+    def check_layer(self, layer, n):
+        """May this layer come to n tokens?"""
+        config = self.model.config.get_text_config()
+        self.first = self.first or n
+        need(
+            n <= self.limit or self.first > self.limit,
+            f"beyond {self.limit} tokens the model turns its keys by other "
+            "frequencies, and would compute those of the prompt anew, which a "
+            f"session does not: stay within {self.limit}, or give a prompt of "
+            "more",
+        )
+        need(
+            layer not in self.seen
+            or len(self.seen) == config.num_hidden_layers,
+            f"{len(self.seen)} of {config.num_hidden_layers} layers attend: "
+            "what the others remember no session holds; take another model",
+        )
 
     def get_seq_length(self, layer_idx=0, *args):
         return self.seen.get(layer_idx or 0, 0)
@@ -95,7 +122,7 @@ class SessionCache(DynamicCache):
 
     def reset(self):
         """Nothing was seen. ids: what generate() began or ended with."""
-        self.session, self.seen, self.ids = None, {}, None
+        self.session, self.seen, self.ids, self.first = None, {}, None, 0
 
     def begin(self, ids, mask):
         """Do ids [1, n], given to generate(), go on from what was seen?"""
@@ -111,7 +138,7 @@ class SessionCache(DynamicCache):
         )
         return ids
 
-    def open(self, q, k, v, scale):
+    def open(self, q, k, v, geometry):
         config = self.model.config.get_text_config()
         shape = dict(n_layers=config.num_hidden_layers, n_tokens=self.room)
         shape["n_heads"], n, shape["d"] = q.shape
@@ -119,17 +146,22 @@ class SessionCache(DynamicCache):
         shape["n_kv_heads"], shape["d_v"] = k.shape[0], v.shape[2]
         shape["dtype"] = DTYPES.get(str(k.dtype), str(k.dtype))
         shape["inv_freq"], shape["interleaved"], _ = self.rope
-        self.scale, self.prompt = scale, shape["prompt_len"]
-        self.session = Session(self.method, self.budget, scale=scale, **shape)
+        self.geometry, self.prompt = geometry, shape["prompt_len"]
+        shape["scale"] = geometry[-1]
+        self.session = Session(self.method, self.budget, **shape)
 
 
 def generate(own, inputs=None, *args, **kwargs):
-    """model.generate, which sees the ids that a session goes on from."""
-    cache, ids = kwargs.get("past_key_values"), kwargs.get("input_ids", inputs)
-    if not isinstance(cache, SessionCache) or ids is None:
+    """model.generate, which sees the ids that a session goes on from, by
+    whatever keyword it is given: past_key_values, or cache."""
+    caches = [x for x in kwargs.values() if isinstance(x, SessionCache)]
+    ids = kwargs.get("input_ids", inputs)
+    if not caches or ids is None:
         return own(inputs, *args, **kwargs)
-    config = kwargs.get("generation_config") or cache.model.generation_config
-    chunk = getattr(config, "prefill_chunk_size", None)
+    cache = caches[0]
+    config = [kwargs.get("generation_config"), *args[:1]]
+    config = [x for x in config if x] + [cache.model.generation_config]
+    chunk = getattr(config[0], "prefill_chunk_size", None)
     need(
         not kwargs.get("prefill_chunk_size", chunk) or cache.prompt_len,
         "prefill_chunk_size: make SessionCache(prompt_len=) the number of "
@@ -151,17 +183,16 @@ def session_attention(
         "attention without a session: generate with past_key_values="
         "SessionCache(...), a decoder alone",
     )
-    kwargs["dropout"], scale = dropout, kwargs.get("scaling")
-    layer, n = layer_of(module), query.shape[2]
+    kwargs["dropout"], layer, n = dropout, layer_of(module), query.shape[2]
     check_plain(module, query, attention_mask, cache.seen[layer], kwargs)
     q, k, v = (to_numpy(x) for x in (query, key, value))
-    scale = query.shape[3] ** -0.5 if scale is None else scale
+    own = geometry(query, key, value, kwargs)
     if cache.session is None:
-        cache.open(q, k, v, scale)
+        cache.open(q, k, v, own)
     need(
-        scale == cache.scale,
-        f"layer {layer} has scale {scale}, another {cache.scale}, a session "
-        "one: take another model",
+        own == cache.geometry,
+        f"layer {layer} has heads, KV heads, d, d_v and scale {own}, another "
+        f"{cache.geometry}, a session one: take another model",
     )
     # What is left of the prompt is one block, decode steps are one by one.
     first = min(n, max(1, cache.prompt - cache.session.seen.get(layer, 0)))
@@ -189,7 +220,8 @@ def main():
     )
     budget = None if a.budget == "-" else a.budget
     cache = SessionCache(model, a.method, budget, ids.shape[1] + a.new)
-    ids = model.generate(ids, past_key_values=cache, max_new_tokens=a.new)
+    more = with_cache(decoder_of(model), cache)
+    ids = model.generate(ids, max_new_tokens=a.new, **more)
     print(tokens.decode(ids[0]))
     print(cache.session.spec, cache.session.digest())
 

@@ -11,9 +11,13 @@ import sys
 import unicodedata
 
 
-def arguments(doc, *names, **last):
+# Options of programs that record: {name: help}.
+NAME = {"name": "what the model is called in the trace (default: MODEL)"}
+
+
+def arguments(doc, *names, options=(), **last):
     """The command line: texts by name, then texts and numbers that have a
-    default."""
+    default; options are texts, None where not given."""
     p = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -22,6 +26,8 @@ def arguments(doc, *names, **last):
     for name, default in last.items():
         kind = type(default)
         p.add_argument(name, nargs="?", type=kind, default=default)
+    for name in options:
+        p.add_argument("--" + name, help=options[name])
     a = p.parse_args()
     for name, x in vars(a).items():
         if isinstance(x, int) and x < 0:

@@ -6,9 +6,10 @@ against K and V of a clean pass plus the loss of the next token.
 
     python train_deltakv.py MODEL RECORDING... -o W.safetensors --steps 2000
 
-MODEL is traces/tiny/model; of the recordings the tokens alone are read. The
-file is that of `kvreplay train deltakv`, which trains without a model, on the
-squared error alone; --from begins with one. Needs numpy and torch.
+MODEL is traces/tiny/model, beside which this runs, so in the source tree alone;
+of the recordings the tokens are read, and which model they are of. The file is
+that of `kvreplay train deltakv`, which trains without a model, on the squared
+error alone; --from begins with one. Needs numpy and torch.
 
 --loss both|mse|ntp   which terms; both weigh the same
 --refs raw|recon      references as the model computes them, which the method
@@ -23,6 +24,11 @@ import os
 import sys
 import time
 
+from hf_text import require
+
+if __name__ == "__main__":
+    require("numpy", "safetensors", "torch")
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -32,6 +38,8 @@ sys.path[1:1] = [
     os.path.join(HERE, ".."),
     os.path.join(HERE, "../tiny/provenance"),
 ]
+if not os.path.exists(sys.path[2]):
+    sys.exit("train_deltakv.py: runs in the source tree, beside traces/tiny")
 import model as tiny  # noqa: E402
 from kvtrace import read_trace  # noqa: E402
 
@@ -166,6 +174,16 @@ def name(l, part):
     return f"layers.{l}.{part}"
 
 
+def models(recordings):
+    """Which model they are of, as kvreplay train writes it."""
+    found = {}
+    for path in recordings:
+        for key, x in read_trace(path).metadata.items():
+            if key in ("model", "model_digest"):
+                found.setdefault(key, x)
+    return found
+
+
 def save(net, path, a):
     from safetensors.torch import save_file
 
@@ -185,6 +203,7 @@ def save(net, path, a):
             "trained_k": "4",
             "trained": f"{a.steps} steps, rate {a.rate}, loss {a.loss}, "
             f"references {a.refs}, with the model",
+            **models(a.recordings),
         },
     )
 

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is what a Hugging Face model attends with what a trace or a session can hold:
+plain causal attention of one sequence, by keys that are turned once? What is
+not is a ValueError of one sentence, as early as it can be told, for kvreplay
+has no arithmetic for it."""
+
+import torch
+from hf_model import attending, decoder_of, layer_of, need, register
+
+# Arguments of attention functions that make it another attention.
+OTHERS = (
+    "softcap s_aux sinks position_bias indices block_indices cu_seq_lens_q"
+).split()
+# Layers that are plain as long as their mask hides nothing.
+TYPES = {"attention", "full_attention", "sliding_attention"}
+TYPES |= {"chunked_attention"}
+# Layers that do not attend: a trace goes without them, a session cannot.
+STATES = {"linear_attention", "mamba", "mamba2", "conv", "recurrent"}
+# Where attention functions, their modules and configurations have a window.
+WINDOWS = "sliding_window", "attention_chunk_size"
+
+
+def check_ids(ids, prompt_len):
+    """Tokens [1, T], of which some are the prompt."""
+    shape = getattr(ids, "shape", None)
+    need(
+        shape is not None,
+        f"the tokens are a {type(ids).__name__}, not a tensor [1, T]: of what "
+        'a tokenizer or a chat template gives take ["input_ids"]',
+    )
+    need(
+        len(shape) == 2 and shape[0] == 1 and shape[1],
+        f"the tokens are of shape {[*shape]}: give one sequence, [1, T], as "
+        "ids[None] is of one dimension",
+    )
+    need(
+        0 < prompt_len <= shape[1],
+        f"a prompt of {prompt_len} tokens: give 1 to {shape[1]}, what follows "
+        "are decode steps",
+    )
+
+
+def check_layers(model, known=TYPES):
+    config = model.config.get_text_config()
+    others = {*(getattr(config, "layer_types", 0) or ())} - known
+    need(not others, f"layers of {', '.join(others)}: take another model")
+
+
+def stateful(model):
+    """Does it remember by more than keys and values?"""
+    both = model, decoder_of(model)
+    return any(getattr(x, "_is_stateful", False) for x in both)
+
+
+def check_stateless(model):
+    need(
+        not stateful(model),
+        f"{type(model).__name__} remembers by a state, which a cache of keys "
+        "and values does not hold, so it would generate other tokens: take "
+        "another model (of one that attends in some of its layers "
+        "capture_hf.py records these)",
+    )
+
+
+def original_length(config):
+    """Of a configuration with longrope: where long factors take over."""
+    said = getattr(config, "rope_parameters", None) or {}
+    for x in said, *(y for y in said.values() if isinstance(y, dict)):
+        if "original_max_position_embeddings" in x:
+            return int(x["original_max_position_embeddings"])
+    return int(
+        getattr(config, "original_max_position_embeddings", None)
+        or config.max_position_embeddings
+    )
+
+
+def turned_otherwise_from(model):
+    """The number of tokens beyond which a forward turns all of its keys by
+    other frequencies, and whether these go on changing with each; or None."""
+    for rope in decoder_of(model).modules():
+        kinds = getattr(rope, "rope_type", "")
+        for kind in kinds.values() if isinstance(kinds, dict) else [kinds]:
+            if kind == "longrope":
+                return original_length(model.config.get_text_config()), False
+            if "dynamic" in str(kind):
+                return int(rope.original_max_seq_len), True
+    return None
+
+
+def check_turned_once(model, prompt_len, n_tokens):
+    """Would the prompt alone have had the keys that it has in all n_tokens?"""
+    limit, each = turned_otherwise_from(model) or (n_tokens, False)
+    need(
+        n_tokens <= limit
+        or prompt_len == n_tokens
+        or (prompt_len > limit and not each),
+        f"a prompt of {prompt_len} of {n_tokens} tokens, and beyond {limit} the"
+        " model turns its keys by other frequencies, so one forward over all "
+        f"has other keys than its prompt: give {limit} tokens in all at most"
+        + ("" if each else f", or a prompt of more than {limit}"),
+    )
+
+
+def window_of(module, kwargs):
+    """How many tokens a layer with a window sees; None where it says none: what
+    it is called with before what it has, and that before what all have."""
+    config = getattr(module, "config", None)
+    kinds = getattr(config, "layer_types", None)
+    full = kinds and "full" in kinds[layer_of(module)]
+    for name in WINDOWS:
+        x = getattr(config, name, None) if not full else None
+        x = kwargs.get(name, getattr(module, name, x))
+        if isinstance(x, int) and x > 0:
+            return x
+    return None
+
+
+def check_mask(module, mask, n, n_seen, kwargs):
+    """Nothing but causality is in the mask of the last n of n_seen tokens."""
+    sees = mask if mask.dtype == torch.bool else mask == 0
+    causal = torch.ones(n, n_seen, dtype=torch.bool).tril(n_seen - n)
+    if (sees[..., :n_seen].cpu() == causal).all():
+        return
+    where = f"the mask of tokens {n_seen - n} to {n_seen - 1} hides"
+    layer, window = layer_of(module), window_of(module, kwargs)
+    need(
+        not window or window >= n_seen,
+        f"layer {layer} sees {window} tokens (a sliding window or chunks) and "
+        f"{n_seen} are given, of which {where} earlier ones: give {window} "
+        "tokens at most",
+    )
+    need(
+        False,
+        f"layer {layer}: {where} earlier ones (padding, chunks), shows later "
+        "ones or adds to logits: give one sequence, not padded",
+    )
+
+
+def check_plain(module, query, mask, n_seen, kwargs):
+    """Each of the last n of n_seen tokens attends to all before it."""
+    batch, _, n, _ = query.shape
+    need(batch == 1, f"a batch of {batch}: give one sequence, and one beam")
+    names = [x for x in OTHERS if kwargs.get(x) is not None]
+    names += ["dropout"] if kwargs.get("dropout") else []
+    causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    if mask is None and n > 1 and not causal:
+        names += ["is_causal=False, it sees later tokens"]
+    need(
+        not names,
+        f"the model's attention has {', '.join(names)}: there is no "
+        "arithmetic for it; take another model (for dropout: model.eval())",
+    )
+    if mask is not None:
+        check_mask(module, mask, n, n_seen, kwargs)
+
+
+def geometry(query, key, value, kwargs):
+    """Query heads, KV heads, d, d_v and scale of a layer's attention."""
+    scale = kwargs.get("scaling")
+    scale = query.shape[3] ** -0.5 if scale is None else float(scale)
+    return query.shape[1], *key.shape[1::2], value.shape[3], scale
+
+
+def geometries(model, ids):
+    """What each layer attends with, seen on the first tokens: {layer: its
+    geometry}, and {layer: its window or None}."""
+    found, windows = {}, {}
+
+    def attend(
+        module, query, key, value, attention_mask, dropout=0.0, **kwargs
+    ):
+        kwargs["dropout"], layer = dropout, layer_of(module)
+        check_plain(module, query, attention_mask, key.shape[2], kwargs)
+        need(
+            layer not in found and key.shape[2] == query.shape[2],
+            f"layer {layer} attends twice, or to other tokens than its own: "
+            "take a decoder alone",
+        )
+        found[layer] = geometry(query, key, value, kwargs)
+        windows[layer] = window_of(module, kwargs)
+        return own(module, query, key, value, attention_mask, **kwargs)
+
+    own = register("kvgeometry", attend)
+    with attending(model, "kvgeometry") as decoder, torch.no_grad():
+        decoder(input_ids=ids[:, :2], use_cache=False)
+    return found, windows
+
+
+def agreeing(model, ids):
+    """The layers that one trace can hold, and their scale: the most that attend
+    alike, before others those whose windows hide nothing of the tokens."""
+    found, windows = geometries(model, ids)
+    name = type(model).__name__
+    need(
+        found or not stateful(model),
+        f"{name} remembers by a state and has no attention that could be seen "
+        "(mamba, rwkv and their like have none): there is nothing to record; "
+        "take another model",
+    )
+    need(
+        found,
+        f"{name}: the model attends by itself, not by transformers' attention "
+        "interface, so its attention cannot be seen: take another model",
+    )
+    alike = {}
+    for layer, x in sorted(found.items()):
+        alike.setdefault(x, []).append(layer)
+
+    def rank(layers):
+        n = ids.shape[1]
+        return all((windows[l] or n) >= n for l in layers), len(layers)
+
+    layers = max(alike.values(), key=rank)
+    return layers, found[layers[0]][-1]
