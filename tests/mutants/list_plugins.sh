@@ -59,5 +59,13 @@ mutant beside_written_over sim/commands/options_cells.c 'check_reads.sh' \
   'if (*path[i]) in[(*n)++]' 'if (0) in[(*n)++]'
 mutant asset_rewritten_unseen traces/decisions/asset.c 'assets' \
   'if (!rc) rc = kv_st_damaged(files, e);' ''
+mutant asset_of_any_model traces/decisions/asset_beside.c 'beside' \
+  '? SAME : OTHERS;' '? SAME : NAMED;'
+mutant asset_by_half_a_digest traces/decisions/asset_beside.c 'beside' \
+  " && (!at[n] || at[n] == ' ')" ''
+mutant asset_by_name_anywhere traces/decisions/asset_beside.c 'beside' \
+  'if (named || is == SAME) offer' 'offer'
+mutant asset_first_of_two traces/decisions/asset_beside.c 'beside' \
+  'if (*s->second)' 'if (0)'
 mutant file_not_in_code sim/spec/code.c 'check_reads.sh' \
   '"plugin %s\nfile %s\n", plugin, hex);' '"plugin %s\n", plugin);'
