@@ -27,6 +27,9 @@ static const char *const notes[] = {
 
 static const kv_example environment[] = {
     KV_ENVIRONMENT_ISA,
+    {"KVREPLAY_ASSETS",
+     "FOLDER:FOLDER, where files that methods read are looked for by what the "
+     "model is, after those beside the trace"},
     {"KVREPLAY_KEEP",
      "how many seconds may pass before finished layers are written to the "
      "database, 0 to 90; 5 by default"},

@@ -84,12 +84,14 @@ static int start(void **state) {
   unsetenv("KVREPLAY_ASSETS");
   mkdir(scratch_path("assets"), 0777);
   mkdir(scratch_path("other"), 0777);
+  mkdir(scratch_path("a:b"), 0777);
   return rc;
 }
 
 static int stop(void **state) {
   rmdir(scratch_path("assets"));
   rmdir(scratch_path("other"));
+  rmdir(scratch_path("a:b"));
   return scratch_remove(state);
 }
 
@@ -99,6 +101,7 @@ static int empty(void **state) {
   unsetenv("KVREPLAY_ASSETS");
   clear("assets");
   clear("other");
+  clear("a:b");
   return 0;
 }
 
@@ -182,6 +185,11 @@ static void elsewhere(void **state) {
   finds(KV_OK, "/other/less.a.safetensors");
   put("assets", "less.b", NULL, ONE); /* nearer */
   finds(KV_OK, "/assets/less.b.safetensors");
+  put("a:b", "less.b", NULL, TWO); /* a colon of a name */
+  snprintf(list, sizeof list, "%s", scratch_path("a\\:b"));
+  setenv("KVREPLAY_ASSETS", list, 1);
+  digest = TWO;
+  finds(KV_OK, "/a:b/less.b.safetensors");
 }
 
 int main(void) {

@@ -163,6 +163,7 @@ static void print_table(const kv_trace *t, const task *s) {
   const kv_shape *p = &t->shape;
   line("trace", t->name);
   line("model", kv_trace_meta(t, "model"));
+  line("digest", kv_trace_meta(t, "model_digest"));
   printf("%-10s %d tokens: %d prompt, %d decode steps\n", "request",
          p->n_tokens, p->prompt_len, p->n_tokens - p->prompt_len);
   print_layers(t);

@@ -92,14 +92,19 @@ static void look_in(const char *folder, const char *known, bool named,
   free(file);
 }
 
-/* Folders that hold files of many models, where only content tells. */
+/* Folders that hold files of many models, where only content tells: colons
+ * between them (\: is one of a name). */
 static void look_elsewhere(search *s) {
-  const char *list = getenv("KVREPLAY_ASSETS");
+  const char *at = getenv("KVREPLAY_ASSETS");
   char folder[PATH_MOST];
-  for (size_t n; list && *list && s->best < SAME; list += n + (list[n] != 0)) {
-    n = strcspn(list, ":");
+  while (at && *at && s->best < SAME) {
+    size_t n = 0;
+    for (; *at && *at != ':'; at++) {
+      if (*at == '\\' && (at[1] == ':' || at[1] == '\\')) at++;
+      if (n < sizeof folder) folder[n++] = *at;
+    }
+    if (*at) at++;
     if (n == 0 || n >= sizeof folder) continue;
-    memcpy(folder, list, n);
     folder[n] = 0;
     look_in(folder, NULL, false, s);
   }
