@@ -33,6 +33,30 @@ def model(name, dtype=torch.float32, attention="eager", **config):
     return x
 
 
+def rope(**said):
+    """A configuration's rotation, by the word of this transformers."""
+    if transformers.__version__ < "5":
+        said.pop("original_max_position_embeddings", None)
+        return dict(rope_scaling={"type": said.pop("rope_type"), **said})
+    return dict(rope_parameters=dict(said, rope_theta=1e4))
+
+
+def longrope(limit):
+    """Other frequencies beyond so many tokens, of heads of 16."""
+    return dict(
+        rope(rope_type="longrope", short_factor=[1.0] * 8,
+             long_factor=[2.0] * 8, original_max_position_embeddings=limit),
+        max_position_embeddings=512, original_max_position_embeddings=limit,
+    )  # fmt: skip
+
+
+def dynamic(limit):
+    """Frequencies that go on changing from so many tokens on."""
+    return dict(
+        rope(rope_type="dynamic", factor=2.0), max_position_embeddings=limit
+    )
+
+
 def generate(model, ids=IDS, new=32, **more):
     """Greedy: all ids, and the logits [new, vocabulary] in float32."""
     more.setdefault("attention_mask", torch.ones_like(ids))
