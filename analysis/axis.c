@@ -2,6 +2,7 @@
 #include "analysis/plot.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* 1, 2 or 5 times a power of ten, not below x. */
 static double round_step(double x) {
@@ -36,11 +37,12 @@ bool kv_axis_takes(const kv_axis *a, double value) {
   return fabs(value) <= 1e30 && (!a->log || value >= 1e-30);
 }
 
-void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y) {
+static void fit(kv_axis *a, int n, const kv_mark *mark, bool is_y,
+                double most) {
   double lo = HUGE_VAL, hi = -HUGE_VAL;
   for (int i = 0; i < n; i++) {
     double v = is_y ? mark[i].y : mark[i].x;
-    if (!kv_axis_takes(a, v)) continue;
+    if (!kv_axis_takes(a, v) || v > most) continue;
     lo = fmin(lo, v);
     hi = fmax(hi, v);
   }
@@ -51,6 +53,38 @@ void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y) {
     fit_log(a);
   else
     fit_linear(a);
+}
+
+void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y) {
+  fit(a, n, mark, is_y, HUGE_VAL);
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Ten times the median of what the axis takes, if few are above. */
+static double bound(const kv_axis *a, int n, const kv_mark *mark) {
+  double *y = calloc((size_t)n + 1, sizeof *y), most = HUGE_VAL;
+  int m = 0, above = 0;
+  for (int i = 0; y && i < n; i++)
+    if (kv_axis_takes(a, mark[i].y)) y[m++] = mark[i].y;
+  if (m) {
+    qsort(y, (size_t)m, sizeof *y, by_size);
+    most = 10 * y[m / 2];
+    for (int i = 0; i < m; i++) above += y[i] > most;
+  }
+  free(y);
+  return most > 0 && 4 * above <= m ? most : HUGE_VAL;
+}
+
+bool kv_axis_fit_most(kv_axis *a, int n, const kv_mark *mark) {
+  bool beyond = false;
+  fit(a, n, mark, true, bound(a, n, mark));
+  for (int i = 0; i < n; i++)
+    beyond |= kv_axis_takes(a, mark[i].y) && mark[i].y > a->hi;
+  return beyond;
 }
 
 static int ticks_log(const kv_axis *a, double tick[16]) {

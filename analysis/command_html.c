@@ -51,7 +51,8 @@ static int load(kv_page *p) {
   int rc = kv_results_open(p->path, &p->db);
   if (!rc) rc = kv_grid_ask(p->db, "SELECT * FROM cell", 0, NULL, &p->cell);
   if (rc) return rc;
-  if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants))
+  if (!find_places(p) || !kv_variants_find(&p->cell, &p->variants) ||
+      !kv_look_all(&p->variants, &p->cell))
     return kv_tell(KV_EXIT_RESOURCE, "not enough memory for the page");
   return kv_lines_put(p->db, &p->cell, &p->variants);
 }
@@ -94,6 +95,13 @@ static void tiles(const kv_page *p) {
   fputs("</div>\n", p->f);
 }
 
+/* Does any trace say where its answers stand? */
+static bool answers(const kv_page *p) {
+  for (int r = 0; r < p->cell.rows; r++)
+    if (isfinite(kv_grid_number(&p->cell, r, "needle_share"))) return true;
+  return false;
+}
+
 static void head(const kv_page *p) {
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
         "charset=\"utf-8\">\n<meta name=\"viewport\" "
@@ -120,12 +128,17 @@ static void head(const kv_page *p) {
         "<p><strong>Open loop:</strong> the queries are the recorded ones "
         "and do not feel the approximation, so errors do not build up as "
         "they would in generation. Read these figures as faithfulness of "
-        "attention, not as accuracy on a task.</p>\n"
+        "attention, not as accuracy on a task. They stand in the order in "
+        "which they were seen to rank right answers; output error, which "
+        "does not, comes <a href=\"#stored\">last</a>.</p>\n"
         "<p>Filled points are <em>confirmed</em>: two runs that differ in "
         "backend, kernel set or processor found the same bits. Hollow ones "
         "are one run.</p>\n"
-        "<nav aria-label=\"Sections\"><a href=\"#stored\">Bytes stored</a>"
-        "<a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
+        "<nav aria-label=\"Sections\">",
+        p->f);
+  fputs(answers(p) ? "<a href=\"#needle_stored\">Needles</a>" : "", p->f);
+  fputs("<a href=\"#lse\">LSE error and KL</a><a href=\"#stored\">Output "
+        "error</a><a href=\"#read\">Bytes read</a><a href=\"#along\">Along "
         "decode</a><a href=\"#gap\">Gap to the oracle</a><a "
         "href=\"#heads\">Layers and heads</a><a "
         "href=\"#check\">Cross-check</a><a href=\"#cells\">All cells</a><a "
@@ -140,12 +153,9 @@ static void section(const kv_page *p, const char *id, const char *title) {
 static int body(const kv_page *p) {
   int rc;
   head(p);
-  section(p, "stored", "Fidelity against bytes stored");
-  kv_page_pareto(p, false);
-  section(p, "read", "Fidelity against bytes read");
-  kv_page_pareto(p, true);
+  rc = kv_page_fidelity(p);
   section(p, "along", "Error along decode");
-  rc = kv_page_along(p);
+  if (!rc) rc = kv_page_along(p);
   section(p, "gap", "How far from random to the oracle");
   if (!rc) rc = kv_page_gap(p);
   section(p, "heads", "Kept by layer and head");

@@ -6,15 +6,17 @@
 #include "analysis/commands.h"
 #include "analysis/lines.h"
 #include "analysis/say.h"
+#include "analysis/text.h"
 #include "analysis/where.h"
+#include "traces/option/help.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* What is asked for: for programs all columns of the view, for people these,
- * and a note below the table. */
+ * in this order, with words about them below the table. */
 typedef struct sheet {
-  const char *view, *columns, *note;
+  const char *view, *columns, *order, *words, *more;
 } sheet;
 
 /* --- names of lines ------------------------------------------------------- */
@@ -79,15 +81,40 @@ static int count_older(sqlite3 *db, const kv_where *w, double *n) {
   return rc;
 }
 
-static int put(const kv_args *a, const sheet *s, const kv_grid *g,
+/* Why the means of some lines are not of all traces. */
+static int put_reasons(sqlite3 *db, FILE *f) {
+  kv_grid g;
+  int rc = kv_grid_ask(db, "SELECT * FROM reasons", 0, NULL, &g);
+  if (rc) return rc;
+  for (int r = 0; r < g.rows; r++) {
+    fputs(r ? "" : "\n", f);
+    kv_text_write(kv_grid_text(&g, r, "said"), f);
+    fputs("\n", f);
+  }
+  kv_grid_free(&g);
+  return rc;
+}
+
+static int put(sqlite3 *db, const kv_args *a, const sheet *s, const kv_grid *g,
                double older) {
   FILE *f = kv_output_open(a->output);
+  int rc = KV_EXIT_OK, end;
   if (!f) return KV_EXIT_RESOURCE;
   kv_grid_write(g, (kv_grid_format)a->format, f);
-  if (a->format == KV_TABLE) fputs(s->note, f);
+  if (a->format == KV_TABLE && a->mean) rc = put_reasons(db, f);
+  if (a->format == KV_TABLE && s->words) {
+    fputs("\n", f);
+    kv_help_wrap(f, 0, 0, s->words);
+    if (s->more) kv_help_wrap(f, 0, 0, s->more);
+    kv_help_wrap(f, 0, 0, KV_SAY_RANK);
+    kv_help_wrap(f, 0, 0,
+                 "Open loop: the recorded queries do not feel the "
+                 "approximation.");
+  }
   if (a->format == KV_TABLE && older > 0)
     fprintf(f, "Not shown: %.0f by superseded code (--history).\n", older);
-  return kv_output_close(f, a->output);
+  end = kv_output_close(f, a->output);
+  return rc ? rc : end;
 }
 
 static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
@@ -96,16 +123,19 @@ static int answer(sqlite3 *db, const kv_args *a, const sheet *s,
   const kv_where all = {.n = 0};
   double older = 0;
   kv_grid g = {0};
+  char sorted[320];
   int rc = kv_where_check(db, a->mean ? "cell" : s->view, w);
+  snprintf(sorted, sizeof sorted, "%s%s", s->view,
+           people && s->order ? s->order : "");
   if (!rc && a->mean) rc = fill_lines(db, w);
   if (!rc)
-    rc = kv_where_ask(db, s->view, people ? s->columns : "*",
-                      a->mean ? &all : w, &g);
+    rc = kv_where_ask(db, sorted, people ? s->columns : "*", a->mean ? &all : w,
+                      &g);
   if (!rc && people && !a->mean) rc = name_variants(db, s->view, w, &g);
   if (!rc && !g.rows)
     rc = kv_where_say_empty(db, a->mean ? "cell" : s->view, w);
   if (!rc && people && (cells || a->mean)) rc = count_older(db, w, &older);
-  if (!rc) rc = put(a, s, &g, older);
+  if (!rc) rc = put(db, a, s, &g, older);
   kv_grid_free(&g);
   return rc;
 }
@@ -124,41 +154,65 @@ static int write(const kv_args *a, const sheet *s) {
  * --------------------------------------------------------------
  */
 
-#define SHARES                                                                 \
-  " CAST(round(100 * share_end) AS INTEGER) || '%' AS 'end',"                  \
-  " CAST(round(100 * kr) AS INTEGER) || '%' AS 'mean',"                        \
-  " CAST(round(100 * share_read) AS INTEGER) || '%' AS 'read',"                \
-  " CAST(round(100 * share_scanned) AS INTEGER) || '%' AS scan,"               \
-  " output_error AS error, output_error_p95 AS 'error p95', mass,"             \
-  " recall_16 AS 'top-16', needle_share AS needle,"
 #define PLACE "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
+#define PERCENT(x) " CAST(round(100 * " x ") AS INTEGER) || '%' AS "
+/* What ranks answers stands before output error: KV_SAY_RANK. */
 #define CELLS                                                                  \
-  PLACE ", method, asked, budget, status, kept, bytes_end AS 'end B'," SHARES  \
-        " CASE WHEN conflicts THEN 'CONFLICT' WHEN status IN ('refused',"      \
-        " 'failed') THEN reason WHEN confirmed THEN 'confirmed'"               \
-        " ELSE 'one run' END AS checked"
-#define NOTE                                                                   \
-  "\nend, mean, read: bytes as shares of the dense cache. scan: bytes looked " \
-  "at"                                                                         \
-  " in order\nto choose what is read, as a share of what dense reads; empty:"  \
-  " not recorded, by an\nearlier kvreplay. needle: mass on the"                \
-  " needles, dense is 1.\nOpen loop: the recorded queries do not feel the"     \
-  " approximation.\n"
+  PLACE ", method, asked, budget, status, kept, bytes_end AS 'end "            \
+        "B'," PERCENT("share_end") "'end'," PERCENT("kr") "'mean'," PERCENT(   \
+            "share_read") "'read'," PERCENT("share_scanned") "scan,"           \
+                                                             " needle_share "  \
+                                                             "AS needle, "     \
+                                                             "lse_error AS "   \
+                                                             "lse, kl, "       \
+                                                             "output_error "   \
+                                                             "AS error,"       \
+                                                             " output_error_"  \
+                                                             "p95 AS 'error "  \
+                                                             "p95', mass, "    \
+                                                             "recall_16 AS "   \
+                                                             "'top-16',"       \
+                                                             " CASE WHEN "     \
+                                                             "conflicts THEN " \
+                                                             "'CONFLICT' "     \
+                                                             "WHEN status IN " \
+                                                             "('refused', "    \
+                                                             "'failed')"       \
+                                                             " THEN "          \
+                                                             "reason" CHECKED
+#define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
+#define MEANS                                                                  \
+  "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
+  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
+  " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
+  " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
+  " share_scanned_se) AS scan, about(needle_share, needle_share_se) AS"        \
+  " needle, about(lse_error, lse_error_se) AS lse, about(kl, kl_se) AS kl,"    \
+  " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
+  " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
+  " about(recall_16, recall_16_se) AS 'top-16',"                               \
+  " CASE WHEN conflicts THEN 'CONFLICT' WHEN traces = 0 THEN 'no "             \
+  "answer'" CHECKED
+#define WORDS                                                                  \
+  "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
+  " in order to choose what is read, as a share of what dense reads; empty:"   \
+  " not recorded, by an earlier kvreplay. needle: mass on the needles, dense"  \
+  " is 1; empty: the trace has no answers. lse: by how much the log-sum-exp"   \
+  " of what is stored is off. kl: divergence of the attention. error: of its"  \
+  " output."
+#define SPREAD                                                                 \
+  "\u00b1: two standard errors of the mean over traces. *: the mean of those"  \
+  " traces alone that have an answer; compare it with the mean of the same"    \
+  " traces (--where trace=NAME), not with its column."
 
 int kv_report_table(const kv_args *a) {
-  static const sheet cells = {"cell", CELLS, NOTE};
+  static const sheet cells = {"cell", CELLS, NULL, WORDS, NULL};
   static const sheet every = {
       "every_cell",
       CELLS ", iif(length(code) = 64, substr(code, 1, 12), code) AS code,"
             " iif(age = 1, 'newest', 'superseded') AS 'of the code'",
-      NOTE};
-  static const sheet mean = {
-      "summary",
-      "method, asked, iif(traces = traces_all, traces, traces || ' of ' ||"
-      " traces_all) AS traces, kept," SHARES
-      " CASE WHEN conflicts THEN 'CONFLICT' WHEN confirmed THEN 'confirmed'"
-      " ELSE 'one run' END AS checked",
-      NOTE};
+      NULL, WORDS, NULL};
+  static const sheet mean = {"summary", MEANS, KV_RANKED, WORDS, SPREAD};
   if (a->mean && a->history)
     return kv_tell(KV_EXIT_USAGE, "--mean is of the newest code: name it or "
                                   "--history, not both");
@@ -171,11 +225,11 @@ int kv_report_history(const kv_args *a) {
       PLACE ", method, budget, state, code, arithmetic, status, first_seen,"
             " confirmations, conflicts, output_error AS error,"
             " substr(key, 1, 12) AS key",
-      ""};
+      NULL, NULL, NULL};
   return write(a, &history);
 }
 
 int kv_report_cells(const kv_args *a) {
-  static const sheet cells = {"cell", "*", ""};
+  static const sheet cells = {"cell", "*", NULL, NULL, NULL};
   return write(a, &cells);
 }

@@ -64,6 +64,18 @@ static void frame(const kv_page *p, const kv_axis *a, int rows, int *row) {
   }
 }
 
+/* What is left of the axis stands at its edge, with an arrow. */
+static void mark(const kv_page *p, int line, bool solid, const kv_axis *a,
+                 double gap, int row, const char *tip) {
+  kv_look k = kv_look_line(&p->variants, line);
+  double x = place(a, fmax(gap, a->lo)), y = row * ROW + 18;
+  if (gap < a->lo)
+    fprintf(p->f,
+            "<path class=\"k%d l\" d=\"M%.1f,%.1fh-12m4,-3l-4,3l4,3\"/>\n",
+            k.colour, x, y);
+  kv_plot_mark(k, solid, x, y, 5, tip, p->f);
+}
+
 static void draw(const kv_page *p, const kv_grid *g, int *row) {
   kv_axis a = {"", 0, 1, false, false};
   int rows = present(p, g, row);
@@ -96,8 +108,7 @@ static void draw(const kv_page *p, const kv_grid *g, int *row) {
              kv_grid_number(g, r, "output_error"),
              kv_grid_text(g, r, "reference_budget"),
              kv_grid_number(g, r, "random"), kv_grid_number(g, r, "oracle"));
-    kv_plot_mark(v, kv_grid_number(g, r, "confirmed") > 0,
-                 place(&a, fmax(gap, a.lo)), row[v] * ROW + 18, 5, tip, p->f);
+    mark(p, v, kv_grid_number(g, r, "confirmed") > 0, &a, gap, row[v], tip);
   }
   fputs("</svg></div>\n", p->f);
 }
@@ -169,7 +180,8 @@ int kv_page_gap(const kv_page *p) {
                   "method of budget B, random too, attends the token in hand "
                   "beside its B, and oracle-topk counts it in them. "
                   "0: no better than chance; 1: as good as choosing "
-                  "with the exact scores; below 0: worse than chance.",
+                  "with the exact scores; below 0: worse than chance, at the "
+                  "left edge with an arrow where the axis ends before it.",
                   "gap", &g);
   rc = missing(p);
   fputs("</figure>\n", p->f);

@@ -73,7 +73,7 @@ static void legend(const kv_grid *g, FILE *f) {
               i, kind_name[i]);
   if (some(g, "unified")) {
     fputs("<li><svg viewBox=\"0 0 34 14\" aria-hidden=\"true\">", f);
-    kv_plot_mark(KINDS, true, 17, 7, 5, "", f);
+    kv_plot_mark(kv_look_number(KINDS), true, 17, 7, 5, "", f);
     fputs("</svg>in unified pages, all that these hold</li>\n", f);
   }
   fputs("</ul>\n", f);

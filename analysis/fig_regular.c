@@ -76,7 +76,7 @@ static void legend(const kv_grid *g, FILE *f) {
   for (int i = 0; i < LAYOUTS; i++) {
     if (!some[i]) continue;
     fputs("<li><svg viewBox=\"0 0 34 14\" aria-hidden=\"true\">", f);
-    kv_plot_mark(i, true, 17, 7, 5, "", f);
+    kv_plot_mark(kv_look_number(i), true, 17, 7, 5, "", f);
     fprintf(f, "</svg>%s: slots used</li>\n", layout[i]);
   }
   fputs("</ul>\n", f);

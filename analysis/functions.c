@@ -9,6 +9,9 @@
  *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
  *                      not null; null for fewer than two
  *   deviation(x)       the same without / n: the standard deviation
+ *   about(x, e)        a mean and twice its standard error, for people; null
+ *                      where x is, without the latter where e is
+ *   share(x, e)        the same in percent
  */
 #include "analysis/grid.h"
 #include "analysis/survivors.h"
@@ -82,12 +85,41 @@ static void finish_deviation(sqlite3_context *c) {
   sqlite3_result_double(c, sqrt(m->squares / ((double)m->n - 1)));
 }
 
+/* x, then twice e: as 0 where that is below the digits of x that are shown. */
+static void about(sqlite3_context *c, int n, sqlite3_value **v) {
+  double x = sqlite3_value_double(v[0]), e = 2 * sqlite3_value_double(v[1]);
+  char text[80];
+  if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  n = snprintf(text, sizeof text, "%.4g", x);
+  if (e < 5e-5 * fabs(x)) e = 0;
+  if (sqlite3_value_type(v[1]) != SQLITE_NULL)
+    snprintf(text + n, sizeof text - (size_t)n,
+             e < 100 ? " \u00b1%.2g" : " \u00b1%.0f", e);
+  sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
+static void share(sqlite3_context *c, int n, sqlite3_value **v) {
+  char text[80];
+  if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  n = snprintf(text, sizeof text, "%.0f%%", 100 * sqlite3_value_double(v[0]));
+  if (sqlite3_value_type(v[1]) != SQLITE_NULL)
+    snprintf(text + n, sizeof text - (size_t)n, " \u00b1%.0f",
+             200 * sqlite3_value_double(v[1]));
+  sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
 int kv_results_functions(sqlite3 *db) {
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
                                        NULL, NULL);
   if (!bad)
     bad = sqlite3_create_function_v2(db, "i32_at", 2, how, NULL, i32_at, NULL,
+                                     NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "about", 2, how, NULL, about, NULL,
+                                     NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "share", 2, how, NULL, share, NULL,
                                      NULL, NULL);
   if (!bad) bad = kv_survivors_functions(db);
   if (!bad)

@@ -122,11 +122,14 @@ static int width(const kv_grid *g, int c) {
   return w;
 }
 
-/* Columns of numbers, or of shares like 12%, stand to the right. */
+/* Columns of numbers, of shares like 12% and of means like 12 ± 3 stand to
+ * the right. */
 static bool is_number(const kv_grid *g, int c) {
   for (int r = 0; r < g->rows; r++) {
     const char *t = at(g, r, c)->text;
-    if (t && isnan(at(g, r, c)->number) && t[strspn(t, "0123456789.")] != '%')
+    const char *end = t ? t + strspn(t, "0123456789.e+-") : NULL;
+    if (t && isnan(at(g, r, c)->number) &&
+        (end == t || (*end && *end != '%' && strncmp(end, " \u00b1", 3))))
       return false;
   }
   return true;

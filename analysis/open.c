@@ -13,6 +13,7 @@
 #include "analysis/deltakv_sql.h"
 #include "analysis/formats_sql.h"
 #include "analysis/grid.h"
+#include "analysis/means_sql.h"
 #include "analysis/pictures_sql.h"
 #include "analysis/residuals_sql.h"
 #include "analysis/say.h"
@@ -202,6 +203,7 @@ int kv_results_open(const char *path, sqlite3 **db) {
   sqlite3_free(uri);
   if (!rc && (kv_results_functions(*db) ||
               sqlite3_exec(*db, views_sql, NULL, NULL, NULL) ||
+              sqlite3_exec(*db, means_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, pictures_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, formats_sql, NULL, NULL, NULL) ||
               sqlite3_exec(*db, residuals_sql, NULL, NULL, NULL) ||

@@ -23,8 +23,23 @@ typedef struct kv_page {
 
 /* Shapes, colours and names of all lines. */
 void kv_page_legend(const kv_page *p);
-/* Fidelity against bytes stored, or read: all traces' mean, each trace. */
-void kv_page_pareto(const kv_page *p, bool read);
+/* Fidelity against bytes stored and read, a section a measure: what ranks
+ * right answers first, output error after it. Needles only where traces have
+ * any. */
+int kv_page_fidelity(const kv_page *p);
+/* What output error is not, and on what that was found. */
+void kv_page_rank(const kv_page *p);
+/* Means over traces as a table, the best by one measure first. */
+typedef enum kv_ranking {
+  KV_NO_RANKING, /* no table */
+  KV_BY_NEEDLE,
+  KV_BY_LSE,
+  KV_BY_KL,
+  KV_BY_ERROR
+} kv_ranking;
+int kv_page_ranking(const kv_page *p, kv_ranking by);
+/* Why some of them are not of all traces, below the first such table. */
+int kv_page_reasons(const kv_page *p);
 int kv_page_along(const kv_page *p);
 int kv_page_gap(const kv_page *p);
 /* Maps of what each layer and KV head keeps, a method each, at one budget. */
@@ -83,6 +98,7 @@ typedef struct kv_column {
     KV_PLAIN,
     KV_PERCENT,
     KV_TENTH, /* percent, to a tenth */
+    KV_TWICE, /* of a standard error */
     KV_BYTES,
     KV_SHORT,
     KV_LONG,

@@ -138,6 +138,8 @@ static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
     fprintf(f, "%.1f%%", 100 * n);
   else if (c->kind == KV_BYTES)
     bytes(n, f);
+  else if (c->kind == KV_TWICE)
+    fprintf(f, "%.2g", 2 * n);
   else if (number && (floor(n) != n || strchr(text, '.')))
     fprintf(f, "%.4g", n);
   else

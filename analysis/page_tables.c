@@ -108,13 +108,18 @@ int kv_page_cells(const kv_page *p) {
       {"kr", "mean", KV_PERCENT},
       {"share_read", "read", KV_PERCENT},
       {"share_scanned", "scanned", KV_PERCENT},
-      {"asset_bytes", "file", KV_BYTES},
+      {"needle_share", "needle", KV_PLAIN},
+      {"needle_share_se", "&plusmn;", KV_TWICE},
+      {"lse_error", "LSE error", KV_PLAIN},
+      {"lse_error_se", "&plusmn;", KV_TWICE},
+      {"kl", "KL", KV_PLAIN},
+      {"kl_se", "&plusmn;", KV_TWICE},
       {"output_error", "error", KV_PLAIN},
-      {"output_error_se", "&plusmn;", KV_PLAIN},
+      {"output_error_se", "&plusmn;", KV_TWICE},
       {"output_error_p95", "error p95", KV_PLAIN},
       {"mass", "mass", KV_PLAIN},
       {"recall_16", "top-16", KV_PLAIN},
-      {"needle_share", "needle", KV_PLAIN},
+      {"asset_bytes", "file", KV_BYTES},
       {"status", "checked", KV_MARK},
       {"reason", "reason", KV_LONG},
       {NULL, NULL, KV_PLAIN}};
@@ -127,12 +132,13 @@ int kv_page_cells(const kv_page *p) {
       "is not a share of the cache at the end. Scanned: what a "
       "method looks at in order to choose what is read, as a share "
       "of what dense reads; empty where an earlier kvreplay did not "
-      "record it. File: what a method was lent of a file of its own, once for "
-      "all requests and no part of what is stored. \u00b1: the standard error "
-      "of the mean error, from the "
-      "means of 16 bins of steps. Needle: mass on "
-      "the needles as a share of what dense attention puts on "
-      "them.",
+      "record it. Needle: mass on the needles as a share of what dense "
+      "attention puts on them. LSE error: of the log-sum-exp of what is "
+      "stored, KL: of the attention, error: of its output, in the order in "
+      "which they were seen to rank right answers (the last does not). "
+      "\u00b1: two standard errors of the mean, from the means of 16 bins of "
+      "steps. File: what a method was lent of a file of its own, once for "
+      "all requests and no part of what is stored.",
       "cells", &p->cell);
   fputs("</figure>\n", p->f);
   return older(p);

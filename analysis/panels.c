@@ -32,6 +32,20 @@ static bool find_series(const kv_grid *g, const char *column, kv_variants *v) {
   return true;
 }
 
+/* Lines that all are the page's look as they do there. */
+static void dress(const kv_page *p, kv_variants *v) {
+  int known = 0;
+  v->look = calloc((size_t)v->n + 1, sizeof *v->look);
+  for (int i = 0; v->look && i < v->n; i++) {
+    int line = kv_variants_same(&p->variants, v->label[i]);
+    if (line < 0) break;
+    v->look[known++] = kv_look_line(&p->variants, line);
+  }
+  if (known == v->n) return;
+  free(v->look);
+  v->look = NULL;
+}
+
 static int end_of(const kv_grid *g, const kv_panels *s, int first) {
   int r = first;
   while (r < g->rows && !strcmp(kv_grid_text(g, first, s->panel),
@@ -98,6 +112,7 @@ void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
   if (!find_series(g, s->series, &v) || !plot.mark) {
     kv_tell_short();
   } else {
+    dress(p, &v);
     kv_plot_legend(&v, p->f);
     fit(&plot, s, gather(g, s, &v, 0, g->rows, plot.mark));
     fputs("<div class=\"small two\">\n", p->f);
@@ -112,6 +127,7 @@ void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
   free(plot.mark);
   free(v.label);
   free(v.of);
+  free(v.look);
 }
 
 static int draw_figure(const kv_page *p, const kv_figure *f) {

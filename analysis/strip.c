@@ -113,8 +113,8 @@ static void draw_items(const frame *w, FILE *f) {
   for (int n = 0; n < w->s->n; n++) {
     const kv_strip_item *i = &w->s->item[n];
     if (i->kind == KV_STRIP_POINT && drawn(w, i))
-      kv_plot_mark(i->series, i->solid, at(w, i->x0), middle(i->row), 5, i->tip,
-                   f);
+      kv_plot_mark(kv_look_number(i->series), i->solid, at(w, i->x0),
+                   middle(i->row), 5, i->tip, f);
   }
 }
 

@@ -114,7 +114,7 @@ bool kv_variants_find(const kv_grid *g, kv_variants *out) {
   char **label = calloc(n, sizeof *label);
   bool good = false;
   *out = (kv_variants){0, calloc(n, sizeof *out->label), g->rows,
-                       calloc(n, sizeof *out->of)};
+                       calloc(n, sizeof *out->of), NULL};
   if (!x.params || !x.name || !label || !out->label || !out->of) goto out;
   for (int r = 0; r < g->rows; r++) {
     x.params[r] = json_loads(kv_grid_text(g, r, "params"), 0, NULL);
@@ -135,6 +135,7 @@ void kv_variants_free(kv_variants *v) {
   for (int i = 0; v->label && i < v->n; i++) free(v->label[i]);
   free(v->label);
   free(v->of);
+  free(v->look);
   memset(v, 0, sizeof *v);
 }
 

@@ -10,10 +10,17 @@
 
 #include "analysis/grid.h"
 
+/* How a line is drawn (looks.c). */
+typedef struct kv_look {
+  int colour, shape, dash;
+  bool small;
+} kv_look;
+
 typedef struct kv_variants {
   int n; /* in the order of their labels */
   char **label;
   int rows, *of; /* [rows of the grid] number of the variant */
+  kv_look *look; /* [n], or NULL: by their numbers */
 } kv_variants;
 
 /* g has trace, prompt_len, method, params, budget. false: no memory. Cost

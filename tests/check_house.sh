@@ -30,7 +30,8 @@ generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/style_css.h analysis/views_sql.h'
 generated+=' analysis/formats_sql.h analysis/pictures_sql.h'
 generated+=' analysis/deltakv_sql.h analysis/residuals_sql.h'
-generated+=' analysis/selection_sql.h sim/new_texts.h'
+generated+=' analysis/selection_sql.h analysis/means_sql.h'
+generated+=' analysis/ranked_txt.h sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {

@@ -132,7 +132,8 @@ do
   [ "$(grep -cF " $name" "$dir/out")" = 1 ] || fail "table lacks $name"
 done
 "$report" html "$dir/mine.db" -o "$dir/mine.html" || fail "html of decisions"
-[ "$(grep -cF '>mine (replay)</td>' "$dir/mine.html")" = 1 ] ||
+[ "$(grep -c '^<tr>.*<td title="[^"]*">mine (replay)</td>' \
+  "$dir/mine.html")" = 1 ] ||
   fail "the page lacks mine"
 replayed "name=a$(printf 'é%.0s' {1..80})"
 "$report" table "$dir/mine.db" |

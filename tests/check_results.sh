@@ -4,7 +4,7 @@
 # Databases that are not as they should be, or lie where nothing can be
 # written. Superseded code stands in no table or figure beside the newest,
 # rows of an earlier kvreplay lack what it did not measure and contradict
-# nobody, means are of all traces. What a tampered file holds is refused by
+# nobody. What a tampered file holds is refused by
 # name or shown as text: no page, terminal, CSV or JSON takes it for more.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -201,20 +201,7 @@ for x in sys.stdin:
 ' <"$dir/hex" | sort | cmp -s - "$dir/a" || fail "steps.csv has other numbers"
 fi
 
-# --- means ---
-"$report" table "$good" --mean >"$dir/out" || fail "table --mean"
-[ "$(wc -l <"$dir/out")" = $((48 + 6)) ] ||
-  fail "--mean has $(wc -l <"$dir/out") lines"
-mean=$("$report" table "$good" -w method=h2o,asked=10% -f jsonl |
-  sed 's/.*"output_error":\([^,]*\),.*/\1/' |
-  awk '{ s += $1 } END { printf "%.4g", s / NR }')
-grep -q "^h2o  *10%  *2  .* $mean  " "$dir/out" || fail "no mean of $mean"
-"$report" table "$good" --mean -w trace=made_up_1 -f csv |
-  grep -q '^h2o,prompt,10%,1,1,' || fail "--mean --where"
-tampered "DELETE FROM ask WHERE run_id IN (SELECT run_id FROM run JOIN trace
-  USING (identity) WHERE name = 'made_up_2' AND method = 'h2o')"
-"$report" table "$dir/t.db" --mean | grep -q '^h2o  *10%  *1 of 2  *-  *-' ||
-  fail "a mean over one of two traces is shown as one of all"
+# --- what is asked ---
 "$report" table --help >"$dir/out" || fail "table --help"
 grep -q -- '-m, --mean  *a line' "$dir/out" ||
   fail "--help of a flag without a value"

@@ -5,6 +5,10 @@ Python 3.9 and nothing else.
     for row in read_results("results.db"):
         print(row["trace"], row["spec"], row["output_error.mean"])
 
+    for line in summary(read_results("results.db")):  # means over traces
+        print(line["method"], line["target"], line["needle_share"],
+              2 * line["needle_share.se"], line["traces"], line["reasons"])
+
     steps = read_steps("results.db")  # by the key of a row
     mean, error = paired(steps[a["key"]]["output_error"],
                          steps[b["key"]]["output_error"])
@@ -169,3 +173,65 @@ def paired(a, b):
         raise ValueError(f"{len(a)} steps against {len(b)}: not of one trace "
                          "and prompt")
     return interval([x - y for x, y in zip(a, b)])
+
+
+# What a summary has means of, what ranks right answers first: README.md.
+MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
+         "output_error.p95 mass.mean recall_16.mean kept kr bytes.mean "
+         "bytes.end.total bytes.read bytes.scanned").split()
+
+
+def _labels(rows):
+    """What kvreport calls the line of each row: analysis/variants.h."""
+    def name(x):
+        own = x["params"].get("name") if x["method"] == "replay" else None
+        return f"{own} (replay)" if own else x["method"]
+
+    def text(x):
+        return json.dumps(x, separators=(",", ":")).strip('"')
+    seen = {}  # by name, place and budget: the values of each parameter
+    for x in rows:
+        at = (name(x), x["trace"], x["prompt_len"], x["observe"], x["budget"],
+              text(x["params"].get("budget")))
+        seen.setdefault(at, []).append(x["params"])
+    apart = {(at[0], key) for at, params in seen.items()
+             for key in {y for p in params for y in p} - {"budget"}
+             if len({text(p.get(key)) for p in params}) > 1}
+    return [" ".join([name(x), *(f"{k}={text(v)}"
+                                 for k, v in x["params"].items()
+                                 if (name(x), k) in apart)]) for x in rows]
+
+
+def summary(rows, means=MEANS):
+    """Means over traces of what was asked alike, as a dict a line (`method`,
+    `basis`, `target`): each of `means` and, as NAME.se, its standard error,
+    that of the traces' means (NaN of fewer than two), over the `traces` that
+    have an answer, of `traces_all`. Where they differ, compare a line with the
+    same traces of another alone; `reasons` are {trace: why it has none}. What
+    no row has, such as needles of a trace without answers, counts in no
+    mean."""
+    def place(x):
+        return x["trace"], x["prompt_len"], x["observe"]
+    lines, every = {}, {place(x) for x in rows}
+    for label, x in zip(_labels(rows), rows):
+        of = label, *(y if isinstance(y, str) else ""
+                      for y in (x["basis"], x["target"]))
+        lines.setdefault(of, []).append(x)
+    out = []
+    for of, found in sorted(lines.items()):
+        ran = [x for x in found if not math.isnan(x["output_error.mean"])]
+        line = dict(zip(("method", "basis", "target"), of), traces=len(ran),
+                    traces_all=len(every),
+                    reasons={x["trace"]: x["reason"] for x in found
+                             if x["status"] in ("refused", "failed")})
+        for key in means:
+            values = [x[key] for x in ran if not math.isnan(x.get(
+                key, math.nan))]
+            n = len(values)
+            mean = math.fsum(values) / n if n else math.nan
+            squares = math.fsum((y - mean)**2 for y in values)
+            line[key] = mean
+            line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)
+                                 if n > 1 else math.nan)
+        out.append(line)
+    return out

@@ -83,14 +83,32 @@ SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
   max(CASE kind WHEN 'slack' THEN bytes END) AS slack
 FROM held GROUP BY run_id;
 
--- The standard error of the mean output error of a run. Steps that follow each
--- other are alike, so neither values nor steps count as independent: the error
--- is that of the means of 16 bins of steps (batch means).
+-- The standard errors of the means of a run. Steps that follow each other are
+-- alike, so neither values nor steps count as independent: the error is that of
+-- the means of 16 bins of steps (batch means). That of needle_share, a ratio,
+-- is that of what its bins miss of the run's share of dense (delta method).
 CREATE TEMP VIEW unsure AS
-SELECT run_id, standard_error(m.mean) AS output_error_se
-FROM part p JOIN metric m USING (run_id, part)
-WHERE p.bin >= 0 AND p.head < 0 AND m.measure = 'output_error'
-GROUP BY run_id;
+WITH bins AS
+  (SELECT run_id, part,
+    max(CASE measure WHEN 'output_error' THEN m.mean END) AS output_error,
+    max(CASE measure WHEN 'mass' THEN m.mean END) AS mass,
+    max(CASE measure WHEN 'kl' THEN m.mean END) AS kl,
+    max(CASE measure WHEN 'lse_error' THEN m.mean END) AS lse_error,
+    max(CASE measure WHEN 'recall_16' THEN m.mean END) AS recall_16,
+    max(CASE measure WHEN 'needle_mass' THEN m.mean END) AS needle_mass,
+    max(CASE measure WHEN 'needle_dense' THEN m.mean END) AS needle_dense
+  FROM part p JOIN metric m USING (run_id, part)
+  WHERE p.bin >= 0 AND p.head < 0 AND measure IN ('output_error', 'mass', 'kl',
+    'lse_error', 'recall_16', 'needle_mass', 'needle_dense')
+  GROUP BY run_id, part)
+SELECT run_id, standard_error(b.output_error) AS output_error_se,
+  standard_error(b.mass) AS mass_se, standard_error(b.kl) AS kl_se,
+  standard_error(b.lse_error) AS lse_error_se,
+  standard_error(b.recall_16) AS recall_16_se,
+  standard_error(b.needle_mass - b.needle_dense
+    * m.needle_mass / nullif(m.needle_dense, 0)) / m.needle_dense
+    AS needle_share_se
+FROM bins b JOIN measured m USING (run_id) GROUP BY run_id;
 
 -- One row per cell that was asked for and code that answered it. Shares are of
 -- the dense cache of the same trace, where dense was run; needle_share is of
@@ -107,12 +125,14 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   r.fetched * 1.0 / (t.n_tokens - r.prompt_len) AS bytes_fetched,
   r.asset_bytes, r.cr, r.moved, r.verbs,
   m.output_error, u.output_error_se, m.output_error_p50, m.output_error_p95,
-  m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass,
-  m.mass_stored, m.mass_merged, m.tv, m.kl, m.lse_error,
-  w.drift AS lse_drift, m.recall_1, m.recall_16, m.recall_budget,
+  m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass, u.mass_se,
+  m.mass_stored, m.mass_merged, m.tv, m.kl, u.kl_se, m.lse_error,
+  u.lse_error_se, w.drift AS lse_drift, m.recall_1, m.recall_16,
+  u.recall_16_se, m.recall_budget,
   m.needle_stored, m.needle_merged, m.needle_view, m.needle_mass,
   m.needle_all, m.needle_dense,
   m.needle_mass / nullif(m.needle_dense, 0) AS needle_share,
+  u.needle_share_se,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
   r.output, r.key, r.age
@@ -132,46 +152,6 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params,
 
 -- What tables and figures show: those by the newest code of each method.
 CREATE TEMP VIEW cell AS SELECT * FROM every_cell WHERE age = 1;
-
--- What `kvreport table --mean` is about, and what it calls each line; filled
--- by the program, for a name is made from all rows.
-CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
-  PRIMARY KEY (key, basis, asked));
-
--- The mean over traces of what was asked alike, of the cells in `line`. A line
--- that some trace has no answer for has no mean: one over those that happen to
--- have an answer would flatter. Needles are of the traces that have any.
-CREATE TEMP VIEW summary AS
-WITH chosen AS MATERIALIZED
-  (SELECT c.*, l.label FROM cell c JOIN line l USING (key, basis, asked)),
-place AS (SELECT DISTINCT trace, prompt_len, observe FROM chosen),
-mean AS
-  (SELECT label AS method, basis, asked, count(output_error) AS traces,
-    (SELECT count(*) FROM place) AS traces_all, count(share_end) AS shares,
-    avg(kept) AS kept, avg(share_end) AS share_end, avg(kr) AS kr,
-    avg(share_read) AS share_read,
-    iif(count(share_scanned) = count(output_error), avg(share_scanned), NULL)
-      AS share_scanned, avg(output_error) AS output_error,
-    standard_error(output_error) AS output_error_se,
-    avg(output_error_p95) AS output_error_p95, avg(mass) AS mass,
-    avg(recall_16) AS recall_16, avg(needle_share) AS needle_share,
-    min(confirmed) AS confirmed, max(conflicts) AS conflicts
-  FROM chosen GROUP BY label, basis, asked)
-SELECT method, basis, asked, traces, traces_all,
-  iif(traces = traces_all, kept, NULL) AS kept,
-  iif(shares = traces_all, share_end, NULL) AS share_end,
-  iif(traces = traces_all, kr, NULL) AS kr,
-  iif(shares = traces_all, share_read, NULL) AS share_read,
-  iif(shares = traces_all, share_scanned, NULL) AS share_scanned,
-  iif(traces = traces_all, output_error, NULL) AS output_error,
-  iif(traces = traces_all, output_error_se, NULL) AS output_error_se,
-  iif(traces = traces_all, output_error_p95, NULL) AS output_error_p95,
-  iif(traces = traces_all, mass, NULL) AS mass,
-  iif(traces = traces_all, recall_16, NULL) AS recall_16,
-  iif(traces = traces_all, needle_share, NULL) AS needle_share,
-  confirmed, conflicts
-FROM mean
-ORDER BY method, basis, length(asked), asked;
 
 -- Cells that no other cell of the trace beats in both bytes and error.
 CREATE TEMP VIEW pareto AS

@@ -2,7 +2,9 @@
  *
  * Rows as a table for people, at most 120 columns: sim/show/rows.h. Lines are
  * kept until the end, when widths are known, and grouped by trace in the
- * order in which traces came. Labels are made in row_label.c.
+ * order in which traces came. Labels are made in row_label.c. Of the measures
+ * needle comes first, then LSE error and KL: so they were seen to rank right
+ * answers, which output error does not (README.md).
  */
 #include "sim/show/row_label.h"
 #include "sim/show/row_layout.h"
@@ -19,8 +21,8 @@
 enum { WIDTH = 120, CELL = 16, LABEL_MOST = 30, COLUMNS = 14 };
 
 static const char *const heads[COLUMNS] = {
-    "asked", "budget", "kept", "end",  "mean",  "dense",  "read",
-    "scan",  "error",  "p95",  "mass", "top16", "needle", "journal"};
+    "asked", "budget", "kept", "end", "mean",  "dense", "read",
+    "scan",  "needle", "lse",  "kl",  "error", "p95",   "journal"};
 
 typedef struct line {
   kv_row_label label;
@@ -51,6 +53,21 @@ static void share(const kv_stat *s, double x, char out[CELL]) {
   } else {
     snprintf(out, CELL, fabs(x) < 100 ? "%.4f" : "%.3g", x);
   }
+}
+
+/* Nats, to three digits: what they rank by is in the other formats. */
+static void nats(const kv_stat *s, char out[CELL]) {
+  double x = s->mean;
+  if (s->count == 0 || !isfinite(x))
+    strcpy(out, "-");
+  else if (x == 0)
+    strcpy(out, "0");
+  else
+    snprintf(out, CELL,
+             fabs(x) < 0.0005 ? "%.0e"
+             : fabs(x) < 10   ? "%.3f"
+                              : "%.3g",
+             x);
 }
 
 static void bytes(double x, char out[CELL]) {
@@ -86,11 +103,11 @@ static void numbers(const kv_result *r, line *l) {
   } else {
     bytes(t->scanned, l->cell[7]);
   }
-  share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].mean, l->cell[8]);
-  share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[9]);
-  share(&s[KV_MASS], s[KV_MASS].mean, l->cell[10]);
-  share(&s[KV_RECALL_16], s[KV_RECALL_16].mean, l->cell[11]);
-  share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[12]);
+  share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[8]);
+  nats(&s[KV_LSE_ERROR], l->cell[9]);
+  nats(&s[KV_KL], l->cell[10]);
+  share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].mean, l->cell[11]);
+  share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[12]);
   kv_digest_hex(&r->journal, hex);
   snprintf(l->cell[13], CELL, "%.8s", hex);
 }
@@ -324,9 +341,10 @@ static void end(void *self) {
   fputs("end, mean, read: bytes at the end, on average, read a step "
         "(K = 1024); dense: mean share of dense's bytes;\n"
         "scan: bytes looked at a step in order to choose what is read;\n"
-        "error, p95: of the output, relative; mass, top16: what the view holds "
-        "of the exact attention;\n"
-        "needle: mass on the needles, dense is 1; "
+        "needle: mass on the needles, dense is 1; lse: log-sum-exp of what is "
+        "stored less that of all; kl: of attention;\n"
+        "error, p95: of the output, relative; it does not rank right answers "
+        "as needle does (README.md);\n"
         "open loop: recorded queries do not feel the approximation",
         f->out);
   if (f->backend[0]) fprintf(f->out, "; backend %s", f->backend);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The line of sha256sum as a C string in base64, as a Content-Security-Policy
-# has it: ... | awk -v name=style_hash -f base64.awk
+# has it: ... | awk -v name=style_hash -f embed/base64.awk
 BEGIN {
   hex = "0123456789abcdef"
   digit = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -1,0 +1,146 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Means over traces, as a table, in Python and on the page: means and standard
+# errors are what our own sums give, of all traces or marked and with a reason;
+# what ranks right answers stands before output error, which is said not to, and
+# the figures' numbers in that sentence are found again in the bundled answers.
+# The page's large figures: python/check_page.py.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+src=${top_srcdir:-$here/..}
+build=${top_builddir:-.}
+report=${KVREPORT:-$build/analysis/kvreport}
+kvreplay=${KVREPLAY:-$build/sim/kvreplay}
+fill=${FILL_DB:-$build/tests/fill_db}
+sql=${SQL_DB:-$build/tests/faults/sql_db}
+tiny=$src/traces/tiny
+dir=$(mktemp -d ./check_means_XXXXXX) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
+bad=0
+fail() { # KV_FIRST: whoever seeds a fault wants no more than one
+  echo "FAIL: $*" >&2
+  [ -z "${KV_FIRST-}" ] || exit 1
+  bad=1
+}
+
+# tampered SQL...: $dir/t.db is a copy of $good to which this was done.
+tampered() {
+  cp "$good" "$dir/t.db"
+  "$sql" "$dir/t.db" "$@" >"$dir/out" || fail "sql_db $*"
+}
+
+good=$dir/good.db
+"$fill" "$good" 0 2 0 || { echo "FAIL: fill_db"; exit 1; }
+
+# --- the table ---
+# Of h2o at 10 %: mean and standard error by our own sums over the two traces.
+"$report" table "$good" --mean >"$dir/out" || fail "table --mean"
+"$report" table "$good" --mean -f csv >"$dir/mean.csv" || fail "--mean -f csv"
+[ "$(wc -l <"$dir/mean.csv")" = 49 ] || fail "--mean has not 48 lines"
+for measure in output_error lse_error mass kr; do
+  "$report" table "$good" -w method=h2o,asked=10% -f jsonl |
+    sed "s/.*\"$measure\":\([^,]*\),.*/\1/" | awk '
+    { x[NR] = $1; s += $1 }
+    END {
+      for (m = s / NR; NR > i; i++) q += (x[i + 1] - m) ^ 2
+      printf "%.9g %.9g\n", m, sqrt(q / (NR - 1) / NR)
+    }' >"$dir/a"
+  awk -F , -v of=$measure '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+    $1 == "h2o" && $3 == "10%" {
+      printf "%.9g %.9g\n", $at[of], $at[of "_se"]
+    }' "$dir/mean.csv" >"$dir/b"
+  cmp -s "$dir/a" "$dir/b" ||
+    fail "mean $measure is $(cat "$dir/b"), not $(cat "$dir/a")"
+  [ $measure = kr ] && continue
+  read -r mean error <"$dir/a"
+  said=$(awk -v m="$mean" -v e="$error" \
+    'BEGIN { printf "%.4g \302\261%.2g", m, 2 * e }')
+  grep -q "^h2o  *10%  *2  .*  $said  " "$dir/out" || fail "no $said"
+done
+# The best by needle first, and the measures in their order.
+head -n 1 "$dir/out" |
+  grep -q ' scan  *needle  *lse  *kl  *error  *error p95  *mass' ||
+  fail "output error stands before what ranks: $(head -n 1 "$dir/out")"
+needles=$(sed -n '2,/^$/s/.*% [^ ]*  *\([0-9.]*\)  .*/\1/p' "$dir/out")
+[ "$(wc -l <<<"$needles")" = 47 ] && sort -cgr <<<"$needles" 2>/dev/null ||
+  fail "--mean is not sorted by needle"
+tr '\n' ' ' <"$dir/out" | grep -q "does not rank right answers: kvtiny-6l,.*29 \
+specifications.*needle (Kendall's tau-b .79).*provisional" ||
+  fail "--mean does not say what output error is not"
+"$report" table "$good" --mean -w trace=made_up_1 -f csv |
+  grep -q '^h2o,prompt,10%,1,1,' || fail "--mean --where"
+# Those that have an answer, marked, below the others, and why.
+tampered "DELETE FROM ask WHERE run_id IN (SELECT run_id FROM run JOIN trace
+  USING (identity) WHERE name = 'made_up_2' AND method = 'h2o')"
+one=$("$report" table "$dir/t.db" -w method=h2o,asked=10% -f jsonl |
+  sed 's/.*"output_error":\([^,]*\),.*/\1/' | awk '{ printf "%.4g", $1 }')
+"$report" table "$dir/t.db" --mean >"$dir/out" || fail "--mean of some"
+grep -q "^h2o  *10%  *1 of 2 \*  .* $one  " "$dir/out" ||
+  fail "no marked mean of those that have an answer"
+sed -n '/ of 2 \*  /,/^$/p' "$dir/out" | grep . | grep -qv ' of 2 ' &&
+  fail "means of some traces stand among those of all"
+grep -q '^h2o at 10%, 1 of 2 traces: no answer on 1$' "$dir/out" ||
+  fail "no word on why h2o has no mean of both"
+grep -q '^pyramidkv at 5%, 0 of 2 traces: made_up_1: window 32 is larger.*(and'\
+' 1 more)$' "$dir/out" || fail "no reason of pyramidkv at 5%"
+if command -v python3 >/dev/null; then
+  for db in "$good" "$dir/t.db"; do
+    "$report" table "$db" --mean -f json >"$dir/mean.json"
+    python3 "$src/tests/python/check_summary.py" "$db" "$dir/mean.json" \
+      2>"$dir/err" || fail "kvresults.summary: $(tail -n 1 "$dir/err")"
+  done
+fi
+
+# --- the page ---
+# page DB: what python/check_page.py finds beyond an axis in how many figures.
+page() {
+  "$report" html "$1" -o "$dir/page.html" || fail "html of $1"
+  "$report" table "$1" --mean -f csv >"$dir/mean.csv" || fail "--mean of $1"
+  python3 "$src/tests/python/check_page.py" "$dir/page.html" \
+    "$dir/mean.csv" 2>"$dir/err" || fail "the page: $(tail -n 1 "$dir/err")"
+}
+if command -v python3 >/dev/null; then
+  [ "$(page "$good")" = 0 ] || fail "a page without outliers: $(page "$good")"
+  page "$dir/t.db" >/dev/null # in which h2o lost a trace
+  grep -q '<li>h2o at 10%, 1 of 2 traces: no answer on 1</li>' \
+    "$dir/page.html" || fail "the page hides why h2o has no mean of both"
+  # One method a hundred times worse than the rest does not take the axes.
+  tampered "UPDATE metric SET mean = mean * 100 WHERE measure = 'output_error'
+    AND run_id IN (SELECT run_id FROM run WHERE method = 'tova')"
+  [ "$(page "$dir/t.db")" = 2 ] || fail "tova is not beyond two axes"
+  grep -q 'Beyond the axis[^.]*: tova (' "$dir/page.html" ||
+    fail "the page does not say what is beyond its axis"
+  # Where no trace has answers LSE error comes first.
+  tampered "DELETE FROM metric WHERE measure LIKE 'needle%'"
+  page "$dir/t.db" >/dev/null
+  # All methods, of which some are refused: each has a look of its own.
+  "$kvreplay" run "$tiny/retrieval_8_small.safetensors" -q -m all -b 20% \
+    --db "$dir/all.db" >"$dir/out" 2>&1 || fail "run -m all: $(cat "$dir/out")"
+  page "$dir/all.db" >/dev/null
+fi
+
+# --- what ranks answers ---
+# Of the bundled answers, 117 cells: the numbers that the page quotes.
+if [ -z "${KV_QUICK-}" ] && command -v python3 >/dev/null; then
+  "$kvreplay" run "$tiny"/{retrieval_16,haystack_8,multiturn_11}.safetensors \
+    -q -b 12.5%,25%,50% -m window,random,streamingllm,h2o,tova,snapkv \
+    -m pyramidkv,adakv,knorm,zsmerge,oracle-topk,quest:page=16:skip=0 \
+    -m quest:page=8:skip=0 -f jsonl >"$dir/ran.jsonl" || fail "run of 117 cells"
+  python3 "$tiny/provenance/rank.py" "$dir/ran.jsonl" >"$dir/rank" ||
+    fail "rank.py"
+  while read -r measure quoted; do
+    awk -v of="$measure" -v is="$quoted" '
+      $1 == of && ($2 - is) ^ 2 < .00016 { found = 1 }
+      END { exit !found }' "$dir/rank" ||
+      fail "$measure has another tau-b than $quoted: $(cat "$dir/rank")"
+    grep -q "$quoted for " "$dir/page.html" || fail "the page lacks $quoted"
+  done <<<'needle_share .72
+lse_error .52
+kl .39
+output_error .32
+bytes.mean .56'
+fi
+exit $bad

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_page.py PAGE MEAN.csv: the large figures of a page and their tables,
+against `kvreport table --mean -f csv` of the same database. What ranks right
+answers stands first; lines can be told apart; only those that no other beats
+are named, and no name stands on another; what is far above the rest is beyond
+the axis; there is a plot that fits a telephone; tables are sorted. Standard
+library only."""
+
+import csv
+import html
+import math
+import re
+import sys
+
+text = open(sys.argv[1], encoding="utf-8").read()
+means = list(csv.DictReader(open(sys.argv[2], encoding="utf-8")))
+for m in means:
+    m["whole"] = m["traces"] == m["traces_all"]
+has_needles = any(m["needle_share"] for m in means)
+
+# --- the order of sections, and the sentence ---
+
+ids = re.findall(r'<h2 id="(\w+)">', text)
+first = ["needle_stored", "needle_read"] if has_needles else []
+want = [*first, "lse", "stored", "read", "along"]
+assert ids[: len(want)] == want, ids
+assert ("#needle_stored" in text) == has_needles
+said = re.search(r'<h2 id="stored">.*?</h2>\n<p class="rank">(.*?)</p>', text)
+said = html.unescape(said.group(1))
+for words in ("does not rank right answers", "kvtiny-6l", "29 specifications",
+              "needle (Kendall's tau-b .79)", "provisional"):  # fmt: skip
+    assert words in said, said
+named = re.search(r"The 29: (.*?), those with", text, re.S).group(1)
+assert len(set(re.split(r",\s|\sand\s", named))) == 29, named
+
+# --- marks: one for each line ---
+
+legend = text[text.index('<ul class="legend">'):]
+legend = re.findall(
+    r'<li><svg.*?class="k(\d) m" d="(.*?)".*?</svg>(.*?)</li>',
+    legend[: legend.index("</ul>")], re.S)  # fmt: skip
+looks = {html.unescape(name): (k, d) for k, d, name in legend}
+assert set(looks) == {m["method"] for m in means}
+assert len(set(looks.values())) == len(looks), "two lines look alike"
+
+# --- large figures ---
+
+FIGURES = [("lse", 0, "lse_error", "kr"), ("lse", 1, "kl", "kr"),
+           ("stored", 0, "output_error", "kr"),
+           ("read", 0, "output_error", "share_read")]  # fmt: skip
+if has_needles:
+    FIGURES += [("needle_stored", 0, "needle_share", "kr"),
+                ("needle_read", 0, "needle_share", "share_read")]  # fmt: skip
+beyond = 0
+
+
+def section(name):
+    at = text.index(f'<h2 id="{name}">')
+    return text[at : text.index("<h2", at + 4)]
+
+
+def plot(body, kind):
+    found = re.search(rf'<div class="{kind}">(<svg.*?</svg>)', body, re.S)
+    return found.group(1)
+
+
+def front(marks, more):
+    """Names of what no other beats."""
+    sign = -1 if more else 1
+    return {
+        name
+        for name, x, y in marks
+        if not any(a <= x and sign * b <= sign * y and (a, b) != (x, y)
+                   for _, a, b in marks)
+    }  # fmt: skip
+
+
+def check(name, number, column, across):
+    global beyond
+    body = section(name).split("<figure>")[1 + number]
+    more = column == "needle_share"
+    log = column == "output_error"
+    marks = []
+    for m in means:
+        # Needles are of the traces that have any: those of all lines there.
+        if m[column] and m[across] and m["whole"]:
+            y = float(m[column])
+            marks.append((m["method"], float(m[across]), y))
+    drawn = [m for m in marks if not log or m[2] > 0]
+    for kind, widest in (("broad", 1080), ("narrow", 360)):
+        svg = plot(body, kind)
+        box = [float(x) for x in
+               re.search(r'viewBox="([^"]*)"', svg).group(1).split()]  # fmt: skip
+        assert box[2] <= widest, box
+        places = re.findall(r'class="k\d m[^>]*translate\(([\d.]+) ([\d.]+)\)',
+                            svg)  # fmt: skip
+        assert len(places) == len(drawn), (name, len(places), len(drawn))
+        assert all(0 < float(x) < box[2] for x, _ in places), places
+        labels = [
+            (float(x), float(y), html.unescape(label))
+            for x, y, label in re.findall(
+                r'<text class="k\d n" x="([\d.]+)" y="([\d.]+)">(.*?)</text>',
+                svg)]  # fmt: skip
+        # A mean of sizes is no size of the mean: only where all are of a sign.
+        if column != "lse_error":
+            best = front(drawn, more)
+            assert {x[2] for x in labels} <= best, (name, labels, best)
+        assert labels and len({x[2] for x in labels}) == len(labels)
+        for i, a in enumerate(labels):
+            assert a[0] > 0 and a[0] + 7 * len(a[2]) < box[2] + 1, a
+            for b in labels[:i]:
+                apart = (abs(a[1] - b[1]) >= 14
+                         or a[0] + 7 * len(a[2]) <= b[0]
+                         or b[0] + 7 * len(b[2]) <= a[0])  # fmt: skip
+                assert apart, (name, a, b)
+        ticks = re.findall(r'<text x="([\d.]+)"[^>]*class="t mid">([\d.]+)%',
+                           svg)  # fmt: skip
+        assert ticks and all(float(x) < box[2] for x, _ in ticks)
+    told = re.search(r"Beyond the axis.*?: (.*?)\.</p>", body)
+    if told:
+        far = {html.unescape(x) for x in
+               re.findall(r"(?:^|, )(.*?) \([^()]*\)", told.group(1))}  # fmt: skip
+        middle = sorted(abs(m[2]) for m in drawn)[len(drawn) // 2]
+        assert far <= {m[0] for m in drawn if abs(m[2]) > 5 * middle}, far
+        arrows = plot(body, "broad").count("v-11m-3,4l3,-4l3,4")
+        assert arrows == len(told.group(1).split("), ")), (arrows, told)
+        beyond += 1
+    table = re.search(r"<tbody>(.*?)</tbody>", body, re.S)
+    if across == "kr":
+        rows = [[html.unescape(re.sub("<.*?>", "", x)).strip() for x in
+                 re.findall(r"<td.*?>(.*?)</td>", r, re.S)]
+                for r in table.group(1).split("</tr>")[:-1]]  # fmt: skip
+        assert len(rows) == len(means)
+        by = {(m["method"], m["asked"]): m for m in means}
+        order = []
+        for r in rows:
+            m = by[r[0], "" if r[2] == "–" else r[2]]
+            size = abs(float(m[column])) if m[column] else math.inf
+            order.append((not m["whole"], -size if more and m[column]
+                          else size))  # fmt: skip
+            assert r[1] == "–" or math.isclose(
+                float(r[1].split()[0]), float(m[column]), rel_tol=1e-3), r
+        assert order == sorted(order), (name, order)
+
+
+for figure in FIGURES:
+    check(*figure)
+print(beyond)
