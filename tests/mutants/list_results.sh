@@ -38,6 +38,23 @@ mutant drift_uncompared sim/db/db_drift.c 'old_db' \
 mutant merge_loses_squares analysis/merge.c 'check_results.sh' \
   '"squares = s.squares, squares_bits = s.squares_bits"' \
   '"squares = s.squares, squares_bits = NULL"'
+# What ranks answers, and means of some traces.
+mutant some_among_all analysis/say.h 'check_means.sh' \
+  'ORDER BY summary.traces < summary.traces_all, summary.needle' \
+  'ORDER BY summary.needle'
+mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
+  'standard_error(kr) AS kr_se' 'deviation(kr) AS kr_se'
+mutant all_lines_named analysis/plot.c 'check_means.sh' \
+  'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
+mutant names_on_names analysis/plot.c 'check_means.sh' \
+  '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
+mutant outliers_take_axis analysis/axis.c 'check_means.sh' \
+  'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
+mutant lines_look_alike analysis/looks.c 'check_means.sh' \
+  '(kv_look){of, n % KV_SHAPES,' '(kv_look){of, n % 2,'
+mutant python_mean_error traces/kvresults.py 'check_means.sh' \
+  'line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)' \
+  'line[key + ".se"] = (math.sqrt(squares / n / n)'
 # What a command costs and says.
 mutant search_is_linear sim/sweep/search.c 'search' \
   'high = high > most / 2 ? most : 2 * high)' 'high++)'

@@ -89,8 +89,8 @@ def check(name, number, column, across):
     drawn = [m for m in marks if not log or m[2] > 0]
     for kind, widest in (("broad", 1080), ("narrow", 360)):
         svg = plot(body, kind)
-        box = [float(x) for x in
-               re.search(r'viewBox="([^"]*)"', svg).group(1).split()]  # fmt: skip
+        box = re.search(r'viewBox="([^"]*)"', svg).group(1)
+        box = [float(x) for x in box.split()]
         assert box[2] <= widest, box
         places = re.findall(r'class="k\d m[^>]*translate\(([\d.]+) ([\d.]+)\)',
                             svg)  # fmt: skip
@@ -118,8 +118,8 @@ def check(name, number, column, across):
         assert ticks and all(float(x) < box[2] for x, _ in ticks)
     told = re.search(r"Beyond the axis.*?: (.*?)\.</p>", body)
     if told:
-        far = {html.unescape(x) for x in
-               re.findall(r"(?:^|, )(.*?) \([^()]*\)", told.group(1))}  # fmt: skip
+        far = re.findall(r"(?:^|, )(.*?) \([^()]*\)", told.group(1))
+        far = {html.unescape(x) for x in far}
         middle = sorted(abs(m[2]) for m in drawn)[len(drawn) // 2]
         assert far <= {m[0] for m in drawn if abs(m[2]) > 5 * middle}, far
         arrows = plot(body, "broad").count("v-11m-3,4l3,-4l3,4")

@@ -5,9 +5,9 @@ over all its cells but dense's, and its mean over tasks and sizes. Standard
 library only. RESULTS: a database, or what --format jsonl printed, of
 
     kvreplay run retrieval_16.safetensors haystack_8.safetensors \\
-      multiturn_11.safetensors -b 12.5%,25%,50% -m window,random,\\
-streamingllm,h2o,tova,snapkv,pyramidkv,adakv,knorm,zsmerge,\\
-quest:page=16:skip=0,quest:page=8:skip=0,oracle-topk --db RESULTS
+      multiturn_11.safetensors -b 12.5%,25%,50% -m METHODS --db RESULTS
+
+with the METHODS of closed_loop.py (../README.md has the line to copy).
 """
 
 import csv
