@@ -86,8 +86,8 @@ int kv_page_reasons(const kv_page *p) {
   if (g.rows)
     fputs("<p class=\"soft\">*: the mean of those traces alone that have an "
           "answer: below the others, for it is not to be compared with them, "
-          "and in no large figure.</p>\n<details><summary>Why not all traces "
-          "have one</summary><ul>\n",
+          "and drawn large only where they are all that have the measure.</p>\n"
+          "<details><summary>Why not all traces have one</summary><ul>\n",
           p->f);
   for (int r = 0; r < g.rows; r++) {
     fputs("<li>", p->f);

@@ -43,7 +43,7 @@ mutant some_among_all analysis/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
-  'standard_error(kr) AS kr_se' 'deviation(kr) AS kr_se'
+  'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
 mutant all_lines_named analysis/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
 mutant names_on_names analysis/plot.c 'check_means.sh' \
