@@ -27,11 +27,9 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
-generated+=' analysis/style_css.h analysis/views_sql.h'
-generated+=' analysis/formats_sql.h analysis/pictures_sql.h'
-generated+=' analysis/deltakv_sql.h analysis/residuals_sql.h'
-generated+=' analysis/selection_sql.h analysis/means_sql.h'
-generated+=' analysis/ranked_txt.h sim/new_texts.h'
+for text in style_css ranked_txt {deltakv,formats,means,pictures}_sql \
+  {residuals,selection,views}_sql; do generated+=" analysis/$text.h"; done
+generated+=' sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
