@@ -4,16 +4,14 @@
 # The house rules that a grep can hold. Usage: check_house.sh [SOURCE TREE].
 # It first proves on a small tree of its own that each rule can be broken.
 #
-#   includes  rooted, of a file that exists, and along the arrows only: of
-#             rooms, and of the rooms within a room
+#   includes  rooted, of files that exist, along the arrows of rooms, and within
 #   calls     along the arrows within a room (calls.awk)
 #   rooms     no folder holds more than 60 files, those of methods.mk apart
 #   licence   an SPDX line among the first five of every source file
-#   shape     80 columns, 400 lines, no tabs in C, no word of unfinished work
-#   lists     every file is named by the Makefile.am of its folder; every
-#             method has its source, its twin in gpu/ (or says ref-only), its
-#             test and its section; every format its two files and
-#             its section
+#   shape     80 columns, 400 lines, no tab, no unfinished word, no NaN let pass
+#   lists     every file is named by the Makefile.am of its folder; every method
+#             has its source, its twin in gpu/ (or says ref-only), its test and
+#             its section; every format its two files and its section
 #   recipe    a method that was added by the recipe of CONVENTIONS.md is named
 #             in the files of that recipe and nowhere else in code
 #   mutants   every seeded fault still applies (tests/mutants)
@@ -158,6 +156,8 @@ shape() {
   written | grep -v '[.]md$' |
     lines "(^|[^A-Za-z_])($words)([^A-Za-z_]|\$)" 'a word of unfinished work'
   files '[.](c|h)' | lines "$(printf '\t')" 'a tab'
+  files '[.](c|h|cc)' |
+    lines 'if \(fabsf?\([^;]*\) > [^;]*\)( fail.*)?$' 'passes a NaN: !(x <= y)'
 }
 
 methods() {
@@ -358,6 +358,7 @@ ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..400})|400 at most
 ref/b.c|// $bad|unfinished
 ref/b.c|\\tint x;|a tab
+ref/b.c|  if (fabs(x - y) > 1e-6 * y) fail_msg("%g", x);|passes a NaN
 ref/n.c|int x;|not named in ref/Makefile.am
 ref/methods/n.h|int x;|not named in ref/Makefile.am
 gpu/n.cc|#include "sim/s.h"|against the arrows

@@ -65,7 +65,7 @@ static int64_t place_of(kv_st_dtype type, float x) {
 static int bucket(kv_st_dtype type, float theirs, float ours) {
   int64_t apart = place_of(type, theirs) - place_of(type, ours);
   int b = 0;
-  if (!isfinite(theirs)) return KV_ULP_BUCKETS - 1;
+  if (!isfinite(theirs) || !isfinite(ours)) return KV_ULP_BUCKETS - 1;
   if (apart < 0) apart = -apart;
   while (b < KV_ULP_BUCKETS - 1 && apart > kv_ulp_most[b]) b++;
   return b;
@@ -107,9 +107,11 @@ const char *kv_output_text(const kv_output_place *p, char out[KV_OUTPUT_TEXT]) {
 
 /* --- a row -------------------------------------------------------------- */
 
-/* |theirs - ours|; infinite if theirs is not finite. */
+/* |theirs - ours|; infinite if either is not finite, for then nothing says that
+ * theirs is right. */
 static double apart(float theirs, float ours) {
-  return isfinite(theirs) ? fabs((double)theirs - (double)ours) : INFINITY;
+  bool both = isfinite(theirs) && isfinite(ours);
+  return both ? fabs((double)theirs - (double)ours) : INFINITY;
 }
 
 /* How far a number exceeds its tolerance; <= 0: it matches. size: what the
@@ -119,16 +121,19 @@ static double outside(const kv_outputs *o, const kv_output_place *p,
   return apart(p->theirs, p->ours) - o->how.atol - o->how.rtol * size;
 }
 
-/* The largest magnitude of a row; a NaN in it counts as nothing. By a
- * comparison and not by fmax, over which GCC 12 for aarch64 stumbles at -O3. */
+/* The largest finite magnitude of a row: an infinite one would tolerate
+ * anything. By a comparison and not by fmax, over which GCC 12 for aarch64
+ * stumbles at -O3. */
 static double row_size(const float *out, size_t width) {
   float most = 0;
   for (size_t x = 0; x < width; x++)
-    if (fabsf(out[x]) > most) most = fabsf(out[x]);
+    if (isfinite(out[x]) && fabsf(out[x]) > most) most = fabsf(out[x]);
   return (double)most;
 }
 
-static double lse_size(float lse) { return fmax(1, fabs((double)lse)); }
+static double lse_size(float lse) {
+  return isfinite(lse) ? fmax(1, fabs((double)lse)) : 1;
+}
 
 static void element(const kv_outputs *o, kv_output_sums *s, kv_st_dtype type,
                     const kv_output_place *p, double size) {
@@ -136,7 +141,7 @@ static void element(const kv_outputs *o, kv_output_sums *s, kv_st_dtype type,
   if (s->elements++ == 0 || d > s->most) s->worst = *p;
   s->most = fmax(s->most, d);
   s->square += d * d;
-  s->ours += (double)p->ours * (double)p->ours;
+  if (isfinite(p->ours)) s->ours += (double)p->ours * (double)p->ours;
   s->ulp[bucket(type, p->theirs, p->ours)]++;
   s->matched += outside(o, p, size) <= 0;
 }

@@ -8,7 +8,8 @@
  * rounding error is proportional to the row, even where an element is near
  * zero. An LSE matches within atol + rtol * max(1, |ours|): a relative error of
  * the sum is an absolute one of its logarithm. A row is wrong if an element, or
- * its LSE, does not match.
+ * its LSE, does not match. What is not finite, theirs or ours, matches nothing,
+ * itself included.
  *
  * Units in the last place are those of their type; ours is rounded to it first.
  */

@@ -23,9 +23,10 @@ static const float tiny = 0x1p-126f; /* p^ below it counts as 0 */
 
 /* --- the output --------------------------------------------------------- */
 
-/* a / b, where 0/0 is 0 and x/0 is null (NaN). */
+/* a / b, where 0/0 is 0 and x/0 is null (NaN), as is what is made of one. */
 static double ratio(double a, double b) {
-  return b > 0 ? a / b : a > 0 ? (double)NAN : 0;
+  if (a == 0 && b == 0) return 0;
+  return b > 0 ? a / b : (double)NAN;
 }
 
 static void compare_output(const kv_row *r, int h) {
@@ -38,6 +39,7 @@ static void compare_output(const kv_row *r, int h) {
     square += gap * gap;
     most = fabs(gap) > most ? fabs(gap) : most;
   }
+  if (isnan(square)) most = (double)NAN; /* a maximum passes over it */
   kv_row_put(r, KV_OUTPUT_ERROR, h,
              ratio(sqrt(square), r->truth->norm[r->head0 + h]));
   kv_row_put(r, KV_OUTPUT_ABS, h, most);

@@ -123,7 +123,7 @@ static void check_rest(void *self, int layer, int step, const kv_seen *seen) {
         out[x] += exp((double)s[i]) * (double)row[x];
     }
     for (int x = 0; x < d_v; x++)
-      if (fabs(out[x] / sum - (double)seen->out[h * d_v + x]) > 1e-4)
+      if (!(fabs(out[x] / sum - (double)seen->out[h * d_v + x]) <= 1e-4))
         fail_msg("step %d, head %d: %g, not %g", step, h,
                  (double)seen->out[h * d_v + x], out[x] / sum);
     assert_true(fabs(log(sum) - (double)seen->lse[h]) < 1e-4);

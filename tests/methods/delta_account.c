@@ -4,6 +4,7 @@
  */
 #include "tests/methods/delta_account.h"
 
+#include "traces/trace/check.h"
 #include <math.h>
 #include <string.h>
 
@@ -219,9 +220,11 @@ double delta_off(const rig *r, int i, const double *want) {
     delta_turn(i, want + g * D, y);
     kv_lane_key(rig_lane(r, g), i, k);
     kv_lane_value(rig_lane(r, g), i, v);
-    for (int x = 0; x < D; x++) most = fmax(most, fabs((double)k[x] - y[x]));
+    for (int x = 0; x < D; x++)
+      most = kv_check_worse(most, fabs((double)k[x] - y[x]));
     for (int x = 0; x < DV; x++)
-      most = fmax(most, fabs((double)v[x] - want[H * D + g * DV + x]));
+      most =
+          kv_check_worse(most, fabs((double)v[x] - want[H * D + g * DV + x]));
   }
   return most;
 }

@@ -91,7 +91,7 @@ static void given_back(rig_case c, const char *more, double most) {
   for (int i = 0; i < T; i++) {
     delta_vector(&c, i, want);
     coded += rig_lane(r, 0)->k[i].format != KV_RAW;
-    if (delta_off(r, i, want) > most)
+    if (!(delta_off(r, i, want) <= most))
       fail_msg("%s: token %d is off by %g", spec, i, delta_off(r, i, want));
   }
   assert_true(coded > 30);

@@ -14,7 +14,7 @@ static void sums(const rig *r, const double *expected) {
   const kv_lane *l = rig_lane(r, 0);
   for (int i = 0; i < l->n; i++) {
     double a = (double)l->column[0].i[i] * 0x1p-40;
-    if (fabs(a - expected[i]) > 2e-6)
+    if (!(fabs(a - expected[i]) <= 2e-6))
       fail_msg("step %d, entry %d: sum %.7f, expected %.6f", rig_step(r), i, a,
                expected[i]);
   }

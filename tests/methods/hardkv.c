@@ -21,7 +21,7 @@ static void same_keys(const rig_case *c, const rig *r, const hard_store *s) {
   for (int i = 0; i < s->n; i++) {
     kv_lane_key(rig_lane(r, 0), i, key);
     for (int x = 0; x < c->d; x++)
-      if (fabs((double)key[x] - s->of[i].key[x]) > 1e-5)
+      if (!(fabs((double)key[x] - s->of[i].key[x]) <= 1e-5))
         fail_msg("entry %d: key %.7f, want %.7f", i, (double)key[x],
                  s->of[i].key[x]);
   }

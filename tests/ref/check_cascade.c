@@ -70,7 +70,7 @@ static int prefix(const kv_at *at, kv_scores_less row, float t, double p) {
 }
 
 static void near(float got, double want, double within) {
-  if (fabs((double)got - want) > within)
+  if (!(fabs((double)got - want) <= within))
     fail_msg("got %.7f, want %.7f", (double)got, want);
 }
 

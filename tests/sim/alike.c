@@ -162,6 +162,6 @@ double alike_missed(int t, int stride, int most) {
 }
 
 void alike_near(double a, double b, const char *what) {
-  if (fabs(a - b) > 1e-9 * (1 + fabs(b)))
+  if (!(fabs(a - b) <= 1e-9 * (1 + fabs(b))))
     fail_msg("%s: %.12g, not %.12g", what, a, b);
 }

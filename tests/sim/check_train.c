@@ -54,7 +54,7 @@ static void gradient_is_the_slope(const char *spec) {
       x->value[w] = old;
       double slope = (up - down) / (2 * (double)step);
       double got = (double)x->gradient[w];
-      if (fabs(got - slope) > 1e-4 + 0.01 * fabs(slope))
+      if (!(fabs(got - slope) <= 1e-4 + 0.01 * fabs(slope)))
         fail_msg("%s, %s: %g, differences say %g", spec, a->name, got, slope);
     }
   training_end(x);
@@ -244,7 +244,7 @@ static by_hand of_head(const kv_train *x, int layer, int h, int *answers) {
 }
 
 static void near(float got, double want) {
-  if (fabs((double)got - want) > 1e-5 + 1e-4 * want)
+  if (!(fabs((double)got - want) <= 1e-5 + 1e-4 * want))
     fail_msg("%g, by hand %g", (double)got, want);
 }
 

@@ -75,7 +75,7 @@ static double rebuilt(int t, bool references) {
 }
 
 static void close_to(double a, double b, const char *what) {
-  if (fabs(a - b) > 1e-5 * fabs(b)) fail_msg("%s: %g, not %g", what, a, b);
+  if (!(fabs(a - b) <= 1e-5 * fabs(b))) fail_msg("%s: %g, not %g", what, a, b);
 }
 
 void test_rebuilt(void **state); /* called by check_residuals.c */

@@ -28,7 +28,7 @@ rig_case rig_eight(int prompt_len) {
 void rig_shares(const rig *r, int head, const double *p) {
   const float *out = rig_out(r, head);
   for (int t = 0; t < 8; t++)
-    if (fabs((double)out[t] - p[t]) > 2e-6)
+    if (!(fabs((double)out[t] - p[t]) <= 2e-6))
       fail_msg("step %d, head %d, token %d: probability %.7f, expected %.6f",
                rig_step(r), head, t, (double)out[t], p[t]);
 }

@@ -69,15 +69,16 @@ static kv_rc print_json(const kv_trace *t, const report *r, kv_err *e) {
     const kv_second *s = &r->second[i];
     json_t *x = json_pack("{s:i,s:b}", "layer", c->layer, "recorded", c->has_o);
     if (c->has_o) {
-      json_object_set_new(x, "max_abs", json_real(c->error));
-      json_object_set_new(x, "relative", json_real(c->relative));
+      json_object_set_new(x, "max_abs", kv_json_found(c->error));
+      json_object_set_new(x, "relative", kv_json_found(c->relative));
       json_object_set_new(x, "tolerance", json_real(c->tolerance));
     }
     if (s->by) {
       json_object_set_new(x, "second",
-                          json_pack("{s:s,s:I,s:f,s:f}", "by", s->by, "rows",
-                                    (json_int_t)s->rows, "max_abs", s->error,
-                                    "relative", s->relative));
+                          json_pack("{s:s,s:I,s:o,s:o}", "by", s->by, "rows",
+                                    (json_int_t)s->rows, "max_abs",
+                                    kv_json_found(s->error), "relative",
+                                    kv_json_found(s->relative)));
     }
     sums_json(x, &r->sums[i]);
     json_array_append_new(list, x);
@@ -99,8 +100,8 @@ static void print_second(const report *r) {
   }
   for (int i = 0; i < r->n; i++) {
     const kv_second *s = &r->second[i];
-    if (!(s->error <= error)) error = s->error;
-    if (!(s->relative <= relative)) relative = s->relative;
+    error = kv_check_worse(error, s->error);
+    relative = kv_check_worse(relative, s->relative);
     rows += s->rows;
   }
   printf("second opinion: %s and a binary64 softmax, %ld rows: max abs %.1e, "

@@ -7,6 +7,7 @@
 #include "traces/text/json.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,11 @@ void kv_json_begin(void) {
 bool kv_json_end(void) {
   end();
   return !building.failed;
+}
+
+json_t *kv_json_found(double x) {
+  if (isfinite(x)) return json_real(x);
+  return json_string(isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
 }
 
 char *kv_json_print(const json_t *root, size_t flags) {

@@ -27,6 +27,10 @@ json_t *kv_json_load(size_t n, const unsigned char *text, bool *no_memory,
 void kv_json_begin(void);
 bool kv_json_end(void);
 
+/* A number that was found. One that is not finite, which JSON cannot express,
+ * as text: "NaN", "Infinity"; null would say that there is none. */
+json_t *kv_json_found(double x);
+
 /* A tree as text, to be freed with free(); NULL: no memory. Its writer, too,
  * goes on after a failure, and leaves a key empty. */
 char *kv_json_print(const json_t *root, size_t flags);

@@ -34,7 +34,7 @@ static void compare_row(int n, const float *ours, const float *theirs,
     double o = (double)theirs[j], by = (double)ours[j] - o;
     s->difference += by * by;
     s->recorded += o * o;
-    if (!(fabs(by) <= s->most)) s->most = fabs(by);
+    s->most = kv_check_worse(s->most, fabs(by));
   }
 }
 
@@ -96,19 +96,21 @@ static void run(const job *w) {
   }
 }
 
+/* fabs: a NaN has a sign, which printf shows. */
+double kv_check_relative(double difference, double norm) {
+  return difference == 0 ? 0 : fabs(sqrt(difference) / sqrt(norm));
+}
+
 static void add_up(const job *w, kv_check *out) {
   sums all = {0};
   size_t n = (size_t)w->blocks * (size_t)w->t->shape.n_kv_heads;
   for (size_t i = 0; i < n; i++) {
     all.difference += w->block[i].difference;
     all.recorded += w->block[i].recorded;
-    if (!(w->block[i].most <= all.most)) all.most = w->block[i].most;
+    all.most = kv_check_worse(all.most, w->block[i].most);
   }
   out->error = all.most;
-  out->relative = 0;
-  if (all.difference > 0) {
-    out->relative = sqrt(all.difference) / sqrt(all.recorded);
-  }
+  out->relative = kv_check_relative(all.difference, all.recorded);
 }
 
 /* A model in bfloat16 rounds probabilities and outputs, each by up to 2^-9. */

@@ -21,6 +21,16 @@ typedef struct kv_check {
   double tolerance; /* of relative: F32 1e-4, BF16 outputs 4e-3, else 2e-3 */
 } kv_check;
 
+/* The larger of two errors, and a NaN for good: whoever judges by it must see
+ * that something was no number. */
+static inline double kv_check_worse(double a, double b) {
+  return a <= b || b != b ? b : a;
+}
+
+/* ||difference|| / ||norm|| of two sums of squares, 0/0 = 0. NaN of a NaN,
+ * which no tolerance reaches. */
+double kv_check_relative(double difference, double norm);
+
 /* KV_INPUT for NaN, Inf or a damaged file. Above the tolerance is no error
  * here: the caller compares. */
 kv_rc kv_check_layer(const kv_trace *t, int i, const kv_kernels *kernel,

@@ -62,7 +62,7 @@ static void compare(work *w, size_t n) {
     double o = (double)w->o[j], by = (double)w->own.out[j] - o;
     w->difference += by * by;
     w->norm += o * o;
-    if (!(fabs(by) <= w->most)) w->most = fabs(by);
+    w->most = kv_check_worse(w->most, fabs(by));
   }
 }
 
@@ -126,7 +126,7 @@ kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
   for (int g = 0; !rc && g < t->shape.n_kv_heads; g++) do_head(&w, g);
   out->rows = w.rows;
   out->error = w.most;
-  if (w.difference > 0) out->relative = sqrt(w.difference) / sqrt(w.norm);
+  out->relative = kv_check_relative(w.difference, w.norm);
   kv_recompute_release(&w.own);
   free(w.k);
   free(w.v);
