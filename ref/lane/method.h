@@ -281,7 +281,8 @@ typedef enum kv_knob {
                       basis sets it, and it has no default */
   KV_KNOB_MORE,    /* something else; a greater value takes more bytes. It has a
                       default, and only budgets in bytes change it */
-  KV_KNOB_LESS     /* the same where a greater value takes fewer bytes */
+  KV_KNOB_LESS,    /* the same where a greater value takes fewer bytes */
+  KV_KNOB_RESOLVED /* as KV_KNOB_ENTRIES, but resolved by open: wants no -b */
 } kv_knob;
 
 typedef struct kv_param {

@@ -53,7 +53,7 @@
 static const kv_param table[] = {
     {.name = "k",
      .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
+     .knob = KV_KNOB_RESOLVED,
      .offset = offsetof(params, k),
      .min = 1,
      .max = 1 << 30,

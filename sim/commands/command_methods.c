@@ -31,7 +31,8 @@ static const char *const kinds[] = {
 /* What a greater value of a knob takes; NULL: -b does not set it. */
 static const char *const knobs[] = {[KV_KNOB_ENTRIES] = "entries",
                                     [KV_KNOB_MORE] = "more",
-                                    [KV_KNOB_LESS] = "less"};
+                                    [KV_KNOB_LESS] = "less",
+                                    [KV_KNOB_RESOLVED] = "entries"};
 
 static void attribute(bool colour, const char *code) {
   if (colour) printf("\033[%sm", code);
@@ -90,6 +91,9 @@ static void show_param(const kv_param *p, bool colour) {
   printf("  %s%s%s", range, p->unit ? " " : "", p->unit ? p->unit : "");
   if (p->knob == KV_KNOB_ENTRIES) {
     fputs("  (set by -b)\n      ", stdout);
+  } else if (p->knob == KV_KNOB_RESOLVED) {
+    fputs("  (set by -b; without one worked out when a run opens)\n      ",
+          stdout);
   } else if (p->knob) {
     printf("  (default %s; -b in bytes searches it in steps of %.6g)\n      ",
            p->fallback, p->grid > 0 ? p->grid : 1);

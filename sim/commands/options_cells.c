@@ -16,7 +16,7 @@
 
 static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   for (int i = 0; i < specs->n; i++) {
-    if (!kv_spec_wants_budget(&specs->spec[i])) continue;
+    if (!kv_spec_needs_budget(&specs->spec[i])) continue;
     const kv_method *m = specs->spec[i].method;
     return kv_fail(e, KV_USAGE, "%s needs a budget: -b 20%% or %s:%s=512",
                    m->name, m->name, kv_spec_budget(m)->name);
@@ -73,7 +73,8 @@ static kv_rc place_beside(const kv_spec *s, const char *trace,
   kv_trace *t = NULL;
   kv_err why = {0};
   kv_rc rc = kv_trace_open(trace, &t, &why);
-  if (!rc) rc = kv_asset_beside(t, s->method->name, KV_TEXT_MAX, path, &why);
+  if (!rc)
+    rc = kv_asset_beside(t, kv_spec_reader(s)->name, KV_TEXT_MAX, path, &why);
   if (rc) *path = 0;
   kv_trace_close(t);
   return rc == KV_RESOURCE ? kv_fail(e, rc, "%s", why.text) : KV_OK;

@@ -123,7 +123,8 @@ static kv_rc describe(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   r->budget = -1;
   r->achieved = NAN;
   bool entries = kv_spec_budget(c->spec.method) != NULL;
-  if (!entries && !kv_knob_takes(&c->spec, b)) {
+  if ((!entries || kv_spec_wants_budget(&c->spec)) &&
+      !kv_knob_takes(&c->spec, b)) {
     r->status = KV_CELL_FIXED;
     return KV_OK;
   }
@@ -198,6 +199,8 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
     kv_cell_refuse(c, why.text);
   else
     check_trace(c);
+  if (!rc && c->result.status == KV_CELL_FIXED)
+    c->result.budget = get_budget(&c->spec);
   c->blocks = 1;
   if (c->plan.needs.block)
     c->blocks =
@@ -262,10 +265,10 @@ void kv_cell_forget(kv_cell *c, int layer) {
 
 void kv_cell_stand_for(kv_cell *c, const kv_result *asked) {
   kv_result *r = &c->result;
-  bool fixed = r->status == KV_CELL_FIXED;
   r->basis = asked->basis;
   memcpy(r->target, asked->target, sizeof r->target);
-  if (fixed && asked->basis != KV_BASIS_NONE) r->status = KV_CELL_OK;
+  if (kv_result_ran(r))
+    r->status = r->basis == KV_BASIS_NONE ? KV_CELL_FIXED : KV_CELL_OK;
 }
 
 void kv_cell_fail(kv_cell *c, int layer, const kv_err *why) {

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 /* Looks for the file at its default place, beside the trace. */
-static kv_rc look_beside(const kv_cell *c, const kv_param *p, kv_file *f,
-                         kv_err *e) {
-  const char *name = c->spec.method->name;
+static kv_rc look_beside(const kv_cell *c, kv_file *f, kv_err *e) {
+  const kv_method *m = kv_spec_reader(&c->spec);
+  const kv_param *p = kv_method_file(m);
+  const char *name = m->name;
   char show[KV_TEXT_MAX];
   if (!p->fallback)
     return kv_fail(e, KV_USAGE, "%s reads a file: write %s:%s=NAME.safetensors",
@@ -41,7 +42,7 @@ kv_rc kv_cell_lend(kv_cell *c, kv_err *e) {
     if (strcmp(f->path, KV_FILE_OPTIONAL) == 0) *f->path = 0;
     if (!*f->path) return KV_OK;
   }
-  if (!*f->path || f->beside) rc = look_beside(c, p, f, e);
+  if (!*f->path || f->beside) rc = look_beside(c, f, e);
   if (!rc)
     rc = kv_asset_open(f->path, p->reads, c->trace, c->shape.prompt_len,
                        &c->asset, e);

@@ -16,7 +16,7 @@
 
 typedef enum kv_status {
   KV_CELL_OK,
-  KV_CELL_FIXED,   /* the method has no budget: run once, budget null */
+  KV_CELL_FIXED,   /* the method has no budget, or one of its own: run once */
   KV_CELL_REFUSED, /* cannot run as asked; `reason` says why */
   KV_CELL_FAILED   /* a number became infinite or NaN; `reason` says where */
 } kv_status;

@@ -28,7 +28,7 @@ void kv_row_label_free(kv_row_label *l) {
 static bool is_shown(const kv_param *p, const kv_spec *a, const kv_spec *plain,
                      bool brief) {
   char x[KV_TEXT_MAX], y[KV_TEXT_MAX];
-  if (p->knob == KV_KNOB_ENTRIES) return false; /* a column of its own */
+  if (kv_knob_counts(p->knob)) return false; /* a column of its own */
   if (p->fallback == NULL) return !brief;
   kv_param_text(p, a->params, x);
   kv_param_text(p, plain->params, y);

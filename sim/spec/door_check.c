@@ -63,14 +63,15 @@ static const char *wrong_file(const kv_method *m, const kv_param *p) {
 
 /* A budget that -b does not set would be a trap. */
 static const char *wrong_knob(const kv_method *m, const kv_param *p) {
-  if (!strcmp(p->name, "budget") && p->knob != KV_KNOB_ENTRIES)
+  if (!strcmp(p->name, "budget") && !kv_knob_counts(p->knob))
     return "must have .knob = KV_KNOB_ENTRIES, so that -b can set it";
   if (p->knob == KV_NO_KNOB) return NULL;
-  if ((int)p->knob < 0 || p->knob > KV_KNOB_LESS) return "is an unknown knob";
+  if ((int)p->knob < 0 || p->knob > KV_KNOB_RESOLVED)
+    return "is an unknown knob";
   if (kv_spec_knob(m) != p) return "is a second knob; -b sets one";
   if (p->kind > KV_SHARE) return "is a knob and no number";
   if (p->min < 0) return "is a knob with values below 0";
-  if (p->knob == KV_KNOB_ENTRIES)
+  if (kv_knob_counts(p->knob))
     return p->kind != KV_INT ? "counts entries and is no KV_INT"
            : p->fallback     ? "counts entries and has a default"
            : p->grid != 0    ? "counts entries, whose grid is 0"

@@ -14,7 +14,7 @@
 bool kv_knob_takes(const kv_spec *s, const kv_budget *b) {
   const kv_param *p = kv_spec_knob(s->method);
   if (!b || !p) return false;
-  if (p->knob == KV_KNOB_ENTRIES) return kv_spec_wants_budget(s);
+  if (kv_knob_counts(p->knob)) return kv_spec_wants_budget(s);
   return kv_budget_in_bytes(b) && !s->given[p - s->method->params];
 }
 
@@ -23,7 +23,7 @@ static double step_of(const kv_param *p) { return p->grid > 0 ? p->grid : 1; }
 /* A grid that ends within a millionth of a step below max ends at max. */
 int kv_knob_places(const kv_param *p, int n_tokens) {
   double most = floor((p->max - p->min) / step_of(p) + 1e-6) + 1;
-  if (p->knob == KV_KNOB_ENTRIES) {
+  if (kv_knob_counts(p->knob)) {
     double entries = n_tokens - p->min + 1;
     most = entries < most ? entries : most;
   }
@@ -49,7 +49,7 @@ void kv_knob_text(const kv_param *p, int32_t value, char out[KV_TEXT_MAX]) {
   one.offset = 0;
   kv_param_text(&one, &value, number);
   snprintf(out, KV_TEXT_MAX, "%.64s%s%.64s", p->name,
-           p->knob == KV_KNOB_ENTRIES ? " " : "=", number);
+           kv_knob_counts(p->knob) ? " " : "=", number);
 }
 
 void kv_knob_put(const kv_param *p, int32_t value, void *values) {

@@ -16,6 +16,11 @@
  * its end. */
 enum { KV_MOST_CHOICES = 64, KV_CHOICES_BYTES = 512 };
 
+/* True of a knob that counts entries: a budget. */
+static inline bool kv_knob_counts(kv_knob knob) {
+  return knob == KV_KNOB_ENTRIES || knob == KV_KNOB_RESOLVED;
+}
+
 int kv_params_count(const kv_param *table);
 /* Bytes of a value in the struct. */
 size_t kv_param_size(kv_kind kind);

@@ -124,7 +124,7 @@ typedef struct series {
 
 static bool is_list(const series *s) {
   char first[KV_TEXT_MAX], other[KV_TEXT_MAX];
-  bool list = s->n > 1 && s->param->knob == KV_KNOB_ENTRIES;
+  bool list = s->n > 1 && kv_knob_counts(s->param->knob);
   kv_param_text(s->param, s->values, first);
   for (int i = 1; !list && i < s->n; i++) {
     kv_param_text(s->param, s->values + (size_t)i * s->size, other);

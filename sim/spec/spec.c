@@ -69,12 +69,25 @@ const kv_param *kv_spec_knob(const kv_method *m) {
 
 const kv_param *kv_spec_budget(const kv_method *m) {
   const kv_param *p = kv_spec_knob(m);
-  return p && p->knob == KV_KNOB_ENTRIES ? p : NULL;
+  return p && kv_knob_counts(p->knob) ? p : NULL;
 }
 
 bool kv_spec_wants_budget(const kv_spec *s) {
   const kv_param *p = kv_spec_budget(s->method);
   return p && !s->layers && !kv_param_is_set(p, s->params);
+}
+
+bool kv_spec_needs_budget(const kv_spec *s) {
+  const kv_param *p = kv_spec_budget(s->method);
+  return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;
+}
+
+const kv_method *kv_spec_reader(const kv_spec *s) {
+  const kv_method *part[KV_MOST_PARTS];
+  size_t offset[KV_MOST_PARTS];
+  int parts = kv_parts_of(s->method, part, offset), i = 0;
+  while (i < parts && !kv_method_file(part[i])) i++;
+  return i < parts ? part[i] : NULL;
 }
 
 kv_file *kv_spec_file(const kv_spec *s) {

@@ -33,6 +33,7 @@ typedef struct kv_spec {
   const kv_method *method;
   void *params; /* the method's struct, before open */
   bool *given;  /* [parameters] true if it was typed */
+  bool of_all;  /* of the word `all`: nobody named it */
   int n_layers; /* layers of the model, if it has a list */
   int *layers;  /* [n_layers] a budget for each layer, else NULL */
 } kv_spec;
@@ -70,10 +71,15 @@ const kv_param *kv_spec_budget(const kv_method *m);
 /* True if the method has a knob that counts entries and neither a value nor a
  * list was given for it. */
 bool kv_spec_wants_budget(const kv_spec *s);
+/* True if open has no value for it either: such a cell is asked for with -b. */
+bool kv_spec_needs_budget(const kv_spec *s);
 
 /* The file parameter of the method, with path "" while the file is not known;
  * NULL if the method reads no file. */
 kv_file *kv_spec_file(const kv_spec *s);
+/* The method that reads it, which is one of two where these share a lane; its
+ * name is that of the file beside a trace. NULL: none does. */
+const kv_method *kv_spec_reader(const kv_spec *s);
 
 /* The parameters as a JSON object, and as a specification (sim/spec/param.h).
  * Freed with free(); NULL if memory ends. */

@@ -176,6 +176,10 @@ static void wrong_methods(void **state) {
     refused(rc, wrong[i].rc, &e, wrong[i].word);
     assert_null(s);
   }
+  kv_session_shape x = shape(KV_F16);
+  kv_session *s = NULL; /* of a budget of its own none need be given */
+  assert_int_equal(kv_session_open(&x, "omnikv", NULL, P, &s, NULL), KV_OK);
+  kv_session_close(s);
   assert_int_equal(kv_session_open(NULL, "dense", NULL, P, NULL, NULL),
                    KV_USAGE);
   assert_int_equal(kv_session_abi(), KV_SESSION_ABI);
