@@ -28,10 +28,10 @@ written() {
 }
 
 # cell_refused SPEC TEXT: alone it is exit 2 and its row says why; beside
-# another cell, that one runs.
+# another cell, that one runs, and it is exit 3.
 cell_refused() {
   local how code
-  for how in "2 $1" "0 $1,window"; do
+  for how in "2 $1" "3 $1,window"; do
     checks=$((checks + 2))
     "${run[@]}" -b 20 -m "${how#* }" >"$tmp/out" 2>"$tmp/err"
     code=$?

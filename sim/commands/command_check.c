@@ -9,6 +9,7 @@
 
 #include "sim/commands/job.h"
 #include "sim/commands/options_check.h"
+#include "sim/commands/refusals.h"
 #include "sim/commands/signal.h"
 #include "sim/compare/compare.h"
 #include <string.h>
@@ -204,15 +205,14 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 }
 
 static int conclude(void *self) {
-  const task *s = self;
-  kv_err e = {0};
+  task *s = self;
   const int *count = s->verdicts.count;
-  if (s->of.differed || count[KV_DIFFERS]) return KV_DIFFERENT;
-  if (s->lacked) return KV_RESOURCE;
-  if (count[KV_GAVE_UP]) return KV_INPUT;
-  if (count[KV_EQUAL]) return KV_OK;
-  kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the verdicts");
-  return kv_say(&e);
+  int code = s->of.differed || count[KV_DIFFERS] ? KV_DIFFERENT
+             : s->lacked                         ? KV_RESOURCE
+             : count[KV_GAVE_UP]                 ? KV_INPUT
+                                                 : KV_OK;
+  return kv_refusals_conclude(&s->of, code, !count[KV_EQUAL],
+                              "no cell could run, for the reasons in verdicts");
 }
 
 static void clean(void *self) {

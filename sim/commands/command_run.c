@@ -9,6 +9,7 @@
 #include "sim/commands/decide_files.h"
 #include "sim/commands/job.h"
 #include "sim/commands/options_run.h"
+#include "sim/commands/refusals.h"
 #include "sim/commands/signal.h"
 #include "sim/commands/together_cells.h"
 #include "sim/look/survive.h"
@@ -288,6 +289,7 @@ static void list_cells(task *s) { /* --dry-run */
         printf(": %s: %s", kv_status_names[r->status], r->reason);
       putchar('\n');
       s->failed += r->status == KV_CELL_FAILED;
+      s->ran += kv_result_ran(r);
     }
   kv_job_print_shard(&s->of);
 }
@@ -373,20 +375,19 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return rc;
 }
 
-static int conclude(void *self) {
-  const task *s = self;
-  kv_err e = {0};
+static int worse(const task *s) {
   if (s->of.differed) return KV_DIFFERENT;
-  if (s->lacked) return KV_RESOURCE;
-  if (s->failed) return KV_INPUT;
-  if (s->ran && s->options.together && !s->served) {
-    kv_fail(&e, KV_USAGE,
-            "no request found room in its pool: give --pool more");
-    return kv_say(&e);
-  }
-  if (s->ran || s->options.dry_run || kv_job_shared(&s->of)) return KV_OK;
-  kv_fail(&e, KV_USAGE, "no cell could run: see the reasons in the rows");
-  return kv_say(&e);
+  if (s->lacked || s->failed) return s->lacked ? KV_RESOURCE : KV_INPUT;
+  if (!s->ran || !s->options.together || s->served || s->options.dry_run)
+    return KV_OK;
+  kv_note("no request found room in its pool: give --pool more");
+  return KV_USAGE;
+}
+
+static int conclude(void *self) {
+  task *s = self;
+  bool nothing = !s->ran && !kv_job_shared(&s->of);
+  return kv_refusals_conclude(&s->of, worse(s), nothing, "no cell could run");
 }
 
 static void clean(void *self) {

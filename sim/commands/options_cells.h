@@ -24,6 +24,7 @@ typedef struct kv_cells_options {
   int prompt_len; /* 0: as observe says */
   int observe;    /* kv_observe */
   bool turns;
+  bool strict; /* sim/commands/refusals.h */
   bool quiet;
 } kv_cells_options;
 

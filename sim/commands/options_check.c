@@ -6,6 +6,7 @@
 
 #include "gpu/host/backends.h"
 #include "sim/commands/commands.h"
+#include "sim/commands/refusals.h"
 #include "traces/text/text.h"
 #include <limits.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static const kv_option options[] = {
                  "every other backend as a confirmation or a conflict"),
     KV_OPTION_QUIET,
     KV_OPTION_THREADS,
+    KV_OPTION_STRICT,
     {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {
@@ -54,8 +56,11 @@ static const char *const notes[] = {
     "hex. A cell "
     "that fails on one backend is run on the others, too.",
     "The exit code is 0 if all are equal, 1 if one differs, 3 if a cell failed "
-    "on the first backend, 4 if a backend cannot be used or has no memory for "
-    "a trace, 2 if no cell could run.",
+    "on the first backend, or a method that is named, not by `all`, was "
+    "refused on every trace at every budget, or with --strict any cell was, 4 "
+    "if a backend cannot be used or has no memory for a trace, 2 if no cell "
+    "could run. The last line on standard error says what was refused, and "
+    "why.",
     NULL};
 
 const kv_command kv_command_check = {.name = "check",

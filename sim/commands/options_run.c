@@ -5,6 +5,7 @@
 #include "sim/commands/options_run.h"
 
 #include "sim/commands/commands.h"
+#include "sim/commands/refusals.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static const kv_option options[] = {
      .help = "the same, for the process of a job: which shard it is stands in "
              "the environment, as Slurm and PBS arrays, MPI and Indexed jobs "
              "of Kubernetes set it"},
+    KV_OPTION_STRICT,
     {KV_SLOT_FLAG, "dry-run", 'n', AT(dry_run),
      .help = "open every cell, print what would run, with --shard at which "
              "predicted cost, run nothing"},
@@ -120,8 +122,9 @@ static const char *const notes[] = {
     "without cells is no error. The command without --shard, repeated on the "
     "merged database, runs what is missing.",
     "A cell that cannot run as asked is refused, with the reason in its row, "
-    "and the others run. Of several traces one that cannot be read fails only "
-    "its own cells. An output file must not be an input of the command, "
+    "and the others run; the last line on standard error says how many, and "
+    "why. Of several traces one that cannot be read fails only its own cells. "
+    "An output file must not be an input of the command, "
     "another output, a trace or a database. The first interrupt ends a run "
     "within two seconds; everything finished is kept.",
     "With --together every cell is replayed by itself, as pages decide "
@@ -131,8 +134,11 @@ static const char *const notes[] = {
     "others changes. The layout is unified, or what --layout "
     "says of it; rows that are in the database are replayed again.",
     "The exit code is 1 if digests or a row of the database differ, 3 if a "
-    "cell failed, 4 if a backend cannot be used, 2 if no cell could run, or no "
-    "request of --together found room.",
+    "cell failed, or a method that is named, not by `all`, was refused on "
+    "every "
+    "trace at every budget, or with --strict any cell was, 4 if a backend "
+    "cannot be used, 2 if no cell could run, or no request of --together found "
+    "room.",
     NULL};
 
 const kv_command kv_command_run = {

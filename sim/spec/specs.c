@@ -47,6 +47,7 @@ static kv_rc put_all(kv_registry *registry, kv_specs *out, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; registry(i) && rc == KV_OK; i++) {
     rc = kv_spec_parse(registry, registry(i)->name, &one, e);
+    one.of_all = rc == KV_OK;
     if (rc == KV_OK) rc = put(&one, out, e);
   }
   return rc;

@@ -19,7 +19,6 @@ typedef struct plan {
   kv_shares *out;
   kv_cut_cell *cell; /* [cells] */
   int64_t *shared;   /* [traces] */
-  bool *runs;        /* [cells] not refused */
   int *order, *rank; /* [traces] by path: the i-th trace; a trace's place */
 } plan;
 
@@ -27,6 +26,7 @@ void kv_shares_close(kv_shares *s) {
   free(s->first);
   free(s->shard);
   free(s->own);
+  free(s->runs);
   free(s->can);
   free(s->cost);
   *s = (kv_shares){0};
@@ -89,7 +89,7 @@ static kv_rc weigh(plan *p, const kv_trace *t, int prompt, const kv_spec *spec,
   mine =
       probes && search > (most - mine) / probes ? most : mine + search * probes;
   p->cell[at] = (kv_cut_cell){p->rank[trace], mine, kv_effort_cost(&rows)};
-  p->runs[at] = runs;
+  p->out->runs[at] = runs;
   kv_cell_close(&c);
   return rc;
 }
@@ -126,7 +126,8 @@ static kv_rc weigh_trace(plan *p, const char *path, int trace, kv_err *e) {
     if (kv_batch_asks(spec, ask->budgets, i % each, &budget))
       rc = weigh(p, t, prompt, spec, budget, trace, at++, e);
   }
-  for (int i = p->out->first[trace]; blind && i < at; i++) p->runs[i] = false;
+  for (int i = p->out->first[trace]; blind && i < at; i++)
+    p->out->runs[i] = false;
   kv_trace_close(t);
   return rc;
 }
@@ -168,15 +169,15 @@ static kv_rc take(plan *p, int traces, int shards, kv_err *e) {
                    .first = kv_zalloc(m, sizeof *s->first),
                    .shard = kv_zalloc(n, sizeof *s->shard),
                    .own = kv_zalloc(n, sizeof *s->own),
+                   .runs = kv_zalloc(n, sizeof *s->runs),
                    .can = kv_zalloc((size_t)shards, sizeof *s->can),
                    .cost = kv_zalloc((size_t)shards, sizeof *s->cost)};
   p->cell = kv_zalloc(n, sizeof *p->cell);
-  p->runs = kv_zalloc(n, sizeof *p->runs);
   p->shared = kv_zalloc(m, sizeof *p->shared);
   p->order = kv_zalloc(m, sizeof *p->order);
   p->rank = kv_zalloc(m, sizeof *p->rank);
-  if (!s->first || !s->shard || !s->own || !s->can || !s->cost || !p->cell ||
-      !p->runs || !p->shared || !p->order || !p->rank)
+  if (!s->first || !s->shard || !s->own || !s->runs || !s->can || !s->cost ||
+      !p->cell || !p->shared || !p->order || !p->rank)
     return kv_no_memory(e, "shards", n * sizeof *p->cell);
   for (int i = 0; i <= traces; i++) s->first[i] = i * each;
   return KV_OK;
@@ -219,7 +220,7 @@ static kv_rc deal(const plan *p, kv_err *e) {
                 s->cost, e);
   for (int i = 0; !rc && i < s->cells; i++) {
     s->own[i] = p->cell[i].own;
-    s->can[s->shard[i]] += p->runs[i];
+    s->can[s->shard[i]] += s->runs[i];
     s->shard[i]++;
   }
   if (!rc) name(p);
@@ -243,7 +244,6 @@ kv_rc kv_shares_open(const kv_batch_ask *ask, int traces,
   }
   if (!rc) rc = deal(&p, e);
   free(p.cell);
-  free(p.runs);
   free(p.shared);
   free(p.order);
   free(p.rank);

@@ -19,7 +19,8 @@ typedef struct kv_shares {
   int *first;    /* [traces + 1] cell `first[i]` is the first of trace i */
   int *shard;    /* [cells] 1 .. shards */
   int64_t *own;  /* [cells] microseconds of the cell alone */
-  int *can;      /* [shards] cells of each shard that are not refused */
+  bool *runs;    /* [cells] not refused, but perhaps for want of bytes */
+  int *can;      /* [shards] cells of each shard that run so */
   int64_t *cost; /* [shards] microseconds, with what its cells share */
   int64_t alone; /* microseconds of the whole sweep in one process */
   char name[9];  /* of the cut: eight hexadecimal digits */

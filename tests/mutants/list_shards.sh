@@ -47,4 +47,4 @@ mutant effort_forgets_budget sim/sweep/effort.c 'effort' \
   's->budget = entries >= 0 ? entries : shape->n_tokens;' \
   's->budget = shape->n_tokens;'
 mutant shard_empty_fails sim/commands/command_run.c 'check_shards.sh' \
-  '|| kv_job_shared(&s->of)' ''
+  '= !s->ran && !kv_job_shared(&s->of)' '= !s->ran'

@@ -31,7 +31,7 @@ const kv_example kv_help_codes[] = {
     {"0", "done"},
     {"1", "compared, and different"},
     {"2", "the command line is wrong, or no cell could run"},
-    {"3", "an input file is bad, or a cell failed"},
+    {"3", "an input file is bad, a cell failed, or a method got no cell"},
     {"4", "memory, disk, database or device"},
     {"5", "a broken invariant: a bug"},
     {"130", "interrupted; what was finished is kept"},
