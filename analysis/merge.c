@@ -243,7 +243,9 @@ static int add(sqlite3 *db, bool first, const char *path) {
 /* --- writing OUT ---------------------------------------------------------- */
 
 static int write_new(sqlite3 *db, const char *out) {
-  char *part = sqlite3_mprintf("%s.%d.part", out, (int)getpid());
+  /* Behind "./" a name that begins with "file:" is no URI. */
+  char *part = sqlite3_mprintf("%s%s.%d.part", *out == '/' ? "" : "./", out,
+                               (int)getpid());
   int rc, fd;
   if (!part) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
   rc = run(db, sqlite3_mprintf("VACUUM main INTO %Q", part));

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Laws of outputs: none is an input of the same command or another output of
-# it, however it is spelled or linked; none replaces a trace or a database;
+# it, however it is spelled or linked; none replaces a trace or a database; a
+# database is a file of the name that was typed, whatever SQLite takes it for;
 # each is exit 2 and one line that names both, and every file is as it was.
 # What may be replaced is replaced whole, and a link to it stays a link.
 set -u
@@ -20,7 +21,7 @@ checks=0 bad=0
 fail() {
   bad=$((bad + 1))
   echo "FAILED: $*" >&2
-  [ ! -s err ] || sed 's/^/  stderr: /' err >&2
+  [ ! -s "$dir/err" ] || sed 's/^/  stderr: /' "$dir/err" >&2
 }
 
 sums() { find . -name '*.db*' -o -name 't*.st' -o -name '*.so' | sort |
@@ -41,7 +42,7 @@ refused() {
 
 worked() {
   checks=$((checks + 1))
-  "$@" >out 2>err </dev/null || fail "${*##*/}: exit $?"
+  "$@" >"$dir/out" 2>"$dir/err" </dev/null || fail "${*##*/}: exit $?"
 }
 
 cp "$src/traces/tiny/retrieval_8_small.safetensors" t.st
@@ -141,6 +142,61 @@ refused 'data/gap.csv is an SQLite database' "$kvreport" export r.db -o data
 [ "$(ls data)" = gap.csv ] || fail 'export wrote before it refused'
 refused './r.db would write over r.db' "$kvreport" merge ./r.db r3.db r.db
 refused 'link.db would write over r.db' "$kvreport" merge link.db r.db
+
+# ---- names that are URIs elsewhere -----------------------------------------
+# db NAME ROWS: only NAME is there, and every reader finds these rows in it.
+db() {
+  checks=$((checks + 1))
+  [ "$(ls)" = "$1" ] || fail "$1 gave $(ls | tr '\n' ' ')"
+  "$kvreport" table -f csv "$1" >../found 2>../err || fail "table $1"
+  [ "$(sed 1d ../found | wc -l)" = "$2" ] || fail "$1: $(cat ../found)"
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import sqlite3' 2>/dev/null || continue
+    [ "$(PYTHONPATH=$src/traces "$python" -c 'import sys, kvresults
+print(len([*kvresults.read_results(sys.argv[1])]))' "$1" 2>../err)" = "$2" ] ||
+      fail "Python does not read $1"
+    break
+  done
+}
+mkdir uri
+cd uri || exit 1
+small=("$dir/t.st" -q -p 302)
+for name in file:r.db 'file:z#a%41' file::memory: 'file:y?mode=memory'; do
+  worked "$kvreplay" run "${small[@]}" -m window,dense -b 20 --db "$name"
+  db "$name" 2
+  cp "$name" ../one.db
+  worked "$kvreplay" verify -q "$name"
+  worked "$kvreport" merge "$name" ../one.db "$dir/r.db"
+  db "$name" 2
+  rm "$name"
+  worked "$kvreport" merge "$name" ../one.db
+  db "$name" 2
+  [ "$name" = 'file:y?mode=memory' ] || rm "$name"
+done
+mv "$name" ../file:in.db
+(cd "$dir" && "$kvreport" merge out.db file:in.db 2>err && rm out.db) ||
+  fail 'merge reads another file'
+worked "$kvreplay" tune "${small[@]}" -m window -s budget=20:24:4 --least kr \
+  --db "$name"
+db "$name" 2
+rm "$name"
+for look in attention residuals selection; do
+  worked "$kvreplay" $look "$dir/t.st" -q --db "$name"
+  [ "$(ls)" = "$name" ] || fail "$look --db $name gave $(ls)"
+  rm "$name"
+done
+refused_name() { # COMMAND...: a name of no file is one sentence, nothing left
+  local got=0
+  checks=$((checks + 1))
+  "$@" >../out 2>../err </dev/null || got=$?
+  [ "$got" = 2 ] && [ "$(wc -l <../err)" = 1 ] && [ -z "$(ls)" ] ||
+    fail "$*: exit $got, left $(ls)"
+}
+for name in :memory: ''; do
+  refused_name "$kvreplay" run "${small[@]}" -m dense --db "$name"
+done
+cd "$dir" || exit 1
+rm -r uri one.db file:in.db
 
 # ---- what may be replaced --------------------------------------------------
 echo old >page

@@ -24,7 +24,8 @@ import urllib.parse
 def _open(path):
     """A connection. Where no file can be made beside the database, and no
     journal waits to be replayed, nobody writes to it: it is read as it is."""
-    db = sqlite3.connect(path)
+    # Behind "./" a name that begins with "file:" is no URI.
+    db = sqlite3.connect(os.path.join(".", path))
     try:
         db.execute("SELECT count(*) FROM run")
         return db

@@ -144,6 +144,16 @@ static kv_rc is_file(const char *path, kv_err *e) {
                  kv_show(path, show));
 }
 
+/* A name is one of a file: SQLite may be built so that one which begins with
+ * "file:" is a URI, of which a part says that nothing is to be stored. Behind
+ * "./" it is a path whatever follows. */
+static int open_file(kv_db *db, const char *path) {
+  char name[PATH_MAX + 3];
+  snprintf(name, sizeof name, "%s%s", *path == '/' ? "" : "./", path);
+  return sqlite3_open_v2(name, &db->sql,
+                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+}
+
 kv_rc kv_db_open(const char *path, kv_db **out, kv_err *e) {
   return kv_db_open_waiting(path, &(kv_db_wait){0}, out, e);
 }
@@ -157,8 +167,7 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
   if (!db) return kv_no_memory(e, "a database connection", sizeof *db);
   db->wait = *wait;
   snprintf(db->path, sizeof db->path, "%s", path);
-  if (sqlite3_open_v2(path, &db->sql,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL))
+  if (open_file(db, path))
     rc = kv_db_fail(db, "open", e);
   else
     rc = set_up(db, e);
