@@ -44,12 +44,12 @@ def _load(path):
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     n = 8 + int.from_bytes(data[:8].tobytes(), "little")
     _need(n <= min(data.size, 10**8), path, "no safetensors: header too long")
+    _need(n == 8 or data[n - 1], path, "zero bytes pad the header, not blanks")
     try:
-        header, data = json.loads(data[8:n].tobytes().decode()), data[n:]
-        meta = header.pop("__metadata__", {})
+        head, data = json.loads(data[8:n].tobytes().decode()), data[n:]
+        meta = head.pop("__metadata__", {})
         _need({*map(type, meta.values())} <= {str}, path, "metadata no text")
-        for name, x in sorted(header.items(),
-                              key=lambda x: x[1]["data_offsets"]):
+        for name, x in sorted(head.items(), key=lambda x: x[1]["data_offsets"]):
             dtype, shape, (first, last) = (
                 x[y] for y in ("dtype", "shape", "data_offsets"))
             _need(len(shape) < 33 and all(type(x) is int and x >= 0 for x in

@@ -211,6 +211,8 @@ class Traces(Case):
         for data, sentence in (
                 (b"short", "too short"), (good[:-9], "9 bytes missing"),
                 (good + b"12", "2 bytes trailing"), (b"\xff" * 64, "header"),
+                ((len(head) + 5).to_bytes(8, "little") + head + bytes(5) + rest,
+                 "zero bytes pad the header"),
                 (same(b"{", b"("), "broken header"),
                 (same(b'"dtype"', b'"dtipe"'), "broken header"),
                 (same(b'"format":"kvtrace"', b'"format":1'), "no text"),

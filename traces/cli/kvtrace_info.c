@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace info: what a trace is, from headers and metadata alone; with
+ * kvtrace info: what a trace is, from headers, metadata and a few rows of keys
+ * (traces/trace/expanded.h); with
  * --identity also its SHA-256, which reads the whole file once; with
  * --attention what its heads attend to, which computes every recorded row.
  */
@@ -14,6 +15,7 @@
 #include "traces/container/safetensors.h"
 #include "traces/text/json.h"
 #include "traces/text/text.h"
+#include "traces/trace/expanded.h"
 #include "traces/trace/trace.h"
 
 typedef struct task {
@@ -21,6 +23,7 @@ typedef struct task {
   bool identity, attention;
   char id[65];
   kv_attention *heads; /* of --attention */
+  kv_expanded expanded;
 } task;
 
 static const char *const type_name[] = {"F16", "BF16", "F32"};
@@ -103,6 +106,13 @@ static json_t *number(float x) {
   return json_real(strtod(text, NULL));
 }
 
+static json_t *expanded_of(const kv_expanded *x) {
+  if (!x->shared) return json_null();
+  return json_pack("{s:i,s:s,s:o}", "shared", x->shared, "end",
+                   x->first ? "first" : "last", "latent",
+                   x->latent ? json_integer(x->latent) : json_null());
+}
+
 static json_t *info_of(const kv_trace *t, const task *s) {
   const kv_shape *p = &t->shape;
   json_t *out =
@@ -125,6 +135,7 @@ static json_t *info_of(const kv_trace *t, const task *s) {
   json_object_set_new(out, "segments", segments_of(t));
   json_object_set_new(out, "metadata", meta_of(t));
   json_object_set_new(out, "unread", unread_of(t));
+  json_object_set_new(out, "expanded", expanded_of(&s->expanded));
   if (s->heads)
     json_object_set_new(out, "attention", kv_attention_json(t, s->heads));
   return out;
@@ -159,7 +170,7 @@ static void print_layers(const kv_trace *t) {
 }
 
 static void print_table(const kv_trace *t, const task *s) {
-  char unread[KV_UNREAD_TEXT];
+  char unread[KV_UNREAD_TEXT], expanded[KV_EXPANDED_TEXT];
   const kv_shape *p = &t->shape;
   line("trace", t->name);
   line("model", kv_trace_meta(t, "model"));
@@ -187,6 +198,8 @@ static void print_table(const kv_trace *t, const task *s) {
   line("created", kv_trace_meta(t, "created"));
   line("identity", s->identity ? s->id : NULL);
   if (kv_trace_unread(t, unread)) line("note", unread);
+  if (s->expanded.shared)
+    line("note", kv_expanded_text(t, &s->expanded, expanded));
   if (s->heads) kv_attention_print(t, s->heads);
 }
 
@@ -196,6 +209,8 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   kv_digest id;
   (void)stopped;
   kv_rc rc = kv_trace_open(s->of.path.item[0], &t, e);
+  if (!rc) s->expanded = kv_trace_expanded(t);
+  if (!rc) rc = kv_trace_damaged(t, e);
   if (!rc && s->identity) rc = kv_trace_identity(t, &id, e);
   if (!rc && s->identity) kv_digest_hex(&id, s->id);
   if (!rc && s->attention) rc = kv_attention_take(t, &s->heads, e);

@@ -263,6 +263,24 @@ static kv_rc read_length(const parser *p, const unsigned char *map,
   return KV_OK;
 }
 
+/* Some writers align the data by zero bytes behind the header's JSON, where the
+ * format has blanks; the reader of the format's authors refuses them, too. Says
+ * so where that is all that is wrong; else *e stays. */
+static void tell_padding(const char *file, size_t n, const unsigned char *text,
+                         kv_err *e) {
+  char a[KV_SHOW];
+  size_t m = n;
+  json_t *root;
+  kv_err other;
+  while (m && text[m - 1] == 0) m--;
+  if (m == n || kv_st_json(file, "header", m, text, &root, &other)) return;
+  json_decref(root);
+  kv_fail(e, KV_INPUT,
+          "%s: the header is padded with %zu zero bytes; the format wants "
+          "blanks (0x20): whoever wrote the file must write those",
+          kv_show(file, a), n - m);
+}
+
 kv_rc kv_st_header_parse(const char *file, uint64_t size,
                          const unsigned char *map, kv_st_header *out,
                          kv_err *e) {
@@ -273,6 +291,7 @@ kv_rc kv_st_header_parse(const char *file, uint64_t size,
   kv_rc rc = read_length(&p, map, &n);
   if (rc) return rc;
   rc = kv_st_json(file, "header", (size_t)n, map + FIELD, &out->root, e);
+  if (rc == KV_INPUT) tell_padding(file, (size_t)n, map + FIELD, e);
   if (rc) return rc;
   if (!json_is_object(out->root)) {
     rc = kv_fail(e, KV_INPUT, "%s: the header is not a JSON object",

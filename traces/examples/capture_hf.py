@@ -93,6 +93,9 @@ def capture(model, ids, prompt_len, path, /, **metadata):
         metadata["rope.scale"] = factor
     metadata["attn.scale"] = scale
     metadata["n_layers"] = model.config.get_text_config().num_hidden_layers
+    config = model.config.get_text_config()
+    if getattr(config, "kv_lora_rank", None):  # expanded: no such cache is held
+        metadata["attn.latent"] = config.kv_lora_rank + config.qk_rope_head_dim
     metadata["recorder"] = f"transformers {transformers.__version__}"
     digest = model_digest(model)
     if digest:
