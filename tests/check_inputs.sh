@@ -93,6 +93,31 @@ shown() {
   done
 }
 
+# no_number WHAT FILE: numbers of which no output can be recomputed are not
+# called right: by none who compares, nor as a measure.
+no_number() {
+  local got=0
+  checks=$((checks + 4))
+  "$kvtrace" check "$2" >"$dir/out" 2>"$dir/err" || got=$?
+  [ "$got" = 1 ] || fail "${2##*/}: check exits $got, not 1"
+  grep -qE '^ +1 +(nan|inf) .* DIFFERENT$' "$dir/out" ||
+    fail "${2##*/}: layer 1 is called right: $(cat "$dir/out")"
+  "$kvtrace" check -f json "$2" >"$dir/out" 2>"$dir/err"
+  grep -qF '"ok": false' "$dir/out" && grep -qF "\"relative\": \"$1\"" \
+    "$dir/out" || fail "${2##*/}: as JSON: $(cat "$dir/out")"
+  rm -rf "$dir/theirs" && mkdir "$dir/theirs"
+  "$kvreplay" run "$2" -q -m dense -f jsonl --outputs "$dir/o.safetensors" \
+    --decisions "$dir/theirs" >"$dir/out" 2>"$dir/err" || [ "$1" = NaN ] ||
+    fail "${2##*/}: dense has no row"
+  grep -q '"output_error": null, "output_abs": null' "$dir/out" ||
+    fail "${2##*/}: an output error: $(cat "$dir/out")"
+  [ "$1" != NaN ] || return 0
+  got=0
+  "$kvreplay" grade "$2" -m dense --outputs "$dir/o.safetensors" \
+    --theirs "$dir"/theirs/*.safetensors >"$dir/out" 2>"$dir/err" || got=$?
+  [ "$got" = 1 ] || fail "${2##*/}: grade exits $got: $(cat "$dir/out")"
+}
+
 # st FILE HEADER BYTES: a file of that header and so many zero bytes
 st() {
   local n=${#2} i
@@ -138,6 +163,12 @@ foreign 0 not_kvtrace {"__metadata__":{"format":"pt"}}
 END
 st utf8.st $'{"\xff":1}' 0 && every utf8.st 'not UTF-8'
 st line.st '{"a\nb\u001b[2J":1}' 0 && every line.st 'is not an object'
+printf '\24\0\0\0\0\0\0\0{"a":%s}\0\0\0' '{"dtype":"x' >"$dir/padded.st" &&
+  every padded.st 'is not valid JSON'
+printf '\14\0\0\0\0\0\0\0{}\0\0\0\0\0\0\0\0\0\0' >"$dir/padded.st" &&
+  every padded.st 'padded with 10 zero bytes; the format wants blanks'
+printf '\14\0\0\0\0\0\0\0{}          ' >"$dir/padded.st" &&
+  every padded.st 'format is missing'
 st $'new\nline.st' '{' 0
 refused 3 'not valid JSON' "$kvreplay" run "$dir"/$'new\nline.st' -m dense
 for path in ../x.st /etc/passwd a/b.st .. ''; do
@@ -165,6 +196,15 @@ while read -r name reason; do
   turned_far) row 2 "$reason" "$dir/$path" ;;
   turned_wide) row 3 "$reason" "$dir/$path" ;;
   foreign) shown "$reason" "$dir/$path" ;;
+  expanded)
+    "$kvtrace" info "$dir/$path" | grep -qF "$reason" || fail "$name: info"
+    "$kvtrace" info -f json "$dir/$path" | tr -d ' \n' | grep -qF \
+      '"expanded":{"shared":2,"end":"last","latent":12}' || fail "$name: JSON"
+    "$kvtrace" info -f json "$good" | grep -qF '"expanded": null' ||
+      fail 'a trace of groups of heads is called expanded'
+    checks=$((checks + 3))
+    ;;
+  no_logit | no_output) no_number "$reason" "$dir/$path" ;;
   only_check)
     refused 3 "$reason" "$kvtrace" check "$dir/$path"
     "$kvreplay" run "$dir/$path" -q -m dense >"$dir/out" 2>"$dir/err" ||

@@ -157,6 +157,47 @@ static void write_turned(const char *folder) {
   publish(folder, "turned_wide", "is not finite");
 }
 
+/* Every number finite, and the logits of layer 1, or all outputs, not; what is
+ * recorded of these is 0. */
+static void write_no_number(const char *folder) {
+  static float large[HEADS * TOKENS * DIM], values[KV * TOKENS * DIM];
+  static const float zero[HEADS * TOKENS * DIM];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) large[i] = 1e25f;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) values[i] = 3e38f;
+  const field o = {"layers.1.o", F, 3, {HEADS, TOKENS, DIM}, zero};
+  const field logits[3] = {{"layers.1.q", F, 3, {HEADS, TOKENS, DIM}, large},
+                           {"layers.1.k", F, 3, {KV, TOKENS, DIM}, large},
+                           o};
+  const field outputs[3] = {{"layers.0.v", F, 3, {KV, TOKENS, DIM}, values},
+                            {"layers.1.v", F, 3, {KV, TOKENS, DIM}, values},
+                            o};
+  tracefile_write(NULL, 3, logits, 0);
+  publish(folder, "no_logit", "NaN");
+  tracefile_write(NULL, 3, outputs, 0);
+  publish(folder, "no_output", "Infinity");
+}
+
+/* Right: keys of four heads whose last pair is the same in all. */
+static void write_expanded(const char *folder) {
+  static float key[HEADS * TOKENS * DIM];
+  const meta heads = {"n_kv_heads", "4"};
+  const meta also[] = {{"attn.latent", "12"}, {NULL, NULL}};
+  const char *name[4] = {"layers.0.k", "layers.1.k", "layers.0.v",
+                         "layers.1.v"};
+  field f[4];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) {
+    int pair = i % DIM / 2 == DIM / 2 - 1;
+    key[i] = (float)(pair ? i % (TOKENS * DIM) : i) * 0.001f;
+  }
+  for (int i = 0; i < 4; i++)
+    f[i] = (field){name[i], F, 3, {HEADS, TOKENS, DIM}, i < 2 ? key : NULL};
+  tracefile_also = also;
+  tracefile_write(&heads, 4, f, 0);
+  tracefile_also = NULL;
+  publish(folder, "expanded",
+          "the last 2 of the 8 numbers of a key are one in all 4 KV heads");
+}
+
 int main(int argc, char **argv) {
   void *state = NULL;
   if (argc != 2 || scratch_make(&state)) return 2;
@@ -168,6 +209,8 @@ int main(int argc, char **argv) {
   write_others(argv[1]);
   write_foreign(argv[1]);
   write_turned(argv[1]);
+  write_no_number(argv[1]);
+  write_expanded(argv[1]);
   tracefile_write(NULL, 0, NULL, 0);
   publish(argv[1], "right", "");
   return scratch_remove(&state);

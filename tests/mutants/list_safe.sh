@@ -56,3 +56,54 @@ mutant failure_is_silent sim/commands/command_run.c 'check_inputs.sh' \
   'if (failed && !bad) tell_failed(s, r);' '(void)tell_failed;'
 mutant plus_escapes_nothing sim/spec/spec.h 'spec' \
   '#define KV_SPEC_ESCAPED ":,+\\"' '#define KV_SPEC_ESCAPED ":,\\"'
+
+# What is no number is called right: one in each of who compares.
+mutant nan_is_equal traces/trace/check.c 'nonumber check_inputs.sh' \
+  'return difference == 0 ? 0 :' 'return !(difference > 0) ? 0 :'
+mutant nan_is_passed_over traces/trace/check.h 'nonumber check_inputs.sh' \
+  'return a <= b || b != b ? b : a;' 'return a <= b ? b : a;'
+mutant nan_is_forgotten traces/trace/check.h 'nonumber' \
+  'return a <= b || b != b ? b : a;' 'return !(b <= a) ? b : a;'
+mutant nan_is_no_json traces/text/json.c 'check_inputs.sh' \
+  'if (isfinite(x)) return json_real(x);' \
+  'if (x == x || 1) return json_real(x);'
+mutant ours_may_be_nan sim/grade/outputs.c 'nonumber' \
+  'bool both = isfinite(theirs) && isfinite(ours);' \
+  'bool both = isfinite(theirs);'
+mutant infinity_tolerates sim/grade/outputs.c 'nonumber check_inputs.sh' \
+  'isfinite(out[x]) && fabsf(out[x]) > most' 'fabsf(out[x]) > most'
+mutant infinity_tolerates_sums sim/grade/outputs.c 'nonumber' \
+  'return isfinite(lse) ? fmax(1, fabs((double)lse)) : 1;' \
+  'return fmax(1, fabs((double)lse));'
+mutant nan_is_no_error sim/measure/fidelity_row.c 'check_inputs.sh' \
+  'if (isnan(square)) most' 'if (isnan(most)) most'
+
+# What is refused, and what is asked for without a word.
+mutant refusal_is_silent sim/commands/refusals.c 'check_refused.sh' \
+  'if (*line) kv_note(line);' 'if (*line && r.missed) kv_note(line);'
+mutant missed_is_done sim/commands/refusals.c 'check_refused.sh' \
+  'return strict || r.missed ? KV_INPUT : KV_OK;' \
+  'return strict ? KV_INPUT : KV_OK;'
+mutant all_is_named sim/spec/specs.c 'check_refused.sh' \
+  'one.of_all = rc == KV_OK;' ''
+mutant shard_knows_itself_only sim/commands/refusals.c 'check_refused.sh' \
+  't->runs |= s->shares.runs[s->shares.first[at] + cell];' '(void)cell;'
+mutant default_wants_budget sim/spec/spec.c 'check_refused.sh' \
+  'return kv_spec_wants_budget(s) && p->knob != KV_KNOB_RESOLVED;' \
+  'return p && kv_spec_wants_budget(s);'
+mutant file_of_the_pair sim/engine/cell_file.c 'check_refused.sh' \
+  'const char *name = m->name;' 'const char *name = c->spec.method->name;'
+mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \
+  'kv_spec_reader(s)->name' 's->method->name'
+
+# Names of databases, headers, and what no cache holds.
+mutant name_is_uri sim/db/db_open.c 'check_overwrite.sh' \
+  '*path == '\''/'\'' ? "" : "./", path' '"", path'
+mutant part_is_uri analysis/merge.c 'check_overwrite.sh' \
+  '*out == '\''/'\'' ? "" : "./"' '""'
+mutant padding_untold traces/container/header.c 'check_inputs.sh' \
+  'if (rc == KV_INPUT) tell_padding' 'if (rc == KV_OK) tell_padding'
+mutant expanded_in_one_layer traces/trace/expanded.c 'expanded' \
+  'look(t, &t->layer[t->n_layers - 1].data, token, &e);' ''
+mutant padded_is_expanded traces/trace/expanded.c 'expanded' \
+  'shared == s->d || !e.something' 'shared == s->d'
