@@ -33,7 +33,7 @@ void print_and_abort(const char *sentence) {
   abort();
 }
 
-char first_fault[512];
+char first_fault[1536];
 int faults; /* 0 none, 1 being written, 2 first_fault stands */
 
 void say(const char *sentence) {
@@ -107,6 +107,7 @@ void begin(context *c, uint64_t block) {
   c->arrays = 0;
   c->used = c->declared = 0;
   c->blocks++;
+  kv_emu_races_block(c);
 }
 
 void forget_stacks(context *c) {
@@ -182,6 +183,7 @@ void run(context *c, const kv_emu_launch *l) {
   c->n = (int)l->block.x;
   c->reverse = in_reverse();
   kv_emu_ground_read(&c->ground);
+  kv_emu_races_launch(c);
   kv_emu_place.block_dim = {l->block.x, 1, 1};
   kv_emu_place.grid_dim = {l->grid.x, l->grid.y, l->grid.z};
   for (uint64_t i = 0; i < blocks && !c->broken; i++) {
@@ -206,7 +208,7 @@ __thread kv_emu_context *kv_emu_mine;
 void (*kv_emu_fault)(const char *sentence) = print_and_abort;
 
 void kv_emu_break(kv_emu_context *c, const char *format, ...) {
-  char why[384], text[512];
+  char why[1280], text[1536];
   const uint3 *b = &kv_emu_place.block;
   va_list args;
   va_start(args, format);
@@ -267,6 +269,7 @@ void kv_emu_release(void) {
     if (c->stacks[i].made) kv_emu_jump(c, &c->stacks[i], false);
   forget_stacks(c);
   kv_emu_unfence(c->arena, KV_EMU_ARENA);
+  kv_emu_races_free();
   kv_emu_mine = nullptr;
   (void)pthread_setspecific(at_exit, nullptr);
   munmap(c->map, c->map_size);

@@ -23,6 +23,7 @@ void kv_emu_copy(void *to, const void *from) {
   kv_emu_context *c = kv_emu_mine;
   kv_emu_copies *own = mine();
   int me = kv_emu_number(c, c->now);
+  const void *where = __builtin_return_address(0);
   if ((uintptr_t)to % KV_EMU_COPY || (uintptr_t)from % KV_EMU_COPY)
     kv_emu_break(c,
                  "thread %d copies 16 bytes between addresses that are no "
@@ -35,7 +36,8 @@ void kv_emu_copy(void *to, const void *from) {
     kv_emu_break(c, "thread %d has more than %d copies on their way", me,
                  KV_EMU_COPIES);
   memset(to, 0xaa, KV_EMU_COPY);
-  own->copy[own->n++] = {to, from, own->groups};
+  own->copy[own->n++] = {to, from, own->groups, where};
+  kv_emu_races_copy(c, me, to, from, KV_EMU_COPY, where);
   c->copied++;
 }
 

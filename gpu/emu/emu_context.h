@@ -8,6 +8,7 @@
 #define KV_GPU_EMU_CONTEXT_H
 
 #include "gpu/emu/emu.h"
+#include "gpu/emu/emu_races.h"
 #include "gpu/emu/emu_switch.h"
 
 enum {
@@ -48,7 +49,8 @@ typedef struct kv_emu_array {
 typedef struct kv_emu_one {
   void *to;
   const void *from;
-  uint32_t group; /* groups committed before it */
+  uint32_t group;    /* groups committed before it */
+  const void *where; /* in the code */
 } kv_emu_one;
 typedef struct kv_emu_copies {
   int n;

@@ -166,6 +166,7 @@ void kv_emu_barrier(const kv_emu_site *site) {
   if (++c->at_barrier == c->n) {
     c->at_barrier = 0;
     for (int w = 0; w < KV_EMU_WARPS; w++) c->ready[w] = c->live[w];
+    kv_emu_races_barrier(c);
   }
   stop(c);
 }

@@ -23,7 +23,7 @@
 #  define KV_EMU_TSAN 1
 #endif
 
-#if defined KV_EMU_ASAN || defined KV_EMU_TSAN
+#if defined KV_EMU_ASAN || defined KV_EMU_TSAN || defined KV_WATCH
 enum { KV_EMU_STACK = 256 << 10 }; /* instrumented frames are wide */
 #else
 enum { KV_EMU_STACK = 64 << 10 };

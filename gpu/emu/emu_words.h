@@ -12,6 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef KV_WATCHED
+#  include "gpu/emu/emu_libc.h"
+#endif
+
 #define __global__
 #define __device__
 #define __host__
@@ -143,8 +147,9 @@ T kv_emu_shfl_down(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
   return kv_emu_from(site, mask, x, kv_emu_lane() + (int)by);
 }
 
-/* What other blocks see: all of it, as one runs after the other. */
-inline void __threadfence(void) {}
+/* What other blocks see: all of it, as one runs after the other. The watch is
+ * told. */
+inline void __threadfence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 /* --- copies on their way (gpu/emu/emu_async.cc), for gpu/block/async.h ---- */
 

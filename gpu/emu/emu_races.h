@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The watch on loads and stores: for gpu/emu/emu*.cc only. In a build by
+ * `configure --enable-watch` the compiler puts a call in front of every load
+ * and store of a kernel (-fsanitize=thread), and the executor is what is
+ * called. It is a fault then if two accesses touch the same byte, at least one
+ * of them writes, and
+ * - they are of two warps of a block without a barrier between, or
+ * - of two blocks of the launch, in global memory.
+ *
+ * No fault: two atomics; two reads; what an atomic or volatile access after a
+ * fence handed to one before a fence (gpu/emu/emu_order.cc); shared memory, of
+ * which every block has its own; a thread's own variables. A copy on its way
+ * (gpu/block/async.h) writes, and reads, until it has been waited for. Launches
+ * come one after another, so nothing is known of the launch before.
+ *
+ * What one execution cannot show stays unseen: paths that were not taken, lanes
+ * of one warp without a __syncwarp between, launches in two streams. Nothing
+ * depends on the order in which threads ran: what is asked is whether a barrier
+ * is between, not who came first.
+ *
+ * An interval is the time between two barriers of a block; all intervals of an
+ * OS thread are counted. Costs 64 bytes for each 8, 4, 2 or 1 bytes of a page,
+ * as small as the page was ever accessed, and 10 to 20 ns an access.
+ */
+#ifndef KV_GPU_EMU_RACES_H
+#define KV_GPU_EMU_RACES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kv_emu_context;
+
+#ifdef KV_WATCH
+
+/* What an access is; a look is a volatile or atomic read. */
+typedef enum kv_emu_kind {
+  KV_EMU_READ,
+  KV_EMU_WRITE,
+  KV_EMU_ATOMIC,
+  KV_EMU_LOOK,
+  KV_EMU_KINDS
+} kv_emu_kind;
+
+/* An access as it is remembered: 28 bits of interval, 4 of warps, 7 of the last
+ * thread, 25 of its place in the code. */
+typedef uint64_t kv_emu_trace;
+
+static inline uint32_t kv_emu_trace_when(kv_emu_trace t) {
+  return (uint32_t)(t >> 36);
+}
+static inline unsigned kv_emu_trace_warps(kv_emu_trace t) {
+  return (unsigned)(t >> 32) & 15;
+}
+static inline int kv_emu_trace_thread(kv_emu_trace t) {
+  return (int)(t >> 25 & 127);
+}
+static inline uint32_t kv_emu_trace_site(kv_emu_trace t) {
+  return (uint32_t)t & 0x1ffffff;
+}
+
+typedef struct kv_emu_races kv_emu_races;
+extern __thread kv_emu_races *kv_emu_races_mine;
+
+/* Intervals: the running one, the first of the block and of the launch. */
+typedef struct kv_emu_times {
+  uint32_t now, block, launch;
+} kv_emu_times;
+
+/* A launch, a block of it, begins; all threads have reached a barrier. */
+void kv_emu_races_launch(struct kv_emu_context *c);
+void kv_emu_races_block(struct kv_emu_context *c);
+void kv_emu_races_barrier(struct kv_emu_context *c);
+/* Thread t copies n bytes, as the code at `where` asked. */
+void kv_emu_races_copy(struct kv_emu_context *c, int t, void *to,
+                       const void *from, size_t n, const void *where);
+void kv_emu_races_free(void);
+
+/* An access of the running thread; none where no kernel runs. */
+void kv_emu_see(const void *at, size_t n, kv_emu_kind kind, const void *where);
+void kv_emu_see_fence(void);
+
+/* --- emu_order.cc: what fences and atomics order ------------------------ */
+
+typedef struct kv_emu_order_state kv_emu_order_state;
+kv_emu_order_state *kv_emu_order_make(void);
+void kv_emu_order_free(kv_emu_order_state *o);
+void kv_emu_order_launch(kv_emu_order_state *o);
+void kv_emu_order_block(kv_emu_order_state *o, uint32_t now);
+void kv_emu_order_barrier(kv_emu_order_state *o);
+void kv_emu_order_fence(kv_emu_order_state *o, int thread, uint64_t blocks,
+                        uint32_t now);
+/* An atomic access of a thread, or with KV_EMU_LOOK a volatile read. */
+void kv_emu_order_meet(kv_emu_order_state *o, int thread, const void *at,
+                       kv_emu_kind kind);
+/* Is what an earlier block did then before all that the running block does from
+ * its last barrier on? */
+bool kv_emu_order_holds(const kv_emu_order_state *o, uint32_t when,
+                        kv_emu_kind kind);
+/* Which block, as they ran, this interval is of. */
+uint64_t kv_emu_order_block_at(const kv_emu_order_state *o, uint32_t when);
+
+/* --- emu_say.cc: the sentence ------------------------------------------- */
+
+typedef struct kv_emu_race {
+  const void *at;
+  size_t n;
+  int thread;
+  kv_emu_kind kind, other; /* of this access; of the one before */
+  kv_emu_trace before;
+  const void *where, *was; /* in the code */
+  bool shared, blocks;     /* memory; of two blocks */
+  uint64_t block;          /* the other's, as they ran */
+} kv_emu_race;
+[[noreturn]] void kv_emu_races_say(struct kv_emu_context *c,
+                                   const kv_emu_race *r);
+
+#else
+
+static inline void kv_emu_races_launch(struct kv_emu_context *) {}
+static inline void kv_emu_races_block(struct kv_emu_context *) {}
+static inline void kv_emu_races_barrier(struct kv_emu_context *) {}
+static inline void kv_emu_races_copy(struct kv_emu_context *, int, void *,
+                                     const void *, size_t, const void *) {}
+static inline void kv_emu_races_free(void) {}
+
+#endif
+#endif
