@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Sections of .ci/run that are about other machines than this one, sourced by
-# it: another processor, run by qemu, and a device, or none.
+# it: another processor, run by qemu, and a device, or none, and what the
+# executor sees in its place.
 
 # The CUDA module by one toolkit, drawn by the commit; KV_TOOLKITS='12 13' is
 # both: that it needs nothing but libc (and the runtime of CUDA 12) and shows
@@ -132,6 +133,22 @@ toolkit12() {
     'INCLUDES += "-I$(TOP)/include" $(_SPACE_)' \
     'LIBRARIES =+ "-L$(TOP)/lib64" $(_SPACE_)' >"$to/bin/nvcc.profile"
   cp "$from/lib/nvidia-cuda-toolkit/bin/nvcc" "$to/bin"
+}
+
+# The executor sees the kernels' loads and stores: a part of tests/watch.sh,
+# drawn by what the tree holds; KV_WATCH_PARTS='made shapes': others, '': all.
+# What is not compiled otherwise comes from quickstart's, by ccache.
+run_watch() {
+  local part
+  packages libcmocka-dev g++
+  configured watch --enable-watch
+  for part in commit.h '-C ref' '-C traces' '-C gpu' \
+    '-C sim libsim.la libcli.la kvreplay'; do
+    # shellcheck disable=SC2086 # a folder and targets
+    make -C "$ci/watch" -s --no-print-directory -j"$jobs" $part
+  done
+  make -C "$ci/watch/tests" -s --no-print-directory -j"$jobs" watch \
+    PARTS="${KV_WATCH_PARTS-drawn}"
 }
 
 # Another processor, without this one's instructions: the reference compiled

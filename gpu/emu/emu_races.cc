@@ -106,9 +106,7 @@ cell *new_cells(races *r, int shift) {
   return cells;
 }
 
-page *page_of(races *r, uintptr_t number) {
-  page **cached = &r->cache[number % CACHE];
-  if (*cached && (*cached)->number == number) return *cached;
+page *look_up(races *r, uintptr_t number, page **cached) {
   if (2 * r->pages >= r->slots) grow(r);
   page **slot = find(r, number);
   if (!*slot) {
@@ -118,6 +116,12 @@ page *page_of(races *r, uintptr_t number) {
     r->pages++;
   }
   return *cached = *slot;
+}
+
+inline page *page_of(races *r, uintptr_t number) {
+  page **cached = &r->cache[number % CACHE];
+  if (*cached && (*cached)->number == number) return *cached;
+  return look_up(r, number, cached);
 }
 
 /* Every cell becomes several that remember the same. */
@@ -213,7 +217,7 @@ inline void ask(races *r, const access &a, cell *of) {
 }
 
 /* The part of an access that is in one page. */
-void ask_page(races *r, const access &a, uintptr_t at, size_t n) {
+inline void ask_page(races *r, const access &a, uintptr_t at, size_t n) {
   page *p = page_of(r, at >> PAGE);
   size_t from = at & (((size_t)1 << PAGE) - 1), to = from + n;
   int fits = __builtin_ctzll(from | to | 8);
@@ -222,29 +226,15 @@ void ask_page(races *r, const access &a, uintptr_t at, size_t n) {
     ask(r, a, &p->cells[i]);
 }
 
-bool ask_all(races *r, access a) {
-  uintptr_t left = a.at, end = a.at + a.n;
-  while (left < end) {
-    uintptr_t stop = ((left >> PAGE) + 1) << PAGE;
-    if (stop > end) stop = end;
-    ask_page(r, a, left, stop - left);
-    left = stop;
-  }
-  return true;
-}
-
-/* A thread's own variables, the indexes of the running one, are no matter. */
-bool is_own(const kv_emu_context *c, uintptr_t at) {
-  return at - (uintptr_t)c->map < c->map_size ||
-         at - (uintptr_t)&kv_emu_place < sizeof kv_emu_place;
-}
-
-void see(kv_emu_context *c, int thread, const void *address, size_t n,
-         kv_emu_kind kind, const void *where) {
+inline void see(kv_emu_context *c, int thread, const void *address, size_t n,
+                kv_emu_kind kind, const void *where) {
   races *r = kv_emu_races_mine;
-  uintptr_t at = (uintptr_t)address;
+  uintptr_t at = (uintptr_t)address, end = at + n;
   bool shared = at - (uintptr_t)c->arena < KV_EMU_ARENA;
-  if (!shared && is_own(c, at)) return;
+  /* A thread's own variables, the indexes of the running one. */
+  if (!shared && (at - (uintptr_t)c->map < c->map_size ||
+                  at - (uintptr_t)&kv_emu_place < sizeof kv_emu_place))
+    return;
   access a = {c,
               thread,
               at,
@@ -254,7 +244,11 @@ void see(kv_emu_context *c, int thread, const void *address, size_t n,
               1u << thread / 32,
               shared ? r->time.block : r->time.launch,
               shared};
-  ask_all(r, a);
+  for (uintptr_t stop; at < end; at = stop) {
+    stop = ((at >> PAGE) + 1) << PAGE;
+    if (stop > end) stop = end;
+    ask_page(r, a, at, stop - at);
+  }
 }
 
 /* Copies on their way write and read in this interval, too. */
@@ -319,7 +313,7 @@ void kv_emu_races_free(void) {
 void kv_emu_see(const void *at, size_t n, kv_emu_kind kind, const void *where) {
   kv_emu_context *c = kv_emu_mine;
   if (!c || !c->launch) return;
-  int thread = kv_emu_number(c, c->now);
+  int thread = (int)kv_emu_place.thread.x;
   see(c, thread, at, n, kind, where);
   if (kind == KV_EMU_ATOMIC || kind == KV_EMU_LOOK)
     kv_emu_order_meet(kv_emu_races_mine->order, thread, at, kind);
@@ -329,7 +323,7 @@ void kv_emu_see_fence(void) {
   kv_emu_context *c = kv_emu_mine;
   if (!c || !c->launch) return;
   dim3 g = c->launch->grid;
-  kv_emu_order_fence(kv_emu_races_mine->order, kv_emu_number(c, c->now),
+  kv_emu_order_fence(kv_emu_races_mine->order, (int)kv_emu_place.thread.x,
                      (uint64_t)g.x * g.y * g.z, kv_emu_races_mine->time.now);
 }
 

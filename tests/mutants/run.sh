@@ -6,6 +6,8 @@
 # that must notice. Exit 0 only if every one does.
 #
 #   tests/mutants/run.sh [NAME...]   all mutants, or these
+#   tests/mutants/run.sh --watch [NAME...]   those of list_watch.sh, in a build
+#                                    by configure --enable-watch
 #
 # Several mutants are dealt out to as many copies as there are JOBS, since
 # most of the time goes into one compilation and one link after the other.
@@ -61,7 +63,8 @@ copy() { # fresh: the tree as it is now; tree: the one with faults
   ln -sfn "$src/traces/tiny" "$tree/traces/tiny"
   cd "$build" || exit 1
   [ -e Makefile ] || "$tree/configure" -q --disable-shared --without-cuda \
-    ${CC:+CC="$CC"} CFLAGS='-O1' >"$work/log" 2>&1 || stop configure
+    ${MUTANT_WATCH:+--enable-watch} ${CC:+CC="$CC"} CFLAGS='-O1' \
+    >"$work/log" 2>&1 || stop configure
   make -s commit.h >"$work/log" 2>&1 || stop commit.h
 }
 
@@ -75,6 +78,7 @@ stop() {
 make_for() {
   local check programs= scripts=
   for check in "$@"; do
+    [ "${check#watch:}" = "$check" ] || continue # makes what it needs
     [ "${check%.sh}" = "$check" ] || scripts=yes
     [ "${check%.sh}" != "$check" ] || programs="$programs check_$check"
     case $check in
@@ -100,6 +104,7 @@ run_check() (
   set -o pipefail
   export top_srcdir=$tree top_builddir=$build
   case $1 in
+  watch:*) timeout 600 bash "$tree/tests/watch.sh" "${1#watch:}" ;;
   *.sh) timeout 600 bash "$tree/tests/$1" ;;
   *) timeout 600 "$build/tests/check_$1" 2>&1 | sed '/^\[  FAILED  \]/q' ;;
   esac >"$work/said" 2>&1
@@ -282,7 +287,19 @@ apply() {
   [ "$bad" = 0 ] && echo "mutants: all ${#mutants[@]} edits apply"
 }
 
-for list in "$here"/list*.sh; do . "$list"; done
+if [ "${1-}" = --watch ]; then
+  export MUTANT_WATCH=1
+  shift
+fi
+for list in "$here"/list*.sh; do
+  case $list in
+  */list_watch.sh)
+    [ -n "${MUTANT_WATCH-}" ] || [ "${1-}" = --apply ] || continue
+    ;;
+  *) [ -z "${MUTANT_WATCH-}" ] || continue ;;
+  esac
+  . "$list"
+done
 if [ "${1-}" = --apply ]; then
   apply
   exit

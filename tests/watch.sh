@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The kernels under the watch of the executor (gpu/emu/emu_races.h), in a build
+# configured with --enable-watch: a race ends the program that runs it, and so
+# the part. What is computed must be the reference's, too.
+#
+#   make -C tests watch                 all of it: half an hour of a core
+#   make -C tests watch PARTS='long'    some parts
+#   make -C tests watch PARTS=drawn     what CI asks: a minute of a core, drawn
+#                                       by what the tree holds
+#   tests/watch.sh --list               the parts
+#
+# Prints a line for each part. Environment: top_builddir, KV_ORDERS, as
+# check_laws_emu.sh has it.
+. "$(dirname "$0")/replays.sh"
+tiny=$src/traces/tiny
+read -ra orders <<<"${KV_ORDERS:-forward reverse}"
+bad=0 cells=0 turn=0 methods=all
+
+# --- how ---------------------------------------------------------------------
+
+made() { # PROGRAM...
+  make -C "$top/tests" -s --no-print-directory -j2 "$@" >"$tmp/made" 2>&1 ||
+    { cat "$tmp/made" && exit 1; }
+}
+
+failed() {
+  bad=$((bad + 1))
+  echo "FAILED: $*" >&2
+  tail -n 12 "$tmp/out" "$tmp/err" 2>/dev/null | sed 's/^/  /' >&2
+}
+
+programs() {
+  local p
+  made "$@"
+  for p in "$@"; do
+    "$top/tests/$p" >"$tmp/out" 2>"$tmp/err" || failed "$p"
+  done
+}
+
+# Programs that ask the executor what they ask the reference.
+on_emu() {
+  local p order
+  made "$@"
+  for p in "$@"; do
+    for order in "${orders[@]}"; do
+      KV_TEST_BACKEND=emu KVREPLAY_EMU_ORDER=$order "$top/tests/$p" \
+        >"$tmp/out" 2>"$tmp/err" || failed "$p, threads $order"
+    done
+  done
+}
+
+# compared TRACE STEPS METHODS [OPTION]...: its last steps, one order a call in
+# turn: a race is one in both.
+compared() {
+  local order=${orders[$((turn++ % ${#orders[@]}))]} t
+  t=$("$kvtrace" info --format json "$1" | tr -d ' \n' |
+    grep -oE '"tokens":[0-9]+' | grep -oE '[0-9]+')
+  KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
+    -B ref,emu --prompt-len $((t - $2)) "${@:4}" >"$tmp/out" 2>"$tmp/err" ||
+    failed "$1, -m $3, threads $order"
+  cells=$((cells + $(grep -c ' equal$' "$tmp/out")))
+}
+
+# shaped HEADS KV-HEADS DIM DTYPE TOKENS STEPS METHODS
+shaped() {
+  local trace=$tmp/$1_$2_$3_$5.safetensors
+  [ -e "$trace" ] ||
+    "$kvtrace" synth -o "$trace" --layers 1 --heads "$1" --kv-heads "$2" \
+      --dim "$3" --dtype "$4" -t "$5" >"$tmp/out" 2>"$tmp/err" ||
+    failed "synth $*"
+  compared "$trace" "$6" "$7"
+}
+
+# --- what --------------------------------------------------------------------
+
+part_made() { programs check_watch; }
+
+part_device() {
+  programs check_gpu_parts check_gpu_coded check_gpu_paged check_gpu_pages \
+    check_gpu_reads check_gpu_rebuilt check_gpu_verbs
+}
+
+# Every K and V made NaN once it was appended; latents; pages of a store.
+part_stores() {
+  programs check_gpu_regular check_gpu_rows check_gpu_tiers check_gpu_latents
+}
+
+# Groups that share passes unevenly, columns of more than one pass, rows that
+# are no multiples of 16 bytes.
+part_shapes() {
+  local heads kv dim dtype tokens
+  while read -r heads kv dim dtype tokens; do
+    shaped "$heads" "$kv" "$dim" "$dtype" "$tokens" 2 "$methods"
+  done <<'END'
+11 1 20 F16 290
+5 1 12 F32 290
+10 2 160 F16 150
+16 1 36 BF16 150
+END
+}
+
+# What a lane needs as soon as it is longer: than 1,024 entries a list of
+# indexes, than 4,096 a move of entries, than 8,192 two stages of a join.
+part_long() {
+  shaped 2 1 8 F16 2100 3 "$methods"
+  shaped 1 1 8 F32 8500 2 dense,snapkv,h2o,streamingllm,quest,kivi
+}
+
+# The bundled ones, of learned weights, with those that read them.
+part_traces() {
+  local trace
+  for trace in "$tiny"/*.safetensors; do compared "$trace" 2 all; done
+  trace=$tiny/retrieval_8_small.safetensors
+  compared "$trace" 3 "$replay_variants"
+  compared "$trace" 2 leankv,snapkv+int4,dense+k8v4:residual=32,kivi --pages
+}
+
+part_methods() { on_emu check_methods; }
+
+# Lanes of up to 200 tokens.
+part_laws() {
+  KV_WHIMS=${KV_WHIMS:-30} on_emu check_laws check_whims check_chunk check_down
+  on_emu check_layers check_segments check_turns
+}
+
+parts='made device shapes long stores traces methods laws'
+
+# By what the tree holds, with what is not committed yet.
+content() {
+  (cd "$src" && { git rev-parse 'HEAD^{tree}' && git diff HEAD; } 2>/dev/null) |
+    cksum | cut -d ' ' -f 1
+}
+
+# Of every method one in three, and those whose twins the last commit or what
+# is not committed yet changes; of the bundled traces one.
+part_drawn() {
+  local n traces drawn changed
+  n=$(content)
+  changed=$(cd "$src" && git diff --name-only HEAD~1 2>/dev/null |
+    sed -n 's,^gpu/methods/\(.*\)[.]cu$,\1,p' | tr _ -)
+  traces=("$tiny"/*_8*.safetensors "$tiny"/text_400.safetensors)
+  drawn=$(replay_methods | awk -v n="$n" 'NR % 3 == n % 3' |
+    cat - <(replay_methods | grep -xF "$changed") | sort -u | paste -s -d ,)
+  echo "content $n: $drawn"
+  part_made
+  part_device
+  methods=$drawn
+  part_shapes
+  part_long
+  compared "${traces[$((n / 3 % ${#traces[@]}))]}" 2 "$drawn"
+}
+
+# --- the run -----------------------------------------------------------------
+
+if [ "${1-}" = --list ]; then
+  tr ' ' '\n' <<<"$parts drawn"
+  exit
+fi
+nm "$kvreplay" 2>/dev/null | grep -q kv_emu_see ||
+  { echo 'skipped: not a build by configure --enable-watch' && exit 77; }
+[ $# -gt 0 ] || read -ra all <<<"$parts"
+for part in "${@:-${all[@]}}"; do
+  grep -qxF "$part" <<<"$(tr ' ' '\n' <<<"$parts drawn")" ||
+    { echo "watch.sh: no part $part: --list names them" >&2 && exit 2; }
+  before=$bad cells=0 start=$SECONDS
+  "part_$part"
+  printf '%-8s %d cells equal, %d failed, %d s\n' "$part" "$cells" \
+    $((bad - before)) $((SECONDS - start))
+done
+[ "$bad" = 0 ]
