@@ -5,10 +5,10 @@
 # configured with --enable-watch: a race ends the program that runs it, and so
 # the part. What is computed must be the reference's, too.
 #
-#   make -C tests watch                 all of it: half an hour of a core
-#   make -C tests watch PARTS='long'    some parts
-#   make -C tests watch PARTS=drawn     what CI asks: a minute of a core, drawn
-#                                       by what the tree holds
+#   make -C tests watch                all of it: half an hour of a core
+#   make -C tests watch PARTS='long'   some parts
+#   make -C tests watch PARTS=drawn    what CI asks: half a minute of a core,
+#                                      drawn by what the tree holds
 #   tests/watch.sh --list               the parts
 #
 # Prints a line for each part. Environment: top_builddir, KV_ORDERS, as
@@ -77,10 +77,9 @@ shaped() {
 
 part_made() { programs check_watch; }
 
-part_device() {
-  programs check_gpu_parts check_gpu_coded check_gpu_paged check_gpu_pages \
-    check_gpu_reads check_gpu_rebuilt check_gpu_verbs
-}
+device=(check_gpu_pages check_gpu_parts check_gpu_coded check_gpu_paged
+  check_gpu_reads check_gpu_rebuilt check_gpu_verbs)
+part_device() { programs "${device[@]}"; }
 
 # Every K and V made NaN once it was appended; latents; pages of a store.
 part_stores() {
@@ -134,7 +133,7 @@ content() {
 }
 
 # Of every method one in three, and those whose twins the last commit or what
-# is not committed yet changes; of the bundled traces one.
+# is not committed yet changes; of the bundled traces one; of the programs two.
 part_drawn() {
   local n traces drawn changed
   n=$(content)
@@ -145,7 +144,7 @@ part_drawn() {
     cat - <(replay_methods | grep -xF "$changed") | sort -u | paste -s -d ,)
   echo "content $n: $drawn"
   part_made
-  part_device
+  programs "${device[0]}" "${device[$((1 + n / 12 % (${#device[@]} - 1)))]}"
   methods=$drawn
   part_shapes
   part_long
