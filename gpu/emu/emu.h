@@ -14,11 +14,12 @@
  * barriers; a barrier that some threads have ended without reaching; lanes of a
  * mask at different collectives; reading a lane that takes no part; a deadlock;
  * more shared memory than a kernel may have; a thread that ends before its
- * copies have arrived (gpu/block/async.h). A fault calls kv_emu_fault with one
- * sentence. If that returns, the launch is abandoned: its other threads and
- * blocks do not run on. Two collectives count as the same one if their source
- * lines are the same, so threads that reach one line from different calls are
- * not told apart.
+ * copies have arrived (gpu/block/async.h); in a build by configure
+ * --enable-watch a race, too (gpu/emu/emu_races.h). A fault calls kv_emu_fault
+ * with one sentence. If that returns, the launch is abandoned: its other
+ * threads and blocks do not run on. Two collectives count as the same one if
+ * their source lines are the same, so threads that reach one line from
+ * different calls are not told apart.
  *
  * A kernel runs in its launcher's floating-point mode. Memory, stacks included,
  * is allocated at the first launch of an OS thread and kept until that thread
