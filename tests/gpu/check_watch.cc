@@ -63,6 +63,8 @@ static const pair pairs[] = {
     PAIR(takes_unfenced, "no fence is between"),
     PAIR(draws_late, "no fence is between"),
     PAIR(waits, "no fence is between"),
+    PAIR(last_writes, "no fence is between"),
+    PAIR(passes, "no fence is between"),
 };
 
 /* Where there is an order that is by chance the right one, too. */

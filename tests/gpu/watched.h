@@ -19,7 +19,7 @@ enum { ALL = KV_BLOCK, BLOCKS = 5, ROOM = 1 << 14 };
 typedef struct memory {
   alignas(4096) int word[ROOM];
   alignas(4096) unsigned char byte[ROOM];
-  unsigned done, ticket;
+  unsigned done, passed, ticket;
 } memory;
 
 KV_DEVICE int self() { return (int)threadIdx.x; }
@@ -169,6 +169,15 @@ template <bool RIGHT> static __global__ void neighbours(memory *m) {
   m->byte[block() * ALL + self()] = (unsigned char)m->word[from * ALL + self()];
 }
 
+/* What all read the block that comes last writes, behind a barrier. */
+template <bool RIGHT> static __global__ void last_writes(memory *m) {
+  KV_SHARED(unsigned, ticket, 1);
+  m->byte[block() * ALL + self()] = (unsigned char)m->word[0];
+  if (self() == 0) ticket[0] = atomicAdd(&m->ticket, 1u);
+  __syncthreads();
+  if (!RIGHT && ticket[0] + 1 == gridDim.x && self() == 0) m->word[0] = 1;
+}
+
 /* The block that comes last sums up what the others wrote: of the four things
  * that order this, one is missing. */
 template <bool BARRIER, bool GIVE, bool TAKE, bool KEEP>
@@ -225,6 +234,35 @@ template <bool RIGHT> static __global__ void waits(memory *m) {
   }
   __syncthreads();
   m->byte[block() * ALL + self()] = (unsigned char)m->word[0];
+}
+
+KV_DEVICE void await(const unsigned *flag) {
+  if (self() == 0) {
+    while (*(const volatile unsigned *)flag == 0) {
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+
+/* The second block hands on what it was handed, by another thread. */
+template <bool RIGHT> static __global__ void passes(memory *m) {
+  KV_SHARED(unsigned, ticket, 1);
+  if (self() == 0) ticket[0] = atomicAdd(&m->ticket, 1u);
+  __syncthreads();
+  if (ticket[0] == 0) {
+    m->word[self()] = 5;
+    __syncthreads();
+    if (self() == 0) __threadfence();
+    if (self() == 0) atomicAdd(&m->done, 1u);
+    return;
+  }
+  await(ticket[0] == 1 ? &m->done : &m->passed);
+  if (ticket[0] == 1 && self() == 32) {
+    fence<RIGHT>();
+    atomicAdd(&m->passed, 1u);
+  }
+  m->byte[block() * ALL + self()] = (unsigned char)m->word[next()];
 }
 
 /* --- kernels that are right only ----------------------------------------- */

@@ -77,9 +77,6 @@ mutant watch_fences_at_once gpu/emu/emu_order.cc 'watch' \
   'when <= before : when < before;' 'when <= before : when <= before;'
 mutant watch_gives_without gpu/emu/emu_order.cc 'watch' \
   'fenced >= o->begin[o->ran - 1]' 'fenced <= UINT32_MAX'
-mutant watch_halves_unseen gpu/emu/emu_hooks.cc 'watch' \
-  'SEEN_BOTH(unaligned_, 4)' 'SEEN(__tsan_unaligned_read4, 0, KV_EMU_READ)
-SEEN(__tsan_unaligned_write4, 0, KV_EMU_WRITE)'
 mutant watch_ranges_of_one gpu/emu/emu_hooks.cc 'watch' \
   'kv_emu_see(at, n, KV_EMU_WRITE, HERE);
 }
