@@ -2,8 +2,8 @@
  *
  * Loads a step's inputs: the clock, passed as a kernel argument so that no host
  * memory need outlive the call, and its query rows, widened to fp32 from the
- * uploaded trace. The query of a re-indexed lane is rotated to the lane's last
- * place.
+ * uploaded trace. The query of a re-indexed lane is rotated to the place of its
+ * token, the last that it sees.
  */
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
@@ -13,26 +13,23 @@ static __global__ void tell(kv_gpu_clock *to, kv_gpu_clock clock) {
   if (threadIdx.x == 0) *to = clock;
 }
 
-/* The rotation that a query needs; null: none. */
-static __device__ const float *turn_to_end(const kv_gpu_layer &l,
-                                           const kv_gpu_lane *lane) {
-  const int32_t *p = l.position;
-  int last = lane->n - 1;
-  int32_t id = (int32_t)lane->id[last];
-  int32_t distance = p ? p[0] - p[id] + last : last - id;
-  if (distance == 0) return nullptr;
-  return l.rotation + (size_t)(distance + l.range) * (size_t)l.shape.d;
+/* The turns of row r's query; back NULL: none. */
+static __device__ kv_gpu_turns turns_of(const kv_gpu_layer &l,
+                                        const kv_gpu_lane *lane, int r) {
+  if (!l.needs.reindex) return {nullptr, nullptr};
+  int place = kv_gpu_visible(l, lane, r) - 1;
+  return kv_gpu_turns_of(l, lane->id[place], place);
 }
 
-/* Rotates pair i, as ref/ground/rope.c does. */
-static __device__ void turn_pair(const kv_gpu_layer &l, const kv_gpu_row &row,
-                                 const float *turn, int i, float *q) {
+/* Turns pair i, as ref/ground/rope.c does. */
+static __device__ void place_pair(const kv_gpu_layer &l, const kv_gpu_row &row,
+                                  const kv_gpu_turns &turns, int i, float *q) {
   int a = l.interleaved ? 2 * i : i;
   int b = l.interleaved ? a + 1 : a + l.shape.d / 2;
-  float s = turn[2 * i], c = turn[2 * i + 1];
-  float x1 = kv_gpu_element(row, a), x2 = kv_gpu_element(row, b);
-  q[a] = kv_fma(-x2, s, kv_mul(x1, c));
-  q[b] = kv_fma(x2, c, kv_mul(x1, s));
+  kv_gpu_pair p = {a, b, i};
+  float y1 = kv_gpu_element(row, a), y2 = kv_gpu_element(row, b);
+  q[a] = kv_gpu_placed(p, turns, a, y1, y2);
+  q[b] = kv_gpu_placed(p, turns, b, y1, y2);
 }
 
 static __global__ void queries(kv_gpu_layer l) {
@@ -44,11 +41,11 @@ static __global__ void queries(kv_gpu_layer l) {
       kv_gpu_plain_row(l.query + at * (size_t)d * size, l.query_type);
   float *q =
       l.q + ((size_t)r * (size_t)l.shape.n_heads + (size_t)h) * (size_t)d;
-  const float *turn = l.needs.reindex ? turn_to_end(l, lane) : nullptr;
-  for (int x = (int)threadIdx.x; !turn && x < d; x += KV_BLOCK)
+  kv_gpu_turns turns = turns_of(l, lane, r);
+  for (int x = (int)threadIdx.x; !turns.back && x < d; x += KV_BLOCK)
     q[x] = kv_gpu_element(row, x);
-  for (int i = (int)threadIdx.x; turn && i < d / 2; i += KV_BLOCK)
-    turn_pair(l, row, turn, i, q);
+  for (int i = (int)threadIdx.x; turns.back && i < d / 2; i += KV_BLOCK)
+    place_pair(l, row, turns, i, q);
 }
 
 extern "C" void kv_gpu_start_tell(void *stream, const kv_gpu_layer *l,

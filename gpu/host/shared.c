@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MOST_RANGE = 1 << 21 }; /* distances in a table of rotations */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kv_gpu_trace *traces;
 static _Atomic bool lacked; /* memory on a device */
@@ -42,18 +40,23 @@ bool kv_gpu_lacked(const kv_device *device) {
 
 /* --- rotations ---------------------------------------------------------- */
 
-/* Sines and cosines of every distance up to the range, either way. */
-static kv_rc take_table(kv_gpu_trace *p, kv_err *e) {
-  size_t rows = 2 * (size_t)p->range + 1, d = (size_t)p->shape.d;
+/* Sines and cosines of n positions, with positions NULL of first, first + 1 ..
+ */
+static float *take_table(kv_gpu_trace *p, const int32_t *positions,
+                         int32_t first, kv_err *e) {
+  size_t rows = (size_t)p->shape.n_tokens, d = (size_t)p->shape.d;
   float *table = kv_zalloc(rows, d * sizeof *table);
-  if (!table) return kv_no_memory(e, "rotations", rows * d * sizeof *table);
+  if (!table) {
+    kv_no_memory(e, "rotations", rows * d * sizeof *table);
+    return NULL;
+  }
   for (size_t i = 0; i < rows; i++)
-    kv_rope_table(p->rope->inv_freq, p->shape.d, (int32_t)i - p->range,
-                  table + i * d);
-  p->rotation = kv_gpu_room(p->device, rows * d * sizeof *table, e);
-  if (p->rotation) p->device->put(p->rotation, table, rows * d * sizeof *table);
+    kv_rope_table(p->rope->inv_freq, p->shape.d,
+                  positions ? positions[i] : first + (int32_t)i, table + i * d);
+  float *there = kv_gpu_room(p->device, rows * d * sizeof *table, e);
+  if (there) p->device->put(there, table, rows * d * sizeof *table);
   free(table);
-  return p->rotation ? KV_OK : KV_RESOURCE;
+  return there;
 }
 
 static kv_rc take_positions(kv_gpu_trace *p, kv_err *e) {
@@ -65,16 +68,22 @@ static kv_rc take_positions(kv_gpu_trace *p, kv_err *e) {
   return KV_OK;
 }
 
+static bool has_gaps(const kv_gpu_trace *p) {
+  const int32_t *at = p->rope->positions;
+  for (int t = 1; at && t < p->shape.n_tokens; t++)
+    if (at[t] != at[t - 1] + 1) return true;
+  return false;
+}
+
+/* Of every token's position, and of every place where these are others. */
 static kv_rc take_rotations(kv_gpu_trace *p, kv_err *e) {
-  int64_t range = kv_rope_range(p->rope, p->shape.n_tokens);
-  if (range > MOST_RANGE)
-    return kv_fail(e, KV_RESOURCE,
-                   "backend %s: positions are up to %lld apart, too far for "
-                   "its table of rotations; use backend ref",
-                   p->device->name, (long long)range);
-  p->range = (int)range;
   kv_rc rc = take_positions(p, e);
-  return rc ? rc : take_table(p, e);
+  if (rc) return rc;
+  if (!p->back) p->back = take_table(p, p->rope->positions, 0, e);
+  if (!p->back) return KV_RESOURCE;
+  p->forth = has_gaps(p) ? take_table(p, NULL, kv_rope_position(p->rope, 0), e)
+                         : p->back;
+  return p->forth ? KV_OK : KV_RESOURCE;
 }
 
 /* Of every token's position, where keys are coded before RoPE. */
@@ -220,7 +229,8 @@ static void leave(kv_gpu_trace *p) {
     p->rows = r->next;
     give_rows(p, r);
   }
-  p->device->give(p->rotation);
+  p->device->give(p->forth == p->back ? NULL : p->forth);
+  p->device->give(p->back);
   p->device->give(p->turns);
   p->device->give(p->position);
   free(p);
@@ -236,7 +246,7 @@ static kv_rc find_trace(const kv_device *device, const kv_plan *plan,
   p->stores++;
   kv_rc rc = KV_OK;
   if (!p->rows && !add_rows(p, e)) rc = KV_RESOURCE;
-  if (!rc && plan->needs.reindex && !p->rotation) rc = take_rotations(p, e);
+  if (!rc && plan->needs.reindex && !p->forth) rc = take_rotations(p, e);
   if (!rc && plan->needs.rope && !p->turns)
     rc = take_turns(p, turns, plan->needs.ahead, e);
   if (rc)

@@ -28,11 +28,11 @@ typedef struct kv_gpu_trace {
   const kv_rope *rope;
   int stores;
   kv_gpu_loaded *rows;
-  float *rotation; /* kv_gpu_layer.rotation, or NULL */
-  float *turns;    /* kv_gpu_layer.turns, or NULL */
-  int ahead;       /* needs.ahead of whom they were made for */
+  float *back;  /* kv_gpu_layer.back, or NULL */
+  float *forth; /* the same of forth */
+  float *turns; /* the same of turns */
+  int ahead;    /* needs.ahead of whom they were made for */
   int32_t *position;
-  int range;
   struct kv_gpu_trace *next;
 } kv_gpu_trace;
 

@@ -106,6 +106,7 @@ void kv_gpu_close(kv_store *s) {
   free(s->message);
   kv_gpu_shows_give(s);
   kv_turns_close(&s->turns);
+  kv_places_close(s->places);
   free(s);
 }
 
@@ -173,10 +174,10 @@ static void share(kv_store *s) {
   if (kv_gpu_trace_open(s->device, s->plan, &s->turns, &s->trace, &s->fault))
     return;
   if (!need->reindex && !need->rope) return;
-  l->rotation = need->reindex ? s->trace->rotation : NULL;
+  l->back = need->reindex ? s->trace->back : NULL;
+  l->forth = need->reindex ? s->trace->forth : NULL;
   l->turns = need->rope ? s->trace->turns : NULL;
   l->position = s->trace->position;
-  l->range = s->trace->range;
   l->interleaved = s->plan->rope->interleaved;
 }
 
@@ -205,10 +206,14 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
   if (!s->fault.rc && plan->needs.rope)
     kv_turns_open(plan->rope, plan->shape->n_tokens, plan->shape->d,
                   plan->needs.ahead, &s->turns, &s->fault);
+  if (!s->fault.rc && plan->needs.reindex)
+    kv_places_open(plan->rope, plan->shape->n_tokens, plan->shape->d,
+                   &s->places, &s->fault);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) {
     kv_lane_init(&s->mirror[i], &s->shape, &plan->needs, plan->kernels, i,
                  &s->fault);
     if (plan->needs.rope) s->mirror[i].turns = &s->turns;
+    s->mirror[i].places = s->places;
   }
   if (!s->fault.rc) share(s);
   if (!s->fault.rc) kv_gpu_take_all(s);

@@ -22,6 +22,7 @@
 #include "gpu/shared/device.h"
 #include "ref/backend/backend.h"
 #include "ref/backend/leaves.h"
+#include "ref/ground/places.h"
 #include "ref/lane/compose.h"
 #include <pthread.h>
 
@@ -69,6 +70,7 @@ struct kv_store {
   size_t own_size;      /* bytes of one lane state, rounded up */
   kv_lane *mirror;      /* [lanes] */
   kv_turns turns;       /* rotations of its keys, if needs.rope */
+  kv_places *places;    /* and to other places, if needs.reindex; else NULL */
   uint64_t *bad;        /* [lanes] */
   kv_digest *state;     /* [lanes] */
   kv_leaves leaves;

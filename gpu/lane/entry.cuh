@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads elements of an entry as attention does, without re-indexing: from a row
- * of the lane's pool, from merged fp32 rows, or from codes. Every function is
- * called by a single thread and has no barrier.
+ * of the lane's pool, from merged fp32 rows, or from codes. And what
+ * re-indexing does to a row (ref/ground/places.h). Every function is called by
+ * a single thread and has no barrier.
  *
  * To read many elements of an entry, look up the row once (kv_gpu_key_row) and
  * take elements from it; kv_gpu_key does both. A row stays valid until a memory
@@ -74,6 +75,27 @@ KV_DEVICE float kv_gpu_back(const kv_gpu_pair &p, const float *turn, int x,
   float s = turn[2 * p.number], c = turn[2 * p.number + 1];
   return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
                       : kv_fma(-y1, s, kv_mul(y2, c));
+}
+
+/* The turns of a row of token t at place i of a re-indexed lane, NULL: it is
+ * there; and element x of its pair so turned. */
+typedef struct kv_gpu_turns {
+  const float *back, *forth;
+} kv_gpu_turns;
+
+KV_DEVICE kv_gpu_turns kv_gpu_turns_of(const kv_gpu_layer &l, uint32_t t,
+                                       int i) {
+  const int32_t *p = l.position;
+  if (p ? p[t] == p[0] + i : t == (uint32_t)i) return {nullptr, nullptr};
+  size_t d = (size_t)l.shape.d;
+  return {l.back + t * d, l.forth + (size_t)i * d};
+}
+
+KV_DEVICE float kv_gpu_placed(const kv_gpu_pair &p, const kv_gpu_turns &t,
+                              int x, float y1, float y2) {
+  float x1 = kv_gpu_back(p, t.back, p.first, y1, y2);
+  float x2 = kv_gpu_back(p, t.back, p.second, y1, y2);
+  return kv_gpu_forth(p, t.forth, x, x1, x2);
 }
 
 /* Element x of a key that was coded before its rotation, rotated. */

@@ -10,47 +10,32 @@
 
 #include "gpu/lane/keys.cuh"
 
-/* An entry's key; at NULL: not needed. `turn`: its rotation. */
+/* An entry's key; at NULL: not needed. turns.back NULL: it is at its place. */
 typedef struct kv_key_row {
   kv_gpu_row row;
-  const float *turn;
+  kv_gpu_turns turns;
 } kv_key_row;
 
-/* Row of the rotation that takes entry i to place i
- * (ref/backend/attend_lane.c). */
-KV_DEVICE const float *kv_key_turn(const kv_gpu_layer &l,
-                                   const kv_gpu_lane *lane, int i) {
-  const int32_t *p = l.position;
-  int32_t id = (int32_t)lane->id[i];
-  int32_t distance = p ? p[0] - p[id] + i : i - id;
-  if (distance == 0) return nullptr;
-  return l.rotation + (size_t)(distance + l.range) * (size_t)l.shape.d;
-}
-
-/* Element x of a rotated key, from both elements of its pair. */
-KV_DEVICE float kv_key_turned(const kv_gpu_layer &l, const kv_key_row &r,
+/* Element x of a key that goes to its place, from both elements of its pair. */
+KV_DEVICE float kv_key_placed(const kv_gpu_layer &l, const kv_key_row &r,
                               int x) {
-  int half = l.shape.d / 2;
-  int pair = l.interleaved ? x / 2 : x % half;
-  int second = l.interleaved ? x % 2 : x / half;
-  int a = l.interleaved ? 2 * pair : pair;
-  int b = l.interleaved ? a + 1 : a + half;
-  float s = r.turn[2 * pair], c = r.turn[2 * pair + 1];
-  float x1 = kv_gpu_element(r.row, a), x2 = kv_gpu_element(r.row, b);
-  return second ? kv_fma(x2, c, kv_mul(x1, s)) : kv_fma(-x2, s, kv_mul(x1, c));
+  int turned = l.interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
+  kv_gpu_pair p = kv_gpu_pair_of(turned, l.shape.d, x);
+  return kv_gpu_placed(p, r.turns, x, kv_gpu_element(r.row, p.first),
+                       kv_gpu_element(r.row, p.second));
 }
 
 KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
                                    const kv_gpu_lane *lane, int i, bool mine) {
-  kv_key_row r = {kv_gpu_plain_row(nullptr, KV_F32), nullptr};
+  kv_key_row r = {kv_gpu_plain_row(nullptr, KV_F32), {nullptr, nullptr}};
   if (!mine) return r;
   r.row = kv_gpu_key_row(l, lane, i);
-  if (l.needs.reindex) r.turn = kv_key_turn(l, lane, i);
+  if (l.needs.reindex) r.turns = kv_gpu_turns_of(l, lane->id[i], i);
   return r;
 }
 
 KV_DEVICE bool kv_key_computed(const kv_key_row &r) {
-  return r.row.slab || r.turn;
+  return r.row.slab || r.turns.back;
 }
 
 /* Its type in its stage. */
@@ -65,7 +50,8 @@ KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
   for (int e = 0; e < 4; e++) {
     float k = 0;
     if (x + e < l.shape.d)
-      k = r.turn ? kv_key_turned(l, r, x + e) : kv_gpu_element(r.row, x + e);
+      k = r.turns.back ? kv_key_placed(l, r, x + e)
+                       : kv_gpu_element(r.row, x + e);
     to->word[e] = kv_bits(k);
   }
 }

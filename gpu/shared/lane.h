@@ -252,10 +252,11 @@ typedef struct kv_gpu_layer {
   uint64_t *bad;           /* [lanes] the first logit that is not finite:
                               head << 32 | entry; in the prompt
                               row << 32 | head; all ones: none */
-  const int32_t *position; /* [n_tokens], or NULL: 0.. (re-indexing) */
-  const float *rotation;   /* [2 * range + 1][d] sines and cosines of a
-                              distance, at distance + range; or NULL */
-  int range, interleaved;
+  const int32_t *position; /* [n_tokens], or NULL: 0.. */
+  /* [n_tokens][d] sines and cosines of the tokens' positions and of the places
+   * that entries may have, where needs.reindex; or NULL. May be one table. */
+  const float *back, *forth;
+  int interleaved;
   const float *turns;       /* [n_tokens][d] sines and cosines of the tokens'
                                positions, where needs.rope; or NULL. With
                                needs.ahead one row more */

@@ -121,8 +121,8 @@ static void weigh(const kv_store *s, const kv_lane *l, const rows *w,
   kv_run run = {0, a->entries};
   kv_view view = {1, a->entries, &run};
   kv_lane_values values = {.lane = l, .view = &view};
-  kv_lane_logits(s->plan->kernels, l, s->plan->rope, w->n, w->q, w->ldq, 0,
-                 l->n, w->s, w->lds, logit, x->stride, &x->attend);
+  kv_lane_logits(s->plan->kernels, l, w->n, w->q, w->ldq, 0, l->n, w->s, w->lds,
+                 logit, x->stride, &x->attend);
   if (!find_best(s, l, w, logit, x->stride, a)) {
     a->steps = 0;
     return;

@@ -4,6 +4,7 @@
  */
 #include "ref/backend/attend.h"
 #include "ref/ground/arith.h"
+#include "ref/ground/places.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,9 @@ kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
       .part = kv_zalloc(m * (size_t)d_v, sizeof(float)),
       .pack = kv_zalloc((size_t)KV_PACK * (size_t)d, sizeof(float)),
       .rows = kv_zalloc(KV_CHUNK * wide, sizeof(float)),
-      .sc = kv_zalloc((size_t)d, sizeof(float))};
+      .room = kv_zalloc(KV_PLACE_ROOM(d), sizeof(float))};
   if (x->p && x->mass && x->l && x->best && x->top && x->part && x->pack &&
-      x->rows && x->sc)
+      x->rows && x->room)
     return KV_OK;
   return kv_no_memory(e, "attention", m * chunks * 4);
 }
@@ -37,7 +38,7 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->part);
   free(x->pack);
   free(x->rows);
-  free(x->sc);
+  free(x->room);
 }
 
 /* m_c of the chunks of a head from entry `from` on; returns the largest. They

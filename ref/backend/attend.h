@@ -46,17 +46,15 @@ typedef struct kv_begun {
 /* Scratch of one attention of at most `heads` query heads (of a tile: of all
  * its steps) over at most `entries` entries; taken once, reused. */
 typedef struct kv_attend_scratch {
-  float *p;         /* [heads][KV_CHUNK] */
-  size_t chunks;    /* room in top */
-  float *top;       /* [heads][chunks]: m_c */
-  float *best, *l;  /* [heads]: M and L */
-  int64_t *mass;    /* [heads]: of the chunk in hand, in fixed point */
-  float *part;      /* [heads][d_v]: a_c of the chunk in hand */
-  float *pack;      /* [KV_PACK][d] */
-  float *rows;      /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
-  float *sc;        /* [d] sines and cosines of the last distance */
-  int32_t distance; /* that sc holds */
-  bool has_distance;
+  float *p;              /* [heads][KV_CHUNK] */
+  size_t chunks;         /* room in top */
+  float *top;            /* [heads][chunks]: m_c */
+  float *best, *l;       /* [heads]: M and L */
+  int64_t *mass;         /* [heads]: of the chunk in hand, in fixed point */
+  float *part;           /* [heads][d_v]: a_c of the chunk in hand */
+  float *pack;           /* [KV_PACK][d] */
+  float *rows;           /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
+  float *room;           /* KV_PLACE_ROOM(d): lent to kv_place */
   const kv_chunk *more;  /* [heads], or NULL: no such chunk */
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
   kv_made made;          /* of every coded entry that is asked for, or NULL */
@@ -110,23 +108,21 @@ bool kv_all_finite(const float *x, int n);
  * re-indexed) against entries first..first+count-1, bias included, into
  * s[i * lds + entry]. known (may be NULL): logits by token id, which hold for
  * entries that no verb has rewritten. */
-void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
-                    const kv_rope *rope, int m, const float *q, size_t ldq,
-                    int first, int count, const float *known,
-                    size_t known_stride, float *s, size_t lds,
-                    kv_attend_scratch *x);
+void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l, int m,
+                    const float *q, size_t ldq, int first, int count,
+                    const float *known, size_t known_stride, float *s,
+                    size_t lds, kv_attend_scratch *x);
 
-/* Rotates the fp32 query of the lane's last token to the last place of a
- * re-indexed lane; does nothing for other lanes. */
-void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
-                   float *q);
+/* Rotates the fp32 query of the token of entry i to its place in a re-indexed
+ * lane; does nothing for other lanes. */
+void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q);
 
 /* True if that side of entry i is stored as codes. */
 bool kv_lane_coded_key(const kv_lane *l, int i);
 bool kv_lane_coded_value(const kv_lane *l, int i);
 /* The rows of a coded entry, each where `to` has that side. */
-void kv_lane_make(const kv_lane *l, const kv_rope *rope, int i,
-                  const kv_made *to, kv_attend_scratch *x);
+void kv_lane_make(const kv_lane *l, int i, const kv_made *to,
+                  kv_attend_scratch *x);
 
 /* Value rows of a view, for kv_attend_rows: places are counted along the
  * view and asked for in ascending order. */

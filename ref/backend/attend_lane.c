@@ -5,30 +5,12 @@
  * read and never stored.
  */
 #include "ref/backend/attend.h"
-#include "ref/ground/rope.h"
+#include "ref/ground/places.h"
+
 #include <string.h>
 
-/* Where entry i of a re-indexed lane goes, from where it was: both ends and
- * what lies between are within kv_rope_range. */
-static int32_t shift_of(const kv_lane *l, const kv_rope *rope, int i) {
-  return kv_rope_position(rope, 0) - kv_rope_position(rope, l->id[i]) + i;
-}
-
-static void rotate(const kv_rope *rope, int d, int32_t distance,
-                   kv_attend_scratch *x, float *row) {
-  if (distance == 0) return;
-  if (!x->has_distance || x->distance != distance) {
-    kv_rope_table(rope->inv_freq, d, distance, x->sc);
-    x->distance = distance;
-    x->has_distance = true;
-  }
-  kv_rope_rotate(d, rope->interleaved, x->sc, row, row);
-}
-
-void kv_lane_query(const kv_lane *l, const kv_rope *rope, kv_attend_scratch *x,
-                   float *q) {
-  if (l->needs->reindex)
-    rotate(rope, l->shape->d, shift_of(l, rope, l->n - 1), x, q);
+void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q) {
+  if (l->needs->reindex) kv_place(l->places, l->id[i], i, x->room, q);
 }
 
 static bool raw_key(const kv_lane *l, int i) {
@@ -48,17 +30,16 @@ bool kv_lane_coded_value(const kv_lane *l, int i) {
 }
 
 /* Key of entry i as attention reads it, fp32. */
-static void read_key(const kv_lane *l, const kv_rope *rope, int i,
-                     kv_attend_scratch *x, float *row) {
+static void read_key(const kv_lane *l, int i, kv_attend_scratch *x,
+                     float *row) {
   kv_lane_key(l, i, row);
-  if (l->needs->reindex)
-    rotate(rope, l->shape->d, shift_of(l, rope, i), x, row);
+  if (l->needs->reindex) kv_place(l->places, l->id[i], i, x->room, row);
 }
 
-void kv_lane_make(const kv_lane *l, const kv_rope *rope, int i,
-                  const kv_made *to, kv_attend_scratch *x) {
+void kv_lane_make(const kv_lane *l, int i, const kv_made *to,
+                  kv_attend_scratch *x) {
   if (to->k && kv_lane_coded_key(l, i))
-    read_key(l, rope, i, x, to->k + (size_t)i * (size_t)l->shape->d);
+    read_key(l, i, x, to->k + (size_t)i * (size_t)l->shape->d);
   if (to->v && kv_lane_coded_value(l, i))
     kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
 }
@@ -102,8 +83,8 @@ static int name_key_blocks(const kv_lane *l, int i, int count,
 }
 
 /* Names a run of key rows of one kind from entry i on, at most count. */
-static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
-                     kv_attend_scratch *x, kv_dtype *type) {
+static int name_keys(const kv_lane *l, int i, int count, kv_attend_scratch *x,
+                     kv_dtype *type) {
   bool raw = raw_key(l, i);
   int n = 0, d = l->shape->d;
   size_t size = (size_t)d * kv_dtype_size(l->shape->dtype);
@@ -119,7 +100,7 @@ static int name_keys(const kv_lane *l, const kv_rope *rope, int i, int count,
       continue;
     }
     float *row = x->rows + (size_t)n * (size_t)d;
-    read_key(l, rope, i + n, x, row);
+    read_key(l, i + n, x, row);
     x->row[n] = row;
   }
   return n;
@@ -158,10 +139,9 @@ static void add_bias(const kv_lane *l, int m, int first, int count, float *s,
 
 /* Logits, without bias, of entries of one kind from i on, at most count;
  * returns how many. */
-static int some_logits(const kv_kernels *kernel, const kv_lane *l,
-                       const kv_rope *rope, int m, const float *q, size_t ldq,
-                       int i, int count, float *s, size_t lds,
-                       kv_attend_scratch *x) {
+static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
+                       const float *q, size_t ldq, int i, int count, float *s,
+                       size_t lds, kv_attend_scratch *x) {
   const kv_shape *shape = l->shape;
   kv_row_kind of;
   int n = count < KV_KEYS ? count : KV_KEYS;
@@ -172,22 +152,20 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l,
     return n;
   }
   n = count < KV_CHUNK ? count : KV_CHUNK; /* rows that can be decoded */
-  n = name_keys(l, rope, i, n, x, &of.type);
+  n = name_keys(l, i, n, x, &of.type);
   kernel->logits(m, n, shape->d, q, ldq, x->row, of.type, shape->scale, s, lds,
                  x->pack);
   return n;
 }
 
-void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l,
-                    const kv_rope *rope, int m, const float *q, size_t ldq,
-                    int first, int count, const float *known,
-                    size_t known_stride, float *s, size_t lds,
-                    kv_attend_scratch *x) {
+void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l, int m,
+                    const float *q, size_t ldq, int first, int count,
+                    const float *known, size_t known_stride, float *s,
+                    size_t lds, kv_attend_scratch *x) {
   for (int i = first, left = count; left > 0;) {
     int n = 0;
     if (known) n = copy_known(l, m, i, left, known, known_stride, s, lds);
-    if (n == 0)
-      n = some_logits(kernel, l, rope, m, q, ldq, i, left, s + i, lds, x);
+    if (n == 0) n = some_logits(kernel, l, m, q, ldq, i, left, s + i, lds, x);
     i += n;
     left -= n;
   }

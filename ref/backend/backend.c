@@ -22,6 +22,7 @@ static void close_store(kv_store *s) {
   free(s->message);
   kv_shows_close(&s->shows);
   kv_turns_close(&s->turns);
+  kv_places_close(s->places);
   free(s);
 }
 
@@ -54,10 +55,13 @@ static kv_rc open_store(const kv_plan *plan, kv_store **out, kv_err *e) {
   if (!rc && plan->needs.rope)
     rc = kv_turns_open(plan->rope, shape->n_tokens, shape->d, plan->needs.ahead,
                        &s->turns, e);
+  if (!rc && plan->needs.reindex)
+    rc = kv_places_open(plan->rope, shape->n_tokens, shape->d, &s->places, e);
   for (int i = 0; !rc && i < s->lanes; i++) {
     rc =
         kv_lane_init(&s->lane[i], &s->shape, &plan->needs, plan->kernels, i, e);
     if (plan->needs.rope) s->lane[i].turns = &s->turns;
+    s->lane[i].places = s->places;
   }
   if (!rc && plan->tile > 1) rc = open_ahead(s, e);
   if (!rc && plan->scores)

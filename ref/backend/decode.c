@@ -25,7 +25,7 @@ static void load_queries(const kv_store *s, const kv_lane *l, int t,
       memcpy(q, known->q + (size_t)(offset + h) * d, d * sizeof *q);
     else
       kv_store_query(s, l->first_head + h, t, q);
-    kv_lane_query(l, s->plan->rope, &x->attend, q);
+    kv_lane_query(l, l->n - 1, &x->attend, q);
   }
 }
 
@@ -36,10 +36,9 @@ static void logits(const kv_store *s, const kv_lane *l, int h, int m,
   bool use = known && known->s;
   size_t stride = use ? known->stride : 0, d = (size_t)s->plan->shape->d;
   if (run.count == 0) return;
-  kv_lane_logits(s->plan->kernels, l, s->plan->rope, m, x->q + (size_t)h * d, d,
-                 run.first, run.count,
-                 use ? known->s + (size_t)offset * stride : NULL, stride,
-                 x->s + (size_t)h * x->stride, x->stride, &x->attend);
+  kv_lane_logits(s->plan->kernels, l, m, x->q + (size_t)h * d, d, run.first,
+                 run.count, use ? known->s + (size_t)offset * stride : NULL,
+                 stride, x->s + (size_t)h * x->stride, x->stride, &x->attend);
 }
 
 /* The row of steps ahead that serves token t of the lane, or NULL. */
@@ -185,8 +184,7 @@ void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x) {
   if (x->all) x->attend.made.k = NULL; /* every key has been read */
   unite(l, x);
   for (int i = 0; i < l->n; i++)
-    if (x->seen[i])
-      kv_lane_make(l, s->plan->rope, i, &x->attend.made, &x->attend);
+    if (x->seen[i]) kv_lane_make(l, i, &x->attend.made, &x->attend);
 }
 
 static bool sound(const kv_chunk *c, int d_v) {

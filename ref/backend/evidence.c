@@ -78,13 +78,13 @@ static void tile_queries(const kv_store *s, const tile *a, kv_scratch *x) {
     for (int h = 0; h < a->heads; h++) {
       float *q = x->q + (size_t)(r * a->heads + h) * d;
       kv_store_query(s, a->head + h, a->t + r, q);
-      kv_lane_query(a->lane, s->plan->rope, &x->attend, q);
+      kv_lane_query(a->lane, a->seen - a->rows + r, &x->attend, q);
     }
 }
 
 static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
-  kv_lane_logits(s->plan->kernels, a->lane, s->plan->rope, a->rows * a->heads,
-                 x->q, (size_t)s->plan->shape->d, 0, a->seen, NULL, 0, x->s,
+  kv_lane_logits(s->plan->kernels, a->lane, a->rows * a->heads, x->q,
+                 (size_t)s->plan->shape->d, 0, a->seen, NULL, 0, x->s,
                  x->stride, &x->attend);
 }
 

@@ -11,6 +11,7 @@
 #include "ref/backend/attend.h"
 #include "ref/backend/backend.h"
 #include "ref/backend/leaves.h"
+#include "ref/ground/places.h"
 
 struct kv_store {
   const kv_plan *opened; /* for all layers */
@@ -28,7 +29,8 @@ struct kv_store {
   kv_message said;         /* what the layer publishes at it */
   char *message;           /* its bytes; NULL where needs.across is KV_ALONE */
   bool published;
-  kv_turns turns; /* where needs.rope */
+  kv_turns turns;    /* where needs.rope */
+  kv_places *places; /* where needs.reindex; else NULL */
   kv_shows shows;
 };
 

@@ -64,29 +64,19 @@ void kv_sincos(float x, float *sine, float *cosine) {
   *cosine = (float)w;
 }
 
-int64_t kv_rope_range(const kv_rope *rope, int n_tokens) {
-  int64_t range = 0;
-  for (int t = 0; t < n_tokens; t++) {
-    int64_t back = (int64_t)kv_rope_position(rope, 0) -
-                   kv_rope_position(rope, (uint32_t)t);
-    if (-back > range) range = -back;
-    if (back + t > range) range = back + t;
-  }
-  return range;
-}
-
-bool kv_rope_reaches(const kv_rope *rope, int d, int64_t range) {
-  if (range > INT32_MAX) return false;
+bool kv_rope_reaches(const kv_rope *rope, int d, int n_tokens) {
+  int64_t last = (int64_t)kv_rope_position(rope, 0) + n_tokens - 1;
+  if (last > INT32_MAX) return false;
   for (int i = 0; i < d / 2; i++) {
-    float angle = kv_mul((float)range, rope->inv_freq[i]);
+    float angle = kv_mul((float)last, rope->inv_freq[i]);
     if (!(angle < 0x1p24f && angle > -0x1p24f)) return false;
   }
   return true;
 }
 
-void kv_rope_table(const float *inv_freq, int d, int32_t distance, float *sc) {
+void kv_rope_table(const float *inv_freq, int d, int32_t position, float *sc) {
   for (int i = 0; i < d / 2; i++) {
-    float angle = kv_mul((float)distance, inv_freq[i]);
+    float angle = kv_mul((float)position, inv_freq[i]);
     kv_sincos(angle, &sc[2 * i], &sc[2 * i + 1]);
   }
 }
@@ -116,6 +106,21 @@ turn_back(int d, int interleaved, const float *sc, const float *y, float *x) {
   }
 }
 
+/* Rows that do not overlap: a register takes several pairs of halves. */
+static inline __attribute__((always_inline)) void
+move(int d, int step, int apart, const float *restrict from,
+     const float *restrict to, const float *restrict x, float *restrict y) {
+  for (int i = 0; i < d / 2; i++) {
+    int a = i * step, b = a + apart;
+    float s = from[2 * i], c = from[2 * i + 1];
+    float x1 = kv_fma(x[b], s, kv_mul(x[a], c));
+    float x2 = kv_fma(-x[a], s, kv_mul(x[b], c));
+    s = to[2 * i], c = to[2 * i + 1];
+    y[a] = kv_fma(-x2, s, kv_mul(x1, c));
+    y[b] = kv_fma(x2, c, kv_mul(x1, s));
+  }
+}
+
 #if defined(__x86_64__)
 /* The same bodies where the processor has the instruction: a library call
  * for every fmaf is some ten times slower. */
@@ -131,10 +136,20 @@ __attribute__((target("fma"))) static void turn_back_fma(int d, int interleaved,
   turn_back(d, interleaved, sc, y, x);
 }
 
+__attribute__((target("fma"))) static void
+move_fma(int d, int step, int apart, const float *restrict from,
+         const float *restrict to, const float *restrict x, float *restrict y) {
+  if (step == 1)
+    move(d, 1, apart, from, to, x, y);
+  else
+    move(d, step, apart, from, to, x, y);
+}
+
 static int has_fma(void) { return __builtin_cpu_supports("fma"); }
 #else
 #  define turn_fma turn
 #  define turn_back_fma turn_back
+#  define move_fma move
 static int has_fma(void) { return 0; }
 #endif
 
@@ -153,6 +168,16 @@ void kv_rope_unrotate(int d, int interleaved, const float *sc, const float *y,
     turn_back_fma(d, interleaved, sc, y, x);
   } else {
     turn_back(d, interleaved, sc, y, x);
+  }
+}
+
+void kv_rope_move(int d, int interleaved, const float *from, const float *to,
+                  const float *x, float *y) {
+  const int step = interleaved ? 2 : 1, apart = interleaved ? 1 : d / 2;
+  if (has_fma()) {
+    move_fma(d, step, apart, from, to, x, y);
+  } else {
+    move(d, step, apart, from, to, x, y);
   }
 }
 

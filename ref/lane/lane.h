@@ -78,6 +78,7 @@ struct kv_lane {
                                        plan's */
   const kv_turns *turns;            /* of the store; NULL: no coding is
                                        pre_rope */
+  struct kv_places *places;         /* the same; NULL: not re-indexed */
   int lane, kv_head;                /* number within the layer; whose K and V */
   int first_head, queries;          /* query heads that read it */
   int n;                            /* entries; live ones but within a hook */

@@ -110,7 +110,8 @@ typedef struct kv_needs {
                        host's memory: what a decode step reads of them is
                        fetched from there first (the ledger's `fetched`), once
                        for all query heads of a lane */
-  bool reindex;     /* the i-th entry is attended at position p0 + i */
+  bool reindex;     /* the i-th entry is attended at position p0 + i
+                       (ref/ground/places.h) */
   bool rope;        /* hooks read kv_at.rope, or a coding is pre_rope: the
                        trace must hold frequencies */
   int ahead;        /* with rope: the mean rotation by 1 .. ahead positions is

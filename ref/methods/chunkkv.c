@@ -119,7 +119,7 @@ static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 
 const kv_method kv_method_chunkkv = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "chunkkv",
     .title = "whole chunks of neighbours, the same in all lanes of a layer",
     .paper = "Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache "

@@ -109,7 +109,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_criticalkv = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "criticalkv",
     .title = "half by score, half by score times the size of the value",
     .paper = "Feng et al. 2025, Identify Critical KV Cache in LLM Inference "

@@ -82,7 +82,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_expected = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "expected",
     .title = "tokens that queries to come are expected to look at",
     .paper = "Devoto et al. 2025, Expected Attention: KV Cache Compression by "

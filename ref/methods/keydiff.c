@@ -67,7 +67,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_keydiff = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "keydiff",
     .title = "tokens whose keys are unlike the average key",
     .paper = "Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache "

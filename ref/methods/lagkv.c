@@ -66,7 +66,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_lagkv = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "lagkv",
     .title = "tokens that stand out against those that followed",
     .paper = "Liang et al. 2025, LagKV: Lag-Relative Information of the KV "

@@ -125,7 +125,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_replay = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "replay",
     .title = "decisions from a file: a method of your own, in any language",
     .paper = "none: the file is the method",

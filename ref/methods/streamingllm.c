@@ -12,15 +12,15 @@
  *
  * Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks.
  * Paper and authors' code agree; their code keeps keys before RoPE and rotates
- * them by their place at every step, which from rotated keys is a further
- * rotation by the difference. Both drop after the step, so a step attends
- * sink + recent + 1. The default follows them. Ports that keep the original
- * positions (KVCache-Factory, DuoAttention's streaming heads) are
- * positions=original. kvpress cuts the prompt once and then grows:
+ * them to their places at every step. Here a recorded key is turned back by
+ * what the model turned it by, and to its place from there: one turn by the
+ * difference would be no such key, for angles are rounded. Both drop after the
+ * step, so a step attends sink + recent + 1. The default follows them. Ports
+ * that keep the original positions (KVCache-Factory, DuoAttention's streaming
+ * heads) are positions=original. kvpress cuts the prompt once and then grows:
  * variant=prefill:positions=original, or variant=prefill where its key
- * rotation is wrapped around. Without recorded rotation frequencies
- * positions=cache is refused.
- * Cost: O(n) a lane and step.
+ * rotation, one turn by the difference, is wrapped around. Without recorded
+ * rotation frequencies positions=cache is refused. Cost: O(n) a lane and step.
  */
 #include "ref/methods/streamingllm.h"
 #include "ref/parts/parts.h"
@@ -95,7 +95,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_streamingllm = {
     .abi = KV_METHOD_ABI,
-    .revision = 1,
+    .revision = 2,
     .name = "streamingllm",
     .title = "attention sinks and the most recent tokens",
     .paper = "Xiao et al. 2023, Efficient Streaming Language Models with "

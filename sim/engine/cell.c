@@ -51,8 +51,7 @@ static const char *cannot_turn(const kv_trace *t) {
   if (!t->rope.inv_freq)
     return "re-indexed positions need rope.inv_freq, which the trace does not "
            "hold; take positions=original or reindex=no";
-  int64_t range = kv_rope_range(&t->rope, t->shape.n_tokens);
-  if (kv_rope_reaches(&t->rope, t->shape.d, range)) return NULL;
+  if (kv_rope_reaches(&t->rope, t->shape.d, t->shape.n_tokens)) return NULL;
   return "re-indexed positions would turn keys by angles of 2^24 and more; "
          "take positions=original or reindex=no";
 }

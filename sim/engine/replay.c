@@ -20,8 +20,8 @@ static kv_rc open_worker(const kv_pass *p, const kv_plan *const *plan,
   const kv_shape *shape = &p->cell[0]->shape;
   kv_rc rc = kv_worker_open(p->how->backend, shape, plan, p->cells, w, e);
   if (!rc && p->how->fidelity)
-    rc = kv_truth_open(shape, &p->trace->rope, p->how->kernels, p->tile, n_top,
-                       top, &w->truth, e);
+    rc = kv_truth_open(shape, p->how->kernels, p->tile, n_top, top, &w->truth,
+                       e);
   return rc;
 }
 

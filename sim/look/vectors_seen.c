@@ -34,21 +34,20 @@ static void *put(const step *s, int stage, int head, kv_st_dtype type,
 
 /* --- the lane ----------------------------------------------------------- */
 
-static int32_t recorded_position(const step *s, uint32_t token) {
-  const int32_t *p = s->v->cell->trace->rope.positions;
-  return p ? p[token] : (int32_t)token;
-}
-
 static int32_t position(const step *s, int entry) {
-  return recorded_position(s, 0) + entry;
+  return kv_rope_position(&s->v->cell->trace->rope, 0) + entry;
 }
 
+/* Arithmetic 6: back by the angle of its position, forth by its place's. */
 static void rotate(const step *s, int entry, float *row) {
   const kv_rope *rope = &s->v->cell->trace->rope;
   int d = s->l->shape->d;
-  int32_t by = position(s, entry) - recorded_position(s, s->l->id[entry]);
-  if (by == 0) return;
-  kv_rope_table(rope->inv_freq, d, by, s->v->sc);
+  int32_t from = kv_rope_position(rope, s->l->id[entry]);
+  int32_t to = position(s, entry);
+  if (from == to) return;
+  kv_rope_table(rope->inv_freq, d, from, s->v->sc);
+  kv_rope_unrotate(d, rope->interleaved, s->v->sc, row, row);
+  kv_rope_table(rope->inv_freq, d, to, s->v->sc);
   kv_rope_rotate(d, rope->interleaved, s->v->sc, row, row);
 }
 

@@ -42,9 +42,9 @@ static const float *stored_lse(const kv_row *r) {
   kv_lane_values values = {.lane = l, .view = &view};
   memcpy(c->q, x->q + r->head0 * d, (size_t)(m * d) * sizeof *c->q);
   for (int h = 0; h < m; h++)
-    kv_lane_query(l, x->rope, &x->attend, c->q + h * d);
-  kv_lane_logits(x->kernels, l, x->rope, m, c->q, (size_t)d, 0, l->n, NULL, 0,
-                 c->s, x->stride, &x->attend);
+    kv_lane_query(l, l->n - 1, &x->attend, c->q + h * d);
+  kv_lane_logits(x->kernels, l, m, c->q, (size_t)d, 0, l->n, NULL, 0, c->s,
+                 x->stride, &x->attend);
   kv_attend_rows(x->kernels, m, l->n, x->shape->d_v, c->s, x->stride,
                  kv_lane_value_rows, &values, &x->attend, c->out, c->lse);
   return c->lse;

@@ -64,16 +64,14 @@ static bool take(kv_truth *x, size_t group, size_t d, size_t d_v) {
          take_compare(&x->compare, group, x->stride, d, d_v);
 }
 
-kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
-                    const kv_kernels *kernels, int steps, int n_top,
-                    const int *top, kv_truth **out, kv_err *e) {
+kv_rc kv_truth_open(const kv_shape *shape, const kv_kernels *kernels, int steps,
+                    int n_top, const int *top, kv_truth **out, kv_err *e) {
   size_t group = (size_t)kv_group(shape);
   size_t n = ((size_t)shape->n_tokens + 15) / 16 * 16;
   kv_truth *x = kv_zalloc(1, sizeof *x);
   *out = NULL;
   if (!x) return kv_no_memory(e, "the exact attention", sizeof *x);
   x->shape = shape;
-  x->rope = rope;
   x->kernels = kernels;
   x->stride = n;
   kv_rc rc = KV_OK;

@@ -46,7 +46,6 @@ static inline bool kv_top_has(kv_top_cut c, float s, int32_t t) {
 
 typedef struct kv_truth {
   const kv_shape *shape;
-  const kv_rope *rope;
   const kv_kernels *kernels;
   int layer, kv_head, t; /* of the last fill */
   bool finite;    /* all logits are finite; if not, only q and s are filled, the
@@ -72,13 +71,12 @@ typedef struct kv_truth {
   kv_attend_scratch attend;
 } kv_truth;
 
-/* Shape, rope and kernels must outlive the truth. steps: most rows of a tile
+/* Shape and kernels must outlive the truth. steps: most rows of a tile
  * that kv_tile_fill is given the truth's `attend` for; >= 1. top: n_top values
  * of k >= 1, in any order; repeats and values beyond T are allowed, and 1 and
  * 16 are always added. */
-kv_rc kv_truth_open(const kv_shape *shape, const kv_rope *rope,
-                    const kv_kernels *kernels, int steps, int n_top,
-                    const int *top, kv_truth **out, kv_err *e);
+kv_rc kv_truth_open(const kv_shape *shape, const kv_kernels *kernels, int steps,
+                    int n_top, const int *top, kv_truth **out, kv_err *e);
 void kv_truth_close(kv_truth *x); /* accepts NULL */
 
 /* Fills x with the row of token t >= prompt_len for the query heads of KV head

@@ -28,10 +28,10 @@ static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
   for (int h = 0; h < l->queries; h++) {
     float *q = s->q + h * d;
     kv_session_row(s, p->q, p->place + t - p->first, l->first_head + h, d, q);
-    kv_lane_query(l, &s->trace.rope, &s->attend, q);
+    kv_lane_query(l, l->n - 1, &s->attend, q);
   }
-  kv_lane_logits(kernels, l, &s->trace.rope, l->queries, s->q, (size_t)d, 0,
-                 l->n, NULL, 0, s->s, s->stride, &s->attend);
+  kv_lane_logits(kernels, l, l->queries, s->q, (size_t)d, 0, l->n, NULL, 0,
+                 s->s, s->stride, &s->attend);
   for (int h = 0; h < l->queries; h++)
     if (!kv_all_finite(s->s + (size_t)h * s->stride, l->n))
       return kv_fail(e, KV_REFUSED,

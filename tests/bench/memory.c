@@ -44,16 +44,17 @@ static void measure_values(const bench *b) {
 }
 
 void theme_memory(const bench *b) {
-  static const char *const method[] = {"window", "snapkv", "quest", "kivi",
-                                       "window,snapkv,quest,kivi"};
+  static const char *const method[] = {
+      "window", "snapkv",       "quest",
+      "kivi",   "streamingllm", "window,snapkv,quest,kivi"};
   bench_synth(b, "8", b->small ? 8192 : 131072, 16);
   bench_theme(b,
               b->small ? "peak RssAnon, 8,192 + 16 tokens, 1 layer, -b 10%"
                        : "peak RssAnon, 131,072 + 16 tokens, 1 layer, -b 10%",
               "bound");
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 6; i++)
     if (!b->small || i % 3 == 0) measure(b, method[i], 1);
-  if (!b->small) measure(b, method[4], 2);
+  if (!b->small) measure(b, method[5], 2);
   bench_synth(b, "8", b->small ? 2048 : 16384, 16);
   bench_theme(b,
               b->small ? "the same, 2,048 + 16 tokens"

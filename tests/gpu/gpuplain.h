@@ -30,9 +30,8 @@ static inline void plain_output(const kv_gpu_layer *w, const kv_lane *l,
   assert_int_equal(
       kv_attend_scratch_init(&x, (int)d, (int)d_v, l->queries, l->n, &e),
       KV_OK);
-  kv_lane_logits(l->kernels, l, NULL, l->queries,
-                 w->q + (size_t)l->first_head * d, d, 0, l->n, NULL, 0, s, n,
-                 &x);
+  kv_lane_logits(l->kernels, l, l->queries, w->q + (size_t)l->first_head * d, d,
+                 0, l->n, NULL, 0, s, n, &x);
   kv_attend_rows(l->kernels, l->queries, l->n, (int)d_v, s, n,
                  kv_lane_value_rows, &values, &x, out, out + m * d_v);
   for (size_t h = 0; h < m; h++) {

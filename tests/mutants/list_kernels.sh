@@ -113,6 +113,24 @@ mutant rewrite_overwrites gpu/backend/rewrite.cu 'gpu_regular' \
   'int before = count(mask, 0, first);' 'int before = count(mask, 0, 0);'
 mutant rewrite_keeps_masks gpu/backend/rewrite.cu 'gpu_regular' \
   'bits > 0 ? (1u << bits) - 1' 'bits > 0 ? ~0u'
+# Re-indexed lanes: back by a position's angle, forth by a place's.
+mutant placed_by_difference ref/ground/places.c 'places' \
+  'kv_rope_move(p->d, p->rope->interleaved, back, forth, room + 2 * d, row);' \
+  '(void)back, (void)forth;
+  kv_rope_table(p->rope->inv_freq, p->d, to - from, room);
+  kv_rope_rotate(p->d, p->rope->interleaved, room, row, row);'
+mutant placed_without_gaps ref/ground/places.c 'places' \
+  'p->place.sc ? &p->place : &p->token' '&p->token'
+mutant placed_at_its_end ref/backend/evidence.c 'places' \
+  'a->seen - a->rows + r' 'a->seen - 1'
+mutant placed_as_halves ref/ground/rope.c 'places' \
+  '  move(d, step, apart, from, to, x, y);
+}' '  move(d, 1, apart, from, to, x, y);
+}'
+mutant device_placed_at_end gpu/backend/load.cu 'places' \
+  'kv_gpu_visible(l, lane, r) - 1' 'lane->n - 1'
+mutant device_placed_back gpu/lane/entry.cuh 'places' \
+  'kv_gpu_forth(p, t.forth, x, x1, x2)' 'kv_gpu_forth(p, t.back, x, x1, x2)'
 # Rows made of latent vectors where they are attended.
 mutant rebuilt_not_turned gpu/backend/rebuilt.cu 'gpu_rebuilt' \
   '    turn_rows(l, r, x, from, n);' '    __syncthreads();'

@@ -93,7 +93,7 @@ static void give_data(rig *r) {
                             .v = c->half ? (const void *)r->v : c->v,
                             .q_dtype = KV_F32,
                             .n_rows = c->n_tokens};
-  r->rope = (kv_rope){.inv_freq = c->inv_freq};
+  r->rope = (kv_rope){c->positions, c->inv_freq, c->interleaved};
 }
 
 /* Nobody reads a file here: the case has what it holds. */

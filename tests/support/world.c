@@ -57,8 +57,7 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   good(kv_lane_room_init(&w->lane.room, T, NULL));
   kv_lane_begin(&w->lane, w->lane.needs, &w->data);
   for (int t = 0; t < T; t++) w->rep[t] = t;
-  good(kv_truth_open(&w->shape, &w->rope, w->kernels, 1, 3, budget, &w->truth,
-                     NULL));
+  good(kv_truth_open(&w->shape, w->kernels, 1, 3, budget, &w->truth, NULL));
   good(kv_fidelity_open(&w->shape, 1, layer, &(int){BUDGET}, ANSWERS,
                         world_answer, &w->fid, NULL));
   kv_fidelity_layer_begin(w->fid, 0);
@@ -84,8 +83,8 @@ kv_seen world_attend(world *w, int t) {
   int group = kv_group(&w->shape);
   kv_truth_fill(w->truth, &w->data, l->kv_head, t, NULL);
   const float *q = w->truth->q + (l->first_head - l->kv_head * group) * D;
-  kv_lane_logits(w->kernels, l, &w->rope, l->queries, q, D, 0, l->n, NULL, 0,
-                 w->s, T, &w->attend);
+  kv_lane_logits(w->kernels, l, l->queries, q, D, 0, l->n, NULL, 0, w->s, T,
+                 &w->attend);
   for (int h = 0; h < l->queries; h++) {
     float g[T];
     int n = 0;

@@ -23,7 +23,6 @@ typedef struct world {
   kv_shape shape;
   kv_needs needs;
   kv_layer_data data;
-  kv_rope rope;
   float *q, *k, *v;
   const kv_kernels *kernels;
   kv_lane lane;
