@@ -23,10 +23,10 @@ typedef struct rig_case {
   float scale;              /* 0 = nearest binary32 of 1/sqrt(d) */
   const float *q, *k, *v;   /* [head][token][d or d_v] */
   const float *inv_freq;    /* [d/2], or NULL: no rotation recorded */
+  bool half;                /* k and v are held as F16, not F32 */
+  const kv_asset *asset;    /* what the method's file holds, or NULL */
   const int32_t *positions; /* [n_tokens], or NULL: 0.. */
-  int interleaved;
-  bool half;             /* k and v are held as F16, not F32 */
-  const kv_asset *asset; /* what the method's file holds, or NULL */
+  bool interleaved;
 } rig_case;
 
 typedef struct rig rig;
