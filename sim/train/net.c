@@ -64,22 +64,23 @@ void kv_net_forth(const kv_net *net, int n, const float *both, kv_scratch *s,
                   kv_net_run *r) {
   size_t half = (size_t)n * (size_t)net->latent;
   size_t wide = (size_t)n * (size_t)net->width;
-  *r = (kv_net_run){.n = n, .both = both};
+  int rows = net->alone ? n : 2 * n;
+  *r = (kv_net_run){.n = n, .rows = rows, .both = both};
   take(net, (size_t)n, s, r);
-  kv_dense_run(&net->in, 2 * n, both, r->before);
+  kv_dense_run(&net->in, rows, both, r->before);
   if (net->gelu)
-    kv_gelu_forth((size_t)(2 * n) * (size_t)net->hidden, r->before, r->after);
+    kv_gelu_forth((size_t)rows * (size_t)net->hidden, r->before, r->after);
   else
-    kv_swiglu_forth(net->kernels, 2 * n, net->hidden, r->before, r->after);
-  kv_dense_run(&net->out, 2 * n, r->after, r->latent);
+    kv_swiglu_forth(net->kernels, rows, net->hidden, r->before, r->after);
+  kv_dense_run(&net->out, rows, r->after, r->latent);
   for (size_t i = 0; i < half; i++)
-    r->z[i] = r->latent[i] - r->latent[half + i];
+    r->z[i] = net->alone ? r->latent[i] : r->latent[i] - r->latent[half + i];
   if (net->back) {
     kv_dense_run(&net->back_in, n, r->z, r->back_before);
     kv_gelu_forth((size_t)n * (size_t)net->back, r->back_before, r->back);
   }
   kv_dense_run(&net->back_out, n, net->back ? r->back : r->z, r->y);
-  for (size_t i = 0; i < wide; i++) r->y[i] += both[wide + i];
+  for (size_t i = 0; i < wide && !net->alone; i++) r->y[i] += both[wide + i];
 }
 
 /* d_latent from d_y: through f_d, and with both signs into tokens and means. */
@@ -95,11 +96,12 @@ static void decompressor_back(const kv_net *net, const kv_net_run *r,
   } else {
     kv_dense_back(&net->back_out, n, r->z, d_y, r->d_latent);
   }
-  for (size_t i = 0; i < half; i++) r->d_latent[half + i] = -r->d_latent[i];
+  for (size_t i = 0; i < half && !net->alone; i++)
+    r->d_latent[half + i] = -r->d_latent[i];
 }
 
 void kv_net_back(const kv_net *net, const kv_net_run *r, const float *d_y) {
-  int n = 2 * r->n;
+  int n = r->rows;
   decompressor_back(net, r, d_y);
   kv_dense_back(&net->out, n, r->after, r->d_latent, r->d_after);
   if (net->gelu)

@@ -3,6 +3,7 @@
  * The two small networks of DeltaKV's compressor, forward and backward:
  *
  *   z = f_c(x) - f_c(mean)     y = f_d(z) + mean
+ *   alone: z = f_c(x)          y = f_d(z)
  *
  *   swiglu  f_c(x) = (SiLU(x W1') * (x W2')) W3', f_d(z) = z W4'; no biases
  *   gelu    f_c and f_d two layers each, GELU between them, with biases
@@ -32,6 +33,7 @@ void kv_dense_back(const kv_dense *layer, int n, const float *x,
 
 typedef struct kv_net {
   bool gelu;                  /* else swiglu */
+  bool alone;                 /* there are no means */
   int width, hidden, latent;  /* hidden: units of f_c */
   int back;                   /* units of f_d; 0: it is one layer */
   kv_dense in, out;           /* of f_c */
@@ -41,10 +43,10 @@ typedef struct kv_net {
 
 /* One run over n tokens, with what the way back needs. */
 typedef struct kv_net_run {
-  int n;
-  const float *both;         /* [2 n][width]: tokens, then their means */
-  float *before, *after;     /* [2 n]: at the activation of f_c */
-  float *latent, *z;         /* [2 n] and their differences [n] */
+  int n, rows;               /* through f_c: 2 n, or n alone */
+  const float *both;         /* [rows][width]: tokens, then their means */
+  float *before, *after;     /* [rows]: at the activation of f_c */
+  float *latent, *z;         /* [rows] and their differences [n] */
   float *back_before, *back; /* [n]: at the activation of f_d */
   float *y;                  /* [n][width] */
   float *d_before, *d_after, *d_latent; /* for the way back */

@@ -6,6 +6,12 @@ mutant train_wrong_slope sim/train/net_bend.c 'train' \
   'd_b[i] = d_y[i] * a[i] * s[i];' 'd_b[i] = d_y[i] * s[i];'
 mutant train_forgets_means sim/train/net.c 'train' \
   'r->d_latent[half + i] = -r->d_latent[i];' 'r->d_latent[half + i] = 0;'
+mutant train_alone_by_half sim/train/net.c 'train' \
+  'int rows = net->alone ? n : 2 * n;' 'int rows = net->alone ? n / 2 : 2 * n;'
+mutant train_alone_beside_means sim/train/deltakv.c 'train' \
+  'mean ? mean[i] : 0.0f' 'mean ? mean[i] : x[i] / 2'
+mutant train_alone_unsaid sim/train/deltakv.c 'training' \
+  '"trained_references", "none"' '"trained_references", "nearest"'
 mutant train_sees_itself sim/train/nearest.c 'train' \
   'token[visible] < first + i' 'token[visible] <= first + i'
 mutant train_unclipped sim/train/adam.c 'train' \

@@ -64,6 +64,9 @@ static void gradients_are_slopes(void **state) {
   (void)state;
   gradient_is_the_slope("deltakv:latent=5:hidden=11");
   gradient_is_the_slope("deltakv:compressor=gelu:latent=5:hidden=11:back=7");
+  gradient_is_the_slope("deltakv:references=none:latent=5:hidden=11");
+  gradient_is_the_slope(
+      "deltakv:references=none:compressor=gelu:latent=5:hidden=11");
   gradient_is_the_slope("less:rank=3:hidden=5:budget=4:context=12");
 }
 
@@ -345,6 +348,8 @@ static void directions_are_singular_vectors(void **state) {
   }
 }
 
+void test_alone(void **state); /* train_alone.c */
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_slopes),
@@ -353,6 +358,7 @@ int main(void) {
       cmocka_unit_test(steps_are_those_of_adamw),
       cmocka_unit_test(draws_are_spread_as_asked),
       cmocka_unit_test(training_lowers_the_loss),
+      cmocka_unit_test(test_alone),
       cmocka_unit_test(tables_are_those_by_hand),
       cmocka_unit_test(directions_are_singular_vectors)};
   return cmocka_run_group_tests_name("train", tests, training_make,

@@ -9,6 +9,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/training.h"
+#include "traces/container/safetensors.h"
 #include "traces/trace/check.h"
 
 #include <setjmp.h>
@@ -117,6 +118,36 @@ static void a_checkpoint_is_of_one_training(void **state) {
   unlink(checkpoint);
 }
 
+/* --- what a file says of itself
+ * --------------------------------------------------- */
+
+static const char *said_of(kv_st *file, const char *key) {
+  const char *text = kv_st_meta(file, key);
+  return text ? text : "nothing";
+}
+
+static void files_say_whether_there_were_references(void **state) {
+  (void)state;
+  static const char *const spec[2] = {
+      "deltakv:latent=4:hidden=6", "deltakv:latent=4:hidden=6:references=none"};
+  static const char *const said[2][3] = {{"nothing", "10", "4"},
+                                         {"none", "nothing", "nothing"}};
+  static const char *const key[3] = {"trained_references", "trained_stride",
+                                     "trained_k"};
+  for (int i = 0; i < 2; i++) {
+    const char *path = scratch_path("says.safetensors");
+    kv_st *file;
+    must(0,
+         train("train", "-q", spec[i], training_trace[0], "--steps", "2", "-o",
+               path, NULL),
+         "2 steps");
+    assert_int_equal(kv_st_open(path, &file, NULL), KV_OK);
+    for (int j = 0; j < 3; j++)
+      assert_string_equal(said_of(file, key[j]), said[i][j]);
+    kv_st_close(file);
+  }
+}
+
 /* --- bad input
  * -------------------------------------------------------------------- */
 
@@ -168,6 +199,14 @@ static void what_is_wrong_is_one_sentence(void **state) {
                 NULL),
           "back=3 is of the compressor gelu");
   refused(2,
+          train("train", "-q", "deltakv:references=none:stride=5",
+                training_trace[0], "-o", out, NULL),
+          "stride=5 is of references, and references=none has none");
+  refused(2,
+          train("train", "-q", "deltakv:references=none:k=2", training_trace[0],
+                "-o", out, NULL),
+          "k=2 is of references");
+  refused(2,
           train("train", "-q", "deltakv", training_trace[0], "-o", out,
                 "--hold-out", training_trace[0], NULL),
           "is trained on and held out");
@@ -194,6 +233,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_trainings_go_on),
       cmocka_unit_test(a_checkpoint_is_of_one_training),
+      cmocka_unit_test(files_say_whether_there_were_references),
       cmocka_unit_test(what_is_wrong_is_one_sentence)};
   return cmocka_run_group_tests_name("training", tests, training_make,
                                      scratch_remove);
