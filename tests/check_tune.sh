@@ -169,6 +169,80 @@ says err 'does not meet what was asked on held-out traces: output_error.mean' \
 tune 0 "${both[@]}" "$other" --at-most output_error=9
 says out 'means over 2 traces' 'two traces'
 
+# --- several methods -------------------------------------------------------
+# Each as if it were alone, the fewest bytes first; what has nothing to search
+# stands as it is; what cannot reach it is named with what it comes to.
+which=("$small" -p 298 --at-least mass=0.97 --least mean_bytes)
+many=(-m h2o,quant,window,streamingllm -m knorm:budget=200)
+tune 0 "${which[@]}" "${many[@]}" -q --hold-out "$other" --db "$tmp/w.db"
+cp "$tmp/out" "$tmp/table"
+# method, mark, bytes, mass, share, and both held out
+sed -nE 's/^  ([a-z0-9:=]+) +(best|meets|not held) /\1 \2 /p' "$tmp/table" |
+  sed 's/not held/not/' >"$tmp/rows"
+says out 'the best of each method: least bytes.mean, mass.mean at least 0.97' \
+  'several methods'
+says out 'do not meet it, the nearest of each:' 'several methods'
+says out '  knorm:budget=200: mass.mean 0.' 'several methods'
+says out ' of 5 methods meet it, ' 'several methods'
+for m in h2o window streamingllm; do
+  tune 0 "${which[@]}" -m $m -q -f csv
+  one=$(cells "$tmp/out" | sed -n '1s/.*:budget=\([0-9]*\).*/\1/p')
+  grep -qE "^  $m:budget=$one +(best|meets|not held) " "$tmp/table" ||
+    fail "$m alone is $one: $(cat "$tmp/table")"
+done
+awk '{ if ($3 + 0 < last) exit 1; last = $3 + 0 } END { exit NR != 4 }' \
+  "$tmp/rows" ||
+  fail "not by bytes: $(cat "$tmp/table")"
+# Held out, each has its own judgement.
+awk '$7 < 0.97 != ($2 == "not") { wrong = 1 } { n[$2]++ }
+  END { exit wrong || n["best"] != 1 || !n["not"] || !n["meets"] }' \
+  "$tmp/rows" ||
+  fail "held out is not what the mark says: $(cat "$tmp/table")"
+winner=$(awk '$2 == "best" { print $1 }' "$tmp/rows")
+says table "kvreplay run $small -m $winner -p 298" 'several methods'
+tune 0 "${which[@]}" "${many[@]}" --hold-out "$other" --db "$tmp/w.db" -j 1
+cmp -s "$tmp/table" "$tmp/out" || fail 'several methods again: another table'
+awk '/probes were in the database/ { exit !($2 == $4 && $2 > 60) }
+  END { exit !NR }' "$tmp/err" ||
+  fail "a repeated search replays: $(cat "$tmp/err")"
+tune 0 "${which[@]}" "${many[@]}" -f csv --hold-out "$other" --db "$tmp/w.db"
+says err 'does not meet it: knorm:budget=200: mass.mean 0.' 'several, csv'
+says err "best: kvreplay run $small -m $winner -p 298" 'several, csv'
+cells "$tmp/out" | cut -d , -f 1 | head -n 4 | paste -d ' ' - "$tmp/rows" |
+  awk '{ if (index($1, $2) != 1) exit 1 }' ||
+  fail "rows in another order: $(cells "$tmp/out")"
+[ "$(wc -l <"$tmp/out")" = 11 ] || fail "not two rows a method and a heading"
+# -b stands in for what would be searched; a range for those that have it.
+tune 0 "${which[@]}" -q -m h2o,kivi:group=8 -b 200 -s residual=8:32:8 \
+  --at-most kr=1
+says out 'kivi:group=8:residual=' 'a range of one of two'
+says out '  h2o: ' '-b for one of two'
+tune 1 "${which[@]}" -q -m window,h2o -b 20
+says err 'none of 2 methods meets what was asked; the nearest is ' 'none of two'
+tune 1 "$small" -q -p 298 -m kivi:group=8:residual=8:bits=2,kivi:group=8 \
+  --least kr --at-most output_error="$between" --hold-out "$other"
+says err 'that meet what was asked does on held-out traces' 'none held'
+tune 2 "$small" -q -p 300 --least kr \
+  -m snapkv:budget=24:window=32,snapkv:budget=24:window=40
+says err 'no probe could be judged: snapkv:budget=24:window=32 on' 'no number'
+says out '  snapkv:budget=24:window=40 on retrieval_8_small: ' 'no number'
+
+# What was killed between two methods goes on.
+long=("$small" -q -m h2o,quest,keydiff --least mean_bytes --at-least mass=0.9)
+env --default-signal=INT "$kvreplay" tune "${long[@]}" -j 1 --db "$tmp/k.db" \
+  >"$tmp/out" 2>"$tmp/err" &
+for ((i = 0; i < 200; i++)); do [ -e "$tmp/k.db" ] || sleep 0.05; done
+sleep 0.3
+kill -INT $!
+wait $!
+rc=$? checks=$((checks + 1))
+[ $rc = 130 ] && says err ' of 3 methods are done, and ' 'an interrupt' ||
+  fail "an interrupt of several: exit $rc: $(cat "$tmp/err")"
+tune 0 "${long[@]}"
+cp "$tmp/out" "$tmp/whole"
+tune 0 "${long[@]}" --db "$tmp/k.db"
+cmp -s "$tmp/whole" "$tmp/out" || fail 'after an interrupt: another table'
+
 # --- what cannot be met, or run ------------------------------------------
 tune 1 "${both[@]}" --at-most output_error=1e-6 --at-most kr=0.9
 says err 'none of 2 probes meets what was asked; the nearest is kivi:group=8' \
@@ -188,10 +262,15 @@ refused 2 'has no needle_view.mean' "$other" -q \
 # --- a wrong command line --------------------------------------------------
 ask=("$small" -q -m kivi -s bits=2:4)
 refused 2 'needs TRACE' -m kivi -s bits=2:4 --least kr
-refused 2 '--search' "$small" -m kivi --least kr
+refused 2 'name what to search, --search' "$small" -m dense --least kr
+refused 2 'name what to search, --search' "$small" -m snapkv:budget=40 --least kr
 refused 2 'no method: -m' "$small" -s bits=2:4 --least kr
-refused 2 'one method' "$small" -m kivi,h2o -s bits=2:4 --least kr
-refused 2 'one method' "$small" -m kivi -m h2o -s bits=2:4 --least kr
+refused 2 'none of the methods has a parameter bitz' "$small" -m kivi,h2o \
+  -s bitz=2:4 --least kr
+refused 2 'listed twice' "$small" -m h2o -m h2o --least kr
+refused 2 'empty at place 2' "$small" -m h2o, --least kr
+refused 2 'snapkv needs a budget' "$small" -m h2o,snapkv -s window=2:4 \
+  --least kr
 refused 2 'did you mean snapkv?' "$small" -m snapk -s window=2:4 --least kr
 refused 2 'did you mean bits?' "$small" -m kivi -s bitz=2:4 --least kr
 refused 2 'is a choice' "$small" -m kivi -s variant=0:1 --least kr

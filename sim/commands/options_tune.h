@@ -12,16 +12,17 @@
 #include "sim/tune/space.h"
 
 typedef struct kv_tune_options {
-  kv_cells_options cells; /* first: sim/commands/options_cells.h; its one
-                             specification is an end of the ranges */
+  kv_cells_options cells; /* first: sim/commands/options_cells.h; its
+                             specifications are ends of the ranges */
   kv_list hold_out;       /* paths of traces that are not tuned on */
   kv_list search_text, at_most, at_least; /* as typed */
   const char *least, *most;
   int probes, format; /* probes 0: KV_TUNE_PROBES; kv_row_format */
   const char *backend_text;
   const kv_backend *backend;
-  char *corner; /* the text of that specification */
-  kv_tune_space space;
+  int methods;
+  kv_tune_space *space; /* [methods] */
+  char **corner;        /* [methods] texts of those specifications */
   kv_tune_goal goal;
 } kv_tune_options;
 

@@ -48,10 +48,10 @@ static char *finish(FILE *f, char **text) {
   return NULL;
 }
 
-char *kv_tuning_line(const kv_tuning *s) {
+char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m) {
   const kv_list *traces = &s->options.cells.traces;
-  const int *at = s->search.point[s->search.best].at;
-  char *spec = kv_tune_space_text(&s->options.space, at), *out = NULL;
+  const int *at = m->search.point[m->search.best].at;
+  char *spec = kv_tune_space_text(m->space, at), *out = NULL;
   size_t size;
   FILE *f = spec ? open_memstream(&out, &size) : NULL;
   if (f) {

@@ -8,8 +8,9 @@
 
 #include "sim/commands/tune.h"
 
-/* `kvreplay run` of the best point; freed with free(), NULL if memory ends. */
-char *kv_tuning_line(const kv_tuning *s);
+/* `kvreplay run` of a method's best point; freed with free(), NULL if memory
+ * ends. */
+char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m);
 /* The line as a remark, the same. */
 char *kv_tuning_note(const char *line);
 

@@ -10,14 +10,15 @@
 #include <string.h>
 
 /* The specifications of the points. */
-static kv_rc specify(kv_tuning *s, int n, const int *which, kv_err *e) {
+static kv_rc specify(kv_tuning *s, const kv_tuned *m, int n, const int *which,
+                     kv_err *e) {
   kv_specs *to = &s->now.specs;
   *to = (kv_specs){.spec = kv_zalloc((size_t)n, sizeof *to->spec)};
   if (!to->spec) return kv_no_memory(e, "points", (size_t)n);
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < n; i++) {
-    const int *at = s->search.point[which[i]].at;
-    char *text = kv_tune_space_text(&s->options.space, at);
+    const int *at = m->search.point[which[i]].at;
+    char *text = kv_tune_space_text(m->space, at);
     rc = text ? kv_spec_parse(kv_method_at, text, &to->spec[to->n], e)
               : kv_no_memory(e, "a specification", 1);
     if (!rc) to->n++;
@@ -64,12 +65,12 @@ static kv_rc compute(kv_tuning *s, int trace, found *point, bool *stopped,
   return rc;
 }
 
-kv_rc kv_tuning_replay(kv_tuning *s, const kv_list *traces, int n,
-                       const int *which, kv_result *row, int *had,
+kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
+                       int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e) {
   kv_replay_how how = kv_job_how(&s->of, s->options.backend);
   found *point = kv_zalloc((size_t)n, sizeof *point);
-  kv_rc rc = point ? specify(s, n, which, e) : kv_no_memory(e, "points", 1);
+  kv_rc rc = point ? specify(s, m, n, which, e) : kv_no_memory(e, "points", 1);
   how.fidelity = true;
   s->now.traces = *traces;
   s->of.identify = s->options.format != KV_ROWS_TABLE;

@@ -49,6 +49,8 @@ typedef struct kv_specs {
 kv_rc kv_specs_add(kv_registry *registry, const char *list, kv_specs *out,
                    kv_err *e);
 void kv_specs_free(kv_specs *s);
+/* Length in bytes of the first specification of a list, up to its comma. */
+size_t kv_specs_span(const char *list);
 
 /* One specification, no list and not "all". */
 kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,

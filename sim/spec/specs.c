@@ -61,8 +61,7 @@ static kv_rc put_text(kv_registry *registry, const char *text, kv_specs *out,
   return rc ? rc : put(&one, out, e);
 }
 
-/* Bytes of the piece before the next unescaped comma. */
-static size_t span(const char *text) {
+size_t kv_specs_span(const char *text) {
   size_t n = 0;
   while (text[n] && text[n] != ',') n += text[n] == '\\' && text[n + 1] ? 2 : 1;
   return n;
@@ -72,7 +71,7 @@ static kv_rc add(kv_registry *registry, const char *list, kv_specs *out,
                  kv_err *e) {
   kv_rc rc = KV_OK;
   for (int place = 1; rc == KV_OK; place++) {
-    size_t n = span(list);
+    size_t n = kv_specs_span(list);
     if (n == 0) {
       return kv_fail(e, KV_USAGE,
                      "the list of methods is empty at place %d; write "

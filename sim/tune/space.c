@@ -7,6 +7,7 @@
 #include "sim/tune/space.h"
 
 #include "ref/lane/compose.h"
+#include "sim/spec/knob.h"
 #include "sim/spec/param.h"
 #include "sim/text/number.h"
 #include "traces/text/text.h"
@@ -26,9 +27,7 @@ kv_rc kv_tune_space_open(kv_registry *registry, const char *text,
   kv_rc rc = kv_specs_add(registry, text, &s->specs, e);
   if (rc) return rc;
   if (s->specs.n != 1)
-    return kv_fail(e, KV_USAGE,
-                   "tune searches through one method: give one to -m, and run "
-                   "tune once for each");
+    return kv_fail(e, KV_USAGE, "a search is through one method at a time");
   s->text = strdup(text);
   return s->text ? KV_OK : kv_no_memory(e, "a specification", strlen(text));
 }
@@ -55,21 +54,28 @@ static kv_rc no_param(const kv_method *m, const char *name, kv_err *e) {
                  near ? near : m->name, near ? "?" : "` lists them");
 }
 
+/* The i-th parameter of the method is that of an axis; a composition's are
+ * those of its parts, one list behind the other. */
+static void belong(const kv_tune_space *s, int i, kv_tune_axis *a) {
+  const kv_method *m = method_of(s), *part[KV_MOST_PARTS];
+  size_t offset[KV_MOST_PARTS];
+  kv_parts_of(m, part, offset);
+  int own = kv_params_count(part[0]->params);
+  a->param = &m->params[i];
+  a->part = i >= own;
+  a->name = a->part ? part[1]->params[i - own].name : part[0]->params[i].name;
+}
+
 /* Finds the parameter, and whose it is. */
 static kv_rc find(const kv_tune_space *s, const char *name, kv_tune_axis *a,
                   kv_err *e) {
-  const kv_method *m = method_of(s), *part[KV_MOST_PARTS];
-  size_t offset[KV_MOST_PARTS];
+  const kv_method *m = method_of(s);
   int i = kv_params_find(m->params, name);
   if (i < 0) return no_param(m, name, e);
   for (int k = 0; k < s->axes; k++)
     if (s->axis[k].param == &m->params[i])
       return kv_fail(e, KV_USAGE, "--search names %s twice", name);
-  a->param = &m->params[i];
-  kv_parts_of(m, part, offset);
-  int own = kv_params_count(part[0]->params);
-  a->part = i >= own;
-  a->name = a->part ? part[1]->params[i - own].name : part[0]->params[i].name;
+  belong(s, i, a);
   kv_kind kind = a->param->kind;
   if (kind == KV_CHOICE)
     return kv_fail(e, KV_USAGE,
@@ -166,6 +172,27 @@ kv_rc kv_tune_space_add(kv_tune_space *s, const char *list, kv_err *e) {
   }
   free(text);
   return rc;
+}
+
+bool kv_tune_space_has(const kv_tune_space *s, size_t n, const char *name) {
+  const kv_param *p = method_of(s)->params;
+  for (; p && p->name; p++)
+    if (strlen(p->name) == n && !memcmp(p->name, name, n)) return true;
+  return false;
+}
+
+bool kv_tune_space_knob(kv_tune_space *s, int n_tokens) {
+  const kv_spec *spec = &s->specs.spec[0];
+  const kv_param *p = kv_spec_knob(spec->method);
+  if (!p || spec->layers || spec->given[p - spec->method->params]) return false;
+  kv_tune_axis a = {.low = p->min, .step = p->grid > 0 ? p->grid : 1};
+  belong(s, (int)(p - spec->method->params), &a);
+  a.points = kv_knob_places(p, n_tokens);
+  kv_tune_axis_text(&a, 0, a.first);
+  kv_tune_axis_text(&a, a.points - 1, a.last);
+  s->axis[0] = a;
+  s->axes = 1;
+  return s->knob = true;
 }
 
 /* --- points --------------------------------------------------------------- */

@@ -27,6 +27,7 @@ typedef struct kv_tune_space {
   char *text;
   int axes;
   kv_tune_axis axis[KV_TUNE_AXES];
+  bool knob; /* its one axis was found by kv_tune_space_knob */
 } kv_tune_space;
 
 /* Takes the value of -m. KV_USAGE: it is wrong, or is not one method. Free with
@@ -38,6 +39,12 @@ kv_rc kv_tune_space_open(kv_registry *registry, const char *text,
  * which the range has a hundred. KV_USAGE: no such parameter, not a number's,
  * named twice, or no range. */
 kv_rc kv_tune_space_add(kv_tune_space *s, const char *list, kv_err *e);
+/* True if it has a parameter of that name (n bytes). */
+bool kv_tune_space_has(const kv_tune_space *s, size_t n, const char *name);
+/* Its one axis becomes the whole grid of the parameter that -b sets, where
+ * there is one that was not typed: true. A budget in entries reaches to
+ * n_tokens; call it again once that is known. */
+bool kv_tune_space_knob(kv_tune_space *s, int n_tokens);
 /* KV_USAGE if an end of a range is none of the parameter's values, or one was
  * typed in the specification, too. */
 kv_rc kv_tune_space_check(kv_registry *registry, const kv_tune_space *s,

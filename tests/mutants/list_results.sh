@@ -69,7 +69,19 @@ mutant tune_leaps_to_one sim/tune/search.c 'tuning' \
 mutant tune_sees_one_trace sim/tune/goal.c 'tuning' \
   'j->mean[m] += x;' 'j->mean[m] = i ? j->mean[m] : x * rows;'
 mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
-  '!met(&s->held[s->search.best]))' '!met(&s->judged[s->search.best]))'
+  '!kv_tune_met(&m->held[m->search.best])' \
+  '!kv_tune_met(&m->judged[m->search.best])'
+mutant tune_sorts_by_name sim/commands/tune_table.c 'check_tune.sh' \
+  'return kv_tune_score_compare(&x->score, &y->score) < 0;' 'return false;'
+mutant tune_praises_unheld sim/commands/tune_table.c 'check_tune.sh' \
+  'return !held || kv_tune_met(held);' 'return !held || held->score.ran;'
+mutant tune_reaches_the_first sim/commands/command_tune.c 'check_tune.sh' \
+  'if (t->shape.n_tokens > longest) longest = t->shape.n_tokens;' \
+  'if (t->shape.n_tokens < 200) longest = t->shape.n_tokens;'
+mutant tune_knob_typed_or_not sim/tune/space.c 'tuning' \
+  '|| spec->given[p - spec->method->params]' ''
+mutant tune_ranges_for_one sim/commands/options_tune.c 'check_tune.sh' \
+  'found = true;' 'found = true, i = o->methods - 1;'
 mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
   'if (!rc) rc = ask_layouts(s, v, &batch, asked, e);' '(void)ask_layouts;'
 # What a method is lent, apart from what it holds.

@@ -125,6 +125,10 @@ static void small_spaces(void **state) {
   run(1, (int[]){1}, 1, flat);
   assert_int_equal(search.n, 1);
   assert_int_equal(search.best, 0);
+  run(0, NULL, 100, flat); /* nothing to search: one point */
+  assert_int_equal(search.n, 1);
+  assert_int_equal(search.best, 0);
+  assert_int_equal(search.end, KV_TUNE_SETTLED);
 }
 
 /* Of equals the smaller numbers, first axis first; none ran: no best. */
@@ -306,6 +310,44 @@ static void ranges(void **state) {
   range("window", "budget=7:7", 1, "window:budget=7");
 }
 
+/* What -b sets, all of it; a budget reaches to the trace's tokens. */
+static void knobs(void **state) {
+  (void)state;
+  static const struct {
+    const char *spec;
+    int points; /* of 300 tokens; 0: none */
+    const char *first, *last;
+  } of[] = {
+      {"h2o", 300, "h2o:budget=1", "h2o:budget=300"},
+      {"omnikv", 300, "omnikv:k=1", "omnikv:k=300"},
+      {"snapkv+kivi:bits=4", 300, "snapkv:budget=1+kivi:bits=4",
+       "snapkv:budget=300+kivi:bits=4"},
+      {"twilight:skip=1", 1001, "twilight:skip=1:p=0", "twilight:skip=1:p=1"},
+      {"kivi", 2, "kivi:bits=2", "kivi:bits=4"},
+      {"deltakv", 4096, "deltakv:stride=1", "deltakv:stride=4096"},
+      {"h2o:budget=9", 0, "h2o:budget=9", ""},
+      {"h2o:budget=9/8", 0, "h2o:budget=9/8", ""},
+      {"dense", 0, "dense", ""}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    kv_tune_space s;
+    kv_err e = {0};
+    int at[KV_TUNE_AXES] = {0};
+    assert_int_equal(kv_tune_space_open(kv_method_at, of[i].spec, &s, &e), 0);
+    assert_int_equal(kv_tune_space_knob(&s, 1), of[i].points > 0);
+    assert_int_equal(kv_tune_space_knob(&s, 300), of[i].points > 0);
+    assert_int_equal(s.axes, of[i].points > 0);
+    assert_int_equal(kv_tune_space_check(kv_method_at, &s, &e), KV_OK);
+    for (int last = 0; last <= s.axes; last++) {
+      if (last) at[0] = s.axis[0].points - 1;
+      char *text = kv_tune_space_text(&s, at);
+      assert_string_equal(text, last ? of[i].last : of[i].first);
+      free(text);
+    }
+    if (s.axes) assert_int_equal(s.axis[0].points, of[i].points);
+    kv_tune_space_free(&s);
+  }
+}
+
 static void wrong_ranges(void **state) {
   (void)state;
   static const char *const of[][3] = {
@@ -357,6 +399,7 @@ int main(void) {
                                      cmocka_unit_test(the_front),
                                      cmocka_unit_test(measures_by_name),
                                      cmocka_unit_test(ranges),
+                                     cmocka_unit_test(knobs),
                                      cmocka_unit_test(wrong_ranges)};
   return cmocka_run_group_tests(tests, NULL, let_go);
 }
