@@ -23,8 +23,11 @@
 #define MISSED                                                                 \
   "Squares that a rebuilt token misses, of its own: with the mean of its 4 "   \
   "references of stride 10 (DeltaKV), of the token by itself (without "        \
-  "references, by the same weights, which learned with them), and of that "    \
-  "mean alone (without compressor). Latents as computed, before they are "     \
+  "references, by weights that learned so: kvreplay train "                    \
+  "deltakv:references=none), and of that mean alone (without compressor). "    \
+  "Weights that learned with references and are robbed of them miss far more " \
+  "than the ablation does (without references, learned with): that is no "     \
+  "measure of what references give. Latents as computed, before they are "     \
   "stored. Mean over layers and traces. "
 #define WIDTH(across_title, its_title)                                         \
   {                                                                            \
@@ -240,7 +243,9 @@ static const kv_figure turned[] = {
      "SELECT * FROM ablations",
      "Output error over bytes stored: whole, each token as the mean of its "
      "references (without compressor), and coded by itself (without "
-     "references). " RUNS,
+     "references), by weights that learned so, as kvreplay residuals -w says "
+     "of them. What weights do that learned otherwise, or that were not looked "
+     "at, stands beside it and is no ablation. " RUNS,
      {.panel = "panel",
       .series = "series",
       .x = "kr",

@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 23 };
+enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 24 };
 
 int kv_results_fail(sqlite3 *db, const char *path) {
   int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;

@@ -136,10 +136,23 @@ for widths in w:32:32 narrow:32:16 thin:16:32; do
   "$kvreplay" train -q deltakv:hidden=$hidden:latent=$latent "${traces[0]}" \
     -n 3 -o "$dir/$name.safetensors" >/dev/null || fail 'training'
 done
+"$kvreplay" train -q deltakv:hidden=32:latent=48:references=none \
+  "${traces[0]}" -n 3 -o "$dir/alone.safetensors" >/dev/null || fail 'training'
 delta=deltakv:r=0.25:recent=8:full=0 by=compressor=$dir/w.safetensors
+none=references=none
 run "$dir/d.db" -m dense,$delta:compressor=none:stride=5 \
-  -m "$delta:compressor=none,$delta:$by,$delta:$by:references=none" ||
-  fail 'a run of deltakv'
+  -m "$delta:compressor=none,$delta:$by,$delta:$by:$none" \
+  -m "$delta:compressor=$dir/alone.safetensors:$none" || fail 'a run of deltakv'
+# An ablation is trained as it is run, and who did not look does not know.
+"$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
+[ "$(grep -c 'without references, weights not looked at' \
+  "$dir/csv_d/ablations.csv")" = 2 ] || fail 'weights that were not looked at'
+rm -r "$dir/csv_d"
+"$kvreplay" residuals "${traces[@]}" -q -w "$dir/w.safetensors" \
+  -w "$dir/alone.safetensors" --db "$dir/d.db" >"$dir/said" ||
+  fail 'residuals of an ablation'
+[ "$(grep -c 'alone.safe.* (without references, as it learned)$' \
+  "$dir/said")" = 2 ] || fail "residuals says: $(cat "$dir/said")"
 "$report" export "$dir/d.db" -o "$dir/csv_d" || fail 'export of deltakv'
 "$report" html "$dir/d.db" -o "$dir/d.html" || fail 'html of deltakv'
 if command -v python3 >/dev/null; then

@@ -263,7 +263,7 @@ refused 2 'has no needle_view.mean' "$other" -q \
 ask=("$small" -q -m kivi -s bits=2:4)
 refused 2 'needs TRACE' -m kivi -s bits=2:4 --least kr
 refused 2 'name what to search, --search' "$small" -m dense --least kr
-refused 2 'name what to search, --search' "$small" -m snapkv:budget=40 --least kr
+refused 2 'name what to search, --search' "$small" -m h2o:budget=40 --least kr
 refused 2 'no method: -m' "$small" -s bits=2:4 --least kr
 refused 2 'none of the methods has a parameter bitz' "$small" -m kivi,h2o \
   -s bitz=2:4 --least kr

@@ -97,8 +97,10 @@ replay_variants+=,rkv:every=16+kivi:group=8:residual=16
 replay_variants+=,hardkv:window=3:every=16:adapter=vanilla:p=0.6
 replay_variants+=,hardkv:window=3:every=9:calibrate=gradient:temperatures=every
 replay_variants+=,hardkv:window=3:every=16:adapter=rkv
+replay_variants+=,hardkv:window=3:every=16:adapter=rkv:redundant=read:p=0.6
 replay_variants+=,hardkv:window=3:every=16:p=0.6:condensed=merge
 replay_variants+=,hardkv:window=3:every=16:variant=code
+replay_variants+=,hardkv:window=3:every=16:variant=code:calibrate=bisect
 replay_variants+=,hardkv:window=3:every=16:adapter=score:score=tova
 replay_variants+=,hardkv:window=3:every=16:adapter=score:score=keydiff
 replay_variants+=,zsmerge:variant=code:residual=2

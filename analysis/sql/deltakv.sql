@@ -11,7 +11,8 @@ SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
   json_extract(params, '$.nearest') AS k, json_extract(params, '$.r') AS r,
   json_extract(params, '$.compressor') AS compressor,
   json_extract(params, '$.references') AS refs,
-  json_extract(params, '$.full') AS full, c.kind, c.latent, c.hidden
+  json_extract(params, '$.full') AS full, c.kind, c.latent, c.hidden,
+  iif(c.code IS NULL, NULL, coalesce(c.learned, 'nearest')) AS learned
 FROM told LEFT JOIN (SELECT key, code FROM run) USING (key)
   LEFT JOIN compressor c USING (code) WHERE method = 'deltakv';
 
@@ -29,12 +30,12 @@ long AS
   UNION ALL SELECT 'r', r, json_remove(params, '$.r'), one.*
   FROM one WHERE r > 0
   UNION ALL SELECT 'compressor', compressor,
-    json_remove(params, '$.compressor'), one.*
+    json_remove(params, '$.compressor') || coalesce(learned, ''), one.*
   FROM one WHERE compressor <> 'none'
   UNION ALL SELECT 'dc', latent, json_remove(params, '$.compressor') || kind ||
-    hidden, one.* FROM one WHERE latent > 0
+    learned || hidden, one.* FROM one WHERE latent > 0
   UNION ALL SELECT 'd_h', hidden, json_remove(params, '$.compressor') || kind ||
-    ' ' || latent, one.* FROM one WHERE latent > 0),
+    learned || latent, one.* FROM one WHERE latent > 0),
 mean AS
   (SELECT dial, value, rest, count(*) AS traces, avg(kr) AS kr, avg(cr) AS cr,
     avg(output_error) AS output_error, min(confirmed) AS confirmed,
@@ -45,6 +46,8 @@ mean AS
     json_extract(params, '$.recent') ||
     iif(compressor = 'none', ' without compressor', '') ||
     iif(refs = 'none', ' without references', '') ||
+    iif(dial IN ('dc', 'd_h') AND (learned = 'none') <> (refs = 'none'),
+      ' (learned with' || iif(refs = 'none', '', 'out') || ')', '') ||
     iif(dial = 'dc', ' ' || kind || ' of ' || hidden, '') ||
     iif(dial = 'd_h', ' ' || kind || ' dc=' || latent, '') AS series
   FROM long GROUP BY dial, rest, value
@@ -55,13 +58,20 @@ FROM mean m JOIN (SELECT dial, rest FROM mean GROUP BY dial, rest
   HAVING count(*) > 1) USING (dial, rest)
 ORDER BY dial, series, rest, turn;
 
--- With and without references and compressor, alike in all else.
+-- With and without references and compressor, alike in all else. An ablation is
+-- trained as it is run; whose weights were not looked at (kvreplay residuals)
+-- may have learned otherwise.
 CREATE TEMP VIEW ablations AS
 WITH one AS MATERIALIZED
   (SELECT *, json_remove(params, '$.compressor', '$.references') AS rest,
     CASE WHEN compressor = 'none' AND refs = 'none' THEN 'neither'
       WHEN compressor = 'none' THEN 'without compressor'
-      WHEN refs = 'none' THEN 'without references' ELSE 'DeltaKV' END AS series
+      WHEN refs = 'none' AND learned = 'none' THEN 'without references'
+      WHEN refs = 'none' AND learned IS NULL
+        THEN 'without references, weights not looked at'
+      WHEN refs = 'none' THEN 'without references, learned with'
+      WHEN learned = 'none' THEN 'DeltaKV, learned without references'
+      ELSE 'DeltaKV' END AS series
   FROM residual_run),
 mean AS
   (SELECT rest, compressor, series, 's=' || stride || ' k=' || k ||

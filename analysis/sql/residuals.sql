@@ -142,11 +142,16 @@ ORDER BY a.shape, part, coding, a.layer;
 
 -- Squares that a token rebuilt misses, of its own, by file (its compressor) and
 -- octave, -1 for all positions: with the mean of its references, without
--- references, and that mean alone.
+-- references, and that mean alone. A file is asked for what it learned: what
+-- one that learned with references makes without any is another part, and what
+-- one that learned without makes with some is not told.
 CREATE TEMP VIEW rebuilt_token AS
 SELECT identity, layer, digest, octave, share,
-  iif(refs = 'none', 'without references', 'DeltaKV') AS part
-FROM rebuilt
+  CASE WHEN refs <> 'none' THEN 'DeltaKV'
+    WHEN learned = 'none' THEN 'without references'
+    ELSE 'without references, learned with' END AS part
+FROM rebuilt JOIN (SELECT digest, learned FROM compressor) USING (digest)
+WHERE refs = 'none' OR coalesce(learned, '') <> 'none'
 UNION ALL SELECT identity, layer, digest, -1, share, 'without compressor'
 FROM (SELECT DISTINCT identity, layer, digest FROM rebuilt)
   JOIN residual USING (identity, layer)
@@ -188,7 +193,9 @@ CREATE TEMP VIEW rebuilt_at AS
 WITH file AS
   (SELECT *, kind || ' of ' || hidden || ', latent ' || latent || ' of ' ||
     width || iif(length > 0, ', pieces of ' || length, '') ||
-    iif(count(*) OVER (PARTITION BY kind, width, latent, hidden, length) > 1,
+    iif(learned = 'none', ', learned without references', '') ||
+    iif(count(*) OVER
+      (PARTITION BY kind, width, latent, hidden, length, learned = 'none') > 1,
       ' (' || substr(digest, 1, 8) || ')', '') AS what
   FROM compressor)
 SELECT a.shape || ', ' || f.what AS panel, part AS series, a.shape, digest,

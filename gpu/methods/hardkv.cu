@@ -49,6 +49,12 @@ struct hardkv_rule {
     const params *o = (const params *)at.params;
     return o->v.adapter == KV_ADAPT_RKV && lane->n > o->lower;
   }
+  static __device__ bool counts(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                int i) {
+    const params *o = (const params *)at.params;
+    return o->v.redundant == KV_REDUNDANT_ALL ||
+           kv_gpu_cascade_asks(kv_hard_cascade(o), lane, i);
+  }
   static __device__ float least(const kv_gpu_at &at) {
     return ((const params *)at.params)->v.threshold;
   }

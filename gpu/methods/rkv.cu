@@ -19,6 +19,9 @@ struct rkv_rule {
   static __device__ bool due(const kv_gpu_at &at, const kv_gpu_lane *lane) {
     return lane->n > ((const params *)at.params)->budget;
   }
+  static __device__ bool counts(const kv_gpu_at &, const kv_gpu_lane *, int) {
+    return true;
+  }
   static __device__ float least(const kv_gpu_at &at) {
     return ((const params *)at.params)->threshold;
   }

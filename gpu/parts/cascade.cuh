@@ -19,11 +19,16 @@ KV_DEVICE void kv_gpu_cascade_view(const kv_gpu_lane *lane, uint8_t *in) {
   __syncthreads();
 }
 
+KV_DEVICE bool kv_gpu_cascade_asks(const kv_cascade &c, const kv_gpu_lane *lane,
+                                   int i) {
+  return c.as_shipped || lane->tier[i] == KV_CASCADE_READ;
+}
+
 /* flag: room for lane->n. */
 KV_DEVICE int kv_gpu_cascade_asked(const kv_cascade &c, const kv_gpu_lane *lane,
                                    uint8_t *flag, int32_t *entry) {
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
-    flag[i] = c.as_shipped || lane->tier[i] == KV_CASCADE_READ;
+    flag[i] = kv_gpu_cascade_asks(c, lane, i);
   __syncthreads();
   return kv_gpu_indexes(0, lane->n, flag, true, entry);
 }

@@ -8,7 +8,10 @@
  * A starter of a settling starts both before its hook, which takes their
  * results as the first of its workspace:
  *
- *   struct x_rule { due(at, lane): is the lane settled now?; least(at) };
+ *   struct x_rule {
+ *     due(at, lane): is the lane settled now?
+ *     counts(at, lane, i): is entry i compared?; least(at)
+ *   };
  *   static void on_settle(void *s, const kv_gpu_layer *l) {
  *     kv_gpu_start_similar<x_rule>(s, l);
  *     kv_on_settle_lane<settle_lane>(s, l);
@@ -54,7 +57,8 @@ KV_DEVICE float kv_gpu_cosine(const float *a, const float *b, int d) {
   return s;
 }
 
-/* A thread makes whole keys. */
+/* A thread makes whole keys. One that is not compared becomes zeros, whose
+ * cosines add nothing to a sum and are above no least. */
 template <class Rule>
 __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_settles(l)) return;
@@ -71,7 +75,8 @@ __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
       square = kv_fma(unit[x], unit[x], square);
     }
     float length = kv_add(kv_sqrt(square), KV_NO_NORM);
-    for (int x = 0; x < d; x++) unit[x] = kv_div(unit[x], length);
+    bool counts = Rule::counts(at, lane, i);
+    for (int x = 0; x < d; x++) unit[x] = counts ? kv_div(unit[x], length) : 0;
   }
 }
 
@@ -149,6 +154,31 @@ KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, int d,
         of.unit + (size_t)i * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
     atomicAdd((unsigned long long *)&of.sum[from], (unsigned long long)-fixed);
   }
+  __syncthreads();
+}
+
+/* Of the n entries of a list alone, the others being zeros; room: [n]; r, by
+ * entry. */
+KV_DEVICE void kv_gpu_repeated_among(kv_gpu_at &at, int n, const int32_t *entry,
+                                     const kv_spare &how,
+                                     const kv_gpu_similar &of, float *room,
+                                     float *r) {
+  int d = at.layer->shape.d;
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
+    int from = entry[i], j = of.last[from], to = kv_spared(&how, from, &j);
+    if (to < 0) continue;
+    int64_t fixed =
+        kv_fix_cosine(kv_gpu_cosine(of.unit + (size_t)from * (size_t)d,
+                                    of.unit + (size_t)j * (size_t)d, d));
+    atomicAdd((unsigned long long *)&of.sum[to], (unsigned long long)-fixed);
+  }
+  __syncthreads();
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    room[i] = kv_div(kv_unfix_cosine(of.sum[entry[i]]), (float)n);
+  __syncthreads();
+  kv_gpu_probabilities(n, room);
+  for (int i = kv_thread(); i < n; i += KV_BLOCK) r[entry[i]] = room[i];
   __syncthreads();
 }
 

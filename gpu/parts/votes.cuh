@@ -23,18 +23,23 @@ typedef struct kv_gpu_poll {
   int64_t *mass, *share; /* share: where wanted, else nullptr */
   float *z, *g, *less, *e;
   int32_t *order;
-  const float *repeated; /* [lane->n], of rkv */
-  const float *score;    /* [lane->n], of score */
+  float *repeated;    /* [lane->n], of rkv */
+  const float *score; /* [lane->n], of score */
+  kv_gpu_similar of;  /* of rkv */
 } kv_gpu_poll;
 
 /* Empty; n and entry are then set. */
 KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
                                        const kv_voters &o) {
   int n = lane->n;
-  const float *repeated = nullptr;
+  float *repeated = nullptr;
+  kv_gpu_similar of = {nullptr, nullptr, nullptr};
   if (o.adapter == KV_ADAPT_RKV) {
-    kv_gpu_similar of = kv_gpu_take_similar(at);
-    repeated = kv_gpu_repeated(at, n, kv_voters_spare(&o), of);
+    of = kv_gpu_take_similar(at);
+    if (o.redundant == KV_REDUNDANT_READ)
+      repeated = KV_GPU_TAKE(at, float, n); /* once entries are known */
+    else
+      repeated = kv_gpu_repeated(at, n, kv_voters_spare(&o), of);
   }
   kv_gpu_poll p = {n,
                    KV_GPU_TAKE(at, int32_t, n),
@@ -47,7 +52,8 @@ KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
                    KV_GPU_TAKE(at, float, n),
                    KV_GPU_TAKE(at, int32_t, n),
                    repeated,
-                   nullptr};
+                   nullptr,
+                   of};
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     p.votes[i] = 0, p.mass[i] = 0;
     if (p.share) p.share[i] = 0;
@@ -206,11 +212,15 @@ KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return kv_block_sum(seen);
 }
 
-/* ring: [window][query heads][d]; temperature: [window]. */
+/* ring: [window][query heads][d]; temperature: [window]; p.n and p.entry are
+ * set. */
 KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
                                const kv_voters &o, const float *ring,
                                float *temperature, const kv_gpu_poll &p) {
   size_t row = (size_t)lane->queries * (size_t)at.layer->shape.d;
+  if (o.adapter == KV_ADAPT_RKV && o.redundant == KV_REDUNDANT_READ)
+    kv_gpu_repeated_among(at, p.n, p.entry, kv_voters_spare(&o), p.of, p.z,
+                          p.repeated);
   for (int r = 0; r < o.window; r++) {
     int token = kv_ring_token(o.window, at.step, r);
     if (token < 0) continue;

@@ -75,8 +75,9 @@ static const kv_param table[] = {
     {.name = "full",
      .kind = KV_TEXT,
      .offset = offsetof(params, full),
-     .help = "layers that keep everything, such as 0/1/2/8/18; default "
-             "OmniKV's filters by the model's layers and all above the first"},
+     .help = "layers that keep everything, such as 0/1/2/8/18; default of 28 "
+             "and 64 layers the paper's (Table 7), else OmniKV's filters by "
+             "the model's layers and all above the first"},
     KV_SINK_PARAM(params, by),
     {.name = "recent",
      .kind = KV_INT,

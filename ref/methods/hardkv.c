@@ -32,10 +32,11 @@
  *
  * Ren et al. 2026, Hard-KV (HARDInfer). The default follows the paper where
  * the authors' code does something else. variant=code does what it does:
- * - Its search for T sums the first k positions, not the k most probable,
- *   against p instead of M_k(S), in halves of [0.001, 1] to 0.01; the
- *   gradient's T is never read again and stays 0.5. Its rows end together,
- *   when the last one is near, or never; here each for itself.
+ * - Its managers call the gradient, whose T is never read again and stays 0.5:
+ *   so here, by default. Its bisection, which they do not call, sums the first
+ *   k positions, not the k most probable, against p instead of M_k(S), in
+ *   halves of [0.001, 1] to 0.01; its rows end together, when the last one is
+ *   near, or never; here each for itself.
  * - Layer 0's T serve all layers: a message downwards.
  * - No causal mask within the window: its queries also see the window's later
  *   keys. All that is as probable as a prefix's last is in it.
@@ -56,9 +57,13 @@
  * the steps that trigger are counted over all requests. With condensed=merge
  * the rest is merged, and not kept to fill up.
  *
- * Both: temperatures are looked for once, at a lane's first choice, and used
- * again by the query's place in the window; temperatures=every looks for them
- * each time. In the paper's boxes the loop's condition is turned round.
+ * Both: R-KV's keys are compared with all that are stored, masked ones, too, as
+ * in the code; the paper is silent: redundant=read takes those that may be
+ * read. p is a multiple of 2^-20, the nearest one: 0.6 is 4e-7 more and asks
+ * for 13 of 20 equal logits. Temperatures are looked for once, at a lane's
+ * first choice, and used again by the query's place in the window;
+ * temperatures=every looks for them each time. In the paper's boxes the loop's
+ * condition is turned round.
  *
  * Cost: a settling: window * heads * n * d for logits, a few rows of n a query
  * and, where T is looked for, some 25 rows of exponentials.
@@ -93,8 +98,8 @@ static const kv_param table[] = {
      .min = 1e-6, /* the smallest share that is stored and not 0 */
      .max = 1,
      .unit = "share of the probability",
-     .help = "mass of what a query votes for; 0.9 as in the paper, which "
-             "sweeps 0.8, 0.7 and 0.6"},
+     .help = "mass of what a query votes for, the nearest multiple of 2^-20; "
+             "0.9 as in the paper, which sweeps 0.8, 0.7 and 0.6"},
     {.name = "every",
      .kind = KV_INT,
      .offset = offsetof(params, every),
@@ -145,29 +150,16 @@ static const kv_param table[] = {
      .max = 1023,
      .unit = "tokens",
      .help = "width of snapkv's pooling, odd; 7 as in the authors' code"},
-    {.name = "lambda",
-     .kind = KV_REAL,
-     .offset = offsetof(params, v.lambda),
-     .fallback = "0.07",
-     .min = 0,
-     .max = 1,
-     .help = "share of the probability in rkv's score; 0.07 as in the authors' "
-             "code"},
-    {.name = "threshold",
-     .kind = KV_REAL,
-     .offset = offsetof(params, v.threshold),
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "cosine above which rkv's keys are alike; 0.5 as in the authors' "
-             "code"},
+    KV_LAMBDA_PARAM(params, v),
+    KV_THRESHOLD_PARAM(params, v),
+    KV_REDUNDANT_PARAM(params, v),
     {.name = "calibrate",
      .kind = KV_CHOICE,
      .offset = offsetof(params, v.calibrate),
-     .fallback = "bisect",
      .choices = "none|bisect|gradient",
      .help = "how temperatures are looked for; bisect finds the paper's to "
-             "1e-6, gradient is its faster way to 0.01"},
+             "1e-6, gradient is its faster way to 0.01; default bisect, "
+             "gradient of variant=code, which its managers call"},
     {.name = "temperatures",
      .kind = KV_CHOICE,
      .offset = offsetof(params, v.temperatures),
@@ -189,7 +181,7 @@ static const kv_param table[] = {
      .fallback = "paper",
      .choices = "paper|code",
      .help = "the paper's definitions, or what the authors' code does where it "
-             "is another thing; its managers calibrate by gradient",
+             "is another thing",
      .later = true},
     {.name = NULL}};
 
@@ -205,6 +197,9 @@ static void resolve(params *o) {
     o->local = o->v.window < most ? o->v.window : most;
   }
   o->v.as_shipped = o->variant == CODE;
+  if (o->v.calibrate == KV_UNSET)
+    o->v.calibrate =
+        o->variant == CODE ? KV_CALIBRATE_GRADIENT : KV_CALIBRATE_BISECT;
   o->v.shares = o->condensed == MERGE;
 }
 

@@ -32,7 +32,7 @@
  * - Trained against the heads' outputs; the code trains behind the layer's
  *   output projection, which no trace holds.
  * Without weights nothing is known of a dropped token: there is no default but
- * the file. To the bit: ref/METHODS_SCORERS.md.
+ * the file. To the bit: ref/METHODS_LATENTS.md.
  * Cost: h2o's evidence, and 2 hidden * (d + rank) for each query and each token
  * that goes.
  */

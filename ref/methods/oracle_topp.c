@@ -26,8 +26,9 @@ static const kv_param table[] = {
      .min = 0,
      .max = 1,
      .unit = "share of the probability",
-     .help = "mass that the attended tokens hold at least; 0.95 is this "
-             "project's choice, papers use 0.6 to 0.98"},
+     .help = "mass that the attended tokens hold at least, the nearest "
+             "multiple of 2^-20; 0.95 is this project's choice, papers use 0.6 "
+             "to 0.98"},
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

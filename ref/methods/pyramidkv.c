@@ -17,7 +17,8 @@
  * included, whose floor makes the layers' total exceed L * C: by
  * (L / 2) * ((max - min) mod (L - 1)) tokens. The default follows it, beta 20
  * as well; the ledger shows the true total. kvpress computes in reals and
- * falls back to equal budgets where the schedule does not fit; not offered.
+ * falls back to equal budgets where the schedule does not fit; not offered. The
+ * framework's script has a window of 8; here it is SnapKV's 32 (window=8).
  *
  *   schedule=ratio: b[l] = (base * (beta (L - 1) - (beta - 1) l))
  *                          div (beta (L - 1)), whatever n; base is the bottom

@@ -42,8 +42,8 @@ static const kv_param table[] = {
      .min = 0,
      .max = 1,
      .unit = "share of the probability",
-     .help = "estimated mass of the attended among the candidates; 0.85 as in "
-             "the authors' configurations"},
+     .help = "estimated mass of the attended among the candidates, the nearest "
+             "multiple of 2^-20; 0.85 as in the authors' configurations"},
     {.name = "skip",
      .kind = KV_INT,
      .offset = offsetof(params, skip),

@@ -20,13 +20,15 @@ void kv_filter_layers(int n_layers, kv_layer_list *out) {
 }
 
 void kv_full_layers(int n_layers, kv_layer_list *out) {
-  static const kv_layer_list of_28 = {6, {0, 1, 2, 4, 7, 14}};
+  static const kv_layer_list of_28 = {6, {0, 1, 2, 4, 7, 14}},
+                             of_64 = {9, {0, 1, 2, 3, 4, 5, 17, 29, 40}};
   kv_layer_list filters;
   kv_filter_layers(n_layers, &filters);
   *out = (kv_layer_list){0};
   for (int l = 0; l < filters.layer[0]; l++) out->layer[out->n++] = l;
   for (int i = 0; i < filters.n; i++) out->layer[out->n++] = filters.layer[i];
   if (n_layers == 28) *out = of_28;
+  if (n_layers == 64) *out = of_64;
 }
 
 /* Reads "2/8/18"; false where it is none, or longer than a list can be. */

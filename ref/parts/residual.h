@@ -86,7 +86,9 @@ typedef struct kv_residual {
   {                                                                            \
     .name = "references", .kind = KV_CHOICE,                                   \
     .offset = offsetof(type, member.references), .fallback = "nearest",        \
-    .choices = "nearest|none", .help = "none: an ablation, z = f_c(kv)"        \
+    .choices = "nearest|none",                                                 \
+    .help = "none: an ablation, z = f_c(kv), by weights that learned so "      \
+            "(kvreplay train deltakv:references=none)"                         \
   }
 
 /* Is the token a reference by its place, where tokens from `from` on are coded

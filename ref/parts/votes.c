@@ -14,6 +14,18 @@ size_t kv_poll_work(const kv_shape *s, const kv_voters *o) {
   return keys + KV_KEY_LOGITS(s->d) + rows * (size_t)s->n_tokens * 4;
 }
 
+/* R-KV's redundancy of the poll's entries among themselves, by entry. */
+static const float *repeated_among(const kv_at *at, const kv_lane *lane, int n,
+                                   const int32_t *entry, const kv_spare *how) {
+  size_t d = (size_t)at->shape->d;
+  float *all = KV_TAKE(at->work, float, lane->n);
+  float *key = KV_TAKE(at->work, float, (size_t)n *d);
+  for (int i = 0; i < n; i++) kv_lane_key(lane, entry[i], key + (size_t)i * d);
+  const float *r = kv_repeated(at, n, key, how);
+  for (int i = 0; i < n; i++) all[entry[i]] = r[i];
+  return all;
+}
+
 static kv_poll open_poll(const kv_at *at, const kv_lane *lane,
                          const kv_voters *o, int n, const int32_t *entry) {
   kv_work *w = at->work;
@@ -37,8 +49,9 @@ static kv_poll open_poll(const kv_at *at, const kv_lane *lane,
   if (p.share) memset(p.share, 0, (size_t)n * sizeof *p.share);
   if (o->adapter == KV_ADAPT_RKV) {
     kv_spare how = kv_voters_spare(o);
-    float *key = kv_lane_keys(at, lane);
-    p.repeated = kv_repeated(at, lane->n, key, &how);
+    p.repeated = o->redundant == KV_REDUNDANT_READ
+                     ? repeated_among(at, lane, n, entry, &how)
+                     : kv_repeated(at, lane->n, kv_lane_keys(at, lane), &how);
   }
   return p;
 }

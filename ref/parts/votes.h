@@ -11,7 +11,7 @@
  *             rkv:     log(RN(x / the sum of x) + 1e-10),
  *                      x = y - the least y, y = lambda S[t] - (1 - lambda) R,
  *                      R R-KV's redundancy (similar.h) of all of the lane's
- *                      keys
+ *                      keys, or of the poll's alone
  *             score:   what a scorer (scorers.h) says of entry j, whoever asks
  *   T[t]    = where the first k of softmax(g[t] / T) hold what k of S[t] hold;
  *             1 of vanilla
@@ -37,6 +37,7 @@
 
 enum { KV_ADAPT_VANILLA, KV_ADAPT_SNAPKV, KV_ADAPT_RKV, KV_ADAPT_SCORE };
 enum { KV_TEMPERATURES_FIRST, KV_TEMPERATURES_EVERY };
+enum { KV_REDUNDANT_ALL, KV_REDUNDANT_READ };
 enum { KV_POLL_ROWS = 8 }; /* queries whose logits are made together */
 
 /* Parameters of a method that polls. */
@@ -46,9 +47,40 @@ typedef struct kv_voters {
   int adapter, calibrate;
   int temperatures; /* found once for each place of the window, or each time */
   float lambda, threshold;
+  int redundant;
   int as_shipped;
   int shares; /* are sums of S wanted, too? */
 } kv_voters;
+
+/* Rows of a parameter table, of adapter rkv; `member` is the struct's name in
+ * the params. */
+#define KV_LAMBDA_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "lambda", .kind = KV_REAL,                                         \
+    .offset = offsetof(type, member.lambda), .fallback = "0.07", .min = 0,     \
+    .max = 1,                                                                  \
+    .help =                                                                    \
+        "share of the probability in rkv's score; 0.07 as in the authors' "    \
+        "code"                                                                 \
+  }
+#define KV_THRESHOLD_PARAM(type, member)                                       \
+  {                                                                            \
+    .name = "threshold", .kind = KV_REAL,                                      \
+    .offset = offsetof(type, member.threshold), .fallback = "0.5", .min = 0,   \
+    .max = 1,                                                                  \
+    .help = "cosine above which rkv's keys are alike; 0.5 as in the authors' " \
+            "code"                                                             \
+  }
+#define KV_REDUNDANT_PARAM(type, member)                                       \
+  {                                                                            \
+    .name = "redundant", .kind = KV_CHOICE,                                    \
+    .offset = offsetof(type, member.redundant), .fallback = "all",             \
+    .choices = "all|read",                                                     \
+    .help = "of which tokens rkv's are alike: all that are stored, masked or " \
+            "not, as in the authors' code, or those that may be read; the "    \
+            "paper is silent",                                                 \
+    .later = true                                                              \
+  }
 
 /* Is T of a query looked for, whose place in the window had `kept`? */
 KV_FN bool kv_voters_search(const kv_voters *o, float kept) {

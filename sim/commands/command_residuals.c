@@ -95,10 +95,14 @@ static void print_rebuilt(const kv_trace *t, const kv_likenesses *of,
     one = x;
     n++;
   }
-  if (one)
-    printf("  %s, latent %d, hidden %d: squares left %.4f (without references "
-           "%.4f)\n",
-           kv_show(one->file, a), one->of.latent, one->of.hidden,
+  if (!one) return;
+  printf("  %s, latent %d, hidden %d: squares left ", kv_show(one->file, a),
+         one->of.latent, one->of.hidden);
+  if (one->alone)
+    printf("%.4f (without references, as it learned)\n",
+           share[KV_REBUILT_ALONE] / n);
+  else
+    printf("%.4f (without references, with which it learned, %.4f)\n",
            share[KV_REBUILT_NEAREST] / n, share[KV_REBUILT_ALONE] / n);
 }
 

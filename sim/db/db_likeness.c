@@ -125,13 +125,14 @@ static kv_rc put_missed_by(const place *p, const kv_rebuilt *x, int way,
 }
 
 static kv_rc put_rebuilt(const place *p, const kv_rebuilt *x, kv_err *e) {
-  kv_rc rc =
-      kv_db_do(p->db, e,
-               "INSERT INTO compressor VALUES (?,?,?,?,?,?,nullif(?, 0),?)"
-               " ON CONFLICT DO UPDATE SET code = excluded.code",
-               "hssiiiis", &x->digest, x->file, x->of.gated ? "swiglu" : "gelu",
-               (int64_t)x->of.width, (int64_t)x->of.latent,
-               (int64_t)x->of.hidden, (int64_t)x->length, x->code);
+  kv_rc rc = kv_db_do(
+      p->db, e,
+      "INSERT INTO compressor VALUES (?,?,?,?,?,?,nullif(?, 0),?,?)"
+      " ON CONFLICT DO UPDATE SET code = excluded.code,"
+      " learned = excluded.learned",
+      "hssiiiiss", &x->digest, x->file, x->of.gated ? "swiglu" : "gelu",
+      (int64_t)x->of.width, (int64_t)x->of.latent, (int64_t)x->of.hidden,
+      (int64_t)x->length, x->code, kv_rebuilt_way[x->alone]);
   for (int way = 0; way < KV_REBUILT_WAYS; way++) {
     if (!rc) rc = put_missed_by(p, x, way, -1, x->share[way], e);
     for (int c = 0; c < KV_REBUILT_OCTAVES && !rc; c++)

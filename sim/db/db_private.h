@@ -41,6 +41,7 @@ extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
 extern const char kv_db_step_likenesses[]; /* sim/db/db_schema_likeness.c */
 extern const char kv_db_step_codes[];
+extern const char kv_db_step_learned[];
 extern const char kv_db_step_rebuilt[]; /* there, too */
 /* KV_OK if the file is our database, or empty. KV_INPUT if it is another
  * program's, or a later version's. */

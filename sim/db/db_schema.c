@@ -377,5 +377,6 @@ const char *const kv_db_steps[] = {traces,
                                    selections,
                                    kv_db_step_likenesses,
                                    kv_db_step_rebuilt,
-                                   kv_db_step_codes};
+                                   kv_db_step_codes,
+                                   kv_db_step_learned};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

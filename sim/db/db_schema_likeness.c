@@ -72,3 +72,8 @@ const char kv_db_step_rebuilt[] =
 /* 23: the code of runs of deltakv that read the file (run.code), by the newest
  * kvreplay that looked at it; null in rows of an earlier one. */
 const char kv_db_step_codes[] = "ALTER TABLE compressor ADD COLUMN code TEXT;";
+
+/* 24: with which references a compressor learned, as rebuilt.refs says it; null
+ * in rows of an earlier kvreplay, which trained none without. */
+const char kv_db_step_learned[] =
+    "ALTER TABLE compressor ADD COLUMN learned TEXT;";

@@ -139,6 +139,11 @@ static int length_of(const kv_asset *file) {
   return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
+static bool learned_alone(const kv_asset *file) {
+  const char *text = kv_asset_meta(file, "trained_references");
+  return text && !strcmp(text, "none");
+}
+
 static void tell(const work *w, const kv_asset *file, const char *path,
                  kv_rebuilt *o) {
   const sums *s = &w->sum;
@@ -149,6 +154,7 @@ static void tell(const work *w, const kv_asset *file, const char *path,
   kv_code(kv_method_named("deltakv"), &file->digest, o->code);
   o->of = w->c;
   o->length = length_of(file);
+  o->alone = learned_alone(file);
   snprintf(o->file, sizeof o->file, "%s", slash ? slash + 1 : path);
   for (int way = 0; way < KV_REBUILT_WAYS; way++) {
     o->share[way] = raw > 0 ? all_of(s->missed[way]) / raw : 0;

@@ -8,6 +8,9 @@
  *            nearest references of stride 10
  *   none     f_d(f_c(token))
  *
+ * A file that learned with references is not what its ablation would be, nor
+ * one that learned without what the method is: `alone` says which it is.
+ *
  * z is taken as it is computed, before it is stored. Vectors are binary32, as
  * the method has them; what is missed is binary64, added over elements, then
  * tokens in their order, then octaves: the same by every kernel set. The same
@@ -36,6 +39,7 @@ typedef struct kv_rebuilt {
   char file[KV_REBUILT_NAME]; /* its name, without the folder */
   kv_compressor of;
   int length; /* tokens of a piece that it learned from; 0: it does not say */
+  bool alone; /* it learned without references (kvreplay train, references) */
   double share[KV_REBUILT_WAYS];
   double by_position[KV_REBUILT_WAYS][KV_REBUILT_OCTAVES]; /* NaN: no token */
 } kv_rebuilt;

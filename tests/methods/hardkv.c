@@ -73,15 +73,24 @@ static void replays(void **state) {
       "hardkv:upper=40:window=7:every=9:kernel=3:sinks=2:local=5:p=0.7";
   static const struct {
     const char *more;
-    bool pooled, bisect, rkv, merges, shipped;
+    bool pooled, bisect, rkv, merges, shipped, read;
   } of[] = {
-      {"", true, true, false, false, false},
-      {":calibrate=none", true, false, false, false, false},
-      {":calibrate=none:adapter=vanilla", false, false, false, false, false},
-      {":adapter=rkv", false, true, true, false, false},
-      {":condensed=merge", true, true, false, true, false},
-      {":variant=code", true, true, false, false, true},
-      {":variant=code:adapter=rkv", false, true, true, false, true}};
+      {"", true, true, false, false, false, false},
+      {":calibrate=none", true, false, false, false, false, false},
+      {":calibrate=none:adapter=vanilla", false, false, false, false, false,
+       false},
+      {":adapter=rkv", false, true, true, false, false, false},
+      {":adapter=rkv:redundant=read", false, true, true, false, false, true},
+      {":adapter=rkv:redundant=read:calibrate=none:condensed=merge", false,
+       false, true, true, false, true},
+      {":condensed=merge", true, true, false, true, false, false},
+      {":variant=code", true, false, false, false, true, false},
+      {":variant=code:calibrate=bisect", true, true, false, false, true, false},
+      {":variant=code:adapter=rkv", false, false, true, false, true, false},
+      {":variant=code:adapter=rkv:redundant=read", false, false, true, false,
+       true, false},
+      {":variant=code:adapter=rkv:calibrate=bisect", false, true, true, false,
+       true, false}};
   often how = {0};
   (void)state;
   for (uint32_t seed = 1; seed < 4; seed++)
@@ -97,7 +106,7 @@ static void replays(void **state) {
       char text[256];
       rig_data(&c, seed);
       o.pooled = of[i].pooled, o.bisect = of[i].bisect, o.rkv = of[i].rkv;
-      o.merges = of[i].merges, o.shipped = of[i].shipped;
+      o.merges = of[i].merges, o.shipped = of[i].shipped, o.read = of[i].read;
       snprintf(text, sizeof text, "%s%s", spec, of[i].more);
       replay_plain(&c, o, text, &how);
       rig_data_free(&c);
@@ -131,7 +140,8 @@ static void laws(void **state) {
       ":adapter=score",
       ":adapter=score:score=h2o:condensed=merge",
       ":variant=code",
-      ":variant=code:calibrate=gradient:condensed=merge"};
+      ":adapter=rkv:redundant=read",
+      ":variant=code:calibrate=bisect:condensed=merge"};
   static const int group[] = {1, 4, 7, 8};
   (void)state;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {

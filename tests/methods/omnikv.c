@@ -113,6 +113,8 @@ static void roles(void **state) {
        "wwcfffffcfffffffffcfffffffffffff");
   does("omnikv:roles=sparse-vllm", 28, "0/1/2/4/7/14",
        "wwcfcffcffffffcfffffffffffff");
+  does("omnikv:roles=sparse-vllm", 64, "0/1/2/3/4/5/17/29/40",
+       "wwwwwcfffffffffffcfffffffffffcffffffffffcfffffffffffffffffffffff");
   does("omnikv:roles=sparse-vllm", 4, "0/1", "wcff");
   does("omnikv:roles=sparse-vllm:layers=1/2/5", 6, "1/2/5", "wwcffw");
 }

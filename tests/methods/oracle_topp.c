@@ -7,6 +7,8 @@
  */
 #include "tests/support/rig.h"
 
+#include <stdio.h>
+
 /* Sum, least and, of the rest, largest probability of the ids. */
 static double look(int n, const uint32_t *id, int all, const double *p,
                    double *least, double *outside) {
@@ -81,8 +83,38 @@ static void ends(void **state) {
   rig_data_free(&c);
 }
 
+/* p is the nearest multiple of 2^-20: of 20 equal logits .6, which is then
+ * more, asks for 13, and the multiple below it for 12; .65 becomes less. */
+static void equals(void **state) {
+  static const struct {
+    const char *p;
+    int seen;
+  } of[] = {{"0.6", 13}, {"0.5999995", 12}, {"0.65", 13}, {"0.65000048", 14}};
+  static const char *const method[] = {"oracle-topp:p=", "twilight:skip=0:p="};
+  rig_case c = {.heads = 1,
+                .kv_heads = 1,
+                .d = 8,
+                .d_v = 4,
+                .n_tokens = 20,
+                .prompt_len = 19};
+  static const float none[20 * 8]; /* queries, keys and values of zeros */
+  uint32_t id[20];
+  (void)state;
+  c.q = c.k = c.v = none;
+  for (size_t m = 0; m < 2; m++)
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+      char spec[64];
+      snprintf(spec, sizeof spec, "%s%s", method[m], of[i].p);
+      rig *r = rig_open(&c, spec);
+      rig_to(r, 20);
+      assert_int_equal(rig_seen(r, 0, id), of[i].seen);
+      rig_close(r);
+    }
+}
+
 int kv_test_oracle_topp(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(prefixes),
+                                     cmocka_unit_test(equals),
                                      cmocka_unit_test(ends)};
   return cmocka_run_group_tests_name("oracle-topp", tests, NULL, NULL);
 }

@@ -183,9 +183,13 @@ mutant weights_supersede_none analysis/sql/views.sql 'check_figures.sh' \
 mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
   '(layers - full) * per_stride / layers) +' \
   '(layers - full) * per_stride / layers) + (part - 1) * .05 +'
+mutant ablation_by_any_weights analysis/sql/deltakv.sql 'check_figures.sh' \
+  "WHEN refs = 'none' AND learned = 'none' THEN" "WHEN refs = 'none' THEN"
+mutant learned_unsaid sim/inspect/latent.c 'check_figures.sh' \
+  'return text && !strcmp(text, "none");' 'return text && !strcmp(text, "no");'
 mutant references_of_all_alike analysis/sql/deltakv.sql 'check_figures.sh' \
-  "WHEN refs = 'none' THEN 'without references'" \
-  "WHEN refs = '' THEN 'without references'"
+  "WHEN refs = 'none' THEN 'without references, learned with'" \
+  "WHEN refs = '' THEN 'without references, learned with'"
 mutant nearest_may_be_itself sim/inspect/nearest.c 'residuals' \
   'for (int j = 0; j < t; j++) {' 'for (int j = 0; j + 1 < t; j++) {'
 mutant later_of_equals sim/inspect/nearest.c 'residuals' \

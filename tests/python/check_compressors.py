@@ -24,7 +24,8 @@ def missed(part, digest, octave):
                " WHERE (space, kind, ?1) = ('kv', 'references', -1)")
         found = [r[0] for r in db.execute(sql, (octave,))]
     else:
-        refs = {"DeltaKV": "nearest", "without references": "none"}[part]
+        refs = {"DeltaKV": "nearest",
+                "without references, learned with": "none"}[part]
         found = [r[0] for r in db.execute(
             "SELECT share FROM rebuilt WHERE (digest, refs, octave) ="
             " (?, ?, ?)", (digest, refs, octave))]

@@ -18,7 +18,7 @@ for r in db.execute(
     p = json.loads(r["params"])
     key = (p["stride"], p["compressor"].split("/")[-1], p["references"])
     runs.setdefault(key, []).append(r)
-assert len(runs) == 4 and all(len(of) == 2 for of in runs.values()), runs
+assert len(runs) == 5 and all(len(of) == 2 for of in runs.values()), runs
 
 
 def mean(key, column):
@@ -46,12 +46,22 @@ straight([(float(m[3]), float(m[1])) for m in drawn], "its error")
 
 KINDS = {"DeltaKV": (10, "w.safetensors", "nearest"),
          "without compressor": (10, "none", "nearest"),
-         "without references": (10, "w.safetensors", "none")}
+         "without references": (10, "alone.safetensors", "none"),
+         "without references, learned with": (10, "w.safetensors", "none")}
 ablations = {r["series"]: r for r in rows("ablations")}
 assert ablations.keys() == KINDS.keys(), ablations
 for kind, key in KINDS.items():
     near(float(ablations[kind]["output_error"]), mean(key, "error"), kind)
     near(float(ablations[kind]["kr"]), mean(key, "kr"), kind)
+# What a file misses is told of what it learned: the ablation by weights of its
+# own, and robbed of its references only as that.
+parts = {}
+for r in rows("rebuilt_at"):
+    parts.setdefault(r["file"], set()).add(r["series"])
+assert parts == {
+    "w.safetensors": {"DeltaKV", "without compressor",
+                      "without references, learned with"},
+    "alone.safetensors": {"without references", "without compressor"}}, parts
 drawn = marks("ablations")
 assert sorted(m[2] for m in drawn) == sorted(KINDS), drawn
 straight([(mean(KINDS[m[2]], "kr"), float(m[0])) for m in drawn], "ablations")
@@ -75,7 +85,7 @@ for r, (kr, cr) in zip(paper, WANT):
     slip = "as printed" in r["what"]
     assert not cr or (abs(float(r["paper_cr"]) - cr) < 0.005) != slip, r
 counted = [r for r in ratios if r["part"] == "2"]
-assert len(counted) == 4, counted
+assert len(counted) == 5, counted
 for r in counted:
     key = [k for k in runs if abs(mean(k, "kr") - float(r["kr"])) < 1e-12]
     assert len(key) == 1, r

@@ -26,28 +26,31 @@ static double logit(const rig_case *c, int t, const hard_entry *e) {
 }
 
 /* R-KV's score of the first n of the entries that t sees, all of s counted for
- * what is there twice. */
-static void rkv_score(const rig_case *c, const hard_store *s, int n,
+ * what is there twice, or those that are read. */
+static void rkv_score(const rig_case *c, const hard_store *s, bool read, int n,
                       const int *seen, const double *z, double *g) {
   static double cosine[HARD_MOST][HARD_MOST];
   double norm[HARD_MOST], r[HARD_MOST], all = 0, sum = 0, top = -1e300,
                                         least = 1e300;
+  int of[HARD_MOST], m = 0;
   for (int i = 0; i < s->n; i++)
-    norm[i] = sqrt(dot(c, s->of[i].key, s->of[i].key)) + 1e-8;
-  for (int i = 0; i < s->n; i++) {
+    if (!read || s->of[i].read) of[m++] = i;
+  for (int i = 0; i < m; i++)
+    norm[i] = sqrt(dot(c, s->of[of[i]].key, s->of[of[i]].key)) + 1e-8;
+  for (int i = 0; i < m; i++) {
     int last = -1;
-    for (int j = 0; j < s->n; j++) {
-      double cos = dot(c, s->of[i].key, s->of[j].key) / norm[i] / norm[j];
-      cosine[i][j] = i == j ? 0 : cos;
-      if (i != j && cosine[i][j] > .5) last = j;
+    for (int j = 0; j < m; j++) {
+      double cos = dot(c, s->of[of[i]].key, s->of[of[j]].key);
+      cosine[i][j] = i == j ? 0 : cos / norm[i] / norm[j];
+      if (cosine[i][j] > .5) last = j;
     }
     if (last >= 0) cosine[i][last] = 0;
   }
-  for (int j = 0; j < s->n; j++) {
-    r[j] = 0;
-    for (int i = 0; i < s->n; i++) r[j] += cosine[i][j] / s->n;
-    r[j] = exp(r[j]);
-    all += r[j];
+  for (int j = 0; j < m; j++) {
+    double mean = 0;
+    for (int i = 0; i < m; i++) mean += cosine[i][j] / m;
+    r[of[j]] = exp(mean);
+    all += r[of[j]];
   }
   for (int i = 0; i < n; i++) top = fmax(top, z[i]);
   for (int i = 0; i < n; i++) sum += exp(z[i] - top);
@@ -139,10 +142,12 @@ static void vote(const rig_case *c, hard_rule *o, const hard_store *s, int t,
     for (int j = i - o->kernel / 2; j <= i + o->kernel / 2 && o->pooled; j++)
       if (j >= 0 && j < n) g[i] = fmax(g[i], z[j]);
   }
-  if (o->rkv) rkv_score(c, s, n, seen, z, g);
+  if (o->rkv) rkv_score(c, s, o->read, n, seen, z, g);
   double *own = &o->t[t % o->window];
   bool calibrated = (o->pooled || o->rkv) && o->bisect;
-  if (*own == 0) *own = calibrated ? temperature(o, n, z, g) : 1;
+  double fixed =
+      o->shipped && (o->pooled || o->rkv) ? .5 : 1; /* a gradient's */
+  if (*own == 0) *own = calibrated ? temperature(o, n, z, g) : fixed;
   rank(n, z, order);
   for (int i = 0; i < n; i++)
     to->share[seen[order[i]]] +=

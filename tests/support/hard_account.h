@@ -13,7 +13,7 @@ enum { HARD_MOST = 128, HARD_WIDEST = 8 };
 typedef struct hard_rule {
   int upper, lower, every, window, sinks, local, kernel;
   double p;
-  bool pooled, bisect, rkv, merges, shipped;
+  bool pooled, bisect, rkv, merges, shipped, read;
   double t[HARD_MOST]; /* by place of the ring */
 } hard_rule;
 

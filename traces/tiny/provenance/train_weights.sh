@@ -24,5 +24,9 @@ for method in deltakv:hidden=256 duoattention headkv palu; do
   "$kvreplay" train $method "$recordings"/train_*.safetensors $held \
     -o "../assets/${method%%:*}.$model.safetensors"
 done
+# deltakv without its references, an ablation; the method does not look for it.
+"$kvreplay" train deltakv:references=none:hidden=256 \
+  "$recordings"/train_*.safetensors $held \
+  -o "../assets/deltakv-alone.$model.safetensors"
 "$kvreplay" train less:hidden=64 --steps 300 --rate 3e-3 \
   "$recordings"/train_*.safetensors $held -o "../assets/less.$model.safetensors"
