@@ -130,7 +130,7 @@ static void files_say_whether_there_were_references(void **state) {
   (void)state;
   static const char *const spec[2] = {
       "deltakv:latent=4:hidden=6", "deltakv:latent=4:hidden=6:references=none"};
-  static const char *const said[2][3] = {{"nothing", "10", "4"},
+  static const char *const want[2][3] = {{"nothing", "10", "4"},
                                          {"none", "nothing", "nothing"}};
   static const char *const key[3] = {"trained_references", "trained_stride",
                                      "trained_k"};
@@ -143,7 +143,7 @@ static void files_say_whether_there_were_references(void **state) {
          "2 steps");
     assert_int_equal(kv_st_open(path, &file, NULL), KV_OK);
     for (int j = 0; j < 3; j++)
-      assert_string_equal(said_of(file, key[j]), said[i][j]);
+      assert_string_equal(said_of(file, key[j]), want[i][j]);
     kv_st_close(file);
   }
 }
