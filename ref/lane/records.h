@@ -4,8 +4,8 @@
  * interpreter that computes what a lane stores by reading what was decided
  * about it. It was written from journal.h alone and shares no code with the
  * memory operations, so that laws can compare the two. It also reports every
- * row written and left to a listener, so that memory layouts can be measured
- * beside the replay.
+ * row written and left and every class to a listener, so that memory layouts
+ * can be measured beside the replay.
  *
  * An entry has a place: the token with which it entered. The place never
  * changes. keep and merge end it (of a merge, `from`'s; `into` stays where it
@@ -58,13 +58,14 @@ enum { KV_RECORDS_GONE = -1 };
 size_t kv_row_bytes(const kv_shape *shape, const kv_needs *needs, int side,
                     int format);
 
-/* Called for every row that is written and left. A row that changes its format
- * is left and then written at the same place. Called thousands of times a step:
- * must not allocate. */
+/* Called for every row that is written and left, and for every entry that a
+ * retier names. A row that changes its format is left and then written at the
+ * same place. Called thousands of times a step: must not allocate. */
 typedef struct kv_rows_listener {
   void *self;
   void (*write)(void *self, int lane, int side, int format, int32_t place);
   void (*leave)(void *self, int lane, int side, int format, int32_t place);
+  void (*retier)(void *self, int lane, int32_t place, int to); /* or NULL */
 } kv_rows_listener;
 
 typedef struct kv_replica_entry {

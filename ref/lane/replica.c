@@ -329,6 +329,11 @@ static kv_rc read_move(const reader *r) {
   return KV_OK;
 }
 
+static void tell_class(const kv_replica *s, int32_t at, int to) {
+  if (s->told && s->told->retier)
+    s->told->retier(s->told->self, s->lane, at, to);
+}
+
 static kv_rc read_retier(const reader *r) {
   if (r->word[0] >= (uint32_t)r->lane->needs->classes)
     return wrong(r, "names a class that was not asked for");
@@ -337,6 +342,7 @@ static kv_rc read_retier(const reader *r) {
     if (at < 0)
       return wrong(r, "changes the class of an id that is not stored");
     r->s->entry[at].tier = (int)r->word[0];
+    tell_class(r->s, at, (int)r->word[0]);
   }
   return KV_OK;
 }

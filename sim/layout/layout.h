@@ -7,10 +7,10 @@
  *
  * A layout is one const table. It opens one state for each layer in flight of a
  * cell, and that state is told of every row written and left (a row: one side,
- * K or V, of an entry in one format). Rows of one format lie together: a row
- * that is recoded or merged leaves its page, and the new row is written into a
- * page of its new format. sim/layout/README.md describes each layout with an
- * example by hand.
+ * K or V, of an entry in one format) and, if it asks, of every class. Rows of
+ * one format lie together: a row that is recoded or merged leaves its page, and
+ * the new row is written into a page of its new format. sim/layout/README.md
+ * describes each layout with an example by hand.
  *
  * open may fail; nothing after it allocates. A state is called by one thread at
  * a time; states of other layers may be called by others meanwhile.
@@ -77,6 +77,8 @@ typedef struct kv_layout_state {
   const kv_layout_tier *tier;
   const struct kv_pages_count *count;
   kv_regular_layer regular; /* of layouts with a task */
+  int64_t cleared;          /* of these: bytes of rows that masks have taken out
+                               since begin, but those that were left later */
   const char *fault;        /* why nothing more can be counted, or NULL */
   int64_t *freed; /* [points] bytes of rows in pages that became free at that
                      block and stayed free; complete after end */
@@ -116,6 +118,8 @@ struct kv_layout {
                 int32_t place);
   void (*leave)(kv_layout_state *s, int lane, int side, int format,
                 int32_t place);
+  /* The entry at a place becomes of class `to`; NULL: classes are all alike. */
+  void (*retier)(kv_layout_state *s, int lane, int32_t place, int to);
   /* All lanes have the tokens up to `step`, and none has settled yet. */
   void (*entered)(kv_layout_state *s, int step);
   /* All lanes, up to `step` tokens, have settled; lane: a replica of each. A

@@ -5,10 +5,15 @@
  * costs).
  *
  * A lane holds a token as long as a row of its entry is stored, K or V, in
- * whatever format. From that a layer has the length of each lane and the union
- * over its lanes; base also needs which tokens these are. A layer is changed
- * when its lanes (hs, ha) or their union (ls, la) have lost a token in a block:
- * then masks are written anew, or the layer is rewritten.
+ * whatever format, and the entry is of a class that views hold: of another
+ * (needs.unread) it is a clear bit of the masks, and a rewrite leaves it out.
+ * From that a layer has the length of each lane and the union over its lanes;
+ * base also needs which tokens these are. A layer is changed when its lanes
+ * (hs, ha) or their union (ls, la) have lost a token in a block, or a bit came
+ * back: then masks are written anew, or the layer is rewritten.
+ *
+ * Bits turn when the block has settled, those that come back first, so that a
+ * union has not lost in between what another lane hands over.
  *
  * Invariants: the longest lane <= the union <= the sum of lanes; a lane has no
  * token that is not in the union.
@@ -30,7 +35,18 @@ typedef struct regular {
   int32_t *sharers; /* [n_tokens] lanes that hold it */
   uint64_t *held;   /* of base: a bit a token that any lane holds */
   int32_t *nothing; /* of base: [n_tokens] zeroes */
+  /* Where views leave out a class, else NULL: of each place of each lane its
+   * bits, and bytes of its rows; places that a retier named in this block. */
+  uint8_t *bits;
+  uint32_t *bytes;
+  size_t *named, n_named;
+  unsigned unread;
+  int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
+  bool *back;                      /* [lanes] a bit came back in this block */
+  bool back_joined;                /* .. and into the union */
 } regular;
+
+enum { CLEAR = 1, TO_CLEAR = 2, NAMED = 4 };
 
 static regular *of(kv_layout_state *s) { return (regular *)s; }
 
@@ -104,6 +120,10 @@ static void close_regular(kv_layout_state *state) {
   free(s->sharers);
   free(s->held);
   free(s->nothing);
+  free(s->bits);
+  free(s->bytes);
+  free(s->named);
+  free(s->back);
   free(s);
 }
 
@@ -120,10 +140,26 @@ static kv_rc take_memory(regular *s, kv_err *e) {
   s->sharers = kv_zalloc(n, sizeof *s->sharers);
   s->held = kv_zalloc(words_of(s), sizeof *s->held);
   s->nothing = kv_zalloc(n, sizeof *s->nothing);
+  s->back = kv_zalloc(lanes, sizeof *s->back);
   if (s->books.freed && s->n && s->was && s->rows && s->sharers && s->held &&
-      s->nothing)
+      s->nothing && s->back)
     return KV_OK;
   return kv_no_memory(e, "the indices of a layout", lanes * n);
+}
+
+static kv_rc take_masks(regular *s, const kv_layout_room *room, kv_err *e) {
+  size_t places = (size_t)s->lanes * (size_t)s->n_tokens;
+  s->unread = room->needs->unread;
+  if (!s->unread) return KV_OK;
+  for (int side = 0; side < KV_SIDES; side++)
+    for (int f = 0; f < KV_CODED + room->needs->codings; f++)
+      s->row[side][f] =
+          (int64_t)kv_row_bytes(room->shape, room->needs, side, f);
+  s->bits = kv_zalloc(places, sizeof *s->bits);
+  s->bytes = kv_zalloc(places, sizeof *s->bytes);
+  s->named = kv_zalloc(places, sizeof *s->named);
+  if (s->bits && s->bytes && s->named) return KV_OK;
+  return kv_no_memory(e, "the masks of a layout", places * sizeof *s->named);
 }
 
 static kv_rc open_regular(const kv_layout_asked *asked,
@@ -137,6 +173,7 @@ static kv_rc open_regular(const kv_layout_asked *asked,
   s->points = room->points;
   s->n_tokens = room->shape->n_tokens;
   kv_rc rc = take_memory(s, e);
+  if (!rc) rc = take_masks(s, room, e);
   if (rc) {
     close_regular(&s->books);
     return rc;
@@ -159,38 +196,117 @@ static void begin(kv_layout_state *state) {
   memset(s->sharers, 0, n * sizeof *s->sharers);
   memset(s->held, 0, words_of(s) * sizeof *s->held);
   state->regular = (kv_regular_layer){0};
+  state->cleared = 0;
   s->joined = s->step = 0;
+  s->n_named = 0;
+  if (!s->bits) return;
+  memset(s->bits, s->unread & 1 ? CLEAR | TO_CLEAR : 0, lanes * n);
+  memset(s->bytes, 0, lanes * n * sizeof *s->bytes);
 }
 
 /* --- rows --------------------------------------------------------------- */
 
-static int16_t *row_of(const regular *s, int lane, int32_t place) {
-  return &s->rows[(size_t)lane * (size_t)s->n_tokens + (size_t)place];
+static size_t at_of(const regular *s, int lane, int32_t place) {
+  return (size_t)lane * (size_t)s->n_tokens + (size_t)place;
+}
+
+static bool is_clear(const regular *s, size_t at) {
+  return s->bits && s->bits[at] & CLEAR;
+}
+
+/* The lane holds the token of a place, .. */
+static void hold(regular *s, int lane, int32_t place) {
+  s->n[lane]++;
+  s->books.regular.kept++;
+  if (s->sharers[place]++) return;
+  s->books.regular.joined++;
+  s->held[place / 64] |= 1ull << place % 64;
+}
+
+/* .. and no more. */
+static void lose(regular *s, int lane, int32_t place) {
+  s->n[lane]--;
+  s->books.regular.kept--;
+  if (--s->sharers[place]) return;
+  s->books.regular.joined--;
+  s->held[place / 64] &= ~(1ull << place % 64);
 }
 
 static void write_row(kv_layout_state *state, int lane, int side, int format,
                       int32_t place) {
   regular *s = of(state);
-  (void)side, (void)format;
-  if ((*row_of(s, lane, place))++) return;
-  s->n[lane]++;
-  state->regular.kept++;
-  if (s->sharers[place]++) return;
-  state->regular.joined++;
-  s->held[place / 64] |= 1ull << place % 64;
+  size_t at = at_of(s, lane, place);
+  bool first = s->rows[at]++ == 0;
+  if (s->bits) s->bytes[at] += (uint32_t)s->row[side][format];
+  if (is_clear(s, at))
+    state->regular.masked += s->row[side][format];
+  else if (first)
+    hold(s, lane, place);
 }
 
+/* All layouts are told that rows were left; of these masks have said it before.
+ */
 static void leave_row(kv_layout_state *state, int lane, int side, int format,
                       int32_t place) {
   regular *s = of(state);
-  (void)side, (void)format;
-  assert(*row_of(s, lane, place) > 0 && "a row that is left was written");
-  if (--*row_of(s, lane, place)) return;
-  s->n[lane]--;
-  state->regular.kept--;
-  if (--s->sharers[place]) return;
-  state->regular.joined--;
-  s->held[place / 64] &= ~(1ull << place % 64);
+  size_t at = at_of(s, lane, place);
+  assert(s->rows[at] > 0 && "a row that is left was written");
+  bool last = --s->rows[at] == 0;
+  if (s->bits) s->bytes[at] -= (uint32_t)s->row[side][format];
+  if (is_clear(s, at)) {
+    state->regular.masked -= s->row[side][format];
+    state->cleared -= s->row[side][format];
+  } else if (last)
+    lose(s, lane, place);
+}
+
+/* --- masks -------------------------------------------------------------- */
+
+static void retier(kv_layout_state *state, int lane, int32_t place, int to) {
+  regular *s = of(state);
+  size_t at = at_of(s, lane, place);
+  if (!s->bits) return;
+  if (s->unread >> to & 1)
+    s->bits[at] |= TO_CLEAR;
+  else
+    s->bits[at] &= (uint8_t)~TO_CLEAR;
+  if (s->bits[at] & NAMED) return;
+  s->bits[at] |= NAMED;
+  s->named[s->n_named++] = at;
+}
+
+static void set_bit(regular *s, size_t at) {
+  int lane = (int)(at / (size_t)s->n_tokens);
+  int32_t place = (int32_t)(at % (size_t)s->n_tokens);
+  s->bits[at] &= (uint8_t)~CLEAR;
+  s->books.regular.masked -= s->bytes[at];
+  if (!s->rows[at]) return;
+  s->back[lane] = true;
+  s->back_joined = s->back_joined || !s->sharers[place];
+  hold(s, lane, place);
+}
+
+static void clear_bit(regular *s, size_t at) {
+  s->bits[at] |= CLEAR;
+  s->books.regular.masked += s->bytes[at];
+  s->books.cleared += s->bytes[at];
+  if (s->rows[at])
+    lose(s, (int)(at / (size_t)s->n_tokens),
+         (int32_t)(at % (size_t)s->n_tokens));
+}
+
+static void turn_bits(regular *s) {
+  memset(s->back, 0, (size_t)s->lanes * sizeof *s->back);
+  s->back_joined = false;
+  for (size_t i = 0; i < s->n_named; i++)
+    if ((s->bits[s->named[i]] & (CLEAR | TO_CLEAR)) == CLEAR)
+      set_bit(s, s->named[i]);
+  for (size_t i = 0; i < s->n_named; i++) {
+    size_t at = s->named[i];
+    s->bits[at] &= (uint8_t)~NAMED;
+    if ((s->bits[at] & (CLEAR | TO_CLEAR)) == TO_CLEAR) clear_bit(s, at);
+  }
+  s->n_named = 0;
 }
 
 /* --- a block ------------------------------------------------------------ */
@@ -201,11 +317,14 @@ static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
   int64_t entered = step - s->step;
   bool lanes_apart = s->task == KV_REGULAR_HS || s->task == KV_REGULAR_HA;
   (void)lane;
+  turn_bits(s);
   r->fullest = 0;
-  r->changed = !lanes_apart && r->joined < s->joined + entered;
+  r->changed =
+      !lanes_apart && (r->joined < s->joined + entered || s->back_joined);
   for (int l = 0; l < s->lanes; l++) {
     if (s->n[l] > r->fullest) r->fullest = s->n[l];
-    r->changed = r->changed || (lanes_apart && s->n[l] < s->was[l] + entered);
+    r->changed = r->changed ||
+                 (lanes_apart && (s->n[l] < s->was[l] + entered || s->back[l]));
     s->was[l] = s->n[l];
   }
   s->joined = r->joined;
@@ -217,7 +336,10 @@ static bool sound(kv_layout_state *state) {
   const kv_regular_layer *r = &state->regular;
   int64_t kept = 0, joined = 0;
   for (int l = 0; l < s->lanes; l++)
-    for (int t = 0; t < s->n_tokens; t++) kept += *row_of(s, l, t) > 0;
+    for (int t = 0; t < s->n_tokens; t++) {
+      size_t at = at_of(s, l, t);
+      kept += s->rows[at] > 0 && !is_clear(s, at);
+    }
   for (int t = 0; t < s->n_tokens; t++) joined += s->sharers[t] > 0;
   return kept == r->kept && joined == r->joined && r->fullest <= r->joined;
 }
@@ -233,6 +355,7 @@ static bool sound(kv_layout_state *state) {
                                    .begin = begin,                             \
                                    .write = write_row,                         \
                                    .leave = leave_row,                         \
+                                   .retier = retier,                           \
                                    .settled = settled,                         \
                                    .sound = sound,                             \
                                    .close = close_regular}

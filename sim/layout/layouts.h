@@ -14,7 +14,8 @@
  * bytes a block and layout, and, if layers share pages, a bit for each block,
  * page and pool (with layers held apart, as much for each layer); where what
  * lanes hold is recorded, 8 bytes a block, layer and lane; of regular indices
- * 64 bytes a block, and in flight 2 bytes a token and lane.
+ * 72 bytes a block, and in flight 2 bytes a token and lane, 15 where a class is
+ * never read.
  */
 #ifndef KV_SIM_LAYOUTS_H
 #define KV_SIM_LAYOUTS_H

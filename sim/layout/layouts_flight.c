@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Feeding layouts: a replica of every lane of a layer in flight reports rows
- * written and left to the states of the layouts.
+ * written and left, and classes, to the states of the layouts.
  */
 #include "sim/layout/layouts_part.h"
 
@@ -36,6 +36,14 @@ static void leave_row(void *self, int lane, int side, int format,
   f->vacated += f->row[side][format];
   for (int i = 0; i < f->of->n; i++)
     f->of->of[i].asked->layout->leave(f->state[i], lane, side, format, place);
+}
+
+static void retier(void *self, int lane, int32_t place, int to) {
+  const kv_layouts_flight *f = self;
+  for (int i = 0; i < f->of->n; i++) {
+    const kv_layout *layout = f->of->of[i].asked->layout;
+    if (layout->retier) layout->retier(f->state[i], lane, place, to);
+  }
 }
 
 /* --- life --------------------------------------------------------------- */
@@ -76,7 +84,7 @@ kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out,
   *out = NULL;
   if (!f) return kv_no_memory(e, "layouts", sizeof *f);
   f->of = l;
-  f->told = (kv_rows_listener){f, write_row, leave_row};
+  f->told = (kv_rows_listener){f, write_row, leave_row, retier};
   for (int side = 0; side < KV_SIDES; side++)
     for (int i = 0; i < KV_CODED + l->needs->codings; i++)
       f->row[side][i] = (int64_t)kv_row_bytes(l->shape, l->needs, side, i);
@@ -150,6 +158,7 @@ static void add_regular(kv_layout_regular *to, const kv_regular_layer *s) {
   add(&to->longest, s->fullest);
   add(&to->joined, s->joined);
   raise(&to->widest, s->joined);
+  add(&to->masked, s->masked);
   if (!s->changed) return;
   add(&to->changed, 1);
   add(&to->changed_kept, s->kept);
@@ -166,7 +175,7 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout_state *s = f->state[i], *was = &f->before[i];
     kv_layout_block *b = kv_layout_block_of(l, a, row, f->block);
-    add(&b->vacated, f->vacated);
+    add(&b->vacated, f->vacated + s->cleared - was->cleared);
     add(&b->pages, s->pages);
     add(&b->bytes, s->bytes);
     add(&b->unused, s->unused);

@@ -24,7 +24,7 @@ typedef struct kv_layout_block {
  * widest the largest. */
 typedef struct kv_layout_regular {
   kv_layout_counter kept, fullest, longest, joined, widest;
-  kv_layout_counter changed, changed_kept, changed_joined;
+  kv_layout_counter changed, changed_kept, changed_joined, masked;
 } kv_layout_regular;
 
 /* Of a layout with page tables, over all blocks. */
@@ -65,9 +65,9 @@ static inline int64_t kv_layout_get(const kv_layout_counter *c) {
 }
 
 /* Sums up an account of regular indices for a row, whose step and payload are
- * there. */
+ * there; joined: room for a block's bits. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
-                        uint64_t *joined, const kv_result *of,
+                        uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);
 
 /* Tokens seen at the end of a block. */

@@ -32,23 +32,35 @@ static int64_t slot_of(const kv_layouts *l) {
   return sum;
 }
 
-/* Tokens that any lane of any layer holds. */
-static int64_t count_all(const kv_layouts *l, const kv_layout_account *a, int b,
-                         uint64_t *joined) {
-  int64_t n = 0;
-  memset(joined, 0, a->words * sizeof *joined);
+/* The bits below n, of word w. */
+static uint64_t below(size_t n, size_t w) {
+  if (n >= 64 * (w + 1)) return ~0ull;
+  return n > 64 * w ? (1ull << (n - 64 * w)) - 1 : 0;
+}
+
+/* Tokens that any lane of any layer holds; joined[0] of this block, [1] of the
+ * one before. Is one gone that was held or entered, or another back? */
+static void count_all(const kv_layouts *l, const kv_layout_account *a, int b,
+                      uint64_t *const joined[2], kv_regular_counts *c) {
+  uint64_t *now = joined[0], *before = joined[1];
+  size_t seen = b ? (size_t)kv_layouts_seen(l, b - 1) : 0;
+  memcpy(before, now, a->words * sizeof *now);
+  memset(now, 0, a->words * sizeof *now);
   for (int r = 0; r < l->rows; r++) {
     const kv_layout_bits *bit = kv_layout_bits_of(l, a, r, b);
     for (size_t w = 0; w < a->words; w++)
-      joined[w] |= atomic_load_explicit(&bit[w], memory_order_relaxed);
+      now[w] |= atomic_load_explicit(&bit[w], memory_order_relaxed);
   }
-  for (size_t w = 0; w < a->words; w++) n += __builtin_popcountll(joined[w]);
-  return n;
+  for (size_t w = 0; w < a->words; w++) {
+    uint64_t entered = below((size_t)c->seen, w) & ~below(seen, w);
+    c->all += __builtin_popcountll(now[w]);
+    c->changed_all = c->changed_all || now[w] != (before[w] | entered);
+  }
 }
 
 static kv_regular_counts counts_of(const kv_layouts *l,
                                    const kv_layout_account *a, int b,
-                                   uint64_t *joined) {
+                                   uint64_t *const joined[2]) {
   kv_regular_counts c = {
       .layers = l->layers, .lanes = l->lanes, .seen = kv_layouts_seen(l, b)};
   for (int r = 0; r < l->rows; r++) {
@@ -61,20 +73,21 @@ static kv_regular_counts counts_of(const kv_layouts *l,
     c.changed += kv_layout_get(&at->changed);
     c.changed_kept += kv_layout_get(&at->changed_kept);
     c.changed_joined += kv_layout_get(&at->changed_joined);
+    c.masked += kv_layout_get(&at->masked);
   }
-  if (a->words) c.all = count_all(l, a, b, joined);
+  if (a->words) count_all(l, a, b, joined, &c);
   return c;
 }
 
-/* base has other indices when the union over all lanes has lost a token. */
+/* base has other indices when the union over all lanes has. */
 static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
                     const kv_regular_counts *was, int64_t slots) {
   kv_regular_task task = a->asked->layout->task;
   int64_t entered = c->seen - was->seen, lanes = c->layers * c->lanes;
   held h = {.before = slots + lanes * entered,
             .after = kv_regular_slots(task, a->asked->sparse, c),
-            .changed = task == KV_REGULAR_BASE ? c->all < was->all + entered
-                                               : c->changed > 0,
+            .changed =
+                task == KV_REGULAR_BASE ? c->changed_all : c->changed > 0,
             .all = lanes * c->seen,
             .mask = kv_regular_mask(c)};
   if (h.changed && !a->asked->sparse) h.moves = kv_regular_moves(task, c);
@@ -137,13 +150,14 @@ static int64_t vacated_at(const kv_layouts *l, const kv_layout_account *a,
 }
 
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
-                        uint64_t *joined, const kv_result *of,
+                        uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r) {
   kv_regular_counts was = {0};
   kv_regular_race run;
   int64_t slot = slot_of(l), slots = 0;
   bool sparse = a->asked->sparse;
   kv_regular_begin(&run);
+  memset(joined[0], 0, a->words * sizeof *joined[0]);
   r->regular =
       (kv_layout_regular_result){.there = 1,
                                  .lanes = (int64_t)l->layers * l->lanes,
@@ -163,7 +177,7 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
     if (i > 0) r->regular.loads += h.before;
     r->regular.mask_end = mask;
     r->step[i].step = of->step[i].step;
-    take_step(r, &c, slots * slot + mask, slots, of->step[i].codes,
+    take_step(r, &c, slots * slot + mask, slots, of->step[i].codes - c.masked,
               &r->step[i]);
   }
   if (!sparse && a->asked->layout->task != KV_REGULAR_BASE)

@@ -146,7 +146,7 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
                    const marks *m, int64_t *freed, const kv_result *of,
                    kv_layout_result *r) {
   if (a->asked->layout->task) {
-    kv_layouts_regular(l, a, m->now, of, r);
+    kv_layouts_regular(l, a, (uint64_t *[]){m->now, m->most}, of, r);
     return;
   }
   if (a->words) free_shared(l, a, m, freed);

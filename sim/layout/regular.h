@@ -29,7 +29,9 @@ typedef enum kv_regular_task {
 typedef struct kv_regular_layer {
   int64_t kept, fullest; /* of all lanes; of the longest */
   int64_t joined;        /* of the union over lanes */
-  bool changed;          /* what the task has indices for lost an entry */
+  int64_t masked;        /* bytes of rows that are stored and do not count */
+  bool changed; /* what the task has indices for lost an entry, or has one back
+                 */
 } kv_regular_layer;
 
 /* Entries of a model's lanes at one moment; joined: of the union over lanes. */
@@ -41,9 +43,11 @@ typedef struct kv_regular_counts {
   int64_t longest;       /* of each layer's longest lane, summed over layers */
   int64_t widest;        /* of a layer's union: the largest */
   int64_t all;           /* of the union over all lanes */
+  bool changed_all;      /* has it lost a token, or one back? */
   /* Of layers whose own set is not what it was: how many, and their share of
    * kept and of the unions. */
   int64_t changed, changed_kept, changed_joined;
+  int64_t masked; /* bytes of rows that are stored and do not count */
 } kv_regular_counts;
 
 /* Slots that the store holds, and that attention loads. sparse: all tokens

@@ -77,6 +77,80 @@ static void test_by_hand(void **state) {
   kv_layout_list_free(&l);
 }
 
+/* --- masks by hand ------------------------------------------------------- */
+
+enum { READ, HIDDEN, ROW = 8 }; /* classes; bytes of a row */
+
+static void both(const kv_layout *p, kv_layout_state *s, bool write, int lane,
+                 int32_t place) {
+  for (int side = 0; side < 2; side++)
+    (write ? p->write : p->leave)(s, lane, side, KV_RAW, place);
+}
+
+static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
+                   int fullest, int joined, int masked, bool changed) {
+  p->settled(s, step, NULL);
+  assert_true(p->sound(s));
+  assert_int_equal(s->regular.kept, kept);
+  assert_int_equal(s->regular.fullest, fullest);
+  assert_int_equal(s->regular.joined, joined);
+  assert_int_equal(s->regular.masked, masked * 2 * ROW);
+  assert_int_equal(s->regular.changed, changed);
+}
+
+/* sim/layout/README.md, "Masks by hand": two lanes; `lanes`: are their own
+ * places changed, or the union's? */
+static void masks_of(const char *name, bool lanes) {
+  const kv_shape shape = {.n_layers = 1,
+                          .n_heads = 2,
+                          .n_kv_heads = 2,
+                          .d = 4,
+                          .d_v = 4,
+                          .n_tokens = 12,
+                          .prompt_len = 8,
+                          .dtype = KV_F16};
+  const kv_needs needs = {.classes = 2, .unread = 1u << HIDDEN};
+  const kv_layout_room room = {&shape, &needs, 2, 1, 5};
+  kv_layout_list l = {0};
+  kv_layout_state *s = NULL;
+  kv_err e = {0};
+  assert_int_equal(kv_layouts_parse(name, &l, &e), KV_OK);
+  const kv_layout *p = l.item[0].layout;
+  assert_int_equal(p->open(&l.item[0], &room, &s, &e), KV_OK);
+  p->begin(s);
+  for (int lane = 0; lane < 2; lane++)
+    for (int t = 0; t < 8; t++) both(p, s, true, lane, t);
+  for (int t = 2; t < 5; t++) p->retier(s, 0, t, HIDDEN);
+  p->retier(s, 1, 3, HIDDEN);
+  counts(p, s, 8, 12, 7, 7, 4, true); /* 5 and 7, of all but 3 */
+  assert_int_equal(s->cleared, 4 * 2 * ROW);
+  for (int lane = 0; lane < 2; lane++) both(p, s, true, lane, 8);
+  p->retier(s, 0, 5, HIDDEN);
+  p->retier(s, 0, 2, READ);
+  counts(p, s, 9, 14, 8, 8, 4, lanes); /* as long as if nothing had */
+  for (int lane = 0; lane < 2; lane++) both(p, s, true, lane, 9);
+  p->retier(s, 1, 2, HIDDEN); /* handed over: the union keeps 2 and 5 */
+  p->retier(s, 0, 5, READ);
+  p->retier(s, 0, 4, READ); /* and does not change its mind */
+  p->retier(s, 0, 4, HIDDEN);
+  counts(p, s, 10, 16, 8, 9, 4, lanes);
+  int64_t cleared = s->cleared;
+  both(p, s, false, 0, 3); /* out of the masks, and now of the store */
+  both(p, s, false, 0, 6);
+  counts(p, s, 10, 15, 8, 9, 3, lanes);
+  assert_int_equal(cleared - s->cleared, 2 * ROW);
+  p->close(s);
+  kv_layout_list_free(&l);
+}
+
+static void test_masks(void **state) {
+  (void)state;
+  masks_of("ha:sparse", true);
+  masks_of("hs:max", true);
+  masks_of("ls:max", false);
+  masks_of("la:sparse", false);
+}
+
 /* --- what is refused ----------------------------------------------------- */
 
 static void test_refused(void **state) {
@@ -106,6 +180,7 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand),
+                                     cmocka_unit_test(test_masks),
                                      cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests_name("layouts by hand", tests, NULL, NULL);
 }
