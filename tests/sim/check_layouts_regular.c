@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/layout/regular.h): the paper's benchmark shapes, a
- * rewrite that pays by hand, what is refused; and beside replays of all
- * methods a recount, in plain loops, of what a witness saw the
- * lanes hold. No layout changes a digest, nor do threads, the order of layers
+ * Regular indices (sim/layout/regular.h): beside replays of all methods a
+ * recount, in plain loops, of what a witness saw the lanes hold; masks of a
+ * long answer. No layout changes a digest, nor do threads, the order of layers
  * or layers that come back as bytes change a number of one.
  */
 #include "sim/engine/replay.h"
@@ -32,93 +31,6 @@ static const kv_small small = {"regular", LAYERS, 4,      LANES,
                                HEAD,      KV_F16, TOKENS, PROMPT};
 static kv_trace *trace;
 static kv_layout_list layouts;
-
-/* --- the paper's shapes ------------------------------------------------- */
-
-enum { BIG_LAYERS = 36, BIG_LANES = 8, BIG = 2048 };
-
-/* n = N / 2 by_layer^l by_lane^h. */
-static kv_regular_counts shape(double by_layer, double by_lane) {
-  kv_regular_counts c = {.layers = BIG_LAYERS, .lanes = BIG_LANES, .seen = BIG};
-  double first = 0.5 * BIG;
-  for (int l = 0; l < BIG_LAYERS; l++, first *= by_layer) {
-    double n = first;
-    for (int h = 0; h < BIG_LANES; h++, n *= by_lane) c.kept += (int64_t)n;
-    c.longest += (int64_t)first;
-    c.changed_joined += (int64_t)first;
-  }
-  c.fullest = c.widest = BIG / 2;
-  c.changed = BIG_LAYERS;
-  c.changed_kept = c.kept;
-  return c;
-}
-
-static void near(double share, double percent) {
-  assert_true(100 * share > percent - 0.005 && 100 * share < percent + 0.005);
-}
-
-static void test_shapes(void **state) {
-  const int64_t lanes = BIG_LAYERS * BIG_LANES, full = lanes * BIG;
-  (void)state;
-  kv_regular_counts ha = shape(0.93389, 0.87215);
-  near((double)ha.kept / (double)full, 12.48);
-  near((double)ha.kept / (double)(lanes * ha.fullest), 24.95);
-  assert_int_equal(kv_regular_slots(KV_REGULAR_HA, false, &ha), full / 2);
-  assert_int_equal(kv_regular_moves(KV_REGULAR_HA, &ha), ha.kept);
-  kv_regular_counts hs = shape(1, 0.502017);
-  near((double)hs.kept / (double)full, 12.49);
-  assert_int_equal(kv_regular_slots(KV_REGULAR_HS, false, &hs), full / 2);
-  assert_int_equal(kv_regular_moves(KV_REGULAR_HS, &hs), hs.kept);
-  kv_regular_counts la = shape(0.890533, 1);
-  near((double)la.kept / (double)full, 12.47);
-  assert_int_equal(kv_regular_slots(KV_REGULAR_LA, false, &la), full / 2);
-  assert_int_equal(kv_regular_moves(KV_REGULAR_LA, &la), la.kept);
-  kv_regular_counts ls = shape(1, 1);
-  assert_int_equal(kv_regular_moves(KV_REGULAR_LS, &ls), full / 2);
-  assert_int_equal(kv_regular_slots(KV_REGULAR_LS, true, &ls), full);
-  assert_int_equal(kv_regular_mask(&ls), lanes * BIG / 8);
-  ls.seen = 9;
-  assert_int_equal(kv_regular_mask(&ls), lanes * 2);
-}
-
-/* 1,000 bytes, of which 400 stay: 1,400 are held for 800 bytes of reading and
- * writing, 1,120,000; then 160,000 a step instead of 1,000,000. The masks of 10
- * bytes cost 10,100 at once and 1,020,100 a step: (1,120,000 - 10,100) /
- * (1,020,100 - 160,000) = 1.29, so two steps. */
-static void test_pays(void **state) {
-  kv_regular_race r;
-  (void)state;
-  kv_regular_begin(&r);
-  kv_regular_step(&r, 1000, 1000);
-  assert_int_equal(r.steps, 0);
-  kv_regular_rewrite(&r, 1400, 400, 1010, 10);
-  kv_regular_step(&r, 400, 1010);
-  assert_int_equal(r.paid_at, -1);
-  assert_true(r.rewritten == 1280000 && r.masked == 1030200);
-  kv_regular_step(&r, 400, 1010);
-  kv_regular_step(&r, 400, 1010);
-  assert_int_equal(r.paid_at, 2);
-}
-
-/* --- refusals ----------------------------------------------------------- */
-
-static void refused(const char *text, const char *says) {
-  kv_layout_list l = {0};
-  kv_err e = {0};
-  assert_int_equal(kv_layouts_parse(text, &l, &e), KV_USAGE);
-  if (!strstr(e.text, says)) fail_msg("%s: %s", text, e.text);
-  kv_layout_list_free(&l);
-}
-
-static void test_refusals(void **state) {
-  (void)state;
-  refused("ha:sum", "load what the others keep");
-  refused("ls", "wants sparse (masks) or max");
-  refused("hs:most", "not \"most\"");
-  refused("base:max", "has no settings");
-  refused("la:max,la:max", "named twice");
-  refused("xs:max", "ls, la, hs or ha");
-}
 
 /* --- what lanes hold ---------------------------------------------------- */
 
@@ -377,6 +289,10 @@ static void test_recount(void **state) {
   assert_true(held >= 15);
 }
 
+static void near(double share, double percent) {
+  assert_true(100 * share > percent - 0.005 && 100 * share < percent + 0.005);
+}
+
 /* --- masks of a long answer --------------------------------------------- */
 
 /* generated_1500, nothing of which is ever rewritten: what attention reads of
@@ -476,10 +392,9 @@ static int close_trace(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shapes),   cmocka_unit_test(test_pays),
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_recount),
-      cmocka_unit_test(test_masks),    cmocka_unit_test(test_order)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_recount),
+                                     cmocka_unit_test(test_masks),
+                                     cmocka_unit_test(test_order)};
   return cmocka_run_group_tests_name("regular indices", tests, open_trace,
                                      close_trace);
 }
