@@ -99,12 +99,14 @@ replay_variants+=,hardkv:window=3:every=9:calibrate=gradient:temperatures=every
 replay_variants+=,hardkv:window=3:every=16:adapter=rkv
 replay_variants+=,hardkv:window=3:every=16:adapter=rkv:redundant=read:p=0.6
 replay_variants+=,hardkv:window=3:every=16:p=0.6:condensed=merge
+replay_variants+=,hardkv:window=3:every=16:p=0.6:condensed=merge:merged=fp32
 replay_variants+=,hardkv:window=3:every=16:variant=code
 replay_variants+=,hardkv:window=3:every=16:variant=code:calibrate=bisect
 replay_variants+=,hardkv:window=3:every=16:adapter=score:score=tova
 replay_variants+=,hardkv:window=3:every=16:adapter=score:score=keydiff
 replay_variants+=,zsmerge:variant=code:residual=2
 replay_variants+=,zsmerge:metric=l2:residual=3
+replay_variants+=,zsmerge:variant=code:residual=2:merged=fp32
 replay_variants+=,kivi:group=8:residual=16:variant=code
 replay_variants+=,kivi:bits=4:group=16:residual=32:variant=paper
 replay_variants+=,kivi:group=8:residual=16:rope=before

@@ -62,8 +62,8 @@ case KV_GPU_##name:                                                            \
   return kv_gpu_format_##name::size(s.settings, members, s.width);
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
-  default: /* fp32 rows, one a block */
-    return kv_gpu_coded_size{(int64_t)s.width * 4, 0};
+  default: /* merged rows, one a block */
+    return kv_gpu_coded_size{(int64_t)s.width * (s.type == KV_F32 ? 4 : 2), 0};
   }
 }
 
@@ -92,7 +92,7 @@ case KV_GPU_##name:                                                            \
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
   default:
-    return ((const float *)block.codes)[x];
+    return 0; /* other rows are read as they are (gpu/lane/entry.cuh) */
   }
 }
 
@@ -133,7 +133,7 @@ case KV_GPU_##name:                                                            \
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
   default:
-    return false; /* recode names formats, and fp32 rows are none */
+    return false; /* recode names formats, and merged rows are none */
   }
 }
 

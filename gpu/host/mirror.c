@@ -290,6 +290,8 @@ static void note_fault(kv_store *s, int i) {
   else if (l->fault == KV_GPU_LATENT || l->fault == KV_GPU_DECODED)
     kv_latent_fails(&m->fault, s->data->layer, s->end, (uint32_t)l->fault_at,
                     l->fault == KV_GPU_DECODED);
+  else if (l->fault == KV_GPU_MEAN)
+    kv_merge_fails(&m->fault, s->data->layer, i, s->end, (uint32_t)l->fault_at);
   else if (l->fault == KV_GPU_NO_PAGE)
     kv_fail(&m->fault, KV_INTERNAL,
             "layer %d, lane %d, step %d: token %d was coded into no page of "

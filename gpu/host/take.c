@@ -43,6 +43,7 @@ static void take_slab(kv_store *s, const kv_gpu_in_pages *in, kv_gpu_slab *to,
   size_t n = (size_t)from->cap;
   *to =
       (kv_gpu_slab){.size = from->size, .width = from->width, .cap = from->cap};
+  to->type = (int)from->type;
   if (c) {
     to->metadata_size =
         c->format->size(c->settings, kv_coding_members(c), from->width)

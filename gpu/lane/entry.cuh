@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads elements of an entry as attention does, without re-indexing: from a row
- * of the lane's pool, from merged fp32 rows, or from codes. And what
+ * of the lane's pool, from merged rows, or from codes. And what
  * re-indexing does to a row (ref/ground/places.h). Every function is called by
  * a single thread and has no barrier.
  *
@@ -137,7 +137,7 @@ KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
   kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
-  kv_gpu_row r = kv_gpu_plain_row(block.metadata, KV_F32);
+  kv_gpu_row r = kv_gpu_plain_row(block.metadata, (kv_dtype)s->type);
   if (s->format == KV_GPU_ROWS) return r;
   r.slab = s;
   r.codes = (int32_t)(block.codes - block.metadata);

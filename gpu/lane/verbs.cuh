@@ -18,23 +18,39 @@
 
 /* --- merge --------------------------------------------------------------- */
 
-/* The fp32 block for the mean of one side: the entry's own or a new one. */
+/* The block for the mean of one side: the entry's own or a new one. */
 KV_DEVICE int32_t kv_gpu_mean_block(kv_gpu_slab *slab, const kv_cell_ref &r) {
   if (r.format != KV_MERGED) return kv_gpu_take_block(&slab[KV_MERGED], 1);
   kv_gpu_touch(&slab[KV_MERGED], r.block);
   return r.block;
 }
 
+/* Element x of a row of a slab becomes y, rounded to the slab's type. Is it
+ * finite then? */
+KV_DEVICE bool kv_gpu_put(const kv_gpu_slab &s, char *row, int x, float y) {
+  if (s.type == KV_F32) {
+    ((float *)row)[x] = y;
+    return kv_finite(y);
+  }
+  uint16_t half = s.type == KV_F16 ? kv_to_f16(y) : kv_to_bf16(y);
+  ((uint16_t *)row)[x] = half;
+  return kv_finite(kv_gpu_widen((kv_dtype)s.type, half));
+}
+
 /* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8; may overwrite
- * the entry's own block, element by element. */
-KV_DEVICE void kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
+ * the entry's own block, element by element. Are the thread's finite? */
+KV_DEVICE bool kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
                             float b, const kv_gpu_row &into,
                             const kv_gpu_row &from) {
-  float *to = (float *)(s.data + (size_t)block * s.size), den = kv_add(a, b);
+  char *to = s.data + (size_t)block * s.size;
+  float den = kv_add(a, b);
+  bool finite = true;
   for (int x = kv_thread(); x < s.width; x += KV_BLOCK) {
     float y = kv_mul(b, kv_gpu_element(from, x));
-    to[x] = kv_div(kv_fma(a, kv_gpu_element(into, x), y), den);
+    y = kv_div(kv_fma(a, kv_gpu_element(into, x), y), den);
+    finite &= kv_gpu_put(s, to, x, y);
   }
+  return finite;
 }
 
 KV_DEVICE void kv_gpu_set_mean(kv_gpu_raw *pool, kv_gpu_slab *slab,
@@ -91,12 +107,15 @@ KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
     block[1] = kv_gpu_mean_block(vs, lane->v[into]);
   }
   __syncthreads();
-  kv_gpu_blend(ks[KV_MERGED], block[0], a, b, kv_gpu_key_row(l, lane, into),
-               kv_gpu_key_row(l, lane, from));
-  kv_gpu_blend(vs[KV_MERGED], block[1], a, b, kv_gpu_value_row(l, lane, into),
-               kv_gpu_value_row(l, lane, from));
-  __syncthreads();
+  bool finite =
+      kv_gpu_blend(ks[KV_MERGED], block[0], a, b, kv_gpu_key_row(l, lane, into),
+                   kv_gpu_key_row(l, lane, from));
+  finite &= kv_gpu_blend(vs[KV_MERGED], block[1], a, b,
+                         kv_gpu_value_row(l, lane, into),
+                         kv_gpu_value_row(l, lane, from));
+  bool lost = kv_block_any(!finite);
   if (kv_thread() == 0) {
+    if (lost) kv_gpu_fail(lane, KV_GPU_MEAN, lane->id[into]);
     kv_gpu_set_mean(&lane->k_raw, ks, block[0], &lane->k[into]);
     kv_gpu_set_mean(&lane->v_raw, vs, block[1], &lane->v[into]);
     kv_gpu_join(lane, into, from);

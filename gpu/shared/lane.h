@@ -44,7 +44,8 @@ typedef struct kv_gpu_slab {
   int pre_rope;         /* kv_gpu_turned; for keys coded before RoPE */
   size_t size;          /* bytes a block */
   size_t metadata_size; /* of them, before its codes */
-  int width;            /* elements a row */
+  int width, type;      /* elements a row; of rows that are not coded, kv_dtype
+                         */
   int part, parts; /* of a layered block (kv_coding_size); 0 parts: of none */
   int cap, used, n_free, held;
   int64_t codes, metadata;  /* bytes of its live blocks */
@@ -82,7 +83,8 @@ typedef enum kv_gpu_fault {
   KV_GPU_JOURNAL, /* more verbs in a step than the journal holds */
   KV_GPU_NO_PAGE, /* a block beyond the pages that the step reserved */
   KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token's id */
-  KV_GPU_DECODED  /* what one decodes to is not finite */
+  KV_GPU_DECODED, /* what one decodes to is not finite */
+  KV_GPU_MEAN     /* what is merged is not finite; fault_at: its id before */
 } kv_gpu_fault;
 
 typedef struct kv_gpu_lane {

@@ -29,6 +29,10 @@
 
 struct kv_kernels;
 
+/* What merged rows, which no format codes, are stored as: rounded once a merge
+ * to the trace's type, or as they are computed. */
+typedef enum kv_means { KV_MEANS_TRACE, KV_MEANS_FP32 } kv_means;
+
 typedef struct kv_coded_size {
   size_t codes, metadata; /* bytes */
 } kv_coded_size;

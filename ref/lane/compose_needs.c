@@ -133,6 +133,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
     sum->column[sum->columns++] = b->column[c];
   add_rhythm(sum, b);
   sum->merges = b->merges; /* the first does not */
+  sum->merged = b->merged;
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);
   if (b->narrows) sum->unread = 0; /* what is read is chosen at each step */

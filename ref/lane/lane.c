@@ -18,7 +18,7 @@ static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
   if (s->coding)
     return kv_coding_size(s->coding, s->part, s->parts, members, s->width);
-  return (kv_coded_size){.codes = (size_t)s->width * sizeof(float)};
+  return (kv_coded_size){.codes = (size_t)s->width * kv_dtype_size(s->type)};
 }
 
 int kv_slab_named(const kv_slab *s) {
@@ -38,10 +38,11 @@ static size_t block_size(const kv_slab *s, int members) {
 }
 
 /* cap 0: this side is never stored so, and no memory is taken. `told`: whose
- * bytes they are is asked, so that a group's are told once. */
-static kv_rc slab_init(kv_slab *s, const kv_coding *coding, int members,
-                       int width, int cap, bool told, kv_err *e) {
-  s->width = width, s->coding = coding, s->cap = cap;
+ * bytes they are is asked, so that a group's are told once. s has its coding,
+ * or type. */
+static kv_rc slab_init(kv_slab *s, int members, int width, int cap, bool told,
+                       kv_err *e) {
+  s->width = width, s->cap = cap;
   s->size = (block_size(s, members) + 15) / 16 * 16;
   size_t n = (size_t)cap;
   if (!cap) return KV_OK;
@@ -82,18 +83,22 @@ static kv_rc init_coded(kv_lane *l, int i, kv_err *e) {
   kv_slab *k = &l->k_slab[KV_CODED + i], *v = &l->v_slab[KV_CODED + i];
   k->parts = v->parts = 2 * kv_lane_count(l->needs, l->shape);
   k->part = 2 * l->lane, v->part = 2 * l->lane + 1;
-  kv_rc rc = slab_init(k, c, m, l->shape->d, keys, told, e);
-  return rc ? rc : slab_init(v, c, m, l->shape->d_v, values, told, e);
+  k->coding = v->coding = c;
+  k->type = v->type = KV_F32;
+  kv_rc rc = slab_init(k, m, l->shape->d, keys, told, e);
+  return rc ? rc : slab_init(v, m, l->shape->d_v, values, told, e);
+}
+
+static kv_rc init_merged(kv_lane *l, kv_err *e) {
+  const kv_shape *s = l->shape;
+  kv_slab *k = &l->k_slab[KV_MERGED], *v = &l->v_slab[KV_MERGED];
+  k->type = v->type = kv_merged_type(l->needs, s);
+  kv_rc rc = slab_init(k, 1, s->d, s->n_tokens, false, e);
+  return rc ? rc : slab_init(v, 1, s->d_v, s->n_tokens, false, e);
 }
 
 static kv_rc init_slabs(kv_lane *l, kv_err *e) {
-  const kv_shape *s = l->shape;
-  int t = s->n_tokens;
-  kv_rc rc = KV_OK;
-  if (l->needs->merges &&
-      (slab_init(&l->k_slab[KV_MERGED], NULL, 1, s->d, t, false, e) ||
-       slab_init(&l->v_slab[KV_MERGED], NULL, 1, s->d_v, t, false, e)))
-    return KV_RESOURCE;
+  kv_rc rc = l->needs->merges ? init_merged(l, e) : KV_OK;
   for (int i = 0; !rc && i < l->needs->codings; i++) rc = init_coded(l, i, e);
   return rc;
 }
@@ -259,7 +264,7 @@ static void read_row(const kv_lane *l, const kv_cell_ref *r,
   const kv_slab *s = &slab[r->format];
   const char *block = s->data + (size_t)r->block * s->size;
   if (r->format == KV_MERGED) {
-    memcpy(out, block, (size_t)width * sizeof *out);
+    l->kernels->widen(s->type, block, (size_t)width, out);
     return;
   }
   const kv_coding *c = &l->needs->coding[r->format - KV_CODED];

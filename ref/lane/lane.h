@@ -36,7 +36,8 @@ typedef struct kv_cell_ref {
 typedef struct kv_slab {
   size_t size;             /* bytes a block */
   int width;               /* elements a row */
-  const kv_coding *coding; /* NULL: fp32 rows, one a block */
+  const kv_coding *coding; /* NULL: rows of `type`, one a block */
+  kv_dtype type;           /* of elements as they are read: KV_F32 of codes */
   int part, parts;         /* of a layered block (kv_coding_size) */
   int cap, used, n_free;
   int held;            /* entries with this side in it */
@@ -54,6 +55,11 @@ enum { KV_SLABS = (int)KV_CODED + KV_MAX_CODINGS };
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members);
 /* Of a layered coding, the ids that a block names. */
 int kv_slab_named(const kv_slab *s);
+
+/* The type in which rows are stored that verbs have merged. */
+static inline kv_dtype kv_merged_type(const kv_needs *n, const kv_shape *s) {
+  return n->merged == KV_MEANS_FP32 ? KV_F32 : s->dtype;
+}
 
 typedef union kv_column_data {
   int64_t *i;
@@ -151,9 +157,12 @@ void kv_keep(kv_lane *l, int n, const int32_t *list);
 /* The same by flag, in the order they have; a marked entry's flag is not
  * looked at. */
 void kv_keep_mask(kv_lane *l, const bool *keep);
-/* arithmetic 8: `into` takes the weighted mean of both in its place, `from`
- * is marked. O(d), whatever n is. */
+/* arithmetic 8: `into` takes the weighted mean of both in its place, rounded
+ * once to the type that needs.merged says, `from` is marked. The cell fails
+ * where that is not finite. O(d), whatever n is. */
 void kv_merge(kv_lane *l, int into, int from, float a, float b);
+/* Its sentence, the same on every backend: the mean of token `id`. */
+void kv_merge_fails(kv_err *e, int layer, int lane, int step, uint32_t id);
 /* Removes what is marked; entries keep their order. Writes no record, for the
  * merges' records have said it. O(n), or nothing where nothing is marked. */
 void kv_sweep(kv_lane *l);

@@ -98,6 +98,7 @@ typedef struct kv_needs {
                        decode step when every != 0 and
                        (step - prompt_len - phase) % every == 0 */
   bool merges;      /* uses the verb merge: entries carry weights */
+  kv_means merged;  /* .. and what is merged is stored so */
   float merge_bias; /* logit += merge_bias * ln(weight) */
   int classes;      /* an entry is of class 0 .. classes - 1, 0 when it enters;
                        the verb retier changes it. 0 or 1: it has none, and

@@ -30,6 +30,7 @@ const kv_need kv_need_list[] = {
     ONE(every, INT, OWN, 0, INT_MAX),
     ONE(phase, INT, OWN, INT_MIN, INT_MAX),
     ONE(merges, BOOL, SAME, 0, 1),
+    ONE(merged, INT, SAME, KV_MEANS_TRACE, KV_MEANS_FP32),
     ONE(merge_bias, FLOAT, OWN, 0, 0),
     ONE(classes, INT, SAME, 0, KV_MAX_CLASSES),
     ONE(unread, BITS, SAME, 0, (1 << KV_MAX_CLASSES) - 1),

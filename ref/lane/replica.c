@@ -26,7 +26,8 @@ size_t kv_row_bytes(const kv_shape *shape, const kv_needs *needs, int side,
                     int format) {
   int width = side == KV_SIDE_K ? shape->d : shape->d_v;
   if (format == KV_RAW) return (size_t)width * kv_dtype_size(shape->dtype);
-  if (format == KV_MERGED) return (size_t)width * sizeof(float);
+  if (format == KV_MERGED)
+    return (size_t)width * kv_dtype_size(kv_merged_type(needs, shape));
   const kv_coding *c = &needs->coding[format - KV_CODED];
   return kv_coding_size(c, side, 2 * kv_lane_count(needs, shape), 1, width)
       .codes;

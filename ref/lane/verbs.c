@@ -98,7 +98,7 @@ static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {
     gather(l, l->column[c].i, column_size(l, c), n, list, ascending);
 }
 
-void kv_verb_note(kv_lane *l, int i) {
+const float *kv_verb_note(kv_lane *l, int i) {
   float *k = l->f32, *v = l->f32 + l->shape->d;
   kv_sha256 h;
   kv_sha256_init(&h);
@@ -109,6 +109,7 @@ void kv_verb_note(kv_lane *l, int i) {
   kv_sha256_add(&h, k, (size_t)l->shape->d * sizeof *k);
   kv_sha256_add(&h, v, (size_t)l->shape->d_v * sizeof *v);
   l->rewrites = kv_sha256_end(&h);
+  return k;
 }
 
 /* --- keep --------------------------------------------------------------- */
@@ -218,6 +219,18 @@ static void blend(int n, float a, float b, const float *from, float *into) {
   for (int x = 0; x < n; x++) into[x] = kv_fma(a, into[x], b * from[x]) / den;
 }
 
+/* Puts a row into its block, each element rounded to the slab's type. */
+static void put_row(const kv_slab *s, int block, const float *x) {
+  void *to = s->data + (size_t)block * s->size;
+  uint16_t *half = to;
+  if (s->type == KV_F32)
+    memcpy(to, x, (size_t)s->width * sizeof *x);
+  else if (s->type == KV_F16)
+    for (int i = 0; i < s->width; i++) half[i] = kv_to_f16(x[i]);
+  else
+    for (int i = 0; i < s->width; i++) half[i] = kv_to_bf16(x[i]);
+}
+
 static void merge_side(kv_lane *l, int into, int from, float a, float b,
                        bool key) {
   kv_slab *slab = key ? l->k_slab : l->v_slab;
@@ -236,8 +249,7 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
     kv_verb_leave(slab, r);
     *r = (kv_cell_ref){kv_verb_take(&slab[KV_MERGED], 1), 0, KV_MERGED};
   }
-  kv_slab *s = &slab[KV_MERGED];
-  memcpy(s->data + (size_t)r->block * s->size, x, (size_t)width * sizeof *x);
+  put_row(&slab[KV_MERGED], r->block, x);
 }
 
 /* Member lists run from the oldest id; the younger head's list is hung on. */
@@ -262,6 +274,22 @@ static void mark(kv_lane *l, int gone) {
   while (l->tail < l->n && l->weight[l->n - 1 - l->tail] == 0) l->tail++;
 }
 
+void kv_merge_fails(kv_err *e, int layer, int lane, int step, uint32_t id) {
+  if (e->rc) return;
+  kv_fail(e, KV_REFUSED,
+          "layer %d, lane %d, step %d: the mean that token %u was merged into "
+          "is not finite as stored",
+          layer, lane, step, id);
+}
+
+/* row: K, then V, as they are stored. */
+static void check_mean(kv_lane *l, uint32_t id, const float *row) {
+  bool finite = true;
+  for (int x = 0; x < l->shape->d + l->shape->d_v; x++)
+    finite = finite && kv_finite(row[x]);
+  if (!finite) kv_merge_fails(&l->fault, l->data->layer, l->lane, l->step, id);
+}
+
 void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   assert(l->needs->merges && "a method that merges says so in its needs");
   assert(into != from && kv_is_live(l, into) && kv_is_live(l, from) &&
@@ -279,7 +307,7 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   kv_verb_touch(l, into < from ? into : from);
   l->weight[into] += l->weight[from];
   l->dropped = true;
-  kv_verb_note(l, into);
+  check_mean(l, w[0], kv_verb_note(l, into));
   mark(l, from);
 }
 

@@ -16,7 +16,8 @@ void kv_verb_touch(kv_lane *l, int i);
 int kv_verb_take(kv_slab *s, int members);
 void kv_verb_leave(kv_slab *slab, kv_cell_ref *r);
 bool kv_verb_is_rewritten(const kv_lane *l, int i);
-/* R <- H(R || id || K bits || V bits) of entry i. */
-void kv_verb_note(kv_lane *l, int i);
+/* R <- H(R || id || K bits || V bits) of entry i. Returns K, and behind it V,
+ * until the next verb. */
+const float *kv_verb_note(kv_lane *l, int i);
 
 #endif

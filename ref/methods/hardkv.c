@@ -183,6 +183,7 @@ static const kv_param table[] = {
      .help = "the paper's definitions, or what the authors' code does where it "
              "is another thing",
      .later = true},
+    KV_MERGED_PARAM(params, merged),
     {.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
@@ -246,6 +247,7 @@ static void fill(const kv_shape *shape, const params *o, kv_needs *needs) {
   needs->classes = KV_CASCADE_CLASSES;
   needs->unread = 1u << KV_CASCADE_HIDDEN;
   needs->merges = o->condensed == MERGE;
+  if (needs->merges) needs->merged = (kv_means)o->merged;
   needs->lane_state = kv_hard_state(shape, o);
   needs->work += kv_poll_work(shape, &o->v);
   if (o->variant == CODE) {
@@ -369,8 +371,9 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 const kv_method kv_method_hardkv = {
     .abi = KV_METHOD_ABI,
-    .revision = 2, /* 1 journalled its views at every step; now a bit that
-                      changes is a class that changes */
+    .revision = 3, /* 1 journalled its views at every step; now a bit that
+                      changes is a class that changes; 2 stored what is merged
+                      as fp32 */
     .name = "hardkv",
     .title = "tiers of dense, masked and rewritten tokens, as many a head as a "
              "calibrated share of the probability asks for",

@@ -16,6 +16,7 @@ enum { EVICT, MERGE }; /* condensed */
 typedef struct params {
   int upper, lower, every, sinks, local;
   int variant, condensed;
+  int merged; /* a kv_means */
   kv_voters v;
   kv_score_options s; /* of adapter=score */
 } params;

@@ -38,7 +38,9 @@
  * entry. In the prompt the code averages at once, here by merges in order.
  * residual=0 (paper) drops its victims. The paper's section 4.1 speaks of sinks
  * that are preserved and of distances; its Algorithm 1 has neither, nor the
- * code. Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the
+ * code. What is merged is stored in the trace's type, as both do with their
+ * tensors; merged=fp32 is an option of ours.
+ * Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the
  * code's prompt, and a settling with merges O(n) once.
  */
 #include "ref/methods/zsmerge.h"
@@ -106,6 +108,7 @@ static const kv_param table[] = {
      .fallback = "dot",
      .choices = "dot|l2",
      .help = "similarity of keys; dot product as in the paper"},
+    KV_MERGED_PARAM(params, merged),
     {.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */
@@ -164,6 +167,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->column[0] = KV_FLOAT;
   needs->every = 1;
   needs->merges = o->residual > 0;
+  needs->merged = needs->merges ? (kv_means)o->merged : KV_MEANS_TRACE;
   needs->merge_bias = needs->merges ? o->merge_bias : 0;
   needs->classes = o->variant == PAPER && o->residual > 0 ? CLASSES : 0;
   needs->work = 2 * (size_t)shape->d * sizeof(float) + 256;
@@ -326,8 +330,9 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 
 const kv_method kv_method_zsmerge = {
     .abi = KV_METHOD_ABI,
-    .revision = 2, /* 1 knew residual entries by id, and charged 4 B for each
-                      where now every entry has a class of 1 B */
+    .revision = 3, /* 1 knew residual entries by id, and charged 4 B for each
+                      where now every entry has a class of 1 B; 2 stored what is
+                      merged as fp32 */
     .name = "zsmerge",
     .title = "what would be evicted is averaged into residual entries",
     .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "

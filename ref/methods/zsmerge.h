@@ -11,6 +11,7 @@ enum { PLAIN, RESIDUAL, CLASSES }; /* of entries, variant=paper */
 
 typedef struct params {
   int budget, residual, context, proximity, variant, metric;
+  int merged; /* a kv_means */
   float decay, merge_bias;
 } params;
 

@@ -152,6 +152,14 @@ typedef struct kv_window_options {
   int pooling, group; /* kv_pooling, kv_group_rule */
 } kv_window_options;
 
+/* Of a method that merges: kv_needs.merged. */
+#define KV_MERGED_PARAM(type, member)                                          \
+  {                                                                            \
+    .name = "merged", .kind = KV_CHOICE, .offset = offsetof(type, member),     \
+    .fallback = "trace", .choices = "trace|fp32", .later = true,               \
+    .help = "what merged rows are stored as: rounded once a merge to the "     \
+            "trace's type, as the authors store them, or as fp32"              \
+  }
 #define KV_WINDOW_PARAM(type, member)                                          \
   {                                                                            \
     .name = "window", .kind = KV_INT, .offset = offsetof(type, member.window), \

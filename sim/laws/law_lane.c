@@ -161,7 +161,11 @@ static void charge(const kv_replica *s, const kv_lane *l, int i, int side,
   int format = x->format[side];
   if (format == KV_RAW)
     sum->payload += width * (l->shape->dtype == KV_F32 ? 4 : 2);
-  if (format == KV_MERGED) sum->payload += 4 * width;
+  if (format == KV_MERGED)
+    sum->payload +=
+        width * (l->shape->dtype == KV_F32 || l->needs->merged == KV_MEANS_FP32
+                     ? 4
+                     : 2);
   if (format < KV_CODED) return;
   for (int j = 0; j < i; j++)
     if (kv_replica_at(s, j)->group[side] == x->group[side]) return;

@@ -86,12 +86,13 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
                           const kv_slab *slab, int width, const uint8_t *mark,
                           uint8_t *block) {
   int64_t sum = 0, raw = width * (int64_t)kv_dtype_size(l->shape->dtype);
+  int64_t merged = (int64_t)kv_slab_bytes(&slab[KV_MERGED], 1).codes;
   size_t n = (size_t)l->shape->n_tokens;
   for (int i = 0; i < l->n; i++) {
     int f = ref[i].format;
     if (!mark[i]) continue;
     if (f < KV_CODED || mark[i] == READ_AS_IT_CAME) {
-      sum += f != KV_MERGED ? raw : width * (int64_t)sizeof(float);
+      sum += f != KV_MERGED ? raw : merged;
       continue;
     }
     uint8_t *seen = &block[(size_t)(f - KV_CODED) * n + (size_t)ref[i].block];
@@ -158,7 +159,8 @@ kv_cost_verbs kv_cost_lane_verbs(const kv_lane *l) {
   while (kv_records_next(&l->verbs, &i, &r)) {
     v.records++;
     if (r.head[0] == KV_MERGE)
-      v.moved += 4 * (int64_t)(l->shape->d + l->shape->d_v);
+      v.moved += (int64_t)(kv_slab_bytes(&l->k_slab[KV_MERGED], 1).codes +
+                           kv_slab_bytes(&l->v_slab[KV_MERGED], 1).codes);
     if (r.head[0] == KV_RECODE)
       v.moved += recoded_bytes(l, r.payload, (int)r.count - 2);
   }

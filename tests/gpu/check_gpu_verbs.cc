@@ -15,6 +15,7 @@ extern "C" {
 #include "ref/kernels/kernels.h"
 }
 #include "gpu/block/launch.h"
+#include "ref/ground/arith.h"
 
 /* --- random sequences ---------------------------------------------------- */
 
@@ -132,11 +133,15 @@ static const gpulane_case cases[] = {
     {KV_F32, 2, 1, 8, 6, 700, 60, false, true, false},
     {KV_F16, 2, 1, 4, 3, 1500, 40, false, false, false}};
 
+/* Merged rows in the trace's type, and of 16 bits once more as fp32. */
 static void runs(int order) {
   kv_emu_order(order);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    gpulane_case wide = cases[i];
     gpulane_seed(77u + (uint32_t)i);
     sequence(&cases[i]);
+    wide.merged = KV_MEANS_FP32;
+    if (wide.merges && wide.dtype != KV_F32) sequence(&wide);
   }
   kv_emu_order(0);
 }
@@ -243,6 +248,50 @@ static void scales(void **) {
     }
 }
 
+/* Tokens 5 and 9 begin with x in K, or in V, and are merged with weights a and
+ * b; then two that may be merged. The first fault stays. */
+static void mean_case(kv_dtype dtype, kv_means merged, bool key, float x,
+                      float a, float b, bool fits) {
+  gpulane_case m = small;
+  m.dtype = dtype;
+  m.merged = merged;
+  gpulane *w = gpulane_open(&m);
+  int width = key ? m.d : m.d_v;
+  for (int i = 5; i < 10; i += 4) {
+    size_t at = (size_t)((w->host.kv_head * m.n_tokens + i) * width);
+    char *rows = (char *)(key ? w->data.k : w->data.v);
+    if (dtype == KV_F32)
+      ((float *)rows)[at] = x;
+    else
+      ((uint16_t *)rows)[at] = dtype == KV_F16 ? kv_to_f16(x) : kv_to_bf16(x);
+  }
+  gpulane_append(w, 20);
+  gpulane_both(w, {gpulane_verb::MERGE, 0, 9, 5, 0, 0, a, b});
+  gpulane_both(w, {gpulane_verb::MERGE, 0, 2, 3, 0, 0, 1, 1});
+  assert_int_equal(w->host.fault.rc, fits ? 0 : KV_REFUSED);
+  assert_int_equal(w->lane->fault, fits ? KV_GPU_FINE : KV_GPU_MEAN);
+  if (!fits) {
+    assert_int_equal(w->lane->fault_at, 9);
+    assert_non_null(strstr(w->host.fault.text, "token 9 was merged into"));
+  }
+  gpulane_same(w);
+  gpulane_close(w);
+}
+
+/* 5 x - 4 x + 3 x over 2 is more than a half has; x + x more than a float. */
+static void means(void **) {
+  for (int key = 0; key < 2; key++) {
+    mean_case(KV_F16, KV_MEANS_TRACE, key, 60000, 1, 1, true);
+    mean_case(KV_F16, KV_MEANS_TRACE, key, 65504, 3, 5, true);
+    mean_case(KV_F16, KV_MEANS_TRACE, key, 60000, 3, -1, true);
+    mean_case(KV_F16, KV_MEANS_TRACE, key, 60000, 1, -1, false);
+    mean_case(KV_F32, KV_MEANS_TRACE, key, 3e38f, 1, 1, false);
+    mean_case(KV_BF16, KV_MEANS_TRACE, key, 3e38f, 1, 1, false);
+    mean_case(KV_BF16, KV_MEANS_FP32, key, 3e38f, 1, 1, false);
+    mean_case(KV_BF16, KV_MEANS_TRACE, key, 1e38f, 1, 1, true);
+  }
+}
+
 /* The entry's key in coding `format` on both: what its elements 1 and 2 read.
  */
 static void recode_key(gpulane *w, int entry, int format, float a, float b) {
@@ -306,7 +355,8 @@ int main(void) {
       cmocka_unit_test(forward),   cmocka_unit_test(reverse),
       cmocka_unit_test(journal),   cmocka_unit_test(full_log),
       cmocka_unit_test(full_slab), cmocka_unit_test(scales),
-      cmocka_unit_test(demoted),   cmocka_unit_test(holes)};
+      cmocka_unit_test(means),     cmocka_unit_test(demoted),
+      cmocka_unit_test(holes)};
   kv_float_ground();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,7 @@ static kv_rc whim_open(const kv_shape *shape, void *params, kv_needs *needs,
     needs->message = sizeof(uint64_t) + (size_t)draw_below(&seed, 50);
   }
   draw_sides(&seed, needs);
+  if (needs->merges) needs->merged = (kv_means)draw_below(&seed, 2);
   return KV_OK;
 }
 

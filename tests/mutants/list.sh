@@ -137,16 +137,16 @@ mutant class_not_in_state ref/lane/lane.c 'golden.sh' \
   '  if (classes) w[n++] = l->tier[i];' '  (void)classes;'
 mutant merge_takes_class ref/lane/verbs.c 'verbs' \
   'l->dropped = true;
-  kv_verb_note(l, into);' 'l->dropped = true;
+  check_mean' 'l->dropped = true;
   if (l->tier) l->tier[into] = l->tier[from];
-  kv_verb_note(l, into);'
+  check_mean'
 mutant sweep_forgets_tail ref/lane/verbs.c 'verbs' \
   'l->n -= l->marked;
   l->marked = l->tail = 0;' 'l->n -= l->marked;
   l->marked = 0;'
 mutant merge_closes_at_once ref/lane/verbs.c 'verbs' \
-  'kv_verb_note(l, into);
-  mark(l, from);' 'kv_verb_note(l, into);
+  'kv_verb_note(l, into));
+  mark(l, from);' 'kv_verb_note(l, into));
   mark(l, from), kv_sweep(l);'
 mutant bias_forgotten ref/lane/lane.c 'golden.sh methods' \
   'return l->needs->merge_bias * kv_log((float)l->weight[i]);' 'return 0;'

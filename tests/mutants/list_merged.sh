@@ -12,3 +12,24 @@ mutant masked_rows_no_slack sim/layout/layouts_regular.c 'layouts_regular' \
   'of->step[i].codes - c.masked' 'of->step[i].codes'
 mutant base_swaps_unseen sim/layout/layouts_regular.c 'layouts_regular' \
   'now[w] != (before[w] | entered)' '(before[w] & ~now[w])'
+mutant merged_rows_stay_fp32 ref/lane/lane.h 'merged' \
+  'return n->merged == KV_MEANS_FP32 ? KV_F32 : s->dtype;' 'return KV_F32;'
+mutant merged_halves_cut ref/lane/verbs.c 'merged' \
+  'half[i] = kv_to_bf16(x[i]);' 'half[i] = (uint16_t)(kv_bits(x[i]) >> 16);'
+mutant means_pass ref/lane/verbs.c 'merged' \
+  'finite = finite && kv_finite(row[x]);' '(void)row;'
+mutant moved_means_wide sim/measure/cost_row.c 'merged' \
+  'v.moved += (int64_t)(kv_slab_bytes(&l->k_slab[KV_MERGED], 1).codes +' \
+  'v.moved += (int64_t)(4 * (size_t)l->shape->d +'
+mutant read_means_wide sim/measure/cost_row.c 'cost' \
+  'int64_t merged = (int64_t)kv_slab_bytes(&slab[KV_MERGED], 1).codes;' \
+  'int64_t merged = 4 * width;'
+mutant device_means_pass gpu/lane/verbs.cuh 'gpu_verbs' \
+  'if (lost) kv_gpu_fail(lane, KV_GPU_MEAN, lane->id[into]);' '(void)lost;'
+mutant device_means_wide gpu/lane/entry.cuh 'gpu_verbs' \
+  'kv_gpu_plain_row(block.metadata, (kv_dtype)s->type)' \
+  'kv_gpu_plain_row(block.metadata, KV_F32)'
+mutant device_means_charged_wide gpu/formats/format.cuh 'gpu_verbs' \
+  '(s.type == KV_F32 ? 4 : 2), 0}' '4, 0}'
+mutant merged_apart_in_pages sim/layout/layout_pages.c 'layouts_hand' \
+  'if (f == KV_MERGED && in_place(room)) {' 'if (f < 0 && in_place(room)) {'

@@ -72,6 +72,7 @@ static void mirror_slab(gpulane *w, const kv_slab *from, kv_gpu_slab *to) {
   if (!from->cap) return;
   to->size = from->size;
   to->width = from->width;
+  to->type = (int)from->type;
   to->cap = from->cap;
   if (c) {
     char *settings = take<char>(w, (int)c->format->settings_size);
@@ -142,6 +143,7 @@ gpulane *gpulane_open(const gpulane_case *m) {
   w->shape = {1, 2, 2, m->d, m->d_v, m->n_tokens, 1, m->dtype, 1.0f};
   w->needs.merges = m->merges;
   w->needs.merge_bias = m->merges ? 0.6f : 0;
+  w->needs.merged = m->merged;
   w->needs.classes = GPULANE_CLASSES;
   w->needs.columns = GPULANE_COLUMNS;
   w->needs.column[0] = KV_INT64;

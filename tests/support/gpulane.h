@@ -28,6 +28,7 @@ typedef struct gpulane_case {
   int bits, group, d, d_v, n_tokens, verbs;
   bool fp16_ops, merges, codes;
   const kv_coding *coding = nullptr; /* [2] in place of channel and token */
+  kv_means merged = KV_MEANS_TRACE;
 } gpulane_case;
 
 typedef struct gpulane {
