@@ -58,9 +58,17 @@ enum { KV_RECORDS_GONE = -1 };
 size_t kv_row_bytes(const kv_shape *shape, const kv_needs *needs, int side,
                     int format);
 
+/* Do means lie where the entries' raw rows were? As large as these, of a method
+ * that does not code. */
+static inline bool kv_means_in_place(const kv_shape *shape,
+                                     const kv_needs *needs) {
+  return kv_merged_type(needs, shape) == shape->dtype && !needs->codings;
+}
+
 /* Called for every row that is written and left, and for every entry that a
  * retier names. A row that changes its format is left and then written at the
- * same place. Called thousands of times a step: must not allocate. */
+ * same place, but that a raw one becomes a mean in its place is not told.
+ * Called thousands of times a step: must not allocate. */
 typedef struct kv_rows_listener {
   void *self;
   void (*write)(void *self, int lane, int side, int format, int32_t place);

@@ -261,6 +261,16 @@ static void rewrite(kv_replica *s, int32_t at, int side, int format) {
   put(s, at, side, format);
 }
 
+/* One side of `into` becomes a mean. */
+static void become_mean(const reader *r, int32_t at, int side) {
+  kv_replica_entry *x = &r->s->entry[at];
+  bool in_place = kv_means_in_place(r->lane->shape, r->lane->needs);
+  if (in_place && x->format[side] == KV_RAW)
+    x->format[side] = KV_MERGED;
+  else
+    rewrite(r->s, at, side, KV_MERGED);
+}
+
 static kv_rc read_merge(const reader *r) {
   kv_replica *s = r->s;
   int32_t into = place_of(s, r->word[0]), from = place_of(s, r->word[1]);
@@ -274,8 +284,8 @@ static kv_rc read_merge(const reader *r) {
   a->id = id;
   a->weight += weight;
   s->place[id] = into;
-  rewrite(s, into, KV_SIDE_K, KV_MERGED);
-  rewrite(s, into, KV_SIDE_V, KV_MERGED);
+  become_mean(r, into, KV_SIDE_K);
+  become_mean(r, into, KV_SIDE_V);
   s->lost = true;
   s->gaps = s->gaps || s->order[s->ordered - 1] != from;
   while (s->ordered && !is_live(s, s->order[s->ordered - 1])) s->ordered--;

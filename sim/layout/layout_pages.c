@@ -8,8 +8,8 @@
  * table: a lane, the lanes of a layer, or all layers. So rows fill pages in the
  * order of append and never move; a row that is recoded leaves its page, and
  * the new one is written into the page of its token in the new format's pool.
- * So is a merged one that is stored as fp32 of a trace of 16 bits; others are
- * written where the raw one was. A page is held from the first row written into
+ * So is a merged one that is not written where the raw one was
+ * (kv_means_in_place). A page is held from the first row written into
  * it until the last one leaves. The raw page into which the next token will be
  * appended is always held, until it is full.
  *
@@ -77,11 +77,6 @@ static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
 
 /* --- life --------------------------------------------------------------- */
 
-/* Merged rows as large as raw ones lie where the entry's raw row was. */
-static bool in_place(const kv_layout_room *room) {
-  return kv_merged_type(room->needs, room->shape) == room->shape->dtype;
-}
-
 /* Numbers the pools in use and fills the bytes of their rows; returns how many.
  * A slot of a page is as large as a row of its format; what a coded group
  * shares is in the ledger's metadata. */
@@ -92,7 +87,7 @@ static int count_pools(const kv_layout_room *room, int pool[][KV_SLABS],
     for (int f = 0; f < KV_CODED + room->needs->codings; f++) {
       pool[side][f] = -1;
       if (f == KV_MERGED && !room->needs->merges) continue;
-      if (f == KV_MERGED && in_place(room)) {
+      if (f == KV_MERGED && kv_means_in_place(room->shape, room->needs)) {
         pool[side][f] = pool[side][KV_RAW];
         continue;
       }

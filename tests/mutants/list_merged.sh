@@ -32,4 +32,5 @@ mutant device_means_wide gpu/lane/entry.cuh 'gpu_verbs' \
 mutant device_means_charged_wide gpu/formats/format.cuh 'gpu_verbs' \
   '(s.type == KV_F32 ? 4 : 2), 0}' '4, 0}'
 mutant merged_apart_in_pages sim/layout/layout_pages.c 'layouts_hand' \
-  'if (f == KV_MERGED && in_place(room)) {' 'if (f < 0 && in_place(room)) {'
+  'if (f == KV_MERGED && kv_means_in_place(room->shape, room->needs)) {' \
+  'if (f < 0) {'
