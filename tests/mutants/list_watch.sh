@@ -16,7 +16,7 @@ mutant watch_probabilities gpu/block/block.cuh 'watch:shapes gpu_parts' \
   'part[kv_thread() / KV_WARP] = mine;
   __syncthreads();' 'part[kv_thread() / KV_WARP] = mine;'
 # One of the two is enough, so both go.
-mutant watch_sums_in_a_row gpu/block/block.cuh 'gpu_parts watch:shapes' \
+mutant watch_sums_in_a_row gpu/block/block.cuh 'gpu_pages' \
   'mine = join(mine, part[w]);
   __syncthreads();' 'mine = join(mine, part[w]);'
 also gpu/block/block.cuh \
