@@ -213,10 +213,11 @@ cells "$tmp/out" | cut -d , -f 1 | head -n 4 | paste -d ' ' - "$tmp/rows" |
   fail "rows in another order: $(cells "$tmp/out")"
 [ "$(wc -l <"$tmp/out")" = 11 ] || fail "not two rows a method and a heading"
 # -b stands in for what would be searched; a range for those that have it.
-tune 0 "${which[@]}" -q -m h2o,kivi:group=8 -b 200 -s residual=8:32:8 \
-  --at-most kr=1
-says out 'kivi:group=8:residual=' 'a range of one of two'
-says out '  h2o: ' '-b for one of two'
+tune 0 "${which[@]}" -q -m h2o,kivi:group=8,kivi:group=8:bits=4 -b 200 \
+  -s residual=8:32:8 --at-most kr=1
+says out 'kivi:group=8:residual=' 'a range of two of three'
+says out 'kivi:group=8:bits=4:residual=' 'a range of two of three'
+says out '  h2o: ' '-b for one of three'
 tune 1 "${which[@]}" -q -m window,h2o -b 20
 says err 'none of 2 methods meets what was asked; the nearest is ' 'none of two'
 tune 1 "$small" -q -p 298 -m kivi:group=8:residual=8:bits=2,kivi:group=8 \

@@ -74,5 +74,15 @@ mutant every_other_trigger ref/methods/hardkv.c 'methods' \
   'needs->every = o->every;' 'needs->every = 2 * o->every;'
 mutant p_of_nothing ref/methods/hardkv.c 'methods' \
   '.min = 1e-6,' '.min = 0,'
+mutant redundant_among_all ref/parts/votes.c 'methods' \
+  'p.repeated = o->redundant == KV_REDUNDANT_READ' 'p.repeated = o->redundant < 0'
+mutant shipped_bisects ref/methods/hardkv.c 'methods' \
+  'o->variant == CODE ? KV_CALIBRATE_GRADIENT' 'o->variant < 0 ? KV_CALIBRATE_GRADIENT'
+mutant shares_rounded_down sim/text/number.c 'methods' \
+  'rint(x * KV_SHARE_ONE)' 'floor(x * KV_SHARE_ONE)'
+mutant full_layers_of_64_scaled ref/parts/parts_layers.c 'methods' \
+  'n_layers == 64' 'n_layers == 63'
+mutant masked_keys_are_compared gpu/parts/similar.cuh 'check_backends.sh' \
+  'bool counts = Rule::counts(at, lane, i);' 'bool counts = true;'
 mutant fallen_past_the_end ref/kernels/elements.h 'sums' \
   'v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0))' 'lost'
