@@ -94,9 +94,8 @@ typedef struct kv_needs {
   int columns;      /* numbers per entry that travel with it */
   kv_column column[KV_MAX_COLUMNS];
   int every, phase; /* a settling is due after every prompt block when block
-                       != 0, after the last prompt block always, and at a
-                       decode step when every != 0 and
-                       (step - prompt_len - phase) % every == 0 */
+                       != 0, after the last prompt block always, and when every
+                       != 0 and (step - prompt_len - phase) % every == 0 */
   bool merges;      /* uses the verb merge: entries carry weights */
   kv_means merged;  /* .. and what is merged is stored so */
   float merge_bias; /* logit += merge_bias * ln(weight) */
@@ -111,8 +110,7 @@ typedef struct kv_needs {
                        host's memory: what a decode step reads of them is
                        fetched from there first (the ledger's `fetched`), once
                        for all query heads of a lane */
-  bool reindex;     /* the i-th entry is attended at position p0 + i
-                       (ref/ground/places.h) */
+  bool reindex;     /* entry i is attended at p0 + i (ref/ground/places.h) */
   bool rope;        /* hooks read kv_at.rope, or a coding is pre_rope: the
                        trace must hold frequencies */
   int ahead;        /* with rope: the mean rotation by 1 .. ahead positions is

@@ -75,9 +75,11 @@ mutant every_other_trigger ref/methods/hardkv.c 'methods' \
 mutant p_of_nothing ref/methods/hardkv.c 'methods' \
   '.min = 1e-6,' '.min = 0,'
 mutant redundant_among_all ref/parts/votes.c 'methods' \
-  'p.repeated = o->redundant == KV_REDUNDANT_READ' 'p.repeated = o->redundant < 0'
+  'p.repeated = o->redundant == KV_REDUNDANT_READ' \
+  'p.repeated = o->redundant < 0'
 mutant shipped_bisects ref/methods/hardkv.c 'methods' \
-  'o->variant == CODE ? KV_CALIBRATE_GRADIENT' 'o->variant < 0 ? KV_CALIBRATE_GRADIENT'
+  'o->variant == CODE ? KV_CALIBRATE_GRADIENT' \
+  'o->variant < 0 ? KV_CALIBRATE_GRADIENT'
 mutant shares_rounded_down sim/text/number.c 'methods' \
   'rint(x * KV_SHARE_ONE)' 'floor(x * KV_SHARE_ONE)'
 mutant full_layers_of_64_scaled ref/parts/parts_layers.c 'methods' \

@@ -61,9 +61,9 @@ void test_alone(void **state) {
   assert_int_equal(kv_train_judge(x, 0, &got, NULL), KV_OK);
   assert_true(got.weight ==
               (double)(x->data.layers * (s->n_tokens - 3) * width));
-  if (fabs(got.loss - left) > 1e-4 * left)
+  if (!(fabs(got.loss - left) <= 1e-4 * left))
     fail_msg("%g, by hand %g", got.loss, left);
-  if (fabs(got.without - square) > 1e-4 * square)
+  if (!(fabs(got.without - square) <= 1e-4 * square))
     fail_msg("squares %g, by hand %g", got.without, square);
   training_end(x);
 }
