@@ -219,8 +219,11 @@ answers '1 to 1073741824 tokens' methods h2o
 answers 'named twice is' check --help
 answers 'one thread grades' grade --help
 
-# A command that takes one cell asks for one method and one budget.
-for command in grade tune vectors; do
+# A command that takes one cell asks for one method and one budget; tune takes
+# many methods, and one budget.
+answers '-b, --budget BUDGET' tune --help
+answers '-m, --methods SPEC,...' tune --help
+for command in grade vectors; do
   answers '-b, --budget BUDGET' "$command" --help
   ! grep -qE -- '--methods SPEC,|`all`|every method' "$tmp/out" ||
     fail "kvreplay $command --help: more than one method"
