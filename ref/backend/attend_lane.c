@@ -10,7 +10,7 @@
 #include <string.h>
 
 void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q) {
-  if (l->needs->reindex) kv_place(l->places, l->id[i], i, x->room, q);
+  if (l->needs->reindex) kv_place_row(l->places, l->id[i], i, x->room, q);
 }
 
 static bool raw_key(const kv_lane *l, int i) {
@@ -33,7 +33,7 @@ bool kv_lane_coded_value(const kv_lane *l, int i) {
 static void read_key(const kv_lane *l, int i, kv_attend_scratch *x,
                      float *row) {
   kv_lane_key(l, i, row);
-  if (l->needs->reindex) kv_place(l->places, l->id[i], i, x->room, row);
+  if (l->needs->reindex) kv_place_row(l->places, l->id[i], i, x->room, row);
 }
 
 void kv_lane_make(const kv_lane *l, int i, const kv_made *to,

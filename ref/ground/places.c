@@ -114,7 +114,7 @@ static const float *row_of(const kv_places *p, const table *x, int i,
   return row;
 }
 
-void kv_place(kv_places *p, uint32_t t, int i, float *room, float *row) {
+void kv_place_row(kv_places *p, uint32_t t, int i, float *room, float *row) {
   int32_t from = kv_rope_position(p->rope, t), to = place_of(p, i);
   size_t d = (size_t)p->d;
   if (from == to) return;

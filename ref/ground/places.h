@@ -29,6 +29,6 @@ kv_rc kv_places_open(const kv_rope *rope, int n_tokens, int d, kv_places **out,
 void kv_places_close(kv_places *p);
 
 /* row [d] of token t, as the model turned it, goes to place p[0] + i. */
-void kv_place(kv_places *p, uint32_t t, int i, float *room, float *row);
+void kv_place_row(kv_places *p, uint32_t t, int i, float *room, float *row);
 
 #endif

@@ -307,7 +307,7 @@ static void *ask(void *self) {
       for (int x = 0; x < WIDTH; x++) is[x] = should[x] = (float)(t - x) / 3;
       int32_t from = kv_rope_position(a->rope, (uint32_t)t);
       int32_t to = kv_rope_position(a->rope, 0) + i;
-      kv_place(a->places, (uint32_t)t, i, room, is);
+      kv_place_row(a->places, (uint32_t)t, i, room, is);
       kv_rope_table(a->rope->inv_freq, WIDTH, from, sc);
       if (from != to) kv_rope_unrotate(WIDTH, 0, sc, should, should);
       kv_rope_table(a->rope->inv_freq, WIDTH, to, sc);
