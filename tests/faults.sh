@@ -56,8 +56,10 @@ preloaded() {
 # Time is no result.
 plain() { sed -E 's/("seconds": )[^,}]*/\1/' "$@"; }
 
-# What is said of layers that are kept comes before the reason of an end.
+# What is said of threads and kept layers comes before the reason of an end, and
+# what was refused after it.
 remark='layers (of cells are kept|could not be kept)|kept layers of cells'
+remark+='|[0-9]+ of [0-9]+ (cells refused: |threads can be made)'
 
 # one_line WHAT: the last run wrote one line to stderr, and remarks
 one_line() {

@@ -54,7 +54,7 @@ typedef struct kv_attend_scratch {
   float *part;           /* [heads][d_v]: a_c of the chunk in hand */
   float *pack;           /* [KV_PACK][d] */
   float *rows;           /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
-  float *room;           /* KV_PLACE_ROOM(d): lent to kv_place */
+  float *room;           /* KV_PLACE_ROOM(d): lent to kv_place_row */
   const kv_chunk *more;  /* [heads], or NULL: no such chunk */
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
   kv_made made;          /* of every coded entry that is asked for, or NULL */

@@ -19,7 +19,7 @@
 
 typedef struct kv_places kv_places;
 
-/* Floats that a caller lends to kv_place. */
+/* Floats that a caller lends to kv_place_row. */
 #define KV_PLACE_ROOM(d) (3 * (size_t)(d))
 
 /* Thread-safe, as all of these. rope, which outlives them, has frequencies and
