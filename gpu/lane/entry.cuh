@@ -137,8 +137,10 @@ KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
   kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
-  kv_gpu_row r = kv_gpu_plain_row(block.metadata, (kv_dtype)s->type);
-  if (s->format == KV_GPU_ROWS) return r;
+  bool coded = s->format != KV_GPU_ROWS;
+  kv_gpu_row r = kv_gpu_plain_row(block.metadata,
+                                  coded ? KV_F32 : (kv_dtype)s->type);
+  if (!coded) return r;
   r.slab = s;
   r.codes = (int32_t)(block.codes - block.metadata);
   r.member = ref.member;
