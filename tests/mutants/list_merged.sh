@@ -12,8 +12,9 @@ mutant masked_rows_no_slack sim/layout/layouts_regular.c 'layouts_regular' \
   'of->step[i].codes - c.masked' 'of->step[i].codes'
 mutant base_swaps_unseen sim/layout/layouts_regular.c 'layouts_regular' \
   'now[w] != (before[w] | entered)' '(before[w] & ~now[w])'
-mutant merged_rows_stay_fp32 ref/lane/lane.h 'merged' \
-  'return n->merged == KV_MEANS_FP32 ? KV_F32 : s->dtype;' 'return KV_F32;'
+mutant merged_rows_stay_fp32 ref/lane/lane.c 'merged' \
+  'k->type = v->type = kv_merged_type(l->needs, s);' \
+  'k->type = v->type = KV_F32;'
 mutant merged_halves_cut ref/lane/verbs.c 'merged' \
   'half[i] = kv_to_bf16(x[i]);' 'half[i] = (uint16_t)(kv_bits(x[i]) >> 16);'
 mutant means_pass ref/lane/verbs.c 'merged' \
@@ -26,11 +27,8 @@ mutant read_means_wide sim/measure/cost_row.c 'cost' \
   'int64_t merged = 4 * width;'
 mutant device_means_pass gpu/lane/verbs.cuh 'gpu_verbs' \
   'if (lost) kv_gpu_fail(lane, KV_GPU_MEAN, lane->id[into]);' '(void)lost;'
-mutant device_means_wide gpu/lane/entry.cuh 'gpu_verbs' \
-  'kv_gpu_plain_row(block.metadata, (kv_dtype)s->type)' \
-  'kv_gpu_plain_row(block.metadata, KV_F32)'
-mutant device_means_charged_wide gpu/formats/format.cuh 'gpu_verbs' \
-  '(s.type == KV_F32 ? 4 : 2), 0}' '4, 0}'
+mutant device_means_of_no_type gpu/host/take.c 'gpu_rows' \
+  'to->type = (int)from->type;' ''
 mutant merged_apart_in_pages sim/layout/layout_pages.c 'layouts_hand' \
   'if (f == KV_MERGED && kv_means_in_place(room->shape, room->needs)) {' \
   'if (f < 0) {'
