@@ -123,9 +123,8 @@ typedef struct kv_needs {
                         on a device for rewritten rows, follows from it */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
-  bool lengths;      /* what is stored at each step, in bytes, follows from
-                        lengths and parameters alone: the search for a budget in
-                        bytes computes no scores */
+  bool lengths;      /* bytes stored at each step follow from lengths and
+                        parameters alone: a search for bytes has no scores */
   int metas;   /* what else the method holds, in `meta`: charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
   kv_coding coding[KV_MAX_CODINGS];
