@@ -17,7 +17,7 @@ namespace {
 enum { PAGE = 12, CACHE = 256, SITES = 1 << 20 };
 /* Pages are forgotten at a launch when they have more bytes; intervals are
  * counted from 1 again when a launch might not fit above. */
-constexpr size_t MOST = (size_t)1 << 30;
+constexpr size_t MOST = (size_t)1 << 28;
 constexpr uint32_t WRAP = 1u << 27, LAST = (1u << 28) - 1;
 
 /* Kinds that an access of a kind races with. */
