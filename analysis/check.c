@@ -14,18 +14,23 @@
 #include <string.h>
 
 /* As kvreplay makes them; one that is missing fails where it is asked. */
-static const char *const tables[] = {
-    "trace",          "artefact",      "shard",
-    "environment",    "run",           "ask",
-    "part",           "metric",        "step_cost",
-    "journal_digest", "diff",          "confirmation",
-    "budget",         "held",          "layout",
-    "layout_step",    "step_mean",     "survival",
-    "attention",      "spread",        "pool",
-    "request",        "selection_row", "selection",
-    "selection_map",  "likeness",      "residual",
-    "likeness_class", "spectrum",      "missed",
-    "entropy",        "compressor",    "rebuilt"};
+static const char *const tables[] = {"trace",         "artefact",
+                                     "shard",         "environment",
+                                     "run",           "ask",
+                                     "part",          "metric",
+                                     "step_cost",     "journal_digest",
+                                     "diff",          "confirmation",
+                                     "budget",        "held",
+                                     "layout",        "layout_step",
+                                     "step_mean",     "survival",
+                                     "attention",     "spread",
+                                     "pool",          "request",
+                                     "selection_row", "selection",
+                                     "selection_map", "similarity",
+                                     "residual",      "similarity_class",
+                                     "spectrum",      "missed",
+                                     "entropy",       "compressor",
+                                     "rebuilt"};
 
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",

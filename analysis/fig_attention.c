@@ -193,7 +193,7 @@ int kv_page_critical(const kv_page *p) {
 
 /* --- scores beside norms -------------------------------------------------- */
 
-/* Classes as traces/trace/spread.h has them: thirds of a power of ten. */
+/* Classes as traces/trace/sparsity.h has them: thirds of a power of ten. */
 enum { LEAST = -36, MOST = 18, CLASSES = MOST - LEAST + 1, SQUARE = 14 };
 
 /* Of one layer: tokens by class of score and of norm, and the sides that all

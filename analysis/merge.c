@@ -22,14 +22,14 @@
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",   "trace",     "artefact",      "shard",
-    "run",           "held",      "ask",           "part",
-    "metric",        "step_mean", "step_cost",     "journal_digest",
-    "confirmation",  "diff",      "budget",        "layout",
-    "layout_step",   "survival",  "attention",     "spread",
-    "pool",          "request",   "selection_row", "selection",
-    "selection_map", "likeness",  "residual",      "likeness_class",
-    "spectrum",      "missed",    "entropy",       "compressor",
+    "environment",   "trace",      "artefact",      "shard",
+    "run",           "held",       "ask",           "part",
+    "metric",        "step_mean",  "step_cost",     "journal_digest",
+    "confirmation",  "diff",       "budget",        "layout",
+    "layout_step",   "survival",   "attention",     "spread",
+    "pool",          "request",    "selection_row", "selection",
+    "selection_map", "similarity", "residual",      "similarity_class",
+    "spectrum",      "missed",     "entropy",       "compressor",
     "rebuilt",       NULL};
 
 static int run(sqlite3 *db, char *sql) {
@@ -92,7 +92,7 @@ static char *copy_sql(sqlite3 *db, const char *to, const char *from,
  * shape from whoever knows it; the lesser of what two LAPACKs found; the digest
  * of all values from the kvreplay that took more measures, whose further ones
  * came with `metric`. */
-static int settle(sqlite3 *db, const char *to, const char *from) {
+static int compress(sqlite3 *db, const char *to, const char *from) {
   int rc = run(db, sqlite3_mprintf(
                        "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
                        " n_tokens = max(d.n_tokens, s.n_tokens),"
@@ -162,7 +162,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
   int rc = KV_EXIT_OK;
   for (int i = 0; tables[i] && !rc; i++)
     rc = run(db, copy_sql(db, to, from, tables[i]));
-  if (!rc) rc = settle(db, to, from);
+  if (!rc) rc = compress(db, to, from);
   return rc ? rc : take_later(db, to, from);
 }
 

@@ -99,18 +99,18 @@ static const char two_attentions[] =
     " ORDER BY d.identity, d.layer, d.head LIMIT 1";
 
 /* Spectra are left out: their last digits are LAPACK's. */
-static const char two_likenesses[] =
-    "WITH odd AS (SELECT d.identity, d.layer FROM main.likeness d"
-    "  JOIN %s.likeness s USING (identity, layer, space)"
+static const char two_similarities[] =
+    "WITH odd AS (SELECT d.identity, d.layer FROM main.similarity d"
+    "  JOIN %s.similarity s USING (identity, layer, space)"
     "  WHERE (d.tokens, d.far, d.close, d.chance_bits)"
     "   != (s.tokens, s.far, s.close, s.chance_bits)"
     " UNION ALL SELECT d.identity, d.layer FROM main.residual d"
     "  JOIN %s.residual s USING (identity, layer, space, kind)"
     "  WHERE (d.tokens, d.norm_bits, d.share_bits)"
     "   != (s.tokens, s.norm_bits, s.share_bits)"
-    " UNION ALL SELECT d.identity, d.layer FROM main.likeness_class d"
-    "  JOIN %s.likeness l USING (identity, layer, space)"
-    "  LEFT JOIN %s.likeness_class s"
+    " UNION ALL SELECT d.identity, d.layer FROM main.similarity_class d"
+    "  JOIN %s.similarity l USING (identity, layer, space)"
+    "  LEFT JOIN %s.similarity_class s"
     "   USING (identity, layer, space, kind, what, class)"
     "  WHERE d.items IS NOT s.items"
     " UNION ALL SELECT d.identity, d.layer FROM main.missed d"
@@ -227,7 +227,7 @@ static int tell_selections(sqlite3_stmt *s, const char *path) {
                  path, text(s, 3), text(s, 2), text(s, 1), text(s, 0));
 }
 
-static int tell_likenesses(sqlite3_stmt *s, const char *path) {
+static int tell_similarities(sqlite3_stmt *s, const char *path) {
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: layer %s of %s has "
                  "tokens that are otherwise alike there; nothing was merged, "
@@ -279,10 +279,10 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
             tell_selections);
   if (rc) return rc;
-  rc = look(
-      db,
-      sqlite3_mprintf(two_likenesses, from, from, from, from, from, from, from),
-      path, tell_likenesses);
+  rc = look(db,
+            sqlite3_mprintf(two_similarities, from, from, from, from, from,
+                            from, from),
+            path, tell_similarities);
   if (rc) return rc;
   return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

@@ -36,8 +36,8 @@ for backend in $backends; do
 done
 
 # --- what is kept, and what it takes ----------------------------------------
-# What the prompt leaves (behind it kivi alone settles), without the header of
-# its file.
+# What the prompt leaves (behind it kivi alone compresses), without the header
+# of its file.
 kept() {
   local file=$2/kept.safetensors
   "$kvreplay" vectors "$trace" -m "$1" --steps 260 -o "$2" \

@@ -122,10 +122,10 @@ fi
 [ "$("$sql" "$dir/z.db" "SELECT count(*) FROM residual z
   JOIN residual r USING (identity, layer, space, tokens)
   WHERE z.kind = 'z' AND r.kind = 'references' AND z.share > 0 AND
-    64 * tokens = (SELECT sum(items) FROM likeness_class c
+    64 * tokens = (SELECT sum(items) FROM similarity_class c
       WHERE what = 'value' AND kind = 'z' AND c.layer = z.layer) AND
     (SELECT sum(items * (class + 0.5) * (class + 0.5)) / 64 / sum(items)
-      FROM likeness_class c WHERE what = 'value' AND kind = 'z' AND
+      FROM similarity_class c WHERE what = 'value' AND kind = 'z' AND
       c.layer = z.layer) BETWEEN 0.9 AND 1.1 AND
     (z.layer <> 2 OR round(z.share, 4) = 0.3550);")" = 6 ] ||
   fail 'latent vectors are not counted'
@@ -216,9 +216,9 @@ for change in 'selection_row SET lse_bits = lse_bits + 1' \
 done
 
 # Nor may a token be alike to another, but for what LAPACK found.
-for change in 'likeness SET far = far + 1' \
+for change in 'similarity SET far = far + 1' \
   'residual SET norm_bits = norm_bits + 1' \
-  'likeness_class SET items = items + 1' \
+  'similarity_class SET items = items + 1' \
   'missed SET share_bits = share_bits + 1' \
   'entropy SET bits_bits = bits_bits + 1'; do
   cp "$dir/b.db" "$dir/odd.db"

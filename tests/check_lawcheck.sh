@@ -25,7 +25,7 @@ forms() {
   has '<testsuite name="kvreplay lawcheck" tests="3" failures="1" errors="0"' \
     junit
   has 'classname="made:token" name="modes of .*, budget 30">' junit
-  has '<failure message="layer 0, lane 0, step [0-9]+: settle_lane ret' junit
+  has '<failure message="layer 0, lane 0, step [0-9]+: compress_lane ret' junit
   has '^</testsuite>' junit
 }
 
@@ -51,8 +51,8 @@ faults() {
     [ $? = 1 ] && grep -qE "^broken: law $law," "$tmp/out" ||
       fail "lawcheck $fault: $again shows it no more"
   done <<'END'
-outside|hooks|settle_lane writes outside of the lane_state
-wild|hooks|settle_lane died of SIG
+outside|hooks|compress_lane writes outside of the lane_state
+wild|hooks|compress_lane died of SIG
 column|hooks|writes a column beyond
 greedy|hooks|needs.work covers
 leaks|hooks|allocates memory
@@ -64,7 +64,7 @@ thread|repeat|another
 clock|repeat|another
 junk|repeat|another
 exceeds|budget|of a budget of 48
-rows|evidence|needs.want does not ask for.* p
+rows|observation|needs.want does not ask for.* p
 lossy|full|output of dense
 fickle|needs|metas otherwise
 far_view|views|end past n
@@ -75,20 +75,20 @@ far|hooks|writes to byte 100000 of take
 unset|repeat|another
 last|hooks|writes id beyond
 spare|hooks|writes id beyond
-others|hooks|settle_lane writes lane 0, which is not its own
-params|hooks|settle_lane writes its parameters
+others|hooks|compress_lane writes lane 0, which is not its own
+params|hooks|compress_lane writes its parameters
 shown|hooks|observe writes the rows it is shown
 steps|hooks|writes the lane's step
-rounds|modes|settle_lane returns with rounding not to nearest
-flushes|modes|settle_lane returns with
+rounds|modes|compress_lane returns with rounding not to nearest
+flushes|modes|compress_lane returns with
 opens|modes|open returns with rounding not to nearest
-late|hooks|step 100: settle_lane does not return: given up after 5 s
-ignores|hooks|settle_lane ended the process .signal 11.
-exits|hooks|settle_lane ended the process .exit code 0.
-closes|hooks|settle_lane closes files
-maps|hooks|settle_lane maps memory
-threads|hooks|settle_lane begins a thread
-forks|hooks|settle_lane forks
+late|hooks|step 100: compress_lane does not return: given up after 5 s
+ignores|hooks|compress_lane ended the process .signal 11.
+exits|hooks|compress_lane ended the process .exit code 0.
+closes|hooks|compress_lane closes files
+maps|hooks|compress_lane maps memory
+threads|hooks|compress_lane begins a thread
+forks|hooks|compress_lane forks
 spawns|hooks|1 process that it began outlived it
 process|process|another process finds another
 address|process|another process finds another

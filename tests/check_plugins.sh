@@ -163,7 +163,7 @@ modes() {
       -m "$tmp/faulty.so:fault=$fault,window,h2o" >"$tmp/out" 2>"$tmp/err"
     [ $? = 3 ] || [ $fault = opens ] || fail "run $fault: not exit 3"
     checks=$((checks + 2))
-    has '"reason": "(settle_lane|open) of faulty returns with' "run $fault"
+    has '"reason": "(compress_lane|open) of faulty returns with' "run $fault"
     grep -E '"method": "(window|h2o)"' "$tmp/out" |
       grep -oE '"(journal|state|output)": "[0-9a-f]{64}"' | cmp -s - "$tmp/a" ||
       fail "run $fault: window and h2o have other digests"

@@ -94,7 +94,7 @@ has '^reads: .*laws hold' 'lawcheck'
 "${law[@]}" "$tmp/reads.so:file=$tmp/named.safetensors:write=yes" \
   >"$tmp/out" 2>&1
 [ $? = 1 ] || fail 'lawcheck of one that writes: not exit 1'
-has 'settle_lane writes its file.s tensors, which are lent' 'lawcheck'
+has 'compress_lane writes its file.s tensors, which are lent' 'lawcheck'
 
 # ---- what is wrong ---------------------------------------------------------
 r=$tmp/reads.so bad_file=$tmp/bad.safetensors

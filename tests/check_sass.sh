@@ -134,21 +134,21 @@ theme_top() {
   echo 'void (*const kept)(bench *) = top_time;'
 }
 
-# What theme settle asks of h2o: the default variant, one entry goes, nothing is
-# shown and nothing was merged.
-theme_settle() {
+# What theme compress asks of h2o: the default variant, one entry goes, nothing
+# is shown and nothing was merged.
+theme_compress() {
   echo '#include "gpu/lane/method.cuh"'
   echo '#undef KV_GPU_METHOD'
   echo '#define KV_GPU_METHOD(...)'
   echo '#include "gpu/methods/h2o.cu"'
   cat <<'END'
-__global__ void settle_one(const __grid_constant__ kv_gpu_layer l) {
+__global__ void compress_one(const __grid_constant__ kv_gpu_layer l) {
   const params timed = {4096, 2048, DROP, 0, NONE};
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
   at.params = &timed;
   if (lane->n != timed.budget + 1) return;
-  settle_lane(at, lane);
+  compress_lane(at, lane);
   __syncthreads();
   if (lane->marked) return;
   kv_gpu_sweep(at, lane);
@@ -159,10 +159,10 @@ END
 all_counted() {
   local file
   theme_top >"$scratch/top.cu"
-  theme_settle >"$scratch/settle.cu"
+  theme_compress >"$scratch/compress.cu"
   export -f counted compiled ready resources short
   export nvcc bits arch top build scratch table
-  for file in "$top"/gpu/{backend,methods}/*.cu "$scratch"/{top,settle}.cu; do
+  for file in "$top"/gpu/{backend,methods}/*.cu "$scratch"/{top,compress}.cu; do
     printf '%s\0%s\0' "$file" "$(basename "$file" .cu)"
   done | xargs -0 -n 2 -P "$(nproc)" bash -c 'counted "$@" >"$scratch/$2.out"' \
     check_sass

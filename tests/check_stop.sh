@@ -25,13 +25,13 @@ fail() {
   [ ! -s err ] || sed 's/^/  stderr: /' err | head -n 5 >>"$dir/failed"
 }
 
-# A window whose settling sleeps or spins where the prompt has nine tokens.
+# A window whose compression sleeps or spins where the prompt has nine tokens.
 cc=${CC:-cc}
 for way in 'pause()' 'free(malloc(99))'; do
   name=sleeps
   [ "$way" = 'pause()' ] || name=spins
   sed "s/\"window\"/\"$name\"/; s/kv_method_window/kv_plugin/
-    s/^static void settle_lane.*/&\\
+    s/^static void compress_lane.*/&\\
   if (lane->shape->prompt_len == 9) {\\
     fclose(fopen(\"hangs\", \"w\"));\\
     for (;;) $way;\\

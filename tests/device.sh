@@ -6,7 +6,7 @@
 #   device.sh [-B emu] [-o FOLDER] [-s STAGES]
 #       asks it; the answers go to FOLDER (default: device-run). STAGES: some of
 #       device,quick,digests,database,again,pages,laws,memcheck,racecheck,
-#       initcheck,attend,top,settle,kivi,compact,paged,regular,delta,replay
+#       initcheck,attend,top,compress,kivi,compact,paged,regular,delta,replay
 #       (default: all, in this order)
 #   device.sh --pack FOLDER
 #       makes FOLDER from a build: what the command above needs on a machine
@@ -30,7 +30,7 @@
 . "$(dirname "$0")/replays.sh"
 small=$src/traces/tiny/retrieval_8_small.safetensors
 all=device,quick,digests,database,again,pages,laws,memcheck,racecheck
-all+=,initcheck,attend,top,settle,kivi,compact,paged,regular,delta,replay
+all+=,initcheck,attend,top,compress,kivi,compact,paged,regular,delta,replay
 backend=cuda out=device-run pack='' stages=$all
 usage="usage: device.sh [-B BACKEND] [-o FOLDER] [-s STAGES]
        device.sh --pack FOLDER
@@ -215,7 +215,7 @@ stage laws 80 "$top/tests/check_laws"
 for tool in memcheck racecheck initcheck; do
   stage "$tool" 40 bash -c "sanitized $tool"
 done
-for theme in attend top settle kivi compact paged regular delta; do
+for theme in attend top compress kivi compact paged regular delta; do
   stage "$theme" 12 bash -c "benchmark $theme --theme $theme"
 done
 stage replay 74 bash -c 'benchmark replay --theme replay'

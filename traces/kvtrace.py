@@ -314,7 +314,7 @@ def _lists(at, given, heads, page, due):
     lists = []
     for s in sorted(given):
         _need(s in due, at, f"step {s} is none (they count the tokens seen) at"
-              " which a view is taken, or lanes settle")
+              " which a view is taken, or lanes are compressed")
         _need(len(given[s]) == heads, at, f"step {s}: {len(given[s])} lists "
               f"for {heads} heads")
         for h, x in enumerate(map(np.asarray, given[s])):
@@ -351,10 +351,10 @@ def write_decisions(path, trace, name, lists, kind="stored", head="kv",
         first, block or last)) and first < last, path, f"prompt_len is {first}"
           f", block {block}; give None or a number, 1 to {last - 1}")
     page, tensors, decode = int(page[1] or 1), {}, range(first + 1, last)
-    settles = {*range(first, last), *range(block or last, last, block or 1)}
+    compresses = {*range(first, last), *range(block or last, last, block or 1)}
     for part, given, n, size, due in (
             ("", lists, heads[head], 1 if views else page,
-             decode if kind == "view" else settles),
+             decode if kind == "view" else compresses),
             ("view.", views or {}, heads[view_head], page, decode)):
         _need(part and not given or sorted(given) == trace.layers, path,
               f"lists for layers {[*given]}, recorded are {trace.layers}")

@@ -9,7 +9,7 @@ CREATE TEMP VIEW alike AS
 WITH layers AS MATERIALIZED
   (SELECT identity, layer, row_number() OVER trace - 1 AS i,
     count(*) OVER (PARTITION BY identity) AS n
-  FROM (SELECT DISTINCT identity, layer FROM likeness)
+  FROM (SELECT DISTINCT identity, layer FROM similarity)
   WINDOW trace AS (PARTITION BY identity ORDER BY layer)),
 shaped AS MATERIALIZED
   (SELECT l.*, n || ' layers, ' || coalesce(n_kv_heads, '?') ||
@@ -36,7 +36,7 @@ CREATE TEMP VIEW nearest AS
 WITH one AS MATERIALIZED
   (SELECT a.shape, a.layer, how, far * 1.0 / tokens AS far,
     close * 1.0 / tokens AS close, chance
-  FROM likeness l JOIN alike a USING (identity, layer)
+  FROM similarity l JOIN alike a USING (identity, layer)
     JOIN space_name USING (space)),
 long AS
   (SELECT shape, layer, 'far: ' || how AS series, far AS share FROM one
@@ -51,7 +51,7 @@ CREATE TEMP VIEW histogram AS
 SELECT a.shape, a.layer, a.drawn, c.space, how, c.kind, k.what AS residual,
   c.what, class, sum(items * 1.0 / all_items) / a.traces AS share, a.traces
 FROM (SELECT *, sum(items) OVER (PARTITION BY identity, layer, space, kind,
-    what) AS all_items FROM likeness_class WHERE items > 0) c
+    what) AS all_items FROM similarity_class WHERE items > 0) c
   JOIN alike a USING (identity, layer) JOIN space_name USING (space)
   JOIN kind_name k USING (kind)
 GROUP BY a.shape, a.layer, c.space, c.kind, c.what, class;

@@ -10,9 +10,9 @@
  *            tier, low (LeanKV demotes one a step at most)
  *   block    of a prompt: any row that is not coded, and any of the high tier,
  *            may become low
- *   settled  the numbers in use. Low pages stood from the right end of what the
- *            prompt reserved; now they come right behind the high ones, from
- *            where the page manager turns them into low ones
+ *   compressed  the numbers in use. Low pages stood from the right end of what
+ *            the prompt reserved; now they come right behind the high ones,
+ *            from where the page manager turns them into low ones
  *
  * A thread a lane.
  */
@@ -54,7 +54,7 @@ static __global__ void count(kv_gpu_layer l, kv_gpu_paged p, int when) {
   tier_now high = now_of(p, lane, KV_HIGH), low = now_of(p, lane, KV_LOW);
   int uncoded = lane->n - high.held - low.held;
   kv_pages_count n = {{high.used, low.used}};
-  if (when == KV_GPU_COUNT_SETTLED) {
+  if (when == KV_GPU_COUNT_COMPRESSED) {
     kv_pages_count held = p.held[i];
     turn_round(p.table + (int64_t)i * p.entries,
                kv_pages_for(high.used, p.tier[KV_HIGH].tokens),

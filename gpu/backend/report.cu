@@ -96,7 +96,7 @@ static __device__ kv_gpu_piece of_rewriting(const kv_gpu_layer &l,
                  what);
 }
 
-/* Piece j of a lane; empty if a settling changed nothing in it. */
+/* Piece j of a lane; empty if a compression changed nothing in it. */
 static __device__ kv_gpu_piece of_lane(const kv_gpu_layer &l,
                                        const kv_gpu_lane *lane, int j) {
   if (lane->n_verbs == 0 && !lane->wrote) return row_of(nullptr, 4, 0);

@@ -159,7 +159,7 @@ static bool hash_log(kv_store *s, int i) {
   const kv_shape *shape = s->plan->shape;
   size_t bytes = (size_t)(shape->d + shape->d_v) * sizeof *s->row;
   size_t most = (size_t)s->head[i].cap_log;
-  assert(s->log->holder == s && "no other layer of the cell settled since");
+  assert(s->log->holder == s && "no other layer of the cell compressed since");
   int n = pull_lane(s, i, KV_GPU_SAY_LOG_ID, sizeof *s->list, most, s->list);
   const kv_gpu_piece *log = kv_gpu_piece_of(
       s, KV_GPU_SAY_LANES, piece_of_lane(s, i, KV_GPU_SAY_LOG), bytes, most);

@@ -2,8 +2,8 @@
  *
  * kv_backend on a device. The engine calls lane by lane, but the device works
  * on all lanes of a layer at once: the first call of a kind in a block does the
- * work for all lanes, the others find it done. A decode step, settling
- * included, is run by its first view; what it left for settle_layer waits in
+ * work for all lanes, the others find it done. A decode step, compression
+ * included, is run by its first view; what it left for compress_layer waits in
  * the report.
  */
 #include "gpu/host/backends.h"
@@ -23,8 +23,8 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
   pthread_mutex_unlock(&s->lock);
 }
 
-static void evidence(kv_store *const *store, int n, int g, int first, int count,
-                     kv_scratch *x) {
+static void observation(kv_store *const *store, int n, int g, int first,
+                        int count, kv_scratch *x) {
   (void)g;
   (void)x;
   for (int i = 0; i < n; i++) {
@@ -88,13 +88,13 @@ static kv_seen seen(const kv_store *s, int i, const kv_scratch *x) {
                    .lse = s->lse + h};
 }
 
-/* --- settling ----------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
-static void settle_layer(kv_store *s, kv_scratch *x) {
+static void compress_layer(kv_store *s, kv_scratch *x) {
   (void)x;
   if (!kv_gpu_due(s)) return;
   if (kv_gpu_in_prompt(s)) {
-    kv_gpu_run_settling(s);
+    kv_gpu_run_compression(s);
     kv_gpu_mirror_shows(s);
   }
   if (!s->lost) kv_gpu_mirror_columns(s);
@@ -171,10 +171,11 @@ static bool cuda_lacked(void) {
     .scratch_open = scratch_open, .scratch_close = scratch_close,              \
     .lanes = lanes, .lane = lane, .begin = kv_gpu_begin,                       \
     .prompt = kv_gpu_prompt, .receive = kv_gpu_receive, .append = append,      \
-    .evidence = evidence, .view = view, .materialise = done, .attend = done,   \
-    .seen = seen, .settle = done, .settle_layer = settle_layer,                \
-    .publish = publish, .end_step = end_step, .finish = finish,                \
-    .lacked = has_lacked, .fault = fault                                       \
+    .observation = observation, .view = view, .materialise = done,             \
+    .attend = done, .seen = seen, .compress = done,                            \
+    .compress_layer = compress_layer, .publish = publish,                      \
+    .end_step = end_step, .finish = finish, .lacked = has_lacked,              \
+    .fault = fault                                                             \
   }
 
 const kv_backend kv_backend_emu = KV_ON_DEVICE("emu", open_emu, emu_lacked);

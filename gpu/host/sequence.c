@@ -6,7 +6,7 @@
 #include "gpu/host/tiers.h"
 
 /* The layer as the i-th method on the lanes sees it: its own parameters, rows,
- * settling times, and its part of columns, formats and state. Selections are
+ * compression times, and its part of columns, formats and state. Selections are
  * recorded for the first method. */
 static kv_gpu_layer layer_of(const kv_store *s, int i) {
   const kv_method_part *p = &s->part[i];
@@ -74,8 +74,8 @@ void kv_gpu_seq_enter(const kv_store *s, int count, void *stream) {
   hook(s, KV_HOOK_arrive, stream);
 }
 
-/* Attention. If a view ranks by logits, or evidence needs them, all logits are
- * computed; otherwise only those in view. */
+/* Attention. If a view ranks by logits, or observation needs them, all logits
+ * are computed; otherwise only those in view. */
 static void attend_part(const kv_store *s, void *stream) {
   const kv_device *dev = s->device;
   const kv_needs *need = &s->plan->needs;
@@ -95,13 +95,13 @@ static void attend_part(const kv_store *s, void *stream) {
   dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
 }
 
-/* Evidence of a tile of prompt rows. */
+/* Observation of a tile of prompt rows. */
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream) {
   const kv_device *dev = s->device;
   dev->queries(stream, &s->layer, rows);
   if (s->plan->needs.want & KV_LOGITS) {
     dev->logits(stream, &s->layer, rows, 0);
-    dev->evidence(stream, &s->layer, rows);
+    dev->observation(stream, &s->layer, rows);
   }
   kv_gpu_seq_observe(s, stream);
 }
@@ -113,7 +113,7 @@ void kv_gpu_seq_publish(const kv_store *s, int i, void *stream) {
 static void observe_part(const kv_store *s, void *stream) {
   if (!kv_gpu_observed(s)) return;
   if (s->plan->needs.want & (KV_P | KV_SUM))
-    s->device->evidence(stream, &s->layer, 1);
+    s->device->observation(stream, &s->layer, 1);
   kv_gpu_seq_observe(s, stream);
 }
 
@@ -122,13 +122,13 @@ static void show_part(const kv_store *s, void *stream) {
     s->device->report(stream, &s->layer, KV_GPU_SAY_SCORES, 0);
 }
 
-void kv_gpu_seq_settle(const kv_store *s, void *stream, int first) {
+void kv_gpu_seq_compress(const kv_store *s, void *stream, int first) {
   s->device->report(stream, &s->layer, KV_GPU_SAY_COLUMNS, first);
   for (int i = 0; i < s->parts; i++) {
-    hook_of(s, i, KV_HOOK_settle_lane, stream);
-    hook_of(s, i, KV_HOOK_settle_layer, stream);
+    hook_of(s, i, KV_HOOK_compress_lane, stream);
+    hook_of(s, i, KV_HOOK_compress_layer, stream);
   }
-  kv_gpu_seq_settled(s, stream);
+  kv_gpu_seq_compressed(s, stream);
   show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
 }
@@ -144,17 +144,17 @@ static void step_alone(void *self, void *stream) {
   show_part(self, stream);
 }
 
-static void step_and_settle(void *self, void *stream) {
+static void step_and_compress(void *self, void *stream) {
   step(self, stream);
-  kv_gpu_seq_settle(self, stream, 0);
+  kv_gpu_seq_compress(self, stream, 0);
 }
 
-/* A block of the prompt that settles at its end; `seen`: with evidence of all
- * its rows, which are one tile. */
+/* A block of the prompt that compresses at its end; `seen`: with observation of
+ * all its rows, which are one tile. */
 static void block(const kv_store *s, void *stream, bool seen) {
   kv_gpu_seq_enter(s, s->clock.count, stream);
   if (seen) kv_gpu_seq_tile(s, s->clock.rows, stream);
-  kv_gpu_seq_settle(s, stream, 1);
+  kv_gpu_seq_compress(s, stream, 1);
 }
 
 static void block_alone(void *self, void *stream) {
@@ -164,6 +164,6 @@ static void block_seen(void *self, void *stream) { block(self, stream, true); }
 
 kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS] = {
     [KV_GPU_RECORD_STEP] = step_alone,
-    [KV_GPU_RECORD_DUE] = step_and_settle,
+    [KV_GPU_RECORD_DUE] = step_and_compress,
     [KV_GPU_RECORD_BLOCK] = block_alone,
     [KV_GPU_RECORD_SEEN] = block_seen};

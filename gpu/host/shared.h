@@ -37,9 +37,9 @@ typedef struct kv_gpu_trace {
 } kv_gpu_trace;
 
 /* Where the verbs of a step leave what they rewrote, for the host to hash: as
- * long as a settling may need, which is far more than a layer holds. The host
- * has read a layer's before another layer of the cell settles, so that all
- * stores of a plan share one. */
+ * long as a compression may need, which is far more than a layer holds. The
+ * host has read a layer's before another layer of the cell compresses, so that
+ * all stores of a plan share one. */
 typedef struct kv_gpu_log {
   const kv_device *device;
   const kv_plan *of; /* which the stores were opened for */
@@ -47,7 +47,7 @@ typedef struct kv_gpu_log {
   size_t cap, width;  /* rows of a lane; floats of a row: d + d_v */
   uint32_t *id;       /* [lanes][cap] */
   float *row;         /* [lanes][cap][width] */
-  const void *holder; /* the store whose settling was started last */
+  const void *holder; /* the store whose compression was started last */
   struct kv_gpu_log *next;
 } kv_gpu_log;
 

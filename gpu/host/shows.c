@@ -5,15 +5,15 @@
  *
  * Memory, only if asked for: for each lane, words for one list of all tokens
  * for each of its query heads if the method has a view, and for one list if it
- * settles lanes; for the layer, LAYER_LISTS lists of every lane if it settles
- * the layer. All of it lies on the device, in the report there and in its
- * pinned copy; the host has room for one lane or the layer.
+ * compresses lanes; for the layer, LAYER_LISTS lists of every lane if it
+ * compresses the layer. All of it lies on the device, in the report there and
+ * in its pinned copy; the host has room for one lane or the layer.
  */
 #include "gpu/host/store.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Most lists of a lane that settle_lane and settle_layer rank. */
+/* Most lists of a lane that compress_lane and compress_layer rank. */
 enum { LANE_LISTS = 2, LAYER_LISTS = 3 };
 
 /* --- memory ------------------------------------------------------------- */
@@ -23,8 +23,8 @@ static size_t words_of(const kv_store *s, int i) {
   const kv_gpu_hooks *hooks = s->hooks[0]; /* the method that selects */
   size_t list = (size_t)s->plan->shape->n_tokens + KV_GPU_SHOWN_HEAD;
   int lane =
-      (hooks->view ? s->queries : 0) + (hooks->settle_lane ? LANE_LISTS : 0);
-  int layer = hooks->settle_layer ? (int)LAYER_LISTS * s->lanes : 0;
+      (hooks->view ? s->queries : 0) + (hooks->compress_lane ? LANE_LISTS : 0);
+  int layer = hooks->compress_layer ? (int)LAYER_LISTS * s->lanes : 0;
   return (size_t)(i < s->lanes ? lane : layer) * list;
 }
 

@@ -10,7 +10,7 @@
 enum { BETWEEN_STOPS = 64 }; /* tiles of a prompt */
 
 bool kv_gpu_due(const kv_store *s) {
-  return kv_settling_due(&s->plan->needs, &s->shape, s->end);
+  return kv_compression_due(&s->plan->needs, &s->shape, s->end);
 }
 
 /* --- starts ------------------------------------------------------------- */
@@ -99,7 +99,7 @@ const kv_message *kv_gpu_publish(kv_store *s) {
   return &s->said;
 }
 
-/* --- the prompt's evidence ---------------------------------------------- */
+/* --- the prompt's observation -------------------------------------------- */
 
 /* Uses recorded sums of all prompt rows if the layer lacks the rows. */
 static void recorded_sums(kv_store *s) {
@@ -181,15 +181,15 @@ static void run_block(kv_store *s) {
   }
   kv_gpu_seq_enter(s, count, stream);
   kv_gpu_show_prompt(s, first, count);
-  kv_gpu_seq_settle(s, stream, 1);
+  kv_gpu_seq_compress(s, stream, 1);
 }
 
-void kv_gpu_run_settling(kv_store *s) {
+void kv_gpu_run_compression(kv_store *s) {
   if (kv_gpu_lost(s)) return;
   hold_log(s);
   if (s->waiting)
     run_block(s);
   else
-    kv_gpu_seq_settle(s, s->device->stream(), 1);
+    kv_gpu_seq_compress(s, s->device->stream(), 1);
   kv_gpu_read(s, KV_GPU_PROMPT);
 }

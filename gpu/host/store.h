@@ -28,17 +28,17 @@
 
 /* Sequences that are recorded once a layer and replayed. */
 typedef enum kv_gpu_recording {
-  KV_GPU_RECORD_STEP,  /* a decode step without a settling */
+  KV_GPU_RECORD_STEP,  /* a decode step without a compression */
   KV_GPU_RECORD_DUE,   /* and with one */
-  KV_GPU_RECORD_BLOCK, /* a block of the prompt without evidence */
+  KV_GPU_RECORD_BLOCK, /* a block of the prompt without observation */
   KV_GPU_RECORD_SEEN,  /* and with that of all its rows */
   KV_GPU_RECORDS
 } kv_gpu_recording;
 
 /* Kinds of reports, which differ in length. */
 typedef enum kv_gpu_kind_of_step {
-  KV_GPU_STEP, /* a decode step without a settling */
-  KV_GPU_DUE,  /* a decode step with a settling */
+  KV_GPU_STEP, /* a decode step without a compression */
+  KV_GPU_DUE,  /* a decode step with a compression */
   KV_GPU_PROMPT,
   KV_GPU_LAST, /* the end of a layer */
   KV_GPU_STEPS
@@ -94,7 +94,7 @@ struct kv_store {
   int end;
   bool seen, attended, lost;
   bool waiting; /* a block of the prompt has entered the mirror; the device is
-                   asked for all of it when it settles */
+                   asked for all of it when it compresses */
   kv_err fault;
   char *message;   /* one to or from the device, its head first; or NULL */
   kv_message said; /* what the layer publishes at the step, */
@@ -137,11 +137,11 @@ static inline bool kv_gpu_in_prompt(const kv_store *s) {
 bool kv_gpu_observed(const kv_store *s);
 /* The clock's tokens, `count` of them, enter. */
 void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
-/* Evidence of a tile of `rows` prompt rows, shown to who observes. */
+/* Observation of a tile of `rows` prompt rows, shown to who observes. */
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
 void kv_gpu_seq_observe(const kv_store *s, void *stream);
-/* What lanes hold before and after they settle; `first` begins a report. */
-void kv_gpu_seq_settle(const kv_store *s, void *stream, int first);
+/* What lanes hold before and after they compress; `first` begins a report. */
+void kv_gpu_seq_compress(const kv_store *s, void *stream, int first);
 /* Of the i-th method on the lanes. */
 void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);
 extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS]; /* of a store */
@@ -149,14 +149,14 @@ extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS]; /* of a store */
 /* step.c */
 bool kv_gpu_due(const kv_store *s);
 /* The next tokens enter. Of a prompt that is taken in blocks the device is told
- * when the block settles. */
+ * when the block compresses. */
 void kv_gpu_enter(kv_store *s, int first, int count);
 /* Runs observe on the query rows of a whole prompt, tile by tile. */
 void kv_gpu_show_prompt(kv_store *s, int first, int count);
 /* Each starts its work and reads the report: a whole decode step, .. */
 void kv_gpu_run_step(kv_store *s);
-void kv_gpu_run_settling(kv_store *s); /* a block of the prompt settles */
-void kv_gpu_run_last(kv_store *s);     /* columns at the end of a layer */
+void kv_gpu_run_compression(kv_store *s); /* a block of the prompt compresses */
+void kv_gpu_run_last(kv_store *s);        /* columns at the end of a layer */
 /* Messages of layers, where needs.across is KV_DOWN: that of those above to the
  * device (NULL: there is none), and what this one publishes to the host. */
 void kv_gpu_receive(kv_store *s, const kv_message *above);

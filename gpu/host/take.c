@@ -197,7 +197,7 @@ static void take_asset(kv_store *s) {
 
 /* --- the report --------------------------------------------------------- */
 
-/* The most bytes of data that a step can have before its lanes settle. */
+/* The most bytes of data of a step before its lanes are compressed. */
 static size_t most_before(const kv_store *s) {
   const kv_shape *shape = s->plan->shape;
   size_t heads = (size_t)shape->n_heads, t = (size_t)shape->n_tokens;
@@ -209,8 +209,8 @@ static size_t most_before(const kv_store *s) {
          kv_gpu_shows_bytes(s) + (size_t)s->layer.pieces * 16;
 }
 
-/* The usual bytes of lanes after settling; a prompt, and coding many rows, have
- * more. */
+/* The usual bytes of lanes after compression; a prompt, and coding many rows,
+ * have more. */
 static size_t usual_after(const kv_store *s) {
   const kv_shape *shape = s->plan->shape;
   size_t t = (size_t)shape->n_tokens, lane = sizeof(kv_gpu_lane) + 64 * t;

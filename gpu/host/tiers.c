@@ -149,8 +149,8 @@ void kv_gpu_tiers_begin(kv_store *s) {
       [KV_GPU_JOB_PROMPT] = {.phase = KV_PAGES_PROMPT,
                              .tokens = s->opened->shape->prompt_len},
       [KV_GPU_JOB_STEP] = {.phase = KV_PAGES_STEP, .count = t->rows.count},
-      [KV_GPU_JOB_SETTLED] = {.phase = KV_PAGES_SETTLED,
-                              .count = t->rows.count}};
+      [KV_GPU_JOB_COMPRESSED] = {.phase = KV_PAGES_COMPRESSED,
+                                 .count = t->rows.count}};
   if (!kv_gpu_unified_reset(&t->u, &s->fault))
     s->device->put(t->job, job, sizeof job);
 }
@@ -192,8 +192,8 @@ void kv_gpu_seq_reserve(const kv_store *s, void *stream) {
   compact(s, KV_GPU_JOB_STEP, stream);
 }
 
-void kv_gpu_seq_settled(const kv_store *s, void *stream) {
+void kv_gpu_seq_compressed(const kv_store *s, void *stream) {
   if (!s->tiers || !kv_gpu_in_prompt(s)) return;
-  count(s, KV_GPU_COUNT_SETTLED, stream);
-  compact(s, KV_GPU_JOB_SETTLED, stream);
+  count(s, KV_GPU_COUNT_COMPRESSED, stream);
+  compact(s, KV_GPU_JOB_COMPRESSED, stream);
 }

@@ -6,7 +6,7 @@
  * merged. Else the slabs hold them. Which it is changes no bit of any result.
  *
  * Pages are reserved before tokens enter, by what they may need at most, and
- * what a prompt did not need goes back when it has settled; as variant code
+ * what a prompt did not need goes back when it is compressed; as variant code
  * has it. The pool has as many pages as the slabs' blocks would fill, so no
  * lane is ever refused.
  */
@@ -20,7 +20,7 @@
 typedef enum kv_gpu_tiers_job {
   KV_GPU_JOB_PROMPT,
   KV_GPU_JOB_STEP,
-  KV_GPU_JOB_SETTLED,
+  KV_GPU_JOB_COMPRESSED,
   KV_GPU_JOBS
 } kv_gpu_tiers_job;
 
@@ -45,7 +45,7 @@ bool kv_gpu_tiers_walked(const kv_store *s);
 
 /* Starts what reserves pages for the tokens that have entered, .. */
 void kv_gpu_seq_reserve(const kv_store *s, void *stream);
-/* .. and gives back what a prompt that has settled did not need. */
-void kv_gpu_seq_settled(const kv_store *s, void *stream);
+/* .. and gives back what a prompt that is compressed did not need. */
+void kv_gpu_seq_compressed(const kv_store *s, void *stream);
 
 #endif

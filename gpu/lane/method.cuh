@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A method's twin: its hooks as device functions, run by one block for each
- * lane (settle_layer: one block for all lanes; a view or an observation may
+ * lane (compress_layer: one block for all lanes; a view or an observation may
  * have several, if it is started so). All threads of the block call a hook with
  * the same arguments. Hooks change memory only through
  * gpu/lane/verbs.cuh and find shared algorithms in gpu/parts. `arrive` must not
- * call memory operations: before a lane is settled the host only knows that
+ * call memory operations: before a lane is compressed the host only knows that
  * tokens entered it.
  *
- *   static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane);
- *   KV_GPU_METHOD(window, .settle_lane = kv_on_settle_lane<settle_lane>);
+ *   static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane);
+ *   KV_GPU_METHOD(window, .compress_lane = kv_on_compress_lane<compress_lane>);
  *
  * lists the hooks that the method has, in the order of ref/lane/hooks.h: the
  * same as its table in ref/methods.
@@ -34,7 +34,7 @@ typedef bool kv_gpu_own_chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
                               float *a);
 typedef void kv_gpu_observe(kv_gpu_at &at, kv_gpu_lane *lane,
                             const kv_gpu_rows &rows);
-typedef void kv_gpu_settle(kv_gpu_at &at, kv_gpu_lane *lane);
+typedef void kv_gpu_compress(kv_gpu_at &at, kv_gpu_lane *lane);
 typedef bool kv_gpu_publish(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
                             void *message);
 typedef void kv_gpu_together(kv_gpu_at &at, kv_gpu_lane *lane, int lanes);
@@ -72,7 +72,7 @@ KV_DEVICE const void *kv_gpu_above(const kv_gpu_at &at, int *layer) {
 }
 
 /* From here on scores of selections are recorded at index `whose` (a lane, or
- * the layer), for query head `head` of the layer or for a settling (-1). */
+ * the layer), for query head `head` of the layer or for a compression (-1). */
 KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
                             kv_gpu_at &at) {
   at.shown = l.shown ? &l.shown[whose] : nullptr;
@@ -217,18 +217,18 @@ __global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, rows);
 }
 
-/* kv_settling_due for this method's own needs: if two methods share the lanes,
- * a settling may be due for the other one only. */
-KV_DEVICE bool kv_gpu_settles(const kv_gpu_layer &l) {
+/* kv_compression_due for this method's own needs: if two methods share the
+ * lanes, a compression may be due for the other one only. */
+KV_DEVICE bool kv_gpu_compresses(const kv_gpu_layer &l) {
   int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
   if (!l.one_of_two || decoded == 0) return true;
   if (decoded < 0) return l.needs.block != 0;
   return l.needs.every != 0 && (decoded - l.needs.phase) % l.needs.every == 0;
 }
 
-template <kv_gpu_settle hook>
-__global__ void kv_run_settle(const __grid_constant__ kv_gpu_layer l) {
-  if (!kv_gpu_settles(l)) return;
+template <kv_gpu_compress hook>
+__global__ void kv_run_compress(const __grid_constant__ kv_gpu_layer l) {
+  if (!kv_gpu_compresses(l)) return;
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
   kv_gpu_at at = kv_at_lane(l, lane);
   kv_gpu_watch(l, lane->lane, -1, at);
@@ -239,7 +239,7 @@ __global__ void kv_run_settle(const __grid_constant__ kv_gpu_layer l) {
 
 template <kv_gpu_together hook>
 __global__ void kv_run_layer(const __grid_constant__ kv_gpu_layer l) {
-  if (!kv_gpu_settles(l)) return;
+  if (!kv_gpu_compresses(l)) return;
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
   kv_gpu_watch(l, l.lanes, -1, at);
   hook(at, l.lane, l.lanes);
@@ -297,12 +297,12 @@ void kv_on_observe_entries(void *s, const kv_gpu_layer *l) {
   dim3 grid((unsigned)l->lanes, (unsigned)blocks);
   KV_LAUNCH(s, kv_run_observe<hook>, grid, KV_BLOCK, *l);
 }
-template <kv_gpu_settle hook>
-void kv_on_settle_lane(void *s, const kv_gpu_layer *l) {
-  KV_LAUNCH(s, kv_run_settle<hook>, l->lanes, KV_BLOCK, *l);
+template <kv_gpu_compress hook>
+void kv_on_compress_lane(void *s, const kv_gpu_layer *l) {
+  KV_LAUNCH(s, kv_run_compress<hook>, l->lanes, KV_BLOCK, *l);
 }
 template <kv_gpu_together hook>
-void kv_on_settle_layer(void *s, const kv_gpu_layer *l) {
+void kv_on_compress_layer(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_layer<hook>, 1, KV_BLOCK, *l);
 }
 template <kv_gpu_publish hook>

@@ -116,9 +116,9 @@ static __device__ __forceinline__ void spend(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* In one piece with its kernel, so that kv_gpu_at stays in registers. */
 static __device__ __forceinline__ void
-settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
+compress_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
-  int most = 0; /* after an earlier settling lanes differ in length */
+  int most = 0; /* after an earlier compression lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l].n > most ? lane[l].n : most;
   __syncthreads(); /* before a lane changes */
   if (most > o->budget) spend(at, lane, lanes);
@@ -126,4 +126,4 @@ settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
 }
 
 KV_GPU_METHOD(adakv, .observe = kv_on_observe_entries<observe>,
-              .settle_layer = kv_on_settle_layer<settle_layer>);
+              .compress_layer = kv_on_compress_layer<compress_layer>);

@@ -52,10 +52,10 @@ static __device__ void choose(kv_gpu_at &at, const chunks *c,
 
 /* In one piece with its kernel, so that kv_gpu_at stays in registers. */
 static __device__ __forceinline__ void
-settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
+compress_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
   const params *o = (const params *)at.params;
   int first, entries = lane[0].n, n = kv_score_span(&o->s, entries, &first);
-  if (kv_score_settles(&o->s, &at.layer->shape, at.step) &&
+  if (kv_score_compresses(&o->s, &at.layer->shape, at.step) &&
       entries > o->budget) {
     chunks c = chunks_of(o, n, o->budget - (entries - n));
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, entries);
@@ -68,4 +68,4 @@ settle_layer(kv_gpu_at &at, kv_gpu_lane *lane, int lanes) {
 }
 
 KV_GPU_METHOD(chunkkv, .observe = kv_on_observe_entries<observe>,
-              .settle_layer = kv_on_settle_layer<settle_layer>);
+              .compress_layer = kv_on_compress_layer<compress_layer>);

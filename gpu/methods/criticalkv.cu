@@ -48,12 +48,13 @@ static __device__ void choose(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  if (kv_score_settles(&o->s, &at.layer->shape, at.step) && lane->n > o->budget)
+  if (kv_score_compresses(&o->s, &at.layer->shape, at.step) &&
+      lane->n > o->budget)
     choose(at, lane);
   kv_gpu_score_forget(at, lane, &o->s);
 }
 
 KV_GPU_METHOD(criticalkv, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

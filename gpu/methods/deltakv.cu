@@ -98,5 +98,5 @@ struct deltakv_rule {
 
 KV_GPU_METHOD(deltakv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
               .observe = kv_on_observe<observe>,
-              .settle_layer = kv_gpu_start_residual<deltakv_rule>,
+              .compress_layer = kv_gpu_start_residual<deltakv_rule>,
               .publish = kv_on_publish<publish>);

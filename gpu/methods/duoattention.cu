@@ -41,7 +41,7 @@ static __device__ bool file_streams(const kv_gpu_at &at,
          !kv_duo_before(o->cut, o->cut_place, gate[place], place);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int64_t *own = streams(at, lane);
   bool prompt = at.step == at.layer->shape.prompt_len;
@@ -52,8 +52,8 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 }
 
 /* After the prompt, with table=auto: the layer ranks its heads. */
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void compress_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
   const params *o = (const params *)at.params;
   if (at.step != at.layer->shape.prompt_len || o->table == OF_FILE) return;
   float *gate = KV_GPU_TAKE(at, float, lanes);
@@ -75,5 +75,5 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
 }
 
 KV_GPU_METHOD(duoattention, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>,
-              .settle_layer = kv_on_settle_layer<settle_layer>);
+              .compress_lane = kv_on_compress_lane<compress_lane>,
+              .compress_layer = kv_on_compress_layer<compress_layer>);

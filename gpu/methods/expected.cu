@@ -11,10 +11,10 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_score_observe(at, lane, rows, &o->s);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_score_settle(at, lane, o->budget, &o->s);
+  kv_gpu_score_compress(at, lane, o->budget, &o->s);
 }
 
 KV_GPU_METHOD(expected, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -59,7 +59,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
     add_seen(at, lane, rows, hidden);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int past = lane->n - o->recent;
   if (lane->n <= o->budget) return;
@@ -75,4 +75,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 KV_GPU_METHOD(h2o, .view = kv_on_view_apart<view, kv_gpu_no_room>,
               .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -41,7 +41,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* --- settling ------------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
 /* When the cosines of adapter rkv are made. */
 struct hardkv_rule {
@@ -85,7 +85,7 @@ static __device__ void take_temperatures(const kv_gpu_at &at,
   __syncthreads();
 }
 
-static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_cascade c = kv_hard_cascade(o);
   kv_gpu_poll p = kv_gpu_poll_open(at, lane, o->v);
@@ -98,14 +98,14 @@ static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane) {
   p.n = kv_gpu_cascade_asked(c, lane, flag, p.entry);
   kv_gpu_poll_ask(at, lane, o->v, ring_of(at, lane), temperatures_of(at, lane),
                   p);
-  kv_gpu_cascade_settle(at, lane, c, p);
+  kv_gpu_cascade_compress(at, lane, c, p);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   if (lane->n > o->lower) {
     take_temperatures(at, lane);
-    settle(at, lane);
+    compress(at, lane);
   }
   if (kv_hard_scores(o)) kv_gpu_score_forget(at, lane, &o->s);
 }
@@ -116,18 +116,18 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
   const params *o = (const params *)at.params;
   int from, w = o->v.window;
   if (kv_gpu_above(at, &from)) return false;
-  if (!kv_hard_settles(o, &at.layer->shape, at.step)) return false;
+  if (!kv_hard_compresses(o, &at.layer->shape, at.step)) return false;
   for (int i = kv_thread(); i < lanes * w; i += KV_BLOCK)
     ((float *)message)[i] = temperatures_of(at, &lane[i / w])[i % w];
   __syncthreads();
   return true;
 }
 
-static void on_settle(void *s, const kv_gpu_layer *l) {
+static void on_compress(void *s, const kv_gpu_layer *l) {
   kv_gpu_start_similar<hardkv_rule>(s, l);
-  kv_on_settle_lane<settle_lane>(s, l);
+  kv_on_compress_lane<compress_lane>(s, l);
 }
 
 KV_GPU_METHOD(hardkv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
-              .observe = kv_on_observe<observe>, .settle_lane = on_settle,
+              .observe = kv_on_observe<observe>, .compress_lane = on_compress,
               .publish = kv_on_publish<publish>);

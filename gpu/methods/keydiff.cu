@@ -5,9 +5,9 @@
 #include "gpu/parts/scorers.cuh"
 #include "ref/methods/keydiff.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_score_settle(at, lane, o->budget, &o->s);
+  kv_gpu_score_compress(at, lane, o->budget, &o->s);
 }
 
-KV_GPU_METHOD(keydiff, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(keydiff, .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -26,7 +26,7 @@ static __device__ void code_values(kv_gpu_at &at, kv_gpu_lane *lane,
   }
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, o->group);
   int n = lane->n;
@@ -34,4 +34,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   code_values(at, lane, list, n - o->residual);
 }
 
-KV_GPU_METHOD(kivi, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(kivi, .compress_lane = kv_on_compress_lane<compress_lane>);

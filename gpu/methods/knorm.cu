@@ -2,12 +2,12 @@
  *
  * KNorm: twin of ref/methods/knorm.c. The budget entries with the shortest
  * keys stay. A thread has an entry's chain to itself.
- * Cost: O(n d) a lane and settling.
+ * Cost: O(n d) a lane and compression.
  */
 #include "gpu/parts/score_keys.cuh"
 #include "ref/methods/knorm.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int n = lane->n;
   if (at.layer->layer < o->skip || n <= o->budget) return;
@@ -18,4 +18,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-KV_GPU_METHOD(knorm, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(knorm, .compress_lane = kv_on_compress_lane<compress_lane>);

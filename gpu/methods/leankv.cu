@@ -95,8 +95,8 @@ static __device__ void sort_out(kv_gpu_at &at, kv_gpu_lane *lane,
   }
 }
 
-static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane,
-                                     const judged &j) {
+static __device__ void compress_prompt(kv_gpu_at &at, kv_gpu_lane *lane,
+                                       const judged &j) {
   const params *o = (const params *)at.params;
   uint8_t *tier = KV_GPU_TAKE(at, uint8_t, lane->n);
   if (o->sparsity != HEAD) rank(at, j, tier);
@@ -139,8 +139,8 @@ static __device__ decision decide(kv_gpu_at &at, const kv_gpu_lane *lane,
   return kv_lean_paper(j.score, high, low, c, h, l);
 }
 
-static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane,
-                                   const judged &j) {
+static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const judged &j) {
   const params *o = (const params *)at.params;
   decision d = decide(at, lane, j);
   if (d.demote >= 0 && d.demote != d.prune)
@@ -152,7 +152,7 @@ static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-/* --- settle -------------------------------------------------------------- */
+/* --- compress ------------------------------------------------------------ */
 
 /* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
 static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
@@ -173,8 +173,8 @@ static __device__ void count(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
     most[t] = (kv_block_sum(sum[t]) + lanes - 1) / lanes;
 }
 
-static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane, int lanes,
-                              bool prompt) {
+static __device__ void compress(kv_gpu_at &at, kv_gpu_lane *lane, int lanes,
+                                bool prompt) {
   const params *o = (const params *)at.params;
   int most[TIERS];
   if (o->sparsity == LAYER) count(at, lane, lanes, prompt, most);
@@ -183,20 +183,20 @@ static __device__ void settle(kv_gpu_at &at, kv_gpu_lane *lane, int lanes,
     judged j = judge(at, &lane[l], prompt);
     for (int t = 0; o->sparsity == LAYER && t < TIERS; t++) j.most[t] = most[t];
     if (prompt)
-      settle_prompt(at, &lane[l], j);
+      compress_prompt(at, &lane[l], j);
     else
-      settle_step(at, &lane[l], j);
+      compress_step(at, &lane[l], j);
     __syncthreads();
     at.used = used;
   }
 }
 
-static __device__ void settle_lanes(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void compress_lanes(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
   const params *o = (const params *)at.params;
   bool prompt = at.step <= at.layer->shape.prompt_len;
-  if (prompt) settle(at, lane, lanes, true);
-  if (!prompt || o->variant == CODE) settle(at, lane, lanes, false);
+  if (prompt) compress(at, lane, lanes, true);
+  if (!prompt || o->variant == CODE) compress(at, lane, lanes, false);
 }
 
 static __device__ void code_new(kv_gpu_at &at, kv_gpu_lane *lane) {
@@ -208,19 +208,19 @@ static __device__ void code_new(kv_gpu_at &at, kv_gpu_lane *lane) {
   at.used = used;
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_received_settle(at, lane, 0, o->queries);
+  kv_gpu_received_compress(at, lane, 0, o->queries);
   if (at.step > at.layer->shape.prompt_len) code_new(at, lane);
-  if (o->sparsity != LAYER) settle_lanes(at, lane, 1);
+  if (o->sparsity != LAYER) compress_lanes(at, lane, 1);
 }
 
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void compress_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
   const params *o = (const params *)at.params;
-  if (o->sparsity == LAYER) settle_lanes(at, lane, lanes);
+  if (o->sparsity == LAYER) compress_lanes(at, lane, lanes);
 }
 
 KV_GPU_METHOD(leankv, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>,
-              .settle_layer = kv_on_settle_layer<settle_layer>);
+              .compress_lane = kv_on_compress_lane<compress_lane>,
+              .compress_layer = kv_on_compress_layer<compress_layer>);

@@ -99,7 +99,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_column_add(at, lane, 0, rows);
 }
 
-/* --- settling ------------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
 /* Entries list[0..m) go into the state, one after another. */
 static __device__ void forget(kv_gpu_at &at, const kv_gpu_lane *lane, int m,
@@ -147,7 +147,7 @@ static __device__ void choose(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_top(at, score, past, first, stays);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   if (lane->n <= o->budget) return;
   uint8_t *stays = KV_GPU_TAKE(at, uint8_t, lane->n);
@@ -162,4 +162,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 KV_GPU_METHOD(less, .chunk = (kv_on_chunk<chunk, chunk_room>),
               .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

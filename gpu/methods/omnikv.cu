@@ -125,7 +125,7 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
   kv_gpu_view_chosen(lane, follows(at) ? m : nullptr, mask);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = mine(at);
   const kv_shape &s = at.layer->shape;
   int n = s.prompt_len - o->recent - o->sink;
@@ -139,5 +139,5 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 KV_GPU_METHOD(omnikv, .view = kv_on_view_apart<view, kv_gpu_no_room>,
               .observe = kv_on_observe<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>,
+              .compress_lane = kv_on_compress_lane<compress_lane>,
               .publish = kv_on_publish<publish>);

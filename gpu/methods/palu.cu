@@ -24,4 +24,4 @@ struct palu_rule {
   }
 };
 
-KV_GPU_METHOD(palu, .settle_layer = kv_gpu_start_lowrank<palu_rule>);
+KV_GPU_METHOD(palu, .compress_layer = kv_gpu_start_lowrank<palu_rule>);

@@ -18,10 +18,10 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  kv_gpu_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
+  kv_gpu_grow_compress(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 KV_GPU_METHOD(pyramidkv, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -12,7 +12,7 @@ static __device__ int coding_of(const kv_gpu_at &at, const params *o,
   return i == AS_IT_CAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, 1);
   int k = coding_of(at, o, KEYS), v = coding_of(at, o, VALUES);
@@ -26,4 +26,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   }
 }
 
-KV_GPU_METHOD(quant, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(quant, .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -4,12 +4,12 @@
  * of those before, the budget - recent with the largest hash.
  * Cost: O(n) a lane and step.
  */
-#include "gpu/parts/parts.cuh"
 #include "gpu/lane/verbs.cuh"
+#include "gpu/parts/parts.cuh"
 #include "ref/ground/formula.h"
 #include "ref/methods/random.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int n = lane->n, past = n - o->recent;
   if (n <= o->budget) return;
@@ -25,4 +25,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-KV_GPU_METHOD(random, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(random, .compress_lane = kv_on_compress_lane<compress_lane>);

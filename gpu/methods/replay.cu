@@ -50,7 +50,7 @@ static __device__ size_t view_room(const kv_gpu_at &at, const kv_gpu_lane *) {
   return (size_t)at.step * sizeof(int32_t) + 64;
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_lists l = kv_lists_stored(&o->form, at.asset);
   kv_items list = kv_lists_find(&l, at.step, lane->lane);
@@ -73,4 +73,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 }
 
 KV_GPU_METHOD(replay, .view = kv_on_view_apart<view, view_room>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

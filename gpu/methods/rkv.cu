@@ -79,7 +79,7 @@ static __device__ float *importance(kv_gpu_at &at, const kv_gpu_lane *lane) {
   return out;
 }
 
-/* --- settling ----------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
 /* Those before the window whose flag is set, best first, then the window. */
 static __device__ void keep_by_score(kv_gpu_at &at, kv_gpu_lane *lane,
@@ -95,7 +95,7 @@ static __device__ void keep_by_score(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_keep(at, lane, m + o->window, list);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int n = lane->n, past = n - o->window;
   if (!rkv_rule::due(at, lane)) return;
@@ -115,9 +115,10 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
     kv_gpu_keep_mask(at, lane, keep);
 }
 
-static void on_settle(void *s, const kv_gpu_layer *l) {
+static void on_compress(void *s, const kv_gpu_layer *l) {
   kv_gpu_start_similar<rkv_rule>(s, l);
-  kv_on_settle_lane<settle_lane>(s, l);
+  kv_on_compress_lane<compress_lane>(s, l);
 }
 
-KV_GPU_METHOD(rkv, .observe = kv_on_observe<observe>, .settle_lane = on_settle);
+KV_GPU_METHOD(rkv, .observe = kv_on_observe<observe>,
+              .compress_lane = on_compress);

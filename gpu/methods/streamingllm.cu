@@ -7,9 +7,10 @@
 #include "gpu/parts/parts_score.cuh"
 #include "ref/methods/streamingllm.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_gpu_keep_ends(at, lane, o->sink, o->recent);
 }
 
-KV_GPU_METHOD(streamingllm, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(streamingllm,
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -15,8 +15,8 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void compress_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
   const params *o = (const params *)at.params;
   int n = lane[0].n, newest = o->protect_newest == YES;
   if (n <= o->budget) return;
@@ -36,4 +36,4 @@ static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
 }
 
 KV_GPU_METHOD(tova, .observe = kv_on_observe_entries<observe>,
-              .settle_layer = kv_on_settle_layer<settle_layer>);
+              .compress_layer = kv_on_compress_layer<compress_layer>);

@@ -6,9 +6,9 @@
 #include "gpu/parts/parts_score.cuh"
 #include "ref/methods/window.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   kv_gpu_keep_ends(at, lane, 0, o->budget);
 }
 
-KV_GPU_METHOD(window, .settle_lane = kv_on_settle_lane<settle_lane>);
+KV_GPU_METHOD(window, .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -35,11 +35,11 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* --- settle -------------------------------------------------------------- */
+/* --- compress ------------------------------------------------------------ */
 
 /* One chain (arithmetic 5), by one thread. */
-static __device__ float likeness(const kv_gpu_layer &l, int metric,
-                                 const kv_gpu_row &a, const kv_gpu_row &b) {
+static __device__ float similarity(const kv_gpu_layer &l, int metric,
+                                   const kv_gpu_row &a, const kv_gpu_row &b) {
   float acc = 0;
   for (int x = 0; x < l.shape.d; x++) {
     float u = kv_gpu_element(a, x), v = kv_gpu_element(b, x);
@@ -58,7 +58,7 @@ static __device__ int most_similar(kv_gpu_at &at, const kv_gpu_lane *lane,
   uint64_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     kv_gpu_row other = kv_gpu_key_row(l, lane, place[i]);
-    uint32_t like = kv_key(likeness(l, o->metric, other, key));
+    uint32_t like = kv_key(similarity(l, o->metric, other, key));
     uint64_t own = (uint64_t)like << 32 | ~(uint32_t)i;
     best = own > best ? own : best;
   }
@@ -71,7 +71,7 @@ static __device__ void merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
                (float)lane->weight[from]);
 }
 
-/* --- settle: paper ------------------------------------------------------- */
+/* --- compress: paper ----------------------------------------------------- */
 
 /* context[i] = 1 if entry i < n is not a residual one */
 static __device__ void flag_context(const kv_gpu_lane *lane, int n,
@@ -89,7 +89,7 @@ static __device__ void drop(kv_gpu_at &at, kv_gpu_lane *lane, int entry) {
   kv_gpu_keep_mask(at, lane, keep);
 }
 
-static __device__ void settle_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int past = lane->n - o->proximity;
   if (past <= o->context) return;
@@ -108,7 +108,7 @@ static __device__ void settle_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
     merge(at, lane, most_similar(at, lane, victim, residual, place), victim);
 }
 
-/* --- settle: code -------------------------------------------------------- */
+/* --- compress: code ------------------------------------------------------ */
 
 /* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
  * groups; first[g] becomes the entry of group g. */
@@ -130,7 +130,7 @@ static __device__ void merge_groups(kv_gpu_at &at, kv_gpu_lane *lane, int past,
   __syncthreads();
 }
 
-static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_prompt(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int n = lane->n, past = n - o->proximity, most = o->budget;
   if (n <= most) return;
@@ -146,7 +146,7 @@ static __device__ void settle_prompt(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_keep(at, lane, most, order);
 }
 
-static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int others = o->residual + o->context + 1; /* where the ring begins */
   if (lane->n <= o->budget) return;
@@ -161,15 +161,15 @@ static __device__ void settle_step(kv_gpu_at &at, kv_gpu_lane *lane) {
   kv_gpu_move(at, lane, others - 1, victim);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   if (o->variant == PAPER)
-    settle_paper(at, lane);
+    compress_paper(at, lane);
   else if (at.step <= at.layer->shape.prompt_len)
-    settle_prompt(at, lane);
+    compress_prompt(at, lane);
   else
-    settle_step(at, lane);
+    compress_step(at, lane);
 }
 
 KV_GPU_METHOD(zsmerge, .observe = kv_on_observe_entries<observe>,
-              .settle_lane = kv_on_settle_lane<settle_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -109,8 +109,8 @@ static void materialise(void *stream, const kv_gpu_layer *l) {
   started("starting materialisation", kv_gpu_start_materialise, stream, l);
 }
 
-static void evidence(void *stream, const kv_gpu_layer *l, int rows) {
-  started("starting evidence", kv_gpu_start_evidence, stream, l, rows);
+static void observation(void *stream, const kv_gpu_layer *l, int rows) {
+  started("starting observation", kv_gpu_start_observation, stream, l, rows);
 }
 
 static void report(void *stream, const kv_gpu_layer *l, int stage, int first) {
@@ -228,7 +228,7 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .name_views = name_views,
                                  .attend = attend,
                                  .materialise = materialise,
-                                 .evidence = evidence,
+                                 .observation = observation,
                                  .report = report,
                                  .window = window,
                                  .count = count,

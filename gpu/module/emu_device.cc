@@ -77,7 +77,7 @@ static const kv_device emu = {
     kv_gpu_start_name_views,
     kv_gpu_start_attend,
     kv_gpu_start_materialise,
-    kv_gpu_start_evidence,
+    kv_gpu_start_observation,
     kv_gpu_start_report,
     kv_gpu_start_window,
     kv_gpu_start_count,

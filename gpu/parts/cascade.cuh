@@ -166,9 +166,9 @@ KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_keep(at, lane, n, list);
 }
 
-KV_DEVICE void kv_gpu_cascade_settle(kv_gpu_at &at, kv_gpu_lane *lane,
-                                     const kv_cascade &c,
-                                     const kv_gpu_poll &p) {
+KV_DEVICE void kv_gpu_cascade_compress(kv_gpu_at &at, kv_gpu_lane *lane,
+                                       const kv_cascade &c,
+                                       const kv_gpu_poll &p) {
   kv_gpu_counted x = kv_gpu_count(at, lane, c, p);
   if (lane->n > c.upper) {
     if (c.as_shipped)

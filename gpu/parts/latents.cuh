@@ -22,19 +22,19 @@ extern "C" {
 /* Tokens that a block codes at once; it codes so many tiles in a batch. */
 constexpr int KV_CODE_TILE = 8, KV_CODE_SLOTS = KV_LATENT_TILE / KV_CODE_TILE;
 
-/* What a settling does, made by its first kernel. */
-typedef struct kv_gpu_settling {
+/* What a compression does, made by its first kernel. */
+typedef struct kv_gpu_compression {
   int32_t from, end;      /* of what is compressed now */
   int32_t references;     /* known so far */
   int32_t coded;          /* tokens that are coded now */
   unsigned long long bad; /* the first of them that cannot be: its batch << 32,
                              whether its latent vector can << 16, its place in
                              the batch; all ones: none */
-} kv_gpu_settling;
+} kv_gpu_compression;
 
-/* Of the first lane's workspace, the same in all kernels of a settling. */
+/* Of the first lane's workspace, the same in all kernels of a compression. */
 typedef struct kv_gpu_latents {
-  kv_gpu_settling *now;
+  kv_gpu_compression *now;
   int32_t *id;             /* [most] references, ascending */
   float *norm, *row;       /* [most], [most][w] */
   int32_t *entry, *format; /* [n_tokens] that are coded */
@@ -51,7 +51,7 @@ KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
                                              const kv_residual &o) {
   size_t t = (size_t)at.layer->shape.n_tokens, most = (size_t)o.most;
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape);
-  kv_gpu_settling *now = KV_GPU_TAKE(at, kv_gpu_settling, 1);
+  kv_gpu_compression *now = KV_GPU_TAKE(at, kv_gpu_compression, 1);
   int32_t *id = KV_GPU_TAKE(at, int32_t, most);
   float *norm = KV_GPU_TAKE(at, float, most);
   float *row = KV_GPU_TAKE(at, float, most *w);
@@ -62,8 +62,7 @@ KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
           entry, format, block, KV_GPU_TAKE(at, uint8_t, t)};
 }
 
-/* --- vectors ---------------------------------------------------------------
- */
+/* --- vectors ------------------------------------------------------------- */
 
 /* Which lane element x of a vector is of, whether of K, and which of its row.
  */
@@ -95,8 +94,7 @@ KV_DEVICE float kv_gpu_vector_stored(const kv_gpu_layer &l, int32_t i, int x) {
   return ((const float *)kv_gpu_token_block(slab[r.format], r.block))[p.x];
 }
 
-/* --- the nearest references -------------------------------------------------
- */
+/* --- the nearest references ---------------------------------------------- */
 
 /* References of ids up to i. */
 KV_DEVICE int kv_gpu_references_to(const kv_gpu_latents &a, int n, int i) {
@@ -188,8 +186,7 @@ static __device__ void kv_gpu_search(int w, int m, const Token &token,
   __syncthreads();
 }
 
-/* --- coding -----------------------------------------------------------------
- */
+/* --- coding -------------------------------------------------------------- */
 
 /* A block's slot: what it codes KV_CODE_TILE tokens in. */
 typedef struct kv_gpu_slot {
@@ -222,8 +219,9 @@ KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
 }
 
 /* z[m][latent] = f_c of x[m][w]. */
-KV_DEVICE void kv_gpu_compress(const kv_compressor &c, const kv_tensor *of,
-                               int m, const float *x, float *hidden, float *z) {
+KV_DEVICE void kv_gpu_delta_code(const kv_compressor &c, const kv_tensor *of,
+                                 int m, const float *x, float *hidden,
+                                 float *z) {
   int h = c.hidden, in = c.gated ? 2 * h : h, n = c.latent;
   const float *bias = (const float *)of[KV_LATENT_IN_BIAS].data;
   const float *out = (const float *)of[KV_LATENT_OUT_BIAS].data;
@@ -246,9 +244,9 @@ KV_DEVICE void kv_gpu_compress(const kv_compressor &c, const kv_tensor *of,
 }
 
 /* x[m][w] = f_d of z[m][latent]. */
-KV_DEVICE void kv_gpu_decompress(const kv_compressor &c, const kv_tensor *of,
-                                 int m, const float *z, float *hidden,
-                                 float *x) {
+KV_DEVICE void kv_gpu_delta_decode(const kv_compressor &c, const kv_tensor *of,
+                                   int m, const float *z, float *hidden,
+                                   float *x) {
   int w = c.width, n = c.latent, back = c.back;
   const float *in = (const float *)of[KV_LATENT_BACK_IN_BIAS].data;
   const float *out = (const float *)of[KV_LATENT_BACK_BIAS].data;

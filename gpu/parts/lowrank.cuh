@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A settling that codes tokens along directions, as in ref/parts/lowrank.h, by
- * kernels one after another:
+ * A compression that codes tokens along directions, as in ref/parts/lowrank.h,
+ * by kernels one after another:
  *
  *   plan     one block: which tokens are coded now, and where
  *   code     a block for each few tokens: products, latent vector, rows
@@ -13,7 +13,7 @@
  * them, without `kept`:
  *
  *   struct x_rule { how(at): the kv_lowrank; from(at), host(at), done(..) };
- *   KV_GPU_METHOD(x, .settle_layer = kv_gpu_start_lowrank<x_rule>);
+ *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_lowrank<x_rule>);
  */
 #ifndef KV_GPU_LOWRANK_CUH
 #define KV_GPU_LOWRANK_CUH
@@ -28,7 +28,7 @@ extern "C" {
 KV_DEVICE kv_gpu_latents kv_gpu_take_directed(kv_gpu_at &at) {
   size_t t = (size_t)at.layer->shape.n_tokens;
   kv_gpu_latents a = {};
-  a.now = KV_GPU_TAKE(at, kv_gpu_settling, 1);
+  a.now = KV_GPU_TAKE(at, kv_gpu_compression, 1);
   a.entry = KV_GPU_TAKE(at, int32_t, t);
   a.format = KV_GPU_TAKE(at, int32_t, t);
   a.block = KV_GPU_TAKE(at, int32_t, t);
@@ -40,7 +40,7 @@ __global__ void kv_run_directed_plan(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
   kv_gpu_latents a = kv_gpu_take_directed(at);
   int from = Rule::from(at), f = kv_gpu_coded(at, 0);
-  int n = kv_gpu_settles(l) ? at.step - from : 0;
+  int n = kv_gpu_compresses(l) ? at.step - from : 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     a.entry[i] = from + i;
     a.format[i] = f;
@@ -49,8 +49,7 @@ __global__ void kv_run_directed_plan(const __grid_constant__ kv_gpu_layer l) {
   if (kv_thread() == 0) *a.now = {from, from + n, 0, n, ~0ull};
 }
 
-/* --- coding ----------------------------------------------------------------
- */
+/* --- coding -------------------------------------------------------------- */
 
 /* What a block codes a tile in. */
 typedef struct kv_gpu_directed {
@@ -161,8 +160,7 @@ __global__ void kv_run_directed_code(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* --- verbs -----------------------------------------------------------------
- */
+/* --- verbs --------------------------------------------------------------- */
 
 template <class Rule>
 __global__ void kv_run_directed_commit(const __grid_constant__ kv_gpu_layer l) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settling again of the window methods: the twin of ref/parts/parts_grow.c.
+ * Compression again of the window methods: the twin of ref/parts/parts_grow.c.
  * Both functions are called by all threads of the block with the same arguments
  * and end with a barrier.
  */
@@ -28,12 +28,12 @@ KV_DEVICE void kv_gpu_grow_observe(kv_gpu_at &at, kv_gpu_lane *lane,
     kv_gpu_window_observe(at, lane, rows, w);
 }
 
-/* settle_lane: the best `past` and the ends of the lane remain. */
-KV_DEVICE void kv_gpu_grow_settle(kv_gpu_at &at, kv_gpu_lane *lane,
-                                  const kv_window_options *w,
-                                  const kv_grow_options *g, int past) {
+/* compress_lane: the best `past` and the ends of the lane remain. */
+KV_DEVICE void kv_gpu_grow_compress(kv_gpu_at &at, kv_gpu_lane *lane,
+                                    const kv_window_options *w,
+                                    const kv_grow_options *g, int past) {
   int n = lane->n, asked = n - kv_grow_ends(g, w);
-  if (!kv_grow_settles(g, w, &at.layer->shape, at.step, n, past)) return;
+  if (!kv_grow_compresses(g, w, &at.layer->shape, at.step, n, past)) return;
   if (asked > past) {
     float *score = KV_GPU_TAKE(at, float, asked);
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);

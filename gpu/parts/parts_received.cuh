@@ -62,10 +62,10 @@ KV_DEVICE void kv_gpu_received_add(kv_gpu_at &at, kv_gpu_lane *lane,
   if (prompt) kv_gpu_window_add(at, lane, rows, KV_GROUP_MAX);
 }
 
-/* At every settling, one of which ends every step: a prompt's sums join the
+/* At every compression, one of which ends every step: a prompt's sums join the
  * column. */
-KV_DEVICE void kv_gpu_received_settle(kv_gpu_at &at, kv_gpu_lane *lane,
-                                      int column, int queries) {
+KV_DEVICE void kv_gpu_received_compress(kv_gpu_at &at, kv_gpu_lane *lane,
+                                        int column, int queries) {
   kv_received *c = kv_gpu_received(at, lane);
   const kv_shape *s = &at.layer->shape;
   bool gap = kv_received_gap(c, s, queries), prompt = at.step <= s->prompt_len;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, as in ref/parts/parts.h: fixed-point sums, pooling, window evidence;
- * and the ways of keeping that most evicting methods share. Every part is
- * called by all threads of the block with the same arguments and ends with a
- * barrier, so results may be read at once. Each entry is computed by one
- * thread, with the reference's chain of operations.
+ * Scores, as in ref/parts/parts.h: fixed-point sums, pooling, the observation
+ * window's sums; and the ways of keeping that most evicting methods share.
+ * Every part is called by all threads of the block with the same arguments and
+ * ends with a barrier, so results may be read at once. Each entry is computed
+ * by one thread, with the reference's chain of operations.
  */
 #ifndef KV_GPU_PARTS_SCORE_CUH
 #define KV_GPU_PARTS_SCORE_CUH
@@ -76,7 +76,8 @@ KV_DEVICE void kv_gpu_pool_avg(const float *in, int n, int kernel, float *out) {
   __syncthreads();
 }
 
-/* --- window evidence ---------------------------------------------------- */
+/* --- the observation window's sums
+ * ---------------------------------------------------- */
 
 /* Number of sums that a lane holds: one, or one for each query head. */
 KV_DEVICE int kv_gpu_window_planes(const kv_gpu_lane *lane, int group) {

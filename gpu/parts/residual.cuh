@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A settling that codes tokens as residual latents, as in
+ * A compression that codes tokens as residual latents, as in
  * ref/parts/residual.h, by kernels one after another:
  *
  *   plan     one block: which tokens are references, which are coded, and where
@@ -19,18 +19,17 @@
  *   struct x_rule {
  *     how(at): the kv_residual; from(at), end(at): tokens compressed before and
  *     now; host(at): the class of what is coded, or -1; done(at, lane): is told
- *     of each lane when it has settled; kept(at, lane): floats of the lane's
+ *     of each lane when it is compressed; kept(at, lane): floats of the lane's
  *     state for [most][d + d_v], where references are coded but stay as they
  *     came (self=yes) };
- *   KV_GPU_METHOD(x, .settle_layer = kv_gpu_start_residual<x_rule>);
+ *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_residual<x_rule>);
  */
 #ifndef KV_GPU_RESIDUAL_CUH
 #define KV_GPU_RESIDUAL_CUH
 
 #include "gpu/parts/residual_plan.cuh"
 
-/* --- search -----------------------------------------------------------------
- */
+/* --- search -------------------------------------------------------------- */
 
 /* Names the references of coded tokens first .. first + m - 1. */
 KV_DEVICE void kv_gpu_name_nearest(const kv_gpu_at &at, const kv_residual &o,
@@ -69,8 +68,7 @@ __global__ void kv_run_nearest(const __grid_constant__ kv_gpu_layer l) {
                       a.now->references, room);
 }
 
-/* --- coding -----------------------------------------------------------------
- */
+/* --- coding -------------------------------------------------------------- */
 
 /* The tile's tokens: their batch, their first place in it, the first of the
  * coded and how many. */
@@ -122,9 +120,9 @@ KV_DEVICE void kv_gpu_code_latents(const kv_gpu_at &at, const kv_residual &o,
                                    const kv_gpu_latents &a,
                                    const kv_gpu_slot &s, const kv_gpu_tile &t) {
   int n = o.by.latent;
-  kv_gpu_compress(o.by, at.asset, t.m, s.x, s.hidden, s.z);
+  kv_gpu_delta_code(o.by, at.asset, t.m, s.x, s.hidden, s.z);
   if (kv_gpu_refers(o)) {
-    kv_gpu_compress(o.by, at.asset, t.m, s.mean, s.hidden, s.of_mean);
+    kv_gpu_delta_code(o.by, at.asset, t.m, s.mean, s.hidden, s.of_mean);
     for (int x = kv_thread(); x < t.m * n; x += KV_BLOCK)
       s.z[x] = kv_sub(s.z[x], s.of_mean[x]);
     __syncthreads();
@@ -174,7 +172,7 @@ KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
   float *row = s.mean;
   if (o.by.there) {
     kv_gpu_code_latents(at, o, a, s, t);
-    kv_gpu_decompress(o.by, at.asset, t.m, s.z, s.hidden, s.x);
+    kv_gpu_delta_decode(o.by, at.asset, t.m, s.z, s.hidden, s.x);
     for (int x = kv_thread(); kv_gpu_refers(o) && x < t.m * w; x += KV_BLOCK)
       s.x[x] = kv_add(s.x[x], s.mean[x]);
     __syncthreads();
@@ -202,8 +200,7 @@ __global__ void kv_run_code(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* --- verbs ------------------------------------------------------------------
- */
+/* --- verbs --------------------------------------------------------------- */
 
 /* Coded tokens first .. first + m - 1, a batch, become the lane's. */
 template <class Rule>
@@ -235,8 +232,7 @@ __global__ void kv_run_commit(const __grid_constant__ kv_gpu_layer l) {
   Rule::done(at, lane, a.now->end);
 }
 
-/* --- one after another ------------------------------------------------------
- */
+/* --- one after another --------------------------------------------------- */
 
 /* Adds entry i to the references; returns how many there are. */
 template <class Rule>
@@ -291,8 +287,7 @@ __global__ void kv_run_in_order(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* --- starts -----------------------------------------------------------------
- */
+/* --- starts -------------------------------------------------------------- */
 
 template <class Rule>
 static void kv_gpu_start_residual(void *s, const kv_gpu_layer *l) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first two kernels of a settling that codes tokens as residual latents
+ * The first two kernels of a compression that codes tokens as residual latents
  * (gpu/parts/residual.cuh): which tokens are references and which are coded,
  * where their blocks will be, and the references' vectors and norms.
  */
@@ -26,8 +26,7 @@ KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
   return kv_gpu_coded(at, reference ? KV_CODED_REFERENCE : KV_CODED_LATENT);
 }
 
-/* --- plan -------------------------------------------------------------------
- */
+/* --- plan ---------------------------------------------------------------- */
 
 /* Flags the references below end: of those compressed before, unchanged rows
  * and what was coded as one. */
@@ -69,7 +68,7 @@ __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
   const kv_residual &o = Rule::how(at);
   kv_gpu_latents a = kv_gpu_take_latents(at, o);
   int from = Rule::from(at), end = Rule::end(at), n = 0, references = 0;
-  if (!kv_gpu_settles(l) || end <= from) from = end = 0;
+  if (!kv_gpu_compresses(l) || end <= from) from = end = 0;
   kv_gpu_flag_references(at, o, from, end, a.flag);
   if (end > 0) references = kv_gpu_indexes(0, end, a.flag, true, a.id);
   bool all = o.self || kv_gpu_in_order(o);
@@ -82,8 +81,7 @@ __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
   if (kv_thread() == 0) *a.now = {from, end, references, n, ~0ull};
 }
 
-/* --- references -------------------------------------------------------------
- */
+/* --- references ---------------------------------------------------------- */
 
 /* Row j: the vector of entry i. */
 template <class Rule>

@@ -11,7 +11,7 @@
 #include "gpu/parts/score_keys.cuh"
 #include "gpu/parts/score_lag.cuh"
 
-/* --- by attention: ref/parts/score_evidence.c ----------------------------- */
+/* --- by attention: ref/parts/score_observation.c ------------------------- */
 
 KV_DEVICE void kv_gpu_observe_snapkv(kv_gpu_at &at, kv_gpu_lane *lane,
                                      const kv_gpu_rows &rows,
@@ -106,7 +106,7 @@ case KV_SCORE_##x:                                                             \
   return score;
 }
 
-/* At the end of a settling: evidence begins anew. */
+/* At the end of a compression: observation begins anew. */
 KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_score_options *o) {
   uint32_t *own = (uint32_t *)kv_gpu_own(at, lane);
@@ -115,10 +115,10 @@ KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* A whole settling of a lane by its own scores. */
-KV_DEVICE void kv_gpu_score_settle(kv_gpu_at &at, kv_gpu_lane *lane, int budget,
-                                   const kv_score_options *o) {
-  if (kv_score_settles(o, &at.layer->shape, at.step) && lane->n > budget) {
+/* A whole compression of a lane by its own scores. */
+KV_DEVICE void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     int budget, const kv_score_options *o) {
+  if (kv_score_compresses(o, &at.layer->shape, at.step) && lane->n > budget) {
     int first, n = kv_score_span(o, lane->n, &first);
     uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
     kv_gpu_flag_all(keep, lane->n, true);

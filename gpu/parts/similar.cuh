@@ -5,16 +5,16 @@
  * each SIDE rows of the cosines, which goes through all columns. Each pair is
  * computed twice, once for each of its rows, so that blocks share no sum.
  *
- * A starter of a settling starts both before its hook, which takes their
+ * A starter of a compression starts both before its hook, which takes their
  * results as the first of its workspace:
  *
  *   struct x_rule {
- *     due(at, lane): is the lane settled now?
+ *     due(at, lane): is the lane compressed now?
  *     counts(at, lane, i): is entry i compared?; least(at)
  *   };
- *   static void on_settle(void *s, const kv_gpu_layer *l) {
+ *   static void on_compress(void *s, const kv_gpu_layer *l) {
  *     kv_gpu_start_similar<x_rule>(s, l);
- *     kv_on_settle_lane<settle_lane>(s, l);
+ *     kv_on_compress_lane<compress_lane>(s, l);
  *   }
  *
  * x is the method: two rules of one name would be one kernel to a linker.
@@ -61,7 +61,7 @@ KV_DEVICE float kv_gpu_cosine(const float *a, const float *b, int d) {
  * cosines add nothing to a sum and are above no least. */
 template <class Rule>
 __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
-  if (!kv_gpu_settles(l)) return;
+  if (!kv_gpu_compresses(l)) return;
   const kv_gpu_lane *lane = &l.lane[blockIdx.y];
   kv_gpu_at at = kv_at_lane(l, lane);
   if (!Rule::due(at, lane)) return;
@@ -102,7 +102,7 @@ __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
   KV_SHARED(float, b, KV_TILE_ROOM);
   const kv_gpu_lane *lane = &l.lane[blockIdx.y];
   int n = lane->n, first = (int)blockIdx.x * KV_SIDE;
-  if (!kv_gpu_settles(l) || first >= n) return;
+  if (!kv_gpu_compresses(l) || first >= n) return;
   kv_gpu_at at = kv_at_lane(l, lane);
   if (!Rule::due(at, lane)) return;
   kv_gpu_similar to = kv_gpu_take_similar(at);

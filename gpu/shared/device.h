@@ -91,8 +91,8 @@ typedef struct kv_device {
   /* gpu/backend/materialise.cu: between those two; does nothing if l->made is
    * NULL */
   void (*materialise)(void *stream, const kv_gpu_layer *l);
-  /* gpu/backend/evidence.cu: probabilities of the tile's rows and their sums */
-  void (*evidence)(void *stream, const kv_gpu_layer *l, int rows);
+  /* gpu/backend/observation.cu: probabilities of a tile's rows, their sums */
+  void (*observation)(void *stream, const kv_gpu_layer *l, int rows);
   /* gpu/backend/report.cu: reports a stage; `first` begins a new report. window
    * copies the part of a stage's data that begins at byte `window`. */
   void (*report)(void *stream, const kv_gpu_layer *l, int stage, int first);
@@ -134,7 +134,7 @@ void kv_gpu_start_attend(void *stream, const kv_gpu_layer *l, int masked);
 /* The second half of attend, which starts it. */
 void kv_gpu_start_join(void *stream, const kv_gpu_layer *l);
 void kv_gpu_start_materialise(void *stream, const kv_gpu_layer *l);
-void kv_gpu_start_evidence(void *stream, const kv_gpu_layer *l, int rows);
+void kv_gpu_start_observation(void *stream, const kv_gpu_layer *l, int rows);
 void kv_gpu_start_report(void *stream, const kv_gpu_layer *l, int stage,
                          int first);
 void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,

@@ -106,8 +106,8 @@ typedef struct kv_gpu_lane {
   /* Records of the current step, and every row rewritten in it. */
   uint32_t *verbs; /* [cap_verbs] */
   int n_verbs, cap_verbs;
-  int wrote; /* has a settling written columns? They are reported then, as they
-                are where a verb was called */
+  int wrote; /* has a compression written columns? They are reported then, as
+                they are where a verb was called */
   uint32_t *log_id; /* [cap_log] */
   float *log;       /* [cap_log][d + d_v] K, then V */
   int n_log, cap_log;
@@ -153,7 +153,7 @@ typedef struct kv_gpu_piece {
 /* Pieces of the report, in the order of the stages of a step:
  *   views    outputs and LSE, bad, runs, entries of all heads; then for each
  *            head its runs and, if asked for, its logits in view
- *   columns  for each lane its columns, before it is settled
+ *   columns  for each lane its columns, before it is compressed
  *   scores   if asked for: the structs of what was shown; then for each lane,
  *            and last for the layer, what its selections were shown
  *   lanes    the lanes' structs, bad; then for each lane in which a memory
@@ -221,10 +221,10 @@ typedef struct kv_gpu_layer {
   int column, coding; /* where the method's own columns, codings and state
                          begin: kv_gpu_own */
   size_t state;
-  int within;        /* the mask holds what the method before it on the lanes
-                        chose: kv_query.within */
-  int one_of_two;    /* two methods share the lanes, and may settle at different
-                        steps */
+  int within;     /* the mask holds what the method before it on the lanes
+                     chose: kv_query.within */
+  int one_of_two; /* two methods share the lanes, and may compress at different
+                     steps */
   const char *k, *v; /* [n_kv_heads][n_tokens][d], .. of the trace; append's */
   const char *query; /* [n_heads][query_rows][d] of the trace, query_type */
   kv_dtype query_type;

@@ -37,7 +37,7 @@ typedef struct kv_gpu_paged_tier {
 
 /* The lanes of a layer. Token number i of a tier is the i % tokens-th of that
  * tier's page number i / tokens. High pages stand in a lane's row of the table
- * from the left, low ones from the right; while a prompt settles, which has
+ * from the left, low ones from the right; while a prompt compresses, which has
  * reserved pages before it is known what they will be, low pages beyond those
  * held stand from the right end of the reserved ones. */
 typedef struct kv_gpu_paged {
@@ -54,10 +54,9 @@ typedef struct kv_gpu_paged {
 
 /* When gpu/backend/place.cu counts. */
 typedef enum kv_gpu_counting {
-  KV_GPU_COUNT_STEP,   /* a step may come: what it may need */
-  KV_GPU_COUNT_BLOCK,  /* tokens have entered, any of which may be of any tier
-                        */
-  KV_GPU_COUNT_SETTLED /* a prompt has settled: what it needs */
+  KV_GPU_COUNT_STEP,      /* a step may come: what it may need */
+  KV_GPU_COUNT_BLOCK,     /* tokens have entered, of any tier */
+  KV_GPU_COUNT_COMPRESSED /* a prompt is compressed: what it needs */
 } kv_gpu_counting;
 
 #endif

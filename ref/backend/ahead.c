@@ -50,11 +50,11 @@ bool kv_ahead_serves(const kv_ahead *a, const kv_lane *l, int t) {
          l->n > a->entries;
 }
 
-static bool settles(const kv_store *s, int t, int steps) {
+static bool compresses(const kv_store *s, int t, int steps) {
   const kv_method *m = s->plan->method;
-  if (!m->settle_lane && !m->settle_layer) return false;
+  if (!m->compress_lane && !m->compress_layer) return false;
   for (int r = 1; r < steps; r++)
-    if (kv_settling_due(&s->plan->needs, &s->shape, t + r)) return true;
+    if (kv_compression_due(&s->plan->needs, &s->shape, t + r)) return true;
   return false;
 }
 
@@ -65,7 +65,7 @@ static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
   if (m->view || m->chunk || l->needs->reindex || l->fault.rc) return 0;
   if (l->rewritten && !a->s) return 0;
   if (!l->dropped && !l->holes && !l->rewritten) return 0; /* known already */
-  if (!settles(s, t, steps)) return l->n;
+  if (!compresses(s, t, steps)) return l->n;
   return a->known && a->reach < l->n ? l->n - a->reach : 0;
 }
 

@@ -9,7 +9,7 @@
  * Nothing is assumed that is not checked: the verbs record the first entry that
  * they touch (kv_lane.touched), and a step whose entries are not what they
  * were, or whose largest logit is another, is computed as if nothing had been.
- * Which entries stay is foreseen from the needs (no settling is due) or from
+ * Which entries stay is foreseen from the needs (no compression is due) or from
  * what the verbs left alone in the tile before; that decides how long a replay
  * takes, and no bit.
  */

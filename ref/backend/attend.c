@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention by chunks, evidence by rows: arithmetic 3 and 4.
+ * Attention by chunks, observation by rows: arithmetic 3 and 4.
  */
 #include "ref/backend/attend.h"
 #include "ref/ground/arith.h"
@@ -263,8 +263,8 @@ void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
   kv_attend_tile(kernel, 1, m, n, d_v, s, lds, value, ctx, x, out, lse);
 }
 
-int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
-                        float *p) {
+int64_t kv_observation_row(const kv_kernels *kernel, int n, const float *s,
+                           float *p) {
   int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, p);
   kernel->scale(1.0f / kv_unfix(mass), n, p);
   return mass;

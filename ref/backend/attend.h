@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention and evidence over rows named by pointers, and over a lane.
+ * Attention and observation over rows named by pointers, and over a lane.
  *
  * The output follows arithmetic 3: chunks of 128 entries of the view, each
- * with its own maximum, combined in order. Evidence follows arithmetic 4:
+ * with its own maximum, combined in order. Observation follows arithmetic 4:
  * probabilities over the whole candidate set, without chunks. Both take
  * logits that were computed before, so a logit is computed once for both.
  */
@@ -96,8 +96,8 @@ void kv_attend_begin(const kv_kernels *kernel, int m, int n, int d_v,
 
 /* p[j] = probability of s[j] among s[0..n); returns sum RN(e * 2^40). p may
  * be s. */
-int64_t kv_evidence_row(const kv_kernels *kernel, int n, const float *s,
-                        float *p);
+int64_t kv_observation_row(const kv_kernels *kernel, int n, const float *s,
+                           float *p);
 
 /* True where all of x[0..n) are finite. */
 bool kv_all_finite(const float *x, int n);

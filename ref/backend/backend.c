@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend: stores, settling and digests. Attention is in
- * decode.c, the prompt's evidence in evidence.c, memory of a thread in
+ * The reference backend: stores, compression and digests. Attention is in
+ * decode.c, the prompt's observation in observation.c, memory of a thread in
  * scratch.c.
  */
 #include "ref/backend/store.h"
@@ -156,34 +156,34 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
 }
 
 static bool due(const kv_store *s, int step) {
-  return kv_settling_due(&s->plan->needs, &s->shape, step);
+  return kv_compression_due(&s->plan->needs, &s->shape, step);
 }
 
-static void settle_blindly(kv_store *s, int i, kv_scratch *x) {
+static void compress_blindly(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   l->room = x->room;
-  if (!due(s, l->step) || !s->plan->method->settle_lane) return;
+  if (!due(s, l->step) || !s->plan->method->compress_lane) return;
   kv_shows_hook hook;
   kv_at at = kv_store_at(s, l->step, x);
   kv_shows_watch(&s->shows, i, -1, &hook);
-  s->plan->method->settle_lane(&at, l);
+  s->plan->method->compress_lane(&at, l);
   kv_shows_leave(&hook);
-  kv_store_left(s, l, "settle_lane");
+  kv_store_left(s, l, "compress_lane");
 }
 
-static void settle(kv_store *s, int i, kv_scratch *x) {
+static void compress(kv_store *s, int i, kv_scratch *x) {
   kv_lane *l = &s->lane[i];
   l->room = x->room;
   if (l->step > s->shape.prompt_len && s->plan->needs.decode_rows &&
       s->plan->method->observe)
     kv_ref_observe(s, l, x);
   if (due(s, l->step)) s->state[i] = kv_lane_state(l);
-  settle_blindly(s, i, x);
+  compress_blindly(s, i, x);
 }
 
-static void settle_layer(kv_store *s, kv_scratch *x) {
+static void compress_layer(kv_store *s, kv_scratch *x) {
   const kv_method *method = s->plan->method;
-  if (!method->settle_layer || !due(s, s->lane[0].step)) return;
+  if (!method->compress_layer || !due(s, s->lane[0].step)) return;
   kv_at at = kv_store_at(s, s->lane[0].step, x);
   kv_lane **all = KV_TAKE(&x->work, kv_lane *, s->lanes);
   for (int i = 0; i < s->lanes; i++) {
@@ -192,10 +192,10 @@ static void settle_layer(kv_store *s, kv_scratch *x) {
   }
   kv_shows_hook hook;
   kv_shows_watch(&s->shows, KV_SHOWN_LAYER, -1, &hook);
-  method->settle_layer(&at, all, s->lanes);
+  method->compress_layer(&at, all, s->lanes);
   kv_shows_leave(&hook);
   for (int i = 0; i < s->lanes; i++)
-    kv_store_left(s, &s->lane[i], "settle_layer");
+    kv_store_left(s, &s->lane[i], "compress_layer");
 }
 
 /* --- messages ----------------------------------------------------------- */
@@ -248,23 +248,23 @@ static const kv_err *fault(const kv_store *s) {
   .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
   .lanes = lanes, .lane = lane, .begin = begin, .prompt = prompt,              \
   .receive = receive, .append = append, .seen = kv_ref_seen,                   \
-  .settle_layer = settle_layer, .publish = publish, .fault = fault
+  .compress_layer = compress_layer, .publish = publish, .fault = fault
 
 const kv_backend kv_backend_ref = {.name = "ref",
                                    STORES,
-                                   .evidence = kv_ref_evidence,
+                                   .observation = kv_ref_observation,
                                    .ahead = kv_ref_ahead,
                                    .view = kv_ref_view,
                                    .materialise = kv_ref_materialise,
                                    .attend = kv_ref_attend,
-                                   .settle = settle,
+                                   .compress = compress,
                                    .end_step = end_step,
                                    .finish = finish};
 
 /* --- without a look at q ------------------------------------------------ */
 
-static void no_evidence(kv_store *const *s, int n, int g, int first, int count,
-                        kv_scratch *x) {
+static void no_observation(kv_store *const *s, int n, int g, int first,
+                           int count, kv_scratch *x) {
   (void)s, (void)n, (void)g, (void)first, (void)count, (void)x;
 }
 
@@ -292,11 +292,11 @@ static kv_layer_digests no_digests(kv_store *s) {
 
 const kv_backend kv_backend_blind = {.name = "blind",
                                      STORES,
-                                     .evidence = no_evidence,
+                                     .observation = no_observation,
                                      .view = see_everything,
                                      .materialise = nothing,
                                      .attend = nothing,
-                                     .settle = settle_blindly,
+                                     .compress = compress_blindly,
                                      .end_step = forget_step,
                                      .finish = no_digests};
 

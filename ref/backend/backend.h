@@ -5,12 +5,12 @@
  * current step left for the engine to read. `ref` fills the table first.
  *
  * Order of calls for a layer: begin; for each prompt block: receive; append for
- * every lane, evidence, settle for every lane, settle_layer, publish, end_step;
- * now and then: ahead, for every lane; for each decode step: receive, append,
- * view, materialise, attend, (seen), settle for every lane, settle_layer,
- * publish, end_step; finish. sim/engine/order.h makes these calls. Calls for
- * different lanes of one store may run at the same time, each with a scratch of
- * its own.
+ * every lane, observation, compress for every lane, compress_layer, publish,
+ * end_step; now and then: ahead, for every lane; for each decode step: receive,
+ * append, view, materialise, attend, (seen), compress for every lane,
+ * compress_layer, publish, end_step; finish. sim/engine/order.h makes these
+ * calls. Calls for different lanes of one store may run at the same time, each
+ * with a scratch of its own.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H
@@ -101,8 +101,8 @@ typedef struct kv_backend {
   /* Under the plan of that layer. */
   void (*begin)(kv_store *s, const kv_layer_data *data);
   /* The tokens that come next, up to `end`, enter as a prompt again, by blocks
-   * as the first one did. From here on hooks, evidence and settling see a shape
-   * whose prompt_len is `end`; begin puts it back. */
+   * as the first one did. From here on hooks, observation and compression see a
+   * shape whose prompt_len is `end`; begin puts it back. */
   void (*prompt)(kv_store *s, int end);
   /* What the layers above published at the block or step that comes next, or
    * NULL: good until end_step. Of plans whose needs.across is KV_DOWN; without
@@ -113,8 +113,8 @@ typedef struct kv_backend {
   /* The block's query rows, as far as methods asked for them, to the observe
    * hooks of n stores that hold the same tokens unchanged (or of one store,
    * whatever it holds), for the lanes of KV head g. */
-  void (*evidence)(kv_store *const *s, int n, int g, int first, int count,
-                   kv_scratch *x);
+  void (*observation)(kv_store *const *s, int n, int g, int first, int count,
+                      kv_scratch *x);
   /* Decode steps of tokens t..t+steps-1 follow; known has their rows one after
    * another and is good within the call, or is NULL where one is not finite.
    * What is computed here changes no result. NULL: the backend has no use for
@@ -136,9 +136,9 @@ typedef struct kv_backend {
   /* Then every head attends its view. */
   void (*attend)(kv_store *s, int lane, kv_scratch *x);
   kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
-  /* Decode: observe. Then, if a settling is due: state, settle_lane. */
-  void (*settle)(kv_store *s, int lane, kv_scratch *x);
-  void (*settle_layer)(kv_store *s, kv_scratch *x); /* if due */
+  /* Decode: observe. Then, if a compression is due: state, compress_lane. */
+  void (*compress)(kv_store *s, int lane, kv_scratch *x);
+  void (*compress_layer)(kv_store *s, kv_scratch *x); /* if due */
   /* What the layer publishes at this block or step, or NULL: good until the
    * next receive. Called where receive is. */
   const kv_message *(*publish)(kv_store *s, kv_scratch *x);
@@ -155,9 +155,9 @@ typedef struct kv_backend {
 extern const kv_backend kv_backend_ref;
 
 /* A reference that never reads queries, for the search of byte budgets: no
- * evidence, no attention, no digests, and every step attends everything. Only
- * the bytes of its lanes are valid, and only if needs.lengths; they then equal
- * ref's. */
+ * observation, no attention, no digests, and every step attends everything.
+ * Only the bytes of its lanes are valid, and only if needs.lengths; they then
+ * equal ref's. */
 extern const kv_backend kv_backend_blind;
 
 /* True if the backend has the method. The reference has every one; the others

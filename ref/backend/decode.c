@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A decode step of one lane: logits, views, coded rows made once, attention,
- * evidence.
+ * observation.
  *
  * Logits of all live entries are computed when somebody needs them (a view of
- * everything, a view that ranks by them, evidence); else only those in view.
+ * everything, a view that ranks by them, observation); else only those in view.
  */
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"
@@ -298,7 +298,8 @@ void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
     for (int h = 0; h < l->queries; h++) {
       float *p = x->p + (size_t)h * x->stride;
       int64_t *sum = x->sum + (size_t)h * x->stride;
-      kv_evidence_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride, p);
+      kv_observation_row(s->plan->kernels, l->n, x->s + (size_t)h * x->stride,
+                         p);
       if (!(need->want & KV_SUM)) continue;
       memset(sum, 0, n * sizeof *sum);
       s->plan->kernels->fix_add(p, l->n, sum);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the reference backend (backend.c, decode.c, evidence.c,
+ * Private to the reference backend (backend.c, decode.c, observation.c,
  * scratch.c): one method on one layer in flight, and the scratch of one
  * thread.
  */
@@ -23,7 +23,7 @@ struct kv_store {
   kv_lane *lane;    /* [lanes] */
   kv_ahead *ahead;  /* [lanes]; NULL: steps come one by one */
   float *out;       /* [n_heads][d_v + 1]: output, then LSE, of the step */
-  kv_digest *state; /* [lanes] of the settling that is due */
+  kv_digest *state; /* [lanes] of the compression that is due */
   kv_leaves leaves;
   const kv_message *above; /* of the block or step in hand; NULL: none */
   kv_message said;         /* what the layer publishes at it */
@@ -99,8 +99,8 @@ void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
 /* ahead.c */
 void kv_ref_ahead(kv_store *s, int lane, int t, int steps,
                   const kv_known *known, kv_scratch *x);
-/* evidence.c */
-void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
-                     kv_scratch *x);
+/* observation.c */
+void kv_ref_observation(kv_store *const *s, int n, int g, int first, int count,
+                        kv_scratch *x);
 
 #endif

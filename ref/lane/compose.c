@@ -51,8 +51,8 @@ static bool is_due(const kv_needs *needs, const kv_call *c) {
   if (c->hook == KV_HOOK_observe)
     return prompt ? needs->prompt_rows > 0 : needs->decode_rows;
   if (c->hook == KV_HOOK_publish) return needs->across == KV_DOWN;
-  if (c->hook == KV_HOOK_settle_lane || c->hook == KV_HOOK_settle_layer)
-    return kv_settling_due(needs, c->at.shape, c->at.step);
+  if (c->hook == KV_HOOK_compress_lane || c->hook == KV_HOOK_compress_layer)
+    return kv_compression_due(needs, c->at.shape, c->at.step);
   return true;
 }
 
@@ -88,18 +88,18 @@ static void run(const pair *x, int i, kv_call *whole) {
   c.at.work->used = used; /* every hook finds all of the workspace */
 }
 
-/* A first that settles the whole layer has done so before the second settles
- * a lane. */
-static void settle_lane(const pair *x, kv_call *c) {
+/* A first that compresses the whole layer has done so before the second
+ * compresses a lane. */
+static void compress_lane(const pair *x, kv_call *c) {
   run(x, 0, c);
-  if (!x->part[0]->settle_layer) run(x, 1, c);
+  if (!x->part[0]->compress_layer) run(x, 1, c);
 }
 
-static void settle_layer(const pair *x, kv_call *c) {
+static void compress_layer(const pair *x, kv_call *c) {
   run(x, 0, c);
-  for (int i = 0; x->part[0]->settle_layer && i < c->lanes; i++) {
+  for (int i = 0; x->part[0]->compress_layer && i < c->lanes; i++) {
     kv_call one = *c;
-    one.hook = KV_HOOK_settle_lane;
+    one.hook = KV_HOOK_compress_lane;
     one.lane = &c->lane[i];
     one.lanes = 1;
     run(x, 1, &one);
@@ -126,10 +126,10 @@ static void view(const pair *x, kv_call *c) {
 
 static void call(const kv_around *around, kv_call *c) {
   const pair *x = around->self;
-  if (c->hook == KV_HOOK_settle_lane)
-    settle_lane(x, c);
-  else if (c->hook == KV_HOOK_settle_layer)
-    settle_layer(x, c);
+  if (c->hook == KV_HOOK_compress_lane)
+    compress_lane(x, c);
+  else if (c->hook == KV_HOOK_compress_layer)
+    compress_layer(x, c);
   else if (c->hook == KV_HOOK_view)
     view(x, c);
   else

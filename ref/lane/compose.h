@@ -5,7 +5,7 @@
  * it let through (quest+twilight). The composition is a kv_method like
  * any other, so the engine has no branch for it; each of the two has its own
  * part of the lane's columns, formats and state, its own parameters and its
- * own rhythm of settling.
+ * own rhythm of compression.
  *
  * Its parameters are the two methods' structs behind one kv_block; in its
  * table those of the second are called method.name ("kivi.bits").

@@ -13,8 +13,8 @@
  *   layers.L.indptr    I64 [S*H+1]  list of step s, head h: s*H+h .. +1
  *   layers.L.positions I32 [..]     token ids in lane order, or page numbers
  *
- * kind=stored: what each lane holds after that step's settling; view: what is
- * attended at that decode step. stored+view: these are the stored ones, in
+ * kind=stored: what each lane holds after that step's compression; view: what
+ * is attended at that decode step. stored+view: these are the stored ones, in
  * tokens, and layers.L.view.steps, .indptr and .positions the views, in
  * `unit`, their heads in view_head (query where absent).
  *
@@ -42,7 +42,7 @@ typedef struct kv_lists {
 
 typedef struct kv_decided {
   int layer;       /* the model's number */
-  kv_lists stored; /* after the settling of a step; absent: unchanged */
+  kv_lists stored; /* after the compression of a step; absent: unchanged */
   kv_lists view;   /* in the attention of a step; absent: all */
 } kv_decided;
 

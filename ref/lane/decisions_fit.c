@@ -99,7 +99,7 @@ static int drop_rest(walk *w, int n, int step) {
   return stay;
 }
 
-static kv_rc settle_step(const walk *w, int step, kv_err *e) {
+static kv_rc compress_step(const walk *w, int step, kv_err *e) {
   int block = w->form->block, past = step - w->prompt_len;
   place at = {"lane", step, 0};
   if (past >= 0 || (block && step % block == 0)) return KV_OK;
@@ -107,7 +107,7 @@ static kv_rc settle_step(const walk *w, int step, kv_err *e) {
                 block ? "the prompt enters %d tokens at a time, no block ends "
                         "here"
                       : "the prompt enters as a whole, %d tokens, and is "
-                        "settled then; give `block` where it does not",
+                        "compressed then; give `block` where it does not",
                 block ? block : w->prompt_len, 0);
 }
 
@@ -128,7 +128,7 @@ static kv_rc walk_lane(walk *w, int lane, kv_err *e) {
     bool views = j < v->steps && (i == s->steps || v->step[j] <= s->step[i]);
     int step = views ? v->step[j] : s->step[i];
     while (seen < step) w->live[n++] = seen++;
-    rc = views ? view_step(w, step, e) : settle_step(w, step, e);
+    rc = views ? view_step(w, step, e) : compress_step(w, step, e);
     for (int h = lane * w->group; views && !rc && h < (lane + 1) * w->group;
          h++)
       rc = look(w, &(place){"head", step, h}, v, j * v->heads + h, e);

@@ -18,11 +18,11 @@ static void call_chunk(const kv_method *m, kv_call *c) {
 static void call_observe(const kv_method *m, kv_call *c) {
   m->observe(&c->at, c->lane[0], c->rows);
 }
-static void call_settle_lane(const kv_method *m, kv_call *c) {
-  m->settle_lane(&c->at, c->lane[0]);
+static void call_compress_lane(const kv_method *m, kv_call *c) {
+  m->compress_lane(&c->at, c->lane[0]);
 }
-static void call_settle_layer(const kv_method *m, kv_call *c) {
-  m->settle_layer(&c->at, c->lane, c->lanes);
+static void call_compress_layer(const kv_method *m, kv_call *c) {
+  m->compress_layer(&c->at, c->lane, c->lanes);
 }
 static void call_publish(const kv_method *m, kv_call *c) {
   const kv_lane *const *lane = (const kv_lane *const *)c->lane;
@@ -102,14 +102,15 @@ static void around_observe(const kv_at *at, kv_lane *lane,
              .hook = KV_HOOK_observe, .lane = &lane, .lanes = 1, .rows = rows});
 }
 
-static void around_settle_lane(const kv_at *at, kv_lane *lane) {
-  around(at, (kv_call){.hook = KV_HOOK_settle_lane, .lane = &lane, .lanes = 1});
+static void around_compress_lane(const kv_at *at, kv_lane *lane) {
+  around(at,
+         (kv_call){.hook = KV_HOOK_compress_lane, .lane = &lane, .lanes = 1});
 }
 
-static void around_settle_layer(const kv_at *at, kv_lane *const *lane,
-                                int lanes) {
-  around(at,
-         (kv_call){.hook = KV_HOOK_settle_layer, .lane = lane, .lanes = lanes});
+static void around_compress_layer(const kv_at *at, kv_lane *const *lane,
+                                  int lanes) {
+  around(at, (kv_call){
+                 .hook = KV_HOOK_compress_layer, .lane = lane, .lanes = lanes});
 }
 
 static bool around_publish(const kv_at *at, const kv_lane *const *lane,

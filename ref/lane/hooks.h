@@ -27,8 +27,8 @@
   HOOK(view)                                                                   \
   HOOK(chunk)                                                                  \
   HOOK(observe)                                                                \
-  HOOK(settle_lane)                                                            \
-  HOOK(settle_layer)                                                           \
+  HOOK(compress_lane)                                                          \
+  HOOK(compress_layer)                                                         \
   HOOK(publish)
 
 typedef enum kv_hook {
@@ -42,7 +42,7 @@ typedef enum kv_hook {
 typedef struct kv_call {
   kv_hook hook;
   kv_at at;
-  kv_lane *const *lane; /* [lanes], one but for settle_layer and publish; of
+  kv_lane *const *lane; /* [lanes], one but for compress_layer and publish; of
                            view, chunk and publish const */
   int lanes;
   int first;             /* arrive */
@@ -71,7 +71,7 @@ kv_method kv_method_around(const kv_around *around);
 /* Calls the method's hook; nothing where it has none. */
 void kv_hook_call(const kv_method *m, kv_call *c);
 bool kv_hook_has(const kv_method *m, kv_hook hook);
-/* "settle_lane". */
+/* "compress_lane". */
 const char *kv_hook_name(kv_hook hook);
 
 #endif

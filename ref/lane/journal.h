@@ -26,7 +26,7 @@
  * the same tree over the decode steps, a leaf being, per query head,
  * out[0..d_v) then LSE.
  *
- * The state digest is the same tree with a leaf before each due settling and
+ * The state digest is the same tree with a leaf before each due compression and
  * one after the last step; a leaf is H(S(0) || S(1) || ..) over lanes, S =
  * H(per entry in lane order: id, weight, K format, V format, columns (float:
  * bits; int64: low, high word), and, if any entry of the lane is of another

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What follows from a method's table and needs alone: the file that it reads,
- * when settling is due, and what its hooks are handed to work with.
+ * when compression is due, and what its hooks are handed to work with.
  */
 #include "ref/lane/method.h"
 #include <assert.h>
@@ -22,7 +22,7 @@ bool kv_file_optional(const kv_method *m) {
   return p && p->fallback && strcmp(p->fallback, KV_FILE_OPTIONAL) == 0;
 }
 
-bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step) {
+bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step) {
   int decoded = step - s->prompt_len;
   if (decoded < 0) return n->block != 0;
   if (decoded == 0) return true;

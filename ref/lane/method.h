@@ -8,8 +8,8 @@
  *
  * For each block of tokens, for each layer, the engine does: append; arrive;
  * (decode) view, chunk and attend; observe on the rows asked for; if due,
- * settle_lane for every lane, then settle_layer; publish. A lane hook touches
- * its lane only, so lanes run in parallel.
+ * compress_lane for every lane, then compress_layer; publish. A lane hook
+ * touches its lane only, so lanes run in parallel.
  */
 #ifndef KV_REF_METHOD_H
 #define KV_REF_METHOD_H
@@ -93,7 +93,7 @@ typedef struct kv_needs {
   bool view_logits; /* view is given the logits of all live entries */
   int columns;      /* numbers per entry that travel with it */
   kv_column column[KV_MAX_COLUMNS];
-  int every, phase; /* a settling is due after every prompt block when block
+  int every, phase; /* a compression is due after every prompt block when block
                        != 0, after the last prompt block always, and when every
                        != 0 and (step - prompt_len - phase) % every == 0 */
   bool merges;      /* uses the verb merge: entries carry weights */
@@ -118,7 +118,7 @@ typedef struct kv_needs {
   kv_lanes lanes;
   kv_across across;
   size_t message;    /* bytes of a message, of KV_DOWN */
-  int changes;       /* how often the verbs of one settling name an entry at
+  int changes;       /* how often the verbs of one compression name an entry at
                         most, keep aside; 0: 2. The room for their records, and
                         on a device for rewritten rows, follows from it */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
@@ -353,16 +353,16 @@ struct kv_method {
    * weighed with these, all finite and l from 2^-64 to 2^64, or the cell fails.
    * Returns whether there is one. Output and LSE hold it; measures of mass and
    * the view's divergences speak of entries alone, as without it. Decode steps
-   * only: evidence and a session's outputs of the prompt have none. */
+   * only: observation and a session's outputs of the prompt have none. */
   bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                 float *m, float *l, float *a);
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows);
-  void (*settle_lane)(const kv_at *at, kv_lane *lane);
-  void (*settle_layer)(const kv_at *at, kv_lane *const *lane, int lanes);
+  void (*compress_lane)(const kv_at *at, kv_lane *lane);
+  void (*compress_layer)(const kv_at *at, kv_lane *const *lane, int lanes);
   /* Of KV_DOWN, at the end of every block and step, when what was due has
-   * settled: fills in the zeroed message. Returns whether the layer publishes
-   * it. What hooks of the layers below read of it stands in no lane of theirs:
-   * entries are named by token ids. */
+   * compressed: fills in the zeroed message. Returns whether the layer
+   * publishes it. What hooks of the layers below read of it stands in no lane
+   * of theirs: entries are named by token ids. */
   bool (*publish)(const kv_at *at, const kv_lane *const *lane, int lanes,
                   void *message);
   const kv_stage *stages; /* ends with name NULL */
@@ -376,8 +376,8 @@ static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
   return n->view_logits || (observes && n->decode_rows && n->want & KV_LOGITS);
 }
 
-/* Is a settling due at the end of the block that makes `step` tokens seen? */
-bool kv_settling_due(const kv_needs *n, const kv_shape *s, int step);
+/* Is a compression due at the end of the block that ends at `step` tokens? */
+bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 
 /* The one list of methods, in the order of methods.mk; NULL past the end. */
 const kv_method *kv_method_at(int index);

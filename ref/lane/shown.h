@@ -4,7 +4,7 @@
  * Equal journals mean that the same was decided; equal scores, that it was
  * decided for the same reasons.
  *
- * Only the hooks that decide are covered: view, settle_lane, settle_layer.
+ * Only the hooks that decide are covered: view, compress_lane, compress_layer.
  * Scores enter as the bits that rule 2 of the arithmetic orders by. Everything
  * hashed is little-endian uint32 words; a selection (ref/lane/select.h) writes,
  * for each of its lists,
@@ -13,10 +13,10 @@
  * (ref/ground/fold.h) of its n words: the bits of score i, or KV_SHOWN_OUT if
  * entry i takes no part.
  *
- * S(lane) = H(records of its view hooks by query head, then of its settling),
- * S(layer) = H(records of settle_layer), zeros where there is no record;
- * D(l,t) = H(t || S(0) || S(1) || .. || S(layer)) for every end of a block at
- * which there is one; D(l) = H(D(l,t0) || D(l,t1) || ..), scores =
+ * S(lane) = H(records of its view hooks by query head, then of its
+ * compression), S(layer) = H(records of compress_layer), zeros where there is
+ * no record; D(l,t) = H(t || S(0) || S(1) || .. || S(layer)) for every end of a
+ * block at which there is one; D(l) = H(D(l,t0) || D(l,t1) || ..), scores =
  * H(D(l0) || D(l1) || ..). A method that selects nothing has the digest of
  * nothing.
  *
@@ -34,8 +34,8 @@ enum { KV_SHOWN_LAYER = -1 }; /* all lanes together */
 
 /* One list of a selection. */
 typedef struct kv_shown {
-  int lane; /* that settles or whose query head views, or KV_SHOWN_LAYER */
-  int head; /* of the layer, that views; -1: a settling */
+  int lane; /* that compresses or whose query head views, or KV_SHOWN_LAYER */
+  int head; /* of the layer, that views; -1: a compression */
   kv_chose chose;
   int list, lists; /* of those that are ranked together */
   int n;

@@ -32,12 +32,12 @@
  * score: any of ref/parts/scorers.h takes the place of SnapKV's votes, as a
  * press of kvpress does; what that scorer protects takes the window's. Its
  * settings are its method's defaults, but for lagkv, whose ranks say nothing
- * across lanes (cross=yes). After an earlier settling lanes differ in length,
- * and lagkv protects more of some: each has a base of its own, all of them for
- * H * base.
+ * across lanes (cross=yes). After an earlier compression lanes differ in
+ * length, and lagkv protects more of some: each has a base of its own, all of
+ * them for H * base.
  *
  * grow=no is in none of the sources (see snapkv); the scores live between steps
- * as the scorer's evidence, charged for budget + every entries of each lane.
+ * as the scorer's observation, charged for budget + every entries of each lane.
  */
 #include "ref/methods/adakv.h"
 #include "ref/ground/arith.h"
@@ -211,9 +211,9 @@ static void spend(const kv_at *at, kv_lane *const *lane, int lanes) {
   for (int l = 0; l < lanes; l++) kv_keep_mask(lane[l], x.keep[l] - x.first);
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
-  int most = 0; /* after an earlier settling lanes differ in length */
+  int most = 0; /* after an earlier compression lanes differ in length */
   for (int l = 0; l < lanes; l++) most = lane[l]->n > most ? lane[l]->n : most;
   if (most > o->budget) spend(at, lane, lanes);
   for (int l = 0; l < lanes; l++) kv_score_forget(at, lane[l], &o->s);
@@ -230,5 +230,5 @@ const kv_method kv_method_adakv = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_layer = settle_layer,
+    .compress_layer = compress_layer,
 };

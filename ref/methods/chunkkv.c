@@ -24,14 +24,14 @@
  *          chunks, so that a lane may hold more or less than the budget
  *   chunk  10 in the paper, 20 in kvpress
  *   The paper lets layers reuse the choice of others to save time; not offered.
- * Cost: the scorer's, and O(n) a lane and settling.
+ * Cost: the scorer's, and O(n) a lane and compression.
  */
 #include "ref/methods/chunkkv.h"
 #include <string.h>
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params,
-                    "tokens left after a settling at most; must be given"),
+                    "tokens left after a compression at most; must be given"),
     {.name = "chunk",
      .kind = KV_INT,
      .offset = offsetof(params, chunk),
@@ -104,10 +104,10 @@ static void choose(const kv_at *at, const chunks *c, const float *total, int n,
   for (int i = 0; i < n; i++) keep[i] = in[i / c->length];
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int first, entries = lane[0]->n, n = kv_score_span(&o->s, entries, &first);
-  if (kv_score_settles(&o->s, at->shape, at->step) && entries > o->budget) {
+  if (kv_score_compresses(&o->s, at->shape, at->step) && entries > o->budget) {
     chunks c = chunks_of(o, n, o->budget - (entries - n));
     bool *keep = KV_TAKE(at->work, bool, entries);
     memset(keep, true, (size_t)entries);
@@ -129,5 +129,5 @@ const kv_method kv_method_chunkkv = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_layer = settle_layer,
+    .compress_layer = compress_layer,
 };

@@ -21,13 +21,13 @@
  * nothing here, where epsilon is added to means there: epsilon counts less by
  * the number of rows. Over expected attention value norms are left to this
  * method, as kvpress advises.
- * Cost: the scorer's, and O(n d) a lane and settling.
+ * Cost: the scorer's, and O(n d) a lane and compression.
  */
 #include "ref/methods/criticalkv.h"
 #include <string.h>
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "first",
      .kind = KV_REAL,
      .offset = offsetof(params, first),
@@ -100,9 +100,9 @@ static void choose(const kv_at *at, kv_lane *lane) {
   kv_keep_mask(lane, keep);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  if (kv_score_settles(&o->s, at->shape, at->step) && lane->n > o->budget)
+  if (kv_score_compresses(&o->s, at->shape, at->step) && lane->n > o->budget)
     choose(at, lane);
   kv_score_forget(at, lane, &o->s);
 }
@@ -118,5 +118,5 @@ const kv_method kv_method_criticalkv = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

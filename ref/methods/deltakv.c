@@ -171,14 +171,14 @@ static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  int settlings = shape->n_tokens / o->recent + 1;
+  int compressions = shape->n_tokens / o->recent + 1;
   kv_full_layers(shape->n_layers, &o->list);
   kv_rc rc =
       kv_open_layers("deltakv", "full", shape->n_layers, o->full, &o->list, e);
   if (!rc) rc = resolve_top(o, e);
   if (!rc)
-    rc = kv_open_residual(shape, "deltakv", &o->by, settlings, skips, o, needs,
-                          e);
+    rc = kv_open_residual(shape, "deltakv", &o->by, compressions, skips, o,
+                          needs, e);
   if (!rc) say_needs(shape, o, needs);
   return rc;
 }
@@ -190,8 +190,7 @@ static kv_role role_of(const kv_at *at) {
              : kv_full_role(&o->list, at->shape->n_layers, at->layer);
 }
 
-/* --- the state of a lane: how far it is compressed, and the largest values --
- */
+/* --- the state of a lane: how far it is compressed, and the largest values  */
 
 static int32_t *end_of(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);
@@ -201,8 +200,7 @@ static float *best_of(const kv_at *at, const kv_lane *l) {
   return (float *)(void *)((char *)kv_own(at, l) + VALUES);
 }
 
-/* --- a layer that chooses ---------------------------------------------------
- */
+/* --- a layer that chooses ------------------------------------------------ */
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
@@ -235,17 +233,16 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
   kv_view_chosen(at, lane, follows ? at->above->data : NULL, out);
 }
 
-/* --- a layer that is compressed ---------------------------------------------
- */
+/* --- a layer that is compressed ------------------------------------------ */
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int from = *end_of(at, lane[0]);
   int end = compressed_end(o, at->step);
   if (from < o->by.sink) from = o->by.sink;
   if (end <= from || is_full(o, at->layer)) return;
-  kv_residual_settle(at, lane, lanes, &o->by, from, end,
-                     o->tier == HOST ? HOST : -1);
+  kv_residual_compress(at, lane, lanes, &o->by, from, end,
+                       o->tier == HOST ? HOST : -1);
   for (int g = 0; g < lanes; g++) *end_of(at, lane[g]) = end;
 }
 
@@ -262,6 +259,6 @@ const kv_method kv_method_deltakv = {
     .open = open,
     .view = view,
     .observe = observe,
-    .settle_layer = settle_layer,
+    .compress_layer = compress_layer,
     .publish = publish,
 };

@@ -26,7 +26,7 @@
  * replay sees one layer at a time, each layer ranks its own heads: N is their
  * number. kvpress has a training-free score too, made of mean queries and keys
  * before their rotation, which a trace does not hold.
- * Cost: O(window n) evidence with table=auto; O(1) a lane and step.
+ * Cost: O(window n) observation with table=auto; O(1) a lane and step.
  */
 #include "ref/methods/duoattention.h"
 #include "ref/parts/parts.h"
@@ -178,7 +178,7 @@ static bool file_streams(const kv_at *at, const kv_lane *lane) {
          !kv_duo_before(o->cut, o->cut_place, gate[place], place);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   if (at->step == at->shape->prompt_len && o->table == OF_FILE)
     *streams(at, lane) = file_streams(at, lane);
@@ -186,7 +186,7 @@ static void settle_lane(const kv_at *at, kv_lane *lane) {
 }
 
 /* After the prompt, with table=auto: the layer ranks its heads. */
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   if (at->step != at->shape->prompt_len || o->table == OF_FILE) return;
   float *gate = KV_TAKE(at->work, float, lanes);
@@ -215,6 +215,6 @@ const kv_method kv_method_duoattention = {
     .lossless = "sparsity=0",
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
-    .settle_layer = settle_layer,
+    .compress_lane = compress_lane,
+    .compress_layer = compress_layer,
 };

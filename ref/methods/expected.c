@@ -21,13 +21,13 @@
  * epsilon 0; others set 0.02. It averages the rotations at positions counted
  * from 0; here they are those behind the newest token. Its scale is
  * 1 / sqrt(d), here the trace's. While decoding it has the last 256 hidden
- * states, less the first 4 of them; here the rows since the last settling.
- * Cost: O(n d d) a query head and settling, and as much for the rows.
+ * states, less the first 4 of them; here the rows since the last compression.
+ * Cost: O(n d d) a query head and compression, and as much for the rows.
  */
 #include "ref/methods/expected.h"
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "future",
      .kind = KV_INT,
      .offset = offsetof(params, s.future),
@@ -75,9 +75,9 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_score_observe(at, lane, rows, &o->s);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_score_settle(at, lane, o->budget, &o->s);
+  kv_score_compress(at, lane, o->budget, &o->s);
 }
 
 const kv_method kv_method_expected = {
@@ -92,5 +92,5 @@ const kv_method kv_method_expected = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -36,7 +36,7 @@
  * attention divides each sum by the rows that see the column and protects
  * nothing: variant=prefill:recent=0:scale=seen. The masked simulator ranks sums
  * of rows that did not see every entry: it takes no scale.
- * Cost: quadratic evidence over the prompt; O(n) a lane and step.
+ * Cost: quadratic observation over the prompt; O(n) a lane and step.
  */
 #include "ref/methods/h2o.h"
 #include "ref/backend/attend.h"
@@ -145,7 +145,7 @@ static void add_seen(const kv_at *at, kv_lane *lane, const kv_rows *rows,
     const float *s = rows->s + (size_t)h * rows->stride;
     memcpy(p, s, before * sizeof *p);
     memcpy(p + before, s + before + 1, after * sizeof *p);
-    kv_evidence_row(at->kernels, seen, p, p);
+    kv_observation_row(at->kernels, seen, p, p);
     at->kernels->fix_add(p, seen, sum);
   }
   for (int i = 0; i < seen; i++) column[i + (i >= hidden)] += sum[i];
@@ -163,7 +163,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
     add_seen(at, lane, rows, hidden);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int past = lane->n - o->recent;
   if (lane->n <= o->budget) return;
@@ -193,5 +193,5 @@ const kv_method kv_method_h2o = {
     .open = open,
     .view = view,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -45,7 +45,7 @@
  *   vote in the order of the lane, the rest in that order. Votes are a union,
  *   never counted, and that is the lane's new order, whose neighbours pooling
  *   then meets.
- * - Masks are refilled: all that is stored is asked again at every settling,
+ * - Masks are refilled: all that is stored is asked again at every compression,
  *   and a bit may come back. (The code does so once all layers have dropped a
  *   token; that a token goes only then is not reproduced, for a layer knows
  *   nothing of those below it.)
@@ -65,8 +65,8 @@
  * temperatures=every looks for them each time. In the paper's boxes the loop's
  * condition is turned round.
  *
- * Cost: a settling: window * heads * n * d for logits, a few rows of n a query
- * and, where T is looked for, some 25 rows of exponentials.
+ * Cost: a compression: window * heads * n * d for logits, a few rows of n a
+ * query and, where T is looked for, some 25 rows of exponentials.
  */
 #include "ref/methods/hardkv.h"
 #include "ref/kernels/kernels.h"
@@ -107,7 +107,7 @@ static const kv_param table[] = {
      .min = 1,
      .max = 1 << 30,
      .unit = "steps",
-     .help = "decode steps between settlings; 128 as in paper and code"},
+     .help = "decode steps between compressions; 128 as in paper and code"},
     {.name = "window",
      .kind = KV_INT,
      .offset = offsetof(params, v.window),
@@ -309,7 +309,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_score_observe(at, lane, &last, &o->s);
 }
 
-/* --- settling ------------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
 /* The scorer's word of every entry of the lane: of those that it protects the
  * largest there is. */
@@ -337,7 +337,7 @@ static void take_temperatures(const kv_at *at, const kv_lane *lane) {
          w * sizeof(float));
 }
 
-static void settle(const kv_at *at, kv_lane *lane) {
+static void compress(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_cascade c = kv_hard_cascade(o);
   int32_t *entry = KV_TAKE(at->work, int32_t, lane->n);
@@ -345,14 +345,14 @@ static void settle(const kv_at *at, kv_lane *lane) {
   int n = kv_cascade_asked(&c, lane, entry);
   kv_poll p = kv_poll_ask(at, lane, &o->v, n, entry, score, ring_of(at, lane),
                           temperatures_of(at, lane));
-  kv_cascade_settle(at, lane, &c, &p);
+  kv_cascade_compress(at, lane, &c, &p);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   if (lane->n > o->lower) {
     take_temperatures(at, lane);
-    settle(at, lane);
+    compress(at, lane);
   }
   if (kv_hard_scores(o)) kv_score_forget(at, lane, &o->s);
 }
@@ -362,7 +362,7 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
   const params *o = at->params;
   size_t w = (size_t)o->v.window;
-  if (at->above || !kv_hard_settles(o, at->shape, at->step)) return false;
+  if (at->above || !kv_hard_compresses(o, at->shape, at->step)) return false;
   for (int l = 0; l < lanes; l++)
     memcpy((float *)message + (size_t)l * w, temperatures_of(at, lane[l]),
            w * sizeof(float));
@@ -385,6 +385,6 @@ const kv_method kv_method_hardkv = {
     .open = open,
     .view = view,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
     .publish = publish,
 };

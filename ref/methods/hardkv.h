@@ -57,7 +57,7 @@ KV_FN int kv_hard_skip(const params *o, int rows) {
 }
 
 /* Does layer 0's message hold temperatures at this step? */
-KV_FN bool kv_hard_settles(const params *o, const kv_shape *s, int step) {
+KV_FN bool kv_hard_compresses(const params *o, const kv_shape *s, int step) {
   return step >= s->prompt_len && (step - s->prompt_len) % o->every == 0;
 }
 

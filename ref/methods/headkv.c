@@ -116,9 +116,9 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
+  kv_grow_compress(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 const kv_method kv_method_headkv = {
@@ -134,5 +134,5 @@ const kv_method kv_method_headkv = {
     .spreads = true,
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -19,23 +19,24 @@
  *          scores the whole prompt once (block=0). Its block press begins with
  *          the first `budget` tokens and adds blocks to those: the same
  *          decisions where the budget is a multiple of the block
- *   form   kvpress settles after the prompt, its decoding press every 512
+ *   form   kvpress compresses after the prompt, its decoding press every 512
  *          steps of decoding
- * Cost: O(n d) a lane and settling.
+ * Cost: O(n d) a lane and compression.
  */
 #include "ref/methods/keydiff.h"
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "block",
      .kind = KV_INT,
      .offset = offsetof(params, block),
      .min = 0,
      .max = 1 << 30,
      .unit = "tokens",
-     .help = "prompt tokens that enter before a settling; 0: all at once, as "
-             "kvpress's press; default 128 as in the paper, 0 with "
-             "form=decode"},
+     .help =
+         "prompt tokens that enter before a compression; 0: all at once, as "
+         "kvpress's press; default 128 as in the paper, 0 with "
+         "form=decode"},
     KV_SINKS_PARAM(params, s),
     KV_LAST_PARAM(params, s),
     KV_FORM_PARAM(params, s),
@@ -60,9 +61,9 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_score_open(shape, "keydiff", o->budget, &o->s, needs, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_score_settle(at, lane, o->budget, &o->s);
+  kv_score_compress(at, lane, o->budget, &o->s);
 }
 
 const kv_method kv_method_keydiff = {
@@ -75,5 +76,5 @@ const kv_method kv_method_keydiff = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

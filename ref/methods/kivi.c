@@ -149,7 +149,7 @@ static void code_values(const kv_at *at, kv_lane *lane, int end) {
     kv_recode(lane, 1, &i, KV_SAME, kv_coded(at, VALUES));
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int32_t *list = KV_TAKE(at->work, int32_t, o->group);
   code_keys(at, lane, o, list);
@@ -167,5 +167,5 @@ const kv_method kv_method_kivi = {
     .params_size = sizeof(params),
     .lossless = "residual=1048576:group=1",
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -22,13 +22,13 @@
  *            whenever the cache is full: drop
  *   order    KVCache-Factory stores what it keeps by ascending norm; here
  *            entries keep the order of tokens, which changes no attention
- * Cost: O(n d) a lane and settling.
+ * Cost: O(n d) a lane and compression.
  */
 #include "ref/methods/knorm.h"
 #include "ref/parts/scorers.h"
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "skip",
      .kind = KV_INT,
      .offset = offsetof(params, skip),
@@ -55,7 +55,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_budget("knorm", o->budget, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   if (at->layer < o->skip || lane->n <= o->budget) return;
   float *score = KV_TAKE(at->work, float, lane->n);
@@ -75,5 +75,5 @@ const kv_method kv_method_knorm = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -26,12 +26,12 @@
  *            zero there; it counts as 0 here
  *   short    under sinks + 2 lag tokens kvpress keeps the sinks and the last
  *            tokens; such a lane is within the budget here
- * Cost: O(n (d + lag)) a lane and settling.
+ * Cost: O(n (d + lag)) a lane and compression.
  */
 #include "ref/methods/lagkv.h"
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "lag",
      .kind = KV_INT,
      .offset = offsetof(params, s.lag),
@@ -59,9 +59,9 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_score_open(shape, "lagkv", o->budget, &o->s, needs, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_score_settle(at, lane, o->budget, &o->s);
+  kv_score_compress(at, lane, o->budget, &o->s);
 }
 
 const kv_method kv_method_lagkv = {
@@ -74,5 +74,5 @@ const kv_method kv_method_lagkv = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -56,7 +56,8 @@
  * layer has in each tier, and its heads have equal parts of these. Both rank by
  * score, and move as many entries a step as the paper: at most one to the low
  * tier, and one out.
- * Cost: evidence of 64 queries (paper: of the prompt, quadratic); O(n) a step.
+ * Cost: observation of 64 queries (paper: of the prompt, quadratic); O(n) a
+ * step.
  */
 #include "ref/methods/leankv.h"
 #include "ref/parts/parts.h"
@@ -262,7 +263,7 @@ static void sort_out(const kv_at *at, kv_lane *lane, const judged *j,
   }
 }
 
-static void settle_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
+static void compress_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
   const params *o = at->params;
   uint8_t *tier = KV_TAKE(at->work, uint8_t, lane->n);
   memset(tier, HIGH, (size_t)lane->n);
@@ -301,7 +302,7 @@ static decision decide(const kv_at *at, const kv_lane *lane, const judged *j) {
   return kv_lean_paper(j->score, high, low, c, h, l);
 }
 
-static void settle_step(const kv_at *at, kv_lane *lane, const judged *j) {
+static void compress_step(const kv_at *at, kv_lane *lane, const judged *j) {
   const params *o = at->params;
   decision d = decide(at, lane, j);
   if (d.demote >= 0 && d.demote != d.prune)
@@ -312,7 +313,7 @@ static void settle_step(const kv_at *at, kv_lane *lane, const judged *j) {
   kv_keep_mask(lane, keep);
 }
 
-/* --- settle ------------------------------------------------------------- */
+/* --- compress ------------------------------------------------------------- */
 
 /* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
 static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
@@ -327,8 +328,8 @@ static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
   for (int t = 0; t < TIERS; t++) most[t] = (sum[t] + lanes - 1) / lanes;
 }
 
-static void settle(const kv_at *at, kv_lane *const *lane, int lanes,
-                   bool prompt) {
+static void compress(const kv_at *at, kv_lane *const *lane, int lanes,
+                     bool prompt) {
   const params *o = at->params;
   int most[TIERS];
   if (o->sparsity == LAYER) count(at, lane, lanes, prompt, most);
@@ -337,18 +338,18 @@ static void settle(const kv_at *at, kv_lane *const *lane, int lanes,
     judged j = judge(at, lane[l], prompt);
     if (o->sparsity == LAYER) memcpy(j.most, most, sizeof most);
     if (prompt)
-      settle_prompt(at, lane[l], &j);
+      compress_prompt(at, lane[l], &j);
     else
-      settle_step(at, lane[l], &j);
+      compress_step(at, lane[l], &j);
     at->work->used = used;
   }
 }
 
-static void settle_lanes(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_lanes(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   bool prompt = at->step <= at->shape->prompt_len;
-  if (prompt) settle(at, lane, lanes, true);
-  if (!prompt || o->variant == CODE) settle(at, lane, lanes, false);
+  if (prompt) compress(at, lane, lanes, true);
+  if (!prompt || o->variant == CODE) compress(at, lane, lanes, false);
 }
 
 static void code_new(const kv_at *at, kv_lane *lane) {
@@ -357,16 +358,16 @@ static void code_new(const kv_at *at, kv_lane *lane) {
     kv_tier_code(at, lane, &o->tiers, i, HIGH);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_received_settle(at, lane, 0, o->queries);
+  kv_received_compress(at, lane, 0, o->queries);
   if (at->step > at->shape->prompt_len) code_new(at, lane);
-  if (o->sparsity != LAYER) settle_lanes(at, &lane, 1);
+  if (o->sparsity != LAYER) compress_lanes(at, &lane, 1);
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
-  if (o->sparsity == LAYER) settle_lanes(at, lane, lanes);
+  if (o->sparsity == LAYER) compress_lanes(at, lane, lanes);
 }
 
 const kv_method kv_method_leankv = {
@@ -381,6 +382,6 @@ const kv_method kv_method_leankv = {
     .lossless = "high=k16v16:window=4194304",
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
-    .settle_layer = settle_layer,
+    .compress_lane = compress_lane,
+    .compress_layer = compress_layer,
 };

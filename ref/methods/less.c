@@ -33,8 +33,8 @@
  *   output projection, which no trace holds.
  * Without weights nothing is known of a dropped token: there is no default but
  * the file. To the bit: ref/METHODS_LATENTS.md.
- * Cost: h2o's evidence, and 2 hidden * (d + rank) for each query and each token
- * that goes.
+ * Cost: h2o's observation, and 2 hidden * (d + rank) for each query and each
+ * token that goes.
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"
@@ -136,7 +136,7 @@ static int larger(int a, int b) { return a > b ? a : b; }
 enum { TILE = 16 }; /* tokens that go at once */
 
 /* Rows, hidden ones, kappa, psi and values of a tile; what `logits` packs; the
- * flags of a settling. */
+ * flags of a compression. */
 static size_t work(const kv_shape *s, const params *o) {
   size_t row =
       (size_t)s->d + (size_t)s->d_v + (size_t)o->hidden + 3 * (size_t)o->rank;
@@ -292,7 +292,7 @@ static void choose(const kv_at *at, const kv_lane *lane, bool *stays) {
   kv_top(score, past, first, stays);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int32_t list[TILE];
   int m = 0;
@@ -321,5 +321,5 @@ const kv_method kv_method_less = {
     .open = open,
     .chunk = chunk,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -342,7 +342,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 }
 
 /* Where the prompt ends, what competes from here on goes to the host. */
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
   int end = s->prompt_len - o->recent, n = 0;
@@ -366,6 +366,6 @@ const kv_method kv_method_omnikv = {
     .open = open,
     .view = view,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
     .publish = publish,
 };

@@ -103,7 +103,7 @@ static int32_t *end_of(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   kv_lowrank_code(at, lane, lanes, &o->by, *end_of(at, lane[0]), at->step);
   for (int g = 0; g < lanes; g++) *end_of(at, lane[g]) = at->step;
@@ -119,5 +119,5 @@ const kv_method kv_method_palu = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_layer = settle_layer,
+    .compress_layer = compress_layer,
 };

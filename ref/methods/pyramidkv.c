@@ -32,7 +32,7 @@
  *
  * Everything else: see snapkv, with b[l] for its best, and C - w in the
  * schedule without `sinks` and `recent` where they are given. Lanes grow with
- * grow=yes; else they keep b[l] of the prompt's length at every settling.
+ * grow=yes; else they keep b[l] of the prompt's length at every compression.
  */
 #include "ref/methods/pyramidkv.h"
 
@@ -102,9 +102,9 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_grow_observe(at, lane, rows, &o->w, &o->g, past(at, lane));
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_grow_settle(at, lane, &o->w, &o->g, past(at, lane));
+  kv_grow_compress(at, lane, &o->w, &o->g, past(at, lane));
 }
 
 const kv_method kv_method_pyramidkv = {
@@ -119,5 +119,5 @@ const kv_method kv_method_pyramidkv = {
     .spreads = true,
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

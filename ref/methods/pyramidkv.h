@@ -38,8 +38,8 @@ KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
 }
 
 /* The prompt's length to which the schedule looks: what the lane had at its
- * settling. Lanes that settle again have one budget at all of them, that of
- * the tokens seen at the prompt's end. */
+ * compression. Lanes that compress again have one budget at all of them, that
+ * of the tokens seen at the prompt's end. */
 KV_FN int schedule_length(const params *o, const kv_shape *s, int n) {
   return o->g.grow == KV_GROW_YES ? n : s->prompt_len;
 }

@@ -118,7 +118,7 @@ static int coding_of(const kv_at *at, const params *o, int side) {
   return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int k = coding_of(at, o, KEYS), v = coding_of(at, o, VALUES);
   int end = lane->n - o->residual;
@@ -140,5 +140,5 @@ const kv_method kv_method_quant = {
     .params_size = sizeof(params),
     .lossless = "residual=1048576",
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

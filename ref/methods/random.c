@@ -21,7 +21,7 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "recent",
      .kind = KV_INT,
      .offset = offsetof(params, recent),
@@ -58,7 +58,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_part("random", "recent", o->recent, o->budget, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int past = lane->n - o->recent;
   if (lane->n <= o->budget) return;
@@ -81,5 +81,5 @@ const kv_method kv_method_random = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -113,7 +113,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
   kv_view_mask(out, lane->n, in);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_lists l = kv_lists_stored(&o->form, at->asset);
   kv_items items = kv_lists_find(&l, at->step, lane->lane);
@@ -135,5 +135,5 @@ const kv_method kv_method_replay = {
     .declares = true,
     .open = open,
     .view = view,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -27,7 +27,7 @@
  * - lambda is 0.1 in the paper and 0.07 in the code's class; Sparse-vLLM takes
  *   0.1 and a threshold of 0.8, LMCache's example 0.25 and a window of 16.
  * - "Last" means the last place in the cache. What was kept lies there by
- *   score, so from the second settling on neighbours are those of rank
+ *   score, so from the second compression on neighbours are those of rank
  *   (slots=score). slots=position keeps the order in time, which is what the
  *   paper speaks of.
  * - Heads of a group are joined by the largest logit before softmax, which
@@ -36,11 +36,12 @@
  * - The code's counter runs over prompt and answer: it compresses when 128 m
  *   and 1 more tokens were seen, and after the prompt for a process's first
  *   request only. trigger=prompt counts from the prompt's end, which is
- *   settled always; trigger=global settles there and at 128 m + 1.
+ *   compressed always; trigger=global compresses there and at 128 m + 1.
  * - At n = budget the code sorts what it has; here nothing happens.
  * The code's retain_ratio decides nothing at its default,
  * retain_direction=first is the fallback for every key: neither is offered.
- * Cost: n^2 d / 2 a lane and settling (ref/parts/similar.h), O(w n d) logits.
+ * Cost: n^2 d / 2 a lane and compression (ref/parts/similar.h), O(w n d)
+ * logits.
  */
 #include "ref/methods/rkv.h"
 #include "ref/kernels/kernels.h"
@@ -51,7 +52,8 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
-        params, "tokens left after a settling, window included; must be given"),
+        params,
+        "tokens left after a compression, window included; must be given"),
     {.name = "window",
      .kind = KV_INT,
      .offset = offsetof(params, window),
@@ -90,7 +92,7 @@ static const kv_param table[] = {
      .min = 1,
      .max = 1 << 30,
      .unit = "steps",
-     .help = "decode steps between settlings; 128 as in paper and code"},
+     .help = "decode steps between compressions; 128 as in paper and code"},
     {.name = "redundancy",
      .kind = KV_CHOICE,
      .offset = offsetof(params, redundancy),
@@ -110,8 +112,9 @@ static const kv_param table[] = {
      .offset = offsetof(params, slots),
      .fallback = "score",
      .choices = "score|position",
-     .help = "the order of what is kept, which the next settling goes by: by "
-             "score as in the authors' code, or in time"},
+     .help =
+         "the order of what is kept, which the next compression goes by: by "
+         "score as in the authors' code, or in time"},
     {.name = "group",
      .kind = KV_CHOICE,
      .offset = offsetof(params, group),
@@ -124,7 +127,7 @@ static const kv_param table[] = {
      .offset = offsetof(params, trigger),
      .fallback = "prompt",
      .choices = "prompt|global",
-     .help = "settle when every * m tokens were generated, or when every * m "
+     .help = "compress when every * m tokens were generated, or when every * m "
              "+ 1 were seen, as the authors' counter does"},
     {.name = NULL}};
 
@@ -224,7 +227,7 @@ static float *importance(const kv_at *at, const kv_lane *lane,
   return out;
 }
 
-/* --- settling ----------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
 /* Those before the window whose flag is set, best first, then the window. */
 static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
@@ -240,7 +243,7 @@ static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
   kv_keep(lane, m, list);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int n = lane->n, past = n - o->window;
   if (n <= o->budget) return;
@@ -271,5 +274,5 @@ const kv_method kv_method_rkv = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -28,21 +28,22 @@
  * needed; the sums that live between steps are charged.
  *
  * Sparse-vLLM (commits d526f0a and 18d3104) keeps 64 sinks and the last 512
- * tokens beside the best 4096 of the rest, and settles again where a lane has
- * twice those 4096 - twice what is kept by score, not twice the budget - by the
- * current query: sinks=64:recent=512:grow=twice_past:voters=1 with
+ * tokens beside the best 4096 of the rest, and compresses again where a lane
+ * has twice those 4096 - twice what is kept by score, not twice the budget - by
+ * the current query: sinks=64:recent=512:grow=twice_past:voters=1 with
  * budget=4672, window=32, group=max, pooling=none; at every step where sinks
  * and recent are more than the rest. Not offered: its one set for all heads of
  * a layer, its logits in place of probabilities (d526f0a; 18d3104 in decoding
  * alone), softmax over the candidates alone (18d3104, prompt), and its waiting
  * until a whole batch is long.
- * Cost: window rows of evidence once; O(n) a settling.
+ * Cost: window rows of observation once; O(n) a compression.
  */
 #include "ref/methods/snapkv.h"
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
-        params, "tokens left after a settling, window included; must be given"),
+        params,
+        "tokens left after a compression, window included; must be given"),
     KV_WINDOW_PARAM(params, w),
     KV_KERNEL_PARAM(params, w),
     KV_POOLING_PARAM(params, w),
@@ -69,9 +70,9 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_grow_observe(at, lane, rows, &o->w, &o->g, past(o));
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  kv_grow_settle(at, lane, &o->w, &o->g, past(o));
+  kv_grow_compress(at, lane, &o->w, &o->g, past(o));
 }
 
 const kv_method kv_method_snapkv = {
@@ -85,5 +86,5 @@ const kv_method kv_method_snapkv = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

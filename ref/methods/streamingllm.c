@@ -88,7 +88,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return resolve(o, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_keep_ends(lane, o->sink, o->recent);
 }
@@ -103,5 +103,5 @@ const kv_method kv_method_streamingllm = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

@@ -14,7 +14,7 @@
  * not even the newest token; that is the default. kvpress cuts the prompt once
  * and gives the newest a score above all:
  * variant=prefill:protect_newest=yes. Scores have no memory, so they are no
- * column: state holds them from observe to the settling of the same step. A
+ * column: state holds them from observe to the compression of the same step. A
  * step attends budget + 1 tokens. Cost: O(n) a lane and step.
  */
 #include "ref/methods/tova.h"
@@ -22,7 +22,7 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "protect_newest",
      .kind = KV_CHOICE,
      .offset = offsetof(params, protect_newest),
@@ -62,7 +62,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
       sum[i] += rows->sum[(size_t)h * rows->stride + (size_t)i];
 }
 
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   int n = lane[0]->n, newest = o->protect_newest == YES;
   if (n <= o->budget) return;
@@ -91,5 +91,5 @@ const kv_method kv_method_tova = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_layer = settle_layer,
+    .compress_layer = compress_layer,
 };

@@ -16,7 +16,7 @@
 #include "ref/parts/parts.h"
 
 static const kv_param table[] = {
-    KV_BUDGET_PARAM(params, "tokens left after a settling; must be given"),
+    KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     {.name = "variant",
      .kind = KV_CHOICE,
      .offset = offsetof(params, variant),
@@ -35,7 +35,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_budget("window", o->budget, e);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   kv_keep_ends(lane, 0, o->budget);
 }
@@ -50,5 +50,5 @@ const kv_method kv_method_window = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

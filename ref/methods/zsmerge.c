@@ -41,7 +41,7 @@
  * code. What is merged is stored in the trace's type, as both do with their
  * tensors; merged=fp32 is an option of ours.
  * Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the
- * code's prompt, and a settling with merges O(n) once.
+ * code's prompt, and a compression with merges O(n) once.
  */
 #include "ref/methods/zsmerge.h"
 #include "ref/ground/arith.h"
@@ -57,7 +57,7 @@ static const kv_param table[] = {
      .min = 1,
      .max = 1 << 30,
      .unit = "entries",
-     .help = "entries left after a settling, at least 4; must be given"},
+     .help = "entries left after a compression, at least 4; must be given"},
     {.name = "residual",
      .kind = KV_INT,
      .offset = offsetof(params, residual),
@@ -194,9 +194,9 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   }
 }
 
-/* --- settle ------------------------------------------------------------- */
+/* --- compress ------------------------------------------------------------- */
 
-static float likeness(int metric, int d, const float *a, const float *b) {
+static float similarity(int metric, int d, const float *a, const float *b) {
   if (metric == DOT) return kv_dot(a, b, d);
   float acc = 0;
   for (int x = 0; x < d; x++) {
@@ -217,7 +217,7 @@ static int most_similar(const kv_at *at, const kv_lane *lane, int entry, int n,
   kv_lane_key(lane, entry, key);
   for (int i = 0; i < n; i++) {
     kv_lane_key(lane, place[i], other);
-    float like = likeness(o->metric, d, other, key);
+    float like = similarity(o->metric, d, other, key);
     if (i > 0 && kv_key(like) <= kv_key(most)) continue;
     most = like;
     best = place[i];
@@ -230,7 +230,7 @@ static void merge(kv_lane *lane, int into, int from) {
            (float)lane->weight[from]);
 }
 
-/* --- settle: paper ------------------------------------------------------ */
+/* --- compress: paper ------------------------------------------------------ */
 
 /* context[i] = is entry i, of the first n, none of the residual ones? Their
  * places, ascending; returns how many. */
@@ -250,7 +250,7 @@ static void drop(const kv_at *at, kv_lane *lane, int entry) {
   kv_keep_mask(lane, keep);
 }
 
-static void settle_paper(const kv_at *at, kv_lane *lane) {
+static void compress_paper(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int past = lane->n - o->proximity;
   if (past <= o->context) return;
@@ -268,7 +268,7 @@ static void settle_paper(const kv_at *at, kv_lane *lane) {
   }
 }
 
-/* --- settle: code ------------------------------------------------------- */
+/* --- compress: code ------------------------------------------------------- */
 
 /* Averages what is not in `stays`, of entries 0..past-1, by Br neighbouring
  * groups; first[g] becomes the entry of group g. */
@@ -287,7 +287,7 @@ static void merge_groups(kv_lane *lane, int past, int left, int groups,
   }
 }
 
-static void settle_prompt(const kv_at *at, kv_lane *lane) {
+static void compress_prompt(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int n = lane->n, past = n - o->proximity, most = o->budget;
   if (n <= most) return;
@@ -304,7 +304,7 @@ static void settle_prompt(const kv_at *at, kv_lane *lane) {
   kv_keep(lane, most, order);
 }
 
-static void settle_step(const kv_at *at, kv_lane *lane) {
+static void compress_step(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int others = o->residual + o->context + 1; /* where the ring begins */
   if (lane->n <= o->budget) return;
@@ -318,14 +318,14 @@ static void settle_step(const kv_at *at, kv_lane *lane) {
   kv_move(lane, others - 1, victim);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   if (o->variant == PAPER)
-    settle_paper(at, lane);
+    compress_paper(at, lane);
   else if (at->step <= at->shape->prompt_len)
-    settle_prompt(at, lane);
+    compress_prompt(at, lane);
   else
-    settle_step(at, lane);
+    compress_step(at, lane);
 }
 
 const kv_method kv_method_zsmerge = {
@@ -341,5 +341,5 @@ const kv_method kv_method_zsmerge = {
     .params_size = sizeof(params),
     .open = open,
     .observe = observe,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

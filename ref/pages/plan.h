@@ -34,10 +34,10 @@ typedef struct kv_pages_count {
 } kv_pages_count;
 
 typedef enum kv_pages_phase {
-  KV_PAGES_PROMPT,  /* tokens are about to enter */
-  KV_PAGES_SETTLED, /* what they became is known: count */
-  KV_PAGES_STEP,    /* the same after a step of decoding */
-  KV_PAGES_END      /* the request is over */
+  KV_PAGES_PROMPT,     /* tokens are about to enter */
+  KV_PAGES_COMPRESSED, /* what they became is known: count */
+  KV_PAGES_STEP,       /* the same after a step of decoding */
+  KV_PAGES_END         /* the request is over */
 } kv_pages_phase;
 
 /* What happens to one request in a step. */
@@ -45,7 +45,7 @@ typedef struct kv_pages_job {
   kv_pages_phase phase;
   int request;                 /* stands in a batch once */
   int32_t tokens;              /* of PROMPT */
-  const kv_pages_count *count; /* [heads] tokens stored; SETTLED and STEP */
+  const kv_pages_count *count; /* [heads] tokens stored; COMPRESSED and STEP */
   bool refused;                /* answer: it found too few pages */
   int64_t wanted;              /* answer: pages that it takes, or would */
 } kv_pages_job;
@@ -129,7 +129,7 @@ KV_FN kv_pages_count kv_pages_goal(const kv_pages_shape *s,
   switch (j->phase) {
   case KV_PAGES_PROMPT:
     return kv_pages_reserve(s, j->tokens, held, store);
-  case KV_PAGES_SETTLED:
+  case KV_PAGES_COMPRESSED:
     return kv_pages_least(s, &j->count[head]);
   case KV_PAGES_STEP:
     return kv_pages_grow(s, &j->count[head], held, store);

@@ -121,8 +121,8 @@ static void rewrite_as_shipped(counted *x) {
   kv_keep(x->lane, n, list);
 }
 
-void kv_cascade_settle(const kv_at *at, kv_lane *lane, const kv_cascade *c,
-                       const kv_poll *p) {
+void kv_cascade_compress(const kv_at *at, kv_lane *lane, const kv_cascade *c,
+                         const kv_poll *p) {
   counted x = count(at, lane, c, p);
   if (lane->n > c->upper) {
     if (c->as_shipped)

@@ -41,7 +41,7 @@ void kv_cascade_view(const kv_at *at, const kv_lane *lane, kv_view *out);
 /* Of the lane the entries that a poll asks about, into entry; how many. */
 int kv_cascade_asked(const kv_cascade *c, const kv_lane *lane, int32_t *entry);
 /* What the poll says is done; p's rows are room. */
-void kv_cascade_settle(const kv_at *at, kv_lane *lane, const kv_cascade *c,
-                       const kv_poll *p);
+void kv_cascade_compress(const kv_at *at, kv_lane *lane, const kv_cascade *c,
+                         const kv_poll *p);
 
 #endif

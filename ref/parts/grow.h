@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the window methods (SnapKV, PyramidKV, what spends their scores
- * otherwise) may do beyond the papers' one settling after the prompt: keep the
- * first entries always, and settle again while decoding, by steps or where a
- * lane has grown to a length. A method puts kv_grow_options into its params,
- * the rows below into its table, calls kv_open_grow once and then says of each
- * lane only how many entries it keeps by score, `past`.
+ * otherwise) may do beyond the papers' one compression after the prompt: keep
+ * the first entries always, and compress again while decoding, by steps or
+ * where a lane has grown to a length. A method puts kv_grow_options into its
+ * params, the rows below into its table, calls kv_open_grow once and then says
+ * of each lane only how many entries it keeps by score, `past`.
  *
  * Sparse-vLLM is github.com/CURRENTF/Sparse-vLLM, whose commit d526f0a is of
  * its paper's time and 18d3104 the newest that was read.
@@ -32,7 +32,7 @@ typedef struct kv_grow_options {
 } kv_grow_options;
 
 /* Rows of a parameter table: the first of the two for `grow`, and all that
- * follow, or for a method that settles again by steps alone the second and
+ * follow, or for a method that compresses again by steps alone the second and
  * KV_AGAIN_PARAM. late: were rows stored before the method had it? */
 #define KV_GROW_PARAM(type, member, late)                                      \
   {                                                                            \
@@ -40,7 +40,7 @@ typedef struct kv_grow_options {
     .fallback = "yes", .choices = "yes|no|twice|twice_past|past_more",         \
     .later = late,                                                             \
     .help = "keep all generated tokens? yes as in the authors' code; no: "     \
-            "settle again every `every` steps; else where a lane holds 2 "     \
+            "compress again every `every` steps; else where a lane holds 2 "   \
             "budgets, or 2 past or the budget + past, past being kept by "     \
             "score, as in Sparse-vLLM"                                         \
   }
@@ -49,13 +49,13 @@ typedef struct kv_grow_options {
     .name = "grow", .kind = KV_CHOICE, .offset = offsetof(type, member.grow),  \
     .fallback = "yes", .choices = "yes|no", .later = late,                     \
     .help = "keep all generated tokens? yes as in the authors' code; no: "     \
-            "settle again, every `every` steps"                                \
+            "compress again, every `every` steps"                              \
   }
 #define KV_AGAIN_PARAM(type, member, late)                                     \
   {                                                                            \
     .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
     .fallback = "0", .min = 0, .max = 1 << 30, .unit = "steps", .later = late, \
-    .help = "with grow=no: decode steps between settlings, at least the "      \
+    .help = "with grow=no: decode steps between compressions, at least the "   \
             "queries that vote; 0: max(these, 128), 128 as in R-KV's SnapKV"   \
   }
 #define KV_FIRST_PARAM(type, member)                                           \
@@ -79,8 +79,9 @@ typedef struct kv_grow_options {
     .name = "voters", .kind = KV_INT, .offset = offsetof(type, member.voters), \
     .fallback = "0", .min = 0, .max = 1 << 22, .unit = "queries",              \
     .later = true,                                                             \
-    .help = "last decode queries that vote at a settling, at most recent; 0: " \
-            "window, 1 in Sparse-vLLM"                                         \
+    .help =                                                                    \
+        "last decode queries that vote at a compression, at most recent; 0: "  \
+        "window, 1 in Sparse-vLLM"                                             \
   }
 
 /* Of resolved options. */
@@ -94,8 +95,8 @@ KV_FN int kv_grow_voters(const kv_grow_options *g, const kv_window_options *w) {
 KV_FN int kv_grow_ends(const kv_grow_options *g, const kv_window_options *w) {
   return g->sinks + kv_grow_recent(g, w);
 }
-/* Does a lane settle again by its length, and at which one, if it keeps `past`
- * by score? */
+/* Does a lane compress again by its length, and at which one, if it keeps
+ * `past` by score? */
 KV_FN bool kv_grow_by_length(const kv_grow_options *g) {
   return g->grow > KV_GROW_NO;
 }
@@ -115,9 +116,10 @@ KV_FN bool kv_grow_votes(const kv_grow_options *g, const kv_window_options *w,
                                   : kv_steps_left(s, step, g->every);
   return left < kv_grow_voters(g, w);
 }
-/* Does a lane that is n long settle at `step`, where needs.every lets it? */
-KV_FN bool kv_grow_settles(const kv_grow_options *g, const kv_window_options *w,
-                           const kv_shape *s, int step, int n, int past) {
+/* Does a lane that is n long compress at `step`, where needs.every lets it? */
+KV_FN bool kv_grow_compresses(const kv_grow_options *g,
+                              const kv_window_options *w, const kv_shape *s,
+                              int step, int n, int past) {
   return !kv_grow_by_length(g) || step == s->prompt_len ||
          n >= kv_grow_length(g, w, past);
 }
@@ -125,16 +127,17 @@ KV_FN bool kv_grow_settles(const kv_grow_options *g, const kv_window_options *w,
 /* Resolves `every` where `least` decode queries vote; not of a length. */
 kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e);
-/* kv_open_window with what always stays in the budget, and what settling again
- * needs; even: every lane has this budget, others are charged by entry. */
+/* kv_open_window with what always stays in the budget, and what compressing
+ * again needs; even: every lane has this budget, others pay by entry. */
 kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
-/* observe and settle_lane: the best `past` and the ends of the lane remain. */
+/* observe and compress_lane: the best `past` and the lane's ends remain. */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);
-void kv_grow_settle(const kv_at *at, kv_lane *lane, const kv_window_options *w,
-                    const kv_grow_options *g, int past);
+void kv_grow_compress(const kv_at *at, kv_lane *lane,
+                      const kv_window_options *w, const kv_grow_options *g,
+                      int past);
 
 #endif

@@ -7,8 +7,7 @@
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
-/* --- vectors ----------------------------------------------------------------
- */
+/* --- vectors ------------------------------------------------------------- */
 
 /* Where K of lane g and V of it stand in a vector. */
 static float *key_of(const kv_shape *s, float *x, int g) {
@@ -52,8 +51,7 @@ void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
   }
 }
 
-/* --- references -------------------------------------------------------------
- */
+/* --- references ---------------------------------------------------------- */
 
 void kv_references_open(const kv_at *at, int most, kv_references *out) {
   size_t w = (size_t)kv_vector_width(at->shape);
@@ -94,8 +92,7 @@ void kv_latents_means(const kv_references *r, int w, int n, int k,
             out + (size_t)i * (size_t)w);
 }
 
-/* --- a batch ----------------------------------------------------------------
- */
+/* --- a batch ------------------------------------------------------------- */
 
 typedef struct batch {
   const kv_at *at;
@@ -193,10 +190,10 @@ static void code_latents(batch *b, const kv_latent_batch *of, bool means) {
   const kv_compressor *c = b->c;
   const kv_tensor *t = b->at->asset;
   size_t n = (size_t)of->n * (size_t)c->latent, size;
-  kv_compress(b->at->kernels, c, t, of->n, b->x, b->hidden, b->z, b->pack);
+  kv_delta_code(b->at->kernels, c, t, of->n, b->x, b->hidden, b->z, b->pack);
   if (means) {
-    kv_compress(b->at->kernels, c, t, of->n, b->mean, b->hidden, b->of_mean,
-                b->pack);
+    kv_delta_code(b->at->kernels, c, t, of->n, b->mean, b->hidden, b->of_mean,
+                  b->pack);
     for (size_t i = 0; i < n; i++) b->z[i] = b->z[i] - b->of_mean[i];
   }
   for (int i = 0; i < of->n; i++) {
@@ -218,7 +215,7 @@ void kv_latents_rows(const kv_kernels *kernels, const kv_compressor *c,
     memcpy(out, mean, all * sizeof *out);
     return;
   }
-  kv_decompress(kernels, c, of, n, z, hidden, out, pack);
+  kv_delta_decode(kernels, c, of, n, z, hidden, out, pack);
   for (size_t i = 0; mean && i < all; i++) out[i] = out[i] + mean[i];
 }
 
@@ -250,8 +247,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   at->work->used = used;
 }
 
-/* --- again ------------------------------------------------------------------
- */
+/* --- again --------------------------------------------------------------- */
 
 static int place_of(const kv_references *r, int32_t id) {
   for (int i = 0; i < r->n; i++)

@@ -130,12 +130,12 @@ void kv_products(const struct kv_kernels *kernels, int m, int n, int d,
                  float *pack);
 /* f_c and f_d of m rows by the layer's tensors; hidden: kv_compressor_hidden
  * floats a row. */
-void kv_compress(const struct kv_kernels *kernels, const kv_compressor *c,
-                 const kv_tensor *of, int m, const float *x, float *hidden,
-                 float *z, float *pack);
-void kv_decompress(const struct kv_kernels *kernels, const kv_compressor *c,
-                   const kv_tensor *of, int m, const float *z, float *hidden,
-                   float *x, float *pack);
+void kv_delta_code(const struct kv_kernels *kernels, const kv_compressor *c,
+                   const kv_tensor *of, int m, const float *x, float *hidden,
+                   float *z, float *pack);
+void kv_delta_decode(const struct kv_kernels *kernels, const kv_compressor *c,
+                     const kv_tensor *of, int m, const float *z, float *hidden,
+                     float *x, float *pack);
 static inline size_t kv_compressor_hidden(const kv_compressor *c) {
   int in = c->gated ? 2 * c->hidden : c->hidden;
   return (size_t)(in > c->back ? in : c->back);

@@ -64,8 +64,8 @@ typedef enum kv_group_rule {
 } kv_group_rule;
 typedef enum kv_pooling { KV_POOL_NONE, KV_POOL_AVG, KV_POOL_MAX } kv_pooling;
 
-/* Window evidence of a lane: sums over the window's rows, kept in the lane's
- * own state (kv_window_state bytes of it) until the settling. */
+/* the observation window's sums of a lane: sums over the window's rows, kept in
+ * the lane's own state (kv_window_state bytes of it) until the compression. */
 typedef struct kv_window {
   int64_t *sum; /* [1 or queries][n_tokens] */
 } kv_window;
@@ -110,8 +110,9 @@ void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
 /* n >= 1 logits become their probabilities among themselves (arithmetic 4). */
 void kv_probabilities(const kv_at *at, int n, float *s);
 
-/* Decode steps from tokens seen `step` until the next settling, at a settling
- * 0, of a method that settles every `every` steps behind the prompt. */
+/* Decode steps from tokens seen `step` until the next compression, at a
+ * compression 0, of a method that compresses every `every` steps behind the
+ * prompt. */
 KV_FN int kv_steps_left(const kv_shape *s, int step, int every) {
   int past = (step - s->prompt_len) % every;
   return past == 0 ? 0 : every - past;

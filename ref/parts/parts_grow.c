@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settling again of the window methods; contract in ref/parts/grow.h. The
+ * Compression again of the window methods; contract in ref/parts/grow.h. The
  * votes are one running sum an entry, as no row votes twice; where they live
  * between steps they are charged.
  */
@@ -124,9 +124,10 @@ static void keep(const kv_at *at, kv_lane *lane, const kv_window_options *w,
   kv_keep_mask(lane, in);
 }
 
-void kv_grow_settle(const kv_at *at, kv_lane *lane, const kv_window_options *w,
-                    const kv_grow_options *g, int past) {
-  if (!kv_grow_settles(g, w, at->shape, at->step, lane->n, past)) return;
+void kv_grow_compress(const kv_at *at, kv_lane *lane,
+                      const kv_window_options *w, const kv_grow_options *g,
+                      int past) {
+  if (!kv_grow_compresses(g, w, at->shape, at->step, lane->n, past)) return;
   keep(at, lane, w, g, past);
   memset(kv_own(at, lane), 0,
          kv_window_state(at->shape, (kv_group_rule)w->group));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Logits that a method makes itself, of queries it chooses, outside of the
- * evidence that its needs ask for: filters of other layers, and estimates.
+ * observation that its needs ask for: filters of other layers, and estimates.
  */
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores: fixed-point sums, group rules, pooling, window evidence; and the
- * two ways of keeping that nearly every evicting method shares.
+ * Scores: fixed-point sums, group rules, pooling, the observation window's
+ * sums; and the two ways of keeping that nearly every evicting method shares.
  */
 #include "ref/ground/arith.h"
 #include "ref/parts/parts.h"
@@ -83,7 +83,8 @@ void kv_pool_avg(const float *in, int n, int kernel, float *out) {
   }
 }
 
-/* --- window evidence ---------------------------------------------------- */
+/* --- the observation window's sums
+ * ---------------------------------------------------- */
 
 static int planes(const kv_shape *s, kv_group_rule group) {
   return group == KV_GROUP_MAX ? kv_group(s) : 1;

@@ -37,8 +37,7 @@ static const kv_tensor_ask tensors[] = {
 
 const kv_asset_kind kv_latents_kind = {"kvreplay-deltakv", tensors};
 
-/* --- open ------------------------------------------------------------------
- */
+/* --- open ---------------------------------------------------------------- */
 
 static kv_rc missing(const char *method, const kv_asset *a, int layer,
                      int which, kv_err *e) {
@@ -134,8 +133,7 @@ kv_rc kv_open_compressor(const kv_shape *shape, const char *method,
   return rc;
 }
 
-/* --- products --------------------------------------------------------------
- */
+/* --- products ------------------------------------------------------------ */
 
 void kv_products(const kv_kernels *kernels, int m, int n, int d, const float *x,
                  const float *w, const float *bias, float *out, float *pack) {
@@ -153,9 +151,9 @@ void kv_products(const kv_kernels *kernels, int m, int n, int d, const float *x,
     }
 }
 
-void kv_compress(const kv_kernels *kernels, const kv_compressor *c,
-                 const kv_tensor *of, int m, const float *x, float *hidden,
-                 float *z, float *pack) {
+void kv_delta_code(const kv_kernels *kernels, const kv_compressor *c,
+                   const kv_tensor *of, int m, const float *x, float *hidden,
+                   float *z, float *pack) {
   size_t h = (size_t)c->hidden;
   int in = c->gated ? 2 * c->hidden : c->hidden;
   kv_products(kernels, m, in, c->width, x, of[KV_LATENT_IN].data,
@@ -169,9 +167,9 @@ void kv_compress(const kv_kernels *kernels, const kv_compressor *c,
               c->gated ? NULL : of[KV_LATENT_OUT_BIAS].data, z, pack);
 }
 
-void kv_decompress(const kv_kernels *kernels, const kv_compressor *c,
-                   const kv_tensor *of, int m, const float *z, float *hidden,
-                   float *x, float *pack) {
+void kv_delta_decode(const kv_kernels *kernels, const kv_compressor *c,
+                     const kv_tensor *of, int m, const float *z, float *hidden,
+                     float *x, float *pack) {
   if (c->gated) {
     kv_products(kernels, m, c->width, c->latent, z, of[KV_LATENT_BACK].data,
                 NULL, x, pack);

@@ -51,8 +51,8 @@ void kv_received_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
   if (!own) leave_out_own(at, lane, rows);
 }
 
-void kv_received_settle(const kv_at *at, kv_lane *lane, int column,
-                        int queries) {
+void kv_received_compress(const kv_at *at, kv_lane *lane, int column,
+                          int queries) {
   kv_received *c = received(at, lane);
   bool gap = kv_received_gap(c, at->shape, queries);
   c->next = at->step;

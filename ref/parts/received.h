@@ -2,7 +2,7 @@
  *
  * The attention that entries received, query by query: over the prompt's
  * queries a sum for each query head, of which the largest is taken at the
- * prompt's settling; then, step by step, the largest over the query heads is
+ * prompt's compression; then, step by step, the largest over the query heads is
  * added (LeanKV's scores). It stands in a column of floats, and beside it what
  * one needs in order to know how many queries counted.
  *
@@ -17,10 +17,10 @@
 /* Behind the sums in the lane's own memory. */
 typedef struct kv_received {
   int32_t first; /* the first query of those that count without a gap */
-  int32_t next;  /* tokens seen at the last settling */
+  int32_t next;  /* tokens seen at the last compression */
 } kv_received;
 
-/* Of a prompt that ends now: are queries behind the last settling left out?
+/* Of a prompt that ends now: are queries behind the last compression left out?
  * queries: the last ones of a prompt that are shown, 0: all. */
 KV_FN bool kv_received_gap(const kv_received *c, const kv_shape *s,
                            int queries) {
@@ -33,10 +33,10 @@ size_t kv_received_state(const kv_shape *s);
  * for it? If not, it wants KV_P, too. */
 void kv_received_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      int column, bool own);
-/* At every settling, one of which ends every step: a prompt's sums join the
+/* At every compression, one of which ends every step: a prompt's sums join the
  * column. */
-void kv_received_settle(const kv_at *at, kv_lane *lane, int column,
-                        int queries);
+void kv_received_compress(const kv_at *at, kv_lane *lane, int column,
+                          int queries);
 /* The first query that counts; all later ones do. */
 int kv_received_first(const kv_at *at, const kv_lane *lane);
 

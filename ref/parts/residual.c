@@ -4,8 +4,7 @@
  */
 #include "ref/parts/residual.h"
 
-/* --- open ------------------------------------------------------------------
- */
+/* --- open ---------------------------------------------------------------- */
 
 static kv_rc check_latent(const char *method, const kv_residual *o, kv_err *e) {
   int n = o->by.latent, group = o->group ? o->group : 8;
@@ -38,13 +37,13 @@ static kv_rc check(const char *method, const kv_residual *o, kv_err *e) {
 }
 
 static int most_references(const kv_shape *s, const kv_residual *o,
-                           int settlings) {
-  int64_t n = (int64_t)o->sink + s->n_tokens / o->stride + settlings + 1;
+                           int compressions) {
+  int64_t n = (int64_t)o->sink + s->n_tokens / o->stride + compressions + 1;
   if (o->references == KV_REFERENCES_NONE) return 1;
   return (int)(n < s->n_tokens ? n : s->n_tokens);
 }
 
-static void fill_in(const kv_shape *s, kv_residual *o, int settlings,
+static void fill_in(const kv_shape *s, kv_residual *o, int compressions,
                     kv_needs *needs) {
   bool all = o->self || o->refs == KV_REFS_RECON;
   size_t own = (size_t)kv_vector_width(s) * kv_dtype_size(s->dtype);
@@ -61,25 +60,26 @@ static void fill_in(const kv_shape *s, kv_residual *o, int settlings,
   for (int i = 0; i < needs->codings; i++)
     needs->coding[i] =
         (kv_coding){&kv_format_delta, &o->how[i], true, KV_BOTH_SIDES};
-  o->most = most_references(s, o, settlings);
+  o->most = most_references(s, o, compressions);
   needs->work = kv_latents_work(s, &o->by, o->most);
 }
 
 kv_rc kv_open_residual(const kv_shape *shape, const char *method,
-                       kv_residual *o, int settlings,
+                       kv_residual *o, int compressions,
                        bool (*skip)(const void *ctx, int layer),
                        const void *ctx, kv_needs *needs, kv_err *e) {
   kv_rc rc =
       kv_open_compressor(shape, method, o->file.asset, skip, ctx, &o->by, e);
   if (!rc) rc = check(method, o, e);
-  if (!rc) fill_in(shape, o, settlings, needs);
+  if (!rc) fill_in(shape, o, compressions, needs);
   return rc;
 }
 
-/* --- a settling -------------------------------------------------------------
+/* --- a compression
+ * -------------------------------------------------------------
  */
 
-typedef struct settling {
+typedef struct compression {
   const kv_at *at;
   kv_lane *const *lane;
   int lanes;
@@ -87,9 +87,9 @@ typedef struct settling {
   int host;
   kv_references r;
   kv_latent_batch b;
-} settling;
+} compression;
 
-static void add_reference(settling *s, int i, bool recorded) {
+static void add_reference(compression *s, int i, bool recorded) {
   float *x = kv_references_add(s->at, &s->r, i);
   if (recorded)
     kv_vector_recorded(s->at, s->lane, s->lanes, i, x);
@@ -100,7 +100,7 @@ static void add_reference(settling *s, int i, bool recorded) {
 
 /* References among the entries below `end`: those that were kept as they came,
  * or coded as references. */
-static void gather(settling *s, int end) {
+static void gather(compression *s, int end) {
   for (int i = 0; i < end && s->o->references != KV_REFERENCES_NONE; i++) {
     int f = s->lane[0]->k[i].format;
     if (f == KV_RAW || f == kv_coded(s->at, KV_CODED_REFERENCE))
@@ -110,7 +110,7 @@ static void gather(settling *s, int end) {
 
 /* Entry i goes into the batch, or stays as it came. Returns whether the batch
  * ends with it, for what it decodes to is a reference of the next. */
-static bool take(settling *s, int i, bool reference) {
+static bool take(compression *s, int i, bool reference) {
   bool recon = s->o->refs == KV_REFS_RECON;
   kv_latent_batch *b = &s->b;
   if (reference && !recon) add_reference(s, i, true);
@@ -127,16 +127,16 @@ static bool take(settling *s, int i, bool reference) {
   return reference && recon;
 }
 
-static void code(settling *s) {
+static void code(compression *s) {
   kv_latents_code(s->at, s->lane, s->lanes, &s->o->by, &s->r, &s->b);
   for (int g = 0; g < s->lanes && s->host >= 0; g++)
     kv_retier(s->lane[g], s->b.n, s->b.entry, s->host);
   s->b.n = 0;
 }
 
-void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
-                        const kv_residual *o, int from, int end, int host) {
-  settling s = {at, lane, lanes, o, host, .b = {.n = 0}};
+void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
+                          const kv_residual *o, int from, int end, int host) {
+  compression s = {at, lane, lanes, o, host, .b = {.n = 0}};
   kv_references_open(at, o->most, &s.r);
   gather(&s, from);
   for (int i = from; i < end; i++) {
@@ -150,7 +150,7 @@ void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
 void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
                        const kv_residual *o, int n, const int32_t *entry,
                        float *out) {
-  settling s = {at, lane, lanes, o, -1, .b = {.n = 0}};
+  compression s = {at, lane, lanes, o, -1, .b = {.n = 0}};
   kv_references_open(at, o->most, &s.r);
   gather(&s, entry[n - 1] + 1);
   kv_latents_decode(at, lane, lanes, &o->by, &s.r, n, entry, out);

@@ -101,16 +101,16 @@ KV_FN bool kv_is_reference(const kv_residual *o, int token, int from) {
 
 /* Resolves the options of a method, checks them and the file's tensors of all
  * layers but those that skip is true of, and fills in codings, rope, and the
- * workspace of a settling. settlings: how many a lane has at most. */
+ * workspace of a compression. compressions: how many a lane has at most. */
 kv_rc kv_open_residual(const kv_shape *shape, const char *method,
-                       kv_residual *o, int settlings,
+                       kv_residual *o, int compressions,
                        bool (*skip)(const void *ctx, int layer),
                        const void *ctx, kv_needs *needs, kv_err *e);
 
 /* Codes the tokens from..end-1 of the layer's lanes, those before from having
  * been. host: the class of what is coded, or -1. */
-void kv_residual_settle(const kv_at *at, kv_lane *const *lane, int lanes,
-                        const kv_residual *o, int from, int end, int host);
+void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
+                          const kv_residual *o, int from, int end, int host);
 
 /* What n <= KV_LATENT_TILE coded entries, ascending, stand for, made again into
  * out[n][w] from their blocks and the references that these name, of refs=raw:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A ring of queries: those of the last `window` tokens, all query heads of a
- * lane, for methods that ask them when they settle. A token's queries are at
+ * lane, for methods that ask them when they compress. A token's queries are at
  * place token mod window: [window][heads][d] floats, in the lane's own memory.
  */
 #ifndef KV_REF_PARTS_RING_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What all scorers share: contract in ref/parts/scorers.h. Cost: what the
- * scorer's rows and scores cost, and one selection a lane and settling, O(n).
+ * scorer's rows and scores cost, and one selection a lane and compression,
+ * O(n).
  */
 #include "ref/parts/scorers.h"
 #include "ref/ground/arith.h"
@@ -32,7 +33,7 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   return KV_OK;
 }
 
-/* What evidence takes between steps: at most budget + every entries of it. */
+/* What observing takes between steps: at most budget + every entries. */
 static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
                    const kv_score_options *o) {
   int64_t n = (int64_t)budget + o->every;
@@ -50,8 +51,8 @@ static void fill(const kv_shape *s, const kv_scorer *scorer, int budget,
   if (o->form == KV_FORM_PREFILL || !scorer->observe) return;
   needs->decode_rows = true;
   needs->metas = 1;
-  needs->meta[0] =
-      (kv_meta){.name = "evidence held", .bytes = held(s, scorer, budget, o)};
+  needs->meta[0] = (kv_meta){.name = "observation held",
+                             .bytes = held(s, scorer, budget, o)};
 }
 
 kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
@@ -77,7 +78,7 @@ void kv_score_shares(const kv_at *at, float *s, int n) {
   const kv_kernels *kernel = at->kernels;
   int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, s);
   float share = kv_div(1.0f, kv_unfix(mass));
-  /* Not by the kernel `scale`: the laws count its calls as evidence. */
+  /* Not by the kernel `scale`: the laws count its calls as observation. */
   for (int i = 0; i < n; i++) s[i] = kv_mul(s[i], share);
 }
 
@@ -115,9 +116,9 @@ static void keep_best(const kv_at *at, kv_lane *lane, int budget,
   kv_keep_mask(lane, keep);
 }
 
-void kv_score_settle(const kv_at *at, kv_lane *lane, int budget,
-                     const kv_score_options *o) {
-  if (kv_score_settles(o, at->shape, at->step) && lane->n > budget)
+void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
+                       const kv_score_options *o) {
+  if (kv_score_compresses(o, at->shape, at->step) && lane->n > budget)
     keep_best(at, lane, budget, o);
   kv_score_forget(at, lane, o);
 }

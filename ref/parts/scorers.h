@@ -2,7 +2,7 @@
  *
  * Scorers: what gives a number to every entry of a lane that may go, so that
  * the best stay. A scorer says what it needs - query rows, state, rotations -
- * and has one function for its scores; when a settling is due, which entries
+ * and has one function for its scores; when a compression is due, which entries
  * are never asked about, and how positions are read are options that all of
  * them share. A method over a scorer adds how the budget is spent: the best of
  * each lane, of a layer's lanes together, of chunks.
@@ -26,7 +26,7 @@
 enum { KV_SCORERS(KV_SCORER_NUMBER) KV_SCORES };
 #define KV_SCORER_CHOICES (&(KV_SCORERS(KV_SCORER_NAME))[1])
 
-/* When the lanes are settled, and how positions are read. */
+/* When the lanes are compressed, and how positions are read. */
 enum { KV_FORM_PREFILL, KV_FORM_DECODE, KV_FORM_BOTH };
 enum { KV_REINDEX_NO, KV_REINDEX_YES };
 /* Of 0, the scorer's first choice, where a method has no such parameter. */
@@ -41,13 +41,13 @@ typedef struct kv_score_options {
   kv_window_options w; /* window: the last entries, which always stay; kernel,
                           pooling: of votes; group */
   int sinks;           /* the first entries, which always stay */
-  int form, every;     /* KV_FORM_x; decode steps between settlings */
+  int form, every;     /* KV_FORM_x; decode steps between compressions */
   int reindex;
   int lag, cross;        /* lagkv: 0 for all others */
   int future;            /* expected */
   int covariance, vnorm; /* expected: KV_TERM_x */
   float epsilon;         /* expected */
-  int rows;              /* resolved: last rows before a settling that the
+  int rows;              /* resolved: last rows before a compression that the
                             scorer is shown; 0: none */
   size_t state;          /* resolved: its bytes of the lane's */
 } kv_score_options;
@@ -97,14 +97,15 @@ KV_SCORERS(KV_SCORER_TABLE)
   {                                                                            \
     .name = "form", .kind = KV_CHOICE, .offset = offsetof(type, member.form),  \
     .fallback = "prefill", .choices = "prefill|decode|both",                   \
-    .help = "when lanes are settled: once after the prompt, while decoding "   \
-            "alone, or both; prefill as in kvpress"                            \
+    .help =                                                                    \
+        "when lanes are compressed: once after the prompt, while decoding "    \
+        "alone, or both; prefill as in kvpress"                                \
   }
 #define KV_EVERY_PARAM(type, member)                                           \
   {                                                                            \
     .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
     .min = 0, .max = 1 << 30, .unit = "steps",                                 \
-    .help = "decode steps between settlings; default 512 as in kvpress, 0 "    \
+    .help = "decode steps between compressions; default 512 as in kvpress, 0 " \
             "with form=prefill"                                                \
   }
 #define KV_REINDEX_PARAM(type, member)                                         \
@@ -124,7 +125,7 @@ KV_FN float kv_score_finite(float x) {
 }
 
 /* s[0..n), finite and without -0, become their probabilities (arithmetic 4),
- * which are no evidence: no query made them. */
+ * which are no observation: no query made them. */
 void kv_score_shares(const kv_at *at, float *s, int n);
 
 /* --- what methods over a scorer call -------------------------------------- */
@@ -146,17 +147,17 @@ KV_FN int kv_score_span(const kv_score_options *o, int entries, int *first) {
 /* Scores of these, in the hook's workspace; n >= 1. */
 float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
                 int first, int n);
-/* Is a settling at tokens seen `step` one that drops? The one after the prompt
- * is not with form=decode. */
-KV_FN bool kv_score_settles(const kv_score_options *o, const kv_shape *s,
-                            int step) {
+/* Is a compression at tokens seen `step` one that drops? The one after the
+ * prompt is not with form=decode. */
+KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
+                               int step) {
   return o->form != KV_FORM_DECODE || step > s->prompt_len;
 }
-/* At the end of a settling: evidence begins anew. */
+/* At the end of a compression: observation begins anew. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
-/* A whole settling of a lane by its own scores: the best `budget` entries
+/* A whole compression of a lane by its own scores: the best `budget` entries
  * stay, the protected ones first. */
-void kv_score_settle(const kv_at *at, kv_lane *lane, int budget,
-                     const kv_score_options *o);
+void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
+                       const kv_score_options *o);
 
 #endif

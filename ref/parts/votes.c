@@ -133,7 +133,7 @@ static int count_by_z(asking *a, int n, float *want) {
 }
 
 /* sum += RN(RN(e / all) * 2^40), by way of 1 / all. Not by the kernels `scale`
- * and `fix_rows`: the laws count their calls as evidence. */
+ * and `fix_rows`: the laws count their calls as observation. */
 static void add_shares(const asking *a, int n, int64_t all, int64_t *sum) {
   float *e = a->p->e, each = kv_div(1.0f, kv_unfix(all));
   for (int i = 0; i < n; i++) e[i] = kv_mul(e[i], each);

@@ -6,16 +6,16 @@
 #include "sim/commands/inspect.h"
 
 #include "traces/text/text.h"
-#include "traces/trace/spread.h"
+#include "traces/trace/sparsity.h"
 #include <stdio.h>
 
 static size_t size(const kv_trace *t) {
-  return (size_t)t->shape.n_kv_heads * sizeof(kv_spread);
+  return (size_t)t->shape.n_kv_heads * sizeof(kv_sparsity);
 }
 
 static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
                       void *out, kv_err *e) {
-  return kv_spread_layer(t, i, s->kernels, s->threads, out, e);
+  return kv_sparsity_layer(t, i, s->kernels, s->threads, out, e);
 }
 
 static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
@@ -32,7 +32,7 @@ static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,
 
 /* Tokens that a row needs, of those that it sees; means over rows of all. */
 static void print(const kv_trace *t, const void *found) {
-  const kv_spread *of = found;
+  const kv_sparsity *of = found;
   int64_t rows = 0, critical = 0, seen = 0;
   char a[KV_SHOW];
   for (int i = 0; i < t->n_layers * t->shape.n_kv_heads; i++) {
@@ -42,7 +42,7 @@ static void print(const kv_trace *t, const void *found) {
   }
   if (!rows)
     printf("%s: no row sees more than %d tokens\n", kv_show(t->name, a),
-           KV_SPREAD_FROM);
+           KV_SPARSITY_FROM);
   else
     printf("%s: 95 %% of the mass of a row needs %.1f of %.1f tokens\n",
            kv_show(t->name, a), (double)critical / (double)rows,

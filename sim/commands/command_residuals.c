@@ -11,19 +11,19 @@
 
 static size_t size(const kv_trace *t) {
   (void)t;
-  return sizeof(kv_likenesses);
+  return sizeof(kv_similarities);
 }
 
 static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
                       void *out, kv_err *e) {
-  kv_likenesses *o = out;
-  kv_rc rc = kv_likeness_layer(t, i, s->kernels, s->threads, &s->files,
-                               o->space, o->rebuilt, e);
+  kv_similarities *o = out;
+  kv_rc rc = kv_similarity_layer(t, i, s->kernels, s->threads, &s->files,
+                                 o->space, o->rebuilt, e);
   return rc ? rc : kv_entropy_layer(t, i, s->kernels, o->entropy[0], e);
 }
 
 static kv_rc open(kv_inspect_task *s, const kv_trace *t, kv_err *e) {
-  kv_rc rc = kv_likeness_check(t, e);
+  kv_rc rc = kv_similarity_check(t, e);
   if (rc) return rc;
   return kv_compressors_open(t, s->weights.n, s->weights.item, &s->files, e);
 }
@@ -33,7 +33,7 @@ static void close(kv_inspect_task *s) { kv_compressors_close(&s->files); }
 /* There, and what each file makes of it. */
 static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
                  const kv_trace *t, bool *there, kv_err *e) {
-  kv_rc rc = kv_db_has_likenesses(s->db, identity, t->n_layers, there, e);
+  kv_rc rc = kv_db_has_similarities(s->db, identity, t->n_layers, there, e);
   for (int i = 0; i < s->files.n && !rc && *there; i++)
     rc = kv_db_has_rebuilt(s->db, identity, &s->files.file[i]->digest,
                            kv_compressors_layers(&s->files, i), there, e);
@@ -42,16 +42,17 @@ static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
 
 static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,
                  const int *layer, const void *found, kv_err *e) {
-  return kv_db_put_likenesses(db, identity, t->n_layers, layer, found, e);
+  return kv_db_put_similarities(db, identity, t->n_layers, layer, found, e);
 }
 
 /* Means over layers. */
-static void print_space(const kv_trace *t, const kv_likenesses *of, int space) {
+static void print_space(const kv_trace *t, const kv_similarities *of,
+                        int space) {
   static const char *const words[KV_SPACES] = {"K and V by distance",
                                                "K by cosine"};
   double tokens = 0, far = 0, close = 0, chance = 0, share = 0, random = 0;
   for (int i = 0; i < t->n_layers; i++) {
-    const kv_likeness *x = &of[i].space[space];
+    const kv_similarity *x = &of[i].space[space];
     tokens += (double)x->tokens;
     far += (double)x->far;
     close += (double)x->close;
@@ -66,7 +67,7 @@ static void print_space(const kv_trace *t, const kv_likenesses *of, int space) {
          100 * close / tokens, share, random);
 }
 
-static void print_entropy(const kv_trace *t, const kv_likenesses *of,
+static void print_entropy(const kv_trace *t, const kv_similarities *of,
                           int coding) {
   double bits[KV_ENTROPY_PARTS] = {0}, error[KV_ENTROPY_PARTS] = {0};
   for (int i = 0; i < t->n_layers; i++)
@@ -82,7 +83,7 @@ static void print_entropy(const kv_trace *t, const kv_likenesses *of,
 }
 
 /* Of the layers that the file has. */
-static void print_rebuilt(const kv_trace *t, const kv_likenesses *of,
+static void print_rebuilt(const kv_trace *t, const kv_similarities *of,
                           int file) {
   double share[KV_REBUILT_WAYS] = {0};
   const kv_rebuilt *one = NULL;
@@ -107,7 +108,7 @@ static void print_rebuilt(const kv_trace *t, const kv_likenesses *of,
 }
 
 static void print(const kv_trace *t, const void *found) {
-  const kv_likenesses *of = found;
+  const kv_similarities *of = found;
   double missed = 0;
   char a[KV_SHOW];
   for (int i = 0; i < t->n_layers; i++)

@@ -112,7 +112,7 @@ static const kv_example examples[] = {
     {"kvreplay vectors chat.safetensors -m kivi:bits=4 --layers 0 -o kivi",
      "codes, scales and what they decode to"},
     {"kvreplay vectors chat.safetensors -m snapkv -b 20% --steps 512 -o snap",
-     "a prompt of 512 tokens: its settling, with scores and choice"},
+     "a prompt of 512 tokens: its compression, with scores and choice"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
@@ -124,7 +124,8 @@ static const char *const notes[] = {
     "manifest.tsv with the offset of each matrix. What does not happen at "
     "these steps has no file: no scores where a budget holds everything.",
     "A step is tokens seen, the current one included: first is the prompt's "
-    "length + 1; the prompt's length itself has only what the settling after "
+    "length + 1; the prompt's length itself has only what the compression "
+    "after "
     "the prompt did. The same command writes the same bytes; the folder "
     "appears whole or not at all.",
     NULL};

@@ -89,7 +89,7 @@ typedef struct kv_cells_options {
     .slot = KV_SLOT_FLAG, .name = "turns",                                     \
     .offset = offsetof(kv_cells_options, turns),                               \
     .help = "every question after the prompt enters as a prompt, too: "        \
-            "evidence of its rows, a settling at its end, no measures"         \
+            "observation of its rows, a compression at its end, no measures"   \
   }
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \

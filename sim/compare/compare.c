@@ -101,14 +101,14 @@ static void keep_seen(void *self, int who, const kv_seen *seen) {
   w->seen[who] = *seen;
 }
 
-/* Both have attended, or the prompt's block is stored, and neither has settled:
- * compares outputs and bytes, once a step. */
+/* Both have attended, or the prompt's block is stored, and neither is
+ * compressed: compares outputs and bytes, once a step. */
 static void look_before(void *self, int who, int lane) {
   walk *w = self;
   if (who > 0 || !w->looks || w->output) return;
   w->output = (w->decodes && kv_look_seen(&w->look, w->cell->shape.d_v,
                                           &w->seen[0], &w->seen[1])) ||
-              look_bytes(w, lane, " before settling");
+              look_bytes(w, lane, " before compression");
 }
 
 static bool look_lanes(walk *w) {
@@ -129,7 +129,7 @@ static bool look_messages(const walk *w) {
                                       kv_messages_at(s[1].here, w->closing));
 }
 
-/* Compares a settled step in the order in which values come about: scores
+/* Compares a compressed step in the order in which values come about: scores
  * before the views that they decide, views before outputs, scores before memory
  * operations, operations before what they leave. An output that differs has
  * been described already. */
@@ -149,7 +149,7 @@ static bool look_step(walk *w, bool output) {
   return found;
 }
 
-/* Both have settled. */
+/* Both are compressed. */
 static void look_after(void *self, int who) {
   walk *w = self;
   if (who == 0 && w->looks) w->found = look_step(w, w->output);
@@ -180,7 +180,7 @@ static bool advance(walk *w, int n, bool looks) {
                 .closing = n,
                 .self = w,
                 .attended = keep_seen,
-                .settles = look_before,
+                .compresses = look_before,
                 .closes = look_after};
   w->closing = n;
   w->decodes = decodes;
@@ -260,7 +260,7 @@ static int halve(walk *w, int least, int most) {
 }
 
 /* The two sides diverged at or before step `seen` in state that the comparison
- * after each step cannot see: columns, or entries that the same settling
+ * after each step cannot see: columns, or entries that the same compression
  * dropped. Finds the step. */
 static void find_hidden(walk *w, int seen) {
   kv_layer_digests d[2];

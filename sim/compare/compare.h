@@ -5,9 +5,9 @@
  * side by side, through the calls of sim/engine/order.h, compares after each
  * step what it left (scores and views, outputs, scores and verbs, lanes, bytes:
  * the order in which they come about), and stops at the first difference. A
- * difference that a step hides, such as an entry that the same settling dropped
- * again, is found by bisection: digests of prefixes of the layer. If all
- * digests agree and the ledgers do not, every layer is replayed to compare
+ * difference that a step hides, such as an entry that the same compression
+ * dropped again, is found by bisection: digests of prefixes of the layer. If
+ * all digests agree and the ledgers do not, every layer is replayed to compare
  * bytes.
  *
  * Only for cells that differ. Costs two replays of one layer; for a hidden

@@ -56,7 +56,7 @@ bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Compares what was shown to query heads (views true), or to settlings. */
+/* Compares what was shown to query heads (views true), or to compressions. */
 bool kv_look_scores(const kv_look *l, const kv_look_shown *a,
                     const kv_look_shown *b, bool views);
 /* Compares the records of a lane: its views, or its memory operations. */

@@ -151,7 +151,7 @@ static bool look_list(const kv_look *l, const kv_look_shown *x, int lane,
   return false;
 }
 
-/* The next record of a query head (views) or of a settling; NULL: none. */
+/* The next record of a query head (views) or of a compression; NULL: none. */
 static const uint32_t *next(const struct kv_look_words *w, size_t *at,
                             bool views) {
   while (*at < w->n) {
@@ -165,7 +165,8 @@ static const uint32_t *next(const struct kv_look_words *w, size_t *at,
 static bool look_lane(const kv_look *l, const kv_look_shown *a,
                       const kv_look_shown *b, int lane, bool views) {
   size_t at[2] = {0, 0};
-  int nth = -1; /* counts selections of the settling, or of this query head */
+  int nth =
+      -1; /* counts selections of the compression, or of this query head */
   for (const uint32_t *last = NULL;;) {
     const uint32_t *x = next(&a->lane[lane], &at[0], views);
     const uint32_t *y = next(&b->lane[lane], &at[1], views);

@@ -26,10 +26,10 @@
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
 #include "sim/db/environment.h"
-#include "sim/inspect/likeness.h"
+#include "sim/inspect/similarity.h"
 #include "sim/layout/layout.h"
 #include "sim/measure/result.h"
-#include "traces/trace/spread.h"
+#include "traces/trace/sparsity.h"
 
 typedef struct kv_db kv_db;
 
@@ -103,21 +103,21 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
                           bool *has, kv_err *e);
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
-                          const int *layer, int heads, const kv_spread *of,
+                          const int *layer, int heads, const kv_sparsity *of,
                           kv_err *e);
 
 /* The same of how alike its tokens are, of[layers]; of the program, not of the
  * library. *has: of all these layers, with spectra where this kvreplay has any.
  */
-kv_rc kv_db_has_likenesses(kv_db *db, const kv_digest *identity, int layers,
-                           bool *has, kv_err *e);
+kv_rc kv_db_has_similarities(kv_db *db, const kv_digest *identity, int layers,
+                             bool *has, kv_err *e);
 /* Has it of `layers` layers what a compressor's file misses? */
 kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
                         const kv_digest *file, int layers, bool *has,
                         kv_err *e);
-kv_rc kv_db_put_likenesses(kv_db *db, const kv_digest *identity, int layers,
-                           const int *layer, const kv_likenesses *of,
-                           kv_err *e);
+kv_rc kv_db_put_similarities(kv_db *db, const kv_digest *identity, int layers,
+                             const int *layer, const kv_similarities *of,
+                             kv_err *e);
 
 /* The same of what shares of its probability select; found: of all layers,
  * kv_choices_size bytes each (sim/inspect/selection.h). */

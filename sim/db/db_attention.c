@@ -18,21 +18,21 @@ kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
 }
 
 static kv_rc put_classes(kv_db *db, const kv_digest *identity, int layer,
-                         int head, const kv_spread *x, kv_err *e) {
+                         int head, const kv_sparsity *x, kv_err *e) {
   kv_rc rc = KV_OK;
-  for (int a = 0; a < KV_SPREAD_SCORES && !rc; a++)
-    for (int b = 0; b < KV_SPREAD_NORMS && !rc; b++)
+  for (int a = 0; a < KV_SPARSITY_SCORES && !rc; a++)
+    for (int b = 0; b < KV_SPARSITY_NORMS && !rc; b++)
       if (x->count[a][b])
         rc =
             kv_db_do(db, e, "INSERT OR IGNORE INTO spread VALUES (?,?,?,?,?,?)",
                      "hiiiii", identity, (int64_t)layer, (int64_t)head,
-                     (int64_t)(a + KV_SPREAD_SCORE),
-                     (int64_t)(b + KV_SPREAD_NORM), (int64_t)x->count[a][b]);
+                     (int64_t)(a + KV_SPARSITY_SCORE),
+                     (int64_t)(b + KV_SPARSITY_NORM), (int64_t)x->count[a][b]);
   return rc;
 }
 
 static kv_rc put_head(kv_db *db, const kv_digest *identity, int layer, int head,
-                      const kv_spread *x, kv_err *e) {
+                      const kv_sparsity *x, kv_err *e) {
   kv_rc rc =
       kv_db_do(db, e, "INSERT OR IGNORE INTO attention VALUES (?,?,?,?,?,?,?)",
                "hiiiiii", identity, (int64_t)layer, (int64_t)head, x->rows,
@@ -41,7 +41,7 @@ static kv_rc put_head(kv_db *db, const kv_digest *identity, int layer, int head,
 }
 
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
-                          const int *layer, int heads, const kv_spread *of,
+                          const int *layer, int heads, const kv_sparsity *of,
                           kv_err *e) {
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;

@@ -39,7 +39,7 @@ struct kv_db {
 /* Migrations: step i takes user_version i to i + 1. */
 extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
-extern const char kv_db_step_likenesses[]; /* sim/db/db_schema_likeness.c */
+extern const char kv_db_step_similarities[]; /* sim/db/db_schema_similarity.c */
 extern const char kv_db_step_codes[];
 extern const char kv_db_step_learned[];
 extern const char kv_db_step_rebuilt[]; /* there, too */

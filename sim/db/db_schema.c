@@ -266,9 +266,9 @@ static const char tables[] =
     "ALTER TABLE layout ADD COLUMN table_entries INTEGER;"
     "ALTER TABLE layout ADD COLUMN list_operations INTEGER;";
 
-/* 17: what a trace's heads attend to (traces/trace/spread.h), by recorded layer
- * and KV head: rows looked at, the tokens that 95 % of their mass needs and
- * those that they see, summed over rows; how many tokens have a score, and
+/* 17: what a trace's heads attend to (traces/trace/sparsity.h), by recorded
+ * layer and KV head: rows looked at, the tokens that 95 % of their mass needs
+ * and those that they see, summed over rows; how many tokens have a score, and
  * those of each class of score and norm of the value. */
 static const char attentions[] =
     "CREATE TABLE attention("
@@ -353,7 +353,7 @@ static const char selections[] =
     " PRIMARY KEY (identity, layer, token, adapter, share)) STRICT;";
 
 /* 21: how alike a trace's tokens are; 22 and 23: what compressors miss of them
- * (db_schema_likeness.c). */
+ * (db_schema_similarity.c). */
 
 const char *const kv_db_steps[] = {traces,
                                    runs,
@@ -375,7 +375,7 @@ const char *const kv_db_steps[] = {traces,
                                    pools,
                                    regular,
                                    selections,
-                                   kv_db_step_likenesses,
+                                   kv_db_step_similarities,
                                    kv_db_step_rebuilt,
                                    kv_db_step_codes,
                                    kv_db_step_learned};

@@ -37,7 +37,7 @@ static int recorded_rows(const kv_layer_data *data, int first, int p) {
 }
 
 /* True if recorded column sums can replace query rows: the method wants only
- * sums, over all rows of the recorded prompt, and evidence does not come in
+ * sums, over all rows of the recorded prompt, and observation does not come in
  * pieces. */
 static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
   const kv_needs *need = &c->plan.needs;

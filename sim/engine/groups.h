@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides which cells of a layer are replayed together. All at once is
- * cheapest, because the exact attention and the prompt's evidence are shared.
- * But work in flight is lost if the process dies, so if all cells together
- * would take longer than allowed, a layer is replayed in groups of cells, as
- * large as the times measured so far permit. Time decides only which cells go
- * together; no result depends on it.
+ * cheapest, because the exact attention and the prompt's observation are
+ * shared. But work in flight is lost if the process dies, so if all cells
+ * together would take longer than allowed, a layer is replayed in groups of
+ * cells, as large as the times measured so far permit. Time decides only which
+ * cells go together; no result depends on it.
  *
  * Each group pays again for what is shared. To keep the total below twice the
  * work of the cells themselves, a group may spend half as long on its cells as

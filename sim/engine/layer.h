@@ -44,18 +44,18 @@ typedef struct kv_team {
   bool (*stop)(void);
 } kv_team;
 
-/* Callbacks of a replay: `settled` after each settling that was due, with the
- * lane as it is then; `seen` after each attended row; `finished` after the last
- * step of a layer. Each may be NULL. stands_by: callbacks may run concurrently
- * for different layers and KV heads. If it is false in any watch, the replay
- * uses a single thread. */
+/* Callbacks of a replay: `compressed` after each compression that was due, with
+ * the lane as it is then; `seen` after each attended row; `finished` after the
+ * last step of a layer. Each may be NULL. concurrent: callbacks may run
+ * concurrently for different layers and KV heads. If it is false in any watch,
+ * the replay uses a single thread. */
 typedef struct kv_watch {
   void *self;
-  void (*settled)(void *self, int layer, int step, const kv_lane *lane);
+  void (*compressed)(void *self, int layer, int step, const kv_lane *lane);
   void (*seen)(void *self, int layer, int step, const kv_seen *seen);
   void (*finished)(void *self, int layer, const kv_lane *lane);
   const kv_cell *of; /* call for this cell only; NULL: for all */
-  bool stands_by;
+  bool concurrent;
   const struct kv_watch *next; /* another one to call as well, or NULL */
 } kv_watch;
 

@@ -15,11 +15,11 @@ static const kv_plan *plan_of(const kv_layer *l, int c) {
 
 /* --- watches ------------------------------------------------------------- */
 
-static void tell_settled(const kv_layer *l, int c, int step,
-                         const kv_lane *lane) {
+static void tell_compressed(const kv_layer *l, int c, int step,
+                            const kv_lane *lane) {
   for (const kv_watch *w = l->watch; w; w = w->next)
-    if (kv_layer_told(l, c, w) && w->settled)
-      w->settled(w->self, l->data->layer, step, lane);
+    if (kv_layer_told(l, c, w) && w->compressed)
+      w->compressed(w->self, l->data->layer, step, lane);
 }
 
 static void tell_seen(const kv_layer *l, int c, int step, const kv_seen *seen) {
@@ -82,7 +82,7 @@ static void measure_row(void *self, int who, const kv_seen *seen) {
   tell_seen(l, k->cell[who], k->step, seen);
 }
 
-/* Feeds the records of a settled step to the layouts. */
+/* Feeds the records of a compressed step to the layouts. */
 static void lay_out(const kv_layer *l, int c, int block, int step) {
   kv_layouts_flight *f = l->flight[c];
   const kv_store *s = l->store[c];
@@ -92,32 +92,32 @@ static void lay_out(const kv_layer *l, int c, int block, int step) {
   kv_layouts_flight_close_block(f);
 }
 
-/* Feeds a settled step to the ledger and the layouts. */
+/* Feeds a compressed step to the ledger and the layouts. */
 static void account(void *self, int who) {
   const look *k = self;
   const kv_layer *l = k->layer;
   int c = k->cell[who];
   const kv_store *s = l->store[c];
   const kv_cell *cell = l->cell[c];
-  kv_bytes before = {0}, settled = {0};
+  kv_bytes before = {0}, compressed = {0};
   int64_t made = 0;
   kv_cost_verbs verbs = {0};
   kv_shape shape = cell->shape;
   shape.prompt_len = kv_cell_prompt_at(cell, k->step);
-  bool due = kv_settling_due(&plan_of(l, c)->needs, &shape, k->step);
+  bool due = kv_compression_due(&plan_of(l, c)->needs, &shape, k->step);
   for (int i = 0; i < l->backend->lanes(s); i++) {
     const kv_lane *lane = l->backend->lane(s, i);
     kv_cost_verbs v = kv_cost_lane_verbs(lane);
     kv_bytes_add(&before, &l->before[c][i]);
     made += l->made[c][i];
     l->made[c][i] = 0;
-    if (due) kv_lane_bytes(lane, &settled);
+    if (due) kv_lane_bytes(lane, &compressed);
     verbs.records += v.records;
     verbs.moved += v.moved;
-    if (due) tell_settled(l, c, k->step, lane);
+    if (due) tell_compressed(l, c, k->step, lane);
   }
   kv_cost_held(cell->cost, l->index, k->block, &before, made,
-               due ? &settled : &before);
+               due ? &compressed : &before);
   kv_cost_moved(cell->cost, l->index, &verbs);
   if (l->flight[c]) lay_out(l, c, k->block, k->step);
 }
@@ -141,11 +141,11 @@ static kv_order order_of(look *k, int riders, const kv_rider *rider) {
                     .closing = k->block,
                     .self = k,
                     .attended = measure_row,
-                    .settles = measure_before,
+                    .compresses = measure_before,
                     .closes = account};
 }
 
-/* Closes a step of cell c, every KV head of which has settled. */
+/* Closes a step of cell c, every KV head of which is compressed. */
 static void close_step(kv_layer *l, int c, int block, int step,
                        const kv_team *team) {
   look k = {l, &c, &team->worker[0], block, step};
@@ -181,8 +181,8 @@ void kv_layer_block(kv_layer *l, int c, int first, int count,
   close_step(l, c, block, first + count, team);
 }
 
-/* A prompt in blocks: each block's evidence covers what is stored and the block
- * itself. */
+/* A prompt in blocks: each block's observation covers what is stored and the
+ * block itself. */
 static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->plan.needs.block, p = l->cell[c]->shape.prompt_len;
   for (int first = 0; first < p && !unwanted(team); first += size)
@@ -190,7 +190,7 @@ static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
 }
 
 /* A prompt that enters at once has the same rows for every method, so its
- * evidence is computed in one pass for all cells. Lanes with re-indexed
+ * observation is computed in one pass for all cells. Lanes with re-indexed
  * positions see other keys and are computed alone. */
 static void enter_prompt(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;

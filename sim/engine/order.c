@@ -22,10 +22,10 @@ static int lanes_of(const kv_order *o, const kv_rider *r, int g, int *first) {
   return per_head;
 }
 
-static void settle(const kv_order *o, int who, int lane) {
+static void compress(const kv_order *o, int who, int lane) {
   const kv_rider *r = &o->rider[who];
-  if (o->settles) o->settles(o->self, who, lane);
-  r->backend->settle(r->store, lane, r->scratch);
+  if (o->compresses) o->compresses(o->self, who, lane);
+  r->backend->compress(r->store, lane, r->scratch);
 }
 
 /* --- the prompt --------------------------------------------------------- */
@@ -35,10 +35,11 @@ static void enter(const kv_order *o, const kv_rider *r, int g, int first,
   int from, n = lanes_of(o, r, g, &from);
   for (int i = from; i < from + n; i++)
     r->backend->append(r->store, i, first, count, r->scratch);
-  if (r->alone) r->backend->evidence(&r->store, 1, g, first, count, r->scratch);
+  if (r->alone)
+    r->backend->observation(&r->store, 1, g, first, count, r->scratch);
 }
 
-/* Computes the evidence of all riders that are not alone, in one pass. */
+/* Computes the observation of all riders that are not alone, in one pass. */
 static void show_shared(const kv_order *o, int g, int first, int count) {
   const kv_rider *one = NULL;
   int n = 0;
@@ -47,7 +48,8 @@ static void show_shared(const kv_order *o, int g, int first, int count) {
       one = &o->rider[i];
       o->shared[n++] = one->store;
     }
-  if (one) one->backend->evidence(o->shared, n, g, first, count, one->scratch);
+  if (one)
+    one->backend->observation(o->shared, n, g, first, count, one->scratch);
 }
 
 void kv_order_prompt(const kv_order *o, int g, int first, int count) {
@@ -60,7 +62,7 @@ void kv_order_prompt(const kv_order *o, int g, int first, int count) {
   for (int i = 0; i < o->riders; i++) {
     double start = now(&o->rider[i]);
     int from, n = lanes_of(o, &o->rider[i], g, &from);
-    for (int lane = from; lane < from + n; lane++) settle(o, i, lane);
+    for (int lane = from; lane < from + n; lane++) compress(o, i, lane);
     spent(&o->rider[i], start);
   }
 }
@@ -101,7 +103,7 @@ static void decode_lane(const kv_order *o, int lane, int t) {
   }
   for (int i = 0; i < o->riders; i++) {
     double start = now(&o->rider[i]);
-    settle(o, i, lane);
+    compress(o, i, lane);
     spent(&o->rider[i], start);
   }
 }
@@ -129,7 +131,7 @@ static void publish(const kv_rider *r, int closing) {
 void kv_order_close(const kv_order *o) {
   for (int i = 0; i < o->riders; i++) {
     const kv_rider *r = &o->rider[i];
-    r->backend->settle_layer(r->store, r->scratch);
+    r->backend->compress_layer(r->store, r->scratch);
     if (r->below) publish(r, o->closing);
   }
   for (int i = 0; i < o->riders; i++) {

@@ -6,11 +6,11 @@
  * these functions, and observe between the calls through the callbacks of
  * kv_order:
  *
- *   a block of the prompt, one KV head: append for its lanes; evidence; settle
- *   for its lanes
+ *   a block of the prompt, one KV head: append for its lanes; observation;
+ *   compress for its lanes
  *   a decode step, one KV head, lane after lane: append; view;
- *   materialise; attend; settle
- *   then, once for the layer: settle_layer; end_step
+ *   materialise; attend; compress
+ *   then, once for the layer: compress_layer; end_step
  *
  * The caller begins the layer before the first block and finishes it after the
  * last step. Different KV heads may be worked on at the same time, each with
@@ -27,8 +27,8 @@ typedef struct kv_rider {
   const kv_backend *backend;
   kv_store *store;
   kv_scratch *scratch;
-  bool alone; /* compute its prompt's evidence separately. Riders that are not
-                 alone share one pass; they must have the same backend and
+  bool alone; /* compute its prompt's observation separately. Riders that are
+                 not alone share one pass; they must have the same backend and
                  scratch and hold the same, unchanged tokens */
   /* Messages of its layers, where needs.across of its plan is KV_DOWN, else
    * NULL: those that the layer reads, and those that it adds to (the same but
@@ -49,12 +49,12 @@ typedef struct kv_order {
   int closing;           /* blocks and steps before this one */
   const kv_known *known; /* logits of the current decode row, or NULL */
   void *self; /* first argument of the callbacks; each of them may be NULL */
-  /* Rider `who` has attended. seen is valid until the rider settles. */
+  /* Rider `who` has attended. seen is valid until the rider compresses. */
   void (*attended)(void *self, int who, const kv_seen *seen);
-  /* A lane of rider `who` is about to settle: the block's tokens are stored and
-   * every rider's lane has attended. */
-  void (*settles)(void *self, int who, int lane);
-  /* Rider `who` is about to close its step: all its lanes have settled. */
+  /* A lane of rider `who` is about to compress: the block's tokens are stored
+   * and every rider's lane has attended. */
+  void (*compresses)(void *self, int who, int lane);
+  /* Rider `who` is about to close its step: all its lanes are compressed. */
   void (*closes)(void *self, int who);
 } kv_order;
 

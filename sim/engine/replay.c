@@ -105,7 +105,7 @@ int64_t kv_replay_units(const kv_trace *t, int prompt_len) {
 
 bool kv_replay_parallel(const kv_replay_how *how) {
   const kv_watch *w = how->watch;
-  while (w && w->stands_by) w = w->next;
+  while (w && w->concurrent) w = w->next;
   return w == NULL && how->backend->threads;
 }
 

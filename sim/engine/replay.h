@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The replay: one pass over a trace for many cells. The exact attention, the
- * prompt's evidence and every type conversion are computed once and shared by
- * all cells.
+ * prompt's observation and every type conversion are computed once and shared
+ * by all cells.
  *
  * Two walks give the same digests. Layer by layer: one layer of the trace is
  * resident for each worker; layers run in parallel, or the KV heads of one
@@ -67,7 +67,7 @@ typedef struct kv_replay_how {
 } kv_replay_how;
 
 /* True if the replay uses more than one thread: the backend can be called from
- * several, and every watch stands_by. */
+ * several, and every watch concurrent. */
 bool kv_replay_parallel(const kv_replay_how *how);
 
 /* Units of progress of one pass over the trace: tokens times layers. */

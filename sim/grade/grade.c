@@ -127,7 +127,7 @@ static bool reordered(const kv_grading *g, int n, const int32_t *list,
 
 /* Puts their entries into g->list in our order, unless the order is part of the
  * decision. */
-static void settle_order(kv_grading *g, const kv_lane *l, bool in_order) {
+static void compress_order(kv_grading *g, const kv_lane *l, bool in_order) {
   int n = 0;
   for (int i = 0; !in_order && i < l->n; i++)
     if (g->theirs[i]) g->list[n++] = i;
@@ -163,7 +163,7 @@ static const int32_t *grade_lane(kv_grading *g, const kv_lane *l,
   bool fits = t.n == *n || by.any_count;
   if (g->follow_ours || t.fault || !fits || j->grade == KV_GRADE_EQUAL)
     return list;
-  settle_order(g, l, s.reordered);
+  compress_order(g, l, s.reordered);
   *n = t.n;
   return g->list;
 }
@@ -204,7 +204,7 @@ static void weigh(const kv_grading *g, kv_lane *const *lane, int lanes) {
   }
 }
 
-/* Checks that the settling changed the lane by nothing but one keep. */
+/* Checks that the compression changed the lane by nothing but one keep. */
 static void look_at_verbs(kv_grading *g, const kv_lane *l) {
   size_t i = 0;
   kv_record_at r;
@@ -212,12 +212,12 @@ static void look_at_verbs(kv_grading *g, const kv_lane *l) {
   while (kv_records_next(&l->verbs, &i, &r)) other |= r.head[0] != KV_KEEP;
   if (!other || g->fault.rc) return;
   kv_fail(&g->fault, KV_REFUSED,
-          "%s settles with more than one keep (layer %d, step %d, lane %d), "
+          "%s compresses with more than one keep (layer %d, step %d, lane %d), "
           "which lists cannot be compared with",
           g->real->name, l->data->layer, l->step, l->lane);
 }
 
-void kv_grade_settled(kv_grading *g, kv_lane *const *lane, int lanes) {
+void kv_grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes) {
   weigh(g, lane, lanes);
   for (int i = 0; i < lanes; i++) {
     look_at_verbs(g, lane[i]);

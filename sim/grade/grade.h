@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grades decisions that somebody else's kernel made ("theirs"): replays a
- * method, compares each view and each settling of the method ("ours") with
+ * method, compares each view and each compression of the method ("ours") with
  * theirs (sim/grade/judge.h), and then continues with theirs, so that one tie
  * or one fault does not make everything after it look wrong. The method is not
  * changed: the cell's plan gets a copy of its table with hooks that call its
  * own.
  *
  * A decision is a query head's view at a decode step, if the file has views, or
- * a lane's settling, if the file has what lanes store: each settling that is
- * due, and each step for which the file has a list. If the file has only one
+ * a lane's compression, if the file has what lanes store: each compression that
+ * is due, and each step for which the file has a list. If the file has only one
  * kind, the other follows the reference.
  *
  * Their decision is followed if possible. It is not if the list is empty, names

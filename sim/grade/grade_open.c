@@ -64,20 +64,22 @@ static kv_rc refuse_block(const kv_grading *g, kv_err *e) {
   const char *path = g->theirs_file->path, *name = g->real->name;
   int theirs = g->theirs_file->form.block, ours = g->needs.block;
   if (ours == 0)
-    return kv_fail(e, KV_REFUSED,
-                   "%.120s takes the prompt %d tokens at a time and %s all at "
-                   "once; leave the metadata block out, and settle only after "
-                   "the prompt",
-                   path, theirs, name);
+    return kv_fail(
+        e, KV_REFUSED,
+        "%.120s takes the prompt %d tokens at a time and %s all at "
+        "once; leave the metadata block out, and compress only after "
+        "the prompt",
+        path, theirs, name);
   if (theirs == 0)
     return kv_fail(e, KV_REFUSED,
                    "%.120s takes the prompt all at once and %s %d tokens at a "
                    "time; write the metadata block=%d",
                    path, name, ours, ours);
-  return kv_fail(e, KV_REFUSED,
-                 "%.120s takes the prompt %d tokens at a time and %s %d; its "
-                 "lists must settle after each %d, with the metadata block=%d",
-                 path, theirs, name, ours, ours, ours);
+  return kv_fail(
+      e, KV_REFUSED,
+      "%.120s takes the prompt %d tokens at a time and %s %d; its "
+      "lists must compress after each %d, with the metadata block=%d",
+      path, theirs, name, ours, ours, ours);
 }
 
 /* Checks that the file has lists of the method's lanes, and that the prompt

@@ -63,8 +63,8 @@ void kv_grade_view(kv_grading *g, const kv_lane *l, int head, kv_view *out);
 /* The hooks of a lane have run; if they did not keep anything, everything is
  * kept. */
 void kv_grade_lane_end(kv_grading *g, kv_lane *l);
-/* All lanes that settle together have run. */
-void kv_grade_settled(kv_grading *g, kv_lane *const *lane, int lanes);
+/* All lanes that compress together have run. */
+void kv_grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes);
 bool kv_grade_has_list(const kv_grading *g, const kv_lane *l);
 
 #endif

@@ -28,25 +28,25 @@ static void sweep(kv_call *c) {
 }
 
 /* Called at every step; calls the method's own hook where it is due. */
-static void settle_lane(kv_grading *g, kv_call *c) {
+static void compress_lane(kv_grading *g, kv_call *c) {
   kv_lane *lane = c->lane[0];
-  bool due = kv_settling_due(c->at.needs, c->at.shape, c->at.step);
+  bool due = kv_compression_due(c->at.needs, c->at.shape, c->at.step);
   g->kept[lane->lane] = 0;
   if (due) watched(g, c);
   sweep(c);
-  if (!g->stores || (due && g->real->settle_layer)) return;
+  if (!g->stores || (due && g->real->compress_layer)) return;
   if (!due && !kv_grade_has_list(g, lane)) return;
   kv_grade_lane_end(g, lane);
-  kv_grade_settled(g, c->lane, 1);
+  kv_grade_compressed(g, c->lane, 1);
 }
 
-static void settle_layer(kv_grading *g, kv_call *c) {
-  if (!kv_settling_due(c->at.needs, c->at.shape, c->at.step)) return;
+static void compress_layer(kv_grading *g, kv_call *c) {
+  if (!kv_compression_due(c->at.needs, c->at.shape, c->at.step)) return;
   watched(g, c);
   sweep(c);
   if (!g->stores) return;
   for (int i = 0; i < c->lanes; i++) kv_grade_lane_end(g, c->lane[i]);
-  kv_grade_settled(g, c->lane, c->lanes);
+  kv_grade_compressed(g, c->lane, c->lanes);
 }
 
 static void call(const kv_around *around, kv_call *c) {
@@ -55,10 +55,10 @@ static void call(const kv_around *around, kv_call *c) {
   c->at.needs = &kv_plan_of(&g->own, c->at.layer)->needs;
   if (c->hook == KV_HOOK_view)
     view(g, c);
-  else if (c->hook == KV_HOOK_settle_lane)
-    settle_lane(g, c);
-  else if (c->hook == KV_HOOK_settle_layer)
-    settle_layer(g, c);
+  else if (c->hook == KV_HOOK_compress_lane)
+    compress_lane(g, c);
+  else if (c->hook == KV_HOOK_compress_layer)
+    compress_layer(g, c);
   else
     kv_hook_call(g->real, c);
 }
@@ -75,7 +75,7 @@ void kv_grade_wrap(kv_grading *g, kv_plan *plan) {
       (kv_around){.call = call,
                   .self = g,
                   .inner = g->real,
-                  .also = 1u << KV_HOOK_view | 1u << KV_HOOK_settle_lane};
+                  .also = 1u << KV_HOOK_view | 1u << KV_HOOK_compress_lane};
   g->method = kv_method_around(&g->around);
   put_copy(g, plan);
   for (int l = 0; plan->layer && l < plan->shape->n_layers; l++) {

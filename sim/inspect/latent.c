@@ -34,8 +34,7 @@ typedef struct work {
   sums sum;
 } work;
 
-/* --- a tile ----------------------------------------------------------------
- */
+/* --- a tile -------------------------------------------------------------- */
 
 /* Token t and the mean of its references are row i of the tile. */
 static void take(work *w, int t, int i) {
@@ -71,7 +70,7 @@ static void miss(work *w, int way, int i) {
 /* What m latent vectors are decoded to, with the means or without. */
 static void rebuild(work *w, int way, int m, const float *z) {
   size_t all = (size_t)m * (size_t)w->rows->width;
-  kv_decompress(w->kernel, &w->c, w->of, m, z, w->hidden, w->made, w->pack);
+  kv_delta_decode(w->kernel, &w->c, w->of, m, z, w->hidden, w->made, w->pack);
   for (size_t x = 0; way == KV_REBUILT_NEAREST && x < all; x++)
     w->made[x] = w->made[x] + w->mean[x];
   for (int i = 0; i < m; i++) miss(w, way, i);
@@ -80,8 +79,9 @@ static void rebuild(work *w, int way, int m, const float *z) {
 static void code(work *w, int m) {
   size_t all = (size_t)m * (size_t)w->c.latent;
   float *z = w->z + (size_t)w->n * (size_t)w->c.latent;
-  kv_compress(w->kernel, &w->c, w->of, m, w->x, w->hidden, w->code, w->pack);
-  kv_compress(w->kernel, &w->c, w->of, m, w->mean, w->hidden, w->less, w->pack);
+  kv_delta_code(w->kernel, &w->c, w->of, m, w->x, w->hidden, w->code, w->pack);
+  kv_delta_code(w->kernel, &w->c, w->of, m, w->mean, w->hidden, w->less,
+                w->pack);
   for (size_t i = 0; i < all; i++) z[i] = w->code[i] - w->less[i];
   rebuild(w, KV_REBUILT_NEAREST, m, z);
   rebuild(w, KV_REBUILT_ALONE, m, w->code);
@@ -99,8 +99,7 @@ static void code_all(work *w) {
   }
 }
 
-/* --- what is told of them ---------------------------------------------------
- */
+/* --- what is told of them ------------------------------------------------ */
 
 static double square(int n, const float *z) {
   double sum = 0;
@@ -164,8 +163,7 @@ static void tell(const work *w, const kv_asset *file, const char *path,
   }
 }
 
-/* --- a layer ---------------------------------------------------------------
- */
+/* --- a layer ------------------------------------------------------------- */
 
 bool kv_latents_lack(const void *asset, int layer) {
   return !kv_asset_layer(asset, layer)[KV_LATENT_IN].data;

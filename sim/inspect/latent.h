@@ -14,7 +14,7 @@ bool kv_latents_lack(const void *asset, int layer);
 
 /* z: norms, and elements by the root mean square of all of z; share: squares of
  * z to those of the tokens; NULL: not asked. Nothing in either where the file
- * lacks the layer. Each product is one chain of the reference (kv_compress).
+ * lacks the layer. Each product is one chain of the reference (kv_delta_code).
  * layer: the model's number. */
 kv_rc kv_latents_layer(const kv_trace *t, int layer, const kv_asset *file,
                        const char *path, const kv_token_rows *rows,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kv_likeness_layer: sim/inspect/residual.h. What a token gives is kept by
+ * kv_similarity_layer: sim/inspect/residual.h. What a token gives is kept by
  * token and added up in their order; counts are added up by thread.
  */
 #include "sim/inspect/residual.h"
@@ -25,7 +25,7 @@ typedef struct job {
   const kv_nearest *near;
   int n, width, layer, threads;
   double *square; /* [n] of what is in hand */
-  kv_likeness *out;
+  kv_similarity *out;
 } job;
 
 /* --- one token ------------------------------------------------------------ */
@@ -94,7 +94,7 @@ static double cosine_of(const job *w, int t, int j) {
 }
 
 static void count_nearest(job *w) {
-  kv_likeness *o = w->out;
+  kv_similarity *o = w->out;
   double chance = 0;
   for (int t = FROM; t < w->n; t++) {
     int j = kv_nearest_of(w->near, t, 0)[0];
@@ -236,7 +236,7 @@ static kv_rc do_space(job *w, int space, kv_err *e) {
   return do_errors(w, e);
 }
 
-kv_rc kv_likeness_check(const kv_trace *t, kv_err *e) {
+kv_rc kv_similarity_check(const kv_trace *t, kv_err *e) {
   if (t->shape.n_tokens > FROM) return KV_OK;
   return kv_fail(e, KV_INPUT,
                  "%s has %d token%s, and only those from the %dth on are "
@@ -258,15 +258,15 @@ static kv_rc do_files(const kv_trace *t, const job *w, const kv_kernels *kernel,
   return rc;
 }
 
-kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                        int threads, const kv_compressors *files,
-                        kv_likeness *out, kv_rebuilt *rebuilt, kv_err *e) {
+kv_rc kv_similarity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                          int threads, const kv_compressors *files,
+                          kv_similarity *out, kv_rebuilt *rebuilt, kv_err *e) {
   kv_token_rows rows = {0};
   job w = {.rows = &rows,
            .n = t->shape.n_tokens,
            .layer = t->layer[i].data.layer,
            .threads = threads};
-  kv_rc rc = kv_likeness_check(t, e);
+  kv_rc rc = kv_similarity_check(t, e);
   if (!rc) rc = kv_token_rows_open(t, i, kernel, threads, &rows, e);
   if (!rc && !(w.square = kv_zalloc((size_t)w.n, sizeof *w.square)))
     rc = kv_no_memory(e, "residuals", 0);

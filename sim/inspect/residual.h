@@ -69,7 +69,7 @@ typedef struct kv_residual_stats {
 } kv_residual_stats;
 
 /* Of one layer in one space. */
-typedef struct kv_likeness {
+typedef struct kv_similarity {
   int64_t tokens, far, close; /* close: cosine of the nearest above .9 */
   double chance;              /* far, of a token drawn from all earlier ones */
   int64_t distances[KV_DISTANCES], cosines[KV_COSINES];
@@ -80,17 +80,17 @@ typedef struct kv_likeness {
    * there is no token. */
   double error[KV_NEAREST_LISTS][KV_ERROR_KS];
   double by_position[KV_DISTANCES];
-} kv_likeness;
+} kv_similarity;
 extern const int kv_error_k[KV_ERROR_KS];
 
 /* KV_INPUT: too few tokens, or no RoPE frequencies. */
-kv_rc kv_likeness_check(const kv_trace *t, kv_err *e);
+kv_rc kv_similarity_check(const kv_trace *t, kv_err *e);
 
 /* Of the i-th recorded layer, out[KV_SPACES] and rebuilt[files->n]. Memory: the
  * layer in binary32, twice for cosines, and a square of binary64 as wide as a
  * token. */
-kv_rc kv_likeness_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                        int threads, const kv_compressors *files,
-                        kv_likeness *out, kv_rebuilt *rebuilt, kv_err *e);
+kv_rc kv_similarity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                          int threads, const kv_compressors *files,
+                          kv_similarity *out, kv_rebuilt *rebuilt, kv_err *e);
 
 #endif

@@ -52,7 +52,7 @@ void kv_fence_found(const char *law, const char *format, ...) {
 }
 
 static void absent_rows(void) {
-  kv_fence_found("evidence",
+  kv_fence_found("observation",
                  "reads rows that are not there: needs.want does not ask "
                  "for%s%s%s%s",
                  now.absent & KV_Q ? " q" : "", now.absent & KV_S ? " s" : "",
@@ -68,7 +68,7 @@ void kv_fence_crashed(const char *signal, uintptr_t at) {
   if (!now.hook) place("hooks", said);
   if (null && now.absent) absent_rows();
   if (null && now.no_logits)
-    kv_fence_found("evidence",
+    kv_fence_found("observation",
                    "reads logits that are not there: needs.view_logits does "
                    "not ask for them (%s)",
                    signal);

@@ -48,11 +48,11 @@ static const rule list[] = {
       "walk, with and without measures"},
      NULL,
      kv_law_repeat},
-    {{"evidence",
+    {{"observation",
       "probabilities are computed for the prompt rows that were asked for, and "
       "at decode steps only if they were"},
      NULL,
-     kv_law_evidence},
+     kv_law_observation},
     {{"lengths",
       "who says that lengths decide the bytes stored at a step stores the same "
       "when it is shown no query"},

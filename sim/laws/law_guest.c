@@ -98,7 +98,7 @@ static void turn(counts *n, int layer) {
   n->layer = layer;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   counts *n = self;
   turn(n, layer);
   if (step != n->prompt_len) return;
@@ -119,7 +119,7 @@ static kv_rc budget_holds(const kv_law_case *c, kv_err *e) {
                   c->prompt_len ? c->prompt_len : c->trace->shape.prompt_len,
               .least_stored = 1e30,
               .least_attended = 1e30};
-  kv_watch watch = {.self = &n, .settled = settled, .seen = seen};
+  kv_watch watch = {.self = &n, .compressed = compressed, .seen = seen};
   kv_cell cell = {0};
   kv_rc rc =
       kv_law_replay(c, &(kv_law_how){.threads = 1, .watch = &watch}, &cell, e);

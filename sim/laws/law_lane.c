@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws of lanes and views, checked after every settling and at the end of a
+ * Laws of lanes and views, checked after every compression and at the end of a
  * layer, beside an interpreter of the journal.
  */
 #include "sim/laws/law_lane.h"

@@ -15,7 +15,7 @@ extern const kv_law_look kv_law_tokens, kv_law_views, kv_law_weights,
  * the best kernels, or NULL if it was not made. */
 typedef kv_rc kv_law_check(const kv_law_case *c, const kv_law_run *first,
                            kv_err *e);
-kv_law_check kv_law_full, kv_law_repeat, kv_law_evidence;
+kv_law_check kv_law_full, kv_law_repeat, kv_law_observation;
 /* sim/laws/law_lengths.c */
 kv_law_check kv_law_lengths;
 

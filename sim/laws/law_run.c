@@ -136,7 +136,7 @@ kv_rc kv_law_repeat(const kv_law_case *c, const kv_law_run *first, kv_err *e) {
   return rc;
 }
 
-/* --- evidence ----------------------------------------------------------- */
+/* --- observation --------------------------------------------------------- */
 
 /* In ref, probabilities are computed by the row kernels `scale` and `fix_rows`
  * and nothing else, so a kernel set that counts their rows counts all; other
@@ -163,8 +163,8 @@ typedef struct counts {
   int64_t before, prompt, decode; /* rows so far; rows of the two phases */
 } counts;
 
-static void count_settled(void *self, int layer, int step,
-                          const kv_lane *lane) {
+static void count_compressed(void *self, int layer, int step,
+                             const kv_lane *lane) {
   counts *n = self;
   (void)layer, (void)lane;
   int64_t now = n->now();
@@ -210,14 +210,14 @@ static bool records_all(const kv_trace *t) {
   return true;
 }
 
-kv_rc kv_law_evidence(const kv_law_case *c, const kv_law_run *first,
-                      kv_err *e) {
+kv_rc kv_law_observation(const kv_law_case *c, const kv_law_run *first,
+                         kv_err *e) {
   kv_kernels counting = *kv_kernels_best();
   counts n = {.prompt_len =
                   c->prompt_len ? c->prompt_len : c->trace->shape.prompt_len,
               .now = c->rows ? c->rows : rows_scaled};
   kv_watch watch = {.self = &n,
-                    .settled = count_settled,
+                    .compressed = count_compressed,
                     .seen = count_seen,
                     .finished = count_finished};
   kv_cell cell = {0};

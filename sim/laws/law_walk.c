@@ -80,7 +80,7 @@ static kv_replica *follow(walk *w, const kv_lane *l) {
   return s;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   walk *w = self;
   (void)layer, (void)step;
   if (w->broken.rc) return;
@@ -108,7 +108,7 @@ kv_rc kv_law_walk(const kv_law_case *c, int n, const kv_law_look *look,
                   int *broken, kv_law_run *out, kv_err *e) {
   walk w = {.n = n, .look = look, .readers = c->trace->shape.n_heads};
   kv_watch watch = {
-      .self = &w, .settled = settled, .seen = seen, .finished = finished};
+      .self = &w, .compressed = compressed, .seen = seen, .finished = finished};
   kv_cell cell = {0};
   kv_rc rc = KV_OK;
   w.reader = kv_zalloc((size_t)w.readers, sizeof *w.reader);

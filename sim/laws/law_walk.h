@@ -22,7 +22,7 @@ typedef struct kv_law_how {
 kv_rc kv_law_replay(const kv_law_case *c, const kv_law_how *how, kv_cell *out,
                     kv_err *e);
 
-/* The checks of a law: of a lane after a settling, and of an attended row;
+/* The checks of a law: of a lane after a compression, and of an attended row;
  * either may be NULL. KV_DIFFERENT: broken. */
 typedef struct kv_law_look {
   kv_rc (*lane)(const kv_replica *s, const kv_lane *l, kv_err *e);

@@ -33,8 +33,8 @@ static const char *trimmed(const char *line) {
   return line;
 }
 
-/* Writes "layer 0, lane 1, step 70: settle_lane WORDS", or the last hook it was
- * in. */
+/* Writes "layer 0, lane 1, step 70: compress_lane WORDS", or the last hook it
+ * was in. */
 static void blame(const kv_fence_post *p, const char *words,
                   kv_lawcheck_said *out) {
   const char *hook = p->hook ? p->hook : "open";

@@ -64,13 +64,13 @@ typedef struct kv_layout_tier {
 
 /* What every state begins with. */
 typedef struct kv_layout_state {
-  int block;            /* the block that is entering or settling */
+  int block;            /* the block that is entering or compression */
   int64_t pages, bytes; /* held now by this layer */
   int64_t taken, given; /* pages since begin */
-  /* Of layouts that are told what settled: most pages and bytes while the last
-   * block settled; bytes of pages in which nothing lies; entries that changed
-   * their tier, ids read from and written into the free list, since begin; and
-   * entries of page tables, complete after end. */
+  /* Of layouts that are told what compressed: most pages and bytes while the
+   * last block was compressed; bytes of pages in which nothing lies; entries
+   * that changed their tier, ids read from and written into the free list,
+   * since begin; and entries of page tables, complete after end. */
   int64_t most_pages, most_bytes, unused, moved, operations, entries;
   /* Of unified: the tiers [KV_TIERS] that entries were ever in, and how many
    * each lane has in them now. */
@@ -120,12 +120,12 @@ struct kv_layout {
                 int32_t place);
   /* The entry at a place becomes of class `to`; NULL: classes are all alike. */
   void (*retier)(kv_layout_state *s, int lane, int32_t place, int to);
-  /* All lanes have the tokens up to `step`, and none has settled yet. */
+  /* All lanes have the tokens up to `step`, and none is compressed yet. */
   void (*entered)(kv_layout_state *s, int step);
-  /* All lanes, up to `step` tokens, have settled; lane: a replica of each. A
+  /* All lanes, up to `step` tokens, are compressed; lane: a replica of each. A
    * layout with this hook and no task has page tables, and their numbers in its
    * rows. */
-  void (*settled)(kv_layout_state *s, int step, const kv_replica *lane);
+  void (*compressed)(kv_layout_state *s, int step, const kv_replica *lane);
   void (*end)(kv_layout_state *s);   /* the layer's last step is over */
   bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
   void (*close)(kv_layout_state *s); /* accepts NULL */

@@ -12,7 +12,7 @@
  * (hs, ha) or their union (ls, la) have lost a token in a block, or a bit came
  * back: then masks are written anew, or the layer is rewritten.
  *
- * Bits turn when the block has settled, those that come back first, so that a
+ * Bits turn when the block is compressed, those that come back first, so that a
  * union has not lost in between what another lane hands over.
  *
  * Invariants: the longest lane <= the union <= the sum of lanes; a lane has no
@@ -311,7 +311,8 @@ static void turn_bits(regular *s) {
 
 /* --- a block ------------------------------------------------------------ */
 
-static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
+static void compressed(kv_layout_state *state, int step,
+                       const kv_replica *lane) {
   regular *s = of(state);
   kv_regular_layer *r = &state->regular;
   int64_t entered = step - s->step;
@@ -356,7 +357,7 @@ static bool sound(kv_layout_state *state) {
                                    .write = write_row,                         \
                                    .leave = leave_row,                         \
                                    .retier = retier,                           \
-                                   .settled = settled,                         \
+                                   .compressed = compressed,                   \
                                    .sound = sound,                             \
                                    .close = close_regular}
 

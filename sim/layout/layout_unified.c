@@ -2,15 +2,16 @@
  *
  * unified[:paper|code]: tokens lie in unified pages, as LeanKV has them
  * (ref/PAGES.md). A tier is a pair of formats, of K and of V, that stored
- * entries really have after a settling: raw rows that a settling recodes never
- * lie in a page. There are two at most, and the one of which a page holds fewer
- * is the high one. What is counted are the pages of the real page manager, of
- * which each layer in flight has one, with as many pages as it may ask for.
+ * entries really have after a compression: raw rows that a compression recodes
+ * never lie in a page. There are two at most, and the one of which a page holds
+ * fewer is the high one. What is counted are the pages of the real page
+ * manager, of which each layer in flight has one, with as many pages as it may
+ * ask for.
  *
- * Blocks of the prompt, and of later prompts, reserve pages, settle, and give
+ * Blocks of the prompt, and of later prompts, reserve pages, compress, and give
  * back what they do not need; a step of decoding takes pages and gives none.
  * Rows that were left came free if they never lay in a page (raw rows that a
- * settling coded or dropped), or if the page went back in which they lay: a
+ * compression coded or dropped), or if the page went back in which they lay: a
  * page that was reserved and never written to frees nothing.
  *
  * Invariants: kv_pages_sound; pages are those that a walk over the tables
@@ -222,7 +223,7 @@ static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
     s->tier[s->tiers++] = t;
 }
 
-/* Looks for pairs that are new. Which is high is settled before the first page
+/* Looks for pairs that are new. Which is high is decided before the first page
  * is taken. */
 static void learn(unified *s, const kv_replica *lane) {
   for (int l = 0; l < s->lanes && !s->books.fault; l++)
@@ -297,7 +298,8 @@ static void book(unified *s) {
   b->operations = p->taken + p->given;
 }
 
-static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
+static void compressed(kv_layout_state *state, int step,
+                       const kv_replica *lane) {
   unified *s = of(state);
   int entered = step - s->step;
   s->step = step;
@@ -308,7 +310,7 @@ static void settled(kv_layout_state *state, int step, const kv_replica *lane) {
   memcpy(s->before, s->p.store, (size_t)s->lanes * sizeof *s->before);
   bool prompt = step <= s->prompt_len || entered > 1;
   if (prompt) act(s, KV_PAGES_PROMPT, entered);
-  act(s, prompt ? KV_PAGES_SETTLED : KV_PAGES_STEP, 0);
+  act(s, prompt ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
   book(s);
 }
 
@@ -340,7 +342,7 @@ static void nothing(kv_layout_state *s, int lane, int side, int format,
   (void)s, (void)lane, (void)side, (void)format, (void)place;
 }
 
-/* A row that is left before its token was settled lay in no page. */
+/* A row that is left before its token was compressed lay in no page. */
 static void leave(kv_layout_state *state, int lane, int side, int format,
                   int32_t place) {
   unified *s = of(state);
@@ -362,7 +364,7 @@ const kv_layout kv_layout_unified = {
     .begin = begin,
     .write = nothing,
     .leave = leave,
-    .settled = settled,
+    .compressed = compressed,
     .end = end,
     .sound = sound,
     .close = close_unified};

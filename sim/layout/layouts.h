@@ -53,8 +53,8 @@ void kv_layouts_flight_close(kv_layouts_flight *f); /* accepts NULL */
 /* The index-th recorded layer begins. */
 void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
 /* For each block, after which `step` tokens are seen: call `enter`; then
- * `follow` for each lane after it settled, while its records are still there;
- * then `close_block`. */
+ * `follow` for each lane after it was compressed, while its records are still
+ * there; then `close_block`. */
 void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);

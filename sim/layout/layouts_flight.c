@@ -14,7 +14,7 @@ struct kv_layouts_flight {
   int layer, block, step, lanes;
   kv_replica *replica;             /* [lanes] */
   kv_layout_state **state;         /* [of->n] */
-  kv_layout_state *before;         /* [of->n] as it was before settling */
+  kv_layout_state *before;         /* [of->n] as it was before compression */
   int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
   int64_t vacated;                 /* in this block */
   kv_rows_listener told;
@@ -136,10 +136,11 @@ static void raise(kv_layout_counter *c, int64_t x) {
     ;
 }
 
-static void tell_settled(kv_layouts_flight *f) {
+static void tell_compressed(kv_layouts_flight *f) {
   for (int i = 0; i < f->of->n && !f->fault.rc; i++) {
     const kv_layout *layout = f->of->of[i].asked->layout;
-    if (layout->settled) layout->settled(f->state[i], f->step, f->replica);
+    if (layout->compressed)
+      layout->compressed(f->state[i], f->step, f->replica);
   }
 }
 
@@ -170,7 +171,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
   const kv_layouts *l = f->of;
   int row = kv_layouts_row(l, f->layer);
-  tell_settled(f);
+  tell_compressed(f);
   for (int i = 0; i < l->n; i++) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout_state *s = f->state[i], *was = &f->before[i];

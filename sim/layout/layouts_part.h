@@ -14,7 +14,7 @@ typedef _Atomic int64_t kv_layout_counter;
 typedef _Atomic uint64_t kv_layout_bits;
 
 /* One block of a layout: sums over layers; more_*: the most that a layer had
- * beyond that before it settled. */
+ * beyond that before it was compressed. */
 typedef struct kv_layout_block {
   kv_layout_counter pages, bytes, freed, vacated, more_pages, more_bytes;
   kv_layout_counter unused;

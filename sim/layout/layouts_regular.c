@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-/* What the store holds after a block, and while it settled. */
+/* What the store holds after a block, and while it was compressed. */
 typedef struct held {
-  int64_t before, after; /* slots: of what was there and entered; settled */
+  int64_t before, after; /* slots: of what was there and entered; compressed */
   int64_t moves;         /* slots that a rewrite fills meanwhile */
   bool changed;
   int64_t all, mask; /* slots of a store that drops nothing; bytes of masks */

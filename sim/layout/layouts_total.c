@@ -11,12 +11,12 @@
 /* Sums of a block over all layers. */
 typedef struct sums {
   int64_t pages, bytes, freed, vacated, unused;
-  int64_t most_pages, most_bytes; /* before the last layer had settled */
+  int64_t most_pages, most_bytes; /* before the last layer was compressed */
 } sums;
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* For layers with their own pages, which settle one after another. */
+/* For layers with their own pages, which compress one after another. */
 static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
   sums s = {0};
   int64_t more_pages = 0, more_bytes = 0;
@@ -37,7 +37,7 @@ static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
 
 /* --- pages that all layers share ------------------------------------------ */
 
-/* Scratch: pages held after a block, and while its layers settle. */
+/* Scratch: pages held after a block, and while its layers compress. */
 typedef struct marks {
   uint64_t *now, *most;
 } marks;
@@ -75,7 +75,7 @@ static void count(const kv_layout_account *a, const uint64_t *mark,
 }
 
 /* For shared pages. One becomes free when the last layer has left it, so while
- * layers settle all pages are held that were held before, plus those that
+ * layers compress all pages are held that were held before, plus those that
  * tokens entered. */
 static sums sum_shared(const kv_layouts *l, const kv_layout_account *a, int b,
                        const marks *m) {
@@ -150,7 +150,7 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
     return;
   }
   if (a->words) free_shared(l, a, m, freed);
-  r->tables.there = a->asked->layout->settled != NULL;
+  r->tables.there = a->asked->layout->compressed != NULL;
   for (int i = 0; i < l->rows && r->tables.there; i++) {
     r->tables.moved += kv_layout_get(&a->tables[i].moved);
     r->tables.operations += kv_layout_get(&a->tables[i].operations);

@@ -157,14 +157,14 @@ static bool come_and_go(kv_pool *x, int64_t step) {
 }
 
 /* The compaction of a step. */
-static void settle(kv_pool *x, int64_t step) {
+static void compress(kv_pool *x, int64_t step) {
   x->jobs = 0;
   for (int i = 0; i < x->n; i++) {
     const kv_request *r = &x->request[i];
     if (!is_there(r, step)) continue;
     int64_t block = block_at(r, step);
     fill(x, r, block);
-    ask(x, i, enter_with(r, block) ? KV_PAGES_SETTLED : KV_PAGES_STEP, 0);
+    ask(x, i, enter_with(r, block) ? KV_PAGES_COMPRESSED : KV_PAGES_STEP, 0);
   }
   call(x, step);
   for (int i = 0; i < x->n; i++) {
@@ -188,7 +188,7 @@ static kv_rc run(kv_pool *x, kv_err *e) {
   bool sound = true;
   for (int64_t s = next_step(x, 0); sound && s >= 0; s = next_step(x, s + 1)) {
     sound = come_and_go(x, s);
-    settle(x, s);
+    compress(x, s);
     /* The step at which the last one leaves is nobody's. */
     if (x->jobs) sound = book(x) && sound;
   }

@@ -8,8 +8,8 @@
  *
  *   a step  first requests that are over give back their pages, and a block of
  *           a prompt reserves its own; then, in one compaction of all heads of
- *           all layers of all requests, blocks of prompts settle and the others
- *           decode a token
+ *           all layers of all requests, blocks of prompts are compressed and
+ *           the others decode a token
  *   a request takes a step for each block of its prompt and each token behind
  *           it, from the step at which it arrives
  *   refused is one that asks for more pages than there are: of what it asks for

@@ -29,7 +29,7 @@ typedef struct kv_pool {
   kv_pool_result result;
 } kv_pool;
 
-/* Takes memory, and settles what is a tier of the pool. At least one request
+/* Takes memory, and compresses what is a tier of the pool. At least one request
  * is there. */
 kv_rc kv_pool_open(const kv_together *how, int n,
                    const kv_layouts *const *request,

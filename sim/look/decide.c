@@ -104,7 +104,7 @@ static int index_of(const kv_decide *d, int layer) {
   return i;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   kv_decide *d = self;
   kv_run all = {0, l->n};
   kv_view whole = {.runs = 1, .entries = l->n, .run = &all};
@@ -145,8 +145,11 @@ kv_rc kv_decide_open(const kv_cell *c, kv_decide **out, kv_err *e) {
   kv_decide *d = kv_zalloc(1, sizeof *d);
   if (!d) return kv_no_memory(e, "decisions", sizeof *d);
   d->cell = c;
-  d->watch = (kv_watch){
-      .self = d, .settled = settled, .seen = saw, .of = c, .stands_by = true};
+  d->watch = (kv_watch){.self = d,
+                        .compressed = compressed,
+                        .seen = saw,
+                        .of = c,
+                        .concurrent = true};
   d->layers = c->trace->n_layers;
   d->heads = c->shape.n_heads;
   d->lanes = kv_lane_count(&c->plan.needs, &c->shape);

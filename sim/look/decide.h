@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Records the decisions of a cell as a decisions file (ref/lane/decisions.h):
- * what its lanes hold after each settling that changed them, and what its query
- * heads attended at each step where they did not attend everything. Its watch
- * stands_by, so the replay may use any number of threads. Memory: two words for
- * each list and run of consecutive tokens.
+ * what its lanes hold after each compression that changed them, and what its
+ * query heads attended at each step where they did not attend everything. Its
+ * watch concurrent, so the replay may use any number of threads. Memory: two
+ * words for each list and run of consecutive tokens.
  */
 #ifndef KV_SIM_DECIDE_H
 #define KV_SIM_DECIDE_H

@@ -69,7 +69,7 @@ static void compare(seen_cell *s, int layer, int step, const kv_lane *l) {
     if (!gone[t] && stamp[t] != mark) gone[t] = step;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   if (l->verbs.n) compare(self, layer, step, l);
 }
 
@@ -89,11 +89,11 @@ static void close_cell(seen_cell *s) {
 static kv_rc open_cell(kv_cell *c, seen_cell *s, kv_err *e) {
   s->cell = c;
   s->watch = (kv_watch){.self = s,
-                        .settled = settled,
+                        .compressed = compressed,
                         .seen = seen,
                         .finished = finished,
                         .of = c,
-                        .stands_by = true};
+                        .concurrent = true};
   s->layers = c->trace->n_layers;
   s->tokens = c->shape.n_tokens;
   s->lanes = kv_lane_count(&c->plan.needs, &c->shape);

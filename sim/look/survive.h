@@ -7,8 +7,8 @@
  *
  * Watches a replay that must be whole: no layer was kept from an earlier one.
  * Any number of threads may feed it, each its own lanes. Cost: 12 bytes a
- * token, layer and lane of each cell, and a walk over the lane at each settling
- * that changed something.
+ * token, layer and lane of each cell, and a walk over the lane at each
+ * compression that changed something.
  */
 #ifndef KV_SIM_SURVIVE_H
 #define KV_SIM_SURVIVE_H

@@ -25,7 +25,7 @@
 typedef struct kv_vectors_ask {
   kv_cell *cell; /* opened, and c->runs; its digests mean nothing afterwards */
   int steps;     /* number of steps. A step is named by the tokens seen; at
-                    prompt_len there is only the settling */
+                    prompt_len there is only the compression */
   const int *step;  /* [steps] tokens seen, ascending, up to T */
   int layers;       /* */
   const int *layer; /* [layers] indexes of recorded layers, ascending */

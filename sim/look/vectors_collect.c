@@ -104,7 +104,8 @@ static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
 }
 
 /* What the l-th list of a selection belongs to: the query head that views, the
- * lane that settles, each lane if all are ranked together, else the layer (-1).
+ * lane that compresses, each lane if all are ranked together, else the layer
+ * (-1).
  */
 static int whose(const kv_vectors *v, const kv_selection *s, int l) {
   if (v->head >= 0) return v->head;
@@ -198,7 +199,7 @@ static void call(const kv_around *around, kv_call *c) {
   bool views = c->hook == KV_HOOK_view;
   if (kv_vectors_wants(v, c->at.step)) {
     if (views && c->query->head == 0) put_own_stages(v, &c->at, c->lane[0]);
-    if (c->hook == KV_HOOK_settle_lane) put_columns(v, &c->at, c->lane[0]);
+    if (c->hook == KV_HOOK_compress_lane) put_columns(v, &c->at, c->lane[0]);
   }
   v->at = &c->at;
   v->lane = c->lane;
@@ -208,7 +209,7 @@ static void call(const kv_around *around, kv_call *c) {
   v->at = NULL;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   kv_vectors *v = self;
   if (!kv_vectors_wants(v, step)) return;
   int32_t *out = kv_vectors_put(v, &(kv_vector){.stage = KV_V_KEPT,
@@ -270,10 +271,11 @@ kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e) {
   v->around = (kv_around){.call = call,
                           .self = v,
                           .inner = v->method,
-                          .also = 1u << KV_HOOK_settle_lane};
+                          .also = 1u << KV_HOOK_compress_lane};
   v->shown = kv_method_around(&v->around);
   v->looks = (kv_selecting){v, selected, keeps};
-  v->watch = (kv_watch){.self = v, .settled = settled, .seen = kv_vectors_seen};
+  v->watch =
+      (kv_watch){.self = v, .compressed = compressed, .seen = kv_vectors_seen};
   v->row = kv_zalloc(d, sizeof *v->row);
   v->part = kv_zalloc(2 * d_v, sizeof *v->part);
   v->sc = kv_zalloc(d, sizeof *v->sc);

@@ -13,7 +13,7 @@
 #define LANE "lane"
 #define QUERY "query head"
 #define SELECTS                                                                \
-  "query head where a view is chosen; lane, or none, where a step settles"
+  "query head where a view is chosen; lane, or none, where a step compresses"
 
 /* Texts with a %s that the format's own rule fills in. */
 #define CODES                                                                  \
@@ -82,12 +82,13 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
                   "order from +0: L = fma(w, sum, L), O[i] = fma(w, acc[i], "
                   "O[i]); out[i] = O[i] / L"},
     [KV_V_LSE] = {"lse", QUERY, "3 6", "M + log(L), log by rule 6"},
-    [KV_V_COLUMN] = {"column", LANE, "4",
-                     "the number that each entry carries for the method, when "
-                     "the step settles, its own evidence added: int64 are "
-                     "sums of RN(P * 2^40), where P = exp(s - M) * r, M the "
-                     "largest logit of the row, r = 1 / (RN32(sum of "
-                     "RN(exp(s - M) * 2^40)) * 2^-40)"},
+    [KV_V_COLUMN] =
+        {"column", LANE, "4",
+         "the number that each entry carries for the method, when "
+         "the step compresses, its own observation added: int64 are "
+         "sums of RN(P * 2^40), where P = exp(s - M) * r, M the "
+         "largest logit of the row, r = 1 / (RN32(sum of "
+         "RN(exp(s - M) * 2^40)) * 2^-40)"},
     [KV_V_COLUMN_2] = {"column_2", LANE, "4", "its second such number"},
     [KV_V_SCORES] = {"scores", SELECTS, "2 4 5",
                      "what the method ranks at this step, of entries (by "
@@ -106,7 +107,7 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
          "ranked the one that goes if one does, the least key, of "
          "equal ones the lower index"},
     [KV_V_KEPT] = {"kept", LANE, "-",
-                   "as `entries`, after the step has settled"},
+                   "as `entries`, after the step is compressed"},
 };
 
 /* The index-th of the methods' own stages; NULL past the last. */

@@ -80,7 +80,7 @@ static void write_line(FILE *f, const kv_watch_files *w, int layer, int head,
   fputs("]}\n", f);
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *lane) {
+static void compressed(void *self, int layer, int step, const kv_lane *lane) {
   kv_watch_files *w = self;
   if (!w->selections.out) return;
   kv_run whole = {0, lane->n};
@@ -153,7 +153,7 @@ kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
   w->paths = *paths;
   w->cell = cell;
   w->watch = (kv_watch){.self = w,
-                        .settled = settled,
+                        .compressed = compressed,
                         .seen = saw,
                         .finished = kv_watch_copy_lane};
   w->lanes = kv_lane_count(&cell->plan.needs, s);

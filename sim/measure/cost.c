@@ -69,7 +69,7 @@ static kv_cost_block *block_of(const kv_cost *c, int layer, int block) {
 static void begin_row(kv_cost *c, int row) {
   for (int i = 0; i < c->points; i++) {
     kv_cost_block *h = kv_cost_block_of(c, row, i);
-    for (int j = 0; j < KV_N_BYTE_KINDS; j++) set(&h->settled[j], 0);
+    for (int j = 0; j < KV_N_BYTE_KINDS; j++) set(&h->compressed[j], 0);
     set(&h->read, 0);
     set(&h->scanned, 0);
     set(&h->fetched, 0);
@@ -123,12 +123,12 @@ void kv_cost_layer_read(kv_cost *c, int layer, const void *from) {
 /* --- feeding ------------------------------------------------------------ */
 
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  int64_t made, const kv_bytes *settled) {
+                  int64_t made, const kv_bytes *compressed) {
   kv_cost_block *h = block_of(c, layer, block);
   for (int j = 0; j < KV_N_BYTE_KINDS; j++)
-    add(&h->settled[j], kv_bytes_get(settled, j));
-  raise(&h->excess, kv_bytes_total(before) + made - kv_bytes_total(settled));
-  raise(&h->codes_excess, before->payload - settled->payload);
+    add(&h->compressed[j], kv_bytes_get(compressed, j));
+  raise(&h->excess, kv_bytes_total(before) + made - kv_bytes_total(compressed));
+  raise(&h->codes_excess, before->payload - compressed->payload);
 }
 
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row) {

@@ -7,15 +7,15 @@
  * Blocks are numbered in the order in which they enter: 0..blocks-1 are the
  * prompt's, and the last of them ends at prompt_len tokens seen; block
  * blocks-1+i is the i-th decode step. Sums and means over t run from prompt_len
- * to T and count bytes after settling. Only the peak also includes the earlier
- * prompt blocks:
- *   peak = max over t of (sum of settled(l) + max over l of
- *                         (before(l) - settled(l)))
- * because layers settle one after another, so at most one layer at a time holds
- * what it will drop. Before it settles a layer attends, and holds for that time
- * what it makes of blocks that stand for whole tokens (layered codings): rows
- * of K and V in the trace's own type, which are in before(l) and in no other
- * number.
+ * to T and count bytes after compression. Only the peak also includes the
+ * earlier prompt blocks:
+ *   peak = max over t of (sum of compressed(l) + max over l of
+ *                         (before(l) - compressed(l)))
+ * because layers compress one after another, so at most one layer at a time
+ * holds what it will drop. Before it compresses a layer attends, and holds for
+ * that time what it makes of blocks that stand for whole tokens (layered
+ * codings): rows of K and V in the trace's own type, which are in before(l) and
+ * in no other number.
  *
  * Everything fed is an integer that is added or maximised, so the result does
  * not depend on the order of feeding: layer by layer, step by step, from any
@@ -48,11 +48,12 @@ size_t kv_cost_layer_size(const kv_cost *c);
 void kv_cost_layer_write(const kv_cost *c, int layer, void *out);
 void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
 
-/* Bytes of one layer, all lanes together, before and after settling at the end
- * of a block (equal where no settling was due); made: of rows that its decode
- * step made and let go before it settled. Call once per layer and block. */
+/* Bytes of one layer, all lanes together, before and after compression at the
+ * end of a block (equal where no compression was due); made: of rows that its
+ * decode step made and let go before it was compressed. Call once per layer and
+ * block. */
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  int64_t made, const kv_bytes *settled);
+                  int64_t made, const kv_bytes *compressed);
 
 /* What one lane cost at a decode step. All but one come from kv_cost_view;
  * `scanned` is the bytes that the method looked at in order to choose the view
@@ -72,13 +73,13 @@ typedef struct kv_cost_row {
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
 
 /* Computes bytes, attended, fetched and made from an attended row, before
- * anything settles. mark: kv_cost_mark_size bytes of scratch, all zero before
- * the first call; each call leaves them zero. */
+ * anything compresses. mark: kv_cost_mark_size bytes of scratch, all zero
+ * before the first call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
 
 /* Counts the memory operations that a lane recorded in the current block. Call
- * after settling and before end_step. moved: K and V bytes written anew by
+ * after compression and before end_step. moved: K and V bytes written anew by
  * merges and coding. */
 typedef struct kv_cost_verbs {
   int64_t records, moved;
@@ -91,8 +92,8 @@ void kv_cost_moved(kv_cost *c, int layer, const kv_cost_verbs *v);
 void kv_cost_kept(kv_cost *c, int layer, int lane, int entries);
 
 /* The ledger up to and including a block that every layer has fed: bytes after
- * it settled, the peak, and the mean since the prompt's end (0 before it).
- * Walks all blocks. */
+ * it was compressed, the peak, and the mean since the prompt's end (0 before
+ * it). Walks all blocks. */
 typedef struct kv_cost_now {
   kv_bytes held;
   int64_t peak;

@@ -11,11 +11,11 @@
 
 typedef _Atomic int64_t kv_counter;
 
-/* One block. settled: bytes by kind, numbered as kv_byte_kind_at does; excess:
- * the most that a layer held before settling beyond what it held after; the
- * rest are sums. */
+/* One block. compressed: bytes by kind, numbered as kv_byte_kind_at does;
+ * excess: the most that a layer held before compression beyond what it held
+ * after; the rest are sums. */
 typedef struct kv_cost_block {
-  kv_counter settled[KV_N_BYTE_KINDS], excess, codes_excess, read, scanned,
+  kv_counter compressed[KV_N_BYTE_KINDS], excess, codes_excess, read, scanned,
       fetched, attended;
 } kv_cost_block;
 

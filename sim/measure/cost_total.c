@@ -7,7 +7,7 @@
 
 /* A kv_cost_block of all layers, as plain numbers. */
 typedef struct sums {
-  kv_bytes settled;
+  kv_bytes compressed;
   int64_t excess, codes_excess, read, scanned, fetched, attended;
 } sums;
 
@@ -28,7 +28,7 @@ static sums sum_at(const kv_cost *c, int block) {
     int64_t excess = kv_counter_get(&h->excess),
             codes = kv_counter_get(&h->codes_excess);
     for (int j = 0; j < KV_N_BYTE_KINDS; j++)
-      *kv_bytes_of(&s.settled, j) += kv_counter_get(&h->settled[j]);
+      *kv_bytes_of(&s.compressed, j) += kv_counter_get(&h->compressed[j]);
     s.read += kv_counter_get(&h->read);
     s.scanned += kv_counter_get(&h->scanned);
     s.fetched += kv_counter_get(&h->fetched);
@@ -42,7 +42,9 @@ static sums sum_at(const kv_cost *c, int block) {
 /* Within a prompt that enters after decoding began nothing closes. */
 static bool closed(const sums *s) { return s->excess != INT64_MIN; }
 
-static int64_t total_of(const sums *s) { return kv_bytes_total(&s->settled); }
+static int64_t total_of(const sums *s) {
+  return kv_bytes_total(&s->compressed);
+}
 
 static int64_t peak_until(const kv_cost *c, int last) {
   int64_t peak = 0;
@@ -58,7 +60,7 @@ static int64_t codes_peak(const kv_cost *c) {
   int64_t peak = 0;
   for (int i = 0; i < c->points; i++) {
     sums s = sum_at(c, i);
-    int64_t codes = s.settled.payload + s.codes_excess;
+    int64_t codes = s.compressed.payload + s.codes_excess;
     if (i == 0 || codes > peak) peak = codes;
   }
   return peak;
@@ -67,7 +69,7 @@ static int64_t codes_peak(const kv_cost *c) {
 kv_cost_now kv_cost_until(const kv_cost *c, int block) {
   assert(block >= 0 && block < c->points);
   sums last = sum_at(c, block);
-  kv_cost_now now = {.held = last.settled, .peak = peak_until(c, block)};
+  kv_cost_now now = {.held = last.compressed, .peak = peak_until(c, block)};
   int first = c->blocks - 1;
   int64_t sum = 0, n = 0;
   for (int i = first; i <= block; i++) {
@@ -79,7 +81,7 @@ kv_cost_now kv_cost_until(const kv_cost *c, int block) {
   return now;
 }
 
-/* Totals over t = prompt_len..T after settling, as far as something closes
+/* Totals over t = prompt_len..T after compression, as far as something closes
  * there, and over the decode steps: those that attend. */
 static void sum_steps(const kv_cost *c, kv_totals *t) {
   const kv_shape *s = c->shape;
@@ -94,7 +96,7 @@ static void sum_steps(const kv_cost *c, kv_totals *t) {
     n += decodes;
     int64_t bytes = total_of(&all);
     t->mti += bytes;
-    codes += all.settled.payload;
+    codes += all.compressed.payload;
     kr += (double)bytes / (double)dense_bytes(c, s->prompt_len + i);
     read += all.read;
     scanned += all.scanned;
@@ -154,10 +156,10 @@ kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
     bool here = !i || closed(&s); /* else as before the block that enters */
     r->step[i] = (kv_step_cost){
         c->shape->prompt_len + i, here ? total_of(&s) : r->step[i - 1].bytes,
-        here ? s.settled.payload : r->step[i - 1].codes, s.read, s.scanned};
+        here ? s.compressed.payload : r->step[i - 1].codes, s.read, s.scanned};
   }
   sums last = sum_at(c, c->points - 1);
-  kv_bytes end = last.settled;
+  kv_bytes end = last.compressed;
   r->totals = (kv_totals){.end = end,
                           .codes_end = end.payload,
                           .peak = peak_until(c, c->points - 1),

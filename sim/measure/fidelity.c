@@ -31,7 +31,7 @@ static kv_rc take(kv_fidelity *f, int n_needles, const kv_needle *needle,
     f->values += (size_t)f->shape->n_heads * (size_t)f->width[m];
   }
   if (rc) return rc;
-  return kv_shelf_open(f->layers, f->values * sizeof(double), &f->shelf, e);
+  return kv_spill_open(f->layers, f->values * sizeof(double), &f->spill, e);
 }
 
 kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
@@ -53,7 +53,7 @@ kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
 
 void kv_fidelity_close(kv_fidelity *f) {
   if (!f) return;
-  kv_shelf_close(&f->shelf);
+  kv_spill_close(&f->spill);
   free(f->layer);
   free(f->budget);
   free(f->search);
@@ -64,12 +64,12 @@ void kv_fidelity_close(kv_fidelity *f) {
 /* --- one layer ---------------------------------------------------------- */
 
 void kv_fidelity_layer_begin(kv_fidelity *f, int layer) {
-  double *v = kv_shelf_slice(&f->shelf, layer);
+  double *v = kv_spill_slice(&f->spill, layer);
   for (size_t i = 0; i < f->values; i++) v[i] = (double)NAN;
 }
 
 void kv_fidelity_layer_end(const kv_fidelity *f, int layer) {
-  kv_shelf_put_away(&f->shelf, layer);
+  kv_spill_put_away(&f->spill, layer);
 }
 
 size_t kv_fidelity_layer_size(const kv_fidelity *f) {
@@ -77,13 +77,13 @@ size_t kv_fidelity_layer_size(const kv_fidelity *f) {
 }
 
 void kv_fidelity_layer_write(const kv_fidelity *f, int layer, void *out) {
-  memcpy(out, kv_shelf_slice(&f->shelf, layer), kv_fidelity_layer_size(f));
-  kv_shelf_put_away(&f->shelf, layer);
+  memcpy(out, kv_spill_slice(&f->spill, layer), kv_fidelity_layer_size(f));
+  kv_spill_put_away(&f->spill, layer);
 }
 
 void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from) {
-  memcpy(kv_shelf_slice(&f->shelf, layer), from, kv_fidelity_layer_size(f));
-  kv_shelf_put_away(&f->shelf, layer);
+  memcpy(kv_spill_slice(&f->spill, layer), from, kv_fidelity_layer_size(f));
+  kv_spill_put_away(&f->spill, layer);
 }
 
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,

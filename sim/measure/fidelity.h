@@ -21,7 +21,7 @@
  *
  * All room is taken at open: 8 bytes a measure, layer, head and step, of which
  * no more than 32 MiB, or the layers in flight, are memory; the rest lies in a
- * file (sim/measure/shelf.h). Rows of different (layer, lane, step) may be
+ * file (sim/measure/spill.h). Rows of different (layer, lane, step) may be
  * filled by different threads, each with its own truth; but needle_all needs
  * the steps of a lane in ascending order.
  */

@@ -7,7 +7,7 @@
 #define KV_SIM_FIDELITY_PART_H
 
 #include "sim/measure/fidelity.h"
-#include "sim/measure/shelf.h"
+#include "sim/measure/spill.h"
 
 /* A decode row that should look for a needle. */
 typedef struct kv_search {
@@ -28,14 +28,14 @@ struct kv_fidelity {
   int width[KV_MEASURES];    /* values of a head: steps, searches or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */
-  kv_shelf shelf;            /* a slice a layer: [measure][n_heads][width] */
+  kv_spill spill;            /* a slice a layer: [measure][n_heads][width] */
 };
 
 /* The f->width[m] values of a measure for one query head of one layer (index).
  */
 static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
                                        int layer, int h) {
-  double *slice = kv_shelf_slice(&f->shelf, layer);
+  double *slice = kv_spill_slice(&f->spill, layer);
   return slice + f->start[m] + (size_t)h * (size_t)f->width[m];
 }
 

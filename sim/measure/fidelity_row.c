@@ -64,7 +64,7 @@ static void name_entries(const kv_view *v, int32_t *entry) {
 static void fill_share(const kv_row *r, int n, float *share, float *log_share) {
   const kv_kernels *k = r->truth->kernels;
   const int32_t *entry = r->truth->compare.entry;
-  kv_evidence_row(k, n, share, share);
+  kv_observation_row(k, n, share, share);
   for (int i = 0; i < n; i++) {
     float x = share[i];
     if (!r->plain) x = (float)((double)x / (double)r->lane->weight[entry[i]]);

@@ -92,7 +92,7 @@ static kv_stat stat_in_memory(const kv_fidelity *f, const range *r,
     for (int h = r->head[0]; h < r->head[1]; h++, all += n)
       memcpy(value + all, kv_fidelity_head(f, r->measure, l, h) + low,
              (size_t)n * sizeof *value);
-    kv_shelf_put_away(&f->shelf, l);
+    kv_spill_put_away(&f->spill, l);
   }
   return kv_stat_of(value, all);
 }
@@ -108,7 +108,7 @@ static kv_stat stat_in_passes(const kv_fidelity *f, const range *r,
         const double *v = kv_fidelity_head(f, r->measure, l, h);
         for (int i = low; i < high; i++) kv_tally_add(t, v[i]);
       }
-      kv_shelf_put_away(&f->shelf, l);
+      kv_spill_put_away(&f->spill, l);
     }
   return t->stat;
 }
@@ -126,7 +126,7 @@ static double drift_of(const kv_fidelity *f, const range *r) {
         if (!isnan(v[i])) sum += v[i];
       all += sum;
     }
-    kv_shelf_put_away(&f->shelf, l);
+    kv_spill_put_away(&f->spill, l);
   }
   return all / (double)heads;
 }
@@ -174,7 +174,7 @@ static void fill_means(const kv_fidelity *f, kv_measure m, const room *r,
   memset(r->count, 0, (size_t)f->steps * sizeof *r->count);
   for (int l = 0; l < f->layers; l++) {
     for (int h = 0; h < f->shape->n_heads; h++) add_head(f, m, l, h, r);
-    kv_shelf_put_away(&f->shelf, l);
+    kv_spill_put_away(&f->spill, l);
   }
   for (int i = 0; i < f->steps; i++)
     mean[i] =

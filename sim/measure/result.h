@@ -24,9 +24,9 @@ typedef enum kv_status {
 extern const char *const kv_status_names[4]; /* ok fixed refused failed */
 
 typedef struct kv_totals {
-  kv_bytes end;            /* at t = T, after settling */
+  kv_bytes end;            /* at t = T, after compression */
   int64_t codes_end;       /* payload only */
-  double mean, codes_mean; /* over t = prompt_len .. T, after settling */
+  double mean, codes_mean; /* over t = prompt_len .. T, after compression */
   int64_t peak, codes_peak;
   int64_t mti;            /* byte * step, sum over the same t */
   double read;            /* bytes read per decode step */
@@ -62,7 +62,7 @@ typedef struct kv_layer_result {
   kv_digest journal, state, output, scores;
 } kv_layer_result;
 
-typedef struct kv_step_cost { /* sum over layers, after settling */
+typedef struct kv_step_cost { /* sum over layers, after compression */
   int step;                   /* tokens seen */
   int64_t bytes, codes, read;
   int64_t scanned; /* -1: not recorded */
@@ -70,7 +70,7 @@ typedef struct kv_step_cost { /* sum over layers, after settling */
 
 /* One memory layout (sim/layout/layout.h). Bytes are of K and V alone, as the
  * ledger's payload; the rest of the ledger is the same under every layout.
- * Means and ends as in kv_totals, after settling; peaks also before it. */
+ * Means and ends as in kv_totals, after compression; peaks also before it. */
 typedef struct kv_layout_step {
   int step;                    /* tokens seen */
   int64_t pages, bytes, slack; /* held; slack: bytes beyond the payload */
@@ -110,7 +110,7 @@ typedef struct kv_layout_result {
   double pages_mean;
   int64_t end, peak; /* bytes in them */
   double mean;
-  int64_t slack_end, slack_peak; /* peak of slack, after settling */
+  int64_t slack_end, slack_peak; /* peak of slack, after compression */
   double slack_mean;
   int64_t vacated; /* bytes of rows dropped, merged or recoded */
   int64_t freed; /* of these, bytes in pages that became free and stayed free */

@@ -162,7 +162,7 @@ void kv_truth_weigh(kv_truth *x) {
   if (x->weighed) return;
   for (int h = 0; h < kv_group(x->shape); h++) {
     size_t at = (size_t)h * x->stride;
-    kv_evidence_row(x->kernels, x->t + 1, x->s + at, x->p + at);
+    kv_observation_row(x->kernels, x->t + 1, x->s + at, x->p + at);
   }
   add_masses(x, x->t + 1);
   x->weighed = true;

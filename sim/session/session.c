@@ -210,7 +210,7 @@ static void note_fault(kv_session *s, const kv_lane *l) {
   if (l->fault.rc && !s->hand->fault.rc) s->hand->fault = l->fault;
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   kv_session *s = self;
   (void)layer, (void)step;
   if (l->verbs.n) s->hand->same[l->lane] = 0;
@@ -276,7 +276,7 @@ static kv_rc open(kv_session *s, const kv_session_shape *x, const kv_spec *spec,
   if (!rc) rc = kv_cell_prepare(&s->cell, false, false, e);
   if (rc) return rc;
   s->cells[0] = &s->cell;
-  s->watch = (kv_watch){.self = s, .settled = settled, .seen = seen};
+  s->watch = (kv_watch){.self = s, .compressed = compressed, .seen = seen};
   s->lanes = kv_lane_count(&s->cell.plan.needs, &s->cell.shape);
   s->most_runs = (size_t)x->n_tokens / 2 + 1;
   if (s->cell.plan.method->observe) s->asked = s->cell.plan.needs.prompt_rows;

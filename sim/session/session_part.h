@@ -10,7 +10,7 @@
 #include <fenv.h>
 
 /* One layer. A copy of what the last decode step attended is kept beside the
- * lanes, because they settle after it. */
+ * lanes, because they compress after it. */
 typedef struct kv_fed {
   kv_layer *layer;
   kv_layer_data *data; /* its data in the trace */

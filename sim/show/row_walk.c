@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The contents of a row, in order: contract in sim/show/rows.h. bytes.end is at
- * t = T after settling; sums and means run from the prompt's end to T.
+ * t = T after compression; sums and means run from the prompt's end to T.
  */
 #include "sim/show/rows.h"
 

@@ -10,7 +10,8 @@
  *              comes from the prompt's last row, which is no decode step
  *
  * And whether every question after it enters as a prompt, too (--turns):
- * evidence of its rows, a settling at its end, and no measures of fidelity.
+ * observation of its rows, a compression at its end, and no measures of
+ * fidelity.
  */
 #ifndef KV_SIM_OBSERVE_H
 #define KV_SIM_OBSERVE_H

@@ -67,16 +67,16 @@ const kv_plugin_call kv_plugin_calls[] = {
     CALL(kv_open_sums),
     CALL(kv_open_window),
     CALL(kv_fallback_window),
-    /* ref/parts/grow.h: settling again while decoding */
+    /* ref/parts/grow.h: compression again while decoding */
     CALL(kv_open_every),
     CALL(kv_open_grow),
     CALL(kv_grow_observe),
-    CALL(kv_grow_settle),
+    CALL(kv_grow_compress),
     CALL(kv_score_heads),
     CALL(kv_group_lanes),
     /* ref/backend/attend.h, ref/kernels/kernels.h, ref/ground/rope.h: numbers
      */
-    CALL(kv_evidence_row),
+    CALL(kv_observation_row),
     CALL(kv_all_finite),
     CALL(kv_kernels_best),
     CALL(kv_sincos),

@@ -2,7 +2,7 @@
  *
  * Deals cells out to shards so that the dearest shard is as cheap as can be
  * found. Cells of one trace in one shard share the exact attention and the
- * prompt's evidence, so whoever has one cell of a trace pays for those, and
+ * prompt's observation, so whoever has one cell of a trace pays for those, and
  * further cells of it are cheap.
  *
  * Method: MULTIFIT (Coffman, Garey and Johnson 1978). For a limit on the cost

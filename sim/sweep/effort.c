@@ -11,9 +11,9 @@
 #include <assert.h>
 
 const char *const kv_effort_names[KV_EFFORTS] = {
-    "cell", "byte",  "product", "exact", "logs",   "row",
-    "head", "lane",  "view",    "gap",   "own",    "stored",
-    "rank", "bound", "turn",    "seen",  "settle", "decode"};
+    "cell", "byte",  "product", "exact", "logs",     "row",
+    "head", "lane",  "view",    "gap",   "own",      "stored",
+    "rank", "bound", "turn",    "seen",  "compress", "decode"};
 
 /* Picoseconds a unit, by the fit that sim/sweep/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
@@ -25,7 +25,7 @@ static const int64_t price[KV_EFFORTS] = {
     [KV_EFFORT_OWN] = 30000,       [KV_EFFORT_STORED] = 700,
     [KV_EFFORT_RANK] = 6000,       [KV_EFFORT_BOUND] = 50,
     [KV_EFFORT_TURN] = 1200,       [KV_EFFORT_SEEN] = 3700,
-    [KV_EFFORT_SETTLE] = 40000,    [KV_EFFORT_DECODE] = 100};
+    [KV_EFFORT_COMPRESS] = 40000,  [KV_EFFORT_DECODE] = 100};
 
 /* --- integers that do not overflow -------------------------------------- */
 
@@ -76,16 +76,16 @@ static bool chooses(const scene *s, int layer) {
   return true;
 }
 
-/* The distance of the steps at which the method that selects settles, which of
- * two on a lane is the first; 0: at none. */
+/* The distance of the steps at which the method that selects compresses, which
+ * of two on a lane is the first; 0: at none. */
 static int every(const kv_plan *plan) {
   kv_method_part part[KV_MOST_PARTS];
   kv_parts_opened(plan->method, plan->params, &plan->needs, part);
   return part[0].needs->every;
 }
 
-/* Methods with a view and no settling keep everything; those that settle at
- * steps keep their budget; others keep it at the end of the prompt and grow.
+/* Methods with a view and no compression keep everything; those that compress
+ * at steps keep their budget; others keep it at the end of the prompt and grow.
  * How much a view takes that follows the mass and not a number is a guess. */
 static void look(const kv_cell *c, int layer, scene *s) {
   const kv_plan *plan = kv_cell_plan(c, layer);
@@ -160,22 +160,22 @@ static void count_view(const scene *s, kv_effort *x) {
   if (page) add(x, KV_EFFORT_BOUND, rows, s->stored / page + 1, s->d);
 }
 
-/* --- what settles, and how the prompt enters ---------------------------- */
+/* --- what compresses, and how the prompt enters -------------------------- */
 
-static void count_settling(const scene *s, kv_effort *x) {
+static void count_compression(const scene *s, kv_effort *x) {
   const kv_needs *n = s->needs;
   int64_t often = n->every ? times(s->steps / n->every, s->lanes) : 0;
   int64_t over = s->prompt > s->budget ? s->prompt - s->budget : 0;
   if (n->decode_rows) add(x, KV_EFFORT_SEEN, s->steps, s->heads, s->stored);
-  add(x, KV_EFFORT_SETTLE, often, s->stored, 1);
+  add(x, KV_EFFORT_COMPRESS, often, s->stored, 1);
   if (!n->merges) return;
   add(x, KV_EFFORT_PRODUCT, often, s->stored, s->d);
   if (!n->block)
     add(x, KV_EFFORT_PRODUCT, times(over, s->lanes), s->budget, s->d);
 }
 
-/* A prompt that enters at once settles once; in blocks, its evidence is the
- * cell's own. */
+/* A prompt that enters at once compresses once; in blocks, its observation is
+ * the cell's own. */
 static void count_prompt(const kv_cell *c, const scene *s, kv_effort *x) {
   int64_t lanes = times(s->blocks, s->lanes), rows = rows_of(c, s);
   bool alone = s->needs->block || s->needs->reindex;
@@ -184,11 +184,11 @@ static void count_prompt(const kv_cell *c, const scene *s, kv_effort *x) {
   if (alone && s->needs->want & KV_LOGITS)
     add(x, KV_EFFORT_PRODUCT, times(rows, s->heads), seen, s->d);
   if (!s->needs->block) {
-    add(x, KV_EFFORT_SETTLE, s->lanes, s->prompt, 1);
+    add(x, KV_EFFORT_COMPRESS, s->lanes, s->prompt, 1);
     return;
   }
   add(x, KV_EFFORT_LANE, lanes, 1, 1);
-  add(x, KV_EFFORT_SETTLE, lanes, s->in_block, 1);
+  add(x, KV_EFFORT_COMPRESS, lanes, s->in_block, 1);
   if (s->needs->merges) add(x, KV_EFFORT_PRODUCT, lanes, s->in_block, s->d);
 }
 
@@ -201,7 +201,7 @@ void kv_effort_cell(const kv_cell *c, kv_effort *x) {
     count_attention(&s, x);
     count_measures(&s, x);
     count_view(&s, x);
-    count_settling(&s, x);
+    count_compression(&s, x);
     count_prompt(c, &s, x);
   }
 }
@@ -215,7 +215,7 @@ static void add_rows(int64_t rows, const scene *s, kv_effort *x) {
   add(x, KV_EFFORT_PRODUCT, seen, s->d, 1);
 }
 
-/* The prompt's evidence, where it is not the cell's own. */
+/* The prompt's observation, where it is not the cell's own. */
 static void count_rows(const kv_cell *c, const scene *s, kv_effort *x) {
   if (!s->needs->block && !s->needs->reindex) add_rows(rows_of(c, s), s, x);
 }
@@ -258,7 +258,7 @@ void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *x) {
     scene s;
     look(c, i, &s);
     int64_t rows = times(s.steps, s.heads);
-    count_settling(&s, x);
+    count_compression(&s, x);
     if (blind) {
       add(x, KV_EFFORT_LANE, times(s.steps, s.lanes), 1, 1);
       continue;

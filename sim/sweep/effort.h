@@ -3,9 +3,9 @@
  * How much processor time a cell will take, predicted before anything is
  * replayed, so that a run can be cut into shards that take equally long
  * (sim/sweep/cut.h). A prediction counts kinds of work, such as products of
- * logits or entries looked at when settling. The counts follow from the shape
- * of the trace and from what the method's needs say; no method is known by
- * name. Each kind has a price, measured once (sim/sweep/README.md).
+ * logits or entries looked at when compression. The counts follow from the
+ * shape of the trace and from what the method's needs say; no method is known
+ * by name. Each kind has a price, measured once (sim/sweep/README.md).
  *
  * Integers only: the same command line gives the same prediction on every
  * machine. It holds for the reference on one thread; other processors and
@@ -19,24 +19,24 @@
 
 /* What is counted, over all layers. */
 typedef enum kv_effort_kind {
-  KV_EFFORT_CELL,    /* cells: opened, summed up and stored */
-  KV_EFFORT_BYTE,    /* bytes of q, k and v that are read and looked through */
-  KV_EFFORT_PRODUCT, /* products of keys, values and queries */
-  KV_EFFORT_EXACT,   /* tokens of exact rows, a query head */
-  KV_EFFORT_LOGS,    /* the same, of rows with which views are compared */
-  KV_EFFORT_ROW,     /* entries of the prompt's evidence, a query head */
-  KV_EFFORT_HEAD,    /* steps of a query head */
-  KV_EFFORT_LANE,    /* steps of a lane, those of a prompt in blocks too */
-  KV_EFFORT_VIEW,    /* entries attended and measured, a query head */
-  KV_EFFORT_GAP,     /* tokens of exact rows that they are compared with */
-  KV_EFFORT_OWN,     /* entries attended by heads with views of their own */
-  KV_EFFORT_STORED,  /* entries beside such a view, a query head */
-  KV_EFFORT_RANK,    /* logits that a view ranks, a query head */
-  KV_EFFORT_BOUND,   /* numbers of bounds that a view looks at, a query head */
-  KV_EFFORT_TURN,    /* numbers of keys that are rotated */
-  KV_EFFORT_SEEN,    /* entries of rows that the method observes one by one */
-  KV_EFFORT_SETTLE,  /* entries of lanes that settle */
-  KV_EFFORT_DECODE,  /* coded numbers that are decoded */
+  KV_EFFORT_CELL,     /* cells: opened, summed up and stored */
+  KV_EFFORT_BYTE,     /* bytes of q, k and v that are read and looked through */
+  KV_EFFORT_PRODUCT,  /* products of keys, values and queries */
+  KV_EFFORT_EXACT,    /* tokens of exact rows, a query head */
+  KV_EFFORT_LOGS,     /* the same, of rows with which views are compared */
+  KV_EFFORT_ROW,      /* entries of the prompt's observation, a query head */
+  KV_EFFORT_HEAD,     /* steps of a query head */
+  KV_EFFORT_LANE,     /* steps of a lane, those of a prompt in blocks too */
+  KV_EFFORT_VIEW,     /* entries attended and measured, a query head */
+  KV_EFFORT_GAP,      /* tokens of exact rows that they are compared with */
+  KV_EFFORT_OWN,      /* entries attended by heads with views of their own */
+  KV_EFFORT_STORED,   /* entries beside such a view, a query head */
+  KV_EFFORT_RANK,     /* logits that a view ranks, a query head */
+  KV_EFFORT_BOUND,    /* numbers of bounds that a view looks at, a query head */
+  KV_EFFORT_TURN,     /* numbers of keys that are rotated */
+  KV_EFFORT_SEEN,     /* entries of rows that the method observes one by one */
+  KV_EFFORT_COMPRESS, /* entries of lanes that compress */
+  KV_EFFORT_DECODE,   /* coded numbers that are decoded */
   KV_EFFORTS
 } kv_effort_kind;
 
@@ -52,7 +52,7 @@ void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *out);
 /* What an opened cell, which would run, takes for itself. */
 void kv_effort_cell(const kv_cell *c, kv_effort *out);
 /* What is computed once for all cells that want some of it: what this cell
- * wants of the prompt's evidence, and the logarithms and ranks of exact rows
+ * wants of the prompt's observation, and the logarithms and ranks of exact rows
  * unless it attends as dense does. Of several cells the largest counts: who
  * wants more rows wants all of another's. */
 void kv_effort_shared(const kv_cell *c, kv_effort *out);

@@ -157,7 +157,7 @@ bool kv_tune_search_next(kv_tune_search *s, int *first) {
   bool better =
       before < 0 || kv_tune_score_compare(&s->point[s->best].score,
                                           &s->point[before].score) < 0;
-  if (!better && !halve(s)) return end(s, KV_TUNE_SETTLED);
+  if (!better && !halve(s)) return end(s, KV_TUNE_NO_BETTER);
   for (;;) {
     int centre = s->best;
     for (int i = 0; i < CENTRES && centre >= 0; i++) {
@@ -166,7 +166,7 @@ bool kv_tune_search_next(kv_tune_search *s, int *first) {
     }
     if (s->n > *first) return true;
     if (s->n == s->most) return end(s, KV_TUNE_SPENT);
-    if (!halve(s)) return end(s, KV_TUNE_SETTLED);
+    if (!halve(s)) return end(s, KV_TUNE_NO_BETTER);
   }
 }
 

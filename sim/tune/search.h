@@ -37,9 +37,9 @@ typedef struct kv_tune_point {
 
 typedef enum kv_tune_end {
   KV_TUNE_SEARCHES,
-  KV_TUNE_SETTLED, /* no neighbour of the best is better */
-  KV_TUNE_SPENT,   /* as many points were asked for as there may be */
-  KV_TUNE_BLIND    /* no point of the first round has numbers */
+  KV_TUNE_NO_BETTER, /* no neighbour of the best is better */
+  KV_TUNE_SPENT,     /* as many points were asked for as there may be */
+  KV_TUNE_BLIND      /* no point of the first round has numbers */
 } kv_tune_end;
 
 typedef struct kv_tune_search {

@@ -80,19 +80,19 @@ double bench_step(double weights, int lanes, int tokens);
 double bench_lane(int group);
 
 /* --- the themes --------------------------------------------------------- */
-void theme_pass(const bench *b);    /* pass.c: all methods, two threads */
-void theme_memory(const bench *b);  /* memory.c: RssAnon and its bound */
-void theme_growth(const bench *b);  /* growth.c: exponents of time */
-void theme_settle(const bench *b);  /* growth.c: merges of a long prompt */
-void theme_attend(const bench *b);  /* attend.c: a kernel on two threads */
-void theme_codes(const bench *b);   /* attend_codes.c: rows of codes */
-void theme_compact(const bench *b); /* compact.c: the page manager */
-void theme_bundled(const bench *b); /* pass.c: what ./quickstart replays */
-void theme_serial(const bench *b);  /* serial.c: what no thread shares */
-void theme_session(const bench *b); /* session.c: against the replay */
-void theme_shards(const bench *b);  /* pass.c: a sweep on four machines */
-void theme_train(const bench *b);   /* train.c: against its products */
-void theme_trigger(const bench *b); /* trigger.c: hardkv asks its window */
-void theme_latents(const bench *b); /* latents.c: search, and made again */
+void theme_pass(const bench *b);     /* pass.c: all methods, two threads */
+void theme_memory(const bench *b);   /* memory.c: RssAnon and its bound */
+void theme_growth(const bench *b);   /* growth.c: exponents of time */
+void theme_compress(const bench *b); /* growth.c: merges of a long prompt */
+void theme_attend(const bench *b);   /* attend.c: a kernel on two threads */
+void theme_codes(const bench *b);    /* attend_codes.c: rows of codes */
+void theme_compact(const bench *b);  /* compact.c: the page manager */
+void theme_bundled(const bench *b);  /* pass.c: what ./quickstart replays */
+void theme_serial(const bench *b);   /* serial.c: what no thread shares */
+void theme_session(const bench *b);  /* session.c: against the replay */
+void theme_shards(const bench *b);   /* pass.c: a sweep on four machines */
+void theme_train(const bench *b);    /* train.c: against its products */
+void theme_trigger(const bench *b);  /* trigger.c: hardkv asks its window */
+void theme_latents(const bench *b);  /* latents.c: search, and made again */
 
 #endif

@@ -84,7 +84,7 @@ static times run(batch *x, bool list) {
   x->seed = 11;
   draw_prompt(x);
   t.prompt = call(x, KV_PAGES_PROMPT, list);
-  t.prompt += call(x, KV_PAGES_SETTLED, list);
+  t.prompt += call(x, KV_PAGES_COMPRESSED, list);
   for (int i = 0; i < STEPS; i++) {
     draw_step(x);
     step[i] = call(x, KV_PAGES_STEP, list);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How time grows with tokens: of a decode step (linear) and of the prompt's
- * evidence (quadratic). The cost of everything else goes by subtraction: a
+ * observation (quadratic). The cost of everything else goes by subtraction: a
  * step is the difference of two runs over the same trace, with many and with
- * few steps; the evidence is what h2o takes over dense. The exponent is the
- * slope of least squares through the logarithms of both. And of the settling of
- * a prompt that is nearly all merged (linear): one lane of
+ * few steps; the observation is what h2o takes over dense. The exponent is the
+ * slope of least squares through the logarithms of both. And of the compression
+ * of a prompt that is nearly all merged (linear): one lane of
  * zsmerge:variant=code, without attention, with d = 128 and a budget of 4,096.
  * A removal that moves what stands behind it for every merge would show as an
  * exponent of 2.
  */
 #include "tests/bench/bench.h"
-#include "tests/support/settling.h"
+#include "tests/support/compression.h"
 
 #include <math.h>
 #include <stdio.h>
 
 enum { POINTS = 4, MANY = 256, FEW = 16 };
-enum { LENGTHS = 3, RUNS = 9, D = 128, BUDGET = 4096 }; /* of settlings */
+enum { LENGTHS = 3, RUNS = 9, D = 128, BUDGET = 4096 }; /* of compressions */
 
 double bench_slope(int n, const double *x, const double *y) {
   double sx = 0, sy = 0, xx = 0, xy = 0;
@@ -40,7 +40,7 @@ static double step_seconds(const bench *b, int tokens) {
   return (c.cpu - d.cpu) / (MANY - FEW);
 }
 
-static double evidence_seconds(const bench *b, int tokens) {
+static double observation_seconds(const bench *b, int tokens) {
   static row_set h2o, dense;
   replay how = {.methods = "h2o", .threads = 1, .prompt = tokens - FEW};
   child c = bench_replay(b, how, &h2o);
@@ -69,42 +69,44 @@ static void show(const bench *b, const char *what, const double *tokens,
 }
 
 void theme_growth(const bench *b) {
-  double tokens[POINTS], step[POINTS], evidence[POINTS];
+  double tokens[POINTS], step[POINTS], observation[POINTS];
   for (int i = 0; i < POINTS; i++) {
     int n = (b->small ? 1024 : 2048) << i;
     bench_synth(b, "8", n, MANY);
     tokens[i] = n;
     step[i] = step_seconds(b, n + MANY);
-    evidence[i] = evidence_seconds(b, n + MANY);
+    observation[i] = observation_seconds(b, n + MANY);
   }
   show(b, "a decode step of one layer, dense", tokens, step, 1e3, "ms", 1);
-  show(b, "the prompt's evidence of one layer, h2o", tokens, evidence, 1, "s",
-       2);
+  show(b, "the prompt's observation of one layer, h2o", tokens, observation, 1,
+       "s", 2);
 }
 
-/* --- a prompt's settling ---------------------------------------------------
+/* --- a prompt's compression
+ * ---------------------------------------------------
  */
 
 /* The least of a few runs, the first of which finds memory untouched. */
 static double least(int tokens, int budget) {
-  settling s;
+  compression s;
   kv_err e = {0};
-  if (settling_open(&s, tokens, D, budget, &e)) bench_fail("%s", e.text);
-  double best = settling_run(&s);
+  if (compression_open(&s, tokens, D, budget, &e)) bench_fail("%s", e.text);
+  double best = compression_run(&s);
   for (int i = 1; i < RUNS; i++) {
-    double t = settling_run(&s);
+    double t = compression_run(&s);
     if (t < best) best = t;
   }
   if (s.lane.n != budget) bench_fail("%d entries are left", s.lane.n);
-  settling_close(&s);
+  compression_close(&s);
   return best;
 }
 
-void theme_settle(const bench *b) {
+void theme_compress(const bench *b) {
   double tokens[LENGTHS], value[LENGTHS];
   char text[64];
   int divide = b->small ? 8 : 1;
-  bench_theme(b, "a prompt's settling, one lane of zsmerge:variant=code", "");
+  bench_theme(b, "a prompt's compression, one lane of zsmerge:variant=code",
+              "");
   for (int i = 0; i < LENGTHS; i++) {
     int n = (32768 << i) / divide;
     tokens[i] = n;

@@ -3,11 +3,11 @@
  * What residual latents cost a processor, one thread, of the FMA peak measured
  * in the same run: the search for references of a whole prompt, and what a
  * decode step makes of the latent vectors that it attends, their means included
- * and not counted. The functions are those of a settling (ref/parts/latents.h),
- * in tiles of KV_LATENT_TILE tokens: each against the references before its
- * last token. Vectors are 2,048 wide, as 8 KV heads of 128 have them, latent
- * vectors 512 in fp16, and the decoder is linear, as swiglu's is. Processor
- * time; KVREPLAY_ISA names another set.
+ * and not counted. The functions are those of a compression
+ * (ref/parts/latents.h), in tiles of KV_LATENT_TILE tokens: each against the
+ * references before its last token. Vectors are 2,048 wide, as 8 KV heads of
+ * 128 have them, latent vectors 512 in fp16, and the decoder is linear, as
+ * swiglu's is. Processor time; KVREPLAY_ISA names another set.
  */
 #include "tests/bench/bench.h"
 
@@ -68,8 +68,7 @@ static float *numbers(size_t n, uint64_t *seed) {
   return out;
 }
 
-/* --- the search -------------------------------------------------------------
- */
+/* --- the search ---------------------------------------------------------- */
 
 /* References before token i of those that are none. */
 static int32_t before(int i) { return i / (STRIDE - 1) + 1; }
@@ -106,8 +105,7 @@ static void check_search(work *w) {
     bench_fail("the references found differ from those of the portable set");
 }
 
-/* --- a step's tokens --------------------------------------------------------
- */
+/* --- a step's tokens ----------------------------------------------------- */
 
 /* Rows of the tokens i .. i + n - 1, as kv_latents_decode makes them. */
 static void make_rows(work *w, const kv_kernels *by, int i, int n) {
@@ -140,8 +138,7 @@ static void check_rows(work *w) {
   free(want);
 }
 
-/* --- the theme --------------------------------------------------------------
- */
+/* --- the theme ----------------------------------------------------------- */
 
 static void open_work(work *w, int text, uint64_t *seed) {
   kv_err e;

@@ -11,7 +11,7 @@
  *   --csv     one line a number: what,value,unit,peer,ratio,low,high,verdict
  *   --small   short traces, one run: under a minute
  *   --runs N  medians are of N runs (3)
- *   --theme   one of pass, attend, growth, settle, memory, serial,
+ *   --theme   one of pass, attend, growth, compress, memory, serial,
  *             session, shards, bundled, compact, codes, train,
  *             trigger, latents
  *   BUILD     top folder of the build, SOURCE: of the sources
@@ -67,7 +67,7 @@ static const struct {
   const char *name;
   void (*run)(const bench *b);
 } theme[] = {{"pass", theme_pass},       {"attend", theme_attend},
-             {"growth", theme_growth},   {"settle", theme_settle},
+             {"growth", theme_growth},   {"compress", theme_compress},
              {"memory", theme_memory},   {"serial", theme_serial},
              {"session", theme_session}, {"shards", theme_shards},
              {"bundled", theme_bundled}, {"compact", theme_compact},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The prompt: logits of many queries, alone and with the evidence made of them
- * (largest, exponentials, probabilities, sums of columns in fixed point).
+ * The prompt: logits of many queries, alone and with the observation made of
+ * them (largest, exponentials, probabilities, sums of columns in fixed point).
  */
 #include "ref/ground/arith.h"
 #include "tests/bench/ceiling.h"
@@ -36,9 +36,9 @@ static void run_logits(void *v) {
                p->s, p->lds, p->pack);
 }
 
-/* As ref/backend/evidence.c makes it: each row's exponentials while it is in
+/* As ref/backend/observation.c makes it: each row's exponentials while it is in
  * the cache, then the probabilities of all rows of a head and their sums. */
-static void run_evidence(void *v) {
+static void run_observation(void *v) {
   prefill *p = v;
   float r[MOST_QUERIES];
   run_logits(v);
@@ -62,8 +62,8 @@ static int prefill_agrees(prefill p) {
   other.s = bench_take(n, sizeof *p.s);
   other.column = bench_take(columns, sizeof *p.column);
   memset(p.column, 0, columns * sizeof *p.column);
-  run_evidence(&p);
-  run_evidence(&other);
+  run_observation(&p);
+  run_observation(&other);
   int same = memcmp(p.s, other.s, n * sizeof *p.s) == 0 &&
              memcmp(p.column, other.column, columns * sizeof *p.column) == 0;
   free(other.s);
@@ -73,7 +73,7 @@ static int prefill_agrees(prefill p) {
 
 static int bench_prefill(double peak, kv_dtype type, const char *name,
                          struct shape shape, int logit_goal,
-                         int evidence_goal) {
+                         int observation_goal) {
   size_t m = (size_t)shape.queries, n = (size_t)shape.keys, lds = n + 16;
   void *keys = bench_take(n * D, 4);
   float *q = bench_take(m * D, 4);
@@ -97,8 +97,8 @@ static int bench_prefill(double peak, kv_dtype type, const char *name,
              n);
     bench_report(what, flop / best_of(run_logits, &p), "GFLOP/s", peak,
                  logit_goal);
-    bench_report("  with evidence", flop / best_of(run_evidence, &p), "GFLOP/s",
-                 peak, evidence_goal);
+    bench_report("  with observation", flop / best_of(run_observation, &p),
+                 "GFLOP/s", peak, observation_goal);
   }
   free(keys), free(q), free(p.key), free(p.s), free(p.pack), free(p.column);
   return same;

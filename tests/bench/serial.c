@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How much of a decode step one thread does while the others wait: what closes
- * the step of a layer once every KV head has settled - the hook settle_layer,
- * the account of bytes and records, the hash of the step's records. It is a
- * share of the time of a replay without fidelity on one thread, where nothing
- * waits; with fidelity the share is smaller.
+ * the step of a layer once every KV head is compressed - the hook
+ * compress_layer, the account of bytes and records, the hash of the step's
+ * records. It is a share of the time of a replay without fidelity on one
+ * thread, where nothing waits; with fidelity the share is smaller.
  *
- * The engine calls settle_layer, its account and end_step in this order
+ * The engine calls compress_layer, its account and end_step in this order
  * (sim/engine/order.h), so a backend that is the reference but for a clock in
  * the first and the last of them sees all of it.
  */
@@ -24,9 +24,9 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void settle_layer(kv_store *s, kv_scratch *x) {
+static void compress_layer(kv_store *s, kv_scratch *x) {
   closing = now();
-  kv_backend_ref.settle_layer(s, x);
+  kv_backend_ref.compress_layer(s, x);
 }
 
 static void end_step(kv_store *s) {
@@ -40,7 +40,7 @@ static void measure(const bench *b, const kv_trace *t, const char *text,
   kv_spec spec = {0};
   kv_cell cell = {0};
   kv_err e = {0};
-  clocked.settle_layer = settle_layer;
+  clocked.compress_layer = compress_layer;
   clocked.end_step = end_step;
   if (kv_spec_parse(kv_method_at, text, &spec, &e)) bench_fail("%s", e.text);
   kv_law_case of = {.backend = &clocked,

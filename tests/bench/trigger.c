@@ -40,7 +40,8 @@ static void good(kv_rc rc, const kv_err *e) {
   if (rc) bench_fail("%s", e->text);
 }
 
-/* --- a lane as it is before its prompt settles -----------------------------
+/* --- a lane as it is before its prompt compresses
+ * -----------------------------
  */
 
 /* The last WINDOW queries of the first KV head's group. */
@@ -124,14 +125,13 @@ static void fill_lane(lot *l) {
     memcpy(temperatures_of(l), l->temperature, WINDOW * sizeof(float));
 }
 
-/* --- what is timed ---------------------------------------------------------
- */
+/* --- what is timed ------------------------------------------------------- */
 
 static void run_trigger(void *what) {
   lot *l = what;
   fill_lane(l);
   l->work.used = 0;
-  l->method->settle_lane(&l->at, &l->lane);
+  l->method->compress_lane(&l->at, &l->lane);
   kv_sweep(&l->lane);
 }
 

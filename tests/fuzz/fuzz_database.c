@@ -194,12 +194,35 @@ static bool name_column(sqlite3 *db, const char *table, int n, char column[32],
 
 static void change_cell(source *s, sqlite3 *db) {
   static const char *const tables[] = {
-      "run",         "trace",       "part",           "metric",       "ask",
-      "step_cost",   "held",        "journal_digest", "confirmation", "budget",
-      "diff",        "environment", "artefact",       "shard",        "layout",
-      "layout_step", "pool",        "request",        "attention",    "spread",
-      "likeness",    "residual",    "likeness_class", "spectrum",     "missed",
-      "entropy",     "compressor",  "rebuilt"};
+      "run",
+      "trace",
+      "part",
+      "metric",
+      "ask",
+      "step_cost",
+      "held",
+      "journal_digest",
+      "confirmation",
+      "budget",
+      "diff",
+      "environment",
+      "artefact",
+      "shard",
+      "layout",
+      "layout_step",
+      "pool",
+      "request",
+      "attention",
+      "spread",
+      "similarity",
+      "residual",
+      "similarity_class",
+      "spectrum",
+      "missed",
+      "entropy",
+      "compressor",
+      "rebuilt",
+  };
   const char *table = tables[next(s) % 28];
   char column[32], key[32], *sql;
   sqlite3_stmt *update;

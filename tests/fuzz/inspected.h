@@ -9,11 +9,11 @@
 static const char inspected[] =
     "INSERT INTO attention SELECT identity, 0, 1, 9, 30, 90, 5 FROM trace;"
     "INSERT INTO spread SELECT identity, 0, 1, -6, 1, 5 FROM trace;"
-    "INSERT INTO likeness SELECT identity, 0, 'kv', 9, 5, 4, .5, 0 FROM "
+    "INSERT INTO similarity SELECT identity, 0, 'kv', 9, 5, 4, .5, 0 FROM "
     "trace;"
     "INSERT INTO residual SELECT identity, 0, 'kv', 'raw', 9, 2, 0, 1, 0"
     " FROM trace;"
-    "INSERT INTO likeness_class SELECT identity, 0, 'kv', 'nearest',"
+    "INSERT INTO similarity_class SELECT identity, 0, 'kv', 'nearest',"
     " 'distance', 4, 9 FROM trace;"
     "INSERT INTO spectrum SELECT identity, 0, 'kv', 'raw', 1, .5, .5"
     " FROM trace;"

@@ -91,7 +91,7 @@ static void steps_of(int c) {
     device->attend(nullptr, &l, masked);
   }
   device->materialise(nullptr, &l);
-  device->evidence(nullptr, &l, 16);
+  device->observation(nullptr, &l, 16);
   device->report(nullptr, &l, KV_GPU_SAY_LANES, 1);
   device->window(nullptr, &l, KV_GPU_SAY_LANES, 0);
   fits("a step", c);

@@ -91,7 +91,7 @@ static void must_be_free(const world *w, int32_t n, const int32_t *id) {
 /* 16 pages of a token: three heads take 4 each, give 2, 1 and 2 back, and take
  * 1, 0 and 2 more. */
 static void free_list(void **) {
-  const kv_pages_count settled[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
+  const kv_pages_count compressed[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
   const kv_pages_count step[] = {{{3, 0}}, {{3, 0}}, {{4, 0}}};
   const kv_pages_shape s = {KV_PAGES_PAPER, 1, 3, 16, 8, {1, 0}};
   const int32_t first[] = {12, 13, 14, 15};
@@ -103,7 +103,7 @@ static void free_list(void **) {
     open_both(&w, &s);
     act(&w, KV_PAGES_PROMPT, 4, nullptr);
     must_be_free(&w, 4, first);
-    act(&w, KV_PAGES_SETTLED, 0, settled);
+    act(&w, KV_PAGES_COMPRESSED, 0, compressed);
     must_be_free(&w, 9, then);
     act(&w, KV_PAGES_STEP, 0, step);
     must_be_free(&w, 6, last);
@@ -118,10 +118,10 @@ static void free_list(void **) {
 /* What comes back from a request that takes pages, too, is not there for those
  * before it: the first one lacks 2 of 4, which the second gives. */
 static void in_order(void **) {
-  const kv_pages_count settled[] = {{{1, 0}}, {{3, 1}}};
+  const kv_pages_count compressed[] = {{{1, 0}}, {{3, 1}}};
   const kv_pages_shape s = {KV_PAGES_PAPER, 2, 2, 8, 6, {1, 2}};
   kv_pages_job job[] = {{KV_PAGES_PROMPT, 1, 2, nullptr, false, 0},
-                        {KV_PAGES_SETTLED, 0, 0, settled, false, 0}};
+                        {KV_PAGES_COMPRESSED, 0, 0, compressed, false, 0}};
   world w;
   open_both(&w, &s);
   act(&w, KV_PAGES_PROMPT, 3, nullptr);
@@ -179,7 +179,7 @@ static void walks(void **) {
 
 /* --- many requests -------------------------------------------------------- */
 
-/* Of 200 requests some find no page; the others settle and end. */
+/* Of 200 requests some find no page; the others compress and end. */
 static void many(void **) {
   static kv_pages_count count[MANY][2];
   static kv_pages_job job[MANY];
@@ -200,7 +200,7 @@ static void many(void **) {
         count[n][h].of[KV_HIGH] = draw_below(&seed, job[i].tokens + 1);
         count[n][h].of[KV_LOW] = job[i].tokens - count[n][h].of[KV_HIGH];
       }
-      job[n] = {KV_PAGES_SETTLED, i, 0, count[n], false, 0};
+      job[n] = {KV_PAGES_COMPRESSED, i, 0, count[n], false, 0};
       n++;
     }
     assert_int_equal(call(&w, n, job), 0);

@@ -232,7 +232,7 @@ static void pools_fit(int n, int kind) {
   }
 }
 
-/* The evidence of n entries by the heads: what stands in sums. */
+/* The observation of n entries by the heads: what stands in sums. */
 static kv_gpu_rows rows_of(int heads, int n) {
   return {0, 1, heads, n, heads, MOST, nullptr, nullptr, nullptr, sums};
 }

@@ -116,7 +116,7 @@ static gpudevice_count replay(const char *path, int n, const char *const *text,
  * each lane, and of each lane; of that at most, and on average. */
 typedef struct bound {
   const char *spec;
-  int entries; /* most a lane holds before it settles */
+  int entries; /* most a lane holds before it compresses */
   int runs;    /* most of a view */
   int entry, lane, usual;
   bool grows; /* holds more rows in decoding than of the prompt */
@@ -282,7 +282,7 @@ static void test_blocks(void **state) {
     fail_msg("%d calls for %d blocks", (int)t.prompt, LAYERS * PROMPT);
 }
 
-/* Who says stop while a prompt begins gets no tile of its evidence. */
+/* Who says stop while a prompt begins gets no tile of its observation. */
 static void test_stop(void **state) {
   static const char *const h2o = "h2o";
   (void)state;

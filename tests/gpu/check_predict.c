@@ -73,13 +73,13 @@ static void themes_are_shares(void **state) {
     assert_true(near(r.peak, 45 * 128 * 2048 * 512.0 / 128 / 132 / d->clock));
     assert_true(predict_top(d, 256, 131072).value > 0.01);
     assert_true(predict_top(d, 256, 131072).value <= 1);
-    double each = predict_settle(d, 256, 4096, 1).value;
+    double each = predict_compress(d, 256, 4096, 1).value;
     assert_true(each > 0);
-    const predict_turn *settle = predict_turn_of("settle_one");
-    assert_true(settle->trips > 0 && settle->trips < settle->elements);
-    settle = predict_turn_of("settle_many");
-    assert_true(settle->trips > 0 && settle->trips < settle->elements);
-    assert_true(128 * predict_settle(d, 256, 4096, 128).value > each);
+    const predict_turn *compress = predict_turn_of("compress_one");
+    assert_true(compress->trips > 0 && compress->trips < compress->elements);
+    compress = predict_turn_of("compress_many");
+    assert_true(compress->trips > 0 && compress->trips < compress->elements);
+    assert_true(128 * predict_compress(d, 256, 4096, 128).value > each);
   }
 }
 

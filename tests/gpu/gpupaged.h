@@ -121,9 +121,9 @@ static void take_pages(world *w) {
   s.pages = lanes * s.table;
   assert_int_equal(kv_gpu_unified_open(kv_device_emu(), &s, &w->u, &e), KV_OK);
   kv_pages_job prompt = {KV_PAGES_PROMPT, 0, 2 * n, nullptr, false, 0};
-  kv_pages_job settled = {KV_PAGES_SETTLED, 0, 0, w->count, false, 0};
+  kv_pages_job compressed = {KV_PAGES_COMPRESSED, 0, 0, w->count, false, 0};
   assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &prompt), 0);
-  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &settled), 0);
+  assert_int_equal(kv_gpu_unified_compact(&w->u, 1, &compressed), 0);
   w->pool = take<char>(w, (size_t)(s.pages * w->p.page));
   memset(w->pool, 0x7f, (size_t)(s.pages * w->p.page)); /* scales: NaN */
   w->p.pool = w->pool;

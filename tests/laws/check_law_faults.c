@@ -16,14 +16,14 @@
 
 static kv_trace *trace;
 
-/* A backend that breaks what it is told to: a lane after every settling, a
+/* A backend that breaks what it is told to: a lane after every compression, a
  * view before it is measured, the prompt's rows. */
 static kv_backend tampering;
 static void (*tamper)(kv_lane *l);
 static int turn;
 
-static void tampered_settle(kv_store *s, int lane, kv_scratch *x) {
-  kv_backend_ref.settle(s, lane, x);
+static void tampered_compress(kv_store *s, int lane, kv_scratch *x) {
+  kv_backend_ref.compress(s, lane, x);
   tamper((kv_lane *)(uintptr_t)kv_backend_ref.lane(s, lane));
 }
 
@@ -43,8 +43,8 @@ static kv_seen unlike_journal(const kv_store *s, int lane,
 
 static void rows_twice(kv_store *const *s, int n, int g, int first, int count,
                        kv_scratch *x) {
-  kv_backend_ref.evidence(s, n, g, first, count, x);
-  kv_backend_ref.evidence(s, n, g, first, count, x);
+  kv_backend_ref.observation(s, n, g, first, count, x);
+  kv_backend_ref.observation(s, n, g, first, count, x);
 }
 
 static void twice(kv_lane *l) { l->id[l->n - 1] = l->id[0]; }
@@ -81,7 +81,7 @@ static const broken faults[] = {
     {"bytes", "window", 96, .lane = dearer, .said = "metadata"},
     {"full", "window", 30, .lane = moody, .said = "output of dense"},
     {"repeat", "window", 30, .lane = moody, .said = "has another"},
-    {"evidence", "snapkv", 30, .rows = true, .said = "asked for"},
+    {"observation", "snapkv", 30, .rows = true, .said = "asked for"},
     {"lengths", "window", 30, .lane = costly, .said = "no query shown"}};
 
 static void must_see(const broken *b) {
@@ -89,9 +89,9 @@ static void must_see(const broken *b) {
   kv_err e = {0};
   tampering = kv_backend_ref;
   tamper = b->lane;
-  if (b->lane) tampering.settle = tampered_settle;
+  if (b->lane) tampering.compress = tampered_compress;
   if (b->seen) tampering.seen = b->seen;
-  if (b->rows) tampering.evidence = rows_twice;
+  if (b->rows) tampering.observation = rows_twice;
   assert_int_equal(kv_spec_parse(kv_method_at, b->method, &spec, &e), KV_OK);
   kv_law_case c = {.backend = &tampering,
                    .trace = trace,

@@ -12,7 +12,7 @@
  * No method is named but in the table of further parameters. KV_TEST_BACKEND
  * names another backend than ref, which is asked about the methods that it
  * has; on emu (tests/support/probe.h) all of it has a meaning, on others the
- * rows of evidence are not counted and the made-up method has no twin.
+ * rows of observation are not counted and the made-up method has no twin.
  * KV_HALF=0 or 1: every second method and variant alone, where both halves take
  * turns.
  */
@@ -109,7 +109,7 @@ static bool counts_rows(void) { return backend == &kv_backend_ref || rows; }
 
 /* Every law that can be asked here. */
 static uint32_t all_laws(void) {
-  return counts_rows() ? UINT32_MAX : all_but("evidence");
+  return counts_rows() ? UINT32_MAX : all_but("observation");
 }
 
 static kv_rc asked(const kv_law_case *c, const char *text, uint32_t laws) {
@@ -335,9 +335,9 @@ static void counted_view(const kv_at *at, const kv_lane *l, const kv_query *q,
   }
 }
 
-static void counted_settle(const kv_at *at, kv_lane *l) {
+static void counted_compress(const kv_at *at, kv_lane *l) {
   int64_t before = decoded;
-  mad_method.settle_lane(at, l);
+  mad_method.compress_lane(at, l);
   decoded = before;
 }
 
@@ -346,7 +346,7 @@ static void test_decoded_once(void **state) {
   kv_method method = mad_method;
   method.open = counted_open;
   method.view = counted_view;
-  method.settle_lane = counted_settle;
+  method.compress_lane = counted_compress;
   counting[0] = kv_format_channel, counting[0].decode = channel_counted;
   counting[1] = kv_format_token, counting[1].decode = token_counted;
   counting[1].in_place = NULL; /* what kernels read as it is stored is not

@@ -21,7 +21,7 @@ enum { MODEL = 5, RECORDED = 3, SAME = 24 };
 static const int recorded[RECORDED] = {1, 3, 4};
 static const int list[MODEL] = {40, 12, 24, 33, 16};
 
-/* Beside the registry: other evidence, other lanes, state between steps. */
+/* Beside the registry: other observation, other lanes, state between steps. */
 static const char *const further[] = {"h2o:variant=prefill:recent=0:scale=seen",
                                       "h2o:variant=masked",
                                       "snapkv:grow=no:window=4:every=9",
@@ -128,7 +128,7 @@ static void same_layer(const char *text, const kv_result *a, const kv_result *b,
                kv_measure_table[m].name);
 }
 
-/* All in one pass, so that the prompt's evidence is shared. */
+/* All in one pass, so that the prompt's observation is shared. */
 static void ask_each(const kv_spec *spec, const char *text) {
   kv_cell cell[RECORDED + 1];
   char budget[64];

@@ -45,7 +45,7 @@ static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,
 }
 
 /* A half and more of `share` is one entry more, and so is each of `more`. */
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const kv_tensor *t = at->asset;
   const int32_t *keep = t[COUNTS_KEEP].data;
   const float *share = t[COUNTS_SHARE].data;
@@ -64,4 +64,4 @@ const kv_method counts_method = {.abi = KV_METHOD_ABI,
                                  .params_size = sizeof(counts_params),
                                  .lossless = "",
                                  .open = open,
-                                 .settle_lane = settle_lane};
+                                 .compress_lane = compress_lane};

@@ -6,7 +6,7 @@
 #include "gpu/lane/verbs.cuh"
 #include "tests/made/counts.h"
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const kv_tensor *t = at.asset;
   const int32_t *keep = (const int32_t *)t[COUNTS_KEEP].data;
   const float *share = (const float *)t[COUNTS_SHARE].data;
@@ -22,4 +22,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 }
 
 KV_GPU_HOOKS(counts, sizeof(counts_params),
-             .settle_lane = kv_on_settle_lane<settle_lane>);
+             .compress_lane = kv_on_compress_lane<compress_lane>);

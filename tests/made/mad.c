@@ -35,7 +35,7 @@ static void code_four(const kv_at *at, kv_lane *l, int from) {
     kv_recode(l, 1, &list[i], KV_SAME, kv_coded(at, 1));
 }
 
-static void mad_settle(const kv_at *at, kv_lane *l) {
+static void mad_compress(const kv_at *at, kv_lane *l) {
   uint64_t x =
       kv_mix((uint64_t)(at->layer * 64 + l->lane) * 4096 + (uint64_t)at->step);
   int n = l->n, a = (int)(x >> 8 & 0xffff) % n;
@@ -80,4 +80,4 @@ const kv_method mad_method = {.abi = KV_METHOD_ABI,
                               .name = "mad",
                               .open = mad_open,
                               .view = mad_view,
-                              .settle_lane = mad_settle};
+                              .compress_lane = mad_compress};

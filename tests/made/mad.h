@@ -2,11 +2,11 @@
  *
  * A method that does everything. No published one uses all verbs on one lane;
  * this one keeps, merges, moves, reorders, codes and gives classes, one of them
- * a settling, as a hash of layer, lane and step says, so that the store's books
- * are looked at where verbs meet: coded groups that lose members, merged rows
- * among coded ones, columns that travel, heads that see
- * different entries, coded ones among them. Without parameters or budget. On
- * the executor it has a twin, tests/made/mad_twin.cc.
+ * a compression, as a hash of layer, lane and step says, so that the store's
+ * books are looked at where verbs meet: coded groups that lose members, merged
+ * rows among coded ones, columns that travel, heads that see different entries,
+ * coded ones among them. Without parameters or budget. On the executor it has a
+ * twin, tests/made/mad_twin.cc.
  */
 #ifndef KV_TESTS_MAD_H
 #define KV_TESTS_MAD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The twin of the method of tests/made/mad.h: its settling as a device
+ * The twin of the method of tests/made/mad.h: its compression as a device
  * function. Threads agree on the hash, so they agree on the verb.
  */
 #include "gpu/lane/method.cuh"
@@ -39,7 +39,7 @@ static __device__ void turn_round(kv_gpu_at &at, kv_gpu_lane *lane, int by) {
   kv_gpu_keep(at, lane, n - 1, list);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   uint64_t x = kv_mix((uint64_t)(at.layer->layer * 64 + lane->lane) * 4096 +
                       (uint64_t)at.step);
   int n = lane->n, a = (int)(x >> 8 & 0xffff) % n;
@@ -77,4 +77,4 @@ static __device__ void view(kv_gpu_at &at, const kv_gpu_lane *lane,
 }
 
 KV_GPU_HOOKS(mad, 0, .view = kv_on_view<view>,
-             .settle_lane = kv_on_settle_lane<settle_lane>);
+             .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -30,7 +30,7 @@ static bool rest_chunk(const kv_at *at, const kv_lane *l, const kv_query *q,
   return true;
 }
 
-static void rest_settle(const kv_at *at, kv_lane *l) {
+static void rest_compress(const kv_at *at, kv_lane *l) {
   rest_state *s = kv_own(at, l);
   int d_v = at->shape->d_v, goes = l->n - REST_STAYS;
   float *row = KV_TAKE(at->work, float, d_v);
@@ -47,4 +47,4 @@ const kv_method rest_method = {.abi = KV_METHOD_ABI,
                                .name = "rest",
                                .open = rest_open,
                                .chunk = rest_chunk,
-                               .settle_lane = rest_settle};
+                               .compress_lane = rest_compress};

@@ -20,7 +20,7 @@ static __device__ bool chunk(kv_gpu_at &at, const kv_gpu_lane *lane,
   return true;
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   rest_state *s = (rest_state *)kv_gpu_own(at, lane);
   int goes = lane->n - REST_STAYS;
   if (goes <= 0) return;
@@ -34,4 +34,4 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
 }
 
 KV_GPU_HOOKS(rest, 0, .chunk = (kv_on_chunk<chunk, kv_gpu_no_room>),
-             .settle_lane = kv_on_settle_lane<settle_lane>);
+             .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -77,7 +77,7 @@ static void sieve_observe(const kv_at *at, kv_lane *l, const kv_rows *rows) {
     if (in[i]) p->id[p->n++] = l->id[i];
 }
 
-static void sieve_settle(const kv_at *at, kv_lane *l) {
+static void sieve_compress(const kv_at *at, kv_lane *l) {
   const sieve_picks *p = picked(at, l);
   bool *keep = KV_TAKE(at->work, bool, l->n);
   if (!p) return;
@@ -102,5 +102,5 @@ const kv_method sieve_method = {.abi = KV_METHOD_ABI,
                                 .open = sieve_open,
                                 .view = sieve_view,
                                 .observe = sieve_observe,
-                                .settle_lane = sieve_settle,
+                                .compress_lane = sieve_compress,
                                 .publish = sieve_publish};

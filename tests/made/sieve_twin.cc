@@ -62,7 +62,7 @@ static __device__ void observe(kv_gpu_at &at, kv_gpu_lane *l,
   __syncthreads();
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *l) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *l) {
   const sieve_picks *p = picked(at, l);
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, l->n);
   if (!p) return;
@@ -87,5 +87,5 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 KV_GPU_HOOKS(sieve, 0, .view = kv_on_view<view>,
              .observe = kv_on_observe<observe>,
-             .settle_lane = kv_on_settle_lane<settle_lane>,
+             .compress_lane = kv_on_compress_lane<compress_lane>,
              .publish = kv_on_publish<publish>);

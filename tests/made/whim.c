@@ -271,7 +271,7 @@ static void turn_round(const kv_at *at, kv_lane *l, int by) {
   kv_keep(l, n - 1, list);
 }
 
-static void whim_settle(const kv_at *at, kv_lane *l) {
+static void whim_compress(const kv_at *at, kv_lane *l) {
   bool blind = at->needs->lengths;
   uint64_t x = whim_hash(seed_of(at), at->layer, l->lane, at->step,
                          blind ? 0 : fold_of(at, l));
@@ -343,8 +343,8 @@ const kv_method whim_method = {.abi = KV_METHOD_ABI,
                                .arrive = whim_arrive,
                                .view = whim_view,
                                .observe = whim_observe,
-                               .settle_lane = whim_settle,
-                               .settle_layer = whim_layer,
+                               .compress_lane = whim_compress,
+                               .compress_layer = whim_layer,
                                .publish = whim_publish};
 
 const kv_method whim_plain_method = {.abi = KV_METHOD_ABI,
@@ -353,7 +353,7 @@ const kv_method whim_plain_method = {.abi = KV_METHOD_ABI,
                                      .params_size = sizeof(whim_params),
                                      .open = whim_open,
                                      .observe = whim_observe,
-                                     .settle_lane = whim_settle};
+                                     .compress_lane = whim_compress};
 
 const kv_method *whim_at(int index) {
   static const kv_method *const list[] = {&whim_method, &whim_plain_method};

@@ -8,7 +8,7 @@
  * Folds are sums, so that the sizes of a backend's tiles do not matter.
  *
  * "whim" has every hook but chunk, "whim-plain" neither arrive, view,
- * settle_layer nor publish.
+ * compress_layer nor publish.
  * Both have twins (tests/made/whim_twin.cc), which call the formulas below.
  */
 #ifndef KV_TESTS_WHIM_H
@@ -50,7 +50,7 @@ KV_FN uint64_t whim_of_sum(int head, int i, int64_t sum) {
   return (uint64_t)sum * (whim_at_place(WHIM_SUM, 0, head, i) | 1);
 }
 
-/* The hash that a settling of the lane decides by. */
+/* The hash that a compression of the lane decides by. */
 KV_FN uint64_t whim_hash(int seed, int layer, int lane, int step,
                          uint64_t fold) {
   return kv_mix(kv_mix((uint64_t)seed * 4096 + (uint64_t)(layer * 64 + lane)) +

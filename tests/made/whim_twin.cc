@@ -195,7 +195,7 @@ static __device__ void turn_round(kv_gpu_at &at, kv_gpu_lane *l, int by) {
   kv_gpu_keep(at, l, n - 1, list);
 }
 
-static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *l) {
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *l) {
   const kv_needs &need = needs_of(at);
   uint64_t x = whim_hash(seed_of(at), at.layer->layer, l->lane, at.step,
                          need.lengths ? 0 : fold_of(at, l));
@@ -224,8 +224,8 @@ static __device__ void settle_lane(kv_gpu_at &at, kv_gpu_lane *l) {
   }
 }
 
-static __device__ void settle_layer(kv_gpu_at &at, kv_gpu_lane *lane,
-                                    int lanes) {
+static __device__ void compress_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
   uint64_t x = whim_hash(seed_of(at), at.layer->layer, 63, at.step, 0);
   kv_gpu_lane *one = &lane[x % (unsigned)lanes];
   for (int i = kv_thread(); i < lanes; i += KV_BLOCK) {
@@ -251,8 +251,8 @@ static __device__ bool publish(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 KV_GPU_HOOKS(whim, sizeof(whim_params), .arrive = kv_on_arrive<arrive>,
              .view = kv_on_view<view>, .observe = kv_on_observe<observe>,
-             .settle_lane = kv_on_settle_lane<settle_lane>,
-             .settle_layer = kv_on_settle_layer<settle_layer>,
+             .compress_lane = kv_on_compress_lane<compress_lane>,
+             .compress_layer = kv_on_compress_layer<compress_layer>,
              .publish = kv_on_publish<publish>);
 KV_GPU_HOOKS(whim_plain, sizeof(whim_params), .observe = kv_on_observe<observe>,
-             .settle_lane = kv_on_settle_lane<settle_lane>);
+             .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -212,7 +212,7 @@ static void totals(void **state) {
   }
 }
 
-/* --- settling again ------------------------------------------------------- */
+/* --- compression again --------------------------------------------------- */
 
 /* Every fifth step the layer's two lanes share anew, by the votes of the last
  * two queries: the best 2 * (9 - 2) of both, and two of each that stay. */

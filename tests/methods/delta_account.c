@@ -20,8 +20,7 @@ enum {
 
 static const float freq[D / 2] = {1.0f, 0.1f};
 
-/* --- weights ----------------------------------------------------------------
- */
+/* --- weights ------------------------------------------------------------- */
 
 static float draw_one(void) {
   static uint32_t seed = 7;
@@ -145,8 +144,7 @@ rig_case delta_case(const delta_weights *w) {
   return c;
 }
 
-/* --- the definition ----------------------------------------------------------
- */
+/* --- the definition ------------------------------------------------------ */
 
 void delta_turn(double p, const double *in, double *out) {
   for (int i = 0; i < D / 2; i++) {
@@ -184,7 +182,7 @@ static void linear(const delta_weights *w, int which, int n, int d,
 
 static double gelu_of(double x) { return x / 2 * (1 + erf(x / sqrt(2))); }
 
-void delta_compress(const delta_weights *w, const double *x, double *z) {
+void delta_code(const delta_weights *w, const double *x, double *z) {
   double h[2 * DELTA_MOST];
   int n = w->hidden;
   linear(w, KV_LATENT_IN, w->gated ? 2 * n : n, W, x, h);
@@ -193,7 +191,7 @@ void delta_compress(const delta_weights *w, const double *x, double *z) {
   linear(w, KV_LATENT_OUT, w->latent, n, h, z);
 }
 
-void delta_decompress(const delta_weights *w, const double *z, double *x) {
+void delta_decode(const delta_weights *w, const double *z, double *x) {
   double h[DELTA_MOST];
   int n = w->hidden;
   if (w->gated) {
@@ -205,8 +203,7 @@ void delta_decompress(const delta_weights *w, const double *z, double *x) {
   linear(w, KV_LATENT_BACK, W, n, h, x);
 }
 
-/* --- looking ----------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------- */
 
 void delta_lanes(const rig *r, kv_lane *lane[H]) {
   for (int g = 0; g < H; g++) lane[g] = (kv_lane *)(uintptr_t)rig_lane(r, g);

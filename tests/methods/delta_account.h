@@ -46,8 +46,8 @@ rig_case delta_case(const delta_weights *w);
 void delta_turn(double p, const double *in, double *out);
 void delta_vector(const rig_case *c, int t, double *out);
 double delta_far(const double *a, const double *b);
-void delta_compress(const delta_weights *w, const double *x, double *z);
-void delta_decompress(const delta_weights *w, const double *z, double *x);
+void delta_code(const delta_weights *w, const double *x, double *z);
+void delta_decode(const delta_weights *w, const double *z, double *x);
 
 /* Lanes of the rig's layer. */
 void delta_lanes(const rig *r, kv_lane *lane[DELTA_H]);

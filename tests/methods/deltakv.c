@@ -35,10 +35,10 @@ static void decoded(const rig_case *c, const delta_weights *w, int i,
   }
   memcpy(out, mean, sizeof mean);
   if (!w) return;
-  delta_compress(w, x, z);
-  if (e) delta_compress(w, mean, zm);
+  delta_code(w, x, z);
+  if (e) delta_code(w, mean, zm);
   for (int j = 0; e && j < DC; j++) z[j] -= zm[j];
-  delta_decompress(w, z, out);
+  delta_decode(w, z, out);
   for (int v = 0; v < W; v++) out[v] += mean[v];
 }
 
@@ -99,8 +99,7 @@ static void worked(void **state) {
   follows(&w, SMALL ":nearest=3", 3);
 }
 
-/* --- the paper's shares ------------------------------------------------------
- */
+/* --- the paper's shares -------------------------------------------------- */
 
 static double kr(double full, double layers, double code, double by) {
   return full / layers + (layers - full) / layers * (.1 + code / by);
@@ -128,8 +127,7 @@ static void shares(void **state) {
       near(5 / 32. + 27 / 32. * (.1 + (1024 + 16 * .9375) / 4096), .4547));
 }
 
-/* --- laws --------------------------------------------------------------------
- */
+/* --- laws ---------------------------------------------------------------- */
 
 static void laws(void **state) {
   static const char *const more[] = {":compressor=none",

@@ -24,8 +24,7 @@ static const kv_residual *how(rig *r) {
   return &((const params *)rig_at(r).params)->by;
 }
 
-/* --- what each token is ------------------------------------------------------
- */
+/* --- what each token is -------------------------------------------------- */
 
 /* Where the block that token i came into began: at END of then. */
 static int block_of(const rig_case *c, int i) {
@@ -78,8 +77,7 @@ static void partition(void **state) {
   parts_of(":self=yes:phase=block", true, true);
 }
 
-/* --- orthonormal maps --------------------------------------------------------
- */
+/* --- orthonormal maps ---------------------------------------------------- */
 
 static void given_back(rig_case c, const char *more, double most) {
   char spec[160];
@@ -188,8 +186,7 @@ static void small_is_lost(void **state) {
   assert_true(left_of_small(&w) > 0x1p-11);
 }
 
-/* --- a few of them -----------------------------------------------------------
- */
+/* --- a few of them ------------------------------------------------------- */
 
 /* The best of sink .. end - 1 by the largest q . k over the layer's heads, the
  * sinks and the newest are what the layer below attends. */
@@ -252,8 +249,7 @@ static void top(void **state) {
   few(":r=0.25", 0, 0.25);
 }
 
-/* --- four bits ---------------------------------------------------------------
- */
+/* --- four bits ----------------------------------------------------------- */
 
 /* Of token i: its latent vector is stored to half a step of the group's codes,
  * scale and minimum having been rounded to fp16; what it decodes to is its row.
@@ -274,8 +270,8 @@ static void four_bits(const rig_case *c, rig *r, const delta_weights *w, int i,
     for (int v = 0; v < W; v++) mean[v] += b[v] / n;
   }
   delta_vector(c, i, x);
-  delta_compress(w, x, z);
-  delta_compress(w, mean, zm);
+  delta_code(w, x, z);
+  delta_code(w, mean, zm);
   for (int j = 0; j < w->latent; j++) z[j] -= zm[j];
   kv_lanes_block((const kv_lane *const *)lane, H, i, block);
   kv_delta_get(kv_kernels_best(), &how(r)->how[KV_CODED_LATENT], block, got);
@@ -291,7 +287,7 @@ static void four_bits(const rig_case *c, rig *r, const delta_weights *w, int i,
                   step * 0.51 + rounding * 0x1p-10 + 1e-5);
   }
   for (int j = 0; j < w->latent; j++) z[j] = (double)got[j];
-  delta_decompress(w, z, x);
+  delta_decode(w, z, x);
   for (int v = 0; v < W; v++) x[v] += mean[v];
   assert_true(delta_off(r, i, x) < 1e-4);
 }

@@ -58,7 +58,7 @@ static void reads_of(const char *more, bool held, bool recon) {
     bool in[T] = {false};
     int64_t bytes, made;
     kv_cost_row sum = {0};
-    /* before the step's settling there are those of the step before */
+    /* before the step's compression there are those of the step before */
     if ((step - SINK) % R == 0) continue;
     rig_to(chooses, step);
     rig_to(follows, step);

@@ -50,7 +50,7 @@ static void replay_plain(const rig_case *c, hard_rule o, const char *spec,
     }
     before = s.n;
     if (step == p || (step > p && (step - p) % o.every == 0))
-      hard_settle(c, &o, step, &s);
+      hard_compress(c, &o, step, &s);
     how->rewrites += s.n < before;
     for (int i = 0; i < s.n; i++) held[i] = s.of[i].id;
     held[s.n] = -1;
@@ -164,7 +164,7 @@ static void laws(void **state) {
 }
 
 /* What was hidden stays hidden until it is gone; sinks and the dense tier are
- * read; a choice has tokens in every settling. */
+ * read; a choice has tokens in every compression. */
 static void masks(void **state) {
   rig_case c = {.heads = 2,
                 .kv_heads = 1,
@@ -239,8 +239,7 @@ static void rewriting(void **state) {
   rig_data_free(&c);
 }
 
-/* --- a long answer ---------------------------------------------------------
- */
+/* --- a long answer ------------------------------------------------------- */
 
 /* Rows of a recorded layer as floats. */
 static float *widened(kv_dtype type, const void *rows, size_t n) {

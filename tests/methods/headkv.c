@@ -134,7 +134,7 @@ static void uniform(void **state) {
 }
 
 /* grow=no: after `every` steps every lane is at its cap and the last two. */
-static void settles_again(void **state) {
+static void compresses_again(void **state) {
   static const int held[2][7] = {{14, 15, 16, 14, 15, 16, 14},
                                  {6, 7, 8, 6, 7, 8, 6}};
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
@@ -185,9 +185,9 @@ static void opening(void **state) {
 
 int kv_test_headkv(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),        cmocka_unit_test(published),
-      cmocka_unit_test(short_prompts), cmocka_unit_test(uniform),
-      cmocka_unit_test(settles_again), cmocka_unit_test(laws),
+      cmocka_unit_test(worked),           cmocka_unit_test(published),
+      cmocka_unit_test(short_prompts),    cmocka_unit_test(uniform),
+      cmocka_unit_test(compresses_again), cmocka_unit_test(laws),
       cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("headkv", tests, NULL, NULL);
 }

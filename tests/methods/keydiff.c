@@ -39,7 +39,7 @@ static double length(const rig_case *c, const float *k) {
 }
 
 /* The best of ids[0..n) stay: random keys lie far enough apart. */
-static int settle(const rig_case *c, int lane, int budget, int n, int *ids) {
+static int compress(const rig_case *c, int lane, int budget, int n, int *ids) {
   double anchor[64] = {0}, score[64];
   int kept = 0;
   if (n <= budget) return n;
@@ -64,7 +64,7 @@ static void plainly(const rig_case *c, int lane, int budget, int block,
   for (int t = 0; t < c->prompt_len; t++) {
     ids[n++] = t;
     if ((t + 1) % block == 0 || t + 1 == c->prompt_len)
-      n = settle(c, lane, budget, n, ids);
+      n = compress(c, lane, budget, n, ids);
   }
   ids[n] = -1;
 }
@@ -93,7 +93,7 @@ static void blocks(void **state) {
   rig_data_free(&c);
 }
 
-/* Settled every third step; with form=decode the prompt stays until then. */
+/* Compressed every third step; with form=decode the prompt stays until then. */
 static void forms(void **state) {
   rig_case c = sample(4);
   (void)state;

@@ -3,7 +3,7 @@
  * LESS. By hand: rank 1, hidden width 1, every weight 1, so that phi(x) =
  * psi(x) / 2 = g(g(x_0 + x_1)), g = GELU, and the state of two tokens is a sum
  * of two. Then on drawn weights: the state is, to the bit, that of a plain
- * account of what goes at each settling; outputs are the paper's formula in
+ * account of what goes at each compression; outputs are the paper's formula in
  * binary64; what stays is h2o's, or with policy=lambda streamingllm's; nothing
  * gone is dense.
  */
@@ -107,8 +107,7 @@ static void worked(void **state_) {
   rig_close(r);
 }
 
-/* --- a plain account -------------------------------------------------------
- */
+/* --- a plain account ----------------------------------------------------- */
 
 static void perceptron(const weights *w, int in, int to, int head, int d,
                        const float *x, float *out) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Quant. Every entry but the last `residual` is stored in the formats asked
- * for, from the settling that finds it first; bytes are those of the formula,
- * metadata included; a side left raw is read to the bit. What the codes are is
- * held by check_named. An entry that is coded is coded again from its codes,
- * by the same verb: what LeanKV calls a demotion.
+ * for, from the compression that finds it first; bytes are those of the
+ * formula, metadata included; a side left raw is read to the bit. What the
+ * codes are is held by check_named. An entry that is coded is coded again from
+ * its codes, by the same verb: what LeanKV calls a demotion.
  */
 #include "ref/formats/named.h"
 #include "tests/support/rig.h"

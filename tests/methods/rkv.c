@@ -125,7 +125,8 @@ static void repeated(const rig_case *c, const plain *o, int n, const int *id,
   soften(n, r);
 }
 
-static int settle(const rig_case *c, const plain *o, int step, int n, int *id) {
+static int compress(const rig_case *c, const plain *o, int step, int n,
+                    int *id) {
   int past = n - o->window, left = 0, out[MOST];
   double score[MOST], r[MOST];
   bool taken[MOST] = {false};
@@ -157,7 +158,7 @@ static void replay_plain(const rig_case *c, const plain *o, const char *spec) {
     rig_to(r, step);
     if (step > p) id[n++] = step - 1;
     if (step == p || (step - p - o->phase) % o->every == 0)
-      n = settle(c, o, step, n, id);
+      n = compress(c, o, step, n, id);
     id[n] = -1;
     rig_holds(r, 0, id);
     if (step == c->n_tokens) break;
@@ -186,7 +187,7 @@ static void replays(void **state) {
     o = (plain){24, 3, 5, 10, 4, .4, .25, false, false, true, false};
     snprintf(text, sizeof text, "%s%s", spec,
              ":fallback=none:lambda=0.4:threshold=0.25:trigger=global");
-    replay_plain(&c, &o, text); /* settles at 71, 81 and 91 */
+    replay_plain(&c, &o, text); /* compresses at 71, 81 and 91 */
     rig_data_free(&c);
   }
 }

@@ -6,8 +6,8 @@
  *   A sum .208370 .191313 .692775 .086457 .453689 .070354
  *   B sum .257412 .183326 .155387 .134347 .327851 .493597
  * from which every choice below follows by pooling and the tie rule.
- * Settling again while decoding is worked by hand on twelve tokens whose keys
- * lie on a line, and replayed plainly beside the method.
+ * Compression again while decoding is worked by hand on twelve tokens whose
+ * keys lie on a line, and replayed plainly beside the method.
  */
 #include "tests/support/rig.h"
 #include <string.h>
@@ -80,7 +80,7 @@ static void worked_ends(void **state) {
   holds(&c, ":kernel=1:sinks=1:recent=3", 0, (int[]){0, 5, 6, 7, -1});
 }
 
-/* --- settling again ------------------------------------------------------ */
+/* --- compression again --------------------------------------------------- */
 
 /* Keys (x, 0) and queries (s, 0): of a query of +1 the larger x have the larger
  * share, of -1 the smaller. Sink 0, two last tokens, two by score. */
@@ -93,7 +93,7 @@ typedef struct again_at {
 } again_at;
 
 static const again_at traces[] = {
-    /* settles at 5 + 2, by queries 7, 9 and 11: - + - */
+    /* compresses at 5 + 2, by queries 7, 9 and 11: - + - */
     {"voters=1:grow=past_more",
      6,
      {{6, {0, 1, 3, 4, 5, -1}},
@@ -154,7 +154,7 @@ static void worked_again(void **state) {
   }
 }
 
-/* length: at which a lane settles, 0: by steps. */
+/* length: at which a lane compresses, 0: by steps. */
 typedef struct plain {
   int budget, window, every, sinks, recent, length, voters;
   bool in[64];
@@ -169,7 +169,7 @@ static void vote(plain *s, const rig_case *c, int t, const bool *in) {
   }
 }
 
-static void settle(plain *s, int n) {
+static void compress(plain *s, int n) {
   int held = 0;
   for (int j = 0; j < n; j++) held += s->in[j];
   for (; held > s->budget; held--) {
@@ -181,7 +181,7 @@ static void settle(plain *s, int n) {
   memset(s->vote, 0, sizeof s->vote);
 }
 
-/* Decode steps from `step` until the next settling. */
+/* Decode steps from `step` until the next compression. */
 static int left(const plain *s, int past, int step) {
   int held = 0;
   for (int j = 0; j < step; j++) held += s->in[j];
@@ -192,14 +192,14 @@ static void replay_plain(const rig_case *c, plain *s, const char *spec) {
   int p = c->prompt_len, ids[65];
   memset(s->in, true, sizeof s->in);
   for (int t = p - s->window; t < p; t++) vote(s, c, t, NULL);
-  settle(s, p);
+  compress(s, p);
   rig *r = rig_open(c, spec);
   for (int step = p;; step++) {
     int n = 0, more = left(s, step - p, step);
     rig_to(r, step);
     if (step > p) {
       if (more < s->voters) vote(s, c, step - 1, s->in);
-      if (more == 0) settle(s, step);
+      if (more == 0) compress(s, step);
     }
     for (int j = 0; j < step; j++)
       if (s->in[j]) ids[n++] = j;

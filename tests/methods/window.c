@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Window: exactly the last `budget` tokens after every settling, one more
+ * Window: exactly the last `budget` tokens after every compression, one more
  * while attending; a budget that holds everything is dense.
  */
 #include "tests/support/rig.h"

@@ -239,7 +239,7 @@ static void score_bits(void **state) {
     rig_to(r, t + 1);
     for (int i = 0; i <= t; i++)
       s[i] = kv_dot(c.q + t * 16, c.k + i * 16, 16) * 0.25f + 0.0f;
-    kv_evidence_row(kv_kernels_best(), t + 1, s, s);
+    kv_observation_row(kv_kernels_best(), t + 1, s, s);
     for (int i = 0; i <= t; i++) {
       float want = fmaf(0.98f, was[i], kv_unfix(kv_fix(s[i])));
       assert_int_equal(kv_bits(column[i]), kv_bits(want));

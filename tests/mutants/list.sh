@@ -10,7 +10,7 @@
 # further edit of the mutant before it.
 
 # Arithmetic: seen in digests of full mantissas only.
-mutant evidence_divides ref/backend/attend.c 'golden.sh' \
+mutant observation_divides ref/backend/attend.c 'golden.sh' \
   'kernel->scale(1.0f / kv_unfix(mass), n, p);' \
   'for (int j = 0; j < n; j++) p[j] = p[j] / kv_unfix(mass);'
 mutant merge_fuses_product ref/lane/verbs.c 'golden.sh' \
@@ -35,12 +35,12 @@ mutant exp_sum_coarse ref/kernels/elements.h 'sums kernels golden.sh' \
   'v_add(rest, v_one(FINE))' 'v_add(v_sub(p, p), v_one(FINE))'
 mutant spoilt_logit_missed ref/kernels/elements.h 'sums' \
   'z[v] = v_spoil(x, z[v]);' 'z[v] = v ? v_spoil(x, z[v]) : z[v];'
-mutant sums_of_unseen ref/backend/evidence.c 'evidence' \
+mutant sums_of_unseen ref/backend/observation.c 'observation' \
   'memset(e + visible, 0, (size_t)(a->seen - visible) * sizeof *e);' ''
-mutant sums_of_other_heads ref/backend/evidence.c 'evidence' \
+mutant sums_of_other_heads ref/backend/observation.c 'observation' \
   '(size_t)a->heads * x->stride, r, x->sum + at);' \
   'x->stride, r, x->sum + at);'
-mutant logits_overwritten ref/backend/evidence.c 'evidence whims' \
+mutant logits_overwritten ref/backend/observation.c 'observation whims' \
   'a->want & (KV_P | KV_S) ? x->p : x->s' 'a->want & KV_P ? x->p : x->s'
 mutant one_set_rounds ref/kernels/vec_avx2.h 'check_six_runs.sh kernels' \
   '_mm256_fmadd_ps(a, b, c)' '_mm256_add_ps(_mm256_mul_ps(a, b), c)'
@@ -211,15 +211,15 @@ mutant lists_are_one_spec sim/spec/spec_layers.c 'layers' \
 mutant layers_miss_their_sums sim/engine/cell_layers.c 'colsum' \
   'c->layer[l].colsum = c->plan.colsum;' ''
 
-# Evidence.
-mutant evidence_sees_future ref/backend/evidence.c 'golden.sh' \
+# Observation.
+mutant observation_sees_future ref/backend/observation.c 'golden.sh' \
   'visible = a->seen - (a->rows - 1 - i / a->heads);' \
   'visible = a->seen - (a->rows - 1 - i / a->heads) +
       (i / a->heads < a->rows - 1);'
-mutant window_one_row_short ref/backend/evidence.c 'laws' \
+mutant window_one_row_short ref/backend/observation.c 'laws' \
   'int from = s->shape.prompt_len - s->plan->needs.prompt_rows;' \
   'int from = s->shape.prompt_len - s->plan->needs.prompt_rows + 1;'
-mutant evidence_always ref/backend/backend.c 'laws' \
+mutant observation_always ref/backend/backend.c 'laws' \
   's->plan->needs.decode_rows &&' '1 &&'
 mutant lengths_promised ref/methods/tova.c 'laws' \
   'needs->decode_rows = every_step;' \
@@ -252,7 +252,7 @@ mutant view_unrecorded ref/backend/decode.c 'laws' \
   '*w++ = (uint32_t)v->run[r].first;' '*w++ = 0;'
 
 # Measures.
-mutant peak_after_settling sim/measure/cost_total.c 'cost' \
+mutant peak_after_compression sim/measure/cost_total.c 'cost' \
   'int64_t all = total_of(&s) + s.excess;' 'int64_t all = total_of(&s);'
 mutant percentile_off_by_one sim/measure/stat_part.h 'measures' \
   'return (n * percent + 99) / 100 - 1;' 'return n * percent / 100;'
@@ -335,16 +335,16 @@ mutant need_unchecked sim/engine/cell.c 'needs' \
   'if (!mode) return rc ? rc : kv_needs_check(needs, e);' \
   'if (!mode) return rc;'
 # Lanes of one KV head that hold different tokens; who wants no logits.
-mutant evidence_of_the_first_lane ref/backend/evidence.c 'evidence whims' \
+mutant observation_of_lane_0 ref/backend/observation.c 'observation whims' \
   'if (l->dropped || l->holes || l->rewritten) return false;' '(void)l;'
-mutant evidence_unasked ref/backend/evidence.c 'evidence' \
+mutant observation_unasked ref/backend/observation.c 'observation' \
   'if (!(a->want & KV_LOGITS)) return -1;' ''
-mutant evidence_unasked_decode ref/lane/method.h 'evidence' \
+mutant observation_unasked_decode ref/lane/method.h 'observation' \
   '(observes && n->decode_rows && n->want & KV_LOGITS);' \
   '(observes && n->decode_rows);'
-mutant view_shown_unasked ref/backend/decode.c 'evidence whims' \
+mutant view_shown_unasked ref/backend/decode.c 'observation whims' \
   '.s = s->plan->needs.view_logits ?' '.s = x->all ?'
-mutant device_drops_evidence gpu/host/sequence.c 'whims' \
+mutant device_drops_observation gpu/host/sequence.c 'whims' \
   'if (s->plan->needs.want & KV_LOGITS) {' \
   'if (s->plan->needs.want & (KV_P | KV_SUM)) {'
 mutant turned_back_not_forth ref/lane/lane.c 'methods' \

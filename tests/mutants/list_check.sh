@@ -14,12 +14,12 @@ mutant prefix_one_long sim/compare/compare.c 'compare' \
   'int n = halve(w, 0, seen);' 'int n = halve(w, 0, seen) + 1;'
 mutant second_layer_unseen sim/compare/compare.c 'compare check' \
   'parted = differing(d) >= 0;' 'parted = i == 0 && differing(d) >= 0;'
-# Only a comparison looks at a lane before it settles.
+# Only a comparison looks at a lane before it compresses.
 mutant looks_too_late sim/engine/order.c 'ledgers' \
-  '  if (o->settles) o->settles(o->self, who, lane);
-  r->backend->settle(r->store, lane, r->scratch);' \
-  '  r->backend->settle(r->store, lane, r->scratch);
-  if (o->settles) o->settles(o->self, who, lane);'
+  '  if (o->compresses) o->compresses(o->self, who, lane);
+  r->backend->compress(r->store, lane, r->scratch);' \
+  '  r->backend->compress(r->store, lane, r->scratch);
+  if (o->compresses) o->compresses(o->self, who, lane);'
 mutant failure_is_equal sim/compare/compare.c 'compare check' \
   '    out->found = true;' '    out->found = false;'
 mutant side_is_equal sim/compare/compare_bytes.c 'ledgers' \
@@ -51,14 +51,14 @@ mutant scores_unhashed ref/lane/shown.c 'compare check run' \
   'kv_sha256_add(&x->lane[lane], record, sizeof record);' ''
 mutant masked_score_shown ref/lane/shown.c 'check_backends.sh' \
   'if (x->in && !x->in[i]) return KV_SHOWN_OUT;' ''
-mutant settling_unshown gpu/host/sequence.c 'check_backends.sh' \
+mutant compression_unshown gpu/host/sequence.c 'check_backends.sh' \
   '  show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);' \
   '  s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);'
 mutant second_in_firsts_place gpu/host/sequence.c 'check_compose.sh' \
   'l.params = (const char *)l.params + p->offset;' ''
 mutant rhythm_of_both ref/lane/compose.c 'check_compose.sh' \
-  'return kv_settling_due(needs, c->at.shape, c->at.step);' 'return true;'
+  'return kv_compression_due(needs, c->at.shape, c->at.step);' 'return true;'
 mutant scores_always gpu/host/take.c 'gpu_traffic' \
   'if (!s->fault.rc && s->plan->scores)' 'if (!s->fault.rc)'
 mutant scores_uncompared sim/compare/compare.c 'compare check' \

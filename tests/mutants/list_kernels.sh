@@ -50,7 +50,7 @@ mutant device_reads_twice gpu/backend/attend.cu 'gpu_reads' \
   'else if (h != first)' 'else if (h < first)'
 mutant emu_copies_early gpu/emu/emu_async.cc 'emu_words' \
   'if (own->groups - a->group > left)' 'if (own->groups - a->group >= left)'
-mutant device_forgets_row gpu/backend/evidence.cu 'check_backends.sh' \
+mutant device_forgets_row gpu/backend/observation.cu 'check_backends.sh' \
   'if (i < kv_gpu_visible(l, lane, r))' \
   'if (i < kv_gpu_visible(l, lane, r) - 1)'
 mutant device_divides_once gpu/lane/verbs.cuh 'gpu_verbs' \
@@ -121,7 +121,7 @@ mutant placed_by_difference ref/ground/places.c 'places' \
   kv_rope_rotate(p->d, p->rope->interleaved, room, row, row);'
 mutant placed_without_gaps ref/ground/places.c 'places' \
   'p->place.sc ? &p->place : &p->token' '&p->token'
-mutant placed_at_its_end ref/backend/evidence.c 'places' \
+mutant placed_at_its_end ref/backend/observation.c 'places' \
   'a->seen - a->rows + r' 'a->seen - 1'
 mutant placed_as_halves ref/ground/rope.c 'places' \
   '  move(d, step, apart, from, to, x, y);

@@ -23,7 +23,7 @@ mutant squares_about_zero sim/measure/stat.c 'moments' \
 mutant passes_round_rank sim/measure/tally.c 'moments' \
   'while (t->rank[r] >= t->at[r][digit])' \
   'while (t->rank[r] > t->at[r][digit])'
-mutant shelf_stays sim/measure/shelf.c 'moments' \
+mutant shelf_stays sim/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
 mutant moments_not_compared sim/db/db_diff.c 'old_db' \
   'kv_db_compare_moments(before, now, where);' '(void)where;'
@@ -119,7 +119,7 @@ mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
   LEFT JOIN stored b"
 
 # Later questions as prompts.
-mutant turns_settle_as_steps ref/backend/backend.c 'turns' \
+mutant turns_compress_as_steps ref/backend/backend.c 'turns' \
   'static void prompt(kv_store *s, int end) { s->shape.prompt_len = end; }' \
   'static void prompt(kv_store *s, int end) { (void)s, (void)end; }'
 mutant turns_vote_twice ref/methods/adakv.c 'turns' \
@@ -207,14 +207,14 @@ mutant span_from_below analysis/fig_attention.c 'check_figures.sh' \
 mutant attention_not_compared analysis/merge_differ.c 'check_figures.sh' \
   'a.head = d.head AND a.tokens IS NOT b.tokens)' \
   'a.head = d.head AND b.tokens IS NULL)'
-mutant score_of_last_head traces/trace/spread.c 'attention' \
+mutant score_of_last_head traces/trace/sparsity.c 'attention' \
   'if (w->sums[(size_t)m * (size_t)n + (size_t)j] > most)' \
   'if (m + 1 == w->group)'
-mutant class_of_next_edge traces/trace/spread.c 'attention' \
+mutant class_of_next_edge traces/trace/sparsity.c 'attention' \
   'while (c > first && x < edge(c)) c--;' \
   'while (c > first && x <= edge(c)) c--;'
 
-# Settling again of the window methods.
+# Compression again of the window methods.
 mutant grow_one_late ref/parts/grow.h 'methods' \
   'if (n <= budget) n = budget + 1;' 'if (n <= budget) n = budget + 2;'
 mutant grow_pools_sinks ref/parts/parts_grow.c 'methods' \

@@ -5,7 +5,7 @@
 mutant resume_forgets_ledger sim/engine/partial.c 'resume' \
   'kv_cost_layer_read(c->cost, layer, at);' ''
 mutant resume_forgets_values sim/measure/fidelity.c 'resume' \
-  'memcpy(kv_shelf_slice(&f->shelf, layer), from, kv_fidelity_layer_size(f));' \
+  'memcpy(kv_spill_slice(&f->spill, layer), from, kv_fidelity_layer_size(f));' \
   ''
 mutant resume_forgets_fault sim/engine/partial.c 'resume' \
   'if (h.fault.rc) kv_cell_fail(c, layer, &h.fault);' ''

@@ -9,7 +9,7 @@ mutant chosen_beside sim/look/vectors_collect.c 'check_vectors.sh' \
   'if (s->keep[l][i]) out[m++] = i;' \
   'if (s->keep[l][i]) out[m++] = i + (i > 8);'
 mutant columns_unseen sim/look/vectors_collect.c 'check_vectors.sh' \
-  'if (c->hook == KV_HOOK_settle_lane) put_columns(v, &c->at, c->lane[0]);' ''
+  'if (c->hook == KV_HOOK_compress_lane) put_columns(v, &c->at, c->lane[0]);' ''
 mutant scores_of_the_first sim/look/vectors_collect.c 'check_vectors.sh' \
   'memcpy(out, s->score[l], ' 'memcpy(out, s->score[0], '
 mutant last_step_unseen sim/look/vectors_collect.c 'check_vectors.sh' \

@@ -29,7 +29,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_fail(e, KV_REFUSED, "drops: drop is not set");
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int want = (int)((1 - o->drop) * (float)at->step);
   kv_keep_ends(lane, 0, want < 1 ? 1 : want);
@@ -44,5 +44,5 @@ const kv_method kv_plugin = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

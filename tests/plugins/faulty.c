@@ -213,7 +213,7 @@ static void misbehave(const kv_at *at, kv_lane *lane, int32_t *list, int n) {
   while (o->fault == HANGS) pause();
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int budget = o->budget + (o->fault == EXCEEDS ? 8 : 0);
   if (o->fault == LOSSY && lane->n > 1) budget = lane->n - 1;
@@ -238,4 +238,4 @@ const kv_method kv_plugin = {.abi = KV_METHOD_ABI,
                              .open = open,
                              .view = view,
                              .observe = observe,
-                             .settle_lane = settle_lane};
+                             .compress_lane = compress_lane};

@@ -40,7 +40,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
                  o->file.asset->path, (int)keep->count, shape->n_kv_heads);
 }
 
-static void settle_lane(const kv_at *at, kv_lane *lane) {
+static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int32_t *keep = (int32_t *)at->asset->data;
   kv_keep_ends(lane, 0, keep[lane->kv_head]);
@@ -56,5 +56,5 @@ const kv_method kv_plugin = {
     .params = table,
     .params_size = sizeof(params),
     .open = open,
-    .settle_lane = settle_lane,
+    .compress_lane = compress_lane,
 };

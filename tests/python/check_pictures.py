@@ -25,7 +25,7 @@ def kept(path):
 
 
 def at(lane, step):
-    """Stored when `step` tokens were seen: what settled last, and the rest."""
+    """Stored after `step` tokens: the last compression, and the rest."""
     seen, tokens = max((x for x in lane if x[0] <= step), key=lambda x: x[0])
     return tokens | set(range(seen, step))
 

@@ -27,9 +27,9 @@ SPACE = {v: k for k, v in HOW.items()}
 nearest = alike(
     "nearest", "layer", "share",
     lambda r: both("SELECT " + (
-        "chance FROM likeness WHERE space = 'k'" if "any" in r["series"] else
+        "chance FROM similarity WHERE space = 'k'" if "any" in r["series"] else
         ("far" if r["series"][:3] == "far" else "close") +
-        " * 1.0 / tokens FROM likeness WHERE space = '" +
+        " * 1.0 / tokens FROM similarity WHERE space = '" +
         SPACE[r["series"].split(": ")[1]] + "'") + " AND layer = ?",
         r["layer"]),
     "layer", "tokens%")
@@ -48,11 +48,12 @@ for name, what, x, scale, across in (
         assert HOW[r["space"]] in r["panel"] + r["series"]
         assert "kind" not in r or WHAT[kind] == r["series"]
         total = sum(n for n, in db.execute(
-            "SELECT items FROM likeness_class WHERE (layer, space, kind, what)"
-            " = (?, ?, ?, ?)", (r["layer"], r["space"], kind, what)))
+            "SELECT items FROM similarity_class"
+            " WHERE (layer, space, kind, what) = (?, ?, ?, ?)",
+            (r["layer"], r["space"], kind, what)))
         return sum(n for n, in db.execute(
-            "SELECT items FROM likeness_class WHERE (layer, space, kind, what,"
-            " class) = (?, ?, ?, ?, ?)",
+            "SELECT items FROM similarity_class WHERE"
+            " (layer, space, kind, what, class) = (?, ?, ?, ?, ?)",
             (r["layer"], r["space"], kind, what, int(c)))) / total
     view = alike(name, x, "share", share, across,
                  "elements%" if name == "elements" else "tokens%",

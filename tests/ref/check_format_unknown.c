@@ -72,17 +72,17 @@ static void on_emu_it_is_refused_by_name(void **state) {
   if (!emu) skip(); /* a build without a C++ compiler */
   assert_int_equal(replay(emu, only_shelver, &cell, &e), KV_RESOURCE);
   assert_non_null(strstr(e.text, "backend emu"));
-  assert_non_null(strstr(e.text, "format shelf"));
+  assert_non_null(strstr(e.text, "format spill"));
   kv_cell_close(&cell);
 }
 
 static int make(void **state) {
-  const kv_small small = {"shelf", 2, 4, 2, 8, KV_F32, 16, 10};
+  const kv_small small = {"spill", 2, 4, 2, 8, KV_F32, 16, 10};
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  const char *path = scratch_path("shelf.safetensors");
+  const char *path = scratch_path("spill.safetensors");
   unknown = kv_format_channel;
-  unknown.name = "shelf";
+  unknown.name = "spill";
   shelver = kv_method_kivi;
   shelver.open = open_shelver;
   return kv_small_write(&small, 1, path, &e) || kv_trace_open(path, &trace, &e);

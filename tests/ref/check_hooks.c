@@ -44,11 +44,11 @@ static bool chunk(const kv_at *at, const kv_lane *lane, const kv_query *q,
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   write_down(KV_HOOK_observe, at->method, lane, rows, 0);
 }
-static void settle_lane(const kv_at *at, kv_lane *lane) {
-  write_down(KV_HOOK_settle_lane, at->method, lane, NULL, 0);
+static void compress_lane(const kv_at *at, kv_lane *lane) {
+  write_down(KV_HOOK_compress_lane, at->method, lane, NULL, 0);
 }
-static void settle_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
-  write_down(KV_HOOK_settle_layer, at->method, lane, NULL, lanes);
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  write_down(KV_HOOK_compress_layer, at->method, lane, NULL, lanes);
 }
 static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
                     void *message) {
@@ -61,10 +61,10 @@ static const kv_method whole = {.name = "whole",
                                 .view = view,
                                 .chunk = chunk,
                                 .observe = observe,
-                                .settle_lane = settle_lane,
-                                .settle_layer = settle_layer,
+                                .compress_lane = compress_lane,
+                                .compress_layer = compress_layer,
                                 .publish = publish};
-static const kv_method bare = {.name = "bare", .settle_lane = settle_lane};
+static const kv_method bare = {.name = "bare", .compress_lane = compress_lane};
 
 static int passed[KV_N_HOOKS];
 
@@ -104,9 +104,9 @@ static void every_hook_is_led_through(void **state) {
   expect(lane[0], &of[0], &of[2], 1);
   m.observe(&at, lane[0], PLACE(kv_rows, 3));
   expect(&whole, lane[0], &places[3], 0);
-  m.settle_lane(&at, lane[0]);
+  m.compress_lane(&at, lane[0]);
   expect(&whole, lane[0], NULL, 0);
-  m.settle_layer(&at, lane, LANES);
+  m.compress_layer(&at, lane, LANES);
   expect(&whole, lane, NULL, LANES);
   assert_true(m.publish(&at, (const kv_lane *const *)lane, LANES, &places[4]));
   expect(&whole, lane, &places[4], LANES);
@@ -129,7 +129,7 @@ static void hooks_that_are_asked_for_are_there(void **state) {
   memset(calls, 0, sizeof calls);
   for (int h = 0; h < KV_N_HOOKS; h++)
     assert_int_equal(kv_hook_has(&m, (kv_hook)h),
-                     h == KV_HOOK_arrive || h == KV_HOOK_settle_lane);
+                     h == KV_HOOK_arrive || h == KV_HOOK_compress_lane);
   m.arrive(&at, PLACE(kv_lane, 0), 0); /* the method has none */
   assert_int_equal(calls[KV_HOOK_arrive], 0);
 }
@@ -144,9 +144,9 @@ static void tables_nest(void **state) {
   (void)state;
   memset(calls, 0, sizeof calls);
   memset(passed, 0, sizeof passed);
-  n.settle_lane(&at, PLACE(kv_lane, 0));
-  assert_int_equal(passed[KV_HOOK_settle_lane], 2);
-  assert_int_equal(calls[KV_HOOK_settle_lane], 1);
+  n.compress_lane(&at, PLACE(kv_lane, 0));
+  assert_int_equal(passed[KV_HOOK_compress_lane], 2);
+  assert_int_equal(calls[KV_HOOK_compress_lane], 1);
 }
 
 static void same_hooks(const kv_method *m, const kv_gpu_hooks *twin) {

@@ -14,8 +14,7 @@
 
 #include <cmocka.h>
 
-/* --- geometry --------------------------------------------------------------
- */
+/* --- geometry ------------------------------------------------------------ */
 
 enum { CONFIGS = 8 };
 
@@ -88,8 +87,7 @@ static void test_any_d(void **state) {
   assert_int_equal(kv_page_bytes(6000, 6000), 0);
 }
 
-/* --- tables ----------------------------------------------------------------
- */
+/* --- tables -------------------------------------------------------------- */
 
 /* LeanKV's example: Llama-2-7B, 32 layers of 32 heads, 128 requests of 4,096
  * tokens, of which one has 2 GiB of KV cache in fp16. */
@@ -108,8 +106,7 @@ static void test_table_bytes(void **state) {
   assert_int_equal((int64_t)2 * 32 * 32 * 128 * 2 * 4096, 2 * kib * kib * kib);
 }
 
-/* --- the manager -----------------------------------------------------------
- */
+/* --- the manager --------------------------------------------------------- */
 
 static kv_pages_shape shape_of(kv_pages_variant variant, int requests,
                                int32_t pages, int32_t high, int32_t low,
@@ -143,7 +140,7 @@ static void must_be_free(const kv_pages *p, int32_t n, const int32_t *id) {
 /* 16 pages of a token: three heads take 4 each, give 2, 1 and 2 back, and take
  * 1, 0 and 2 more. */
 static void test_free_list(void **state) {
-  const kv_pages_count settled[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
+  const kv_pages_count compressed[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
   const kv_pages_count step[] = {{{3, 0}}, {{3, 0}}, {{4, 0}}};
   (void)state;
   for (int threads = 1; threads <= 3; threads++) {
@@ -154,7 +151,7 @@ static void test_free_list(void **state) {
     for (int h = 0; h < 3; h++)
       for (int i = 0; i < 4; i++)
         assert_int_equal(kv_pages_row(&p, 0, h)[i], 4 * h + i);
-    act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = settled});
+    act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = compressed});
     must_be_free(&p, 9, (const int32_t[]){12, 13, 14, 15, 2, 3, 7, 10, 11});
     act(&p, (kv_pages_job){.phase = KV_PAGES_STEP, .count = step});
     assert_int_equal(p.start, 15);
@@ -197,7 +194,7 @@ static void test_prompt(void **state) {
   (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 8});
   assert_int_equal(kv_pages_used(&p), 12);
-  act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = kept});
+  act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
   assert_int_equal(p.shape.table, 5);
   const int32_t *row = kv_pages_row(&p, 0, 0);
   assert_true(row[0] == 0 && row[4] == 1);
@@ -215,7 +212,7 @@ static void test_turn(void **state) {
   kv_pages p = opened(shape_of(KV_PAGES_CODE, 1, 64, 1, 1, 9), 1);
   (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 9});
-  act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = kept});
+  act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
   for (int h = 0; h < 3; h++)
     for (int32_t i = 0; i < kept[h].of[KV_LOW]; i++)
       assert_int_equal(kv_pages_row(&p, 0, h)[p.shape.table - 1 - i],
@@ -232,7 +229,7 @@ static void test_one_more(void **state) {
     kv_pages p = opened(shape_of((kv_pages_variant)v, 1, 16, 2, 4, 2), 1);
     act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 2});
     assert_int_equal(kv_pages_used(&p), v == KV_PAGES_CODE ? 6 : 3);
-    act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = kept});
+    act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
     assert_int_equal(kv_pages_used(&p), 4);
     assert_int_equal(p.books.taken, v == KV_PAGES_CODE ? 6 : 4);
     kv_pages_close(&p);
@@ -249,7 +246,7 @@ static void test_step(void **state) {
   for (int v = KV_PAGES_PAPER; v <= KV_PAGES_CODE; v++) {
     kv_pages p = opened(shape_of((kv_pages_variant)v, 1, 32, 2, 4, 12), 1);
     act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 6});
-    act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = kept});
+    act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
     assert_int_equal(kv_pages_used(&p), 1 + 2 + 2);
     act(&p, (kv_pages_job){.phase = KV_PAGES_STEP, .count = step});
     for (int h = 0; h < 3; h++)
@@ -266,7 +263,7 @@ static void test_never_meet(void **state) {
   kv_pages p = opened(shape_of(KV_PAGES_PAPER, 1, 32, 1, 2, 8), 1);
   (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 8});
-  act(&p, (kv_pages_job){.phase = KV_PAGES_SETTLED, .count = full});
+  act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = full});
   act(&p, (kv_pages_job){.phase = KV_PAGES_STEP, .count = low});
   assert_int_equal(kv_pages_used(&p), 4 + 6 + 8);
   kv_pages_close(&p);
@@ -282,9 +279,9 @@ static void test_refused(void **state) {
       {.phase = KV_PAGES_PROMPT, .tokens = 4},
       {.phase = KV_PAGES_PROMPT, .request = 1, .tokens = 6},
       {.phase = KV_PAGES_PROMPT, .request = 2, .tokens = 4}};
-  kv_pages_job settle[] = {
-      {.phase = KV_PAGES_SETTLED, .count = kept},
-      {.phase = KV_PAGES_SETTLED, .request = 2, .count = kept}};
+  kv_pages_job compress[] = {
+      {.phase = KV_PAGES_COMPRESSED, .count = kept},
+      {.phase = KV_PAGES_COMPRESSED, .request = 2, .count = kept}};
   kv_pages_job last[] = {{.phase = KV_PAGES_STEP, .count = more},
                          {.phase = KV_PAGES_END, .request = 2}};
   (void)state;
@@ -294,7 +291,7 @@ static void test_refused(void **state) {
   assert_int_equal(p.held[3].of[KV_HIGH], 0);
   assert_int_equal(kv_pages_used(&p), 24);
   assert_int_equal(kv_pages_row(&p, 2, 0)[0], 12);
-  assert_int_equal(kv_pages_compact(&p, 2, settle), 0);
+  assert_int_equal(kv_pages_compact(&p, 2, compress), 0);
   act(&p, (kv_pages_job){.phase = KV_PAGES_STEP, .count = more});
   last[0].count = (const kv_pages_count[]){{{7, 0}}, {{7, 0}}, {{6, 0}}};
   assert_int_equal(kv_pages_compact(&p, 1, last), 1); /* 5 wanted, 1 is free */

@@ -38,7 +38,7 @@ static bool by_formula(const world *w, int n, const kv_pages_job *job) {
       for (int t = 0; t < KV_TIERS; t++) {
         int at = job[i].request * p->shape.heads + h;
         int32_t page = p->shape.tokens[t];
-        if (job[i].phase != KV_PAGES_SETTLED || job[i].refused || !page)
+        if (job[i].phase != KV_PAGES_COMPRESSED || job[i].refused || !page)
           continue;
         if (p->held[at].of[t] != (job[i].count[h].of[t] + page - 1) / page)
           return false;

@@ -8,7 +8,7 @@
 #include "ref/formats/minmax.h"
 #include "ref/kernels/kernels.h"
 #include "ref/lane/lane.h"
-#include "tests/support/settling.h"
+#include "tests/support/compression.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -347,15 +347,15 @@ static void gone_is_gone(void **state) {
 /* --- time --------------------------------------------------------------- */
 
 static double least(int tokens) {
-  settling s;
-  assert_int_equal(settling_open(&s, tokens, 8, 256, NULL), 0);
-  double best = settling_run(&s);
+  compression s;
+  assert_int_equal(compression_open(&s, tokens, 8, 256, NULL), 0);
+  double best = compression_run(&s);
   for (int i = 0; i < 3; i++) {
-    double t = settling_run(&s);
+    double t = compression_run(&s);
     if (t < best) best = t;
   }
   assert_int_equal(s.lane.n, 256);
-  settling_close(&s);
+  compression_close(&s);
   return best;
 }
 

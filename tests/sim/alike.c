@@ -82,21 +82,21 @@ kv_trace *alike_made(bool frequencies) {
 
 /* By the file of weights, where there is one. */
 void alike_look_with(const char *weights, const kv_kernels *kernel, int threads,
-                     kv_likenesses *out) {
+                     kv_similarities *out) {
   static kv_compressors files;
   kv_err e = {0};
   kv_trace *t = alike_made(true);
   memset(out, 0, sizeof *out);
   if (kv_compressors_open(t, weights != NULL, &weights, &files, &e) ||
-      kv_likeness_layer(t, 0, kernel, threads, &files, out->space, out->rebuilt,
-                        &e) ||
+      kv_similarity_layer(t, 0, kernel, threads, &files, out->space,
+                          out->rebuilt, &e) ||
       kv_entropy_layer(t, 0, kernel, out->entropy[0], &e))
     fail_msg("%s", e.text);
   kv_compressors_close(&files);
   kv_trace_close(t);
 }
 
-void alike_look(const kv_kernels *kernel, int threads, kv_likenesses *out) {
+void alike_look(const kv_kernels *kernel, int threads, kv_similarities *out) {
   alike_look_with(NULL, kernel, threads, out);
 }
 

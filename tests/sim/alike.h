@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "sim/inspect/likeness.h"
+#include "sim/inspect/similarity.h"
 #include "traces/container/writer.h"
 
 enum {
@@ -36,8 +36,8 @@ void alike_declare(kv_st_writer *w, const char *name, int rank, uint64_t a,
 kv_trace *alike_made(bool frequencies);
 /* What is found of them, by a file of weights or none. */
 void alike_look_with(const char *weights, const kv_kernels *kernel, int threads,
-                     kv_likenesses *out);
-void alike_look(const kv_kernels *kernel, int threads, kv_likenesses *out);
+                     kv_similarities *out);
+void alike_look(const kv_kernels *kernel, int threads, kv_similarities *out);
 
 /* Element i of token t's keys, then values; of the first `width` of them
  * squares, and squared distances or cosines, negative. */

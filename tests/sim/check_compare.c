@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-/* What the settling hashed, and does not show. */
-static void hidden_settle(kv_store *s, int lane, kv_scratch *x) {
-  kv_backend_ref.settle(s, lane, x);
+/* What the compression hashed, and does not show. */
+static void hidden_compress(kv_store *s, int lane, kv_scratch *x) {
+  kv_backend_ref.compress(s, lane, x);
   if (tampers_here(&s->lane[lane])) s->state[lane].byte[0] ^= 1;
 }
 
@@ -139,7 +139,7 @@ static int found_step, found_record;
 /* No one lane and step: the first record of the kind, wherever it is. */
 static void anywhere(kv_store *s, int lane, kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   int nth = 0;
   if (l->data->layer != LAYER || lane != LANE) return;
   for (size_t i = 0; i < l->verbs.n; i += 5 + l->verbs.word[i + 4], nth++) {
@@ -175,7 +175,7 @@ static void test_every_record(void **state) {
       char record[32];
       if (!all[i].said[w]) continue; /* would name a format there is not */
       set_odd();
-      odd.settle = anywhere;
+      odd.compress = anywhere;
       wanted = all[i].kind;
       word_of_it = (size_t)w;
       found_step = -1;
@@ -199,27 +199,27 @@ static void bump(kv_lane *l) {
 }
 static void bump_before(kv_store *s, int lane, kv_scratch *x) {
   if (tampers_here(&s->lane[lane])) bump(&s->lane[lane]);
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
 }
 static void bump_after(kv_store *s, int lane, kv_scratch *x) {
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (tampers_here(&s->lane[lane])) bump(&s->lane[lane]);
 }
 static void show_nothing(kv_store *s, int lane, kv_scratch *x) {
   kv_shows shows = s->shows;
   if (tampers_here(&s->lane[lane])) s->shows = (kv_shows){0};
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   s->shows = shows;
 }
 static void hidden_score(kv_store *s, int lane, kv_scratch *x) {
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (tampers_here(&s->lane[lane])) kv_sha256_add(&s->shows.lane[lane], "", 1);
 }
 
 typedef struct score_fault {
   const char *method;
   int budget, step;
-  void (*settle)(kv_store *s, int lane, kv_scratch *x); /* NULL: ulp.h */
+  void (*compress)(kv_store *s, int lane, kv_scratch *x); /* NULL: ulp.h */
   int layer, lane, head, index;
   const char *what, *said;
 } score_fault;
@@ -250,8 +250,8 @@ static void test_scores(void **state) {
     kv_difference d;
     set_odd();
     at_step = f->step;
-    if (f->settle) odd.settle = f->settle;
-    if (!f->settle) odd.open = ulp_open, odd.close = ulp_close;
+    if (f->compress) odd.compress = f->compress;
+    if (!f->compress) odd.open = ulp_open, odd.close = ulp_close;
     compare(f->method, f->budget, &d);
     if (!d.found) fail_msg("%s: not found", f->said);
     uint64_t a = strtoull(d.a, NULL, 16), b = strtoull(d.b, NULL, 16);
@@ -273,7 +273,7 @@ static void test_hidden(void **state) {
   for (int i = 0; i < 4; i++) {
     kv_difference d;
     set_odd();
-    odd.settle = hidden_settle;
+    odd.compress = hidden_compress;
     at_step = steps[i];
     compare("window", 30, &d);
     assert_true(d.found);

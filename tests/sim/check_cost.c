@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The law of the ledger's totals: sums and means run from prompt_len to T
- * after settling, the peak over all blocks adds the largest excess of one
- * layer before it settles, and the order of feeding cannot be seen. A row
+ * after compression, the peak over all blocks adds the largest excess of one
+ * layer before it compresses, and the order of feeding cannot be seen. A row
  * that several heads read counts once, a coded group once whatever is read of
  * it. Expected numbers are computed here from the definition.
  */
@@ -20,18 +20,18 @@ enum { LAYERS = 3, BLOCKS = 4, STEPS = 5, POINTS = BLOCKS + STEPS };
  * 12 elements * 2 bytes a layer. */
 static const kv_shape shape = {9, 4, 2, 8, 4, 20, 15, KV_F16, 1};
 
-static kv_bytes before[LAYERS][POINTS], settled[LAYERS][POINTS];
+static kv_bytes before[LAYERS][POINTS], compressed[LAYERS][POINTS];
 static kv_cost_row row[LAYERS][POINTS][2];
 
 static void make_numbers(void) {
   for (int l = 0; l < LAYERS; l++)
     for (int b = 0; b < POINTS; b++) {
-      settled[l][b] = (kv_bytes){.payload = world_below(5000),
-                                 .metadata = world_below(90),
-                                 .columns = world_below(80),
-                                 .side = world_below(70),
-                                 .slack = world_below(60)};
-      before[l][b] = settled[l][b];
+      compressed[l][b] = (kv_bytes){.payload = world_below(5000),
+                                    .metadata = world_below(90),
+                                    .columns = world_below(80),
+                                    .side = world_below(70),
+                                    .slack = world_below(60)};
+      before[l][b] = compressed[l][b];
       before[l][b].payload += world_below(3000) - (b & 1 ? 3000 : 500);
       before[l][b].metadata += world_below(40);
       for (int i = 0; i < 2; i++)
@@ -43,7 +43,7 @@ static void make_numbers(void) {
 
 static void feed(kv_cost *c, int l, int b) {
   kv_cost_verbs v = {l + 1, 10 * b};
-  kv_cost_held(c, l, b, &before[l][b], row[l][b][0].made, &settled[l][b]);
+  kv_cost_held(c, l, b, &before[l][b], row[l][b][0].made, &compressed[l][b]);
   kv_cost_moved(c, l, &v);
   for (int i = 0; i < 2 && b >= BLOCKS; i++)
     kv_cost_read(c, l, b, &row[l][b][i]);
@@ -90,18 +90,18 @@ static kv_result totals(bool by_layer, bool apart) {
 static int64_t sum_at(int b, bool codes) {
   int64_t sum = 0;
   for (int l = 0; l < LAYERS; l++)
-    sum += codes ? settled[l][b].payload : kv_bytes_total(&settled[l][b]);
+    sum += codes ? compressed[l][b].payload : kv_bytes_total(&compressed[l][b]);
   return sum;
 }
 
 static int64_t peak(bool codes) {
   int64_t best = 0;
   for (int b = 0; b < POINTS; b++)
-    for (int l = 0; l < LAYERS; l++) { /* while layer l has not settled */
+    for (int l = 0; l < LAYERS; l++) { /* while layer l is not compressed yet */
       int64_t now = sum_at(b, codes);
-      now += codes ? before[l][b].payload - settled[l][b].payload
+      now += codes ? before[l][b].payload - compressed[l][b].payload
                    : kv_bytes_total(&before[l][b]) + row[l][b][0].made -
-                         kv_bytes_total(&settled[l][b]);
+                         kv_bytes_total(&compressed[l][b]);
       if (now > best) best = now;
     }
   return best;
@@ -156,7 +156,7 @@ static void totals_by_definition(void **s) {
     check_steps(&r);
     kv_bytes end = {0};
     for (int l = 0; l < LAYERS; l++)
-      kv_bytes_add(&end, &settled[l][POINTS - 1]);
+      kv_bytes_add(&end, &compressed[l][POINTS - 1]);
     assert_memory_equal(&r.totals.end, &end, sizeof end);
     assert_int_equal(r.totals.codes_end, end.payload);
     assert_int_equal(r.totals.verbs, (1 + 2 + 3) * POINTS);

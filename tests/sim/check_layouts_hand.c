@@ -98,7 +98,7 @@ static void both(const kv_layout *p, kv_layout_state *s, bool write, int lane,
 
 static void counts(const kv_layout *p, kv_layout_state *s, int step, int kept,
                    int fullest, int joined, int masked, bool changed) {
-  p->settled(s, step, NULL);
+  p->compressed(s, step, NULL);
   assert_true(p->sound(s));
   assert_int_equal(s->regular.kept, kept);
   assert_int_equal(s->regular.fullest, fullest);

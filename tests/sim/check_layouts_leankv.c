@@ -29,7 +29,7 @@ static kv_trace *trace;
 
 /* --- who looks on --------------------------------------------------------- */
 
-/* Layout unified, and after each settling a look at what it was told. */
+/* Layout unified, and after each compression a look at what it was told. */
 static kv_layout witness;
 static struct {
   int32_t tokens[KV_TIERS];   /* of a page */
@@ -60,8 +60,8 @@ static void look(const kv_replica *lane, int step) {
   if (step == TOKENS) seen.gone += lane->dropped;
 }
 
-static void settled(kv_layout_state *s, int step, const kv_replica *lane) {
-  kv_layout_unified.settled(s, step, lane);
+static void compressed(kv_layout_state *s, int step, const kv_replica *lane) {
+  kv_layout_unified.compressed(s, step, lane);
   if (s->fault) fail_msg("%s", s->fault);
   assert_true(kv_layout_unified.sound(s));
   for (int i = 0; i < small.n_kv_heads; i++) look(&lane[i], step);
@@ -149,7 +149,7 @@ static void test_laws(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_laws)};
   witness = kv_layout_unified;
-  witness.settled = settled;
+  witness.compressed = compressed;
   return cmocka_run_group_tests_name("leankv in unified pages", tests,
                                      open_trace, close_trace);
 }

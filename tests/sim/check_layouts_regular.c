@@ -45,9 +45,9 @@ static void watch_begin(kv_layout_state *s) {
   layer_now++;
 }
 
-static void watch_settled(kv_layout_state *s, int step,
-                          const kv_replica *lane) {
-  kv_layout_ha.settled(s, step, lane);
+static void watch_compressed(kv_layout_state *s, int step,
+                             const kv_replica *lane) {
+  kv_layout_ha.compressed(s, step, lane);
   assert_true(s->block < POINTS && kv_layout_ha.sound(s));
   tokens_at[s->block] = step;
   if (s->block >= points) points = s->block + 1;
@@ -381,7 +381,7 @@ static int open_trace(void **state) {
     fail_msg("%s", e.text);
   witness = kv_layout_ha;
   witness.begin = watch_begin;
-  witness.settled = watch_settled;
+  witness.compressed = watch_compressed;
   return 0;
 }
 

@@ -2,7 +2,7 @@
  *
  * Layout unified: the example by hand of sim/layout/README.md, what it has no
  * place for, and what holds beside a replay of any method: it decides nothing;
- * pages are those of the formula once a prompt has settled and never fewer;
+ * pages are those of the formula once a prompt is compressed and never fewer;
  * neither threads, nor the other walk, nor layers that come back as bytes
  * change a number.
  */
@@ -25,8 +25,7 @@
 
 #include <cmocka.h>
 
-/* --- by hand ---------------------------------------------------------------
- */
+/* --- by hand ------------------------------------------------------------- */
 
 /* K8V4 and K4V2 rows of 128 elements, of which a page holds 32 and 60. */
 enum { RAW = KV_RAW, INT8 = KV_CODED, INT4, INT2, TOKENS = 120, PROMPT = 100 };
@@ -76,7 +75,7 @@ static void closed(hand *h) {
 
 /* Of `step` tokens so many are stored as high, low and raw entries, in this
  * order. */
-static void settle(hand *h, int step, int high, int low, int raw) {
+static void compress(hand *h, int step, int high, int low, int raw) {
   kv_replica *r = &h->lane;
   r->n = high + low + raw;
   r->dropped = step - r->n;
@@ -87,7 +86,7 @@ static void settle(hand *h, int step, int high, int low, int raw) {
     r->order[i] = i;
     memcpy(r->entry[i].format, format[tier], sizeof format[tier]);
   }
-  h->layout->settled(h->s, step, r);
+  h->layout->compressed(h->s, step, r);
   h->s->block++;
 }
 
@@ -103,14 +102,14 @@ static void must_hold(const hand *h, int64_t pages, int64_t most,
 static void test_by_hand(void **state) {
   hand h = opened("unified");
   (void)state;
-  settle(&h, 100, 40, 50, 0); /* 4 are reserved, 2 and 1 are needed */
+  compress(&h, 100, 40, 50, 0); /* 4 are reserved, 2 and 1 are needed */
   must_hold(&h, 3, 4, 3 * 6784 - 40 * 208 - 50 * 112);
   assert_int_equal(h.s->freed[0], 0); /* nothing lay in what went back */
-  settle(&h, 101, 40, 51, 0);
+  compress(&h, 101, 40, 51, 0);
   must_hold(&h, 3, 3, 3 * 6784 - 40 * 208 - 51 * 112);
-  settle(&h, 111, 40, 61, 0); /* ten at once, as a prompt: 2 and 2 */
+  compress(&h, 111, 40, 61, 0); /* ten at once, as a prompt: 2 and 2 */
   must_hold(&h, 4, 4, 4 * 6784 - 40 * 208 - 61 * 112);
-  settle(&h, 112, 39, 62, 0); /* a demotion: no page goes back */
+  compress(&h, 112, 39, 62, 0); /* a demotion: no page goes back */
   must_hold(&h, 4, 4, 4 * 6784 - 39 * 208 - 62 * 112);
   assert_int_equal(h.s->moved, 1);
   h.layout->end(h.s);
@@ -128,12 +127,12 @@ static void test_freed(void **state) {
   hand h = opened("unified");
   (void)state;
   h.layout->leave(h.s, 0, KV_SIDE_K, RAW, 99);
-  settle(&h, 100, 40, 50, 0);
+  compress(&h, 100, 40, 50, 0);
   assert_int_equal(h.s->freed[0], 256);
   h.layout->leave(h.s, 0, KV_SIDE_K, INT8, 39);
-  settle(&h, 101, 39, 51, 0);
+  compress(&h, 101, 39, 51, 0);
   assert_int_equal(h.s->freed[1], 0);
-  settle(&h, 103, 20, 51, 0); /* two enter at once */
+  compress(&h, 103, 20, 51, 0); /* two enter at once */
   must_hold(&h, 2, 3, 2 * 6784 - 20 * 208 - 51 * 112);
   assert_int_equal(h.s->freed[2], (39 - 32) * (128 + 64));
   closed(&h);
@@ -143,9 +142,9 @@ static void test_freed(void **state) {
 static void test_by_hand_code(void **state) {
   hand h = opened("unified:code");
   (void)state;
-  settle(&h, 100, 64, 10, 0);
+  compress(&h, 100, 64, 10, 0);
   must_hold(&h, 3, 5, 3 * 6784 - 64 * 208 - 10 * 112);
-  settle(&h, 101, 64, 11, 0); /* the high pages are full: one more */
+  compress(&h, 101, 64, 11, 0); /* the high pages are full: one more */
   must_hold(&h, 4, 4, 4 * 6784 - 64 * 208 - 11 * 112);
   h.layout->end(h.s);
   assert_int_equal(h.s->entries, 5 + 2); /* 24 a page: K8V8 */
@@ -153,21 +152,21 @@ static void test_by_hand_code(void **state) {
   closed(&h);
 }
 
-/* Raw rows that a settling left are a tier; a third pair has none. A token that
- * nobody has is noticed. */
+/* Raw rows that a compression left are a tier; a third pair has none. A token
+ * that nobody has is noticed. */
 static void test_tiers(void **state) {
   hand h = opened("unified");
   (void)state;
-  settle(&h, 100, 0, 90, 10); /* 12 raw tokens of 520 bytes a page */
+  compress(&h, 100, 0, 90, 10); /* 12 raw tokens of 520 bytes a page */
   must_hold(&h, 1 + 2, 9, 3 * 6784 - 10 * 520 - 90 * 112);
-  settle(&h, 101, 1, 90, 10);
+  compress(&h, 101, 1, 90, 10);
   assert_non_null(strstr(h.s->fault, "after 101 tokens entries are stored in a "
                                      "third pair of formats"));
   closed(&h);
   h = opened("unified");
-  settle(&h, 100, 90, 0, 0);
+  compress(&h, 100, 90, 0, 0);
   h.lane.dropped--;
-  h.layout->settled(h.s, 101, &h.lane);
+  h.layout->compressed(h.s, 101, &h.lane);
   assert_false(h.layout->sound(h.s));
   closed(&h);
 }
@@ -190,8 +189,7 @@ static void test_refused(void **state) {
   assert_non_null(strstr(e.text, "rows of 6000 and 6000 elements"));
 }
 
-/* --- beside a replay --------------------------------------------------------
- */
+/* --- beside a replay ----------------------------------------------------- */
 
 #define ALL "slots,unified,unified:code"
 enum { SLOTS, PAPER, CODE, N_LAYOUTS };

@@ -27,7 +27,7 @@ static const tamper_fault faults[] = {
     {"dense", -1, indexed, NULL, 64, "metadata", -1, -1,
      "step 64, layer 1, lane 1: ledger, metadata: 0x"},
     {"dense", -1, relieved, indexed_early, 96, "metadata", -1, -1,
-     "ledger, metadata before settling: 0x0000000000000000 in ref, 0x"},
+     "ledger, metadata before compression: 0x0000000000000000 in ref, 0x"},
     {ZSMERGE, 16, heavier, NULL, 80, "payload", -1, -1,
      "step 80, layer 1, lane 1: ledger, payload: 0x"}};
 
@@ -37,7 +37,7 @@ static void test_named(void **state) {
     must_name(&faults[i]);
 }
 
-/* The totals alone show it, from the next step on: dense never settles. */
+/* The totals alone show it, from the next step on: dense never compresses. */
 static void test_chance_of_bytes(void **state) {
   kv_difference d;
   (void)state;

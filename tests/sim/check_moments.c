@@ -206,7 +206,7 @@ static void one_layer_is_resident(void **state) {
   kv_fidelity *f = open_layers(&s, LAYERS);
   kv_result r = {0};
   int64_t layer = (int64_t)kv_fidelity_layer_size(f);
-  assert_true(f->shelf.file && LAYERS * layer > 120 << 20);
+  assert_true(f->spill.file && LAYERS * layer > 120 << 20);
   for (int l = 0; l < LAYERS; l++) {
     fill_layer(f, l);
     most = resident() > most ? resident() : most;
@@ -235,18 +235,18 @@ static void one_layer_is_resident(void **state) {
 
 static void no_room_is_told(void **state) {
   (void)state;
-  kv_shelf s;
+  kv_spill s;
   kv_err e = {0};
   setenv("TMPDIR", "/nowhere/to/be/found", 1);
-  assert_int_equal(kv_shelf_open(4, KV_SHELF_MEMORY, &s, &e), KV_RESOURCE);
+  assert_int_equal(kv_spill_open(4, KV_SPILL_MEMORY, &s, &e), KV_RESOURCE);
   if (!strstr(e.text, "/nowhere/to/be/found has no room"))
     fail_msg("%s", e.text);
   assert_null(s.at);
-  kv_shelf_close(&s);
+  kv_spill_close(&s);
   unsetenv("TMPDIR");
-  assert_int_equal(kv_shelf_open(4, 100, &s, &e), KV_OK); /* that is memory */
+  assert_int_equal(kv_spill_open(4, 100, &s, &e), KV_OK); /* that is memory */
   assert_false(s.file);
-  kv_shelf_close(&s);
+  kv_spill_close(&s);
 }
 
 int main(void) {

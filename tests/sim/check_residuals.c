@@ -26,9 +26,9 @@ void test_weights_refused(void **state);
 
 /* --- tests --------------------------------------------------------------- */
 
-static kv_likenesses found; /* static: its gaps are zero */
+static kv_similarities found; /* static: its gaps are zero */
 
-static void plain_nearest(const kv_likeness *x, int width, bool cosine) {
+static void plain_nearest(const kv_similarity *x, int width, bool cosine) {
   int64_t far = 0, close = 0, distances[KV_DISTANCES] = {0};
   double chance = 0, norm = 0, left = 0, raw = 0;
   for (int t = FROM; t < T; t++) {
@@ -75,7 +75,7 @@ static void test_references(void **state) {
     if (t < 64) continue;
     octave[0] += alike_missed(t, 10, 4), octave[1] += alike_square(t, WIDTH);
   }
-  const kv_likeness *x = &found.space[KV_SPACE_KV];
+  const kv_similarity *x = &found.space[KV_SPACE_KV];
   alike_near(x->error[3][1], of[0] / all[0], "stride 20, 2 references");
   alike_near(x->residual[KV_LESS_REFERENCES].share, of[1] / all[1],
              "references");
@@ -87,7 +87,7 @@ static void test_references(void **state) {
 
 /* Every class holds what it says, and all of it is counted once. */
 static void test_classes(void **state) {
-  const kv_likeness *x = &found.space[KV_SPACE_KV];
+  const kv_similarity *x = &found.space[KV_SPACE_KV];
   double sum = 0, least = HUGE_VAL;
   int64_t norms = 0, values = 0;
   (void)state;
@@ -114,7 +114,7 @@ static void test_classes(void **state) {
 
 static void test_same_bits(void **state) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
-  static kv_likenesses again;
+  static kv_similarities again;
   (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   for (int i = 0; i < 3; i++) {
@@ -127,7 +127,7 @@ static void test_same_bits(void **state) {
 
 /* Turned keys are turned back: but for rounding nothing of it moves. */
 static void test_turned(void **state) {
-  static kv_likenesses turn;
+  static kv_similarities turn;
   (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   alike_frequency[0] = 1, alike_frequency[1] = 0.01f;
@@ -191,12 +191,12 @@ static void test_entropy(void **state) {
 }
 
 static void refused(bool frequencies, const char *why) {
-  kv_likeness space[KV_SPACES];
+  kv_similarity space[KV_SPACES];
   kv_compressors none = {0};
   kv_err e = {0};
   kv_trace *t = alike_made(frequencies);
   assert_int_equal(
-      kv_likeness_layer(t, 0, kv_kernels_best(), 1, &none, space, NULL, &e),
+      kv_similarity_layer(t, 0, kv_kernels_best(), 1, &none, space, NULL, &e),
       KV_INPUT);
   if (!strstr(e.text, why)) fail_msg("no '%s' in: %s", why, e.text);
   kv_trace_close(t);

@@ -94,7 +94,7 @@ static bool replay(cells *c, way w) {
   bool stopped;
   kv_err e = {0};
   kv_keeper keeper = {0};
-  kv_watch watch = {.finished = count, .stands_by = true};
+  kv_watch watch = {.finished = count, .concurrent = true};
   kv_replay_how how = {.backend = w.backend ? kv_backend_find(w.backend, &e)
                                             : &kv_backend_ref,
                        .kernels = kv_kernels_best(),

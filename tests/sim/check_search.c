@@ -77,7 +77,7 @@ static void threads_are_a_field(void **state) {
   kv_watch ordered = {.finished = unheard}, free_one = ordered;
   kv_replay_how how = {.backend = &kv_backend_ref, .threads = 2};
   serial.threads = false;
-  free_one.stands_by = true;
+  free_one.concurrent = true;
   assert_true(kv_replay_parallel(&how));
   how.backend = &kv_backend_blind; /* searches, too */
   assert_true(kv_replay_parallel(&how));

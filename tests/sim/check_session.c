@@ -210,7 +210,7 @@ static void saw(void *self, int layer, int step, const kv_seen *seen) {
   }
 }
 
-static void settled(void *self, int layer, int step, const kv_lane *l) {
+static void compressed(void *self, int layer, int step, const kv_lane *l) {
   sums *n = self;
   if (step < n->prompt_len) return; /* a piece may pass several blocks */
   uint64_t h = mix(key(layer, step, l->lane), (size_t)l->n * 4, l->id);
@@ -241,7 +241,7 @@ static void look(kv_session *s, const kv_trace *t, int layer, int step,
 
 static void steps_are_of_run(void **state) {
   (void)state;
-  /* Settling at every step, so that the replay tells of every lane. */
+  /* Compression at every step, so that the replay tells of every lane. */
   static const char *const specs[] = {"h2o", "zsmerge:variant=paper",
                                       "h2o:group=query_head", "mad"};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
@@ -251,7 +251,7 @@ static void steps_are_of_run(void **state) {
     kv_err e = {0};
     int p = t->shape.prompt_len;
     sums a = {.prompt_len = p}, b = {.prompt_len = p};
-    kv_watch watch = {.self = &a, .settled = settled, .seen = saw};
+    kv_watch watch = {.self = &a, .compressed = compressed, .seen = saw};
     replay(t, &spec, &watch, &c);
     kv_session *s = start(t, &spec, p);
     for (int l = 0; l < t->n_layers; l++) {

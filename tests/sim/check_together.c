@@ -21,7 +21,7 @@
 
 /* --- by hand ---------------------------------------------------------------
  * One layer, one head; pages of 6784 bytes hold 32 tokens as K8V4, or 60 as
- * K4V2. 40 tokens of prompt reserve 2 pages and settle as 30 high and 10 low;
+ * K4V2. 40 tokens of prompt reserve 2 pages and compress as 30 high and 10 low;
  * four steps add a high one each, of which the third needs a page more. */
 
 enum { PROMPT = 40, STEPS = 4, POINTS = 1 + STEPS, PAGE = 6784 };

@@ -93,7 +93,7 @@ static kv_tune_score holes(const int *at) {
 static void finds_what_is_known(void **state) {
   (void)state;
   run(2, (int[]){1000, 200}, 400, bowl);
-  assert_int_equal(search.end, KV_TUNE_SETTLED);
+  assert_int_equal(search.end, KV_TUNE_NO_BETTER);
   assert_true(best()[0] == 313 && best()[1] == 77);
   run(2, (int[]){101, 101}, 400, bound);
   assert_true(best()[0] == 0 && best()[1] == 90);
@@ -106,7 +106,7 @@ static void bisects(void **state) {
   (void)state;
   for (int size = 138; size < 2000; size += 97 * little_step(6)) {
     run(1, &size, 100, threshold);
-    assert_int_equal(search.end, KV_TUNE_SETTLED);
+    assert_int_equal(search.end, KV_TUNE_NO_BETTER);
     assert_int_equal(best()[0], 137);
     assert_true(search.n < 50);
   }
@@ -128,7 +128,7 @@ static void small_spaces(void **state) {
   run(0, NULL, 100, flat); /* nothing to search: one point */
   assert_int_equal(search.n, 1);
   assert_int_equal(search.best, 0);
-  assert_int_equal(search.end, KV_TUNE_SETTLED);
+  assert_int_equal(search.end, KV_TUNE_NO_BETTER);
 }
 
 /* Of equals the smaller numbers, first axis first; none ran: no best. */
@@ -147,7 +147,7 @@ static void keeps_to_its_probes(void **state) {
   for (int i = 0; i < KV_TUNE_AXES; i++) all[i] = 1000;
   for (int most = 1; most < 70; most += 3) {
     run(2, (int[]){1000, 1000}, most, bowl);
-    assert_true(search.n == most || search.end == KV_TUNE_SETTLED);
+    assert_true(search.n == most || search.end == KV_TUNE_NO_BETTER);
     assert_true(search.best >= 0);
     run(KV_TUNE_AXES, all, most, bowl);
     assert_true(search.n <= most);

@@ -80,7 +80,7 @@ static void close_to(double a, double b, const char *what) {
 
 void test_rebuilt(void **state); /* called by check_residuals.c */
 void test_rebuilt(void **state) {
-  static kv_likenesses found, again; /* static: gaps are zero */
+  static kv_similarities found, again; /* static: gaps are zero */
   const char *path = weights("w.safetensors", "64", LATENT);
   double of[2] = {0}, octave[2] = {0}, all = 0, late = 0;
   (void)state;

@@ -123,8 +123,8 @@ static void attend(void *stream, const kv_gpu_layer *l, int masked) {
 static void materialise(void *stream, const kv_gpu_layer *l) {
   if (fine(GPUDEVICE_START)) real->materialise(stream, l);
 }
-static void evidence(void *stream, const kv_gpu_layer *l, int rows) {
-  if (fine(GPUDEVICE_START)) real->evidence(stream, l, rows);
+static void observation(void *stream, const kv_gpu_layer *l, int rows) {
+  if (fine(GPUDEVICE_START)) real->observation(stream, l, rows);
 }
 static void report(void *stream, const kv_gpu_layer *l, int stage, int first) {
   if (fine(GPUDEVICE_START)) real->report(stream, l, stage, first);
@@ -157,7 +157,7 @@ const kv_backend *gpudevice_open(void) {
   table.queries = queries, table.append = append, table.logits = logits;
   table.name_views = name_views, table.attend = attend;
   table.materialise = materialise;
-  table.evidence = evidence, table.report = report, table.window = window;
+  table.observation = observation, table.report = report, table.window = window;
   lame = kv_backend_emu;
   lame.name = table.name;
   lame.open = open_lame;

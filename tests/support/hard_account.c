@@ -226,7 +226,7 @@ static void keep_by_priority(const hard_rule *o, hard_store *s,
   keep(s, n < o->upper ? n : o->upper, list);
 }
 
-void hard_settle(const rig_case *c, hard_rule *o, int step, hard_store *s) {
+void hard_compress(const rig_case *c, hard_rule *o, int step, hard_store *s) {
   said what = {0};
   int n = 0, left = 0, list[HARD_MOST];
   bool chosen[HARD_MOST] = {false}, forced[HARD_MOST] = {false};

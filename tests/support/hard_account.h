@@ -31,7 +31,7 @@ typedef struct hard_store {
 
 /* Token `token` of the case enters. */
 void hard_enter(const rig_case *c, hard_store *s, int token);
-/* A settling when `step` tokens were seen; the rule keeps temperatures. */
-void hard_settle(const rig_case *c, hard_rule *o, int step, hard_store *s);
+/* A compression when `step` tokens were seen; the rule keeps temperatures. */
+void hard_compress(const rig_case *c, hard_rule *o, int step, hard_store *s);
 
 #endif

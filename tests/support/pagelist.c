@@ -106,7 +106,7 @@ static void want(pagelist *l, const kv_pages_job *j, int h) {
     high->want = step_of(l, high, j->count[h].of[KV_HIGH], page[KV_HIGH]);
     low->want = step_of(l, low, j->count[h].of[KV_LOW], page[KV_LOW]);
   }
-  if (j->phase == KV_PAGES_SETTLED || high->want + low->want > l->of.table) {
+  if (j->phase == KV_PAGES_COMPRESSED || high->want + low->want > l->of.table) {
     high->want = pages_of(j->count[h].of[KV_HIGH], page[KV_HIGH]);
     low->want = pages_of(j->count[h].of[KV_LOW], page[KV_LOW]);
   }
@@ -149,13 +149,12 @@ static void take_more(pagelist *l, const kv_pages_job *j, int h) {
     list *to = &l->tier[t][at];
     while (to->n < to->want) to->id[to->n++] = pop(l);
     if (j->phase == KV_PAGES_END) to->tokens = 0;
-    if (j->phase == KV_PAGES_SETTLED || j->phase == KV_PAGES_STEP)
+    if (j->phase == KV_PAGES_COMPRESSED || j->phase == KV_PAGES_STEP)
       to->tokens = j->count[h].of[t];
   }
 }
 
-/* --- a step ----------------------------------------------------------------
- */
+/* --- a step -------------------------------------------------------------- */
 
 static int admit(pagelist *l, int n, kv_pages_job *job) {
   int64_t room = l->free;
@@ -185,8 +184,7 @@ int pagelist_compact(pagelist *l, int n, kv_pages_job *job) {
   return refused;
 }
 
-/* --- comparing -------------------------------------------------------------
- */
+/* --- comparing ----------------------------------------------------------- */
 
 bool pagelist_same(const pagelist *l, const kv_pages *p, int request) {
   for (int h = 0; h < l->of.heads; h++) {

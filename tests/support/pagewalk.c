@@ -49,7 +49,7 @@ static kv_pages_job draw_job(pagewalk *w, int r) {
   kv_pages_job j = {.request = r, .count = w->next[r]};
   if (w->last[r] == KV_PAGES_END || w->last[r] == KV_PAGES_PROMPT) {
     bool begins = w->last[r] == KV_PAGES_END;
-    j.phase = begins ? KV_PAGES_PROMPT : KV_PAGES_SETTLED;
+    j.phase = begins ? KV_PAGES_PROMPT : KV_PAGES_COMPRESSED;
     if (begins) j.tokens = 1 + draw_below(&w->seed, 3 * PAGEWALK_MOST / 4);
     for (int h = 0; !begins && h < w->heads; h++)
       w->next[r][h] = draw_kept(w, w->seen[r]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random requests for a page manager: they arrive, settle, decode and end, some
- * in each call. Who is refused goes home at its next job. The jobs are those of
- * ref/pages/pages.h; which manager answers them is the caller's matter.
+ * Random requests for a page manager: they arrive, compress, decode and end,
+ * some in each call. Who is refused goes home at its next job. The jobs are
+ * those of ref/pages/pages.h; which manager answers them is the caller's
+ * matter.
  */
 #ifndef KV_TESTS_SUPPORT_PAGEWALK_H
 #define KV_TESTS_SUPPORT_PAGEWALK_H

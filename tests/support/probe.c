@@ -46,9 +46,9 @@ static void logits(void *stream, const kv_gpu_layer *l, int n, int masked) {
   kv_device_emu()->logits(stream, l, n, masked);
 }
 
-static void evidence(void *stream, const kv_gpu_layer *l, int n) {
+static void observation(void *stream, const kv_gpu_layer *l, int n) {
   if (l->needs.want & (KV_P | KV_SUM)) rows += (int64_t)n * l->shape.n_heads;
-  kv_device_emu()->evidence(stream, l, n);
+  kv_device_emu()->observation(stream, l, n);
 }
 
 typedef struct recorded {
@@ -94,7 +94,7 @@ const kv_backend *probe_backend(void) {
   if (probe.open) return &probe;
   device = *kv_device_emu();
   device.hooks = hooks;
-  device.evidence = evidence;
+  device.observation = observation;
   device.logits = logits;
   device.record = record;
   device.replay = replay;

@@ -36,7 +36,7 @@ const kv_backend *rig_backend(void);
 /* Does the method run with a file alone, which the trace has beside it? */
 bool rig_wants_file(const kv_method *m);
 
-/* Opens and enters the prompt: prompt_len tokens seen, settled. */
+/* Opens and enters the prompt: prompt_len tokens seen, compressed. */
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */
 /* What a method's open says to a specification; needs may be NULL. */
@@ -96,7 +96,7 @@ void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 
 /* --- laws --------------------------------------------------------------- */
 
-/* Most entries a lane may hold after the settling at `step`. */
+/* Most entries a lane may hold after the compression at `step`. */
 typedef int rig_bound(const rig_case *c, int step, const void *ctx);
 
 /* At most *ctx entries, an int; or of the prompt, and all that was decoded. */

@@ -38,7 +38,7 @@ static void odd_attend(kv_store *s, int lane, kv_scratch *x) {
 kv_rc failure;
 static void failing(kv_store *s, int lane, kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (l->step == STEP) kv_fail(&l->fault, failure, "it is <broken> & \"done\"");
 }
 
@@ -46,7 +46,7 @@ static void failing(kv_store *s, int lane, kv_scratch *x) {
  * about bytes only. */
 static void wasting(kv_store *s, int lane, kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (s->data->layer == LAYER && lane == 0 && l->step == STEP)
     l->holes = !l->holes;
 }
@@ -59,7 +59,7 @@ static void counted(kv_store *s, const kv_layer_data *data) {
 
 int die_at;
 static void mortal(kv_store *s, int lane, kv_scratch *x) {
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (die_at && --die_at == 0) raise(SIGKILL);
 }
 
@@ -71,14 +71,14 @@ static void make_backends(void) {
   odd.name = "odd";
   odd.attend = odd_attend;
   bad.name = "bad";
-  bad.settle = failing;
+  bad.compress = failing;
   worse = bad;
   worse.name = "worse";
   same.name = "same";
   same.begin = counted;
-  same.settle = mortal;
+  same.compress = mortal;
   wasteful.name = "wasteful";
-  wasteful.settle = wasting;
+  wasteful.compress = wasting;
   ulp = kv_backend_ref;
   ulp.threads = false;
   ulp.name = "ulp";

@@ -19,8 +19,8 @@
 enum { STEP = 40, LAYER = 1 };
 
 extern kv_rc failure;
-extern int begun;   /* layers, on "same" */
-extern int die_at;  /* "same" kills the process at so many settlings; 0: no */
+extern int begun;  /* layers, on "same" */
+extern int die_at; /* "same" kills the process at so many compressions; 0: no */
 extern int at_hand; /* backends that need not be named: ref, same */
 
 /* check TRACE, or run TRACE, then the arguments, the last one NULL: the exit

@@ -33,9 +33,9 @@ bool tampers_here(const kv_lane *l) {
          (replaying || !only_then);
 }
 
-static void odd_settle(kv_store *s, int lane, kv_scratch *x) {
+static void odd_compress(kv_store *s, int lane, kv_scratch *x) {
   kv_lane *l = &s->lane[lane];
-  kv_backend_ref.settle(s, lane, x);
+  kv_backend_ref.compress(s, lane, x);
   if (on_lane && tampers_here(l)) on_lane(l);
 }
 
@@ -84,7 +84,7 @@ void compare(const char *method, int budget, kv_difference *out) {
 void set_odd(void) {
   odd = kv_backend_ref;
   odd.name = "odd";
-  odd.settle = odd_settle;
+  odd.compress = odd_compress;
   odd.attend = odd_attend;
   on_lane = NULL;
   on_row = NULL;

@@ -17,8 +17,8 @@ enum { TOKENS = 96, PROMPT = 64, LAYERS = 3, LAYER = 1, LANE = 1, HEAD = 2 };
 #define ZSMERGE "zsmerge:residual=3:proximity=4"
 
 extern kv_backend odd;
-/* Called at step at_step of layer LAYER and lane LANE: after the lane settled,
- * or after its rows were attended. NULL: not. */
+/* Called at step at_step of layer LAYER and lane LANE: after the lane
+ * compressed, or after its rows were attended. NULL: not. */
 extern void (*on_lane)(kv_lane *l);
 extern void (*on_row)(kv_store *s, kv_scratch *x);
 extern int at_step;

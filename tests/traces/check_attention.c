@@ -18,7 +18,7 @@
 #include "tests/support/scratch.h"
 #include "traces/container/writer.h"
 #include "traces/trace/attention.h"
-#include "traces/trace/spread.h"
+#include "traces/trace/sparsity.h"
 
 enum { HEADS = 4, KV = 2, D = 16, T = 150, P = 100, FROM = 90 };
 enum { ROWS = T - FROM, ASKED = 5, SOURCE = 20 };
@@ -238,10 +238,11 @@ static double score_of(int g, int j, int from, int *seen) {
   return most;
 }
 
-static void plain_spread(int g, int from, kv_spread *a) {
+static void plain_spread(int g, int from, kv_sparsity *a) {
   memset(a, 0, sizeof *a);
   for (int h = g * (HEADS / KV); h < (g + 1) * (HEADS / KV); h++)
-    for (int t = from > KV_SPREAD_FROM ? from : KV_SPREAD_FROM; t < T; t++) {
+    for (int t = from > KV_SPARSITY_FROM ? from : KV_SPARSITY_FROM; t < T;
+         t++) {
       a->rows++;
       a->seen += t + 1;
       a->critical += tokens_needed(h, t);
@@ -249,20 +250,20 @@ static void plain_spread(int g, int from, kv_spread *a) {
   for (int j = 0; j < T; j++) {
     int seen;
     double norm = 0, score = score_of(g, j, from, &seen);
-    if (seen < KV_SPREAD_ROWS) continue;
+    if (seen < KV_SPARSITY_ROWS) continue;
     for (int i = 0; i < D; i++) norm += (double)v[g][j][i] * (double)v[g][j][i];
     a->tokens++;
-    a->count[third(score, KV_SPREAD_SCORE, 0) - KV_SPREAD_SCORE]
-            [third(sqrt(norm), KV_SPREAD_NORM, -KV_SPREAD_NORM) -
-             KV_SPREAD_NORM]++;
+    a->count[third(score, KV_SPARSITY_SCORE, 0) - KV_SPARSITY_SCORE]
+            [third(sqrt(norm), KV_SPARSITY_NORM, -KV_SPARSITY_NORM) -
+             KV_SPARSITY_NORM]++;
   }
 }
 
 static void spread_as_plain(bool whole) {
-  static kv_spread a[KV], b;
+  static kv_sparsity a[KV], b;
   kv_err e = {0};
   kv_trace *t = made(whole);
-  if (kv_spread_layer(t, 0, kv_kernels_best(), 2, a, &e))
+  if (kv_sparsity_layer(t, 0, kv_kernels_best(), 2, a, &e))
     fail_msg("%s", e.text);
   kv_trace_close(t);
   for (int g = 0; g < KV; g++) {
@@ -274,8 +275,8 @@ static void spread_as_plain(bool whole) {
     if (llabs((long long)(a[g].critical - b.critical)) > 2)
       fail_msg("KV head %d: %lld critical tokens, not %lld", g,
                (long long)a[g].critical, (long long)b.critical);
-    for (int i = 0; i < KV_SPREAD_SCORES; i++)
-      for (int j = 0; j < KV_SPREAD_NORMS; j++)
+    for (int i = 0; i < KV_SPARSITY_SCORES; i++)
+      for (int j = 0; j < KV_SPARSITY_NORMS; j++)
         other += abs(a[g].count[i][j] - b.count[i][j]);
     if (other > 2) fail_msg("KV head %d: %d in other classes", g, other);
   }
@@ -289,27 +290,27 @@ static void test_spread(void **state) {
 
 static void test_classes(void **state) {
   (void)state;
-  assert_int_equal(kv_spread_class(1, -36, 0), 0);
-  assert_int_equal(kv_spread_class(0.999, -36, 0), -1);
-  assert_int_equal(kv_spread_class(1e-3, -36, 0), -9);
-  assert_int_equal(kv_spread_class(2.15e-3, -36, 0), -9);
-  assert_int_equal(kv_spread_class(2.16e-3, -36, 0), -8);
-  assert_int_equal(kv_spread_class(0, -36, 0), -36);
-  assert_int_equal(kv_spread_class(1e-20, -36, 0), -36);
-  assert_int_equal(kv_spread_class(1e9, -18, 18), 18);
-  assert_int_equal(kv_spread_class(46.5, -18, 18), 5);
+  assert_int_equal(kv_sparsity_class(1, -36, 0), 0);
+  assert_int_equal(kv_sparsity_class(0.999, -36, 0), -1);
+  assert_int_equal(kv_sparsity_class(1e-3, -36, 0), -9);
+  assert_int_equal(kv_sparsity_class(2.15e-3, -36, 0), -9);
+  assert_int_equal(kv_sparsity_class(2.16e-3, -36, 0), -8);
+  assert_int_equal(kv_sparsity_class(0, -36, 0), -36);
+  assert_int_equal(kv_sparsity_class(1e-20, -36, 0), -36);
+  assert_int_equal(kv_sparsity_class(1e9, -18, 18), 18);
+  assert_int_equal(kv_sparsity_class(46.5, -18, 18), 5);
 }
 
 static void test_spread_same_bits(void **state) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
-  static kv_spread a[KV], b[KV];
+  static kv_sparsity a[KV], b[KV];
   kv_trace *t = made(true);
   (void)state;
-  assert_int_equal(kv_spread_layer(t, 0, kv_kernels_best(), 1, a, NULL), 0);
+  assert_int_equal(kv_sparsity_layer(t, 0, kv_kernels_best(), 1, a, NULL), 0);
   for (int i = 0; i < 3; i++) {
     const kv_kernels *kernel;
     assert_int_equal(kv_kernels_named(sets[i], &kernel, NULL, NULL), 0);
-    assert_int_equal(kv_spread_layer(t, 0, kernel, 1 + i, b, NULL), KV_OK);
+    assert_int_equal(kv_sparsity_layer(t, 0, kernel, 1 + i, b, NULL), KV_OK);
     assert_memory_equal(a, b, sizeof a);
   }
   kv_trace_close(t);

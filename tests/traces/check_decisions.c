@@ -301,7 +301,7 @@ static void missing_layer(void **state) {
   is_refused(NULL, &right, 1, KV_REFUSED, "tensor layers.1.steps is missing");
 }
 
-/* A block of three ends at 3 and 6: steps there are settled, 5 is not. */
+/* A block of three ends at 3 and 6: steps there are compressed, 5 is not. */
 static void steps_of_blocks(void **state) {
   const meta block = {"block", "3"};
   kv_decisions_file *f = NULL;

@@ -22,7 +22,7 @@ static void observe(const float *q, const matrix *k) {
   for (int i = 0; i < n; i++) column[i] += llrint(p[i] * r * 0x1p40);
 }
 
-static void settle(const matrix *k, int t, int asked) {
+static void compress(const matrix *k, int t, int asked) {
   int g = k->head, past = n - recent, m = 0;
   float score[n];
   if (asked) hold("column", k, t, g, n, column);
@@ -45,7 +45,7 @@ static void replay(const matrix *k) {
     if (asked && t > prompt) hold("entries", k, t, g, n, entry);
     for (int h = g * group; h < g * group + group; h++)
       observe(find("q", k, 0, h)->x + (t - 1) * d, k);
-    if (t >= prompt) settle(k, t, asked);
+    if (t >= prompt) compress(k, t, asked);
     if (asked) hold("kept", k, t, g, n, entry);
   }
 }

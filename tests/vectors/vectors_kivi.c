@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
   bits = atoi(argv[2]), fp16 = strcmp(argv[5], "code") == 0;
   for (matrix *m = all; m < end; m++) {
     if (strcmp(m->stage, "entries")) continue;
-    int n = m->rows - 1; /* had settled when the step came */
+    int n = m->rows - 1; /* was compressed when the step came */
     side(stages[0], m, n / residual * residual, group, 1);
     side(stages[1], m, n > residual ? n - residual : 0, 1, group);
   }

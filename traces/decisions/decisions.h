@@ -18,7 +18,7 @@ typedef struct kv_decisions_file {
 } kv_decisions_file;
 
 /* KV_INPUT where the file is malformed; KV_REFUSED where it is for another
- * trace or prompt, where a layer is missing or a step cannot be settled.
+ * trace or prompt, where a layer is missing or a step cannot be compressed.
  * Hashes the trace unless its identity is cached. Cost: linear in the file. */
 kv_rc kv_decisions_open(const char *path, const kv_trace *t, int prompt_len,
                         kv_decisions_file **out, kv_err *e);

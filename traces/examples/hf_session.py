@@ -19,7 +19,7 @@ In a program of your own:
 (From transformers 5.24 on the word is cache=cache; either is seen.)
 
 The first forward is the prompt: its tokens see all before them (exactly,
-whatever the model's own kernel would round); methods settle when it has ended.
+whatever the model's own kernel would round); methods compress when it ended.
 A prompt that comes in several forwards - generate(prefill_chunk_size=) - is
 SessionCache(prompt_len=). All later tokens are decode steps, also those of
 another generate(), whose ids must begin with those that the cache has seen;

@@ -91,7 +91,7 @@ static int cache_folder(char *out, size_t room) {
 
 /* Two writes within one tick of the clock cannot be told apart, so a file
  * that is younger than two seconds is not remembered. */
-static int settled(const kv_st *s) {
+static int compressed(const kv_st *s) {
   time_t now = time(NULL);
   for (int f = 0; f < kv_st_files(s); f++) {
     if (kv_st_file_stat(s, f)->st_mtim.tv_sec > now - 2) return 0;
@@ -103,7 +103,7 @@ static int settled(const kv_st *s) {
 static int cache_path(const kv_st *s, size_t room, char *out) {
   kv_sha256 h;
   char hex[65];
-  if (!settled(s) || !cache_folder(out, room - 66)) return 0;
+  if (!compressed(s) || !cache_folder(out, room - 66)) return 0;
   kv_sha256_init(&h);
   add_text(&h, "1");
   for (int f = 0; f < kv_st_files(s); f++) {

@@ -21,19 +21,19 @@
 #endif
 #include "tests/bench/gpu/device_attend.cuh"
 #include "tests/bench/gpu/device_compact.cuh"
+#include "tests/bench/gpu/device_compress.cuh"
 #include "tests/bench/gpu/device_delta.cuh"
 #include "tests/bench/gpu/device_kivi.cuh"
 #include "tests/bench/gpu/device_paged.cuh"
 #include "tests/bench/gpu/device_regular.cuh"
 #include "tests/bench/gpu/device_replay.cuh"
-#include "tests/bench/gpu/device_settle.cuh"
 #include "tests/bench/gpu/device_sort.cuh"
 
 /* The ceilings are first: the others need them. */
 static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"attend", attend_check, attend_time},
                                {"top", top_check, top_time},
-                               {"settle", settle_check, settle_time},
+                               {"compress", compress_check, compress_time},
                                {"kivi", kivi_check, kivi_time},
                                {"compact", compact_check, compact_time},
                                {"paged", paged_check, paged_time},
@@ -48,7 +48,7 @@ static int usage(FILE *to, int code) {
         "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
         "  --csv FILE    the table as CSV, too\n"
         "  --quick       little data, which a cache may hold: no verdicts\n"
-        "  --theme NAME  that one and the ceilings: copy attend top settle "
+        "  --theme NAME  that one and the ceilings: copy attend top compress "
         "kivi\n"
         "                compact paged regular delta replay (TMPDIR: 4 GiB)\n"
         "  --predict     what the model says they reach, on any machine\n",

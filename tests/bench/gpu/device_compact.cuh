@@ -120,7 +120,7 @@ static void compact_same(const compacts *x, const kv_pages *p) {
 
 static void compact_check(bench *b) {
   enum { N = 3 };
-  static const kv_pages_phase phase[] = {KV_PAGES_PROMPT, KV_PAGES_SETTLED,
+  static const kv_pages_phase phase[] = {KV_PAGES_PROMPT, KV_PAGES_COMPRESSED,
                                          KV_PAGES_STEP, KV_PAGES_STEP,
                                          KV_PAGES_END};
   compacts x;
@@ -171,7 +171,7 @@ static void compact_time(bench *b) {
     compact_open(b, n, &x);
     compact_draw(&x, b->dev->stream());
     compact_call(&x, KV_PAGES_PROMPT);
-    compact_call(&x, KV_PAGES_SETTLED);
+    compact_call(&x, KV_PAGES_COMPRESSED);
     compact_draw(&x, b->dev->stream());
     compact_call(&x, KV_PAGES_STEP); /* the jobs that every lap repeats */
     lap step = {compact_draw, compact_run, &x, false};

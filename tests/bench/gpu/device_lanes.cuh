@@ -13,7 +13,7 @@ constexpr int LANES_D = 128, LANES_VERBS = 1 << 12;
 
 typedef struct lanes_case {
   int lanes, group, tokens;
-  bool evidence; /* room for probabilities, sums, masks and a column */
+  bool observation; /* room for probabilities, sums, masks and a column */
 } lanes_case;
 
 typedef struct lanes {
@@ -51,7 +51,7 @@ static void lanes_take_lane(lanes *w, int i, const lanes_case *c) {
   l->v = bench_take<kv_cell_ref>(b, t);
   lanes_take_pool(b, t, &l->k_raw);
   lanes_take_pool(b, t, &l->v_raw);
-  if (!c->evidence) return;
+  if (!c->observation) return;
   l->column[0].i = bench_take<int64_t>(b, t);
   l->cap_verbs = LANES_VERBS;
   l->verbs = bench_take<uint32_t>(b, LANES_VERBS);
@@ -61,7 +61,7 @@ static void lanes_take_lane(lanes *w, int i, const lanes_case *c) {
   l->work = bench_take<char>(b, l->work_size);
 }
 
-static void lanes_take_evidence(lanes *w) {
+static void lanes_take_observation(lanes *w) {
   kv_gpu_layer *l = &w->layer;
   size_t places = (size_t)l->shape.n_heads * (size_t)l->stride;
   l->p = bench_take<float>(w->b, places);
@@ -122,7 +122,7 @@ static void lanes_open(bench *b, const lanes_case *c, lanes *w) {
   l->stride = (c->tokens + 15) / 16 * 16;
   w->lane = bench_room<kv_gpu_lane>((size_t)c->lanes);
   lanes_take_layer(w);
-  if (c->evidence) lanes_take_evidence(w);
+  if (c->observation) lanes_take_observation(w);
   for (int i = 0; i < c->lanes; i++) lanes_take_lane(w, i, c);
 }
 

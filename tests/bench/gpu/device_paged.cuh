@@ -69,9 +69,9 @@ static void paged_take(bench *b, const lanes_case *c, paged_mix mix, paged *x) {
   b->dev->put(there, count, lanes * sizeof *count);
   free(count);
   kv_pages_job prompt = {KV_PAGES_PROMPT, 0, c->tokens, nullptr, false, 0};
-  kv_pages_job settled = {KV_PAGES_SETTLED, 0, 0, there, false, 0};
+  kv_pages_job compressed = {KV_PAGES_COMPRESSED, 0, 0, there, false, 0};
   if (kv_gpu_unified_compact(&x->u, 1, &prompt) ||
-      kv_gpu_unified_compact(&x->u, 1, &settled))
+      kv_gpu_unified_compact(&x->u, 1, &compressed))
     bench_fail("a lane found no page");
   size_t halves = (size_t)s.pages * (size_t)x->p.page / 2;
   uint16_t *pool = bench_take<uint16_t>(b, halves);

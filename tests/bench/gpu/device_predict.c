@@ -277,10 +277,10 @@ predicted predict_top(const predict_device *d, int lanes, int n) {
   return p;
 }
 
-/* --- settling ------------------------------------------------------------- */
+/* --- compression --------------------------------------------------------- */
 
-predicted predict_settle(const predict_device *d, int lanes, int budget,
-                         int every) {
+predicted predict_compress(const predict_device *d, int lanes, int budget,
+                           int every) {
   /* Of one entry that goes, the way counts each loop once: arrays of 8 bytes
    * are one, and there are K, V and a column; classes of a byte, which are one
    * too, h2o has none of. */
@@ -289,16 +289,16 @@ predicted predict_settle(const predict_device *d, int lanes, int budget,
    * what the warps of its blocks issue, each warp of a block at a slot of its
    * own. */
   const predict_turn *t =
-      predict_turn_of(every == 1 ? "settle_one" : "settle_many");
+      predict_turn_of(every == 1 ? "compress_one" : "compress_many");
   int blocks = (lanes + d->sms - 1) / d->sms;
-  double settle = (t->trips + MORE) * d->trip +
-                  (t->elements - t->trips) * SHORT / d->clock +
-                  blocks * t->all / BUSY / d->clock,
+  double compress = (t->trips + MORE) * d->trip +
+                    (t->elements - t->trips) * SHORT / d->clock +
+                    blocks * t->all / BUSY / d->clock,
          step;
-  /* Evidence and sums: read twice, written, added. */
-  double evidence = 24.0 * GROUP * lanes * budget / d->read + 5 * d->start;
+  /* Observation and sums: read twice, written, added. */
+  double observation = 24.0 * GROUP * lanes * budget / d->read + 5 * d->start;
   predict_attend(d, GROUP, lanes, budget, &step);
-  predicted p = {(settle + d->start) / (step + evidence) / every, "round trips",
-                 0, 0};
+  predicted p = {(compress + d->start) / (step + observation) / every,
+                 "round trips", 0, 0};
   return p;
 }

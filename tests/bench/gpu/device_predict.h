@@ -41,7 +41,7 @@ typedef struct predicted {
 
 /* What is asked of the themes, here and where they are measured. */
 static const double GOAL_ATTEND = 0.85, GOAL_ATTEND_8 = 0.65, GOAL_TOP = 0.6,
-                    GOAL_KIVI = 0.9, GOAL_SETTLE = 0.05, GOAL_RARE = 0.005,
+                    GOAL_KIVI = 0.9, GOAL_COMPRESS = 0.05, GOAL_RARE = 0.005,
                     GOAL_PAGED = 0.8, GOAL_PAGED_8 = 0.7, GOAL_COMPACT = 0.005,
                     GOAL_REGULAR = 0.5, GOAL_PAID = 5;
 
@@ -123,9 +123,9 @@ predict_delta predict_rebuilt(const predict_device *d, int tokens);
 enum { PREDICT_PASSES = 3 };
 predicted predict_top(const predict_device *d, int lanes, int n);
 
-/* Settling h2o after each of `every` steps, a step's share / a step. */
-predicted predict_settle(const predict_device *d, int lanes, int budget,
-                         int every);
+/* Compression h2o after each of `every` steps, a step's share / a step. */
+predicted predict_compress(const predict_device *d, int lanes, int budget,
+                           int every);
 
 /* All themes with their goals. */
 void predict_print(FILE *to, const predict_device *d);

@@ -96,8 +96,8 @@ void predict_print(FILE *to, const predict_device *d) {
   delta_line(to, d);
   line(to, "top 4,096 of 131,072 / read", predict_top(d, 256, 131072), GOAL_TOP,
        0);
-  line(to, "settling of h2o, every step / step",
-       predict_settle(d, 256, 4096, 1), 0, GOAL_SETTLE);
-  line(to, "settling of h2o, every 128 steps / step",
-       predict_settle(d, 256, 4096, 128), 0, GOAL_RARE);
+  line(to, "compression of h2o, every step / step",
+       predict_compress(d, 256, 4096, 1), 0, GOAL_COMPRESS);
+  line(to, "compression of h2o, every 128 steps / step",
+       predict_compress(d, 256, 4096, 128), 0, GOAL_RARE);
 }

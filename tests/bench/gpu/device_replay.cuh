@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Theme replay: all methods over a trace, on the device and by the reference,
- * as kvreplay runs them: prompt, decode steps, settling, journal, digests.
+ * as kvreplay runs them: prompt, decode steps, compression, journal, digests.
  * The check compares digests and bytes on a short trace; where both are timed,
  * what was timed is compared, too. Times are wall clock, of one run each, and
  * hold the host's part of the work; opening the cells, and making and reading

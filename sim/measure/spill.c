@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A shelf: sim/measure/shelf.h. The file is unlinked as soon as it is there,
+ * A spill: sim/measure/spill.h. The file is unlinked as soon as it is there,
  * so that nothing is left of it whatever ends the program.
  */
 #define _GNU_SOURCE 1
-#include "sim/measure/shelf.h"
+#include "sim/measure/spill.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static int make_file(size_t bytes) {
   return -1;
 }
 
-static kv_rc map_file(kv_shelf *s, kv_err *e) {
+static kv_rc map_file(kv_spill *s, kv_err *e) {
   char show[256];
   int fd = make_file(s->bytes);
   void *at =
@@ -59,35 +59,35 @@ static kv_rc map_file(kv_shelf *s, kv_err *e) {
                  strerror(why));
 }
 
-kv_rc kv_shelf_open(int slices, size_t bytes, kv_shelf *s, kv_err *e) {
+kv_rc kv_spill_open(int slices, size_t bytes, kv_spill *s, kv_err *e) {
   size_t all = 0;
-  *s = (kv_shelf){.stride = (bytes + PAGE - 1) / PAGE * PAGE};
+  *s = (kv_spill){.stride = (bytes + PAGE - 1) / PAGE * PAGE};
   if (bytes > SIZE_MAX / 2 ||
       __builtin_mul_overflow((size_t)slices, s->stride, &all))
     return kv_no_memory(e, "measured values", SIZE_MAX);
   s->bytes = all;
-  s->file = all > KV_SHELF_MEMORY;
+  s->file = all > KV_SPILL_MEMORY;
   kv_rc rc = KV_OK;
   if (s->file)
     rc = map_file(s, e);
   else if ((s->at = kv_zalloc(1, all)) == NULL)
     rc = kv_no_memory(e, "measured values", all);
-  if (rc) *s = (kv_shelf){0};
+  if (rc) *s = (kv_spill){0};
   return rc;
 }
 
-void kv_shelf_close(kv_shelf *s) {
+void kv_spill_close(kv_spill *s) {
   if (s->file)
     munmap(s->at, s->bytes);
   else
     free(s->at);
-  *s = (kv_shelf){0};
+  *s = (kv_spill){0};
 }
 
-void *kv_shelf_slice(const kv_shelf *s, int i) {
+void *kv_spill_slice(const kv_spill *s, int i) {
   return s->at + (size_t)i * s->stride;
 }
 
-void kv_shelf_put_away(const kv_shelf *s, int i) {
-  if (s->file) madvise(kv_shelf_slice(s, i), s->stride, MADV_DONTNEED);
+void kv_spill_put_away(const kv_spill *s, int i) {
+  if (s->file) madvise(kv_spill_slice(s, i), s->stride, MADV_DONTNEED);
 }

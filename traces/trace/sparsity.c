@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kv_spread_layer: traces/trace/spread.h. Blocks of rows are dealt to threads,
- * each with sums of its own, which are added afterwards.
+ * kv_sparsity_layer: traces/trace/sparsity.h. Blocks of rows are dealt to
+ * threads, each with sums of its own, which are added afterwards.
  */
-#include "traces/trace/spread.h"
+#include "traces/trace/sparsity.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct job {
   const kv_kernels *kernel;
   int g, group, threads;
   int64_t *sums; /* [group][tokens] of probabilities at 2^-40 */
-  kv_spread *out;
+  kv_sparsity *out;
 } job;
 
 /* A thread's part. */
@@ -28,7 +28,7 @@ typedef struct part {
   kv_rows rows;
   kv_critical critical;
   int64_t *sums;
-  kv_spread found;
+  kv_sparsity found;
 } part;
 
 /* --- classes ------------------------------------------------------------ */
@@ -44,7 +44,7 @@ static double edge(int c) {
   return whole < 0 ? rest / ten : rest * ten;
 }
 
-int kv_spread_class(double x, int first, int last) {
+int kv_sparsity_class(double x, int first, int last) {
   int c = last;
   while (c > first && x < edge(c)) c--;
   return c;
@@ -64,7 +64,7 @@ static bool take(const job *w, part *x) {
 static void give_back(const job *w, part *x, bool ready) {
   size_t n = (size_t)w->group * (size_t)w->t->shape.n_tokens;
   if (ready) {
-#pragma omp critical(kv_spread)
+#pragma omp critical(kv_sparsity)
     {
       for (size_t i = 0; i < n; i++) w->sums[i] += x->sums[i];
       w->out->rows += x->found.rows;
@@ -87,7 +87,7 @@ static bool add_rows(const job *w, part *x, int b) {
     int n = kv_row_token(w->data, first + i / r->group) + 1;
     const float *p = r->p + (size_t)i * r->stride;
     r->kernel->fix_add(p, n, x->sums + (size_t)(i % r->group) * r->stride);
-    if (n <= KV_SPREAD_FROM) continue;
+    if (n <= KV_SPARSITY_FROM) continue;
     x->found.rows++;
     x->found.seen += n;
     x->found.critical += kv_critical_tokens(&x->critical, n, p);
@@ -136,15 +136,15 @@ static void sort_tokens(const job *w, float *row) {
     int64_t most = 0;
     while (first < w->data->n_rows && kv_row_token(w->data, first) < j) first++;
     int rows = w->data->n_rows - first;
-    if (rows < KV_SPREAD_ROWS) return;
+    if (rows < KV_SPARSITY_ROWS) return;
     for (int m = 0; m < w->group; m++)
       if (w->sums[(size_t)m * (size_t)n + (size_t)j] > most)
         most = w->sums[(size_t)m * (size_t)n + (size_t)j];
     double score = (double)most / ((double)rows * (double)KV_COLSUM_ONE);
-    int a = kv_spread_class(score, KV_SPREAD_SCORE, 0);
-    int b =
-        kv_spread_class(norm_of(w, j, row), KV_SPREAD_NORM, -KV_SPREAD_NORM);
-    w->out->count[a - KV_SPREAD_SCORE][b - KV_SPREAD_NORM]++;
+    int a = kv_sparsity_class(score, KV_SPARSITY_SCORE, 0);
+    int b = kv_sparsity_class(norm_of(w, j, row), KV_SPARSITY_NORM,
+                              -KV_SPARSITY_NORM);
+    w->out->count[a - KV_SPARSITY_SCORE][b - KV_SPARSITY_NORM]++;
     w->out->tokens++;
   }
 }
@@ -156,7 +156,7 @@ static kv_rc do_head(job *w, kv_err *e) {
   w->sums = kv_zalloc(n, sizeof *w->sums);
   if (!row || !w->sums)
     rc = kv_no_memory(e, "sums of attention", n * sizeof *w->sums);
-  *w->out = (kv_spread){0};
+  *w->out = (kv_sparsity){0};
   if (!rc) rc = do_rows(w, e);
   if (!rc) sort_tokens(w, row);
   free(w->sums);
@@ -164,8 +164,8 @@ static kv_rc do_head(job *w, kv_err *e) {
   return rc;
 }
 
-kv_rc kv_spread_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                      int threads, kv_spread *out, kv_err *e) {
+kv_rc kv_sparsity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                        int threads, kv_sparsity *out, kv_err *e) {
   job w = {.t = t,
            .data = &t->layer[i].data,
            .kernel = kernel,

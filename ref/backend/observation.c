@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The prompt's evidence: query rows of a block against what a lane holds, in
+ * The prompt's observation: query rows of a block against what a lane holds, in
  * ascending tiles. Lanes that still hold the trace's own rows hold the same
  * ones, so those of all stores are computed once; a lane that verbs have
  * changed is computed alone. Logits are computed where somebody wants more
@@ -118,7 +118,7 @@ static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
 /* Probabilities and their sums, each row over the entries that it sees.
  * Returns the first row with a logit that is not finite, or -1. The rows of a
  * head are added up together, so that a sum is read and written once. */
-static int tile_evidence(const kv_store *s, const tile *a, kv_scratch *x) {
+static int tile_observation(const kv_store *s, const tile *a, kv_scratch *x) {
   const kv_kernels *kernel = s->plan->kernels;
   int bad = -1;
   for (int h = 0; h < a->heads; h++) {
@@ -143,7 +143,7 @@ static int tile_fill(const kv_store *s, const tile *a, kv_scratch *x) {
   tile_queries(s, a, x);
   if (!(a->want & KV_LOGITS)) return -1;
   tile_logits(s, a, x);
-  return tile_evidence(s, a, x);
+  return tile_observation(s, a, x);
 }
 
 static void fail_lane(kv_lane *l, const tile *a, int bad) {
@@ -232,8 +232,8 @@ static void shown_alone(kv_store *s, kv_lane *l, int first, int last,
   }
 }
 
-void kv_ref_evidence(kv_store *const *s, int n, int g, int first, int count,
-                     kv_scratch *x) {
+void kv_ref_observation(kv_store *const *s, int n, int g, int first, int count,
+                        kv_scratch *x) {
   int last = first + count;
   for (int i = 0; i < n; i++)
     if (by_sums(s[i])) recorded_sums(s[i], g, x);

@@ -15,13 +15,14 @@ typedef struct place {
   const char *space, *kind;
 } place;
 
-kv_rc kv_db_has_likenesses(kv_db *db, const kv_digest *identity, int layers,
-                           bool *has, kv_err *e) {
+kv_rc kv_db_has_similarities(kv_db *db, const kv_digest *identity, int layers,
+                             bool *has, kv_err *e) {
   sqlite3_stmt *s;
   *has = false;
   kv_rc rc = kv_db_bind(
       db, &s, e,
-      "SELECT count(DISTINCT layer), count(d.direction) FROM likeness LEFT JOIN"
+      "SELECT count(DISTINCT layer), count(d.direction) FROM similarity LEFT "
+      "JOIN"
       " (SELECT * FROM spectrum WHERE direction = 1) d USING (identity, layer)"
       " WHERE identity = ?",
       "h", identity);
@@ -37,7 +38,7 @@ static kv_rc put_classes(const place *p, const char *what, int first, int n,
   for (int c = 0; c < n && !rc; c++)
     if (items[c])
       rc = kv_db_do(p->db, e,
-                    "INSERT OR IGNORE INTO likeness_class"
+                    "INSERT OR IGNORE INTO similarity_class"
                     " VALUES (?,?,?,?,?,?,?)",
                     "hisssii", p->identity, p->layer, p->space, p->kind, what,
                     (int64_t)(first + c), items[c]);
@@ -75,7 +76,7 @@ static kv_rc put_missed(const place *p, int stride, int k, int octave,
                   (int64_t)octave, share);
 }
 
-static kv_rc put_errors(const place *p, const kv_likeness *x, kv_err *e) {
+static kv_rc put_errors(const place *p, const kv_similarity *x, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0; i < KV_NEAREST_LISTS * KV_ERROR_KS && !rc; i++)
     rc = put_missed(p, kv_nearest_stride[i / KV_ERROR_KS],
@@ -88,13 +89,13 @@ static kv_rc put_errors(const place *p, const kv_likeness *x, kv_err *e) {
   return rc;
 }
 
-static kv_rc put_space(place *p, int space, const kv_likeness *x, kv_err *e) {
+static kv_rc put_space(place *p, int space, const kv_similarity *x, kv_err *e) {
   p->space = kv_space_name[space];
   p->kind = kv_residual_name[KV_LESS_NEAREST];
-  kv_rc rc = kv_db_do(p->db, e,
-                      "INSERT OR IGNORE INTO likeness VALUES (?,?,?,?,?,?,?,?)",
-                      "hisiiid", p->identity, p->layer, p->space, x->tokens,
-                      x->far, x->close, x->chance);
+  kv_rc rc = kv_db_do(
+      p->db, e, "INSERT OR IGNORE INTO similarity VALUES (?,?,?,?,?,?,?,?)",
+      "hisiiid", p->identity, p->layer, p->space, x->tokens, x->far, x->close,
+      x->chance);
   if (!rc) rc = put_classes(p, "distance", 0, KV_DISTANCES, x->distances, e);
   if (!rc)
     rc = put_classes(p, "cosine", KV_COSINE_FIRST, KV_COSINES, x->cosines, e);
@@ -156,7 +157,7 @@ kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
   return kv_db_done(db, s, e);
 }
 
-static kv_rc put_layer(place *p, const kv_likenesses *x, kv_err *e) {
+static kv_rc put_layer(place *p, const kv_similarities *x, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int space = 0; space < KV_SPACES && !rc; space++)
     rc = put_space(p, space, &x->space[space], e);
@@ -168,9 +169,9 @@ static kv_rc put_layer(place *p, const kv_likenesses *x, kv_err *e) {
   return rc;
 }
 
-kv_rc kv_db_put_likenesses(kv_db *db, const kv_digest *identity, int layers,
-                           const int *layer, const kv_likenesses *of,
-                           kv_err *e) {
+kv_rc kv_db_put_similarities(kv_db *db, const kv_digest *identity, int layers,
+                             const int *layer, const kv_similarities *of,
+                             kv_err *e) {
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
   for (int i = 0; i < layers && !rc; i++) {

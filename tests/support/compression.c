@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settling of tests/support/settling.h.
+ * The compression of tests/support/compression.h.
  */
-#include "tests/support/settling.h"
+#include "tests/support/compression.h"
 
 #include "ref/kernels/kernels.h"
 #include "ref/methods/zsmerge.h"
@@ -23,15 +23,16 @@ static uint16_t *rows(size_t n) {
   return out;
 }
 
-kv_rc settling_open(settling *s, int n_tokens, int d, int budget, kv_err *e) {
-  *s = (settling){.shape = {.n_heads = 1,
-                            .n_kv_heads = 1,
-                            .d = d,
-                            .d_v = d,
-                            .n_tokens = n_tokens,
-                            .prompt_len = n_tokens,
-                            .dtype = KV_F16,
-                            .scale = 1}};
+kv_rc compression_open(compression *s, int n_tokens, int d, int budget,
+                       kv_err *e) {
+  *s = (compression){.shape = {.n_heads = 1,
+                               .n_kv_heads = 1,
+                               .d = d,
+                               .d_v = d,
+                               .n_tokens = n_tokens,
+                               .prompt_len = n_tokens,
+                               .dtype = KV_F16,
+                               .scale = 1}};
   given = (params){.budget = budget,
                    .residual = KV_UNSET,
                    .context = KV_UNSET,
@@ -54,7 +55,7 @@ kv_rc settling_open(settling *s, int n_tokens, int d, int budget, kv_err *e) {
   return rc ? rc : kv_lane_room_init(&s->lane.room, n_tokens, e);
 }
 
-void settling_close(settling *s) {
+void compression_close(compression *s) {
   kv_lane_room_release(&s->lane.room);
   kv_lane_release(&s->lane);
   free((void *)(uintptr_t)s->data.k);
@@ -68,7 +69,7 @@ static double seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-double settling_run(settling *s) {
+double compression_run(compression *s) {
   kv_lane *l = &s->lane;
   kv_lane_begin(l, &s->needs, &s->data);
   kv_lane_append(l, 0, s->shape.n_tokens);
@@ -82,7 +83,7 @@ double settling_run(settling *s) {
               .kernels = kv_kernels_best(),
               .work = &s->work};
   double before = seconds();
-  kv_method_named("zsmerge")->settle_lane(&at, l);
+  kv_method_named("zsmerge")->compress_lane(&at, l);
   kv_sweep(l);
   return seconds() - before;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evidence: arithmetic 4. Computes the probabilities of the tile's query rows
- * over what each sees (one block for each row and head), and their sums over
- * the rows (one thread for each entry).
+ * Observation: arithmetic 4. Computes the probabilities of the tile's query
+ * rows over what each sees (one block for each row and head), and their sums
+ * over the rows (one thread for each entry).
  */
 #include "gpu/block/read.cuh"
 #include "gpu/lane/entry.cuh"
@@ -80,8 +80,8 @@ static __global__ void sums(kv_gpu_layer l, int rows) {
   l.sum[(size_t)h * (size_t)l.stride + (size_t)i] = sum;
 }
 
-extern "C" void kv_gpu_start_evidence(void *stream, const kv_gpu_layer *l,
-                                      int rows) {
+extern "C" void kv_gpu_start_observation(void *stream, const kv_gpu_layer *l,
+                                         int rows) {
   unsigned heads = (unsigned)l->shape.n_heads;
   KV_LAUNCH(stream, probabilities, dim3((unsigned)rows, heads), KV_BLOCK, *l);
   if (l->needs.want & KV_SUM)

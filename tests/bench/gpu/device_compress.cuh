@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Theme settle: what the settling of h2o, budget 4,096, costs against a decode
- * step of it (append, logits, view, attention, evidence, observe): where one
- * token goes at every step, and where 128 go after 128 steps, a 128th of
- * that. 256 lanes of groups of 4: 32 requests on a layer of 8 KV heads.
+ * Theme compress: what the compression of h2o, budget 4,096, costs against a
+ * decode step of it (append, logits, view, attention, observation, observe):
+ * where one token goes at every step, and where 128 go after 128 steps, a 128th
+ * of that. 256 lanes of groups of 4: 32 requests on a layer of 8 KV heads.
  */
-#ifndef KV_TESTS_BENCH_DEVICE_SETTLE_CUH
-#define KV_TESTS_BENCH_DEVICE_SETTLE_CUH
+#ifndef KV_TESTS_BENCH_DEVICE_COMPRESS_CUH
+#define KV_TESTS_BENCH_DEVICE_COMPRESS_CUH
 
 #include "ref/methods/h2o.h"
 #include "tests/bench/gpu/device_host.cuh"
@@ -15,7 +15,7 @@
 typedef struct steps {
   lanes w;
   const kv_gpu_hooks *hooks;
-  int count; /* tokens that enter before a settling */
+  int count; /* tokens that enter before a compression */
 } steps;
 
 /* The next tokens; the journals of the step before are done with. */
@@ -42,13 +42,13 @@ static void step_run(void *self, void *stream) {
   if (s->hooks->view) s->hooks->view(stream, l);
   dev->name_views(stream, l, s->hooks->view != nullptr);
   dev->attend(stream, l, s->hooks->view != nullptr);
-  dev->evidence(stream, l, 1);
+  dev->observation(stream, l, 1);
   s->hooks->observe(stream, l);
 }
 
-static void settle_run(void *self, void *stream) {
+static void compress_run(void *self, void *stream) {
   const steps *s = (const steps *)self;
-  s->hooks->settle_lane(stream, &s->w.layer);
+  s->hooks->compress_lane(stream, &s->w.layer);
 }
 
 static void steps_open(bench *b, const lanes_case *c, int budget, steps *s) {
@@ -82,7 +82,7 @@ static void steps_begin(steps *s, int n, int count) {
 /* --- the check ---------------------------------------------------------- */
 
 /* Adds a head's probabilities over n entries: arithmetic 4. */
-static void host_evidence(int n, const float *s, int64_t *sum) {
+static void host_observation(int n, const float *s, int64_t *sum) {
   float top = host_largest(n, s);
   int64_t mass = 0;
   for (int i = 0; i < n; i++) mass += kv_fix(kv_expm(kv_sub(s[i], top)));
@@ -92,8 +92,8 @@ static void host_evidence(int n, const float *s, int64_t *sum) {
 }
 
 /* Ids and sums that stay of n entries after a step of lane i. */
-static int host_settle(const steps *s, int i, int n, int budget, uint32_t *id,
-                       int64_t *sum) {
+static int host_compress(const steps *s, int i, int n, int budget, uint32_t *id,
+                         int64_t *sum) {
   const lanes *w = &s->w;
   float *k = host_rows(w, w->layer.k, i, n),
         *logit = bench_room<float>((size_t)n);
@@ -105,7 +105,7 @@ static int host_settle(const steps *s, int i, int n, int budget, uint32_t *id,
     size_t head = (size_t)(w->lane[i].first_head + h);
     float *q = bench_get(w->b, w->layer.q + head * LANES_D, LANES_D);
     host_logits(w, n, q, k, logit);
-    host_evidence(n, logit, sum);
+    host_observation(n, logit, sum);
     free(q);
   }
   for (int j = 0; j < past; j++) logit[j] = kv_unfix(sum[j]);
@@ -119,7 +119,7 @@ static int host_settle(const steps *s, int i, int n, int budget, uint32_t *id,
   return kept;
 }
 
-static void settle_check(bench *b) {
+static void compress_check(bench *b) {
   constexpr int BUDGET = 200, MOST = BUDGET + 1;
   lanes_case c = {2, 2, 2 * BUDGET, true};
   static uint32_t id[MOST];
@@ -128,10 +128,10 @@ static void settle_check(bench *b) {
   steps_open(b, &c, BUDGET, &s);
   steps_begin(&s, BUDGET, 1);
   step_run(&s, b->dev->stream());
-  settle_run(&s, b->dev->stream());
+  compress_run(&s, b->dev->stream());
   kv_gpu_lane *lane = bench_get(b, s.w.layer.lane, (size_t)c.lanes);
   for (int i = 0; i < c.lanes; i++) {
-    int kept = host_settle(&s, i, MOST, BUDGET, id, sum);
+    int kept = host_compress(&s, i, MOST, BUDGET, id, sum);
     if (lane[i].n != kept)
       bench_fail("h2o keeps %d entries, not %d", lane[i].n, kept);
     uint32_t *got = bench_get(b, lane[i].id, (size_t)kept);
@@ -147,30 +147,30 @@ static void settle_check(bench *b) {
 
 /* --- timing ------------------------------------------------------------- */
 
-static void settle_time(bench *b) {
+static void compress_time(bench *b) {
   constexpr int BUDGET = 4096, EVERY = 128;
   lanes_case c = {b->quick ? 32 : 256, 4, 2 * BUDGET, true};
   static_assert((WARM_UPS + REPEATS) * EVERY < BUDGET, "tokens suffice");
   steps s;
   steps_open(b, &c, BUDGET, &s);
-  lap step = {settle_run, step_run, &s, false};
-  lap settle = {step_run, settle_run, &s, false};
-  lap rare = {step_run, settle_run, &s, false};
+  lap step = {compress_run, step_run, &s, false};
+  lap compress = {step_run, compress_run, &s, false};
+  lap rare = {step_run, compress_run, &s, false};
   steps_begin(&s, BUDGET, 1);
   double whole = bench_seconds(b, &step);
   steps_begin(&s, BUDGET, 1);
-  double each = bench_seconds(b, &settle);
+  double each = bench_seconds(b, &compress);
   steps_begin(&s, BUDGET, EVERY);
   double seldom = bench_seconds(b, &rare) / EVERY;
   char name[64];
   predict_device self = bench_self(b);
-  table_theme("settling of h2o, budget 4,096 / decode step", "step");
+  table_theme("compression of h2o, budget 4,096 / decode step", "step");
   snprintf(name, sizeof name, "every step, %d lanes", c.lanes);
-  table_line(b, {name, "us", each * 1e6, whole * 1e6, 0, GOAL_SETTLE,
-                 predict_settle(&self, c.lanes, BUDGET, 1).value});
+  table_line(b, {name, "us", each * 1e6, whole * 1e6, 0, GOAL_COMPRESS,
+                 predict_compress(&self, c.lanes, BUDGET, 1).value});
   snprintf(name, sizeof name, "every %d steps, a step's share", EVERY);
   table_line(b, {name, "us", seldom * 1e6, whole * 1e6, 0, GOAL_RARE,
-                 predict_settle(&self, c.lanes, BUDGET, EVERY).value});
+                 predict_compress(&self, c.lanes, BUDGET, EVERY).value});
   lanes_close(&s.w);
 }
 

@@ -3,7 +3,7 @@
  * Scorers by attention: the votes of the last queries (SnapKV), the sums of all
  * rows (H2O) and what the last query alone gave (TOVA), all fixed-point sums of
  * probabilities (arithmetic 4). The sums are those of the rows since the last
- * settling.
+ * compression.
  */
 #include "ref/kernels/kernels.h"
 #include "ref/parts/scorers.h"

@@ -10,8 +10,8 @@
  * its value's elements, added in double in their order. Everything that is
  * kept is a whole number, so that threads and kernel sets cannot change one.
  */
-#ifndef KV_TRACES_SPREAD_H
-#define KV_TRACES_SPREAD_H
+#ifndef KV_TRACES_SPARSITY_H
+#define KV_TRACES_SPARSITY_H
 
 #include "ref/ground/err.h"
 #include "ref/kernels/kernels.h"
@@ -21,31 +21,32 @@
  * 10^(c / 3) and less than 10^((c + 1) / 3); the first one also all that is
  * less, and the last one all that is more. */
 enum {
-  KV_SPREAD_SCORE = -36, /* first class of scores: 10^-12; the last one is 0 */
-  KV_SPREAD_SCORES = 1 - KV_SPREAD_SCORE,
-  KV_SPREAD_NORM = -18, /* of norms: 10^-6 .. 10^6 */
-  KV_SPREAD_NORMS = 1 - 2 * KV_SPREAD_NORM,
-  KV_SPREAD_FROM = 64, /* rows of earlier tokens see too little */
-  KV_SPREAD_ROWS = 16  /* a token that fewer rows see has no score */
+  KV_SPARSITY_SCORE =
+      -36, /* first class of scores: 10^-12; the last one is 0 */
+  KV_SPARSITY_SCORES = 1 - KV_SPARSITY_SCORE,
+  KV_SPARSITY_NORM = -18, /* of norms: 10^-6 .. 10^6 */
+  KV_SPARSITY_NORMS = 1 - 2 * KV_SPARSITY_NORM,
+  KV_SPARSITY_FROM = 64, /* rows of earlier tokens see too little */
+  KV_SPARSITY_ROWS = 16  /* a token that fewer rows see has no score */
 };
 
 /* Of one layer and KV head. */
-typedef struct kv_spread {
-  int64_t rows;     /* of query heads, from token KV_SPREAD_FROM on */
+typedef struct kv_sparsity {
+  int64_t rows;     /* of query heads, from token KV_SPARSITY_FROM on */
   int64_t critical; /* tokens that 95 % of the mass need, summed over rows */
   int64_t seen;     /* tokens that they see */
   int64_t tokens;   /* that have a score, */
-  int32_t count[KV_SPREAD_SCORES][KV_SPREAD_NORMS]; /* by class, from the first
-                                                       classes on */
-} kv_spread;
+  int32_t count[KV_SPARSITY_SCORES][KV_SPARSITY_NORMS]; /* by class, from the
+                                                       first classes on */
+} kv_sparsity;
 
 /* Of the i-th recorded layer, out[n_kv_heads]. Cost: the logits of all recorded
  * rows; memory, a thread: 32 rows of logits, and 8 bytes a token and query
  * head of a group. KV_INPUT where a number, or a logit, is not finite. */
-kv_rc kv_spread_layer(const kv_trace *t, int i, const kv_kernels *kernel,
-                      int threads, kv_spread *out, kv_err *e);
+kv_rc kv_sparsity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
+                        int threads, kv_sparsity *out, kv_err *e);
 
 /* The class of x >= 0, from `first` to `last`. */
-int kv_spread_class(double x, int first, int last);
+int kv_sparsity_class(double x, int first, int last);
 
 #endif

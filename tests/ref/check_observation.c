@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evidence, looked at by a made-up method:
+ * Observation, looked at by a made-up method:
  *   - what a lane is shown is computed against what that lane holds, also
  *     where the lanes of a KV head hold different tokens in the middle of a
  *     prompt: every logit, probability and sum again, by plain loops;
@@ -41,7 +41,7 @@ static kv_trace *open_one(const char *name, int prompt_len) {
 
 static int open_traces(void **state) {
   if (scratch_make(state)) return 1;
-  trace = open_one("evidence.safetensors", P);
+  trace = open_one("observation.safetensors", P);
   prompt = open_one("prompt.safetensors", T);
   return 0;
 }
@@ -84,7 +84,7 @@ static bool sums_are(const kv_lane *l, const kv_rows *rows, int h) {
     float s[T];
     int n = kv_rows_visible(rows, r);
     plain_logits(l, l->first_head + h, rows->first + r, n, s);
-    kv_evidence_row(kv_kernels_best(), n, s, s);
+    kv_observation_row(kv_kernels_best(), n, s, s);
     for (int i = 0; i < n; i++) sum[i] += kv_fix(s[i]);
   }
   return !memcmp(sum, rows->sum + (size_t)h * rows->stride,
@@ -96,7 +96,7 @@ static void look_at_row(const kv_lane *l, const kv_rows *rows, int r, int h) {
   int n = kv_rows_visible(rows, r);
   size_t at = kv_rows_at(rows, r, h) * rows->stride, size = (size_t)n * 4;
   plain_logits(l, l->first_head + h, rows->first + r, n, s);
-  kv_evidence_row(kv_kernels_best(), n, s, p);
+  kv_observation_row(kv_kernels_best(), n, s, p);
   looks.rows++;
   looks.wrong += (rows->s && memcmp(s, rows->s + at, size) != 0) ||
                  (rows->p && memcmp(p, rows->p + at, size) != 0);
@@ -119,7 +119,7 @@ static kv_rc look_open(const kv_shape *shape, void *params, kv_needs *needs,
 }
 
 /* Lanes keep other tokens, each as many as it likes. */
-static void look_settle(const kv_at *at, kv_lane *l) {
+static void look_compress(const kv_at *at, kv_lane *l) {
   int32_t *list = KV_TAKE(at->work, int32_t, l->n), n = 0;
   for (int i = 0; i < l->n; i++)
     if (i == l->n - 1 || kv_mix((uint64_t)(l->lane * 64 + i)) % 4)
@@ -139,7 +139,7 @@ static kv_method looking = {.abi = KV_METHOD_ABI,
                             .open = look_open,
                             .view = look_view,
                             .observe = look,
-                            .settle_lane = look_settle};
+                            .compress_lane = look_compress};
 
 static const kv_method *only_looking(int i) { return i ? NULL : &looking; }
 
@@ -293,6 +293,6 @@ int main(void) {
                                      cmocka_unit_test(test_queries_alone),
                                      cmocka_unit_test(test_not_finite),
                                      cmocka_unit_test(test_not_finite_on_both)};
-  return cmocka_run_group_tests_name("evidence", tests, open_traces,
+  return cmocka_run_group_tests_name("observation", tests, open_traces,
                                      close_traces);
 }

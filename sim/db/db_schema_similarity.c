@@ -10,8 +10,8 @@
  * that single directions hold; what means of references miss, octave -1 for
  * tokens of all positions; and the entropy of coded keys and values
  * (sim/inspect/cachegen.h). */
-const char kv_db_step_likenesses[] =
-    "CREATE TABLE likeness("
+const char kv_db_step_similarities[] =
+    "CREATE TABLE similarity("
     " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
     " space TEXT NOT NULL, tokens INTEGER NOT NULL, far INTEGER NOT NULL,"
     " close INTEGER NOT NULL, chance REAL NOT NULL,"
@@ -23,21 +23,21 @@ const char kv_db_step_likenesses[] =
     " norm REAL NOT NULL, norm_bits INTEGER NOT NULL,"
     " share REAL NOT NULL, share_bits INTEGER NOT NULL,"
     " PRIMARY KEY (identity, layer, space, kind),"
-    " FOREIGN KEY (identity, layer, space) REFERENCES likeness)"
+    " FOREIGN KEY (identity, layer, space) REFERENCES similarity)"
     " STRICT, WITHOUT ROWID;"
-    "CREATE TABLE likeness_class("
+    "CREATE TABLE similarity_class("
     " identity TEXT NOT NULL, layer INTEGER NOT NULL, space TEXT NOT NULL,"
     " kind TEXT NOT NULL, what TEXT NOT NULL, class INTEGER NOT NULL,"
     " items INTEGER NOT NULL,"
     " PRIMARY KEY (identity, layer, space, kind, what, class),"
-    " FOREIGN KEY (identity, layer, space) REFERENCES likeness)"
+    " FOREIGN KEY (identity, layer, space) REFERENCES similarity)"
     " STRICT, WITHOUT ROWID;"
     "CREATE TABLE spectrum("
     " identity TEXT NOT NULL, layer INTEGER NOT NULL, space TEXT NOT NULL,"
     " kind TEXT NOT NULL, direction INTEGER NOT NULL, share REAL NOT NULL,"
     " total REAL NOT NULL,"
     " PRIMARY KEY (identity, layer, space, kind, direction),"
-    " FOREIGN KEY (identity, layer, space) REFERENCES likeness)"
+    " FOREIGN KEY (identity, layer, space) REFERENCES similarity)"
     " STRICT, WITHOUT ROWID;"
     "CREATE TABLE missed("
     " identity TEXT NOT NULL REFERENCES trace, layer INTEGER NOT NULL,"
