@@ -3,8 +3,11 @@
  * kvreport export: every view as a file of its own, whole.
  */
 #include "analysis/commands.h"
-#include "analysis/lines.h"
-#include "analysis/say.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+#include "analysis/tables/grid_write.h"
+#include "analysis/tables/lines.h"
+#include "analysis/tables/output.h"
 
 #include <errno.h>
 #include <string.h>

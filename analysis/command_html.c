@@ -6,10 +6,12 @@
  * more than text.
  */
 #include "analysis/commands.h"
-#include "analysis/lines.h"
-#include "analysis/page.h"
-#include "analysis/say.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+#include "analysis/figures/figures.h"
 #include "analysis/style_css.h"
+#include "analysis/tables/lines.h"
+#include "analysis/tables/output.h"
 
 #include "config.h"
 #include <math.h>

@@ -4,10 +4,13 @@
  * to know below; and cells to standard output, for export.
  */
 #include "analysis/commands.h"
-#include "analysis/lines.h"
-#include "analysis/say.h"
-#include "analysis/text.h"
-#include "analysis/where.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+#include "analysis/tables/grid_write.h"
+#include "analysis/tables/lines.h"
+#include "analysis/tables/output.h"
+#include "analysis/tables/text.h"
+#include "analysis/tables/where.h"
 #include "traces/option/help.h"
 
 #include <stdlib.h>

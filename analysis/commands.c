@@ -3,6 +3,7 @@
  * The tables of kvreport: analysis/commands.h.
  */
 #include "analysis/commands.h"
+#include "analysis/database/results.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -67,6 +68,8 @@ static const kv_option of_export[] = {
   }                                                                            \
   static const kv_task name##_task = {.size = sizeof(kv_args),                 \
                                       .work = name##_work}
+
+int kv_report_merge(const kv_args *a) { return kv_results_merge(&a->files); }
 
 TASK(table);
 TASK(html);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The commands of kvreport, and what their options fill in. Each says itself
- * what is wrong (analysis/say.h) and returns an exit code.
+ * what is wrong (analysis/database/say.h) and returns an exit code.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
 
-#include "analysis/grid.h"
 #include "traces/option/program.h"
 
 typedef struct kv_args {
@@ -25,14 +24,5 @@ int kv_report_html(const kv_args *a);
 int kv_report_export(const kv_args *a);
 int kv_report_history(const kv_args *a);
 int kv_report_merge(const kv_args *a);
-
-/* No path, or -. */
-bool kv_output_is_stdout(const char *path);
-/* Opens a->output to write, or stdout; NULL after saying why. A file appears
- * when it is closed, whole or not at all: not if anything went wrong before, as
- * kv_said() tells. kv_output_close tells a full disk (KV_EXIT_RESOURCE), and
- * returns kv_said() otherwise. */
-FILE *kv_output_open(const char *path);
-int kv_output_close(FILE *f, const char *path);
 
 #endif

@@ -5,7 +5,7 @@
  * wrong.
  */
 #include "analysis/commands.h"
-#include "analysis/say.h"
+#include "analysis/database/say.h"
 
 #include <jansson.h>
 #include <signal.h>

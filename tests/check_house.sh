@@ -25,8 +25,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
-for text in style_css ranked_txt {deltakv,formats,means,pictures}_sql \
-  {residuals,selection,views}_sql; do generated+=" analysis/$text.h"; done
+generated+=' analysis/ranked_txt.h analysis/style_css.h analysis/views_sql.h'
 generated+=' sim/new_texts.h'
 
 # What a file of room $1 may include, as an extended regular expression.
@@ -54,6 +53,7 @@ floors() {
     echo text spec measure inspect layout engine db sweep show look compare \
       grade laws session tune train commands
     ;;
+  analysis) echo database tables page figures ;;
   esac
 }
 
@@ -110,7 +110,7 @@ includes() {
 
 calls() {
   local room list
-  for room in ref gpu traces sim; do
+  for room in ref gpu traces sim analysis; do
     mapfile -t list < <(files '[.](c|h|cc|cu|cuh)' | grep "^$room/[^/]*/")
     (cd "$top" && awk -v room="$room" -v order="$(floors "$room")" \
       -f "$here/tests/calls.awk" "${list[@]}" /dev/null)

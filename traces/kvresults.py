@@ -183,7 +183,7 @@ MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
 
 
 def _labels(rows):
-    """What kvreport calls the line of each row: analysis/variants.h."""
+    """What kvreport calls the line of each row: analysis/tables/variants.h."""
     def name(x):
         own = x["params"].get("name") if x["method"] == "replay" else None
         return f"{own} (replay)" if own else x["method"]

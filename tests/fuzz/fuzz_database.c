@@ -12,7 +12,7 @@
  */
 #define _GNU_SOURCE 1
 #include "analysis/commands.h"
-#include "analysis/say.h"
+#include "analysis/database/say.h"
 #include "sim/db/db_private.h"
 #include "sim/show/rows.h"
 #include "tests/fuzz/inspected.h"

@@ -6,12 +6,12 @@ mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
 mutant codes_mix analysis/sql/views.sql 'check_results.sh' \
   "iif(method = 'replay', subject, method ||" \
   "iif(method <> 'x', subject, method ||"
-mutant damage_is_shown analysis/check.c 'check_results.sh' \
+mutant damage_is_shown analysis/database/check.c 'check_results.sh' \
   'if (bad) rc = tell(path, table, bad, row);' '(void)bad, (void)tell;'
-mutant text_is_markup analysis/text.c 'check_results.sh' \
+mutant text_is_markup analysis/tables/text.c 'check_results.sh' \
   'fputs(at ? entity[at - special] : one, f);' \
   'fputs(at ? one : one, f), (void)entity;'
-mutant old_values_contradict analysis/merge_differ.c 'check_results.sh' \
+mutant old_values_contradict analysis/database/differ.c 'check_results.sh' \
   '(d.measures = s.measures AND d.value IS NOT s.value)' \
   'd.value IS NOT s.value'
 mutant log_stays sim/db/db_open.c 'check_results.sh' \
@@ -30,27 +30,27 @@ mutant moments_not_compared sim/db/db_diff.c 'old_db' \
 mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
   'for (int i = 0; i < f->steps; i++)'
-mutant drift_unmerged analysis/merge.c 'check_results.sh' \
+mutant drift_unmerged analysis/database/merge.c 'check_results.sh' \
   '"drift = s.drift, drift_bits = s.drift_bits"' \
   '"drift = s.drift, drift_bits = NULL"'
 mutant drift_uncompared sim/db/db_drift.c 'old_db' \
   'if (kv_db_bits(x) == kv_db_bits(y)) continue;' 'if (x || y) continue;'
-mutant merge_loses_squares analysis/merge.c 'check_results.sh' \
+mutant merge_loses_squares analysis/database/merge.c 'check_results.sh' \
   '"squares = s.squares, squares_bits = s.squares_bits"' \
   '"squares = s.squares, squares_bits = NULL"'
 # What ranks answers, and means of some traces.
-mutant some_among_all analysis/say.h 'check_means.sh' \
+mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
   'ORDER BY summary.needle'
 mutant spread_for_error analysis/sql/means.sql 'check_means.sh' \
   'standard_error(mass) AS mass_se' 'deviation(mass) AS mass_se'
-mutant all_lines_named analysis/plot.c 'check_means.sh' \
+mutant all_lines_named analysis/page/plot.c 'check_means.sh' \
   'if (!on_front(p, i)) break;' 'if (!drawn(p, p->mark + i)) break;'
-mutant names_on_names analysis/plot.c 'check_means.sh' \
+mutant names_on_names analysis/page/plot.c 'check_means.sh' \
   '|| overlaps(at, n, taken))' '|| (overlaps(at, n, taken) && w < 0))'
-mutant outliers_take_axis analysis/axis.c 'check_means.sh' \
+mutant outliers_take_axis analysis/page/axis.c 'check_means.sh' \
   'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
-mutant lines_look_alike analysis/looks.c 'check_means.sh' \
+mutant lines_look_alike analysis/page/looks.c 'check_means.sh' \
   '(kv_look){of, n % KV_SHAPES,' '(kv_look){of, n % 2,'
 mutant python_mean_error traces/kvresults.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)' \
@@ -93,7 +93,7 @@ mutant asset_bytes_never_later sim/db/db_write.c 'old_db' \
   'before->totals.asset < 0)' 'before->totals.asset < -1)'
 mutant asset_bytes_not_compared sim/db/db_diff.c 'old_db' \
   'if (compare_asset(before, now, where)) return;' '(void)compare_asset;'
-mutant merge_loses_asset_bytes analysis/merge.c 'check_results.sh' \
+mutant merge_loses_asset_bytes analysis/database/merge.c 'check_results.sh' \
   '"asset_bytes = s.asset_bytes"' '"asset_bytes = NULL"'
 
 # Papers and their BibTeX.
@@ -135,19 +135,19 @@ mutant heads_of_one_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'count(*) AS traces, avg(kept) AS kept, max(kept / n_tokens) AS share'
 mutant pages_of_every_trace analysis/sql/pictures.sql 'check_pictures.sh' \
   'FROM place WHERE cells = most)' 'FROM place)'
-mutant squares_by_column analysis/heat.c 'check_pictures.sh' \
+mutant squares_by_column analysis/page/heat.c 'check_pictures.sh' \
   'double x = h->value[r * h->columns + c];
       if (isfinite(x))' 'double x = h->value[c * h->columns + r];
       if (isfinite(x))'
-mutant survivors_of_whole_bin analysis/survivors.c 'check_pictures.sh' \
+mutant survivors_of_bin analysis/database/survivors.c 'check_pictures.sh' \
   '(double)there / entered' '(double)there / (last - first)'
-mutant overlap_of_one_side analysis/survivors.c 'check_pictures.sh' \
+mutant overlap_of_one_side analysis/database/survivors.c 'check_pictures.sh' \
   'either += x || y;' 'either += x;'
 mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
 mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
   'if (gone || shown)' 'if (gone && !shown && !run)'
-mutant needles_turned analysis/fig_needles.c 'check_pictures.sh' \
+mutant needles_turned analysis/figures/needles.c 'check_pictures.sh' \
   'value[y * columns + x] =' 'value[x * columns + y] ='
 mutant needles_not_of_dense analysis/sql/pictures.sql 'check_pictures.sh' \
   'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
@@ -163,7 +163,7 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
   '1 - kept / n_tokens AS dropped' 'kept / n_tokens AS dropped'
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
-mutant bars_side_by_side analysis/fig_held.c 'check_figures.sh' \
+mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
   '.x0 = at, .x1 = at + x};' '.x0 = at, .x1 = x};'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
@@ -174,9 +174,9 @@ mutant layer_of_first_head analysis/sql/pictures.sql 'check_figures.sh' \
 mutant histogram_of_one_trace analysis/sql/residuals.sql 'check_figures.sh' \
   'sum(items * 1.0 / all_items) / a.traces AS share' \
   'max(items * 1.0 / all_items) AS share'
-mutant first_kind_alone_compared analysis/merge_differ.c 'check_figures.sh' \
+mutant first_kind_alone_compared analysis/database/differ.c 'check_figures.sh' \
   '  WHERE d.items IS NOT s.items"' '  WHERE s.items IS NULL"'
-mutant spectrum_of_first_file analysis/merge.c 'check_figures.sh' \
+mutant spectrum_of_first_file analysis/database/merge.c 'check_figures.sh' \
   'SET share = min(d.share, s.share),' 'SET share = d.share,'
 mutant weights_supersede_none analysis/sql/views.sql 'check_figures.sh' \
   "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
@@ -202,9 +202,9 @@ mutant anchor_of_raw_token sim/inspect/cachegen.c 'residuals' \
 mutant mean_of_k_always sim/inspect/residual.c 'residuals' \
   'out[i] = n ? (double)x[i] - sum / n : (double)x[i];' \
   'out[i] = n ? (double)x[i] - sum / 4 : (double)x[i];'
-mutant span_from_below analysis/fig_attention.c 'check_figures.sh' \
+mutant span_from_below analysis/figures/attention.c 'check_figures.sh' \
   'in += first && last;' 'in += last;'
-mutant attention_not_compared analysis/merge_differ.c 'check_figures.sh' \
+mutant attention_not_compared analysis/database/differ.c 'check_figures.sh' \
   'a.head = d.head AND a.tokens IS NOT b.tokens)' \
   'a.head = d.head AND b.tokens IS NULL)'
 mutant score_of_last_head traces/trace/sparsity.c 'attention' \

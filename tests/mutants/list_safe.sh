@@ -99,7 +99,7 @@ mutant pair_writes_over sim/commands/options_cells.c 'check_refused.sh' \
 # Names of databases, headers, and what no cache holds.
 mutant name_is_uri sim/db/db_open.c 'check_overwrite.sh' \
   '*path == '\''/'\'' ? "" : "./", path' '"", path'
-mutant part_is_uri analysis/merge.c 'check_overwrite.sh' \
+mutant part_is_uri analysis/database/merge.c 'check_overwrite.sh' \
   '*out == '\''/'\'' ? "" : "./"' '""'
 mutant padding_untold traces/container/header.c 'check_inputs.sh' \
   'if (rc == KV_INPUT) tell_padding' 'if (rc == KV_OK) tell_padding'

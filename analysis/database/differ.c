@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two values under one key, in databases that are to be merged: each question
+ * gives the first of them, and a sentence names both.
+ */
+#include "analysis/database/merge_part.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char two_results[] =
+    "SELECT d.spec, t.name, d.status, s.status, substr(d.journal, 1, 16),"
+    " substr(s.journal, 1, 16), substr(d.state, 1, 16),"
+    " substr(s.state, 1, 16), substr(d.output, 1, 16),"
+    " substr(s.output, 1, 16), substr(d.value, 1, 16),"
+    " substr(s.value, 1, 16),"
+    " iif(d.scores != s.scores, substr(d.scores, 1, 16), NULL),"
+    " substr(s.scores, 1, 16),"
+    " iif(d.scanned_bits != s.scanned_bits, d.scanned, NULL), s.scanned,"
+    " d.asset_bytes, s.asset_bytes, d.fetched, s.fetched,"
+    " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
+    "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
+    "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
+    "  a.state != b.state OR a.output != b.output OR a.scores != b.scores))"
+    " FROM main.run d JOIN %s.run s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity"
+    " WHERE d.status != s.status OR d.journal IS NOT s.journal"
+    "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
+    "  OR (d.measures = s.measures AND d.value IS NOT s.value)"
+    "  OR d.scores != s.scores OR d.scanned_bits != s.scanned_bits"
+    "  OR d.asset_bytes != s.asset_bytes OR d.fetched != s.fetched"
+    " ORDER BY d.key LIMIT 1";
+
+static const char two_budgets[] =
+    "SELECT d.method, t.name, d.basis || ':' || d.target, d.budget, s.budget"
+    " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
+    "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
+    " ORDER BY d.key LIMIT 1";
+
+static const char two_layouts[] =
+    "SELECT r.spec, t.name, d.layout, d.bytes_end, s.bytes_end, d.bytes_peak,"
+    " s.bytes_peak FROM main.layout d JOIN main.run r USING (run_id)"
+    " JOIN main.trace t USING (identity) JOIN %s.run f USING (key)"
+    " JOIN %s.layout s ON s.run_id = f.run_id AND s.layout = d.layout"
+    " WHERE d.bytes_end != s.bytes_end OR d.bytes_peak != s.bytes_peak"
+    "  OR d.bytes_mean_bits != s.bytes_mean_bits"
+    "  OR d.pages_end != s.pages_end OR d.pages_peak != s.pages_peak"
+    "  OR d.pages_mean_bits != s.pages_mean_bits"
+    "  OR d.slack_end != s.slack_end OR d.slack_peak != s.slack_peak"
+    "  OR d.slack_mean_bits != s.slack_mean_bits"
+    "  OR d.vacated != s.vacated OR d.freed != s.freed"
+    "  OR (d.loads, d.rewrites, d.moves, d.mti, d.break_even) IS NOT"
+    "  (s.loads, s.rewrites, s.moves, s.mti, s.break_even)"
+    "  OR (d.kept_steps, d.fullest_steps) IS NOT"
+    "  (s.kept_steps, s.fullest_steps)"
+    " ORDER BY r.key, d.layout LIMIT 1";
+
+/* Where both recorded them. */
+static const char two_moments[] =
+    "SELECT r.spec, t.name, 'squares', d.measure, d.part FROM main.metric d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.metric s ON s.run_id = f.run_id"
+    "  AND s.part = d.part AND s.measure = d.measure"
+    " WHERE d.squares_bits != s.squares_bits"
+    " UNION ALL "
+    "SELECT r.spec, t.name, 'means of steps', d.measure, 0"
+    " FROM main.step_mean d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.step_mean s ON s.run_id = f.run_id"
+    "  AND s.measure = d.measure"
+    " WHERE d.mean != s.mean"
+    " UNION ALL "
+    "SELECT r.spec, t.name, 'sums over steps', 'lse_error', d.part"
+    " FROM main.part d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.part s ON s.run_id = f.run_id"
+    "  AND s.part = d.part"
+    " WHERE d.drift_bits != s.drift_bits"
+    " ORDER BY 1, 2, 3, 4, 5 LIMIT 1";
+
+static const char two_survivals[] =
+    "SELECT r.spec, t.name, d.layer, d.lane FROM main.survival d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.survival s ON s.run_id = f.run_id"
+    "  AND s.layer = d.layer AND s.lane = d.lane"
+    " WHERE d.gone != s.gone OR d.shown != s.shown"
+    " ORDER BY r.key, d.layer, d.lane LIMIT 1";
+
+static const char two_attentions[] =
+    "SELECT t.name, d.layer, d.head FROM main.attention d"
+    " JOIN %s.attention s USING (identity, layer, head)"
+    " JOIN main.trace t USING (identity)"
+    " WHERE d.rows != s.rows OR d.critical != s.critical OR d.seen != s.seen"
+    "  OR d.tokens != s.tokens OR EXISTS (SELECT 1 FROM main.spread a"
+    "   LEFT JOIN %s.spread b USING (identity, layer, head, score, norm)"
+    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.head = d.head AND a.tokens IS NOT b.tokens)"
+    " ORDER BY d.identity, d.layer, d.head LIMIT 1";
+
+/* Spectra are left out: their last digits are LAPACK's. */
+static const char two_similarities[] =
+    "WITH odd AS (SELECT d.identity, d.layer FROM main.similarity d"
+    "  JOIN %s.similarity s USING (identity, layer, space)"
+    "  WHERE (d.tokens, d.far, d.close, d.chance_bits)"
+    "   != (s.tokens, s.far, s.close, s.chance_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.residual d"
+    "  JOIN %s.residual s USING (identity, layer, space, kind)"
+    "  WHERE (d.tokens, d.norm_bits, d.share_bits)"
+    "   != (s.tokens, s.norm_bits, s.share_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.similarity_class d"
+    "  JOIN %s.similarity l USING (identity, layer, space)"
+    "  LEFT JOIN %s.similarity_class s"
+    "   USING (identity, layer, space, kind, what, class)"
+    "  WHERE d.items IS NOT s.items"
+    " UNION ALL SELECT d.identity, d.layer FROM main.missed d"
+    "  JOIN %s.missed s USING (identity, layer, stride, k, octave)"
+    "  WHERE d.share_bits != s.share_bits"
+    " UNION ALL SELECT d.identity, d.layer FROM main.entropy d"
+    "  JOIN %s.entropy s USING (identity, layer, part, coding)"
+    "  WHERE (d.bins, d.elements, d.bits_bits, d.error_bits)"
+    "   != (s.bins, s.elements, s.bits_bits, s.error_bits)"
+    " UNION ALL SELECT d.identity, d.layer FROM main.rebuilt d"
+    "  JOIN %s.rebuilt s USING (identity, layer, digest, refs, octave)"
+    "  WHERE d.share_bits != s.share_bits)"
+    "SELECT t.name, layer FROM odd JOIN main.trace t USING (identity)"
+    " ORDER BY identity, layer LIMIT 1";
+
+static const char two_pools[] =
+    "SELECT d.pool, d.peak, s.peak, d.list_operations, s.list_operations"
+    " FROM main.pool d JOIN %s.pool s USING (pool)"
+    " WHERE d.page != s.page OR d.pages != s.pages OR d.steps != s.steps"
+    "  OR d.peak != s.peak OR d.held != s.held OR d.unused != s.unused"
+    "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
+    "  OR d.list_operations != s.list_operations"
+    " ORDER BY d.pool LIMIT 1";
+
+static const char two_selections[] =
+    "SELECT t.name, d.layer, d.head, d.token FROM main.selection_row d"
+    " JOIN %s.selection_row s USING (identity, layer, head, token)"
+    " JOIN main.trace t USING (identity)"
+    " WHERE d.lse_bits != s.lse_bits OR EXISTS (SELECT 1 FROM main.selection a"
+    "   JOIN %s.selection b USING (identity, layer, head, token, adapter,"
+    "   share) WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.head = d.head AND a.token = d.token AND (a.before != b.before OR"
+    "   a.after != b.after OR a.temperature_bits != b.temperature_bits))"
+    " OR EXISTS (SELECT 1 FROM main.selection_map a"
+    "   JOIN %s.selection_map b USING (identity, layer, token, adapter, share)"
+    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
+    "   a.token = d.token AND a.map != b.map)"
+    " ORDER BY d.identity, d.layer, d.head, d.token LIMIT 1";
+
+static const char *text(sqlite3_stmt *s, int c) {
+  const char *t = (const char *)sqlite3_column_text(s, c);
+  return t ? t : "none";
+}
+
+static int tell_results(sqlite3_stmt *s, const char *path) {
+  static const char *const what[] = {
+      "status", "journal", "state",           "output",       "value",
+      "scores", "scanned", "bytes of a file", "bytes fetched"};
+  enum { LAST = sizeof what / sizeof *what - 1 };
+  char layer[32] = "";
+  int i = 0;
+  /* From the scores on a null on this side is no difference. */
+  while (i < LAST && (!strcmp(text(s, 2 + 2 * i), text(s, 3 + 2 * i)) ||
+                      (i > 4 && !sqlite3_column_text(s, 2 + 2 * i))))
+    i++;
+  if (sqlite3_column_type(s, 4 + 2 * LAST) != SQLITE_NULL)
+    snprintf(layer, sizeof layer, " from layer %d on",
+             sqlite3_column_int(s, 4 + 2 * LAST));
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s has %s %s "
+                 "there and %s here%s; nothing was merged, find out which is "
+                 "wrong",
+                 path, text(s, 0), text(s, 1), what[i], text(s, 2 + 2 * i),
+                 text(s, 3 + 2 * i), layer);
+}
+
+static int tell_budgets(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s at %s has "
+                 "budget %s there and %s here; nothing was merged",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 4));
+}
+
+static int tell_layouts(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s in layout %s "
+                 "has %s bytes at the end and %s at the peak there, %s and %s "
+                 "here; nothing was merged",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 5), text(s, 4), text(s, 6));
+}
+
+static int tell_moments(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s has other %s of "
+                 "%s there (part %s); nothing was merged, find out which is "
+                 "wrong",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 4));
+}
+
+static int tell_survivals(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s lets other "
+                 "tokens survive in layer %s, lane %s; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3));
+}
+
+static int tell_attentions(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: KV head %s of layer %s "
+                 "of %s attends to other tokens there; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 2), text(s, 1), text(s, 0));
+}
+
+static int tell_selections(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: row %s of KV head %s of "
+                 "layer %s of %s selects other tokens there; nothing was "
+                 "merged, find out which is wrong",
+                 path, text(s, 3), text(s, 2), text(s, 1), text(s, 0));
+}
+
+static int tell_similarities(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: layer %s of %s has "
+                 "tokens that are otherwise alike there; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 1), text(s, 0));
+}
+
+static int tell_pools(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: the pool %.16s has at "
+                 "most %s pages and %s list operations there, %s and %s here; "
+                 "nothing was merged, find out which is wrong",
+                 path, text(s, 0), text(s, 1), text(s, 3), text(s, 2),
+                 text(s, 4));
+}
+
+static int look(sqlite3 *db, char *sql, const char *path,
+                int (*tell)(sqlite3_stmt *, const char *)) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK, step = SQLITE_ERROR;
+  if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
+  if (step == SQLITE_ROW)
+    rc = tell(s, path);
+  else if (step != SQLITE_DONE)
+    rc = kv_results_fail(db, path);
+  sqlite3_finalize(s);
+  sqlite3_free(sql);
+  return rc;
+}
+
+int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
+  int rc =
+      look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_layouts, from, from), path, tell_layouts);
+  if (rc) return rc;
+  rc =
+      look(db, sqlite3_mprintf(two_moments, from, from, from, from, from, from),
+           path, tell_moments);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
+            tell_survivals);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_attentions, from, from), path,
+            tell_attentions);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
+            tell_selections);
+  if (rc) return rc;
+  rc = look(db,
+            sqlite3_mprintf(two_similarities, from, from, from, from, from,
+                            from, from),
+            path, tell_similarities);
+  if (rc) return rc;
+  return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What views.sql asks for and SQLite has not:
+ *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
+ *                      (little-endian binary32); null for a NaN, or none
+ *   i32_at(blob, i)    the same of whole numbers (32 bits, little-endian)
+ *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
+ *                      perhaps _ and more: depth (0) or length (1); else null
+ *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
+ *                      not null; null for fewer than two
+ *   deviation(x)       the same without / n: the standard deviation
+ *   about(x, e)        a mean and twice its standard error, for people; null
+ *                      where x is, without the latter where e is
+ *   share(x, e)        the same in percent
+ */
+#include "analysis/database/results.h"
+#include "analysis/database/survivors.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static void f32_at(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const unsigned char *blob = sqlite3_value_blob(v[0]);
+  sqlite3_int64 i = sqlite3_value_int64(v[1]);
+  uint32_t bits = 0;
+  float x;
+  if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
+  for (int k = 0; k < 4; k++) bits |= (uint32_t)blob[4 * i + k] << 8 * k;
+  memcpy(&x, &bits, sizeof x);
+  if (isfinite(x)) sqlite3_result_double(c, (double)x);
+}
+
+static void i32_at(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const unsigned char *blob = sqlite3_value_blob(v[0]);
+  sqlite3_int64 i = sqlite3_value_int64(v[1]);
+  uint32_t x = 0;
+  if (!blob || i < 0 || i >= sqlite3_value_bytes(v[0]) / 4) return;
+  for (int k = 0; k < 4; k++) x |= (uint32_t)blob[4 * i + k] << 8 * k;
+  sqlite3_result_int64(c, (int32_t)x);
+}
+
+/* As needles.py of the examples names them. */
+static void needle_place(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  const char *name = (const char *)sqlite3_value_text(v[0]);
+  int place[2], end = 0;
+  if (!name ||
+      sscanf(name, "needle_%3d_of_%8d%n", &place[0], &place[1], &end) != 2)
+    return;
+  if (place[0] < 0 || place[0] > 100 || place[1] < 1) return;
+  if (!name[end] || name[end] == '_')
+    sqlite3_result_int(c, place[sqlite3_value_int(v[1]) == 1]);
+}
+
+/* Mean and squares about it, value by value (Welford): what is added later
+ * moves both, and nothing large is subtracted from anything large. */
+typedef struct moments {
+  sqlite3_int64 n;
+  double mean, squares;
+} moments;
+
+static void add(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  moments *m = sqlite3_aggregate_context(c, sizeof *m);
+  if (!m || sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  double x = sqlite3_value_double(v[0]), gap = x - m->mean;
+  m->mean += gap / (double)++m->n;
+  m->squares += gap * (x - m->mean);
+}
+
+static void finish_error(sqlite3_context *c) {
+  const moments *m = sqlite3_aggregate_context(c, 0);
+  if (!m || m->n < 2) return;
+  double n = (double)m->n;
+  sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
+}
+
+static void finish_deviation(sqlite3_context *c) {
+  const moments *m = sqlite3_aggregate_context(c, 0);
+  if (!m || m->n < 2) return;
+  sqlite3_result_double(c, sqrt(m->squares / ((double)m->n - 1)));
+}
+
+/* x, then twice e: as 0 where that is below the digits of x that are shown. */
+static void about(sqlite3_context *c, int n, sqlite3_value **v) {
+  double x = sqlite3_value_double(v[0]), e = 2 * sqlite3_value_double(v[1]);
+  char text[80];
+  if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  n = snprintf(text, sizeof text, "%.4g", x);
+  if (e < 5e-5 * fabs(x)) e = 0;
+  if (sqlite3_value_type(v[1]) != SQLITE_NULL)
+    snprintf(text + n, sizeof text - (size_t)n,
+             e < 100 ? " \u00b1%.2g" : " \u00b1%.0f", e);
+  sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
+static void share(sqlite3_context *c, int n, sqlite3_value **v) {
+  char text[80];
+  if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  n = snprintf(text, sizeof text, "%.0f%%", 100 * sqlite3_value_double(v[0]));
+  if (sqlite3_value_type(v[1]) != SQLITE_NULL)
+    snprintf(text + n, sizeof text - (size_t)n, " \u00b1%.0f",
+             200 * sqlite3_value_double(v[1]));
+  sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
+int kv_results_functions(sqlite3 *db) {
+  const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+  int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
+                                       NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "i32_at", 2, how, NULL, i32_at, NULL,
+                                     NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "about", 2, how, NULL, about, NULL,
+                                     NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "share", 2, how, NULL, share, NULL,
+                                     NULL, NULL);
+  if (!bad) bad = kv_survivors_functions(db);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
+                                     needle_place, NULL, NULL, NULL);
+  if (!bad)
+    bad = sqlite3_create_function_v2(db, "deviation", 1, how, NULL, NULL, add,
+                                     finish_deviation, NULL);
+  return bad ? bad
+             : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
+                                          NULL, add, finish_error, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kvreport merge OUT DB...: the union of results. It is associative,
+ * commutative and idempotent, because rows are named by what they contain
+ * (keys and digests; small integers are made anew), and it refuses two values
+ * under one key, naming both: that is the cross-check.
+ *
+ * The union is built in a temporary database. OUT is written last: a new OUT
+ * appears by renaming a finished file, one that is there takes everything in
+ * one transaction. After a refusal OUT is as it was.
+ */
+#include "analysis/database/merge_part.h"
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* In the order in which they refer to each other. */
+static const char *const tables[] = {
+    "environment",   "trace",      "artefact",      "shard",
+    "run",           "held",       "ask",           "part",
+    "metric",        "step_mean",  "step_cost",     "journal_digest",
+    "confirmation",  "diff",       "budget",        "layout",
+    "layout_step",   "survival",   "attention",     "spread",
+    "pool",          "request",    "selection_row", "selection",
+    "selection_map", "similarity", "residual",      "similarity_class",
+    "spectrum",      "missed",     "entropy",       "compressor",
+    "rebuilt",       NULL};
+
+static int run(sqlite3 *db, char *sql) {
+  int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
+}
+
+/* --- copying -------------------------------------------------------------- */
+
+/* "INSERT OR IGNORE INTO to.t (columns) SELECT columns": a small integer of
+ * `from` becomes that of `to` through the key or digest it stands for. */
+static char *copy_sql(sqlite3 *db, const char *to, const char *from,
+                      const char *table) {
+  sqlite3_str *names = sqlite3_str_new(db), *values = sqlite3_str_new(db);
+  sqlite3_str *joins = sqlite3_str_new(db);
+  sqlite3_stmt *s = NULL;
+  char *info = sqlite3_mprintf("PRAGMA main.table_info(%s)", table);
+  char *n, *v, *j, *sql;
+  int step = SQLITE_NOMEM;
+  if (info) sqlite3_prepare_v2(db, info, -1, &s, NULL);
+  while (s && (step = sqlite3_step(s)) == SQLITE_ROW) {
+    const char *c = (const char *)sqlite3_column_text(s, 1);
+    bool is_run = c && !strcmp(c, "run_id");
+    bool is_env = c && !strcmp(c, "environment_id");
+    const char *of = is_run ? "run" : "environment";
+    if (!c) break;
+    if ((is_run || is_env) && !strcmp(table, of)) continue;
+    sqlite3_str_appendf(names, ",%s", c);
+    if (!is_run && !is_env) {
+      sqlite3_str_appendf(values, ",t.%s", c);
+      continue;
+    }
+    sqlite3_str_appendf(values, ",to_%s.%s", of, c);
+    sqlite3_str_appendf(joins,
+                        " JOIN %s.%s from_%s ON from_%s.%s = t.%s"
+                        " JOIN %s.%s to_%s ON to_%s.%s = from_%s.%s",
+                        from, of, of, of, c, c, to, of, of, of,
+                        is_run ? "key" : "digest", of,
+                        is_run ? "key" : "digest");
+  }
+  sqlite3_finalize(s);
+  sqlite3_free(info);
+  if (sqlite3_str_errcode(joins)) step = SQLITE_NOMEM;
+  n = sqlite3_str_finish(names);
+  v = sqlite3_str_finish(values);
+  j = sqlite3_str_finish(joins);
+  sql = step == SQLITE_DONE && n && v
+            ? sqlite3_mprintf("INSERT OR IGNORE INTO %s.%s (%s)"
+                              " SELECT %s FROM %s.%s t%s",
+                              to, table, n + 1, v + 1, from, table, j ? j : "")
+            : NULL;
+  sqlite3_free(n);
+  sqlite3_free(v);
+  sqlite3_free(j);
+  return sql;
+}
+
+/* What is not named by its contents: the lesser of two names or reasons, the
+ * shape from whoever knows it; the lesser of what two LAPACKs found; the digest
+ * of all values from the kvreplay that took more measures, whose further ones
+ * came with `metric`. */
+static int compress(sqlite3 *db, const char *to, const char *from) {
+  int rc = run(db, sqlite3_mprintf(
+                       "UPDATE %s.trace AS d SET name = min(d.name, s.name),"
+                       " n_tokens = max(d.n_tokens, s.n_tokens),"
+                       " n_layers = coalesce(d.n_layers, s.n_layers),"
+                       " n_heads = coalesce(d.n_heads, s.n_heads),"
+                       " n_kv_heads = coalesce(d.n_kv_heads, s.n_kv_heads),"
+                       " d = coalesce(d.d, s.d), d_v = coalesce(d.d_v, s.d_v),"
+                       " dtype = coalesce(d.dtype, s.dtype)"
+                       " FROM %s.trace s WHERE s.identity = d.identity",
+                       to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.run AS d"
+                                 " SET measures = s.measures, value = s.value"
+                                 " FROM %s.run s WHERE s.key = d.key AND"
+                                 " s.measures > d.measures",
+                                 to, from));
+  if (!rc)
+    rc = run(db, sqlite3_mprintf("UPDATE %s.spectrum AS d"
+                                 " SET share = min(d.share, s.share),"
+                                 " total = min(d.total, s.total)"
+                                 " FROM %s.spectrum s WHERE"
+                                 " (s.identity, s.layer, s.space, s.kind,"
+                                 " s.direction) = (d.identity, d.layer,"
+                                 " d.space, d.kind, d.direction) AND"
+                                 " (s.share, s.total) != (d.share, d.total)",
+                                 to, from));
+  if (rc) return rc;
+  return run(db, sqlite3_mprintf("UPDATE %s.run AS d"
+                                 " SET reason = min(d.reason, s.reason),"
+                                 " spec = min(d.spec, s.spec)"
+                                 " FROM %s.run s WHERE s.key = d.key AND"
+                                 " (s.reason != d.reason OR s.spec != d.spec)",
+                                 to, from));
+}
+
+/* What nobody in `to` recorded, from whoever did: scores, bytes scanned,
+ * squares. */
+static int take_later(sqlite3 *db, const char *to, const char *from) {
+  static const struct {
+    const char *table, *same, *set, *null;
+  } later[] = {
+      {"journal_digest", "s.layer = d.layer", "scores = s.scores", "scores"},
+      {"run", "1", "scores = s.scores", "scores"},
+      {"step_cost", "s.step = d.step", "scanned = s.scanned", "scanned"},
+      {"run", "1", "scanned = s.scanned, scanned_bits = s.scanned_bits",
+       "scanned_bits"},
+      {"run", "1", "asset_bytes = s.asset_bytes", "asset_bytes"},
+      {"run", "1", "fetched = s.fetched", "fetched"},
+      {"part", "s.part = d.part", "drift = s.drift, drift_bits = s.drift_bits",
+       "drift_bits"},
+      {"metric", "s.part = d.part AND s.measure = d.measure",
+       "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
+  int rc = KV_EXIT_OK;
+  for (size_t i = 0; i < sizeof later / sizeof *later && !rc; i++)
+    rc = run(db,
+             sqlite3_mprintf(
+                 "UPDATE %s.%s AS d SET %s FROM %s.run tr JOIN %s.run fr"
+                 " ON fr.key = tr.key JOIN %s.%s s ON s.run_id = fr.run_id"
+                 " WHERE tr.run_id = d.run_id AND %s AND d.%s IS NULL AND"
+                 " s.%s IS NOT NULL",
+                 to, later[i].table, later[i].set, to, from, from,
+                 later[i].table, later[i].same, later[i].null, later[i].null));
+  return rc;
+}
+
+static int copy(sqlite3 *db, const char *to, const char *from) {
+  int rc = KV_EXIT_OK;
+  for (int i = 0; tables[i] && !rc; i++)
+    rc = run(db, copy_sql(db, to, from, tables[i]));
+  if (!rc) rc = compress(db, to, from);
+  return rc ? rc : take_later(db, to, from);
+}
+
+/* --- the union ------------------------------------------------------------ */
+
+static int attach(sqlite3 *db, const char *path) {
+  char *sql, *uri = NULL;
+  int bad = kv_results_there(path);
+  if (!bad) bad = kv_results_name(path, &uri);
+  if (bad) return bad;
+  sql = sqlite3_mprintf("ATTACH %Q AS source", uri);
+  sqlite3_free(uri);
+  bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return bad ? kv_results_fail(db, path) : kv_results_check(db, "source", path);
+}
+
+static int make(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *s = NULL;
+  bool bad = !sql || sqlite3_prepare_v2(db, sql, -1, &s, NULL) ||
+             sqlite3_step(s) != SQLITE_DONE;
+  sqlite3_finalize(s);
+  return bad ? kv_results_fail(db, "a database to merge") : KV_EXIT_OK;
+}
+
+/* The tables of the first database, by the words it made them with: of each
+ * text one statement, which SQLite itself has read as part of a schema, and
+ * none that would act later. */
+static int take_schema(sqlite3 *db) {
+  sqlite3_stmt *s = NULL;
+  int rc = KV_EXIT_OK, step = SQLITE_DONE;
+  if (sqlite3_prepare_v2(db,
+                         "SELECT sql FROM source.sqlite_schema WHERE sql IS"
+                         " NOT NULL AND type IN ('table', 'index', 'view')"
+                         " ORDER BY rowid",
+                         -1, &s, NULL))
+    return kv_results_fail(db, "a database to merge");
+  while (!rc && (step = sqlite3_step(s)) == SQLITE_ROW)
+    rc = make(db, (const char *)sqlite3_column_text(s, 0));
+  if (!rc && step != SQLITE_DONE)
+    rc = kv_results_fail(db, "a database to merge");
+  sqlite3_finalize(s);
+  return rc;
+}
+
+static int take_head(sqlite3 *db) {
+  static const char *const name[] = {"application_id", "user_version"};
+  int rc = KV_EXIT_OK;
+  for (int i = 0; i < 2 && !rc; i++) {
+    sqlite3_stmt *s = NULL;
+    char *ask = sqlite3_mprintf("PRAGMA source.%s", name[i]);
+    if (!ask || sqlite3_prepare_v2(db, ask, -1, &s, NULL) ||
+        sqlite3_step(s) != SQLITE_ROW)
+      rc = kv_results_fail(db, "a database to merge");
+    else
+      rc = run(db, sqlite3_mprintf("PRAGMA main.%s = %d", name[i],
+                                   sqlite3_column_int(s, 0)));
+    sqlite3_finalize(s);
+    sqlite3_free(ask);
+  }
+  return rc;
+}
+
+static int add(sqlite3 *db, bool first, const char *path) {
+  int rc = attach(db, path), end;
+  if (!rc && first) rc = take_schema(db);
+  if (!rc && first) rc = take_head(db);
+  if (!rc) rc = kv_merge_contradictions(db, "source", path);
+  if (!rc) rc = run(db, sqlite3_mprintf("BEGIN"));
+  if (!rc) rc = copy(db, "main", "source");
+  if (!sqlite3_get_autocommit(db)) {
+    end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));
+    if (!rc) rc = end;
+  }
+  return rc ? rc : run(db, sqlite3_mprintf("DETACH source"));
+}
+
+/* --- writing OUT ---------------------------------------------------------- */
+
+static int write_new(sqlite3 *db, const char *out) {
+  /* Behind "./" a name that begins with "file:" is no URI. */
+  char *part = sqlite3_mprintf("%s%s.%d.part", *out == '/' ? "" : "./", out,
+                               (int)getpid());
+  int rc, fd;
+  if (!part) return kv_tell(KV_EXIT_RESOURCE, "not enough memory");
+  rc = run(db, sqlite3_mprintf("VACUUM main INTO %Q", part));
+  fd = rc ? -1 : open(part, O_RDWR);
+  if (!rc && (fd < 0 || fsync(fd) || rename(part, out)))
+    rc = kv_tell(KV_EXIT_RESOURCE, "cannot write %s: %s", out, strerror(errno));
+  if (fd >= 0) close(fd);
+  if (rc) unlink(part);
+  sqlite3_free(part);
+  return rc;
+}
+
+static int write_into(sqlite3 *db, const char *out) {
+  int rc = attach(db, out), end;
+  if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
+  if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
+  if (!rc) rc = kv_merge_contradictions(db, "source", out);
+  if (!rc) rc = copy(db, "source", "main");
+  if (!sqlite3_get_autocommit(db)) {
+    end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));
+    if (!rc) rc = end;
+  }
+  return rc;
+}
+
+/* OUT keeps what it has: nobody needs to name it twice. */
+static int not_read(const kv_list *files) {
+  struct stat out, in;
+  if (stat(files->item[0], &out)) return KV_EXIT_OK;
+  for (int i = 1; i < files->n; i++)
+    if (!stat(files->item[i], &in) && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino)
+      return kv_tell(KV_EXIT_USAGE,
+                     "%s would write over %s, which is read: OUT keeps what it "
+                     "has, name it once",
+                     files->item[0], files->item[i]);
+  return KV_EXIT_OK;
+}
+
+int kv_results_merge(const kv_list *files) {
+  bool there = !access(files->item[0], F_OK);
+  sqlite3 *db = NULL;
+  const int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
+  int rc = not_read(files);
+  if (rc) return rc;
+  if (sqlite3_open_v2("", &db, how, NULL) || kv_results_guard(db))
+    rc = kv_results_fail(db, "a temporary database");
+  else
+    kv_results_wait(db, files->item[0]);
+  for (int i = 1; i < files->n && !rc; i++)
+    rc = add(db, i == 1, files->item[i]);
+  if (!rc)
+    rc = there ? write_into(db, files->item[0]) : write_new(db, files->item[0]);
+  sqlite3_close(db);
+  return rc;
+}

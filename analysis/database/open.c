@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening to read: the file, what must hold of it, and the views over it.
+ */
+#include "analysis/database/results.h"
+#include "analysis/database/say.h"
+#include "analysis/views_sql.h"
+
+int kv_results_open(const char *path, sqlite3 **db) {
+  char *uri = NULL;
+  int rc = kv_results_there(path);
+  *db = NULL;
+  if (!rc) rc = kv_results_name(path, &uri);
+  if (rc) return rc;
+  if (sqlite3_open_v2(uri, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, NULL) ||
+      kv_results_guard(*db))
+    rc = kv_results_fail(*db, path);
+  else {
+    kv_results_wait(*db, path);
+    rc = kv_results_check(*db, "main", path);
+  }
+  sqlite3_free(uri);
+  if (!rc && (kv_results_functions(*db) ||
+              sqlite3_exec(*db, views_sql, NULL, NULL, NULL)))
+    rc = kv_results_fail(*db, path);
+  if (rc) {
+    sqlite3_close(*db);
+    *db = NULL;
+  }
+  return rc;
+}

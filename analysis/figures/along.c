@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The error along decode: one plot for each budget that was asked for, mean
+ * over the traces that have the bin. Methods without a budget are in each.
+ */
+#include "analysis/database/say.h"
+#include "analysis/figures/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PANELS = 8, BINS = 64 };
+
+typedef struct sum {
+  double x, y;
+  int n, confirmed;
+} sum;
+
+/* Distinct budgets asked for, in order of appearance; "" is in all. */
+static int panels(const kv_grid *g, const char *name[PANELS]) {
+  int n = 0;
+  for (int r = 0; r < g->rows; r++) {
+    const char *asked = kv_grid_text(g, r, "asked");
+    int i = 0;
+    while (i < n && strcmp(name[i], asked)) i++;
+    if (*asked && i == n && n < PANELS) name[n++] = asked;
+  }
+  if (!n && g->rows) name[n++] = "";
+  return n;
+}
+
+static double leading(const char *t) {
+  while (*t && !strchr("0123456789.", *t)) t++;
+  return strtod(t, NULL);
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = leading(*(char *const *)a), y = leading(*(char *const *)b);
+  return x < y ? -1 : x > y;
+}
+
+/* Marks of one panel: means by variant and bin. */
+static int gather(const kv_page *p, const kv_grid *g, const int *variant,
+                  const char *asked, kv_mark *mark) {
+  sum *table = calloc((size_t)p->variants.n * BINS + 1, sizeof *table);
+  int n = 0;
+  if (!table) kv_tell_short();
+  for (int r = 0; table && r < g->rows; r++) {
+    const char *at = kv_grid_text(g, r, "asked");
+    int bin = kv_grid_int(g, r, "bin", 0, BINS - 1, -1);
+    sum *s = table;
+    if ((*at && strcmp(at, asked)) || variant[r] < 0 || bin < 0) continue;
+    s += variant[r] * BINS + bin;
+    s->x += kv_grid_number(g, r, "progress");
+    s->y += kv_grid_number(g, r, "output_error");
+    s->n++;
+    s->confirmed += kv_grid_number(g, r, "confirmed") > 0;
+  }
+  for (int i = 0; table && i < p->variants.n * BINS; i++) {
+    const sum *s = table + i;
+    kv_mark *m = mark + n;
+    if (!s->n) continue;
+    *m =
+        (kv_mark){s->x / s->n, s->y / s->n, i / BINS, s->confirmed == s->n, ""};
+    snprintf(m->tip, sizeof m->tip,
+             "%.*s, %.0f%% of decode: error %.3g, mean of traces: %d",
+             kv_text_cut(p->variants.label[m->variant], 60),
+             p->variants.label[m->variant], 100 * m->x, m->y, s->n);
+    n++;
+  }
+  free(table);
+  return n;
+}
+
+static void draw(const kv_page *p, const kv_grid *g, const int *variant,
+                 kv_mark *mark) {
+  const char *name[PANELS];
+  kv_plot plot = {
+      .width = 520, .height = 330, .variants = &p->variants, .mark = mark};
+  int n = panels(g, name);
+  qsort(name, (size_t)n, sizeof *name, by_size);
+  plot.x = (kv_axis){"share of decode steps done", 0, 1, false, true};
+  plot.y = (kv_axis){"output error", 0, 0, true, false};
+  for (int r = 0; r < g->rows; r++)
+    mark[r].y = kv_grid_number(g, r, "output_error");
+  kv_axis_fit(&plot.y, g->rows, mark, true);
+  plot.text = "Mean over traces; the data are in the file below.";
+  fputs("<figure>\n", p->f);
+  kv_page_legend(p);
+  fputs("<div class=\"small two\">\n", p->f);
+  for (int i = 0; i < n; i++) {
+    plot.n = gather(p, g, variant, name[i], mark);
+    plot.title = name[i];
+    fputs("<div><h3>budget asked: ", p->f);
+    kv_text_html(*name[i] ? name[i] : "none", p->f);
+    fputs("</h3>\n", p->f);
+    kv_plot_write(&plot, p->f);
+    fputs("</div>\n", p->f);
+  }
+  fputs("</div>\n", p->f);
+  kv_page_caption(p,
+                  "Output error in bins of decode steps, mean over layers, "
+                  "heads and traces. A line that rises loses more the longer "
+                  "it decodes.",
+                  "along", g);
+  fputs("</figure>\n", p->f);
+}
+
+int kv_page_along(const kv_page *p) {
+  kv_grid g;
+  int rc = kv_grid_ask(p->db, "SELECT * FROM along", 0, NULL, &g);
+  int *variant;
+  kv_mark *mark;
+  if (rc) return rc;
+  /* A panel has at most one mark a row, or one for every variant and bin. */
+  variant = calloc((size_t)g.rows + 1, sizeof *variant);
+  mark = calloc((size_t)(g.rows + p->variants.n * BINS) + 1, sizeof *mark);
+  for (int r = 0; variant && r < g.rows; r++) {
+    bool again = r && !strcmp(kv_grid_text(&g, r, "key"),
+                              kv_grid_text(&g, r - 1, "key"));
+    variant[r] =
+        again ? variant[r - 1] : kv_page_variant(p, kv_grid_text(&g, r, "key"));
+  }
+  if (!g.rows)
+    fputs("<p class=\"soft\">No trace here has decode steps.</p>\n", p->f);
+  else if (variant && mark)
+    draw(p, &g, variant, mark);
+  else
+    kv_tell_short();
+  free(variant);
+  free(mark);
+  kv_grid_free(&g);
+  return rc;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How lines look: the colour says what a method does, as its numbers show it,
+ * the mark (and the dash) tells those of a colour apart. Lines of other figures
+ * than methods have colour and mark by their number.
+ */
+#include "analysis/page/plot.h"
+#include "analysis/tables/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DASHES = 4 };
+
+/* Each number is that of its colour. */
+enum { GROWS, DROPS, READS, CODES, BOTH, MERGES, OTHERS, COMPARED, FAMILIES };
+
+static const char *const family[FAMILIES] = {
+    [GROWS] = "drops tokens after the prompt, then grows",
+    [DROPS] = "drops tokens all along",
+    [READS] = "keeps all, reads few",
+    [CODES] = "keeps all, in fewer bytes",
+    [BOTH] = "fewer tokens, and in fewer bytes each",
+    [MERGES] = "merges what it drops",
+    [OTHERS] = "others, or no answer",
+    [COMPARED] = "to compare with"};
+
+/* --- what a line does ----------------------------------------------------- */
+
+/* Sums over the cells of a line that ran. Entries of a lane at the end, and
+ * tokens that there are; of the tokens since the prompt those that it has more
+ * than its budget; bytes of what they say, and of as many of dense's. */
+typedef struct deeds {
+  double kept, tokens, more, steps, codes, dense, read, stored, merged;
+} deeds;
+
+static double or_zero(double x) { return isfinite(x) ? x : 0; }
+
+static double number(const kv_grid *g, int r, const char *name) {
+  return or_zero(kv_grid_number(g, r, name));
+}
+
+static void add(deeds *d, const kv_grid *g, int r) {
+  double tokens = number(g, r, "n_tokens"), kept = number(g, r, "kept");
+  double share = number(g, r, "share_end"), bytes = number(g, r, "bytes_end");
+  double budget = kv_grid_number(g, r, "budget");
+  if (!isfinite(kv_grid_number(g, r, "output_error"))) return;
+  d->kept += kept;
+  d->tokens += tokens;
+  d->steps += tokens - number(g, r, "prompt_len");
+  d->more += or_zero(kept - budget);
+  d->read += number(g, r, "share_read");
+  d->stored += number(g, r, "kr");
+  d->merged += number(g, r, "mass_merged");
+  if (share <= 0 || tokens <= 0) return; /* dense was not run */
+  d->codes += number(g, r, "payload");
+  d->dense += bytes / share * kept / tokens;
+}
+
+static int family_of(const deeds *d, const char *label) {
+  static const char *const compared[] = {"dense", "random", "oracle-topk",
+                                         "oracle-topp"};
+  size_t n = strcspn(label, " ");
+  bool all = d->kept >= .995 * d->tokens, few = d->codes < .85 * d->dense;
+  for (int i = 0; i < 4; i++)
+    if (n == strlen(compared[i]) && !strncmp(label, compared[i], n))
+      return COMPARED;
+  if (d->tokens <= 0) return OTHERS;
+  if (d->merged > 0) return MERGES;
+  if (few) return all ? CODES : BOTH;
+  if (all) return d->read < .95 * d->stored ? READS : OTHERS;
+  return d->more > .5 * d->steps ? GROWS : DROPS;
+}
+
+bool kv_look_all(kv_variants *v, const kv_grid *g) {
+  deeds *d = calloc((size_t)v->n + 1, sizeof *d);
+  int among[FAMILIES] = {0};
+  v->look = calloc((size_t)v->n + 1, sizeof *v->look);
+  for (int r = 0; d && r < g->rows; r++) add(d + v->of[r], g, r);
+  for (int i = 0; d && v->look && i < v->n; i++) {
+    int of = family_of(d + i, v->label[i]), n = among[of]++;
+    v->look[i] = (kv_look){of, n % KV_SHAPES, (n + n / KV_SHAPES) % DASHES,
+                           n / KV_SHAPES % 2 > 0};
+  }
+  free(d);
+  return d && v->look;
+}
+
+/* 96 numbers look different: the mark moves on when colours have come back to
+ * one that they had with it. */
+kv_look kv_look_number(int n) {
+  return (kv_look){n % KV_COLOURS, (n + n / 24) % KV_SHAPES,
+                   n / KV_COLOURS % DASHES, false};
+}
+
+kv_look kv_look_line(const kv_variants *v, int line) {
+  return v->look ? v->look[line] : kv_look_number(line);
+}
+
+/* --- drawing -------------------------------------------------------------- */
+
+void kv_plot_mark(kv_look k, bool solid, double x, double y, double r,
+                  const char *tip, FILE *f) {
+  /* circle, square, triangle up, diamond, triangle down, plus, star of four,
+   * cross, hourglass, bow tie, triangle left, triangle right: unit outlines of
+   * about equal area */
+  static const char *const shape[KV_SHAPES] = {
+      "M-1,0A1,1 0 1 1 1,0A1,1 0 1 1 -1,0Z",
+      "M-.9,-.9H.9V.9H-.9Z",
+      "M0,-1.2L1.1,.8H-1.1Z",
+      "M0,-1.3L1.1,0L0,1.3L-1.1,0Z",
+      "M0,1.2L1.1,-.8H-1.1Z",
+      "M-.4,-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z",
+      "M0,-1.4L.4,-.4L1.4,0L.4,.4L0,1.4L-.4,.4L-1.4,0L-.4,-.4Z",
+      "M0,-.5L.6,-1.1L1.1,-.6L.5,0L1.1,.6L.6,1.1L0,.5L-.6,1.1L-1.1,.6L-.5,0"
+      "L-1.1,-.6L-.6,-1.1Z",
+      "M-1,-1.1H1L.3,0L1,1.1H-1L-.3,0Z",
+      "M-1.1,-1V1L0,.3L1.1,1V-1L0,-.3Z",
+      "M-1.2,0L.8,-1.1V1.1Z",
+      "M1.2,0L-.8,-1.1V1.1Z"};
+  fprintf(f,
+          "<path class=\"k%d m%s\" d=\"%s\" transform=\"translate(%.1f %.1f) "
+          "scale(%.1f)\">",
+          k.colour, solid ? "" : " o", shape[k.shape], x, y,
+          k.small ? .6 * r : r);
+  if (*tip) {
+    fputs("<title>", f);
+    kv_text_html(tip, f);
+    fputs("</title>", f);
+  }
+  fputs("</path>\n", f);
+}
+
+void kv_look_swatch(kv_look k, FILE *f) {
+  fprintf(f,
+          "<svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
+          "class=\"k%d l d%d\" d=\"M1,7H33\"/>",
+          k.colour, k.dash % DASHES);
+  kv_plot_mark(k, true, 17, 7, 4.5, "", f);
+  fputs("</svg>", f);
+}
+
+static void entry(const kv_variants *v, int i, FILE *f) {
+  fputs("<li>", f);
+  kv_look_swatch(kv_look_line(v, i), f);
+  kv_text_html(v->label[i], f);
+  fputs("</li>\n", f);
+}
+
+void kv_plot_legend(const kv_variants *v, FILE *f) {
+  fputs("<ul class=\"legend\">\n", f);
+  for (int k = 0; v->look && k < FAMILIES; k++)
+    for (int i = 0, n = 0; i < v->n; i++) {
+      if (v->look[i].colour != k) continue;
+      if (!n++) fprintf(f, "<li class=\"k%d family\">%s</li>\n", k, family[k]);
+      entry(v, i, f);
+    }
+  for (int i = 0; !v->look && i < v->n; i++) entry(v, i, f);
+  fputs("</ul>\n", f);
+}

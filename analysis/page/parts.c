@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every part of the page uses: legend, captions with their data, tables.
+ */
+#include "analysis/database/say.h"
+#include "analysis/page/page.h"
+#include "analysis/tables/grid_write.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kv_page_count(FILE *f, int n, const char *one) {
+  fprintf(f, "%d %s%s", n, one, n == 1 ? "" : "s");
+}
+
+int kv_page_variant(const kv_page *p, const char *key) {
+  for (int r = 0; r < p->cell.rows; r++)
+    if (!strcmp(kv_grid_text(&p->cell, r, "key"), key))
+      return p->variants.of[r];
+  return -1;
+}
+
+void kv_page_legend(const kv_page *p) { kv_plot_legend(&p->variants, p->f); }
+
+/* --- data inside the page ------------------------------------------------- */
+
+/* What RFC 3986 lets stand for itself, and the comma; all else by bytes. */
+static void percent(const char *t, FILE *f) {
+  for (; *t; t++)
+    if (isalnum((unsigned char)*t) || strchr("-._~,", *t))
+      putc(*t, f);
+    else
+      fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
+}
+
+static void data_link(const char *name, const kv_grid *g, FILE *f) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory) {
+    kv_tell_short();
+    return;
+  }
+  kv_grid_write(g, KV_CSV, memory);
+  if (fclose(memory)) {
+    kv_tell_short();
+  } else {
+    fprintf(f, " <a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,",
+            name);
+    percent(text, f);
+    fprintf(f, "\">Data: %s.csv</a>", name);
+  }
+  free(text);
+}
+
+void kv_page_caption(const kv_page *p, const char *text, const char *name,
+                     const kv_grid *data) {
+  fputs("<figcaption>", p->f);
+  kv_text_html(text, p->f);
+  fputs(" <strong>Open loop:</strong> the recorded queries do not feel the "
+        "approximation; this is not task accuracy.",
+        p->f);
+  if (data) data_link(name, data, p->f);
+  fputs("</figcaption>\n", p->f);
+}
+
+/* --- tables --------------------------------------------------------------- */
+
+static void bytes(double n, FILE *f) {
+  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  while (fabs(n) >= 999.5 && u < 4) n /= 1024, u++;
+  fprintf(f, u ? "%.3g %s" : "%.0f %s", n, unit[u]);
+}
+
+static void mark(const kv_grid *g, int row, FILE *f) {
+  bool conflict = kv_grid_number(g, row, "conflicts") > 0;
+  const char *status = kv_grid_text(g, row, "status");
+  if (conflict)
+    fputs("<span class=\"no\">conflict</span>", f);
+  else if (*status != 'o' && strcmp(status, "fixed"))
+    kv_text_html(status, f);
+  else if (kv_grid_number(g, row, "confirmed") > 0)
+    fputs("<span class=\"yes\">confirmed</span>", f);
+  else
+    fputs("one run", f);
+}
+
+enum { DIGITS = 10 }; /* shown of a digest */
+
+/* A specification may break after each parameter. */
+static void long_text(const char *t, FILE *f) {
+  bool shown;
+  for (int n; *t; t += n) {
+    char one[5] = "";
+    n = kv_text_next(t, &shown);
+    memcpy(one, t, (size_t)n);
+    kv_text_html(one, f);
+    if (*t == ':' || *t == ',') fputs("<wbr>", f);
+  }
+}
+
+static void short_text(const char *t, FILE *f) {
+  char text[4 * DIGITS + 1];
+  kv_text_fit(t, DIGITS, text);
+  kv_text_html(text, f);
+}
+
+static void name(const kv_page *p, int row) {
+  fputs("<td title=\"", p->f);
+  kv_text_html(kv_grid_text(&p->cell, row, "spec"), p->f);
+  fputs("\">", p->f);
+  kv_text_html(p->variants.label[p->variants.of[row]], p->f);
+  fputs("</td>", p->f);
+}
+
+static void cell(const kv_grid *g, int row, const kv_column *c, FILE *f) {
+  const char *text = kv_grid_text(g, row, c->name);
+  double n = kv_grid_number(g, row, c->name);
+  bool number = isfinite(n);
+  fprintf(f, "<td class=\"%s\">",
+          c->kind == KV_LONG             ? "long"
+          : c->kind == KV_SHORT          ? "mono"
+          : number && c->kind != KV_MARK ? "num"
+                                         : "");
+  if (c->kind == KV_MARK)
+    mark(g, row, f);
+  else if (!*text)
+    fputs("&ndash;", f);
+  else if (c->kind == KV_SHORT)
+    short_text(text, f);
+  else if (c->kind == KV_LONG)
+    long_text(text, f);
+  else if (c->kind == KV_PERCENT)
+    fprintf(f, n < .0995 ? "%.2g%%" : "%.0f%%", 100 * n);
+  else if (c->kind == KV_TENTH)
+    fprintf(f, "%.1f%%", 100 * n);
+  else if (c->kind == KV_BYTES)
+    bytes(n, f);
+  else if (c->kind == KV_TWICE)
+    fprintf(f, "%.2g", 2 * n);
+  else if (number && (floor(n) != n || strchr(text, '.')))
+    fprintf(f, "%.4g", n);
+  else
+    kv_text_html(text, f);
+  fputs("</td>", f);
+}
+
+static bool has_numbers(const kv_grid *g, const kv_column *c) {
+  if (c->kind == KV_MARK || c->kind == KV_SHORT) return false;
+  for (int r = 0; r < g->rows; r++)
+    if (isfinite(kv_grid_number(g, r, c->name))) return true;
+  return false;
+}
+
+void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
+                   const kv_column *column) {
+  fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        p->f);
+  kv_text_html(label, p->f);
+  fputs("\"><table><thead><tr>", p->f);
+  for (const kv_column *c = column; c->name; c++)
+    fprintf(p->f, "<th scope=\"col\"%s>%s</th>",
+            has_numbers(g, c) ? " class=\"num\"" : "", c->title);
+  fputs("</tr></thead><tbody>\n", p->f);
+  for (int r = 0; r < g->rows; r++) {
+    fputs("<tr>", p->f);
+    for (const kv_column *c = column; c->name; c++)
+      if (c->kind == KV_NAME)
+        name(p, r);
+      else
+        cell(g, r, c, p->f);
+    fputs("</tr>\n", p->f);
+  }
+  fputs("</tbody></table></div>\n", p->f);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drawing. Units are those of the viewBox, which is as wide as the page.
+ */
+#include "analysis/page/strip.h"
+#include "analysis/database/say.h"
+#include "analysis/tables/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 1080, ROW = 24, TOP = 6, BOTTOM = 44, LETTER = 7, BAR = 14 };
+
+typedef struct frame {
+  const kv_strip *s;
+  kv_axis x;
+  double left, right, bottom;
+} frame;
+
+/* Characters, not bytes. */
+static int letters(const char *t) {
+  int n = 0;
+  bool shown;
+  for (; *t; t += kv_text_next(t, &shown)) n++;
+  return n;
+}
+
+static double at(const frame *w, double x) {
+  return w->left + kv_axis_place(&w->x, x) * (w->right - w->left);
+}
+
+static double middle(int row) { return TOP + (row + .5) * ROW; }
+
+static bool drawn(const frame *w, const kv_strip_item *i) {
+  return kv_axis_takes(&w->x, i->x0) &&
+         (i->kind == KV_STRIP_POINT || kv_axis_takes(&w->x, i->x1));
+}
+
+/* Names take what they need of the left side, notes of the right one. */
+static bool measure(const kv_strip *s, frame *w) {
+  int name = 0, note = 0, n = 0;
+  kv_mark *end = calloc(2 * (size_t)s->n + 1, sizeof *end);
+  if (!end) return false;
+  *w = (frame){.s = s, .x = s->x, .bottom = TOP + s->rows * ROW};
+  for (int r = 0; r < s->rows; r++) {
+    if (letters(s->row[r].name) > name) name = letters(s->row[r].name);
+    if (letters(s->row[r].note) > note) note = letters(s->row[r].note);
+  }
+  w->left = fmin(40 + LETTER * name, WIDTH * .55);
+  w->right = WIDTH - 24 - fmin(LETTER * note, WIDTH / 4.);
+  for (int i = 0; i < s->n; i++) {
+    if (!drawn(w, &s->item[i])) continue;
+    end[n++].x = s->item[i].x0;
+    if (s->item[i].kind != KV_STRIP_POINT) end[n++].x = s->item[i].x1;
+  }
+  if (!s->x.log) end[n++].x = 0;
+  kv_axis_fit(&w->x, n, end, false);
+  free(end);
+  return true;
+}
+
+static void draw_axis(const frame *w, FILE *f) {
+  double tick[16], last = -100;
+  int n = kv_axis_ticks(&w->x, tick);
+  for (int i = 0; i < n; i++) {
+    double x = at(w, tick[i]);
+    fprintf(f, "<path class=\"g\" d=\"M%.1f,%dV%.1f\"/>", x, TOP, w->bottom);
+    if (x - last < 34) continue;
+    last = x;
+    fprintf(f, "<text class=\"t mid\" x=\"%.1f\" y=\"%.1f\">", x,
+            w->bottom + 16);
+    fprintf(f, w->x.percent ? "%.3g%%" : "%.3g",
+            w->x.percent ? 100 * tick[i] : tick[i]);
+    fputs("</text>\n", f);
+  }
+  fprintf(f, "<text class=\"a mid\" x=\"%.1f\" y=\"%.1f\">",
+          (w->left + w->right) / 2, w->bottom + 36);
+  kv_text_html(w->x.title, f);
+  fputs("</text>\n", f);
+}
+
+static void draw_names(const frame *w, FILE *f) {
+  for (int r = 0; r < w->s->rows; r++) {
+    fprintf(f, "<text class=\"r end\" x=\"%.1f\" y=\"%.1f\">", w->left - 14,
+            middle(r) + 4);
+    kv_text_html(w->s->row[r].name, f);
+    fprintf(f, "</text><text class=\"t end\" x=\"%d\" y=\"%.1f\">", WIDTH - 4,
+            middle(r) + 4);
+    kv_text_html(w->s->row[r].note, f);
+    fputs("</text>\n", f);
+  }
+}
+
+static void draw_bar(const frame *w, const kv_strip_item *i, FILE *f) {
+  double x = at(w, i->x0);
+  fprintf(f, "<path class=\"k%d b\" d=\"M%.1f,%.1fH%.1fv%dH%.1fz\"><title>",
+          i->series % 8, x, middle(i->row) - BAR / 2., at(w, i->x1), BAR, x);
+  kv_text_html(i->tip, f);
+  fputs("</title></path>\n", f);
+}
+
+static void draw_items(const frame *w, FILE *f) {
+  for (int n = 0; n < w->s->n; n++) {
+    const kv_strip_item *i = &w->s->item[n];
+    if (!drawn(w, i) || i->kind == KV_STRIP_POINT) continue;
+    if (i->kind == KV_STRIP_BAR)
+      draw_bar(w, i, f);
+    else
+      fprintf(f, "<path class=\"w\" d=\"M%.1f,%.1fH%.1f\"/>\n", at(w, i->x0),
+              middle(i->row), at(w, i->x1));
+  }
+  for (int n = 0; n < w->s->n; n++) {
+    const kv_strip_item *i = &w->s->item[n];
+    if (i->kind == KV_STRIP_POINT && drawn(w, i))
+      kv_plot_mark(kv_look_number(i->series), i->solid, at(w, i->x0),
+                   middle(i->row), 5, i->tip, f);
+  }
+}
+
+void kv_strip_write(const kv_strip *s, FILE *f) {
+  frame w;
+  if (!measure(s, &w)) {
+    kv_tell_short();
+    return;
+  }
+  fprintf(f,
+          "<div class=\"wide\"><svg viewBox=\"0 0 %d %.0f\" role=\"img\" "
+          "aria-label=\"",
+          WIDTH, w.bottom + BOTTOM);
+  kv_text_html(s->title, f);
+  fputs(". ", f);
+  kv_text_html(s->text, f);
+  fputs("\">\n", f);
+  draw_axis(&w, f);
+  draw_names(&w, f);
+  draw_items(&w, f);
+  fputs("</svg></div>\n", f);
+}
