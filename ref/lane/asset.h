@@ -2,7 +2,7 @@
  *
  * An asset: what a method reads from a file of its own - weights, a pattern of
  * heads, decisions that somebody else took - as plain tensors in memory. A
- * method has one parameter of kind KV_FILE (ref/lane/method.h), whose table
+ * method has one parameter of kind KV_FILE (ref/lane/param.h), whose table
  * says which tensors it reads. The engine opens the file before `open` is
  * called (traces/decisions/asset.h): every tensor asked for is then there, of
  * the right type and shape, and finite. A hook finds those of its layer in

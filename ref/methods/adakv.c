@@ -47,43 +47,21 @@
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params, "a lane's share on average, window included; must be given"),
-    KV_WINDOW_PARAM(params, s.w),
-    KV_KERNEL_PARAM(params, s.w),
-    KV_POOLING_PARAM(params, s.w),
-    KV_GROUP_PARAM(params, s.w),
-    {.name = "alpha",
-     .kind = KV_REAL,
-     .offset = offsetof(params, alpha),
-     .fallback = "0.2",
-     .min = 0,
-     .max = 1,
-     .help = "share that every head gets whatever its scores; 0.2 as in the "
-             "authors' command line"},
-    {.name = "safeguard",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, safeguard),
-     .fallback = "interpolate",
-     .choices = "interpolate|minimum",
-     .help = "how alpha enters: interpolate as in the authors' code, minimum "
-             "as in kvpress"},
-    {.name = "normalise",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, normalise),
-     .fallback = "no",
-     .choices = "no|yes",
-     .help = "weigh heads by how concentrated they are; no as in the authors' "
-             "code, yes as in KVCache-Factory"},
-    {.name = "skip",
-     .kind = KV_INT,
-     .offset = offsetof(params, skip),
-     .fallback = "0",
-     .min = 0,
-     .max = 1 << 20,
-     .unit = "layers",
-     .help = "lowest layers with equal shares; 0 as in the authors' code"},
+    KV_WINDOW_PARAMS(params, s.w),
+    KV_REAL_PARAM("alpha", params, alpha, "0.2", 0, 1,
+                  "share that every head gets whatever its scores; 0.2 as in "
+                  "the authors' command line"),
+    KV_CHOICE_PARAM("safeguard", params, safeguard, "interpolate",
+                    "interpolate|minimum",
+                    "how alpha enters: interpolate as in the authors' code, "
+                    "minimum as in kvpress"),
+    KV_CHOICE_PARAM("normalise", params, normalise, "no", "no|yes",
+                    "weigh heads by how concentrated they are; no as in the "
+                    "authors' code, yes as in KVCache-Factory"),
+    KV_INT_PARAM("skip", params, skip, "0", 0, 1 << 20, "layers",
+                 "lowest layers with equal shares; 0 as in the authors' code"),
     KV_SCORE_PARAM(params, s),
-    KV_GROW_STEPS_PARAM(params, g, true),
-    KV_AGAIN_PARAM(params, g, true),
+    KV_GROW_STEPS_PARAMS(params, g, true),
     {.name = NULL}};
 
 /* A layer's lanes while they are weighed against each other. */

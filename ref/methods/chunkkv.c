@@ -32,31 +32,16 @@
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params,
                     "tokens left after a compression at most; must be given"),
-    {.name = "chunk",
-     .kind = KV_INT,
-     .offset = offsetof(params, chunk),
-     .fallback = "10",
-     .min = 1,
-     .max = 1 << 22,
-     .unit = "tokens",
-     .help = "neighbours that stay or go together; 10 as in the paper, 20 in "
-             "kvpress"},
-    {.name = "count",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, count),
-     .fallback = "budget",
-     .choices = "budget|share",
-     .help = "chunks that stay: those that fit the budget, as in the paper, or "
-             "its share of all chunks, as in kvpress"},
+    KV_INT_PARAM("chunk", params, chunk, "10", 1, 1 << 22, "tokens",
+                 "neighbours that stay or go together; 10 as in the paper, 20 "
+                 "in kvpress"),
+    KV_CHOICE_PARAM("count", params, count, "budget", "budget|share",
+                    "chunks that stay: those that fit the budget, as in the "
+                    "paper, or its share of all chunks, as in kvpress"),
     KV_SCORE_PARAM(params, s),
-    KV_WINDOW_PARAM(params, s.w),
-    KV_KERNEL_PARAM(params, s.w),
-    KV_POOLING_PARAM(params, s.w),
-    KV_GROUP_PARAM(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w),
     KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAM(params, s),
-    KV_EVERY_PARAM(params, s),
-    KV_REINDEX_PARAM(params, s),
+    KV_FORM_PARAMS(params, s),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

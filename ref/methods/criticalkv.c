@@ -28,30 +28,16 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "first",
-     .kind = KV_REAL,
-     .offset = offsetof(params, first),
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "share of the budget that goes by score alone; 0.5 as in the "
-             "paper and kvpress"},
-    {.name = "epsilon",
-     .kind = KV_REAL,
-     .offset = offsetof(params, epsilon),
-     .fallback = "0.0001",
-     .min = 0,
-     .max = 1,
-     .help = "added to scores before they are weighed; 0.0001 as in kvpress"},
+    KV_REAL_PARAM("first", params, first, "0.5", 0, 1,
+                  "share of the budget that goes by score alone; 0.5 as in the "
+                  "paper and kvpress"),
+    KV_REAL_PARAM(
+        "epsilon", params, epsilon, "0.0001", 0, 1,
+        "added to scores before they are weighed; 0.0001 as in kvpress"),
     KV_SCORE_PARAM(params, s),
-    KV_WINDOW_PARAM(params, s.w),
-    KV_KERNEL_PARAM(params, s.w),
-    KV_POOLING_PARAM(params, s.w),
-    KV_GROUP_PARAM(params, s.w),
+    KV_WINDOW_PARAMS(params, s.w),
     KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAM(params, s),
-    KV_EVERY_PARAM(params, s),
-    KV_REINDEX_PARAM(params, s),
+    KV_FORM_PARAMS(params, s),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

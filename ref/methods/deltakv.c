@@ -55,75 +55,37 @@
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "top",
-     .kind = KV_INT,
-     .offset = offsetof(params, top),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "compressed tokens and references attended by layers that follow; "
-             "default 0: the share r of them"},
-    {.name = "r",
-     .kind = KV_REAL,
-     .offset = offsetof(params, r),
-     .min = 0,
-     .max = 1,
-     .unit = "share",
-     .help = "top as a share of the candidates of a step, rounded down, at "
-             "least one; default 0.17 as in the authors' evaluation; 0: top "
-             "was named"},
-    {.name = "full",
-     .kind = KV_TEXT,
-     .offset = offsetof(params, full),
-     .help = "layers that keep everything, such as 0/1/2/8/18; default of 28 "
-             "and 64 layers the paper's (Table 7), else OmniKV's filters by "
-             "the model's layers and all above the first"},
+    KV_INT_PARAM("top", params, top, NULL, 0, 1 << 30, "tokens",
+                 "compressed tokens and references attended by layers that "
+                 "follow; default 0: the share r of them"),
+    KV_REAL_PARAM(
+        "r", params, r, NULL, 0, 1,
+        "top as a share of the candidates of a step, rounded down, at least "
+        "one; default 0.17 as in the authors' evaluation; 0: top was named",
+        .unit = "share"),
+    KV_TEXT_PARAM("full", params, full,
+                  "layers that keep everything, such as 0/1/2/8/18; default of "
+                  "28 and 64 layers the paper's (Table 7), else OmniKV's "
+                  "filters by the model's layers and all above the first"),
     KV_SINK_PARAM(params, by),
-    {.name = "recent",
-     .kind = KV_INT,
-     .offset = offsetof(params, recent),
-     .fallback = "128",
-     .min = 1,
-     .max = 1 << 29,
-     .unit = "tokens",
-     .help = "R: newest tokens kept, R to 2 R - 1; 128 as in the authors' "
-             "evaluation"},
-    KV_STRIDE_PARAM(params, by),
-    KV_NEAREST_PARAM(params, by),
-    KV_LATENT_PARAM(params, by),
-    KV_LATENT_GROUP_PARAM(params, by),
-    {.name = "retrieve",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, retrieve),
-     .fallback = "top",
-     .choices = "top|all",
-     .help = "all: no layer chooses, every token is attended"},
-    {.name = "score",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, score),
-     .fallback = "dot",
-     .choices = "prob|logit|dot",
-     .help = "how a query head values a candidate; dot as in the engine, prob "
-             "as in the Hugging Face path"},
-    KV_PHASE_PARAM(params, by),
-    KV_SELF_PARAM(params, by),
-    KV_REFS_PARAM(params, by),
-    KV_REFERENCES_PARAM(params, by),
-    {.name = "tier",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, tier),
-     .fallback = "device",
-     .choices = "device|host",
-     .help = "host: latents lie in the host's memory, from which a step "
-             "fetches what it attends"},
-    {.name = "compressor",
-     .kind = KV_FILE,
-     .offset = offsetof(params, by.file),
-     .fallback = KV_FILE_BESIDE,
-     .or_none = true,
-     .reads = &kv_latents_kind,
-     .help = "weights: safetensors, as `kvreplay train deltakv` writes them; "
-             "none: an ablation, a token is the mean of its references"},
+    KV_INT_PARAM("recent", params, recent, "128", 1, 1 << 29, "tokens",
+                 "R: newest tokens kept, R to 2 R - 1; 128 as in the authors' "
+                 "evaluation"),
+    KV_LATENT_PARAMS(params, by),
+    KV_CHOICE_PARAM("retrieve", params, retrieve, "top", "top|all",
+                    "all: no layer chooses, every token is attended"),
+    KV_CHOICE_PARAM("score", params, score, "dot", "prob|logit|dot",
+                    "how a query head values a candidate; dot as in the "
+                    "engine, prob as in the Hugging Face path"),
+    KV_REFERENCE_PARAMS(params, by),
+    KV_CHOICE_PARAM("tier", params, tier, "device", "device|host",
+                    "host: latents lie in the host's memory, from which a step "
+                    "fetches what it attends"),
+    KV_FILE_PARAM(
+        "compressor", params, by.file, KV_FILE_BESIDE, &kv_latents_kind,
+        "weights: safetensors, as `kvreplay train deltakv` writes them; none: "
+        "an ablation, a token is the mean of its references",
+        .or_none = true),
     {.name = NULL}};
 
 /* --- open ---------------------------------------------------------------- */

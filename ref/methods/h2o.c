@@ -46,36 +46,20 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "heavy + recent; must be given"),
-    {.name = "recent",
-     .kind = KV_INT,
-     .offset = offsetof(params, recent),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "last tokens, always kept; default budget div 2, the paper's "
-             "halves"},
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "drop",
-     .choices = "drop|masked|prefill",
-     .help = "drop: the authors' real-drop code; masked: their simulator; "
-             "prefill: once, as in KVCache-Factory"},
-    {.name = "group",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, group),
-     .fallback = "sum",
-     .choices = "mean|max|sum|query_head",
-     .help = "how the query heads of a KV head add up; sum extends the "
-             "authors' code; max with variant=prefill only"},
-    {.name = "scale",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, scale),
-     .fallback = "none",
-     .choices = "none|seen",
-     .help = "none: sums, as in the paper; seen: divided by the rows that saw "
-             "the token, as in kvpress; not with variant=masked",
-     .later = true},
+    KV_INT_PARAM(
+        "recent", params, recent, NULL, 0, 1 << 30, "tokens",
+        "last tokens, always kept; default budget div 2, the paper's halves"),
+    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|masked|prefill",
+                    "drop: the authors' real-drop code; masked: their "
+                    "simulator; prefill: once, as in KVCache-Factory"),
+    KV_CHOICE_PARAM("group", params, group, "sum", "mean|max|sum|query_head",
+                    "how the query heads of a KV head add up; sum extends the "
+                    "authors' code; max with variant=prefill only"),
+    KV_CHOICE_PARAM(
+        "scale", params, scale, "none", "none|seen",
+        "none: sums, as in the paper; seen: divided by the rows that saw the "
+        "token, as in kvpress; not with variant=masked",
+        .later = true),
     {.name = NULL}};
 
 static kv_rc resolve(params *o, kv_err *e) {

@@ -45,30 +45,14 @@ static const kv_asset_kind kind = {NULL, tensors};
 static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params, "a head's share on average, window included; must be given"),
-    KV_WINDOW_PARAM(params, w),
-    KV_KERNEL_PARAM(params, w),
-    KV_POOLING_PARAM(params, w),
-    KV_GROUP_PARAM(params, w),
-    {.name = "beta",
-     .kind = KV_REAL,
-     .offset = offsetof(params, beta),
-     .fallback = "1.5",
-     .min = 1,
-     .max = 1 << 20,
-     .help = "heads compete for 1 / beta of the budget; 1.5 as in the authors' "
-             "command line"},
-    {.name = "table",
-     .kind = KV_FILE,
-     .offset = offsetof(params, file),
-     .fallback = KV_FILE_OPTIONAL,
-     .reads = &kind,
-     .help = "heads' importance: safetensors, scores [layers, query heads]; "
-             "default: all alike, which is SnapKV"},
-    KV_GROW_PARAM(params, g, false),
-    KV_AGAIN_PARAM(params, g, false),
-    KV_FIRST_PARAM(params, g),
-    KV_RECENT_PARAM(params, g),
-    KV_VOTERS_PARAM(params, g),
+    KV_WINDOW_PARAMS(params, w),
+    KV_REAL_PARAM("beta", params, beta, "1.5", 1, 1 << 20,
+                  "heads compete for 1 / beta of the budget; 1.5 as in the "
+                  "authors' command line"),
+    KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,
+                  "heads' importance: safetensors, scores [layers, query "
+                  "heads]; default: all alike, which is SnapKV"),
+    KV_GROW_PARAMS(params, g, false),
     {.name = NULL}};
 
 static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {

@@ -27,21 +27,13 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "block",
-     .kind = KV_INT,
-     .offset = offsetof(params, block),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help =
-         "prompt tokens that enter before a compression; 0: all at once, as "
-         "kvpress's press; default 128 as in the paper, 0 with "
-         "form=decode"},
+    KV_INT_PARAM(
+        "block", params, block, NULL, 0, 1 << 30, "tokens",
+        "prompt tokens that enter before a compression; 0: all at once, as "
+        "kvpress's press; default 128 as in the paper, 0 with form=decode"),
     KV_SINKS_PARAM(params, s),
     KV_LAST_PARAM(params, s),
-    KV_FORM_PARAM(params, s),
-    KV_EVERY_PARAM(params, s),
-    KV_REINDEX_PARAM(params, s),
+    KV_FORM_PARAMS(params, s),
     {.name = NULL}};
 
 enum { BLOCK = 128 };

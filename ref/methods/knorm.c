@@ -29,22 +29,12 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "skip",
-     .kind = KV_INT,
-     .offset = offsetof(params, skip),
-     .fallback = "2",
-     .min = 0,
-     .max = 1 << 16,
-     .unit = "layers",
-     .help = "first layers that stay dense; 2 as in the authors' code, 0 in "
-             "kvpress"},
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "prefill",
-     .choices = "prefill|drop",
-     .help = "prefill: once after the prompt; drop: after every step, as in "
-             "the paper's language modelling"},
+    KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 16, "layers",
+                 "first layers that stay dense; 2 as in the authors' code, 0 "
+                 "in kvpress"),
+    KV_CHOICE_PARAM("variant", params, variant, "prefill", "prefill|drop",
+                    "prefill: once after the prompt; drop: after every step, "
+                    "as in the paper's language modelling"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

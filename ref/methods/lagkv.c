@@ -32,24 +32,13 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "lag",
-     .kind = KV_INT,
-     .offset = offsetof(params, s.lag),
-     .min = 1,
-     .max = 1 << 22,
-     .unit = "tokens",
-     .help = "entries of a partition; default min(128, (budget - sinks + 1) "
-             "div 2), 128 as in the paper"},
-    {.name = "cross",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, s.cross),
-     .fallback = "no",
-     .choices = "no|yes",
-     .help = "rank across partitions? no: within each, as in the paper"},
+    KV_INT_PARAM("lag", params, s.lag, NULL, 1, 1 << 22, "tokens",
+                 "entries of a partition; default min(128, (budget - sinks + "
+                 "1) div 2), 128 as in the paper"),
+    KV_CHOICE_PARAM("cross", params, s.cross, "no", "no|yes",
+                    "rank across partitions? no: within each, as in the paper"),
     KV_SINKS_PARAM(params, s),
-    KV_FORM_PARAM(params, s),
-    KV_EVERY_PARAM(params, s),
-    KV_REINDEX_PARAM(params, s),
+    KV_FORM_PARAMS(params, s),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

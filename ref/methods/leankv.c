@@ -65,82 +65,44 @@
 #include <string.h>
 
 #define GROUPS(of, tier, side, what)                                           \
-  KV_TIER_GROUPS_PARAM(params, tiers, of, tier, side, what)
+  KV_INT_PARAM(of, params, tiers.groups[tier][side], "1", 1, 4096, "groups",   \
+               what)
 
 static const kv_param table[] = {
-    {.name = "alpha_l",
-     .kind = KV_REAL,
-     .knob = KV_KNOB_LESS,
-     .offset = offsetof(params, alpha[LOW]),
-     .fallback = "0.02",
-     .min = 0,
-     .max = 16,
-     .grid = 0.001,
-     .help = "dropped below alpha_l / tokens, at most alpha_h; 0.02 as the "
-             "paper has it for Llama-3-8B"},
-    {.name = "alpha_h",
-     .kind = KV_REAL,
-     .offset = offsetof(params, alpha[HIGH]),
-     .fallback = "1",
-     .min = 0,
-     .max = 16,
-     .help = "low tier below alpha_h / tokens; 1 as the paper has it for "
-             "Llama-3"},
-    {.name = "window",
-     .kind = KV_INT,
-     .offset = offsetof(params, window),
-     .fallback = "64",
-     .min = 1,
-     .max = 1 << 22,
-     .unit = "tokens",
-     .help = "newest tokens, in the high tier; 64 as in the paper"},
-    KV_TIER_PARAM(params, tiers, "high", HIGH, "k8v4",
-                  "bits of the high tier; K8V4 as in the paper"),
-    KV_TIER_PARAM(
-        params, tiers, "low", LOW, "k4v2",
+    KV_REAL_PARAM("alpha_l", params, alpha[LOW], "0.02", 0, 16,
+                  "dropped below alpha_l / tokens, at most alpha_h; 0.02 as "
+                  "the paper has it for Llama-3-8B",
+                  .knob = KV_KNOB_LESS, .grid = 0.001),
+    KV_REAL_PARAM(
+        "alpha_h", params, alpha[HIGH], "1", 0, 16,
+        "low tier below alpha_h / tokens; 1 as the paper has it for Llama-3"),
+    KV_INT_PARAM("window", params, window, "64", 1, 1 << 22, "tokens",
+                 "newest tokens, in the high tier; 64 as in the paper"),
+    KV_CHOICE_PARAM("high", params, tiers.bits[HIGH], "k8v4", KV_TIER_CHOICES,
+                    "bits of the high tier; K8V4 as in the paper"),
+    KV_CHOICE_PARAM(
+        "low", params, tiers.bits[LOW], "k4v2", KV_TIER_CHOICES,
         "bits of the low tier, at most those of high, the same: there is none; "
         "K4V2 as in the paper"),
     GROUPS("high_k_groups", HIGH, KV_TIER_K, "of a key; 1 as in the paper"),
     GROUPS("high_v_groups", HIGH, KV_TIER_V, "of a value; 1 as in the paper"),
     GROUPS("low_k_groups", LOW, KV_TIER_K, "of a key; 1 as in the paper"),
     GROUPS("low_v_groups", LOW, KV_TIER_V, "of a value; 1 as in the paper"),
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "code",
-     .choices = "paper|code",
-     .help = "the paper's Algorithm 1 or the authors' kernel"},
-    {.name = "queries",
-     .kind = KV_INT,
-     .offset = offsetof(params, queries),
-     .min = 0,
-     .max = 1 << 22,
-     .unit = "queries",
-     .help = "last ones of the prompt that count, 0: all; default 0 (paper), "
-             "64 (code)"},
-    {.name = "sparsity",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, sparsity),
-     .fallback = "head",
-     .choices = "head|layer|static",
-     .help = "who has as many entries as thresholds say: each head (paper), "
-             "the heads of a layer on average; static: high_share and "
-             "low_share say it"},
-    {.name = "high_share",
-     .kind = KV_SHARE,
-     .offset = offsetof(params, share[HIGH]),
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "with sparsity=static: of the tokens before the window, in the "
-             "high tier; 0.5: half is dropped, as in the paper's Figure 8"},
-    {.name = "low_share",
-     .kind = KV_SHARE,
-     .offset = offsetof(params, share[LOW]),
-     .fallback = "0",
-     .min = 0,
-     .max = 1,
-     .help = "the same in the low tier"},
+    KV_CHOICE_PARAM("variant", params, variant, "code", "paper|code",
+                    "the paper's Algorithm 1 or the authors' kernel"),
+    KV_INT_PARAM("queries", params, queries, NULL, 0, 1 << 22, "queries",
+                 "last ones of the prompt that count, 0: all; default 0 "
+                 "(paper), 64 (code)"),
+    KV_CHOICE_PARAM(
+        "sparsity", params, sparsity, "head", "head|layer|static",
+        "who has as many entries as thresholds say: each head (paper), the "
+        "heads of a layer on average; static: high_share and low_share say it"),
+    KV_SHARE_PARAM(
+        "high_share", params, share[HIGH], "0.5", 0, 1,
+        "with sparsity=static: of the tokens before the window, in the high "
+        "tier; 0.5: half is dropped, as in the paper's Figure 8"),
+    KV_SHARE_PARAM("low_share", params, share[LOW], "0", 0, 1,
+                   "the same in the low tier"),
     {.name = NULL}};
 
 /* --- open --------------------------------------------------------------- */

@@ -17,18 +17,12 @@
 #include "ref/parts/parts.h"
 
 static const kv_param table[] = {
-    {.name = "p",
-     .kind = KV_SHARE,
-     .offset = offsetof(params, p),
-     .knob = KV_KNOB_MORE,
-     .grid = 0.001,
-     .fallback = "0.95",
-     .min = 0,
-     .max = 1,
-     .unit = "share of the probability",
-     .help = "mass that the attended tokens hold at least, the nearest "
-             "multiple of 2^-20; 0.95 is this project's choice, papers use 0.6 "
-             "to 0.98"},
+    KV_SHARE_PARAM(
+        "p", params, p, "0.95", 0, 1,
+        "mass that the attended tokens hold at least, the nearest multiple of "
+        "2^-20; 0.95 is this project's choice, papers use 0.6 to 0.98",
+        .unit = "share of the probability", .knob = KV_KNOB_MORE,
+        .grid = 0.001),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -37,47 +37,22 @@
 #include "ref/methods/pyramidkv.h"
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 29,
-     .unit = "tokens",
-     .help = "C of the schedule: the layers' nominal mean, window included; "
-             "must be given"},
-    KV_WINDOW_PARAM(params, w),
-    KV_KERNEL_PARAM(params, w),
-    KV_POOLING_PARAM(params, w),
-    KV_GROUP_PARAM(params, w),
-    {.name = "beta",
-     .kind = KV_INT,
-     .offset = offsetof(params, beta),
-     .fallback = "20",
-     .min = 1,
-     .max = 1 << 20,
-     .help = "the top layer gets base div beta; 20 as in the authors' code, 60 "
-             "in Sparse-vLLM"},
-    {.name = "exact_total",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, exact_total),
-     .fallback = "no",
-     .choices = "no|yes",
-     .help = "make the layers' budgets sum to L times the mean; no as in the "
-             "authors' code"},
-    {.name = "schedule",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, schedule),
-     .fallback = "mean",
-     .choices = "mean|ratio",
-     .later = true,
-     .help = "budget is the layers' mean, as in the authors' code, or the "
-             "bottom layer's, as in Sparse-vLLM"},
-    KV_GROW_PARAM(params, g, true),
-    KV_AGAIN_PARAM(params, g, true),
-    KV_FIRST_PARAM(params, g),
-    KV_RECENT_PARAM(params, g),
-    KV_VOTERS_PARAM(params, g),
+    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 29, "tokens",
+                 "C of the schedule: the layers' nominal mean, window "
+                 "included; must be given",
+                 .knob = KV_KNOB_ENTRIES),
+    KV_WINDOW_PARAMS(params, w),
+    KV_INT_PARAM("beta", params, beta, "20", 1, 1 << 20, NULL,
+                 "the top layer gets base div beta; 20 as in the authors' "
+                 "code, 60 in Sparse-vLLM"),
+    KV_CHOICE_PARAM("exact_total", params, exact_total, "no", "no|yes",
+                    "make the layers' budgets sum to L times the mean; no as "
+                    "in the authors' code"),
+    KV_CHOICE_PARAM("schedule", params, schedule, "mean", "mean|ratio",
+                    "budget is the layers' mean, as in the authors' code, or "
+                    "the bottom layer's, as in Sparse-vLLM",
+                    .later = true),
+    KV_GROW_PARAMS(params, g, true),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

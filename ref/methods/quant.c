@@ -34,51 +34,26 @@
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"
 
-#define GROUPS(of, where, what)                                                \
-  {                                                                            \
-    .name = of, .kind = KV_INT, .offset = offsetof(params, where), .min = 1,   \
-    .max = 4096, .unit = "groups", .help = what                                \
-  }
-
 static const kv_param table[] = {
-    {.name = "k",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, named[KEYS]),
-     .fallback = "int8",
-     .choices = KV_NAMED_CHOICES,
-     .help = "format of keys; int8 as in LeanKV's K8V4; raw: as they came"},
-    {.name = "v",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, named[VALUES]),
-     .fallback = "int4",
-     .choices = KV_NAMED_CHOICES,
-     .help = "format of values; int4 as in LeanKV's K8V4; raw: as they came"},
-    {.name = "groups",
-     .kind = KV_INT,
-     .offset = offsetof(params, groups),
-     .fallback = "1",
-     .min = 1,
-     .max = 4096,
-     .unit = "groups",
-     .help = "of a row, each with metadata of its own; 1 as in LeanKV's "
-             "main tables"},
-    GROUPS("k_groups", side_groups[KEYS], "of a key; default: groups"),
-    GROUPS("v_groups", side_groups[VALUES], "of a value; default: groups"),
-    {.name = "residual",
-     .kind = KV_INT,
-     .offset = offsetof(params, residual),
-     .fallback = "0",
-     .max = 1 << 20,
-     .unit = "tokens",
-     .help = "newest entries not coded; 0: all are, as in LeanKV's tables of "
-             "one precision"},
-    {.name = "rope",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, rope),
-     .fallback = "after",
-     .choices = "after|before",
-     .help = "whether keys are coded as rotated (LeanKV, QServe) or as before "
-             "their rotation (Atom)"},
+    KV_CHOICE_PARAM(
+        "k", params, named[KEYS], "int8", KV_NAMED_CHOICES,
+        "format of keys; int8 as in LeanKV's K8V4; raw: as they came"),
+    KV_CHOICE_PARAM(
+        "v", params, named[VALUES], "int4", KV_NAMED_CHOICES,
+        "format of values; int4 as in LeanKV's K8V4; raw: as they came"),
+    KV_INT_PARAM("groups", params, groups, "1", 1, 4096, "groups",
+                 "of a row, each with metadata of its own; 1 as in LeanKV's "
+                 "main tables"),
+    KV_INT_PARAM("k_groups", params, side_groups[KEYS], NULL, 1, 4096, "groups",
+                 "of a key; default: groups"),
+    KV_INT_PARAM("v_groups", params, side_groups[VALUES], NULL, 1, 4096,
+                 "groups", "of a value; default: groups"),
+    KV_INT_PARAM("residual", params, residual, "0", 0, 1 << 20, "tokens",
+                 "newest entries not coded; 0: all are, as in LeanKV's tables "
+                 "of one precision"),
+    KV_CHOICE_PARAM("rope", params, rope, "after", "after|before",
+                    "whether keys are coded as rotated (LeanKV, QServe) or as "
+                    "before their rotation (Atom)"),
     {.name = NULL}};
 
 /* Adds the coding of a side, of rows of `width` elements. */

@@ -39,36 +39,17 @@ static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params,
         "tokens attended per query head, in whole pages; must be given"),
-    {.name = "page",
-     .kind = KV_INT,
-     .offset = offsetof(params, page),
-     .fallback = "16",
-     .min = 1,
-     .max = 1 << 20,
-     .unit = "tokens",
-     .help = "tokens of a page; 16 as in the paper"},
-    {.name = "skip",
-     .kind = KV_INT,
-     .offset = offsetof(params, skip),
-     .fallback = "2",
-     .min = 0,
-     .max = 1 << 20,
-     .unit = "layers",
-     .help = "first layers that attend everything; 2 as in the paper"},
-    {.name = "share",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, share),
-     .fallback = "head",
-     .choices = "head|group_sum|group_max",
-     .help = "who chooses: each query head, as in the authors' code, or all "
-             "that read one KV head together"},
-    {.name = "rule",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, rule),
-     .fallback = "engine",
-     .choices = "engine|paper|twilight",
-     .help = "how many pages: as the authors' engine, as their evaluation "
-             "code, which the paper's numbers come from, or as Twilight's"},
+    KV_INT_PARAM("page", params, page, "16", 1, 1 << 20, "tokens",
+                 "tokens of a page; 16 as in the paper"),
+    KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
+                 "first layers that attend everything; 2 as in the paper"),
+    KV_CHOICE_PARAM("share", params, share, "head", "head|group_sum|group_max",
+                    "who chooses: each query head, as in the authors' code, or "
+                    "all that read one KV head together"),
+    KV_CHOICE_PARAM(
+        "rule", params, rule, "engine", "engine|paper|twilight",
+        "how many pages: as the authors' engine, as their evaluation code, "
+        "which the paper's numbers come from, or as Twilight's"),
     {.name = NULL}};
 
 static int pages_of(int n, int page) { return (n + page - 1) / page; }

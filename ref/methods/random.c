@@ -22,29 +22,15 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "recent",
-     .kind = KV_INT,
-     .offset = offsetof(params, recent),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "last tokens, always kept; default min(32, max(1, budget div 2)), "
-             "the window of SnapKV"},
-    {.name = "seed",
-     .kind = KV_INT,
-     .offset = offsetof(params, seed),
-     .fallback = "1",
-     .min = 0,
-     .max = INT32_MAX,
-     .help = "another draw; 1 is ours"},
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "drop",
-     .choices = "drop|prefill",
-     .help = "drop: after every step, ours; prefill: once after the prompt, "
-             "as in kvpress",
-     .later = true},
+    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
+                 "last tokens, always kept; default min(32, max(1, budget div "
+                 "2)), the window of SnapKV"),
+    KV_INT_PARAM("seed", params, seed, "1", 0, INT32_MAX, NULL,
+                 "another draw; 1 is ours"),
+    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
+                    "drop: after every step, ours; prefill: once after the "
+                    "prompt, as in kvpress",
+                    .later = true),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -19,34 +19,17 @@
 #include "ref/lane/lane.h"
 
 static const kv_param table[] = {
-    {.name = "file",
-     .kind = KV_FILE,
-     .offset = offsetof(params, file),
-     .reads = &kv_decisions_kind,
-     .help = "decisions, as `run --decisions` or traces/kvtrace.py write "
-             "them; must be given"},
-    {.name = "name",
-     .kind = KV_TEXT,
-     .offset = offsetof(params, name),
-     .label = true,
-     .help = "what the row is called; the name in the file"},
-    {.name = "columns",
-     .kind = KV_INT,
-     .offset = offsetof(params, columns),
-     .fallback = "0",
-     .min = 0,
-     .max = KV_MAX_COLUMNS,
-     .unit = "numbers",
-     .help = "numbers of 8 bytes that the method holds per entry: declared, "
-             "not measured"},
-    {.name = "meta",
-     .kind = KV_INT,
-     .offset = offsetof(params, meta),
-     .fallback = "0",
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "bytes",
-     .help = "what else the method holds per lane: declared, not measured"},
+    KV_FILE_PARAM("file", params, file, NULL, &kv_decisions_kind,
+                  "decisions, as `run --decisions` or traces/kvtrace.py write "
+                  "them; must be given"),
+    KV_TEXT_PARAM("name", params, name,
+                  "what the row is called; the name in the file",
+                  .label = true),
+    KV_INT_PARAM("columns", params, columns, "0", 0, KV_MAX_COLUMNS, "numbers",
+                 "numbers of 8 bytes that the method holds per entry: "
+                 "declared, not measured"),
+    KV_INT_PARAM("meta", params, meta, "0", 0, 1 << 30, "bytes",
+                 "what else the method holds per lane: declared, not measured"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

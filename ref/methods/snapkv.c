@@ -44,15 +44,8 @@ static const kv_param table[] = {
     KV_BUDGET_PARAM(
         params,
         "tokens left after a compression, window included; must be given"),
-    KV_WINDOW_PARAM(params, w),
-    KV_KERNEL_PARAM(params, w),
-    KV_POOLING_PARAM(params, w),
-    KV_GROUP_PARAM(params, w),
-    KV_GROW_PARAM(params, g, false),
-    KV_AGAIN_PARAM(params, g, false),
-    KV_FIRST_PARAM(params, g),
-    KV_RECENT_PARAM(params, g),
-    KV_VOTERS_PARAM(params, g),
+    KV_WINDOW_PARAMS(params, w),
+    KV_GROW_PARAMS(params, g, false),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -27,35 +27,17 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "sink + recent; must be given"),
-    {.name = "sink",
-     .kind = KV_INT,
-     .offset = offsetof(params, sink),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "first tokens, always kept; default min(4, budget - 1), 4 as in "
-             "the paper, or what recent leaves"},
-    {.name = "recent",
-     .kind = KV_INT,
-     .offset = offsetof(params, recent),
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "last tokens; default budget - sink"},
-    {.name = "positions",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, positions),
-     .fallback = "cache",
-     .choices = "cache|original",
-     .help = "where entries are attended; cache as in the paper"},
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "drop",
-     .choices = "drop|prefill",
-     .help = "drop: after every step, as in the paper; prefill: once after "
-             "the prompt, as in kvpress",
-     .later = true},
+    KV_INT_PARAM("sink", params, sink, NULL, 0, 1 << 30, "tokens",
+                 "first tokens, always kept; default min(4, budget - 1), 4 as "
+                 "in the paper, or what recent leaves"),
+    KV_INT_PARAM("recent", params, recent, NULL, 0, 1 << 30, "tokens",
+                 "last tokens; default budget - sink"),
+    KV_CHOICE_PARAM("positions", params, positions, "cache", "cache|original",
+                    "where entries are attended; cache as in the paper"),
+    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
+                    "drop: after every step, as in the paper; prefill: once "
+                    "after the prompt, as in kvpress",
+                    .later = true),
     {.name = NULL}};
 
 /* What is not given is what the other leaves of the budget. */

@@ -23,21 +23,13 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "protect_newest",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, protect_newest),
-     .fallback = "no",
-     .choices = "no|yes",
-     .help = "may the newest token go? no protection, as in the authors' "
-             "code; kvpress protects it"},
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "drop",
-     .choices = "drop|prefill",
-     .help = "drop: after every step, as in the authors' code; prefill: once "
-             "after the prompt, as in kvpress",
-     .later = true},
+    KV_CHOICE_PARAM("protect_newest", params, protect_newest, "no", "no|yes",
+                    "may the newest token go? no protection, as in the "
+                    "authors' code; kvpress protects it"),
+    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
+                    "drop: after every step, as in the authors' code; prefill: "
+                    "once after the prompt, as in kvpress",
+                    .later = true),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

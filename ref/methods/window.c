@@ -17,14 +17,10 @@
 
 static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
-    {.name = "variant",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, variant),
-     .fallback = "drop",
-     .choices = "drop|prefill",
-     .help = "drop: after every step, as in the paper; prefill: once after "
-             "the prompt",
-     .later = true},
+    KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
+                    "drop: after every step, as in the paper; prefill: once "
+                    "after the prompt",
+                    .later = true),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

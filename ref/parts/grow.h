@@ -31,58 +31,43 @@ typedef struct kv_grow_options {
   int voters;      /* last decode rows that vote; 0: as many as the window */
 } kv_grow_options;
 
-/* Rows of a parameter table: the first of the two for `grow`, and all that
- * follow, or for a method that compresses again by steps alone the second and
- * KV_AGAIN_PARAM. late: were rows stored before the method had it? */
-#define KV_GROW_PARAM(type, member, late)                                      \
-  {                                                                            \
-    .name = "grow", .kind = KV_CHOICE, .offset = offsetof(type, member.grow),  \
-    .fallback = "yes", .choices = "yes|no|twice|twice_past|past_more",         \
-    .later = late,                                                             \
-    .help = "keep all generated tokens? yes as in the authors' code; no: "     \
-            "compress again every `every` steps; else where a lane holds 2 "   \
-            "budgets, or 2 past or the budget + past, past being kept by "     \
-            "score, as in Sparse-vLLM"                                         \
-  }
-#define KV_GROW_STEPS_PARAM(type, member, late)                                \
-  {                                                                            \
-    .name = "grow", .kind = KV_CHOICE, .offset = offsetof(type, member.grow),  \
-    .fallback = "yes", .choices = "yes|no", .later = late,                     \
-    .help = "keep all generated tokens? yes as in the authors' code; no: "     \
-            "compress again, every `every` steps"                              \
-  }
+/* Rows of a parameter table: all of these options or, for a method that
+ * compresses again by steps alone, grow and every. late: were rows stored
+ * before the method had them? */
 #define KV_AGAIN_PARAM(type, member, late)                                     \
-  {                                                                            \
-    .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
-    .fallback = "0", .min = 0, .max = 1 << 30, .unit = "steps", .later = late, \
-    .help = "with grow=no: decode steps between compressions, at least the "   \
-            "queries that vote; 0: max(these, 128), 128 as in R-KV's SnapKV"   \
-  }
-#define KV_FIRST_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "sinks", .kind = KV_INT, .offset = offsetof(type, member.sinks),   \
-    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
-    .later = true,                                                             \
-    .help = "first entries, always kept, of the budget; 0 as in the paper, "   \
-            "64 in Sparse-vLLM"                                                \
-  }
-#define KV_RECENT_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "recent", .kind = KV_INT, .offset = offsetof(type, member.recent), \
-    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
-    .later = true,                                                             \
-    .help = "last entries, always kept, of the budget, at least window; 0: "   \
-            "window as in the paper, 512 in Sparse-vLLM"                       \
-  }
-#define KV_VOTERS_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "voters", .kind = KV_INT, .offset = offsetof(type, member.voters), \
-    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "queries",              \
-    .later = true,                                                             \
-    .help =                                                                    \
-        "last decode queries that vote at a compression, at most recent; 0: "  \
-        "window, 1 in Sparse-vLLM"                                             \
-  }
+  KV_INT_PARAM(                                                                \
+      "every", type, member.every, "0", 0, 1 << 30, "steps",                   \
+      "with grow=no: decode steps between compressions, at least the queries " \
+      "that vote; 0: max(these, 128), 128 as in R-KV's SnapKV",                \
+      .later = late)
+#define KV_GROW_PARAMS(type, member, late)                                     \
+  KV_CHOICE_PARAM("grow", type, member.grow, "yes",                            \
+                  "yes|no|twice|twice_past|past_more",                         \
+                  "keep all generated tokens? yes as in the authors' code; "   \
+                  "no: compress again every `every` steps; else where a lane " \
+                  "holds 2 budgets, or 2 past or the budget + past, past "     \
+                  "being kept by score, as in Sparse-vLLM",                    \
+                  .later = late),                                              \
+      KV_AGAIN_PARAM(type, member, late),                                      \
+      KV_INT_PARAM("sinks", type, member.sinks, "0", 0, 1 << 22, "tokens",     \
+                   "first entries, always kept, of the budget; 0 as in the "   \
+                   "paper, 64 in Sparse-vLLM",                                 \
+                   .later = true),                                             \
+      KV_INT_PARAM(                                                            \
+          "recent", type, member.recent, "0", 0, 1 << 22, "tokens",            \
+          "last entries, always kept, of the budget, at least window; "        \
+          "0: window as in the paper, 512 in Sparse-vLLM",                     \
+          .later = true),                                                      \
+      KV_INT_PARAM("voters", type, member.voters, "0", 0, 1 << 22, "queries",  \
+                   "last decode queries that vote at a compression, at most "  \
+                   "recent; 0: window, 1 in Sparse-vLLM",                      \
+                   .later = true)
+#define KV_GROW_STEPS_PARAMS(type, member, late)                               \
+  KV_CHOICE_PARAM("grow", type, member.grow, "yes", "yes|no",                  \
+                  "keep all generated tokens? yes as in the authors' code; "   \
+                  "no: compress again, every `every` steps",                   \
+                  .later = late),                                              \
+      KV_AGAIN_PARAM(type, member, late)
 
 /* Of resolved options. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {

@@ -122,11 +122,8 @@ KV_FN int kv_steps_left(const kv_shape *s, int step, int every) {
 /* The budget of a lane in tokens, the knob of most methods; a row of the
  * parameter table. what: its help, which says what it counts. */
 #define KV_BUDGET_PARAM(type, what)                                            \
-  {                                                                            \
-    .name = "budget", .kind = KV_INT, .offset = offsetof(type, budget),        \
-    .min = 1, .max = 1 << 30, .unit = "tokens", .help = what,                  \
-    .knob = KV_KNOB_ENTRIES                                                    \
-  }
+  KV_INT_PARAM("budget", type, budget, NULL, 1, 1 << 30, "tokens", what,       \
+               .knob = KV_KNOB_ENTRIES)
 
 enum { KV_MOST_TERMS = 1 << 22 }; /* probabilities in one score, arithmetic 4 */
 
@@ -155,41 +152,24 @@ typedef struct kv_window_options {
 
 /* Of a method that merges: kv_needs.merged. */
 #define KV_MERGED_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "merged", .kind = KV_CHOICE, .offset = offsetof(type, member),     \
-    .fallback = "trace", .choices = "trace|fp32", .later = true,               \
-    .help = "what merged rows are stored as: rounded once a merge to the "     \
-            "trace's type, as the authors store them, or as fp32"              \
-  }
-#define KV_WINDOW_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "window", .kind = KV_INT, .offset = offsetof(type, member.window), \
-    .min = 1, .max = 1 << 22, .unit = "tokens",                                \
-    .help = "last queries that vote, their tokens stay; default min(32, "      \
-            "max(1, budget div 2)), 32 as in the authors' configurations"      \
-  }
-#define KV_KERNEL_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "kernel", .kind = KV_INT, .offset = offsetof(type, member.kernel), \
-    .fallback = "7", .min = 1, .max = 1023, .unit = "tokens",                  \
-    .help = "width of the pooling, odd; 7 as in the authors' configurations"   \
-  }
-#define KV_POOLING_PARAM(type, member)                                         \
-  {                                                                            \
-    .name = "pooling", .kind = KV_CHOICE,                                      \
-    .offset = offsetof(type, member.pooling), .fallback = "max",               \
-    .choices = "none|avg|max",                                                 \
-    .help = "pooling of the votes over neighbours; max as in the authors' "    \
-            "configurations"                                                   \
-  }
-#define KV_GROUP_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "group", .kind = KV_CHOICE,                                        \
-    .offset = offsetof(type, member.group), .fallback = "mean",                \
-    .choices = "mean|max|sum|query_head",                                      \
-    .help = "how the query heads of a KV head vote; query_head: each keeps "   \
-            "its own tokens, as in the authors' code"                          \
-  }
+  KV_CHOICE_PARAM("merged", type, member, "trace", "trace|fp32",               \
+                  "what merged rows are stored as: rounded once a merge to "   \
+                  "the trace's type, as the authors store them, or as fp32",   \
+                  .later = true)
+#define KV_WINDOW_PARAMS(type, member)                                         \
+  KV_INT_PARAM("window", type, member.window, NULL, 1, 1 << 22, "tokens",      \
+               "last queries that vote, their tokens stay; default min(32, "   \
+               "max(1, budget div 2)), 32 as in the authors' configurations"), \
+      KV_INT_PARAM(                                                            \
+          "kernel", type, member.kernel, "7", 1, 1023, "tokens",               \
+          "width of the pooling, odd; 7 as in the authors' configurations"),   \
+      KV_CHOICE_PARAM("pooling", type, member.pooling, "max", "none|avg|max",  \
+                      "pooling of the votes over neighbours; max as in the "   \
+                      "authors' configurations"),                              \
+      KV_CHOICE_PARAM(                                                         \
+          "group", type, member.group, "mean", "mean|max|sum|query_head",      \
+          "how the query heads of a KV head vote; query_head: each "           \
+          "keeps its own tokens, as in the authors' code")
 
 /* min(32, max(1, budget div 2)): SnapKV's window where it fits. */
 int kv_fallback_window(int budget);

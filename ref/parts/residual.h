@@ -26,70 +26,38 @@ typedef struct kv_residual {
 /* Rows of a parameter table; `member` is the struct's name in the params. The
  * file's own row says .offset = offsetof(type, member.file). */
 #define KV_SINK_PARAM(type, member)                                            \
-  {                                                                            \
-    .name = "sink", .kind = KV_INT, .offset = offsetof(type, member.sink),     \
-    .fallback = "8", .min = 0, .max = 1 << 30, .unit = "tokens",               \
-    .help = "first tokens, kept and always references; 8 as in the authors' "  \
-            "evaluation"                                                       \
-  }
-#define KV_STRIDE_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "stride", .kind = KV_INT, .knob = KV_KNOB_LESS,                    \
-    .offset = offsetof(type, member.stride), .fallback = "10", .min = 1,       \
-    .max = 4096, .unit = "tokens",                                             \
-    .help = "from reference to reference; 10 as in the paper"                  \
-  }
-#define KV_NEAREST_PARAM(type, member)                                         \
-  {                                                                            \
-    .name = "nearest", .kind = KV_INT,                                         \
-    .offset = offsetof(type, member.nearest), .fallback = "4", .min = 1,       \
-    .max = KV_MOST_NEAREST, .unit = "references",                              \
-    .help = "whose mean a token differs from; 4 as in the paper"               \
-  }
-#define KV_LATENT_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "latent", .kind = KV_CHOICE,                                       \
-    .offset = offsetof(type, member.latent), .fallback = "fp16",               \
-    .choices = "fp16|bf16|fp32|int4",                                          \
-    .help = "how a latent vector is stored; 16 bits as in the engine"          \
-  }
-#define KV_LATENT_GROUP_PARAM(type, member)                                    \
-  {                                                                            \
-    .name = "group", .kind = KV_INT, .offset = offsetof(type, member.group),   \
-    .fallback = "0", .min = 0, .max = 1 << 20, .unit = "elements",             \
-    .help = "of latent=int4 that share scale and minimum; 0: the vector, as "  \
-            "in the paper's code, 32 in later code"                            \
-  }
-#define KV_PHASE_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "phase", .kind = KV_CHOICE,                                        \
-    .offset = offsetof(type, member.phase), .fallback = "absolute",            \
-    .choices = "absolute|block",                                               \
-    .help = "where the stride counts from: the text as in the paper, or each " \
-            "compressed block as in the code"                                  \
-  }
-#define KV_SELF_PARAM(type, member)                                            \
-  {                                                                            \
-    .name = "self", .kind = KV_CHOICE, .offset = offsetof(type, member.self),  \
-    .fallback = "no", .choices = "no|yes",                                     \
-    .help = "yes: references are coded too and may take themselves, as in "    \
-            "the Hugging Face path; no as in the engine"                       \
-  }
-#define KV_REFS_PARAM(type, member)                                            \
-  {                                                                            \
-    .name = "refs", .kind = KV_CHOICE, .offset = offsetof(type, member.refs),  \
-    .fallback = "raw", .choices = "raw|recon",                                 \
-    .help = "references as they came, or as they are decoded (the paper's "    \
-            "Algorithm 1)"                                                     \
-  }
-#define KV_REFERENCES_PARAM(type, member)                                      \
-  {                                                                            \
-    .name = "references", .kind = KV_CHOICE,                                   \
-    .offset = offsetof(type, member.references), .fallback = "nearest",        \
-    .choices = "nearest|none",                                                 \
-    .help = "none: an ablation, z = f_c(kv), by weights that learned so "      \
-            "(kvreplay train deltakv:references=none)"                         \
-  }
+  KV_INT_PARAM("sink", type, member.sink, "8", 0, 1 << 30, "tokens",           \
+               "first tokens, kept and always references; 8 as in the "        \
+               "authors' evaluation")
+#define KV_LATENT_PARAMS(type, member)                                         \
+  KV_INT_PARAM("stride", type, member.stride, "10", 1, 4096, "tokens",         \
+               "from reference to reference; 10 as in the paper",              \
+               .knob = KV_KNOB_LESS),                                          \
+      KV_INT_PARAM("nearest", type, member.nearest, "4", 1, KV_MOST_NEAREST,   \
+                   "references",                                               \
+                   "whose mean a token differs from; 4 as in the paper"),      \
+      KV_CHOICE_PARAM(                                                         \
+          "latent", type, member.latent, "fp16", "fp16|bf16|fp32|int4",        \
+          "how a latent vector is stored; 16 bits as in the engine"),          \
+      KV_INT_PARAM(                                                            \
+          "group", type, member.group, "0", 0, 1 << 20, "elements",            \
+          "of latent=int4 that share scale and minimum; 0: the vector, "       \
+          "as in the paper's code, 32 in later code")
+#define KV_REFERENCE_PARAMS(type, member)                                      \
+  KV_CHOICE_PARAM("phase", type, member.phase, "absolute", "absolute|block",   \
+                  "where the stride counts from: the text as in the paper, "   \
+                  "or each compressed block as in the code"),                  \
+      KV_CHOICE_PARAM(                                                         \
+          "self", type, member.self, "no", "no|yes",                           \
+          "yes: references are coded too and may take themselves, as "         \
+          "in the Hugging Face path; no as in the engine"),                    \
+      KV_CHOICE_PARAM("refs", type, member.refs, "raw", "raw|recon",           \
+                      "references as they came, or as they are decoded (the "  \
+                      "paper's Algorithm 1)"),                                 \
+      KV_CHOICE_PARAM(                                                         \
+          "references", type, member.references, "nearest", "nearest|none",    \
+          "none: an ablation, z = f_c(kv), by weights that learned "           \
+          "so (kvreplay train deltakv:references=none)")
 
 /* Is the token a reference by its place, where tokens from `from` on are coded
  * together? */

@@ -73,49 +73,28 @@ KV_SCORERS(KV_SCORER_TABLE)
 /* --- parameters ----------------------------------------------------------- */
 
 #define KV_SCORE_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "score", .kind = KV_CHOICE,                                        \
-    .offset = offsetof(type, member.score), .fallback = "snapkv",              \
-    .choices = KV_SCORER_CHOICES, .later = true,                               \
-    .help = "what scores the entries; snapkv: the votes of the prompt's last " \
-            "queries"                                                          \
-  }
+  KV_CHOICE_PARAM("score", type, member.score, "snapkv", KV_SCORER_CHOICES,    \
+                  "what scores the entries; snapkv: the votes of the "         \
+                  "prompt's last queries",                                     \
+                  .later = true)
 #define KV_SINKS_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "sinks", .kind = KV_INT, .offset = offsetof(type, member.sinks),   \
-    .min = 0, .max = 1 << 22, .unit = "tokens",                                \
-    .help = "first entries, always kept; default the scorer's: min(4, budget " \
-            "- 1) of lagkv and expected, as in kvpress, else 0"                \
-  }
+  KV_INT_PARAM("sinks", type, member.sinks, NULL, 0, 1 << 22, "tokens",        \
+               "first entries, always kept; default the scorer's: min(4, "     \
+               "budget - 1) of lagkv and expected, as in kvpress, else 0")
 #define KV_LAST_PARAM(type, member)                                            \
-  {                                                                            \
-    .name = "last", .kind = KV_INT, .offset = offsetof(type, member.w.window), \
-    .fallback = "0", .min = 0, .max = 1 << 22, .unit = "tokens",               \
-    .help = "last entries, always kept; none as in the paper"                  \
-  }
-#define KV_FORM_PARAM(type, member)                                            \
-  {                                                                            \
-    .name = "form", .kind = KV_CHOICE, .offset = offsetof(type, member.form),  \
-    .fallback = "prefill", .choices = "prefill|decode|both",                   \
-    .help =                                                                    \
-        "when lanes are compressed: once after the prompt, while decoding "    \
-        "alone, or both; prefill as in kvpress"                                \
-  }
-#define KV_EVERY_PARAM(type, member)                                           \
-  {                                                                            \
-    .name = "every", .kind = KV_INT, .offset = offsetof(type, member.every),   \
-    .min = 0, .max = 1 << 30, .unit = "steps",                                 \
-    .help = "decode steps between compressions; default 512 as in kvpress, 0 " \
-            "with form=prefill"                                                \
-  }
-#define KV_REINDEX_PARAM(type, member)                                         \
-  {                                                                            \
-    .name = "reindex", .kind = KV_CHOICE,                                      \
-    .offset = offsetof(type, member.reindex), .fallback = "no",                \
-    .choices = "no|yes",                                                       \
-    .help = "attend the i-th entry at the i-th position? no: at its own, as "  \
-            "in the papers; yes: kvpress's key rotation"                       \
-  }
+  KV_INT_PARAM("last", type, member.w.window, "0", 0, 1 << 22, "tokens",       \
+               "last entries, always kept; none as in the paper")
+#define KV_FORM_PARAMS(type, member)                                           \
+  KV_CHOICE_PARAM("form", type, member.form, "prefill", "prefill|decode|both", \
+                  "when lanes are compressed: once after the prompt, while "   \
+                  "decoding alone, or both; prefill as in kvpress"),           \
+      KV_INT_PARAM("every", type, member.every, NULL, 0, 1 << 30, "steps",     \
+                   "decode steps between compressions; default 512 as in "     \
+                   "kvpress, 0 with form=prefill"),                            \
+      KV_CHOICE_PARAM(                                                         \
+          "reindex", type, member.reindex, "no", "no|yes",                     \
+          "attend the i-th entry at the i-th position? no: at its "            \
+          "own, as in the papers; yes: kvpress's key rotation")
 
 /* --- what scorers call ---------------------------------------------------- */
 

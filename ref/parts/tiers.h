@@ -32,20 +32,6 @@ typedef struct kv_tiers {
   int tell;
 } kv_tiers;
 
-/* Rows of a parameter table; `member` is the struct's name in the params. */
-#define KV_TIER_PARAM(type, member, of, tier, choice, what)                    \
-  {                                                                            \
-    .name = of, .kind = KV_CHOICE,                                             \
-    .offset = offsetof(type, member.bits[tier]), .fallback = choice,           \
-    .choices = KV_TIER_CHOICES, .help = what                                   \
-  }
-#define KV_TIER_GROUPS_PARAM(type, member, of, tier, side, what)               \
-  {                                                                            \
-    .name = of, .kind = KV_INT,                                                \
-    .offset = offsetof(type, member.groups[tier][side]), .fallback = "1",      \
-    .min = 1, .max = 4096, .unit = "groups", .help = what                      \
-  }
-
 KV_FN bool kv_one_tier(const kv_tiers *t) { return t->tell < 0; }
 
 /* Adds the codings; where the low tier is asked for more bits than the high

@@ -54,33 +54,19 @@ typedef struct kv_voters {
 
 /* Rows of a parameter table, of adapter rkv; `member` is the struct's name in
  * the params. */
-#define KV_LAMBDA_PARAM(type, member)                                          \
-  {                                                                            \
-    .name = "lambda", .kind = KV_REAL,                                         \
-    .offset = offsetof(type, member.lambda), .fallback = "0.07", .min = 0,     \
-    .max = 1,                                                                  \
-    .help =                                                                    \
-        "share of the probability in rkv's score; 0.07 as in the authors' "    \
-        "code"                                                                 \
-  }
-#define KV_THRESHOLD_PARAM(type, member)                                       \
-  {                                                                            \
-    .name = "threshold", .kind = KV_REAL,                                      \
-    .offset = offsetof(type, member.threshold), .fallback = "0.5", .min = 0,   \
-    .max = 1,                                                                  \
-    .help = "cosine above which rkv's keys are alike; 0.5 as in the authors' " \
-            "code"                                                             \
-  }
-#define KV_REDUNDANT_PARAM(type, member)                                       \
-  {                                                                            \
-    .name = "redundant", .kind = KV_CHOICE,                                    \
-    .offset = offsetof(type, member.redundant), .fallback = "all",             \
-    .choices = "all|read",                                                     \
-    .help = "of which tokens rkv's are alike: all that are stored, masked or " \
-            "not, as in the authors' code, or those that may be read; the "    \
-            "paper is silent",                                                 \
-    .later = true                                                              \
-  }
+#define KV_RKV_PARAMS(type, member)                                            \
+  KV_REAL_PARAM("lambda", type, member.lambda, "0.07", 0, 1,                   \
+                "share of the probability in rkv's score; 0.07 as in the "     \
+                "authors' code"),                                              \
+      KV_REAL_PARAM("threshold", type, member.threshold, "0.5", 0, 1,          \
+                    "cosine above which rkv's keys are alike; 0.5 as in the "  \
+                    "authors' code"),                                          \
+      KV_CHOICE_PARAM(                                                         \
+          "redundant", type, member.redundant, "all", "all|read",              \
+          "of which tokens rkv's are alike: all that are stored, "             \
+          "masked or not, as in the authors' code, or those that may "         \
+          "be read; the paper is silent",                                      \
+          .later = true)
 
 /* Is T of a query looked for, whose place in the window had `kept`? */
 KV_FN bool kv_voters_search(const kv_voters *o, float kept) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A method's knob is the parameter that -b sets (ref/lane/method.h). A search
+ * A method's knob is the parameter that -b sets (ref/lane/param.h). A search
  * sees its values as places 1, 2, .., ordered by the bytes that they take,
  * least first; each place has one value of the knob's grid. For a knob that
  * counts entries the place is the number of entries, if the range begins at 1.

@@ -20,12 +20,9 @@ static const kv_tensor_ask tensors[] = {
     {.name = NULL}};
 static const kv_asset_kind kind = {"kvcounts", tensors};
 
-static const kv_param table[] = {{.name = "file",
-                                  .kind = KV_FILE,
-                                  .offset = offsetof(counts_params, file),
-                                  .fallback = KV_FILE_BESIDE,
-                                  .reads = &kind,
-                                  .help = "entries to keep, by KV head"},
+static const kv_param table[] = {KV_FILE_PARAM("file", counts_params, file,
+                                               KV_FILE_BESIDE, &kind,
+                                               "entries to keep, by KV head"),
                                  {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *params, kv_needs *needs,

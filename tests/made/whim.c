@@ -326,13 +326,8 @@ static bool whim_publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 /* --- tables ------------------------------------------------------------- */
 
-static const kv_param table[] = {{.name = "seed",
-                                  .kind = KV_INT,
-                                  .offset = offsetof(whim_params, seed),
-                                  .fallback = "0",
-                                  .min = 0,
-                                  .max = 1 << 20,
-                                  .help = "draws the needs"},
+static const kv_param table[] = {KV_INT_PARAM("seed", whim_params, seed, "0", 0,
+                                              1 << 20, NULL, "draws the needs"),
                                  {.name = NULL}};
 
 const kv_method whim_method = {.abi = KV_METHOD_ABI,

@@ -73,7 +73,7 @@ mutant rewrite_turns_round ref/parts/cascade.c 'methods' \
 mutant every_other_trigger ref/methods/hardkv.c 'methods' \
   'needs->every = o->every;' 'needs->every = 2 * o->every;'
 mutant p_of_nothing ref/methods/hardkv.c 'methods' \
-  '.min = 1e-6,' '.min = 0,'
+  '"0.9", 1e-6, 1,' '"0.9", 0, 1,'
 mutant redundant_among_all ref/parts/votes.c 'methods' \
   'p.repeated = o->redundant == KV_REDUNDANT_READ' \
   'p.repeated = o->redundant < 0'

@@ -9,16 +9,11 @@ typedef struct params {
   float drop;
 } params;
 
-static const kv_param table[] = {{.name = "drop",
-                                  .kind = KV_REAL,
-                                  .offset = offsetof(params, drop),
-                                  .knob = KV_KNOB_LESS,
-                                  .grid = 0.05,
-                                  .fallback = "0.5",
-                                  .min = 0,
-                                  .max = 0.9,
-                                  .help = "share of the tokens dropped"},
-                                 {.name = NULL}};
+static const kv_param table[] = {
+    KV_REAL_PARAM("drop", params, drop, "0.5", 0, 0.9,
+                  "share of the tokens dropped", .knob = KV_KNOB_LESS,
+                  .grid = 0.05),
+    {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

@@ -66,24 +66,17 @@ typedef struct params {
 } params;
 
 static const kv_param table[] = {
-    {.name = "budget",
-     .kind = KV_INT,
-     .knob = KV_KNOB_ENTRIES,
-     .offset = offsetof(params, budget),
-     .min = 1,
-     .max = 1 << 30,
-     .help = "entries"},
-    {.name = "fault",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, fault),
-     .fallback = "none",
-     .choices = "none|outside|wild|column|greedy|leaks|twice|dropped|direct|"
-                "remembers|thread|clock|junk|exceeds|rows|lossy|fickle|"
-                "far_view|promises|hangs|beyond|before|far|unset|last|spare|"
-                "others|params|shown|steps|rounds|flushes|opens|late|ignores|"
-                "exits|closes|maps|threads|forks|spawns|process|address|"
-                "looks",
-     .help = "what is wrong with it"},
+    KV_INT_PARAM("budget", params, budget, NULL, 1, 1 << 30, NULL, "entries",
+                 .knob = KV_KNOB_ENTRIES),
+    KV_CHOICE_PARAM(
+        "fault", params, fault, "none",
+        "none|outside|wild|column|greedy|leaks|twice|dropped|direct|"
+        "remembers|thread|clock|junk|exceeds|rows|lossy|fickle|"
+        "far_view|promises|hangs|beyond|before|far|unset|last|spare|"
+        "others|params|shown|steps|rounds|flushes|opens|late|ignores|"
+        "exits|closes|maps|threads|forks|spawns|process|address|"
+        "looks",
+        "what is wrong with it"),
     {.name = NULL}};
 
 enum { STATE = 24 };

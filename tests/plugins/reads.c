@@ -16,19 +16,12 @@ typedef struct params {
   int write;
 } params;
 
-static const kv_param table[] = {{.name = "file",
-                                  .kind = KV_FILE,
-                                  .offset = offsetof(params, file),
-                                  .fallback = KV_FILE_BESIDE,
-                                  .reads = &kind,
-                                  .help = "entries to keep, by KV head"},
-                                 {.name = "write",
-                                  .kind = KV_CHOICE,
-                                  .offset = offsetof(params, write),
-                                  .fallback = "no",
-                                  .choices = "no|yes",
-                                  .help = "whether it breaks its contract"},
-                                 {.name = NULL}};
+static const kv_param table[] = {
+    KV_FILE_PARAM("file", params, file, KV_FILE_BESIDE, &kind,
+                  "entries to keep, by KV head"),
+    KV_CHOICE_PARAM("write", params, write, "no", "no|yes",
+                    "whether it breaks its contract"),
+    {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   const params *o = p;

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A method's parameters: one row each in a const table that ends with name
+ * NULL. From the rows come the parser, the checks, help and database rows;
+ * open sees the values in the method's own struct. A row is one of the
+ * constructors below, or several of a family (ref/parts), for example
+ *
+ *   KV_INT_PARAM("skip", params, skip, "2", 0, 1 << 20, "layers",
+ *                "first layers that attend everything; 2 as in the paper"),
+ *   KV_CHOICE_PARAM("rule", params, rule, "engine", "engine|paper",
+ *                   "how many pages", .knob = ..),
+ */
+#ifndef KV_REF_PARAM_H
+#define KV_REF_PARAM_H
+
+#include "ref/lane/asset.h"
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of a parameter. KV_UNSET marks an integer that open resolves. */
+enum { KV_UNSET = INT32_MIN };
+typedef enum kv_kind {
+  KV_INT,    /* int */
+  KV_REAL,   /* float: the nearest to the decimal */
+  KV_SHARE,  /* int32_t: the nearest multiple of 2^-20 */
+  KV_CHOICE, /* int: index into choices */
+  KV_TEXT,   /* char[KV_TEXT_MAX] */
+  KV_FILE    /* kv_file: a file that the method reads; one at most */
+} kv_kind;
+enum { KV_TEXT_MAX = 1024 };
+
+/* The value of a KV_FILE. The method sees it with its asset: the engine opens
+ * and checks the file before it calls open, and refuses the cell where it
+ * cannot. The bytes of the file are part of the method's code. */
+typedef struct kv_file {
+  char path[KV_TEXT_MAX];
+  bool beside; /* nobody named it: it lies beside the trace */
+  const kv_asset *asset;
+} kv_file;
+
+/* The default of a KV_FILE: assets/METHOD.MODEL.safetensors in the trace's
+ * folder (traces/decisions/asset.h has the rule). Without a default the file is
+ * named in the specification, and no list of all methods holds the method. */
+#define KV_FILE_BESIDE "assets/METHOD.MODEL.safetensors"
+/* The other default: where none is named, or this instead of a path, there is
+ * none, and the method runs without (kv_file.asset is NULL, path is empty). */
+#define KV_FILE_OPTIONAL "auto"
+
+/* How -b sets a parameter, which is then the method's knob; a table has one at
+ * most, and its values are 0 or more. Of two methods on one lane it is the
+ * first's, and the second's only where the first has none. */
+typedef enum kv_knob {
+  KV_NO_KNOB,
+  KV_KNOB_ENTRIES, /* a KV_INT that counts entries of a lane: a budget of any
+                      basis sets it, and it has no default */
+  KV_KNOB_MORE,    /* something else; a greater value takes more bytes. It has a
+                      default, and only budgets in bytes change it */
+  KV_KNOB_LESS,    /* the same where a greater value takes fewer bytes */
+  KV_KNOB_RESOLVED /* as KV_KNOB_ENTRIES, but resolved by open: wants no -b */
+} kv_knob;
+
+typedef struct kv_param {
+  const char *name;
+  kv_kind kind;
+  size_t offset;        /* in the method's params struct */
+  const char *fallback; /* default, through the user's parser; NULL: open
+                           resolves it from the budget */
+  double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
+  const char *choices;  /* "mean|max|sum" */
+  const char *unit;
+  const char *help; /* one line, with the source of the default */
+  bool later;       /* rows were stored before the method had it: at its default
+                       no row names it, so that their keys stay */
+  bool label;       /* KV_TEXT: where it is set, rows are called so */
+  const kv_asset_kind *reads; /* KV_FILE: what is read of it */
+  bool or_none; /* KV_FILE: the word none stands for no file, and the method
+                   runs without (kv_file.asset is NULL) */
+  kv_knob knob; /* KV_INT, KV_REAL or KV_SHARE */
+  double grid;  /* of a knob: min, min + grid, .. up to max are searched; 0: a
+                   KV_INT's step of 1 */
+} kv_param;
+
+/* Rows: name, the params struct and its member, the default (NULL: open
+ * resolves it), what it may be, help; other fields of kv_param may follow the
+ * help, as `.unit = "share"`. */
+#define KV_PARAM_ROW(kind_, of, type, member, ...)                             \
+  { .name = of, .kind = kind_, .offset = offsetof(type, member), __VA_ARGS__ }
+#define KV_RANGE_ROW(kind_, of, type, member, unless, least, most, ...)        \
+  KV_PARAM_ROW(kind_, of, type, member, .fallback = unless, .min = least,      \
+               .max = most, __VA_ARGS__)
+#define KV_INT_PARAM(of, type, member, unless, least, most, in, ...)           \
+  KV_RANGE_ROW(KV_INT, of, type, member, unless, least, most, .unit = in,      \
+               .help = __VA_ARGS__)
+#define KV_REAL_PARAM(of, type, member, unless, least, most, ...)              \
+  KV_RANGE_ROW(KV_REAL, of, type, member, unless, least, most,                 \
+               .help = __VA_ARGS__)
+#define KV_SHARE_PARAM(of, type, member, unless, least, most, ...)             \
+  KV_RANGE_ROW(KV_SHARE, of, type, member, unless, least, most,                \
+               .help = __VA_ARGS__)
+#define KV_CHOICE_PARAM(of, type, member, unless, words, ...)                  \
+  KV_PARAM_ROW(KV_CHOICE, of, type, member, .fallback = unless,                \
+               .choices = words, .help = __VA_ARGS__)
+#define KV_TEXT_PARAM(of, type, member, ...)                                   \
+  KV_PARAM_ROW(KV_TEXT, of, type, member, .help = __VA_ARGS__)
+#define KV_FILE_PARAM(of, type, member, unless, what, ...)                     \
+  KV_PARAM_ROW(KV_FILE, of, type, member, .fallback = unless, .reads = what,   \
+               .help = __VA_ARGS__)
+
+#endif
