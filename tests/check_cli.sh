@@ -331,7 +331,7 @@ fi
 small="$src/traces/tiny/retrieval_8_small.safetensors"
 for jobs in 1 2; do
   checks=$((checks + 1))
-  "$kvreplay" run "$small" -q -m quest -b 20% -j $jobs \
+  "$kvreplay" run "$small" -q -m quest -b 20% -j $jobs --wide \
     --selections "$tmp/selections" >"$tmp/out" 2>"$tmp/err" ||
     fail "run -j $jobs --selections: exit $?"
   said=$(grep -c 'written by one thread: .* the 2 of --jobs' "$tmp/err")
@@ -343,6 +343,25 @@ awk '$1 == "method" { for (i = 1; i <= NF; i++) if ($i == "scan") at = i }
   $1 ~ /^quest/ { scanned = $at }
   END { exit !(scanned ~ /^[1-9]/) }' "$tmp/out" ||
   fail 'the table has no column of bytes scanned'
+
+# Every heading of both tables is explained by --help, in quotes or as the
+# words that it is; --wide changes no other format.
+checks=$((checks + 3))
+"$kvreplay" run --help | tr -s '\n ' '  ' >"$tmp/help"
+"$kvreplay" run "$small" -q -m quest -b 20% >"$tmp/narrow" || fail 'the table'
+{
+  sed -n 's/^method  *//p' "$tmp/narrow" | sed 's/  \+/\n/g'
+  sed -n 's/^method  *//p' "$tmp/out" | tr -s ' ' '\n'
+} >"$tmp/heads"
+[ "$(wc -l <"$tmp/heads")" = 19 ] || fail "not 5 and 14 headings beside method"
+while read -r head; do
+  grep -qF -- "\`$head\`" "$tmp/help" || fail "run --help: no word on $head"
+done <"$tmp/heads"
+for form in csv json; do
+  "$kvreplay" run "$small" -q -m quest -b 20% -f $form >"$tmp/plain" &&
+    "$kvreplay" run "$small" -q -m quest -b 20% -f $form --wide |
+    cmp -s - "$tmp/plain" || fail "--wide changes $form"
+done
 
 if [ -w /dev/full ]; then
   checks=$((checks + 1))

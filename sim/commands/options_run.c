@@ -18,6 +18,9 @@ static const kv_option options[] = {
      AT(format), .group = "What to print",
      .help = "rows on standard output as table (the default), json, jsonl or "
              "csv"},
+    {KV_SLOT_FLAG, "wide", 0, AT(wide),
+     .help = "every column of the table, not only six (the other formats "
+             "always have them all)"},
     KV_OPTION_DB("keep rows in an SQLite database, and until a row is there "
                  "its layers; what this backend has there is not run again"),
     {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections), .use = KV_USE_MADE,
@@ -108,6 +111,22 @@ static const char *const notes[] = {
     "through KV-cache compression methods and measures, per method and "
     "budget, what the attention lost and what the cache held. Traces, "
     "methods and budgets multiply: one cell each.",
+    "The table: `tokens kept` by a lane (one KV head of one layer) after the "
+    "last step, on average over lanes; `bytes held` on average over decode "
+    "steps, counted by walking what is stored, metadata, scales and page "
+    "bounds included, as a share of dense's; `on the answer`, the attention "
+    "left on the tokens that answer the trace's question, as a share of "
+    "dense's (no column where no trace has answers); `LSE error`, the "
+    "log-sum-exp of the logits of what is stored less that of all, in nats; "
+    "`output error`, the distance of the attention's output from dense's "
+    "over the length of dense's. Of these measures what is left on the answer "
+    "ranks a model's right answers best, and output error hardly does.",
+    "With --wide also what was asked (`asked`) and the entries that it came "
+    "to (`budget`), bytes at the end, on average and read a step (`end`, "
+    "`mean`, `read`), bytes looked at a step in order to choose what is read "
+    "(`scan`), KL divergence (`kl`), the 95th percentile of the output error "
+    "(`p95`) and the digest of all decisions (`journal`); `kept`, `dense`, "
+    "`needle`, `lse` and `error` are the five columns above.",
     "Open loop: recorded queries do not feel the approximation.",
     "With --db a run that was interrupted or killed goes on when it is "
     "repeated. A trace is kept layer by layer of its cells, and layers are "
@@ -290,6 +309,7 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
   if (!rc && o->tokens && !o->cells.db)
     rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
+  if (o->wide && o->format == KV_ROWS_TABLE) o->format = KV_ROWS_WIDE;
   if (!rc) rc = check_together(o, e);
   if (!rc) rc = check_turns(o, e);
   if (!rc) rc = check_files(o, e);

@@ -18,7 +18,7 @@ typedef struct kv_run_options {
   int format, walk;       /* kv_row_format, kv_walk */
   const char *backend_text;
   const kv_backend *backend;
-  bool twice, dry_run, tokens;
+  bool wide, twice, dry_run, tokens;
   const char *shard_text; /* as typed, or NULL */
   int shards;             /* whose index the environment has; 0: none */
   kv_shard shard;         /* what either means; count 0: all cells */

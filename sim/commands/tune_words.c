@@ -41,8 +41,10 @@ kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
   const kv_tune_options *o = &s->options;
   kv_row_writer *w;
   kv_err closing = {0};
-  kv_rc rc = kv_row_writer_open((kv_row_format)o->format, stdout,
-                                kv_colour_wanted(stdout), &w, e);
+  kv_row_format format =
+      o->format == KV_ROWS_TABLE ? KV_ROWS_WIDE : (kv_row_format)o->format;
+  kv_rc rc =
+      kv_row_writer_open(format, stdout, kv_colour_wanted(stdout), &w, e);
   if (!rc) rc = add_fronts(w, n, of, o->cells.traces.n, false, e);
   if (!rc) rc = add_fronts(w, n, of, o->hold_out.n, true, e);
   kv_rc closed = kv_row_writer_close(w, &closing);

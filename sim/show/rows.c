@@ -18,7 +18,8 @@ struct kv_row_writer {
 static const kv_row_form *const forms[] = {[KV_ROWS_TABLE] = &kv_row_form_table,
                                            [KV_ROWS_JSON] = &kv_row_form_json,
                                            [KV_ROWS_JSONL] = &kv_row_form_jsonl,
-                                           [KV_ROWS_CSV] = &kv_row_form_csv};
+                                           [KV_ROWS_CSV] = &kv_row_form_csv,
+                                           [KV_ROWS_WIDE] = &kv_row_form_wide};
 
 bool kv_colour_wanted(FILE *out) {
   const char *term = getenv("TERM"), *no = getenv("NO_COLOR");

@@ -14,10 +14,11 @@
 #include <stdio.h>
 
 typedef enum kv_row_format {
-  KV_ROWS_TABLE,
+  KV_ROWS_TABLE, /* six columns */
   KV_ROWS_JSON,  /* one array */
   KV_ROWS_JSONL, /* one object a line */
-  KV_ROWS_CSV
+  KV_ROWS_CSV,
+  KV_ROWS_WIDE /* a table of all columns: what --wide makes of KV_ROWS_TABLE */
 } kv_row_format;
 
 /* Written into each row as "schema", for programs that parse rows. It grows if
@@ -68,7 +69,7 @@ typedef struct kv_row_form {
   void (*free)(void *self); /* NULL: nothing to free */
 } kv_row_form;
 
-extern const kv_row_form kv_row_form_table, kv_row_form_json, kv_row_form_jsonl,
-    kv_row_form_csv;
+extern const kv_row_form kv_row_form_table, kv_row_form_wide, kv_row_form_json,
+    kv_row_form_jsonl, kv_row_form_csv;
 
 #endif

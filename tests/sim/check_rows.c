@@ -254,7 +254,7 @@ static void table(void **state) {
   r[2].totals.kept = 131072.25;
   strcpy(r[2].target, "entries:1073741824");
   r[2].budget = 1 << 30;
-  char *text = written(KV_ROWS_TABLE, false, 3, r), *save = NULL;
+  char *text = written(KV_ROWS_WIDE, false, 3, r), *save = NULL;
   assert_null(strchr(text, '\033'));
   assert_non_null(strstr(text, "open loop: recorded queries"));
   assert_non_null(strstr(text, "window=32 does not fit a budget of 20"));
@@ -263,7 +263,7 @@ static void table(void **state) {
        l = strtok_r(NULL, "\n", &save))
     assert_true(strlen(l) <= 120);
   free(text);
-  text = written(KV_ROWS_TABLE, true, 3, r);
+  text = written(KV_ROWS_WIDE, true, 3, r);
   assert_non_null(strstr(text, "\033[1m"));
   free(text);
   text = written(KV_ROWS_TABLE, false, 0, r);
@@ -271,9 +271,42 @@ static void table(void **state) {
   free(text);
 }
 
+static bool has(const char *text, const char *what) {
+  return strstr(text, what) != NULL;
+}
+
+/* Six columns, five where no trace has answers; what was asked stands once, or
+ * beside each method where rows differ; a refused row says so in the last. */
+static void narrow(void **state) {
+  (void)state;
+  kv_result r[3] = {ran(), refused(), ran()};
+  r[2].method = r[2].spec = "dense";
+  r[2].target[0] = 0;
+  r[2].budget = -1;
+  char *text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_true(has(text, "\", at 20%\nmethod"));
+  assert_true(has(text, "tokens kept  bytes held  on the answer  LSE error  "
+                        "output error\n"));
+  assert_true(has(text, "\nunheard ") && has(text, " refused\n"));
+  assert_true(has(text, "window=32 does not fit a budget of 20"));
+  assert_false(has(text, "abababab"));
+  free(text);
+  strcpy(r[1].target, "10%");
+  for (int i = 0; i < 3; i++) {
+    r[i].stat[KV_NEEDLE_MASS].count = 0;
+    r[i].stat[KV_NEEDLE_DENSE].count = 0;
+  }
+  text = written(KV_ROWS_TABLE, false, 3, r);
+  assert_true(has(text, "\"\nmethod") && has(text, "\nunheard at 20% "));
+  assert_true(has(text, "\nunheard at 10% ") && has(text, "\ndense "));
+  assert_true(has(text, "bytes held  LSE error  output error\n"));
+  assert_false(has(text, "on the answer"));
+  free(text);
+}
+
 static void full_disk(void **state) {
   (void)state;
-  for (int f = KV_ROWS_TABLE; f <= KV_ROWS_CSV; f++) {
+  for (int f = KV_ROWS_TABLE; f <= KV_ROWS_WIDE; f++) {
     FILE *out = fopen("/dev/full", "w");
     kv_result r = ran();
     kv_row_writer *w;
@@ -296,6 +329,7 @@ int main(void) {
                                      cmocka_unit_test(streams),
                                      cmocka_unit_test(csv),
                                      cmocka_unit_test(table),
+                                     cmocka_unit_test(narrow),
                                      cmocka_unit_test(full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
