@@ -4,19 +4,21 @@
 # it: another processor, run by qemu, and a device, or none, and what the
 # executor sees in its place.
 
-# The CUDA module by one toolkit, drawn by the commit; KV_TOOLKITS='12 13' is
+# The CUDA module by one toolkit, chosen by the tree; KV_TOOLKITS='12 13' is
 # both: that it needs nothing but libc (and the runtime of CUDA 12) and shows
 # nothing but its entry, what nvcc and ptxas make of the kernels, and the
 # comparison on a device or the sentence that there is none. C is compiled as by
 # quickstart; a warning of nvcc is an error.
 run_gpu() {
-  local both=(12 13) release
+  local release
   export PATH=$PATH:/usr/local/cuda/bin
   command -v nvcc >/dev/null || skip 'no nvcc here' || return
   packages g++
-  for release in ${KV_TOOLKITS:-${both[$(drawn)]}}; do
+  drawn_gpu
+  for release in ${KV_TOOLKITS:-$(draw_one toolkits 12 13)}; do
     if [ "$release" = 12 ] && ! brought12; then
       echo 'no CUDA 12 here, and none could be fetched: CUDA 13 alone'
+      ! draw_all || return 1
       release=13
     fi
     "by_cuda$release"
@@ -25,12 +27,35 @@ run_gpu() {
 
 # For one new architecture, with what a machine with a device is given.
 by_cuda13() {
+  local part
   moduled gpu 90
-  disassemblers
-  make -C "$ci/gpu/tests" --no-print-directory sass
-  make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
-  rehearsed "$ci/gpu"
+  for part in $(parts13); do "$part"; done
   on_device "$ci/gpu/sim/kvreplay"
+}
+
+# Both where what they look at changed since the last whole run.
+parts13() {
+  if draw_touched '^(gpu/|ref/|tests/(bench/|device|check_sass|sass))'; then
+    echo sass kit
+  else
+    draw_one parts13 sass kit
+  fi
+}
+
+drawn_gpu() {
+  local releases
+  releases=${KV_TOOLKITS:-$(draw_one toolkits 12 13)}
+  echo "CUDA $releases; of 13 $(parts13)"
+}
+
+sass() {
+  disassemblers
+  step make -C "$ci/gpu/tests" --no-print-directory sass
+}
+
+kit() {
+  step make -C "$ci/gpu/tests" -s --no-print-directory -j"$jobs" kit
+  step rehearsed "$ci/gpu"
 }
 
 # For the oldest architecture. KV_CUDA12 names the folder of the toolkit; else
@@ -53,9 +78,9 @@ brought12() {
 moduled() {
   local module=$ci/$1/gpu/cuda.so needs name=$1 arch=$2
   shift 2
-  configured "$name" --with-cuda --with-cuda-arch="$arch" --without-blis \
+  step configured "$name" --with-cuda --with-cuda-arch="$arch" --without-blis \
     --without-lapack "$@"
-  make -C "$ci/$name" -s --no-print-directory -j"$jobs" \
+  step make -C "$ci/$name" -s --no-print-directory -j"$jobs" \
     NVCC_WERROR='-Werror all-warnings'
   [ "$(nm -D --defined-only "$module" | awk '{ print $3 }')" = \
     kv_device_module ]
@@ -69,8 +94,9 @@ moduled() {
   [[ " $* " != *' --with-cudart=shared '* ]] ||
     objdump -p "$module" | grep -E 'R(UN)?PATH'
   declared "$ci/$name"
-  make -C "$ci/$name/tests" --no-print-directory ptx CUDA_PTX_ARCHS="$arch" \
-    KV_PTX_PART="$(drawn 4 4) 4"
+  # Both branches of the code; of each a third of the files.
+  KV_PTX_PART=$(draw_all || echo 3) step make -C "$ci/$name/tests" \
+    --no-print-directory ptx CUDA_PTX_ARCHS="$arch"
 }
 
 # What tests/cudart says that the runtime's functions and numbers are: its
@@ -136,10 +162,11 @@ toolkit12() {
 }
 
 # The executor sees the kernels' loads and stores: a part of tests/watch.sh,
-# drawn by what the tree holds; KV_WATCH_PARTS='made shapes': others, '': all.
+# chosen by the tree; KV_WATCH_PARTS='made shapes': others, '': all.
 # What is not compiled otherwise comes from quickstart's, by ccache.
 run_watch() {
   local part
+  ! draw_all || export KV_WATCH_PARTS=
   packages libcmocka-dev g++
   configured watch --enable-watch
   for part in commit.h '-C ref' '-C traces' '-C gpu' \
@@ -176,7 +203,8 @@ run_arm() {
   emulated "$ci/arm/sim/kvreplay" "$lib" "$run/sim/kvreplay"
   cp build/traces/kvtrace "$run/traces/"
   "$run/sim/kvreplay" --version
-  top_builddir=$run KV_LITTLE=1 bash tests/golden.sh
+  draw_all || export KV_LITTLE=1
+  top_builddir=$run bash tests/golden.sh
 }
 
 # fetched ARCHITECTURE FOLDER PACKAGE...: unpacked there, nothing installed.

@@ -80,7 +80,7 @@ files() {
 written() {
   files '[.](c|h|cc|cu|cuh|sh|am|sql|awk|py|mk|md)'
   (cd "$top" && for f in configure.ac Makefile.am docs.mk methods.mk \
-    quickstart kvreplay.pc.in .ci/run .ci/install.sh .ci/machines.sh README.md \
+    quickstart kvreplay.pc.in .ci/* README.md \
     CONVENTIONS.md CONTRIBUTING.md; do
     if [ -e "$f" ]; then echo "$f"; fi
   done)

@@ -27,8 +27,8 @@
 #                     oldest and the newest that the module is compiled for.
 #                     The code has two branches, below 8.0 and from it: where
 #                     they are all of one, 75 or 80 is looked at, too
-#   KV_PTX_PART       "1 4": of the branch that was added, each fourth file
-#                     only, from the second one on
+#   KV_PTX_PART       3: a third of the files, chosen by .ci/draw.sh, for each
+#                     architecture another
 #   KV_BIG=1          all that the toolkit knows from 75 on: each takes a
 #                     hundred seconds of a processor, a dozen ten minutes
 #                     on two, which is why the others look at two
@@ -48,6 +48,7 @@ clamps='y > 0 [?] y : 0|y < top [?] y : top'
 # To an integer as C casts, and as rint does, from all that is within range.
 integers='rzi[.]s(32|64)[.]f(32|64)|rni[.](s32|s64|f32)[.]f32'
 most=48128
+. "$top/.ci/draw.sh"
 if [ -z "$nvcc" ]; then
   echo 'check_ptx: there is no nvcc here' >&2
   exit 77
@@ -339,14 +340,16 @@ prove_branches() {
   done <<<$'75 80\n90 75\n75,90\n80,120a 75'
 }
 
-# Files for the architecture $1: all of them, or a part of those of a branch
-# that was added.
+# Files for the architecture $1.
 files_for() {
-  local file i=0 first=0 of=1
-  [ "$1" != "$added" ] || read -r first of <<<"${KV_PTX_PART:-0 1}"
-  for file in "$top"/gpu/*/*.cu; do
-    [ $((i++ % of)) != "$first" ] || printf '%s\0%s\0' "$file" "$1"
-  done
+  local files=("$top"/gpu/*/*.cu) n
+  n=$(((${#files[@]} - 1) / ${KV_PTX_PART:-1} + 1))
+  printf '%s\n' "${files[@]}" | awk -v top="$top/" '{
+    print $1, substr($1, length(top) + 1)
+  }' | draw_some "ptx$1" "$n" $(((n + 1) / 2)) | awk -v ORS='\0' -v arch="$1" '{
+    print $1
+    print arch
+  }'
 }
 
 check() {
@@ -370,5 +373,5 @@ if [ -n "$found" ]; then
   printf '%s\n' "$found"
   exit 1
 fi
-of=${added:+${KV_PTX_PART:+, a part of $added}}
+of=${KV_PTX_PART:+, of a part of the files}
 echo "check_ptx: nothing is left to the device, compute capability $archs$of"

@@ -16,6 +16,7 @@
 # The third run compares itself with portable kernels on one thread besides, and
 # with them what selections were shown (--twice).
 #
+# KV_SIX_TRACES='0 2': of the traces the first and the third alone.
 # Without KVREPLAY_BINARIES the six runs are of this build alone. Prints the
 # table of runs and how many digests were equal; the first that is not is
 # named: trace, method, budget, run, which digest.
@@ -50,7 +51,9 @@ build_of() { # compiler and level, as the program says
 
 specs=$(replay_specs)
 mapfile -t traces < <(replay_traces)
-! replay_little || traces=("${traces[0]}")
+all=("${traces[@]}") traces=()
+! replay_little || KV_SIX_TRACES=0
+for i in ${KV_SIX_TRACES:-0 1 2}; do traces+=("${all[i]}"); done
 printf '%-4s %-9s %-8s %-7s %-5s %s\n' run ISA threads walk tile build
 for ((i = 0; i < runs; i++)); do
   read -r isa threads walk tile <<<"${ways[i]}"
@@ -102,5 +105,6 @@ for ((i = 1; i < runs; i++)); do
   ' "$tmp/run.0" "$tmp/run.$i" 2>"$tmp/same" || exit 1
   equal=$((equal + $(cat "$tmp/same")))
 done
-printf 'check_six_runs: %d runs of %d cells, %d digests equal\n' "$runs" \
-  "$(wc -l <"$tmp/run.0")" "$equal"
+printf 'check_six_runs: %d runs of %d cells of %s, %d digests equal\n' "$runs" \
+  "$(wc -l <"$tmp/run.0")" "$(basename -a "${traces[@]}" | paste -s -d ' ')" \
+  "$equal"

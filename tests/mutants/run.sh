@@ -13,17 +13,19 @@
 # most of the time goes into one compilation and one link after the other.
 #
 # Environment: CC, JOBS, MUTANT_DIR (kept and used again; else temporary),
-# MUTANT_MOST: that many of all. Those of files that changed in the twelve hours
-# before the commit come first, the rest are drawn by the commit, so that each
-# is run again and again. MUTANT_PASSED=1: the checks are known to pass without
-# a fault, so they are not asked first.
+# MUTANT_MOST: that many of all, chosen by .ci/draw.sh: most of files that
+# changed, so that each is run again and again. MUTANT_PASSED=1: the checks are
+# known to pass without a fault, so they are not asked first.
 # Needs ./configure in the tree. Some minutes.
 #
 #   tests/mutants/run.sh --apply     does each mutant still apply? a second
+#   tests/mutants/run.sh --checks    lines: a check, a file whose faults it sees
+#   tests/mutants/run.sh --drawn     the names of MUTANT_MOST of them
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
 jobs=${JOBS:-2}
+. "$src/.ci/draw.sh"
 export LC_ALL=C OMP_WAIT_POLICY=passive KV_QUICK=1 KV_FIRST=1
 if [ -n "${MUTANT_DIR-}" ]; then
   mkdir -p "$MUTANT_DIR"
@@ -250,27 +252,23 @@ work_through() {
   [ "$survived" = 0 ]
 }
 
-# Files that changed in the twelve hours before the commit.
-changed() {
-  local then before
-  then=$(git -C "$src" log -1 --format=%ct 2>/dev/null) || return 0
-  before=$(git -C "$src" rev-list -1 --before="$((then - 43200))" HEAD)
-  [ -z "$before" ] || git -C "$src" diff --name-only "$before" HEAD
+# The names of $1 of them.
+drawn() {
+  local m name file checks old new line=
+  for m in "${mutants[@]}" $'a\x1f'; do
+    fields "$m"
+    [ -z "$name" ] || [ -z "$line" ] || echo "$line"
+    if [ -n "$name" ]; then line="$name $file"; else line="$line $file"; fi
+  done | draw_some mutants "$1" $((($1 * 3 + 3) / 4))
 }
 
-# The names: first those of changed files, each part in an order that the
-# commit decides.
-drawn() {
-  local commit new m name file checks old new
-  commit=$(git -C "$src" rev-parse HEAD 2>/dev/null)
-  changed=$(changed)
+each_check() {
+  local m name file checks old new check now
   for m in "${mutants[@]}"; do
     fields "$m"
-    [ -n "$name" ] || continue
-    new=1
-    ! grep -qxF "$file" <<<"$changed" || new=0
-    echo "$new $(cksum <<<"$name $commit") $name"
-  done | sort -k 1,1n -k 2,2n | awk '{ print $4 }'
+    [ -z "$name" ] || now=$checks
+    for check in $now; do echo "$check $file"; done
+  done | sort -u
 }
 
 # Says which mutants do not apply; nothing is built.
@@ -300,16 +298,16 @@ for list in "$here"/list*.sh; do
   esac
   . "$list"
 done
-if [ "${1-}" = --apply ]; then
-  apply
-  exit
-fi
+case ${1-} in
+--apply) apply && exit || exit 1 ;;
+--checks) each_check && exit ;;
+--drawn) drawn "${MUTANT_MOST:-4}" && exit ;;
+esac
 names=("$@")
 n=$(all_names | wc -l)
 [ "$n" -gt 0 ] || { echo "mutants: no such mutant"; exit 2; }
 if [ $# = 0 ] && [ "$n" -gt "${MUTANT_MOST:-$n}" ]; then
-  mapfile -t names < <(drawn | head -n "$MUTANT_MOST")
-  echo "mutants: $MUTANT_MOST of $n: of changed files, and drawn by the commit"
+  mapfile -t names < <(drawn "$MUTANT_MOST")
 fi
 if [ "$n" -gt 1 ] && [ "$jobs" -gt 1 ]; then
   rm -f "$work"/*.said
