@@ -94,9 +94,8 @@ draw_some() {
       by = take(touched, touches, first)
       rest = take(other, others, most - by)
       for (i = 0; i < lines; i++) if (line[i] in taken) print line[i]
-      printf "%s: %d of %d, %d of them as changed files touch them" \
-        " (%d are touched)\n", name, by + rest, lines, by, touches \
-        >"/dev/stderr"
+      printf "%s: %d of the %d that changed files touch, %d of %d others\n", \
+        name, by, touches, rest, others >"/dev/stderr"
     }' <(draw_changed) - # it is empty without a base: then nothing is touched
 }
 

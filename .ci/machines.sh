@@ -33,19 +33,18 @@ by_cuda13() {
   on_device "$ci/gpu/sim/kvreplay"
 }
 
-# Both where what they look at changed since the last whole run.
+# What ptxas makes of the kernels, or the folder for a device.
 parts13() {
-  if draw_touched '^(gpu/|ref/|tests/(bench/|device|check_sass|sass))'; then
-    echo sass kit
-  else
-    draw_one parts13 sass kit
-  fi
+  {
+    turn sass gpu ref tests/sass.tsv tests/sass.awk tests/check_sass.sh
+    turn kit gpu sim tests/bench/gpu tests/device.sh
+  } | draw_some parts13 1 1
 }
 
 drawn_gpu() {
   local releases
   releases=${KV_TOOLKITS:-$(draw_one toolkits 12 13)}
-  echo "CUDA $releases; of 13 $(parts13)"
+  echo "CUDA $releases; of 13: $(parts13 | paste -s -d ' ')"
 }
 
 sass() {
@@ -94,8 +93,8 @@ moduled() {
   [[ " $* " != *' --with-cudart=shared '* ]] ||
     objdump -p "$module" | grep -E 'R(UN)?PATH'
   declared "$ci/$name"
-  # Both branches of the code; of each a third of the files.
-  KV_PTX_PART=$(draw_all || echo 3) step make -C "$ci/$name/tests" \
+  # Both branches of the code; of each a fourth of the files.
+  KV_PTX_PART=$(draw_all || echo 4) step make -C "$ci/$name/tests" \
     --no-print-directory ptx CUDA_PTX_ARCHS="$arch"
 }
 
