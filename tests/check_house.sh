@@ -10,8 +10,9 @@
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 400 lines, no tab, no unfinished word, no NaN let pass
 #   lists     every file is named by the Makefile.am of its folder; every method
-#             has its source, its twin in gpu/ (or says ref-only), its test and
-#             its section; every format its two files and its section
+#             has its source, its twin in gpu/ (or is ref-only) and its test;
+#             every format its two files and its section
+#   pages     those of methods are what the methods' files say (methods.awk)
 #   recipe    a method that was added by the recipe of CONVENTIONS.md is named
 #             in the files of that recipe and nowhere else in code
 #   mutants   every seeded fault still applies (tests/mutants)
@@ -26,7 +27,7 @@ rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
 generated+=' analysis/ranked_txt.h analysis/style_css.h analysis/views_sql.h'
-generated+=' sim/new_texts.h'
+generated+=' sim/new_texts.h ref/METHODS_EACH.md ref/METHODS_TABLE.md'
 
 # What a file of room $1 may include, as an extended regular expression.
 arrows() {
@@ -171,13 +172,6 @@ twins() {
     sed -n 's/^METHODS += \([a-z0-9_]*\)[.]c.*/\1.cu/p'
 }
 
-# Does the section of method $1 say that it has no twin?
-says_ref_only() {
-  awk -v name="$1" '/^## / { inside = index($0, name) > 0 }
-    inside && tolower($0) ~ /ref only/ { said = 1 }
-    END { exit !said }' "$top"/ref/METHODS*.md 2>/dev/null
-}
-
 formats() {
   sed -n 's/^FORMATS += //p; s/^REF_FORMATS += //p' "$top/formats.mk" \
     2>/dev/null
@@ -210,7 +204,7 @@ listed() {
 }
 
 lists() {
-  local file base dir name spec line='METHODS [+]= [a-z0-9_]+[.]c( # ref-only)?'
+  local file base dir name line='METHODS [+]= [a-z0-9_]+[.]c( # ref-only)?'
   if grep -vE "^#|^METHODS =\$|^$line\$|^\$" "$top/methods.mk"; then
     echo 'methods.mk: a line that is not METHODS += NAME.c'
   fi
@@ -218,16 +212,8 @@ lists() {
     [ -e "$top/gpu/methods/$name" ] || echo "gpu/methods/$name: missing"
   done
   for name in $(methods); do
-    spec=$(tr _ - <<<"${name%.c}")
     [ -e "$top/ref/methods/$name" ] || echo "ref/methods/$name: missing"
     [ -e "$top/tests/methods/$name" ] || echo "tests/methods/$name: missing"
-    grep -qsiE "^## .*$spec" "$top"/ref/METHODS*.md ||
-      echo "ref/METHODS.md: no section '## $spec'"
-    grep -qsF "| [$spec](ref/methods/$name) |" "$top/README.md" ||
-      echo "README.md: the table of methods has no row for $spec"
-    if ! twins | grep -qxF "${name%.c}.cu" && ! says_ref_only "$spec"; then
-      echo "ref/METHODS.md: '## $spec' does not say 'Ref only'"
-    fi
   done
   while read -r file; do
     base=${file##*/} dir=${file%/*}
@@ -246,15 +232,27 @@ lists() {
   done < <(files '[.](c|h|cc|cu|cuh|sh|md|awk|sql|css)' | grep -v '/corpus_')
 }
 
+# The page $1 of methods, as the files of the tree make it.
+page() {
+  (cd "$top" && awk -v page="$1" -f "$here/ref/methods.awk" methods.mk 2>&1)
+}
+
+pages() {
+  local name
+  for name in EACH TABLE; do
+    page "$name" | cmp -s - "$top/ref/METHODS_$name.md" ||
+      echo "ref/METHODS_$name.md: not what ref/methods/*.c say"
+  done
+}
+
 # Code that names knorm, the first method that was added by the recipe of
 # CONVENTIONS.md, beside the files which that recipe names and those of the
 # scorers, of which it is one, with the tests of what takes scorers.
 recipe() {
   local name=knorm own file
-  own="ref/methods/$name.c ref/methods/$name.h gpu/methods/$name.cu"
-  own+=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
-  own+=" gpu/parts/score_keys.cuh tests/methods/adakv.c"
-  own+=" tests/methods/chunkkv.c tests/methods/criticalkv.c"
+  own=" ref/parts/scorers.h ref/parts/score_keys.c gpu/parts/scorers.cuh"
+  own+=" gpu/parts/score_keys.cuh $(echo ref/methods/$name.{c,h})"
+  own+=" gpu/methods/$name.cu $(echo tests/methods/{ada,chunk,critical}kv.c)"
   while read -r file; do
     [[ " $own tests/methods/$name.c " = *" $file "* ]] ||
       echo "$file: names $name; a method stands in its own files only"
@@ -304,6 +302,7 @@ check() {
   shape
   lists
   coded_lists
+  pages
   recipe
   mutants
   format
@@ -311,25 +310,27 @@ check() {
 
 # A tree without a violation, in the folder $1.
 plant() {
-  local tag='SPDX-License-Identifier: Apache-2.0'
+  local tag='SPDX-License-Identifier: Apache-2.0' facts
+  facts=$(printf ' * %s: x.\n' Family Acts Needs Bound Bytes Gather Reduce \
+    Sample Cost)
   mkdir -p "$1"/{ref,gpu,tests}/methods "$1"/{sim,traces,analysis,ref/lane}
   printf '/* %s */\n' "$tag" | tee "$1"/ref/{a.h,b.c,lane/c.c} "$1"/sim/s.h \
-    "$1"/{ref,tests}/methods/{m,r}.c "$1"/ref/methods/m.h \
+    "$1"/tests/methods/{m,r}.c "$1"/ref/methods/m.h \
     "$1"/gpu/{g.cuh,methods/m.cu} "$1"/traces/t.c >/dev/null
+  printf '/* %s\n *\n%s\n */\nconst int x = {\n    .title = "x",\n};\n' \
+    "$tag" "$facts" | tee "$1"/ref/methods/{m,r}.c >/dev/null
   printf '#include "ref/methods/m.h"\n' >>"$1/gpu/methods/m.cu"
   printf '#include "gpu/g.cuh"\n' | tee -a "$1"/sim/s.h \
     "$1"/tests/methods/m.c >/dev/null
   echo 'int kv_late(int x) { return x; }' >>"$1/ref/methods/m.c"
-  printf '# %s\nX = a.h b.c lane/c.c METHODS.md\n' "$tag" \
-    >"$1/ref/Makefile.am"
+  printf '# %s\nX = a.h b.c lane/c.c\n' "$tag" >"$1/ref/Makefile.am"
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
   printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
   printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
     "$tag" >"$1/methods.mk"
-  printf '<!-- %s -->\n## m\n## r\nRef only.\n' "$tag" >"$1/ref/METHODS.md"
-  printf '<!-- %s -->\n| [m](ref/methods/m.c) |\n| [r](ref/methods/r.c) |\n' \
-    "$tag" >"$1/README.md"
+  top=$1 page EACH >"$1/ref/METHODS_EACH.md"
+  top=$1 page TABLE >"$1/ref/METHODS_TABLE.md"
   printf 'BasedOnStyle: LLVM\n' >"$1/.clang-format"
 }
 
@@ -368,10 +369,9 @@ methods.mk|METHODS += k.c|ref/methods/k.c: missing
 methods.mk|METHODS += k.c|gpu/methods/k.cu: missing
 methods.mk|METHODS += k.c # ref-only|ref/methods/k.c: missing
 methods.mk|METHODS += k.c # no twin|not METHODS +=
-methods.mk|METHODS += k.c # ref-only|does not say 'Ref only'
 methods.mk|METHODS += k.c|tests/methods/k.c: missing
-methods.mk|METHODS += k.c|no section
-methods.mk|METHODS += k.c|the table of methods has no row for k
+ref/METHODS_EACH.md|more|ref/METHODS_EACH.md: not what ref/methods/*.c say
+ref/methods/r.c|    .paper = "x, arXiv:1",|ref/METHODS_TABLE.md: not what
 methods.mk|METHODS += k.c j.c|not METHODS +=
 sim/s.h|// knorm|a method stands in its own files only
 formats.mk|FORMATS += k.c|ref/formats/k.c: missing

@@ -1,43 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AdaKV: SnapKV's choice with a layer's budget shared among its heads where
- * the scores are.
+ * AdaKV: SnapKV's choice with a layer's budget shared among its heads where the
+ * scores are.
  *
- *   base = budget - w; n <= budget: all stays
+ *   after the prompt, n > budget, w = window, base = budget - w, H lanes:
  *   score[h][j] as in SnapKV, j < n - w
- *   normalise=yes: score[h] *= (sum of its best `base`) / (sum of all of it)
+ *   normalise=yes: score[h] *= f, f = S(best base) / S(all) of the lane,
+ *     S = RN32(sum of RN(score * 2^40)) * 2^-40, one division; all 0: unchanged
  *   c[h] = how many of the layer's best H * base scores belong to lane h
- *   safeguard=interpolate: cap[h] = round(c[h] * (1 - alpha)
- *                                         + floor(base * alpha))
+ *   safeguard=interpolate: least = trunc(RN(base * alpha))
+ *     cap[h] = rint(RN(RN(c[h] * RN(1 - alpha)) + least)), ties to even
  *     keep the best cap[h] of lane h, and the last w
- *   safeguard=minimum: s = max(0, floor(budget * alpha) - w); the best s of
- *     each lane are in; the rest of H * base goes by score; and the last w
- *   layers below `skip`: base in every lane, by SnapKV's choice
+ *   safeguard=minimum: s = max(0, trunc(RN(budget * alpha)) - w); the best s of
+ *     each lane come first; the rest of H * base goes by score over all lanes;
+ *     and the last w
+ *   layers below `skip`: base in every lane
  *   grow=yes: afterwards lanes grow; grow=no: the same again after every
  *     `every` decode steps, c and cap anew
  *
- * To the bit, binary32, each operation rounded: x = base * alpha, truncated;
- * cap = rint(c * (1 - alpha) + floor), ties to even. normalise sums
- * RN(score * 2^40) in int64 over the best and over all, rounds both once,
- * divides, and multiplies each score.
+ * All of it is binary32. score= puts any of ref/parts/scorers.h in the place of
+ * SnapKV's votes, as a press of kvpress does; what that scorer protects takes
+ * the window's place. `window` is then what always stays last: budget div 2 of
+ * h2o, 0 of the others. The scorer's settings are its method's defaults, but
+ * for lagkv, whose ranks say nothing across lanes (cross=yes); tova is the sum
+ * over the group's heads of the last row's probabilities. normalise=yes refuses
+ * the scorers by keys, whose scores are below 0. Lanes that an earlier prompt
+ * left unequal (--turns) have bases of their own, and their sum takes the place
+ * of H * base.
  *
  * Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget
- * Allocation. In the authors' code the rule interpolates, whose rounding makes
- * a layer's total miss H * base, and normalises nothing: the default follows
- * it, alpha 0.2 as in its command line (0.5 in its class). KVCache-Factory
- * normalises. kvpress guarantees a minimum instead, which its window eats up
- * first: safeguard=minimum, with equal scores decided as everywhere here (the
- * lower entry stays). Group, pooling, order: see snapkv; lanes become ragged.
+ * Allocation. Group, pooling and order: see snapkv.
+ * - The authors' code interpolates, whose rounding makes a layer's total miss H
+ *   * base, and ships with normalising off: the default follows it. alpha is
+ *   0.2 on its command line (0.5 in its class). KVCache-Factory normalises.
+ * - kvpress guarantees a minimum instead, of which its window takes the first
+ *   w: safeguard=minimum. It keeps the higher of equal scores; here the lower
+ *   entry stays as everywhere.
+ * - grow=no is in none of the sources; the scores live between steps as the
+ *   scorer's observation, charged for budget + every entries of each lane.
  *
- * score: any of ref/parts/scorers.h takes the place of SnapKV's votes, as a
- * press of kvpress does; what that scorer protects takes the window's. Its
- * settings are its method's defaults, but for lagkv, whose ranks say nothing
- * across lanes (cross=yes). After an earlier compression lanes differ in
- * length, and lagkv protects more of some: each has a base of its own, all of
- * them for H * base.
- *
- * grow=no is in none of the sources (see snapkv); the scores live between steps
- * as the scorer's observation, charged for budget + every entries of each lane.
+ * Family: drop. Acts: after the prompt; again with grow. Needs: what the scorer
+ * needs; lanes of unequal length. Bound: min(P, H base + w) + t - P, of a layer
+ * after the prompt interpolate within H B - 1.5 H .. H B + H / 2, minimum H B;
+ * grow=no: H base + w + (t - P) mod every. Bytes: B R on average. Gather: as
+ * the scorer. Reduce: as the scorer; a layer's lanes ranked together. Sample:
+ * top-k. Cost: the scorer's, and a sort of a layer's scores.
  */
 #include "ref/methods/adakv.h"
 #include "ref/ground/arith.h"

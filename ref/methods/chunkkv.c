@@ -4,27 +4,32 @@
  * not torn apart; all lanes of a layer keep the same ones.
  *
  *   score[h][j] of a scorer (snapkv: the votes of the last queries)
- *   total[j]  = sum over the layer's lanes
- *   the candidates in chunks of `chunk`, the last one shorter
- *   chunk     = mean of its totals
- *   n > budget: of the chunks the best `kept` stay (equal: the earlier), and
- *   what the scorer protects; `room` is what that leaves of the budget
- *   count=budget: kept = room div chunk
+ *   total[j] = the layer's lanes' scores, a chain from the first lane on
+ *   the candidates in chunks of c, the last one shorter; a chunk's value is the
+ *   chain of its totals from +0, divided by their number
+ *   n > budget: of the chunks the best `kept` stay in all lanes (equal: the
+ *   earlier), and what the scorer protects; room is the budget less that
+ *   count=budget: c = min(chunk, room); kept = room div c
  *   count=share:  kept = max(1, chunks * room div candidates)
  *
- * To the bit: totals are chains over lanes from the first, means chains over
- * entries from +0 and one division. With count=budget a chunk is never longer
- * than the room.
+ * score= names any scorer (ref/parts/scorers.h), of lagkv with cross=yes;
+ * window, kernel, pooling and group are snapkv's, the window of other scorers
+ * as in adakv; sinks, form, every and reindex: METHODS.md, Scorers.
  *
  * Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache Compression for
- * Efficient Long-Context LLM Inference, arXiv:2502.00299.
+ * Efficient Long-Context LLM Inference. Where code and paper differ, the
+ * default is the first:
+ * - count: the paper counts chunks of the budget; kvpress takes a share of all
+ *   chunks, so that a lane may hold up to a chunk more than the budget, or
+ *   less.
+ * - chunk: 10 in the paper, 20 in kvpress.
+ * - The paper lets layers reuse the choice of others to save time; not offered.
  *
- * Where code and paper differ, the default is the first:
- *   count  the paper counts chunks of the budget; kvpress takes a share of all
- *          chunks, so that a lane may hold more or less than the budget
- *   chunk  10 in the paper, 20 in kvpress
- *   The paper lets layers reuse the choice of others to save time; not offered.
- * Cost: the scorer's, and O(n) a lane and compression.
+ * Family: drop. Acts: after the prompt. Needs: what the scorer needs. Bound:
+ * min(P, B) + t - P, with count=share up to a chunk more; other forms:
+ * METHODS.md, Scorers. Bytes: B R. Gather: a chunk of tokens. Reduce: sum over
+ * the chunk, given to all of it. Sample: top-k of chunks. Cost: the scorer's,
+ * and O(n) a lane and compression.
  */
 #include "ref/methods/chunkkv.h"
 #include <string.h>

@@ -4,23 +4,28 @@
  * can do to the output: its score times the size of its value.
  *
  *   score[j] of a scorer (snapkv: the votes of the last queries)
- *   n > budget: of the candidates the best k by score stay, with k the share
- *   `first` of the budget less what the scorer protects
- *   of the others the best by (score[j] + epsilon) * |v_j|_1, until `budget`
- *   are held
+ *   n > budget: of the candidates the best k by score stay,
+ *     k = trunc(RN(budget * first)) less what the scorer protects, at least 0
+ *   of the others the best by RN(RN(score[j] + epsilon) * a[j]), until `budget`
+ *   are held; a[j] = |v_j|_1, one chain of additions of |v[x]| from +0; what is
+ *   not finite is the least number
  *
- * To the bit: k = trunc(RN(budget * first)) less the protected entries, at
- * least 0; |v|_1 is one chain of additions of |v[x]| from +0; the product
- * RN(RN(score + epsilon) * |v|_1), what is not finite the least number.
+ * score= and what follows from it: see chunkkv; expected goes without value
+ * norms here, which are left to this method, as kvpress advises.
  *
  * Feng et al. 2025, Identify Critical KV Cache in LLM Inference from an Output
- * Perturbation Perspective, arXiv:2502.03805. Paper and kvpress weigh by the
- * 1-norm of W_o v, W_o the rows of the output projection that the head's values
- * meet, averaged over the group's heads. A trace holds no weights; the value
- * itself is what it can say, as if W_o kept 1-norms. Votes are divided by
- * nothing here, where epsilon is added to means there: epsilon counts less by
- * the number of rows. Over expected attention value norms are left to this
- * method, as kvpress advises.
+ * Perturbation Perspective. Paper and kvpress weigh by the 1-norm of W_o v, W_o
+ * the rows of the output projection that the head's values meet, averaged over
+ * the group's heads. A trace holds no weights; the value itself is what it can
+ * say, as if W_o kept 1-norms, and a head's values are weighed alike in all
+ * directions. Votes are divided by nothing here, where epsilon is added to
+ * means there: epsilon counts less by the number of rows. Scores below 0 (of
+ * the scorers by keys) are weighed alike, so that of them the larger value goes
+ * first.
+ *
+ * Family: drop. Acts: after the prompt. Needs: what the scorer needs; values.
+ * Bound: min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R.
+ * Gather: the token. Reduce: P, then P times what v adds. Sample: top-k twice.
  * Cost: the scorer's, and O(n d) a lane and compression.
  */
 #include "ref/methods/criticalkv.h"

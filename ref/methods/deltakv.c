@@ -4,50 +4,83 @@
  * them.
  *
  *   layers: those of `full` keep everything; the last of each run of them
- *     chooses for the layers below it, up to the next (Sparse-vLLM's roles)
- *   all other layers, after the prompt and after every step, n tokens seen:
- *     compressed are the tokens from `sink` on but for the newest, in multiples
- *     of R = `recent`, so that the newest are R to 2 R - 1
- *     references: the first `sink` tokens and each stride-th (phase=absolute:
- *       of the text; phase=block: of what is compressed at once)
- *     every other token i of them:
- *       R_i = the `nearest` references before i that are nearest to it by L2
- *       z_i = f_c(kv_i) - f_c(mean of R_i);  kv^_i = f_d(z_i) + mean of R_i
- *     kv: K before its rotation and V, of all KV heads of the layer
- *   every decode step, on a layer that chooses:
- *     value of a compressed token or a reference among them = the largest over
- *     the layer's query heads; the best `top` (or the share r) of these, the
+ *     chooses for the layers below it, up to the next (omnikv,
+ *     roles=sparse-vllm). Where none are named: of 28 layers 0, 1, 2, 4, 7, 14,
+ *     of 64 layers 0 to 5, 17, 29, 40 (the paper's Table 7), else the filters
+ *     of omnikv and all above the first
+ *   vector of a token, w = H (d + d_v) elements: K of all KV heads of the
+ *     layer, each turned back by the token's own position (FORMATS.md, Before
+ *     RoPE), then V of all of them
+ *   all other layers, after the prompt and after every step, R = recent,
+ *   m = (t - sink) div R: coded are tokens sink .. sink + max(0, m - 1) R - 1,
+ *   so that the newest R to 2 R - 1 are not. Those that were not yet, from the
+ *   first of them, f, on:
+ *     reference: i < sink, or i mod stride = 0 (phase=absolute),
+ *       (i - f) mod stride = 0 (phase=block)
+ *     R_i = the `nearest` references before i that are nearest to it by L2
+ *     z_i = f_c(x_i) - f_c(mean of R_i);  x^_i = f_d(z^_i) + mean of R_i
+ *     a token that no reference is before stays as it came
+ *   every decode step, on a layer that chooses: the value of a coded token or a
+ *     reference among them is the largest over the layer's query heads of its
+ *     `score`; the best of n, `top` of them or max(1, floor(RN(r * n))), the
  *     sinks and the newest are attended by the layers that follow, where a
- *     token is read as kv^ and a reference as it came
+ *     token is read as x^, K of it turned forward, and a reference as it came
  *   retrieve=all: every layer attends everything
+ *
+ * To the bit: ref/parts/latents.h, the compressors too. compressor=none: x^ is
+ * the mean. references=none: z = f_c(x), x^ = f_d(z^), an ablation (the paper's
+ * Table 5, with latents half as wide again), by weights that learned so:
+ * `kvreplay train deltakv:references=none`; weights that learned with
+ * references are not meant for it. No weights of swiglu give every vector back:
+ * it has no bias, and |SiLU(y)| <= |y|, so f_c(x) is of the second order in x,
+ * and short vectors are lost; laws in tests/methods/deltakv_laws.c.
  *
  * Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression via Long-Range
  * Similarity, whose authors' code is Sparse-vLLM with a Hugging Face path
  * beside it. Paper, engine and Hugging Face path differ; each is a parameter:
- *   - The paper's references are each s-th token of the text (phase=absolute,
- *     the default); both programs begin to count anew in every block that they
- *     compress (block), so that 13 of 128 are references and not 12.8.
- *   - The paper's Algorithm 1 appends what was decoded to the references
- *     (refs=recon), after the token itself; both programs keep references as
- *     they came (refs=raw, the default), and training does, too.
- *   - The engine does not compress references, and reads a chosen one as it
- *     came (self=no, the default); the Hugging Face path codes them too, where
- *     one may take itself, and reads what it decodes (self=yes).
- *   - With fewer references than k both programs average ones to come. Here it
- *     is as many as there are.
- *   - Sinks are 8 and R is 128, as in the evaluation command, whose r is 0.17;
- *     the engine's own defaults are 64, 512 and 4096 tokens. The engine values
- *     tokens by q . k as it is (score=dot, the default), its candidates end
- *     R before the newest; the Hugging Face path by the softmax over the
- *     candidates, which end where compressed tokens do: so here.
- *   - 4-bit latents: one scale and minimum a vector as in the code of the
- *     paper's time, or `group` elements; both are fp16 here and bf16 there, and
- *     a scale of 0 has codes 0 where the code adds 1e-6 to it.
- * A prompt is attended whole: what Sparse-vLLM reads of a prompt's history in
- * its chunks changes outputs of the prompt, which nobody sees here.
- * To the bit: ref/parts/latents.h. Nothing is dropped.
- * Cost: a token is coded once, w * (references + 2 (hidden + latent) ..); its
- * rows are kept decoded, and are not charged.
+ * - The paper's references are each s-th token of the text (phase=absolute, the
+ *   default); both programs begin to count anew in every block that they code
+ *   (block), so that 13 of 128 are references and not 12.8.
+ * - The paper's Algorithm 1 appends what was decoded to the references
+ *   (refs=recon), after the token itself; both programs keep references as they
+ *   came (refs=raw, the default), and training does, too.
+ * - The engine does not code references, and reads a chosen one as it came
+ *   (self=no, the default); the Hugging Face path codes them too, where one may
+ *   take itself, and reads what it decodes (self=yes).
+ * - With fewer references than `nearest` both programs average ones to come.
+ *   Here it is as many as there are.
+ * - Sinks are 8 and R is 128, as in the evaluation command, whose r is 0.17;
+ *   the engine's own defaults are 64, 512 and 4096 tokens. The engine values
+ *   tokens by q . k as it is (score=dot, the default), its candidates end R
+ *   before the newest; the Hugging Face path by the softmax over the
+ *   candidates, which end where coded tokens do: so here.
+ * - 4-bit latents: one scale and minimum a vector as in the code of the paper's
+ *   time, or `group` elements; both are fp16 here and bf16 there, and a scale
+ *   of 0 has codes 0 where the code adds 1e-6 to it.
+ * - The paper's share KR = F/L + (S/L) (1/s + dc/w), F full and S other layers,
+ *   leaves out the ids of references, positions, and that references have no
+ *   latent vector; the ledger has all three. Its CR = F/L + (S/L) r gives 30 %
+ *   for r = 0.1704, not for the 0.3 of its table; its 7.2 % for 4 bits
+ *   everywhere is 11.3 % by its own rule.
+ * - A prompt is attended whole: what Sparse-vLLM reads of a prompt's history in
+ *   its chunks changes outputs of the prompt, which nobody sees here. Its
+ *   admission and back-pressure are not here.
+ *
+ * Weights are lent, once for all requests, and in no number. A replay keeps the
+ * rows of x^ and charges nothing for them, as a store makes them anew, of
+ * latents and references: so a step is charged (`read`) of each latent vector
+ * attended its block, and the tokens that it names, each once a lane (with
+ * refs=recon what these name, too; a coded reference that only a name leads to
+ * is its K and V as they came). Rows x^ of what a layer attends, in the trace's
+ * type, are there meanwhile: they are in `peak` alone (sim/measure/cost.h).
+ * tier=host: latents lie in the host's memory, what they name on the device.
+ *
+ * Family: latent. Acts: after the prompt, every R steps. Needs: a trained
+ * compressor (a file); RoPE; one message a step. Bound: t. Bytes: full layers t
+ * R; others (sink + newest + 1/s of the rest) R, and of the rest (2 dc + 4
+ * nearest + 4) / H. Gather: the token. Reduce: largest q k of the heads of a
+ * layer, for the layers below. Sample: top-k. Cost: a token is coded once, w *
+ * (references + 2 (hidden + latent) ..).
  */
 #include "ref/methods/deltakv.h"
 #include "ref/parts/parts.h"

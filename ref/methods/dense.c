@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense: nothing is dropped, every query attends to every token. The truth
- * that all other methods are measured against, as a method like the others.
+ * Dense: nothing is dropped, every query attends to every token. The truth that
+ * all other methods are measured against, run like a method of its own; there
+ * is nothing to choose.
  *
- *   step: append; attend all
- *
- * There is no paper and nothing to choose. Cost: none beyond attention.
+ * Family: ruler. Acts: never. Needs: nothing. Bound: t. Bytes: t R. Gather: -.
+ * Reduce: -. Sample: everything. Cost: none beyond attention.
  */
 #include "ref/parts/parts.h"
 

@@ -2,31 +2,43 @@
  *
  * DuoAttention: some KV heads keep everything, the others a stream.
  *
- *   a gate in [0, 1] for each KV head of each layer
- *   sparsity: of N gates in ascending order, those before the place
- *             (N - 1) * sparsity stream; threshold: those below it do
+ *   a gate in [0, 1] for each KV head of each layer; N of them are ranked, the
+ *   smaller first, of equal ones the lower layer, then the lower head
+ *   sparsity:  s = RN((N - 1) * sparsity); the first ceil(s) stream; all at 1
+ *   threshold: where it is given, those whose gate is below it stream
  *   a head that streams keeps its first `sink` and last `recent` entries, after
- *   the prompt and after every step; the others keep all
+ *   the prompt and after every step, where it holds more; the others keep all
+ *
+ * The file of table=NAME holds `gates` [layers, KV heads], F32, F16 or BF16;
+ * all layers are ranked together. A gate outside [0, 1] and a table of another
+ * shape refuse the cell. table=auto is ours, for where there is no file: after
+ * the prompt a head's gate is the share of attention that a stream would lose,
+ *
+ *   gate = RN(RN32(M) 2^-40 / RN32(A) 2^-40), 0 where A is 0
+ *
+ * A the sum of RN(P * 2^40) that the last min(window, P) prompt rows of the
+ * group's heads gave to all n entries, M to entries [sink, n - recent). As a
+ * replay sees one layer at a time, each layer ranks its own heads: N is their
+ * number, and where every head of a layer retrieves, half of them stream all
+ * the same.
  *
  * Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM Inference with
  * Retrieval and Streaming Heads. Gates are trained, against the model's own
- * outputs, and come from a file (table=NAME); all layers are ranked together.
- * The authors' code adds random noise below 1e-6 to break ties; here equal
- * gates stream in the order of layers and heads. It takes numpy.quantile, which
- * interpolates between the last gate that streams and the first that does not:
- * the same heads, as a gate is never between two neighbours in rank. The whole
- * prompt is attended by every head, as in their one-shot prefill; positions are
- * as recorded. Their pattern files were trained with 128 and 256, their
- * evaluation runs with 64 and 256.
+ * outputs. The authors' code adds random noise below 1e-6 to break ties; here
+ * equal gates stream in the order of layers and heads. It takes numpy.quantile,
+ * which interpolates between the last gate that streams and the first that does
+ * not: the same heads, as a gate is never between two neighbours in rank. The
+ * whole prompt is attended by every head, as in their one-shot prefill;
+ * positions are as recorded. Their pattern files were trained with 128 and 256,
+ * their evaluation runs with 64 and 256, the defaults. kvpress rounds the
+ * number of streaming heads; it has a training-free score too, made of mean
+ * queries and keys before their rotation, which a trace does not hold.
  *
- * table=auto is ours, for where there is no file: a head's gate is the share of
- * attention that a stream would lose,
- *     sum over j in [sink, n - recent) of S[j] / sum over all j of S[j],
- * S[j] what the last `window` prompt queries of the group gave to entry j. As a
- * replay sees one layer at a time, each layer ranks its own heads: N is their
- * number. kvpress has a training-free score too, made of mean queries and keys
- * before their rotation, which a trace does not hold.
- * Cost: O(window n) observation with table=auto; O(1) a lane and step.
+ * Family: drop. Acts: every step. Needs: a gate a head (a file, or the last
+ * rows' probabilities). Bound: of a head that streams min(t, sink + recent),
+ * else t. Bytes: t R, or (sink + recent) R; 4 of the gate. Gather: -. Reduce:
+ * position: everything, or both ends, by a gate a head. Sample: top-k. Cost:
+ * O(window n) observation with table=auto; O(1) a lane and step.
  */
 #include "ref/methods/duoattention.h"
 #include "ref/parts/parts.h"

@@ -7,22 +7,32 @@
  *   of the first `sinks` tokens: mean m and covariance C (divided by the rows)
  *   R = mean of the rotations at the next `future` positions
  *   s(j)     = (R m) . k_j * scale + k_j' (R C R') k_j * scale^2 / 2
- *   p        = softmax of s over the entries behind the sinks
+ *   p        = softmax of s over the candidates, those that may go
  *   score(j) = (mean over the group's heads of p(j) + epsilon) * |v_j|
+ *              (vnorm=no: the mean alone)
  *   n > budget: the sinks stay, and the best others
  *
- * To the bit: ref/parts/score_expected.c. Devoto et al. 2025, Expected
- * Attention: KV Cache Compression by Estimating Attention from Future Queries
- * Distribution, arXiv:2510.00636. The queries are turned back by the recorded
- * frequencies: a trace without rope.inv_freq is refused.
+ * To the bit: ref/parts/score_expected.c. The queries are turned back by the
+ * recorded frequencies, so a trace without them, or without query rows of the
+ * whole prompt, is refused. last, form, every and reindex (with form=prefill)
+ * are those of all scorers (METHODS.md, Scorers).
  *
- * The paper's code is a press of kvpress, which the defaults follow: future
- * 512, sinks 4 (here less where the budget is), covariance and value norms on,
- * epsilon 0; others set 0.02. It averages the rotations at positions counted
- * from 0; here they are those behind the newest token. Its scale is
- * 1 / sqrt(d), here the trace's. While decoding it has the last 256 hidden
- * states, less the first 4 of them; here the rows since the last compression.
- * Cost: O(n d d) a query head and compression, and as much for the rows.
+ * Devoto et al. 2025, Expected Attention: KV Cache Compression by Estimating
+ * Attention from Future Queries Distribution. The paper's code is a press of
+ * kvpress, which the defaults follow: future 512, sinks 4 (here less where the
+ * budget is), covariance and value norms on, epsilon 0; others set 0.02. What
+ * is not as there:
+ * - It averages the rotations at positions counted from 0; here they are those
+ *   behind the newest token.
+ * - Its scale is 1 / sqrt(d), here the trace's.
+ * - While decoding it has the last 256 hidden states, less the first 4 of them;
+ *   here the rows since the last compression.
+ *
+ * Family: drop. Acts: after the prompt. Needs: queries before rotation. Bound:
+ * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
+ * token. Reduce: expected P under the queries' distribution, times the norm of
+ * v. Sample: top-k. Cost: O(n d d) a query head and compression, and as much
+ * for the rows.
  */
 #include "ref/methods/expected.h"
 

@@ -11,46 +11,50 @@
  *
  *   after the prompt and then every `every` steps, of a lane with n > lower
  *   tokens; A: those whose bit is set; t: each query of the dense tier
- *     t votes for the fewest tokens of A that hold a share p of its
- *     probability, as an adapter (the logits, their largest neighbours, R-KV's
- *     score, any scorer's) at a calibrated temperature sees it (votes.h)
- *     chosen  = A with at least one vote, the first `sinks` tokens, the dense
- *               tier and the last `local` tokens
+ *     t votes for the fewest tokens of A, of those not after t, that hold a
+ *       share p of its probability, as an adapter (the logits, their largest
+ *       neighbours, R-KV's score, any scorer's) at a calibrated temperature
+ *       sees it: ref/parts/votes.h, ref/parts/calibrate.h, both to the bit
+ *     chosen = A with at least one vote, the first `sinks` tokens, the dense
+ *       tier and the last `local` tokens
  *     n <= upper: the bits of the others are cleared, nothing moves
- *     n >  upper: the others go; if more than upper are chosen, those that no
- *                 rule protects are cut by votes, then the mean probability,
- *                 then the younger token
+ *     n >  upper: the others go, and what was masked; if more than upper are
+ *       chosen, those that no rule protects are cut by votes, then the mean
+ *       probability, then the younger token stays
  *     condensed=merge: what goes of A is merged into what stays and no rule
- *                 protects (condense.h); what was hidden goes as before
+ *       protects (ref/parts/condense.h); what was hidden goes as before
  *
- * Merging weighs by the sums of the window's probabilities S, as the code does
- * (mean probabilities; a common divisor changes nothing), where the paper has
- * e^(q k) of one query: of one query both are the same share, and over a window
- * sums of exponentials would be those of the query with the largest logits
- * alone. Nothing that merges was ever shipped but its two functions: switched
- * on, five of six managers raise and the sixth ignores it.
+ * Merging weighs by the sums of the window's probabilities, as the code does;
+ * the paper has e^(q k) of one query, of which they are the shares; over a
+ * window sums of exponentials would be those of the query with the largest
+ * logits alone. The paper pairs as many as go with as many that stay and says
+ * nothing of more: the ring is ours, and so is that sinks and the dense tier
+ * never merge. Nothing that merges was ever shipped but its two functions:
+ * switched on, five of six managers raise and the sixth ignores it.
  *
- * Ren et al. 2026, Hard-KV (HARDInfer). The default follows the paper where
- * the authors' code does something else. variant=code does what it does:
+ * Ren et al. 2026, Hard-KV (HARDInfer). The default follows the paper where the
+ * authors' code does something else. variant=code does what it does:
  * - Its managers call the gradient, whose T is never read again and stays 0.5:
- *   so here, by default. Its bisection, which they do not call, sums the first
- *   k positions, not the k most probable, against p instead of M_k(S), in
+ *   so here, by default. Its bisection (calibrate=bisect), which they do not
+ *   call, sums the first k places, not the k most probable, against p, in
  *   halves of [0.001, 1] to 0.01; its rows end together, when the last one is
  *   near, or never; here each for itself.
- * - Layer 0's T serve all layers: a message downwards.
+ * - The first layer's T serve all layers: a message downwards when it
+ *   compresses, `window` numbers a KV head.
  * - No causal mask within the window: its queries also see the window's later
  *   keys. All that is as probable as a prefix's last is in it.
- * - A rewrite gives every token a priority of at least 1: a head keeps the
- *   first `upper` of: sinks, the local window from the newest on, what has a
- *   vote in the order of the lane, the rest in that order. Votes are a union,
- *   never counted, and that is the lane's new order, whose neighbours pooling
- *   then meets.
- * - Masks are refilled: all that is stored is asked again at every compression,
- *   and a bit may come back. (The code does so once all layers have dropped a
- *   token; that a token goes only then is not reproduced, for a layer knows
- *   nothing of those below it.)
- * - The dense tier is not exact: sinks and the last `local` tokens are kept,
- *   127 of rkv's managers, else 32 (127 in the vanilla one that masks, too).
+ * - A rewrite keeps the first `upper` of: sinks, the last `local` from the
+ *   newest on, what has a vote in the order of the lane, the rest in that
+ *   order; and that is the lane's new order, whose neighbours pooling then
+ *   meets. Votes are a union, never counted.
+ * - Masks are refilled: A is all that is stored at every compression, and a bit
+ *   may come back. (The code does so once all layers have dropped a token; that
+ *   a token goes only then is not reproduced, for a layer knows nothing of
+ *   those below it.)
+ * - The dense tier is not exact: sinks and the last `local` tokens are kept, by
+ *   place, 127 of rkv's managers, else 32 (127 in the vanilla one that masks,
+ *   too).
+ *
  * Not reproduced: managers that only mask choose by the mean over the window's
  * queries and fill up to `lower`; others rewrite from `lower` on; R-KV's never
  * rewrites by its own switch; slots of queries that are not there yet are read;
@@ -58,15 +62,19 @@
  * the rest is merged, and not kept to fill up.
  *
  * Both: R-KV's keys are compared with all that are stored, masked ones, too, as
- * in the code; the paper is silent: redundant=read takes those that may be
- * read. p is a multiple of 2^-20, the nearest one: 0.6 is 4e-7 more and asks
- * for 13 of 20 equal logits. Temperatures are looked for once, at a lane's
- * first choice, and used again by the query's place in the window;
- * temperatures=every looks for them each time. In the paper's boxes the loop's
- * condition is turned round.
+ * in the code (redundant=read: those that may be read; the paper is silent). p
+ * is the nearest multiple of 2^-20 (oracle-topp). A temperature is looked for
+ * once for each place t mod window of a lane's ring and used again
+ * (temperatures=every: each time). In the paper's boxes the loop's condition is
+ * turned round. A view is what is set, so none is recorded.
  *
- * Cost: a compression: window * heads * n * d for logits, a few rows of n a
- * query and, where T is looked for, some 25 rows of exponentials.
+ * Family: drop. Acts: every 128 steps. Needs: the last 128 queries. Bound:
+ * `upper` = B after a compression, less than B + every between two. Bytes: (B +
+ * 128) R + 128 G d e + 512 + a bit a token, and what a scorer holds. Gather:
+ * the adapter's: the token, neighbours, keys alike. Reduce: calibrated
+ * probability; votes over the window. Sample: top-p a query, then top-k by
+ * votes. Cost: a compression: window * heads * n * d for logits, a few rows of
+ * n a query and, where T is looked for, some 25 rows of exponentials.
  */
 #include "ref/methods/hardkv.h"
 #include "ref/kernels/kernels.h"

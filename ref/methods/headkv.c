@@ -3,35 +3,43 @@
  * HeadKV: SnapKV's choice with a budget of its own for every head, by how much
  * the head was seen to retrieve and to reason.
  *
- *   score[l][h] >= 0 for each query head of each layer, from a file
- *   base = budget - w;  each = floor(base / beta)
- *   cap[l][h] = round(score[l][h] / (sum of all) * each * L * H
- *                     + (base - each))
- *   fewer tokens seen than the budget: all stays
- *   after the prompt: keep the best cap[l][h] entries by SnapKV's score and the
- *   last w; a lane of several query heads gets the mean of their caps, rounded
- *   afterwards lanes grow
- * grow, every, sinks, recent and voters are those of ref/parts/grow.h.
+ *   score[l][h] >= 0 for each query head of each layer, from a file; S: the sum
+ *     of all, in binary64, in their order, rounded once
+ *   base = budget - w;  each = floor(base / beta) in binary64, beta being the
+ *     binary32 that was parsed
+ *   cap[l][h] = rint(RN(RN(RN(score[l][h] / S) * (each * L * H))
+ *                    + (base - each)))
+ *   after the prompt, P >= budget: keep the best cap[l][h] entries by SnapKV's
+ *   score and the last w; a lane of several query heads has the mean of their
+ *   caps, rounded to the nearest, ties to even; afterwards lanes grow
  *
- * To the bit: each = floor of base / beta in binary64, beta the binary32 that
- * was parsed. The sum of the scores in binary64, in their order, rounded once;
- * then binary32, each operation rounded: score / sum, times each * L * H,
- * plus base - each, to the nearest integer, ties to even; the mean of a lane's
- * caps likewise.
+ * grow, every, sinks, recent and voters are snapkv's (METHODS.md, Compression
+ * again), w then being sinks + recent and past the cap. The file of table=NAME
+ * holds `scores` [layers, query heads], F32, F16 or BF16; without one all heads
+ * are alike, and what stays is SnapKV's. A score below 0, scores that are all 0
+ * and a table of another shape refuse the cell.
  *
  * Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache Compression
- * Method with Integrated Retrieval and Reasoning (HeadKV). The rule is that of
- * the authors' code (commit 0862a09), where the sum is in binary64 throughout
- * and floor is Python's, which may be one lower where base / beta is whole.
- * There every query head has a cache (group=query_head); one cache a KV head,
- * at the mean of its heads' caps, is KVCache-Factory's, which also adds the
- * window on top: its C is budget - w. Authors raise scores to a power first
- * (`temp`, always 1 in their scripts): a table may hold them raised. beta is
- * searched from 1.005 to 10 in their scripts; 1.5 is their command line's
- * default. The paper's 1 / beta is the share that heads compete for.
- * A file is `scores` [layers, query heads]; without one all heads are alike,
- * and what stays is SnapKV's.
- * Cost: as SnapKV.
+ * Method with Integrated Retrieval and Reasoning (HeadKV). The paper's 1 / beta
+ * is the share that heads compete for. The rule is that of the authors' code
+ * (commit 0862a09), and differs in this:
+ * - Its sums and shares are in binary64 throughout, and its floor is Python's,
+ *   which is one lower where base / beta is whole but beta's binary64 lies
+ *   above it.
+ * - There every query head has a cache (group=query_head). One cache a KV head,
+ *   at the mean of its heads' caps, is KVCache-Factory's, which also adds the
+ *   window on top: its C is budget - w.
+ * - Authors raise scores to a power first (`temp`, always 1 in their scripts):
+ *   a table may hold them raised. Their files are JSON, a list of scores a head
+ *   in the order of layers and heads, whose means are the table.
+ * - beta is searched from 1.005 to 10 in their scripts; 1.5 is their command
+ *   line's default, and ours.
+ *
+ * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
+ * of the last rows; a score a head (a file); lanes of unequal length. Bound:
+ * cap + w + t - P. Bytes: B R on average. Gather: `kernel` neighbours. Reduce:
+ * largest of sums of P over the window. Sample: top-k by its head's budget, and
+ * the window. Cost: as snapkv.
  */
 #include "ref/methods/headkv.h"
 

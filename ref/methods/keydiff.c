@@ -5,23 +5,28 @@
  *
  *   anchor   = mean over the lane's entries of k / |k|
  *   score(j) = -cos(k_j, anchor)
- *   the prompt enters in blocks of `block` tokens; after each, n > budget: the
- *   budget entries with the largest score stay (equal: the older), the anchor
- *   being that of what is stored and the block
+ *   the prompt enters in blocks of `block` tokens (0: at once); after each,
+ *   n > budget: the `budget` entries with the largest score stay (equal: the
+ *   older), the anchor being that of what is stored and the block
  *
- * To the bit: ref/parts/score_keys.c. Park et al. 2025, KeyDiff: Key
- * Similarity-Based KV Cache Eviction for Long-Context LLM Inference,
- * arXiv:2504.15364. It looks at no query and protects neither the first tokens
- * nor the last; keys are taken as stored, after RoPE.
+ * To the bit: ref/parts/score_keys.c. sinks, last, form, every and reindex are
+ * those of all scorers (METHODS.md, Scorers).
  *
- * Where code and paper differ, the default is the first:
- *   block  the paper processes a prompt in blocks, 128 here; kvpress's press
- *          scores the whole prompt once (block=0). Its block press begins with
- *          the first `budget` tokens and adds blocks to those: the same
- *          decisions where the budget is a multiple of the block
- *   form   kvpress compresses after the prompt, its decoding press every 512
- *          steps of decoding
- * Cost: O(n d) a lane and compression.
+ * Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache Eviction for
+ * Long-Context LLM Inference. It looks at no query and protects neither the
+ * first tokens nor the last; keys are taken as stored, after RoPE. Where code
+ * and paper differ, the default is the first:
+ * - block: the paper processes a prompt in blocks, 128 here; kvpress's press
+ *   scores the whole prompt once (block=0). Its block press begins with the
+ *   first `budget` tokens and adds blocks to those: the same decisions where
+ *   the budget is a multiple of the block.
+ * - form: kvpress compresses after the prompt, its decoding press every 512
+ *   steps of decoding.
+ *
+ * Family: drop. Acts: every 128 tokens of the prompt. Needs: keys. Bound:
+ * min(P, B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: the
+ * token. Reduce: minus the cosine of k with the mean of all keys. Sample:
+ * top-k. Cost: O(n d) a lane and compression.
  */
 #include "ref/methods/keydiff.h"
 

@@ -3,29 +3,42 @@
  * KIVI: keys in a few bits per channel, values in a few bits per token, the
  * newest tokens as they came.
  *
- *   after the prompt and after every step, with n tokens seen:
- *     keys:   the first n div residual * residual tokens are coded, `group`
- *             tokens sharing scale and minimum in each channel; behind a
- *             method that drops tokens (h2o+kivi), every time that `residual`
- *             full ones have gathered
+ *   after the prompt and after every step, n tokens stored, of which the last f
+ *   have keys that were never coded:
+ *     keys:   the first f div residual * residual of these are coded, `group`
+ *             tokens sharing scale and minimum in each channel; alone on a lane
+ *             that makes n div residual * residual coded keys, behind a method
+ *             that drops tokens (h2o+kivi) as many whenever `residual` full
+ *             ones have gathered
  *     values: all but the last `residual` tokens are coded, `group`
- *             neighbouring elements of a token sharing scale and minimum
+ *             neighbouring elements of a token sharing scale and minimum (the
+ *             last run is shorter where group does not divide d_v)
  *   A step attends first, so its full part is still full when it is read.
  *
+ * Calls of recode go by entry ascending, keys first: one for `group` tokens,
+ * then one for each token. Codes are for life. The codes' arithmetic, both
+ * variants: ref/formats/minmax.h. A cell fails where a scale or a minimum
+ * leaves fp16, with variant=code also where x^ of the largest code does.
+ *
  * Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
- * Cache. Paper and authors' code agree on when what is coded; keys wait until
- * a block of `residual` is full, values go one by one. They differ in the
- * arithmetic: the paper's formula is one rounding (variant=paper), the code
- * works in fp16 throughout (variant=code); `auto`, the default, follows the
- * code on fp16 traces, where it is what ran, and the formula elsewhere. The
- * code divides by zero where a group is constant: here its codes are 0. Group
- * 32 and residual 128 are those of the authors' long-context tables, where 2
- * bits are advised for models with as many KV heads as query heads and 4 bits
- * where heads share. Keys are coded after RoPE as there, or
- * with rope=before as KVQuant found better (Hooper et al. 2024,
- * arXiv:2401.18079), turned back and forward by the lane
- * (ref/formats/format.h). See ref/formats/minmax.h. Nothing is dropped. Cost: a
- * token is coded once; coded rows are decoded by every step that reads them.
+ * Cache. Paper and authors' code agree on when what is coded; keys wait until a
+ * block of `residual` is full, values go one by one. Otherwise:
+ * - In the arithmetic they differ: the paper's formula is one rounding
+ *   (variant=paper), the code works in fp16 throughout (variant=code); `auto`,
+ *   the default, follows the code on fp16 traces, where it is what ran, and the
+ *   formula elsewhere.
+ * - The code divides by zero where a group is constant: here its codes are 0.
+ * - Group 32 and residual 128 are those of the authors' long-context tables,
+ *   where 2 bits are advised for models with as many KV heads as query heads
+ *   and 4 bits where heads share.
+ * - Keys are coded after RoPE as there, or with rope=before as KVQuant found
+ *   better (Hooper et al. 2024, arXiv:2401.18079), turned back and forward by
+ *   the lane (FORMATS.md, Before RoPE; needs the trace's frequencies).
+ *
+ * Family: code. Acts: every 128 tokens. Needs: rows of codes. Bound: t. Bytes:
+ * t (d + d_v) bits / 8; 4 a channel and `group` keys, 4 a run of values; 128 R
+ * of the newest. Gather: -. Reduce: -. Sample: everything. Cost: a token is
+ * coded once; coded rows are decoded by every step that reads them.
  */
 #include "ref/methods/kivi.h"
 #include "ref/parts/parts.h"

@@ -2,27 +2,30 @@
  *
  * KNorm: tokens whose keys are short are attended to most, so they stay.
  *
- *   score(j) = -|k_j|^2, by one chain of fused multiply-adds (arithmetic 5)
- *   variant=prefill: once after the prompt, in layers >= skip, where n >
- * budget: keep the budget entries with the largest score (equal: the older)
+ *   score(j) = -|k_j|^2, by one chain of fused multiply-adds over the elements
+ *              as stored (arithmetic 5)
+ *   variant=prefill: once after the prompt, in layers l >= skip, n > budget:
+ *     keep the `budget` entries with the largest score (equal: the older)
  *   variant=drop: the same after the prompt and after every step
  *
- * Paper: Devoto et al. 2024, A Simple and Effective L2 Norm-Based Strategy for
- * KV Cache Compression, arXiv:2406.11430. It looks at no query and protects
- * neither the first tokens nor the last. A rotation keeps norms, so that it is
- * the same before and after RoPE but for rounding. The square is ranked, which
- * orders as the norm does, but where a square root would round two into one.
+ * Devoto et al. 2024, A Simple and Effective L2 Norm-Based Strategy for KV
+ * Cache Compression. It looks at no query and protects neither the first tokens
+ * nor the last. A rotation keeps norms, so that it is the same before and after
+ * RoPE but for rounding. The square is ranked, which orders as the norm does,
+ * but where a square root would round two into one. Where code and paper
+ * differ, the default is the first:
+ * - skip: the authors' code and KVCache-Factory leave layers 0 and 1 dense, as
+ *   the paper does for models whose first layers do not follow the rule;
+ *   kvpress leaves none (skip=0).
+ * - variant: the paper compresses a prompt, as do kvpress and KVCache-Factory
+ *   (prefill); its language modelling evicts whenever the cache is full (drop).
+ * - order: KVCache-Factory stores what it keeps by ascending norm; here entries
+ *   keep the order of tokens, which changes no attention.
  *
- * Where code and paper differ, the default is the first:
- *   skip     the authors' code and KVCache-Factory leave layers 0 and 1 dense,
- *            as the paper does for models whose first layers do not follow the
- *            rule; kvpress leaves none (skip=0)
- *   variant  the compression of a prompt in the paper, and kvpress and
- *            KVCache-Factory: prefill; the paper's language modelling evicts
- *            whenever the cache is full: drop
- *   order    KVCache-Factory stores what it keeps by ascending norm; here
- *            entries keep the order of tokens, which changes no attention
- * Cost: O(n d) a lane and compression.
+ * Family: drop. Acts: after the prompt. Needs: keys. Bound: min(P, B) + t - P,
+ * with drop min(t, B); t in layers before skip. Bytes: B R. Gather: the token.
+ * Reduce: minus the norm of k. Sample: top-k. Cost: O(n d) a lane and
+ * compression.
  */
 #include "ref/methods/knorm.h"
 #include "ref/parts/scorers.h"

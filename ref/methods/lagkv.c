@@ -9,24 +9,32 @@
  *   least and the largest of its channel in the next partition; the deviation
  *   of a token's elements, through a softmax over the partition, is its share
  *   score(j) = mean of the shares of K and V
- *   cross=no: ranked within the partition; cross=yes: as it is
+ *   cross=no: how many of its partition the entry beats; cross=yes: as it is
  *   n > budget: of those the best stay until `budget` are held
  *
- * To the bit: ref/parts/score_lag.c. Liang et al. 2025, LagKV: Lag-Relative
- * Information of the KV Cache Tells Which Tokens Are Important,
- * arXiv:2504.04704.
+ * To the bit: ref/parts/score_lag.c. form, every and reindex are those of all
+ * scorers (METHODS.md, Scorers).
  *
- * Where code and paper differ, the default is the first:
- *   cross    the paper keeps as many of each partition, and so do ranks (as in
- *            kvpress, but for equal ranks at the cut); cross_scoring there
- *   sinks    4 in kvpress, of which less is taken here where the budget is
- *   lag      128 in kvpress and in the paper; here less where the budget does
- *            not hold the sinks and what always stays, up to 2 lag - 1
- *   range 0  a channel that does not change in the next partition divides by
- *            zero there; it counts as 0 here
- *   short    under sinks + 2 lag tokens kvpress keeps the sinks and the last
- *            tokens; such a lane is within the budget here
- * Cost: O(n (d + lag)) a lane and compression.
+ * Liang et al. 2025, LagKV: Lag-Relative Information of the KV Cache Tells
+ * Which Tokens Are Important. Where code and paper differ, the default is the
+ * first:
+ * - cross: the paper keeps as many of each partition, and so do ranks, which
+ *   kvpress takes too and divides by the lag (which of equal ranks stays at the
+ *   cut differs); cross=yes is its cross_scoring.
+ * - sinks: 4 in kvpress, of which less is taken here where the budget is less.
+ * - lag: 128 in kvpress and in the paper; here less where the budget does not
+ *   hold the sinks and what always stays, up to 2 lag - 1 tokens, which kvpress
+ *   may cut; a lag that was asked for is refused there.
+ * - range 0: a channel that does not change in the next partition divides by
+ *   zero there; it counts as 0 here.
+ * - short: under sinks + 2 lag tokens kvpress keeps the sinks and the last
+ *   tokens; such a lane is within the budget here.
+ *
+ * Family: drop. Acts: after the prompt. Needs: keys and values. Bound: min(P,
+ * B) + t - P; other forms: METHODS.md, Scorers. Bytes: B R. Gather: `lag`
+ * tokens against the lag behind them. Reduce: spread of k and v in that range,
+ * as shares. Sample: top-k of each. Cost: O(n (d + lag)) a lane and
+ * compression.
  */
 #include "ref/methods/lagkv.h"
 

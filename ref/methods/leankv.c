@@ -25,37 +25,50 @@
  * To the bit: a query's probabilities are summed as in arithmetic 4, per query
  * head over the prompt's queries, of which sums the largest is taken; then one
  * step at a time the largest over the heads is added, in binary32. A score is
- * that divided by the count, a threshold min(1, alpha / M), each rounded once.
- * What goes from the high tier to the low one is coded from its codes.
+ * that divided by the count, a threshold min(1, alpha / M), each rounded once
+ * (for tiny N it may pass 1, where the code stops). What goes from the high
+ * tier to the low one is coded from its codes; a side that both hold alike
+ * stays, and high=low is one tier, of which only what is below T_l goes. Tiers
+ * are kNvM of int8 .. int1 (FORMATS.md), 16 a side as it came.
  *
  * Zhang et al. 2024, Unifying KV Cache Compression for Large Language Models
- * with LeanKV, arXiv:2412.03131, whose authors' code is
- * github.com/zyqCSL/DiffKV. The paper's Algorithm 1 names thresholds T_h and
- * T_l that it does not define: alpha / N, as its text has them. The default
- * follows the code, which is what was measured there and needs no more of an
- * engine than the last queries' probabilities. Other differences:
- *   - The code decides before a step's attention, about the newest scores, for
- *     the token that is arriving. Here it decides at the end of the step
- *     before: about the same scores, so attention reads the same tiers. The
- *     newest token itself is read as it came, and coded after its step.
- *   - A token is outside the code's window once `window` queries counted for
- *     it. With a window above 64 that is later than its age says, as a
- *     prompt's tokens begin with at most 64.
- *   - The paper takes the largest over heads and the mean over queries in
- *     either order; the code the largest of sums over the prompt, then the sum
- *     of largest. Both variants do as the code does.
- *   - The code's own query of a token counts for it, the paper's does not.
- *   - The code sorts a prompt by score and puts new tokens into the places of
- *     those that left. Here entries stay in the order of tokens; of equal
- *     scores the older one is the least.
- *   - For tiny N a threshold may pass 1, where the code stops: 1 here.
- *   - A later prompt (--turns) is judged as the first one was. Where not all of
- *     its queries count, scores begin anew with those that do.
- * sparsity=static gives every head the same counts, as what the paper's Figure
- * 8 compares with; sparsity=layer is ours: thresholds decide how many entries a
- * layer has in each tier, and its heads have equal parts of these. Both rank by
- * score, and move as many entries a step as the paper: at most one to the low
- * tier, and one out.
+ * with LeanKV, whose authors' code is github.com/zyqCSL/DiffKV. The paper's
+ * Algorithm 1 names thresholds T_h and T_l that it does not define: alpha / N,
+ * as its text has them. The default follows the code, which is what was
+ * measured there and needs no more of an engine than the last queries'
+ * probabilities. Its alphas are the paper's for Llama-3-8B; it has 3 and 0 for
+ * QwQ-32B and Qwen2.5-32B, 0 and 0.04 for Qwen2.5-7B (here alpha_h=0.04, or
+ * high=low). That budgets in bytes set alpha_l is ours. Other differences:
+ * - The code decides before a step's attention, about the newest scores, for
+ *   the token that is arriving. Here it decides at the end of the step before:
+ *   about the same scores, so attention reads the same tiers. The newest token
+ *   itself is read as it came, and coded after its step.
+ * - A token is outside the code's window once `window` queries counted for it.
+ *   With a window above 64 that is later than its age says, as a prompt's
+ *   tokens begin with at most 64.
+ * - The paper takes the largest over heads and the mean over queries in either
+ *   order; the code the largest of sums over the prompt, then the sum of
+ *   largest. Both variants do as the code does.
+ * - The code's own query of a token counts for it, the paper's does not.
+ * - The code sorts a prompt by score and puts new tokens into the places of
+ *   those that left. Here entries stay in the order of tokens; of equal scores
+ *   the older one is the least.
+ * - A later prompt (--turns) is judged as the first one was. Where not all of
+ *   its queries count, scores begin anew with those that do.
+ * - The paper's bytes are of codes alone: its 18.75 % for K4V2 is 22.7 % with
+ *   everything.
+ *
+ * sparsity=static gives every head the same counts, ceil(share) of the tokens
+ * before the window, as what the paper's Figure 8 compares with; sparsity=layer
+ * is ours: thresholds decide how many entries a layer has in each tier, and its
+ * heads have equal parts of these, rounded up. Both rank by score, and move as
+ * many entries a step as the paper: at most one to the low tier, and one out.
+ *
+ * Family: code. Acts: every step. Needs: probabilities of the last 64 prompt
+ * queries and of every step; two tiers of codes. Bound: W + what passes T_l; t
+ * where alpha_l = 0. Bytes: of 128 elements 204 a token of the high tier, 108
+ * of the low one. Gather: the token. Reduce: P of the prompt's last 64 queries
+ * and of every step, largest of the group. Sample: three classes by thresholds.
  * Cost: observation of 64 queries (paper: of the prompt, quadratic); O(n) a
  * step.
  */

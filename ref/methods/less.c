@@ -5,36 +5,62 @@
  *   policy=h2o: h2o's real drop: after the prompt and after every step the best
  *     budget - recent entries before the last `recent`, by the probabilities of
  *     all rows so far, and the last `recent` stay
- *   policy=lambda: the first budget - recent and the last `recent` stay
- *   an entry (k, v) that goes, in lane order:
- *     H += psi(k)^T v,  z += psi(k)
+ *   policy=lambda: the first budget - recent and the last `recent` stay, with
+ *     positions as recorded
+ *   an entry (k, v) that goes: H += psi(k)^T v,  z += psi(k)
  *   a decode step, every query head, once anything has gone:
  *     out = (phi(q) H + sum of e^s v) / (phi(q) z + sum of e^s) over what stays
  *
- *   phi(q) = |g(g(q A1) A2)|            of each query head, g = GELU
- *   psi(k) = |kappa + b * (kappa B)|, kappa = |a| * g(g(k C1) C2)
- *                                       of each KV head
+ * To the bit: z [r] and H [r][d_v] are fp32 and begin at 0. Products are
+ * arithmetic 1 with scale 1 (one chain, then + 0), g is GELU (arithmetic 6),
+ * abs clears the sign, every operation is rounded. Of a key as attention reads
+ * it, for each KV head, for each entry that goes, in lane order, before
+ * anything is dropped:
+ *
+ *   t = g(C1 k);  u = g(C2 t);  kappa[j] = abs(a[j]) * u[j];  w = B kappa
+ *   psi[j] = abs(fma(b[j], w[j], kappa[j]))
+ *   z[j] = z[j] + psi[j];  H[j][x] = fma(psi[j], v[x], H[j][x])
+ *
+ * and of each query head t = g(A1 q); u = g(A2 t); phi[j] = abs(u[j]). A decode
+ * step adds one chunk (arithmetic 3) to those of each query head's view:
+ *
+ *   l = max(the chain over j from +0 of fma(phi[j], z[j], .), F)
+ *   a[x] = (the chain over j from +0 of fma(max(phi[j], F), H[j][x], .)) / l
+ *   m_c = log(l), l_c = 1, a_c = a;  F = 1e-6
+ *
+ * A state that is no longer finite ends the cell. Observation is of entries
+ * alone.
+ *
+ * Weights are a file of format kvreplay-less, of each layer query.in.weight =
+ * A1 [heads, hidden, d], query.out.weight = A2 [heads, r, hidden], and of KV
+ * heads key.in.weight = C1, key.out.weight = C2, key.scale = a [KV heads, r],
+ * key.mix.weight = B [KV heads, r, r], key.mix.scale = b; all layers are alike
+ * in hidden and r. Without weights nothing is known of a dropped token, so
+ * there is no default but the file. They are shared by all requests and told
+ * apart (`asset`).
  *
  * Dong et al. 2024, Get More with LESS: Synthesizing Recurrence with KV Cache
  * Compression for Efficient LLM Inference. Rank 8 and a hidden width of 512 are
  * the authors'; here both are the file's. What is theirs and what is not:
  * - q and k are as rotated, q without the scale of the logits: as in the code.
  * - The floors are the code's: phi(q) z is at least 1e-6, and so is each
- * element of phi(q) where it multiplies H. The paper has none.
+ *   element of phi(q) where it multiplies H. The paper has none.
  * - The code masks (h2o:variant=masked): it adds what the mask loses, and where
- *   a masked token is taken back it subtracts psi(k) from z and adds
- *   psi(k)^T v to H a second time. Here tokens are dropped, and none comes
- * back.
+ *   a masked token is taken back it subtracts psi(k) from z and adds psi(k)^T v
+ *   to H a second time. Here tokens are dropped, and none comes back.
  * - One set of A of each query head, one of B and C of each KV head, whose
- * query heads share one selection by the sum of their probabilities: as in the
- * code for models of one KV head. Of as many as query heads it is the paper's.
+ *   query heads share one selection by the sum of their probabilities: as in
+ *   the code for models of one KV head. The paper's model has as many as query
+ *   heads.
  * - A step attends the newest token, too: budget + 1 entries.
  * - Trained against the heads' outputs; the code trains behind the layer's
  *   output projection, which no trace holds.
- * Without weights nothing is known of a dropped token: there is no default but
- * the file. To the bit: ref/METHODS_LATENTS.md.
- * Cost: h2o's observation, and 2 hidden * (d + rank) for each query and each
- * token that goes.
+ *
+ * Family: drop. Acts: every step. Needs: probabilities of every query; trained
+ * perceptrons (a file). Bound: min(t, B). Bytes: B (R + 8) + 4 r (d_v + 1).
+ * Gather: the token. Reduce: sum of P over all queries. Sample: top-k, and the
+ * last. Cost: h2o's observation, and 2 hidden * (d + rank) for each query and
+ * each token that goes.
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"

@@ -4,45 +4,61 @@
  *
  *   layers: filters f1 < f2 < .. attend everything, as do the layers above f1
  *     and `wait` layers below each filter; every other layer follows the
- *     nearest filter above it
+ *     nearest filter above it. Where none are named: 2, 8 and 18 of 32 layers;
+ *     from 16 layers on these times L / 32, halves rounded up; below that
+ *     max(1, L div 4) alone, at most L - 1, with wait=0
  *   every decode step, at a filter, for its query heads h and candidates c:
- *     x[h][c] by score: prob: softmax of the logits over the candidates;
- *       logit: the logits; dot: q . k, not scaled
- *     m[c] = the largest x[h][c] of all query heads of the layer
+ *     x[h][c] by score: prob: arithmetic 4 over the candidates alone;
+ *       logit: arithmetic 1; dot: the same with scale 1
+ *     m[c] = the largest x[h][c] of all query heads of the layer (arithmetic 2)
  *     rank[c] by selector:
  *       last:     m of the current query
- *       uniform:  the sum of m over the last `window` queries
- *       exp:      the sum of m * 2^-age over them, age 0 the current one
+ *       uniform:  the sum of m over the last `window` queries, each its own m
+ *       exp:      the sum of RN(m * 2^-age) over them, age 0 the current one;
+ *                 both sums are fixed as in arithmetic 4, rounded once
  *     the layers that follow attend, at the same step and with every head, the
- *     best k candidates and all tokens that are none
- *   candidates:
- *     prompt:   the tokens of the prompt; of uniform and exp without those
- *               whose queries vote, which count towards k
- *     history:  all before the current token
- *     of both without the first `sink` and the last `recent` tokens
- *   tier=host: candidates of the prompt lie in the host's memory in layers that
- *     follow, and what a step attends of them is fetched
+ *     best k candidates and all tokens that are none; where they find no
+ *     message (a trace without the filter) they attend everything
+ *   candidates are tokens sink .. end - 1; votes = 1 (last) or window;
+ *     inside = max(0, votes - (t - P)), the queries of the prompt that vote:
+ *     prompt:  end = P, of uniform and exp P - inside, and k becomes
+ *              max(1, k - inside)
+ *     history: end = t - 1
+ *     and then end = min(end, t - recent)
+ *   tier=host: tokens sink .. P - recent - 1 get class 1 where the prompt ends,
+ *     in layers that follow: the host's memory, from which a step fetches what
+ *     it attends of them (the ledger's `fetched`). What is generated stays on
+ *     the device
+ *
+ * The message is a bit a token. Scores stand in the lane's state from observe
+ * to publish of the same step and are no memory of the method; queries that
+ * vote are, and are charged, on layers that do not choose too.
  *
  * Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient Long-Context
- * LLMs. The authors' code has four selectors; where none is named it takes the
- * softmax before the largest head (prob), its example configuration the logits
- * (last: logit here): the two choose differently, and prob is the default. It
- * ranks window queries at the position of the current one, as it hands on one
- * position for all; here each has its own. Which share is chosen is rounded
- * down there, to 0 where the prompt is short: here at least one token is.
+ * LLMs. Paper and authors' code, of four selectors, leave open:
+ * - Where none is named the code takes the softmax before the largest head
+ *   (prob, the default), its example configuration the logits (`last` there:
+ *   score=logit): the two choose differently, whenever a head has small logits.
+ * - It ranks window queries at the position of the current one, as it hands on
+ *   one position for all; here each has its own.
+ * - The share that is chosen is rounded down there, to 0 where the prompt is
+ *   short: here at least one token is.
  *
  * roles=sparse-vllm is how the same authors' engine does it: `layers` are those
- * that attend everything, the last of each run of them chooses for the layers
- * up to the next; candidates are the history without 64 sinks and 512 recent
- * tokens; ranked by q . k as it is, 4096 of them; all of it on the device.
+ * that attend everything (the default is the filters and all above f1; of 28
+ * layers 0, 1, 2, 4, 7, 14, of 64 layers 0 to 5, 17, 29, 40: DeltaKV's Table
+ * 7), the last of each run of them chooses for the layers up to the next;
+ * candidates are the history without 64 sinks and 512 recent tokens; ranked by
+ * q . k as it is, 4096 of them; all of it on the device. That engine also
+ * selects within a chunked prompt, which is attended whole here.
  *
- * Nothing is dropped. To the bit: logits as rule 1; P as rule 4 over the
- * candidates alone; sums over queries of RN(m * 2^-age * 2^40), rounded once.
- * Scores stand in the lane's state from observe to publish of the same step and
- * are no memory of the method; queries that vote are, and are charged, on
- * layers that do not choose too.
- * Cost: at a filter O(n d) a head and step (`window` times that while the
- * candidates change); at others O(n).
+ * Family: read. Acts: every step. Needs: a message from layer to layer; host
+ * memory. Bound: t stored; attended where a layer follows k + t - P, of history
+ * k + sink + recent. Bytes: t (R + 1), of which P R on the host; `window`
+ * queries a query head, of uniform and exp. Gather: the token. Reduce: largest
+ * P of the heads of a layer, for the layers below. Sample: top-k. Cost: at a
+ * filter O(n d) a head and step (`window` times that while the candidates
+ * change); at others O(n).
  */
 #include "ref/methods/omnikv.h"
 #include "ref/kernels/kernels.h"

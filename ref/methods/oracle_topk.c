@@ -3,13 +3,17 @@
  * Oracle top-k: the tokens that the current query really looks at.
  *
  *   every decode step, for every query head, over all n stored tokens:
- *     attend the `budget` tokens of largest logit, the current one competing
- *     like any other; of equal logits the lower entry
+ *     attend the `budget` tokens of largest logit (arithmetic 1), the current
+ *     one competing like any other; of equal logits the lower entry
  *
  * No paper: the bound that selecting methods are compared with. It reads every
  * key before it chooses, so it saves nothing; everything stays stored. It is
  * the best choice by mass, not always by output error.
- * Cost: logits of all entries and O(n) a query head and step.
+ *
+ * Family: ruler. Acts: every step. Needs: all logits. Bound: t stored, min(t,
+ * B) attended. Bytes: t R. Gather: the token. Reduce: the exact logit of the
+ * query. Sample: top-k. Cost: logits of all entries and O(n) a query head and
+ * step.
  */
 #include "ref/methods/oracle_topk.h"
 #include "ref/parts/parts.h"

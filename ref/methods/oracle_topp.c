@@ -10,8 +10,16 @@
  * (Lin et al. 2025) and the top-p of other systems; they estimate the mass,
  * this one knows it. Ranked by logits and not by probabilities, because exp is
  * monotone only up to its last bit; masses are integers (arithmetic 4), so
- * "reaches" is exact. Everything stays stored.
- * Cost: logits of all entries and O(n) a query head and step.
+ * "reaches" is exact. An entry whose mass rounds to 0 (below 2^-41 of the
+ * largest) adds nothing, so p = 1 leaves it out. Everything stays stored.
+ *
+ * p is the nearest multiple of 2^-20, which is up to 5e-7 more or less than was
+ * typed: 0.6 is 629146 * 2^-20, 4e-7 more, and asks for 13 of 20 equal logits,
+ * where 12 hold exactly 0.6; p=0.5999995, the multiple below, asks for 12.
+ *
+ * Family: ruler. Acts: every step. Needs: all logits. Bound: t. Bytes: t R.
+ * Gather: the token. Reduce: the exact logit of the query. Sample: top-p. Cost:
+ * logits of all entries and O(n) a query head and step.
  */
 #include "ref/methods/oracle_topp.h"
 #include "ref/parts/parts.h"

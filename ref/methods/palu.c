@@ -3,15 +3,34 @@
  * Palu: of every token stands, for a group of KV heads at once, what its keys
  * and its values are along a few directions.
  *
- *   vector of a token in a layer: K of all KV heads before their rotation, V of
- *     all of them; a part is K or V of a group of neighbouring KV heads
+ *   vector of a token in a layer: K of all KV heads before their rotation, V
+ *     of all of them; a part is K or V of a group of `heads` neighbouring KV
+ *     heads, of w_p numbers: K of each group, then V of each
  *   B: the directions of a part, of unit length and at right angles, in which
  *     vectors of other texts have most of their squares; the first r of them
- *   stored: z = B x of each part; read: x^ = B^T z, keys rotated to where the
- *     token stands
- *   r, allocation=uniform: share of the part's width, to the nearest `unit`
- *      allocation=energy: as many in all of a layer, `unit` after `unit` to the
- *        part that wins the largest share of the squares of its side
+ *   at the end of a step, and of the prompt, every token that came is coded
+ *   stored: z = B x of each part, z^ as format delta stores it; read: x^ = B^T
+ *     z^, keys rotated to where the token stands (ref/parts/lowrank.h, to the
+ *     bit)
+ *   r of a part; U = unit, s = share, a multiple of 2^-20, R_p rows in the
+ *   file:
+ *     allocation=uniform: r_p = min(w_p, U max(1, n)), n = the whole number
+ *       nearest to s w_p / U, halves to even
+ *     allocation=energy: r_p = U for each; until they add up to what uniform's
+ *       do, U more to the part whose next U rows have the largest sum of
+ *       energies, binary32 in their order, of equals the first, among those
+ *       with U rows left
+ *     fewer rows than that in the file, or U that does not divide R_p by
+ *     energy, is refused
+ *
+ * `latent`=int4: `group` neighbours, which divides every r_p, share scale and
+ * minimum; no references, no positions. `bases` is a file of format
+ * kvreplay-palu, of each layer key.basis [groups, R, w_K], value.basis [groups,
+ * R', w_V], key.energy [groups, R], value.energy; where its metadata have
+ * `turn` above 1, U is a multiple of it. Weights are lent, once for all
+ * requests, and in no number. Laws, such as that more rows lose less, stand in
+ * tests/methods/palu.c: with all w rows of an orthonormal basis and fp32, |x^ -
+ * x| <= 2 (w + 1) sqrt(w) 2^-24 |x| of each part.
  *
  * Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank Projection;
  * authors' code: shadowpa0327/Palu, commit bb22666. What is theirs and what is
@@ -37,7 +56,10 @@
  *   be (`train palu:turn=32`), within each 32.
  * - A token is coded at the end of the step in which it came: at that step, and
  *   in the prompt, attention reads it as it came; theirs reads what is stored.
- * To the bit: ref/METHODS_LATENTS.md. Nothing is dropped.
+ *
+ * Family: latent. Acts: every step. Needs: directions from recorded traces (a
+ * file); RoPE. Bound: t. Bytes: t e r / H, r of H (d + d_v) numbers; of int4
+ * (ceil(r / 2) + 4 r / group) / H. Gather: -. Reduce: -. Sample: everything.
  * Cost: 2 w r a token, once. A store makes rows anew at every step: a replay
  * keeps them, and they are in `peak` alone, as deltakv's.
  */

@@ -2,37 +2,42 @@
  *
  * PyramidKV: SnapKV's choice with a budget that shrinks from layer to layer.
  *
+ *   C = budget, w = window, l and L the model's layer and layers, also where a
+ *   trace has some of them; all divisions are of integers, rounded down
  *   base = C - w;  min = base div beta;  max = 2 base - min
+ *   n < C: all stays;  n < 2 base or L = 1: b(l) = base
  *   max >= n - w:  max = n - w, min = 2 base - max
- *   b[l] = max - l * ((max - min) div (L - 1)), l the model's layer
- *   n <= C: all stays; n < 2 base: base instead of b[l]
- *   after the prompt: keep the best b[l] entries by SnapKV's score and the
+ *   b(l) = max - l * ((max - min) div (L - 1))
+ *   after the prompt: keep the best b(l) entries by SnapKV's score and the
  *   last w
- *   exact_total=yes: b[l] = max - (l * (max - min)) div (L - 1) in the lower
- *     half, b[L-1-l] = 2 base - b[l] in the upper, base in an odd middle: the
- *     layers' sum is L * base exactly
+ *   exact_total=yes: b(l) = max - (l * (max - min)) div (L - 1) in the lower
+ *     half, b(L-1-l) = 2 base - b(l) in the upper, base in an odd middle: the
+ *     layers' budgets sum to L * C exactly
+ *   schedule=ratio: b(l) = (base * (beta (L - 1) - (beta - 1) l))
+ *     div (beta (L - 1)), whatever n; base is the bottom layer's
  *
- * Cai et al. 2024, PyramidKV. The paper gives shares of the total; the schedule
- * is that of the authors' framework (KVCache-Factory), integer divisions
- * included, whose floor makes the layers' total exceed L * C: by
- * (L / 2) * ((max - min) mod (L - 1)) tokens. The default follows it, beta 20
- * as well; the ledger shows the true total. kvpress computes in reals and
- * falls back to equal budgets where the schedule does not fit; not offered. The
- * framework's script has a window of 8; here it is SnapKV's 32 (window=8).
+ * Everything else is snapkv's, its parameters too, with b(l) for its best and
+ * the schedule's w being sinks + recent where they are given. With grow=yes n
+ * is what the lane holds at its compression; else it is the prompt's length at
+ * every compression.
  *
- *   schedule=ratio: b[l] = (base * (beta (L - 1) - (beta - 1) l))
- *                          div (beta (L - 1)), whatever n; base is the bottom
- *     layer's
+ * Cai et al. 2024, PyramidKV. The paper gives shares of the total, in reals.
+ * The schedule is that of the authors' framework (KVCache-Factory), integer
+ * divisions included, whose floor makes the total exceed L * C by (L / 2) *
+ * ((max - min) mod (L - 1)) entries. The default follows it, and beta is its
+ * 20; the ledger shows the true total. The framework's script has window=8;
+ * here it is SnapKV's 32. kvpress computes in reals and falls back to equal
+ * budgets where the schedule does not fit: not offered.
  *
- * is Sparse-vLLM's (commits d526f0a and 18d3104): its ratios fall from .6 to
- * .01 and each is divided by the first, beta = 60. Its doubles may give one
- * less where the quotient is whole. Its evicting while decoding and its sinks
- * are options that snapkv has, too, and what they mean stands there; grow is
- * twice_past in d526f0a and past_more in 18d3104.
+ * schedule=ratio is Sparse-vLLM's (commits d526f0a and 18d3104): its ratios
+ * fall from .6 to .01 and each is divided by the first, which is beta=60. Its
+ * doubles may give one less where the quotient is whole. Its evicting while
+ * decoding is grow=twice_past (d526f0a) or past_more (18d3104).
  *
- * Everything else: see snapkv, with b[l] for its best, and C - w in the
- * schedule without `sinks` and `recent` where they are given. Lanes grow with
- * grow=yes; else they keep b[l] of the prompt's length at every compression.
+ * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
+ * of the last rows. Bound: min(P, b(l) + w) + t - P, n = P. Bytes: B R on
+ * average. Gather: `kernel` neighbours. Reduce: largest of sums of P over the
+ * window. Sample: top-k, and the window. Cost: as snapkv.
  */
 #include "ref/methods/pyramidkv.h"
 

@@ -6,18 +6,23 @@
  *
  *   after the prompt and after every step:
  *     code every entry whose key or value is full but the last `residual`,
- *     one by one from the oldest on: its key in the format k, its value in v
+ *     one call each from the oldest on: its key in the format k, its value in v
  *   A step attends first, so the newest token is read as it came.
  *
- * The formats are those of ref/formats/named.h; `raw` leaves a side as it came.
+ * `raw` leaves a side as it came. Codes are for life. The formats, their
+ * arithmetic and their laws: FORMATS.md, Formats by name, which also has the
+ * short forms: int4 is quant:k=int4:v=int4, k8v4 is quant:k=int8:v=int4,
+ * e4m3-int4 is quant:k=e4m3:v=int4.
+ *
  * int8 .. int1 are LeanKV's equation 2 (Zhang et al. 2024, Unifying KV Cache
- * Compression for Large Language Models with LeanKV, arXiv:2412.03131), keys
- * and values separately: their K8V4 is k=int8:v=int4, which is the default, in
- * one group a token and KV head as there. The paper keeps one zero point -min,
- * the authors' code the minimum; both give the same numbers, and the minimum is
- * stored here. The code's saturation at 255 never comes about. Codes are chosen
- * by the scale in fp32 and read by the one stored in fp16, as in the code; a
- * constant group, whose scale of 0 is a NaN there, has codes 0 here.
+ * Compression for Large Language Models with LeanKV), keys and values
+ * separately: their K8V4 is k=int8:v=int4, which is the default, in one group a
+ * token and KV head as there. The paper keeps one zero point -min, the authors'
+ * code the minimum; both give the same numbers, and the minimum is stored here.
+ * The code's saturation at 255 never comes about. Codes are chosen by the scale
+ * in fp32 and read by the one stored in fp16, as in the code; a constant group,
+ * whose scale of 0 is a NaN there, has codes 0 here. LeanKV's choice of a
+ * format for each token is leankv.
  *
  * sym8 and sym4 are QServe's symmetric KV8 and KV4 (Lin et al. 2024, QServe,
  * arXiv:2405.04532), e4m3 and e5m2 floats of 8 bits with a scale a token:
@@ -25,11 +30,10 @@
  * atom4 is Atom's (Zhao et al. 2024, arXiv:2310.19102), whose keys are coded
  * before their rotation (rope=before): ref/formats/zeropoint.h.
  *
- * Where paper and code have more (LeanKV's choice of a format for each token),
- * a method recodes entries by the verb that this one uses: an entry that is
- * coded already is coded again from its codes.
- * Cost: a token is coded once; coded rows are decoded by every step that reads
- * them.
+ * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
+ * + d_v v) / 8 for k and v bits, 4 a group and coded side. Gather: -. Reduce:
+ * -. Sample: everything. Cost: a token is coded once; coded rows are decoded by
+ * every step that reads them.
  */
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"

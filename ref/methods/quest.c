@@ -2,32 +2,44 @@
  *
  * Quest: attend the pages whose bounding boxes promise most to the query.
  *
- *   every token that enters: page t div `page` of its lane widens its box,
+ *   every token that enters, from the prompt on: the page of its place in the
+ *     lane widens its box, in the trace's type (arithmetic 2):
  *     lo[x] = min(lo[x], k[x]), hi[x] = max(hi[x], k[x])
- *   every decode step, for every query head, layers >= skip:
+ *   every decode step, for every query head, layers >= skip, N pages:
  *     U(page) = sum over x of max(q[x] * lo[x], q[x] * hi[x])  >= any q . k
- *     share=group_sum, group_max: U is summed, or the largest taken, over the
- *     query heads of the KV head: one choice for all of them
- *     rule=engine: everything if budget >= n; else the last page and the best
- *                  max(1, budget div page) - 1 of the others
- *     rule=paper:  the best max(3, min(n, budget) div page) of all pages
- *     rule=twilight: the best ceil(budget / page) of all pages
- *   attend the tokens of the chosen pages
+ *               (arithmetic 5)
+ *     share=group_sum, group_max: U is summed, in the heads' order and rounded
+ *       each time, or the largest taken, over the query heads of the KV head:
+ *       one choice for all of them
+ *     rule=engine:   everything if budget >= n; else the last page and the best
+ *                    max(1, budget div page) - 1 of the others
+ *     rule=paper:    the best min(N, max(3, min(n, budget) div page)) of all
+ *     rule=twilight: the best min(N, ceil(budget / page)) of all
+ *     attend the tokens of the chosen pages
  *
  * Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient Long-Context LLM
- * Inference. The authors have two codes. The engine counts the last, possibly
- * partial page in the budget and always attends it: the default here. The
- * evaluation code, which the paper's numbers come from, wants at least three
- * pages and does not force the last, so that the current token may be missed
- * and a short text is thinned out below its budget: rule=paper. Its layer
- * count also exempts wrong layers of models that have not 32; here `skip` are
- * the model's first layers, as the paper says. Twilight's authors have a copy
- * that rounds up and forces nothing. Sharing by group is from the
- * sparse-frontier code. Everything stays stored; two rows a page are charged,
- * in skipped layers too, as the engine holds them.
- * Boxes lie in the layer of kernels' box_bound: tiles of 16.
- * Cost: O(d) a token; O(d * n / page) a query head and step (with sharing, a
- * lane's query heads each compute the group's sum).
+ * Inference. The authors have two codes:
+ * - The engine counts the last, possibly partial page in the budget and always
+ *   attends it: the default. It counts pages, so where the budget is no
+ *   multiple of `page` it thins out texts of n <= budget that begin one page
+ *   more, which here are attended whole.
+ * - The evaluation code, which the paper's numbers come from, wants at least
+ *   three pages and does not force the last, so that the current token may be
+ *   missed and a short text is thinned out below its budget: rule=paper. Its
+ *   layer count also exempts wrong layers of models that have not 32; here
+ *   `skip` are the model's first layers, as the paper says.
+ *
+ * Twilight's authors have a copy that rounds up and forces nothing. Sharing by
+ * group is from the sparse-frontier code. Everything stays stored; two rows of
+ * K a started page are charged, in skipped layers too, as the engine holds
+ * them. Boxes lie in the layout of kernels' box_bound: tiles of 16.
+ *
+ * Family: read. Acts: every step. Needs: the query before attention; bounds of
+ * pages. Bound: t stored; attended from `skip` on: engine max(B, page), paper
+ * max(B, 3 page), twilight B rounded up to pages. Bytes: t R + 2 d e a page.
+ * Gather: a page of keys. Reduce: bound of q k over the page, given to all of
+ * it. Sample: top-k of pages. Cost: O(d) a token; O(d * n / page) a query head
+ * and step (with sharing, a lane's query heads each compute the group's sum).
  */
 #include "ref/methods/quest.h"
 #include "ref/ground/arith.h"

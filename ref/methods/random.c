@@ -3,18 +3,22 @@
  * Random: the selection that knows nothing, against which one that knows
  * something must win.
  *
- *   hash(token) = mix(mix(mix(seed + layer) + lane) + token id)
- *   variant=drop, after the prompt and after every step:
- *     keep the last `recent` entries and, of those before, the
- *     budget - recent with the largest hash (equal: the older token)
- *   variant=prefill: once after the prompt, then grow
+ *   hash(t) = mix(mix(mix(seed + l) + lane) + t), t the token's id, l the layer
+ *   mix(x):   x += 0x9e3779b97f4a7c15; x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+ *             x = (x ^ x >> 27) * 0x94d049bb133111eb; x ^ x >> 31
+ *   variant=drop, after the prompt and after every step, n > budget:
+ *     keep the last `recent` entries and, of those before, the budget - recent
+ *     with the largest hash, an unsigned number of 64 bits (equal: the older)
+ *   variant=prefill: once after the prompt, then lanes grow
  *
- * mix is one step of splitmix64 modulo 2^64. No paper. Since a token's hash
- * never changes, what variant=drop keeps after step t is a function of t alone:
- * the same tokens would be kept had the budget been applied only once at the
- * end. kvpress draws the prompt's tokens once and protects none:
- * variant=prefill:recent=0, with another generator.
- * Cost: O(n) a lane and step.
+ * mix is one step of splitmix64, modulo 2^64. Since a token's hash never
+ * changes, what variant=drop keeps at t tokens is a function of t alone,
+ * wherever decoding began. There is no paper; kvpress draws the prompt's tokens
+ * once and protects none (variant=prefill:recent=0), by another generator.
+ *
+ * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
+ * R. Gather: -. Reduce: a hash of the token; position of the last `recent`.
+ * Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/random.h"
 #include "ref/parts/parts.h"

@@ -2,18 +2,37 @@
  *
  * Replay: somebody else's decisions, followed to the letter.
  *
- *   at a decode step, where the file has a view for the query head (or its
- *   KV head): attend the live tokens of that list, nothing else
- *   after a step, where the file has what a lane stores: keep exactly that,
- *   in that order
+ *   rows of the file are steps, tokens seen; a list is of token ids in lane
+ *   order, or of pages, page p standing for the live tokens p N .. p N + N - 1
+ *   view: at a decode step, where the file has one for the query head (or its
+ *     KV head): attend the live tokens of that list, nothing else
+ *   stored: after the compression of a step, where the file has what a lane
+ *     stores: keep exactly that, in that order (one verb keep a lane)
  *   a step that the file does not name changes nothing and attends all
  *
- * No paper: the file is the method (ref/lane/decisions.h has the format).
- * Before anything runs `open` proves that every token listed is live. Bytes are
- * measured as for any method; what else the method would hold is not in the
- * file, so it is declared: columns per entry, meta bytes per lane. Merging
- * and coding cannot be said this way.
- * Cost: O(entries of the lane) a list.
+ * No paper: the file is the method (ref/lane/decisions.h has the format; `run
+ * --decisions` and traces/kvtrace.py write it). Compressions are due after the
+ * prompt and after every decode step; a file with `block` says that the prompt
+ * enters in pieces, and may then name steps within it. Where the stored lists
+ * are of query heads, lanes are; where `reindex` is 1, lanes are re-indexed
+ * (METHODS.md).
+ *
+ * Before anything runs `open` checks the file against the trace, so that
+ * following it cannot fail: another trace, a token that is not live (with step,
+ * layer, lane, position and when it was dropped), an empty list, a token twice,
+ * a layer that is missing are one sentence each. Bytes are measured as for any
+ * method; what else the method would hold is not in the file, so it is
+ * declared: `columns` of 8 bytes an entry, `meta` bytes a lane. Merging and
+ * coding cannot be said this way.
+ *
+ * The file's SHA-256 is the method's code in rows and database; of its path
+ * only the last name is part of a row, so ./x.safetensors and x.safetensors are
+ * one, and other decisions under that name replace it in tables as newer code
+ * does.
+ *
+ * Family: ruler. Acts: as the file says. Needs: a file of decisions. Bound:
+ * what the file says. Bytes: of what the file keeps. Gather: -. Reduce: -.
+ * Sample: what a file decides. Cost: O(entries of the lane) a list.
  */
 #include "ref/methods/replay.h"
 #include "ref/lane/lane.h"

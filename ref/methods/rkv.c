@@ -2,46 +2,62 @@
  *
  * R-KV: what the last queries look at and what is not there twice stays.
  *
- *   every decode step: the query joins a ring of the last `window` = w ones
- *   after the prompt, and then every `every` steps, where n > budget; entries
- *   in the order of the lane, the last w of them the window:
- *     L[t][j] = max over query heads of q_t . k_j * scale, t of the ring,
- *               j < n - w
- *     I[j]    = max pool over neighbours of the mean over t of
- *               softmax over j < n - w of L[t]
- *     S[i][j] = cosine of the keys i and j, all n of them, S[i][i] = 0
- *     last(i) = the largest j != i with S[i][j] > threshold; else 0
- *     S[i][last(i)] = 0 for every i
- *     R[j]    = softmax over all n of the mean of column j of S
- *     Z[j]    = lambda * I[j] - (1 - lambda) * R[j], j < n - w
- *     keep the best budget - w by Z, best first, and the window after them
+ *   a ring holds the queries of the last w = window rows, prompt and decoding
+ *   after the prompt, and then every `every` steps, n > budget, m = n - w;
+ *   entries i, j are places in the lane:
+ *     L[t][j] = arithmetic 1, row t of the ring, j < m; not finite: 0
+ *     group=max_logit: the largest over the group's heads, one row for each t
+ *     group=mean_prob: a row for each t and head
+ *     I[j]    = max over neighbours within kernel div 2, below m, of
+ *               RN(f / rows), f the sum of the rows' P over [0, m), as in
+ *               arithmetic 4
+ *     u_i[x]  = RN(k_i[x] / RN(RN(sqrt(dot(k_i, k_i))) + 1e-8))
+ *     C_ij    = dot(u_i, u_j), one chain (arithmetic 5)
+ *     c_ij    = RN(C_ij * 2^24), an integer: sums are exact in any order
+ *     last(i) = the largest j != i, j < n, with C_ij > threshold, or none
+ *     redundancy=code:  c_{i,last(i)} is taken as 0; none: c_i0 is, or with
+ *                       fallback=none nothing is
+ *     redundancy=paper: c_{last(i),i} is taken as 0; none: nothing is
+ *     r[j]    = RN(RN32(sum over i != j of c_ij) * 2^-24 / n)
+ *     R       = P of r over [0, n) (arithmetic 4)
+ *     Z[j]    = fma(-(1 - lambda), R[j], lambda * I[j]), each product and
+ *               difference rounded but in the fma
+ *     keep the best budget - w of [0, m) by Z and the last w behind them;
+ *     slots=score stores the best first, slots=position in their order
  *
  * Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for Reasoning
- * Models. The default follows the authors' code; where the paper differs:
+ * Models. The default follows the authors' code but for lambda; where the paper
+ * differs:
  * - Of the pair (i, last(i)) the code zeroes row i, which lowers what the later
- *   key counts as repeated; the paper's formula, read literally, zeroes the
- *   other one and spares the earlier key (redundancy=paper).
+ *   key counts as repeated, as both say they want; the paper's formula, read to
+ *   the letter, spares the earlier key (redundancy=paper).
  * - A key with none like it has last(i) = 0 in the code, by the way its index
- *   is made: S[i][0] is zeroed for it. fallback=none leaves that out; the paper
- *   has no such rule, and redundancy=paper none either.
- * - lambda is 0.1 in the paper and 0.07 in the code's class; Sparse-vLLM takes
- *   0.1 and a threshold of 0.8, LMCache's example 0.25 and a window of 16.
+ *   is made: it lowers the count of the first entry. fallback=none leaves that
+ *   out; the paper has no such rule, and redundancy=paper none either.
+ * - lambda is 0.1 in the paper, the default, and 0.07 in the code's class;
+ *   Sparse-vLLM takes 0.1 and a threshold of 0.8, LMCache's example 0.25 and a
+ *   window of 16.
  * - "Last" means the last place in the cache. What was kept lies there by
- *   score, so from the second compression on neighbours are those of rank
- *   (slots=score). slots=position keeps the order in time, which is what the
- *   paper speaks of.
+ *   score, so from the second compression on "last" and neighbours of the
+ *   pooling go by rank (slots=score). slots=position is the order in time,
+ *   which the paper speaks of.
  * - Heads of a group are joined by the largest logit before softmax, which
  *   users of the code have questioned; group=mean_prob averages probabilities.
  *   Unlike SnapKV's, softmax leaves the window's columns out.
  * - The code's counter runs over prompt and answer: it compresses when 128 m
  *   and 1 more tokens were seen, and after the prompt for a process's first
- *   request only. trigger=prompt counts from the prompt's end, which is
- *   compressed always; trigger=global compresses there and at 128 m + 1.
+ *   request only. trigger=prompt is due when every * m tokens were decoded,
+ *   trigger=global when every * m + 1 were seen; both compress a prompt always.
  * - At n = budget the code sorts what it has; here nothing happens.
- * The code's retain_ratio decides nothing at its default,
- * retain_direction=first is the fallback for every key: neither is offered.
- * Cost: n^2 d / 2 a lane and compression (ref/parts/similar.h), O(w n d)
- * logits.
+ * - The code's retain_ratio decides nothing at its default, and its
+ *   retain_direction=first is the fallback for every key: neither is offered.
+ *
+ * Family: drop. Acts: every 128 steps. Needs: the last 8 queries; all keys
+ * against all. Bound: B after a compression, less than B + every between two.
+ * Bytes: (B + 128) R + 8 G d e. Gather: keys alike, cosine above `threshold`.
+ * Reduce: a share of P less a share of redundancy. Sample: top-k. Cost: n^2 d /
+ * 2 fused multiplications a lane and compression (ref/parts/similar.h), O(w n
+ * d) logits.
  */
 #include "ref/methods/rkv.h"
 #include "ref/kernels/kernels.h"

@@ -1,42 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SnapKV: the prompt's last queries vote for what stays of the prompt.
+ * SnapKV: the prompt's last queries vote for what stays of the prompt. Their
+ * rows are the observation window.
  *
- *   after the prompt, where n > budget, with w = window:
- *     vote[j]  = group rule over query heads of
- *                sum over the last w queries of p[query][j]
- *     score[j] = pool(vote)[j] over neighbours, sinks <= j < n - recent
- *     keep the first `sinks`, the best budget - sinks - recent entries by
- *     score, and the last `recent`; sinks = 0, recent = w
+ *   after the prompt, n > budget, w = window; for entries j < n - w:
+ *     vote[j]  = sum over the last min(w, P) prompt rows of p[row][j]
+ *                mean, sum: over the group's heads too, one sum
+ *                max: each head's sum rounded, the largest of them
+ *     score[j] = pooling none: vote; max: the largest vote within kernel div 2
+ *                of j; avg: the sum of the votes there, zeros outside
+ *     keep the best budget - w by score, and the last w
  *   grow=yes: afterwards every token is appended, nothing is dropped
- *   grow=no:  the same again after every `every` decode steps; else where the
- *             lane has reached a length: twice: 2 budget; twice_past: 2 past,
- *             past = budget - sinks - recent; past_more: budget + past. The
- *             voters are the last `voters` queries before it, w of them
+ *   grow=no:  the same again after every `every` decode steps, by the rows
+ *             decoded since; other lengths, sinks, recent and voters:
+ *             METHODS.md, Compression again
  *
- * Li et al. 2024, SnapKV: LLM Knows What You are Looking for Before
- * Generation. The budget includes the window; softmax runs over all n columns,
- * the window's included. Paper and authors' code agree on that; the code
- * selects per query head and so stores a cache as many times larger as a KV
- * head has query heads (group=query_head), the default here is one selection a
- * KV head by the mean. The code leaves equal scores in no order and max
- * pooling makes them routine: here the lower entry stays. Kept entries stay in
- * time order (the code: by score; attention cannot tell). Settings differ
- * between class (64, kernel 5, avg) and configurations (32, 7, max): the
- * defaults follow the latter, which the paper's tables used. grow=no is not in
- * the paper; every >= window keeps the votes a sum, so that no ring of rows is
- * needed; the sums that live between steps are charged.
+ * To the bit: softmax runs over all n columns, the window's included; pooling
+ * over j < n - w only. Average pooling of sums stays a sum and is rounded after
+ * it, as its divisor is common; of max votes it is one binary32 chain by index
+ * from +0, divided by `kernel`.
  *
- * Sparse-vLLM (commits d526f0a and 18d3104) keeps 64 sinks and the last 512
- * tokens beside the best 4096 of the rest, and compresses again where a lane
- * has twice those 4096 - twice what is kept by score, not twice the budget - by
- * the current query: sinks=64:recent=512:grow=twice_past:voters=1 with
- * budget=4672, window=32, group=max, pooling=none; at every step where sinks
- * and recent are more than the rest. Not offered: its one set for all heads of
- * a layer, its logits in place of probabilities (d526f0a; 18d3104 in decoding
- * alone), softmax over the candidates alone (18d3104, prompt), and its waiting
- * until a whole batch is long.
- * Cost: window rows of observation once; O(n) a compression.
+ * Li et al. 2024, SnapKV: LLM Knows What You are Looking for Before Generation.
+ * The budget includes the window, and softmax runs over all columns: paper and
+ * authors' code agree. Where not, or where the code leaves something open:
+ * - The code selects for each query head, and so stores a cache as many times
+ *   larger as a KV head has query heads (group=query_head). The default here is
+ *   one selection a KV head, by the mean.
+ * - Settings differ between its class (window 64, kernel 5, avg) and its
+ *   configurations (32, 7, max). The defaults follow the latter, which the
+ *   paper's tables used.
+ * - It leaves equal scores in no order, and max pooling makes them routine:
+ *   here the lower entry stays. It stores what it keeps by score, here the
+ *   order is that of time; attention cannot tell.
+ * - grow=no is not in the paper; every >= window keeps the votes a sum, so that
+ *   no ring of rows is needed. The sums that live between steps are charged.
+ *   R-KV's decode-time SnapKV leaves the window out of the softmax: not
+ *   offered.
+ * - Sparse-vLLM's settings, sinks=64:recent=512:grow=twice_past:voters=1 with
+ *   budget=4672, window=32, group=max, pooling=none, stand with what is not
+ *   offered of it in METHODS.md, Compression again.
+ *
+ * Family: drop. Acts: after the prompt; again with grow. Needs: probabilities
+ * of the last rows. Bound: min(P, B) + t - P; grow=no: B + (t - P) mod every.
+ * Bytes: B R. Gather: `kernel` neighbours. Reduce: largest of sums of P over
+ * the window. Sample: top-k, and the window. Cost: window rows of observation
+ * once; O(n) a compression.
  */
 #include "ref/methods/snapkv.h"
 

@@ -2,25 +2,29 @@
  *
  * StreamingLLM: the first tokens, where attention drains to, and the last.
  *
- *   variant=drop, after the prompt and after every step, while
- *   n > sink + recent:
- *     keep entries [0, sink) and the last `recent`
- *   variant=prefill: once after the prompt, then grow
- *   positions=cache: the i-th entry is attended at position p0 + i and the
- *     query at the last of them, so distances are those within the cache
+ *   variant=drop, after the prompt and after every step, n > sink + recent:
+ *     keep the first `sink` entries and the last `recent`
+ *   variant=prefill: once after the prompt, then lanes grow
+ *   positions=cache: the i-th entry is attended at position p0 + i, p0 the
+ *     trace's first, and the query at the last of them, so distances are those
+ *     within the cache (METHODS.md, Re-indexed lanes)
  *   positions=original: rotations stay as recorded
  *
  * Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks.
- * Paper and authors' code agree; their code keeps keys before RoPE and rotates
- * them to their places at every step. Here a recorded key is turned back by
- * what the model turned it by, and to its place from there: one turn by the
- * difference would be no such key, for angles are rounded. Both drop after the
- * step, so a step attends sink + recent + 1. The default follows them. Ports
- * that keep the original positions (KVCache-Factory, DuoAttention's streaming
- * heads) are positions=original. kvpress cuts the prompt once and then grows:
- * variant=prefill:positions=original, or variant=prefill where its key
- * rotation, one turn by the difference, is wrapped around. Without recorded
- * rotation frequencies positions=cache is refused. Cost: O(n) a lane and step.
+ * Paper and authors' code agree, and the default follows them. Both drop after
+ * the step, so a step attends sink + recent + 1 tokens. The code keeps keys
+ * before RoPE and rotates them to their places at every step; here a recorded
+ * key is turned back by what the model turned it by and forth to its place.
+ * Without the trace's rotation frequencies positions=cache is refused.
+ *
+ * Ports that keep the original positions (KVCache-Factory, DuoAttention's
+ * streaming heads) are positions=original. kvpress cuts the prompt once and
+ * then grows: variant=prefill:positions=original, or variant=prefill where its
+ * key rotation, one turn by the difference of angles, is wrapped around.
+ *
+ * Family: drop. Acts: every step. Needs: keys rotated anew. Bound: min(t, B).
+ * Bytes: B R. Gather: -. Reduce: position, both ends. Sample: top-k. Cost: O(n)
+ * a lane and step.
  */
 #include "ref/methods/streamingllm.h"
 #include "ref/parts/parts.h"

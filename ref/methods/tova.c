@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TOVA: what the last query attends to least goes; one choice for all heads
- * of a layer.
+ * TOVA: what the last query attends to least goes; one choice for all heads of
+ * a layer.
  *
  *   variant=drop, after the prompt and after every step, while n > budget:
  *     score[j] = sum over the layer's query heads of p[last query][j]
  *     protect_newest=no:  keep the best `budget` of all n entries
  *     protect_newest=yes: keep the newest and the best budget - 1 of the rest
- *   variant=prefill: once after the prompt, by its last query, then grow
+ *   variant=prefill: once after the prompt, by its last query, then lanes grow
  *
  * Oren et al. 2024, Transformers are Multi-State RNNs. Paper and authors' code
- * agree: mean over all query heads (ranks as the sum), nothing is protected,
- * not even the newest token; that is the default. kvpress cuts the prompt once
- * and gives the newest a score above all:
- * variant=prefill:protect_newest=yes. Scores have no memory, so they are no
- * column: state holds them from observe to the compression of the same step. A
- * step attends budget + 1 tokens. Cost: O(n) a lane and step.
+ * agree, and the default follows them: the mean over all query heads (which
+ * ranks as the sum), and nothing is protected, not even the newest token.
+ * kvpress cuts the prompt once and gives the newest a score above all:
+ * variant=prefill:protect_newest=yes.
+ *
+ * Scores have no memory, so they are no column: the lane's state holds them
+ * from observe to the compression of the same step. A step attends budget + 1
+ * tokens.
+ *
+ * Family: drop. Acts: every step. Needs: probabilities of the newest query.
+ * Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: P of the newest
+ * query. Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/tova.h"
 #include "ref/parts/parts.h"

@@ -3,29 +3,39 @@
  * Twilight: of what a selector lets through, attend the fewest tokens that hold
  * a share of the probability, as a coarse copy of the keys estimates it.
  *
- *   every token that enters: its key is coded again, in 4 bits: of the key's d
- *     elements s = h((max - min) / 15), m = h(min), h the nearest finite fp16;
- *     code = clamp(rint((x - m) / s), 0, 15), 0 where s is 0
+ *   every token that enters, layers >= skip: its key is coded again, in `bits`
+ *     bits, L = 2^bits - 1; of the key's elements (arithmetic 2), h the nearest
+ *     finite fp16: s = h((max - min) / L), m = h(min);
+ *     code = clamp(rint((x - m) / s), 0, L), 0 where s is 0
  *   every decode step, for every query head, layers >= skip:
  *     candidates: what the method before it on the lane chose for the head
  *     (quest+twilight), or everything (twilight)
- *     estimate[c] = logit of the query and x^ = code * s + m
+ *     estimate[c] = logit (arithmetic 1) of the query and x^ = fma(code, s, m)
  *     attend the least prefix of the candidates, ranked by the estimate, whose
- *     mass among them reaches p, at least one: exactly, by the keys as they are
+ *     mass among them reaches p (top-p of arithmetic 4), at least one: exactly,
+ *     by the keys as they are
+ *   below skip every candidate is attended
  *
  * Lin et al. 2025, Twilight: Adaptive Attention Sparsity with Hierarchical
- * Top-p Pruning. The authors' kernel searches a threshold between 0 and the
- * probability of token 0, which it takes to be the largest: where it is not,
- * more is kept than p asks for, and where token 0 is no candidate everything
- * is. Here the prefix is exact and ties go by entry. Their copy keeps scales as
- * the model's type has them; here they are fp16 and charged. Their base is
- * Quest with a budget of 8192 tokens in pages of 16, whose last page is not
- * forced: quest:budget=8192:rule=twilight+twilight. Layers 0 and 1 are dense.
- * A token's copy goes when the token goes.
+ * Top-p Pruning. The authors' base is Quest with a budget of 8192 tokens in
+ * pages of 16, whose last page is not forced, layers 0 and 1 dense:
+ * quest:budget=8192:rule=twilight+twilight. Their kernel searches a threshold
+ * between 0 and the probability of token 0, which it takes to be the largest:
+ * where it is not, more is kept than p asks for, and where token 0 is no
+ * candidate everything is. Here the prefix is exact and ties go by entry. Their
+ * copy divides by a scale in the model's type, not below 1e-9; here scales are
+ * fp16, codes are chosen for the scale as stored, and both are charged. p is
+ * the nearest multiple of 2^-20 (see oracle-topp).
  *
- * To the bit: estimates are arithmetic 1 over x^ = fma(code, s, m); top-p is
- * arithmetic 4.
- * Cost: O(d) a token; O(d c) a query head and step, c candidates.
+ * A copy lies by token and goes with it: 4 + ceil(d * bits / 8) bytes an entry,
+ * in every layer. From `skip` on a step looks at those of all entries or,
+ * behind a method that says how many entries a view of its has at most (Quest),
+ * of as many for each query head of the lane.
+ *
+ * Family: read. Acts: every step. Needs: the query before attention; keys in 4
+ * bits. Bound: t stored, or what the first leaves. Bytes: t (R + d / 2 + 4).
+ * Gather: the token, in 4 bits. Reduce: estimated P. Sample: top-p. Cost: O(d)
+ * a token; O(d c) a query head and step, c candidates.
  */
 #include "ref/methods/twilight.h"
 #include "ref/kernels/kernels.h"

@@ -4,13 +4,16 @@
  *
  *   variant=drop, after the prompt and after every step:
  *     keep the last `budget` entries
- *   variant=prefill: once after the prompt, then grow
+ *   variant=prefill: once after the prompt, then lanes grow
  *
- * Source: Beltagy et al. 2020 (Longformer) for the idea; as a cache that is
- * trimmed after the step, so a decode step attends budget + 1 tokens, its own
- * included. A mask `t - j < W` inside the attention (Mistral) attends W: one
- * less at equal numbers. Positions stay as they were; re-indexed, this is
- * streamingllm with sink=0. Cost: O(n) a lane and step.
+ * Beltagy et al. 2020 (Longformer) have the idea. Here it is a cache that is
+ * trimmed after the step, so a step attends budget + 1 tokens, its own
+ * included; a mask inside the attention (Mistral's t - j < W) attends W, one
+ * less at equal numbers. Positions stay as they were; with positions counted
+ * anew it is streamingllm with sink=0.
+ *
+ * Family: ruler. Acts: every step. Needs: nothing. Bound: min(t, B). Bytes: B
+ * R. Gather: -. Reduce: position. Sample: top-k. Cost: O(n) a lane and step.
  */
 #include "ref/methods/window.h"
 #include "ref/parts/parts.h"

@@ -3,45 +3,67 @@
  * ZSMerge: what would be evicted is averaged into a few residual entries.
  *
  *   budget = residual + context + proximity (Br + Bc + Bp)
- *   every query row, rows ascending, over the entries i that it sees:
- *     score[i] = fma(decay, score[i], sum over the query heads of p[i])
- *   merged entries weigh: logit += merge_bias * ln(weight)
+ *   every query row, rows ascending, over the entries i that it sees; s is one
+ *   float column, 0 for a new entry:
+ *     a = RN32(sum over the group's heads of RN(P * 2^40)) * 2^-40
+ *     s[i] = fma(decay, s[i], a)
+ *   merged entries weigh: logit += merge_bias * ln(weight) (arithmetic 1), and
+ *   P is of the biased logits
  *
- *   variant=paper, after every token, prompt included:
+ *   variant=paper, after every token, prompt included (block 1):
  *     the last Bp entries are the proximity, those of class 1 the residual
  *     entries, the others the context; where the context has Bc + 1 entries:
- *       c = its entry of least score
+ *       c = its entry of least score (of equals the earlier place), the one
+ *           that just left the proximity included
  *       fewer than Br residual entries: c becomes one (class 1), in its place
- *       else c is merged into the residual entry most similar to it
- *   variant=code, after the prompt, where n > budget:
- *     the last Bp entries stay; of the others the best Bc by score; the rest,
- *     in order of position, in Br neighbouring groups of nearly equal size
- *     (the first ones longer by one), each group averaged into its first
+ *       else c is merged into the residual entry most similar to it; with
+ *       Br = 0 it is dropped
+ *   variant=code, after the prompt, which entered at once, n > budget:
+ *     the last Bp entries stay; of the others the best Bc by score; the other
+ *     m, in order of position, in Br neighbouring groups of m div Br, the first
+ *     m mod Br groups one more, each merged into its first, one by one
  *     new order: groups | best, best first | last Bp
- *   variant=code, after a decode step, where n = budget + 1; places are
+ *   variant=code, after a decode step, n = budget + 1; places are
  *     residual 0..Br-1 | others Br..Br+Bc | ring of Bp - 1 | new:
  *       c = of the others the one of least score
  *       c is merged into the residual entry most similar to it, and the
  *       oldest of the ring moves to its place
  *
+ * Similarity is of two keys as stored: dot the chain of arithmetic 5, l2 minus
+ * the squared distance; the largest wins, of equal ones the earlier place. A
+ * merge is arithmetic 8 with the two weights; the residual entry keeps its
+ * place and its s. Weights add up to t (Br >= 1). proximity=N and context=N
+ * leave the rest to what is not given; `code` needs Br >= 1, Bc >= 1, Bp >= 2.
+ * What means are stored as, and what that costs (merged=fp32 is ours):
+ * FORMATS.md, Merged rows.
+ *
  * Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for Memory-Efficient
  * Long-Context LLMs. The default follows the paper's Algorithm 1, which streams
- * the prompt like the rest. The authors' code differs: it compresses the prompt
- * in one batch and averages neighbours without looking for similar ones; its
- * victim is never the entry that just left the ring; a prompt within the budget
- * leaves its first tokens as residual entries; it weighs by 1 where the paper
- * uses 0.6. Similarity is the plain dot product of keys as stored (metric=l2,
- * an option of the code: least squared distance). The code keeps weights in
- * fp16, which stop counting at 2048: here they are integers. It sums scores
- * over the heads of a group, the paper does not say: summed. A group's score
- * (maximum or sum in the code) decides nothing and stays that of its first
- * entry. In the prompt the code averages at once, here by merges in order.
- * residual=0 (paper) drops its victims. The paper's section 4.1 speaks of sinks
- * that are preserved and of distances; its Algorithm 1 has neither, nor the
- * code. What is merged is stored in the trace's type, as both do with their
- * tensors; merged=fp32 is an option of ours.
- * Cost: O(n) a lane and row; a merge is O(Br * d) after it, O(d) in the
- * code's prompt, and a compression with merges O(n) once.
+ * the prompt like the rest. Where the authors' code or the paper's text
+ * differs:
+ * - The code compresses the prompt in one batch and averages neighbours without
+ *   looking for similar ones, at once, here by merges in order; its victim is
+ *   never the entry that just left the ring; a prompt within the budget leaves
+ *   its first tokens as residual entries; it weighs by 1 where the paper uses
+ *   0.6.
+ * - It keeps weights in fp16, which stop counting at 2048: here they are
+ *   integers. A group's score (maximum or sum in the code) decides nothing and
+ *   stays that of its first entry.
+ * - It sums scores over the heads of a group, the paper does not say: summed.
+ * - A tenth of the budget is the code's proximity; the script behind the
+ *   paper's Table 2 asks for 40 %.
+ * - The paper calls a bias of 0 pure eviction; merged entries still take mass
+ *   then: residual=0 is.
+ * - The paper's section 4.1 speaks of sinks that are preserved and of
+ *   distances; its Algorithm 1 has neither, nor the code: what is oldest goes
+ *   by its score like the rest.
+ *
+ * Family: merge. Acts: every step. Needs: probabilities of every query. Bound:
+ * min(t, B), of them at most Br with a weight above 1. Bytes: B (R + 9).
+ * Gather: a residual and what is averaged into it. Reduce: P, decayed; merged
+ * rows weigh. Sample: top-k, the rest merged. Cost: O(n) a lane and row; a
+ * merge is O(Br * d) after it, O(d) in the code's prompt, and a compression
+ * with merges O(n) once.
  */
 #include "ref/methods/zsmerge.h"
 #include "ref/ground/arith.h"

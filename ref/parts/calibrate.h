@@ -26,9 +26,11 @@
  *
  * A mass that no T gives (ties of a pooled row) leaves the T where the search
  * ended, and says so. Where k is all of the row, or all of g(z) are equal, T is
- * 1. To the bit: masses are quotients of sums of RN(e * 2^40), e = expm((g -
- * the largest) / T), which no order changes; every other operation is rounded
- * once, in the order written.
+ * 1. To the bit: masses are RN(RN32(sum) / RN32(sum of all)) of RN(e * 2^40),
+ * e = expm((g - the largest) / T), which no order changes; bisect looks at T =
+ * RN(sqrt(RN(low * high))), which becomes the new low where the mass is above
+ * the wanted one, else the new high (shipped: RN(RN(low + high) * 0.5)); every
+ * other operation is rounded once, in the order written.
  */
 #ifndef KV_REF_CALIBRATE_H
 #define KV_REF_CALIBRATE_H

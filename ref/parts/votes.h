@@ -25,6 +25,13 @@
  * first k entries by place, not by g, hold p itself, by their bisection; with
  * the gradient it stays 0.5, where their optimiser begins.
  *
+ * To the bit: z is arithmetic 1, S[t] arithmetic 4 of z[t], y = fma(-(1 -
+ * lambda), R, RN(lambda * S)), the sum of x RN32(sum of RN(x * 2^40)) * 2^-40.
+ * With e = expm(RN(RN(g - the largest g) / T)) and W = RN(e * 2^40), E the sum
+ * of W, a prefix is the least number of entries by rule 2 on g, at least 1,
+ * whose W add up to kv_share_of(E, p). What a scorer protects has its largest
+ * score. Sums of S, where they are wanted: RN(RN(e * RN(1 / E)) * 2^40).
+ *
  * No row is sorted: a prefix is found by narrowing among the entries that come
  * close to it, and sums of weights are integers, which no order changes.
  */

@@ -213,7 +213,7 @@ static kv_rc write_json(manifest *m, FILE *out, kv_err *e) {
       &j, "ground",
       "binary32, round to nearest even, subnormals on, nothing fused "
       "but fma; the rules' numbers are those of ref/ground/arith.h, the "
-      "methods' sections those of ref/METHODS.md");
+      "methods' sections those of ref/METHODS_EACH.md");
   json_shape(m, &j);
   kv_json_open(&j, "stages", '[');
   fputc('\n', out);

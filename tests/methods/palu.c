@@ -176,7 +176,7 @@ static double lost(rig *r, int n, int first, int width, double *all) {
   return sum;
 }
 
-/* The bound of METHODS_LATENTS.md for a part of full rank in fp32. */
+/* The bound of ref/methods/palu.c for a part of full rank in fp32. */
 static void full_rank(void **state) {
   (void)state;
   palu_bases b;

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The pages of methods, made of the files of the methods: each file of
+# ref/methods begins with a comment that is the method's one text. Run from the
+# top of the tree:
+#
+#   awk -v page=EACH -f ref/methods.awk methods.mk     ref/METHODS_EACH.md
+#   awk -v page=TABLE -f ref/methods.awk methods.mk    ref/METHODS_TABLE.md
+#
+# `make -C BUILD/ref pages` writes both; tests/check_house.sh holds them to it.
+#
+# The comment's last paragraph states the facts that FACTS below names, each as
+# `Name: text.`, all of them and in this order; one that is missing is said on
+# standard error, with exit code 1. Other paragraphs are joined to one line;
+# indented lines are formulas and stay; lines that begin with "- " are a list.
+# Title and paper are those of the method's table in C. replay, which needs a
+# file that somebody else made, is in no list of methods and comes last.
+
+BEGIN {
+  facts = split("Family Acts Needs Bound Bytes Gather Reduce Sample Cost",
+    FACTS)
+  if (page == "EACH") each_begins()
+  else table_begins()
+}
+
+/^METHODS [+]= / {
+  file = $3
+  sub(/[.]c$/, "", file)
+  method(file, $0 ~ /# ref-only$/)
+}
+
+END {
+  if ((getline line <"ref/methods/replay.c") > 0) {
+    close("ref/methods/replay.c")
+    method("replay", 1)
+  }
+  if (page == "TABLE") table_ends()
+  exit failed
+}
+
+function each_begins() {
+  print "<!-- SPDX-License-Identifier: Apache-2.0"
+  print "     Made of ref/methods/*.c by `make -C BUILD/ref pages`. -->"
+  print "# Each method\n"
+  print "What each file of [methods](methods) begins with, in the order of" \
+    " [methods.mk](../methods.mk). What holds for all of them, and the" \
+    " letters: [METHODS.md](METHODS.md); side by side:" \
+    " [METHODS_TABLE.md](METHODS_TABLE.md); parameters, with where each" \
+    " default comes from: `kvreplay methods NAME`."
+}
+
+function table_begins() {
+  print "<!-- SPDX-License-Identifier: Apache-2.0"
+  print "     Made of ref/methods/*.c by `make -C BUILD/ref pages`. -->"
+  print "# The methods side by side\n"
+  print "Each method of [METHODS_EACH.md](METHODS_EACH.md) in one line: what" \
+    " it does with tokens (*drop* them, *read* some of them, *merge* them," \
+    " *code* them in fewer bits, store a *latent* vector; a *ruler* is what" \
+    " others are measured by), when it acts, what an engine must give it," \
+    " and the bytes that a lane holds; letters as in" \
+    " [METHODS.md](METHODS.md). Those that act after the prompt keep what is" \
+    " generated: (t - P) R more. Once a lane has dropped or merged any, each" \
+    " of its entries is 8 bytes more than stands here: its position and its" \
+    " row, 4 each.\n"
+  print "| method | family | what stays, or is read | acts | needs |" \
+    " bytes of a lane | source |"
+  print "|---|---|---|---|---|---|---|"
+}
+
+function table_ends(i) {
+  print "\n## Gather, reduce, sample\n"
+  print "Hard-KV's paper (its appendix E) takes a method apart in three" \
+    " steps. *Gather*: the tokens whose scores become one; *reduce*: what" \
+    " they become, over queries, heads and group, scattered to the group or" \
+    " to what is left of it; *sample*: who is taken by that score. So the" \
+    " methods here, each in its defaults; what has no such step has a dash." \
+    " Calibration stands behind *reduce*: a temperature leaves the order of" \
+    " scores, so it changes nothing for top-k and everything for top-p.\n"
+  print "| method | gather | reduce | sample |"
+  print "|---|---|---|---|"
+  for (i = 1; i <= steps; i++) print step_row[i]
+}
+
+function fail(text) {
+  print "ref/methods/" file ".c: " text >"/dev/stderr"
+  failed = 1
+}
+
+# Reads the file: the lines of its comment, and title and paper of its table.
+function read_file(path, line, inside, done, field) {
+  lines = 0
+  title = paper = field = ""
+  while ((getline line <path) > 0) {
+    if (line ~ /^[/][*] SPDX/) {
+      inside = 1
+      getline line <path
+    } else if (inside && line ~ /^ [*][/]/) {
+      inside = 0
+      done = 1
+    } else if (inside) {
+      sub(/^ [*] ?/, "", line)
+      text[++lines] = line
+    } else if (done) {
+      if (line ~ /^ +[.](title|paper) = "/) field = line ~ /title/ ? "t" : "p"
+      if (field == "t") title = title quoted(line)
+      if (field == "p") paper = paper quoted(line)
+      if (line ~ /",$/) field = ""
+    }
+  }
+  close(path)
+  if (!lines || title == "") fail("no comment, or no table, of a method")
+}
+
+function quoted(line) {
+  sub(/^[^"]*"/, "", line)
+  sub(/",?$/, "", line)
+  return line
+}
+
+# The text of a fact, of the last paragraph: up to the name of the next one.
+function read_facts(i, all, at) {
+  for (i = lines; i && text[i] != ""; i--) all = text[i] (all ? " " all : "")
+  lines = i - 1
+  for (i = 1; i <= facts; i++) {
+    at = index(all, FACTS[i] ": ")
+    if (!at) {
+      fail("its comment has no `" FACTS[i] ":` where it belongs")
+      return
+    }
+    if (i > 1) fact[FACTS[i - 1]] = trimmed(substr(all, 1, at - 1))
+    all = substr(all, at + length(FACTS[i]) + 2)
+  }
+  fact[FACTS[facts]] = trimmed(all)
+}
+
+function trimmed(s) {
+  sub(/[.]? *$/, "", s)
+  return s
+}
+
+# Files of this room that the text names become links.
+function linked(s, out, name) {
+  out = ""
+  while (match(s, /(ref\/[a-z_\/0-9]+[.][ch]|[A-Z_]+[.]md)/)) {
+    name = substr(s, RSTART, RLENGTH)
+    out = out substr(s, 1, RSTART - 1) "[" name "](" \
+      substr(name, name ~ /^ref/ ? 5 : 1) ")"
+    s = substr(s, RSTART + RLENGTH)
+  }
+  return out s
+}
+
+function cell(s) {
+  gsub(/[|]/, "\\|", s)
+  return linked(s)
+}
+
+function source(out, s, name) {
+  s = paper
+  while (match(s, /(arXiv|OpenReview):[A-Za-z0-9.]+/)) {
+    name = substr(s, RSTART, RLENGTH)
+    s = substr(s, RSTART + RLENGTH)
+    out = out (out ? ", " : "")
+    if (sub(/^arXiv:/, "", name))
+      out = out "[" name "](https://arxiv.org/abs/" name ")"
+    else if (sub(/^OpenReview:/, "", name))
+      out = out "[OpenReview](https://openreview.net/forum?id=" name ")"
+  }
+  return out
+}
+
+function method(name, alone, spec) {
+  file = name
+  spec = name
+  gsub(/_/, "-", spec)
+  read_file("ref/methods/" name ".c")
+  read_facts()
+  if (page == "EACH") {
+    section(name, spec, alone)
+    return
+  }
+  step_row[++steps] = "| " spec " | " cell(fact["Gather"]) " | " \
+    cell(fact["Reduce"]) " | " cell(fact["Sample"]) " |"
+  if (name != "replay")
+    print "| [" spec "](METHODS_EACH.md#" spec ") | " fact["Family"] " | " \
+      cell(title) " | " cell(fact["Acts"]) " | " cell(fact["Needs"]) " | " \
+      cell(fact["Bytes"]) " | " source() " |"
+}
+
+# A paragraph at a time; `open` is what of it is not printed yet.
+function section(name, spec, alone, i, list, line, src, open) {
+  print "\n## " spec "\n"
+  src = source()
+  print "*" title "* - [source](methods/" name ".c), " \
+    (alone ? "*Ref only*" : "[CUDA](../gpu/methods/" name ".cu)") \
+    (src ? "; " src : "") "\n"
+  for (i = 1; i <= lines; i++) {
+    line = text[i]
+    if (line == "") {
+      flush(open)
+      open = ""
+      list = 0
+      print ""
+    } else if (line ~ /^- /) {
+      if (open) flush(open)
+      list = 1
+      open = line
+    } else if (line ~ /^  / && !list) {
+      flush(open)
+      open = ""
+      if (i > 1 && text[i - 1] != "" && text[i - 1] !~ /^  /) print ""
+      print "  " line
+    } else {
+      if (i > 1 && !list && text[i - 1] ~ /^  /) print ""
+      sub(/^ +/, "", line)
+      open = open (open ? " " : "") line
+    }
+  }
+  flush(open)
+  print ""
+  line = ""
+  for (i = 1; i <= facts; i++)
+    line = line (i > 1 ? ". " : "") "**" FACTS[i] "**: " fact[FACTS[i]]
+  flush(line ".")
+}
+
+function flush(s) {
+  if (s) print linked(s)
+}
