@@ -2,6 +2,9 @@
  *
  * CriticalKV on a device: the twin of ref/methods/criticalkv.c. A thread has an
  * entry's chain to itself.
+ *
+ * Allowed local: kv_run_compress<compress_lane>,
+ *   what a hook or a format passes by reference, once an entry settled
  */
 #include "gpu/parts/scorers.cuh"
 #include "ref/methods/criticalkv.h"

@@ -3,6 +3,13 @@
  * DeltaKV on a device: the twin of ref/methods/deltakv.c, which says what is
  * computed. The state of a lane is laid out as there. Tokens are coded by the
  * kernels of gpu/parts/residual.cuh.
+ *
+ * Allowed cas: kv_run_in_order<deltakv_rule>,
+ *   nvcc's path for shared memory, where the word of what failed never is
+ * Allowed cas: kv_run_code<deltakv_rule>,
+ *   nvcc's path for shared memory, where the word of what failed never is
+ * Allowed local: kv_run_in_order<deltakv_rule>,
+ *   a tile and its room, passed by reference to what is not inlined
  */
 #include "gpu/parts/filter.cuh"
 #include "gpu/parts/residual.cuh"

@@ -2,6 +2,11 @@
  *
  * Hard-KV on a device: the twin of ref/methods/hardkv.c. One block a lane; the
  * queries of the window vote one after another, an entry a thread.
+ *
+ * Allowed cas: kv_run_compress<compress_lane>,
+ *   nvcc's path for shared memory, where its sums never are
+ * Allowed local: kv_run_compress<compress_lane>,
+ *   a poll and a hook's kv_gpu_at, passed by reference to what is not inlined
  */
 #include "gpu/parts/cascade.cuh"
 #include "gpu/parts/ring.cuh"

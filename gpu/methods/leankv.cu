@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LeanKV on a device: the twin of ref/methods/leankv.c.
+ *
+ * Allowed local: kv_run_layer<compress_layer>,
+ *   what a hook or a format passes by reference, once an entry settled
+ * Allowed local: kv_run_compress<compress_lane>,
+ *   what a hook or a format passes by reference, once an entry settled
  */
 #include "gpu/parts/parts_received.cuh"
 #include "gpu/parts/parts_tiers.cuh"

@@ -2,6 +2,9 @@
  *
  * Palu on a device: the twin of ref/methods/palu.c, which says what is
  * computed. Tokens are coded by the kernels of gpu/parts/lowrank.cuh.
+ *
+ * Allowed cas: kv_run_directed_code<palu_rule>,
+ *   nvcc's path for shared memory, where the word of what failed never is
  */
 #include "gpu/parts/lowrank.cuh"
 

@@ -3,6 +3,9 @@
  * R-KV on a device: the twin of ref/methods/rkv.c. The cosines are split over
  * the grid (gpu/parts/similar.cuh); importance and the choice are one block's
  * for each lane, an entry a thread.
+ *
+ * Allowed cas: kv_run_compress<compress_lane>,
+ *   nvcc's path for shared memory, where its sums never are
  */
 #include "gpu/parts/parts_score.cuh"
 #include "gpu/parts/ring.cuh"

@@ -3,6 +3,9 @@
  * ZSMerge's twin: the hooks of ref/methods/zsmerge.c, which says what they
  * do. A thread has an entry's score to itself, or a candidate's similarity;
  * what is merged into what is decided by the block.
+ *
+ * Allowed local: kv_run_compress<compress_lane>,
+ *   a hook's kv_gpu_at
  */
 #include "gpu/lane/method.cuh"
 #include "gpu/lane/verbs.cuh"
