@@ -7,7 +7,7 @@
 #   awk -v page=EACH -f ref/methods.awk methods.mk     ref/METHODS_EACH.md
 #   awk -v page=TABLE -f ref/methods.awk methods.mk    ref/METHODS_TABLE.md
 #
-# `make -C BUILD/ref pages` writes both; tests/check_house.sh holds them to it.
+# `make -C BUILD pages` writes both; tests/check_house.sh holds them to it.
 #
 # The comment's last paragraph states the facts that FACTS below names, each as
 # `Name: text.`, all of them and in this order; one that is missing is said on
@@ -40,7 +40,7 @@ END {
 
 function each_begins() {
   print "<!-- SPDX-License-Identifier: Apache-2.0"
-  print "     Made of ref/methods/*.c by `make -C BUILD/ref pages`. -->"
+  print "     Made of ref/methods/*.c by `make -C BUILD pages`. -->"
   print "# Each method\n"
   print "What each file of [methods](methods) begins with, in the order of" \
     " [methods.mk](../methods.mk). What holds for all of them, and the" \
@@ -51,7 +51,7 @@ function each_begins() {
 
 function table_begins() {
   print "<!-- SPDX-License-Identifier: Apache-2.0"
-  print "     Made of ref/methods/*.c by `make -C BUILD/ref pages`. -->"
+  print "     Made of ref/methods/*.c by `make -C BUILD pages`. -->"
   print "# The methods side by side\n"
   print "Each method of [METHODS_EACH.md](METHODS_EACH.md) in one line: what" \
     " it does with tokens (*drop* them, *read* some of them, *merge* them," \
