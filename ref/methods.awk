@@ -187,43 +187,36 @@ function method(name, alone, spec) {
       cell(fact["Bytes"]) " | " source() " |"
 }
 
-# A paragraph at a time; `open` is what of it is not printed yet.
-function section(name, spec, alone, i, list, line, src, open) {
+# A paragraph or an item at a time; `open` is what of it is not printed yet.
+function section(name, spec, alone, i, list, line, source_text) {
+  source_text = source()
   print "\n## " spec "\n"
-  src = source()
   print "*" title "* - [source](methods/" name ".c), " \
     (alone ? "*Ref only*" : "[CUDA](../gpu/methods/" name ".cu)") \
-    (src ? "; " src : "") "\n"
+    (source_text ? "; " source_text : "") "\n"
   for (i = 1; i <= lines; i++) {
     line = text[i]
-    if (line == "") {
-      flush(open)
-      open = ""
-      list = 0
-      print ""
-    } else if (line ~ /^- /) {
-      if (open) flush(open)
-      list = 1
-      open = line
+    if (line == "" || line ~ /^- /) {
+      flush()
+      list = line != ""
+      if (list) open = line
+      else print ""
     } else if (line ~ /^  / && !list) {
-      flush(open)
-      open = ""
-      if (i > 1 && text[i - 1] != "" && text[i - 1] !~ /^  /) print ""
+      flush()
       print "  " line
     } else {
-      if (i > 1 && !list && text[i - 1] ~ /^  /) print ""
       sub(/^ +/, "", line)
       open = open (open ? " " : "") line
     }
   }
-  flush(open)
+  flush()
   print ""
-  line = ""
   for (i = 1; i <= facts; i++)
-    line = line (i > 1 ? ". " : "") "**" FACTS[i] "**: " fact[FACTS[i]]
-  flush(line ".")
+    open = open "**" FACTS[i] "**: " fact[FACTS[i]] (i < facts ? ". " : ".")
+  flush()
 }
 
-function flush(s) {
-  if (s) print linked(s)
+function flush() {
+  if (open) print linked(open)
+  open = ""
 }
