@@ -97,10 +97,12 @@ KVREPLAY_ISA=portable "$kvreplay" selection "${traces[@]}" -q -j 1 \
   --db "$dir/b.db" >"$dir/again" || fail 'selection again'
 cmp -s "$dir/said" "$dir/again" || fail 'selection by other kernels differs'
 # A larger share selects no fewer as it is.
-[ "$("$sql" "$dir/b.db" "SELECT count(*) FROM selection a JOIN selection b
-  USING (identity, layer, head, token, adapter) WHERE a.share = 60 AND
-  b.share = 90 AND (a.before > b.before OR (adapter = 'vanilla' AND
-  (a.after != a.before OR a.temperature != 1)));")" = 0 ] ||
+[ "$("$sql" "$dir/b.db" "SELECT count(*) FROM figure a JOIN figure b
+  USING (identity, layer, head, series, x) WHERE (a.figure = b.figure AND
+  a.figure = 'selection.before' AND a.y = 60 AND b.y = 90 AND a.value > b.value)
+  OR (series = 'vanilla' AND a.y = b.y AND a.figure = 'selection.before' AND
+  ((b.figure = 'selection.after' AND a.value != b.value) OR
+  (b.figure = 'selection.temperature' AND b.value != 1)));")" = 0 ] ||
   fail 'a larger share selects fewer'
 
 "$report" merge "$dir/m.db" "$dir/a.db" "$dir/b.db" || fail 'merge'
@@ -119,15 +121,17 @@ fi
 # is 1 in units of its root. 0.355 is what numpy finds in binary64.
 "$kvreplay" residuals "$src/traces/tiny/text_400.safetensors" -q \
   --db "$dir/z.db" >/dev/null || fail 'residuals with weights'
-[ "$("$sql" "$dir/z.db" "SELECT count(*) FROM residual z
-  JOIN residual r USING (identity, layer, space, tokens)
-  WHERE z.kind = 'z' AND r.kind = 'references' AND z.share > 0 AND
-    64 * tokens = (SELECT sum(items) FROM similarity_class c
-      WHERE what = 'value' AND kind = 'z' AND c.layer = z.layer) AND
-    (SELECT sum(items * (class + 0.5) * (class + 0.5)) / 64 / sum(items)
-      FROM similarity_class c WHERE what = 'value' AND kind = 'z' AND
-      c.layer = z.layer) BETWEEN 0.9 AND 1.1 AND
-    (z.layer <> 2 OR round(z.share, 4) = 0.3550);")" = 6 ] ||
+items="FROM figure c WHERE figure = 'class.value' AND part = 'z' AND
+  c.layer = z.layer"
+[ "$("$sql" "$dir/z.db" "SELECT count(*) FROM figure z
+  JOIN figure r USING (identity, figure, layer, series, value)
+  JOIN figure s USING (identity, layer, series)
+  WHERE z.figure = 'residual.tokens' AND z.part = 'z' AND r.part = 'references'
+    AND s.part = 'z' AND s.figure = 'residual.share' AND s.value > 0 AND
+    64 * z.value = (SELECT sum(c.value) $items) AND
+    (SELECT sum(c.value * (c.x + 0.5) * (c.x + 0.5)) / 64 / sum(c.value)
+      $items) BETWEEN 0.9 AND 1.1 AND
+    (z.layer <> 2 OR round(s.value, 4) = 0.3550);")" = 6 ] ||
   fail 'latent vectors are not counted'
 
 # Runs of deltakv, by weights of three steps.
@@ -175,11 +179,11 @@ rebuild -w "${traces[0]}" --db "$dir/no.db" 2>"$dir/err"
 [ $? = 3 ] && grep -q 'metadata format is kvtrace' "$dir/err" ||
   fail "a trace for weights: $(cat "$dir/err")"
 cp "$dir/e.db" "$dir/odd.db"
-"$sql" "$dir/odd.db" "UPDATE rebuilt SET share_bits = share_bits + 1 WHERE
-  octave = -1 AND layer = 1 AND identity IN
+"$sql" "$dir/odd.db" "UPDATE figure SET value = value * (1 + 3e-16) WHERE
+  figure = 'rebuilt' AND x = -1 AND layer = 1 AND identity IN
   (SELECT identity FROM trace WHERE name = 'synth_2');" || fail 'sql_db'
 "$report" merge "$dir/no.db" "$dir/e.db" "$dir/odd.db" 2>"$dir/err"
-[ $? = 1 ] && grep -q 'layer 1 of synth_2 has tokens' "$dir/err" ||
+[ $? = 1 ] && grep -q ': rebuilt of layer 1 of synth_2 is another' "$dir/err" ||
   fail "merge of rebuilt: $(cat "$dir/err")"
 by=$delta:compressor=$dir
 run "$dir/e.db" -m "$by/w.safetensors,$by/narrow.safetensors" \
@@ -191,46 +195,37 @@ if command -v python3 >/dev/null; then
     "$dir/e.html" 2>"$dir/err" || fail "compressors: $(tail -n 1 "$dir/err")"
 fi
 
-# One more token in a class, or one more that is needed, is told.
-for change in 'spread SET tokens = tokens + 1' \
-  'attention SET critical = critical + 1'; do
+# Any number that is another is told, to its last bit, but for what LAPACK
+# found; and a class that one of two histograms lacks.
+odd() { # FIGURE STATEMENT WHOSE
   cp "$dir/b.db" "$dir/odd.db"
-  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND head = 0 AND
+  "$sql" "$dir/odd.db" "$2 figure = '$1' AND layer = 1 AND
     identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
-    fail "sql_db: $change"
+    fail "sql_db: $1"
   "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
-  [ $? = 1 ] && grep -q 'KV head 0 of layer 1 of synth_2' "$dir/err" ||
-    fail "merge of $change: $(cat "$dir/err")"
+  [ $? = 1 ] && grep -q "$1 of ${3-}layer 1 of synth_2 is another" "$dir/err" ||
+    fail "merge of $1: $(cat "$dir/err")"
+}
+for name in attention.{rows,critical,seen,tokens,class} \
+  selection.{before,after}; do
+  odd $name 'UPDATE figure SET value = value + 1 WHERE' 'KV head 0 of '
 done
-
-for change in 'selection_row SET lse_bits = lse_bits + 1' \
-  'selection SET after = after + 1' \
-  'selection_map SET map = zeroblob(256)'; do
-  cp "$dir/b.db" "$dir/odd.db"
-  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND
-    identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
-    fail "sql_db: $change"
-  "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
-  [ $? = 1 ] && grep -q 'layer 1 of synth_2 selects other' "$dir/err" ||
-    fail "merge of $change: $(cat "$dir/err")"
+for name in selection.{lse,temperature}; do
+  odd $name 'UPDATE figure SET value = value * (1 + 3e-16) WHERE' 'KV head 0 of '
 done
-
-# Nor may a token be alike to another, but for what LAPACK found.
-for change in 'similarity SET far = far + 1' \
-  'residual SET norm_bits = norm_bits + 1' \
-  'similarity_class SET items = items + 1' \
-  'missed SET share_bits = share_bits + 1' \
-  'entropy SET bits_bits = bits_bits + 1'; do
-  cp "$dir/b.db" "$dir/odd.db"
-  "$sql" "$dir/odd.db" "UPDATE $change WHERE layer = 1 AND
-    identity IN (SELECT identity FROM trace WHERE name = 'synth_2');" ||
-    fail "sql_db: $change"
-  "$report" merge "$dir/no.db" "$dir/a.db" "$dir/odd.db" 2>"$dir/err"
-  [ $? = 1 ] && grep -q 'layer 1 of synth_2 has tokens' "$dir/err" ||
-    fail "merge of $change: $(cat "$dir/err")"
+odd selection.map 'UPDATE figure SET value = zeroblob(256) WHERE'
+for name in nearest.{tokens,far,close} class.{distance,cosine,norm,value} \
+  residual.tokens entropy.{bins,elements}; do
+  odd $name 'UPDATE figure SET value = value + 1 WHERE'
 done
+for name in nearest.chance residual.{norm,share} missed \
+  entropy.{bits,scales,tables,error}; do
+  odd $name 'UPDATE figure SET value = value * (1 + 3e-16) WHERE'
+done
+odd class.norm 'DELETE FROM figure WHERE x % 2 AND'
 cp "$dir/b.db" "$dir/odd.db"
-"$sql" "$dir/odd.db" 'UPDATE spectrum SET share = share / 2;' || fail 'sql_db'
+"$sql" "$dir/odd.db" "UPDATE figure SET value = value / 2 WHERE
+  figure LIKE 'spectrum.%';" || fail 'sql_db'
 for order in 'a odd' 'odd a'; do
   set -- $order
   "$report" merge "$dir/$1_$2.db" "$dir/$1.db" "$dir/$2.db" || fail "$order"

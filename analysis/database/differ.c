@@ -88,44 +88,17 @@ static const char two_survivals[] =
     " WHERE d.gone != s.gone OR d.shown != s.shown"
     " ORDER BY r.key, d.layer, d.lane LIMIT 1";
 
-static const char two_attentions[] =
-    "SELECT t.name, d.layer, d.head FROM main.attention d"
-    " JOIN %s.attention s USING (identity, layer, head)"
-    " JOIN main.trace t USING (identity)"
-    " WHERE d.rows != s.rows OR d.critical != s.critical OR d.seen != s.seen"
-    "  OR d.tokens != s.tokens OR EXISTS (SELECT 1 FROM main.spread a"
-    "   LEFT JOIN %s.spread b USING (identity, layer, head, score, norm)"
-    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
-    "   a.head = d.head AND a.tokens IS NOT b.tokens)"
-    " ORDER BY d.identity, d.layer, d.head LIMIT 1";
-
-/* Spectra are left out: their last digits are LAPACK's. */
-static const char two_similarities[] =
-    "WITH odd AS (SELECT d.identity, d.layer FROM main.similarity d"
-    "  JOIN %s.similarity s USING (identity, layer, space)"
-    "  WHERE (d.tokens, d.far, d.close, d.chance_bits)"
-    "   != (s.tokens, s.far, s.close, s.chance_bits)"
-    " UNION ALL SELECT d.identity, d.layer FROM main.residual d"
-    "  JOIN %s.residual s USING (identity, layer, space, kind)"
-    "  WHERE (d.tokens, d.norm_bits, d.share_bits)"
-    "   != (s.tokens, s.norm_bits, s.share_bits)"
-    " UNION ALL SELECT d.identity, d.layer FROM main.similarity_class d"
-    "  JOIN %s.similarity l USING (identity, layer, space)"
-    "  LEFT JOIN %s.similarity_class s"
-    "   USING (identity, layer, space, kind, what, class)"
-    "  WHERE d.items IS NOT s.items"
-    " UNION ALL SELECT d.identity, d.layer FROM main.missed d"
-    "  JOIN %s.missed s USING (identity, layer, stride, k, octave)"
-    "  WHERE d.share_bits != s.share_bits"
-    " UNION ALL SELECT d.identity, d.layer FROM main.entropy d"
-    "  JOIN %s.entropy s USING (identity, layer, part, coding)"
-    "  WHERE (d.bins, d.elements, d.bits_bits, d.error_bits)"
-    "   != (s.bins, s.elements, s.bits_bits, s.error_bits)"
-    " UNION ALL SELECT d.identity, d.layer FROM main.rebuilt d"
-    "  JOIN %s.rebuilt s USING (identity, layer, digest, refs, octave)"
-    "  WHERE d.share_bits != s.share_bits)"
-    "SELECT t.name, layer FROM odd JOIN main.trace t USING (identity)"
-    " ORDER BY identity, layer LIMIT 1";
+/* Spectra are left out: their last digits are LAPACK's. What is not there is
+ * nothing, if others of its layer, head, series and part are. */
+static const char two_figures[] =
+    "SELECT t.name, d.figure, d.layer, d.head FROM main.figure d"
+    " JOIN main.trace t USING (identity) LEFT JOIN %s.figure s"
+    "  USING (identity, figure, layer, head, series, part, x, y)"
+    " WHERE d.value IS NOT s.value AND d.figure NOT LIKE 'spectrum.%%'"
+    "  AND (s.value IS NOT NULL OR EXISTS (SELECT 1 FROM %s.figure o WHERE"
+    "  (o.identity, o.figure, o.layer, o.head, o.series, o.part) ="
+    "  (d.identity, d.figure, d.layer, d.head, d.series, d.part)))"
+    " ORDER BY d.identity, d.layer, d.head, d.figure LIMIT 1";
 
 static const char two_pools[] =
     "SELECT d.pool, d.peak, s.peak, d.list_operations, s.list_operations"
@@ -135,21 +108,6 @@ static const char two_pools[] =
     "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
     "  OR d.list_operations != s.list_operations"
     " ORDER BY d.pool LIMIT 1";
-
-static const char two_selections[] =
-    "SELECT t.name, d.layer, d.head, d.token FROM main.selection_row d"
-    " JOIN %s.selection_row s USING (identity, layer, head, token)"
-    " JOIN main.trace t USING (identity)"
-    " WHERE d.lse_bits != s.lse_bits OR EXISTS (SELECT 1 FROM main.selection a"
-    "   JOIN %s.selection b USING (identity, layer, head, token, adapter,"
-    "   share) WHERE a.identity = d.identity AND a.layer = d.layer AND"
-    "   a.head = d.head AND a.token = d.token AND (a.before != b.before OR"
-    "   a.after != b.after OR a.temperature_bits != b.temperature_bits))"
-    " OR EXISTS (SELECT 1 FROM main.selection_map a"
-    "   JOIN %s.selection_map b USING (identity, layer, token, adapter, share)"
-    "   WHERE a.identity = d.identity AND a.layer = d.layer AND"
-    "   a.token = d.token AND a.map != b.map)"
-    " ORDER BY d.identity, d.layer, d.head, d.token LIMIT 1";
 
 static const char *text(sqlite3_stmt *s, int c) {
   const char *t = (const char *)sqlite3_column_text(s, c);
@@ -212,28 +170,15 @@ static int tell_survivals(sqlite3_stmt *s, const char *path) {
                  path, text(s, 0), text(s, 1), text(s, 2), text(s, 3));
 }
 
-static int tell_attentions(sqlite3_stmt *s, const char *path) {
+static int tell_figures(sqlite3_stmt *s, const char *path) {
+  char head[32] = "";
+  if (sqlite3_column_int(s, 3) >= 0)
+    snprintf(head, sizeof head, "KV head %s of ", text(s, 3));
   return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: KV head %s of layer %s "
-                 "of %s attends to other tokens there; nothing was merged, "
-                 "find out which is wrong",
-                 path, text(s, 2), text(s, 1), text(s, 0));
-}
-
-static int tell_selections(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: row %s of KV head %s of "
-                 "layer %s of %s selects other tokens there; nothing was "
-                 "merged, find out which is wrong",
-                 path, text(s, 3), text(s, 2), text(s, 1), text(s, 0));
-}
-
-static int tell_similarities(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: layer %s of %s has "
-                 "tokens that are otherwise alike there; nothing was merged, "
-                 "find out which is wrong",
-                 path, text(s, 1), text(s, 0));
+                 "%s contradicts what came before it: %.40s of %slayer %s of "
+                 "%s is another there; nothing was merged, find out which is "
+                 "wrong",
+                 path, text(s, 1), head, text(s, 2), text(s, 0));
 }
 
 static int tell_pools(sqlite3_stmt *s, const char *path) {
@@ -274,16 +219,7 @@ int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
             tell_survivals);
   if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_attentions, from, from), path,
-            tell_attentions);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_selections, from, from, from), path,
-            tell_selections);
-  if (rc) return rc;
-  rc = look(db,
-            sqlite3_mprintf(two_similarities, from, from, from, from, from,
-                            from, from),
-            path, tell_similarities);
+  rc = look(db, sqlite3_mprintf(two_figures, from, from), path, tell_figures);
   if (rc) return rc;
   return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
 }

@@ -23,15 +23,12 @@
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",   "trace",      "artefact",      "shard",
-    "run",           "held",       "ask",           "part",
-    "metric",        "step_mean",  "step_cost",     "journal_digest",
-    "confirmation",  "diff",       "budget",        "layout",
-    "layout_step",   "survival",   "attention",     "spread",
-    "pool",          "request",    "selection_row", "selection",
-    "selection_map", "similarity", "residual",      "similarity_class",
-    "spectrum",      "missed",     "entropy",       "compressor",
-    "rebuilt",       NULL};
+    "environment",  "trace",      "artefact",  "shard",
+    "run",          "held",       "ask",       "part",
+    "metric",       "step_mean",  "step_cost", "journal_digest",
+    "confirmation", "diff",       "budget",    "layout",
+    "layout_step",  "survival",   "pool",      "request",
+    "figure",       "compressor", NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -111,14 +108,14 @@ static int compress(sqlite3 *db, const char *to, const char *from) {
                                  " s.measures > d.measures",
                                  to, from));
   if (!rc)
-    rc = run(db, sqlite3_mprintf("UPDATE %s.spectrum AS d"
-                                 " SET share = min(d.share, s.share),"
-                                 " total = min(d.total, s.total)"
-                                 " FROM %s.spectrum s WHERE"
-                                 " (s.identity, s.layer, s.space, s.kind,"
-                                 " s.direction) = (d.identity, d.layer,"
-                                 " d.space, d.kind, d.direction) AND"
-                                 " (s.share, s.total) != (d.share, d.total)",
+    rc = run(db, sqlite3_mprintf("UPDATE %s.figure AS d"
+                                 " SET value = min(d.value, s.value)"
+                                 " FROM %s.figure s WHERE d.figure LIKE"
+                                 " 'spectrum.%%' AND (s.identity, s.figure,"
+                                 " s.layer, s.head, s.series, s.part, s.x, s.y)"
+                                 " = (d.identity, d.figure, d.layer, d.head,"
+                                 " d.series, d.part, d.x, d.y) AND"
+                                 " s.value != d.value",
                                  to, from));
   if (rc) return rc;
   return run(db, sqlite3_mprintf("UPDATE %s.run AS d"
@@ -129,33 +126,19 @@ static int compress(sqlite3 *db, const char *to, const char *from) {
                                  to, from));
 }
 
-/* What nobody in `to` recorded, from whoever did: scores, bytes scanned,
- * squares. */
-static int take_later(sqlite3 *db, const char *to, const char *from) {
+/* Digests of scores, which nobody in `to` took, from whoever did. */
+static int take_scores(sqlite3 *db, const char *to, const char *from) {
   static const struct {
-    const char *table, *same, *set, *null;
-  } later[] = {
-      {"journal_digest", "s.layer = d.layer", "scores = s.scores", "scores"},
-      {"run", "1", "scores = s.scores", "scores"},
-      {"step_cost", "s.step = d.step", "scanned = s.scanned", "scanned"},
-      {"run", "1", "scanned = s.scanned, scanned_bits = s.scanned_bits",
-       "scanned_bits"},
-      {"run", "1", "asset_bytes = s.asset_bytes", "asset_bytes"},
-      {"run", "1", "fetched = s.fetched", "fetched"},
-      {"part", "s.part = d.part", "drift = s.drift, drift_bits = s.drift_bits",
-       "drift_bits"},
-      {"metric", "s.part = d.part AND s.measure = d.measure",
-       "squares = s.squares, squares_bits = s.squares_bits", "squares_bits"}};
+    const char *table, *same;
+  } of[] = {{"journal_digest", "s.layer = d.layer"}, {"run", "1"}};
   int rc = KV_EXIT_OK;
-  for (size_t i = 0; i < sizeof later / sizeof *later && !rc; i++)
-    rc = run(db,
-             sqlite3_mprintf(
-                 "UPDATE %s.%s AS d SET %s FROM %s.run tr JOIN %s.run fr"
-                 " ON fr.key = tr.key JOIN %s.%s s ON s.run_id = fr.run_id"
-                 " WHERE tr.run_id = d.run_id AND %s AND d.%s IS NULL AND"
-                 " s.%s IS NOT NULL",
-                 to, later[i].table, later[i].set, to, from, from,
-                 later[i].table, later[i].same, later[i].null, later[i].null));
+  for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++)
+    rc = run(db, sqlite3_mprintf(
+                     "UPDATE %s.%s AS d SET scores = s.scores FROM %s.run tr"
+                     " JOIN %s.run fr ON fr.key = tr.key JOIN %s.%s s ON"
+                     " s.run_id = fr.run_id WHERE tr.run_id = d.run_id AND %s"
+                     " AND d.scores IS NULL AND s.scores IS NOT NULL",
+                     to, of[i].table, to, from, from, of[i].table, of[i].same));
   return rc;
 }
 
@@ -164,7 +147,7 @@ static int copy(sqlite3 *db, const char *to, const char *from) {
   for (int i = 0; tables[i] && !rc; i++)
     rc = run(db, copy_sql(db, to, from, tables[i]));
   if (!rc) rc = compress(db, to, from);
-  return rc ? rc : take_later(db, to, from);
+  return rc ? rc : take_scores(db, to, from);
 }
 
 /* --- the union ------------------------------------------------------------ */

@@ -113,6 +113,16 @@ FROM kept a JOIN kept b USING (identity, prompt_len, observe, layer, lane)
 GROUP BY a.label, b.label
 ORDER BY a.label, b.label;
 
+-- What the heads of a trace attend to: numbers of a layer and KV head.
+CREATE TEMP VIEW attention AS
+SELECT identity, layer, head,
+  max(value) FILTER (WHERE figure = 'attention.rows') AS rows,
+  max(value) FILTER (WHERE figure = 'attention.critical') AS critical,
+  max(value) FILTER (WHERE figure = 'attention.seen') AS seen
+FROM figure WHERE figure IN
+  ('attention.rows', 'attention.critical', 'attention.seen')
+GROUP BY identity, layer, head;
+
 -- How few tokens hold 95 % of a row's mass, by layer and KV head (head -1: the
 -- layer's): means over rows, then mean and standard deviation over the traces
 -- of one shape.
@@ -146,9 +156,11 @@ WITH looked AS MATERIALIZED
 shape AS
   (SELECT layers, kv_heads, count(*) AS traces FROM looked
   GROUP BY layers, kv_heads)
-SELECT layers, kv_heads, layer, score, norm, traces, sum(tokens) AS tokens,
-  sum(tokens) * 1.0 / sum(sum(tokens)) OVER (PARTITION BY layers, kv_heads,
+SELECT layers, kv_heads, layer, x AS score, y AS norm, traces,
+  sum(value) AS tokens,
+  sum(value) * 1.0 / sum(sum(value)) OVER (PARTITION BY layers, kv_heads,
     layer) AS share
-FROM spread JOIN looked USING (identity) JOIN shape USING (layers, kv_heads)
+FROM figure JOIN looked USING (identity) JOIN shape USING (layers, kv_heads)
+WHERE figure = 'attention.class'
 GROUP BY layers, kv_heads, layer, score, norm
 ORDER BY layers, kv_heads, layer, score, norm;

@@ -9,7 +9,8 @@ CREATE TEMP VIEW alike AS
 WITH layers AS MATERIALIZED
   (SELECT identity, layer, row_number() OVER trace - 1 AS i,
     count(*) OVER (PARTITION BY identity) AS n
-  FROM (SELECT DISTINCT identity, layer FROM similarity)
+  FROM (SELECT DISTINCT identity, layer FROM figure
+    WHERE figure = 'nearest.tokens')
   WINDOW trace AS (PARTITION BY identity ORDER BY layer)),
 shaped AS MATERIALIZED
   (SELECT l.*, n || ' layers, ' || coalesce(n_kv_heads, '?') ||
@@ -30,6 +31,20 @@ UNION ALL SELECT 'random', 'without a random one'
 UNION ALL SELECT 'references', 'without the mean of 4 references'
 UNION ALL SELECT 'z', 'latent z';
 
+-- Numbers of tokens in a space, and of one kind of residual of them.
+CREATE TEMP VIEW similarity AS
+SELECT identity, layer, series AS space, part AS kind, x AS direction,
+  max(value) FILTER (WHERE figure LIKE '%.tokens') AS tokens,
+  max(value) FILTER (WHERE figure = 'nearest.far') AS far,
+  max(value) FILTER (WHERE figure = 'nearest.close') AS close,
+  max(value) FILTER (WHERE figure = 'nearest.chance') AS chance,
+  max(value) FILTER (WHERE figure = 'residual.norm') AS norm,
+  max(value) FILTER (WHERE figure LIKE '%.share') AS share,
+  max(value) FILTER (WHERE figure = 'spectrum.total') AS total
+FROM figure WHERE figure LIKE 'nearest.%' OR figure LIKE 'residual.%'
+  OR figure LIKE 'spectrum.%'
+GROUP BY identity, layer, series, part, x;
+
 -- How many nearest tokens are more than 16 tokens back, how many of all
 -- earlier ones are, and how many have a cosine above 0.9.
 CREATE TEMP VIEW nearest AS
@@ -37,7 +52,7 @@ WITH one AS MATERIALIZED
   (SELECT a.shape, a.layer, how, far * 1.0 / tokens AS far,
     close * 1.0 / tokens AS close, chance
   FROM similarity l JOIN alike a USING (identity, layer)
-    JOIN space_name USING (space)),
+    JOIN space_name USING (space) WHERE kind = ''),
 long AS
   (SELECT shape, layer, 'far: ' || how AS series, far AS share FROM one
   UNION ALL SELECT shape, layer, 'far: any earlier token', chance FROM one
@@ -50,8 +65,11 @@ FROM long GROUP BY shape, layer, series ORDER BY shape, series, layer;
 CREATE TEMP VIEW histogram AS
 SELECT a.shape, a.layer, a.drawn, c.space, how, c.kind, k.what AS residual,
   c.what, class, sum(items * 1.0 / all_items) / a.traces AS share, a.traces
-FROM (SELECT *, sum(items) OVER (PARTITION BY identity, layer, space, kind,
-    what) AS all_items FROM similarity_class WHERE items > 0) c
+FROM (SELECT identity, layer, series AS space, part AS kind,
+    substr(figure, 7) AS what, x AS class, value AS items,
+    sum(value) OVER (PARTITION BY identity, layer, series, part, figure)
+      AS all_items
+  FROM figure WHERE figure LIKE 'class.%' AND value > 0) c
   JOIN alike a USING (identity, layer) JOIN space_name USING (space)
   JOIN kind_name k USING (kind)
 GROUP BY a.shape, a.layer, c.space, c.kind, c.what, class;
@@ -78,9 +96,9 @@ SELECT a.shape || ', layer ' || a.layer || ', ' || how AS panel,
   k.what AS series, a.shape, a.layer, a.drawn, space, kind, direction,
   avg(share) AS share, avg(total) AS total, a.traces, '' AS asked,
   1 AS confirmed
-FROM spectrum s JOIN alike a USING (identity, layer)
+FROM similarity s JOIN alike a USING (identity, layer)
   JOIN space_name USING (space) JOIN kind_name k USING (kind)
-GROUP BY a.shape, a.layer, space, kind, direction
+WHERE direction > 0 GROUP BY a.shape, a.layer, space, kind, direction
 ORDER BY a.shape, a.layer, space DESC, kind, direction;
 
 -- Norms in quarters of octaves: the middle of one, as a power of two.
@@ -104,12 +122,17 @@ CREATE TEMP VIEW residuals AS
 SELECT a.shape || ', ' || how AS panel, k.what AS series, a.shape, a.layer,
   space, kind, avg(r.tokens) AS tokens, avg(norm) AS norm, avg(share) AS share,
   deviation(share) AS deviation, a.traces, '' AS asked, 1 AS confirmed
-FROM residual r JOIN alike a USING (identity, layer)
+FROM similarity r JOIN alike a USING (identity, layer)
   JOIN space_name USING (space) JOIN kind_name k USING (kind)
-WHERE kind <> 'z' GROUP BY a.shape, a.layer, space, kind
+WHERE kind <> 'z' AND direction = 0 GROUP BY a.shape, a.layer, space, kind
 ORDER BY a.shape, space DESC, kind, a.layer;
 
 -- What means of k references miss, by stride; and by position.
+CREATE TEMP VIEW missed AS
+SELECT identity, layer, CAST(series AS INTEGER) AS stride,
+  CAST(part AS INTEGER) AS k, x AS octave, value AS share
+FROM figure WHERE figure = 'missed';
+
 CREATE TEMP VIEW strides AS
 SELECT a.shape || ', layer ' || a.layer AS panel,
   CASE stride WHEN 1 THEN 'all earlier tokens'
@@ -129,6 +152,16 @@ GROUP BY a.shape, a.layer, stride, k, octave
 ORDER BY a.shape, a.layer, stride, k, octave;
 
 -- Bits that coded keys and values need at least, beside what the codes miss.
+CREATE TEMP VIEW entropy AS
+SELECT identity, layer, series AS part, part AS coding,
+  max(value) FILTER (WHERE figure = 'entropy.bins') AS bins,
+  max(value) FILTER (WHERE figure = 'entropy.bits') AS bits,
+  max(value) FILTER (WHERE figure = 'entropy.scales') AS scales,
+  max(value) FILTER (WHERE figure = 'entropy.tables') AS tables,
+  max(value) FILTER (WHERE figure = 'entropy.error') AS error
+FROM figure WHERE figure LIKE 'entropy.%'
+GROUP BY identity, layer, series, part;
+
 CREATE TEMP VIEW entropies AS
 SELECT a.shape AS panel, upper(part) || ', ' || CASE coding
     WHEN 'deltas' THEN 'anchors and deltas' ELSE 'tokens as they are' END
@@ -146,6 +179,9 @@ ORDER BY a.shape, part, coding, a.layer;
 -- one that learned with references makes without any is another part, and what
 -- one that learned without makes with some is not told.
 CREATE TEMP VIEW rebuilt_token AS
+WITH rebuilt AS
+  (SELECT identity, layer, series AS digest, part AS refs, x AS octave,
+    value AS share FROM figure WHERE figure = 'rebuilt')
 SELECT identity, layer, digest, octave, share,
   CASE WHEN refs <> 'none' THEN 'DeltaKV'
     WHEN learned = 'none' THEN 'without references'
@@ -154,8 +190,8 @@ FROM rebuilt JOIN (SELECT digest, learned FROM compressor) USING (digest)
 WHERE refs = 'none' OR coalesce(learned, '') <> 'none'
 UNION ALL SELECT identity, layer, digest, -1, share, 'without compressor'
 FROM (SELECT DISTINCT identity, layer, digest FROM rebuilt)
-  JOIN residual USING (identity, layer)
-WHERE space = 'kv' AND kind = 'references'
+  JOIN similarity USING (identity, layer)
+WHERE space = 'kv' AND kind = 'references' AND direction = 0
 UNION ALL SELECT identity, layer, digest, octave, share, 'without compressor'
 FROM (SELECT DISTINCT identity, layer, digest, octave FROM rebuilt)
   JOIN missed USING (identity, layer, octave)
@@ -168,7 +204,7 @@ WITH one AS MATERIALIZED
   (SELECT a.shape, identity, a.layer, digest, c.kind, c.latent, c.hidden,
     iif(c.length > 0, ', pieces of ' || c.length, '')
       AS learned, part, share
-  FROM rebuilt_token JOIN alike a USING (identity, layer)
+  FROM rebuilt_token CROSS JOIN alike a USING (identity, layer)
     JOIN compressor c USING (digest) WHERE octave < 0),
 long AS
   (SELECT 'latent' AS dial, latent AS turn, kind || ' of ' || hidden AS rest,

@@ -4,6 +4,15 @@
 -- selects before and after calibration (kvreplay selection), and how far the
 -- log-sum-exp of a pruned cache drifts from that of all.
 
+CREATE TEMP VIEW selection AS
+SELECT identity, layer, head, x AS token, series AS adapter, y AS share,
+  max(value) FILTER (WHERE figure = 'selection.before') AS before,
+  max(value) FILTER (WHERE figure = 'selection.after') AS after,
+  max(value) FILTER (WHERE figure = 'selection.temperature') AS temperature
+FROM figure WHERE figure IN
+  ('selection.before', 'selection.after', 'selection.temperature')
+GROUP BY identity, layer, head, x, series, y;
+
 -- Rows by adapter, as it is and calibrated; attention itself needs no
 -- calibration.
 CREATE TEMP VIEW selected AS
@@ -35,11 +44,11 @@ GROUP BY t.name, share, adapter, token ORDER BY panel, series, token;
 
 -- The log-sum-exp of a row beside what it selects, means over layers and heads.
 CREATE TEMP VIEW densities AS
-SELECT panel, series, token, avg(r.lse) AS lse, avg(tokens) AS tokens,
+SELECT panel, s.series, token, avg(r.value) AS lse, avg(tokens) AS tokens,
   '' AS asked, 1 AS confirmed
-FROM selected JOIN selection_row r USING (identity, layer, head, token)
-WHERE share = 60 GROUP BY panel, series, token
-ORDER BY panel, series, avg(r.lse);
+FROM selected s JOIN figure r USING (identity, layer, head)
+WHERE r.figure = 'selection.lse' AND r.x = token AND share = 60
+GROUP BY panel, s.series, token ORDER BY panel, s.series, avg(r.value);
 
 -- Selection maps of all KV heads on top of each other: the share of them, and
 -- of the tokens of a 64th of the trace that the row sees, that is selected.
@@ -47,11 +56,12 @@ CREATE TEMP VIEW stacked AS
 WITH RECURSIVE bins(bin) AS
   (SELECT 0 UNION ALL SELECT bin + 1 FROM bins WHERE bin < 63),
 sums AS MATERIALIZED
-  (SELECT identity, adapter, token, bin,
-    sum(iif(share = 60, i32_at(map, bin), 0)) AS p60,
-    sum(iif(share = 90, i32_at(map, bin), 0)) AS p90,
+  (SELECT identity, series AS adapter, x AS token, bin,
+    sum(iif(y = 60, i32_at(value, bin), 0)) AS p60,
+    sum(iif(y = 90, i32_at(value, bin), 0)) AS p90,
     count(DISTINCT layer) AS layers
-  FROM selection_map, bins GROUP BY identity, adapter, token, bin),
+  FROM figure, bins WHERE figure = 'selection.map'
+  GROUP BY identity, series, x, bin),
 parts AS
   (SELECT *, 'P60' AS part, p60 AS chosen FROM sums
   UNION ALL SELECT *, 'P90 - P60', p90 - p60 FROM sums),

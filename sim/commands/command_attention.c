@@ -20,8 +20,7 @@ static kv_rc do_layer(const kv_inspect_task *s, const kv_trace *t, int i,
 
 static kv_rc has(const kv_inspect_task *s, const kv_digest *identity,
                  const kv_trace *t, bool *there, kv_err *e) {
-  return kv_db_has_attention(s->db, identity, t->n_layers * t->shape.n_kv_heads,
-                             there, e);
+  return kv_db_has_attention(s->db, identity, t->n_layers, there, e);
 }
 
 static kv_rc put(kv_db *db, const kv_digest *identity, const kv_trace *t,

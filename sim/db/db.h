@@ -98,9 +98,9 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 /* What the heads of a trace attend to, which kv_db_put_trace has recorded: of
  * each of `layers` recorded layers, whose numbers layer[] has, and of each of
  * its KV heads, of[layers][heads]. All of it is one transaction. What is there
- * stays: nothing but the trace and the arithmetic decides it. *has: there are
- * as many. */
-kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
+ * stays: nothing but the trace and the arithmetic decides it. *has: of as many
+ * layers. */
+kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int layers,
                           bool *has, kv_err *e);
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
                           const int *layer, int heads, const kv_sparsity *of,

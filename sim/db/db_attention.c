@@ -1,43 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the heads of a trace attend to belongs to the trace, not to a run: a row
- * a layer and KV head, and one for each class of tokens in it.
+ * What the heads of a trace attend to: figures of each layer and KV head, and
+ * of each class of tokens in it.
  */
 #include "sim/db/db_private.h"
 
-kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int rows,
+kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int layers,
                           bool *has, kv_err *e) {
-  sqlite3_stmt *s;
-  *has = false;
-  kv_rc rc =
-      kv_db_bind(db, &s, e, "SELECT count(*) FROM attention WHERE identity = ?",
-                 "h", identity);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *has = sqlite3_column_int64(s, 0) == rows;
-  return kv_db_done(db, s, e);
+  return kv_db_has_figure(db, identity, "attention.rows", NULL, layers, has, e);
 }
 
-static kv_rc put_classes(kv_db *db, const kv_digest *identity, int layer,
-                         int head, const kv_sparsity *x, kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int a = 0; a < KV_SPARSITY_SCORES && !rc; a++)
-    for (int b = 0; b < KV_SPARSITY_NORMS && !rc; b++)
+static void put_head(kv_db_figure *f, const kv_sparsity *x) {
+  kv_db_figure_whole(f, "attention.rows", 0, 0, x->rows);
+  kv_db_figure_whole(f, "attention.critical", 0, 0, x->critical);
+  kv_db_figure_whole(f, "attention.seen", 0, 0, x->seen);
+  kv_db_figure_whole(f, "attention.tokens", 0, 0, x->tokens);
+  for (int a = 0; a < KV_SPARSITY_SCORES; a++)
+    for (int b = 0; b < KV_SPARSITY_NORMS; b++)
       if (x->count[a][b])
-        rc =
-            kv_db_do(db, e, "INSERT OR IGNORE INTO spread VALUES (?,?,?,?,?,?)",
-                     "hiiiii", identity, (int64_t)layer, (int64_t)head,
-                     (int64_t)(a + KV_SPARSITY_SCORE),
-                     (int64_t)(b + KV_SPARSITY_NORM), (int64_t)x->count[a][b]);
-  return rc;
-}
-
-static kv_rc put_head(kv_db *db, const kv_digest *identity, int layer, int head,
-                      const kv_sparsity *x, kv_err *e) {
-  kv_rc rc =
-      kv_db_do(db, e, "INSERT OR IGNORE INTO attention VALUES (?,?,?,?,?,?,?)",
-               "hiiiiii", identity, (int64_t)layer, (int64_t)head, x->rows,
-               x->critical, x->seen, x->tokens);
-  return rc ? rc : put_classes(db, identity, layer, head, x, e);
+        kv_db_figure_whole(f, "attention.class", a + KV_SPARSITY_SCORE,
+                           b + KV_SPARSITY_NORM, x->count[a][b]);
 }
 
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
@@ -45,7 +27,11 @@ kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
                           kv_err *e) {
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
-  for (int i = 0; i < layers * heads && !rc; i++)
-    rc = put_head(db, identity, layer[i / heads], i % heads, &of[i], e);
-  return kv_db_end(db, rc, e);
+  kv_db_figure f = {db, identity, 0, 0, "", "", KV_OK, e};
+  for (int i = 0; i < layers * heads; i++) {
+    f.layer = layer[i / heads];
+    f.head = i % heads;
+    put_head(&f, &of[i]);
+  }
+  return kv_db_end(db, f.rc, e);
 }

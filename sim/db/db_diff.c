@@ -82,36 +82,32 @@ static bool compare_measures(const kv_result *a, const kv_result *b,
          compare_number("bytes read", a->totals.read, b->totals.read, where);
 }
 
-/* Compares scanned bytes, if both recorded them. */
-static bool compare_scanned(const kv_result *a, const kv_result *b,
-                            char where[KV_DB_WHERE]) {
-  bool both = a->n_steps && b->n_steps && a->step[0].scanned >= 0 &&
-              b->step[0].scanned >= 0;
-  if (both && compare_number("bytes scanned", a->totals.scanned,
-                             b->totals.scanned, where))
+static double drift_of(const kv_result *r, int part) {
+  return part ? r->part[part - 1].drift : r->drift;
+}
+
+/* What the digest of all values does not count. */
+static bool compare_beside(const kv_result *a, const kv_result *b,
+                           char where[KV_DB_WHERE]) {
+  const kv_totals *x = &a->totals, *y = &b->totals;
+  if (compare_number("bytes scanned", x->scanned, y->scanned, where) ||
+      compare_number("bytes of the file's tensors", (double)x->asset,
+                     (double)y->asset, where) ||
+      compare_number("bytes fetched", (double)x->fetched, (double)y->fetched,
+                     where))
     return true;
-  for (int i = 0; both && i < a->n_steps && i < b->n_steps; i++)
+  for (int i = 0; i < a->n_steps && i < b->n_steps; i++)
     if (compare_number("bytes scanned at a step", (double)a->step[i].scanned,
                        (double)b->step[i].scanned, where))
       return true;
-  return false;
-}
-
-/* The same of what the method was lent. */
-static bool compare_asset(const kv_result *a, const kv_result *b,
-                          char where[KV_DB_WHERE]) {
-  int64_t x = a->totals.asset, y = b->totals.asset;
-  return x >= 0 && y >= 0 &&
-         compare_number("bytes of the file's tensors", (double)x, (double)y,
-                        where);
-}
-
-/* The same of what was fetched. */
-static bool compare_fetched(const kv_result *a, const kv_result *b,
-                            char where[KV_DB_WHERE]) {
-  int64_t x = a->totals.fetched, y = b->totals.fetched;
-  return x >= 0 && y >= 0 &&
-         compare_number("bytes fetched", (double)x, (double)y, where);
+  for (int i = 0; i <= a->n_parts && i <= b->n_parts; i++) {
+    char what[40];
+    snprintf(what, sizeof what, "the drift of part %d", i);
+    if (compare_number(what, drift_of(a, i), drift_of(b, i), where))
+      return true;
+  }
+  kv_db_compare_moments(a, b, where);
+  return *where;
 }
 
 void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
@@ -133,12 +129,7 @@ void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
   if (compare_layers(before, now, layer, where)) return;
   if (compare_digests("", digests_of(before, now), a, b, where) || !values)
     return;
-  if (compare_scanned(before, now, where)) return;
-  if (compare_asset(before, now, where)) return;
-  if (compare_fetched(before, now, where)) return;
-  kv_db_compare_moments(before, now, where);
-  if (!*where) kv_db_compare_drift(before, now, where);
-  if (*where) return;
+  if (compare_beside(before, now, where)) return;
   kv_db_value(before, x);
   kv_db_value(now, y);
   if (!strcmp(x, y) || compare_measures(before, now, where)) return;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What intervals are made of: squares of the values of each part, and the mean
- * of each decode step. Rows of an earlier kvreplay have neither; whoever
- * computes such a row again records both, and they are compared from then on.
- * They stand beside the digest of all values, which does not count them.
+ * of each decode step. They stand beside the digest of all values, which does
+ * not count them.
  */
 #include "sim/db/db_private.h"
 
@@ -19,26 +18,6 @@ static int steps_of(const kv_result *r) {
 }
 
 /* --- writing ------------------------------------------------------------ */
-
-static kv_rc put_part(kv_db *db, int64_t run, int part, const kv_stat *s,
-                      kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int m = 0; m < KV_MEASURES && !rc; m++)
-    if (s[m].count)
-      rc = kv_db_do(db, e,
-                    "UPDATE metric SET squares = ?4, squares_bits = ?5 WHERE"
-                    " run_id = ?1 AND part = ?2 AND measure = ?3",
-                    "iisD", run, (int64_t)part, kv_measure_table[m].name,
-                    s[m].squares);
-  return rc;
-}
-
-kv_rc kv_db_put_squares(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
-  kv_rc rc = put_part(db, run, 0, r->stat, e);
-  for (int i = 0; i < r->n_parts && !rc; i++)
-    rc = put_part(db, run, i + 1, r->part[i].stat, e);
-  return rc;
-}
 
 /* Little-endian, whatever this machine is. */
 static void to_bytes(int n, const float *x, unsigned char *out) {

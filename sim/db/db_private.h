@@ -39,10 +39,6 @@ struct kv_db {
 /* Migrations: step i takes user_version i to i + 1. */
 extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
-extern const char kv_db_step_similarities[]; /* sim/db/db_schema_similarity.c */
-extern const char kv_db_step_codes[];
-extern const char kv_db_step_learned[];
-extern const char kv_db_step_rebuilt[]; /* there, too */
 /* KV_OK if the file is our database, or empty. KV_INPUT if it is another
  * program's, or a later version's. */
 kv_rc kv_db_recognise(kv_db *db, kv_err *e);
@@ -64,7 +60,6 @@ kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 /* Prepares (once a literal) and binds. Types, a letter an argument:
  *   s text or NULL    i int64_t    n int, -1 is null
  *   d double: the readable number (null for NaN), then its bits
- *   D double: the same, and both null for NaN
  *   r double: only the readable number
  *   h const kv_digest *: hex, or NULL
  *   b const kv_db_blob *, not copied: the statement is run at once */
@@ -128,22 +123,15 @@ bool kv_digest_read(const char *hex, kv_digest *d);
  * pointers are not freed); its names stay. */
 kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 const char *kv_db_word(kv_db *db, const char *text); /* NULL: no memory */
-/* sim/db/db_moments.c: squares and means of steps. has: are they in r? put
- * stores them with a run that has none; load reads the means; compare fills
- * `where` if both have them and they differ; else `where` is unchanged. */
+/* sim/db/db_moments.c: squares and means of steps. has: are they in r, which
+ * decoded? put stores the means with a run that has none; load reads them;
+ * compare fills `where` if squares or means differ; else `where` is unchanged.
+ */
 bool kv_db_has_moments(const kv_result *r);
-kv_rc kv_db_put_squares(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 void kv_db_compare_moments(const kv_result *before, const kv_result *now,
                            char where[KV_DB_WHERE]);
-/* sim/db/db_drift.c: the same of drift. put stores it if r has it and `before`,
- * which is the run as it is, lacks it. */
-kv_rc kv_db_put_drift(kv_db *db, int64_t run, const kv_result *before,
-                      const kv_result *r, kv_err *e);
-kv_rc kv_db_load_drift(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-void kv_db_compare_drift(const kv_result *before, const kv_result *now,
-                         char where[KV_DB_WHERE]);
 /* The measure named in a column; -1 for one that this program does not know,
  * which is skipped. */
 int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
@@ -158,6 +146,28 @@ kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
                           kv_err *e);
 kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
                               char where[KV_DB_WHERE], kv_err *e);
+/* sim/db/db_figure.c: a number that was found in a trace, by its name (there)
+ * and x and y; of f's layer, head, series and part. After a failure, which rc
+ * has, nothing is stored any more; nor is a NaN. */
+enum { KV_DB_MAP = 64 };
+typedef struct kv_db_figure {
+  kv_db *db;
+  const kv_digest *identity;
+  int layer, head; /* head -1: the layer as a whole */
+  const char *series, *part;
+  kv_rc rc;
+  kv_err *e;
+} kv_db_figure;
+void kv_db_figure_whole(kv_db_figure *f, const char *name, int x, int y,
+                        int64_t value);
+void kv_db_figure_real(kv_db_figure *f, const char *name, int x, int y,
+                       double value);
+/* n <= KV_DB_MAP */
+void kv_db_figure_map(kv_db_figure *f, const char *name, int x, int y, int n,
+                      const int32_t *map);
+/* *has: there are as many layers of it, of that series (NULL: of any). */
+kv_rc kv_db_has_figure(kv_db *db, const kv_digest *identity, const char *name,
+                       const char *series, int layers, bool *has, kv_err *e);
 /* Finds where two results under one key first differ: "output of layer 2:
  * 12ab.. before, 34cd.. now"; "" if nowhere. *layer is -1 if no layer differs.
  * values false: compare digests only. */

@@ -19,22 +19,17 @@ int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at) {
 }
 
 static void read_totals(kv_db *db, sqlite3_stmt *s, int at, kv_totals *t) {
-  int64_t *const whole[] = {&t->codes_end, &t->peak,  &t->codes_peak,
-                            &t->mti,       &t->moved, &t->verbs};
-  double *const real[] = {&t->mean, &t->codes_mean, &t->read,    &t->kr,
-                          &t->cr,   &t->kept,       &t->attended};
+  int64_t *const whole[] = {&t->codes_end, &t->peak,   &t->codes_peak,
+                            &t->mti,       &t->moved,  &t->verbs,
+                            &t->asset,     &t->fetched};
+  double *const real[] = {&t->mean, &t->codes_mean, &t->read,     &t->kr,
+                          &t->cr,   &t->kept,       &t->attended, &t->scanned};
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     *whole[i] = kv_db_whole(db, s, at++, 0, INT64_MAX);
   t->kept_min = kv_db_int(db, s, at++, 0);
   t->kept_max = kv_db_int(db, s, at++, 0);
   for (size_t i = 0; i < sizeof real / sizeof *real; i++)
     *real[i] = kv_db_double(db, s, at++);
-  bool scanned = sqlite3_column_type(s, at) != SQLITE_NULL;
-  t->scanned = scanned ? kv_db_double(db, s, at) : (double)NAN;
-  bool asset = sqlite3_column_type(s, ++at) != SQLITE_NULL;
-  t->asset = asset ? kv_db_whole(db, s, at, 0, INT64_MAX) : -1;
-  bool fetched = sqlite3_column_type(s, ++at) != SQLITE_NULL;
-  t->fetched = fetched ? kv_db_whole(db, s, at, 0, INT64_MAX) : -1;
 }
 
 static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
@@ -42,10 +37,10 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   kv_rc rc = kv_db_bind(
       db, &s, e,
       "SELECT status, reason, budget, journal, state, output, scores,"
-      " codes_end, peak, codes_peak, mti, moved, verbs, kept_min, kept_max,"
-      " mean_bits, codes_mean_bits, read_bits, kr_bits, cr_bits, kept_bits,"
-      " attended_bits, scanned_bits, asset_bytes, fetched FROM run WHERE "
-      "run_id = ?",
+      " codes_end, peak, codes_peak, mti, moved, verbs, asset_bytes, fetched,"
+      " kept_min, kept_max, mean_bits, codes_mean_bits, read_bits, kr_bits,"
+      " cr_bits, kept_bits, attended_bits, scanned_bits FROM run WHERE"
+      " run_id = ?",
       "i", run);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   r->status = (kv_status)kv_db_name(db, s, 0, 4, kv_status_names);
@@ -131,19 +126,22 @@ static kv_rc load_parts(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc =
       kv_db_bind(db, &s, e,
-                 "SELECT layer, head, bin, first_step, last_step, kept_bits"
-                 " FROM part WHERE run_id = ? AND part > 0 ORDER BY part",
+                 "SELECT layer, head, bin, first_step, last_step, kept_bits,"
+                 " drift_bits FROM part WHERE run_id = ? ORDER BY part",
                  "i", run);
+  kv_part whole = {.drift = (double)NAN};
   for (int i = 0; !rc && kv_db_row(db, s, &rc, e); i++) {
-    if (i == r->n_parts) return reset(db, s, "part", run, e);
-    kv_part *p = r->part + i;
+    if (i > r->n_parts) return reset(db, s, "part", run, e);
+    kv_part *p = i ? r->part + i - 1 : &whole;
     p->layer = kv_db_int(db, s, 0, -1);
     p->head = kv_db_int(db, s, 1, -1);
     p->bin = kv_db_int(db, s, 2, -1);
     p->first_step = kv_db_int(db, s, 3, 0);
     p->last_step = kv_db_int(db, s, 4, 0);
     p->kept = kv_db_double(db, s, 5);
+    p->drift = kv_db_double(db, s, 6);
   }
+  r->drift = whole.drift;
   return rc ? rc : kv_db_sound(db, "part", run, e);
 }
 
@@ -166,9 +164,7 @@ static kv_rc load_metrics(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
     to[m].p95 = kv_db_double(db, s, 5);
     to[m].p99 = kv_db_double(db, s, 6);
     to[m].max = kv_db_double(db, s, 7);
-    to[m].squares = sqlite3_column_type(s, 8) == SQLITE_NULL
-                        ? (double)NAN
-                        : kv_db_double(db, s, 8);
+    to[m].squares = kv_db_double(db, s, 8);
   }
   return rc ? rc : kv_db_sound(db, "metric", run, e);
 }
@@ -203,9 +199,7 @@ static kv_rc load_steps(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
     r->step[i].bytes = kv_db_whole(db, s, 1, 0, INT64_MAX);
     r->step[i].codes = kv_db_whole(db, s, 2, 0, INT64_MAX);
     r->step[i].read = kv_db_whole(db, s, 3, 0, INT64_MAX);
-    r->step[i].scanned = sqlite3_column_type(s, 4) == SQLITE_NULL
-                             ? -1
-                             : kv_db_whole(db, s, 4, 0, INT64_MAX);
+    r->step[i].scanned = kv_db_whole(db, s, 4, 0, INT64_MAX);
   }
   return rc ? rc : kv_db_sound(db, "step_cost", run, e);
 }
@@ -249,7 +243,6 @@ kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   if (!rc) rc = load_metrics(db, run, r, e);
   if (!rc) rc = load_layers(db, run, r, e);
   if (!rc) rc = load_steps(db, run, r, e);
-  if (!rc) rc = kv_db_load_drift(db, run, r, e);
   if (!rc) rc = kv_db_load_means(db, run, r, e);
   if (!rc) rc = load_first(db, run, r, e);
   return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a share of the probability selects belongs to the trace, not to a run:
- * rows by layer, KV head and token, and a map a layer, row, adapter and share.
+ * What a share of the probability selects: figures by layer, KV head and token,
+ * and a map a layer, row, adapter and share.
  */
 #include "sim/db/db_private.h"
 
@@ -9,66 +9,40 @@
 
 kv_rc kv_db_has_selections(kv_db *db, const kv_digest *identity, int layers,
                            bool *has, kv_err *e) {
-  sqlite3_stmt *s;
-  *has = false;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT count(DISTINCT layer) FROM selection_row"
-                        " WHERE identity = ?",
-                        "h", identity);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *has = sqlite3_column_int64(s, 0) == layers;
-  return kv_db_done(db, s, e);
+  return kv_db_has_figure(db, identity, "selection.lse", NULL, layers, has, e);
 }
 
-typedef struct place {
-  kv_db *db;
-  const kv_digest *identity;
-  int64_t layer, token;
-} place;
-
-static kv_rc put_row(const place *p, int64_t head, const kv_choices_row *r,
-                     kv_err *e) {
-  kv_rc rc = kv_db_do(
-      p->db, e, "INSERT OR IGNORE INTO selection_row VALUES (?,?,?,?,?,?)",
-      "hiiid", p->identity, p->layer, head, p->token, (double)r->lse);
+static void put_row(kv_db_figure *f, int token, const kv_choices_row *r) {
+  f->series = "";
+  kv_db_figure_real(f, "selection.lse", token, 0, (double)r->lse);
   for (int a = 0; a < KV_CHOICES_ADAPTERS; a++)
-    for (int s = 0; s < KV_CHOICES_SHARES && !rc; s++) {
+    for (int s = 0; s < KV_CHOICES_SHARES; s++) {
       const kv_selected *x = &r->of[a][s];
-      rc = kv_db_do(p->db, e,
-                    "INSERT OR IGNORE INTO selection"
-                    " VALUES (?,?,?,?,?,?,?,?,?,?)",
-                    "hiiisiiid", p->identity, p->layer, head, p->token,
-                    kv_choices_adapter[a], (int64_t)kv_choices_percent[s],
-                    (int64_t)x->before, (int64_t)x->after,
-                    (double)x->temperature);
+      int y = kv_choices_percent[s];
+      f->series = kv_choices_adapter[a];
+      kv_db_figure_whole(f, "selection.before", token, y, x->before);
+      kv_db_figure_whole(f, "selection.after", token, y, x->after);
+      kv_db_figure_real(f, "selection.temperature", token, y,
+                        (double)x->temperature);
     }
-  return rc;
 }
 
-/* Little-endian, whatever this machine is. */
-static kv_rc put_map(const place *p, int adapter, int share, const int32_t *map,
-                     kv_err *e) {
-  unsigned char bytes[4 * KV_CHOICES_BINS];
-  kv_db_blob blob = {sizeof bytes, bytes};
-  for (int i = 0; i < 4 * KV_CHOICES_BINS; i++)
-    bytes[i] = (unsigned char)((uint32_t)map[i / 4] >> i % 4 * 8);
-  return kv_db_do(
-      p->db, e, "INSERT OR IGNORE INTO selection_map VALUES (?,?,?,?,?,?)",
-      "hiisib", p->identity, p->layer, p->token, kv_choices_adapter[adapter],
-      (int64_t)kv_choices_percent[share], &blob);
-}
-
-static kv_rc put_layer(place *p, const kv_choices *x, int heads, kv_err *e) {
-  kv_rc rc = KV_OK;
-  for (int r = 0; r < x->rows && !rc; r++) {
-    p->token = x->token[r];
-    for (int g = 0; g < heads && !rc; g++)
-      rc = put_row(p, g, &x->head[g].row[r], e);
-    for (int a = 0; a < KV_CHOICES_ADAPTERS; a++)
-      for (int s = 0; s < KV_CHOICES_SHARES && !rc; s++)
-        rc = put_map(p, a, s, x->map[r][a][s], e);
+static void put_maps(kv_db_figure *f, int row, const kv_choices *x) {
+  f->head = -1;
+  for (int a = 0; a < KV_CHOICES_ADAPTERS; a++) {
+    f->series = kv_choices_adapter[a];
+    for (int s = 0; s < KV_CHOICES_SHARES; s++)
+      kv_db_figure_map(f, "selection.map", x->token[row], kv_choices_percent[s],
+                       KV_CHOICES_BINS, x->map[row][a][s]);
   }
-  return rc;
+}
+
+static void put_layer(kv_db_figure *f, const kv_choices *x, int heads) {
+  for (int r = 0; r < x->rows; r++) {
+    for (f->head = 0; f->head < heads; f->head++)
+      put_row(f, x->token[r], &x->head[f->head].row[r]);
+    put_maps(f, r, x);
+  }
 }
 
 kv_rc kv_db_put_selections(kv_db *db, const kv_digest *identity, int layers,
@@ -76,10 +50,11 @@ kv_rc kv_db_put_selections(kv_db *db, const kv_digest *identity, int layers,
                            kv_err *e) {
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
-  for (int i = 0; i < layers && !rc; i++) {
-    place p = {.db = db, .identity = identity, .layer = layer[i]};
+  kv_db_figure f = {db, identity, 0, 0, "", "", KV_OK, e};
+  for (int i = 0; i < layers; i++) {
     const char *at = (const char *)found + (size_t)i * kv_choices_size(heads);
-    rc = put_layer(&p, (const kv_choices *)(const void *)at, heads, e);
+    f.layer = layer[i];
+    put_layer(&f, (const kv_choices *)(const void *)at, heads);
   }
-  return kv_db_end(db, rc, e);
+  return kv_db_end(db, f.rc, e);
 }

@@ -51,12 +51,6 @@ static int bind_double(sqlite3_stmt *s, int at, double x) {
   return bad ? bad : sqlite3_bind_int64(s, at + 1, kv_db_bits(x));
 }
 
-static int bind_recorded(sqlite3_stmt *s, int at, double x) {
-  if (!isnan(x)) return bind_double(s, at, x);
-  int bad = sqlite3_bind_null(s, at);
-  return bad ? bad : sqlite3_bind_null(s, at + 1);
-}
-
 static int bind_int(sqlite3_stmt *s, int at, int n) {
   return n == -1 ? sqlite3_bind_null(s, at) : sqlite3_bind_int(s, at, n);
 }
@@ -76,9 +70,6 @@ static int bind_all(sqlite3_stmt *s, const char *types, va_list *v) {
       break;
     case 'd':
       bad = bind_double(s, at++, va_arg(*v, double));
-      break;
-    case 'D':
-      bad = bind_recorded(s, at++, va_arg(*v, double));
       break;
     case 'r':
       bad = sqlite3_bind_double(s, at, va_arg(*v, double));

@@ -17,7 +17,7 @@ static kv_rc put_stats(kv_db *db, int64_t run, int part, const kv_stat *s,
     if (!s[m].count) continue;
     rc = kv_db_do(
         db, e, "INSERT INTO metric VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iisidddddD", run, (int64_t)part, kv_measure_table[m].name, s[m].count,
+        "iisidddddd", run, (int64_t)part, kv_measure_table[m].name, s[m].count,
         s[m].mean, s[m].p50, s[m].p95, s[m].p99, s[m].max, s[m].squares);
   }
   return rc;
@@ -26,7 +26,7 @@ static kv_rc put_stats(kv_db *db, int64_t run, int part, const kv_stat *s,
 static kv_rc put_part(kv_db *db, int64_t run, int part, const kv_part *p,
                       kv_err *e) {
   kv_rc rc = kv_db_do(db, e, "INSERT INTO part VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                      "iiiiiiidD", run, (int64_t)part, (int64_t)p->layer,
+                      "iiiiiiidd", run, (int64_t)part, (int64_t)p->layer,
                       (int64_t)p->head, (int64_t)p->bin, (int64_t)p->first_step,
                       (int64_t)p->last_step, p->kept, p->drift);
   return rc ? rc : put_stats(db, run, part, p->stat, e);
@@ -58,11 +58,9 @@ static kv_rc put_layers_and_steps(kv_db *db, int64_t run, const kv_result *r,
                   &r->layer[i].journal, &r->layer[i].state, &r->layer[i].output,
                   r->has_scores ? &r->layer[i].scores : NULL);
   for (int i = 0; i < r->n_steps && !rc; i++)
-    rc = kv_db_do(db, e,
-                  "INSERT INTO step_cost (run_id, step, bytes, codes, read)"
-                  " VALUES (?,?,?,?,?)",
-                  "iiiii", run, (int64_t)r->step[i].step, r->step[i].bytes,
-                  r->step[i].codes, r->step[i].read);
+    rc = kv_db_do(db, e, "INSERT INTO step_cost VALUES (?,?,?,?,?,?)", "iiiiii",
+                  run, (int64_t)r->step[i].step, r->step[i].bytes,
+                  r->step[i].codes, r->step[i].read, r->step[i].scanned);
   return rc;
 }
 
@@ -81,9 +79,11 @@ static kv_rc put_totals(kv_db *db, int64_t run, const kv_totals *t, kv_err *e) {
   kv_rc rc = kv_db_do(
       db, e,
       "UPDATE run SET codes_end=?2, peak=?3, codes_peak=?4, mti=?5, moved=?6,"
-      " verbs=?7, kept_min=?8, kept_max=?9 WHERE run_id=?1",
-      "iiiiiiiii", run, t->codes_end, t->peak, t->codes_peak, t->mti, t->moved,
-      t->verbs, (int64_t)t->kept_min, (int64_t)t->kept_max);
+      " verbs=?7, kept_min=?8, kept_max=?9, asset_bytes=?10, fetched=?11"
+      " WHERE run_id=?1",
+      "iiiiiiiiiii", run, t->codes_end, t->peak, t->codes_peak, t->mti,
+      t->moved, t->verbs, (int64_t)t->kept_min, (int64_t)t->kept_max, t->asset,
+      t->fetched);
   if (!rc) rc = put_held(db, run, &t->end, e);
   if (rc) return rc;
   return kv_db_do(
@@ -91,40 +91,9 @@ static kv_rc put_totals(kv_db *db, int64_t run, const kv_totals *t, kv_err *e) {
       "UPDATE run SET mean=?2, mean_bits=?3, codes_mean=?4,"
       " codes_mean_bits=?5, read=?6, read_bits=?7, kr=?8, kr_bits=?9, cr=?10,"
       " cr_bits=?11, kept=?12, kept_bits=?13, attended=?14,"
-      " attended_bits=?15 WHERE run_id=?1",
-      "iddddddd", run, t->mean, t->codes_mean, t->read, t->kr, t->cr, t->kept,
-      t->attended);
-}
-
-/* Adds bytes scanned to a row of an earlier kvreplay, which lacks them, when it
- * is computed again. */
-static kv_rc put_scanned(kv_db *db, int64_t run, const kv_result *r,
-                         kv_err *e) {
-  kv_rc rc = kv_db_do(
-      db, e, "UPDATE run SET scanned = ?2, scanned_bits = ?3 WHERE run_id = ?1",
-      "id", run, r->totals.scanned);
-  for (int i = 0; i < r->n_steps && !rc; i++)
-    rc = kv_db_do(db, e,
-                  "UPDATE step_cost SET scanned = ?3 WHERE run_id = ?1 AND"
-                  " step = ?2",
-                  "iii", run, (int64_t)r->step[i].step, r->step[i].scanned);
-  return rc;
-}
-
-/* True if scanned bytes were recorded. */
-static bool has_scanned(const kv_result *r) {
-  return r->n_steps > 0 && r->step[0].scanned >= 0;
-}
-
-static kv_rc put_asset(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
-  return kv_db_do(db, e, "UPDATE run SET asset_bytes = ?2 WHERE run_id = ?1",
-                  "ii", run, r->totals.asset);
-}
-
-static kv_rc put_fetched(kv_db *db, int64_t run, const kv_result *r,
-                         kv_err *e) {
-  return kv_db_do(db, e, "UPDATE run SET fetched = ?2 WHERE run_id = ?1", "ii",
-                  run, r->totals.fetched);
+      " attended_bits=?15, scanned=?16, scanned_bits=?17 WHERE run_id=?1",
+      "idddddddd", run, t->mean, t->codes_mean, t->read, t->kr, t->cr, t->kept,
+      t->attended, t->scanned);
 }
 
 static const char *run_status(const kv_result *r) {
@@ -157,9 +126,6 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
   rc = put_totals(db, *run, &r->totals, e);
   if (!rc) rc = put_parts(db, *run, r, e);
   if (!rc) rc = put_layers_and_steps(db, *run, r, e);
-  if (!rc && has_scanned(r)) rc = put_scanned(db, *run, r, e);
-  if (!rc && r->totals.asset >= 0) rc = put_asset(db, *run, r, e);
-  if (!rc && r->totals.fetched >= 0) rc = put_fetched(db, *run, r, e);
   if (!rc && kv_db_has_moments(r)) rc = kv_db_put_means(db, *run, r, e);
   return rc;
 }
@@ -230,24 +196,6 @@ static void tell(const kv_db *db, const kv_result *r, const char *where,
           r->threads, db->path, where);
 }
 
-/* The row is there with the same numbers: stores what it lacks and r has. */
-static kv_rc put_later(kv_db *db, int64_t run, const kv_result *before,
-                       const kv_result *r, kv_err *e) {
-  kv_rc rc = KV_OK;
-  if (!kv_result_ran(r)) return KV_OK;
-  if (r->has_scores && !before->has_scores) rc = put_scores(db, run, r, e);
-  if (!rc && has_scanned(r) && !has_scanned(before))
-    rc = put_scanned(db, run, r, e);
-  if (!rc && r->totals.asset >= 0 && before->totals.asset < 0)
-    rc = put_asset(db, run, r, e);
-  if (!rc && r->totals.fetched >= 0 && before->totals.fetched < 0)
-    rc = put_fetched(db, run, r, e);
-  if (!rc) rc = kv_db_put_drift(db, run, before, r, e);
-  if (rc || !kv_db_has_moments(r) || kv_db_has_moments(before)) return rc;
-  rc = kv_db_put_squares(db, run, r, e);
-  return rc ? rc : kv_db_put_means(db, run, r, e);
-}
-
 /* The row exists: confirms it, or stores and reports a conflict. */
 static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
                    kv_err *conflict, kv_err *e) {
@@ -269,7 +217,8 @@ static kv_rc check(kv_db *db, int64_t run, int64_t env, const kv_result *r,
     if (!rc) rc = kv_db_ask_row(db, run, r, e);
     if (!rc) rc = kv_db_put_layouts(db, run, r, e);
     if (!rc) rc = kv_db_put_survivals(db, run, r, e);
-    if (!rc) rc = put_later(db, run, &before, r, e);
+    if (!rc && r->has_scores && !before.has_scores)
+      rc = put_scores(db, run, r, e);
   } else {
     rc = put_diff(db, run, env, layer, where, r, e);
   }

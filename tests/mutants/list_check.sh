@@ -66,7 +66,7 @@ mutant scores_uncompared sim/compare/compare.c 'compare check' \
 mutant stored_scores_unread sim/db/db_diff.c 'db run' \
   'return a->has_scores && b->has_scores ? ALL : THREE;' 'return THREE;'
 mutant scores_never_added sim/db/db_write.c 'db' \
-  'r->has_scores && !before->has_scores' 'false'
+  'r->has_scores && !before.has_scores' 'false'
 
 # What verify could not look at.
 mutant plugin_is_other_code sim/commands/verify_rows.c 'check' \

@@ -33,8 +33,6 @@ mutant alone_takes_differences sim/inspect/latent.c 'residuals' \
   'rebuild(w, KV_REBUILT_ALONE, m, z);'
 mutant weights_once_are_there sim/commands/command_residuals.c \
   'check_figures.sh' 'i < s->files.n && !rc && *there' 'i < 0 && !rc && *there'
-mutant merged_rebuilt analysis/database/differ.c 'check_figures.sh' \
-  'WHERE d.share_bits != s.share_bits)' 'WHERE 0)'
 mutant mean_of_one_more ref/parts/latents.c 'methods' \
   'out[x] = out[x] / (float)n;' 'out[x] = out[x] / (float)(n + 1);'
 mutant latent_of_difference ref/parts/latents.c 'methods' \

@@ -26,18 +26,14 @@ mutant passes_round_rank sim/measure/tally.c 'moments' \
 mutant shelf_stays sim/measure/spill.c 'moments' \
   'if (s->file) madvise(' 'if (!s) madvise('
 mutant moments_not_compared sim/db/db_diff.c 'old_db' \
-  'kv_db_compare_moments(before, now, where);' '(void)where;'
+  'kv_db_compare_moments(a, b, where);' ''
+mutant drift_of_run_compared sim/db/db_diff.c 'old_db' \
+  'for (int i = 0; i <= a->n_parts &&' 'for (int i = 0; i < 1 &&'
+mutant asset_bytes_not_put sim/db/db_write.c 'db' \
+  '(int64_t)t->kept_max, t->asset,' '(int64_t)t->kept_max, t->mti,'
 mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
   'for (int i = r->step[0]; i < r->step[1]; i++)' \
   'for (int i = 0; i < f->steps; i++)'
-mutant drift_unmerged analysis/database/merge.c 'check_results.sh' \
-  '"drift = s.drift, drift_bits = s.drift_bits"' \
-  '"drift = s.drift, drift_bits = NULL"'
-mutant drift_uncompared sim/db/db_drift.c 'old_db' \
-  'if (kv_db_bits(x) == kv_db_bits(y)) continue;' 'if (x || y) continue;'
-mutant merge_loses_squares analysis/database/merge.c 'check_results.sh' \
-  '"squares = s.squares, squares_bits = s.squares_bits"' \
-  '"squares = s.squares, squares_bits = NULL"'
 # What ranks answers, and means of some traces.
 mutant some_among_all analysis/database/say.h 'check_means.sh' \
   'ORDER BY summary.traces < summary.traces_all, summary.needle' \
@@ -87,14 +83,6 @@ mutant verify_skips_layouts sim/commands/command_verify.c 'check_verify.sh' \
 # What a method is lent, apart from what it holds.
 mutant asset_bytes_are_none sim/engine/cell.c 'assets check_reads.sh' \
   'c->asset ? (int64_t)c->asset->bytes : 0' '0'
-mutant asset_bytes_not_put sim/db/db_write.c 'db' \
-  'if (!rc && r->totals.asset >= 0) rc = put_asset(db, *run, r, e);' ''
-mutant asset_bytes_never_later sim/db/db_write.c 'old_db' \
-  'before->totals.asset < 0)' 'before->totals.asset < -1)'
-mutant asset_bytes_not_compared sim/db/db_diff.c 'old_db' \
-  'if (compare_asset(before, now, where)) return;' '(void)compare_asset;'
-mutant merge_loses_asset_bytes analysis/database/merge.c 'check_results.sh' \
-  '"asset_bytes = s.asset_bytes"' '"asset_bytes = NULL"'
 
 # Papers and their BibTeX.
 mutant paper_unnumbered ref/methods/tova.c 'bibtex' \
@@ -174,10 +162,12 @@ mutant layer_of_first_head analysis/sql/pictures.sql 'check_figures.sh' \
 mutant histogram_of_one_trace analysis/sql/residuals.sql 'check_figures.sh' \
   'sum(items * 1.0 / all_items) / a.traces AS share' \
   'max(items * 1.0 / all_items) AS share'
-mutant first_kind_alone_compared analysis/database/differ.c 'check_figures.sh' \
-  '  WHERE d.items IS NOT s.items"' '  WHERE s.items IS NULL"'
 mutant spectrum_of_first_file analysis/database/merge.c 'check_figures.sh' \
-  'SET share = min(d.share, s.share),' 'SET share = d.share,'
+  'SET value = min(d.value, s.value)"' 'SET value = d.value"'
+mutant figures_of_heads_compared analysis/database/differ.c 'check_figures.sh' \
+  'WHERE d.value IS NOT s.value AND' 'WHERE d.head >= 0 AND'
+mutant class_may_lack analysis/database/differ.c 'check_figures.sh' \
+  '(s.value IS NOT NULL OR EXISTS' '(s.value IS NOT NULL AND EXISTS'
 mutant weights_supersede_none analysis/sql/views.sql 'check_figures.sh' \
   "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
 mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
@@ -204,9 +194,6 @@ mutant mean_of_k_always sim/inspect/residual.c 'residuals' \
   'out[i] = n ? (double)x[i] - sum / 4 : (double)x[i];'
 mutant span_from_below analysis/figures/attention.c 'check_figures.sh' \
   'in += first && last;' 'in += last;'
-mutant attention_not_compared analysis/database/differ.c 'check_figures.sh' \
-  'a.head = d.head AND a.tokens IS NOT b.tokens)' \
-  'a.head = d.head AND b.tokens IS NULL)'
 mutant score_of_last_head traces/trace/sparsity.c 'attention' \
   'if (w->sums[(size_t)m * (size_t)n + (size_t)j] > most)' \
   'if (m + 1 == w->group)'

@@ -19,16 +19,16 @@ assert files.keys() == {(16, 32), (32, 16), (32, 32)}, files
 def missed(part, digest, octave):
     """Mean over layers and traces."""
     if part == "without compressor":
-        sql = ("SELECT share FROM missed WHERE stride = 10 AND k = 4 AND"
-               " octave = ?1" if octave >= 0 else "SELECT share FROM residual"
-               " WHERE (space, kind, ?1) = ('kv', 'references', -1)")
+        sql = ("SELECT value FROM figure WHERE (figure, series, part, x) = "
+               + ("('missed', '10', '4', ?1)" if octave >= 0 else
+                  "('residual.share', 'kv', 'references', ?1 + 1)"))
         found = [r[0] for r in db.execute(sql, (octave,))]
     else:
         refs = {"DeltaKV": "nearest",
                 "without references, learned with": "none"}[part]
         found = [r[0] for r in db.execute(
-            "SELECT share FROM rebuilt WHERE (digest, refs, octave) ="
-            " (?, ?, ?)", (digest, refs, octave))]
+            "SELECT value FROM figure WHERE figure = 'rebuilt' AND"
+            " (series, part, x) = (?, ?, ?)", (digest, refs, octave))]
     assert len(found) == 4, (part, octave)
     return sum(found) / 4
 

@@ -329,8 +329,9 @@ assert shown == want, (shown, want)
 decades = rows("decades")
 for r in decades:
     n = db.execute(
-        "SELECT sum(tokens) FROM spread WHERE layer = ? AND score = ? AND norm"
-        " = ?", (r["layer"], r["score"], r["norm"])).fetchone()[0]
+        "SELECT sum(value) FROM figure WHERE figure = 'attention.class' AND"
+        " layer = ? AND x = ? AND y = ?",
+        (r["layer"], r["score"], r["norm"])).fetchone()[0]
     near(float(r["tokens"]), n, "decades")
 assert sum(int(r["tokens"]) for r in decades) == db.execute(
     "SELECT sum(tokens) FROM attention").fetchone()[0]

@@ -48,13 +48,13 @@ for name, what, x, scale, across in (
         assert HOW[r["space"]] in r["panel"] + r["series"]
         assert "kind" not in r or WHAT[kind] == r["series"]
         total = sum(n for n, in db.execute(
-            "SELECT items FROM similarity_class"
-            " WHERE (layer, space, kind, what) = (?, ?, ?, ?)",
-            (r["layer"], r["space"], kind, what)))
+            "SELECT value FROM figure"
+            " WHERE (layer, series, part, figure) = (?, ?, ?, ?)",
+            (r["layer"], r["space"], kind, "class." + what)))
         return sum(n for n, in db.execute(
-            "SELECT items FROM similarity_class WHERE"
-            " (layer, space, kind, what, class) = (?, ?, ?, ?, ?)",
-            (r["layer"], r["space"], kind, what, int(c)))) / total
+            "SELECT value FROM figure WHERE"
+            " (layer, series, part, figure, x) = (?, ?, ?, ?, ?)",
+            (r["layer"], r["space"], kind, "class." + what, int(c)))) / total
     view = alike(name, x, "share", share, across,
                  "elements%" if name == "elements" else "tokens%",
                  log=name == "distances")
@@ -76,13 +76,14 @@ for r in left:
         "SELECT norm FROM residual WHERE (layer, space, kind) = (?, ?, ?)",
         r["layer"], r["space"], r["kind"]), "norms")
 alike("strides", "k", "share",
-      lambda r: both("SELECT share FROM missed WHERE octave = -1 AND (layer,"
-                     " stride, k) = (?, ?, ?)", r["layer"], r["stride"],
-                     r["k"]),
+      lambda r: both("SELECT value FROM figure WHERE figure = 'missed' AND"
+                     " x = -1 AND (layer, series, part) = (?, ?, ?)",
+                     r["layer"], r["stride"], r["k"]),
       "references, k", "squares missed%", log=True)
 alike("positions", "position", "share",
-      lambda r: both("SELECT share FROM missed WHERE (layer, stride, k, octave)"
-                     " = (?, 10, 4, ?)", r["layer"],
+      lambda r: both("SELECT value FROM figure WHERE figure = 'missed' AND"
+                     " (layer, series, part, x) = (?, '10', '4', ?)",
+                     r["layer"],
                      int(math.log2(float(r["position"])))),
       "position", "squares missed%", log=True)
 alike("entropies", "layer", "bits",

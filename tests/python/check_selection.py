@@ -4,37 +4,23 @@ drift, as tests/check_figures.sh made them: files that kvreport exported to CSV
 are means of rows of DB, asked here in other words; maps have as many tokens as
 heads select; PAGE draws as many points. Standard library only."""
 
-import csv
-import html
 import math
 import re
-import sqlite3
 import struct
-import sys
 
-db = sqlite3.connect(sys.argv[1])
-page = open(sys.argv[3], encoding="utf-8").read()
-
-
-def rows(view):
-    return list(csv.DictReader(open(f"{sys.argv[2]}/{view}.csv")))
-
-
-def near(a, b, what):
-    assert math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12), f"{what}: {a} {b}"
+from figures import db, near, rows, section
 
 
 def points(name):
-    found = re.search(rf'<h2 id="{name}">.*?</figure>', page, re.S)
-    assert found, f"no figure {name}"
-    return len(re.findall(r"<title>.*?; ", html.unescape(found.group(0))))
+    return len(re.findall(r"<title>.*?; ", section(name)))
 
 
 # --- maps ---
 
 maps = {}
 for identity, layer, token, adapter, share, blob in db.execute(
-    "SELECT * FROM selection_map"
+    "SELECT identity, layer, x, series, y, value FROM figure"
+    " WHERE figure = 'selection.map'"
 ):
     maps[identity, layer, token, adapter, share] = sum(
         struct.unpack("<64i", blob)

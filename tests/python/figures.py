@@ -12,6 +12,27 @@ import sys
 
 db = sqlite3.connect(sys.argv[1])
 db.row_factory = sqlite3.Row
+# The numbers of one thing beside each other, by other words than the views'.
+for view, of, names, keys in (
+    ("attention", "attention", "rows critical seen tokens", "head"),
+    ("selection", "selection", "before after temperature",
+     "head, x AS token, series AS adapter, y AS share"),
+    ("similarity", "nearest", "tokens far close chance", "series AS space"),
+    ("residual", "residual", "tokens norm share",
+     "series AS space, part AS kind"),
+    ("spectrum", "spectrum", "share total",
+     "series AS space, part AS kind, x AS direction"),
+    ("entropy", "entropy", "bins bits", "series AS part, part AS coding"),
+):
+    first, *others = names.split()
+    db.execute(
+        f"CREATE TEMP VIEW {view} AS SELECT identity, layer, {keys},"
+        f" f.value AS {first}, " + ", ".join(
+            f"(SELECT value FROM figure g WHERE g.figure = '{of}.{n}' AND"
+            " (g.identity, g.layer, g.head, g.series, g.part, g.x, g.y) ="
+            " (f.identity, f.layer, f.head, f.series, f.part, f.x, f.y))"
+            f" AS {n}" for n in others)
+        + f" FROM figure f WHERE figure = '{of}.{first}'")
 page = open(sys.argv[3], encoding="utf-8").read()
 
 
