@@ -198,9 +198,9 @@ static int write(const kv_args *a, const sheet *s) {
   "answer'" CHECKED
 #define WORDS                                                                  \
   "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
-  " in order to choose what is read, as a share of what dense reads; empty:"   \
-  " not recorded, by an earlier kvreplay. needle: mass on the needles, dense"  \
-  " is 1; empty: the trace has no answers. lse: by how much the log-sum-exp"   \
+  " in order to choose what is read, as a share of what dense reads. needle:"  \
+  " mass on the needles, dense is 1; empty: the trace has no answers. lse: "   \
+  "by how much the log-sum-exp"                                                \
   " of what is stored is off. kl: divergence of the attention. error: of its"  \
   " output."
 #define SPREAD                                                                 \

@@ -210,8 +210,9 @@ for name in attention.{rows,critical,seen,tokens,class} \
   selection.{before,after}; do
   odd $name 'UPDATE figure SET value = value + 1 WHERE' 'KV head 0 of '
 done
+bit='UPDATE figure SET value = value * (1 + 3e-16) WHERE'
 for name in selection.{lse,temperature}; do
-  odd $name 'UPDATE figure SET value = value * (1 + 3e-16) WHERE' 'KV head 0 of '
+  odd $name "$bit" 'KV head 0 of '
 done
 odd selection.map 'UPDATE figure SET value = zeroblob(256) WHERE'
 for name in nearest.{tokens,far,close} class.{distance,cosine,norm,value} \
@@ -220,7 +221,7 @@ for name in nearest.{tokens,far,close} class.{distance,cosine,norm,value} \
 done
 for name in nearest.chance residual.{norm,share} missed \
   entropy.{bits,scales,tables,error}; do
-  odd $name 'UPDATE figure SET value = value * (1 + 3e-16) WHERE'
+  odd $name "$bit"
 done
 odd class.norm 'DELETE FROM figure WHERE x % 2 AND'
 cp "$dir/b.db" "$dir/odd.db"

@@ -338,7 +338,7 @@ FROM newest r JOIN trace t USING (identity) JOIN held h USING (run_id)
 ORDER BY trace, r.method, r.budget, r.key, h.kind;
 
 -- What the entries of each class hold at the end, where a method gives them
--- classes; empty in rows of an earlier kvreplay.
+-- classes.
 CREATE TEMP VIEW classes AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget,

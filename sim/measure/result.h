@@ -31,13 +31,12 @@ typedef struct kv_totals {
   int64_t mti;            /* byte * step, sum over the same t */
   double read;            /* bytes read per decode step */
   double scanned;         /* bytes looked at per decode step in order to choose
-                             what is read; NaN: not recorded */
+                             what is read */
   int64_t asset;          /* bytes of the tensors that the method was lent,
                              once for all requests and so no part of the cache;
-                             0: it reads no file; -1: not recorded */
+                             0: it reads no file */
   int64_t fetched;        /* of the bytes read, those that lay in the host's
-                             memory, all decode steps together; -1: not
-                             recorded */
+                             memory, all decode steps together */
   int64_t moved;          /* bytes rewritten by verbs */
   int64_t verbs;          /* records of verbs */
   double kr;              /* mean of bytes / dense bytes */
@@ -52,8 +51,7 @@ typedef struct kv_part {
   int layer, head, bin; /* -1 where it does not apply */
   int first_step, last_step;
   double kept;  /* entries at the end, mean over its lanes */
-  double drift; /* lse_error summed over its steps, mean over its query heads;
-                   NaN: not recorded */
+  double drift; /* lse_error summed over its steps, mean over its query heads */
   kv_stat stat[KV_MEASURES];
 } kv_part;
 
@@ -64,8 +62,7 @@ typedef struct kv_layer_result {
 
 typedef struct kv_step_cost { /* sum over layers, after compression */
   int step;                   /* tokens seen */
-  int64_t bytes, codes, read;
-  int64_t scanned; /* -1: not recorded */
+  int64_t bytes, codes, read, scanned;
 } kv_step_cost;
 
 /* One memory layout (sim/layout/layout.h). Bytes are of K and V alone, as the
@@ -181,8 +178,7 @@ typedef struct kv_result {
   kv_stat stat[KV_MEASURES];
   double drift; /* as of a part, of the whole run */
   /* Means over layers and query heads at each decode step: [KV_MEASURES]
-   * [n_steps - 1], NaN where no row has a value. NULL: not recorded, and then
-   * neither are the squares of any kv_stat. */
+   * [n_steps - 1], NaN where no row has a value. NULL: nothing was decoded. */
   float *step_mean;
   int n_parts, n_layers, n_steps;
   kv_part *part;            /* layers, then heads, then bins */

@@ -90,8 +90,8 @@ static void bytes(const kv_result *r, const kv_row_sink *to) {
   integer(to, "mti", ran, t->mti);
   real(to, "read", ran, t->read);
   real(to, "scanned", ran, t->scanned);
-  integer(to, "asset", ran && t->asset >= 0, t->asset);
-  integer(to, "fetched", ran && t->fetched >= 0, t->fetched);
+  integer(to, "asset", ran, t->asset);
+  integer(to, "fetched", ran, t->fetched);
   integer(to, "moved", ran, t->moved);
   to->open(to->self, "codes_only", ran);
   real(to, "mean", ran, t->codes_mean);
