@@ -363,6 +363,32 @@ for form in csv json; do
     cmp -s - "$tmp/plain" || fail "--wide changes $form"
 done
 
+# A compression ratio leaves what Python computes; at 0 a method that compresses
+# the prompt alone is dense; rows are kept, found again and verified by it.
+if command -v python3 >/dev/null; then
+  ratios=$(seq -f ratio:%.2f -s , 0.05 0.05 0.95)
+  for p in 137 40 201 300; do
+    checks=$((checks + 1))
+    "$kvreplay" run "$small" -n -p $p -m window -b "$ratios" |
+      grep -oE 'budget=[0-9]+' >"$tmp/kept" || fail "ratios of $p tokens"
+    python3 -c "for i in range(1, 20):
+      print('budget=%d' % int($p * (1 - float('%.2f' % (i / 20)))))" |
+      cmp -s - "$tmp/kept" || fail "other tokens than Python's of $p"
+  done
+fi
+checks=$((checks + 3))
+"$kvreplay" run "$small" -q -b ratio:0 -f jsonl -d "$tmp/ratio.db" \
+  -m dense,snapkv,knorm,h2o:variant=prefill,tova:variant=prefill >"$tmp/rows" ||
+  fail 'a ratio of 0'
+[ "$(grep -oE '"state": "[0-9a-f]+", "output": "[0-9a-f]+"' "$tmp/rows" |
+  uniq -c | awk '{ print $1 }')" = 5 ] || fail 'a ratio of 0 is not dense'
+[ "$(grep -c '"basis": "ratio", "target": "ratio:0"' "$tmp/rows")" = 4 ] ||
+  fail 'a ratio is not what rows say was asked'
+"$kvreplay" run "$small" -q -b ratio:0 -f jsonl -d "$tmp/ratio.db" \
+  -m snapkv | cmp -s - <(sed -n 2p "$tmp/rows") &&
+  "$kvreplay" verify -q "$tmp/ratio.db" >"$tmp/out" &&
+  grep -q '^5 rows the same' "$tmp/out" || fail 'a ratio in a database'
+
 if [ -w /dev/full ]; then
   checks=$((checks + 1))
   "$kvreplay" methods >/dev/full 2>"$tmp/err"

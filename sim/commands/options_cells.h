@@ -52,9 +52,10 @@ typedef struct kv_cells_options {
       KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
 #define KV_BUDGETS                                                             \
-  "512 or entries:512; 20% or prompt:20%; end:20%, mean:20%, peak:20%, "       \
-  "read:20% of the bytes of dense; a budget a layer: 64/32/32/16, 20%/10%, "   \
-  "or layers:FILE (one a line, or a JSON list)"
+  "512 or entries:512; 20% or prompt:20%; ratio:0.8, a compression ratio as "  \
+  "kvpress has it, keeps int(n * (1 - 0.8)) of a prompt's n tokens; end:20%, " \
+  "mean:20%, peak:20%, read:20% of the bytes of dense; a budget a layer: "     \
+  "64/32/32/16, 20%/10%, or layers:FILE (one a line, or a JSON list)"
 #define KV_OPTION_METHODS(heading, what, more, text)                           \
   {                                                                            \
     .slot = KV_SLOT_LIST, .name = "methods", .letter = 'm', .argument = what,  \

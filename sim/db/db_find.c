@@ -115,7 +115,7 @@ static kv_rc read_names(kv_db *db, sqlite3_stmt *s, kv_result *r, kv_err *e) {
   r->spec = strdup(kv_db_text(db, s, 8));
   r->arithmetic = kv_db_int(db, s, 9, 0);
   snprintf(r->target, sizeof r->target, "%s", kv_db_text(db, s, 13));
-  r->basis = (kv_basis)kv_db_name(db, s, 12, 7, kv_basis_names);
+  r->basis = (kv_basis)kv_db_name(db, s, 12, KV_BASES, kv_basis_names);
   if (!r->method || !r->params || !r->spec || (plugin && !r->code))
     return kv_no_memory(e, "a row of results", sizeof *r);
   return KV_OK;

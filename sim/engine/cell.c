@@ -300,6 +300,8 @@ double kv_cell_achieved(const kv_cell *c) {
     return entries;
   case KV_BASIS_PROMPT:
     return share(entries, s->prompt_len);
+  case KV_BASIS_RATIO:
+    return 1 - entries / s->prompt_len;
   case KV_BASIS_END:
     return share((double)kv_bytes_total(&t->end), row * s->n_tokens);
   case KV_BASIS_MEAN:

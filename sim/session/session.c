@@ -255,8 +255,8 @@ static kv_rc make_cell(kv_session *s, const kv_spec *spec, const char *budget,
   if (!rc && budget && kv_budget_in_bytes(&b))
     rc = kv_fail(e, KV_USAGE,
                  "budget %s is one of bytes, which takes a search over a "
-                 "recorded trace; give entries (512) or a share of the prompt "
-                 "(20%%)",
+                 "recorded trace; give entries (512), a share of the prompt "
+                 "(20%%) or a compression ratio (ratio:0.8)",
                  budget);
   if (!rc && budget && !b.layers)
     rc = kv_budget_entries(&b, s->trace.shape.prompt_len, &asked.entries, e);

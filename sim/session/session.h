@@ -72,11 +72,11 @@ typedef struct kv_session_shape {
 typedef struct kv_session kv_session;
 
 /* Opens a session. spec: one method, as for the option -m ("quest:page=16").
- * budget: as for -b, in entries ("512") or a share of the prompt ("20%"); NULL
- * if spec has it or the method needs none. prompt_len: 1..n_tokens. KV_USAGE:
- * an argument, the specification or the budget is wrong; KV_REFUSED: the method
- * cannot run on this shape; KV_RESOURCE: memory. *out is NULL after a failure.
- */
+ * budget: as for -b, in entries ("512"), a share of the prompt ("20%") or a
+ * compression ratio ("ratio:0.8"); NULL if spec has it or the method needs
+ * none. prompt_len: 1..n_tokens. KV_USAGE: an argument, the specification or
+ * the budget is wrong; KV_REFUSED: the method cannot run on this shape;
+ * KV_RESOURCE: memory. *out is NULL after a failure. */
 kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
                       const char *budget, int prompt_len, kv_session **out,
                       kv_err *e);

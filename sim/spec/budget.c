@@ -9,10 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kv_basis_names[7] = {"",     "entries", "prompt", "end",
-                                       "mean", "peak",    "read"};
+const char *const kv_basis_names[KV_BASES] = {
+    "", "entries", "prompt", "ratio", "end", "mean", "peak", "read"};
 
-enum { MOST_PERCENT = 1000, MOST_DECIMALS = 6, MOST_ENTRIES = 1 << 30 };
+enum { MOST_PERCENT = 1000, MOST_ENTRIES = 1 << 30 };
+
+/* The finest decimals: six of a percentage, and of a ratio as many as leave
+ * num and den exact in binary64, so that num / den is what Python reads. */
+static const int64_t finest_percent = 1000000, finest_ratio = 1000000000000000;
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -22,9 +26,10 @@ static kv_rc bad(const char *text, const char *why, kv_err *e) {
 }
 
 /* Reads digits [. digits], without the percent sign, as num / den. Returns
- * false for another form, for more than MOST_DECIMALS decimals, and from
- * MOST_PERCENT on. */
-static bool decimal(const char *c, size_t n, int64_t *num, int64_t *den) {
+ * false for another form, where den would be above `finest`, and above
+ * MOST_PERCENT. */
+static bool decimal(const char *c, size_t n, int64_t finest, int64_t *num,
+                    int64_t *den) {
   bool point = false, digit = false;
   *num = 0;
   *den = 1;
@@ -36,9 +41,10 @@ static bool decimal(const char *c, size_t n, int64_t *num, int64_t *den) {
     }
     if (c[i] < '0' || c[i] > '9') return false;
     digit = true;
-    *num = *num * 10 + (c[i] - '0');
+    if (point && *den == finest) return false;
     if (point) *den *= 10;
-    if (*den > 1000000 || *num > MOST_PERCENT * *den) return false;
+    *num = *num * 10 + (c[i] - '0');
+    if (*num > MOST_PERCENT * *den) return false;
   }
   return digit;
 }
@@ -49,7 +55,7 @@ static kv_rc parse_share(const char *text, const char *at, kv_budget *b,
     return bad(text, "entries are counted, not a percentage", e);
   }
   if (b->basis == KV_BASIS_NONE) b->basis = KV_BASIS_PROMPT;
-  if (!decimal(at, strlen(at) - 1, &b->num, &b->den)) {
+  if (!decimal(at, strlen(at) - 1, finest_percent, &b->num, &b->den)) {
     return bad(text,
                "a percentage is a plain decimal up to 1000 with at most 6 "
                "decimals, like 12.5%",
@@ -60,9 +66,26 @@ static kv_rc parse_share(const char *text, const char *at, kv_budget *b,
   return KV_OK;
 }
 
+static kv_rc parse_ratio(const char *text, const char *at, kv_budget *b,
+                         kv_err *e) {
+  if (decimal(at, strlen(at), finest_ratio, &b->num, &b->den) &&
+      b->num < b->den)
+    return KV_OK;
+  return bad(text,
+             "a compression ratio is the share of the prompt's tokens that "
+             "goes: a plain decimal from 0 on and below 1 with at most 15 "
+             "decimals, like ratio:0.8",
+             e);
+}
+
 static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
                          kv_err *e) {
   uint64_t count;
+  if (!strncmp(at, "ratio:", 6))
+    return bad(text,
+               "a compression ratio is of the prompt's tokens alone: write "
+               "ratio:0.8, or a share of dense's bytes as end:20%",
+               e);
   if (b->basis != KV_BASIS_NONE && b->basis != KV_BASIS_ENTRIES) {
     return bad(text, "this basis takes a percentage, like mean:20%", e);
   }
@@ -72,8 +95,8 @@ static kv_rc parse_count(const char *text, const char *at, kv_budget *b,
       return bad(text, "must be at most 1073741824", e);
     return bad(text,
                "write a number of entries (512) or a percentage (20%), with "
-               "entries:, prompt:, end:, mean:, peak: or read: before it; or "
-               "a list, a layer each (64/32)",
+               "entries:, prompt:, end:, mean:, peak: or read: before it; a "
+               "compression ratio (ratio:0.8); or a list, a layer each (64/32)",
                e);
   }
   if (count < 1) return bad(text, "must be at least 1; the nearest is 1", e);
@@ -100,8 +123,8 @@ static kv_rc parse_basis(const char *text, const char **at, kv_budget *b,
   }
   const char *near = kv_text_nearest(name, KV_BASIS_READ, kv_basis_names + 1);
   return kv_fail(e, KV_USAGE,
-                 "budget %s: the basis is none of entries, prompt, end, mean, "
-                 "peak, read%s%s%s",
+                 "budget %s: the basis is none of entries, prompt, ratio, end, "
+                 "mean, peak, read%s%s%s",
                  kv_show(text, show), near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
 }
@@ -118,6 +141,7 @@ kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e) {
   kv_rc rc = parse_basis(text, &at, out, e);
   if (rc) return rc;
   memcpy(out->target, text, n);
+  if (out->basis == KV_BASIS_RATIO) return parse_ratio(text, at, out, e);
   return text[n - 1] == '%' ? parse_share(text, at, out, e)
                             : parse_count(text, at, out, e);
 }
@@ -176,6 +200,12 @@ void kv_budgets_free(kv_budgets *b) {
 
 bool kv_budget_in_bytes(const kv_budget *b) { return b->basis >= KV_BASIS_END; }
 
+/* As Python's int(n * (1 - r)): three roundings of binary64, and truncation. */
+static int left_by_ratio(const kv_budget *b, int n) {
+  double r = (double)b->num / (double)b->den, rest = 1 - r;
+  return (int)((double)n * rest);
+}
+
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e) {
   assert(!kv_budget_in_bytes(b) && "bytes are searched for, not computed");
@@ -184,7 +214,14 @@ kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
     *out = b->entries;
     return KV_OK;
   }
-  wide n = (wide)b->num * (unsigned)prompt_len / (wide)b->den;
+  wide n = b->basis == KV_BASIS_RATIO
+               ? (wide)left_by_ratio(b, prompt_len)
+               : (wide)b->num * (unsigned)prompt_len / (wide)b->den;
+  if (n < 1 && b->basis == KV_BASIS_RATIO)
+    return kv_fail(e, KV_USAGE,
+                   "budget %s leaves none of a prompt of %d tokens; a smaller "
+                   "ratio leaves more",
+                   b->target, prompt_len);
   if (n < 1) {
     return kv_fail(e, KV_USAGE,
                    "budget %s of a prompt of %d tokens is less than one entry; "

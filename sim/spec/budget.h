@@ -7,6 +7,11 @@
  *   budget = one | one { "/" one } | "layers:" FILE
  *   one    = [basis ":"] number      basis = entries
  *          | [basis ":"] number "%"  basis = prompt end mean peak read
+ *          | "ratio:" number         0 <= number < 1
+ *
+ * A compression ratio r is the share of the prompt's n tokens that goes, as
+ * kvpress's compression_ratio: int(n * (1 - r)) stay, computed in binary64 as
+ * Python does, so that of 465 tokens 92 stay at ratio:0.8 and 93 at 20%.
  *
  * A list, typed or read from a file, gives each layer of the model its own
  * budget, in entries or as a share of the prompt.
@@ -22,18 +27,21 @@ typedef enum kv_basis {
   KV_BASIS_NONE,    /* no budget at all */
   KV_BASIS_ENTRIES, /* 512 */
   KV_BASIS_PROMPT,  /* 20% of the prompt, floor */
+  KV_BASIS_RATIO,   /* what a compression ratio leaves of the prompt */
   KV_BASIS_END,     /* bytes at the end, share of dense */
   KV_BASIS_MEAN,    /* bytes averaged over decode */
   KV_BASIS_PEAK,    /* bytes at the peak */
   KV_BASIS_READ     /* bytes read per step */
 } kv_basis;
 
-extern const char *const kv_basis_names[7]; /* "" entries prompt end ... */
+enum { KV_BASES = KV_BASIS_READ + 1 };
+extern const char *const kv_basis_names[KV_BASES]; /* "" entries prompt ... */
 
 typedef struct kv_budget {
   kv_basis basis;
   int entries;      /* KV_BASIS_ENTRIES */
-  int64_t num, den; /* the others: share = num / den, den a power of 10 */
+  int64_t num, den; /* the others: share, or ratio, = num / den, den a power of
+                       10, at most 10^15 and so exact in binary64 */
   char target[64];  /* as typed; for a list, its name (kv_budget_name_layers) */
   int layers;       /* budgets in a list; 0: one budget for all layers */
   struct kv_budget *layer; /* [layers] */
@@ -73,8 +81,8 @@ void kv_budget_name_layers(int n, const char *const *text, char out[64]);
 /* True if the budget is in bytes, so that its number of entries must be found
  * by search. */
 bool kv_budget_in_bytes(const kv_budget *b);
-/* Entries that a budget in entries or in percent of the prompt means (rounded
- * down). KV_USAGE if that is less than 1. */
+/* Entries that a budget in entries, in percent of the prompt or as a
+ * compression ratio means (rounded down). KV_USAGE if that is less than 1. */
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e);
 /* True if bytes / dense <= the share, compared exactly. Two sums over the same

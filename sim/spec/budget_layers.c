@@ -34,8 +34,8 @@ static kv_rc add(const char *text, kv_rc bad, const char *at, kv_budget *out,
   if (rc) return kv_fail(e, rc == KV_USAGE ? bad : rc, "%s: %s", at, why.text);
   if (kv_budget_in_bytes(&one))
     return kv_fail(e, bad,
-                   "%s: %s is of bytes; a layer takes entries (512) or a "
-                   "share of the prompt (20%%)",
+                   "%s: %s is of bytes; a layer takes entries (512), a share "
+                   "of the prompt (20%%) or a compression ratio (ratio:0.8)",
                    at, text);
   if (out->layers == MOST_LAYERS)
     return kv_fail(e, bad, "%s: more than %d layers", at, MOST_LAYERS);
@@ -181,10 +181,10 @@ void kv_budget_name_layers(int n, const char *const *text, char out[64]) {
   snprintf(out, 64, KV_LAYERS "%.8s", hex);
 }
 
-/* The budget as typed, without its basis. */
+/* The budget as typed, without its basis where its form says it. */
 static const char *bare(const kv_budget *b) {
   const char *colon = strchr(b->target, ':');
-  return colon ? colon + 1 : b->target;
+  return colon && b->basis != KV_BASIS_RATIO ? colon + 1 : b->target;
 }
 
 static kv_rc name(kv_budget *b, kv_err *e) {

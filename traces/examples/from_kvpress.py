@@ -5,7 +5,7 @@ on the same trace, bytes and errors counted alike.
 
     python from_kvpress.py MODEL 'SnapKVPress(0.8, 32, 7)' T.safetensors \\
         D.safetensors TEXT.txt 64
-    kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b 20%
+    kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b ratio:0.8
 
 T is the trace of the text and of 64 tokens that the model adds; without TEXT
 it is there already, recorded of this model. The prompt goes through the model
