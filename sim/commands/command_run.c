@@ -42,15 +42,10 @@ static kv_together together_of(task *s) {
   return (kv_together){s->options.pool, s->options.arrive, how_of(s).threads};
 }
 
-static bool for_people(const task *s) {
-  return s->options.format == KV_ROWS_TABLE ||
-         s->options.format == KV_ROWS_WIDE;
-}
-
 static kv_rc open_cells(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
   kv_rc rc = KV_OK;
-  s->of.identify = !for_people(s);
+  s->of.identify = !s->options.people;
   s->of.goes_on = true;
   s->of.layouts = &s->options.layouts;
   if (s->options.shard.count)
@@ -350,7 +345,7 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   else
     closed = kv_row_writer_close(s->rows, &closing);
   s->rows = NULL;
-  if (!rc && !closed && !*stopped && s->options.together && for_people(s))
+  if (!rc && !closed && !*stopped && s->options.together && s->options.people)
     rc = kv_together_print(&s->of, stdout, e);
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);

@@ -309,7 +309,8 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
     rc = kv_layouts_parse(o->layout_text.item[i], &o->layouts, e);
   if (!rc && o->tokens && !o->cells.db)
     rc = kv_fail(e, KV_USAGE, "--tokens is kept in a database: add --db FILE");
-  if (o->wide && o->format == KV_ROWS_TABLE) o->format = KV_ROWS_WIDE;
+  o->people = o->format == KV_ROWS_TABLE;
+  if (o->wide && o->people) o->format = KV_ROWS_WIDE;
   if (!rc) rc = check_together(o, e);
   if (!rc) rc = check_turns(o, e);
   if (!rc) rc = check_files(o, e);

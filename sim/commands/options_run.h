@@ -16,6 +16,7 @@ typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 typedef struct kv_run_options {
   kv_cells_options cells; /* first: sim/commands/options_cells.h */
   int format, walk;       /* kv_row_format, kv_walk */
+  bool people;            /* the format is a table, which has no identities */
   const char *backend_text;
   const kv_backend *backend;
   bool wide, twice, dry_run, tokens;

@@ -80,39 +80,6 @@ static void percentages_are_exact(void **state) {
   }
 }
 
-/* What Python 3 prints for int(n * (1 - r)). */
-static void ratios_are_those_of_python(void **state) {
-  (void)state;
-  const struct {
-    int n;
-    const char *text;
-    int kept;
-  } of[] = {{465, "ratio:0.8", 92},
-            {40, "ratio:.8", 7},
-            {30, "ratio:0.900", 2},
-            {300, "ratio:0.9", 29}, /* up to here one fewer than in reals */
-            {465, "ratio:0.9", 46},
-            {50, "ratio:0.94", 3},
-            {100, "ratio:0.3", 70},
-            {1000, "ratio:0.1", 900},
-            {7, "ratio:0.142857142857143", 5},
-            {1 << 20, "ratio:0.000001", 1048574},
-            {761, "ratio:0.8", 152},
-            {273, "ratio:0.7", 81},
-            {1, "ratio:0", 1},
-            {1 << 30, "ratio:0.0", 1 << 30}};
-  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-    assert_int_equal(entries(of[i].text, of[i].n), of[i].kept);
-  kv_budget b = parsed("ratio:0.9");
-  kv_err e = {0};
-  int n;
-  assert_int_equal(b.basis, KV_BASIS_RATIO);
-  assert_false(kv_budget_in_bytes(&b));
-  assert_string_equal(kv_basis_names[b.basis], "ratio");
-  assert_int_equal(kv_budget_entries(&b, 10, &n, &e), KV_USAGE);
-  assert_non_null(strstr(e.text, "leaves none of a prompt of 10 tokens"));
-}
-
 static void less_than_one_is_usage(void **state) {
   (void)state;
   kv_budget b = parsed("0.5%");
@@ -144,16 +111,6 @@ static void wrong_is_named(void **state) {
   refused("men:20%", "did you mean mean?");
   refused("mean:512", "takes a percentage");
   refused("entries:20%", "not a percentage");
-  refused("ratio:1", "below 1");
-  refused("ratio:1.0", "below 1");
-  refused("ratio:-0.1", "from 0 on");
-  refused("ratio:80%", "plain decimal");
-  refused("ratio:0.1234567890123456", "at most 15 decimals");
-  refused("ratio:", "plain decimal");
-  refused("rato:0.8", "did you mean ratio?");
-  refused("end:ratio:0.8", "of the prompt's tokens alone");
-  refused("0.8", "a compression ratio (ratio:0.8)");
-  refused("ratio:0.8,ratio:.80", "listed twice");
   refused("20%,", "is empty");
   refused("20%,prompt:20.0%", "listed twice");
   refused("512,entries:512", "listed twice");
@@ -423,18 +380,16 @@ static void run_values(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(forms),
-      cmocka_unit_test(percentages_are_exact),
-      cmocka_unit_test(ratios_are_those_of_python),
-      cmocka_unit_test(less_than_one_is_usage),
-      cmocka_unit_test(wrong_is_named),
-      cmocka_unit_test(lists),
-      cmocka_unit_test(wrong_lists),
-      cmocka_unit_test(fits_to_the_byte),
-      cmocka_unit_test(search_sequence),
-      cmocka_unit_test(probes_at_most),
-      cmocka_unit_test(run_lines),
-      cmocka_unit_test(run_values)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(forms),
+                                     cmocka_unit_test(percentages_are_exact),
+                                     cmocka_unit_test(less_than_one_is_usage),
+                                     cmocka_unit_test(wrong_is_named),
+                                     cmocka_unit_test(lists),
+                                     cmocka_unit_test(wrong_lists),
+                                     cmocka_unit_test(fits_to_the_byte),
+                                     cmocka_unit_test(search_sequence),
+                                     cmocka_unit_test(probes_at_most),
+                                     cmocka_unit_test(run_lines),
+                                     cmocka_unit_test(run_values)};
   return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

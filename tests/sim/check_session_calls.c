@@ -160,7 +160,6 @@ static void wrong_methods(void **state) {
                {"h2o", NULL, P, KV_USAGE, "budget"},
                {"h2o", "mean:20%", P, KV_USAGE, "search"},
                {"h2o", "many", P, KV_USAGE, "many"},
-               {"h2o", "ratio:1", P, KV_USAGE, "below 1"},
                {"h2o:recent=7", "6", P, KV_REFUSED, "recent"},
                {"h2o:recent=x", "6", P, KV_USAGE, "recent"},
                {"streamingllm", "6", P, KV_REFUSED, "inv_freq"},
@@ -180,11 +179,6 @@ static void wrong_methods(void **state) {
   kv_session_shape x = shape(KV_F16);
   kv_session *s = NULL; /* of a budget of its own none need be given */
   assert_int_equal(kv_session_open(&x, "omnikv", NULL, P, &s, NULL), KV_OK);
-  kv_session_close(s);
-  assert_int_equal(kv_session_open(&x, "h2o", "ratio:0.5", P, &s, NULL), KV_OK);
-  char budget[32];
-  snprintf(budget, sizeof budget, ":budget=%d:", P / 2);
-  assert_non_null(strstr(kv_session_spec(s), budget));
   kv_session_close(s);
   assert_int_equal(kv_session_open(NULL, "dense", NULL, P, NULL, NULL),
                    KV_USAGE);
