@@ -224,10 +224,6 @@ mutant observation_always ref/backend/backend.c 'laws' \
 mutant lengths_promised ref/methods/tova.c 'laws' \
   'needs->decode_rows = every_step;' \
   'needs->decode_rows = every_step, needs->lengths = true;'
-mutant ratio_in_reals sim/spec/budget.c 'ratio' \
-  'return (int)((double)n * rest);' \
-  'return (int)((wide)n * (wide)(b->den - b->num) / (wide)b->den) +
-         (rest > 1);'
 mutant lengths_for_reads sim/sweep/search.c 'run' \
   '(basis != KV_BASIS_READ || !plan->method->view)' '1'
 

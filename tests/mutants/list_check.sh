@@ -87,6 +87,10 @@ mutant any_backend_will_do sim/db/db_find.c 'run' \
 mutant first_backend_named sim/db/db_read.c 'run' \
   '" ORDER BY c.backend = ? DESC, v.started,' \
   '" ORDER BY c.backend = ? ASC, v.started,'
+mutant ratio_in_reals sim/spec/budget.c 'ratio' \
+  'return (int)((double)n * rest);' \
+  'return (int)((wide)n * (wide)(b->den - b->num) / (wide)b->den) +
+         (rest > 1);'
 mutant search_by_anyone sim/sweep/search.c 'run' \
   '!strcmp(ask->how.backend->name, kv_backend_ref.name)' 'true'
 mutant block_unshown gpu/host/step.c 'check_backends.sh' \
