@@ -23,7 +23,7 @@ static __global__ void materialise(const __grid_constant__ kv_gpu_layer l) {
       i < lane->n && kv_gpu_coded_value(lane, i) && kv_gpu_seen(l, lane, i);
   if (wanted[j]) row[j] = kv_gpu_value_row(l, lane, i);
   __syncthreads();
-  float *to = kv_gpu_made_row(l, lane, base);
+  float *to = kv_gpu_materialised_row(l, lane, base);
   for (size_t at = (size_t)j; at < (size_t)n * d_v; at += KV_BLOCK)
     if (wanted[at / d_v])
       to[at] = kv_gpu_element(row[at / d_v], (int)(at % d_v));
@@ -31,5 +31,5 @@ static __global__ void materialise(const __grid_constant__ kv_gpu_layer l) {
 
 extern "C" void kv_gpu_start_materialise(void *stream, const kv_gpu_layer *l) {
   dim3 grid((unsigned)l->chunks, (unsigned)l->lanes);
-  if (l->made) KV_LAUNCH(stream, materialise, grid, KV_BLOCK, *l);
+  if (l->materialised) KV_LAUNCH(stream, materialise, grid, KV_BLOCK, *l);
 }

@@ -88,21 +88,23 @@ static __global__ void hidden(const __grid_constant__ kv_gpu_rebuilt r) {
 static __device__ float *made_row(const kv_gpu_layer &l,
                                   const kv_gpu_rebuilt &r, kv_rebuilt_side side,
                                   int j) {
-  size_t at = (size_t)side.lane * (size_t)r.made.room + (size_t)j;
-  float *rows = (float *)(side.key ? r.made.half[0].k : r.made.half[0].v);
+  size_t at = (size_t)side.lane * (size_t)r.materialised.room + (size_t)j;
+  float *rows =
+      (float *)(side.key ? r.materialised.half[0].k : r.materialised.half[0].v);
   return rows + at * (size_t)kv_rebuilt_width(l.shape, side.key);
 }
 
 /* All of the rows that will be made count. */
 static __device__ void all_count(const kv_gpu_layer &l,
                                  const kv_gpu_rebuilt &r) {
-  const kv_gpu_regular_half &h = r.made.half[0];
-  for (int at = kv_thread(); at < l.lanes * r.made.words; at += KV_BLOCK) {
-    int left = r.attended - 32 * (at % r.made.words);
+  const kv_gpu_regular_half &h = r.materialised.half[0];
+  for (int at = kv_thread(); at < l.lanes * r.materialised.words;
+       at += KV_BLOCK) {
+    int left = r.attended - 32 * (at % r.materialised.words);
     h.mask[at] = left >= 32 ? ~0u : left > 0 ? (1u << left) - 1 : 0;
   }
   for (int i = kv_thread(); i < l.lanes; i += KV_BLOCK) h.taken[i] = r.attended;
-  if (kv_thread() == 0) *r.made.which = 0;
+  if (kv_thread() == 0) *r.materialised.which = 0;
 }
 
 static __global__ void gather(const __grid_constant__ kv_gpu_layer l,
@@ -176,7 +178,7 @@ static void start_read(void *stream, const kv_gpu_layer *l,
                        const kv_gpu_rebuilt *r) {
   kv_gpu_layer made = *l;
   made.shape.dtype = KV_F32;
-  kv_gpu_start_regular_attend(stream, &made, &r->made);
+  kv_gpu_start_regular_attend(stream, &made, &r->materialised);
 }
 
 static void start_attend(void *stream, const kv_gpu_layer *l,

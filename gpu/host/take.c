@@ -154,8 +154,8 @@ static void take_layer(kv_store *s) {
     l->more_a = room(s, heads * d_v * sizeof *l->more_a);
   }
   if (s->hooks[0]->view && s->plan->needs.codings && s->queries > 1)
-    l->made = room(s, (size_t)s->lanes * (size_t)shape->n_tokens * d_v *
-                          sizeof *l->made);
+    l->materialised = room(s, (size_t)s->lanes * (size_t)shape->n_tokens * d_v *
+                                  sizeof *l->materialised);
   l->out = room(s, heads * (d_v + 1) * sizeof *l->out);
   if (s->plan->needs.message > 0) {
     l->above = room(s, sizeof *l->above + s->plan->needs.message);

@@ -192,19 +192,19 @@ KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
 }
 
 /* Where gpu/backend/materialise.cu puts the decoded value of entry i: for coded
- * entries in view, if l.made is not NULL. */
-KV_DEVICE float *kv_gpu_made_row(const kv_gpu_layer &l, const kv_gpu_lane *lane,
-                                 int i) {
+ * entries in view, if l.materialised is not NULL. */
+KV_DEVICE float *kv_gpu_materialised_row(const kv_gpu_layer &l,
+                                         const kv_gpu_lane *lane, int i) {
   size_t at = (size_t)lane->lane * (size_t)l.shape.n_tokens + (size_t)i;
-  return l.made + at * (size_t)l.shape.d_v;
+  return l.materialised + at * (size_t)l.shape.d_v;
 }
 
 /* The value row that attention reads. */
 KV_DEVICE kv_gpu_row kv_gpu_attended_row(const kv_gpu_layer &l,
                                          const kv_gpu_lane *lane, int i) {
-  if (!l.made || !kv_gpu_coded_value(lane, i))
+  if (!l.materialised || !kv_gpu_coded_value(lane, i))
     return kv_gpu_value_row(l, lane, i);
-  const char *at = (const char *)kv_gpu_made_row(l, lane, i);
+  const char *at = (const char *)kv_gpu_materialised_row(l, lane, i);
   return kv_gpu_plain_row(at, KV_F32);
 }
 

@@ -88,8 +88,8 @@ typedef struct kv_device {
    * (hooks->view NULL) all of them; gpu/backend/attend.cu: attends them */
   void (*name_views)(void *stream, const kv_gpu_layer *l, int masked);
   void (*attend)(void *stream, const kv_gpu_layer *l, int masked);
-  /* gpu/backend/materialise.cu: between those two; does nothing if l->made is
-   * NULL */
+  /* gpu/backend/materialise.cu: between those two; does nothing if
+   * l->materialised is NULL */
   void (*materialise)(void *stream, const kv_gpu_layer *l);
   /* gpu/backend/observation.cu: probabilities of a tile's rows, their sums */
   void (*observation)(void *stream, const kv_gpu_layer *l, int rows);

@@ -246,8 +246,9 @@ typedef struct kv_gpu_layer {
   float *more;   /* [n_heads][2] m and l of the method's own chunk, l 0: none;
                     NULL: it has no such hook */
   float *more_a; /* [n_heads][d_v] a of that chunk */
-  float *made; /* [lanes][n_tokens][d_v] decoded values of the coded entries in
-                  view; NULL: decoded where they are read */
+  /* [lanes][n_tokens][d_v] decoded values of the coded entries in view; NULL:
+   * decoded where they are read */
+  float *materialised;
   float *top, *mass;       /* [n_heads][chunks] m_c, l_c */
   float *part;             /* [n_heads][chunks][d_v] a_c */
   float *out;              /* [n_heads][d_v + 1] output, then LSE */

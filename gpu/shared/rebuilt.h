@@ -73,9 +73,9 @@ typedef struct kv_gpu_rebuilt {
   const int32_t *token; /* [attended] ids, ascending */
   /* What is before the last layer of f_d where there is a hidden one; what
    * stages leave for the next ones. */
-  float *z, *deep;     /* [attended][latent], [attended][deep] */
-  float *mean;         /* [attended][w] */
-  kv_gpu_regular made; /* fp32 rows of all attended tokens, in half 0 */
+  float *z, *deep;             /* [attended][latent], [attended][deep] */
+  float *mean;                 /* [attended][w] */
+  kv_gpu_regular materialised; /* fp32 rows of all attended tokens, in half 0 */
   kv_gpu_searched search;
 } kv_gpu_rebuilt;
 

@@ -23,9 +23,9 @@ enum { KV_KEYS = 512 };
 /* Rows of a lane's coded entries, decoded once for several readers: those of
  * entry i, as attention reads it, at i * d and i * d_v. A side at NULL is not
  * there. */
-typedef struct kv_made {
+typedef struct kv_materialised {
   float *k, *v;
-} kv_made;
+} kv_materialised;
 
 /* A chunk that stands in no lane, joined after those of the view: m_c, l_c,
  * a_c of arithmetic 3. l 0: there is none. */
@@ -57,7 +57,8 @@ typedef struct kv_attend_scratch {
   float *room;           /* KV_PLACE_ROOM(d): lent to kv_place_row */
   const kv_chunk *more;  /* [heads], or NULL: no such chunk */
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
-  kv_made made;          /* of every coded entry that is asked for, or NULL */
+  /* Of every coded entry that is asked for, or NULL. */
+  kv_materialised materialised;
   const void *row[KV_KEYS];
 } kv_attend_scratch;
 
@@ -121,7 +122,7 @@ void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q);
 bool kv_lane_coded_key(const kv_lane *l, int i);
 bool kv_lane_coded_value(const kv_lane *l, int i);
 /* The rows of a coded entry, each where `to` has that side. */
-void kv_lane_make(const kv_lane *l, int i, const kv_made *to,
+void kv_lane_make(const kv_lane *l, int i, const kv_materialised *to,
                   kv_attend_scratch *x);
 
 /* Value rows of a view, for kv_attend_rows: places are counted along the

@@ -36,7 +36,7 @@ static void read_key(const kv_lane *l, int i, kv_attend_scratch *x,
   if (l->needs->reindex) kv_place_row(l->places, l->id[i], i, x->room, row);
 }
 
-void kv_lane_make(const kv_lane *l, int i, const kv_made *to,
+void kv_lane_make(const kv_lane *l, int i, const kv_materialised *to,
                   kv_attend_scratch *x) {
   if (to->k && kv_lane_coded_key(l, i))
     read_key(l, i, x, to->k + (size_t)i * (size_t)l->shape->d);
@@ -77,7 +77,8 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
 /* Keys as they are stored, where they need not be turned. */
 static int name_key_blocks(const kv_lane *l, int i, int count,
                            kv_attend_scratch *x, kv_row_kind *kind) {
-  if (!kv_lane_coded_key(l, i) || x->made.k || l->needs->reindex) return 0;
+  if (!kv_lane_coded_key(l, i) || x->materialised.k || l->needs->reindex)
+    return 0;
   if (l->needs->coding[l->k[i].format - KV_CODED].pre_rope) return 0;
   return name_blocks(l, l->k, l->k_slab, i, count, x, kind);
 }
@@ -95,8 +96,8 @@ static int name_keys(const kv_lane *l, int i, int count, kv_attend_scratch *x,
       x->row[n] = base + l->id[i + n] * size;
       continue;
     }
-    if (x->made.k && kv_lane_coded_key(l, i + n)) {
-      x->row[n] = x->made.k + (size_t)(i + n) * (size_t)d;
+    if (x->materialised.k && kv_lane_coded_key(l, i + n)) {
+      x->row[n] = x->materialised.k + (size_t)(i + n) * (size_t)d;
       continue;
     }
     float *row = x->rows + (size_t)n * (size_t)d;
@@ -193,7 +194,7 @@ int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
   kv_lane_values *v = values;
   const kv_lane *l = v->lane;
   int entry = entry_of(v, first), end = run_end(v), n = 0;
-  if (!x->made.v) {
+  if (!x->materialised.v) {
     int left = end - entry < count ? end - entry : count;
     n = name_blocks(l, l->v, l->v_slab, entry, left, x, kind);
     if (n > 0) return n;
@@ -210,8 +211,8 @@ int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
     if (raw_value(l, entry) != raw) break;
     if (raw) {
       x->row[n] = base + l->id[entry] * size;
-    } else if (x->made.v && kv_lane_coded_value(l, entry)) {
-      x->row[n] = x->made.v + (size_t)entry * (size_t)l->shape->d_v;
+    } else if (x->materialised.v && kv_lane_coded_value(l, entry)) {
+      x->row[n] = x->materialised.v + (size_t)entry * (size_t)l->shape->d_v;
     } else {
       float *row = x->rows + (size_t)n * (size_t)l->shape->d_v;
       kv_lane_value(l, entry, row);

@@ -180,11 +180,11 @@ void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x) {
   const kv_lane *l = &s->lane[lane];
   if (x->together || l->queries == 1 || !l->rewritten) return;
   if (s->plan->needs.codings == 0) return;
-  x->attend.made = x->made;
-  if (x->all) x->attend.made.k = NULL; /* every key has been read */
+  x->attend.materialised = x->materialised;
+  if (x->all) x->attend.materialised.k = NULL; /* every key has been read */
   unite(l, x);
   for (int i = 0; i < l->n; i++)
-    if (x->seen[i]) kv_lane_make(l, i, &x->attend.made, &x->attend);
+    if (x->seen[i]) kv_lane_make(l, i, &x->attend.materialised, &x->attend);
 }
 
 static bool sound(const kv_chunk *c, int d_v) {
@@ -272,7 +272,7 @@ void kv_ref_attend(kv_store *s, int lane, kv_scratch *x) {
   if (x->together) attend_together(s, l, x);
   for (int h = 0; h < l->queries && !x->together; h++)
     attend_with(s, l, h, 1, x);
-  x->attend.made = (kv_made){NULL, NULL};
+  x->attend.materialised = (kv_materialised){NULL, NULL};
   keep_outputs(s, l, x);
 }
 

@@ -26,8 +26,8 @@ void kv_ref_scratch_close(kv_scratch *x) {
   free(x->more);
   free(x->more_a);
   free(x->seen);
-  free(x->made.k);
-  free(x->made.v);
+  free(x->materialised.k);
+  free(x->materialised.v);
   free(x->work.base);
   kv_lane_room_release(&x->room);
   kv_attend_scratch_release(&x->attend);
@@ -75,9 +75,11 @@ static bool take_more(kv_scratch *x, const kv_shape *shape) {
 static bool take_made(kv_scratch *x, const kv_shape *shape) {
   size_t t = (size_t)shape->n_tokens;
   x->seen = kv_zalloc(t, sizeof *x->seen);
-  x->made.k = kv_zalloc(t * (size_t)shape->d, sizeof *x->made.k);
-  x->made.v = kv_zalloc(t * (size_t)shape->d_v, sizeof *x->made.v);
-  return x->seen && x->made.k && x->made.v;
+  x->materialised.k =
+      kv_zalloc(t * (size_t)shape->d, sizeof *x->materialised.k);
+  x->materialised.v =
+      kv_zalloc(t * (size_t)shape->d_v, sizeof *x->materialised.v);
+  return x->seen && x->materialised.k && x->materialised.v;
 }
 
 kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,

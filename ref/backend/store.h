@@ -58,7 +58,7 @@ struct kv_scratch {
   float *more_a;  /* [heads][d_v] */
   bool *seen;     /* [n_tokens] entries in any view; NULL where no method
                      codes rows */
-  kv_made made;   /* room for their rows; the same */
+  kv_materialised materialised; /* room for their rows; the same */
   kv_attend_scratch attend;
   kv_work work;
   kv_lane_room room; /* lent to the lane in hand */

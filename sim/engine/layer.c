@@ -15,13 +15,14 @@ void kv_layer_close(kv_layer *l) {
   if (!l) return;
   for (int c = 0; l->store && c < l->cells; c++) l->backend->close(l->store[c]);
   for (int c = 0; l->before && c < l->cells; c++) free(l->before[c]);
-  for (int c = 0; l->made && c < l->cells; c++) free(l->made[c]);
+  for (int c = 0; l->materialised && c < l->cells; c++)
+    free(l->materialised[c]);
   free(l->store);
   for (int c = 0; l->flight && c < l->cells; c++)
     kv_layouts_flight_close(l->flight[c]);
   kv_tile_close(l->tile);
   free(l->before);
-  free(l->made);
+  free(l->materialised);
   free(l->flight);
   free(l->at);
   free(l);
@@ -44,11 +45,11 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                   .watch = watch,
                   .store = kv_zalloc(n, sizeof *l->store),
                   .before = kv_zalloc(n, sizeof *l->before),
-                  .made = kv_zalloc(n, sizeof *l->made),
+                  .materialised = kv_zalloc(n, sizeof *l->materialised),
                   .flight = kv_zalloc(n, sizeof *l->flight),
                   .at = kv_zalloc(n, sizeof *l->at)};
   kv_rc rc = KV_OK;
-  if (!l->store || !l->before || !l->made || !l->flight || !l->at)
+  if (!l->store || !l->before || !l->materialised || !l->flight || !l->at)
     rc = kv_no_memory(e, "a layer", n * sizeof *l->store);
   for (int c = 0; !rc && c < cells; c++) l->at[l->active++] = c;
   for (int c = 0; !rc && c < cells; c++) {
@@ -56,8 +57,8 @@ kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
     if (rc) break;
     size_t lanes = (size_t)backend->lanes(l->store[c]);
     l->before[c] = kv_zalloc(lanes, sizeof **l->before);
-    l->made[c] = kv_zalloc(lanes, sizeof **l->made);
-    if (!l->before[c] || !l->made[c])
+    l->materialised[c] = kv_zalloc(lanes, sizeof **l->materialised);
+    if (!l->before[c] || !l->materialised[c])
       rc = kv_no_memory(e, "a layer", lanes * sizeof(kv_bytes));
     if (!rc && cell[c]->layouts)
       rc = kv_layouts_flight_open(cell[c]->layouts, &l->flight[c], e);

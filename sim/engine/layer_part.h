@@ -10,12 +10,12 @@
 struct kv_layer {
   const kv_backend *backend;
   int cells;
-  kv_cell *const *cell;       /* [cells] */
-  int active;                 /* cells that take part */
-  int *at;                    /* [active] their indexes */
-  kv_store **store;           /* [cells] */
-  kv_bytes **before;          /* [cells][lanes] of the block in progress */
-  int64_t **made;             /* [cells][lanes] of it: kv_cost_row.made */
+  kv_cell *const *cell;   /* [cells] */
+  int active;             /* cells that take part */
+  int *at;                /* [active] their indexes */
+  kv_store **store;       /* [cells] */
+  kv_bytes **before;      /* [cells][lanes] of the block in progress */
+  int64_t **materialised; /* [cells][lanes] of it: kv_cost_row.materialised */
   kv_layouts_flight **flight; /* [cells] of memory layouts, or NULL */
   kv_tile *tile;              /* of decode rows, or NULL: row by row */
   const kv_watch *watch;      /* or NULL */

@@ -75,7 +75,7 @@ static void measure_row(void *self, int who, const kv_seen *seen) {
   const kv_truth *truth = k->worker->truth;
   kv_cost_row row = kv_cost_view(seen, k->worker->mark);
   if (cell->plan.method->view) row.scanned = kv_lane_scanned(seen->lane);
-  l->made[k->cell[who]][seen->lane->lane] = row.made;
+  l->materialised[k->cell[who]][seen->lane->lane] = row.materialised;
   kv_cost_read(cell->cost, l->index, k->block, &row);
   if (cell->fidelity && truth && truth->finite)
     kv_fidelity_row(cell->fidelity, l->index, seen, k->worker->truth);
@@ -100,7 +100,7 @@ static void account(void *self, int who) {
   const kv_store *s = l->store[c];
   const kv_cell *cell = l->cell[c];
   kv_bytes before = {0}, compressed = {0};
-  int64_t made = 0;
+  int64_t materialised = 0;
   kv_cost_verbs verbs = {0};
   kv_shape shape = cell->shape;
   shape.prompt_len = kv_cell_prompt_at(cell, k->step);
@@ -109,14 +109,14 @@ static void account(void *self, int who) {
     const kv_lane *lane = l->backend->lane(s, i);
     kv_cost_verbs v = kv_cost_lane_verbs(lane);
     kv_bytes_add(&before, &l->before[c][i]);
-    made += l->made[c][i];
-    l->made[c][i] = 0;
+    materialised += l->materialised[c][i];
+    l->materialised[c][i] = 0;
     if (due) kv_lane_bytes(lane, &compressed);
     verbs.records += v.records;
     verbs.moved += v.moved;
     if (due) tell_compressed(l, c, k->step, lane);
   }
-  kv_cost_held(cell->cost, l->index, k->block, &before, made,
+  kv_cost_held(cell->cost, l->index, k->block, &before, materialised,
                due ? &compressed : &before);
   kv_cost_moved(cell->cost, l->index, &verbs);
   if (l->flight[c]) lay_out(l, c, k->block, k->step);

@@ -29,7 +29,7 @@ typedef struct work {
   double raw;       /* their squares, element by element */
   int32_t at[TILE]; /* tokens of the tile */
   float *x, *mean;  /* [TILE][width] */
-  float *made;      /* the same: what is rebuilt */
+  float *decoded;   /* the same: what is rebuilt */
   float *hidden, *code, *less, *pack, *z;
   sums sum;
 } work;
@@ -59,7 +59,7 @@ static void miss(work *w, int way, int i) {
   int c = kv_class_octave(w->at[i], KV_REBUILT_OCTAVES);
   double missed = 0, raw = 0;
   for (size_t x = at; x < at + width; x++) {
-    double off = (double)w->x[x] - (double)w->made[x];
+    double off = (double)w->x[x] - (double)w->decoded[x];
     missed += off * off;
     raw += (double)w->x[x] * (double)w->x[x];
   }
@@ -70,9 +70,10 @@ static void miss(work *w, int way, int i) {
 /* What m latent vectors are decoded to, with the means or without. */
 static void rebuild(work *w, int way, int m, const float *z) {
   size_t all = (size_t)m * (size_t)w->rows->width;
-  kv_delta_decode(w->kernel, &w->c, w->of, m, z, w->hidden, w->made, w->pack);
+  kv_delta_decode(w->kernel, &w->c, w->of, m, z, w->hidden, w->decoded,
+                  w->pack);
   for (size_t x = 0; way == KV_REBUILT_NEAREST && x < all; x++)
-    w->made[x] = w->made[x] + w->mean[x];
+    w->decoded[x] = w->decoded[x] + w->mean[x];
   for (int i = 0; i < m; i++) miss(w, way, i);
 }
 
@@ -183,12 +184,12 @@ static kv_rc open_work(work *w, kv_err *e) {
   w->x = floats(tile * width);
   w->mean = floats(tile * width);
   w->hidden = floats(tile * kv_compressor_hidden(&w->c));
-  w->made = floats(tile * width);
+  w->decoded = floats(tile * width);
   w->code = floats(tile * d);
   w->less = floats(tile * d);
   w->pack = floats(KV_PACK * deepest(&w->c));
   w->z = floats(tokens * d);
-  if (w->x && w->mean && w->made && w->hidden && w->code && w->less &&
+  if (w->x && w->mean && w->decoded && w->hidden && w->code && w->less &&
       w->pack && w->z)
     return KV_OK;
   return kv_no_memory(e, "latent vectors", tokens * d * sizeof(float));
@@ -197,7 +198,7 @@ static kv_rc open_work(work *w, kv_err *e) {
 static void close_work(work *w) {
   free(w->x);
   free(w->mean);
-  free(w->made);
+  free(w->decoded);
   free(w->hidden);
   free(w->code);
   free(w->less);

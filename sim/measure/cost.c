@@ -123,11 +123,12 @@ void kv_cost_layer_read(kv_cost *c, int layer, const void *from) {
 /* --- feeding ------------------------------------------------------------ */
 
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  int64_t made, const kv_bytes *compressed) {
+                  int64_t materialised, const kv_bytes *compressed) {
   kv_cost_block *h = block_of(c, layer, block);
   for (int j = 0; j < KV_N_BYTE_KINDS; j++)
     add(&h->compressed[j], kv_bytes_get(compressed, j));
-  raise(&h->excess, kv_bytes_total(before) + made - kv_bytes_total(compressed));
+  raise(&h->excess,
+        kv_bytes_total(before) + materialised - kv_bytes_total(compressed));
   raise(&h->codes_excess, before->payload - compressed->payload);
 }
 

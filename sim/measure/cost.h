@@ -53,7 +53,7 @@ void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
  * decode step made and let go before it was compressed. Call once per layer and
  * block. */
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
-                  int64_t made, const kv_bytes *compressed);
+                  int64_t materialised, const kv_bytes *compressed);
 
 /* What one lane cost at a decode step. All but one come from kv_cost_view;
  * `scanned` is the bytes that the method looked at in order to choose the view
@@ -64,17 +64,17 @@ typedef struct kv_cost_row {
                        layered coding also the tokens that its blocks name */
   int64_t attended; /* sum over the query heads */
   int64_t scanned;
-  int64_t fetched; /* of the bytes, those of entries that lie in the host's
-                      memory (kv_needs.host) */
-  int64_t made;    /* K and V of the tokens of layered codings that are read,
-                      which the step makes, in the trace's own type; for
-                      kv_cost_held, kv_cost_read does not look at it */
+  int64_t fetched;      /* of the bytes, those of entries that lie in the host's
+                           memory (kv_needs.host) */
+  int64_t materialised; /* K and V of the tokens of layered codings that are
+                   read, which the step makes, in the trace's own type; for
+                   kv_cost_held, kv_cost_read does not look at it */
 } kv_cost_row;
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
 
-/* Computes bytes, attended, fetched and made from an attended row, before
- * anything compresses. mark: kv_cost_mark_size bytes of scratch, all zero
- * before the first call; each call leaves them zero. */
+/* Computes bytes, attended, fetched and materialised from an attended row,
+ * before anything compresses. mark: kv_cost_mark_size bytes of scratch, all
+ * zero before the first call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
 

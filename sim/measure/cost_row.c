@@ -131,7 +131,8 @@ kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
   kv_cost_row row = {0};
   for (int h = 0; h < seen->queries; h++) row.attended += seen->view[h].entries;
   mark_union(seen, mark);
-  if (l->rewritten) row.made = mark_parts(l, mark) * as_it_came(l->shape);
+  if (l->rewritten)
+    row.materialised = mark_parts(l, mark) * as_it_came(l->shape);
   row.bytes = marked_bytes(l, mark);
   if (l->needs->host) {
     mark_host(l, mark);

@@ -40,7 +40,7 @@ static kv_gpu_layer layer_of(int c) {
   l.stride = TOKENS;
   l.chunks = (int)TOKENS / (int)KV_GPU_CHUNK;
   l.needs.want = KV_Q | KV_S | KV_P | KV_SUM;
-  l.made = &made;
+  l.materialised = &made;
   return l;
 }
 

@@ -245,13 +245,13 @@ static void open_step(world *w) {
   r->z = take<float>(w, n * (size_t)w->as->latent);
   r->deep = take<float>(w, n * (size_t)r->by.deep);
   r->mean = take<float>(w, n * width(w));
-  r->made.room = r->attended;
-  r->made.words = (r->attended + 31) / 32;
-  r->made.which = take<int32_t>(w, 1);
-  kv_gpu_regular_half *h = &r->made.half[0];
+  r->materialised.room = r->attended;
+  r->materialised.words = (r->attended + 31) / 32;
+  r->materialised.which = take<int32_t>(w, 1);
+  kv_gpu_regular_half *h = &r->materialised.half[0];
   h->k = take<char>(w, LANES * n * (size_t)w->l.shape.d * 4);
   h->v = take<char>(w, LANES * n * (size_t)w->l.shape.d_v * 4);
-  h->mask = take<uint32_t>(w, (size_t)(LANES * r->made.words));
+  h->mask = take<uint32_t>(w, (size_t)(LANES * r->materialised.words));
   h->taken = take<int32_t>(w, LANES);
 }
 

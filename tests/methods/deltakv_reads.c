@@ -56,7 +56,7 @@ static void reads_of(const char *more, bool held, bool recon) {
   for (int step = c.prompt_len + 1; step <= T; step++) {
     uint32_t id[T];
     bool in[T] = {false};
-    int64_t bytes, made;
+    int64_t bytes, materialised;
     kv_cost_row sum = {0};
     /* before the step's compression there are those of the step before */
     if ((step - SINK) % R == 0) continue;
@@ -69,16 +69,16 @@ static void reads_of(const char *more, bool held, bool recon) {
                       .view = rig_view(follows, g)};
       kv_cost_row row = kv_cost_view(&seen, mark);
       sum.bytes += row.bytes;
-      sum.made += row.made;
+      sum.materialised += row.materialised;
       sum.fetched += row.fetched;
     }
-    read_of(rig_lane(follows, 0), held, recon, in, &bytes, &made);
+    read_of(rig_lane(follows, 0), held, recon, in, &bytes, &materialised);
     assert_int_equal(sum.bytes, bytes);
-    assert_int_equal(sum.made, made);
+    assert_int_equal(sum.materialised, materialised);
     /* latents lie in the host's memory, references beside them do not */
     int64_t blocks = made / (W * (int64_t)sizeof(float)) * (4 * 4 + 4);
     assert_int_equal(sum.fetched, strstr(more, "host") ? blocks : 0);
-    assert_true(sum.made > 0);
+    assert_true(sum.materialised > 0);
   }
   free(mark);
   rig_close(follows);

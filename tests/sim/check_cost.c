@@ -43,7 +43,8 @@ static void make_numbers(void) {
 
 static void feed(kv_cost *c, int l, int b) {
   kv_cost_verbs v = {l + 1, 10 * b};
-  kv_cost_held(c, l, b, &before[l][b], row[l][b][0].made, &compressed[l][b]);
+  kv_cost_held(c, l, b, &before[l][b], row[l][b][0].materialised,
+               &compressed[l][b]);
   kv_cost_moved(c, l, &v);
   for (int i = 0; i < 2 && b >= BLOCKS; i++)
     kv_cost_read(c, l, b, &row[l][b][i]);
@@ -100,7 +101,7 @@ static int64_t peak(bool codes) {
     for (int l = 0; l < LAYERS; l++) { /* while layer l is not compressed yet */
       int64_t now = sum_at(b, codes);
       now += codes ? before[l][b].payload - compressed[l][b].payload
-                   : kv_bytes_total(&before[l][b]) + row[l][b][0].made -
+                   : kv_bytes_total(&before[l][b]) + row[l][b][0].materialised -
                          kv_bytes_total(&compressed[l][b]);
       if (now > best) best = now;
     }

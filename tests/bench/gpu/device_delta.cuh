@@ -103,13 +103,13 @@ static void delta_open_stages(deltas *x, size_t width) {
   size_t n = (size_t)r->attended, lanes = (size_t)x->w.layer.lanes;
   r->z = bench_take<float>(b, n * (size_t)r->how.latent);
   r->mean = bench_take<float>(b, n * width);
-  r->made.room = r->attended;
-  r->made.words = (r->attended + 31) / 32;
-  r->made.which = bench_take<int32_t>(b, 1);
-  kv_gpu_regular_half *h = &r->made.half[0];
+  r->materialised.room = r->attended;
+  r->materialised.words = (r->attended + 31) / 32;
+  r->materialised.which = bench_take<int32_t>(b, 1);
+  kv_gpu_regular_half *h = &r->materialised.half[0];
   h->k = (char *)bench_take<float>(b, lanes * n * LANES_D);
   h->v = (char *)bench_take<float>(b, lanes * n * LANES_D);
-  h->mask = bench_take<uint32_t>(b, lanes * (size_t)r->made.words);
+  h->mask = bench_take<uint32_t>(b, lanes * (size_t)r->materialised.words);
   h->taken = bench_take<int32_t>(b, lanes);
 }
 
