@@ -204,7 +204,7 @@ static const kv_task task_train = {sizeof(task), begin, check, work,
 #define AT(member) .offset = offsetof(task, member)
 
 static const kv_option options[] = {
-    {KV_SLOT_TEXT, "output", 'o', "FILE", AT(output), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "output", 'o', "FILE", AT(output), .use = KV_USE_CREATED,
      .group = "What to train", .must = true,
      .help = "the file to make, NAME.safetensors (required)"},
     {KV_SLOT_LIST, "hold-out", 0, "TRACE", AT(hold_out), .use = KV_USE_READ,

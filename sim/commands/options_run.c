@@ -23,13 +23,14 @@ static const kv_option options[] = {
              "always have them all)"},
     KV_OPTION_DB("keep rows in an SQLite database, and until a row is there "
                  "its layers; what this backend has there is not run again"),
-    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "selections", 0, "FILE", AT(selections),
+     .use = KV_USE_CREATED,
      .help = "JSON lines of what each lane keeps (one cell only)"},
-    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "views", 0, "FILE", AT(views), .use = KV_USE_CREATED,
      .help = "JSON lines of what each query head attends (one cell only)"},
-    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "stored", 0, "FILE", AT(stored), .use = KV_USE_CREATED,
      .help = "safetensors of K and V after the last step (one cell only)"},
-    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "outputs", 0, "FILE", AT(outputs), .use = KV_USE_CREATED,
      .help = "safetensors of the attention output (one cell only)"},
     {KV_SLOT_TEXT, "decisions", 0, "DIR", AT(decisions), .use = KV_USE_FOLDER,
      .help = "a file for each cell of what it keeps and attends, called by "

@@ -73,7 +73,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 #define AT(member) .offset = offsetof(task, member)
 
 static const kv_option options[] = {
-    {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_MADE,
+    {KV_SLOT_TEXT, "out", 'o', "FILE", AT(out), .use = KV_USE_CREATED,
      .must = true, .group = "Result", .help = "where to write it (required)"},
     {KV_SLOT_CHOICE, "dtype", 'd', "TYPE", .choices = KV_DTYPES, AT(dtype),
      .must = true, .help = "of q, k and v: F16, BF16 or F32 (required)"},

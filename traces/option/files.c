@@ -24,7 +24,7 @@ static void add(files *f, kv_use use, const char *what, const char *path) {
                 .folder = use == KV_USE_FOLDER,
                 .synthetic = use == KV_USE_SYNTHETIC,
                 .instead = use == KV_USE_INSTEAD};
-  bool made = use >= KV_USE_MADE;
+  bool made = use >= KV_USE_CREATED;
   if (use == KV_USE_NONE || !path) return;
   if (p.instead && !strcmp(path, "-")) return;
   if (made)

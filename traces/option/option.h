@@ -33,7 +33,7 @@ typedef enum kv_use {
   KV_USE_NONE, /* names no file */
   KV_USE_READ,
   KV_USE_KEPT,      /* a database: read and added to */
-  KV_USE_MADE,      /* created or replaced */
+  KV_USE_CREATED,   /* created or replaced */
   KV_USE_SYNTHETIC, /* the same, and may replace a synthetic trace */
   KV_USE_INSTEAD,   /* made in place of the standard output; -: is that */
   KV_USE_FOLDER     /* a folder in which files are created */
