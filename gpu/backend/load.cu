@@ -9,7 +9,7 @@
 #include "gpu/shared/device.h"
 #include "ref/ground/arith.h"
 
-static __global__ void tell(kv_gpu_clock *to, kv_gpu_clock clock) {
+static __global__ void set_clock(kv_gpu_clock *to, kv_gpu_clock clock) {
   if (threadIdx.x == 0) *to = clock;
 }
 
@@ -48,10 +48,10 @@ static __global__ void queries(kv_gpu_layer l) {
     place_pair(l, row, turns, i, q);
 }
 
-extern "C" void kv_gpu_start_tell(void *stream, const kv_gpu_layer *l,
-                                  const kv_gpu_clock *clock) {
+extern "C" void kv_gpu_start_clock(void *stream, const kv_gpu_layer *l,
+                                   const kv_gpu_clock *clock) {
   kv_gpu_clock *to = (kv_gpu_clock *)(uintptr_t)l->clock;
-  KV_LAUNCH(stream, tell, 1, KV_BLOCK, to, *clock);
+  KV_LAUNCH(stream, set_clock, 1, KV_BLOCK, to, *clock);
 }
 
 extern "C" void kv_gpu_start_queries(void *stream, const kv_gpu_layer *l,

@@ -19,7 +19,7 @@ static void tell(kv_store *s, int row, int rows, int at) {
   s->clock.row = row;
   s->clock.rows = rows;
   s->clock.at = at;
-  s->device->tell(s->device->stream(), &s->layer, &s->clock);
+  s->device->clock(s->device->stream(), &s->layer, &s->clock);
 }
 
 static void tell_entered(kv_store *s) {

@@ -80,9 +80,9 @@ static void started(const char *what, F *start, A... args) {
   starting = a_kernel;
 }
 
-static void tell(void *stream, const kv_gpu_layer *l,
-                 const kv_gpu_clock *clock) {
-  started("starting a step", kv_gpu_start_tell, stream, l, clock);
+static void set_clock(void *stream, const kv_gpu_layer *l,
+                      const kv_gpu_clock *clock) {
+  started("starting a step", kv_gpu_start_clock, stream, l, clock);
 }
 
 static void queries(void *stream, const kv_gpu_layer *l, int rows) {
@@ -221,7 +221,7 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .record = record,
                                  .replay = replay,
                                  .forget = forget,
-                                 .tell = tell,
+                                 .clock = set_clock,
                                  .queries = queries,
                                  .append = append,
                                  .logits = logits,

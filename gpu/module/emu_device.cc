@@ -70,7 +70,7 @@ static const kv_device emu = {
     record,
     replay,
     forget,
-    kv_gpu_start_tell,
+    kv_gpu_start_clock,
     kv_gpu_start_queries,
     kv_gpu_start_append,
     kv_gpu_start_logits,

@@ -86,9 +86,9 @@ KV_DEVICE void kv_gpu_cut(kv_gpu_at &at, const kv_cascade &c,
 
 /* Of the poll's entries those become of the class `to` that are not and whose
  * flag `chosen` is so. */
-KV_DEVICE void kv_gpu_tell(kv_gpu_at &at, kv_gpu_lane *lane,
-                           const kv_gpu_poll &p, const kv_gpu_counted &x,
-                           bool is, int to) {
+KV_DEVICE void kv_gpu_cascade_retier(kv_gpu_at &at, kv_gpu_lane *lane,
+                                     const kv_gpu_poll &p,
+                                     const kv_gpu_counted &x, bool is, int to) {
   for (int i = kv_thread(); i < p.n; i += KV_BLOCK)
     x.flag[i] = (x.chosen[i] != 0) == is && lane->tier[p.entry[i]] != to;
   __syncthreads();
@@ -161,7 +161,7 @@ KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
                                          const kv_gpu_counted &x) {
   int32_t *list = p.order;
   int n = kv_gpu_by_priority(c, p, x, list);
-  kv_gpu_tell(at, lane, p, x, true, KV_CASCADE_READ);
+  kv_gpu_cascade_retier(at, lane, p, x, true, KV_CASCADE_READ);
   if (c.merge) kv_gpu_counted_condense(at, lane, p, x);
   kv_gpu_keep(at, lane, n, list);
 }
@@ -177,8 +177,8 @@ KV_DEVICE void kv_gpu_cascade_compress(kv_gpu_at &at, kv_gpu_lane *lane,
       kv_gpu_cascade_rewrite(at, lane, c, p, x);
     return;
   }
-  kv_gpu_tell(at, lane, p, x, false, KV_CASCADE_HIDDEN);
-  kv_gpu_tell(at, lane, p, x, true, KV_CASCADE_READ);
+  kv_gpu_cascade_retier(at, lane, p, x, false, KV_CASCADE_HIDDEN);
+  kv_gpu_cascade_retier(at, lane, p, x, true, KV_CASCADE_READ);
 }
 
 #endif

@@ -78,7 +78,7 @@ typedef struct kv_device {
   void (*replay)(void *recorded);
   void (*forget)(void *recorded); /* accepts NULL */
   /* gpu/backend/load.cu: the step's clock; its query rows */
-  void (*tell)(void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock);
+  void (*clock)(void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock);
   void (*queries)(void *stream, const kv_gpu_layer *l, int rows);
   /* gpu/backend/append.cu: the clock's tokens, `count` of them */
   void (*append)(void *stream, const kv_gpu_layer *l, int count);
@@ -123,8 +123,8 @@ typedef struct kv_device {
    256 * 256)
 
 /* The starters of the table: each .cu named above defines its own. */
-void kv_gpu_start_tell(void *stream, const kv_gpu_layer *l,
-                       const kv_gpu_clock *clock);
+void kv_gpu_start_clock(void *stream, const kv_gpu_layer *l,
+                        const kv_gpu_clock *clock);
 void kv_gpu_start_queries(void *stream, const kv_gpu_layer *l, int rows);
 void kv_gpu_start_append(void *stream, const kv_gpu_layer *l, int count);
 void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l, int rows,

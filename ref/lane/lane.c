@@ -37,11 +37,11 @@ static size_t block_size(const kv_slab *s, int members) {
          kv_part_begin(all, s->part, s->parts);
 }
 
-/* cap 0: this side is never stored so, and no memory is taken. `told`: whose
+/* cap 0: this side is never stored so, and no memory is taken. `classed`: whose
  * bytes they are is asked, so that a group's are told once. s has its coding,
  * or type. */
-static kv_rc slab_init(kv_slab *s, int members, int width, int cap, bool told,
-                       kv_err *e) {
+static kv_rc slab_init(kv_slab *s, int members, int width, int cap,
+                       bool classed, kv_err *e) {
   s->width = width, s->cap = cap;
   s->size = (block_size(s, members) + 15) / 16 * 16;
   size_t n = (size_t)cap;
@@ -51,7 +51,7 @@ static kv_rc slab_init(kv_slab *s, int members, int width, int cap, bool told,
   s->live = kv_zalloc(n, sizeof *s->live);
   s->data = kv_zalloc_large(n, s->size);
   if (s->data) kv_large_once_full(s->data, n * s->size);
-  bool each = told && members > 1;
+  bool each = classed && members > 1;
   if (each) s->walked = kv_zalloc(n, sizeof *s->walked);
   if (s->free && s->members && s->live && s->data && (s->walked || !each))
     return KV_OK;
@@ -77,7 +77,7 @@ static kv_rc init_coded(kv_lane *l, int i, kv_err *e) {
   const kv_coding *c = &l->needs->coding[i];
   int t = l->shape->n_tokens, m = kv_coding_members(c);
   int cap = m > 1 ? t / m + 1 : t;
-  bool told = l->needs->classes > 1;
+  bool classed = l->needs->classes > 1;
   cap++; /* a group coded anew takes its new block before it leaves the old */
   int keys = kv_codes_keys(c) ? cap : 0, values = kv_codes_values(c) ? cap : 0;
   kv_slab *k = &l->k_slab[KV_CODED + i], *v = &l->v_slab[KV_CODED + i];
@@ -85,8 +85,8 @@ static kv_rc init_coded(kv_lane *l, int i, kv_err *e) {
   k->part = 2 * l->lane, v->part = 2 * l->lane + 1;
   k->coding = v->coding = c;
   k->type = v->type = KV_F32;
-  kv_rc rc = slab_init(k, m, l->shape->d, keys, told, e);
-  return rc ? rc : slab_init(v, m, l->shape->d_v, values, told, e);
+  kv_rc rc = slab_init(k, m, l->shape->d, keys, classed, e);
+  return rc ? rc : slab_init(v, m, l->shape->d_v, values, classed, e);
 }
 
 static kv_rc init_merged(kv_lane *l, kv_err *e) {

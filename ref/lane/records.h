@@ -93,15 +93,15 @@ typedef struct kv_replica_node {
 } kv_replica_node;
 
 typedef struct kv_replica {
-  const kv_rows_listener *told; /* or NULL */
-  int lane;                     /* its number, for the listener */
-  int n_tokens, codings;        /* room */
-  int step, n;                  /* tokens seen; live entries */
-  int32_t *order;               /* [n] places in lane order */
-  int32_t *spare;               /* [n_tokens] */
-  kv_replica_entry *entry;      /* [n_tokens] by place */
-  int32_t *place;               /* [n_tokens] by id; -1: no such entry */
-  int32_t *into;                /* [n_tokens] place merged into, or itself */
+  const kv_rows_listener *listener; /* or NULL */
+  int lane;                         /* its number, for the listener */
+  int n_tokens, codings;            /* room */
+  int step, n;                      /* tokens seen; live entries */
+  int32_t *order;                   /* [n] places in lane order */
+  int32_t *spare;                   /* [n_tokens] */
+  kv_replica_entry *entry;          /* [n_tokens] by place */
+  int32_t *place;                   /* [n_tokens] by id; -1: no such entry */
+  int32_t *into; /* [n_tokens] place merged into, or itself */
   int32_t nodes, nodes_used, groups_used, free_node, free_group;
   kv_replica_node *node;   /* [nodes] members of groups */
   kv_replica_group *group; /* [nodes] */
@@ -115,8 +115,9 @@ typedef struct kv_replica {
 /* Room for n_tokens and so many codings. close accepts zeroed. */
 kv_rc kv_replica_open(int n_tokens, int codings, kv_replica *s, kv_err *e);
 void kv_replica_close(kv_replica *s);
-/* Begins an empty lane; told: the listener from here on, or NULL. */
-void kv_replica_begin(kv_replica *s, int lane, const kv_rows_listener *told);
+/* Begins an empty lane; listener: who hears of rows from here on, or NULL. */
+void kv_replica_begin(kv_replica *s, int lane,
+                      const kv_rows_listener *listener);
 
 /* Tokens up to `step` enter, raw: the one change that writes no record. */
 void kv_replica_enter(kv_replica *s, int step);

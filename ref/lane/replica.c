@@ -64,8 +64,9 @@ void kv_replica_close(kv_replica *s) {
   free(s->group);
 }
 
-void kv_replica_begin(kv_replica *s, int lane, const kv_rows_listener *told) {
-  s->told = told;
+void kv_replica_begin(kv_replica *s, int lane,
+                      const kv_rows_listener *listener) {
+  s->listener = listener;
   s->lane = lane;
   s->step = s->n = s->ordered = s->mark = 0;
   s->nodes_used = s->groups_used = 0;
@@ -78,11 +79,13 @@ void kv_replica_begin(kv_replica *s, int lane, const kv_rows_listener *told) {
 /* --- rows --------------------------------------------------------------- */
 
 static void write_row(const kv_replica *s, int side, int format, int32_t at) {
-  if (s->told) s->told->write(s->told->self, s->lane, side, format, at);
+  if (s->listener)
+    s->listener->write(s->listener->self, s->lane, side, format, at);
 }
 
 static void leave_row(const kv_replica *s, int side, int format, int32_t at) {
-  if (s->told) s->told->leave(s->told->self, s->lane, side, format, at);
+  if (s->listener)
+    s->listener->leave(s->listener->self, s->lane, side, format, at);
 }
 
 static void end_group(kv_replica *s, int side, int format, int32_t group) {
@@ -341,8 +344,8 @@ static kv_rc read_move(const reader *r) {
 }
 
 static void tell_class(const kv_replica *s, int32_t at, int to) {
-  if (s->told && s->told->retier)
-    s->told->retier(s->told->self, s->lane, at, to);
+  if (s->listener && s->listener->retier)
+    s->listener->retier(s->listener->self, s->lane, at, to);
 }
 
 static kv_rc read_retier(const reader *r) {

@@ -245,7 +245,7 @@ static kv_rc check_shard(kv_run_options *o, kv_err *e) {
                            : kv_shard_find(o->shards, getenv, &o->shard, e);
   if (!rc) rc = check_shard_files(o, e);
   if (rc || !o->cells.db) return rc;
-  if (o->shards && !kv_shard_tells(o->cells.db))
+  if (o->shards && !kv_shard_distinct(o->cells.db))
     return kv_fail(e, KV_USAGE,
                    "--shards: each shard needs a database of its own; write %% "
                    "where its number is to stand, as in --db results.%%.db");

@@ -24,7 +24,7 @@ kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e) {
   char key[65];
   kv_rc rc = take_params(r, c, e);
   if (rc) return rc;
-  kv_cell_stand_for(c, r);
+  kv_cell_answer(c, r);
   kv_db_key(&c->result, key);
   if (c->runs && !strcmp(key, v->key)) return KV_OK;
   return kv_fail(

@@ -31,7 +31,7 @@ struct kv_db {
   int n_cached;
   kv_db_wait wait; /* since when it waits, and whether tell was called */
   int64_t waits_since;
-  bool told;
+  bool notified;
   char **word; /* texts that live as long as the database is open */
   int n_words;
 };

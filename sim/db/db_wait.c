@@ -63,11 +63,11 @@ bool kv_db_wait_on(kv_db *db, int asked) {
   int64_t now = now_ms();
   if (asked == 0) {
     db->waits_since = now;
-    db->told = false;
+    db->notified = false;
   }
   if ((w->stop && w->stop()) || now - db->waits_since > MOST_MS) return false;
-  if (w->tell && !db->told && now - db->waits_since >= SILENT_MS) {
-    db->told = true;
+  if (w->tell && !db->notified && now - db->waits_since >= SILENT_MS) {
+    db->notified = true;
     w->tell(w->self, db->path, writer(db));
   }
   struct timespec a_while = {0, (asked < 10 ? 1 + asked * 5l : 50l) * 1000000};

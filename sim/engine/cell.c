@@ -262,7 +262,7 @@ void kv_cell_forget(kv_cell *c, int layer) {
   if (c->layouts) kv_layouts_layer_begin(c->layouts, layer);
 }
 
-void kv_cell_stand_for(kv_cell *c, const kv_result *asked) {
+void kv_cell_answer(kv_cell *c, const kv_result *asked) {
   kv_result *r = &c->result;
   r->basis = asked->basis;
   memcpy(r->target, asked->target, sizeof r->target);

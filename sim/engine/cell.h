@@ -62,7 +62,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    kv_cell *out, kv_err *e);
 /* The opened cell is the answer to what that row asked for: its knob was found
  * then, and is typed now. */
-void kv_cell_stand_for(kv_cell *c, const kv_result *asked);
+void kv_cell_answer(kv_cell *c, const kv_result *asked);
 /* Allocates what a replay measures. fidelity: measure fidelity, not only the
  * cost. apart: keep layers apart, so that what one layer gives can be written
  * and read by itself (sim/engine/partial.h). */

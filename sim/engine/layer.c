@@ -80,7 +80,7 @@ kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
 
 static void tell_finished(const kv_layer *l, int c, const kv_lane *lane) {
   for (const kv_watch *w = l->watch; w; w = w->next)
-    if (kv_layer_told(l, c, w) && w->finished)
+    if (kv_layer_watched(l, c, w) && w->finished)
       w->finished(w->self, l->data->layer, lane);
 }
 

@@ -24,7 +24,8 @@ struct kv_layer {
 };
 
 /* True if watch w wants callbacks for cell c. */
-static inline bool kv_layer_told(const kv_layer *l, int c, const kv_watch *w) {
+static inline bool kv_layer_watched(const kv_layer *l, int c,
+                                    const kv_watch *w) {
   return !w->of || w->of == l->cell[c];
 }
 

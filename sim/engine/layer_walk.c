@@ -18,13 +18,13 @@ static const kv_plan *plan_of(const kv_layer *l, int c) {
 static void tell_compressed(const kv_layer *l, int c, int step,
                             const kv_lane *lane) {
   for (const kv_watch *w = l->watch; w; w = w->next)
-    if (kv_layer_told(l, c, w) && w->compressed)
+    if (kv_layer_watched(l, c, w) && w->compressed)
       w->compressed(w->self, l->data->layer, step, lane);
 }
 
 static void tell_seen(const kv_layer *l, int c, int step, const kv_seen *seen) {
   for (const kv_watch *w = l->watch; w; w = w->next)
-    if (kv_layer_told(l, c, w) && w->seen)
+    if (kv_layer_watched(l, c, w) && w->seen)
       w->seen(w->self, l->data->layer, step, seen);
 }
 

@@ -19,7 +19,7 @@ typedef struct kv_flight {
   bool weighed;           /* the group's time was predicted */
   int wanting;            /* cells that needed the layer at first */
   double seen;            /* units of progress of the layer */
-  int64_t told;           /* how many of them were reported */
+  int64_t reported;       /* how many of them were reported */
 } kv_flight;
 
 typedef struct kv_pass {

@@ -33,8 +33,8 @@ static void advance(const kv_pass *p, kv_flight *f, int tokens) {
   int64_t all = p->cell[0]->shape.n_tokens, now;
   f->seen += (double)tokens * f->n / f->wanting;
   now = f->seen < (double)all ? (int64_t)f->seen : all;
-  done(p, now - f->told);
-  f->told = now;
+  done(p, now - f->reported);
+  f->reported = now;
 }
 
 /* --- one layer, one group ----------------------------------------------- */
@@ -190,13 +190,13 @@ static void walk_layer(kv_pass *p, kv_flight *f, int index,
   int n = list_wanting(p, f, index);
   f->wanting = n;
   f->seen = 0;
-  f->told = 0;
+  f->reported = 0;
   while (n > 0 && go_on(p)) {
     f->n = pick(p, n, f->cell);
     walk_group(p, f, index, team);
     if (!p->ended) n = list_wanting(p, f, index);
   }
-  if (n == 0) done(p, p->cell[0]->shape.n_tokens - f->told);
+  if (n == 0) done(p, p->cell[0]->shape.n_tokens - f->reported);
 }
 
 /* --- the trace ---------------------------------------------------------- */

@@ -45,8 +45,8 @@ kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
   }
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < only->n; i++) rc = add(t, only->item[i], stop, e);
-  for (int i = 0; !rc && !only->n && kv_lawcheck_made(i); i++)
-    rc = add(t, kv_lawcheck_made(i), stop, e);
+  for (int i = 0; !rc && !only->n && kv_lawcheck_synthetic(i); i++)
+    rc = add(t, kv_lawcheck_synthetic(i), stop, e);
   return rc;
 }
 

@@ -23,7 +23,7 @@ static const kv_lawcheck_place places[] = {
     {{"made:long", 1, 2, 1, 16, KV_F32, 1100, 60}, 0}};
 enum { PLACES = sizeof places / sizeof *places };
 
-const char *kv_lawcheck_made(int i) {
+const char *kv_lawcheck_synthetic(int i) {
   return i >= 0 && i < PLACES ? places[i].small.name : NULL;
 }
 

@@ -30,7 +30,7 @@ const char *kv_lawcheck_law(int index);
 const char *kv_lawcheck_statement(const char *law);
 
 /* The name of the index-th synthetic trace, made:NAME; NULL past the end. */
-const char *kv_lawcheck_made(int index);
+const char *kv_lawcheck_synthetic(int index);
 /* How many tokens it has; 0: there is none of that name. */
 int kv_lawcheck_tokens(const char *name);
 

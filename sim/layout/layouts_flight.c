@@ -17,7 +17,7 @@ struct kv_layouts_flight {
   kv_layout_state *before;         /* [of->n] as it was before compression */
   int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
   int64_t vacated;                 /* in this block */
-  kv_rows_listener told;
+  kv_rows_listener listener;
   kv_err fault; /* rc 0: none */
 };
 
@@ -84,7 +84,7 @@ kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out,
   *out = NULL;
   if (!f) return kv_no_memory(e, "layouts", sizeof *f);
   f->of = l;
-  f->told = (kv_rows_listener){f, write_row, leave_row, retier};
+  f->listener = (kv_rows_listener){f, write_row, leave_row, retier};
   for (int side = 0; side < KV_SIDES; side++)
     for (int i = 0; i < KV_CODED + l->needs->codings; i++)
       f->row[side][i] = (int64_t)kv_row_bytes(l->shape, l->needs, side, i);
@@ -100,7 +100,7 @@ void kv_layouts_flight_begin(kv_layouts_flight *f, int layer) {
   f->layer = layer;
   f->fault = (kv_err){0};
   for (int i = 0; i < f->lanes; i++)
-    kv_replica_begin(&f->replica[i], i, &f->told);
+    kv_replica_begin(&f->replica[i], i, &f->listener);
   for (int i = 0; i < f->of->n; i++)
     f->of->of[i].asked->layout->begin(f->state[i]);
 }

@@ -54,7 +54,7 @@ char *kv_shard_path(const char *pattern, kv_shard shard) {
   return path;
 }
 
-bool kv_shard_tells(const char *pattern) {
+bool kv_shard_distinct(const char *pattern) {
   for (const char *c = pattern; *c; c++) {
     if (*c != '%') continue;
     if (c[1] != '%') return true;

@@ -35,6 +35,6 @@ kv_rc kv_shard_find(int count, kv_lookup *lookup, kv_shard *out, kv_err *e);
  * Freed with free(); NULL: not enough memory. */
 char *kv_shard_path(const char *pattern, kv_shard shard);
 /* True if shards get different names. */
-bool kv_shard_tells(const char *pattern);
+bool kv_shard_distinct(const char *pattern);
 
 #endif

@@ -142,7 +142,7 @@ kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
     kv_result *r = &b->cell[i].result;
     r->has_identity = b->has_identity;
     r->identity = b->identity;
-    kv_cell_stand_for(&b->cell[i], &c->result);
+    kv_cell_answer(&b->cell[i], &c->result);
     bool known = !c->runs;
     if (!rc && db && kv_result_ran(&c->result))
       rc = kv_db_confirmed(db, &c->result, kernels->name, &known, e);

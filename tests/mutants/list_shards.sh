@@ -13,7 +13,7 @@ mutant shard_takes_first_source sim/spec/shard_find.c 'shard check_shards.sh' \
 mutant shard_alone_speaks sim/spec/shard_find.c 'shard check_shards.sh' \
   'heard = drop_alone(n, heard, s);' ''
 mutant shard_one_file sim/commands/options_run.c 'check_shards.sh' \
-  'if (o->shards && !kv_shard_tells(o->cells.db))' 'if (0)'
+  'if (o->shards && !kv_shard_distinct(o->cells.db))' 'if (0)'
 mutant shard_past_last sim/spec/shard.c 'shard check_shards.sh' \
   'if (i == 0 || i > n)' 'if (i == 0)'
 mutant cut_loses_refused sim/sweep/batch.c 'cut check_shards.sh' \

@@ -52,7 +52,7 @@ static void names(void **state) {
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     char *path = kv_shard_path(of[i].pattern, (kv_shard){2, 16});
     assert_string_equal(path, of[i].path);
-    assert_int_equal(kv_shard_tells(of[i].pattern), of[i].tells);
+    assert_int_equal(kv_shard_distinct(of[i].pattern), of[i].tells);
     free(path);
   }
 }
