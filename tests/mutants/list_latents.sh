@@ -23,11 +23,12 @@ mutant named_are_not_read sim/measure/cost_row.c 'methods' \
 mutant named_are_read_whole sim/measure/cost_row.c 'methods' \
   'held ? READ_AS_IT_CAME : READ' 'held ? READ : READ'
 mutant made_rows_are_free sim/measure/cost.c 'cost' \
-  'kv_bytes_total(before) + made' 'kv_bytes_total(before) + 0 * made'
+  'kv_bytes_total(before) + materialised' \
+  'kv_bytes_total(before) + 0 * materialised'
 mutant latents_of_tokens_alone sim/inspect/latent.c 'check_figures.sh' \
   'z[i] = w->code[i] - w->less[i];' 'z[i] = w->code[i] + w->less[i];'
 mutant rebuilt_without_mean sim/inspect/latent.c 'residuals' \
-  'w->made[x] = w->made[x] + w->mean[x];' 'w->made[x] = w->made[x];'
+  'w->decoded[x] = w->decoded[x] + w->mean[x];' 'w->decoded[x] = w->decoded[x];'
 mutant alone_takes_differences sim/inspect/latent.c 'residuals' \
   'rebuild(w, KV_REBUILT_ALONE, m, w->code);' \
   'rebuild(w, KV_REBUILT_ALONE, m, z);'
