@@ -88,7 +88,7 @@ wrong 's/\.grid = 0.05,//' 'without a grid'
 wrong 's/\.fallback = "0.5",//' 'without a default'
 wrong 's/\.min = 0,/.min = -1,/' 'below 0'
 wrong 's/KV_KNOB_LESS/KV_KNOB_ENTRIES/' 'is no KV_INT'
-wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'unknown knob'
+wrong 's/KV_KNOB_LESS/(kv_knob)9/' 'none of KV_KNOB'
 wrong 's/0\.05/1e-12/' 'too many values'
 wrong 's/"drop"/"budget"/' 'KV_KNOB_ENTRIES'
 

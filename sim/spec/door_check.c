@@ -67,21 +67,22 @@ static const char *wrong_knob(const kv_method *m, const kv_param *p) {
     return "must have .knob = KV_KNOB_ENTRIES, so that -b can set it";
   if (p->knob == KV_NO_KNOB) return NULL;
   if ((int)p->knob < 0 || p->knob > KV_KNOB_RESOLVED)
-    return "is an unknown knob";
-  if (kv_spec_knob(m) != p) return "is a second knob; -b sets one";
-  if (p->kind > KV_SHARE) return "is a knob and no number";
-  if (p->min < 0) return "is a knob with values below 0";
+    return "has a .knob that is none of KV_KNOB_*";
+  if (kv_spec_knob(m) != p) return "is a second budget parameter; -b sets one";
+  if (p->kind > KV_SHARE) return "is a budget parameter and no number";
+  if (p->min < 0) return "is a budget parameter with values below 0";
   if (kv_knob_counts(p->knob))
     return p->kind != KV_INT ? "counts entries and is no KV_INT"
            : p->fallback     ? "counts entries and has a default"
            : p->grid != 0    ? "counts entries, whose grid is 0"
                              : NULL;
-  if (!p->fallback) return "is a knob without a default";
-  if (p->kind != KV_INT && !(p->grid > 0)) return "is a knob without a grid";
+  if (!p->fallback) return "is a budget parameter without a default";
+  if (p->kind != KV_INT && !(p->grid > 0))
+    return "is a budget parameter without a grid";
   if (p->kind == KV_INT && p->grid != (double)(int)p->grid)
     return "is a whole number with a grid that is none";
   if (!((p->max - p->min) / (p->grid > 0 ? p->grid : 1) < 1e9))
-    return "is a knob with too many values";
+    return "is a budget parameter with too many values";
   return NULL;
 }
 
