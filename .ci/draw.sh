@@ -16,7 +16,6 @@
 #   draw_base            the commit of the last whole run; fails without one,
 #                        or where git does not know it
 #   draw_changed         the files that differ from it
-#   draw_touched ERE     does such a file's name match? Without a base: yes
 #   draw_some FOR MOST FIRST
 #                        of the lines on stdin, each a name and the files that
 #                        touch it, MOST names: those that are touched, at most
@@ -67,10 +66,6 @@ draw_changed() {
   (cd "$draw_src" && git diff --name-only "$base" &&
     git ls-files --others --exclude-standard) |
     grep -vxF tests/last-whole-run | sort -u
-}
-
-draw_touched() {
-  draw_all || ! draw_base >/dev/null || draw_changed | grep -qE "$1"
 }
 
 draw_some() {

@@ -9,14 +9,7 @@
 # Environment: KV_WHOLE=1: every decode step of all traces and the whole table
 # of laws (half an hour); else the last steps of each trace but the longest two.
 . "$(dirname "$0")/replays.sh"
-tiny=$src/traces/tiny
-export XDG_CACHE_HOME=$tmp/cache
-bad=0 cells=0 turn=0
-
-fail() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-}
+cells=0 turn=0
 
 replay_emu || exit 77
 

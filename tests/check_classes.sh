@@ -5,10 +5,8 @@
 # entries hold, on every backend that is here; a row that a database gives back
 # has them, pages and exports show them; a method without classes has none.
 . "$(dirname "$0")/replays.sh"
-report=$top/analysis/kvreport
+report=$kvreport
 trace=$src/traces/tiny/retrieval_8_small.safetensors
-bad=0
-fail() { echo "check_classes: $*"; bad=$((bad + 1)); }
 run() { "$kvreplay" run "$trace" -q -f jsonl -b 24 "$@" | end_of; }
 end_of() { grep -oE '"end": \{[^}]*\}'; }
 # value KEY: of the bytes at the end, on stdin.

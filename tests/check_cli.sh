@@ -5,20 +5,7 @@
 # that says what to do, nothing on standard output, and its exit code; help,
 # man page and completion of each of the three programs name every option of
 # every command; data goes to standard output alone, and a full disk is noticed.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-top=${top_builddir:-$here/..}
-src=${top_srcdir:-$here/..}
-kvreplay=$top/sim/kvreplay
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-checks=0
-
-fail() {
-  printf 'check_cli: %s\n' "$*" >&2
-  bad=$((bad + 1))
-}
+. "$(dirname "$0")/sh.sh"
 
 # refused CODE TEXT ARGUMENT...: one line on stderr that holds TEXT.
 refused() {
@@ -396,5 +383,4 @@ if [ -w /dev/full ]; then
   [ "$(wc -l <"$tmp/err")" = 1 ] || fail 'a full disk is not one line'
 fi
 
-printf 'check_cli: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+concluded

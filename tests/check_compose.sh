@@ -6,8 +6,6 @@
 # alone, what is kept is what the first alone keeps, bytes are by formula, and
 # what cannot be is one sentence.
 . "$(dirname "$0")/replays.sh"
-bad=0
-fail() { echo "check_compose: $*"; bad=$((bad + 1)); }
 trace=$(replay_traces | head -1)
 kivi=kivi:group=8:residual=16
 backends=ref

@@ -6,21 +6,8 @@
 # is what the tables of the database give by other questions
 # (python/check_figures.py). A page of rows that no such figure compares has
 # none of them; two databases that contradict each other are not merged.
-set -u
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-build=${top_builddir:-.}
-kvreplay=${KVREPLAY:-$build/sim/kvreplay}
-report=${KVREPORT:-$build/analysis/kvreport}
-sql=${SQL_DB:-$build/tests/faults/sql_db}
-dir=$(mktemp -d ./check_figures_XXXXXX) || exit 1
-trap 'rm -rf "$dir"' EXIT
-export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
-bad=0
-fail() { # KV_FIRST: whoever seeds a fault wants no more than one
-  echo "FAIL: $*"
-  [ -z "${KV_FIRST-}" ] || exit 1
-  bad=1
-}
+. "$(dirname "$0")/sh.sh"
+report=$kvreport build=$top dir=$tmp
 
 for seed in 1 2; do
   "$build/traces/kvtrace" synth -q -o "$dir/synth_$seed.safetensors" -s $seed \
@@ -245,4 +232,4 @@ cmp -s "$dir/a_odd/spectra.csv" "$dir/odd_a/spectra.csv" ||
 
 "$kvreplay" attention "${traces[0]}" 2>"$dir/err"
 [ $? = 2 ] && grep -q -- --db "$dir/err" || fail 'attention without --db'
-exit $bad
+[ "$bad" = 0 ]

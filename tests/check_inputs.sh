@@ -6,22 +6,9 @@
 # exit 3, one line on standard error that names the file and the reason, and
 # nothing on standard output; also beside a good trace, whose rows then are
 # not lost. A parameter that cannot be is exit 2 before anything is opened.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
-good=$src/traces/tiny/retrieval_8_small.safetensors
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_CACHE_HOME=$dir/cache LC_ALL=C TMPDIR=$dir
-checks=0 bad=0
-
-fail() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-  sed 's/^/  stderr: /' "$dir/err" >&2
-}
+. "$(dirname "$0")/sh.sh"
+export TMPDIR=$tmp
+good=$small dir=$tmp shows=("$tmp/err")
 
 # refused CODE TEXT COMMAND...
 refused() {
@@ -305,5 +292,4 @@ refused 2 'is no file' "${run[@]}" -m dense --db :memory:
 seq 1000 >"$dir/text"
 refused 3 'not a kvreplay database' "${run[@]}" -m dense --db "$dir/text"
 
-printf 'check_inputs: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+concluded

@@ -6,7 +6,6 @@
 # second's behind a first that has none. What a search finds fits, and the next
 # value of the grid does not; entries leave such a knob alone; the database
 # answers the same again; and tables of plugins that cannot be are refused.
-check=check_knob
 . "$(dirname "$0")/plugins.sh"
 built drops "$src/tests/plugins/drops.c"
 

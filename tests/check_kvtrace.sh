@@ -6,40 +6,27 @@
 # empty stdout (check_inputs.sh has every other bad trace); a wrong command
 # line gives exit 2 and the nearest right word; a difference gives exit 1, a
 # full disk 4.
-set -u
-
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-kvtrace=${KVTRACE:-${top_builddir:-$src}/traces/kvtrace}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_CACHE_HOME=$dir/cache LC_ALL=C
-cases=0 wrong=0
-
-complain() {
-  wrong=$((wrong + 1))
-  echo "FAILED: $*" >&2
-  sed 's/^/  stderr: /' "$dir/err" >&2
-}
+. "$(dirname "$0")/sh.sh"
+dir=$tmp shows=("$tmp/err")
 
 # expect CODE ARGUMENT...: runs kvtrace; stdout and stderr to $dir/out, err
 expect() {
   local code=$1 got=0
   shift
-  cases=$((cases + 1))
+  checks=$((checks + 1))
   "$kvtrace" "$@" >"$dir/out" 2>"$dir/err" || got=$?
-  [ "$got" -eq "$code" ] || complain "kvtrace $*: exit $got, not $code"
+  [ "$got" -eq "$code" ] || fail "kvtrace $*: exit $got, not $code"
 }
 
 # says PATTERN: the last run printed one line on stderr with it, no stdout
 says() {
-  [ "$(wc -l <"$dir/err")" -eq 1 ] || complain "not one line on stderr"
-  grep -qF -- "$1" "$dir/err" || complain "stderr lacks '$1'"
-  [ ! -s "$dir/out" ] || complain "stdout is not empty"
+  [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line on stderr"
+  grep -qF -- "$1" "$dir/err" || fail "stderr lacks '$1'"
+  [ ! -s "$dir/out" ] || fail "stdout is not empty"
 }
 
 shows() {
-  grep -qE -- "$1" "$dir/out" || complain "stdout lacks '$1'"
+  grep -qE -- "$1" "$dir/out" || fail "stdout lacks '$1'"
 }
 
 # --- a real trace, damaged ----------------------------------------------
@@ -52,19 +39,19 @@ expect 0 info --identity --format=json "$real"
 shows '"identity": "[0-9a-f]{64}"'
 expect 0 info --attention "$src/traces/tiny/haystack_8.safetensors"
 shows '^ +5 +7 .* retrieval$'
-[ "$(grep -c ' retrieval$' "$dir/out")" = 1 ] || complain 'more that retrieve'
+[ "$(grep -c ' retrieval$' "$dir/out")" = 1 ] || fail 'more that retrieve'
 shows '^ +4 +2 .* local$'
 shows '^a sink .* in 6 of 6 layers$'
 expect 0 info -a -f json "$real"
 shows '"needle": 0.[0-9]+'
-[ "$(grep -c '"word": ' "$dir/out")" = 32 ] || complain 'not 32 heads'
+[ "$(grep -c '"word": ' "$dir/out")" = 32 ] || fail 'not 32 heads'
 expect 0 synth -q -o "$dir/short.safetensors" -t 40 --layers 1
 expect 0 info -a "$dir/short.safetensors"
 shows '^ +0 +0 +- .* none$' # too few tokens to say anything
 for name in "$src"/traces/tiny/*.safetensors; do
   expect 0 check "$name"
   [ "$(grep -cE ' (ok|no output recorded)$' "$dir/out")" -ge 4 ] ||
-    complain "$name: not all ok"
+    fail "$name: not all ok"
 done
 expect 0 check --format json "$real"
 shows '"ok": true'
@@ -84,14 +71,14 @@ expect 3 check "$dir/nan.safetensors"
 says 'nan.safetensors: tensor layers.0.k holds NaN or Inf at [0, 1, 3]'
 patch far.safetensors $((data + 14)) '\200\101'
 expect 1 check "$dir/far.safetensors"
-grep -q DIFFERENT "$dir/out" || complain 'no DIFFERENT on stdout'
+grep -q DIFFERENT "$dir/out" || fail 'no DIFFERENT on stdout'
 
 # --- convert ------------------------------------------------------------
 # identity FILE
 identity() { "$kvtrace" info -i "$1" | sed -n 's/^identity *//p'; }
 
 expect 0 convert -q "$real" --dtype bf16 -o "$dir/h.safetensors"
-grep -q 'outputs of 4 layers left out' "$dir/err" || complain 'o is not told'
+grep -q 'outputs of 4 layers left out' "$dir/err" || fail 'o is not told'
 expect 0 info "$dir/h.safetensors"
 shows '^numbers +BF16;'
 shows 'outputs in 0,'
@@ -99,12 +86,12 @@ expect 0 check "$dir/h.safetensors"
 # There and back is exact, so that rounding again changes nothing.
 expect 0 convert -q "$dir/h.safetensors" -d F32 -o "$dir/w.safetensors"
 expect 0 convert -q "$dir/w.safetensors" -d BF16 -o "$dir/again.safetensors"
-grep -q ' 0 numbers were rounded' "$dir/err" || complain 'an exact one rounds'
+grep -q ' 0 numbers were rounded' "$dir/err" || fail 'an exact one rounds'
 [ "$(identity "$dir/h.safetensors")" = "$(identity \
-  "$dir/again.safetensors")" ] || complain 'there and back'
+  "$dir/again.safetensors")" ] || fail 'there and back'
 expect 0 convert -q "$real" -d f32 -o "$dir/same.safetensors"
 [ "$(identity "$real")" = "$(identity "$dir/same.safetensors")" ] ||
-  complain 'converted to its own type it is another trace'
+  fail 'converted to its own type it is another trace'
 expect 2 convert -q "$dir/h.safetensors" -d f32 -o "$dir/h.safetensors"
 says 'would write over'
 expect 2 convert "$real" -d f64 -o "$dir/x.safetensors"
@@ -121,7 +108,7 @@ expect 3 convert -q "$dir/nan.safetensors" -d bf16 -o "$dir/y.safetensors"
 says 'holds NaN or Inf'
 (ulimit -f 64 && expect 4 convert -q "$real" -d bf16 -o "$dir/y.safetensors" &&
   says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
-find "$dir" -name '*y.safetensors*' | grep -q . && complain 'something was left'
+find "$dir" -name '*y.safetensors*' | grep -q . && fail 'something was left'
 
 # --- the command line ---------------------------------------------------
 expect 2
@@ -152,7 +139,7 @@ expect 2 synth -o -
 says 'goes to a file'
 expect 0 --help
 [ "$(sed -n 3p "$dir/out")" = Examples: ] ||
-  complain 'help without examples'
+  fail 'help without examples'
 expect 0 synth --help
 shows '--prompt-len N'
 expect 0 --version
@@ -164,22 +151,22 @@ complete() {
     _kvtrace 2>/dev/null; echo "${COMPREPLY[@]}"' - \
     <("$kvtrace" --completion) kvtrace "$@"
 }
-cases=$((cases + 5))
+checks=$((checks + 5))
 : >"$dir/err"
-[ "$(complete sy)" = synth ] || complain 'completion of a verb'
-[ "$(complete synth --like qw)" = qwen2.5-7b ] || complain 'completion: a model'
-[ "$(complete info --id)" = --identity ] || complain 'completion: an option'
+[ "$(complete sy)" = synth ] || fail 'completion of a verb'
+[ "$(complete synth --like qw)" = qwen2.5-7b ] || fail 'completion: a model'
+[ "$(complete info --id)" = --identity ] || fail 'completion: an option'
 [ "$(complete info "$dir/na")" = "$dir/nan.safetensors" ] ||
-  complain 'completion of a trace is no file'
-[ "$(complete convert --dtype B)" = BF16 ] || complain 'completion: a type'
+  fail 'completion of a trace is no file'
+[ "$(complete convert --dtype B)" = BF16 ] || fail 'completion: a type'
 
 # --- synth --------------------------------------------------------------
-cases=$((cases + 1))
+checks=$((checks + 1))
 expect 0 synth -o "$dir/a.safetensors" -t 200 -s 7 --output
-[ ! -s "$dir/out" ] || complain 'synth printed to stdout'
+[ ! -s "$dir/out" ] || fail 'synth printed to stdout'
 OMP_NUM_THREADS=1 KVREPLAY_ISA=portable \
   expect 0 synth -o "$dir/b.safetensors" -t 200 -s 7 --output
-cmp "$dir/a.safetensors" "$dir/b.safetensors" || complain 'synth differs'
+cmp "$dir/a.safetensors" "$dir/b.safetensors" || fail 'synth differs'
 expect 0 check "$dir/a.safetensors"
 expect 2 synth -o "$dir/c.safetensors" --record 4
 expect 0 synth -o "$dir/c.safetensors" --record 1,3 -t 50
@@ -189,23 +176,22 @@ expect 3 info "$dir/b"
 before=$(ls -A "$dir" | wc -l)
 (ulimit -f 64 && expect 4 synth -o "$dir/full.safetensors" -t 2000 &&
   says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
-[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || fail 'something was left'
 expect 4 synth -o "$dir/big" --layers 16 --heads 65536 --kv-heads 65536 \
   --dim 1024 -t 8388608
 says 'needs 5.404e+07 GB and its disk has'
-[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
-cases=$((cases + 1))
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || fail 'something was left'
+checks=$((checks + 1))
 "$kvtrace" synth -o "$dir/stop.safetensors" -t 1000000 2>"$dir/err" &
 sleep 0.3
 kill -TERM $!
 wait $!
-[ $? -eq 130 ] || complain 'an interrupted synth did not exit with 130'
-[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || complain 'something was left'
+[ $? -eq 130 ] || fail 'an interrupted synth did not exit with 130'
+[ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || fail 'something was left'
 if [ -w /dev/full ]; then
-  cases=$((cases + 1))
+  checks=$((checks + 1))
   "$kvtrace" info "$real" >/dev/full 2>"$dir/err"
-  [ $? -eq 4 ] || complain 'a lost standard output went unnoticed'
+  [ $? -eq 4 ] || fail 'a lost standard output went unnoticed'
 fi
 
-echo "check_kvtrace: $cases runs, $wrong wrong"
-[ "$wrong" -eq 0 ]
+concluded

@@ -4,8 +4,6 @@
 # `kvreplay lawcheck` names each seeded fault of plugins/faulty.c with a
 # command that shows it again, as text, JSON and JUnit; it can be interrupted,
 # and leaves no process and no file behind.
-set -u
-check=check_lawcheck
 . "$(dirname "$0")/plugins.sh"
 
 # The answers for programs: as many as were asked, and of one that is broken the

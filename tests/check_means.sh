@@ -6,24 +6,9 @@
 # what ranks right answers stands before output error, which is said not to, and
 # the figures' numbers in that sentence are found again in the bundled answers.
 # The page's large figures: python/check_page.py.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$here/..}
-build=${top_builddir:-.}
-report=${KVREPORT:-$build/analysis/kvreport}
-kvreplay=${KVREPLAY:-$build/sim/kvreplay}
-fill=${FILL_DB:-$build/tests/fill_db}
-sql=${SQL_DB:-$build/tests/faults/sql_db}
-tiny=$src/traces/tiny
-dir=$(mktemp -d ./check_means_XXXXXX) || exit 1
-trap 'rm -rf "$dir"' EXIT
-export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
-bad=0
-fail() { # KV_FIRST: whoever seeds a fault wants no more than one
-  echo "FAIL: $*" >&2
-  [ -z "${KV_FIRST-}" ] || exit 1
-  bad=1
-}
+. "$(dirname "$0")/sh.sh"
+export LC_ALL=C.UTF-8
+report=$kvreport build=$top dir=$tmp
 
 # tampered SQL...: $dir/t.db is a copy of $good to which this was done.
 tampered() {
@@ -144,4 +129,4 @@ kl .39
 output_error .32
 bytes.mean .56'
 fi
-exit $bad
+[ "$bad" = 0 ]

@@ -6,23 +6,9 @@
 # database is a file of the name that was typed, whatever SQLite takes it for;
 # each is exit 2 and one line that names both, and every file is as it was.
 # What may be replaced is replaced whole, and a link to it stays a link.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
-kvreport=$top/analysis/kvreport
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_CACHE_HOME=$dir/cache LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+. "$(dirname "$0")/sh.sh"
+dir=$tmp shows=("$tmp/err")
 cd "$dir" || exit 1
-checks=0 bad=0
-
-fail() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-  [ ! -s "$dir/err" ] || sed 's/^/  stderr: /' "$dir/err" >&2
-}
 
 sums() { find . -name '*.db*' -o -name 't*.st' -o -name '*.so' | sort |
   xargs sha256sum; }
@@ -243,5 +229,4 @@ END
   break
 done
 
-printf 'check_overwrite: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+concluded

@@ -4,21 +4,8 @@
 # The pictures of the page, on made-up rows: what is written into the squares
 # of a map is what its file of data says, and both are what the tables of the
 # database give by questions of our own. A picture without data is not drawn.
-set -u
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-build=${top_builddir:-.}
-report=${KVREPORT:-$build/analysis/kvreport}
-fill=${FILL_DB:-$build/tests/fill_db}
-sql=${SQL_DB:-$build/tests/faults/sql_db}
-dir=$(mktemp -d ./check_pictures_XXXXXX) || exit 1
-trap 'rm -rf "$dir"' EXIT
-export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
-bad=0
-fail() { # KV_FIRST: whoever seeds a fault wants no more than one
-  echo "FAIL: $*"
-  [ -z "${KV_FIRST-}" ] || exit 1
-  bad=1
-}
+. "$(dirname "$0")/sh.sh"
+report=$kvreport build=$top dir=$tmp
 
 db=$dir/a.db
 "$fill" "$db" 1 3 0 || { echo "FAIL: fill_db"; exit 1; }
@@ -173,4 +160,4 @@ done
 grep -Eq '(src|href)="?(https?:)?//|<script' "$dir/page.html" &&
   fail "the page loads"
 grep -q 'nan\|inf"' "$dir/page.html" && fail "a number that is none"
-exit $bad
+[ "$bad" = 0 ]

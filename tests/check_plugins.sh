@@ -5,8 +5,6 @@
 # same digests from the same code, a row, a database, help, laws - and what is
 # no plugin is one sentence. What a hook leaves of the floating-point mode ends
 # with the hook. `kvreplay new` writes one that compiles.
-set -u
-check=check_plugins
 . "$(dirname "$0")/plugins.sh"
 
 # A method under another name is another method, and the same numbers.

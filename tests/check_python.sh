@@ -5,22 +5,14 @@
 # (traces), check_python_runs.py (decisions, results) and
 # check_python_presses.py (kvpress's formulas), by the first Python
 # that has numpy (PYTHON names another). 77 where none has.
-set -u
-
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-build=${top_builddir:-$src}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export KVTRACE=${KVTRACE:-$build/traces/kvtrace}
-export KVREPLAY=${KVREPLAY:-$build/sim/kvreplay}
-export PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$dir/cache LC_ALL=C.UTF-8
+. "$(dirname "$0")/sh.sh"
+export LC_ALL=C.UTF-8 KVTRACE=$kvtrace KVREPLAY=$kvreplay
 
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
-  "$python" -c 'import numpy' 2>"$dir/err" || continue
-  "$python" "$here/python/check_python.py" "$src" "$dir" &&
-    "$python" "$here/python/check_python_runs.py" "$src" "$dir" &&
-    "$python" "$here/python/check_python_presses.py" "$src" "$dir"
+  "$python" -c 'import numpy' 2>"$tmp/err" || continue
+  "$python" "$src/tests/python/check_python.py" "$src" "$tmp" &&
+    "$python" "$src/tests/python/check_python_runs.py" "$src" "$tmp" &&
+    "$python" "$src/tests/python/check_python_presses.py" "$src" "$tmp"
   exit
 done
 echo "check_python: no Python with numpy here (apt-get install python3-numpy)"

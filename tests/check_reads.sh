@@ -6,8 +6,6 @@
 # every law. A file that is missing, damaged or of other shapes refuses its
 # cell by one sentence and no other; one that another took the place of is
 # another row. No output is written over it.
-set -u
-check=check_reads
 . "$(dirname "$0")/plugins.sh"
 
 # written PATH SHAPE DATA...: a safetensors file with keep, I32; FORMAT too

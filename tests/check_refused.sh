@@ -7,24 +7,10 @@
 # database, shards, a pool, a dry run, `check`. And what can be had without
 # asking: a budget that has a default, a file beside the trace for one of two
 # methods on a lane.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-top=${top_builddir:-$here/..} src=${top_srcdir:-$here/..}
-kvreplay=$(realpath "$top")/sim/kvreplay
-kvtrace=$(realpath "$top")/traces/kvtrace
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache LC_ALL=C
-tiny=$(realpath "$src/traces/tiny")
-cp "$tiny/retrieval_8_small.safetensors" "$tmp/t.safetensors"
+. "$(dirname "$0")/sh.sh"
+cp "$small" "$tmp/t.safetensors"
 cd "$tmp" || exit 1
-trace=t.safetensors checks=0 bad=0
-
-fail() { # KV_FIRST: whoever seeds a fault wants no more than one
-  echo "check_refused: $*: $(cat err)" >&2
-  [ -z "${KV_FIRST-}" ] || exit 1
-  bad=$((bad + 1))
-}
+trace=t.safetensors shows=(err)
 
 # exits CODE LINE ARGUMENT...: the last line on stderr matches LINE, "": none.
 exits() {
@@ -148,5 +134,4 @@ rm "$file"
 exits 2 ".*no file of less for this model: there is no assets/less\..*" \
   "${run[@]}" -m less+int4 -b 64
 
-printf 'check_refused: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+concluded

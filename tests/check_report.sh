@@ -6,14 +6,9 @@
 # as it was; a database is never changed by reading it; tables, exports and
 # the page are what the database says, the same bytes each time, and the page
 # needs nothing from outside; every mistake is one line and its exit code.
-set -u
-build=${top_builddir:-.}
-report=${KVREPORT:-$build/analysis/kvreport}
-fill=${FILL_DB:-$build/tests/fill_db}
-dir=$(mktemp -d ./check_report_XXXXXX) || exit 1
-trap 'rm -rf "$dir"' EXIT
-bad=0
-fail() { echo "FAIL: $*"; bad=1; }
+. "$(dirname "$0")/sh.sh"
+report=$kvreport build=$top dir=$tmp
+
 
 # fails CODE WORDS COMMAND...: that exit code, one line on stderr with these
 # words, nothing on stdout.
@@ -260,4 +255,4 @@ if [ -w /dev/full ]; then
   "$report" table "$b" >/dev/full 2>"$dir/err"
   [ $? = 4 ] || fail "a full disk is not exit code 4"
 fi
-exit $bad
+[ "$bad" = 0 ]

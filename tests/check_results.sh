@@ -6,24 +6,9 @@
 # rows of an earlier kvreplay lack what it did not measure and contradict
 # nobody. What a tampered file holds is refused by
 # name or shown as text: no page, terminal, CSV or JSON takes it for more.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$here/..}
-build=${top_builddir:-.}
-report=${KVREPORT:-$build/analysis/kvreport}
-kvreplay=${KVREPLAY:-$build/sim/kvreplay}
-fill=${FILL_DB:-$build/tests/fill_db}
-sql=${SQL_DB:-$build/tests/faults/sql_db}
-trace=$src/traces/tiny/retrieval_8_small.safetensors
-dir=$(mktemp -d ./check_results_XXXXXX) || exit 1
-trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
-bad=0
-fail() { # KV_FIRST: whoever seeds a fault wants no more than one
-  echo "FAIL: $*"
-  [ -z "${KV_FIRST-}" ] || exit 1
-  bad=1
-}
+. "$(dirname "$0")/sh.sh"
+export LC_ALL=C.UTF-8
+trace=$small report=$kvreport build=$top dir=$tmp
 
 # fails CODE WORDS COMMAND...: that exit code, one line on stderr with these
 # words.
@@ -346,4 +331,4 @@ import kvresults; assert len(kvresults.read_results(sys.argv[2])) == 2' \
   fails 4 'full.db-wal holds results' reader "$kvreplay" verify -q \
     "$still/full.db"
 fi
-exit $bad
+[ "$bad" = 0 ]

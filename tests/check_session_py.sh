@@ -10,22 +10,12 @@
 #
 # Environment: PYTHON; KV_LONG (tests/python/press_hf.py). 77 without python3
 # or numpy.
-set -u
-export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-top=${top_builddir:-$src}
+. "$(dirname "$0")/sh.sh"
 python=
 for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
   if [ -z "$python" ] && "$p" -c 'import numpy' 2>/dev/null; then python=$p; fi
 done
 examples=$src/traces/examples
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-failed=0
-bad() {
-  echo "session_py: $*"
-  failed=1
-}
 
 export KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0 PYTHONPATH=$examples
 [ -e "$KVREPLAY_LIBRARY" ] || {
@@ -43,12 +33,12 @@ fi
 
 # ---- symbols ---------------------------------------------------------------
 if nm -D --with-symbol-versions "$KVREPLAY_LIBRARY" >"$tmp/symbols" 2>&1; then
-  grep -q ' kv_session_open' "$tmp/symbols" || bad 'kv_session_open is missing'
+  grep -q ' kv_session_open' "$tmp/symbols" || fail 'kv_session_open is missing'
   awk '$2 == "T" && $3 !~ /^kv_/ { print $3; rc = 1 } END { exit rc }' \
-    "$tmp/symbols" || bad 'exports what is not kv_'
+    "$tmp/symbols" || fail 'exports what is not kv_'
   if grep -q version-script "$top/sim/Makefile"; then
     grep -q ' kv_session_open@@KVREPLAY_0$' "$tmp/symbols" ||
-      bad 'kv_session_open has no version'
+      fail 'kv_session_open has no version'
   fi
 fi
 
@@ -58,7 +48,7 @@ fed() {
   local trace=$1
   shift
   "$python" "$src/tests/python/session_feed.py" "$trace" "$@" >"$tmp/session" ||
-    bad "$trace: the session from Python failed"
+    fail "$trace: the session from Python failed"
   "$top/sim/kvreplay" run "$trace" -b 20% -q -f jsonl \
     -m "$(IFS=,; echo "$*")" >"$tmp/rows"
   awk 'function value(key,   at, text) {
@@ -67,14 +57,13 @@ fed() {
       return substr(text, 1, index(text, "\"") - 1) }
     { print value("spec"), value("journal"), value("state"),
         value("output") }' "$tmp/rows" >"$tmp/run"
-  [ "$(wc -l <"$tmp/run")" = $# ] || bad "$trace: kvreplay run gave no rows"
+  [ "$(wc -l <"$tmp/run")" = $# ] || fail "$trace: kvreplay run gave no rows"
   diff "$tmp/run" "$tmp/session" >"$tmp/said" || {
     head -n 4 "$tmp/said"
-    bad "$trace: other digests than those of kvreplay run"
+    fail "$trace: other digests than those of kvreplay run"
   }
 }
 
-small=$src/traces/tiny/retrieval_8_small.safetensors
 specs=(dense h2o quest:page=8:skip=0 streamingllm zsmerge:variant=paper
   snapkv:group=query_head kivi)
 traces=0 # but the long ones: one lacks query rows, which a session wants
@@ -87,17 +76,17 @@ for trace in "$src"/traces/tiny/*.safetensors; do
   fi
   traces=$((traces + 1))
 done
-[ $traces = 6 ] || bad "$traces bundled traces, not 6"
+[ $traces = 6 ] || fail "$traces bundled traces, not 6"
 
 # ---- the examples ----------------------------------------------------------
 "$python" "$examples/test_my_kernel.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  bad 'test_my_kernel.py failed'
+  fail 'test_my_kernel.py failed'
 }
 sed 's/p @ v\[tokens\]/p[1:] @ v[tokens[1:]]/' "$examples/test_my_kernel.py" \
   >"$tmp/test_wrong.py"
 if "$python" "$tmp/test_wrong.py" >"$tmp/said" 2>&1; then
-  bad 'test_my_kernel.py does not see a kernel that misses a token'
+  fail 'test_my_kernel.py does not see a kernel that misses a token'
 fi
 
 # Every program that is installed starts where it is installed: only what the
@@ -106,7 +95,7 @@ installed=$tmp/share/kvreplay
 (cd "$top/traces" && make -s pkgdatadir="$installed" \
   examplesdir="$installed/examples" install-dist_pkgdataDATA \
   install-dist_examplesDATA install-dist_examplesSCRIPTS) >"$tmp/said" 2>&1 ||
-  bad "installing the examples: $(tail -n 1 "$tmp/said")"
+  fail "installing the examples: $(tail -n 1 "$tmp/said")"
 programs=0
 for program in "$installed"/examples/*.py; do
   grep -q ' = arguments(' "$program" || continue # no command line
@@ -116,24 +105,24 @@ for program in "$installed"/examples/*.py; do
   *) bad "${program##*/} as installed: $(tail -n 1 "$tmp/said")" ;;
   esac
 done
-[ $programs = 3 ] || bad "$programs examples start as installed, not 3"
+[ $programs = 3 ] || fail "$programs examples start as installed, not 3"
 
 "$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  bad 'hf_session.py failed'
+  fail 'hf_session.py failed'
 }
 "$python" "$src/tests/python/trace_hf.py" "$top/traces/kvtrace" \
   "$top/sim/kvreplay" "$tmp" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  bad 'capture_hf.py failed'
+  fail 'capture_hf.py failed'
 }
 on=$(tail -n 1 "$tmp/said")
 "$python" "$src/tests/python/press_hf.py" "$top/sim/kvreplay" "$tmp" \
   "$src/traces/tiny" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  bad 'from_kvpress.py failed'
+  fail 'from_kvpress.py failed'
 }
-[ $failed = 0 ] &&
+[ $bad = 0 ] &&
   echo "session_py: $traces traces, ${#specs[@]} methods, the examples" \
     "($on; presses: $(tail -n 1 "$tmp/said"))"
-exit $failed
+[ $bad = 0 ]

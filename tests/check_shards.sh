@@ -6,8 +6,7 @@
 # for row; a shard that is killed goes on; one without cells is a success and
 # leaves a database that can be merged; which shard a process is, schedulers
 # may say; and what is asked wrongly is one sentence.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/shards.sh"
+. "$(dirname "$0")/shards.sh"
 no_environment
 cd "$tmp" || exit 1
 

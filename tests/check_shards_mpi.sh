@@ -5,8 +5,7 @@
 # mpirun runs again and goes on; the four databases, merged, hold what one
 # process finds, row for row. Run by .ci/run as its section `shards`, for not
 # everybody has an MPI: 77 without one.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/shards.sh"
+. "$(dirname "$0")/shards.sh"
 no_environment
 cd "$tmp" || exit 1
 command -v mpirun >/dev/null || {

@@ -6,16 +6,8 @@
 # stored and printed whole, the database is sound, no file is left under its
 # name or beside it, and a repeated command goes on. A database that somebody
 # else writes is waited for, aloud.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$(dirname "$here")}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay whole=$top/tests/faults/whole_db
-trace=$src/traces/tiny/retrieval_8_small.safetensors
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_CACHE_HOME=$dir/cache LC_ALL=C
-unset KVREPLAY_PLUGINS
+. "$(dirname "$0")/sh.sh"
+whole=$top/tests/faults/whole_db trace=$small dir=$tmp
 cd "$dir" || exit 1
 
 # A case is a process in a folder of its own, for each takes its two seconds;

@@ -5,24 +5,8 @@
 # all points tried one by one, what it prints to be pasted gives the best row
 # again, threads, a database and an interrupt change nothing, held-out traces
 # judge, and what cannot be is one sentence with its exit code.
-set -u
-here=$(cd "$(dirname "$0")" && pwd)
-top=${top_builddir:-$here/..}
-src=${top_srcdir:-$here/..}
-kvreplay=$top/sim/kvreplay
-tiny=$src/traces/tiny
-small=$tiny/retrieval_8_small.safetensors
+. "$(dirname "$0")/sh.sh"
 other=$tiny/text_400.safetensors
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache LC_ALL=C
-bad=0
-checks=0
-
-fail() {
-  printf 'check_tune: %s\n' "$*" >&2
-  bad=$((bad + 1))
-}
 
 # tune CODE ARGUMENT...: what it printed is in $tmp/out and err.
 tune() {
@@ -293,5 +277,4 @@ refused 3 "$tmp/none" "$tmp/none" -m kivi -s bits=2:4 --least kr
 refused 3 "$tmp/none" "${ask[@]}" --least kr -p 304 --hold-out "$tmp/none"
 refused 4 "$tmp/no/db" "${ask[@]}" --least kr --db "$tmp/no/db"
 
-printf 'check_tune: %d checks, %d failed\n' "$checks" "$bad"
-[ "$bad" = 0 ]
+concluded

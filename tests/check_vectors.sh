@@ -13,13 +13,6 @@
 . "$(dirname "$0")/replays.sh"
 
 programs='attention order dense h2o quest kivi'
-bad=0
-fail() {
-  printf 'check_vectors: %s\n' "$*" >&2
-  bad=$((bad + 1))
-  [ "${KV_FIRST-}" != 1 ] || exit 1
-}
-
 # program NAME COMPILER...: into $tmp/NAME
 program() {
   local name=$1

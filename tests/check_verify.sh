@@ -5,19 +5,13 @@
 # command computes nothing anew and prints the same rows; verify with other
 # kernels confirms them; a row that was tampered with is found, with both
 # values and the layer; a trace that moved is found in --traces or named.
-set -u
-build=${top_builddir:-.}
-source=${top_srcdir:-.}
-run=$build/sim/kvreplay
-report=$build/analysis/kvreport
-dir=$(mktemp -d ./check_verify_XXXXXX) || exit 1
-trap 'rm -rf "$dir"' EXIT
-bad=0
-fail() { echo "FAIL: $*"; bad=1; }
+. "$(dirname "$0")/sh.sh"
+run=$kvreplay report=$kvreport dir=$tmp
+
 
 name=retrieval_8_small
 trace=$dir/$name.safetensors
-cp "$source/traces/tiny/$name.safetensors" "$trace" || exit 1
+cp "$src/traces/tiny/$name.safetensors" "$trace" || exit 1
 db=$dir/r.db
 cells() {
   KVREPLAY_ISA=portable "$run" run "$trace" -m dense,h2o,kivi -b 10%,20% \
@@ -113,4 +107,4 @@ fi
 [ $? = 3 ] || fail "an empty file is not exit code 3"
 grep -q 'empty.db is empty: name' "$dir/err" || fail "verify: $(cat "$dir/err")"
 [ -s "$dir/empty.db" ] && fail "verify made a database of an empty file"
-exit $bad
+[ "$bad" = 0 ]

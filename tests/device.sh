@@ -90,7 +90,7 @@ packed() {
     [ ! -e "$top/$optional" ] || copied "$top" "$optional"
   done
   copied "$src" tests/device.sh tests/golden.sh tests/golden.tsv \
-    tests/replays.sh ref/ground/arith.h \
+    tests/replays.sh tests/sh.sh ref/ground/arith.h \
     traces/tiny/retrieval_8_small.safetensors \
     traces/tiny/retrieval_8_small.f32.safetensors
   sanitizer=$(sanitizer_folder)

@@ -13,18 +13,10 @@
 #   after_run, after_part CODE WHAT   AFTER, for the database $tmp/f.db
 #   limited CODE COMMAND...         files have a limit
 #   full COMMAND...                 stdout is full
-set -u
-src=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvtrace=$top/traces/kvtrace
-kvreport=$top/analysis/kvreport
+. "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 shims=$top/tests/faults/.libs whole=$top/tests/faults/whole_db
-tiny=$src/traces/tiny
-small=$tiny/retrieval_8_small.safetensors
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache LC_ALL=C KVREPLAY_ISA=${KVREPLAY_ISA-}
-checks=0 bad=0 most=40 kills=3
+export KVREPLAY_ISA=${KVREPLAY_ISA-}
+shows=("$tmp/err") most=40 kills=3
 [ "${KV_BIG-}" != 1 ] || most=100 kills=10
 allowed='^[04]$'
 
@@ -37,12 +29,6 @@ if nm -D "$kvreplay" 2>/dev/null | grep -q __asan_init; then
   export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0:exitcode=99
   [ "${KV_BIG-}" = 1 ] || most=20
 fi
-
-fail() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-  [ ! -s "$tmp/err" ] || sed 's/^/  stderr: /' "$tmp/err" | head -n 5 >&2
-}
 
 # preloaded SHIM [NAME=VALUE...] COMMAND...: stdout and stderr to $tmp/out
 # and err; only the command itself meets the shim

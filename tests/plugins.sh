@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # For the checks of plugins, which source this: a compiler, plugins made of
-# plugins/faulty.c, and sentences looked for. bad and checks are counted.
-here=$(cd "$(dirname "$0")" && pwd)
-top=${top_builddir:-$here/..}
-src=${top_srcdir:-$here/..}
-kvreplay=$top/sim/kvreplay
-trace=$src/traces/tiny/retrieval_8_small.safetensors
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-unset KVREPLAY_PLUGINS
+# plugins/faulty.c, and sentences looked for.
+. "$(dirname "$0")/sh.sh"
+trace=$small
 export TMPDIR=$tmp
-bad=0
-checks=0
 
 cc=${CC:-cc}
 echo 'int x;' >"$tmp/x.c"
 $cc -shared -fPIC "$tmp/x.c" -o "$tmp/nothing.so" 2>/dev/null ||
-  { echo "$check: skipped, no C compiler $cc"; exit 77; }
-
-fail() {
-  printf '%s: %s\n' "$check" "$*" >&2
-  bad=$((bad + 1))
-}
+  { echo "$(basename "$0" .sh): skipped, no C compiler $cc"; exit 77; }
 
 # built NAME SOURCE [FLAG...]: $tmp/NAME.so
 built() {
@@ -70,6 +57,5 @@ count_checks() {
   local left
   left=$(find "$tmp" -name 'kvreplay.*')
   [ -z "$left" ] || fail "left behind: $left"
-  printf '%s: %d checks, %d failed\n' "$check" "$checks" "$bad"
-  [ "$bad" = 0 ]
+  concluded
 }

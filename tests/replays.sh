@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the scripts about digests share; sourced, never run. Sets kvreplay,
-# kvtrace, src and tmp (a folder, removed at the end).
+# What the scripts about digests share; sourced, never run.
 #
 #   replay_traces   makes and lists the traces of digest tests
 #   replay_methods  every method of the registry
@@ -10,14 +9,7 @@
 #   replay_emu      is backend emu here? Says why it is not
 #   digests         JSON lines of rows to lines of words: trace spec budget
 #                   revision journal state output
-set -u
-export LC_ALL=C OMP_WAIT_POLICY=passive
-src=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay
-kvtrace=$top/traces/kvtrace
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
 
 # F32 with full mantissas first: on F16 data products are exact and many
 # faults of arithmetic cannot be seen. 300 tokens: more than two chunks.

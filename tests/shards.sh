@@ -8,22 +8,8 @@
 #   same_rows A B     two databases hold the same rows, in every column of every
 #                     table but who computed them, when and how long
 #   no_environment    forgets the variables of schedulers
-set -u
-export LC_ALL=C OMP_WAIT_POLICY=passive
-src=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
-top=${top_builddir:-$src}
-kvreplay=$top/sim/kvreplay kvreport=$top/analysis/kvreport
-ask=$top/tests/faults/sql_db whole=$top/tests/faults/whole_db
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export XDG_CACHE_HOME=$tmp/cache
-bad=0
-
-fail() {
-  echo "FAILED: $*" >&2
-  [ ! -s "$tmp/err" ] || sed 's/^/  stderr: /' "$tmp/err" | head -n 5 >&2
-  bad=$((bad + 1))
-}
+. "$(dirname "${BASH_SOURCE[0]}")/sh.sh"
+ask=$sql whole=$top/tests/faults/whole_db shows=("$tmp/err")
 
 no_environment() {
   unset SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN \

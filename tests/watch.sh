@@ -15,9 +15,8 @@
 # check_laws_emu.sh has it.
 . "$(dirname "$0")/replays.sh"
 . "$src/.ci/draw.sh"
-tiny=$src/traces/tiny
 read -ra orders <<<"${KV_ORDERS:-forward reverse}"
-bad=0 cells=0 turn=0 methods=all
+cells=0 turn=0 methods=all shows=("$tmp/out" "$tmp/err")
 
 # --- how ---------------------------------------------------------------------
 
@@ -26,17 +25,11 @@ made() { # PROGRAM...
     { cat "$tmp/made" && exit 1; }
 }
 
-failed() {
-  bad=$((bad + 1))
-  echo "FAILED: $*" >&2
-  tail -n 12 "$tmp/out" "$tmp/err" 2>/dev/null | sed 's/^/  /' >&2
-}
-
 programs() {
   local p
   made "$@"
   for p in "$@"; do
-    "$top/tests/$p" >"$tmp/out" 2>"$tmp/err" || failed "$p"
+    "$top/tests/$p" >"$tmp/out" 2>"$tmp/err" || fail "$p"
   done
 }
 
@@ -47,7 +40,7 @@ on_emu() {
   for p in "$@"; do
     for order in "${orders[@]}"; do
       KV_TEST_BACKEND=emu KVREPLAY_EMU_ORDER=$order "$top/tests/$p" \
-        >"$tmp/out" 2>"$tmp/err" || failed "$p, threads $order"
+        >"$tmp/out" 2>"$tmp/err" || fail "$p, threads $order"
     done
   done
 }
@@ -70,7 +63,7 @@ compared() {
   KVREPLAY_EMU_ORDER=$order "$kvreplay" check "$1" -q -m "$3" -b 20% \
     -B ref,emu --prompt-len $((t - $2)) "${@:4}" >"$tmp/out" 2>"$tmp/err" ||
     rc=$?
-  held "$rc" || failed "$1, -m $3, threads $order"
+  held "$rc" || fail "$1, -m $3, threads $order"
   cells=$((cells + $(grep -c ' equal$' "$tmp/out")))
 }
 
@@ -80,7 +73,7 @@ shaped() {
   [ -e "$trace" ] ||
     "$kvtrace" synth -o "$trace" --layers 1 --heads "$1" --kv-heads "$2" \
       --dim "$3" --dtype "$4" -t "$5" >"$tmp/out" 2>"$tmp/err" ||
-    failed "synth $*"
+    fail "synth $*"
   compared "$trace" "$6" "$7"
 }
 

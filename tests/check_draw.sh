@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What .ci/draw.sh chooses, in a repository of its own: by the tree and not by
+# the commit, what changed since the last whole run first and within its bound,
+# everything where everything is asked. A second; exit 77 without git.
+. "$(dirname "$0")/sh.sh"
+command -v git >/dev/null || { echo 'check_draw: no git here' && exit 77; }
+unset KV_ALL KV_TREE
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+mkdir -p "$tmp/repository/.ci" "$tmp/repository/tests"
+cp "$src/.ci/draw.sh" "$tmp/repository/.ci"
+cd "$tmp/repository" || exit 5
+
+git() { command git -c user.name=n -c user.email=e "$@"; }
+commit() { git add -A && git commit -q "$@"; }
+# in_it WORD...: of draw.sh, in a shell of its own.
+in_it() { bash -c '. .ci/draw.sh && "$@"' draw "$@" 2>>"$tmp/said"; }
+# Of thirty names, n1 which the file f1 touches and so on.
+names() { seq 30 | sed 's/.*/n& f&/' | in_it draw_some x "$@" | paste -s -d ' '; }
+held() { # WHAT, then a test
+  checks=$((checks + 1))
+  [ "${@:2}" ] || fail "$1: ${*:2}"
+}
+touched() { grep -oE '\bn[1-9]\b' <<<"$1" | wc -l; }
+
+for i in $(seq 30); do echo "$i" >"f$i"; done
+echo 'none - 0' >tests/last-whole-run
+git init -q . && commit -m one
+before=$(names 6 3)
+held 'six names' "$(wc -w <<<"$before")" = 6
+git commit -q --amend -m two
+held 'an amended message' "$(names 6 3)" = "$before"
+tree=$(in_it draw_tree)
+held 'the tree of a commit' "$tree" = "$(git rev-parse 'HEAD^{tree}')"
+held 'no base' "$(in_it draw_base)" = ''
+
+echo "$(git rev-parse HEAD) 2026-01-01 1" >tests/last-whole-run
+echo other >f7 && echo new >f31
+changed=$(in_it draw_tree)
+held 'what is not committed' "$changed" != "$tree"
+held 'what changed' "$(in_it draw_changed | paste -s -d ' ')" = 'f31 f7'
+for i in $(seq 9); do
+  held 'a changed file' "$(KV_TREE=$i names 6 3 | grep -cw n7)" = 1
+done
+commit -m three
+held 'once it is committed' "$(in_it draw_tree)" = "$changed"
+for i in $(seq 9); do echo other >"f$i"; done
+drawn=$(names 6 3)
+held 'six names of nine changed' "$(wc -w <<<"$drawn")" = 6
+held 'the bound of what changed' "$(touched "$drawn")" = 3
+held 'more than there are' "$(names 99 99 | wc -w)" = 30
+held everything "$(KV_ALL=1 names 6 3 | wc -w)" = 30
+held 'every word' "$(KV_ALL=1 in_it draw_one x a b c)" = 'a b c'
+held 'each word in turn' "$(for i in $(seq 40); do
+  KV_TREE=$i in_it draw_one x a b c
+done | sort -u | paste -s -d ' ')" = 'a b c'
+echo "${tree} 2026-01-01 1" >tests/last-whole-run
+held 'what is no commit' "$(in_it draw_changed)" = ''
+concluded

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What scripts of tests share; sourced first, never run.
+#
+#   src, top      the tree and the build, from the root
+#   kvreplay, kvtrace, kvreport, fill, sql
+#                 the programs of the build, or the environment's KVREPLAY,
+#                 KVTRACE, KVREPORT, FILL_DB, SQL_DB
+#   tiny, small   the bundled traces, and a small one of them
+#   tmp           a folder that goes at the end; the user's cache lies in it
+#   fail WORDS    says what does not hold, counts it in $bad, and goes on: with
+#                 KV_FIRST=1, as whoever seeds a fault wants, it ends there.
+#                 The files of the array $shows come with it, five lines each
+#   checks        how many there were, for who counts them
+#   concluded     says both numbers; fails if something did
+set -u
+export LC_ALL=C OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
+unset KVREPLAY_PLUGINS
+src=$(cd "${top_srcdir:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd) || exit 5
+top=$(cd "${top_builddir:-$src}" && pwd) || exit 5
+kvreplay=${KVREPLAY:-$top/sim/kvreplay}
+kvtrace=${KVTRACE:-$top/traces/kvtrace}
+kvreport=${KVREPORT:-$top/analysis/kvreport}
+fill=${FILL_DB:-$top/tests/fill_db}
+sql=${SQL_DB:-$top/tests/faults/sql_db}
+tiny=$src/traces/tiny
+small=$tiny/retrieval_8_small.safetensors
+tmp=$(mktemp -d) || exit 4
+trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
+export XDG_CACHE_HOME=$tmp/cache
+checks=0 bad=0 shows=()
+
+fail() {
+  local file
+  bad=$((bad + 1))
+  echo "FAILED: $(basename "$0" .sh): $*" >&2
+  for file in ${shows[@]+"${shows[@]}"}; do
+    [ ! -s "$file" ] || head -n 5 "$file" | sed 's/^/  /' >&2
+  done
+  [ "${KV_FIRST-}" != 1 ] || exit 1
+}
+
+concluded() {
+  printf '%s: %d checks, %d failed\n' "$(basename "$0" .sh)" "$checks" "$bad"
+  [ "$bad" = 0 ]
+}
