@@ -156,12 +156,7 @@ static int as_plain(const rig_case *c, bool normalise, const char *spec) {
 }
 
 static void plain_rule(void **state) {
-  rig_case c = {.heads = 8,
-                .kv_heads = 4,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 60,
-                .prompt_len = 60};
+  rig_case c = RIG_SHAPE(8, 4, 8, 4, 60, 60);
   int different = 0;
   (void)state;
   for (uint32_t seed = 60; seed < 66; seed++) {
@@ -184,14 +179,7 @@ static int total(const rig *r) {
 }
 
 static void totals(void **state) {
-  rig_case c = {.heads = 8,
-                .kv_heads = 4,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 90,
-                .prompt_len = 80,
-                .n_layers = 3,
-                .layer = 2};
+  rig_case c = RIG_SHAPE(8, 4, 8, 4, 90, 80, .n_layers = 3, .layer = 2);
   (void)state;
   for (uint32_t seed = 40; seed < 48; seed++) {
     rig_data(&c, seed);
@@ -247,12 +235,7 @@ static void share_again(shared *s, int n) {
 }
 
 static void again(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 46,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(4, 2, 8, 4, 46, 20);
   shared s = {.vote = {{0}}};
   int ids[65], unequal = 0;
   (void)state;
@@ -283,62 +266,35 @@ static void again(void **state) {
 }
 
 /* All of the layer's share in one lane, 2 * (12 - 6) and the window. */
-static int bounded(const rig_case *c, int step, const void *ctx) {
-  (void)ctx;
-  return 18 + (step - c->prompt_len) % 7;
-}
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 30,
-                .n_layers = 2};
-  (void)state;
-  rig_data(&c, 13);
-  /* All of the layer's share in one lane: 2 * (12 - 6) past and the window. */
-  rig_law(&c, "adakv:budget=12", rig_grown, &(int){18});
-  rig_law(&c, "adakv:budget=12:group=max:pooling=avg", rig_grown, &(int){18});
-  rig_law(&c, "adakv:budget=12:normalise=yes:alpha=0", rig_grown, &(int){18});
-  rig_law(&c, "adakv:budget=12:safeguard=minimum", rig_grown, &(int){18});
-  rig_law(&c, "adakv:budget=12:group=query_head", rig_grown, &(int){30});
-  rig_law(&c, "adakv:budget=6:window=6", rig_grown, &(int){6});
-  rig_law(&c, "adakv:budget=12:grow=no:every=7", bounded, NULL);
-  rig_law(&c, "adakv:budget=12:grow=no:every=7:safeguard=minimum:group=max",
-          bounded, NULL);
-  rig_law(&c, "adakv:budget=12:grow=no:every=7:score=h2o", bounded, NULL);
-  rig_law_dense(&c, "adakv:budget=30");
-  rig_law_dense(&c, "adakv:budget=50:grow=no:every=32");
-  kv_layer_digests a = rig_replay(&c, "adakv:budget=12:skip=1");
-  kv_layer_digests s = rig_replay(&c, "snapkv:budget=12");
-  assert_true(rig_same(&a.journal, &s.journal));
-  a = rig_replay(&c, "adakv:budget=12:alpha=1");
-  assert_true(rig_same(&a.journal, &s.journal));
-  a = rig_replay(&c, "adakv:budget=12:alpha=1:grow=no:every=7");
-  s = rig_replay(&c, "snapkv:budget=12:grow=no:every=7");
-  assert_true(rig_same(&a.journal, &s.journal));
-  c.prompt_len = 1;
-  rig_law(&c, "adakv:budget=12", rig_grown, &(int){1});
-  rig_law_refused(&c, "adakv", KV_USAGE, "adakv", "budget");
-  rig_law_refused(&c, "adakv:budget=4:window=5", KV_REFUSED, "window=5", "4");
-  rig_law_refused(&c, "adakv:budget=4:every=9", KV_REFUSED, "every=9",
-                  "grow=yes");
-  rig_law_refused(&c, "adakv:budget=9:grow=no:every=3", KV_REFUSED, "every=3",
-                  "window=4");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 50, 30, .n_layers = 2),
+    {{"adakv:budget=12", .grown = 18},
+     {"adakv:budget=12:group=max:pooling=avg", .grown = 18},
+     {"adakv:budget=12:normalise=yes:alpha=0", .grown = 18},
+     {"adakv:budget=12:safeguard=minimum", .grown = 18},
+     {"adakv:budget=12:group=query_head", .grown = 30},
+     {"adakv:budget=6:window=6", .grown = 6},
+     {"adakv:budget=12:grow=no:every=7", .at_most = 18, .every = 7},
+     {"adakv:budget=12:grow=no:every=7:safeguard=minimum:group=max",
+      .at_most = 18, .every = 7},
+     {"adakv:budget=12:grow=no:every=7:score=h2o", .at_most = 18, .every = 7},
+     {"adakv:budget=30", .dense = true},
+     {"adakv:budget=50:grow=no:every=32", .dense = true},
+     {"adakv:budget=12:skip=1", .same = "snapkv:budget=12"},
+     {"adakv:budget=12:alpha=1", .same = "snapkv:budget=12"},
+     {"adakv:budget=12:alpha=1:grow=no:every=7",
+      .same = "snapkv:budget=12:grow=no:every=7"},
+     {"adakv:budget=12", .grown = 1, .prompt_len = 1},
+     {"adakv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
+     {"adakv:budget=4:every=9", KV_REFUSED, .says = {"every=9", "grow=yes"}},
+     {"adakv:budget=9:grow=no:every=3", KV_REFUSED,
+      .says = {"every=3", "window=4"}}}};
 
 /* Of the shortest keys of a layer: every scorer, at equal budgets. */
 static void scorers(void **state) {
   static const char *const score[] = {"h2o", "knorm", "keydiff", "lagkv"};
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 34,
-                .prompt_len = 30};
+  rig_case c = RIG_SHAPE(4, 2, 8, 8, 34, 30);
   (void)state;
   rig_data(&c, 51);
   for (int i = 0; i < 4; i++) {
@@ -353,9 +309,8 @@ static void scorers(void **state) {
                   "normalise=yes", "below 0");
   rig_data_free(&c);
   c = rig_eight(8);
-  rig *r = rig_open(&c, "adakv:budget=4:score=knorm:alpha=0");
-  rig_holds(r, 0, (int[]){0, 1, 3, 5, -1});
-  rig_close(r);
+  rig_keeps(&c, "adakv:budget=4:score=knorm:alpha=0", 0,
+            (int[]){0, 1, 3, 5, -1});
 }
 
 int kv_test_adakv(void) {
@@ -365,6 +320,6 @@ int kv_test_adakv(void) {
                                      cmocka_unit_test(plain_rule),
                                      cmocka_unit_test(totals),
                                      cmocka_unit_test(again),
-                                     cmocka_unit_test(laws)};
+                                     RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("adakv", tests, NULL, NULL);
 }

@@ -130,15 +130,8 @@ void delta_saturated(delta_weights *w) {
 }
 
 rig_case delta_case(const delta_weights *w) {
-  rig_case c = {.heads = H,
-                .kv_heads = H,
-                .d = D,
-                .d_v = DV,
-                .n_tokens = T,
-                .prompt_len = 40,
-                .n_layers = 8,
-                .layer = 0,
-                .inv_freq = freq};
+  rig_case c = RIG_SHAPE(H, H, D, DV, T, 40, .n_layers = 8, .layer = 0,
+                         .inv_freq = freq);
   rig_data(&c, 5);
   c.asset = w ? &w->asset : NULL;
   return c;

@@ -7,12 +7,7 @@
 #include <math.h>
 
 static void everything(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 300,
-                .prompt_len = 290};
+  rig_case c = RIG_SHAPE(4, 2, 16, 8, 300, 290);
   (void)state;
   rig_data(&c, 1);
   rig *r = rig_open(&c, "dense");
@@ -30,12 +25,7 @@ static void everything(void **state) {
 }
 
 static void exact(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 5,
-                .n_tokens = 140,
-                .prompt_len = 139};
+  rig_case c = RIG_SHAPE(2, 1, 8, 5, 140, 139);
   double p[140];
   (void)state;
   rig_data(&c, 2);
@@ -55,7 +45,7 @@ static void exact(void **state) {
 
 /* A prompt of one token, and a prompt without decode steps. */
 static void edges(void **state) {
-  rig_case c = {.heads = 1, .kv_heads = 1, .d = 2, .d_v = 2, .n_tokens = 3};
+  rig_case c = RIG_SHAPE(1, 1, 2, 2, 3, 0);
   (void)state;
   rig_data(&c, 3);
   for (c.prompt_len = 1; c.prompt_len <= 3; c.prompt_len++)

@@ -39,13 +39,7 @@ static void fill(table *t) {
 }
 
 static rig_case two_heads(void) {
-  return (rig_case){.heads = 4,
-                    .kv_heads = 2,
-                    .d = 4,
-                    .d_v = 4,
-                    .n_tokens = 9,
-                    .prompt_len = 7,
-                    .n_layers = 2};
+  return (rig_case)RIG_SHAPE(4, 2, 4, 4, 9, 7, .n_layers = 2);
 }
 
 /* Heads 0 and 1 of both layers: s streams, k keeps everything. */
@@ -141,26 +135,14 @@ static void of_the_prompt(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static void laws(void **state) {
-  rig_case c = {.heads = 8,
-                .kv_heads = 4,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 40,
-                .prompt_len = 20};
-  (void)state;
-  rig_data(&c, 10);
-  rig_law(&c, "duoattention:sink=2:recent=6", NULL, NULL);
-  rig_law(&c, "duoattention:sink=2:recent=6:sparsity=1", rig_at_most,
-          &(int){8});
-  rig_law(&c, "duoattention:sink=0:recent=1:sparsity=1", rig_at_most,
-          &(int){1});
-  rig_law_dense(&c, "duoattention:sink=2:recent=6:sparsity=0");
-  rig_law_dense(&c, "duoattention:sink=8:recent=32");
-  c.prompt_len = 1;
-  rig_law(&c, "duoattention:sink=2:recent=6", NULL, NULL);
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(8, 4, 16, 8, 40, 20),
+    {{.spec = "duoattention:sink=2:recent=6"},
+     {"duoattention:sink=2:recent=6:sparsity=1", .at_most = 8},
+     {"duoattention:sink=0:recent=1:sparsity=1", .at_most = 1},
+     {"duoattention:sink=2:recent=6:sparsity=0", .dense = true},
+     {"duoattention:sink=8:recent=32", .dense = true},
+     {"duoattention:sink=2:recent=6", .prompt_len = 1}}};
 
 static void opening(void **state) {
   table t = {.gate = {.1f, .9f, .5f, 1.5f}};
@@ -181,9 +163,9 @@ static void opening(void **state) {
 }
 
 int kv_test_duoattention(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(of_a_file), cmocka_unit_test(quantiles),
-      cmocka_unit_test(of_the_prompt), cmocka_unit_test(laws),
-      cmocka_unit_test(opening)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_file),
+                                     cmocka_unit_test(quantiles),
+                                     cmocka_unit_test(of_the_prompt),
+                                     RIG_LAWS(laws), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("duoattention", tests, NULL, NULL);
 }

@@ -13,13 +13,7 @@ enum { D = 4, TOKENS = 30, PROMPT = 26 };
 static const float inv_freq[D / 2] = {1, .01f};
 
 static rig_case sample(uint32_t seed) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = D,
-                .d_v = 6,
-                .n_tokens = TOKENS,
-                .prompt_len = PROMPT,
-                .inv_freq = inv_freq};
+  rig_case c = RIG_SHAPE(4, 2, D, 6, TOKENS, PROMPT, .inv_freq = inv_freq);
   rig_data(&c, seed);
   return c;
 }
@@ -171,18 +165,20 @@ static void forms(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, D, 6, TOKENS, PROMPT, .inv_freq = inv_freq),
+    {{"expected:budget=7", .grown = 7},
+     {"expected:budget=1", .grown = 1},
+     {"expected:budget=7:last=3:reindex=yes", .grown = 7},
+     {"expected:budget=7:form=both:every=1", .at_most = 7},
+     {"expected:budget=26", .dense = true},
+     {"expected:budget=7:form=both:reindex=yes", KV_REFUSED,
+      .says = {"form=prefill", "reindex=no"}}}};
+
+static void opening(void **state) {
   rig_case c = sample(33);
   kv_needs needs = {0};
   (void)state;
-  rig_law(&c, "expected:budget=7", rig_grown, &(int){7});
-  rig_law(&c, "expected:budget=1", rig_grown, &(int){1});
-  rig_law(&c, "expected:budget=7:last=3:reindex=yes", rig_grown, &(int){7});
-  rig_law(&c, "expected:budget=7:form=both:every=1", rig_at_most, &(int){7});
-  rig_law_dense(&c, "expected:budget=26");
-  rig_law_refused(&c, "expected", KV_USAGE, "expected", "budget");
-  rig_law_refused(&c, "expected:budget=7:form=both:reindex=yes", KV_REFUSED,
-                  "form=prefill", "reindex=no");
   assert_int_equal(rig_try(&c, "expected:budget=7", &needs, NULL), KV_OK);
   assert_true(needs.rope && needs.ahead == 512);
   rig_data_free(&c);
@@ -190,7 +186,7 @@ static void laws(void **state) {
 
 int kv_test_expected(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(options),
-                                     cmocka_unit_test(forms),
-                                     cmocka_unit_test(laws)};
+                                     cmocka_unit_test(forms), RIG_LAWS(laws),
+                                     cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("expected", tests, NULL, NULL);
 }

@@ -59,11 +59,10 @@ static void worked_masked(void **state) {
 static void worked_prefill(void **state) {
   rig_case c = rig_eight(8);
   (void)state;
-  rig *r = rig_open(&c, "h2o:budget=4:recent=2:variant=prefill");
-  rig_holds(r, 0, (int[]){0, 2, 6, 7, -1});
-  rig_close(r);
+  rig_keeps(&c, "h2o:budget=4:recent=2:variant=prefill", 0,
+            (int[]){0, 2, 6, 7, -1});
   c.prompt_len = 6;
-  r = rig_open(&c, "h2o:budget=4:recent=2:variant=prefill");
+  rig *r = rig_open(&c, "h2o:budget=4:recent=2:variant=prefill");
   rig_to(r, 8);
   rig_holds(r, 0, (int[]){0, 2, 4, 5, 6, 7, -1});
   rig_close(r);
@@ -75,14 +74,12 @@ static void worked_prefill(void **state) {
 static void worked_seen(void **state) {
   rig_case c = rig_eight(8);
   (void)state;
-  rig *r = rig_open(&c, "h2o:budget=3:recent=0:variant=prefill");
-  rig_holds(r, 0, (int[]){0, 1, 2, -1});
-  rig_close(r);
-  r = rig_open(&c, "h2o:budget=3:recent=0:variant=prefill:scale=seen");
-  rig_holds(r, 0, (int[]){0, 2, 4, -1});
-  rig_close(r);
+  rig_keeps(&c, "h2o:budget=3:recent=0:variant=prefill", 0,
+            (int[]){0, 1, 2, -1});
+  rig_keeps(&c, "h2o:budget=3:recent=0:variant=prefill:scale=seen", 0,
+            (int[]){0, 2, 4, -1});
   c.prompt_len = 6;
-  r = rig_open(&c, "h2o:budget=3:recent=0:scale=seen");
+  rig *r = rig_open(&c, "h2o:budget=3:recent=0:scale=seen");
   rig_holds(r, 0, (int[]){0, 1, 2, -1});
   rig_to(r, 7);
   rig_shares(r, 0, (double[]){.141156, .286281, .286281, 0, 0, 0, .286281, 0});
@@ -162,12 +159,7 @@ static void literal(const rig_case *c, int heavy, int recent,
 }
 
 static void simulators(void **state) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 60,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(1, 1, 8, 4, 60, 20);
   (void)state;
   for (uint32_t seed = 20; seed < 24; seed++) {
     rig_data(&c, seed);
@@ -180,42 +172,29 @@ static void simulators(void **state) {
   }
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 60,
-                .prompt_len = 30};
-  (void)state;
-  rig_data(&c, 9);
-  rig_law(&c, "h2o:budget=10", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=10:recent=0", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=10:recent=10", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=1", rig_at_most, &(int){1});
-  rig_law(&c, "h2o:budget=10:group=query_head", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=10:variant=masked", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=10:variant=prefill", rig_grown, &(int){10});
-  rig_law(&c, "h2o:budget=10:variant=prefill:group=max", rig_grown, &(int){10});
-  rig_law(&c, "h2o:budget=10:scale=seen", rig_at_most, &(int){10});
-  rig_law(&c, "h2o:budget=10:variant=prefill:scale=seen", rig_grown,
-          &(int){10});
-  rig_law_dense(&c, "h2o:budget=60");
-  rig_law_dense(&c, "h2o:budget=59:variant=masked");
-  rig_law_dense(&c, "h2o:budget=30:variant=prefill");
-  kv_layer_digests sum = rig_replay(&c, "h2o:budget=10");
-  kv_layer_digests mean = rig_replay(&c, "h2o:budget=10:group=mean");
-  kv_layer_digests window = rig_replay(&c, "window:budget=10");
-  kv_layer_digests recent = rig_replay(&c, "h2o:budget=10:recent=10");
-  assert_true(rig_same(&sum.journal, &mean.journal));
-  assert_true(rig_same(&window.journal, &recent.journal));
-  kv_layer_digests odd = rig_replay(&c, "h2o:budget=9"); /* recent: 4 */
-  kv_layer_digests four = rig_replay(&c, "h2o:budget=9:recent=4");
-  kv_layer_digests five = rig_replay(&c, "h2o:budget=9:recent=5");
-  assert_true(rig_same(&odd.journal, &four.journal));
-  assert_false(rig_same(&odd.journal, &five.journal));
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 60, 30),
+    {{"h2o:budget=10", .at_most = 10},
+     {"h2o:budget=10:recent=0", .at_most = 10},
+     {"h2o:budget=10:recent=10", .at_most = 10},
+     {"h2o:budget=1", .at_most = 1},
+     {"h2o:budget=10:group=query_head", .at_most = 10},
+     {"h2o:budget=10:variant=masked", .at_most = 10},
+     {"h2o:budget=10:variant=prefill", .grown = 10},
+     {"h2o:budget=10:variant=prefill:group=max", .grown = 10},
+     {"h2o:budget=10:scale=seen", .at_most = 10},
+     {"h2o:budget=10:variant=prefill:scale=seen", .grown = 10},
+     {"h2o:budget=60", .dense = true},
+     {"h2o:budget=59:variant=masked", .dense = true},
+     {"h2o:budget=30:variant=prefill", .dense = true},
+     {"h2o:budget=10", .same = "h2o:budget=10:group=mean"},
+     {"window:budget=10", .same = "h2o:budget=10:recent=10"},
+     {"h2o:budget=9", .same = "h2o:budget=9:recent=4"},
+     {"h2o:budget=9", .unlike = "h2o:budget=9:recent=5"},
+     {"h2o:budget=4:recent=5", KV_REFUSED, .says = {"recent=5", "4"}},
+     {"h2o:budget=4:group=max", KV_REFUSED, .says = {"group=max", "drop"}},
+     {"h2o:budget=4:variant=masked:scale=seen", KV_REFUSED,
+      .says = {"scale=seen", "masked"}}}};
 
 /* The sums of a lane are the group's: two equal query heads double them. */
 static void groups(void **state) {
@@ -236,15 +215,9 @@ static void groups(void **state) {
   rig_close(r);
 }
 
-static void refusals(void **state) {
+static void too_long(void **state) {
   rig_case c = rig_eight(6);
   (void)state;
-  rig_law_refused(&c, "h2o", KV_USAGE, "h2o", "budget");
-  rig_law_refused(&c, "h2o:budget=4:recent=5", KV_REFUSED, "recent=5", "4");
-  rig_law_refused(&c, "h2o:budget=4:group=max", KV_REFUSED, "group=max",
-                  "drop");
-  rig_law_refused(&c, "h2o:budget=4:variant=masked:scale=seen", KV_REFUSED,
-                  "scale=seen", "masked");
   c.heads = 4;
   c.n_tokens = 1 << 21;
   rig_law_refused(&c, "h2o:budget=4", KV_REFUSED, "8388608", "4194304");
@@ -255,7 +228,7 @@ int kv_test_h2o(void) {
       cmocka_unit_test(worked_drop),    cmocka_unit_test(worked_masked),
       cmocka_unit_test(worked_prefill), cmocka_unit_test(worked_seen),
       cmocka_unit_test(seen_part),      cmocka_unit_test(simulators),
-      cmocka_unit_test(groups),         cmocka_unit_test(laws),
-      cmocka_unit_test(refusals)};
+      cmocka_unit_test(groups),         RIG_LAWS(laws),
+      cmocka_unit_test(too_long)};
   return cmocka_run_group_tests_name("h2o", tests, NULL, NULL);
 }

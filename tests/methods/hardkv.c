@@ -63,12 +63,7 @@ static void replay_plain(const rig_case *c, hard_rule o, const char *spec,
 }
 
 static void replays(void **state) {
-  rig_case c = {.heads = 3,
-                .kv_heads = 1,
-                .d = 6,
-                .d_v = 4,
-                .n_tokens = 100,
-                .prompt_len = 33};
+  rig_case c = RIG_SHAPE(3, 1, 6, 4, 100, 33);
   static const char *const spec =
       "hardkv:upper=40:window=7:every=9:kernel=3:sinks=2:local=5:p=0.7";
   static const struct {
@@ -122,12 +117,7 @@ static int bounded(const rig_case *c, int step, const void *ctx) {
 }
 
 static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 25};
+  rig_case c = RIG_SHAPE(4, 2, 16, 8, 50, 25);
   static const char *const more[] = {
       "",
       ":adapter=vanilla",
@@ -166,12 +156,7 @@ static void laws(void **state) {
 /* What was hidden stays hidden until it is gone; sinks and the dense tier are
  * read; a choice has tokens in every compression. */
 static void masks(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 6,
-                .d_v = 4,
-                .n_tokens = 120,
-                .prompt_len = 30};
+  rig_case c = RIG_SHAPE(2, 1, 6, 4, 120, 30);
   bool hidden[HARD_MOST] = {false};
   int was = 0;
   (void)state;
@@ -198,12 +183,7 @@ static void masks(void **state) {
  * upper cuts nothing, a lane whose masks clear bits has the same outputs, to
  * the bit, as one that is rewritten each time. */
 static void rewriting(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 120,
-                .prompt_len = 60};
+  rig_case c = RIG_SHAPE(4, 2, 16, 8, 120, 60);
   static const char *const more = "window=4:every=10:lower=9:p=0.2";
   uint32_t held[HARD_MOST], read[HARD_MOST];
   char spec[2][96];
@@ -282,16 +262,9 @@ static void long_answer(void **state) {
   float *q = widened(l->q_dtype, l->q, heads * rows * d);
   float *k = widened(s->dtype, l->k, rows * d);
   float *v = widened(s->dtype, l->v, rows * d_v);
-  rig_case c = {.heads = (int)heads,
-                .kv_heads = 1,
-                .d = s->d,
-                .d_v = s->d_v,
-                .n_tokens = s->n_tokens,
-                .prompt_len = s->prompt_len,
-                .scale = s->scale,
-                .q = q,
-                .k = k,
-                .v = v};
+  rig_case c =
+      RIG_SHAPE((int)heads, 1, s->d, s->d_v, s->n_tokens, s->prompt_len,
+                .scale = s->scale, .q = q, .k = k, .v = v);
   (void)state;
   assert_true(triggers(&c, "hardkv:upper=256", 256) >= 10);
   free(q), free(k), free(v);
@@ -299,6 +272,31 @@ static void long_answer(void **state) {
 }
 
 /* Bytes: of a mask of one bit a token, of the ring and its temperatures. */
+static const rig_laws refusals = {
+    RIG_SHAPE(1, 1, 2, 8, 8, 8),
+    {{"hardkv:upper=9:window=9", KV_REFUSED, .says = {"last 9", "upper=9"}},
+     {"hardkv:upper=9:window=3:local=10", KV_REFUSED,
+      .says = {"last 10", "upper=9"}},
+     {"hardkv:upper=4:kernel=4", KV_USAGE, .says = {"kernel=4", "5"}},
+     {"hardkv:upper=4:p=0", KV_USAGE,
+      .says = {"p=0 is not in range", "the nearest is p=1e-06"}},
+     {"hardkv:upper=4:p=-1", KV_USAGE,
+      .says = {"p=-1", "the nearest is p=1e-06"}},
+     {"hardkv:upper=4:p=1.1", KV_USAGE, .says = {"p", "1"}},
+     {"hardkv:upper=4:lower=5", KV_USAGE, .says = {"lower=5", "upper=4"}},
+     {"hardkv:upper=4:adapter=zsmerge", KV_USAGE,
+      .says = {"adapter", "zsmerge"}},
+     {"hardkv:upper=4:adapter=score:score=zsmerge", KV_USAGE,
+      .says = {"score", "zsmerge"}},
+     {"hardkv:upper=4+zsmerge:budget=4", KV_REFUSED,
+      .says = {"zsmerge codes nothing", "hardkv"}},
+     {"zsmerge:budget=4+hardkv:upper=4", KV_REFUSED,
+      .says = {"hardkv codes nothing", "zsmerge"}},
+     {"hardkv:upper=4:condensed=merge+kivi", KV_REFUSED,
+      .says = {"hardkv merges", "drops"}},
+     {"hardkv:upper=40:adapter=score:window=16:every=9", KV_REFUSED,
+      .says = {"every=9", "window=16"}}}};
+
 static void opening(void **state) {
   rig_case c = rig_eight(8);
   kv_needs n;
@@ -316,37 +314,14 @@ static void opening(void **state) {
   assert_true(n.merges);
   assert_int_equal(rig_try(&c, "hardkv:upper=400:variant=code", &n, &e), KV_OK);
   assert_int_equal(n.message, 128 * 4);
-  rig_law_refused(&c, "hardkv", KV_USAGE, "hardkv", "upper");
-  rig_law_refused(&c, "hardkv:upper=9:window=9", KV_REFUSED, "last 9",
-                  "upper=9");
-  rig_law_refused(&c, "hardkv:upper=9:window=3:local=10", KV_REFUSED, "last 10",
-                  "upper=9");
-  rig_law_refused(&c, "hardkv:upper=4:kernel=4", KV_USAGE, "kernel=4", "5");
-  rig_law_refused(&c, "hardkv:upper=4:p=0", KV_USAGE, "p=0 is not in range",
-                  "the nearest is p=1e-06");
-  rig_law_refused(&c, "hardkv:upper=4:p=-1", KV_USAGE, "p=-1",
-                  "the nearest is p=1e-06");
   assert_int_equal(rig_try(&c, "hardkv:upper=400:p=1e-06", &n, &e), KV_OK);
-  rig_law_refused(&c, "hardkv:upper=4:p=1.1", KV_USAGE, "p", "1");
-  rig_law_refused(&c, "hardkv:upper=4:lower=5", KV_USAGE, "lower=5", "upper=4");
-  rig_law_refused(&c, "hardkv:upper=4:adapter=zsmerge", KV_USAGE, "adapter",
-                  "zsmerge");
-  rig_law_refused(&c, "hardkv:upper=4:adapter=score:score=zsmerge", KV_USAGE,
-                  "score", "zsmerge");
-  rig_law_refused(&c, "hardkv:upper=4+zsmerge:budget=4", KV_REFUSED,
-                  "zsmerge codes nothing", "hardkv");
-  rig_law_refused(&c, "zsmerge:budget=4+hardkv:upper=4", KV_REFUSED,
-                  "hardkv codes nothing", "zsmerge");
-  rig_law_refused(&c, "hardkv:upper=4:condensed=merge+kivi", KV_REFUSED,
-                  "hardkv merges", "drops");
-  rig_law_refused(&c, "hardkv:upper=40:adapter=score:window=16:every=9",
-                  KV_REFUSED, "every=9", "window=16");
 }
 
 int kv_test_hardkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(replays),     cmocka_unit_test(laws),
       cmocka_unit_test(masks),       cmocka_unit_test(rewriting),
-      cmocka_unit_test(long_answer), cmocka_unit_test(opening)};
+      cmocka_unit_test(long_answer), RIG_LAWS(refusals),
+      cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("hardkv", tests, NULL, NULL);
 }

@@ -11,15 +11,9 @@
 static void worked(void **state) {
   rig_case c = rig_eight(8);
   (void)state;
-  rig *r = rig_open(&c, "keydiff:budget=4");
-  rig_holds(r, 0, (int[]){0, 3, 5, 7, -1});
-  rig_close(r);
-  r = rig_open(&c, "keydiff:budget=5:block=0");
-  rig_holds(r, 0, (int[]){0, 2, 3, 5, 7, -1});
-  rig_close(r);
-  r = rig_open(&c, "keydiff:budget=4:sinks=1:last=2");
-  rig_holds(r, 0, (int[]){0, 5, 6, 7, -1});
-  rig_close(r);
+  rig_keeps(&c, "keydiff:budget=4", 0, (int[]){0, 3, 5, 7, -1});
+  rig_keeps(&c, "keydiff:budget=5:block=0", 0, (int[]){0, 2, 3, 5, 7, -1});
+  rig_keeps(&c, "keydiff:budget=4:sinks=1:last=2", 0, (int[]){0, 5, 6, 7, -1});
 }
 
 static const float *key_of(const rig_case *c, int lane, int t) {
@@ -70,12 +64,7 @@ static void plainly(const rig_case *c, int lane, int budget, int block,
 }
 
 static rig_case sample(uint32_t seed) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 52,
-                .prompt_len = 44};
+  rig_case c = RIG_SHAPE(4, 2, 16, 8, 52, 44);
   rig_data(&c, seed);
   return c;
 }
@@ -127,30 +116,25 @@ static void reindexed(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = sample(6);
-  (void)state;
-  rig_law(&c, "keydiff:budget=7", rig_grown, &(int){7});
-  rig_law(&c, "keydiff:budget=7:block=5", rig_grown, &(int){7});
-  rig_law(&c, "keydiff:budget=7:form=both:every=1", rig_at_most, &(int){7});
-  rig_law(&c, "keydiff:budget=1:form=both:every=1", rig_at_most, &(int){1});
-  rig_law_dense(&c, "keydiff:budget=44");
-  rig_law_dense(&c, "keydiff:budget=52:block=5:form=both:every=1");
-  rig_law_dense(&c, "keydiff:budget=7:form=decode:every=9");
-  rig_law_refused(&c, "keydiff", KV_USAGE, "keydiff", "budget");
-  rig_law_refused(&c, "keydiff:budget=4:every=4", KV_REFUSED, "every",
-                  "form=prefill");
-  rig_law_refused(&c, "keydiff:budget=4:block=4:form=decode", KV_REFUSED,
-                  "block", "form=decode");
-  rig_law_refused(&c, "keydiff:budget=4:sinks=3:last=2", KV_REFUSED, "sinks",
-                  "budget");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 52, 44),
+    {{"keydiff:budget=7", .grown = 7},
+     {"keydiff:budget=7:block=5", .grown = 7},
+     {"keydiff:budget=7:form=both:every=1", .at_most = 7},
+     {"keydiff:budget=1:form=both:every=1", .at_most = 1},
+     {"keydiff:budget=44", .dense = true},
+     {"keydiff:budget=52:block=5:form=both:every=1", .dense = true},
+     {"keydiff:budget=7:form=decode:every=9", .dense = true},
+     {"keydiff:budget=4:every=4", KV_REFUSED,
+      .says = {"every", "form=prefill"}},
+     {"keydiff:budget=4:block=4:form=decode", KV_REFUSED,
+      .says = {"block", "form=decode"}},
+     {"keydiff:budget=4:sinks=3:last=2", KV_REFUSED,
+      .says = {"sinks", "budget"}}}};
 
 int kv_test_keydiff(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(blocks),
-      cmocka_unit_test(forms), cmocka_unit_test(reindexed),
-      cmocka_unit_test(laws)};
+      cmocka_unit_test(forms), cmocka_unit_test(reindexed), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("keydiff", tests, NULL, NULL);
 }

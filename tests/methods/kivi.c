@@ -19,12 +19,7 @@ static bool is_full(const kv_cell_ref *side, int i) {
 }
 
 static void when(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 30,
-                .prompt_len = 11};
+  rig_case c = RIG_SHAPE(2, 1, 8, 6, 30, 11);
   (void)state;
   rig_data(&c, 10);
   rig *r = rig_open(&c, "kivi:group=2:residual=4");
@@ -79,12 +74,7 @@ static void close_enough(const rig_case *c, const rig *r, int levels) {
 }
 
 static void errors(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 2,
-                .d = 12,
-                .d_v = 10,
-                .n_tokens = 50,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(2, 2, 12, 10, 50, 20);
   (void)state;
   rig_data(&c, 11);
   for (int bits = 2; bits <= 4; bits += 2)
@@ -103,13 +93,7 @@ static void errors(void **state) {
 /* d = 128, groups of 32: 96 bytes a coded token and head at 2 bits, 160 at 4,
  * as worked out from codes and fp16 pairs. */
 static void bytes(void **state) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 128,
-                .d_v = 128,
-                .n_tokens = 200,
-                .prompt_len = 192,
-                .half = true};
+  rig_case c = RIG_SHAPE(1, 1, 128, 128, 200, 192, .half = true);
   (void)state;
   rig_data(&c, 12);
   for (int bits = 2; bits <= 4; bits += 2) {
@@ -128,12 +112,7 @@ static void bytes(void **state) {
 }
 
 static void variants(void **state) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 64,
-                .d_v = 64,
-                .n_tokens = 200,
-                .prompt_len = 150};
+  rig_case c = RIG_SHAPE(1, 1, 64, 64, 200, 150);
   (void)state;
   rig_data(&c, 13);
   for (int half = 0; half < 2; half++) {
@@ -189,13 +168,8 @@ static double worst_key(const rig *r, const float *k) {
 
 static void before_rope_worked(void **state) {
   static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2 * PAIRS,
-                .d_v = 2 * PAIRS,
-                .n_tokens = TURNS + 1,
-                .prompt_len = TURNS,
-                .inv_freq = inv_freq};
+  rig_case c = RIG_SHAPE(1, 1, 2 * PAIRS, 2 * PAIRS, TURNS + 1, TURNS,
+                         .inv_freq = inv_freq);
   (void)state;
   rig_data(&c, 15);
   float *k = turned_keys(inv_freq), *data = (float *)c.k;
@@ -218,13 +192,8 @@ static void before_rope_worked(void **state) {
  * elsewhere of the one turned back. */
 static void before_rope_at_zero(void **state) {
   static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2 * PAIRS,
-                .d_v = 2 * PAIRS,
-                .n_tokens = 8,
-                .prompt_len = 4,
-                .inv_freq = inv_freq};
+  rig_case c =
+      RIG_SHAPE(1, 1, 2 * PAIRS, 2 * PAIRS, 8, 4, .inv_freq = inv_freq);
   float before[2 * PAIRS], after[2 * PAIRS];
   (void)state;
   rig_data(&c, 16);
@@ -268,35 +237,25 @@ static void turning_is_close(void **state) {
   }
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 20};
-  (void)state;
-  rig_data(&c, 14);
-  rig_law(&c, "kivi:group=4:residual=8", NULL, NULL);
-  rig_law(&c, "kivi:group=3:residual=3:k_bits=4", NULL, NULL);
-  rig_law(&c, "kivi:group=1:residual=1:bits=4", NULL, NULL);
-  float inv_freq[8] = {1, 0.5f, 0.25f, 0.1f, 0.05f, 0.01f, 1e-3f, 1e-4f};
-  c.inv_freq = inv_freq;
-  rig_law(&c, "kivi:rope=before:group=4:residual=8", NULL, NULL);
-  rig_law_dense(&c, "kivi:rope=before"); /* nothing is turned */
-  c.inv_freq = NULL;
-  rig_law_dense(&c, "kivi"); /* 128 tokens stay as they came */
-  rig_law_dense(&c, "kivi:group=51");
-  rig_law_refused(&c, "kivi:residual=100", KV_REFUSED, "residual=100",
-                  "group=32");
-  rig_law_refused(&c, "kivi:bits=3", KV_USAGE, "bits=3", "4");
-  rig_law_refused(&c, "kivi:k_bits=3", KV_USAGE, "k_bits=3", "4");
-  c.prompt_len = 1;
-  rig_law(&c, "kivi:group=4:residual=4", NULL, NULL);
-  c.half = true;
-  rig_law(&c, "kivi:group=4:residual=4", NULL, NULL);
-  rig_data_free(&c);
-}
+static const float turns[8] = {1,     0.5f,  0.25f, 0.1f,
+                               0.05f, 0.01f, 1e-3f, 1e-4f};
+
+/* Of the first dense one nothing is turned; of the others all tokens stay as
+ * they came. */
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 50, 20, .inv_freq = turns),
+    {{.spec = "kivi:group=4:residual=8"},
+     {.spec = "kivi:group=3:residual=3:k_bits=4"},
+     {.spec = "kivi:group=1:residual=1:bits=4"},
+     {.spec = "kivi:rope=before:group=4:residual=8"},
+     {"kivi:rope=before", .dense = true},
+     {"kivi", .dense = true},
+     {"kivi:group=51", .dense = true},
+     {"kivi:residual=100", KV_REFUSED, .says = {"residual=100", "group=32"}},
+     {"kivi:bits=3", KV_USAGE, .says = {"bits=3", "4"}},
+     {"kivi:k_bits=3", KV_USAGE, .says = {"k_bits=3", "4"}},
+     {"kivi:group=4:residual=4", .prompt_len = 1},
+     {"kivi:group=4:residual=4", .prompt_len = 1, .half = true}}};
 
 int kv_test_kivi(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(when),
@@ -306,6 +265,6 @@ int kv_test_kivi(void) {
                                      cmocka_unit_test(before_rope_worked),
                                      cmocka_unit_test(before_rope_at_zero),
                                      cmocka_unit_test(turning_is_close),
-                                     cmocka_unit_test(laws)};
+                                     RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("kivi", tests, NULL, NULL);
 }

@@ -10,15 +10,9 @@
 static void worked(void **state) {
   rig_case c = rig_eight(8);
   (void)state;
-  rig *r = rig_open(&c, "knorm:budget=4:skip=0");
-  rig_holds(r, 0, (int[]){0, 1, 3, 5, -1});
-  rig_close(r);
-  r = rig_open(&c, "knorm:budget=5:skip=0");
-  rig_holds(r, 0, (int[]){0, 1, 3, 5, 6, -1});
-  rig_close(r);
-  r = rig_open(&c, "knorm:budget=4");
-  rig_holds(r, 0, (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
-  rig_close(r);
+  rig_keeps(&c, "knorm:budget=4:skip=0", 0, (int[]){0, 1, 3, 5, -1});
+  rig_keeps(&c, "knorm:budget=5:skip=0", 0, (int[]){0, 1, 3, 5, 6, -1});
+  rig_keeps(&c, "knorm:budget=4", 0, (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
 }
 
 static void steps(void **state) {
@@ -55,14 +49,7 @@ static void shortest(const rig_case *c, int lane, int budget, int *ids) {
 }
 
 static void by_sorting(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 48,
-                .n_layers = 4,
-                .layer = 2};
+  rig_case c = RIG_SHAPE(4, 2, 16, 8, 50, 48, .n_layers = 4, .layer = 2);
   int ids[64];
   (void)state;
   rig_data(&c, 11);
@@ -75,28 +62,18 @@ static void by_sorting(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 40,
-                .prompt_len = 20};
-  (void)state;
-  rig_data(&c, 6);
-  rig_law(&c, "knorm:budget=7:skip=0:variant=drop", rig_at_most, &(int){7});
-  rig_law(&c, "knorm:budget=1:skip=0:variant=drop", rig_at_most, &(int){1});
-  rig_law(&c, "knorm:budget=7:skip=0", rig_grown, &(int){7});
-  rig_law_dense(&c, "knorm:budget=20:skip=0");
-  rig_law_dense(&c, "knorm:budget=40:skip=0:variant=drop");
-  rig_law_dense(&c, "knorm:budget=7:skip=1:variant=drop");
-  rig_law_refused(&c, "knorm", KV_USAGE, "knorm", "budget");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 8, 40, 20),
+    {{"knorm:budget=7:skip=0:variant=drop", .at_most = 7},
+     {"knorm:budget=1:skip=0:variant=drop", .at_most = 1},
+     {"knorm:budget=7:skip=0", .grown = 7},
+     {"knorm:budget=20:skip=0", .dense = true},
+     {"knorm:budget=40:skip=0:variant=drop", .dense = true},
+     {"knorm:budget=7:skip=1:variant=drop", .dense = true}}};
 
 int kv_test_knorm(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(steps),
-      cmocka_unit_test(by_sorting), cmocka_unit_test(laws)};
+      cmocka_unit_test(by_sorting), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("knorm", tests, NULL, NULL);
 }

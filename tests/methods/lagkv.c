@@ -13,25 +13,15 @@
 static const float rows8[16] = {9, 9, 0, 2, 1, 1, 0, 0, 2, 2, 0, 0, 2, 1, 5, 5};
 
 static void worked(void **state) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2,
-                .d_v = 2,
-                .n_tokens = 8,
-                .prompt_len = 8,
-                .q = rig_query8,
-                .k = rows8,
-                .v = rows8};
+  rig_case c =
+      RIG_SHAPE(1, 1, 2, 2, 8, 8, .q = rig_query8, .k = rows8, .v = rows8);
   (void)state;
-  rig *r = rig_open(&c, "lagkv:budget=6:sinks=1:lag=2");
-  rig_holds(r, 0, (int[]){0, 1, 4, 5, 6, 7, -1});
-  rig_close(r);
-  r = rig_open(&c, "lagkv:budget=5:sinks=1:lag=2");
-  rig_holds(r, 0, (int[]){0, 1, 5, 6, 7, -1}); /* both rank first: the older */
-  rig_close(r);
-  r = rig_open(&c, "lagkv:budget=7:sinks=1:lag=2");
-  rig_holds(r, 0, (int[]){0, 1, 2, 4, 5, 6, 7, -1});
-  rig_close(r);
+  rig_keeps(&c, "lagkv:budget=6:sinks=1:lag=2", 0,
+            (int[]){0, 1, 4, 5, 6, 7, -1});
+  rig_keeps(&c, "lagkv:budget=5:sinks=1:lag=2", 0,
+            (int[]){0, 1, 5, 6, 7, -1}); /* both rank first: the older */
+  rig_keeps(&c, "lagkv:budget=7:sinks=1:lag=2", 0,
+            (int[]){0, 1, 2, 4, 5, 6, 7, -1});
 }
 
 /* --- plainly -------------------------------------------------------------- */
@@ -88,12 +78,7 @@ static void plainly(const rig_case *c, int lane, int budget, bool cross,
 }
 
 static rig_case sample(uint32_t seed) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = D,
-                .d_v = D,
-                .n_tokens = TOKENS,
-                .prompt_len = 34};
+  rig_case c = RIG_SHAPE(4, 2, D, D, TOKENS, 34);
   rig_data(&c, seed);
   return c;
 }
@@ -114,24 +99,18 @@ static void by_hand(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = sample(22);
-  (void)state;
-  rig_law(&c, "lagkv:budget=7", rig_grown, &(int){7});
-  rig_law(&c, "lagkv:budget=1", rig_grown, &(int){1});
-  rig_law(&c, "lagkv:budget=2:form=both:every=1", rig_at_most, &(int){2});
-  rig_law(&c, "lagkv:budget=12:lag=3:form=both:every=1", rig_at_most,
-          &(int){12});
-  rig_law_dense(&c, "lagkv:budget=34");
-  rig_law_dense(&c, "lagkv:budget=40:lag=2:form=both:every=3");
-  rig_law_refused(&c, "lagkv", KV_USAGE, "lagkv", "budget");
-  rig_law_refused(&c, "lagkv:budget=12:lag=5", KV_REFUSED, "lag=5", "budget");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, D, D, TOKENS, 34),
+    {{"lagkv:budget=7", .grown = 7},
+     {"lagkv:budget=1", .grown = 1},
+     {"lagkv:budget=2:form=both:every=1", .at_most = 2},
+     {"lagkv:budget=12:lag=3:form=both:every=1", .at_most = 12},
+     {"lagkv:budget=34", .dense = true},
+     {"lagkv:budget=40:lag=2:form=both:every=3", .dense = true},
+     {"lagkv:budget=12:lag=5", KV_REFUSED, .says = {"lag=5", "budget"}}}};
 
 int kv_test_lagkv(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(worked),
-                                     cmocka_unit_test(by_hand),
-                                     cmocka_unit_test(laws)};
+                                     cmocka_unit_test(by_hand), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("lagkv", tests, NULL, NULL);
 }

@@ -166,7 +166,7 @@ static void replays(void **state) {
               {6, 8, 5, 1, .9, false},    {6, 8, 1, 1, .9, false},
               {6, 8, 30, 16, 16, false},  {6, 8, 30, 1, 1, true},
               {100, 8, 30, 1, .5, false}, {6, 8, 30, 0, 0, false}};
-  rig_case c = {.heads = 3, .kv_heads = 1, .d = 8, .d_v = 6, .n_tokens = 60};
+  rig_case c = RIG_SHAPE(3, 1, 8, 6, 60, 0);
   (void)state;
   for (size_t i = 0; i < sizeof many / sizeof *many; i++)
     for (int code = 0; code < 2; code++) {
@@ -200,12 +200,7 @@ static int lows(const kv_lane *l) {
 
 /* Formats of the default: codings 0 and 1 are the high tier's. */
 static void window_and_steps(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 60,
-                .prompt_len = 30};
+  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
   static const char *const variant[] = {"paper", "code"};
   (void)state;
   rig_data(&c, 51);
@@ -232,12 +227,7 @@ static void window_and_steps(void **state) {
 }
 
 static void counts(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 60,
-                .prompt_len = 34};
+  rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 34);
   (void)state;
   rig_data(&c, 52);
   rig *r = rig_open(&c, "leankv:sparsity=static:window=4:high_share=0.5:"
@@ -263,13 +253,7 @@ static void counts(void **state) {
  * 4 of a score and 4 of a position, as in the paper's pages; and 4 that say
  * where the row lies, as of every lane that drops. */
 static void bytes(void **state) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 128,
-                .d_v = 128,
-                .n_tokens = 40,
-                .prompt_len = 30,
-                .half = true};
+  rig_case c = RIG_SHAPE(1, 1, 128, 128, 40, 30, .half = true);
   kv_bytes b = {0};
   (void)state;
   rig_data(&c, 53);
@@ -284,31 +268,21 @@ static void bytes(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 40,
-                .prompt_len = 21};
-  (void)state;
-  rig_data(&c, 54);
-  rig_law(&c, "leankv:window=5", NULL, NULL);
-  rig_law(&c, "leankv:window=5:variant=paper:alpha_l=.5", NULL, NULL);
-  rig_law(&c, "leankv:window=5:sparsity=layer:alpha_l=.5", NULL, NULL);
-  rig_law(&c, "leankv:window=5:sparsity=static:high=k4v4:low=k4v2", NULL, NULL);
-  rig_law(&c, "leankv:window=5:high=k8v8:low=k8v8:alpha_l=1", NULL, NULL);
-  rig_law(&c, "leankv:window=5:high=k16v1:alpha_l=.5", NULL, NULL);
-  rig_law_dense(&c, "leankv:high=k16v16:alpha_l=0:alpha_h=0");
-  rig_law_dense(&c, "leankv:high=k16v16:window=40:variant=paper");
-  rig_law_refused(&c, "leankv:alpha_l=2", KV_REFUSED, "alpha_l=2", "alpha_h=1");
-  rig_law_refused(&c, "leankv:low_k_groups=3", KV_REFUSED, "3 groups",
-                  "low_k_groups");
-  rig_law_refused(&c, "leankv:low_share=0.6", KV_REFUSED, "low_share",
-                  "than 1");
-  rig_law_refused(&c, "leankv:high=k3v4", KV_USAGE, "k3v4", "k8v4");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 6, 40, 21),
+    {{.spec = "leankv:window=5"},
+     {.spec = "leankv:window=5:variant=paper:alpha_l=.5"},
+     {.spec = "leankv:window=5:sparsity=layer:alpha_l=.5"},
+     {.spec = "leankv:window=5:sparsity=static:high=k4v4:low=k4v2"},
+     {.spec = "leankv:window=5:high=k8v8:low=k8v8:alpha_l=1"},
+     {.spec = "leankv:window=5:high=k16v1:alpha_l=.5"},
+     {"leankv:high=k16v16:alpha_l=0:alpha_h=0", .dense = true},
+     {"leankv:high=k16v16:window=40:variant=paper", .dense = true},
+     {"leankv:alpha_l=2", KV_REFUSED, .says = {"alpha_l=2", "alpha_h=1"}},
+     {"leankv:low_k_groups=3", KV_REFUSED,
+      .says = {"3 groups", "low_k_groups"}},
+     {"leankv:low_share=0.6", KV_REFUSED, .says = {"low_share", "than 1"}},
+     {"leankv:high=k3v4", KV_USAGE, .says = {"k3v4", "k8v4"}}}};
 
 int kv_test_leankv(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(by_paper),
@@ -318,6 +292,6 @@ int kv_test_leankv(void) {
                                      cmocka_unit_test(window_and_steps),
                                      cmocka_unit_test(counts),
                                      cmocka_unit_test(bytes),
-                                     cmocka_unit_test(laws)};
+                                     RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("leankv", tests, NULL, NULL);
 }

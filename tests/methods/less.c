@@ -61,12 +61,7 @@ static void draw(weights *w) {
 }
 
 static rig_case some(uint32_t seed) {
-  rig_case c = {.heads = HEADS,
-                .kv_heads = KV,
-                .d = D,
-                .d_v = DV,
-                .n_tokens = T,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(HEADS, KV, D, DV, T, 20);
   rig_data(&c, seed);
   return c;
 }

@@ -25,16 +25,8 @@ static void chooses(const char *spec, const int *ids) {
   q[34] = -.5f;
   q[35] = .5f;
   memcpy(k, rig_key8, sizeof rig_key8);
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 2,
-                .d_v = 1,
-                .n_tokens = 9,
-                .prompt_len = 8,
-                .n_layers = 2,
-                .q = q,
-                .k = k,
-                .v = v};
+  rig_case c =
+      RIG_SHAPE(2, 1, 2, 1, 9, 8, .n_layers = 2, .q = q, .k = k, .v = v);
   rig *filter = rig_open(&c, spec);
   c.layer = 1;
   rig *below = rig_below(&c, spec, filter);
@@ -138,28 +130,20 @@ static void defaults(void **state) {
   assert_int_equal(o.k, 63);
 }
 
-static void refusals(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 4,
-                .d_v = 4,
-                .n_tokens = 20,
-                .prompt_len = 10,
-                .n_layers = 4};
-  (void)state;
-  rig_law_refused(&c, "omnikv:layers=1/4", KV_REFUSED, "layers=1/4", "0 to 3");
-  rig_law_refused(&c, "omnikv:layers=2/1", KV_REFUSED, "2/1", "ascend");
-  rig_law_refused(&c, "omnikv:layers=2/2", KV_REFUSED, "2/2", "ascend");
-  rig_law_refused(&c, "omnikv:layers=2/", KV_USAGE, "2/", "no list");
-  rig_law_refused(&c, "omnikv:layers=-1", KV_USAGE, "-1", "no list");
-  rig_law_refused(&c, "omnikv:k=3:share=0.5", KV_REFUSED, "k=3", "share=0.5");
-  rig_law_refused(&c, "omnikv:selector=exp:score=logit", KV_REFUSED, "exp",
-                  "score=prob");
-  rig_law_refused(&c, "omnikv:selector=exp:candidates=history", KV_REFUSED,
-                  "exp", "candidates=prompt");
-  rig_law_refused(&c, "omnikv:roles=sparse-vllm:wait=1", KV_REFUSED, "wait=1",
-                  "sparse-vllm");
-}
+static const rig_laws refusals = {
+    RIG_SHAPE(2, 1, 4, 4, 20, 10, .n_layers = 4),
+    {{"omnikv:layers=1/4", KV_REFUSED, .says = {"layers=1/4", "0 to 3"}},
+     {"omnikv:layers=2/1", KV_REFUSED, .says = {"2/1", "ascend"}},
+     {"omnikv:layers=2/2", KV_REFUSED, .says = {"2/2", "ascend"}},
+     {"omnikv:layers=2/", KV_USAGE, .says = {"2/", "no list"}},
+     {"omnikv:layers=-1", KV_USAGE, .says = {"-1", "no list"}},
+     {"omnikv:k=3:share=0.5", KV_REFUSED, .says = {"k=3", "share=0.5"}},
+     {"omnikv:selector=exp:score=logit", KV_REFUSED,
+      .says = {"exp", "score=prob"}},
+     {"omnikv:selector=exp:candidates=history", KV_REFUSED,
+      .says = {"exp", "candidates=prompt"}},
+     {"omnikv:roles=sparse-vllm:wait=1", KV_REFUSED,
+      .says = {"wait=1", "sparse-vllm"}}}};
 
 /* --- the definition, in binary64 ------------------------------------------ */
 
@@ -231,13 +215,7 @@ static void definition(void **state) {
       "omnikv:k=9:candidates=history:sink=3:recent=0",
       "omnikv:k=9:roles=sparse-vllm:sink=2:recent=6",
       "omnikv:k=9:roles=sparse-vllm:score=prob:sink=2:recent=30"};
-  rig_case c = {.heads = HEADS,
-                .kv_heads = KV_HEADS,
-                .d = D,
-                .d_v = 4,
-                .n_tokens = T,
-                .prompt_len = P,
-                .n_layers = 4};
+  rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4);
   (void)state;
   rig_data(&c, 31);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
@@ -264,13 +242,7 @@ static void definition(void **state) {
 
 /* Prompts of layers that follow lie in class 1; queries that vote are paid. */
 static void memory(void **state) {
-  rig_case c = {.heads = HEADS,
-                .kv_heads = KV_HEADS,
-                .d = D,
-                .d_v = 4,
-                .n_tokens = T,
-                .prompt_len = P,
-                .n_layers = 4};
+  rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4);
   kv_bytes at[4] = {{0}};
   (void)state;
   rig_data(&c, 32);
@@ -294,13 +266,7 @@ static void memory(void **state) {
 }
 
 static void laws(void **state) {
-  rig_case c = {.heads = HEADS,
-                .kv_heads = KV_HEADS,
-                .d = D,
-                .d_v = 4,
-                .n_tokens = T,
-                .prompt_len = P,
-                .n_layers = 2};
+  rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 2);
   int most = T;
   (void)state;
   rig_data(&c, 33);
@@ -325,7 +291,7 @@ static void laws(void **state) {
 int kv_test_omnikv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked),     cmocka_unit_test(roles),
-      cmocka_unit_test(defaults),   cmocka_unit_test(refusals),
+      cmocka_unit_test(defaults),   RIG_LAWS(refusals),
       cmocka_unit_test(definition), cmocka_unit_test(memory),
       cmocka_unit_test(laws)};
   return cmocka_run_group_tests_name("omnikv", tests, NULL, NULL);

@@ -19,12 +19,7 @@ static double best_mass(int n, int k, const double *p) {
 }
 
 static void largest(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 24,
-                .d_v = 8,
-                .n_tokens = 48,
-                .prompt_len = 8};
+  rig_case c = RIG_SHAPE(4, 2, 24, 8, 48, 8);
   double p[48];
   uint32_t id[48];
   (void)state;
@@ -50,15 +45,7 @@ static void ties(void **state) {
   static const float q[12] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
   static const float k[12] = {1, 0, 2, 0, 1, 0, 1, 0, 3, 0, 1, 0};
   static const float v[6] = {0};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2,
-                .d_v = 1,
-                .n_tokens = 6,
-                .prompt_len = 5,
-                .q = q,
-                .k = k,
-                .v = v};
+  rig_case c = RIG_SHAPE(1, 1, 2, 1, 6, 5, .q = q, .k = k, .v = v);
   (void)state;
   rig *r = rig_open(&c, "oracle-topk:budget=4");
   rig_to(r, 6);
@@ -66,25 +53,13 @@ static void ties(void **state) {
   rig_close(r);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 8,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 16,
-                .n_tokens = 60,
-                .prompt_len = 30};
-  (void)state;
-  rig_data(&c, 4);
-  rig_law(&c, "oracle-topk:budget=1", NULL, NULL);
-  rig_law(&c, "oracle-topk:budget=20", NULL, NULL);
-  rig_law_dense(&c, "oracle-topk:budget=60");
-  rig_law_refused(&c, "oracle-topk", KV_USAGE, "oracle-topk", "budget");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {RIG_SHAPE(8, 2, 16, 16, 60, 30),
+                              {{.spec = "oracle-topk:budget=1"},
+                               {.spec = "oracle-topk:budget=20"},
+                               {"oracle-topk:budget=60", .dense = true}}};
 
 int kv_test_oracle_topk(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(largest),
-                                     cmocka_unit_test(ties),
-                                     cmocka_unit_test(laws)};
+                                     cmocka_unit_test(ties), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("oracle-topk", tests, NULL, NULL);
 }

@@ -26,12 +26,7 @@ static double look(int n, const uint32_t *id, int all, const double *p,
 }
 
 static void least_prefix(const char *spec, double share) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 24,
-                .d_v = 8,
-                .n_tokens = 48,
-                .prompt_len = 8};
+  rig_case c = RIG_SHAPE(4, 2, 24, 8, 48, 8);
   double p[48], least, outside;
   uint32_t id[48];
   int fewest = 99, most = 0;
@@ -62,12 +57,7 @@ static void prefixes(void **state) {
 }
 
 static void ends(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 16,
-                .d_v = 4,
-                .n_tokens = 40,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(2, 1, 16, 4, 40, 20);
   (void)state;
   rig_data(&c, 6);
   rig *r = rig_open(&c, "oracle-topp:p=0");
@@ -91,12 +81,7 @@ static void equals(void **state) {
     int seen;
   } of[] = {{"0.6", 13}, {"0.5999995", 12}, {"0.65", 13}, {"0.65000048", 14}};
   static const char *const method[] = {"oracle-topp:p=", "twilight:skip=0:p="};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 20,
-                .prompt_len = 19};
+  rig_case c = RIG_SHAPE(1, 1, 8, 4, 20, 19);
   static const float none[20 * 8]; /* queries, keys and values of zeros */
   uint32_t id[20];
   (void)state;

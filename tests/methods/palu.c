@@ -264,19 +264,9 @@ static void more_is_nearer(void **state) {
   float *q = widened(t, 8, 64, data->q), *k = widened(t, 2, 64, data->k),
         *v = widened(t, 2, 64, data->v);
   /* More tokens than the blocks of a device code at once. */
-  const rig_case c = {.heads = 8,
-                      .kv_heads = 2,
-                      .d = 64,
-                      .d_v = 64,
-                      .n_tokens = t->shape.n_tokens,
-                      .prompt_len = 160,
-                      .n_layers = 6,
-                      .layer = data->layer,
-                      .q = q,
-                      .k = k,
-                      .v = v,
-                      .inv_freq = t->rope.inv_freq,
-                      .asset = a};
+  const rig_case c = RIG_SHAPE(
+      8, 2, 64, 64, t->shape.n_tokens, 160, .n_layers = 6, .layer = data->layer,
+      .q = q, .k = k, .v = v, .inv_freq = t->rope.inv_freq, .asset = a);
   static const char *const spec[] = {"palu:share=0.05:unit=1",
                                      "palu:share=0.25", "palu:share=0.5",
                                      "palu:share=0.75", "palu:share=1"};

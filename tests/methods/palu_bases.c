@@ -70,13 +70,7 @@ void palu_fill(palu_bases *b) {
 }
 
 rig_case palu_case(const palu_bases *b) {
-  rig_case c = {.heads = H,
-                .kv_heads = H,
-                .d = D,
-                .d_v = DV,
-                .n_tokens = T,
-                .prompt_len = 40,
-                .inv_freq = palu_freq};
+  rig_case c = RIG_SHAPE(H, H, D, DV, T, 40, .inv_freq = palu_freq);
   rig_data(&c, 5);
   c.inv_freq = palu_freq;
   c.asset = &b->asset;

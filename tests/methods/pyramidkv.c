@@ -9,14 +9,8 @@
 #include <stdio.h>
 
 static int kept(int layers, int layer, int prompt, const char *spec) {
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2,
-                .d_v = 1,
-                .n_tokens = prompt,
-                .prompt_len = prompt,
-                .n_layers = layers,
-                .layer = layer};
+  rig_case c =
+      RIG_SHAPE(1, 1, 2, 1, prompt, prompt, .n_layers = layers, .layer = layer);
   rig_data(&c, 11);
   rig *r = rig_open(&c, spec);
   int n = rig_lane(r, 0)->n;
@@ -123,13 +117,7 @@ static void again(void **state) {
                                      "grow=past_more:voters=1",
                                      "grow=twice_past"};
   static const int at[4] = {22, 16, 10, 4};
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 90,
-                .prompt_len = 30,
-                .n_layers = 4};
+  rig_case c = RIG_SHAPE(2, 1, 8, 4, 90, 30, .n_layers = 4);
   char spec[128];
   (void)state;
   rig_data(&c, 14);
@@ -154,52 +142,41 @@ static void again(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 70,
-                .n_layers = 4,
-                .layer = 1};
-  (void)state;
-  rig_data(&c, 12);
-  /* C = 12, w = 2, layer 1 of 4. */
-  for (c.prompt_len = 21; c.prompt_len < 70; c.prompt_len += 24)
-    rig_law(&c, "pyramidkv:budget=12:window=2", rig_grown,
-            &(int){c.prompt_len == 21 ? 15 : 16});
-  c.prompt_len = 50;
-  rig_law_dense(&c, "pyramidkv:budget=50");
-  kv_layer_digests p = rig_replay(&c, "pyramidkv:budget=12:window=2");
-  kv_layer_digests s = rig_replay(&c, "snapkv:budget=16:window=2");
-  assert_true(rig_same(&p.journal, &s.journal));
-  c.layer = 3;
-  p = rig_replay(&c, "pyramidkv:budget=12:window=2:group=max:pooling=avg");
-  s = rig_replay(&c, "snapkv:budget=4:window=2:group=max:pooling=avg");
-  assert_true(rig_same(&p.journal, &s.journal));
-  p = rig_replay(&c, "pyramidkv:budget=2:window=2"); /* nothing to share */
-  s = rig_replay(&c, "snapkv:budget=2:window=2");
-  assert_true(rig_same(&p.journal, &s.journal));
-  rig_law_refused(&c, "pyramidkv", KV_USAGE, "pyramidkv", "budget");
-  rig_law_refused(&c, "pyramidkv:budget=4:window=5", KV_REFUSED, "window=5",
-                  "4");
-  rig_law_refused(&c, "pyramidkv:budget=8:schedule=ratio:exact_total=yes",
-                  KV_REFUSED, "exact_total", "ratio");
-  rig_law_refused(&c, "pyramidkv:budget=8:every=9", KV_REFUSED, "every=9",
-                  "grow=yes");
+/* C = 12, w = 2, layer 1 of 4. */
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 8, 70, 50, .n_layers = 4, .layer = 1),
+    {{"pyramidkv:budget=12:window=2", .grown = 15, .prompt_len = 21},
+     {"pyramidkv:budget=12:window=2", .grown = 16, .prompt_len = 45},
+     {"pyramidkv:budget=12:window=2", .grown = 16, .prompt_len = 69},
+     {"pyramidkv:budget=50", .dense = true},
+     {"pyramidkv:budget=12:window=2", .same = "snapkv:budget=16:window=2"},
+     {"pyramidkv:budget=12:window=2:group=max:pooling=avg",
+      .same = "snapkv:budget=4:window=2:group=max:pooling=avg", .layer = 3},
+     /* nothing to share */
+     {"pyramidkv:budget=2:window=2", .same = "snapkv:budget=2:window=2",
+      .layer = 3},
+     {"pyramidkv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
+     {"pyramidkv:budget=8:schedule=ratio:exact_total=yes", KV_REFUSED,
+      .says = {"exact_total", "ratio"}},
+     {"pyramidkv:budget=8:every=9", KV_REFUSED,
+      .says = {"every=9", "grow=yes"}}}};
+
+static void opening(void **state) {
+  rig_case c = RIG_SHAPE(4, 2, 8, 8, 70, 50, .n_layers = 4, .layer = 3);
   kv_needs n;
   kv_err e;
+  (void)state;
   assert_int_equal(rig_try(&c, "pyramidkv:budget=8:grow=no:group=max", &n, &e),
                    KV_OK);
   assert_int_equal(n.meta[0].per, KV_PER_ENTRY);
   assert_int_equal(n.meta[0].bytes, 16); /* two query heads, 8 bytes each */
-  rig_data_free(&c);
 }
 
 int kv_test_pyramidkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked),      cmocka_unit_test(long_ones),
       cmocka_unit_test(exact_total), cmocka_unit_test(ratio),
-      cmocka_unit_test(again),       cmocka_unit_test(laws)};
+      cmocka_unit_test(again),       RIG_LAWS(laws),
+      cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("pyramidkv", tests, NULL, NULL);
 }

@@ -12,12 +12,7 @@
 #include <string.h>
 
 static void when(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 30,
-                .prompt_len = 11};
+  rig_case c = RIG_SHAPE(2, 1, 8, 6, 30, 11);
   (void)state;
   rig_data(&c, 10);
   for (int residual = 0; residual < 5; residual += 2) {
@@ -49,13 +44,7 @@ static int64_t formula(int k, int v, int groups, int coded, int full) {
 
 static void bytes(void **state) {
   static const int bits[] = {16, 8, 4, 2, 1};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 128,
-                .d_v = 128,
-                .n_tokens = 24,
-                .prompt_len = 20,
-                .half = true};
+  rig_case c = RIG_SHAPE(1, 1, 128, 128, 24, 20, .half = true);
   (void)state;
   rig_data(&c, 12);
   for (int i = 0; i < 25; i++) {
@@ -77,12 +66,7 @@ static void bytes(void **state) {
 }
 
 static void raw_side(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 12,
-                .d_v = 10,
-                .n_tokens = 20,
-                .prompt_len = 9};
+  rig_case c = RIG_SHAPE(2, 1, 12, 10, 20, 9);
   float row[16];
   (void)state;
   rig_data(&c, 13);
@@ -119,12 +103,7 @@ static void names(void **state) {
       {"int8-int4", "k8v4"},
       {"dense+atom4-sym8", "quant:k=atom4:v=sym8"},
       {"dense+int2:groups=2", "int2:k_groups=2:v_groups=2"}};
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 20,
-                .prompt_len = 9};
+  rig_case c = RIG_SHAPE(2, 1, 8, 8, 20, 9);
   (void)state;
   rig_data(&c, 14);
   for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
@@ -136,38 +115,26 @@ static void names(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 6,
-                .n_tokens = 40,
-                .prompt_len = 21};
-  (void)state;
-  rig_data(&c, 15);
-  rig_law(&c, "int8", NULL, NULL);
-  rig_law(&c, "int1:groups=2", NULL, NULL);
-  rig_law(&c, "qserve4-atom4:groups=2", NULL, NULL);
-  rig_law(&c, "k4v2:residual=7:v_groups=3:k_groups=4", NULL, NULL);
-  float inv_freq[4] = {1, 0.5f, 0.1f, 0.01f};
-  c.inv_freq = inv_freq;
-  rig_law(&c, "int4:rope=before", NULL, NULL);
-  rig_law(&c, "atom4:rope=before", NULL, NULL);
-  c.inv_freq = NULL;
-  rig_law_dense(&c, "k8v4:residual=40");
-  rig_law_dense(&c, "quant:k=raw:v=raw");
-  rig_law_refused(&c, "int4:groups=3", KV_REFUSED, "3 groups", "k_groups");
-  rig_law_refused(&c, "k8v4:v_groups=4", KV_REFUSED, "4 groups", "v_groups");
-  rig_law_refused(&c, "k3v4", KV_USAGE, "k3v4", "8, 4, 2 or 1");
-  rig_law_refused(&c, "quant:k=int3", KV_USAGE, "k=int3", "int2");
-  rig_law_refused(&c, "e4m3-int3", KV_USAGE, "int3", "|int2|");
-  rig_data_free(&c);
-}
+static const float turns[4] = {1, 0.5f, 0.1f, 0.01f};
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 6, 40, 21, .inv_freq = turns),
+    {{.spec = "int8"},
+     {.spec = "int1:groups=2"},
+     {.spec = "qserve4-atom4:groups=2"},
+     {.spec = "k4v2:residual=7:v_groups=3:k_groups=4"},
+     {.spec = "int4:rope=before"},
+     {.spec = "atom4:rope=before"},
+     {"k8v4:residual=40", .dense = true},
+     {"quant:k=raw:v=raw", .dense = true},
+     {"int4:groups=3", KV_REFUSED, .says = {"3 groups", "k_groups"}},
+     {"k8v4:v_groups=4", KV_REFUSED, .says = {"4 groups", "v_groups"}},
+     {"k3v4", KV_USAGE, .says = {"k3v4", "8, 4, 2 or 1"}},
+     {"quant:k=int3", KV_USAGE, .says = {"k=int3", "int2"}},
+     {"e4m3-int3", KV_USAGE, .says = {"int3", "|int2|"}}}};
 
 int kv_test_quant(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(when), cmocka_unit_test(bytes),
-      cmocka_unit_test(raw_side), cmocka_unit_test(names),
-      cmocka_unit_test(laws)};
+      cmocka_unit_test(raw_side), cmocka_unit_test(names), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("quant", tests, NULL, NULL);
 }

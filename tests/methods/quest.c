@@ -25,15 +25,7 @@ static rig_case nine(float q[36]) {
     q[2 * t + 1] = -.5f;
     q[18 + 2 * t] = q[19 + 2 * t] = 1;
   }
-  return (rig_case){.heads = 2,
-                    .kv_heads = 1,
-                    .d = 2,
-                    .d_v = 1,
-                    .n_tokens = 9,
-                    .prompt_len = 8,
-                    .q = q,
-                    .k = keys,
-                    .v = v};
+  return (rig_case)RIG_SHAPE(2, 1, 2, 1, 9, 8, .q = q, .k = keys, .v = v);
 }
 
 static void worked(void **state) {
@@ -133,12 +125,7 @@ static void boxes_hold(const rig_case *c, int page, int step,
 }
 
 static void boxes(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 2,
-                .d = 20,
-                .d_v = 4,
-                .n_tokens = 70,
-                .prompt_len = 37};
+  rig_case c = RIG_SHAPE(2, 2, 20, 4, 70, 37);
   (void)state;
   rig_data(&c, 7);
   for (int half = 0; half < 2; half++) {
@@ -154,14 +141,7 @@ static void boxes(void **state) {
 }
 
 static void budget_kept(void **state) {
-  rig_case c = {.heads = 8,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 90,
-                .prompt_len = 40,
-                .n_layers = 4,
-                .layer = 2};
+  rig_case c = RIG_SHAPE(8, 2, 16, 8, 90, 40, .n_layers = 4, .layer = 2);
   uint32_t id[8][90];
   (void)state;
   rig_data(&c, 8);
@@ -230,12 +210,7 @@ static void choice(void **state) {
       "quest:page=4:budget=14:skip=0",
       "quest:page=4:budget=14:skip=0:share=group_sum",
       "quest:page=4:budget=14:skip=0:share=group_max"};
-  rig_case c = {.heads = 8,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 90,
-                .prompt_len = 40};
+  rig_case c = RIG_SHAPE(8, 2, 16, 8, 90, 40);
   (void)state;
   rig_data(&c, 22);
   for (int share = 0; share < 3; share++) {
@@ -249,32 +224,18 @@ static void choice(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 1,
-                .n_layers = 3,
-                .layer = 2};
-  (void)state;
-  rig_data(&c, 9);
-  rig_law(&c, "quest:page=4:budget=9", NULL, NULL);
-  rig_law(&c, "quest:page=1:budget=9:rule=paper", NULL, NULL);
-  rig_law_dense(&c, "quest:page=4:budget=50");
-  rig_law_dense(&c, "quest:page=64:budget=3");
-  rig_law_refused(&c, "quest", KV_USAGE, "quest", "budget");
-  c.half = true;
-  rig_law(&c, "quest:budget=16", NULL, NULL);
-  rig_law_dense(&c, "quest:budget=50");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 50, 1, .n_layers = 3, .layer = 2),
+    {{.spec = "quest:page=4:budget=9"},
+     {.spec = "quest:page=1:budget=9:rule=paper"},
+     {"quest:page=4:budget=50", .dense = true},
+     {"quest:page=64:budget=3", .dense = true},
+     {"quest:budget=16", .half = true},
+     {"quest:budget=50", .dense = true, .half = true}}};
 
 int kv_test_quest(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked), cmocka_unit_test(boxes),
-      cmocka_unit_test(budget_kept), cmocka_unit_test(choice),
-      cmocka_unit_test(laws)};
+      cmocka_unit_test(budget_kept), cmocka_unit_test(choice), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("quest", tests, NULL, NULL);
 }

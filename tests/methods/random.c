@@ -63,12 +63,7 @@ static void by_count(const rig_case *c, const setting *x, const char *spec) {
 }
 
 static void selection(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 2,
-                .d = 4,
-                .d_v = 4,
-                .n_tokens = 48,
-                .n_layers = 7};
+  rig_case c = RIG_SHAPE(2, 2, 4, 4, 48, 0, .n_layers = 7);
   (void)state;
   rig_data(&c, 5);
   for (c.prompt_len = 16; c.prompt_len <= 32; c.prompt_len += 16) {
@@ -84,12 +79,7 @@ static void selection(void **state) {
 
 /* What the prompt's last step keeps, and all that come. */
 static void prefill(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 2,
-                .d = 4,
-                .d_v = 4,
-                .n_tokens = 30,
-                .prompt_len = 24};
+  rig_case c = RIG_SHAPE(2, 2, 4, 4, 30, 24);
   int ids[64], n = 9;
   (void)state;
   rig_data(&c, 5);
@@ -104,35 +94,30 @@ static void prefill(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 30,
-                .prompt_len = 15};
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 8, 30, 15),
+    {{"random:budget=12", .at_most = 12},
+     {"random:budget=12:variant=prefill", .grown = 12},
+     {"random:budget=15:variant=prefill", .dense = true},
+     {"random:budget=30", .dense = true},
+     {"random:budget=12:seed=1", .unlike = "random:budget=12:seed=2"},
+     {"random:budget=4:recent=5", KV_REFUSED, .says = {"recent=5", "4"}}}};
+
+static void looks_at_nothing(void **state) {
+  rig_case c = RIG_SHAPE(4, 2, 8, 8, 30, 15);
   kv_needs needs;
   kv_err e;
   (void)state;
-  rig_data(&c, 6);
-  rig_law(&c, "random:budget=12", rig_at_most, &(int){12});
-  rig_law(&c, "random:budget=12:variant=prefill", rig_grown, &(int){12});
-  rig_law_dense(&c, "random:budget=15:variant=prefill");
-  rig_law_dense(&c, "random:budget=30");
-  kv_layer_digests a = rig_replay(&c, "random:budget=12:seed=1");
-  kv_layer_digests b = rig_replay(&c, "random:budget=12:seed=2");
-  assert_false(rig_same(&a.journal, &b.journal));
   assert_int_equal(rig_try(&c, "random:budget=12", &needs, &e), KV_OK);
-  assert_int_equal(needs.prompt_rows, 0); /* looks at nothing */
-  rig_law_refused(&c, "random:budget=4:recent=5", KV_REFUSED, "recent=5", "4");
-  rig_law_refused(&c, "random", KV_USAGE, "random", "budget");
-  rig_data_free(&c);
+  assert_int_equal(needs.prompt_rows, 0);
 }
 
 int kv_test_random(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_hash), cmocka_unit_test(ties),
-      cmocka_unit_test(selection), cmocka_unit_test(prefill),
-      cmocka_unit_test(laws)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(known_hash),
+                                     cmocka_unit_test(ties),
+                                     cmocka_unit_test(selection),
+                                     cmocka_unit_test(prefill),
+                                     RIG_LAWS(laws),
+                                     cmocka_unit_test(looks_at_nothing)};
   return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }

@@ -34,9 +34,7 @@ static rig_case worked(void) {
 static void holds(const rig_case *c, const char *more, const int *ids) {
   char spec[128];
   snprintf(spec, sizeof spec, "rkv:budget=5:window=2:kernel=3%s", more);
-  rig *r = rig_open(c, spec);
-  rig_holds(r, 0, ids);
-  rig_close(r);
+  rig_keeps(c, spec, 0, ids);
 }
 
 static void variants(void **state) {
@@ -167,12 +165,7 @@ static void replay_plain(const rig_case *c, const plain *o, const char *spec) {
 }
 
 static void replays(void **state) {
-  rig_case c = {.heads = 3,
-                .kv_heads = 1,
-                .d = 6,
-                .d_v = 4,
-                .n_tokens = 100,
-                .prompt_len = 67};
+  rig_case c = RIG_SHAPE(3, 1, 6, 4, 100, 67);
   static const char *const spec = "rkv:budget=24:window=3:kernel=5:every=10";
   char text[256];
   (void)state;
@@ -206,30 +199,18 @@ static void odd_keys(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static int bounded(const rig_case *c, int step, const void *ctx) {
-  (void)ctx; /* budget 10, every 8 */
-  return 10 + (step - c->prompt_len) % 8;
-}
-
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 25};
-  (void)state;
-  rig_data(&c, 10);
-  rig_law(&c, "rkv:budget=10:every=8", bounded, NULL);
-  rig_law(&c, "rkv:budget=10:every=8:slots=position", bounded, NULL);
-  rig_law(&c, "rkv:budget=1:every=1", rig_at_most, &(int){1});
-  rig_law(&c, "rkv:budget=8:window=8:every=1", rig_at_most, &(int){8});
-  rig_law_dense(&c, "rkv:budget=50");
-  rig_law_dense(&c, "rkv:budget=50:every=3:slots=position");
-  c.prompt_len = 3; /* shorter than the window */
-  rig_law(&c, "rkv:budget=10:window=8:every=8", bounded, NULL);
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 50, 25),
+    {{"rkv:budget=10:every=8", .at_most = 10, .every = 8},
+     {"rkv:budget=10:every=8:slots=position", .at_most = 10, .every = 8},
+     {"rkv:budget=1:every=1", .at_most = 1},
+     {"rkv:budget=8:window=8:every=1", .at_most = 8},
+     {"rkv:budget=50", .dense = true},
+     {"rkv:budget=50:every=3:slots=position", .dense = true},
+     {"rkv:budget=10:window=8:every=8", .at_most = 10, .every = 8,
+      .prompt_len = 3},
+     {"rkv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
+     {"rkv:budget=4:kernel=4", KV_USAGE, .says = {"kernel=4", "5"}}}};
 
 static void opening(void **state) {
   rig_case c = worked();
@@ -246,15 +227,11 @@ static void opening(void **state) {
   assert_int_equal(rig_try(&c, "rkv:budget=5:trigger=global:every=5", &n, &e),
                    KV_OK);
   assert_int_equal((8 + n.phase) % 5, 1);
-  rig_law_refused(&c, "rkv", KV_USAGE, "rkv", "budget");
-  rig_law_refused(&c, "rkv:budget=4:window=5", KV_REFUSED, "window=5", "4");
-  rig_law_refused(&c, "rkv:budget=4:kernel=4", KV_USAGE, "kernel=4", "5");
 }
 
 int kv_test_rkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(variants), cmocka_unit_test(replays),
-      cmocka_unit_test(odd_keys), cmocka_unit_test(laws),
-      cmocka_unit_test(opening)};
+      cmocka_unit_test(odd_keys), RIG_LAWS(laws), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("rkv", tests, NULL, NULL);
 }

@@ -27,9 +27,7 @@ static void holds(const rig_case *c, const char *more, int lane,
                   const int *ids) {
   char spec[128] = "snapkv:budget=4:window=2";
   strcat(spec, more);
-  rig *r = rig_open(c, spec);
-  rig_holds(r, lane, ids);
-  rig_close(r);
+  rig_keeps(c, spec, lane, ids);
 }
 
 static void worked_head(void **state) {
@@ -129,14 +127,7 @@ static void worked_again(void **state) {
   static const float x[12] = {1, 5, 2, 4, 3, 0, 6, -1, 7, -2, 8, 9};
   static const float s[12] = {1, 1, 1, 1, 1, 1, 1, -1, -1, 1, 1, -1};
   float q[24] = {0}, k[24] = {0};
-  rig_case c = {.heads = 1,
-                .kv_heads = 1,
-                .d = 2,
-                .d_v = 2,
-                .n_tokens = 12,
-                .q = q,
-                .k = k,
-                .v = k};
+  rig_case c = RIG_SHAPE(1, 1, 2, 2, 12, 0, .q = q, .k = k, .v = k);
   (void)state;
   for (int i = 0; i < 12; i++) {
     k[2 * i] = x[i];
@@ -211,12 +202,7 @@ static void replay_plain(const rig_case *c, plain *s, const char *spec) {
 }
 
 static void again(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 8,
-                .d_v = 4,
-                .n_tokens = 60,
-                .prompt_len = 20};
+  rig_case c = RIG_SHAPE(2, 1, 8, 4, 60, 20);
   (void)state;
   for (uint32_t seed = 30; seed < 33; seed++) {
     rig_data(&c, seed);
@@ -241,48 +227,43 @@ static void again(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static int bounded(const rig_case *c, int step, const void *ctx) {
-  (void)ctx; /* budget 10, every 8 */
-  return 10 + (step - c->prompt_len) % 8;
-}
-
-/* budget 10, of which 6 are the ends: 4 more, and 10 again. */
-static int tripped(const rig_case *c, int step, const void *ctx) {
-  (void)ctx;
-  return 10 + (step - c->prompt_len) % 4;
-}
-
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 16,
-                .d_v = 8,
-                .n_tokens = 50,
-                .prompt_len = 25};
-  (void)state;
-  rig_data(&c, 10);
-  rig_law(&c, "snapkv:budget=10", rig_grown, &(int){10});
-  rig_law(&c, "snapkv:budget=30", rig_grown, &(int){30});
-  rig_law(&c, "snapkv:budget=1", rig_grown, &(int){1});
-  rig_law(&c, "snapkv:budget=10:group=max", rig_grown, &(int){10});
-  rig_law(&c, "snapkv:budget=10:group=query_head", rig_grown, &(int){10});
-  rig_law(&c, "snapkv:budget=10:grow=no:every=8", bounded, NULL);
-  rig_law(&c, "snapkv:budget=10:grow=no:every=8:group=max", bounded, NULL);
-  rig_law(&c,
-          "snapkv:budget=10:window=3:sinks=2:recent=4:grow=past_more:"
-          "group=query_head:voters=2",
-          tripped, NULL);
-  rig_law_dense(&c, "snapkv:budget=25");
-  rig_law_dense(&c, "snapkv:budget=25:sinks=4");
-  rig_law_dense(&c, "snapkv:budget=25:grow=twice:sinks=1");
-  rig_law_dense(&c, "snapkv:budget=50:grow=no:every=30");
-  c.prompt_len = 1;
-  rig_law(&c, "snapkv:budget=10", rig_grown, &(int){10});
-  c.prompt_len = 3; /* shorter than the window */
-  rig_law(&c, "snapkv:budget=20:window=8", rig_grown, &(int){20});
-  rig_law(&c, "snapkv:budget=10:window=8:grow=no:every=8", bounded, NULL);
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 8, 50, 25),
+    {{"snapkv:budget=10", .grown = 10},
+     {"snapkv:budget=30", .grown = 30},
+     {"snapkv:budget=1", .grown = 1},
+     {"snapkv:budget=10:group=max", .grown = 10},
+     {"snapkv:budget=10:group=query_head", .grown = 10},
+     {"snapkv:budget=10:grow=no:every=8", .at_most = 10, .every = 8},
+     {"snapkv:budget=10:grow=no:every=8:group=max", .at_most = 10, .every = 8},
+     /* of 10, 6 are the ends: 4 more, and 10 again */
+     {"snapkv:budget=10:window=3:sinks=2:recent=4:grow=past_more:"
+      "group=query_head:voters=2",
+      .at_most = 10, .every = 4},
+     {"snapkv:budget=25", .dense = true},
+     {"snapkv:budget=25:sinks=4", .dense = true},
+     {"snapkv:budget=25:grow=twice:sinks=1", .dense = true},
+     {"snapkv:budget=50:grow=no:every=30", .dense = true},
+     {"snapkv:budget=10", .grown = 10, .prompt_len = 1},
+     {"snapkv:budget=20:window=8", .grown = 20, .prompt_len = 3},
+     {"snapkv:budget=10:window=8:grow=no:every=8", .at_most = 10, .every = 8,
+      .prompt_len = 3},
+     {"snapkv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
+     {"snapkv:budget=4:kernel=4", KV_USAGE, .says = {"kernel=4", "5"}},
+     {"snapkv:budget=4:every=9", KV_REFUSED, .says = {"every=9", "grow=yes"}},
+     {"snapkv:budget=8:window=4:grow=no:every=3", KV_REFUSED,
+      .says = {"every=3", "window=4"}},
+     {"snapkv:budget=4:sinks=5", KV_REFUSED, .says = {"sinks=5", "4"}},
+     {"snapkv:budget=4:sinks=4", KV_REFUSED, .says = {"sinks", "=5"}},
+     {"snapkv:budget=8:window=4:recent=3", KV_REFUSED,
+      .says = {"recent=3", "window=4"}},
+     {"snapkv:budget=8:voters=1", KV_REFUSED, .says = {"voters", "grow=yes"}},
+     {"snapkv:budget=8:grow=no:window=2:voters=3", KV_REFUSED,
+      .says = {"voters=3", "recent"}},
+     {"snapkv:budget=8:grow=no:window=2:voters=2:every=1", KV_REFUSED,
+      .says = {"every=1", "voters=2"}},
+     {"snapkv:budget=8:grow=twice:every=9", KV_REFUSED,
+      .says = {"every", "length"}}}};
 
 static void opening(void **state) {
   rig_case c = rig_eight(8);
@@ -306,32 +287,13 @@ static void opening(void **state) {
   assert_int_equal(n.every, 1);
   assert_int_equal(n.prompt_rows, 1);    /* (4 - 1) div 2 */
   assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
-  rig_law_refused(&c, "snapkv", KV_USAGE, "snapkv", "budget");
-  rig_law_refused(&c, "snapkv:budget=4:window=5", KV_REFUSED, "window=5", "4");
-  rig_law_refused(&c, "snapkv:budget=4:kernel=4", KV_USAGE, "kernel=4", "5");
-  rig_law_refused(&c, "snapkv:budget=4:every=9", KV_REFUSED, "every=9",
-                  "grow=yes");
-  rig_law_refused(&c, "snapkv:budget=8:window=4:grow=no:every=3", KV_REFUSED,
-                  "every=3", "window=4");
-  rig_law_refused(&c, "snapkv:budget=4:sinks=5", KV_REFUSED, "sinks=5", "4");
-  rig_law_refused(&c, "snapkv:budget=4:sinks=4", KV_REFUSED, "sinks", "=5");
-  rig_law_refused(&c, "snapkv:budget=8:window=4:recent=3", KV_REFUSED,
-                  "recent=3", "window=4");
-  rig_law_refused(&c, "snapkv:budget=8:voters=1", KV_REFUSED, "voters",
-                  "grow=yes");
-  rig_law_refused(&c, "snapkv:budget=8:grow=no:window=2:voters=3", KV_REFUSED,
-                  "voters=3", "recent");
-  rig_law_refused(&c, "snapkv:budget=8:grow=no:window=2:voters=2:every=1",
-                  KV_REFUSED, "every=1", "voters=2");
-  rig_law_refused(&c, "snapkv:budget=8:grow=twice:every=9", KV_REFUSED, "every",
-                  "length");
 }
 
 int kv_test_snapkv(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked_head), cmocka_unit_test(worked_group),
       cmocka_unit_test(worked_ends), cmocka_unit_test(worked_again),
-      cmocka_unit_test(again),       cmocka_unit_test(laws),
+      cmocka_unit_test(again),       RIG_LAWS(laws),
       cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("snapkv", tests, NULL, NULL);
 }

@@ -87,37 +87,37 @@ static void sizes(void **state) {
             {"streamingllm:budget=3:sink=0", {5, 6, 7, -1}},
             {"streamingllm:budget=3:sink=1:recent=2", {0, 6, 7, -1}}};
   for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-    rig *r = rig_open(&c, at[i].spec);
-    rig_holds(r, 0, at[i].ids);
-    rig_close(r);
+    rig_keeps(&c, at[i].spec, 0, at[i].ids);
   }
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 4,
-                .kv_heads = 2,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 30,
-                .prompt_len = 15};
-  const float f[4] = {1, 0.5f, 0.25f, 0.125f};
+static const float turns[4] = {1, 0.5f, 0.25f, 0.125f};
+
+/* Dense: nothing dropped, no turn. */
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 8, 8, 30, 15, .inv_freq = turns),
+    {{"streamingllm:budget=9", .at_most = 9},
+     {"streamingllm:budget=9:positions=original", .at_most = 9},
+     {"streamingllm:budget=9:variant=prefill", .grown = 9},
+     {"streamingllm:budget=15:variant=prefill", .dense = true},
+     {"streamingllm:budget=30", .dense = true},
+     {"streamingllm:budget=9:sink=0:positions=original",
+      .same = "window:budget=9"},
+     {"streamingllm:budget=4:sink=5", KV_REFUSED, .says = {"sink=5", "4"}},
+     {"streamingllm:budget=4:recent=5", KV_REFUSED, .says = {"recent=5", "4"}},
+     {"streamingllm:budget=9:sink=2:recent=3", KV_REFUSED,
+      .says = {"recent=3", "9"}}}};
+
+/* Positions move no decision, and what is attended. */
+static void positions(void **state) {
+  rig_case c = laws.shape;
   (void)state;
-  c.inv_freq = f;
   rig_data(&c, 7);
-  rig_law(&c, "streamingllm:budget=9", rig_at_most, &(int){9});
-  rig_law(&c, "streamingllm:budget=9:positions=original", rig_at_most,
-          &(int){9});
-  rig_law(&c, "streamingllm:budget=9:variant=prefill", rig_grown, &(int){9});
-  rig_law_dense(&c, "streamingllm:budget=15:variant=prefill");
-  rig_law_dense(&c, "streamingllm:budget=30"); /* nothing dropped: no turn */
   kv_layer_digests a = rig_replay(&c, "streamingllm:budget=9");
   kv_layer_digests b =
       rig_replay(&c, "streamingllm:budget=9:positions=original");
   assert_true(rig_same(&a.journal, &b.journal));
   assert_false(rig_same(&a.output, &b.output));
-  kv_layer_digests w = rig_replay(&c, "window:budget=9");
-  b = rig_replay(&c, "streamingllm:budget=9:sink=0:positions=original");
-  assert_true(rig_same(&w.output, &b.output));
   rig_data_free(&c);
 }
 
@@ -132,19 +132,12 @@ static void opening(void **state) {
       rig_try(&c, "streamingllm:budget=4:positions=original", &needs, &e),
       KV_OK);
   assert_false(needs.reindex);
-  rig_law_refused(&c, "streamingllm", KV_USAGE, "streamingllm", "budget");
-  rig_law_refused(&c, "streamingllm:budget=4:sink=5", KV_REFUSED, "sink=5",
-                  "4");
-  rig_law_refused(&c, "streamingllm:budget=4:recent=5", KV_REFUSED, "recent=5",
-                  "4");
-  rig_law_refused(&c, "streamingllm:budget=9:sink=2:recent=3", KV_REFUSED,
-                  "recent=3", "9");
 }
 
 int kv_test_streamingllm(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(prefill),
-      cmocka_unit_test(sizes), cmocka_unit_test(laws),
-      cmocka_unit_test(opening)};
+      cmocka_unit_test(worked),    cmocka_unit_test(prefill),
+      cmocka_unit_test(sizes),     RIG_LAWS(laws),
+      cmocka_unit_test(positions), cmocka_unit_test(opening)};
   return cmocka_run_group_tests_name("streamingllm", tests, NULL, NULL);
 }

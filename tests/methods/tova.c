@@ -11,18 +11,12 @@
 static void worked(void **state) {
   rig_case c = rig_eight(8);
   (void)state;
-  rig *r = rig_open(&c, "tova:budget=4");
-  rig_holds(r, 0, (int[]){0, 2, 4, 6, -1});
-  rig_close(r);
-  r = rig_open(&c, "tova:budget=4:protect_newest=yes");
-  rig_holds(r, 0, (int[]){0, 2, 4, 7, -1});
-  rig_close(r);
-  r = rig_open(&c, "tova:budget=3"); /* 0, 4 and 6 tie: the lower ones */
+  rig_keeps(&c, "tova:budget=4", 0, (int[]){0, 2, 4, 6, -1});
+  rig_keeps(&c, "tova:budget=4:protect_newest=yes", 0, (int[]){0, 2, 4, 7, -1});
+  rig *r = rig_open(&c, "tova:budget=3"); /* 0, 4 and 6 tie: the lower ones */
   rig_holds(r, 0, (int[]){0, 2, 4, -1});
   rig_close(r);
-  r = rig_open(&c, "tova:budget=1:protect_newest=yes");
-  rig_holds(r, 0, (int[]){7, -1});
-  rig_close(r);
+  rig_keeps(&c, "tova:budget=1:protect_newest=yes", 0, (int[]){7, -1});
 }
 
 /* The last query of six, (1, 1): .093347 .093347 .383959 .022694 .383959
@@ -79,31 +73,27 @@ static void against_plain(const rig_case *c, int budget, bool newest,
   rig_close(r);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 6,
-                .kv_heads = 3,
-                .d = 8,
-                .d_v = 8,
-                .n_tokens = 48,
-                .prompt_len = 24};
+static void plainly(void **state) {
+  rig_case c = RIG_SHAPE(6, 3, 8, 8, 48, 24);
   (void)state;
   rig_data(&c, 8);
   against_plain(&c, 11, false, "tova:budget=11");
   against_plain(&c, 11, true, "tova:budget=11:protect_newest=yes");
-  rig_law(&c, "tova:budget=11", rig_at_most, &(int){11});
-  rig_law(&c, "tova:budget=11:variant=prefill", rig_grown, &(int){11});
-  rig_law_dense(&c, "tova:budget=24:variant=prefill");
-  rig_law_dense(&c, "tova:budget=48");
-  rig_law_dense(&c, "tova:budget=47");
-  rig_law_refused(&c, "tova", KV_USAGE, "tova", "budget");
-  c.prompt_len = 1;
-  rig_law(&c, "tova:budget=11", rig_at_most, &(int){11});
   rig_data_free(&c);
 }
+
+static const rig_laws laws = {
+    RIG_SHAPE(6, 3, 8, 8, 48, 24),
+    {{"tova:budget=11", .at_most = 11},
+     {"tova:budget=11:variant=prefill", .grown = 11},
+     {"tova:budget=24:variant=prefill", .dense = true},
+     {"tova:budget=48", .dense = true},
+     {"tova:budget=47", .dense = true},
+     {"tova:budget=11", .at_most = 11, .prompt_len = 1}}};
 
 int kv_test_tova(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(worked),
                                      cmocka_unit_test(prefill),
-                                     cmocka_unit_test(laws)};
+                                     cmocka_unit_test(plainly), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("tova", tests, NULL, NULL);
 }

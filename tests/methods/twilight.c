@@ -36,14 +36,8 @@ static void worked(void **state) {
 enum { T = 70, P = 37, HEADS = 4, KV_HEADS = 2, D = 18 };
 
 static rig_case any(void) {
-  rig_case c = {.heads = HEADS,
-                .kv_heads = KV_HEADS,
-                .d = D,
-                .d_v = 4,
-                .n_tokens = T,
-                .prompt_len = P,
-                .n_layers = 4,
-                .layer = 2};
+  rig_case c =
+      RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4, .layer = 2);
   rig_data(&c, 41);
   return c;
 }
@@ -198,30 +192,24 @@ static void behind_a_dropper(void **state) {
 
 /* --- laws ----------------------------------------------------------------- */
 
-static void laws(void **state) {
-  rig_case c = any();
-  int most = T;
-  (void)state;
-  rig_law(&c, "twilight", rig_at_most, &most);
-  rig_law(&c, "quest:budget=9:page=4+twilight:bits=2", rig_at_most, &most);
-  rig_law_dense(&c, "twilight:p=1");
-  rig_law_dense(&c, "quest:budget=70+twilight:p=1");
-  rig_law_dense(&c, "quest:budget=9:skip=3+twilight:skip=3");
-  rig_law_refused(&c, "zsmerge:budget=30+twilight", KV_REFUSED, "zsmerge",
-                  "merges");
-  rig_law_refused(&c, "streamingllm:budget=30+twilight", KV_REFUSED,
-                  "streamingllm", "positions");
-  rig_law_refused(&c, "kivi+twilight", KV_REFUSED, "kivi", "codes");
-  c.half = true;
-  rig_law(&c, "twilight", rig_at_most, &most);
-  rig_law_dense(&c, "twilight:p=1");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4, .layer = 2),
+    {{"twilight", .at_most = T},
+     {"quest:budget=9:page=4+twilight:bits=2", .at_most = T},
+     {"twilight:p=1", .dense = true},
+     {"quest:budget=70+twilight:p=1", .dense = true},
+     {"quest:budget=9:skip=3+twilight:skip=3", .dense = true},
+     {"zsmerge:budget=30+twilight", KV_REFUSED, .says = {"zsmerge", "merges"}},
+     {"streamingllm:budget=30+twilight", KV_REFUSED,
+      .says = {"streamingllm", "positions"}},
+     {"kivi+twilight", KV_REFUSED, .says = {"kivi", "codes"}},
+     {"twilight", .at_most = T, .half = true},
+     {"twilight:p=1", .dense = true, .half = true}}};
 
 int kv_test_twilight(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(worked),           cmocka_unit_test(copies),
       cmocka_unit_test(everything),       cmocka_unit_test(behind_quest),
-      cmocka_unit_test(behind_a_dropper), cmocka_unit_test(laws)};
+      cmocka_unit_test(behind_a_dropper), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("twilight", tests, NULL, NULL);
 }

@@ -31,34 +31,19 @@ static void prefill(void **state) {
   rig_close(r);
 }
 
-static void laws(void **state) {
-  rig_case c = {.heads = 2,
-                .kv_heads = 1,
-                .d = 16,
-                .d_v = 16,
-                .n_tokens = 40,
-                .prompt_len = 20};
-  (void)state;
-  rig_data(&c, 4);
-  rig_law(&c, "window:budget=7", rig_at_most, &(int){7});
-  rig_law(&c, "window:budget=30", rig_at_most, &(int){30});
-  rig_law(&c, "window:budget=1", rig_at_most, &(int){1});
-  rig_law(&c, "window:budget=7:variant=prefill", rig_grown, &(int){7});
-  rig_law_dense(&c, "window:budget=20:variant=prefill");
-  rig_law_dense(&c, "window:budget=40");
-  rig_law_dense(&c, "window:budget=39"); /* the last step sees all 40 */
-  rig_data_free(&c);
-}
-
-static void refusals(void **state) {
-  rig_case c = rig_eight(4);
-  (void)state;
-  rig_law_refused(&c, "window", KV_USAGE, "window", "budget");
-}
+static const rig_laws laws = {
+    RIG_SHAPE(2, 1, 16, 16, 40, 20),
+    {{"window:budget=7", .at_most = 7},
+     {"window:budget=30", .at_most = 30},
+     {"window:budget=1", .at_most = 1},
+     {"window:budget=7:variant=prefill", .grown = 7},
+     {"window:budget=20:variant=prefill", .dense = true},
+     {"window:budget=40", .dense = true},
+     /* the last step sees all 40 */
+     {"window:budget=39", .dense = true}}};
 
 int kv_test_window(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(last_ones), cmocka_unit_test(prefill),
-      cmocka_unit_test(laws), cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(last_ones),
+                                     cmocka_unit_test(prefill), RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("window", tests, NULL, NULL);
 }

@@ -31,12 +31,8 @@ static float figures[3][34];
 
 static rig_case request(int heads, int kv_heads, int d, int tokens,
                         int prompt) {
-  return (rig_case){.heads = heads,
-                    .kv_heads = kv_heads,
-                    .d = d,
-                    .d_v = d == 2 ? 2 : 4,
-                    .n_tokens = tokens,
-                    .prompt_len = prompt};
+  return (rig_case)RIG_SHAPE(heads, kv_heads, d, d == 2 ? 2 : 4, tokens,
+                             prompt);
 }
 
 static rig_case figure(void) {
@@ -359,42 +355,37 @@ static void bytes(void **state) { /* 8 and 4 halves, or floats */
   bytes_of("zsmerge:budget=12:residual=3:proximity=2:merged=fp32", 48);
 }
 
-static void laws(void **state) {
-  rig_case c = request(4, 2, 16, 50, 20);
-  (void)state;
-  rig_data(&c, 20);
-  rig_law(&c, "zsmerge:budget=10", rig_at_most, &(int){10});
-  rig_law(&c, "zsmerge:budget=4", rig_at_most, &(int){4});
-  rig_law(&c, "zsmerge:budget=10:variant=code", rig_at_most, &(int){10});
-  rig_law(&c, "zsmerge:budget=4:variant=code", rig_at_most, &(int){4});
-  rig_law(&c, "zsmerge:budget=8:context=0:proximity=1", rig_at_most, &(int){8});
-  rig_law_dense(&c, "zsmerge:budget=50");
-  rig_law_dense(&c, "zsmerge:budget=50:variant=code");
-  rig_law_dense(&c, "zsmerge:budget=99:residual=70");
-  kv_layer_digests a = rig_replay(&c, "zsmerge:budget=10:variant=code");
-  kv_layer_digests b =
-      rig_replay(&c, "zsmerge:budget=10:variant=code:merge_bias=1:context=7");
-  assert_true(rig_same(&a.output, &b.output));
-  c.prompt_len = 1;
-  rig_law(&c, "zsmerge:budget=10", rig_at_most, &(int){10});
-  rig_law(&c, "zsmerge:budget=10:variant=code", rig_at_most, &(int){10});
-  rig_law_refused(&c, "zsmerge", KV_USAGE, "zsmerge", "budget");
-  rig_law_refused(&c, "zsmerge:budget=3", KV_REFUSED, "3", "4");
-  rig_law_refused(&c, "zsmerge:budget=9:residual=2:context=4:proximity=4",
-                  KV_REFUSED, "context=4", "9");
-  rig_law_refused(&c, "zsmerge:budget=9:residual=0:variant=code", KV_REFUSED,
-                  "residual=0", "code");
-  rig_law_refused(&c, "zsmerge:budget=9:residual=9", KV_REFUSED, "residual=9",
-                  "budget");
-  rig_data_free(&c);
-}
+static const rig_laws laws = {
+    RIG_SHAPE(4, 2, 16, 4, 50, 20),
+    {{"zsmerge:budget=10", .at_most = 10},
+     {"zsmerge:budget=4", .at_most = 4},
+     {"zsmerge:budget=10:variant=code", .at_most = 10},
+     {"zsmerge:budget=4:variant=code", .at_most = 4},
+     {"zsmerge:budget=8:context=0:proximity=1", .at_most = 8},
+     {"zsmerge:budget=50", .dense = true},
+     {"zsmerge:budget=50:variant=code", .dense = true},
+     {"zsmerge:budget=99:residual=70", .dense = true},
+     {"zsmerge:budget=10:variant=code",
+      .same = "zsmerge:budget=10:variant=code:merge_bias=1:context=7"},
+     {"zsmerge:budget=10", .at_most = 10, .prompt_len = 1},
+     {"zsmerge:budget=10:variant=code", .at_most = 10, .prompt_len = 1},
+     {"zsmerge:budget=3", KV_REFUSED, .says = {"3", "4"}},
+     {"zsmerge:budget=9:residual=2:context=4:proximity=4", KV_REFUSED,
+      .says = {"context=4", "9"}},
+     {"zsmerge:budget=9:residual=0:variant=code", KV_REFUSED,
+      .says = {"residual=0", "code"}},
+     {"zsmerge:budget=9:residual=9", KV_REFUSED,
+      .says = {"residual=9", "budget"}}}};
 
 int kv_test_zsmerge(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(paper),      cmocka_unit_test(code),
-      cmocka_unit_test(ring),       cmocka_unit_test(scores),
-      cmocka_unit_test(score_bits), cmocka_unit_test(conservation),
-      cmocka_unit_test(eviction),   cmocka_unit_test(bytes),
-      cmocka_unit_test(laws)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(paper),
+                                     cmocka_unit_test(code),
+                                     cmocka_unit_test(ring),
+                                     cmocka_unit_test(scores),
+                                     cmocka_unit_test(score_bits),
+                                     cmocka_unit_test(conservation),
+                                     cmocka_unit_test(eviction),
+                                     cmocka_unit_test(bytes),
+                                     RIG_LAWS(laws)};
   return cmocka_run_group_tests_name("zsmerge", tests, NULL, NULL);
 }

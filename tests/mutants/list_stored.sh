@@ -88,3 +88,8 @@ mutant masked_keys_are_compared gpu/parts/similar.cuh 'check_backends.sh' \
   'bool counts = Rule::counts(at, lane, i);' 'bool counts = true;'
 mutant fallen_past_the_end ref/kernels/elements.h 'sums' \
   'v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0))' 'lost'
+# The law that all budgets share, and a bound in a method's table of laws.
+mutant budget_not_asked ref/parts/parts_open.c 'methods' \
+  'if (budget != KV_UNSET) return KV_OK;' 'if (method) return KV_OK;'
+mutant one_more_stays ref/methods/knorm.c 'methods' \
+  'lane->n <= o->budget) return;' 'lane->n <= o->budget + 1) return;'

@@ -313,6 +313,12 @@ void rig_holds(const rig *r, int lane, const int *ids) {
   same_ids(r, "lane", lane, l->n, l->id, ids);
 }
 
+void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids) {
+  rig *r = rig_open(c, spec);
+  rig_holds(r, lane, ids);
+  rig_close(r);
+}
+
 void rig_saw(const rig *r, int head, const int *ids) {
   const head_seen *s = &r->seen[head];
   same_ids(r, "query head", head, s->view.entries, s->id, ids);

@@ -29,6 +29,14 @@ typedef struct rig_case {
   bool interleaved;
 } rig_case;
 
+/* A case's sizes in this order, then whatever else it has:
+ * RIG_SHAPE(4, 2, 8, 8, 40, 20, .n_layers = 4, .layer = 2). */
+#define RIG_SHAPE(of_heads, of_kv_heads, k_size, v_size, of_tokens, ...)       \
+  {                                                                            \
+    .heads = of_heads, .kv_heads = of_kv_heads, .d = k_size, .d_v = v_size,    \
+    .n_tokens = of_tokens, .prompt_len = __VA_ARGS__                           \
+  }
+
 typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
@@ -39,10 +47,10 @@ bool rig_wants_file(const kv_method *m);
 /* Opens and enters the prompt: prompt_len tokens seen, compressed. */
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */
-/* What a method's open says to a specification; needs may be NULL. */
 /* The same of a layer below `above`, which reads what that one published last:
  * step the one above first. */
 rig *rig_below(const rig_case *c, const char *spec, rig *above);
+/* What a method's open says to a specification; needs may be NULL. */
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
 
 /* Decodes until `step` tokens are seen. */
@@ -55,6 +63,8 @@ const kv_lane *rig_lane(const rig *r, int lane);
 int rig_ids(const rig *r, int lane, uint32_t *out);
 /* Fails unless the lane holds exactly the ids listed, -1 ends the list. */
 void rig_holds(const rig *r, int lane, const int *ids);
+/* The same of a lane after the prompt. */
+void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids);
 
 /* As a hook of the reference is called at, after the last step. On another
  * backend there are no workspace, no tensors and no message. */
@@ -99,8 +109,9 @@ void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 /* Most entries a lane may hold after the compression at `step`. */
 typedef int rig_bound(const rig_case *c, int step, const void *ctx);
 
-/* At most *ctx entries, an int; or of the prompt, and all that was decoded. */
-rig_bound rig_at_most, rig_grown;
+/* At most *ctx entries, an int; or of the prompt, and all that was decoded; or
+ * at every ctx[1]-th step, and what came since. */
+rig_bound rig_at_most, rig_grown, rig_each;
 
 /* At every step: ids distinct, in range, the lane not empty, views ascending
  * and within the lane; weights add up to at most the tokens seen, and to all
@@ -113,5 +124,32 @@ void rig_law_dense(const rig_case *c, const char *spec);
 /* open refuses with rc and a sentence that holds both words. */
 void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
                      const char *word, const char *other);
+
+/* One law of a method: what a specification promises. The first of these that
+ * is set is what is looked at; where none is, rig_law without a bound. */
+typedef struct rig_claim {
+  const char *spec;
+  kv_rc refused; /* rig_law_refused, with both words of `says` */
+  const char *says[2];
+  bool dense;                /* rig_law_dense */
+  const char *same, *unlike; /* has this one's journal and output; has not */
+  int at_most, grown;        /* rig_law with rig_at_most, rig_grown */
+  int every;                 /* with at_most: rig_each */
+  int prompt_len, layer;     /* where not 0, instead of the shape's */
+  bool half;                 /* K and V as F16 */
+} rig_claim;
+
+/* The laws of a method, of data drawn in this shape. In a list of tests:
+ * RIG_LAWS(laws). */
+typedef struct rig_laws {
+  rig_case shape;
+  rig_claim claim[40]; /* ends with spec NULL */
+} rig_laws;
+
+#define RIG_LAWS(laws)                                                         \
+  { #laws, rig_laws_hold, NULL, NULL, (void *)(uintptr_t)&laws }
+void rig_laws_hold(void **laws);
+/* Those of a case that the test has made; ends with spec NULL. */
+void rig_claims_hold(const rig_case *c, const rig_claim *claim);
 
 #endif

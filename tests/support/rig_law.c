@@ -138,6 +138,11 @@ int rig_grown(const rig_case *c, int step, const void *ctx) {
   return rig_at_most(c, c->prompt_len, ctx) + step - c->prompt_len;
 }
 
+int rig_each(const rig_case *c, int step, const void *ctx) {
+  const int *of = ctx;
+  return of[0] + (step - c->prompt_len) % of[1];
+}
+
 void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
              const void *ctx) {
   rig *r = rig_open(c, spec);
@@ -167,4 +172,51 @@ void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
   if (!strstr(e.text, word) || !strstr(e.text, other))
     fail_msg("%s: the sentence lacks '%s' or '%s': %s", spec, word, other,
              e.text);
+}
+
+/* --- tables of laws --------------------------------------------------------
+ */
+
+static void alike(const rig_case *c, const rig_claim *o) {
+  const char *other = o->same ? o->same : o->unlike;
+  kv_layer_digests a = rig_replay(c, o->spec), b = rig_replay(c, other);
+  bool journal = rig_same(&a.journal, &b.journal);
+  bool all = journal && rig_same(&a.output, &b.output);
+  if (o->same ? !all : journal)
+    fail_msg("%s is %s %s", o->spec, o->same ? "not" : "decided as", other);
+}
+
+static void holds(const rig_case *c, const rig_claim *o) {
+  int of[2] = {o->grown ? o->grown : o->at_most, o->every};
+  if (o->refused)
+    rig_law_refused(c, o->spec, o->refused, o->says[0], o->says[1]);
+  else if (o->dense)
+    rig_law_dense(c, o->spec);
+  else if (o->same || o->unlike)
+    alike(c, o);
+  else
+    rig_law(c, o->spec,
+            o->every     ? rig_each
+            : o->at_most ? rig_at_most
+            : o->grown   ? rig_grown
+                         : NULL,
+            of);
+}
+
+void rig_claims_hold(const rig_case *c, const rig_claim *claim) {
+  for (; claim->spec; claim++) {
+    rig_case own = *c;
+    own.half |= claim->half;
+    if (claim->prompt_len) own.prompt_len = claim->prompt_len;
+    if (claim->layer) own.layer = claim->layer;
+    holds(&own, claim);
+  }
+}
+
+void rig_laws_hold(void **state) {
+  const rig_laws *laws = *state;
+  rig_case c = laws->shape;
+  rig_data(&c, 6);
+  rig_claims_hold(&c, laws->claim);
+  rig_data_free(&c);
 }
