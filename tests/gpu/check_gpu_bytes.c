@@ -9,6 +9,7 @@
 #include "ref/formats/minmax.h"
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
+#include "tests/laws/cells.h"
 #include "tests/support/gpudevice.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
@@ -38,16 +39,6 @@ static const kv_backend *backend;
 
 /* --- a replay ------------------------------------------------------------ */
 
-static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
 /* Replays cells over so many layers, all of them at once; their state digests.
  */
 static gpudevice_count replay(const kv_backend *on, int layers, int n,
@@ -65,7 +56,8 @@ static gpudevice_count replay(const kv_backend *on, int layers, int n,
                        .by_steps = true};
   if (kv_small_write(&small, 3, path, &e)) fail_msg("%s", e.text);
   if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
-  for (int i = 0; i < n; i++) open_cell(t, text[i], each[i] = &cell[i]);
+  for (int i = 0; i < n; i++)
+    cells_must(kv_method_at, t, 0, text[i], BUDGET, each[i] = &cell[i]);
   gpudevice_reset();
   if (kv_replay(t, each, n, &how, &stopped, &e)) fail_msg("%s", e.text);
   for (int i = 0; i < n; i++) {

@@ -12,6 +12,7 @@
 #include "sim/commands/commands.h"
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
+#include "tests/laws/cells.h"
 #include "tests/support/command.h"
 #include "tests/support/gpudevice.h"
 #include "tests/support/little.h"
@@ -55,16 +56,6 @@ typedef struct walk {
   bool fidelity;
 } walk;
 
-static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = 8};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
 static kv_rc replay(const walk *w, kv_err *e) {
   enum { CELLS = 4 };
   kv_trace *t = NULL;
@@ -78,7 +69,7 @@ static kv_rc replay(const walk *w, kv_err *e) {
   assert_true(w->cells <= CELLS);
   if (kv_trace_open(trace, &t, e)) fail_msg("%s", e->text);
   for (int i = 0; i < w->cells; i++)
-    open_cell(t, w->spec[i], each[i] = &cell[i]);
+    cells_must(kv_method_at, t, 0, w->spec[i], 8, each[i] = &cell[i]);
   kv_rc rc = kv_replay(t, each, w->cells, &how, &stopped, e);
   for (int i = 0; i < w->cells; i++) kv_cell_close(&cell[i]);
   kv_trace_close(t);
@@ -220,7 +211,7 @@ static void test_params(void **state) {
   kv_err e = {0};
   gpudevice_reset();
   if (kv_trace_open(trace, &t, &e)) fail_msg("%s", e.text);
-  open_cell(t, "window", &cell);
+  cells_must(kv_method_at, t, 0, "window", 8, &cell);
   other.params_size += 8;
   cell.plan.method = &other;
   assert_int_equal(backend->open(&cell.plan, &store, &e), KV_RESOURCE);

@@ -12,10 +12,9 @@
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
 #include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
 #include "tests/gpu/gpupool.h"
+#include "tests/laws/cells.h"
 #include "tests/made/mad.h"
-#include "tests/made/made_up.h"
 #include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
@@ -97,42 +96,13 @@ static void end_step(kv_store *s) {
 
 /* --- replays -------------------------------------------------------------- */
 
-static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
-  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, prompt, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
-static void replay(const char *text, const kv_backend *backend,
-                   kv_digest digest[3]) {
-  kv_trace *t = NULL;
-  kv_cell cell, *each = &cell;
-  kv_err e = {0};
-  bool stopped;
-  kv_replay_how how = {
-      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
-  if (kv_trace_open(trace, &t, &e)) fail_msg("%s", e.text);
-  open_cell(t, text, &cell);
-  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
-  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
-  digest[0] = cell.result.journal;
-  digest[1] = cell.result.state;
-  digest[2] = cell.result.output;
-  kv_cell_close(&cell);
-  kv_trace_close(t);
-}
-
 /* The most rows that a pool held of the spec, in so many blocks and steps. */
 static int rows_in(const char *text, int least, int most) {
   static const char *const name[] = {"journal", "state", "output"};
   kv_digest of_ref[3], of_device[3];
   blocks = most_rows = 0;
-  replay(text, &kv_backend_ref, of_ref);
-  replay(text, &poisoned, of_device);
+  cells_digests(trace, prompt, text, BUDGET, &kv_backend_ref, of_ref);
+  cells_digests(trace, prompt, text, BUDGET, &poisoned, of_device);
   assert_in_range(blocks, least, most);
   for (int i = 0; i < 3; i++)
     if (memcmp(&of_ref[i], &of_device[i], sizeof *of_ref))

@@ -16,6 +16,7 @@
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
 #include "tests/cudart/cudart.h"
+#include "tests/laws/cells.h"
 #include "tests/support/command.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
@@ -95,16 +96,6 @@ static void open_module(size_t bytes, cudart_pool pool) {
 
 /* --- a replay ------------------------------------------------------------- */
 
-static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
-  kv_spec of = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &of, .entries = 8};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &of, &e);
-  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&of);
-}
-
 static void take_digests(const kv_cell *cell, kv_digest to[CELLS][3]) {
   for (int i = 0; i < CELLS; i++) {
     to[i][0] = cell[i].result.journal;
@@ -122,7 +113,8 @@ static kv_rc replay(const kv_backend *on, kv_digest got[CELLS][3], kv_err *e) {
                        .threads = 1,
                        .scores = true};
   if (kv_trace_open(trace, &t, e)) fail_msg("%s", e->text);
-  for (int i = 0; i < CELLS; i++) open_cell(t, spec[i], each[i] = &cell[i]);
+  for (int i = 0; i < CELLS; i++)
+    cells_must(kv_method_at, t, 0, spec[i], 8, each[i] = &cell[i]);
   kv_rc rc = kv_replay(t, each, CELLS, &how, &stopped, e);
   if (!rc) take_digests(cell, got);
   for (int i = 0; i < CELLS; i++) kv_cell_close(&cell[i]);

@@ -18,8 +18,7 @@
 #include "gpu/host/tiers.h"
 #include "ref/pages/pages.h"
 #include "sim/engine/replay.h"
-#include "sim/spec/spec.h"
-#include "tests/made/made_up.h"
+#include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -153,42 +152,13 @@ static void end_step(kv_store *s) {
 
 /* --- replays -------------------------------------------------------------- */
 
-static void open_cell(const kv_trace *t, const char *text, kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
-  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, 0, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
-static void replay(const char *text, const kv_backend *backend,
-                   kv_digest digest[3]) {
-  kv_trace *t = NULL;
-  kv_cell cell, *each = &cell;
-  kv_err e = {0};
-  bool stopped;
-  kv_replay_how how = {
-      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
-  if (kv_trace_open(trace, &t, &e)) fail_msg("%s", e.text);
-  open_cell(t, text, &cell);
-  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
-  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
-  digest[0] = cell.result.journal;
-  digest[1] = cell.result.state;
-  digest[2] = cell.result.output;
-  kv_cell_close(&cell);
-  kv_trace_close(t);
-}
-
 static void must_match(const char *text, const kv_digest of_ref[3],
                        int reverse) {
   static const char *const name[] = {"journal", "state", "output"};
   kv_digest of_pages[3];
   blocks = walked = read_rows = 0;
   order_of_threads(reverse);
-  replay(text, &in_pages, of_pages);
+  cells_digests(trace, 0, text, BUDGET, &in_pages, of_pages);
   order_of_threads(0);
   assert_true(blocks >= LAYERS * (TOKENS - PROMPT + 1));
   for (int i = 0; i < 3; i++)
@@ -202,7 +172,7 @@ static void must_match(const char *text, const kv_digest of_ref[3],
 
 static void must_be_alike(const char *text, int first, int last) {
   kv_digest of_ref[3];
-  replay(text, &kv_backend_ref, of_ref);
+  cells_digests(trace, 0, text, BUDGET, &kv_backend_ref, of_ref);
   for (int reverse = first; reverse <= last; reverse++)
     must_match(text, of_ref, reverse);
 }

@@ -12,6 +12,7 @@
  */
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
+#include "tests/laws/cells.h"
 #include "tests/support/bundled.h"
 #include "tests/support/gpudevice.h"
 #include "tests/support/scratch.h"
@@ -66,16 +67,6 @@ static void tick(void *self, int64_t units) {
   t->last = now;
 }
 
-static void open_cell(const kv_trace *trace, const char *text, kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = BUDGET};
-  kv_rc rc = kv_spec_parse(kv_method_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(trace, prompt, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
 static int polls, stop_at; /* 0: nobody asks to stop */
 static bool stop(void) { return ++polls >= stop_at; }
 
@@ -98,7 +89,9 @@ static gpudevice_count replay(const char *path, int n, const char *const *text,
   *t = (traffic){0};
   assert_true(n <= CELLS);
   if (kv_trace_open(path, &trace, &e)) fail_msg("%s", e.text);
-  for (int i = 0; i < n; i++) open_cell(trace, text[i], each[i] = &cell[i]);
+  for (int i = 0; i < n; i++)
+    cells_must(kv_method_at, trace, prompt, text[i], BUDGET,
+               each[i] = &cell[i]);
   if (kv_replay(trace, each, n, &how, &stopped, &e)) fail_msg("%s", e.text);
   for (int i = 0; i < n; i++) {
     if (!stopped && !kv_result_ran(&cell[i].result))

@@ -14,14 +14,25 @@
 
 const kv_replay_how cells_plain = {.backend = &kv_backend_ref, .threads = 1};
 
-void cells_open(const kv_trace *t, const char *text, kv_cell *cell) {
+void cells_ask(kv_registry *list, const kv_trace *t, int prompt,
+               const char *text, int entries, kv_cell *cell) {
   kv_spec spec = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
+  kv_asked_cell asked = {.spec = &spec, .entries = entries};
   kv_err e = {0};
-  if (kv_spec_parse(made_up_at, text, &spec, &e) ||
-      kv_cell_open(t, 0, kv_kernels_best(), &asked, cell, &e))
+  if (kv_spec_parse(list, text, &spec, &e) ||
+      kv_cell_open(t, prompt, kv_kernels_best(), &asked, cell, &e))
     fail_msg("%s: %s", text, e.text);
   kv_spec_free(&spec);
+}
+
+void cells_must(kv_registry *list, const kv_trace *t, int prompt,
+                const char *text, int entries, kv_cell *cell) {
+  cells_ask(list, t, prompt, text, entries, cell);
+  if (!cell->runs) fail_msg("%s: %s", text, cell->result.reason);
+}
+
+void cells_open(const kv_trace *t, const char *text, kv_cell *cell) {
+  cells_ask(made_up_at, t, 0, text, -1, cell);
 }
 
 void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
@@ -34,7 +45,23 @@ void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
 
 void cells_run(const kv_trace *t, const char *text, kv_replay_how how,
                kv_cell *cell) {
-  cells_open(t, text, cell);
-  if (!cell->runs) fail_msg("%s: %s", text, cell->result.reason);
+  cells_must(made_up_at, t, 0, text, -1, cell);
   cells_replay(t, 1, &cell, how);
+}
+
+void cells_digests(const char *path, int prompt, const char *text, int entries,
+                   const kv_backend *backend, kv_digest digest[3]) {
+  const kv_replay_how how = {.backend = backend, .threads = 1};
+  kv_trace *t = NULL;
+  kv_cell cell, *each = &cell;
+  kv_err e = {0};
+  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
+  cells_must(made_up_at, t, prompt, text, entries, &cell);
+  cells_replay(t, 1, &each, how);
+  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
+  digest[0] = cell.result.journal;
+  digest[1] = cell.result.state;
+  digest[2] = cell.result.output;
+  kv_cell_close(&cell);
+  kv_trace_close(t);
 }

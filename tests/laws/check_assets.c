@@ -23,6 +23,7 @@
 #include "sim/engine/replay.h"
 #include "sim/session/session_part.h"
 #include "sim/spec/door.h"
+#include "tests/laws/cells.h"
 #include "tests/made/counts.h"
 #include "tests/support/probe.h"
 #include "tests/support/scratch.h"
@@ -98,20 +99,11 @@ static const char *beside(void) {
  * where it runs. */
 static void run(const char *path, const kv_backend *backend, kv_cell *cell) {
   char text[1300];
-  kv_spec spec;
-  kv_err e = {0};
-  bool stopped;
   snprintf(text, sizeof text, "counts%s%s", path ? ":file=" : "",
            path ? path : "");
-  if (kv_spec_parse(only_counts, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  kv_replay_how how = {
-      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
-  if (kv_cell_open(trace, 0, how.kernels, &asked, cell, &e))
-    fail_msg("%s", e.text);
-  if (cell->runs && kv_replay(trace, &cell, 1, &how, &stopped, &e))
-    fail_msg("%s", e.text);
-  kv_spec_free(&spec);
+  const kv_replay_how how = {.backend = backend, .threads = 1};
+  cells_ask(only_counts, trace, 0, text, -1, cell);
+  if (cell->runs) cells_replay(trace, 1, &cell, how);
 }
 
 static void is_refused(const char *path, const char *word) {

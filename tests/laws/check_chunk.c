@@ -64,17 +64,9 @@ static const kv_method *list(int i) {
 
 static void replay(const kv_backend *b, const char *text, int at,
                    const kv_watch *watch, kv_cell *cell) {
-  kv_spec spec = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  kv_replay_how how = {
-      .backend = b, .kernels = kv_kernels_best(), .threads = 1, .watch = watch};
-  kv_err e = {0};
-  bool stopped;
-  if (kv_spec_parse(list, text, &spec, &e) ||
-      kv_cell_open(trace[at], 0, kv_kernels_best(), &asked, cell, &e) ||
-      kv_replay(trace[at], &cell, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", places[at].name, e.text);
-  kv_spec_free(&spec);
+  const kv_replay_how how = {.backend = b, .threads = 1, .watch = watch};
+  cells_ask(list, trace[at], 0, text, -1, cell);
+  cells_replay(trace[at], 1, &cell, how);
   first = NULL;
 }
 

@@ -303,21 +303,15 @@ static const kv_method *with_coding(int i) {
 }
 
 static void two_that_publish_are_refused(void **state) {
-  kv_spec spec = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
   kv_cell cell = {0};
-  kv_err e = {0};
   (void)state;
   coding = *kv_method_named("kivi");
   coding.name = "coding";
   coding.open = open_coding;
-  if (kv_spec_parse(with_coding, "sieve+coding", &spec, &e) ||
-      kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e))
-    fail_msg("%s", e.text);
+  cells_ask(with_coding, trace, 0, "sieve+coding", -1, &cell);
   assert_int_equal(cell.result.status, KV_CELL_REFUSED);
   assert_non_null(strstr(cell.result.reason, "both publish messages"));
   kv_cell_close(&cell);
-  kv_spec_free(&spec);
 }
 
 int main(void) {

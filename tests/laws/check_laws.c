@@ -20,6 +20,7 @@
 #include "sim/engine/replay.h"
 #include "sim/laws/law.h"
 #include "sim/spec/param.h"
+#include "tests/laws/cells.h"
 #include "tests/laws/further.h"
 #include "tests/made/mad.h"
 #include "tests/made/made_up.h"
@@ -260,18 +261,10 @@ static const kv_method *only_made_up(int i) { return i == 0 ? made_up : NULL; }
 
 static void replay_on(const kv_backend *b, const kv_method *method, int at,
                       kv_cell *cell) {
-  kv_spec spec = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  kv_replay_how how = {
-      .backend = b, .kernels = kv_kernels_best(), .threads = 1};
-  kv_err e = {0};
-  bool stopped;
+  const kv_replay_how how = {.backend = b, .threads = 1};
   made_up = method;
-  if (kv_spec_parse(only_made_up, method->name, &spec, &e) ||
-      kv_cell_open(trace[at], 0, kv_kernels_best(), &asked, cell, &e) ||
-      kv_replay(trace[at], &cell, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", places[at].name, e.text);
-  kv_spec_free(&spec);
+  cells_ask(only_made_up, trace[at], 0, method->name, -1, cell);
+  cells_replay(trace[at], 1, &cell, how);
 }
 
 /* The twin of a method that is in no registry, to the bit. */

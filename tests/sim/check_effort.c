@@ -4,6 +4,7 @@
  * is told apart from their own, and no shape overflows.
  */
 #include "sim/sweep/effort.h"
+#include "tests/laws/cells.h"
 #include "tests/support/bundled.h"
 
 #include <setjmp.h>
@@ -18,18 +19,11 @@ typedef void count(const kv_cell *c, kv_effort *out);
 
 static int64_t counted(const kv_trace *t, const char *method, int prompt,
                        count *kinds) {
-  kv_spec spec = {0};
   kv_cell c = {0};
   kv_effort x;
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = -1};
-  if (kv_spec_parse(kv_method_at, method, &spec, &e) ||
-      kv_cell_open(t, prompt, kv_kernels_best(), &asked, &c, &e))
-    fail_msg("%s", e.text);
-  if (!c.runs) fail_msg("%s: %s", method, c.result.reason);
+  cells_must(kv_method_at, t, prompt, method, -1, &c);
   kinds(&c, &x);
   kv_cell_close(&c);
-  kv_spec_free(&spec);
   return kv_effort_cost(&x);
 }
 

@@ -13,6 +13,7 @@
 #include "sim/engine/partial.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
+#include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
@@ -74,19 +75,12 @@ static const kv_method *registry(int i) {
 static bool replay(const kv_trace *t, const char *text, int budget,
                    const kv_layout_list *asked, kv_replay_how how, kv_cell *c) {
   kv_err e = {0};
-  kv_spec spec = {0};
-  bool stopped;
-  if (kv_spec_parse(registry, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell a = {.spec = &spec, .entries = budget};
-  kv_rc rc = kv_cell_open(t, 0, kv_kernels_best(), &a, c, &e);
-  kv_spec_free(&spec);
-  if (rc) fail_msg("%s", e.text);
+  cells_ask(registry, t, 0, text, budget, c);
   if (!c->runs) return false;
   how.backend = &kv_backend_ref;
-  how.kernels = kv_kernels_best();
   if (!how.threads) how.threads = 1;
-  if (kv_cell_lay_out(c, asked, &e) || kv_replay(t, &c, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  cells_replay(t, 1, &c, how);
   if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
   return true;
 }

@@ -10,6 +10,7 @@
 #include "ref/pages/pages.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
+#include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -84,18 +85,10 @@ static int close_trace(void **state) {
 }
 
 static void replay(const char *text, const kv_layout_list *asked, kv_cell *c) {
-  const kv_replay_how how = {
-      .backend = &kv_backend_ref, .kernels = kv_kernels_best(), .threads = 1};
   kv_err e = {0};
-  kv_spec spec = {0};
-  bool stopped;
-  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell a = {.spec = &spec, .entries = -1};
-  kv_rc rc = kv_cell_open(trace, 0, how.kernels, &a, c, &e);
-  kv_spec_free(&spec);
-  if (rc || kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
-  if (!c->runs) fail_msg("%s: %s", text, c->result.reason);
-  if (kv_replay(trace, &c, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  cells_must(kv_method_at, trace, 0, text, -1, c);
+  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  cells_replay(trace, 1, &c, cells_plain);
   if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
+#include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"
 #include "tests/support/layerkeep.h"
@@ -79,20 +80,12 @@ static const char *text_of(int i) {
 static bool replay(const char *text, const kv_layout_list *asked,
                    kv_replay_how how, kv_cell *c) {
   kv_err e = {0};
-  kv_spec spec = {0};
-  bool stopped;
-  if (kv_spec_parse(registry, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell a = {.spec = &spec, .entries = 24};
-  kv_rc rc = kv_cell_open(trace, 0, kv_kernels_best(), &a, c, &e);
-  kv_spec_free(&spec);
-  if (rc) fail_msg("%s", e.text);
+  cells_ask(registry, trace, 0, text, 24, c);
   if (!c->runs) return false;
   how.backend = &kv_backend_ref;
-  how.kernels = kv_kernels_best();
   if (!how.threads) how.threads = 1;
-  if ((asked && kv_cell_lay_out(c, asked, &e)) ||
-      kv_replay(trace, &c, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (asked && kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  cells_replay(trace, 1, &c, how);
   if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
   return true;
 }

@@ -12,6 +12,7 @@
 #include "sim/engine/partial.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
+#include "tests/laws/cells.h"
 #include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
@@ -217,18 +218,11 @@ static int close_trace(void **state) {
 static void replay(const char *text, const kv_layout_list *asked,
                    kv_replay_how how, kv_cell *c) {
   kv_err e = {0};
-  kv_spec spec = {0};
-  bool stopped;
-  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell a = {.spec = &spec, .entries = 96};
-  kv_rc rc = kv_cell_open(trace, 0, kv_kernels_best(), &a, c, &e);
-  kv_spec_free(&spec);
-  if (rc || kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
+  cells_ask(kv_method_at, trace, 0, text, 96, c);
+  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
   how.backend = &kv_backend_ref;
-  how.kernels = kv_kernels_best();
   if (!how.threads) how.threads = 1;
-  if (c->runs && kv_replay(trace, &c, 1, &how, &stopped, &e))
-    fail_msg("%s: %s", text, e.text);
+  if (c->runs) cells_replay(trace, 1, &c, how);
 }
 
 static void same_digests(const kv_result *a, const kv_result *b) {

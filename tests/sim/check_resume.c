@@ -10,6 +10,7 @@
 #include "sim/engine/groups.h"
 #include "sim/engine/partial.h"
 #include "sim/sweep/keeper.h"
+#include "tests/laws/cells.h"
 #include "tests/support/dbplace.h"
 #include "tests/support/scratch.h"
 #include "tests/support/standin.h"
@@ -63,18 +64,11 @@ static void note(void *self, const char *text) {
 }
 
 static void open_cells(cells *c) {
-  kv_err e = {0};
   for (int i = 0; i < CELLS; i++) {
-    kv_spec spec = {0};
-    if (kv_spec_parse(kv_method_at, asked[i].method, &spec, &e))
-      fail_msg("%s", e.text);
-    kv_asked_cell a = {.spec = &spec, .entries = asked[i].budget};
     c->each[i] = &c->cell[i];
-    if (kv_cell_open(small, 0, kv_kernels_best(), &a, &c->cell[i], &e))
-      fail_msg("%s", e.text);
-    if (!c->cell[i].runs) fail_msg("%s", c->cell[i].result.reason);
+    cells_must(kv_method_at, small, 0, asked[i].method, asked[i].budget,
+               c->each[i]);
     c->cell[i].result.has_identity = true;
-    kv_spec_free(&spec);
   }
 }
 

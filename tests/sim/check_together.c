@@ -7,6 +7,7 @@
 #include "ref/pages/geometry.h"
 #include "sim/engine/replay.h"
 #include "sim/layout/together_part.h"
+#include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 
@@ -233,18 +234,11 @@ static int close_traces(void **state) {
 
 static void replay(const char *text, int i, const kv_layout_list *list,
                    kv_cell *c) {
-  const kv_replay_how how = {
-      .backend = &kv_backend_ref, .kernels = kv_kernels_best(), .threads = 2};
+  const kv_replay_how how = {.backend = &kv_backend_ref, .threads = 2};
   kv_err e = {0};
-  kv_spec spec = {0};
-  bool stopped;
-  if (kv_spec_parse(kv_method_at, text, &spec, &e)) fail_msg("%s", e.text);
-  kv_asked_cell a = {.spec = &spec, .entries = 64};
-  kv_rc rc = kv_cell_open(trace[i], 0, how.kernels, &a, c, &e);
-  kv_spec_free(&spec);
-  if (rc || kv_cell_lay_out(c, list, &e)) fail_msg("%s: %s", text, e.text);
-  if (!c->runs) fail_msg("%s: %s", text, c->result.reason);
-  if (kv_replay(trace[i], &c, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  cells_must(kv_method_at, trace[i], 0, text, 64, c);
+  if (kv_cell_lay_out(c, list, &e)) fail_msg("%s: %s", text, e.text);
+  cells_replay(trace[i], 1, &c, how);
   if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
 }
 

@@ -3,6 +3,7 @@
  * A backend that tampers: tests/support/tamper.h.
  */
 #include "tests/support/tamper.h"
+#include "tests/laws/cells.h"
 
 #include "sim/engine/replay.h"
 #include "tests/made/made_up.h"
@@ -48,13 +49,8 @@ static void odd_attend(kv_store *s, int lane, kv_scratch *x) {
 
 kv_rc replay(const char *method, int budget, const kv_backend *backend,
              kv_cell *cell, kv_err *e) {
-  kv_spec spec = {0};
   bool stopped;
-  if (kv_spec_parse(made_up_at, method, &spec, e)) fail_msg("%s", e->text);
-  kv_asked_cell asked = {.spec = &spec, .entries = budget};
-  if (kv_cell_open(trace, 0, kv_kernels_best(), &asked, cell, e))
-    fail_msg("%s", e->text);
-  if (!cell->runs) fail_msg("%s: %s", method, cell->result.reason);
+  cells_must(made_up_at, trace, 0, method, budget, cell);
   kv_replay_how how = {.backend = backend,
                        .kernels = kv_kernels_best(),
                        .threads = 1,
@@ -62,7 +58,6 @@ kv_rc replay(const char *method, int budget, const kv_backend *backend,
   replaying = true;
   kv_rc rc = kv_replay(trace, &cell, 1, &how, &stopped, e);
   replaying = false;
-  kv_spec_free(&spec);
   return rc;
 }
 
