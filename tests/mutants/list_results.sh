@@ -218,3 +218,5 @@ mutant map_of_all sim/inspect/selection.c 'check_figures.sh' \
   'if (p->votes[j]) {' 'if (p->mass[j] > 0) {'
 mutant drift_backwards analysis/sql/selection.sql 'check_figures.sh' \
   'ORDER BY s.step) AS drift' 'ORDER BY -s.step) AS drift'
+# A number on the first page that no command prints.
+mutant page_lies README.md 'check_docs.sh' '0.9951' '0.9950'

@@ -7,7 +7,7 @@ library only. RESULTS: a database, or what --format jsonl printed, of
     kvreplay run retrieval_16.safetensors haystack_8.safetensors \\
       multiturn_11.safetensors -b 12.5%,25%,50% -m METHODS --db RESULTS
 
-with the METHODS of closed_loop.py (../README.md has the line to copy).
+with the METHODS of closed_loop.py (tests/check_means.sh has the line).
 """
 
 import csv

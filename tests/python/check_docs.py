@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_docs.py TREE KVREPLAY KVTRACE [--all | --update] [PAGE...]
+
+Are the pages true? Of every .md of the tree (or these pages): each link leads
+to a file, and to a heading of it; each block that begins with a command of
+ours is what that command prints; each table that says what it is made of is
+made of that. One line a difference, exit code 1; standard library only.
+
+A block of code shows a command where its first line, and no other, begins with
+"$ kvreplay" or "$ kvtrace"; "..." alone on a line leaves lines out. A table
+says what it is made of in a remark above it:
+
+    <!-- table
+    csv NAME.csv ...   the numbers, beside the page: the table t, others by
+                       the names of their files; and, or instead:
+    $ kvreplay ...     commands that print them, at the top of the tree: t is
+                       the rows of run and what kvtrace info says (of a list,
+                       how long it is); others fill the database that is asked
+    keep SELECT ...    what of them is in the file
+    show SELECT ...    the rows of the table; columns behind these are prose
+    -->
+
+The same file may stand above several tables: one of them says how it is made.
+Where there is a file the commands run with --all alone: they take long. With
+--update files and tables are written instead; whoever does reads the diff.
+"""
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+MARK = re.compile(r"<!-- table\n(.*?)-->\n+((?:\|[^\n]*\n)+)", re.S)
+CODE = re.compile(r"(?<=\n\n)    \$ (kvreplay|kvtrace) .*\n"
+                  r"(?:    .*\n|\n(?=    ))+")
+
+
+def pages(top):
+    """Paths of all pages below top, builds within it apart."""
+    for folder, inner, names in os.walk(top):
+        if folder != top and "config.status" in names:
+            inner[:] = []
+            continue
+        inner[:] = sorted(x for x in inner if not x.startswith("."))
+        yield from (os.path.join(folder, x) for x in sorted(names)
+                    if x.endswith(".md"))
+
+
+# --- links ---
+
+def prose(text):
+    """The page without remarks, blocks of code and code within lines."""
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r"^    .*$", "", text, flags=re.M)
+    return re.sub(r"`[^`]*`", "", text)
+
+
+def anchors(path):
+    """What links may name in a page: its headings, as they are linked to."""
+    with open(path, encoding="utf-8") as f:
+        heads = re.findall(r"^#+ (.*)$", f.read(), flags=re.M)
+    heads = [re.sub(r"\]\([^)]*\)", "", x).lower() for x in heads]
+    return {re.sub(r"[^\w\- ]", "", x).strip().replace(" ", "-")
+            for x in heads}
+
+
+def links(path, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        to = os.path.join(os.path.dirname(path), name) if name else path
+        if not os.path.exists(to):
+            yield f"no file {target}"
+        elif anchor and (not to.endswith(".md") or anchor not in anchors(to)):
+            yield f"no heading {target}"
+
+
+# --- commands ---
+
+def run(tree, command, *more):
+    """What one of our commands prints, from the top of the tree."""
+    words = shlex.split(command)
+    done = subprocess.run([tree.program[words[0]], *words[1:], *more],
+                          cwd=tree.top, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, encoding="utf-8")
+    if done.returncode:
+        raise ValueError(f"{command}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def shows(tree, block):
+    """None, or how the block differs from what its command prints."""
+    lines = [x[4:].rstrip() for x in block.rstrip().split("\n")]
+    n = 1
+    while lines[n - 1].endswith("\\"):
+        n += 1
+    command = " ".join(x.rstrip("\\").strip() for x in lines[:n])[2:]
+    said = [x for x in lines[n:] if x]
+    if not said or any(x.startswith("$ ") for x in lines[n:]):
+        return None
+    got = [x.rstrip() for x in run(tree, command).split("\n") if x.strip()]
+    at, skips = 0, False
+    for line in said:
+        if line == "...":
+            skips = True
+            continue
+        while skips and at < len(got) and got[at] != line:
+            at += 1
+        if at == len(got) or got[at] != line:
+            return f"{command} does not print '{line}'"
+        at, skips = at + 1, False
+    left = len(got) - at if not skips else 0
+    return f"{command} prints {left} lines more" if left else None
+
+
+# --- tables ---
+
+def fill(db, lines, name="t"):
+    """Adds rows of comma-separated lines to a table, as texts: numbers of a
+    file are shown with the digits that it has."""
+    rows = csv.DictReader(lines)
+    columns = list(rows.fieldnames)
+    names = ", ".join('"%s"' % x.replace(".", "_") for x in columns)
+    db.execute(f"CREATE TABLE IF NOT EXISTS {name} ({names})")
+    db.executemany(
+        f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})",
+        [[r[c] or None for c in columns] for r in rows])
+
+
+def computed(tree, commands, scratch):
+    """A database in which all that the commands find is."""
+    path = os.path.join(scratch, "computed.db")
+    if os.path.exists(path):
+        os.remove(path)
+    db = sqlite3.connect(":memory:")
+    for command in commands:
+        words = shlex.split(command)[:2]
+        if words[0] == "kvtrace":
+            said = json.loads(run(tree, command, "--format", "json"))
+            said = {k: len(v) if isinstance(v, list) else v
+                    for k, v in said.items()}
+            text = io.StringIO()
+            csv.writer(text).writerows([said.keys(), said.values()])
+            fill(db, text.getvalue().splitlines())
+        elif words[1] == "run":
+            fill(db, run(tree, command, "-q", "--format", "csv").splitlines())
+        else:
+            run(tree, command, "-q", "--db", path)
+    return sqlite3.connect(path) if os.path.exists(path) else db
+
+
+def of_files(paths):
+    db = sqlite3.connect(":memory:")
+    for i, path in enumerate(paths):
+        stem = os.path.splitext(os.path.basename(path))[0]
+        with open(path, newline="", encoding="utf-8") as f:
+            fill(db, f, stem if i else "t")
+    return db
+
+
+def select(db, query):
+    """Column names and rows. fix(x, n): n digits; dot: no zero before it."""
+    db.create_function("fix", 2, lambda x, n: "-" if x is None
+                       else "%.*f" % (int(n), float(x)))
+    db.create_function("dot", 2, lambda x, n: "-" if x is None
+                       else ("%.*f" % (int(n), float(x))).removeprefix("0"))
+    db.create_function("pct", 2, lambda x, n: "-" if x is None
+                       else "%.*f%%" % (int(n), 100 * float(x)))
+    found = db.execute(query)
+    return [x[0] for x in found.description], found.fetchall()
+
+
+def kept(db, query):
+    """What a file of numbers should be."""
+    names, rows = select(db, query)
+    lines = [names, *[["" if x is None else x for x in r] for r in rows]]
+    out = []
+    for line in lines:
+        texts = [repr(x) if isinstance(x, float) else str(x) for x in line]
+        out.append(",".join('"%s"' % x if "," in x else x for x in texts))
+    return "\n".join(out) + "\n"
+
+
+def recipe(text):
+    """The remark above a table, by its words; lines go on until the next."""
+    made = {"csv": "", "$": [], "keep": "", "show": ""}
+    for line in text.split("\n"):
+        word, _, rest = line.strip().partition(" ")
+        if word in made:
+            of = word
+            if of == "$":
+                made["$"].append(rest)
+            else:
+                made[of] = rest
+        elif line.strip() and of == "$":
+            made["$"][-1] += " " + line.strip()
+        else:
+            made[of] += "\n" + line
+    return made
+
+
+def rows_of(tree, path, made, scratch):
+    """The rows that a table should have; a stale file is an error."""
+    files = [os.path.join(os.path.dirname(path), x)
+             for x in made["csv"].split()]
+    if made["$"] and (tree.update or tree.all or not made["csv"]):
+        db = computed(tree, made["$"], scratch)
+        if not made["csv"]:
+            return select(db, made["show"])[1]
+        text = kept(db, made["keep"])
+        if tree.update:
+            with open(files[0], "w", encoding="utf-8") as f:
+                f.write(text)
+        with open(files[0], encoding="utf-8") as f:
+            if f.read() != text:
+                raise ValueError("is not what is computed")
+    return select(of_files(files), made["show"])[1]
+
+
+def cells(line):
+    return [x.strip() for x in line.strip().strip("|").split("|")]
+
+
+def table(tree, path, match, scratch):
+    """The table as it should be, and what differs."""
+    lines = match[2].rstrip("\n").split("\n")
+    want = [[str(x) for x in r]
+            for r in rows_of(tree, path, recipe(match[1]), scratch)]
+    for old, new in zip(lines[2:], want):
+        new += cells(old)[len(new):]
+    wrong = [f"'{a}' should be '| {' | '.join(b)} |'"
+             for a, b in zip(lines[2:], want) if cells(a) != b]
+    if len(want) != len(lines) - 2:
+        wrong.append(f"the table below '{lines[0]}' should have "
+                     f"{len(want)} rows, not {len(lines) - 2}")
+    body = ["| " + " | ".join(r) + " |" for r in want]
+    return "\n".join(lines[:2] + body) + "\n", wrong
+
+
+# --- pages ---
+
+def check(tree, path, scratch):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    yield from links(path, text)
+    for match in CODE.finditer(text):
+        try:
+            wrong = shows(tree, match[0])
+        except ValueError as e:
+            wrong = str(e)
+        if wrong:
+            yield wrong
+    for match in MARK.finditer(text):
+        try:
+            new, wrong = table(tree, path, match, scratch)
+        except (OSError, ValueError, sqlite3.Error, KeyError) as e:
+            yield f"{match[1].split(chr(10))[0]}: {e}"
+            continue
+        if not tree.update:
+            yield from wrong
+        elif wrong:
+            text = text.replace(match[0],
+                                match[0][:match.start(2) - match.start()] + new)
+    if tree.update:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+class Tree:
+    def __init__(self, top, kvreplay, kvtrace, how):
+        self.top = top
+        self.program = {"kvreplay": os.path.abspath(kvreplay),
+                        "kvtrace": os.path.abspath(kvtrace)}
+        self.all, self.update = "--all" in how, "--update" in how
+
+
+def main(top, kvreplay, kvtrace, *rest):
+    tree = Tree(os.path.abspath(top), kvreplay, kvtrace, rest)
+    asked = [x for x in rest if not x.startswith("--")]
+    found = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in asked or pages(top):
+            for wrong in check(tree, path, scratch):
+                print(f"{os.path.relpath(path, top)}: {wrong}")
+                found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
