@@ -42,6 +42,7 @@ variants+=,h2o:scale=seen,snapkv:budget=34/9/20/60,quest:budget=34/9/20/60
 
 compared "$small" 2 all
 compared "$small" 2 leankv,snapkv+int4,dense+k8v4:residual=32,kivi --pages
+compared "$small" 2 dense,snapkv,hardkv,tova+int4 --indices max
 # The sanitizers make an executor slow: for them that is enough.
 if ! replay_little; then
   for trace in "$tiny"/*.safetensors; do

@@ -17,7 +17,9 @@ commit() { git add -A && git commit -q "$@"; }
 # in_it WORD...: of draw.sh, in a shell of its own.
 in_it() { bash -c '. .ci/draw.sh && "$@"' draw "$@" 2>>"$tmp/said"; }
 # Of thirty names, n1 which the file f1 touches and so on.
-names() { seq 30 | sed 's/.*/n& f&/' | in_it draw_some x "$@" | paste -s -d ' '; }
+names() {
+  seq 30 | sed 's/.*/n& f&/' | in_it draw_some x "$@" | paste -s -d ' '
+}
 held() { # WHAT, then a test
   checks=$((checks + 1))
   [ "${@:2}" ] || fail "$1: ${*:2}"

@@ -6,10 +6,10 @@
 #
 # Refused with any toolkit: a stack frame, local memory (what spills), fma of
 # doubles, and loops of compare-and-swap, where a method's kernel is not allowed
-# them by "Allowed local: KERNEL," or "Allowed cas: KERNEL,", and why, at the head
-# of gpu/methods/NAME.cu; and more than 47 KB of static shared memory, of 48 that a kernel
-# may have (check_ptx.sh asks that of 7.5, where ptxas takes minutes). Under the
-# release of the toolkit that the table names, too:
+# them by "Allowed local: KERNEL," or "Allowed cas: KERNEL,", and why, at the
+# head of gpu/methods/NAME.cu; and more than 47 KB of static shared memory, of
+# 48 that a kernel may have (check_ptx.sh asks that of 7.5, where ptxas takes
+# minutes). Under the release of the toolkit that the table names, too:
 #
 #   registers   more than 8 above the table's, shared memory above it
 #   turns       instructions per element of a marked loop that differ from the

@@ -4,6 +4,7 @@
  * step will leave for the host. Each token takes a row of the lane's pools, and
  * its K and V are copied there: from then on nothing reads them in the uploaded
  * trace. There are pages for them: the host adds pages before tokens enter.
+ * Rows of a store of regular indices are copied by rewrite.cu.
  */
 #include "gpu/block/async.h"
 #include "gpu/lane/entry.cuh"
@@ -16,11 +17,12 @@
 /* The row that the j-th token takes: one that is free, last freed first, or
  * the next that was never taken. */
 static __device__ int32_t row_for(const kv_gpu_raw &pool, int j) {
-  int left = pool.n_free - j;
+  int left = (pool.fixed ? 0 : pool.n_free) - j;
   return left > 0 ? pool.free[left - 1] : pool.used - left;
 }
 
 static __device__ void take_rows(kv_gpu_raw *pool, int count) {
+  if (pool->fixed) pool->n_free = 0;
   int again = count < pool->n_free ? count : pool->n_free;
   pool->n_free -= again;
   pool->used += count - again;
@@ -96,6 +98,7 @@ static __device__ void copy_side(const kv_gpu_layer &l, const kv_gpu_lane *lane,
 
 static __global__ void copy_rows(const __grid_constant__ kv_gpu_layer l) {
   const kv_gpu_lane *lane = &l.lane[blockIdx.x];
+  if (lane->k_raw.fixed) return;
   copy_side(l, lane, lane->k_raw, lane->k, l.k);
   copy_side(l, lane, lane->v_raw, lane->v, l.v);
 }

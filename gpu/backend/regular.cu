@@ -71,6 +71,17 @@ static __device__ void find_rows(const kv_gpu_layer &l, const kv_gpu_regular &r,
   __syncthreads();
 }
 
+/* Where the lanes of a layer lie here, what is not finite is told by its entry:
+ * places become entries, a thread its own. */
+static __device__ void name_entries(const kv_gpu_layer &l,
+                                    const kv_gpu_regular &r, const kv_hand &a,
+                                    const room &x) {
+  int j = kv_thread(), at = a.c * CHUNK + j;
+  if (!l.lane || j >= a.n) return;
+  x.place[j] =
+      r.entries ? l.place[(size_t)a.first * (size_t)l.stride + (size_t)at] : at;
+}
+
 /* --- logits --------------------------------------------------------------- */
 
 template <int HEADS>
@@ -158,6 +169,7 @@ regular_chunks(const __grid_constant__ kv_gpu_layer l,
   if (a.c == 0 && kv_thread() < a.count) l.entries[a.first + kv_thread()] = all;
   if (a.n <= 0) return;
   find_rows(l, r, half, a, x);
+  name_entries(l, r, a, x);
   logits<HEADS>(l, a, x);
   kv_hand_weigh<HEADS>(l, a, x.p, place);
   values<HEADS>(l, a, x);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changes a store of regular indices (gpu/shared/regular.h): a token
- * enters every lane, or what is masked away goes from all of them. Lanes may be
- * those of one layer or of all; each is one launch, and the change of halves
- * another. A rewrite keeps the order: the j-th bit that is set is place j.
+ * What changes a store of regular indices (gpu/shared/regular.h): tokens
+ * enter every lane, or what is masked away goes from all of them. Lanes may be
+ * those of one layer or of all; each is one launch, and what it leaves in each
+ * lane, or the change of halves, another. A rewrite keeps the order: the j-th
+ * bit that is set is place j.
  *
  * A block moves PART places of a lane. Where they go it learns by counting the
  * mask before them, so blocks need nothing from each other.
@@ -33,22 +34,43 @@ static __device__ void copy_row(char *to, const char *from, size_t size) {
     *(uint16_t *)(to + x) = *(const uint16_t *)(from + x);
 }
 
-/* The clock's first token enters lane blockIdx.x. */
+/* Rows of the clock's tokens go behind the last place of lane blockIdx.x; its
+ * blocks take turns. */
 static __global__ void enter(const __grid_constant__ kv_gpu_layer l,
                              const __grid_constant__ kv_gpu_regular r) {
   const kv_gpu_regular_half &h = r.half[*r.which];
-  int lane = (int)blockIdx.x, at = h.taken[lane];
+  int lane = (int)blockIdx.x, base = h.taken[lane];
+  int head = lane / (l.lanes / l.shape.n_kv_heads);
   size_t each = element(l), d = (size_t)l.shape.d, d_v = (size_t)l.shape.d_v;
-  size_t from =
-      (size_t)lane * (size_t)l.shape.n_tokens + (size_t)l.clock->first;
-  if (at >= r.room) return; /* the host has seen to it that there is room */
-  copy_row(row_of(r, h.k, d * each, lane, at), l.k + from * d * each, d * each);
-  copy_row(row_of(r, h.v, d_v * each, lane, at), l.v + from * d_v * each,
-           d_v * each);
+  for (int j = (int)blockIdx.y; j < l.clock->count; j += (int)gridDim.y) {
+    size_t from =
+        (size_t)head * (size_t)l.shape.n_tokens + (size_t)(l.clock->first + j);
+    int at = base + j;
+    if (at >= r.room) return; /* the host has seen to it that there is room */
+    copy_row(row_of(r, h.k, d * each, lane, at), l.k + from * d * each,
+             d * each);
+    copy_row(row_of(r, h.v, d_v * each, lane, at), l.v + from * d_v * each,
+             d_v * each);
+  }
+}
+
+/* Bits of word w that are places first..end-1. */
+static __device__ uint32_t span(int w, int first, int end) {
+  uint32_t below = 32 * w + 32 <= end ? ~0u : (1u << end % 32) - 1;
+  return 32 * w >= first ? below : below & ~0u << first % 32;
+}
+
+/* .. and these places count, lane blockIdx.x. */
+static __global__ void take_places(const __grid_constant__ kv_gpu_layer l,
+                                   const __grid_constant__ kv_gpu_regular r) {
+  const kv_gpu_regular_half &h = r.half[*r.which];
+  int lane = (int)blockIdx.x, first = h.taken[lane];
+  int end = first + l.clock->count;
+  if (end > r.room) end = r.room;
   __syncthreads();
-  if (kv_thread() > 0) return;
-  h.mask[lane * r.words + at / 32] |= 1u << at % 32;
-  h.taken[lane] = at + 1;
+  for (int w = first / 32 + kv_thread(); 32 * w < end; w += KV_BLOCK)
+    h.mask[lane * r.words + w] |= span(w, first, end);
+  if (kv_thread() == 0) h.taken[lane] = end;
 }
 
 /* --- rewriting ------------------------------------------------------------ */
@@ -125,6 +147,15 @@ static __global__ void change(int32_t *which) {
 
 /* --- starts --------------------------------------------------------------- */
 
+static void start_enter(void *stream, const kv_gpu_layer *l,
+                        const kv_gpu_regular *r) {
+  constexpr unsigned MOST = 64; /* blocks of a lane; those of one token rest */
+  unsigned rooms = (unsigned)(r->room + 15) / 16;
+  dim3 grid((unsigned)l->lanes, rooms < MOST ? rooms : MOST);
+  KV_LAUNCH(stream, enter, grid, KV_BLOCK, *l, *r);
+  KV_LAUNCH(stream, take_places, (unsigned)l->lanes, KV_BLOCK, *l, *r);
+}
+
 static void start_rewrite(void *stream, const kv_gpu_layer *l,
                           const kv_gpu_regular *r) {
   dim3 grid((unsigned)((r->words + PART_WORDS - 1) / PART_WORDS),
@@ -136,9 +167,11 @@ static void start_rewrite(void *stream, const kv_gpu_layer *l,
 extern "C" void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
                                      const kv_gpu_regular *r, int act) {
   if (act == KV_GPU_REGULAR_ENTER)
-    KV_LAUNCH(stream, enter, (unsigned)l->lanes, KV_BLOCK, *l, *r);
+    start_enter(stream, l, r);
   else if (act == KV_GPU_REGULAR_ATTEND)
     kv_gpu_start_regular_attend(stream, l, r);
-  else
+  else if (act == KV_GPU_REGULAR_REWRITE)
     start_rewrite(stream, l, r);
+  else
+    kv_gpu_start_regular_lanes(stream, l, r, act);
 }

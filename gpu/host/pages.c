@@ -41,6 +41,7 @@ void kv_gpu_pages_take(kv_store *s) {
 static int missing(const kv_store *s, int i, int count) {
   const kv_gpu_raw *pool = pool_of(s, i);
   int most = kv_gpu_pages(s->plan->shape->n_tokens);
+  if (pool->fixed) return 0;
   int more = kv_gpu_pages(pool->used + count - pool->n_free) - s->pages[i];
   if (more <= 0) return 0;
   if (count == 1 && more < s->pages[i] / 8) more = s->pages[i] / 8;
@@ -62,6 +63,7 @@ static void add_pages(kv_store *s, size_t bytes, int count) {
 
 /* What append will do on the device (gpu/backend/append.cu). */
 static void take_rows(kv_gpu_raw *pool, int count) {
+  if (pool->fixed) pool->n_free = 0;
   int again = count < pool->n_free ? count : pool->n_free;
   pool->n_free -= again;
   pool->used += count - again;

@@ -7,7 +7,7 @@
  * the report.
  */
 #include "gpu/host/backends.h"
-#include "gpu/host/store.h"
+#include "gpu/host/indexed.h"
 #include <stdlib.h>
 
 static int lanes(const kv_store *s) { return s->lanes; }
@@ -100,6 +100,7 @@ static void compress_layer(kv_store *s, kv_scratch *x) {
   if (!s->lost) kv_gpu_mirror_columns(s);
   for (int i = 0; i < s->lanes; i++) s->state[i] = kv_lane_state(&s->mirror[i]);
   if (!s->lost) kv_gpu_mirror_lanes(s);
+  kv_gpu_indexed_compressed(s);
 }
 
 static const kv_message *publish(kv_store *s, kv_scratch *x) {

@@ -3,6 +3,7 @@
  * What a step starts on the device, in which order. Contract:
  * gpu/host/store.h.
  */
+#include "gpu/host/indexed.h"
 #include "gpu/host/tiers.h"
 
 /* The layer as the i-th method on the lanes sees it: its own parameters, rows,
@@ -71,25 +72,32 @@ bool kv_gpu_observed(const kv_store *s) {
 void kv_gpu_seq_enter(const kv_store *s, int count, void *stream) {
   s->device->append(stream, &s->layer, count);
   kv_gpu_seq_reserve(s, stream);
+  kv_gpu_seq_indexed_enter(s, stream);
   hook(s, KV_HOOK_arrive, stream);
 }
 
 /* Attention. If a view ranks by logits, or observation needs them, all logits
- * are computed; otherwise only those in view. */
+ * are computed; otherwise only those in view, and none where attention takes
+ * them itself and nobody asks for them. */
 static void attend_part(const kv_store *s, void *stream) {
   const kv_device *dev = s->device;
   const kv_needs *need = &s->plan->needs;
-  bool all = kv_needs_all_logits(need, kv_gpu_observed(s)) || !s->own_views;
-  bool walked = kv_gpu_tiers_walked(s);
+  bool walked = kv_gpu_tiers_walked(s), indexed = kv_gpu_indexed_walked(s);
+  bool some = !indexed || s->layer.logits;
+  bool all =
+      kv_needs_all_logits(need, kv_gpu_observed(s)) || (some && !s->own_views);
   dev->queries(stream, &s->layer, 1);
   if (all && !walked) dev->logits(stream, &s->layer, 1, 0);
   hook(s, KV_HOOK_view, stream);
   dev->name_views(stream, &s->layer, s->own_views);
-  if (!all) dev->logits(stream, &s->layer, 1, 1);
+  if (!all && some) dev->logits(stream, &s->layer, 1, 1);
   if (s->layer.materialised) dev->materialise(stream, &s->layer);
   hook(s, KV_HOOK_chunk, stream);
   if (walked)
     dev->attend_paged(stream, &s->layer, &s->tiers->rows);
+  else if (indexed)
+    dev->regular(stream, &s->layer, &s->indexed->store.r,
+                 KV_GPU_REGULAR_ATTEND);
   else
     dev->attend(stream, &s->layer, s->own_views);
   dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
@@ -129,6 +137,7 @@ void kv_gpu_seq_compress(const kv_store *s, void *stream, int first) {
     hook_of(s, i, KV_HOOK_compress_layer, stream);
   }
   kv_gpu_seq_compressed(s, stream);
+  kv_gpu_seq_indexed_compressed(s, stream);
   show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
 }

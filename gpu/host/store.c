@@ -3,6 +3,7 @@
  * Opening a store allocates all memory, on the device and on the host; a layer
  * begins with its rows. Contract: gpu/host/store.h.
  */
+#include "gpu/host/indexed.h"
 #include "gpu/host/tiers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static bool take_host(kv_store *s) {
 
 /* --- life --------------------------------------------------------------- */
 
-static void forget(kv_store *s) {
+void kv_gpu_forget(kv_store *s) {
   for (int i = 0; i < KV_GPU_RECORDS; i++) {
     s->device->forget(s->recorded[i]);
     s->recorded[i] = NULL;
@@ -77,12 +78,13 @@ static void give_mirror(kv_store *s) {
 
 void kv_gpu_close(kv_store *s) {
   if (!s) return;
-  forget(s);
+  kv_gpu_forget(s);
   kv_gpu_loaded_close(s->rows);
   kv_gpu_log_close(s->log);
   pthread_mutex_destroy(&s->lock);
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
   kv_gpu_tiers_give(s);
+  kv_gpu_indexed_give(s);
   s->device->unpin(s->report);
   kv_gpu_trace_close(s->trace); /* it ends when nothing is taken any more */
   give_mirror(s);
@@ -289,7 +291,7 @@ static void put_asset(kv_store *s) {
 
 /* Recorded kernels contain the shape and the layer's number. */
 void kv_gpu_prompt(kv_store *s, int end) {
-  forget(s);
+  kv_gpu_forget(s);
   s->shape.prompt_len = s->layer.shape.prompt_len = end;
 }
 
@@ -308,6 +310,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   if (s->asset) put_asset(s);
   if (s->own) dev->clear(s->own, lanes * s->own_size);
   kv_gpu_tiers_begin(s);
+  kv_gpu_indexed_begin(s);
   dev->put(s->layer.lane, s->head, lanes * sizeof *s->head);
   dev->put(s->layer.bad, s->bad, lanes * sizeof *s->bad);
   kv_leaves_begin(&s->leaves);

@@ -56,11 +56,12 @@ struct kv_store {
   kv_gpu_trace *trace;
   kv_gpu_log *log;            /* NULL where the method never rewrites */
   struct kv_gpu_tiers *tiers; /* gpu/host/tiers.h; NULL: rows lie in slabs */
-  kv_gpu_loaded *rows;        /* rows of the layer, between begin and finish */
-  int lanes, queries;         /* query heads of a lane */
-  int tile_rows;              /* prompt rows at once */
-  bool own_views;             /* one of the methods has a view hook */
-  kv_gpu_layer layer;         /* device pointers */
+  struct kv_gpu_indexed *indexed; /* gpu/host/indexed.h; NULL: in pools */
+  kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
+  int lanes, queries;  /* query heads of a lane */
+  int tile_rows;       /* prompt rows at once */
+  bool own_views;      /* one of the methods has a view hook */
+  kv_gpu_layer layer;  /* device pointers */
   kv_gpu_clock clock;
   kv_gpu_lane *head;    /* [lanes] host copies of the lanes' structs */
   char **page, **paged; /* [lanes][2][pages of n_tokens] addresses of the pages
@@ -114,6 +115,8 @@ struct kv_scratch {
 kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
                   kv_err *e);
 void kv_gpu_close(kv_store *s);
+/* What was recorded is another now. */
+void kv_gpu_forget(kv_store *s);
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_prompt(kv_store *s, int end);
 

@@ -3,6 +3,7 @@
  * Allocates all device memory of a store when it opens. Contract:
  * gpu/host/store.h.
  */
+#include "gpu/host/indexed.h"
 #include "gpu/host/tiers.h"
 #include <stdlib.h>
 
@@ -250,8 +251,10 @@ void kv_gpu_take_all(kv_store *s) {
   if (!s->fault.rc && (need->merges || need->codings))
     s->log = kv_gpu_log_open(s->device, s->opened, &s->fault);
   kv_gpu_tiers_take(s);
+  kv_gpu_indexed_take(s);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
   if (!s->fault.rc) kv_gpu_pages_take(s);
+  if (!s->fault.rc) kv_gpu_indexed_pages(s);
   if (!s->fault.rc && s->plan->scores) kv_gpu_shows_take(s);
   if (!s->fault.rc) take_report(s);
 }

@@ -107,8 +107,8 @@ typedef struct kv_device {
    * unified pages */
   void (*attend_paged)(void *stream, const kv_gpu_layer *l,
                        const kv_gpu_paged *p);
-  /* gpu/backend/rewrite.cu, regular.cu: what is done with a store of regular
-   * indices, a kv_gpu_regular_act */
+  /* gpu/backend/rewrite.cu, regular.cu, regular_lanes.cu: what is done with a
+   * store of regular indices, a kv_gpu_regular_act */
   void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
                   int act);
   /* gpu/backend/rebuilt.cu, rebuilt_stages.cu: what is done with a layer that
@@ -148,9 +148,11 @@ void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
                         const kv_gpu_paged *p);
 void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
                           const kv_gpu_regular *r, int act);
-/* Of it, attention. */
+/* Of it, attention; and what lanes whose rows are there ask for. */
 void kv_gpu_start_regular_attend(void *stream, const kv_gpu_layer *l,
                                  const kv_gpu_regular *r);
+void kv_gpu_start_regular_lanes(void *stream, const kv_gpu_layer *l,
+                                const kv_gpu_regular *r, int act);
 void kv_gpu_start_rebuilt(void *stream, const kv_gpu_layer *l,
                           const kv_gpu_rebuilt *r, int act);
 /* Of it, the one kernel and the join. */
@@ -161,7 +163,7 @@ void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
  * sizes, and a number to raise when a meaning changes. The size of a method's
  * params is in its hooks. */
 enum {
-  KV_DEVICE_ABI = (int)(7 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+  KV_DEVICE_ABI = (int)(8 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))
 };
 

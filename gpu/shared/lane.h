@@ -68,6 +68,8 @@ enum { KV_GPU_PAGE = 64 }; /* rows */
 typedef struct kv_gpu_raw {
   size_t size;      /* bytes a row */
   int used, n_free; /* rows ever taken; those of them that are free */
+  int fixed;        /* rows are places of regular indices: who enters takes the
+                       next, whatever is free */
   int32_t *free;    /* [n_tokens] */
   char **page;      /* [kv_gpu_pages(n_tokens)] */
 } kv_gpu_raw;

@@ -22,6 +22,14 @@
 typedef struct kv_store kv_store;
 typedef struct kv_scratch kv_scratch; /* of one thread */
 
+/* How a backend that can keeps rows by regular indices (sim/layout/README.md):
+ * masked, or lane by lane rewritten; it changes no result. */
+typedef enum kv_indices {
+  KV_INDICES_NONE,
+  KV_INDICES_MASKED,
+  KV_INDICES_REWRITTEN
+} kv_indices;
+
 /* What a store is opened for. Everything outlives the store. Where layers
  * differ in what they were opened with (a budget a layer), each has a plan of
  * its own, alike but for params and needs; the needs of the plan that leads
@@ -40,8 +48,9 @@ typedef struct kv_plan {
                   not called */
   bool (*stop)(void); /* or NULL; asked within long calls: true, and then for
                          good: the layer's results are not wanted any more */
-  bool paged;  /* coded rows lie in unified pages (ref/PAGES.md), if the backend
-                  can keep them there; changes no result */
+  bool paged; /* coded rows lie in unified pages (ref/PAGES.md), if the backend
+                 can keep them there; changes no result */
+  kv_indices indices;
   bool scores; /* digests of what selections are shown are asked for */
   const kv_shown_to *shown;    /* and who is told of each list, or NULL */
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */

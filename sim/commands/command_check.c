@@ -29,6 +29,7 @@ static kv_replay_how how_of(task *s, int backend) {
   how.fidelity = s->of.db && backend == 0;
   how.scores = true;
   how.paged = s->options.paged;
+  how.indices = (kv_indices)s->options.indices;
   return how;
 }
 

@@ -18,6 +18,7 @@ typedef struct kv_check_options {
   int backends;                                /* >= 2 */
   int format;                                  /* kv_verdict_format */
   bool paged;                                  /* kv_plan.paged */
+  int indices;                                 /* kv_plan.indices */
 } kv_check_options;
 
 /* What was typed, once it is parsed, in the terms of the engine. KV_RESOURCE: a

@@ -126,5 +126,6 @@ void kv_cell_tell_layers(kv_cell *c) {
     c->layer[l].logits = c->plan.logits;
     c->layer[l].scores = c->plan.scores;
     c->layer[l].paged = c->plan.paged;
+    c->layer[l].indices = c->plan.indices;
   }
 }

@@ -18,6 +18,7 @@ static void suit(kv_cell *c, const kv_layout_list *asked) {
     const kv_layout *l = asked->item[i].layout;
     kv_err why = {0};
     c->plan.paged |= l->paged;
+    if (!c->plan.indices) c->plan.indices = kv_layout_indices(&asked->item[i]);
     if (!l->suits || !l->suits(&c->shape, &c->plan.needs, &why)) continue;
     kv_cell_refuse(c, why.text);
     c->result.of_layout = true;

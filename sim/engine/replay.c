@@ -138,6 +138,7 @@ static kv_rc prepare_cells(kv_pass *p, kv_err *e) {
     introduce(p, p->all[c]);
     p->all[c]->plan.scores = p->how->scores;
     p->all[c]->plan.paged |= p->how->paged;
+    if (p->how->indices) p->all[c]->plan.indices = p->how->indices;
     rc = kv_cell_prepare(p->all[c], p->how->fidelity, keep != NULL, e);
   }
   if (!rc && keep) rc = keep->begin(keep->self, p->n_all, p->all, p->there, e);

@@ -49,13 +49,14 @@ typedef struct kv_replay_keeper {
 typedef struct kv_replay_how {
   const kv_backend *backend;
   const kv_kernels *kernels;
-  int threads;   /* >= 1; used only if kv_replay_parallel */
-  bool by_steps; /* walk step by step */
-  bool fidelity; /* measure fidelity, not only digests and cost */
-  int tile;      /* decode steps whose exact rows are computed at once
-                    (sim/measure/tile.h); 0: as many as pay */
-  bool scores;   /* also take digests of the scores that selections rank */
-  bool paged;    /* kv_plan.paged, of all cells */
+  int threads;        /* >= 1; used only if kv_replay_parallel */
+  bool by_steps;      /* walk step by step */
+  bool fidelity;      /* measure fidelity, not only digests and cost */
+  int tile;           /* decode steps whose exact rows are computed at once
+                         (sim/measure/tile.h); 0: as many as pay */
+  bool scores;        /* also take digests of the scores that selections rank */
+  bool paged;         /* kv_plan.paged, of all cells */
+  kv_indices indices; /* kv_plan.indices, of all cells, if there are any */
   const kv_watch *watch;        /* or NULL */
   const kv_replay_keeper *keep; /* or NULL */
   /* Reports units done since the last call, from any thread; or NULL. */

@@ -18,6 +18,7 @@
 #ifndef KV_SIM_LAYOUT_H
 #define KV_SIM_LAYOUT_H
 
+#include "ref/backend/backend.h"
 #include "ref/lane/records.h"
 #include "sim/layout/regular.h"
 
@@ -130,6 +131,11 @@ struct kv_layout {
   bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
   void (*close)(kv_layout_state *s); /* accepts NULL */
 };
+
+/* How a backend that can keeps rows where this layout is asked for, as it says:
+ * places and masks are those of each lane. Of sets that lanes share there are
+ * accounts alone. */
+kv_indices kv_layout_indices(const kv_layout_asked *asked);
 
 /* The list of layouts, NULL past the end. */
 const kv_layout *kv_layout_at(int index);

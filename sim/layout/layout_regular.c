@@ -100,6 +100,15 @@ static kv_rc parse_ha(const char *settings, kv_layout_asked *out, kv_err *e) {
   return parse("ha", settings, out, e);
 }
 
+kv_indices kv_layout_indices(const kv_layout_asked *asked) {
+  kv_regular_task task = asked->layout->task;
+  bool apart = task == KV_REGULAR_HS || task == KV_REGULAR_HA;
+  if (task == KV_REGULAR_NONE || task == KV_REGULAR_BASE)
+    return KV_INDICES_NONE;
+  if (asked->sparse) return KV_INDICES_MASKED;
+  return apart ? KV_INDICES_REWRITTEN : KV_INDICES_NONE;
+}
+
 /* --- life --------------------------------------------------------------- */
 
 /* base: a page of one token for all lanes of all layers. */

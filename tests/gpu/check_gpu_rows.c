@@ -11,13 +11,11 @@
  */
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
-#include "sim/engine/replay.h"
+#include "tests/gpu/gpucell.h"
 #include "tests/gpu/gpupool.h"
-#include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +25,7 @@
 
 #include <cmocka.h>
 
-enum { TOKENS = 420, PROMPT = 5 * KV_GPU_PAGE, BUDGET = 48, LAYERS = 2 };
+enum { TOKENS = 420, PROMPT = 5 * KV_GPU_PAGE, BUDGET = 48 };
 
 extern void poison_start(void *stream, const kv_gpu_layer *l);
 extern const kv_gpu_hooks kv_gpu_mad; /* tests/made/mad_twin.cc */
@@ -98,29 +96,24 @@ static void end_step(kv_store *s) {
 
 /* The most rows that a pool held of the spec, in so many blocks and steps. */
 static int rows_in(const char *text, int least, int most) {
-  static const char *const name[] = {"journal", "state", "output"};
+  const gpucell cell = {.trace = trace, .prompt = prompt, .budget = BUDGET};
   kv_digest of_ref[3], of_device[3];
   blocks = most_rows = 0;
-  cells_digests(trace, prompt, text, BUDGET, &kv_backend_ref, of_ref);
-  cells_digests(trace, prompt, text, BUDGET, &poisoned, of_device);
+  gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
+  gpucell_replay(&cell, text, &poisoned, of_device);
   assert_in_range(blocks, least, most);
-  for (int i = 0; i < 3; i++)
-    if (memcmp(&of_ref[i], &of_device[i], sizeof *of_ref))
-      fail_msg("%s: the %s comes from rows that are not the lane's", text,
-               name[i]);
+  gpucell_must_match(text, "of rows that are not the lane's", of_ref,
+                     of_device);
   return most_rows;
 }
 
 static int rows_of(const char *text) {
-  return rows_in(text, LAYERS * (TOKENS - PROMPT + 1), LAYERS * TOKENS);
+  return rows_in(text, GPUCELL_LAYERS * (TOKENS - PROMPT + 1),
+                 GPUCELL_LAYERS * TOKENS);
 }
 
 static void make_trace(kv_dtype dtype, int d) {
-  const kv_small t = {"rows", LAYERS, 4, 2, d, dtype, TOKENS, PROMPT};
-  kv_err e = {0};
-  snprintf(trace, sizeof trace, "%s", scratch_path("rows.safetensors"));
-  remove(trace);
-  if (kv_small_write(&t, 3, trace, &e)) fail_msg("%s", e.text);
+  gpucell_trace("rows", dtype, d, TOKENS, PROMPT, trace);
 }
 
 /* --- tests ---------------------------------------------------------------- */

@@ -17,20 +17,17 @@
 #include "gpu/host/backends.h"
 #include "gpu/host/tiers.h"
 #include "ref/pages/pages.h"
-#include "sim/engine/replay.h"
-#include "tests/laws/cells.h"
+#include "tests/gpu/gpucell.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { TOKENS = 230, PROMPT = 180, BUDGET = 96, LAYERS = 2 };
+enum { TOKENS = 230, PROMPT = 180, BUDGET = 96 };
 
 void order_of_threads(int reverse); /* order.cc */
 
@@ -152,19 +149,18 @@ static void end_step(kv_store *s) {
 
 /* --- replays -------------------------------------------------------------- */
 
+static const gpucell cell = {.trace = trace, .budget = BUDGET};
+
 static void must_match(const char *text, const kv_digest of_ref[3],
                        int reverse) {
-  static const char *const name[] = {"journal", "state", "output"};
   kv_digest of_pages[3];
   blocks = walked = read_rows = 0;
   order_of_threads(reverse);
-  cells_digests(trace, 0, text, BUDGET, &in_pages, of_pages);
+  gpucell_replay(&cell, text, &in_pages, of_pages);
   order_of_threads(0);
-  assert_true(blocks >= LAYERS * (TOKENS - PROMPT + 1));
-  for (int i = 0; i < 3; i++)
-    if (memcmp(&of_ref[i], &of_pages[i], sizeof *of_ref))
-      fail_msg("%s, %s: the %s differs from that of slots", text,
-               reverse ? "backwards" : "forwards", name[i]);
+  assert_true(blocks >= GPUCELL_LAYERS * (TOKENS - PROMPT + 1));
+  gpucell_must_match(text, reverse ? "backwards" : "forwards", of_ref,
+                     of_pages);
   if ((must == WALKED) != (walked > 0) || (walked > 0) == (read_rows > 0))
     fail_msg("%s: attention walked pages in %d steps, and read rows in %d",
              text, walked, read_rows);
@@ -172,17 +168,13 @@ static void must_match(const char *text, const kv_digest of_ref[3],
 
 static void must_be_alike(const char *text, int first, int last) {
   kv_digest of_ref[3];
-  cells_digests(trace, 0, text, BUDGET, &kv_backend_ref, of_ref);
+  gpucell_replay(&cell, text, &kv_backend_ref, of_ref);
   for (int reverse = first; reverse <= last; reverse++)
     must_match(text, of_ref, reverse);
 }
 
 static void make_trace(kv_dtype dtype, int d) {
-  const kv_small t = {"tiers", LAYERS, 4, 2, d, dtype, TOKENS, PROMPT};
-  kv_err e = {0};
-  snprintf(trace, sizeof trace, "%s", scratch_path("tiers.safetensors"));
-  remove(trace);
-  if (kv_small_write(&t, 3, trace, &e)) fail_msg("%s", e.text);
+  gpucell_trace("tiers", dtype, d, TOKENS, PROMPT, trace);
 }
 
 /* --- tests ---------------------------------------------------------------- */

@@ -142,3 +142,15 @@ mutant rebuilt_mean_of_all gpu/lane/rebuilt.cuh 'gpu_rebuilt' \
   'kv_div(sum, (float)n)' 'kv_div(sum, (float)r.how.nearest)'
 mutant rebuilt_last_chunk gpu/backend/rebuilt.cu 'gpu_rebuilt' \
   'int n = left < SOME ? left' 'int n = left < SOME ? SOME'
+
+# Rows of a replay that lie by regular indices.
+mutant device_indexed_keeps_bits gpu/backend/regular_lanes.cu 'gpu_indexed' \
+  'if (all || is_read(l, lane, i))' 'if (true)'
+mutant device_indexed_not_followed gpu/backend/regular_lanes.cu 'gpu_indexed' \
+  'before[at / 32] + __popc(below);' 'before[at / 32];'
+mutant device_indexed_in_pools gpu/host/take.c 'gpu_indexed' \
+  '  kv_gpu_indexed_take(s);' ''
+mutant device_indexed_out_of_order gpu/host/indexed.c 'gpu_indexed' \
+  'up = up && l->id[i - 1] < l->id[i];' 'up = up && i > 0;'
+mutant device_indexed_not_gathered gpu/host/indexed.c 'gpu_indexed' \
+  'if (x->rewritten && has_lost(s)) rewrite(s);' ''

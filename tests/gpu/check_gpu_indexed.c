@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store whose rows lie by regular indices, on the executor, because a replay
+ * was asked for such a layout:
+ * - journal, state and outputs are the reference's, which has no such store,
+ *   whether threads and blocks run forwards or backwards;
+ * - after every block and step each entry's place has its K and V, as the
+ *   trace has them; the bits that are set are those of entries that views
+ *   hold; masked, a lane has a place for every token seen, and rewritten, for
+ *   what it holds and no more. What is not a lane's is scribbled over;
+ * - what was gathered is what the layout counts, slot for slot;
+ * - attention goes by masks where views are the lanes or what classes leave of
+ *   them, and else reads rows one by one; where rows are merged, coded or
+ *   re-indexed, and where a layout's sets are shared by lanes, there is no such
+ *   store.
+ */
+#include "gpu/host/backends.h"
+#include "gpu/host/indexed.h"
+#include "tests/gpu/gpucell.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 210, PROMPT = 170, BUDGET = 48 };
+
+void order_of_threads(int reverse); /* order.cc */
+
+/* Where rows must lie, and how attention must read them. */
+typedef enum expected { POOLS, READ, WALKED, BOTH } expected;
+
+static kv_device device;
+static kv_backend indexed;
+static char trace[512];
+static expected must;
+static bool rewritten;
+static int blocks, walked, read_rows;     /* of the replay */
+static int64_t rewrites, gathered, hides; /* slots; clear bits of entries */
+
+/* --- the device and its backend ------------------------------------------- */
+
+static void attend(void *stream, const kv_gpu_layer *l, int masked) {
+  read_rows++;
+  kv_device_emu()->attend(stream, l, masked);
+}
+
+static void regular(void *stream, const kv_gpu_layer *l,
+                    const kv_gpu_regular *r, int act) {
+  walked += act == KV_GPU_REGULAR_ATTEND;
+  rewrites += act == KV_GPU_REGULAR_REWRITE;
+  for (int i = 0; act == KV_GPU_REGULAR_REWRITE && i < l->lanes; i++)
+    gathered += l->lane[i].n;
+  kv_device_emu()->regular(stream, l, r, act);
+}
+
+static kv_rc open_indexed(const kv_plan *plan, kv_store **out, kv_err *e) {
+  return kv_gpu_open(&device, plan, out, e);
+}
+
+static const kv_gpu_regular_half *half_of(const kv_store *s) {
+  const kv_gpu_regular *r = &s->indexed->store.r; /* it is near */
+  return &r->half[*r->which];
+}
+
+/* Fails unless the entry's rows lie at its place; returns the place. */
+static int place_of(const kv_store *s, int lane, int i) {
+  const kv_gpu_regular_half *h = half_of(s);
+  const kv_gpu_lane *l = &s->layer.lane[lane];
+  const kv_lane *m = &s->mirror[lane];
+  size_t at = (size_t)lane * (size_t)s->indexed->store.r.room;
+  at += (size_t)l->k[i].block;
+  assert_int_equal(l->k[i].block, l->v[i].block);
+  assert_in_range(l->k[i].block, 0, h->taken[lane] - 1);
+  assert_memory_equal(h->k + at * l->k_raw.size, kv_lane_raw_key(m, l->id[i]),
+                      l->k_raw.size);
+  assert_memory_equal(h->v + at * l->v_raw.size, kv_lane_raw_value(m, l->id[i]),
+                      l->v_raw.size);
+  return l->k[i].block;
+}
+
+/* Rows of places that no entry has become noise. */
+static void scribble(const kv_store *s, int lane, const char *owned) {
+  const kv_gpu_regular *r = &s->indexed->store.r;
+  const kv_gpu_lane *l = &s->layer.lane[lane];
+  for (int at = 0; at < r->room; at++) {
+    size_t place = (size_t)lane * (size_t)r->room + (size_t)at;
+    if (owned[at]) continue;
+    memset(half_of(s)->k + place * l->k_raw.size, 0x7f, l->k_raw.size);
+    memset(half_of(s)->v + place * l->v_raw.size, 0x7f, l->v_raw.size);
+  }
+}
+
+static void check_lane(const kv_store *s, int i) {
+  const kv_gpu_regular *r = &s->indexed->store.r;
+  const kv_gpu_lane *l = &s->layer.lane[i];
+  char *owned = calloc((size_t)r->room, 1);
+  int taken = half_of(s)->taken[i];
+  assert_non_null(owned);
+  assert_int_equal(taken, rewritten ? l->n : s->end);
+  for (int j = 0; j < l->n; j++) {
+    bool hidden = l->tier && s->plan->needs.unread >> l->tier[j] & 1;
+    int at = place_of(s, i, j);
+    assert_int_equal(owned[at], 0);
+    owned[at] = hidden ? 2 : 1;
+    hides += hidden;
+  }
+  for (int at = 0; at < 32 * r->words; at++) {
+    uint32_t bit = half_of(s)->mask[i * r->words + at / 32] >> at % 32 & 1;
+    assert_int_equal(bit, at < r->room && owned[at] == 1);
+  }
+  scribble(s, i, owned);
+  free(owned);
+}
+
+static void end_step(kv_store *s) {
+  blocks++;
+  assert_int_equal(must == POOLS, s->indexed == NULL);
+  for (int i = 0; s->indexed && i < s->lanes; i++) check_lane(s, i);
+  kv_backend_emu.end_step(s);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static void must_match(const char *text, const char *layout,
+                       const kv_digest of_ref[3], int reverse) {
+  kv_digest of[3];
+  kv_layout_result counted;
+  gpucell c = {trace, layout, 0, BUDGET, &counted};
+  blocks = walked = read_rows = 0;
+  rewrites = gathered = hides = 0;
+  order_of_threads(reverse);
+  gpucell_replay(&c, text, &indexed, of);
+  order_of_threads(0);
+  gpucell_must_match(text, layout, of_ref, of);
+  assert_true(blocks >= GPUCELL_LAYERS * (TOKENS - PROMPT + 1));
+  if ((walked > 0) != (must == WALKED || must == BOTH) ||
+      (read_rows > 0) == (must == WALKED))
+    fail_msg("%s: attention went by masks in %d steps, and read rows in %d",
+             text, walked, read_rows);
+  if (must == POOLS || !rewritten) {
+    assert_int_equal(rewrites, 0);
+    return;
+  }
+  if (hides) return; /* what is hidden is held here, and no slot there */
+  assert_int_equal(gathered, counted.regular.moves);
+  assert_true(rewrites >= counted.regular.rewrites);
+}
+
+static const struct {
+  const char *spec;
+  expected where;
+  int least; /* rewrites; and bits that are clear, */
+  bool hides;
+} cases[] = {
+    {"dense", WALKED, 0, false},
+    {"snapkv:window=16", WALKED, 2, false},
+    {"h2o", READ, 20, false}, /* views are asked for, and are the lane */
+    {"adakv", WALKED, 2, false},
+    {"tova", WALKED, 20, false},
+    {"quest:page=8:skip=0", READ, 0, false},
+    {"hardkv:upper=100:lower=10:window=4:every=6:p=0.6", WALKED, 2, true},
+    {"hardkv:upper=190:lower=10:window=1:sinks=0:local=0:every=1:"
+     "adapter=vanilla:variant=code",
+     BOTH, 2, true},                   /* lanes get another order */
+    {"streamingllm", POOLS, 0, false}, /* re-indexed */
+    {"zsmerge", POOLS, 0, false},
+    {"tova+int8", POOLS, 0, false}};
+
+static void test_layout(const char *layout, bool rewrite) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    kv_digest of_ref[3];
+    gpucell plain = {trace, NULL, 0, BUDGET, NULL};
+    must = cases[i].where;
+    rewritten = rewrite;
+    gpucell_replay(&plain, cases[i].spec, &kv_backend_ref, of_ref);
+    must_match(cases[i].spec, layout, of_ref, (int)(i + rewrite) % 2);
+    if (must == POOLS) continue;
+    if (rewrite ? rewrites < cases[i].least : rewrites != 0)
+      fail_msg("%s: rewritten %d times", cases[i].spec, (int)rewrites);
+    assert_int_equal(hides > 0, cases[i].hides);
+  }
+}
+
+static void test_max(void **state) {
+  (void)state;
+  gpucell_trace("indexed", KV_F32, 32, TOKENS, PROMPT, trace);
+  test_layout("ha:max", true);
+}
+
+static void test_sparse(void **state) {
+  (void)state;
+  gpucell_trace("indexed", KV_F16, 20, TOKENS, PROMPT, trace);
+  test_layout("ha:sparse", false);
+}
+
+/* Of every layout what a store does where it is asked for first. */
+static void test_layouts(void **state) {
+  static const struct {
+    const char *layouts;
+    kv_indices stored;
+  } asked[] = {
+      {"hs:max", KV_INDICES_REWRITTEN}, {"hs:sparse", KV_INDICES_MASKED},
+      {"ls:sparse", KV_INDICES_MASKED}, {"la:sparse,ha:max", KV_INDICES_MASKED},
+      {"ls:max", KV_INDICES_NONE},      {"la:max,hs:max", KV_INDICES_REWRITTEN},
+      {"base", KV_INDICES_NONE},        {"pages:16", KV_INDICES_NONE}};
+  const char *text = "snapkv:window=16";
+  (void)state;
+  gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
+  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+    kv_digest of_ref[3], of[3];
+    gpucell c = {trace, asked[i].layouts, 0, BUDGET, NULL};
+    must = asked[i].stored ? WALKED : POOLS;
+    rewritten = asked[i].stored == KV_INDICES_REWRITTEN;
+    walked = 0;
+    gpucell_replay(&c, text, &kv_backend_ref, of_ref);
+    gpucell_replay(&c, text, &indexed, of);
+    gpucell_must_match(text, asked[i].layouts, of_ref, of);
+    assert_int_equal(walked > 0, must == WALKED);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_max),
+                                     cmocka_unit_test(test_sparse),
+                                     cmocka_unit_test(test_layouts)};
+  if (!kv_device_emu()) return 77;
+  device = *kv_device_emu();
+  device.attend = attend;
+  device.regular = regular;
+  indexed = kv_backend_emu;
+  indexed.open = open_indexed;
+  indexed.end_step = end_step;
+  return cmocka_run_group_tests_name("gpu_indexed", tests, scratch_make,
+                                     scratch_remove);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A cell on a changed backend: gpucell.h.
+ */
+#include "tests/gpu/gpucell.h"
+#include "sim/spec/spec.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void open_cell(const gpucell *of, const kv_trace *t, const char *text,
+                      kv_cell *c) {
+  kv_spec spec = {0};
+  kv_err e = {0};
+  kv_asked_cell asked = {.spec = &spec, .entries = of->budget};
+  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
+  if (!rc) rc = kv_cell_open(t, of->prompt, kv_kernels_best(), &asked, c, &e);
+  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
+  kv_spec_free(&spec);
+}
+
+void gpucell_replay(const gpucell *of, const char *text,
+                    const kv_backend *backend, kv_digest digest[3]) {
+  kv_trace *t = NULL;
+  kv_cell cell, *each = &cell;
+  kv_layout_list layouts = {0};
+  kv_err e = {0};
+  bool stopped;
+  kv_replay_how how = {
+      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
+  if (kv_trace_open(of->trace, &t, &e)) fail_msg("%s", e.text);
+  open_cell(of, t, text, &cell);
+  if (of->layouts && (kv_layouts_parse(of->layouts, &layouts, &e) ||
+                      kv_cell_lay_out(&cell, &layouts, &e)))
+    fail_msg("%s", e.text);
+  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  if (!kv_result_ran(&cell.result))
+    fail_msg("%s: %s", text, cell.result.reason);
+  digest[0] = cell.result.journal;
+  digest[1] = cell.result.state;
+  digest[2] = cell.result.output;
+  if (of->first) *of->first = cell.result.layout[0];
+  kv_cell_close(&cell);
+  kv_layout_list_free(&layouts);
+  kv_trace_close(t);
+}
+
+void gpucell_must_match(const char *text, const char *what,
+                        const kv_digest of_ref[3], const kv_digest of[3]) {
+  static const char *const name[] = {"journal", "state", "output"};
+  for (int i = 0; i < 3; i++)
+    if (memcmp(&of_ref[i], &of[i], sizeof *of))
+      fail_msg("%s, %s: the %s differs from the reference's", text, what,
+               name[i]);
+}
+
+void gpucell_trace(const char *name, kv_dtype dtype, int d, int tokens,
+                   int prompt, char *path) {
+  const kv_small t = {name, GPUCELL_LAYERS, 4, 2, d, dtype, tokens, prompt};
+  kv_err e = {0};
+  char file[64];
+  snprintf(file, sizeof file, "%s.safetensors", name);
+  snprintf(path, 512, "%s", scratch_path(file));
+  remove(path);
+  if (kv_small_write(&t, 3, path, &e)) fail_msg("%s", e.text);
+}
