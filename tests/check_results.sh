@@ -89,7 +89,7 @@ fi
 
 # --- rows of a kvreplay that did not measure dense's needles ---
 tampered "DELETE FROM metric WHERE measure = 'needle_dense'" \
-  "UPDATE run SET measures = 16, value = '$a' WHERE value IS NOT NULL"
+  "UPDATE run SET measures = 34, value = '$a' WHERE value IS NOT NULL"
 "$report" table "$dir/t.db" -w trace=made_up_2,method=tova -f jsonl >"$dir/out"
 grep -q '"needle_view":0.*"needle_share":null' "$dir/out" ||
   fail "an old row has a needle_share"
@@ -104,17 +104,19 @@ for order in "$dir/t.db $good" "$good $dir/t.db"; do
   "$report" merge "$dir/m.db" $order || fail "an old database contradicts"
   [ "$(share "$dir/m.db")" = 4 ] || fail "merged $order: lost a measure"
   [ "$("$sql" "$dir/m.db" \
-    "SELECT group_concat(DISTINCT measures) FROM run")" = 17 ] ||
+    "SELECT group_concat(DISTINCT measures) FROM run")" = 35 ] ||
     fail "merged $order: a row with all measures says it lacks some"
 done
 
 # --- numbers that the digest of all values does not count ---
-tampered "UPDATE run SET asset_bytes = asset_bytes + 1 WHERE run_id = 5"
-fails 1 'has bytes of a file [0-9]* there and [0-9]* here' \
+tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
+  name = 'bytes.asset'"
+fails 1 'has bytes.asset [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
-tampered "UPDATE run SET fetched = fetched + 1 WHERE run_id = 5"
-fails 1 'has bytes fetched [0-9]* there and [0-9]* here' \
+tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
+  name = 'bytes.fetched'"
+fails 1 'has bytes.fetched [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
 tampered "UPDATE metric SET squares_bits = squares_bits + 1
@@ -172,7 +174,9 @@ damaged run journal "'$(printf 'A%.0s' {1..64})'"
 damaged run journal "x'$(printf '61%.0s' {1..64})'"
 damaged part bin 2147483648
 damaged part bin -2
-damaged run kept 9e999
+damaged scalar value 9e999
+damaged scalar value "'many'"
+damaged scalar value -1
 damaged run budget -5
 damaged trace n_tokens "'many'"
 damaged run params "'{\"budget\": '"

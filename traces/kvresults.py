@@ -63,11 +63,7 @@ def _asked(path):
     """What the newest code answered to each question asked of a database."""
     db = _open(path)
     db.row_factory = sqlite3.Row
-    new = {"name": "trace", "codes_end": "bytes.end.codes_only", "codes_mean":
-           "bytes.codes_only.mean", "codes_peak": "bytes.codes_only.peak"}
-    for x in "mean peak mti read scanned fetched moved".split():
-        new[x] = f"bytes.{x}"
-    new["asset_bytes"] = "bytes.asset"
+    new = {"name": "trace"}
     rows = db.execute(
         "SELECT *, "
         "(SELECT group_concat(DISTINCT backend) FROM confirmation c WHERE "
@@ -81,6 +77,9 @@ def _asked(path):
     for row in (x for x in rows if x["run_id"] in newest):
         out = {new.get(x, x): y for x, y in zip(row.keys(), row)
                if not x.endswith("_bits")}
+        out |= dict(map(tuple, db.execute(
+            "SELECT name, value FROM scalar WHERE run_id = ?",
+            (row["run_id"],))))
         held = list(map(tuple, db.execute(
             "SELECT kind, bytes, total FROM held WHERE run_id = ?",
             (row["run_id"],))))

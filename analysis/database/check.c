@@ -18,11 +18,11 @@ enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 1 };
 
 /* As kvreplay makes them; one that is missing fails where it is asked. */
 static const char *const tables[] = {
-    "trace",       "artefact",  "shard",    "environment",  "run",
-    "ask",         "part",      "metric",   "step_cost",    "journal_digest",
-    "diff",        "budget",    "held",     "confirmation", "layout",
-    "layout_step", "step_mean", "survival", "pool",         "request",
-    "figure",      "compressor"};
+    "trace",   "artefact",    "shard",     "environment", "run",
+    "ask",     "part",        "metric",    "step_cost",   "journal_digest",
+    "diff",    "budget",      "held",      "scalar",      "confirmation",
+    "layout",  "layout_step", "step_mean", "survival",    "pool",
+    "request", "figure",      "compressor"};
 
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",
@@ -37,8 +37,7 @@ static const struct {
   int64_t lo, hi;
 } ranges[] = {{"prompt_len", 0, INT_MAX}, {"n_tokens", 0, INT_MAX},
               {"budget", 0, INT_MAX},     {"arithmetic", 0, INT_MAX},
-              {"revision", 0, INT_MAX},   {"kept_min", 0, INT_MAX},
-              {"kept_max", 0, INT_MAX},   {"part", 0, INT_MAX},
+              {"revision", 0, INT_MAX},   {"part", 0, INT_MAX},
               {"layer", -1, INT_MAX},     {"head", -1, INT_MAX},
               {"lane", 0, INT_MAX},       {"bin", -1, 4095},
               {"first_step", 0, INT_MAX}, {"last_step", 0, INT_MAX},

@@ -18,8 +18,6 @@ static const char two_results[] =
     " substr(s.value, 1, 16),"
     " iif(d.scores != s.scores, substr(d.scores, 1, 16), NULL),"
     " substr(s.scores, 1, 16),"
-    " iif(d.scanned_bits != s.scanned_bits, d.scanned, NULL), s.scanned,"
-    " d.asset_bytes, s.asset_bytes, d.fetched, s.fetched,"
     " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
     "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
     "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
@@ -29,8 +27,7 @@ static const char two_results[] =
     " WHERE d.status != s.status OR d.journal IS NOT s.journal"
     "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
     "  OR (d.measures = s.measures AND d.value IS NOT s.value)"
-    "  OR d.scores != s.scores OR d.scanned_bits != s.scanned_bits"
-    "  OR d.asset_bytes != s.asset_bytes OR d.fetched != s.fetched"
+    "  OR d.scores != s.scores"
     " ORDER BY d.key LIMIT 1";
 
 static const char two_budgets[] =
@@ -38,6 +35,14 @@ static const char two_budgets[] =
     " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
     "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
     " ORDER BY d.key LIMIT 1";
+
+/* Where both have them. */
+static const char two_scalars[] =
+    "SELECT r.spec, t.name, d.name, d.value, s.value FROM main.scalar d"
+    " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
+    " JOIN %s.run f USING (key) JOIN %s.scalar s ON s.run_id = f.run_id"
+    "  AND s.name = d.name WHERE d.value != s.value"
+    " ORDER BY r.key, d.name LIMIT 1";
 
 static const char two_layouts[] =
     "SELECT r.spec, t.name, d.layout, d.bytes_end, s.bytes_end, d.bytes_peak,"
@@ -115,9 +120,8 @@ static const char *text(sqlite3_stmt *s, int c) {
 }
 
 static int tell_results(sqlite3_stmt *s, const char *path) {
-  static const char *const what[] = {
-      "status", "journal", "state",           "output",       "value",
-      "scores", "scanned", "bytes of a file", "bytes fetched"};
+  static const char *const what[] = {"status", "journal", "state",
+                                     "output", "value",   "scores"};
   enum { LAST = sizeof what / sizeof *what - 1 };
   char layer[32] = "";
   int i = 0;
@@ -140,6 +144,14 @@ static int tell_budgets(sqlite3_stmt *s, const char *path) {
   return kv_tell(KV_EXIT_DIFFERENT,
                  "%s contradicts what came before it: %s on %s at %s has "
                  "budget %s there and %s here; nothing was merged",
+                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
+                 text(s, 4));
+}
+
+static int tell_scalars(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s on %s has %s %s there "
+                 "and %s here; nothing was merged, find out which is wrong",
                  path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
                  text(s, 4));
 }
@@ -207,6 +219,8 @@ static int look(sqlite3 *db, char *sql, const char *path,
 int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
   int rc =
       look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
+  if (rc) return rc;
+  rc = look(db, sqlite3_mprintf(two_scalars, from, from), path, tell_scalars);
   if (rc) return rc;
   rc = look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
   if (rc) return rc;

@@ -23,12 +23,14 @@
 
 /* In the order in which they refer to each other. */
 static const char *const tables[] = {
-    "environment",  "trace",      "artefact",  "shard",
-    "run",          "held",       "ask",       "part",
-    "metric",       "step_mean",  "step_cost", "journal_digest",
-    "confirmation", "diff",       "budget",    "layout",
-    "layout_step",  "survival",   "pool",      "request",
-    "figure",       "compressor", NULL};
+    "environment",    "trace",        "artefact",
+    "shard",          "run",          "held",
+    "scalar",         "ask",          "part",
+    "metric",         "step_mean",    "step_cost",
+    "journal_digest", "confirmation", "diff",
+    "budget",         "layout",       "layout_step",
+    "survival",       "pool",         "request",
+    "figure",         "compressor",   NULL};
 
 static int run(sqlite3 *db, char *sql) {
   int bad = !sql || sqlite3_exec(db, sql, NULL, NULL, NULL);

@@ -24,6 +24,28 @@ FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       ORDER BY c.backend, c.isa, c.threads) c
 GROUP BY run_id;
 
+-- The numbers of a run (sim/measure/scalar.c); view `scalars` has every one.
+CREATE TEMP VIEW counted AS
+SELECT run_id, max(value) FILTER (WHERE name = 'kept') AS kept,
+  max(value) FILTER (WHERE name = 'kept_min') AS kept_min,
+  max(value) FILTER (WHERE name = 'kept_max') AS kept_max,
+  max(value) FILTER (WHERE name = 'attended') AS attended,
+  max(value) FILTER (WHERE name = 'bytes.end.codes_only') AS codes_end,
+  max(value) FILTER (WHERE name = 'bytes.mean') AS mean,
+  max(value) FILTER (WHERE name = 'bytes.codes_only.mean') AS codes_mean,
+  max(value) FILTER (WHERE name = 'bytes.peak') AS peak,
+  max(value) FILTER (WHERE name = 'bytes.codes_only.peak') AS codes_peak,
+  max(value) FILTER (WHERE name = 'bytes.mti') AS mti,
+  max(value) FILTER (WHERE name = 'bytes.read') AS read,
+  max(value) FILTER (WHERE name = 'bytes.scanned') AS scanned,
+  max(value) FILTER (WHERE name = 'bytes.asset') AS asset_bytes,
+  max(value) FILTER (WHERE name = 'bytes.fetched') AS fetched,
+  max(value) FILTER (WHERE name = 'bytes.moved') AS moved,
+  max(value) FILTER (WHERE name = 'verbs') AS verbs,
+  max(value) FILTER (WHERE name = 'kr') AS kr,
+  max(value) FILTER (WHERE name = 'cr') AS cr
+FROM scalar GROUP BY run_id;
+
 -- All runs, and how new the code that gave them is: age 1 is the newest code
 -- of its method in this database, 2 and up are superseded. This is the one
 -- place that says what "newest" means: the larger arithmetic version; then the
@@ -116,14 +138,14 @@ FROM bins b JOIN measured m USING (run_id) GROUP BY run_id;
 CREATE TEMP VIEW every_cell AS
 SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
-  r.kept, r.kept_min, r.kept_max, r.attended,
+  n.kept, n.kept_min, n.kept_max, n.attended,
   b.bytes_end, b.bytes_end * 1.0 / e.bytes_end AS share_end,
-  b.payload, b.metadata, b.columns, b.side, b.slack, r.codes_end,
-  r.mean AS bytes_mean, r.codes_mean, r.kr, r.peak, r.codes_peak, r.mti,
-  r.read AS bytes_read, r.read / d.read AS share_read,
-  r.scanned AS bytes_scanned, r.scanned / d.read AS share_scanned,
-  r.fetched * 1.0 / (t.n_tokens - r.prompt_len) AS bytes_fetched,
-  r.asset_bytes, r.cr, r.moved, r.verbs,
+  b.payload, b.metadata, b.columns, b.side, b.slack, n.codes_end,
+  n.mean AS bytes_mean, n.codes_mean, n.kr, n.peak, n.codes_peak, n.mti,
+  n.read AS bytes_read, n.read / o.read AS share_read,
+  n.scanned AS bytes_scanned, n.scanned / o.read AS share_scanned,
+  n.fetched * 1.0 / (t.n_tokens - r.prompt_len) AS bytes_fetched,
+  n.asset_bytes, n.cr, n.moved, n.verbs,
   m.output_error, u.output_error_se, m.output_error_p50, m.output_error_p95,
   m.output_error_p99, m.output_error_max, m.output_abs_max, m.mass, u.mass_se,
   m.mass_stored, m.mass_merged, m.tv, m.kl, u.kl_se, m.lse_error,
@@ -137,6 +159,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
   r.output, r.key, r.age
 FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
+  LEFT JOIN counted n USING (run_id)
   LEFT JOIN measured m USING (run_id)
   LEFT JOIN unsure u USING (run_id)
   LEFT JOIN part w ON w.run_id = r.run_id AND w.part = 0
@@ -144,6 +167,7 @@ FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
+  LEFT JOIN counted o ON o.run_id = d.run_id
   LEFT JOIN stored b ON b.run_id = r.run_id
   LEFT JOIN stored e ON e.run_id = d.run_id
 ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params,
@@ -332,6 +356,11 @@ FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
 WHERE s.step > r.prompt_len
 ORDER BY trace, r.method, r.budget, r.key, s.step;
 
+CREATE TEMP VIEW scalars AS
+SELECT t.name AS trace, r.method, r.budget, s.name, s.value, r.key
+FROM newest r JOIN trace t USING (identity) JOIN scalar s USING (run_id)
+ORDER BY trace, r.method, r.budget, r.key, s.name;
+
 CREATE TEMP VIEW kinds AS
 SELECT t.name AS trace, r.method, r.budget, h.kind, h.total, h.bytes, r.key
 FROM newest r JOIN trace t USING (identity) JOIN held h USING (run_id)
@@ -357,7 +386,7 @@ SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget, c.kept, l.layout, l.pages_end, l.pages_peak, l.pages_mean,
   l.bytes_end, l.bytes_peak, l.bytes_mean, l.slack_end, l.slack_peak,
   l.slack_mean, l.vacated, l.freed,
-  l.bytes_end * 1.0 / d.codes_end AS share_end,
+  l.bytes_end * 1.0 / n.codes_end AS share_end,
   l.freed * 1.0 / nullif(l.vacated, 0) AS share_freed,
   l.unused_end, l.unused_peak, l.moved, l.table_entries, l.list_operations,
   lanes, loads, rewrites, rewritten, moves, moved_bytes, mask_end, l.mti,
@@ -367,6 +396,7 @@ FROM layout l JOIN run r USING (run_id) JOIN cell c USING (key)
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
     AND d.method = 'dense' AND d.status = 'ok'
+  LEFT JOIN counted n ON n.run_id = d.run_id
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
   c.basis, c.asked, c.key, l.layout;
 

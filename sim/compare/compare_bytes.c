@@ -5,14 +5,6 @@
  */
 #include "sim/compare/compare_part.h"
 
-#include <string.h>
-
-static uint64_t word_of(double x) {
-  uint64_t u;
-  memcpy(&u, &x, sizeof u);
-  return u;
-}
-
 static bool tell(const kv_look *l, int lane, const char *what, uint64_t a,
                  uint64_t b, const char *when) {
   kv_look_at at = {.what = what,
@@ -63,15 +55,13 @@ static bool look_steps(kv_look *l, const kv_result *a, const kv_result *b) {
 bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b) {
   const kv_totals *x = &a->totals, *y = &b->totals;
   l->layer = -1;
-  return look_steps(l, a, b) || look(l, -1, &x->end, &y->end, " at the end") ||
-         differ(l, -1, "peak", x->peak, y->peak, "") ||
-         differ(l, -1, "codes_peak", x->codes_peak, y->codes_peak, "") ||
-         differ(l, -1, "fetched", x->fetched, y->fetched, "") ||
-         differ(l, -1, "moved", x->moved, y->moved, "") ||
-         differ(l, -1, "verbs", x->verbs, y->verbs, "") ||
-         differ(l, -1, "kept_min", x->kept_min, y->kept_min, "") ||
-         differ(l, -1, "kept_max", x->kept_max, y->kept_max, "") ||
-         tell(l, -1, "kept", word_of(x->kept), word_of(y->kept), "") ||
-         tell(l, -1, "attended", word_of(x->attended), word_of(y->attended),
-              "");
+  if (look_steps(l, a, b) || look(l, -1, &x->end, &y->end, " at the end"))
+    return true;
+  for (int i = 0; i < kv_n_scalars; i++) {
+    const kv_scalar *s = &kv_scalars[i];
+    if (s->combine == KV_COMBINE_EXACT &&
+        differ(l, -1, s->name, kv_scalar_bits(x, s), kv_scalar_bits(y, s), ""))
+      return true;
+  }
+  return false;
 }

@@ -6,6 +6,7 @@
  */
 #include "sim/db/db_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,24 +79,23 @@ static bool compare_measures(const kv_result *a, const kv_result *b,
     if (compare_number(kv_measure_table[m].name, a->stat[m].mean,
                        b->stat[m].mean, where))
       return true;
-  return compare_number("mean bytes", a->totals.mean, b->totals.mean, where) ||
-         compare_number("bytes read", a->totals.read, b->totals.read, where);
+  return false;
 }
 
 static double drift_of(const kv_result *r, int part) {
   return part ? r->part[part - 1].drift : r->drift;
 }
 
-/* What the digest of all values does not count. */
+/* Numbers of the run, by name; and what the digest of all values does not
+ * count. */
 static bool compare_beside(const kv_result *a, const kv_result *b,
                            char where[KV_DB_WHERE]) {
-  const kv_totals *x = &a->totals, *y = &b->totals;
-  if (compare_number("bytes scanned", x->scanned, y->scanned, where) ||
-      compare_number("bytes of the file's tensors", (double)x->asset,
-                     (double)y->asset, where) ||
-      compare_number("bytes fetched", (double)x->fetched, (double)y->fetched,
-                     where))
-    return true;
+  for (int i = 0; i < kv_n_scalars; i++) {
+    const kv_scalar *s = &kv_scalars[i];
+    double x = kv_scalar_get(&a->totals, s), y = kv_scalar_get(&b->totals, s);
+    if (!isnan(x) && !isnan(y) && compare_number(s->name, x, y, where))
+      return true;
+  }
   for (int i = 0; i < a->n_steps && i < b->n_steps; i++)
     if (compare_number("bytes scanned at a step", (double)a->step[i].scanned,
                        (double)b->step[i].scanned, where))

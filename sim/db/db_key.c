@@ -102,27 +102,17 @@ static void later_kinds(kv_sha256 *h, const kv_bytes *b) {
   }
 }
 
+int kv_db_measures(void) { return KV_MEASURES + kv_n_scalars; }
+
 static void totals(kv_sha256 *h, const kv_totals *t) {
-  int64_t v[] = {t->codes_end,
-                 kv_db_bits(t->mean),
-                 kv_db_bits(t->codes_mean),
-                 t->peak,
-                 t->codes_peak,
-                 t->mti,
-                 kv_db_bits(t->read),
-                 t->moved,
-                 t->verbs,
-                 kv_db_bits(t->kr),
-                 kv_db_bits(t->cr),
-                 kv_db_bits(t->kept),
-                 t->kept_min,
-                 t->kept_max,
-                 kv_db_bits(t->attended)};
   for (int i = 0; i < KV_DB_FIRST_KINDS; i++) {
     int64_t bytes = kv_bytes_get(&t->end, i);
     int64s(h, 1, &bytes);
   }
-  int64s(h, sizeof v / sizeof *v, v);
+  for (int i = 0; i < kv_n_scalars; i++) {
+    int64_t bits = kv_scalar_bits(t, &kv_scalars[i]);
+    int64s(h, 1, &bits);
+  }
 }
 
 void kv_db_value(const kv_result *r, char out[65]) {

@@ -89,7 +89,8 @@ kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
  * "{}" if it is no JSON object; name: the index of the text among names. */
 int64_t kv_db_whole(kv_db *db, sqlite3_stmt *s, int at, int64_t lo, int64_t hi);
 int kv_db_int(kv_db *db, sqlite3_stmt *s, int at, int lo);
-double kv_db_double(kv_db *db, sqlite3_stmt *s, int at);
+double kv_db_double(kv_db *db, sqlite3_stmt *s, int at); /* of its bits */
+double kv_db_number(kv_db *db, sqlite3_stmt *s, int at); /* of a REAL */
 const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at);
 const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at);
 int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
@@ -105,7 +106,10 @@ const char *kv_db_code(const kv_result *r, char out[80]);
 /* The key without code and arithmetic: rows with the same subject answer the
  * same question. */
 void kv_db_subject(const kv_result *r, char out[65]);
-/* Digest over the bits of every measured value. */
+/* Digest over the bits of every measured value. measures: how many measures and
+ * numbers of a run it counts; of a row with fewer, which an earlier kvreplay
+ * put, it is another. */
+int kv_db_measures(void);
 void kv_db_value(const kv_result *r, char out[65]);
 /* Writes the row of a trace, or of an environment; inside a transaction. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,

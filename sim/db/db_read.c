@@ -18,30 +18,13 @@ int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at) {
   return -1;
 }
 
-static void read_totals(kv_db *db, sqlite3_stmt *s, int at, kv_totals *t) {
-  int64_t *const whole[] = {&t->codes_end, &t->peak,   &t->codes_peak,
-                            &t->mti,       &t->moved,  &t->verbs,
-                            &t->asset,     &t->fetched};
-  double *const real[] = {&t->mean, &t->codes_mean, &t->read,     &t->kr,
-                          &t->cr,   &t->kept,       &t->attended, &t->scanned};
-  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-    *whole[i] = kv_db_whole(db, s, at++, 0, INT64_MAX);
-  t->kept_min = kv_db_int(db, s, at++, 0);
-  t->kept_max = kv_db_int(db, s, at++, 0);
-  for (size_t i = 0; i < sizeof real / sizeof *real; i++)
-    *real[i] = kv_db_double(db, s, at++);
-}
-
 static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(
-      db, &s, e,
-      "SELECT status, reason, budget, journal, state, output, scores,"
-      " codes_end, peak, codes_peak, mti, moved, verbs, asset_bytes, fetched,"
-      " kept_min, kept_max, mean_bits, codes_mean_bits, read_bits, kr_bits,"
-      " cr_bits, kept_bits, attended_bits, scanned_bits FROM run WHERE"
-      " run_id = ?",
-      "i", run);
+  kv_rc rc =
+      kv_db_bind(db, &s, e,
+                 "SELECT status, reason, budget, journal, state, output, scores"
+                 " FROM run WHERE run_id = ?",
+                 "i", run);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   r->status = (kv_status)kv_db_name(db, s, 0, 4, kv_status_names);
   snprintf(r->reason, sizeof r->reason, "%s", kv_db_text(db, s, 1));
@@ -51,7 +34,6 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
     kv_db_digest(db, s, 3, &r->journal);
     kv_db_digest(db, s, 4, &r->state);
     kv_db_digest(db, s, 5, &r->output);
-    read_totals(db, s, 7, &r->totals);
   }
   r->has_scores = sqlite3_column_type(s, 6) != SQLITE_NULL;
   if (r->has_scores) kv_db_digest(db, s, 6, &r->scores);
@@ -83,6 +65,31 @@ static kv_rc load_held(kv_db *db, int64_t run, kv_bytes *b, kv_err *e) {
                  "%s is damaged: table held lacks bytes of run_id %lld: take "
                  "another copy of it, or run the cells again into a new file",
                  db->path, (long long)run);
+}
+
+/* Numbers of the run. Those that this program does not know are skipped; what
+ * the row does not have was not taken: NaN, or -1. */
+static kv_rc load_scalars(kv_db *db, int64_t run, kv_totals *t, kv_err *e) {
+  sqlite3_stmt *s;
+  kv_rc rc = kv_db_bind(
+      db, &s, e, "SELECT name, value FROM scalar WHERE run_id = ?", "i", run);
+  for (int i = 0; i < kv_n_scalars; i++)
+    kv_scalar_set(t, &kv_scalars[i],
+                  kv_scalars[i].type == KV_SCALAR_REAL ? kv_db_bits(NAN) : -1);
+  while (!rc && kv_db_row(db, s, &rc, e)) {
+    const char *name = kv_db_text(db, s, 0);
+    for (int i = 0; i < kv_n_scalars; i++) {
+      const kv_scalar *x = &kv_scalars[i];
+      if (strcmp(name, x->name)) continue;
+      kv_scalar_set(
+          t, x,
+          x->type == KV_SCALAR_REAL
+              ? kv_db_bits(kv_db_number(db, s, 1))
+              : kv_db_whole(db, s, 1, 0,
+                            x->type == KV_SCALAR_INT ? INT32_MAX : INT64_MAX));
+    }
+  }
+  return rc ? rc : kv_db_sound(db, "scalar", run, e);
 }
 
 /* Allocates n zeroed elements; NULL if n is 0. */
@@ -238,6 +245,7 @@ kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   r->n_parts = r->n_layers = r->n_steps = 0;
   rc = load_run(db, run, r, e);
   if (!rc && kv_result_ran(r)) rc = load_held(db, run, &r->totals.end, e);
+  if (!rc && kv_result_ran(r)) rc = load_scalars(db, run, &r->totals, e);
   if (!rc) rc = take_arrays(db, run, r, e);
   if (!rc) rc = load_parts(db, run, r, e);
   if (!rc) rc = load_metrics(db, run, r, e);

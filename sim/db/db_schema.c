@@ -37,11 +37,11 @@ static const char tables[] =
     " STRICT;"
     /* The runs, and the budgets they were asked for with. observe: what the
      * prompt_len was asked for as (sim/spec/observe.h); scores: null where
-     * nobody looked; asset_bytes: of the tensors that a method was lent, once
-     * for all requests; fetched: bytes that decode steps fetched from the
-     * host's memory, in all. held: what a run holds at the end, a row a kind of
-     * bytes (ref/lane/ledger.h): a new kind needs no step; total: 1 where it
-     * adds to the total, 0 where its bytes are part of other kinds. */
+     * nobody looked. scalar: the numbers of a run, a row each
+     * (sim/measure/scalar.c), a real with all its 64 bits; held: what it holds
+     * at the end, a row a kind of bytes (ref/lane/ledger.h): a new number or
+     * kind needs no step; total: 1 where it adds to the total, 0 where its
+     * bytes are part of other kinds. */
     "CREATE TABLE run("
     " run_id INTEGER PRIMARY KEY,"
     " key TEXT NOT NULL UNIQUE CHECK (length(key) = 64),"
@@ -58,16 +58,6 @@ static const char tables[] =
     " scores TEXT CHECK (length(scores) = 64),"
     " value TEXT CHECK (length(value) = 64),"
     " measures INTEGER NOT NULL,"
-    " codes_end INTEGER, peak INTEGER, codes_peak INTEGER,"
-    " mti INTEGER, moved INTEGER, verbs INTEGER,"
-    " kept_min INTEGER, kept_max INTEGER,"
-    " mean REAL, mean_bits INTEGER, codes_mean REAL, codes_mean_bits INTEGER,"
-    " read REAL, read_bits INTEGER, kr REAL, kr_bits INTEGER,"
-    " cr REAL, cr_bits INTEGER, kept REAL, kept_bits INTEGER,"
-    " attended REAL, attended_bits INTEGER,"
-    " scanned REAL, scanned_bits INTEGER,"
-    " asset_bytes INTEGER CHECK (asset_bytes >= 0),"
-    " fetched INTEGER CHECK (fetched >= 0),"
     " CHECK ((status = 'ok') = (journal IS NOT NULL))) STRICT;"
     "CREATE INDEX run_subject ON run(subject);"
     "CREATE TABLE ask("
@@ -77,6 +67,10 @@ static const char tables[] =
     " CHECK (status IN ('ok', 'fixed', 'refused', 'failed')),"
     " achieved REAL, achieved_bits INTEGER NOT NULL,"
     " PRIMARY KEY (run_id, basis, target)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE scalar("
+    " run_id INTEGER NOT NULL REFERENCES run, name TEXT NOT NULL,"
+    " value ANY NOT NULL,"
+    " PRIMARY KEY (run_id, name)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE held("
     " run_id INTEGER NOT NULL REFERENCES run, kind TEXT NOT NULL,"
     " total INTEGER NOT NULL CHECK (total IN (0, 1)),"

@@ -35,6 +35,13 @@ double kv_db_double(kv_db *db, sqlite3_stmt *s, int at) {
   return kv_db_real(kv_db_whole(db, s, at, INT64_MIN, INT64_MAX));
 }
 
+double kv_db_number(kv_db *db, sqlite3_stmt *s, int at) {
+  if (sqlite3_column_type(s, at) == SQLITE_FLOAT)
+    return sqlite3_column_double(s, at);
+  note(db, s, at);
+  return 0;
+}
+
 const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at) {
   const char *text = (const char *)sqlite3_column_text(s, at);
   if (text && sqlite3_column_type(s, at) == SQLITE_TEXT) return text;

@@ -76,24 +76,18 @@ static kv_rc put_held(kv_db *db, int64_t run, const kv_bytes *b, kv_err *e) {
 }
 
 static kv_rc put_totals(kv_db *db, int64_t run, const kv_totals *t, kv_err *e) {
-  kv_rc rc = kv_db_do(
-      db, e,
-      "UPDATE run SET codes_end=?2, peak=?3, codes_peak=?4, mti=?5, moved=?6,"
-      " verbs=?7, kept_min=?8, kept_max=?9, asset_bytes=?10, fetched=?11"
-      " WHERE run_id=?1",
-      "iiiiiiiiiii", run, t->codes_end, t->peak, t->codes_peak, t->mti,
-      t->moved, t->verbs, (int64_t)t->kept_min, (int64_t)t->kept_max, t->asset,
-      t->fetched);
-  if (!rc) rc = put_held(db, run, &t->end, e);
-  if (rc) return rc;
-  return kv_db_do(
-      db, e,
-      "UPDATE run SET mean=?2, mean_bits=?3, codes_mean=?4,"
-      " codes_mean_bits=?5, read=?6, read_bits=?7, kr=?8, kr_bits=?9, cr=?10,"
-      " cr_bits=?11, kept=?12, kept_bits=?13, attended=?14,"
-      " attended_bits=?15, scanned=?16, scanned_bits=?17 WHERE run_id=?1",
-      "idddddddd", run, t->mean, t->codes_mean, t->read, t->kr, t->cr, t->kept,
-      t->attended, t->scanned);
+  static const char insert[] = "INSERT INTO scalar VALUES (?,?,?)";
+  kv_rc rc = put_held(db, run, &t->end, e);
+  for (int i = 0; i < kv_n_scalars && !rc; i++) {
+    const kv_scalar *s = &kv_scalars[i];
+    double x = kv_scalar_get(t, s);
+    if (isnan(x)) continue;
+    rc = s->type == KV_SCALAR_REAL
+             ? kv_db_do(db, e, insert, "isr", run, s->name, x)
+             : kv_db_do(db, e, insert, "isi", run, s->name,
+                        kv_scalar_bits(t, s));
+  }
+  return rc;
 }
 
 static const char *run_status(const kv_result *r) {
@@ -118,7 +112,7 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
       kv_db_code(r, code), r->params, r->spec ? r->spec : r->method,
       (int64_t)r->arithmetic, r->budget, run_status(r), r->reason,
       ran ? &r->journal : NULL, ran ? &r->state : NULL, ran ? &r->output : NULL,
-      ran ? value : NULL, (int64_t)KV_MEASURES,
+      ran ? value : NULL, (int64_t)kv_db_measures(),
       ran && r->has_scores ? &r->scores : NULL, kv_observe_names[r->observe]);
   if (rc) return rc;
   *run = sqlite3_last_insert_rowid(db->sql);
@@ -182,7 +176,7 @@ static kv_rc has_all_measures(kv_db *db, int64_t run, bool *all, kv_err *e) {
                         "i", run);
   *all = false;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *all = sqlite3_column_int(s, 0) == KV_MEASURES;
+  *all = sqlite3_column_int(s, 0) == kv_db_measures();
   sqlite3_reset(s);
   return KV_OK;
 }

@@ -23,6 +23,17 @@ typedef enum kv_status {
 
 extern const char *const kv_status_names[4]; /* ok fixed refused failed */
 
+typedef enum kv_scalar_type {
+  KV_SCALAR_WHOLE, /* int64_t, from 0 on; -1: not there */
+  KV_SCALAR_INT,   /* int, the same */
+  KV_SCALAR_REAL   /* double; NaN: nothing to take it of */
+} kv_scalar_type;
+
+typedef enum kv_scalar_combine {
+  KV_COMBINE_EXACT, /* added or maximised over layers and lanes */
+  KV_COMBINE_STEPS  /* of the bytes of steps */
+} kv_scalar_combine;
+
 typedef struct kv_totals {
   kv_bytes end;            /* at t = T, after compression */
   int64_t codes_end;       /* payload only */
@@ -45,6 +56,29 @@ typedef struct kv_totals {
   int kept_min, kept_max; /* over lanes, at the end */
   double attended;        /* mean entries per query head and decode step */
 } kv_totals;
+
+/* The numbers of a run, one row each: everything that stores, compares, merges
+ * or shows them goes by this table, in this order. A number is added by a
+ * member of kv_totals and its row. */
+typedef struct kv_scalar {
+  const char *name; /* as in rows: "bytes.peak"; in the database, too */
+  const char *unit;
+  size_t offset; /* in kv_totals */
+  kv_scalar_type type;
+  /* Over layers: sums and extremes of the same integers, which two ledgers can
+   * be compared by; or what follows from the steps' bytes. */
+  kv_scalar_combine combine;
+} kv_scalar;
+
+extern const kv_scalar kv_scalars[];
+extern const int kv_n_scalars;
+
+/* As a number to show; NaN: a whole one that is not there (-1). */
+double kv_scalar_get(const kv_totals *t, const kv_scalar *s);
+/* Its 64 bits: of a real, of which every NaN has one pattern, or a whole one.
+ */
+int64_t kv_scalar_bits(const kv_totals *t, const kv_scalar *s);
+void kv_scalar_set(kv_totals *t, const kv_scalar *s, int64_t bits);
 
 /* Aggregates below the run: a layer, a KV head of a layer, a bin of steps. */
 typedef struct kv_part {

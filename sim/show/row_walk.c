@@ -6,6 +6,10 @@
 #include "sim/show/rows.h"
 
 #include <math.h>
+#include <string.h>
+
+/* Of the scalars of no group this and what follows stand behind the bytes. */
+static const char LATER[] = "verbs";
 
 static void text(const kv_row_sink *to, const char *key, const char *value) {
   if (value && *value) {
@@ -62,40 +66,46 @@ static void cell(const kv_result *r, const kv_row_sink *to) {
   integer(to, "arithmetic", true, r->arithmetic);
 }
 
+/* Those of a group, which their names begin with: "bytes.", or no group. */
+static void scalars(const kv_result *r, const char *group, const char *from,
+                    const kv_row_sink *to) {
+  size_t n = strlen(group);
+  bool ran = kv_result_ran(r), on = !from;
+  for (int i = 0; i < kv_n_scalars; i++) {
+    const kv_scalar *s = &kv_scalars[i];
+    on = on || !strcmp(s->name, from);
+    if (!on || strncmp(s->name, group, n) || strchr(s->name + n, '.')) continue;
+    if (!from && !strcmp(s->name, LATER)) break;
+    if (s->type == KV_SCALAR_REAL)
+      real(to, s->name + n, ran, kv_scalar_get(&r->totals, s));
+    else
+      integer(to, s->name + n, ran && kv_scalar_bits(&r->totals, s) >= 0,
+              kv_scalar_bits(&r->totals, s));
+  }
+}
+
 static void budget(const kv_result *r, const kv_row_sink *to) {
-  bool ran = kv_result_ran(r);
   integer(to, "budget", r->budget >= 0, r->budget);
   text(to, "basis", kv_basis_names[r->basis]);
   text(to, "target", r->target);
-  real(to, "achieved", ran, r->achieved);
-  real(to, "kept", ran, r->totals.kept);
-  integer(to, "kept_min", ran, r->totals.kept_min);
-  integer(to, "kept_max", ran, r->totals.kept_max);
-  real(to, "attended", ran, r->totals.attended);
+  real(to, "achieved", kv_result_ran(r), r->achieved);
+  scalars(r, "", NULL, to);
 }
 
 static void bytes(const kv_result *r, const kv_row_sink *to) {
   bool ran = kv_result_ran(r);
-  const kv_totals *t = &r->totals;
+  const kv_bytes *end = &r->totals.end;
   to->open(to->self, "bytes", ran);
   to->open(to->self, "end", ran);
   for (int i = 0; i < KV_N_BYTE_KINDS; i++)
-    integer(to, kv_byte_kind_at(i)->name, ran && kv_bytes_has(&t->end, i),
-            kv_bytes_get(&t->end, i));
-  integer(to, "total", ran, kv_bytes_total(&t->end));
-  integer(to, "codes_only", ran, t->codes_end);
+    integer(to, kv_byte_kind_at(i)->name, ran && kv_bytes_has(end, i),
+            kv_bytes_get(end, i));
+  integer(to, "total", ran, kv_bytes_total(end));
+  scalars(r, "bytes.end.", NULL, to);
   to->close(to->self);
-  real(to, "mean", ran, t->mean);
-  integer(to, "peak", ran, t->peak);
-  integer(to, "mti", ran, t->mti);
-  real(to, "read", ran, t->read);
-  real(to, "scanned", ran, t->scanned);
-  integer(to, "asset", ran, t->asset);
-  integer(to, "fetched", ran, t->fetched);
-  integer(to, "moved", ran, t->moved);
+  scalars(r, "bytes.", NULL, to);
   to->open(to->self, "codes_only", ran);
-  real(to, "mean", ran, t->codes_mean);
-  integer(to, "peak", ran, t->codes_peak);
+  scalars(r, "bytes.codes_only.", NULL, to);
   to->close(to->self);
   to->close(to->self);
 }
@@ -210,9 +220,7 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to) {
   bytes(r, to);
   layouts(r, to);
   together(r, to);
-  integer(to, "verbs", ran, r->totals.verbs);
-  real(to, "kr", ran, r->totals.kr);
-  real(to, "cr", ran, r->totals.cr);
+  scalars(r, "", LATER, to);
   for (int m = 0; m < KV_MEASURES; m++) measure(r, m, to);
   real(to, "needle_share", ran, kv_needle_share(r->stat));
   real(to, "lse_drift", ran, r->drift);

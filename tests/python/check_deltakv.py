@@ -12,7 +12,7 @@ from figures import db, near, rows, section, straight
 
 runs = {}
 for r in db.execute(
-    "SELECT r.*, m.mean AS error FROM run r JOIN metric m USING (run_id)"
+    "SELECT r.*, m.mean AS error FROM ran r JOIN metric m USING (run_id)"
     " WHERE method = 'deltakv' AND part = 0 AND measure = 'output_error'"
 ):
     p = json.loads(r["params"])

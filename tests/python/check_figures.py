@@ -14,7 +14,7 @@ from figures import db, near, rows, section, straight
 
 runs = []
 for r in db.execute(
-    "SELECT r.*, t.name, t.n_tokens, a.target, m.mean AS error FROM run r"
+    "SELECT r.*, t.name, t.n_tokens, a.target, m.mean AS error FROM ran r"
     " JOIN trace t USING (identity) JOIN ask a USING (run_id)"
     " JOIN metric m ON m.run_id = r.run_id AND m.part = 0"
     " AND m.measure = 'output_error'"

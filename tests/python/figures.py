@@ -33,6 +33,9 @@ for view, of, names, keys in (
             " (f.identity, f.layer, f.head, f.series, f.part, f.x, f.y))"
             f" AS {n}" for n in others)
         + f" FROM figure f WHERE figure = '{of}.{first}'")
+db.execute("CREATE TEMP VIEW ran AS SELECT r.*, " + ", ".join(
+    "(SELECT value FROM scalar s WHERE s.run_id = r.run_id AND"
+    f" name = '{n}') AS {n}" for n in ("kept", "kr", "cr")) + " FROM run r")
 page = open(sys.argv[3], encoding="utf-8").read()
 
 

@@ -60,9 +60,9 @@ static void test_totals(void **state) {
     size_t at;
     const char *what;
   } all[] = {{offsetof(kv_totals, end.side), "side"},
-             {offsetof(kv_totals, peak), "peak"},
-             {offsetof(kv_totals, codes_peak), "codes_peak"},
-             {offsetof(kv_totals, moved), "moved"},
+             {offsetof(kv_totals, peak), "bytes.peak"},
+             {offsetof(kv_totals, codes_peak), "bytes.codes_only.peak"},
+             {offsetof(kv_totals, moved), "bytes.moved"},
              {offsetof(kv_totals, verbs), "verbs"},
              {offsetof(kv_totals, kept_min), "kept_min"},
              {offsetof(kv_totals, kept_max), "kept_max"},
