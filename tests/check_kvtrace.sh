@@ -107,7 +107,7 @@ expect 0 convert -q "$dir/large.safetensors" -d bf16 -o "$dir/x.safetensors"
 expect 3 convert -q "$dir/nan.safetensors" -d bf16 -o "$dir/y.safetensors"
 says 'holds NaN or Inf'
 (ulimit -f 64 && expect 4 convert -q "$real" -d bf16 -o "$dir/y.safetensors" &&
-  says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
+  says 'nothing was written' && exit "$bad") || bad=$((bad + 1))
 find "$dir" -name '*y.safetensors*' | grep -q . && fail 'something was left'
 
 # --- the command line ---------------------------------------------------
@@ -175,7 +175,7 @@ shows '2 of 4 recorded'
 expect 3 info "$dir/b"
 before=$(ls -A "$dir" | wc -l)
 (ulimit -f 64 && expect 4 synth -o "$dir/full.safetensors" -t 2000 &&
-  says 'nothing was written' && exit "$wrong") || wrong=$((wrong + 1))
+  says 'nothing was written' && exit "$bad") || bad=$((bad + 1))
 [ "$(ls -A "$dir" | wc -l)" -eq "$before" ] || fail 'something was left'
 expect 4 synth -o "$dir/big" --layers 16 --heads 65536 --kv-heads 65536 \
   --dim 1024 -t 8388608

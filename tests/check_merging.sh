@@ -43,10 +43,8 @@ for t in $traces; do
 done >"$tmp/rows" || exit 1
 [ "${1-}" != --print ] || { cat "$tmp/rows"; exit 0; }
 while read -r line; do
-  grep -qF "$line" "$src/ref/FORMATS.md" || {
-    echo "check_merging: ref/FORMATS.md does not say $line"
-    bad=1
-  }
+  grep -qF "$line" "$src/ref/FORMATS.md" ||
+    fail "ref/FORMATS.md does not say $line"
 done <"$tmp/rows"
-[ -s "$tmp/rows" ] && [ -z "${bad-}" ] || exit 1
+[ -s "$tmp/rows" ] && [ "$bad" = 0 ] || exit 1
 echo "check_merging: $(wc -l <"$tmp/rows") rows as computed"

@@ -10,7 +10,7 @@
 #include "tests/bench/bench.h"
 
 #include "tests/support/draw.h"
-#include "tests/support/pagelist.h"
+#include "tests/support/pages/pagelist.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * confirms and adds nothing; another result under the same key is a conflict
  * that is told, kept beside, and overwrites nothing; new code is a new row.
  */
-#include "tests/support/dbplace.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
 
 #include <math.h>

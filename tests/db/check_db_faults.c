@@ -4,7 +4,7 @@
  * nothing; foreign and later files are refused and not touched; what was
  * answered with KV_OK outlives kill -9 and a full disk.
  */
-#include "tests/support/dbplace.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  * schema is told; numbers beside the digest of all values are compared to the
  * bit, tokens are taken when they are asked for, kinds of bytes may be more.
  */
-#include "tests/support/dbplace.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
 
 #include <math.h>

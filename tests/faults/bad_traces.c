@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 
 #define F KV_ST_F32
 

@@ -13,9 +13,9 @@
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
 #include "tests/laws/cells.h"
-#include "tests/support/command.h"
-#include "tests/support/gpudevice.h"
+#include "tests/support/backend/gpudevice.h"
 #include "tests/support/little.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

@@ -12,7 +12,7 @@
 extern "C" {
 #include "ref/pages/pages.h"
 #include "tests/support/draw.h"
-#include "tests/support/pagewalk.h"
+#include "tests/support/pages/pagewalk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

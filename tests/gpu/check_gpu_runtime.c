@@ -17,7 +17,7 @@
 #include "sim/spec/spec.h"
 #include "tests/cudart/cudart.h"
 #include "tests/laws/cells.h"
-#include "tests/support/command.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

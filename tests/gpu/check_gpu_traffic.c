@@ -13,8 +13,8 @@
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
 #include "tests/laws/cells.h"
+#include "tests/support/backend/gpudevice.h"
 #include "tests/support/bundled.h"
-#include "tests/support/gpudevice.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

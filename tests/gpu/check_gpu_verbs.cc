@@ -9,7 +9,7 @@
  * that divide nothing. A full journal stops a verb on both; a full log and a
  * scale that leaves fp16 are faults, the first one stays.
  */
-#include "tests/support/gpulane.h"
+#include "tests/support/backend/gpulane.h"
 
 extern "C" {
 #include "ref/kernels/kernels.h"

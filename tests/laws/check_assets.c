@@ -25,9 +25,9 @@
 #include "sim/spec/door.h"
 #include "tests/laws/cells.h"
 #include "tests/made/counts.h"
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
 static const meta model = {"model", "some/Model 1"};

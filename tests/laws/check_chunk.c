@@ -13,7 +13,7 @@
 #include "tests/laws/cells.h"
 #include "tests/made/made_up.h"
 #include "tests/made/rest.h"
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

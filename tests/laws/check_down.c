@@ -16,8 +16,8 @@
 #include "tests/laws/cells.h"
 #include "tests/made/made_up.h"
 #include "tests/made/sieve.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/feed.h"
-#include "tests/support/probe.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

@@ -11,10 +11,10 @@
  *     for one that adds a chunk of its own to attention.
  * No method is named but in the table of further parameters. KV_TEST_BACKEND
  * names another backend than ref, which is asked about the methods that it
- * has; on emu (tests/support/probe.h) all of it has a meaning, on others the
- * rows of observation are not counted and the made-up method has no twin.
- * KV_HALF=0 or 1: every second method and variant alone, where both halves take
- * turns.
+ * has; on emu (tests/support/backend/probe.h) all of it has a meaning, on
+ * others the rows of observation are not counted and the made-up method has no
+ * twin. KV_HALF=0 or 1: every second method and variant alone, where both
+ * halves take turns.
  */
 #include "ref/formats/minmax.h"
 #include "sim/engine/replay.h"
@@ -24,7 +24,7 @@
 #include "tests/laws/further.h"
 #include "tests/made/mad.h"
 #include "tests/made/made_up.h"
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"

@@ -8,7 +8,7 @@
 #include "sim/laws/law.h"
 #include "sim/laws/law_walk.h"
 #include "tests/made/whim.h"
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"

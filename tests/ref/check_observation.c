@@ -11,7 +11,7 @@
 #include "ref/backend/attend.h"
 #include "sim/laws/law_walk.h"
 #include "tests/made/whim.h"
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/small.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A million random operations on the page manager, each also done by the naive
- * one of tests/support/pagelist.h: the same requests are refused, every head
- * holds the same pages in the same order, the same are free, and what must
+ * one of tests/support/pages/pagelist.h: the same requests are refused, every
+ * head holds the same pages in the same order, the same are free, and what must
  * always hold does. On one thread and on several, which give the same.
  */
-#include "tests/support/pagelist.h"
-#include "tests/support/pagewalk.h"
+#include "tests/support/pages/pagelist.h"
+#include "tests/support/pages/pagewalk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,11 +9,11 @@
  */
 #include "sim/commands/commands.h"
 #include "sim/db/db.h"
-#include "tests/support/command.h"
-#include "tests/support/dbplace.h"
+#include "tests/support/backend/standin.h"
+#include "tests/support/backend/ulp.h"
+#include "tests/support/program/command.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
-#include "tests/support/standin.h"
-#include "tests/support/ulp.h"
 
 #include <jansson.h>
 #include <stdio.h>

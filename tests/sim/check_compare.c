@@ -7,8 +7,8 @@
  * tamper is equal; chance is told apart; a failure and a lost device.
  */
 #include "ref/backend/store.h"
-#include "tests/support/tamper.h"
-#include "tests/support/ulp.h"
+#include "tests/support/backend/tamper.h"
+#include "tests/support/backend/ulp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

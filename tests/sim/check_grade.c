@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay grade` against kernels that are not ours (tests/support/theirs.h),
- * on a bundled trace: right ones are equal, those with scores in bf16 equal but
- * for ties, and each of sixteen faults at one step of one head or lane is the
- * one thing wrong, there. What a kernel's pages are called, and in which
- * order it stores them, changes nothing.
+ * `kvreplay grade` against kernels that are not ours
+ * (tests/support/kernels/theirs.h), on a bundled trace: right ones are equal,
+ * those with scores in bf16 equal but for ties, and each of sixteen faults at
+ * one step of one head or lane is the one thing wrong, there. What a kernel's
+ * pages are called, and in which order it stores them, changes nothing.
  */
-#include "tests/support/graded.h"
+#include "tests/support/kernels/graded.h"
 #include "tests/support/little.h"
 #include "tests/support/scratch.h"
 #include "traces/decisions/decisions_write.h"

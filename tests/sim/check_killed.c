@@ -7,9 +7,9 @@
  */
 #include "sim/commands/commands.h"
 #include "sim/sweep/batch.h"
-#include "tests/support/command.h"
+#include "tests/support/backend/standin.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/standin.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  * differently, sim/compare/compare.h names the step, layer and lane, or the
  * total where a second look does not show it.
  */
-#include "tests/support/tamper.h"
+#include "tests/support/backend/tamper.h"
 
 #include <string.h>
 

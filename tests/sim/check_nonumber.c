@@ -15,7 +15,7 @@
 
 #include "sim/grade/outputs.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/trace/check.h"
 

@@ -11,9 +11,9 @@
 #include "sim/engine/partial.h"
 #include "sim/sweep/keeper.h"
 #include "tests/laws/cells.h"
-#include "tests/support/dbplace.h"
+#include "tests/support/backend/standin.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
-#include "tests/support/standin.h"
 #include "traces/trace/small.h"
 
 #include <setjmp.h>

@@ -4,9 +4,9 @@
  * backend, what one has stored another confirms or contradicts, and a backend
  * that cannot be had or is lost ends with its code and one line.
  */
-#include "tests/support/command.h"
+#include "tests/support/backend/standin.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/standin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *   - observing what was recorded changes nothing;
  *   - at a budget of every token each gives what dense gives, to the bit.
  */
-#include "tests/support/segments.h"
+#include "tests/support/traces/segments.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `kvreplay grade` says of kernels that round (tests/support/theirs.h):
- * right outputs in bf16 and fp16 are right, and faulty ones are seen through
- * the rounding; the least --tie is the least one, or there is none; --all lists
- * as many as are counted, in every format.
+ * What `kvreplay grade` says of kernels that round
+ * (tests/support/kernels/theirs.h): right outputs in bf16 and fp16 are right,
+ * and faulty ones are seen through the rounding; the least --tie is the least
+ * one, or there is none; --all lists as many as are counted, in every format.
  */
-#include "tests/support/graded.h"
+#include "tests/support/kernels/graded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "sim/train/nearest.h"
 #include "sim/train/product.h"
 #include "tests/support/scratch.h"
-#include "tests/support/training.h"
+#include "tests/support/traces/training.h"
 
 #include <math.h>
 #include <setjmp.h>

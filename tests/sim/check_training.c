@@ -5,10 +5,10 @@
  */
 #include "sim/commands/commands.h"
 #include "sim/inspect/spectrum.h"
-#include "tests/support/command.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
-#include "tests/support/training.h"
+#include "tests/support/traces/tracefile.h"
+#include "tests/support/traces/training.h"
 #include "traces/container/safetensors.h"
 #include "traces/trace/check.h"
 

@@ -9,7 +9,7 @@
  *   - walks, tiles, threads and backends change nothing, and closings are in
  *     order.
  */
-#include "tests/support/segments.h"
+#include "tests/support/traces/segments.h"
 
 #include <math.h>
 #include <stdio.h>

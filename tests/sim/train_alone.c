@@ -4,7 +4,7 @@
  * plain loops in binary64 over the tokens that are coded, and what stands
  * beside it: the squares of these tokens.
  */
-#include "tests/support/training.h"
+#include "tests/support/traces/training.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/asset.h"
 

@@ -15,7 +15,7 @@
 #include "gpu/host/backends.h"
 #include "sim/engine/replay.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions.h"
 #include "traces/decisions/decisions_write.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/trace/expanded.h"
 
 static float key[HEADS * TOKENS * DIM];

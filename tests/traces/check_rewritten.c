@@ -11,9 +11,9 @@
 #include "gpu/host/backends.h"
 #include "ref/ground/arith.h"
 #include "sim/commands/commands.h"
-#include "tests/support/command.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/safetensors.h"
 
 #include <fcntl.h>

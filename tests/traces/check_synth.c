@@ -17,7 +17,7 @@
 
 #include "ref/ground/arith.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/trace/check.h"
 #include "traces/trace/synth.h"
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
 #define F KV_ST_F32

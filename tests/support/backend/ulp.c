@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel that is off by one ulp: tests/support/ulp.h.
+ * A kernel that is off by one ulp: tests/support/backend/ulp.h.
  */
-#include "tests/support/ulp.h"
+#include "tests/support/backend/ulp.h"
 
 #include "ref/backend/store.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/segments.h"
+#include "tests/support/traces/segments.h"
 #include "tests/support/scratch.h"
 #include "traces/trace/synth.h"
 

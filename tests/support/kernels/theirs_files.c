@@ -2,7 +2,7 @@
  *
  * Decisions and outputs of somebody else's kernel, as files.
  */
-#include "tests/support/theirs_part.h"
+#include "tests/support/kernels/theirs_part.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * The two lanes of gpulane.h. Device memory is the executor's: plain memory,
  * full of junk when it is taken.
  */
-#include "tests/support/gpulane.h"
+#include "tests/support/backend/gpulane.h"
 #include "gpu/lane/verbs.cuh"
 #include "gpu/module/kernels.h"
 #include "gpu/shared/device.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Grading kernels in this process: tests/support/graded.h.
+ * Grading kernels in this process: tests/support/kernels/graded.h.
  */
-#include "tests/support/graded.h"
+#include "tests/support/kernels/graded.h"
 
 #include "sim/commands/commands.h"
 #include "tests/support/scratch.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backends that stand in: tests/support/standin.h.
+ * Backends that stand in: tests/support/backend/standin.h.
  */
-#include "tests/support/standin.h"
+#include "tests/support/backend/standin.h"
 
 #include "gpu/host/backends.h"
 #include "ref/backend/store.h"
 #include "sim/commands/commands.h"
-#include "tests/support/command.h"
+#include "tests/support/backend/ulp.h"
+#include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
-#include "tests/support/ulp.h"
 #include "traces/trace/small.h"
 
 #include <signal.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The backend of tests/support/probe.h: emu's table with a device of its own.
+ * The backend of tests/support/backend/probe.h: emu's table with a device of
+ * its own.
  */
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
 #include "gpu/shared/device.h"

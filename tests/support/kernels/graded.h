@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay grade` in this process, on a bundled trace, and the kernels that
- * it grades (tests/support/theirs.h). Linked into each test program that uses
- * it.
+ * it grades (tests/support/kernels/theirs.h). Linked into each test program
+ * that uses it.
  */
 #ifndef KV_TESTS_GRADED_H
 #define KV_TESTS_GRADED_H
 
-#include "tests/support/command.h"
-#include "tests/support/theirs.h"
+#include "tests/support/kernels/theirs.h"
+#include "tests/support/program/command.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random requests for a page manager: tests/support/pagewalk.h.
+ * Random requests for a page manager: tests/support/pages/pagewalk.h.
  */
-#include "tests/support/pagewalk.h"
+#include "tests/support/pages/pagewalk.h"
 #include "tests/support/draw.h"
 
 #include <string.h>

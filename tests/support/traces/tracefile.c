@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trace of tests/support/tracefile.h.
+ * The trace of tests/support/traces/tracefile.h.
  */
 #define _GNU_SOURCE 1
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 #include "ref/ground/arith.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tracefile.h"
+#include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
 char tracefile[600];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contract: tests/support/pagelist.h.
+ * Contract: tests/support/pages/pagelist.h.
  */
-#include "tests/support/pagelist.h"
+#include "tests/support/pages/pagelist.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef KV_TESTS_THEIRS_PART_H
 #define KV_TESTS_THEIRS_PART_H
 
-#include "tests/support/theirs.h"
+#include "tests/support/kernels/theirs.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  * The device of gpudevice.h. One thread works with it.
  */
-#include "tests/support/gpudevice.h"
+#include "tests/support/backend/gpudevice.h"
 #include "gpu/host/backends.h"
 #include "gpu/host/store.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands in this process: tests/support/command.h.
+ * Commands in this process: tests/support/program/command.h.
  */
-#include "tests/support/command.h"
+#include "tests/support/program/command.h"
 
 #include "tests/support/scratch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Backends of the tests' own, in the place of gpu/host/backends.h's list, and
- * the commands that use them (tests/support/command.h):
+ * the commands that use them (tests/support/program/command.h):
  *
  *   ref, same   the reference, under two names; same counts, and may die
  *   odd         flips a bit of an output at one step

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A backend that tampers: tests/support/tamper.h.
+ * A backend that tampers: tests/support/backend/tamper.h.
  */
-#include "tests/support/tamper.h"
+#include "tests/support/backend/tamper.h"
 #include "tests/laws/cells.h"
 
 #include "sim/engine/replay.h"

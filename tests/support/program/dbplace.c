@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/dbplace.h"
+#include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
 
 #include <stdio.h>

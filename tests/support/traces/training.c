@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small trainings for tests: tests/support/training.h.
+ * Small trainings for tests: tests/support/traces/training.h.
  */
-#include "tests/support/training.h"
+#include "tests/support/traces/training.h"
 
 #include "tests/support/scratch.h"
 #include "traces/trace/check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/probe.h"
+#include "tests/support/backend/probe.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Somebody else's kernels: tests/support/theirs.h.
+ * Somebody else's kernels: tests/support/kernels/theirs.h.
  */
-#include "tests/support/theirs_part.h"
+#include "tests/support/kernels/theirs_part.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
