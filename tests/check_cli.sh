@@ -83,23 +83,26 @@ if "$kvreplay" --commands | grep -qx run; then
   # A sentence that names a missing file is as long as the file's path.
   ! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
     fail 'the table is wider than 120 columns'
-  # What an entry holds beside K and V, as README's table of methods says; of
-  # knorm some lanes drop nothing.
+  # What an entry holds beside K and V, as the table of methods says; of knorm
+  # some lanes drop nothing.
   "$kvreplay" run "$trace" -q -p 300 -m all -b 40 -f jsonl 2>/dev/null |
-    awk -v readme="$src/README.md" '
+    awk -v table="$src/ref/METHODS_TABLE.md" '
       function value(key) {
         match($0, "\"" key "\": [0-9.]*")
         return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
       }
       BEGIN {
-        while ((getline line < readme) > 0) {
-          if (split(line, cell, " *[|] *") < 7) continue
+        while ((getline line < table) > 0) {
+          n = split(line, cell, " *[|] *")
+          for (i = 1; i <= n; i++) if (cell[i] == "bytes of a lane") of = i
+          if (n < 7 || !of) continue
+          bytes = cell[of]
           if (!match(cell[2], /^\[[a-z0-9-]+/)) continue
           name = substr(cell[2], 2, RLENGTH - 1)
-          if (cell[6] ~ /^(B|[(]B [+] 128[)]) (R|[(]R [+])/) more[name] = 0
-          drops[name] = cell[6] ~ /^[(]?B/ ? 8 : 0
-          if (match(cell[6], /[(]R [+] [0-9]+[)]/))
-            more[name] = substr(cell[6], RSTART + 5, RLENGTH - 6)
+          if (bytes ~ /^(B|[(]B [+] 128[)]) (R|[(]R [+])/) more[name] = 0
+          drops[name] = bytes ~ /^[(]?B/ ? 8 : 0
+          if (match(bytes, /[(]R [+] [0-9]+[)]/))
+            more[name] = substr(bytes, RSTART + 5, RLENGTH - 6)
         }
       }
       match($0, /"method": "[a-z0-9-]+/) {
@@ -114,7 +117,7 @@ if "$kvreplay" --commands | grep -qx run; then
       }
       END { if (seen < 12) print "only " seen + 0 " methods" }' >"$tmp/out" ||
     fail "awk"
-  [ ! -s "$tmp/out" ] || fail "README's bytes of a lane: $(cat "$tmp/out")"
+  [ ! -s "$tmp/out" ] || fail "the table's bytes of a lane: $(cat "$tmp/out")"
   "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q --twice -b 20% \
     -m less,deltakv,palu,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
     fail "methods that read a file, twice: $(cat "$tmp/err")"
