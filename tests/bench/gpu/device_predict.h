@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the kernels of gpu/ should reach on a device, reckoned from what was
- * counted in them: tests/bench/README.md has the model in words. Needs no
+ * counted in them: tests/bench/gpu/README.md has the model in words. Needs no
  * device and no CUDA. What a loop takes of a multiprocessor comes from
  * device_counts.def, which tests/check_sass.sh holds to the kernels.
  */
