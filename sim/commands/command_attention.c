@@ -78,15 +78,6 @@ static const char *const notes[] = {
     "the database has is not computed again.",
     NULL};
 
-const kv_command kv_command_attention = {
-    .name = "attention",
-    .summary = "what a trace's heads attend to, for the report",
-    .operands = "TRACE...",
-    .least = 1,
-    .most = INT_MAX,
-    .offset = offsetof(kv_inspect_task, cells.traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_attention};
+const kv_command kv_command_attention = KV_COMMAND_OF_TRACES(
+    "attention", "what a trace's heads attend to, for the report",
+    kv_inspect_task, cells.traces, &task_attention);

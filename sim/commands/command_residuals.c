@@ -174,15 +174,6 @@ static const char *const notes[] = {
     "computed again.",
     NULL};
 
-const kv_command kv_command_residuals = {
-    .name = "residuals",
-    .summary = "how alike a trace's tokens are, for the report",
-    .operands = "TRACE...",
-    .least = 1,
-    .most = INT_MAX,
-    .offset = offsetof(kv_inspect_task, cells.traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_residuals};
+const kv_command kv_command_residuals = KV_COMMAND_OF_TRACES(
+    "residuals", "how alike a trace's tokens are, for the report",
+    kv_inspect_task, cells.traces, &task_residuals);

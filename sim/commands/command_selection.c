@@ -91,15 +91,6 @@ static const char *const notes[] = {
     "that the database has is not computed again.",
     NULL};
 
-const kv_command kv_command_selection = {
-    .name = "selection",
-    .summary = "what shares of the probability select, for the report",
-    .operands = "TRACE...",
-    .least = 1,
-    .most = INT_MAX,
-    .offset = offsetof(kv_inspect_task, cells.traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_selection};
+const kv_command kv_command_selection = KV_COMMAND_OF_TRACES(
+    "selection", "what shares of the probability select, for the report",
+    kv_inspect_task, cells.traces, &task_selection);

@@ -7,8 +7,19 @@
 #define KV_SIM_COMMANDS_H
 
 #include "traces/option/kernels.h"
+#include <limits.h>
+#include <stddef.h>
 
 extern const kv_program kv_kvreplay;
+
+/* A command whose operands are traces, listed in `list` of its struct. Its
+ * tables are called options, examples and notes in its file. */
+#define KV_COMMAND_OF_TRACES(word, does, type, list, of_task)                  \
+  {                                                                            \
+    .name = word, .summary = does, .operands = "TRACE...", .least = 1,         \
+    .most = INT_MAX, .offset = offsetof(type, list), .use = KV_USE_READ,       \
+    .options = options, .examples = examples, .notes = notes, .task = of_task  \
+  }
 
 /* Called like a main: argv[0] is the command's name, the return value is the
  * exit code, and it may print. */

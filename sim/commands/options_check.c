@@ -8,7 +8,6 @@
 #include "sim/commands/commands.h"
 #include "sim/commands/refusals.h"
 #include "traces/text/text.h"
-#include <limits.h>
 #include <string.h>
 
 #define AT(member) .offset = offsetof(kv_check_options, member)
@@ -70,18 +69,9 @@ static const char *const notes[] = {
     "why.",
     NULL};
 
-const kv_command kv_command_check = {.name = "check",
-                                     .summary = "compare backends bit by bit",
-                                     .operands = "TRACE...",
-                                     .least = 1,
-                                     .most = INT_MAX,
-                                     .offset =
-                                         offsetof(kv_cells_options, traces),
-                                     .use = KV_USE_READ,
-                                     .options = options,
-                                     .examples = examples,
-                                     .notes = notes,
-                                     .task = &kv_task_check};
+const kv_command kv_command_check =
+    KV_COMMAND_OF_TRACES("check", "compare backends bit by bit",
+                         kv_cells_options, traces, &kv_task_check);
 
 static kv_rc add_backend(size_t n, const char *text, kv_check_options *o,
                          kv_err *e) {

@@ -6,7 +6,6 @@
 
 #include "sim/commands/commands.h"
 #include "sim/commands/refusals.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,18 +160,9 @@ static const char *const notes[] = {
     "room.",
     NULL};
 
-const kv_command kv_command_run = {
-    .name = "run",
-    .summary = "replay traces through methods and measure",
-    .operands = "TRACE...",
-    .least = 1,
-    .most = INT_MAX,
-    .offset = offsetof(kv_cells_options, traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &kv_task_run};
+const kv_command kv_command_run =
+    KV_COMMAND_OF_TRACES("run", "replay traces through methods and measure",
+                         kv_cells_options, traces, &kv_task_run);
 
 void kv_run_options_free(kv_run_options *o) {
   free(o->db_path);

@@ -6,7 +6,6 @@
 
 #include "sim/commands/commands.h"
 #include "traces/text/text.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,18 +102,9 @@ static const char *const notes[] = {
     "or a trace is bad, 4 if a backend cannot be used.",
     NULL};
 
-const kv_command kv_command_tune = {
-    .name = "tune",
-    .summary = "search a method's parameters for what you ask of it",
-    .operands = "TRACE...",
-    .least = 1,
-    .most = INT_MAX,
-    .offset = offsetof(kv_cells_options, traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &kv_task_tune};
+const kv_command kv_command_tune = KV_COMMAND_OF_TRACES(
+    "tune", "search a method's parameters for what you ask of it",
+    kv_cells_options, traces, &kv_task_tune);
 
 void kv_tune_options_free(kv_tune_options *o) {
   kv_cells_options_free(&o->cells);

@@ -313,13 +313,6 @@ static void scorers(void **state) {
             (int[]){0, 1, 3, 5, -1});
 }
 
-int kv_test_adakv(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(scorers),
-                                     cmocka_unit_test(worked),
-                                     cmocka_unit_test(halves_to_even),
-                                     cmocka_unit_test(plain_rule),
-                                     cmocka_unit_test(totals),
-                                     cmocka_unit_test(again),
-                                     RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("adakv", tests, NULL, NULL);
-}
+RIG_TESTS(adakv, RIG_CASE(scorers), RIG_CASE(worked), RIG_CASE(halves_to_even),
+          RIG_CASE(plain_rule), RIG_CASE(totals), RIG_CASE(again),
+          RIG_LAWS(laws))

@@ -32,7 +32,4 @@ static const rig_laws laws = {
       .every = 5},
      {"chunkkv:budget=30", .dense = true}}};
 
-int kv_test_chunkkv(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(worked), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("chunkkv", tests, NULL, NULL);
-}
+RIG_TESTS(chunkkv, RIG_CASE(worked), RIG_LAWS(laws))

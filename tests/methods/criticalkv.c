@@ -35,7 +35,4 @@ static const rig_laws laws = {
      {"criticalkv:budget=9:score=keydiff:form=both:every=1", .at_most = 9},
      {"criticalkv:budget=30", .dense = true}}};
 
-int kv_test_criticalkv(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(worked), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("criticalkv", tests, NULL, NULL);
-}
+RIG_TESTS(criticalkv, RIG_CASE(worked), RIG_LAWS(laws))

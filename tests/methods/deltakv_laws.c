@@ -329,11 +329,6 @@ static void int4(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_deltakv_laws(void); /* called by deltakv.c */
-int kv_test_deltakv_laws(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(partition), cmocka_unit_test(orthonormal),
-      cmocka_unit_test(saturated), cmocka_unit_test(small_is_lost),
-      cmocka_unit_test(top),       cmocka_unit_test(int4)};
-  return cmocka_run_group_tests_name("deltakv's laws", tests, NULL, NULL);
-}
+RIG_TESTS(deltakv_laws, RIG_CASE(partition), RIG_CASE(orthonormal),
+          RIG_CASE(saturated), RIG_CASE(small_is_lost), RIG_CASE(top),
+          RIG_CASE(int4))

@@ -95,8 +95,4 @@ static void step_reads(void **state) {
   reads_of(":refs=recon", false, true);
 }
 
-int kv_test_deltakv_reads(void); /* called by deltakv.c */
-int kv_test_deltakv_reads(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(step_reads)};
-  return cmocka_run_group_tests_name("what deltakv reads", tests, NULL, NULL);
-}
+RIG_TESTS(deltakv_reads, RIG_CASE(step_reads))

@@ -53,9 +53,4 @@ static void edges(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_dense(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(everything),
-                                     cmocka_unit_test(exact),
-                                     cmocka_unit_test(edges)};
-  return cmocka_run_group_tests_name("dense", tests, NULL, NULL);
-}
+RIG_TESTS(dense, RIG_CASE(everything), RIG_CASE(exact), RIG_CASE(edges))

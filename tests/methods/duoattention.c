@@ -147,25 +147,18 @@ static const rig_laws laws = {
 static void opening(void **state) {
   table t = {.gate = {.1f, .9f, .5f, 1.5f}};
   rig_case c = two_heads();
-  kv_needs n;
-  kv_err e;
   (void)state;
   fill(&t);
-  assert_int_equal(rig_try(&c, "duoattention", &n, &e), KV_OK);
+  kv_needs n = rig_needs(&c, "duoattention");
   assert_int_equal(n.prompt_rows, 7);
   assert_int_equal(n.want, KV_SUM);
   c.asset = &t.asset;
   rig_law_refused(&c, "duoattention", KV_REFUSED, "KV head 1 of layer 1",
                   "1.5");
   t.gate[3] = 1;
-  assert_int_equal(rig_try(&c, "duoattention", &n, &e), KV_OK);
+  n = rig_needs(&c, "duoattention");
   assert_int_equal(n.prompt_rows, 0);
 }
 
-int kv_test_duoattention(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_file),
-                                     cmocka_unit_test(quantiles),
-                                     cmocka_unit_test(of_the_prompt),
-                                     RIG_LAWS(laws), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("duoattention", tests, NULL, NULL);
-}
+RIG_TESTS(duoattention, RIG_CASE(of_a_file), RIG_CASE(quantiles),
+          RIG_CASE(of_the_prompt), RIG_LAWS(laws), RIG_CASE(opening))

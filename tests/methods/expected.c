@@ -177,16 +177,11 @@ static const rig_laws laws = {
 
 static void opening(void **state) {
   rig_case c = sample(33);
-  kv_needs needs = {0};
   (void)state;
-  assert_int_equal(rig_try(&c, "expected:budget=7", &needs, NULL), KV_OK);
+  kv_needs needs = rig_needs(&c, "expected:budget=7");
   assert_true(needs.rope && needs.ahead == 512);
   rig_data_free(&c);
 }
 
-int kv_test_expected(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(options),
-                                     cmocka_unit_test(forms), RIG_LAWS(laws),
-                                     cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("expected", tests, NULL, NULL);
-}
+RIG_TESTS(expected, RIG_CASE(options), RIG_CASE(forms), RIG_LAWS(laws),
+          RIG_CASE(opening))

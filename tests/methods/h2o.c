@@ -223,12 +223,7 @@ static void too_long(void **state) {
   rig_law_refused(&c, "h2o:budget=4", KV_REFUSED, "8388608", "4194304");
 }
 
-int kv_test_h2o(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked_drop),    cmocka_unit_test(worked_masked),
-      cmocka_unit_test(worked_prefill), cmocka_unit_test(worked_seen),
-      cmocka_unit_test(seen_part),      cmocka_unit_test(simulators),
-      cmocka_unit_test(groups),         RIG_LAWS(laws),
-      cmocka_unit_test(too_long)};
-  return cmocka_run_group_tests_name("h2o", tests, NULL, NULL);
-}
+RIG_TESTS(h2o, RIG_CASE(worked_drop), RIG_CASE(worked_masked),
+          RIG_CASE(worked_prefill), RIG_CASE(worked_seen), RIG_CASE(seen_part),
+          RIG_CASE(simulators), RIG_CASE(groups), RIG_LAWS(laws),
+          RIG_CASE(too_long))

@@ -299,29 +299,21 @@ static const rig_laws refusals = {
 
 static void opening(void **state) {
   rig_case c = rig_eight(8);
-  kv_needs n;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "hardkv:upper=400", &n, &e), KV_OK);
+  kv_needs n = rig_needs(&c, "hardkv:upper=400");
   assert_int_equal(n.every, 128);
   assert_int_equal(n.meta[0].page, 8);
   assert_int_equal(n.meta[0].bytes, 1);
   assert_int_equal(n.meta[1].bytes, 128 * 2 * 4); /* window, d */
   assert_int_equal(n.meta[2].bytes, 128 * 4);
   assert_false(n.merges);
-  assert_int_equal(rig_try(&c, "hardkv:upper=400:condensed=merge", &n, &e),
-                   KV_OK);
+  n = rig_needs(&c, "hardkv:upper=400:condensed=merge");
   assert_true(n.merges);
-  assert_int_equal(rig_try(&c, "hardkv:upper=400:variant=code", &n, &e), KV_OK);
+  n = rig_needs(&c, "hardkv:upper=400:variant=code");
   assert_int_equal(n.message, 128 * 4);
-  assert_int_equal(rig_try(&c, "hardkv:upper=400:p=1e-06", &n, &e), KV_OK);
+  rig_needs(&c, "hardkv:upper=400:p=1e-06");
 }
 
-int kv_test_hardkv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(replays),     cmocka_unit_test(laws),
-      cmocka_unit_test(masks),       cmocka_unit_test(rewriting),
-      cmocka_unit_test(long_answer), RIG_LAWS(refusals),
-      cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("hardkv", tests, NULL, NULL);
-}
+RIG_TESTS(hardkv, RIG_CASE(replays), RIG_CASE(laws), RIG_CASE(masks),
+          RIG_CASE(rewriting), RIG_CASE(long_answer), RIG_LAWS(refusals),
+          RIG_CASE(opening))

@@ -176,11 +176,6 @@ static void opening(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_headkv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),           cmocka_unit_test(published),
-      cmocka_unit_test(short_prompts),    cmocka_unit_test(uniform),
-      cmocka_unit_test(compresses_again), cmocka_unit_test(laws),
-      cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("headkv", tests, NULL, NULL);
-}
+RIG_TESTS(headkv, RIG_CASE(worked), RIG_CASE(published),
+          RIG_CASE(short_prompts), RIG_CASE(uniform),
+          RIG_CASE(compresses_again), RIG_CASE(laws), RIG_CASE(opening))

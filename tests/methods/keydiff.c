@@ -132,9 +132,5 @@ static const rig_laws laws = {
      {"keydiff:budget=4:sinks=3:last=2", KV_REFUSED,
       .says = {"sinks", "budget"}}}};
 
-int kv_test_keydiff(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(blocks),
-      cmocka_unit_test(forms), cmocka_unit_test(reindexed), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("keydiff", tests, NULL, NULL);
-}
+RIG_TESTS(keydiff, RIG_CASE(worked), RIG_CASE(blocks), RIG_CASE(forms),
+          RIG_CASE(reindexed), RIG_LAWS(laws))

@@ -257,14 +257,7 @@ static const rig_laws laws = {
      {"kivi:group=4:residual=4", .prompt_len = 1},
      {"kivi:group=4:residual=4", .prompt_len = 1, .half = true}}};
 
-int kv_test_kivi(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(when),
-                                     cmocka_unit_test(errors),
-                                     cmocka_unit_test(bytes),
-                                     cmocka_unit_test(variants),
-                                     cmocka_unit_test(before_rope_worked),
-                                     cmocka_unit_test(before_rope_at_zero),
-                                     cmocka_unit_test(turning_is_close),
-                                     RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("kivi", tests, NULL, NULL);
-}
+RIG_TESTS(kivi, RIG_CASE(when), RIG_CASE(errors), RIG_CASE(bytes),
+          RIG_CASE(variants), RIG_CASE(before_rope_worked),
+          RIG_CASE(before_rope_at_zero), RIG_CASE(turning_is_close),
+          RIG_LAWS(laws))

@@ -71,9 +71,5 @@ static const rig_laws laws = {
      {"knorm:budget=40:skip=0:variant=drop", .dense = true},
      {"knorm:budget=7:skip=1:variant=drop", .dense = true}}};
 
-int kv_test_knorm(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(steps),
-      cmocka_unit_test(by_sorting), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("knorm", tests, NULL, NULL);
-}
+RIG_TESTS(knorm, RIG_CASE(worked), RIG_CASE(steps), RIG_CASE(by_sorting),
+          RIG_LAWS(laws))

@@ -109,8 +109,4 @@ static const rig_laws laws = {
      {"lagkv:budget=40:lag=2:form=both:every=3", .dense = true},
      {"lagkv:budget=12:lag=5", KV_REFUSED, .says = {"lag=5", "budget"}}}};
 
-int kv_test_lagkv(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(worked),
-                                     cmocka_unit_test(by_hand), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("lagkv", tests, NULL, NULL);
-}
+RIG_TESTS(lagkv, RIG_CASE(worked), RIG_CASE(by_hand), RIG_LAWS(laws))

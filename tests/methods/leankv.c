@@ -284,14 +284,6 @@ static const rig_laws laws = {
      {"leankv:low_share=0.6", KV_REFUSED, .says = {"low_share", "than 1"}},
      {"leankv:high=k3v4", KV_USAGE, .says = {"k3v4", "k8v4"}}}};
 
-int kv_test_leankv(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(by_paper),
-                                     cmocka_unit_test(by_code),
-                                     cmocka_unit_test(edges),
-                                     cmocka_unit_test(replays),
-                                     cmocka_unit_test(window_and_steps),
-                                     cmocka_unit_test(counts),
-                                     cmocka_unit_test(bytes),
-                                     RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("leankv", tests, NULL, NULL);
-}
+RIG_TESTS(leankv, RIG_CASE(by_paper), RIG_CASE(by_code), RIG_CASE(edges),
+          RIG_CASE(replays), RIG_CASE(window_and_steps), RIG_CASE(counts),
+          RIG_CASE(bytes), RIG_LAWS(laws))

@@ -233,7 +233,6 @@ static void additive(void **state_) {
 static void laws(void **state_) {
   weights w;
   rig_case c = some(32);
-  kv_needs needs;
   (void)state_;
   draw(&w);
   c.asset = &w.asset;
@@ -241,7 +240,7 @@ static void laws(void **state_) {
   rig_law(&c, "less:budget=8:policy=lambda", rig_at_most, &(int){8});
   rig_law_dense(&c, "less:budget=40");
   rig_law_dense(&c, "less:budget=40:policy=lambda");
-  assert_int_equal(rig_try(&c, "less:budget=8", &needs, NULL), KV_OK);
+  kv_needs needs = rig_needs(&c, "less:budget=8");
   assert_int_equal(needs.meta[0].bytes, RANK * (DV + 1) * 4);
   rig_data_free(&c);
 }
@@ -290,10 +289,5 @@ static void opening(void **state_) {
   rig_data_free(&c);
 }
 
-int kv_test_less(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),    cmocka_unit_test(additive),
-      cmocka_unit_test(laws),      cmocka_unit_test(floor_holds),
-      cmocka_unit_test(too_large), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("less", tests, NULL, NULL);
-}
+RIG_TESTS(less, RIG_CASE(worked), RIG_CASE(additive), RIG_CASE(laws),
+          RIG_CASE(floor_holds), RIG_CASE(too_large), RIG_CASE(opening))

@@ -288,11 +288,6 @@ static void laws(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_omnikv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),     cmocka_unit_test(roles),
-      cmocka_unit_test(defaults),   RIG_LAWS(refusals),
-      cmocka_unit_test(definition), cmocka_unit_test(memory),
-      cmocka_unit_test(laws)};
-  return cmocka_run_group_tests_name("omnikv", tests, NULL, NULL);
-}
+RIG_TESTS(omnikv, RIG_CASE(worked), RIG_CASE(roles), RIG_CASE(defaults),
+          RIG_LAWS(refusals), RIG_CASE(definition), RIG_CASE(memory),
+          RIG_CASE(laws))

@@ -58,8 +58,4 @@ static const rig_laws laws = {RIG_SHAPE(8, 2, 16, 16, 60, 30),
                                {.spec = "oracle-topk:budget=20"},
                                {"oracle-topk:budget=60", .dense = true}}};
 
-int kv_test_oracle_topk(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(largest),
-                                     cmocka_unit_test(ties), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("oracle-topk", tests, NULL, NULL);
-}
+RIG_TESTS(oracle_topk, RIG_CASE(largest), RIG_CASE(ties), RIG_LAWS(laws))

@@ -97,9 +97,4 @@ static void equals(void **state) {
     }
 }
 
-int kv_test_oracle_topp(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(prefixes),
-                                     cmocka_unit_test(equals),
-                                     cmocka_unit_test(ends)};
-  return cmocka_run_group_tests_name("oracle-topp", tests, NULL, NULL);
-}
+RIG_TESTS(oracle_topp, RIG_CASE(prefixes), RIG_CASE(equals), RIG_CASE(ends))

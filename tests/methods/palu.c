@@ -345,11 +345,6 @@ static void opening(void **state) {
   rig_data_free(&c);
 }
 
-int kv_test_palu(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),    cmocka_unit_test(by_energy),
-      cmocka_unit_test(full_rank), cmocka_unit_test(lost_is_left_out),
-      cmocka_unit_test(laws),      cmocka_unit_test(more_is_nearer),
-      cmocka_unit_test(too_large), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("palu", tests, NULL, NULL);
-}
+RIG_TESTS(palu, RIG_CASE(worked), RIG_CASE(by_energy), RIG_CASE(full_rank),
+          RIG_CASE(lost_is_left_out), RIG_CASE(laws), RIG_CASE(more_is_nearer),
+          RIG_CASE(too_large), RIG_CASE(opening))

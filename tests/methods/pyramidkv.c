@@ -163,20 +163,12 @@ static const rig_laws laws = {
 
 static void opening(void **state) {
   rig_case c = RIG_SHAPE(4, 2, 8, 8, 70, 50, .n_layers = 4, .layer = 3);
-  kv_needs n;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "pyramidkv:budget=8:grow=no:group=max", &n, &e),
-                   KV_OK);
+  kv_needs n = rig_needs(&c, "pyramidkv:budget=8:grow=no:group=max");
   assert_int_equal(n.meta[0].per, KV_PER_ENTRY);
   assert_int_equal(n.meta[0].bytes, 16); /* two query heads, 8 bytes each */
 }
 
-int kv_test_pyramidkv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),      cmocka_unit_test(long_ones),
-      cmocka_unit_test(exact_total), cmocka_unit_test(ratio),
-      cmocka_unit_test(again),       RIG_LAWS(laws),
-      cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("pyramidkv", tests, NULL, NULL);
-}
+RIG_TESTS(pyramidkv, RIG_CASE(worked), RIG_CASE(long_ones),
+          RIG_CASE(exact_total), RIG_CASE(ratio), RIG_CASE(again),
+          RIG_LAWS(laws), RIG_CASE(opening))

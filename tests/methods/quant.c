@@ -132,9 +132,5 @@ static const rig_laws laws = {
      {"quant:k=int3", KV_USAGE, .says = {"k=int3", "int2"}},
      {"e4m3-int3", KV_USAGE, .says = {"int3", "|int2|"}}}};
 
-int kv_test_quant(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(when), cmocka_unit_test(bytes),
-      cmocka_unit_test(raw_side), cmocka_unit_test(names), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("quant", tests, NULL, NULL);
-}
+RIG_TESTS(quant, RIG_CASE(when), RIG_CASE(bytes), RIG_CASE(raw_side),
+          RIG_CASE(names), RIG_LAWS(laws))

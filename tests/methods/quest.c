@@ -233,9 +233,5 @@ static const rig_laws laws = {
      {"quest:budget=16", .half = true},
      {"quest:budget=50", .dense = true, .half = true}}};
 
-int kv_test_quest(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked), cmocka_unit_test(boxes),
-      cmocka_unit_test(budget_kept), cmocka_unit_test(choice), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("quest", tests, NULL, NULL);
-}
+RIG_TESTS(quest, RIG_CASE(worked), RIG_CASE(boxes), RIG_CASE(budget_kept),
+          RIG_CASE(choice), RIG_LAWS(laws))

@@ -105,19 +105,10 @@ static const rig_laws laws = {
 
 static void looks_at_nothing(void **state) {
   rig_case c = RIG_SHAPE(4, 2, 8, 8, 30, 15);
-  kv_needs needs;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "random:budget=12", &needs, &e), KV_OK);
+  kv_needs needs = rig_needs(&c, "random:budget=12");
   assert_int_equal(needs.prompt_rows, 0);
 }
 
-int kv_test_random(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(known_hash),
-                                     cmocka_unit_test(ties),
-                                     cmocka_unit_test(selection),
-                                     cmocka_unit_test(prefill),
-                                     RIG_LAWS(laws),
-                                     cmocka_unit_test(looks_at_nothing)};
-  return cmocka_run_group_tests_name("random", tests, NULL, NULL);
-}
+RIG_TESTS(random, RIG_CASE(known_hash), RIG_CASE(ties), RIG_CASE(selection),
+          RIG_CASE(prefill), RIG_LAWS(laws), RIG_CASE(looks_at_nothing))

@@ -214,24 +214,17 @@ static const rig_laws laws = {
 
 static void opening(void **state) {
   rig_case c = worked();
-  kv_needs n;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "rkv:budget=40", &n, &e), KV_OK);
+  kv_needs n = rig_needs(&c, "rkv:budget=40");
   assert_int_equal(n.prompt_rows, 8);
   assert_int_equal(n.every, 128);
   assert_int_equal(n.want, KV_Q);
   assert_int_equal(n.meta[0].bytes, 8 * 2 * 2 * 4); /* window, heads, d */
-  assert_int_equal(rig_try(&c, "rkv:budget=5", &n, &e), KV_OK);
+  n = rig_needs(&c, "rkv:budget=5");
   assert_int_equal(n.prompt_rows, 2);
-  assert_int_equal(rig_try(&c, "rkv:budget=5:trigger=global:every=5", &n, &e),
-                   KV_OK);
+  n = rig_needs(&c, "rkv:budget=5:trigger=global:every=5");
   assert_int_equal((8 + n.phase) % 5, 1);
 }
 
-int kv_test_rkv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(variants), cmocka_unit_test(replays),
-      cmocka_unit_test(odd_keys), RIG_LAWS(laws), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("rkv", tests, NULL, NULL);
-}
+RIG_TESTS(rkv, RIG_CASE(variants), RIG_CASE(replays), RIG_CASE(odd_keys),
+          RIG_LAWS(laws), RIG_CASE(opening))

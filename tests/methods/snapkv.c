@@ -267,33 +267,24 @@ static const rig_laws laws = {
 
 static void opening(void **state) {
   rig_case c = rig_eight(8);
-  kv_needs n;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "snapkv:budget=6", &n, &e), KV_OK);
+  kv_needs n = rig_needs(&c, "snapkv:budget=6");
   assert_int_equal(n.prompt_rows, 3); /* window = 6 div 2 */
   assert_int_equal(n.every, 0);
   assert_int_equal(n.meta[0].bytes, 0);
-  assert_int_equal(rig_try(&c, "snapkv:budget=500", &n, &e), KV_OK);
+  n = rig_needs(&c, "snapkv:budget=500");
   assert_int_equal(n.prompt_rows, 8); /* 32, as far as there are any */
-  assert_int_equal(rig_try(&c, "snapkv:budget=4:grow=no", &n, &e), KV_OK);
+  n = rig_needs(&c, "snapkv:budget=4:grow=no");
   assert_int_equal(n.every, 128);
   assert_int_equal(n.meta[0].bytes, 64); /* all 8 entries, 8 bytes each */
-  assert_int_equal(
-      rig_try(&c, "snapkv:budget=4:grow=no:every=2:window=2", &n, &e), KV_OK);
+  n = rig_needs(&c, "snapkv:budget=4:grow=no:every=2:window=2");
   assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
-  assert_int_equal(
-      rig_try(&c, "snapkv:budget=4:grow=past_more:sinks=1", &n, &e), KV_OK);
+  n = rig_needs(&c, "snapkv:budget=4:grow=past_more:sinks=1");
   assert_int_equal(n.every, 1);
   assert_int_equal(n.prompt_rows, 1);    /* (4 - 1) div 2 */
   assert_int_equal(n.meta[0].bytes, 48); /* 4 + 2 entries */
 }
 
-int kv_test_snapkv(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked_head), cmocka_unit_test(worked_group),
-      cmocka_unit_test(worked_ends), cmocka_unit_test(worked_again),
-      cmocka_unit_test(again),       RIG_LAWS(laws),
-      cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("snapkv", tests, NULL, NULL);
-}
+RIG_TESTS(snapkv, RIG_CASE(worked_head), RIG_CASE(worked_group),
+          RIG_CASE(worked_ends), RIG_CASE(worked_again), RIG_CASE(again),
+          RIG_LAWS(laws), RIG_CASE(opening))

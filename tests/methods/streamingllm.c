@@ -123,21 +123,12 @@ static void positions(void **state) {
 
 static void opening(void **state) {
   rig_case c = rig_eight(4);
-  kv_needs needs;
-  kv_err e;
   (void)state;
-  assert_int_equal(rig_try(&c, "streamingllm:budget=4", &needs, &e), KV_OK);
+  kv_needs needs = rig_needs(&c, "streamingllm:budget=4");
   assert_true(needs.reindex);
-  assert_int_equal(
-      rig_try(&c, "streamingllm:budget=4:positions=original", &needs, &e),
-      KV_OK);
+  needs = rig_needs(&c, "streamingllm:budget=4:positions=original");
   assert_false(needs.reindex);
 }
 
-int kv_test_streamingllm(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),    cmocka_unit_test(prefill),
-      cmocka_unit_test(sizes),     RIG_LAWS(laws),
-      cmocka_unit_test(positions), cmocka_unit_test(opening)};
-  return cmocka_run_group_tests_name("streamingllm", tests, NULL, NULL);
-}
+RIG_TESTS(streamingllm, RIG_CASE(worked), RIG_CASE(prefill), RIG_CASE(sizes),
+          RIG_LAWS(laws), RIG_CASE(positions), RIG_CASE(opening))

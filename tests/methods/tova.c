@@ -91,9 +91,5 @@ static const rig_laws laws = {
      {"tova:budget=47", .dense = true},
      {"tova:budget=11", .at_most = 11, .prompt_len = 1}}};
 
-int kv_test_tova(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(worked),
-                                     cmocka_unit_test(prefill),
-                                     cmocka_unit_test(plainly), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("tova", tests, NULL, NULL);
-}
+RIG_TESTS(tova, RIG_CASE(worked), RIG_CASE(prefill), RIG_CASE(plainly),
+          RIG_LAWS(laws))

@@ -206,10 +206,5 @@ static const rig_laws laws = {
      {"twilight", .at_most = T, .half = true},
      {"twilight:p=1", .dense = true, .half = true}}};
 
-int kv_test_twilight(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(worked),           cmocka_unit_test(copies),
-      cmocka_unit_test(everything),       cmocka_unit_test(behind_quest),
-      cmocka_unit_test(behind_a_dropper), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("twilight", tests, NULL, NULL);
-}
+RIG_TESTS(twilight, RIG_CASE(worked), RIG_CASE(copies), RIG_CASE(everything),
+          RIG_CASE(behind_quest), RIG_CASE(behind_a_dropper), RIG_LAWS(laws))

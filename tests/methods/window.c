@@ -42,8 +42,4 @@ static const rig_laws laws = {
      /* the last step sees all 40 */
      {"window:budget=39", .dense = true}}};
 
-int kv_test_window(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(last_ones),
-                                     cmocka_unit_test(prefill), RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("window", tests, NULL, NULL);
-}
+RIG_TESTS(window, RIG_CASE(last_ones), RIG_CASE(prefill), RIG_LAWS(laws))

@@ -377,15 +377,6 @@ static const rig_laws laws = {
      {"zsmerge:budget=9:residual=9", KV_REFUSED,
       .says = {"residual=9", "budget"}}}};
 
-int kv_test_zsmerge(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(paper),
-                                     cmocka_unit_test(code),
-                                     cmocka_unit_test(ring),
-                                     cmocka_unit_test(scores),
-                                     cmocka_unit_test(score_bits),
-                                     cmocka_unit_test(conservation),
-                                     cmocka_unit_test(eviction),
-                                     cmocka_unit_test(bytes),
-                                     RIG_LAWS(laws)};
-  return cmocka_run_group_tests_name("zsmerge", tests, NULL, NULL);
-}
+RIG_TESTS(zsmerge, RIG_CASE(paper), RIG_CASE(code), RIG_CASE(ring),
+          RIG_CASE(scores), RIG_CASE(score_bits), RIG_CASE(conservation),
+          RIG_CASE(eviction), RIG_CASE(bytes), RIG_LAWS(laws))

@@ -115,6 +115,13 @@ kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e) {
   return rc;
 }
 
+kv_needs rig_needs(const rig_case *c, const char *spec) {
+  kv_needs needs = {0};
+  kv_err e = {0};
+  if (rig_try(c, spec, &needs, &e)) fail_msg("%s: %s", spec, e.text);
+  return needs;
+}
+
 /* --- a replay ------------------------------------------------------------ */
 
 static void copy_seen(void *self, int who, const kv_seen *s) {

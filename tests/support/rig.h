@@ -52,6 +52,8 @@ void rig_close(rig *r); /* accepts NULL */
 rig *rig_below(const rig_case *c, const char *spec, rig *above);
 /* What a method's open says to a specification; needs may be NULL. */
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
+/* The needs of one that opens. */
+kv_needs rig_needs(const rig_case *c, const char *spec);
 
 /* Decodes until `step` tokens are seen. */
 void rig_to(rig *r, int step);
@@ -149,6 +151,15 @@ typedef struct rig_laws {
 #define RIG_LAWS(laws)                                                         \
   { #laws, rig_laws_hold, NULL, NULL, (void *)(uintptr_t)&laws }
 void rig_laws_hold(void **laws);
+/* The tests of a method, run by tests/ref/check_methods.c:
+ * RIG_TESTS(x, RIG_CASE(worked), RIG_LAWS(laws)) */
+#define RIG_CASE(test) cmocka_unit_test(test)
+#define RIG_TESTS(method, ...)                                                 \
+  int kv_test_##method(void);                                                  \
+  int kv_test_##method(void) {                                                 \
+    const struct CMUnitTest all[] = {__VA_ARGS__};                             \
+    return cmocka_run_group_tests_name(#method, all, NULL, NULL);              \
+  }
 /* Those of a case that the test has made; ends with spec NULL. */
 void rig_claims_hold(const rig_case *c, const rig_claim *claim);
 
