@@ -9,6 +9,11 @@
 # two homes (a variant, one for the device) counts at the first. One line for
 # each upward call.
 #
+#   awk -v room=gpu/host -v order='room step store' -v files=1 -f calls.awk ..
+#
+# The same of a folder's files in their order: who is called stands in a file
+# before. Headers are no file of it, as their functions are inline.
+#
 # A seam is called by design from below: kv_gpu_starts, by which the module that
 # kernels are compiled into says whether they may start.
 BEGIN {
@@ -19,7 +24,7 @@ BEGIN {
 
 FNR == 1 {
   folder = FILENAME
-  sub("/[^/]*$", "", folder)
+  sub(files ? "[.]c$" : "/[^/]*$", "", folder)
   head = ""
 }
 
@@ -60,6 +65,7 @@ END {
     split(c, part, "\t")
     name = part[3]
     if (name in home && !(name in seam) && at[home[name]] > at[part[2]])
-      print part[1] ": calls " name " of a room that comes later"
+      print part[1] ": calls " name " of a " (files ? "file" : "room") \
+        " that comes later"
   }
 }

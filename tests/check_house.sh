@@ -5,7 +5,7 @@
 # It first proves on a small tree of its own that each rule can be broken.
 #
 #   includes  rooted, of files that exist, along the arrows of rooms, and within
-#   calls     along the arrows within a room (calls.awk)
+#   calls     along the arrows within a room, and gpu/host's order (calls.awk)
 #   rooms     no folder holds more than 60 files, those of methods.mk apart
 #   licence   an SPDX line among the first five of every source file
 #   shape     80 columns, 400 lines, no tab, no unfinished word, no NaN let pass
@@ -23,6 +23,7 @@ set -euo pipefail
 export LC_ALL=C.UTF-8
 
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/tests/house_host.sh"
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
@@ -116,6 +117,7 @@ calls() {
     (cd "$top" && awk -v room="$room" -v order="$(floors "$room")" \
       -f "$here/tests/calls.awk" "${list[@]}" /dev/null)
   done
+  host_calls
 }
 
 # Files that somebody made: data of fuzzers and traces are no rooms.
@@ -327,6 +329,7 @@ plant() {
   printf '# %s\nX = s.h\n' "$tag" >"$1/sim/Makefile.am"
   printf '# %s\nX = t.c\n' "$tag" >"$1/traces/Makefile.am"
   printf '# %s\nX = g.cuh\n' "$tag" >"$1/gpu/Makefile.am"
+  host_plant "$1"
   printf '# %s\nMETHODS =\nMETHODS += m.c\nMETHODS += r.c # ref-only\n' \
     "$tag" >"$1/methods.mk"
   top=$1 page EACH >"$1/ref/METHODS_EACH.md"
@@ -336,14 +339,13 @@ plant() {
 
 # Breaks rule by rule: FILE, what is appended to it, what must be said.
 broken() {
-  local file text want said bad="FIX""ME"
+  local file text want bad="FIX""ME"
   while IFS='|' read -r file text want; do
     [ -n "$file" ] || continue
     rm -rf "$scratch/t"
     plant "$scratch/t"
     printf '%b\n' "$text" >>"$scratch/t/$file"
-    said=$(check "$scratch/t" 2>/dev/null)
-    grep -qF "$want" <<<"$said" ||
+    grep -qF "$want" <<<"$(check "$scratch/t" 2>/dev/null)" ||
       echo "check_house: does not see '$want' in $file"
   done <<END
 ref/b.c|#include "a.h"|not a path from the top
@@ -354,6 +356,7 @@ traces/t.c|#include "gpu/g.cuh"|against the arrows
 analysis/a.c|#include "ref/a.h"|against the arrows
 gpu/g.cuh|#include "sim/s.h"|against the arrows
 ref/lane/c.c|int f(void) { return kv_late(1); }|calls kv_late of a room
+$(host_broken)
 ref/n.c|int x;|no SPDX line
 ref/b.c|// $(printf '%078d' 0)|over 80 columns
 ref/b.c|$(printf '\\n%.0s' {1..400})|400 at most
@@ -393,8 +396,5 @@ prove() {
 }
 
 found=$(prove && check "${1:-$here}")
-if [ -n "$found" ]; then
-  printf '%s\n' "$found"
-  exit 1
-fi
+[ -z "$found" ] || { printf '%s\n' "$found" && exit 1; }
 echo 'check_house: all rules hold'

@@ -60,13 +60,6 @@ static bool take_host(kv_store *s) {
 
 /* --- life --------------------------------------------------------------- */
 
-void kv_gpu_forget(kv_store *s) {
-  for (int i = 0; i < KV_GPU_RECORDS; i++) {
-    s->device->forget(s->recorded[i]);
-    s->recorded[i] = NULL;
-  }
-}
-
 static void give_mirror(kv_store *s) {
   for (int i = 0; s->mirror && i < s->lanes; i++) {
     if (s->device->near && s->head && s->head[i].own) s->mirror[i].own = NULL;

@@ -115,16 +115,18 @@ struct kv_scratch {
 kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
                   kv_err *e);
 void kv_gpu_close(kv_store *s);
-/* What was recorded is another now. */
-void kv_gpu_forget(kv_store *s);
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_prompt(kv_store *s, int end);
 
 /* take.c: allocates all device memory of a store, and its report; errors in
  * s->fault. */
 void kv_gpu_take_all(kv_store *s);
+
+/* room.c */
 /* n zeroed bytes on the device, given back by close; NULL and s->fault. */
 void *kv_gpu_take_room(kv_store *s, size_t n);
+/* What was recorded is another now. */
+void kv_gpu_forget(kv_store *s);
 
 /* pages.c: the lanes' pools of rows */
 /* Takes what they need beside pages; errors in s->fault. */
