@@ -255,7 +255,7 @@ plant() {
   echo 'KV_TURN(linked, 8, 40, 16, 0, 10, 0, 0, 0, 0, 8, 0, 0, 6)' >"$1/model"
   printf 'kernel\ta/k\t48\t512\t0\ncount\ta/k\t0\t0\t0\n' >"$1/said"
   printf 'turn\tlinked\ta/k\t16\t43\t16\t0\t11\n' >>"$1/said"
-  printf 'kernel\th2o/k\t255\t512\t0\ncount\th2o/k\t0\t0\t0\n' >>"$1/said"
+  printf 'kernel\th2o/m\t255\t512\t0\ncount\th2o/m\t0\t0\t0\n' >>"$1/said"
 }
 
 # File of plant, a change to it, what must be said then.
@@ -274,16 +274,16 @@ said|s/x/x/|
 said|s/	48/	49/|a/k: 49 registers, 40 in the table
 said|s/k	48	512/k	48	513/|a/k: 513 bytes of shared memory, 512 in the table
 said|s/48	512	0/48	512	8/|a/k: 8 bytes of stack
-said|s/a\/k	0	0	0/a\/k	1	0	0/|a/k: 1 accesses to local memory
-said|s/a\/k	0	0	0/a\/k	0	1	0/|a/k: 1 fma of doubles
-said|s/a\/k	0	0	0/a\/k	0	0	1/|a/k: 1 compare-and-swaps: a native atomic is wanted
+said|s/k	0	0	0/k	1	0	0/|a/k: 1 accesses to local memory
+said|s/k	0	0	0/k	0	1	0/|a/k: 1 fma of doubles
+said|s/k	0	0	0/k	0	0	1/|a/k: 1 compare-and-swaps: a native atomic is wanted
 said|s/16	43/16	44.1/|linked: 5.51 an element, ALU 1.38; 5.00, 1.25 in the model
 said|s/16	43/16	35/|linked: 4.38 an element, ALU 1.38; 5.00, 1.25 in the model
 said|s/	11$/	13/|linked: 5.38 an element, ALU 1.62; 5.00, 1.25 in the model
 said|s/16	43/0	43/|linked: no such loop in a/k
 said|/^turn/d|linked: is counted nowhere
 said|/^kernel	a/d|a/k: there is no such kernel
-said|s/h2o.k	0/h2o\/k	1/|h2o/k: 1 accesses to local memory
+said|s/h2o.m	0/h2o\/m	1/|h2o/m: 1 accesses to local memory
 table|/^kernel/d|a/k: no row in the table
 model|d|linked: not among the counts of the model
 END
