@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stddef.h>
 
+/* The program: its name, its commands in the order of help, its words. */
 extern const kv_program kv_kvreplay;
 
 /* A command whose operands are traces, listed in `list` of its struct. Its
@@ -21,12 +22,15 @@ extern const kv_program kv_kvreplay;
     .options = options, .examples = examples, .notes = notes, .task = of_task  \
   }
 
-/* Called like a main: argv[0] is the command's name, the return value is the
- * exit code, and it may print. */
+/* Runs one command. Called like a main: argv[0] is the command's name ("run"),
+ * argv[1..argc-1] its arguments, the return value is the exit code, and it
+ * prints. */
 int kv_commands_call(int argc, char **argv);
 
-/* Each is in sim/commands/command_NAME.c, or its words are in options_NAME.c
- * and its work there. */
+/* The commands, for the table. Command x with its options and its work is in
+ * sim/commands/command_x.c; where its struct of options is shared by several
+ * files, kv_command_x with the options is in options_x.c, and kv_task_x with
+ * the work in command_x.c. */
 extern const kv_command kv_command_attention, kv_command_check,
     kv_command_grade, kv_command_lawcheck, kv_command_methods, kv_command_new,
     kv_command_residuals, kv_command_run, kv_command_selection,

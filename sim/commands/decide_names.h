@@ -19,15 +19,19 @@ typedef struct kv_decide_name {
   char text[KV_DECIDE_NAME]; /* without folder and suffix */
 } kv_decide_name;
 
-/* Names the cells of batch b, which is of the at-th of n traces of the command
- * line, into out[0..b->cells). */
+/* Names the cells of batch b, which is of the at-th (from 0) of the n traces
+ * path[] of the command line, into out[0..b->cells). All names of a command
+ * line differ. KV_RESOURCE: memory. */
 kv_rc kv_decide_names(const char *const *path, int n, int at, const kv_batch *b,
                       kv_decide_name *out, kv_err *e);
 
-/* Turns text into a part of a file name; returns out. */
+/* Turns text into a part of a file name: what it may not have becomes a dash,
+ * what is too long is cut as said above. Returns out. */
 const char *kv_name_part(const char *text, char out[KV_NAME_PART]);
 
-/* The part of the name that tells the i-th of n traces from the others. */
+/* Writes the part of the name that tells the i-th of the n traces path[] from
+ * the others: the file's name without suffix, with as many folders before it as
+ * it takes. Cannot fail. */
 void kv_name_among(const char *const *path, int n, int i,
                    char out[KV_NAME_PART + 8]);
 

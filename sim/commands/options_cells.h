@@ -14,22 +14,23 @@
 #include "traces/option/option.h"
 #include <limits.h>
 
+/* Zeroed before parsing; kv_cells_options_read fills specs and budgets. */
 typedef struct kv_cells_options {
   kv_list traces;                   /* paths */
-  kv_list method_text, budget_text; /* as typed; parsed below */
-  kv_specs specs;
-  kv_budgets budgets;
-  const char *db; /* NULL: no database */
-  int jobs;       /* 0: one thread a processor */
-  int prompt_len; /* 0: as observe says */
-  int observe;    /* kv_observe */
-  bool turns;
-  bool strict; /* sim/commands/refusals.h */
+  kv_list method_text, budget_text; /* as typed: lists with commas */
+  kv_specs specs; /* what they mean: every method is asked at every budget */
+  kv_budgets budgets; /* none: each specification has its own */
+  const char *db;     /* NULL: no database */
+  int jobs;           /* 0: one thread a processor */
+  int prompt_len;     /* tokens; 0: as observe says */
+  int observe;        /* kv_observe */
+  bool turns;         /* questions after the prompt enter as prompts, too */
+  bool strict;        /* sim/commands/refusals.h */
   bool quiet;
 } kv_cells_options;
 
-/* Options that choose several cells, or one; `heading`: of their group in help.
- */
+/* Rows of a command's option table that choose several cells (-m and -b take
+ * lists), or one; `heading`: of their group in help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC,...", "all",                                              \
@@ -125,18 +126,23 @@ typedef struct kv_cells_options {
             "the CUDA kernels run on the CPU; cuda, the same on a device"      \
   }
 
-/* The built-in methods, for completion. */
+/* The name of the i-th built-in method, from 0; NULL past the last. For
+ * completion. */
 const char *kv_method_word(int i);
 
-/* Parses what was typed. KV_USAGE also if no method is named, or a method that
- * needs a budget has none. */
+/* Parses o->method_text and o->budget_text into o->specs and o->budgets, opens
+ * no trace. KV_USAGE: one is wrong, no method is named, a method that needs a
+ * budget has none, or options contradict each other; KV_INPUT: a plugin, or a
+ * file of budgets, is bad. Free with kv_cells_options_free, also after a
+ * failure. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e);
 /* KV_USAGE if a file that command `c` writes is one that its methods are read
  * from: a plugin, or a method's file. The struct of c begins with o. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
-/* Also after a failure; the kv_lists go with kv_options_free. */
+/* Frees specs and budgets, also after a failure; the kv_lists go with
+ * kv_options_free. */
 void kv_cells_options_free(kv_cells_options *o);
 
 /* The backend whose name has these n bytes. KV_USAGE: there is none;

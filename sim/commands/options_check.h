@@ -11,19 +11,21 @@
 
 enum { KV_MOST_BACKENDS = 8 };
 
+/* Zeroed before parsing. */
 typedef struct kv_check_options {
-  kv_cells_options cells; /* first: sim/commands/options_cells.h */
-  const char *backend_text;
+  kv_cells_options cells;   /* first: sim/commands/options_cells.h */
+  const char *backend_text; /* names with commas; NULL: all that can be had */
   const kv_backend *backend[KV_MOST_BACKENDS]; /* all compared with [0] */
   int backends;                                /* >= 2 */
   int format;                                  /* kv_verdict_format */
-  bool paged;                                  /* kv_plan.paged */
-  int indices;                                 /* kv_plan.indices */
+  bool paged;  /* coded rows lie in unified pages: kv_plan.paged */
+  int indices; /* of regular indices, which rows lie by: kv_plan.indices */
 } kv_check_options;
 
-/* What was typed, once it is parsed, in the terms of the engine. KV_RESOURCE: a
- * backend cannot be used here. Free with kv_cells_options_free, also after a
- * failure. */
+/* Fills o->cells and o->backend from what was typed, after kv_options_parse.
+ * KV_USAGE: it contradicts itself, or names fewer than two backends;
+ * KV_RESOURCE: one cannot be used here. Free with kv_cells_options_free, also
+ * after a failure. */
 kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
                              kv_err *e);
 

@@ -9,17 +9,19 @@
 
 #include "sim/commands/job.h"
 
-/* The exit code of a command. code: of what is worse than a refusal, which has
- * been told, else KV_OK; nothing: no cell could run at all, and `what` to call
- * that ("no cell could run"). KV_INPUT for a method that was named, not by
- * `all`, and has cells and none that can run, here or in another shard, or
- * where
- * --strict is given for any refusal; KV_USAGE where no cell could run. Prints
- * the line "2 of 9 cells refused: METHOD (reason); METHOD (reason)", each
- * method with the first of its reasons; nothing is to be printed after it. */
+/* Call it last, from a task's `conclude`, while the job's cells are open.
+ * Prints the line "2 of 9 cells refused: METHOD (reason); METHOD (reason)",
+ * each method with the first of its reasons, if any cell was refused; nothing
+ * is to be printed after it. Returns the exit code of the command: `code` where
+ * that is not KV_OK (something worse, which was reported before); else KV_USAGE
+ * where `nothing`, no cell could run at all, which the line calls `what` ("no
+ * cell could run"); KV_INPUT for a method that was named, not by `all`, and has
+ * cells of which none can run, here or in another shard, or with --strict for
+ * any refusal; else KV_OK. */
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what);
 
-/* The option of such commands, whose struct begins with a kv_cells_options. */
+/* The row --strict of such commands' option tables; their struct begins with a
+ * kv_cells_options. */
 #define KV_OPTION_STRICT                                                       \
   {                                                                            \
     .slot = KV_SLOT_FLAG, .name = "strict",                                    \

@@ -29,7 +29,8 @@ void kv_stop_watch(void);
  * every other thread is in hooks or waits in kv_stop_cut: `last` may print but
  * must not free. */
 void kv_stop_words(void (*last)(void *self), void *self);
-void kv_stop_unwatch(void); /* does nothing if none was started */
+/* Ends the waiting thread, or the alarm; does nothing if none was started. */
+void kv_stop_unwatch(void);
 
 /* Says whether the process may be ended now (hooks run) or not. Set by one
  * thread; others may set false and then true again around what they write. Does

@@ -9,43 +9,53 @@
 #include "sim/commands/job.h"
 #include "sim/commands/options_tune.h"
 
-/* One method. */
+/* One method's search. A point is one value for each axis of the space, a probe
+ * its replay on every trace. */
 typedef struct kv_tuned {
   kv_tune_space *space; /* of the options */
   kv_tune_search search;
-  kv_tune_judgement *judged, *held; /* [options.probes]; held: of the front */
-  kv_result *row, *held_row;        /* [options.probes][traces] */
-  int *front, n_front;              /* of several methods the best alone */
-  int recalled;        /* probes of which the database had every row */
-  int done;            /* probes whose rows are all there */
-  int failed, refused; /* probes */
+  kv_tune_judgement *judged; /* [options.probes] of the traces tuned on */
+  kv_tune_judgement *held;   /* [options.probes] of those held out; of points
+                                of the front alone */
+  kv_result *row, *held_row; /* [options.probes][traces] */
+  int *front, n_front;       /* points that no other is better than; of several
+                                methods the best alone */
+  int recalled;              /* probes of which the database had every row */
+  int done;                  /* probes whose rows are all there */
+  int failed, refused;       /* probes */
 } kv_tuned;
 
+/* The struct of the command. */
 typedef struct kv_tuning {
   kv_tune_options options; /* first */
-  kv_job of;
-  kv_cells_options now; /* what the job runs: traces and points of a round */
-  char doing[160];      /* text before the progress bar */
-  int whole;            /* methods that are done */
-  kv_tuned *method;     /* [options.methods] */
+  kv_job of;               /* opened anew for each round */
+  kv_cells_options now;    /* what the job runs: traces and points of a round */
+  char doing[160];         /* text before the progress bar */
+  int whole;               /* methods that are done */
+  kv_tuned *method;        /* [options.methods] */
 } kv_tuning;
 
+/* True if the point could be judged and is within every bound. */
 static inline bool kv_tune_met(const kv_tune_judgement *j) {
   return j->score.ran && j->score.far == 0;
 }
 
 /* --- tune_round.c --------------------------------------------------------- */
 
-/* Replays n points, which[i] of the method's search, on every trace of
- * `traces`; row: [points of the search][traces] is filled at these points.
- * *had: how many points the database had whole. */
+/* Replays n points, which[i] (an index in the method's search), on every trace
+ * of `traces`; row: [points of the search][traces] is filled at these points.
+ * *had: how many points the database had whole. *stopped: an interrupt ended
+ * it, and rows are missing. KV_INPUT: a trace is bad; KV_RESOURCE: memory,
+ * database or backend. */
 kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
                        int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e);
 
 /* --- tune_method.c -------------------------------------------------------- */
 
-/* Searches through one method and judges it by what was held out. */
+/* Searches through one method, finds its front and judges that by what was held
+ * out. *stopped and errors as of kv_tuning_replay. Free *m with kv_tuned_free,
+ * also after a failure. */
 kv_rc kv_tuning_method(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e);
 void kv_tuned_free(const kv_tuning *s, kv_tuned *m); /* accepts zeroed */
 
@@ -53,33 +63,43 @@ void kv_tuned_free(const kv_tuning *s, kv_tuned *m); /* accepts zeroed */
 
 enum { KV_TUNE_WORDS = 512 };
 
-/* "output_error.mean 0.031 (at most 0.05), bytes.mean 9216" */
+/* Writes the means of a judged point beside their bounds:
+ * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". A longer text is
+ * cut. */
 void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
                         char out[KV_TUNE_WORDS]);
-/* Why a point has no score: "h2o:recent=4 on chat: REASON". row: its rows. */
+/* Writes why point `at` of the search, with judgement j, has no score:
+ * "h2o:recent=4 on chat: REASON". row: its rows, one a trace. */
 void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
                    const kv_tune_judgement *j, const kv_result *row,
                    char out[KV_TUNE_WORDS]);
-/* Rows of the fronts of n methods, of[0] first, as `run` writes them. */
+/* Prints rows of the fronts of n methods, of[0] first, then of those held out,
+ * as `run` writes them in options.format. KV_RESOURCE: standard output cannot
+ * be written. */
 kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
                      kv_err *e);
-/* A table of as many rows and columns, the first column to the left: cell
- * writes one, row -1 is the heading. */
+/* Prints a table of as many rows and columns (at most KV_TUNE_COLUMNS) on
+ * standard output, the first column to the left: cell writes the text of one,
+ * row -1 is the heading. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);
 void kv_tuning_table(const void *of, int rows, int columns,
                      kv_tuning_cell *cell);
-/* The best as a command line: to be pasted, on standard output behind "best:",
- * or, where rows are for programs, a remark. */
+/* Prints the best point as a command line to be pasted: on standard output
+ * behind "best:", or, where rows are for programs, as a remark on standard
+ * error. KV_RESOURCE: memory. */
 kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e);
 
 /* --- tune_report.c: of one method; tune_table.c: of several --------------- */
 
-/* Writes rows to standard output, and the best. */
+/* Write rows and the best to standard output, once every method is done.
+ * KV_RESOURCE: memory, or it cannot be written. */
 kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e);
 kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
-/* Says why there is no best, or what is wrong with it: the exit code. */
+/* Say on standard error why there is no best, or what is wrong with it, and
+ * return the exit code: KV_OK, KV_DIFFERENT where no point meets what was
+ * asked, KV_USAGE or KV_INPUT where none could be judged. */
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 

@@ -8,10 +8,12 @@
 
 #include "sim/commands/tune.h"
 
-/* `kvreplay run` of a method's best point; freed with free(), NULL if memory
- * ends. */
+/* The line `kvreplay run TRACES -m SPEC ..` that replays a method's best point
+ * as it was tuned, quoted for a shell. The method has a best point. Freed with
+ * free(); NULL if memory ends. */
 char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m);
-/* The line as a remark, the same. */
+/* The same line as one remark, safe for a terminal: "best: LINE". Freed with
+ * free(); NULL if memory ends. */
 char *kv_tuning_note(const char *line);
 
 #endif

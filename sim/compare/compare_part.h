@@ -2,31 +2,36 @@
  *
  * Private to the comparison (compare.c, compare_record.c, compare_lane.c,
  * compare_bytes.c, compare_scores.c): functions that compare what two backends
- * left. Each returns true if it found a difference, and has then described it
- * in l->out.
+ * left after the same step. Each kv_look_* that returns bool returns true if it
+ * found a difference, and has then described the first one in l->out; none
+ * fails in another way. One thread.
  */
 #ifndef KV_SIM_COMPARE_PART_H
 #define KV_SIM_COMPARE_PART_H
 
 #include "sim/compare/compare.h"
 
-/* The lists that one of the two was shown in the current step. For each lane,
- * then for the layer: records {chose, head, list, lists, n}, each followed by n
- * words. */
+/* The scores that the hooks of one backend were shown in the current step. For
+ * each lane, then for the layer: records {chose, head, list, lists, n}, each
+ * followed by n words. */
 typedef struct kv_look_shown {
   kv_shown_to to; /* for the plan that its store is opened with */
   int lanes;
   struct kv_look_words {
     uint32_t *word;
     size_t n, room;
-  } * lane; /* [lanes + 1] */
-  bool looks, no_memory;
+  } * lane;       /* [lanes + 1] */
+  bool looks;     /* records are taken; false: they are ignored */
+  bool no_memory; /* a record is missing: the comparison ends with it */
 } kv_look_shown;
+/* KV_RESOURCE: memory. Free with close, also after a failure. */
 kv_rc kv_look_shown_open(int lanes, kv_look_shown *out, kv_err *e);
 void kv_look_shown_close(kv_look_shown *x);
-void kv_look_shown_forget(kv_look_shown *x); /* call when another step begins */
+/* Drops all records: call it when another step begins. */
+void kv_look_shown_forget(kv_look_shown *x);
 
-/* The replay could not go on; that, as a difference. */
+/* True if the replay of x ended with an error of its cell. The next writes that
+ * error into *out as the difference. */
 bool kv_compare_has_failed(const kv_compared *x);
 void kv_compare_tell_failure(const kv_compared *x, kv_difference *out);
 
@@ -39,9 +44,10 @@ typedef struct kv_look {
   kv_difference *out;
 } kv_look;
 
-/* A difference to describe. value[i] is printed with digits[i] hex digits;
- * digits[i] 0: there is no value, and the sentence says `none`. The place
- * within the lane is given as printf arguments. */
+/* A difference to describe, between value[0] of the first backend and value[1]
+ * of the second. value[i] is printed with digits[i] hex digits; digits[i] 0:
+ * that one has no value, and the sentence says `none`. lane, head, index: -1
+ * where the difference has none. */
 typedef struct kv_look_at {
   const char *what;
   int lane, head, index;
@@ -49,9 +55,12 @@ typedef struct kv_look_at {
   int digits[2];
   const char *none;
 } kv_look_at;
+/* Writes the difference `at` into l->out, with its place within the lane as
+ * printf writes it ("entry 5"), and returns true. */
 bool kv_look_tell(const kv_look *l, const kv_look_at *at, const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
-/* The same of two digests. */
+/* The same of two digests, of which the first differing bytes are printed;
+ * false and nothing written if they are equal. */
 bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -62,9 +71,11 @@ bool kv_look_scores(const kv_look *l, const kv_look_shown *a,
 /* Compares the records of a lane: its views, or its memory operations. */
 bool kv_look_records(const kv_look *l, int lane, const kv_words *a,
                      const kv_words *b);
-/* Compares entries, weights, classes, formats, columns and rewritten rows. */
+/* Compares the two lanes' entries, weights, classes, formats, columns and
+ * rewritten rows. */
 bool kv_look_state(const kv_look *l, const kv_lane *a, const kv_lane *b);
-/* Compares what the layer published, each NULL or of so many bytes. */
+/* Compares the messages that the layer published, each NULL or of `bytes`
+ * bytes. */
 bool kv_look_message(const kv_look *l, size_t bytes, const kv_message *a,
                      const kv_message *b);
 /* Compares outputs and LSE of the lane's query heads. */
@@ -74,8 +85,8 @@ bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
  * sentence. */
 bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
                    const char *when);
-/* Compares steps and totals of two rows; l->layer is -1: the cell as a whole.
- */
+/* Compares the steps and the totals of bytes of two rows. It is of the cell as
+ * a whole, so it sets l->layer to -1. */
 bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
 
 #endif

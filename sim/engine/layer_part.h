@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/engine/layer*.c: a layer in flight.
+ * Private to sim/engine/layer*.c: the state of one layer of the model while its
+ * cells are replayed, from kv_layer_open to kv_layer_close. One thread
+ * works on it at a time.
  */
 #ifndef KV_SIM_LAYER_PART_H
 #define KV_SIM_LAYER_PART_H
@@ -9,21 +11,23 @@
 
 struct kv_layer {
   const kv_backend *backend;
-  int cells;
-  kv_cell *const *cell;   /* [cells] */
-  int active;             /* cells that take part */
-  int *at;                /* [active] their indexes */
-  kv_store **store;       /* [cells] */
-  kv_bytes **before;      /* [cells][lanes] of the block in progress */
-  int64_t **materialised; /* [cells][lanes] of it: kv_cost_row.materialised */
+  int cells;                  /* of the replay, whether they take part or not */
+  kv_cell *const *cell;       /* [cells] */
+  int active;                 /* cells that take part */
+  int *at;                    /* [active] their indexes */
+  kv_store **store;           /* [cells] */
+  kv_bytes **before;          /* [cells][lanes] of the block in progress */
+  int64_t **materialised;     /* [cells][lanes] bytes of that block, as
+                                 kv_cost_row.materialised counts them */
   kv_layouts_flight **flight; /* [cells] of memory layouts, or NULL */
   kv_tile *tile;              /* of decode rows, or NULL: row by row */
-  const kv_watch *watch;      /* or NULL */
-  int index;                  /* among the recorded layers */
-  const kv_layer_data *data;
+  const kv_watch *watch;      /* callbacks, or NULL */
+  int index;                  /* of the layer among the recorded ones */
+  const kv_layer_data *data;  /* its q, k and v */
 };
 
-/* True if watch w wants callbacks for cell c. */
+/* True if the callbacks of w are to be called for cell c (an index below
+ * l->cells): w is of that cell, or of all. */
 static inline bool kv_layer_watched(const kv_layer *l, int c,
                                     const kv_watch *w) {
   return !w->of || w->of == l->cell[c];

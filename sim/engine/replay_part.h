@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/engine/replay*.c: a pass over a trace, and its layers in
- * flight.
+ * Private to sim/engine/replay*.c: one pass over a trace, and its layers in
+ * flight. A layer in flight is worked on by one thread; what several threads
+ * write is atomic. Times are seconds, as omp_get_wtime gives them.
  */
 #ifndef KV_SIM_REPLAY_PART_H
 #define KV_SIM_REPLAY_PART_H
@@ -10,27 +11,33 @@
 #include "sim/engine/replay.h"
 #include <stdatomic.h>
 
-/* One group of cells on one layer. */
+/* One group of cells on one layer: what one worker has in hand. */
 typedef struct kv_flight {
   kv_layer *layer;
-  int n, *cell; /* the group, then the other cells that still need the layer */
-  double *own;  /* [cells] scratch: seconds of each cell of the group */
+  int n;       /* cells of the group */
+  int *cell;   /* [wanting] their indexes, then those of the other cells that
+                  still   need the layer */
+  double *own; /* [cells] scratch: seconds of each cell of the group */
   double began, prompted; /* when the group began, and its prompt ended */
-  bool weighed;           /* the group's time was predicted */
-  int wanting;            /* cells that needed the layer at first */
-  double seen;            /* units of progress of the layer */
-  int64_t reported;       /* how many of them were reported */
+  bool weighed;           /* its decode steps were timed, and the rest of the
+                             group predicted from them */
+  int wanting;            /* cells that needed the layer when it began */
+  double seen;      /* units of progress (tokens) that the layer has made */
+  int64_t reported; /* how many of them how->tick has been given */
 } kv_flight;
 
+/* The whole pass. */
 typedef struct kv_pass {
   const kv_trace *trace;
   kv_cell **all; /* [n_all] cells that run */
   int n_all;
-  bool *there;    /* [n_all][layers] the cell has what the layer gives */
+  bool *there;    /* [n_all][layers] the cell has that layer's results already,
+                     from a database */
   kv_cell **cell; /* [cells] those that still miss a layer */
   int *at;        /* [cells] their indexes in `all` */
   int cells;
-  bool down; /* layers of some cell publish messages: one is in flight */
+  bool down; /* layers of some cell publish messages for those below them, so
+                that only one may be in flight */
   const kv_replay_how *how;
   kv_worker *worker; /* [workers] */
   int workers;
@@ -40,10 +47,13 @@ typedef struct kv_pass {
   kv_groups groups;
   _Atomic bool ended; /* stopped, or the trace is bad */
   _Atomic bool stopped;
-  kv_err fault;
+  kv_err fault; /* why, if the trace is bad; rc 0: it is not */
 } kv_pass;
 
-/* replay_walk.c: the whole trace, layer by layer or step by step. */
+/* replay_walk.c: replays the whole trace, layer by layer or, where
+ * how->by_steps says so, step by step. Sets p->ended where it could not go on
+ * to the end, with p->stopped or p->fault; cells that fail alone say so
+ * themselves. */
 void kv_pass_walk(kv_pass *p);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to grade.c, grade_open.c and grade_wrap.c: the state of a grading.
- * One thread.
+ * Private to grade.c, grade_open.c and grade_wrap.c: the state of a grading, in
+ * which the reference replays a cell and each decision of a foreign kernel
+ * (theirs) is judged beside the method's own (ours). One thread. What makes
+ * grading impossible is kept in g->fault, the first alone, and ends it after
+ * the replay.
  */
 #ifndef KV_SIM_GRADE_PART_H
 #define KV_SIM_GRADE_PART_H
@@ -14,16 +17,18 @@
 typedef struct kv_theirs {
   int n; /* number of entries, which are in g->list */
   kv_wrong fault;
-  int32_t item;
-  int64_t work; /* tokens looked at */
+  int32_t item; /* the token at fault, where fault is of one */
+  int64_t work; /* tokens looked at: the cost of reading */
 } kv_theirs;
 
 struct kv_grading {
   const kv_cell *cell;
   const kv_decisions_file *theirs_file;
   kv_outputs *outputs;
-  bool follow_ours, stores, views, all_wrong;
-  double tie;
+  bool follow_ours;   /* the replay goes on with ours, not with theirs */
+  bool stores, views; /* their file has lists of what is kept, attended */
+  bool all_wrong;     /* every wrong decision is kept, not the first alone */
+  double tie;         /* share of the cut within which two scores are a tie */
   /* The method itself, and the wrapped copy in the plan. */
   const kv_method *real;
   kv_plan own; /* the plan as it was */
@@ -45,26 +50,34 @@ struct kv_grading {
   kv_err fault;        /* the method cannot be graded */
 };
 
-/* grade_wrap.c: puts the copy into the plan. */
+/* grade_wrap.c: puts a copy of the method whose hooks grade into the plan,
+ * which the replay then runs; call it once, before the replay. */
 void kv_grade_wrap(kv_grading *g, kv_plan *plan);
 
-/* grade.c: index of a layer, by the model's number. */
+/* grade.c: index in g->layer of the layer with the model's number `layer`,
+ * which must be among the recorded ones. */
 int kv_grade_layer_index(const kv_grading *g, int layer);
 
-/* grade.c: called for each selection, and for each keep, in a hook (g->look).
- */
+/* grade.c: both are callbacks of g->look, and self is the grading. The first
+ * notes what a hook selected by its scores, the second judges a keep: it is
+ * given the list of *n entries that stay (flags: the same by entry, or NULL)
+ * and returns the list that is to stay instead, of *n entries, valid until the
+ * next call. */
 void kv_grade_selection(void *self, const kv_selection *s);
 const int32_t *kv_grade_keep(void *self, const kv_lane *l, const bool *flags,
                              const int32_t *list, int *n);
 
-/* grade.c, called by the wrapped hooks. A view was chosen: judges it, and
- * replaces it by theirs. */
+/* grade.c, called by the wrapped hooks. The hook has chosen *out for a query
+ * head of the lane: judges it, and replaces it by theirs unless
+ * g->follow_ours. */
 void kv_grade_view(kv_grading *g, const kv_lane *l, int head, kv_view *out);
-/* The hooks of a lane have run; if they did not keep anything, everything is
- * kept. */
+/* The hooks of a lane have run in this step. If none of them kept anything,
+ * that is judged as keeping everything. */
 void kv_grade_lane_end(kv_grading *g, kv_lane *l);
-/* All lanes that compress together have run. */
+/* All lanes that compress together have run: judges what they hold in total,
+ * and counts each lane's grade. */
 void kv_grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes);
+/* True if their file says what the lane keeps at its current step. */
 bool kv_grade_has_list(const kv_grading *g, const kv_lane *l);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the fences (sim/laws/fence*.c): what each file checks. Everything
- * except the workspace checks is for replays with one thread.
+ * Private to the fences (sim/laws/fence*.c): marks around the memory that hooks
+ * of a method are given, and copies of what they must not change. A broken
+ * fence is reported by kv_fence_found, which does not return, so that the
+ * functions here have no error to give. Everything except the workspace checks
+ * is for replays with one thread.
  */
 #ifndef KV_SIM_FENCE_PART_H
 #define KV_SIM_FENCE_PART_H
@@ -9,21 +12,25 @@
 #include "ref/lane/lane.h"
 #include "sim/laws/fence.h"
 
-enum { KV_FENCE = 64 };
+enum { KV_FENCE = 64 }; /* bytes of a mark before and behind a piece */
 
+/* Fills n bytes with the mark, a fixed pattern. */
 void kv_fence_mark(void *at, size_t n);
 /* Index of the first of n bytes that no longer has its mark; n: all have. */
 size_t kv_fence_marked(const void *at, size_t n);
 
-/* Reports where the method is, the hook's name, and the text. Does not return.
- */
+/* Reports that `law` is broken: the hook that runs, its layer, lane and step,
+ * and the text. Does not return. */
 void kv_fence_found(const char *law, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* --- fence_lane.c: behind state and entries ----------------------------- */
 
+/* Before a hook: marks the room of the lane's state and arrays that lies beyond
+ * its entries. */
 void kv_fence_fill(kv_lane *l);
-/* n: entries when kv_fence_fill was called. */
+/* After the hook: reports a mark that is gone. n: entries of the lane when
+ * kv_fence_fill was called. */
 void kv_fence_beyond(const kv_lane *l, int n);
 
 /* --- fence_take.c: the workspace ---------------------------------------- */
@@ -31,18 +38,23 @@ void kv_fence_beyond(const kv_lane *l, int n);
 /* Workspace to ask for so that every take of a hook that asks for `work` bytes
  * has room for its marks. */
 size_t kv_fence_room(const kv_shape *shape, size_t work);
-/* inner: the part of `outer` that the hook gets; whole: check all of outer. */
+/* Before a hook: gives it *inner, a part of the workspace `outer` in which
+ * every take lies between marks; whole: all of outer is marked and checked, not
+ * only what was taken. After the hook, on the same thread, takes_end checks the
+ * marks. */
 void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                           bool whole, kv_work *inner);
 void kv_fence_takes_end(void);
 
 /* --- fence_guard.c: what a hook may not write --------------------------- */
 
-/* Starts without lanes. */
+/* Starts a replay of the method, without lanes. KV_RESOURCE: memory. */
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
-/* Adds a lane. */
+/* Adds a lane of the replay, when it begins. */
 void kv_fence_guard_lane(const kv_lane *l);
-/* Call around a hook, which may change `lanes` lanes by memory operations.
+/* Call around a hook: before takes digests of what it may not write (its
+ * parameters, all lanes, the rows that it is shown), after compares them, but
+ * for the `lanes` lanes of lane[], which it may change by memory operations.
  * rows: what the hook is shown, or NULL. */
 void kv_fence_guard_before(const kv_at *at, const kv_rows *rows);
 void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
@@ -50,8 +62,10 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
 
 /* --- fence_process.c: what a hook keeps --------------------------------- */
 
-/* Starts counting anew. */
+/* What a hook may not leave behind: memory allocated or mapped, threads, and
+ * files of others that it closed. Starts counting anew, once a replay. */
 void kv_fence_process_open(void);
+/* Call around a hook; after reports what it left. */
 void kv_fence_process_before(void);
 void kv_fence_process_after(void);
 

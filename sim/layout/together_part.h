@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/layout/together*.c: the requests of a pool.
+ * Private to sim/layout/together*.c: requests that share a pool of pages, while
+ * they are run step by step. One thread.
  */
 #ifndef KV_SIM_TOGETHER_PART_H
 #define KV_SIM_TOGETHER_PART_H
@@ -8,29 +9,37 @@
 #include "sim/layout/layouts_part.h"
 #include "sim/layout/together.h"
 
+/* One request: a cell that was replayed before, and what it held. */
 typedef struct kv_request {
-  const kv_layouts *of;
-  const kv_layout_account *account;
-  kv_together_result *out;
-  uint8_t *tier;         /* [layers][KV_TIERS] the pool's, by the layer's own */
-  kv_pages_count *count; /* [heads] what the manager is told */
-  bool over;             /* or it never was */
+  const kv_layouts *of; /* its layouts; NULL: its cell did not run */
+  const kv_layout_account *account; /* of the layout whose pages are shared */
+  kv_together_result *out;          /* what the pool did to it */
+  uint8_t *tier; /* [layers][KV_TIERS] which of the pool's two precisions each
+                    class of a layer is stored in */
+  kv_pages_count *count; /* [heads] rows by class of each head, as they are
+                            passed to kv_pages_* at the step in hand */
+  bool over;             /* finished or refused, or its cell did not run */
 } kv_request;
 
+/* The pool and its requests. */
 typedef struct kv_pool {
   const kv_together *how;
-  int n, heads, lanes, layers;
-  int64_t page; /* bytes */
-  kv_layout_tier tier[KV_TIERS];
-  kv_request *request; /* [n] */
-  kv_pages_job *job;   /* [n] of a call */
-  int jobs;
-  kv_pages p;
+  int n, lanes, layers; /* requests; lanes of a layer */
+  int heads;            /* layers * lanes: what the page manager calls a head */
+  int64_t page;         /* bytes */
+  kv_layout_tier tier[KV_TIERS]; /* high, then low precision */
+  kv_request *request;           /* [n] */
+  kv_pages_job *job;             /* [n] of one call of the manager */
+  int jobs;                      /* how many of them are used */
+  kv_pages p;                    /* the manager */
   kv_pool_result result;
 } kv_pool;
 
-/* Takes memory, and compresses what is a tier of the pool. At least one request
- * is there. */
+/* Opens a pool of how->pool bytes for n requests, of which at least one is not
+ * NULL: decides which precision of the pool each class of each layer is stored
+ * in, and takes the manager's memory. out: [n] results, filled while the pool
+ * runs. KV_REFUSED: the requests store rows of more than two precisions, or in
+ * other layouts; KV_RESOURCE: memory. Close it, also after a failure. */
 kv_rc kv_pool_open(const kv_together *how, int n,
                    const kv_layouts *const *request,
                    kv_together_result *const *out, kv_pool *x, kv_err *e);

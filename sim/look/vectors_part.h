@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/look/vectors*.c: the stages, and the matrices collected for
- * them.
+ * Private to sim/look/vectors*.c: the stages of a step whose data
+ * `kvreplay vectors` writes, and the matrices collected for them. Everything is
+ * collected in memory by one thread while the cell is replayed, and written
+ * after it.
  */
 #ifndef KV_SIM_VECTORS_PART_H
 #define KV_SIM_VECTORS_PART_H
@@ -51,14 +53,15 @@ enum {
   KV_V_STAGES
 };
 
+/* A stage, as manifests describe it. */
 typedef struct kv_vectors_stage {
-  const char *name;
+  const char *name;  /* of its files and in manifests: "k_codes" */
   const char *of;    /* what `head` counts: query heads, KV heads or lanes */
   const char *rules; /* numbers of rules in ref/ground/arith.h, or "-" */
-  const char *rule;
+  const char *rule;  /* how it is computed, in one line of text */
 } kv_vectors_stage;
 
-/* vectors_stages.c */
+/* vectors_stages.c: those of the enum, by its numbers. */
 extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
 
 /* One matrix. step 0: belongs to no step; head -1: belongs to the layer.
@@ -71,6 +74,7 @@ typedef struct kv_vector {
   void *own;        /* or NULL */
 } kv_vector;
 
+/* A collection. */
 typedef struct kv_vectors {
   const kv_vectors_ask *ask;
   const kv_cell *cell;
@@ -95,7 +99,11 @@ typedef struct kv_vectors {
 void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
 /* Sets the fault: memory ended. Keeps an earlier fault. */
 void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
+/* True if matrices of that step are asked for. */
 bool kv_vectors_wants(const kv_vectors *v, int step);
+/* Begins an empty collection for ask, one at a time in a process: selections
+ * are noted through kv_selecting_now. KV_RESOURCE: memory. Close it, also after
+ * a failure. */
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
 void kv_vectors_close(kv_vectors *v);
 /* Collects q, k and v of a layer before it begins. */
@@ -105,13 +113,15 @@ void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
  * second computation. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
 
-/* vectors_files.c */
+/* vectors_files.c: writes every matrix into its file under dir, which exists,
+ * then the manifests. KV_RESOURCE: a file cannot be written. */
 kv_rc kv_vectors_files(const kv_vectors *v, const char *dir, kv_err *e);
 /* vectors_manifest.c: writes the manifests into dir, where the stages' files
  * already are. */
 kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
 
-/* Stage i of the cell: the common ones first, then its method's own. */
+/* Stage i of the cell, 0 <= i < kv_vectors_stage_count: the common ones first,
+ * then its method's own. */
 kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
 int kv_vectors_stage_count(const kv_vectors *v);
 /* Writes the full rule of stage i; for stages of codings, with the rules of
@@ -125,6 +135,7 @@ const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
 enum { KV_VECTOR_FILE = 160 };
 const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
                            char out[KV_VECTOR_FILE]);
+/* Bytes of its data: rows * width elements of its type. */
 size_t kv_vector_bytes(const kv_vector *x);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/measure/cost*.c: the counters of a ledger.
+ * Private to sim/measure/cost*.c: the counters of a ledger, in bytes unless
+ * said otherwise. Layers in flight on several threads add to them, so they are
+ * atomic, and integers, so that the order of adding does not matter; they are
+ * read when all have ended.
  */
 #ifndef KV_SIM_COST_PART_H
 #define KV_SIM_COST_PART_H
@@ -11,31 +14,37 @@
 
 typedef _Atomic int64_t kv_counter;
 
-/* One block. compressed: bytes by kind, numbered as kv_byte_kind_at does;
- * excess: the most that a layer held before compression beyond what it held
- * after; the rest are sums. */
+/* One block of the prompt, or one decode step. compressed: bytes held after
+ * compression by kind, numbered as kv_byte_kind_at does; excess: the most that
+ * a layer held before compression beyond what it held after, codes_excess the
+ * same of codes alone; read, scanned and fetched; attended: entries, over query
+ * heads. All but the excesses are sums over layers. */
 typedef struct kv_cost_block {
   kv_counter compressed[KV_N_BYTE_KINDS], excess, codes_excess, read, scanned,
       fetched, attended;
 } kv_cost_block;
 
+/* Of all blocks: records of verbs, and bytes that they moved. */
 typedef struct kv_cost_changes {
   kv_counter records, moved;
 } kv_cost_changes;
 
 struct kv_cost {
   const kv_shape *shape;
-  int layers, lanes, blocks, points; /* prompt blocks; all blocks */
-  int rows;                          /* layers if they are held apart, else 1 */
-  kv_cost_block *at;                 /* [rows][points] */
-  kv_cost_changes *verbs;            /* [rows] */
-  int32_t *kept;                     /* [layers][lanes] */
+  int layers, lanes;      /* recorded ones; of a layer */
+  int blocks, points;     /* of the prompt; decode steps included */
+  int rows;               /* layers if they are held apart, else 1 */
+  kv_cost_block *at;      /* [rows][points] */
+  kv_cost_changes *verbs; /* [rows] */
+  int32_t *kept;          /* [layers][lanes] entries at the end */
 };
 
+/* The value of a counter, exact once every layer has ended. */
 static inline int64_t kv_counter_get(const kv_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }
 
+/* The counters of one row and block, which must exist (asserted). */
 static inline kv_cost_block *kv_cost_block_of(const kv_cost *c, int row,
                                               int block) {
   assert(row >= 0 && row < c->rows && block >= 0 && block < c->points);

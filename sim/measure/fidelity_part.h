@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/measure: where the values of fidelity lie, and which decode
- * row looks for which needle.
+ * Private to sim/measure: where the values of fidelity lie until they are
+ * aggregated, and which decode row looks for which needle (the tokens that an
+ * answer repeats). Layers are worked on by one thread each and share nothing.
  */
 #ifndef KV_SIM_FIDELITY_PART_H
 #define KV_SIM_FIDELITY_PART_H
@@ -19,12 +20,12 @@ typedef struct kv_search {
 
 struct kv_fidelity {
   const kv_shape *shape;
-  int layers, *layer; /* the model's numbers */
-  int *budget;        /* [layers] */
+  int layers, *layer; /* recorded ones; [layers] the model's numbers */
+  int *budget;        /* [layers] entries, for the recall of the top budget */
   int steps;          /* decode steps */
-  int searches;
-  kv_search *search;         /* [searches], steps ascending */
-  int32_t *search_at;        /* [steps] index in search, or -1 */
+  int searches;       /* rows that look for a needle */
+  kv_search *search;  /* [searches], steps ascending */
+  int32_t *search_at; /* [steps] index in search, or -1 */
   int width[KV_MEASURES];    /* values of a head: steps, searches or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */
@@ -39,17 +40,20 @@ static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
   return slice + f->start[m] + (size_t)h * (size_t)f->width[m];
 }
 
-/* Plans which decode row looks for which token. f->search has room for one
- * search for each decode step. */
+/* Plans which decode row looks for which token, for n needles: fills
+ * f->searches, f->search and f->search_at, which have room for one search a
+ * decode step. KV_RESOURCE: memory. */
 kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
 
-/* Fills the needle measures of search `at`: query head h of a layer, whose
- * tokens have the exact probabilities exact[] and whose view gave place i the
- * share share[i] (p^ of a whole entry). */
+/* Fills the needle measures of search `at` (an index in f->search) for query
+ * head h of the layer of index `layer`, whose tokens have the exact
+ * probabilities exact[] and whose view gave place i the share share[i] (p^ of a
+ * whole entry). */
 void kv_search_row(kv_fidelity *f, int layer, int h, int at,
                    const kv_lane *lane, const kv_view *view, const float *exact,
                    const float *share);
 
+/* True if the view is of every entry of the lane. */
 static inline bool kv_view_whole(const kv_view *v, const kv_lane *l) {
   return v->entries == l->n;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/measure/fidelity_row.c and fidelity_stored.c: one decode row
- * of one lane while it is measured.
+ * of one lane while it is measured against exact attention. Nothing here
+ * allocates or fails.
  */
 #ifndef KV_SIM_ROW_PART_H
 #define KV_SIM_ROW_PART_H
@@ -10,33 +11,38 @@
 
 /* What one call works on. */
 typedef struct kv_row {
-  kv_fidelity *f;
-  int layer, step, n; /* decode step, 0-based; tokens 0..n-1 */
-  const kv_seen *seen;
-  kv_truth *truth;
-  const kv_lane *lane;
+  kv_fidelity *f;      /* gets the values */
+  int layer, step, n;  /* index; decode step, 0-based; tokens 0..n-1 */
+  const kv_seen *seen; /* what the method attended */
+  kv_truth *truth;     /* exact attention of the same row */
+  const kv_lane *lane; /* what is stored */
   int head0;           /* of the lane's first query head in the truth */
   bool plain;          /* entries are tokens in ascending order */
   int listed;          /* tokens of the whole lane, where they are listed */
   int top[3], most[3]; /* index and k of the recalls; most 0: none */
 } kv_row;
 
+/* The row of the lane's query head h, 0-based, in x, an array of the truth with
+ * a row of truth->stride floats for each query head. */
 static inline const float *kv_row_of_head(const kv_row *r, const float *x,
                                           int h) {
   return x + (size_t)(r->head0 + h) * r->truth->stride;
 }
 
+/* Stores the value of measure m for the lane's query head h at this step; does
+ * nothing for a measure that the trace has not. */
 static inline void kv_row_put(const kv_row *r, kv_measure m, int h, double x) {
   if (r->f->width[m])
     kv_fidelity_head(r->f, m, r->layer, r->lane->first_head + h)[r->step] = x;
 }
 
-/* Lists the tokens of a view in compare.token, ascending, and the place of each
- * in compare.place; returns how many. Heads that see the whole lane share one
- * list. */
+/* Lists the tokens of a view in truth->compare.token, ascending, and the place
+ * of each in the view in truth->compare.place; returns how many. Heads that see
+ * the whole lane share one list, which is made once. */
 int kv_row_list(kv_row *r, const kv_view *v);
 
-/* fidelity_stored.c: the measures of what the lane stores beside the view. */
+/* fidelity_stored.c: stores the measures of what the lane holds, in the view or
+ * not, for all its query heads. Call it once a row, after the views. */
 void kv_row_stored(kv_row *r);
 
 #endif

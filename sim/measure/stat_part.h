@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both ways to aggregate, stat.c in memory and tally.c in passes, share:
- * they give the same bits. For nobody else.
+ * Private to stat.c and tally.c, the two ways to aggregate values, in memory
+ * and in passes over a file: what both compute alike, so that they give the
+ * same bits.
  */
 #ifndef KV_SIM_STAT_PART_H
 #define KV_SIM_STAT_PART_H
 
 #include "sim/measure/measure.h"
 
-/* Place of the nearest rank: ceil(percent * n / 100) - 1. */
+/* Index of the percentile by nearest rank among n > 0 values in ascending
+ * order: ceil(percent * n / 100) - 1, percent 1..100. */
 static inline int64_t kv_rank_of(int64_t n, int64_t percent) {
   return (n * percent + 99) / 100 - 1;
 }
 
+/* x * x, rounded once; the build forbids that a sum absorbs it. */
 static inline double kv_square(double x) { return x * x; }
 
 #endif

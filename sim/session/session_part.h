@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to session.c and session_*.c.
+ * Private to session.c and session_*.c: the state of a session, a cell that a
+ * program feeds token by token, and the steps of its calls. One thread at a
+ * time. Arguments were checked by the public call (sim/session/session.h).
  */
 #ifndef KV_SIM_SESSION_PART_H
 #define KV_SIM_SESSION_PART_H
@@ -59,8 +61,10 @@ kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
                            const char *budget, int prompt_len, kv_session **out,
                            kv_err *e);
 
-kv_rc kv_session_none(kv_err *e); /* "there is no session" */
-/* Finds the layer with the model's number. */
+/* Returns KV_USAGE with the sentence that there is no session: for a NULL
+ * handle. */
+kv_rc kv_session_none(kv_err *e);
+/* Finds the layer with the model's number. KV_USAGE: it is not fed. */
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 
 /* session_rows.c: copies n tokens of one side into its buffer, from token
@@ -75,10 +79,12 @@ typedef struct kv_side {
 } kv_side;
 kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                       int n, const kv_session_in *in, kv_err *e);
-/* Reads the row of one token and head as floats. */
+/* Reads the row of one token and head, `width` elements of the caller's type,
+ * as floats into out. `token` counts from the first row of `in`. */
 void kv_session_row(const kv_session *s, const kv_session_in *in, int token,
                     int head, int width, float *out);
-/* Writes a row to the caller. */
+/* Writes a row of d_v floats to the caller's memory, rounded to its type.
+ * `token` counts from the first row of `out`. */
 void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
                      int head, const float *row);
 

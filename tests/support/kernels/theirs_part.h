@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to theirs.c and theirs_files.c: what a kernel writes down as it
- * goes. Anything that goes wrong fails the running test.
+ * Private to theirs.c and theirs_files.c: what a made-up kernel of other people
+ * writes down as it goes, decisions and outputs, and the files that
+ * `kvreplay grade` reads. Anything that goes wrong fails the running test.
  */
 #ifndef KV_TESTS_THEIRS_PART_H
 #define KV_TESTS_THEIRS_PART_H
@@ -11,33 +12,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST = 1024, HEADS_MOST = 16, LAYERS_MOST = 8 };
+enum { MOST = 1024, HEADS_MOST = 16, LAYERS_MOST = 8 }; /* steps; heads; .. */
 
+/* The lists of one layer, as a decisions file has them: for each step one for
+ * each head, all items behind one another. */
 typedef struct lists {
-  int32_t step[MOST];
-  int64_t start[MOST * HEADS_MOST + 2]; /* one more: of the list begun */
-  int32_t *item;
-  size_t room;
-  int steps, n; /* steps, lists */
+  int32_t step[MOST];                   /* [steps] tokens seen */
+  int64_t start[MOST * HEADS_MOST + 2]; /* [n + 1] where each list begins in
+                                           item; the last: the list begun */
+  int32_t *item;                        /* token numbers; grows */
+  size_t room;                          /* items that it holds */
+  int steps, n;                         /* steps, lists */
 } lists;
 
+/* Lists of all layers. */
 typedef struct book {
   lists list[LAYERS_MOST];
 } book;
 
+/* Outputs and log-sum-exps by layer. */
 typedef struct answers {
-  float *o[LAYERS_MOST], *lse[LAYERS_MOST];
+  float *o[LAYERS_MOST], *lse[LAYERS_MOST]; /* [elements], [rows] */
   size_t rows, elements;
 } answers;
 
+/* An empty book; book_close frees it. */
 book *book_open(void);
-void list_put(lists *l, int32_t item);
-void list_end(lists *l);     /* the next one may follow */
-void list_permute(lists *l); /* the last one: an order that is nobody's */
-/* Writes and frees. */
+void list_put(lists *l, int32_t item); /* adds an item to the list begun */
+void list_end(lists *l);               /* ends it; the next one begins */
+/* Puts the items of the list that ended last into an order that is no
+ * ranking's: what a method that keeps an order of its own must not do. */
+void list_permute(lists *l);
+/* Writes the book as a decisions file at path, of views or of what is kept,
+ * with as many heads (lanes) a step, and frees it. */
 void book_close(const theirs *t, book *b, bool views, int heads,
                 const char *path);
 
+/* Takes memory for the outputs of a trace; answers_close writes them as a
+ * safetensors file (layers.L.o, layers.L.lse) at path and frees them. */
 void answers_open(const theirs *t, answers *a);
 void answers_close(const theirs *t, answers *a, const char *path);
 
