@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A database of results as a file: opened to read, checked, merged. Each says
- * itself what is wrong (say.h) and returns an exit code.
+ * A database of results as a file: opened to read, checked, merged. What
+ * returns an exit code (say.h) is KV_EXIT_OK or has said on standard error what
+ * is wrong, in one sentence: KV_EXIT_INPUT for a bad file, KV_EXIT_RESOURCE
+ * where disk, memory or a lock is.
  */
 #ifndef KV_ANALYSIS_RESULTS_H
 #define KV_ANALYSIS_RESULTS_H
@@ -10,30 +12,38 @@
 
 #include <sqlite3.h>
 
-/* Opens a kvreplay database to read and makes the views of sql/. */
+/* Opens a kvreplay database to read, checks it, and makes the functions and
+ * views of sql/ in it, which last as long as the connection. An exit code;
+ * close *db with sqlite3_close, also after a failure (NULL is accepted). */
 int kv_results_open(const char *path, sqlite3 **db);
-/* What SQLite is to be given to open or attach path: to be freed with
- * sqlite3_free; NULL, and an exit code, where it cannot be read where it lies.
- */
+/* Makes the URI that SQLite is to be given to open or attach path; freed with
+ * sqlite3_free. An exit code: where it cannot be read where it lies, *uri is
+ * NULL. */
 int kv_results_name(const char *path, char **uri);
-/* Before anything is read: a database brings no code of its own (triggers,
- * views) that would run. 0, or what SQLite says. */
+/* Call it on a new connection, before anything is read: triggers and views that
+ * a database brings do not run. 0, or SQLite's code. */
 int kv_results_guard(sqlite3 *db);
-/* What the views ask for and SQLite has not (functions.c). 0, or what it says.
- */
+/* Adds the SQL functions that the views call and SQLite has not (functions.c).
+ * 0, or SQLite's code. */
 int kv_results_functions(sqlite3 *db);
-/* A minute where another process writes, aloud; path outlives db. */
+/* Where another process has locked the database, queries wait for a minute,
+ * which is said after half a second, with path, and then fail. path outlives
+ * db. */
 void kv_results_wait(sqlite3 *db, const char *path);
-/* Says so if path is no file that can be read. */
+/* An exit code: KV_EXIT_INPUT if path is no regular file that can be read. */
 int kv_results_there(const char *path);
-/* Says that SQLite failed, and which code that is: a bad file or none. */
+/* Says that the last call of SQLite on db (NULL: opening it) failed, and
+ * returns the exit code: KV_EXIT_INPUT where path is no database or damaged,
+ * else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
-/* Is schema (main or attached) of this version, and all in it as kvreplay
- * writes it (check.c)? Says so if not. */
+/* check.c. An exit code: is schema, "main" or the name of an attached database,
+ * of a version that this program knows, with tables as kvreplay writes them?
+ * path is for the sentence. */
 int kv_results_check(sqlite3 *db, const char *schema, const char *path);
 
-/* kvreport merge OUT DB...: files[0] becomes the union of itself, where it is
- * there, and the others. */
+/* kvreport merge OUT DB...: files[0] becomes the union of itself, where it
+ * exists, and the others, whole or not at all. An exit code: KV_EXIT_DIFFERENT
+ * where they contradict each other. */
 int kv_results_merge(const kv_list *files);
 
 #endif

@@ -12,23 +12,29 @@ typedef struct kv_panels {
   /* Columns of the grid: rows alike in `panel` are a plot, and stand
    * together; its heading is what that column says. */
   const char *panel, *series, *x, *y;
-  kv_axis across, up; /* limits are found */
+  kv_axis across, up; /* names and scales; limits are found in the rows */
   bool apart;         /* limits of its own for each panel, not for all */
   bool bare;          /* no point is marked but the last of a line */
   const char *title;  /* for who cannot see it; before the panel's name */
 } kv_panels;
 
-/* The grid has columns asked and confirmed, too. Draws the names of the series
- * and the plots, without a figure around them. */
+/* Draws the rows of g into the page p: the names of the series, then the plots,
+ * without a figure around them. Beside those that s names, g has the columns
+ * `asked` and `confirmed`. Nothing is drawn where g has no rows. */
 void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s);
 
-/* A figure of panels with its section: of the rows that `ask` gives, nothing
- * where there are none. id names its file, too. */
+/* A figure of panels with a heading of its own. */
 typedef struct kv_figure {
-  const char *id, *title, *ask, *caption;
+  const char *id;    /* of its place in the page, and of its file of numbers */
+  const char *title; /* the heading */
+  const char *ask;   /* SQL that gives the rows; none: no figure, no heading */
+  const char *caption; /* HTML below the plots */
   kv_panels panels;
 } kv_figure;
 
+/* Draws n figures in their order. Returns an exit code
+ * (analysis/database/say.h): KV_EXIT_OK, or what went wrong with a query, which
+ * has been said. */
 int kv_figures_draw(const kv_page *p, size_t n, const kv_figure *figure);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the kernels of logits share (gpu/backend/logits.cu, logits_rows.cu): a
- * block's task, its queries, its entries and their sums; and the way that is
- * right for every entry.
+ * block's task, its queries, its entries and their sums; and kv_logits_mixed,
+ * which computes logits of entries stored in any mixture of types and formats,
+ * more slowly than the kernels of one type. Device functions are called by all
+ * threads of a block unless said otherwise; l is the layer, and its logits are
+ * l.s, [rows][n_heads][l.stride].
  */
 #ifndef KV_GPU_LOGITS_CUH
 #define KV_GPU_LOGITS_CUH
@@ -18,8 +21,9 @@ constexpr int KV_LOGITS_STAGES = KV_KEY_STAGES * KV_BLOCK * KV_KEY_PIECES;
 /* What a block computes: entries base .. of a lane, for a tile of queries. */
 typedef struct kv_logits_task {
   const kv_gpu_lane *lane;
-  int base, all; /* all: queries of the tile */
-  bool masked;
+  int base;    /* the first entry */
+  int all;     /* queries of the tile: rows of the lane's query heads */
+  bool masked; /* only entries that l's mask has are wanted */
 } kv_logits_task;
 
 /* Index of query j of the lane's tile among the layer's; a decode step has one
@@ -41,13 +45,16 @@ KV_DEVICE const float *kv_logits_query(const kv_gpu_layer &l,
   return l.q + at * (size_t)l.shape.d;
 }
 
+/* True if entry i is one of the lane's and its logits are wanted. By any one
+ * thread. */
 KV_DEVICE bool kv_logits_wanted(const kv_gpu_layer &l, const kv_logits_task &a,
                                 int i) {
   return i < a.lane->n && (!a.masked || kv_gpu_seen(l, a.lane, i));
 }
 
-/* Writes the logits of entry i from its sums with queries j .. j + count - 1.
- */
+/* Writes the logits of entry i: of its sums acc[] with queries j .. j + count -
+ * 1 of the tile, scaled, with the entry's bias added. By the thread that has
+ * them. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_keep(const kv_gpu_layer &l, const kv_logits_task &a,
                               int i, int j, int count, float bias,
@@ -69,8 +76,9 @@ template <int COUNT> struct kv_logits_own {
   float bias[COUNT];
 };
 
-/* Calls chains(j, count, acc) for up to QUERIES queries j .. at a time, and
- * keeps what the thread's entries have. */
+/* Calls chains(j, count, acc) for up to QUERIES queries j .. at a time, which
+ * adds to acc [COUNT][QUERIES] and may have barriers, and writes the logits of
+ * the thread's entries. */
 template <int QUERIES, int COUNT, class Chains>
 KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
                                 const kv_logits_own<COUNT> &own,
@@ -89,7 +97,9 @@ KV_DEVICE void kv_logits_passes(const kv_gpu_layer &l, const kv_logits_task &a,
   }
 }
 
-/* KV_BLOCK entries from a.base on; row [KV_BLOCK]. */
+/* The logits of KV_BLOCK entries from a.base on, one a thread, whatever each is
+ * stored as. room: memory of the stages, with KV_LOGITS_STAGES pieces of keys;
+ * row: [KV_BLOCK]; both in shared memory. Has barriers. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
                                const kv_key_room &room, kv_key_row *row) {
@@ -104,8 +114,9 @@ KV_DEVICE void kv_logits_mixed(const kv_gpu_layer &l, const kv_logits_task &a,
   });
 }
 
-/* Copies queries j .. j + count - 1, and the last one where QUERIES are more.
- */
+/* Starts the copies of queries j .. j + count - 1, and of the last one again
+ * where QUERIES are more, into query [QUERIES][d / 4]; d is a multiple of 4.
+ * They are there after kv_async_wait and a barrier. */
 template <int QUERIES>
 KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
                                int j, int count, kv_quad *query) {
@@ -119,21 +130,24 @@ KV_DEVICE void kv_logits_fetch(const kv_gpu_layer &l, const kv_logits_task &a,
   kv_async_commit();
 }
 
-/* Of up to KV_LOGITS_MOST queries in a pass, shared out evenly: how many. */
+/* On the host: how many queries of a tile of `rows` rows a pass takes, at most
+ * KV_LOGITS_MOST, so that all passes have about as many. */
 static inline int kv_logits_queries(const kv_gpu_layer *l, int rows) {
   int all = rows * (l->shape.n_heads / l->lanes);
   int passes = (all + KV_LOGITS_MOST - 1) / KV_LOGITS_MOST;
   return (all + passes - 1) / passes;
 }
 
+/* On the host: a block for KV_LOGITS_TILE entries of each lane. */
 static inline dim3 kv_logits_grid(const kv_gpu_layer *l) {
   constexpr int CHUNKS = KV_LOGITS_TILE / KV_GPU_CHUNK;
   return dim3((unsigned)((l->chunks + CHUNKS - 1) / CHUNKS),
               (unsigned)l->lanes);
 }
 
-/* gpu/backend/logits_rows.cu: of lanes whose coded keys have scales of their
- * own. */
+/* gpu/backend/logits_rows.cu, on the host: starts the logits of `rows` rows of
+ * lanes whose coded keys have scales of their own, as kv_gpu_start_logits does
+ * for others. */
 extern "C" void kv_gpu_start_row_logits(void *stream, const kv_gpu_layer *l,
                                         int rows, int masked);
 

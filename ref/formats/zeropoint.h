@@ -32,15 +32,20 @@
 
 extern const kv_format kv_format_zeropoint;
 
-/* As stored. */
+/* What a run stores beside its codes; both are exact in fp16. The functions
+ * below are called for a run in this order: of (kv_zeropoint_base or _fraction
+ * by c->rule), fits, code for each element; and least to decode. c has the bits
+ * and the rule; min and max are the least and the largest element. */
 typedef struct kv_zeropoint {
   float scale, zero;
 } kv_zeropoint;
 
+/* L, the largest code. */
 KV_FN float kv_zeropoint_top(const kv_minmax *c) {
   return (float)((1 << c->bits) - 1);
 }
 
+/* y as a code, 0..L; NaN becomes 0. */
 KV_FN float kv_zeropoint_clamp(const kv_minmax *c, float y) {
   float top = kv_zeropoint_top(c);
   y = y > 0 ? y : 0;
@@ -72,11 +77,13 @@ KV_FN kv_zeropoint kv_zeropoint_of(const kv_minmax *c, float min, float max) {
                                  : kv_zeropoint_fraction(c, min, max);
 }
 
+/* 0 if the run cannot be coded: coding then fails. */
 KV_FN int kv_zeropoint_fits(float min, float max, const kv_zeropoint *p) {
   return kv_finite(min) && kv_finite(max) && kv_finite(p->scale) &&
          kv_finite(p->zero);
 }
 
+/* The code of element x of a run that fits. */
 KV_FN uint32_t kv_zeropoint_code(const kv_minmax *c, const kv_zeropoint *p,
                                  float x) {
   if (!(p->scale > 0)) return 0;

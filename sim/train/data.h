@@ -12,10 +12,11 @@
 #include "ref/kernels/kernels.h"
 #include "traces/trace/trace.h"
 
+/* One trace. */
 typedef struct kv_train_trace {
   kv_trace *trace;
-  kv_turns turns;
-  bool held; /* judged by, never learned from */
+  kv_turns turns; /* tables of rotation, where they are wanted */
+  bool held;      /* judged by, never learned from */
 } kv_train_trace;
 
 /* Tokens first .. first + count - 1 of a trace. */
@@ -35,24 +36,27 @@ typedef struct kv_train_data {
   kv_train_piece *piece; /* of the traces that are learned from */
 } kv_train_data;
 
-/* What is asked of traces. */
+/* What is asked of traces: turns, RoPE tables, to turn keys back; answers, at
+ * least one trace that is learned from has some. */
 typedef struct kv_train_wants {
   const char *method; /* for sentences */
   bool turns, answers;
   int most; /* tokens of a piece */
 } kv_train_wants;
 
-/* KV_INPUT with one sentence: a trace cannot be read, is of another geometry or
- * model, has no RoPE frequencies where turns are wanted, or holds a number that
- * is not finite; KV_USAGE: none has answers where they are wanted. Reads every
- * trace that is learned from once. */
+/* Opens the traces and cuts those that are learned from into pieces. KV_INPUT:
+ * a trace cannot be read, is of another geometry or model, has no RoPE
+ * frequencies where turns are wanted, or holds a number that is not finite;
+ * KV_USAGE: none has answers where they are wanted. Reads every trace that is
+ * learned from once. */
 kv_rc kv_train_data_open(const kv_train_wants *wants, int learned,
                          const char *const *path, int held,
                          const char *const *held_path, kv_train_data *out,
                          kv_err *e);
 void kv_train_data_close(kv_train_data *d); /* accepts zeroed */
 
-/* Index of the model's layer among those that a trace records, or -1. */
+/* Index of the model's layer `layer` among those that a trace records, or -1.
+ */
 int kv_train_layer(const kv_trace *t, int layer);
 
 /* Cuts a trace into pieces of at most `most` tokens, all but the last of that

@@ -18,15 +18,17 @@
 
 #include "sim/train/trainer.h"
 
+/* What is asked for; all that it points to is the caller's and outlives the
+ * training. */
 typedef struct kv_train_ask {
-  const char *spec; /* NAME:key=value */
-  const kv_trainer *of;
-  void *params; /* resolved by open; the caller's */
-  int traces, held;
-  const char *const *path, *const *held_path;
-  const char *output;
-  int64_t steps; /* 0: the trainer's passes */
-  double rate;   /* 0: the trainer's */
+  const char *spec;     /* NAME:key=value, for sentences and the file */
+  const kv_trainer *of; /* what is trained */
+  void *params;         /* of->params as parsed; kv_train_open resolves them */
+  int traces, held;     /* how many are learned from, and held out */
+  const char *const *path, *const *held_path; /* [traces], [held] */
+  const char *output; /* path of the file; the checkpoint lies beside it */
+  int64_t steps;      /* 0: the trainer's passes */
+  double rate;        /* 0: the trainer's */
   uint64_t seed;
   int most; /* tokens of a piece */
   int keep; /* seconds between checkpoints */
@@ -38,6 +40,8 @@ typedef struct kv_train_ask {
   void *self;
 } kv_train_ask;
 
+/* A training, from open to close: one thread calls it, and it uses
+ * ask.threads. */
 typedef struct kv_train {
   kv_train_ask ask;
   kv_train_data data;
@@ -55,34 +59,47 @@ typedef struct kv_train {
 } kv_train;
 
 /* Opens and checks everything, reads the checkpoint if there is one, and writes
- * one, so that what cannot be written fails now. One sentence each. */
+ * one, so that what cannot be written fails now. KV_INPUT: a trace is bad, or
+ * of another model; KV_USAGE: a parameter does not fit, or the checkpoint is of
+ * another training; KV_RESOURCE: memory or disk. Close it, also after a
+ * failure. */
 kv_rc kv_train_open(const kv_train_ask *ask, kv_train **out, kv_err *e);
 void kv_train_close(kv_train *x); /* accepts NULL */
-/* Until the last step, or stop() says true: *stopped, with a checkpoint. */
+/* Learns, from the step of the checkpoint on, until the last step, or until
+ * stop(), asked after each step, says true: *stopped then, and a checkpoint is
+ * written. KV_INPUT: a trace holds a number that is not finite, or what is
+ * learned is no longer; KV_RESOURCE: a checkpoint cannot be written. */
 kv_rc kv_train_run(kv_train *x, bool (*stop)(void), bool *stopped, kv_err *e);
-/* Of the i-th trace, learned or held out, with the arrays as they are: sums of
- * all its pieces and layers. */
+/* Computes the loss on the i-th trace, those learned from first, then those
+ * held out, with what is learned so far: sums over all its pieces and layers.
+ * Learns nothing. */
 kv_rc kv_train_judge(kv_train *x, int i, kv_train_loss *out, kv_err *e);
+/* Call it after the last step: writes what was learned to ask.output, whole or
+ * not at all, and removes the checkpoint. KV_RESOURCE: disk or memory. */
 kv_rc kv_train_write(kv_train *x, kv_err *e);
 
-/* A running mean of the loss of a layer, the last hundred steps or so. */
+/* The running mean of the loss of a layer over about the last hundred steps; 0
+ * before the first. */
 static inline double kv_train_running(const kv_train *x) {
   return x->weight > 0 ? x->seen / x->weight : 0;
 }
 
 /* --- train_step.c --------------------------------------------------------- */
 
-/* Learns from one piece, all layers at once, and moves what was learned. */
+/* One step: gradients of one piece, all layers at once, and AdamW's change of
+ * x->value by them. */
 kv_rc kv_train_step(kv_train *x, kv_err *e);
-/* The same without moving; judged: without gradients and sums, too. Adds to
- * *out. */
+/* The same without the change; judged: without gradients and sums, too. Adds
+ * the piece's loss to *out. */
 kv_rc kv_train_look(kv_train *x, const kv_train_piece *piece, bool judged,
                     kv_train_loss *out, kv_err *e);
 
 /* --- train_keep.c: checkpoints ------------------------------------------- */
 
-/* KV_USAGE: there is one of another training. */
+/* Reads the checkpoint, if there is one, into x. KV_USAGE: it is of another
+ * training; KV_INPUT: it is damaged. */
 kv_rc kv_train_recall(kv_train *x, kv_err *e);
+/* Writes it, in place of the one before. KV_RESOURCE: disk. */
 kv_rc kv_train_keep(const kv_train *x, kv_err *e);
 
 #endif

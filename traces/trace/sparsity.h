@@ -35,12 +35,13 @@ typedef struct kv_sparsity {
   int64_t rows;     /* of query heads, from token KV_SPARSITY_FROM on */
   int64_t critical; /* tokens that 95 % of the mass need, summed over rows */
   int64_t seen;     /* tokens that they see */
-  int64_t tokens;   /* that have a score, */
+  int64_t tokens;   /* that have a score: the sum of count */
   int32_t count[KV_SPARSITY_SCORES][KV_SPARSITY_NORMS]; /* by class, from the
                                                        first classes on */
 } kv_sparsity;
 
-/* Of the i-th recorded layer, out[n_kv_heads]. Cost: the logits of all recorded
+/* Looks at the i-th recorded layer and fills out[n_kv_heads], on `threads`
+ * threads. Cost: the logits of all recorded
  * rows; memory, a thread: 32 rows of logits, and 8 bytes a token and query
  * head of a group. KV_INPUT where a number, or a logit, is not finite. */
 kv_rc kv_sparsity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
