@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of chunkkv read: its parameters, resolved, and how many
- * chunks stay.
+ * Read by both twins of chunkkv: its parameters as open resolved them (what
+ * each means, its range and its unit stand in the table of
+ * ref/methods/chunkkv.c), and how many chunks stay.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H

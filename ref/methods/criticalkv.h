@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of criticalkv read: its parameters, resolved.
+ * Read by both twins of criticalkv: its parameters as open resolved them (what
+ * each means, its range and its unit stand in the table of
+ * ref/methods/criticalkv.c).
  */
 #ifndef KV_REF_METHODS_CRITICALKV_H
 #define KV_REF_METHODS_CRITICALKV_H

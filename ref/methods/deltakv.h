@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of deltakv read: its parameters, resolved, and how far a
- * layer is compressed at a step.
+ * Read by both twins of deltakv: its parameters as open resolved them (what
+ * each means, its range and its unit stand in the table of
+ * ref/methods/deltakv.c), and how far a layer is compressed at a step.
  */
 #ifndef KV_REF_METHODS_DELTAKV_H
 #define KV_REF_METHODS_DELTAKV_H

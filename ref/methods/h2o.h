@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of h2o read: its parameters, resolved.
+ * Read by both twins of h2o: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/h2o.c).
  */
 #ifndef KV_REF_METHODS_H2O_H
 #define KV_REF_METHODS_H2O_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of hardkv read: its parameters, resolved, and where things
- * lie in a lane's own state.
+ * Read by both twins of hardkv: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/hardkv.c),
+ * and where things lie in a lane's own state.
  */
 #ifndef KV_REF_METHODS_HARDKV_H
 #define KV_REF_METHODS_HARDKV_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of lagkv read: its parameters, resolved.
+ * Read by both twins of lagkv: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/lagkv.c).
  */
 #ifndef KV_REF_METHODS_LAGKV_H
 #define KV_REF_METHODS_LAGKV_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of leankv read: its parameters, resolved, and what follows
- * from scores alone.
+ * Read by both twins of leankv: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/leankv.c),
+ * and what follows from scores alone.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of less read: its parameters, resolved, the tensors of its
- * file, and the arithmetic of a state.
+ * Read by both twins of less: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/less.c), the
+ * tensors of its file, and the arithmetic of a state.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of omnikv read: its parameters, resolved; what a layer does;
- * and who competes at a step.
+ * Read by both twins of omnikv: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/omnikv.c);
+ * what a layer does; and who competes at a step.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of pyramidkv read: its parameters, resolved.
+ * Read by both twins of pyramidkv: its parameters as open resolved them (what
+ * each means, its range and its unit stand in the table of
+ * ref/methods/pyramidkv.c).
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of quest read: its parameters, resolved.
+ * Read by both twins of quest: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/quest.c).
  */
 #ifndef KV_REF_METHODS_QUEST_H
 #define KV_REF_METHODS_QUEST_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of snapkv read: its parameters, resolved.
+ * Read by both twins of snapkv: its parameters as open resolved them (what each
+ * means, its range and its unit stand in the table of ref/methods/snapkv.c).
  */
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both twins of twilight read: its parameters, resolved, and how a key's
- * copy is coded.
+ * Read by both twins of twilight: its parameters as open resolved them (what
+ * each means, its range and its unit stand in the table of
+ * ref/methods/twilight.c), and how a key's copy is coded.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
