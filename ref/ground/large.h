@@ -12,24 +12,28 @@
 
 enum { KV_LARGE_PAGE = 2 << 20 }; /* bytes */
 
-/* kv_zalloc (ref/ground/err.h) for what will lie on large pages: of two and
- * more, it begins with one. */
+/* kv_zalloc (ref/ground/err.h) for what will lie on large pages: a block of at
+ * least two large pages begins at a multiple of one. NULL: no memory. Freed
+ * with free(). */
 void *kv_zalloc_large(size_t count, size_t size);
 
-/* What is written to a block from now on comes on large pages: one at the first
- * byte of each. For what will be full. */
+/* For a block that will be full, before it is written: the first byte that is
+ * written in each large page takes all of it from the system. */
 void kv_large_at_once(void *block, size_t bytes);
 
-/* None before one is full: for what may stay nearly empty. Without this call
- * some systems give a large page for the first byte. */
+/* For a block that may stay nearly empty, before it is written: it takes small
+ * pages, and large ones only by the two calls below. Without this call some
+ * systems give a large page for the first byte. */
 void kv_large_once_full(void *block, size_t bytes);
 
-/* After the first `from` bytes of such a block have become `to`, `to` - `from`
- * at most a large page: one that is full now becomes one. It is copied there,
- * so that no memory is taken that was not in use. */
+/* Call it when the bytes written of such a block, from its beginning, have
+ * grown from `from` to `to`, by at most a large page: if that filled a large
+ * page, its small ones are replaced by it. They are copied there, so that no
+ * memory is taken that was not in use. */
 void kv_large_filled(void *block, size_t from, size_t to);
 
-/* The same of bytes that have been written: all that are full. */
+/* The same of `bytes` bytes that have all been written: every large page that
+ * lies within them. */
 void kv_large_written(void *from, size_t bytes);
 
 #endif

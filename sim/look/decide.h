@@ -3,7 +3,7 @@
  * Records the decisions of a cell as a decisions file (ref/lane/decisions.h):
  * what its lanes hold after each compression that changed them, and what its
  * query heads attended at each step where they did not attend everything. Its
- * watch concurrent, so the replay may use any number of threads. Memory: two
+ * watch is concurrent: the replay may use any number of threads. Memory: two
  * words for each list and run of consecutive tokens.
  */
 #ifndef KV_SIM_DECIDE_H
@@ -17,14 +17,16 @@ typedef struct kv_decide kv_decide;
  * method merges or codes entries. */
 kv_rc kv_decide_can(const kv_cell *c, kv_err *e);
 
-/* Opens a recorder for one cell, which must outlive it. */
+/* Opens a recorder for one cell, before it is replayed, which must outlive it.
+ * KV_RESOURCE: memory. */
 kv_rc kv_decide_open(const kv_cell *c, kv_decide **out, kv_err *e);
 void kv_decide_close(kv_decide *d); /* accepts NULL */
 
 /* The watch to pass to the replay, alone or in a chain; lives as long as d. */
 kv_watch *kv_decide_watch(kv_decide *d);
 
-/* Writes the file; call once, after the replay. KV_RESOURCE: memory ran out
+/* Writes the decisions file at path; name: what rows that follow it are called.
+ * Call once, after the replay. KV_RESOURCE: memory ran out
  * while recording, or the file cannot be written; it is never left incomplete.
  */
 kv_rc kv_decide_write(kv_decide *d, const char *path, const char *name,

@@ -16,15 +16,18 @@
                     "of the best one; never changes a number"                  \
   }
 
-/* The kernel set that KVREPLAY_ISA names, else the best one here; prints a
- * remark if there is one. */
+/* *out: the kernel set that KVREPLAY_ISA names, else the best one that this
+ * processor has; prints a remark on standard error if it is not the fastest.
+ * KV_USAGE: there is none of that name, or the processor lacks it. Call it
+ * once, before anything is computed. */
 kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e);
 
 /* The number of threads that --jobs means (0: one a processor) and that can be
  * made; if those are fewer, says so once. */
 int kv_choose_threads(int jobs);
 
-/* Lines of --version: kernel set in use, CUDA, BLIS. */
+/* Writes the lines of --version that are of computing, kernel set in use, CUDA
+ * and BLIS, into lines[0..size), for kv_program.version. KV_USAGE as above. */
 kv_rc kv_version_kernels(size_t size, char *lines, kv_err *e);
 
 #endif
