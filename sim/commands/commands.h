@@ -13,8 +13,10 @@
 /* The program: its name, its commands in the order of help, its words. */
 extern const kv_program kv_kvreplay;
 
-/* A command whose operands are traces, listed in `list` of its struct. Its
- * tables are called options, examples and notes in its file. */
+/* The initialiser of a kv_command whose operands are traces, one at least,
+ * which are put into the kv_list `list` of its struct `type`. word, does: its
+ * name and summary; its tables are called options, examples and notes in its
+ * file. */
 #define KV_COMMAND_OF_TRACES(word, does, type, list, of_task)                  \
   {                                                                            \
     .name = word, .summary = does, .operands = "TRACE...", .least = 1,         \
