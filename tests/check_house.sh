@@ -23,7 +23,7 @@ set -euo pipefail
 export LC_ALL=C.UTF-8
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-. "$here/tests/house_host.sh"
+. "$here/tests/house/host.sh"
 rooms='ref gpu traces sim analysis tests'
 generated='config.h commit.h ref/methods/list.h gpu/methods/list.h'
 generated+=' ref/formats/list.h gpu/formats/list.h gpu/formats/all.h'
@@ -115,7 +115,7 @@ calls() {
   for room in ref gpu traces sim analysis; do
     mapfile -t list < <(files '[.](c|h|cc|cu|cuh)' | grep "^$room/[^/]*/")
     (cd "$top" && awk -v room="$room" -v order="$(floors "$room")" \
-      -f "$here/tests/calls.awk" "${list[@]}" /dev/null)
+      -f "$here/tests/house/calls.awk" "${list[@]}" /dev/null)
   done
   host_calls
 }

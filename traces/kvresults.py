@@ -45,7 +45,7 @@ def _open(path):
 
 
 def _newest(rows, first):
-    """Run numbers by the newest code of each method: analysis/sql/views.sql."""
+    """Run numbers by the newest code of each method: analysis/sql/runs.sql."""
     def of(x):
         family = "subject" if x["method"] == "replay" else "method"
         return x[family], x["arithmetic"], x["revision"], x["code"]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each cell is called in figures, put into the table `line` (views.sql),
+ * What each cell is called in figures, put into the table `line` (means.sql),
  * by which `summary` and the views behind the pictures take means.
  */
 #ifndef KV_ANALYSIS_LINES_H

@@ -3,7 +3,7 @@
 # Mutants of what is read from a database and shown: see list.sh.
 mutant needle_share_is_mass sim/measure/measure.c 'fidelity' \
   'got->mean / dense->mean' 'got->mean'
-mutant codes_mix analysis/sql/views.sql 'check_results.sh' \
+mutant codes_mix analysis/sql/runs.sql 'check_results.sh' \
   "iif(method = 'replay', subject, method ||" \
   "iif(method <> 'x', subject, method ||"
 mutant damage_is_shown analysis/database/check.c 'check_results.sh' \
@@ -32,7 +32,8 @@ mutant drift_of_run_compared sim/db/db_diff.c 'old_db' \
 mutant asset_bytes_not_put sim/db/db_write.c 'db' \
   'if (isnan(x)) continue;' 'if (isnan(x) || i == 10) continue;'
 mutant scalars_uncompared sim/db/db_diff.c 'old_db' \
-  'compare_number(s->name, x, y, where))' 'compare_number(s->name, x, x, where))'
+  'compare_number(s->name, x, y, where))' \
+  'compare_number(s->name, x, x, where))'
 mutant scalars_of_first_file analysis/database/differ.c 'check_results.sh' \
   'd.name WHERE d.value != s.value' 'd.name WHERE d.value = -s.value'
 mutant drift_of_all_steps sim/measure/fidelity_total.c 'moments' \
@@ -104,11 +105,11 @@ mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
     AND d.prompt_len = r.prompt_len AND d.observe = r.observe
     AND d.arithmetic = r.arithmetic
     AND d.method = '"'dense' AND d.status = 'ok'
-  LEFT JOIN stored b"  'LEFT JOIN newest d ON d.identity = r.identity
+  LEFT JOIN counted o"  'LEFT JOIN newest d ON d.identity = r.identity
     AND d.prompt_len = r.prompt_len
     AND d.arithmetic = r.arithmetic
     AND d.method = '"'dense' AND d.status = 'ok'
-  LEFT JOIN stored b"
+  LEFT JOIN counted o"
 
 # Later questions as prompts.
 mutant turns_compress_as_steps ref/backend/backend.c 'turns' \
@@ -172,7 +173,7 @@ mutant figures_of_heads_compared analysis/database/differ.c 'check_figures.sh' \
   'WHERE d.value IS NOT s.value AND' 'WHERE d.head >= 0 AND'
 mutant class_may_lack analysis/database/differ.c 'check_figures.sh' \
   '(s.value IS NOT NULL OR EXISTS' '(s.value IS NOT NULL AND EXISTS'
-mutant weights_supersede_none analysis/sql/views.sql 'check_figures.sh' \
+mutant weights_supersede_none analysis/sql/runs.sql 'check_figures.sh' \
   "json_extract(params, '$.compressor')" "json_extract(params, '$.recent')"
 mutant latents_quartered_twice analysis/sql/deltakv.sql 'check_figures.sh' \
   '(layers - full) * per_stride / layers) +' \

@@ -13,7 +13,7 @@ host_calls() {
   order=$(host_files)
   mapfile -t list < <(files '[.]c' | grep '^gpu/host/')
   (cd "$top" && awk -v room=gpu/host -v order="$order" -v files=1 \
-    -f "$here/tests/calls.awk" "${list[@]}" /dev/null)
+    -f "$here/tests/house/calls.awk" "${list[@]}" /dev/null)
   for file in "${list[@]}"; do
     grep -qw "$(basename "$file" .c)" <<<"$order" ||
       echo "$file: not in the order of gpu/host that gpu/README.md has"

@@ -1,0 +1,70 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Which runs there are, as views over the tables that kvreplay writes: who
+-- computed them, their numbers, and which are by the newest code. All other
+-- views go by these.
+
+-- Rows of diff are of two kinds: results of ours that contradict each other,
+-- and what `kvreplay grade` found wrong in somebody's kernel, which says
+-- nothing against the run.
+CREATE TEMP VIEW contradiction AS SELECT * FROM diff WHERE backend <> 'theirs';
+
+-- Who computed a run. Confirmed: by two that differ in backend, kernel set or
+-- processor, and contradicted by none.
+CREATE TEMP VIEW confirmed AS
+SELECT run_id, count(*) AS confirmations, min(started) AS first_seen,
+  (count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
+    OR count(DISTINCT cpu) > 1)
+    AND NOT EXISTS (SELECT 1 FROM contradiction d WHERE d.run_id = c.run_id)
+    AS confirmed,
+  replace(group_concat(DISTINCT backend || ' ' || c.isa || ' ' || threads),
+    ',', ', ') AS by_whom
+FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
+      JOIN environment v USING (environment_id)
+      ORDER BY c.backend, c.isa, c.threads) c
+GROUP BY run_id;
+
+-- The numbers of a run (sim/measure/scalar.c); view `scalars` has every one.
+CREATE TEMP VIEW counted AS
+SELECT run_id, max(value) FILTER (WHERE name = 'kept') AS kept,
+  max(value) FILTER (WHERE name = 'kept_min') AS kept_min,
+  max(value) FILTER (WHERE name = 'kept_max') AS kept_max,
+  max(value) FILTER (WHERE name = 'attended') AS attended,
+  max(value) FILTER (WHERE name = 'bytes.end.codes_only') AS codes_end,
+  max(value) FILTER (WHERE name = 'bytes.mean') AS mean,
+  max(value) FILTER (WHERE name = 'bytes.codes_only.mean') AS codes_mean,
+  max(value) FILTER (WHERE name = 'bytes.peak') AS peak,
+  max(value) FILTER (WHERE name = 'bytes.codes_only.peak') AS codes_peak,
+  max(value) FILTER (WHERE name = 'bytes.mti') AS mti,
+  max(value) FILTER (WHERE name = 'bytes.read') AS read,
+  max(value) FILTER (WHERE name = 'bytes.scanned') AS scanned,
+  max(value) FILTER (WHERE name = 'bytes.asset') AS asset_bytes,
+  max(value) FILTER (WHERE name = 'bytes.fetched') AS fetched,
+  max(value) FILTER (WHERE name = 'bytes.moved') AS moved,
+  max(value) FILTER (WHERE name = 'verbs') AS verbs,
+  max(value) FILTER (WHERE name = 'kr') AS kr,
+  max(value) FILTER (WHERE name = 'cr') AS cr
+FROM scalar GROUP BY run_id;
+
+-- All runs, and how new the code that gave them is: age 1 is the newest code
+-- of its method in this database, 2 and up are superseded. This is the one
+-- place that says what "newest" means: the larger arithmetic version; then the
+-- larger revision; then the code whose latest first result is later, by the
+-- start of the program that computed it; then the lesser text. A code counts
+-- as a whole: no figure has two codes of one method. Decisions that are
+-- replayed are a code for each trace and budget: there others under the same
+-- parameters on the same trace are newer. Of weights each name has a newest.
+CREATE TEMP VIEW aged AS
+SELECT *, dense_rank() OVER (PARTITION BY family
+  ORDER BY arithmetic DESC, revision DESC, code_seen DESC, code) AS age
+FROM (SELECT *, max(first_seen) OVER
+        (PARTITION BY family, arithmetic, revision, code) AS code_seen
+      FROM (SELECT r.*, c.confirmations, c.confirmed, c.by_whom,
+              coalesce(c.first_seen, '') AS first_seen,
+              (SELECT count(*) FROM contradiction d WHERE d.run_id = r.run_id)
+                AS conflicts,
+              iif(method = 'replay', subject, method ||
+                coalesce(json_extract(params, '$.compressor'), '')) AS family
+            FROM run r LEFT JOIN confirmed c USING (run_id)));
+
+CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;
