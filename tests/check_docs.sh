@@ -6,18 +6,8 @@
 # three places and no more than 90 lines. The files of traces/tiny are those of
 # its card. Asked first on a page of its own in which each of these is wrong.
 # With KV_ALL what takes long is computed again, too (minutes).
-set -u
 here=$(cd "$(dirname "$0")" && pwd)
-src=${top_srcdir:-$here/..}
-build=${top_builddir:-.}
-kvreplay=${KVREPLAY:-$build/sim/kvreplay}
-kvtrace=${KVTRACE:-$build/traces/kvtrace}
-export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
-bad=0
-fail() {
-  echo "FAIL: $*" >&2
-  bad=1
-}
+. "$here/sh.sh"
 ask() { # ask TREE ARGUMENT...
   local tree=$1
   shift
@@ -28,13 +18,11 @@ command -v python3 >/dev/null || {
   echo 'check_docs: no python3 here'
   exit 77
 }
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
 
 # --- a page of its own ---
 # page SED-SCRIPT: a page that is right, but for this.
 page() {
-  sed "$1" >"$dir/p.md" <<'END'
+  sed "$1" >"$tmp/p.md" <<'END'
 # A page, of *words*
 
 [Here](#a-page-of-words), [there](n.csv).
@@ -64,17 +52,17 @@ show SELECT * FROM t
 | 64 | 633 |
 END
 }
-mkdir "$dir/traces"
-cp "$src/traces/tiny/haystack_8.safetensors" "$dir/traces/t.safetensors"
-printf 'name,x\na,.25\nb,\n' >"$dir/n.csv"
-printf 'head_dim,tokens\n64,633\n' >"$dir/made.csv"
+mkdir "$tmp/traces"
+cp "$tiny/haystack_8.safetensors" "$tmp/traces/t.safetensors"
+printf 'name,x\na,.25\nb,\n' >"$tmp/n.csv"
+printf 'head_dim,tokens\n64,633\n' >"$tmp/made.csv"
 page ''
-ask "$dir" --all >"$dir/out" 2>&1 ||
-  fail "a page that is right: $(cat "$dir/out")"
+ask "$tmp" --all >"$tmp/out" 2>&1 ||
+  fail "a page that is right: $(cat "$tmp/out")"
 while IFS=@ read -r script said; do
   page "$script"
-  ask "$dir" >"$dir/out" 2>&1 && fail "$script is not seen"
-  grep -qF "p.md: $said" "$dir/out" || fail "$script: $(cat "$dir/out")"
+  ask "$tmp" >"$tmp/out" 2>&1 && fail "$script is not seen"
+  grep -qF "p.md: $said" "$tmp/out" || fail "$script: $(cat "$tmp/out")"
 done <<'END'
 s/(n.csv)/(m.csv)/@no file m.csv
 s/(#a-page/(#page/@no heading #page-of-words
@@ -87,26 +75,26 @@ s/633/634/@'| 64 | 634 |' should be
 s/FROM t$/FROM u/@csv n.csv: no such table: u
 END
 page ''
-printf 'head_dim,tokens\n64,632\n' >"$dir/made.csv"
-ask "$dir" >"$dir/out" 2>&1 && fail 'a stale file is not seen'
-ask "$dir" --all 2>&1 | grep -q 'csv made.csv: is not what is computed' ||
+printf 'head_dim,tokens\n64,632\n' >"$tmp/made.csv"
+ask "$tmp" >"$tmp/out" 2>&1 && fail 'a stale file is not seen'
+ask "$tmp" --all 2>&1 | grep -q 'csv made.csv: is not what is computed' ||
   fail '--all does not compute'
-ask "$dir" --update >"$dir/out" 2>&1
-ask "$dir" --all >"$dir/out" 2>&1 || fail "--update: $(cat "$dir/out")"
+ask "$tmp" --update >"$tmp/out" 2>&1
+ask "$tmp" --all >"$tmp/out" 2>&1 || fail "--update: $(cat "$tmp/out")"
 
 # --- the tree ---
-ask "$src" ${KV_ALL:+--all} || bad=1
+ask "$src" ${KV_ALL:+--all} || fail 'pages'
 [ "$(wc -l <"$src/README.md")" -le 90 ] || fail 'README.md is over 90 lines'
 places=$(sed -n 's/^<!-- place: \([a-z ]*\).*/\1/p' "$src/README.md" |
   sed 's/ *$//' | paste -sd ,)
 [ "$places" = 'first table,verdict,methods' ] ||
   fail "README.md has the places $places"
-[ "$(wc -l <"$src/traces/tiny/README.md")" -le 140 ] ||
+[ "$(wc -l <"$tiny/README.md")" -le 140 ] ||
   fail 'the card of traces/tiny is over 140 lines'
-(cd "$src/traces/tiny" && sha256sum -c --quiet SHA256SUMS) ||
+(cd "$tiny" && sha256sum -c --quiet SHA256SUMS) ||
   fail 'traces/tiny: not the files of SHA256SUMS'
-(cd "$src/traces/tiny" && find . -name '*.safetensors' | sed 's,^[.]/,,' |
-  sort) >"$dir/have"
-sed -n 's/.*  \(.*[.]safetensors\)$/\1/p' "$src/traces/tiny/SHA256SUMS" |
-  sort | diff - "$dir/have" || fail 'SHA256SUMS does not name every file'
-exit $bad
+(cd "$tiny" && find . -name '*.safetensors' | sed 's,^[.]/,,' |
+  sort) >"$tmp/have"
+sed -n 's/.*  \(.*[.]safetensors\)$/\1/p' "$tiny/SHA256SUMS" |
+  sort | diff - "$tmp/have" || fail 'SHA256SUMS does not name every file'
+exit $((bad > 0))
