@@ -157,10 +157,11 @@ rebuilt_chunks(const __grid_constant__ kv_gpu_layer l,
   KV_SHARED(kv_quad, weight, HEADS * CHUNK / 4);
   KV_SHARED(int32_t, token, CHUNK);
   KV_SHARED(int32_t, place, CHUNK);
-  const kv_hand a = kv_hand_take<HEADS>(l, r.attended);
+  const kv_hand a = kv_hand_take<HEADS>(l, kv_rebuilt_attended(r));
   const room x = {row, left, right, (float *)weight, token, place};
-  if (a.c == 0 && kv_thread() < a.count)
+  if (!r.count && a.c == 0 && kv_thread() < a.count)
     l.entries[a.first + kv_thread()] = r.attended;
+  if (a.n <= 0) return;
   find_tokens(r, a, x, HEADS);
   float sum[HEADS];
   KV_UNROLL

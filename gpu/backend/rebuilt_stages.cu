@@ -62,7 +62,9 @@ static __global__ void hidden(const __grid_constant__ kv_gpu_rebuilt r) {
   KV_SHARED(float, b, KV_TILE_ROOM);
   float acc[KV_DOWN_ROWS][KV_ACROSS];
   int base = (int)blockIdx.x * KV_SIDE, first = (int)blockIdx.y * KV_SIDE;
-  int n = r.attended - base, width = r.by.deep - first, deep = r.how.latent;
+  int n = kv_rebuilt_attended(r) - base, width = r.by.deep - first;
+  int deep = r.how.latent;
+  if (n <= 0) return;
   auto token = [&](int j, int i) {
     int p = place_of(r, base + j);
     return p < 0 ? kv_rebuilt_latent(r, ~p, i) : 0.0f;
@@ -206,6 +208,8 @@ extern "C" void kv_gpu_start_rebuilt(void *stream, const kv_gpu_layer *l,
     start_decode(stream, l, r);
   else if (act == KV_GPU_REBUILT_TURN)
     KV_LAUNCH(stream, turn, tokens, KV_BLOCK, *l, *r);
-  else
+  else if (act == KV_GPU_REBUILT_READ)
     start_read(stream, l, r);
+  else
+    kv_gpu_start_rebuilt_lanes(stream, l, r, act);
 }

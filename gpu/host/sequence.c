@@ -4,6 +4,7 @@
  * gpu/host/store.h.
  */
 #include "gpu/host/indexed.h"
+#include "gpu/host/rebuilt.h"
 #include "gpu/host/tiers.h"
 
 /* The layer as the i-th method on the lanes sees it: its own parameters, rows,
@@ -83,7 +84,7 @@ static void attend_part(const kv_store *s, void *stream) {
   const kv_device *dev = s->device;
   const kv_needs *need = &s->plan->needs;
   bool walked = kv_gpu_tiers_walked(s), indexed = kv_gpu_indexed_walked(s);
-  bool some = !indexed || s->layer.logits;
+  bool some = (!indexed && !s->rebuilt) || s->layer.logits;
   bool all =
       kv_needs_all_logits(need, kv_gpu_observed(s)) || (some && !s->own_views);
   dev->queries(stream, &s->layer, 1);
@@ -91,13 +92,16 @@ static void attend_part(const kv_store *s, void *stream) {
   hook(s, KV_HOOK_view, stream);
   dev->name_views(stream, &s->layer, s->own_views);
   if (!all && some) dev->logits(stream, &s->layer, 1, 1);
-  if (s->layer.materialised) dev->materialise(stream, &s->layer);
+  if (s->layer.materialised && !s->rebuilt)
+    dev->materialise(stream, &s->layer);
   hook(s, KV_HOOK_chunk, stream);
   if (walked)
     dev->attend_paged(stream, &s->layer, &s->tiers->rows);
   else if (indexed)
     dev->regular(stream, &s->layer, &s->indexed->store.r,
                  KV_GPU_REGULAR_ATTEND);
+  else if (s->rebuilt)
+    kv_gpu_seq_rebuilt_attend(s, stream);
   else
     dev->attend(stream, &s->layer, s->own_views);
   dev->report(stream, &s->layer, KV_GPU_SAY_VIEWS, 1);
@@ -138,6 +142,7 @@ void kv_gpu_seq_compress(const kv_store *s, void *stream, int first) {
   }
   kv_gpu_seq_compressed(s, stream);
   kv_gpu_seq_indexed_compressed(s, stream);
+  kv_gpu_seq_rebuilt_compressed(s, stream);
   show_part(s, stream);
   s->device->report(stream, &s->layer, KV_GPU_SAY_LANES, 0);
 }

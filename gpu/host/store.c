@@ -4,6 +4,7 @@
  * begins with its rows. Contract: gpu/host/store.h.
  */
 #include "gpu/host/indexed.h"
+#include "gpu/host/rebuilt.h"
 #include "gpu/host/tiers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ void kv_gpu_close(kv_store *s) {
   for (int i = 0; i < s->n_taken; i++) s->device->give(s->taken[i]);
   kv_gpu_tiers_give(s);
   kv_gpu_indexed_give(s);
+  kv_gpu_rebuilt_give(s);
   s->device->unpin(s->report);
   kv_gpu_trace_close(s->trace); /* it ends when nothing is taken any more */
   give_mirror(s);
@@ -211,6 +213,8 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
     s->mirror[i].places = s->places;
   }
   if (!s->fault.rc) share(s);
+  for (int i = 0; !s->fault.rc && i < s->parts; i++)
+    s->own_views |= s->hooks[i]->view != NULL;
   if (!s->fault.rc) kv_gpu_take_all(s);
   check_device(s);
   if (s->fault.rc) {
@@ -219,7 +223,6 @@ kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
     kv_gpu_close(s);
     return rc;
   }
-  for (int i = 0; i < s->parts; i++) s->own_views |= s->hooks[i]->view != NULL;
   *out = s;
   return KV_OK;
 }
@@ -304,6 +307,7 @@ void kv_gpu_begin(kv_store *s, const kv_layer_data *data) {
   if (s->own) dev->clear(s->own, lanes * s->own_size);
   kv_gpu_tiers_begin(s);
   kv_gpu_indexed_begin(s);
+  kv_gpu_rebuilt_begin(s);
   dev->put(s->layer.lane, s->head, lanes * sizeof *s->head);
   dev->put(s->layer.bad, s->bad, lanes * sizeof *s->bad);
   kv_leaves_begin(&s->leaves);

@@ -57,6 +57,7 @@ struct kv_store {
   kv_gpu_log *log;            /* NULL where the method never rewrites */
   struct kv_gpu_tiers *tiers; /* gpu/host/tiers.h; NULL: rows lie in slabs */
   struct kv_gpu_indexed *indexed; /* gpu/host/indexed.h; NULL: in pools */
+  kv_gpu_rebuilt *rebuilt;        /* gpu/host/rebuilt.h; NULL: rows are read */
   kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
   int lanes, queries;  /* query heads of a lane */
   int tile_rows;       /* prompt rows at once */

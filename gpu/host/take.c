@@ -4,6 +4,7 @@
  * gpu/host/store.h.
  */
 #include "gpu/host/indexed.h"
+#include "gpu/host/rebuilt.h"
 #include "gpu/host/tiers.h"
 #include <stdlib.h>
 
@@ -235,6 +236,7 @@ void kv_gpu_take_all(kv_store *s) {
     s->log = kv_gpu_log_open(s->device, s->opened, &s->fault);
   kv_gpu_tiers_take(s);
   kv_gpu_indexed_take(s);
+  kv_gpu_rebuilt_take(s);
   for (int i = 0; !s->fault.rc && i < s->lanes; i++) take_lane(s, i);
   if (!s->fault.rc) kv_gpu_pages_take(s);
   if (!s->fault.rc) kv_gpu_indexed_pages(s);

@@ -27,10 +27,20 @@ KV_DEVICE int kv_rebuilt_vector(const kv_gpu_layer &l) {
   return l.lanes * (l.shape.d + l.shape.d_v);
 }
 
+/* How many tokens the step attends. */
+KV_DEVICE int kv_rebuilt_attended(const kv_gpu_rebuilt &r) {
+  return r.count ? *r.count : r.attended;
+}
+
 /* Row p of a side as it came. */
 KV_DEVICE kv_gpu_row kv_rebuilt_row(const kv_gpu_layer &l,
                                     const kv_gpu_rebuilt &r, kv_rebuilt_side a,
                                     int p) {
+  if (!r.k) {
+    const kv_gpu_lane &lane = l.lane[a.lane];
+    return kv_gpu_plain_row(kv_gpu_raw_at(a.key ? lane.k_raw : lane.v_raw, p),
+                            l.shape.dtype);
+  }
   size_t at = (size_t)a.lane * (size_t)r.rows + (size_t)p;
   size_t each = (size_t)kv_rebuilt_width(l.shape, a.key) *
                 (l.shape.dtype == KV_F32 ? 4 : 2);

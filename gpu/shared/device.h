@@ -111,7 +111,7 @@ typedef struct kv_device {
    * store of regular indices, a kv_gpu_regular_act */
   void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
                   int act);
-  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu: what is done with a layer that
+  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu, rebuilt_lanes.cu: what is done with a layer that
    * holds latent vectors, a kv_gpu_rebuilt_act */
   void (*rebuilt)(void *stream, const kv_gpu_layer *l, const kv_gpu_rebuilt *r,
                   int act);
@@ -155,9 +155,11 @@ void kv_gpu_start_regular_lanes(void *stream, const kv_gpu_layer *l,
                                 const kv_gpu_regular *r, int act);
 void kv_gpu_start_rebuilt(void *stream, const kv_gpu_layer *l,
                           const kv_gpu_rebuilt *r, int act);
-/* Of it, the one kernel and the join. */
+/* Of it, the one kernel and the join; and what a replay's lanes ask for. */
 void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
                                  const kv_gpu_rebuilt *r);
+void kv_gpu_start_rebuilt_lanes(void *stream, const kv_gpu_layer *l,
+                                const kv_gpu_rebuilt *r, int act);
 
 /* Identifies the layout of kv_device and of the structs that cross it: their
  * sizes, and a number to raise when a meaning changes. The size of a method's

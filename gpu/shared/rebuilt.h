@@ -9,7 +9,9 @@
  * one kernel is measured by (gpu/backend/rebuilt_stages.cu).
  *
  * Every pointer is a device pointer. The layer (gpu/shared/lane.h) says shapes,
- * queries, positions, turns, and where outputs go; its lanes are not read.
+ * queries, positions, turns, and where outputs go; its lanes are read where a
+ * replay's are what is attended (gpu/host/rebuilt.h): rows that are as they
+ * came lie in their pools, at a number that all lanes share.
  */
 #ifndef KV_GPU_REBUILT_H
 #define KV_GPU_REBUILT_H
@@ -32,7 +34,10 @@ typedef enum kv_gpu_rebuilt_act {
                           */
   KV_GPU_REBUILT_DECODE, /* f_d, and the means added */
   KV_GPU_REBUILT_TURN,   /* keys turned forward, by each token's position */
-  KV_GPU_REBUILT_READ    /* attention over the rows that the stages made */
+  KV_GPU_REBUILT_READ,   /* attention over the rows that the stages made */
+  /* Of a replay's lanes: */
+  KV_GPU_REBUILT_PACK, /* what was coded since is put together */
+  KV_GPU_REBUILT_FIND  /* where each token is now */
 } kv_gpu_rebuilt_act;
 
 /* Elements of a row of K or V that the one kernel has room for. */
@@ -61,7 +66,8 @@ typedef struct kv_gpu_rebuilt {
   /* Where a token is, by its id: row p, or the latent vector ~p. */
   const int32_t *place; /* [n_tokens] */
   int32_t rows;         /* a lane's that are as they came */
-  const char *k, *v;    /* [lanes][rows][d], [d_v] in the trace's type */
+  const char *k, *v;    /* [lanes][rows][d], [d_v] in the trace's type; NULL: in
+                           the lanes' pools */
   kv_delta how;
   int32_t bytes;        /* of a latent vector as it is stored */
   const char *latent;   /* [..][bytes] */
@@ -70,6 +76,7 @@ typedef struct kv_gpu_rebuilt {
   int32_t turned; /* a kv_gpu_turned: which elements of a key are a pair */
   /* What a step attends. */
   int32_t attended;
+  const int32_t *count; /* so many of them, if a step says how many; or NULL */
   const int32_t *token; /* [attended] ids, ascending */
   /* What is before the last layer of f_d where there is a hidden one; what
    * stages leave for the next ones. */
@@ -77,6 +84,7 @@ typedef struct kv_gpu_rebuilt {
   float *mean;                 /* [attended][w] */
   kv_gpu_regular materialised; /* fp32 rows of all attended tokens, in half 0 */
   kv_gpu_searched search;
+  int32_t *packed; /* blocks of the lanes that are put together */
 } kv_gpu_rebuilt;
 
 #endif

@@ -7,6 +7,8 @@
  *   rows and blocks held are the payload, in bytes, that is charged;
  * - a pool has the pages for as many rows as were held at once, in decoding an
  *   eighth more at most: of a method with a bound, for its bound.
+ * - of latent vectors that attention decodes itself, what was decoded into the
+ *   lanes' blocks becomes NaN once it was reported: no step reads it.
  * Of methods with weights, on a bundled trace that has them.
  */
 #include "gpu/host/backends.h"
@@ -35,12 +37,19 @@ static kv_backend poisoned;
 static char trace[512];
 static int prompt;            /* its own: 0 */
 static int blocks, most_rows; /* of the replay */
+static int spoilt, remade;    /* blocks of latent vectors; steps that decode */
 
 /* --- the device and its backend ------------------------------------------- */
 
 static void append(void *stream, const kv_gpu_layer *l, int count) {
   kv_device_emu()->append(stream, l, count);
   poison_start(stream, l);
+}
+
+static void rebuilt(void *stream, const kv_gpu_layer *l,
+                    const kv_gpu_rebuilt *r, int act) {
+  remade += act == KV_GPU_REBUILT_ATTEND;
+  kv_device_emu()->rebuilt(stream, l, r, act);
 }
 
 static const kv_gpu_hooks *hooks(const char *method) {
@@ -82,8 +91,20 @@ static void check_lane(const kv_store *s, int i) {
   if (l->v_raw.used > most_rows) most_rows = l->v_raw.used;
 }
 
+/* Decoded rows, which stand first in each block, become NaN. */
+static void spoil(const kv_gpu_slab *slab) {
+  for (int b = 0; b < slab->used; b++)
+    memset(slab->data + (size_t)b * slab->size, 0xff,
+           (size_t)slab->width * sizeof(float));
+  spoilt += slab->used;
+}
+
 static void end_step(kv_store *s) {
   int most = 0;
+  for (int i = 0; s->rebuilt && i < s->lanes; i++) {
+    spoil(&s->layer.lane[i].k_slab[KV_CODED]);
+    spoil(&s->layer.lane[i].v_slab[KV_CODED]);
+  }
   blocks++;
   for (int i = 0; i < s->lanes; i++) check_lane(s, i);
   for (int i = 0; i < 2 * s->lanes; i++)
@@ -165,17 +186,28 @@ static void test_latents(void **state) {
   static const struct {
     const char *spec;
     int rows;
-  } cases[] = {{"palu", LONG},
-               {"palu:share=0.25:latent=int4", LONG},
-               {"deltakv:recent=16:full=0:latent=int4", ALL}};
+    bool remade; /* by attention */
+  } cases[] = {{"palu", LONG, false},
+               {"palu:share=0.25:latent=int4", LONG, false},
+               {"deltakv:recent=16:full=0:latent=int4", ALL, true},
+               {"deltakv:recent=16:retrieve=all", ALL, true},
+               {"deltakv:recent=16:full=0:compressor=none", ALL, true},
+               {"deltakv:recent=16:full=0:tier=host", ALL, true},
+               {"deltakv:recent=16:full=0:self=yes", ALL, false},
+               {"deltakv:recent=16:full=0:refs=recon", ALL, false}};
   char *path = bundled_path("text_400.safetensors");
   (void)state;
   snprintf(trace, sizeof trace, "%s", path);
   free(path);
   prompt = LONG;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    spoilt = remade = 0;
     if (rows_in(cases[i].spec, STEPS, STEPS) != cases[i].rows)
       fail_msg("%s: a pool has %d rows", cases[i].spec, most_rows);
+    if ((remade > 0) != cases[i].remade || (spoilt > 0) != cases[i].remade)
+      fail_msg("%s: %d decoded rows became NaN, and %d steps decode",
+               cases[i].spec, spoilt, remade);
+  }
   prompt = 0;
 }
 
@@ -187,6 +219,7 @@ int main(void) {
   device = *kv_device_emu();
   device.append = append;
   device.hooks = hooks;
+  device.rebuilt = rebuilt;
   poisoned = kv_backend_emu;
   poisoned.open = open_poisoned;
   poisoned.end_step = end_step;

@@ -154,3 +154,10 @@ mutant device_indexed_out_of_order gpu/host/indexed.c 'gpu_indexed' \
   'up = up && l->id[i - 1] < l->id[i];' 'up = up && i > 0;'
 mutant device_indexed_not_gathered gpu/host/indexed.c 'gpu_indexed' \
   'if (x->rewritten && has_lost(s)) rewrite(s);' ''
+
+# Latent vectors that a replay's attention decodes.
+mutant device_rebuilt_unpacked gpu/backend/rebuilt_lanes.cu 'gpu_rows' \
+  'for (int b = *r.packed + (int)blockIdx.x' \
+  'for (int b = *r.packed + 1 + (int)blockIdx.x'
+mutant device_rebuilt_decoded gpu/host/sequence.c 'gpu_rows' \
+  'else if (s->rebuilt)' 'else if (s->rebuilt && s->lost)'
