@@ -76,7 +76,7 @@ static void reads_of(const char *more, bool held, bool recon) {
     assert_int_equal(sum.bytes, bytes);
     assert_int_equal(sum.materialised, materialised);
     /* latents lie in the host's memory, references beside them do not */
-    int64_t blocks = made / (W * (int64_t)sizeof(float)) * (4 * 4 + 4);
+    int64_t blocks = materialised / (W * (int64_t)sizeof(float)) * (4 * 4 + 4);
     assert_int_equal(sum.fetched, strstr(more, "host") ? blocks : 0);
     assert_true(sum.materialised > 0);
   }
