@@ -111,8 +111,8 @@ typedef struct kv_device {
    * store of regular indices, a kv_gpu_regular_act */
   void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
                   int act);
-  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu, rebuilt_lanes.cu: what is done with a layer that
-   * holds latent vectors, a kv_gpu_rebuilt_act */
+  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu, rebuilt_lanes.cu: what is done
+   * with a layer that holds latent vectors, a kv_gpu_rebuilt_act */
   void (*rebuilt)(void *stream, const kv_gpu_layer *l, const kv_gpu_rebuilt *r,
                   int act);
 } kv_device;
