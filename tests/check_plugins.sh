@@ -119,8 +119,12 @@ sentences() {
   variant again 's/a window with/another window with/'
   variant nameless 's/"faulty"/"Mine 1"/'
   variant unending 's/{.name = NULL}};/};/'
-  variant offset 's/offsetof(params, fault)/4000/'
-  variant fallback 's/fallback = "none"/fallback = "nome"/'
+  variant offset 's/^static const kv_param/struct far {\
+  char before[4000];\
+  int fault;\
+};\
+&/; s/"fault", params,/"fault", struct far,/'
+  variant fallback 's/fault, "none"/fault, "nome"/'
   variant hidden 's/^const kv_method kv_plugin/const kv_method kv_plugins/'
   variant missing 's/kv_keep(lane,/kv_kep(lane,/
     s/^enum { STATE/void kv_kep(kv_lane *, int, const int32_t *);\n&/'
