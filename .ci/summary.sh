@@ -66,7 +66,7 @@ results() {
 # The commit of what lies here, if it is one and everything is asked of it.
 whole_commit() {
   ! draw_all || [ -n "$(git status --porcelain 2>/dev/null)" ] ||
-    git rev-parse HEAD 2>/dev/null
+    git rev-parse HEAD 2>/dev/null || true
 }
 
 # Everything passed: of the commit $1, if it is still what lies here.

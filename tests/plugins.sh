@@ -49,6 +49,8 @@ digests() {
 # variant NAME SCRIPT: the plugin faulty, changed by sed.
 variant() {
   sed "$2" "$src/tests/plugins/faulty.c" >"$tmp/$1.c"
+  [ -z "$2" ] || ! cmp -s "$tmp/$1.c" "$src/tests/plugins/faulty.c" ||
+    fail "$1 changes nothing"
   built "$1" "$tmp/$1.c"
 }
 

@@ -10,6 +10,7 @@
 #   make -C tests watch PARTS=drawn    what CI asks: half a minute of a core,
 #                                      chosen by .ci/draw.sh
 #   tests/watch.sh --list               the parts
+#   tests/watch.sh --drawn              the methods of part drawn
 #
 # Prints a line for each part. Environment: top_builddir, KV_ORDERS, as
 # check_laws_emu.sh has it.
@@ -130,15 +131,20 @@ part_laws() {
 
 parts='made device shapes long stores traces methods laws'
 
-# Of every method one in three, those first whose twins changed; of the bundled
-# traces one; of the programs two.
-part_drawn() {
-  local n traces name
+# Of every method one in three, those first whose twins changed.
+drawn_methods() {
+  local n method
   n=$(replay_methods | wc -l)
-  traces=$(cd "$tiny" && echo ./*_8*.safetensors text_400.safetensors)
-  methods=$(replay_methods | while read -r method; do
+  replay_methods | while read -r method; do
     echo "$method gpu/methods/${method//-/_}.cu"
-  done | draw_some methods $(((n + 2) / 3)) $((n / 6)) | paste -s -d ,)
+  done | draw_some methods $(((n + 2) / 3)) $((n / 6)) | paste -s -d ,
+}
+
+# These; of the bundled traces one; of the programs two.
+part_drawn() {
+  local traces name
+  traces=$(cd "$tiny" && echo ./*_8*.safetensors text_400.safetensors)
+  methods=$(drawn_methods)
   echo "$methods: $(draw_why)"
   part_made
   # shellcheck disable=SC2046 # words
@@ -153,10 +159,10 @@ part_drawn() {
 
 # --- the run -----------------------------------------------------------------
 
-if [ "${1-}" = --list ]; then
-  tr ' ' '\n' <<<"$parts drawn"
-  exit
-fi
+case ${1-} in
+--list) tr ' ' '\n' <<<"$parts drawn" && exit ;;
+--drawn) drawn_methods && exit ;;
+esac
 nm "$kvreplay" 2>/dev/null | grep -q kv_emu_see ||
   { echo 'skipped: not a build by configure --enable-watch' && exit 77; }
 [ $# -gt 0 ] || read -ra all <<<"$parts"
