@@ -68,7 +68,7 @@ static const kv_param table[] = {
     KV_INT_PARAM("skip", params, skip, "0", 0, 1 << 20, "layers",
                  "lowest layers with equal shares; 0 as in the authors' code"),
     KV_SCORE_PARAM(params, s),
-    KV_GROW_STEPS_PARAMS(params, g, true),
+    KV_GROW_STEPS_PARAMS(params, g),
     {.name = NULL}};
 
 /* A layer's lanes while they are weighed against each other. */

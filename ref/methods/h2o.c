@@ -67,8 +67,7 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM(
         "scale", params, scale, "none", "none|seen",
         "none: sums, as in the paper; seen: divided by the rows that saw the "
-        "token, as in kvpress; not with variant=masked",
-        .later = true),
+        "token, as in kvpress; not with variant=masked"),
     {.name = NULL}};
 
 static kv_rc resolve(params *o, kv_err *e) {

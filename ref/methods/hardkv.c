@@ -125,12 +125,10 @@ static const kv_param table[] = {
         "as in the paper's practice, or looked for each time"),
     KV_CHOICE_PARAM("condensed", params, condensed, "evict", "evict|merge",
                     "what was read and goes when a lane is rewritten: dropped, "
-                    "or merged into what stays, the largest with the smallest",
-                    .later = true),
+                    "or merged into what stays, the largest with the smallest"),
     KV_CHOICE_PARAM("variant", params, variant, "paper", "paper|code",
                     "the paper's definitions, or what the authors' code does "
-                    "where it is another thing",
-                    .later = true),
+                    "where it is another thing"),
     KV_MERGED_PARAM(params, merged),
     {.name = NULL}};
 

@@ -60,7 +60,7 @@ static const kv_param table[] = {
     KV_FILE_PARAM("table", params, file, KV_FILE_OPTIONAL, &kind,
                   "heads' importance: safetensors, scores [layers, query "
                   "heads]; default: all alike, which is SnapKV"),
-    KV_GROW_PARAMS(params, g, false),
+    KV_GROW_PARAMS(params, g),
     {.name = NULL}};
 
 static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {

@@ -67,8 +67,7 @@ static const kv_param table[] = {
     KV_CHOICE_PARAM(
         "rope", params, rope, "after", "after|before",
         "whether keys are coded as rotated (paper, authors' code) or as before "
-        "their rotation, where channels keep their ranges",
-        .later = true),
+        "their rotation, where channels keep their ranges"),
     {.name = NULL}};
 
 static kv_rc check_bits(const char *name, int bits, kv_err *e) {

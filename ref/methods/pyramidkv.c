@@ -55,9 +55,8 @@ static const kv_param table[] = {
                     "in the authors' code"),
     KV_CHOICE_PARAM("schedule", params, schedule, "mean", "mean|ratio",
                     "budget is the layers' mean, as in the authors' code, or "
-                    "the bottom layer's, as in Sparse-vLLM",
-                    .later = true),
-    KV_GROW_PARAMS(params, g, true),
+                    "the bottom layer's, as in Sparse-vLLM"),
+    KV_GROW_PARAMS(params, g),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -33,8 +33,7 @@ static const kv_param table[] = {
                  "another draw; 1 is ours"),
     KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
                     "drop: after every step, ours; prefill: once after the "
-                    "prompt, as in kvpress",
-                    .later = true),
+                    "prompt, as in kvpress"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -53,7 +53,7 @@ static const kv_param table[] = {
         params,
         "tokens left after a compression, window included; must be given"),
     KV_WINDOW_PARAMS(params, w),
-    KV_GROW_PARAMS(params, g, false),
+    KV_GROW_PARAMS(params, g),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

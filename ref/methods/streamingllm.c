@@ -40,8 +40,7 @@ static const kv_param table[] = {
                     "where entries are attended; cache as in the paper"),
     KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
                     "drop: after every step, as in the paper; prefill: once "
-                    "after the prompt, as in kvpress",
-                    .later = true),
+                    "after the prompt, as in kvpress"),
     {.name = NULL}};
 
 /* What is not given is what the other leaves of the budget. */

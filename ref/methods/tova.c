@@ -34,8 +34,7 @@ static const kv_param table[] = {
                     "authors' code; kvpress protects it"),
     KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
                     "drop: after every step, as in the authors' code; prefill: "
-                    "once after the prompt, as in kvpress",
-                    .later = true),
+                    "once after the prompt, as in kvpress"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -22,8 +22,7 @@ static const kv_param table[] = {
     KV_BUDGET_PARAM(params, "tokens left after a compression; must be given"),
     KV_CHOICE_PARAM("variant", params, variant, "drop", "drop|prefill",
                     "drop: after every step, as in the paper; prefill: once "
-                    "after the prompt",
-                    .later = true),
+                    "after the prompt"),
     {.name = NULL}};
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {

@@ -32,42 +32,35 @@ typedef struct kv_grow_options {
 } kv_grow_options;
 
 /* Rows of a parameter table: all of these options or, for a method that
- * compresses again by steps alone, grow and every. late: were rows stored
- * before the method had them? */
-#define KV_AGAIN_PARAM(type, member, late)                                     \
+ * compresses again by steps alone, grow and every. */
+#define KV_AGAIN_PARAM(type, member)                                           \
   KV_INT_PARAM(                                                                \
       "every", type, member.every, "0", 0, 1 << 30, "steps",                   \
       "with grow=no: decode steps between compressions, at least the queries " \
-      "that vote; 0: max(these, 128), 128 as in R-KV's SnapKV",                \
-      .later = late)
-#define KV_GROW_PARAMS(type, member, late)                                     \
+      "that vote; 0: max(these, 128), 128 as in R-KV's SnapKV")
+#define KV_GROW_PARAMS(type, member)                                           \
   KV_CHOICE_PARAM("grow", type, member.grow, "yes",                            \
                   "yes|no|twice|twice_past|past_more",                         \
                   "keep all generated tokens? yes as in the authors' code; "   \
                   "no: compress again every `every` steps; else where a lane " \
                   "holds 2 budgets, or 2 past or the budget + past, past "     \
-                  "being kept by score, as in Sparse-vLLM",                    \
-                  .later = late),                                              \
-      KV_AGAIN_PARAM(type, member, late),                                      \
+                  "being kept by score, as in Sparse-vLLM"),                   \
+      KV_AGAIN_PARAM(type, member),                                            \
       KV_INT_PARAM("sinks", type, member.sinks, "0", 0, 1 << 22, "tokens",     \
                    "first entries, always kept, of the budget; 0 as in the "   \
-                   "paper, 64 in Sparse-vLLM",                                 \
-                   .later = true),                                             \
+                   "paper, 64 in Sparse-vLLM"),                                \
       KV_INT_PARAM(                                                            \
           "recent", type, member.recent, "0", 0, 1 << 22, "tokens",            \
           "last entries, always kept, of the budget, at least window; "        \
-          "0: window as in the paper, 512 in Sparse-vLLM",                     \
-          .later = true),                                                      \
+          "0: window as in the paper, 512 in Sparse-vLLM"),                    \
       KV_INT_PARAM("voters", type, member.voters, "0", 0, 1 << 22, "queries",  \
                    "last decode queries that vote at a compression, at most "  \
-                   "recent; 0: window, 1 in Sparse-vLLM",                      \
-                   .later = true)
-#define KV_GROW_STEPS_PARAMS(type, member, late)                               \
+                   "recent; 0: window, 1 in Sparse-vLLM")
+#define KV_GROW_STEPS_PARAMS(type, member)                                     \
   KV_CHOICE_PARAM("grow", type, member.grow, "yes", "yes|no",                  \
                   "keep all generated tokens? yes as in the authors' code; "   \
-                  "no: compress again, every `every` steps",                   \
-                  .later = late),                                              \
-      KV_AGAIN_PARAM(type, member, late)
+                  "no: compress again, every `every` steps"),                  \
+      KV_AGAIN_PARAM(type, member)
 
 /* Of resolved options. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {

@@ -154,8 +154,7 @@ typedef struct kv_window_options {
 #define KV_MERGED_PARAM(type, member)                                          \
   KV_CHOICE_PARAM("merged", type, member, "trace", "trace|fp32",               \
                   "what merged rows are stored as: rounded once a merge to "   \
-                  "the trace's type, as the authors store them, or as fp32",   \
-                  .later = true)
+                  "the trace's type, as the authors store them, or as fp32")
 #define KV_WINDOW_PARAMS(type, member)                                         \
   KV_INT_PARAM("window", type, member.window, NULL, 1, 1 << 22, "tokens",      \
                "last queries that vote, their tokens stay; default min(32, "   \

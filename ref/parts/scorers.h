@@ -75,8 +75,7 @@ KV_SCORERS(KV_SCORER_TABLE)
 #define KV_SCORE_PARAM(type, member)                                           \
   KV_CHOICE_PARAM("score", type, member.score, "snapkv", KV_SCORER_CHOICES,    \
                   "what scores the entries; snapkv: the votes of the "         \
-                  "prompt's last queries",                                     \
-                  .later = true)
+                  "prompt's last queries")
 #define KV_SINKS_PARAM(type, member)                                           \
   KV_INT_PARAM("sinks", type, member.sinks, NULL, 0, 1 << 22, "tokens",        \
                "first entries, always kept; default the scorer's: min(4, "     \

@@ -72,8 +72,7 @@ typedef struct kv_voters {
           "redundant", type, member.redundant, "all", "all|read",              \
           "of which tokens rkv's are alike: all that are stored, "             \
           "masked or not, as in the authors' code, or those that may "         \
-          "be read; the paper is silent",                                      \
-          .later = true)
+          "be read; the paper is silent")
 
 /* Is T of a query looked for, whose place in the window had `kept`? */
 KV_FN bool kv_voters_search(const kv_voters *o, float kept) {
