@@ -82,7 +82,7 @@ static void all_hooks(void **) {
 static void steps_of(int c) {
   kv_gpu_layer l = layer_of(c);
   kv_gpu_clock clock = {};
-  device->tell(nullptr, &l, &clock);
+  device->clock(nullptr, &l, &clock);
   device->queries(nullptr, &l, 16);
   device->append(nullptr, &l, TOKENS);
   for (int masked = 0; masked < 2; masked++) {
