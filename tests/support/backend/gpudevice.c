@@ -103,7 +103,7 @@ static void forget(void *recorded) {
 static void tell(void *stream, const kv_gpu_layer *l,
                  const kv_gpu_clock *clock) {
   count.tells++;
-  if (fine(GPUDEVICE_START)) real->tell(stream, l, clock);
+  if (fine(GPUDEVICE_START)) real->clock(stream, l, clock);
 }
 static void queries(void *stream, const kv_gpu_layer *l, int rows) {
   if (fine(GPUDEVICE_START)) real->queries(stream, l, rows);
@@ -153,7 +153,7 @@ const kv_backend *gpudevice_open(void) {
   table.put = put, table.get = get, table.fetch = fetch, table.clear = clear;
   table.wait = wait, table.failed = failed, table.record = record;
   table.why_none = why_none;
-  table.replay = replay, table.forget = forget, table.tell = tell;
+  table.replay = replay, table.forget = forget, table.clock = tell;
   table.queries = queries, table.append = append, table.logits = logits;
   table.name_views = name_views, table.attend = attend;
   table.materialise = materialise;
