@@ -43,7 +43,8 @@ awk -F , '
   {
     n++
     p = $at["panel"]; s = $at["step"]
-    by = drift[p, "hardkv condensed=merge", s] - drift[p, "hardkv", s]
+    by = drift[p, "hardkv condensed=merge", s]
+    by -= drift[p, "hardkv condensed=evict", s]
     moved += by != 0
     if ((by - $at["added"]) ^ 2 > 1e-12) exit 1
   }

@@ -117,5 +117,5 @@ SELECT panel, d.series, basis, asked, m.prompt_len, step,
   m.drift - d.drift AS added, min(m.confirmed, d.confirmed) AS confirmed
 FROM drifts m JOIN drifts d USING (panel, basis, asked, step)
 WHERE m.series <> d.series
-  AND d.series = replace(m.series, ' condensed=merge', '')
+  AND d.series = replace(m.series, 'condensed=merge', 'condensed=evict')
 ORDER BY panel, d.series, basis, asked, step;

@@ -204,9 +204,11 @@ static void written(void **state) {
   assert_string_equal(r->params, "{\"budget\": [40, 12, 24, 33, 16], "
                                  "\"recent\": [20, 6, 12, 16, 8], "
                                  "\"variant\": \"drop\", "
-                                 "\"group\": \"mean\"}");
+                                 "\"group\": \"mean\", "
+                                 "\"scale\": \"none\"}");
   assert_string_equal(r->spec,
-                      "h2o:budget=40/12/24/33/16:variant=drop:group=mean");
+                      "h2o:budget=40/12/24/33/16:variant=drop:group=mean:"
+                      "scale=none");
   assert_string_equal(r->target, "layers:411d8671");
   again = parsed(r->spec);
   assert_true(kv_spec_same(&spec, &again));
