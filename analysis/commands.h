@@ -1,28 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of kvreport, and what their options fill in. Each says itself
- * what is wrong (analysis/database/say.h) and returns an exit code.
+ * The commands of kvreport, and what their options fill in. Each is called once
+ * with what the command line said, says itself on standard error what is wrong
+ * and returns an exit code (analysis/database/say.h): KV_EXIT_INPUT for a bad
+ * database, KV_EXIT_RESOURCE for want of memory, disk or a lock. A file that is
+ * written is whole or not there.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
 
 #include "traces/option/program.h"
 
+/* A command line, of any of the commands. */
 typedef struct kv_args {
-  kv_list files;
-  int format; /* kv_grid_format; of export 0 or 1: csv or jsonl */
-  bool mean, history;
-  const char *where;  /* name=value,... or NULL */
-  const char *output; /* or NULL */
+  kv_list files;      /* the database; of merge OUT, then those it takes */
+  int format;         /* a kv_grid_format; of export 0: csv, 1: jsonl */
+  bool mean, history; /* of table, see there */
+  const char *where;  /* NAME=VALUE,...: only rows that have it; NULL: all */
+  const char *output; /* a file, of export a folder; NULL or "-": stdout */
 } kv_args;
 
+/* The program, for kv_command_main. */
 extern const kv_program kv_kvreport;
 
+/* A row a cell of the newest code; with `history` of superseded code, too; with
+ * `mean` a row a method and budget, over the traces. KV_EXIT_USAGE: both. */
 int kv_report_table(const kv_args *a);
-int kv_report_cells(const kv_args *a); /* export to stdout */
+/* What export does without a folder: cells, with all columns. format is here a
+ * kv_grid_format. */
+int kv_report_cells(const kv_args *a);
+/* One page with figures and tables, which needs nothing from outside. */
 int kv_report_html(const kv_args *a);
+/* Every view as a file of its own, VIEW.csv or VIEW.jsonl, in the folder, which
+ * is made where it is not. */
 int kv_report_export(const kv_args *a);
+/* Every run there was, of superseded code and contradicted ones, too. */
 int kv_report_history(const kv_args *a);
+/* Makes files[0] the union of all. KV_EXIT_DIFFERENT where two have other
+ * values for one cell, KV_EXIT_USAGE where OUT is named twice: it then stays as
+ * it was. */
 int kv_report_merge(const kv_args *a);
 
 #endif

@@ -32,7 +32,7 @@ BEGIN {
 END {
   if ((getline line <"ref/methods/replay.c") > 0) {
     close("ref/methods/replay.c")
-    method("replay", 1)
+    method("replay", 0)
   }
   if (page == "TABLE") table_ends()
   exit failed

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to merge.c and differ.c: what `kvreport merge` asks before it
- * joins a database to another.
+ * Private to merge.c and differ.c: what `kvreport merge` asks before it joins
+ * one database of results to another.
  */
 #ifndef KV_ANALYSIS_MERGE_PART_H
 #define KV_ANALYSIS_MERGE_PART_H
 
 #include <sqlite3.h>
 
-/* Compares database `from`, the name under which it is attached, with main. If
- * rows of one key have other digests or numbers, says so on standard error,
- * with path, the file's name, and returns KV_EXIT_DIFFERENT; KV_EXIT_OK if
- * nothing contradicts, KV_EXIT_RESOURCE if SQLite fails. Changes nothing. */
+/* Compares two databases of one connection: "main", and the one attached under
+ * the name `from`, whose file is `path`. Both hold the tables that
+ * kv_results_check asks for. KV_EXIT_DIFFERENT where both hold something of one
+ * key (a run, a budget, a layout, a figure, ...) with other digests or numbers:
+ * the first such thing is told on standard error, with path. KV_EXIT_OK:
+ * nothing contradicts; what only one of them has does not. Where SQLite fails,
+ * the code of kv_results_fail: KV_EXIT_INPUT if the file is damaged, else
+ * KV_EXIT_RESOURCE. Changes nothing. */
 int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The chains of logits over keys in stages: keys and queries come through
- * shared memory some columns at a time, and while one stage is computed the
- * next is on its way (gpu/block/async.h). Each (query, entry) pair is one chain
- * of fma over x ascending, in one thread. A thread has several entries, so that
- * a load of four elements of a query, which all threads of a warp share, serves
- * all of them.
+ * The sums that logits are made of: of each query with the key of each entry.
+ * A (query, entry) pair is one chain, acc = fma(q[x], k[x], acc) for x
+ * ascending, in one thread. A column here is an element x of a row, x < d. Keys
+ * and queries come through shared memory in stages of some columns, and while
+ * one stage is computed the next is on its way (gpu/block/async.h). A thread
+ * has several entries, so that a load of four elements of a query, which all
+ * threads of a warp share, serves all of them.
  *
- * Called by all threads of a block. ENTRIES: entries a thread; those of thread
- * t are t, t + KV_BLOCK, ...
+ * kv_key_chains does all of it for rows of one type; the rest are its parts,
+ * for kernels whose rows are mixed or coded. Called by all threads of a block.
+ * ENTRIES: entries a thread; those of thread t are t, t + KV_BLOCK, ...
+ * QUERIES: at most KV_BLOCK / KV_KEY_QUADS, 16.
  */
 #ifndef KV_GPU_KEYS_CUH
 #define KV_GPU_KEYS_CUH
@@ -17,19 +20,20 @@
 #include "gpu/block/block.cuh"
 #include "gpu/lane/entry.cuh"
 
-/* An entry's part of a stage is 64 bytes, two sectors: 32 elements of 2 bytes
- * or 16 of any. A query's is as many floats. */
+/* Stages in memory; in each an entry's key has so many pieces of 16 bytes and
+ * at most so many columns: two sectors, with 32 elements of 2 bytes, or 16
+ * where they may have 4. A query has as many floats, in so many quads of 4. */
 constexpr int KV_KEY_STAGES = 2, KV_KEY_PIECES = 4, KV_KEY_COLUMNS = 32;
 constexpr int KV_KEY_QUADS = KV_KEY_COLUMNS / 4;
 
-/* What one stage holds of the chains. */
+/* One stage: its columns first .. first + width - 1, and where they lie. */
 typedef struct kv_key_slab {
   int first, width; /* columns */
   kv_piece *key;    /* [entries][KV_KEY_PIECES], see kv_key_at */
   kv_quad *query;   /* [QUERIES][KV_KEY_QUADS] */
 } kv_key_slab;
 
-/* Memory of all stages. */
+/* Memory of all stages, in the block's shared memory; the caller's. */
 typedef struct kv_key_room {
   kv_piece *key;  /* [KV_KEY_STAGES][entries][KV_KEY_PIECES] */
   kv_quad *query; /* [KV_KEY_STAGES][QUERIES][KV_KEY_QUADS] */
@@ -42,7 +46,8 @@ KV_DEVICE int kv_key_at(int i, int p) {
   return i * KV_KEY_PIECES + (p ^ (i / 2 % KV_KEY_PIECES));
 }
 
-/* Stage s of `columns` columns each. */
+/* Stage s, from 0, of d columns at `columns` a stage; the last may have fewer.
+ */
 template <int QUERIES, int ENTRIES>
 KV_DEVICE kv_key_slab kv_key_stage(const kv_key_room &room, int s, int columns,
                                    int d) {
@@ -55,7 +60,10 @@ KV_DEVICE kv_key_slab kv_key_stage(const kv_key_room &room, int s, int columns,
 
 /* --- fetching ------------------------------------------------------------ */
 
-/* `q`: the thread's query, kv_key_query; threads without one use the last. */
+/* kv_key_query is the query, from 0, of which the thread copies columns, and q
+ * is the row [d] of that query; a thread past the last query gives the last
+ * one's. kv_key_fetch_queries starts the copies of a stage's columns of all
+ * queries, and puts zeros past its width. */
 KV_DEVICE int kv_key_query() { return kv_thread() / KV_KEY_QUADS; }
 template <int QUERIES>
 KV_DEVICE void kv_key_fetch_queries(const float *q, const kv_key_slab &s) {
@@ -65,8 +73,10 @@ KV_DEVICE void kv_key_fetch_queries(const float *q, const kv_key_slab &s) {
                  left);
 }
 
-/* Rows of the trace's type, SIZE bytes an element; NULL: not needed. `whole`:
- * rows are multiples of 16 bytes. */
+/* Starts the copies of a stage's columns of all entries. row[ENTRIES *
+ * KV_BLOCK], which all threads read: rows of the trace's type, SIZE bytes an
+ * element, or NULL where an entry is not needed; its place then means nothing.
+ * `whole`: rows begin at, and are as long as, multiples of 16 bytes. */
 template <int SIZE, int ENTRIES>
 KV_DEVICE void kv_key_fetch_rows(const char *const *row, const kv_key_slab &s,
                                  bool whole) {
@@ -92,7 +102,8 @@ KV_DEVICE void kv_key_fetch_rows(const char *const *row, const kv_key_slab &s,
 
 /* --- links ---------------------------------------------------------------- */
 
-/* The elements of a piece: 4 floats, or 8 of 2 bytes. */
+/* Writes the elements of a piece to x as floats: 4 of KV_F32, 8 of a type of 2
+ * bytes. */
 template <kv_dtype TYPE>
 KV_DEVICE void kv_key_widen(const kv_piece &piece, float *x) {
   KV_UNROLL
@@ -103,7 +114,9 @@ KV_DEVICE void kv_key_widen(const kv_piece &piece, float *x) {
       kv_gpu_widen_two(TYPE, piece.word[w], x + 2 * w);
 }
 
-/* Four links of the chains: key [ENTRIES][8], acc [ENTRIES][QUERIES]. */
+/* Adds four columns to the chains of the thread's entries: those of entry e are
+ * key[8 * e ..], those of query q query[q * KV_KEY_QUADS]. key [ENTRIES][8],
+ * acc [ENTRIES][QUERIES]. */
 template <int QUERIES, int ENTRIES>
 KV_DEVICE void kv_key_link_four(const float *key, const kv_quad *query,
                                 float *acc) {
@@ -118,9 +131,10 @@ KV_DEVICE void kv_key_link_four(const float *key, const kv_quad *query,
   }
 }
 
-/* Adds the columns of a stage to the chains of the thread's entries. Columns
- * past the width are zeros: a step of 0 * 0 can only change a chain from -0 to
- * +0, which the final + 0 of a logit does anyway. */
+/* Adds the columns of a stage, which has arrived for all threads, to the chains
+ * of the thread's entries, acc [ENTRIES][QUERIES]. Columns past the width are
+ * zeros: a step of 0 * 0 can only change a chain from -0 to +0, which the final
+ * + 0 of a logit does anyway. */
 template <int QUERIES, int ENTRIES, kv_dtype TYPE>
 KV_DEVICE void kv_key_link(const kv_key_slab &s, float *acc) {
   constexpr int EACH = TYPE == KV_F32 ? 4 : 8;
@@ -139,8 +153,10 @@ KV_DEVICE void kv_key_link(const kv_key_slab &s, float *acc) {
   }
 }
 
-/* Passes all columns through the stages: fetch(stage) starts the copies of its
- * keys, link(stage) adds it to the chains. */
+/* Passes all d columns through the stages, `columns` a stage: fetch(stage)
+ * starts the copies of its keys, link(stage) is called when they have arrived
+ * and adds it to the chains. q: the row for kv_key_fetch_queries. Ends with a
+ * barrier: the room may then be used again. */
 template <int QUERIES, int ENTRIES, class Fetch, class Link>
 KV_DEVICE void kv_key_pass(const kv_key_room &room, int columns, int d,
                            const float *q, const Fetch &fetch,
@@ -165,7 +181,10 @@ KV_DEVICE void kv_key_pass(const kv_key_room &room, int columns, int d,
   }
 }
 
-/* The sums of QUERIES queries with the thread's entries, rows of TYPE. */
+/* Adds to acc [ENTRIES][QUERIES], which was zeroed, the sums of QUERIES queries
+ * with the thread's entries, not yet scaled: acc[e * QUERIES + q]. row: as in
+ * kv_key_fetch_rows, of TYPE, written before a barrier; sums of an entry that
+ * is NULL there mean nothing. q: the row for kv_key_fetch_queries. */
 template <int QUERIES, int ENTRIES, kv_dtype TYPE>
 KV_DEVICE void kv_key_chains(int d, const char *const *row, const float *q,
                              const kv_key_room &room, float *acc) {

@@ -25,12 +25,17 @@ typedef struct kv_cells_options {
   int prompt_len;     /* tokens; 0: as observe says */
   int observe;        /* kv_observe */
   bool turns;         /* questions after the prompt enter as prompts, too */
-  bool strict;        /* sim/commands/refusals.h */
-  bool quiet;
+  bool strict;        /* exit with 3 if any cell is refused (refusals.h) */
+  bool quiet;         /* show no progress */
 } kv_cells_options;
 
-/* Rows of a command's option table that choose several cells (-m and -b take
- * lists), or one; `heading`: of their group in help. */
+/* Rows of the option table of a command that opens several cells (-m and -b
+ * take lists), and of one that opens a single cell and has no --turns.
+ * `heading` is the title of their group in help. Both are made of the single
+ * rows below, which a command may also name itself: `what` is what help calls
+ * the argument, `more` a word that is allowed beside the names of methods, or
+ * NULL, and `text` the help. KV_BUDGETS says in help how a budget is written.
+ */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC,...", "all",                                              \
@@ -93,6 +98,7 @@ typedef struct kv_cells_options {
     .help = "every question after the prompt enters as a prompt, too: "        \
             "observation of its rows, a compression at its end, no measures"   \
   }
+/* --db, --quiet and --jobs; --jobs begins the group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
@@ -109,14 +115,16 @@ typedef struct kv_cells_options {
     .min = 1, .max = 4096, .offset = offsetof(kv_cells_options, jobs),         \
     .group = "How to run", .help = text                                        \
   }
-/* Of commands that replay on any backend. */
+/* --jobs of a command that can replay on any backend. */
 #define KV_OPTION_THREADS                                                      \
   KV_OPTION_JOBS("threads of the reference (default: one a processor), which " \
                  "never change a number; other backends use one")
 
 /* What --backend and --backends choose from, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
-/* Of commands whose struct is of this type, and replay on one backend. */
+/* --backend of a command that replays on one backend. `type` is the command's
+ * struct; its member `const char *backend_text` keeps what was typed, and NULL
+ * means ref. */
 #define KV_OPTION_BACKEND(type)                                                \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "backend", .letter = 'B',                    \
@@ -130,28 +138,34 @@ typedef struct kv_cells_options {
  * completion. */
 const char *kv_method_word(int i);
 
-/* Parses o->method_text and o->budget_text into o->specs and o->budgets, opens
- * no trace. KV_USAGE: one is wrong, no method is named, a method that needs a
+/* Parses o->method_text and o->budget_text into o->specs and o->budgets;
+ * methods are looked up by name in `registry`, then among plugins. Opens no
+ * trace. KV_USAGE: one is wrong, no method is named, a method that needs a
  * budget has none, or options contradict each other; KV_INPUT: a plugin, or a
  * file of budgets, is bad. Free with kv_cells_options_free, also after a
  * failure. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e);
-/* KV_USAGE if a file that command `c` writes is one that its methods are read
- * from: a plugin, or a method's file. The struct of c begins with o. */
+/* Call it after kv_cells_options_read, before anything is written. KV_USAGE if
+ * a file that command `c` writes is one that its methods come from: a plugin,
+ * or a file that a method reads. The struct of c begins with o. KV_RESOURCE:
+ * memory. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
 /* Frees specs and budgets, also after a failure; the kv_lists go with
  * kv_options_free. */
 void kv_cells_options_free(kv_cells_options *o);
 
-/* The backend whose name has these n bytes. KV_USAGE: there is none;
- * KV_RESOURCE: it cannot be used here. */
+/* Finds the backend whose name is the first n bytes of `name`, which may go on
+ * behind them (a list with commas). KV_USAGE: there is none; KV_RESOURCE: it
+ * cannot be used here. e is not NULL. */
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
-/* KV_USAGE where a file, by device and inode, is named twice, or is among both:
- * those that are `used` ("tuned on") and those held out. */
+/* Checks that every trace counts once: KV_USAGE where a file (by device and
+ * inode) is named twice, among the traces `on`, among those held out (`out`),
+ * or in both lists. `used` says in the sentence what is done with the traces
+ * `on`: "tuned on", "trained on". */
 kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
                      kv_err *e);
 

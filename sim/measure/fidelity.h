@@ -33,24 +33,31 @@
 
 typedef struct kv_fidelity kv_fidelity;
 
-/* An answer: tokens start..end-1 repeat the tokens from source_start on in the
- * context. Row start-1+i, which predicts the i-th of them, should look for
- * token source_start+i. */
+/* An answer: tokens start..end-1 repeat tokens source_start..source_end-1 of
+ * the context; where one range is longer, its end does not count. Row
+ * start-1+i, which predicts the i-th of them, should look for token
+ * source_start+i. Rows of the prompt look for nothing; a row that two answers
+ * claim is of the one listed first. */
 typedef struct kv_needle {
   int start, end, source_start, source_end;
 } kv_needle;
 
-/* layer[layers]: the model's numbers of the recorded layers, ascending.
- * budget[layers]: the k of recall_budget for each; below 1: none. */
+/* Opens the fidelity of one cell. layer[layers]: the model's numbers of the
+ * recorded layers, ascending. budget[layers]: entries, the k of recall_budget
+ * (how many of the k tokens of the largest exact logits the view holds) for
+ * each layer; below 1 in the first: there is none. shape outlives *out, the
+ * arrays are copied. KV_RESOURCE: memory, or room on the disk. */
 kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
                        const int *budget, int n_needles,
                        const kv_needle *needle, kv_fidelity **out, kv_err *e);
 void kv_fidelity_close(kv_fidelity *f); /* accepts NULL */
 
-/* One layer's values, by its index among the recorded layers. They are cleared,
- * before its first row; complete, after its last; or written to and read from
- * kv_fidelity_layer_size bytes. Only a kv_fidelity opened with the same
- * arguments can read them. */
+/* The values of one layer, by its index among the recorded layers. `begin`
+ * makes them all NaN and comes before the layer's first row; `end` comes after
+ * its last and lets them leave memory until they are asked for. `write` copies
+ * a finished layer's values, kv_fidelity_layer_size bytes, to `out`; `read`
+ * takes them from there in place of begin, rows and end. Only a kv_fidelity
+ * opened with the same arguments can read them. */
 void kv_fidelity_layer_begin(kv_fidelity *f, int layer);
 void kv_fidelity_layer_end(const kv_fidelity *f, int layer);
 size_t kv_fidelity_layer_size(const kv_fidelity *f);
@@ -63,15 +70,18 @@ void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from);
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth);
 
-/* One value: layer index, query head h, decode row of token t. NaN: none. */
+/* One value of a layer (its index among the recorded ones), query head h and
+ * the decode row of token t, prompt_len <= t < n_tokens (asserted). NaN: there
+ * is none. */
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t);
 
-/* Fills r->stat, r->drift, r->part (layers, then KV heads, then at most 16 bins
- * of steps; `kept` of the parts is left to kv_cost_finish) and r->step_mean.
- * Every layer was begun or read. Call once. Beside the row it takes memory for
- * as many values as one measure has in a layer, at least 8 MiB where there are
- * more. */
+/* Aggregates all values into r, the cell's row of results: r->stat, r->drift,
+ * r->part (layers, then KV heads, then at most 16 bins of steps; `kept` of the
+ * parts is left to kv_cost_finish) and r->step_mean. Call it once, when every
+ * layer was begun or read. Beside the row it takes memory for as many values as
+ * one measure has in a layer, at least 8 MiB where there are more.
+ * KV_RESOURCE: memory; kv_result_free frees what r has, also then. */
 kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e);
 
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON written as a stream. The caller names each value in order; the writer
- * adds commas and escapes. NaN and infinities become null. Reals are the
- * shortest decimals that read back to the same bits, always with a point or an
- * exponent, so that a column has one type. Bytes that are not UTF-8 become
- * U+FFFD. Pass key = NULL for the elements of an array. Nothing returns an
- * error: check ferror(out) at the end.
+ * adds commas and escapes, and no newline:
+ *
+ *   kv_json j = {.out = file};
+ *   kv_json_open(&j, NULL, '{');
+ *   kv_json_integer(&j, "steps", 3);
+ *   kv_json_close(&j, '}');              which gives {"steps": 3}
+ *
+ * `key` is the name of a member of an object; it is NULL for an element of an
+ * array and for the outermost value. In a text that is not UTF-8 every byte
+ * from 0x80 on becomes U+FFFD. Nothing returns an error or checks that brackets
+ * match: check ferror(out) at the end.
  */
 #ifndef KV_SIM_JSON_H
 #define KV_SIM_JSON_H
@@ -14,21 +20,28 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* One document. out is the caller's, who closes it. */
 typedef struct kv_json {
   FILE *out;
   bool comma; /* a value was already written in this object or array */
 } kv_json;
 
+/* Begins an object, '{', or an array, '['; and ends it, '}' or ']'. */
 void kv_json_open(kv_json *j, const char *key, char bracket);
 void kv_json_close(kv_json *j, char bracket);
+/* One value each. text is not NULL; it is quoted and escaped here. */
 void kv_json_null(kv_json *j, const char *key);
 void kv_json_text(kv_json *j, const char *key, const char *text);
 void kv_json_integer(kv_json *j, const char *key, int64_t value);
-/* Null for a text that is NULL or "", and for a count below 0: there is none.
- */
+/* The same, but null where there is nothing to write: a text that is NULL or
+ * "", a count below 0. */
 void kv_json_text_or_null(kv_json *j, const char *key, const char *text);
 void kv_json_count_or_null(kv_json *j, const char *key, int64_t count);
+/* The shortest decimal that reads back to the same bits, always with a point or
+ * an exponent, so that a column has one type. NaN and infinities become null.
+ */
 void kv_json_real(kv_json *j, const char *key, double value);
+/* A value that is JSON already: `json` is written as it is. */
 void kv_json_raw(kv_json *j, const char *key, const char *json);
 
 #endif
