@@ -3,7 +3,7 @@
 # Sections of .ci/run that look at a program while it runs, sourced by it: the
 # sanitizers of gcc and clang, valgrind, and fuzzers.
 
-# Of the tests of the build $1 a sixth and a few more, of which half may be
+# Of the tests of the build $1 a ninth and two, of which most may be
 # those of files that changed: a test's own, and those whose seeded faults it is
 # named for.
 drawn_asan() {
@@ -21,7 +21,7 @@ drawn_asan() {
     }' <(find tests -name 'check_*' -print |
       sed -E 's,.*/([a-z0-9_]+([.]sh)?).*,& \1,') \
     <(bash tests/mutants/run.sh --checks) <(printf '%s\n' "${names[@]}") |
-    draw_some asan $((${#names[@]} / 6 + 4)) $((${#names[@]} / 12))
+    draw_some asan $((${#names[@]} / 9 + 2)) $((${#names[@]} / 12))
 }
 
 # Optimised: the executor runs its kernels thrice as fast as with -O1. There
