@@ -67,8 +67,8 @@ static const kv_method *registry(int i) {
 static const char *text_of(int i) {
   static const char *const masked[] = {
       "hardkv:upper=100:lower=10:window=4:every=6:p=0.6",
-      "hardkv:upper=100:lower=10:window=1:sinks=0:local=0:every=1:"
-      "adapter=vanilla:variant=code",
+      ("hardkv:upper=100:lower=10:window=1:sinks=0:local=0:every=1:"
+       "adapter=vanilla:variant=code"),
       "hardkv:upper=40:lower=10:window=4:every=6:p=0.6:condensed=merge",
       "hardkv:upper=80:lower=10:window=4:every=6:p=0.5+int4"};
   enum { MASKED = sizeof masked / sizeof *masked };
