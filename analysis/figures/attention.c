@@ -7,6 +7,7 @@
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
 #include "analysis/page/heat.h"
+#include "analysis/page/panels.h"
 #include "analysis/page/strip.h"
 
 #include <math.h>
@@ -154,7 +155,7 @@ static void draw_layers(const kv_page *p, const map *m) {
   free(item);
 }
 
-static int draw_critical(const kv_page *p, const kv_grid *g, int first) {
+static int draw_shape(const kv_page *p, const kv_grid *g, int first) {
   map m = find_map(g, first);
   head_of_shape(p, g, first);
   draw_layers(p, &m);
@@ -166,29 +167,8 @@ static int draw_critical(const kv_page *p, const kv_grid *g, int first) {
   return first + m.n;
 }
 
-int kv_page_critical(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM critical", 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"critical\">Tokens that heads cannot do without</h2>\n"
-          "<figure>\n",
-          p->f);
-    for (int r = 0; r < g.rows;) r = draw_critical(p, &g, r);
-    kv_page_caption(p,
-                    "How few tokens hold 95 % of the attention mass of a row, "
-                    "mean over the recorded rows from token 64 on and the "
-                    "query heads of a KV head, of dense attention, in percent "
-                    "of the tokens that a row sees. By layer: mean over KV "
-                    "heads and traces, the line is one standard deviation "
-                    "over traces to each side; the numbers of tokens differ "
-                    "more, as traces differ in length. The maps: the same by "
-                    "KV head, and its standard deviation over traces.",
-                    "critical", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
+static void draw_critical(const kv_page *p, const kv_grid *g) {
+  for (int r = 0; r < g->rows;) r = draw_shape(p, g, r);
 }
 
 /* --- scores beside norms -------------------------------------------------- */
@@ -301,8 +281,8 @@ static void draw_layer(const kv_page *p, const kv_grid *g, int first, int end,
 }
 
 /* The first, the middle and the last layer of a shape. */
-static int draw_decades(const kv_page *p, const kv_grid *g, int first,
-                        cloud *c) {
+static int draw_clouds(const kv_page *p, const kv_grid *g, int first,
+                       cloud *c) {
   int end = end_of_shape(g, first), layers = 0, i = 0;
   for (int r = first; r < end; r++)
     layers += r == first || !same(g, r - 1, r, "layer");
@@ -321,31 +301,37 @@ static int draw_decades(const kv_page *p, const kv_grid *g, int first,
   return end;
 }
 
-int kv_page_decades(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM decades", 0, NULL, &g);
-  cloud *c = rc ? NULL : calloc(1, sizeof *c);
-  if (rc) return rc;
+static void draw_decades(const kv_page *p, const kv_grid *g) {
+  cloud *c = calloc(1, sizeof *c);
   if (!c) kv_tell_short();
-  if (c && g.rows) {
-    fputs("<h2 id=\"decades\">Scores beside norms of values</h2>\n<figure>\n",
-          p->f);
-    for (int r = 0; r < g.rows;) r = draw_decades(p, &g, r, c);
-    kv_page_caption(p,
-                    "Tokens of all KV heads and traces by their score, the "
-                    "mean of their probabilities over the rows that see them "
-                    "(of a group's query heads the largest), and by the norm "
-                    "of their value; a square is a third of a power of ten "
-                    "each way, its name the least of it, and the darker, the "
-                    "more tokens (logarithmic). What a key decides spreads "
-                    "wider than what a value holds. Headings: powers of ten "
-                    "that all but a percent of the tokens at either end span. "
-                    "First, middle and last recorded layer; the data have "
-                    "all.",
-                    "decades", &g);
-    fputs("</figure>\n", p->f);
-  }
+  for (int r = 0; c && r < g->rows;) r = draw_clouds(p, g, r, c);
   free(c);
-  kv_grid_free(&g);
-  return rc;
+}
+
+int kv_page_attention(const kv_page *p) {
+  static const kv_figure figures[] = {
+      {"critical", "Tokens that heads cannot do without",
+       "SELECT * FROM critical",
+       "How few tokens hold 95 % of the attention mass of a row, "
+       "mean over the recorded rows from token 64 on and the "
+       "query heads of a KV head, of dense attention, in percent "
+       "of the tokens that a row sees. By layer: mean over KV "
+       "heads and traces, the line is one standard deviation "
+       "over traces to each side; the numbers of tokens differ "
+       "more, as traces differ in length. The maps: the same by "
+       "KV head, and its standard deviation over traces.",
+       .draw = draw_critical},
+      {"decades", "Scores beside norms of values", "SELECT * FROM decades",
+       "Tokens of all KV heads and traces by their score, the "
+       "mean of their probabilities over the rows that see them "
+       "(of a group's query heads the largest), and by the norm "
+       "of their value; a square is a third of a power of ten "
+       "each way, its name the least of it, and the darker, the "
+       "more tokens (logarithmic). What a key decides spreads "
+       "wider than what a value holds. Headings: powers of ten "
+       "that all but a percent of the tokens at either end span. "
+       "First, middle and last recorded layer; the data have "
+       "all.",
+       .draw = draw_decades}};
+  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
 }

@@ -25,8 +25,7 @@ int kv_page_tokens(const kv_page *p);
 int kv_page_overlap(const kv_page *p);
 /* What heads attend to; nothing where no trace was looked at (kvreplay
  * attention): tokens for 95 % of the mass, scores beside norms. */
-int kv_page_critical(const kv_page *p);
-int kv_page_decades(const kv_page *p);
+int kv_page_attention(const kv_page *p);
 /* How alike tokens are; nothing where no trace was looked at (kvreplay
  * residuals). */
 int kv_page_residuals(const kv_page *p);
@@ -38,15 +37,11 @@ int kv_page_selection(const kv_page *p);
 /* How tokens are stored; each nothing where no such rows are: bits for keys
  * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
  * head, by layer or the same in all. */
-int kv_page_mirrors(const kv_page *p);
-int kv_page_pruning(const kv_page *p);
-int kv_page_sparsity(const kv_page *p);
+int kv_page_formats(const kv_page *p);
 /* What is held: codes alone and everything; pages at each step. */
-int kv_page_charged(const kv_page *p);
-int kv_page_paged(const kv_page *p);
+int kv_page_held(const kv_page *p);
 /* Of regular indices; nothing where no such layout was asked for: how full
  * lanes are, and what a rewrite holds against masks, step by step. */
-int kv_page_utilised(const kv_page *p);
-int kv_page_rewritten(const kv_page *p);
+int kv_page_regular(const kv_page *p);
 
 #endif

@@ -70,91 +70,47 @@ static void draw_mirrors(const kv_page *p, const kv_grid *g) {
   free(item);
 }
 
-int kv_page_mirrors(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db,
-                       "SELECT * FROM mirrors WHERE asked = '' OR (basis,"
-                       " asked) = (SELECT basis, asked FROM pictured)",
-                       0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"mirrors\">Bits for keys or for values</h2>\n<figure>\n",
-          p->f);
-    draw_mirrors(p, &g);
-    kv_page_caption(p,
-                    "The same number of bits, given to keys or to values: "
-                    "K8V4 holds keys in 8 bits and values in 4, K4V8 the other "
-                    "way round. Output error, mean over layers, heads, decode "
-                    "steps and traces, logarithmic, at the right in the order "
-                    "of the row's name; what lies further left is "
-                    "the better use of the same bytes for this measure."
-                    " Wrong values enter an output as they are, wrong keys by "
-                    "what they make of the probabilities.",
-                    "mirrors", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
-}
-
-/* --- as panels ------------------------------------------------------------ */
-
-typedef struct figure {
-  const char *view, *title, *caption;
-  kv_panels panels;
-} figure;
-
-static int draw(const kv_page *p, const figure *f) {
-  char sql[64];
-  kv_grid g;
-  snprintf(sql, sizeof sql, "SELECT * FROM %s", f->view);
-  int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>\n", f->view, f->title);
-    kv_panels_draw(p, &g, &f->panels);
-    kv_page_caption(p, f->caption, f->view, &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
-}
-
-int kv_page_pruning(const kv_page *p) {
-  static const figure f = {
-      "pruning",
-      "Fewer bits, fewer tokens, or both",
-      "Output error against bytes stored, everything charged, as a share of "
-      "the dense cache at the same step: every token in 8 bits (int8), fewer "
-      "tokens as they came, and fewer tokens in 8 bits. Means over layers, "
-      "heads, decode steps and traces; both axes logarithmic, lower and "
-      "further left is better. A plot a method.",
-      {.panel = "method",
-       .series = "series",
-       .x = "kr",
-       .y = "output_error",
-       .across = {"bytes stored, share of dense", 0, 0, true, true},
-       .up = {"output error", 0, 0, true, false},
-       .title = "Output error against bytes"}};
-  return draw(p, &f);
-}
-
-int kv_page_sparsity(const kv_page *p) {
-  static const figure f = {
-      "sparsity",
-      "Tokens by head, by layer, or as many in all",
-      "Output error of leankv against the share of all tokens that it has "
-      "dropped by the end, mean over layers, heads, decode steps and traces; "
-      "the error is logarithmic. head: thresholds decide in each head; layer: "
-      "the heads of a layer share what the thresholds allow on average; "
-      "static: every head of every layer holds the same number. Lower is "
-      "better.",
-      {.panel = "alike",
-       .series = "sparsity",
-       .x = "dropped",
-       .y = "output_error",
-       .across = {"tokens dropped", 0, 0, false, true},
-       .up = {"output error", 0, 0, true, false},
-       .title = "Output error against tokens dropped"}};
-  return draw(p, &f);
+int kv_page_formats(const kv_page *p) {
+  static const kv_figure figures[] = {
+      {"mirrors", "Bits for keys or for values",
+       "SELECT * FROM mirrors WHERE asked = '' OR (basis,"
+       " asked) = (SELECT basis, asked FROM pictured)",
+       "The same number of bits, given to keys or to values: "
+       "K8V4 holds keys in 8 bits and values in 4, K4V8 the other "
+       "way round. Output error, mean over layers, heads, decode "
+       "steps and traces, logarithmic, at the right in the order "
+       "of the row's name; what lies further left is "
+       "the better use of the same bytes for this measure."
+       " Wrong values enter an output as they are, wrong keys by "
+       "what they make of the probabilities.",
+       .draw = draw_mirrors},
+      {"pruning", "Fewer bits, fewer tokens, or both", "SELECT * FROM pruning",
+       "Output error against bytes stored, everything charged, as a share of "
+       "the dense cache at the same step: every token in 8 bits (int8), fewer "
+       "tokens as they came, and fewer tokens in 8 bits. Means over layers, "
+       "heads, decode steps and traces; both axes logarithmic, lower and "
+       "further left is better. A plot a method.",
+       .panels = {.panel = "method",
+                  .series = "series",
+                  .x = "kr",
+                  .y = "output_error",
+                  .across = {"bytes stored, share of dense", 0, 0, true, true},
+                  .up = {"output error", 0, 0, true, false},
+                  .title = "Output error against bytes"}},
+      {"sparsity", "Tokens by head, by layer, or as many in all",
+       "SELECT * FROM sparsity",
+       "Output error of leankv against the share of all tokens that it has "
+       "dropped by the end, mean over layers, heads, decode steps and traces; "
+       "the error is logarithmic. head: thresholds decide in each head; layer: "
+       "the heads of a layer share what the thresholds allow on average; "
+       "static: every head of every layer holds the same number. Lower is "
+       "better.",
+       .panels = {.panel = "alike",
+                  .series = "sparsity",
+                  .x = "dropped",
+                  .y = "output_error",
+                  .across = {"tokens dropped", 0, 0, false, true},
+                  .up = {"output error", 0, 0, true, false},
+                  .title = "Output error against tokens dropped"}}};
+  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
 }

@@ -101,62 +101,38 @@ static void draw_charged(const kv_page *p, const kv_grid *g) {
   free(item);
 }
 
-int kv_page_charged(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db,
-                       "SELECT * FROM charged WHERE asked = '' OR (basis,"
-                       " asked) = (SELECT basis, asked FROM pictured)",
-                       0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"charged\">Codes alone, and everything</h2>\n<figure>\n",
-          p->f);
-    draw_charged(p, &g);
-    kv_page_caption(p,
-                    "Bytes held at the end, as a share of the dense cache, "
-                    "mean over traces. Papers mostly count the codes; what "
-                    "they cannot be read without is charged here, and both "
-                    "numbers stand at the right. A mark: the unified pages "
-                    "that would hold it at the end, their empty places and a "
-                    "score a token with them, where --layout unified was "
-                    "run.",
-                    "charged", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
-}
+/* --- the figures ---------------------------------------------------------- */
 
-/* --- pages at each step --------------------------------------------------- */
-
-int kv_page_paged(const kv_page *p) {
-  static const kv_panels panels = {
-      .panel = "panel",
-      .series = "method",
-      .x = "step",
-      .y = "pages",
-      .across = {"tokens seen", 0, 0, false, false},
-      .up = {"pages held", 0, 0, false, false},
-      .apart = true,
-      .bare = true,
-      .title = "Pages held at each step"};
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM paged", 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"paged\">Pages over time</h2>\n<figure>\n", p->f);
-    kv_panels_draw(p, &g, &panels);
-    kv_page_caption(p,
-                    "Pages that a layout holds after each step, all layers "
-                    "and KV heads together, from the end of the prompt on; a "
-                    "plot a layout and trace, with axes of its own. Pages of "
-                    "unified have one size; those of pages:N hold N tokens of "
-                    "K or of V, and are smaller the fewer bits these have. At "
-                    "the budget of the maps above. At most 121 steps of a "
-                    "line. kvreport export writes the numbers as paged.csv.",
-                    "paged", NULL);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
+int kv_page_held(const kv_page *p) {
+  static const kv_figure figures[] = {
+      {"charged", "Codes alone, and everything",
+       "SELECT * FROM charged WHERE asked = '' OR (basis,"
+       " asked) = (SELECT basis, asked FROM pictured)",
+       "Bytes held at the end, as a share of the dense cache, "
+       "mean over traces. Papers mostly count the codes; what "
+       "they cannot be read without is charged here, and both "
+       "numbers stand at the right. A mark: the unified pages "
+       "that would hold it at the end, their empty places and a "
+       "score a token with them, where --layout unified was "
+       "run.",
+       .draw = draw_charged},
+      {"paged", "Pages over time", "SELECT * FROM paged",
+       "Pages that a layout holds after each step, all layers "
+       "and KV heads together, from the end of the prompt on; a "
+       "plot a layout and trace, with axes of its own. Pages of "
+       "unified have one size; those of pages:N hold N tokens of "
+       "K or of V, and are smaller the fewer bits these have. At "
+       "the budget of the maps above. At most 121 steps of a "
+       "line. kvreport export writes the numbers as paged.csv.",
+       .panels = {.panel = "panel",
+                  .series = "method",
+                  .x = "step",
+                  .y = "pages",
+                  .across = {"tokens seen", 0, 0, false, false},
+                  .up = {"pages held", 0, 0, false, false},
+                  .apart = true,
+                  .bare = true,
+                  .title = "Pages held at each step"},
+       .unlinked = true}};
+  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
 }

@@ -6,6 +6,7 @@
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
 #include "analysis/page/heat.h"
+#include "analysis/page/panels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,25 +113,17 @@ static void draw_all(const kv_page *p, const kv_grid *g) {
 }
 
 int kv_page_pages(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM pages", 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"pages\">Recall by page size</h2>\n<figure>\n<div "
-          "class=\"small\">\n",
-          p->f);
-    draw_all(p, &g);
-    fputs("</div>\n", p->f);
-    kv_page_caption(p,
-                    "Of the tokens with the largest exact scores, as many as "
-                    "the budget allows, the percentage that the method looks "
-                    "at: mean over layers, heads, decode steps and traces. "
-                    "Page sizes down, budgets across; the darker, the better. "
-                    "A sweep as -m quest:page=8,quest:page=16,quest:page=32 "
-                    "fills more rows.",
-                    "pages", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
+  static const kv_figure figure = {
+      "pages",
+      "Recall by page size",
+      "SELECT * FROM pages",
+      "Of the tokens with the largest exact scores, as many as "
+      "the budget allows, the percentage that the method looks "
+      "at: mean over layers, heads, decode steps and traces. "
+      "Page sizes down, budgets across; the darker, the better. "
+      "A sweep as -m quest:page=8,quest:page=16,quest:page=32 "
+      "fills more rows.",
+      .draw = draw_all,
+      .group = "small"};
+  return kv_figures_draw(p, 1, &figure);
 }

@@ -103,62 +103,38 @@ static void draw_utilised(const kv_page *p, const kv_grid *g) {
   free(item);
 }
 
-int kv_page_utilised(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db,
-                       "SELECT * FROM utilised WHERE asked = '' OR (basis,"
-                       " asked) = (SELECT basis, asked FROM pictured)",
-                       0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"utilised\">How full lanes are</h2>\n<figure>\n", p->f);
-    draw_utilised(p, &g);
-    kv_page_caption(p,
-                    "Bars: entries that all lanes hold as a share of as many "
-                    "in each as the fullest has, over all steps from the end "
-                    "of the prompt on, mean over traces; at the right the mean "
-                    "share of tokens that lanes hold, and that of the fullest. "
-                    "Marks: the same entries as a share of the slots that a "
-                    "layout of regular indices holds; for ha:max that is the "
-                    "bar.",
-                    "utilised", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
-}
+/* --- the figures ---------------------------------------------------------- */
 
-/* --- memory against time -------------------------------------------------- */
-
-int kv_page_rewritten(const kv_page *p) {
-  static const kv_panels panels = {
-      .panel = "panel",
-      .series = "series",
-      .x = "step",
-      .y = "bytes",
-      .across = {"tokens seen", 0, 0, false, false},
-      .up = {"bytes held", 0, 0, false, false},
-      .apart = true,
-      .bare = true,
-      .title = "Bytes held at each step"};
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM rewritten", 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"rewritten\">Rewriting against masks</h2>\n<figure>\n",
-          p->f);
-    kv_panels_draw(p, &g, &panels);
-    kv_page_caption(p,
-                    "Bytes that layouts of regular indices hold after each "
-                    "step, a plot a cell. A rewritten one (max) holds both "
-                    "copies while it is copied. Has paid: the step at which "
-                    "bytes held x bytes touched, summed from the first rewrite "
-                    "on, is no more than with masks (sparse); times are not in "
-                    "it, memory is taken for what bounds them. At the budget "
-                    "of the maps above; at most 121 steps of a line.",
-                    "rewritten", NULL);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
+int kv_page_regular(const kv_page *p) {
+  static const kv_figure figures[] = {
+      {"utilised", "How full lanes are",
+       "SELECT * FROM utilised WHERE asked = '' OR (basis,"
+       " asked) = (SELECT basis, asked FROM pictured)",
+       "Bars: entries that all lanes hold as a share of as many "
+       "in each as the fullest has, over all steps from the end "
+       "of the prompt on, mean over traces; at the right the mean "
+       "share of tokens that lanes hold, and that of the fullest. "
+       "Marks: the same entries as a share of the slots that a "
+       "layout of regular indices holds; for ha:max that is the "
+       "bar.",
+       .draw = draw_utilised},
+      {"rewritten", "Rewriting against masks", "SELECT * FROM rewritten",
+       "Bytes that layouts of regular indices hold after each "
+       "step, a plot a cell. A rewritten one (max) holds both "
+       "copies while it is copied. Has paid: the step at which "
+       "bytes held x bytes touched, summed from the first rewrite "
+       "on, is no more than with masks (sparse); times are not in "
+       "it, memory is taken for what bounds them. At the budget "
+       "of the maps above; at most 121 steps of a line.",
+       .panels = {.panel = "panel",
+                  .series = "series",
+                  .x = "step",
+                  .y = "bytes",
+                  .across = {"tokens seen", 0, 0, false, false},
+                  .up = {"bytes held", 0, 0, false, false},
+                  .apart = true,
+                  .bare = true,
+                  .title = "Bytes held at each step"},
+       .unlinked = true}};
+  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
 }

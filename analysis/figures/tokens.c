@@ -6,6 +6,7 @@
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
 #include "analysis/page/heat.h"
+#include "analysis/page/panels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,31 +48,28 @@ static int draw(const kv_page *p, const kv_grid *g, int first) {
   return r;
 }
 
+static void draw_tokens(const kv_page *p, const kv_grid *g) {
+  for (int r = 0; r < g->rows;) r = draw(p, g, r);
+}
+
 int kv_page_tokens(const kv_page *p) {
-  kv_grid g;
-  int rc = kv_grid_ask(p->db, "SELECT * FROM tokens", 0, NULL, &g);
-  if (rc) return rc;
-  if (g.rows) {
-    fputs("<h2 id=\"tokens\">Which tokens survive</h2>\n<figure>\n<div "
-          "class=\"small maps\">\n",
-          p->f);
-    for (int r = 0; r < g.rows;) r = draw(p, &g, r);
-    fputs("</div>\n", p->f);
-    kv_page_caption(p,
-                    "Down: tokens by their place in the text, the first on "
-                    "top; across: decode, from the prompt's end to the last "
-                    "step. The shade is the share of these tokens that is "
-                    "still stored, alone or within a merged entry; nothing "
-                    "where none has entered. The strip on the right is the "
-                    "share of decode steps at which they were shown to a query "
-                    "head. Means over layers, lanes and traces, at the budget "
-                    "of the maps above. kvreport export writes the numbers as "
-                    "tokens.csv.",
-                    "tokens", NULL);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&g);
-  return rc;
+  static const kv_figure figure = {
+      "tokens",
+      "Which tokens survive",
+      "SELECT * FROM tokens",
+      "Down: tokens by their place in the text, the first on "
+      "top; across: decode, from the prompt's end to the last "
+      "step. The shade is the share of these tokens that is "
+      "still stored, alone or within a merged entry; nothing "
+      "where none has entered. The strip on the right is the "
+      "share of decode steps at which they were shown to a query "
+      "head. Means over layers, lanes and traces, at the budget "
+      "of the maps above. kvreport export writes the numbers as "
+      "tokens.csv.",
+      .draw = draw_tokens,
+      .group = "small maps",
+      .unlinked = true};
+  return kv_figures_draw(p, 1, &figure);
 }
 
 /* --- overlap -------------------------------------------------------------- */

@@ -49,9 +49,8 @@ int kv_page_machines(const kv_page *p);
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
                      const kv_grid *data);
 
-/* A column of a table on the page. KV_NAME, only in the grid of all cells:
- * the name of the row's line in the figures, all parameters when pointed at.
- */
+/* A column of a table on the page. KV_NAME, only in the grid of all cells: the
+ * name of the row's line in the figures, all parameters when pointed at. */
 typedef struct kv_column {
   const char *name, *title; /* in the grid; on the page */
   enum {

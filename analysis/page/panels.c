@@ -136,8 +136,13 @@ static int draw_figure(const kv_page *p, const kv_figure *f) {
   if (rc) return rc;
   if (g.rows) {
     fprintf(p->f, "<h2 id=\"%s\">%s</h2>\n<figure>\n", f->id, f->title);
-    kv_panels_draw(p, &g, &f->panels);
-    kv_page_caption(p, f->caption, f->id, &g);
+    if (f->group) fprintf(p->f, "<div class=\"%s\">\n", f->group);
+    if (f->draw)
+      f->draw(p, &g);
+    else
+      kv_panels_draw(p, &g, &f->panels);
+    if (f->group) fputs("</div>\n", p->f);
+    kv_page_caption(p, f->caption, f->id, f->unlinked ? NULL : &g);
     fputs("</figure>\n", p->f);
   }
   kv_grid_free(&g);

@@ -23,13 +23,17 @@ typedef struct kv_panels {
  * `asked` and `confirmed`. Nothing is drawn where g has no rows. */
 void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s);
 
-/* A figure of panels with a heading of its own. */
+/* A figure with a heading of its own: of panels, or drawn by its file. */
 typedef struct kv_figure {
   const char *id;    /* of its place in the page, and of its file of numbers */
   const char *title; /* the heading */
   const char *ask;   /* SQL that gives the rows; none: no figure, no heading */
-  const char *caption; /* HTML below the plots */
+  const char *caption; /* below it */
   kv_panels panels;
+  /* Draws g, which has rows, within the figure; NULL: its panels are drawn. */
+  void (*draw)(const kv_page *p, const kv_grid *g);
+  const char *group; /* class of what is around the drawing; NULL: nothing is */
+  bool unlinked;     /* too many numbers to stand in the page as a file */
 } kv_figure;
 
 /* Draws n figures in their order. Returns an exit code

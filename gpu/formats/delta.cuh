@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The format "delta" on the device, as ref/formats/delta.h defines it: a block
- * begins with the fp32 row that the token stands for in its lane, which is what
- * attention reads. Who codes and decodes is gpu/parts/latents.cuh; here are the
- * bytes of a latent vector.
+ * begins with the fp32 row that the token stands for in its lane: attention
+ * reads it where it does not decode the latent vectors itself
+ * (gpu/host/rebuilt.h), and the journal hashes it. Who codes and decodes is
+ * gpu/parts/latents.cuh; here are the bytes of a latent vector.
  */
 #ifndef KV_GPU_FORMATS_DELTA_CUH
 #define KV_GPU_FORMATS_DELTA_CUH

@@ -26,9 +26,8 @@
 struct kv_gpu_indexed {
   kv_gpu_regular_store store;
   bool rewritten;
-  bool
-      in_order; /* the layer's lanes still are; else rows are read one by one */
-  int rewrites; /* of the layer */
+  bool in_order; /* are the layer's lanes? Else rows are read one by one */
+  int rewrites;  /* of the layer */
 };
 
 /* Sets s->indexed, or leaves it NULL; errors in s->fault. */
@@ -41,8 +40,7 @@ void kv_gpu_indexed_begin(kv_store *s);
 /* Does attention go by masks? */
 bool kv_gpu_indexed_walked(const kv_store *s);
 
-/* Starts what brings in the rows of the clock's tokens, which have entries, ..
- */
+/* Starts what brings in rows of the clock's tokens, which have entries, .. */
 void kv_gpu_seq_indexed_enter(const kv_store *s, void *stream);
 /* .. and what lets masks say what is left after a compression. */
 void kv_gpu_seq_indexed_compressed(const kv_store *s, void *stream);

@@ -20,7 +20,7 @@ static const kv_delta *delta_of(const kv_store *s) {
   return how->ordered ? NULL : how;
 }
 
-static bool suits(const kv_store *s) {
+bool kv_gpu_rebuilt_suits(const kv_store *s) {
   const kv_shape *shape = s->plan->shape;
   int wide = KV_GPU_REBUILT_WIDE;
   return delta_of(s) && s->lanes == shape->n_kv_heads && shape->d <= wide &&
@@ -42,7 +42,7 @@ static int hidden_of(const kv_store *s) {
 }
 
 void kv_gpu_rebuilt_take(kv_store *s) {
-  if (s->fault.rc || !suits(s)) return;
+  if (s->fault.rc || !kv_gpu_rebuilt_suits(s)) return;
   const kv_delta *how = delta_of(s);
   kv_gpu_rebuilt *r = kv_zalloc(1, sizeof *r);
   if (!r) {
@@ -70,8 +70,7 @@ static const float *tensor_of(const kv_store *s, int which) {
   return s->asset[which].data;
 }
 
-/* The layer's decoder; of a layer that the file does not have nothing is coded.
- */
+/* The layer's decoder; a layer that the file does not have is not coded. */
 static kv_gpu_rebuilder decoder_of(const kv_store *s) {
   const kv_tensor *of = kv_asset_layer(s->plan->asset, s->data->layer);
   kv_gpu_rebuilder by = {0};

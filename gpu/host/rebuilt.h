@@ -15,6 +15,8 @@
 
 #include "gpu/host/store.h"
 
+/* Will attention decode, so that rows need not be materialised? */
+bool kv_gpu_rebuilt_suits(const kv_store *s);
 /* Sets s->rebuilt, or leaves it NULL; errors in s->fault. The method's file has
  * its memory. */
 void kv_gpu_rebuilt_take(kv_store *s);

@@ -92,7 +92,7 @@ static void attend_part(const kv_store *s, void *stream) {
   hook(s, KV_HOOK_view, stream);
   dev->name_views(stream, &s->layer, s->own_views);
   if (!all && some) dev->logits(stream, &s->layer, 1, 1);
-  if (s->layer.materialised && !s->rebuilt) dev->materialise(stream, &s->layer);
+  if (s->layer.materialised) dev->materialise(stream, &s->layer);
   hook(s, KV_HOOK_chunk, stream);
   if (walked)
     dev->attend_paged(stream, &s->layer, &s->tiers->rows);

@@ -138,7 +138,8 @@ static void take_layer(kv_store *s) {
     l->more = room(s, heads * 2 * sizeof *l->more);
     l->more_a = room(s, heads * d_v * sizeof *l->more_a);
   }
-  if (s->hooks[0]->view && s->plan->needs.codings && s->queries > 1)
+  if (s->hooks[0]->view && s->plan->needs.codings && s->queries > 1 &&
+      !kv_gpu_rebuilt_suits(s))
     l->materialised = room(s, (size_t)s->lanes * (size_t)shape->n_tokens * d_v *
                                   sizeof *l->materialised);
   l->out = room(s, heads * (d_v + 1) * sizeof *l->out);

@@ -97,7 +97,7 @@ KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
  * ranges behind them. The copies must have arrived; what is left is the same
  * thread's. The barrier is for the compiler: what was read as halves is written
  * as words. */
-KV_DEVICE void kv_row_keys_compress(int format, const kv_row_keys &x) {
+KV_DEVICE void kv_row_keys_align(int format, const kv_row_keys &x) {
   int t = kv_thread();
   kv_quad range[2] = {kv_row_ranges(format, x, t),
                       kv_row_ranges(format, x, t + KV_BLOCK)};

@@ -53,8 +53,7 @@ KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
   l.mass[at] = kv_unfix(mass);
 }
 
-/* --- a chunk whose logits are in shared memory ------------------------------
- */
+/* --- a chunk whose logits are in shared memory --------------------------- */
 
 /* Chunk c of a lane for query heads first .. of the layer, n entries; below 1:
  * the lane ends before it. */

@@ -53,8 +53,7 @@ void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
   for (int i = 0; i < n; i++) kv_verb_note(l, entry[i]);
 }
 
-/* --- a token of the layer ---------------------------------------------------
- */
+/* --- a token of the layer ------------------------------------------------ */
 
 /* What a layered block is in a slab: the fp32 row; of K, the ids that it names;
  * then this side's part of the bytes. */

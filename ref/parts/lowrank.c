@@ -17,8 +17,7 @@ static const kv_tensor_ask tensors[] = {
 
 const kv_asset_kind kv_lowrank_kind = {"kvreplay-palu", tensors};
 
-/* --- the file -------------------------------------------------------------
- */
+/* --- the file ------------------------------------------------------------ */
 
 static const kv_tensor *tensor_of(const kv_lowrank *o, int layer, int which) {
   return &kv_asset_layer(o->file.asset, layer)[which];
@@ -83,8 +82,7 @@ static kv_rc check_turn(const char *method, const kv_lowrank *o, kv_err *e) {
                  method, o->file.asset->path, turn, o->unit);
 }
 
-/* --- ranks ----------------------------------------------------------------
- */
+/* --- ranks --------------------------------------------------------------- */
 
 /* share * width / unit, to the nearest, halves to even; at least one. */
 static int uniform_rank(const kv_lowrank *o, int width) {
@@ -184,8 +182,7 @@ static kv_rc check_packing(const char *method, const kv_lowrank *o, int layer,
   return KV_OK;
 }
 
-/* --- open -----------------------------------------------------------------
- */
+/* --- open ---------------------------------------------------------------- */
 
 static void fill_in(const kv_shape *s, kv_lowrank *o, kv_needs *needs) {
   o->how = (kv_delta){.latent = o->total,

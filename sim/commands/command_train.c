@@ -33,8 +33,7 @@ typedef struct task {
 
 enum { TOKENS = 512, KEEP = 30 };
 
-/* --- what was typed ---------------------------------------------------------
- */
+/* --- what was typed ------------------------------------------------------ */
 
 static void begin(void *self, int argc, char **argv) {
   task *s = self;

@@ -12,8 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- numbers ----------------------------------------------------------------
- */
+/* --- numbers ------------------------------------------------------------- */
 
 static void share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
   if (s->count == 0 || !isfinite(x)) {
@@ -85,8 +84,7 @@ static void numbers(const kv_result *r, kv_row_line *l) {
   snprintf(l->cell[KV_ROW_JOURNAL], KV_ROW_CELL, "%.8s", hex);
 }
 
-/* --- words ------------------------------------------------------------------
- */
+/* --- words --------------------------------------------------------------- */
 
 /* A row with a list of budgets: shows the list's name as what was asked, and
  * the list below. */

@@ -3,9 +3,9 @@
  * How much processor time a cell will take, predicted before anything is
  * replayed, so that a run can be cut into shards that take equally long
  * (sim/sweep/cut.h). A prediction counts kinds of work, such as products of
- * logits or entries looked at when compression. The counts follow from the
- * shape of the trace and from what the method's needs say; no method is known
- * by name. Each kind has a price, measured once (sim/sweep/README.md).
+ * logits or entries looked at when lanes are compressed. The counts follow from
+ * the shape of the trace and from what the method's needs say; no method is
+ * known by name. Each kind has a price, measured once (sim/sweep/README.md).
  *
  * Integers only: the same command line gives the same prediction on every
  * machine. It holds for the reference on one thread; other processors and

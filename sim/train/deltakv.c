@@ -97,8 +97,7 @@ static const kv_param table[] = {
              "authors' evaluation"},
     {.name = NULL}};
 
-/* --- arrays ----------------------------------------------------------------
- */
+/* --- arrays -------------------------------------------------------------- */
 
 /* Of both compressors, in the order of declaration. */
 enum { IN, OUT, BACK_OUT, IN_BIAS, OUT_BIAS, BACK_IN, BACK_IN_BIAS, BACK_BIAS };
@@ -195,8 +194,7 @@ static kv_net net_of(const kv_train_task *q) {
   return net;
 }
 
-/* --- a step -----------------------------------------------------------------
- */
+/* --- a step -------------------------------------------------------------- */
 
 /* x: n tokens from `first` on. */
 static void gather(const kv_train_task *q, int first, int n, float *x) {
@@ -265,8 +263,7 @@ static kv_rc learn(const kv_train_task *q, kv_train_loss *out, kv_err *e) {
   return KV_OK;
 }
 
-/* --- the file ----------------------------------------------------------------
- */
+/* --- the file ------------------------------------------------------------ */
 
 static kv_rc tell_number(kv_st_writer *w, const char *key, int value,
                          kv_err *e) {

@@ -63,8 +63,7 @@ static const kv_param table[] = {
      .help = "of a piece that are looked at, its first ones"},
     {.name = NULL}};
 
-/* --- arrays ----------------------------------------------------------------
- */
+/* --- arrays -------------------------------------------------------------- */
 
 static kv_rc open(kv_training *t, kv_err *e) {
   const kv_less_params *o = t->params;
@@ -100,8 +99,7 @@ static void begin(const kv_training *t, kv_draw *draw, float *value) {
   }
 }
 
-/* --- what is kept -----------------------------------------------------------
- */
+/* --- what is kept -------------------------------------------------------- */
 
 typedef struct work {
   const kv_train_task *q;
@@ -148,8 +146,7 @@ static void choose(const work *w) {
   }
 }
 
-/* --- a row -------------------------------------------------------------------
- */
+/* --- a row --------------------------------------------------------------- */
 
 /* Sums of a row: numerators in full, sparse and rest, and what they are divided
  * by, all times e^-top. u: phi psi of each token that is not kept. */
@@ -209,8 +206,7 @@ static void row(const work *w, kv_less_keys *x, const float *s,
   }
 }
 
-/* --- a piece ----------------------------------------------------------------
- */
+/* --- a piece ------------------------------------------------------------- */
 
 static void widen(const work *w, const void *from, kv_dtype type, int rows,
                   int head, int width, float *out) {

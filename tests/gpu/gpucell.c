@@ -3,7 +3,7 @@
  * A cell on a changed backend: gpucell.h.
  */
 #include "tests/gpu/gpucell.h"
-#include "sim/spec/spec.h"
+#include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
 
 #include <setjmp.h>
@@ -14,32 +14,19 @@
 
 #include <cmocka.h>
 
-static void open_cell(const gpucell *of, const kv_trace *t, const char *text,
-                      kv_cell *c) {
-  kv_spec spec = {0};
-  kv_err e = {0};
-  kv_asked_cell asked = {.spec = &spec, .entries = of->budget};
-  kv_rc rc = kv_spec_parse(made_up_at, text, &spec, &e);
-  if (!rc) rc = kv_cell_open(t, of->prompt, kv_kernels_best(), &asked, c, &e);
-  if (rc || !c->runs) fail_msg("%s: %s%s", text, e.text, c->result.reason);
-  kv_spec_free(&spec);
-}
-
 void gpucell_replay(const gpucell *of, const char *text,
                     const kv_backend *backend, kv_digest digest[3]) {
+  const kv_replay_how how = {.backend = backend, .threads = 1};
   kv_trace *t = NULL;
   kv_cell cell, *each = &cell;
   kv_layout_list layouts = {0};
   kv_err e = {0};
-  bool stopped;
-  kv_replay_how how = {
-      .backend = backend, .kernels = kv_kernels_best(), .threads = 1};
   if (kv_trace_open(of->trace, &t, &e)) fail_msg("%s", e.text);
-  open_cell(of, t, text, &cell);
+  cells_must(made_up_at, t, of->prompt, text, of->budget, &cell);
   if (of->layouts && (kv_layouts_parse(of->layouts, &layouts, &e) ||
                       kv_cell_lay_out(&cell, &layouts, &e)))
     fail_msg("%s", e.text);
-  if (kv_replay(t, &each, 1, &how, &stopped, &e)) fail_msg("%s", e.text);
+  cells_replay(t, 1, &each, how);
   if (!kv_result_ran(&cell.result))
     fail_msg("%s: %s", text, cell.result.reason);
   digest[0] = cell.result.journal;

@@ -48,20 +48,3 @@ void cells_run(const kv_trace *t, const char *text, kv_replay_how how,
   cells_must(made_up_at, t, 0, text, -1, cell);
   cells_replay(t, 1, &cell, how);
 }
-
-void cells_digests(const char *path, int prompt, const char *text, int entries,
-                   const kv_backend *backend, kv_digest digest[3]) {
-  const kv_replay_how how = {.backend = backend, .threads = 1};
-  kv_trace *t = NULL;
-  kv_cell cell, *each = &cell;
-  kv_err e = {0};
-  if (kv_trace_open(path, &t, &e)) fail_msg("%s", e.text);
-  cells_must(made_up_at, t, prompt, text, entries, &cell);
-  cells_replay(t, 1, &each, how);
-  if (!kv_result_ran(&cell.result)) fail_msg("%s", cell.result.reason);
-  digest[0] = cell.result.journal;
-  digest[1] = cell.result.state;
-  digest[2] = cell.result.output;
-  kv_cell_close(&cell);
-  kv_trace_close(t);
-}

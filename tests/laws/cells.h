@@ -27,8 +27,5 @@ void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
 /* Both, of one cell that runs. */
 void cells_run(const kv_trace *t, const char *text, kv_replay_how how,
                kv_cell *cell);
-/* Journal, state and output of one that runs, on a trace file by one thread. */
-void cells_digests(const char *path, int prompt, const char *text, int entries,
-                   const kv_backend *backend, kv_digest digest[3]);
 
 #endif

@@ -20,8 +20,7 @@
 enum { T = PALU_T, D = PALU_D, DV = PALU_DV, H = PALU_H, G = PALU_G };
 enum { KW = PALU_KW, VW = PALU_VW, W = H * (D + DV), PARTS = 2 * G };
 
-/* --- the definition ----------------------------------------------------------
- */
+/* --- the definition ------------------------------------------------------ */
 
 static void vector(const rig_case *c, int t, double *out) {
   for (int g = 0; g < H; g++) {
@@ -157,8 +156,7 @@ static void by_energy(void **state) {
           2e-6, 4 * 16, 0);
 }
 
-/* --- laws --------------------------------------------------------------------
- */
+/* --- laws ---------------------------------------------------------------- */
 
 /* Squares of what numbers first .. first + width - 1 of tokens 0 .. n - 1 lost,
  * and of what they were. */
@@ -233,8 +231,7 @@ static void laws(void **state) {
   rig_data_free(&c);
 }
 
-/* --- a bundled trace ---------------------------------------------------------
- */
+/* --- a bundled trace ----------------------------------------------------- */
 
 static float *widened(const kv_trace *t, int rows, int d, const void *in) {
   size_t n = (size_t)rows * (size_t)t->shape.n_tokens * (size_t)d;
@@ -280,8 +277,7 @@ static void more_is_nearer(void **state) {
   kv_trace_close(t);
 }
 
-/* --- what cannot be coded ----------------------------------------------------
- */
+/* --- what cannot be coded ------------------------------------------------ */
 
 #define LATENT_FAILS(token)                                                    \
   "the latent vector of token " token " is not finite as stored; take "        \
@@ -315,8 +311,7 @@ static void too_large(void **state) {
   rig_data_free(&c);
 }
 
-/* --- refusals ----------------------------------------------------------------
- */
+/* --- refusals ------------------------------------------------------------ */
 
 static void opening(void **state) {
   (void)state;

@@ -30,8 +30,7 @@ static int make_memory(void **state) {
   return find_sets(state);
 }
 
-/* --- against long double ---------------------------------------------------
- */
+/* --- against long double ------------------------------------------------- */
 
 typedef struct worst {
   long double erf, silu, gelu; /* in units of their bounds */
@@ -73,8 +72,7 @@ static void ends_are_exact(void **state UNUSED) {
   assert_int_equal(kv_bits(kv_gelu(-0.0f)), 0x80000000u);
 }
 
-/* --- the sets --------------------------------------------------------------
- */
+/* --- the sets ------------------------------------------------------------ */
 
 /* Any finite number; most of them where the functions bend. */
 static float any(void) {

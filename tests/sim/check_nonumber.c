@@ -64,8 +64,7 @@ static void a_logit_beyond_binary32(void **state) {
   kv_trace_close(t);
 }
 
-/* --- outputs ---------------------------------------------------------------
- */
+/* --- outputs ------------------------------------------------------------- */
 
 /* Their file: `x` everywhere, an LSE of 1 a row. */
 static void put_outputs(const char *to, float x) {

@@ -174,8 +174,7 @@ void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
              e.text);
 }
 
-/* --- tables of laws --------------------------------------------------------
- */
+/* --- tables of laws ------------------------------------------------------ */
 
 static void alike(const rig_case *c, const rig_claim *o) {
   const char *other = o->same ? o->same : o->unlike;
