@@ -39,6 +39,13 @@ kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
 
 /* --- one point ------------------------------------------------------------ */
 
+/* The error of the log-sum-exp lies on both sides of 0, and what drops most is
+ * far below: it is judged by its size. */
+static double value_of(const char *key, double x) {
+  const char *name = kv_measure_table[KV_LSE_ERROR].name;
+  return strncmp(key, name, strlen(name)) ? x : fabs(x);
+}
+
 /* Sums in the order of the traces; false: a row has no number. */
 static bool add_means(const kv_tune_goal *g, int rows, const kv_result *row,
                       kv_tune_judgement *j) {
@@ -51,7 +58,7 @@ static bool add_means(const kv_tune_goal *g, int rows, const kv_result *row,
         j->measure = ran ? m : -1;
         return false;
       }
-      j->mean[m] += x;
+      j->mean[m] += value_of(g->measure[m].key, x);
     }
   for (int m = 0; m < g->n; m++) j->mean[m] /= rows;
   return true;

@@ -2,8 +2,9 @@
  *
  * What is asked of a tuned method: one measure that is to be least or most, and
  * bounds on others. A point is judged by its rows, one a trace: of each measure
- * it has the mean over the traces. A row that did not run, or that has no
- * number where one is asked for, leaves its point without a score.
+ * it has the mean over the traces, of lse_error that of its size. A row that
+ * did not run, or that has no number where one is asked for, leaves its point
+ * without a score.
  */
 #ifndef KV_SIM_TUNE_GOAL_H
 #define KV_SIM_TUNE_GOAL_H

@@ -67,8 +67,11 @@ mutant tune_misses_the_end sim/tune/search.c 'tuning' \
   '(int64_t)j * (size - 1)' '(int64_t)j * (size - 2)'
 mutant tune_leaps_to_one sim/tune/search.c 'tuning' \
   's->step[i] = (s->step[i] + 1) / 2;' 's->step[i] = 1;'
-mutant tune_sees_one_trace sim/tune/goal.c 'tuning' \
-  'j->mean[m] += x;' 'j->mean[m] = i ? j->mean[m] : x * rows;'
+mutant tune_lse_has_a_sign sim/tune/goal.c 'goal' \
+  'strncmp(key, name, strlen(name)) ? x : fabs(x)' 'name ? x : fabs(x)'
+mutant tune_sees_one_trace sim/tune/goal.c 'goal' \
+  'j->mean[m] += value_of(g->measure[m].key, x);' \
+  'j->mean[m] = i ? j->mean[m] : x * rows;'
 mutant tune_trusts_its_traces sim/commands/tune_report.c 'check_tune.sh' \
   '!kv_tune_met(&m->held[m->search.best])' \
   '!kv_tune_met(&m->judged[m->search.best])'
