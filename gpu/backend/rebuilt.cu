@@ -58,7 +58,9 @@ static __device__ void make_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
         [&](int j, int column) {
           return kv_rebuilt_mean(l, r, side, ~place[j], column);
         },
-        [&](int j, int column, float y) { x.row[j * STRIDE + column] = y; });
+        [&](int j, int column) -> float & {
+          return x.row[j * STRIDE + column];
+        });
 }
 
 static __device__ void turn_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,

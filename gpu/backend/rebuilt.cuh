@@ -69,18 +69,20 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
   }
 }
 
-/* then(j, column, what it is before its rotation) for columns `first` on of a
- * side, KV_SIDE at most, of n tokens: those whose place(j) is below 0. rows
- * [n][deep]: what the last layer takes of them; NULL: their latent vectors.
- * mean(j, column): of the references that it names. a, b: stages in shared
- * memory. Called by all threads of a block; the caller puts a barrier behind
- * it. */
-template <class Place, class Mean, class Then>
+/* Writes columns `first` on of a side, KV_SIDE at most, as they are before a
+ * key's rotation, of n tokens: those whose place(j) is below 0. at(j, column)
+ * is where an element goes, of no other thread. rows [n][deep]: what the last
+ * layer takes of them; NULL: their latent vectors. mean(j, column): of the
+ * references that it names. a, b: stages in shared memory. Called by all
+ * threads of a block; the caller puts a barrier behind it. Products leave their
+ * registers before means are added, in a loop that is not unrolled: 32 copies
+ * of a mean's code were most of what nvcc compiled. */
+template <class Place, class Mean, class At>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                 kv_rebuilt_side side, int first, int n, float *a, float *b,
                 const Place &place, const float *rows, const Mean &mean,
-                const Then &then) {
+                const At &at) {
   float acc[KV_DOWN_ROWS][KV_ACROSS];
   int width = kv_rebuilt_width(l.shape, side.key) - first, deep = r.by.deep;
   int base = kv_rebuilt_first(l, side) + first;
@@ -100,16 +102,25 @@ kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
       },
       [&](int from) { kv_rebuilt_floats(deep, width, from, weight, b); }, a, b,
       acc);
+  auto mine = [&](int j, int column) {
+    return j < n && column < width && place(j) < 0;
+  };
   KV_UNROLL
   for (int u = 0; u < KV_DOWN_ROWS; u++) {
-    int j = kv_tile_row() + u;
     KV_UNROLL
     for (int v = 0; v < KV_ACROSS; v++) {
-      int column = kv_tile_column() + v;
-      if (j >= n || column >= width || place(j) >= 0) continue;
-      float m = r.how.nearest ? mean(j, first + column) : 0;
-      then(j, first + column, kv_rebuilt_of(r, acc[u][v], base + column, m));
+      int j = kv_tile_row() + u, column = kv_tile_column() + v;
+      if (mine(j, column)) at(j, first + column) = acc[u][v];
     }
+  }
+  KV_ROLLED
+  for (int i = 0; i < KV_DOWN_ROWS * KV_ACROSS; i++) {
+    int j = kv_tile_row() + i / KV_ACROSS;
+    int column = kv_tile_column() + i % KV_ACROSS;
+    if (!mine(j, column)) continue;
+    float &y = at(j, first + column);
+    float m = r.how.nearest ? mean(j, first + column) : 0;
+    y = kv_rebuilt_of(r, y, base + column, m);
   }
 }
 

@@ -147,7 +147,9 @@ static __global__ void decode(const __grid_constant__ kv_gpu_layer l,
         return r.mean[(size_t)(base + j) * w +
                       (size_t)(kv_rebuilt_first(l, side) + x)];
       },
-      [&](int j, int x, float y) { made_row(l, r, side, base + j)[x] = y; });
+      [&](int j, int x) -> float & {
+        return made_row(l, r, side, base + j)[x];
+      });
 }
 
 static __global__ void turn(const __grid_constant__ kv_gpu_layer l,
