@@ -76,7 +76,7 @@ if command -v python3 >/dev/null; then
   for db in "$good" "$dir/t.db"; do
     "$report" table "$db" --mean -f json >"$dir/mean.json"
     python3 "$src/tests/python/check_summary.py" "$db" "$dir/mean.json" \
-      2>"$dir/err" || fail "kvresults.summary: $(tail -n 1 "$dir/err")"
+      2>"$dir/err" || fail "kvreplay.results.summary: $(tail -n 1 "$dir/err")"
   done
 fi
 

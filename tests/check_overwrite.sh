@@ -138,8 +138,8 @@ db() {
   [ "$(sed 1d ../found | wc -l)" = "$2" ] || fail "$1: $(cat ../found)"
   for python in python3 /usr/bin/python3; do
     "$python" -c 'import sqlite3' 2>/dev/null || continue
-    [ "$(PYTHONPATH=$src/traces "$python" -c 'import sys, kvresults
-print(len([*kvresults.read_results(sys.argv[1])]))' "$1" 2>../err)" = "$2" ] ||
+    [ "$("$python" -c 'import sys, kvreplay.results as r
+print(len([*r.read_results(sys.argv[1])]))' "$1" 2>../err)" = "$2" ] ||
       fail "Python does not read $1"
     break
   done
@@ -205,15 +205,15 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
   "$python" -c 'import numpy' 2>/dev/null || continue
   cat >py.py <<'END'
 import sys
-sys.path.insert(0, sys.argv[1])
-from kvtrace import read_trace, write_decisions, write_trace
+from kvreplay.decisions import write_decisions
+from kvreplay.trace import read_trace, write_trace
 t = read_trace("t.st")
 layers = {l: dict(q=t.q(l), k=t.k(l), v=t.v(l)) for l in t.layers}
 lists = {l: {s: [[0]] * t.n_kv_heads for s in
              range(t.prompt_len, t.n_tokens + 1)} for l in t.layers}
 for write in (lambda p: write_trace(p, layers, prompt_len=9),
               lambda p: write_decisions(p, t, "x", lists)):
-    for path in sys.argv[2:]:
+    for path in sys.argv[1:]:
         try:
             write(path)
         except ValueError as e:
@@ -222,7 +222,7 @@ for write in (lambda p: write_trace(p, layers, prompt_len=9),
             sys.exit(f"{path} was written over")
 END
   checks=$((checks + 2))
-  "$python" py.py "$src/traces" r.db link.db 2>err || fail python
+  "$python" py.py r.db link.db 2>err || fail python
   "$python" "$src/traces/examples/my_method.py" t.st hard.st 20 >out 2>err &&
     fail 'my_method.py writes over its trace'
   sums | cmp -s - want || fail 'python: a file is another'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# traces/kvtrace.py and kvresults.py against the C programs: check_python.py
-# (traces), check_python_runs.py (decisions, results) and
+# kvreplay.trace, .decisions and .results against the C programs:
+# check_python.py (traces), check_python_runs.py (decisions, results) and
 # check_python_presses.py (kvpress's formulas), by the first Python
 # that has numpy (PYTHON names another). 77 where none has.
 . "$(dirname "$0")/sh.sh"

@@ -73,18 +73,17 @@ done
 grep -q 'Not on this page: 4 cells by superseded' "$dir/t.html" ||
   fail "the page does not say that old code is left out"
 if command -v python3 >/dev/null; then
-  # keys of what kvresults.py and the table take for newest
-  python3 - "$src/traces" "$dir/t.db" >"$dir/a" <<'END' || fail kvresults
+  # keys of what kvreplay.results and the table take for newest
+  python3 - "$dir/t.db" >"$dir/a" <<'END' || fail kvreplay.results
 import sys
-sys.path.insert(0, sys.argv[1])
-import kvresults
+from kvreplay.results import read_results
 for x in sorted(x["key"] + (x["target"] or "")
-                for x in kvresults.read_results(sys.argv[2])):
+                for x in read_results(sys.argv[1])):
     print(x)
 END
   "$report" table "$dir/t.db" -f jsonl | sed \
     's/.*"asked":"\([^"]*\)".*"key":"\([^"]*\)".*/\2\1/' | sort >"$dir/b"
-  cmp -s "$dir/a" "$dir/b" || fail "kvresults.py has another newest code"
+  cmp -s "$dir/a" "$dir/b" || fail "kvreplay.results has another newest code"
 fi
 
 # --- rows of a kvreplay that did not measure dense's needles ---
@@ -327,9 +326,8 @@ else
     grep -q 'can only be read' "$dir/err" || fail "verify does not say so"
     "$report" merge "$dir/merged.db" "$db" || fail "merge of $db"
     [ -z "$python" ] || reader "$python" -c 'import sys
-sys.path.insert(0, sys.argv[1])
-import kvresults; assert len(kvresults.read_results(sys.argv[2])) == 2' \
-      "$src/traces" "$db" || fail "kvresults.py of $db, $how"
+import kvreplay.results as r; assert len(r.read_results(sys.argv[1])) == 2' \
+      "$db" || fail "kvreplay.results of $db, $how"
   done
   fails 4 'full.db-wal holds results' reader "$report" table "$still/full.db"
   fails 4 'full.db-wal holds results' reader "$kvreplay" verify -q \

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The session from Python (traces/examples/kvsession.py): each bundled trace fed
-# through it has the digests that `kvreplay run` prints, the examples beside it
-# run, and what is refused is the library's sentence. The Hugging Face examples
-# run in real models where PYTHON has torch and transformers, that of kvpress
-# with real presses where PYTHON has it, else with made-up modules; the last
-# line says with which. And symbols of the library carry its version.
+# The session from Python (kvreplay.session): each bundled trace fed through it
+# has the digests that `kvreplay run` prints, the example of a kernel's test
+# runs, and what is refused is the library's sentence. kvreplay.hf runs real
+# models where PYTHON has torch and transformers, kvreplay.kvpress real presses
+# where PYTHON has kvpress, else both run made-up modules; the last line says
+# which. And symbols of the library carry its version.
 #
 # Environment: PYTHON; KV_LONG (tests/python/press_hf.py). 77 without python3
 # or numpy.
@@ -17,7 +17,7 @@ for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
 done
 examples=$src/traces/examples
 
-export KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0 PYTHONPATH=$examples
+export KVREPLAY_LIBRARY=$top/sim/.libs/libkvreplay.so.0
 [ -e "$KVREPLAY_LIBRARY" ] || {
   echo 'session_py: there is no shared library in this build'
   exit 77
@@ -89,38 +89,38 @@ if "$python" "$tmp/test_wrong.py" >"$tmp/said" 2>&1; then
   fail 'test_my_kernel.py does not see a kernel that misses a token'
 fi
 
-# Every program that is installed starts where it is installed: only what the
-# Makefile names lies beside it. 4: it says which package it needs.
-installed=$tmp/share/kvreplay
-(cd "$top/traces" && make -s pkgdatadir="$installed" \
-  examplesdir="$installed/examples" install-dist_pkgdataDATA \
-  install-dist_examplesDATA install-dist_examplesSCRIPTS) >"$tmp/said" 2>&1 ||
-  fail "installing the examples: $(tail -n 1 "$tmp/said")"
+# Every module that has a command line starts where `make install` puts it: of
+# the package there is what the Makefile names. 4: it says what it needs.
+installed=$tmp/share/kvreplay/python
+(cd "$top/sim/python" && make -s pythondir="$installed" \
+  install-nobase_dist_pythonDATA) >"$tmp/said" 2>&1 ||
+  fail "installing the package: $(tail -n 1 "$tmp/said")"
 programs=0
-for program in "$installed"/examples/*.py; do
-  grep -q ' = arguments(' "$program" || continue # no command line
-  (cd / && env -u PYTHONPATH "$python" "$program" --help) >"$tmp/said" 2>&1
+for module in hf.capture hf.session kvpress; do
+  (cd / && PYTHONPATH=$installed "$python" -m "kvreplay.$module" --help) \
+    >"$tmp/said" 2>&1
   case $?:$(tail -n 1 "$tmp/said") in
   0:* | 4:*': needs '*': pip install '*) programs=$((programs + 1)) ;;
-  *) bad "${program##*/} as installed: $(tail -n 1 "$tmp/said")" ;;
+  *) fail "kvreplay.$module as installed: $(tail -n 1 "$tmp/said")" ;;
   esac
 done
-[ $programs = 3 ] || fail "$programs examples start as installed, not 3"
+[ $programs = "$(grep -rl ' = arguments(' "$installed" | wc -l)" ] ||
+  fail 'a module with a command line that this does not start'
 
 "$python" "$src/tests/python/session_hf.py" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  fail 'hf_session.py failed'
+  fail 'kvreplay.hf.session failed'
 }
 "$python" "$src/tests/python/trace_hf.py" "$top/traces/kvtrace" \
   "$top/sim/kvreplay" "$tmp" "$src/traces/tiny" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  fail 'capture_hf.py failed'
+  fail 'kvreplay.hf.capture failed'
 }
 on=$(tail -n 1 "$tmp/said")
 "$python" "$src/tests/python/press_hf.py" "$top/sim/kvreplay" "$tmp" \
   "$src/traces/tiny" >"$tmp/said" 2>&1 || {
   tail -n 3 "$tmp/said"
-  fail 'from_kvpress.py failed'
+  fail 'kvreplay.kvpress failed'
 }
 [ $bad = 0 ] &&
   echo "session_py: $traces traces, ${#specs[@]} methods, the examples" \

@@ -28,6 +28,8 @@ small=$tiny/retrieval_8_small.safetensors
 tmp=$(mktemp -d) || exit 4
 trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache
+# Python's package: that of the tree, or with KV_INSTALLED=1 that of PYTHON.
+[ -n "${KV_INSTALLED-}" ] || export PYTHONPATH=$src/sim/python
 checks=0 bad=0 shows=()
 
 fail() {

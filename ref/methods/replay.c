@@ -11,7 +11,7 @@
  *   a step that the file does not name changes nothing and attends all
  *
  * No paper: the file is the method (ref/lane/decisions.h has the format; `run
- * --decisions` and traces/kvtrace.py write it). Compressions are due after the
+ * --decisions` and kvreplay.decisions write it). Compressions are due after the
  * prompt and after every decode step; a file with `block` says that the prompt
  * enters in pieces, and may then name steps within it. Where the stored lists
  * are of query heads, lanes are; where `reindex` is 1, lanes are re-indexed
@@ -39,7 +39,7 @@
 
 static const kv_param table[] = {
     KV_FILE_PARAM("file", params, file, NULL, &kv_decisions_kind,
-                  "decisions, as `run --decisions` or traces/kvtrace.py write "
+                  "decisions, as `run --decisions` or kvreplay.decisions write "
                   "them; must be given"),
     KV_TEXT_PARAM("name", params, name,
                   "what the row is called; the name in the file",

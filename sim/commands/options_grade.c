@@ -15,7 +15,7 @@ static const kv_option options[] = {
     KV_OPTIONS_CELL("What to grade"),
     {KV_SLOT_TEXT, "theirs", 0, "FILE", AT(theirs), .use = KV_USE_READ,
      .must = true,
-     .help = "decisions, as `kvreplay run --decisions` or traces/kvtrace.py "
+     .help = "decisions, as `kvreplay run --decisions` or kvreplay.decisions "
              "write them (required)"},
     {KV_SLOT_TEXT, "outputs", 'o', "FILE", AT(outputs), .use = KV_USE_READ,
      .help = "their outputs, too: layers.L.o as `kvreplay run --outputs` "

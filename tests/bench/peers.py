@@ -26,9 +26,6 @@ import statistics
 import sys
 
 os.environ["OMP_NUM_THREADS"] = "1"
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [os.path.join(here, "../../traces"),
-                 os.path.join(here, "../../traces/examples")]
 
 PARTS = "decode", "sums", "snapkv", "presses"
 SKIP, DIFFERENT = 77, 1

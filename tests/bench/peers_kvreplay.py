@@ -57,18 +57,16 @@ class Replay:
 
     def outputs(self, trace, method):
         """{layer: attention outputs [heads, steps, d_v]}, float32."""
-        from kvtrace import _load, widen  # any safetensors file
+        from kvreplay.container import array, load, widen
 
         path = os.path.join(self.folder, "outputs.safetensors")
         self.run(trace, method, "--outputs", path)
-        _, tensors = _load(path)
-        return {int(name.split(".")[1]): widen(data.view("<f4").reshape(shape))
-                for name, (_, shape, data) in tensors.items()
-                if name.endswith(".o")}
+        return {int(name.split(".")[1]): widen(array(x))
+                for name, x in load(path)[1].items() if name.endswith(".o")}
 
     def kept(self, trace, method, budget, *more):
         """{layer: [tokens a KV head]} right after the prompt."""
-        from kvtrace import read_decisions
+        from kvreplay.decisions import read_decisions
 
         folder = os.path.join(self.folder, "decisions")
         self.run(trace, method, "-b", str(budget), "--decisions", folder, *more)

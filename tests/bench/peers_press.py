@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 import torch
-from from_kvpress import from_press, make_press
-from hf_text import load
-from kvsession import Session
-from kvtrace import read_trace
+from kvreplay.hf.text import load
+from kvreplay.kvpress import from_press, make_press
+from kvreplay.session import Session
+from kvreplay.trace import read_trace
 
 TINY = os.path.join(os.path.dirname(__file__), "../../traces/tiny")
 MOST_OTHER = 0.02  # share of tokens: scores in bfloat16 tie

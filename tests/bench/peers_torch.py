@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import torch
-from kvtrace import read_trace
+from kvreplay.trace import read_trace
 from peers_kvreplay import Replay
 
 WINDOW, KERNEL, SHARE = 32, 7, 10  # of SnapKV; a tenth of the prompt is kept

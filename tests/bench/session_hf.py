@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """session_hf.py [MODEL]: CPU seconds of one thread that generating takes on a
-dense session (traces/examples/hf_session.py), and on the model's own eager
+dense session (kvreplay.hf.session), and on the model's own eager
 attention, the tokens being the same. Of the model in traces/tiny, or MODEL; and
 of a Llama of random weights. Needs torch, transformers and KVREPLAY_LIBRARY.
 """
@@ -9,13 +9,11 @@ import sys
 import time
 
 os.environ["OMP_NUM_THREADS"] = "1"
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(here, "../../traces/examples"))
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from hf_session import SessionCache  # noqa: E402
-from hf_text import load  # noqa: E402
+from kvreplay.hf.session import SessionCache  # noqa: E402
+from kvreplay.hf.text import load  # noqa: E402
 
 torch.set_num_threads(1)
 RUNS, NEW = 3, 32
@@ -57,7 +55,8 @@ def random_llama():
     return transformers.LlamaForCausalLM(config).eval()
 
 
-name = sys.argv[1] if len(sys.argv) > 1 else here + "/../../traces/tiny/model"
+name = sys.argv[1] if len(sys.argv) > 1 else os.path.join(
+    os.path.dirname(__file__), "../../traces/tiny/model")
 for n in 512, 900:
     compare(os.path.basename(name), load(name, None)[0], n)
 for n in 512, 2048:

@@ -53,7 +53,7 @@ mutant outliers_take_axis analysis/page/axis.c 'check_means.sh' \
   'most = 10 * y[m / 2];' 'most = HUGE_VAL;'
 mutant lines_look_alike analysis/page/looks.c 'check_means.sh' \
   '(kv_look){of, n % KV_SHAPES,' '(kv_look){of, n % 2,'
-mutant python_mean_error traces/kvresults.py 'check_means.sh' \
+mutant python_mean_error sim/python/kvreplay/results.py 'check_means.sh' \
   'line[key + ".se"] = (math.sqrt(squares / (n - 1) / n)' \
   'line[key + ".se"] = (math.sqrt(squares / n / n)'
 # What a command costs and says.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of traces/kvtrace.py: check_python.py SOURCE FOLDER.
+"""Laws of kvreplay.trace: check_python.py SOURCE FOLDER.
 
 What it reads is what C reads: identity, sizes, data to the byte. What it
 writes C takes; what it refuses it names, and writes nothing.
@@ -14,10 +14,9 @@ import unittest
 
 import numpy as np
 
-SOURCE, FOLDER = sys.argv.pop(1), sys.argv.pop(1)
-sys.path.insert(0, os.path.join(SOURCE, "traces"))
-import kvtrace  # noqa: E402
+from kvreplay import container, trace
 
+SOURCE, FOLDER = sys.argv.pop(1), sys.argv.pop(1)
 TINY = os.path.join(SOURCE, "traces", "tiny")
 TRACES = sorted(glob.glob(os.path.join(TINY, "*.safetensors")))
 SMALL = os.path.join(TINY, "retrieval_8_small.safetensors")
@@ -38,7 +37,7 @@ def call(program, *words, code=0):
 
 
 def copy(t, path, **more):
-    kvtrace.write_trace(path, {x: t.layer(x) for x in t.layers}, t.prompt_len,
+    trace.write_trace(path, {x: t.layer(x) for x in t.layers}, t.prompt_len,
                         **{**dict(tokens=t.tokens, positions=t.positions,
                                   inv_freq=t.inv_freq, metadata=t.metadata),
                            **more})
@@ -63,7 +62,7 @@ class Traces(Case):
     def test_identity_and_sizes_are_those_of_c(self):
         self.assertEqual(len(TRACES), 8)
         for path in TRACES:
-            t = kvtrace.read_trace(path)
+            t = trace.read_trace(path)
             c = json.loads(call("KVTRACE", "info", "-i", "-f", "json", path))
             self.assertEqual(t.identity, c["identity"])
             for mine, theirs in (
@@ -79,7 +78,7 @@ class Traces(Case):
             self.assertAlmostEqual(t.scale, c["scale"], 7)
 
     def test_what_is_read_attends_as_the_model_did(self):
-        t = kvtrace.read_trace(SMALL)
+        t = trace.read_trace(SMALL)
         for x in t.layers:
             group = t.n_heads // t.n_kv_heads
             k, v = (y.repeat(group, 0) for y in (t.k(x), t.v(x)))
@@ -91,9 +90,9 @@ class Traces(Case):
 
     def test_a_copy_has_the_same_bytes_and_c_takes_it(self):
         for path in TRACES:
-            t, out = kvtrace.read_trace(path), at("copy.safetensors")
+            t, out = trace.read_trace(path), at("copy.safetensors")
             copy(t, out)
-            again = kvtrace.read_trace(out)
+            again = trace.read_trace(out)
             self.assertEqual(again.identity, t.identity)
             for x in t.layers:
                 for name, data in t.layer(x).items():
@@ -109,9 +108,9 @@ class Traces(Case):
     def test_every_dtype_is_written_to_the_nearest(self):
         layers, out = random_layers(), at("types.safetensors")
         for dtype, error in (("f32", 0), ("f16", 2**-11), ("bf16", 2**-8)):
-            kvtrace.write_trace(out, layers, 5, dtype)
+            trace.write_trace(out, layers, 5, dtype)
             call("KVTRACE", "check", out)
-            t = kvtrace.read_trace(out)
+            t = trace.read_trace(out)
             said = call("KVTRACE", "info", "-i", out)
             self.assertIn(dtype.upper() + ";", said)
             self.assertIn(t.identity, said)
@@ -121,22 +120,22 @@ class Traces(Case):
                     self.assertEqual(z.dtype, np.float32)
                     self.assertTrue((abs(z - y) <= abs(y) * error).all())
             copy(t, at("again.safetensors"))
-            self.assertEqual(kvtrace.read_trace(
+            self.assertEqual(trace.read_trace(
                 at("again.safetensors")).identity, t.identity)
             copy(t, out, dtype="f32")
-            copy(kvtrace.read_trace(out), out, dtype=dtype)
-            self.assertEqual(kvtrace.read_trace(out).identity, t.identity)
+            copy(trace.read_trace(out), out, dtype=dtype)
+            self.assertEqual(trace.read_trace(out).identity, t.identity)
 
     def test_convert_rounds_as_numpy_does(self):
-        t, out = kvtrace.read_trace(SMALL.replace(".safe", ".f32.safe")), at(
+        t, out = trace.read_trace(SMALL.replace(".safe", ".f32.safe")), at(
             "c.safetensors")
         for dtype in "f16", "bf16", "f32":
             if os.path.exists(out):
                 os.unlink(out)  # a trace is not written over
             call("KVTRACE", "convert", "-q", t.path, "-d", dtype, "-o", out)
             copy(t, at("again.safetensors"), dtype=dtype)
-            mine = kvtrace.read_trace(at("again.safetensors"))
-            got = kvtrace.read_trace(out)
+            mine = trace.read_trace(at("again.safetensors"))
+            got = trace.read_trace(out)
             for x in t.layers:
                 for name in "qkv":
                     self.assertEqual(got.layer(x)[name].tobytes(),
@@ -150,7 +149,8 @@ class Traces(Case):
         high = np.arange(0, 0x7f80, 3, dtype=np.uint32)
         for low in 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff:
             for sign in 0, 0x8000:
-                got = kvtrace.bfloat16(((high | sign) << 16 | low).view("<f4"))
+                x = ((high | sign) << 16 | low).view("<f4")
+                got = container.bfloat16(x)
                 up = (low > 0x8000) | ((low == 0x8000) & (high % 2 == 1))
                 self.assertTrue((got == (high | sign) + up).all())
 
@@ -160,8 +160,8 @@ class Traces(Case):
         for x in layers.values():
             x["q"], x["rows"] = x["q"][:, rows], rows
             x["colsum"] = np.full((4, 5), 2**40)
-        kvtrace.write_trace(out, layers, 5, metadata={"n_layers": 6})
-        t = kvtrace.read_trace(out)
+        trace.write_trace(out, layers, 5, metadata={"n_layers": 6})
+        t = trace.read_trace(out)
         self.assertEqual((t.layers, t.n_layers), ([1, 3], 6))
         self.assertEqual(t.rows(3).tolist(), rows.tolist())
         self.assertEqual(t.colsum(1).sum(), 20 * 2**40)
@@ -170,10 +170,10 @@ class Traces(Case):
         call("KVTRACE", "check", out)
 
     def test_shards_are_one_trace(self):
-        t = kvtrace.read_trace(SMALL)
+        t = trace.read_trace(SMALL)
         names, files = sorted(t._tensors), {}
         for i, part in enumerate((names[::2], names[1::2])):
-            kvtrace._save(at(f"s{i}.safetensors"), t.metadata,
+            container.save(at(f"s{i}.safetensors"), t.metadata,
                           {x: t._tensors[x] for x in part})
             files.update(dict.fromkeys(part, f"s{i}.safetensors"))
         index = at("s.safetensors.index.json")
@@ -182,19 +182,19 @@ class Traces(Case):
             with open(index, "w") as f:
                 json.dump({"weight_map": weight_map}, f)
         write(files)
-        self.assertEqual(kvtrace.read_trace(index).identity, t.identity)
+        self.assertEqual(trace.read_trace(index).identity, t.identity)
         self.assertIn(t.identity, call("KVTRACE", "info", "-i", index))
         write({**files, names[0]: "s1.safetensors"})
-        self.refused("contradict", kvtrace.read_trace, index)
+        self.refused("contradict", trace.read_trace, index)
         write({**files, names[0]: "../s0.safetensors"})
-        self.refused("leaves the folder", kvtrace.read_trace, index)
+        self.refused("leaves the folder", trace.read_trace, index)
         write({**files, names[0]: 7})
-        self.refused("give each tensor a file", kvtrace.read_trace, index)
+        self.refused("give each tensor a file", trace.read_trace, index)
         for text in ("{}", "[]", "7", '{"weight_map": ["x"]}', "{", "\xff",
                      "[" * 10**5, '{"weight_map": null}'):
             with open(index, "w", encoding="latin-1") as f:
                 f.write(text)
-            self.refused(index + ": its weight_map", kvtrace.read_trace, index)
+            self.refused(index + ": its weight_map", trace.read_trace, index)
 
     def test_damaged_files_are_refused(self):
         with open(SMALL, "rb") as f:
@@ -225,12 +225,12 @@ class Traces(Case):
                 (same(offsets, offsets + b"0"), "overlaps")):
             with open(at("bad.safetensors"), "wb") as f:
                 f.write(data)
-            self.refused(sentence, kvtrace.read_trace, at("bad.safetensors"))
+            self.refused(sentence, trace.read_trace, at("bad.safetensors"))
             call("KVTRACE", "info", at("bad.safetensors"), code=3)
 
     def test_metadata_of_any_size_is_refused_at_once(self):
-        t, out = kvtrace.read_trace(SMALL), at("meta.safetensors")
-        meta, tensors = kvtrace._load(SMALL)
+        t, out = trace.read_trace(SMALL), at("meta.safetensors")
+        meta, tensors = container.load(SMALL)
         long = "9" * 10**5
         for key, text in (
                 ("n_layers", "1000000000"), ("n_layers", "100001"),
@@ -243,20 +243,20 @@ class Traces(Case):
                     "[" * 10**5, '{"a":' * 10**5, "{}", "5", "null", '"x"',
                     "[" * 900 + "]" * 900, "[{}]", "[" + long + "]", '["x"]',
                     '[{"start":0,"end":%d}]' % (t.n_tokens + 1)))):
-            kvtrace._save(out, {**meta, key: text}, tensors)
+            container.save(out, {**meta, key: text}, tensors)
             started = time.process_time()
-            self.refused("metadata " + key, kvtrace.read_trace, out)
+            self.refused("metadata " + key, trace.read_trace, out)
             self.assertLess(time.process_time() - started, 2, key)
         meta.update(n_layers="100000", layers="all")
-        kvtrace._save(out, meta, tensors)
-        self.refused("tensor layers.4.k", kvtrace.read_trace, out)
+        container.save(out, meta, tensors)
+        self.refused("tensor layers.4.k", trace.read_trace, out)
 
     def test_foreign_names_are_one_plain_line(self):
         out = at("a\n\x1b[31m\u202e.safetensors")
-        meta, tensors = kvtrace._load(SMALL)
-        kvtrace._save(out, {**meta, "prompt_len": "\x1b\n" * 1000}, tensors)
+        meta, tensors = container.load(SMALL)
+        container.save(out, {**meta, "prompt_len": "\x1b\n" * 1000}, tensors)
         with self.assertRaises(ValueError) as caught:
-            kvtrace.read_trace(out)
+            trace.read_trace(out)
         self.assertTrue(str(caught.exception).isprintable())
         self.assertIn(r"a\n\x1b[31m\u202e.safetensors: metadata prompt_len",
                       str(caught.exception))
@@ -267,7 +267,7 @@ class Traces(Case):
         def write(prompt_len=5, layer=1, more=None, **kwargs):
             layers = random_layers()
             layers[layer].update(more or {})
-            kvtrace.write_trace(out, layers, prompt_len, **kwargs)
+            trace.write_trace(out, layers, prompt_len, **kwargs)
         big, nan = (np.full((2, 9, 8), x, np.float32) for x in (1e5, np.nan))
         for sentence, kwargs in (
                 ("prompt_len is 10", dict(prompt_len=10)),
@@ -314,14 +314,14 @@ class Traces(Case):
                 ("layer -1: give a number", {**good, -1: good[0]}),
                 ("layer 0: has q; give q, k and v", {**good, 0: {"q": q}}),
                 ("layer 0: has nothing; give q", {**good, 0: {}})):
-            self.refused(sentence, kvtrace.write_trace, out, layers, 5)
+            self.refused(sentence, trace.write_trace, out, layers, 5)
         for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
             for dtype in "f32", "f16", "bf16":
                 one = np.full((2, 9, 8), bits, np.uint32).view(np.float32)
                 self.refused("layers.1.k: holds NaN", write, more={"k": one},
                              dtype=dtype)
         for path in FOLDER, "/dev/null":
-            self.refused("no regular file", kvtrace.write_trace, path,
+            self.refused("no regular file", trace.write_trace, path,
                          random_layers(), 5)
         self.assertFalse([x for x in os.listdir(FOLDER) if "never" in x])
 

@@ -5,7 +5,8 @@ import unittest
 
 import numpy as np
 
-from check_python import SMALL, Case, at, call, kvtrace
+from check_python import SMALL, Case, at, call
+from kvreplay import decisions, trace
 
 
 class Presses(Case):
@@ -82,7 +83,7 @@ class Presses(Case):
         return np.concatenate([np.full((g, 4), s.max() + 1), s], 1)
 
     def test_prompts_are_compressed_as_there(self):
-        t = kvtrace.read_trace(SMALL)
+        t = trace.read_trace(SMALL)
         for press, spec in (
                 (self.tova, "tova:variant=prefill:protect_newest=yes"),
                 (self.observed, "h2o:variant=prefill:recent=0:scale=seen"),
@@ -99,7 +100,7 @@ class Presses(Case):
                         np.sort(np.argsort(-x, kind="stable")[:n])
                         for x in lanes]}
                 out = at(f"{press.__name__}{budgets[0]}.safetensors")
-                kvtrace.write_decisions(out, t, press.__name__, lists)
+                decisions.write_decisions(out, t, press.__name__, lists)
                 theirs, ours = json.loads(call(
                     "KVREPLAY", "run", SMALL, "-q", "--format", "json", "-m",
                     f"replay:file={out},{spec}", "-b",

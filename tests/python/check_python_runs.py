@@ -15,15 +15,15 @@ import unittest
 
 import numpy as np
 
-from check_python import SMALL, SOURCE, TRACES, Case, at, call, kvtrace
-import kvresults
+from check_python import SMALL, SOURCE, TRACES, Case, at, call
+from kvreplay import container, decisions, results, trace
 
 EXAMPLE = os.path.join(SOURCE, "traces", "examples", "my_method.py")
 
 
 class Decisions(Case):
     def setUp(self):
-        self.t, self.out = kvtrace.read_trace(SMALL), at("d.safetensors")
+        self.t, self.out = trace.read_trace(SMALL), at("d.safetensors")
 
     def lists(self, heads, make, steps):
         return {x: {s: [make(s, h) for h in range(heads)] for s in steps}
@@ -48,8 +48,8 @@ class Decisions(Case):
         p, n = self.t.prompt_len, self.t.n_tokens
         lists = self.lists(4, lambda s, h: [h, *range(s - 20 - h, s)],
                            range(p, n + 1))
-        kvtrace.write_decisions(self.out, self.t, "windows", lists)
-        back = kvtrace.read_decisions(self.out)
+        decisions.write_decisions(self.out, self.t, "windows", lists)
+        back = decisions.read_decisions(self.out)
         self.same(back["lists"], lists)
         self.assertEqual(back["trace"], self.t.identity)
         self.assertEqual([back[x] for x in ("name", "kind", "head", "unit",
@@ -61,9 +61,9 @@ class Decisions(Case):
     def test_views_of_pages_are_attended(self):
         steps = range(self.t.prompt_len + 1, self.t.n_tokens + 1)
         lists = self.lists(8, lambda s, h: [h, (s - 1) // 16], steps)
-        kvtrace.write_decisions(self.out, self.t, "pages", lists, "view",
+        decisions.write_decisions(self.out, self.t, "pages", lists, "view",
                                 "query", "page:16", prompt_len=137)
-        back = kvtrace.read_decisions(self.out)
+        back = decisions.read_decisions(self.out)
         self.same(back["lists"], lists)
         self.assertEqual((back["unit"], back["prompt_len"]), ("page:16", 137))
         row = self.replayed("pages")
@@ -77,9 +77,10 @@ class Decisions(Case):
                            [64, 128, *range(p, n + 1)])
         views = self.lists(8, lambda s, h: np.arange(s - 9, s),
                            range(p + 1, n + 1))
-        kvtrace.write_decisions(self.out, self.t, "both", lists, "stored+view",
-                                reindex=True, block=64, views=views)
-        back = kvtrace.read_decisions(self.out)
+        decisions.write_decisions(self.out, self.t, "both", lists,
+                                  "stored+view", reindex=True, block=64,
+                                  views=views)
+        back = decisions.read_decisions(self.out)
         self.same(back["lists"], lists)
         self.same(back["views"], views)
         self.assertEqual((back["block"], back["reindex"], back["view_head"]),
@@ -88,14 +89,14 @@ class Decisions(Case):
         self.assertEqual((row["kept_max"], row["attended"]), (30, 9))
         again = {x: back[x] for x in back if x not in (
             "format", "version", "trace", "name")}
-        kvtrace.write_decisions(at("e.safetensors"), self.t, "both", **again)
+        decisions.write_decisions(at("e.safetensors"), self.t, "both", **again)
         with open(self.out, "rb") as f, open(at("e.safetensors"), "rb") as g:
             self.assertEqual(f.read(), g.read())
 
     def test_a_layer_without_a_step_changes_nothing(self):
-        kvtrace.write_decisions(self.out, self.t, "all", self.lists(
+        decisions.write_decisions(self.out, self.t, "all", self.lists(
             4, None, ()))
-        self.same(kvtrace.read_decisions(self.out)["lists"],
+        self.same(decisions.read_decisions(self.out)["lists"],
                   {x: {} for x in self.t.layers})
         row = self.replayed("all")
         self.assertEqual(row["output_error"]["max"], 0)
@@ -108,7 +109,7 @@ class Decisions(Case):
             lists[3][step][heads - 1] = one
             for x in range(drop):
                 del lists[x]
-            kvtrace.write_decisions(at("no.safetensors"), t, name, lists,
+            decisions.write_decisions(at("no.safetensors"), t, name, lists,
                                     **kwargs)
         at_last = f"layer 3: step {p}, head 3: "
         view = dict(kind="view", step=p + 1)
@@ -152,17 +153,17 @@ class Decisions(Case):
 
     def test_damaged_lists_are_refused(self):
         p = self.t.prompt_len
-        kvtrace.write_decisions(self.out, self.t, "good", self.lists(
+        decisions.write_decisions(self.out, self.t, "good", self.lists(
             4, lambda s, h: [h, 9], (p, p + 1)))
-        meta, good = kvtrace._load(self.out)
+        meta, good = container.load(self.out)
         l = "layers.2."
 
         def saved(drop=(), meta=meta, **more):
-            kvtrace._save(at("lists.safetensors"), meta, {
+            container.save(at("lists.safetensors"), meta, {
                 **{x: y for x, y in good.items() if x not in drop},
-                **{x: kvtrace._tensor(*y) for x, y in more.items()}})
-            return kvtrace.read_decisions(at("lists.safetensors"))
-        self.same(saved()["lists"], kvtrace.read_decisions(self.out)["lists"])
+                **{x: container.tensor(*y) for x, y in more.items()}})
+            return decisions.read_decisions(at("lists.safetensors"))
+        self.same(saved()["lists"], decisions.read_decisions(self.out)["lists"])
         ends = [0, 2, 4, 6, 8, 10, 12, 14, 16]
         for y in ([5, -2, 3], [], [0], ends[1:], ends[:-1], [1, *ends[1:]],
                   [*ends[:-1], 15], [0, 2, 1, *ends[3:]], [*ends, 16]):
@@ -183,7 +184,7 @@ class Decisions(Case):
 
     def test_what_is_not_live_c_names(self):
         p = self.t.prompt_len
-        kvtrace.write_decisions(self.out, self.t, "undead", self.lists(
+        decisions.write_decisions(self.out, self.t, "undead", self.lists(
             4, lambda s, h: [p - s + 1, 4], (p, p + 1)))
         done = subprocess.run(
             [os.environ["KVREPLAY"], "run", SMALL, "-q", "-m",
@@ -198,10 +199,10 @@ class Decisions(Case):
         rows = call("KVREPLAY", "run", SMALL, "-q", "-m", "h2o", "-b", "20%",
                     "--decisions", at("dec"), "--format", "jsonl")
         path, = glob.glob(os.path.join(at("dec"), "*"))
-        d = kvtrace.read_decisions(path)
+        d = decisions.read_decisions(path)
         self.assertEqual(d["trace"], self.t.identity)
         keys = ("kind", "head", "unit", "reindex", "block", "prompt_len")
-        kvtrace.write_decisions(self.out, self.t, "again", d["lists"], **{
+        decisions.write_decisions(self.out, self.t, "again", d["lists"], **{
             x: d[x] for x in keys if x in d})
         self.assertEqual(self.replayed("again")["output"],
                          json.loads(rows)["output"])
@@ -215,12 +216,12 @@ class Results(Case):
             capture_output=True, check=True)
         with open(at("rows." + form), "wb") as f:
             f.write(done.stdout)
-        return kvresults.read_results(at("rows." + form))
+        return results.read_results(at("rows." + form))
 
     def test_json_lines_and_the_database_say_the_same(self):
         rows = self.run_all("json", "--db", at("r.db"))
         lines = self.run_all("jsonl")
-        data = kvtrace.read_results(at("r.db"))
+        data = results.read_results(at("r.db"))
         with open(at("rows.csv"), "wb") as f:
             f.write(subprocess.run(
                 [os.environ["KVREPLAY"], "run", SMALL, "-q", "-m", "h2o", "-b",
@@ -249,8 +250,8 @@ class Results(Case):
 
     def test_steps_make_intervals(self):
         rows = self.run_all("json", "--db", at("steps.db"))
-        steps = kvresults.read_steps(at("steps.db"))
-        rows = {x["spec"]: x for x in kvresults.read_results(at("steps.db"))
+        steps = results.read_steps(at("steps.db"))
+        rows = {x["spec"]: x for x in results.read_results(at("steps.db"))
                 if x["output"]}  # not the one that is refused
         self.assertEqual({*steps}, {x["key"] for x in rows.values()})
         for row in rows.values():
@@ -262,25 +263,25 @@ class Results(Case):
                                            row[measure + ".mean"], 6)
         a, b = [steps[x["key"]]["output_error"] for x in rows.values()
                 if x["method"] in ("h2o", "kivi")][:2]
-        mean, error = kvresults.paired(a, b)
+        mean, error = results.paired(a, b)
         self.assertAlmostEqual(mean, np.mean(a) - np.mean(b), 12)
         self.assertGreater(error, 0)
 
     def test_intervals_are_of_batches(self):
         nan = math.nan
-        self.assertEqual(kvresults.interval([1, 3, nan, 5, 7]), (4, 2))
-        self.assertEqual(kvresults.paired([2, 5, 8, 11], [1, 2, 3, 4]),
+        self.assertEqual(results.interval([1, 3, nan, 5, 7]), (4, 2))
+        self.assertEqual(results.paired([2, 5, 8, 11], [1, 2, 3, 4]),
                          (4, 2))
-        self.assertEqual(kvresults.interval([0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        self.assertEqual(results.interval([0, 0, 0, 1, 1, 1, 2, 2, 2]),
                          (1, math.sqrt(1 / 3)))
-        mean, error = kvresults.interval([1, 2, 4])
+        mean, error = results.interval([1, 2, 4])
         self.assertTrue(mean == 7 / 3 and math.isnan(error))
         with self.assertRaisesRegex(ValueError, "3 steps against 2"):
-            kvresults.paired([1, 2, 3], [1, 2])
+            results.paired([1, 2, 3], [1, 2])
 
     def test_what_is_missing_is_nan(self):
-        t = kvtrace.read_trace(SMALL)
-        kvtrace.write_decisions(at("d.safetensors"), t, "mine", {
+        t = trace.read_trace(SMALL)
+        decisions.write_decisions(at("d.safetensors"), t, "mine", {
             x: {} for x in t.layers})
         done = subprocess.run(
             [os.environ["KVREPLAY"], "run", TRACES[0], "-q", "-m",
@@ -288,7 +289,7 @@ class Results(Case):
             capture_output=True)  # the exit code is check_cli.sh's
         with open(at("nan.json"), "wb") as f:
             f.write(done.stdout)
-        dense, mine = kvresults.read_results(at("nan.json"))
+        dense, mine = results.read_results(at("nan.json"))
         self.assertEqual(dense["output_error.mean"], 0)
         self.assertTrue(math.isnan(mine["output_error.mean"]))
         self.assertTrue(math.isnan(mine["bytes.end.total"]))
@@ -301,12 +302,12 @@ class Results(Case):
             with open(at("none.db"), "wb") as f:
                 f.write(text)
             with self.assertRaisesRegex(ValueError, r"none\.db: no results"):
-                kvresults.read_results(at("none.db"))
+                results.read_results(at("none.db"))
 
     def test_the_example_stands_in_the_table(self):
         with open(EXAMPLE) as f:
             self.assertLessEqual(len(f.readlines()), 25)
-        t = kvtrace.read_trace(SMALL)
+        t = trace.read_trace(SMALL)
         for words in (), (SMALL,), *(
                 (SMALL, at("no.safetensors"), x) for x in (
                     "many", "0", "-1", str(t.prompt_len + 1))):
@@ -315,7 +316,7 @@ class Results(Case):
         call(sys.executable, EXAMPLE, SMALL, at("mine.safetensors"),
              str(t.prompt_len))
         for path in TRACES:
-            if kvtrace.read_trace(path).n_tokens > 1000:
+            if trace.read_trace(path).n_tokens > 1000:
                 continue  # the loops of the example are slow
             call(sys.executable, EXAMPLE, path, at("mine.safetensors"), "40")
             words = "run", path, "-q", "-m", (
@@ -334,7 +335,7 @@ class Training(Case):
         layers = {l: {x: r.standard_normal((2, 48, 8)).astype("f4")
                       for x in "qkv"} for l in range(2)}
         freq = (0.5 ** np.arange(4)).astype("f4")
-        kvtrace.write_trace(at(name), layers, 40, inv_freq=freq, metadata={
+        trace.write_trace(at(name), layers, 40, inv_freq=freq, metadata={
             "rope.layout": "half", **meta})
         return at(name)
 

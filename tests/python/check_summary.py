@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_summary.py DB MEAN.json: summary of kvresults.py gives what kvreport
-table --mean does: lines, means, standard errors, reasons. Standard library."""
+"""check_summary.py DB MEAN.json: summary of kvreplay.results gives what
+kvreport table --mean does: lines, means, standard errors, reasons. Standard
+library."""
 
 import json
 import math
-import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../traces"))
-from kvresults import read_results, summary  # noqa: E402
+from kvreplay.results import read_results, summary
 
 NAMES = dict(
     (x.replace("_p95", ".p95") if "p95" in x else x + ".mean", x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""traces/examples/from_kvpress.py: with kvpress the presses that KVPRESS.md
+"""kvreplay.kvpress: with kvpress the presses that KVPRESS.md
 says run, on the model of traces/tiny; two have the journals of built-in
 methods, and in binary32 those of its table are theirs but for ties. Without
 it made-up presses on a made-up model: what they drop, hide,
@@ -15,11 +15,11 @@ import types
 
 import numpy as np
 
-kvreplay, folder, tiny = sys.argv[1:]
-sys.path.append(os.path.join(tiny, ".."))
-from kvtrace import read_decisions, read_trace, write_trace  # noqa: E402
-from kvresults import read_results  # noqa: E402
+from kvreplay.decisions import read_decisions
+from kvreplay.results import read_results
+from kvreplay.trace import read_trace, write_trace
 
+kvreplay, folder, tiny = sys.argv[1:]
 PATH, TRACE, ROWS = (
     os.path.join(folder, x) for x in ("d.safetensors", "p.safetensors", "rows")
 )
@@ -63,9 +63,9 @@ def rows_of_equals():
 def equal_in_binary32(small):
     """Rows of the model in binary32, recorded and pressed."""
     import torch
-    from capture_hf import capture
-    from from_kvpress import from_press, make_press
-    from hf_text import load
+    from kvreplay.hf.capture import capture
+    from kvreplay.kvpress import from_press, make_press
+    from kvreplay.hf.text import load
 
     model, _, _ = load(tiny + "/model", None, dtype=torch.float32)
     ids = torch.as_tensor(np.asarray(small.tokens, np.int64)[None, :280])
@@ -93,8 +93,8 @@ def equal_in_binary32(small):
 
 def real():
     import torch
-    from from_kvpress import from_press, make_press
-    from hf_text import load
+    from kvreplay.kvpress import from_press, make_press
+    from kvreplay.hf.text import load
 
     torch.set_num_threads(1)
     model, _, _ = load(tiny + "/model", None, dtype=torch.bfloat16)
@@ -210,7 +210,7 @@ def made_up():
     sys.modules["kvpress"] = types.SimpleNamespace(
         Press=Press, DecodingPress=DecodingPress
     )
-    from from_kvpress import from_press, make_press
+    from kvreplay.kvpress import from_press, make_press
 
     rows = made_up_rows()
     layers = {

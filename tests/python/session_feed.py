@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 import numpy as np
-from kvsession import Session, SessionError
+
+from kvreplay.session import Session, SessionError
 
 path, specs = sys.argv[1], sys.argv[2:]
 with open(path, "rb") as f:

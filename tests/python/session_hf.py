@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""traces/examples/hf_session.py. With torch and transformers: models of random
+"""kvreplay.hf.session. With torch and transformers: models of random
 weights generate 32 tokens after 64, `dense` gives the tokens and logits of the
 model's own attention, streamingllm those of a forward over the tokens that it
 attends, and what a session is not is refused. Without them a made-up model on
@@ -142,7 +142,7 @@ def check_refused(torch, hf, SessionCache):
         else:
             raise AssertionError(f"nothing says: {says}")
 
-    from kvsession import SessionError
+    from kvreplay.session import SessionError
 
     holes = torch.ones_like(hf.IDS)
     holes[0, :3] = 0
@@ -239,7 +239,7 @@ def real():
     import torch
     import transformers
     import hf_models
-    from hf_session import SessionCache
+    from kvreplay.hf.session import SessionCache
 
     for check in (
         check_dense,
@@ -360,7 +360,7 @@ def check_made_up_state(hf, SessionCache, rows):
 
 def made_up():
     import hf_made_up as hf
-    from hf_session import SessionCache
+    from kvreplay.hf.session import SessionCache
 
     for method, budget in (("dense", None), ("h2o", 6)):
         whole = check_made_up(hf, SessionCache, method, budget, [N])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""traces/examples/capture_hf.py: with torch and transformers the model of
+"""kvreplay.hf.capture: with torch and transformers the model of
 traces/tiny, fed the tokens of a bundled trace, gives that trace's q, k, v and
 o, and small models of random weights in three formats; without them a made-up
 model. `kvtrace check` computes the outputs of each again, and so does
@@ -13,9 +13,10 @@ import subprocess
 import sys
 
 import numpy as np
+
+from kvreplay.trace import read_trace
 from trace_shared import PATH, asset_digest, check_replays, folder, kvreplay
 from trace_shared import refused, run, tiny
-from kvtrace import read_trace  # trace_shared knows where
 
 
 def check_tiny(torch, capture):
@@ -56,13 +57,13 @@ def check_text_of_tiny(torch, tokenizer):
 
 
 def check_program(torch):
-    """capture_hf.py from a text: its prompt is the bundled trace's."""
+    """The command line, of a text: its prompt is the bundled trace's."""
     want = read_trace(tiny + "/retrieval_8_small.f32.safetensors")
     text = os.path.join(folder, "text.txt")
     with open(text, "wb") as f:
         f.write(bytes(want.tokens[1 : want.prompt_len].tolist()))
-    program = os.path.join(tiny, "../examples/capture_hf.py")
-    run(sys.executable, program, tiny + "/model", text, PATH, "5")
+    program = [sys.executable, "-m", "kvreplay.hf.capture"]
+    run(*program, tiny + "/model", text, PATH, "5")
     got = read_trace(PATH)
     assert (got.tokens[: want.prompt_len] == want.tokens[:137]).all()
     assert (got.prompt_len, got.n_tokens) == (137, 142)
@@ -73,12 +74,12 @@ def check_program(torch):
     for name in "config.json", "model.safetensors":
         os.symlink(os.path.realpath(f"{tiny}/model/{name}"), f"{bare}/{name}")
     for words, says in (
-        ((bare, text, PATH + "x"), "capture_hf.py: "),
+        ((bare, text, PATH + "x"), "capture.py: "),
         ((tiny + "/model", text, "/none/x"), "no folder /none"),
         ((tiny + "/model", "/none", PATH + "x"), "/none"),
     ):
         x = subprocess.run(
-            [sys.executable, program, *words], capture_output=True, text=True
+            [*program, *words], capture_output=True, text=True
         )
         said = x.stderr.splitlines()[-1]
         assert x.returncode in (3, 4 if words[0] == bare else 3), (words, x)
@@ -97,7 +98,7 @@ def check_weights_found(program, text):
         (folder + "/other", []),
         (folder + "/other", ["--name", "some/Name"]),
     ):
-        run(sys.executable, program, model, text, PATH, "5", *more)
+        run(*program, model, text, PATH, "5", *more)
         assert read_trace(PATH).metadata["model"] == [model, *more][-1]
         rows.append(
             subprocess.run(
@@ -184,7 +185,7 @@ def check_in_part(torch, hf, capture):
 def check_identity(torch, hf):
     """A model is what its numbers and its configuration are: not its folder,
     nor the type they were loaded as; a fine-tune of it is another."""
-    from hf_identity import model_digest
+    from kvreplay.hf.identity import model_digest
     from transformers import AutoModelForCausalLM
 
     want = asset_digest("less")
@@ -206,7 +207,7 @@ def check_identity(torch, hf):
 def real():
     import torch
     import hf_models as hf
-    from capture_hf import capture
+    from kvreplay.hf.capture import capture
 
     check_tiny(torch, capture)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny + "/model")
@@ -263,7 +264,7 @@ class Loses:
 
 
 def check_text():
-    from hf_text import encode
+    from kvreplay.hf.text import encode
 
     assert encode("m", Loses(), "a  b\n", 256).tolist() == [[*b"a  b\n"]]
     refused("loses the text: 'xc' comes back as 'c'", encode, "m", Loses(),

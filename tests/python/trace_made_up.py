@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""traces/examples/capture_hf.py on a made-up model, by made-up modules: for
+"""kvreplay.hf.capture on a made-up model, by made-up modules: for
 machines without torch and transformers. Called by trace_hf.py."""
 
 import types
 
 import hf_made_up
 import numpy as np
-from kvtrace import read_trace
+
+from kvreplay.trace import read_trace
 from trace_shared import PATH, check_replays, refused
 
 LAYERS, H, G, D, T, PROMPT = 2, 4, 2, 16, 40, 30  # of the made-up model
@@ -35,7 +36,7 @@ class Rope:
 
 def check_rotation(rows):
     """What is recorded is what the keys of one token prove."""
-    from capture_hf import capture
+    from kvreplay.hf.capture import capture
 
     ids = hf_made_up.Tensor(np.arange(T)[None])
     for kind, layout, sign in (
@@ -55,7 +56,7 @@ def check_rotation(rows):
 
 def check_refused(rows):
     """With a sentence, and before anything runs where it can be told."""
-    from capture_hf import capture
+    from kvreplay.hf.capture import capture
 
     ids = hf_made_up.Tensor(np.arange(T)[None])
     args, path = (ids, PROMPT), PATH + "x"
@@ -115,7 +116,7 @@ def check_refused_first(rows, capture):
 def check_in_part_made_up(rows):
     """Layers of other heads: those that agree, the most of them, are recorded;
     before others those whose window hides nothing."""
-    from capture_hf import capture
+    from kvreplay.hf.capture import capture
 
     other = [np.concatenate([x, x], 3) for x in rows[0]]
     ids = hf_made_up.Tensor(np.arange(T)[None])
@@ -136,7 +137,7 @@ def check_in_part_made_up(rows):
 
 def check_digest(rows):
     """Which model it is, by its numbers and its configuration alone."""
-    from hf_identity import model_digest, settled
+    from kvreplay.hf.identity import model_digest, settled
 
     def digest(rows, **config):
         return model_digest(hf_made_up.model(rows, None, config))
@@ -167,7 +168,7 @@ def check_digest(rows):
 
 
 def made_up():
-    from capture_hf import capture
+    from kvreplay.hf.capture import capture
 
     r = np.random.default_rng(3)
     rows = [

@@ -9,10 +9,9 @@ import sys
 
 import numpy as np
 
-kvtrace, kvreplay, folder, tiny = sys.argv[1:]
-sys.path.append(os.path.join(tiny, ".."))
-from kvtrace import read_trace  # noqa: E402
+from kvreplay.trace import read_trace
 
+kvtrace, kvreplay, folder, tiny = sys.argv[1:]
 PATH, DENSE = (os.path.join(folder, x + ".safetensors") for x in ("t", "o"))
 
 

@@ -28,11 +28,11 @@ import sys
 
 import numpy as np
 
+from kvreplay.container import array, bfloat16, load, widen
+from kvreplay.trace import read_trace, write_trace
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TINY = os.path.join(HERE, "..", "tiny")
-sys.path.insert(1, os.path.join(HERE, ".."))
-import kvtrace  # noqa: E402
-from kvtrace import bfloat16, read_trace, widen, write_trace  # noqa: E402
 
 BOS, ALNUM = 256, "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
 
@@ -45,11 +45,7 @@ class Model:
         with open(os.path.join(folder, "config.json")) as f:
             c = json.load(f)
         path = os.path.join(folder, "model.safetensors")
-        _, t = kvtrace._load(path)
-        self.w = {
-            x: widen(b.view("<u2").reshape(s))
-            for x, (_, s, b) in t.items()
-        }
+        self.w = {x: widen(array(y)) for x, y in load(path)[1].items()}
         self.layers, self.eps = c["num_hidden_layers"], c["rms_norm_eps"]
         self.heads, self.kv = c["num_attention_heads"], c["num_key_value_heads"]
         self.d = c["head_dim"]

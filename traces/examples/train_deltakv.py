@@ -24,7 +24,7 @@ import os
 import sys
 import time
 
-from hf_text import require
+from kvreplay.hf.text import require
 
 if __name__ == "__main__":
     require("numpy", "safetensors", "torch")
@@ -34,14 +34,11 @@ import torch
 import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [
-    os.path.join(HERE, ".."),
-    os.path.join(HERE, "../tiny/provenance"),
-]
-if not os.path.exists(sys.path[2]):
+sys.path.insert(1, os.path.join(HERE, "../tiny/provenance"))
+if not os.path.exists(sys.path[1]):
     sys.exit("train_deltakv.py: runs in the source tree, beside traces/tiny")
 import model as tiny  # noqa: E402
-from kvtrace import read_trace  # noqa: E402
+from kvreplay.trace import read_trace  # noqa: E402
 
 WIDTH = 2 * tiny.KV * tiny.D
 IN, OUT, BACK = (

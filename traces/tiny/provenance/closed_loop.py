@@ -22,7 +22,7 @@ import model
 import record
 from make_shards import load_texts
 
-from kvsession import Session  # of the folder that record has added
+from kvreplay.session import Session
 
 METHODS = (
     "window random streamingllm h2o tova snapkv pyramidkv adakv knorm zsmerge "

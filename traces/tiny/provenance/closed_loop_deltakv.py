@@ -26,10 +26,11 @@ import model
 import record
 from make_shards import load_texts
 
-from train_deltakv import Delta, load  # of the folder that record has added
-from kvtrace import read_trace
+from kvreplay.trace import read_trace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(1, os.path.join(HERE, "../../examples"))
+from train_deltakv import Delta, load  # noqa: E402
 BUNDLED = "retrieval_16 haystack_8 haystack_20_long multiturn_11".split()
 
 

@@ -15,9 +15,9 @@ import math
 import os
 import sys
 
+from kvreplay.results import read_results
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../.."))
-from kvresults import read_results  # noqa: E402
 
 TASK = {"retrieval_16": "retrieval", "haystack_8": "haystack",
         "multiturn_11": "turns"}  # fmt: skip

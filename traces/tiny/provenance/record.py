@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """record.py MODEL TEXTS OUT [name ...]: the bundled traces of the model in the
-folder MODEL, by the recorder of traces/examples. Prose is of the parts of the
+folder MODEL, by kvreplay.hf.capture. Prose is of the parts of the
 texts that training did not see; seeds stand below. Weights and activations
 are bfloat16, so the rows are what the model's attention was given."""
 
@@ -15,13 +15,9 @@ import torch
 import documents as doc
 from make_shards import load_texts
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [
-    os.path.join(HERE, "../../examples"),
-    os.path.join(HERE, "../.."),
-]
-from capture_hf import capture  # noqa: E402
-from kvtrace import read_trace, widen, write_trace  # noqa: E402
+from kvreplay.container import widen
+from kvreplay.hf.capture import capture
+from kvreplay.trace import read_trace, write_trace
 
 MODEL = (
     "kvtiny-6l (byte-level, Qwen3's layout, 3.9 M parameters, trained for "

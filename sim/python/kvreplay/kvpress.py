@@ -3,8 +3,8 @@
 code on a Hugging Face model, and kvreplay measures it beside its own methods,
 on the same trace, bytes and errors counted alike.
 
-    python from_kvpress.py MODEL 'SnapKVPress(0.8, 32, 7)' T.safetensors \\
-        D.safetensors TEXT.txt 64
+    python -m kvreplay.kvpress MODEL 'SnapKVPress(0.8, 32, 7)' \\
+        T.safetensors D.safetensors TEXT.txt 64
     kvreplay run T.safetensors -m snapkv,replay:file=D.safetensors -b ratio:0.8
 
 T is the trace of the text and of 64 tokens that the model adds; without TEXT
@@ -19,11 +19,10 @@ which tokens are kept, not what became of them. KVPRESS.md lists the presses.
 
 import ast
 import importlib.metadata
-import os
 import sys
 
-from hf_text import NAME, arguments, check_folder, go_on, load, read_text
-from hf_text import require, run
+from .hf.text import NAME, arguments, check_folder, go_on, load, read_text
+from .hf.text import require, run
 
 if __name__ == "__main__":
     require("kvpress", "numpy", "torch", "transformers")
@@ -34,12 +33,12 @@ import torch
 import transformers
 from transformers import DynamicCache
 
-from capture_hf import capture
-from hf_model import decoder_of, need, rotation, to_numpy, turned, with_cache
-from hf_plain import check_stateless, check_turned_once
-
-sys.path.insert(1, os.path.join(os.path.dirname(__file__), ".."))
-from kvtrace import read_trace, widen, write_decisions  # noqa: E402
+from .container import widen
+from .decisions import write_decisions
+from .hf.capture import capture
+from .hf.model import decoder_of, need, rotation, to_numpy, turned, with_cache
+from .hf.plain import check_stateless, check_turned_once
+from .trace import read_trace
 
 # Presses that may compress at any step; the others do after the prompt.
 DECODING = "DecodingPress", "PrefillDecodingPress", "DMSPress"

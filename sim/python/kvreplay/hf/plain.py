@@ -5,7 +5,8 @@ not is a ValueError of one sentence, as early as it can be told, for kvreplay
 has no arithmetic for it."""
 
 import torch
-from hf_model import attending, decoder_of, layer_of, need, register
+
+from .model import attending, decoder_of, layer_of, need, register
 
 # Arguments of attention functions that make it another attention.
 OTHERS = (
@@ -58,7 +59,7 @@ def check_stateless(model):
         f"{type(model).__name__} remembers by a state, which a cache of keys "
         "and values does not hold, so it would generate other tokens: take "
         "another model (of one that attends in some of its layers "
-        "capture_hf.py records these)",
+        "kvreplay.hf.capture records these)",
     )
 
 

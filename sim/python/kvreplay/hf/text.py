@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of the examples that run a Hugging Face model: a text as
+"""The command lines of the modules that run a Hugging Face model: a text as
 its tokens, and failures as one sentence and an exit code of kvreplay (2 a
 wrong command line, 3 a bad model, text or trace, 4 a missing package). Needs
 neither torch nor transformers until a model is loaded."""

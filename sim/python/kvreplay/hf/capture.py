@@ -2,7 +2,7 @@
 """A trace of a Hugging Face model: q and k after RoPE, v and the output of
 every layer of one forward, as torch's own attention computed it.
 
-    python capture_hf.py MODEL TEXT.txt OUT.safetensors 64
+    python -m kvreplay.hf.capture MODEL TEXT.txt OUT.safetensors 64
 
 The text is the prompt, and 64 tokens that the model adds, greedily, are the
 decode steps. --name is what the model is called in the trace, else MODEL as it
@@ -14,11 +14,10 @@ own, of any tokens [1, T]:
 Then `kvtrace check out.safetensors` computes the outputs again.
 """
 
-import os
 import sys
 
-from hf_text import NAME, arguments, check_folder, go_on, load, read_text
-from hf_text import require, run
+from .text import NAME, arguments, check_folder, go_on, load, read_text
+from .text import require, run
 
 if __name__ == "__main__":
     require("numpy", "torch", "transformers")
@@ -26,14 +25,11 @@ if __name__ == "__main__":
 import torch
 import transformers
 
-from hf_identity import model_digest
-from hf_model import attending, layer_of, need, register, rotation, to_numpy
-from hf_plain import STATES, TYPES, agreeing, check_ids, check_layers
-from hf_plain import check_plain, check_turned_once
-
-sys.path.insert(1, os.path.join(os.path.dirname(__file__), ".."))
-from kvtrace import read_trace, write_trace  # noqa: E402
-
+from ..trace import read_trace, write_trace
+from .identity import model_digest
+from .model import attending, layer_of, need, register, rotation, to_numpy
+from .plain import STATES, TYPES, agreeing, check_ids, check_layers
+from .plain import check_plain, check_turned_once
 
 # Of a trace's metadata: what is written here, or by write_trace.
 WRITTEN = set(

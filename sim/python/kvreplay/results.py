@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of kvreplay in Python: one file to copy beside yours; it needs
-Python 3.9 and nothing else.
+"""Results of kvreplay in Python, with its standard library alone.
 
     for row in read_results("results.db"):
         print(row["trace"], row["spec"], row["output_error.mean"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which model this is, whatever its folder is called: model_digest(), which
-capture_hf.py writes into a trace, so that the files that were trained for a
+capture.py writes into a trace, so that the files that were trained for a
 model are found by what it is (traces/README.md). Two fine-tunes of one
 architecture differ in their numbers, and so in it."""
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Hugging Face model calls its attention function with, as a session or
 a trace wants it: rows in numpy, and the rotation. That it is plain attention is
-hf_plain.py's. For hf_session.py, capture_hf.py and from_kvpress.py;
-traces/README.md says with which versions they ran."""
+plain.py's. For session.py, capture.py and kvpress.py; traces/README.md says
+with which versions they ran."""
 
 import contextlib
 import inspect

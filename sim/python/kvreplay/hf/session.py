@@ -5,7 +5,7 @@ the approximation (closed loop). Batch 1, greedy or sampled, on any device;
 attention runs on the CPU. traces/README.md says how near `dense` is to the
 model's own attention, and what a session costs.
 
-    python hf_session.py MODEL quest:page=16:skip=0 256 "Once upon a time" 32
+    python -m kvreplay.hf.session MODEL quest:page=16:skip=0 256 "Once upon" 32
 
 (256 is the budget, - for a method without one; 32 tokens are added.)
 
@@ -30,7 +30,7 @@ cache.reset() begins anew.
 import functools
 import sys
 
-from hf_text import arguments, load, require, run
+from .text import arguments, load, require, run
 
 if __name__ == "__main__":
     require("numpy", "torch", "transformers")
@@ -39,11 +39,11 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from hf_model import decoder_of, layer_of, need, register, rotation, to_numpy
-from hf_model import with_cache
-from hf_plain import check_layers, check_plain, check_stateless, geometry
-from hf_plain import turned_otherwise_from
-from kvsession import Session
+from ..session import Session
+from .model import decoder_of, layer_of, need, register, rotation, to_numpy
+from .model import with_cache
+from .plain import check_layers, check_plain, check_stateless, geometry
+from .plain import turned_otherwise_from
 
 DTYPES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
 

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in safetensors, of one file or of several shards: what traces,
+decisions, assets and vectors lie in. A tensor is a tuple here: the name of its
+dtype (F16, BF16, F32, I32, I64), its shape, its bytes (uint8, mapped from the
+file). What is no such file is a ValueError of one sentence that names it.
+
+    metadata, tensors = load("x.safetensors")
+    x = array(tensors["layers.0.k"])     # numpy; bfloat16 as uint16
+    save("y.safetensors", {"format": "mine"}, {"x": tensor("F32", [1.5])})
+"""
+
+import json
+import math
+import os
+import re
+import struct
+
+import numpy as np
+
+NUMPY = {x: np.dtype(y) for x, y in dict(
+    F16="<f2", BF16="<u2", F32="<f4", I32="<i4", I64="<i8").items()}
+FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
+
+
+def need(true, where, *sentence):
+    """ValueError "where: sentence" unless true."""
+    if not true:  # in one line, whatever names and numbers stand in it
+        text = f"{where}: " + "".join(map(str, sentence))
+        raise ValueError("".join(x if x.isprintable() else ascii(x)[1:-1]
+                                 for x in text[:500]))
+
+
+def tensor(dtype, x):
+    """An array as a tensor of that dtype."""
+    x = np.asarray(x, NUMPY[dtype], "C")
+    return dtype, x.shape, x.reshape(-1).view(np.uint8)
+
+
+def array(x):
+    """A tensor as an array, which is read-only where the file is mapped;
+    bfloat16 as uint16, which widen() makes float32."""
+    dtype, shape, data = x
+    return data.view(NUMPY[dtype]).reshape(shape)
+
+
+def load(path):
+    """Metadata and tensors of one safetensors file."""
+    tensors, end = {}, 0
+    need(os.path.getsize(path) >= 8, path, "too short for safetensors")
+    data = np.asarray(np.memmap(path, np.uint8, "r"))
+    n = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    need(n <= min(data.size, 10**8), path, "no safetensors: header too long")
+    need(n == 8 or data[n - 1], path, "zero bytes pad the header, not blanks")
+    try:
+        head, data = json.loads(data[8:n].tobytes().decode()), data[n:]
+        meta = head.pop("__metadata__", {})
+        need({*map(type, meta.values())} <= {str}, path, "metadata no text")
+        for name, x in sorted(head.items(), key=lambda x: x[1]["data_offsets"]):
+            dtype, shape, (first, last) = (
+                x[y] for y in ("dtype", "shape", "data_offsets"))
+            need(len(shape) < 33 and all(type(x) is int and x >= 0 for x in
+                 shape) and first == end <= last and (dtype not in NUMPY or
+                 last - first == NUMPY[dtype].itemsize * math.prod(shape)),
+                 path, f"tensor {name} overlaps, leaves a hole or misfits")
+            end, tensors[name] = last, (dtype, tuple(shape), data[first:last])
+    except (AttributeError, KeyError, TypeError, RecursionError,
+            UnicodeDecodeError, json.JSONDecodeError):
+        need(False, path, "no safetensors: a broken header")
+    need(end == data.size, path, abs(end - data.size), " bytes ",
+         "missing" if end > data.size else "trailing", " at the end")
+    return meta, tensors
+
+
+def open_all(path):
+    """The same of a file, or of all shards that a .index.json names."""
+    if not path.endswith(".index.json"):
+        return load(path)
+    try:
+        wanted = json.loads(np.fromfile(path, "u1").tobytes())["weight_map"]
+        need(all(os.path.basename(x) == x for x in wanted.values()), path)
+    except (AttributeError, KeyError, TypeError, RecursionError, ValueError):
+        need(False, path, "its weight_map leaves the folder or is none; "
+                          "give each tensor a file beside it")
+    parts = {x: load(os.path.join(os.path.dirname(path), x))
+             for x in {*wanted.values()}}
+    meta = {pair for m, _ in parts.values() for pair in m.items()}
+    found = {(name, x) for x in parts for name in parts[x][1]}
+    need(len(meta) == len(dict(meta)) and found == {*wanted.items()}, path,
+         "the shards contradict each other or the index")
+    return dict(meta), {x: y for _, t in parts.values() for x, y in t.items()}
+
+
+def save(path, meta, tensors):
+    """Writes a file whole or not at all; data begin on a multiple of 64. Over
+    a trace (unless a trace is written), a database or what is no regular file
+    it does not write."""
+    path, header, at = os.path.realpath(path), {"__metadata__": meta}, 0
+    order = sorted(tensors, key=lambda x: (-int(tensors[x][0][-2:]), x))
+    for name in order:
+        dtype, shape, data = tensors[name]
+        first, at = at, at + data.size
+        header[name] = dict(dtype=dtype, shape=shape, data_offsets=(first, at))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    there = b"SQLite" if os.path.lexists(path) else b""  # as good as one
+    if os.path.isfile(path):
+        there = np.fromfile(path, "u1", 10**5).tobytes()
+    trace = b'|.*"format": *"kvtrace"' if meta["format"] != "kvtrace" else b""
+    need(not re.match(b"SQLite" + trace, there, re.S), path, "is a trace, a "
+         "database or no regular file, not written over; name another")
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "xb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            f.writelines(tensors[x][2] for x in order)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(beside, path)
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def widen(x):
+    """float32 of float16, float32 or (as uint16) bfloat16: always exact."""
+    return x.astype("f4") if x.dtype != "u2" else (
+        x.astype("u4") << 16).view("f4")
+
+
+def bfloat16(x):
+    """The nearest bfloat16 of a float32, ties to even, as uint16."""
+    return ((x := x.view("u4")) + 0x7fff + (x >> 16 & 1) >> 16).astype("u2")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions in Python: which tokens a method of your own keeps or attends, as
+the file that `kvreplay run TRACE -m replay:file=mine.safetensors` follows, so
+that it is measured beside the built-in methods. Needs numpy, no build.
+
+    t = read_trace("chat.safetensors")
+    kept = {t.prompt_len: [[0, 1, 2]] * t.n_kv_heads}
+    write_decisions("mine.safetensors", t, "mine", {l: kept for l in t.layers})
+"""
+
+import os
+import re
+
+import numpy as np
+
+from .container import array, need, open_all, save, tensor
+
+_LISTS = {"steps": "I32", "indptr": "I64", "positions": "I32"}
+
+
+def _lists(at, given, heads, page, due):
+    """Steps, indptr and positions of {step: [a list a head]}, if sound."""
+    lists = []
+    for s in sorted(given):
+        need(s in due, at, f"step {s} is none (they count the tokens seen) at"
+             " which a view is taken, or lanes are compressed")
+        need(len(given[s]) == heads, at, f"step {s}: {len(given[s])} lists "
+             f"for {heads} heads")
+        for h, x in enumerate(map(np.asarray, given[s])):
+            head = f"{at}: step {s}, head {h}"
+            need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head, "no "
+                 "list of at least one token or page, by number")
+            bad = x[(x < 0) | (x > (s - 1) // page)]  # a product may wrap
+            need(not bad.size, head, *bad[:1], " is not among what has been "
+                 f"seen: 0 to {(s - 1) // page}")
+            need(np.unique(x).size == x.size, head, "names one twice")
+            lists.append(x)
+    return (sorted(given), np.cumsum([0, *map(len, lists)]),
+            np.concatenate([*lists, np.zeros(0, np.int32)]))
+
+
+def write_decisions(path, trace, name, lists, kind="stored", head="kv",
+                    unit="token", reindex=False, block=None, prompt_len=None,
+                    views=None, view_head="query"):
+    """What was kept or attended, for `replay:file=`. lists: {recorded layer:
+    {tokens seen: [a list of positions a head]}}. kind: stored (held from there
+    on), view (attended there), stored+view (lists and views). unit: token, or
+    page:16 of views. block: most prompt tokens at once."""
+    page, heads = re.fullmatch(r"token|page:([1-9]\d{0,9})", str(unit)), {
+        "kv": trace.n_kv_heads, "query": trace.n_heads}
+    need(isinstance(name, str) and name and page and kind in (
+       "stored", "view", "stored+view") and {head, view_head} <= {*heads},
+         path, "give a text as name, kind stored, view or stored+view, head "
+         "kv or query, unit token or page:N")
+    need(("+" in kind) == bool(views) and head + view_head != "querykv", path,
+         "views go with kind stored+view, of query heads where lists are")
+    first = trace.prompt_len if prompt_len is None else prompt_len
+    last, block = trace.n_tokens + 1, block or None
+    need(all(isinstance(x, (int, np.integer)) and x > 0 for x in (
+       first, block or last)) and first < last, path, f"prompt_len is {first}"
+         f", block {block}; give None or a number, 1 to {last - 1}")
+    page, tensors, decode = int(page[1] or 1), {}, range(first + 1, last)
+    compresses = {*range(first, last), *range(block or last, last, block or 1)}
+    for part, given, n, size, due in (
+            ("", lists, heads[head], 1 if views else page,
+             decode if kind == "view" else compresses),
+            ("view.", views or {}, heads[view_head], page, decode)):
+        need(part and not given or sorted(given) == trace.layers, path,
+             f"lists for layers {[*given]}, recorded are {trace.layers}")
+        for l in given:
+            found = _lists(f"{path}: layer {l}", given[l], n, size, due)
+            for x, y in zip(_LISTS, found):
+                tensors[f"layers.{l}.{part}{x}"] = tensor(_LISTS[x], y)
+    meta = dict(
+        format="kvdecisions", version=1, trace=trace.identity, name=name,
+        kind=kind, head=head, unit=unit, block=block, reindex=int(reindex),
+        prompt_len=prompt_len, view_head=views and view_head)
+    save(path, {x: str(y) for x, y in meta.items() if y}, tensors)
+
+
+def read_decisions(path):
+    """What write_decisions was given, as a dict; trace: its identity."""
+    meta, tensors = open_all(os.fspath(path))
+    need(meta.get("format") == "kvdecisions" and meta.get("version") == "1",
+         path, "metadata format, version: not kvdecisions, 1")
+    out = dict(meta, lists={}, views={}, reindex=meta.get("reindex") == "1")
+    for x in {"block", "prompt_len"} & {*meta}:
+        need(meta[x].isdecimal(), path, x, " is ", meta[x], ", no number")
+        out[x] = int(meta[x])
+    for name in (x[:-5] for x in tensors if x.endswith("steps")):
+        at = re.fullmatch(r"layers\.([0-9]{1,9})\.(view\.)?", name)
+        found = [tensors.get(name + x, ("none", ())) for x in _LISTS]
+        need(at and all(x[0] == y and len(x[1]) == 1 for x, y in zip(
+           found, _LISTS.values())), path, name, "steps: give layers.N. or "
+             f"layers.N.view. of {_LISTS}, all three vectors")
+        s, e, p = map(array, found)
+        n, lists = max(1, (len(e) - 1) // max(1, len(s))), np.split(p, e[1:-1])
+        need(len(e) == 1 + n * len(s) and (s[1:] > s[:-1]).all() and
+             (e[1:] >= e[:-1]).all() and [*e[:1], *e[-1:]] == [0, len(p)],
+             path, name, "indptr: give rising steps, and 0 and the end of "
+             "each list, the last at the number of positions")
+        out["views" if at[2] else "lists"][int(at[1])] = {
+            int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
+    return out

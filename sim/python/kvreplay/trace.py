@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces in Python, without a build: recorded attention is read, written and
+identified here as the C programs do it, to the byte. Needs numpy.
+
+    t = read_trace("chat.safetensors")       # t.q(0), t.k(0): float32
+    write_trace("mine.safetensors", {l: t.layer(l) for l in t.layers[:2]},
+                t.prompt_len, tokens=t.tokens, inv_freq=t.inv_freq)
+
+Then `kvtrace check mine.safetensors`. What is wrong with a file or an argument
+is a ValueError of one sentence, and nothing is written.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import re
+import struct
+
+import numpy as np
+
+from .container import FLOATS, NUMPY, array, bfloat16, need, open_all, save
+from .container import tensor, widen
+
+
+class Trace:
+    """A request: n_layers, n_heads, n_kv_heads, head_dim, value_dim, n_tokens,
+    prompt_len, scale, metadata, answers, segments; layers: those recorded;
+    tokens, positions, inv_freq or None. Of a layer, float32: q(layer) [n_heads,
+    rows, head_dim], k(layer) [n_kv_heads, n_tokens, head_dim] after RoPE,
+    v(layer), o(layer) or None; rows(layer): tokens of q; colsum(layer)."""
+
+    def __init__(self, path, metadata, tensors):
+        self.path, self.metadata, self._tensors = path, metadata, tensors
+        need([metadata.get(x) for x in ("format", "version")] == [
+           "kvtrace", "1"], path, "metadata format, version: not kvtrace, 1")
+        for x in "attn.softcap", "attn.sliding_window", "attn.sinks":
+            need(metadata.get(x, "none") == "none", path, "metadata ", x,
+                 " is set: version 1 has no arithmetic for it")
+        self.n_layers, self.n_heads, self.n_kv_heads, self.head_dim = (
+            self._number(x, int, y) for x, y in dict(n_layers=10**5, n_heads=
+            2**20, n_kv_heads=2**20, head_dim=2**16).items())
+        need(self.n_heads % self.n_kv_heads == 0, path, self.n_heads, " query"
+             " heads do not divide among ", self.n_kv_heads, " KV heads")
+        self.scale = self._number("attn.scale", float)
+        text = metadata.get("layers", "missing")
+        self.layers = list(range(self.n_layers)) if text == "all" else [
+            int(x) for x in re.findall("[0-9]{1,9}", text)]
+        need(self.layers and self.layers == sorted({*self.layers}) and
+             self.layers[-1] < self.n_layers, path, "metadata layers is ",
+             text[:99], ", n_layers only ", self.n_layers)
+        k, v = (tensors.get(f"layers.{self.layers[0]}.{x}") for x in "kv")
+        need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
+             FLOATS.values(), path, "k or v of layer ", self.layers[0],
+             " is not there as F16, BF16 or F32 [n_kv_heads, tokens, d]")
+        self.n_tokens, self.value_dim = k[1][1], v[1][2]
+        self.prompt_len = self._number("prompt_len", int, self.n_tokens)
+        for x in self.layers:
+            self._check(f"layers.{x}.", k[0])
+        self.tokens = self._get("tokens", ["I32"], self.n_tokens)
+        self.positions = self._get("positions", ["I32"], self.n_tokens)
+        self.inv_freq = self._get("rope.inv_freq", ["F32"], self.head_dim / 2)
+        self.answers, self.segments = map(self._spans, ("answers", "segments"))
+
+    def layer(self, layer):
+        """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
+        at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum")
+        return {x: self._get(at + x) for x in parts if at + x in self._tensors}
+
+    def _wide(self, x, layer):
+        x = self._get(f"layers.{layer}.{x}")
+        return None if x is None else widen(x)
+
+    q, k, v, o = map(functools.partial(functools.partialmethod, _wide), "qkvo")
+
+    def rows(self, layer):
+        return self.layer(layer).get("rows", np.arange(self.n_tokens))
+
+    def colsum(self, layer):
+        return self._get(f"layers.{layer}.colsum")
+
+    @functools.cached_property
+    def identity(self):
+        """Its SHA-256, as `kvtrace info --identity` prints it."""
+        def text(x):
+            return struct.pack("<Q", len(x.encode())) + x.encode()
+        h = hashlib.sha256(struct.pack("<Q", len(self._tensors)))
+        for name, (dtype, shape, data) in sorted(self._tensors.items()):
+            h.update(text(name) + text(dtype) + struct.pack(
+                f"<{1 + len(shape)}Q", len(shape), *shape))
+            h.update(hashlib.sha256(data).digest())
+        meta = sorted(x for x in self.metadata.items()
+                      if x[0] not in ("created", "recorder"))
+        h.update(struct.pack("<Q", len(meta)))
+        h.update(b"".join(text(y) for x in meta for y in x))
+        return h.hexdigest()
+
+    def _number(self, key, kind, most=2**30):
+        text = self.metadata.get(key, "missing")
+        form = {int: "[0-9]{1,18}", float: "[0-9]*[.]?[0-9]+(e-?[0-9]+)?"}
+        x = kind(text) if re.fullmatch(form[kind], text) else 0
+        need(0 < x <= most, self.path, "metadata ", key, " is ", text[:99],
+             ", not a number above zero, at most ", most)
+        return x
+
+    def _spans(self, key):
+        try:
+            got = [] + json.loads(self.metadata.get(key, "[]"))
+            if all(0 <= x["start"] <= x["end"] <= self.n_tokens for x in got):
+                return got
+            why = "a span leaves the tokens"
+        except (KeyError, RecursionError, TypeError, ValueError) as e:
+            why = e
+        need(False, self.path, "metadata ", key, ": ", why)
+
+    def _get(self, name, dtypes=None, *shape, needed=False):
+        """An array; None where not recorded; refused of another shape."""
+        if not needed and name not in self._tensors:
+            return None
+        x = self._tensors.get(name, ("missing", (), None))
+        need(not dtypes or x[0] in dtypes and x[1] == shape, self.path,
+             f"tensor {name} is {x[:2]}, not {list(dtypes or ())} {shape}")
+        return array(x)
+
+    def _check(self, at, dtype):
+        heads, n, d = self.n_heads, self.n_tokens, self.head_dim
+        rows = self._tensors.get(at + "rows", (0, (n,)))[1]
+        for x, size in ("k", d), ("v", self.value_dim):
+            self._get(at + x, [dtype], self.n_kv_heads, n, size, needed=True)
+        self._get(at + "q", FLOATS.values(), heads, *rows, d, needed=True)
+        self._get(at + "o", FLOATS.values(), heads, *rows, self.value_dim)
+        self._get(at + "colsum", ["I64"], heads, self.prompt_len)
+        rows = self._get(at + "rows", ["I32"], *rows)
+        need(rows is None or np.all(np.diff(rows, prepend=-1, append=n) > 0),
+             self.path, at, f"rows do not rise from 0 on, to {n - 1} at most")
+
+
+def read_trace(path):
+    """The trace in a file, or in the shards of a .safetensors.index.json."""
+    return Trace(os.fspath(path), *open_all(os.fspath(path)))
+
+
+def _given(name, x, dtype):
+    """The tensor of an argument: its numbers, floats rounded to dtype."""
+    last, where = name.rpartition(".")[2], "tensor " + name
+    whole = "I64" if last == "colsum" else "I32"
+    try:
+        x = np.asarray(x, "f4" if last == "inv_freq" else None)
+    except (TypeError, ValueError):
+        need(False, where, "no array of numbers")
+    if last not in ("inv_freq", *"qkvo"):
+        need(x.dtype.kind in "iu" and (x.astype(NUMPY[whole]) == x).all(),
+             where, x.dtype, " is not all whole numbers that fit ", whole)
+        return tensor(whole, x)
+    want = str(dtype).upper() if dtype and last in "qkvo" else FLOATS.get(
+        x.dtype.name)
+    need(x.dtype.name in FLOATS and want in FLOATS.values(), where, x.dtype,
+         " as ", want, "; make it float32, and dtype 'f16', 'bf16' or 'f32'")
+    need(last not in "qkvo" or x.ndim == 3 and x.size, where, x.shape,
+         " is not [heads, tokens, d], none of them 0")
+    wide = widen(x)
+    with np.errstate(over="ignore"):
+        x = bfloat16(wide) if want == "BF16" else wide.astype(NUMPY[want])
+    bad = np.argwhere(~(np.isfinite(wide) & np.isfinite(widen(x))))
+    need(not len(bad), where, "holds NaN or Inf at ",
+         *bad[:1].tolist(), "; mend it, or write a wider dtype")
+    return tensor(want, x)
+
+
+def _texts(path, given):
+    """Metadata as they stand in a file: texts, or the JSON of what is none."""
+    try:
+        return {str(x): y if isinstance(y, str) else json.dumps(
+            y, separators=(",", ":"), default=np.generic.item)
+            for x, y in dict(given).items()}
+    except (TypeError, ValueError) as e:
+        need(False, path, "metadata: ", e, "; give texts, numbers, lists")
+
+
+def write_trace(path, layers, prompt_len, dtype=None, tokens=None,
+                positions=None, inv_freq=None, metadata=()):
+    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
+    perhaps with "o", "rows", "colsum"; so is t.layer(number). dtype: f16, bf16
+    or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale (default
+    d^-0.5), n_layers of the model, rope.layout, answers, ... as they are."""
+    path, given = os.fspath(path), {
+        "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq}
+    need(isinstance(layers, dict) and layers, path, "layers: give {number: "
+         "{name: array}}, at least one layer")
+    for l, x in layers.items():
+        at = f"{path}: layer {l}"
+        need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
+             and isinstance(x, dict), at, "give a number and {name: array}")
+        x = {name: y for name, y in x.items() if y is not None}
+        need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum"}, at, "has ",
+             ", ".join(map(str, x)) or "nothing", "; give q, k and v, perhaps"
+             " o, rows and colsum")
+        given.update((f"layers.{l}.{name}", y) for name, y in x.items())
+    tensors = {name: _given(name, x, dtype) for name, x in given.items()
+               if x is not None}
+    q, k = (tensors[f"layers.{min(layers)}.{x}"][1] for x in "qk")
+    meta = _texts(path, {
+        "n_layers": max(layers) + 1, "n_heads": q[0], "n_kv_heads": k[0],
+        "head_dim": q[2], "attn.scale": q[2] ** -0.5, **_texts(path, metadata),
+        "format": "kvtrace", "version": "1", "prompt_len": prompt_len})
+    meta["layers"] = "all" if str(len(layers)) == meta[
+        "n_layers"] else ",".join(map(str, sorted(layers)))
+    save(Trace(path, meta, tensors).path, meta, tensors)
