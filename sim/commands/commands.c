@@ -23,6 +23,8 @@ static const kv_example examples[] = {
 static const char *const notes[] = {
     "Replays recorded attention through KV-cache compression methods: "
     "fidelity and real bytes, the same bits on every machine.",
+    "A COMMAND that is none of these is the program kvreplay-COMMAND of the "
+    "path.",
     NULL};
 
 static const kv_example environment[] = {
@@ -41,6 +43,10 @@ static const kv_example environment[] = {
     {"NO_COLOR", "no terminal attributes, where it is not empty"},
     {NULL, NULL}};
 
+static const kv_example brought[] = {
+    {"record", "type pip install '.[hf]' in kvreplay's source tree"},
+    {NULL, NULL}};
+
 const kv_program kv_kvreplay = {
     .name = "kvreplay",
     .alone = {.summary = "replay KV-cache compression on recorded attention",
@@ -49,6 +55,7 @@ const kv_program kv_kvreplay = {
               .notes = notes},
     .commands = commands,
     .environment = environment,
+    .brought = brought,
     .version = kv_version_kernels};
 
 int kv_commands_call(int argc, char **argv) {

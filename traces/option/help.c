@@ -4,6 +4,8 @@
  */
 #include "traces/option/help.h"
 
+#include "traces/option/further.h"
+
 #include <string.h>
 
 enum { WIDTH = 80, COLUMN = 26 };
@@ -96,6 +98,14 @@ static void commands(FILE *out, const kv_program *p) {
   }
 }
 
+/* Programs of the path that go on from this one. */
+static void further(FILE *out, const kv_program *p) {
+  char names[KV_FURTHER_MOST][KV_FURTHER_ROOM];
+  int n = kv_further_list(p->name, names);
+  if (n) fprintf(out, "\nFurther commands, %s-NAME on the path:\n", p->name);
+  for (int i = 0; i < n; i++) fprintf(out, "  %s\n", names[i]);
+}
+
 static void codes(FILE *out) {
   fputs("\nExit codes:\n", out);
   for (const kv_example *x = kv_help_codes; x->line; x++)
@@ -105,7 +115,10 @@ static void codes(FILE *out) {
 void kv_help_print(FILE *out, const kv_program *p, const kv_command *c) {
   usage(out, p, c);
   examples(out, c);
-  if (!c->name) commands(out, p);
+  if (!c->name) {
+    commands(out, p);
+    further(out, p);
+  }
   for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
     if (o->group) fprintf(out, "\n%s:\n", o->group);
     option(out, o);

@@ -7,6 +7,7 @@
 #include "traces/option/program.h"
 
 #include "commit.h"
+#include "traces/option/further.h"
 #include "traces/option/help.h"
 #include "traces/text/text.h"
 #include <assert.h>
@@ -46,21 +47,36 @@ static int answer(const kv_program *p, const kv_command *c, kv_asked asked) {
   return KV_OK;
 }
 
-/* NULL after saying why. */
+/* NULL if there is none. */
 static const kv_command *find(const kv_program *p, const char *name) {
+  for (int n = 0; p->commands[n]; n++)
+    if (!strcmp(p->commands[n]->name, name)) return p->commands[n];
+  return NULL;
+}
+
+static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   const char *names[KV_MOST_COMMANDS];
   char where[64];
-  kv_err e = {0};
   int n = 0;
+  for (const kv_example *x = p->brought; x && x->line; x++)
+    if (!strcmp(x->line, name))
+      return kv_fail(e, KV_RESOURCE,
+                     "%s is a command of the Python package, and there is no "
+                     "%s-%s on the path: %s",
+                     name, p->name, name, x->does);
   for (; p->commands[n]; n++) {
     assert(n < KV_MOST_COMMANDS && "a program has few commands");
     names[n] = p->commands[n]->name;
-    if (!strcmp(names[n], name)) return p->commands[n];
   }
   snprintf(where, sizeof where, "`%s --help` lists them", p->name);
-  kv_no_such("command", name, n, names, where, &e);
-  kv_say(&e);
-  return NULL;
+  return kv_no_such("command", name, n, names, where, e);
+}
+
+/* A command that the table does not have. */
+static int elsewhere(const kv_program *p, char **argv) {
+  kv_err e = {0};
+  if (!kv_further_run(p->name, argv, &e)) missing(p, argv[0], &e);
+  return kv_say(&e);
 }
 
 /* What the build asks for: true if it was that. */
@@ -69,8 +85,9 @@ static bool for_build(const kv_program *p, int argc, char **argv, int *code) {
   *code = KV_OK;
   if (!strcmp(argv[1], "--man")) {
     if (argc > 2) c = find(p, argv[2]);
+    kv_err e = {0};
     if (c) kv_help_man(stdout, p, c);
-    if (!c) *code = KV_USAGE;
+    if (!c && missing(p, argv[2], &e)) *code = kv_say(&e);
   } else if (!strcmp(argv[1], "--completion")) {
     kv_help_completion(stdout, p);
   } else if (!strcmp(argv[1], "--commands")) {
@@ -120,7 +137,7 @@ static int run(const kv_program *p, const kv_command *c, int argc,
 int kv_command_call(const kv_program *p, int argc, char **argv) {
   speaker = p->name;
   const kv_command *c = find(p, argv[0]);
-  return c ? run(p, c, argc, argv) : KV_USAGE;
+  return c ? run(p, c, argc, argv) : elsewhere(p, argv);
 }
 
 /* Without a command: --help and --version. */

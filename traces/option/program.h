@@ -17,11 +17,17 @@ typedef struct kv_program {
   kv_command alone;                  /* without a command: its name is NULL */
   const kv_command *const *commands; /* ends with NULL */
   const kv_example *environment;     /* variables; ends with line NULL */
+  /* Commands that another package brings (traces/option/further.h), and the
+   * line that installs it: told where one is asked for and not there. Ends with
+   * line NULL; NULL: none. */
+  const kv_example *brought;
   kv_rc (*version)(size_t size, char *lines, kv_err *e); /* further ones */
 } kv_program;
 
 /* Runs the command that argv[1] names, or answers --help and --version, and
- * flushes standard output: the exit code. For the build, and in no help:
+ * flushes standard output: the exit code. Where the table has no such command
+ * the process becomes the program that traces/option/further.h finds. For the
+ * build, and in no help:
  * --man [COMMAND], --completion, --commands. */
 int kv_command_main(const kv_program *p, int argc, char **argv);
 /* Runs the command that argv[0] names, which may print: the exit code. */
