@@ -2,15 +2,19 @@
  *
  * Loads the CUDA module once and keeps it: contract in gpu/shared/device.h. If
  * KVREPLAY_CUDA_MODULE is set, only that path is tried; else ../gpu/cuda.so
- * beside a program that was not installed, then the installed path. The program
- * itself does not link to CUDA.
+ * beside a program that was not installed, kvreplay/cuda.so beside the library,
+ * ../lib/kvreplay/cuda.so beside an installed program (both wherever they were
+ * moved to, as a Python package is), then the path that configure was told. The
+ * program itself does not link to CUDA.
  */
+#define _GNU_SOURCE 1 /* dladdr */
 #include "config.h"
 #include "gpu/shared/device.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,24 +26,47 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const kv_device *device;
 static char sentence[PATH_MAX + 512];
 
+/* Leaves of a path its folder, with a slash; nothing where it names none. */
+static void folder_of(char *path) {
+  char *slash = strrchr(path, '/');
+  path[slash ? slash + 1 - path : 0] = 0;
+}
+
 /* The folder of the running program, with a slash; empty if not known. */
-static void own_folder(size_t room, char *to) {
+static void program_folder(size_t room, char *to) {
   ssize_t n = readlink("/proc/self/exe", to, room - 1);
   to[n > 0 ? n : 0] = 0;
-  char *slash = strrchr(to, '/');
-  to[slash ? slash + 1 - to : 0] = 0;
+  folder_of(to);
+}
+
+/* That of the library that this code is in. Of code in the program itself it is
+ * what the program was called as, where no module lies. */
+static void library_folder(size_t room, char *to) {
+  Dl_info own;
+  bool known = dladdr(&once, &own) && own.dli_fname;
+  snprintf(to, room, "%s", known ? own.dli_fname : "");
+  folder_of(to);
+}
+
+/* Is there FOLDER/NAME? An empty folder is none. */
+static bool lies(const char *folder, const char *name, size_t room,
+                 char *path) {
+  snprintf(path, room, "%s%s", folder, name);
+  return *folder && access(path, R_OK) == 0;
 }
 
 static void find(size_t room, char *path) {
   const char *said = getenv("KVREPLAY_CUDA_MODULE");
-  char folder[PATH_MAX];
+  char program[PATH_MAX], library[PATH_MAX];
   if (said && *said) {
     snprintf(path, room, "%s", said);
     return;
   }
-  own_folder(sizeof folder, folder);
-  snprintf(path, room, "%s../gpu/cuda.so", folder);
-  if (!*folder || access(path, R_OK) != 0)
+  program_folder(sizeof program, program);
+  library_folder(sizeof library, library);
+  if (!lies(program, "../gpu/cuda.so", room, path) &&
+      !lies(library, "kvreplay/cuda.so", room, path) &&
+      !lies(program, "../lib/kvreplay/cuda.so", room, path))
     snprintf(path, room, "%s/cuda.so", KV_PKGLIBDIR);
 }
 
