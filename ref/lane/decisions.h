@@ -18,7 +18,10 @@
  * tokens, and layers.L.view.steps, .indptr and .positions the views, in
  * `unit`, their heads in view_head (query where absent).
  *
- * Nothing here allocates but kv_decisions_fit, which frees it again.
+ * Order of calls: kv_decisions_read, then kv_decisions_fit, both when a cell is
+ * opened; then, a step at a time, kv_lists_stored or kv_lists_view of the layer
+ * and kv_lists_find, which cannot fail. Nothing here allocates but
+ * kv_decisions_fit, which frees it again.
  */
 #ifndef KV_REF_DECISIONS_H
 #define KV_REF_DECISIONS_H
@@ -33,13 +36,15 @@
  * (1: a token): item p stands for the live ones of tokens
  * p * page .. p * page + page - 1. */
 typedef struct kv_lists {
-  int heads, page;
-  int steps;
+  int heads;            /* lists a step */
+  int page;             /* tokens an item stands for */
+  int steps;            /* 0: nothing was decided */
   const int32_t *step;  /* [steps] tokens seen, ascending */
   const int64_t *start; /* [steps * heads + 1] */
-  const int32_t *item;
+  const int32_t *item;  /* [start[steps * heads]] */
 } kv_lists;
 
+/* What was decided on one layer. */
 typedef struct kv_decided {
   int layer;       /* the model's number */
   kv_lists stored; /* after the compression of a step; absent: unchanged */
@@ -48,14 +53,14 @@ typedef struct kv_decided {
 
 /* What holds for all layers: the metadata. */
 typedef struct kv_decisions_form {
-  bool stores, views; /* which of the two kinds are there */
-  bool decodes;       /* something is dropped after the prompt, too
-                         (kv_decisions_fit says so) */
-  bool reindex;
-  int block;        /* most prompt tokens that enter at once; 0: all */
-  int stored_heads; /* lanes a layer */
-  int stored_page;
-  int view_heads, view_page; /* of views */
+  bool stores, views;        /* which of the two kinds are there */
+  bool decodes;              /* something is dropped after the prompt, too
+                                (kv_decisions_fit says so) */
+  bool reindex;              /* entry i is attended at the i-th position */
+  int block;                 /* most prompt tokens that enter at once; 0: all */
+  int stored_heads;          /* lanes a layer: KV heads, or query heads */
+  int stored_page;           /* tokens of an item of `stored` */
+  int view_heads, view_page; /* heads that have a view; tokens of an item */
 } kv_decisions_form;
 
 /* What a writer is given (traces/decisions/decisions_write.h); fields as above.
@@ -67,22 +72,28 @@ typedef struct kv_decisions {
   const kv_decided *layer; /* [layers] ascending */
 } kv_decisions;
 
-/* The tensors of a file, in this order; views have the last three where both
- * kinds are there. */
+/* Tensors of a layer in kv_decisions_kind's table: steps, indptr, positions of
+ * the one kind that is there, or of stored; then view.steps, view.indptr,
+ * view.positions where both kinds are there. */
 enum { KV_LIST_TENSORS = 3, KV_DECISIONS_TENSORS = 2 * KV_LIST_TENSORS };
 extern const kv_asset_kind kv_decisions_kind;
 
-/* KV_INPUT: the metadata are not those of decisions. */
+/* Reads the metadata of an opened file into *out; shape is the trace's.
+ * KV_INPUT, with a sentence that names the key, where one is missing or is not
+ * as above; *out then means nothing. */
 kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
                         kv_decisions_form *out, kv_err *e);
-/* Checks that all lists are well-formed and that there is something to decide.
- * With `lists` also that they can be followed from prompt_len on, with one
- * lane's memory: that every token they name is live. KV_INPUT or KV_REFUSED
- * names the first that is not. Sets form->decodes. Cost: linear in the file. */
+/* Checks that the lists of every recorded layer are there and well-formed, and
+ * that their steps fit the blocks of the prompt; with `lists` also that they
+ * can be followed: that every token they name is live then. KV_INPUT or
+ * KV_REFUSED names the first that is not, KV_RESOURCE: no memory. form: of
+ * kv_decisions_read; sets form->decodes. Cost: linear in the file, and in
+ * tokens for each lane; memory 12 bytes a token. */
 kv_rc kv_decisions_fit(const kv_asset *a, const kv_shape *shape, bool lists,
                        kv_decisions_form *form, kv_err *e);
 
-/* Lists of `heads` a step in three tensors, which may be absent. */
+/* The lists that stand in three tensors t[0..2] (steps, indptr, positions),
+ * `heads` a step, items of `page` tokens; no steps where they are absent. */
 KV_FN kv_lists kv_lists_in(const kv_tensor *t, int heads, int page) {
   kv_lists l;
   l.heads = heads;
@@ -94,7 +105,8 @@ KV_FN kv_lists kv_lists_in(const kv_tensor *t, int heads, int page) {
   return l;
 }
 
-/* Of a layer, from its tensors; what is not there has no steps. */
+/* The stored lists, and the views, of the layer whose tensors are t
+ * (kv_asset_layer); no steps where the form has none of that kind. */
 KV_FN kv_lists kv_lists_stored(const kv_decisions_form *f, const kv_tensor *t) {
   kv_lists l = kv_lists_in(t, f->stored_heads, f->stored_page);
   if (!f->stores) l.steps = 0;
@@ -107,12 +119,14 @@ KV_FN kv_lists kv_lists_view(const kv_decisions_form *f, const kv_tensor *t) {
   return l;
 }
 
+/* One list. */
 typedef struct kv_items {
-  int n;
-  const int32_t *item; /* NULL: the step is absent */
+  int n;               /* items */
+  const int32_t *item; /* [n]; NULL: nothing was decided at the step */
 } kv_items;
 
-/* The list of a head at a step. O(log steps). */
+/* The list of a head, 0 <= head < l->heads, at `step` tokens seen.
+ * O(log steps). */
 KV_FN kv_items kv_lists_find(const kv_lists *l, int step, int head) {
   int low = 0, high = l->steps;
   kv_items none = {0, NULL};

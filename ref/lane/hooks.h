@@ -31,6 +31,7 @@
   HOOK(compress_layer)                                                         \
   HOOK(publish)
 
+/* KV_HOOK_arrive .. KV_HOOK_publish, 0 .. KV_N_HOOKS - 1. */
 typedef enum kv_hook {
 #define KV_HOOK(name) KV_HOOK_##name,
   KV_HOOKS(KV_HOOK)
@@ -38,40 +39,47 @@ typedef enum kv_hook {
       KV_N_HOOKS
 } kv_hook;
 
-/* A call of a hook: what each is given; members of other hooks are 0. */
+/* A call of a hook: the arguments that kv_method says of it, by their names
+ * there; members that the hook has no argument for are 0. Valid during the
+ * call. */
 typedef struct kv_call {
   kv_hook hook;
   kv_at at;
-  kv_lane *const *lane; /* [lanes], one but for compress_layer and publish; of
-                           view, chunk and publish const */
+  kv_lane *const *lane; /* [lanes], one but for compress_layer and publish; not
+                           to be changed by view, chunk and publish */
   int lanes;
-  int first;             /* arrive */
-  const kv_query *query; /* view, chunk */
-  kv_view *view;
-  bool there; /* what chunk and publish return, and what they fill in */
-  float *m, *l, *a;
-  void *message;
-  const kv_rows *rows; /* observe */
+  int first;             /* of arrive */
+  const kv_query *query; /* of view and chunk */
+  kv_view *view;         /* of view: its `out` */
+  bool there;            /* what chunk and publish return; false before */
+  float *m, *l, *a;      /* of chunk */
+  void *message;         /* of publish */
+  const kv_rows *rows;   /* of observe */
 } kv_call;
 
-/* A wrapper around a method. `call` decides whether and with what arguments the
- * inner method's hook is called. Must outlive the table made of it. */
+/* A wrapper around a method. It must outlive the table made of it. */
 typedef struct kv_around kv_around;
 struct kv_around {
+  /* Called in place of each hook; decides whether, and with what arguments, it
+   * calls the inner method's by kv_hook_call. Allocates nothing and cannot
+   * fail, as a hook. */
   void (*call)(const kv_around *around, kv_call *c);
-  void *self;
+  void *self; /* of whoever wraps; NULL is allowed */
   const kv_method *inner;
   unsigned also; /* bits 1u << kv_hook: hooks to have where inner has none */
 };
 
-/* The table of `inner` with its hooks, and those of `also`, led through
- * around->call. */
+/* A copy of the table of `inner`, in which its hooks, and those of `also`, are
+ * calls of around->call. */
 kv_method kv_method_around(const kv_around *around);
 
-/* Calls the method's hook; nothing where it has none. */
+/* Calls m's hook c->hook with the arguments in c, of which it sets at.method,
+ * and `there` where the hook returns something; does nothing where m has no
+ * such hook. */
 void kv_hook_call(const kv_method *m, kv_call *c);
+/* True if m has the hook. */
 bool kv_hook_has(const kv_method *m, kv_hook hook);
-/* "compress_lane". */
+/* The hook's name for messages: "compress_lane". */
 const char *kv_hook_name(kv_hook hook);
 
 #endif

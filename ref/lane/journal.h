@@ -2,7 +2,9 @@
  *
  * The journal: a record of every decision, hashed per layer and step. It is
  * the contract between backends: equal journals, states and outputs mean the
- * same decisions and the same numbers.
+ * same decisions and the same numbers. Verbs and views write records into the
+ * words of their lane; at the end of a step a backend hashes them into a leaf
+ * of a tree (ref/backend/leaves.h) and clears them. H is SHA-256.
  *
  * Everything hashed is little-endian uint32 words; floats enter as their
  * bits. record = {kind, layer, step, head, count, payload[count]}: `layer`
@@ -49,7 +51,10 @@
  * themselves. Whoever interprets, compares or counts records walks this list
  * (ref/lane/records.h); a new kind is a line here and what records.c is then
  * missing at compile time. */
-enum { KV_RECORD_HEAD = 5, KV_RECORD_LONG = 1 << 30 };
+enum {
+  KV_RECORD_HEAD = 5 /* words before the payload */,
+  KV_RECORD_LONG = 1 << 30
+};
 #define KV_RECORD_KINDS(X)                                                     \
   X(KV_VIEW, 1, view, 2, KV_RECORD_LONG)                                       \
   X(KV_KEEP, 2, keep, 2, KV_RECORD_LONG)                                       \
@@ -58,6 +63,7 @@ enum { KV_RECORD_HEAD = 5, KV_RECORD_LONG = 1 << 30 };
   X(KV_RETIER, 5, retier, 2, KV_RECORD_LONG)                                   \
   X(KV_MOVE, 6, move, 2, 2)
 
+/* KV_VIEW .. KV_MOVE, the first word of a record. */
 #define KV_RECORD_NUMBER(symbol, number, name, least, most) symbol = number,
 typedef enum kv_record { KV_RECORD_KINDS(KV_RECORD_NUMBER) } kv_record;
 #undef KV_RECORD_NUMBER
@@ -65,29 +71,37 @@ typedef enum kv_record { KV_RECORD_KINDS(KV_RECORD_NUMBER) } kv_record;
 /* Begins a message in a leaf of the journal; no record of a lane has it. */
 enum { KV_PUBLISHED = 7 };
 
-/* Words of fixed room, taken at open. */
+/* Records of a step, one after another, in room taken once. */
 typedef struct kv_words {
-  uint32_t *word;
-  size_t n, cap;
-  bool full; /* something did not fit: the lane's fault says so */
+  uint32_t *word; /* [cap] */
+  size_t n, cap;  /* words written; room */
+  bool full;      /* a record did not fit; who writes it reports the failure */
 } kv_words;
 
+/* Takes room for cap words; KV_RESOURCE without memory. */
 kv_rc kv_words_init(kv_words *w, size_t cap, kv_err *e);
-void kv_words_clear(kv_words *w); /* empty; large room is given back */
+/* Empties it; pages of memory that a long step has used go back to the system,
+ * but w stays usable. */
+void kv_words_clear(kv_words *w);
+/* Frees the room; accepts a zeroed one. */
 void kv_words_release(kv_words *w);
 
-/* Opens a record of `count` payload words and returns where they go, or NULL
- * when the room is full. */
+/* Appends a record's head and returns its `count` payload words, which the
+ * caller fills in; NULL, w->full set and nothing written where they do not fit.
+ */
 uint32_t *kv_words_record(kv_words *w, kv_record kind, int layer, int step,
                           int head, size_t count);
 
+/* The 32 bits of f, as records hold floats. */
 uint32_t kv_bits_of(float f);
 
-/* A tree of digests: leaves are added in order, the root closes it. */
+/* D(l) while its leaves D(l,t) come in, or the root while layers do. */
 typedef struct kv_tree {
-  kv_sha256 layer;
+  kv_sha256 layer; /* of what was added */
 } kv_tree;
 
+/* begin, then the leaves in order, then end once, which returns the digest of
+ * them all. */
 void kv_tree_begin(kv_tree *t);
 void kv_tree_leaf(kv_tree *t, const kv_digest *leaf);
 kv_digest kv_tree_end(kv_tree *t);

@@ -7,8 +7,10 @@
  * record to the journal, so what is stored is exactly what the journal says.
  *
  * An entry whose K and V no verb has rewritten is read from the trace; bytes
- * are counted as a real store would hold them. Fields may be read by
- * everybody and written only by lane.c.
+ * are counted as a real store would hold them. Methods call verbs and readers;
+ * init, begin, append, mark and the counting of bytes are the backends'. Fields
+ * may be read by everybody and are written by ref/lane alone; of a column's
+ * numbers and of its own state a method writes what it likes.
  */
 #ifndef KV_REF_LANE_H
 #define KV_REF_LANE_H
@@ -19,41 +21,49 @@
 #include "ref/lane/method.h"
 #include <assert.h>
 
-/* Places behind the last that an entry can have, in arrays of entries:
- * nobody's, and looked at by fences (sim/laws/fence.h). */
+/* Spare elements behind the last entry in each array of entries: unused, so
+ * that laws see a hook that writes too far (sim/laws/fence.h). */
 enum { KV_BEYOND = 16 };
 
-/* Format of a side of an entry. */
-enum { KV_RAW = 0, KV_MERGED = 1, KV_CODED = 2, KV_SAME = -1 };
+/* Format of a side (K or V) of an entry. */
+enum {
+  KV_RAW = 0,    /* as recorded */
+  KV_MERGED = 1, /* a mean, of kv_merged_type */
+  KV_CODED = 2,  /* KV_CODED + i: in needs.coding[i] */
+  KV_SAME = -1   /* an argument of kv_recode: leave this side as it is */
+};
 
+/* Where the side of an entry is stored. Of KV_RAW only the format counts. */
 typedef struct kv_cell_ref {
-  int32_t block; /* in the slab of its format */
-  uint16_t member;
+  int32_t block;   /* in the slab of its format */
+  uint16_t member; /* row of the block, from 0 */
   uint16_t format; /* KV_RAW, KV_MERGED, KV_CODED + index */
 } kv_cell_ref;
 
-/* Equal blocks of rewritten rows of one side in one format. */
+/* Equal blocks of rewritten rows of one side in one format. A block holds the
+ * rows of a group that were coded together, or one mean. */
 typedef struct kv_slab {
-  size_t size;             /* bytes a block */
-  int width;               /* elements a row */
-  const kv_coding *coding; /* NULL: rows of `type`, one a block */
-  kv_dtype type;           /* of elements as they are read: KV_F32 of codes */
-  int part, parts;         /* of a layered block (kv_coding_size) */
-  int cap, used, n_free;
-  int held;            /* entries with this side in it */
-  kv_coded_size bytes; /* of its live blocks, as counted */
-  int32_t *free;
-  uint16_t *members, *live; /* of each block: coded together, still there */
-  bool *walked; /* of each block, false but within kv_lane_bytes; NULL where a
-                   block has one row, or the method no classes */
-  char *data;
+  size_t size;              /* bytes a block */
+  int width;                /* elements a row: d or d_v */
+  const kv_coding *coding;  /* NULL: rows of `type`, one a block */
+  kv_dtype type;            /* of elements as they are read: KV_F32 of codes */
+  int part, parts;          /* which share of a token's codes lies here, where
+                               lanes divide them (kv_coding_size) */
+  int cap, used, n_free;    /* blocks: room; ever taken; of these, free again */
+  int held;                 /* entries with this side in it */
+  kv_coded_size bytes;      /* of its live blocks, as counted */
+  int32_t *free;            /* [n_free] blocks */
+  uint16_t *members, *live; /* [used] rows coded together; still stored */
+  bool *walked; /* [used] false but within kv_lane_bytes; NULL where a block has
+                   one row, or the method no classes */
+  char *data;   /* [cap][size] */
 } kv_slab;
 
-enum { KV_SLABS = (int)KV_CODED + KV_MAX_CODINGS };
+enum { KV_SLABS = (int)KV_CODED + KV_MAX_CODINGS }; /* indexed by format */
 
-/* What a block of so many members counts as. */
+/* The bytes that the ledger counts for a block of so many members. */
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members);
-/* Of a layered coding, the ids that a block names. */
+/* How many token ids a block names; of a layered coding's slab only. */
 int kv_slab_named(const kv_slab *s);
 
 /* The type in which rows are stored that verbs have merged. */
@@ -61,85 +71,97 @@ static inline kv_dtype kv_merged_type(const kv_needs *n, const kv_shape *s) {
   return n->merged == KV_MEANS_FP32 ? KV_F32 : s->dtype;
 }
 
+/* A column, by its type in needs.column. */
 typedef union kv_column_data {
-  int64_t *i;
-  float *f;
+  int64_t *i; /* KV_INT64 */
+  float *f;   /* KV_FLOAT */
 } kv_column_data;
 
-/* Room that verbs work in: lent by the caller's scratch, so that lanes of a
- * layer share one per thread. */
+/* Room that verbs work in: whoever computes with a lane assigns its own to
+ * l->room before it calls a hook, so that all lanes share one per thread. */
 typedef struct kv_lane_room {
   int32_t *list;   /* [n_tokens] entry indexes */
   uint64_t *spare; /* [n_tokens] */
 } kv_lane_room;
 
+/* KV_RESOURCE without memory; release it then, too. */
 kv_rc kv_lane_room_init(kv_lane_room *r, int n_tokens, kv_err *e);
-void kv_lane_room_release(kv_lane_room *r);
+void kv_lane_room_release(kv_lane_room *r); /* accepts a zeroed one */
 
 struct kv_lane {
   const kv_shape *shape;
   const kv_needs *needs;
-  const kv_layer_data *data;
-  const struct kv_kernels *kernels; /* that widen and decode its rows: the
-                                       plan's */
-  const kv_turns *turns;            /* of the store; NULL: no coding is
-                                       pre_rope */
-  struct kv_places *places;         /* the same; NULL: not re-indexed */
-  int lane, kv_head;                /* number within the layer; whose K and V */
-  int first_head, queries;          /* query heads that read it */
-  int n;                            /* entries; live ones but within a hook */
-  int marked;             /* of these, merged into others since the last
-                             sweep: their weight is 0 */
-  int first_marked, tail; /* the first of them; how many stand last */
+  const kv_layer_data *data;        /* of the layer in hand, for raw rows */
+  const struct kv_kernels *kernels; /* that widen and decode its rows */
+  const kv_turns *turns;    /* the backend's (ref/ground/rope.h); NULL: no
+                               coding is pre_rope */
+  struct kv_places *places; /* the backend's (ref/ground/places.h); NULL: the
+                               method does not re-index */
+  int lane, kv_head;       /* number within the layer; whose K and V it reads */
+  int first_head, queries; /* query heads that read it: the first, how many */
+  int n;                   /* entries, those marked included */
+  int marked;              /* of these, merged into others since the last
+                              sweep: their weight is 0 */
+  int first_marked, tail; /* index of the first of them, where there is one; how
+                             many are the lane's last entries */
   uint32_t *id;           /* [n] token id of the oldest member */
   uint32_t *weight;       /* [n] tokens it stands for; 0: marked */
   uint8_t *tier;          /* [n] class; NULL where needs.classes is < 2 */
   kv_cell_ref *k, *v;     /* [n]; NULL where the method never rewrites */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
-  uint32_t *last, *next; /* member lists: last[i] of entry i; next[token];
-                            NULL where the method never merges */
+  uint32_t *last, *next; /* tokens merged into an entry, from id[i] along
+                            next[token] to last[i]; NULL where the method never
+                            merges */
   kv_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* [KV_MERGED ..] in use */
-  bool dropped;          /* anything ever: positions are stored */
-  bool holes;            /* rows are not in order: the index is stored */
-  int rewritten;         /* entries with a side not KV_RAW */
-  void *own;             /* the method's lane_state */
-  int step;              /* tokens seen, for the journal */
-  int touched;           /* the first entry whose place, K or V a verb has
-                            changed since kv_lane_mark; INT_MAX: none */
+  bool dropped;  /* anything was ever dropped or merged: a real store
+                    needs positions, which are then charged */
+  bool holes;    /* rows are not in lane order: the row index is charged */
+  int rewritten; /* entries with a side not KV_RAW */
+  void *own;     /* the method's needs.lane_state bytes (kv_own) */
+  int step;      /* tokens seen, for the journal */
+  int touched;   /* index of the first entry whose place, K or V a verb
+                    has changed since kv_lane_mark; INT_MAX: none */
   kv_words views, verbs; /* records of the step in progress */
   kv_digest rewrites;    /* running digest of all rewritten bits */
-  kv_err fault;          /* first failure of arithmetic; rc 0 = none */
+  kv_err fault;          /* the first verb that failed; rc 0: none. The engine
+                            reads it between steps, and the cell fails */
   /* Scratch of the verbs. */
-  float *f32;         /* rows of one group, and three more */
+  float *f32;         /* [rows of one group + 3][max(d, d_v)] */
   const float **rows; /* [rows of one group] */
   kv_lane_room room;  /* lent before verbs are called; not owned */
 };
 
-/* All memory of a lane of `shape` under `needs`; release accepts a zeroed
- * lane. Lanes are numbered as in the layer. */
+/* Takes all memory of lane number `lane` of a layer, for requests of `shape`
+ * under `needs`, both of which outlive it. KV_RESOURCE: no memory; the lane is
+ * then released all the same. Call begin next. */
 kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
                    const struct kv_kernels *kernels, int lane, kv_err *e);
-void kv_lane_release(kv_lane *l);
-/* Words that a lane's records of one step may take: 8 whenever a verb names an
- * entry (a recode of one takes 8, a move and a retier 7, a merge of two 9), 2
- * for an entry of a keep. And rows that its verbs may rewrite in a step: a
- * merge rewrites one and removes one, a recode rewrites what it names. */
+void kv_lane_release(kv_lane *l); /* accepts a zeroed lane */
+/* uint32 words of room for a lane's records of one step: 8 whenever a verb
+ * names an entry (a recode of one takes 8, a move and a retier 7, a merge of
+ * two 9), 2 for an entry of a keep. */
 static inline size_t kv_lane_words(const kv_needs *n, int n_tokens) {
   return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
 }
+/* Rows that a lane's verbs may rewrite in one step at most: a merge rewrites
+ * one and removes one, a recode rewrites what it names. */
 static inline size_t kv_lane_rewrites(const kv_needs *n, int n_tokens) {
   int each = n->codings ? kv_needs_changes(n) : 1;
   return (size_t)each * (size_t)n_tokens + 64;
 }
-/* Empties it for another layer: state zeroed, nothing freed. needs are those
- * of init, or of a layer for which init's have room. */
+/* Empties it for the layer whose rows are `data`: no entries, state zeroed,
+ * nothing freed. needs are those of init, or of a layer for which init's have
+ * room. */
 void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data);
 
-/* Tokens first..first+count-1 enter at the end, uncompressed. */
+/* Tokens first..first+count-1 enter at the end, raw, of weight 1, class 0, with
+ * columns of 0. The lane's step becomes first + count. Asserts that there is
+ * room, n_tokens in all, and nothing marked. */
 void kv_lane_append(kv_lane *l, int first, int count);
 
-/* From here on l->touched tells what verbs leave as it is. */
+/* Begins anew with l->touched: entries before that index are, from here on,
+ * what they are now. */
 void kv_lane_mark(kv_lane *l);
 
 /* --- verbs -------------------------------------------------------------
@@ -149,39 +171,45 @@ void kv_lane_mark(kv_lane *l);
  * are removed together. The engine sweeps when a hook returns; a method calls
  * kv_sweep only where it needs places without gaps within a hook. A marked
  * entry has weight 0 and nothing in it means anything: no verb may name it.
- * Broken rules are asserted. */
+ * Broken rules are asserted. Verbs return nothing: what fails sets l->fault
+ * (KV_REFUSED for numbers that are not finite, KV_INTERNAL where needs.changes
+ * was too low), which fails the cell with a sentence. */
 
 /* The live entries list[0..n), in that order, remain, each listed once; the
  * rest is dropped and what is marked removed. */
 void kv_keep(kv_lane *l, int n, const int32_t *list);
-/* The same by flag, in the order they have; a marked entry's flag is not
- * looked at. */
+/* The same of the entries i whose flag keep[i] of [l->n] is true, in the order
+ * they have; a marked entry's flag is not looked at. */
 void kv_keep_mask(kv_lane *l, const bool *keep);
-/* arithmetic 8: `into` takes the weighted mean of both in its place, rounded
- * once to the type that needs.merged says, `from` is marked. The cell fails
- * where that is not finite. O(d), whatever n is. */
+/* K and V of entry `into` become (a * into + b * from) / (a + b), arithmetic 8,
+ * rounded once to the type that needs.merged says; its weight becomes the sum
+ * of both, `from` is marked. A fault where a mean is not finite as stored.
+ * O(d), whatever n is. */
 void kv_merge(kv_lane *l, int into, int from, float a, float b);
-/* Its sentence, the same on every backend: the mean of token `id`. */
+/* Writes that fault into *e, in the same words on every backend, unless *e has
+ * one already; id: of the token merged into. */
 void kv_merge_fails(kv_err *e, int layer, int lane, int step, uint32_t id);
 /* Removes what is marked; entries keep their order. Writes no record, for the
  * merges' records have said it. O(n), or nothing where nothing is marked. */
 void kv_sweep(kv_lane *l);
+/* True if i is the index of an entry that is not marked. */
 static inline bool kv_is_live(const kv_lane *l, int i) {
   return i >= 0 && i < l->n && l->weight[i] != 0;
 }
-/* Codes both sides of n entries as one group; KV_SAME leaves a side. Of a
- * format whose groups have m > 1 rows a side has room for T / m + 1 groups, of
- * one with rows by themselves for all; entries that are coded in the format
- * already may be coded again. Only sides that the coding is for
- * (kv_coding.sides) may be put into it. */
+/* Codes K of n entries as one group in k_format, V in v_format (kv_coded);
+ * KV_SAME leaves a side. Of a format whose groups have m > 1 rows a side has
+ * room for T / m + 1 groups, of one with rows by themselves for all; entries
+ * that are coded in the format already may be coded again. Only sides that the
+ * coding is for (kv_coding.sides) may be put into it. A fault where a scale is
+ * not finite as stored. */
 void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
                int v_format);
-/* Of a coding whose format is layered: the entry at `entry` of each of a
- * layer's lanes, the same token in all, both sides. `named` are the ids of the
- * tokens that its block names, or KV_NO_TOKEN; `block` the bytes that it holds
- * beside them; `row` what it stands for, K of all lanes (before their rotation
- * where the coding is pre_rope), then V. One record a lane, as of any recode.
- */
+/* The recode of a coding whose format is layered, which codes a token of all
+ * lanes at once: both sides of the entry at index `entry` of each of a layer's
+ * lanes, the same token in all. named: [kv_slab_named] ids of the tokens that
+ * its block refers to, KV_NO_TOKEN behind the last; block: the bytes that the
+ * format says; row: what it decodes to, K [lanes][d] (before their rotation
+ * where the coding is pre_rope), then V [lanes][d_v]. One record a lane. */
 void kv_recode_token(kv_lane *const *lane, int lanes, int entry, int format,
                      const int32_t *named, const void *block, const float *row);
 /* The entry at `from` goes to place `to`; those between shift by one. After a
@@ -192,7 +220,7 @@ void kv_move(kv_lane *l, int from, int to);
  * goes, of a merge it is that of `into`, and the ledger tells what each class
  * holds. */
 void kv_retier(kv_lane *l, int n, const int32_t *entry, int to);
-/* The class of entry i; 0 where the method has no classes. */
+/* The class of entry i, 0 where the method has no classes. */
 static inline int kv_class_of(const kv_lane *l, int i) {
   return l->tier ? l->tier[i] : 0;
 }
@@ -201,25 +229,28 @@ static inline int kv_class_of(const kv_lane *l, int i) {
 /* K or V of entry i as attention reads it, fp32, into out. */
 void kv_lane_key(const kv_lane *l, int i, float *out);
 void kv_lane_value(const kv_lane *l, int i, float *out);
-/* Of an entry in a layered coding: the tokens that its block names, one after
- * the other, and its bytes, put together from all lanes into out. */
+/* Of an entry in a layered coding: the [kv_slab_named] ids that its block
+ * names, valid until the entry is changed. */
 const int32_t *kv_lane_named(const kv_lane *l, int i);
+/* And the block's bytes, put together from all lanes of the layer into out. */
 void kv_lanes_block(const kv_lane *const *lane, int lanes, int i, void *out);
-/* Row of token t in the trace: [d] or [d_v] elements of shape->dtype. */
+/* Row of token t in the trace: [d] or [d_v] elements of shape->dtype, perhaps
+ * unaligned. */
 const void *kv_lane_raw_key(const kv_lane *l, uint32_t t);
 const void *kv_lane_raw_value(const kv_lane *l, uint32_t t);
 /* RN(merge_bias * ln(weight)) of entry i; 0 where nothing is biased. */
 float kv_lane_bias(const kv_lane *l, int i);
 
-/* Adds what the lane holds now. */
+/* Adds the bytes that the lane holds now, by kind, to *sum. Asserts that
+ * nothing is marked. O(1), or O(n) where the method has classes. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
-/* Of these, K and V of all entries and what their codes need. */
+/* Of these, K and V of all entries, with scales and other metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);
 /* Bytes that a method with a view looks at in this decode step in order to
  * choose: what its needs declare (kv_meta), and every key as it is stored where
  * the view is given logits. Called after the token's entry was appended. */
 int64_t kv_lane_scanned(const kv_lane *l);
-/* Digest of its state (journal.h). */
+/* S of the lane: the digest of its state (ref/lane/journal.h). O(n). */
 kv_digest kv_lane_state(const kv_lane *l);
 
 /* What a method was compiled against. Raised with every change of a header

@@ -48,9 +48,9 @@ typedef struct kv_bytes {
 /* One of the list. */
 typedef struct kv_byte_kind {
   const char *name; /* key in rows and databases */
-  bool counts;
-  const char *what;
-  size_t offset; /* in kv_bytes */
+  bool counts;      /* is part of the total */
+  const char *what; /* for people */
+  size_t offset;    /* bytes into kv_bytes */
 } kv_byte_kind;
 
 /* How many kinds there are: kv_bytes is that many int64_t and nothing else. */
@@ -58,28 +58,32 @@ enum { KV_N_BYTE_KINDS = sizeof(kv_bytes) / sizeof(int64_t) };
 
 /* The i-th of the list; NULL past its end. */
 const kv_byte_kind *kv_byte_kind_at(int i);
-/* Where the bytes of the i-th kind stand; 0 <= i < KV_N_BYTE_KINDS. */
+/* Where the bytes of the i-th kind stand, and what they are; asserts
+ * 0 <= i < KV_N_BYTE_KINDS. */
 int64_t *kv_bytes_of(kv_bytes *b, int i);
 int64_t kv_bytes_get(const kv_bytes *b, int i);
 
-/* Where the bytes of a class stand, below KV_MAX_CLASSES. */
+/* Where the bytes of class `tier`, 0 .. KV_MAX_CLASSES - 1, stand. */
 static inline int64_t *kv_bytes_of_tier(kv_bytes *b, int tier) {
   int64_t *const of[] = {&b->tier_0, &b->tier_1, &b->tier_2, &b->tier_3};
   return of[tier];
 }
-/* Is the i-th kind told of these bytes? One that counts always is, a class
- * where any class holds something: nothing is where a method has none. */
+/* Should the i-th kind of these bytes be shown? One that counts always, the
+ * bytes by class where any class holds some: a method without classes has
+ * none. */
 static inline bool kv_bytes_has(const kv_bytes *b, int i) {
   bool classes = b->tier_0 || b->tier_1 || b->tier_2 || b->tier_3;
   return kv_byte_kind_at(i)->counts || classes;
 }
 
+/* The sum of the kinds that count: what a store of these bytes takes. */
 #define KV_BYTE_COUNTED(name, counts, what) +((counts) ? b->name : 0)
 static inline int64_t kv_bytes_total(const kv_bytes *b) {
   return 0 KV_BYTE_KINDS(KV_BYTE_COUNTED);
 }
 #undef KV_BYTE_COUNTED
 
+/* *sum += *b, kind by kind. */
 #define KV_BYTE_SUM(name, counts, what) sum->name += b->name;
 static inline void kv_bytes_add(kv_bytes *sum, const kv_bytes *b) {
   KV_BYTE_KINDS(KV_BYTE_SUM)

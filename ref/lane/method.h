@@ -34,7 +34,7 @@ enum {
   KV_MAX_META = 4
 };
 
-/* What rows carry; nothing else is computed. */
+/* What rows carry (kv_needs.want, a set); nothing else is computed. */
 enum {
   KV_Q = 1,   /* queries */
   KV_S = 2,   /* scaled (and biased) logits */
@@ -51,7 +51,9 @@ typedef enum kv_across {
                kv_at.above */
 } kv_across;
 
+/* What a layer has a lane for: each KV head, or each query head. */
 typedef enum kv_lanes { KV_HEAD, QUERY_HEAD } kv_lanes;
+/* The type of a column's numbers: int64_t or float. */
 typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
 
 /* Memory that a method holds beside entries and columns, and how much of it a
@@ -60,7 +62,7 @@ typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
  * once. Logits that view is given (view_logits) are no entry of this table: the
  * engine charges every key of the lane for them by itself. */
 typedef enum kv_meta_per {
-  KV_PER_LANE,
+  KV_PER_LANE,  /* each lane */
   KV_PER_ENTRY, /* each live entry */
   KV_PER_PAGE   /* each started run of `page` live entries */
 } kv_meta_per;
@@ -80,12 +82,13 @@ typedef struct kv_meta {
                what the first's needs say (viewed), for each query head */
 } kv_meta;
 
-/* Filled once by open, from shape and parameters; zeroed before. */
+/* What a method asks of the engine. Filled in once by open, from shape and
+ * parameters; zeroed before. A new field is a line of ref/lane/needs.c, too. */
 typedef struct kv_needs {
   int block;        /* most prompt tokens that enter at once; 0 = all */
   int prompt_rows;  /* last prompt queries shown to observe */
   bool decode_rows; /* show observe every decode step */
-  unsigned want;    /* KV_Q | KV_S | KV_P | KV_SUM */
+  unsigned want;    /* what the rows carry: KV_Q | KV_S | KV_P | KV_SUM */
   bool narrows;     /* of two methods on a lane the second: its view chooses
                        among what the first's view holds (kv_query.within) */
   int viewed;       /* most entries in a view of a query head, but where it
@@ -115,12 +118,12 @@ typedef struct kv_needs {
                        trace must hold frequencies */
   int ahead;        /* with rope: the mean rotation by 1 .. ahead positions is
                        row n_tokens of the turns */
-  kv_lanes lanes;
-  kv_across across;
-  size_t message;    /* bytes of a message, of KV_DOWN */
-  int changes;       /* how often the verbs of one compression name an entry at
-                        most, keep aside; 0: 2. The room for their records, and
-                        on a device for rewritten rows, follows from it */
+  kv_lanes lanes;   /* a lane for each KV head, or for each query head */
+  kv_across across; /* what layers know of each other */
+  size_t message;   /* bytes of a message, of KV_DOWN; else 0 */
+  int changes;      /* how often the verbs of one compression name an entry at
+                       most, keep aside; 0: 2. The room for their records, and
+                       on a device for rewritten rows, follows from it */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
   bool lengths;      /* bytes stored at each step follow from lengths and
@@ -136,30 +139,35 @@ static inline int kv_lane_count(const kv_needs *n, const kv_shape *s) {
   return n->lanes == QUERY_HEAD ? s->n_heads : s->n_kv_heads;
 }
 
+/* needs.changes with its default, 2. */
 static inline int kv_needs_changes(const kv_needs *n) {
   return n->changes ? n->changes : 2;
 }
 
-/* Entries of a page, of a method that holds something for each; else 0. */
+/* Entries a page of the first meta that is held for each page; 0: there is
+ * none. */
 static inline int kv_needs_page(const kv_needs *n) {
   for (int i = 0; i < n->metas; i++)
     if (n->meta[i].per == KV_PER_PAGE) return n->meta[i].page;
   return 0;
 }
 
-/* Workspace of every hook: floats, flags and indexes over a lane. */
+/* Bytes of workspace of every hook: floats, flags and indexes over a lane.
+ * needs.work is what a method takes beyond that. */
 #define KV_WORK(n_tokens) ((size_t)(n_tokens)*48 + 65536)
 
 /* Bump allocator over memory taken at open; emptied before each hook. */
 typedef struct kv_work {
-  char *base;
-  size_t size, used;
-  void *(*take)(struct kv_work *w, size_t n); /* who fences what is taken (the
-                                                 laws); NULL: nobody */
+  char *base;        /* owned by the backend's scratch */
+  size_t size, used; /* bytes */
+  void *(*take)(struct kv_work *w, size_t n); /* allocates instead, where laws
+                                                 watch what is taken; or NULL */
 } kv_work;
 
-/* n bytes, 64-byte aligned, not zeroed; asserts that they were asked for. */
+/* n bytes, 64-byte aligned, not zeroed, good until the hook returns; asserts
+ * that KV_WORK and needs.work leave room. */
 void *kv_work_take(kv_work *w, size_t n);
+/* n elements of a type. */
 #define KV_TAKE(w, type, n)                                                    \
   ((type *)kv_work_take((w), (size_t)(n) * sizeof(type)))
 
@@ -183,10 +191,10 @@ typedef struct kv_at {
   int layer;           /* the model's number */
   int step;            /* tokens seen, the current one included */
   const kv_rope *rope; /* of the trace, where needs.rope; else NULL */
-  const struct kv_kernels *kernels;
-  kv_work *work;
-  int column, coding;      /* the first of its own */
-  size_t state;            /* bytes of the lane's before its own */
+  const struct kv_kernels *kernels; /* row kernels to compute with */
+  kv_work *work;                    /* empty when the hook begins */
+  int column, coding; /* the first of its own, for kv_column_.., kv_coded */
+  size_t state;       /* bytes of the lane's state before its own (kv_own) */
   const kv_method *method; /* the table whose hook this is */
   const kv_tensor *asset;  /* of this layer, as the table of the method's file
                               asks for them; NULL: it reads no file */
@@ -200,8 +208,8 @@ typedef struct kv_run {
 } kv_run;
 
 typedef struct kv_view {
-  int runs, entries;
-  kv_run *run; /* room for n/2 + 1 */
+  int runs, entries; /* how many runs; entries in all of them */
+  kv_run *run;       /* [runs], room for n/2 + 1 */
 } kv_view;
 
 /* One query head at a decode step. */
@@ -215,29 +223,33 @@ typedef struct kv_query {
                             for this head; NULL: there is none, all entries */
 } kv_query;
 
-/* Appends entries first..first+count-1, above all before. */
+/* Appends entries first..first+count-1, above all before (asserted); count <= 0
+ * does nothing. Runs that touch become one. */
 void kv_view_add(kv_view *v, int first, int count);
-/* The entries whose flag is set. */
+/* Appends the entries i < n whose flag in[i] is true. */
 void kv_view_mask(kv_view *v, int n, const bool *in);
 
-/* Query rows with what the method asked for. Row r is token first + r and
- * sees the lane's first kv_rows_visible entries. q, s and p of row r and head
- * h stand at place kv_rows_at(rows, r, h), d or `stride` floats each; sum of
- * head h at h * stride. */
+/* The observation window, or a part of it, for the hook observe: query rows
+ * with what the method asked for (needs.want), the rest NULL. Row r is the
+ * query of token first + r and sees the lane's first kv_rows_visible entries.
+ */
 typedef struct kv_rows {
-  int first, rows;
-  int heads;   /* query heads of the lane */
-  int places;  /* heads that a row has in memory */
-  int entries; /* seen by the last row */
-  size_t stride;
-  const float *q;
-  const float *s, *p; /* beyond the visible entries: junk */
-  const int64_t *sum; /* over these rows */
+  int first, rows;    /* token id of row 0; how many rows */
+  int heads;          /* query heads of the lane */
+  int places;         /* heads that a row has in memory, for kv_rows_at */
+  int entries;        /* seen by the last row */
+  size_t stride;      /* elements from one head's entries to the next's */
+  const float *q;     /* [kv_rows_at][d] */
+  const float *s, *p; /* [kv_rows_at][stride] logits and probabilities by entry;
+                         undefined beyond the visible ones */
+  const int64_t *sum; /* [heads][stride] over these rows, KV_SUM */
 } kv_rows;
 
+/* Index of row r, query head h, of the lane in q, s and p. */
 static inline size_t kv_rows_at(const kv_rows *rows, int r, int h) {
   return (size_t)r * (size_t)rows->places + (size_t)h;
 }
+/* How many entries row r sees: those of its own token and before. */
 static inline int kv_rows_visible(const kv_rows *rows, int r) {
   return rows->entries - (rows->rows - 1 - r);
 }
@@ -248,11 +260,15 @@ static inline int kv_rows_visible(const kv_rows *rows, int r) {
 typedef struct kv_stage {
   const char *name; /* NULL ends a table */
   const char *rule; /* what defines it, in one sentence */
+  /* Its shape for this lane and step, elements of `type`; rows 0: there is none
+   * here. */
   void (*size)(const kv_at *at, const kv_lane *lane, kv_dtype *type, int *rows,
-               int *width); /* rows 0: there is none here */
+               int *width);
+  /* Writes out[rows][width]. */
   void (*copy)(const kv_at *at, const kv_lane *lane, void *out);
 } kv_stage;
 
+/* The table of a method; `kv_method_x` in ref/methods/x.c is that of x. */
 struct kv_method {
   int abi;                /* KV_METHOD_ABI of ref/lane/lane.h */
   int revision;           /* raised when its decisions or numbers change */
@@ -280,10 +296,14 @@ struct kv_method {
    * the model where layers have budgets of their own. */
   kv_rc (*open)(const kv_shape *shape, void *params, kv_needs *needs,
                 kv_err *e);
-  /* All optional; listed in ref/lane/hooks.h. */
+  /* Hooks, listed in ref/lane/hooks.h; NULL: the method has none. */
+  /* Of each lane, when a block's or a step's tokens have entered: entries from
+   * index `first` on are new. */
   void (*arrive)(const kv_at *at, kv_lane *lane, int first);
+  /* Decode, for each query head: appends what the head attends to, at least one
+   * entry, to the empty `out`. NULL: all live entries. */
   void (*view)(const kv_at *at, const kv_lane *lane, const kv_query *q,
-               kv_view *out); /* absent: all live entries */
+               kv_view *out);
   /* One chunk that attention adds after those of the view
    * (ref/backend/attend.h): what the method knows of tokens that have no entry.
    * Its largest logit *m, the sum *l of e^(logit - m) and the values a[d_v]
@@ -293,7 +313,11 @@ struct kv_method {
    * only: observation and a session's outputs of the prompt have none. */
   bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                 float *m, float *l, float *a);
+  /* Query rows of the prompt, as needs.prompt_rows asks, in pieces with rows
+   * ascending; and where needs.decode_rows each decode step's row. */
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows);
+  /* Where a compression is due (needs.every): verbs on this lane; then, of all
+   * lane[0..lanes) of the layer, verbs on any of them. */
   void (*compress_lane)(const kv_at *at, kv_lane *lane);
   void (*compress_layer)(const kv_at *at, kv_lane *const *lane, int lanes);
   /* Of KV_DOWN, at the end of every block and step, when what was due has
@@ -302,9 +326,9 @@ struct kv_method {
    * of theirs: entries are named by token ids. */
   bool (*publish)(const kv_at *at, const kv_lane *const *lane, int lanes,
                   void *message);
-  const kv_stage *stages; /* ends with name NULL */
-  const struct kv_around
-      *around; /* NULL but in tables made by kv_method_around */
+  const kv_stage *stages; /* ends with name NULL; or NULL */
+  /* The wrapper, in tables made by kv_method_around; else NULL. */
+  const struct kv_around *around;
 };
 
 /* Do decode steps need the logits of every live entry, in view or not? Where
@@ -316,21 +340,24 @@ static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
 /* Is a compression due at the end of the block that ends at `step` tokens? */
 bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 
-/* The one list of methods, in the order of methods.mk; NULL past the end. */
+/* The index-th of the built-in methods, in the order of methods.mk, which `-m
+ * all` runs; NULL past the end. */
 const kv_method *kv_method_at(int index);
-/* Methods that need a file of the user's, by the same rule: no list of all
- * methods holds them. */
+/* The same of those that no list of all methods holds, as they need a file that
+ * the user names (replay). */
 const kv_method *kv_method_door_at(int index);
 /* The parameter that is a file; NULL: the method reads none. */
 const kv_param *kv_method_file(const kv_method *m);
-/* Is its file the word that stands for none? */
+/* Of a method with a file whose value is *f: does f say that there is none, by
+ * the word `none`? */
 bool kv_file_is_none(const kv_method *m, const kv_file *f);
-/* Does it run without one that nobody names? */
+/* True if m has a file and runs without where nobody names one
+ * (KV_FILE_OPTIONAL). */
 bool kv_file_optional(const kv_method *m);
 /* Does it run on backend ref alone? Methods that methods.mk marks ref-only,
- * and whatever is in no list. */
+ * and whatever is in neither list. */
 bool kv_method_ref_only(const kv_method *m);
-/* By name, in either; NULL if there is none. */
+/* The method of that name in either list; NULL: there is none. */
 const kv_method *kv_method_named(const char *name);
 
 #endif

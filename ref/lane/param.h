@@ -61,19 +61,20 @@ typedef enum kv_knob {
   KV_KNOB_RESOLVED /* as KV_KNOB_ENTRIES, but resolved by open: wants no -b */
 } kv_knob;
 
+/* One parameter. */
 typedef struct kv_param {
-  const char *name;
+  const char *name; /* key in a specification */
   kv_kind kind;
-  size_t offset;        /* in the method's params struct */
-  const char *fallback; /* default, through the user's parser; NULL: open
-                           resolves it from the budget */
+  size_t offset;        /* bytes: of its member in the method's params struct */
+  const char *fallback; /* default, as a user would type it; NULL: open resolves
+                           it from the budget */
   double min, max;      /* inclusive; KV_INT, KV_REAL, KV_SHARE */
-  const char *choices;  /* "mean|max|sum" */
-  const char *unit;
-  const char *help; /* one line, with the source of the default */
-  bool later;       /* rows were stored before the method had it: at its default
-                       no row names it, so that their keys stay */
-  bool label;       /* KV_TEXT: where it is set, rows are called so */
+  const char *choices;  /* KV_CHOICE: "mean|max|sum", the values 0, 1, 2 */
+  const char *unit;     /* for help: "tokens"; NULL: none */
+  const char *help;     /* one line, with the source of the default */
+  bool later; /* rows were stored before the method had it: at its default
+                 no row names it, so that their keys stay */
+  bool label; /* KV_TEXT: where it is set, rows are called so */
   const kv_asset_kind *reads; /* KV_FILE: what is read of it */
   bool or_none; /* KV_FILE: the word none stands for no file, and the method
                    runs without (kv_file.asset is NULL) */

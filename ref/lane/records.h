@@ -24,16 +24,18 @@
 
 /* --- kinds and the walk --------------------------------------------------- */
 
+/* One of KV_RECORD_KINDS. */
 typedef struct kv_record_kind {
   const char *name;   /* "keep" */
   size_t least, most; /* payload words; most may be KV_RECORD_LONG */
 } kv_record_kind;
 
-/* NULL: no such kind. */
+/* The kind of a record's first word; NULL: there is no such kind. */
 const kv_record_kind *kv_record_kind_of(uint32_t kind);
 
-/* What payload word i of the record means, in words for people; the words
- * before it are read, the word itself is not. */
+/* Writes what payload word i of a record means into out, as "dropped id 2 of
+ * 5"; record points to its head. Payload words before i are read, the word
+ * itself is not. A kind that is unknown gives "word i". */
 enum { KV_RECORD_MEANING = 128 };
 void kv_record_word(const uint32_t *record, size_t i,
                     char out[KV_RECORD_MEANING]);
@@ -45,51 +47,59 @@ typedef struct kv_record_at {
   size_t count;
 } kv_record_at;
 
-/* The record at word *at of w, which moves behind it. False: there is none, or
- * it is cut short; then *at stays, and is w->n only where all is read. */
+/* Puts the record that begins at word *at of w into *out and moves *at behind
+ * it; begin with *at = 0. False: there is none, or it is cut short; then *at
+ * stays, and is w->n only where all was read. */
 bool kv_records_next(const kv_words *w, size_t *at, kv_record_at *out);
 
 /* --- a replica of a lane, kept by reading its records ------------------- */
 
 enum { KV_SIDE_K, KV_SIDE_V, KV_SIDES };
-enum { KV_RECORDS_GONE = -1 };
+enum { KV_RECORDS_GONE = -1 }; /* what kv_replica_owner says of a token */
 
-/* Bytes of a row of one side in a format, without what a group shares. */
+/* Bytes of a row of one side (KV_SIDE_K or _V) in a format (KV_RAW, KV_MERGED,
+ * KV_CODED + index); of a coding its codes, without scales and the like. */
 size_t kv_row_bytes(const kv_shape *shape, const kv_needs *needs, int side,
                     int format);
 
-/* Do means lie where the entries' raw rows were? As large as these, of a method
- * that does not code. */
+/* Do means lie where the entries' raw rows were? Yes where they are of the same
+ * type and the method does not code. */
 static inline bool kv_means_in_place(const kv_shape *shape,
                                      const kv_needs *needs) {
   return kv_merged_type(needs, shape) == shape->dtype && !needs->codings;
 }
 
-/* Called for every row that is written and left, and for every entry that a
- * retier names. A row that changes its format is left and then written at the
- * same place, but that a raw one becomes a mean in its place is not told.
- * Called thousands of times a step: must not allocate. */
+/* Called by enter and follow for every row that is written and every one whose
+ * memory is free again, and for every entry that a retier names (to: its
+ * class). A row that changes its format is left and then written at the same
+ * place; a raw one that becomes a mean in its place (kv_means_in_place) is
+ * neither. Called thousands of times a step: must not allocate. */
 typedef struct kv_rows_listener {
-  void *self;
+  void *self; /* of whoever listens */
   void (*write)(void *self, int lane, int side, int format, int32_t place);
   void (*leave)(void *self, int lane, int side, int format, int32_t place);
   void (*retier)(void *self, int lane, int32_t place, int to); /* or NULL */
 } kv_rows_listener;
 
+/* What stands at a place. */
 typedef struct kv_replica_entry {
-  uint32_t id, weight;           /* weight 0: gone */
-  int tier;                      /* class */
-  int16_t format[KV_SIDES];      /* KV_RAW, KV_MERGED, KV_CODED + index */
-  int32_t group[KV_SIDES], mark; /* which recode call made it; -1: none */
+  uint32_t id, weight;      /* of the oldest token; tokens, 0: gone */
+  int tier;                 /* class */
+  int16_t format[KV_SIDES]; /* KV_RAW, KV_MERGED, KV_CODED + index */
+  int32_t group[KV_SIDES];  /* index of its coded group; -1: not coded */
+  int32_t mark;             /* the last keep that listed it, for its checks */
 } kv_replica_entry;
 
+/* Rows that one recode coded together. */
 typedef struct kv_replica_group {
   int32_t members, live; /* coded together; still in it */
-  int32_t first;         /* node */
+  int32_t first;         /* index of the first of its nodes; of a free group the
+                            next free one */
 } kv_replica_group;
 
+/* A member of a group, in its list or among the free ones. */
 typedef struct kv_replica_node {
-  int32_t place, next;
+  int32_t place, next; /* next: index of a node; -1: the last */
 } kv_replica_node;
 
 typedef struct kv_replica {
@@ -97,40 +107,48 @@ typedef struct kv_replica {
   int lane;                         /* its number, for the listener */
   int n_tokens, codings;            /* room */
   int step, n;                      /* tokens seen; live entries */
-  int32_t *order;                   /* [n] places in lane order */
+  int32_t *order;                   /* [ordered] places in lane order */
   int32_t *spare;                   /* [n_tokens] */
   kv_replica_entry *entry;          /* [n_tokens] by place */
   int32_t *place;                   /* [n_tokens] by id; -1: no such entry */
   int32_t *into; /* [n_tokens] place merged into, or itself */
-  int32_t nodes, nodes_used, groups_used, free_node, free_group;
-  kv_replica_node *node;   /* [nodes] members of groups */
-  kv_replica_group *group; /* [nodes] */
-  int ordered, mark;       /* of `order`, gone ones included */
-  int64_t dropped;         /* tokens that went with dropped entries */
-  bool lost;               /* anything was ever dropped or merged */
-  bool gaps;               /* rows once were not 0..n-1 in lane order */
-  size_t read;             /* words of the step in progress */
+  int32_t nodes, nodes_used, groups_used; /* room; ever taken of each */
+  int32_t free_node, free_group;          /* the first free ones; -1: none */
+  kv_replica_node *node;                  /* [nodes] members of groups */
+  kv_replica_group *group;                /* [nodes] */
+  int ordered;     /* length of `order`; n but within a step's merges */
+  int mark;        /* keeps with a new order so far */
+  int64_t dropped; /* tokens that went with dropped entries */
+  bool lost;       /* anything was ever dropped or merged */
+  bool gaps;       /* rows once were not 0..n-1 in lane order */
+  size_t read;     /* words of the step in progress */
 } kv_replica;
 
-/* Room for n_tokens and so many codings. close accepts zeroed. */
+/* Takes room for lanes of n_tokens and so many codings. KV_RESOURCE without
+ * memory; close it then, too. */
 kv_rc kv_replica_open(int n_tokens, int codings, kv_replica *s, kv_err *e);
-void kv_replica_close(kv_replica *s);
-/* Begins an empty lane; listener: who hears of rows from here on, or NULL. */
+void kv_replica_close(kv_replica *s); /* accepts a zeroed one */
+/* Begins an empty lane of that number in its layer; listener: called from here
+ * on, or NULL. It and what it points to outlive the lane. */
 void kv_replica_begin(kv_replica *s, int lane,
                       const kv_rows_listener *listener);
 
-/* Tokens up to `step` enter, raw: the one change that writes no record. */
+/* Tokens up to `step` tokens seen enter, raw: the one change that writes no
+ * record. Asserts step <= n_tokens; does nothing where they have entered. */
 void kv_replica_enter(kv_replica *s, int step);
-/* Tokens up to the lane's step enter; then the records that the lane has
- * written since the last call. KV_DIFFERENT where a record makes no sense. */
+/* The same up to l->step; then reads the records in l->verbs that came since
+ * the last call. Call it before the lane's words are cleared, once a step at
+ * least. KV_DIFFERENT where a record makes no sense: the sentence says which.
+ */
 kv_rc kv_replica_follow(kv_replica *s, const kv_lane *l, kv_err *e);
 
-/* The i-th live entry in lane order, after a follow. */
+/* The i-th live entry in lane order, 0 <= i < s->n, after a follow. */
 static inline const kv_replica_entry *kv_replica_at(const kv_replica *s,
                                                     int i) {
   return &s->entry[s->order[i]];
 }
-/* The id of the entry that a token is part of; KV_RECORDS_GONE. */
+/* The id of the entry that a token, of those entered, is part of;
+ * KV_RECORDS_GONE where that was dropped. */
 int32_t kv_replica_owner(const kv_replica *s, uint32_t token);
 
 #endif

@@ -2,8 +2,9 @@
  *
  * Observing a method's decisions. kv_top, kv_top_shared, kv_top_p and kv_argmin
  * pass their scores and what they chose, and keep passes its list before it
- * acts, to the observer of the calling thread; without one that is a branch.
- * Methods do not know of it. ref/lane/shown.h makes a digest of it.
+ * acts, to the observer of the calling thread; without one that costs a branch.
+ * Methods do not know of it. Digests of scores (ref/lane/shown.h), compare,
+ * vectors and laws set an observer around a hook.
  */
 #ifndef KV_REF_SELECT_H
 #define KV_REF_SELECT_H
@@ -14,17 +15,20 @@
 /* One selection, as it was made. What an index stands for is the method's
  * business: an entry, or a page of them. Valid during the call. */
 typedef struct kv_selection {
-  kv_chose chose;
-  int lanes;
-  const int *n;              /* [lanes] indexes */
+  kv_chose chose;            /* by which rule */
+  int lanes;                 /* lists that are ranked together */
+  const int *n;              /* [lanes] length of each */
   const float *const *score; /* [lanes][n] */
-  bool *const *keep;         /* [lanes][n] the chosen; NULL: KV_CHOSE_ONE */
-  const bool *in;            /* NULL: all */
-  int one;
+  bool *const *keep;         /* [lanes][n] true of the chosen; NULL:
+                                KV_CHOSE_ONE */
+  const bool *in;            /* [n] entries that take part; NULL: all */
+  int one;                   /* of KV_CHOSE_ONE: the index; -1: none */
 } kv_selection;
 
+/* An observer. Both functions are to be given. */
 typedef struct kv_selecting {
-  void *self;
+  void *self; /* passed to both */
+  /* A selection was made. */
   void (*selected)(void *self, const kv_selection *s);
   /* The verb keep is about to leave list[0..*n) of the lane's entries, from
    * these flags (NULL: it was called with a list). Answers with what it is to
