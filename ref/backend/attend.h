@@ -5,7 +5,10 @@
  * The output follows arithmetic 3: chunks of 128 entries of the view, each
  * with its own maximum, combined in order. Observation follows arithmetic 4:
  * probabilities over the whole candidate set, without chunks. Both take
- * logits that were computed before, so a logit is computed once for both.
+ * logits that were computed before, so a logit is computed once for both. Order
+ * of calls for a decode step: kv_lane_logits, then kv_attend_rows with
+ * kv_lane_value_rows. Arrays are row-major fp32; nothing here fails or
+ * allocates but kv_attend_scratch_init.
  */
 #ifndef KV_REF_ATTEND_H
 #define KV_REF_ATTEND_H
@@ -13,38 +16,39 @@
 #include "ref/kernels/kernels.h"
 #include "ref/lane/lane.h"
 
-enum { KV_CHUNK = 128 };
+enum { KV_CHUNK = 128 }; /* entries of a chunk of arithmetic 3 */
 
-/* Rows of keys that are named at once. Keys are no part of a chain, so the
- * number is of no matter but for speed: a call begins with keys that are packed
- * beside nothing (ref/kernels/coded_pack.h). */
+/* Most rows of keys in one call of a kernel. Keys are no part of a chain, so
+ * the number is of no matter but for speed: a call begins with keys that are
+ * packed beside nothing (ref/kernels/coded_pack.h). */
 enum { KV_KEYS = 512 };
 
-/* Rows of a lane's coded entries, decoded once for several readers: those of
- * entry i, as attention reads it, at i * d and i * d_v. A side at NULL is not
- * there. */
+/* Rows of a lane's coded entries, decoded once for several query heads: entry
+ * i's as attention reads it. NULL: that side was not decoded. */
 typedef struct kv_materialised {
-  float *k, *v;
+  float *k, *v; /* [n_tokens][d], [n_tokens][d_v] */
 } kv_materialised;
 
 /* A chunk that stands in no lane, joined after those of the view: m_c, l_c,
- * a_c of arithmetic 3. l 0: there is none. */
+ * a_c of arithmetic 3 (the hook chunk of ref/lane/method.h). */
 typedef struct kv_chunk {
-  float m, l;
-  const float *a; /* [d_v] */
+  float m, l;     /* largest logit; sum of e^(logit - m), 0: there is none */
+  const float *a; /* [d_v] values weighed with these */
 } kv_chunk;
 
-/* The first entries of an attention, whole chunks, which were weighed before:
- * by kv_attend_begin, for a largest logit that was foreseen. Of each head. */
+/* The first entries of an attention, which kv_attend_begin has weighed for a
+ * largest logit M that was foreseen. [m]: of each query head. */
 typedef struct kv_begun {
-  int entries;
-  const float *first; /* the largest logit of these entries */
-  const float *best;  /* of all entries, as it was foreseen: M */
-  const float *l, *o; /* [..] and [..][d_v]: the chains L and O so far */
+  int entries;        /* how many, in whole chunks */
+  const float *first; /* [m] the largest logit of these entries */
+  const float *best;  /* [m] M: of all entries, as it was foreseen */
+  const float *l, *o; /* [m], [m][d_v]: the chains L and O so far */
 } kv_begun;
 
-/* Scratch of one attention of at most `heads` query heads (of a tile: of all
- * its steps) over at most `entries` entries; taken once, reused. */
+/* Scratch of one thread for attention of at most `heads` query heads (of a
+ * tile: of all its steps) over at most `entries` entries; taken once, reused.
+ * The caller sets more, begun and materialised before a call, and to NULL
+ * after. */
 typedef struct kv_attend_scratch {
   float *p;              /* [heads][KV_CHUNK] */
   size_t chunks;         /* room in top */
@@ -54,29 +58,32 @@ typedef struct kv_attend_scratch {
   float *part;           /* [heads][d_v]: a_c of the chunk in hand */
   float *pack;           /* [KV_PACK][d] */
   float *rows;           /* [KV_CHUNK][max(d, d_v)] decoded or widened rows */
-  float *room;           /* KV_PLACE_ROOM(d): lent to kv_place_row */
+  float *room;           /* [KV_PLACE_ROOM(d)] for kv_place_row */
   const kv_chunk *more;  /* [heads], or NULL: no such chunk */
   const kv_begun *begun; /* or NULL; used where M was foreseen for every head */
-  /* Of every coded entry that is asked for, or NULL. */
-  kv_materialised materialised;
-  const void *row[KV_KEYS];
+  kv_materialised materialised; /* read in place of codes where not NULL */
+  const void *row[KV_KEYS];     /* rows named for a kernel; not owned */
 } kv_attend_scratch;
 
+/* KV_RESOURCE without memory; release it then, too, or a zeroed one. */
 kv_rc kv_attend_scratch_init(kv_attend_scratch *x, int d, int d_v, int heads,
                              int entries, kv_err *e);
 void kv_attend_scratch_release(kv_attend_scratch *x);
 
-/* Names value rows of entries first..first+count-1 (count <= KV_CHUNK) of one
- * kind: returns how many of them, >= 1, row[] names. */
+/* Where attention gets value rows from: points x->row[0..] to those of entries
+ * first..first+count-1 (count <= KV_CHUNK), as many as are of one kind, which
+ * goes to *kind; returns how many, at least 1. Rows last until the next call.
+ */
 typedef int (*kv_value_rows)(void *ctx, int first, int count,
                              kv_attend_scratch *x, kv_row_kind *kind);
 
-/* Heads that are many: their rows are made fp32 once for all of them, instead
- * of in the registers of each few. */
+/* From so many heads on, rows are made fp32 once for all of them in memory,
+ * instead of in registers for each few. */
 enum { KV_MANY_HEADS = 9 };
 
-/* One attention of m heads over n >= 1 entries with logits s[i*lds + j]:
- * out[m][d_v], lse[m]. */
+/* One attention of m query heads that read the same n >= 1 entries: s[i*lds +
+ * j] is the finite logit of head i and entry j, ctx is passed to value. Writes
+ * out[m][d_v] and lse[m], the logarithm of the sum of all e^logit. */
 void kv_attend_rows(const kv_kernels *kernel, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse);
@@ -88,51 +95,51 @@ void kv_attend_tile(const kv_kernels *kernel, int steps, int m, int n, int d_v,
                     const float *s, size_t lds, kv_value_rows value, void *ctx,
                     kv_attend_scratch *x, float *out, float *lse);
 
-/* The chains L and O of m heads over entries 0..n-1, n in whole chunks, of an
- * attention whose M will be best[i]: l[m], o[m][d_v]. */
+/* Weighs entries 0..n-1, n in whole chunks, of an attention of m heads whose
+ * largest logit will be best[i]: writes the chains so far, l[m] and o[m][d_v],
+ * from which kv_attend_rows goes on where x->begun names them. */
 void kv_attend_begin(const kv_kernels *kernel, int m, int n, int d_v,
                      const float *s, size_t lds, kv_value_rows value, void *ctx,
                      kv_attend_scratch *x, const float *best, float *l,
                      float *o);
 
-/* p[j] = probability of s[j] among s[0..n); returns sum RN(e * 2^40). p may
- * be s. */
+/* p[j] = the probability of logit s[j] among s[0..n), n >= 1; p may be s.
+ * Returns the sum of RN(e^(s[j] - largest) * 2^40). */
 int64_t kv_observation_row(const kv_kernels *kernel, int n, const float *s,
                            float *p);
 
-/* True where all of x[0..n) are finite. */
+/* True if all of x[0..n) are finite. */
 bool kv_all_finite(const float *x, int n);
 
 /* --- attend_lane.c ------------------------------------------------------ */
 
-/* Logits of m queries (q + i * ldq; of kv_lane_query where the lane is
- * re-indexed) against entries first..first+count-1, bias included, into
- * s[i * lds + entry]. known (may be NULL): logits by token id, which hold for
- * entries that no verb has rewritten. */
+/* Logits of m queries, [d] floats at q + i * ldq (after kv_lane_query where the
+ * lane is re-indexed), against entries first..first+count-1, bias included,
+ * into s[i * lds + entry]. known, or NULL: [m][known_stride] logits by token
+ * id, which are taken for entries that no verb has rewritten. */
 void kv_lane_logits(const kv_kernels *kernel, const kv_lane *l, int m,
                     const float *q, size_t ldq, int first, int count,
                     const float *known, size_t known_stride, float *s,
                     size_t lds, kv_attend_scratch *x);
 
-/* Rotates the fp32 query of the token of entry i to its place in a re-indexed
- * lane; does nothing for other lanes. */
+/* Rotates q[d], the query of the token of entry i, to the entry's place in a
+ * re-indexed lane; does nothing for other lanes. */
 void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q);
 
-/* True if that side of entry i is stored as codes. */
-bool kv_lane_coded_key(const kv_lane *l, int i);
-bool kv_lane_coded_value(const kv_lane *l, int i);
-/* The rows of a coded entry, each where `to` has that side. */
-void kv_lane_make(const kv_lane *l, int i, const kv_materialised *to,
-                  kv_attend_scratch *x);
+/* Decodes those sides of entry i that are coded, and that `to` has, into `to`.
+ */
+void kv_lane_materialise(const kv_lane *l, int i, const kv_materialised *to,
+                         kv_attend_scratch *x);
 
-/* Value rows of a view, for kv_attend_rows: places are counted along the
- * view and asked for in ascending order. */
+/* The value rows of a view. Entries are counted along the view; asked for in
+ * ascending order, each is found in O(1). */
 typedef struct kv_lane_values {
   const kv_lane *lane;
   const kv_view *view;
-  int at_run, before; /* current run; entries of the runs before it */
+  int at_run, before; /* current run; entries of the runs before it; begin: 0 */
 } kv_lane_values;
 
+/* The kv_value_rows of a lane; values: a kv_lane_values. */
 int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
                        kv_row_kind *kind);
 

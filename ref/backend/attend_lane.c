@@ -21,11 +21,11 @@ static bool raw_value(const kv_lane *l, int i) {
   return !l->v || l->v[i].format == KV_RAW;
 }
 
-bool kv_lane_coded_key(const kv_lane *l, int i) {
+static bool coded_key(const kv_lane *l, int i) {
   return l->k && l->k[i].format >= KV_CODED;
 }
 
-bool kv_lane_coded_value(const kv_lane *l, int i) {
+static bool coded_value(const kv_lane *l, int i) {
   return l->v && l->v[i].format >= KV_CODED;
 }
 
@@ -36,11 +36,11 @@ static void read_key(const kv_lane *l, int i, kv_attend_scratch *x,
   if (l->needs->reindex) kv_place_row(l->places, l->id[i], i, x->room, row);
 }
 
-void kv_lane_make(const kv_lane *l, int i, const kv_materialised *to,
-                  kv_attend_scratch *x) {
-  if (to->k && kv_lane_coded_key(l, i))
+void kv_lane_materialise(const kv_lane *l, int i, const kv_materialised *to,
+                         kv_attend_scratch *x) {
+  if (to->k && coded_key(l, i))
     read_key(l, i, x, to->k + (size_t)i * (size_t)l->shape->d);
-  if (to->v && kv_lane_coded_value(l, i))
+  if (to->v && coded_value(l, i))
     kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
 }
 
@@ -77,8 +77,7 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
 /* Keys as they are stored, where they need not be turned. */
 static int name_key_blocks(const kv_lane *l, int i, int count,
                            kv_attend_scratch *x, kv_row_kind *kind) {
-  if (!kv_lane_coded_key(l, i) || x->materialised.k || l->needs->reindex)
-    return 0;
+  if (!coded_key(l, i) || x->materialised.k || l->needs->reindex) return 0;
   if (l->needs->coding[l->k[i].format - KV_CODED].pre_rope) return 0;
   return name_blocks(l, l->k, l->k_slab, i, count, x, kind);
 }
@@ -96,7 +95,7 @@ static int name_keys(const kv_lane *l, int i, int count, kv_attend_scratch *x,
       x->row[n] = base + l->id[i + n] * size;
       continue;
     }
-    if (x->materialised.k && kv_lane_coded_key(l, i + n)) {
+    if (x->materialised.k && coded_key(l, i + n)) {
       x->row[n] = x->materialised.k + (size_t)(i + n) * (size_t)d;
       continue;
     }
@@ -211,7 +210,7 @@ int kv_lane_value_rows(void *values, int first, int count, kv_attend_scratch *x,
     if (raw_value(l, entry) != raw) break;
     if (raw) {
       x->row[n] = base + l->id[entry] * size;
-    } else if (x->materialised.v && kv_lane_coded_value(l, entry)) {
+    } else if (x->materialised.v && coded_value(l, entry)) {
       x->row[n] = x->materialised.v + (size_t)entry * (size_t)l->shape->d_v;
     } else {
       float *row = x->rows + (size_t)n * (size_t)l->shape->d_v;

@@ -299,7 +299,3 @@ const kv_backend kv_backend_blind = {.name = "blind",
                                      .compress = compress_blindly,
                                      .end_step = forget_step,
                                      .finish = no_digests};
-
-const kv_backend *kv_backend_named(const char *name) {
-  return strcmp(name, kv_backend_ref.name) == 0 ? &kv_backend_ref : NULL;
-}

@@ -10,7 +10,8 @@
  * append, view, materialise, attend, (seen), compress for every lane,
  * compress_layer, publish, end_step; finish. sim/engine/order.h makes these
  * calls. Calls for different lanes of one store may run at the same time, each
- * with a scratch of its own.
+ * with a scratch of its own. Only open and scratch_open return a code; what
+ * fails later stands in `fault`, and the engine looks there after each step.
  */
 #ifndef KV_REF_BACKEND_H
 #define KV_REF_BACKEND_H
@@ -36,14 +37,15 @@ typedef enum kv_indices {
  * them have room for every layer's. */
 typedef struct kv_plan {
   const kv_shape *shape;
-  const kv_rope *rope;
-  const kv_kernels *kernels;
+  const kv_rope *rope;       /* of the trace */
+  const kv_kernels *kernels; /* row kernels of the processor */
   const kv_method *method;
   const void *params;    /* resolved by method->open */
   const kv_asset *asset; /* of the method's file; NULL: it has none */
-  kv_needs needs;
-  bool colsum; /* prompt rows are missing: their recorded sums stand in */
-  bool logits; /* kv_seen's are asked for */
+  kv_needs needs;        /* filled in by method->open */
+  bool colsum; /* prompt rows are missing: observation gets their recorded
+                  column sums instead (kv_layer_data.colsum) */
+  bool logits; /* kv_seen.s is asked for */
   int tile;    /* most decode steps that `ahead` names at once; below 2: it is
                   not called */
   bool (*stop)(void); /* or NULL; asked within long calls: true, and then for
@@ -56,7 +58,7 @@ typedef struct kv_plan {
   const struct kv_plan *layer; /* [shape->n_layers], or NULL: all are alike */
 } kv_plan;
 
-/* The plan of a layer of the model. */
+/* The plan of a layer of the model; p: the plan that leads. */
 static inline const kv_plan *kv_plan_of(const kv_plan *p, int layer) {
   return p->layer ? &p->layer[layer] : p;
 }
@@ -87,27 +89,34 @@ typedef struct kv_seen {
                                   or the backend keeps them to itself */
 } kv_seen;
 
-/* Digests of a finished layer; scores: of nothing where they are not asked for.
- */
+/* D(l) of a finished layer (ref/lane/journal.h, ref/lane/shown.h). Of scores
+ * that were not asked for it is the digest of nothing. */
 typedef struct kv_layer_digests {
   kv_digest journal, state, output, scores;
 } kv_layer_digests;
 
+/* All functions are there but `ahead` and `lacked`, which may be NULL. `lane`:
+ * 0 .. lanes - 1; `x`: the scratch of the calling thread. */
 typedef struct kv_backend {
-  const char *name;
+  const char *name; /* as after --backend */
   /* It computes on the processor, with the plan's kernels, in as many threads
    * as call it; else one thread calls it. */
   bool threads;
+  /* Takes all memory of a store; KV_RESOURCE, *out left alone, where there is
+   * not enough. */
   kv_rc (*open)(const kv_plan *plan, kv_store **out, kv_err *e);
   void (*close)(kv_store *s); /* accepts NULL */
+  /* The same of a thread's scratch, for the stores of any of these plans. */
   kv_rc (*scratch_open)(const kv_shape *shape, const kv_plan *const *plan,
                         int plans, kv_scratch **out, kv_err *e);
   void (*scratch_close)(kv_scratch *x); /* accepts NULL */
 
-  int (*lanes)(const kv_store *s);
+  int (*lanes)(const kv_store *s); /* how many a layer has */
+  /* A lane to read, after a step as it then is; owned by the store. */
   const kv_lane *(*lane)(const kv_store *s, int lane);
 
-  /* Under the plan of that layer. */
+  /* Empties all lanes for a layer whose rows are `data`, under the plan of that
+   * layer. */
   void (*begin)(kv_store *s, const kv_layer_data *data);
   /* The tokens that come next, up to `end`, enter as a prompt again, by blocks
    * as the first one did. From here on hooks, observation and compression see a
@@ -144,15 +153,20 @@ typedef struct kv_backend {
   void (*materialise)(kv_store *s, int lane, kv_scratch *x);
   /* Then every head attends its view. */
   void (*attend)(kv_store *s, int lane, kv_scratch *x);
+  /* What the attention just made has read and computed. */
   kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
-  /* Decode: observe. Then, if a compression is due: state, compress_lane. */
+  /* At the end of a block or step. Decode: the step's row to the hook observe.
+   * Then, if a compression is due: the lane's state for the digest, and the
+   * hook compress_lane. */
   void (*compress)(kv_store *s, int lane, kv_scratch *x);
-  void (*compress_layer)(kv_store *s, kv_scratch *x); /* if due */
+  /* When all lanes have: the hook compress_layer, if one is due. */
+  void (*compress_layer)(kv_store *s, kv_scratch *x);
   /* What the layer publishes at this block or step, or NULL: good until the
    * next receive. Called where receive is. */
   const kv_message *(*publish)(kv_store *s, kv_scratch *x);
   /* Closes the step's leaves of the digest trees. */
   void (*end_step)(kv_store *s);
+  /* After the layer's last step: its digests. */
   kv_layer_digests (*finish)(kv_store *s);
   /* After KV_RESOURCE: true if memory of a device was lacking, so that other
    * stores may be opened and used all the same. NULL: it never is. */
@@ -161,7 +175,7 @@ typedef struct kv_backend {
   const kv_err *(*fault)(const kv_store *s);
 } kv_backend;
 
-extern const kv_backend kv_backend_ref;
+extern const kv_backend kv_backend_ref; /* the reference */
 
 /* A reference that never reads queries, for the search of byte budgets: no
  * observation, no attention, no digests, and every step attends everything.
@@ -172,8 +186,5 @@ extern const kv_backend kv_backend_blind;
 /* True if the backend has the method. The reference has every one; the others
  * have those that are not ref-only. */
 bool kv_backend_has(const kv_backend *b, const kv_method *m);
-
-/* By name; NULL if there is none. */
-const kv_backend *kv_backend_named(const char *name);
 
 #endif

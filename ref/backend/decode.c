@@ -184,7 +184,8 @@ void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x) {
   if (x->all) x->attend.materialised.k = NULL; /* every key has been read */
   unite(l, x);
   for (int i = 0; i < l->n; i++)
-    if (x->seen[i]) kv_lane_make(l, i, &x->attend.materialised, &x->attend);
+    if (x->seen[i])
+      kv_lane_materialise(l, i, &x->attend.materialised, &x->attend);
 }
 
 static bool sound(const kv_chunk *c, int d_v) {

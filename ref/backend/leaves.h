@@ -2,29 +2,35 @@
  *
  * The digest trees of a layer in flight (journal.h, shown.h), as every backend
  * grows them: a leaf of records and, where due, of states, outputs and scores
- * a step.
+ * a step. Order of calls: begin for a layer; records, state, output and scores
+ * at the end of a step, each where it has something; end. Nothing fails.
  */
 #ifndef KV_REF_LEAVES_H
 #define KV_REF_LEAVES_H
 
 #include "ref/backend/backend.h"
 
+/* The four trees so far. */
 typedef struct kv_leaves {
   kv_tree journal, states, outputs, scores;
 } kv_leaves;
 
 void kv_leaves_begin(kv_leaves *l);
-/* The step's records of all lanes, views first; the lanes' words are empty
- * afterwards. said: the message of `bytes` that the layer published, or NULL.
- */
+/* Every step: the records of lane[0..lanes), views first; the lanes' words are
+ * empty afterwards. said: the message of `bytes` bytes that the layer
+ * published, or NULL. */
 void kv_leaves_records(kv_leaves *l, int lanes, kv_lane *lane,
                        const kv_message *said, size_t bytes);
-/* state[lanes] of kv_lane_state. */
+/* Before a due compression, and after the last step: state[lanes], each of
+ * kv_lane_state. */
 void kv_leaves_state(kv_leaves *l, int lanes, const kv_digest *state);
-/* out[n_heads][d_v + 1]. */
+/* A decode step: out[n_heads][d_v + 1], the output of each query head and then
+ * its LSE. */
 void kv_leaves_output(kv_leaves *l, const kv_shape *shape, const float *out);
-/* What was shown since the last step ended, if there is anything. */
+/* The scores that selections were shown since the last step ended, if any;
+ * step: tokens seen. */
 void kv_leaves_scores(kv_leaves *l, kv_shows *shows, int step);
+/* The roots D(l) of the four trees. */
 kv_layer_digests kv_leaves_end(kv_leaves *l);
 
 #endif

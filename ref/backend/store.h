@@ -13,12 +13,13 @@
 #include "ref/backend/leaves.h"
 #include "ref/ground/places.h"
 
+/* One method on one layer in flight. It owns its arrays. */
 struct kv_store {
   const kv_plan *opened; /* for all layers */
   const kv_plan *plan;   /* of the layer in flight */
   kv_shape shape; /* the plan's, with the prompt_len of the last prompt */
-  const kv_layer_data *data;
-  const kv_tensor *asset; /* of that layer */
+  const kv_layer_data *data; /* rows of the layer in flight */
+  const kv_tensor *asset;    /* of the method's file for that layer, or NULL */
   int lanes;
   kv_lane *lane;    /* [lanes] */
   kv_ahead *ahead;  /* [lanes]; NULL: steps come one by one */
@@ -28,17 +29,18 @@ struct kv_store {
   const kv_message *above; /* of the block or step in hand; NULL: none */
   kv_message said;         /* what the layer publishes at it */
   char *message;           /* its bytes; NULL where needs.across is KV_ALONE */
-  bool published;
-  kv_turns turns;    /* where needs.rope */
-  kv_places *places; /* where needs.reindex; else NULL */
-  kv_shows shows;
+  bool published;          /* it does: `said` goes into the step's leaf */
+  kv_turns turns;          /* where needs.rope */
+  kv_places *places;       /* where needs.reindex; else NULL */
+  kv_shows shows;          /* digests of scores; zeroed where not asked for */
 };
 
 enum { KV_TILE_ROWS = 32 }; /* most prompt rows at once */
 
+/* What one thread works in. It owns its arrays. */
 struct kv_scratch {
   int heads;             /* query heads of a KV head */
-  size_t stride;         /* kv_ref_stride */
+  size_t stride;         /* kv_ref_stride: floats from row to row of logits */
   int tile_rows;         /* prompt rows at once */
   float *q;              /* [tile_rows][heads][d] */
   float *s;              /* [tile_rows][heads][stride] */
@@ -49,18 +51,19 @@ struct kv_scratch {
                             where no plan has a tile */
   kv_view *view;         /* [heads] */
   float *out, *lse;      /* [heads][d_v], [heads] */
-  bool all;              /* s holds every entry of the lane */
-  bool together;         /* all heads of the lane see everything */
-  bool as_known;         /* which is what `known` was computed of */
+  bool all;              /* s holds the logits of every entry of the lane */
+  bool together;         /* all heads of the lane attend to every entry */
+  bool as_known;         /* and these are all tokens as recorded: the attention
+                            is taken from `known` */
   const kv_known *known; /* from view to attend */
   kv_chunk *more; /* [heads] chunks of the method's own; NULL where no method
                      has them */
   float *more_a;  /* [heads][d_v] */
   bool *seen;     /* [n_tokens] entries in any view; NULL where no method
-                     codes rows */
-  kv_materialised materialised; /* room for their rows; the same */
+                     both views and codes */
+  kv_materialised materialised; /* room for their rows; NULL likewise */
   kv_attend_scratch attend;
-  kv_work work;
+  kv_work work;      /* the hooks' workspace */
   kv_lane_room room; /* lent to the lane in hand */
 };
 
@@ -70,20 +73,24 @@ static inline size_t kv_ref_stride(const kv_shape *s) {
   return ((size_t)s->n_tokens + 15) / 16 * 16 + 16;
 }
 
-/* For a hook at `step` tokens seen; empties the workspace. */
+/* What a hook is given at `step` tokens seen; empties the workspace. */
 kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);
 
-/* After a hook: a floating-point mode that it left is undone before anything
- * else is computed with it, and a fault of the lane. */
+/* Call after each hook, by its name: sweeps the lane, and where the hook left
+ * another floating-point mode puts that right and makes it a fault of the lane
+ * (KV_REFUSED). */
 void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
 
-/* fp32 query of token t, head h; the row is recorded. */
+/* Widens the recorded query of query head h, token t, into out[d]; asserts that
+ * the trace has that row. */
 void kv_store_query(const kv_store *s, int h, int t, float *out);
 
-/* Hands rows to the observe hook of a lane. */
+/* Hands rows to the observe hook of a lane, less what needs.want does not ask
+ * for. */
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
 
-/* --- entries of kv_backend_ref ------------------------------------------ */
+/* --- entries of kv_backend_ref, by the contract of ref/backend/backend.h ---
+ */
 
 /* scratch.c */
 kv_rc kv_ref_scratch_open(const kv_shape *shape, const kv_plan *const *plan,
@@ -95,6 +102,7 @@ void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
 void kv_ref_materialise(kv_store *s, int lane, kv_scratch *x);
 void kv_ref_attend(kv_store *s, int lane, kv_scratch *x);
 kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x);
+/* The row of a decode step to the hook observe, after attend. */
 void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x);
 /* ahead.c */
 void kv_ref_ahead(kv_store *s, int lane, int t, int steps,

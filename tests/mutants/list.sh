@@ -60,8 +60,8 @@ mutant made_of_last_head ref/backend/decode.c 'laws' \
   'for (int h = l->queries - 1; h < l->queries; h++)
     for (int r = 0; r < x->view[h].runs; r++) {'
 mutant decoded_again ref/backend/attend_lane.c 'laws' \
-  'if (x->materialised.k && kv_lane_coded_key(l, i + n)) {' \
-  'if (x->materialised.k && !l->n && kv_lane_coded_key(l, i + n)) {'
+  'if (x->materialised.k && coded_key(l, i + n)) {' \
+  'if (x->materialised.k && !l->n && coded_key(l, i + n)) {'
 mutant device_made_one_off gpu/backend/materialise.cu 'laws' \
   'if (wanted[at / d_v])' 'if (wanted[at / d_v] && at >= d_v)'
 # A chunk of the method's own.
