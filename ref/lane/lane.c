@@ -143,6 +143,13 @@ void kv_lane_room_release(kv_lane_room *r) {
   free(r->spare);
 }
 
+/* Words of its records of one step: 8 whenever a verb names an entry (a recode
+ * of one takes 8, a move and a retier 7, a merge of two 9), 2 for an entry of a
+ * keep. */
+static size_t words_of(const kv_needs *n, int n_tokens) {
+  return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
+}
+
 kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
                    const kv_kernels *kernels, int lane, kv_err *e) {
   int group = kv_group(shape);
@@ -170,8 +177,7 @@ kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
   if (!l->f32 || !l->rows || !init_entries(l))
     return kv_no_memory(e, "a lane", t * sizeof *l->id);
   kv_rc rc = init_slabs(l, e);
-  if (!rc)
-    rc = kv_words_init(&l->verbs, kv_lane_words(needs, shape->n_tokens), e);
+  if (!rc) rc = kv_words_init(&l->verbs, words_of(needs, shape->n_tokens), e);
   size_t views = (size_t)l->queries * (t + 8);
   return rc ? rc : kv_words_init(&l->views, views, e);
 }

@@ -137,12 +137,6 @@ struct kv_lane {
 kv_rc kv_lane_init(kv_lane *l, const kv_shape *shape, const kv_needs *needs,
                    const struct kv_kernels *kernels, int lane, kv_err *e);
 void kv_lane_release(kv_lane *l); /* accepts a zeroed lane */
-/* uint32 words of room for a lane's records of one step: 8 whenever a verb
- * names an entry (a recode of one takes 8, a move and a retier 7, a merge of
- * two 9), 2 for an entry of a keep. */
-static inline size_t kv_lane_words(const kv_needs *n, int n_tokens) {
-  return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
-}
 /* Rows that a lane's verbs may rewrite in one step at most: a merge rewrites
  * one and removes one, a recode rewrites what it names. */
 static inline size_t kv_lane_rewrites(const kv_needs *n, int n_tokens) {

@@ -12,7 +12,9 @@
  * (Hard-KV's Problem 1. Dividing z by T before g instead, the paper's Solution
  * 1, is the same function where g is a maximum of neighbours, so Solution 2
  * stands for both.) The ranking of g(z) never changes, so one set of k serves
- * every T: where T is larger its mass is smaller.
+ * every T: where T is larger its mass is smaller. kv_calibrate is the whole
+ * search for a row in host memory; the twin on a device makes the same steps by
+ * kv_search_begin and kv_search_next.
  *
  *   bisect:   geometric bisection of [0.001, 1000], at most 60 steps, until the
  *             masses differ by 1e-6 at most
@@ -37,11 +39,12 @@
 
 #include "ref/parts/parts.h"
 
+/* Which search; the values of the parameter `calibrate`. */
 enum {
-  KV_CALIBRATE_NONE,
+  KV_CALIBRATE_NONE, /* T is 1 */
   KV_CALIBRATE_BISECT,
   KV_CALIBRATE_GRADIENT,
-  KV_CALIBRATE_SHIPPED /* no parameter's value */
+  KV_CALIBRATE_SHIPPED /* of as_shipped alone; no value of the parameter */
 };
 
 /* What a row of probabilities has at some T. */
@@ -50,26 +53,30 @@ typedef struct kv_prefix {
   float slope; /* of that in T; of KV_CALIBRATE_GRADIENT alone */
 } kv_prefix;
 
-/* Of p the probabilities and u = (the largest g - g) / T: from the sum of p u
- * over the first k, and over all. */
+/* kv_prefix.slope at T = t, mass being that of the first k. near, all: the sums
+ * of p u over the first k and over all, of p the probabilities and
+ * u = (the largest g - g) / T. */
 KV_FN float kv_prefix_slope(float near, float all, float mass, float t) {
   return kv_div(kv_fma(-all, mass, near), t);
 }
 
+/* A search in progress. */
 typedef struct kv_search {
-  int rule, steps;
-  float t;                /* where to look next, or the answer */
+  int rule, steps;        /* KV_CALIBRATE_x but NONE; steps done */
+  float t;                /* the T to look at next, or the answer */
   bool met;               /* the masses agree there */
   float low, high;        /* bisect */
   float m, v, m_by, v_by; /* gradient: moments, and 1 - their sums of weights */
 } kv_search;
 
+/* Of the bisections: the middle of the range, where to look next. */
 KV_FN float kv_search_middle(const kv_search *s) {
   if (s->rule == KV_CALIBRATE_SHIPPED)
     return kv_mul(kv_add(s->low, s->high), 0.5f);
   return kv_sqrt(kv_mul(s->low, s->high));
 }
 
+/* A search by the rule; its t is the first T to look at. */
 KV_FN kv_search kv_search_begin(int rule) {
   kv_search s = {rule, 0, 0.5f, false, 0.001f, 1000.0f, 0, 0, 1.0f, 1.0f};
   if (rule == KV_CALIBRATE_SHIPPED) s.high = 1.0f;
@@ -77,7 +84,9 @@ KV_FN kv_search kv_search_begin(int rule) {
   return s;
 }
 
-/* One half of the range; false: its middle is one of its ends. */
+/* Of the bisections: takes the half of the range that holds the T wanted, over
+ * being the mass found less the one wanted, and goes to its middle. False: that
+ * is one of its ends, and t stays. */
 KV_FN bool kv_search_halve(kv_search *s, float over) {
   float middle;
   if (over > 0)
@@ -90,6 +99,7 @@ KV_FN bool kv_search_halve(kv_search *s, float over) {
   return true;
 }
 
+/* Of the gradient: one step of Adam. */
 KV_FN void kv_search_slide(kv_search *s, float over, float slope) {
   float g = slope, by;
   if (!(over > 0)) g = -slope;
@@ -103,7 +113,9 @@ KV_FN void kv_search_slide(kv_search *s, float over, float slope) {
   s->t = kv_min(kv_max(s->t, 0.001f), 10.0f);
 }
 
-/* What was found at s->t, beside the mass that is wanted; true: look again. */
+/* Goes on from `at`, what was found at s->t; want: the mass that is wanted.
+ * True: look at the new s->t; false: s->t is the answer, which s->met says
+ * fits. */
 KV_FN bool kv_search_next(kv_search *s, kv_prefix at, float want) {
   bool halve = s->rule != KV_CALIBRATE_GRADIENT;
   float over = kv_sub(at.mass, want), near = 0.01f;
@@ -117,14 +129,15 @@ KV_FN bool kv_search_next(kv_search *s, kv_prefix at, float want) {
 
 /* --- calibrate.c: rows of a lane, on the host ----------------------------- */
 
-/* A row of scores less the largest, in any order, and k of them. */
+/* A row g, as differences from its largest. */
 typedef struct kv_scores_less {
-  int n, k;
-  const float *less;  /* [n] */
-  const float *first; /* [k] */
+  int n, k;           /* length; how many are to have the mass */
+  const float *less;  /* [n] g - the largest g, in any order */
+  const float *first; /* [k] of these, in any order */
 } kv_scores_less;
 
-/* T of a row whose k are to have the mass `want`. */
+/* The finished search, by `rule`, for the T of a row at which its first k have
+ * the mass `want`, 0 .. 1. Cannot fail; where no T fits, met is false. */
 kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
                        int rule);
 

@@ -22,25 +22,34 @@
 
 #include "ref/parts/votes.h"
 
+/* Classes of entries; needs.classes. */
 enum { KV_CASCADE_READ, KV_CASCADE_HIDDEN, KV_CASCADE_CLASSES };
 
+/* Options of a method that has such tiers, in its params. */
 typedef struct kv_cascade {
-  int upper, sinks, last;
-  int merge, as_shipped;
+  int upper;             /* entries of a lane at most, after a compression */
+  int sinks, last;       /* first and last tokens that always stay read */
+  int merge, as_shipped; /* flags, as above */
 } kv_cascade;
 
-/* Does the entry at a place of n stay, whatever the votes are? */
+/* Does an entry stay, whatever the votes are? place: its index of the lane's n;
+ * token: its id; step: tokens seen. */
 KV_FN bool kv_cascade_protects(const kv_cascade *c, int step, int n, int place,
                                int token) {
   if (c->as_shipped) return place < c->sinks || place >= n - c->last;
   return token < c->sinks || token >= step - c->last;
 }
 
-/* view: what is read. */
+/* The hook view: appends the entries of class READ to out. */
 void kv_cascade_view(const kv_at *at, const kv_lane *lane, kv_view *out);
-/* Of the lane the entries that a poll asks about, into entry; how many. */
+/* Writes the indexes of the entries that a poll is to ask about, ascending,
+ * into entry, which has room for lane->n; returns how many. Call before
+ * kv_poll_ask.
+ */
 int kv_cascade_asked(const kv_cascade *c, const kv_lane *lane, int32_t *entry);
-/* What the poll says is done; p's rows are room. */
+/* In compress_lane, after kv_poll_ask about those entries: hides, reads again,
+ * drops or merges as the votes say. Overwrites the rows of p; takes a few [n]
+ * arrays of the workspace. */
 void kv_cascade_compress(const kv_at *at, kv_lane *lane, const kv_cascade *c,
                          const kv_poll *p);
 

@@ -23,8 +23,10 @@
 #include "ref/parts/parts.h"
 
 /* Merges entries goes[0..m) into stays[0..n), both ascending entry indexes, by
- * a[entry] >= 0, all of which change. Returns how many were merged; the others
- * of `goes` are as they were. spare: room for max(m, n). */
+ * their weights a[entry] >= 0, and returns how many were merged; the others of
+ * `goes` are as they were, and the caller drops them. Reorders both lists and
+ * changes a; spare: room for max(m, n) indexes. Cannot fail; a merge may set
+ * the lane's fault. */
 int kv_condense(kv_lane *lane, int n, int32_t *stays, int m, int32_t *goes,
                 float *a, int32_t *spare);
 

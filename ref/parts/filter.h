@@ -13,8 +13,9 @@
  * does; one that follows attends what the nearest above it has chosen. */
 typedef enum kv_role { KV_WHOLE, KV_CHOOSES, KV_FOLLOWS } kv_role;
 
-/* Sparse-vLLM's roles: the layers of the list attend everything, and the last
- * of each run of them chooses for the layers up to the next. */
+/* The role of `layer` in a model of n_layers by Sparse-vLLM's rule: the layers
+ * of the list `full` attend everything, and the last of each run of them
+ * chooses for the layers up to the next. */
 KV_FN kv_role kv_full_role(const kv_layer_list *full, int n_layers, int layer) {
   int i = kv_layer_above(full, layer);
   bool next = i >= 0 && i + 1 < full->n && full->layer[i + 1] == layer + 1;
@@ -30,15 +31,18 @@ typedef enum kv_vote {
   KV_VOTE_DOT    /* q . k, not scaled */
 } kv_vote;
 
-/* What a layer publishes, KV_CHOSEN_BYTES(n_tokens) of it. */
+/* The message that a layer publishes: needs.message is
+ * KV_CHOSEN_BYTES(n_tokens).
+ */
 typedef struct kv_chosen {
-  int32_t step, tokens;
-  uint64_t attended[]; /* bit t % 64 of word t / 64: is token t? */
+  int32_t step, tokens; /* tokens seen then; how many of them are named */
+  uint64_t attended[];  /* bit t % 64 of word t / 64: is token t? */
 } kv_chosen;
 
 #define KV_CHOSEN_BYTES(n)                                                     \
   (sizeof(kv_chosen) + ((size_t)(n) / 64 + 1) * sizeof(uint64_t))
 
+/* Does the message name the token, of those seen then? */
 KV_FN bool kv_is_chosen(const kv_chosen *c, uint32_t token) {
   return c->attended[token / 64] >> token % 64 & 1;
 }
@@ -47,20 +51,23 @@ KV_FN bool kv_is_chosen(const kv_chosen *c, uint32_t token) {
 extern "C" {
 #endif
 
-/* best[i] = the largest value of entry first + i, i < n, by the queries q
- * [queries][d] of the lane's heads. Of at: KV_VOTE_WORK(queries, n, d) bytes of
- * workspace, which are free again. */
+/* best[i] = the largest value, over the lane's query heads, whose queries are
+ * q[queries][d], of entry first + i, i < n. Of a lane that is not re-indexed.
+ * Takes KV_VOTE_WORK(queries, n, d) bytes of workspace, which are free again.
+ */
 void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
                   kv_vote vote, int first, int n, float *best);
 #define KV_VOTE_WORK(queries, n, d)                                            \
   ((size_t)(queries) * ((size_t)(n) + 16) * sizeof(float) + KV_KEY_LOGITS(d))
 
-/* The k tokens of largest score among first .. first + n - 1 and all others
- * below at->step, as a message. n bytes of workspace. */
+/* In the hook publish: fills in the zeroed message that names the k tokens of
+ * largest score[i] among tokens first + i, i < n, and all others below
+ * at->step. n bytes of workspace. */
 void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
                       int k, kv_chosen *out);
 
-/* The entries that the message names; without one, all. */
+/* In the hook view: appends the entries that the message m (at->above->data)
+ * names; m NULL: all. */
 void kv_view_chosen(const kv_at *at, const kv_lane *lane, const kv_chosen *m,
                     kv_view *out);
 

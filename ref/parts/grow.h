@@ -24,8 +24,9 @@ enum {
   KV_GROW_PAST_MORE   /* until it holds that many more than its budget */
 };
 
+/* In a method's params. Entries and tokens of one lane. */
 typedef struct kv_grow_options {
-  int grow, every; /* KV_GROW_x; decode steps, 0: none */
+  int grow, every; /* KV_GROW_x; decode steps between compressions, 0: unset */
   int sinks;       /* the first entries, which always stay */
   int recent;      /* the last, which do; 0: as many as the window */
   int voters;      /* last decode rows that vote; 0: as many as the window */
@@ -62,22 +63,22 @@ typedef struct kv_grow_options {
                   "no: compress again, every `every` steps"),                  \
       KV_AGAIN_PARAM(type, member)
 
-/* Of resolved options. */
+/* Of resolved options, the defaults put in: `recent`, `voters`, and the entries
+ * at both ends of a lane that no score decides on. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {
   return g->recent ? g->recent : w->window;
 }
 KV_FN int kv_grow_voters(const kv_grow_options *g, const kv_window_options *w) {
   return g->voters ? g->voters : w->window;
 }
-/* Entries that no score decides on. */
 KV_FN int kv_grow_ends(const kv_grow_options *g, const kv_window_options *w) {
   return g->sinks + kv_grow_recent(g, w);
 }
-/* Does a lane compress again by its length, and at which one, if it keeps
- * `past` by score? */
+/* Does a lane compress again by its length? */
 KV_FN bool kv_grow_by_length(const kv_grow_options *g) {
   return g->grow > KV_GROW_NO;
 }
+/* And at how many entries, if it keeps `past` by score? */
 KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
                          int past) {
   int64_t budget = (int64_t)past + kv_grow_ends(g, w), n = budget + past;
@@ -86,15 +87,16 @@ KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
   if (n <= budget) n = budget + 1;
   return n < INT32_MAX ? (int)n : INT32_MAX;
 }
-/* Does the row vote that makes `step` tokens seen and the lane n long? Those of
- * the prompt that are shown do. */
+/* Does the decode row vote at which `step` tokens were seen and the lane holds
+ * n entries? Rows of the prompt that are shown always do. */
 KV_FN bool kv_grow_votes(const kv_grow_options *g, const kv_window_options *w,
                          const kv_shape *s, int step, int n, int past) {
   int left = kv_grow_by_length(g) ? kv_grow_length(g, w, past) - n
                                   : kv_steps_left(s, step, g->every);
   return left < kv_grow_voters(g, w);
 }
-/* Does a lane that is n long compress at `step`, where needs.every lets it? */
+/* Does a lane of n entries compress at `step` tokens seen, where a compression
+ * is due by needs.every? */
 KV_FN bool kv_grow_compresses(const kv_grow_options *g,
                               const kv_window_options *w, const kv_shape *s,
                               int step, int n, int past) {
@@ -102,15 +104,20 @@ KV_FN bool kv_grow_compresses(const kv_grow_options *g,
          n >= kv_grow_length(g, w, past);
 }
 
-/* Resolves `every` where `least` decode queries vote; not of a length. */
+/* Resolves g->every for grow=no where `least` decode queries vote. KV_REFUSED:
+ * `every` is given with grow=yes, or is less than `least`. */
 kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e);
-/* kv_open_window with what always stays in the budget, and what compressing
- * again needs; even: every lane has this budget, others pay by entry. */
+/* In open, in place of kv_open_window: resolves both structs against the budget
+ * of a lane in entries, all that always stays included, and fills in needs, for
+ * compressing again too. even: every lane has just this budget; else the votes
+ * held are charged by entry. KV_USAGE: no budget, an even kernel; KV_REFUSED:
+ * the options contradict one another, each with a sentence. */
 kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
-/* observe and compress_lane: the best `past` and the lane's ends remain. */
+/* The hooks observe and compress_lane of such a method; past: the entries of
+ * this lane that are kept by score, beside its ends. */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);

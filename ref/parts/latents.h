@@ -28,7 +28,8 @@
 #include "ref/formats/delta.h"
 #include "ref/parts/parts.h"
 
-/* The tensors of a file, by layer. */
+/* The tensors of a layer in a file, indexes of at->asset; which ones are there
+ * depends on the compressor. */
 enum {
   KV_LATENT_IN,
   KV_LATENT_IN_BIAS,
@@ -44,19 +45,23 @@ extern const kv_asset_kind kv_latents_kind;
 
 /* What the layers of a file have in common. */
 typedef struct kv_compressor {
-  int32_t there; /* false: there is none */
-  int32_t gated; /* swiglu, else gelu */
-  int32_t width; /* of a vector */
-  int32_t hidden, latent;
-  int32_t back; /* hidden width of gelu's f_d */
+  int32_t there;  /* false: there is none */
+  int32_t gated;  /* swiglu, else gelu */
+  int32_t width;  /* w: elements of a token's vector */
+  int32_t hidden; /* width within f_c */
+  int32_t latent; /* elements of z */
+  int32_t back;   /* hidden width of gelu's f_d; 0 of swiglu */
 } kv_compressor;
 
+/* w: the elements of a token's vector. */
 static inline int kv_vector_width(const kv_shape *s) {
   return s->n_kv_heads * (s->d + s->d_v);
 }
 
-/* Fills it from the file, which must have every layer but those that skip is
- * true of. KV_REFUSED: a layer is missing, or a shape is another. */
+/* In open: fills *out in from the file a, which must have every recorded layer
+ * but those for which skip(ctx, layer) is true; a NULL: there is no compressor.
+ * KV_REFUSED, with a sentence that names `method` and the tensor: one is
+ * missing or of another shape, or the metadata name no compressor. */
 kv_rc kv_open_compressor(const kv_shape *shape, const char *method,
                          const kv_asset *a,
                          bool (*skip)(const void *ctx, int layer),
@@ -64,78 +69,83 @@ kv_rc kv_open_compressor(const kv_shape *shape, const char *method,
 
 /* References of the layer in hand. */
 typedef struct kv_references {
-  int n, most;
-  int32_t *id; /* [most] ascending */
-  float *row;  /* [most][w] */
-  float *norm; /* [most] */
+  int n, most; /* how many; room */
+  int32_t *id; /* [most] token ids, ascending */
+  float *row;  /* [most][w] vectors */
+  float *norm; /* [most] |b|^2 */
 } kv_references;
 
-/* Tokens coded at once. */
-enum { KV_LATENT_TILE = 64 };
+enum { KV_LATENT_TILE = 64 }; /* most tokens coded at once */
 
+/* Tokens that are coded together. */
 typedef struct kv_latent_batch {
   int n;                         /* at most KV_LATENT_TILE */
-  int32_t entry[KV_LATENT_TILE]; /* of the layer's lanes */
-  int32_t seen[KV_LATENT_TILE];  /* references that it may take */
-  int32_t format[KV_LATENT_TILE];
+  int32_t entry[KV_LATENT_TILE]; /* index of each in the layer's lanes */
+  int32_t
+      seen[KV_LATENT_TILE]; /* how many of the first references it may take */
+  int32_t format[KV_LATENT_TILE]; /* of kv_coded */
 } kv_latent_batch;
 
-/* Room for `most` references of a layer, of the workspace: KV_LATENTS_WORK. */
+/* Takes room for `most` references of the layer from the workspace of the hook,
+ * to which kv_latents_work was added. */
 void kv_references_open(const kv_at *at, int most, kv_references *out);
-/* Adds one: a vector of w elements that the caller writes to what is returned,
- * and then kv_references_norm. */
+/* Adds token `id`, larger than those before: the caller writes its vector to
+ * the w elements returned, and then calls kv_references_norm, which fills in
+ * the last one's norm. Asserts that there is room. */
 float *kv_references_add(const kv_at *at, kv_references *r, int32_t id);
 void kv_references_norm(const kv_at *at, kv_references *r);
 
-/* Why a token cannot be coded: its latent vector is not finite as stored, or
- * what that decodes to is not. The same sentence on every backend. */
+/* Writes the fault of a token that cannot be coded into *e, in the same words
+ * on every backend, unless *e has one: its latent vector is not finite as
+ * stored or, where `decoded`, what that decodes to is not. step: tokens seen.
+ */
 void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
                      bool decoded);
 
-/* The vector of entry i: as it was recorded, or as it is stored (of an entry
- * in a layered coding what it stands for). */
+/* out[w] = the vector of entry i of the layer's lanes: as it was recorded, or
+ * as it is stored (of an entry in a layered coding what that decodes to). */
 void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
                         float *out);
 void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,
                       float *out);
 
-/* Codes the tokens of the batch by kv_recode_token; k: references of each at
- * most. What cannot be coded is a fault of the lane. */
+/* In compress_layer: codes the tokens of the batch by kv_recode_token, each by
+ * the nearest of the references in r that it may take. What cannot be coded is
+ * a fault of the lane. */
 void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_compressor *c, const kv_references *r,
                      const kv_latent_batch *batch);
-/* What n <= KV_LATENT_TILE entries stand for, made again into out[n][w] from
- * their blocks and the references that these name, which r has. */
+/* Decodes n <= KV_LATENT_TILE coded entries of one format into out[n][w] from
+ * their blocks and the references that these name, which r has (asserted). */
 void kv_latents_decode(const kv_at *at, kv_lane *const *lane, int lanes,
                        const kv_compressor *c, const kv_references *r, int n,
                        const int32_t *entry, float *out);
 
-/* Its two halves: means of the references which[i * k ..], found[i] of them,
- * places in r; and f_d(z_i) + mean_i. mean NULL: none is added. */
+/* The two halves of decoding n tokens. means: out[n][w], the mean of the
+ * references at indexes which[i * k ..] of r, found[i] >= 1 of them. rows:
+ * out[n] [w] = f_d(z_i) + mean_i by the layer's tensors `of`, z[n][latent],
+ * mean[n][w] or NULL: none is added; hidden: [n][kv_compressor_hidden] and
+ * pack: [KV_PACK] [widest of the compressor] floats of room. */
 void kv_latents_means(const kv_references *r, int w, int n, int k,
                       const int32_t *which, const int32_t *found, float *out);
 void kv_latents_rows(const struct kv_kernels *kernels, const kv_compressor *c,
                      const kv_tensor *of, int n, const float *z,
                      const float *mean, float *hidden, float *out, float *pack);
 
-/* Workspace of all this in bytes. */
+/* Bytes of workspace of all this, for `most` references: needs.work. */
 size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most);
 
 /* --- perceptrons.c -------------------------------------------------------- */
 
-/* out[i * ldo + j] = w_j . x_i, i < m, j < n; x_i of d at x + i * d, w_j at
- * w + j * d, plus bias[j] where there is one. pack: KV_PACK * d floats. */
-void kv_products(const struct kv_kernels *kernels, int m, int n, int d,
-                 const float *x, const float *w, const float *bias, float *out,
-                 float *pack);
-/* f_c and f_d of m rows by the layer's tensors; hidden: kv_compressor_hidden
- * floats a row. */
+/* z[m][latent] = f_c(x[m][w]) and x[m][w] = f_d(z[m][latent]) by the layer's
+ * tensors `of`; hidden and pack are room as above. */
 void kv_delta_code(const struct kv_kernels *kernels, const kv_compressor *c,
                    const kv_tensor *of, int m, const float *x, float *hidden,
                    float *z, float *pack);
 void kv_delta_decode(const struct kv_kernels *kernels, const kv_compressor *c,
                      const kv_tensor *of, int m, const float *z, float *hidden,
                      float *x, float *pack);
+/* Floats a row of `hidden`. */
 static inline size_t kv_compressor_hidden(const kv_compressor *c) {
   int in = c->gated ? 2 * c->hidden : c->hidden;
   return (size_t)(in > c->back ? in : c->back);

@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct kv_layer_list {
-  int32_t n;
+  int32_t n;                       /* how many */
   int32_t layer[KV_LISTED_LAYERS]; /* ascending */
 } kv_layer_list;
 
@@ -31,20 +31,21 @@ KV_FN int kv_layer_above(const kv_layer_list *list, int layer) {
 extern "C" {
 #endif
 
-/* The layers that choose for others where nobody names them. Of a model of 32
- * layers 2, 8, 18, as OmniKV's authors configure Llama-3-8B; from 16 layers on
- * these times L / 32, rounded, halves up; below that one, max(1, L div 4), for
- * less is not worth three. A model of one layer has layer 0. */
+/* *out = the layers that choose for others where nobody names them. Of a model
+ * of 32 layers 2, 8, 18, as OmniKV's authors configure Llama-3-8B; from 16
+ * layers on these times L / 32, rounded, halves up; below that one, max(1, L
+ * div 4), for less is not worth three. A model of one layer has layer 0. */
 void kv_filter_layers(int n_layers, kv_layer_list *out);
 
-/* The layers that attend everything where a method names these: the filters
+/* *out = the layers that attend everything where nobody names them: the filters
  * and all above the first. Of a model of 28 layers 0, 1, 2, 4, 7 and 14, as
- * Sparse-vLLM has them for Qwen2.5-7B. */
+ * Sparse-vLLM has them for Qwen2.5-7B, and a list of nine where it has 64. */
 void kv_full_layers(int n_layers, kv_layer_list *out);
 
-/* The parameter `name`, a list of layers of the model: text is read into list
- * or, where it is empty, becomes what the list holds. KV_USAGE where it is no
- * list, KV_REFUSED where it does not ascend or leaves the model. */
+/* In open: the value `text` of the parameter `name`, such as "2/8/18", is read
+ * into *list or, where it is empty, becomes what *list holds as the default.
+ * KV_USAGE where it is no list or too long, KV_REFUSED where it does not ascend
+ * or names a layer that the model has not. */
 kv_rc kv_open_layers(const char *method, const char *name, int n_layers,
                      char text[KV_TEXT_MAX], kv_layer_list *list, kv_err *e);
 

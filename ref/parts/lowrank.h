@@ -21,11 +21,11 @@
 #include "ref/ground/arith.h"
 #include "ref/lane/lane.h"
 
-/* Tensors of the file, by layer. */
+/* Tensors of a layer in the file, indexes of at->asset. */
 enum {
-  KV_KEY_BASIS,
-  KV_VALUE_BASIS,
-  KV_KEY_ENERGY,
+  KV_KEY_BASIS,   /* [groups][rows][width] directions of K */
+  KV_VALUE_BASIS, /* the same of V */
+  KV_KEY_ENERGY,  /* [groups][rows] share of the squares along each */
   KV_VALUE_ENERGY,
   KV_LOWRANK_TENSORS
 };
@@ -34,23 +34,31 @@ extern const kv_asset_kind kv_lowrank_kind;
 enum { KV_RANKS_UNIFORM, KV_RANKS_ENERGY }; /* allocation */
 enum { KV_MOST_RANKS = 4096 };              /* parts of all layers */
 
+/* Options of a method, in its params: the first lines are parameters, the rest
+ * kv_open_lowrank fills in. */
 typedef struct kv_lowrank {
   kv_file file;
-  int32_t share; /* of the numbers of a vector, 2^-20 */
-  int unit, allocation, latent, group;
-  int32_t heads, groups; /* KV heads a group; groups of a layer */
-  int32_t total;         /* numbers of a latent vector */
-  kv_delta how;
+  int32_t share;     /* of the numbers of a vector that stay, in 2^-20 */
+  int unit;          /* ranks are multiples of it */
+  int allocation;    /* KV_RANKS_x */
+  int latent, group; /* KV_LATENT_x of ref/formats/delta.h; numbers that share
+                        a scale, of int4 */
+  int32_t heads, groups;        /* KV heads a group; groups of a layer */
+  int32_t total;                /* numbers of a latent vector */
+  kv_delta how;                 /* settings of the coding */
   uint16_t rank[KV_MOST_RANKS]; /* [layer][part] */
 } kv_lowrank;
 
-/* Where a part lies in the vector, how wide it is, and its rank. */
+/* A part: its first element in the vector, its elements, and how many numbers
+ * stand for it in the latent vector. */
 typedef struct kv_rank_part {
   int first, width, rank;
 } kv_rank_part;
 
+/* Parts of a layer: K of each group, then V of each. */
 KV_FN int kv_rank_parts(const kv_lowrank *o) { return 2 * o->groups; }
 
+/* Part `part`, 0 .. kv_rank_parts - 1, of a layer. */
 KV_FN kv_rank_part kv_rank_part_of(const kv_shape *s, const kv_lowrank *o,
                                    int layer, int part) {
   int value = part >= o->groups, g = value ? part - o->groups : part;
@@ -68,8 +76,8 @@ KV_FN kv_rank_part kv_rank_part_of(const kv_shape *s, const kv_lowrank *o,
 kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
                       kv_needs *needs, kv_err *e);
 
-/* Codes the entries from..end-1 of the layer's lanes, from what was recorded.
- * What cannot be coded is a fault of the lane. */
+/* In compress_layer: codes the entries from..end-1 of the layer's lanes, as
+ * they were recorded. What cannot be coded is a fault of the first lane. */
 void kv_lowrank_code(const kv_at *at, kv_lane *const *lane, int lanes,
                      const kv_lowrank *o, int from, int end);
 /* The workspace of that in bytes. */

@@ -3,8 +3,9 @@
  * What papers share, as plain functions: every selection of every method
  * passes through these, and methods are compositions of them. All rank by
  * rule 2 of the arithmetic: larger key first, then the lower entry index,
- * then the lower lane number. Nothing here allocates; scratch comes from the
- * hook's workspace.
+ * then the lower lane number. Nothing here allocates: scratch comes from the
+ * hook's workspace, a few arrays of n that KV_WORK has room for. Nothing fails
+ * but kv_open_x, which a method's open calls; broken rules are asserted.
  */
 #ifndef KV_REF_PARTS_H
 #define KV_REF_PARTS_H
@@ -17,34 +18,36 @@
  * O(n). */
 void kv_top(const float *score, int n, int k, bool *keep);
 
-/* One ranking over several lanes: the k largest of all of them. */
+/* The same of one ranking over several lanes' scores: keep[l][i] for
+ * score[l][i], i < n[l]. */
 void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
                    bool *const *keep);
 
-/* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20
- * of the whole, at least one entry (arithmetic 4); s are n >= 1 logits.
- * Returns how many. Of at: kernels, and n int64 and n float of workspace. */
+/* keep[i] = is s[i], of n >= 1 logits, in the least prefix of their ranking
+ * whose probabilities (arithmetic 4) reach the share p20 * 2^-20 of all, at
+ * least one? Returns how many. Where a logit is not finite all are. */
 int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
-/* What tops are made of, shown to nobody: the key of rank k, 1 <= k <= n, from
- * the largest, and how many of that key are among the k. */
+/* What the tops are made of; observers (ref/lane/select.h) do not see these.
+ * The key (kv_key) of rank k from the largest, 1 <= k <= n; *equals: how many
+ * of that key are among the k. */
 uint32_t kv_nth_key(const float *score, int n, int k, int *equals);
-/* The key at which the mass w of all larger keys and some of its own reaches
- * the target, which is at most all of it; *above: that of the larger ones. */
+/* The key of s at which the weights w[0..n) of all larger keys and of some of
+ * its own reach `target`, which is at most all of them; *above: the sum of
+ * those of larger keys. */
 uint32_t kv_mass_key(const float *s, const int64_t *w, int n, int64_t target,
                      int64_t *above);
 
-/* Index of the smallest score, of equals the lower; only entries with
- * in[i] (in NULL: all). -1 if there is none. */
+/* Index of the smallest score, and of the largest, of equals the lower; of
+ * those with in[i] (in NULL: all). -1 if there is none. */
 int kv_argmin(const float *score, int n, const bool *in);
-/* Index of the largest, of equals the lower. */
 int kv_argmax(const float *score, int n, const bool *in);
 
-/* out[i] = RN32(sum[i]) * 2^-40. */
+/* out[i] = RN32(sum[i]) * 2^-40, i < n: sums of probabilities as scores. */
 void kv_scores(const int64_t *sum, int n, float *out);
 
-/* score[i] divided by the rows that saw token id[i] when `step` tokens were
- * seen, its own included: one division, rounded once. */
+/* Divides score[i], i < n, by how many rows have seen token id[i] at `step`
+ * tokens seen, its own included: one division, rounded once. */
 void kv_scores_seen(int step, const uint32_t *id, int n, float *score);
 
 /* Pooling with stride 1 over n scores; kernel odd, of max 1023 at most. max
@@ -64,16 +67,16 @@ typedef enum kv_group_rule {
 } kv_group_rule;
 typedef enum kv_pooling { KV_POOL_NONE, KV_POOL_AVG, KV_POOL_MAX } kv_pooling;
 
-/* the observation window's sums of a lane: sums over the window's rows, kept in
- * the lane's own state (kv_window_state bytes of it) until the compression. */
-typedef struct kv_window {
-  int64_t *sum; /* [1 or queries][n_tokens] */
-} kv_window;
+/* The observation window's sums of a lane: of the probabilities of its rows, by
+ * entry, int64 [queries of KV_GROUP_MAX, else 1][n_tokens], at the beginning of
+ * the lane's own state. They take so many bytes of needs.lane_state, and who
+ * compresses zeroes them. */
 size_t kv_window_state(const kv_shape *s, kv_group_rule group);
-/* observe: adds the rows' sums. */
+/* In observe, of a method that wants KV_SUM: adds the rows' sums. */
 void kv_window_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                    kv_group_rule group);
-/* out[0..n): group rule, then pooling, over the first n entries. */
+/* out[0..n): scores of the first n entries by these sums: the group rule, then
+ * pooling over `kernel` neighbours. */
 void kv_window_score(const kv_at *at, const kv_lane *lane, kv_group_rule group,
                      kv_pooling pooling, int kernel, int n, float *out);
 /* The same over entries [first, first + n), out[0] being that of first. */
@@ -81,33 +84,35 @@ void kv_window_score_from(const kv_at *at, const kv_lane *lane,
                           kv_group_rule group, kv_pooling pooling, int kernel,
                           int first, int n, float *out);
 
-/* The method's column c += the rows' sums over the group's heads. */
+/* In observe: the method's int64 column c += the rows' sums, over all heads. */
 void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows);
 
-/* The first `sink` and the last `recent` entries remain; nothing is done
- * while the lane holds no more than both. */
+/* In a compression: the first `sink` and the last `recent` entries remain, the
+ * rest is dropped; nothing is done while the lane holds no more than both. */
 void kv_keep_ends(kv_lane *lane, int sink, int recent);
-/* The top `heavy` of score[0..n - recent) and the last `recent` remain;
- * nothing is done while n <= heavy + recent. */
+/* The same of the top `heavy` of score[0..lane->n - recent) and the last
+ * `recent`. */
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent);
 
-/* Where the entries below `end` begin of which this side (lane->k, lane->v) was
- * never rewritten: the last ones, as far back as there is no other. */
+/* The first entry of the run of raw ones that ends before entry `end`, by one
+ * side, lane->k or lane->v; `end` where the one before it was rewritten. */
 int kv_first_full(const kv_cell_ref *side, int end);
 
-/* Plain dot product of two fp32 rows: one chain (arithmetic 5). */
+/* Plain dot product of a[d] and b[d]: one chain (arithmetic 5). */
 float kv_dot(const float *a, const float *b, int d);
 
 /* --- parts_keys.c ------------------------------------------------------- */
-/* Logits without bias (arithmetic 1) of entries first..first+n-1, their keys as
- * attention reads them, of m rows of q, d floats each: that of row i and entry
- * first + j, times `scale`, goes to s[i * lds + j]. Of a lane that is not
- * re-indexed; KV_KEY_LOGITS(d) bytes of workspace. */
+/* s[i * lds + j] = the logit without bias (arithmetic 1) of row i of q[m][d]
+ * and the key, as attention reads it, of entry first + j, j < n: their dot
+ * product times `scale`. Of a lane that is not re-indexed (asserted);
+ * KV_KEY_LOGITS(d) bytes of workspace, free again afterwards. */
 void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
                    int first, int n, float scale, float *s, size_t lds);
 #define KV_KEY_LOGITS(d) (2 * 64 * (size_t)(d) * sizeof(float) + 1024)
-/* n >= 1 logits become their probabilities among themselves (arithmetic 4). */
+/* s[0..n), n >= 1 finite numbers, become their probabilities among themselves
+ * (arithmetic 4). Unlike kv_observation_row it is no observation of a query,
+ * and laws do not count it as one. */
 void kv_probabilities(const kv_at *at, int n, float *s);
 
 /* Decode steps from tokens seen `step` until the next compression, at a
@@ -127,18 +132,21 @@ KV_FN int kv_steps_left(const kv_shape *s, int step, int every) {
 
 enum { KV_MOST_TERMS = 1 << 22 }; /* probabilities in one score, arithmetic 4 */
 
-/* KV_USAGE where a budget is missing. */
+/* KV_USAGE where the budget is KV_UNSET: nobody gave one. */
 kv_rc kv_open_budget(const char *method, int budget, kv_err *e);
-/* KV_REFUSED where a part of the budget is larger than the whole. */
+/* KV_REFUSED where `part`, the value of the parameter `name`, is larger than
+ * the budget. */
 kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                    kv_err *e);
-/* KV_REFUSED where rows * heads * kernel leaves the exact range. */
+/* KV_REFUSED where a score would sum rows * heads * kernel > KV_MOST_TERMS
+ * probabilities. */
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                    kv_err *e);
 /* A share of the prompt in tokens, rounded down, at least one. */
 int kv_open_share(float share, int prompt_len);
 /* Query heads whose probabilities one score sums. */
 int kv_score_heads(const kv_shape *s, kv_group_rule group);
+/* needs.lanes of a group rule. */
 kv_lanes kv_group_lanes(kv_group_rule group);
 
 /* --- parts_window.c ----------------------------------------------------- */
@@ -146,7 +154,9 @@ kv_lanes kv_group_lanes(kv_group_rule group);
  * parameter table for each of its numbers; `member` is the struct's name in
  * the params, a struct of `type`. */
 typedef struct kv_window_options {
-  int window, kernel;
+  int window;         /* last queries that vote, whose tokens stay; KV_UNSET:
+                         kv_fallback_window */
+  int kernel;         /* width of the pooling in entries, odd */
   int pooling, group; /* kv_pooling, kv_group_rule */
 } kv_window_options;
 
@@ -172,18 +182,21 @@ typedef struct kv_window_options {
 
 /* min(32, max(1, budget div 2)): SnapKV's window where it fits. */
 int kv_fallback_window(int budget);
-/* Resolves the options against the budget (window included in it) and fills
- * what the scoring needs. */
+/* In open: resolves the options against the budget of a lane in entries (window
+ * included in it) and fills in what the scoring needs. KV_USAGE: no budget, an
+ * even kernel; KV_REFUSED: a window above the budget, sums that are not exact.
+ */
 kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
                      kv_window_options *o, kv_needs *needs, kv_err *e);
-/* observe of the window methods. */
+/* The hook observe of the window methods. */
 void kv_window_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                        const kv_window_options *o);
-/* Scores of the entries before the window, in the hook's workspace;
- * lane->n > window. */
+/* [lane->n - window] scores of the entries before the window, in the hook's
+ * workspace; lane->n > window. */
 float *kv_window_past(const kv_at *at, const kv_lane *lane,
                       const kv_window_options *o);
-/* The best `past` entries before the window and the window remain. */
+/* In a compression: the best `past` entries before the window and the window
+ * remain. */
 void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
                     int past);
 

@@ -83,8 +83,7 @@ void kv_pool_avg(const float *in, int n, int kernel, float *out) {
   }
 }
 
-/* --- the observation window's sums
- * ---------------------------------------------------- */
+/* --- the observation window's sums ---------------------------------------- */
 
 static int planes(const kv_shape *s, kv_group_rule group) {
   return group == KV_GROUP_MAX ? kv_group(s) : 1;

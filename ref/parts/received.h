@@ -20,24 +20,26 @@ typedef struct kv_received {
   int32_t next;  /* tokens seen at the last compression */
 } kv_received;
 
-/* Of a prompt that ends now: are queries behind the last compression left out?
- * queries: the last ones of a prompt that are shown, 0: all. */
+/* Of a prompt that ends now, s->prompt_len: are queries behind the last
+ * compression not shown? queries: how many of a prompt's last ones are; 0: all.
+ */
 KV_FN bool kv_received_gap(const kv_received *c, const kv_shape *s,
                            int queries) {
   return queries > 0 && s->prompt_len - queries > c->next;
 }
 
-/* Bytes of the lane's own memory: sums of the prompt, then a kv_received. */
+/* Bytes of needs.lane_state: sums of the prompt, then a kv_received. */
 size_t kv_received_state(const kv_shape *s);
-/* observe, of a method that wants KV_SUM. own: does a token's own query count
- * for it? If not, it wants KV_P, too. */
+/* In observe, of a method that wants KV_SUM; column: index of the method's
+ * column of floats. own: does a token's own query count for it? If not, the
+ * method wants KV_P, too. */
 void kv_received_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      int column, bool own);
-/* At every compression, one of which ends every step: a prompt's sums join the
- * column. */
+/* In compress_lane, of a method with needs.every = 1, before scores are read:
+ * at the end of a prompt its sums join the column. */
 void kv_received_compress(const kv_at *at, kv_lane *lane, int column,
                           int queries);
-/* The first query that counts; all later ones do. */
+/* The token id of the first query that counts; all later ones do. */
 int kv_received_first(const kv_at *at, const kv_lane *lane);
 
 #endif

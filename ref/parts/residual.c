@@ -75,9 +75,7 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
   return rc;
 }
 
-/* --- a compression
- * -------------------------------------------------------------
- */
+/* --- a compression ------------------------------------------------------- */
 
 typedef struct compression {
   const kv_at *at;

@@ -9,18 +9,23 @@
 
 #include "ref/parts/latents.h"
 
+/* Values of the parameters phase, refs and references: the rows below. */
 enum { KV_PHASE_TEXT, KV_PHASE_BLOCK };
 enum { KV_REFS_RAW, KV_REFS_RECON };
 enum { KV_REFERENCES_NEAREST, KV_REFERENCES_NONE };
+/* Codings, as kv_coded numbers them: of a token that is no reference, of one.
+ */
 enum { KV_CODED_LATENT, KV_CODED_REFERENCE, KV_RESIDUAL_CODINGS };
 
+/* In a method's params. */
 typedef struct kv_residual {
-  kv_file file;
-  int sink, stride, nearest, latent, group;
+  kv_file file;                             /* the compressor, or none */
+  int sink, stride, nearest, latent, group; /* parameters, as in the rows */
   int phase, self, refs, references;
+  /* By kv_open_residual. */
   kv_compressor by;
-  kv_delta how[KV_RESIDUAL_CODINGS]; /* of the codings */
-  int most;                          /* references of a layer */
+  kv_delta how[KV_RESIDUAL_CODINGS]; /* settings of the codings */
+  int most;                          /* references of a layer at most */
 } kv_residual;
 
 /* Rows of a parameter table; `member` is the struct's name in the params. The
@@ -67,22 +72,27 @@ KV_FN bool kv_is_reference(const kv_residual *o, int token, int from) {
          (token - (o->phase == KV_PHASE_BLOCK ? from : 0)) % o->stride == 0;
 }
 
-/* Resolves the options of a method, checks them and the file's tensors of all
- * layers but those that skip is true of, and fills in codings, rope, and the
- * workspace of a compression. compressions: how many a lane has at most. */
+/* In open: checks the options and the file's tensors of all recorded layers but
+ * those for which skip(ctx, layer) is true, and fills in the rest of *o, and of
+ * needs the codings, rope and the workspace. compressions: how many a lane has
+ * at most. KV_REFUSED, with a sentence, where options contradict one another or
+ * the file does not fit. o stands in the method's params: codings point to it.
+ */
 kv_rc kv_open_residual(const kv_shape *shape, const char *method,
                        kv_residual *o, int compressions,
                        bool (*skip)(const void *ctx, int layer),
                        const void *ctx, kv_needs *needs, kv_err *e);
 
-/* Codes the tokens from..end-1 of the layer's lanes, those before from having
- * been. host: the class of what is coded, or -1. */
+/* In compress_layer, of lanes in which entry i is token i: codes the tokens
+ * from..end-1 of all of them, by references among these and those before, which
+ * were coded earlier. host: the class that what is coded becomes; -1: no class.
+ */
 void kv_residual_compress(const kv_at *at, kv_lane *const *lane, int lanes,
                           const kv_residual *o, int from, int end, int host);
 
-/* What n <= KV_LATENT_TILE coded entries, ascending, stand for, made again into
- * out[n][w] from their blocks and the references that these name, of refs=raw:
- * for laws, kv_vector_stored to the bit. */
+/* Decodes n <= KV_LATENT_TILE coded entries, ascending, into out[n][w] from
+ * their blocks and the references that these name; of refs=raw. For laws: it
+ * must be kv_vector_stored to the bit. */
 void kv_residual_again(const kv_at *at, kv_lane *const *lane, int lanes,
                        const kv_residual *o, int n, const int32_t *entry,
                        float *out);

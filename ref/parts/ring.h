@@ -10,22 +10,25 @@
 #include "ref/ground/arith.h"
 #include "ref/lane/lane.h"
 
-/* Queries of a ring, as floats. */
+/* Floats of a ring, for needs.lane_state. */
 KV_FN size_t kv_ring_floats(const kv_shape *s, int window) {
   return (size_t)window * (size_t)(s->n_heads / s->n_kv_heads) * (size_t)s->d;
 }
 
-/* What a ring is charged: queries in the trace's type. */
+/* The entry of needs.meta by which a ring is charged: its queries in the
+ * trace's type. */
 kv_meta kv_ring_meta(const kv_shape *s, int window);
 
-/* The token whose queries are at place `at` when `step` tokens were seen: the
- * last one that is at mod window; below 0: none is there yet. */
+/* The token whose queries are at place `at`, 0 .. window - 1, when `step`
+ * tokens were seen: the last one that is `at` mod window; -1: none is there
+ * yet. */
 KV_FN int kv_ring_token(int window, int step, int at) {
   int back = step - 1 - at;
   return back < 0 ? -1 : step - 1 - back % window;
 }
 
-/* observe, of a method that wants KV_Q: the rows' queries take their places. */
+/* In observe, of a method that wants KV_Q: copies the rows' queries to their
+ * places in ring[window][lane->queries][d]. */
 void kv_ring_add(const kv_at *at, const kv_lane *lane, const kv_rows *rows,
                  int window, float *ring);
 

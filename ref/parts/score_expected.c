@@ -248,7 +248,7 @@ static void add_head(const kv_at *at, const kv_lane *lane, int head,
     expect(at, lane, first + i, n - i < KV_PACK ? n - i : KV_PACK,
            o->covariance == KV_TERM_YES, w, s + i);
   for (int i = 0; i < n; i++) s[i] = kv_score_finite(kv_add(s[i], 0.0f));
-  kv_score_shares(at, s, n);
+  kv_probabilities(at, n, s);
   at->kernels->fix_add(s, n, sum);
   at->work->used = used;
 }

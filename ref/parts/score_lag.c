@@ -83,7 +83,7 @@ static void shares(const kv_at *at, const side *s, int first, int lag,
                    float *p) {
   bounds(s, first + lag, lag);
   for (int i = 0; i < lag; i++) p[i] = kv_score_finite(deviation(s, first + i));
-  kv_score_shares(at, p, lag);
+  kv_probabilities(at, lag, p);
 }
 
 static float rank(const float *score, int lag, int i) {

@@ -72,16 +72,6 @@ kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
   return rc;
 }
 
-/* --- scores --------------------------------------------------------------- */
-
-void kv_score_shares(const kv_at *at, float *s, int n) {
-  const kv_kernels *kernel = at->kernels;
-  int64_t mass = kernel->exp_sum(s, kernel->max(s, n), n, s);
-  float share = kv_div(1.0f, kv_unfix(mass));
-  /* Not by the kernel `scale`: the laws count its calls as observation. */
-  for (int i = 0; i < n; i++) s[i] = kv_mul(s[i], share);
-}
-
 /* --- hooks ---------------------------------------------------------------- */
 
 void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,

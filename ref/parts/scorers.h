@@ -17,7 +17,7 @@
 #include "ref/ground/arith.h"
 #include "ref/parts/parts.h"
 
-/* The order is that of the parameter `score`. */
+/* The one list of scorers; KV_SCORE_x is the value of the parameter `score`. */
 #define KV_SCORERS(X)                                                          \
   X(snapkv) X(h2o) X(knorm) X(keydiff) X(lagkv) X(expected) X(tova)
 
@@ -26,39 +26,42 @@
 enum { KV_SCORERS(KV_SCORER_NUMBER) KV_SCORES };
 #define KV_SCORER_CHOICES (&(KV_SCORERS(KV_SCORER_NAME))[1])
 
-/* When the lanes are compressed, and how positions are read. */
+/* Values of the parameters form and reindex (KV_FORM_PARAMS). */
 enum { KV_FORM_PREFILL, KV_FORM_DECODE, KV_FORM_BOTH };
 enum { KV_REINDEX_NO, KV_REINDEX_YES };
-/* Of 0, the scorer's first choice, where a method has no such parameter. */
+/* Of `cross`, and of `covariance` and `vnorm`; 0 is the default of a method
+ * that has no such parameter. */
 enum { KV_CROSS_NO, KV_CROSS_YES };
 enum { KV_TERM_YES, KV_TERM_NO };
 
-/* What methods over scorers share: a struct in their params. A method names
- * those that its table offers; the rest are 0, and the scorer takes its own
- * default. */
+/* What methods over scorers share: a struct in their params. A method's table
+ * has rows for those that it offers; the rest are 0, and the scorer takes its
+ * own default. */
 typedef struct kv_score_options {
-  int score;           /* KV_SCORE_x */
-  kv_window_options w; /* window: the last entries, which always stay; kernel,
-                          pooling: of votes; group */
-  int sinks;           /* the first entries, which always stay */
-  int form, every;     /* KV_FORM_x; decode steps between compressions */
-  int reindex;
-  int lag, cross;        /* lagkv: 0 for all others */
-  int future;            /* expected */
-  int covariance, vnorm; /* expected: KV_TERM_x */
-  float epsilon;         /* expected */
+  int score;             /* KV_SCORE_x */
+  kv_window_options w;   /* window: the last entries, which always stay; kernel,
+                            pooling: of votes; group */
+  int sinks;             /* the first entries, which always stay */
+  int form, every;       /* KV_FORM_x; decode steps between compressions */
+  int reindex;           /* KV_REINDEX_x */
+  int lag, cross;        /* lagkv: entries a partition, KV_CROSS_x; else 0 */
+  int future;            /* expected: positions to come that are averaged */
+  int covariance, vnorm; /* expected: KV_TERM_x, are these terms there? */
+  float epsilon;         /* expected: added to a score before vnorm */
   int rows;              /* resolved: last rows before a compression that the
                             scorer is shown; 0: none */
   size_t state;          /* resolved: its bytes of the lane's */
 } kv_score_options;
 
+/* A scorer. */
 typedef struct kv_scorer {
   const char *name;
-  /* Resolves its options against the budget of a lane and fills in what it
-   * needs; o->rows and o->state too. */
+  /* Resolves its options against the budget of a lane, in entries, and fills in
+   * what it needs; o->rows and o->state too. KV_REFUSED, with a sentence, where
+   * the options contradict one another. */
   kv_rc (*open)(const kv_shape *shape, const char *method, int budget,
                 kv_score_options *o, kv_needs *needs, kv_err *e);
-  /* Of the rows that it is shown; NULL where it looks at none. */
+  /* Adds rows that it is shown to its state; NULL where it looks at none. */
   void (*observe)(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                   const kv_score_options *o);
   /* out[i] is the score of entry first + i, i < n; n >= 1. */
@@ -72,6 +75,8 @@ KV_SCORERS(KV_SCORER_TABLE)
 
 /* --- parameters ----------------------------------------------------------- */
 
+/* Rows of a parameter table; `member` is the name of the kv_score_options in
+ * the params, a struct of `type`. */
 #define KV_SCORE_PARAM(type, member)                                           \
   KV_CHOICE_PARAM("score", type, member.score, "snapkv", KV_SCORER_CHOICES,    \
                   "what scores the entries; snapkv: the votes of the "         \
@@ -102,39 +107,37 @@ KV_FN float kv_score_finite(float x) {
   return kv_finite(x) ? x : kv_float(0xff7fffffu);
 }
 
-/* s[0..n), finite and without -0, become their probabilities (arithmetic 4),
- * which are no observation: no query made them. */
-void kv_score_shares(const kv_at *at, float *s, int n);
-
 /* --- what methods over a scorer call -------------------------------------- */
 
-/* Resolves the options against a lane's budget and fills what the scorer and
- * the options need. */
+/* In open: resolves the options against a lane's budget in entries and fills in
+ * what the scorer and the options need. KV_USAGE: no budget; KV_REFUSED:
+ * options that contradict one another, each with a sentence. */
 kv_rc kv_score_open(const kv_shape *shape, const char *method, int budget,
                     kv_score_options *o, kv_needs *needs, kv_err *e);
-/* observe. */
+/* The hook observe. */
 void kv_score_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                       const kv_score_options *o);
-/* Entries that are asked about: [*first, *first + n) of a lane of `entries`;
- * n may be 0 or less where all are protected. */
+/* Returns n, where entries [*first, *first + n) of a lane of `entries` are
+ * those that may go; n may be 0 or less: all are protected. */
 KV_FN int kv_score_span(const kv_score_options *o, int entries, int *first) {
   int past = entries - o->sinks;
   *first = o->sinks;
   return past - (o->lag ? o->lag + past % o->lag : o->w.window);
 }
-/* Scores of these, in the hook's workspace; n >= 1. */
+/* [n] scores of these, in the hook's workspace; n >= 1. */
 float *kv_score(const kv_at *at, const kv_lane *lane, const kv_score_options *o,
                 int first, int n);
-/* Is a compression at tokens seen `step` one that drops? The one after the
- * prompt is not with form=decode. */
+/* Does a compression at `step` tokens seen drop anything? With form=decode the
+ * one after the prompt does not. */
 KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
                                int step) {
   return o->form != KV_FORM_DECODE || step > s->prompt_len;
 }
-/* At the end of a compression: observation begins anew. */
+/* At the end of a compression: zeroes the scorer's state, and observation
+ * begins anew. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
-/* A whole compression of a lane by its own scores: the best `budget` entries
- * stay, the protected ones first. */
+/* A whole compression of a lane by its own scores, for compress_lane: `budget`
+ * entries stay, the protected ones and then the best. Forgets, too. */
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,
                        const kv_score_options *o);
 

@@ -15,15 +15,17 @@ float *kv_lane_keys(const kv_at *at, const kv_lane *lane) {
   return key;
 }
 
-void kv_unit_keys(int n, int d, float *key) {
+/* Makes every one of n keys as long as 1. */
+static void unit_keys(int n, int d, float *key) {
   for (int i = 0; i < n; i++, key += d) {
     float length = kv_add(kv_sqrt(kv_dot(key, key, d)), KV_NO_NORM);
     for (int x = 0; x < d; x++) key[x] = kv_div(key[x], length);
   }
 }
 
-void kv_similar(const kv_at *at, int n, const float *unit, float least,
-                int64_t *sum, int32_t *last) {
+/* sum_i and last_i of n keys of length 1. */
+static void similar(const kv_at *at, int n, const float *unit, float least,
+                    int64_t *sum, int32_t *last) {
   int d = at->shape->d;
   size_t used = at->work->used;
   float *pack = KV_TAKE(at->work, float, (size_t)KV_PACK *(size_t)d);
@@ -54,8 +56,8 @@ float *kv_repeated(const kv_at *at, int n, float *key, const kv_spare *how) {
   size_t used = at->work->used;
   int64_t *sum = KV_TAKE(at->work, int64_t, n);
   int32_t *last = KV_TAKE(at->work, int32_t, n);
-  kv_unit_keys(n, d, key);
-  kv_similar(at, n, key, how->least, sum, last);
+  unit_keys(n, d, key);
+  similar(at, n, key, how->least, sum, last);
   spare(how, n, d, key, last, sum);
   for (int j = 0; j < n; j++) r[j] = kv_div(kv_unfix_cosine(sum[j]), (float)n);
   kv_probabilities(at, n, r);

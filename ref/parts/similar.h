@@ -21,7 +21,7 @@
 
 #define KV_NO_NORM 1e-8f /* added to every norm */
 
-/* A cosine in a sum of them, and such a sum as a number. */
+/* RN(s * 2^24), a cosine as the sums have it, and a sum as a number. */
 KV_FN int64_t kv_fix_cosine(float s) {
   return (int64_t)kv_rint(kv_mul(s, 0x1p24f));
 }
@@ -29,34 +29,31 @@ KV_FN float kv_unfix_cosine(int64_t sum) {
   return kv_mul(kv_from_int64(sum), 0x1p-24f);
 }
 
-/* Workspace beyond KV_WORK that keys and cosines of n_tokens entries take. */
+/* Bytes of workspace beyond KV_WORK that keys and cosines of n_tokens entries
+ * take: for needs.work. */
 size_t kv_similar_work(const kv_shape *s);
 
-/* The lane's keys, [n][d], in the hook's workspace. */
+/* The lane's keys as attention reads them, [n][d], in the hook's workspace. */
 float *kv_lane_keys(const kv_at *at, const kv_lane *lane);
-/* Makes every one of n keys as long as 1. */
-void kv_unit_keys(int n, int d, float *key);
-/* Sums and last ones of n keys of length 1; least >= 0. */
-void kv_similar(const kv_at *at, int n, const float *unit, float least,
-                int64_t *sum, int32_t *last);
 
 /* R-KV's redundancy: how much each key is there twice. Of a pair (i, last_i)
- * one is spared: its cosine does not count for the later key, i's row being
- * zeroed there, or for the earlier one. */
+ * the cosine is taken out of the sum of one key, which is spared: the later
+ * one, last_i, or the earlier, i. */
 typedef struct kv_spare {
-  float least;     /* the cosine above which keys are alike */
-  bool earlier;    /* who is spared */
+  float least;     /* >= 0, the cosine above which keys are alike */
+  bool earlier;    /* the earlier one is spared, else the later */
   bool none_first; /* a key like no other spares the first key */
 } kv_spare;
-/* The place whose sum loses the cosine of i and *j (-1: no key is like it; set
- * to whom it counts as like); -1: none does. */
+/* Which key is spared by the pair of key i and *j = last_i: its index, and *j
+ * the other one; -1: none is. */
 KV_FN int kv_spared(const kv_spare *how, int i, int *j) {
   if (*j < 0 && !how->earlier && how->none_first) *j = 0;
   if (*j < 0 || *j == i) return -1;
   return how->earlier ? i : *j;
 }
-/* softmax over all n of the mean cosine of each key, in the workspace; every
- * key becomes as long as 1. */
+/* In a compression: [n] redundancies of the keys key[n][d], n >= 1, in the
+ * workspace: the softmax over all n of RN(sum_i / n), after what is spared.
+ * Makes every key u_i, as long as 1. Cost: n^2 d / 2. */
 float *kv_repeated(const kv_at *at, int n, float *key, const kv_spare *how);
 
 #endif

@@ -42,21 +42,23 @@
 #include "ref/parts/ring.h"
 #include "ref/parts/similar.h"
 
+/* Values of the members adapter, temperatures and redundant below. */
 enum { KV_ADAPT_VANILLA, KV_ADAPT_SNAPKV, KV_ADAPT_RKV, KV_ADAPT_SCORE };
 enum { KV_TEMPERATURES_FIRST, KV_TEMPERATURES_EVERY };
 enum { KV_REDUNDANT_ALL, KV_REDUNDANT_READ };
 enum { KV_POLL_ROWS = 8 }; /* queries whose logits are made together */
 
-/* Parameters of a method that polls. */
+/* Parameters of a method that polls, in its params. */
 typedef struct kv_voters {
-  int window, kernel;
-  int32_t p; /* share * 2^20 */
-  int adapter, calibrate;
+  int window, kernel; /* last queries that vote; width of snapkv's pool */
+  int32_t p;          /* share * 2^20 */
+  int adapter;        /* g, KV_ADAPT_x */
+  int calibrate;      /* how T is found, KV_CALIBRATE_x */
   int temperatures; /* found once for each place of the window, or each time */
-  float lambda, threshold;
-  int redundant;
-  int as_shipped;
-  int shares; /* are sums of S wanted, too? */
+  float lambda, threshold; /* of rkv: as above; kv_spare.least */
+  int redundant;           /* of rkv: R of which keys, KV_REDUNDANT_x */
+  int as_shipped;          /* flag, as above */
+  int shares;              /* flag: are sums of S wanted, too? */
 } kv_voters;
 
 /* Rows of a parameter table, of adapter rkv; `member` is the struct's name in
@@ -74,12 +76,13 @@ typedef struct kv_voters {
           "masked or not, as in the authors' code, or those that may "         \
           "be read; the paper is silent")
 
-/* Is T of a query looked for, whose place in the window had `kept`? */
+/* Is T of a query to be looked for, whose place in the window had the T `kept`
+ * before, 0: none? */
 KV_FN bool kv_voters_search(const kv_voters *o, float kept) {
   return !(kept > 0) || o->temperatures == KV_TEMPERATURES_EVERY;
 }
 
-/* How it is looked for; KV_CALIBRATE_NONE: it is *t. */
+/* How it is looked for, KV_CALIBRATE_x; of KV_CALIBRATE_NONE it is *t. */
 KV_FN int kv_voters_rule(const kv_voters *o, float *t) {
   bool fixed = o->as_shipped && o->calibrate == KV_CALIBRATE_GRADIENT;
   *t = fixed ? 0.5f : 1.0f;
@@ -90,25 +93,27 @@ KV_FN int kv_voters_rule(const kv_voters *o, float *t) {
   return o->calibrate;
 }
 
-/* y of rkv. */
+/* y of rkv; share: of S[t], repeated: R. */
 KV_FN float kv_rkv_worth(const kv_voters *o, float share, float repeated) {
   float rest = kv_sub(1.0f, o->lambda);
   return kv_fma(-rest, repeated, kv_mul(o->lambda, share));
 }
 
+/* What rkv's R spares: R-KV's default, with the threshold. */
 KV_FN kv_spare kv_voters_spare(const kv_voters *o) {
   kv_spare how = {o->threshold, false, false};
   return how;
 }
 
-/* The entries that are asked about, ascending, and what is said. */
+/* The entries that are asked about, and what the queries say. Arrays are of the
+ * hook's workspace; those from z on are room, which a caller may use later. */
 typedef struct kv_poll {
-  int n;
-  const int32_t *entry; /* [n] */
-  int32_t *votes;       /* [n] */
+  int n;                /* entries */
+  const int32_t *entry; /* [n] their indexes, ascending */
+  int32_t *votes;       /* [n] queries that voted for each */
   int64_t *mass;        /* [n] sums of RN(probability * 2^40) as g sees it */
   int64_t *share;       /* [n] the same of S, where wanted; else NULL */
-  int looks;            /* at masses, for all temperatures together */
+  int looks;            /* steps of all searches for a temperature */
   float *z, *g, *less, *e, *near, *few; /* [n] rows of one query */
   int64_t *weight;
   int32_t *place, *order, *spare;
@@ -116,11 +121,15 @@ typedef struct kv_poll {
   const float *score;    /* [lane->n], of score */
 } kv_poll;
 
-/* Workspace beyond KV_WORK(n_tokens) that a poll takes. */
+/* Bytes of workspace beyond KV_WORK(n_tokens) that a poll takes: for
+ * needs.work.
+ */
 size_t kv_poll_work(const kv_shape *s, const kv_voters *o);
-/* Asks the window's queries about entries [n], of a hook's workspace. ring:
- * [window][query heads][d]; temperature: [window], 0 where none was found;
- * score: of all entries of the lane, of KV_ADAPT_SCORE. */
+/* In a compression: asks the window's queries, ring[window][query heads][d]
+ * (ref/parts/ring.h), about entries entry[n]. temperature: [window] in the
+ * lane's state, 0 where none was found yet; what is found goes there. score: of
+ * KV_ADAPT_SCORE [lane->n], else NULL. Cannot fail: a logit that is not finite
+ * counts as 0. */
 kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
                     int n, const int32_t *entry, const float *score,
                     const float *ring, float *temperature);
@@ -130,17 +139,19 @@ kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
 /* A row by which a prefix is found: scores, and their weights RN(e * 2^40),
  * which fall with them; and where such prefixes ended before. */
 typedef struct kv_prefixes {
-  const kv_at *at;
-  float *value;    /* [n] */
-  int64_t *weight; /* [n] */
-  int32_t *place;  /* [n] */
-  float reach;     /* the largest less the last one of a prefix: a guess */
+  const kv_at *at; /* for its kernels */
+  float *value;    /* [n] room: scores gathered */
+  int64_t *weight; /* [n] and their weights */
+  int32_t *place;  /* [n] and their indexes; after a call the prefix */
+  float reach;     /* the largest less the last one of a prefix: a guess for the
+                      next call, at first 0 */
 } kv_prefixes;
 
-/* The least prefix of x[0..n), of the order of arithmetic 2, whose weights
- * reach the share p20 * 2^-20 of `all`, at least one; ties: with all that are
- * equal to its last. Its places, ascending, are left in f->place; returns how
- * many; *mass: its weight. most: the largest of x. */
+/* The least prefix of x[0..n), in the order of arithmetic 2, whose weights
+ * RN(e * 2^40) reach the share p20 * 2^-20 of `all`, their sum, at least one;
+ * ties: with all that are equal to its last. Leaves its indexes, ascending, in
+ * f->place and returns how many; *mass: the sum of its weights. most: the
+ * largest of x. */
 int kv_prefix_by_mass(kv_prefixes *f, const float *x, const float *e, int n,
                       float most, int64_t all, int32_t p20, bool ties,
                       int64_t *mass);
