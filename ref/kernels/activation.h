@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations along a row, ref/ground/activation.h step for step. Part of
- * ref/kernels/kernels.c.
+ * Activations along a row, ref/ground/activation.h step for step, by vectors.
+ * Part of ref/kernels/kernels.c; the two functions at the end are its kernels
+ * silu_times and gelu (ref/kernels/kernels.h).
  */
 #ifndef KV_REF_KERNELS_ACTIVATION_H
 #define KV_REF_KERNELS_ACTIVATION_H
 
-/* yes where x < 0, else no. One of two sums is +0, whose bits are 0. */
+/* In each lane yes where x < 0, else no. One of two sums is +0, whose bits are
+ * 0. */
 INLINE vec v_where_below(vec x, vec yes, vec no) {
   vint zero = vi_one(0), below, rest;
   below =
@@ -15,9 +17,11 @@ INLINE vec v_where_below(vec x, vec yes, vec no) {
   return v_float(vi_add(below, rest));
 }
 
+/* -x, but +0 of either zero; |x|. */
 INLINE vec v_negative(vec x) { return v_sub(v_one(0.0f), x); }
 INLINE vec v_magnitude(vec x) { return v_max(x, v_negative(x)); }
 
+/* kv_silu, kv_erf and kv_gelu of each lane. */
 INLINE vec v_silu(vec x) {
   vec e = v_expm(v_negative(v_magnitude(x)));
   return v_div(v_where_below(x, v_mul(x, e), x), v_add(v_one(1.0f), e));

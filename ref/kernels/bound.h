@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quest's bound over boxes in tiles of 16 (arithmetic 5): lanes are boxes,
- * each one chain of rounded additions over x. Part of ref/kernels/kernels.c.
+ * The kernel box_bound (ref/kernels/kernels.h): Quest's bound over boxes in
+ * tiles of 16 (arithmetic 5). Lanes are boxes, each one chain of rounded
+ * additions over x. Part of ref/kernels/kernels.c.
  *
  * v_max may return either zero for a -0 and a +0: the sum starts from +0, can
  * never become -0, and adding either zero to it gives the same bits.
@@ -11,7 +12,8 @@
 
 enum { BOXES = 16, PARTS = BOXES / LANES }; /* vectors of one tile */
 
-/* Tiles `tiles` wide at once: their chains hide each other's latency. */
+/* u of the boxes of `tiles` neighbouring tiles, 1 or 4, at once: their chains
+ * hide each other's latency. */
 INLINE void bound_tiles(kv_dtype type, int tiles, int d, const float *q,
                         bytes *lo, bytes *hi, float *u) {
   const size_t stride = (size_t)d * BOXES;
@@ -30,6 +32,7 @@ INLINE void bound_tiles(kv_dtype type, int tiles, int d, const float *q,
   UNROLL for (int v = 0; v < tiles * PARTS; v++) v_store(u + v * LANES, a[v]);
 }
 
+/* The kernel, of elements of a type. */
 INLINE void bound_as(kv_dtype type, int n, int d, const float *q, bytes *lo,
                      bytes *hi, float *u) {
   const size_t step = (size_t)d * BOXES * kv_dtype_size(type);

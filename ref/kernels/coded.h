@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits over rows of codes as they are stored, each element made in a
- * register, where it is used, and never written: a decode step then reads the
- * stored bytes once and nothing else. Weighted sums of such rows:
- * ref/kernels/coded_values.h. What an element is, and the
- * order of each chain, is that of rows decoded first (ref/kernels/codes.h,
- * logits.h, weigh.h), so bits are the same. Part of ref/kernels/kernels.c.
+ * The kernel code_logits (ref/kernels/kernels.h): logits over rows of codes as
+ * they are stored, each element made in a register, where it is used, and never
+ * written: a decode step then reads the stored bytes once and nothing else.
+ * Weighted sums of such rows: ref/kernels/coded_values.h. What an element is,
+ * and the order of each chain, is that of rows decoded first
+ * (ref/kernels/codes.h, logits.h, weigh.h), so bits are the same. Part of
+ * ref/kernels/kernels.c.
  *
  * A code becomes a float where it stands in a word of four bytes (code_of): all
  * other bits are cleared and the word is converted, so the float is the code
@@ -31,20 +32,23 @@ INLINE float code_unit(int bits, int at) {
   return at + bits == 32 ? 1.0f : 1.0f / (float)(1u << at);
 }
 
+/* A call of the kernel. q, ldq, scale, s and lds are its arguments; s moves on
+ * with the keys. */
 typedef struct code_keys {
   code_shape of;
-  const void *const *key; /* of the scratch as it is */
-  int known;              /* pointers behind key */
-  int columns;            /* valid keys in the scratch */
+  const void *const *key; /* rows of the keys in the scratch */
+  int known;              /* rows that key[] names, later keys included */
+  int columns;            /* keys in the scratch that are asked for */
   const float *q;
   size_t ldq;
   float scale;
   float *s;
   size_t lds;
-  uint32_t *word; /* the scratch */
-  float *range;
+  uint32_t *word;    /* the scratch (coded_pack.h): codes, [word][KV_PACK] */
+  float *range;      /* scales and minima, [run][RANGES][KV_PACK] */
   const char *ahead; /* of the rows that come next, what is fetched next */
-  int lines; /* a turn of a tile's loop, while the first queries are served */
+  int lines; /* of 64 bytes to fetch in a turn of a tile's loop, while the first
+                queries are served */
 } code_keys;
 
 /* Memory is never idle for long if the rows of the next scratch are fetched
@@ -57,8 +61,8 @@ typedef struct code_keys {
  * is fetched. */
 enum { KEYS_FAR = 24 << 10 };
 
-/* For tiles of so many registers of keys, whose loop does so many columns a
- * turn. */
+/* Sets k->ahead and k->lines for tiles of `tile` registers of keys, whose loop
+ * does `turn` columns a turn. */
 INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   size_t size = (size_t)(4 * k->of.runs + k->of.plane), all = KV_PACK * size;
   const char *first = row_ahead(k->key, k->known, KV_PACK);
@@ -69,19 +73,18 @@ INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   k->lines = dense ? (int)(all / 64) / turns + 1 : 0;
 }
 
-/* What is known of a tile when it is compiled: `rows` queries on x vectors of
- * keys; does it pack keys that come next? */
+/* What is known of a tile when it is compiled. */
 typedef struct tile_kind {
-  int bits, rows, vectors;
-  bool carries;
+  int bits, rows, vectors; /* of a code; queries; registers of keys */
+  bool carries;            /* packs keys that come next beside its products */
 } tile_kind;
 
 /* Where in its columns a tile is. */
 typedef struct code_walk {
   const float *q; /* of the first query, at that column */
   size_t ldq;
-  const uint32_t *word;
-  int left;                /* columns of the run in hand */
+  const uint32_t *word;    /* of the scratch, at that column */
+  int left;                /* columns of the run in hand that are to come */
   const float *range;      /* of that run */
   vec scale[4][4], min[4]; /* [byte of a word][vector] */
   const char *ahead;       /* see code_keys */
@@ -89,7 +92,8 @@ typedef struct code_walk {
   code_carry carry;
 } code_walk;
 
-/* What codes that stand `shift` bits up in a byte are multiplied by. */
+/* Loads the scales and minima of the run in hand, for codes that stand `shift`
+ * bits up in a byte. */
 INLINE void take_run(tile_kind t, int shift, code_walk *at) {
   UNROLL for (int v = 0; v < t.vectors; v++) {
     const float *range = at->range + v * LANES;
@@ -100,7 +104,8 @@ INLINE void take_run(tile_kind t, int shift, code_walk *at) {
   }
 }
 
-/* Four codes of each of the keys. */
+/* Adds four columns, of which word[v] has the codes, to the products a[r][v].
+ */
 INLINE void four_columns(tile_kind t, int shift, const vint *word,
                          const code_walk *at, const float *q, vec a[][4]) {
   UNROLL for (int b = 0; b < 4; b++)
@@ -112,7 +117,7 @@ INLINE void four_columns(tile_kind t, int shift, const vint *word,
   }
 }
 
-/* Lines of rows that come later, of those for this turn part i of n. */
+/* Fetches lines of rows that come later: of those for this turn part i of n. */
 INLINE void fetch_rows(bool carries, const code_walk *at, int i, int n) {
   const char *end = at->ahead + at->lines * (i + 1) / n * 64;
   const char *line = at->ahead + at->lines * i / n * 64;
@@ -144,6 +149,7 @@ INLINE void words_of_16(tile_kind t, int shift, bool due, const code_shape *of,
   }
 }
 
+/* Adds all columns of the plane whose codes stand `shift` bits up in a byte. */
 INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
                        const uint32_t *word, code_walk *at, vec a[][4]) {
   const int step = t.carries ? 4 : 1;
@@ -190,7 +196,8 @@ INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
   return c;
 }
 
-/* Queries from i on, keys from `lane` on. */
+/* The tile of t.rows queries from i on and the keys from `lane` on: writes
+ * their logits. */
 INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
   const code_shape of = k->of;
   const uint32_t *word = k->word + lane;
@@ -223,7 +230,9 @@ INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
   }
 }
 
-/* A function a number of queries, and one for a query that carries. */
+/* code_keys_BITS_ROWS_CARRIES: tiles of all keys in the scratch for ROWS
+ * queries from i on; a function a number of queries, and one for a query that
+ * carries. */
 #define CODE_KEY_TILES(X, b)                                                   \
   X(b, 1, CODE_VECTORS_ONE, 0)                                                 \
   X(b, 2, CODE_VECTORS, 0)                                                     \

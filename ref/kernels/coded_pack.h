@@ -14,6 +14,8 @@ enum {
                        many: a register of any set is of one run */
 };
 
+/* The kernel codes_suit: whole words of each plane, whole registers of a run.
+ */
 static bool codes_suit(int bits, int run, int width) {
   bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
   return (bits == 2 || bits == 4 || bits == 8) && planes &&
@@ -22,8 +24,8 @@ static bool codes_suit(int bits, int run, int width) {
 
 /* What a row of codes is like. */
 typedef struct code_shape {
-  int bits, run, width;
-  int runs, plane; /* scales of a row; bytes of its codes */
+  int bits, run, width; /* of a code; elements that share a scale; of a row */
+  int runs, plane;      /* scales of a row; bytes of its codes */
 } code_shape;
 
 INLINE code_shape code_shape_of(int bits, int run, int width) {
@@ -32,14 +34,16 @@ INLINE code_shape code_shape_of(int bits, int run, int width) {
                       width * bits / 8};
 }
 
-enum { SCALE, MINIMUM, RANGES }; /* of a key and run */
+enum { SCALE, MINIMUM, RANGES }; /* what a key has for each run */
 
-/* Where half h of the blocks goes to. */
+/* Where number h of a block, of its scales and then its minima, goes to in the
+ * scratch at `out`. */
 INLINE float *range_at(const code_shape *of, int h, float *out) {
   int run = h < of->runs ? h : h - of->runs;
   return out + (run * RANGES + (h < of->runs ? SCALE : MINIMUM)) * KV_PACK;
 }
 
+/* Stores n words of LANES keys, one below the other. */
 INLINE void store_words(int n, const vint *word, uint32_t *out) {
   UNROLL for (int i = 0; i < n; i++)
       vi_store(out + (size_t)i * KV_PACK, word[i]);
@@ -80,16 +84,16 @@ INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
  * them COLUMNS_MANY words at once, in PACK_STEPS steps. */
 
 typedef struct code_carry {
-  /* LANES keys; behind them stand those of the next register. */
-  bytes *const *row;
-  int x;          /* words of theirs that are packed */
-  uint32_t *word; /* [word][KV_PACK], from their first lane on */
-  float *range;
+  bytes *const *row; /* [LANES] keys; behind them those of the next register */
+  int x;             /* words of theirs that are packed */
+  uint32_t *word;    /* their place in the scratch: [word][KV_PACK] */
+  float *range;      /* the same of scales and minima */
   int wait;  /* times 16 columns of the tile before the next words are due */
   int every; /* such times from words to words */
 } code_carry;
 
-/* Step of packing the words in hand, which stand in `word` between steps. */
+/* Step `step` of PACK_STEPS of packing the words in hand, which stand in `word`
+ * between steps; the last one stores them. */
 INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
                        vint *word) {
   pack_step(step, c->row, 4 * (size_t)(of->runs + c->x), word);
@@ -97,7 +101,8 @@ INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
     store_words(COLUMNS_MANY, word, c->word + (size_t)c->x * KV_PACK);
 }
 
-/* Behind these words, and with the last ones the ranges of their keys. */
+/* Goes on to the next words; behind the last ones packs the ranges of their
+ * keys and goes on to the next register of keys. */
 INLINE void carry_on(const code_shape *of, code_carry *c) {
   c->wait = c->every;
   c->x += COLUMNS_MANY;

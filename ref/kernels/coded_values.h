@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weighted sums over rows of codes as they are stored, beside
- * ref/kernels/coded.h. Lanes are columns: LANES bytes of a row are as many
- * columns of each plane. Part of ref/kernels/kernels.c.
+ * The kernel code_weigh (ref/kernels/kernels.h): weighted sums over rows of
+ * codes as they are stored, beside ref/kernels/coded.h. Lanes are columns:
+ * LANES bytes of a row are as many columns of each plane. Part of
+ * ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_CODED_VALUES_H
 #define KV_REF_KERNELS_CODED_VALUES_H
 
 #include "ref/kernels/coded.h"
 
+/* A call of the kernel; p and a go on with the heads. */
 typedef struct code_values {
   code_shape of;
-  int n;
+  int n;          /* rows */
   const float *p; /* of the tile's first head */
   size_t ldp;
-  const void *const *value;
-  float *a;
+  const void *const *value; /* [n] blocks */
+  float *a;                 /* [heads][width], of the tile's first head */
 } code_values;
 
-/* Where scale and minimum stand in a block: of the run that column x is in. */
+/* Byte offsets in a block of the scale and the minimum of column x. */
 typedef struct run_place {
   size_t scale, min;
 } run_place;
@@ -35,11 +37,11 @@ INLINE run_place place_of(const code_shape *of, int x) {
  * second one, so near that a processor which fetches streams by itself is not
  * disturbed (measured: AMD EPYC; either way for both costs up to a seventh of
  * the time). A line that two rows share is asked for once. */
-enum { ROWS_AHEAD = 12, ROWS_NEAR = 24 };
+enum { ROWS_AHEAD = 12, ROWS_NEAR = 24 }; /* rows: of several bands, of one */
 typedef struct code_ahead {
-  const char *row;
-  size_t step, size;
-  int bands, wait; /* rows of this call to the next fetch */
+  const char *row;   /* to be fetched next */
+  size_t step, size; /* bytes from row to row; bytes of a row */
+  int bands, wait;   /* bands of the call; rows used before the next fetch */
 } code_ahead;
 
 INLINE code_ahead code_ahead_of(const code_values *w, int size, int j) {
@@ -64,8 +66,9 @@ INLINE void fetch_ahead(code_ahead *a) {
   a->wait = a->bands - 1;
 }
 
-/* rows heads x the columns of `loads` registers of bytes from byte j on. They
- * are of one run, or those of each plane are: runs. */
+/* The sums of `rows` heads in the columns of `loads` registers of bytes from
+ * byte j on. runs: 1 where all these columns are of one run, else the planes,
+ * each of which is within one. */
 INLINE void code_band(int bits, int rows, int loads, int runs,
                       const code_values *w, int j) {
   const int planes = 8 / bits, plane = w->of.plane, n = w->n;
@@ -124,6 +127,7 @@ INLINE void code_bands(int bits, int rows, int vectors, const code_values *w) {
   some_bands(bits, rows, 1, planes, w, j);
 }
 
+/* code_values_BITS_ROWS: all columns for ROWS heads. */
 #define CODE_VALUE_TILES(X, b)                                                 \
   X(b, 1, CODE_COLUMNS_FEW) X(b, 2, CODE_COLUMNS_FEW) X(b, 3, 4) X(b, 4, 4)
 #define DEFINE_CODE_BANDS(b, r, v)                                             \

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of codes to the numbers they stand for: loops over neighbouring
- * elements, each of which the compiler makes vectors of the set's width from;
- * an element has its own bits in any of them. Part of
- * ref/kernels/kernels.c.
+ * The kernel minmax (ref/kernels/kernels.h): rows of codes to the numbers they
+ * stand for. Plain loops over neighbouring elements, of which the compiler
+ * makes vectors of the set's width; an element has the same bits in any of
+ * them. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_CODES_H
 #define KV_REF_KERNELS_CODES_H
 
-/* Element from + i of a row stands in byte i of its plane, `shift` bits up. */
+/* out[i] = the code in byte i of row, `shift` bits up, as wide as `ones`. */
 INLINE void plane_of(int n, int shift, int ones, bytes *row,
                      float *restrict out) {
   for (int i = 0; i < n; i++) out[i] = (float)(row[i] >> shift & ones);
 }
 
+/* out[0..width) = the codes of a row, plane by plane: element i of plane h
+ * stands in byte i, h * bits up. */
 INLINE void read_codes(int bits, int width, bytes *row, float *out) {
   int plane = (width * bits + 7) / 8, ones = (1 << bits) - 1, shift = 0;
   for (int from = 0; from < width; from += plane, shift += bits)
@@ -21,6 +23,7 @@ INLINE void read_codes(int bits, int width, bytes *row, float *out) {
              out + from);
 }
 
+/* Number i of a row of finite fp16. */
 INLINE float half_at(bytes *at, int i) {
   uint16_t h;
   memcpy(&h, at + 2 * (size_t)i, 2);
@@ -35,6 +38,8 @@ INLINE float placed(int fp16_ops, float code, float scale, float min) {
   return kv_grid_f16(kv_add(kv_grid_f16(y), min));
 }
 
+/* x[i] = placed(x[i]), i < n, each with a scale of its own; with one for all.
+ */
 INLINE void place_each(int fp16_ops, int n, bytes *scale, bytes *min,
                        float *restrict x) {
   for (int i = 0; i < n; i++)
@@ -45,6 +50,7 @@ INLINE void place_run(int fp16_ops, int n, float scale, float min, float *x) {
   for (int i = 0; i < n; i++) x[i] = placed(fp16_ops, x[i], scale, min);
 }
 
+/* A whole row: out[0..width) holds codes and becomes numbers. */
 INLINE void place(int fp16_ops, int width, int run, bytes *scale, bytes *min,
                   float *out) {
   if (run == 1) {

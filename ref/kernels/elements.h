@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels that go along one row: element by element or as an integer sum,
- * so any width gives the same bits. Part of ref/kernels/kernels.c.
+ * The kernels that go along one row (widen, max .. fix_rows and log of
+ * ref/kernels/kernels.h): element by element or as an integer sum, so any width
+ * gives the same bits. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_ELEMENTS_H
 #define KV_REF_KERNELS_ELEMENTS_H
 
-/* A row's element x, and LANES of them. */
+/* Element x of a row as fp32, and elements x .. x + LANES - 1. */
 INLINE float one_of(kv_dtype type, bytes *row, size_t x) {
   uint16_t h;
   float f;
@@ -110,7 +111,7 @@ INLINE vec v_expm(vec x) {
  * modulo 2^32. Six additions a vector, where the way through 64-bit integers
  * takes more, and on some machines no unit that multiplies. */
 typedef struct vsums {
-  vint high, low;
+  vint high, low; /* with the bits of the constants in them */
 } vsums;
 
 #define COARSE 0x1.8p5f  /* units of 2^-18 */
@@ -133,8 +134,8 @@ INLINE vsums vsums_plain(vsums s, int count) {
                  vi_sub(s.low, vi_one(n * kv_bits(FINE)))};
 }
 
-/* Of at most SUMS additions; the sums of all lanes stay in an int32 then:
- * SUMS * 16 lanes * 2^21. */
+/* The sum of all lanes, in 2^-40, after `count` <= SUMS additions, of which all
+ * lanes together stay within an int32: SUMS * 16 lanes * 2^21. */
 enum { SUMS = 32 };
 INLINE int64_t vsums_total(vsums s, int count) {
   const uint32_t n = (uint32_t)(count * LANES);
@@ -143,7 +144,7 @@ INLINE int64_t vsums_total(vsums s, int count) {
   return (int32_t)high * ((int64_t)1 << HIGH_BITS) + (int32_t)low;
 }
 
-/* At most SUMS vectors; lanes past the end hold -inf and give 0. */
+/* exp_sum of at most SUMS vectors; lanes past the end hold -inf and give 0. */
 INLINE int64_t exp_some(const float *s, vec top, int n, float *e) {
   vsums sum = vsums_zero();
   int i = 0;
@@ -196,7 +197,7 @@ INLINE void masses_add(vec x, vsums *mass, vsums *fallen) {
   vsums_add(fallen, v_keep_sum(x, -87.0f, v_bits(lost), vi_one(0)));
 }
 
-/* At most SUMS vectors; lanes past the end hold -inf and give 0. */
+/* exp_mass of at most SUMS vectors, t in all lanes of `by`. */
 INLINE int64_t masses_of_some(const float *less, vec by, int n,
                               int64_t *fallen) {
   const int vectors = (n + LANES - 1) / LANES;
@@ -256,6 +257,7 @@ static void fix_add(const float *p, int n, int64_t *acc) {
  * FIX_ROWS * 2^21. */
 enum { FIX_ROWS = 512, FIX_VECTORS = LANES > 8 ? 4 : 2 };
 
+/* fix_rows of `vectors` registers of columns. */
 INLINE void fix_columns(int vectors, int m, const float *e, size_t lde,
                         const float *r, int64_t *acc) {
   vsums sum[FIX_VECTORS];
@@ -271,6 +273,7 @@ INLINE void fix_columns(int vectors, int m, const float *e, size_t lde,
   }
 }
 
+/* fix_rows of the last n < LANES columns. */
 static void fix_last(int m, int n, const float *e, size_t lde, const float *r,
                      int64_t *acc) {
   vsums sum = vsums_zero();

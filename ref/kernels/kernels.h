@@ -7,7 +7,9 @@
  *
  * Rows are named by pointers, so they may lie anywhere (a mapped trace, a
  * rewritten row, a decoded tile); a row holds `d` elements of `type`,
- * unaligned. No kernel allocates; none reads past the elements named.
+ * unaligned. Matrices are row-major. No kernel allocates, fails or
+ * keeps a pointer; none reads past the elements named. Get a set by
+ * kv_kernels_best or, as programs do, by kv_kernels_named.
  */
 #ifndef KV_REF_KERNELS_H
 #define KV_REF_KERNELS_H
@@ -18,15 +20,19 @@
 
 #include <stdbool.h>
 
-enum { KV_PACK = 64 }; /* key rows that `logits` packs at once */
+enum {
+  KV_PACK = 64
+}; /* rows that a kernel packs at once; `pack` is room for
+      KV_PACK * d floats, 64-byte aligned */
 
 /* What rows hold: elements of a type; or, where bits is not 0, codes of so many
  * bits, of which `run` neighbours share scale and minimum. */
 typedef struct kv_row_kind {
-  kv_dtype type;
-  int bits, run;
+  kv_dtype type; /* of elements; where bits is 0 */
+  int bits, run; /* of codes; elements that share scale and minimum */
 } kv_row_kind;
 
+/* One set. */
 typedef struct kv_kernels {
   const char *name; /* portable, avx2, avx512 */
 
@@ -34,8 +40,7 @@ typedef struct kv_kernels {
   void (*widen)(kv_dtype type, const void *in, size_t n, float *out);
 
   /* s[i * lds + j] = dot(q_i, key_j) * scale + 0 for i < m, j < n (arithmetic
-   * 1, without bias); q_i at q + i * ldq. pack: KV_PACK * d floats of
-   * scratch, 64-byte aligned. */
+   * 1, without bias); q_i: d floats at q + i * ldq; key[n]: rows of d. */
   void (*logits)(int m, int n, int d, const float *q, size_t ldq,
                  const void *const *key, kv_dtype type, float scale, float *s,
                  size_t lds, float *pack);
@@ -64,10 +69,10 @@ typedef struct kv_kernels {
   int (*at_least)(const float *s, int n, float least, float *value,
                   int32_t *place);
 
-  /* p[j] = p[j] * r. */
+  /* p[j] = p[j] * r, j < n. */
   void (*scale)(float r, int n, float *p);
 
-  /* acc[j] += RN(p[j] * 2^40). */
+  /* acc[j] += RN(p[j] * 2^40), j < n. */
   void (*fix_add)(const float *p, int n, int64_t *acc);
 
   /* acc[j] += the sum over i < m of RN(p * 2^40), p = RN(e[i * lde + j] * r[i])
@@ -76,13 +81,15 @@ typedef struct kv_kernels {
                    int64_t *acc);
 
   /* a[i * d_v + x] = fma(p[i * ldp + j], value_j[x], a[i * d_v + x]) for
-   * j = 0..n-1 in order, i < m: continues the chains that a holds. */
+   * j = 0..n-1 in order, i < m: continues the chains that a[m][d_v] holds.
+   * value[n]: rows of d_v. */
   void (*weigh)(int m, int n, int d_v, const float *p, size_t ldp,
                 const void *const *value, kv_dtype type, float *a);
 
   /* u[t] = sum over x in index order, from +0, of RN-added
    * max(RN(q[x] * lo), RN(q[x] * hi)) by rule 2 (Quest's bound, arithmetic
-   * 5) for boxes in tiles of 16: lo of box t at lo[(t/16*d + x)*16 + t%16].
+   * 5) for n boxes, pages of keys by the least and largest of each column, in
+   * tiles of 16: element x of box t at [(t/16*d + x)*16 + t%16] of lo and hi.
    * n is rounded up to 16: u and the tiles have that much room. */
   void (*box_bound)(int n, int d, const float *q, const void *lo,
                     const void *hi, kv_dtype type, float *u);
@@ -126,7 +133,7 @@ typedef struct kv_kernels {
    * minima, its codes of `bits` bits, `run` elements sharing scale and minimum.
    * Bits are those of rows that `minmax` made, without fp16_ops, before. Of
    * rows that suit alone; pack has the same room. */
-  bool (*codes_suit)(int bits, int run, int width);
+  bool (*codes_suit)(int bits, int run, int width); /* may they be used? */
   void (*code_logits)(int m, int n, int d, const float *q, size_t ldq,
                       const void *const *key, int bits, int run, float scale,
                       float *s, size_t lds, float *pack);
@@ -134,11 +141,12 @@ typedef struct kv_kernels {
                      const void *const *value, int bits, int run, float *a);
 } kv_kernels;
 
-/* The best set this machine can run; or, with a name, as KVREPLAY_ISA has one,
- * that set: an unknown name is KV_USAGE, a set that is not there falls to the
- * next lower one and says so in note (may be NULL, else 128 bytes, empty when
- * nothing is to say). */
+/* The best set that this processor can run. */
 const kv_kernels *kv_kernels_best(void);
+/* *out = the set of that name; programs pass the environment's KVREPLAY_ISA,
+ * where it is set. KV_USAGE: there is no such name. One that
+ * this processor cannot run becomes the next lower one, which is said in
+ * note[128] (NULL: nobody asks); it is empty where nothing is to say. */
 kv_rc kv_kernels_named(const char *name, const kv_kernels **out, char *note,
                        kv_err *e);
 

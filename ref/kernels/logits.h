@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits: every (query, key) pair is one chain of fma over x ascending from
- * +0 (arithmetic 1), so lanes are keys and nothing is ever split along x.
- * Part of ref/kernels/kernels.c.
+ * The kernel logits (ref/kernels/kernels.h): every (query, key) pair is one
+ * chain of fma over x ascending from +0 (arithmetic 1), so lanes are keys and
+ * nothing is ever split along x. Part of ref/kernels/kernels.c.
  *
  * KV_PACK keys at a time are transposed into the scratch, [x][KV_PACK], and
  * tiles of queries x vectors run over x with their chains in registers.
@@ -19,30 +19,34 @@ enum {
                       for they stand in line with the loads (measured) */
 };
 
+/* A call, or a part of one (similar.h, nearest.h). q, ldq, scale, s and lds are
+ * the kernel's arguments; s moves on with the keys. */
 typedef struct problem {
   int d, columns; /* head dimension; valid keys in the scratch */
   const float *q;
   size_t ldq;
-  const void *pack;
+  const void *pack; /* the scratch, [d][KV_PACK] */
   float scale;
   float *s;
   size_t lds;
   /* The rows that the scratch will hold next, fetched while this one is
    * filled (16-bit keys only) and used: memory is never idle for long. */
-  const void *const *key; /* of the scratch as it is */
-  int known;              /* pointers behind key */
-  int fetch_from, fetch_to;
-  int fetched; /* while packing */
+  const void *const *key; /* rows of the keys in the scratch */
+  int known;              /* rows that key[] names, later keys included */
+  int fetch_from,
+      fetch_to; /* of the next scratch's rows, those for this tile */
+  int fetched;  /* of these, how many while packing */
   size_t row_bytes;
 } problem;
 
-/* Into the cache: row j of the next scratch. */
+/* Fetches row j of the next scratch into the cache. */
 INLINE void fetch_row(const problem *p, int j) {
   const char *row = row_ahead(p->key, p->known, KV_PACK + j);
   for (size_t x = 0; x < p->row_bytes; x += 64) fetch(row + x);
 }
 
-/* rows x vectors of s, keys from lane `at`. */
+/* The tile of `rows` queries from i on and `vectors` registers of keys from
+ * lane `at` on: writes their logits. type: of the scratch. */
 INLINE void logit_tile(kv_dtype type, int rows, int vectors, const problem *p,
                        int i, int at) {
   vec a[LOGIT_ROWS][4];
@@ -88,7 +92,8 @@ INLINE void logit_tile(kv_dtype type, int rows, int vectors, const problem *p,
   }
 }
 
-/* One function a shape, for full columns and for the single last vectors. */
+/* logit_TYPE_ROWS_all: a tile as wide as the registers hold; .._one: of a
+ * single register of keys, for the last ones. */
 typedef void tile_fn(const problem *p, int i, int at);
 #define DEFINE_LOGIT(t, r, v)                                                  \
   static void logit_##t##_##r##_all(const problem *p, int i, int at) {         \
@@ -103,7 +108,7 @@ LOGIT_TILES(DEFINE_LOGIT, KV_F32)
 
 typedef struct logit_shape {
   tile_fn *all, *one;
-  int vectors; /* of all */
+  int vectors; /* registers of keys of `all` */
 } logit_shape;
 #define LIST_LOGIT(t, r, v) {logit_##t##_##r##_all, logit_##t##_##r##_one, v},
 static const logit_shape logit_shapes[3][LOGIT_ROWS] = {
@@ -112,7 +117,7 @@ static const logit_shape logit_shapes[3][LOGIT_ROWS] = {
     [KV_F32] = {LOGIT_TILES(LIST_LOGIT, KV_F32)},
 };
 
-/* All queries against the packed keys. */
+/* The logits of m queries and the keys in the scratch, of `type` there. */
 static void run_tiles(kv_dtype type, int m, problem *p) {
   for (int i = 0; i < m;) {
     int rows = m - i < LOGIT_ROWS ? m - i : LOGIT_ROWS;
@@ -127,13 +132,13 @@ static void run_tiles(kv_dtype type, int m, problem *p) {
   }
 }
 
-/* Packs LANES rows. Not inline: their addresses come from memory each time,
- * for spilled ones would come through the ports that transpose. */
+/* Packs LANES rows of 16-bit elements as they are. Not inline: their addresses
+ * come from memory each time, for spilled ones would come through the ports
+ * that transpose. */
 __attribute__((noinline)) static void pack_rows_16(bytes *const *row, int d,
                                                    uint16_t *out, problem *p) {
   int x = 0;
   for (; x + COLUMNS_16 <= d; x += COLUMNS_16) {
-
     if (x % FETCH_EVERY == 0 && p->fetched < KV_PACK)
       fetch_row(p, p->fetched++);
     pack_16(row, 2 * (size_t)x, out + (size_t)x * KV_PACK);
@@ -143,6 +148,7 @@ __attribute__((noinline)) static void pack_rows_16(bytes *const *row, int d,
       memcpy(out + (size_t)x * KV_PACK + i, row[i] + 2 * x, 2);
 }
 
+/* LANES rows of floats. */
 static void pack_rows_32(bytes *const *row, int d, float *out) {
   int x = 0;
   for (; x + COLUMNS_32 <= d; x += COLUMNS_32) {
@@ -190,7 +196,8 @@ static void pack_rows_f16(bytes *const *row, int d, float *out) {
       out[(size_t)x * KV_PACK + (size_t)i] = one_of(KV_F16, row[i], (size_t)x);
 }
 
-/* Packs keys 0..n-1, n <= KV_PACK; the last one fills up its vector. */
+/* Packs keys 0..n-1, n <= KV_PACK, into the scratch, as floats where wide; the
+ * last one fills up its vector. */
 static void pack_keys(int n, int d, const void *const *key, kv_dtype type,
                       int wide, float *pack, problem *p) {
   for (int j = 0; j < n; j += LANES) {

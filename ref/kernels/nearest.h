@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The nearest of many rows to each of a few tokens, by products that the tiles
- * of ref/kernels/logits.h make: the tokens are packed, the rows go past them a
- * band at a time, and what is nearer than the farthest that a token has so far
- * takes its place. Part of ref/kernels/kernels.c.
+ * The kernel nearest (ref/kernels/kernels.h): the nearest of many rows to each
+ * of a few tokens, by products that the tiles of ref/kernels/logits.h make. The
+ * tokens are packed, the rows go past them a band at a time, and what is nearer
+ * than the farthest that a token has so far takes its place. Part of
+ * ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_NEAREST_H
 #define KV_REF_KERNELS_NEAREST_H
 
 #include "ref/kernels/similar.h"
 
+/* A call; k, n, which, found and value are its arguments. */
 typedef struct nearest_search {
   float s[BAND * KV_PACK]; /* products of a band; 0 in columns without token */
   float farthest[KV_PACK]; /* of those that a token has; infinity: it has not
@@ -19,7 +21,8 @@ typedef struct nearest_search {
   int32_t *which, *found;
 } nearest_search;
 
-/* Row i, of distance v, takes its place among those of token j. */
+/* Enters row i, of distance v, among those of token j, the farthest of which
+ * leaves where it has k already. */
 static void nearest_enter(nearest_search *t, int j, int i, float v) {
   float *value = t->value + (size_t)j * (size_t)t->k;
   int32_t *which = t->which + (size_t)j * (size_t)t->k;
@@ -33,7 +36,7 @@ static void nearest_enter(nearest_search *t, int j, int i, float v) {
   if (t->found[j] == t->k) t->farthest[j] = value[t->k - 1];
 }
 
-/* Row i of all tokens: products s[KV_PACK], its own square norm. */
+/* Row i against all tokens: s[KV_PACK] products, norm its own square norm. */
 static void nearest_row(nearest_search *t, const float *s, float norm, int i,
                         const int32_t *seen) {
   float v[KV_PACK];

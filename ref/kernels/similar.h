@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cosines of rows of unit length, each pair once: every one is a chain of fma
- * over x (arithmetic 5), made by the tiles of ref/kernels/logits.h, and goes
- * into two sums as an integer. Part of ref/kernels/kernels.c.
+ * The kernel similar (ref/kernels/kernels.h): cosines of rows of unit length,
+ * each pair once: every one is a chain of fma over x (arithmetic 5), made by
+ * the tiles of ref/kernels/logits.h, and goes into two sums as an integer. Part
+ * of ref/kernels/kernels.c.
  *
  * A tile is BAND rows against at most KV_PACK columns. Its cosines lie in the
  * first-level cache while they are rounded, added and compared. A cosine is at
@@ -13,6 +14,7 @@
 
 enum { BAND = 64, SIMILAR_VECTORS = KV_PACK / LANES };
 
+/* A call, and the tile in hand. */
 typedef struct similarity {
   float s[BAND * KV_PACK]; /* of a tile; 0 in columns that do not exist */
   uint64_t above[BAND];    /* of each of its rows: columns above the least */
@@ -20,8 +22,9 @@ typedef struct similarity {
   float least;
 } similarity;
 
-/* Bits of the columns above the least; the row's sum goes to *sum, and where
- * both ways count the columns' to `down`. */
+/* One row s[KV_PACK] of the tile: returns which columns are above the least,
+ * bit by bit; adds the row's cosines to *sum and, where `both`, each column's
+ * to `down`. */
 INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
                             vint *down, int64_t *sum) {
   uint64_t above = 0;
@@ -37,7 +40,8 @@ INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
   return above;
 }
 
-/* A band of rows before the columns. */
+/* A band of rows that stand before the columns, which begin at row `first`: sum
+ * and last are those of the band's rows. */
 static void similar_before(similarity *t, int first, int64_t *sum,
                            int32_t *last) {
   vint down[SIMILAR_VECTORS];

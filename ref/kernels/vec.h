@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the vector headers share. A vector header (vec_portable.h, vec_avx2.h,
- * vec_avx512.h) gives one instruction set the same words:
+ * vec_avx512.h) gives one instruction set the same words, of which the kernels
+ * are written; ref/kernels/kernels.c includes one of them first. A word takes
+ * and returns registers, lane by lane; pointers are to LANES elements,
+ * unaligned.
  *
- *   LANES, vec, vint          floats and int32 in one register
- *   v_one v_load v_store      broadcast, unaligned load and store
+ *   LANES, vec, vint          how many floats, or int32, are in one register
+ *   SET_NAME, SET_TABLE       the set's kv_kernels.name, and its table's
+ *   v_one v_load v_store      one number in all lanes; load and store
  *   v_load_part v_store_part  the first n lanes only, the rest `fill`
  *   v_fma v_mul v_add v_sub v_div   IEEE, one rounding each
  *   v_max                     of values where the sign of zero is no matter
@@ -40,8 +44,12 @@
  *   pack_16 pack_words        transposes: see there
  *   pack_step                 PACK_STEPS of it are one of COLUMNS_MANY words
  *   CODE_CARRIES              are there registers to do them beside a tile?
- *   LOGIT_TILES, WEIGH_TILES  register blocks: queries x vectors
- *   CODE_VECTORS, CODE_HEADS .. the same of rows of codes: ref/kernels/coded.h
+ *   LOGIT_ROWS, WEIGH_ROWS    most queries of a block of registers
+ *   LOGIT_TILES, WEIGH_TILES  X(type, queries, registers of keys or columns)
+ * for each block, by queries from 1 on CODE_VECTORS .._ONE       registers of
+ * keys of such a block over codes, for several queries and for one (coded.h)
+ *   CODE_HEADS                most heads of a block over coded values, and its
+ *   CODE_COLUMNS_FEW          registers of columns for one or two heads
  *
  * Everything is always_inline: a tile's accumulators are arrays of constant
  * size whose loops must vanish, or the compiler keeps them on the stack.
@@ -61,19 +69,19 @@
 #endif
 
 enum {
-  COLUMNS_16 = 16,
-  COLUMNS_32 = 4, /* columns of one pack_16, pack_words */
-  PACK_STEPS = 4
+  COLUMNS_16 = 16, /* columns of 16 bits that pack_16 transposes */
+  COLUMNS_32 = 4,  /* of 32 bits that pack_words does */
+  PACK_STEPS = 4   /* pack_steps to COLUMNS_MANY of them */
 };
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
 
-/* Bits at..at + bits - 1, where a code stands. */
+/* The bits at .. at + bits - 1 of a word set, where a code stands. */
 INLINE uint32_t code_mask(int at, int bits) {
   return ((1u << bits) - 1u) << at;
 }
 
-/* v_pick, lane by lane. */
+/* v_pick of the first `lanes` numbers, one by one. */
 INLINE int pick_each(int lanes, const float *lane, float least, int at,
                      float *value, int32_t *place) {
   int m = 0;

@@ -29,6 +29,7 @@ typedef __m256i vint;
 INLINE vec v_one(float x) { return _mm256_set1_ps(x); }
 INLINE vec v_load(const float *p) { return _mm256_loadu_ps(p); }
 INLINE void v_store(float *p, vec v) { _mm256_storeu_ps(p, v); }
+/* All ones in the first n lanes. */
 INLINE __m256i first(int n) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
@@ -129,6 +130,7 @@ INLINE int32_t vi_total(vint a) {
   t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
 }
+/* vi_widen_add of four lanes. */
 INLINE void vi_wide_add(__m128i high, int bits, __m128i low, int64_t *acc) {
   __m256i *to = (__m256i *)(void *)acc;
   __m256i h = _mm256_slli_epi64(_mm256_cvtepi32_epi64(high), bits);
@@ -159,6 +161,7 @@ INLINE __m256i fix(__m128 p) {
   __m256d low = _mm256_sub_pd(y, _mm256_mul_pd(h, _mm256_set1_pd(0x1p32)));
   return _mm256_add_epi64(_mm256_slli_epi64(nearest(h), 32), nearest(low));
 }
+/* The same of the lower and the upper four of eight lanes. */
 INLINE __m256i fix_low(vec p) { return fix(_mm256_castps256_ps128(p)); }
 INLINE __m256i fix_high(vec p) { return fix(_mm256_extractf128_ps(p, 1)); }
 INLINE void v_fix_add(vec p, int64_t *acc) {
@@ -168,7 +171,8 @@ INLINE void v_fix_add(vec p, int64_t *acc) {
   _mm256_storeu_si256(high, _mm256_add_epi64(b, fix_high(p)));
 }
 
-/* out[x * KV_PACK + lane] = element x of row[lane], x < 16: an 8 x 8
+/* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
+ * x < 16: an 8 x 8
  * transpose in each half; column x ends low, column x + 8 high. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   __m256i a[8], b[8];

@@ -18,7 +18,6 @@ enum { LANES = 16 };
 #define WEIGH_ROWS 6
 #define WEIGH_TILES(X, t)                                                      \
   X(t, 1, 8) X(t, 2, 8) X(t, 3, 8) X(t, 4, 4) X(t, 5, 4) X(t, 6, 4)
-/* Keys of one query, of more; heads of a tile, columns of one head or two. */
 #define CODE_VECTORS_ONE 4
 #define CODE_VECTORS 2
 #define CODE_HEADS 4
@@ -30,6 +29,7 @@ typedef __m512i vint;
 INLINE vec v_one(float x) { return _mm512_set1_ps(x); }
 INLINE vec v_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void v_store(float *p, vec v) { _mm512_storeu_ps(p, v); }
+/* The first n lanes. */
 INLINE __mmask16 first(int n) { return (__mmask16)((1u << n) - 1u); }
 INLINE vec v_load_part(const float *p, int n, float fill) {
   return _mm512_mask_loadu_ps(v_one(fill), first(n), p);
@@ -131,6 +131,7 @@ INLINE int32_t vi_total(vint a) {
   t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
 }
+/* vi_widen_add of eight lanes. */
 INLINE void vi_wide_add(__m256i high, int bits, __m256i low, int64_t *acc) {
   __m512i h = _mm512_slli_epi64(_mm512_cvtepi32_epi64(high), (unsigned)bits);
   __m512i sum = _mm512_add_epi64(h, _mm512_cvtepi32_epi64(low));
@@ -143,6 +144,7 @@ INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
               _mm512_extracti64x4_epi64(low, 1), acc + 8);
 }
 
+/* The nearest integers of the lower and the upper eight lanes. */
 INLINE __m512i fix_low(vec p) {
   return _mm512_cvtps_epi64(_mm512_castps512_ps256(p));
 }
@@ -170,7 +172,8 @@ INLINE __m512i halves(bytes *a, bytes *b) {
   return _mm512_inserti64x4(z, _mm256_loadu_si256((const __m256i *)b), 1);
 }
 
-/* out[x * KV_PACK + lane] = element x of row[lane], x < 16. Quarters of the
+/* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
+ * x < 16. Quarters of the
  * registers: columns 0-7 and 8-15 of rows 0-7, the same of rows 8-15. Pairs
  * of rows are interleaved by 2 bytes, pairs of pairs by 4; the last step
  * takes column x low and x + 8 high from wherever they are. The inserts come

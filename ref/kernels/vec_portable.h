@@ -149,6 +149,7 @@ INLINE uint64_t v_above(vec x, float least) {
   for (int i = 0; i < LANES; i++) bits |= (uint64_t)(x[i] > least) << i;
   return bits;
 }
+/* In each lane a where yes is -1, b where it is 0. */
 INLINE vint choose(vint yes, vint a, vint b) { return (a & yes) | (b & ~yes); }
 INLINE vec v_keep_sum(vec x, float least, vint a, vint b) {
   return (vec)(vi_add(a, b) & (vint)(x >= v_one(least)));
@@ -175,6 +176,7 @@ INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
     acc[i] += high[i] * ((int64_t)1 << bits) + low[i];
 }
 
+/* Four 16-bit numbers, each to an integer. */
 INLINE vint load_16(const void *p) {
   uint16_t h[4];
   memcpy(h, p, sizeof h);
@@ -208,7 +210,8 @@ INLINE void v_fix_add(vec p, int64_t *acc) {
   for (int i = 0; i < LANES; i++) acc[i] += kv_fix(p[i]);
 }
 
-/* out[x * KV_PACK + lane] = element x of row[lane]. */
+/* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`;
+ * and word[x] = the lanes' 4 bytes at column x. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   for (int i = 0; i < LANES; i++)
     for (int x = 0; x < COLUMNS_16; x++)

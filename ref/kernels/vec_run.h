@@ -10,9 +10,10 @@
 #define KV_REF_KERNELS_VEC_RUN_H
 
 typedef struct vrun {
-  vec scale, min; /* or the numbers, and nothing */
+  vec scale, min; /* of at most TABLE_BITS bits: scale holds the numbers */
 } vrun;
 
+/* A run, from its scale and minimum in all lanes. */
 INLINE vrun v_run(int bits, vec scale, vec min) {
   static const float code[][16] = {
       {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3},
@@ -22,8 +23,9 @@ INLINE vrun v_run(int bits, vec scale, vec min) {
   return (vrun){scale, min};
 }
 
-/* A code goes down to the lowest bits of its lane, where nothing but it is left
- * above: no bits are behind the last of a byte. */
+/* The numbers of the codes in bits at .. at + bits - 1 of each lane of a, which
+ * is below 256. A code goes down to the lowest bits, and what is above it is
+ * cleared; of the last in a byte nothing is. */
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
   if (at) a = vi_down(a, at);
   if (bits <= (int)TABLE_BITS) return v_look(run.scale, a);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The weighted sum of value rows: lanes are columns, each column one chain of
- * fma over the rows in order (arithmetic 3), held in registers for the whole
- * call. Wide head dimensions go in bands of columns, many query heads in
- * tiles of at most WEIGH_ROWS. Part of ref/kernels/kernels.c.
+ * The kernel weigh (ref/kernels/kernels.h), the weighted sum of value rows:
+ * lanes are columns, each column one chain of fma over the rows in order
+ * (arithmetic 3), held in registers for the whole call. Wide head dimensions go
+ * in bands of columns, many query heads in tiles of at most WEIGH_ROWS. Part of
+ * ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
@@ -14,7 +15,8 @@
  * 4 and 8 % of decode attention). */
 enum { NEAR = 20, FAR = 96 };
 
-/* `size` bytes from byte `from` on of the row that far behind row j. */
+/* Fetches `size` bytes from byte `from` on of the row that far behind row j of
+ * value[n]; rows: heads that share it. */
 INLINE void fetch_band(int rows, const void *const *value, int n, int j,
                        size_t from, size_t size) {
   const char *ahead = row_ahead(value, n, j + (rows == 4 ? NEAR : FAR)) + from;
@@ -26,15 +28,17 @@ INLINE void fetch_band(int rows, const void *const *value, int n, int j,
   }
 }
 
+/* A call; p and a go on with the heads. */
 typedef struct weighing {
-  int n, d_v;
+  int n, d_v;     /* rows; columns */
   const float *p; /* of the tile's first head */
   size_t ldp;
-  const void *const *value;
-  float *a;
+  const void *const *value; /* [n] rows */
+  float *a;                 /* [heads][d_v], of the tile's first head */
 } weighing;
 
-/* rows heads x vectors columns from column x; ahead: rows are fetched early. */
+/* The sums of `rows` heads in `vectors` registers of columns from column x on;
+ * ahead: rows are fetched early. */
 INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
                        const weighing *w, size_t x) {
   vec a[WEIGH_ROWS][8];
@@ -63,7 +67,7 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
       v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
 }
 
-/* Columns that fill no vector, one chain after the other. */
+/* Of the columns from x on, which fill no vector, one chain after the other. */
 static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
   for (; x < (size_t)w->d_v; x++)
     for (int r = 0; r < rows; r++) {
@@ -101,7 +105,8 @@ WEIGH_TILES(DEFINE_WEIGH, KV_BF16)
 WEIGH_TILES(DEFINE_WEIGH, KV_F32)
 
 typedef struct weigh_shape {
-  weigh_fn *first, *next; /* heads of a call */
+  weigh_fn *first,
+      *next; /* for the first heads of a call, and for later ones */
 } weigh_shape;
 #define LIST_WEIGH(t, r, v) {weigh_##t##_##r##_first, weigh_##t##_##r##_next},
 static const weigh_shape weigh_shapes[3][WEIGH_ROWS] = {
