@@ -21,6 +21,7 @@
 
 #include "ref/formats/format.h"
 
+/* How a latent vector is stored. */
 typedef enum kv_latent_type {
   KV_LATENT_FP16,
   KV_LATENT_BF16,
@@ -29,27 +30,31 @@ typedef enum kv_latent_type {
   KV_LATENT_NONE /* no latent vector: the mean alone */
 } kv_latent_type;
 
-enum { KV_MOST_NEAREST = 32 };
+enum { KV_MOST_NEAREST = 32 }; /* ids that a block names at most */
 
+/* The settings of the format, for needs.coding. */
 typedef struct kv_delta {
-  int32_t latent;  /* elements of z */
-  int32_t type;    /* a kv_latent_type */
-  int32_t group;   /* of int4: elements that share; 0: all */
-  int32_t nearest; /* ids a block has room for, at most KV_MOST_NEAREST */
-  int32_t raw;     /* bytes of K and V as they came, held beside it */
-  int32_t
-      reference;   /* are its tokens references? Of equal bytes, two codings */
-  int32_t ordered; /* tokens stand in their order: no position is stored */
+  int32_t latent;    /* elements of z */
+  int32_t type;      /* a kv_latent_type */
+  int32_t group;     /* of int4: elements that share; 0: all */
+  int32_t nearest;   /* ids a block has room for, at most KV_MOST_NEAREST */
+  int32_t raw;       /* bytes of K and V as they came, held beside it */
+  int32_t reference; /* flag: its tokens are references. It changes no byte,
+                        but makes two codings of equal ones */
+  int32_t ordered;   /* flag: tokens stand in their order, no position is stored
+                      */
 } kv_delta;
 
 extern const kv_format kv_format_delta;
 
-/* z[latent] into the block, and back. false: an element, a scale or a minimum
- * is not finite as stored. */
+/* z[c->latent] into the block of kv_delta_bytes(c) bytes, and back. put returns
+ * false where an element, a scale or a minimum is not finite as stored; the
+ * caller then fails the cell. */
 bool kv_delta_put(const kv_delta *c, const float *z, void *block);
 void kv_delta_get(const struct kv_kernels *kernels, const kv_delta *c,
                   const void *block, float *z);
-/* Bytes of the block. */
+/* Bytes of the latent vector in a block, scales and minima included: what put
+ * writes, without ids and position. */
 size_t kv_delta_bytes(const kv_delta *c);
 
 #endif

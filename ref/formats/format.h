@@ -33,8 +33,9 @@ struct kv_kernels;
  * to the trace's type, or as they are computed. */
 typedef enum kv_means { KV_MEANS_TRACE, KV_MEANS_FP32 } kv_means;
 
+/* Bytes, as the ledger tells them apart: payload, and scales and the like. */
 typedef struct kv_coded_size {
-  size_t codes, metadata; /* bytes */
+  size_t codes, metadata;
 } kv_coded_size;
 
 /* Rules that define the parts of a block, sufficient together with
@@ -50,8 +51,8 @@ typedef struct kv_format_rules {
 /* Of a layered format. A block names tokens that stay as they are while it
  * lives, and holds bytes beside their ids. */
 typedef struct kv_layered {
-  int (*named)(const void *settings);
-  size_t (*bytes)(const void *settings);
+  int (*named)(const void *settings);    /* how many ids it has room for */
+  size_t (*bytes)(const void *settings); /* how many bytes beside them */
   /* Where another block names such a token: is K and V as it came held beside
    * its own block, and read? Else it is read decoded. NULL: no. */
   bool (*held)(const void *settings);
@@ -59,9 +60,10 @@ typedef struct kv_layered {
 
 enum { KV_NO_TOKEN = -1 }; /* an id of a block that names fewer */
 
-/* `settings` is always a struct of the format's own. */
+/* A format. `settings` is always a struct of the format's own. Functions
+ * allocate nothing, and but for encode they cannot fail. */
 typedef struct kv_format {
-  const char *name;
+  const char *name; /* as in formats.mk */
   /* Bytes of that struct, which has no pointers and no padding: devices get a
    * copy, and codings whose bytes are equal are the same coding. */
   size_t settings_size;
@@ -111,6 +113,7 @@ typedef struct kv_coding {
   kv_coded_sides sides;
 } kv_coding;
 
+/* May K, and may V, be put into it? */
 static inline bool kv_codes_keys(const kv_coding *c) {
   return c->sides != KV_VALUES_ONLY;
 }
@@ -124,6 +127,7 @@ static inline bool kv_codes_values(const kv_coding *c) {
  * / parts) of n bytes, so that parts add up to it. */
 kv_coded_size kv_coding_size(const kv_coding *c, int part, int parts,
                              int members, int width);
+/* Where part `part` begins, in bytes of a block of so many. */
 static inline size_t kv_part_begin(size_t bytes, int part, int parts) {
   return (size_t)part * bytes / (size_t)parts;
 }

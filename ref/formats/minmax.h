@@ -17,10 +17,9 @@
  *     s = h(h(max - min) / L), m = min
  *     code = rint(clamp(h(h(x - m) / s), 0, L)),  x^ = h(h(code * s) + m)
  *   KV_RULE_UNROUNDED, of token alone, LeanKV's equation 2: codes are chosen by
- * the scale and the minimum as they were before they were rounded for storing:
- *     r = (max - min) / L, s = h(r), m = h(min)
- *     code = rint(clamp((x - min) * (1 / r), 0, L)),  x^ = fma(code, s, m)
- *   where s = 0 every code is 0.
+ *   the scale and the minimum as they were before they were rounded for
+ * storing: r = (max - min) / L, s = h(r), m = h(min) code = rint(clamp((x -
+ * min) * (1 / r), 0, L)),  x^ = fma(code, s, m) where s = 0 every code is 0.
  * Encoding fails where s, m or what the largest code decodes to leaves fp16.
  *
  * A block: scales, minima (fp16 each), then the codes row by row, each row
@@ -39,6 +38,7 @@
 
 #include "ref/formats/format.h"
 
+/* Which arithmetic; each format has some of them. */
 typedef enum kv_rule {
   KV_RULE_STORED,
   KV_RULE_FP16,
@@ -50,7 +50,8 @@ typedef enum kv_rule {
   KV_RULE_BASE
 } kv_rule;
 
-/* The settings of both formats, for needs.coding. */
+/* The settings of both formats, and of absmax and zeropoint, for needs.coding.
+ */
 typedef struct kv_minmax {
   int32_t bits;  /* a code: 1, 2, 4 or 8 */
   int32_t group; /* rows (channel) or elements (token) that share */
@@ -67,10 +68,11 @@ enum { KV_MINMAX_TILE = 64 }; /* elements coded at once */
  * those stored or, of KV_RULE_UNROUNDED, 1 / scale and minimum unrounded. Where
  * the stored scale is 0, it stands here as 1 and the largest code as 0. */
 typedef struct kv_minmax_ranges {
-  float scale[KV_MINMAX_TILE], min[KV_MINMAX_TILE], top[KV_MINMAX_TILE];
+  float scale[KV_MINMAX_TILE], min[KV_MINMAX_TILE];
+  float top[KV_MINMAX_TILE]; /* the largest code */
 } kv_minmax_ranges;
 
-/* Bytes of a row of codes. */
+/* Bytes of the codes of a row of `width` elements. */
 size_t kv_minmax_row(const kv_minmax *c, int width);
 /* Runs of `group` neighbouring elements of a row; the last may be shorter. */
 int kv_minmax_runs(const kv_minmax *c, int width);
@@ -78,8 +80,10 @@ int kv_minmax_runs(const kv_minmax *c, int width);
  * two numbers of 2 bytes stand before its codes for each run. */
 int kv_minmax_members_one(const void *settings);
 kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width);
-/* From minimum and maximum into place i and to where the block has its scale
- * and its minimum (fp16 each); false where they do not fit fp16. */
+/* Makes the range of numbers from min to max: into place i of *r, and to
+ * scale_at and min_at, where the block has its scale and its minimum (fp16
+ * each, unaligned). False where the group cannot be coded, as they do not fit
+ * fp16. */
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
                      kv_minmax_ranges *r, char *scale_at, char *min_at);
 /* Codes elements first..first+n-1 of a row whose codes were zero, n at most a

@@ -32,15 +32,18 @@
 #define KV_NAMED_BAR(name, format, bits, rule) "|" #name
 #define KV_NAMED_CHOICES "raw" KV_NAMED_FORMATS(KV_NAMED_BAR)
 
+/* A name; bits and rule are those of a kv_minmax, whose group the method adds.
+ */
 typedef struct kv_named_format {
   const char *name;
   const kv_format *format; /* NULL: of "raw" */
   int bits, rule;
 } kv_named_format;
 
-/* By the number of the choice, 0 being "raw"; NULL past the end. */
+/* The name by its number, which is the value of a parameter with
+ * KV_NAMED_CHOICES, 0 being "raw"; NULL past the end. */
 const kv_named_format *kv_named_format_at(int index);
-/* Its number; -1: there is none. */
+/* The number of a name; -1: there is none. */
 int kv_named_format_find(const char *name);
 
 #endif

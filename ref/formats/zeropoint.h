@@ -37,7 +37,7 @@ extern const kv_format kv_format_zeropoint;
  * by c->rule), fits, code for each element; and least to decode. c has the bits
  * and the rule; min and max are the least and the largest element. */
 typedef struct kv_zeropoint {
-  float scale, zero;
+  float scale, zero; /* s and z */
 } kv_zeropoint;
 
 /* L, the largest code. */
@@ -52,6 +52,8 @@ KV_FN float kv_zeropoint_clamp(const kv_minmax *c, float y) {
   return y < top ? y : top;
 }
 
+/* Scale and zero point of a run by KV_RULE_BASE, by KV_RULE_FRACTION, and by
+ * c->rule; not finite where it cannot be coded. */
 KV_FN kv_zeropoint kv_zeropoint_base(const kv_minmax *c, float min, float max) {
   float range = kv_sub(max, min), top = kv_zeropoint_top(c);
   kv_zeropoint p;
