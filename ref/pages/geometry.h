@@ -18,6 +18,7 @@
 
 #include <stdint.h>
 
+/* The segments of a page. */
 typedef enum kv_page_segment {
   KV_PAGE_K,
   KV_PAGE_K_META,
@@ -39,23 +40,25 @@ typedef struct kv_page_token {
   int64_t codes[2], meta[2];
 } kv_page_token;
 
-/* Where the segments of a page lie: bytes from its begin. The last is where the
- * positions end. */
+/* Where the segments of a page lie. */
 typedef struct kv_page_map {
-  int32_t tokens;
-  int64_t at[KV_PAGE_SEGMENTS + 1];
+  int32_t tokens;                   /* that the page has room for */
+  int64_t at[KV_PAGE_SEGMENTS + 1]; /* bytes from the page's begin; the last:
+                                       where the positions end */
 } kv_page_map;
 
-/* d, d_v: elements of a row of K and of V. */
+/* The bytes of a token coded so; d, d_v: elements of a row of K and of V. */
 kv_page_token kv_page_token_of(int d, int d_v, const kv_page_config *c);
 
-/* Codes, metadata, score and position of a token. */
+/* Bytes of codes, metadata, score and position of a token. */
 int64_t kv_page_payload(const kv_page_token *t);
 
-/* A page with so many tokens, however large that makes it. */
+/* The map of a page with just so many tokens, however large that makes it: tests
+ * ask what one more would take. */
 kv_page_map kv_page_map_with(int32_t tokens, const kv_page_token *t);
 
-/* As many tokens as fit into a page of so many bytes; tokens 0: not one. */
+/* The map of a page with as many tokens as fit into so many bytes; tokens 0:
+ * not one does. */
 kv_page_map kv_page_map_of(int64_t page, const kv_page_token *t);
 
 /* The size of pages for rows of d and d_v elements: of the multiples of 128

@@ -45,13 +45,13 @@ enum { KV_PAGES_PART = 64 };
 /* Readable by anyone; written by kv_pages_compact alone. */
 typedef struct kv_pages {
   kv_pages_shape shape;
-  int threads;
+  int threads;           /* that a call computes in */
   int32_t *ring;         /* [pages] */
   int32_t start, count;  /* ids ring[start], ... are free, count of them */
   int32_t *table;        /* [requests][heads][shape.table] */
   kv_pages_count *held;  /* [requests][heads] pages */
   kv_pages_count *store; /* [requests][heads] tokens */
-  kv_pages_books books;
+  kv_pages_books books;  /* totals since open or reset */
   /* Scratch of a call. */
   kv_pages_count *goal; /* [requests][heads] pages after it */
   kv_pages_part *part;  /* [requests][parts] */
@@ -59,34 +59,39 @@ typedef struct kv_pages {
   uint64_t *mark;       /* a bit a page */
 } kv_pages;
 
-/* Entries of a head's table for requests of at most so many tokens. `fewest`:
- * tokens of a page in the configuration that has the fewest, which variant code
- * goes by. */
+/* kv_pages_shape.table: the entries of a head's table for requests of at most
+ * so many tokens, with so many tokens to a page of each tier. fewest: tokens of
+ * a page in the configuration that has the fewest, which variant code goes by.
+ */
 int32_t kv_pages_table(kv_pages_variant variant, int32_t most_tokens,
                        const int32_t tokens[KV_TIERS], int32_t fewest);
 
-/* All pages free, no request has any. */
+/* Takes the memory; all pages are free, no request has any. KV_RESOURCE: no
+ * memory, and *out is zeroed. */
 kv_rc kv_pages_open(const kv_pages_shape *shape, int threads, kv_pages *out,
                     kv_err *e);
 void kv_pages_close(kv_pages *p); /* accepts zeroed */
 /* As after open, books included. */
 void kv_pages_reset(kv_pages *p);
 
-/* One step of n requests. Returns how many were refused. */
+/* One step of n requests, each in one job, whose answers it fills in (refused,
+ * wanted). Returns how many were refused. */
 int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job);
 
-/* The ids of a head. */
+/* [shape.table] the page ids of a head of a request. */
 static inline const int32_t *kv_pages_row(const kv_pages *p, int request,
                                           int head) {
   return p->table + ((int64_t)request * p->shape.heads + head) * p->shape.table;
 }
 
+/* Pages that are not free. */
 static inline int32_t kv_pages_used(const kv_pages *p) {
   return p->shape.pages - p->count;
 }
 
-/* Free ids and table ids are a permutation of all pages, no table's ends meet,
- * and every tier has pages for its tokens. Walks everything. */
+/* For checks: true if free ids and table ids are a permutation of all pages, no
+ * table's ends meet, and every tier has pages for its tokens. Walks everything.
+ */
 bool kv_pages_sound(kv_pages *p);
 
 #endif

@@ -12,13 +12,15 @@
 #include "ref/ground/arith.h"
 #include <stdbool.h>
 
-enum { KV_HIGH, KV_LOW, KV_TIERS };
+enum { KV_HIGH, KV_LOW, KV_TIERS }; /* the tiers */
 
+/* LeanKV's paper, or its authors' code: ref/pages/pages.h tells them apart. */
 typedef enum kv_pages_variant {
   KV_PAGES_PAPER,
   KV_PAGES_CODE
 } kv_pages_variant;
 
+/* What a manager is opened for. */
 typedef struct kv_pages_shape {
   kv_pages_variant variant;
   int requests;             /* at once */
@@ -33,6 +35,7 @@ typedef struct kv_pages_count {
   int32_t of[KV_TIERS];
 } kv_pages_count;
 
+/* When a request is in a step. */
 typedef enum kv_pages_phase {
   KV_PAGES_PROMPT,     /* tokens are about to enter */
   KV_PAGES_COMPRESSED, /* what they became is known: count */
@@ -50,7 +53,7 @@ typedef struct kv_pages_job {
   int64_t wanted;              /* answer: pages that it takes, or would */
 } kv_pages_job;
 
-/* Since open. */
+/* Totals. */
 typedef struct kv_pages_books {
   int64_t taken, given; /* ids read from the ring, and written into it */
   int64_t turned;       /* reserved pages that became pages of the low tier */
@@ -63,22 +66,24 @@ typedef struct kv_pages_part {
   int64_t give, take;
 } kv_pages_part;
 
-/* How the pages of one head change. */
+/* How the pages of one head change, in pages. */
 typedef struct kv_pages_change {
-  int32_t turn;           /* pages beyond the high tier that become low ones */
-  int32_t give[KV_TIERS]; /* behind those */
-  int32_t take[KV_TIERS];
+  int32_t turn; /* those behind the high tier's goal that become low */
+  int32_t give[KV_TIERS]; /* to the ring; of high those behind these */
+  int32_t take[KV_TIERS]; /* from the ring */
 } kv_pages_change;
 
 /* --- plan ----------------------------------------------------------------- */
 
-/* Pages for so many tokens, of which one holds so many. */
+/* Pages for so many tokens, of which a page holds of_page; 0: there is no such
+ * tier. */
 KV_FN int32_t kv_pages_for(int32_t tokens, int32_t of_page) {
   return of_page ? (tokens + of_page - 1) / of_page : 0;
 }
 
 KV_FN int32_t kv_pages_larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
+/* The fewest pages for a head's tokens: what it holds after a prompt. */
 KV_FN kv_pages_count kv_pages_least(const kv_pages_shape *s,
                                     const kv_pages_count *tokens) {
   kv_pages_count n;
@@ -87,7 +92,8 @@ KV_FN kv_pages_count kv_pages_least(const kv_pages_shape *s,
   return n;
 }
 
-/* Before a prompt of so many tokens. */
+/* What a head holds before a prompt of so many tokens; held, store: pages and
+ * tokens that it has. */
 KV_FN kv_pages_count kv_pages_reserve(const kv_pages_shape *s, int32_t tokens,
                                       const kv_pages_count *held,
                                       const kv_pages_count *store) {
@@ -99,8 +105,8 @@ KV_FN kv_pages_count kv_pages_reserve(const kv_pages_shape *s, int32_t tokens,
   return n;
 }
 
-/* After a step, of a tier: what it had, and what its tokens need; variant code:
- * what it took before it knew. */
+/* Pages of a tier after a step: what it had, or what its tokens `need` or, of
+ * variant code, what it took before it knew. */
 KV_FN int32_t kv_pages_grown(const kv_pages_shape *s, int tier, int32_t need,
                              const kv_pages_count *held,
                              const kv_pages_count *store) {
@@ -109,6 +115,7 @@ KV_FN int32_t kv_pages_grown(const kv_pages_shape *s, int tier, int32_t need,
   return kv_pages_larger(n, held->of[tier]);
 }
 
+/* What a head holds after a step of decoding, for `tokens` then. */
 KV_FN kv_pages_count kv_pages_grow(const kv_pages_shape *s,
                                    const kv_pages_count *tokens,
                                    const kv_pages_count *held,
@@ -138,8 +145,10 @@ KV_FN kv_pages_count kv_pages_goal(const kv_pages_shape *s,
   }
 }
 
+/* By how much a is more than b; 0: it is not. */
 KV_FN int32_t kv_pages_above(int32_t a, int32_t b) { return a > b ? a - b : 0; }
 
+/* What leads from the pages that a head has now to its goal. */
 KV_FN kv_pages_change kv_pages_between(const kv_pages_count *now,
                                        const kv_pages_count *goal) {
   int32_t spare = kv_pages_above(now->of[KV_HIGH], goal->of[KV_HIGH]);
@@ -162,7 +171,7 @@ KV_FN int32_t kv_pages_place(int32_t start, int64_t at, int32_t pages) {
   return (int32_t)at;
 }
 
-/* Where in its row the x-th page stands that a head gives. */
+/* Place, in a head's row of `table` ids, of the x-th page that it gives. */
 KV_FN int32_t kv_pages_from(int32_t table, const kv_pages_change *c,
                             const kv_pages_count *goal, int32_t x) {
   int32_t low = x - c->give[KV_HIGH];
@@ -170,7 +179,7 @@ KV_FN int32_t kv_pages_from(int32_t table, const kv_pages_change *c,
                  : table - 1 - goal->of[KV_LOW] - low;
 }
 
-/* Where the x-th page goes that it takes; now: before. */
+/* Place for the x-th page that it takes; now: what it had before. */
 KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                           const kv_pages_count *now, int32_t x) {
   int32_t low = x - c->take[KV_HIGH];
@@ -190,7 +199,7 @@ KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
   ids[right] = id;
 }
 
-/* The tokens that a head has after a job; store: before, and then. */
+/* Makes *store, the tokens of a head before a job, those after it. */
 KV_FN void kv_pages_remember(const kv_pages_job *j, int head,
                              kv_pages_count *store) {
   const kv_pages_count none = {{0, 0}};
