@@ -31,6 +31,9 @@
 #  define KV_FN static inline
 #endif
 
+/* One IEEE operation each, rounded once: kv_fma is a * b + c, kv_from_int64 the
+ * nearest float of an integer (through double there would be two roundings) and
+ * kv_rint the nearest integer, ties to even. */
 #ifdef __CUDA_ARCH__
 KV_FN float kv_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 KV_FN float kv_mul(float a, float b) { return __fmul_rn(a, b); }
@@ -39,7 +42,6 @@ KV_FN float kv_sub(float a, float b) { return __fsub_rn(a, b); }
 KV_FN float kv_div(float a, float b) { return __fdiv_rn(a, b); }
 KV_FN float kv_sqrt(float x) { return __fsqrt_rn(x); }
 KV_FN float kv_from_int64(int64_t s) { return __ll2float_rn(s); }
-/* The nearest integer, ties to even. */
 KV_FN float kv_rint(float x) { return rintf(x); }
 #else
 KV_FN float kv_fma(float a, float b, float c) {
@@ -50,11 +52,11 @@ KV_FN float kv_add(float a, float b) { return a + b; }
 KV_FN float kv_sub(float a, float b) { return a - b; }
 KV_FN float kv_div(float a, float b) { return a / b; }
 KV_FN float kv_sqrt(float x) { return __builtin_sqrtf(x); }
-/* One rounding; through double there would be two. */
 KV_FN float kv_from_int64(int64_t s) { return (float)s; }
 KV_FN float kv_rint(float x) { return __builtin_rintf(x); }
 #endif
 
+/* The bits of a float, and the float of bits. */
 KV_FN uint32_t kv_bits(float x) {
   uint32_t u;
   memcpy(&u, &x, sizeof u);
@@ -67,11 +69,13 @@ KV_FN float kv_float(uint32_t u) {
   return x;
 }
 
+/* 0 of infinities and NaN. */
 KV_FN int kv_finite(float x) {
   return (kv_bits(x) & 0x7f800000u) < 0x7f800000u;
 }
 
-/* Rule 2: the order of all decisions; larger key first, -0 below +0. */
+/* Rule 2: the order of all decisions. a comes before b where kv_key(a) is
+ * larger; -0 is below +0. kv_max and kv_min are by it. */
 KV_FN uint32_t kv_key(float s) {
   uint32_t u = kv_bits(s);
   return u ^ (u >> 31 ? 0xffffffffu : 0x80000000u);
@@ -101,10 +105,12 @@ KV_FN int64_t kv_fix_exp(float p) {
 /* RN32(s) * 2^-40: one rounding. */
 KV_FN float kv_unfix(int64_t s) { return kv_mul(kv_from_int64(s), 0x1p-40f); }
 
-/* Rule 6. The common core of exp: x = k ln2 + r by Cody and Waite with
- * k = RN(x / ln2) read from the low bits of t, then a degree-6 minimax
- * polynomial; *k and the value of exp(r) are returned. 0.891 ulp. */
-KV_FN float kv_exp_core(float x, int32_t *k) {
+/* Rule 6. exp(x) for x <= 0; below -87 (and for NaN) +0, so never a subnormal;
+ * kv_expm(0) = 1 exactly. x = k ln2 + r by Cody and Waite with k = RN(x / ln2)
+ * read from the low bits of t, then a degree-6 minimax polynomial in r, whose
+ * exponent gets k. 0.891 ulp. */
+KV_FN float kv_expm(float x) {
+  if (!(x >= -87.0f)) return 0.0f;
   float t = kv_fma(x, 0x1.715476p+0f, 0x1.8p23f);
   float n = kv_sub(t, 0x1.8p23f);
   float r = kv_fma(n, -0x1.62e400p-1f, x);
@@ -115,31 +121,8 @@ KV_FN float kv_exp_core(float x, int32_t *k) {
   q = kv_fma(q, r, 0x1.fffffcp-2f);
   q = kv_fma(q, r, 1.0f);
   q = kv_fma(q, r, 1.0f);
-  *k = (int32_t)(kv_bits(t) - 0x4b400000u);
-  return q;
-}
-
-/* exp(x) for x <= 0; below -87 (and for NaN) +0, so never a subnormal.
- * kv_expm(0) = 1 exactly. */
-KV_FN float kv_expm(float x) {
-  int32_t k;
-  float q;
-  if (!(x >= -87.0f)) return 0.0f;
-  q = kv_exp_core(x, &k);
-  return kv_float(kv_bits(q) + ((uint32_t)k << 23));
-}
-
-/* exp(x) everywhere: subnormal results, +0 from -104 down, +inf past 88.72;
- * the power of two enters as two exact factors. */
-KV_FN float kv_exp(float x) {
-  int32_t k, half;
-  float q;
-  if (!(x >= -104.0f)) return x == x ? 0.0f : x;
-  if (x > 0x1.62e430p+6f) return kv_float(0x7f800000u);
-  q = kv_exp_core(x, &k);
-  half = k >> 1;
-  q = kv_mul(q, kv_float((uint32_t)(half + 127) << 23));
-  return kv_mul(q, kv_float((uint32_t)(k - half + 127) << 23));
+  uint32_t k = kv_bits(t) - 0x4b400000u;
+  return kv_float(kv_bits(q) + (k << 23));
 }
 
 /* log(x) for positive normals: x = 2^e m with m in [2/3, 4/3), a degree-10
@@ -174,6 +157,7 @@ KV_FN float kv_from_finite_f16(uint16_t h) {
   return kv_float(kv_bits(a) | (uint32_t)(h & 0x8000u) << 16);
 }
 
+/* Any half. */
 KV_FN float kv_from_f16(uint16_t h) {
   uint32_t a = (uint32_t)(h & 0x7fffu) << 13; /* exponent still biased 15 */
   uint32_t past = 0x7f800000u | a | (a > 0x0f800000u ? 0x400000u : 0);

@@ -6,12 +6,14 @@
 #ifndef KV_REF_CHOICE_H
 #define KV_REF_CHOICE_H
 
+/* By which rule. */
 typedef enum kv_chose {
   KV_CHOSE_K,    /* so many of the largest, of all lanes together */
   KV_CHOSE_MASS, /* the largest until their mass was reached */
   KV_CHOSE_ONE   /* the smallest of those in `in`, to go: `one` */
 } kv_chose;
 
-#define KV_SHOWN_OUT 0xffffffffu /* takes no part; as a float, a NaN */
+/* The bits in place of the score of an entry that takes no part: a NaN's. */
+#define KV_SHOWN_OUT 0xffffffffu
 
 #endif

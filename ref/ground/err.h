@@ -24,13 +24,14 @@ typedef enum kv_rc {
   KV_REFUSED = 6    /* this cell cannot run as asked; never an exit code */
 } kv_rc;
 
+/* A failure. Owned by the caller; zeroed: none. */
 typedef struct kv_err {
   kv_rc rc;
   char text[512]; /* one sentence, no newline, no trailing period needed */
 } kv_err;
 
-/* Writes the sentence (cut at 511 bytes) and returns rc. Whatever was named in
- * it is shown as kv_plain shows it. */
+/* Writes the sentence, made as by printf and cut at 511 bytes, into *e and
+ * returns rc. Whatever was named in it is shown as kv_plain shows it. */
 kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -38,16 +39,20 @@ kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...)
  * terminal would obey instead of showing it, and bytes that are not UTF-8,
  * become \x1b or \u202e; all else stays. Text that went through it once is
  * not changed by a second time. */
-enum { KV_PLAIN_MOST = 8 };
+enum {
+  KV_PLAIN_MOST = 8
+}; /* bytes of a character so shown, its end included */
 
-/* Strict UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF. */
+/* True if the n bytes are strict UTF-8: no overlong forms, no surrogates,
+ * nothing past U+10FFFF. */
 bool kv_utf8_valid(size_t n, const unsigned char *text);
 
-/* The next character of *text, which moves on, as text; its length, 0 at the
- * end. */
+/* Writes the next character of *text, so shown, with a NUL into out and moves
+ * *text on; returns its length, 0 at the end. */
 int kv_plain_next(const char **text, char out[KV_PLAIN_MOST]);
 
-/* All of it, cut between two characters where out has no room. Returns out. */
+/* All of it into out, which has room for so many bytes, at least 1, and is cut
+ * between two characters where that is not enough. Returns out. */
 const char *kv_plain(const char *text, size_t room, char *out);
 
 /* Zeroed memory for count elements of size bytes, aligned to 64 bytes, or
@@ -60,7 +65,7 @@ void *kv_zalloc(size_t count, size_t size);
  * beside what decoding needs. Small blocks stay as they are. */
 void kv_give_back(void *block, size_t bytes);
 
-/* "not enough memory for WHAT (N bytes)", KV_RESOURCE. */
+/* kv_fail with "not enough memory for WHAT (N bytes)" and KV_RESOURCE. */
 kv_rc kv_no_memory(kv_err *e, const char *what, size_t bytes);
 
 #endif

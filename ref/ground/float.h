@@ -17,8 +17,8 @@
 /* Sets the mode of the calling thread. */
 void kv_float_ground(void);
 
-/* How the mode of the calling thread differs, in words that follow "with";
- * NULL: it does not. */
+/* What is wrong with the mode of the calling thread, in words that follow
+ * "with", such as "rounding not to nearest"; NULL: nothing. */
 const char *kv_float_astray(void);
 
 #endif

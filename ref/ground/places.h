@@ -19,16 +19,19 @@
 
 typedef struct kv_places kv_places;
 
-/* Floats that a caller lends to kv_place_row. */
+/* Floats of `room` that a caller of kv_place_row lends. */
 #define KV_PLACE_ROOM(d) (3 * (size_t)(d))
 
-/* Thread-safe, as all of these. rope, which outlives them, has frequencies and
- * reaches the places (kv_rope_reaches); close accepts NULL. */
+/* The places of lanes of n_tokens entries with rows of d. rope, which outlives
+ * them, has frequencies and reaches the places (kv_rope_reaches). KV_RESOURCE:
+ * no memory, and *out is NULL. Thread-safe, as all of these; close accepts
+ * NULL. */
 kv_rc kv_places_open(const kv_rope *rope, int n_tokens, int d, kv_places **out,
                      kv_err *e);
 void kv_places_close(kv_places *p);
 
-/* row [d] of token t, as the model turned it, goes to place p[0] + i. */
+/* Turns row[d], a key or query of token t as the model turned it, to place
+ * p[0] + i, in its place. */
 void kv_place_row(kv_places *p, uint32_t t, int i, float *room, float *row);
 
 #endif

@@ -52,8 +52,8 @@ void kv_rope_move(int d, int interleaved, const float *from, const float *to,
  * once, divided by ahead. */
 typedef struct kv_turns {
   const kv_rope *rope;
-  int d;
-  float *sc;
+  int d;     /* floats of a row */
+  float *sc; /* [n_tokens, and one where ahead > 0][d] */
 } kv_turns;
 
 /* Fills *out. rope has frequencies and outlives it; ahead 0: no row of means.

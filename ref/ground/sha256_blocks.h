@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The compression function of SHA-256, twice: same results, one with the
- * processor's instructions. ref/ground/sha256.c chooses; tests compare them.
+ * Private to ref/ground/sha256.c, which chooses, and a test, which compares:
+ * the compression function of SHA-256 in plain C and with the processor's SHA
+ * instructions, with the same results.
  */
 #ifndef KV_REF_SHA256_BLOCKS_H
 #define KV_REF_SHA256_BLOCKS_H
@@ -12,12 +13,13 @@
 /* FIPS 180-4, 4.2.2: cube roots of the first 64 primes. */
 extern const uint32_t kv_sha256_constants[64];
 
-/* state is advanced over count blocks of 64 bytes at data. */
+/* Advances state over count blocks of 64 bytes at data. */
 void kv_sha256_blocks_plain(uint32_t state[8], const uint8_t *data,
                             size_t count);
 
-/* Only where kv_sha256_has_ni. */
+/* The same, only where kv_sha256_has_ni. */
 void kv_sha256_blocks_ni(uint32_t state[8], const uint8_t *data, size_t count);
+/* 1 where this processor and this build have the instructions, else 0. */
 int kv_sha256_has_ni(void);
 
 #endif

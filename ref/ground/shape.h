@@ -11,10 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The type of elements: IEEE half, bfloat16, float. */
 typedef enum kv_dtype { KV_F16, KV_BF16, KV_F32 } kv_dtype;
 
+/* Bytes of an element. */
 static inline size_t kv_dtype_size(kv_dtype t) { return t == KV_F32 ? 4 : 2; }
 
+/* The numbers of a request and its model. */
 typedef struct kv_shape {
   int n_layers;            /* of the model, also where a subset is recorded */
   int n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
@@ -30,24 +33,25 @@ static inline int kv_group(const kv_shape *s) {
   return s->n_heads / s->n_kv_heads;
 }
 
-/* Recorded data of one layer, row-major, unaligned, owned by the trace.
- * Rows of q: n_rows of them per head; row t lies at index q_row0-based:
- * tokens rows[0..n_rows) ascending, or 0..T-1 where rows is NULL. */
+/* Recorded data of one layer, row-major, unaligned, owned by the trace. q has
+ * n_rows rows a head: those of tokens rows[0..n_rows), ascending, or of all
+ * tokens where rows is NULL (kv_layer_row). */
 typedef struct kv_layer_data {
-  int layer;     /* the model's number */
-  const void *q; /* [n_heads][n_rows][d], q_dtype */
-  const void *k; /* [n_kv_heads][T][d], shape.dtype */
-  const void *v; /* [n_kv_heads][T][d_v], shape.dtype */
-  kv_dtype q_dtype;
-  int n_rows;
+  int layer;           /* the model's number */
+  const void *q;       /* [n_heads][n_rows][d], q_dtype */
+  const void *k;       /* [n_kv_heads][T][d], shape.dtype */
+  const void *v;       /* [n_kv_heads][T][d_v], shape.dtype */
+  kv_dtype q_dtype;    /* of q */
+  int n_rows;          /* query rows a head */
   const int32_t *rows; /* [n_rows] token ids of the query rows, or NULL */
   const void *colsum;  /* [n_heads][colsum_len] int64, unaligned: per column
                           the sum over all prompt rows of RN(P * 2^40); NULL:
                           not recorded */
-  int colsum_len;
+  int colsum_len;      /* columns: tokens of the prompt */
 } kv_layer_data;
 
-/* Where token t's query row stands among those of a head; it is recorded. */
+/* Index of token t's query row among those of a head; asserts that it is
+ * recorded. O(log n_rows). */
 static inline int kv_layer_row(const kv_layer_data *data, int t) {
   int low = 0, high = data->n_rows - 1;
   if (!data->rows) return t;

@@ -19,6 +19,32 @@ typedef struct params {
   kv_grow_options g;
 } params;
 
+/* Entries that layer l keeps past the window (PyramidKV's integer schedule), of
+ * a budget of `capacity` entries a lane on average; n: tokens of the prompt.
+ * *all becomes whether the layer keeps everything. */
+KV_FN int schedule_of_layer(int capacity, int window, int layers, int l, int n,
+                            int beta, bool *all) {
+  int base = capacity - window, min = base / beta, max = 2 * base - min;
+  *all = n < capacity;
+  if (*all || n < 2 * base || layers == 1) return base;
+  if (max >= n - window) {
+    max = n - window;
+    min = 2 * base - max;
+  }
+  return max - l * ((max - min) / (layers - 1));
+}
+
+/* The same by a straight line from max (layer 0) to 2 base - max, rounded so
+ * that layers l and layers - 1 - l share 2 base: the sum of all is layers *
+ * base. */
+KV_FN int exact_of_layer(int max, int base, int layers, int l) {
+  int mirror = layers - 1 - l, lower = l < mirror ? l : mirror, b;
+  int64_t fall = 2 * ((int64_t)max - base);
+  if (l == mirror) return base;
+  b = max - (int)(lower * fall / (layers - 1));
+  return l < mirror ? b : 2 * base - b;
+}
+
 /* A straight line from base (layer 0) to base / beta, rounded down:
  * Sparse-vLLM's schedule, whose ratios .6 to .01 are beta = 60. */
 KV_FN int ratio_of_layer(int base, int layers, int l, int beta) {
@@ -34,9 +60,9 @@ KV_FN int past_of_layer(const params *o, int layers, int layer, int n) {
   bool all;
   if (o->schedule == RATIO) return ratio_of_layer(base, layers, layer, o->beta);
   if (o->exact_total == NO)
-    return kv_pyramid(o->budget, ends, layers, layer, n, o->beta, &all);
-  int max = kv_pyramid(o->budget, ends, layers, 0, n, o->beta, &all);
-  return kv_pyramid_exact(max, base, layers, layer);
+    return schedule_of_layer(o->budget, ends, layers, layer, n, o->beta, &all);
+  int max = schedule_of_layer(o->budget, ends, layers, 0, n, o->beta, &all);
+  return exact_of_layer(max, base, layers, layer);
 }
 
 /* The prompt's length to which the schedule looks: what the lane had at its

@@ -4,7 +4,7 @@
  * divisions (C = 12, window 2, four layers), and three long ones through the
  * schedule alone; what a layer then keeps is SnapKV's choice at that budget.
  */
-#include "ref/parts/parts.h"
+#include "ref/methods/pyramidkv.h"
 #include "tests/support/rig.h"
 #include <stdio.h>
 
@@ -46,8 +46,8 @@ static void long_ones(void **state) {
     int total = 0, b[80];
     bool all;
     for (int l = 0; l < at[i].layers; l++) {
-      b[l] = at[i].w +
-             kv_pyramid(at[i].c, at[i].w, at[i].layers, l, at[i].n, 20, &all);
+      b[l] = at[i].w + schedule_of_layer(at[i].c, at[i].w, at[i].layers, l,
+                                         at[i].n, 20, &all);
       assert_false(all);
       total += b[l];
     }
