@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of adakv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/adakv.c).
+ * The parameters of adakv as its open (ref/methods/adakv.c) has resolved them,
+ * for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters; an enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_ADAKV_H
 #define KV_REF_METHODS_ADAKV_H
@@ -13,11 +14,12 @@ enum { INTERPOLATE, MINIMUM }; /* safeguard */
 enum { NO, YES };              /* normalise */
 
 typedef struct params {
-  int budget;
-  kv_score_options s;
-  float alpha;
-  int safeguard, normalise, skip;
-  kv_grow_options g; /* grow and every alone */
+  int budget;         /* entries of a lane on average, window included */
+  kv_score_options s; /* the scorer and its options */
+  float alpha;        /* share 0 .. 1 of the budget that every head gets */
+  int safeguard, normalise; /* of the enums above */
+  int skip;                 /* lowest layers, which share equally */
+  kv_grow_options g;        /* grow and every alone */
 } params;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of chunkkv: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/chunkkv.c), and how many chunks stay.
+ * The parameters of chunkkv as its open (ref/methods/chunkkv.c) has resolved
+ * them, for it and its CUDA twin, and how many chunks stay. Defaults and
+ * sources stand in its table of parameters; an enum has the values of the
+ * parameter named beside it.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H
@@ -12,16 +13,18 @@
 enum { BY_BUDGET, BY_SHARE }; /* count */
 
 typedef struct params {
-  int budget, chunk, count;
-  kv_score_options s;
+  int budget;         /* entries of a lane that stay at most */
+  int chunk;          /* entries of a chunk, which stay or go together */
+  int count;          /* of the enum above */
+  kv_score_options s; /* the scorer and its options */
 } params;
 
-/* Of n candidates of which the budget leaves `room`: entries of a chunk, how
- * many chunks there are, and how many stay. */
+/* Entries of a chunk, how many chunks there are, and how many stay. */
 typedef struct chunks {
   int length, number, kept;
 } chunks;
 
+/* The chunks of n candidates, of which the budget leaves room for `room`. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;

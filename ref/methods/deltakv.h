@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of deltakv: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/deltakv.c), and how far a layer is compressed at a step.
+ * The parameters of deltakv as its open (ref/methods/deltakv.c) has resolved
+ * them, for it and its CUDA twin, and how far a layer is compressed at a step.
+ * Defaults and sources stand in its table of parameters; an enum has the values
+ * of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_DELTAKV_H
 #define KV_REF_METHODS_DELTAKV_H
@@ -13,18 +14,20 @@
 enum { TOP, ALL };     /* retrieve */
 enum { DEVICE, HOST }; /* where latents lie */
 
-/* A lane's state: how far it is compressed; from byte VALUES on the largest
- * value of each token by its heads; where references are coded but stay as they
- * came, on a device K (before its rotation) and V of each. */
+/* A lane's state: an int32 of how far it is compressed; from byte VALUES on the
+ * largest value of each token by its heads, [n_tokens] floats; where references
+ * are coded but stay as they came, on a device K (before its rotation) and V of
+ * each. */
 enum { VALUES = 16 };
 
 typedef struct params {
-  kv_residual by;
-  int top;
-  float r;
-  char full[KV_TEXT_MAX];
-  int recent, retrieve, score, tier;
-  kv_layer_list list; /* of `full` */
+  kv_residual by; /* references and coding */
+  int top; /* candidates attended by layers that follow; 0: the share r */
+  float r; /* share 0 .. 1 of a step's candidates; 0: top says it */
+  char full[KV_TEXT_MAX]; /* layers that keep everything, such as 0/1/2/8/18 */
+  int recent;             /* R: the newest R to 2 R - 1 tokens are not coded */
+  int retrieve, score, tier; /* enum; kv_vote; enum */
+  kv_layer_list list;        /* of `full` */
 } params;
 
 /* Tokens sink .. end - 1 are compressed when `seen` tokens were: all but the

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of hardkv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/hardkv.c),
- * and where things lie in a lane's own state.
+ * The parameters of hardkv as its open (ref/methods/hardkv.c) has resolved
+ * them, for it and its CUDA twin, and where things lie in a lane's own state.
+ * Defaults and sources stand in its table of parameters; an enum has the values
+ * of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_HARDKV_H
 #define KV_REF_METHODS_HARDKV_H
@@ -15,16 +16,19 @@ enum { PAPER, CODE };  /* variant */
 enum { EVICT, MERGE }; /* condensed */
 
 typedef struct params {
-  int upper, lower, every, sinks, local;
-  int variant, condensed;
-  int merged; /* a kv_means */
+  int upper, lower; /* entries above which a lane is rewritten, and that stay at
+                       most; entries up to which nothing is chosen */
+  int every;        /* decode steps between compressions */
+  int sinks, local; /* first and last tokens that always stay */
+  int variant, condensed; /* of the enums above */
+  int merged;             /* a kv_means */
   kv_voters v;
   kv_score_options s; /* of adapter=score */
 } params;
 
 /* The lane's state: what the scorer keeps; queries of the last `window` tokens
- * (ref/parts/ring.h); their temperatures, [window], 0 where none was looked
- * for. */
+ * (ref/parts/ring.h); their temperatures, floats [window], 0 where none was
+ * looked for. Bytes before the ring, before the temperatures, and of it all. */
 KV_FN size_t kv_hard_ring(const params *o) {
   return (o->s.state + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
 }
@@ -41,23 +45,26 @@ KV_FN int kv_hard_last(const params *o) {
   if (o->variant == CODE || o->local > o->v.window) return o->local;
   return o->v.window;
 }
+/* The parameters as a cascade's. */
 KV_FN kv_cascade kv_hard_cascade(const params *o) {
   kv_cascade c = {o->upper, o->sinks, kv_hard_last(o), o->condensed == MERGE,
                   o->variant == CODE};
   return c;
 }
 
+/* Is there a scorer? */
 KV_FN bool kv_hard_scores(const params *o) {
   return o->v.adapter == KV_ADAPT_SCORE;
 }
 
-/* Of so many rows that are shown, the first ones that the scorer is not: sums
- * over rows are of all of them. */
+/* Of so many rows that observe is shown, how many of the first the scorer is
+ * not: it wants its own last ones alone. */
 KV_FN int kv_hard_skip(const params *o, int rows) {
   return rows > o->s.rows ? rows - o->s.rows : 0;
 }
 
-/* Does layer 0's message hold temperatures at this step? */
+/* Is a compression due at `step` tokens seen? Then layer 0's message holds
+ * temperatures. */
 KV_FN bool kv_hard_compresses(const params *o, const kv_shape *s, int step) {
   return step >= s->prompt_len && (step - s->prompt_len) % o->every == 0;
 }

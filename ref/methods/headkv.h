@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of headkv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/headkv.c).
+ * The parameters of headkv as its open (ref/methods/headkv.c) has resolved
+ * them, for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters.
  */
 #ifndef KV_REF_METHODS_HEADKV_H
 #define KV_REF_METHODS_HEADKV_H
@@ -10,10 +11,10 @@
 #include "ref/parts/grow.h"
 
 typedef struct params {
-  kv_file file;
-  int budget;
+  kv_file file; /* heads' importance, scores [layers][query heads] */
+  int budget;   /* entries of a head on average, window included */
   kv_window_options w;
-  float beta;
+  float beta; /* heads compete for 1 / beta of the budget */
   int named;  /* is there a file? */
   int least;  /* entries by score that every head gets */
   float sum;  /* of all scores of the file */
@@ -29,8 +30,8 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
 }
 
 /* Entries that a lane of a layer keeps by score: the mean over the query heads
- * that share it; all while fewer tokens than the budget were seen. scores: of
- * the file, [layers][query heads]. */
+ * that share it; all while `seen` tokens, fewer than the budget, were seen.
+ * scores: of the file, NULL without one. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
   int group = s->n_heads / s->n_kv_heads;

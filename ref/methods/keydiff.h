@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of keydiff: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/keydiff.c).
+ * The parameters of keydiff as its open (ref/methods/keydiff.c) has resolved
+ * them, for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters.
  */
 #ifndef KV_REF_METHODS_KEYDIFF_H
 #define KV_REF_METHODS_KEYDIFF_H
@@ -10,8 +10,9 @@
 #include "ref/parts/scorers.h"
 
 typedef struct params {
-  int budget, block;
-  kv_score_options s;
+  int budget;         /* entries of a lane that stay */
+  int block;          /* prompt tokens that enter at once; 0: all */
+  kv_score_options s; /* the scorer's options */
 } params;
 
 #endif

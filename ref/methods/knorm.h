@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of knorm: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/knorm.c).
+ * The parameters of knorm as its open (ref/methods/knorm.c) has resolved them,
+ * for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters; an enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_KNORM_H
 #define KV_REF_METHODS_KNORM_H
@@ -9,7 +10,9 @@
 enum { PREFILL, DROP }; /* variant */
 
 typedef struct params {
-  int budget, skip, variant;
+  int budget;  /* entries of a lane that stay */
+  int skip;    /* first layers, which stay dense */
+  int variant; /* of the enum above */
 } params;
 
 #endif

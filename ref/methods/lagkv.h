@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of lagkv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/lagkv.c).
+ * The parameters of lagkv as its open (ref/methods/lagkv.c) has resolved them,
+ * for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters.
  */
 #ifndef KV_REF_METHODS_LAGKV_H
 #define KV_REF_METHODS_LAGKV_H
@@ -9,8 +10,8 @@
 #include "ref/parts/scorers.h"
 
 typedef struct params {
-  int budget;
-  kv_score_options s;
+  int budget;         /* entries of a lane that stay */
+  kv_score_options s; /* the scorer's options */
 } params;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of leankv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/leankv.c),
- * and what follows from scores alone.
+ * The parameters of leankv as its open (ref/methods/leankv.c) has resolved
+ * them, for it and its CUDA twin, and what follows from scores alone. Defaults
+ * and sources stand in its table of parameters; an enum has the values of the
+ * parameter named beside it.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
@@ -12,12 +13,14 @@
 
 enum { PAPER, CODE };         /* variant */
 enum { HEAD, LAYER, STATIC }; /* sparsity */
-enum { HIGH = KV_TIER_HIGH, LOW = KV_TIER_LOW, GONE, TIERS = GONE };
+enum { HIGH = KV_TIER_HIGH, LOW = KV_TIER_LOW, GONE, TIERS = GONE }; /* tiers */
 
 typedef struct params {
-  int variant, sparsity, window, queries;
-  float alpha[TIERS];
-  int32_t share[TIERS]; /* of sparsity=static, times 2^-20 */
+  int variant, sparsity; /* of the enums above */
+  int window;            /* newest tokens, always in the high tier */
+  int queries;           /* last ones of the prompt that count; 0: all */
+  float alpha[TIERS];    /* a tier has scores of alpha / tokens and more */
+  int32_t share[TIERS];  /* of sparsity=static, times 2^-20 */
   kv_tiers tiers;
 } params;
 
@@ -27,21 +30,24 @@ typedef struct decision {
   int demote, prune;
 } decision;
 
-/* alpha / n of a tier, at most 1; one tier has what drops from it alone. */
+/* The least score of a tier among n tokens: alpha / n, at most 1. Where there
+ * is one tier, that of the low one, below which entries are dropped. */
 KV_FN float kv_lean_threshold(const params *o, int tier, int n) {
   float t = kv_div(o->alpha[kv_one_tier(&o->tiers) ? LOW : tier], (float)n);
   return kv_min(t, 1.0f);
 }
 
-/* Entries below this token are judged, younger ones are the window. ahead: for
- * the token that comes next (the authors' code, while decoding). */
+/* Entries of tokens below this one are judged, younger ones are the window.
+ * step: tokens seen; first: the first query that counts; ahead: for the token
+ * that comes next (the authors' code, while decoding). */
 KV_FN int kv_lean_bound(const params *o, int step, int first, bool ahead) {
   int bound = step - o->window;
   if (ahead) bound = first <= bound ? bound + 1 : 0;
   return bound > 0 ? bound : 0;
 }
 
-/* Counted queries behind token id: its own is one of them in the code. */
+/* How many queries that count have seen token id: its own is one of them in the
+ * code. */
 KV_FN int kv_lean_seen(const params *o, int step, int first, int id) {
   int from = id + (o->variant == PAPER);
   return step - (from > first ? from : first);
@@ -54,20 +60,23 @@ KV_FN int kv_lean_tier(const params *o, float score, int n, bool is_low) {
   return is_low || score < kv_lean_threshold(o, HIGH, n) ? LOW : HIGH;
 }
 
-/* Tokens that an entry's thresholds are of. */
+/* The n of an entry's thresholds: tokens seen or, in the paper's prompt, those
+ * that the entry's own query saw. */
 KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
   return prompt && o->variant == PAPER ? id + 1 : step;
 }
 
 /* Entries of a tier before the window by sparsity=static, rounded up, so that
- * the first token is not lost; tokens: that ever were there. */
+ * the first token is not lost; tokens: how many ever stood before it. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
   if (tier == LOW && kv_one_tier(&o->tiers)) return 0;
   return (int)(((int64_t)tokens * o->share[tier] + (1 << 20) - 1) >> 20);
 }
 
-/* Algorithm 1 of the paper: c left the window; of the high tier, c in it, and
- * of the low tier, c not in it, the entries of least score. */
+/* The decision by Algorithm 1 of the paper. score: of all entries; high, low:
+ * the thresholds; c: the entry that leaves the window; least_high and
+ * least_low: the entries of least score of the high tier with c and of the low
+ * one without it, -1: there is none. */
 KV_FN decision kv_lean_paper(const float *score, float high, float low, int c,
                              int least_high, int least_low) {
   decision d = {-1, -1};
@@ -85,7 +94,8 @@ KV_FN decision kv_lean_paper(const float *score, float high, float low, int c,
   return d;
 }
 
-/* The authors' kernel: the entries of least score of both tiers, or -1. */
+/* The same by the authors' kernel, which knows no c; least_high may be -1, too.
+ */
 KV_FN decision kv_lean_code(const float *score, float high, float low,
                             int least_high, int least_low) {
   decision d = {-1, -1};
@@ -101,7 +111,8 @@ KV_FN decision kv_lean_code(const float *score, float high, float low,
   return d;
 }
 
-/* By counts: what each tier has too many of moves on, one entry at most. */
+/* The same by sparsity=static: of the tiers, which hold held[] entries and may
+ * hold most[], one entry at most moves on. */
 KV_FN decision kv_lean_counts(const params *o, const float *score,
                               const int *held, const int *most, int least_high,
                               int least_low) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of less: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/less.c), the
- * tensors of its file, and the arithmetic of a state.
+ * The parameters of less as its open (ref/methods/less.c) has resolved them,
+ * for it and its CUDA twin, the tensors of its file, and the arithmetic of a
+ * state. Defaults and sources stand in its table of parameters; an enum has the
+ * values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H
@@ -12,7 +13,7 @@
 
 enum { H2O, LAMBDA }; /* policy */
 
-/* Tensors of a layer, in the order of the table. */
+/* Tensors of a layer, indexes of at->asset. */
 enum {
   QUERY_IN,
   QUERY_OUT,
@@ -25,36 +26,39 @@ enum {
 };
 
 typedef struct params {
-  kv_file file;
-  int budget, recent, policy;
-  int hidden, rank; /* of the perceptrons, by open */
+  kv_file file;       /* the perceptrons */
+  int budget, recent; /* entries that stay; of these the last ones, always */
+  int policy;         /* of the enum above */
+  int hidden, rank; /* of the perceptrons, by open: widths within, and behind */
 } params;
 
-#define KV_LESS_FLOOR                                                          \
-  1e-6f /* of what is divided by, as in the authors' code                      \
-         */
+#define KV_LESS_FLOOR 1e-6f /* least divisor, as in the authors' code */
 
 /* A lane's state: how many tokens it stands for, then z [rank], then
  * H [rank][d_v]. */
 typedef struct state {
-  int32_t gone;
-  float z[1];
+  int32_t gone; /* tokens dropped into it */
+  float z[1];   /* [rank], with H behind it */
 } state;
 
+/* H of a state, and the floats of z and H. */
 KV_FN float *kv_less_h(state *s, const params *o) { return s->z + o->rank; }
 KV_FN size_t kv_less_floats(const params *o, int d_v) {
   return (size_t)o->rank * ((size_t)d_v + 1);
 }
 
+/* |x|. */
 KV_FN float kv_less_abs(float x) { return kv_float(kv_bits(x) & 0x7fffffffu); }
-/* kappa of a key from GELU of its perceptron, and psi from kappa and the
- * product of kappa and the mix. */
+/* kappa of a key, element by element: `gelu` is GELU of its perceptron, `scale`
+ * of KEY_SCALE; and psi: mix_scale of KEY_MIX_SCALE, mixed of KEY_MIX times
+ * kappa. */
 KV_FN float kv_less_kappa(float scale, float gelu) {
   return kv_mul(kv_less_abs(scale), gelu);
 }
 KV_FN float kv_less_psi(float mix_scale, float mixed, float kappa) {
   return kv_less_abs(kv_fma(mix_scale, mixed, kappa));
 }
+/* x as a divisor: at least the floor; not finite stays so. */
 KV_FN float kv_less_floor(float x) {
   return x > KV_LESS_FLOOR || !kv_finite(x) ? x : KV_LESS_FLOOR;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of omnikv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/omnikv.c);
- * what a layer does; and who competes at a step.
+ * The parameters of omnikv as its open (ref/methods/omnikv.c) has resolved
+ * them, for it and its CUDA twin; what a layer does; and who competes at a
+ * step. Defaults and sources stand in its table of parameters; an enum has the
+ * values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H
@@ -16,14 +17,19 @@ enum { DEVICE, HOST };                 /* where followers' prompts lie */
 enum { MOST_WINDOW = 64, AHEAD = 16 }; /* floats before a lane's query ring */
 
 typedef struct params {
-  char layers[KV_TEXT_MAX];
-  int roles, wait, k;
-  float share;
-  int score; /* a kv_vote */
-  int selector, window, candidates, sink, recent, tier;
+  char layers[KV_TEXT_MAX]; /* filters, such as 2/8/18 */
+  int roles;                /* of the enum above */
+  int wait;                 /* layers below a filter that attend everything */
+  int k;                    /* candidates attended by layers that follow */
+  float share; /* k as a share 0 .. 1 of the prompt; 0: k was named */
+  int score;   /* a kv_vote */
+  int selector, candidates, tier; /* of the enums above */
+  int window;                     /* queries that vote, of UNIFORM and EXP */
+  int sink, recent;   /* first and last tokens that are always attended */
   kv_layer_list list; /* of `layers` */
 } params;
 
+/* What a layer does. */
 KV_FN kv_role role_of(const params *o, int n_layers, int layer) {
   const kv_layer_list *l = &o->list;
   int i = kv_layer_above(l, layer);
@@ -44,6 +50,7 @@ typedef struct contest {
   int first, end, k;
 } contest;
 
+/* The contest at `step` tokens seen. */
 KV_FN contest contest_at(const params *o, int prompt_len, int step) {
   int inside = voters(o) - (step - prompt_len); /* of the prompt, that vote */
   contest c = {o->sink, o->candidates == PROMPT ? prompt_len : step - 1, o->k};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of oracle_topk: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/oracle_topk.c).
+ * The parameters of oracle_topk as its open (ref/methods/oracle_topk.c) has
+ * resolved them, for it and its CUDA twin. Defaults and sources stand in its
+ * table of parameters.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPK_H
 #define KV_REF_METHODS_ORACLE_TOPK_H
 
 typedef struct params {
-  int budget;
+  int budget; /* entries that a query head attends to */
 } params;
 
 #endif

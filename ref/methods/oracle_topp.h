@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of oracle_topp: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/oracle_topp.c).
+ * The parameters of oracle_topp as its open (ref/methods/oracle_topp.c) has
+ * resolved them, for it and its CUDA twin. Defaults and sources stand in its
+ * table of parameters.
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPP_H
 #define KV_REF_METHODS_ORACLE_TOPP_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct params {
-  int32_t p;
+  int32_t p; /* share of the probability that is attended, times 2^20 */
 } params;
 
 #endif

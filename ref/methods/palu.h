@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of palu: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/palu.c).
+ * The parameters of palu as its open (ref/methods/palu.c) has resolved them,
+ * for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters.
  */
 #ifndef KV_REF_METHODS_PALU_H
 #define KV_REF_METHODS_PALU_H
@@ -9,7 +10,7 @@
 #include "ref/parts/lowrank.h"
 
 typedef struct params {
-  kv_lowrank by;
+  kv_lowrank by; /* all of them */
 } params;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of pyramidkv: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/pyramidkv.c).
+ * The parameters of pyramidkv as its open (ref/methods/pyramidkv.c) has
+ * resolved them, for it and its CUDA twin. Defaults and sources stand in its
+ * table of parameters; an enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
@@ -13,10 +13,11 @@ enum { NO, YES };     /* exact_total */
 enum { MEAN, RATIO }; /* schedule */
 
 typedef struct params {
-  int budget;
-  kv_window_options w;
-  int beta, exact_total, schedule;
-  kv_grow_options g;
+  int budget;          /* entries of a lane on average over the layers */
+  kv_window_options w; /* what votes */
+  int beta;            /* the last layer has base / beta beside its ends */
+  int exact_total, schedule; /* of the enums above */
+  kv_grow_options g;         /* compression while decoding */
 } params;
 
 /* Entries that layer l keeps past the window (PyramidKV's integer schedule), of

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of random: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/random.c).
+ * The parameters of random as its open (ref/methods/random.c) has resolved
+ * them, for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters; an enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_RANDOM_H
 #define KV_REF_METHODS_RANDOM_H
@@ -9,7 +10,9 @@
 enum { DROP, PREFILL }; /* variant */
 
 typedef struct params {
-  int budget, recent, seed, variant;
+  int budget, recent; /* entries that stay; of these the last ones, always */
+  int seed;           /* of the draw */
+  int variant;        /* of the enum above */
 } params;
 
 #endif

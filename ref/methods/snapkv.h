@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of snapkv: its parameters as open resolved them (what each
- * means, its range and its unit stand in the table of ref/methods/snapkv.c).
+ * The parameters of snapkv as its open (ref/methods/snapkv.c) has resolved
+ * them, for it and its CUDA twin. Defaults and sources stand in its table of
+ * parameters.
  */
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H
@@ -9,9 +10,9 @@
 #include "ref/parts/grow.h"
 
 typedef struct params {
-  int budget;
-  kv_window_options w;
-  kv_grow_options g;
+  int budget;          /* entries of a lane that stay, window included */
+  kv_window_options w; /* what votes */
+  kv_grow_options g;   /* compression while decoding */
 } params;
 
 #endif

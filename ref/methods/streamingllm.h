@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of streamingllm: its parameters as open resolved them
- * (what each means, its range and its unit stand in the table of
- * ref/methods/streamingllm.c).
+ * The parameters of streamingllm as its open (ref/methods/streamingllm.c) has
+ * resolved them, for it and its CUDA twin. Defaults and sources stand in its
+ * table of parameters; an enum has the values of the parameter named beside it.
  */
 #ifndef KV_REF_METHODS_STREAMINGLLM_H
 #define KV_REF_METHODS_STREAMINGLLM_H
@@ -11,7 +11,8 @@ enum { CACHE, ORIGINAL }; /* positions */
 enum { DROP, PREFILL };   /* variant */
 
 typedef struct params {
-  int budget, sink, recent, positions, variant;
+  int budget, sink, recent; /* entries: sink + recent; the first; the last */
+  int positions, variant;   /* of the enums above */
 } params;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read by both twins of twilight: its parameters as open resolved them (what
- * each means, its range and its unit stand in the table of
- * ref/methods/twilight.c), and how a key's copy is coded.
+ * The parameters of twilight as its open (ref/methods/twilight.c) has resolved
+ * them, for it and its CUDA twin, and how a key's copy is coded. Defaults and
+ * sources stand in its table of parameters; an enum has the values of the
+ * parameter named beside it.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
@@ -12,10 +13,12 @@
 enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
 
 typedef struct params {
-  int32_t p;
-  int skip, coarse;
+  int32_t p;  /* share of the estimated mass that is attended, times 2^20 */
+  int skip;   /* first layers, which attend every candidate */
+  int coarse; /* codes of 2 bits, else 4 */
 } params;
 
+/* Bits of a code. */
 KV_FN int bits_of(const params *o) { return o->coarse ? 2 : 4; }
 
 /* Bytes of a copy's codes: element x is in byte x mod that many, the first of
@@ -34,6 +37,8 @@ KV_FN float kept_half(float x) {
   return kv_round_f16(kv_min(kv_max(x, -65504.0f), 65504.0f));
 }
 
+/* The scale of a key from its least and its largest element, as it is stored.
+ */
 KV_FN float scale_of(const params *o, float least, float most) {
   float levels = (float)((1 << bits_of(o)) - 1);
   return kept_half(kv_div(kv_sub(most, least), levels));
