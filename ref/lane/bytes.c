@@ -49,7 +49,7 @@ static int metadata_each(const kv_lane *l) {
 static int columns_each(const kv_needs *need) {
   int bytes = 0;
   for (int c = 0; c < need->columns; c++)
-    bytes += need->column[c] == KV_INT64 ? 8 : 4;
+    bytes += kv_column_size(need->column[c]);
   return bytes;
 }
 

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
-
 /* --- slabs: blocks of rewritten rows ------------------------------------ */
 
 kv_coded_size kv_slab_bytes(const kv_slab *s, int members) {
@@ -124,7 +122,7 @@ static bool init_entries(kv_lane *l) {
     ok = ok && l->last && l->next;
   }
   for (int c = 0; c < l->needs->columns; c++) {
-    l->column[c].i = kv_zalloc(t, column_size(l->needs->column[c]));
+    l->column[c].i = kv_zalloc(t, (size_t)kv_column_size(l->needs->column[c]));
     ok = ok && l->column[c].i;
   }
   return ok;

@@ -53,8 +53,9 @@ typedef enum kv_across {
 
 /* What a layer has a lane for: each KV head, or each query head. */
 typedef enum kv_lanes { KV_HEAD, QUERY_HEAD } kv_lanes;
-/* The type of a column's numbers: int64_t or float. */
+/* The type of a column's numbers, int64_t or float, and their bytes. */
 typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
+static inline int kv_column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 
 /* Memory that a method holds beside entries and columns, and how much of it a
  * decode step looks at in order to choose what attention reads: the ledger's
@@ -330,6 +331,12 @@ struct kv_method {
   /* The wrapper, in tables made by kv_method_around; else NULL. */
   const struct kv_around *around;
 };
+
+/* What every table has in the same words: its parameters, rows of a struct, and
+ * its open. KV_METHOD_ABI is that of ref/lane/lane.h. */
+#define KV_METHOD_OF(rows, type, opens)                                        \
+  .abi = KV_METHOD_ABI, .params = rows, .params_size = sizeof(type),           \
+  .open = opens
 
 /* Do decode steps need the logits of every live entry, in view or not? Where
  * nobody is shown them, what lies out of view may be anything. */

@@ -84,7 +84,7 @@ static void gather(kv_lane *l, void *array, size_t size, int n,
 }
 
 static size_t column_size(const kv_lane *l, int c) {
-  return l->needs->column[c] == KV_INT64 ? 8 : 4;
+  return (size_t)kv_column_size(l->needs->column[c]);
 }
 
 static void reorder(kv_lane *l, int n, const int32_t *list, bool ascending) {

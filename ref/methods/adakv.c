@@ -205,15 +205,12 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_adakv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "adakv",
     .title = "SnapKV with a layer's budget shared among its heads",
     .paper = "Feng et al. 2024, Ada-KV: Optimizing KV Cache Eviction by "
              "Adaptive Budget Allocation, arXiv:2407.11550",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_layer = compress_layer,
 };

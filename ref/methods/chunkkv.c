@@ -108,16 +108,13 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_chunkkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "chunkkv",
     .title = "whole chunks of neighbours, the same in all lanes of a layer",
     .paper = "Liu et al. 2025, ChunkKV: Semantic-Preserving KV Cache "
              "Compression for Efficient Long-Context LLM Inference, "
              "arXiv:2502.00299",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_layer = compress_layer,
 };

@@ -99,15 +99,12 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_criticalkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "criticalkv",
     .title = "half by score, half by score times the size of the value",
     .paper = "Feng et al. 2025, Identify Critical KV Cache in LLM Inference "
              "from an Output Perturbation Perspective, arXiv:2502.03805",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

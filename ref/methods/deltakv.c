@@ -223,9 +223,8 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
-  bool follows = role_of(at) == KV_FOLLOWS && at->above;
   (void)q;
-  kv_view_chosen(at, lane, follows ? at->above->data : NULL, out);
+  kv_view_chosen(at, lane, role_of(at), out);
 }
 
 /* --- a layer that is compressed ------------------------------------------ */
@@ -242,16 +241,13 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_deltakv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "deltakv",
     .title = "old tokens are what they differ by from a few tokens like them",
     .paper = "Hao et al. 2026, DeltaKV: Residual-Based KV Cache Compression "
              "via Long-Range Similarity, arXiv:2602.08005",
-    .params = table,
-    .params_size = sizeof(params),
     .spreads = true,
-    .open = open,
     .view = view,
     .observe = observe,
     .compress_layer = compress_layer,

@@ -185,16 +185,13 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_duoattention = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "duoattention",
     .title = "retrieval heads keep everything, streaming heads their ends",
     .paper = "Xiao et al. 2024, DuoAttention: Efficient Long-Context LLM "
              "Inference with Retrieval and Streaming Heads, arXiv:2410.10819",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "sparsity=0",
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
     .compress_layer = compress_layer,

@@ -70,16 +70,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_expected = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "expected",
     .title = "tokens that queries to come are expected to look at",
     .paper = "Devoto et al. 2025, Expected Attention: KV Cache Compression by "
              "Estimating Attention from Future Queries Distribution, "
              "arXiv:2510.00636",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

@@ -173,16 +173,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_h2o = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "h2o",
     .title = "heavy hitters by accumulated attention, and the most recent",
     .paper = "Zhang et al. 2023, H2O: Heavy-Hitter Oracle for Efficient "
              "Generative Inference of Large Language Models, "
              "arXiv:2306.14048",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .view = view,
     .observe = observe,
     .compress_lane = compress_lane,

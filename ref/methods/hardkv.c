@@ -157,15 +157,12 @@ static kv_rc check(const params *o, kv_err *e) {
                    "hardkv: lower=%d is more than upper=%d, where a lane is "
                    "rewritten; lower one or raise the other",
                    o->lower, o->upper);
-  if (o->v.kernel % 2 == 0)
-    return kv_fail(e, KV_USAGE, "hardkv: kernel=%d has no middle; use %d or %d",
-                   o->v.kernel, o->v.kernel - 1, o->v.kernel + 1);
   if (last > o->upper - o->sinks)
     return kv_fail(e, KV_REFUSED,
                    "hardkv: %d sinks and the last %d tokens are more than "
                    "upper=%d: lower sinks, window or local",
                    o->sinks, last, o->upper);
-  return KV_OK;
+  return kv_open_kernel("hardkv", o->v.kernel, e);
 }
 
 /* A scorer's window is the voters': both are shown the same rows. */
@@ -316,7 +313,7 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 }
 
 const kv_method kv_method_hardkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 3, /* 1 journalled its views at every step; now a bit that
                       changes is a class that changes; 2 stored what is merged
                       as fp32 */
@@ -325,10 +322,7 @@ const kv_method kv_method_hardkv = {
              "calibrated share of the probability asks for",
     .paper = "Ren et al. 2026, Hard-KV: Head-Adaptive Regularization for "
              "Decoding-time KV Compression, arXiv:2606.28831",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "p=1:calibrate=none",
-    .open = open,
     .view = view,
     .observe = observe,
     .compress_lane = compress_lane,

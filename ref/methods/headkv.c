@@ -114,17 +114,14 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_headkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "headkv",
     .title = "SnapKV with a budget of its own for every head",
     .paper = "Fu et al. 2024, Not All Heads Matter: A Head-Level KV Cache "
              "Compression Method with Integrated Retrieval and Reasoning, "
              "arXiv:2410.19258",
-    .params = table,
-    .params_size = sizeof(params),
     .spreads = true,
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

@@ -64,14 +64,11 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_keydiff = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "keydiff",
     .title = "tokens whose keys are unlike the average key",
     .paper = "Park et al. 2025, KeyDiff: Key Similarity-Based KV Cache "
              "Eviction for Long-Context LLM Inference, arXiv:2504.15364",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

@@ -136,15 +136,12 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_kivi = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "kivi",
     .title = "2 or 4 bits: keys per channel, values per token",
     .paper = "Liu et al. 2024, KIVI: A Tuning-Free Asymmetric 2bit "
              "Quantization for KV Cache, arXiv:2402.02750",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "residual=1048576:group=1",
-    .open = open,
     .compress_lane = compress_lane,
 };

@@ -52,21 +52,16 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   if (at->layer < o->skip || lane->n <= o->budget) return;
   float *score = KV_TAKE(at->work, float, lane->n);
-  bool *keep = KV_TAKE(at->work, bool, lane->n);
   kv_scorer_knorm.score(at, lane, NULL, 0, lane->n, score);
-  kv_top(score, lane->n, o->budget, keep);
-  kv_keep_mask(lane, keep);
+  kv_keep_top(at, lane, score, 0, lane->n, o->budget);
 }
 
 const kv_method kv_method_knorm = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "knorm",
     .title = "tokens with the shortest keys",
     .paper = "Devoto et al. 2024, A Simple and Effective L2 Norm-Based "
              "Strategy for KV Cache Compression, arXiv:2406.11430",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

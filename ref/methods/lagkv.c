@@ -62,14 +62,11 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_lagkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "lagkv",
     .title = "tokens that stand out against those that followed",
     .paper = "Liang et al. 2025, LagKV: Lag-Relative Information of the KV "
              "Cache Tells Which Tokens Are Important, arXiv:2504.04704",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

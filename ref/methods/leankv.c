@@ -346,16 +346,13 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_leankv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "leankv",
     .title = "tokens that matter in many bits, others in few, the rest dropped",
     .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
              "Language Models with LeanKV, arXiv:2412.03131",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "high=k16v16:window=4194304",
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
     .compress_layer = compress_layer,

@@ -64,6 +64,7 @@
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"
+#include "ref/parts/latents.h"
 #include "ref/parts/parts.h"
 #include <string.h>
 
@@ -196,26 +197,15 @@ static const float *of_head(const kv_at *at, int which, int h) {
   return (const float *)t->data + (size_t)h * each;
 }
 
-/* out[i][j] = w_j . x_i (arithmetic 1, scale 1), i < m, j < n. */
-static void product(const kv_at *at, int m, int n, int d, const float *x,
-                    const float *w, float *out, float *pack) {
-  const void *row[KV_PACK];
-  for (int j = 0; j < n; j += KV_PACK) {
-    int some = n - j < KV_PACK ? n - j : KV_PACK;
-    for (int i = 0; i < some; i++) row[i] = w + (size_t)(j + i) * (size_t)d;
-    at->kernels->logits(m, some, d, x, (size_t)d, row, KV_F32, 1, out + j,
-                        (size_t)n, pack);
-  }
-}
-
 /* out[m][rank] = g(g(x in) out). */
 static void perceptron(const kv_at *at, int m, const float *x, const float *in,
                        const float *to, float *hidden, float *out,
                        float *pack) {
   const params *o = at->params;
-  product(at, m, o->hidden, at->shape->d, x, in, hidden, pack);
+  kv_products(at->kernels, m, o->hidden, at->shape->d, x, in, NULL, hidden,
+              pack);
   at->kernels->gelu(hidden, m * o->hidden, hidden);
-  product(at, m, o->rank, o->hidden, hidden, to, out, pack);
+  kv_products(at->kernels, m, o->rank, o->hidden, hidden, to, NULL, out, pack);
   at->kernels->gelu(out, m * o->rank, out);
 }
 
@@ -235,8 +225,8 @@ static void features(const kv_at *at, int head, int m, const float *key,
              hidden, psi, pack);
   for (int i = 0; i < m * o->rank; i++)
     psi[i] = kv_less_kappa(scale[i % o->rank], psi[i]);
-  product(at, m, o->rank, o->rank, psi, of_head(at, KEY_MIX, head), mixed,
-          pack);
+  kv_products(at->kernels, m, o->rank, o->rank, psi, of_head(at, KEY_MIX, head),
+              NULL, mixed, pack);
   for (int i = 0; i < m * o->rank; i++)
     psi[i] = kv_less_psi(mix_scale[i % o->rank], mixed[i], psi[i]);
 }
@@ -323,16 +313,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_less = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "less",
     .title = "heavy hitters, and a low-rank state of all that was dropped",
     .paper = "Dong et al. 2024, Get More with LESS: Synthesizing Recurrence "
              "with KV Cache Compression for Efficient LLM Inference, "
              "arXiv:2402.09398",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .chunk = chunk,
     .observe = observe,
     .compress_lane = compress_lane,

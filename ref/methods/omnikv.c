@@ -63,6 +63,7 @@
 #include "ref/methods/omnikv.h"
 #include "ref/kernels/kernels.h"
 #include "ref/parts/parts.h"
+#include "ref/parts/ring.h"
 #include <math.h>
 #include <string.h>
 
@@ -166,13 +167,9 @@ static kv_rc check(const params *o, kv_err *e) {
   return KV_OK;
 }
 
-static size_t ring_floats(const kv_shape *s, const params *o) {
-  return (size_t)voters(o) * (size_t)kv_group(s) * (size_t)s->d;
-}
-
 static void say_needs(const kv_shape *shape, const params *o, kv_needs *needs) {
   int group = kv_group(shape), votes = voters(o);
-  size_t n = (size_t)shape->n_tokens, ring = ring_floats(shape, o);
+  size_t n = (size_t)shape->n_tokens, ring = kv_ring_floats(shape, votes);
   needs->prompt_rows = votes - 1;
   needs->decode_rows = true;
   needs->want = KV_Q;
@@ -210,16 +207,14 @@ static int32_t *last_end(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);
 }
 
-static float *query_of(const kv_at *at, const kv_lane *l, int token) {
-  const params *o = at->params;
-  size_t each = ring_floats(at->shape, o) / (size_t)voters(o);
-  return (float *)kv_own(at, l) + AHEAD + (size_t)(token % voters(o)) * each;
+static float *ring_of(const kv_at *at, const kv_lane *l) {
+  return (float *)kv_own(at, l) + AHEAD;
 }
 
 static float *best_of(const kv_at *at, const kv_lane *l, int token) {
   const params *o = at->params;
   size_t place = (size_t)(token % voters(o)), n = (size_t)at->shape->n_tokens;
-  return (float *)kv_own(at, l) + AHEAD + ring_floats(at->shape, o) + place * n;
+  return ring_of(at, l) + kv_ring_floats(at->shape, voters(o)) + place * n;
 }
 
 /* The oldest query that votes. */
@@ -232,8 +227,10 @@ static int oldest(const params *o, int step) {
 static void vote(const kv_at *at, const kv_lane *l, int token,
                  const contest *c) {
   const params *o = at->params;
-  kv_vote_best(at, l, query_of(at, l, token), (kv_vote)o->score, c->first,
-               c->end - c->first, best_of(at, l, token));
+  size_t place = (size_t)(token % voters(o));
+  size_t each = (size_t)l->queries * (size_t)at->shape->d;
+  kv_vote_best(at, l, ring_of(at, l) + place * each, (kv_vote)o->score,
+               c->first, c->end - c->first, best_of(at, l, token));
 }
 
 /* Remembers the queries and, in decoding, lets them vote: all of them where
@@ -241,11 +238,8 @@ static void vote(const kv_at *at, const kv_lane *l, int token,
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   const kv_shape *s = at->shape;
-  size_t d = (size_t)s->d, each = (size_t)rows->heads * d;
   if (role_of(o, s->n_layers, at->layer) != KV_CHOOSES) return;
-  for (int r = 0; r < rows->rows; r++)
-    memcpy(query_of(at, lane, rows->first + r),
-           rows->q + kv_rows_at(rows, r, 0) * d, each * sizeof(float));
+  kv_ring_add(at, lane, rows, voters(o), ring_of(at, lane));
   if (at->step <= s->prompt_len) return;
   contest c = contest_at(o, s->prompt_len, at->step);
   int32_t *end = last_end(at, lane);
@@ -303,10 +297,9 @@ static bool publish(const kv_at *at, const kv_lane *const *lane, int lanes,
 
 static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  kv_view *out) {
-  kv_role role = role_of(at->params, at->shape->n_layers, at->layer);
-  bool follows = role == KV_FOLLOWS && at->above;
   (void)q;
-  kv_view_chosen(at, lane, follows ? at->above->data : NULL, out);
+  kv_view_chosen(at, lane, role_of(at->params, at->shape->n_layers, at->layer),
+                 out);
 }
 
 /* Where the prompt ends, what competes from here on goes to the host. */
@@ -322,16 +315,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_omnikv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "omnikv",
     .title = "a few layers choose the tokens that those below them attend",
     .paper = "Hao et al. 2025, OmniKV: Dynamic Context Selection for Efficient "
              "Long-Context LLMs, OpenReview:ulCAPXYXfa",
-    .params = table,
-    .params_size = sizeof(params),
     .spreads = true,
-    .open = open,
     .view = view,
     .observe = observe,
     .compress_lane = compress_lane,

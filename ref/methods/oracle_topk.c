@@ -40,13 +40,10 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 }
 
 const kv_method kv_method_oracle_topk = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "oracle-topk",
     .title = "the exact top tokens of every query: the bound for selections",
     .paper = "none: a bound",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .view = view,
 };

@@ -50,14 +50,11 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 }
 
 const kv_method kv_method_oracle_topp = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "oracle-topp",
     .title = "the fewest tokens that hold a share of each query's probability",
     .paper = "none: a bound",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "p=1",
-    .open = open,
     .view = view,
 };

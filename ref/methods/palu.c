@@ -104,14 +104,11 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_palu = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "palu",
     .title = "keys and values of a group of heads along few directions",
     .paper = "Chang et al. 2024, Palu: Compressing KV-Cache with Low-Rank "
              "Projection, arXiv:2407.21118",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_layer = compress_layer,
 };

@@ -87,16 +87,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_pyramidkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "pyramidkv",
     .title = "SnapKV with a budget that shrinks from layer to layer",
     .paper = "Cai et al. 2024, PyramidKV: Dynamic KV Cache Compression based "
              "on Pyramidal Information Funneling, arXiv:2406.02069",
-    .params = table,
-    .params_size = sizeof(params),
     .spreads = true,
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

@@ -108,16 +108,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_quant = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "quant",
     .title = "every token in formats of your choice, one for keys, one for "
              "values",
     .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
              "Language Models with LeanKV, arXiv:2412.03131",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "residual=1048576",
-    .open = open,
     .compress_lane = compress_lane,
 };

@@ -279,16 +279,13 @@ static const kv_stage stages[] = {
     {.name = NULL}};
 
 const kv_method kv_method_quest = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "quest",
     .title = "pages by the bound of their boxes, chosen anew by every query",
     .paper = "Tang et al. 2024, Quest: Query-Aware Sparsity for Efficient "
              "Long-Context LLM Inference, arXiv:2406.10774",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "rule=engine",
-    .open = open,
     .arrive = arrive,
     .view = view,
     .stages = stages,

@@ -62,13 +62,10 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_random = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "random",
     .title = "tokens drawn by a hash, and the most recent",
     .paper = "none: a baseline",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

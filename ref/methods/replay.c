@@ -126,16 +126,13 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_replay = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "replay",
     .title = "decisions from a file: a method of your own, in any language",
     .paper = "none: the file is the method",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "",
     .declares = true,
-    .open = open,
     .view = view,
     .compress_lane = compress_lane,
 };

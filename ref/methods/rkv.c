@@ -109,10 +109,8 @@ static kv_rc resolve(const kv_shape *shape, params *o, kv_err *e) {
   }
   rc = kv_open_part("rkv", "window", o->window, o->budget, e);
   if (rc) return rc;
-  if (o->kernel % 2 == 0)
-    return kv_fail(e, KV_USAGE, "rkv: kernel=%d has no middle; use %d or %d",
-                   o->kernel, o->kernel - 1, o->kernel + 1);
-  return kv_open_sums("rkv", o->window, kv_group(shape), 1, e);
+  rc = kv_open_kernel("rkv", o->kernel, e);
+  return rc ? rc : kv_open_sums("rkv", o->window, kv_group(shape), 1, e);
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -143,22 +141,12 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
 
 /* --- importance --------------------------------------------------------- */
 
-/* A logit past the largest number counts as 0: attention that meets it ends
- * the cell. */
-static void make_finite(const kv_kernels *kernel, int n, float *s) {
-  bool finite;
-  kernel->max_finite(s, n, &finite);
-  for (int i = 0; !finite && i < n; i++)
-    if (!kv_finite(s[i])) s[i] = 0;
-}
-
 /* Of one row of the ring: logits of its heads, [heads][n] in s. */
 static void add_queries(const kv_at *at, int n, int heads, float *s,
                         int64_t *acc) {
   const params *o = at->params;
   size_t width = (size_t)n;
-  for (int h = 0; h < heads; h++)
-    make_finite(at->kernels, n, s + (size_t)h * width);
+  kv_logits_finite(at, heads * n, s);
   for (int h = 1; h < heads && o->group == MAX_LOGIT; h++)
     for (int j = 0; j < n; j++)
       s[j] = kv_max(s[j], s[(size_t)h * width + (size_t)j]);
@@ -233,15 +221,12 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_rkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "rkv",
     .title = "what the last queries look at, and what is not there twice",
     .paper = "Cai et al. 2025, R-KV: Redundancy-aware KV Cache Compression for "
              "Reasoning Models, arXiv:2505.24133",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

@@ -77,15 +77,12 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_snapkv = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "snapkv",
     .title = "what the prompt's last queries look at",
     .paper = "Li et al. 2024, SnapKV: LLM Knows What You are Looking for "
              "Before Generation, arXiv:2404.14469",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

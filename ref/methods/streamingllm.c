@@ -79,14 +79,11 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_streamingllm = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 2,
     .name = "streamingllm",
     .title = "attention sinks and the most recent tokens",
     .paper = "Xiao et al. 2023, Efficient Streaming Language Models with "
              "Attention Sinks, arXiv:2309.17453",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

@@ -78,15 +78,12 @@ static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
 }
 
 const kv_method kv_method_tova = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "tova",
     .title = "what the last query attends to, one choice for the layer",
     .paper = "Oren et al. 2024, Transformers are Multi-State RNNs, "
              "arXiv:2401.06104",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_layer = compress_layer,
 };

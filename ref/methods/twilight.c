@@ -166,17 +166,14 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
 }
 
 const kv_method kv_method_twilight = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "twilight",
     .title = "a share of the probability among candidates, estimated by a "
              "coarse copy of the keys",
     .paper = "Lin et al. 2025, Twilight: Adaptive Attention Sparsity with "
              "Hierarchical Top-p Pruning, arXiv:2502.02770",
-    .params = table,
-    .params_size = sizeof(params),
     .lossless = "p=1",
-    .open = open,
     .arrive = arrive,
     .view = view,
 };

@@ -39,14 +39,11 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_window = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 1,
     .name = "window",
     .title = "the most recent tokens",
     .paper = "Beltagy et al. 2020, Longformer: The Long-Document "
              "Transformer, arXiv:2004.05150",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .compress_lane = compress_lane,
 };

@@ -315,7 +315,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
 }
 
 const kv_method kv_method_zsmerge = {
-    .abi = KV_METHOD_ABI,
+    KV_METHOD_OF(table, params, open),
     .revision = 3, /* 1 knew residual entries by id, and charged 4 B for each
                       where now every entry has a class of 1 B; 2 stored what is
                       merged as fp32 */
@@ -323,9 +323,6 @@ const kv_method kv_method_zsmerge = {
     .title = "what would be evicted is averaged into residual entries",
     .paper = "Liu et al. 2025, ZSMerge: Zero-Shot KV Cache Compression for "
              "Memory-Efficient Long-Context LLMs, arXiv:2503.10714",
-    .params = table,
-    .params_size = sizeof(params),
-    .open = open,
     .observe = observe,
     .compress_lane = compress_lane,
 };

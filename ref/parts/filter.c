@@ -30,13 +30,14 @@ void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
       out->attended[t / 64] |= (uint64_t)1 << t % 64;
 }
 
-void kv_view_chosen(const kv_at *at, const kv_lane *lane, const kv_chosen *m,
+void kv_view_chosen(const kv_at *at, const kv_lane *lane, kv_role role,
                     kv_view *out) {
   bool *in = KV_TAKE(at->work, bool, lane->n);
-  if (!m) {
+  if (role != KV_FOLLOWS || !at->above) {
     kv_view_add(out, 0, lane->n);
     return;
   }
+  const kv_chosen *m = at->above->data;
   for (int i = 0; i < lane->n; i++) in[i] = kv_is_chosen(m, lane->id[i]);
   kv_view_mask(out, lane->n, in);
 }

@@ -66,9 +66,9 @@ void kv_vote_best(const kv_at *at, const kv_lane *lane, const float *q,
 void kv_choose_tokens(const kv_at *at, const float *score, int first, int n,
                       int k, kv_chosen *out);
 
-/* In the hook view: appends the entries that the message m (at->above->data)
- * names; m NULL: all. */
-void kv_view_chosen(const kv_at *at, const kv_lane *lane, const kv_chosen *m,
+/* In the hook view, of a layer of this role: appends the entries that the
+ * message names, of a layer that follows one; else all. */
+void kv_view_chosen(const kv_at *at, const kv_lane *lane, kv_role role,
                     kv_view *out);
 
 #ifdef __cplusplus

@@ -137,6 +137,11 @@ size_t kv_latents_work(const kv_shape *s, const kv_compressor *c, int most);
 
 /* --- perceptrons.c -------------------------------------------------------- */
 
+/* out[i * n + j] = w_j . x_i + bias[j], i < m, j < n; x_i of d at x + i * d,
+ * w_j at w + j * d; bias NULL: none. pack: KV_PACK * d floats of room. */
+void kv_products(const struct kv_kernels *kernels, int m, int n, int d,
+                 const float *x, const float *w, const float *bias, float *out,
+                 float *pack);
 /* z[m][latent] = f_c(x[m][w]) and x[m][w] = f_d(z[m][latent]) by the layer's
  * tensors `of`; hidden and pack are room as above. */
 void kv_delta_code(const struct kv_kernels *kernels, const kv_compressor *c,

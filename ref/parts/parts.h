@@ -90,8 +90,12 @@ void kv_column_add(const kv_at *at, kv_lane *lane, int c, const kv_rows *rows);
 /* In a compression: the first `sink` and the last `recent` entries remain, the
  * rest is dropped; nothing is done while the lane holds no more than both. */
 void kv_keep_ends(kv_lane *lane, int sink, int recent);
-/* The same of the top `heavy` of score[0..lane->n - recent) and the last
- * `recent`. */
+/* Of entries first .. first + n - 1 the k of largest score[0..n) remain, and
+ * all others of the lane. */
+void kv_keep_top(const kv_at *at, kv_lane *lane, const float *score, int first,
+                 int n, int k);
+/* Of a lane of more than heavy + recent: the top `heavy` of
+ * score[0..lane->n - recent) and the last `recent`. */
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent);
 
@@ -110,6 +114,9 @@ float kv_dot(const float *a, const float *b, int d);
 void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
                    int first, int n, float scale, float *s, size_t lds);
 #define KV_KEY_LOGITS(d) (2 * 64 * (size_t)(d) * sizeof(float) + 1024)
+/* Logits that are not finite become 0, for votes: attention that meets such a
+ * token ends the cell. */
+void kv_logits_finite(const kv_at *at, int n, float *s);
 /* s[0..n), n >= 1 finite numbers, become their probabilities among themselves
  * (arithmetic 4). Unlike kv_observation_row it is no observation of a query,
  * and laws do not count it as one. */
@@ -138,6 +145,8 @@ kv_rc kv_open_budget(const char *method, int budget, kv_err *e);
  * the budget. */
 kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                    kv_err *e);
+/* KV_USAGE where the width of a pooling is even: it has no middle. */
+kv_rc kv_open_kernel(const char *method, int kernel, kv_err *e);
 /* KV_REFUSED where a score would sum rows * heads * kernel > KV_MOST_TERMS
  * probabilities. */
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,

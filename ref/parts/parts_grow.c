@@ -116,12 +116,9 @@ static void keep(const kv_at *at, kv_lane *lane, const kv_window_options *w,
   int n = lane->n - kv_grow_ends(g, w);
   if (n <= past) return;
   float *score = KV_TAKE(at->work, float, n);
-  bool *in = KV_TAKE(at->work, bool, lane->n);
   kv_window_score_from(at, lane, (kv_group_rule)w->group,
                        (kv_pooling)w->pooling, w->kernel, g->sinks, n, score);
-  memset(in, true, (size_t)lane->n);
-  kv_top(score, n, past, in + g->sinks);
-  kv_keep_mask(lane, in);
+  kv_keep_top(at, lane, score, g->sinks, n, past);
 }
 
 void kv_grow_compress(const kv_at *at, kv_lane *lane,

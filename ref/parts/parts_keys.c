@@ -43,6 +43,13 @@ void kv_key_logits(const kv_at *at, const kv_lane *lane, int m, const float *q,
   at->work->used = used;
 }
 
+void kv_logits_finite(const kv_at *at, int n, float *s) {
+  bool finite;
+  at->kernels->max_finite(s, n, &finite);
+  for (int i = 0; !finite && i < n; i++)
+    if (!kv_finite(s[i])) s[i] = 0;
+}
+
 void kv_probabilities(const kv_at *at, int n, float *s) {
   float most = at->kernels->max(s, n);
   int64_t mass = at->kernels->exp_sum(s, most, n, s);

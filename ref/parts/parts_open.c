@@ -23,6 +23,12 @@ kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                  method, name, part, budget, name);
 }
 
+kv_rc kv_open_kernel(const char *method, int kernel, kv_err *e) {
+  if (kernel % 2) return KV_OK;
+  return kv_fail(e, KV_USAGE, "%s: kernel=%d has no middle; use %d or %d",
+                 method, kernel, kernel - 1, kernel + 1);
+}
+
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                    kv_err *e) {
   int64_t terms = (int64_t)rows * heads * kernel;

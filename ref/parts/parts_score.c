@@ -175,12 +175,16 @@ void kv_keep_ends(kv_lane *lane, int sink, int recent) {
   kv_keep(lane, n, lane->room.list);
 }
 
+void kv_keep_top(const kv_at *at, kv_lane *lane, const float *score, int first,
+                 int n, int k) {
+  bool *keep = KV_TAKE(at->work, bool, lane->n);
+  memset(keep, true, (size_t)lane->n);
+  kv_top(score, n, k, keep + first);
+  kv_keep_mask(lane, keep);
+}
+
 void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
                         int heavy, int recent) {
-  int n = lane->n, past = n - recent;
-  if (n <= heavy + recent) return;
-  bool *keep = KV_TAKE(at->work, bool, n);
-  kv_top(score, past, heavy, keep);
-  memset(keep + past, true, (size_t)recent);
-  kv_keep_mask(lane, keep);
+  if (lane->n > heavy + recent)
+    kv_keep_top(at, lane, score, 0, lane->n - recent, heavy);
 }

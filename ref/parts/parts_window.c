@@ -16,10 +16,8 @@ kv_rc kv_open_window(const kv_shape *shape, const char *method, int budget,
   if (rc) return rc;
   if (o->window == KV_UNSET) o->window = kv_fallback_window(budget);
   rc = kv_open_part(method, "window", o->window, budget, e);
+  if (!rc) rc = kv_open_kernel(method, o->kernel, e);
   if (rc) return rc;
-  if (o->kernel % 2 == 0)
-    return kv_fail(e, KV_USAGE, "%s: kernel=%d has no middle; use %d or %d",
-                   method, o->kernel, o->kernel - 1, o->kernel + 1);
   kv_group_rule group = (kv_group_rule)o->group;
   int rows = o->window < shape->prompt_len ? o->window : shape->prompt_len;
   needs->prompt_rows = rows;

@@ -135,11 +135,8 @@ kv_rc kv_open_compressor(const kv_shape *shape, const char *method,
 
 /* --- products ------------------------------------------------------------ */
 
-/* out[i * n + j] = w_j . x_i + bias[j], i < m, j < n; x_i of d at x + i * d,
- * w_j at w + j * d; bias NULL: none. pack: KV_PACK * d floats of room. */
-static void products(const kv_kernels *kernels, int m, int n, int d,
-                     const float *x, const float *w, const float *bias,
-                     float *out, float *pack) {
+void kv_products(const kv_kernels *kernels, int m, int n, int d, const float *x,
+                 const float *w, const float *bias, float *out, float *pack) {
   const void *row[KV_PACK];
   for (int j = 0; j < n; j += KV_PACK) {
     int columns = n - j < KV_PACK ? n - j : KV_PACK;
@@ -159,28 +156,28 @@ void kv_delta_code(const kv_kernels *kernels, const kv_compressor *c,
                    float *z, float *pack) {
   size_t h = (size_t)c->hidden;
   int in = c->gated ? 2 * c->hidden : c->hidden;
-  products(kernels, m, in, c->width, x, of[KV_LATENT_IN].data,
-           c->gated ? NULL : of[KV_LATENT_IN_BIAS].data, hidden, pack);
+  kv_products(kernels, m, in, c->width, x, of[KV_LATENT_IN].data,
+              c->gated ? NULL : of[KV_LATENT_IN_BIAS].data, hidden, pack);
   if (!c->gated) kernels->gelu(hidden, m * c->hidden, hidden);
   for (int i = 0; c->gated && i < m; i++) /* rows close up as they are made */
     kernels->silu_times(hidden + 2 * (size_t)i * h,
                         hidden + (2 * (size_t)i + 1) * h, c->hidden,
                         hidden + (size_t)i * h);
-  products(kernels, m, c->latent, c->hidden, hidden, of[KV_LATENT_OUT].data,
-           c->gated ? NULL : of[KV_LATENT_OUT_BIAS].data, z, pack);
+  kv_products(kernels, m, c->latent, c->hidden, hidden, of[KV_LATENT_OUT].data,
+              c->gated ? NULL : of[KV_LATENT_OUT_BIAS].data, z, pack);
 }
 
 void kv_delta_decode(const kv_kernels *kernels, const kv_compressor *c,
                      const kv_tensor *of, int m, const float *z, float *hidden,
                      float *x, float *pack) {
   if (c->gated) {
-    products(kernels, m, c->width, c->latent, z, of[KV_LATENT_BACK].data, NULL,
-             x, pack);
+    kv_products(kernels, m, c->width, c->latent, z, of[KV_LATENT_BACK].data,
+                NULL, x, pack);
     return;
   }
-  products(kernels, m, c->back, c->latent, z, of[KV_LATENT_BACK_IN].data,
-           of[KV_LATENT_BACK_IN_BIAS].data, hidden, pack);
+  kv_products(kernels, m, c->back, c->latent, z, of[KV_LATENT_BACK_IN].data,
+              of[KV_LATENT_BACK_IN_BIAS].data, hidden, pack);
   kernels->gelu(hidden, m * c->back, hidden);
-  products(kernels, m, c->width, c->back, hidden, of[KV_LATENT_BACK].data,
-           of[KV_LATENT_BACK_BIAS].data, x, pack);
+  kv_products(kernels, m, c->width, c->back, hidden, of[KV_LATENT_BACK].data,
+              of[KV_LATENT_BACK_BIAS].data, x, pack);
 }

@@ -99,11 +99,8 @@ void kv_score_forget(const kv_at *at, kv_lane *lane,
 static void keep_best(const kv_at *at, kv_lane *lane, int budget,
                       const kv_score_options *o) {
   int first, n = kv_score_span(o, lane->n, &first);
-  bool *keep = KV_TAKE(at->work, bool, lane->n);
-  memset(keep, true, (size_t)lane->n);
   const float *score = kv_score(at, lane, o, first, n);
-  kv_top(score, n, budget - (lane->n - n), keep + first);
-  kv_keep_mask(lane, keep);
+  kv_keep_top(at, lane, score, first, n, budget - (lane->n - n));
 }
 
 void kv_score_compress(const kv_at *at, kv_lane *lane, int budget,

@@ -185,15 +185,6 @@ static void vote(asking *a, int n, float *kept) {
 
 /* --- logits --------------------------------------------------------------- */
 
-/* A logit past the largest number counts as 0: attention that meets it ends the
- * cell. */
-static void make_finite(const kv_kernels *kernel, int n, float *s) {
-  bool finite;
-  kernel->max_finite(s, n, &finite);
-  for (int i = 0; !finite && i < n; i++)
-    if (!kv_finite(s[i])) s[i] = 0;
-}
-
 /* Entries of the poll that the query of a token sees. Those that are younger
  * than the window's first token stand last, in order. */
 static int seen_by(const asking *a, const kv_lane *lane, int token) {
@@ -210,7 +201,7 @@ static void largest_of_heads(const asking *a, const kv_lane *lane, int n,
                              float *s, size_t lds) {
   const kv_poll *p = a->p;
   for (int h = 0; h < lane->queries; h++)
-    make_finite(a->at->kernels, lane->n, s + (size_t)h * lds);
+    kv_logits_finite(a->at, lane->n, s + (size_t)h * lds);
   for (int h = 1; h < lane->queries; h++) {
     const float *x = s + (size_t)h * lds;
     for (int i = 0; i < lane->n; i++) s[i] = s[i] > x[i] ? s[i] : x[i];
