@@ -17,18 +17,15 @@ static kv_coded_size size(const void *settings, int rows, int width) {
 }
 
 static void put_scale(const kv_minmax *c, int g, float scale, char *out) {
-  uint16_t half = kv_to_f16(scale);
   if (c->rule == KV_RULE_INTEGER)
-    memcpy(out + 2 * (size_t)g, &half, 2);
+    kv_put_half(out + 2 * (size_t)g, scale);
   else
     memcpy(out + 4 * (size_t)g, &scale, 4);
 }
 
 static float scale_at(const kv_minmax *c, int g, const char *in) {
-  uint16_t half;
   float scale;
-  memcpy(&half, in + 2 * (size_t)g, 2);
-  if (c->rule == KV_RULE_INTEGER) return kv_from_finite_f16(half);
+  if (c->rule == KV_RULE_INTEGER) return kv_half_at(in + 2 * (size_t)g);
   memcpy(&scale, in + 4 * (size_t)g, 4);
   return scale;
 }

@@ -26,11 +26,6 @@ kv_coded_size kv_minmax_size_one(const void *settings, int rows, int width) {
                              (size_t)kv_minmax_runs(settings, width) * 4};
 }
 
-static void put_half(char *at, float x) {
-  uint16_t h = kv_to_f16(x);
-  memcpy(at, &h, 2);
-}
-
 bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
                      kv_minmax_ranges *r, char *scale_at, char *min_at) {
   float levels = (float)((1 << c->bits) - 1);
@@ -41,8 +36,8 @@ bool kv_minmax_range(const kv_minmax *c, float min, float max, int i,
   float each = kv_div(width, levels), scale = kv_round_f16(each);
   min = kv_round_f16(min);
   float top = kv_add(kv_round_f16(kv_mul(levels, scale)), min);
-  put_half(scale_at, scale);
-  put_half(min_at, min);
+  kv_put_half(scale_at, scale);
+  kv_put_half(min_at, min);
   r->scale[i] = !(scale > 0) ? 1 : exact ? kv_div(1, each) : scale;
   r->min[i] = exact ? least : min;
   r->top[i] = scale > 0 ? levels : 0;

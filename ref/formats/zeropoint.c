@@ -9,17 +9,6 @@
 #include "ref/formats/zeropoint.h"
 #include <string.h>
 
-static float half_at(const char *at) {
-  uint16_t h;
-  memcpy(&h, at, 2);
-  return kv_from_finite_f16(h);
-}
-
-static void put_half(float x, char *at) {
-  uint16_t h = kv_to_f16(x);
-  memcpy(at, &h, 2);
-}
-
 /* Codes elements first..end-1 into the planes of the row. */
 static void put_codes(const kv_minmax *c, const kv_zeropoint *p, int width,
                       int first, int end, const float *x,
@@ -47,8 +36,8 @@ static bool encode(const void *settings, int rows, int width,
     }
     kv_zeropoint p = kv_zeropoint_of(c, lo, hi);
     if (!kv_zeropoint_fits(lo, hi, &p)) return false;
-    put_half(p.scale, scale);
-    put_half(p.zero, zero);
+    kv_put_half(scale, p.scale);
+    kv_put_half(zero, p.zero);
     put_codes(c, &p, width, first, end, x, codes);
   }
   return true;
@@ -66,7 +55,7 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
   (void)kernels, (void)member;
   for (int i = 0; i < width; scale += 2, zero += 2) {
     int end = width - i < c->group ? width : i + c->group;
-    kv_zeropoint p = {half_at(scale), half_at(zero)};
+    kv_zeropoint p = {kv_half_at(scale), kv_half_at(zero)};
     for (float least = kv_zeropoint_least(&p); i < end; i++) {
       uint32_t code = (uint32_t)codes[i % plane] >> i / plane * c->bits & ones;
       out[i] = kv_fma((float)code, p.scale, least);

@@ -192,6 +192,18 @@ KV_FN uint16_t kv_to_f16(float x) {
   return (uint16_t)(sign | r);
 }
 
+/* A finite half in memory, at any address: read, and x stored as one. */
+KV_FN float kv_half_at(const void *at) {
+  uint16_t h;
+  memcpy(&h, at, sizeof h);
+  return kv_from_finite_f16(h);
+}
+
+KV_FN void kv_put_half(void *at, float x) {
+  uint16_t h = kv_to_f16(x);
+  memcpy(at, &h, sizeof h);
+}
+
 /* x rounded to fp16, as a binary32: at bit 13, or to multiples of 2^-24 where
  * subnormal (chosen by a mask: a branch around the sum would stop the
  * vectors); past the range infinity. Not for NaN. */

@@ -25,9 +25,7 @@ INLINE void read_codes(int bits, int width, bytes *row, float *out) {
 
 /* Number i of a row of finite fp16. */
 INLINE float half_at(bytes *at, int i) {
-  uint16_t h;
-  memcpy(&h, at + 2 * (size_t)i, 2);
-  return kv_from_finite_f16(h);
+  return kv_half_at(at + 2 * (size_t)i);
 }
 
 /* A code times a scale is exact in binary32, so product and sum are the fused

@@ -82,11 +82,6 @@ static unsigned char *copy_of(const kv_at *at, const kv_lane *lane, int i) {
   return (unsigned char *)kv_own(at, lane) + lane->id[i] * stride;
 }
 
-static void put_half(unsigned char *at, float x) {
-  uint16_t h = kv_to_f16(x);
-  memcpy(at, &h, 2);
-}
-
 static void code(const params *o, int d, const float *key, unsigned char *to) {
   float least = key[0], most = key[0];
   int plane = code_bytes(o, d);
@@ -95,8 +90,8 @@ static void code(const params *o, int d, const float *key, unsigned char *to) {
     most = kv_max(most, key[x]);
   }
   float scale = scale_of(o, least, most), min = kept_half(least);
-  put_half(to, scale);
-  put_half(to + 2, min);
+  kv_put_half(to, scale);
+  kv_put_half(to + 2, min);
   memset(to + RANGE, 0, (size_t)plane);
   for (int x = 0; x < d; x++)
     to[RANGE + x % plane] |= (unsigned char)(code_of(o, key[x], scale, min)
