@@ -4,10 +4,37 @@
  *
  * Every value that is stored, compared or decided on is made of the
  * operations below in one written order, so threads, vector widths,
- * compilers and backends cannot change a bit of it. Ground rules (0): binary32
- * with round to nearest even, subnormals on (kv_float_ground), every fused
- * operation is written as one and no other is fused (-ffp-contract=off,
- * -fmad=false), nothing of libm but fmaf, rintf, sqrtf. Inputs are finite.
+ * compilers and backends cannot change a bit of it. The rules are those that
+ * other files call "arithmetic 0" to "arithmetic 8". RN is one rounding to the
+ * nearest, ties to even, RN32 to a binary32; a chain is done in the order of
+ * its index, from +0.
+ *
+ *   0 ground     binary32, subnormals on (kv_float_ground), every fused
+ *                operation is written as one and no other is fused
+ *                (-ffp-contract=off, -fmad=false), nothing of libm but fmaf,
+ *                rintf, sqrtf. Inputs are finite
+ *   1 logit      s = acc * scale + bias + 0, each operation rounded; acc: the
+ *                chain of fma(q[x], k[x], .); the last addition makes -0 a +0
+ *   2 order      kv_key: larger first, then the lower entry index, then the
+ *                lower lane number
+ *   3 attention  chunks c of 128 entries of the view: m_c the largest s; p =
+ *                expm(s - m_c); l_c = RN32(sum of RN(p 2^40)) 2^-40; a_c[x] the
+ *                chain of fma(p, v[x], .). Over chunks, M the largest m_c and
+ *                w = expm(m_c - M): L the chain of fma(w, l_c, .), O[x] that of
+ *                fma(w, a_c[x], .); out[x] = O[x] / L, LSE = M + log(L)
+ *   4 observation
+ *                over all entries at once: M the largest s, e = expm(s - M),
+ *                W = RN(e 2^40), L = RN32(sum of W) 2^-40, P = e * RN(1 / L).
+ *                Sums of P are sums of RN(P 2^40), in any order, at most 2^22
+ *                of them, rounded once (kv_unfix); a divisor that all share is
+ *                not applied. Top-p ranks by s and adds W up
+ *   5 reductions over a row: a chain of fma (dot products, norms) or of
+ *                rounded additions; a mean divides once
+ *   6 functions  kv_expm, kv_log, activation.h; turns by positions: rope.h
+ *   7 codes      made by the scale and minimum that are stored, if a format
+ *                does not say otherwise, and decoded by these (FORMATS.md)
+ *   8 merging    x = fma(a, x_into, RN(b * x_from)) / RN(a + b), rounded to
+ *                the type in which it is stored
  *
  * Functions are pure, total on their stated domain, and allocate nothing.
  * Without hardware FMA kv_fma is the library's fmaf: same bits, slow.
@@ -25,6 +52,7 @@
 
 #define KV_ARITHMETIC 1 /* part of every run's key */
 
+/* What begins a function that C and CUDA share. */
 #ifdef __CUDACC__
 #  define KV_FN static inline __host__ __device__
 #else

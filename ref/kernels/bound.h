@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel box_bound (ref/kernels/kernels.h): Quest's bound over boxes in
- * tiles of 16 (arithmetic 5). Lanes are boxes, each one chain of rounded
- * additions over x. Part of ref/kernels/kernels.c.
+ * The kernel box_bound (ref/kernels/kernels.h): Quest's bound (arithmetic 5) of
+ * a query q over boxes, each the least and the largest of every element of a
+ * page's keys, in tiles of 16. Vector lanes are boxes, each one chain of
+ * rounded additions over x. Part of ref/kernels/kernels.c.
  *
  * v_max may return either zero for a -0 and a +0: the sum starts from +0, can
  * never become -0, and adding either zero to it gives the same bits.
@@ -10,7 +11,7 @@
 #ifndef KV_REF_KERNELS_BOUND_H
 #define KV_REF_KERNELS_BOUND_H
 
-enum { BOXES = 16, PARTS = BOXES / LANES }; /* vectors of one tile */
+enum { BOXES = 16, PARTS = BOXES / LANES }; /* of a tile: boxes, vectors */
 
 /* u of the boxes of `tiles` neighbouring tiles, 1 or 4, at once: their chains
  * hide each other's latency. */
@@ -43,6 +44,7 @@ INLINE void bound_as(kv_dtype type, int n, int d, const float *q, bytes *lo,
     bound_tiles(type, 1, d, q, lo, hi, u + t);
 }
 
+/* The entry of the table. */
 static void box_bound(int n, int d, const float *q, const void *lo,
                       const void *hi, kv_dtype type, float *u) {
   switch (type) {

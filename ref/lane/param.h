@@ -19,8 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of a parameter. KV_UNSET marks an integer that open resolves. */
+/* What open finds in a KV_INT or KV_CHOICE without a default that nobody gave;
+ * a KV_REAL is then a NaN, a KV_TEXT empty. */
 enum { KV_UNSET = INT32_MIN };
+/* The kind of a parameter, and the type of its member. */
 typedef enum kv_kind {
   KV_INT,    /* int */
   KV_REAL,   /* float: the nearest to the decimal */
@@ -29,15 +31,15 @@ typedef enum kv_kind {
   KV_TEXT,   /* char[KV_TEXT_MAX] */
   KV_FILE    /* kv_file: a file that the method reads; one at most */
 } kv_kind;
-enum { KV_TEXT_MAX = 1024 };
+enum { KV_TEXT_MAX = 1024 }; /* bytes, the end included */
 
 /* The value of a KV_FILE. The method sees it with its asset: the engine opens
  * and checks the file before it calls open, and refuses the cell where it
  * cannot. The bytes of the file are part of the method's code. */
 typedef struct kv_file {
-  char path[KV_TEXT_MAX];
-  bool beside; /* nobody named it: it lies beside the trace */
-  const kv_asset *asset;
+  char path[KV_TEXT_MAX]; /* as named, or as found */
+  bool beside;            /* nobody named it: it lies beside the trace */
+  const kv_asset *asset;  /* what was read, owned by the engine; or NULL */
 } kv_file;
 
 /* The default of a KV_FILE: assets/METHOD.MODEL.safetensors in the trace's
@@ -83,9 +85,11 @@ typedef struct kv_param {
                    KV_INT's step of 1 */
 } kv_param;
 
-/* Rows: name, the params struct and its member, the default (NULL: open
- * resolves it), what it may be, help; other fields of kv_param may follow the
- * help, as `.unit = "share"`. */
+/* Rows. of: the name; type and member: the params struct and where in it;
+ * unless: the default, a string, NULL: open resolves it; least, most: min and
+ * max; in: the unit; words: the choices; what: the file's kv_asset_kind. Last
+ * comes the help, which other fields of kv_param may follow, as
+ * `.unit = "share"`. */
 #define KV_PARAM_ROW(kind_, of, type, member, ...)                             \
   { .name = of, .kind = kind_, .offset = offsetof(type, member), __VA_ARGS__ }
 #define KV_RANGE_ROW(kind_, of, type, member, unless, least, most, ...)        \

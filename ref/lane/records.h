@@ -76,6 +76,8 @@ static inline bool kv_means_in_place(const kv_shape *shape,
  * neither. Called thousands of times a step: must not allocate. */
 typedef struct kv_rows_listener {
   void *self; /* of whoever listens */
+  /* side: KV_SIDE_x; format: KV_RAW, KV_MERGED, KV_CODED + index; place: of the
+   * entry whose row it is. */
   void (*write)(void *self, int lane, int side, int format, int32_t place);
   void (*leave)(void *self, int lane, int side, int format, int32_t place);
   void (*retier)(void *self, int lane, int32_t place, int to); /* or NULL */
@@ -102,6 +104,7 @@ typedef struct kv_replica_node {
   int32_t place, next; /* next: index of a node; -1: the last */
 } kv_replica_node;
 
+/* A lane as its records say. Read by anybody, written by replica.c. */
 typedef struct kv_replica {
   const kv_rows_listener *listener; /* or NULL */
   int lane;                         /* its number, for the listener */
@@ -121,7 +124,7 @@ typedef struct kv_replica {
   int64_t dropped; /* tokens that went with dropped entries */
   bool lost;       /* anything was ever dropped or merged */
   bool gaps;       /* rows once were not 0..n-1 in lane order */
-  size_t read;     /* words of the step in progress */
+  size_t read;     /* words of the step in progress that were read */
 } kv_replica;
 
 /* Takes room for lanes of n_tokens and so many codings. KV_RESOURCE without

@@ -53,8 +53,8 @@ kv_page_token kv_page_token_of(int d, int d_v, const kv_page_config *c);
 /* Bytes of codes, metadata, score and position of a token. */
 int64_t kv_page_payload(const kv_page_token *t);
 
-/* The map of a page with just so many tokens, however large that makes it: tests
- * ask what one more would take. */
+/* The map of a page with just so many tokens, however large that makes it:
+ * tests ask what one more would take. */
 kv_page_map kv_page_map_with(int32_t tokens, const kv_page_token *t);
 
 /* The map of a page with as many tokens as fit into so many bytes; tokens 0:

@@ -78,7 +78,7 @@ void kv_pages_reset(kv_pages *p);
  * wanted). Returns how many were refused. */
 int kv_pages_compact(kv_pages *p, int n, kv_pages_job *job);
 
-/* [shape.table] the page ids of a head of a request. */
+/* [shape.table] the page ids of a head of a request, for checks. */
 static inline const int32_t *kv_pages_row(const kv_pages *p, int request,
                                           int head) {
   return p->table + ((int64_t)request * p->shape.heads + head) * p->shape.table;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two tiers of precision on one lane: what matters is stored in many bits, what
- * matters less in few. A method puts kv_tiers into its params and the rows
- * below into its table, calls kv_open_tiers once, and then says of each entry
- * only into which tier it goes. Codes are those of format "token" by the rule
- * unrounded (ref/FORMATS.md), as LeanKV has them; 16 bits are a side as it
- * came. A side that both tiers hold alike is one coding for both.
+ * matters less in few. A method puts kv_tiers into its params, with rows for
+ * bits (KV_TIER_CHOICES) and groups in its table, calls kv_open_tiers once, and
+ * then says of each entry only into which tier it goes. Codes are those of
+ * format "token" by the rule unrounded (ref/FORMATS.md), as LeanKV has them; 16
+ * bits are a side as it came. A side that both tiers hold alike is one coding
+ * for both.
  */
 #ifndef KV_REF_TIERS_H
 #define KV_REF_TIERS_H
@@ -15,7 +16,8 @@
 
 enum { KV_TIER_HIGH, KV_TIER_LOW, KV_TIER_COUNT };
 enum { KV_TIER_K, KV_TIER_V, KV_TIER_SIDES };
-enum { KV_TIER_WIDTHS = 5 }; /* 16, 8, 4, 2 and 1 bits */
+enum { KV_TIER_WIDTHS = 5 }; /* how many there are: 16, 8, 4, 2 and 1 bits */
+/* The choices of a parameter that says the bits of K and of V. */
 #define KV_TIER_CHOICES                                                        \
   "k16v16|k16v8|k16v4|k16v2|k16v1|k8v16|k8v8|k8v4|k8v2|k8v1|k4v16|k4v8|k4v4|"  \
   "k4v2|k4v1|k2v16|k2v8|k2v4|k2v2|k2v1|k1v16|k1v8|k1v4|k1v2|k1v1"
