@@ -368,7 +368,7 @@ mutant one_log_for_cells gpu/host/log.c 'gpu_bytes' \
   '!(log->device == device && log->of == plan)' 'log->device != device'
 mutant full_slab_is_full ref/lane/lane.c 'verbs' \
   'cap++; /*' '/*'
-mutant records_cramped ref/lane/lane.h 'verbs' \
+mutant records_cramped ref/lane/lane.c 'verbs' \
   '(8 * (size_t)kv_needs_changes(n) + 2)' '(8 * (size_t)kv_needs_changes(n))'
 mutant rewrites_cramped ref/lane/lane.h 'gpu_bytes' \
   'int each = n->codings ? kv_needs_changes(n) : 1;' 'int each = 0;'
