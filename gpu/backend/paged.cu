@@ -178,8 +178,8 @@ static void start(void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p) {
   KV_LAUNCH(stream, (paged_chunks<EACH>), grid, KV_BLOCK, *l, *p);
 }
 
-extern "C" void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
-                                   const kv_gpu_paged *p) {
+extern "C" void kv_gpu_start_attend_paged(void *stream, const kv_gpu_layer *l,
+                                          const kv_gpu_paged *p) {
   static void (*const starts[MOST])(void *, const kv_gpu_layer *,
                                     const kv_gpu_paged *) = {
       start<1>, start<2>, start<3>, start<4>,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations on a lane's arrays for the memory operations (gpu/lane/verbs.cuh):
- * lists of flagged indexes, and moving entries. The whole block works together;
- * every function begins and ends with a barrier.
+ * Operations on the arrays of a lane, for the verbs (gpu/lane/verbs.cuh): lists
+ * of flagged indexes, and moving entries to other places. All threads of the
+ * block call kv_gpu_indexes, _pull and _permute together with the same
+ * arguments; each begins and ends with a barrier. The others are their parts,
+ * or a single thread's where they say so.
  *
  * Entries move array by array and tile by tile: a tile is read, then written,
- * and no later tile reads what an earlier one wrote. So arrays are compacted in
- * place, and a tile costs one barrier and waits for memory once: a thread has
+ * and no later tile reads what an earlier one wrote, so arrays are compacted in
+ * place. A tile costs one barrier and one wait for memory, as each thread has
  * KV_GPU_TILE loads on their way. Cost: O(entries / KV_BLOCK).
  */
 #ifndef KV_GPU_ARRAY_CUH
@@ -18,10 +20,11 @@
 
 #include <string.h>
 
-enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 32 }; /* flags, entries a thread */
+/* Flags that a thread reads at once; entries that it moves at once. */
+enum { KV_GPU_FLAGS = 8, KV_GPU_TILE = 32 };
 
-/* Bits: which of the KV_GPU_FLAGS flags from `mine` on, below n, are set; by
- * one load where they are eight that may be loaded so. */
+/* Bit j of the answer: flag[mine + j] is not 0, for j < KV_GPU_FLAGS and mine +
+ * j < n. A single thread's; one load where it reads eight aligned bytes. */
 KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
   static_assert(KV_GPU_FLAGS == sizeof(uint64_t), "a flag is a byte");
   const uint8_t *at = flag + mine;
@@ -38,8 +41,8 @@ KV_DEVICE uint32_t kv_gpu_flags(const uint8_t *flag, int mine, int n) {
   return set;
 }
 
-/* out: the indexes i in first..n-1 with (flag[i] != 0) == want, ascending;
- * returns how many. */
+/* Writes the indexes i in first..n-1 with (flag[i] != 0) == want into out,
+ * ascending, and returns how many. out has room for n - first. */
 KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
                              int32_t *out) {
   int found = 0;
@@ -59,6 +62,8 @@ KV_DEVICE int kv_gpu_indexes(int first, int n, const uint8_t *flag, bool want,
 
 /* --- entries ------------------------------------------------------------- */
 
+/* All that a lane's arrays hold of one entry: fields as in kv_gpu_lane; wide
+ * and narrow are its columns of 64 and of 32 bits, by column. */
 typedef struct kv_gpu_entry {
   uint32_t id, weight, last;
   uint8_t tier;
@@ -67,6 +72,8 @@ typedef struct kv_gpu_entry {
   float narrow[KV_MAX_COLUMNS];
 } kv_gpu_entry;
 
+/* Reads entry i into *e, and writes *e over entry i; a single thread's, without
+ * a barrier. */
 KV_DEVICE void kv_gpu_read_entry(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                  int i, kv_gpu_entry *e) {
   e->id = lane->id[i];
@@ -99,7 +106,7 @@ KV_DEVICE void kv_gpu_write_entry(const kv_gpu_layer &l, kv_gpu_lane *lane,
   }
 }
 
-/* Element i of an array, as a word of its size. */
+/* Reads, and writes, element i of an array of words; a single thread's. */
 template <class Word> KV_DEVICE Word kv_gpu_word(const char *a, int i) {
   Word w;
   a += (size_t)i * sizeof w;
@@ -111,7 +118,7 @@ template <class Word> KV_DEVICE void kv_gpu_put(char *a, int i, Word w) {
   memcpy(__builtin_assume_aligned(a, sizeof w), &w, sizeof w);
 }
 
-/* Place p of an array, or of none, as kv_gpu_pull. */
+/* kv_gpu_pull of one array of words, NULL: none; needs a barrier after it. */
 template <class Word, int WAY>
 static __device__ void kv_gpu_slide(void *array, int count, int first,
                                     const int32_t *list) {
@@ -134,10 +141,9 @@ static __device__ void kv_gpu_slide(void *array, int count, int first,
   }
 }
 
-/* Place p, for p = first, first + WAY, .. (count of them), of all arrays takes
- * the entry of list[p], or with list NULL of p + WAY. No source lies behind its
- * place: (list[p] - p) * WAY >= 0, and list ascends. Of the columns those of
- * `wide` have 64 bits. A weight is 1 as long as nothing is merged. */
+/* kv_gpu_pull, whose arguments it has; bit c of `wide`: column c has 64 bits.
+ * Weights are moved only where there are member lists: they are all 1 as long
+ * as nothing was merged. */
 template <int WAY>
 static KV_APART __device__ void
 kv_gpu_pull_arrays(const kv_gpu_lane *lane, int columns, uint32_t wide,
@@ -160,7 +166,10 @@ kv_gpu_pull_arrays(const kv_gpu_lane *lane, int columns, uint32_t wide,
   __syncthreads();
 }
 
-/* The same of all arrays of the lane. */
+/* Moves entries by one list: place p takes the entry at list[p], or at p + WAY
+ * where list is NULL, for the `count` places p = first, first + WAY, .. WAY is
+ * 1 or -1. A source must not lie behind its place, (list[p] - p) * WAY >= 0,
+ * and list must ascend in that direction. lane->n stays. */
 template <int WAY>
 static __device__ void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                    int count, int first, const int32_t *list) {
@@ -171,7 +180,7 @@ static __device__ void kv_gpu_pull(const kv_gpu_layer &l, kv_gpu_lane *lane,
   kv_gpu_pull_arrays<WAY>(lane, columns, wide, count, first, list);
 }
 
-/* a[i] = a[list[i]], i < n, through the lane's spare room; a may be NULL. */
+/* a[i] = a[list[i]] for i < n, through lane->spare; a may be NULL. */
 template <class T>
 KV_DEVICE void kv_gpu_gather(kv_gpu_lane *lane, T *a, int n,
                              const int32_t *list) {
@@ -183,7 +192,9 @@ KV_DEVICE void kv_gpu_gather(kv_gpu_lane *lane, T *a, int n,
   __syncthreads();
 }
 
-/* Every array by a list in any order. */
+/* Place i takes the entry at list[i], for i < n, with list in any order and
+ * without an entry twice. Costs more than kv_gpu_pull: each array goes through
+ * lane->spare. */
 KV_DEVICE void kv_gpu_permute(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
                               const int32_t *list) {
   __syncthreads();

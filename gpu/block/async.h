@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asynchronous copies of 16 bytes from global to shared memory: cp.async from
- * compute capability 8.0 on, before that a load and a store.
+ * Asynchronous copies of 16 bytes from global to shared memory, for kernels:
+ * cp.async from compute capability 8.0 on, before that a load and a store. Each
+ * function is called by any one thread, for itself, and has no barrier.
  *
- *   kv_async_16(to, from)   starts one; both addresses are multiples of 16
+ *   kv_async_16(to, from)   starts a copy to shared memory from global memory;
+ *                           both addresses are multiples of 16
  *   kv_async_line(to, from) the same, and the 128 bytes that it is part of are
- *                           fetched into the L2: the rest will be copied soon
- *   kv_async_commit()       what the thread started since the last commit is
- *                           a group from here on, be it empty
- *   kv_async_wait<LEFT>()   returns when all groups of the thread but the
- *                           LEFT last ones have arrived
+ *                           fetched into the L2: use it where the rest will be
+ *                           copied soon
+ *   kv_async_commit()       the copies that the thread started since its last
+ *                           commit are a group from here on, perhaps an empty
+ *                           one
+ *   kv_async_wait<LEFT>()   returns when all groups of the thread but the LEFT
+ *                           last ones have arrived
  *
- * Arrived data is visible to the thread that started the copy, and to the
- * others after the next barrier. Until it arrives the destination is undefined
- * and the source must not change; to test that, the executor fills the
- * destination with 0xAA and reads the source in the wait. A thread must not end
- * before its copies have arrived.
+ * What has arrived is visible to the thread that started the copy, and to the
+ * others of the block after the next barrier. Until then the destination is
+ * undefined and the source must not change, and a thread must not end; the
+ * executor reports what breaks these rules.
  */
 #ifndef KV_GPU_ASYNC_H
 #define KV_GPU_ASYNC_H
@@ -24,10 +27,11 @@
 
 #include <stdint.h>
 
-/* The unit of a copy, as large as four floats. */
+/* The unit of a copy. */
 typedef struct alignas(16) kv_piece {
   uint32_t word[4];
 } kv_piece;
+/* The same as four floats; and half as much, which no copy has. */
 typedef struct alignas(16) kv_quad {
   float x[4];
 } kv_quad;
@@ -84,8 +88,10 @@ template <int LEFT> KV_DEVICE void kv_async_wait() { kv_emu_wait(LEFT); }
 
 #endif
 
-/* Copies the n bytes (a multiple of 2) at `from`, and zeros up to 16. If they
- * are fewer than 16 or not aligned, the thread copies them itself. */
+/* Copies n bytes, a multiple of 2, from global memory at `from` into the piece
+ * at `to` in shared memory: the first 16 where n is more, and zeros behind them
+ * where n is less. Asynchronously as kv_async_16 if n >= 16 and `from` is
+ * aligned to 16; else the thread has copied them when this returns. */
 KV_DEVICE void kv_async_piece(kv_piece *to, const char *from, int n) {
   if (n >= 16 && (uintptr_t)from % 16 == 0) {
     kv_async_16(to, from);

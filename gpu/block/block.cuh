@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions over the threads of a block. Every function is called by all
- * KV_BLOCK threads with the same arguments (except a thread's own value),
- * returns the same answer to all, and begins and ends with a barrier. Integers
- * only: a float is never summed across threads.
+ * Reductions over the threads of a block. Every function kv_block_* is called
+ * by all KV_BLOCK threads together, each with its own x, returns the same
+ * answer to all unless said otherwise, and begins and ends with a barrier.
+ * Integers only: a float is never summed across threads. Cost: two or three
+ * barriers.
  */
 #ifndef KV_GPU_BLOCK_CUH
 #define KV_GPU_BLOCK_CUH
@@ -13,19 +14,21 @@
 
 #include <stdint.h>
 
+/* The calling thread's number in its block. */
 KV_DEVICE int kv_thread(void) { return (int)threadIdx.x; }
 
-/* The number that has this key (kv_key). */
+/* The number whose kv_key (ref/ground/arith.h) this is. */
 KV_DEVICE float kv_of_key(uint32_t key) {
   return kv_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
 }
 
-/* x + y as a device adds: modulo 2^64. */
+/* x + y modulo 2^64, without the overflow that C leaves undefined. */
 KV_DEVICE int64_t kv_sum_of(int64_t x, int64_t y) {
   return (int64_t)((uint64_t)x + (uint64_t)y);
 }
 
-/* `mine`, of a warp, joined with those of the others by `join`. */
+/* The answers of all warps joined, from the first warp on, by join(a, b); mine:
+ * the same for all threads of a warp. The other functions are made of it. */
 template <class T, class Join>
 static __device__ T kv_block_joined(T mine, Join join) {
   KV_SHARED(T, part, KV_WARPS);
@@ -38,30 +41,31 @@ static __device__ T kv_block_joined(T mine, Join join) {
   return mine;
 }
 
-/* Sum of every thread's x, modulo 2^64. */
+/* The sum of every thread's x, modulo 2^64. */
 KV_DEVICE int64_t kv_block_sum(int64_t x) {
   return kv_block_joined(kv_warp_sum(x), kv_sum_of);
 }
 
-/* The same of counts. */
+/* The sum of counts, modulo 2^32. */
 KV_DEVICE int kv_block_sum(int x) {
   auto add = [](uint32_t a, uint32_t b) { return a + b; };
   return (int)kv_block_joined(kv_warp_sum((uint32_t)x), add);
 }
 
-/* Does any thread say yes? */
+/* True if any thread says yes. */
 KV_DEVICE bool kv_block_any(bool yes) {
   auto either = [](int a, int b) { return a | b; };
   return kv_block_joined((int)__any_sync(KV_WHOLE_WARP, yes), either) != 0;
 }
 
-/* Largest of every thread's x. */
+/* The largest x; T is uint32_t or uint64_t. */
 template <class T> KV_DEVICE T kv_block_max(T x) {
   return kv_block_joined(kv_warp_max(x),
                          [](T a, T b) { return a > b ? a : b; });
 }
 
-/* How many threads before this one say yes; *total: how many in all. */
+/* Returns to each thread how many threads before it say yes; *total: how many
+ * in all. */
 KV_DEVICE int kv_block_rank(bool yes, int *total) {
   KV_SHARED(int, part, KV_WARPS);
   uint32_t said = __ballot_sync(KV_WHOLE_WARP, yes);
@@ -78,8 +82,9 @@ KV_DEVICE int kv_block_rank(bool yes, int *total) {
   return before + __popc(said & ((1u << lane) - 1u));
 }
 
-/* Sum of the x of the threads before this one; *total: of all. Ends without a
- * barrier; the next one begins with it. */
+/* Returns to each thread the sum of the x of the threads before it; *total: of
+ * all threads. T is an integer. Ends without a barrier, which does no harm to
+ * another kv_block_*: that begins with one. */
 template <class T> KV_DEVICE T kv_block_before(T x, T *total) {
   KV_SHARED(T, part, KV_WARPS);
   int lane = kv_thread() % KV_WARP, warp = kv_thread() / KV_WARP;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Halves (fp16) as floats, exactly. On a device it is the one instruction that
- * IEEE 754 defines, on the executor the integer code of ref/ground/arith.h; by
- * check_arith and the benchmark's check on a device they agree for all 65,536
- * halves but NaN. There the payloads may differ, and none gets here: a layer
- * with a number that is not finite is refused before it begins
- * (traces/trace/scan.c).
+ * fp16 numbers (halves) as floats, exactly, by any one thread. On a device each
+ * is one conversion instruction of IEEE 754, on the executor the integer code
+ * of ref/ground/arith.h; they agree for all 65,536 halves but NaN, whose
+ * payload may differ. No NaN gets here: a trace with one is refused.
  */
 #ifndef KV_GPU_HALF_H
 #define KV_GPU_HALF_H
@@ -15,20 +13,22 @@
 
 #ifdef __CUDA_ARCH__
 
+/* The number that the bits h are as fp16. */
 KV_DEVICE float kv_half(uint16_t h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
   return x;
 }
 
-/* x rounded to a half (kv_grid_f16), as a float. */
+/* x rounded to the nearest half, of two the even one, as a float; beyond the
+ * range of halves infinite. */
 KV_DEVICE float kv_half_grid(float x) {
   uint16_t h;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
   return kv_half(h);
 }
 
-/* Both halves of a word, the lower one first: without a shift. */
+/* x[0], x[1]: the halves in the lower and the upper 16 bits of w. */
 KV_DEVICE void kv_two_halves(uint32_t w, float *x) {
   asm("{ .reg .b16 a, b;\n\t"
       "mov.b32 {a, b}, %2;\n\t"

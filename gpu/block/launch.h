@@ -1,36 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Everything that a kernel may use. The same .cu files are compiled by nvcc for
- * a device, and by a C++ compiler against the executor of gpu/emu/emu.h, which
- * runs a fiber for each CUDA thread.
+ * Everything that a kernel may use, and how the host starts one. The same .cu
+ * files are compiled by nvcc for a device, and by a C++ compiler against the
+ * executor of gpu/emu/emu.h, which runs a fiber for each CUDA thread.
  *
- *   KV_LAUNCH(stream, kernel, grid, block, args...)   starts a kernel, unless
- *                              something failed; a statement, whose arguments
- *                              may be evaluated twice
- *   KV_SHARED(type, name, n)   declares `type name[n]` in shared memory; n a
- *                              constant; undefined at the start of a block
- *   KV_UNROLL                  before a loop whose arrays stay in registers
- *   KV_TWICE, KV_ROLLED        before one that is to be unrolled by two; not at
- *                              all, where it is long and seldom taken
- *   KV_APART                   in front of a long function that is called, not
- *                              put wherever it is used
- *   gpu/block/async.h          asynchronous copies to shared memory
+ *   KV_LAUNCH(stream, kernel, grid, block, args...)
+ *       on the host: starts a kernel, unless something has failed; what goes
+ *       wrong is kept for kv_device.failed. A statement, which may evaluate its
+ *       arguments twice; a kernel's name with a comma stands in parentheses
+ *   KV_SHARED(type, name, n)
+ *       in a kernel: declares `type name[n]` in shared memory, n a constant; it
+ *       holds nothing at the start of a block
+ *   KV_DEVICE   begins a function that threads of a kernel call
+ *   KV_UNROLL   before a loop: unroll it, so that arrays indexed by it stay in
+ *               registers
+ *   KV_TWICE    .. by two
+ *   KV_ROLLED   .. not at all, as it is long and seldom taken
+ *   KV_APART    before __device__: the function is called, not copied to where
+ *               it is used
+ *   gpu/block/async.h   asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_*_sync, __ballot_sync, integer atomics,
- *   __threadfence
+ *   __threadfence, as CUDA has them
  *
- * Blocks have KV_BLOCK threads in one dimension. No kernel allocates, none uses
- * floats in atomics, and nothing but ref/ground/arith.h computes a float that
- * is stored or decided on.
+ * No kernel allocates, none uses floats in atomics, and nothing but
+ * ref/ground/arith.h computes a float that is stored or decided on.
  */
 #ifndef KV_GPU_LAUNCH_H
 #define KV_GPU_LAUNCH_H
 
+/* Threads of a block, in one dimension, and of a warp; warps of a block. All
+ * blocks of all kernels have KV_BLOCK threads. */
 enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
 
 #ifdef __CUDACC__
 #  include <cuda_runtime.h>
-/* gpu/module/cuda.cu: is the kernel to be started, the first time or, where
- * there was no memory for it, once more? */
+/* gpu/module/cuda.cu, for KV_LAUNCH alone: whether the kernel is to be started,
+ * for the first time (*tries is 0) or once more where there was no memory for
+ * it; counts the tries, and keeps what went wrong. */
 extern "C" bool kv_gpu_starts(int *tries);
 #  define KV_LAUNCH(stream, kernel, grid, block, ...)                          \
     for (int kv_tries = 0; kv_gpu_starts(&kv_tries);)                          \

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The selection behind all rankings: the first entries of a list over several
- * lanes, sorted by larger key, then lower entry, then lower lane. Where the
- * list is cut is found digit by digit, first of the key, then of the place in
- * that order, from a histogram in shared memory. As soon as few entries are
- * left of which the digits so far do not tell, they are listed in shared memory
- * and the other flags are written; later digits then read the list only.
- * Integers only, so the order of atomics does not matter. Called by all threads
- * of the block.
+ * The selection behind all rankings: kv_radix_top flags the first entries of
+ * several lanes, ranked by larger key, then lower entry, then lower lane.
+ * gpu/parts/parts.cuh calls it; everything else here is a step of it. All
+ * threads of the block call every function together with the same arguments,
+ * unless it is said to be a single thread's; all that call takes or returns is
+ * the same for all threads.
  *
- * A Keys says what is ranked:
- *   item, key               types: an element, an unsigned key
+ * Where the ranking is cut is found digit by digit, first of the key, then of
+ * the place (the order of equals), from a histogram in shared memory. As soon
+ * as few entries are left of which the digits so far do not decide, these are
+ * listed in shared memory, the other flags are written, and later digits read
+ * the list only. Integers only, so the order of atomics does not matter.
+ *
+ * `Keys` is a struct that says what is ranked, with __device__ functions:
+ *   item, key               types: an element, its unsigned key
  *   WIDE                    false: every entry counts one
- *   lanes, n(l), row(l)     how many lanes, how long each, where it stands
- *   of(item), weight(key)   its key; what an entry of that key adds up to
+ *   lanes, n(l), row(l)     how many lanes; items of lane l, and where they are
+ *   of(item), weight(key)   an item's key; what an entry of that key counts
  *
  * Cost: two reads of all items where the highest 11 bits of the key leave no
- * more than KV_LISTED entries open, three where the highest 22 do; among more
- * equals than that a read for each digit.
+ * more than KV_LISTED entries undecided, three where the highest 22 do; among
+ * more equals than that a read for each digit.
  */
 #ifndef KV_GPU_RADIX_CUH
 #define KV_GPU_RADIX_CUH
@@ -25,22 +29,24 @@
 #include "gpu/block/radix_sums.cuh"
 #include "gpu/block/read.cuh"
 
-enum { KV_LOADS = 8 }; /* of 16 bytes that a thread has on their way */
+/* Loads of 16 bytes that a thread has on their way (kv_block_read). */
+enum { KV_LOADS = 8 };
 
-/* Where the list is cut, so far. Open are the entries whose key and place agree
- * with the digits that are known; of them, those that add up to k come first.
- */
+/* What is known of the cut. Open are the entries whose key and place agree with
+ * the known digits: of them those are chosen that come first until their
+ * weights reach k. Each thread has a copy. */
 template <class Keys> struct kv_cut {
-  typename Keys::key key, key_mask;
-  uint32_t place, place_mask; /* of places counted from the last one */
-  int key_left, place_left;   /* bits that are not known */
-  uint64_t k, all;            /* all: what the open ones add up to */
-  uint32_t last;              /* the last place */
+  typename Keys::key key, key_mask; /* known digits of the key; their bits */
+  uint32_t place, place_mask;       /* the same of last - place */
+  int key_left, place_left;         /* bits that are not known, the lowest */
+  uint64_t k, all; /* weight still to be chosen; weight of all open entries */
+  uint32_t last;   /* the last place of all */
 };
 
 /* --- reading -------------------------------------------------------------- */
 
-/* take(lane, first entry, items, how many of them) for all items. */
+/* Calls take(lane, first entry, items, how many) until all items were given, in
+ * any order, each to one thread. No barrier. */
 template <class Keys, class Take>
 static __device__ void kv_radix_scan(const Keys &x, Take take) {
   typedef typename Keys::item item;
@@ -50,7 +56,8 @@ static __device__ void kv_radix_scan(const Keys &x, Take take) {
         [&](int i, const item *own, int each) { take(l, i, own, each); });
 }
 
-/* The number of an entry in the order of equals. */
+/* The place of entry i of lane l: its number in the order of equals. A single
+ * thread's, like kv_radix_key_at: the key of the entry at a place. */
 KV_DEVICE uint32_t kv_radix_place(int i, int lanes, int l) {
   return (uint32_t)i * (uint32_t)lanes + (uint32_t)l;
 }
@@ -63,7 +70,8 @@ static __device__ typename Keys::key kv_radix_key_at(const Keys &x,
   return x.of(x.row((int)l)[i]);
 }
 
-/* take(key, place) for all listed entries. */
+/* Calls take(key, place) for all entries in r->list, each by one thread. No
+ * barrier. */
 template <class Keys, class Take>
 static __device__ void
 kv_radix_listed(const Keys &x, const kv_radix<Keys::WIDE> *r, Take take) {
@@ -86,7 +94,7 @@ kv_radix_listed(const Keys &x, const kv_radix<Keys::WIDE> *r, Take take) {
 
 /* --- the cut -------------------------------------------------------------- */
 
-/* Is the entry open? */
+/* True if the entry is open. A single thread's. */
 template <class Keys>
 static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
                                      typename Keys::key key, uint32_t place) {
@@ -94,7 +102,7 @@ static __device__ bool kv_radix_open(const kv_cut<Keys> &c,
          ((c.last - place) & c.place_mask) == c.place;
 }
 
-/* Does it come before all open ones? */
+/* True if it comes before all open ones. A single thread's. */
 template <class Keys>
 static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
                                      typename Keys::key key, uint32_t place) {
@@ -103,15 +111,16 @@ static __device__ bool kv_radix_sure(const kv_cut<Keys> &c,
          (own == c.key && ((c.last - place) & c.place_mask) > c.place);
 }
 
-/* Nothing is left to decide: all open ones come first. Of masses that are no
- * numbers that may never be so; then the digits end. */
+/* True if nothing is left to decide: all open entries are chosen, or no digit
+ * is left (as when weights are NaN). */
 template <class Keys>
 static __device__ bool kv_radix_done(const kv_cut<Keys> &c) {
   return ((!Keys::WIDE || c.key_left == 0) && c.k == c.all) ||
          c.key_left + c.place_left == 0;
 }
 
-/* Counts the open entries by the next digit of their keys. */
+/* Adds the open entries to the histogram by the next digit of their keys, the
+ * bits from `shift` on; listed: reads r->list alone. No barrier. */
 template <class Keys>
 static __device__ void kv_radix_keys(const Keys &x, kv_radix<Keys::WIDE> *r,
                                      const kv_cut<Keys> &c, bool listed,
@@ -152,12 +161,13 @@ static __device__ void kv_radix_places(const Keys &x, kv_radix<Keys::WIDE> *r,
   });
 }
 
+/* Where the next digit begins, of so many bits that are not known. */
 KV_DEVICE int kv_radix_shift(int left) {
   return left > KV_DIGIT ? left - KV_DIGIT : 0;
 }
 
-/* One more digit. After the last one of the key the open ones count one each.
- */
+/* Finds one more digit of the cut. From the last digit of the key on the open
+ * entries have equal keys and count one each. */
 template <class Keys>
 static __device__ void kv_radix_step(const Keys &x, kv_radix<Keys::WIDE> *r,
                                      kv_cut<Keys> *c, bool listed) {
@@ -187,7 +197,8 @@ static __device__ void kv_radix_step(const Keys &x, kv_radix<Keys::WIDE> *r,
 
 /* --- flags ---------------------------------------------------------------- */
 
-/* Four flags at once where they may be stored so. */
+/* Writes n <= 4 flags, flag j from the low bit of byte j of `flags`; by one
+ * store where they are four and aligned. A single thread's. */
 KV_DEVICE void kv_radix_store(uint8_t *to, int n, uint32_t flags) {
   if (n == 4 && (uintptr_t)to % 4 == 0) {
     *(uint32_t *)to = flags;
@@ -196,8 +207,8 @@ KV_DEVICE void kv_radix_store(uint8_t *to, int n, uint32_t flags) {
   for (int j = 0; j < n; j++) to[j] = (uint8_t)(flags >> 8 * j);
 }
 
-/* The flag of an entry whose key agrees with the digits that are known; lists
- * it if it is open and those are not in. */
+/* The flag of an entry whose key agrees with the known digits. An open one is
+ * chosen if `in`, else listed, as far as there is room. A single thread's. */
 template <class Keys>
 static __device__ bool kv_radix_flag_equal(kv_radix<Keys::WIDE> *r,
                                            const kv_cut<Keys> &c, bool in,
@@ -209,9 +220,10 @@ static __device__ bool kv_radix_flag_equal(kv_radix<Keys::WIDE> *r,
   return false;
 }
 
-/* Flags all entries and lists the open ones; if they are more than KV_LISTED,
- * r->listed says so and the flags of open ones are wrong. Returns how many are
- * flagged. `in`: open ones are. */
+/* Flags all entries by the cut: keep[lane][entry]. Open ones are flagged if
+ * `in`; else their flags are 0 and they go to r->list. If they are more than
+ * KV_LISTED, r->listed says so and the list is not complete. Returns how many
+ * are flagged. Ends with a barrier. */
 template <class Keys>
 static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
                                     const kv_cut<Keys> &c, bool in,
@@ -235,7 +247,8 @@ static __device__ int kv_radix_flag(const Keys &x, kv_radix<Keys::WIDE> *r,
   return kv_block_sum(kept);
 }
 
-/* Flags the listed entries that come first; returns how many. */
+/* Flags the listed entries that the cut, which is done, chooses; returns how
+ * many. Ends with a barrier. */
 template <class Keys>
 static __device__ int
 kv_radix_flag_listed(const Keys &x, const kv_radix<Keys::WIDE> *r,
@@ -252,6 +265,7 @@ kv_radix_flag_listed(const Keys &x, const kv_radix<Keys::WIDE> *r,
 
 /* --- the selection -------------------------------------------------------- */
 
+/* The cut of which nothing is known but that weight k is to be chosen. */
 template <class Keys>
 static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
   int longest = 1;
@@ -270,16 +284,20 @@ static __device__ kv_cut<Keys> kv_radix_whole(const Keys &x, uint64_t k) {
   return c;
 }
 
-/* May the open ones be few enough to be listed? Masses do not say how many they
- * are of; after two digits they are so unless many are equal. */
+/* True if the open entries are few enough to be listed, or where weights do not
+ * tell how many they are, if two digits of the key are known: they then are few
+ * unless many are equal. */
 template <class Keys>
 static __device__ bool kv_radix_few(const kv_cut<Keys> &c) {
   if (!Keys::WIDE || c.key_left == 0) return c.all <= KV_LISTED;
   return c.last < KV_LISTED || c.key_left <= 32 - 2 * KV_DIGIT;
 }
 
-/* keep[l][i]: 1 if the entry comes before the sum of weights has reached k. 1
- * <= k <= sum of all. Returns how many. */
+/* The selection: keep[l][i] becomes 1 for the entries that come first, up to
+ * and with the one at which the sum of their weights reaches k, and 0 for
+ * others. 1 <= k <= the sum of all weights. r: scratch in shared memory; the
+ * caller has a barrier between its last use and this. Returns how many are
+ * flagged. Ends with a barrier. */
 template <class Keys>
 static __device__ int kv_radix_top(const Keys &x, kv_radix<Keys::WIDE> *r,
                                    uint64_t k, uint8_t *const *keep) {

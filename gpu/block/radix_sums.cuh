@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The histogram of a digit for gpu/block/radix.cuh, and the bucket at which its
- * sum from the highest down reaches a number. Called by all threads of the
- * block, but kv_radix_add.
+ * sum from the highest bucket down reaches a number. Order: kv_radix_clear
+ * once, then for each digit kv_radix_add by any threads and kv_radix_find.
+ * Called by all threads of the block together, but kv_radix_add.
  */
 #ifndef KV_GPU_RADIX_SUMS_CUH
 #define KV_GPU_RADIX_SUMS_CUH
@@ -10,20 +11,24 @@
 #include "gpu/block/async.h"
 #include "gpu/block/block.cuh"
 
+/* Bits of a digit; buckets of the histogram; entries that the list has room
+ * for. Threads are summed in groups of KV_RADIX_GROUP. */
 enum { KV_DIGIT = 11, KV_BUCKETS = 1 << KV_DIGIT, KV_LISTED = 4096 };
-
-/* Scratch in shared memory. Sums of a bucket have 32 bits, or with WIDE the
- * upper 32 in words of their own: shared memory adds 32 bits natively, 64 only
- * by trying again. */
 enum { KV_RADIX_GROUP = 8, KV_RADIX_GROUPS = (int)KV_BLOCK / KV_RADIX_GROUP };
+
+/* Scratch of a selection, in shared memory. A bucket's sum has 32 bits; with
+ * WIDE 64, the upper 32 in words of their own, as shared memory adds 32 bits
+ * natively and 64 only by trying again. */
 template <bool WIDE> struct alignas(16) kv_radix {
   uint32_t low[KV_BUCKETS], high[WIDE ? (int)KV_BUCKETS : 4];
-  uint32_t list[KV_LISTED]; /* places */
-  int listed;
-  uint64_t part[KV_BLOCK], group[KV_RADIX_GROUPS];
-  uint64_t found[3];
+  uint32_t list[KV_LISTED]; /* places of open entries */
+  int listed;               /* how many there are; may be more than fit */
+  uint64_t part[KV_BLOCK], group[KV_RADIX_GROUPS]; /* sums of threads' buckets,
+                                                      of groups of threads */
+  uint64_t found[3]; /* bucket, its contribution, its sum: kv_radix_find */
 };
 
+/* Empties the histogram; ends with a barrier. */
 template <bool WIDE> static __device__ void kv_radix_clear(kv_radix<WIDE> *r) {
   for (int b = kv_thread(); b < KV_BUCKETS; b += KV_BLOCK) {
     r->low[b] = 0;
@@ -32,6 +37,7 @@ template <bool WIDE> static __device__ void kv_radix_clear(kv_radix<WIDE> *r) {
   __syncthreads();
 }
 
+/* Adds w to bucket b, without WIDE 1 whatever w is. By any thread. */
 template <bool WIDE>
 static __device__ void kv_radix_add(kv_radix<WIDE> *r, int b, uint64_t w) {
   if (!WIDE) {
@@ -43,7 +49,8 @@ static __device__ void kv_radix_add(kv_radix<WIDE> *r, int b, uint64_t w) {
   if (high) atomicAdd(&r->high[b], high);
 }
 
-/* The thread's buckets, the highest first; they are empty then. */
+/* Buckets of a thread; kv_radix_take reads their sums into own, the highest
+ * bucket first, and empties them. */
 enum { KV_RADIX_EACH = (int)KV_BUCKETS / KV_BLOCK };
 template <bool WIDE>
 static __device__ void kv_radix_take(kv_radix<WIDE> *r, uint64_t *own) {
@@ -64,8 +71,8 @@ static __device__ void kv_radix_take(kv_radix<WIDE> *r, uint64_t *own) {
   }
 }
 
-/* Sum of the parts of the threads before this one: their groups, then the
- * threads of its own group. No loop is longer than a group or the groups. */
+/* Returns to each thread the sum of r->part of the threads before it, by their
+ * groups and then within its own group. Has a barrier. */
 template <bool WIDE>
 static __device__ uint64_t kv_radix_before(kv_radix<WIDE> *r) {
   int t = kv_thread(), mine = t / KV_RADIX_GROUP;
@@ -87,9 +94,9 @@ static __device__ uint64_t kv_radix_before(kv_radix<WIDE> *r) {
   return before;
 }
 
-/* The bucket in which the sum from the highest down reaches k. k becomes what
- * that bucket must contribute, *all what it has. 1 <= k <= sum of all. The
- * histogram is empty again. */
+/* Returns the bucket in which the sum from the highest one down reaches *k,
+ * 1 <= *k <= sum of all. *k becomes what that bucket must contribute, *all the
+ * bucket's sum. Begins with a barrier; the histogram is empty again. */
 template <bool WIDE>
 static __device__ int kv_radix_find(kv_radix<WIDE> *r, uint64_t *k,
                                     uint64_t *all) {

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of SIDE rows with SIDE columns by the threads of a block, which pass
- * through shared memory DEEP elements at a time. A pair's product is one chain
- * of fma in one thread, over x ascending.
+ * Dot products of KV_SIDE rows with KV_SIDE columns by all threads of a block.
+ * Rows and columns pass through shared memory KV_DEEP elements at a time; each
+ * product is one chain of fma in one thread, over the elements ascending, so
+ * its bits do not depend on the tile. All threads call kv_tile_products (or
+ * kv_tile_chains) together with the same arguments but acc.
  */
 #ifndef KV_GPU_TILE_CUH
 #define KV_GPU_TILE_CUH
 
 #include "gpu/block/block.cuh"
 
-/* A thread has DOWN_ROWS by ACROSS of the tile. */
+/* A thread has the products of KV_DOWN_ROWS neighbouring rows with KV_ACROSS
+ * neighbouring columns of the tile. */
 enum {
-  KV_SIDE = 64,
+  KV_SIDE = 64, /* rows, and columns, of a tile */
   KV_DEEP = 16, /* elements of each row in shared memory */
   KV_PAD = 4,   /* so that rows written together are in different banks */
   KV_ACROSS = 4,
@@ -20,11 +23,13 @@ enum {
   KV_TILE_ROOM = (int)KV_DEEP * (KV_SIDE + KV_PAD) /* floats of a stage */
 };
 
-/* The first of the thread's rows and columns. */
+/* The first of the calling thread's rows, and of its columns. */
 KV_DEVICE int kv_tile_row(void) { return kv_thread() / KV_SPAN * KV_DOWN_ROWS; }
 KV_DEVICE int kv_tile_column(void) { return kv_thread() % KV_SPAN * KV_ACROSS; }
 
-/* out[x][r] = of(r, from + x), r < n; 0 beyond n and d. */
+/* Fills a stage in shared memory: out[x][r] = of(r, from + x) for rows r < n
+ * and elements below d, else 0; x < KV_DEEP, and out has KV_TILE_ROOM floats.
+ * All threads; no barrier. */
 template <class Of>
 static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
                                     float *out) {
@@ -35,9 +40,11 @@ static __device__ void kv_tile_load(int d, int n, int from, const Of &of,
   }
 }
 
-/* acc: products of the thread's rows and columns, of d elements each. left(x)
- * and right(x) put elements x .. x + DEEP - 1 of the tile's rows and columns
- * into the stages a and b in shared memory, as kv_tile_load does. */
+/* acc becomes the products of the thread's rows and columns, of d elements
+ * each. left(x) and right(x), called by all threads, fill the stages a and b in
+ * shared memory with elements x .. x + KV_DEEP - 1 of the tile's rows and
+ * columns, as kv_tile_load does. Two barriers for each KV_DEEP elements, and
+ * none behind the last use of a and b. */
 template <class Left, class Right>
 static __device__ void
 kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
@@ -67,7 +74,8 @@ kv_tile_chains(int d, const Left &left, const Right &right, const float *a,
   }
 }
 
-/* The same of row(i, x), i < rows, and column(j, x), j < columns. */
+/* The same where element x of row i < rows is row(i, x), and that of column
+ * j < columns is column(j, x). */
 template <class Row, class Column>
 static __device__ void kv_tile_products(int d, int rows, const Row &row,
                                         int columns, const Column &column,

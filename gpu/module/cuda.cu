@@ -55,7 +55,7 @@ static const char *failed() {
 
 /* --- work ----------------------------------------------------------------- */
 
-static const char a_kernel[] = "starting a kernel";
+static constexpr char a_kernel[] = "starting a kernel";
 static const char *starting = a_kernel;
 
 /* Of KV_LAUNCH, each time before it starts a kernel and once after. A second
@@ -72,79 +72,22 @@ extern "C" bool kv_gpu_starts(int *tries) {
   return !broken;
 }
 
-/* Runs start, which launches kernels, unless something has failed. */
-template <class F, class... A>
-static void started(const char *what, F *start, A... args) {
-  starting = what;
-  if (!broken) start(args...);
-  starting = a_kernel;
-}
+/* An entry of the table: runs START, which launches kernels, unless something
+ * has failed; WHAT is what a failure's sentence says. */
+template <const char *WHAT, auto START> struct guarded;
+template <const char *WHAT, class... A, void (*START)(A...)>
+struct guarded<WHAT, START> {
+  static void run(A... args) {
+    starting = WHAT;
+    if (!broken) START(args...);
+    starting = a_kernel;
+  }
+};
 
-static void set_clock(void *stream, const kv_gpu_layer *l,
-                      const kv_gpu_clock *clock) {
-  started("starting a step", kv_gpu_start_clock, stream, l, clock);
-}
-
-static void queries(void *stream, const kv_gpu_layer *l, int rows) {
-  started("starting queries", kv_gpu_start_queries, stream, l, rows);
-}
-
-static void append(void *stream, const kv_gpu_layer *l, int count) {
-  started("starting append", kv_gpu_start_append, stream, l, count);
-}
-
-static void logits(void *stream, const kv_gpu_layer *l, int rows, int masked) {
-  started("starting logits", kv_gpu_start_logits, stream, l, rows, masked);
-}
-
-static void name_views(void *stream, const kv_gpu_layer *l, int masked) {
-  started("starting views", kv_gpu_start_name_views, stream, l, masked);
-}
-
-static void attend(void *stream, const kv_gpu_layer *l, int masked) {
-  started("starting attention", kv_gpu_start_attend, stream, l, masked);
-}
-
-static void materialise(void *stream, const kv_gpu_layer *l) {
-  started("starting materialisation", kv_gpu_start_materialise, stream, l);
-}
-
-static void observation(void *stream, const kv_gpu_layer *l, int rows) {
-  started("starting observation", kv_gpu_start_observation, stream, l, rows);
-}
-
-static void report(void *stream, const kv_gpu_layer *l, int stage, int first) {
-  started("starting a report", kv_gpu_start_report, stream, l, stage, first);
-}
-
-static void window(void *stream, const kv_gpu_layer *l, int stage,
-                   uint64_t from) {
-  started("starting a report", kv_gpu_start_window, stream, l, stage, from);
-}
-
-static void count(void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,
-                  int when) {
-  started("starting a count of pages", kv_gpu_start_count, stream, l, p, when);
-}
-
-static void compact(void *stream, const kv_gpu_pages *p, int n) {
-  started("starting compaction", kv_gpu_start_compact, stream, p, n);
-}
-
-static void attend_paged(void *stream, const kv_gpu_layer *l,
-                         const kv_gpu_paged *p) {
-  started("starting attention over pages", kv_gpu_start_paged, stream, l, p);
-}
-
-static void regular(void *stream, const kv_gpu_layer *l,
-                    const kv_gpu_regular *r, int act) {
-  started("starting regular indices", kv_gpu_start_regular, stream, l, r, act);
-}
-
-static void rebuilt(void *stream, const kv_gpu_layer *l,
-                    const kv_gpu_rebuilt *r, int act) {
-  started("starting latent vectors", kv_gpu_start_rebuilt, stream, l, r, act);
-}
+#define SAY(name, arguments)                                                   \
+  static constexpr char starting_##name[] = "starting " #name;
+KV_DEVICE_STARTS(SAY)
+#undef SAY
 
 /* --- recorded sequences --------------------------------------------------- */
 
@@ -199,21 +142,23 @@ static void forget(void *recorded) {
 static const char *title() { return the_title; }
 static void *stream() { return the_stream; }
 
+#define START(name, arguments)                                                 \
+  .name = guarded<starting_##name, kv_gpu_start_##name>::run,
 static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .name = "cuda",
                                  .title = title,
                                  .near = 0,
                                  .take = take,
                                  .give = give,
-                                 .put = put,
-                                 .get = get,
                                  .pin = pin,
                                  .unpin = unpin,
+                                 .why_none = why_none,
+                                 .clear = clear,
+                                 .put = put,
+                                 .get = get,
                                  .fetch = fetch,
                                  .wait = wait,
-                                 .clear = clear,
                                  .failed = failed,
-                                 .why_none = why_none,
                                  .ended = ended,
                                  .hooks = kv_gpu_hooks_named,
                                  .format = kv_gpu_format_named,
@@ -221,21 +166,8 @@ static const kv_device device = {.abi = KV_DEVICE_ABI,
                                  .record = record,
                                  .replay = replay,
                                  .forget = forget,
-                                 .clock = set_clock,
-                                 .queries = queries,
-                                 .append = append,
-                                 .logits = logits,
-                                 .name_views = name_views,
-                                 .attend = attend,
-                                 .materialise = materialise,
-                                 .observation = observation,
-                                 .report = report,
-                                 .window = window,
-                                 .count = count,
-                                 .compact = compact,
-                                 .attend_paged = attend_paged,
-                                 .regular = regular,
-                                 .rebuilt = rebuilt};
+                                 KV_DEVICE_STARTS(START)};
+#undef START
 
 static __global__ void nothing() {}
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device as the host uses it: one table of functions, filled by the
- * executor on the CPU ("emu") and by the CUDA module, which is loaded at run
- * time ("cuda"). Pointers returned by take() are device pointers, read and
- * written through put, get and fetch only. Work is started in the order of the
- * calls; put, get and wait return when it is done, the others at once. Errors
- * are sticky: failed() returns the first, and after it only give, unpin and
- * forget have an effect. That there is no memory is no error: take and pin
- * return NULL, and who gives back what it has can go on. A start or a copy that
- * there was no memory for is an error until the last trace has ended.
+ * A device as the host uses it: one table of functions, filled by the executor
+ * on the CPU ("emu", gpu/module/emu_device.cc) and by the CUDA module, which is
+ * loaded at run time ("cuda", gpu/module/cuda.cu). gpu/host is its only caller.
+ *
+ * Order: what is started is done in the order of the calls; put, get and wait
+ * return when it is done, all other functions at once. One thread at a time
+ * uses a device.
+ *
+ * Failures are sticky. failed() returns the first one's sentence, and from then
+ * on only give, unpin and forget have an effect. That there is no memory is no
+ * failure of take and pin: they return NULL, and a caller that gives back what
+ * it has can go on. A copy or a start that found no memory has failed, until
+ * ended(1) is called.
  */
 #ifndef KV_GPU_DEVICE_H
 #define KV_GPU_DEVICE_H
@@ -22,8 +26,10 @@ extern "C" {
 #endif
 #include "ref/lane/hooks.h"
 
-/* The functions that start a method's hooks (ref/lane/hooks.h), by name; NULL
- * where the method has none. */
+/* Starts one of a method's hooks for all lanes of a layer; what it reads of *l
+ * is copied. A method's table, which KV_GPU_METHOD makes, has one for each hook
+ * that the method has, by the names of ref/lane/hooks.h, and NULL for others.
+ */
 typedef void kv_gpu_hook(void *stream, const kv_gpu_layer *l);
 #ifdef __cplusplus /* a method's table names only the hooks that it has */
 #  define KV_GPU_HOOK(name) kv_gpu_hook *name = nullptr;
@@ -31,148 +37,149 @@ typedef void kv_gpu_hook(void *stream, const kv_gpu_layer *l);
 #  define KV_GPU_HOOK(name) kv_gpu_hook *name;
 #endif
 typedef struct kv_gpu_hooks {
-  size_t params_size; /* must equal the host's */
+  size_t params_size; /* bytes of the parameter struct; must equal the host's */
   KV_HOOKS(KV_GPU_HOOK)
 } kv_gpu_hooks;
 #undef KV_GPU_HOOK
 
-/* Starts kernels in a fixed order; `self` is the caller's argument. */
+/* Starts kernels on `stream` in a fixed order; self: what record was given. */
 typedef void kv_gpu_sequence(void *self, void *stream);
+
+/* The functions of a device that start kernels: START(name, arguments) for
+ * each. kv_gpu_start_NAME in gpu/backend is the start itself; kv_device.NAME is
+ * the same behind the device's failures. All take the stream, of
+ * kv_device.stream() or of a sequence that is recorded, and the layer, whose
+ * struct is copied into the kernels; other structs are copied, too. `masked` 1:
+ * views are what l->mask has, 0: all entries. None returns anything: failed()
+ * tells.
+ *
+ *   clock         *l->clock becomes *clock
+ *   append        the clock's tokens, `count` of them, enter all lanes
+ *   queries       `rows` query rows of the clock go to l->q, as fp32
+ *   logits        l->s of `rows` rows and all entries, masked: those in view
+ *   name_views    l->place, run, runs, entries of each head's view
+ *   materialise   after it: l->materialised of what is in view, if not NULL
+ *   attend        after these: l->out by l->s, place and the values
+ *   observation   l->p of `rows` rows by l->s, and l->sum over these rows
+ *   report        the pieces of a stage, a kv_gpu_stage; first 1: a new report
+ *                 begins with it
+ *   window        once more a stage's data, from byte `window` of the report's
+ *                 data on, a multiple of l->report_room
+ *   count         p->count, for a kv_gpu_counting
+ *   compact       one step of the page manager for the n requests of p->job
+ *   attend_paged  logits and attention of lanes in unified pages: l->out
+ *   regular       a kv_gpu_regular_act on a store of regular indices
+ *   rebuilt       a kv_gpu_rebuilt_act on a layer that holds latent vectors */
+#define KV_DEVICE_STARTS(START)                                                \
+  START(clock,                                                                 \
+        (void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock))      \
+  START(append, (void *stream, const kv_gpu_layer *l, int count))              \
+  START(queries, (void *stream, const kv_gpu_layer *l, int rows))              \
+  START(logits, (void *stream, const kv_gpu_layer *l, int rows, int masked))   \
+  START(name_views, (void *stream, const kv_gpu_layer *l, int masked))         \
+  START(materialise, (void *stream, const kv_gpu_layer *l))                    \
+  START(attend, (void *stream, const kv_gpu_layer *l, int masked))             \
+  START(observation, (void *stream, const kv_gpu_layer *l, int rows))          \
+  START(report, (void *stream, const kv_gpu_layer *l, int stage, int first))   \
+  START(window,                                                                \
+        (void *stream, const kv_gpu_layer *l, int stage, uint64_t window))     \
+  START(count, (void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,    \
+                int when))                                                     \
+  START(compact, (void *stream, const kv_gpu_pages *p, int n))                 \
+  START(attend_paged,                                                          \
+        (void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p))          \
+  START(regular, (void *stream, const kv_gpu_layer *l,                         \
+                  const kv_gpu_regular *r, int act))                           \
+  START(rebuilt, (void *stream, const kv_gpu_layer *l,                         \
+                  const kv_gpu_rebuilt *r, int act))
 
 typedef struct kv_device {
   int abi;                    /* KV_DEVICE_ABI */
-  const char *name;           /* emu, cuda */
+  const char *name;           /* "emu" or "cuda" */
   const char *(*title)(void); /* name of the device: "NVIDIA H200, driver .." */
+  int near; /* 1: device memory is host memory and may be read in place */
 
-  int near; /* device memory is host memory and may be read in place */
-  void *(*take)(size_t n); /* n zeroed bytes; NULL: no memory */
+  /* Memory. Pointers from take are device pointers, to be read and written by
+   * the copies below only. */
+  void *(*take)(size_t n); /* n zeroed bytes, 256-byte aligned; NULL: no memory,
+                              or the device has failed */
   void (*give)(void *p);   /* accepts NULL */
+  void *(*pin)(size_t n);  /* n bytes of host memory that the device can access
+                              directly; NULL as above */
+  void (*unpin)(void *p);  /* accepts NULL */
+  const char *(*why_none)(void); /* why take or pin returned NULL last, as one
+                                    sentence; NULL: no more is known */
+  void (*clear)(void *p, size_t n); /* n bytes become 0 */
+
+  /* Copies of n bytes: to the device, and to the host. */
   void (*put)(void *to, const void *from, size_t n);
   void (*get)(void *to, const void *from, size_t n);
-  /* Host memory that the device can access directly (pinned). NULL: no memory.
-   */
-  void *(*pin)(size_t n);
-  void (*unpin)(void *p); /* accepts NULL */
-  /* Copies to pinned memory; complete after the next wait. */
+  /* To pinned memory, where it is after the next wait. */
   void (*fetch)(void *to, const void *from, size_t n);
-  void (*wait)(void);
-  void (*clear)(void *p, size_t n);
-  const char *(*failed)(void); /* a sentence, or NULL */
-  /* Why take or pin returned NULL last; NULL: nothing more is known. */
-  const char *(*why_none)(void);
-  /* A trace has given back all that it had; `last`: there is no other one on
-   * the device. Memory that is kept for the next take goes back to the system,
-   * and after the last trace it is no error any more that memory was lacking.
-   */
+  void (*wait)(void);          /* returns when all that was started is done */
+  const char *(*failed)(void); /* the first failure's sentence; NULL: none */
+  /* A trace has given back all that it had: memory kept for the next take goes
+   * back to the system. last 1: no other trace is on the device, and a failure
+   * for lack of memory is over. */
   void (*ended)(int last);
 
-  /* A method's hooks by name; NULL: this device does not have the method. */
+  /* A method's hooks by its name ("oracle-topk"); NULL: not on this device. */
   const kv_gpu_hooks *(*hooks)(const char *method);
-  /* The number that slabs use for a format, by its name in
-   * ref/formats/format.h; -1: this device cannot code or decode it. */
+  /* The kv_gpu_format of a format's name ("channel"); -1: not known here. */
   int (*format)(const char *name);
-  void *(*stream)(void);
-  /* Records a sequence of kernels, which replay starts by one call (CUDA: a
-   * graph). NULL: it could not be recorded; failed() says why. */
+
+  void *(*stream)(void); /* what starts are given outside a recording */
+  /* Runs run(self, stream) once and keeps its starts instead of starting them;
+   * pointers and structs are kept as they are now. NULL: it has failed. */
   void *(*record)(kv_gpu_sequence *run, void *self);
-  void (*replay)(void *recorded);
+  void (*replay)(void *recorded); /* starts them, by one call */
   void (*forget)(void *recorded); /* accepts NULL */
-  /* gpu/backend/load.cu: the step's clock; its query rows */
-  void (*clock)(void *stream, const kv_gpu_layer *l, const kv_gpu_clock *clock);
-  void (*queries)(void *stream, const kv_gpu_layer *l, int rows);
-  /* gpu/backend/append.cu: the clock's tokens, `count` of them */
-  void (*append)(void *stream, const kv_gpu_layer *l, int count);
-  /* gpu/backend/logits.cu: the tile's rows against all entries */
-  void (*logits)(void *stream, const kv_gpu_layer *l, int rows, int masked);
-  /* gpu/backend/views.cu: lists the entries of each view, from its mask or
-   * (hooks->view NULL) all of them; gpu/backend/attend.cu: attends them */
-  void (*name_views)(void *stream, const kv_gpu_layer *l, int masked);
-  void (*attend)(void *stream, const kv_gpu_layer *l, int masked);
-  /* gpu/backend/materialise.cu: between those two; does nothing if
-   * l->materialised is NULL */
-  void (*materialise)(void *stream, const kv_gpu_layer *l);
-  /* gpu/backend/observation.cu: probabilities of a tile's rows, their sums */
-  void (*observation)(void *stream, const kv_gpu_layer *l, int rows);
-  /* gpu/backend/report.cu: reports a stage; `first` begins a new report. window
-   * copies the part of a stage's data that begins at byte `window`. */
-  void (*report)(void *stream, const kv_gpu_layer *l, int stage, int first);
-  void (*window)(void *stream, const kv_gpu_layer *l, int stage,
-                 uint64_t window);
-  /* gpu/backend/place.cu: how many numbers lanes may need, a kv_gpu_counting */
-  void (*count)(void *stream, const kv_gpu_layer *l, const kv_gpu_paged *p,
-                int when);
-  /* gpu/backend/pages.cu: one step of the n requests of p->job */
-  void (*compact)(void *stream, const kv_gpu_pages *p, int n);
-  /* gpu/backend/paged_logits.cu, paged.cu: logits and attention of lanes in
-   * unified pages */
-  void (*attend_paged)(void *stream, const kv_gpu_layer *l,
-                       const kv_gpu_paged *p);
-  /* gpu/backend/rewrite.cu, regular.cu, regular_lanes.cu: what is done with a
-   * store of regular indices, a kv_gpu_regular_act */
-  void (*regular)(void *stream, const kv_gpu_layer *l, const kv_gpu_regular *r,
-                  int act);
-  /* gpu/backend/rebuilt.cu, rebuilt_stages.cu, rebuilt_lanes.cu: what is done
-   * with a layer that holds latent vectors, a kv_gpu_rebuilt_act */
-  void (*rebuilt)(void *stream, const kv_gpu_layer *l, const kv_gpu_rebuilt *r,
-                  int act);
+
+#define KV_DEVICE_START(name, arguments) void(*name) arguments;
+  KV_DEVICE_STARTS(KV_DEVICE_START)
+#undef KV_DEVICE_START
 } kv_device;
 
-/* Offset of the data in a report with this many pieces. */
+#define KV_DEVICE_START(name, arguments) void kv_gpu_start_##name arguments;
+KV_DEVICE_STARTS(KV_DEVICE_START)
+#undef KV_DEVICE_START
+
+/* Bytes from the beginning of a report with so many pieces to its data. */
 #define kv_gpu_report_data(pieces)                                             \
   ((sizeof(kv_gpu_front) + (size_t)(pieces) * sizeof(kv_gpu_piece) + 255) /    \
    256 * 256)
 
-/* The starters of the table: each .cu named above defines its own. */
-void kv_gpu_start_clock(void *stream, const kv_gpu_layer *l,
-                        const kv_gpu_clock *clock);
-void kv_gpu_start_queries(void *stream, const kv_gpu_layer *l, int rows);
-void kv_gpu_start_append(void *stream, const kv_gpu_layer *l, int count);
-void kv_gpu_start_logits(void *stream, const kv_gpu_layer *l, int rows,
-                         int masked);
-void kv_gpu_start_name_views(void *stream, const kv_gpu_layer *l, int masked);
-void kv_gpu_start_attend(void *stream, const kv_gpu_layer *l, int masked);
-/* The second half of attend, which starts it. */
+/* Starts that other starts are made of, each in a file of its own: the last
+ * part of every attention, which joins chunks into l->out; .. */
 void kv_gpu_start_join(void *stream, const kv_gpu_layer *l);
-void kv_gpu_start_materialise(void *stream, const kv_gpu_layer *l);
-void kv_gpu_start_observation(void *stream, const kv_gpu_layer *l, int rows);
-void kv_gpu_start_report(void *stream, const kv_gpu_layer *l, int stage,
-                         int first);
-void kv_gpu_start_window(void *stream, const kv_gpu_layer *l, int stage,
-                         uint64_t window);
-void kv_gpu_start_count(void *stream, const kv_gpu_layer *l,
-                        const kv_gpu_paged *p, int when);
-void kv_gpu_start_compact(void *stream, const kv_gpu_pages *p, int n);
+/* .. the logits of attend_paged; .. */
 void kv_gpu_start_paged_logits(void *stream, const kv_gpu_layer *l,
                                const kv_gpu_paged *p);
-void kv_gpu_start_paged(void *stream, const kv_gpu_layer *l,
-                        const kv_gpu_paged *p);
-void kv_gpu_start_regular(void *stream, const kv_gpu_layer *l,
-                          const kv_gpu_regular *r, int act);
-/* Of it, attention; and what lanes whose rows are there ask for. */
+/* .. of `regular` attention, and what is asked of a replay's lanes; .. */
 void kv_gpu_start_regular_attend(void *stream, const kv_gpu_layer *l,
                                  const kv_gpu_regular *r);
 void kv_gpu_start_regular_lanes(void *stream, const kv_gpu_layer *l,
                                 const kv_gpu_regular *r, int act);
-void kv_gpu_start_rebuilt(void *stream, const kv_gpu_layer *l,
-                          const kv_gpu_rebuilt *r, int act);
-/* Of it, the one kernel and the join; and what a replay's lanes ask for. */
+/* .. and the same of `rebuilt`: attention by one kernel. */
 void kv_gpu_start_rebuilt_attend(void *stream, const kv_gpu_layer *l,
                                  const kv_gpu_rebuilt *r);
 void kv_gpu_start_rebuilt_lanes(void *stream, const kv_gpu_layer *l,
                                 const kv_gpu_rebuilt *r, int act);
 
-/* Identifies the layout of kv_device and of the structs that cross it: their
- * sizes, and a number to raise when a meaning changes. The size of a method's
- * params is in its hooks. */
+/* Identifies the layout of kv_device and of the structs that cross it; a module
+ * with another number is refused. It follows from their sizes, and from a
+ * number below 8 (the first) to raise when a meaning changes and no size does.
+ * The size of a method's parameters is checked by its hooks. */
 enum {
-  KV_DEVICE_ABI = (int)(8 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
+  KV_DEVICE_ABI = (int)(1 + 8 * (sizeof(kv_device) + 64 * sizeof(kv_gpu_layer) +
                                  4096 * sizeof(kv_gpu_lane)))
 };
 
-/* The executor; NULL if it was not built. */
+/* The executor's table; NULL: it was not built. */
 const kv_device *kv_device_emu(void);
-/* The CUDA module, loaded on the first call. NULL: *why is one sentence that
- * says whether the module, the driver or the device is missing. */
+/* The CUDA module's table; the first call loads the module and opens the
+ * device. NULL: *why is one sentence that says whether the module, the driver
+ * or the device is missing. */
 const kv_device *kv_device_cuda(const char **why);
 
 #ifdef __cplusplus

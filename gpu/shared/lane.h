@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One method on one layer as it lies in device memory: plain structs that the
- * host fills (gpu/host/store.c) and kernels read and write. Names follow
- * ref/lane/lane.h; every pointer is a device pointer.
+ * One method on one layer as it lies in device memory: plain structs, no
+ * functions. The host makes and sizes them when a store is opened and empties
+ * them when a layer begins (gpu/host); from then on only kernels change them.
+ * They never own memory: every pointer is a device pointer that the store gives
+ * back when it closes. What goes wrong in a kernel is left in kv_gpu_lane.fault
+ * and kv_gpu_layer.bad, from where the host reads it.
  *
- * What an entry holds lies in memory of its lane: unchanged rows in a pool, to
- * which append copies them from the uploaded trace, rewritten ones in the
- * blocks of a slab, whose bytes lie behind one another or in unified pages.
- * Only append reads K and V of the trace.
+ * Where an entry's K and V lie: as they came, in a row of the lane's pool, to
+ * which append copies them from the uploaded trace; merged or coded, in a block
+ * of a slab. Only append reads K and V of the trace. T is shape.n_tokens.
  */
 #ifndef KV_GPU_LANE_H
 #define KV_GPU_LANE_H
@@ -20,147 +22,174 @@ extern "C" {
 }
 #endif
 
-enum { KV_GPU_CHUNK = 128 }; /* arithmetic 3 */
+/* Entries of a chunk of attention: maximum, weights and sum are taken chunk by
+ * chunk of a view and the chunks joined, so the number decides bits. */
+enum { KV_GPU_CHUNK = 128 };
 
-/* Which elements form a pair that RoPE rotates. */
+/* Which elements of a key form a pair that RoPE rotates. */
 typedef enum kv_gpu_turned {
-  KV_GPU_AS_IS,
+  KV_GPU_AS_IS,      /* none: keys are stored as attention reads them */
   KV_GPU_HALVES,     /* i and i + d/2 */
   KV_GPU_INTERLEAVED /* 2i and 2i + 1 */
 } kv_gpu_turned;
 
-/* A slab whose blocks lie in unified pages: block b is token b of a tier of a
- * lane, of which the slab has one side. */
+/* Where a slab whose blocks lie in unified pages has them: its block b is one
+ * side of token number b of a tier of a lane. */
 typedef struct kv_gpu_in_pages {
-  const struct kv_gpu_paged *pages; /* gpu/shared/paged.h; NULL: in its data */
-  int lane, tier, side;
+  const struct kv_gpu_paged *pages; /* gpu/shared/paged.h; NULL: the slab's
+                                       blocks are in its `data` instead */
+  int lane, tier, side; /* lane of the layer; KV_HIGH or KV_LOW; KV_SIDE_K or
+                           KV_SIDE_V */
 } kv_gpu_in_pages;
 
-/* Blocks of rewritten rows of one side in one format: ref/lane/lane.h kv_slab.
- */
+/* The merged or coded rows of one side (K or V) of a lane in one format, in
+ * blocks of equal size; a block has one row or several that were coded
+ * together. Twin of kv_slab. */
 typedef struct kv_gpu_slab {
-  int format;           /* kv_gpu_format of gpu/formats/format.h */
-  const void *settings; /* the format's struct */
-  int pre_rope;         /* kv_gpu_turned; for keys coded before RoPE */
-  size_t size;          /* bytes a block */
-  size_t metadata_size; /* of them, before its codes */
-  int width, type;      /* elements a row; of rows that are not coded, kv_dtype
-                         */
-  int part, parts; /* of a layered block (kv_coding_size); 0 parts: of none */
-  int cap, used, n_free, held;
-  int64_t codes, metadata;  /* bytes of its live blocks */
-  int32_t *free;            /* [cap] */
-  uint16_t *members, *live; /* [cap] */
+  int format;           /* a kv_gpu_format (gpu/formats/format.h) */
+  const void *settings; /* the format's parameters; NULL for merged rows */
+  int pre_rope;         /* a kv_gpu_turned: how keys that were coded before RoPE
+                           are rotated when they are read */
+  size_t size;          /* bytes of a block */
+  size_t metadata_size; /* of these, the scales and minima before the codes */
+  int width;            /* elements of a row */
+  int type;             /* a kv_dtype: of merged rows what they are stored in */
+  int part, parts; /* of a coding whose blocks are spread over all lanes and
+                      both sides: this slab's share, and how many there are;
+                      parts 0: blocks are whole */
+  int cap, used;   /* room in blocks; blocks ever taken */
+  int n_free;      /* how many of these are free again, in `free` */
+  int held;        /* entries of the lane whose side is here */
+  int64_t codes, metadata;  /* bytes that blocks in use are charged for */
+  int32_t *free;            /* [cap] numbers of free blocks, last freed last */
+  uint16_t *members, *live; /* [cap] rows coded together; still held of them */
   char *data;               /* [cap][size]; NULL: in pages */
   kv_gpu_in_pages in;
-  /* Blocks written in the current step; a block may be listed twice. Blocks
-   * beyond cap are counted only. */
-  int32_t *fresh; /* [cap] */
-  int n_fresh;
+  int32_t *fresh; /* [cap] blocks written in the current step, for the report;
+                     one may be listed twice */
+  int n_fresh;    /* how many were; beyond cap they are counted only */
 } kv_gpu_slab;
 
-/* Unchanged rows of one side, in the trace's type: a lane's pool. A side of an
- * entry that is KV_RAW has the row kv_cell_ref.block. Append takes rows, the
- * last freed first; a row is freed when its entry goes or its side is
- * rewritten. The host adds pages between steps, so that there are as many as
- * the lane needed at once so far (gpu/host/pages.c). */
-enum { KV_GPU_PAGE = 64 }; /* rows */
+/* Rows of a page of a pool. */
+enum { KV_GPU_PAGE = 64 };
+
+/* A lane's pool: rows of one side (K or V) as they came, in the trace's type.
+ * An entry whose side is KV_RAW has the row kv_cell_ref.block. Append takes
+ * rows, the last freed first; a row is free when its entry went or its side was
+ * rewritten. The host adds pages before tokens enter (gpu/host/pages.c), so
+ * append always finds room. */
 typedef struct kv_gpu_raw {
-  size_t size;      /* bytes a row */
-  int used, n_free; /* rows ever taken; those of them that are free */
-  int fixed;        /* rows are places of regular indices: who enters takes the
-                       next, whatever is free */
-  int32_t *free;    /* [n_tokens] */
-  char **page;      /* [kv_gpu_pages(n_tokens)] */
+  size_t size; /* bytes of a row */
+  int used;    /* rows ever taken */
+  int n_free;  /* how many of these are free again */
+  int fixed;   /* 1: rows are places of regular indices (gpu/shared/regular.h),
+                  so a token takes the next place and none is used again */
+  int32_t *free; /* [T] numbers of free rows, last freed last */
+  char **page;   /* [kv_gpu_pages(T)] of KV_GPU_PAGE rows each; NULL: not yet */
 } kv_gpu_raw;
 
-/* Pages of a pool of n rows. */
+/* How many pages a pool of n rows needs. */
 #define kv_gpu_pages(n) (((n) + KV_GPU_PAGE - 1) / KV_GPU_PAGE)
 
-/* Why a lane cannot go on; the host makes the sentence. */
+/* Why a lane cannot go on: the first failure in it, which a kernel leaves in
+ * fault and the host makes a sentence of; the cell fails by it (exit code 3).
+ * fault_at is the id of a token. */
 typedef enum kv_gpu_fault {
   KV_GPU_FINE,
-  KV_GPU_SCALE,   /* a coded group's scale is not finite; fault_at: its first id
-                   */
-  KV_GPU_JOURNAL, /* more verbs in a step than the journal holds */
-  KV_GPU_NO_PAGE, /* a block beyond the pages that the step reserved */
-  KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token's id */
-  KV_GPU_DECODED, /* what one decodes to is not finite */
-  KV_GPU_MEAN     /* what is merged is not finite; fault_at: its id before */
+  KV_GPU_SCALE,   /* a scale of a coded group is not finite; fault_at: the
+                     group's first token */
+  KV_GPU_JOURNAL, /* more verbs in a step than kv_lane_words has room for */
+  KV_GPU_NO_PAGE, /* a block beyond the pages reserved for the step; fault_at:
+                     its first token */
+  KV_GPU_LATENT,  /* a latent vector is not finite; fault_at: its token */
+  KV_GPU_DECODED, /* the row that one decodes to is not finite; the same */
+  KV_GPU_MEAN     /* a mean of two entries is not finite; fault_at: the id of
+                     the one that stays, before the merge */
 } kv_gpu_fault;
 
+/* A lane: the twin of struct kv_lane, field by field where names agree. n is at
+ * most T, and arrays [n] have room for T entries. */
 typedef struct kv_gpu_lane {
   int lane, kv_head; /* its number in the layer; the KV head that it stores */
-  int first_head, queries;        /* query heads that read it */
-  int n;                          /* entries; between hooks all are live */
-  int marked, first_marked, tail; /* as in ref/lane/lane.h */
-  int step;                       /* tokens seen */
-  int rewritten;                  /* entries with a side not KV_RAW */
-  int dropped, holes;             /* as in ref/lane/lane.h */
-  uint32_t *id, *weight;          /* [n] */
-  uint8_t *tier;      /* [n], room for a multiple of 4; NULL: no classes */
-  kv_cell_ref *k, *v; /* [n] */
+  int first_head, queries;  /* query heads that read it: the first, how many */
+  int n;                    /* entries; between hooks all are live */
+  int marked, first_marked; /* entries merged into others since the last sweep
+                               (weight 0); the first of them */
+  int tail;                 /* how many marked ones stand last */
+  int step;                 /* tokens seen */
+  int rewritten;            /* entries with a side that is not KV_RAW */
+  int dropped; /* 1: an entry went at some time, so positions are stored */
+  int holes;   /* 1: rows are out of order, so the index is stored */
+  uint32_t *id, *weight; /* [n] oldest token of each entry; tokens it stands
+                            for, 0: marked */
+  uint8_t *tier;      /* [n] class, in room for a multiple of 4; NULL: none */
+  kv_cell_ref *k, *v; /* [n] where each side lies */
   kv_column_data column[KV_MAX_COLUMNS]; /* [n] each */
-  uint32_t *last, *next; /* member lists; NULL where nothing is merged */
+  uint32_t *last; /* [n] last token of each entry's member list */
+  uint32_t *next; /* [T] by token, the next of its list; both NULL where the
+                     method never merges */
   kv_gpu_raw k_raw, v_raw;
-  kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS];
-  void *own; /* the method's lane_state */
-  /* Records of the current step, and every row rewritten in it. */
-  uint32_t *verbs; /* [cap_verbs] */
-  int n_verbs, cap_verbs;
-  int wrote; /* has a compression written columns? They are reported then, as
-                they are where a verb was called */
-  uint32_t *log_id; /* [cap_log] */
-  float *log;       /* [cap_log][d + d_v] K, then V */
-  int n_log, cap_log;
-  uint32_t *joined; /* [n_tokens] tokens whose `next` was set in it */
+  kv_gpu_slab k_slab[KV_SLABS], v_slab[KV_SLABS]; /* by kv_cell_ref.format, from
+                                                     KV_MERGED on */
+  void *own; /* the methods' lane states (kv_gpu_own) */
+  /* What the verbs of the current step did, for the report. */
+  uint32_t *verbs; /* [cap_verbs] records as ref/lane/journal.h has them */
+  int n_verbs, cap_verbs; /* words */
+  int wrote;          /* 1: a compression wrote columns; the lane is reported
+                         as where a verb was called */
+  uint32_t *log_id;   /* [cap_log] ids of entries that were rewritten, .. */
+  float *log;         /* [cap_log][d + d_v] .. and their new K, then V */
+  int n_log, cap_log; /* rows */
+  uint32_t *joined;   /* [T] tokens whose `next` was set */
   int n_joined;
-  int fault, fault_at; /* kv_gpu_fault, the first one; an entry's id */
-  /* Scratch of memory operations and hooks. */
-  int32_t *list;   /* [n_tokens] */
-  uint64_t *spare; /* [n_tokens] */
-  char *work;      /* [work_size] */
-  size_t work_size;
+  int fault, fault_at; /* the first kv_gpu_fault; whose: an id */
+  /* Scratch, which means nothing between two calls. */
+  int32_t *list;    /* [T] of verbs; a hook may fill it for the verb it calls */
+  uint64_t *spare;  /* [T] of verbs */
+  char *work;       /* [work_size] bytes, of hooks: kv_gpu_take */
+  size_t work_size; /* KV_WORK(T) + needs.work */
 } kv_gpu_lane;
 
-/* The scores shown to selections in a step, if they are asked for: for each
- * list of a selection the words {chose, head, list, lists, n}, then the bits of
- * n scores, as in ref/lane/shown.h. */
-enum { KV_GPU_SHOWN_HEAD = 5 };
+/* What selections of a lane (or of the layer) were shown in a step, where the
+ * plan asks for it: for each list the words {chose, head, list, lists, n} of
+ * kv_gpu_show_list, then the bits of its n scores. */
+enum { KV_GPU_SHOWN_HEAD = 5 }; /* words before the scores */
 typedef struct kv_gpu_shown {
   uint32_t *word; /* [cap] */
-  int n, cap;
-  int lost; /* lists that did not fit */
+  int n, cap;     /* words; append sets n to 0 */
+  int lost;       /* lists that did not fit and are missing */
 } kv_gpu_shown;
 
-/* The tokens and rows of a step; written by the host before it starts the step.
- */
+/* The tokens and query rows that the next kernels are about. The host sets it
+ * by kv_device.clock before each step and each tile, so that one recorded
+ * sequence serves all of them. */
 typedef struct kv_gpu_clock {
-  int first, count; /* tokens that enter */
-  int row, rows;    /* first query row of the current tile; number of rows */
-  int at;           /* index of that row among the recorded ones */
+  int first, count; /* tokens that enter: the first id, how many */
+  int row, rows; /* query rows of the tile: the first one's token, how many */
+  int at;        /* index of that row among those that the trace recorded */
 } kv_gpu_clock;
 
-/* A piece of the report that a step leaves for the host
- * (gpu/backend/report.cu): `count` elements of `size` bytes, one after another
- * from `from`, or those that `index` names. */
+/* A piece of the report: `count` elements of `size` bytes, one behind another
+ * from `from`, or those whose numbers `index` has. */
 typedef struct kv_gpu_piece {
-  const char *from;     /* NULL: blocks of a slab in pages */
-  const int32_t *index; /* or NULL */
-  const kv_gpu_slab *slab;
+  const char *from;        /* NULL: the blocks of `slab`, which are in pages */
+  const int32_t *index;    /* [count], or NULL: elements 0, 1, .. */
+  const kv_gpu_slab *slab; /* NULL unless `from` is */
   uint32_t size, count;
-  uint64_t to; /* byte of the report's data; a multiple of 16 */
+  uint64_t to; /* where it begins in the report's data, in bytes; times 16 */
 } kv_gpu_piece;
 
-/* Pieces of the report, in the order of the stages of a step:
+/* The report is what a step leaves for the host in one area of device memory
+ * (layer.report): kv_gpu_front, `pieces` kv_gpu_piece, then from
+ * kv_gpu_report_data on their data. Its pieces in the order of these stages:
  *   views    outputs and LSE, bad, runs, entries of all heads; then for each
  *            head its runs and, if asked for, its logits in view
  *   columns  for each lane its columns, before it is compressed
- *   scores   if asked for: the structs of what was shown; then for each lane,
- *            and last for the layer, what its selections were shown
- *   lanes    the lanes' structs, bad; then for each lane in which a memory
- *            operation was called or columns were written, what it holds now
- * (kv_gpu_lane_piece) */
+ *   scores   if asked for: the kv_gpu_shown structs; then the words of each,
+ *            the lanes' and last the layer's
+ *   lanes    the kv_gpu_lane structs, bad; then for each lane in which a verb
+ *            was called or columns were written, its kv_gpu_lane_pieces
+ * Each stage is written by one start of kv_device.report. */
 typedef enum kv_gpu_stage {
   KV_GPU_SAY_VIEWS,
   KV_GPU_SAY_COLUMNS,
@@ -168,144 +197,159 @@ typedef enum kv_gpu_stage {
   KV_GPU_SAY_LANES,
   KV_GPU_STAGES
 } kv_gpu_stage;
+/* How many pieces a stage has before those of heads or lanes. */
 enum {
   KV_GPU_OF_VIEWS = 4,
-  KV_GPU_OF_HEAD = 2,
+  KV_GPU_OF_HEAD = 2, /* .. and of the views stage then for each head */
   KV_GPU_OF_SCORES = 1,
   KV_GPU_OF_LANES = 2
 };
+/* A lane's pieces in the stage `lanes`, each the array of that name in
+ * kv_gpu_lane unless said otherwise. */
 typedef enum kv_gpu_lane_piece {
   KV_GPU_SAY_ID,
   KV_GPU_SAY_WEIGHT,
-  KV_GPU_SAY_TIER, /* four entries a word */
-  KV_GPU_SAY_COLUMN,
+  KV_GPU_SAY_TIER,   /* as words of four entries */
+  KV_GPU_SAY_COLUMN, /* the first of KV_MAX_COLUMNS */
   KV_GPU_SAY_VERBS = KV_GPU_SAY_COLUMN + KV_MAX_COLUMNS,
-  KV_GPU_SAY_PLAIN, /* pieces of a lane that is never rewritten */
+  KV_GPU_SAY_PLAIN, /* so many has a lane that is never rewritten */
   KV_GPU_SAY_K = KV_GPU_SAY_PLAIN,
   KV_GPU_SAY_V,
   KV_GPU_SAY_LOG_ID,
   KV_GPU_SAY_LOG,
   KV_GPU_SAY_LAST,
   KV_GPU_SAY_JOINED,
-  KV_GPU_SAY_NEXT,
-  KV_GPU_SAY_SLABS /* fresh blocks, their members, their data: for each K slab
-                      from KV_MERGED on, then for the V slabs */
+  KV_GPU_SAY_NEXT, /* of the tokens in `joined` */
+  KV_GPU_SAY_SLABS /* three for each K slab from KV_MERGED on, then for the V
+                      slabs: numbers of fresh blocks (none: all blocks follow),
+                      their `members`, their bytes */
 } kv_gpu_lane_piece;
-/* Slabs of a side, and pieces of a lane that is rewritten. */
+/* Slabs of a side in use, and pieces of a lane that is rewritten; needs points
+ * to a kv_needs. */
 #define KV_GPU_SLABS(needs) (KV_CODED - KV_MERGED + (needs)->codings)
 #define KV_GPU_SAY_ALL(needs)                                                  \
   ((int)KV_GPU_SAY_SLABS + 2 * 3 * (int)KV_GPU_SLABS(needs))
 
-/* The report begins with this, then come the pieces, then the data. */
+/* What a report begins with. */
 typedef struct kv_gpu_front {
   uint64_t used;    /* bytes of data of the stages so far */
   uint64_t reserve; /* padding */
 } kv_gpu_front;
 
-/* Stands before the bytes of a message. */
+/* What stands before the needs.message bytes of a message. */
 typedef struct kv_gpu_message {
-  int32_t layer; /* that published it; -1: there is none */
-  int32_t unused[15];
+  int32_t layer; /* the model's layer that published it; -1: there is none */
+  int32_t unused[15]; /* so that the bytes behind are 64-byte aligned */
 } kv_gpu_message;
 
-/* Everything a kernel needs of the layer; passed by value. Heads are query
- * heads of the layer. Row r of a tile and head h have index r * n_heads + h in
- * q, s and p. */
+/* Everything that a kernel needs of the layer; passed to kernels by value.
+ * Heads are query heads of the layer, chunks have KV_GPU_CHUNK entries. Row r
+ * of a tile and head h have index r * n_heads + h in q, s and p. A decode step
+ * is a tile of one row. "Of the step" is what kernels of one step leave for
+ * later ones of the same step. */
 typedef struct kv_gpu_layer {
   kv_shape shape;
   kv_needs needs;
-  int layer; /* the model's number */
-  int lanes;
-  int stride;         /* floats a row: n_tokens, rounded up to 16 */
-  int chunks;         /* of n_tokens */
+  int layer;          /* the model's number of it */
+  int lanes;          /* KV heads, or query heads if needs.lanes says so */
+  int stride;         /* entries of a row in s, p, ..: T rounded up to 16 */
+  int chunks;         /* that T entries have */
   kv_gpu_lane *lane;  /* [lanes] */
-  const void *params; /* the method's struct */
-  int column, coding; /* where the method's own columns, codings and state
-                         begin: kv_gpu_own */
-  size_t state;
-  int within;     /* the mask holds what the method before it on the lanes
-                     chose: kv_query.within */
-  int one_of_two; /* two methods share the lanes, and may compress at different
-                     steps */
-  const char *k, *v; /* [n_kv_heads][n_tokens][d], .. of the trace; append's */
-  const char *query; /* [n_heads][query_rows][d] of the trace, query_type */
+  const void *params; /* the method's parameter struct */
+  int column, coding; /* where this method's columns and codings begin among
+                         those of the methods that share the lanes; */
+  size_t state;       /* its state, in bytes from lane.own */
+  int within;     /* 1: before view, mask has what the method before this one on
+                     the lanes chose, and view may only narrow it */
+  int one_of_two; /* 1: two methods share the lanes, and a compression may be
+                     due for the other one alone */
+  /* The trace, uploaded. */
+  const char *k, *v; /* [n_kv_heads][T][d] and [..][d_v] of shape.dtype; read
+                        by append only */
+  const char *query; /* [n_heads][query_rows][d] of query_type */
   kv_dtype query_type;
-  int query_rows;
+  int query_rows; /* rows that the trace recorded */
   const kv_gpu_clock *clock;
-  float *q;       /* [rows][n_heads][d] */
-  float *s, *p;   /* [rows][n_heads][stride] logits, by entry;
-                     probabilities */
-  int64_t *sum;   /* [n_heads][stride] over the rows of the tile */
-  uint8_t *mask;  /* [n_heads][stride] 1 if the entry is in the view */
-  int32_t *place; /* [n_heads][stride] entry at each place of the view; where
-                     all see all entries, written for `logits` alone */
-  kv_run *run;    /* [n_heads][stride / 2 + 1] */
-  int32_t *runs, *entries; /* [n_heads] */
-  /* What the layers above published at the step, and what this one does; NULL
-   * where needs.across is KV_ALONE. */
-  const kv_gpu_message *above;
-  kv_gpu_message *message;
-  float *more;   /* [n_heads][2] m and l of the method's own chunk, l 0: none;
-                    NULL: it has no such hook */
-  float *more_a; /* [n_heads][d_v] a of that chunk */
-  /* [lanes][n_tokens][d_v] decoded values of the coded entries in view; NULL:
-   * decoded where they are read */
-  float *materialised;
-  float *top, *mass;       /* [n_heads][chunks] m_c, l_c */
-  float *part;             /* [n_heads][chunks][d_v] a_c */
-  float *out;              /* [n_heads][d_v + 1] output, then LSE */
-  uint64_t *bad;           /* [lanes] the first logit that is not finite:
-                              head << 32 | entry; in the prompt
-                              row << 32 | head; all ones: none */
-  const int32_t *position; /* [n_tokens], or NULL: 0.. */
-  /* [n_tokens][d] sines and cosines of the tokens' positions and of the places
-   * that entries may have, where needs.reindex; or NULL. May be one table. */
-  const float *back, *forth;
-  int interleaved;
-  const float *turns;       /* [n_tokens][d] sines and cosines of the tokens'
-                               positions, where needs.rope; or NULL. With
-                               needs.ahead one row more */
-  char *report;             /* kv_gpu_front, pieces, data */
+  /* Of the step. */
+  float *q;     /* [rows][n_heads][d] queries of the tile, fp32 */
+  float *s, *p; /* [rows][n_heads][stride] logits by entry; probabilities */
+  int64_t
+      *sum; /* [n_heads][stride] p summed over the tile's rows, times 2^40 */
+  uint8_t *mask;  /* [n_heads][stride] 1: the entry is in the head's view */
+  int32_t *place; /* [n_heads][stride] the view's entries in lane order; where
+                     no method has a view, written only if `logits` is 1 */
+  kv_run *run;    /* [n_heads][stride / 2 + 1] the same as runs */
+  int32_t *runs, *entries;     /* [n_heads] runs of a view; its entries */
+  const kv_gpu_message *above; /* what layers above published, */
+  kv_gpu_message *message;     /* what this one does; NULL: needs.across is
+                                  KV_ALONE */
+  float *more;   /* [n_heads][2] maximum and sum of the chunk that the method
+                    adds itself, sum 0: none; NULL: no hook `chunk` */
+  float *more_a; /* [n_heads][d_v] its weighted values */
+  float *materialised; /* [lanes][T][d_v] values of coded entries in view, fp32;
+                          NULL: decoded where they are read */
+  float *top,
+      *mass;     /* [n_heads][chunks] maximum and sum of a chunk's weights */
+  float *part;   /* [n_heads][chunks][d_v] its weighted values */
+  float *out;    /* [n_heads][d_v + 1] output, then log-sum-exp (LSE) */
+  uint64_t *bad; /* [lanes] the first logit that is not finite, as head of
+                    the lane << 32 | entry, in a prompt row << 32 | head;
+                    all ones: none */
+  /* Rotations by RoPE; a row of d floats has sine and cosine of each pair. */
+  const int32_t *position; /* [T] of each token; NULL: 0, 1, .. */
+  const float *back;       /* [T] rows, of the tokens' positions, and .. */
+  const float *forth; /* [T] rows, of the places of a lane, where needs.reindex,
+                         else NULL; may be the same table as `back` */
+  int interleaved;    /* 1: pairs are 2i and 2i + 1, else i and i + d/2 */
+  const float *turns; /* [T] rows of the tokens' positions where needs.rope,
+                         else NULL; one row more where needs.ahead */
+  /* The report. */
+  char *report;             /* the area */
   int stage[KV_GPU_STAGES]; /* index of each stage's first piece */
   int pieces, lane_pieces;  /* pieces in all; pieces of a lane */
-  uint64_t report_room;     /* bytes of data that the area holds */
-  int logits;               /* copy them to the host */
-  kv_gpu_shown *shown;      /* [lanes + 1], last the layer's; or NULL */
-  const kv_tensor *asset;   /* of this layer, if the method reads a file */
+  uint64_t report_room;     /* bytes of data that the area has room for */
+  int logits;               /* 1: views are reported with their logits */
+  kv_gpu_shown *shown;      /* [lanes + 1], last the layer's; NULL: not asked */
+  const kv_tensor *asset;   /* this layer's tensors of the method's file, in the
+                               order in which it asks; NULL: it reads none */
 } kv_gpu_layer;
 
-/* The context of a hook's call; each thread has its own copy. */
+/* What a hook is called with, as kv_at; each thread has a copy of its own with
+ * the same content (kv_at_lane makes it). */
 typedef struct kv_gpu_at {
   const kv_gpu_layer *layer;
-  const void *params;
-  const kv_tensor *asset; /* as in kv_at */
-  int step;
-  char *work; /* the lane's workspace; `used` is the same in all threads */
-  size_t work_size, used;
-  kv_gpu_shown *shown; /* where to record scores, or NULL */
-  int head;            /* query head of the layer that views; -1: none */
+  const void *params;     /* the method's parameter struct */
+  const kv_tensor *asset; /* layer->asset */
+  int step;   /* tokens seen, those that have just entered included */
+  char *work; /* workspace of the hook, for kv_gpu_take, .. */
+  size_t work_size, used; /* .. its bytes, and how many are taken */
+  kv_gpu_shown *shown;    /* where scores are recorded; NULL: not asked for */
+  int head; /* query head of the layer whose view it is; -1: a compression */
 } kv_gpu_at;
 
-/* One query head at a decode step. */
+/* What view and chunk are given of one query head at a decode step, as
+ * kv_query. */
 typedef struct kv_gpu_query {
-  int head; /* within the lane */
-  int queries;
-  const float *q;       /* [d] */
-  const float *group_q; /* [queries][d] */
-  const float *s; /* [n] logits by entry if needs.view_logits, else NULL */
-  const uint8_t *within; /* [n] a flag each, or NULL; the mask that view fills
-                            in: an entry's is read before it is written */
+  int head, queries;     /* its number in the lane; query heads of the lane */
+  const float *q;        /* [d] */
+  const float *group_q;  /* [queries][d] of all heads of the lane */
+  const float *s;        /* [n] logits by entry; NULL: needs.view_logits is 0 */
+  const uint8_t *within; /* [n] 1: the entry may be chosen; NULL: all may. It is
+                            the mask that view fills in, so an entry's flag is
+                            read before it is written, by the same thread */
 } kv_gpu_query;
 
-/* Query rows, as kv_rows of ref/lane/method.h. s and p of row r begin at r *
- * places * stride, q at r * places * d; places is the layer's number of query
- * heads. */
+/* What observe is given, as kv_rows: query rows first .. first + rows - 1 and
+ * what needs.want asks for, each NULL where it is not asked for. Row r of q
+ * begins r * places * d floats further on, of s and p r * places * stride. */
 typedef struct kv_gpu_rows {
-  int first, rows, heads, entries;
-  int places;
-  size_t stride;
-  const float *q, *s, *p; /* of the lane's first head */
-  const int64_t *sum;
+  int first, rows;    /* token of the first row; how many */
+  int heads, entries; /* query heads of the lane; entries that the last row
+                         sees */
+  int places;         /* query heads of the layer */
+  size_t stride;      /* floats of a row of s and p, numbers of one of sum */
+  const float *q, *s, *p; /* of the lane's first head; the others follow */
+  const int64_t *sum; /* [heads][stride] p summed over the rows, times 2^40 */
 } kv_gpu_rows;
 
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lanes whose coded rows lie in unified pages: how a kernel finds a token of a
- * tier (ref/pages/geometry.h has the bytes). A token's K and V are blocks of
- * one number in two slabs (kv_gpu_in_pages), and that is its number in its
- * tier. Entries that are not coded yet are rows of the lane's pool.
+ * Lanes whose coded rows lie in unified pages, as kernels see them: plain
+ * structs that gpu/host/tiers.c fills. Pages of one size hold tokens of two
+ * precisions (tiers, high and low); a page belongs to one lane and one tier. A
+ * coded token's number in its tier is that of its block in both slabs
+ * (kv_gpu_in_pages); gpu/lane/paged.cuh finds its bytes, which lie in a page as
+ * ref/pages/geometry.h says. Entries that are not coded yet are rows of the
+ * lane's pool. Every pointer is a device pointer.
  */
 #ifndef KV_GPU_PAGED_H
 #define KV_GPU_PAGED_H
@@ -20,14 +23,16 @@ extern "C" {
 }
 #endif
 
-/* K or V of a tier's tokens: segments of codes and of metadata, each token's
- * behind one another. */
+/* K or V of a tier. In a page the codes of its tokens lie one behind another,
+ * and so does their metadata (scales and minima); kv_gpu_paged_tier_of makes
+ * it. */
 typedef struct kv_gpu_paged_side {
-  kv_minmax how;
-  int32_t slab;              /* KV_CODED or more: which of the lane's it is */
-  int32_t width, ranges;     /* elements of a row; its scales */
+  kv_minmax how;             /* how a row is coded */
+  int32_t slab;              /* the lane's slab of it, KV_CODED or more */
+  int32_t width, ranges;     /* elements of a row; its scales, as many minima */
   int32_t codes, meta;       /* bytes of a token */
-  int32_t codes_at, meta_at; /* of the first, from the page's begin */
+  int32_t codes_at, meta_at; /* where the page's first token has them, in bytes
+                                from the page's beginning */
 } kv_gpu_paged_side;
 
 typedef struct kv_gpu_paged_tier {
@@ -35,28 +40,33 @@ typedef struct kv_gpu_paged_tier {
   kv_gpu_paged_side side[KV_SIDES];
 } kv_gpu_paged_tier;
 
-/* The lanes of a layer. Token number i of a tier is the i % tokens-th of that
- * tier's page number i / tokens. High pages stand in a lane's row of the table
- * from the left, low ones from the right; while a prompt compresses, which has
- * reserved pages before it is known what they will be, low pages beyond those
+/* All lanes of a layer. Token number i of a tier is the i % tokens-th in that
+ * tier's page number i / tokens. A lane's row of the table has ids of high
+ * pages from the left and of low ones from the right. Only while a prompt
+ * compresses, whose pages were reserved as high ones, low pages beyond those
  * held stand from the right end of the reserved ones. */
 typedef struct kv_gpu_paged {
-  char *pool;                 /* pages by their ids */
-  int64_t page;               /* bytes of one */
+  char *pool;                 /* page id begins at byte id * page */
+  int64_t page;               /* bytes of a page */
   int32_t entries;            /* of a lane's row of the table */
-  int32_t *table;             /* [lanes][entries] ids: ref/pages/pages.h */
-  const kv_pages_count *held; /* [lanes] pages */
-  kv_pages_count *count;      /* [lanes] numbers in use, free ones among them */
-  int32_t *where; /* [lanes][KV_TIERS][stride] entry of each number, -1: none */
-  int walked;     /* are formats those that paged.cu reads? */
+  int32_t *table;             /* [lanes][entries] page ids */
+  const kv_pages_count *held; /* [lanes] pages; both are the page manager's */
+  kv_pages_count *count;      /* [lanes] numbers that the lane may need, which
+                                 kv_device.count writes for the manager */
+  int32_t *where; /* [lanes][KV_TIERS][stride] entry of each number, -1: none;
+                     attend_paged writes it at each step */
+  int walked;     /* 1: attend_paged can read these formats; 0: attention reads
+                     entry by entry */
   kv_gpu_paged_tier tier[KV_TIERS];
 } kv_gpu_paged;
 
-/* When gpu/backend/place.cu counts. */
+/* What kv_device.count counts (gpu/backend/place.cu has the rules). */
 typedef enum kv_gpu_counting {
-  KV_GPU_COUNT_STEP,      /* a step may come: what it may need */
-  KV_GPU_COUNT_BLOCK,     /* tokens have entered, of any tier */
-  KV_GPU_COUNT_COMPRESSED /* a prompt is compressed: what it needs */
+  KV_GPU_COUNT_STEP,  /* at most needed in a decode step, whose token is in */
+  KV_GPU_COUNT_BLOCK, /* at most needed when a block of a prompt, which has
+                         entered, is compressed */
+  KV_GPU_COUNT_COMPRESSED /* a prompt is compressed: what it uses; also puts its
+                             low pages right behind its high ones */
 } kv_gpu_counting;
 
 #endif
