@@ -91,23 +91,6 @@ static __device__ void weights(const kv_gpu_layer &l, const hand &a, float *p) {
 
 /* --- chunks ------------------------------------------------------------- */
 
-/* Puts the thread's sums of columns `first` on where join reads them. */
-template <int HEADS>
-static __device__ void keep_sums(const kv_gpu_layer &l, const hand &a,
-                                 int first, int width, const float *sum) {
-  int column = kv_value_column(), base = kv_value_first(HEADS);
-  if (column >= width) return;
-  KV_UNROLL
-  for (int h = 0; h < kv_value_heads(HEADS); h++) {
-    if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
-    size_t chunk =
-        (size_t)(a.first + base + h) * (size_t)l.chunks + (size_t)a.c;
-    float *to = l.part + chunk * (size_t)l.shape.d_v + first + column;
-    to[0] = sum[2 * h];
-    if (column + 1 < width) to[1] = sum[2 * h + 1];
-  }
-}
-
 /* Computes a_c of every head; the first stages are loaded while the weights are
  * computed. */
 template <int HEADS, bool PLAIN>
@@ -130,7 +113,7 @@ static __device__ void sums(const kv_gpu_layer &l, const hand &a,
       __syncthreads();
       kv_values_fetch<PLAIN>(l, x, a.n, t + KV_VALUE_STAGES);
     }
-    keep_sums<HEADS>(l, a, first, x.width, sum);
+    kv_values_keep<HEADS>(l, x, a.first, a.count, a.c, sum);
   }
 }
 

@@ -24,12 +24,11 @@ static __device__ kv_gpu_turns turns_of(const kv_gpu_layer &l,
 /* Turns pair i, as ref/ground/rope.c does. */
 static __device__ void place_pair(const kv_gpu_layer &l, const kv_gpu_row &row,
                                   const kv_gpu_turns &turns, int i, float *q) {
-  int a = l.interleaved ? 2 * i : i;
-  int b = l.interleaved ? a + 1 : a + l.shape.d / 2;
-  kv_gpu_pair p = {a, b, i};
-  float y1 = kv_gpu_element(row, a), y2 = kv_gpu_element(row, b);
-  q[a] = kv_gpu_placed(p, turns, a, y1, y2);
-  q[b] = kv_gpu_placed(p, turns, b, y1, y2);
+  kv_gpu_pair p =
+      kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, l.interleaved ? 2 * i : i);
+  float y1 = kv_gpu_element(row, p.first), y2 = kv_gpu_element(row, p.second);
+  q[p.first] = kv_gpu_placed(p, turns, p.first, y1, y2);
+  q[p.second] = kv_gpu_placed(p, turns, p.second, y1, y2);
 }
 
 static __global__ void queries(kv_gpu_layer l) {

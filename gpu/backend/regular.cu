@@ -110,23 +110,6 @@ static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
 
 /* --- values --------------------------------------------------------------- */
 
-/* The thread's sums of columns `first` on go where join reads them. */
-template <int HEADS>
-static __device__ void keep(const kv_gpu_layer &l, const kv_hand &a, int first,
-                            int width, const float *sum) {
-  int column = kv_value_column(), base = kv_value_first(HEADS);
-  if (column >= width) return;
-  KV_UNROLL
-  for (int h = 0; h < kv_value_heads(HEADS); h++) {
-    if (base + h >= a.count || !kv_value_mine(HEADS, h)) continue;
-    size_t chunk =
-        (size_t)(a.first + base + h) * (size_t)l.chunks + (size_t)a.c;
-    float *to = l.part + chunk * (size_t)l.shape.d_v + first + column;
-    to[0] = sum[2 * h];
-    if (column + 1 < width) to[1] = sum[2 * h + 1];
-  }
-}
-
 template <int HEADS>
 static __device__ void values(const kv_gpu_layer &l, const kv_hand &a,
                               const room &x) {
@@ -146,7 +129,7 @@ static __device__ void values(const kv_gpu_layer &l, const kv_hand &a,
       __syncthreads();
       kv_values_fetch<true>(l, c, a.n, t + KV_VALUE_STAGES);
     }
-    keep<HEADS>(l, a, first, c.width, sum);
+    kv_values_keep<HEADS>(l, c, a.first, a.count, a.c, sum);
   }
   kv_async_wait<0>();
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads elements of an entry as attention does, without re-indexing: from a row
- * of the lane's pool, from merged rows, or from codes. And what
- * re-indexing does to a row (ref/ground/places.h). Every function is called by
- * a single thread and has no barrier.
+ * Reading K and V of an entry as attention does, whatever it is stored as: a
+ * row of the lane's pool, a merged row, or codes; and what RoPE and re-indexing
+ * do to a key. Every function is called by any single thread, for itself, has
+ * no barrier and cannot fail. l, lane: the layer, a lane of it; i < lane->n a
+ * live entry.
  *
- * To read many elements of an entry, look up the row once (kv_gpu_key_row) and
- * take elements from it; kv_gpu_key does both. A row stays valid until a memory
- * operation changes the lane. Slabs are 256-byte aligned, pages of a pool
- * 128-byte.
+ * To read many elements, look the row up once (kv_gpu_key_row) and take
+ * elements from it (kv_gpu_element); kv_gpu_key does both for one. A row stays
+ * valid until a verb changes the lane. Slabs are aligned to 256 bytes, pages of
+ * a pool to 128.
  */
 #ifndef KV_GPU_ENTRY_CUH
 #define KV_GPU_ENTRY_CUH
@@ -16,27 +17,31 @@
 #include "gpu/block/half.h"
 #include "gpu/lane/paged.cuh"
 
-/* slab NULL: elements of `type` at `at`; otherwise the metadata of a block are
- * there, its codes so many bytes from there, and the row is that of `member` in
- * it. 32 bytes, as kernels share 128 of them. */
+/* Where a row of K or V lies and how it is read. 32 bytes, as kernels share 128
+ * of them. */
 typedef struct kv_gpu_row {
-  const char *at;
-  const kv_gpu_slab *slab;
-  const float *turn; /* rotation of a key coded before RoPE, or NULL */
-  int32_t codes;
-  uint16_t member, type; /* type: kv_dtype */
+  const char *at;          /* its elements, or its block's metadata */
+  const kv_gpu_slab *slab; /* NULL: it is not coded */
+  const float *turn; /* [d] rotation to apply to a key that was coded before
+                        RoPE; NULL: none */
+  int32_t codes;     /* of a coded row: bytes from `at` to its block's codes */
+  uint16_t member;   /* .. and its number among the rows of that block */
+  uint16_t type;     /* of one that is not coded: a kv_dtype */
 } kv_gpu_row;
 
-/* A row that is not coded; at NULL: none. */
+/* The row of elements of `type` at `at`; NULL: no row. */
 KV_DEVICE kv_gpu_row kv_gpu_plain_row(const char *at, kv_dtype type) {
   return {at, nullptr, nullptr, 0, 0, (uint16_t)type};
 }
 
-/* The rotated pair that element x belongs to. */
+/* Two elements of a key that RoPE rotates together, and which pair of the d/2
+ * they are. */
 typedef struct kv_gpu_pair {
   int first, second, number;
 } kv_gpu_pair;
 
+/* The pair that element x < d belongs to; turned: KV_GPU_INTERLEAVED, else
+ * halves. */
 KV_DEVICE kv_gpu_pair kv_gpu_pair_of(int turned, int d, int x) {
   int half = d / 2;
   if (turned == KV_GPU_INTERLEAVED) return kv_gpu_pair{x & ~1, x | 1, x / 2};
@@ -44,11 +49,17 @@ KV_DEVICE kv_gpu_pair kv_gpu_pair_of(int turned, int d, int x) {
   return kv_gpu_pair{i, i + half, i};
 }
 
+/* How RoPE pairs elements of the layer's keys. */
+KV_DEVICE int kv_gpu_turned_of(const kv_gpu_layer &l) {
+  return l.interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
+}
+
+/* The number that h is in a type of 2 bytes, KV_F16 or KV_BF16. */
 KV_DEVICE float kv_gpu_widen(kv_dtype type, uint16_t h) {
   return type == KV_F16 ? kv_half(h) : kv_from_bf16(h);
 }
 
-/* Both elements of a word, the lower one first. */
+/* x[0], x[1]: both such numbers of a word, the lower one first. */
 KV_DEVICE void kv_gpu_widen_two(kv_dtype type, uint32_t w, float *x) {
   if (type == KV_F16) {
     kv_two_halves(w, x);
@@ -58,12 +69,14 @@ KV_DEVICE void kv_gpu_widen_two(kv_dtype type, uint32_t w, float *x) {
   x[1] = kv_float(w & 0xffff0000u);
 }
 
+/* The block that a coded row is of. */
 KV_DEVICE kv_gpu_block kv_gpu_row_block(const kv_gpu_row &r) {
   return {(char *)r.at, (char *)r.at + r.codes};
 }
 
-/* Element x of a pair rotated by its turn, and rotated back (arithmetic 6).
- * turn: sines and cosines of a position. */
+/* Element x of a pair whose elements are (x1, x2), rotated to a position
+ * (forth), or of (y1, y2) rotated back from it. x is p.first or p.second; turn:
+ * [d] sine and cosine of each pair at that position. */
 KV_DEVICE float kv_gpu_forth(const kv_gpu_pair &p, const float *turn, int x,
                              float x1, float x2) {
   float s = turn[2 * p.number], c = turn[2 * p.number + 1];
@@ -77,12 +90,13 @@ KV_DEVICE float kv_gpu_back(const kv_gpu_pair &p, const float *turn, int x,
                       : kv_fma(-y1, s, kv_mul(y2, c));
 }
 
-/* The turns of a row of token t at place i of a re-indexed lane, NULL: it is
- * there; and element x of its pair so turned. */
+/* How a key of a re-indexed lane gets from its token's position to its place:
+ * rotated back, then forth. back NULL: it is there already. */
 typedef struct kv_gpu_turns {
-  const float *back, *forth;
+  const float *back, *forth; /* [d] each */
 } kv_gpu_turns;
 
+/* Of token t at place i; only where l.needs.reindex. */
 KV_DEVICE kv_gpu_turns kv_gpu_turns_of(const kv_gpu_layer &l, uint32_t t,
                                        int i) {
   const int32_t *p = l.position;
@@ -91,6 +105,7 @@ KV_DEVICE kv_gpu_turns kv_gpu_turns_of(const kv_gpu_layer &l, uint32_t t,
   return {l.back + t * d, l.forth + (size_t)i * d};
 }
 
+/* Element x of the pair (y1, y2) so rotated; t.back is not NULL. */
 KV_DEVICE float kv_gpu_placed(const kv_gpu_pair &p, const kv_gpu_turns &t,
                               int x, float y1, float y2) {
   float x1 = kv_gpu_back(p, t.back, p.first, y1, y2);
@@ -98,7 +113,7 @@ KV_DEVICE float kv_gpu_placed(const kv_gpu_pair &p, const kv_gpu_turns &t,
   return kv_gpu_forth(p, t.forth, x, x1, x2);
 }
 
-/* Element x of a key that was coded before its rotation, rotated. */
+/* Element x of a key that was coded before its rotation (r.turn), rotated. */
 KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
   kv_gpu_pair p = kv_gpu_pair_of(r.slab->pre_rope, r.slab->width, x);
   float x1 = kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, p.first);
@@ -106,6 +121,7 @@ KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
   return kv_gpu_forth(p, r.turn, x, x1, x2);
 }
 
+/* Element x of a row, whatever it is stored as. */
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   if (r.turn) return kv_gpu_turn_forth(r, x);
   if (r.slab) return kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, x);
@@ -113,19 +129,19 @@ KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
   return kv_gpu_widen((kv_dtype)r.type, ((const uint16_t *)r.at)[x]);
 }
 
-/* Where a row of a pool lies. */
+/* The bytes of a row of a pool. */
 KV_DEVICE char *kv_gpu_raw_at(const kv_gpu_raw &pool, int32_t row) {
   return pool.page[row / KV_GPU_PAGE] + (size_t)(row % KV_GPU_PAGE) * pool.size;
 }
 
-/* A side of an entry that is KV_RAW. */
+/* The row of a side that is KV_RAW, by its reference. */
 KV_DEVICE kv_gpu_row kv_gpu_raw_row(const kv_gpu_layer &l,
                                     const kv_gpu_raw &pool,
                                     const kv_cell_ref &ref) {
   return kv_gpu_plain_row(kv_gpu_raw_at(pool, ref.block), l.shape.dtype);
 }
 
-/* Where block b of a slab lies. */
+/* Where block b of a slab lies, in its data or in pages. */
 KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
   const kv_gpu_in_pages &in = s.in;
   if (in.pages) return kv_paged_block(*in.pages, in.lane, in.tier, b, in.side);
@@ -133,13 +149,15 @@ KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
   return {at, at + s.metadata_size};
 }
 
+/* The row of a side that is merged or coded; slab: the lane's k_slab or v_slab.
+ * A key's rotation is not set (kv_gpu_key_row does). */
 KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
   kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
   bool coded = s->format != KV_GPU_ROWS;
-  kv_gpu_row r = kv_gpu_plain_row(block.metadata,
-                                  coded ? KV_F32 : (kv_dtype)s->type);
+  kv_gpu_row r =
+      kv_gpu_plain_row(block.metadata, coded ? KV_F32 : (kv_dtype)s->type);
   if (!coded) return r;
   r.slab = s;
   r.codes = (int32_t)(block.codes - block.metadata);
@@ -147,13 +165,14 @@ KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
   return r;
 }
 
-/* Rotation of token t's position; NULL at position 0, where it is the identity.
- */
+/* [d] sines and cosines of token t's position, where needs.rope; NULL at
+ * position 0, where nothing is rotated. */
 KV_DEVICE const float *kv_gpu_turn_of(const kv_gpu_layer &l, uint32_t t) {
   if ((l.position ? l.position[t] : (int32_t)t) == 0) return nullptr;
   return l.turns + (size_t)t * (size_t)l.shape.d;
 }
 
+/* The key of entry i, and its value. */
 KV_DEVICE kv_gpu_row kv_gpu_key_row(const kv_gpu_layer &l,
                                     const kv_gpu_lane *lane, int i) {
   if (lane->k[i].format == KV_RAW)
@@ -170,7 +189,7 @@ KV_DEVICE kv_gpu_row kv_gpu_value_row(const kv_gpu_layer &l,
   return kv_gpu_slab_row(lane->v_slab, lane->v[i]);
 }
 
-/* True if entry i is in the current view of any head of the lane. */
+/* True if entry i is in the view (l.mask) of any head of the lane. */
 KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                            int i) {
   for (int h = 0; h < lane->queries; h++)
@@ -179,27 +198,28 @@ KV_DEVICE bool kv_gpu_seen(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return false;
 }
 
-/* How many entries of the lane row r of the tile sees: what entered behind the
- * row's token stands last. */
+/* How many entries of the lane query row r of the tile sees, which are its
+ * first: those of tokens behind the row's own stand last. */
 KV_DEVICE int kv_gpu_visible(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int r) {
   int entered = l.clock->first + l.clock->count;
   return lane->n - (entered - (l.clock->row + r + 1));
 }
 
+/* True if the value of entry i is coded (merged does not count). */
 KV_DEVICE bool kv_gpu_coded_value(const kv_gpu_lane *lane, int i) {
   return lane->v[i].format >= KV_CODED;
 }
 
-/* Where gpu/backend/materialise.cu puts the decoded value of entry i: for coded
- * entries in view, if l.materialised is not NULL. */
+/* [d_v] where materialise puts the decoded value of entry i, and attention
+ * reads it: for coded entries in view, if l.materialised is not NULL. */
 KV_DEVICE float *kv_gpu_materialised_row(const kv_gpu_layer &l,
                                          const kv_gpu_lane *lane, int i) {
   size_t at = (size_t)lane->lane * (size_t)l.shape.n_tokens + (size_t)i;
   return l.materialised + at * (size_t)l.shape.d_v;
 }
 
-/* The value row that attention reads. */
+/* The value of entry i as attention reads it: decoded already, if it is. */
 KV_DEVICE kv_gpu_row kv_gpu_attended_row(const kv_gpu_layer &l,
                                          const kv_gpu_lane *lane, int i) {
   if (!l.materialised || !kv_gpu_coded_value(lane, i))
@@ -219,7 +239,8 @@ KV_DEVICE float kv_gpu_value(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return kv_gpu_element(kv_gpu_value_row(l, lane, i), x);
 }
 
-/* RN(merge_bias * ln(weight)) of entry i; 0 without a bias. */
+/* What is added to logits of entry i, as it stands for several tokens:
+ * RN(needs.merge_bias * ln(weight)); 0 of a weight of 1 and without a bias. */
 KV_DEVICE float kv_gpu_bias(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                             int i) {
   if (l.needs.merge_bias == 0 || lane->weight[i] == 1) return 0;

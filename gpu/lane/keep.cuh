@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory operations by which entries go (gpu/lane/verbs.cuh): kv_sweep and
- * kv_keep, by a list, by a mask, or of one entry that is known. Cost: O(entries
- * behind the first that goes, / KV_BLOCK).
+ * The verbs by which entries go, kv_sweep and kv_keep of ref/lane/lane.h: by a
+ * list, by a mask, or of one entry that is known. Methods call the four that
+ * take `at`; gpu/lane/verbs.cuh says how verbs are called. The others are their
+ * steps: all threads of the block call them together with the same arguments,
+ * and they end with a barrier. Cost: O(entries behind the first that goes, /
+ * KV_BLOCK).
  */
 #ifndef KV_GPU_KEEP_CUH
 #define KV_GPU_KEEP_CUH
@@ -12,8 +15,8 @@
 
 /* --- sweep --------------------------------------------------------------- */
 
-/* Fills lane->spare with flags: which of entries from..n-1 are live and, if
- * `keep` is given, flagged there. */
+/* Fills lane->spare with flags, and returns them: 1 for entries from..n-1 that
+ * are live and, unless keep is NULL, have keep[i]. */
 KV_DEVICE const uint8_t *kv_gpu_unmarked(kv_gpu_lane *lane, int from, int n,
                                          const uint8_t *keep) {
   uint8_t *live = (uint8_t *)lane->spare;
@@ -23,7 +26,9 @@ KV_DEVICE const uint8_t *kv_gpu_unmarked(kv_gpu_lane *lane, int from, int n,
   return live;
 }
 
-/* Removes marked entries; the others keep their order. */
+/* kv_sweep: removes the marked entries; the others keep their order. Nothing
+ * where none is marked. A method calls it only where it needs places without
+ * gaps within a hook. */
 KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
   int n = lane->n, marked = lane->marked, from = lane->first_marked;
   int32_t *list = lane->list;
@@ -42,7 +47,8 @@ KV_DEVICE void kv_gpu_sweep(kv_gpu_at &at, kv_gpu_lane *lane) {
 
 /* --- keep ---------------------------------------------------------------- */
 
-/* True if list[0..n) ascends. *first: the first i with list[i] != i. */
+/* True if list[0..n) ascends. *first: the first i with list[i] != i, n where
+ * there is none. */
 KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
   int at = n;
   bool down = false;
@@ -54,8 +60,8 @@ KV_DEVICE bool kv_gpu_ascends(int n, const int32_t *list, int *first) {
   return !kv_block_any(down);
 }
 
-/* Fills lane->spare with flags: which of entries from..all-1 are listed, or
- * marked already and so not to be dropped again. */
+/* Fills lane->spare with flags, and returns them: 1 for entries from..all-1
+ * that are in list[0..n), or marked, which are not to be dropped again. */
 KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
                                 const int32_t *list) {
   uint8_t *stays = (uint8_t *)lane->spare;
@@ -67,8 +73,8 @@ KV_DEVICE uint8_t *kv_gpu_stays(kv_gpu_lane *lane, int from, int all, int n,
   return stays;
 }
 
-/* Sorts m distinct ids by counting those below each: O(m * m / KV_BLOCK); does
- * nothing if they already ascend. */
+/* Sorts m distinct ids; does nothing if they already ascend, else counts those
+ * below each: O(m * m / KV_BLOCK). */
 KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
   uint32_t *from = (uint32_t *)lane->spare;
   bool down = false;
@@ -84,8 +90,8 @@ KV_DEVICE void kv_gpu_sort_ids(kv_gpu_lane *lane, int m, uint32_t *id) {
   __syncthreads();
 }
 
-/* Drops the m entries whose indexes, ascending, are in `gone`, and replaces the
- * indexes by ids, ascending. */
+/* Frees the rows and blocks of the m entries whose indexes, ascending, are in
+ * gone, and puts their ids, ascending, in the place of the indexes. */
 KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   int rewritten = lane->rewritten;
   int k_free = lane->k_raw.n_free, v_free = lane->v_raw.n_free;
@@ -109,15 +115,16 @@ KV_DEVICE void kv_gpu_drop_listed(kv_gpu_lane *lane, int m, uint32_t *gone) {
   kv_gpu_sort_ids(lane, m, gone);
 }
 
-/* What a keep leaves: list[0..n) of `all` entries, m others gone. `first`: the
- * first i with list[i] != i. */
+/* What a keep leaves. */
 typedef struct kv_gpu_kept {
-  int n, m, first;
-  const int32_t *list;
-  bool ascending;
+  int n, m, first; /* entries that stay, that go; the first i, list[i] != i */
+  const int32_t *list; /* [n] who stays, by index; read from `first` on */
+  bool ascending;      /* the list ascends */
 } kv_gpu_kept;
 
-/* Drops the m entries listed in the record, and moves the others up. */
+/* The end of a keep: w[1 ..] of the open record has the indexes of the m
+ * entries that go. Drops them, moves the others up, and completes the record.
+ */
 KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                const kv_gpu_kept &to, uint32_t *w) {
   kv_gpu_drop_listed(lane, to.m, w + 1);
@@ -136,6 +143,8 @@ KV_DEVICE void kv_gpu_close_up(const kv_gpu_layer &l, kv_gpu_lane *lane,
   __syncthreads();
 }
 
+/* kv_keep: of the lane the live entries list[0..n) remain, in that order, each
+ * listed once; what is marked is swept. list may be lane->list. */
 KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                            const int32_t *list) {
   const kv_gpu_layer &l = *at.layer;
@@ -155,7 +164,7 @@ KV_DEVICE void kv_gpu_keep(kv_gpu_at &at, kv_gpu_lane *lane, int n,
   kv_gpu_close_up(l, lane, kv_gpu_kept{n, m, first, list, ascending}, w);
 }
 
-/* Entry i goes, the others stay as they are. */
+/* kv_keep of all but entry i, the same for all threads; none may be marked. */
 KV_DEVICE void kv_gpu_drop_one(kv_gpu_at &at, kv_gpu_lane *lane, int i) {
   const kv_gpu_layer &l = *at.layer;
   int n = lane->n - 1;
@@ -175,8 +184,8 @@ KV_DEVICE void kv_gpu_drop_one(kv_gpu_at &at, kv_gpu_lane *lane, int i) {
   kv_gpu_pull<1>(l, lane, n - i, i, nullptr);
 }
 
-/* Keeps the live entries with keep[i] != 0. Where none is marked the mask says
- * itself who goes, and the list of the others ascends. */
+/* kv_keep of the live entries with keep[i] != 0, in the order that they have;
+ * keep [n] may not be lane->spare. */
 KV_DEVICE void kv_gpu_keep_mask(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const uint8_t *keep) {
   const kv_gpu_layer &l = *at.layer;

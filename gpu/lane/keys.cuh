@@ -9,7 +9,8 @@
  * threads of a warp share, serves all of them.
  *
  * kv_key_chains does all of it for rows of one type; the rest are its parts,
- * for kernels whose rows are mixed or coded. Called by all threads of a block.
+ * for kernels whose rows are mixed or coded. All threads of the block call
+ * kv_key_chains, _pass and _fetch_* together; the others are any one thread's.
  * ENTRIES: entries a thread; those of thread t are t, t + KV_BLOCK, ...
  * QUERIES: at most KV_BLOCK / KV_KEY_QUADS, 16.
  */
@@ -20,13 +21,14 @@
 #include "gpu/block/block.cuh"
 #include "gpu/lane/entry.cuh"
 
-/* Stages in memory; in each an entry's key has so many pieces of 16 bytes and
- * at most so many columns: two sectors, with 32 elements of 2 bytes, or 16
- * where they may have 4. A query has as many floats, in so many quads of 4. */
+/* Stages in memory. In each an entry's key has KV_KEY_PIECES pieces of 16 bytes
+ * (two sectors) and so 32 columns of 2 bytes, or 16 where they may have 4. A
+ * query has a float for each of these columns, in KV_KEY_QUADS quads of 4. */
 constexpr int KV_KEY_STAGES = 2, KV_KEY_PIECES = 4, KV_KEY_COLUMNS = 32;
 constexpr int KV_KEY_QUADS = KV_KEY_COLUMNS / 4;
 
-/* One stage: its columns first .. first + width - 1, and where they lie. */
+/* One stage: its columns first .. first + width - 1, and where in shared memory
+ * they lie. */
 typedef struct kv_key_slab {
   int first, width; /* columns */
   kv_piece *key;    /* [entries][KV_KEY_PIECES], see kv_key_at */

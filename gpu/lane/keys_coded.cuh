@@ -7,30 +7,39 @@
  * of codes of each at a time: four elements of a plane
  * (ref/formats/minmax.h), so x ascends.
  *
- * FORMAT is a format whose rows share scales by channel and whose settings are
- * a kv_minmax; another is another instance. What does not suit - rows of other
- * kinds among them, keys coded before RoPE, odd groups - is left to
- * gpu/lane/keys_mixed.cuh.
+ * Order, by all threads of the block together: kv_coded_suits, kv_coded_rows,
+ * kv_coded_fetch, then kv_coded_chains for each pass of queries. FORMAT is a
+ * kv_gpu_format whose rows share scales by channel and whose settings are a
+ * kv_minmax. A tile that does not suit - rows of other kinds among them, keys
+ * coded before RoPE, odd groups - is left to gpu/lane/keys_mixed.cuh.
  */
 #ifndef KV_GPU_KEYS_CODED_CUH
 #define KV_GPU_KEYS_CODED_CUH
 
 #include "gpu/lane/keys.cuh"
 
+/* Entries of a tile; blocks that they may be of, at most. */
 constexpr int KV_CODED_TILE = 2 * KV_BLOCK, KV_CODED_BLOCKS = 8;
-constexpr int KV_CODED_WIDTH = 256;      /* elements a key at most */
-constexpr int KV_CODED_ROOM = 24 * 1024; /* bytes */
+constexpr int KV_CODED_WIDTH = 256;      /* elements of a key at most */
+constexpr int KV_CODED_ROOM = 24 * 1024; /* bytes of codes and ranges at most */
 
+/* A tile that suits; each thread has a copy. */
 typedef struct kv_coded_keys {
   kv_minmax how;
-  int width, pieces, n; /* pieces of 16 bytes a row; entries */
-  kv_piece *code;       /* [pieces][2][KV_BLOCK]: entry 2 t + e at e, t */
-  float *range;         /* [blocks][2][width] scales, then minima */
-  int blocks, block;    /* how many; the thread's among them */
+  int width,
+      pieces;     /* elements of a key; pieces of 16 bytes that its codes fill
+                   */
+  int n;          /* entries of the tile */
+  kv_piece *code; /* [pieces][2][KV_BLOCK]: entry 2 t + e at [..][e][t] */
+  float *range;   /* [blocks][2][width] scales, then minima */
+  int blocks,
+      block; /* how many; which of them the thread's two entries are of */
 } kv_coded_keys;
 
-/* Do the tile's entries suit? Fills in x, and which block each is of. All
- * threads get the same answer. */
+/* Do the entries of the tile from `base` on suit? All threads get the same
+ * answer. Fills in x, and block [KV_CODED_BLOCKS] in shared memory with where
+ * the blocks are; room: KV_CODED_ROOM bytes of shared memory for codes and
+ * ranges. Has barriers, not all of them where the answer is false early. */
 template <int FORMAT>
 KV_DEVICE bool kv_coded_suits(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                               int base, char *room, const char **block,
@@ -66,8 +75,8 @@ KV_DEVICE bool kv_coded_suits(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return true;
 }
 
-/* Where the codes of each entry are: row [KV_CODED_TILE]. A barrier must come
- * before it and after it. */
+/* Writes where the codes of each entry are into row [KV_CODED_TILE], shared.
+ * The caller has a barrier before it and after it. */
 KV_DEVICE void kv_coded_rows(const kv_gpu_lane *lane, int base,
                              const char *const *block, const kv_coded_keys &x,
                              const char **row) {
@@ -79,7 +88,8 @@ KV_DEVICE void kv_coded_rows(const kv_gpu_lane *lane, int base,
   }
 }
 
-/* Starts the copies of the codes, and makes the ranges floats. */
+/* Starts the copies of the codes and makes the ranges floats: both are there
+ * for all threads after kv_async_wait and a barrier. */
 KV_DEVICE void kv_coded_fetch(const char *const *row, const char *const *block,
                               const kv_coded_keys &x) {
   int rows = KV_BLOCK / x.pieces; /* that the block copies at a time */
@@ -96,7 +106,10 @@ KV_DEVICE void kv_coded_fetch(const char *const *row, const char *const *block,
     }
 }
 
-/* Eight elements of the thread's entries from a word of codes of each. */
+/* Decodes four elements of each of the thread's two entries, from a word of
+ * codes of each: those of the first into key[0..3], of the second into
+ * key[8..11]. range: the elements' scales, `width` later their minima. FP16: by
+ * KIVI's arithmetic of halves. One thread's. */
 template <bool FP16>
 KV_DEVICE void kv_coded_decode(const uint32_t *codes, uint32_t mask,
                                const float *range, int width, float *key) {
@@ -108,7 +121,8 @@ KV_DEVICE void kv_coded_decode(const uint32_t *codes, uint32_t mask,
         kv_minmax_code(codes[b / 4], mask, b % 4), step.x[b % 4], min.x[b % 4]);
 }
 
-/* query: [QUERIES][width]; acc: [2][QUERIES] */
+/* Adds to acc [2][QUERIES] the sums of the queries with the thread's two
+ * entries. query: [QUERIES][width] in shared memory. No barrier. */
 template <int QUERIES, bool FP16>
 KV_DEVICE void kv_coded_chains(const kv_coded_keys &x, const kv_quad *query,
                                float *acc) {

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same chains where a lane's keys are not all unchanged rows: coded or
- * rotated ones are computed into their stage as floats and the others copied,
- * each thread has one entry of a type of its own. Slow, and right for every
- * format.
+ * The chains of logits (gpu/lane/keys.cuh) for entries stored in any mixture of
+ * ways, re-indexed ones included: keys that are coded or rotated are computed
+ * into their stage as floats, the others copied, and each thread has one entry
+ * of a type of its own. Slower than the kernels of one type, and right for
+ * every format. kv_key_chains_mixed is what others call, after each thread has
+ * put its entry's kv_key_row_of into shared memory.
  */
 #ifndef KV_GPU_KEYS_MIXED_CUH
 #define KV_GPU_KEYS_MIXED_CUH
 
 #include "gpu/lane/keys.cuh"
 
-/* An entry's key; at NULL: not needed. turns.back NULL: it is at its place. */
+/* An entry's key. */
 typedef struct kv_key_row {
-  kv_gpu_row row;
-  kv_gpu_turns turns;
+  kv_gpu_row row;     /* at NULL: the entry is not needed */
+  kv_gpu_turns turns; /* back NULL: no re-indexing */
 } kv_key_row;
 
-/* Element x of a key that goes to its place, from both elements of its pair. */
+/* Element x of a key that is rotated to its place (turns). One thread's, as are
+ * the next four. */
 KV_DEVICE float kv_key_placed(const kv_gpu_layer &l, const kv_key_row &r,
                               int x) {
-  int turned = l.interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
-  kv_gpu_pair p = kv_gpu_pair_of(turned, l.shape.d, x);
+  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
   return kv_gpu_placed(p, r.turns, x, kv_gpu_element(r.row, p.first),
                        kv_gpu_element(r.row, p.second));
 }
 
+/* The key of entry i of the lane; mine false: it is not needed. */
 KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
                                    const kv_gpu_lane *lane, int i, bool mine) {
   kv_key_row r = {kv_gpu_plain_row(nullptr, KV_F32), {nullptr, nullptr}};
@@ -34,16 +37,17 @@ KV_DEVICE kv_key_row kv_key_row_of(const kv_gpu_layer &l,
   return r;
 }
 
+/* True if its elements are computed, and not copied as they lie. */
 KV_DEVICE bool kv_key_computed(const kv_key_row &r) {
   return r.row.slab || r.turns.back;
 }
 
-/* Its type in its stage. */
+/* The type of its elements in its stage. */
 KV_DEVICE kv_dtype kv_key_type(const kv_key_row &r) {
   return kv_key_computed(r) ? KV_F32 : (kv_dtype)r.row.type;
 }
 
-/* Four elements of a key from x on, zeros past its end. */
+/* Computes four elements of a key from x on into *to, zeros past its end. */
 KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
                               kv_piece *to) {
   KV_ROLLED
@@ -56,7 +60,8 @@ KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
   }
 }
 
-/* row: [KV_BLOCK] */
+/* Fills, or starts to fill, a stage with the columns of row [KV_BLOCK], shared;
+ * all threads together, no barrier. */
 KV_DEVICE void kv_key_fetch_mixed(const kv_gpu_layer &l, const kv_key_row *row,
                                   const kv_key_slab &s) {
   KV_ROLLED
@@ -74,7 +79,10 @@ KV_DEVICE void kv_key_fetch_mixed(const kv_gpu_layer &l, const kv_key_row *row,
   }
 }
 
-/* The sums of QUERIES queries with the thread's entry. */
+/* Adds to acc [QUERIES] the sums of the queries with the entry of row
+ * [KV_BLOCK][thread], shared, which the caller has written before a barrier. q,
+ * room: as in kv_key_chains. All threads together; has barriers, and ends with
+ * one. */
 template <int QUERIES>
 KV_DEVICE void kv_key_chains_mixed(const kv_gpu_layer &l, const kv_key_row *row,
                                    const float *q, const kv_key_room &room,

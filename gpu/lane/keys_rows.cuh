@@ -7,7 +7,9 @@
  * Then a word of codes of each is decoded at a time: four elements of a plane
  * (ref/formats/minmax.h), so x ascends.
  *
- * For every format with kv_gpu_format_x::ROWS. What does not suit - rows of
+ * For every format with kv_gpu_format_x::ROWS. Order, by all threads of the
+ * block together: kv_row_keys_suit, kv_row_keys_fetch, kv_row_keys_align, then
+ * kv_row_chains for each pass of queries. A tile that does not suit - rows of
  * other kinds among them, keys coded before RoPE, more than two ranges a row,
  * KIVI's arithmetic of halves - is left to gpu/lane/keys_mixed.cuh.
  */
@@ -16,20 +18,26 @@
 
 #include "gpu/lane/keys.cuh"
 
-constexpr int KV_ROW_TILE = 2 * KV_BLOCK;
-constexpr int KV_ROW_PIECES = 9;  /* of a block: 128 bytes of codes, metadata */
-constexpr int KV_ROW_WIDTH = 256; /* elements a key at most */
-constexpr int KV_ROW_RANGES = 2;  /* a key at most */
+constexpr int KV_ROW_TILE = 2 * KV_BLOCK; /* entries of a tile */
+constexpr int KV_ROW_PIECES = 9; /* of 16 bytes of a block at most: 128 bytes of
+                                    codes, and its metadata */
+constexpr int KV_ROW_WIDTH = 256; /* elements of a key at most */
+constexpr int KV_ROW_RANGES = 2;  /* of a key at most */
 
+/* A tile that suits; each thread has a copy. */
 typedef struct kv_row_keys {
   kv_minmax how;
-  int width, n;     /* elements; entries of the tile */
-  int metadata;     /* bytes before the codes, at most 8 */
-  int ranges, full; /* of a row; pieces that its codes fill */
-  kv_piece *code;   /* [full + 1][KV_ROW_TILE]: entry j of the tile at j */
+  int width, n;     /* elements of a key; entries of the tile */
+  int metadata;     /* bytes before the codes of a block: 2, 4 or 8 */
+  int ranges, full; /* of a key; pieces that its codes fill */
+  kv_piece *code;   /* [full + 1][KV_ROW_TILE], shared: entry j at [..][j]; its
+                       block, and when aligned its codes, then its ranges as a
+                       kv_quad: scale and least of both */
 } kv_row_keys;
 
-/* Do the tile's entries suit? Fills in x. All threads get the same answer. */
+/* Do the entries of the tile from `base` on suit? All threads get the same
+ * answer. Fills in x; room: the shared memory of x->code. Has a barrier unless
+ * the answer is false early. */
 KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                 int base, kv_piece *room, kv_row_keys *x) {
   kv_cell_ref first = lane->k[base];
@@ -56,8 +64,10 @@ KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return !kv_block_any(wrong);
 }
 
-/* Starts the copies of the blocks; row [KV_ROW_TILE]: where each is, put there
- * before a barrier. */
+/* Starts the copies of the blocks, which have arrived after kv_async_wait and a
+ * barrier; row [KV_ROW_TILE], shared: where each is, put there before a
+ * barrier.
+ */
 KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
   for (int at = kv_thread(); at < x.n * (x.full + 1); at += KV_BLOCK) {
     int j = at / (x.full + 1), p = at - j * (x.full + 1);
@@ -66,7 +76,8 @@ KV_DEVICE void kv_row_keys_fetch(const char *const *row, const kv_row_keys &x) {
   kv_async_commit();
 }
 
-/* The 16 bytes that stand `skip` behind the beginning of a; 2, 4 or 8. */
+/* The 16 bytes that begin `skip` bytes (2, 4 or 8) behind the beginning of a,
+ * which b follows. One thread's. */
 KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
                                 int skip) {
   uint32_t word[6] = {a.word[0], a.word[1], a.word[2],
@@ -80,7 +91,8 @@ KV_DEVICE kv_piece kv_row_piece(const kv_piece &a, const kv_piece &b,
   return to;
 }
 
-/* Ranges of entry j of the tile: of both, scale and least. */
+/* The ranges of entry j of the tile, before it is aligned: scale and least of
+ * the first, then of the second. One thread's. */
 KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
   kv_quad range = {};
   KV_UNROLL
@@ -93,10 +105,10 @@ KV_DEVICE kv_quad kv_row_ranges(int format, const kv_row_keys &x, int j) {
   return range;
 }
 
-/* Moves the codes of the thread's entries to piece 0 and on, and puts their
- * ranges behind them. The copies must have arrived; what is left is the same
- * thread's. The barrier is for the compiler: what was read as halves is written
- * as words. */
+/* Moves the codes of the thread's two entries, t and t + KV_BLOCK, to piece 0
+ * and on, and puts their ranges behind them. The copies must have arrived for
+ * all threads; what this writes only the same thread reads. Its barrier is for
+ * the compiler: what was read as halves is written as words. */
 KV_DEVICE void kv_row_keys_align(int format, const kv_row_keys &x) {
   int t = kv_thread();
   kv_quad range[2] = {kv_row_ranges(format, x, t),
@@ -115,7 +127,9 @@ KV_DEVICE void kv_row_keys_align(int format, const kv_row_keys &x) {
   }
 }
 
-/* Eight elements, of a word of codes of each of the thread's entries. */
+/* Decodes a word of codes of each of two entries, by their ranges by[2]: four
+ * elements of the first into key[0..3], of the second into key[4..7]. FLOATS:
+ * codes are floats of a few bits. One thread's. */
 template <bool FLOATS>
 KV_DEVICE void kv_row_decode(const kv_minmax &how, const uint32_t *codes,
                              const kv_gpu_range *by, float *key) {
@@ -133,7 +147,8 @@ KV_DEVICE void kv_row_decode(const kv_minmax &how, const uint32_t *codes,
   }
 }
 
-/* query: [QUERIES][width]; acc: [2][QUERIES] */
+/* Adds to acc [2][QUERIES] the sums of the queries with the thread's two
+ * entries. query: [QUERIES][width] in shared memory. No barrier. */
 template <int QUERIES, bool FLOATS>
 KV_DEVICE void kv_row_chains(const kv_row_keys &x, const kv_quad *query,
                              float *acc) {

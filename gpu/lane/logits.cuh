@@ -12,7 +12,9 @@
 
 #include "gpu/lane/keys_mixed.cuh"
 
-/* Queries that share a pass over keys, entries a thread and a block. */
+/* Queries that share a pass over keys, at most; entries of a thread; of a
+ * block.
+ */
 constexpr int KV_LOGITS_MOST = 8, KV_LOGITS_EACH = 2;
 constexpr int KV_LOGITS_TILE = KV_LOGITS_EACH * KV_BLOCK;
 /* Pieces of keys that kv_logits_mixed has, before its rows. */

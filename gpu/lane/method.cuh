@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A method's twin: its hooks as device functions, run by one block for each
- * lane (compress_layer: one block for all lanes; a view or an observation may
- * have several, if it is started so). All threads of the block call a hook with
- * the same arguments. Hooks change memory only through
- * gpu/lane/verbs.cuh and find shared algorithms in gpu/parts. `arrive` must not
- * call memory operations: before a lane is compressed the host only knows that
- * tokens entered it.
+ * What a method's twin (gpu/methods/x.cu) is made of: its hooks as device
+ * functions, and a table of functions that start them. Hooks mean what they
+ * mean in ref/lane/method.h.
  *
  *   static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane);
  *   KV_GPU_METHOD(window, .compress_lane = kv_on_compress_lane<compress_lane>);
  *
- * lists the hooks that the method has, in the order of ref/lane/hooks.h: the
- * same as its table in ref/methods.
+ * lists the hooks that the method has, the same as its table in ref/methods, in
+ * the order of ref/lane/hooks.h.
+ *
+ * A hook is run by one block for each lane (compress_layer and publish: one for
+ * all lanes; view, chunk and observe may have several, if started so). All
+ * threads of the block call it with the same arguments; no thread may diverge
+ * around a verb or a function that has a barrier, and none may return earlier
+ * than others before such a one. What a thread wrote to memory others read
+ * after
+ * __syncthreads. Hooks change what is stored by gpu/lane/verbs.cuh only - in
+ * compress_lane and compress_layer, as in ref - and find shared algorithms in
+ * gpu/parts.
  */
 #ifndef KV_GPU_METHOD_CUH
 #define KV_GPU_METHOD_CUH
@@ -25,6 +31,17 @@
 
 #include <assert.h>
 
+/* The hooks. lane: the lane, of compress_layer and publish [lanes].
+ *   arrive   entries first.. have entered; it may fill their columns
+ *   view     mask [n]: which entries the query head attends to, a flag each
+ *   room     bytes of the workspace that view or chunk takes for a head
+ *   chunk    *m, *l, a [d_v]: maximum, sum and weighted values of a chunk that
+ *            the method adds to attention; all threads write the same m and l,
+ *            and share a. False: none. One that is not finite fails the cell
+ *   observe  looks at query rows
+ *   compress, together   compress_lane, compress_layer: may call verbs
+ *   publish  fills in the zeroed message [needs.message]; false: there is none
+ */
 typedef void kv_gpu_arrive(kv_gpu_at &at, kv_gpu_lane *lane, int first);
 typedef void kv_gpu_view(kv_gpu_at &at, const kv_gpu_lane *lane,
                          const kv_gpu_query &query, uint8_t *mask);
@@ -39,6 +56,9 @@ typedef bool kv_gpu_publish(kv_gpu_at &at, const kv_gpu_lane *lane, int lanes,
                             void *message);
 typedef void kv_gpu_together(kv_gpu_at &at, kv_gpu_lane *lane, int lanes);
 
+/* --- what hooks call ------------------------------------------------------ */
+
+/* What a hook of a lane is called with; the kernels below make it. */
 KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
   kv_gpu_at at = {
       &l,         l.params,        l.asset, l.clock->first + l.clock->count,
@@ -47,7 +67,9 @@ KV_DEVICE kv_gpu_at kv_at_lane(const kv_gpu_layer &l, const kv_gpu_lane *lane) {
   return at;
 }
 
-/* What a hook calls its own: ref/lane/lane.h. */
+/* What a hook calls its own, by any thread: its needs.lane_state bytes, zeroed
+ * when a layer begins; its column c [n], of the type that its needs say; its
+ * coding i as kv_gpu_recode names formats. */
 KV_DEVICE void *kv_gpu_own(const kv_gpu_at &at, const kv_gpu_lane *lane) {
   return (char *)lane->own + at.layer->state;
 }
@@ -63,23 +85,27 @@ KV_DEVICE int kv_gpu_coded(const kv_gpu_at &at, int i) {
   return (int)KV_CODED + at.layer->coding + i;
 }
 
-/* The message of a layer above, and which layer published it; nullptr: none
- * (kv_at.above). */
+/* The message of a layer above [needs.message], and which layer published it;
+ * nullptr, and -1: none did. */
 KV_DEVICE const void *kv_gpu_above(const kv_gpu_at &at, int *layer) {
   const kv_gpu_message *above = at.layer->above;
   *layer = above ? above->layer : -1;
   return *layer < 0 ? nullptr : above + 1;
 }
 
-/* From here on scores of selections are recorded at index `whose` (a lane, or
- * the layer), for query head `head` of the layer or for a compression (-1). */
+/* From here on scores of selections are recorded, if asked for, at index
+ * `whose` of l.shown (a lane, or l.lanes for the layer), for query head `head`
+ * of the layer or for a compression (-1). */
 KV_DEVICE void kv_gpu_watch(const kv_gpu_layer &l, int whose, int head,
                             kv_gpu_at &at) {
   at.shown = l.shown ? &l.shown[whose] : nullptr;
   at.head = head;
 }
 
-/* n bytes of the workspace, 64-byte aligned; the same for all threads. */
+/* n bytes of the hook's workspace, 64-byte aligned, in global memory; all
+ * threads call it and get the same ones, which hold anything. Given back when
+ * the hook returns, or by setting at.used to what it was before. Asserts that
+ * the method's needs.work suffices. KV_GPU_TAKE: n elements of a type. */
 KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
   void *p = at.work + at.used;
   at.used += (n + 63) / 64 * 64;
@@ -89,8 +115,10 @@ KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
 #define KV_GPU_TAKE(at, type, n)                                               \
   ((type *)kv_gpu_take((at), (size_t)(n) * sizeof(type)))
 
-/* The layer stays where the launch put it: a copy of one's own, whose address
- * the hooks take, would be in local memory. */
+/* --- kernels that run hooks ----------------------------------------------- */
+
+/* __grid_constant__: the layer stays where the launch put it; a copy of one's
+ * own, whose address the hooks take, would be in local memory. */
 template <kv_gpu_arrive hook>
 __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -98,8 +126,8 @@ __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, lane->n - l.clock->count);
 }
 
-/* What a view takes of the workspace: all of it, so that heads go one after
- * another; or nothing. */
+/* The `room` of a view that takes all of the workspace, so that heads go one
+ * after another; and of one that takes nothing. */
 KV_DEVICE size_t kv_gpu_whole_room(const kv_gpu_at &at, const kv_gpu_lane *) {
   return at.work_size;
 }
@@ -107,8 +135,8 @@ KV_DEVICE size_t kv_gpu_no_room(const kv_gpu_at &, const kv_gpu_lane *) {
   return 0;
 }
 
-/* Where head h is asked, with `room` bytes of the workspace behind those of the
- * heads before it, or with all of it. */
+/* kv_at_lane for head h of the lane, with `room` bytes of the workspace behind
+ * those of the heads before it; 0: with all of it. */
 KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                int h, size_t room) {
   kv_gpu_at at = kv_at_lane(l, lane);
@@ -117,7 +145,7 @@ KV_DEVICE kv_gpu_at kv_at_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return at;
 }
 
-/* Head h's query; `within`: the entries that it may see, or null for all. */
+/* The query of head h of the lane; within: kv_gpu_query.within. */
 KV_DEVICE kv_gpu_query kv_query_of(const kv_gpu_layer &l,
                                    const kv_gpu_lane *lane, int h,
                                    const uint8_t *within) {
@@ -128,8 +156,9 @@ KV_DEVICE kv_gpu_query kv_query_of(const kv_gpu_layer &l,
   return {h, lane->queries, l.q + head * d, group, logits, within};
 }
 
-/* Block (lane, y) has head y of the lane, or the first one all heads if the
- * workspace is too small for `room` bytes a head. */
+/* Calls each(h, room) for the heads h of the lane that the block has: block
+ * (lane, y) has head y, or block (lane, 0) all of them where the workspace is
+ * too small for `room` bytes a head; each is then called with room 0. */
 template <class Each>
 KV_DEVICE void kv_each_head(const kv_gpu_lane *lane, size_t room, Each each) {
   room = (room + 63) / 64 * 64;
@@ -159,7 +188,7 @@ __global__ void kv_run_view(const __grid_constant__ kv_gpu_layer l) {
   });
 }
 
-/* One head's chunk. All threads return the same, and the same m and sum. */
+/* Runs `chunk` for one head, and notes in l.bad what is not finite. */
 template <kv_gpu_own_chunk hook>
 KV_DEVICE void kv_chunk_head(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int h, size_t room) {
@@ -190,8 +219,8 @@ __global__ void kv_run_chunk(const __grid_constant__ kv_gpu_layer l) {
   });
 }
 
-/* Where a thread begins among the entries, and how far it goes on, in an
- * observation that several blocks share (kv_on_observe_entries). */
+/* The thread's first entry, and the step to its next one, in an observation
+ * that several blocks share (kv_on_observe_entries). */
 KV_DEVICE int kv_gpu_first_entry(void) {
   return (int)blockIdx.y * KV_BLOCK + kv_thread();
 }
@@ -217,8 +246,9 @@ __global__ void kv_run_observe(const __grid_constant__ kv_gpu_layer l) {
   hook(at, lane, rows);
 }
 
-/* kv_compression_due for this method's own needs: if two methods share the
- * lanes, a compression may be due for the other one only. */
+/* True if a compression is due for this method, by its own needs: where two
+ * methods share the lanes, it may be due for the other one only. By any thread.
+ */
 KV_DEVICE bool kv_gpu_compresses(const kv_gpu_layer &l) {
   int decoded = l.clock->first + l.clock->count - l.shape.prompt_len;
   if (!l.one_of_two || decoded == 0) return true;
@@ -247,7 +277,6 @@ __global__ void kv_run_layer(const __grid_constant__ kv_gpu_layer l) {
   for (int i = 0; i < l.lanes; i++) kv_gpu_sweep(at, &l.lane[i]);
 }
 
-/* All threads return the same. */
 template <kv_gpu_publish hook>
 __global__ void kv_run_publish(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -259,7 +288,8 @@ __global__ void kv_run_publish(const __grid_constant__ kv_gpu_layer l) {
   if (kv_thread() == 0) l.message->layer = there ? l.layer : -1;
 }
 
-/* Starters for a method's table. */
+/* --- starters for a method's table ----------------------------------------
+ * One block a lane unless said otherwise; s: the stream. */
 template <kv_gpu_arrive hook>
 void kv_on_arrive(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_arrive<hook>, l->lanes, KV_BLOCK, *l);
@@ -310,10 +340,15 @@ void kv_on_publish(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_publish<hook>, 1, KV_BLOCK, *l);
 }
 
+/* Defines the table of method `name`, which gpu/module/kernels.cc finds by that
+ * name: the size of its parameter struct, then .hook = starter for each hook.
+ */
 #define KV_GPU_HOOKS(name, size, ...)                                          \
   extern "C" const kv_gpu_hooks kv_gpu_##name = {.params_size = (size),        \
                                                  __VA_ARGS__}
-/* Include ref/methods/NAME.h before: it has `params`. */
+/* The same where the struct is `params`, of ref/methods/NAME.h, included
+ * before.
+ */
 #define KV_GPU_METHOD(name, ...) KV_GPU_HOOKS(name, sizeof(params), __VA_ARGS__)
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads rows of tokens in unified pages (gpu/shared/paged.h). Every function is
- * called by a single thread and has no barrier.
+ * Finds tokens in unified pages (gpu/shared/paged.h). Every function is called
+ * by any single thread, for itself, has no barrier and cannot fail. lane: its
+ * number in the layer; tier: KV_HIGH or KV_LOW; number: a token's in its tier.
  */
 #ifndef KV_GPU_PAGED_CUH
 #define KV_GPU_PAGED_CUH
@@ -9,7 +10,8 @@
 #include "gpu/formats/format.cuh"
 #include "gpu/shared/paged.h"
 
-/* Where in a lane's row of the table page number x of a tier stands. */
+/* Where in a lane's row of the table the id of a tier's page number x stands.
+ */
 KV_DEVICE int kv_paged_entry(const kv_gpu_paged &p, int lane, int tier, int x) {
   if (tier == KV_HIGH) return x;
   kv_pages_count held = p.held[lane];
@@ -17,7 +19,8 @@ KV_DEVICE int kv_paged_entry(const kv_gpu_paged &p, int lane, int tier, int x) {
   return beyond < 0 ? p.entries - 1 - x : held.of[KV_HIGH] - 1 - beyond;
 }
 
-/* Is there a page for number `number` of a tier? */
+/* True if the lane holds a page for that number of a tier; a low one may stand
+ * in any page that it holds, as those of a prompt are reserved as high ones. */
 KV_DEVICE bool kv_paged_has(const kv_gpu_paged &p, int lane, int tier,
                             int number) {
   kv_pages_count held = p.held[lane];
@@ -26,7 +29,7 @@ KV_DEVICE bool kv_paged_has(const kv_gpu_paged &p, int lane, int tier,
          (tier == KV_LOW && page < held.of[KV_HIGH] + held.of[KV_LOW]);
 }
 
-/* A side of token `number` of a tier of a lane. */
+/* Where the metadata and the codes of one side of a token lie. */
 KV_DEVICE kv_gpu_block kv_paged_block(const kv_gpu_paged &p, int lane, int tier,
                                       int number, int side) {
   const kv_gpu_paged_tier &t = p.tier[tier];
@@ -38,7 +41,7 @@ KV_DEVICE kv_gpu_block kv_paged_block(const kv_gpu_paged &p, int lane, int tier,
   return {from + s.meta_at + at * s.meta, from + s.codes_at + at * s.codes};
 }
 
-/* The tier of a coded side of an entry; -1: it is not coded. */
+/* The tier of a side of an entry, by its reference; -1: it is not coded. */
 KV_DEVICE int kv_paged_tier_of(const kv_gpu_paged &p, const kv_cell_ref &ref,
                                int side) {
   KV_UNROLL
@@ -47,6 +50,7 @@ KV_DEVICE int kv_paged_tier_of(const kv_gpu_paged &p, const kv_cell_ref &ref,
   return -1;
 }
 
+/* Range g < s.ranges of a row: its scale and minimum; meta: its metadata. */
 KV_DEVICE kv_gpu_range kv_paged_range(const kv_gpu_paged_side &s,
                                       const char *meta, int g) {
   const uint16_t *from = (const uint16_t *)meta + g;

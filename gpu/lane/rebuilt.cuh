@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads tokens of a layer that holds latent vectors (gpu/shared/rebuilt.h).
- * Every function is called by a single thread and has no barrier. A side is K
- * or V of a lane; column x of it is element kv_rebuilt_first() + x of the
- * vector of a token.
+ * Reads tokens of a layer that holds latent vectors (gpu/shared/rebuilt.h), for
+ * gpu/backend/rebuilt*.cu. Every function is called by any single thread, for
+ * itself, has no barrier and cannot fail. A token's vector is all lanes' K,
+ * then their V; column x of a side of a lane is its element kv_rebuilt_first()
+ * + x.
  */
 #ifndef KV_GPU_LANE_REBUILT_CUH
 #define KV_GPU_LANE_REBUILT_CUH
@@ -11,11 +12,13 @@
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/rebuilt.h"
 
+/* K or V of a lane. */
 typedef struct kv_rebuilt_side {
   int lane;
   bool key;
 } kv_rebuilt_side;
 
+/* Columns of a side; where it begins in a vector; elements of a vector. */
 KV_DEVICE int kv_rebuilt_width(const kv_shape &s, bool key) {
   return key ? s.d : s.d_v;
 }
@@ -32,7 +35,7 @@ KV_DEVICE int kv_rebuilt_attended(const kv_gpu_rebuilt &r) {
   return r.count ? *r.count : r.attended;
 }
 
-/* Row p of a side as it came. */
+/* Plain row p of a side. */
 KV_DEVICE kv_gpu_row kv_rebuilt_row(const kv_gpu_layer &l,
                                     const kv_gpu_rebuilt &r, kv_rebuilt_side a,
                                     int p) {
@@ -47,8 +50,7 @@ KV_DEVICE kv_gpu_row kv_rebuilt_row(const kv_gpu_layer &l,
   return kv_gpu_plain_row((a.key ? r.k : r.v) + at * each, l.shape.dtype);
 }
 
-/* Element x of token t's row as it came, a key as before its rotation
- * (arithmetic 6). */
+/* Column x of token t, which is a plain row; a key's rotated back. */
 KV_DEVICE float kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                                 kv_rebuilt_side a, int32_t t, int x) {
   kv_gpu_row row = kv_rebuilt_row(l, r, a, r.place[t]);
@@ -59,7 +61,8 @@ KV_DEVICE float kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                      kv_gpu_element(row, p.second));
 }
 
-/* Column x of the mean of what latent vector `number` names, nearest first. */
+/* Column x of the mean of the references that latent vector `number` names,
+ * added up nearest first. */
 KV_DEVICE float kv_rebuilt_mean(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                                 kv_rebuilt_side a, int number, int x) {
   const int32_t *named = r.named + (size_t)number * (size_t)r.how.nearest;
@@ -76,8 +79,8 @@ KV_DEVICE float kv_rebuilt_latent(const kv_gpu_rebuilt &r, int number, int i) {
       r.how, r.latent + (size_t)number * (size_t)r.bytes, i);
 }
 
-/* What the vector's element `at` is: `product` with a row of the last layer,
- * and the mean, of what names references. */
+/* Element `at` of a decoded vector: from the product of its row of the last
+ * layer, and the mean, which counts where references are named. */
 KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
                               float mean) {
   float y = kv_add(product, 0.0f);
@@ -86,7 +89,8 @@ KV_DEVICE float kv_rebuilt_of(const kv_gpu_rebuilt &r, float product, int at,
   return r.how.nearest ? kv_add(y, mean) : y;
 }
 
-/* Turns pair `number` of token t's key forward, in place. */
+/* Rotates pair `number` of token t's key, row [d], to its position, in place.
+ */
 KV_DEVICE void kv_rebuilt_turn(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                                int32_t t, int number, float *row) {
   const float *turn = kv_gpu_turn_of(l, (uint32_t)t);

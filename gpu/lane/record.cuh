@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every memory operation (gpu/lane/verbs.cuh) leaves behind: its record
- * (words as in ref/lane/journal.h), the rows it rewrote, the slab blocks it
- * took or freed, and lane->fault, the first error, which stays. Functions
- * marked "The block" must be called by all threads with the same arguments; the
- * others by one thread, which owns the lane's scalars, between two barriers.
+ * What every verb (gpu/lane/verbs.cuh) leaves behind: its record (words as in
+ * ref/lane/journal.h), the rows that it rewrote, the slab blocks that it took
+ * or freed, and lane->fault, the first failure, which stays. Verbs are the
+ * callers.
  *
- * Blocks are taken and freed in the order of ref/lane/verbs.c: the last one
- * freed is the first to be taken, so block numbers equal the reference's. Rows
- * of pools have no twin there, and their numbers are in no digest.
+ * Functions marked "The block" are called by all threads together with the same
+ * arguments, begin so that what threads wrote before may be overwritten, and
+ * end with a barrier. The others are one thread's, which owns the lane's
+ * scalars, between two barriers.
+ *
+ * The last block freed is the first to be taken, as in ref/lane/verbs.c, so
+ * that block numbers equal the reference's. Numbers of pool rows are in no
+ * digest.
  */
 #ifndef KV_GPU_RECORD_CUH
 #define KV_GPU_RECORD_CUH
 
 #include "gpu/lane/entry.cuh"
 
+/* Notes that the lane cannot go on, unless it was noted before; id: the token
+ * that kv_gpu_fault asks for, else 0. The lane goes on to the end of the step,
+ * with numbers that mean nothing. */
 KV_DEVICE void kv_gpu_fail(kv_gpu_lane *lane, kv_gpu_fault why, uint32_t id) {
   if (lane->fault != KV_GPU_FINE) return;
   lane->fault = why;
   lane->fault_at = (int)id;
 }
 
-/* The block: opens a record of `count` words. NULL if the journal is full; the
- * operation must then do nothing. */
+/* The block: opens a record of `count` words behind its head, and returns where
+ * they are to be written. NULL for all: the journal is full (KV_GPU_JOURNAL),
+ * and the verb must do nothing. */
 KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                   kv_record kind, int count) {
   int n = lane->n_verbs;
@@ -43,8 +51,8 @@ KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
   return fits ? w + 5 : nullptr;
 }
 
-/* The block: appends the rows of entry[0..n), as attention reads them now, to
- * the log. */
+/* The block: appends K and V of entry[0..n), as attention reads them now, to
+ * the lane's log, for the host to hash. What does not fit is KV_GPU_JOURNAL. */
 KV_DEVICE void kv_gpu_note(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
                            const int32_t *entry) {
   int d = l.shape.d, wide = d + l.shape.d_v, start = lane->n_log;
@@ -75,12 +83,14 @@ KV_DEVICE void kv_gpu_count_block(kv_gpu_slab *s, int members, int sign) {
   s->metadata += sign * size.metadata;
 }
 
-/* Marks block b, so that the host mirrors it after this step. */
+/* Notes that block b was written, so that the report has it. */
 KV_DEVICE void kv_gpu_touch(kv_gpu_slab *s, int32_t b) {
   if (s->n_fresh < s->cap) s->fresh[s->n_fresh] = b;
   s->n_fresh++;
 }
 
+/* Takes a block for so many rows, notes it, and returns its number. Asserts
+ * that there is one: slabs have room for every token. */
 KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   int32_t b = s->n_free ? s->free[--s->n_free] : s->used++;
   assert(b < s->cap && "a slab has room for every token");
@@ -91,9 +101,9 @@ KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   return b;
 }
 
-/* One side of an entry gives up what it holds: its row of the pool, or its
- * place in a block, which the last member frees. The caller drops the entry or
- * gives the side something else. */
+/* One side of an entry, *r, gives up what it holds: its row of the pool, or its
+ * place in a block of slab[r->format], which the last member frees. The caller
+ * then drops the entry or gives the side something else. */
 KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
                             kv_cell_ref *r) {
   if (r->format == KV_RAW) {
@@ -109,6 +119,7 @@ KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
   r->format = KV_RAW;
 }
 
+/* True if a side of entry i is merged or coded. */
 KV_DEVICE bool kv_gpu_is_rewritten(const kv_gpu_lane *lane, int i) {
   return lane->k[i].format != KV_RAW || lane->v[i].format != KV_RAW;
 }
@@ -120,7 +131,8 @@ KV_DEVICE void kv_gpu_drop_entry(kv_gpu_lane *lane, int i) {
   kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
 }
 
-/* The block: frees the rows of n listed entries whose side is raw. */
+/* The block: frees the pool rows of one side of entry[0..n), which are all
+ * KV_RAW. */
 KV_DEVICE void kv_gpu_free_rows(kv_gpu_raw *pool, const kv_cell_ref *side,
                                 int n, const int32_t *entry) {
   int n_free = pool->n_free;

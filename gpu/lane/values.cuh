@@ -7,9 +7,12 @@
  * head: so a load from shared memory brings two halves, and a load of four
  * weights, which all threads of a warp share, serves two columns.
  *
- * Called by all threads of a block. Between kv_values_fetch and kv_values_weigh
- * of a stage the caller puts kv_async_wait and a barrier; between
- * kv_values_weigh and the next kv_values_fetch a barrier.
+ * Order, by all threads of the block together, for each KV_BLOCK columns:
+ * kv_columns_from, kv_values_fetch of the first stages, then for each stage
+ * kv_values_weigh and kv_values_fetch of the stage KV_VALUE_STAGES further, and
+ * kv_values_keep. The caller puts kv_async_wait and a barrier before each
+ * kv_values_weigh, and a barrier behind it. Rows of a stage come t * rows ..,
+ * beyond the chunk's n there is nothing to fetch, which is allowed.
  */
 #ifndef KV_GPU_VALUES_CUH
 #define KV_GPU_VALUES_CUH
@@ -19,23 +22,23 @@
 #include "gpu/lane/entry.cuh"
 
 enum {
-  KV_VALUE_STAGES = 2,
+  KV_VALUE_STAGES = 2,   /* in memory */
   KV_VALUE_PIECES = 512, /* of 16 bytes a stage */
   KV_VALUE_MIXED = -1    /* each row has its own type; decoded ones are fp32 */
 };
-constexpr int KV_VALUE_PAIRS = KV_BLOCK / 2; /* of columns */
+constexpr int KV_VALUE_PAIRS = KV_BLOCK / 2; /* of columns, that a block has */
 
-/* A range of columns of the chunk's rows; a row's part of a stage is a power of
- * two of pieces. */
+/* Some columns of the chunk's rows, and how they pass through the stages. */
 typedef struct kv_columns {
-  const kv_gpu_row *row; /* [KV_GPU_CHUNK] */
-  kv_piece *stage;       /* [KV_VALUE_STAGES][KV_VALUE_PIECES] */
-  int first, width;
-  int shift, rows; /* pieces a row, rows a stage */
+  const kv_gpu_row *row; /* [KV_GPU_CHUNK] shared: where each value is */
+  kv_piece *stage;       /* [KV_VALUE_STAGES][KV_VALUE_PIECES] shared */
+  int first, width;      /* the first column; how many, at most KV_BLOCK */
+  int shift, rows; /* a row has 1 << shift pieces of a stage; rows of a stage */
   bool whole;      /* all pieces are 16 bytes of a row of the trace's type */
 } kv_columns;
 
-/* size: bytes an element has in its stage at most; plain: all have as many. */
+/* Columns `first` on. size: bytes that an element has in its stage at most, 2
+ * or 4; plain: all rows are of the trace's type, and so have as many. */
 KV_DEVICE kv_columns kv_columns_from(const kv_gpu_layer &l, int first, int size,
                                      bool plain, const kv_gpu_row *row,
                                      kv_piece *stage) {
@@ -53,16 +56,18 @@ KV_DEVICE kv_columns kv_columns_from(const kv_gpu_layer &l, int first, int size,
 
 /* --- the part of a thread ------------------------------------------------ */
 
-/* Heads of a thread, and which: the first half of the block has the first
- * ones, the second half the last ones. Of an odd number both compute the one in
- * the middle, and the first half has it. */
+/* What of `heads` heads a thread computes: kv_value_heads of them, from
+ * kv_value_first on, for the columns kv_value_column and the next one. The
+ * first half of the block has the first heads, the second half (kv_value_upper)
+ * the last ones. Of an odd number both compute the one in the middle. */
 KV_DEVICE constexpr int kv_value_heads(int heads) { return (heads + 1) / 2; }
 KV_DEVICE bool kv_value_upper() { return kv_thread() >= KV_VALUE_PAIRS; }
 KV_DEVICE int kv_value_column() { return kv_thread() % KV_VALUE_PAIRS * 2; }
 KV_DEVICE int kv_value_first(int heads) {
   return kv_value_upper() ? heads - kv_value_heads(heads) : 0;
 }
-/* Is head h of the thread's its own? */
+/* True if the thread's sum of its head number h counts: of the middle one only
+ * the first half's does. */
 KV_DEVICE bool kv_value_mine(int heads, int h) {
   return !kv_value_upper() ||
          kv_value_first(heads) + h >= kv_value_heads(heads);
@@ -70,7 +75,8 @@ KV_DEVICE bool kv_value_mine(int heads, int h) {
 
 /* --- stages -------------------------------------------------------------- */
 
-/* Four elements of a coded row from x on, zeros past its end. */
+/* Decodes four elements of a row from x on into *to, zeros past its end. One
+ * thread's. */
 KV_DEVICE void kv_value_piece(const kv_gpu_layer &l, const kv_gpu_row &r, int x,
                               kv_piece *to) {
   KV_ROLLED
@@ -78,7 +84,8 @@ KV_DEVICE void kv_value_piece(const kv_gpu_layer &l, const kv_gpu_row &r, int x,
     to->word[e] = x + e < l.shape.d_v ? kv_bits(kv_gpu_element(r, x + e)) : 0;
 }
 
-/* Stage t: rows t * x.rows .. of the chunk's n. */
+/* Starts the copies of stage t: rows t * x.rows and on of the chunk's n, where
+ * there are any. PLAIN: all rows are of the trace's type. */
 template <bool PLAIN>
 KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
                                int n, int t) {
@@ -108,7 +115,8 @@ KV_DEVICE void kv_values_fetch(const kv_gpu_layer &l, const kv_columns &x,
   kv_async_commit();
 }
 
-/* Elements of the thread's two columns in a row of a stage. */
+/* v[0], v[1]: the thread's two columns in row j of the chunk, which lies at
+ * `at` in its stage. TYPE: a kv_dtype or KV_VALUE_MIXED. One thread's. */
 template <int TYPE>
 KV_DEVICE void kv_value_pair(const kv_columns &x, int j, const char *at,
                              float *v) {
@@ -123,8 +131,7 @@ KV_DEVICE void kv_value_pair(const kv_columns &x, int j, const char *at,
   kv_gpu_widen_two((kv_dtype)type, w, v);
 }
 
-/* Stage t into the chains of the thread's columns, j ascending. a: [heads][2]
- * of the thread. */
+/* kv_values_weigh for rows of one TYPE, or KV_VALUE_MIXED. */
 template <int HEADS, int TYPE>
 KV_DEVICE void kv_values_weigh_as(const kv_columns &x, int n, int t,
                                   const float *p, float *a) {
@@ -158,6 +165,9 @@ KV_DEVICE void kv_values_weigh_as(const kv_columns &x, int n, int t,
   }
 }
 
+/* Adds the rows of stage t, in order, to the thread's sums a
+ * [kv_value_heads(HEADS)][2], which were 0 before the first stage. p
+ * [HEADS][KV_GPU_CHUNK], shared: the weights. No barrier. */
 template <int HEADS, bool PLAIN>
 KV_DEVICE void kv_values_weigh(const kv_gpu_layer &l, const kv_columns &x,
                                int n, int t, const float *p, float *a) {
@@ -170,6 +180,24 @@ KV_DEVICE void kv_values_weigh(const kv_gpu_layer &l, const kv_columns &x,
     kv_values_weigh_as<HEADS, KV_BF16>(x, n, t, p, a);
   else
     kv_values_weigh_as<HEADS, KV_F32>(x, n, t, p, a);
+}
+
+/* Puts the thread's sums of the columns into l.part, where join reads them, for
+ * chunk c of `count` query heads of the layer from `head` on; those past them
+ * are left out. */
+template <int HEADS>
+KV_DEVICE void kv_values_keep(const kv_gpu_layer &l, const kv_columns &x,
+                              int head, int count, int c, const float *a) {
+  int column = kv_value_column(), base = kv_value_first(HEADS);
+  if (column >= x.width) return;
+  KV_UNROLL
+  for (int h = 0; h < kv_value_heads(HEADS); h++) {
+    if (base + h >= count || !kv_value_mine(HEADS, h)) continue;
+    size_t chunk = (size_t)(head + base + h) * (size_t)l.chunks + (size_t)c;
+    float *to = l.part + chunk * (size_t)l.shape.d_v + x.first + column;
+    to[0] = a[2 * h];
+    if (column + 1 < x.width) to[1] = a[2 * h + 1];
+  }
 }
 
 #endif

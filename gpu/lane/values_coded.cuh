@@ -6,18 +6,23 @@
  * stand at the same place of a byte in every row. A thread has a chain over the
  * entries for every head.
  *
- * For every format with kv_gpu_format_x::ROWS. What does not suit is left to
- * gpu/lane/values.cuh. Called by all threads of a block.
+ * For every format with kv_gpu_format_x::ROWS; a chunk that does not suit is
+ * left to gpu/lane/values.cuh. Order, by all threads of the block together:
+ * kv_coded_values_suit, kv_coded_values_fetch, kv_async_wait and a barrier,
+ * kv_coded_values_widen, a barrier, kv_coded_values_weigh.
  */
 #ifndef KV_GPU_VALUES_CODED_CUH
 #define KV_GPU_VALUES_CODED_CUH
 
 #include "gpu/lane/values.cuh"
 
-/* Pieces of a chunk's room: rows of 128 bytes of codes and two ranges. */
+/* Pieces of 16 bytes that a chunk's room has: for each row 128 bytes of codes,
+ * its metadata, and two ranges as floats. */
 constexpr int KV_CODED_VALUES = KV_GPU_CHUNK * (9 + 1);
 
-/* How a code becomes a number; a kernel has a loop for each. */
+/* How a code becomes a number, by the settings' rule: fma(code, scale, least);
+ * the same in halves; a float of a few bits times the scale. A kernel has a
+ * loop for each. */
 typedef enum kv_coded_as { KV_AS_FMA, KV_AS_FP16, KV_AS_FLOAT } kv_coded_as;
 
 KV_DEVICE kv_coded_as kv_coded_as_of(int rule) {
@@ -26,17 +31,20 @@ KV_DEVICE kv_coded_as kv_coded_as_of(int rule) {
                                 : KV_AS_FMA;
 }
 
+/* A chunk that suits; each thread has a copy. */
 typedef struct kv_coded_values {
   kv_minmax how;
-  int format, width, n; /* width: columns, at most KV_BLOCK; n: rows */
+  int format, width, n; /* a kv_gpu_format; columns, at most KV_BLOCK; rows */
   int metadata, ranges; /* bytes before a row's codes; its ranges */
   int pieces;           /* of its block, 16 bytes each */
-  kv_piece *code;       /* [n][pieces] blocks */
-  float *range; /* [ranges][2][KV_GPU_CHUNK] scale and least of the rows */
+  kv_piece *code;       /* [n][pieces] blocks, shared */
+  float *range; /* [ranges][2][KV_GPU_CHUNK] scale and least of the rows, shared
+                 */
 } kv_coded_values;
 
-/* Do the chunk's n rows suit? room: `size` bytes. All threads get the same
- * answer. */
+/* Do the chunk's n rows suit? All threads get the same answer. row
+ * [KV_GPU_CHUNK]: where they are; room: `size` bytes of shared memory. Fills in
+ * x. Has barriers unless the answer is false early. */
 KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
                                     int size, kv_coded_values *x) {
   const kv_gpu_slab *slab = row[0].slab;
@@ -56,6 +64,7 @@ KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
   return !kv_block_any(kv_thread() < n && row[kv_thread()].slab != slab);
 }
 
+/* Starts the copies of the rows' blocks. */
 KV_DEVICE void kv_coded_values_fetch(const kv_gpu_row *row,
                                      const kv_coded_values &x) {
   for (int at = kv_thread(); at < x.n * x.pieces; at += KV_BLOCK)
@@ -63,7 +72,7 @@ KV_DEVICE void kv_coded_values_fetch(const kv_gpu_row *row,
   kv_async_commit();
 }
 
-/* Makes the ranges floats. A barrier must come before it and after it. */
+/* Makes the ranges floats, a row a thread; the blocks have arrived. */
 KV_DEVICE void kv_coded_values_widen(const kv_coded_values &x) {
   int j = kv_thread();
   if (j >= x.n) return;
@@ -75,15 +84,18 @@ KV_DEVICE void kv_coded_values_widen(const kv_coded_values &x) {
   }
 }
 
-/* How a thread finds its column in a row. */
+/* How a thread finds its column, of its own number, in a row. */
 typedef struct kv_coded_column {
-  const uint8_t *byte;  /* of row 0 */
-  const float *range;   /* its scales, then KV_GPU_CHUNK later the least */
-  uint32_t mask, magic; /* its bits; those of a float that has them behind the
-                           point, less which it is the code */
-  int rule;
+  const uint8_t *byte;  /* that has it in row 0 */
+  const float *range;   /* [KV_GPU_CHUNK] its scales by row, then the least */
+  uint32_t mask, magic; /* its bits in that byte; the bits of a float of which
+                           the code is the lowest part: float less magic is the
+                           code */
+  int rule;             /* of the settings */
 } kv_coded_column;
 
+/* One thread's, like kv_coded_value: the column's number in the row whose byte
+ * is c.byte[byte], by its scale (step) and least. */
 KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
   int plane = x.width * x.how.bits / 8, column = kv_thread();
   int shift = column / plane * x.how.bits;
@@ -104,7 +116,8 @@ KV_DEVICE float kv_coded_value(const kv_coded_column &c, int byte, float step,
   return kv_minmax_number<AS == KV_AS_FP16>(code, step, min);
 }
 
-/* The sums of the thread's column for all heads; p [HEADS][KV_GPU_CHUNK]. */
+/* Adds the rows, in order, to the thread's sums a [HEADS] of its column. p
+ * [HEADS][KV_GPU_CHUNK], shared: the weights. No barrier. */
 template <int HEADS, kv_coded_as AS>
 KV_DEVICE void kv_coded_values_weigh(const kv_coded_values &x, const float *p,
                                      float *a) {

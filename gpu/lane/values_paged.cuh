@@ -9,8 +9,11 @@
  *
  * Of fewer than 8 bits, column x and column x + width / 2 of a row are in one
  * byte, four bits apart, whatever the bits. What does not suit is read element
- * by element.
- * Called by all threads of a block.
+ * by element (gpu/backend/paged.cu, the only user).
+ *
+ * Order, by all threads of the block together: kv_paged_values_suit, slots,
+ * kv_paged_values_row, a barrier, kv_paged_values_fetch, kv_async_wait and a
+ * barrier, kv_paged_values_weigh. The others are any one thread's.
  */
 #ifndef KV_GPU_VALUES_PAGED_CUH
 #define KV_GPU_VALUES_PAGED_CUH
@@ -19,26 +22,30 @@
 #include "gpu/block/block.cuh"
 #include "gpu/lane/paged.cuh"
 
-constexpr int KV_PAGED_PIECES =
-    8; /* of a row's codes: 256 elements of 4 bits */
-constexpr int KV_PAGED_RANGES = 4; /* a row at most */
+/* Pieces of 16 bytes of a row's codes at most (256 elements of 4 bits); its
+ * ranges at most. */
+constexpr int KV_PAGED_PIECES = 8;
+constexpr int KV_PAGED_RANGES = 4;
 
-/* A chunk: its entries in lane order. */
+/* A chunk's rows, in the order of the lane; pointers are to shared memory. */
 typedef struct kv_paged_values {
   int width, n;        /* columns; rows */
-  int pieces, ranges;  /* of 16 bytes that a row has; of any row's ranges */
-  const int32_t *slot; /* [n] kv_paged_slot of each row */
+  int pieces;          /* of 16 bytes that each row has room for */
+  int ranges;          /* of a row: the more of both tiers */
+  const int32_t *slot; /* [n] kv_paged_slot of each row, the caller's */
   kv_piece *code;      /* [n][pieces] */
   float *range; /* [ranges][2][KV_GPU_CHUNK] scale and least of the rows */
 } kv_paged_values;
 
-/* A tier and a number there, in one word. */
+/* A tier and a number in it in one word, and both of such a word. */
 KV_DEVICE int32_t kv_paged_slot(int tier, int number) {
   return 2 * number + tier;
 }
 KV_DEVICE int kv_paged_tier(int32_t slot) { return slot & 1; }
 KV_DEVICE int kv_paged_number(int32_t slot) { return slot >> 1; }
 
+/* True if rows of a tier can be read so, with its ranges repeated to `ranges`.
+ */
 KV_DEVICE bool kv_paged_side_suits(const kv_gpu_paged_side &s, int ranges) {
   return s.how.bits < 8 && s.codes * 8 == s.width * s.how.bits &&
          s.codes % 16 == 0 && s.codes <= KV_PAGED_PIECES * 16 &&
@@ -46,7 +53,8 @@ KV_DEVICE bool kv_paged_side_suits(const kv_gpu_paged_side &s, int ranges) {
          s.how.group * s.ranges == s.width;
 }
 
-/* Do rows of both tiers suit? room: slots, codes and ranges of a chunk. */
+/* True if rows of both tiers suit; the same for all threads, no barrier. Fills
+ * in x for n rows, with the three pointers of room. */
 KV_DEVICE bool kv_paged_values_suit(const kv_gpu_paged &p, int n,
                                     const kv_paged_values &room,
                                     kv_paged_values *x) {
@@ -63,9 +71,9 @@ KV_DEVICE bool kv_paged_values_suit(const kv_gpu_paged &p, int n,
          kv_paged_side_suits(low, x->ranges);
 }
 
-/* The thread's row, if it has one: where its codes are, which the caller shares
- * before kv_paged_values_fetch; and its ranges as floats, a tier's fewer ones
- * again for each of the chunk's. */
+/* Called by thread j < n for row j of the chunk, whose slot is written: returns
+ * where its codes are, and writes its ranges into x.range, those of a tier with
+ * fewer several times. */
 KV_DEVICE const char *kv_paged_values_row(const kv_gpu_paged &p, int lane,
                                           const kv_paged_values &x) {
   int j = kv_thread(), tier = kv_paged_tier(x.slot[j]);
@@ -82,6 +90,8 @@ KV_DEVICE const char *kv_paged_values_row(const kv_gpu_paged &p, int lane,
   return b.codes;
 }
 
+/* Starts the copies of the rows' codes; row [n], shared: what
+ * kv_paged_values_row returned for each. */
 KV_DEVICE void kv_paged_values_fetch(const kv_gpu_paged &p,
                                      const char *const *row,
                                      const kv_paged_values &x) {
@@ -101,12 +111,13 @@ KV_DEVICE constexpr int kv_paged_columns(int heads) {
   return heads == 1 ? 2 : 1;
 }
 
-/* How a thread finds a column x in rows of a tier: its byte, the bits of the
- * code in it, and those of a float that has them behind its point, less which
- * it is the code. Column x + width / 2 is in the same byte, 4 bits further. */
+/* How a thread finds a column x in rows of a tier; column x + width / 2 is in
+ * the same byte, 4 bits further. */
 typedef struct kv_paged_column {
-  int at;
-  uint32_t mask, magic;
+  int at;         /* byte of the row's codes */
+  uint32_t mask;  /* the code's bits in that byte */
+  uint32_t magic; /* bits of a float of which the code is the lowest part: that
+                     float less magic is the code */
 } kv_paged_column;
 
 KV_DEVICE kv_paged_column kv_paged_column_of(const kv_gpu_paged_side &s,
@@ -116,13 +127,14 @@ KV_DEVICE kv_paged_column kv_paged_column_of(const kv_gpu_paged_side &s,
           0x4b000000u - ((uint32_t)shift << 23)};
 }
 
-/* In rows of either tier, and the ranges of the thread's columns by rows:
- * scales, and KV_GPU_CHUNK later the least. */
+/* A thread's column in rows of either tier, and its ranges. */
 typedef struct kv_paged_own {
   kv_paged_column high, low;
-  const float *near, *far;
+  const float *near; /* [KV_GPU_CHUNK] scales by row, then the least */
+  const float *far;  /* the same of column x + width / 2 */
 } kv_paged_own;
 
+/* Of column x; and which of the two it is in a row of the low tier, or not. */
 KV_DEVICE kv_paged_own kv_paged_own_of(const kv_gpu_paged &p,
                                        const kv_paged_values &x, int column) {
   int each = x.width / x.ranges, half = (column + x.width / 2) % x.width;
@@ -137,7 +149,7 @@ KV_DEVICE kv_paged_column kv_paged_column_in(const kv_paged_own &c, bool low) {
           low ? c.low.magic : c.high.magic};
 }
 
-/* The codes of the thread's columns in row j. */
+/* code [COLUMNS]: the codes of the thread's columns in row j. */
 template <int COLUMNS>
 KV_DEVICE void kv_paged_codes(const kv_paged_values &x, int j,
                               const kv_paged_column &c, float *code) {
@@ -151,7 +163,7 @@ KV_DEVICE void kv_paged_codes(const kv_paged_values &x, int j,
   }
 }
 
-/* Those of rows j to j + 3, v [4][COLUMNS]: where they are of one tier, it is
+/* v [4][COLUMNS]: those of rows j to j + 3; where these are of one tier, it is
  * looked up once. */
 template <int COLUMNS>
 KV_DEVICE void kv_paged_four_codes(const kv_paged_values &x,
@@ -172,7 +184,7 @@ KV_DEVICE void kv_paged_four_codes(const kv_paged_values &x,
     kv_paged_codes<COLUMNS>(x, j + u, own, v + COLUMNS * u);
 }
 
-/* Rows j to j + 3 of the chunk into the thread's chains, a [HEADS][COLUMNS]. */
+/* Adds rows j to j + 3 to the thread's sums, as kv_paged_values_weigh. */
 template <int HEADS>
 KV_DEVICE void kv_paged_weigh_four(const kv_paged_values &x,
                                    const kv_paged_own &c, int j,
@@ -199,9 +211,11 @@ KV_DEVICE void kv_paged_weigh_four(const kv_paged_values &x,
   }
 }
 
-/* The sums of the thread's columns for all heads; weight [HEADS][KV_GPU_CHUNK].
- * Unrolled by hand: ptxas makes sixteen turns of one where it may, and takes
- * 165 registers for them. */
+/* Adds the rows, in order, to the thread's sums a
+ * [HEADS][kv_paged_columns(HEADS)] of its columns: `column`, and where they are
+ * two, that half a row further. weight [HEADS][KV_GPU_CHUNK], shared. No
+ * barrier. Unrolled by hand: ptxas makes sixteen turns of one where it may, and
+ * takes 165 registers for them. */
 template <int HEADS>
 KV_DEVICE void kv_paged_values_weigh(const kv_gpu_paged &p,
                                      const kv_paged_values &x, int column,

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory operations on the device: kv_keep, kv_merge, kv_sweep, kv_recode,
- * kv_move and kv_retier as ref/lane/lane.h defines them, equal record for
- * record and bit for bit, run by the block of one lane. All threads call them
- * with the same arguments; a list may be in each thread's own memory if all
- * hold the same. Each begins and ends so that every thread reads what the
- * others wrote.
+ * The verbs on a device, by which alone a hook changes what its lane stores:
+ * kv_gpu_keep, _keep_mask, _drop_one and _sweep (gpu/lane/keep.cuh), _merge,
+ * _recode, _move and _retier. Each does what the verb of that name does in
+ * ref/lane/lane.h, equal record for record and bit for bit.
  *
- * One thread changes scalars, so they are read before the first barrier. Cost:
- * O(entries behind the first that changes, / KV_BLOCK); a merge only O(d),
- * because the entry that goes is marked, and swept when the hook returns.
+ * All threads of the lane's block call a verb together with the same arguments;
+ * none may diverge around it. A list may be in global memory, or in each
+ * thread's own if all hold the same; it stays the caller's. Each verb begins
+ * and ends so that every thread reads what the others wrote, and takes no
+ * shared memory from its caller. Broken rules are asserted. What fails is left
+ * in lane->fault (a mean or a scale that is not finite, a full journal), and
+ * the hook goes on.
+ *
+ * Cost: O(entries behind the first that changes, / KV_BLOCK); a merge only
+ * O(d), because the entry that goes is marked, and swept when the hook returns.
  */
 #ifndef KV_GPU_VERBS_CUH
 #define KV_GPU_VERBS_CUH
@@ -18,15 +23,16 @@
 
 /* --- merge --------------------------------------------------------------- */
 
-/* The block for the mean of one side: the entry's own or a new one. */
+/* The block for the mean of one side: the entry's own, or a new one. One
+ * thread's. */
 KV_DEVICE int32_t kv_gpu_mean_block(kv_gpu_slab *slab, const kv_cell_ref &r) {
   if (r.format != KV_MERGED) return kv_gpu_take_block(&slab[KV_MERGED], 1);
   kv_gpu_touch(&slab[KV_MERGED], r.block);
   return r.block;
 }
 
-/* Element x of a row of a slab becomes y, rounded to the slab's type. Is it
- * finite then? */
+/* Writes y as element x of a merged row, rounded to the slab's type; false: it
+ * is not finite then. One thread's. */
 KV_DEVICE bool kv_gpu_put(const kv_gpu_slab &s, char *row, int x, float y) {
   if (s.type == KV_F32) {
     ((float *)row)[x] = y;
@@ -37,8 +43,9 @@ KV_DEVICE bool kv_gpu_put(const kv_gpu_slab &s, char *row, int x, float y) {
   return kv_finite(kv_gpu_widen((kv_dtype)s.type, half));
 }
 
-/* x_into <- fma(a, x_into, b * x_from) / (a + b), arithmetic 8; may overwrite
- * the entry's own block, element by element. Are the thread's finite? */
+/* Writes the weighted mean fma(a, x_into, b * x_from) / (a + b) of two rows
+ * into a block, which may be the one that `into` is read from. All threads, an
+ * element each, without a barrier; false: one of the thread's is not finite. */
 KV_DEVICE bool kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
                             float b, const kv_gpu_row &into,
                             const kv_gpu_row &from) {
@@ -53,6 +60,7 @@ KV_DEVICE bool kv_gpu_blend(const kv_gpu_slab &s, int32_t block, float a,
   return finite;
 }
 
+/* A side becomes the row of a block of means; one thread's. */
 KV_DEVICE void kv_gpu_set_mean(kv_gpu_raw *pool, kv_gpu_slab *slab,
                                int32_t block, kv_cell_ref *r) {
   if (r->format == KV_MERGED) return;
@@ -60,8 +68,8 @@ KV_DEVICE void kv_gpu_set_mean(kv_gpu_raw *pool, kv_gpu_slab *slab,
   *r = kv_cell_ref{block, 0, KV_MERGED};
 }
 
-/* Joins two member lists. A list begins with its oldest id; the younger list is
- * appended. */
+/* Joins the member lists of two entries: the list whose first id is younger is
+ * appended to the other; and their weights. One thread's. */
 KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
   uint32_t a = lane->id[into], b = lane->id[from];
   uint32_t tail = a < b ? lane->last[into] : lane->last[from];
@@ -76,8 +84,8 @@ KV_DEVICE void kv_gpu_join(kv_gpu_lane *lane, int into, int from) {
   lane->weight[into] += lane->weight[from];
 }
 
-/* Frees the entry's rows and blocks at once and marks it; the next sweep
- * removes it. */
+/* Frees an entry's rows and blocks and marks it (weight 0); the next sweep
+ * removes it. One thread's. */
 KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
   int n = lane->n;
   kv_gpu_drop_entry(lane, gone);
@@ -88,6 +96,9 @@ KV_DEVICE void kv_gpu_mark(kv_gpu_lane *lane, int gone) {
   while (lane->tail < n && lane->weight[n - 1 - lane->tail] == 0) lane->tail++;
 }
 
+/* kv_merge: K and V of entry `into` become the mean of both, weighted by a and
+ * b (into's, from's), and entry `from` is marked. Both are live and different.
+ * Indexes stay as they are until the next keep, move or sweep. */
 KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
                             int from, float a, float b) {
   KV_SHARED(int32_t, block, 2);
@@ -128,13 +139,15 @@ KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
 
 /* --- recode -------------------------------------------------------------- */
 
-/* Rows of one side of listed entries, for the encoder. */
+/* Rows of one side of listed entries, as an encoder takes them: called as (m,
+ * x) by a single thread, it is element x of entry entry[m]'s row. */
 typedef struct kv_gpu_side {
   const kv_gpu_layer *layer;
   const kv_gpu_lane *lane;
   const int32_t *entry;
-  bool key;
-  int pre_rope; /* of the target slab: rotate keys back */
+  bool key;     /* K, else V */
+  int pre_rope; /* a kv_gpu_turned: keys are rotated back, as the slab that they
+                   are coded for wants them */
   __device__ float operator()(int m, int x) const {
     if (!key) return kv_gpu_value(*layer, lane, entry[m], x);
     const float *turn =
@@ -142,7 +155,7 @@ typedef struct kv_gpu_side {
     return turn ? back(turn, entry[m], x)
                 : kv_gpu_key(*layer, lane, entry[m], x);
   }
-  /* Element x of entry i's key before its rotation (arithmetic 6). */
+  /* Element x of entry i's key, rotated back by turn. */
   __device__ float back(const float *turn, int i, int x) const {
     kv_gpu_pair p = kv_gpu_pair_of(pre_rope, layer->shape.d, x);
     return kv_gpu_back(p, turn, x, kv_gpu_key(*layer, lane, i, p.first),
@@ -150,8 +163,8 @@ typedef struct kv_gpu_side {
   }
 } kv_gpu_side;
 
-/* Block b of a slab in pages must have its page, and be one block further of
- * both sides: a token has a number in its tier. */
+/* Fails the lane (KV_GPU_NO_PAGE) if block b of a slab in pages, of entry i,
+ * has no page, or V's number is not K's. One thread's. */
 KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
                                    int32_t b, int i) {
   const kv_gpu_in_pages &in = s.in;
@@ -161,6 +174,7 @@ KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
     kv_gpu_fail(lane, KV_GPU_NO_PAGE, lane->id[i]);
 }
 
+/* kv_gpu_recode of one side, K or V, without its record. */
 KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                   int n, const int32_t *entry, int format,
                                   bool key) {
@@ -193,6 +207,8 @@ KV_DEVICE void kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
   __syncthreads();
 }
 
+/* kv_recode: entry[0..n) are coded together in k_format and v_format, which
+ * kv_gpu_coded names; KV_SAME leaves a side as it is. */
 KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                              const int32_t *entry, int k_format, int v_format) {
   const kv_gpu_layer &l = *at.layer;
@@ -218,6 +234,8 @@ KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
 
 /* --- order and class ----------------------------------------------------- */
 
+/* kv_move: the entry at `from` goes to place `to`; those between shift by one.
+ * None may be marked. */
 KV_DEVICE void kv_gpu_move(kv_gpu_at &at, kv_gpu_lane *lane, int from, int to) {
   const kv_gpu_layer &l = *at.layer;
   kv_gpu_entry moved;
@@ -240,6 +258,8 @@ KV_DEVICE void kv_gpu_move(kv_gpu_at &at, kv_gpu_lane *lane, int from, int to) {
   __syncthreads();
 }
 
+/* kv_retier: entry[0..n) become of class `to`, below needs.classes, in their
+ * places. */
 KV_DEVICE void kv_gpu_retier(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                              const int32_t *entry, int to) {
   if (n == 0) return;

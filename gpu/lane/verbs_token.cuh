@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kv_recode_token on the device, of many tokens at once: what their blocks hold
- * has been written into the slabs, and now they are the lane's.
+ * kv_recode_token of ref/lane/lane.h on a device, of many tokens at once, for
+ * formats whose blocks are spread over all lanes of the layer (format delta):
+ * kernels write what the blocks hold into the slabs first, and then
+ * kv_gpu_recode_tokens makes them the lane's.
  */
 #ifndef KV_GPU_VERBS_TOKEN_CUH
 #define KV_GPU_VERBS_TOKEN_CUH
 
 #include "gpu/lane/verbs.cuh"
 
-/* A block of a layered coding: the fp32 row; of K, the ids that it names; then
- * this side's part of the bytes. */
+/* A block of such a slab, by any thread: first the fp32 row [width] that the
+ * token stands for in this lane; then, of K, the ids of the tokens that it
+ * names; then this slab's part of the stored bytes (kv_gpu_token_part, by how
+ * many ids a block has). */
 KV_DEVICE char *kv_gpu_token_block(const kv_gpu_slab &s, int32_t block) {
   return s.data + (size_t)block * s.size;
 }
 KV_DEVICE int32_t *kv_gpu_token_named(const kv_gpu_slab &s, int32_t block) {
   return (int32_t *)(kv_gpu_token_block(s, block) + (size_t)s.width * 4);
 }
-/* Where its part begins; named: ids of a block. */
 KV_DEVICE char *kv_gpu_token_part(const kv_gpu_slab &s, int32_t block,
                                   int named) {
   return (char *)(kv_gpu_token_named(s, block) + (s.part % 2 ? 0 : named));
 }
 
-/* The lane's entries entry[0..n), in their order, become of the codings
- * format[0..n), block by block as they were numbered: block[0..n), the next
- * that each slab has. */
+/* Entries entry[0..n) become coded, one record each in this order: entry j,
+ * both sides, in format[j] (as kv_gpu_coded names it) and block[j], which must
+ * be the next that its slabs take. All threads of the lane's block, like a
+ * verb; where the journal has no room, the lane fails and nothing is done. */
 KV_DEVICE void kv_gpu_recode_tokens(kv_gpu_at &at, kv_gpu_lane *lane, int n,
                                     const int32_t *entry, const int32_t *format,
                                     const int32_t *block) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The weights of a chunk, arithmetic 3: m_c, p_j and l_c of one head from its
- * logits, by one warp. Which entries the chunk has, and where their logits are,
- * is the caller's matter; their order among themselves changes no bit.
+ * The softmax of a chunk of attention, for the kernels of gpu/backend: from the
+ * logits of one head for KV_GPU_CHUNK entries their maximum m_c, the weights
+ * p_j = e^(s_j - m_c) and their sum l_c, by one warp. Which entries the chunk
+ * has, and where their logits are, is the caller's matter; their order among
+ * themselves changes no bit.
  */
 #ifndef KV_GPU_WEIGH_CUH
 #define KV_GPU_WEIGH_CUH
@@ -12,19 +14,21 @@
 #include "gpu/block/warp.h"
 #include "gpu/shared/lane.h"
 
-/* Entries that a thread weighs for a head: places 4 t to 4 t + 3 of the chunk,
- * t its number within the warp that has the head. */
+/* Entries that a thread weighs for a head: thread t of the warp has places 4 t
+ * to 4 t + 3 of the chunk. */
 constexpr int KV_WEIGH_EACH = (int)KV_GPU_CHUNK / (int)KV_WARP;
 
-/* Chunk c of a query head of the layer, n entries; keep: m_c and l_c are
- * written. */
+/* What a warp weighs. */
 typedef struct kv_weighed {
-  int head, c, n;
-  bool keep;
+  int head, c, n; /* query head of the layer; chunk; entries in it */
+  bool keep;      /* m_c and l_c are written to l.top and l.mass */
 } kv_weighed;
 
-/* s: the thread's logits. p [KV_GPU_CHUNK] may be read by others after a
- * barrier. report(): called where one is not finite. */
+/* Called by all threads of a warp together; others of the block may diverge. s:
+ * the thread's four logits, of which those past a.n do not count. Writes its
+ * four weights to p [KV_GPU_CHUNK] in shared memory (0 past a.n), which other
+ * warps may read after a barrier. report(): called by a thread of whose logits
+ * one is not finite. No barrier of the block. */
 template <class Wrong>
 KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
                               kv_quad s, float *p, const Wrong &report) {
@@ -55,13 +59,15 @@ KV_DEVICE void kv_chunk_weigh(const kv_gpu_layer &l, const kv_weighed &a,
 
 /* --- a chunk whose logits are in shared memory --------------------------- */
 
-/* Chunk c of a lane for query heads first .. of the layer, n entries; below 1:
- * the lane ends before it. */
+/* What a block computes: chunk c of a lane for `count` query heads from `first`
+ * on, numbers of the layer; n entries, below 1 where the lane ends before it.
+ */
 typedef struct kv_hand {
   int lane, first, count, c, n;
 } kv_hand;
 
-/* Block (c, lane, z) has the z-th HEADS heads of a lane of `all` entries. */
+/* The hand of the calling block, by its place (c, lane, z) in the grid: it has
+ * the z-th HEADS heads. all: entries of the lane. */
 template <int HEADS>
 KV_DEVICE kv_hand kv_hand_take(const kv_gpu_layer &l, int all) {
   int group = l.shape.n_heads / l.lanes, first = (int)blockIdx.z * HEADS;
@@ -71,8 +77,8 @@ KV_DEVICE kv_hand kv_hand_take(const kv_gpu_layer &l, int all) {
           n < KV_GPU_CHUNK ? n : (int)KV_GPU_CHUNK};
 }
 
-/* Records as the lane's first what is not finite of the thread's logits s;
- * name: what the chunk's entries are called there. */
+/* Notes in l.bad what is not finite of the thread's logits s, if it is the
+ * lane's first; name: [n] what the chunk's entries are called there. */
 KV_DEVICE void kv_hand_report(const kv_gpu_layer &l, const kv_hand &a, int head,
                               const kv_quad &s, const int32_t *name) {
   int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
@@ -84,8 +90,10 @@ KV_DEVICE void kv_hand_report(const kv_gpu_layer &l, const kv_hand &a, int head,
                 h << 32 | (unsigned)name[j + u]);
 }
 
-/* p [HEADS][KV_GPU_CHUNK]: logits, which become weights; a thread reads and
- * writes its own four places. Ends with a barrier. */
+/* Called by all threads of the block together. p [HEADS][KV_GPU_CHUNK] in
+ * shared memory has logits, which become weights; a warp has a head, and heads
+ * past a.count repeat the last one. The caller has a barrier between writing p
+ * and this; it ends with a barrier. */
 template <int HEADS>
 KV_DEVICE void kv_hand_weigh(const kv_gpu_layer &l, const kv_hand &a, float *p,
                              const int32_t *name) {

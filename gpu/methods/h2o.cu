@@ -65,7 +65,8 @@ static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   if (lane->n <= o->budget) return;
   float *score = KV_GPU_TAKE(at, float, past);
   if (o->variant == PREFILL)
-    kv_gpu_window_score(at, lane, o->group, KV_POOL_NONE, 1, past, score);
+    kv_gpu_window_score_from(at, lane, o->group, KV_POOL_NONE, 1, 0, past,
+                             score);
   else
     kv_gpu_scores(kv_gpu_column_int64(at, lane, 0), past, score);
   if (o->scale == SEEN) kv_gpu_scores_seen(at.step, lane->id, past, score);

@@ -35,10 +35,7 @@ struct rkv_rule {
 /* Of a query and a key; one past the largest number counts as 0. */
 static __device__ float logit(const kv_gpu_layer &l, const kv_gpu_row &key,
                               const float *q) {
-  float s = 0;
-  for (int x = 0; x < l.shape.d; x++)
-    s = kv_fma(q[x], kv_gpu_element(key, x), s);
-  s = kv_add(kv_mul(s, l.shape.scale), 0.0f);
+  float s = kv_gpu_key_logit(key, l.shape.d, q, l.shape.scale);
   return kv_finite(s) ? s : 0.0f;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temperatures of rows, as in ref/parts/calibrate.h. Every part is called by
- * all threads of the block with the same arguments, and all get the same
- * answer. A row is of scores less the largest, sorted by falling score where
- * its name says so; the k whose mass is looked at stand first.
+ * Temperatures at which the first k entries of a row of scores hold a given
+ * share of its probability, as in ref/parts/calibrate.h; gpu/parts/votes.cuh is
+ * the caller. All threads of the block call every function together with the
+ * same arguments and get the same answer; each ends with a barrier. A row less
+ * [n] is of scores less the largest one, the k whose mass is looked at first; e
+ * [n] is room for exponentials, of which thread t writes and reads e[t], e[t +
+ * KV_BLOCK], .. unless said otherwise. Masses are sums of RN(e * 2^40).
  */
 #ifndef KV_GPU_CALIBRATE_CUH
 #define KV_GPU_CALIBRATE_CUH
@@ -14,7 +17,7 @@ extern "C" {
 #include "ref/parts/calibrate.h"
 }
 
-/* e[j] = expm(less[j] / t); returns the sum of RN(e * 2^40). */
+/* e[j] = e^(less[j] / t); returns the mass of all. */
 KV_DEVICE int64_t kv_gpu_exp_over(int n, const float *less, float t, float *e) {
   int64_t mass = 0;
   for (int j = kv_thread(); j < n; j += KV_BLOCK) {
@@ -24,16 +27,17 @@ KV_DEVICE int64_t kv_gpu_exp_over(int n, const float *less, float t, float *e) {
   return kv_block_sum(mass);
 }
 
-/* Sum of RN(e * 2^40) of the first k. */
+/* The mass of the first k. */
 KV_DEVICE int64_t kv_gpu_first_mass(int k, const float *e) {
   int64_t mass = 0;
   for (int j = kv_thread(); j < k; j += KV_BLOCK) mass += kv_fix(e[j]);
   return kv_block_sum(mass);
 }
 
-/* The length of the least prefix whose mass reaches the share p20 * 2^-20 of
- * `all`, at least 1. A thread has neighbouring entries, so that where the sum
- * passes the target one thread knows the place. */
+/* The length of the shortest prefix, at least 1, of a row that is sorted by
+ * falling score, whose mass reaches the share p20 * 2^-20 of `all`. A thread
+ * has neighbouring entries here, so that one thread knows where the sum passes
+ * the target. */
 KV_DEVICE int kv_gpu_sorted_prefix(int n, const float *e, int64_t all,
                                    int32_t p20) {
   int each = (n + KV_BLOCK - 1) / KV_BLOCK, first = kv_thread() * each;
@@ -51,7 +55,7 @@ KV_DEVICE int kv_gpu_sorted_prefix(int n, const float *e, int64_t all,
   return past ? n - (int)past + 1 : n;
 }
 
-/* Sum of RN(e * u * 2^40) of entries first..end-1, u = -less / t. */
+/* The sum of RN(e * u * 2^40) over entries first..end-1, u = -less / t. */
 KV_DEVICE int64_t kv_gpu_fallen(const float *less, int first, int end, float t,
                                 const float *e) {
   int64_t sum = 0;
@@ -60,6 +64,8 @@ KV_DEVICE int64_t kv_gpu_fallen(const float *less, int first, int end, float t,
   return kv_block_sum(sum);
 }
 
+/* What the first k hold at temperature t, and by rule KV_CALIBRATE_GRADIENT how
+ * fast that changes. */
 KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
                                 float t, float *e) {
   float all = kv_unfix(kv_gpu_exp_over(n, less, t, e));
@@ -72,7 +78,8 @@ KV_DEVICE kv_prefix kv_gpu_look(int n, const float *less, int k, int rule,
   return p;
 }
 
-/* T of a row whose first k are to have the mass `want`. */
+/* The temperature at which the first k hold the share `want`, by a rule
+ * KV_CALIBRATE_x; 1 where k is all of the row or all scores are equal. */
 KV_DEVICE float kv_gpu_calibrate(int n, const float *less, int k, float want,
                                  int rule, float *e) {
   kv_search s = kv_search_begin(rule);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiers of a cascade on a device: the twin of ref/parts/cascade.h. All
- * threads of the block call every function with the same arguments.
+ * The tiers of a cascade (Hard-KV) on a device, as ref/parts/cascade.h, which
+ * says what the votes of a poll make of a lane. A method's view calls
+ * kv_gpu_cascade_view; its compress_lane kv_gpu_cascade_asked, then a poll
+ * (gpu/parts/votes.cuh), then kv_gpu_cascade_compress. All threads of the block
+ * call every function together with the same arguments, as verbs are called,
+ * but kv_gpu_cascade_asks. Places are those of the poll's entries,
+ * p.entry[0..p.n).
  */
 #ifndef KV_GPU_CASCADE_CUH
 #define KV_GPU_CASCADE_CUH
@@ -13,18 +18,21 @@ extern "C" {
 #include "ref/parts/cascade.h"
 }
 
+/* view: in[i] = 1 for entries that are read, i < lane->n. */
 KV_DEVICE void kv_gpu_cascade_view(const kv_gpu_lane *lane, uint8_t *in) {
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
     in[i] = lane->tier[i] == KV_CASCADE_READ;
   __syncthreads();
 }
 
+/* True if a poll asks about entry i. By any thread. */
 KV_DEVICE bool kv_gpu_cascade_asks(const kv_cascade &c, const kv_gpu_lane *lane,
                                    int i) {
   return c.as_shipped || lane->tier[i] == KV_CASCADE_READ;
 }
 
-/* flag: room for lane->n. */
+/* Lists the entries that a poll asks about into entry, ascending; returns how
+ * many. flag [lane->n]: scratch. */
 KV_DEVICE int kv_gpu_cascade_asked(const kv_cascade &c, const kv_gpu_lane *lane,
                                    uint8_t *flag, int32_t *entry) {
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)
@@ -33,13 +41,16 @@ KV_DEVICE int kv_gpu_cascade_asked(const kv_cascade &c, const kv_gpu_lane *lane,
   return kv_gpu_indexes(0, lane->n, flag, true, entry);
 }
 
-/* A poll whose votes are counted; flags of its entries. */
+/* A poll whose votes are counted, by place; in the hook's workspace. */
 typedef struct kv_gpu_counted {
-  uint8_t *protects, *chosen, *flag;
-  int32_t *list;
-  int n; /* chosen */
+  uint8_t *protects; /* [p.n] 1: a rule keeps the entry, whatever the votes */
+  uint8_t *chosen;   /* [p.n] 1: it stays, by a rule or by a vote */
+  uint8_t *flag;     /* [lane->n] scratch */
+  int32_t *list;     /* [lane->n] scratch */
+  int n;             /* how many are chosen */
 } kv_gpu_counted;
 
+/* Counts them. */
 KV_DEVICE kv_gpu_counted kv_gpu_count(kv_gpu_at &at, const kv_gpu_lane *lane,
                                       const kv_cascade &c,
                                       const kv_gpu_poll &p) {
@@ -56,7 +67,7 @@ KV_DEVICE kv_gpu_counted kv_gpu_count(kv_gpu_at &at, const kv_gpu_lane *lane,
   return x;
 }
 
-/* Places of the poll whose flags chosen and protects are these, into list. */
+/* Lists the places, ascending, whose flags are these; returns how many. */
 KV_DEVICE int kv_gpu_counted_list(const kv_gpu_counted &x, int n, bool chosen,
                                   bool protects, int32_t *list) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
@@ -66,7 +77,8 @@ KV_DEVICE int kv_gpu_counted_list(const kv_gpu_counted &x, int n, bool chosen,
   return kv_gpu_indexes(0, n, x.flag, true, list);
 }
 
-/* Of n chosen the worst that nothing protects go until upper are left. */
+/* Where more than c.upper are chosen, those of them that no rule protects and
+ * that have the fewest votes, then the least probability, are not any more. */
 KV_DEVICE void kv_gpu_cut(kv_gpu_at &at, const kv_cascade &c,
                           const kv_gpu_poll &p, const kv_gpu_counted &x) {
   int over = x.n - c.upper;
@@ -84,8 +96,7 @@ KV_DEVICE void kv_gpu_cut(kv_gpu_at &at, const kv_cascade &c,
   __syncthreads();
 }
 
-/* Of the poll's entries those become of the class `to` that are not and whose
- * flag `chosen` is so. */
+/* The poll's entries whose flag `chosen` is `is` become of class `to`. */
 KV_DEVICE void kv_gpu_cascade_retier(kv_gpu_at &at, kv_gpu_lane *lane,
                                      const kv_gpu_poll &p,
                                      const kv_gpu_counted &x, bool is, int to) {
@@ -99,7 +110,7 @@ KV_DEVICE void kv_gpu_cascade_retier(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_retier(at, lane, n, x.list, to);
 }
 
-/* Entries of the poll whose flags are these. */
+/* kv_gpu_counted_list, of entries of the lane. */
 KV_DEVICE int kv_gpu_counted_entries(const kv_gpu_counted &x,
                                      const kv_gpu_poll &p, bool chosen,
                                      bool protects, int32_t *list) {
@@ -109,7 +120,8 @@ KV_DEVICE int kv_gpu_counted_entries(const kv_gpu_counted &x,
   return n;
 }
 
-/* Whoever a rule protects is chosen. */
+/* Merges what is not chosen of the poll's entries into what is chosen and no
+ * rule protects. */
 KV_DEVICE void kv_gpu_counted_condense(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_gpu_poll &p,
                                        const kv_gpu_counted &x) {
@@ -124,6 +136,7 @@ KV_DEVICE void kv_gpu_counted_condense(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_condense(at, lane, n, stays, m, goes, a);
 }
 
+/* The lane holds more than c.upper: what is not chosen goes. */
 KV_DEVICE void kv_gpu_cascade_rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
                                       const kv_cascade &c, const kv_gpu_poll &p,
                                       const kv_gpu_counted &x) {
@@ -140,6 +153,8 @@ KV_DEVICE void kv_gpu_cascade_rewrite(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* --- as shipped: the poll is about all entries ---------------------------- */
 
+/* Lists up to c.upper entries: sinks, the last ones from the newest on, what
+ * has a vote, the rest; x.chosen becomes 1 for these. Returns how many. */
 KV_DEVICE int kv_gpu_by_priority(const kv_cascade &c, const kv_gpu_poll &p,
                                  const kv_gpu_counted &x, int32_t *list) {
   int all = p.n, n = c.sinks + c.last;
@@ -155,6 +170,8 @@ KV_DEVICE int kv_gpu_by_priority(const kv_cascade &c, const kv_gpu_poll &p,
   return n;
 }
 
+/* kv_gpu_cascade_rewrite as the authors' code does it: these stay, in that
+ * order. */
 KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
                                          const kv_cascade &c,
                                          const kv_gpu_poll &p,
@@ -166,6 +183,7 @@ KV_DEVICE void kv_gpu_rewrite_as_shipped(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_keep(at, lane, n, list);
 }
 
+/* Does to the lane what the poll's votes say; p.order and p.g are scratch. */
 KV_DEVICE void kv_gpu_cascade_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_cascade &c,
                                        const kv_gpu_poll &p) {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers that choose for those below them, as in ref/parts/filter.h.
+ * Layers that choose tokens for the layers below them, as in
+ * ref/parts/filter.h: a choosing layer calls kv_gpu_vote_best in observe and
+ * kv_gpu_choose_tokens in publish, a following one kv_gpu_view_chosen in view.
+ * All threads of the block call each together with the same arguments; each
+ * ends with a barrier.
  */
 #ifndef KV_GPU_FILTER_CUH
 #define KV_GPU_FILTER_CUH
@@ -8,8 +12,8 @@
 #include "gpu/parts/parts_keys.cuh"
 #include "ref/parts/filter.h"
 
-/* best[i] = the largest value of entry first + i, i < n, by the queries
- * q [lane->queries][d]. */
+/* best[i] = the largest value, over the queries q [lane->queries][d], that
+ * entry first + i has, i < n; vote, a kv_vote, says what a value is. */
 KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
                                 const float *q, int vote, int first, int n,
                                 float *best) {
@@ -27,8 +31,9 @@ KV_DEVICE void kv_gpu_vote_best(kv_gpu_at &at, const kv_gpu_lane *lane,
   at.used = used;
 }
 
-/* The k tokens of largest score among first .. first + n - 1 and all others
- * below at.step, as a message. A thread makes 64 tokens of it at a time. */
+/* Fills in the message: it names the k tokens of largest score [n] among tokens
+ * first .. first + n - 1, and all others below at.step. A thread makes 64
+ * tokens of it at a time. */
 KV_DEVICE void kv_gpu_choose_tokens(kv_gpu_at &at, const float *score,
                                     int first, int n, int k, kv_chosen *out) {
   uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
@@ -47,7 +52,7 @@ KV_DEVICE void kv_gpu_choose_tokens(kv_gpu_at &at, const float *score,
   __syncthreads();
 }
 
-/* The entries that the message names; without one, all. */
+/* mask[i] = 1 for the entries whose tokens the message names; m null: all. */
 KV_DEVICE void kv_gpu_view_chosen(const kv_gpu_lane *lane, const kv_chosen *m,
                                   uint8_t *mask) {
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Residual latents on a device, as in ref/parts/latents.h: vectors of tokens,
- * the search for the nearest references, coding and decoding. Called by all
- * threads of a block with the same arguments; each ends with a barrier.
+ * Residual latents on a device, as in ref/parts/latents.h: the vectors of
+ * tokens (K of all lanes before their rotation, then V, w elements), the search
+ * for the nearest references, coding a vector as a latent one, and decoding.
+ * Kernels of gpu/parts/residual.cuh and lowrank.cuh are made of it. Functions
+ * that return nothing are called by all threads of a block together with the
+ * same arguments and end with a barrier; the others are any one thread's,
+ * without one.
  *
- * Blocks are written where the slabs will have them: which is known before any
- * is taken, as nothing leaves these codings.
+ * A compression's plan (kv_gpu_latents) says which tokens are coded and in
+ * which blocks of their slabs: these are known before they are taken, as
+ * nothing ever leaves these codings.
  */
 #ifndef KV_GPU_LATENTS_CUH
 #define KV_GPU_LATENTS_CUH
@@ -19,34 +24,39 @@ extern "C" {
 #include "ref/parts/residual.h"
 }
 
-/* Tokens that a block codes at once; it codes so many tiles in a batch. */
+/* Tokens that a block codes at once, a tile; tiles of a batch, for each of
+ * which a lane's workspace has a slot. */
 constexpr int KV_CODE_TILE = 8, KV_CODE_SLOTS = KV_LATENT_TILE / KV_CODE_TILE;
 
 /* What a compression does, made by its first kernel. */
 typedef struct kv_gpu_compression {
-  int32_t from, end;      /* of what is compressed now */
-  int32_t references;     /* known so far */
-  int32_t coded;          /* tokens that are coded now */
-  unsigned long long bad; /* the first of them that cannot be: its batch << 32,
-                             whether its latent vector can << 16, its place in
-                             the batch; all ones: none */
+  int32_t from, end;      /* the entries that it looks at: from..end-1 */
+  int32_t references;     /* how many there are */
+  int32_t coded;          /* how many tokens are coded now */
+  unsigned long long bad; /* the first of them that cannot be: its batch << 32 |
+                             1 << 16 if it is the decoded row that is not finite
+                             | its place in the batch; all ones: none */
 } kv_gpu_compression;
 
-/* Of the first lane's workspace, the same in all kernels of a compression. */
+/* A compression's plan, at the beginning of the first lane's workspace, the
+ * same in all its kernels. most: references that a layer may have. */
 typedef struct kv_gpu_latents {
   kv_gpu_compression *now;
-  int32_t *id;             /* [most] references, ascending */
-  float *norm, *row;       /* [most], [most][w] */
-  int32_t *entry, *format; /* [n_tokens] that are coded */
-  int32_t *block;          /* [n_tokens] and where */
+  int32_t *id;       /* [most] the references' entries, ascending */
+  float *norm, *row; /* [most] their squared lengths; [most][w] their vectors */
+  int32_t *entry;    /* [n_tokens] the entries that are coded, ascending */
+  int32_t *format, *block; /* [n_tokens] their format, as recode names it; their
+                              block in its slabs */
   uint8_t *flag;           /* [n_tokens] scratch */
 } kv_gpu_latents;
 
+/* Elements w of a token's vector. */
 KV_DEVICE int kv_gpu_vector_width(const kv_shape &s) {
   return s.n_kv_heads * (s.d + s.d_v);
 }
 
-/* at: of the first lane, of whose workspace nothing is taken yet. */
+/* Takes its room. at: of the first lane, of whose workspace nothing is taken
+ * yet; by all threads, without a barrier. */
 KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
                                              const kv_residual &o) {
   size_t t = (size_t)at.layer->shape.n_tokens, most = (size_t)o.most;
@@ -64,8 +74,7 @@ KV_DEVICE kv_gpu_latents kv_gpu_take_latents(kv_gpu_at &at,
 
 /* --- vectors ------------------------------------------------------------- */
 
-/* Which lane element x of a vector is of, whether of K, and which of its row.
- */
+/* What element of a vector this is: element x of a lane's K, or V. */
 typedef struct kv_gpu_part {
   int lane, x;
   bool key;
@@ -77,7 +86,7 @@ KV_DEVICE kv_gpu_part kv_gpu_part_of(const kv_shape &s, int x) {
   return {(x - keys) / s.d_v, (x - keys) % s.d_v, false};
 }
 
-/* Element x of an entry that is unchanged rows, as before their rotation. */
+/* Element x of the vector of entry i, whose rows are as they came. */
 KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
@@ -85,7 +94,7 @@ KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   return kv_gpu_side{&l, lane, &i, p.key, turned}(0, p.x);
 }
 
-/* The same of one in a layered coding: what it stands for. */
+/* The same of one that is coded: what it was decoded to. */
 KV_DEVICE float kv_gpu_vector_stored(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
@@ -96,7 +105,7 @@ KV_DEVICE float kv_gpu_vector_stored(const kv_gpu_layer &l, int32_t i, int x) {
 
 /* --- the nearest references ---------------------------------------------- */
 
-/* References of ids up to i. */
+/* How many of the n references are entries up to i. */
 KV_DEVICE int kv_gpu_references_to(const kv_gpu_latents &a, int n, int i) {
   int low = 0;
   while (low < n) {
@@ -109,15 +118,16 @@ KV_DEVICE int kv_gpu_references_to(const kv_gpu_latents &a, int n, int i) {
   return low;
 }
 
-/* The nearest so far of a tile of tokens, each one thread's. */
+/* The nearest references so far of a tile of tokens; token j is thread j's. */
 typedef struct kv_gpu_nearest {
-  float *value;   /* [k][KV_SIDE] ascending */
-  int32_t *which; /* [k][KV_SIDE] */
-  int k, found;   /* the thread's own token's */
+  float *value;   /* [k][KV_SIDE] distances, ascending, shared */
+  int32_t *which; /* [k][KV_SIDE] which references, shared */
+  int k, found;   /* how many are wanted; how many the thread's token has */
 } kv_gpu_nearest;
 
-/* Reference i at distance v takes its place, if it is nearer than the farthest
- * of k. */
+/* Reference i at distance v takes its place among the thread's, if it is nearer
+ * than the farthest of k; of equals the earlier one is nearer. By one thread.
+ */
 KV_DEVICE void kv_gpu_nearest_enter(kv_gpu_nearest *t, int i, float v) {
   float *value = t->value + kv_thread();
   int32_t *which = t->which + kv_thread();
@@ -142,7 +152,9 @@ typedef struct kv_gpu_search_room {
   int32_t which[(int)KV_MOST_NEAREST * KV_SIDE];
 } kv_gpu_search_room;
 
-/* Distances of m tokens to the references from `first` on, a tile. */
+/* s->v: what distances of a tile of m tokens to the references from `first` on
+ * rank by: norm - 2 dot. token(j, x): element x of token j; row, norm: all n
+ * references. */
 template <class Token>
 static __device__ void
 kv_gpu_distances(int w, int m, const Token &token, const float *row,
@@ -166,9 +178,10 @@ kv_gpu_distances(int w, int m, const Token &token, const float *row,
   __syncthreads();
 }
 
-/* The k nearest of the first seen(j) references to each of m tokens, nearest
- * first: then(j, how many, which of it: [k][KV_SIDE] from j on) by one thread
- * each. n: the most that any of them sees. */
+/* Finds the k nearest of the first seen(j) references to each token j of m <=
+ * KV_SIDE, and calls then(j, found, which) by one thread each: which[i *
+ * KV_SIDE] is the i-th nearest, i < found. w: elements of a vector; token, row,
+ * norm: as above; n: the most that any token sees. room: shared memory. */
 template <class Token, class Seen, class Then>
 static __device__ void kv_gpu_search(int w, int m, const Token &token,
                                      const float *row, const float *norm, int n,
@@ -188,20 +201,22 @@ static __device__ void kv_gpu_search(int w, int m, const Token &token,
 
 /* --- coding -------------------------------------------------------------- */
 
-/* A block's slot: what it codes KV_CODE_TILE tokens in. */
+/* A slot: what a block codes a tile of KV_CODE_TILE tokens in. */
 typedef struct kv_gpu_slot {
-  float *x, *mean;    /* [tile][w] */
-  float *hidden;      /* [tile][hidden] */
-  float *z, *of_mean; /* [tile][latent] */
+  float *x, *mean;    /* [tile][w] vectors; means of their references */
+  float *hidden;      /* [tile][hidden] a hidden layer */
+  float *z, *of_mean; /* [tile][latent] latent vectors; those of the means */
   char *bytes;        /* a latent vector as it is stored */
 } kv_gpu_slot;
 
+/* Elements that a slot's hidden layer needs. */
 KV_DEVICE int kv_gpu_hidden_of(const kv_compressor &c) {
   int in = c.gated ? 2 * c.hidden : c.hidden;
   return in > c.back ? in : c.back;
 }
 
-/* Slot number `which` of a lane; at: of that lane, behind kv_gpu_latents. */
+/* Takes slot number `which` of a lane, and those before it; at: of that lane,
+ * with as much taken as kv_gpu_latents has. No barrier. */
 KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
                                        int which) {
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;
@@ -218,7 +233,8 @@ KV_DEVICE kv_gpu_slot kv_gpu_take_slot(kv_gpu_at &at, const kv_compressor &c,
   return s;
 }
 
-/* z[m][latent] = f_c of x[m][w]. */
+/* z [m][latent] = the compressor of x [m][w], m <= KV_CODE_TILE; of: the file's
+ * tensors; hidden: scratch of the slot. */
 KV_DEVICE void kv_gpu_delta_code(const kv_compressor &c, const kv_tensor *of,
                                  int m, const float *x, float *hidden,
                                  float *z) {
@@ -243,7 +259,7 @@ KV_DEVICE void kv_gpu_delta_code(const kv_compressor &c, const kv_tensor *of,
                                 });
 }
 
-/* x[m][w] = f_d of z[m][latent]. */
+/* x [m][w] = the decoder of z [m][latent]; the same. */
 KV_DEVICE void kv_gpu_delta_decode(const kv_compressor &c, const kv_tensor *of,
                                    int m, const float *z, float *hidden,
                                    float *x) {
@@ -266,7 +282,8 @@ KV_DEVICE void kv_gpu_delta_decode(const kv_compressor &c, const kv_tensor *of,
       [&](int i, int j, float y) { x[i * w + j] = kv_add(y, out[j]); });
 }
 
-/* Element x of the mean of n rows, the nearest first. */
+/* Element x of the mean of row[which[0..n)], rows of w, added up in that order.
+ */
 KV_DEVICE float kv_gpu_mean_of(const float *row, int w, int n,
                                const int32_t *which, int x) {
   float sum = 0;

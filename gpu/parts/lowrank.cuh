@@ -9,11 +9,15 @@
  *
  * An element of a latent vector, and of a row, is one thread's, for all tokens
  * of the tile at once, so that a direction is read once for these. A method
- * starts them in the place of its hook, by a rule as gpu/parts/residual.cuh has
- * them, without `kept`:
+ * starts them in the place of its hook, by a rule whose functions mean what
+ * they do in gpu/parts/residual.cuh:
  *
  *   struct x_rule { how(at): the kv_lowrank; from(at), host(at), done(..) };
  *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_lowrank<x_rule>);
+ *
+ * Functions are called by all threads of a block together with the same
+ * arguments and end with a barrier, but kv_gpu_directions and what takes of the
+ * workspace.
  */
 #ifndef KV_GPU_LOWRANK_CUH
 #define KV_GPU_LOWRANK_CUH
@@ -24,7 +28,8 @@ extern "C" {
 #include "ref/parts/lowrank.h"
 }
 
-/* As kv_gpu_take_latents, of tokens that name no references. */
+/* kv_gpu_take_latents, for tokens that name no references: now, entry, format
+ * and block. */
 KV_DEVICE kv_gpu_latents kv_gpu_take_directed(kv_gpu_at &at) {
   size_t t = (size_t)at.layer->shape.n_tokens;
   kv_gpu_latents a = {};
@@ -35,6 +40,7 @@ KV_DEVICE kv_gpu_latents kv_gpu_take_directed(kv_gpu_at &at) {
   return a;
 }
 
+/* Kernel, one block: fills in the plan. */
 template <class Rule>
 __global__ void kv_run_directed_plan(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -51,15 +57,15 @@ __global__ void kv_run_directed_plan(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- coding -------------------------------------------------------------- */
 
-/* What a block codes a tile in. */
+/* What a block codes a tile of tokens in. */
 typedef struct kv_gpu_directed {
-  float *x, *row; /* [tile][w] */
-  float *z;       /* [tile][total] */
+  float *x, *row; /* [tile][w] vectors; what they decode to */
+  float *z;       /* [tile][o.total] latent vectors */
   char *bytes;    /* a latent vector as it is stored */
 } kv_gpu_directed;
 
-/* Slot number `which` of a lane; at: of that lane, behind what is taken of the
- * first one. */
+/* Takes slot number `which` of a lane, and those before it; at: of that lane,
+ * with as much taken as the plan has. */
 KV_DEVICE kv_gpu_directed kv_gpu_take_slot(kv_gpu_at &at, const kv_lowrank &o,
                                            int which) {
   size_t w = (size_t)kv_gpu_vector_width(at.layer->shape), n = KV_CODE_TILE;
@@ -73,7 +79,7 @@ KV_DEVICE kv_gpu_directed kv_gpu_take_slot(kv_gpu_at &at, const kv_lowrank &o,
   return s;
 }
 
-/* Directions of a part. */
+/* The directions [rank][width] of a part of the vector. */
 KV_DEVICE const float *kv_gpu_directions(const kv_gpu_at &at,
                                          const kv_lowrank &o, int part) {
   int side = part >= o.groups, g = part - side * o.groups;
@@ -81,7 +87,7 @@ KV_DEVICE const float *kv_gpu_directions(const kv_gpu_at &at,
   return (const float *)b.data + (size_t)g * (size_t)(b.dim[1] * b.dim[2]);
 }
 
-/* z = B x of m tokens. */
+/* s.z = the products of s.x with the directions, m tokens. */
 KV_DEVICE void kv_gpu_project(const kv_gpu_at &at, const kv_lowrank &o, int m,
                               const kv_gpu_directed &s) {
   const kv_shape &shape = at.layer->shape;
@@ -96,7 +102,7 @@ KV_DEVICE void kv_gpu_project(const kv_gpu_at &at, const kv_lowrank &o, int m,
   }
 }
 
-/* row = B^T z of m tokens, as z is stored. */
+/* s.row = the directions weighted by s.z, m tokens. */
 KV_DEVICE void kv_gpu_rebuild(const kv_gpu_at &at, const kv_lowrank &o, int m,
                               const kv_gpu_directed &s) {
   const kv_shape &shape = at.layer->shape;
@@ -121,6 +127,8 @@ KV_DEVICE void kv_gpu_rebuild(const kv_gpu_at &at, const kv_lowrank &o, int m,
   __syncthreads();
 }
 
+/* Codes a tile: latent vectors, as they are stored, and the rows that these
+ * decode to go into the lanes' blocks. */
 KV_DEVICE void kv_gpu_code_directed(const kv_gpu_at &at, const kv_lowrank &o,
                                     const kv_gpu_latents &a,
                                     const kv_gpu_directed &s,
@@ -141,7 +149,8 @@ KV_DEVICE void kv_gpu_code_directed(const kv_gpu_at &at, const kv_lowrank &o,
   for (int i = 0; i < t.m; i++) kv_gpu_put_row(l, a, t, i, s.row + i * w);
 }
 
-/* Block (slot, lane) takes every so manieth tile, in a slot of that lane. */
+/* Kernel: the grid's blocks take turns with the tiles; block (slot, lane) works
+ * in that slot of that lane. */
 template <class Rule>
 __global__ void kv_run_directed_code(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -162,6 +171,7 @@ __global__ void kv_run_directed_code(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- verbs --------------------------------------------------------------- */
 
+/* Kernel, a block a lane. */
 template <class Rule>
 __global__ void kv_run_directed_commit(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -175,6 +185,7 @@ __global__ void kv_run_directed_commit(const __grid_constant__ kv_gpu_layer l) {
   Rule::done(at, lane, a.now->end);
 }
 
+/* On the host: starts all three; for a method's table. */
 template <class Rule>
 static void kv_gpu_start_lowrank(void *s, const kv_gpu_layer *l) {
   unsigned lanes = (unsigned)l->lanes;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin and
- * argmax, hashes. Every part is called by all threads of the block with the
- * same arguments and begins and ends with a barrier, so results may be read at
- * once. Parts that record their scores in ref do so here, if asked for
- * (gpu/parts/parts_show.cuh). The arguments themselves (score, n, keep) may be
- * in each thread's own memory.
+ * Ranking, as in ref/parts/parts.h: top, top over lanes, top-p, argmin, hashes.
+ * All threads of the block call every function together with the same
+ * arguments, which may be in each thread's own memory, and get the same answer;
+ * unless said otherwise each begins and ends with a barrier, so scores may be
+ * written just before and results read at once. Scores are of entries, flags a
+ * byte an entry, both in global memory. Where ref shows scores to `kvreplay
+ * check`, so do these (gpu/parts/parts_show.cuh). Nothing can fail. Cost:
+ * gpu/block/radix.cuh.
  */
 #ifndef KV_GPU_PARTS_CUH
 #define KV_GPU_PARTS_CUH
@@ -16,7 +18,8 @@
 #include "gpu/parts/parts_show.cuh"
 #include "ref/ground/formula.h"
 
-/* Scores of lanes; every entry counts one. */
+/* What gpu/block/radix.cuh ranks (its Keys). Scores of several lanes, score[l]
+ * [count[l]]; every entry counts one. */
 struct kv_by_score {
   typedef float item;
   typedef uint32_t key;
@@ -30,7 +33,8 @@ struct kv_by_score {
   __device__ int weight(uint32_t) const { return 1; }
 };
 
-/* Logits of one lane; an entry counts as its mass (arithmetic 4). */
+/* `count` logits of one lane; an entry counts as its mass, e^(s - top) in fixed
+ * point, top being the largest. */
 struct kv_by_mass {
   typedef float item;
   typedef uint32_t key;
@@ -46,7 +50,7 @@ struct kv_by_mass {
   }
 };
 
-/* Hashes of one lane; every entry counts one. */
+/* `count` hashes of one lane; every entry counts one. */
 struct kv_by_hash {
   typedef uint64_t item;
   typedef uint64_t key;
@@ -59,12 +63,15 @@ struct kv_by_hash {
   __device__ int weight(uint64_t) const { return 1; }
 };
 
-/* No barrier: the caller has one before the flags are read. */
+/* keep[i] = flag, i < n. No barrier: the caller has one before it reads them.
+ */
 KV_DEVICE void kv_gpu_flag_all(uint8_t *keep, int n, bool flag) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = flag;
 }
 
-/* One ranking over several lanes: the k largest of all of them. */
+/* keep[l][i] = 1 if score[l][i], i < n[l], is among the k largest of all lanes
+ * together, else 0. k <= 0: none; k >= all: all. Equal scores rank by the lower
+ * entry, then the lower lane. */
 KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
                                  const int *n, int lanes, int k,
                                  uint8_t *const *keep) {
@@ -82,14 +89,13 @@ KV_DEVICE void kv_gpu_top_shared(kv_gpu_at &at, const float *const *score,
   __syncthreads();
 }
 
-/* keep[i] = 1 if score[i] is among the k largest of n. k <= 0: none; k >= n:
- * all. */
+/* The same of one lane. */
 KV_DEVICE void kv_gpu_top(kv_gpu_at &at, const float *score, int n, int k,
                           uint8_t *keep) {
   kv_gpu_top_shared(at, &score, &n, 1, k, &keep);
 }
 
-/* The k largest hashes; of equals the lower index first. */
+/* The same of hashes. */
 KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
                                uint8_t *keep) {
   KV_SHARED(kv_radix<false>, room, 1);
@@ -103,7 +109,8 @@ KV_DEVICE void kv_gpu_top_hash(kv_gpu_at &, const uint64_t *hash, int n, int k,
   __syncthreads();
 }
 
-/* Largest of s[0..n) by rule 2; n >= 1. */
+/* The largest of s[0..n), n >= 1, by kv_key. Begins without a barrier of its
+ * own before it reads: thread t reads s[t], s[t + KV_BLOCK], .. alone. */
 KV_DEVICE float kv_gpu_largest(const float *s, int n) {
   uint32_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
@@ -113,9 +120,8 @@ KV_DEVICE float kv_gpu_largest(const float *s, int n) {
   return kv_of_key(kv_block_max(best));
 }
 
-/* Least prefix of the ranking by s whose mass reaches the share p20 * 2^-20
- * of the whole, at least one entry; s are n >= 1 logits. Returns how many. A
- * target of 0 selects as 1 does: the largest entry, whose mass is 2^40. */
+/* keep[i] = 1 for the fewest entries, at least one, whose probabilities (of the
+ * n >= 1 logits s) reach the share p20 * 2^-20. Returns how many. */
 KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
                            uint8_t *keep) {
   KV_SHARED(kv_radix<true>, room, 1);
@@ -130,39 +136,28 @@ KV_DEVICE int kv_gpu_top_p(kv_gpu_at &at, const float *s, int n, int32_t p20,
     __syncthreads();
     return n;
   }
-  int64_t target = kv_share_of(mass, p20);
+  int64_t target = kv_share_of(mass, p20); /* 0 selects as 1 does */
   return kv_radix_top(x, room, (uint64_t)(target > 0 ? target : 1), &keep);
 }
 
-/* Largest of key << 32 | ~index over the entries that are in; -1: none. */
-KV_DEVICE int kv_gpu_arg(const float *score, int n, const uint8_t *in,
-                         uint32_t flip) {
+/* Index of the smallest score, of equals the lower; only entries with in[i]
+ * (in null: all). -1 if there is none. Begins without a barrier. */
+KV_DEVICE int kv_gpu_argmin(kv_gpu_at &at, const float *score, int n,
+                            const uint8_t *in) {
   uint64_t best = 0;
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     if (in && !in[i]) continue;
-    uint64_t own = (uint64_t)(kv_key(score[i]) ^ flip) << 32 | ~(uint32_t)i;
+    uint64_t own = (uint64_t)~kv_key(score[i]) << 32 | ~(uint32_t)i;
     best = own > best ? own : best;
   }
   best = kv_block_max(best);
-  return best ? (int)~(uint32_t)best : -1;
-}
-
-/* Index of the smallest score, of equals the lower; only entries with in[i]
- * (in null: all). -1 if there is none. */
-KV_DEVICE int kv_gpu_argmin(kv_gpu_at &at, const float *score, int n,
-                            const uint8_t *in) {
-  int one = kv_gpu_arg(score, n, in, ~(uint32_t)0);
+  int one = best ? (int)~(uint32_t)best : -1;
   kv_gpu_show_one(at, score, n, in, one);
   return one;
 }
 
-/* Index of the largest, of equals the lower. */
-KV_DEVICE int kv_gpu_argmax(const float *score, int n, const uint8_t *in) {
-  return kv_gpu_arg(score, n, in, 0);
-}
-
 /* Index of the last in the ranking: of the smallest the one with the highest
- * index; n >= 1. */
+ * index; n >= 1. Begins without a barrier. */
 KV_DEVICE int kv_gpu_last(const float *score, int n) {
   uint64_t last = 0;
   kv_block_read<KV_LOADS>(score, n, [&](int i, const float *own, int each) {
@@ -175,9 +170,9 @@ KV_DEVICE int kv_gpu_last(const float *score, int n) {
   return (int)(uint32_t)kv_block_max(last);
 }
 
-/* Where the entries below `end` begin of which this side was never rewritten
- * (kv_first_full): looked for from the youngest, a block of threads at a time.
- */
+/* kv_first_full: the first of the last entries below `end` of which one side
+ * (lane->k or lane->v) was never rewritten; `end` where the last one was.
+ * Looked for from the youngest, KV_BLOCK entries at a time. */
 KV_DEVICE int kv_gpu_first_full(const kv_cell_ref *side, int end) {
   for (int high = end; high > 0; high -= KV_BLOCK) {
     int i = high - 1 - kv_thread();

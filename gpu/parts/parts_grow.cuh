@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compression again of the window methods: the twin of ref/parts/parts_grow.c.
- * Both functions are called by all threads of the block with the same arguments
- * and end with a barrier.
+ * Hooks of the methods that keep the best entries by the votes of a window of
+ * queries, once after the prompt or again and again (grow): the twin of
+ * ref/parts/parts_grow.c. Both functions are called by all threads of the block
+ * together with the same arguments and end with a barrier. w, g: the method's
+ * options; past: entries that it keeps besides the window and the sinks.
  */
 #ifndef KV_GPU_PARTS_GROW_CUH
 #define KV_GPU_PARTS_GROW_CUH
 
 #include "gpu/parts/parts_score.cuh"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 #include "ref/parts/grow.h"
-#ifdef __cplusplus
 }
-#endif
 
-/* observe. */
+/* observe, started by kv_on_observe_entries. */
 KV_DEVICE void kv_gpu_grow_observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_gpu_rows &rows,
                                    const kv_window_options *w,
@@ -25,10 +23,11 @@ KV_DEVICE void kv_gpu_grow_observe(kv_gpu_at &at, kv_gpu_lane *lane,
   const kv_shape *s = &at.layer->shape;
   if (rows.first < s->prompt_len ||
       kv_grow_votes(g, w, s, at.step, lane->n, past))
-    kv_gpu_window_observe(at, lane, rows, w);
+    kv_gpu_window_add(at, lane, rows, w->group);
 }
 
-/* compress_lane: the best `past` and the ends of the lane remain. */
+/* compress_lane: the best `past` entries and both ends of the lane remain, and
+ * the votes begin anew; nothing where it is not due. */
 KV_DEVICE void kv_gpu_grow_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                     const kv_window_options *w,
                                     const kv_grow_options *g, int past) {

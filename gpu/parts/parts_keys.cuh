@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits that a method makes itself, as in ref/parts/parts.h. A thread has an
- * entry's chain to itself.
+ * Dot products of rows, and logits and probabilities that a method makes
+ * itself, as in ref/parts/parts.h. A thread has a chain to itself.
  */
 #ifndef KV_GPU_PARTS_KEYS_CUH
 #define KV_GPU_PARTS_KEYS_CUH
@@ -9,15 +9,35 @@
 #include "gpu/lane/entry.cuh"
 #include "gpu/parts/parts.cuh"
 
-/* q . key, times `scale` (arithmetic 1), without bias. */
-KV_DEVICE float kv_gpu_key_logit(const kv_gpu_row &key, int d, const float *q,
-                                 float scale) {
+/* Chains of fma over d elements, x ascending, by any one thread: of two rows of
+ * floats; of a stored row and b [d]; of a stored row with itself. */
+KV_DEVICE float kv_gpu_dot(const float *a, const float *b, int d) {
   float acc = 0;
-  for (int x = 0; x < d; x++) acc = kv_fma(q[x], kv_gpu_element(key, x), acc);
-  return kv_add(kv_mul(acc, scale), 0.0f);
+  for (int x = 0; x < d; x++) acc = kv_fma(a[x], b[x], acc);
+  return acc;
+}
+KV_DEVICE float kv_gpu_row_dot(const kv_gpu_row &row, const float *b, int d) {
+  float acc = 0;
+  for (int x = 0; x < d; x++) acc = kv_fma(kv_gpu_element(row, x), b[x], acc);
+  return acc;
+}
+KV_DEVICE float kv_gpu_square(const kv_gpu_row &row, int d) {
+  float acc = 0;
+  for (int x = 0; x < d; x++) {
+    float k = kv_gpu_element(row, x);
+    acc = kv_fma(k, k, acc);
+  }
+  return acc;
 }
 
-/* Logits of entries first..first+n-1 into s[0..n). */
+/* The logit q . key * scale, without bias; q [d]. By any one thread. */
+KV_DEVICE float kv_gpu_key_logit(const kv_gpu_row &key, int d, const float *q,
+                                 float scale) {
+  return kv_add(kv_mul(kv_gpu_row_dot(key, q, d), scale), 0.0f);
+}
+
+/* s[i] = the logit of q [d] and entry first + i, i < n. By all threads of the
+ * block together; ends with a barrier. */
 KV_DEVICE void kv_gpu_key_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const float *q, int first, int n, float scale,
                                  float *s) {
@@ -28,7 +48,10 @@ KV_DEVICE void kv_gpu_key_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* n >= 1 logits become their probabilities among themselves. */
+/* s[0..n), n >= 1 logits, become their probabilities among themselves. By all
+ * threads of the block together. Thread t reads s[t], s[t + KV_BLOCK], ..
+ * alone, so a caller that wrote them by the same threads needs no barrier
+ * before it; ends with a barrier. */
 KV_DEVICE void kv_gpu_probabilities(int n, float *s) {
   float most = kv_gpu_largest(s, n);
   int64_t mass = 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A complete ranking as a list, as in ref/parts/parts_order.c: a stable radix
- * sort over the keys of rule 2, 8 bits a pass, by one block. Each warp
- * processes its own run of the list, 32 entries at a time, and knows from the
- * histograms of all warps where its next entry of each digit goes.
+ * A complete ranking as a list, as in ref/parts/parts_order.c: kv_gpu_order is
+ * a stable radix sort over kv_key, 8 bits a pass, by one block; the others are
+ * its steps, called by all threads of the block together unless said otherwise.
+ * Each warp has its own run of the list, 32 entries at a time, and knows from
+ * the histograms of all warps where its next entry of each digit goes. Cost:
+ * four passes over the list.
  */
 #ifndef KV_GPU_PARTS_ORDER_CUH
 #define KV_GPU_PARTS_ORDER_CUH
@@ -12,18 +14,20 @@
 #include "gpu/lane/method.cuh"
 
 enum {
-  KV_ORDER_DIGIT = 8,
+  KV_ORDER_DIGIT = 8, /* bits of a pass */
   KV_ORDER_BUCKETS = 1 << KV_ORDER_DIGIT,
-  KV_ORDER_COUNTS = (int)KV_WARPS * KV_ORDER_BUCKETS
+  KV_ORDER_COUNTS = (int)KV_WARPS * KV_ORDER_BUCKETS /* of all warps */
 };
 
-/* The digit of an inverted key: larger scores come first. */
+/* The digit from bit `shift` on of a score's inverted key, by which larger
+ * scores come first. By any one thread. */
 KV_DEVICE uint32_t kv_order_digit(float score, int shift) {
   return ~kv_key(score) >> shift & (KV_ORDER_BUCKETS - 1);
 }
 
-/* Turns counts into start positions, by digit, then by warp. Warp w's count of
- * digit b is at w * KV_ORDER_BUCKETS + b. */
+/* Turns counts into the places where each begins, by digit, then by warp. Warp
+ * w's count of digit b is at w * KV_ORDER_BUCKETS + b. Begins and ends with a
+ * barrier. */
 KV_DEVICE void kv_order_starts(int *start) {
   enum { EACH = (int)KV_ORDER_BUCKETS / KV_BLOCK };
   int first = kv_thread() * EACH, own = 0, total;
@@ -40,7 +44,8 @@ KV_DEVICE void kv_order_starts(int *start) {
   __syncthreads();
 }
 
-/* Mask of the warp's lanes that have an entry with this digit. */
+/* The mask of the warp's threads that have an entry (here) with this thread's
+ * digit. By all threads of a warp together. */
 KV_DEVICE uint32_t kv_order_peers(uint32_t digit, bool here) {
   uint32_t peers = __ballot_sync(0xffffffffu, here);
   for (int bit = 0; bit < KV_ORDER_DIGIT; bit++) {
@@ -51,7 +56,8 @@ KV_DEVICE uint32_t kv_order_peers(uint32_t digit, bool here) {
   return peers;
 }
 
-/* One digit, stable. */
+/* One pass: to[0..n) is from[0..n) sorted by one digit, equals in their order.
+ */
 KV_DEVICE void kv_order_pass(const float *score, int n, int shift,
                              const int32_t *from, int32_t *to) {
   KV_SHARED(int, start, KV_ORDER_COUNTS);
@@ -79,9 +85,10 @@ KV_DEVICE void kv_order_pass(const float *score, int n, int shift,
   __syncthreads();
 }
 
-/* Sorts the entry indexes list[0..n) by score[entry], rule 2; equals keep the
- * order they have in the list. Takes n indexes of the workspace and gives
- * them back. */
+/* Sorts the entry indexes list[0..n) by falling score[entry]; equals keep the
+ * order that they have in the list. Takes n indexes of the workspace and gives
+ * them back. By all threads of the block together; begins and ends with a
+ * barrier. */
 KV_DEVICE void kv_gpu_order(kv_gpu_at &at, const float *score, int n,
                             int32_t *list) {
   size_t used = at.used;

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The attention that entries received, as in ref/parts/received.h. The
- * observation may have several blocks a lane, each with entries of its own.
+ * The attention that entries received, kept in a column of floats, as in
+ * ref/parts/received.h, which says what is added when. kv_gpu_received_add is a
+ * method's observe (kv_on_observe_entries), kv_gpu_received_compress is called
+ * at every compression, one of which ends every step; both by all threads of
+ * the block together. column: the method's column.
  */
 #ifndef KV_GPU_PARTS_RECEIVED_CUH
 #define KV_GPU_PARTS_RECEIVED_CUH
 
 #include "gpu/parts/parts_score.cuh"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 #include "ref/parts/received.h"
-#ifdef __cplusplus
 }
-#endif
 
+/* The lane's kv_received, behind its sums; by any thread. */
 KV_DEVICE kv_received *kv_gpu_received(const kv_gpu_at &at,
                                        const kv_gpu_lane *lane) {
   return (kv_received *)kv_gpu_window_sums(at, lane, lane->queries);
 }
 
-/* The first query that counts; all later ones do. */
+/* The first token whose query counts; all later ones do. By any thread. */
 KV_DEVICE int kv_gpu_received_first(const kv_gpu_at &at,
                                     const kv_gpu_lane *lane) {
   return kv_gpu_received(at, lane)->first;
 }
 
-/* What entry i got from its own token's query, one of these rows, if it is. */
+/* Takes out of the sums what entry i got from its own token's query, if that is
+ * one of these rows. By the thread that has the entry. */
 KV_DEVICE void kv_gpu_leave_out_own(const kv_gpu_at &at,
                                     const kv_gpu_lane *lane,
                                     const kv_gpu_rows &rows, int i) {
@@ -39,6 +40,8 @@ KV_DEVICE void kv_gpu_leave_out_own(const kv_gpu_at &at,
         kv_fix(p[(size_t)h * rows.stride + (size_t)i]);
 }
 
+/* What entry i got from a decode step: the largest over the query heads. By any
+ * thread. */
 KV_DEVICE float kv_gpu_received_step(const kv_gpu_rows &rows, int i) {
   int64_t most = rows.sum[i];
   for (int h = 1; h < rows.heads; h++) {
@@ -48,7 +51,8 @@ KV_DEVICE float kv_gpu_received_step(const kv_gpu_rows &rows, int i) {
   return kv_unfix(most);
 }
 
-/* observe; own: does a token's own query count for it? */
+/* observe. own: a token's own query counts for it; if not, the method wants
+ * KV_P too. */
 KV_DEVICE void kv_gpu_received_add(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_gpu_rows &rows, int column,
                                    bool own) {
@@ -62,8 +66,9 @@ KV_DEVICE void kv_gpu_received_add(kv_gpu_at &at, kv_gpu_lane *lane,
   if (prompt) kv_gpu_window_add(at, lane, rows, KV_GROUP_MAX);
 }
 
-/* At every compression, one of which ends every step: a prompt's sums join the
- * column. */
+/* At a prompt's compression its sums join the column, the largest over the
+ * query heads; queries: how many of a prompt's last ones are shown, 0: all.
+ * Ends with a barrier then. */
 KV_DEVICE void kv_gpu_received_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                         int column, int queries) {
   kv_received *c = kv_gpu_received(at, lane);
@@ -76,9 +81,7 @@ KV_DEVICE void kv_gpu_received_compress(kv_gpu_at &at, kv_gpu_lane *lane,
   if (kv_thread() == 0) lane->wrote = 1;
   float *score = kv_gpu_column_float(at, lane, column);
   for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) {
-    float most = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
-    for (int h = 1; h < lane->queries; h++)
-      most = kv_max(most, kv_unfix(kv_gpu_window_sums(at, lane, h)[i]));
+    float most = kv_gpu_max_plane(at, lane, i);
     score[i] = gap ? most : kv_add(score[i], most);
   }
   kv_gpu_window_clear(at, lane, KV_GROUP_MAX);

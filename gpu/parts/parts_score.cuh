@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, as in ref/parts/parts.h: fixed-point sums, pooling, the observation
- * window's sums; and the ways of keeping that most evicting methods share.
- * Every part is called by all threads of the block with the same arguments and
- * ends with a barrier, so results may be read at once. Each entry is computed
- * by one thread, with the reference's chain of operations.
+ * Scores, as in ref/parts/parts.h: from sums of probabilities in fixed point
+ * (times 2^40, so that no order changes them), pooling, the observation
+ * window's sums; and the ways of keeping that most evicting methods share. All
+ * threads of the block call every function together with the same arguments,
+ * unless it is said to be any thread's, and it ends with a barrier, so results
+ * may be read at once. Each entry is computed by one thread, with the
+ * reference's chain of operations. Arrays are in global memory and have a
+ * number an entry.
  */
 #ifndef KV_GPU_PARTS_SCORE_CUH
 #define KV_GPU_PARTS_SCORE_CUH
@@ -12,15 +15,11 @@
 #include "gpu/lane/verbs.cuh"
 #include "gpu/parts/parts.cuh"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 #include "ref/parts/parts.h"
-#ifdef __cplusplus
 }
-#endif
 
-/* out[i] = RN32(sum[i]) * 2^-40. */
+/* out[i] = RN32(sum[i]) * 2^-40, i < n. */
 KV_DEVICE void kv_gpu_scores(const int64_t *sum, int n, float *out) {
   kv_block_read<KV_LOADS>(sum, n, [&](int i, const int64_t *own, int each) {
     KV_UNROLL
@@ -29,7 +28,8 @@ KV_DEVICE void kv_gpu_scores(const int64_t *sum, int n, float *out) {
   __syncthreads();
 }
 
-/* score[i] divided by the rows that saw token id[i] at `step` tokens seen. */
+/* score[i], i < n, divided by how many query rows saw token id[i] when `step`
+ * tokens were seen. */
 KV_DEVICE void kv_gpu_scores_seen(int step, const uint32_t *id, int n,
                                   float *score) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
@@ -39,12 +39,15 @@ KV_DEVICE void kv_gpu_scores_seen(int step, const uint32_t *id, int n,
 
 /* --- pooling ------------------------------------------------------------ */
 
+/* The first and the last of n places within half a kernel of place i. */
 KV_DEVICE int kv_pool_low(int i, int half) { return i < half ? 0 : i - half; }
 KV_DEVICE int kv_pool_high(int i, int half, int n) {
   return i + half < n ? i + half : n - 1;
 }
 
-/* Pooling with stride 1 over n scores; kernel odd; out is not in. */
+/* out[i], i < n: the largest, the sum, the average of `kernel` (odd) neighbours
+ * of in[i]. Places past the ends are left out of max, and 0 in the others. out
+ * is not in. */
 KV_DEVICE void kv_gpu_pool_max(const float *in, int n, int kernel, float *out) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);
@@ -76,10 +79,11 @@ KV_DEVICE void kv_gpu_pool_avg(const float *in, int n, int kernel, float *out) {
   __syncthreads();
 }
 
-/* --- the observation window's sums
- * ---------------------------------------------------- */
+/* --- the observation window's sums ----------------------------------------
+ * In the lane's state: planes of n_tokens sums. group: a kv_group_rule. */
 
-/* Number of sums that a lane holds: one, or one for each query head. */
+/* How many planes a lane has: one, or one for each query head; and plane number
+ * `plane`. By any thread. */
 KV_DEVICE int kv_gpu_window_planes(const kv_gpu_lane *lane, int group) {
   return group == KV_GROUP_MAX ? lane->queries : 1;
 }
@@ -90,8 +94,8 @@ KV_DEVICE int64_t *kv_gpu_window_sums(const kv_gpu_at &at,
   return (int64_t *)kv_gpu_own(at, lane) + (size_t)plane * n;
 }
 
-/* sum[i] += the rows' sums of heads [h, end), of the block's entries: for an
- * observation that may have several blocks a lane. */
+/* sum[i] += the rows' sums of heads [h, end), for the block's entries of an
+ * observation that may have several blocks a lane. No barrier. */
 KV_DEVICE void kv_gpu_add_heads(const kv_gpu_rows &rows, int h, int end,
                                 int64_t *sum) {
   for (int i = kv_gpu_first_entry(); i < rows.entries;
@@ -103,7 +107,8 @@ KV_DEVICE void kv_gpu_add_heads(const kv_gpu_rows &rows, int h, int end,
   }
 }
 
-/* observe: adds the rows' sums to the lane's own. */
+/* observe, started by kv_on_observe_entries: adds the rows' sums to the lane's.
+ */
 KV_DEVICE void kv_gpu_window_add(kv_gpu_at &at, kv_gpu_lane *lane,
                                  const kv_gpu_rows &rows, int group) {
   int planes = kv_gpu_window_planes(lane, group);
@@ -115,7 +120,7 @@ KV_DEVICE void kv_gpu_window_add(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Empties them. */
+/* Zeroes the lane's sums. */
 KV_DEVICE void kv_gpu_window_clear(kv_gpu_at &at, kv_gpu_lane *lane,
                                    int group) {
   int planes = kv_gpu_window_planes(lane, group);
@@ -127,7 +132,8 @@ KV_DEVICE void kv_gpu_window_clear(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* Sums stay sums through an average pooling (arithmetic 4). */
+/* out[0..n): the scores of sum[0..n), pooled (a kv_pooling). Sums stay sums
+ * through an average, whose divisor is not applied. */
 KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
                                  int kernel, int n, float *out) {
   size_t used = at.used;
@@ -145,20 +151,28 @@ KV_DEVICE void kv_gpu_score_sums(kv_gpu_at &at, const int64_t *sum, int pooling,
   at.used = used;
 }
 
-/* out[i] = the largest over the lane's planes of the score of entry first + i.
+/* The largest over the lane's query heads of the score of entry i. By any
+ * thread.
  */
+KV_DEVICE float kv_gpu_max_plane(const kv_gpu_at &at, const kv_gpu_lane *lane,
+                                 int i) {
+  float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[i]);
+  for (int h = 1; h < lane->queries; h++)
+    m = kv_max(m, kv_unfix(kv_gpu_window_sums(at, lane, h)[i]));
+  return m;
+}
+
+/* out[i] = the same of entry first + i, i < n. */
 KV_DEVICE void kv_gpu_max_planes(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  int first, int n, float *out) {
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    float m = kv_unfix(kv_gpu_window_sums(at, lane, 0)[first + i]);
-    for (int h = 1; h < lane->queries; h++)
-      m = kv_max(m, kv_unfix(kv_gpu_window_sums(at, lane, h)[first + i]));
-    out[i] = m;
-  }
+  for (int i = kv_thread(); i < n; i += KV_BLOCK)
+    out[i] = kv_gpu_max_plane(at, lane, first + i);
   __syncthreads();
 }
 
-/* out[0..n): group rule, then pooling, over entries [first, first + n). */
+/* out[0..n): the scores of entries first .. by the window's sums: the heads'
+ * joined by the group rule, then pooled. Takes of the workspace and gives back.
+ */
 KV_DEVICE void kv_gpu_window_score_from(kv_gpu_at &at, const kv_gpu_lane *lane,
                                         int group, int pooling, int kernel,
                                         int first, int n, float *out) {
@@ -179,31 +193,8 @@ KV_DEVICE void kv_gpu_window_score_from(kv_gpu_at &at, const kv_gpu_lane *lane,
   at.used = used;
 }
 
-/* The same over the first n entries. */
-KV_DEVICE void kv_gpu_window_score(kv_gpu_at &at, const kv_gpu_lane *lane,
-                                   int group, int pooling, int kernel, int n,
-                                   float *out) {
-  kv_gpu_window_score_from(at, lane, group, pooling, kernel, 0, n, out);
-}
-
-/* observe of the window methods. */
-KV_DEVICE void kv_gpu_window_observe(kv_gpu_at &at, kv_gpu_lane *lane,
-                                     const kv_gpu_rows &rows,
-                                     const kv_window_options *o) {
-  kv_gpu_window_add(at, lane, rows, o->group);
-}
-
-/* Scores of the entries before the window, in the hook's workspace;
- * lane->n > window. */
-KV_DEVICE float *kv_gpu_window_past(kv_gpu_at &at, const kv_gpu_lane *lane,
-                                    const kv_window_options *o) {
-  int n = lane->n - o->window;
-  float *score = KV_GPU_TAKE(at, float, n);
-  kv_gpu_window_score(at, lane, o->group, o->pooling, o->kernel, n, score);
-  return score;
-}
-
-/* The method's column c += the rows' sums over the group's heads. */
+/* observe, started by kv_on_observe_entries: the method's column c of int64 +=
+ * the rows' sums over the lane's query heads. */
 KV_DEVICE void kv_gpu_column_add(kv_gpu_at &at, kv_gpu_lane *lane, int c,
                                  const kv_gpu_rows &rows) {
   kv_gpu_add_heads(rows, 0, rows.heads, kv_gpu_column_int64(at, lane, c));
@@ -212,8 +203,8 @@ KV_DEVICE void kv_gpu_column_add(kv_gpu_at &at, kv_gpu_lane *lane, int c,
 
 /* --- keeping ------------------------------------------------------------ */
 
-/* The first `sink` and the last `recent` entries remain; nothing is done
- * while the lane holds no more than both. */
+/* The first `sink` and the last `recent` entries of the lane remain; nothing is
+ * done while it holds no more than both. */
 KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
                                 int recent) {
   int gone = lane->n - sink - recent;
@@ -224,13 +215,12 @@ KV_DEVICE void kv_gpu_keep_ends(kv_gpu_at &at, kv_gpu_lane *lane, int sink,
   kv_gpu_keep(at, lane, sink + recent, lane->list);
 }
 
-/* Of the first `past` entries the top `heavy` by score remain, and all behind
- * them; nothing is done while past <= heavy. Where one goes, as at every step
- * of decoding, it is looked for. */
+/* Of the first `past` entries the `heavy` of largest score[0..past) remain, and
+ * all behind them; nothing is done while past <= heavy. */
 KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
                                       const float *score, int past, int heavy) {
   if (past <= heavy) return;
-  if (past == heavy + 1) {
+  if (past == heavy + 1) { /* as at every step of decoding */
     kv_gpu_show(at, KV_CHOSE_K, &score, &past, 1);
     kv_gpu_drop_one(at, lane, kv_gpu_last(score, past));
     return;
@@ -240,15 +230,6 @@ KV_DEVICE void kv_gpu_keep_top_recent(kv_gpu_at &at, kv_gpu_lane *lane,
   kv_gpu_flag_all(keep + past, n - past, true);
   kv_gpu_top(at, score, past, heavy, keep);
   kv_gpu_keep_mask(at, lane, keep);
-}
-
-/* The best `past` entries before the window and the window remain. */
-KV_DEVICE void kv_gpu_window_keep(kv_gpu_at &at, kv_gpu_lane *lane,
-                                  const kv_window_options *o, int past) {
-  int before = lane->n - o->window;
-  if (before <= past) return;
-  const float *score = kv_gpu_window_past(at, lane, o);
-  kv_gpu_keep_top_recent(at, lane, score, before, past);
 }
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records the scores of selections, if asked for (kv_gpu_shown), as
- * ref/parts/parts.c does. Called by all threads of the block with the same
- * arguments; if not asked for it is a branch without a barrier. Cost: one read
- * and one write of the scores.
+ * Records the scores that selections are shown, for `kvreplay check`, where the
+ * plan asks for it (at.shown), as ref/parts/parts.c does. gpu/parts/parts.cuh
+ * calls these before it selects. By all threads of the block together with the
+ * same arguments; where it is not asked for, each is a branch without a
+ * barrier. Cost: one read and one write of the scores.
  */
 #ifndef KV_GPU_PARTS_SHOW_CUH
 #define KV_GPU_PARTS_SHOW_CUH
@@ -11,7 +12,10 @@
 #include "gpu/lane/method.cuh"
 #include "ref/ground/choice.h"
 
-/* Begins and ends with a barrier. */
+/* Appends list number `list` of `lists` of one selection: its n scores, of
+ * which those with in[i] 0 were not to be chosen (in null: all were). chose:
+ * what kind of selection. What does not fit is counted in shown->lost. at.shown
+ * is not NULL. Begins and ends with a barrier. */
 KV_DEVICE void kv_gpu_show_list(const kv_gpu_at &at, kv_chose chose, int list,
                                 int lists, const float *score, int n,
                                 const uint8_t *in) {
@@ -36,14 +40,15 @@ KV_DEVICE void kv_gpu_show_list(const kv_gpu_at &at, kv_chose chose, int list,
   __syncthreads();
 }
 
+/* A selection over `lists` lists score[l] [n[l]]. */
 KV_DEVICE void kv_gpu_show(const kv_gpu_at &at, kv_chose chose,
                            const float *const *score, const int *n, int lists) {
   for (int l = 0; at.shown && l < lists; l++)
     kv_gpu_show_list(at, chose, l, lists, score[l], n[l], nullptr);
 }
 
-/* Records the choice of one among the entries with in[i] (in null: all), if
- * there was any. */
+/* The choice of `one` among the n entries with in[i] (in null: all); -1: there
+ * was none, and nothing is recorded. */
 KV_DEVICE void kv_gpu_show_one(const kv_gpu_at &at, const float *score, int n,
                                const uint8_t *in, int one) {
   if (at.shown && one >= 0)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two tiers of precision, as in ref/parts/tiers.h. Every part is called by all
- * threads of the block with the same arguments; `one` is room for one index
- * that all of them see.
+ * Two tiers of precision on one lane, as in ref/parts/tiers.h: entries in many
+ * bits (KV_TIER_HIGH) and in few (KV_TIER_LOW). All threads of the block call
+ * the last three functions together with the same arguments, as verbs are
+ * called; the first two are any thread's. t: of the method's params. one: room
+ * for one index in global memory, which all threads see.
  */
 #ifndef KV_GPU_PARTS_TIERS_CUH
 #define KV_GPU_PARTS_TIERS_CUH
@@ -10,22 +12,19 @@
 #include "gpu/lane/verbs.cuh"
 #include "gpu/parts/parts.cuh"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 #include "ref/parts/tiers.h"
-#ifdef __cplusplus
 }
-#endif
 
-/* As recode names it. */
+/* How kv_gpu_recode names the coding of a side (KV_TIER_K, KV_TIER_V) in a
+ * tier; KV_SAME: as it came. */
 KV_DEVICE int kv_gpu_tier_coding(const kv_gpu_at &at, const kv_tiers *t,
                                  int tier, int side) {
   int i = t->coding[tier][side];
   return i == KV_SAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
-/* Is entry i in the low tier? */
+/* True if entry i is in the low tier. */
 KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_tiers *t, int i) {
   if (kv_one_tier(t)) return false;
@@ -33,7 +32,8 @@ KV_DEVICE bool kv_gpu_tier_is_low(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return side[i].format == kv_gpu_tier_coding(at, t, KV_TIER_LOW, t->tell);
 }
 
-/* The first of the entries that the high tier's coding has yet to code. */
+/* The first of the entries that the high tier's coding has yet to code, which
+ * are the last ones; lane->n: none. Has barriers. */
 KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
                                     const kv_tiers *t) {
   if (t->coding[KV_TIER_HIGH][KV_TIER_K] != KV_SAME)
@@ -43,6 +43,7 @@ KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
   return lane->n;
 }
 
+/* kv_gpu_recode of entry i alone, into k and v. */
 KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
                                  int i, int k, int v) {
   if (kv_thread() == 0) one[0] = i;
@@ -50,7 +51,7 @@ KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
   kv_gpu_recode(at, lane, 1, one, k, v);
 }
 
-/* An entry that was never coded goes into a tier. */
+/* Entry i, which was never coded, goes into a tier. */
 KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const kv_tiers *t, int32_t *one, int i,
                                 int tier) {
@@ -59,7 +60,8 @@ KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
   if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
 }
 
-/* One of the high tier goes into the low one. */
+/* Entry i of the high tier goes into the low one, coded from its codes; a side
+ * in which both tiers are alike stays. */
 KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
                                   const kv_tiers *t, int32_t *one, int i) {
   int to[KV_TIER_SIDES];

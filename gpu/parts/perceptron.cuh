@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear layers of perceptrons on a device: products as arithmetic 1 has them
- * with scale 1. A thread has one output of up to ROWS inputs at a time, so that
- * a row of weights is read once for these. Called by all threads of a block;
- * ends with a barrier.
+ * Linear layers of perceptrons on a device, for gpu/parts/latents.cuh and
+ * lowrank.cuh. A product is one chain of fma, then + 0, in one thread, which
+ * has one output of up to ROWS inputs at a time, so that a row of weights is
+ * read once for these.
  */
 #ifndef KV_GPU_PERCEPTRON_CUH
 #define KV_GPU_PERCEPTRON_CUH
@@ -11,7 +11,9 @@
 #include "gpu/block/block.cuh"
 #include "ref/ground/activation.h"
 
-/* then(i, j, w_j . x_i), i < m, j < n: d elements each, x_i at x + i * ldx. */
+/* Calls then(i, j, w_j . x_i) for all i < m and j < n, each by one thread: x_i
+ * are d floats at x + i * ldx, w_j the rows of w [n][d]. By all threads of the
+ * block together with the same arguments; ends with a barrier. */
 template <int ROWS, class Then>
 static __device__ void kv_gpu_products(int m, int n, int d, const float *x,
                                        int ldx, const float *w, Then then) {

@@ -16,13 +16,17 @@
  *
  * A method starts them in the place of its hook:
  *
- *   struct x_rule {
- *     how(at): the kv_residual; from(at), end(at): tokens compressed before and
- *     now; host(at): the class of what is coded, or -1; done(at, lane): is told
- *     of each lane when it is compressed; kept(at, lane): floats of the lane's
- *     state for [most][d + d_v], where references are coded but stay as they
- *     came (self=yes) };
+ *   struct x_rule { static __device__ functions of the method x:
+ *     const kv_residual &how(at)
+ *     int from(at), end(at): entries from..end-1 are compressed now
+ *     int host(at): the class that coded entries become of; -1: none
+ *     void done(at, lane, end): the lane is compressed; called by all threads
+ *     float *kept(at, lane): [most][d + d_v] of the lane's state, where the
+ *       references are kept as they came though they are coded (self=yes) };
  *   KV_GPU_METHOD(x, .compress_layer = kv_gpu_start_residual<x_rule>);
+ *
+ * Functions are called by all threads of a block together with the same
+ * arguments and end with a barrier. o: how(at); a: the plan.
  */
 #ifndef KV_GPU_RESIDUAL_CUH
 #define KV_GPU_RESIDUAL_CUH
@@ -31,7 +35,8 @@
 
 /* --- search -------------------------------------------------------------- */
 
-/* Names the references of coded tokens first .. first + m - 1. */
+/* Writes the ids of their nearest references into the blocks of coded tokens
+ * first .. first + m - 1; n: references there are; room: shared memory. */
 KV_DEVICE void kv_gpu_name_nearest(const kv_gpu_at &at, const kv_residual &o,
                                    const kv_gpu_latents &a, int first, int m,
                                    int n, kv_gpu_search_room *room) {
@@ -55,6 +60,7 @@ KV_DEVICE void kv_gpu_name_nearest(const kv_gpu_at &at, const kv_residual &o,
       });
 }
 
+/* Kernel: block b has coded tokens from b * KV_LATENT_TILE on. */
 template <class Rule>
 __global__ void kv_run_nearest(const __grid_constant__ kv_gpu_layer l) {
   KV_SHARED(kv_gpu_search_room, room, 1);
@@ -70,12 +76,14 @@ __global__ void kv_run_nearest(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- coding -------------------------------------------------------------- */
 
-/* The tile's tokens: their batch, their first place in it, the first of the
- * coded and how many. */
+/* A tile's tokens: coded tokens first .. first + m - 1, from `place` on in
+ * their batch of KV_LATENT_TILE. */
 typedef struct kv_gpu_tile {
   int batch, place, first, m;
 } kv_gpu_tile;
 
+/* Notes that the tile's token i cannot be coded, if it is the first: its latent
+ * vector is not finite, or (decoded 1) what that decodes to. No barrier. */
 KV_DEVICE void kv_gpu_cannot(const kv_gpu_latents &a, const kv_gpu_tile &t,
                              int i, int decoded) {
   unsigned long long at = (unsigned long long)t.batch << 32 |
@@ -83,7 +91,8 @@ KV_DEVICE void kv_gpu_cannot(const kv_gpu_latents &a, const kv_gpu_tile &t,
   if (kv_thread() == 0) atomicMin(&a.now->bad, at);
 }
 
-/* Rows of a.row that token i's block names, in `which`; returns how many. */
+/* which: the rows of a.row that coded token i's block names, in shared memory;
+ * returns how many. n: references there are. */
 KV_DEVICE int kv_gpu_named_rows(const kv_gpu_layer &l, const kv_residual &o,
                                 const kv_gpu_latents &a, int i, int n,
                                 int32_t *which) {
@@ -98,7 +107,8 @@ KV_DEVICE int kv_gpu_named_rows(const kv_gpu_layer &l, const kv_residual &o,
   return found;
 }
 
-/* Puts the stored latent vector of token i into all sides of all lanes. */
+/* Writes the stored latent vector at `from` into `block` of both sides of all
+ * lanes, each its part. */
 KV_DEVICE void kv_gpu_put_bytes(const kv_gpu_layer &l, const kv_delta &how,
                                 int format, int32_t block, const char *from) {
   kv_gpu_coded_size size = kv_gpu_format_delta::latent(how);
@@ -115,7 +125,8 @@ KV_DEVICE void kv_gpu_put_bytes(const kv_gpu_layer &l, const kv_delta &how,
   __syncthreads();
 }
 
-/* z of the tile, as it is stored. */
+/* s.z: the latent vectors of the tile's tokens, as they are stored, which go
+ * into the lanes' blocks. */
 KV_DEVICE void kv_gpu_code_latents(const kv_gpu_at &at, const kv_residual &o,
                                    const kv_gpu_latents &a,
                                    const kv_gpu_slot &s, const kv_gpu_tile &t) {
@@ -136,7 +147,8 @@ KV_DEVICE void kv_gpu_code_latents(const kv_gpu_at &at, const kv_residual &o,
   }
 }
 
-/* What token i of the tile stands for goes into the lanes' blocks. */
+/* Writes row [w], what the tile's token i stands for, into the lanes' blocks.
+ */
 KV_DEVICE void kv_gpu_put_row(const kv_gpu_layer &l, const kv_gpu_latents &a,
                               const kv_gpu_tile &t, int i, const float *row) {
   int j = t.first + i, f = a.format[j], w = kv_gpu_vector_width(l.shape);
@@ -151,7 +163,8 @@ KV_DEVICE void kv_gpu_put_row(const kv_gpu_layer &l, const kv_gpu_latents &a,
   if (kv_block_any(wrong)) kv_gpu_cannot(a, t, i, 1);
 }
 
-/* Codes a tile, whose references are named; n: references there are. */
+/* Codes a tile in slot s, its references being named; n: references there are.
+ */
 KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
                                 const kv_gpu_latents &a, const kv_gpu_slot &s,
                                 const kv_gpu_tile &t, int n) {
@@ -181,7 +194,8 @@ KV_DEVICE void kv_gpu_code_tile(const kv_gpu_at &at, const kv_residual &o,
   for (int i = 0; i < t.m; i++) kv_gpu_put_row(l, a, t, i, row + i * w);
 }
 
-/* Block (slot, lane) takes every so manieth tile, in a slot of that lane. */
+/* Kernel: the grid's blocks take turns with the tiles; block (slot, lane) works
+ * in that slot of that lane. */
 template <class Rule>
 __global__ void kv_run_code(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -202,7 +216,8 @@ __global__ void kv_run_code(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- verbs --------------------------------------------------------------- */
 
-/* Coded tokens first .. first + m - 1, a batch, become the lane's. */
+/* The verbs: coded tokens first .. first + m - 1, a batch, become the lane's.
+ * The first lane fails if one of them cannot be. */
 template <class Rule>
 static __device__ void kv_gpu_commit(kv_gpu_lane *lane, const kv_gpu_layer &l,
                                      const kv_gpu_latents &a, int batch,
@@ -218,6 +233,7 @@ static __device__ void kv_gpu_commit(kv_gpu_lane *lane, const kv_gpu_layer &l,
   if (host >= 0) kv_gpu_retier(at, lane, m, a.entry + first, host);
 }
 
+/* Kernel, a block a lane. */
 template <class Rule>
 __global__ void kv_run_commit(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_lane *lane = &l.lane[blockIdx.x];
@@ -234,7 +250,7 @@ __global__ void kv_run_commit(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- one after another --------------------------------------------------- */
 
-/* Adds entry i to the references; returns how many there are. */
+/* Adds entry i to the n references; returns how many there are then. */
 template <class Rule>
 static __device__ int kv_gpu_add_reference(kv_gpu_at &at, const kv_residual &o,
                                            const kv_gpu_latents &a, int i,
@@ -251,8 +267,8 @@ static __device__ int kv_gpu_add_reference(kv_gpu_at &at, const kv_residual &o,
   return n + 1;
 }
 
-/* How many tokens a batch has that begins with coded token `first`: it ends
- * with a reference. */
+/* How many tokens the batch has that begins with coded token `first`: it ends
+ * with a reference (*reference 1) or at KV_LATENT_TILE. By any thread. */
 KV_DEVICE int kv_gpu_batch_of(const kv_residual &o, const kv_gpu_latents &a,
                               int first, int *reference) {
   int m = 0, n = a.now->coded, from = a.now->from;
@@ -262,6 +278,7 @@ KV_DEVICE int kv_gpu_batch_of(const kv_residual &o, const kv_gpu_latents &a,
   return m;
 }
 
+/* Kernel, one block for all lanes: search, code and commit batch by batch. */
 template <class Rule>
 __global__ void kv_run_in_order(const __grid_constant__ kv_gpu_layer l) {
   KV_SHARED(kv_gpu_search_room, room, 1);
@@ -289,6 +306,7 @@ __global__ void kv_run_in_order(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- starts -------------------------------------------------------------- */
 
+/* On the host: starts all of them; for a method's table. */
 template <class Rule>
 static void kv_gpu_start_residual(void *s, const kv_gpu_layer *l) {
   constexpr int MOST = 512; /* blocks of rows: several a processor */

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The first two kernels of a compression that codes tokens as residual latents
- * (gpu/parts/residual.cuh): which tokens are references and which are coded,
- * where their blocks will be, and the references' vectors and norms.
+ * (gpu/parts/residual.cuh, which says what Rule is): which tokens are
+ * references and which are coded, where their blocks will be, and the
+ * references' vectors and squared lengths. Functions without a value are called
+ * by all threads of a block together, with the same arguments; the others are
+ * any thread's.
  */
 #ifndef KV_GPU_RESIDUAL_PLAN_CUH
 #define KV_GPU_RESIDUAL_PLAN_CUH
 
 #include "gpu/parts/latents.cuh"
 
-enum { KV_REFERENCE_ROWS = 16 }; /* of a block of `rows`, at most at a time */
+/* References of which a block of kv_run_rows makes the vectors at a time. */
+enum { KV_REFERENCE_ROWS = 16 };
 
+/* True if tokens are coded against references at all. */
 KV_DEVICE bool kv_gpu_refers(const kv_residual &o) {
   return o.references != KV_REFERENCES_NONE;
 }
 
-/* Is what was decoded a reference of what follows? */
+/* True if references are what was decoded, so that tokens are coded in order.
+ */
 KV_DEVICE bool kv_gpu_in_order(const kv_residual &o) {
   return kv_gpu_refers(o) && o.refs == KV_REFS_RECON;
 }
 
+/* The format of entry i, coded by a compression from entry `from` on:
+ * references have their own. */
 KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
                               int from) {
   bool reference = kv_is_reference(&o, i, from);
@@ -28,8 +36,10 @@ KV_DEVICE int kv_gpu_coded_as(const kv_gpu_at &at, const kv_residual &o, int i,
 
 /* --- plan ---------------------------------------------------------------- */
 
-/* Flags the references below end: of those compressed before, unchanged rows
- * and what was coded as one. */
+/* flag[i] = 1 for the references below end: of entries below from, compressed
+ * before, those that are as they came or were coded as one. Ends with a
+ * barrier.
+ */
 KV_DEVICE void kv_gpu_flag_references(const kv_gpu_at &at, const kv_residual &o,
                                       int from, int end, uint8_t *flag) {
   const kv_gpu_lane *lane = at.layer->lane;
@@ -44,7 +54,8 @@ KV_DEVICE void kv_gpu_flag_references(const kv_gpu_at &at, const kv_residual &o,
   __syncthreads();
 }
 
-/* Numbers the blocks of the coded tokens as their slabs will take them. */
+/* a.format and a.block of the n entries a.entry, as their slabs will take them.
+ */
 KV_DEVICE void kv_gpu_number_blocks(const kv_gpu_at &at, const kv_residual &o,
                                     const kv_gpu_latents &a, int n, int from) {
   const kv_gpu_slab *slab = at.layer->lane[0].k_slab;
@@ -62,6 +73,7 @@ KV_DEVICE void kv_gpu_number_blocks(const kv_gpu_at &at, const kv_residual &o,
   }
 }
 
+/* Kernel, one block: fills in the plan, but norm and row. */
 template <class Rule>
 __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);
@@ -83,7 +95,8 @@ __global__ void kv_run_plan(const __grid_constant__ kv_gpu_layer l) {
 
 /* --- references ---------------------------------------------------------- */
 
-/* Row j: the vector of entry i. */
+/* row [w]: the vector of reference number j, entry i; with self=yes also kept
+ * as it came in the lanes' states. No barrier. */
 template <class Rule>
 static __device__ void kv_gpu_reference_row(kv_gpu_at &at, const kv_residual &o,
                                             int i, int j, float *row) {
@@ -102,12 +115,15 @@ static __device__ void kv_gpu_reference_row(kv_gpu_at &at, const kv_residual &o,
   }
 }
 
+/* The squared length of row [w]: one chain. */
 KV_DEVICE float kv_gpu_reference_norm(const float *row, int w) {
   float sum = 0;
   for (int x = 0; x < w; x++) sum = kv_fma(row[x], row[x], sum);
   return kv_add(sum, 0.0f);
 }
 
+/* Kernel: the grid's blocks take turns with KV_REFERENCE_ROWS references each.
+ */
 template <class Rule>
 __global__ void kv_run_rows(const __grid_constant__ kv_gpu_layer l) {
   kv_gpu_at at = kv_at_lane(l, &l.lane[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A ring of queries on a device: the twin of ref/parts/ring.h. All threads of
- * the block call it with the same arguments; it ends with a barrier.
+ * A ring of queries in a lane's state, those of the last `window` tokens, for
+ * methods that ask them when they compress: the twin of ref/parts/ring.h.
  */
 #ifndef KV_GPU_RING_CUH
 #define KV_GPU_RING_CUH
@@ -12,6 +12,9 @@ extern "C" {
 #include "ref/parts/ring.h"
 }
 
+/* observe (kv_on_observe), of a method that wants KV_Q: the rows' queries take
+ * their places in ring [window][lane->queries][d], token t at t % window. By
+ * all threads of the block together; ends with a barrier. */
 KV_DEVICE void kv_gpu_ring_add(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                const kv_gpu_rows &rows, int window,
                                float *ring) {

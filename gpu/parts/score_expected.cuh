@@ -1,20 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scorer of Expected Attention: the twin of ref/parts/score_expected.c. Of
- * the sums a thread has some chains (i, j) to itself; of the scores an entry.
+ * The scorer expected, of Expected Attention: the twin of
+ * ref/parts/score_expected.c, called through gpu/parts/scorers.cuh. Mean and
+ * covariance of the queries that were seen, rotated back to no position, give
+ * the distribution of the queries to come, and entries are scored by the
+ * attention that these are expected to pay. Of the sums a thread has some
+ * chains (i, j) to itself; of the scores an entry. Functions are called by all
+ * threads of the block together and end with a barrier, unless one returns a
+ * float: that is any one thread's. d: elements of a key.
  */
 #ifndef KV_GPU_SCORE_EXPECTED_CUH
 #define KV_GPU_SCORE_EXPECTED_CUH
 
-#include "gpu/parts/score_rows.cuh"
+#include "gpu/parts/parts_keys.cuh"
 
+extern "C" {
+#include "ref/parts/scorers.h"
+}
+
+/* Rows after which the chains of `part` are added to `all` and begin anew. */
 enum { KV_EXPECTED_FOLD = 64 };
 
-/* Of one query head: ref/parts/score_expected.c. */
+/* Of one query head, in the lane's state. Rows are differences from the pivot.
+ */
 typedef struct kv_expected_sums {
-  float *pivot, *part, *all;
+  float *pivot;      /* [d] the first row that was seen */
+  float *part, *all; /* [d + 1][d] sums of products of elements i and j of a
+                        row; in row d the sums of elements j */
 } kv_expected_sums;
 
+/* Those of a head of the lane, by any thread. The state begins with the number
+ * of rows seen, an int32_t, in 16 floats' room. */
 KV_DEVICE kv_expected_sums kv_expected_of(const kv_gpu_at &at,
                                           const kv_gpu_lane *lane, int head) {
   size_t d = (size_t)at.layer->shape.d, n = (d + 1) * d;
@@ -23,33 +39,27 @@ KV_DEVICE kv_expected_sums kv_expected_of(const kv_gpu_at &at,
   return s;
 }
 
-KV_DEVICE int kv_expected_turned(const kv_gpu_layer &l) {
-  return l.interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
-}
-
-/* Element x of a row turned forth, or back, by a table of sines and cosines. */
-KV_DEVICE float kv_expected_forth(const float *row, int turned, int d,
+/* Element x of row [d], whose elements are `stride` floats apart, rotated by sc
+ * [d], sine and cosine of each pair. */
+KV_DEVICE float kv_expected_forth(const kv_gpu_layer &l, const float *row,
                                   const float *sc, int x, size_t stride) {
-  kv_gpu_pair p = kv_gpu_pair_of(turned, d, x);
-  float s = sc[2 * p.number], c = sc[2 * p.number + 1];
-  float x1 = row[(size_t)p.first * stride], x2 = row[(size_t)p.second * stride];
-  return x == p.first ? kv_fma(-x2, s, kv_mul(x1, c))
-                      : kv_fma(x2, c, kv_mul(x1, s));
+  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
+  return kv_gpu_forth(p, sc, x, row[(size_t)p.first * stride],
+                      row[(size_t)p.second * stride]);
 }
 
+/* Element x of a query row [d] of token t, rotated back from its position. */
 KV_DEVICE float kv_expected_back(const kv_gpu_layer &l, const float *row,
                                  uint32_t t, int x) {
   const float *sc = kv_gpu_turn_of(l, t);
   if (!sc) return row[x];
-  kv_gpu_pair p = kv_gpu_pair_of(kv_expected_turned(l), l.shape.d, x);
-  float s = sc[2 * p.number], c = sc[2 * p.number + 1];
-  float y1 = row[p.first], y2 = row[p.second];
-  return x == p.first ? kv_fma(y2, s, kv_mul(y1, c))
-                      : kv_fma(-y1, s, kv_mul(y2, c));
+  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
+  return kv_gpu_back(p, sc, x, row[p.first], row[p.second]);
 }
 
 /* --- rows ----------------------------------------------------------------- */
 
+/* Adds `part` to `all` and empties it. */
 KV_DEVICE void kv_expected_fold(const kv_expected_sums &s, int d) {
   for (int c = kv_thread(); c < (d + 1) * d; c += KV_BLOCK) {
     s.all[c] = kv_add(s.all[c], s.part[c]);
@@ -58,7 +68,8 @@ KV_DEVICE void kv_expected_fold(const kv_expected_sums &s, int d) {
   __syncthreads();
 }
 
-/* y[i][d]: rows r .. r + n - 1 of a head, as differences from the pivot. */
+/* y [n][d]: query rows r .. r + n - 1 of head h, rotated back, as differences
+ * from the pivot; begins: row r becomes the pivot first. */
 KV_DEVICE void kv_expected_rows(const kv_gpu_layer &l, const kv_gpu_rows &rows,
                                 int h, int r, int n, bool begins,
                                 const kv_expected_sums &s, float *y) {
@@ -77,7 +88,7 @@ KV_DEVICE void kv_expected_rows(const kv_gpu_layer &l, const kv_gpu_rows &rows,
   __syncthreads();
 }
 
-/* The chains of part go on over n rows. */
+/* The chains of part go on over y [n][d]. */
 KV_DEVICE void kv_expected_chains(const float *y, int n, int d, float *part) {
   for (int c = kv_thread(); c < (d + 1) * d; c += KV_BLOCK) {
     int i = c / d, j = c % d;
@@ -89,7 +100,8 @@ KV_DEVICE void kv_expected_chains(const float *y, int n, int d, float *part) {
   __syncthreads();
 }
 
-/* By the first of a lane's blocks. */
+/* Adds what rows are behind the sinks. Only the first of a lane's blocks works,
+ * the others return at once. */
 KV_DEVICE void kv_gpu_observe_expected(kv_gpu_at &at, kv_gpu_lane *lane,
                                        const kv_gpu_rows &rows,
                                        const kv_score_options *o) {
@@ -117,6 +129,8 @@ KV_DEVICE void kv_gpu_observe_expected(kv_gpu_at &at, kv_gpu_lane *lane,
 
 /* --- the distribution ----------------------------------------------------- */
 
+/* sc [d]: sine and cosine of each pair at the position of the queries to come:
+ * the last token's, plus needs.ahead. */
 KV_DEVICE void kv_expected_rotation(const kv_gpu_at &at, float *sc) {
   const kv_gpu_layer &l = *at.layer;
   size_t d = (size_t)l.shape.d;
@@ -130,30 +144,34 @@ KV_DEVICE void kv_expected_rotation(const kv_gpu_at &at, float *sc) {
   __syncthreads();
 }
 
-/* The covariance [d][d] of a head's queries to come; half: room for as much.
- * m [d] is the mean of the differences. */
+/* c [d][d]: the covariance of a head's queries to come. rows: how many were
+ * seen; sc: their rotation; m [d]: the mean of the differences; half [d][d]:
+ * scratch. */
 KV_DEVICE void kv_expected_spread(const kv_gpu_layer &l,
                                   const kv_expected_sums &s, float rows,
                                   const float *sc, const float *m, float *half,
                                   float *c) {
-  int d = l.shape.d, turned = kv_expected_turned(l);
+  int d = l.shape.d;
   for (int e = kv_thread(); e < d * d; e += KV_BLOCK)
     c[e] = kv_fma(-m[e / d], m[e % d], kv_div(s.all[e], rows));
   __syncthreads();
   for (int e = kv_thread(); e < d * d; e += KV_BLOCK)
-    half[e] = kv_expected_forth(c + e / d * d, turned, d, sc, e % d, 1);
+    half[e] = kv_expected_forth(l, c + e / d * d, sc, e % d, 1);
   __syncthreads();
   for (int e = kv_thread(); e < d * d; e += KV_BLOCK)
-    c[e] = kv_expected_forth(half + e % d, turned, d, sc, e / d, (size_t)d);
+    c[e] = kv_expected_forth(l, half + e % d, sc, e / d, (size_t)d);
   __syncthreads();
 }
 
-/* What a head's scores read. */
+/* What a head's scores read, in the hook's workspace. */
 typedef struct kv_expected_room {
-  float *sc, *m, *plain, *mean; /* [d] */
-  float *half, *c;              /* [d][d] */
+  float *sc;               /* [d] rotation of the queries to come */
+  float *m, *plain, *mean; /* [d] mean of the differences; of the rows; of the
+                              queries to come */
+  float *half, *c;         /* [d][d] scratch; covariance of these */
 } kv_expected_room;
 
+/* Fills in all of w but sc for a head of the lane. */
 KV_DEVICE void kv_expected_head(kv_gpu_at &at, const kv_gpu_lane *lane,
                                 int head, const kv_score_options *o,
                                 const kv_expected_room &w) {
@@ -168,8 +186,7 @@ KV_DEVICE void kv_expected_head(kv_gpu_at &at, const kv_gpu_lane *lane,
   }
   __syncthreads();
   for (int j = kv_thread(); j < d; j += KV_BLOCK)
-    w.mean[j] =
-        kv_expected_forth(w.plain, kv_expected_turned(l), d, w.sc, j, 1);
+    w.mean[j] = kv_expected_forth(l, w.plain, w.sc, j, 1);
   __syncthreads();
   if (o->covariance == KV_TERM_YES)
     kv_expected_spread(l, s, rows, w.sc, w.m, w.half, w.c);
@@ -177,6 +194,7 @@ KV_DEVICE void kv_expected_head(kv_gpu_at &at, const kv_gpu_lane *lane,
 
 /* --- scores --------------------------------------------------------------- */
 
+/* The logarithm of the attention expected of a key. */
 KV_DEVICE float kv_expected_score(const kv_gpu_layer &l, const kv_gpu_row &key,
                                   bool covariance, const kv_expected_room &w) {
   int d = l.shape.d;
@@ -190,6 +208,7 @@ KV_DEVICE float kv_expected_score(const kv_gpu_layer &l, const kv_gpu_row &key,
   return kv_add(s, kv_mul(kv_mul(acc, scale), kv_mul(scale, 0.5f)));
 }
 
+/* Takes them of the workspace. */
 KV_DEVICE kv_expected_room kv_expected_take(kv_gpu_at &at) {
   int d = at.layer->shape.d;
   kv_expected_room w;
@@ -202,6 +221,8 @@ KV_DEVICE kv_expected_room kv_expected_take(kv_gpu_at &at) {
   return w;
 }
 
+/* The score of entry i by its expected probability p, and with vnorm by the
+ * length of its value. */
 KV_DEVICE float kv_expected_weighed(const kv_gpu_layer &l,
                                     const kv_gpu_lane *lane, int i, float p,
                                     const kv_score_options *o) {
@@ -211,6 +232,7 @@ KV_DEVICE float kv_expected_weighed(const kv_gpu_layer &l,
   return kv_mul(kv_add(p, o->epsilon), length);
 }
 
+/* The mean over the lane's query heads of the expected probabilities. */
 KV_DEVICE void kv_gpu_score_expected(kv_gpu_at &at, const kv_gpu_lane *lane,
                                      const kv_score_options *o, int first,
                                      int n, float *out) {
@@ -227,7 +249,7 @@ KV_DEVICE void kv_gpu_score_expected(kv_gpu_at &at, const kv_gpu_lane *lane,
       float expected = kv_expected_score(l, key, covariance, w);
       s[i] = kv_score_finite(kv_add(expected, 0.0f));
     }
-    kv_gpu_shares(s, n);
+    kv_gpu_probabilities(n, s);
     for (int i = kv_thread(); i < n; i += KV_BLOCK)
       sum[i] = (h ? sum[i] : 0) + kv_fix(s[i]);
   }

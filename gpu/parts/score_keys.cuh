@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scorers by keys alone: the twin of ref/parts/score_keys.c. A thread has an
- * entry's chain to itself, and in the average key a channel of some entries,
- * whose sums are integers.
+ * The scorers knorm and keydiff, by keys alone: the twin of
+ * ref/parts/score_keys.c, called through gpu/parts/scorers.cuh, which says how
+ * a scorer is called. A thread has an entry's chain to itself, and in the
+ * average key a channel of some entries, whose sums are integers.
  */
 #ifndef KV_GPU_SCORE_KEYS_CUH
 #define KV_GPU_SCORE_KEYS_CUH
 
-#include "gpu/parts/score_rows.cuh"
+#include "gpu/parts/parts_keys.cuh"
 
+extern "C" {
+#include "ref/parts/scorers.h"
+}
+
+/* Less the squared length of the key. */
 KV_DEVICE void kv_gpu_score_knorm(kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_score_options *, int first, int n,
                                   float *out) {
@@ -18,7 +24,8 @@ KV_DEVICE void kv_gpu_score_knorm(kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* part[p][x]: the directions' sum over entries p, p + parts, .. */
+/* part[p][x] = the sum over entries p, p + parts, .. of element x of their keys
+ * divided by their lengths norm [lane->n], in fixed point. */
 KV_DEVICE void kv_average_parts(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                 int parts, const float *norm, int64_t *part) {
   int d = l.shape.d;
@@ -32,6 +39,8 @@ KV_DEVICE void kv_average_parts(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
+/* norm [lane->n]: the keys' lengths; anchor [d]: the mean of the keys divided
+ * by them. */
 KV_DEVICE void kv_average_key(kv_gpu_at &at, const kv_gpu_lane *lane,
                               float *norm, float *anchor) {
   const kv_gpu_layer &l = *at.layer;
@@ -49,6 +58,8 @@ KV_DEVICE void kv_average_key(kv_gpu_at &at, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
+/* Less the cosine of the key with the mean direction of all keys of the lane.
+ */
 KV_DEVICE void kv_gpu_score_keydiff(kv_gpu_at &at, const kv_gpu_lane *lane,
                                     const kv_score_options *, int first, int n,
                                     float *out) {

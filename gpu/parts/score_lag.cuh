@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scorer of LagKV: the twin of ref/parts/score_lag.c. A thread has a
- * channel's bounds, then an entry's deviation, to itself; partitions go one
- * after another.
+ * The scorer lagkv, LagKV's: the twin of ref/parts/score_lag.c, called through
+ * gpu/parts/scorers.cuh. Partitions of `lag` entries go one after another, each
+ * normalised by the bounds of the next one; a thread has a channel's bounds,
+ * then an entry's deviation, to itself. All threads of the block call functions
+ * with `l` and `lane` together, which end with a barrier; the others are one
+ * thread's.
  */
 #ifndef KV_GPU_SCORE_LAG_CUH
 #define KV_GPU_SCORE_LAG_CUH
 
-#include "gpu/parts/score_rows.cuh"
+#include "gpu/parts/parts_keys.cuh"
 
+extern "C" {
+#include "ref/parts/scorers.h"
+}
+
+/* kv_gpu_key_row or kv_gpu_value_row: which side is looked at. */
 typedef kv_gpu_row kv_gpu_row_of(const kv_gpu_layer &, const kv_gpu_lane *,
                                  int);
 
-/* Least and largest of each column of entries [first, first + lag). */
+/* lo, hi [width]: the least and largest number of each column of entries
+ * [first, first + lag). */
 template <kv_gpu_row_of row>
 KV_DEVICE void kv_lag_bounds(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int width, int first, int lag, float *lo,
@@ -30,11 +39,13 @@ KV_DEVICE void kv_lag_bounds(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   __syncthreads();
 }
 
+/* Where x lies between its column's bounds, 0 to 1; 0 where they are equal. */
 KV_DEVICE float kv_lag_relative(float x, float lo, float hi) {
   float range = kv_sub(hi, lo);
   return range > 0 ? kv_div(kv_sub(x, lo), range) : 0.0f;
 }
 
+/* The standard deviation of these over the columns of a row. */
 KV_DEVICE float kv_lag_deviation(const kv_gpu_row &row, int width,
                                  const float *lo, const float *hi) {
   float mean = 0, acc = 0;
@@ -49,7 +60,8 @@ KV_DEVICE float kv_lag_deviation(const kv_gpu_row &row, int width,
   return kv_sqrt(kv_div(acc, (float)(width > 1 ? width - 1 : 1)));
 }
 
-/* Probabilities of the partition's deviations. */
+/* p [lag]: the deviations of entries first.., by the bounds of the `lag`
+ * entries behind them, as probabilities; lo, hi [width]: scratch. */
 template <kv_gpu_row_of row>
 KV_DEVICE void kv_lag_shares(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                              int width, int first, int lag, float *lo,
@@ -58,9 +70,10 @@ KV_DEVICE void kv_lag_shares(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   for (int i = kv_thread(); i < lag; i += KV_BLOCK)
     p[i] = kv_score_finite(
         kv_lag_deviation(row(l, lane, first + i), width, lo, hi));
-  kv_gpu_shares(p, lag);
+  kv_gpu_probabilities(lag, p);
 }
 
+/* How many of the partition's scores are behind score[i]. */
 KV_DEVICE float kv_lag_rank(const float *score, int lag, int i) {
   int behind = 0;
   for (int j = 0; j < lag; j++) {
@@ -70,6 +83,8 @@ KV_DEVICE float kv_lag_rank(const float *score, int lag, int i) {
   return (float)behind;
 }
 
+/* The mean of both sides' probabilities (cross=yes), or its rank in the
+ * partition; n is a multiple of o->lag. */
 KV_DEVICE void kv_gpu_score_lagkv(kv_gpu_at &at, const kv_gpu_lane *lane,
                                   const kv_score_options *o, int first, int n,
                                   float *out) {

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scorers on a device: the twin of ref/parts/scorers.c. A scorer has
- * kv_gpu_score_x and kv_gpu_observe_x. Every function is called by all threads
- * of the block with the same arguments and ends with a barrier.
+ * Scorers on a device: the twin of ref/parts/scorers.c, which says what each
+ * scores. A method calls the functions of the last section; they call
+ * kv_gpu_observe_x and kv_gpu_score_x of scorer x, which every scorer has:
+ *
+ *   kv_gpu_observe_x(at, lane, rows, o)            adds query rows to its
+ * state, for an observation that may have several blocks a lane
+ *   kv_gpu_score_x(at, lane, o, first, n, out)     out[i] is the score of entry
+ *       first + i, i < n; n >= 1; may take of the workspace
+ *
+ * All threads of the block call every function together with the same
+ * arguments; those that score or compress end with a barrier.
  */
 #ifndef KV_GPU_SCORERS_CUH
 #define KV_GPU_SCORERS_CUH
 
+#include "gpu/parts/parts_score.cuh"
 #include "gpu/parts/score_expected.cuh"
 #include "gpu/parts/score_keys.cuh"
 #include "gpu/parts/score_lag.cuh"
@@ -36,7 +45,7 @@ KV_DEVICE void kv_gpu_score_h2o(kv_gpu_at &at, const kv_gpu_lane *lane,
                            out);
 }
 
-/* A thread has entries of its own. */
+/* The last row alone. */
 KV_DEVICE void kv_gpu_observe_tova(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_gpu_rows &rows,
                                    const kv_score_options *o) {
@@ -71,7 +80,8 @@ KV_GPU_BLIND(lagkv)
 
 /* --- all of them ---------------------------------------------------------- */
 
-/* For kv_on_observe_entries. */
+/* observe, started by kv_on_observe_entries: the scorer sees the rows that its
+ * options say. */
 KV_DEVICE void kv_gpu_score_observe(kv_gpu_at &at, kv_gpu_lane *lane,
                                     const kv_gpu_rows &rows,
                                     const kv_score_options *o) {
@@ -87,7 +97,8 @@ case KV_SCORE_##x:                                                             \
   }
 }
 
-/* Scores of entries [first, first + n), in the hook's workspace. */
+/* The scores [n] of entries first .., n >= 1, in the hook's workspace; one that
+ * is not finite is -FLT_MAX. */
 KV_DEVICE float *kv_gpu_score(kv_gpu_at &at, const kv_gpu_lane *lane,
                               const kv_score_options *o, int first, int n) {
   float *score = KV_GPU_TAKE(at, float, n);
@@ -106,7 +117,8 @@ case KV_SCORE_##x:                                                             \
   return score;
 }
 
-/* At the end of a compression: observation begins anew. */
+/* At the end of a compression: zeroes the scorer's state, so that observation
+ * begins anew. */
 KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
                                    const kv_score_options *o) {
   uint32_t *own = (uint32_t *)kv_gpu_own(at, lane);
@@ -115,7 +127,8 @@ KV_DEVICE void kv_gpu_score_forget(kv_gpu_at &at, kv_gpu_lane *lane,
   __syncthreads();
 }
 
-/* A whole compression of a lane by its own scores. */
+/* compress_lane of a method that keeps the best `budget` entries of each lane,
+ * the protected ones first; forgets. */
 KV_DEVICE void kv_gpu_score_compress(kv_gpu_at &at, kv_gpu_lane *lane,
                                      int budget, const kv_score_options *o) {
   if (kv_score_compresses(o, &at.layer->shape, at.step) && lane->n > budget) {

@@ -2,16 +2,16 @@
  *
  * How alike the keys of a lane are, as in ref/parts/similar.h, by many blocks a
  * lane: one kernel makes every key as long as 1, the next one has a block for
- * each SIDE rows of the cosines, which goes through all columns. Each pair is
- * computed twice, once for each of its rows, so that blocks share no sum.
+ * each KV_SIDE rows of the cosines, which goes through all columns. Each pair
+ * is computed twice, once for each of its rows, so that blocks share no sum.
  *
  * A starter of a compression starts both before its hook, which takes their
- * results as the first of its workspace:
+ * results as the first of its workspace, and calls kv_gpu_repeated(_among):
  *
- *   struct x_rule {
- *     due(at, lane): is the lane compressed now?
- *     counts(at, lane, i): is entry i compared?; least(at)
- *   };
+ *   struct x_rule { static __device__ functions, by any thread:
+ *     bool due(at, lane): is the lane compressed now?
+ *     bool counts(at, lane, i): is entry i compared?
+ *     float least(at): the cosine above which a later key counts as like it };
  *   static void on_compress(void *s, const kv_gpu_layer *l) {
  *     kv_gpu_start_similar<x_rule>(s, l);
  *     kv_on_compress_lane<compress_lane>(s, l);
@@ -27,22 +27,19 @@
 #include "gpu/block/tile.cuh"
 #include "gpu/parts/parts_keys.cuh"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 #include "ref/parts/similar.h"
-#ifdef __cplusplus
 }
-#endif
 
+/* What the kernels leave of a lane's n entries; kv_repeated's numbers. */
 typedef struct kv_gpu_similar {
-  float *unit;   /* [n][d] keys of length 1 */
-  int64_t *sum;  /* [n] */
-  int32_t *last; /* [n] */
+  float *unit;   /* [n][d] keys of length 1; zeros of one that does not count */
+  int64_t *sum;  /* [n] sums of the cosines with all others, kv_fix_cosine */
+  int32_t *last; /* [n] the last other entry that is like it; -1: none */
 } kv_gpu_similar;
 
-/* The same for both kernels and the hook, if it is the first that each takes.
- */
+/* Takes its room; the same for both kernels and the hook, if it is the first
+ * that each takes of the lane's workspace. */
 KV_DEVICE kv_gpu_similar kv_gpu_take_similar(kv_gpu_at &at) {
   size_t n = (size_t)at.layer->shape.n_tokens, d = (size_t)at.layer->shape.d;
   float *unit = KV_GPU_TAKE(at, float, n *d);
@@ -50,15 +47,8 @@ KV_DEVICE kv_gpu_similar kv_gpu_take_similar(kv_gpu_at &at) {
   return kv_gpu_similar{unit, sum, KV_GPU_TAKE(at, int32_t, n)};
 }
 
-/* A chain over x of the cosine of two rows. */
-KV_DEVICE float kv_gpu_cosine(const float *a, const float *b, int d) {
-  float s = 0;
-  for (int x = 0; x < d; x++) s = kv_fma(a[x], b[x], s);
-  return s;
-}
-
-/* A thread makes whole keys. One that is not compared becomes zeros, whose
- * cosines add nothing to a sum and are above no least. */
+/* Kernel: a thread makes whole keys as long as 1. One that is not compared
+ * becomes zeros, whose cosines add nothing to a sum and are above no least. */
 template <class Rule>
 __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   if (!kv_gpu_compresses(l)) return;
@@ -80,7 +70,8 @@ __global__ void kv_run_units(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
-/* The tile's cosines go into the thread's sums and last ones of its rows. */
+/* Adds a tile's cosines acc, which begins at (row, column), to the thread's
+ * sums and last ones of its rows. By any one thread. */
 KV_DEVICE void kv_gpu_similar_add(int n, int row, int column, float least,
                                   float acc[KV_DOWN_ROWS][KV_ACROSS],
                                   int64_t *sum, int32_t *last) {
@@ -96,6 +87,7 @@ KV_DEVICE void kv_gpu_similar_add(int n, int row, int column, float least,
   }
 }
 
+/* Kernel: sums and last ones of KV_SIDE entries. */
 template <class Rule>
 __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
   KV_SHARED(float, a, KV_TILE_ROOM);
@@ -134,6 +126,7 @@ __global__ void kv_run_similar(const __grid_constant__ kv_gpu_layer l) {
   }
 }
 
+/* On the host: starts both, for lanes that the rule says are due. */
 template <class Rule>
 static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   unsigned lanes = (unsigned)l->lanes;
@@ -143,37 +136,30 @@ static void kv_gpu_start_similar(void *s, const kv_gpu_layer *l) {
   KV_LAUNCH(s, kv_run_similar<Rule>, rows, KV_BLOCK, *l);
 }
 
-/* Takes the cosines that are zeroed out of the sums of their columns. */
-KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, int d,
-                            const kv_gpu_similar &of) {
+/* Takes the cosines that kv_spared says out of the sums: of entry[0..n), or of
+ * entries 0..n-1 where entry is NULL. */
+KV_DEVICE void kv_gpu_spare(const kv_spare &how, int n, const int32_t *entry,
+                            int d, const kv_gpu_similar &of) {
   __syncthreads();
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    int j = of.last[i], from = kv_spared(&how, i, &j);
+    int own = entry ? entry[i] : i, j = of.last[own];
+    int from = kv_spared(&how, own, &j);
     if (from < 0) continue;
-    int64_t fixed = kv_fix_cosine(kv_gpu_cosine(
-        of.unit + (size_t)i * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
+    int64_t fixed = kv_fix_cosine(kv_gpu_dot(
+        of.unit + (size_t)own * (size_t)d, of.unit + (size_t)j * (size_t)d, d));
     atomicAdd((unsigned long long *)&of.sum[from], (unsigned long long)-fixed);
   }
   __syncthreads();
 }
 
-/* Of the n entries of a list alone, the others being zeros; room: [n]; r, by
- * entry. */
+/* r[entry[i]], i < n: kv_repeated of the listed entries alone, where the rule
+ * let no other count. room [n]: scratch. By all threads of the block together;
+ * ends with a barrier. Changes of.sum: call it once. */
 KV_DEVICE void kv_gpu_repeated_among(kv_gpu_at &at, int n, const int32_t *entry,
                                      const kv_spare &how,
                                      const kv_gpu_similar &of, float *room,
                                      float *r) {
-  int d = at.layer->shape.d;
-  __syncthreads();
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    int from = entry[i], j = of.last[from], to = kv_spared(&how, from, &j);
-    if (to < 0) continue;
-    int64_t fixed =
-        kv_fix_cosine(kv_gpu_cosine(of.unit + (size_t)from * (size_t)d,
-                                    of.unit + (size_t)j * (size_t)d, d));
-    atomicAdd((unsigned long long *)&of.sum[to], (unsigned long long)-fixed);
-  }
-  __syncthreads();
+  kv_gpu_spare(how, n, entry, at.layer->shape.d, of);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
     room[i] = kv_div(kv_unfix_cosine(of.sum[entry[i]]), (float)n);
   __syncthreads();
@@ -182,11 +168,11 @@ KV_DEVICE void kv_gpu_repeated_among(kv_gpu_at &at, int n, const int32_t *entry,
   __syncthreads();
 }
 
-/* kv_repeated, of all n entries, from what the two kernels left. */
+/* kv_repeated of all n entries, [n] of the hook's workspace; the same way. */
 KV_DEVICE float *kv_gpu_repeated(kv_gpu_at &at, int n, const kv_spare &how,
                                  const kv_gpu_similar &of) {
   float *r = KV_GPU_TAKE(at, float, n);
-  kv_gpu_spare(how, n, at.layer->shape.d, of);
+  kv_gpu_spare(how, n, nullptr, at.layer->shape.d, of);
   for (int j = kv_thread(); j < n; j += KV_BLOCK)
     r[j] = kv_div(kv_unfix_cosine(of.sum[j]), (float)n);
   __syncthreads();

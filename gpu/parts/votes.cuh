@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Votes of a window of queries, as in ref/parts/votes.h: one block a lane; the
- * queries vote one after another, an entry a thread. Of adapter rkv the cosines
- * are made before (gpu/parts/similar.cuh), and a poll is the first that the
- * hook takes of its workspace.
+ * Votes of a window of queries about the entries of a lane, as in
+ * ref/parts/votes.h, which says what z, g, S and T are: one block a lane; the
+ * queries vote one after another, an entry a thread. Order: kv_gpu_poll_open,
+ * set n and entry (and score), kv_gpu_poll_ask; then votes and mass are read.
+ * Of adapter rkv the cosines are made before (gpu/parts/similar.cuh), and the
+ * poll is the first that the hook takes of its workspace.
+ *
+ * All threads of the block call every function together with the same
+ * arguments; each ends with a barrier. o: the method's options; n: entries of
+ * the poll that the query sees, its first ones.
  */
 #ifndef KV_GPU_VOTES_CUH
 #define KV_GPU_VOTES_CUH
@@ -16,19 +22,23 @@ extern "C" {
 #include "ref/parts/votes.h"
 }
 
+/* A poll, in the hook's workspace; arrays have room for lane->n, and a number
+ * for each entry that is asked about, unless said otherwise. */
 typedef struct kv_gpu_poll {
-  int n;
-  int32_t *entry; /* [n], ascending: who is asked about; all room is lane->n */
-  int32_t *votes;
-  int64_t *mass, *share; /* share: where wanted, else nullptr */
-  float *z, *g, *less, *e;
-  int32_t *order;
-  float *repeated;    /* [lane->n], of rkv */
-  const float *score; /* [lane->n], of score */
-  kv_gpu_similar of;  /* of rkv */
+  int n;          /* entries that are asked about */
+  int32_t *entry; /* [n] which, ascending */
+  int32_t *votes; /* [n] */
+  int64_t *mass;  /* [n] probabilities as g has them, summed over the queries */
+  int64_t *share; /* [n] the same of S; nullptr unless o.shares */
+  float *z, *g, *less, *e; /* rows of one query: logits; as the adapter has
+                              them; less the largest; exponentials */
+  int32_t *order;          /* the places of `less`, by falling value */
+  float *repeated;         /* [lane->n] redundancy by entry; of adapter rkv */
+  const float *score; /* [lane->n] by entry; of adapter score, the caller's */
+  kv_gpu_similar of;  /* of adapter rkv */
 } kv_gpu_poll;
 
-/* Empty; n and entry are then set. */
+/* Takes its room and zeroes votes, mass and share. */
 KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
                                        const kv_voters &o) {
   int n = lane->n;
@@ -62,7 +72,7 @@ KV_DEVICE kv_gpu_poll kv_gpu_poll_open(kv_gpu_at &at, const kv_gpu_lane *lane,
   return p;
 }
 
-/* The first n of x sorted by falling value, less the largest. */
+/* p.order and p.less: x[0..n) sorted by falling value, less the largest. */
 KV_DEVICE void kv_gpu_poll_sort(kv_gpu_at &at, const kv_gpu_poll &p,
                                 const float *x, int n) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) p.order[i] = i;
@@ -72,7 +82,7 @@ KV_DEVICE void kv_gpu_poll_sort(kv_gpu_at &at, const kv_gpu_poll &p,
   __syncthreads();
 }
 
-/* g of rkv. */
+/* p.g of adapter rkv, from p.z. */
 KV_DEVICE void kv_gpu_weigh_repeated(const kv_voters &o, const kv_gpu_poll &p,
                                      int n) {
   uint32_t most = 0;
@@ -99,7 +109,7 @@ KV_DEVICE void kv_gpu_weigh_repeated(const kv_voters &o, const kv_gpu_poll &p,
   __syncthreads();
 }
 
-/* x less its largest, by place. */
+/* p.less: x[0..n) less its largest, as they stand. */
 KV_DEVICE void kv_gpu_poll_less(const kv_gpu_poll &p, const float *x, int n) {
   float most = kv_gpu_largest(x, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK)
@@ -107,8 +117,8 @@ KV_DEVICE void kv_gpu_poll_less(const kv_gpu_poll &p, const float *x, int n) {
   __syncthreads();
 }
 
-/* The least prefix of mass p of a sorted row; as shipped with all that are
- * equal to its last, of the scores x. */
+/* The length of the shortest prefix of the sorted row p.e, of mass `all`, that
+ * has the share o.p; as shipped with all whose score x is equal to its last. */
 KV_DEVICE int kv_gpu_poll_prefix(const kv_voters &o, const kv_gpu_poll &p,
                                  const float *x, int n, int64_t all) {
   int k = kv_gpu_sorted_prefix(n, p.e, all, o.p);
@@ -121,6 +131,7 @@ KV_DEVICE int kv_gpu_poll_prefix(const kv_voters &o, const kv_gpu_poll &p,
   return past ? (int)past : k;
 }
 
+/* Looks for T of a query by a rule, a KV_CALIBRATE_x; g: its scores. */
 KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
                                    const kv_gpu_poll &p, int n, int rule,
                                    const float *g) {
@@ -137,8 +148,8 @@ KV_DEVICE float kv_gpu_temperature(kv_gpu_at &at, const kv_voters &o,
   return kv_gpu_calibrate(n, p.less, k, want, rule, p.e);
 }
 
-/* T of a query's row; *kept, of its place in the window, is what is used
- * again. */
+/* T of a query. *kept: that of its place in the window, which may be used
+ * again; becomes T. */
 KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
                                const kv_gpu_poll &p, int n, const float *g,
                                float *kept) {
@@ -152,7 +163,8 @@ KV_DEVICE float kv_gpu_vote_at(kv_gpu_at &at, const kv_voters &o,
   return t;
 }
 
-/* Adds the row's probabilities, places as in p.order, or as they stand. */
+/* sum += the probabilities p.e / all of a row, which is sorted by p.order
+ * (ordered) or as it stands. */
 KV_DEVICE void kv_gpu_poll_add(const kv_gpu_poll &p, int n, int64_t all,
                                bool ordered, int64_t *sum) {
   float each = kv_div(1.0f, kv_unfix(all));
@@ -161,7 +173,7 @@ KV_DEVICE void kv_gpu_poll_add(const kv_gpu_poll &p, int n, int64_t all,
   __syncthreads();
 }
 
-/* g of the first n of the poll's entries. */
+/* The query's scores as the adapter has them: p.z or p.g. */
 KV_DEVICE const float *kv_gpu_adapt(const kv_voters &o, const kv_gpu_poll &p,
                                     int n) {
   if (o.adapter == KV_ADAPT_VANILLA) return p.z;
@@ -173,7 +185,7 @@ KV_DEVICE const float *kv_gpu_adapt(const kv_voters &o, const kv_gpu_poll &p,
   return p.g;
 }
 
-/* One query, which sees the first n of the poll's entries: z is made. */
+/* The votes of one query, whose p.z is made, are counted. */
 KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
                            const kv_gpu_poll &p, int n, float *kept) {
   const float *g = kv_gpu_adapt(o, p, n);
@@ -190,7 +202,8 @@ KV_DEVICE void kv_gpu_vote(kv_gpu_at &at, const kv_voters &o,
   kv_gpu_poll_add(p, n, all, true, p.mass);
 }
 
-/* z of a query of the ring; returns how many entries it sees. */
+/* p.z of the query of `token`, q [query heads][d]; returns how many entries it
+ * sees: those that are not younger, or as shipped all. */
 KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
                                  const kv_voters &o, const kv_gpu_poll &p,
                                  int token, const float *q) {
@@ -212,8 +225,9 @@ KV_DEVICE int kv_gpu_vote_logits(const kv_gpu_at &at, const kv_gpu_lane *lane,
   return kv_block_sum(seen);
 }
 
-/* ring: [window][query heads][d]; temperature: [window]; p.n and p.entry are
- * set. */
+/* The whole poll: the queries in ring [window][query heads][d] vote, the last
+ * window tokens. temperature [window]: T of each place, 0: none was found yet.
+ */
 KV_DEVICE void kv_gpu_poll_ask(kv_gpu_at &at, const kv_gpu_lane *lane,
                                const kv_voters &o, const float *ring,
                                float *temperature, const kv_gpu_poll &p) {

@@ -160,10 +160,8 @@ static void top_p_fits(int n, int kind) {
   }
 }
 
-static __global__ void run_arg(kv_gpu_at at, int n, const uint8_t *in,
-                               bool most) {
-  int i = most ? kv_gpu_argmax(score[0], n, in)
-               : kv_gpu_argmin(at, score[0], n, in);
+static __global__ void run_argmin(kv_gpu_at at, int n, const uint8_t *in) {
+  int i = kv_gpu_argmin(at, score[0], n, in);
   if (kv_thread() == 0) answer = i;
 }
 
@@ -174,15 +172,12 @@ static void arg_fits(int n, int kind) {
       expected[0][i] = below(3) < share;
       flag[0][i] = expected[0][i];
     }
-    for (int most = 0; most < 2; most++) {
-      int want = most ? kv_argmax(score[0], n, expected[0])
-                      : kv_argmin(score[0], n, expected[0]);
-      KV_LAUNCH(nullptr, run_arg, 1, KV_BLOCK, at_device(), n, flag[0], most);
-      assert_int_equal(answer, want);
-      if (share < 3) continue;
-      KV_LAUNCH(nullptr, run_arg, 1, KV_BLOCK, at_device(), n, nullptr, most);
-      assert_int_equal(answer, want);
-    }
+    int want = kv_argmin(score[0], n, expected[0]);
+    KV_LAUNCH(nullptr, run_argmin, 1, KV_BLOCK, at_device(), n, flag[0]);
+    assert_int_equal(answer, want);
+    if (share < 3) continue;
+    KV_LAUNCH(nullptr, run_argmin, 1, KV_BLOCK, at_device(), n, nullptr);
+    assert_int_equal(answer, want);
   }
 }
 
@@ -243,13 +238,13 @@ static kv_rows host_rows(int heads, int n) {
 
 static __global__ void run_observe(kv_gpu_at at, kv_gpu_lane *lane,
                                    kv_gpu_rows rows, kv_window_options o) {
-  kv_gpu_window_observe(at, lane, rows, &o);
+  kv_gpu_window_add(at, lane, rows, o.group);
 }
 
 static __global__ void run_past(kv_gpu_at at, kv_gpu_lane *lane,
                                 kv_window_options o) {
-  const float *s = kv_gpu_window_past(at, lane, &o);
-  for (int i = kv_thread(); i < lane->n - 1; i += KV_BLOCK) floats[0][i] = s[i];
+  kv_gpu_window_score_from(at, lane, o.group, o.pooling, o.kernel, 0,
+                           lane->n - 1, floats[0]);
 }
 
 /* A window of one entry. */
