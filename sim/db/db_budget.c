@@ -25,8 +25,7 @@ kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *B = sqlite3_column_type(s, 0) == SQLITE_NULL ? -1 : kv_db_int(db, s, 0, 0);
   *found = true;
-  sqlite3_reset(s);
-  return kv_db_sound(db, "budget", 0, e);
+  return kv_db_done(db, s, kv_db_sound(db, "budget", 0, e), e);
 }
 
 kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
@@ -59,9 +58,7 @@ kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
   p->bytes = kv_db_whole(db, s, 0, 0, INT64_MAX);
   p->dense = kv_db_whole(db, s, 1, 0, INT64_MAX);
   *found = true;
-  rc = kv_db_sound(db, "probe", 0, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
+  return kv_db_done(db, s, kv_db_sound(db, "probe", 0, e), e);
 }
 
 kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,

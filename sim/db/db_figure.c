@@ -56,8 +56,7 @@ void kv_db_figure_map(kv_db_figure *f, const char *name, int x, int y, int n,
   kv_db_blob blob = {4 * (size_t)n, bytes};
   assert(n <= KV_DB_MAP);
   if (f->rc) return;
-  for (int i = 0; i < 4 * n; i++) /* little-endian, whatever this machine is */
-    bytes[i] = (unsigned char)((uint32_t)map[i / 4] >> i % 4 * 8);
+  kv_db_bytes(n, map, bytes);
   f->rc = kv_db_do(f->db, f->e, insert, "hsiissiib", f->identity, name,
                    (int64_t)f->layer, (int64_t)f->head, f->series, f->part,
                    (int64_t)x, (int64_t)y, &blob);
@@ -65,14 +64,12 @@ void kv_db_figure_map(kv_db_figure *f, const char *name, int x, int y, int n,
 
 kv_rc kv_db_has_figure(kv_db *db, const kv_digest *identity, const char *name,
                        const char *series, int layers, bool *has, kv_err *e) {
-  sqlite3_stmt *s;
-  *has = false;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT count(DISTINCT layer) FROM figure WHERE"
-                        " identity = ?1 AND figure = ?2 AND"
-                        " series = coalesce(?3, series)",
-                        "hss", identity, name, series);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *has = sqlite3_column_int64(s, 0) == layers;
-  return kv_db_done(db, s, e);
+  int64_t n = -1;
+  kv_rc rc = kv_db_one(db, &n, e,
+                       "SELECT count(DISTINCT layer) FROM figure WHERE"
+                       " identity = ?1 AND figure = ?2 AND"
+                       " series = coalesce(?3, series)",
+                       "hss", identity, name, series);
+  *has = n == layers;
+  return rc;
 }

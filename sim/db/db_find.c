@@ -11,14 +11,9 @@
 #include <string.h>
 
 kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e) {
-  sqlite3_stmt *s;
-  kv_rc rc =
-      kv_db_bind(db, &s, e, "SELECT run_id FROM run WHERE key = ?", "s", key);
   *run = 0;
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *run = sqlite3_column_int64(s, 0);
-  sqlite3_reset(s);
-  return KV_OK;
+  return kv_db_one(db, run, e, "SELECT run_id FROM run WHERE key = ?", "s",
+                   key);
 }
 
 /* Reads r->achieved, if the row was asked for this basis and target before. */
@@ -32,24 +27,21 @@ static kv_rc load_ask(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   r->status = (kv_status)kv_db_name(db, s, 0, 4, kv_status_names);
   r->achieved = kv_db_double(db, s, 1);
-  rc = kv_db_sound(db, "ask", run, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
+  return kv_db_done(db, s, kv_db_sound(db, "ask", run, e), e);
 }
 
 /* *yes: the backend that r names (if any) has confirmed the run. */
 static kv_rc look_for(kv_db *db, int64_t run, const kv_result *r, bool *yes,
                       kv_err *e) {
-  sqlite3_stmt *s;
-  *yes = !r->backend;
-  if (*yes) return KV_OK;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT 1 FROM confirmation WHERE run_id = ? AND"
-                        " backend = ? LIMIT 1",
-                        "is", run, r->backend);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *yes = true;
-  return kv_db_done(db, s, e);
+  int64_t n = !r->backend;
+  kv_rc rc = KV_OK;
+  if (r->backend)
+    rc = kv_db_one(db, &n, e,
+                   "SELECT 1 FROM confirmation WHERE run_id = ? AND"
+                   " backend = ? LIMIT 1",
+                   "is", run, r->backend);
+  *yes = n;
+  return rc;
 }
 
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e) {
@@ -84,17 +76,15 @@ kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e) {
 
 kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
                       kv_err *e) {
-  sqlite3_stmt *s;
   char key[65];
+  int64_t n = 0;
   kv_db_key(r, key);
-  *yes = false;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT 1 FROM confirmation JOIN run USING (run_id)"
-                        " WHERE key = ? AND isa = ? LIMIT 1",
-                        "ss", key, isa);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *yes = true;
-  return kv_db_done(db, s, e);
+  kv_rc rc = kv_db_one(db, &n, e,
+                       "SELECT 1 FROM confirmation JOIN run USING (run_id)"
+                       " WHERE key = ? AND isa = ? LIMIT 1",
+                       "ss", key, isa);
+  *yes = n;
+  return rc;
 }
 
 /* --- all rows ------------------------------------------------------------ */
@@ -159,8 +149,7 @@ kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e) {
   kv_digest_hex(&name, key);
   rc = read_names(db, s, r, e);
   if (!rc) rc = kv_db_sound(db, "run, trace or ask", run, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  if (!rc) rc = done;
+  rc = kv_db_done(db, s, rc, e);
   if (!rc) rc = kv_db_load(db, run, r, e);
   if (!rc) rc = load_ask(db, run, r, e);
   if (!rc) rc = check_key(db, key, run, r, e);
@@ -182,7 +171,5 @@ kv_rc kv_db_path(kv_db *db, const kv_digest *identity, int n, size_t size,
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *db->wrong = 0;
   snprintf(path, size, "%s", kv_db_text(db, s, 0));
-  rc = kv_db_sound(db, "artefact", 0, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
+  return kv_db_done(db, s, kv_db_sound(db, "artefact", 0, e), e);
 }

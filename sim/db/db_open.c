@@ -75,7 +75,7 @@ kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e) {
   }
 }
 
-kv_rc kv_db_recognise(kv_db *db, kv_err *e) {
+kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e) {
   int id = 0, version = 0, tables = 0;
   kv_rc rc = ask(db, "PRAGMA application_id", &id, e);
   if (!rc) rc = ask(db, "PRAGMA user_version", &version, e);
@@ -95,6 +95,7 @@ kv_rc kv_db_recognise(kv_db *db, kv_err *e) {
                    "%s was written by a later kvreplay (version %d, this one "
                    "knows %d): update kvreplay or name a new file",
                    db->path, version, kv_db_n_steps);
+  *steps = version;
   return KV_OK;
 }
 
@@ -112,9 +113,9 @@ static kv_rc begin_log(kv_db *db, kv_err *e) {
 
 static kv_rc set_up(kv_db *db, kv_err *e) {
   kv_rc rc;
-  int pages = 0;
+  int pages = 0, steps;
   kv_db_wait_for_others(db);
-  rc = kv_db_recognise(db, e);
+  rc = kv_db_recognise(db, &steps, e);
   if (!rc) rc = ask(db, "PRAGMA page_count", &pages, e);
   /* Only for a new file: parts of unfinished cells are large and are deleted
    * again. */

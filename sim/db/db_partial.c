@@ -79,16 +79,13 @@ static kv_rc drop(kv_db *db, const kv_db_whose *w, int layer, kv_err *e) {
 
 /* Sets *layer to the next kept layer after it; -1: none. */
 static kv_rc next(kv_db *db, const kv_db_whose *w, int *layer, kv_err *e) {
-  sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT min(layer) FROM partial WHERE key = ? AND"
-                        " backend = ? AND isa = ? AND layer > ?",
-                        "sssi", w->key, w->backend, w->isa, (int64_t)*layer);
-  *layer = -1;
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  if (sqlite3_column_type(s, 0) == SQLITE_INTEGER)
-    *layer = sqlite3_column_int(s, 0);
-  return kv_db_done(db, s, e);
+  int64_t next = -1;
+  kv_rc rc = kv_db_one(db, &next, e,
+                       "SELECT min(layer) FROM partial WHERE key = ? AND"
+                       " backend = ? AND isa = ? AND layer > ?",
+                       "sssi", w->key, w->backend, w->isa, (int64_t)*layer);
+  *layer = (int)next;
+  return rc;
 }
 
 static kv_rc take_layer(kv_db *db, const kv_db_whose *w, int layer,
@@ -106,8 +103,7 @@ static kv_rc take_layer(kv_db *db, const kv_db_whose *w, int layer,
   if (!*used && sqlite3_errcode(db->sql) == SQLITE_NOMEM)
     rc = kv_db_fail(db, "read", e);
   *used = *used && t->take(t->self, &p);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
+  return kv_db_done(db, s, rc, e);
 }
 
 kv_rc kv_db_kept(kv_db *db, const kv_db_whose *w, const kv_db_taker *t,

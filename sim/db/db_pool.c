@@ -48,35 +48,33 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
 
 /* --- the pool ------------------------------------------------------------- */
 
+/* Columns of the tables pool and request, in the schema's order. */
+#define POOL(member) KV_DB_OF('i', kv_pool_result, member, 0)
+#define REQUEST(member) KV_DB_OF('i', kv_together_result, member, 0)
+
+static const kv_db_column of_pool[] = {POOL(bytes),      POOL(every),
+                                       POOL(page),       POOL(pages),
+                                       POOL(requests),   POOL(steps),
+                                       POOL(peak),       POOL(held),
+                                       POOL(unused),     POOL(unused_peak),
+                                       POOL(moved),      POOL(entries),
+                                       POOL(operations), {0}};
+static const kv_db_column of_request[] = {
+    REQUEST(arrives), REQUEST(ends), REQUEST(pages_peak), {0}};
+static const kv_db_column of_refusal[] = {
+    REQUEST(refused), REQUEST(holds), REQUEST(wanted), REQUEST(spare), {0}};
+
 /* *found: it is there; *was: with these numbers. */
 static kv_rc load(kv_db *db, const char *name, kv_pool_result *was, bool *found,
                   kv_err *e) {
-  int64_t *const whole[] = {&was->page,    &was->pages,       &was->requests,
-                            &was->steps,   &was->peak,        &was->held,
-                            &was->unused,  &was->unused_peak, &was->moved,
-                            &was->entries, &was->operations};
   sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(
-      db, &s, e,
-      "SELECT page, pages, requests, steps, peak, held, unused, unused_peak,"
-      " moved, table_entries, list_operations FROM pool WHERE pool = ?",
-      "s", name);
+  kv_rc rc =
+      kv_db_bind(db, &s, e, "SELECT * FROM pool WHERE pool = ?", "s", name);
   *found = false;
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *found = true;
-  for (int i = 0; i < 11; i++) *whole[i] = kv_db_whole(db, s, i, 0, INT64_MAX);
-  rc = kv_db_sound(db, "pool", 0, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
-}
-
-static kv_rc put(kv_db *db, const char *name, const kv_pool_result *p,
-                 kv_err *e) {
-  return kv_db_do(
-      db, e, "INSERT INTO pool VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      "ssiiiiiiiiiiiii", name, p->layout, p->bytes, p->every, p->page, p->pages,
-      p->requests, p->steps, p->peak, p->held, p->unused, p->unused_peak,
-      p->moved, p->entries, p->operations);
+  kv_db_take(db, s, 2, of_pool, was);
+  return kv_db_done(db, s, kv_db_sound(db, "pool", 0, e), e);
 }
 
 /* --- its requests --------------------------------------------------------- */
@@ -90,34 +88,17 @@ static kv_rc put_request(kv_db *db, const char *name, const kv_result *r,
   kv_rc rc = kv_db_run_of(db, key, &run, e);
   if (!rc && !run)
     return kv_fail(e, KV_INTERNAL, "a request of a pool has no row");
-  if (!rc)
-    rc = kv_db_do(db, e,
-                  "INSERT INTO request(pool, place, run_id, arrives, ends,"
-                  " pages_peak) VALUES (?,?,?,?,?,?)",
-                  "siiiii", name, t->place, run, t->arrives, t->ends,
-                  t->pages_peak);
-  if (rc || t->refused < 0) return rc;
-  return kv_db_do(db, e,
-                  "UPDATE request SET refused = ?3, holds = ?4, wanted = ?5,"
-                  " spare = ?6 WHERE pool = ?1 AND place = ?2",
-                  "siiiii", name, t->place, t->refused, t->holds, t->wanted,
-                  t->spare);
+  if (rc) return rc;
+  return kv_db_do(db, e, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?)",
+                  "siitt", name, t->place, run, of_request, t, of_refusal,
+                  t->refused < 0 ? NULL : t);
 }
 
 /* --- both ----------------------------------------------------------------- */
 
-static bool same(const kv_pool_result *was, const kv_pool_result *now) {
-  return was->page == now->page && was->pages == now->pages &&
-         was->requests == now->requests && was->steps == now->steps &&
-         was->peak == now->peak && was->held == now->held &&
-         was->unused == now->unused && was->unused_peak == now->unused_peak &&
-         was->moved == now->moved && was->entries == now->entries &&
-         was->operations == now->operations;
-}
-
 static kv_rc check(const kv_db *db, const kv_pool_result *was,
                    const kv_pool_result *now, kv_err *e) {
-  if (same(was, now)) return KV_OK;
+  if (kv_db_same(of_pool, was, now)) return KV_OK;
   return kv_fail(e, KV_DIFFERENT,
                  "the pool of %" PRId64 " bytes contradicts %.80s: at most "
                  "%" PRId64 " pages in %" PRId64 " steps and %" PRId64
@@ -139,7 +120,9 @@ kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e) {
   kv_rc rc = db->still ? KV_OK : kv_db_begin(db, e);
   if (!rc) rc = load(db, name, &was, &found, e);
   if (!rc && !found && !db->still) {
-    rc = put(db, name, now, e);
+    rc = kv_db_do(db, e,
+                  "INSERT INTO pool VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  "sst", name, now->layout, of_pool, now);
     for (int i = 0; i < n && !rc; i++)
       if (kv_result_ran(r[i])) rc = put_request(db, name, r[i], e);
   }

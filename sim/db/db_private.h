@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to sim/db/db_*.c: the connection with its prepared statements, and
- * the calls that bind, run and read one statement.
+ * Private to sim/db/db_*.c: the connection, and the calls that prepare, bind,
+ * step and read one SQLite statement. A query is kv_db_bind, kv_db_row until it
+ * is false, kv_db_sound; kv_db_one and kv_db_do do all of it where one number
+ * or nothing is read. Unless said otherwise a kv_rc here is KV_OK or what
+ * kv_db_fail gives, with a sentence in e; e may be NULL.
  */
 #ifndef KV_SIM_DB_PRIVATE_H
 #define KV_SIM_DB_PRIVATE_H
 
 #include "sim/db/db.h"
 #include <sqlite3.h>
+#include <stddef.h>
 
-/* FIRST_KINDS: kinds of bytes (ref/lane/ledger.h) that every database has had.
- * WHERE: room for the words that say where two results part. */
 enum {
-  KV_DB_APPLICATION = 0x6b767270,
-  KV_DB_STATEMENTS = 96,
-  KV_DB_FIRST_KINDS = 5,
-  KV_DB_WHERE = 256
+  KV_DB_APPLICATION = 0x6b767270, /* PRAGMA application_id of our files */
+  KV_DB_STATEMENTS = 96, /* literals that one connection can have prepared */
+  KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) that each run
+                            has a row of; later kinds may be missing */
+  KV_DB_WHERE = 256      /* bytes of a text that says where results differ */
 };
 
 struct kv_db {
   sqlite3 *sql;
-  char path[512];
-  char wrong[32]; /* column with an impossible value, or "" */
+  char path[512]; /* as the caller named it, for sentences */
+  char wrong[32]; /* first column with an impossible value, or "" */
   bool logged;    /* opened for writing: close removes the log */
   bool still;     /* read-only: kv_db_put only compares */
   struct {
@@ -29,153 +32,217 @@ struct kv_db {
     sqlite3_stmt *stmt;
   } cache[KV_DB_STATEMENTS];
   int n_cached;
-  kv_db_wait wait; /* since when it waits, and whether tell was called */
-  int64_t waits_since;
-  bool notified;
-  char **word; /* texts that live as long as the database is open */
+  kv_db_wait wait;     /* what to do while another process writes */
+  int64_t waits_since; /* ms of CLOCK_MONOTONIC at which this wait began */
+  bool notified;       /* wait.tell was called in this wait */
+  char **word;         /* [n_words] texts of kv_db_word, freed by close */
   int n_words;
 };
 
-/* Migrations: step i takes user_version i to i + 1. */
+/* --- db_schema.c, db_open.c: the schema ----------------------------------- */
+
+/* Migrations: step i is SQL that takes user_version i to i + 1. */
 extern const char *const kv_db_steps[];
 extern const int kv_db_n_steps;
-/* KV_OK if the file is our database, or empty. KV_INPUT if it is another
- * program's, or a later version's. */
-kv_rc kv_db_recognise(kv_db *db, kv_err *e);
-/* Brings the schema up to step n, each step one transaction with its version
- * number. Never goes back. */
+
+/* Called by open. KV_OK if the file is our database, or empty; *steps is then
+ * how many migrations it has had. KV_INPUT if it is another program's, or has
+ * had more than kv_db_n_steps. */
+kv_rc kv_db_recognise(kv_db *db, int *steps, kv_err *e);
+/* Runs step[] until the file has had n of them, each in a transaction with its
+ * number; does nothing where it has had as many or more. */
 kv_rc kv_db_migrate(kv_db *db, int n, const char *const *step, kv_err *e);
 
-/* sim/db/db_wait.c: waiting as db->wait says. wait_for_others installs the
- * handler that SQLite calls when the file is locked. SQLite does not call it
- * while changing the journal mode; there call wait_on with 0, 1, ... before
- * each new attempt, and give up when it returns false. */
+/* --- db_wait.c: while another process writes ------------------------------ */
+
+/* Installs the handler that SQLite calls while the file is locked: it waits as
+ * db->wait says, at most a minute. Cannot fail. */
 void kv_db_wait_for_others(kv_db *db);
+/* One turn of that wait, for changes of the journal mode, during which SQLite
+ * calls no handler: call with asked = 0, 1, .. before each new attempt; false:
+ * give up. */
 bool kv_db_wait_on(kv_db *db, int asked);
 
-/* Turns SQLite's last error into a sentence and a code; doing: what was
- * attempted. */
+/* --- db_fail.c, db_sql.c: statements -------------------------------------- */
+
+/* Makes a sentence and a code of SQLite's last error. doing: the verb of what
+ * was attempted ("open", "use"). Never returns KV_OK. */
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 
-/* Prepares (once a literal) and binds. Types, a letter an argument:
- *   s text or NULL    i int64_t    n int, -1 is null
- *   d double: the readable number (null for NaN), then its bits
- *   r double: only the readable number
- *   h const kv_digest *: hex, or NULL
- *   b const kv_db_blob *, not copied: the statement is run at once */
+/* A member of a struct that is a column of a table; a table of them is in the
+ * order of the schema and ends with type 0. */
+typedef struct kv_db_column {
+  char type;     /* n int; i int64_t; o int64_t, null below 0;
+                    d double, two columns: the readable number, null for NaN,
+                    and its 64 bits, which are what is read */
+  size_t offset; /* in the struct */
+  int64_t least; /* of n, i and o: a smaller one is damage */
+} kv_db_column;
+#define KV_DB_OF(type, of, member, least)                                      \
+  { type, offsetof(of, member), least }
+
+/* Columns of the tables part, metric and step_cost behind their keys:
+ * of kv_part, kv_stat and kv_step_cost. */
+extern const kv_db_column kv_db_of_part[], kv_db_of_stat[], kv_db_of_step[];
+
+/* A value for the letter b; the bytes stay the caller's. */
 typedef struct kv_db_blob {
-  size_t size;
+  size_t size; /* bytes */
   const void *data;
 } kv_db_blob;
+
+/* Prepares a literal (once: it is found again by its address) and binds its
+ * marks in order, a letter of `types` an argument:
+ *   s const char *, NULL is null     i int64_t    n int, -1 is null
+ *   d double, two marks as in kv_db_column; r double, only the readable one
+ *   h const kv_digest *: 64 hex digits, NULL is null
+ *   b const kv_db_blob *, not copied: run the statement before it is freed
+ *   t const kv_db_column *, then a struct: a mark (d: two) for each member;
+ *     struct NULL: all null
+ * *out is the connection's; step it by kv_db_row. */
 kv_rc kv_db_bind(kv_db *db, sqlite3_stmt **out, kv_err *e, const char *sql,
                  const char *types, ...);
-/* Binds and runs a statement to its end. */
+/* Binds and runs a statement that returns nothing. */
 kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...);
+/* Binds and runs a query; *out becomes the first column of its first row, and
+ * stays what it is where there is no row or no integer in it. */
+kv_rc kv_db_one(kv_db *db, int64_t *out, kv_err *e, const char *sql,
+                const char *types, ...);
 /* Steps to the next row. False at the end (*rc is KV_OK) or on failure; the
  * statement is then reset. */
 bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e);
-/* Ends a statement before its last row. Fails if memory ended while a text was
- * read. */
-kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_err *e);
+/* Ends a query before its last row. Returns rc where that is a failure, else
+ * fails if memory ended while a text was read. */
+kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_rc rc, kv_err *e);
 
+/* Begins a transaction; kv_db_end commits it if rc is KV_OK, else rolls back,
+ * and returns rc, or the failure of the commit. Not nested. */
 kv_rc kv_db_begin(kv_db *db, kv_err *e);
-/* Commits if rc is KV_OK, else rolls back; returns rc, or the error of the
- * commit. */
 kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
 
-/* Values of the current row, by column. A value of the wrong type or out of
- * range becomes something harmless, and the column is remembered: kv_db_sound
- * then reports it as KV_INPUT. int: lo..INT32_MAX; text: "" if null; object:
- * "{}" if it is no JSON object; name: the index of the text among names. */
+/* --- db_value.c: values of the current row -------------------------------- */
+
+/* at: the column, from 0. None fails: a value of the wrong type or out of range
+ * becomes something harmless, and its column is remembered until kv_db_sound,
+ * which reports it as KV_INPUT; call that after the last value of a query, with
+ * the table's name and the run_id for the sentence (0: none). Texts are
+ * SQLite's, valid until the next row. */
 int64_t kv_db_whole(kv_db *db, sqlite3_stmt *s, int at, int64_t lo, int64_t hi);
-int kv_db_int(kv_db *db, sqlite3_stmt *s, int at, int lo);
-double kv_db_double(kv_db *db, sqlite3_stmt *s, int at); /* of its bits */
-double kv_db_number(kv_db *db, sqlite3_stmt *s, int at); /* of a REAL */
-const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at);
-const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at);
+int kv_db_int(kv_db *db, sqlite3_stmt *s, int at, int lo); /* up to INT32_MAX */
+double kv_db_double(kv_db *db, sqlite3_stmt *s, int at);   /* of its bits */
+double kv_db_number(kv_db *db, sqlite3_stmt *s, int at);   /* of a REAL */
+const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at);   /* else "" */
+const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at); /* JSON, or {} */
+/* Index of the text among n names; 0 if it is none of them. */
 int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
                const char *const *names);
+/* The measure named in a column; -1 for one that this program does not know,
+ * which is no damage: the caller skips it. */
+int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
 void kv_db_digest(kv_db *db, sqlite3_stmt *s, int at, kv_digest *d);
+/* Reads a struct from columns `at` on; returns the column after it. */
+int kv_db_take(kv_db *db, sqlite3_stmt *s, int at, const kv_db_column *c,
+               void *out);
 kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
+/* True if these members of two structs have the same bits. */
+bool kv_db_same(const kv_db_column *c, const void *a, const void *b);
+/* Writes n integers as 4 n bytes, little-endian on every machine. */
+void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
+/* 64 lower-case hex digits; false, and zeros, for anything else. hex may be
+ * NULL. */
+bool kv_digest_read(const char *hex, kv_digest *d);
 /* The double behind its stored bits, and back; any NaN has one pattern. */
 double kv_db_real(int64_t bits);
 int64_t kv_db_bits(double x);
-/* The code of a row as text: "revision N", or the digest of kv_code. */
+
+/* --- db_key.c: digests, as 64 hex digits ---------------------------------- */
+
+/* What stands for the code in a key: "revision N", or r->code. Returns out. */
 const char *kv_db_code(const kv_result *r, char out[80]);
 /* The key without code and arithmetic: rows with the same subject answer the
  * same question. */
 void kv_db_subject(const kv_result *r, char out[65]);
-/* Digest over the bits of every measured value. measures: how many measures and
- * numbers of a run it counts; of a row with fewer, which an earlier kvreplay
- * put, it is another. */
-int kv_db_measures(void);
+/* Digest over the bits of every measured value. */
 void kv_db_value(const kv_result *r, char out[65]);
-/* Writes the row of a trace, or of an environment; inside a transaction. */
+/* How many measures and numbers of a run that digest counts: rows that say
+ * another number (run.measures) are compared by their digests alone. */
+int kv_db_measures(void);
+
+/* --- rows of other tables; each inside a transaction of the caller -------- */
+
+/* Stores a trace, or adds what the shape says to the row that is there; s may
+ * be NULL. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
                       int n_tokens, const kv_shape *s, kv_err *e);
+/* Stores an environment unless it is there; *id is its number. */
 kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e);
-/* The run's number under a key; 0 if there is none. */
+/* *run: the run's number under a key; 0 if there is none. */
 kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e);
+/* Stores that the run was asked for with r's basis and target. */
 kv_rc kv_db_ask_row(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
-/* Deletes what the backend kept of an unfinished row; inside a transaction. */
+/* Deletes the layers that the backend kept of an unfinished row. */
 kv_rc kv_db_unkeep(kv_db *db, const char *key, const char *backend, kv_err *e);
-/* 64 lower-case hex digits; false, and zeros, for anything else. */
-bool kv_digest_read(const char *hex, kv_digest *d);
-/* Reads what was measured in a run into r. Its arrays are allocated (old
- * pointers are not freed); its names stay. */
+/* Reads what was measured in a run into r, whose old arrays are not freed and
+ * whose names stay. KV_INPUT: the file is damaged. */
 kv_rc kv_db_load(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-const char *kv_db_word(kv_db *db, const char *text); /* NULL: no memory */
-/* sim/db/db_moments.c: squares and means of steps. has: are they in r, which
- * decoded? put stores the means with a run that has none; load reads them;
- * compare fills `where` if squares or means differ; else `where` is unchanged.
- */
+/* The same text, kept until the database is closed; NULL: no memory. */
+const char *kv_db_word(kv_db *db, const char *text);
+
+/* --- what a run has beside its measures ----------------------------------- */
+
+/* db_moments.c: the mean of each decode step. has: did r decode, so that it has
+ * any? put stores those of a new run; load reads them into r. */
 bool kv_db_has_moments(const kv_result *r);
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
-void kv_db_compare_moments(const kv_result *before, const kv_result *now,
-                           char where[KV_DB_WHERE]);
-/* The measure named in a column; -1 for one that this program does not know,
- * which is skipped. */
-int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
-/* sim/db/db_layout.c. put stores the layouts of r that the run does not have
- * yet. compare fills `where` if one that it has differs; else `where` is
- * unchanged. */
+/* db_layout.c and db_survival.c: memory layouts, and what became of tokens. put
+ * stores those of r that the run has not yet. */
 kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
-kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
-                            char where[KV_DB_WHERE], kv_err *e);
-/* sim/db/db_survival.c: the same of what became of tokens. */
 kv_rc kv_db_put_survivals(kv_db *db, int64_t run, const kv_result *r,
                           kv_err *e);
+/* Each compares what both have; where they differ it writes to `where` a
+ * sentence's end that says so, else it leaves it as it is. */
+void kv_db_compare_moments(const kv_result *before, const kv_result *now,
+                           char where[KV_DB_WHERE]);
+kv_rc kv_db_compare_layouts(kv_db *db, int64_t run, const kv_result *r,
+                            char where[KV_DB_WHERE], kv_err *e);
 kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
                               char where[KV_DB_WHERE], kv_err *e);
-/* sim/db/db_figure.c: a number that was found in a trace, by its name (there)
- * and x and y; of f's layer, head, series and part. After a failure, which rc
- * has, nothing is stored any more; nor is a NaN. */
-enum { KV_DB_MAP = 64 };
+/* db_diff.c: where two results under one key first differ, "output of layer 2:
+ * 12ab.. before, 34cd.. now"; "" if nowhere. *layer is -1 if no layer differs.
+ * values false: only digests are compared. Includes kv_db_compare_moments. */
+void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
+                   int *layer, char where[KV_DB_WHERE]);
+
+/* --- db_figure.c: what is found in a trace without a replay --------------- */
+
+enum { KV_DB_MAP = 64 }; /* integers of a map, at most */
+
+/* What the next figures are of; the caller changes layer, head, series and part
+ * between calls. */
 typedef struct kv_db_figure {
   kv_db *db;
-  const kv_digest *identity;
-  int layer, head; /* head -1: the layer as a whole */
-  const char *series, *part;
-  kv_rc rc;
+  const kv_digest *identity; /* of the trace */
+  int layer, head;           /* head -1: the layer as a whole */
+  const char *series, *part; /* "" where there is one only */
+  kv_rc rc;                  /* the first failure; nothing is stored after it */
   kv_err *e;
 } kv_db_figure;
+
+/* Each stores one value under its name (the list is in db_figure.c) at place
+ * (x, y) of two axes, 0 where an axis has no meaning; what is there stays, and
+ * a NaN is not stored. */
 void kv_db_figure_whole(kv_db_figure *f, const char *name, int x, int y,
                         int64_t value);
 void kv_db_figure_real(kv_db_figure *f, const char *name, int x, int y,
                        double value);
-/* n <= KV_DB_MAP */
 void kv_db_figure_map(kv_db_figure *f, const char *name, int x, int y, int n,
-                      const int32_t *map);
-/* *has: there are as many layers of it, of that series (NULL: of any). */
+                      const int32_t *map); /* [n], n <= KV_DB_MAP */
+/* *has: the figure is there for exactly `layers` layers, of that series (NULL:
+ * of any). */
 kv_rc kv_db_has_figure(kv_db *db, const kv_digest *identity, const char *name,
                        const char *series, int layers, bool *has, kv_err *e);
-/* Finds where two results under one key first differ: "output of layer 2:
- * 12ab.. before, 34cd.. now"; "" if nowhere. *layer is -1 if no layer differs.
- * values false: compare digests only. */
-void kv_db_compare(const kv_result *before, const kv_result *now, bool values,
-                   int *layer, char where[KV_DB_WHERE]);
 
 #endif

@@ -37,9 +37,7 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   }
   r->has_scores = sqlite3_column_type(s, 6) != SQLITE_NULL;
   if (r->has_scores) kv_db_digest(db, s, 6, &r->scores);
-  rc = kv_db_sound(db, "run", run, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  return rc ? rc : done;
+  return kv_db_done(db, s, kv_db_sound(db, "run", run, e), e);
 }
 
 /* Bytes by kind. Kinds that this program does not know are skipped; kinds that
@@ -131,22 +129,12 @@ static kv_rc reset(kv_db *db, sqlite3_stmt *s, const char *table, int64_t run,
 
 static kv_rc load_parts(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
-  kv_rc rc =
-      kv_db_bind(db, &s, e,
-                 "SELECT layer, head, bin, first_step, last_step, kept_bits,"
-                 " drift_bits FROM part WHERE run_id = ? ORDER BY part",
-                 "i", run);
+  kv_rc rc = kv_db_bind(
+      db, &s, e, "SELECT * FROM part WHERE run_id = ? ORDER BY part", "i", run);
   kv_part whole = {.drift = (double)NAN};
   for (int i = 0; !rc && kv_db_row(db, s, &rc, e); i++) {
     if (i > r->n_parts) return reset(db, s, "part", run, e);
-    kv_part *p = i ? r->part + i - 1 : &whole;
-    p->layer = kv_db_int(db, s, 0, -1);
-    p->head = kv_db_int(db, s, 1, -1);
-    p->bin = kv_db_int(db, s, 2, -1);
-    p->first_step = kv_db_int(db, s, 3, 0);
-    p->last_step = kv_db_int(db, s, 4, 0);
-    p->kept = kv_db_double(db, s, 5);
-    p->drift = kv_db_double(db, s, 6);
+    kv_db_take(db, s, 2, kv_db_of_part, i ? r->part + i - 1 : &whole);
   }
   r->drift = whole.drift;
   return rc ? rc : kv_db_sound(db, "part", run, e);
@@ -155,23 +143,13 @@ static kv_rc load_parts(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
 static kv_rc load_metrics(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc =
-      kv_db_bind(db, &s, e,
-                 "SELECT part, measure, count, mean_bits, p50_bits,"
-                 " p95_bits, p99_bits, max_bits, squares_bits FROM metric"
-                 " WHERE run_id = ?",
-                 "i", run);
+      kv_db_bind(db, &s, e, "SELECT * FROM metric WHERE run_id = ?", "i", run);
   while (!rc && kv_db_row(db, s, &rc, e)) {
-    int part = (int)kv_db_whole(db, s, 0, 0, r->n_parts);
-    int m = kv_db_measure(db, s, 1);
+    int part = (int)kv_db_whole(db, s, 1, 0, r->n_parts);
+    int m = kv_db_measure(db, s, 2);
     kv_stat *to = part ? r->part[part - 1].stat : r->stat;
-    if (m < 0) continue; /* a measure of a later kvreplay */
-    to[m].count = kv_db_whole(db, s, 2, 0, INT64_MAX);
-    to[m].mean = kv_db_double(db, s, 3);
-    to[m].p50 = kv_db_double(db, s, 4);
-    to[m].p95 = kv_db_double(db, s, 5);
-    to[m].p99 = kv_db_double(db, s, 6);
-    to[m].max = kv_db_double(db, s, 7);
-    to[m].squares = kv_db_double(db, s, 8);
+    if (m >= 0) /* else a measure of a later kvreplay */
+      kv_db_take(db, s, 3, kv_db_of_stat, &to[m]);
   }
   return rc ? rc : kv_db_sound(db, "metric", run, e);
 }
@@ -195,18 +173,12 @@ static kv_rc load_layers(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
 
 static kv_rc load_steps(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
-  kv_rc rc =
-      kv_db_bind(db, &s, e,
-                 "SELECT step, bytes, codes, read, scanned FROM step_cost"
-                 " WHERE run_id = ? ORDER BY step",
-                 "i", run);
+  kv_rc rc = kv_db_bind(
+      db, &s, e, "SELECT * FROM step_cost WHERE run_id = ? ORDER BY step", "i",
+      run);
   for (int i = 0; !rc && kv_db_row(db, s, &rc, e); i++) {
     if (i == r->n_steps) return reset(db, s, "step_cost", run, e);
-    r->step[i].step = kv_db_int(db, s, 0, 0);
-    r->step[i].bytes = kv_db_whole(db, s, 1, 0, INT64_MAX);
-    r->step[i].codes = kv_db_whole(db, s, 2, 0, INT64_MAX);
-    r->step[i].read = kv_db_whole(db, s, 3, 0, INT64_MAX);
-    r->step[i].scanned = kv_db_whole(db, s, 4, 0, INT64_MAX);
+    kv_db_take(db, s, 1, kv_db_of_step, &r->step[i]);
   }
   return rc ? rc : kv_db_sound(db, "step_cost", run, e);
 }
@@ -227,9 +199,7 @@ static kv_rc load_first(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   snprintf(r->isa, sizeof r->isa, "%s", kv_db_text(db, s, 1));
   r->threads = kv_db_int(db, s, 2, 0);
   r->seconds = sqlite3_column_double(s, 3);
-  rc = kv_db_sound(db, "confirmation", run, e);
-  kv_rc done = kv_db_done(db, s, rc ? NULL : e);
-  if (!rc) rc = done;
+  rc = kv_db_done(db, s, kv_db_sound(db, "confirmation", run, e), e);
   if (rc || r->backend) return rc;
   return kv_no_memory(e, "a name", 1);
 }

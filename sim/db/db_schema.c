@@ -255,5 +255,29 @@ static const char tables[] =
     " latent INTEGER NOT NULL, hidden INTEGER NOT NULL, length INTEGER,"
     " code TEXT, learned TEXT NOT NULL) STRICT, WITHOUT ROWID;";
 
+#define PART(type, member, least) KV_DB_OF(type, kv_part, member, least)
+#define STAT(member) KV_DB_OF('d', kv_stat, member, 0)
+#define STEP(member) KV_DB_OF('i', kv_step_cost, member, 0)
+
+const kv_db_column kv_db_of_part[] = {
+    PART('n', layer, -1),    PART('n', head, -1),
+    PART('n', bin, -1),      PART('n', first_step, 0),
+    PART('n', last_step, 0), PART('d', kept, 0),
+    PART('d', drift, 0),     {0}};
+const kv_db_column kv_db_of_stat[] = {KV_DB_OF('i', kv_stat, count, 0),
+                                      STAT(mean),
+                                      STAT(p50),
+                                      STAT(p95),
+                                      STAT(p99),
+                                      STAT(max),
+                                      STAT(squares),
+                                      {0}};
+const kv_db_column kv_db_of_step[] = {KV_DB_OF('n', kv_step_cost, step, 0),
+                                      STEP(bytes),
+                                      STEP(codes),
+                                      STEP(read),
+                                      STEP(scanned),
+                                      {0}};
+
 const char *const kv_db_steps[] = {tables};
 const int kv_db_n_steps = sizeof kv_db_steps / sizeof *kv_db_steps;

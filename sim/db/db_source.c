@@ -71,7 +71,6 @@ static void fingerprint(const kv_environment *v, char out[65]) {
 
 kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e) {
-  sqlite3_stmt *s;
   char digest[65];
   kv_rc rc;
   fingerprint(v, digest);
@@ -85,12 +84,7 @@ kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                 (int64_t)v->ftz, (int64_t)v->daz, v->rounding, v->sqlite,
                 v->jansson, v->command, v->started);
   if (rc) return rc;
-  rc = kv_db_bind(db, &s, e,
-                  "SELECT environment_id FROM environment WHERE digest = ?",
-                  "s", digest);
-  if (!rc && kv_db_row(db, s, &rc, e)) {
-    *id = sqlite3_column_int64(s, 0);
-    sqlite3_reset(s);
-  }
-  return rc;
+  return kv_db_one(db, id, e,
+                   "SELECT environment_id FROM environment WHERE digest = ?",
+                   "s", digest);
 }

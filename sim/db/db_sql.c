@@ -55,8 +55,45 @@ static int bind_int(sqlite3_stmt *s, int at, int n) {
   return n == -1 ? sqlite3_bind_null(s, at) : sqlite3_bind_int(s, at, n);
 }
 
+/* Binds a member of the struct at `from`; NULL: null. */
+static int bind_member(sqlite3_stmt *s, int at, const kv_db_column *c,
+                       const char *from) {
+  int64_t whole;
+  double real;
+  int n;
+  if (!from) {
+    int bad = c->type == 'd' ? sqlite3_bind_null(s, at + 1) : 0;
+    return bad ? bad : sqlite3_bind_null(s, at);
+  }
+  switch (c->type) {
+  case 'n':
+    memcpy(&n, from + c->offset, sizeof n);
+    return sqlite3_bind_int(s, at, n);
+  case 'd':
+    memcpy(&real, from + c->offset, sizeof real);
+    return bind_double(s, at, real);
+  default:
+    memcpy(&whole, from + c->offset, sizeof whole);
+    return c->type == 'o' && whole < 0 ? sqlite3_bind_null(s, at)
+                                       : sqlite3_bind_int64(s, at, whole);
+  }
+}
+
+/* Binds all members from parameter *at on; *at is then the last one. */
+static int bind_struct(sqlite3_stmt *s, int *at, const kv_db_column *c,
+                       const void *from) {
+  int bad = 0;
+  for (; c->type && !bad; c++) {
+    bad = bind_member(s, *at, c, from);
+    *at += c->type == 'd' ? 2 : 1;
+  }
+  --*at;
+  return bad;
+}
+
 static int bind_all(sqlite3_stmt *s, const char *types, va_list *v) {
   int bad = 0, at = 1;
+  const kv_db_column *columns;
   for (; *types && !bad; types++, at++) switch (*types) {
     case 's':
       bad = sqlite3_bind_text(s, at, va_arg(*v, const char *), -1,
@@ -79,6 +116,10 @@ static int bind_all(sqlite3_stmt *s, const char *types, va_list *v) {
       break;
     case 'b':
       bad = bind_blob(s, at, va_arg(*v, const kv_db_blob *));
+      break;
+    case 't':
+      columns = va_arg(*v, const kv_db_column *);
+      bad = bind_struct(s, &at, columns, va_arg(*v, const void *));
       break;
     default:
       assert(false && "a letter of kv_db_bind");
@@ -121,6 +162,20 @@ kv_rc kv_db_do(kv_db *db, kv_err *e, const char *sql, const char *types, ...) {
   return rc;
 }
 
+kv_rc kv_db_one(kv_db *db, int64_t *out, kv_err *e, const char *sql,
+                const char *types, ...) {
+  sqlite3_stmt *s;
+  va_list v;
+  kv_rc rc;
+  va_start(v, types);
+  rc = bind_list(db, &s, e, sql, types, &v);
+  va_end(v);
+  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
+  if (sqlite3_column_type(s, 0) == SQLITE_INTEGER)
+    *out = sqlite3_column_int64(s, 0);
+  return kv_db_done(db, s, KV_OK, e);
+}
+
 bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e) {
   int step = sqlite3_step(s);
   *rc = KV_OK;
@@ -130,8 +185,9 @@ bool kv_db_row(kv_db *db, sqlite3_stmt *s, kv_rc *rc, kv_err *e) {
   return false;
 }
 
-kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_err *e) {
-  return sqlite3_reset(s) ? kv_db_fail(db, "use", e) : KV_OK;
+kv_rc kv_db_done(kv_db *db, sqlite3_stmt *s, kv_rc rc, kv_err *e) {
+  bool bad = sqlite3_reset(s);
+  return rc || !bad ? rc : kv_db_fail(db, "use", e);
 }
 
 kv_rc kv_db_begin(kv_db *db, kv_err *e) {

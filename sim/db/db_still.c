@@ -59,15 +59,9 @@ static void name_file(const char *path, bool immutable, size_t size,
 
 /* Refuses an older schema: it would have to be migrated. */
 static kv_rc check_version(kv_db *db, kv_err *e) {
-  sqlite3_stmt *s = NULL;
-  int version = -1;
-  kv_rc rc = kv_db_recognise(db, e);
-  if (rc) return rc;
-  if (!sqlite3_prepare_v2(db->sql, "PRAGMA user_version", -1, &s, NULL) &&
-      sqlite3_step(s) == SQLITE_ROW)
-    version = sqlite3_column_int(s, 0);
-  sqlite3_finalize(s);
-  if (version == kv_db_n_steps) return KV_OK;
+  int version = 0;
+  kv_rc rc = kv_db_recognise(db, &version, e);
+  if (rc || version == kv_db_n_steps) return rc;
   return kv_fail(e, KV_RESOURCE,
                  "%s was written by an earlier kvreplay, and nothing can be "
                  "written where it lies: copy it to a folder of yours",

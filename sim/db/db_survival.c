@@ -11,13 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Little-endian, whatever this machine is. */
-static void to_bytes(int n, const int32_t *x, unsigned char *out) {
-  for (int i = 0; i < n; i++)
-    for (int k = 0; k < 4; k++)
-      *out++ = (unsigned char)((uint32_t)x[i] >> 8 * k);
-}
-
 /* gone, then shown; NULL without memory. */
 static unsigned char *bytes_of(const kv_result *r, const kv_survival *s,
                                kv_db_blob out[2], kv_err *e) {
@@ -27,8 +20,8 @@ static unsigned char *bytes_of(const kv_result *r, const kv_survival *s,
     kv_no_memory(e, "tokens", 2 * size);
     return NULL;
   }
-  to_bytes(r->n_tokens, s->gone, bytes);
-  to_bytes(r->n_tokens, s->shown, bytes + size);
+  kv_db_bytes(r->n_tokens, s->gone, bytes);
+  kv_db_bytes(r->n_tokens, s->shown, bytes + size);
   out[0] = (kv_db_blob){.size = size, .data = bytes};
   out[1] = (kv_db_blob){.size = size, .data = bytes + size};
   return bytes;
@@ -69,7 +62,7 @@ static kv_rc compare(kv_db *db, int64_t run, const kv_result *r,
                "digests agree, but when tokens of lane %d of layer %d %s is "
                "another before than now",
                now->lane, now->layer, gone ? "left it" : "were shown");
-    rc = kv_db_done(db, s, e);
+    rc = kv_db_done(db, s, rc, e);
   }
   free(bytes);
   return rc;
@@ -85,14 +78,12 @@ kv_rc kv_db_compare_survivals(kv_db *db, int64_t run, const kv_result *r,
 
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e) {
   char key[65];
-  sqlite3_stmt *s;
-  *has = false;
+  int64_t n = 0;
   kv_db_key(r, key);
-  kv_rc rc = kv_db_bind(db, &s, e,
-                        "SELECT 1 FROM survival JOIN run USING (run_id) WHERE"
-                        " key = ? LIMIT 1",
-                        "s", key);
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *has = true;
-  return kv_db_done(db, s, e);
+  kv_rc rc = kv_db_one(db, &n, e,
+                       "SELECT 1 FROM survival JOIN run USING (run_id) WHERE"
+                       " key = ? LIMIT 1",
+                       "s", key);
+  *has = n;
+  return rc;
 }

@@ -71,6 +71,38 @@ int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
   return 0;
 }
 
+int kv_db_take(kv_db *db, sqlite3_stmt *s, int at, const kv_db_column *c,
+               void *out) {
+  for (; c->type; c++, at++) {
+    char *to = (char *)out + c->offset;
+    int64_t whole = -1;
+    if (c->type == 'n') {
+      int n = kv_db_int(db, s, at, (int)c->least);
+      memcpy(to, &n, sizeof n);
+      continue;
+    }
+    if (c->type == 'd')
+      whole = kv_db_whole(db, s, ++at, INT64_MIN, INT64_MAX);
+    else if (c->type != 'o' || sqlite3_column_type(s, at) != SQLITE_NULL)
+      whole = kv_db_whole(db, s, at, c->least, INT64_MAX);
+    memcpy(to, &whole, sizeof whole);
+  }
+  return at;
+}
+
+bool kv_db_same(const kv_db_column *c, const void *a, const void *b) {
+  for (; c->type; c++)
+    if (memcmp((const char *)a + c->offset, (const char *)b + c->offset,
+               c->type == 'n' ? sizeof(int) : sizeof(int64_t)))
+      return false;
+  return true;
+}
+
+void kv_db_bytes(int n, const int32_t *x, unsigned char *out) {
+  for (int i = 0; i < 4 * n; i++)
+    out[i] = (unsigned char)((uint32_t)x[i / 4] >> i % 4 * 8);
+}
+
 static int nibble(int c) {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

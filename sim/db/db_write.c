@@ -15,10 +15,10 @@ static kv_rc put_stats(kv_db *db, int64_t run, int part, const kv_stat *s,
   kv_rc rc = KV_OK;
   for (int m = 0; m < KV_MEASURES && !rc; m++) {
     if (!s[m].count) continue;
-    rc = kv_db_do(
-        db, e, "INSERT INTO metric VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iisidddddd", run, (int64_t)part, kv_measure_table[m].name, s[m].count,
-        s[m].mean, s[m].p50, s[m].p95, s[m].p99, s[m].max, s[m].squares);
+    rc = kv_db_do(db, e,
+                  "INSERT INTO metric VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  "iist", run, (int64_t)part, kv_measure_table[m].name,
+                  kv_db_of_stat, &s[m]);
   }
   return rc;
 }
@@ -26,9 +26,7 @@ static kv_rc put_stats(kv_db *db, int64_t run, int part, const kv_stat *s,
 static kv_rc put_part(kv_db *db, int64_t run, int part, const kv_part *p,
                       kv_err *e) {
   kv_rc rc = kv_db_do(db, e, "INSERT INTO part VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                      "iiiiiiidd", run, (int64_t)part, (int64_t)p->layer,
-                      (int64_t)p->head, (int64_t)p->bin, (int64_t)p->first_step,
-                      (int64_t)p->last_step, p->kept, p->drift);
+                      "iit", run, (int64_t)part, kv_db_of_part, p);
   return rc ? rc : put_stats(db, run, part, p->stat, e);
 }
 
@@ -58,9 +56,8 @@ static kv_rc put_layers_and_steps(kv_db *db, int64_t run, const kv_result *r,
                   &r->layer[i].journal, &r->layer[i].state, &r->layer[i].output,
                   r->has_scores ? &r->layer[i].scores : NULL);
   for (int i = 0; i < r->n_steps && !rc; i++)
-    rc = kv_db_do(db, e, "INSERT INTO step_cost VALUES (?,?,?,?,?,?)", "iiiiii",
-                  run, (int64_t)r->step[i].step, r->step[i].bytes,
-                  r->step[i].codes, r->step[i].read, r->step[i].scanned);
+    rc = kv_db_do(db, e, "INSERT INTO step_cost VALUES (?,?,?,?,?,?)", "it",
+                  run, kv_db_of_step, &r->step[i]);
   return rc;
 }
 
@@ -171,14 +168,11 @@ static kv_rc put_scores(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
 /* *all: the run has all measures of this version; otherwise only its digests
  * are compared. */
 static kv_rc has_all_measures(kv_db *db, int64_t run, bool *all, kv_err *e) {
-  sqlite3_stmt *s;
-  kv_rc rc = kv_db_bind(db, &s, e, "SELECT measures FROM run WHERE run_id = ?",
-                        "i", run);
-  *all = false;
-  if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  *all = sqlite3_column_int(s, 0) == kv_db_measures();
-  sqlite3_reset(s);
-  return KV_OK;
+  int64_t n = -1;
+  kv_rc rc = kv_db_one(db, &n, e, "SELECT measures FROM run WHERE run_id = ?",
+                       "i", run);
+  *all = n == kv_db_measures();
+  return rc;
 }
 
 static void tell(const kv_db *db, const kv_result *r, const char *where,
