@@ -18,7 +18,12 @@
  * Not thread-safe: threads that share a kv_db must take turns. Several
  * processes may use one file; a writer waits up to a minute for another. While
  * the database is open, the -wal and -shm files beside it belong to it. Each
- * call is one transaction and one fsync: milliseconds.
+ * call that stores is one transaction and one fsync: milliseconds.
+ *
+ * Unless said otherwise a call returns KV_OK; KV_INPUT: the file is damaged or
+ * not ours; KV_RESOURCE: no disk, memory or lock. What follows `*` in a comment
+ * is an output, which means nothing after a failure; texts and arrays passed in
+ * are read and stay the caller's; e may be NULL.
  */
 #ifndef KV_SIM_DB_H
 #define KV_SIM_DB_H
@@ -31,26 +36,29 @@
 #include "sim/measure/result.h"
 #include "traces/trace/sparsity.h"
 
-typedef struct kv_db kv_db;
+typedef struct kv_db kv_db; /* one connection to one file */
 
-/* Opens the database, or creates it. KV_INPUT: the file is no kvreplay
- * database, or was written by a later version; it is not touched. KV_USAGE: the
- * path is no regular file (a folder, a device, a pipe). */
-kv_rc kv_db_open(const char *path, kv_db **out, kv_err *e);
-/* What to do while another process writes. tell (or NULL) is called once if the
- * wait is not short; pid is 0 if it is not known. stop (or NULL) is polled;
- * true gives up at once. */
+/* What to do while another process writes. */
 typedef struct kv_db_wait {
+  /* Called once if a wait is not short: pid writes, 0 if that is not known. Or
+   * NULL. */
   void (*tell)(void *self, const char *path, long pid);
-  bool (*stop)(void);
-  void *self;
+  bool (*stop)(void); /* polled; true gives up at once. NULL: never */
+  void *self;         /* first argument of tell */
 } kv_db_wait;
+
+/* Opens the database, or creates it; *out is to be closed, and NULL after a
+ * failure. wait is copied; kv_db_open waits in silence. KV_INPUT: the file is
+ * no kvreplay database, or was written by a later version; it is not touched.
+ * KV_USAGE: the path is no regular file (a folder, a device, a pipe). */
+kv_rc kv_db_open(const char *path, kv_db **out, kv_err *e);
 kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
                          kv_err *e);
 
 /* Opens an existing database. If it cannot be written (a read-only disk, folder
- * or file), it is opened for reading: kv_db_still is then true, kv_db_put only
- * compares, and every other call that stores fails. */
+ * or file), it is opened for reading: kv_db_put and kv_db_put_pool then only
+ * compare, and every other call that stores fails. kv_db_still says whether it
+ * was. */
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,
                        kv_err *e);
 bool kv_db_still(const kv_db *db);
@@ -59,19 +67,20 @@ bool kv_db_still(const kv_db *db);
  * so that it can be read from anywhere. */
 void kv_db_close(kv_db *db);
 
-/* Writes the key, 64 hex digits. A refused row never ran, so its key also
- * includes what was asked: basis and target. */
+/* Writes the key, 64 hex digits, of r, which needs the names that the head of
+ * this file lists (r->has_identity is asserted) and its status: a refused row
+ * never ran, so its key also includes what was asked, basis and target. */
 void kv_db_key(const kv_result *r, char out[65]);
 
 /* Records a trace and where its file was seen; the path is made absolute.
- * Repeating the call changes nothing. shape may be NULL. */
+ * Repeating the call changes nothing. */
 typedef struct kv_db_trace {
-  const char *name; /* file stem */
-  kv_digest identity;
-  const kv_shape *shape;
-  const char *path;
-  int n_shards; /* 0: the file itself */
-  const char *const *shard;
+  const char *name;         /* file stem */
+  kv_digest identity;       /* of its contents (kv_trace_identity) */
+  const kv_shape *shape;    /* or NULL: not known */
+  const char *path;         /* of the file, or of the index of its shards */
+  int n_shards;             /* files that it lies in; 0: path itself */
+  const char *const *shard; /* [n_shards] their names */
 } kv_db_trace;
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 
@@ -85,6 +94,8 @@ kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
  * records it. backend, isa, threads and seconds are those of the first
  * confirmation (by that backend); backend lives as long as db. */
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
+/* Records r's basis, target, status and achieved with its row; does nothing
+ * where there is no row. */
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 
 /* Adds the layouts that are stored of the run under a key to out, which is
@@ -95,23 +106,26 @@ kv_rc kv_db_layouts_of(kv_db *db, const char *key, kv_layout_list *out,
  * every one of them was found. r as for kv_db_find. */
 kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 
-/* What the heads of a trace attend to, which kv_db_put_trace has recorded: of
- * each of `layers` recorded layers, whose numbers layer[] has, and of each of
- * its KV heads, of[layers][heads]. All of it is one transaction. What is there
- * stays: nothing but the trace and the arithmetic decides it. *has: of as many
- * layers. */
+/* --- what is found in a trace without a replay ----------------------------
+ * By kvreplay attention, residuals and selection. The trace must have been
+ * recorded by kv_db_put_trace. layers: recorded layers; layer[layers]: the
+ * model's numbers of them; heads: KV heads of each. A put is one transaction,
+ * and what is there stays: nothing but the trace and the arithmetic decides it.
+ * A has sets *has where a put of all `layers` layers was made before. */
+
+/* What the heads attend to: of[layers][heads]. */
 kv_rc kv_db_has_attention(kv_db *db, const kv_digest *identity, int layers,
                           bool *has, kv_err *e);
 kv_rc kv_db_put_attention(kv_db *db, const kv_digest *identity, int layers,
                           const int *layer, int heads, const kv_sparsity *of,
                           kv_err *e);
 
-/* The same of how alike its tokens are, of[layers]; of the program, not of the
- * library. *has: of all these layers, with spectra where this kvreplay has any.
- */
+/* How alike its tokens are: of[layers]. *has also asks for spectra, where this
+ * kvreplay can compute any (kv_spectrum_can). */
 kv_rc kv_db_has_similarities(kv_db *db, const kv_digest *identity, int layers,
                              bool *has, kv_err *e);
-/* Has it of `layers` layers what a compressor's file misses? */
+/* *has: what the compressor in a file of that digest misses of the tokens,
+ * which kv_db_put_similarities stores too, is there. */
 kv_rc kv_db_has_rebuilt(kv_db *db, const kv_digest *identity,
                         const kv_digest *file, int layers, bool *has,
                         kv_err *e);
@@ -119,52 +133,59 @@ kv_rc kv_db_put_similarities(kv_db *db, const kv_digest *identity, int layers,
                              const int *layer, const kv_similarities *of,
                              kv_err *e);
 
-/* The same of what shares of its probability select; found: of all layers,
- * kv_choices_size bytes each (sim/inspect/selection.h). */
+/* What shares of the probability select. found: `layers` kv_choices, each of
+ * kv_choices_size(heads) bytes (sim/inspect/selection.h). */
 kv_rc kv_db_has_selections(kv_db *db, const kv_digest *identity, int layers,
                            bool *has, kv_err *e);
 kv_rc kv_db_put_selections(kv_db *db, const kv_digest *identity, int layers,
                            const int *layer, int heads, const void *found,
                            kv_err *e);
 
-/* *has: what became of its tokens is stored with the row. */
+/* --- rows ----------------------------------------------------------------- */
+
+/* *has: what became of its tokens is stored with r's row; false, too, where
+ * there is no row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);
 
-/* *yes: the row was confirmed with this kernel set. */
+/* *yes: r's row was confirmed with this kernel set, by whatever backend. */
 kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
                       kv_err *e);
 
 /* Stores a finished cell in one durable transaction, or confirms the row that
  * is already there. KV_DIFFERENT if that row has other digests or values: the
  * sentence has both and the first layer that differs, and the conflict is
- * stored too (table diff). r->has_identity must be true. */
+ * stored too (table diff). r->has_identity must be true. env: where it was
+ * computed. */
 kv_rc kv_db_put(kv_db *db, const kv_result *r, const kv_environment *env,
                 kv_err *e);
 
-/* Stores what requests that shared a pool held, r[i]->together, in the order in
- * which they arrived; the rows of those that ran must be there. KV_DIFFERENT:
- * the pool is there with other numbers. sim/db/db_pool.c */
+/* Stores what n requests that shared a pool of pages held, r[i]->together, in
+ * the order in which they arrived; the rows of those that ran must be there.
+ * KV_DIFFERENT: the pool is there with other numbers. */
 kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, kv_err *e);
 
-/* Records that somebody else's kernel (`who`) differs from the row of r, which
- * must be there: on which layer, and what differs. Stored in the table diff
- * once for each environment. what NULL: a new grading begins; differences
- * recorded before are deleted. */
+/* Records that somebody else's kernel (`who`: its name) differs from the row of
+ * r, which must be there (asserted): on which layer (its number in the model),
+ * and a sentence on what differs. Stored in the table diff once for each
+ * environment. what NULL: a new grading begins; differences recorded before for
+ * r and who are deleted. */
 kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
                        const char *who, int layer, const char *what, kv_err *e);
 
-/* Layers of unfinished cells: bytes that the database does not interpret,
- * stored under the key of the row to come and the backend that computes it.
- * kv_db_put of that row deletes everything that its backend kept for it. */
+/* --- layers of unfinished cells -------------------------------------------
+ * Bytes that the database does not interpret, stored under the key of the row
+ * to come and who computes it. kv_db_put of that row deletes everything that
+ * its backend kept for it. Used by sim/sweep/keeper.h alone. */
 typedef struct kv_db_whose {
-  char key[65];
-  const char *backend, *isa;
+  char key[65];        /* of the row to come (kv_db_key) */
+  const char *backend; /* which computes it */
+  const char *isa;     /* and its kernel set */
 } kv_db_whose;
 typedef struct kv_db_partial {
-  int layer;
+  int layer;         /* index among the recorded layers, >= 0 */
   const char *build; /* build of the program that wrote it; only the same build
                         may read it */
-  size_t size;
+  size_t size;       /* bytes of data */
   const void *data;
 } kv_db_partial;
 
@@ -175,11 +196,11 @@ kv_rc kv_db_keep(kv_db *db, const kv_db_whose *w, const kv_db_partial *p,
                  kv_err *e);
 kv_rc kv_db_keep_end(kv_db *db, kv_rc rc, kv_err *e);
 
-/* Passes every kept layer of a cell to t->take, in ascending order. Damaged
- * layers, and those for which take returns false, are deleted and counted in
- * *dropped. */
+/* Passes every kept layer of a cell to t->take, in ascending order; p is valid
+ * during the call. Damaged layers, and those for which take returns false, are
+ * deleted, and their number is added to *dropped. */
 typedef struct kv_db_taker {
-  void *self;
+  void *self; /* first argument of take */
   bool (*take)(void *self, const kv_db_partial *p);
 } kv_db_taker;
 kv_rc kv_db_kept(kv_db *db, const kv_db_whose *w, const kv_db_taker *t,
@@ -190,32 +211,36 @@ kv_rc kv_db_forget_old(kv_db *db, kv_err *e);
  * otherwise later rows reuse it. Best effort. */
 void kv_db_shrink(kv_db *db);
 
-/* Stored answers of searches for a byte budget: the value of the knob (entries,
- * or another kv_knob_value); B = -1: no value fits. r as for kv_db_find, with
- * the knob null in its params. */
+/* --- searches for a budget in bytes ---------------------------------------
+ * r as for kv_db_find, with the knob null in its params. */
+
+/* Stored answers: the value of the knob (entries, or another kv_knob_value);
+ * B = -1: no value fits. A put also deletes the probes of the search. */
 kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
                         kv_err *e);
 kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e);
 
-/* Probes of a search that has no answer yet: what the method costs with that
- * value of its knob, and what dense would cost, in bytes. r as above. ("None
- * fits" is an answer.) */
+/* Probes of a search that has no answer yet ("none fits" is an answer). */
 typedef struct kv_db_probe {
-  int entries;
-  int64_t bytes, dense;
+  int entries;   /* in: the value of the knob */
+  int64_t bytes; /* what the method costs with it, in the budget's basis */
+  int64_t dense; /* what dense costs */
 } kv_db_probe;
 kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
                        bool *found, kv_err *e);
 kv_rc kv_db_put_probe(kv_db *db, const kv_result *r, const kv_db_probe *p,
                       kv_err *e);
 
-/* Iterates over rows in the order of their keys. Start with *key "" (room for
- * 64 hex digits); each call fills r as kv_db_find does, the method included
- * (lives as long as db), and sets key to that row's; *more is false past the
- * end. Free r with kv_result_free. */
+/* --- all rows ------------------------------------------------------------- */
+
+/* Iterates over rows in the order of their keys. Start with key "" ; each call
+ * fills r as kv_db_find does, its names too (r->method lives as long as db),
+ * and sets key to that row's; *more is false past the end, and r is then empty.
+ * Free r with kv_result_free. */
 kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e);
 
-/* The n-th path under which the trace was seen; "" past the last. */
+/* The n-th path, from 0, under which the trace was seen; "" past the last. A
+ * longer one is cut to `size` bytes, its end included. */
 kv_rc kv_db_path(kv_db *db, const kv_digest *identity, int n, size_t size,
                  char *path, kv_err *e);
 

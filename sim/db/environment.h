@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where and how a run was computed: what a reader must know to judge a
- * confirmation. Plain data, filled once when a program starts. The host's name
- * is left out on purpose; two machines count as different if their processors
- * differ.
+ * confirmation. Plain data, filled once when a program starts and passed to
+ * kv_db_put (sim/db/db.h). The host's name is left out on purpose; two machines
+ * count as different if their processors differ. Texts are cut where they are
+ * longer; "unknown" where they could not be found out.
  */
 #ifndef KV_SIM_ENVIRONMENT_H
 #define KV_SIM_ENVIRONMENT_H
@@ -11,21 +12,23 @@
 #include <stdbool.h>
 
 typedef struct kv_environment {
-  char version[32], commit[64];
-  bool dirty; /* the checkout had uncommitted changes */
-  char compiler[160], flags[512];
-  char cpu[96], isa[16]; /* the best kernel set here */
-  int cores;
+  char version[32], commit[64];   /* of kvreplay */
+  bool dirty;                     /* that commit had uncommitted changes */
+  char compiler[160], flags[512]; /* that it was compiled by and with */
+  char cpu[96];                   /* brand of the processor */
+  char isa[16];                   /* the best kernel set here: "avx2" */
+  int cores;                      /* online, >= 1 */
   char os[192], locale[64];
-  bool ftz, daz;     /* subnormals flushed to zero; never while we compute */
-  char rounding[16]; /* nearest, down, up, zero */
-  char sqlite[32], jansson[32];
-  char command[4096]; /* the command line, cut where it is longer */
+  bool ftz, daz;     /* subnormal results, or operands, are flushed to zero in
+                        the calling thread; false while we compute */
+  char rounding[16]; /* its mode: nearest, down, up or zero */
+  char sqlite[32], jansson[32]; /* versions of the libraries */
+  char command[4096]; /* the command line, words set apart by blanks */
   char started[32];   /* UTC, 2026-01-31T12:00:00.000000Z */
 } kv_environment;
 
-/* Fills out. isa: name of the best kernel set. Never fails: what cannot be
- * found out becomes "unknown". */
+/* Fills out. isa: name of the best kernel set. argc, argv: as main got them.
+ * Cannot fail. */
 void kv_environment_look(const char *isa, int argc, char *const *argv,
                          kv_environment *out);
 

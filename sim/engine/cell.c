@@ -176,7 +176,7 @@ kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
   if (rc) return rc;
   bool wants = kv_spec_wants_budget(&c->spec);
   if (asked->entries >= 0 && (wants || kv_knob_takes(&c->spec, asked->budget)))
-    kv_knob_put(kv_spec_knob(c->spec.method), asked->entries, c->spec.params);
+    kv_param_put(kv_spec_knob(c->spec.method), asked->entries, c->spec.params);
   if (asked->budget && asked->budget->layers && wants)
     rc = kv_cell_take_list(c, asked->budget, e);
   if (rc) return rc;

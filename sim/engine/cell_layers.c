@@ -66,7 +66,7 @@ static kv_rc open_layer(kv_cell *c, int l, kv_err *e) {
   kv_plan *plan = &c->layer[l];
   kv_err why = {0};
   memcpy(params, c->spec.params, m->params_size);
-  kv_param_put_int(kv_spec_budget(m), c->spec.layers[l], params);
+  kv_param_put(kv_spec_budget(m), c->spec.layers[l], params);
   *plan = c->plan;
   plan->params = params;
   kv_rc rc = kv_cell_ask(c, params, &plan->needs, &why);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The value of the option -b, and the search for the value of a method's knob
- * that meets a budget in bytes. Percentages are exact: the decimal as typed is
- * kept as a ratio of integers; no floating-point number is involved.
+ * Budgets: the value of the option -b, parsed from text (kv_budgets_add), made
+ * a number of entries for a trace (kv_budget_entries), or searched for where it
+ * is in bytes (kv_budget_search). Percentages are exact: the decimal as typed
+ * is kept as a ratio of integers; no floating-point number is involved.
  *
  *   budget = one | one { "/" one } | "layers:" FILE
  *   one    = [basis ":"] number      basis = entries
@@ -39,41 +40,43 @@ extern const char *const kv_basis_names[KV_BASES]; /* "" entries prompt ... */
 
 typedef struct kv_budget {
   kv_basis basis;
-  int entries;      /* KV_BASIS_ENTRIES */
+  int entries;      /* KV_BASIS_ENTRIES: a lane's, from 1 to 2^30 */
   int64_t num, den; /* the others: share, or ratio, = num / den, den a power of
                        10, at most 10^15 and so exact in binary64 */
   char target[64];  /* as typed; for a list, its name (kv_budget_name_layers) */
   int layers;       /* budgets in a list; 0: one budget for all layers */
-  struct kv_budget *layer; /* [layers] */
+  struct kv_budget *layer; /* [layers] layer 0 of the model first */
 } kv_budget;
 
-typedef struct kv_budgets {
+typedef struct kv_budgets { /* those of -b, in the order typed */
   int n;
-  kv_budget *budget;
+  kv_budget *budget; /* [n] */
 } kv_budgets;
 
 /* Parses the text of one budget. KV_USAGE: the text is wrong; KV_INPUT: the
- * file of a list is bad. Free out with kv_budget_free, also after a failure. */
+ * file of a list is bad; KV_RESOURCE. Free out with kv_budget_free, also after
+ * a failure. */
 kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e);
 void kv_budget_free(kv_budget *b); /* frees the list, not b */
 /* Adds the budgets of a comma-separated list to out, which is zeroed before the
- * first call. KV_USAGE: one is wrong, or the same budget stands twice. On
- * failure out keeps what it had. */
+ * first call. Fails as kv_budget_parse, and with KV_USAGE if the same budget
+ * stands twice; out then keeps what it had. */
 kv_rc kv_budgets_add(const char *list, kv_budgets *out, kv_err *e);
-void kv_budgets_free(kv_budgets *b);
+void kv_budgets_free(kv_budgets *b); /* the budgets, not b; accepts NULL */
 
-/* --- budget_layers.c ---------------------------------------------------- */
+/* --- budget_layers.c: a budget a layer ----------------------------------- */
 
-#define KV_LAYERS "layers:"
+#define KV_LAYERS "layers:" /* begins the name of a list, and one in a file */
 
 /* True if the text is a list: it has a "/" or begins with "layers:". */
 bool kv_budget_of_layers(const char *text);
+/* kv_budget_parse for such a text. */
 kv_rc kv_budget_parse_layers(const char *text, kv_budget *out, kv_err *e);
-/* Entries for each layer of a list, each computed as kv_budget_entries does.
- * out: [b->layers]. */
+/* out[b->layers]: entries of each layer of a list, as kv_budget_entries
+ * computes and refuses them; prompt_len in tokens. */
 kv_rc kv_budget_layers(const kv_budget *b, int prompt_len, int *out, kv_err *e);
-/* The name of a list: "layers:" and the first eight digits of the SHA-256 of
- * its texts with "/" between them. */
+/* The name of a list of n budgets: "layers:" and the first eight digits of the
+ * SHA-256 of their texts with "/" between them. */
 void kv_budget_name_layers(int n, const char *const *text, char out[64]);
 
 /* --- one for all layers ------------------------------------------------- */
@@ -81,24 +84,30 @@ void kv_budget_name_layers(int n, const char *const *text, char out[64]);
 /* True if the budget is in bytes, so that its number of entries must be found
  * by search. */
 bool kv_budget_in_bytes(const kv_budget *b);
-/* Entries that a budget in entries, in percent of the prompt or as a
- * compression ratio means (rounded down). KV_USAGE if that is less than 1. */
+/* *out: entries that a budget in entries, in percent of a prompt of prompt_len
+ * tokens or as a compression ratio means (rounded down). KV_USAGE if that is
+ * less than 1. b is neither a list nor in bytes (asserted). */
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e);
-/* True if bytes / dense <= the share, compared exactly. Two sums over the same
- * steps may be passed in place of two means. */
+/* For a budget in bytes: true if bytes / dense <= the share, compared exactly.
+ * Both >= 0 (asserted); two sums over the same steps may be passed in place of
+ * two means. */
 bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
 
-/* Measures what the method costs with its knob at that place
- * (sim/spec/knob.h), and what dense costs, in bytes of the budget's basis. */
+/* --- budget_search.c: a budget in bytes ---------------------------------- */
+
+/* The caller's: measures what the method costs with its knob at that place
+ * (sim/spec/knob.h), and what dense costs, in bytes of the budget's basis. What
+ * it returns beside KV_OK ends the search. */
 typedef kv_rc kv_probe(void *self, int place, int64_t *bytes, int64_t *dense,
                        kv_err *e);
 
 /* Finds by bisection the largest place between `least` (the smallest legal one)
  * and `most` whose bytes fit. *out is `most` if that fits, and `least` if least
- * >= most. Costs at most kv_budget_probes calls of probe, usually a replay
- * each. KV_REFUSED, with the bytes and `named` ("budget 4": the value of
- * `least`) in the sentence, if even `least` does not fit. */
+ * >= most. self: first argument of probe, which is called at most
+ * kv_budget_probes times, usually a replay each. KV_REFUSED, with the bytes and
+ * `named` ("budget 4": the value of `least`) in the sentence, if even `least`
+ * does not fit. */
 kv_rc kv_budget_search(const kv_budget *b, int least, int most,
                        const char *named, kv_probe *probe, void *self, int *out,
                        kv_err *e);

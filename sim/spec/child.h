@@ -19,10 +19,11 @@
 typedef struct kv_child {
   void (*work)(void *self); /* runs in the child; ends by returning or by
                                kv_child_leave */
-  void *self;
-  /* Watches for progress: returns a counter that changes as soon as the child
+  void *self;               /* argument of work and beat */
+  /* Polled in the parent: returns a counter that changes as soon as the child
    * has got on, and sets *seconds to how long it may stay the same before the
-   * child is killed. The counter usually lives in memory of kv_child_memory. */
+   * child is killed (0: for ever). The counter usually lives in memory of
+   * kv_child_memory. NULL: never killed for that. */
   unsigned (*beat)(const void *self, int *seconds);
   bool (*stop)(void); /* polled; true ends the child. NULL: never */
   /* Also kill processes that the child started and left behind, in sessions of
@@ -31,8 +32,8 @@ typedef struct kv_child {
 } kv_child;
 
 typedef enum kv_child_fate {
-  KV_CHILD_DONE,
-  KV_CHILD_DIED,
+  KV_CHILD_DONE,   /* work returned, or called kv_child_leave */
+  KV_CHILD_DIED,   /* by a signal, or by any other exit */
   KV_CHILD_STUCK,  /* killed: no progress in time */
   KV_CHILD_STOPPED /* killed: stop returned true */
 } kv_child_fate;
@@ -44,14 +45,16 @@ typedef struct kv_child_end {
   char said[400];   /* the last line that it wrote, or "" */
 } kv_child_end;
 
-/* Runs c->work in a child and waits for it; out says how it ended. KV_RESOURCE
- * if no child could be made. */
+/* Runs c->work in a child and waits for it; out says how it ended, which is no
+ * failure of this call. KV_RESOURCE if no child could be made. */
 kv_rc kv_child_run(const kv_child *c, kv_child_end *out, kv_err *e);
 
-/* In the child: ends it as KV_CHILD_DONE, from anywhere inside the work. */
+/* In the child: ends it as KV_CHILD_DONE, from anywhere inside the work,
+ * without destructors or exit handlers. */
 _Noreturn void kv_child_leave(void);
 
-/* Zeroed memory that parent and children share; NULL if there is none. */
+/* `size` bytes, zeroed, that parent and children share; NULL if there are none.
+ * Take it before kv_child_run; give it back with the same size. */
 void *kv_child_memory(size_t size);
 void kv_child_forget(void *memory, size_t size); /* accepts NULL */
 

@@ -8,9 +8,10 @@
 
 #include "ref/lane/method.h"
 
-/* Writes 64 hex digits, or "" for a built-in method that reads no file: there
- * the revision is enough. `file` is the digest of the method's file, NULL if it
- * reads none. With only one thing to name (a plugin without a file, or a
+/* Writes 64 hex digits and an end, or "" for a built-in method that reads no
+ * file: there the revision is enough. Cannot fail. Called when a cell is
+ * opened, for kv_result.code. `file` is the digest of the method's file, NULL
+ * if it reads none. With only one thing to name (a plugin without a file, or a
  * built-in method at revision 1 with one) the text is that thing's digest;
  * otherwise it is the SHA-256 of two lines, "plugin HEX" or "revision N", then
  * "file HEX". */

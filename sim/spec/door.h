@@ -19,8 +19,8 @@
 
 #include "ref/lane/method.h"
 
-/* True if this name, or the name that this specification begins with, is a
- * path. */
+/* True if this name, or the name that any part of this specification begins
+ * with, is a path; escapes are understood. */
 bool kv_door_is_path(const char *name);
 /* True if this name is a path, with every character standing for itself (no
  * escapes). Code that reads names from a file asks both this and
@@ -29,30 +29,33 @@ bool kv_door_names_path(const char *name);
 
 /* Finds a plugin by name or path and loads it. *out is NULL, with KV_OK, if no
  * plugin has that name. KV_INPUT: the file is not a plugin for this kvreplay;
- * KV_USAGE: another method already has its name. */
+ * KV_USAGE: another method already has its name, or KVREPLAY_PLUGINS names no
+ * folder; KV_RESOURCE. */
 kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e);
 
-/* SHA-256, 64 hex digits, of the file that a method was loaded from (for two
- * methods on one lane: a digest over both), valid until this thread asks again;
- * and the file's path. NULL for built-in methods. */
+/* SHA-256, 64 hex digits, of the file that a method was loaded from; for two
+ * methods on one lane, of which one is a plugin, a digest over both, valid
+ * until this thread asks again. NULL for built-in methods. */
 const char *kv_door_code(const kv_method *m);
+/* The absolute path of that file. NULL for built-in methods and for two on one
+ * lane. */
 const char *kv_door_file(const kv_method *m);
 
 /* If loading the plugin changed the floating-point mode (which was then
- * restored), says how (ref/ground/float.h); else NULL. */
+ * restored), says how (ref/ground/float.h), for a warning; else NULL. */
 const char *kv_door_mode(const kv_method *m);
 
-/* Loads every .so in the folders of KVREPLAY_PLUGINS. Calls tell once for each
- * file that is not a plugin. */
+/* Loads every .so in the folders of KVREPLAY_PLUGINS, for lists of all methods.
+ * Calls tell once for each file that is not a plugin. */
 void kv_door_open_all(void (*tell)(const kv_err *why));
-/* The index-th plugin that was loaded, NULL past the end. */
+/* The index-th plugin that was loaded, from 0; NULL past the end. */
 const kv_method *kv_door_at(int index);
 
 /* The functions that a plugin may call (sim/spec/plugin_api.c), ended by name
  * NULL. They are listed so that the linker keeps them. */
 typedef struct kv_plugin_call {
-  const char *name;
-  void (*address)(void);
+  const char *name;      /* of the function */
+  void (*address)(void); /* cast: not to be called by this type */
 } kv_plugin_call;
 extern const kv_plugin_call kv_plugin_calls[];
 
@@ -61,9 +64,10 @@ extern const kv_plugin_call kv_plugin_calls[];
  * method's name is already taken. (sim/spec/door_check.c) */
 kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
 
-/* Loads and unloads the file in a child process first. KV_INPUT if that crashes
- * or does not return. If this process already has other threads, which a child
- * would not have, nothing is tried and KV_OK returned. (sim/spec/door_try.c) */
+/* Loads and unloads the file in a child process, before it is loaded here; name
+ * stands for it in a sentence. KV_INPUT if that crashes or does not return in
+ * 10 seconds. If this process already has other threads, which a child would
+ * not have, nothing is tried and KV_OK returned. (sim/spec/door_try.c) */
 kv_rc kv_door_try(const char *file, const char *name, kv_err *e);
 
 #endif

@@ -51,15 +51,3 @@ void kv_knob_text(const kv_param *p, int32_t value, char out[KV_TEXT_MAX]) {
   snprintf(out, KV_TEXT_MAX, "%.64s%s%.64s", p->name,
            kv_knob_counts(p->knob) ? " " : "=", number);
 }
-
-void kv_knob_put(const kv_param *p, int32_t value, void *values) {
-  memcpy((char *)values + p->offset, &value, sizeof value);
-}
-
-void kv_knob_unset(const kv_param *p, void *values) {
-  float none = NAN;
-  if (p->kind == KV_REAL)
-    memcpy((char *)values + p->offset, &none, sizeof none);
-  else
-    kv_knob_put(p, KV_UNSET, values);
-}

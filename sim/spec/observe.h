@@ -11,7 +11,7 @@
  *
  * And whether every question after it enters as a prompt, too (--turns):
  * observation of its rows, a compression at its end, and no measures of
- * fidelity.
+ * fidelity. Asked when a batch (sim/sweep/batch.h) and its cells are opened.
  */
 #ifndef KV_SIM_OBSERVE_H
 #define KV_SIM_OBSERVE_H
@@ -23,10 +23,11 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVE_TURNS, /* added to one of those above */
+  KV_OBSERVE_TURNS, /* added to one of those above: --turns, too */
   KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
 
+/* Values of the option, and names in rows: "question+turns". */
 #define KV_OBSERVE_CHOICES "recorded|context|question"
 extern const char *const kv_observe_names[KV_OBSERVES];
 
@@ -35,13 +36,15 @@ typedef struct kv_asking {
   int first, count;
 } kv_asking;
 
-/* KV_REFUSED: the trace has no segment of that kind there, or does not record
- * every query row from there on. */
+/* *prompt_len: tokens of the prompt, --turns or not. KV_REFUSED: the trace has
+ * no segment of that kind, or does not record every query row from there on; it
+ * is then the trace's own. */
 kv_rc kv_observe_prompt(const kv_trace *t, kv_observe observe, int *prompt_len,
                         kv_err *e);
-/* What of the questions lies behind prompt_len, ascending and apart; none where
- * observe asks for no turns. *out is to be freed. KV_REFUSED: there is no
- * question in the trace. */
+/* (*out)[*n]: what of the trace's questions lies behind prompt_len, ascending
+ * and apart; none where observe asks for no turns. Free *out with free(), also
+ * after a failure. KV_REFUSED: there is no question in the trace; KV_RESOURCE.
+ */
 kv_rc kv_observe_turns(const kv_trace *t, kv_observe observe, int prompt_len,
                        int *n, kv_asking **out, kv_err *e);
 

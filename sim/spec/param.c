@@ -32,9 +32,19 @@ static void *slot(const kv_param *p, void *values) {
   return (char *)values + p->offset;
 }
 
-void kv_param_put_int(const kv_param *p, int value, void *values) {
-  assert(p->kind == KV_INT && "an integer goes into an integer");
+void kv_param_put(const kv_param *p, int32_t value, void *values) {
+  assert(kv_param_size(p->kind) == sizeof value && "a text is set as text");
   memcpy(slot(p, values), &value, sizeof value);
+}
+
+void kv_param_unset(const kv_param *p, void *values) {
+  float nan = NAN;
+  if (kv_param_size(p->kind) != sizeof(int32_t))
+    memset(slot(p, values), 0, KV_TEXT_MAX);
+  else if (p->kind == KV_REAL)
+    memcpy(slot(p, values), &nan, sizeof nan);
+  else
+    kv_param_put(p, KV_UNSET, values);
 }
 
 static double nearest(const kv_param *p, double x) {
@@ -70,7 +80,7 @@ static kv_rc set_int(const kv_param *p, const char *text, void *values,
   if (rc) return rc;
   if (x != rint(x)) return outside(p, text, x, e);
   assert(x > KV_UNSET && x <= INT32_MAX && "the range of an int fits an int");
-  kv_param_put_int(p, (int)x, values);
+  kv_param_put(p, (int32_t)x, values);
   return KV_OK;
 }
 
@@ -90,8 +100,7 @@ static kv_rc set_share(const kv_param *p, const char *text, void *values,
   double x;
   kv_rc rc = number(p, text, &x, e);
   if (rc) return rc;
-  int32_t share = kv_number_to_share(x);
-  memcpy(slot(p, values), &share, sizeof share);
+  kv_param_put(p, kv_number_to_share(x), values);
   return KV_OK;
 }
 
@@ -118,7 +127,7 @@ static kv_rc set_choice(const kv_param *p, const char *text, void *values,
   int n = split(p->choices, copy, name);
   for (int i = 0; i < n; i++) {
     if (strcmp(name[i], text) == 0) {
-      memcpy(slot(p, values), &i, sizeof i);
+      kv_param_put(p, i, values);
       return KV_OK;
     }
   }
@@ -164,23 +173,12 @@ kv_rc kv_param_set(const kv_param *p, const char *text, void *values,
   return set[p->kind](p, text, values, e);
 }
 
-static void unset(const kv_param *p, void *values) {
-  int none = KV_UNSET;
-  float nan = NAN;
-  if (p->kind == KV_REAL) {
-    memcpy(slot(p, values), &nan, sizeof nan);
-  } else if (p->kind == KV_TEXT || p->kind == KV_FILE) {
-    memset(slot(p, values), 0, KV_TEXT_MAX);
-  } else {
-    memcpy(slot(p, values), &none, sizeof none);
-  }
-}
-
 kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
   for (const kv_param *p = table; p && p->name; p++) {
     kv_err why = {0};
     if (p->fallback == NULL || p->kind == KV_FILE) {
-      unset(p, values); /* a file is looked for when a trace is known */
+      kv_param_unset(p,
+                     values); /* a file is looked for when a trace is known */
     } else if (kv_param_set(p, p->fallback, values, &why)) {
       return kv_fail(e, KV_INTERNAL, "a default is not legal: %s", why.text);
     }

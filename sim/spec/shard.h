@@ -11,7 +11,7 @@
 #include "ref/ground/err.h"
 #include <stdbool.h>
 
-enum { KV_SHARDS_MOST = 10000 };
+enum { KV_SHARDS_MOST = 10000 }; /* shards of a run */
 
 typedef struct kv_shard {
   int index, count; /* 1 <= index <= count; count 0: all cells, no shards */
@@ -20,21 +20,22 @@ typedef struct kv_shard {
 /* Like getenv: the value of a variable, or NULL. */
 typedef char *kv_lookup(const char *name);
 
-/* Parses "2/4". KV_USAGE: anything else. */
+/* Parses "2/4", the value of --shard. KV_USAGE: anything else; *out is then
+ * unchanged. */
 kv_rc kv_shard_parse(const char *text, kv_shard *out, kv_err *e);
 
-/* Finds the index of one of `count` shards in the variables that schedulers
- * set: a Slurm array, a PBS array, a rank of Open MPI or of another MPI (PMI),
- * an indexed Kubernetes job. KV_USAGE: there is none, or one says another
- * number of tasks, or two name different shards. One that counts a single task
- * says nothing where another one does: srun starts each task of an array as a
- * world of its own. */
+/* Finds the index of one of `count` shards (--shards) in the variables that
+ * schedulers set: a Slurm array, a PBS array, a rank of Open MPI or of another
+ * MPI (PMI), an indexed Kubernetes job. KV_USAGE: there is none, or one says
+ * another number of tasks, or two name different shards. One that counts a
+ * single task says nothing where another one does: srun starts each task of an
+ * array as a world of its own. */
 kv_rc kv_shard_find(int count, kv_lookup *lookup, kv_shard *out, kv_err *e);
 
-/* The name of a shard's file: each % of the pattern becomes "2-of-4", %% a %.
- * Freed with free(); NULL: not enough memory. */
+/* The name of a shard's database: each % of the pattern becomes "2-of-4", %% a
+ * %. Freed with free(); NULL: not enough memory. */
 char *kv_shard_path(const char *pattern, kv_shard shard);
-/* True if shards get different names. */
+/* True if the pattern gives each shard another name. */
 bool kv_shard_distinct(const char *pattern);
 
 #endif

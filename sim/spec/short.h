@@ -13,17 +13,19 @@
 
 enum { KV_SHORT = 32 }; /* bytes of a name, with its end */
 
-/* Makes one part of a specification the long form of itself; another text
- * stays. *part is the caller's and may move. KV_USAGE where a name of this kind
- * asks for bits that no format has. */
+/* Makes one part of a specification (sim/spec/spec.h) that begins with such a
+ * name the long form of itself; another text stays. *part is the caller's, of
+ * malloc, and may move. KV_USAGE where the name asks for bits or a format that
+ * there is not; KV_RESOURCE: memory. */
 kv_rc kv_short_expand(char **part, kv_err *e);
 
-/* The name of the method with these values, where there is one. */
+/* For labels: writes the short name of the method with these values (its
+ * struct); false, and out unchanged, where it has none. */
 bool kv_short_name(const kv_method *m, const void *values, char out[KV_SHORT]);
-/* Is the parameter one that the name says? */
+/* True if that name says the value of this parameter of the method. */
 bool kv_short_has(const kv_param *p);
 
-/* The names of single formats; NULL past the end. */
+/* The i-th name of a single format, from 0; NULL past the end. */
 const char *kv_short_at(int i);
 
 #endif

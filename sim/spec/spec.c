@@ -24,6 +24,8 @@ static size_t span(const char *text, char stop) {
   return n;
 }
 
+size_t kv_specs_span(const char *list) { return span(list, ','); }
+
 /* What follows the piece of n bytes; NULL after the last piece. */
 static const char *after(const char *piece, size_t n) {
   return piece[n] ? piece + n + 1 : NULL;

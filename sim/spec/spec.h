@@ -15,8 +15,13 @@
  * joins two methods on one lane, a selection and a format for what it keeps
  * (ref/lane/compose.h); before a digit it is a number's (1e+06). "all" is every
  * method of the registry once, with its defaults. Everything wrong is KV_USAGE
- * with one sentence that names what is nearest. The registry is a parameter, so
- * that the grammar is tested without methods.
+ * with one sentence that names what is nearest; without memory calls return
+ * KV_RESOURCE. The registry is a parameter, so that the grammar is tested
+ * without methods.
+ *
+ * Commands parse their lists with kv_specs_add; a cell (sim/engine/cell.h)
+ * copies one specification, has its parameters resolved by the method's open,
+ * and writes it out again.
  */
 #ifndef KV_SIM_SPEC_H
 #define KV_SIM_SPEC_H
@@ -30,17 +35,17 @@
 typedef const kv_method *kv_registry(int index);
 
 typedef struct kv_spec {
-  const kv_method *method;
-  void *params; /* the method's struct, before open */
-  bool *given;  /* [parameters] true if it was typed */
-  bool of_all;  /* of the word `all`: nobody named it */
-  int n_layers; /* layers of the model, if it has a list */
-  int *layers;  /* [n_layers] a budget for each layer, else NULL */
+  const kv_method *method; /* of two on one lane, the joined one */
+  void *params;            /* the method's struct, before open */
+  bool *given;             /* [rows of method->params] true if it was typed */
+  bool of_all;             /* of the word `all`: nobody named it */
+  int n_layers; /* budgets in `layers`: layers of the model; 0: no list */
+  int *layers;  /* [n_layers] entries for each layer, else NULL */
 } kv_spec;
 
-typedef struct kv_specs {
+typedef struct kv_specs { /* those of -m, in the order typed */
   int n;
-  kv_spec *spec;
+  kv_spec *spec; /* [n] */
 } kv_specs;
 
 /* Adds the specifications of a list to out, which is zeroed before the first
@@ -48,21 +53,23 @@ typedef struct kv_specs {
  * failure out keeps what it had. */
 kv_rc kv_specs_add(kv_registry *registry, const char *list, kv_specs *out,
                    kv_err *e);
-void kv_specs_free(kv_specs *s);
+void kv_specs_free(kv_specs *s); /* its specifications, not s; accepts NULL */
 /* Length in bytes of the first specification of a list, up to its comma. */
 size_t kv_specs_span(const char *list);
 
-/* One specification, no list and not "all". */
+/* One specification, no list and not "all", into *out, which is freed with
+ * kv_spec_free, and empty after a failure. */
 kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
                     kv_err *e);
 /* Length in bytes of the first part of a specification, up to its `+` or its
  * end. */
 size_t kv_spec_part(const char *text);
+/* A copy of its own memory; of_all is not copied. */
 kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e);
-void kv_spec_free(kv_spec *s);
+void kv_spec_free(kv_spec *s); /* its memory, not s; accepts NULL */
 
-/* Finds a method by name in the registry, then among plugins. KV_USAGE, naming
- * the nearest name, if there is none. */
+/* Finds a method by name in the registry, then among plugins, which may load
+ * one. KV_USAGE, naming the nearest name, if there is none. */
 kv_rc kv_registry_find(kv_registry *registry, const char *name,
                        const kv_method **out, kv_err *e);
 
@@ -76,29 +83,30 @@ bool kv_spec_wants_budget(const kv_spec *s);
 /* True if open has no value for it either: such a cell is asked for with -b. */
 bool kv_spec_needs_budget(const kv_spec *s);
 
-/* The file parameter of the method, with path "" while the file is not known;
- * NULL if the method reads no file. */
+/* The value of the method's file parameter in s->params, with path "" while the
+ * file is not known; NULL if the method reads no file. */
 kv_file *kv_spec_file(const kv_spec *s);
-/* The method that reads it, which is one of two where these share a lane; its
- * name is that of the file beside a trace. NULL: none does. */
+/* The method that reads the file, which is one of two where these share a lane;
+ * the file beside a trace is named by it. NULL: none does. */
 const kv_method *kv_spec_reader(const kv_spec *s);
 
 /* The parameters as a JSON object, and as a specification (sim/spec/param.h).
  * Freed with free(); NULL if memory ends. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
+/* True if method, values and list are equal: such cells are the same. */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
 
 /* --- spec_layers.c: a budget a layer ------------------------------------ */
 
-/* True if the value of this parameter is a list of budgets. */
+/* True if `value`, typed for parameter p, is a list of budgets: "64/32". */
 bool kv_spec_lists(const kv_spec *s, const kv_param *p, const char *value);
-/* Gives s a budget for each layer; s has neither budget nor list before. After
- * a failure s can only be freed. */
+/* Each gives s a budget for each layer, as typed or entries[n]; s has neither
+ * budget nor list before. After a failure s can only be freed. */
 kv_rc kv_spec_parse_list(kv_spec *s, const char *value, kv_err *e);
 kv_rc kv_spec_set_list(kv_spec *s, int n, const int *entries, kv_err *e);
-/* What kv_spec_text and kv_spec_json write for the part of a specification that
- * has a list. */
+/* For kv_spec_text: its part of method m, whose values are `values`, with the
+ * list; and for kv_spec_json the whole. Both as kv_spec_text returns. */
 char *kv_spec_list_text(const kv_spec *s, const kv_method *m,
                         const void *values);
 char *kv_spec_list_json(const kv_spec *s);

@@ -44,7 +44,7 @@ kv_rc kv_spec_parse_list(kv_spec *s, const char *value, kv_err *e) {
     more = value[n] == '/';
     value += n + more;
   }
-  kv_param_put_int(p, KV_UNSET, s->params);
+  kv_param_put(p, KV_UNSET, s->params);
   return rc;
 }
 
@@ -89,7 +89,7 @@ char *kv_spec_list_json(const kv_spec *s) {
   if (!each) return NULL;
   for (int i = 0; i < s->n_layers; i++) {
     memcpy(each + (size_t)i * size, s->params, size);
-    kv_param_put_int(kv_spec_budget(m), s->layers[i], each + (size_t)i * size);
+    kv_param_put(kv_spec_budget(m), s->layers[i], each + (size_t)i * size);
   }
   char *json = kv_params_json_each(m->params, s->n_layers, size, each);
   free(each);

@@ -61,12 +61,6 @@ static kv_rc put_text(kv_registry *registry, const char *text, kv_specs *out,
   return rc ? rc : put(&one, out, e);
 }
 
-size_t kv_specs_span(const char *text) {
-  size_t n = 0;
-  while (text[n] && text[n] != ',') n += text[n] == '\\' && text[n + 1] ? 2 : 1;
-  return n;
-}
-
 static kv_rc add(kv_registry *registry, const char *list, kv_specs *out,
                  kv_err *e) {
   kv_rc rc = KV_OK;

@@ -6,6 +6,7 @@
  * and, until there is one, the probes.
  */
 #include "sim/spec/knob.h"
+#include "sim/spec/param.h"
 #include "sim/sweep/batch.h"
 
 #include <omp.h>
@@ -159,7 +160,7 @@ static kv_rc least_legal(const probe *p, int most, int *least, kv_err *e) {
 static char *params_of(const probe *p) {
   kv_spec open;
   if (kv_spec_copy(p->spec, &open, NULL)) return NULL;
-  kv_knob_unset(p->knob, open.params);
+  kv_param_unset(p->knob, open.params);
   char *json = kv_spec_json(&open);
   kv_spec_free(&open);
   return json;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers as text and back, independent of the locale. Text written here is the
- * shortest that reads back to the same bits. Nothing fails and nothing
- * allocates, except the C library's locale object on first use.
+ * Numbers as text and back, independent of the locale: for specifications,
+ * parameters, JSON and tables. Text written here is the shortest that reads
+ * back to the same bits. Nothing fails; each call makes and frees one locale
+ * object of the C library.
  */
 #ifndef KV_SIM_NUMBER_H
 #define KV_SIM_NUMBER_H
@@ -18,15 +19,16 @@ enum {
 /* Reads a plain, finite decimal: digits, sign, point, exponent. Returns false
  * for any other text; *out then means nothing. */
 bool kv_number_parse(const char *text, double *out);
-/* The nearest multiple of 2^-20, ties to even; |x| <= 2000. */
+/* x as a share, the nearest multiple of 2^-20, ties to even; |x| <= 2000
+ * (asserted). */
 int32_t kv_number_to_share(double x);
 
-/* Each writes x, which must be finite, into out and returns out. */
+/* Each writes x, which must be finite (asserted), into out and returns out. */
 const char *kv_number_real(double x, char out[KV_NUMBER]);
 const char *kv_number_float(float x, char out[KV_NUMBER]);
 const char *kv_number_share(int32_t share, char out[KV_NUMBER]);
-/* Bytes for people, three digits and a unit: 512, 12.3K, 4.56M (K = 1024).
- * Returns out. */
+/* Writes bytes >= 0 for people, three digits and a unit: 512, 12.3K, 4.56M (K =
+ * 1024), rounded. Returns out. */
 const char *kv_number_bytes(double bytes, char out[KV_NUMBER]);
 
 #endif
