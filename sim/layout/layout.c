@@ -4,6 +4,7 @@
  */
 #include "sim/layout/layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,26 @@ static const kv_layout *const layouts[] = {
     &kv_layout_base,  &kv_layout_ls,    &kv_layout_la,
     &kv_layout_hs,    &kv_layout_ha,    NULL};
 
-const kv_layout *kv_layout_at(int index) { return layouts[index]; }
-
 void kv_layout_list_free(kv_layout_list *l) {
   free(l->item);
   *l = (kv_layout_list){0};
 }
 
+kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
+                            kv_err *e) {
+  if (settings)
+    return kv_fail(e, KV_USAGE, "layout %s has no settings, and not \"%s\"",
+                   out->layout->name, settings);
+  out->page = 1;
+  snprintf(out->name, sizeof out->name, "%s", out->layout->name);
+  return KV_OK;
+}
+
 static kv_rc parse(const char *text, kv_layout_asked *out, kv_err *e) {
   size_t n = strcspn(text, ":");
   *out = (kv_layout_asked){0};
-  for (int i = 0; kv_layout_at(i); i++) {
-    const kv_layout *l = kv_layout_at(i);
+  for (int i = 0; layouts[i]; i++) {
+    const kv_layout *l = layouts[i];
     if (strlen(l->name) != n || strncmp(l->name, text, n)) continue;
     out->layout = l;
     return l->parse(text[n] ? text + n + 1 : NULL, out, e);

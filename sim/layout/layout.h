@@ -6,14 +6,17 @@
  * (ref/lane/records.h), so one replay can feed any number of layouts.
  *
  * A layout is one const table. It opens one state for each layer in flight of a
- * cell, and that state is told of every row written and left (a row: one side,
- * K or V, of an entry in one format) and, if it asks, of every class. Rows of
- * one format lie together: a row that is recoded or merged leaves its page, and
- * the new row is written into a page of its new format. sim/layout/README.md
- * describes each layout with an example by hand.
+ * cell (sim/layout/layouts.h calls it), and that state is passed every row
+ * written and left (a row: one side, K or V, of an entry in one format) and, if
+ * it asks, every change of class. Rows of one format lie together: a row that
+ * is recoded or merged leaves its page, and the new row is written into a page
+ * of its new format. sim/layout/README.md describes each layout with an example
+ * by hand.
  *
  * open may fail; nothing after it allocates. A state is called by one thread at
- * a time; states of other layers may be called by others meanwhile.
+ * a time; states of other layers may be called by others meanwhile. A block: a
+ * piece of the prompt, or a decode step. A place: of an entry, by the order of
+ * append, from 0. A format: KV_RAW, KV_MERGED or KV_CODED + i (ref/lane).
  */
 #ifndef KV_SIM_LAYOUT_H
 #define KV_SIM_LAYOUT_H
@@ -24,16 +27,17 @@
 
 typedef struct kv_layout kv_layout;
 
-/* What shares a table of pages: each lane has its own, the lanes of a layer
- * share one, or all layers do. */
+/* What shares a table of pages. */
 typedef enum kv_layout_scope {
-  KV_SCOPE_LANE,
-  KV_SCOPE_LAYER,
-  KV_SCOPE_MODEL
+  KV_SCOPE_LANE,  /* each lane has its own */
+  KV_SCOPE_LAYER, /* the lanes of a layer share one */
+  KV_SCOPE_MODEL  /* all layers share one */
 } kv_layout_scope;
 
-/* The most tokens of a page, and bytes of a layout's name with its end. */
-enum { KV_MOST_PAGE = 65536, KV_LAYOUT_NAME = 32 };
+enum {
+  KV_MOST_PAGE = 65536, /* tokens of a page */
+  KV_LAYOUT_NAME = 32   /* bytes of a layout's name, with its end */
+};
 
 /* A layout with its settings. */
 typedef struct kv_layout_asked {
@@ -63,26 +67,27 @@ typedef struct kv_layout_tier {
   int32_t tokens;  /* of a page; 0: there is no such tier */
 } kv_layout_tier;
 
-/* What every state begins with. */
+/* What every state begins with: callers set `block` and read the rest. */
 typedef struct kv_layout_state {
-  int block;            /* the block that is entering or compression */
+  int block;            /* the block that enters or compresses now */
   int64_t pages, bytes; /* held now by this layer */
   int64_t taken, given; /* pages since begin */
-  /* Of layouts that are told what compressed: most pages and bytes while the
-   * last block was compressed; bytes of pages in which nothing lies; entries
-   * that changed their tier, ids read from and written into the free list,
-   * since begin; and entries of page tables, complete after end. */
-  int64_t most_pages, most_bytes, unused, moved, operations, entries;
-  /* Of unified: the tiers [KV_TIERS] that entries were ever in, and how many
-   * each lane has in them now. */
-  const kv_layout_tier *tier;
-  const struct kv_pages_count *count;
-  kv_regular_layer regular; /* of layouts with a task */
-  int64_t cleared;          /* of these: bytes of rows that masks have taken out
-                               since begin, but those that were left later */
-  const char *fault;        /* why nothing more can be counted, or NULL */
-  int64_t *freed; /* [points] bytes of rows in pages that became free at that
-                     block and stayed free; complete after end */
+  /* Of layouts with the hook `compressed`: */
+  int64_t most_pages, most_bytes; /* while the last block was compressed */
+  int64_t unused;                 /* bytes of pages in which nothing lies */
+  int64_t moved;      /* entries that changed their tier since begin */
+  int64_t operations; /* ids read from and written into the free list since */
+  int64_t entries;    /* of page tables, complete after end */
+  /* Of unified: */
+  const kv_layout_tier *tier;         /* [KV_TIERS] that entries ever were in */
+  const struct kv_pages_count *count; /* [lanes] entries by tier now */
+  /* Of layouts with a task: */
+  kv_regular_layer regular;
+  int64_t cleared;   /* bytes of rows that masks have taken out since begin, but
+                        those that were left later */
+  const char *fault; /* why nothing more can be counted, or NULL */
+  int64_t *freed;    /* [points] bytes of rows in pages that became free at that
+                        block and stayed free; complete after end */
   /* If layers share pages, else NULL: which pages are held, how many rows each
    * was ever written, and the block since which it is free. */
   const uint64_t *held;
@@ -100,11 +105,12 @@ typedef struct kv_layout_shared {
 } kv_layout_shared;
 
 struct kv_layout {
-  const char *name, *usage, *help;
+  const char *name, *usage,
+      *help;  /* for --layout: "pages", "pages:N", a line */
   bool paged; /* a backend that can keeps coded rows so: kv_plan.paged */
   kv_regular_task task; /* of regular indices; else none */
-  /* Parses the settings, the text after "name:" (NULL if there is none).
-   * KV_USAGE: they are wrong. */
+  /* Parses the settings, the text after "name:" (NULL if there is none), into
+   * *out, of which only `layout` is set before. KV_USAGE: they are wrong. */
   kv_rc (*parse)(const char *settings, kv_layout_asked *out, kv_err *e);
   /* Describes the pages that layers share; NULL: there are none. */
   void (*shared)(const kv_layout_asked *asked, const kv_layout_room *room,
@@ -113,8 +119,9 @@ struct kv_layout {
    * NULL: it has one for all. */
   kv_rc (*suits)(const kv_shape *shape, const kv_needs *needs, kv_err *e);
   kv_rc (*open)(const kv_layout_asked *asked, const kv_layout_room *room,
-                kv_layout_state **out, kv_err *e);
+                kv_layout_state **out, kv_err *e); /* KV_RESOURCE: memory */
   void (*begin)(kv_layout_state *s); /* a new layer begins: empty the state */
+  /* A row of the lane is written at a place, or left. */
   void (*write)(kv_layout_state *s, int lane, int side, int format,
                 int32_t place);
   void (*leave)(kv_layout_state *s, int lane, int side, int format,
@@ -128,32 +135,36 @@ struct kv_layout {
    * rows. */
   void (*compressed)(kv_layout_state *s, int step, const kv_replica *lane);
   void (*end)(kv_layout_state *s);   /* the layer's last step is over */
-  bool (*sound)(kv_layout_state *s); /* its own counts agree; for tests */
+  bool (*sound)(kv_layout_state *s); /* its own counts agree: asked after end,
+                                        false is a bug of kvreplay */
   void (*close)(kv_layout_state *s); /* accepts NULL */
 };
 
-/* How a backend that can keeps rows where this layout is asked for, as it says:
- * places and masks are those of each lane. Of sets that lanes share there are
- * accounts alone. */
+/* How a backend that can store rows by regular indices is to store them where
+ * this layout is asked for (kv_plan.indices): by masks or rewritten, where each
+ * lane has indices of its own or masks; for other layouts there are only the
+ * numbers, and KV_INDICES_NONE is returned. */
 kv_indices kv_layout_indices(const kv_layout_asked *asked);
 
-/* The list of layouts, NULL past the end. */
-const kv_layout *kv_layout_at(int index);
+/* The hook parse of a layout without settings. */
+kv_rc kv_layout_parse_plain(const char *settings, kv_layout_asked *out,
+                            kv_err *e);
 
 /* --- what --layout says --------------------------------------------------- */
 
 typedef struct kv_layout_list {
   int n;
-  kv_layout_asked *item;
+  kv_layout_asked *item; /* [n] */
 } kv_layout_list;
 
 /* Adds the layouts of a list, "slots,pages:16:layer", to out, which is zeroed
- * before the first call. KV_USAGE: one is unknown, or stands there twice. On
- * failure out keeps what it had. */
+ * before the first call. KV_USAGE: one is unknown, or stands there twice;
+ * KV_RESOURCE. After a failure out has what it had and those before the wrong
+ * one. */
 kv_rc kv_layouts_parse(const char *text, kv_layout_list *out, kv_err *e);
-void kv_layout_list_free(kv_layout_list *l);
+void kv_layout_list_free(kv_layout_list *l); /* accepts zeroed */
 
-/* --- the tables ----------------------------------------------------------- */
+/* --- the tables, a file each; those of regular indices share one ---------- */
 
 extern const kv_layout kv_layout_slots, kv_layout_pages, kv_layout_unified;
 extern const kv_layout kv_layout_base, kv_layout_ls, kv_layout_la, kv_layout_hs,

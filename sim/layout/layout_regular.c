@@ -61,8 +61,8 @@ static kv_rc refuse_sum(const char *name, kv_err *e) {
                  name, name, name);
 }
 
-static kv_rc parse(const char *name, const char *settings, kv_layout_asked *out,
-                   kv_err *e) {
+static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
+  const char *name = out->layout->name;
   out->page = 1;
   out->sparse = settings && !strcmp(settings, "sparse");
   if (settings && !strcmp(settings, "sum")) return refuse_sum(name, e);
@@ -73,31 +73,6 @@ static kv_rc parse(const char *name, const char *settings, kv_layout_asked *out,
                    name, name, settings ? settings : "");
   snprintf(out->name, sizeof out->name, "%s:%s", name, settings);
   return KV_OK;
-}
-
-static kv_rc parse_base(const char *settings, kv_layout_asked *out, kv_err *e) {
-  if (settings)
-    return kv_fail(e, KV_USAGE, "layout base has no settings, and not \"%s\"",
-                   settings);
-  out->page = 1;
-  strcpy(out->name, "base");
-  return KV_OK;
-}
-
-static kv_rc parse_ls(const char *settings, kv_layout_asked *out, kv_err *e) {
-  return parse("ls", settings, out, e);
-}
-
-static kv_rc parse_la(const char *settings, kv_layout_asked *out, kv_err *e) {
-  return parse("la", settings, out, e);
-}
-
-static kv_rc parse_hs(const char *settings, kv_layout_asked *out, kv_err *e) {
-  return parse("hs", settings, out, e);
-}
-
-static kv_rc parse_ha(const char *settings, kv_layout_asked *out, kv_err *e) {
-  return parse("ha", settings, out, e);
 }
 
 kv_indices kv_layout_indices(const kv_layout_asked *asked) {
@@ -372,16 +347,15 @@ static bool sound(kv_layout_state *state) {
 
 REGULAR(base, KV_REGULAR_BASE, "base",
         "one set of tokens for all lanes: those that any of them holds",
-        parse_base, shared);
+        kv_layout_parse_plain, shared);
 REGULAR(ls, KV_REGULAR_LS, "ls:sparse|max",
         "a set for each layer, all of the largest's size; sparse: nothing "
         "moves, masks say what counts; max: rewritten",
-        parse_ls, NULL);
+        parse, NULL);
 REGULAR(la, KV_REGULAR_LA, "la:sparse|max",
-        "a set for each layer, of its own size", parse_la, NULL);
+        "a set for each layer, of its own size", parse, NULL);
 REGULAR(hs, KV_REGULAR_HS, "hs:sparse|max",
-        "a set for each lane; a layer has room for its longest", parse_hs,
-        NULL);
+        "a set for each lane; a layer has room for its longest", parse, NULL);
 REGULAR(ha, KV_REGULAR_HA, "ha:sparse|max",
         "a set for each lane; all have room for the longest of the model",
-        parse_ha, NULL);
+        parse, NULL);

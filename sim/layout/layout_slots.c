@@ -18,15 +18,6 @@ typedef struct slots {
 
 static slots *of(kv_layout_state *s) { return (slots *)s; }
 
-static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
-  if (settings)
-    return kv_fail(e, KV_USAGE, "layout slots has no settings, and not \"%s\"",
-                   settings);
-  out->page = 1;
-  strcpy(out->name, "slots");
-  return KV_OK;
-}
-
 static void close_slots(kv_layout_state *s) {
   if (!s) return;
   free(s->freed);
@@ -87,7 +78,7 @@ const kv_layout kv_layout_slots = {
     .name = "slots",
     .usage = "slots",
     .help = "a slot for each row, free as soon as the row is: no slack",
-    .parse = parse,
+    .parse = kv_layout_parse_plain,
     .open = open_slots,
     .begin = begin,
     .write = write_row,

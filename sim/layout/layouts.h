@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The layouts of one cell: the account of what each of them held, block by
- * block, and what feeds it. For each layer in flight there is a replica of
- * every lane, kept up to date by reading its records, and a state of every
- * layout.
+ * block, and what feeds it. A cell opens the account (kv_layouts); each layer
+ * in flight opens a kv_layouts_flight, which has a replica of every lane, kept
+ * up to date by reading its records, and a state of every layout; at the end
+ * kv_layouts_finish sums up.
  *
  * Like the ledger (sim/measure/cost.h), the account is fed integers that are
  * added, maximised or or-ed, so it depends neither on threads nor on the order
@@ -25,8 +26,9 @@
 
 typedef struct kv_layouts kv_layouts;
 
-/* layers: recorded ones; lanes: of a layer; blocks >= 1: of the prompt; apart:
- * as for kv_cost_open. asked must outlive the account. */
+/* asked, shape and needs must outlive the account. layers: recorded ones;
+ * lanes: of a layer; blocks >= 1: of the prompt; apart: as for kv_cost_open.
+ * KV_RESOURCE: memory; *out is then NULL. */
 kv_rc kv_layouts_open(const kv_layout_list *asked, const kv_shape *shape,
                       const kv_needs *needs, int layers, int lanes, int blocks,
                       bool apart, kv_layouts **out, kv_err *e);
@@ -37,24 +39,28 @@ void kv_layouts_layer_begin(kv_layouts *l, int layer);
 size_t kv_layouts_layer_size(const kv_layouts *l);
 void kv_layouts_layer_write(const kv_layouts *l, int layer, void *out);
 void kv_layouts_layer_read(kv_layouts *l, int layer, const void *from);
-/* A hash of the layouts' names in their order. */
+/* A hash of the layouts' names in their order, by which bytes of other layouts
+ * are told apart. */
 int64_t kv_layouts_name(const kv_layouts *l);
 
-/* Fills r->layout. Call after kv_cost_finish: slack is computed against the
- * payload of its steps. */
+/* Fills the r->n_layouts elements of r->layout, whose names are there already.
+ * Call after kv_cost_finish: slack is computed against the payload of its
+ * steps. KV_RESOURCE: memory. */
 kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e);
 
 /* --- a layer in flight ---------------------------------------------------- */
 
 typedef struct kv_layouts_flight kv_layouts_flight;
 
+/* l must outlive *out. KV_RESOURCE: memory; *out is then NULL. */
 kv_rc kv_layouts_flight_open(kv_layouts *l, kv_layouts_flight **out, kv_err *e);
 void kv_layouts_flight_close(kv_layouts_flight *f); /* accepts NULL */
 /* The index-th recorded layer begins. */
 void kv_layouts_flight_begin(kv_layouts_flight *f, int layer);
-/* For each block, after which `step` tokens are seen: call `enter`; then
- * `follow` for each lane after it was compressed, while its records are still
- * there; then `close_block`. */
+/* For each block (numbered from 0, the prompt's first), after which `step`
+ * tokens are seen: call `enter`; then `follow` for each lane after it was
+ * compressed, while its records are still there; then `close_block`. None
+ * fails: what goes wrong is kept for kv_layouts_flight_end. */
 void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);

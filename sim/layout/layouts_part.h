@@ -17,47 +17,51 @@
 typedef _Atomic int64_t kv_layout_counter;
 typedef _Atomic uint64_t kv_layout_bits;
 
-/* One block of a layout: pages and bytes held after it was compressed, bytes
- * that were freed, that rows vacated, and that lie unused in tables, all summed
- * over layers; more_*: the most that one layer had beyond its own before it was
- * compressed. */
+/* One block of a layout, summed over layers. */
 typedef struct kv_layout_block {
-  kv_layout_counter pages, bytes, freed, vacated, more_pages, more_bytes;
-  kv_layout_counter unused;
+  kv_layout_counter pages, bytes; /* held after it was compressed */
+  kv_layout_counter freed;        /* bytes of rows in pages that became free */
+  kv_layout_counter vacated;      /* bytes of rows that were left */
+  kv_layout_counter more_pages,
+      more_bytes;           /* the most that one layer had beyond
+               its own before it was compressed: a maximum */
+  kv_layout_counter unused; /* bytes of pages in which nothing lies */
 } kv_layout_block;
 
-/* The same of a layout of regular indices (--layout base, ls, la, hs, ha), in
- * entries: kept by lanes, in the fullest lane, in the longest index, in joined
- * indices; the same of those that changed in this block; and bytes of rows that
- * a mask hides. Sums over layers; of fullest and widest the largest. */
+/* One block of a layout of regular indices (--layout base, ls, la, hs, ha), in
+ * entries, summed over layers but for the maxima. */
 typedef struct kv_layout_regular {
-  kv_layout_counter kept, fullest, longest, joined, widest;
-  kv_layout_counter changed, changed_kept, changed_joined, masked;
+  kv_layout_counter kept;    /* of all lanes */
+  kv_layout_counter fullest; /* of the longest lane: a maximum */
+  kv_layout_counter longest; /* of each layer's longest lane */
+  kv_layout_counter joined;  /* of each layer's union over its lanes */
+  kv_layout_counter widest;  /* the largest such union: a maximum */
+  /* Of layers whose indices changed: how many, their kept and joined. */
+  kv_layout_counter changed, changed_kept, changed_joined;
+  kv_layout_counter masked; /* bytes of rows that a mask hides */
 } kv_layout_regular;
 
-/* Of a layout with page tables, over all blocks: rows moved, operations on
- * lists of pages, and entries of tables. */
+/* Of a layout with page tables, over all blocks, as in kv_layout_state. */
 typedef struct kv_layout_tables {
   kv_layout_counter moved, operations, entries;
 } kv_layout_tables;
 
-/* The account of one layout. If layers share pages, also: which pages they
- * hold, block by block; how many rows each page was ever written; when the last
- * layer left it. */
+/* The account of one layout. */
 typedef struct kv_layout_account {
   const kv_layout_asked *asked;
   kv_layout_block *at;        /* [rows][points] */
   kv_layout_regular *regular; /* the same, where the layout has a task */
-  kv_layout_shared shared;
-  kv_layout_tables *tables; /* [rows] */
+  kv_layout_tables *tables;   /* [rows] */
   /* Where asked->record, by layer, whatever rows there are; else NULL. */
-  kv_pages_count *count;    /* [layers][points][lanes] tokens by tier */
-  int64_t *moved;           /* [layers][points] */
-  kv_layout_tier *tier;     /* [layers][KV_TIERS] */
-  size_t words;             /* words of bits for a block; 0: no shared pages */
-  kv_layout_bits *held;     /* [rows][points][words] */
-  kv_layout_counter *wrote; /* [rows][shared.pages] */
-  kv_layout_counter *left;  /* the same */
+  kv_pages_count *count; /* [layers][points][lanes] tokens by tier */
+  int64_t *moved;        /* [layers][points] entries that changed theirs */
+  kv_layout_tier *tier;  /* [layers][KV_TIERS] */
+  /* Where layers share pages: */
+  kv_layout_shared shared;  /* pages 0: they do not */
+  size_t words;             /* words of bits for a block: 64 pages each */
+  kv_layout_bits *held;     /* [rows][points][words] pages held by any layer */
+  kv_layout_counter *wrote; /* [rows][shared.pages] rows ever written into it */
+  kv_layout_counter *left; /* the same: block in which the last layer left it */
 } kv_layout_account;
 
 struct kv_layouts {
@@ -76,9 +80,9 @@ static inline int64_t kv_layout_get(const kv_layout_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* Fills r->regular from account a, after the replay. `of`: the cell's row,
- * whose steps are there; joined: two rooms of a->words words, whose contents
- * are lost. Cannot fail. */
+/* Fills r from account a of a layout of regular indices, after the replay.
+ * `of`: the cell's row, whose steps are there; joined: two rooms of a->words
+ * words, whose contents are lost. Cannot fail. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);

@@ -2,8 +2,9 @@
  *
  * Index regularisation: what it costs to bring lanes of different lengths under
  * indices that one captured graph can use for all layers, after the Hard-KV
- * paper (its section 3.3 and appendix B.2). Arithmetic alone, in whole numbers;
- * sim/layout/layout_regular.c feeds it with what a method's lanes hold, and
+ * paper (its section 3.3 and appendix B.2). Arithmetic alone, in whole numbers,
+ * which cannot fail; sim/layout/layout_regular.c counts what a method's lanes
+ * hold, layouts_regular.c puts the counts into these formulas, and
  * sim/layout/README.md explains the tasks.
  *
  * A slot holds K and V of one token for one lane. Slots and loads are summed
@@ -30,8 +31,8 @@ typedef struct kv_regular_layer {
   int64_t kept, fullest; /* of all lanes; of the longest */
   int64_t joined;        /* of the union over lanes */
   int64_t masked;        /* bytes of rows that are stored and do not count */
-  bool changed; /* what the task has indices for lost an entry, or has one back
-                 */
+  bool changed; /* a set that the task has indices for, a lane's or the union,
+                   has lost an entry in this block, or has one back */
 } kv_regular_layer;
 
 /* Entries of a model's lanes at one moment; joined: of the union over lanes. */
@@ -50,13 +51,13 @@ typedef struct kv_regular_counts {
   int64_t masked; /* bytes of rows that are stored and do not count */
 } kv_regular_counts;
 
-/* Slots that the store holds, and that attention loads. sparse: all tokens
- * stay, and masks say which count. */
+/* Slots that the store holds, which attention loads at each decode step.
+ * sparse: all tokens stay, and masks say which count. */
 int64_t kv_regular_slots(kv_regular_task task, bool sparse,
                          const kv_regular_counts *c);
 /* Bytes of the masks: a bit for each token seen, layer and lane. */
 int64_t kv_regular_mask(const kv_regular_counts *c);
-/* Entries that a rewrite of the changed layers moves. */
+/* Slots that a rewrite of the changed layers fills. */
 int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c);
 
 /* --- from which step on a rewrite has paid ------------------------------- */
@@ -67,17 +68,17 @@ __extension__ typedef unsigned __int128 kv_regular_wide;
  * the first rewrite on. A time is the bytes that are moved or loaded in it, for
  * the kernels are bound by memory and no row has timings. */
 typedef struct kv_regular_race {
-  bool begun;
+  bool begun;      /* there was a rewrite */
   int64_t steps;   /* decode steps since */
   int64_t paid_at; /* the first of them after which the rewritten store's
                       integral is the smaller or equal; -1: none so far */
   kv_regular_wide rewritten, masked; /* bytes held x bytes touched */
 } kv_regular_race;
 
-void kv_regular_begin(kv_regular_race *r);
-/* A rewrite: `held` bytes before and after it, together; it moves so many
- * bytes, each read and written; the masked store holds `all` bytes and writes
- * its masks. */
+void kv_regular_begin(kv_regular_race *r); /* empties it */
+/* A rewrite: `held` bytes are there meanwhile, what it reads and what it has
+ * written; it moves `moved` bytes, each read and written; the masked store
+ * holds `all` bytes and writes its masks of `mask` bytes. */
 void kv_regular_rewrite(kv_regular_race *r, int64_t held, int64_t moved,
                         int64_t all, int64_t mask);
 /* A decode step: bytes that each store holds, all of which it loads. */

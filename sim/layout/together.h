@@ -28,23 +28,26 @@
 typedef struct kv_together {
   int64_t pool; /* bytes */
   int every;    /* steps from one arrival to the next; 0: all at once */
-  int threads;
+  int threads;  /* >= 1 */
 } kv_together;
 
-/* Fills out[i] for n requests in the order in which they arrive; request[i]
- * NULL: it did not run, and arrives without asking for anything. KV_REFUSED:
- * these cannot share a pool; the sentence says why. */
+/* Runs n requests in the order in which they arrive, and fills out[n].
+ * request[n]: the accounts of replayed cells, one layout of each recorded;
+ * NULL: that cell did not run, and arrives without asking for anything.
+ * KV_REFUSED: these cannot share a pool; the sentence says why. KV_RESOURCE:
+ * memory. */
 kv_rc kv_together_run(const kv_together *how, int n,
                       const kv_layouts *const *request,
                       kv_together_result *const *out, kv_err *e);
 
-/* Pages of a pool of so many bytes for rows of `shape`, of `layers` recorded
- * layers. KV_USAGE: a request has a page at least for each of its heads, and
- * there are fewer. 0: such rows have no page. */
+/* Before anything is replayed: *pages of a pool of `pool` bytes for rows of
+ * `shape`, of `layers` recorded layers; 0: such rows have no page. KV_USAGE: a
+ * request needs a page at least for each of its heads, and there are fewer. */
 kv_rc kv_together_pages(int64_t pool, const kv_shape *shape, int layers,
                         int64_t *pages, kv_err *e);
 
-/* Why a request was refused, as the end of a sentence about it. */
+/* Writes why a refused request was, as the end of a sentence about it, cut to
+ * `size` bytes. */
 void kv_together_say(const kv_together_result *r, size_t size, char *out);
 
 #endif

@@ -24,15 +24,15 @@ typedef struct kv_request {
 /* The pool and its requests. */
 typedef struct kv_pool {
   const kv_together *how;
-  int n, lanes, layers; /* requests; lanes of a layer */
+  int n, lanes, layers; /* requests; lanes of a layer; recorded layers */
   int heads;            /* layers * lanes: what the page manager calls a head */
-  int64_t page;         /* bytes */
+  int64_t page;         /* bytes of a page */
   kv_layout_tier tier[KV_TIERS]; /* high, then low precision */
   kv_request *request;           /* [n] */
   kv_pages_job *job;             /* [n] of one call of the manager */
   int jobs;                      /* how many of them are used */
-  kv_pages p;                    /* the manager */
-  kv_pool_result result;
+  kv_pages p;                    /* the manager (ref/pages) */
+  kv_pool_result result;         /* of the steps so far */
 } kv_pool;
 
 /* Opens a pool of how->pool bytes for n requests, of which at least one is not

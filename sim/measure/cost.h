@@ -31,79 +31,86 @@
 
 typedef struct kv_cost kv_cost;
 
-/* layers: recorded ones; lanes: of a layer; blocks >= 1: of the prompt. apart:
- * keep each layer's counters apart, so that they can be written, read and
- * cleared one layer at a time. */
+/* Below, `layer` is a layer's index among the recorded ones, `block` as above;
+ * both must exist (asserted). */
+
+/* Opens a ledger with nothing fed. layers: recorded ones; lanes: of a layer;
+ * blocks >= 1 (asserted): of the prompt. apart: keep each layer's counters
+ * apart, so that they can be written, read and cleared one layer at a time.
+ * shape outlives *out. KV_RESOURCE: memory; *out is then NULL. */
 kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
                    bool apart, kv_cost **out, kv_err *e);
 void kv_cost_close(kv_cost *c); /* accepts NULL */
-void kv_cost_begin(kv_cost *c); /* clears everything fed */
+void kv_cost_begin(kv_cost *c); /* forgets everything fed */
 
-/* One layer's counters, by its index among the recorded layers; only for a
- * ledger opened with `apart`. They are cleared, or written to and read from
- * kv_cost_layer_size bytes. Only a ledger with the same shape, lanes and blocks
- * can read them. */
+/* One layer's counters; only of a ledger opened with `apart` (asserted). They
+ * are cleared, but for the entries kept, or written to and read from
+ * kv_cost_layer_size bytes, in this machine's number formats. Only a ledger
+ * with the same shape, lanes and blocks can read them. */
 void kv_cost_layer_begin(kv_cost *c, int layer);
 size_t kv_cost_layer_size(const kv_cost *c);
 void kv_cost_layer_write(const kv_cost *c, int layer, void *out);
 void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
 
 /* Bytes of one layer, all lanes together, before and after compression at the
- * end of a block (equal where no compression was due); made: of rows that its
- * decode step made and let go before it was compressed. Call once per layer and
- * block. */
+ * end of a block (equal where no compression was due); materialised: bytes of
+ * rows that its decode step made and let go before it was compressed. Call once
+ * per layer and block. */
 void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
                   int64_t materialised, const kv_bytes *compressed);
 
-/* What one lane cost at a decode step. All but one come from kv_cost_view;
- * `scanned` is the bytes that the method looked at in order to choose the view
- * (kv_lane_scanned; 0 for a method without a view). */
+/* What one lane cost at a decode step, in bytes but for `attended`. All but
+ * `scanned` come from kv_cost_view. */
 typedef struct kv_cost_row {
   int64_t bytes;    /* K and V as stored; a row that several heads read counts
                        once, a coded group once if any member is read. Of a
                        layered coding also the tokens that its blocks name */
-  int64_t attended; /* sum over the query heads */
-  int64_t scanned;
-  int64_t fetched;      /* of the bytes, those of entries that lie in the host's
-                           memory (kv_needs.host) */
+  int64_t attended; /* entries, summed over the query heads */
+  int64_t scanned;  /* looked at in order to choose the view (kv_lane_scanned);
+                       0 for a method without a view */
+  int64_t fetched;  /* of `bytes`, those of entries that lie in the host's
+                       memory (kv_needs.host) */
   int64_t materialised; /* K and V of the tokens of layered codings that are
-                   read, which the step makes, in the trace's own type; for
-                   kv_cost_held, kv_cost_read does not look at it */
+                       read, which the step makes, in the trace's own type; for
+                       kv_cost_held, kv_cost_read does not look at it */
 } kv_cost_row;
+/* Adds such a row, of any lane of the layer; block: a decode step (asserted).
+ */
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row);
 
-/* Computes bytes, attended, fetched and materialised from an attended row,
- * before anything compresses. mark: kv_cost_mark_size bytes of scratch, all
- * zero before the first call; each call leaves them zero. */
+/* Computes it from an attended row (of the backend's `seen`), before anything
+ * compresses. mark: kv_cost_mark_size bytes of scratch, all zero before the
+ * first call; each call leaves them zero. */
 kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark);
 size_t kv_cost_mark_size(const kv_shape *shape);
 
 /* Counts the memory operations that a lane recorded in the current block. Call
- * after compression and before end_step. moved: K and V bytes written anew by
- * merges and coding. */
+ * after compression and before the backend's end_step, which drops the records.
+ */
 typedef struct kv_cost_verbs {
-  int64_t records, moved;
+  int64_t records; /* of verbs */
+  int64_t moved;   /* K and V bytes written anew by merges and coding */
 } kv_cost_verbs;
 kv_cost_verbs kv_cost_lane_verbs(const kv_lane *lane);
+/* Adds them, of one lane or the sum over several, to the layer's. */
 void kv_cost_moved(kv_cost *c, int layer, const kv_cost_verbs *v);
 
-/* Entries of a lane after the last step. layer: index among the recorded ones.
- */
+/* Entries of a lane (its number in the layer) after the last step. */
 void kv_cost_kept(kv_cost *c, int layer, int lane, int entries);
 
-/* The ledger up to and including a block that every layer has fed: bytes after
- * it was compressed, the peak, and the mean since the prompt's end (0 before
- * it). Walks all blocks. */
+/* The ledger up to and including a block that every layer has fed, for
+ * sessions; walks all blocks before it. */
 typedef struct kv_cost_now {
-  kv_bytes held;
-  int64_t peak;
-  double mean;
+  kv_bytes held; /* after the block was compressed */
+  int64_t peak;  /* bytes, as above */
+  double mean;   /* bytes since the prompt's end; 0 before it */
 } kv_cost_now;
 kv_cost_now kv_cost_until(const kv_cost *c, int block);
 
-/* Fills r->totals, r->step, and `kept` of the parts that kv_fidelity_finish
- * made before (NaN for bins of steps). read, scanned, cr and attended are NaN
- * if nothing was decoded. */
+/* Call once, when all is fed. Fills r->totals, r->step (freed by
+ * kv_result_free), and `kept` of the parts that kv_fidelity_finish made before
+ * (NaN for bins of steps). read, scanned, cr and attended are NaN if nothing
+ * was decoded. KV_RESOURCE: memory. */
 kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e);
 
 #endif

@@ -14,14 +14,15 @@
 
 typedef _Atomic int64_t kv_counter;
 
-/* One block of the prompt, or one decode step. compressed: bytes held after
- * compression by kind, numbered as kv_byte_kind_at does; excess: the most that
- * a layer held before compression beyond what it held after, codes_excess the
- * same of codes alone; read, scanned and fetched; attended: entries, over query
- * heads. All but the excesses are sums over layers. */
+/* One block of the prompt, or one decode step: sums over layers, but for the
+ * excesses, which are the largest of a layer (INT64_MIN: none closed there). */
 typedef struct kv_cost_block {
-  kv_counter compressed[KV_N_BYTE_KINDS], excess, codes_excess, read, scanned,
-      fetched, attended;
+  kv_counter compressed[KV_N_BYTE_KINDS]; /* held after compression, by kind as
+                                             kv_byte_kind_at numbers them */
+  kv_counter excess;       /* held before compression beyond that */
+  kv_counter codes_excess; /* the same of payload alone */
+  kv_counter read, scanned, fetched;
+  kv_counter attended; /* entries, over query heads */
 } kv_cost_block;
 
 /* Of all blocks: records of verbs, and bytes that they moved. */
@@ -30,7 +31,7 @@ typedef struct kv_cost_changes {
 } kv_cost_changes;
 
 struct kv_cost {
-  const kv_shape *shape;
+  const kv_shape *shape;  /* the caller's */
   int layers, lanes;      /* recorded ones; of a layer */
   int blocks, points;     /* of the prompt; decode steps included */
   int rows;               /* layers if they are held apart, else 1 */
@@ -44,7 +45,8 @@ static inline int64_t kv_counter_get(const kv_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* The counters of one row and block, which must exist (asserted). */
+/* The counters of one row (a layer's where they are held apart, else row 0) and
+ * block, which must exist (asserted). */
 static inline kv_cost_block *kv_cost_block_of(const kv_cost *c, int row,
                                               int block) {
   assert(row >= 0 && row < c->rows && block >= 0 && block < c->points);

@@ -33,11 +33,11 @@
 
 typedef struct kv_fidelity kv_fidelity;
 
-/* An answer: tokens start..end-1 repeat tokens source_start..source_end-1 of
- * the context; where one range is longer, its end does not count. Row
- * start-1+i, which predicts the i-th of them, should look for token
- * source_start+i. Rows of the prompt look for nothing; a row that two answers
- * claim is of the one listed first. */
+/* An answer of the trace: tokens start..end-1 repeat tokens
+ * source_start..source_end-1 of the context; where one range is longer, its end
+ * does not count. Row start-1+i, which predicts the i-th of them, should look
+ * for token source_start+i. Rows of the prompt look for nothing; a row that two
+ * answers claim is of the one listed first. */
 typedef struct kv_needle {
   int start, end, source_start, source_end;
 } kv_needle;
@@ -45,8 +45,9 @@ typedef struct kv_needle {
 /* Opens the fidelity of one cell. layer[layers]: the model's numbers of the
  * recorded layers, ascending. budget[layers]: entries, the k of recall_budget
  * (how many of the k tokens of the largest exact logits the view holds) for
- * each layer; below 1 in the first: there is none. shape outlives *out, the
- * arrays are copied. KV_RESOURCE: memory, or room on the disk. */
+ * each layer; below 1 in the first: there is none. needle[n_needles]: the
+ * trace's answers. shape outlives *out, the arrays are copied. KV_RESOURCE:
+ * memory, or room on the disk; *out is then NULL. */
 kv_rc kv_fidelity_open(const kv_shape *shape, int layers, const int *layer,
                        const int *budget, int n_needles,
                        const kv_needle *needle, kv_fidelity **out, kv_err *e);
@@ -73,6 +74,7 @@ void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
 /* One value of a layer (its index among the recorded ones), query head h and
  * the decode row of token t, prompt_len <= t < n_tokens (asserted). NaN: there
  * is none. */
+/* (For tests, which compare values one by one.) */
 double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
                          int t);
 

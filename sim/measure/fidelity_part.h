@@ -19,21 +19,22 @@ typedef struct kv_search {
 } kv_search;
 
 struct kv_fidelity {
-  const kv_shape *shape;
-  int layers, *layer; /* recorded ones; [layers] the model's numbers */
-  int *budget;        /* [layers] entries, for the recall of the top budget */
-  int steps;          /* decode steps */
-  int searches;       /* rows that look for a needle */
-  kv_search *search;  /* [searches], steps ascending */
-  int32_t *search_at; /* [steps] index in search, or -1 */
+  const kv_shape *shape; /* the caller's */
+  int layers, *layer;    /* recorded ones; [layers] the model's numbers */
+  int *budget;           /* [layers] entries: the k of recall_budget; below 1 in
+                            the first: that measure has no values */
+  int steps;             /* decode steps */
+  int searches;          /* rows that look for a needle */
+  kv_search *search;     /* [searches], steps ascending */
+  int32_t *search_at;    /* [steps] index in search, or -1 */
   int width[KV_MEASURES];    /* values of a head: steps, searches or 0 */
   size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
   size_t values;             /* of a layer, all measures */
   kv_spill spill;            /* a slice a layer: [measure][n_heads][width] */
 };
 
-/* The f->width[m] values of a measure for one query head of one layer (index).
- */
+/* The f->width[m] values of a measure for query head h of the layer of that
+ * index, in the spill; maps them into memory. */
 static inline double *kv_fidelity_head(const kv_fidelity *f, kv_measure m,
                                        int layer, int h) {
   double *slice = kv_spill_slice(&f->spill, layer);

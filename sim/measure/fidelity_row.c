@@ -154,10 +154,10 @@ static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   }
 }
 
-/* For lanes whose entries are single tokens in ascending order. spread[] is
+/* For lanes whose entries are single tokens in ascending order. by_token[] is
  * zero before. */
 static sums walk_plain(const kv_row *r, exact x, int m, const float *share,
-                       const float *log_share, double *spread) {
+                       const float *log_share, double *by_token) {
   const int32_t *token = r->truth->compare.token;
   double mass = 0, kl = 0;
   int hit[3];
@@ -165,7 +165,7 @@ static sums walk_plain(const kv_row *r, exact x, int m, const float *share,
     int t = token[i];
     double y = (double)share[i];
     mass += (double)x.p[t];
-    spread[t] = y;
+    by_token[t] = y;
     if (share[i] >= tiny) kl += y * ((double)log_share[i] - (double)x.log_p[t]);
   }
   count_hits(r, x, m, hit);
@@ -174,7 +174,7 @@ static sums walk_plain(const kv_row *r, exact x, int m, const float *share,
 
 /* For lanes with merged entries or in another order. */
 static sums walk_merged(const kv_row *r, exact x, int m, const float *share,
-                        const float *log_share, double *spread) {
+                        const float *log_share, double *by_token) {
   const kv_compare *c = &r->truth->compare;
   sums s = {0};
   for (int i = 0; i < m; i++) {
@@ -189,7 +189,7 @@ static sums walk_merged(const kv_row *r, exact x, int m, const float *share,
       s.merged += (double)x.p[t];
       y /= (double)weight;
     }
-    spread[t] = y;
+    by_token[t] = y;
     if (y >= (double)tiny)
       s.kl += y * ((double)log_share[at] - (double)x.log_p[t]);
   }
@@ -206,11 +206,11 @@ static void put_sums(const kv_row *r, int h, sums s) {
 }
 
 static void walk(const kv_row *r, int h, int m, const float *share,
-                 const float *log_share, double *spread) {
+                 const float *log_share, double *by_token) {
   exact x = exact_of(r, h);
   put_sums(r, h,
-           r->plain ? walk_plain(r, x, m, share, log_share, spread)
-                    : walk_merged(r, x, m, share, log_share, spread));
+           r->plain ? walk_plain(r, x, m, share, log_share, by_token)
+                    : walk_merged(r, x, m, share, log_share, by_token));
 }
 
 static void seek(const kv_row *r, int h, const kv_view *v, const float *share) {
@@ -269,14 +269,14 @@ static void compare_each(kv_row *r, int first, int count) {
     int m = kv_row_list(r, v);
     gather(v, r->seen->s + (size_t)h * r->seen->stride, c->share[i]);
     fill_share(r, v->entries, c->share[i], c->log_share[i]);
-    memset(c->spread[i], 0, (size_t)r->n * sizeof(double));
-    walk(r, h, m, c->share[i], c->log_share[i], c->spread[i]);
+    memset(c->by_token[i], 0, (size_t)r->n * sizeof(double));
+    walk(r, h, m, c->share[i], c->log_share[i], c->by_token[i]);
     seek(r, h, v, c->share[i]);
   }
   for (int i = 0; i < KV_TOGETHER; i++) {
     int j = i < count ? i : 0;
     p[i] = kv_row_of_head(r, r->truth->p, first + j);
-    q[i] = c->spread[j];
+    q[i] = c->by_token[j];
   }
   kv_chain_gap(r->n, p, q, sum);
   for (int i = 0; i < count; i++) kv_row_put(r, KV_TV, first + i, sum[i] * 0.5);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The measures of fidelity: one table of names, titles and directions that JSON
- * rows, database, tables and page share. Each measure has one value per (layer,
- * query head, decode step), in binary64 (arithmetic 10).
+ * rows, database, tables and page share, and the statistics of many values.
+ * Each measure has one value per (layer, query head, decode step), in binary64
+ * (arithmetic 10). o and p: output and probabilities of the exact attention
+ * over the whole cache; o^ and p^: of the compressed one; LSE: log-sum-exp of
+ * logits. Nothing here fails or allocates.
  */
 #ifndef KV_SIM_MEASURE_H
 #define KV_SIM_MEASURE_H
@@ -11,23 +14,24 @@
 #include <stdint.h>
 
 typedef enum kv_measure {
-  KV_OUTPUT_ERROR,  /* |o^ - o|2 / |o|2 */
-  KV_OUTPUT_ABS,    /* max |o^ - o| */
-  KV_MASS,          /* exact probability on the view */
-  KV_MASS_STORED,   /* ... on all stored tokens of weight 1 */
-  KV_MASS_MERGED,   /* ... on members of merged entries in the view */
-  KV_TV,            /* total variation of p and p^ over tokens */
-  KV_KL,            /* KL(p^ || p), nats */
-  KV_LSE_ERROR,     /* LSE(stored) - LSE(all) */
-  KV_RECALL_1,      /* share of the exact top-1 in the view */
-  KV_RECALL_16,     /* top-16 */
-  KV_RECALL_B,      /* top-budget; null where there is no budget */
-  KV_NEEDLE_STORED, /* rows that look for a needle only */
-  KV_NEEDLE_MERGED,
-  KV_NEEDLE_VIEW,
-  KV_NEEDLE_MASS,
-  KV_NEEDLE_ALL,   /* per answer: 1 if the view held all its tokens */
-  KV_NEEDLE_DENSE, /* exact probability of the needle in the same rows */
+  KV_OUTPUT_ERROR, /* |o^ - o|2 / |o|2 */
+  KV_OUTPUT_ABS,   /* max |o^ - o| */
+  KV_MASS,         /* exact probability on the view */
+  KV_MASS_STORED,  /* ... on all stored tokens of weight 1 */
+  KV_MASS_MERGED,  /* ... on members of merged entries in the view */
+  KV_TV,           /* total variation of p and p^ over tokens */
+  KV_KL,           /* KL(p^ || p), nats */
+  KV_LSE_ERROR,    /* LSE(stored) - LSE(all) */
+  KV_RECALL_1,     /* share of the exact top-1 in the view */
+  KV_RECALL_16,    /* top-16 */
+  KV_RECALL_B,     /* top-budget; null where there is no budget */
+  /* Only of rows that look for a needle, a token that the answer repeats: */
+  KV_NEEDLE_STORED, /* 1 if it is stored by itself, else 0 */
+  KV_NEEDLE_MERGED, /* 1 if it is stored as a part of a merged entry */
+  KV_NEEDLE_VIEW,   /* 1 if the view held it */
+  KV_NEEDLE_MASS,   /* its p^ */
+  KV_NEEDLE_ALL,    /* per answer: 1 if the view held all its tokens */
+  KV_NEEDLE_DENSE,  /* exact probability of the needle in the same rows */
   KV_MEASURES
 } kv_measure;
 
@@ -38,10 +42,10 @@ typedef struct kv_measure_info {
   int better;        /* -1 smaller, +1 larger, 0 neither (closest to 0) */
 } kv_measure_info;
 
-extern const kv_measure_info kv_measure_table[KV_MEASURES];
+extern const kv_measure_info kv_measure_table[KV_MEASURES]; /* by kv_measure */
 
-/* Aggregate of finite values; count 0 means null. Percentiles by nearest
- * rank: the ceil(q * N)-th smallest. */
+/* Aggregate of finite values; count 0 means null, and the rest is 0.
+ * Percentiles by nearest rank: the ceil(q * count)-th smallest. */
 typedef struct kv_stat {
   int64_t count;
   double mean, p50, p95, p99, max;
@@ -63,16 +67,17 @@ kv_stat kv_stat_of(double *value, int64_t n);
  * top. Memory: 1.5 MiB, whatever the number of values; five passes. */
 enum { KV_TALLY_RANKS = 3, KV_TALLY_DIGITS = 1 << 16 };
 typedef struct kv_tally {
-  kv_stat stat;
-  int pass; /* 0: nothing was given yet */
-  double sum;
+  kv_stat stat; /* the result, after the last pass */
+  int pass;     /* the one in hand, from 0; -1: none has begun */
+  double sum;   /* of pass 0 */
+  /* Of p50, p95 and p99: */
   int64_t rank[KV_TALLY_RANKS];    /* place among values of the same prefix */
   uint64_t prefix[KV_TALLY_RANKS]; /* upper bits that are known */
-  int64_t at[KV_TALLY_RANKS][KV_TALLY_DIGITS];
+  int64_t at[KV_TALLY_RANKS][KV_TALLY_DIGITS]; /* values by their next bits */
 } kv_tally;
 void kv_tally_begin(kv_tally *t);
-bool kv_tally_pass(kv_tally *t); /* false: that was the last pass */
-void kv_tally_add(kv_tally *t, double x);
+bool kv_tally_pass(kv_tally *t);          /* false: that was the last pass */
+void kv_tally_add(kv_tally *t, double x); /* NaN is left out */
 
 /* needle_mass relative to needle_dense: the share of the exact attention on the
  * needles that the method leaves on them. A quotient of the two means, so that

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One row of results: what one cell (a trace, a method with all its parameters,
- * a budget) gave. Filled by the engine, written by the JSON, table and database
- * writers, read back by verify. Plain data; kv_result_free releases the arrays.
+ * a budget) gave. Filled by the engine (kv_cell_finish), written by the JSON,
+ * table and database writers, read back by verify. Plain data; kv_result_free
+ * releases the arrays. Unless said otherwise numbers are bytes, "step" is a
+ * number of tokens seen, and digests are SHA-256.
  */
 #ifndef KV_SIM_RESULT_H
 #define KV_SIM_RESULT_H
@@ -18,10 +20,37 @@ typedef enum kv_status {
   KV_CELL_OK,
   KV_CELL_FIXED,   /* the method has no budget, or one of its own: run once */
   KV_CELL_REFUSED, /* cannot run as asked; `reason` says why */
-  KV_CELL_FAILED   /* a number became infinite or NaN; `reason` says where */
+  KV_CELL_FAILED   /* it could not go on, as where a number became NaN;
+                      `reason` says where */
 } kv_status;
 
 extern const char *const kv_status_names[4]; /* ok fixed refused failed */
+
+typedef struct kv_totals {
+  kv_bytes end;             /* held at the last step, after compression */
+  int64_t codes_end;        /* of these, payload only: K and V */
+  double mean, codes_mean;  /* over the steps from prompt_len to the last, after
+                               compression */
+  int64_t peak, codes_peak; /* the most held, before compression included */
+  int64_t mti;              /* byte steps: held, summed over the same steps */
+  double read;              /* read per decode step */
+  double scanned;           /* looked at per decode step in order to choose what
+                               is read */
+  int64_t asset;          /* the tensors that the method was lent, once for all
+                             requests and so no part of the cache; 0: it reads no
+                             file */
+  int64_t fetched;        /* of the bytes read, those that lay in the host's
+                             memory, all decode steps together */
+  int64_t moved;          /* rewritten by verbs */
+  int64_t verbs;          /* records of verbs, a count */
+  double kr;              /* mean of bytes / dense bytes */
+  double cr;              /* entries attended / dense, over query heads */
+  double kept;            /* entries at the end, mean over lanes */
+  int kept_min, kept_max; /* over lanes, at the end */
+  double attended;        /* mean entries per query head and decode step */
+} kv_totals;
+
+/* --- the numbers of a run as a table ------------------------------------- */
 
 typedef enum kv_scalar_type {
   KV_SCALAR_WHOLE, /* int64_t, from 0 on; -1: not there */
@@ -30,80 +59,64 @@ typedef enum kv_scalar_type {
 } kv_scalar_type;
 
 typedef enum kv_scalar_combine {
-  KV_COMBINE_EXACT, /* added or maximised over layers and lanes */
-  KV_COMBINE_STEPS  /* of the bytes of steps */
+  KV_COMBINE_EXACT, /* sums and extremes over layers and lanes of integers: two
+                       ledgers are compared by them */
+  KV_COMBINE_STEPS  /* what follows from the bytes of steps, which are compared
+                       by themselves */
 } kv_scalar_combine;
 
-typedef struct kv_totals {
-  kv_bytes end;            /* at t = T, after compression */
-  int64_t codes_end;       /* payload only */
-  double mean, codes_mean; /* over t = prompt_len .. T, after compression */
-  int64_t peak, codes_peak;
-  int64_t mti;            /* byte * step, sum over the same t */
-  double read;            /* bytes read per decode step */
-  double scanned;         /* bytes looked at per decode step in order to choose
-                             what is read */
-  int64_t asset;          /* bytes of the tensors that the method was lent,
-                             once for all requests and so no part of the cache;
-                             0: it reads no file */
-  int64_t fetched;        /* of the bytes read, those that lay in the host's
-                             memory, all decode steps together */
-  int64_t moved;          /* bytes rewritten by verbs */
-  int64_t verbs;          /* records of verbs */
-  double kr;              /* mean of bytes / dense bytes */
-  double cr;              /* entries attended / dense, over query heads */
-  double kept;            /* entries at the end, mean over lanes */
-  int kept_min, kept_max; /* over lanes, at the end */
-  double attended;        /* mean entries per query head and decode step */
-} kv_totals;
-
-/* The numbers of a run, one row each: everything that stores, compares, merges
- * or shows them goes by this table, in this order. A number is added by a
- * member of kv_totals and its row. */
+/* A number of kv_totals: everything that stores, compares, merges or shows them
+ * goes by the table of these, in its order. A number is added by a member and
+ * its row. */
 typedef struct kv_scalar {
   const char *name; /* as in rows: "bytes.peak"; in the database, too */
-  const char *unit;
-  size_t offset; /* in kv_totals */
+  const char *unit; /* for people */
+  size_t offset;    /* in kv_totals */
   kv_scalar_type type;
-  /* Over layers: sums and extremes of the same integers, which two ledgers can
-   * be compared by; or what follows from the steps' bytes. */
   kv_scalar_combine combine;
 } kv_scalar;
 
-extern const kv_scalar kv_scalars[];
+extern const kv_scalar kv_scalars[]; /* [kv_n_scalars] */
 extern const int kv_n_scalars;
 
-/* As a number to show; NaN: a whole one that is not there (-1). */
+/* The number to show; NaN: a real, or a whole one that is not there (-1). */
 double kv_scalar_get(const kv_totals *t, const kv_scalar *s);
-/* Its 64 bits: of a real, of which every NaN has one pattern, or a whole one.
- */
+/* Its 64 bits, to store and compare: a whole number, or those of a double, any
+ * NaN as one pattern; and the way back. */
 int64_t kv_scalar_bits(const kv_totals *t, const kv_scalar *s);
 void kv_scalar_set(kv_totals *t, const kv_scalar *s, int64_t bits);
 
+/* --- parts of a row --------------------------------------------------------
+ */
+
 /* Aggregates below the run: a layer, a KV head of a layer, a bin of steps. */
 typedef struct kv_part {
-  int layer, head, bin; /* -1 where it does not apply */
-  int first_step, last_step;
-  double kept;  /* entries at the end, mean over its lanes */
+  int layer, head, bin;      /* the model's layer; -1 where it does not apply */
+  int first_step, last_step; /* of its decode steps */
+  double kept;               /* entries at the end, mean over its lanes */
   double drift; /* lse_error summed over its steps, mean over its query heads */
   kv_stat stat[KV_MEASURES];
 } kv_part;
 
 typedef struct kv_layer_result {
-  int layer;
-  kv_digest journal, state, output, scores;
+  int layer;         /* its number in the model */
+  kv_digest journal; /* every verb and view */
+  kv_digest state;   /* what the lanes hold at the end */
+  kv_digest output;  /* of every decode step */
+  kv_digest scores;  /* that selections ranked, where has_scores */
 } kv_layer_result;
 
 typedef struct kv_step_cost { /* sum over layers, after compression */
-  int step;                   /* tokens seen */
-  int64_t bytes, codes, read, scanned;
+  int step;
+  int64_t bytes, codes;  /* held; of these, payload */
+  int64_t read, scanned; /* by this step, as in kv_totals */
 } kv_step_cost;
 
 /* One memory layout (sim/layout/layout.h). Bytes are of K and V alone, as the
  * ledger's payload; the rest of the ledger is the same under every layout.
  * Means and ends as in kv_totals, after compression; peaks also before it. */
 typedef struct kv_layout_step {
-  int step;                    /* tokens seen */
+  int step;
   int64_t pages, bytes, slack; /* held; slack: bytes beyond the payload */
   int64_t vacated, freed;      /* from the beginning on, see below */
 } kv_layout_step;
@@ -154,7 +167,7 @@ typedef struct kv_layout_result {
 /* A pool of unified pages that requests shared (sim/layout/together.h). Steps
  * are the pool's. */
 typedef struct kv_pool_result {
-  char layout[32];
+  char layout[32];            /* its name, as in kv_layout_result */
   int64_t bytes, page, pages; /* of the pool; of a page; pages of the pool */
   int64_t every, requests;    /* steps between two that arrive; how many */
   int64_t steps;              /* in which any of them was there */
@@ -167,45 +180,46 @@ typedef struct kv_pool_result {
 
 /* What became of one of these requests. */
 typedef struct kv_together_result {
-  int64_t there;                /* 0 or 1 */
+  int64_t there;                /* 0 or 1: it was asked for */
   int64_t place;                /* among those asked for, from 0 */
   int64_t arrives, ends;        /* ends: it holds nothing from here on */
-  int64_t refused;              /* the step in which it found too few pages, */
-  int64_t holds, wanted, spare; /* how many it had, asked for, and there were */
-  int64_t pages_peak;
-  kv_pool_result pool;
+  int64_t refused;              /* the step in which it found too few pages, -1:
+                                   none; then, in pages: */
+  int64_t holds, wanted, spare; /* what it had, asked for, and was free */
+  int64_t pages_peak;           /* the most that it had */
+  kv_pool_result pool;          /* the same for all of them */
 } kv_together_result;
 
 /* What became of every token in one lane (kvreplay run --tokens). */
 typedef struct kv_survival {
-  int layer, lane;
-  int32_t *gone;  /* [n_tokens] tokens seen when it was stored no more, alone
-                     or merged; 0: it is stored to the end */
-  int32_t *shown; /* [n_tokens] decode steps at which a query head was shown
-                     it; part of gone's memory */
+  int layer, lane; /* the model's layer; the lane's number in it */
+  int32_t *gone;   /* [n_tokens] tokens seen when it was stored no more, alone
+                      or merged; 0: it is stored to the end */
+  int32_t *shown;  /* [n_tokens] decode steps at which a query head was shown
+                      it; part of gone's memory */
 } kv_survival;
 
 typedef struct kv_result {
   char trace[256];    /* file stem */
-  kv_digest identity; /* of the trace; has_identity */
+  kv_digest identity; /* of the trace, where has_identity */
   bool has_identity;
-  int prompt_len, n_tokens;
-  kv_observe observe; /* what the prompt_len was asked for as */
-  const char *method; /* lives as long as the method table */
-  int revision;
+  int prompt_len, n_tokens; /* of the replay; of the trace */
+  kv_observe observe;       /* what the prompt_len was asked for as */
+  const char *method;       /* its name; lives as long as the method table */
+  int revision;             /* of the method's code */
   char *code;   /* hex digest of a plugin, of a method's file, or NULL */
   char *params; /* JSON object, every parameter written out */
   char *spec;   /* method:key=value:..., the same */
   kv_status status;
-  char reason[512];
-  bool of_layout; /* it did not run for a layout that was asked for, which is
-                     nothing of the cell's: such a row is not stored */
-  int arithmetic;
-  int budget; /* integer used; -1 = null */
-  kv_basis basis;
-  char target[64]; /* as typed; "" = null */
-  double achieved; /* what the row used, in the unit of the basis; NaN = null */
-  kv_digest journal, state, output;
+  char reason[512]; /* a sentence where it did not run or failed, else "" */
+  bool of_layout;   /* it did not run for a layout that was asked for, which is
+                       nothing of the cell's: such a row is not stored */
+  int arithmetic;   /* KV_ARITHMETIC that it was computed with */
+  int budget;       /* entries of a lane that were used; -1: none */
+  kv_basis basis;   /* of what was typed */
+  char target[64];  /* as typed; "": nothing was */
+  double achieved;  /* what the row used, in the unit of the basis; NaN: none */
+  kv_digest journal, state, output; /* over all layers */
   bool has_scores;  /* digests of selections' scores were taken */
   kv_digest scores; /* over all layers */
   kv_totals totals;
@@ -224,10 +238,10 @@ typedef struct kv_result {
   int n_survivals;             /* layers times lanes, or 0: not recorded */
   kv_survival *survival;       /* [n_survivals] */
   /* How it was computed: the confirmation. */
-  const char *backend;
-  char isa[16];
+  const char *backend; /* its name, a constant or the database's */
+  char isa[16];        /* kernel set */
   int threads;
-  double seconds;
+  double seconds; /* spent on this cell alone */
 } kv_result;
 
 /* True if the row has digests and measures. */
@@ -235,7 +249,8 @@ static inline bool kv_result_ran(const kv_result *r) {
   return r->status == KV_CELL_OK || r->status == KV_CELL_FIXED;
 }
 
-/* Frees what was measured of layers, steps and parts; names and totals stay. */
+/* Frees what was measured of layers, steps and parts, once it has been written;
+ * names and totals stay. */
 void kv_result_forget(kv_result *r);
 void kv_result_free(kv_result *r); /* the arrays, not r; accepts zeroed */
 

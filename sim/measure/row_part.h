@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/measure/fidelity_row.c and fidelity_stored.c: one decode row
- * of one lane while it is measured against exact attention. Nothing here
- * allocates or fails.
+ * of one lane while kv_fidelity_row measures it against exact attention.
+ * Nothing here allocates or fails.
  */
 #ifndef KV_SIM_ROW_PART_H
 #define KV_SIM_ROW_PART_H
@@ -18,8 +18,10 @@ typedef struct kv_row {
   const kv_lane *lane; /* what is stored */
   int head0;           /* of the lane's first query head in the truth */
   bool plain;          /* entries are tokens in ascending order */
-  int listed;          /* tokens of the whole lane, where they are listed */
-  int top[3], most[3]; /* index and k of the recalls; most 0: none */
+  int listed;          /* tokens listed of a view of the whole lane; 0: what is
+                          listed is of another view, or nothing */
+  int top[3], most[3]; /* of recall_1, _16 and _budget: index in truth->top, and
+                          the tokens that count; most 0: not measured */
 } kv_row;
 
 /* The row of the lane's query head h, 0-based, in x, an array of the truth with

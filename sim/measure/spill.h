@@ -6,29 +6,32 @@
  * TMPDIR or /var/tmp, whose room on the disk is taken at open; a slice that is
  * put away costs no memory of the process until it is touched again.
  *
- * Slices are zeros at first. Different threads may use different slices.
+ * Slices are zeros at first. Different threads may use different slices. Used
+ * by fidelity (sim/measure/fidelity_part.h), a slice a layer.
  */
 #ifndef KV_SIM_SPILL_H
 #define KV_SIM_SPILL_H
 
 #include "ref/ground/err.h"
 
-enum { KV_SPILL_MEMORY = 32 << 20 };
+enum { KV_SPILL_MEMORY = 32 << 20 }; /* bytes in all, at most, in memory */
 
 typedef struct kv_spill {
-  char *at;
+  char *at;             /* slice 0 */
   size_t stride, bytes; /* from slice to slice; in all */
-  bool file;
+  bool file;            /* mapped, else memory */
 } kv_spill;
 
-/* slices of `bytes` bytes each. The folder's room may not suffice:
- * KV_RESOURCE, and *s is zeroed. */
+/* `slices` slices of `bytes` bytes each. KV_RESOURCE: memory, or the folder has
+ * no room; *s is then zeroed. */
 kv_rc kv_spill_open(int slices, size_t bytes, kv_spill *s, kv_err *e);
 void kv_spill_close(kv_spill *s); /* accepts a zeroed one */
 
+/* Slice i, 0 <= i < slices, to read and to write. */
 void *kv_spill_slice(const kv_spill *s, int i);
 
-/* Slice i is not needed for a while. What it holds stays. */
+/* Says that slice i is not needed for a while. What it holds stays, and
+ * kv_spill_slice gives it again. */
 void kv_spill_put_away(const kv_spill *s, int i);
 
 #endif

@@ -6,8 +6,12 @@
  * not the memory, sets the pace. Bits are those of the rows one by one, for
  * every pair of a query and a chunk keeps its order (arithmetic 1 and 3).
  *
- * A tile has room for `steps` rows of `heads` KV heads. KV heads may be filled
- * by different threads. Memory: 4 bytes a token, query head and step.
+ * A tile has room for `steps` rows of `heads` KV heads, whose places in it,
+ * `head`, are numbered from 0; different threads may fill different places. t
+ * is a row's token, g a KV head of the model, G query heads of a KV head, T
+ * tokens of the trace. Memory: 4 bytes a token, query head and step. A layer in
+ * flight (sim/engine/layer.h) has one, and each truth (sim/measure/truth.h) one
+ * of a single row. Only opening can fail.
  */
 #ifndef KV_SIM_TILE_H
 #define KV_SIM_TILE_H
@@ -29,32 +33,34 @@ typedef struct kv_tile {
   bool *finite;  /* [heads][steps]: all logits are; else out and lse are junk */
 } kv_tile;
 
-/* One row of one KV head. */
+/* One row of one KV head: its part of the arrays above, valid until the place
+ * is filled again. */
 typedef struct kv_tile_row {
   const float *q, *s, *out, *lse;
   bool finite;
 } kv_tile_row;
 
-/* Shape and kernels must outlive the tile. heads: the layer's KV heads, or 1.
- */
+/* Opens an empty tile. heads: the layer's KV heads, or 1. Shape and kernels
+ * must outlive the tile. KV_RESOURCE: memory. */
 kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
                    int steps, kv_tile **out, kv_err *e);
 void kv_tile_close(kv_tile *x); /* accepts NULL */
 
 /* How many steps a tile of all KV heads has where `asked` are wanted, or, for
- * 0, as many as pay: at least 1, at most those of the trace and what
- * KV_TILE_BYTES hold. */
+ * 0, as many as pay: at least 1, at most the decode steps of the trace and what
+ * KV_TILE_BYTES hold. KV_TILE_MOST: the most that may be asked for. */
 enum { KV_TILE_BYTES = 32 << 20, KV_TILE_MOST = 64 };
 int kv_tile_steps(const kv_shape *shape, int asked);
 
-/* Computes rows t..t+rows-1, rows <= steps, of KV head g into place `head` of
- * the tile. attend: scratch for steps * G heads. */
+/* Computes rows t..t+rows-1, decode rows (asserted), rows <= steps, of KV head
+ * g of a layer into place `head`. attend: scratch for steps * G heads. */
 void kv_tile_fill(kv_tile *x, int head, const kv_layer_data *data, int g, int t,
                   int rows, kv_attend_scratch *attend);
-/* Forgets what was filled. */
+/* Forgets what was filled: before another layer. */
 void kv_tile_clear(kv_tile *x);
 /* True if row t of that place is there. */
 bool kv_tile_has(const kv_tile *x, int head, int t);
+/* That row, which must be there (asserted). */
 kv_tile_row kv_tile_at(const kv_tile *x, int head, int t);
 /* True if all rows of that place are finite. */
 bool kv_tile_sound(const kv_tile *x, int head);

@@ -38,8 +38,8 @@ static bool take_compare(kv_compare *c, size_t group, size_t n, size_t d,
   for (int h = 0; h < KV_TOGETHER; h++) {
     c->share[h] = kv_zalloc(n, sizeof(float));
     c->log_share[h] = kv_zalloc(n, sizeof(float));
-    c->spread[h] = kv_zalloc(n, sizeof(double));
-    ok = ok && c->share[h] && c->log_share[h] && c->spread[h];
+    c->by_token[h] = kv_zalloc(n, sizeof(double));
+    ok = ok && c->share[h] && c->log_share[h] && c->by_token[h];
   }
   c->entry = kv_zalloc(n, sizeof *c->entry);
   c->slot = kv_zalloc(n, sizeof *c->slot);
@@ -110,7 +110,7 @@ void kv_truth_close(kv_truth *x) {
   for (int h = 0; h < KV_TOGETHER; h++) {
     free(x->compare.share[h]);
     free(x->compare.log_share[h]);
-    free(x->compare.spread[h]);
+    free(x->compare.by_token[h]);
   }
   kv_tile_close(x->one);
   kv_attend_scratch_release(&x->attend);
@@ -171,7 +171,7 @@ void kv_truth_weigh(kv_truth *x) {
 void kv_truth_mark(kv_truth *x) {
   int n = x->t + 1;
   if (x->marked) return;
-  int32_t *place = (void *)x->compare.spread[0]; /* nobody's at the moment */
+  int32_t *place = (void *)x->compare.by_token[0]; /* nobody's at the moment */
   kv_truth_weigh(x);
   for (int h = 0; h < kv_group(x->shape); h++) {
     size_t at = (size_t)h * x->stride;

@@ -9,9 +9,10 @@
  * the bits are the same. What only some measures want (probabilities, their
  * logs, who is among the largest) is computed when the first asks.
  *
- * One truth per thread. All memory is taken at open; nothing is allocated
- * later. Memory: about 40 bytes a token and query head of the group, touched
- * only as far as rows are long.
+ * One truth per thread: open; then for each row fill, known, and what measures
+ * it (kv_fidelity_row). All memory is taken at open, and nothing fails later.
+ * Memory: about 40 bytes a token and query head of the group, touched only as
+ * far as rows are long. G: query heads of a KV head; T: tokens of the trace.
  */
 #ifndef KV_SIM_TRUTH_H
 #define KV_SIM_TRUTH_H
@@ -20,16 +21,19 @@
 #include "ref/backend/backend.h"
 #include "sim/measure/tile.h"
 
-/* Scratch of kv_fidelity_row for up to KV_TOGETHER query heads at a time. */
+/* Scratch of kv_fidelity_row for up to KV_TOGETHER query heads at a time. p^:
+ * the probabilities of the compressed attention. */
 enum { KV_TOGETHER = 4 };
 typedef struct kv_compare {
   float *share[KV_TOGETHER];     /* [T] p^ by place in the view */
   float *log_share[KV_TOGETHER]; /* [T] fp32 log of a member's p^ */
-  double *spread[KV_TOGETHER];   /* [T] p^ by token */
+  double *by_token[KV_TOGETHER]; /* [T] p^ by token */
   int32_t *entry;                /* [T] entry by place in the view */
   int32_t *slot;                 /* [T] place by token; -1: not there */
-  int32_t *token, *place;        /* [T] tokens of a view ascending; where */
-  float *q, *s, *out, *lse;      /* all stored entries: [G][d] [G][T] ... */
+  int32_t *token, *place;        /* [T] tokens of a view, ascending, and the
+                                    place of each in it */
+  /* Attention over all stored entries: [G][d] [G][T] [G][d_v] [G]. */
+  float *q, *s, *out, *lse;
 } kv_compare;
 
 /* Where the k largest logits of a row end: a token is among them if its logit
@@ -44,10 +48,11 @@ static inline bool kv_top_has(kv_top_cut c, float s, int32_t t) {
   return s > c.least || (s == c.least && t <= c.last);
 }
 
+/* Callers read it; kv_truth_fill and what follows it write it. */
 typedef struct kv_truth {
   const kv_shape *shape;
   const kv_kernels *kernels;
-  int layer, kv_head, t; /* of the last fill */
+  int layer, kv_head, t; /* of the last fill: the model's layer, g, token */
   bool finite;    /* all logits are finite; if not, only q and s are filled, the
                      row has no truth, and each cell computes its own */
   bool tiled;     /* the row is of a tile */
@@ -67,21 +72,21 @@ typedef struct kv_truth {
   int n_top;
   int32_t *top; /* [n_top] the k of top-k, ascending, distinct */
   kv_compare compare;
-  kv_tile *one; /* room for a row that no tile holds */
-  kv_attend_scratch attend;
+  kv_tile *one;             /* room for a row that no tile holds */
+  kv_attend_scratch attend; /* may be lent to kv_tile_fill, see steps */
 } kv_truth;
 
 /* Shape and kernels must outlive the truth. steps: most rows of a tile
  * that kv_tile_fill is given the truth's `attend` for; >= 1. top: n_top values
  * of k >= 1, in any order; repeats and values beyond T are allowed, and 1 and
- * 16 are always added. */
+ * 16 are always added. KV_RESOURCE: memory; *out is then NULL. */
 kv_rc kv_truth_open(const kv_shape *shape, const kv_kernels *kernels, int steps,
                     int n_top, const int *top, kv_truth **out, kv_err *e);
 void kv_truth_close(kv_truth *x); /* accepts NULL */
 
-/* Fills x with the row of token t >= prompt_len for the query heads of KV head
- * g: from place g of the tile, which then must not change until the next fill,
- * or by itself where tile is NULL. */
+/* Fills x with the row of token t >= prompt_len (asserted) of a layer for the
+ * query heads of KV head g: from place g of the tile, which then must not
+ * change until the next fill, or computed by itself where tile is NULL. */
 void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
                    const kv_tile *tile);
 /* Computes the row's probabilities and their masses, once. */
@@ -97,8 +102,8 @@ kv_known kv_truth_known(const kv_truth *x);
 /* Index of k in top; asserts that it was asked for at open. */
 int kv_truth_top(const kv_truth *x, int k);
 
-/* The cuts of s[0..n), finite, at each k of top, ascending. token,
- * place, value and x are scratch of n elements. */
+/* cut[n_top]: where the top[j] largest of the logits s[n], all finite, end; top
+ * ascending. token, place, value and x are scratch of n elements each. */
 void kv_rank_top(const kv_kernels *kernel, int n, const float *s, int n_top,
                  const int32_t *top, int32_t *token, int32_t *place,
                  float *value, float *x, kv_top_cut *cut);
