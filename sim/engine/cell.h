@@ -4,8 +4,11 @@
  * resolves the parameters, learns what the method needs, and refuses what
  * cannot run, before anything is replayed; afterwards the cell carries its
  * measures and its row.
- *   kv_cell_open; kv_cell_prepare; replay (sim/engine/replay.h);
- *   kv_cell_finish, which fills c->result; kv_cell_close
+ *   kv_cell_open; perhaps kv_cell_lay_out; then kv_replay
+ * (sim/engine/replay.h), which calls kv_cell_prepare and kv_cell_finish, which
+ * fills c->result; kv_cell_close Sessions (sim/session) do the same with layers
+ * of their own. A layer's index counts the recorded layers from 0. KV_RESOURCE:
+ * memory, of any call.
  */
 #ifndef KV_SIM_CELL_H
 #define KV_SIM_CELL_H
@@ -29,13 +32,13 @@ typedef struct kv_asked_cell {
 } kv_asked_cell;
 
 typedef struct kv_cell {
-  const kv_trace *trace;
+  const kv_trace *trace; /* the caller's */
   kv_shape shape;  /* the trace's, but with the prompt_len of the replay */
   kv_spec spec;    /* resolved */
   kv_asset *asset; /* the file that its method reads, or NULL */
-  kv_plan plan;
-  kv_plan *layer; /* [spec.n_layers] or NULL: each layer's own */
-  char *params;   /* parameters of those plans, one after another */
+  kv_plan plan;    /* what the backend is to do (ref/backend/backend.h) */
+  kv_plan *layer;  /* [spec.n_layers] or NULL: each layer's own */
+  char *params;    /* parameters of those plans, one after another */
   bool runs;  /* to be replayed: ok or fixed, and not already in a database */
   int blocks; /* blocks in which the prompt enters */
   int turns;  /* questions that enter as prompts, in `turn`, ascending */
@@ -45,41 +48,47 @@ typedef struct kv_cell {
   const kv_layout_list *lay_out; /* layouts asked for, or NULL */
   kv_layouts *layouts;           /* their accounts, or NULL */
   kv_messages *messages;         /* where needs.across is KV_DOWN, or NULL */
-  kv_layer_digests *digest;      /* [trace->n_layers] */
-  double *seconds;               /* [n_layers] spent on this cell alone */
-  kv_err *fault; /* [n_layers] why it failed on a layer; rc 0: it did not */
-  int fault_at;  /* index of the lowest layer that failed */
-  kv_result result;
+  /* [trace->n_layers] each, by index; from kv_cell_prepare on: */
+  kv_layer_digests *digest;
+  double *seconds;  /* spent on this cell alone */
+  kv_err *fault;    /* why it failed on a layer; rc 0: it did not */
+  int fault_at;     /* index of the lowest layer that failed */
+  kv_result result; /* its names from open on, its numbers from finish on */
 } kv_cell;
 
 /* Opens a cell. A cell that cannot run is no error: KV_OK, with the row's
  * status refused and the reason. KV_USAGE if the specification itself is wrong
- * (a method that needs a budget has none). prompt_len 0: the trace's own. The
- * trace, kernels and *asked->spec are borrowed. Free with kv_cell_close, also
- * after a failure. */
+ * (a method that needs a budget has none). prompt_len in tokens; 0: the trace's
+ * own. The trace and kernels are borrowed until the cell is closed, *asked for
+ * this call. The cell may not move later: its plan points into it. Free with
+ * kv_cell_close, also after a failure. */
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    const kv_kernels *kernels, const kv_asked_cell *asked,
                    kv_cell *out, kv_err *e);
-/* The opened cell is the answer to what that row asked for: its knob was found
- * then, and is typed now. */
+/* Takes basis, target and status from the row `asked`, for a cell that was
+ * opened with the values that were found for it, to run it again. */
 void kv_cell_answer(kv_cell *c, const kv_result *asked);
 /* Allocates what a replay measures. fidelity: measure fidelity, not only the
  * cost. apart: keep layers apart, so that what one layer gives can be written
  * and read by itself (sim/engine/partial.h). */
 kv_rc kv_cell_prepare(kv_cell *c, bool fidelity, bool apart, kv_err *e);
-/* Forgets what a layer (index) gave, so that it can be replayed anew. */
+/* Forgets what a layer (index) gave, so that it can be replayed anew; of a cell
+ * prepared with `apart` (asserted). */
 void kv_cell_forget(kv_cell *c, int layer);
-/* Records that the cell failed on a layer (index). May be called from any
- * thread; the row reports the lowest layer, whatever the order of calls. */
+/* Records that the cell failed on a layer (index), and why. May be called from
+ * any thread; the row reports the lowest layer, whatever the order of calls. */
 void kv_cell_fail(kv_cell *c, int layer, const kv_err *why);
-/* The cell does not run, for this reason, which its row says. */
+/* Sets the row's status to refused for the reason `why`, a sentence, which is
+ * copied; the cell does not run. Before prepare. */
 void kv_cell_refuse(kv_cell *c, const char *why);
-/* Asks for memory layouts. Call between open and prepare; `asked` must outlive
- * the cell. The row names them even if the cell does not run. */
+/* Asks for memory layouts (NULL: none). Call between open and prepare; `asked`
+ * must outlive the cell. The row names them even if the cell does not run; a
+ * cell with rows that a layout has no place for is refused. */
 kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e);
-/* Fills c->result from what the replay measured. */
+/* Fills c->result from what the replay measured; does nothing for a cell that
+ * was refused or failed. Once. */
 kv_rc kv_cell_finish(kv_cell *c, kv_err *e);
-void kv_cell_close(kv_cell *c);
+void kv_cell_close(kv_cell *c); /* frees and zeroes; accepts NULL and zeroed */
 
 /* The plan, and the entries of the budget (-1: none), of the index-th recorded
  * layer. */
@@ -92,44 +101,48 @@ int kv_cell_entries(const kv_cell *c, int index);
  * percent of dense. NaN: no budget. */
 double kv_cell_achieved(const kv_cell *c);
 
-/* Calls the method's open. KV_REFUSED if it refuses, if it asks for needs that
- * the engine cannot meet (ref/lane/needs.h), or if it changes the
- * floating-point mode. */
+/* Calls the method's open with the cell's shape and these parameters (its
+ * struct), which it may resolve, and fills *needs. KV_REFUSED if it refuses, if
+ * it asks for needs that the engine cannot meet (ref/lane/needs.h), or if it
+ * changes the floating-point mode. */
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
-/* If layers have plans of their own, copies to them the cell's method and what
- * is known of rows and logits. Call after changing those in c->plan. */
+/* If layers have plans of their own, copies to them from c->plan: method,
+ * colsum, logits, scores, paged and indices. Call after changing those. */
 void kv_cell_tell_layers(kv_cell *c);
 
-/* --- cell_turns.c: where closings are ------------------------------------- */
+/* --- cell_turns.c: blocks, where later questions enter as prompts --------- */
 
-/* Tokens at the end of the last prompt that has begun before `step` tokens were
- * seen. */
+/* Tokens seen at the end of the last prompt that had begun when `step` tokens
+ * were seen. */
 int kv_cell_prompt_at(const kv_cell *c, int step);
-/* The question that begins at token t, or NULL. */
+/* The question that begins at token t and enters as a prompt, or NULL. */
 const kv_asking *kv_cell_asks(const kv_cell *c, int t);
-/* Closings are numbered: the blocks of the prompt, then one a token. At the
- * n-th tokens *first..*first+*count-1 enter, as a prompt or, where *decodes, as
- * a step. False: it is a token within a block, and nothing closes. */
+/* Blocks are numbered: those of the prompt, then one a token. With the n-th,
+ * tokens *first..*first+*count-1 enter, as a prompt or, where *decodes, as a
+ * decode step. False: the token is within a later prompt's block, and no block
+ * ends with it. */
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes);
 
 /* --- cell_file.c, for cell.c: the method's file --------------------------- */
 
-/* Reads the method's file and puts it into the parameters; does nothing if the
- * method reads none. KV_USAGE: the file must be named and is not. KV_INPUT,
- * KV_REFUSED: only this cell cannot run. */
+/* Reads the method's file into c->asset and puts it into the parameters; does
+ * nothing if the method reads none. KV_USAGE: the file must be named and is
+ * not. KV_INPUT, KV_REFUSED: only this cell cannot run. */
 kv_rc kv_cell_lend(kv_cell *c, kv_err *e);
 
 /* --- cell_layers.c, for cell.c: a budget a layer ------------------------- */
 
-/* Copies a list given by -b into the specification. */
+/* Copies a list given by -b into c->spec, as entries of each layer. KV_USAGE: a
+ * layer would have none. */
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
-/* The name of the specification's list (kv_budget_name_layers). */
+/* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);
-/* Mean entries over the recorded layers, rounded down. */
+/* Mean entries of the list over the recorded layers, rounded down; -1: it has
+ * not as many as the model has layers. */
 int kv_cell_mean(const kv_cell *c);
-/* Opens the method once for every layer. KV_REFUSED: only this cell cannot run.
- */
+/* Opens the method once for every layer of the list: fills c->layer, c->params
+ * and c->plan. KV_REFUSED: only this cell cannot run. */
 kv_rc kv_cell_open_list(kv_cell *c, kv_err *e);
 
 #endif

@@ -6,7 +6,9 @@
  * in kv_needs.
  *
  * Work on different KV heads is independent; a kv_team says how many threads
- * share it. Only open and worker_open can fail; after them nothing allocates.
+ * share it. Only kv_layer_open, kv_layer_take_tile and kv_worker_open can fail
+ * for want of memory (KV_RESOURCE); after them nothing allocates. The walks of
+ * a replay (sim/engine/replay_walk.c) and sessions use it.
  */
 #ifndef KV_SIM_LAYER_H
 #define KV_SIM_LAYER_H
@@ -14,11 +16,12 @@
 #include "sim/engine/cell.h"
 #include "sim/measure/truth.h"
 
+/* What one thread needs. */
 typedef struct kv_worker {
-  kv_scratch *scratch;
-  kv_truth *truth; /* NULL where only the cost is asked for */
-  uint8_t *mark;   /* kv_cost_mark_size, zeroed */
-  double *seconds; /* [cells] */
+  kv_scratch *scratch; /* the backend's */
+  kv_truth *truth;     /* NULL where only the cost is asked for */
+  uint8_t *mark;       /* kv_cost_mark_size bytes, zeroed */
+  double *seconds;     /* [cells] spent on each; callers read and zero them */
   /* [cells] each: scratch for the cells that are replayed together: their
    * stores, their indexes, and what the engine's calls need of them. */
   kv_store **store;
@@ -26,9 +29,9 @@ typedef struct kv_worker {
   struct kv_rider *rider;
 } kv_worker;
 
-/* Opens a worker for cells with these plans. It does not open w->truth: a
- * caller that wants fidelity does. close closes both and accepts a zeroed
- * worker. */
+/* Opens a worker for cells with plan[cells], all of that shape. It does not
+ * open w->truth: a caller that wants fidelity does. close closes both and
+ * accepts a zeroed worker. */
 kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
                      const kv_plan *const *plan, int cells, kv_worker *w,
                      kv_err *e);
@@ -37,8 +40,8 @@ void kv_worker_close(const kv_backend *backend, kv_worker *w);
 /* Workers for one layer: one that does all KV heads in turn, or one for each
  * thread. */
 typedef struct kv_team {
-  kv_worker *worker;
-  int workers;
+  kv_worker *worker; /* [workers] */
+  int workers;       /* >= 1 */
   /* Asked within a prompt: true, and then for good: the layer is not wanted any
    * more. NULL: it is. */
   bool (*stop)(void);
@@ -50,7 +53,7 @@ typedef struct kv_team {
  * concurrently for different layers and KV heads. If it is false in any watch,
  * the replay uses a single thread. */
 typedef struct kv_watch {
-  void *self;
+  void *self; /* first argument of each; then the model's layer */
   void (*compressed)(void *self, int layer, int step, const kv_lane *lane);
   void (*seen)(void *self, int layer, int step, const kv_seen *seen);
   void (*finished)(void *self, int layer, const kv_lane *lane);
@@ -61,6 +64,8 @@ typedef struct kv_watch {
 
 typedef struct kv_layer kv_layer;
 
+/* Opens the stores of cell[cells], prepared ones (kv_cell_prepare), on that
+ * backend; backend, cells and watch (or NULL) must outlive *out. */
 kv_rc kv_layer_open(const kv_backend *backend, kv_cell *const *cell, int cells,
                     const kv_watch *watch, kv_layer **out, kv_err *e);
 void kv_layer_close(kv_layer *l); /* accepts NULL */
@@ -72,9 +77,9 @@ void kv_layer_close(kv_layer *l); /* accepts NULL */
 kv_rc kv_layer_take_tile(kv_layer *l, const kv_kernels *kernels, int steps,
                          kv_err *e);
 
-/* Continues with only these n cells, in ascending order. Call before begin, or
- * later with a subset; for the other cells the results of this layer then mean
- * nothing. After open all cells take part. */
+/* Continues with only cell[n], numbers of cells, ascending. Call before begin,
+ * or later with a subset; for the other cells the results of this layer then
+ * mean nothing. After open all cells take part. */
 void kv_layer_only(kv_layer *l, int n, const int *cell);
 
 /* Replay of the index-th recorded layer: begin; the whole prompt; every decode
@@ -95,10 +100,12 @@ int kv_layer_advance(kv_layer *l, int t, const kv_team *team);
  * layer is valid. */
 kv_rc kv_layer_end(kv_layer *l, kv_err *e);
 
-/* True if arithmetic failed (a non-finite number) for any cell since begin. */
+/* True if arithmetic failed (a non-finite number) for any cell since begin;
+ * kv_layer_end makes such a cell fail. */
 bool kv_layer_failed(const kv_layer *l);
 
-/* The lane's present state. */
+/* The present state of a lane (its number in the layer) of cell number `cell`.
+ */
 const kv_lane *kv_layer_lane(const kv_layer *l, int cell, int lane);
 
 #endif

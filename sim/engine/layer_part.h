@@ -26,8 +26,8 @@ struct kv_layer {
   const kv_layer_data *data;  /* its q, k and v */
 };
 
-/* True if the callbacks of w are to be called for cell c (an index below
- * l->cells): w is of that cell, or of all. */
+/* True if the callbacks of w are to be called for cell number c: w is of that
+ * cell, or of all. */
 static inline bool kv_layer_watched(const kv_layer *l, int c,
                                     const kv_watch *w) {
   return !w->of || w->of == l->cell[c];

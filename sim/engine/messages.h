@@ -2,7 +2,8 @@
  *
  * What the layers of a cell publish for the layers below them (KV_DOWN of
  * ref/lane/method.h): one slot for each closing, that is, each block of the
- * prompt and then each decode step.
+ * prompt and then each decode step, numbered from 0. Opened by kv_cell_prepare,
+ * read and written by sim/engine/order.h.
  *
  * A slot holds the message of the layer that published last at that closing.
  * That is the right one for the next layer whether the walk goes layer by
@@ -26,17 +27,17 @@
 
 typedef struct kv_messages kv_messages;
 
-/* bytes: of a message, > 0; closings >= 1. */
+/* bytes: of a message, > 0; closings >= 1. KV_RESOURCE: memory. */
 kv_rc kv_messages_open(size_t bytes, int closings, kv_messages **out,
                        kv_err *e);
 void kv_messages_close(kv_messages *m); /* accepts NULL */
 
-/* What was published last at closing n, or NULL: nothing. Good until another
- * layer publishes at that closing. */
+/* What was published last at closing n (in range: asserted), or NULL: nothing.
+ * Valid until another layer publishes at that closing. */
 const kv_message *kv_messages_at(const kv_messages *m, int n);
-/* The layer publishes it at closing n. */
+/* The layer said->layer publishes said->data, which is copied, at closing n. */
 void kv_messages_put(kv_messages *m, int n, const kv_message *said);
-/* Nothing was published at any closing. */
+/* Forgets all messages. */
 void kv_messages_clear(kv_messages *m);
 
 #endif

@@ -22,11 +22,11 @@
 #include "ref/backend/backend.h"
 #include "sim/engine/messages.h"
 
-/* One store that goes through the layer. */
+/* One store, of one cell, that goes through the layer. */
 typedef struct kv_rider {
-  const kv_backend *backend;
-  kv_store *store;
-  kv_scratch *scratch;
+  const kv_backend *backend; /* whose functions are called, */
+  kv_store *store;           /* with its store */
+  kv_scratch *scratch;       /* and a scratch of the thread */
   bool alone; /* compute its prompt's observation separately. Riders that are
                  not alone share one pass; they must have the same backend and
                  scratch and hold the same, unchanged tokens */
@@ -43,13 +43,14 @@ typedef struct kv_rider {
  * lanes. */
 typedef struct kv_order {
   int riders;
-  const kv_rider *rider;
+  const kv_rider *rider; /* [riders] */
   kv_store **shared;     /* [riders] scratch for a shared pass */
   int heads;             /* KV heads of the layer */
   int closing;           /* blocks and steps before this one */
   const kv_known *known; /* logits of the current decode row, or NULL */
   void *self; /* first argument of the callbacks; each of them may be NULL */
-  /* Rider `who` has attended. seen is valid until the rider compresses. */
+  /* Rider number `who` has attended. seen is valid until the rider compresses.
+   */
   void (*attended)(void *self, int who, const kv_seen *seen);
   /* A lane of rider `who` is about to compress: the block's tokens are stored
    * and every rider's lane has attended. */
@@ -63,13 +64,16 @@ typedef struct kv_order {
 void kv_order_receive(const kv_order *o);
 /* Enters tokens first..first+count-1 of the prompt for KV head g. */
 void kv_order_prompt(const kv_order *o, int g, int first, int count);
-/* Lets the riders look at decode steps t..t+steps-1 of KV head g before they
- * come. known: their rows, or NULL where one is not finite. */
+/* Lets the riders compute the attention of decode steps t..t+steps-1 of KV head
+ * g before they come (ref/backend/ahead.h). known: exact queries and logits of
+ * the first of these rows, the others behind it; NULL where one is not finite.
+ */
 void kv_order_ahead(const kv_order *o, int g, int t, int steps,
                     const kv_known *known);
-/* Decodes token t for KV head g. */
+/* Decodes token t for KV head g: the decode step above. */
 void kv_order_decode(const kv_order *o, int g, int t);
-/* Closes the step of the layer. Call after all KV heads. */
+/* Closes the block or step of the layer: compress_layer, what is published, and
+ * end_step. Call after all KV heads. */
 void kv_order_close(const kv_order *o);
 
 #endif

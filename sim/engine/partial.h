@@ -18,10 +18,12 @@
 /* Bytes of a part, the same for every layer: about 8 a measure, query head and
  * decode step. The cell was prepared with its layers apart. */
 size_t kv_partial_size(const kv_cell *c);
-/* Writes the part of a layer (index) that has ended. */
+/* Writes the part of a layer (index) that has ended into kv_partial_size bytes.
+ */
 void kv_partial_write(const kv_cell *c, int layer, void *out);
-/* Reads a part into the cell. False, and nothing changed, if the bytes are not
- * a part of such a cell. */
+/* Reads a part of `size` bytes into the cell as its layer (index); where the
+ * part says that the layer failed, the cell fails. False, and nothing changed,
+ * if the bytes are not a part of such a cell. */
 bool kv_partial_read(kv_cell *c, int layer, size_t size, const void *from);
 
 #endif

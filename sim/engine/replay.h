@@ -27,7 +27,7 @@
  * step by step ends all layers at once and has nothing to keep. begin and end
  * are called by one thread; ended and slow by any, several at once. */
 typedef struct kv_replay_keeper {
-  void *self;
+  void *self; /* first argument of each */
   /* Seconds of work that may be lost. If one layer of all cells takes longer,
    * it is replayed in groups of cells (sim/engine/groups.h). */
   double most;
@@ -36,10 +36,11 @@ typedef struct kv_replay_keeper {
    * layers are not replayed. */
   kv_rc (*begin)(void *self, int n, kv_cell *const *cell, bool *there,
                  kv_err *e);
-  /* Cells cell[at[0..n)] have finished the layer (index), which took `seconds`.
-   */
+  /* Cells number at[n], of those of begin, have finished the layer (index),
+   * which took `seconds`. */
   void (*ended)(void *self, int n, const int *at, int layer, double seconds);
-  /* A group of n cells took longer than `most` and a third. */
+  /* A group of n cells, of which `first` is one, took `seconds`, longer than
+   * `most` and a third. */
   void (*slow)(void *self, const kv_cell *first, int n, double seconds);
   /* The replay is over. cut: it was interrupted, and no rows will be finished.
    */
@@ -48,10 +49,10 @@ typedef struct kv_replay_keeper {
 
 typedef struct kv_replay_how {
   const kv_backend *backend;
-  const kv_kernels *kernels;
-  int threads;        /* >= 1; used only if kv_replay_parallel */
-  bool by_steps;      /* walk step by step */
-  bool fidelity;      /* measure fidelity, not only digests and cost */
+  const kv_kernels *kernels; /* of exact rows and measures, and the reference */
+  int threads;               /* >= 1; used only if kv_replay_parallel */
+  bool by_steps;             /* walk step by step */
+  bool fidelity;             /* measure fidelity, not only digests and cost */
   int tile;           /* decode steps whose exact rows are computed at once
                          (sim/measure/tile.h); 0: as many as pay */
   bool scores;        /* also take digests of the scores that selections rank */
@@ -71,7 +72,8 @@ typedef struct kv_replay_how {
  * several, and every watch concurrent. */
 bool kv_replay_parallel(const kv_replay_how *how);
 
-/* Units of progress of one pass over the trace: tokens times layers. */
+/* Units of progress of one pass over the trace, as how.tick counts them: tokens
+ * times recorded layers. */
 #define KV_REPLAY_UNIT "layer tokens"
 int64_t kv_replay_units(const kv_trace *t, int prompt_len);
 

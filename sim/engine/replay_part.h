@@ -14,9 +14,9 @@
 /* One group of cells on one layer: what one worker has in hand. */
 typedef struct kv_flight {
   kv_layer *layer;
-  int n;       /* cells of the group */
+  int n;       /* cells of the group, by index in kv_pass.cell */
   int *cell;   /* [wanting] their indexes, then those of the other cells that
-                  still   need the layer */
+                  still need the layer */
   double *own; /* [cells] scratch: seconds of each cell of the group */
   double began, prompted; /* when the group began, and its prompt ended */
   bool weighed;           /* its decode steps were timed, and the rest of the

@@ -21,7 +21,7 @@
  * least, and 16 below.
  *
  * Binary64 of + - * /, and of arithmetic 6's log, in the order of the tokens:
- * the same on every machine.
+ * the same on every machine. Called by `kvreplay residuals`.
  */
 #ifndef KV_SIM_INSPECT_CACHEGEN_H
 #define KV_SIM_INSPECT_CACHEGEN_H
@@ -31,24 +31,27 @@
 #include "traces/trace/trace.h"
 
 enum { KV_ENTROPY_KEYS, KV_ENTROPY_VALUES, KV_ENTROPY_PARTS };
-enum { KV_CODED_DELTAS, KV_CODED_TOKENS, KV_CODINGS };
-extern const char *const kv_entropy_part[KV_ENTROPY_PARTS]; /* k, v */
-extern const char *const kv_coding_name[KV_CODINGS];
+enum { KV_CODED_DELTAS, KV_CODED_TOKENS, KV_CODINGS };      /* the two above */
+extern const char *const kv_entropy_part[KV_ENTROPY_PARTS]; /* k v */
+extern const char *const kv_coding_name[KV_CODINGS];        /* deltas tokens */
 
-/* Of a layer's keys or values; bits an element. */
+/* A layer's keys or values in one coding; bits are bits an element. */
 typedef struct kv_entropy {
-  int bins;
-  int64_t elements;
-  double bits;   /* the entropy of the codes */
-  double scales; /* 16 bits a token */
-  double tables; /* 16 bits a bin, channel and alphabet */
-  double error;  /* squares of x - x^ over squares of x */
+  int bins;         /* of the alphabet, anchors apart: 32 or 16 */
+  int64_t elements; /* tokens * channels */
+  double bits;      /* the entropy of the codes */
+  double scales;    /* 16 bits a token */
+  double tables;    /* 16 bits a bin, channel and alphabet */
+  double error;     /* squares of x - x^ over squares of x */
 } kv_entropy;
 
+/* The bins of keys or values (part) of a layer, by its number in a model of
+ * n_layers. */
 int kv_entropy_bins(int part, int layer, int n_layers);
 
-/* Of the i-th recorded layer, out[PARTS][CODINGS]. Memory: a layer's keys or
- * values in binary32, and 8-bit alphabets of every channel. */
+/* Fills out[KV_ENTROPY_PARTS * KV_CODINGS], a part's codings together, of the
+ * i-th recorded layer. KV_INPUT: the trace is bad; KV_RESOURCE. Memory: a
+ * layer's keys or values in binary32, and 8-bit alphabets of every channel. */
 kv_rc kv_entropy_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                        kv_entropy *out, kv_err *e);
 

@@ -16,33 +16,34 @@
 enum {
   KV_NEAREST_FROM = 16, /* tokens before it are compared with nothing */
   KV_NEAREST_SINKS = 8, /* first tokens, references of every stride */
-  KV_NEAREST_LISTS = 5, /* strides, of which the first is 1: all tokens */
-  KV_NEAREST_MOST = 8   /* of a list; fewer where fewer are earlier */
+  KV_NEAREST_LISTS = 5, /* lists of a token, one for each stride */
+  KV_NEAREST_MOST = 8   /* tokens of a list; fewer where fewer are earlier */
 };
-extern const int kv_nearest_stride[KV_NEAREST_LISTS]; /* 1, 5, 10, 20, 40 */
+extern const int kv_nearest_stride[KV_NEAREST_LISTS]; /* 1 (all), 5 10 20 40 */
 
 typedef enum kv_nearness { KV_BY_DISTANCE, KV_BY_COSINE } kv_nearness;
 
-/* The j-th nearest of token t in list l at [(t * LISTS + l) * MOST + j]; -1:
- * there are fewer. */
+/* The lists, as kv_nearest_of gives them. */
 typedef struct kv_nearest {
-  int32_t *at;
+  int32_t *at; /* [tokens][LISTS][MOST] */
 } kv_nearest;
 
-/* Of the first `width` elements of each row. KV_INPUT, naming a token, where
- * no distance to an earlier one is finite. Cost: all tokens against all
- * earlier ones; memory: 32 integers of 4 bytes a token and more, and 16 rows
- * of distances a thread. */
+/* Compares the first `width` elements of each row of r. Close *out, also after
+ * a failure. KV_INPUT, naming a token, where no distance to an earlier one is
+ * finite; KV_RESOURCE: memory. Cost: all tokens against all earlier ones;
+ * memory: 160 bytes a token and more, and 16 rows of distances a thread. */
 kv_rc kv_nearest_open(const kv_token_rows *r, int width, kv_nearness how,
                       const kv_kernels *kernel, int threads, kv_nearest *out,
                       kv_err *e);
-void kv_nearest_close(kv_nearest *n);
+void kv_nearest_close(kv_nearest *n); /* accepts zeroed */
 
+/* List l of token t: MOST earlier tokens, the nearest first; -1: there are
+ * fewer. */
 static inline const int32_t *kv_nearest_of(const kv_nearest *n, int t, int l) {
   return n->at + ((size_t)t * KV_NEAREST_LISTS + (size_t)l) * KV_NEAREST_MOST;
 }
 
-/* Is token j a reference of the l-th stride? */
+/* True if token j is a reference of stride number l. */
 static inline int kv_nearest_is_reference(int j, int l) {
   return j < KV_NEAREST_SINKS || j % kv_nearest_stride[l] == 0;
 }

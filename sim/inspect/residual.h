@@ -10,10 +10,11 @@
  *   k   the keys alone; the nearest is that of the largest cosine, as the
  *       script behind the authors' figure has it
  *
- * Distances are searched in binary32 (nearest.h). What is told of them is
- * binary64 made of + - * / and square roots, over elements, then tokens, in
- * their order; histograms are whole numbers. So threads and kernel sets cannot
- * change a bit, but of the spectrum, which is LAPACK's (spectrum.h).
+ * Distances are searched in binary32 (nearest.h). Every number made of them is
+ * binary64 of + - * / and square roots, over elements, then tokens, in their
+ * order; histograms are whole numbers. So threads and kernel sets cannot change
+ * a bit, but of the spectrum, which is LAPACK's (spectrum.h). Used by `kvreplay
+ * residuals`, which stores the result by kv_db_put_similarities.
  */
 #ifndef KV_SIM_INSPECT_RESIDUAL_H
 #define KV_SIM_INSPECT_RESIDUAL_H
@@ -23,25 +24,27 @@
 #include "sim/inspect/spectrum.h"
 
 enum { KV_SPACE_KV, KV_SPACE_K, KV_SPACES };
-extern const char *const kv_space_name[KV_SPACES];
+extern const char *const kv_space_name[KV_SPACES]; /* kv k */
 
-/* A token as it is; without the nearest earlier one; without one of those from
- * KV_NEAREST_FROM on that a hash of layer and position draws; without the mean
- * of the RESIDUAL_K nearest references of the stride below, of tokens that are
- * none themselves; and what DeltaKV's compressor makes of these, where the
- * trace has weights beside it (sim/inspect/latent.h). */
+/* Residuals of a token, the last two in the space kv alone. */
 enum {
-  KV_LESS_NOTHING,
-  KV_LESS_NEAREST,
-  KV_LESS_RANDOM,
-  KV_LESS_REFERENCES,
-  KV_LATENT_VECTOR,
+  KV_LESS_NOTHING, /* the token as it is */
+  KV_LESS_NEAREST, /* without the nearest earlier one */
+  KV_LESS_RANDOM,  /* without an earlier one that a hash of layer and position
+                      draws, from KV_NEAREST_FROM on */
+  KV_LESS_REFERENCES, /* without the mean of the KV_RESIDUAL_K nearest
+                         references of stride 10; of tokens that are none
+                         themselves */
+  KV_LATENT_VECTOR, /* DeltaKV's latent vector of the last one, where the trace
+                       has weights beside it (sim/inspect/latent.h) */
   KV_RESIDUALS
 };
-extern const char *const kv_residual_name[KV_RESIDUALS];
+extern const char *const kv_residual_name[KV_RESIDUALS]; /* raw nearest random
+                                                            references z */
 
-/* Classes of histograms. Class c holds, the first also what is less and the
- * last what is more:
+/* Histograms: element i of an array counts class c = FIRST + i (0 where there
+ * is no FIRST). Class c holds, the first also what is less and the last what is
+ * more:
  *   distance  from 2^c to less than 2^(c + 1) tokens back
  *   cosine    from c / 20 to less than (c + 1) / 20, 1 in the last one
  *   norm      from 2^(c / 4), halves and quarters rounded to binary64
@@ -56,23 +59,26 @@ enum {
   KV_VALUE_FIRST = -40,
   KV_VALUES = 80,
   KV_FAR = 16,          /* nearest tokens further back than this are far */
-  KV_RESIDUAL_LIST = 2, /* stride 10 */
-  KV_RESIDUAL_K = 4,
-  KV_ERROR_KS = 4 /* 1, 2, 4, 8 references */
+  KV_RESIDUAL_LIST = 2, /* stride 10, as a list of nearest.h */
+  KV_RESIDUAL_K = 4,    /* references whose mean is subtracted */
+  KV_ERROR_KS = 4       /* numbers of references: kv_error_k */
 };
 
 typedef struct kv_residual_stats {
-  int64_t tokens;     /* that have such a residual */
-  double norm, share; /* mean norm; squares, of those of the same raw tokens */
-  int64_t norms[KV_NORMS], values[KV_VALUES];
+  int64_t tokens; /* that have such a residual; 0: all else is zero */
+  double norm;    /* mean */
+  double share;   /* squares, of those of the same raw tokens */
+  int64_t norms[KV_NORMS], values[KV_VALUES]; /* tokens; elements, by class */
   kv_spectrum spectrum;
 } kv_residual_stats;
 
 /* Of one layer in one space. */
 typedef struct kv_similarity {
-  int64_t tokens, far, close; /* close: cosine of the nearest above .9 */
-  double chance;              /* far, of a token drawn from all earlier ones */
-  int64_t distances[KV_DISTANCES], cosines[KV_COSINES];
+  int64_t tokens; /* from KV_NEAREST_FROM on */
+  int64_t far;    /* of these, whose nearest is further back than KV_FAR */
+  int64_t close;  /* whose nearest has a cosine above .9 */
+  double chance; /* share that would be far, were the nearest drawn by chance */
+  int64_t distances[KV_DISTANCES], cosines[KV_COSINES]; /* of the nearest */
   kv_residual_stats residual[KV_RESIDUALS];
   /* In kv alone: squares of what the mean of so many references misses, of the
    * squares of raw tokens; of tokens that are references of no stride above 1.
@@ -81,14 +87,17 @@ typedef struct kv_similarity {
   double error[KV_NEAREST_LISTS][KV_ERROR_KS];
   double by_position[KV_DISTANCES];
 } kv_similarity;
-extern const int kv_error_k[KV_ERROR_KS];
+extern const int kv_error_k[KV_ERROR_KS]; /* 1 2 4 8 */
 
-/* KV_INPUT: too few tokens, or no RoPE frequencies. */
+/* To be asked before anything is computed. KV_INPUT: the trace has too few
+ * tokens. */
 kv_rc kv_similarity_check(const kv_trace *t, kv_err *e);
 
-/* Of the i-th recorded layer, out[KV_SPACES] and rebuilt[files->n]. Memory: the
- * layer in binary32, twice for cosines, and a square of binary64 as wide as a
- * token. */
+/* Fills out[KV_SPACES], and rebuilt[files->n] (zeroed before; NULL where there
+ * are no files), of the i-th recorded layer. KV_INPUT: too few tokens, no RoPE
+ * frequencies, or numbers that cannot be compared; KV_RESOURCE: memory. Memory:
+ * the layer in binary32, twice for cosines, and a square of binary64 as wide as
+ * a token. */
 kv_rc kv_similarity_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                           int threads, const kv_compressors *files,
                           kv_similarity *out, kv_rebuilt *rebuilt, kv_err *e);

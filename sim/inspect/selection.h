@@ -14,15 +14,16 @@
 #include "traces/trace/trace.h"
 
 enum {
-  KV_CHOICES_FROM = 64, /* rows of earlier tokens see too little */
-  KV_CHOICES_ROWS = 16, /* at most; evenly among those recorded */
-  KV_CHOICES_BINS = 64, /* of the trace's tokens, in a map */
-  KV_CHOICES_ADAPTERS = 3,
+  KV_CHOICES_FROM = 64,    /* rows of earlier tokens see too little */
+  KV_CHOICES_ROWS = 16,    /* at most; evenly among those recorded */
+  KV_CHOICES_BINS = 64,    /* of the trace's tokens, in a map */
+  KV_CHOICES_ADAPTERS = 3, /* ways to make scores of logits */
   KV_CHOICES_SHARES = 2
 };
 
-extern const char *const kv_choices_adapter[KV_CHOICES_ADAPTERS];
-extern const int kv_choices_percent[KV_CHOICES_SHARES];
+extern const char *const kv_choices_adapter[KV_CHOICES_ADAPTERS]; /* vanilla
+                                       (attention itself) snapkv rkv */
+extern const int kv_choices_percent[KV_CHOICES_SHARES];           /* 60 90 */
 
 typedef struct kv_selected {
   int32_t before, after; /* tokens, at temperature 1 and at the one found */
@@ -31,7 +32,7 @@ typedef struct kv_selected {
 
 /* A row of a KV head: its logits are the largest of its query heads'. */
 typedef struct kv_choices_row {
-  float lse; /* of these logits */
+  float lse; /* log-sum-exp of these logits */
   kv_selected of[KV_CHOICES_ADAPTERS][KV_CHOICES_SHARES];
 } kv_choices_row;
 
@@ -39,22 +40,25 @@ typedef struct kv_choices_head {
   kv_choices_row row[KV_CHOICES_ROWS];
 } kv_choices_head;
 
-/* Of a layer. map: how many KV heads select a token, after calibration, summed
- * over the tokens of a bin; token t is in bin t * BINS div the trace's. */
+/* Of a layer. */
 typedef struct kv_choices {
-  int32_t rows, token[KV_CHOICES_ROWS]; /* whose query a row is */
+  int32_t rows, token[KV_CHOICES_ROWS]; /* [rows] whose query a row is */
+  /* How many KV heads select a token, after calibration, summed over the tokens
+   * of a bin; token t is in bin t * BINS div the trace's. */
   int32_t map[KV_CHOICES_ROWS][KV_CHOICES_ADAPTERS][KV_CHOICES_SHARES]
              [KV_CHOICES_BINS];
   kv_choices_head head[]; /* [n_kv_heads] */
 } kv_choices;
 
+/* Bytes of a kv_choices for so many KV heads. */
 static inline size_t kv_choices_size(int heads) {
   return sizeof(kv_choices) + (size_t)heads * sizeof(kv_choices_head);
 }
 
-/* Of the i-th recorded layer; out is zeroed. Cost, a row and head: its logits
- * ten times, sorts and up to 240 rows of exponentials, and for R-KV's adapter
- * the cosines of all earlier keys four times. */
+/* Fills out, kv_choices_size bytes that the caller zeroed, of the i-th recorded
+ * layer. KV_INPUT: the trace is bad; KV_RESOURCE: memory. Cost, a row and head:
+ * its logits ten times, sorts and up to 240 rows of exponentials, and for
+ * R-KV's adapter the cosines of all earlier keys four times. */
 kv_rc kv_choices_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                        int threads, kv_choices *out, kv_err *e);
 

@@ -20,31 +20,34 @@ enum { KV_SPECTRUM_POINTS = 40 };
 
 /* Directions 1, 2, 3, 4, 6, 8, 12, 16 .. and the last one. */
 typedef struct kv_spectrum {
-  int n; /* 0: not computed, or all rows are zero */
-  int direction[KV_SPECTRUM_POINTS];
-  double share[KV_SPECTRUM_POINTS]; /* of this direction, */
-  double sum[KV_SPECTRUM_POINTS];   /* of all up to it */
+  int n; /* points; 0: not computed, or all rows are zero */
+  int direction[KV_SPECTRUM_POINTS]; /* from 1, the largest */
+  double share[KV_SPECTRUM_POINTS];  /* of this direction, */
+  double sum[KV_SPECTRUM_POINTS];    /* of all up to it */
 } kv_spectrum;
 
-/* Is there a LAPACK? */
+/* True if this kvreplay has a LAPACK; ask before kv_gram_open. */
 bool kv_spectrum_can(void);
 
-/* The sum of outer products, of whose lower half [width][width] is used. */
+/* The sum of the outer products of rows. */
 typedef struct kv_gram {
-  int width, threads;
-  double *sum;
+  int width, threads; /* elements of a row; >= 1 */
+  double *sum;        /* [width][width], only the lower half is used */
 } kv_gram;
 
+/* Opens an empty sum. KV_RESOURCE: memory. */
 kv_rc kv_gram_open(int width, int threads, kv_gram *out, kv_err *e);
-void kv_gram_close(kv_gram *g);
-/* Adds n rows. */
+void kv_gram_close(kv_gram *g); /* accepts zeroed */
+/* Adds rows[n][width]. */
 void kv_gram_add(kv_gram *g, int n, const double *rows);
 
-/* Overwrites the sum. KV_INTERNAL: LAPACK gave up. */
+/* The spectrum of the rows added; overwrites the sum. KV_INTERNAL: LAPACK gave
+ * up; KV_RESOURCE: memory, or no LAPACK. */
 kv_rc kv_spectrum_of(kv_gram *g, kv_spectrum *out, kv_err *e);
 
-/* spectrum_lapack.c or spectrum_none.c: eigenvalues of a symmetric matrix, of
- * whose lower half is read, into value[width], ascending; a is overwritten. */
+/* Also used by sim/train. spectrum_lapack.c or spectrum_none.c: eigenvalues of
+ * a symmetric matrix a[width][width], of which the lower half is read, into
+ * value[width], ascending; a is overwritten. Fails as kv_spectrum_of. */
 kv_rc kv_eigenvalues(int width, double *a, double *value, kv_err *e);
 /* The same; a becomes the eigenvectors, that of value[i] its row i. */
 kv_rc kv_eigenvectors(int width, double *a, double *value, kv_err *e);
