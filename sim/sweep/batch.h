@@ -2,7 +2,10 @@
  *
  * A batch: all cells of one trace, or those of a shard, in the order of the
  * command line (methods, then budgets). All are opened before anything is
- * replayed.
+ * replayed:
+ *   kv_batch_open; with a database kv_batch_recall; kv_replay of b.each;
+ *   kv_batch_close
+ * Where the trace cannot be opened, kv_batch_lost makes rows that say so.
  */
 #ifndef KV_SIM_BATCH_H
 #define KV_SIM_BATCH_H
@@ -11,24 +14,26 @@
 #include "sim/engine/replay.h"
 
 typedef struct kv_batch {
-  kv_trace *trace; /* NULL if it could not be opened (kv_batch_lost) */
-  bool owns;       /* close the trace with the batch */
-  bool has_identity;
-  kv_digest identity;
-  int prompt_len; /* of all cells */
-  kv_err blind;   /* rc KV_REFUSED: why what ask.observe names is not there,
-                     and no cell runs */
-  bool tokens;    /* what became of them is asked for: a row without it runs */
+  kv_trace *trace;    /* NULL if it could not be opened (kv_batch_lost) */
+  bool owns;          /* close the trace with the batch */
+  bool has_identity;  /* it was computed: for a database, or asked for */
+  kv_digest identity; /* of the trace */
+  int prompt_len;     /* of all cells, in tokens */
+  kv_err blind;       /* rc KV_REFUSED: why what ask.observe names is not there,
+                         and no cell runs */
+  bool tokens; /* the caller's, before recall: what became of tokens is asked
+                  for, so that a row without it runs */
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
-  kv_cell **each; /* [cells] pointers to them */
+  kv_cell **each; /* [cells] pointers to them, for kv_replay */
 } kv_batch;
 
+/* What to open a batch for; all of it is borrowed until the batch is closed. */
 typedef struct kv_batch_ask {
-  const char *path;
-  const kv_specs *specs;
-  const kv_budgets *budgets;
-  int prompt_len; /* 0: as observe says */
+  const char *path;          /* of the trace */
+  const kv_specs *specs;     /* -m */
+  const kv_budgets *budgets; /* -b; n 0: none were given */
+  int prompt_len;            /* tokens; 0: as observe says */
   kv_observe observe;
   kv_replay_how how; /* how to replay; searches for byte budgets replay */
   kv_db *db;         /* or NULL; its rows and searches are reused */
@@ -38,8 +43,9 @@ typedef struct kv_batch_ask {
                        which only those of `mine` are opened; NULL: all are */
   int mine;
   bool identify; /* compute the trace's identity even without db */
-  /* Called before a search replays its n-th (from 1) of at most `most` probes,
-   * together `units` ticks of how.tick; or NULL. self is that of `how`. */
+  /* Called before a search makes its n-th (from 1) of at most `most` probes,
+   * each a replay of `units` ticks of how.tick; or NULL. self is that of `how`.
+   */
   void (*probing)(void *self, const char *method, int n, int most,
                   int64_t units);
 } kv_batch_ask;
@@ -55,17 +61,19 @@ static inline bool kv_batch_mine(const kv_batch_ask *ask, int cell) {
  * several such budgets only the first makes a cell. */
 bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
                    const kv_budget **b);
-/* Opens the trace and its cells. Fails as the trace, a specification, or a
- * search's replay fails. */
+/* Opens the trace and its cells, which searches for budgets in bytes. Fails as
+ * the trace (KV_INPUT), a specification (KV_USAGE), or a search's replay fails.
+ * Close *out also then. */
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
-/* Where the replays of a trace start to decode. KV_USAGE if the prompt_len
- * asked for is not one of the trace. KV_REFUSED: what ask->observe names is not
- * there, and *prompt_len is the trace's own. */
+/* *prompt_len: where the replays of trace t start to decode, in tokens.
+ * KV_USAGE if the prompt_len asked for is not one of the trace. KV_REFUSED:
+ * what ask->observe names is not there, and *prompt_len is the trace's own. */
 kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
                       int *prompt_len, kv_err *e);
 /* Opens the same cells again for another kernel set, with budgets as already
- * resolved; the trace stays owned by `from`. With a database those cells run
- * that this kernel set has not confirmed, otherwise those that ran. */
+ * resolved; the trace stays owned by `from`. With a database (or NULL) those
+ * cells run that this kernel set has not confirmed, otherwise those that ran.
+ */
 kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
@@ -78,18 +86,19 @@ kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *out,
                     kv_err *e);
 void kv_batch_fail(kv_batch *b, const kv_err *why);
 
-/* Fills the cells that the database already has from the batch's backend; they
- * do not run again. Rows that only other backends computed are run, to confirm
- * them. */
+/* Fills the rows of cells that the database already has from the batch's
+ * backend; they do not run again. Rows that only other backends computed are
+ * run, to confirm them. Fails as the database does. */
 kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 
-/* sim/sweep/search.c: what a budget in bytes means for a method: the
- * value of its knob (kv_asked_cell.entries). */
+/* sim/sweep/search.c: *value is what a budget in bytes means for a method of
+ * the batch's trace: the value of its knob (kv_asked_cell.entries), by replays,
+ * or the database. KV_REFUSED: no value fits, or the method takes none. */
 kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
                       const kv_spec *spec, const kv_budget *budget, int *value,
                       kv_err *e);
 /* True if a search for bytes of that basis replays without queries
- * (kv_backend_blind). */
+ * (kv_backend_blind), because lengths alone decide what is stored. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis);
 
 #endif

@@ -30,8 +30,9 @@ typedef struct kv_cut_cell {
                      one needs; of several in a shard the largest counts */
 } kv_cut_cell;
 
-/* Writes the shard, 0 .. shards - 1, of each cell and what each shard costs.
- * shared[traces]: what a trace costs a shard beside its cells' own. */
+/* Writes shard[cells], 0 .. shards - 1, the shard of each cell, and
+ * cost[shards], what each shard costs. shared[traces]: what a trace costs a
+ * shard beside its cells' own; shards >= 1 (asserted). KV_RESOURCE: memory. */
 kv_rc kv_cut(int cells, const kv_cut_cell *cell, int traces,
              const int64_t *shared, int shards, int *shard, int64_t *cost,
              kv_err *e);

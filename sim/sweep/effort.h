@@ -8,9 +8,10 @@
  * known by name. Each kind has a price, measured once (sim/sweep/README.md).
  *
  * Integers only: the same command line gives the same prediction on every
- * machine. It holds for the reference on one thread; other processors and
- * backends are faster or slower, which a cut does not see as long as all kinds
- * are alike.
+ * machine, and nothing fails; sums stop at the largest number. It holds for the
+ * reference on one thread; other processors and backends are faster or slower,
+ * which a cut does not see as long as all kinds are alike. Used by
+ * sim/sweep/shares.h.
  */
 #ifndef KV_SIM_EFFORT_H
 #define KV_SIM_EFFORT_H
@@ -41,13 +42,16 @@ typedef enum kv_effort_kind {
 } kv_effort_kind;
 
 typedef struct kv_effort {
-  int64_t n[KV_EFFORTS];
+  int64_t n[KV_EFFORTS]; /* by kind */
 } kv_effort;
 
-/* Names of the kinds, for tables. */
+/* Names of the kinds, for tables (tests/bench). */
 extern const char *const kv_effort_names[KV_EFFORTS];
 
-/* What every cell of a trace shares with the others. */
+/* Each overwrites *out. */
+
+/* What every cell of a trace shares with the others; prompt_len in tokens, 0:
+ * the trace's own. */
 void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *out);
 /* What an opened cell, which would run, takes for itself. */
 void kv_effort_cell(const kv_cell *c, kv_effort *out);
@@ -59,7 +63,7 @@ void kv_effort_shared(const kv_cell *c, kv_effort *out);
 /* One probe of the search for a budget in bytes, with the knob as in c. */
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *out);
 
-/* Microseconds; at most KV_EFFORT_MOST. */
+/* Microseconds that it takes; at most KV_EFFORT_MOST. */
 #define KV_EFFORT_MOST (INT64_MAX >> 20)
 int64_t kv_effort_cost(const kv_effort *x);
 

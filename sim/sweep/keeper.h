@@ -2,7 +2,8 @@
  *
  * Stores the progress of a replay in the results database, layer by layer of
  * each cell, until the cell's row is there. Repeating the command replays only
- * the rest.
+ * the rest. Open a keeper, pass &k.hooks as kv_replay_how.keep, put the rows,
+ * close it; a keeper serves one replay.
  *
  * If the process is killed, what is lost is the work in flight (at most a group
  * of cells on one layer, which the replay keeps below KV_KEEP_MOST seconds if
@@ -23,28 +24,32 @@
 #include "sim/db/db.h"
 #include "sim/engine/replay.h"
 
-enum { KV_KEEP_MOST = 90, KV_KEEP_EVERY = 5 }; /* seconds */
+enum {
+  KV_KEEP_MOST = 90, /* seconds of work that may be lost (hooks.most) */
+  KV_KEEP_EVERY = 5  /* seconds between two transactions, usually (every) */
+};
 
 typedef struct kv_keeper {
   kv_replay_keeper hooks; /* pass as kv_replay_how.keep */
-  kv_db *db;
-  double every; /* seconds between two transactions */
+  kv_db *db;              /* the caller's */
+  double every;           /* seconds between two transactions */
   void *self; /* first argument of note, which shows a remark to the user, from
                  any thread */
   void (*note)(void *self, const char *text);
-  /* Set when the replay begins. */
-  kv_cell *const *cell;
-  kv_db_whose *whose; /* [cells] */
+  /* The keeper's own, from when the replay begins: */
+  kv_cell *const *cell; /* [cells] those of the replay */
+  kv_db_whose *whose;   /* [cells] under what their parts are stored */
   int cells, layers;
-  bool *pending; /* [cells][layers] ended and not written */
-  void *part;    /* scratch for one part */
-  double wrote;  /* time of the last write, or of the replay's begin */
-  char build[128];
-  int dropped;
-  bool said_full, said_slow;
+  bool *pending;             /* [cells][layers] ended and not written */
+  void *part;                /* scratch for one part */
+  double wrote;              /* omp_get_wtime of the last write, or of begin */
+  char build[128];           /* names this program; "": not known */
+  int dropped;               /* parts that could not be used */
+  bool said_full, said_slow; /* that note was given */
 } kv_keeper;
 
-/* Other threads may use db inside a section critical(kv_database), as the
+/* Opens a keeper, which may not move afterwards: hooks points to it. Cannot
+ * fail. Other threads may use db inside a section critical(kv_database), as the
  * keeper does. */
 void kv_keeper_open(kv_db *db, double every,
                     void (*note)(void *self, const char *text), void *self,
