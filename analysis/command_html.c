@@ -153,6 +153,11 @@ static void section(const kv_page *p, const char *id, const char *title) {
 }
 
 static int body(const kv_page *p) {
+  static const kv_figure *const figures[] = {
+      kv_figures_pages,     kv_figures_tokens,    kv_figures_needles,
+      kv_figures_attention, kv_figures_residuals, kv_figures_selection,
+      kv_figures_formats,   kv_figures_deltakv,   kv_figures_held,
+      kv_figures_regular};
   int rc;
   head(p);
   rc = kv_page_fidelity(p);
@@ -162,17 +167,8 @@ static int body(const kv_page *p) {
   if (!rc) rc = kv_page_gap(p);
   section(p, "heads", "Kept by layer and head");
   if (!rc) rc = kv_page_heads(p);
-  if (!rc) rc = kv_page_pages(p);
-  if (!rc) rc = kv_page_tokens(p);
-  if (!rc) rc = kv_page_overlap(p);
-  if (!rc) rc = kv_page_needles(p);
-  if (!rc) rc = kv_page_attention(p);
-  if (!rc) rc = kv_page_residuals(p);
-  if (!rc) rc = kv_page_selection(p);
-  if (!rc) rc = kv_page_formats(p);
-  if (!rc) rc = kv_page_deltakv(p);
-  if (!rc) rc = kv_page_held(p);
-  if (!rc) rc = kv_page_regular(p);
+  for (size_t i = 0; i < sizeof figures / sizeof *figures && !rc; i++)
+    rc = kv_figures_draw(p, figures[i]);
   section(p, "check", "Cross-check");
   if (!rc) rc = kv_page_check(p);
   section(p, "cells", "All cells");

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,4 +100,21 @@ int kv_grid_int(const kv_grid *g, int row, const char *name, int lo, int hi,
                 int otherwise) {
   double x = at(g, row, name)->number;
   return x >= lo && x <= hi && rint(x) == x ? (int)x : otherwise;
+}
+
+bool kv_grid_alike(const kv_grid *g, int a, int b, const char *columns) {
+  char name[64];
+  for (size_t n; *columns; columns += n + (columns[n] == ' ')) {
+    n = strcspn(columns, " ");
+    snprintf(name, sizeof name, "%.*s", (int)n, columns);
+    if (strcmp(kv_grid_text(g, a, name), kv_grid_text(g, b, name)))
+      return false;
+  }
+  return true;
+}
+
+int kv_grid_end(const kv_grid *g, int first, const char *columns) {
+  int r = first;
+  while (r < g->rows && kv_grid_alike(g, first, r, columns)) r++;
+  return r;
 }

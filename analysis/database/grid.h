@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The answer to a query, in memory: names of columns and rows of values. All
- * writers and figures work on grids; what talks to SQLite itself is in this
- * room, and tables/lines.c.
+ * The answer to an SQL query, in memory: names of columns, and rows of values.
+ * Everything that kvreport writes or draws is made from a grid, by name of
+ * column. Ask, read as often as wanted, free; a grid is not changed after it
+ * was asked for. A cell costs 24 bytes and its text.
  */
 #ifndef KV_ANALYSIS_GRID_H
 #define KV_ANALYSIS_GRID_H
@@ -10,30 +11,44 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
+/* One value. A number has its text, too: integers as they are, reals with all
+ * their digits. */
 typedef struct kv_value {
-  char *text;    /* NULL: null */
-  double number; /* NaN where it is text or null */
-  bool real;     /* a real, not an integer */
+  char *text;    /* the grid's; NULL: SQL's null */
+  double number; /* NaN where the value is a text or null */
+  bool real;     /* SQL's type is REAL, not INTEGER */
 } kv_value;
 
 typedef struct kv_grid {
   int rows, columns;
-  char **name;
+  char **name;     /* [columns] as the query calls them */
   kv_value *value; /* [rows][columns] */
 } kv_grid;
 
-/* Runs one SELECT with `binds` texts. An exit code; out zeroed on failure. */
+/* Runs one SELECT, whose parameters ?1, ?2, .. get the texts bind[0..binds).
+ * Returns an exit code (analysis/database/say.h), after saying what is wrong:
+ * KV_EXIT_RESOURCE for want of memory, KV_EXIT_INPUT or KV_EXIT_RESOURCE where
+ * SQLite fails; *out is then zeroed, else it is freed by kv_grid_free. */
 int kv_grid_ask(sqlite3 *db, const char *sql, int binds,
                 const char *const *bind, kv_grid *out);
-void kv_grid_free(kv_grid *g);
+void kv_grid_free(kv_grid *g); /* accepts zeroed */
 
-/* -1 where there is no such column. */
+/* The number of a column, from 0; -1: there is none of that name. */
 int kv_grid_column(const kv_grid *g, const char *name);
-/* By row and column name; "" and NaN for null. The column must exist. */
+/* A value by row (0 .. rows - 1) and name of column, which is asserted to be
+ * there: its text, "" for null, as long as the grid lives; or its number, NaN
+ * for texts and null. */
 const char *kv_grid_text(const kv_grid *g, int row, const char *name);
 double kv_grid_number(const kv_grid *g, int row, const char *name);
-/* A whole number in lo..hi; `otherwise` for all else. */
+/* The same as a whole number from lo to hi; `otherwise` if it is none. */
 int kv_grid_int(const kv_grid *g, int row, const char *name, int lo, int hi,
                 int otherwise);
+
+/* True if rows a and b have the same text in each of the columns, whose names
+ * stand in `columns` with a blank between: "method asked". */
+bool kv_grid_alike(const kv_grid *g, int a, int b, const char *columns);
+/* The rows from `first` on that are alike in these columns end before the row
+ * that is returned. */
+int kv_grid_end(const kv_grid *g, int first, const char *columns);
 
 #endif

@@ -6,113 +6,33 @@
  */
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
-#include "analysis/page/heat.h"
-#include "analysis/page/panels.h"
 #include "analysis/page/strip.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 1024 }; /* more than any model has */
-
-static bool same(const kv_grid *g, int a, int b, const char *name) {
-  return !strcmp(kv_grid_text(g, a, name), kv_grid_text(g, b, name));
-}
-
-static bool same_shape(const kv_grid *g, int a, int b) {
-  return same(g, a, b, "layers") && same(g, a, b, "kv_heads");
-}
-
-static int end_of_shape(const kv_grid *g, int first) {
-  int r = first;
-  while (r < g->rows && same_shape(g, first, r)) r++;
-  return r;
-}
-
-static void head_of_shape(const kv_page *p, const kv_grid *g, int r) {
-  fputs("<h3>", p->f);
-  kv_page_count(p->f, (int)kv_grid_number(g, r, "traces"), "trace");
-  fprintf(p->f, ", %s layers of %s KV heads recorded</h3>\n",
-          kv_grid_text(g, r, "layers"), kv_grid_text(g, r, "kv_heads"));
-}
-
 /* --- tokens that heads cannot do without ---------------------------------- */
 
-/* Rows first..first+n-1 of the grid: one shape, a row a layer of head -1 before
- * those of its heads. */
-typedef struct map {
-  const kv_grid *g;
-  int first, n, rows, columns;
-} map;
+const kv_maps kv_maps_heads = {.row = "layer",
+                               .column = "head",
+                               .value = "share",
+                               .row_title = "layer",
+                               .column_title = "KV head",
+                               .high = 20,
+                               .least_wide = 150,
+                               .most_high = 260};
 
-/* -1: the row is the layer's. */
-static int head_of(const kv_grid *g, int r) {
-  return kv_grid_int(g, r, "head", -1, HEADS - 1, -1);
-}
-
-static map find_map(const kv_grid *g, int first) {
-  map m = {g, first, end_of_shape(g, first) - first, 0, 0};
-  for (int r = first; r < first + m.n; r++) {
-    int head = head_of(g, r);
-    m.rows += head < 0;
-    if (head >= m.columns) m.columns = head + 1;
-  }
-  return m;
-}
-
-static const char *layer_name(const void *self, int i) {
-  const map *m = self;
-  int r = m->first;
-  while (head_of(m->g, r) >= 0 || i-- > 0) r++;
-  return kv_grid_text(m->g, r, "layer");
-}
-
-static const char *head_name(const void *self, int i) {
-  const map *m = self;
-  for (int r = m->first; r < m->first + m->n; r++)
-    if (head_of(m->g, r) == i) return kv_grid_text(m->g, r, "head");
-  return "";
-}
-
-static void draw_heads(const kv_page *p, const map *m, const char *column,
-                       const char *title) {
-  size_t n = (size_t)m->rows * (size_t)m->columns;
-  double *value = calloc(n + 1, sizeof *value);
-  kv_heat h = {title,
-               m->rows,
-               m->columns,
-               value,
-               "layer",
-               "KV head",
-               layer_name,
-               head_name,
-               m,
-               150,
-               fmin(260, 20. * m->rows)};
-  if (!value) {
-    kv_tell_short();
-    return;
-  }
-  for (size_t i = 0; i < n; i++) value[i] = NAN;
-  for (int r = m->first, row = -1; r < m->first + m->n; r++) {
-    int head = head_of(m->g, r);
-    if (head < 0)
-      row++;
-    else if (row >= 0)
-      value[row * m->columns + head] = kv_grid_number(m->g, r, column);
-  }
-  kv_heat_titled(&h, title, p->f);
-  free(value);
-}
-
-/* The mean of a layer, and its deviation where there is one. */
-static int layer_row(const kv_grid *g, int r, int row, kv_strip_row *name,
-                     kv_strip_item *item) {
+/* A layer's row, which has head -1: its mean, and its deviation where there is
+ * one. */
+static int add_layer(const kv_grid *g, int r, kv_strip *s) {
+  kv_strip_row *name = &s->row[s->rows];
+  kv_strip_item *item = &s->item[s->n];
   double mean = kv_grid_number(g, r, "share");
   double deviation = kv_grid_number(g, r, "share_deviation");
   double tokens = kv_grid_number(g, r, "tokens");
   bool spread = isfinite(deviation);
+  if (!(kv_grid_number(g, r, "head") < 0)) return r + 1;
   snprintf(name->name, sizeof name->name, "layer %s",
            kv_grid_text(g, r, "layer"));
   if (spread)
@@ -122,49 +42,34 @@ static int layer_row(const kv_grid *g, int r, int row, kv_strip_row *name,
   else
     snprintf(name->note, sizeof name->note, "%.1f%%, %.1f tokens", 100 * mean,
              tokens);
-  item[0] = (kv_strip_item){.row = row, .x0 = mean, .solid = true};
+  item[0] = (kv_strip_item){.row = s->rows, .x0 = mean, .solid = true};
   snprintf(item[0].tip, sizeof item[0].tip, "%.150s: %.90s", name->name,
            name->note);
-  item[1] = (kv_strip_item){.row = row,
+  item[1] = (kv_strip_item){.row = s->rows,
                             .kind = KV_STRIP_LINE,
                             .x0 = fmax(mean - deviation, 0),
                             .x1 = mean + deviation};
-  return spread ? 2 : 1;
-}
-
-static void draw_layers(const kv_page *p, const map *m) {
-  kv_strip_row *row = calloc((size_t)m->rows + 1, sizeof *row);
-  kv_strip_item *item = calloc(2 * (size_t)m->rows + 1, sizeof *item);
-  kv_strip s = {.title = "Tokens for 95 % of the mass by layer",
-                .text = "The data are in the file below.",
-                .x = {"tokens that hold 95 % of a row's mass, share of those "
-                      "that it sees",
-                      0, 0, false, true},
-                .row = row,
-                .item = item};
-  for (int r = m->first; row && item && r < m->first + m->n; r++)
-    if (head_of(m->g, r) < 0) {
-      s.n += layer_row(m->g, r, s.rows, &row[s.rows], &item[s.n]);
-      s.rows++;
-    }
-  if (row && item)
-    kv_strip_write(&s, p->f);
-  else
-    kv_tell_short();
-  free(row);
-  free(item);
+  s->n += spread ? 2 : 1;
+  s->rows++;
+  return r + 1;
 }
 
 static int draw_shape(const kv_page *p, const kv_grid *g, int first) {
-  map m = find_map(g, first);
-  head_of_shape(p, g, first);
-  draw_layers(p, &m);
+  int end = kv_grid_end(g, first, KV_SHAPE);
+  kv_maps over = kv_maps_heads;
+  kv_page_shape(p, g, first);
+  kv_strip_rows(&(kv_strip){.title = "Tokens for 95 % of the mass by layer",
+                            .x = {"tokens that hold 95 % of a row's mass, "
+                                  "share of those that it sees",
+                                  0, 0, false, true}},
+                g, first, end, 2, add_layer, p->f);
   fputs("<div class=\"small maps\">\n", p->f);
-  draw_heads(p, &m, "share", "percent of tokens");
+  kv_map_show(g, &kv_maps_heads, first, end, "percent of tokens", p->f);
+  over.value = "share_deviation";
   if (kv_grid_number(g, first, "traces") > 1)
-    draw_heads(p, &m, "share_deviation", "deviation over traces");
+    kv_map_show(g, &over, first, end, "deviation over traces", p->f);
   fputs("</div>\n", p->f);
-  return first + m.n;
+  return end;
 }
 
 static void draw_critical(const kv_page *p, const kv_grid *g) {
@@ -283,17 +188,16 @@ static void draw_layer(const kv_page *p, const kv_grid *g, int first, int end,
 /* The first, the middle and the last layer of a shape. */
 static int draw_clouds(const kv_page *p, const kv_grid *g, int first,
                        cloud *c) {
-  int end = end_of_shape(g, first), layers = 0, i = 0;
+  int end = kv_grid_end(g, first, KV_SHAPE), layers = 0, i = 0;
   for (int r = first; r < end; r++)
-    layers += r == first || !same(g, r - 1, r, "layer");
+    layers += r == first || !kv_grid_alike(g, r - 1, r, "layer");
   find_side(g, first, end, "score", &c->score, &c->scores);
   find_side(g, first, end, "norm", &c->norm, &c->norms);
   name_sides(c);
-  head_of_shape(p, g, first);
+  kv_page_shape(p, g, first);
   fputs("<div class=\"small two\">\n", p->f);
   for (int r = first, next; r < end; r = next, i++) {
-    next = r;
-    while (next < end && same(g, r, next, "layer")) next++;
+    next = kv_grid_end(g, r, KV_SHAPE " layer");
     if (i == 0 || i == layers / 2 || i == layers - 1)
       draw_layer(p, g, r, next, c);
   }
@@ -308,30 +212,28 @@ static void draw_decades(const kv_page *p, const kv_grid *g) {
   free(c);
 }
 
-int kv_page_attention(const kv_page *p) {
-  static const kv_figure figures[] = {
-      {"critical", "Tokens that heads cannot do without",
-       "SELECT * FROM critical",
-       "How few tokens hold 95 % of the attention mass of a row, "
-       "mean over the recorded rows from token 64 on and the "
-       "query heads of a KV head, of dense attention, in percent "
-       "of the tokens that a row sees. By layer: mean over KV "
-       "heads and traces, the line is one standard deviation "
-       "over traces to each side; the numbers of tokens differ "
-       "more, as traces differ in length. The maps: the same by "
-       "KV head, and its standard deviation over traces.",
-       .draw = draw_critical},
-      {"decades", "Scores beside norms of values", "SELECT * FROM decades",
-       "Tokens of all KV heads and traces by their score, the "
-       "mean of their probabilities over the rows that see them "
-       "(of a group's query heads the largest), and by the norm "
-       "of their value; a square is a third of a power of ten "
-       "each way, its name the least of it, and the darker, the "
-       "more tokens (logarithmic). What a key decides spreads "
-       "wider than what a value holds. Headings: powers of ten "
-       "that all but a percent of the tokens at either end span. "
-       "First, middle and last recorded layer; the data have "
-       "all.",
-       .draw = draw_decades}};
-  return kv_figures_draw(p, sizeof figures / sizeof *figures, figures);
-}
+const kv_figure kv_figures_attention[] = {
+    {"critical", "Tokens that heads cannot do without",
+     "SELECT * FROM critical",
+     "How few tokens hold 95 % of the attention mass of a row, "
+     "mean over the recorded rows from token 64 on and the "
+     "query heads of a KV head, of dense attention, in percent "
+     "of the tokens that a row sees. By layer: mean over KV "
+     "heads and traces, the line is one standard deviation "
+     "over traces to each side; the numbers of tokens differ "
+     "more, as traces differ in length. The maps: the same by "
+     "KV head, and its standard deviation over traces.",
+     .draw = draw_critical},
+    {"decades", "Scores beside norms of values", "SELECT * FROM decades",
+     "Tokens of all KV heads and traces by their score, the "
+     "mean of their probabilities over the rows that see them "
+     "(of a group's query heads the largest), and by the norm "
+     "of their value; a square is a third of a power of ten "
+     "each way, its name the least of it, and the darker, the "
+     "more tokens (logarithmic). What a key decides spreads "
+     "wider than what a value holds. Headings: powers of ten "
+     "that all but a percent of the tokens at either end span. "
+     "First, middle and last recorded layer; the data have "
+     "all.",
+     .draw = draw_decades},
+    {.id = NULL}};

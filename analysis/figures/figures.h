@@ -1,47 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of the page, in the order in which they stand, each with its
- * section, caption and data. Each writes to p->f and returns an exit code.
+ * The figures of the page that `kvreport html` writes. Most are rows of tables,
+ * drawn by kv_figures_draw; four need more than one query or drawing and are
+ * functions. command_html.c has their order. All write HTML and SVG to p->f,
+ * and return an exit code (analysis/database/say.h): KV_EXIT_OK, or, after it
+ * was said, what went wrong with a query or for want of memory.
  */
 #ifndef KV_ANALYSIS_FIGURES_H
 #define KV_ANALYSIS_FIGURES_H
 
-#include "analysis/page/page.h"
+#include "analysis/page/maps.h"
+#include "analysis/page/panels.h"
 
-/* Fidelity against bytes stored and read, a section a measure: what ranks
- * right answers first, output error after it. Needles only where traces have
- * any. */
+/* Needle, LSE error, KL and output error against bytes stored and read: a
+ * section a measure, what ranks right answers first, output error last, with
+ * tables of means. Needles only where traces have answers. */
 int kv_page_fidelity(const kv_page *p);
+/* The error along decode, a plot a budget. */
 int kv_page_along(const kv_page *p);
+/* How far each method goes from random to the oracle, and the commands that run
+ * what is missing for it. */
 int kv_page_gap(const kv_page *p);
 /* Maps of what each layer and KV head keeps, a method each, at one budget. */
 int kv_page_heads(const kv_page *p);
-/* Recall against page size and budget; nothing where no method has a page. */
-int kv_page_pages(const kv_page *p);
-/* Needles by depth and length; nothing where no two of each are there. */
-int kv_page_needles(const kv_page *p);
-/* Which tokens survive, and who keeps the same; nothing where no run says. */
-int kv_page_tokens(const kv_page *p);
-int kv_page_overlap(const kv_page *p);
-/* What heads attend to; nothing where no trace was looked at (kvreplay
- * attention): tokens for 95 % of the mass, scores beside norms. */
-int kv_page_attention(const kv_page *p);
-/* How alike tokens are; nothing where no trace was looked at (kvreplay
- * residuals). */
-int kv_page_residuals(const kv_page *p);
-/* Runs of deltakv: a parameter turned, ablations, bytes beside equations. */
-int kv_page_deltakv(const kv_page *p);
-/* What shares of the probability select (kvreplay selection), and how far the
- * log-sum-exp drifts; each nothing where no such rows are. */
-int kv_page_selection(const kv_page *p);
-/* How tokens are stored; each nothing where no such rows are: bits for keys
- * against bits for values; fewer bits, fewer tokens or both; LeanKV's tokens by
- * head, by layer or the same in all. */
-int kv_page_formats(const kv_page *p);
-/* What is held: codes alone and everything; pages at each step. */
-int kv_page_held(const kv_page *p);
-/* Of regular indices; nothing where no such layout was asked for: how full
- * lanes are, and what a rewrite holds against masks, step by step. */
-int kv_page_regular(const kv_page *p);
+
+/* Tables of figures, ended by id NULL. Each figure is left out where its SQL
+ * has no rows. */
+extern const kv_figure
+    kv_figures_pages[],     /* recall against page size and budget */
+    kv_figures_tokens[],    /* which tokens survive, who keeps the same ones */
+    kv_figures_needles[],   /* needles by depth and length */
+    kv_figures_attention[], /* tokens for 95 % of the mass, scores and norms */
+    kv_figures_residuals[], /* how alike tokens are, what compressors miss */
+    kv_figures_selection[], /* drift, and what shares of probability select */
+    kv_figures_formats[],   /* bits of keys and values, bits against tokens */
+    kv_figures_deltakv[],   /* a parameter turned, ablations, equations */
+    kv_figures_held[],      /* codes alone and everything, pages at each step */
+    kv_figures_regular[];   /* of layouts with regular indices */
+
+/* Layers down, KV heads across, of the column share: shared by heads.c and
+ * attention.c. */
+extern const kv_maps kv_maps_heads;
 
 #endif

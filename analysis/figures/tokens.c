@@ -3,13 +3,9 @@
  * Which tokens survive, a map a method, and how alike what two methods store
  * is, a matrix of all. Nothing where no run has recorded it (--tokens).
  */
-#include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
-#include "analysis/page/heat.h"
-#include "analysis/page/panels.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Columns: the moments, an empty one, and two of what was shown. */
@@ -52,108 +48,55 @@ static void draw_tokens(const kv_page *p, const kv_grid *g) {
   for (int r = 0; r < g->rows;) r = draw(p, g, r);
 }
 
-int kv_page_tokens(const kv_page *p) {
-  static const kv_figure figure = {
-      "tokens",
-      "Which tokens survive",
-      "SELECT * FROM tokens",
-      "Down: tokens by their place in the text, the first on "
-      "top; across: decode, from the prompt's end to the last "
-      "step. The shade is the share of these tokens that is "
-      "still stored, alone or within a merged entry; nothing "
-      "where none has entered. The strip on the right is the "
-      "share of decode steps at which they were shown to a query "
-      "head. Means over layers, lanes and traces, at the budget "
-      "of the maps above. kvreport export writes the numbers as "
-      "tokens.csv.",
-      .draw = draw_tokens,
-      .group = "small maps",
-      .unlinked = true};
-  return kv_figures_draw(p, 1, &figure);
-}
-
 /* --- overlap -------------------------------------------------------------- */
 
-static const char *side_name(const void *self, int i) {
-  const kv_grid *names = self;
-  return kv_grid_text(names, i, "method");
-}
-
-static const char *side_number(const void *self, int i) {
-  const kv_grid *names = self;
-  return kv_grid_text(names, i, "number");
-}
-
-static int find(const kv_grid *names, const char *name) {
-  int i = 0;
-  while (i < names->rows && strcmp(side_name(names, i), name)) i++;
-  return i;
-}
-
-static void draw_overlap(const kv_page *p, const kv_grid *g,
-                         const kv_grid *names, const char *column,
-                         const char *title) {
-  int n = names->rows;
-  double *value = calloc((size_t)n * (size_t)n, sizeof *value);
-  kv_heat h = {title,
-               n,
-               n,
-               value,
-               "method",
-               "number of the method",
-               side_number,
-               side_number,
-               names,
-               fmin(480, 30. * n),
-               fmin(480, 22. * n)};
-  if (!value) {
-    kv_tell_short();
-    return;
+/* How alike the methods are after the prompt and at the end, by numbers whose
+ * names stand below. */
+static void draw_overlap(const kv_page *p, const kv_grid *g) {
+  static const kv_maps after = {.row = "method",
+                                .column = "other",
+                                .value = "after_prompt",
+                                .row_title = "method",
+                                .column_title = "number of the method",
+                                .numbered = true,
+                                .wide = 30,
+                                .high = 22,
+                                .most_wide = 480,
+                                .most_high = 480};
+  kv_maps end = after;
+  kv_map m;
+  end.value = "at_end";
+  fputs("<div class=\"small two\">\n", p->f);
+  kv_map_show(g, &after, 0, g->rows, "after the prompt", p->f);
+  kv_map_show(g, &end, 0, g->rows, "at the end", p->f);
+  fputs("</div>\n<p class=\"soft\">", p->f);
+  if (!kv_map_find(g, &after, 0, g->rows, 0, g->rows, &m)) return;
+  for (int i = 0; i < m.rows; i++) {
+    fprintf(p->f, "%s%d ", i ? ", " : "", i + 1);
+    kv_text_html(kv_grid_text(g, m.row[i], "method"), p->f);
   }
-  for (int i = 0; i < n * n; i++) value[i] = NAN;
-  for (int r = 0; r < g->rows; r++)
-    value[find(names, kv_grid_text(g, r, "method")) * n +
-          find(names, kv_grid_text(g, r, "other"))] =
-        kv_grid_number(g, r, column);
-  kv_heat_titled(&h, title, p->f);
-  free(value);
-}
-
-static void name_all(const kv_page *p, const kv_grid *names) {
-  fputs("<p class=\"soft\">", p->f);
-  for (int i = 0; i < names->rows; i++) {
-    fprintf(p->f, "%s%s ", i ? ", " : "", side_number(names, i));
-    kv_text_html(side_name(names, i), p->f);
-  }
+  kv_map_free(&m);
   fputs("</p>\n", p->f);
 }
 
-int kv_page_overlap(const kv_page *p) {
-  kv_grid g = {0}, names = {0};
-  int rc = kv_grid_ask(p->db, "SELECT * FROM overlap", 0, NULL, &g);
-  if (!rc)
-    rc = kv_grid_ask(p->db,
-                     "SELECT method, row_number() OVER (ORDER BY method) AS"
-                     " number FROM (SELECT DISTINCT method FROM overlap)"
-                     " ORDER BY method",
-                     0, NULL, &names);
-  if (!rc && names.rows > 1) {
-    fputs("<h2 id=\"overlap\">Who keeps the same tokens</h2>\n<figure>\n<div "
-          "class=\"small two\">\n",
-          p->f);
-    draw_overlap(p, &g, &names, "after_prompt", "after the prompt");
-    draw_overlap(p, &g, &names, "at_end", "at the end");
-    fputs("</div>\n", p->f);
-    name_all(p, &names);
-    kv_page_caption(p,
-                    "Tokens that two methods both store over those that either "
-                    "stores (Jaccard), in percent, mean over traces, layers "
-                    "and lanes that both have, at the budget of the maps "
-                    "above. A member of a merged entry is stored.",
-                    "overlap", &g);
-    fputs("</figure>\n", p->f);
-  }
-  kv_grid_free(&names);
-  kv_grid_free(&g);
-  return rc;
-}
+const kv_figure kv_figures_tokens[] = {
+    {"tokens", "Which tokens survive", "SELECT * FROM tokens",
+     "Down: tokens by their place in the text, the first on "
+     "top; across: decode, from the prompt's end to the last "
+     "step. The shade is the share of these tokens that is "
+     "still stored, alone or within a merged entry; nothing "
+     "where none has entered. The strip on the right is the "
+     "share of decode steps at which they were shown to a query "
+     "head. Means over layers, lanes and traces, at the budget "
+     "of the maps above. kvreport export writes the numbers as "
+     "tokens.csv.",
+     .draw = draw_tokens, .group = "small maps", .unlinked = true},
+    {"overlap", "Who keeps the same tokens",
+     "SELECT * FROM overlap WHERE"
+     " (SELECT count(DISTINCT method) > 1 FROM overlap)",
+     "Tokens that two methods both store over those that either "
+     "stores (Jaccard), in percent, mean over traces, layers "
+     "and lanes that both have, at the budget of the maps "
+     "above. A member of a merged entry is stored.",
+     .draw = draw_overlap},
+    {.id = NULL}};

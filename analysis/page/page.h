@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page that kvreport html writes: what its figures (analysis/figures)
- * share, and its tables. Each writes to page->f; those that ask the database
- * return an exit code.
+ * The page that `kvreport html` writes while it is being written: what all its
+ * figures share, and its tables. command_html.c opens the database, fills a
+ * kv_page and calls the parts in their order. Everything writes HTML to p->f,
+ * whose errors kv_output_close finds. What asks the database returns an exit
+ * code (analysis/database/say.h), KV_EXIT_OK or what was said to be wrong; want
+ * of memory elsewhere is said by kv_tell_short and leaves the page unwritten.
  */
 #ifndef KV_ANALYSIS_PAGE_H
 #define KV_ANALYSIS_PAGE_H
@@ -11,21 +14,22 @@
 #include "analysis/tables/text.h"
 
 typedef struct kv_page {
-  FILE *f;
-  sqlite3 *db;
-  const char *path;
-  kv_grid cell; /* every cell, the view of that name */
-  kv_variants variants;
-  int *place; /* of each cell: which trace and prompt_len */
+  FILE *f;     /* where it is written */
+  sqlite3 *db; /* opened by kv_results_open, with the table of lines filled */
+  const char *path;     /* of the database, as typed */
+  kv_grid cell;         /* every row of the view `cell` */
+  kv_variants variants; /* which line of the figures each cell belongs to */
+  int *place; /* [cell.rows] which trace and prompt length a cell is of */
   int places;
-  char **place_name;
+  char **place_name; /* [places] "chat, prompt 512" */
 } kv_page;
 
-/* Shapes, colours and names of all lines. */
+/* Shapes, colours and names of all lines, as a list. */
 void kv_page_legend(const kv_page *p);
-/* What output error is not, and on what that was found. */
+/* The sentence that output error does not rank right answers, and on what that
+ * was found; above the first figure of output error. */
 void kv_page_rank(const kv_page *p);
-/* Means over traces as a table, the best by one measure first. */
+/* The measure that a table of means is sorted by, the best first. */
 typedef enum kv_ranking {
   KV_NO_RANKING, /* no table */
   KV_BY_NEEDLE,
@@ -33,45 +37,59 @@ typedef enum kv_ranking {
   KV_BY_KL,
   KV_BY_ERROR
 } kv_ranking;
+/* The table of means over traces, a row a line and budget. */
 int kv_page_ranking(const kv_page *p, kv_ranking by);
-/* Why some of them are not of all traces, below the first such table. */
+/* Why some of them are not means over all traces; below the first such table.
+ */
 int kv_page_reasons(const kv_page *p);
+/* The cross-check: contradictions, kernels of others that were found wrong, and
+ * the digests of every cell with who has found them. */
 int kv_page_check(const kv_page *p);
+/* Every cell; and how many by superseded code are not there. */
 int kv_page_cells(const kv_page *p);
-/* Nothing where no layout was asked for. */
+/* What memory layouts hold; nothing where none was asked for. */
 int kv_page_layouts(const kv_page *p);
-/* Nothing where no method gives its entries classes. */
+/* Bytes by class; nothing where no method gives its entries classes. */
 int kv_page_classes(const kv_page *p);
+/* Processors, systems and builds that computed the results. */
 int kv_page_machines(const kv_page *p);
 
-/* What stands below every figure: the caption, that it is open loop, and its
- * data as a file (`name`.csv inside the page). */
+/* What stands below every figure: the caption `text`, that it is open loop, and
+ * `data` as a link to a file NAME.csv within the page (NULL: no file). */
 void kv_page_caption(const kv_page *p, const char *text, const char *name,
                      const kv_grid *data);
 
-/* A column of a table on the page. KV_NAME, only in the grid of all cells: the
- * name of the row's line in the figures, all parameters when pointed at. */
+/* A column of a table on the page, and how its values are shown. */
 typedef struct kv_column {
-  const char *name, *title; /* in the grid; on the page */
+  const char *name, *title; /* in the grid; on the page, as HTML */
   enum {
-    KV_PLAIN,
-    KV_PERCENT,
-    KV_TENTH, /* percent, to a tenth */
-    KV_TWICE, /* of a standard error */
-    KV_BYTES,
-    KV_SHORT,
-    KV_LONG,
-    KV_MARK,
-    KV_NAME
+    KV_PLAIN,   /* a text, or a number to 4 digits where it is not whole */
+    KV_PERCENT, /* a share as whole percent, to 2 digits below 10 */
+    KV_TENTH,   /* a share as percent, to a tenth */
+    KV_TWICE,   /* twice the number: a standard error */
+    KV_BYTES,   /* B, KiB, MiB, .. to 3 digits */
+    KV_SHORT,   /* a digest, its first 10 digits */
+    KV_LONG,    /* a text that may break after a colon or a comma */
+    KV_MARK,    /* confirmed, one run, contradicted, or why there is no result;
+                   of `confirmed`, `conflicts` and `status` */
+    KV_NAME /* the name of a cell's line, with all parameters when pointed at;
+               only in a table of p->cell */
   } kind;
 } kv_column;
-/* Columns end with a NULL name. */
+/* Writes all rows of g as a table that may scroll. label: its name for who
+ * cannot see it; column: ended by a NULL name, each of them in g. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const kv_column *column);
 
-/* "1 result", "2 results". */
+/* Writes "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
-/* Variant of a row of any grid that has method, params, budget, trace. */
+/* The columns that rows of one shape have alike in views of layers and heads,
+ * and the heading of such rows: how many traces, layers and KV heads. The view
+ * has the column traces, too. */
+#define KV_SHAPE "layers kv_heads"
+void kv_page_shape(const kv_page *p, const kv_grid *g, int row);
+/* The line that the cell with this key belongs to; -1: there is no such cell.
+ */
 int kv_page_variant(const kv_page *p, const char *key);
 
 #endif

@@ -46,12 +46,12 @@ static void dress(const kv_page *p, kv_variants *v) {
   v->look = NULL;
 }
 
-static int end_of(const kv_grid *g, const kv_panels *s, int first) {
-  int r = first;
-  while (r < g->rows && !strcmp(kv_grid_text(g, first, s->panel),
-                                kv_grid_text(g, r, s->panel)))
-    r++;
-  return r;
+static const char *panel_of(const kv_panels *s) {
+  return s->panel ? s->panel : "panel";
+}
+
+static const char *series_of(const kv_panels *s) {
+  return s->series ? s->series : "series";
 }
 
 static void say(const kv_axis *a, double v, size_t room, char *out) {
@@ -64,7 +64,7 @@ static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
                   int first, int end, kv_mark *mark) {
   int n = 0;
   for (int r = first; r < end; r++) {
-    const char *series = kv_grid_text(g, r, s->series);
+    const char *series = kv_grid_text(g, r, series_of(s));
     const char *asked = kv_grid_text(g, r, "asked");
     char x[96], y[96];
     kv_mark *m = mark + n;
@@ -101,7 +101,8 @@ static void draw(const kv_page *p, const kv_panels *s, const char *name,
   fputs("</div>\n", p->f);
 }
 
-void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
+/* The names of the series, then the plots. */
+static void draw_all(const kv_page *p, const kv_grid *g, const kv_panels *s) {
   kv_variants v;
   kv_plot plot = {.width = 520,
                   .height = 330,
@@ -109,7 +110,7 @@ void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
                   .bare = s->bare,
                   .variants = &v};
   plot.mark = calloc((size_t)g->rows + 1, sizeof *plot.mark);
-  if (!find_series(g, s->series, &v) || !plot.mark) {
+  if (!find_series(g, series_of(s), &v) || !plot.mark) {
     kv_tell_short();
   } else {
     dress(p, &v);
@@ -117,10 +118,10 @@ void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s) {
     fit(&plot, s, gather(g, s, &v, 0, g->rows, plot.mark));
     fputs("<div class=\"small two\">\n", p->f);
     for (int r = 0, n = 0, end; r < g->rows && n < PANELS; r = end, n++) {
-      end = end_of(g, s, r);
+      end = kv_grid_end(g, r, panel_of(s));
       plot.n = gather(g, s, &v, r, end, plot.mark);
       if (s->apart) fit(&plot, s, plot.n);
-      if (plot.n) draw(p, s, kv_grid_text(g, r, s->panel), &plot);
+      if (plot.n) draw(p, s, kv_grid_text(g, r, panel_of(s)), &plot);
     }
     fputs("</div>\n", p->f);
   }
@@ -140,7 +141,7 @@ static int draw_figure(const kv_page *p, const kv_figure *f) {
     if (f->draw)
       f->draw(p, &g);
     else
-      kv_panels_draw(p, &g, &f->panels);
+      draw_all(p, &g, &f->panels);
     if (f->group) fputs("</div>\n", p->f);
     kv_page_caption(p, f->caption, f->id, f->unlinked ? NULL : &g);
     fputs("</figure>\n", p->f);
@@ -149,8 +150,8 @@ static int draw_figure(const kv_page *p, const kv_figure *f) {
   return rc;
 }
 
-int kv_figures_draw(const kv_page *p, size_t n, const kv_figure *figure) {
-  int rc = 0;
-  for (size_t i = 0; i < n && !rc; i++) rc = draw_figure(p, &figure[i]);
+int kv_figures_draw(const kv_page *p, const kv_figure *figure) {
+  int rc = KV_EXIT_OK;
+  for (; figure->id && !rc; figure++) rc = draw_figure(p, figure);
   return rc;
 }

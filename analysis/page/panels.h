@@ -1,29 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small plots of a query's answer beside each other: a plot for each panel, a
- * line for each series, which looks the same in all of them.
+ * A figure of the page as a table row: heading, SQL, caption, and how its
+ * answer is drawn - as small line plots beside each other (kv_panels), or by a
+ * function of its own over maps (maps.h) or rows along an axis (strip.h).
+ * analysis/figures has the tables; kv_figures_draw draws one.
  */
 #ifndef KV_ANALYSIS_PANELS_H
 #define KV_ANALYSIS_PANELS_H
 
 #include "analysis/page/page.h"
 
+/* Small line plots of a query's answer: one for each panel, in it a line for
+ * each series, which looks the same in all of them. The answer has the columns
+ * `asked` and `confirmed`, too. At most 48 panels are drawn. */
 typedef struct kv_panels {
-  /* Columns of the grid: rows alike in `panel` are a plot, and stand
-   * together; its heading is what that column says. */
-  const char *panel, *series, *x, *y;
-  kv_axis across, up; /* names and scales; limits are found in the rows */
+  const char *x,
+      *y; /* columns of numbers; rows where one is null are left out */
+  kv_axis across, up; /* titles and scales; limits are found in the rows */
+  const char *title;  /* for who cannot see it; before the panel's name */
   bool apart;         /* limits of its own for each panel, not for all */
   bool bare;          /* no point is marked but the last of a line */
-  const char *title;  /* for who cannot see it; before the panel's name */
+  const char *panel;  /* column whose runs of alike rows are a plot, and its
+                         heading; NULL: "panel" */
+  const char *series; /* column that names the line; NULL: "series" */
 } kv_panels;
 
-/* Draws the rows of g into the page p: the names of the series, then the plots,
- * without a figure around them. Beside those that s names, g has the columns
- * `asked` and `confirmed`. Nothing is drawn where g has no rows. */
-void kv_panels_draw(const kv_page *p, const kv_grid *g, const kv_panels *s);
+/* Initialisers of a kv_axis: linear, logarithmic, in percent, both. */
+#define KV_LINEAR(title)                                                       \
+  { title, 0, 0, false, false }
+#define KV_LOG(title)                                                          \
+  { title, 0, 0, true, false }
+#define KV_SHARE(title)                                                        \
+  { title, 0, 0, false, true }
+#define KV_LOG_SHARE(title)                                                    \
+  { title, 0, 0, true, true }
+/* Initialiser of a kv_panels; other fields may follow its title. */
+#define KV_PANELS(x_column, y_column, x_axis, y_axis, ...)                     \
+  {                                                                            \
+    .x = x_column, .y = y_column, .across = x_axis, .up = y_axis,              \
+    .title = __VA_ARGS__                                                       \
+  }
 
-/* A figure with a heading of its own: of panels, or drawn by its file. */
+/* SQL: the rows of a view at the budget that the page's maps are of, and those
+ * of methods that have no budget. */
+#define KV_PICTURED(view)                                                      \
+  "SELECT * FROM " view " WHERE (asked = '' OR (basis, asked) ="               \
+  " (SELECT basis, asked FROM pictured))"
+
+/* A figure; tables of them end with id NULL. */
 typedef struct kv_figure {
   const char *id;    /* of its place in the page, and of its file of numbers */
   const char *title; /* the heading */
@@ -36,9 +60,9 @@ typedef struct kv_figure {
   bool unlinked;     /* too many numbers to stand in the page as a file */
 } kv_figure;
 
-/* Draws n figures in their order. Returns an exit code
- * (analysis/database/say.h): KV_EXIT_OK, or what went wrong with a query, which
- * has been said. */
-int kv_figures_draw(const kv_page *p, size_t n, const kv_figure *figure);
+/* Draws the figures of a table in their order into the page p. Returns an exit
+ * code (analysis/database/say.h): KV_EXIT_OK, or what went wrong with a query,
+ * which has been said. */
+int kv_figures_draw(const kv_page *p, const kv_figure *figure);
 
 #endif

@@ -118,7 +118,7 @@ static void draw_items(const frame *w, FILE *f) {
   }
 }
 
-void kv_strip_write(const kv_strip *s, FILE *f) {
+static void write(const kv_strip *s, FILE *f) {
   frame w;
   if (!measure(s, &w)) {
     kv_tell_short();
@@ -129,11 +129,32 @@ void kv_strip_write(const kv_strip *s, FILE *f) {
           "aria-label=\"",
           WIDTH, w.bottom + BOTTOM);
   kv_text_html(s->title, f);
-  fputs(". ", f);
-  kv_text_html(s->text, f);
-  fputs("\">\n", f);
+  fputs(". The data are in the file below.\">\n", f);
   draw_axis(&w, f);
   draw_names(&w, f);
   draw_items(&w, f);
   fputs("</svg></div>\n", f);
+}
+
+void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
+                   kv_strip_add *add, FILE *f) {
+  size_t n = (size_t)(end - first) + 1;
+  s->row = calloc(n, sizeof *s->row);
+  s->item = calloc(n * (size_t)most, sizeof *s->item);
+  if (s->row && s->item) {
+    for (int r = first; r < end;) r = add(g, r, s);
+    write(s, f);
+  } else {
+    kv_tell_short();
+  }
+  free(s->row);
+  free(s->item);
+}
+
+void kv_strip_name(const kv_grid *g, int r, kv_strip_row *row) {
+  const char *method = kv_grid_text(g, r, "method");
+  const char *asked = kv_grid_text(g, r, "asked");
+  snprintf(row->name, sizeof row->name, "%.*s%s%.*s",
+           kv_text_cut(method, KV_STRIP_METHOD), method, *asked ? " at " : "",
+           kv_text_cut(asked, 20), asked);
 }

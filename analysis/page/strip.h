@@ -1,37 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chart of rows along one axis, as inline SVG: each row has a name, bars and
- * points, thin lines that join or spread them, and its numbers at the end.
+ * A chart of rows along one axis, as inline SVG: each row has a name at the
+ * left, bars and points, thin lines that join or spread them, and its numbers
+ * at the right. A figure names title and axis and gives kv_strip_rows a
+ * function that turns rows of its query's answer into rows of the chart.
  */
 #ifndef KV_ANALYSIS_STRIP_H
 #define KV_ANALYSIS_STRIP_H
 
 #include "analysis/page/plot.h"
 
+/* Something drawn in a row, at numbers of the chart's axis. */
 typedef struct kv_strip_item {
-  int row, series;
+  int row, series; /* its row, from 0; series: colour and mark by number */
   enum {
-    KV_STRIP_POINT, /* at x0 */
+    KV_STRIP_POINT, /* a mark at x0 */
     KV_STRIP_BAR,   /* from x0 to x1 */
-    KV_STRIP_LINE   /* the same, thin, below the points */
+    KV_STRIP_LINE   /* from x0 to x1, thin, below the points */
   } kind;
   double x0, x1;
-  bool solid; /* a point: confirmed */
-  char tip[256];
+  bool solid;    /* a point: confirmed, so filled */
+  char tip[256]; /* what a bar or a point says when pointed at */
 } kv_strip_item;
 
 typedef struct kv_strip_row {
-  char name[160], note[96]; /* note: its numbers, at the right end */
+  char name[160], note[96]; /* at the left; its numbers, at the right end */
 } kv_strip_row;
 
+/* A chart. title and x are the caller's; the rest kv_strip_rows fills. */
 typedef struct kv_strip {
-  const char *title, *text; /* for who cannot see it */
-  kv_axis x;                /* limits are found, from 0 where it is not log */
+  const char *title; /* for who cannot see it */
+  kv_axis x;         /* title and scale; its limits are found in the items, and
+                        include 0 where it is not logarithmic */
   int rows, n;
-  const kv_strip_row *row;
-  const kv_strip_item *item;
+  kv_strip_row *row;   /* [rows] */
+  kv_strip_item *item; /* [n] in any order */
 } kv_strip;
 
-void kv_strip_write(const kv_strip *s, FILE *f);
+/* Adds row r of g to the chart as s->row[s->rows] and s->item[s->n], .., zeroed
+ * before, and counts them there; returns the row of g that comes next, or adds
+ * nothing and returns r + 1. */
+typedef int kv_strip_add(const kv_grid *g, int r, kv_strip *s);
+
+/* Draws rows first .. end - 1 of g, for each of which `add` makes one row of at
+ * most `most` items, or none. Without memory nothing is drawn, which is said
+ * (kv_tell_short). */
+void kv_strip_rows(kv_strip *s, const kv_grid *g, int first, int end, int most,
+                   kv_strip_add *add, FILE *f);
+/* Writes row->name for row r of g, which has the columns method and asked:
+ * "METHOD at ASKED", both cut where they are long; "METHOD" without a budget.
+ */
+enum { KV_STRIP_METHOD = 76 }; /* bytes of a method that a name or tip shows */
+void kv_strip_name(const kv_grid *g, int r, kv_strip_row *row);
 
 #endif

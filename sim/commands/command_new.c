@@ -153,14 +153,6 @@ static const char *const notes[] = {
     "installed kvreplay.",
     NULL};
 
-const kv_command kv_command_new = {
-    .name = "new",
-    .summary = "write a method of your own, to begin with",
-    .operands = "NAME",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(task, names),
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_new};
+const kv_command kv_command_new =
+    KV_COMMAND_OF_FILES("new", "write a method of your own, to begin with",
+                        "NAME", 1, task, names, KV_USE_NONE, &task_new);

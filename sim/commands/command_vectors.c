@@ -130,15 +130,6 @@ static const char *const notes[] = {
     "appears whole or not at all.",
     NULL};
 
-const kv_command kv_command_vectors = {
-    .name = "vectors",
-    .summary = "write every stage of a method, for tests of kernels",
-    .operands = "TRACE",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(task, cells.traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &task_vectors};
+const kv_command kv_command_vectors = KV_COMMAND_OF_ONE(
+    "vectors", "write every stage of a method, for tests of kernels", "TRACE",
+    task, cells.traces, &task_vectors);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of kvreplay: one table for the program, its help, the man pages
- * and the completion (traces/option/option.h).
+ * The commands of kvreplay as one table, kv_kvreplay, from which come the
+ * program, its help, the man pages and the completion (traces/option/option.h
+ * says what a kv_command and a kv_task are). A command x is two tables:
+ * kv_command_x, its options and words, and its kv_task, the work. Both are in
+ * command_x.c; where its struct of options is used by several files, the
+ * options are in options_x.c and kv_task_x in command_x.c.
  */
 #ifndef KV_SIM_COMMANDS_H
 #define KV_SIM_COMMANDS_H
@@ -10,34 +14,42 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* The program: its name, its commands in the order of help, its words. */
+/* The program: its name, its commands in the order of help, its words. For
+ * kv_command_main, and for what makes man pages and completion. */
 extern const kv_program kv_kvreplay;
 
-/* The initialiser of a kv_command whose operands are traces, one at least,
- * which are put into the kv_list `list` of its struct `type`. word, does: its
- * name and summary; its tables are called options, examples and notes in its
- * file. */
+/* Initialisers of a kv_command whose operands are files that are read and go
+ * into the kv_list `list` of its struct `type`: one trace or more, or exactly
+ * one file, which help calls `what`. word, does: its name and its summary;
+ * of_task: the kv_task of its work. Its tables have the names options, examples
+ * and notes where the macro stands. */
 #define KV_COMMAND_OF_TRACES(word, does, type, list, of_task)                  \
+  KV_COMMAND_OF_FILES(word, does, "TRACE...", INT_MAX, type, list,             \
+                      KV_USE_READ, of_task)
+#define KV_COMMAND_OF_ONE(word, does, what, type, list, of_task)               \
+  KV_COMMAND_OF_FILES(word, does, what, 1, type, list, KV_USE_READ, of_task)
+/* The general one: at most `many` operands, of which the command makes the use
+ * `how` (kv_use). */
+#define KV_COMMAND_OF_FILES(word, does, what, many, type, list, how, of_task)  \
   {                                                                            \
-    .name = word, .summary = does, .operands = "TRACE...", .least = 1,         \
-    .most = INT_MAX, .offset = offsetof(type, list), .use = KV_USE_READ,       \
-    .options = options, .examples = examples, .notes = notes, .task = of_task  \
+    .name = word, .summary = does, .operands = what, .least = 1, .most = many, \
+    .offset = offsetof(type, list), .use = how, .options = options,            \
+    .examples = examples, .notes = notes, .task = of_task                      \
   }
 
-/* Runs one command. Called like a main: argv[0] is the command's name ("run"),
- * argv[1..argc-1] its arguments, the return value is the exit code, and it
- * prints. */
+/* Runs one command as the program would, for tests. Called like a main: argv[0]
+ * is the command's name ("run"), argv[1..argc-1] its arguments. Returns the
+ * exit code (0 to 5, or 130 after an interrupt), and prints what the command
+ * prints on standard output and standard error. */
 int kv_commands_call(int argc, char **argv);
 
-/* The commands, for the table. Command x with its options and its work is in
- * sim/commands/command_x.c; where its struct of options is shared by several
- * files, kv_command_x with the options is in options_x.c, and kv_task_x with
- * the work in command_x.c. */
+/* The commands, for the table. */
 extern const kv_command kv_command_attention, kv_command_check,
     kv_command_grade, kv_command_lawcheck, kv_command_methods, kv_command_new,
     kv_command_residuals, kv_command_run, kv_command_selection,
     kv_command_train, kv_command_tune, kv_command_vectors, kv_command_verify;
-extern const kv_task kv_task_check, kv_task_grade, kv_task_lawcheck,
-    kv_task_run, kv_task_tune, kv_task_verify;
+/* The work of those whose options are in a file of their own. */
+extern const kv_task kv_task_check, kv_task_grade, kv_task_run, kv_task_tune,
+    kv_task_verify;
 
 #endif

@@ -89,18 +89,9 @@ static const char *const notes[] = {
     "is malformed.",
     NULL};
 
-const kv_command kv_command_grade = {
-    .name = "grade",
-    .summary = "grade the decisions and outputs of another kernel",
-    .operands = "TRACE",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(kv_grade_options, cells.traces),
-    .use = KV_USE_READ,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &kv_task_grade};
+const kv_command kv_command_grade = KV_COMMAND_OF_ONE(
+    "grade", "grade the decisions and outputs of another kernel", "TRACE",
+    kv_grade_options, cells.traces, &kv_task_grade);
 
 static kv_rc tolerance(const char *name, const char *text, double fallback,
                        double *out, kv_err *e) {

@@ -39,15 +39,6 @@ static const char *const notes[] = {
     "there was nothing to verify; 0 where all else is the same.",
     NULL};
 
-const kv_command kv_command_verify = {
-    .name = "verify",
-    .summary = "run the rows of a database again and compare digests",
-    .operands = "DB",
-    .least = 1,
-    .most = 1,
-    .offset = offsetof(kv_verify_options, db),
-    .use = KV_USE_KEPT,
-    .options = options,
-    .examples = examples,
-    .notes = notes,
-    .task = &kv_task_verify};
+const kv_command kv_command_verify = KV_COMMAND_OF_FILES(
+    "verify", "run the rows of a database again and compare digests", "DB", 1,
+    kv_verify_options, db, KV_USE_KEPT, &kv_task_verify);

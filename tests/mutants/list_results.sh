@@ -143,8 +143,8 @@ mutant shown_by_head sim/look/survive.c 'check_pictures.sh' \
   'if (count && stamp[t] != mark) count[t]++;' 'if (count) count[t]++;'
 mutant tokens_not_compared sim/db/db_survival.c 'check_pictures.sh old_db' \
   'if (gone || shown)' 'if (gone && !shown && !run)'
-mutant needles_turned analysis/figures/needles.c 'check_pictures.sh' \
-  'value[y * columns + x] =' 'value[x * columns + y] ='
+mutant needles_turned analysis/page/maps.c 'check_pictures.sh' \
+  'm->value[y * m->columns + x] =' 'm->value[x * m->columns + y] ='
 mutant needles_not_of_dense analysis/sql/pictures.sql 'check_pictures.sh' \
   'avg(needle_share) AS needle_share' 'avg(needle_mass) AS needle_share'
 
@@ -160,7 +160,7 @@ mutant dropped_is_kept analysis/sql/formats.sql 'check_figures.sh' \
 mutant pages_without_end analysis/sql/formats.sql 'check_figures.sh' \
   '(n_tokens - s.step) % every = 0' '(s.step - prompt_len) % 7 = 0'
 mutant bars_side_by_side analysis/figures/held.c 'check_figures.sh' \
-  '.x0 = at, .x1 = at + x};' '.x0 = at, .x1 = x};'
+  '.x1 = at + x};' '.x1 = x};'
 mutant paid_from_prompt analysis/sql/formats.sql 'check_figures.sh' \
   'max(l.rewritten, ran.prompt_len) + break_even AS paid' \
   'ran.prompt_len + 2 * break_even AS paid'
