@@ -23,7 +23,9 @@ static char safe(char c) {
   return c && strchr(plain, c) ? c : '_';
 }
 
-const char *kv_name_part(const char *text, char out[KV_NAME_PART]) {
+/* Text as a part of a file name: what it may not have is replaced, what is too
+ * long is cut. Returns out. */
+static const char *part(const char *text, char out[KV_NAME_PART]) {
   size_t n = strlen(text), room = KV_NAME_PART - 1;
   size_t keep = n > room ? room - TAIL : n;
   for (size_t i = 0; i < keep; i++) out[i] = safe(text[i]);
@@ -71,11 +73,13 @@ static const char *stem(const char *path, int folders, char out[KV_NAME_PART]) {
     to -= n;
     memcpy(to, at, n);
   }
-  return kv_name_part(to, out);
+  return part(to, out);
 }
 
-void kv_name_among(const char *const *path, int n, int i,
-                   char out[KV_NAME_PART + 8]) {
+/* What tells the i-th of n traces from the others: the file's name, with as
+ * many folders before it as it takes. */
+static void name_among(const char *const *path, int n, int i,
+                       char out[KV_NAME_PART + 8]) {
   char mine[KV_NAME_PART], other[KV_NAME_PART];
   int before = 0;
   bool alone = false;
@@ -136,7 +140,7 @@ static void name_cell(const kv_batch *b, const char *trace,
   int before = 0;
   for (int j = 0; j < i; j++)
     before += same_text(&label[i], &label[j], true) && same_budget(b, i, j);
-  kv_name_part(ambiguous(b, label, i) ? label[i].full : label[i].brief, method);
+  part(ambiguous(b, label, i) ? label[i].full : label[i].brief, method);
   if (before) snprintf(again, sizeof again, "-%d", before + 1);
   snprintf(out->text, sizeof out->text, "%s.%s%s%s", trace, method, budget.text,
            again);
@@ -149,7 +153,7 @@ kv_rc kv_decide_names(const char *const *path, int n, int at, const kv_batch *b,
   kv_rc rc = label ? KV_OK : kv_no_memory(e, "file names", sizeof *label);
   for (int i = 0; !rc && i < b->cells; i++)
     rc = kv_row_label_make(&b->cell[i].result, &label[i], e);
-  if (!rc) kv_name_among(path, n, at, trace);
+  if (!rc) name_among(path, n, at, trace);
   for (int i = 0; !rc && i < b->cells; i++)
     name_cell(b, trace, label, i, &out[i]);
   for (int i = 0; label && i < b->cells; i++) kv_row_label_free(&label[i]);

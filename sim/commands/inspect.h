@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What commands share that look at traces, replay nothing and leave what they
- * find in a database: `kvreplay attention`, `kvreplay residuals`. Layer after
- * layer, a trace is stored whole or not at all.
+ * What the commands share that look at traces without a replay and store what
+ * they find in a database: `kvreplay attention`, `residuals`, `selection`. Each
+ * fills a kv_inspection and hands it to kv_inspect from its kv_task's work. A
+ * trace is looked at layer after layer and stored whole or not at all; one that
+ * the database has is not looked at again.
  */
 #ifndef KV_SIM_COMMANDS_INSPECT_H
 #define KV_SIM_COMMANDS_INSPECT_H
@@ -14,56 +16,61 @@
 
 typedef struct kv_inspect_task kv_inspect_task;
 
-/* What one command looks for: a table of calls. For each trace: has, open,
- * layer for one recorded layer after the other, put, print, close. A call that
- * fails ends the command with its sentence. */
+/* What one command looks for: a table of calls. For each trace they come in the
+ * order open, has, then, unless the database has it, layer for each recorded
+ * layer, put, print, and in any case close. A call that fails ends the command
+ * with its code and sentence. */
 typedef struct kv_inspection {
-  const char *name; /* of what progress shows, and what memory is for */
-  size_t (*size)(const kv_trace *t); /* bytes of what is found in a layer */
-  /* Looks at the trace, and opens what lies beside it; then, whatever came of
-   * it, close is called. Both or NULL. */
+  const char *name;                  /* the word that progress shows */
+  size_t (*size)(const kv_trace *t); /* bytes of what is found in one layer */
+  /* open checks that the trace can be looked at and opens what lies beside it;
+   * close lets that go, also after a failure. Each may be NULL. */
   kv_rc (*open)(kv_inspect_task *s, const kv_trace *t, kv_err *e);
   void (*close)(kv_inspect_task *s);
-  /* Finds it of the i-th recorded layer, into out: `size` bytes, zeroed. */
+  /* Looks at the i-th recorded layer and writes what it finds to out, `size`
+   * zeroed bytes. Uses s->kernels and s->threads. */
   kv_rc (*layer)(const kv_inspect_task *s, const kv_trace *t, int i, void *out,
                  kv_err *e);
   /* *has: the database s->db has it of the trace with this identity already, so
    * that nothing needs to be done. */
   kv_rc (*has)(const kv_inspect_task *s, const kv_digest *identity,
                const kv_trace *t, bool *has, kv_err *e);
-  /* Stores it in one transaction. found: of all layers, `size` bytes each,
-   * behind one another; layer[]: their numbers in the model. */
+  /* Stores it in one transaction. found: [t->n_layers][size] bytes; layer:
+   * [t->n_layers] the model's numbers. */
   kv_rc (*put)(kv_db *db, const kv_digest *identity, const kv_trace *t,
                const int *layer, const void *found, kv_err *e);
   /* Says on standard output what was found, in a line or a few. */
   void (*print)(const kv_trace *t, const void *found);
 } kv_inspection;
 
-/* The struct of such a command, zeroed before parsing. */
+/* The struct of such a command, zeroed before parsing; kv_inspect fills what
+ * comes after weights. */
 struct kv_inspect_task {
   kv_cells_options cells; /* of these traces, db, jobs and quiet */
-  kv_list weights;        /* of residuals: files of compressors */
-  kv_compressors files;   /* of the trace in hand: these and its own */
-  const kv_kernels *kernels;
+  kv_list weights;        /* of residuals: files of compressors, as typed */
+  kv_compressors files;   /* of residuals, for the trace in hand: these and the
+                             one beside it */
+  const kv_kernels *kernels; /* to compute with */
   kv_db *db;
   kv_progress progress;
-  int threads;
+  int threads; /* that a layer may use */
 };
 
-/* The work of such a command: opens the database and looks at one trace of
- * s->cells.traces after the other. *stopped: an interrupt ended it, and whole
- * traces are stored. KV_INPUT: a trace is bad; KV_RESOURCE: memory or the
- * database. */
+/* The work of such a command: chooses kernels and threads, opens the database
+ * s->cells.db and looks at the traces s->cells.traces in their order. *stopped:
+ * an interrupt ended it after a layer, and traces finished before are stored.
+ * KV_USAGE: KVREPLAY_ISA is wrong; KV_INPUT: a trace is bad; KV_RESOURCE:
+ * memory or the database; or what a call of `of` returned. */
 kv_rc kv_inspect(kv_inspect_task *s, const kv_inspection *of, bool *stopped,
                  kv_err *e);
-/* Entries of the command's kv_task (traces/option/option.h); self is the
- * kv_inspect_task. The first says what an interrupt left, the second closes and
- * frees, also after a failure. */
+/* `interrupted` and `free` of the command's kv_task (traces/option/option.h);
+ * self is the kv_inspect_task. The first says what an interrupt left, the
+ * second closes the database, also after a failure. */
 void kv_inspect_interrupted(void *self);
 void kv_inspect_clean(void *self);
 
-/* Rows of the option table of such a command. */
-
+/* Rows of the option table of such a command: --db, which must be given, --jobs
+ * and --quiet. */
 #define KV_OPTIONS_INSPECT                                                     \
   {KV_SLOT_TEXT,                                                               \
    "db",                                                                       \

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the commands that open cells share: their options as typed, what these
- * mean, and the rows of their option tables. The struct of such a command
- * begins with a kv_cells_options.
+ * mean, and the rows of their option tables (traces/option/option.h). The
+ * struct of such a command begins with a kv_cells_options. After
+ * kv_options_parse the command calls kv_cells_options_read, before it writes
+ * anything kv_cells_options_apart, at its end kv_cells_options_free.
  */
 #ifndef KV_SIM_OPTIONS_CELLS_H
 #define KV_SIM_OPTIONS_CELLS_H
@@ -14,19 +16,20 @@
 #include "traces/option/option.h"
 #include <limits.h>
 
-/* Zeroed before parsing; kv_cells_options_read fills specs and budgets. */
+/* Zeroed before parsing; a command without one of the options leaves its field
+ * so. kv_cells_options_read fills specs and budgets. */
 typedef struct kv_cells_options {
   kv_list traces;                   /* paths */
-  kv_list method_text, budget_text; /* as typed: lists with commas */
-  kv_specs specs; /* what they mean: every method is asked at every budget */
-  kv_budgets budgets; /* none: each specification has its own */
-  const char *db;     /* NULL: no database */
-  int jobs;           /* 0: one thread a processor */
-  int prompt_len;     /* tokens; 0: as observe says */
-  int observe;        /* kv_observe */
-  bool turns;         /* questions after the prompt enter as prompts, too */
-  bool strict;        /* exit with 3 if any cell is refused (refusals.h) */
-  bool quiet;         /* show no progress */
+  kv_list method_text, budget_text; /* -m, -b as typed: lists with commas */
+  kv_specs specs;     /* what -m means: every one is asked at every budget */
+  kv_budgets budgets; /* what -b means; none: each specification has its own */
+  const char *db;     /* path; NULL: no database */
+  int jobs;           /* threads, 1 to 4096; 0: one a processor */
+  int prompt_len; /* tokens after which decoding begins; 0: as observe says */
+  int observe;    /* a kv_observe: what methods see as the prompt */
+  bool turns;     /* questions after the prompt enter as prompts, too */
+  bool strict;    /* exit with 3 if any cell is refused (refusals.h) */
+  bool quiet;     /* show no progress bar */
 } kv_cells_options;
 
 /* Rows of the option table of a command that opens several cells (-m and -b
@@ -34,8 +37,7 @@ typedef struct kv_cells_options {
  * `heading` is the title of their group in help. Both are made of the single
  * rows below, which a command may also name itself: `what` is what help calls
  * the argument, `more` a word that is allowed beside the names of methods, or
- * NULL, and `text` the help. KV_BUDGETS says in help how a budget is written.
- */
+ * NULL, and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(                                                           \
       heading, "SPEC,...", "all",                                              \
@@ -57,6 +59,7 @@ typedef struct kv_cells_options {
       "lists them"),                                                           \
       KV_OPTION_BUDGET("BUDGET", "its budget, where it has one: " KV_BUDGETS), \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
+/* In help: how a budget is written. */
 #define KV_BUDGETS                                                             \
   "512 or entries:512; 20% or prompt:20%; ratio:0.8, a compression ratio as "  \
   "kvpress has it, keeps int(n * (1 - 0.8)) of a prompt's n tokens; end:20%, " \
@@ -98,7 +101,8 @@ typedef struct kv_cells_options {
     .help = "every question after the prompt enters as a prompt, too: "        \
             "observation of its rows, a compression at its end, no measures"   \
   }
-/* --db, --quiet and --jobs; --jobs begins the group "How to run" in help. */
+/* --db, --quiet and --jobs, each with its help where it differs; --jobs begins
+ * the group "How to run" in help. */
 #define KV_OPTION_DB(text)                                                     \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "db", .letter = 'd', .argument = "FILE",     \
@@ -139,33 +143,34 @@ typedef struct kv_cells_options {
 const char *kv_method_word(int i);
 
 /* Parses o->method_text and o->budget_text into o->specs and o->budgets;
- * methods are looked up by name in `registry`, then among plugins. Opens no
- * trace. KV_USAGE: one is wrong, no method is named, a method that needs a
- * budget has none, or options contradict each other; KV_INPUT: a plugin, or a
- * file of budgets, is bad. Free with kv_cells_options_free, also after a
- * failure. */
+ * methods are looked up by name in `registry`, then among plugins, which are
+ * loaded. Opens no trace. KV_USAGE: one is wrong, no method is named, a method
+ * that needs a budget has none, or options contradict each other; KV_INPUT: a
+ * plugin, or a file of budgets, is bad; KV_RESOURCE: memory. Free with
+ * kv_cells_options_free, also after a failure. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e);
-/* Call it after kv_cells_options_read, before anything is written. KV_USAGE if
- * a file that command `c` writes is one that its methods come from: a plugin,
- * or a file that a method reads. The struct of c begins with o. KV_RESOURCE:
- * memory. */
+/* Checks that no file which command `c` writes, by the options in its struct
+ * (which begins with o), is one that its methods come from: a plugin, or a file
+ * that a method reads, named or beside a trace, whose head is read for that.
+ * KV_USAGE: one is; KV_RESOURCE: memory. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
 /* Frees specs and budgets, also after a failure; the kv_lists go with
  * kv_options_free. */
 void kv_cells_options_free(kv_cells_options *o);
 
-/* Finds the backend whose name is the first n bytes of `name`, which may go on
- * behind them (a list with commas). KV_USAGE: there is none; KV_RESOURCE: it
- * cannot be used here. e is not NULL. */
+/* Finds the backend (ref, emu, cuda) whose name is the first n bytes of `name`,
+ * which may go on behind them (a list with commas), and makes it ready. *out is
+ * a static table. KV_USAGE: there is none of that name; KV_RESOURCE: it cannot
+ * be used here. e is not NULL. */
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
-/* Checks that every trace counts once: KV_USAGE where a file (by device and
- * inode) is named twice, among the traces `on`, among those held out (`out`),
- * or in both lists. `used` says in the sentence what is done with the traces
- * `on`: "tuned on", "trained on". */
+/* For commands that hold traces out: checks that every trace counts once.
+ * KV_USAGE where a file (by device and inode) is named twice, among the traces
+ * `on`, among those held out (`out`), or in both lists. `used` says in the
+ * sentence what is done with the traces `on`: "tuned on", "trained on". */
 kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
                      kv_err *e);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of `kvreplay check`. Backends are looked up here, so that one that
- * cannot be used is reported before any trace is opened.
+ * Options of `kvreplay check`, which compares backends. The option table of
+ * options_check.c fills what was typed; kv_check_options_check, called by the
+ * command before any trace is opened, makes the rest of it and looks up the
+ * backends, so that one that cannot be used is said at once.
  */
 #ifndef KV_SIM_OPTIONS_CHECK_H
 #define KV_SIM_OPTIONS_CHECK_H
@@ -9,23 +11,28 @@
 #include "sim/commands/options_cells.h"
 #include "sim/compare/verdict.h"
 
-enum { KV_MOST_BACKENDS = 8 };
+enum { KV_MOST_BACKENDS = 8 }; /* that --backends may name */
 
 /* Zeroed before parsing. */
 typedef struct kv_check_options {
   kv_cells_options cells;   /* first: sim/commands/options_cells.h */
-  const char *backend_text; /* names with commas; NULL: all that can be had */
-  const kv_backend *backend[KV_MOST_BACKENDS]; /* all compared with [0] */
-  int backends;                                /* >= 2 */
-  int format;                                  /* kv_verdict_format */
-  bool paged;  /* coded rows lie in unified pages: kv_plan.paged */
-  int indices; /* of regular indices, which rows lie by: kv_plan.indices */
+  const char *backend_text; /* --backends, as typed; NULL: all that there are */
+  const kv_backend *backend[KV_MOST_BACKENDS]; /* [backends] all are compared
+                                                  with the first */
+  int backends;                                /* 2 to KV_MOST_BACKENDS */
+  int format;                                  /* a kv_verdict_format */
+  bool paged;  /* --pages: on a device coded rows lie in unified pages
+                  (kv_plan.paged) */
+  int indices; /* --indices: rows lie by regular indices (kv_indices: none,
+                  sparse, max) */
 } kv_check_options;
 
-/* Fills o->cells and o->backend from what was typed, after kv_options_parse.
- * KV_USAGE: it contradicts itself, or names fewer than two backends;
- * KV_RESOURCE: one cannot be used here. Free with kv_cells_options_free, also
- * after a failure. */
+/* Fills o->cells and o->backend from what was typed, after kv_options_parse;
+ * methods are looked up in `registry`, then among plugins. KV_USAGE: options
+ * contradict each other, a method or a budget is wrong, a backend is unknown or
+ * the only one, or --db comes without ref as the first; KV_INPUT: a plugin, or
+ * a file of budgets, is bad; KV_RESOURCE: a backend cannot be used here. Free
+ * o->cells with kv_cells_options_free, also after a failure. */
 kv_rc kv_check_options_check(kv_registry *registry, kv_check_options *o,
                              kv_err *e);
 

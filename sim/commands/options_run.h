@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of `kvreplay run`. The command line is parsed and checked for
- * consistency here, before any trace is opened.
+ * Options of `kvreplay run`. The option table of options_run.c fills what was
+ * typed; kv_run_options_check, called by the command before any trace is
+ * opened, makes the rest of it and says what contradicts itself.
  */
 #ifndef KV_SIM_OPTIONS_RUN_H
 #define KV_SIM_OPTIONS_RUN_H
@@ -11,42 +12,48 @@
 #include "sim/show/rows.h"
 #include "sim/spec/shard.h"
 
-/* --walk: a trace is replayed layer by layer, or step by step; the numbers are
- * the same. */
+/* --walk: a trace is replayed layer by layer (one layer of it in memory), or
+ * step by step (all layers at once, nothing kept before its end). The numbers
+ * are the same. */
 typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 
 /* Zeroed before parsing. */
 typedef struct kv_run_options {
-  kv_cells_options cells;   /* first: sim/commands/options_cells.h */
-  int format, walk;         /* kv_row_format, kv_walk */
-  bool people;              /* the format is a table, which has no identities */
-  bool wide;                /* every column of the table: makes format
-                               KV_ROWS_WIDE */
-  const char *backend_text; /* as typed; NULL: ref */
-  const kv_backend *backend; /* what it names */
-  bool twice;   /* replay again with the reference, and compare digests */
+  kv_cells_options cells; /* first: sim/commands/options_cells.h */
+  int format, walk;       /* a kv_row_format, a kv_walk */
+  bool people; /* made: the format is a table, for which identities of traces
+                  need not be computed */
+  bool wide;   /* every column of the table: format is made KV_ROWS_WIDE */
+  const char *backend_text;  /* as typed; NULL: ref */
+  const kv_backend *backend; /* made: what it names */
+  bool twice;   /* replay again with the reference on one thread, and compare
+                   digests */
   bool dry_run; /* open every cell, replay nothing */
-  bool tokens;  /* keep in the database when each token leaves */
-  const char *shard_text; /* as typed, or NULL */
-  int shards;             /* whose index the environment has; 0: none */
-  kv_shard shard;         /* what either means; count 0: all cells */
-  char *db_path;          /* of cells.db, where that names a shard */
-  kv_list layout_text;    /* as typed, and what it means */
-  kv_layout_list layouts;
-  bool together;         /* requests that share a pool: */
-  const char *pool_text; /* as typed, */
-  int64_t pool;          /* in bytes, */
-  int arrive;            /* and steps between two of them */
-  const char *selections, *views, *stored, *outputs; /* paths or NULL */
-  const char *decisions;                             /* a folder, or NULL */
+  bool tokens;  /* keep in the database when each token leaves each lane */
+  const char *shard_text; /* --shard I/N, as typed, or NULL */
+  int shards;          /* --shards N, of which the environment says the index;
+                          0: not given */
+  kv_shard shard;      /* made: what either means; count 0: all cells */
+  char *db_path;       /* made: where the name of cells.db has a shard in it;
+                          cells.db then points to it */
+  kv_list layout_text; /* --layout, as typed */
+  kv_layout_list layouts; /* made: the layouts to account for */
+  bool together;          /* the traces are requests that share a pool */
+  const char *pool_text;  /* --pool, as typed, or NULL */
+  int64_t pool;           /* made: its bytes */
+  int arrive;             /* steps between two arrivals; 0: all at once */
+  const char *selections, *views, *stored,
+      *outputs;          /* files to write, or NULL */
+  const char *decisions; /* a folder of files to write, or NULL */
 } kv_run_options;
 
-/* Fills what is not `as typed` from what is, after kv_options_parse, opens no
- * trace. KV_USAGE: options contradict each other, or one is wrong; KV_INPUT: a
- * plugin, or a file of budgets, is bad; KV_RESOURCE: the backend cannot be used
- * here. Free with kv_run_options_free, also after a failure. */
+/* Fills what is `made`, and o->cells, from what was typed, after
+ * kv_options_parse; methods are looked up in `registry`, then among plugins.
+ * KV_USAGE: options contradict each other, or one is wrong; KV_INPUT: a plugin,
+ * or a file of budgets, is bad; KV_RESOURCE: memory, or the backend cannot be
+ * used here. Free with kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
-void kv_run_options_free(kv_run_options *o);
+void kv_run_options_free(kv_run_options *o); /* accepts zeroed */
 /* True if files were asked for that only a replay can fill (--selections,
  * --views, --stored, --outputs, --decisions), so that no row may be taken from
  * a database. */

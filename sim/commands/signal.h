@@ -1,40 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interrupts. The first SIGINT or SIGTERM requests an orderly end (finish or
- * leave the cell, write what is done, exit 130); the second one kills. A limit
- * on file size (SIGXFSZ) becomes a failed write.
+ * Interrupts. The first SIGINT or SIGTERM asks for an orderly end: the command
+ * polls kv_interrupted, leaves the cell, writes what is done and exits with
+ * 130. The second one kills. A limit on file size (SIGXFSZ) becomes a failed
+ * write.
  *
- * A method may never return from a hook, and then the request is never polled.
- * Therefore a thread waits for it, too: 1.5 seconds later it takes a lock that
- * the program holds wherever it writes, prints the command's last words,
- * removes temporary files and ends the process. Whatever was stored is complete
- * by then, and no file gets its name before it is complete, so nothing is lost
- * or left half written.
+ * A method may never return from a hook, and then nobody polls. Therefore a
+ * thread waits, too, from kv_stop_watch to kv_stop_unwatch: 1.5 seconds after
+ * an interrupt it takes a lock that the command's thread holds except while
+ * hooks run (kv_stop_cut), prints the command's last words, removes temporary
+ * files and exits with 130. What was stored is complete by then, and no file
+ * gets its name before it is complete, so nothing is lost or half written.
+ *
+ *   kv_signals_catch          once in main
+ *   kv_stop_watch             when a command begins its work
+ *   kv_stop_words             what the thread prints, if it must
+ *   kv_stop_cut(true) .. (false)   around each replay
+ *   kv_stop_unwatch           when the work is over
+ *
+ * None of them fails. The process has one such thread at most.
  */
 #ifndef KV_SIM_SIGNAL_H
 #define KV_SIM_SIGNAL_H
 
 #include <stdbool.h>
 
-/* Installs the handlers. Call once, before threads are started. */
+/* Installs the handlers of SIGINT, SIGTERM and SIGALRM, and ignores SIGXFSZ.
+ * Call it once, before threads are started. */
 void kv_signals_catch(void);
-/* True once an end was requested. From any thread; cheap enough for every step.
- */
+/* True once an end was asked for. From any thread; one load, cheap enough for
+ * every step of a replay. */
 bool kv_interrupted(void);
 
-/* Starts the waiting thread. If that fails, an alarm ends the process instead.
- */
+/* Starts the waiting thread, unless it runs; the caller then holds the lock. If
+ * no thread can be made, an alarm (SIGALRM) ends the process instead, without
+ * last words. */
 void kv_stop_watch(void);
-/* Sets the command's last words. They are printed by the waiting thread while
- * every other thread is in hooks or waits in kv_stop_cut: `last` may print but
- * must not free. */
+/* Sets the command's last words: last(self) is called by the waiting thread
+ * before it ends the process, while every other thread is in hooks or waits in
+ * kv_stop_cut; it may print but must not free. NULL: one general sentence. */
 void kv_stop_words(void (*last)(void *self), void *self);
-/* Ends the waiting thread, or the alarm; does nothing if none was started. */
+/* Ends the waiting thread, or the alarm, by the thread that started it; does
+ * nothing if none was started. */
 void kv_stop_unwatch(void);
 
-/* Says whether the process may be ended now (hooks run) or not. Set by one
- * thread; others may set false and then true again around what they write. Does
- * nothing without a waiting thread. */
+/* True lets go of the lock, so that the process may be ended: hooks run. False
+ * takes it back, which waits, forever if the process is being ended. Called in
+ * turn by the thread of kv_stop_watch; while it is true another thread may call
+ * false and then true around what it writes. Nothing without a waiting
+ * thread. */
 void kv_stop_cut(bool may);
 
 #endif

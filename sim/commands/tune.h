@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of `kvreplay tune` share: the search, the rows of its points,
- * and those of the traces that are held out.
+ * What the files of `kvreplay tune` share: the search of each method, the rows
+ * of its points, and what is printed of them. command_tune.c has the order: for
+ * each method kv_tuning_method, then one of the reports, then its conclusion;
+ * kv_tuned_free for each. All calls come from one thread; memory: a kv_result
+ * for each probe and trace.
  */
 #ifndef KV_SIM_COMMANDS_TUNE_H
 #define KV_SIM_COMMANDS_TUNE_H
@@ -9,20 +12,22 @@
 #include "sim/commands/job.h"
 #include "sim/commands/options_tune.h"
 
-/* One method's search. A point is one value for each axis of the space, a probe
- * its replay on every trace. */
+/* One method's search. A point is one value for each axis of the space; a probe
+ * is its replay on every trace. [options.probes] arrays are indexed by the
+ * point's number in the search. */
 typedef struct kv_tuned {
-  kv_tune_space *space; /* of the options */
-  kv_tune_search search;
-  kv_tune_judgement *judged; /* [options.probes] of the traces tuned on */
-  kv_tune_judgement *held;   /* [options.probes] of those held out; of points
-                                of the front alone */
-  kv_result *row, *held_row; /* [options.probes][traces] */
-  int *front, n_front;       /* points that no other is better than; of several
-                                methods the best alone */
-  int recalled;              /* probes of which the database had every row */
-  int done;                  /* probes whose rows are all there */
-  int failed, refused;       /* probes */
+  kv_tune_space *space;      /* what is searched through; of the options */
+  kv_tune_search search;     /* its points, scores and end */
+  kv_tune_judgement *judged; /* [options.probes] by the traces tuned on */
+  kv_tune_judgement *held;   /* [options.probes] by those held out, of points of
+                                the front alone */
+  kv_result *row;      /* [options.probes][traces] without digests of layers */
+  kv_result *held_row; /* [options.probes][traces held out], as `held` */
+  int *front, n_front; /* [n_front] points that no other is better than, the
+                          best first; of several methods the best alone */
+  int recalled;        /* probes of which the database had every row */
+  int done;            /* probes whose rows are all there */
+  int failed, refused; /* probes that could not be judged, by reason */
 } kv_tuned;
 
 /* The struct of the command. */
@@ -40,32 +45,41 @@ static inline bool kv_tune_met(const kv_tune_judgement *j) {
   return j->score.ran && j->score.far == 0;
 }
 
-/* --- tune_round.c --------------------------------------------------------- */
+/* --- tune_method.c, tune_round.c ------------------------------------------ */
 
-/* Replays n points, which[i] (an index in the method's search), on every trace
- * of `traces`; row: [points of the search][traces] is filled at these points.
- * *had: how many points the database had whole. *stopped: an interrupt ended
- * it, and rows are missing. KV_INPUT: a trace is bad; KV_RESOURCE: memory,
- * database or backend. */
+/* Searches through one method, finds its front and judges that by what was held
+ * out. *m is zeroed but for its space; free it with kv_tuned_free, also after a
+ * failure. *stopped: an interrupt ended it. KV_INPUT: a trace is bad;
+ * KV_RESOURCE: memory, database or backend. */
+kv_rc kv_tuning_method(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e);
+void kv_tuned_free(const kv_tuning *s, kv_tuned *m); /* accepts zeroed */
+/* One round: replays n points, which[i] (numbers in the method's search), on
+ * every trace of `traces`; row: [points of the search][traces] is filled at
+ * these points. *had: how many points the database had whole. *stopped and
+ * errors as above; rows are then missing. */
 kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
                        int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e);
 
-/* --- tune_method.c -------------------------------------------------------- */
+/* --- tune_report.c: of one method; tune_table.c: of several --------------- */
 
-/* Searches through one method, finds its front and judges that by what was held
- * out. *stopped and errors as of kv_tuning_replay. Free *m with kv_tuned_free,
- * also after a failure. */
-kv_rc kv_tuning_method(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e);
-void kv_tuned_free(const kv_tuning *s, kv_tuned *m); /* accepts zeroed */
+/* Write rows and the best point to standard output, once every method is done.
+ * KV_RESOURCE: memory, or it cannot be written. */
+kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e);
+kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
+/* Say on standard error why there is no best, or what is wrong with it, and
+ * return the exit code: KV_OK; KV_DIFFERENT where no point meets what was
+ * asked, here or on held-out traces, or a row of the database differs; where
+ * none could be judged KV_INPUT if one failed, else KV_USAGE. */
+int kv_tuning_conclude(const kv_tuning *s);
+int kv_tuning_conclude_all(const kv_tuning *s);
 
-/* --- tune_words.c --------------------------------------------------------- */
+/* --- tune_words.c: what both reports write -------------------------------- */
 
-enum { KV_TUNE_WORDS = 512 };
+enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
 /* Writes the means of a judged point beside their bounds:
- * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". A longer text is
- * cut. */
+ * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". */
 void kv_tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
                         char out[KV_TUNE_WORDS]);
 /* Writes why point `at` of the search, with judgement j, has no score:
@@ -78,29 +92,23 @@ void kv_tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
  * be written. */
 kv_rc kv_tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
                      kv_err *e);
-/* Prints a table of as many rows and columns (at most KV_TUNE_COLUMNS) on
- * standard output, the first column to the left: cell writes the text of one,
- * row -1 is the heading. */
+/* Prints a table of text on standard output, columns aligned, the first one to
+ * the left: `cell` writes the text of row 0 .. rows - 1, or of the heading (row
+ * -1), in column 0 .. columns - 1, at most KV_TUNE_COLUMNS; of: for `cell`. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);
 void kv_tuning_table(const void *of, int rows, int columns,
                      kv_tuning_cell *cell);
 /* Prints the best point as a command line to be pasted: on standard output
- * behind "best:", or, where rows are for programs, as a remark on standard
+ * below "best:", or, where rows are for programs, as a remark on standard
  * error. KV_RESOURCE: memory. */
 kv_rc kv_tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e);
-
-/* --- tune_report.c: of one method; tune_table.c: of several --------------- */
-
-/* Write rows and the best to standard output, once every method is done.
- * KV_RESOURCE: memory, or it cannot be written. */
-kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e);
-kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
-/* Say on standard error why there is no best, or what is wrong with it, and
- * return the exit code: KV_OK, KV_DIFFERENT where no point meets what was
- * asked, KV_USAGE or KV_INPUT where none could be judged. */
-int kv_tuning_conclude(const kv_tuning *s);
-int kv_tuning_conclude_all(const kv_tuning *s);
+/* tune_line.c: that line, `kvreplay run TRACES -m SPEC ..`, which replays the
+ * method's best point as it was tuned, quoted for a shell; the method has a
+ * best point. And the remark, "best: LINE". Both freed with free(), NULL if
+ * memory ends. */
+char *kv_tuning_line(const kv_tuning *s, const kv_tuned *m);
+char *kv_tuning_note(const char *line);
 
 #endif

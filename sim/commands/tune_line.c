@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command line for a shell: sim/commands/tune_line.h. Traces, method and
+ * A command line for a shell: sim/commands/tune.h. Traces, method and
  * whatever else decides about the row; --db and --jobs are left to who pastes
  * it.
  */
-#include "sim/commands/tune_line.h"
+#include "sim/commands/tune.h"
 
 #include <stdlib.h>
 #include <string.h>

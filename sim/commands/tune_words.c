@@ -8,7 +8,6 @@
 #include "sim/commands/tune.h"
 
 #include "sim/commands/commands.h"
-#include "sim/commands/tune_line.h"
 #include "traces/text/text.h"
 #include <stdlib.h>
 #include <string.h>

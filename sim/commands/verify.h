@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a database that `kvreplay verify` is to run again, and the reason
- * why it cannot run the others: something they need is missing, or other code
+ * The rows of a database that `kvreplay verify` runs again, and the reason why
+ * it cannot run the others: something they need is missing, or other code
  * computed them. Rows that were refused or failed have no digests and are
- * skipped. No code that a database names is ever loaded.
+ * skipped. No code that a database names is ever loaded. command_verify.c reads
+ * the rows, then for all rows of one trace: finds the trace, opens a cell for
+ * each, asks kv_verify_beside, replays, and compares by kv_verify_set_up, or
+ * kv_verify_name where the stored row differs. Memory: a row each, without its
+ * layers.
  */
 #ifndef KV_SIM_VERIFY_H
 #define KV_SIM_VERIFY_H
@@ -12,7 +16,7 @@
 #include "sim/sweep/batch.h"
 #include "traces/option/option.h"
 
-/* Whether a row can be run again, or what it lacks. */
+/* Whether a row can be run again, or what stands in the way. */
 typedef enum kv_verifiable {
   KV_VERIFY_RUNS,
   KV_VERIFY_NO_TRACE,  /* known once it was looked for */
@@ -24,45 +28,51 @@ enum { KV_VERIFIABLES = 5 };
 
 typedef struct kv_verify_row {
   char key[65];  /* of the database: SHA-256 in hex */
-  kv_result row; /* without layers, parts and steps */
+  kv_result row; /* as stored, without layers, parts and steps */
   kv_verifiable can;
-  char why[320]; /* why it cannot be run; "": it can */
+  char why[320]; /* why it cannot be run, a phrase; "": it can */
 } kv_verify_row;
 
 typedef struct kv_verify_rows {
   int n, room;
-  kv_verify_row *row; /* [n] by trace, prompt length, key */
+  kv_verify_row *row; /* [n] by trace, prompt length, what was observed, key */
 } kv_verify_rows;
 
-/* Reads all rows that ran, and sets what can be known of each without its
- * trace. Names of methods live as long as db. KV_RESOURCE: memory; KV_INPUT:
- * the database is damaged. Free, also after a failure. */
+/* Reads all rows that ran, and sets `can` and `why` of each as far as they are
+ * known without its trace. Names of methods live as long as db. KV_RESOURCE:
+ * memory or the database; KV_INPUT: the database is damaged. Free, also after a
+ * failure. */
 kv_rc kv_verify_rows_read(kv_db *db, kv_verify_rows *out, kv_err *e);
-void kv_verify_rows_free(kv_verify_rows *r);
-/* True if row i is the first that cannot be run for its reason; *cells then
- * counts all rows with that reason, for one message. */
+void kv_verify_rows_free(kv_verify_rows *r); /* accepts zeroed */
+/* True if row i is the first of those that have its `can` and `why`; *cells
+ * then is how many have them, for one message about all. */
 bool kv_verify_first_of(const kv_verify_rows *r, int i, int *cells);
 
-/* verify_trace.c: finds the trace of the row's identity, where it was seen
- * before, then in the folders, and writes its path into path[0..size); "" if it
- * is nowhere, which is KV_OK. KV_RESOURCE: memory or the database. */
+/* verify_trace.c: finds the trace of the row by its identity, at the paths
+ * where the database saw it, then as NAME.safetensors in the folders, and
+ * writes its path into path[0..size); "" if it is nowhere, which is KV_OK.
+ * Reads every trace that it tries. KV_RESOURCE: memory or the database. */
 kv_rc kv_verify_trace(kv_db *db, const kv_list *folders, const kv_verify_row *v,
                       size_t size, char *path, kv_err *e);
 
-/* If the row's method reads a file that lies beside the trace: true if it is
- * there and the same; otherwise v->can and v->why say what is wrong. c: the
- * row's cell, opened on the trace. */
+/* Call it when the row's cell c is open on its trace. True if the row can be
+ * run as far as the file goes that its method reads beside the trace: it is
+ * there and the same, or the method reads none; else v->can and v->why say what
+ * is wrong. */
 bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
 
-/* The trace of row `of` was not found: marks all rows of that trace
- * KV_VERIFY_NO_TRACE. */
+/* Call it where kv_verify_trace found nothing: marks all rows of the trace of
+ * `of` that could else be run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
 
-/* verify_cell.c: sets the cell up as the row, so that the key and all
- * parameters are equal. KV_DIFFERENT: it cannot be, with the sentence. */
+/* verify_cell.c, after the replay: gives the cell's result what else a row has
+ * (what was asked, for an equal key), so that it can be stored as the row's.
+ * KV_DIFFERENT: its parameters resolve differently, or it did not run;
+ * KV_RESOURCE: memory. */
 kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e);
-/* Finds the first layer and digest of the row that differ from those of `now`;
- * "values" if all digests agree. */
+/* Writes to *out the first layer and digest of the stored row that differ from
+ * those of `now`, or the word "values" if all digests agree. KV_RESOURCE,
+ * KV_INPUT: the database. */
 kv_rc kv_verify_name(kv_db *db, const kv_verify_row *v, const kv_result *now,
                      kv_difference *out, kv_err *e);
 
