@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program kvtrace: its commands, and what they share. A command prints data
- * to stdout; its sentence, if it fails, is printed by who runs it
- * (traces/option/program.h).
+ * What the commands of kvtrace share; a command is a file of its own. A command
+ * prints its data to standard output and returns an error as a sentence, which
+ * its caller (traces/option/program.h) prints.
  */
 #ifndef KV_TRACES_KVTRACE_H
 #define KV_TRACES_KVTRACE_H
@@ -11,14 +11,16 @@
 
 #include "traces/option/kernels.h"
 
+/* The commands, for kvtrace.c. */
 extern const kv_command kv_command_info, kv_command_check, kv_command_convert,
     kv_command_synth;
 
-/* What an operand that is one trace fills in, and --format; a command's struct
- * begins with it. */
+/* First member of the struct of a command that reads one trace. KV_ONE_TRACE,
+ * in its kv_command, fills `path`; KV_OPTION_FORMAT, among its options, `json`.
+ */
 typedef struct kv_one_trace {
-  kv_list path;
-  int json; /* --format json */
+  kv_list path; /* one item: the trace's path */
+  int json;     /* 1: --format json; 0: a table */
 } kv_one_trace;
 
 #define KV_ONE_TRACE                                                           \
@@ -31,21 +33,25 @@ typedef struct kv_one_trace {
     .offset = offsetof(kv_one_trace, json), .group = "What to print",          \
     .help = "table (the default) or json"                                      \
   }
-#define KV_DTYPES "F16|BF16|F32" /* in the order of kv_dtype */
+#define KV_DTYPES "F16|BF16|F32" /* choices, in the order of kv_dtype */
 
-/* Set once SIGINT or SIGTERM came after kv_stop_on_signals; and from then on a
- * file too large is a failed write. */
+/* For a command that writes a trace: after kv_stop_on_signals, SIGINT and
+ * SIGTERM set kv_stop_asked to their number instead of ending the process, and
+ * a file beyond the size limit is a failed write instead of SIGXFSZ. */
 extern volatile sig_atomic_t kv_stop_asked;
 void kv_stop_on_signals(void);
-/* rc, what writing ended with: if it was interrupted says so and sets *stopped.
- */
+
+/* To return what writing returned: if it failed and a signal came, prints e's
+ * sentence and sets *stopped, so that the exit code is 130. Returns rc. */
 kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
-/* As kv_choose_kernels, and says how many threads there are. */
+/* Before computing: *out as kv_choose_kernels, and says on standard error if
+ * fewer threads than OpenMP's default can be started. KV_USAGE as that one. */
 kv_rc kv_choose_means(const kv_kernels **out, kv_err *e);
 
-/* Ends what kv_json_begin began: prints the text that was made of trace path,
- * and frees it. NULL, or memory that failed on the way: nothing is printed. */
+/* Prints and frees JSON text made between kv_json_begin (traces/text/json.h)
+ * and this call, which is in place of kv_json_end. KV_RESOURCE: memory failed
+ * since then; KV_INPUT: text is NULL, as `path`, the trace's, is not UTF-8. */
 kv_rc kv_print_json(const char *path, char *text, kv_err *e);
 
 #endif

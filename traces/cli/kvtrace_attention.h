@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What info --attention adds: traces/trace/attention.h of every recorded layer,
- * as a table or as JSON.
+ * `kvtrace info --attention`: what each recorded head attends to, computed by
+ * traces/trace/attention.h, as a table or as JSON. Used by kvtrace_info.c only.
  */
 #ifndef KV_TRACES_KVTRACE_ATTENTION_H
 #define KV_TRACES_KVTRACE_ATTENTION_H
@@ -10,13 +10,17 @@
 
 #include "traces/trace/attention.h"
 
-/* *out: [n_layers recorded][n_heads], for free(). Shows progress on stderr. */
+/* Computes all recorded layers: *out is [t->n_layers][n_heads], for free(),
+ * also after a failure. Shows progress on standard error. Errors as those of
+ * kv_attention_layer and kv_choose_kernels. */
 kv_rc kv_attention_take(const kv_trace *t, kv_attention **out, kv_err *e);
 
-/* A list of heads, layer by layer. */
+/* A JSON list of one object a head, layer by layer; a figure without rows is
+ * null. Call it between kv_json_begin and kv_json_end (traces/text/json.h). */
 json_t *kv_attention_json(const kv_trace *t, const kv_attention *a);
 
-/* A line a head, each layer's mean below its heads. */
+/* Prints the table: a line a head, and below each layer the mean of its heads.
+ */
 void kv_attention_print(const kv_trace *t, const kv_attention *a);
 
 #endif

@@ -90,10 +90,8 @@ static kv_rc apart_from_database(const kv_place *in, const kv_place *out,
 /* An index that cannot be read has no shards: who opens it says why. */
 static kv_rc apart_from_shards(const kv_place *in, const kv_place *out,
                                kv_err *e) {
-  static const char tail[] = ".index.json";
-  size_t n = strlen(in->path), m = sizeof tail - 1;
   kv_st_index set;
-  if (n < m || strcmp(in->path + n - m, tail) != 0) return KV_OK;
+  if (!kv_st_is_index(in->path)) return KV_OK;
   if (kv_st_index_read(in->path, &set, NULL)) return KV_OK;
   kv_rc rc = KV_OK;
   for (int i = 0; !rc && i < set.n_files; i++) {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a command reads it does not write over. Files are told apart by device
- * and inode, whatever they are called: links, and other spellings of a path,
- * are the file that they lead to. What is not there yet is told apart by its
- * folder and name. Programs ask before they begin: costs a few stats, and the
- * head of what an output would replace.
+ * Refuses a command line whose output would overwrite one of its inputs,
+ * another output, a recorded trace or an SQLite database. The parser of command
+ * lines (traces/option/option.h) asks before a command begins to work.
+ *
+ * Files are compared by device and inode, so that links and other spellings of
+ * a path are the file that they lead to; a file that does not exist yet is
+ * compared by the inode of its folder and its name. Cost: a few calls of stat,
+ * and the header of what an output would replace.
  */
 #ifndef KV_TRACES_APART_H
 #define KV_TRACES_APART_H
@@ -13,23 +16,30 @@
 
 #include "ref/ground/err.h"
 
+/* A file that a command reads or writes. The texts belong to the caller. */
 typedef struct kv_place {
-  const char *what; /* for the sentence: "--views", "the trace" */
-  const char *path; /* NULL: there is none */
-  bool database;    /* with what SQLite keeps beside it */
-  bool folder;      /* files are made in it */
-  bool instead;     /* of the standard output, which it may lead to */
-  bool synthetic;   /* may replace a trace that `kvtrace synth` made */
+  const char *what; /* begins the sentence of an error: "--views", "the trace"
+                     */
+  const char *path; /* NULL: not given; such a place is skipped */
+  bool database;    /* input: an SQLite database, to which the files PATH-wal,
+                       PATH-shm and PATH-journal belong */
+  bool folder;      /* output: a folder in which files are created; no other
+                       output may lie in it */
+  bool instead;     /* output: written in place of standard output, so that both
+                       may be one file */
+  bool synthetic;   /* output: may replace a trace that `kvtrace synth` wrote */
 } kv_place;
 
-/* KV_USAGE with a sentence that names both, where an output (the standard
- * output too, if it is a regular file) is an input, or a shard of one, or
- * another output; and where it would replace a trace or an SQLite database.
- * KV_RESOURCE: no memory. */
+/* Checks in[inputs] and out[outputs], which may be NULL where the count is 0;
+ * standard output counts as an output, too. The shards of an input
+ * NAME.safetensors.index.json count as inputs. Devices and pipes may be named
+ * twice. KV_USAGE: two places are one file, or an output would replace a trace
+ * or a database; the sentence names both. KV_RESOURCE: no memory. */
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e);
 
-/* Does it begin as an SQLite database does? */
+/* Whether path is a regular file that begins as an SQLite database does; false
+ * also where it cannot be read. */
 bool kv_is_sqlite(const char *path);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element types a safetensors header may name, and their widths in bits.
- * The container knows all of them; a trace's tensors use few.
+ * The element types that the safetensors format has, for its reader and its
+ * writer (header.h and writer.h in this folder). A trace uses F16, BF16, F32,
+ * I32 and I64 only; files of other tensors may hold any.
  */
 #ifndef KV_TRACES_DTYPE_H
 #define KV_TRACES_DTYPE_H
@@ -29,14 +30,15 @@ typedef enum kv_st_dtype {
   KV_ST_F64,
   KV_ST_I64,
   KV_ST_U64,
-  KV_ST_DTYPES
+  KV_ST_DTYPES /* how many there are */
 } kv_st_dtype;
 
-/* The header's word for it. */
+/* Its name in a header ("F8_E4M3"; static) and its width in bits: 8 for BOOL, 4
+ * for F4. Anything but one of the types above asserts. */
 const char *kv_st_dtype_name(kv_st_dtype type);
 unsigned kv_st_dtype_bits(kv_st_dtype type);
 
-/* The type of that name, or KV_ST_DTYPES where there is none. */
+/* The type of that name (case counts), or KV_ST_DTYPES: there is none. */
 kv_st_dtype kv_st_dtype_find(const char *name);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a file is, by its bytes.
+ * The SHA-256 of a file: of the program, of plugins and of files that a method
+ * reads, so that a result says of which bytes it is.
  */
 #ifndef KV_TRACES_FILEHASH_H
 #define KV_TRACES_FILEHASH_H
@@ -8,7 +9,8 @@
 #include "ref/ground/err.h"
 #include "ref/ground/sha256.h"
 
-/* SHA-256 of a whole file; KV_INPUT where it cannot be read. */
+/* Reads the whole file, 16 KiB at a time, and writes its SHA-256 to *out.
+ * KV_INPUT: it cannot be opened or read. */
 kv_rc kv_file_digest(const char *path, kv_digest *out, kv_err *e);
 
 #endif

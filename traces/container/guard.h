@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mapped files that shrink. Reading a mapped page whose file has become
- * shorter raises SIGBUS, which would kill the program and what it has found
- * so far. A guarded range turns the signal into a flag: the handler puts
- * zeros under the page and everything behind it, sets the flag and lets the
- * reader go on; who uses the data asks for the flag before believing any
- * result. A SIGBUS elsewhere goes to the handler that was there before.
+ * Lets a program survive that a file becomes shorter while it is mapped.
+ * Reading such a page raises SIGBUS, which would kill the program and what it
+ * has computed so far. In a guarded range the page and all behind it read as
+ * zeros instead, and a flag is set: ask for the flag before you believe a
+ * result. A SIGBUS elsewhere goes to the handler that was installed before.
  *
- * The handler is there from the first range to the last. Threads may read
- * guarded ranges freely; a range must not be removed while it is read.
+ * Used by the reader of safetensors, a range a file. The handler is installed
+ * with the first range and removed with the last. Both functions may be called
+ * from any thread; do not remove a range while another thread reads it.
  */
 #ifndef KV_TRACES_GUARD_H
 #define KV_TRACES_GUARD_H
@@ -18,10 +18,14 @@
 
 #include "ref/ground/err.h"
 
-/* Guards the mapping [start, start + bytes); *damaged becomes 1. */
+/* Guards the mapping of `bytes` bytes at start, which mmap returned. *damaged
+ * becomes 1 when a page of it is lost; it must live until kv_guard_remove.
+ * KV_RESOURCE: 1024 ranges are guarded already, or no handler can be installed.
+ */
 kv_rc kv_guard_add(void *start, size_t bytes, atomic_int *damaged, kv_err *e);
 
-/* Forgets the range that begins at start; NULL and unknown are allowed. */
+/* Ends the guard of the range that begins at start; call it before munmap. NULL
+ * and addresses that are not guarded are ignored. */
 void kv_guard_remove(const void *start);
 
 #endif

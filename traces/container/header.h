@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The header of one safetensors file: eight bytes of length, JSON, then data
- * without hole or overlap to the last byte. kv_st_header_parse checks all of
- * it against the size of the file, in a fixed order, and says the first thing
- * that is wrong; it looks at no tensor data. Cost: linear in the header, a
- * sort by offset.
+ * Parses the header of one safetensors file: eight bytes of length, JSON, then
+ * the tensors' data without hole or overlap to the last byte. Everything is
+ * checked against the size of the file, in a fixed order, and the first fault
+ * is the one reported; no tensor data is read. Programs open files by
+ * safetensors.h of this folder, which calls this. Cost: linear in the header,
+ * and a sort of the tensors by offset.
  */
 #ifndef KV_TRACES_HEADER_H
 #define KV_TRACES_HEADER_H
@@ -17,32 +18,37 @@
 #include "traces/container/dtype.h"
 
 typedef struct kv_st_tensor {
-  const char *name;
+  const char *name; /* UTF-8 */
   kv_st_dtype dtype;
   int rank;
   const uint64_t *shape; /* [rank], row-major; rank 0 is one element */
-  const void *data;      /* unaligned; little-endian */
-  uint64_t bytes;
-  int file; /* which shard */
+  const void *data;      /* in the mapped file, unaligned; little-endian */
+  uint64_t bytes;        /* of data */
+  int file;              /* number of the shard in its set; 0 of one file */
 } kv_st_tensor;
 
 typedef struct kv_st_header {
-  json_t *root;         /* owns the names and the metadata */
-  json_t *meta;         /* borrowed; NULL where there is none */
-  kv_st_tensor *tensor; /* [n], by offset */
+  json_t *root;         /* the parsed JSON, which owns names and metadata */
+  json_t *meta;         /* its __metadata__, an object of texts, or NULL */
+  kv_st_tensor *tensor; /* [n], by offset in the file */
   size_t n;
-  uint64_t *shapes; /* all shapes, one behind the other */
+  uint64_t *shapes; /* what tensor[].shape points into */
 } kv_st_header;
 
-/* file: for the sentences. map: the size bytes of the file; what it points
- * to must outlive out. On failure out is empty. */
+/* Parses the file whose `size` bytes are mapped at map, which must stay mapped
+ * as long as out is used. file: its path, for the sentences of errors.
+ * KV_INPUT: the file is malformed; KV_RESOURCE: memory; *out is empty then, and
+ * needs no kv_st_header_free, which accepts it. */
 kv_rc kv_st_header_parse(const char *file, uint64_t size,
                          const unsigned char *map, kv_st_header *out,
                          kv_err *e);
+/* Frees what the parser allocated and zeroes *h; h may be NULL. */
 void kv_st_header_free(kv_st_header *h);
 
-/* Text as an object, strict: UTF-8, no duplicate keys, nothing behind it.
- * what: "header", "index", or a metadata key, for the sentence. */
+/* Parses n bytes of text as strict JSON: UTF-8, no duplicate keys, nothing
+ * behind it. file and what ("header", "index" or a metadata key) are for the
+ * sentence of an error. *out: for json_decref; NULL after an error. KV_INPUT:
+ * it is not such JSON; KV_RESOURCE: memory. */
 kv_rc kv_st_json(const char *file, const char *what, size_t n,
                  const unsigned char *text, json_t **out, kv_err *e);
 

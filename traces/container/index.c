@@ -108,6 +108,12 @@ static kv_rc number(json_t *map, kv_st_index *x, kv_err *e) {
   return KV_OK;
 }
 
+bool kv_st_is_index(const char *path) {
+  static const char tail[] = ".index.json";
+  size_t n = strlen(path), m = sizeof tail - 1;
+  return n > m && strcmp(path + n - m, tail) == 0;
+}
+
 kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e) {
   size_t n;
   unsigned char *text;
@@ -135,13 +141,13 @@ void kv_st_index_free(kv_st_index *x) {
   *x = (kv_st_index){0};
 }
 
-char *kv_st_index_path(const kv_st_index *x, int file) {
+char *kv_st_index_path(const kv_st_index *x, int i) {
   const char *slash = strrchr(x->path, '/');
   size_t folder = slash ? (size_t)(slash + 1 - x->path) : 0;
-  size_t n = strlen(x->file[file]);
+  size_t n = strlen(x->file[i]);
   char *path = malloc(folder + n + 1);
   if (!path) return NULL;
   memcpy(path, x->path, folder);
-  memcpy(path + folder, x->file[file], n + 1);
+  memcpy(path + folder, x->file[i], n + 1);
   return path;
 }

@@ -1,35 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The index of a sharded set: which file holds which tensor. It is believed
- * only as far as the shards agree. File names must be plain names in the
- * index's own folder; other keys beside weight_map are left alone.
+ * Reads NAME.safetensors.index.json, the index of a set of safetensors files
+ * ("shards"), which says which file holds which tensor. Programs open a set by
+ * safetensors.h of this folder, which also compares the index with the shards.
+ * File names must lie in the index's own folder; keys of the JSON other than
+ * weight_map are ignored. Cost: linear in the index, of at most 100 MB.
  */
 #ifndef KV_TRACES_INDEX_H
 #define KV_TRACES_INDEX_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ref/ground/err.h"
 
 typedef struct kv_st_place {
-  const char *name;
-  int file;
+  const char *name; /* of a tensor */
+  int file;         /* its shard: an index into kv_st_index.file */
 } kv_st_place;
 
 typedef struct kv_st_index {
-  const char *path;   /* borrowed from the caller */
-  json_t *root;       /* owns names and file names */
-  kv_st_place *entry; /* [n] */
-  size_t n;
-  const char **file; /* [n_files], bytewise order, each once */
-  int n_files;
+  const char *path;   /* as given to kv_st_index_read; the caller's */
+  json_t *root;       /* owns all names below */
+  kv_st_place *entry; /* [n], in the order of the JSON */
+  size_t n;           /* tensors */
+  const char **file;  /* [n_files] names without folder, sorted bytewise */
+  int n_files;        /* shards, 1 to 1000 */
 } kv_st_index;
 
+/* Whether path is called as an index is: it ends in .index.json. */
+bool kv_st_is_index(const char *path);
+
+/* Reads the index at path, which must outlive *out. KV_INPUT: it cannot be
+ * read, is malformed or names a file elsewhere; KV_RESOURCE: memory. *out is
+ * then empty. */
 kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e);
+/* Frees what was read; an empty index and NULL are accepted. */
 void kv_st_index_free(kv_st_index *x);
 
-/* Path of a shard, beside the index; to be freed; NULL without memory. */
-char *kv_st_index_path(const kv_st_index *x, int file);
+/* Path of the shard file[i], beside the index; for free(). NULL: no memory. */
+char *kv_st_index_path(const kv_st_index *x, int i);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that appear whole or not at all: written under a temporary name in
- * the folder of the result, flushed to the disk, renamed, and the folder
- * flushed too. A link is followed, and an SQLite database never replaced.
- * A zeroed kv_newfile is one that was never opened.
+ * Writes files that appear whole or not at all: under a temporary name in the
+ * folder of the result, flushed to the disk, renamed, and the folder flushed
+ * too. Where path is a link, what it leads to is replaced; an SQLite database
+ * is never replaced. One thread at a time for each file.
+ *
+ *   open, write..., flush, publish, discard; after any failure only discard
  */
 #ifndef KV_TRACES_NEWFILE_H
 #define KV_TRACES_NEWFILE_H
@@ -12,30 +14,41 @@
 
 #include "ref/ground/err.h"
 
+/* A zeroed one was never opened; kv_newfile_discard accepts it. */
 typedef struct kv_newfile {
-  char *path, *temporary; /* temporary NULL: nothing to remove */
-  int fd;                 /* -1 once flushed */
+  char *path;      /* of the result, owned */
+  char *temporary; /* of the file while it is written, owned; NULL: there is
+                      none to remove */
+  int fd;          /* descriptor; -1 after the flush */
 } kv_newfile;
 
-/* KV_USAGE where path is -, or there and no regular file or a database. */
+/* Whether a file may be written at path: KV_USAGE where it is "-", exists and
+ * is no regular file, or is an SQLite database. Creates nothing. */
 kv_rc kv_newfile_may(const char *path, kv_err *e);
-/* KV_RESOURCE where the disk of path has fewer bytes free; KV_OK also where
- * it does not say how many. */
+
+/* Whether the disk of path has `bytes` bytes free; else KV_RESOURCE. KV_OK also
+ * where the file system does not say. Creates nothing. */
 kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e);
 
-/* As kv_newfile_may; else KV_RESOURCE. */
+/* Creates the temporary file. KV_USAGE as kv_newfile_may; KV_RESOURCE: memory,
+ * or it cannot be created. Discard *out also after a failure. */
 kv_rc kv_newfile_open(const char *path, kv_newfile *out, kv_err *e);
+
+/* Appends `bytes` bytes at data. KV_RESOURCE: the disk is full or fails. */
 kv_rc kv_newfile_write(kv_newfile *f, uint64_t bytes, const void *data,
                        kv_err *e);
 
-/* To the disk; nothing may be written after it. */
+/* Forces all to the disk and closes the descriptor; call it once, after the
+ * last write. KV_RESOURCE: the disk fails. */
 kv_rc kv_newfile_flush(kv_newfile *f, kv_err *e);
 
-/* Renames flushed files in order; when one fails, those renamed before it
- * are removed again (what they replaced is lost). */
+/* Gives the flushed files f[n], all of one folder, their names in order.
+ * KV_RESOURCE: one cannot be renamed; those before it are then deleted, and
+ * what they replaced is lost. */
 kv_rc kv_newfile_publish(int n, kv_newfile *f, kv_err *e);
 
-/* Removes what was not published, frees. Legal on any kv_newfile. */
+/* Deletes the temporary file unless it was published, and frees. f may be NULL,
+ * zeroed, failed or discarded already. */
 void kv_newfile_discard(kv_newfile *f);
 
 #endif

@@ -195,17 +195,11 @@ static kv_rc open_set(const char *path, kv_st *s, kv_err *e) {
   return rc;
 }
 
-static int is_index(const char *path) {
-  static const char tail[] = ".index.json";
-  size_t n = strlen(path), m = sizeof tail - 1;
-  return n > m && strcmp(path + n - m, tail) == 0;
-}
-
 kv_rc kv_st_open(const char *path, kv_st **out, kv_err *e) {
   kv_st *s = *out = calloc(1, sizeof *s);
   kv_rc rc;
   if (!s) return kv_no_memory(e, "a file set", sizeof *s);
-  if (is_index(path)) {
+  if (kv_st_is_index(path)) {
     rc = open_set(path, s, e);
   } else {
     rc = open_single(path, s, e);
@@ -256,16 +250,14 @@ const char *kv_st_meta(const kv_st *s, const char *key) {
 
 int kv_st_files(const kv_st *s) { return s->n_files; }
 
-const char *kv_st_file_path(const kv_st *s, int file) {
-  return s->file[file].path;
+const char *kv_st_file_path(const kv_st *s, int i) { return s->file[i].path; }
+
+const struct stat *kv_st_file_stat(const kv_st *s, int i) {
+  return &s->file[i].seen;
 }
 
-const struct stat *kv_st_file_stat(const kv_st *s, int file) {
-  return &s->file[file].seen;
-}
-
-kv_digest kv_st_digest(const kv_st *s, int file) {
-  const part *x = &s->file[file];
+kv_digest kv_st_digest(const kv_st *s, int i) {
+  const part *x = &s->file[i];
   kv_sha256 h;
   kv_sha256_init(&h);
   kv_sha256_add(&h, x->map, (size_t)x->size);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strict reader of safetensors: one file, or a sharded set through its
- * NAME.safetensors.index.json. Files are mapped, never copied, and guarded
- * against shrinking (traces/container/guard.h); tensors and metadata are found
- * by name. Nothing is read but headers. A set behaves like one file: every
- * tensor once, in the shard the index names; metadata of all shards together,
- * which must not contradict each other.
+ * Strict reader of safetensors: of one file, or of a set of files ("shards")
+ * through its NAME.safetensors.index.json. A set behaves like one file: every
+ * tensor stands in exactly one shard, the one that the index names, and the
+ * metadata of all shards is one table in which they may not disagree.
  *
- * Ownership: everything returned belongs to the kv_st and dies with it.
- * Threads may read at once; opening and closing are for one.
+ * Files are mapped, not copied, and only their headers are read at opening. One
+ * that is shortened later reads as zeros instead of killing the program
+ * (guard.h of this folder): call kv_st_damaged before you believe a result. All
+ * that is returned belongs to the kv_st and ends with it. Open and close by one
+ * thread; any number may read in between.
  */
 #ifndef KV_TRACES_SAFETENSORS_H
 #define KV_TRACES_SAFETENSORS_H
@@ -23,34 +24,41 @@
 
 typedef struct kv_st kv_st;
 
-/* KV_INPUT with a sentence that names file, tensor and reason; KV_RESOURCE
- * when memory or address space runs out. *out is NULL on failure. */
+/* Opens the file at path, or the set if path ends in .index.json. KV_INPUT: it
+ * cannot be opened or is malformed; the sentence names file, tensor and reason.
+ * KV_RESOURCE: memory, address space or descriptors. *out is NULL then. */
 kv_rc kv_st_open(const char *path, kv_st **out, kv_err *e);
-void kv_st_close(kv_st *s);
+void kv_st_close(kv_st *s); /* accepts NULL */
 
-/* Tensors in bytewise name order. */
+/* The number of tensors; the i-th, 0 <= i < count, in bytewise order of names;
+ * the one of that name, or NULL. */
 size_t kv_st_count(const kv_st *s);
 const kv_st_tensor *kv_st_at(const kv_st *s, size_t i);
 const kv_st_tensor *kv_st_find(const kv_st *s, const char *name);
 
-/* Metadata in bytewise key order; kv_st_meta gives NULL for an absent key. */
+/* The number of metadata keys; the i-th in bytewise order; the value of a key,
+ * or NULL where it is absent. */
 size_t kv_st_meta_count(const kv_st *s);
 const char *kv_st_meta_key(const kv_st *s, size_t i);
 const char *kv_st_meta(const kv_st *s, const char *key);
 
-/* Files of the set in name order: path and what stat said at opening. */
+/* The number of files, 1 without an index; the path of the i-th in bytewise
+ * order; what fstat said of it at opening. */
 int kv_st_files(const kv_st *s);
-const char *kv_st_file_path(const kv_st *s, int file);
-const struct stat *kv_st_file_stat(const kv_st *s, int file);
+const char *kv_st_file_path(const kv_st *s, int i);
+const struct stat *kv_st_file_stat(const kv_st *s, int i);
 
-/* KV_INPUT once a file has shrunk, become unreadable or been rewritten since
- * it was opened: data read meanwhile may be wrong. Cheap (a stat a file). */
-/* SHA-256 of a file's bytes as they are mapped, whatever lies at its path now.
- * Call kv_st_damaged afterwards. */
-kv_digest kv_st_digest(const kv_st *s, int file);
+/* SHA-256 of the bytes of the i-th file as it is mapped, whatever lies at its
+ * path now. Reads all of it; call kv_st_damaged afterwards. */
+kv_digest kv_st_digest(const kv_st *s, int i);
+
+/* KV_INPUT once a file was shortened or rewritten after it was opened (size or
+ * time of change): data read since may be wrong. Costs a call of fstat a file.
+ */
 kv_rc kv_st_damaged(const kv_st *s, kv_err *e);
 
-/* Gives the pages of a tensor back; they are read again when used. */
+/* Lets the system take back the memory of the pages that t lies in; they are
+ * read from the disk again when used. */
 void kv_st_release(const kv_st *s, const kv_st_tensor *t);
 
 #endif

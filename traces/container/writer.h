@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writer of safetensors that streams. All tensors and metadata are declared
- * first; then their bytes are appended in the order of declaration, in pieces
- * of any size; so what is written need never be in memory at once.
+ * Writes safetensors as a stream: all tensors and metadata are declared first,
+ * then their bytes are appended in the order of declaration, in pieces of any
+ * size, so that what is written need never be in memory at once.
  *
- *   kv_st_writer_open, declare..., meta..., append..., finish
+ *   kv_st_writer_open, declare and meta..., append..., finish, close
  *
- * Everything goes to temporary files in the folder of the result, is flushed
- * to the disk and renamed by finish: the result is there whole or not at all,
- * and a reader that has an old file mapped keeps it. Tensors are spread over
- * shards of at most shard_bytes of data (a larger tensor has its own); more
- * than one shard gets NAME-00001-of-0000N.safetensors and an index. Data
- * begins on a multiple of 64 bytes. The metadata stands in every shard.
- *
- * More than the disk has free is KV_RESOURCE before a file is begun, and so is
- * a failed write; after any failure only close is legal, and
- * it leaves nothing behind. One thread at a time.
+ * The result is there whole or not at all: temporary files in its folder are
+ * flushed to the disk and renamed by finish. Tensors are dealt to shards of at
+ * most shard_bytes of data, a larger one to a shard of its own; if there is
+ * more than one, the result is NAME-00001-of-0000N.safetensors and so on and
+ * NAME.safetensors.index.json. Metadata stands in every shard; data begins on a
+ * multiple of 64 bytes. After any failure only close may be called; it leaves
+ * nothing behind. One thread at a time.
  */
 #ifndef KV_TRACES_WRITER_H
 #define KV_TRACES_WRITER_H
@@ -29,26 +26,36 @@ typedef struct kv_st_writer kv_st_writer;
 
 #define KV_ST_SHARD ((uint64_t)4 << 30) /* bytes of data in a shard */
 
-/* path: NAME.safetensors. shard_bytes 0 = KV_ST_SHARD. Touches no file. */
+/* path: NAME.safetensors, copied. shard_bytes: 0 means KV_ST_SHARD. Creates no
+ * file. KV_RESOURCE: memory; *out is NULL then. */
 kv_rc kv_st_writer_open(const char *path, uint64_t shard_bytes,
                         kv_st_writer **out, kv_err *e);
 
-/* KV_USAGE for a name declared twice, a shape that overflows or text that is
- * not UTF-8. */
+/* Declares the next tensor, row-major shape[rank]. Everything is copied.
+ * KV_USAGE: the name was declared already or is not UTF-8, or the shape
+ * overflows or ends within a byte; KV_RESOURCE: memory. Asserts that nothing
+ * was appended yet. */
 kv_rc kv_st_writer_declare(kv_st_writer *w, const char *name, kv_st_dtype dtype,
                            int rank, const uint64_t *shape, kv_err *e);
+
+/* Sets a metadata value; a second one replaces the first. KV_USAGE: not UTF-8;
+ * KV_RESOURCE: memory. Asserts that nothing was appended yet. */
 kv_rc kv_st_writer_meta(kv_st_writer *w, const char *key, const char *value,
                         kv_err *e);
 
-/* More bytes than declared: an assertion. */
+/* Appends `bytes` bytes, which may end within a tensor or reach over several.
+ * The first call creates files. KV_RESOURCE: the disk has less room than all
+ * tensors need (said before a file is created), or a write fails. More bytes
+ * than were declared assert. */
 kv_rc kv_st_writer_append(kv_st_writer *w, uint64_t bytes, const void *data,
                           kv_err *e);
 
-/* Fewer bytes than declared: an assertion. *result, if asked for, is the
- * path to open: the file, or the index of the set; it lives as long as w. */
+/* Flushes and renames. *result (result may be NULL): the path to open, of the
+ * file or of the set's index; it lives as long as w. KV_RESOURCE as append.
+ * Fewer bytes than were declared assert. */
 kv_rc kv_st_writer_finish(kv_st_writer *w, const char **result, kv_err *e);
 
-/* Frees; without a successful finish also removes what was begun. */
+/* Frees, and deletes what was begun unless finish succeeded. Accepts NULL. */
 void kv_st_writer_close(kv_st_writer *w);
 
 #endif

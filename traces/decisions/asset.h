@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading an asset (ref/lane/asset.h) from a safetensors file: one file, not a
- * sharded set, as the SHA-256 of its bytes is part of what a row is called.
- * The tensors that are asked for are copied, so the file may go afterwards;
- * whatever else the file holds is left alone.
+ * Reads an asset, the file of a method (ref/lane/asset.h), from a safetensors
+ * file, and finds the file that fits a trace. Called by the engine before a
+ * method is opened. An asset is one file, never a set of shards, since the
+ * SHA-256 of its bytes is part of a result's key. The tensors that the method
+ * asks for are copied, so that the file may be deleted afterwards; others are
+ * ignored.
  *
- * A file whose metadata has `trace` (an identity, as `kvtrace info` prints) is
- * for that trace alone, decoded from token `prompt_len` of the metadata on
- * (absent: the trace's own).
+ * If the file's metadata has `trace` (an identity, as `kvtrace info --identity`
+ * prints), it is for that trace alone, decoded from token `prompt_len` of the
+ * metadata on (absent: the trace's own).
  */
 #ifndef KV_TRACES_ASSET_H
 #define KV_TRACES_ASSET_H
@@ -16,36 +18,38 @@
 #include "ref/lane/asset.h"
 #include "traces/trace/trace.h"
 
-/* Opens the file at `path` for a replay of trace t that decodes from token
- * prompt_len on. kind: what the method's files hold; it outlives the asset.
- * KV_INPUT: the file cannot be read, is an index of several or of another
- * format, or a tensor is of another type or shape, or not finite; KV_REFUSED:
- * it is for another trace or prompt, or a tensor is missing; KV_RESOURCE:
- * memory. One sentence each, and *out is NULL. Hashes the trace only where the
- * file names one. Cost: linear in the file. */
+/* Reads the file at path for a replay of trace t that decodes from token
+ * prompt_len on. kind: the tensors and the format that the method wants; it
+ * must outlive the asset. Hashes the trace only where the file names one. Cost:
+ * linear in the file. *out is NULL after a failure:
+ *
+ *   KV_INPUT     the file cannot be read, is an index or of another format, or
+ * a tensor has another type or shape, or is not finite KV_REFUSED   it is for
+ * another trace or prompt, or lacks a tensor KV_RESOURCE  memory */
 kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
                     const kv_trace *t, int prompt_len, kv_asset **out,
                     kv_err *e);
 void kv_asset_close(kv_asset *a); /* accepts NULL */
 
-/* Finds the file that a method reads for the model of a trace, where no
- * specification names one, and writes its path, at most `room` bytes with the
- * end. FOLDER is the trace's; of these the first that is there:
+/* Finds the file that a method reads for the model of trace t, for a
+ * specification that names none, and writes its path into path[room], with a
+ * NUL. FOLDER is the trace's folder, METHOD is `method`. The first of these
+ * that exists:
  *
  *   1. FOLDER/assets/METHOD.*.safetensors whose metadata `model_digest` lists
- *      the trace's (digests, with blanks between them): names do not matter
- *   2. the same in the folders of the variable KVREPLAY_ASSETS, colons between
+ *      the trace's (digests separated by blanks), whatever the file is called
+ *   2. the same in the folders of the variable KVREPLAY_ASSETS (A:B:C)
  *   3. FOLDER/assets/METHOD.MODEL.safetensors, MODEL being the trace's metadata
  *      `model`, or else its model_digest, in which every byte but A-Z a-z 0-9
  *      - . and _ is a _ ("meta-llama/Llama-3.1-8B" is meta-llama_Llama-3.1-8B)
  *   4. FOLDER/assets/METHOD.*.safetensors whose metadata `model` is the trace's
  *
  * In 3 and 4 a file that lists digests, none of them the trace's, is another
- * model's, unless the trace has no digest. Where there is no file at all it is
- * KV_OK, and *path is that of 3: who opens it says that nothing is there.
- * KV_REFUSED: the trace names no model, or is a session's; all that is there is
- * another model's; two files are equally good; the path has no room. Reads the
- * headers of files alone. */
+ * model's, unless the trace has no digest. If there is no file at all, KV_OK is
+ * returned with the path of 3, and kv_asset_open then says that it is missing.
+ * KV_REFUSED: the trace names no model, or is a session's; all files are
+ * another model's; two fit equally; path has no room. Reads headers of files
+ * only. */
 kv_rc kv_asset_beside(const kv_trace *t, const char *method, size_t room,
                       char *path, kv_err *e);
 

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes --help, man pages and completion from the tables of a program, so
- * that none of them can differ from the parser. Nothing returns an error:
- * check ferror(out).
+ * Writes --help, man pages and shell completion from the tables of a program
+ * (traces/option/option.h), so that none of them can differ from the parser.
+ * Called by program.c of this folder; kv_help_wrap also by whoever prints long
+ * text. Nothing returns an error: check ferror(out) at the end.
  */
 #ifndef KV_TRACES_HELP_H
 #define KV_TRACES_HELP_H
 
 #include "traces/option/program.h"
 
-/* Prints --help: examples first, then options, wrapped to 80 columns; of the
- * program itself (c is &p->alone) its commands and exit codes, too. */
+/* Prints --help of a command, in lines of at most 80 columns: usage, examples,
+ * options and notes. If c is &p->alone, the program's own: its commands and
+ * exit codes, too. */
 void kv_help_print(FILE *out, const kv_program *p, const kv_command *c);
 
-/* Writes a man page, section 1: roff(7) with man(7) macros. */
+/* Writes the man page (section 1) of a command, or of the program if c is
+ * &p->alone, in roff with the macros of man(7). */
 void kv_help_man(FILE *out, const kv_program *p, const kv_command *c);
 
-/* Writes completion for bash, of all commands. */
+/* Writes the script of completion for bash, of all commands. */
 void kv_help_completion(FILE *out, const kv_program *p);
 
-/* Exit codes and what they mean; ends with line NULL. */
+/* The exit codes (line) and what they mean (does); ends with line NULL. */
 extern const kv_example kv_help_codes[];
 
-/* Prints text broken into lines of at most 80 columns and a final newline. The
- * first line begins at column `at`, further ones are indented by `indent`. */
+/* Prints text, broken at blanks into lines of at most 80 columns, and a
+ * newline. The cursor is in column `at` already; further lines are indented by
+ * `indent` columns. A longer word is not broken. */
 void kv_help_wrap(FILE *out, int indent, int at, const char *text);
 
 #endif

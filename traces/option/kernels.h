@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What programs that compute let be chosen: the kernel set by KVREPLAY_ISA, and
- * threads.
+ * Command line of programs that compute: the kernel set, which the environment
+ * variable KVREPLAY_ISA chooses, and the number of threads. Neither changes a
+ * number of any result.
  */
 #ifndef KV_TRACES_OPTION_KERNELS_H
 #define KV_TRACES_OPTION_KERNELS_H
@@ -9,25 +10,26 @@
 #include "ref/kernels/kernels.h"
 #include "traces/option/program.h"
 
-/* KVREPLAY_ISA, for kv_program.environment. */
+/* An entry of kv_program.environment: the variable's help. */
 #define KV_ENVIRONMENT_ISA                                                     \
   {                                                                            \
     "KVREPLAY_ISA", "portable, avx2 or avx512: the kernel set to use instead " \
                     "of the best one; never changes a number"                  \
   }
 
-/* *out: the kernel set that KVREPLAY_ISA names, else the best one that this
- * processor has; prints a remark on standard error if it is not the fastest.
- * KV_USAGE: there is none of that name, or the processor lacks it. Call it
- * once, before anything is computed. */
+/* *out: the kernel set that KVREPLAY_ISA names, or else the fastest that this
+ * processor has. Prints a remark on standard error if the one that is named is
+ * not the fastest. Call it once, before anything is computed. KV_USAGE: there
+ * is no set of that name, or the processor lacks it. */
 kv_rc kv_choose_kernels(const kv_kernels **out, kv_err *e);
 
-/* The number of threads that --jobs means (0: one a processor) and that can be
- * made; if those are fewer, says so once. */
+/* The number of threads for --jobs `jobs` (0: one a processor), or fewer if not
+ * as many can be started; the first time it is fewer, prints a remark. */
 int kv_choose_threads(int jobs);
 
-/* Writes the lines of --version that are of computing, kernel set in use, CUDA
- * and BLIS, into lines[0..size), for kv_program.version. KV_USAGE as above. */
+/* For kv_program.version: writes three lines, the kernel set in use and whether
+ * CUDA and BLIS are built in, into lines[size]. KV_USAGE as kv_choose_kernels.
+ */
 kv_rc kv_version_kernels(size_t size, char *lines, kv_err *e);
 
 #endif

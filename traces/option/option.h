@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands as const tables. One kv_command describes a command: its options,
- * operands, examples, notes and work. The same table prints --help and makes
- * man page and completion (traces/option/help.h), so none of them can differ
- * from what the program does; traces/option/program.h runs it.
+ * Commands as const tables. A kv_command describes one command: its options,
+ * operands, examples, notes and work. The same table is parsed here, printed as
+ * help, man page and completion (help.h of this folder) and run (program.h), so
+ * that none of them can differ.
  *
- * An option stores its value into the command's own struct, at an offset. The
- * struct is zeroed or holds defaults before parsing. Texts point into argv.
+ * Each command has a struct of its own, into which options and operands are
+ * stored at the offsets that the table names. It is zeroed or holds defaults
+ * before parsing; its texts point into argv.
  */
 #ifndef KV_TRACES_OPTION_H
 #define KV_TRACES_OPTION_H
@@ -15,114 +16,127 @@
 #include "traces/container/apart.h"
 #include <stdbool.h>
 
+/* What an option stores, and so the type at its offset. */
 typedef enum kv_slot {
-  KV_SLOT_END,    /* ends a table */
-  KV_SLOT_FLAG,   /* bool */
+  KV_SLOT_END,    /* ends a table of options */
+  KV_SLOT_FLAG,   /* bool: true if the option is given */
   KV_SLOT_TEXT,   /* const char * */
-  KV_SLOT_LIST,   /* kv_list: may be repeated */
-  KV_SLOT_COUNT,  /* int, min..max */
-  KV_SLOT_WIDE,   /* uint64_t */
-  KV_SLOT_CHOICE, /* int: index into choices, then words; case is ignored */
-  KV_SLOT_HELP    /* ends parsing; no slot */
+  KV_SLOT_LIST,   /* kv_list: the option may be repeated */
+  KV_SLOT_COUNT,  /* int from min to max */
+  KV_SLOT_WIDE,   /* uint64_t, any */
+  KV_SLOT_CHOICE, /* int: which of choices, then words; case is ignored */
+  KV_SLOT_HELP    /* stores nothing, ends parsing; min is a kv_asked */
 } kv_slot;
 
 /* What a command does with the file that an option or an operand names. No
- * output of a command may be an input or another output
- * (traces/container/apart.h). */
+ * output may be an input or another output (traces/container/apart.h); from
+ * KV_USE_CREATED on they are outputs. */
 typedef enum kv_use {
   KV_USE_NONE, /* names no file */
   KV_USE_READ,
   KV_USE_KEPT,      /* a database: read and added to */
   KV_USE_CREATED,   /* created or replaced */
   KV_USE_SYNTHETIC, /* the same, and may replace a synthetic trace */
-  KV_USE_INSTEAD,   /* made in place of the standard output; -: is that */
+  KV_USE_INSTEAD,   /* written in place of standard output, which "-" means */
   KV_USE_FOLDER     /* a folder in which files are created */
 } kv_use;
 
-/* The i-th of some names that only the program knows; NULL past the last. */
+/* Names that only the program knows (methods, say): the i-th from 0, NULL past
+ * the last. */
 typedef const char *kv_naming(int i);
 
 typedef struct kv_option {
   kv_slot slot;
   const char *name;     /* without -- */
   int letter;           /* short form, 0 without one */
-  const char *argument; /* its argument's name in help; NULL: no argument */
+  const char *argument; /* name of its value in help; NULL: it takes none */
   const char *choices;  /* "table|json": for completion and KV_SLOT_CHOICE */
-  kv_naming *words;     /* further ones; or NULL */
-  int min, max;
-  size_t offset;
-  bool must;         /* KV_USAGE where it is not given */
-  const char *group; /* heading in help; NULL: that of the option before */
-  const char *help;  /* a phrase, no capital, no period */
+  kv_naming *words;     /* further choices, or NULL */
+  int min, max;         /* of KV_SLOT_COUNT */
+  size_t offset;        /* in the command's struct */
+  bool must;            /* KV_USAGE if it is not given */
+  const char *group;    /* heading in help; NULL: that of the option before */
+  const char *help;     /* a phrase, no capital, no period */
   kv_use use;
 } kv_option;
 
 typedef struct kv_list {
   int n;
-  const char **item; /* freed by kv_list_free */
+  const char **item; /* [n], the array owned: kv_options_free frees it */
 } kv_list;
 
 typedef struct kv_example {
-  const char *line, *does;
+  const char *line; /* to type; NULL ends a list */
+  const char *does; /* a phrase */
 } kv_example;
 
-/* What a command does, in the order of the calls; NULL: nothing. self is the
- * command's struct, `size` zeroed bytes. */
+/* What a command does, in the order of the calls; a NULL function is left out.
+ * self is the command's struct, `size` zeroed bytes. */
 typedef struct kv_task {
   size_t size;
-  void (*begin)(void *self, int argc, char **argv); /* before parsing */
-  kv_rc (*check)(void *self, kv_err *e); /* of what was typed, opens nothing */
-  /* An error without a sentence was told before. *stopped: interrupted. */
+  /* Before parsing: sets defaults. */
+  void (*begin)(void *self, int argc, char **argv);
+  /* After it: judges what was typed, and opens nothing. */
+  kv_rc (*check)(void *self, kv_err *e);
+  /* Does it. A failure with an empty sentence was printed already. *stopped is
+   * set to true after an interrupt; then the exit code is 130. */
   kv_rc (*work)(void *self, bool *stopped, kv_err *e);
-  void (*interrupted)(void *self); /* says what an interrupt left */
-  int (*conclude)(void *self);     /* after work: the exit code; NULL: 0 */
-  void (*free)(void *self);        /* in any case; its kv_lists are freed */
+  /* If *stopped: says what is kept. */
+  void (*interrupted)(void *self);
+  /* If work succeeded: the exit code; without this function 0. */
+  int (*conclude)(void *self);
+  /* In any case: frees what the struct owns, but for its kv_lists. */
+  void (*free)(void *self);
 } kv_task;
 
 typedef struct kv_command {
-  const char *name;     /* NULL: the program itself */
-  const char *summary;  /* a phrase, for lists of commands */
-  const char *operands; /* "TRACE..."; NULL without */
-  kv_naming *words;     /* that complete an operand; NULL: files do */
-  int least, most;      /* number of operands */
-  size_t offset;        /* of the kv_list of operands, if there are any */
-  kv_use use;           /* what is done with the operands' files */
-  const kv_option *options;
-  const kv_example *examples; /* ends with line NULL */
-  const char *const *notes;   /* paragraphs; ends with NULL */
+  const char *name;           /* NULL: the program itself */
+  const char *summary;        /* a phrase, for lists of commands */
+  const char *operands;       /* as in help, "TRACE..."; NULL: none */
+  kv_naming *words;           /* complete an operand; NULL: names of files do */
+  int least, most;            /* number of operands */
+  size_t offset;              /* of their kv_list in the struct, if most > 0 */
+  kv_use use;                 /* what is done with the operands' files */
+  const kv_option *options;   /* ends with KV_SLOT_END; NULL: none */
+  const kv_example *examples; /* ends with line NULL; NULL: none */
+  const char *const *notes;   /* paragraphs; ends with NULL; NULL: none */
   const kv_task *task;
 } kv_command;
 
+/* What a command line asks for. */
 typedef enum kv_asked {
   KV_ASKED_WORK,
   KV_ASKED_HELP,
   KV_ASKED_VERSION
 } kv_asked;
 
-/* --help and --version, part of every command. */
+/* --help and --version, which every command has; ends with KV_SLOT_END. */
 extern const kv_option kv_common_options[];
 
-/* Parses a command line; argv[0] is the command's name. Options and operands
- * may be mixed; `--` ends options. KV_USAGE: one sentence. If help or the
- * version is asked for, nothing after it is checked. Free with kv_options_free,
- * also after a failure. Not thread-safe (getopt_long). */
+/* Parses a command line into values, the command's struct; argv[0] is the
+ * command's name. Options and operands may be mixed; `--` ends options. At
+ * --help or --version parsing ends, *asked says which, and nothing after it is
+ * checked. KV_USAGE: something is wrong with what was typed; KV_RESOURCE:
+ * memory. Call kv_options_free also after a failure. Not thread-safe
+ * (getopt_long). */
 kv_rc kv_options_parse(const kv_command *c, int argc, char **argv, void *values,
                        kv_asked *asked, kv_err *e);
-void kv_options_free(const kv_command *c, void *values); /* the kv_lists */
+/* Frees the arrays of the kv_lists in values. */
+void kv_options_free(const kv_command *c, void *values);
 
-/* KV_USAGE if, among the files of a parsed command and `more` further inputs
- * in[], an output is an input or another output. kv_options_parse checks this
- * for what it parsed. */
+/* For inputs that no option names: KV_USAGE if, among the files of a parsed
+ * command and in[more], an output is an input or another output.
+ * kv_options_parse has checked the command's own. KV_RESOURCE: memory. */
 kv_rc kv_options_apart(const kv_command *c, const void *values, int more,
                        const kv_place *in, kv_err *e);
 
-/* KV_USAGE: there is no such `what` ("command"), with the name of names[0..n)
- * that was meant, or with `else_` where none is near. */
+/* Writes the sentence "no WHAT TEXT; did you mean NAME?" with the nearest of
+ * names[n], or "no WHAT TEXT; ELSE_" where none is near; returns KV_USAGE. */
 kv_rc kv_no_such(const char *what, const char *text, int n,
                  const char *const *names, const char *else_, kv_err *e);
 
-/* Iterates over the command's options, then the common ones: o NULL gives the
- * first; NULL means the end. */
+/* Iterates over a command's options and the common ones: the first for o NULL,
+ * else the one after o; NULL after the last. */
 const kv_option *kv_option_next(const kv_command *c, const kv_option *o);
 
 #endif

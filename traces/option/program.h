@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program as a table of commands (traces/option/option.h), and its main. Data
- * goes to standard output; messages, one line each, to standard error. Exit
- * codes: ref/ground/err.h, and 130 when interrupted.
+ * A program as a table of commands (traces/option/option.h), and its main: that
+ * of kvreplay, kvreport and kvtrace is little more than kv_command_main. Data
+ * goes to standard output, messages of one line each to standard error. Exit
+ * codes are those of ref/ground/err.h, and 130 after an interrupt.
  */
 #ifndef KV_TRACES_PROGRAM_H
 #define KV_TRACES_PROGRAM_H
@@ -10,32 +11,42 @@
 #include "traces/option/option.h"
 #include <stdio.h>
 
-enum { KV_MOST_COMMANDS = 16, KV_EXIT_INTERRUPTED = 130 };
+enum {
+  KV_MOST_COMMANDS = 16,    /* of a program */
+  KV_EXIT_INTERRUPTED = 130 /* the exit code after SIGINT or SIGTERM */
+};
 
 typedef struct kv_program {
-  const char *name;
-  kv_command alone;                  /* without a command: its name is NULL */
+  const char *name;                  /* begins every message */
+  kv_command alone;                  /* the program without a command: its name
+                                        is NULL; for --help and --version */
   const kv_command *const *commands; /* ends with NULL */
-  const kv_example *environment;     /* variables; ends with line NULL */
-  /* Commands that another package brings (traces/option/further.h), and the
-   * line that installs it: told where one is asked for and not there. Ends with
-   * line NULL; NULL: none. */
+  const kv_example *environment;     /* variables and what they do, for the man
+                                        page; ends with line NULL */
+  /* Commands that another package brings (traces/option/further.h), with the
+   * line that installs it, printed where one is asked for and not there. Ends
+   * with line NULL; NULL: none. */
   const kv_example *brought;
-  kv_rc (*version)(size_t size, char *lines, kv_err *e); /* further ones */
+  /* Adds lines to --version, into lines[size]; NULL: there are none. */
+  kv_rc (*version)(size_t size, char *lines, kv_err *e);
 } kv_program;
 
-/* Runs the command that argv[1] names, or answers --help and --version, and
- * flushes standard output: the exit code. Where the table has no such command
- * the process becomes the program that traces/option/further.h finds. For the
- * build, and in no help:
- * --man [COMMAND], --completion, --commands. */
+/* The body of main: runs the command that argv[1] names, or answers --help and
+ * --version, and flushes standard output. Returns the exit code; a failure was
+ * printed. Where the table has no such command the process becomes the program
+ * that traces/option/further.h finds. The build also calls it with --man [COMMAND], --completion and
+ * --commands, which no help names. */
 int kv_command_main(const kv_program *p, int argc, char **argv);
-/* Runs the command that argv[0] names, which may print: the exit code. */
+
+/* Runs the command that argv[0] names, as a part of another command: parses,
+ * works, prints its data and its error. Returns the exit code. */
 int kv_command_call(const kv_program *p, int argc, char **argv);
 
-/* Prints "PROGRAM: SENTENCE" on standard error; returns the exit code. */
+/* Prints "PROGRAM: SENTENCE" on standard error; returns e->rc, the exit code.
+ */
 int kv_say(const kv_err *e);
-/* Prints a remark that is no error, in the same form. */
+/* Prints a remark that is no error, in the same form. PROGRAM is the one that
+ * kv_command_main was given. */
 void kv_note(const char *text);
 
 #endif

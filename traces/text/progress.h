@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress on standard error: a bar with rate and time left where it is a
- * terminal, a line every few seconds where it is not, nothing when quiet.
- * Never part of a result. kv_progress_add may be called from any thread and
- * costs an atomic addition and a look at the clock; whoever finds the
- * display old redraws it, the others go on.
+ * Progress of a long command: a bar with rate and time left where the output is
+ * a terminal, a line every five seconds where it is not, nothing when quiet.
+ * Never part of a result.
+ *
+ *   start, then add from any thread and next by one, wipe before a message, end
+ *
+ * An addition costs an atomic operation and a look at the clock; the thread
+ * that finds the display older than 0.1 s redraws it. Nothing here fails.
  */
 #ifndef KV_TRACES_PROGRESS_H
 #define KV_TRACES_PROGRESS_H
@@ -15,27 +18,35 @@
 #include <stdio.h>
 
 typedef struct kv_progress {
-  FILE *out; /* NULL: quiet */
-  const char *what;
-  const char *unit; /* of the rate; outlives p */
-  int64_t total;
+  FILE *out;        /* where to; NULL: quiet */
+  const char *what; /* stands before the bar */
+  const char *unit; /* of the rate, in the plural: "tokens" */
+  int64_t total;    /* units of this work, at least 1 */
   bool terminal;
-  double started;             /* monotonic seconds */
-  _Atomic int64_t done, next; /* next: when to draw, microseconds */
-  bool drawn;                 /* something stands on the terminal's line */
+  double started;       /* seconds of CLOCK_MONOTONIC */
+  _Atomic int64_t done; /* units */
+  _Atomic int64_t next; /* when to draw, microseconds after started */
+  bool drawn;           /* a bar stands on the terminal's line */
 } kv_progress;
 
-/* what: stands before the bar, outlives p, and may change while nobody adds.
- * total > 0 units of work; unit names one, in the plural. */
+/* Begins a work of `total` units (less than 1 counts as 1). what and unit must
+ * outlive p; p->what may be replaced while no thread adds. quiet: draw nothing.
+ */
 void kv_progress_start(kv_progress *p, FILE *out, const char *what,
                        const char *unit, int64_t total, bool quiet);
-/* Other work, whose rate and time left begin anew. When to draw does not:
- * many short works say as much as one long. Nobody adds meanwhile. */
+
+/* Begins another work: count, rate and time left anew, but not the clock that
+ * says when to draw, so that many short works print no more than a long one.
+ * No thread may add meanwhile. */
 void kv_progress_next(kv_progress *p, int64_t total);
+
+/* `units` more are done, and draws if it is time. */
 void kv_progress_add(kv_progress *p, int64_t units);
-/* Clears the bar, so that a message or a table can follow: for the end, or
- * (wipe) while others may still add. */
+
+/* Clears the bar, so that a message can be printed; others may add meanwhile.
+ */
 void kv_progress_wipe(const kv_progress *p);
+/* Clears the bar for good: p is quiet from here on. */
 void kv_progress_end(kv_progress *p);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Foreign text in our sentences. Names from files and command lines may hold
- * anything; a sentence must stay one short line.
+ * Text from files and command lines: shown in messages, copied, read as numbers
+ * and compared with names. A name from a file may hold anything; a message must
+ * stay one short line, so control characters and bytes that are not UTF-8 are
+ * shown as escapes, "\x1b" (kv_plain of ref/ground/err.h).
  */
 #ifndef KV_TRACES_TEXT_H
 #define KV_TRACES_TEXT_H
@@ -13,30 +15,31 @@
 
 #include "ref/ground/err.h"
 
-enum { KV_SHOW = 120 };
+enum { KV_SHOW = 120 }; /* bytes of a name in a message, with its NUL */
 
-/* text for a sentence, as kv_plain shows it; a long one keeps its end (where
- * file and tensor names differ) behind "...". Returns out. */
+/* Writes text with escapes into out and returns out. Of a long one only the
+ * end, where names of files and tensors differ, behind "...". */
 const char *kv_show(const char *text, char out[KV_SHOW]);
 
-/* text as kv_plain shows it, of any length. */
+/* Prints text of any length with escapes. */
 void kv_put_plain(FILE *out, const char *text);
 
-/* A copy as kv_plain shows it. NULL: no memory. */
+/* A copy of any length with escapes, for free(). NULL: no memory. */
 char *kv_text_shown(const char *text);
 
-/* A copy, or NULL when there is no memory. */
+/* A copy of n bytes and a NUL, for free(). NULL: no memory. */
 char *kv_text_copy(size_t n, const char *text);
 
-/* Decimal digits only, value <= most. */
+/* Whether text is one or more decimal digits and nothing else, of a value of at
+ * most `most`; *out is the value then. */
 bool kv_text_count(const char *text, uint64_t most, uint64_t *out);
 
-/* Nearest binary32 of a plain decimal (digits, point, exponent), whatever
- * the locale; false for anything else, and for what does not fit. */
+/* Whether text is a plain decimal number (digits, point, exponent, sign) within
+ * +-3.4e38; *out is then the nearest binary32. The locale does not matter. */
 bool kv_text_float(const char *text, float *out);
 
-/* The name among names[0..n) nearest to text by edit distance, or NULL where
- * none is near enough to be meant. */
+/* Which of names[n] was probably meant: one that begins with text, or else the
+ * nearest by edits (about one in three letters). NULL: none is near. */
 const char *kv_text_nearest(const char *text, int n, const char *const *names);
 
 #endif

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many threads can be made. An OpenMP runtime that cannot make one ends
- * the whole process; so before the first parallel region of a size it is asked
- * here, by making that many threads and letting them go. Fewer threads are
- * slower and give the same bits.
+ * How many threads can be started here. An OpenMP runtime that cannot start one
+ * ends the whole process, so ask here before each parallel region: the answer
+ * is tried out by starting that many threads and letting them end. Fewer
+ * threads are slower and give the same bits.
  */
 #ifndef KV_TRACES_THREADS_H
 #define KV_TRACES_THREADS_H
 
-/* The number of threads, the calling one among them, that a region may ask
- * for: wanted, or fewer where a limit (ulimit -u, a control group, memory)
- * allows no more. The first answer that is fewer stands for the process. Costs
- * some microseconds a thread the first time, nothing after it. */
+/* The number of threads, the calling one among them, that a region may have:
+ * `wanted` (>= 1), or fewer where a limit (ulimit -u, a control group, memory)
+ * allows no more. Once it had to be fewer, that is the limit of the process
+ * from then on. Costs some microseconds a thread the first time, then nothing.
+ * Any thread may call. */
 int kv_threads_can(int wanted);
 
-/* Of a region that asks for no number. */
+/* The same for OpenMP's default number (OMP_NUM_THREADS, else the processors):
+ * for regions that are given none. */
 int kv_threads(void);
 
-/* A runtime, or a method that was loaded, may still end the process from
- * within. From now on that is KV_RESOURCE with a sentence, unless
- * kv_ending_is_ours was called; a child that was forked ends as it likes. */
+/* For main, first of all: from here on a library or a method that calls exit
+ * ends the process with KV_RESOURCE and a sentence that begins with `program`,
+ * which must live to the end. Does not hold in a child that was forked. */
 void kv_ending_watch(const char *program);
+
+/* For main, last of all: what follows is an ordinary end. */
 void kv_ending_is_ours(void);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a recorded head attends to: means over its recorded rows. Figures do
- * not depend on the number of threads, and no libm is in them.
+ * What each recorded query head attends to, as means over its recorded rows of
+ * attention (a row: one query's probabilities over the tokens it sees). Used by
+ * `kvtrace info --attention`. The figures do not depend on the number of
+ * threads or the kernel set. Cost: the logits of all recorded rows.
  */
 #ifndef KV_TRACES_ATTENTION_H
 #define KV_TRACES_ATTENTION_H
@@ -11,33 +13,38 @@
 #include "traces/trace/trace.h"
 
 enum {
-  KV_ATTENTION_FROM = 64,  /* rows of earlier tokens see too little */
-  KV_ATTENTION_RECENT = 32 /* the row's own token and those before it */
+  KV_ATTENTION_FROM = 64,  /* rows of earlier tokens are left out of `rows` */
+  KV_ATTENTION_RECENT = 32 /* newest tokens, the row's own among them */
 };
 
-/* Each a mean over rows; 0 where there is none. */
+/* Of one query head. Means are 0 where there is no row. */
 typedef struct kv_attention {
-  long rows;      /* recorded rows from token KV_ATTENTION_FROM on */
-  double entropy; /* nats */
-  double first;   /* mass on token 0 */
-  double recent;  /* mass on the KV_ATTENTION_RECENT newest tokens */
-  double tokens;  /* share of the tokens seen that 95 % of the mass needs */
-  long asked;     /* rows, of any token, that predict one of an answer, */
-  double needle;  /* and their mass on the token which it repeats */
+  long rows;      /* recorded rows from token KV_ATTENTION_FROM on; of these: */
+  double entropy; /*   in nats */
+  double first;   /*   probability of token 0 */
+  double recent;  /*   of the KV_ATTENTION_RECENT newest tokens together */
+  double tokens;  /*   fewest tokens with 95 % of the mass / tokens seen */
+  long asked;     /* rows of any token that predict a token of an answer; of
+                     these: */
+  double needle;  /*   probability of the token that the answer repeats */
 } kv_attention;
 
-/* Of the i-th recorded layer, out[n_heads]. Memory, a thread: 32 rows of
- * logits, and 8 numbers a row and head. KV_INPUT where a number, or a logit,
- * is not finite. */
+/* Computes the i-th recorded layer (from 0) into out[n_heads], on OpenMP's
+ * default number of threads. Memory, a thread: 32 rows of logits. KV_INPUT: a
+ * number or a logit is not finite, or the file has changed; KV_RESOURCE:
+ * memory. out is not written then. */
 kv_rc kv_attention_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                          kv_attention *out, kv_err *e);
 
-/* A head with a sink has at least so much of its mass on token 0. */
+/* Least `first` of a head that is said to have an attention sink. */
 #define KV_ATTENTION_SINK 0.3
 
-/* One word for it, the first that holds: "retrieval", three tenths of the mass
- * on the needle; "sink", on token 0; "local", half of it on the newest tokens;
- * "broad". "none": no row to judge by. */
+/* A head's kind, the first that holds; a static text:
+ *   "retrieval"  needle >= 0.3
+ *   "none"       no rows
+ *   "sink"       first >= KV_ATTENTION_SINK
+ *   "local"      recent >= 0.5
+ *   "broad"      all others */
 const char *kv_attention_word(const kv_attention *a);
 
 #endif

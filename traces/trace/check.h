@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a trace hold what it claims? Per recorded layer: every number finite,
- * and o recomputed from q, k and v in the canonical arithmetic against the o
- * that was recorded. Figures do not depend on the number of threads.
+ * Whether a trace holds what it claims, for `kvtrace check`, layer by layer:
+ * every number is finite, and recorded outputs and column sums agree with those
+ * recomputed from q, k and v. Figures do not depend on the number of threads.
+ * What is further apart than a tolerance is no error here: the caller compares.
+ * i is always the i-th recorded layer, from 0. Cost: full attention of all
+ * recorded rows, each time.
  */
 #ifndef KV_TRACES_CHECK_H
 #define KV_TRACES_CHECK_H
@@ -13,57 +16,67 @@
 #include "ref/kernels/kernels.h"
 #include "traces/trace/trace.h"
 
+/* Recorded outputs o against recomputed ones, over all rows and heads. */
 typedef struct kv_check {
-  int layer;        /* the model's number */
-  bool has_o;       /* the two errors below mean something */
-  double error;     /* largest |recomputed - recorded| */
-  double relative;  /* ||recomputed - recorded|| / ||recorded||, 0/0 = 0 */
-  double tolerance; /* of relative: F32 1e-4, BF16 outputs 4e-3, else 2e-3 */
+  int layer;       /* the model's number */
+  bool has_o;      /* outputs are recorded, and the two errors mean something */
+  double error;    /* largest |recomputed - recorded| of an element */
+  double relative; /* ||recomputed - recorded|| / ||recorded||, 0/0 = 0 */
+  double tolerance; /* of relative: 1e-4 if all is F32, 4e-3 of BF16 outputs,
+                       else 2e-3 */
 } kv_check;
 
-/* The larger of two errors, and a NaN for good: whoever judges by it must see
- * that something was no number. */
+/* The larger of two errors; NaN if either is, so that it is not overlooked. */
 static inline double kv_check_worse(double a, double b) {
   return a <= b || b != b ? b : a;
 }
 
-/* ||difference|| / ||norm|| of two sums of squares, 0/0 = 0. NaN of a NaN,
- * which no tolerance reaches. */
+/* ||difference|| / ||norm|| from the two sums of squares; 0/0 is 0, and NaN
+ * gives NaN, which is within no tolerance. */
 double kv_check_relative(double difference, double norm);
 
-/* KV_INPUT for NaN, Inf or a damaged file. Above the tolerance is no error
- * here: the caller compares. */
+/* Scans all numbers of the layer and compares its outputs. KV_INPUT: NaN, Inf,
+ * or the file has changed; KV_RESOURCE: memory. */
 kv_rc kv_check_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                      kv_check *out, kv_err *e);
 
-/* Recorded column sums: where every prompt row is there, each against the one
- * that q and k give; else only that a head's columns share what its rows have,
- * 1 each. A sum differs that is further away than the tolerance of it, or of
- * one row's mass where that is more. In units of 2^-40. */
+/* Recorded column sums (traces/trace/colsum.h), in units of 2^-40. Where every
+ * prompt row is recorded, each is compared with the recomputed one; else only
+ * the sum of each query head's columns with the number of prompt rows, since a
+ * row's probabilities add up to 1. Two numbers differ if they are further apart
+ * than tolerance * max(expected, one row's mass). */
 typedef struct kv_check_sums {
-  bool recorded, recomputed;
-  double tolerance;    /* 1e-4 of F32, 2e-3 of 2-byte types */
-  int64_t different;   /* columns; heads where not recomputed */
-  int head, column;    /* the first, column -1: all of the head */
-  double theirs, ours; /* there */
+  bool recorded;       /* there are column sums; else all below is 0 */
+  bool recomputed;     /* compared column by column */
+  double tolerance;    /* 1e-4 of F32, 2e-3 of other types */
+  int64_t different;   /* columns that differ; heads where not recomputed */
+  int head, column;    /* the first that differs; column -1: the whole head */
+  double theirs, ours; /* recorded and expected there */
 } kv_check_sums;
 
+/* Checks the layer's column sums, after kv_check_layer. KV_INPUT: a logit is
+ * not finite, or the file has changed; KV_RESOURCE: memory. */
 kv_rc kv_check_sums_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                           kv_check_sums *out, kv_err *e);
 
-/* The second opinion: another library's matrix products and a softmax in
- * binary64 against the canonical recomputation, on a sample of rows. */
+/* A second opinion about the recomputation itself: the same outputs by another
+ * library's matrix products and a softmax in binary64, on rows spread evenly.
+ */
 typedef struct kv_second {
-  const char *by; /* "BLIS 0.9.0", or NULL: not built in */
-  long rows;      /* query rows compared */
-  double error, relative;
+  const char *by;  /* "BLIS 0.9.0"; NULL: not built in, and all below is 0 */
+  long rows;       /* query rows compared, at most some 2048 a KV head */
+  double error;    /* as those of kv_check, between the two */
+  double relative; /* recomputations */
 } kv_second;
 
+/* Compares the two; `by` is valid until the next call. One thread computes, and
+ * one thread at a time may call. KV_INPUT: the file has changed; KV_RESOURCE:
+ * memory. */
 kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                       kv_second *out, kv_err *e);
 
-/* Tells the other library which processor this is, where it would not know;
- * before any thread, once. */
+/* For main, once and before any thread: sets BLIS_ARCH_TYPE for processors that
+ * BLIS 0.9 would take slow kernels for, unless the user has set it. */
 void kv_second_setup(void);
 
 #endif

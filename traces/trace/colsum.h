@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Column sums of the prompt's probabilities: what one may be, and what it is,
- * recomputed from q and k in the canonical arithmetic. A column's sum is that
- * of RN(P * 2^40) over the prompt rows that see it, so that it is at least 0
- * and at most so many times 2^40.
- *
- * Recomputing costs what the prompt's logits cost; memory: 32 rows of logits
- * a thread. Sums are of integers, so that any number of threads gives the
- * same.
+ * Column sums of the prompt's attention: for each query head and prompt token
+ * the sum of RN(P * 2^40) over the prompt rows that see it, P being a row's
+ * probability of that token; a trace may record them. They are whole numbers,
+ * so that the number of threads does not matter. Used by checking, converting
+ * and looking at a trace. Layers are the i-th recorded one, from 0.
  */
 #ifndef KV_TRACES_COLSUM_H
 #define KV_TRACES_COLSUM_H
@@ -20,21 +17,23 @@
 #include "ref/kernels/kernels.h"
 #include "traces/trace/trace.h"
 
-#define KV_COLSUM_ONE ((int64_t)1 << 40) /* all of one row's mass */
+#define KV_COLSUM_ONE ((int64_t)1 << 40) /* the mass of one row */
 
-/* Can they be recomputed: does the i-th recorded layer hold every prompt
- * row? */
+/* Whether the layer records the query rows of all prompt tokens, so that sums
+ * can be recomputed. */
 bool kv_colsum_can(const kv_trace *t, int i);
 
-/* out: [n_heads][prompt_len], of a layer whose first recorded rows are the
- * prompt's. KV_INPUT where a logit is not finite. */
+/* Recomputes them into out[n_heads][prompt_len] from q and k of a layer of
+ * which kv_colsum_can is true. Cost: the prompt's logits; memory: 32 rows of
+ * logits a thread. KV_INPUT: a logit is not finite; KV_RESOURCE: memory. */
 kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e);
 
-/* The recorded one, which lies anywhere. */
+/* Element `at` of the recorded ones, data->colsum, which may lie unaligned. */
 int64_t kv_colsum_at(const kv_layer_data *data, size_t at);
 
-/* KV_INPUT, naming the first that cannot be. */
+/* KV_INPUT, naming the first, where a recorded sum is below 0 or more than the
+ * rows that see its token could give. */
 kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e);
 
 #endif

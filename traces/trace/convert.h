@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace whose q, k and v have another type: each number the nearest of it,
- * ties to even. All else is carried over, as it is, but for what the rounding
- * makes untrue: where a number changed,
+ * Writes a trace anew with q, k and v in another type, for `kvtrace convert`.
+ * Each number becomes the nearest of that type, ties to even. All else is
+ * copied, but if any number changed:
  *
- *   o        the model's outputs are those of the numbers before, and are
- *            left out
- *   colsum   is recomputed from the rounded q and k; left out where a layer
- *            does not hold every prompt row
+ *   o        is left out, since it is the output of the numbers before
+ *   colsum   is recomputed from the rounded q and k, or left out where a layer
+ *            does not record every prompt row
  *
  * Metadata gains `converted`, "F32 to BF16". Written as a stream: memory is a
- * megabyte, and the column sums of a layer.
+ * megabyte and the column sums of a layer.
  */
 #ifndef KV_TRACES_CONVERT_H
 #define KV_TRACES_CONVERT_H
@@ -24,23 +23,29 @@
 #include "traces/trace/trace.h"
 
 typedef struct kv_convert {
+  /* Set by the caller: */
   const kv_trace *from;
-  kv_dtype dtype;
-  const volatile sig_atomic_t *stop; /* may be NULL; set: give up */
-  /* or NULL: bytes read since the last call */
+  kv_dtype dtype;                    /* of q, k and v in the result */
+  const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
+  /* Called with the bytes read since the last call; may be NULL. */
   void (*tick)(void *self, int64_t bytes);
-  void *self; /* of tick */
-  /* What became of it: */
-  int64_t changed;                           /* numbers that are others */
-  int o_left_out, sums_again, sums_left_out; /* layers */
+  void *self; /* first argument of tick */
+  /* Set by kv_convert_write: */
+  int64_t changed;   /* numbers that rounding changed */
+  int o_left_out;    /* layers whose outputs were left out, */
+  int sums_again;    /* whose column sums were recomputed, */
+  int sums_left_out; /* or left out */
 } kv_convert;
 
-/* Bytes that it reads, for a bar. */
+/* All bytes that tick will be told of: q, k and v, twice where they are
+ * rounded.
+ */
 int64_t kv_convert_bytes(const kv_convert *c);
 
-/* KV_USAGE where path is the trace's own; KV_INPUT for NaN, Inf, and what is
- * beyond the type's range, by place; KV_RESOURCE when the disk is full or
- * *stop was set. Nothing is left behind then. */
+/* Writes the result to path, NAME.safetensors. KV_USAGE: path is one of the
+ * trace's own files; KV_INPUT: NaN, Inf, a number beyond the new type's range,
+ * or the file has changed; KV_RESOURCE: memory or disk, or *stop was set. After
+ * a failure nothing is left behind. */
 kv_rc kv_convert_write(kv_convert *c, const kv_kernels *kernel,
                        const char *path, kv_err *e);
 

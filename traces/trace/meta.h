@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metadata of a trace, read and checked: numbers, the list of layers,
- * what version 1 cannot replay, answers and segments. Every function says
- * which key is wrong and how.
+ * Reads and checks the metadata of a trace, for kv_trace_open (trace.c of this
+ * folder), its only caller. `file` is the path for messages, s the open file.
+ * What is missing or malformed is KV_INPUT, with a sentence that names the key;
+ * lists may also be KV_RESOURCE, memory. After a failure nothing is to be
+ * freed.
  */
 #ifndef KV_TRACES_META_H
 #define KV_TRACES_META_H
@@ -11,28 +13,31 @@
 #include "traces/container/safetensors.h"
 #include "traces/trace/trace.h"
 
-/* A whole number in [least, most]; absent or anything else is KV_INPUT. */
+/* The whole number of a key, from least to most; it must be there. */
 kv_rc kv_meta_count(const char *file, const kv_st *s, const char *key,
                     int least, int most, int *out, kv_err *e);
 
-/* A finite decimal; absent gives KV_INPUT where otherwise is NULL, else
- * *otherwise. */
+/* The finite decimal of a key; *otherwise where it is absent, or KV_INPUT if
+ * otherwise is NULL. */
 kv_rc kv_meta_float(const char *file, const kv_st *s, const char *key,
                     const float *otherwise, float *out, kv_err *e);
 
-/* format, version; softcap, sliding window and sinks absent or `none`. */
+/* Checks that format and version are those of a trace, and that attn.softcap,
+ * attn.sliding_window and attn.sinks are absent or "none": version 1 of the
+ * format cannot replay them. */
 kv_rc kv_meta_version(const char *file, const kv_st *s, kv_err *e);
 
-/* `layers`: all, or numbers separated by commas, ascending, each below
- * n_layers. *out is to be freed. */
+/* `layers`, which is recorded: "all", or ascending numbers below n_layers,
+ * separated by commas. *out: [*n], for free(). */
 kv_rc kv_meta_layers(const char *file, const kv_st *s, int n_layers, int *n,
                      int **out, kv_err *e);
 
-/* 0 = half, 1 = interleaved; absent is KV_INPUT. */
+/* `rope.layout`: *interleaved is 0 for "half", 1 for "interleaved". */
 kv_rc kv_meta_layout(const char *file, const kv_st *s, int *interleaved,
                      kv_err *e);
 
-/* Lists of JSON objects; absent is the empty list. *out is to be freed. */
+/* `answers` and `segments`, JSON lists of ranges within n_tokens tokens; an
+ * absent key is the empty list. *out: [*n], for free(). */
 kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
                       kv_answer **out, kv_err *e);
 kv_rc kv_meta_segments(const char *file, const kv_st *s, int n_tokens, int *n,

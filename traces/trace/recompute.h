@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Full causal attention of recorded query rows, in the canonical arithmetic:
- * what `o` must be if q, k and v are what they claim. For checking a trace
- * and for giving a synthetic one its outputs; the replay engine has its own.
+ * Full causal attention of recorded query rows in the canonical arithmetic
+ * (ref/ground/arith.h): what the outputs o must be if q, k and v are what they
+ * claim. Used to check a trace and to give a synthetic one its outputs; the
+ * replay engine has its own.
  *
- * Memory per kv_recompute: one partial output per chunk of 128 tokens and
- * query, 16 MB at 131,072 tokens of dimension 128. One thread each.
+ *   init once a thread, kv_recompute_block for each block of rows, release
+ *
+ * Memory of one: a partial output a query and 128 tokens, 16 MB at 131,072
+ * tokens of dimension 128.
  */
 #ifndef KV_TRACES_RECOMPUTE_H
 #define KV_TRACES_RECOMPUTE_H
@@ -15,18 +18,30 @@
 #include "ref/kernels/kernels.h"
 #include "traces/trace/rows.h"
 
+/* Sizes: m = rows * group queries (group: query heads of a KV head), c chunks
+ * of 128 tokens. `rows`, q and out are for the caller, the rest is scratch. */
 typedef struct kv_recompute {
-  int rows; /* most rows of a block: their queries share the keys */
-  float *q, *s, *top, *sum, *part, *out, *pack;
-  const void **key, **value;
+  int rows;           /* most recorded rows of a block, 32 / group but >= 1 */
+  float *q;           /* [m][d] the block's queries, as binary32 */
+  float *out;         /* [m][d_v] the block's outputs, [row][query head] */
+  float *s;           /* [m][128] logits, then weights of one chunk */
+  float *top, *sum;   /* [m][c] largest logit and sum of weights of a chunk */
+  float *part;        /* [c][m][d_v] weighted values of a chunk */
+  float *pack;        /* of kv_kernels.logits */
+  const void **key;   /* [128] rows of K of one chunk */
+  const void **value; /* [128] rows of V */
 } kv_recompute;
 
+/* Allocates for a trace of that shape. KV_RESOURCE: memory; *x is empty then,
+ * and release accepts it. */
 kv_rc kv_recompute_init(kv_recompute *x, const kv_shape *shape, kv_err *e);
 void kv_recompute_release(kv_recompute *x);
 
-/* Rows first..first+count-1 (indices into the recorded rows, count <=
- * x->rows) of the query heads that read KV head g; result in
- * x->out[row][member][d_v], row counted from first. */
+/* Recorded rows first .. first + count - 1 (indices into the recorded rows of
+ * the layer `data`; 1 <= count <= x->rows, asserted) of the query heads that
+ * read KV head g. Row r (from 0) of the m-th of them is x->out + (r * group +
+ * m)
+ * * d_v. */
 void kv_recompute_block(kv_recompute *x, const kv_kernels *kernel,
                         const kv_shape *shape, const kv_layer_data *data, int g,
                         int first, int count);

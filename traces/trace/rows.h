@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probabilities of recorded query rows over all tokens that they see, in the
- * canonical arithmetic (rule 4): for whoever looks at whole rows of attention,
- * such as column sums. Memory: 32 rows of logits, and a pointer a token. One
- * kv_rows a thread.
+ * Attention probabilities of recorded query rows over all tokens that they see,
+ * in the canonical arithmetic (ref/ground/arith.h): for figures that look at
+ * whole rows, such as column sums.
+ *
+ *   init once a thread, kv_rows_head for each KV head, kv_rows_take for each
+ *   block of rows, release
+ *
+ * Memory of one: 32 rows of logits and a pointer a token.
  */
 #ifndef KV_TRACES_ROWS_H
 #define KV_TRACES_ROWS_H
@@ -16,38 +20,43 @@
 
 typedef struct kv_rows {
   const kv_shape *shape;
-  const kv_layer_data *data;
+  const kv_layer_data *data; /* the layer */
   const kv_kernels *kernel;
-  int most, group; /* recorded rows at once; query heads that read one key */
-  int g;           /* the KV head in hand */
-  size_t stride;   /* of p: tokens of the longest row */
-  float *p;        /* [most][group][stride] */
-  float *q, *pack;
-  const void **key;
+  int most;         /* recorded rows of a block, at most */
+  int group;        /* query heads that read one KV head */
+  int g;            /* the KV head of kv_rows_head */
+  size_t stride;    /* floats between rows of p: `tokens` of kv_rows_init */
+  float *p;         /* [most][group][stride] probabilities */
+  float *q, *pack;  /* scratch: queries as binary32, of kv_kernels.logits */
+  const void **key; /* [stride] rows of K of head g */
 } kv_rows;
 
-/* How many recorded rows are taken at once. */
+/* What `most` will be, for dealing out blocks before there is a kv_rows: 32
+ * rows of logits, but always one row of every query head of a group. */
 static inline int kv_rows_most(const kv_shape *shape) {
-  enum { QUERIES = 32 }; /* rows of logits, more where a group is */
+  enum { QUERIES = 32 };
   int group = kv_group(shape);
   return group < QUERIES ? QUERIES / group : 1;
 }
 
-/* Room for rows that see at most so many tokens; release accepts what failed.
+/* Allocates for rows that see at most `tokens` tokens; shape, data and kernel
+ * must outlive x. KV_RESOURCE: memory; *x is empty then, and release accepts
+ * it.
  */
 kv_rc kv_rows_init(kv_rows *x, const kv_shape *shape, const kv_layer_data *data,
                    const kv_kernels *kernel, int tokens, kv_err *e);
 void kv_rows_release(kv_rows *x);
 
-/* From here on the rows are those of the query heads that read KV head g. */
+/* From here on rows are those of the query heads that read KV head g. */
 void kv_rows_head(kv_rows *x, int g);
 
-/* Recorded rows first..first+count-1, count <= most: row r of query head m of
- * the group at p + (r * group + m) * stride, its token's number and one more
- * elements. False: a logit is not finite, and p means nothing. */
+/* Computes recorded rows first .. first + count - 1 (indices into the layer's
+ * recorded rows; 1 <= count <= most, asserted). Those of row r (from 0) of the
+ * m-th query head begin at p + (r * group + m) * stride: one float a token, up
+ * to the row's own. False: a logit is not finite, and p means nothing. */
 bool kv_rows_take(kv_rows *x, int first, int count);
 
-/* Token of the i-th recorded row. */
+/* The token of the i-th recorded row of a layer. */
 static inline int kv_row_token(const kv_layer_data *data, int i) {
   return data->rows ? data->rows[i] : i;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synthetic traces: any geometry, any length, the same bits on every machine
- * and with any number of threads. They carry the structures that the
- * literature describes (traces/README.md says which and how), so that scale
- * and speed can be measured where no recording is at hand. They are never
- * called real: `source` says synthetic.
+ * Writes synthetic traces: any geometry, any length, the same bits on every
+ * machine and with any number of threads. Their attention has the structures
+ * that the literature describes (traces/README.md says which and how), so that
+ * scale and speed can be measured where no recording is at hand. Metadata
+ * `source` says synthetic. Used by `kvtrace synth`, laws and tests.
  *
- * Written as a stream: memory is a few megabytes and four bytes for every
- * token and fast rotation, except with `output`, which holds one KV head.
+ * Written as a stream: memory is a few megabytes and some 132 bytes a token;
+ * with `output` also one KV head.
  */
 #ifndef KV_TRACES_SYNTH_H
 #define KV_TRACES_SYNTH_H
@@ -20,29 +20,30 @@
 #include "traces/trace/geometry.h"
 
 typedef struct kv_synth {
-  kv_geometry like; /* with the caller's changes */
-  int n_tokens, prompt_len;
-  uint64_t seed;
-  int exponent;      /* values are multiplied by 2 to this, -252 to 252 */
-  int output;        /* record o too: quadratic in tokens */
-  int n_recorded;    /* 0: all layers */
-  const int *layers; /* [n_recorded], ascending */
-  const volatile sig_atomic_t *stop; /* may be NULL; set: give up */
-  /* or NULL: rows written since the last call */
+  kv_geometry like;  /* the model: d is a multiple of 4 from 8 to 1024 */
+  int n_tokens;      /* 1 to 2^23 */
+  int prompt_len;    /* 1 to n_tokens */
+  uint64_t seed;     /* another seed, another trace */
+  int exponent;      /* values v are multiplied by 2^exponent, -252 to 252 */
+  int output;        /* 1: record outputs o, too; time quadratic in tokens */
+  int n_recorded;    /* layers that are written; 0: all */
+  const int *layers; /* [n_recorded] their numbers in the model, ascending */
+  const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
+  /* Called with the rows written since the last call; may be NULL. */
   void (*tick)(void *self, int64_t rows);
-  void *self; /* of tick */
+  void *self; /* first argument of tick */
 } kv_synth;
 
-/* The prompt length when none is asked for: all but an eighth, at most 256
- * tokens, of the whole. */
+/* The prompt length where none is asked for: all tokens but an eighth, but at
+ * least all but 256. */
 int kv_synth_prompt(int n_tokens);
 
-/* Rows of q, k, v and o that it writes. */
+/* All rows of q, k, v and o that tick will be told of. */
 int64_t kv_synth_rows(const kv_synth *s);
 
-/* KV_USAGE for a geometry that cannot be, KV_RESOURCE when the disk is full,
- * or too small (then before any row is made), or *stop was set; then nothing is
- * left behind. */
+/* Writes it to path, NAME.safetensors. KV_USAGE: a field of *s is out of its
+ * range; KV_RESOURCE: memory, the disk (too small is said before any row is
+ * made), or *stop was set. After a failure nothing is left behind. */
 kv_rc kv_synth_write(const kv_synth *s, const kv_kernels *kernel,
                      const char *path, kv_err *e);
 

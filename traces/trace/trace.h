@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The attention trace: one recorded request of one model, mapped and
- * validated. kv_trace_open checks everything but the values of q, k, v and o
- * (kv_trace_scan_layer does that, layer by layer, as they are used), so what
- * it returns holds together: shapes agree, lists are inside the tokens,
- * every decode row is recorded.
+ * An attention trace: queries, keys and values of one recorded request of one
+ * model, mapped from its file (traces/README.md describes the format).
+ * kv_trace_open checks everything but the numbers of q, k, v and o, so that
+ * what it returns holds together; kv_trace_scan_layer checks those, layer by
+ * layer, before they are used.
  *
- * Memory: tables of a few bytes a token; q, k, v, o and colsum stay in the
- * file and are read through the map, unaligned. All that is returned belongs
- * to the trace. Many threads may read; opening and closing are for one.
+ *   open; a layer: scan, use, release_layer; damaged; close
  *
- * A file can shrink while it is mapped. Reads then give zeros instead of a
- * signal: before a result is believed, kv_trace_damaged must say KV_OK.
+ * Memory: tables of a few bytes a token; q, k, v, o and colsum stay in the file
+ * and are read through the map, unaligned. A file that is shortened meanwhile
+ * reads as zeros: before a result is believed, kv_trace_damaged must say KV_OK.
+ * All that is returned belongs to the trace. Open and close by one thread; any
+ * number may read in between. i is the i-th recorded layer, from 0.
  */
 #ifndef KV_TRACES_TRACE_H
 #define KV_TRACES_TRACE_H
@@ -23,88 +24,99 @@
 #include "ref/ground/sha256.h"
 #include "ref/ground/shape.h"
 
-/* Where an answer stands and where its needle does; ends are exclusive. The
- * token at start + i is predicted by row start + i - 1 (start >= 1), which
- * looks for source_start + i. The two lengths may differ. */
+/* An answer whose words stand earlier in the request (its needle), as ranges of
+ * tokens, ends exclusive. Token start + i, start >= 1, is predicted by row
+ * start + i - 1, which looks for token source_start + i. The two lengths may
+ * differ. */
 typedef struct kv_answer {
   int start, end, source_start, source_end;
 } kv_answer;
 
 typedef enum kv_role { KV_CONTEXT, KV_QUESTION, KV_ANSWER } kv_role;
 
+/* A part of the request. */
 typedef struct kv_segment {
   int start, end; /* tokens, end exclusive */
   kv_role role;
 } kv_segment;
 
+/* A recorded layer. */
 typedef struct kv_recorded {
-  kv_layer_data data;
-  const void *o; /* [n_heads][data.n_rows][d_v], o_type; NULL: not recorded */
+  kv_layer_data data; /* q, k, v and column sums */
+  const void *o;      /* [n_heads][data.n_rows][d_v] the model's own outputs, of
+                         o_type; NULL: not recorded */
   kv_dtype o_type;
 } kv_recorded;
 
 typedef struct kv_trace {
-  const char *path;
+  const char *path; /* as given to kv_trace_open */
   const char *name; /* file name without folder and .safetensors */
-  kv_shape shape;
+  kv_shape shape;   /* T = shape.n_tokens */
   kv_rope rope;
-  float rope_scale;      /* already inside q and k; 1 where none is recorded */
-  int n_layers;          /* recorded, <= shape.n_layers */
+  float rope_scale;      /* factor of RoPE's cosines and sines, already inside q
+                            and k; 1 where none is recorded */
+  int n_layers;          /* recorded layers, <= shape.n_layers */
   kv_recorded *layer;    /* [n_layers], ascending data.layer */
   const int32_t *tokens; /* [T] token ids, or NULL */
-  int first_decode; /* least prompt_len whose decode rows are all recorded */
+  int first_decode;      /* least prompt_len of which the query rows of all
+                            decoded tokens are recorded; 0: of any */
   int n_answers;
-  kv_answer *answer;
+  kv_answer *answer; /* [n_answers] */
   int n_segments;
-  kv_segment *segment;
-  struct kv_trace_own *own; /* the file set and what the above points to */
+  kv_segment *segment;      /* [n_segments] */
+  struct kv_trace_own *own; /* private; NULL: of a session, without a file */
 } kv_trace;
 
+/* Opens the trace at path, a .safetensors or the .index.json of a set.
+ * KV_INPUT: it cannot be read or is malformed, with file, key or tensor and
+ * reason; KV_RESOURCE: memory. *out is NULL then. */
 kv_rc kv_trace_open(const char *path, kv_trace **out, kv_err *e);
-void kv_trace_close(kv_trace *t);
-/* What a trace of that path is called; freed by the caller, NULL without
- * memory. */
+void kv_trace_close(kv_trace *t); /* accepts NULL */
+
+/* What `name` of a trace at that path is; for free(). NULL: no memory. */
 char *kv_trace_stem(const char *path);
 
 /* The metadata value of a key, or NULL. */
 const char *kv_trace_meta(const kv_trace *t, const char *key);
 
-/* Index of the first of n elements, at any address, that is NaN or Inf; n
- * where there is none. */
+/* Index of the first of n elements at data (of any alignment) that is NaN or
+ * Inf; n if there is none. */
 size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
 
-/* KV_INPUT, naming tensor and index, when q, k or v of the i-th recorded
- * layer holds NaN or Inf, or colsum what no sum can be; the second looks at o.
- * One pass over the bytes. */
+/* Reads all of q, k, v and colsum of a layer, or all of o. KV_INPUT, naming
+ * tensor and index: NaN, Inf, or a column sum that no probabilities give. */
 kv_rc kv_trace_scan_layer(const kv_trace *t, int i, kv_err *e);
 kv_rc kv_trace_scan_output(const kv_trace *t, int i, kv_err *e);
 
-/* Gives the pages of the i-th recorded layer back to the system. */
+/* Lets the system take back the memory of a layer; it is read from the disk
+ * again when used. */
 void kv_trace_release_layer(const kv_trace *t, int i);
 
-/* KV_INPUT once a file has shrunk or changed since it was opened. */
+/* KV_INPUT once a file was shortened or rewritten after it was opened. */
 kv_rc kv_trace_damaged(const kv_trace *t, kv_err *e);
 
-/* What the request is, whatever its file is called and however it is cut
- * into shards: SHA-256 over the tensors (name, type, shape, SHA-256 of the
- * bytes) in bytewise name order and the metadata without `created` and
- * `recorder`. Reads the whole file unless the cache knows it; the cache
- * (XDG_CACHE_HOME, else ~/.cache) is keyed by device, inode, size and time
- * of change, and a cache that cannot be used is no error. */
+/* The trace's identity, whatever its file is called and however it is cut into
+ * shards: SHA-256 over the tensors (name, type, shape, SHA-256 of the bytes) in
+ * bytewise order of names and the metadata without `created` and `recorder`.
+ * Reads the whole file unless the cache knows it. The cache (XDG_CACHE_HOME,
+ * else ~/.cache) is keyed by device, inode, size and time of change; if it
+ * cannot be used that is no error. KV_INPUT: the file has changed; KV_RESOURCE:
+ * memory. */
 kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 
-/* Index of the recorded layer that a tensor of the format belongs to, by its
- * name, and which one it is: q, k, v, o, rows or colsum. -1: of none; *part is
- * then the name of one that stands alone (tokens, positions, rope.inv_freq),
- * or NULL: the format has no such tensor and nobody reads it. */
+/* Which tensor of the format `name` is. One of a recorded layer: returns its
+ * index i, and *part is "q", "k", "v", "o", "rows" or "colsum". Else -1; *part
+ * is "tokens", "positions" or "rope.inv_freq", or NULL: the format has no such
+ * tensor, and it is not read. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);
 
-/* How many tensors nobody reads; "2 tensors are none of the format's and were
- * not read: layers.0.O, x". */
-enum { KV_UNREAD_TEXT = 512 };
+/* How many tensors of the file are not read, and a sentence about them: "2
+ * tensors are none of the format's and were not read: layers.0.O, x". */
+enum { KV_UNREAD_TEXT = 512 }; /* bytes, with the NUL */
 size_t kv_trace_unread(const kv_trace *t, char out[KV_UNREAD_TEXT]);
 
-/* The file set, for who wants tensors beyond the ones above. */
+/* The open file, for tensors beyond the ones above
+ * (traces/container/safetensors.h). */
 struct kv_st;
 const struct kv_st *kv_trace_files(const kv_trace *t);
 

@@ -11,25 +11,32 @@
 #include "gemm.h"
 #include <math.h>
 enum {
-  D = 64,
-  H = 8,
-  KV = 2,
-  G = H / KV,
-  QKV = (H + 2 * KV) * D,
-  BLOCK = 64,
-  LONGEST = 2048,
-  LD = LONGEST + 48
-}; /* not a multiple of a page: rows in different sets */
-#define EPS 1e-6f
+  D = 64,                 /* dimension of a head */
+  H = 8,                  /* query heads */
+  KV = 2,                 /* KV heads */
+  G = H / KV,             /* query heads of a KV head */
+  QKV = (H + 2 * KV) * D, /* a token's row of q, k and v: H, KV, KV heads */
+  BLOCK = 64,             /* queries at once in the backward pass */
+  LONGEST = 2048,         /* most tokens of a sequence; T is a multiple of 64 */
+  LD = LONGEST + 48       /* between rows of probabilities: no multiple of a
+                             page, so that rows lie in different cache sets */
+};
+#define EPS 1e-6f /* of the RMS norm */
 
+/* Cosine and sine of the rotation, [position][pair]; filled by the caller. */
 typedef struct {
   float cs[LONGEST][D / 2], sn[LONGEST][D / 2];
 } rope_table;
+/* Scratch of one thread, for the head in hand.  A d before a name: its
+ * gradient; a t or n behind it: packed by pack_t or pack_n. */
 typedef struct {
-  b16 *q, *k, *v, *dob, *ds; /* [T][D]; ds [BLOCK][T] */
-  pair *kt, *kn, *vt, *vn, *pp, *dsp, *qn, *don;
-  float *dk, *dv, *dq;
-  b16 *p; /* [8][T] */
+  b16 *q, *k, *v, *dob;    /* [T][D]; dob: gradient of the output */
+  b16 *ds;                 /* [BLOCK][LD] gradient of the logits */
+  pair *kt, *kn, *vt, *vn; /* k and v */
+  pair *pp, *dsp;          /* [BLOCK / 2][LD] pairs of rows of p and ds */
+  pair *qn, *don;          /* a block of q and dob */
+  float *dk, *dv, *dq;     /* [T][D] */
+  b16 *p;                  /* [8][LD] probabilities, not yet divided */
 } attn_room;
 
 static attn_room attn_new(void) {
@@ -99,13 +106,15 @@ static void norm_rope_back(const b16 *raw, long ld, long T, const float *gain,
       stb(graw + t * ld + i, _mm512_loadu_ps(z + i));
   }
 }
-static inline __m512 visible(__m512 p, long j, long row) { /* 0 after the row */
+/* p of tokens j .. j + 15, with 0 for those after token `row` */
+static inline __m512 visible(__m512 p, long j, long row) {
   long n = row + 1 - j;
   __mmask16 m = n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
   return _mm512_maskz_mov_ps(m, p);
 }
-/* qkv [T][QKV] of one sequence -> o [T][H*D], lse [H][T].  bos, if not NULL,
- * gains per head the mass on token 0 of rows from 64 on. */
+/* qkv [T][QKV] of one sequence -> o [T][H*D], lse [H][T] (log of the sum of
+ * exponentials, which the backward pass needs).  gq and gk: gains [D].  bos, if
+ * not NULL: [H], to which the mass on token 0 of rows from 64 on is added. */
 static void attn_fwd(attn_room *a, const b16 *qkv, long T, const float *gq,
                      const float *gk, const rope_table *rt, b16 *o, float *lse,
                      double *bos) {
@@ -157,7 +166,8 @@ static void attn_fwd(attn_room *a, const b16 *qkv, long T, const float *gq,
     }
   }
 }
-/* one block of BLOCK queries of a head: dq written, dk and dv added to */
+/* one block of BLOCK queries from token i0 on, of the head in a: dq is written,
+ * dk and dv are added to.  delta [T]: sum of o times its gradient */
 static void attn_block(attn_room *a, long i0, long T, const float *lse,
                        const float *delta) {
   long n = i0 + BLOCK;
@@ -207,7 +217,8 @@ static void attn_block(attn_room *a, long i0, long T, const float *lse,
       put(acc, a->dk + j * D + c, D, ADD);
     }
 }
-/* gradient do [T][H*D] -> dqkv [T][QKV]; dgq and dgk are added to */
+/* gradient dout [T][H*D] -> dqkv [T][QKV]; dgq and dgk [D] are added to.  qkv,
+ * o and lse as attn_fwd had and left them */
 static void attn_bwd(attn_room *a, const b16 *qkv, const b16 *o,
                      const b16 *dout, const float *lse, long T, const float *gq,
                      const float *gk, const rope_table *rt, b16 *dqkv,

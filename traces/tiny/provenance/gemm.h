@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of matrices in bfloat16 with float32 sums, by AVX512_BF16, for one
- * thread.  An operand is read as 32-bit words of two bfloat16 values that lie
- * next to each other along the dimension that is summed over ("a pair").
+ * thread: the arithmetic of train.c, which trained the model of traces/tiny. An
+ * operand is read as 32-bit words of two bfloat16 values that lie next to each
+ * other along the dimension that is summed over ("a pair").  All matrices are
+ * row-major; m, n and k are multiples of 8, 32 and 32, and nothing is checked.
  *
  * The right operand is packed into panels of 32 columns: [pair][32] words.
  * The left one is read in tiles of 8 rows, either where it lies (row-major,
@@ -15,16 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef uint16_t b16;
-typedef uint32_t pair;
+typedef uint16_t b16;      /* a bfloat16 */
+typedef uint32_t pair;     /* two, the first in the low half */
 enum { STORE, ADD, HALF }; /* what becomes of a tile: float, +=, bfloat16 */
 
+/* Zeroed memory, aligned to 64 bytes, never freed; aborts without memory. */
 static inline void *room(size_t bytes) {
   void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (!p) abort();
   memset(p, 0, bytes);
   return p;
 }
+/* 16 floats to bfloat16, to nearest even, and back; loaded and stored. */
 static inline __m256i to_b16(__m512 x) {
   return (__m256i)_mm512_cvtneps_pbh(x);
 }
@@ -44,7 +48,8 @@ static inline __m512i braid(const b16 *a, const b16 *b) {
   return _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16));
 }
 
-/* acc[8][2] = 8 rows x 32 columns, summed over n pairs */
+/* acc[8][2] = 8 rows x 32 columns, summed over n pairs.  Pair i of row r is
+ * a[i * step + r * row]; b is one panel. */
 static inline __attribute__((always_inline)) void tile(long n, const pair *a,
                                                        long step, long row,
                                                        const pair *b,
@@ -62,6 +67,8 @@ static inline __attribute__((always_inline)) void tile(long n, const pair *a,
     }
   }
 }
+/* Writes acc to 8 rows of c, ldc elements apart: mode STORE and ADD to floats,
+ * HALF to bfloat16. */
 static inline __attribute__((always_inline)) void put(__m512 acc[8][2], void *c,
                                                       long ldc, int mode) {
 #pragma GCC unroll 8
@@ -93,6 +100,7 @@ rows_in(const b16 *a, const pair *b, long m, long n, long k, char *c, long ldc,
         put(acc, c + (i * ldc + j) * (mode == HALF ? 2 : 4), ldc, mode);
       }
 }
+/* The same for any c, with a mode known to the compiler. */
 static void rows_by(const b16 *a, const pair *b, long m, long n, long k,
                     void *c, long ldc, int mode) {
   if (mode == HALF)
@@ -102,21 +110,22 @@ static void rows_by(const b16 *a, const pair *b, long m, long n, long k,
   else
     rows_in(a, b, m, n, k, c, ldc, STORE);
 }
-/* panels of w^T, w [n][k]: the sum runs along w's rows */
+/* out = panels of w^T, w [n][k]: the sum runs along w's rows */
 static void pack_t(const b16 *w, long n, long k, pair *out) {
   for (long j = 0; j < n; j++)
     for (long i = 0; i < k / 2; i++)
       out[(j / 32) * 32 * (k / 2) + i * 32 + j % 32] =
           ((const pair *)w)[j * (k / 2) + i];
 }
-/* panels of x [k][n]: the sum runs down x's columns */
+/* out = panels of x [k][n], rows ld apart: the sum runs down x's columns */
 static void pack_n(const b16 *x, long k, long n, long ld, pair *out) {
   for (long i = 0; i < k / 2; i++)
     for (long j = 0; j < n; j += 16)
       _mm512_storeu_si512(out + (j / 32) * 32 * (k / 2) + i * 32 + j % 32,
                           braid(x + 2 * i * ld + j, x + (2 * i + 1) * ld + j));
 }
-/* g[n][k] += y^T x, y [m][n], x [m][k]; 512 rows of m at a time */
+/* g[n][k] += y^T x, y [m][n], x [m][k]; m a multiple of 512, n and k at most
+ * 1024; scratch is kept for the thread's life */
 static void outer_add(const b16 *y, const b16 *x, long m, long n, long k,
                       float *g) {
   enum { CHUNK = 512, P = CHUNK / 2 };

@@ -3,18 +3,31 @@
  * The model: Qwen3's layout (RMS norm before attention and MLP, RMS norm of q
  * and k per head, SwiGLU, untied head), its loss and its gradient, for one
  * thread and TOKENS tokens at a time.  Weights lie in one array of floats
- * (offsets below); products read bfloat16 copies packed once a step.
+ * (offsets below); products read bfloat16 copies packed once a step.  A step of
+ * train.c: repack_one for every matrix, then for each batch forward, loss_back
+ * and backward, then optimizer.h.
  */
 #ifndef MODEL_H
 #define MODEL_H
 #include "attention.h"
-enum { C = 256, F = 384, L = 6, V = 260, VP = 320, TOKENS = 2048 };
+enum {
+  C = 256,      /* width of the residual stream */
+  F = 384,      /* of the MLP */
+  L = 6,        /* layers */
+  V = 260,      /* tokens of the vocabulary */
+  VP = 320,     /* the same, padded to whole panels */
+  TOKENS = 2048 /* at a time, in one or several sequences */
+};
+/* Offsets into the array of weights: embedding [V][C], head [VP][C], last norm
+ * [C], layers. */
 enum {
   EMBED = 0,
   HEAD = EMBED + V * C,
   NORM = HEAD + VP * C,
   LAYERS = NORM + C
 };
+/* And into a layer: gains [C], [C], [D], [D]; W of qkv [QKV][C], of the output
+ * [C][H*D], of gate and up [2 F][C], of down [C][F]. */
 enum {
   LN1 = 0,
   LN2 = LN1 + C,
@@ -27,24 +40,36 @@ enum {
   LAYER = WD + C * F,
   SIZE = LAYERS + L * LAYER
 };
+/* Offset of a layer's weights `what`. */
 static inline long at(int l, int what) {
   return LAYERS + (long)l * LAYER + what;
 }
 
 typedef struct {
-  pair *fwd, *back;
-} packed; /* for y = x W^T; for dx = dy W */
-typedef struct {
+  pair *fwd, *back; /* for y = x W^T; for dx = dy W */
+} packed;
+typedef struct { /* all matrices; read by all threads */
   packed qkv[L], o[L], gu[L], d[L], head;
 } packs;
-typedef struct { /* what one thread holds */
-  float *x1[L + 1], *x2[L], *lse[L], *logits, *dx, *dh, *grad;
-  b16 *h1[L], *qkv[L], *o[L], *h2[L], *gu[L], *m[L], *hf;
-  b16 *da, *db, *dc;
+typedef struct {      /* one thread's activations and gradients, N = TOKENS */
+  float *x1[L + 1];   /* [N][C] stream before each layer, and after the last */
+  float *x2[L];       /* [N][C] stream after attention */
+  float *lse[L];      /* as attn_fwd leaves it, sequence by sequence */
+  float *logits;      /* [N][VP] */
+  float *dx, *dh;     /* [N][C] gradient of the stream; of a norm's output */
+  float *grad;        /* [SIZE] of the weights, which backward adds to */
+  b16 *h1[L], *h2[L]; /* [N][C] normed input of attention and of the MLP */
+  b16 *qkv[L], *o[L]; /* [N][QKV], [N][H*D] */
+  b16 *gu[L], *m[L];  /* [N][2 F] gate and up, [N][F] their product */
+  b16 *hf;            /* [N][C] normed input of the head */
+  b16 *da, *db, *dc;  /* [N][1024] scratch; db also has the logits' gradient */
   attn_room a;
-  double bos[L][H], loss, penalty[L];
+  double bos[L][H];  /* mass on token 0, summed by attn_fwd */
+  double loss;       /* for the caller */
+  double penalty[L]; /* of quiet_heads, before lambda and scale */
 } work;
 
+/* Allocate; nothing is freed before the program ends. */
 static packed packed_new(long n, long k) {
   return (packed){room(n * k * 2), room(n * k * 2)};
 }
@@ -56,11 +81,12 @@ static packs packs_new(void) {
   }
   return p;
 }
+/* w [n][k] into both forms of p; tmp: [n][k] */
 static void repack(const float *w, long n, long k, packed p, b16 *tmp) {
   for (long i = 0; i < n * k; i += 16) stb(tmp + i, _mm512_loadu_ps(w + i));
   pack_t(tmp, n, k, p.fwd), pack_n(tmp, n, k, k, p.back);
 }
-/* packs job number i of 4 L + 1 */
+/* packs matrix i of 4 L + 1, so that threads can share them */
 static void repack_one(int i, const float *w, packs *p, b16 *tmp) {
   int l = i / 4;
   if (l == L)
@@ -93,11 +119,13 @@ static work work_new(void) {
     w.gu[l] = room(N * 2 * F * 2), w.m[l] = room(N * F * 2);
   return w;
 }
+/* 1 / root of the mean square of x[C] */
 static inline float rms(const float *x) {
   float s = 0;
   for (int i = 0; i < C; i++) s += x[i] * x[i];
   return 1 / sqrtf(s / C + EPS);
 }
+/* y = x * rms(x) * g for n rows of C */
 static void norm(const float *x, const float *g, long n, b16 *y) {
   for (long t = 0; t < n; t++, x += C, y += C) {
     __m512 r = _mm512_set1_ps(rms(x));
@@ -119,6 +147,7 @@ static void norm_back(const float *x, const float *g, const float *dh, long n,
     for (int i = 0; i < C; i++) dx[i] += r * (dh[i] * g[i] - x[i] * m);
   }
 }
+/* n floats, a multiple of 16, to bfloat16 */
 static void to_half(const float *x, long n, b16 *y) {
   for (long i = 0; i < n; i += 16) stb(y + i, _mm512_loadu_ps(x + i));
 }
@@ -127,7 +156,8 @@ static inline __m512 sigmoid(__m512 x) {
   return _mm512_div_ps(
       one, _mm512_add_ps(one, exp16(_mm512_sub_ps(_mm512_setzero_ps(), x))));
 }
-/* logits of n tokens in sequences of T; ids[b * stride + t] */
+/* logits of n tokens in sequences of T; ids[b * stride + t] is token t of
+ * sequence b; want_bos: also add to k->bos */
 static void forward(work *k, const float *w, const packs *p,
                     const uint16_t *ids, long stride, long n, long T,
                     const rope_table *rt, int want_bos) {
@@ -158,8 +188,8 @@ static void forward(work *k, const float *w, const packs *p,
   norm(k->x1[L], w + NORM, n, k->hf);
   rows_by(k->hf, p->head.fwd, n, VP, C, k->logits, VP, STORE);
 }
-/* cross entropy, weight code / 50; writes its gradient times scale to db and
- * returns the weighted sum */
+/* cross entropy of each token's successor, weighted by code[t] / 50; writes its
+ * gradient times scale to db and returns the weighted sum */
 static double loss_back(work *k, const uint16_t *ids, const uint8_t *code,
                         long stride, long n, long T, float scale) {
   double sum = 0;
@@ -176,8 +206,9 @@ static double loss_back(work *k, const uint16_t *ids, const uint8_t *code,
   }
   return sum;
 }
-/* A penalty on what attention adds to the stream, its square relative to the
- * stream's; writes the gradient of what attention added to dh. */
+/* A penalty on what attention adds to the stream of layer l, lambda times its
+ * square relative to the stream's; writes the gradient of what attention added
+ * to dh. */
 static void quiet_stream(work *k, int l, long n, float lambda, float scale) {
   for (long t = 0; t < n; t++) {
     const float *a = k->x1[l] + t * C, *b = k->x2[l] + t * C;
@@ -216,6 +247,8 @@ static void quiet_heads(work *k, int l, long n, float lambda, float scale) {
         stb(d + i, _mm512_fmadd_ps(f, ldb(o + i), ldb(d + i)));
     }
 }
+/* adds the gradient of all weights to k->grad, after forward and loss_back with
+ * the same arguments; stream and heads: lambda of the two penalties */
 static void backward(work *k, const float *w, const packs *p,
                      const uint16_t *ids, long stride, long n, long T,
                      const rope_table *rt, float stream, float heads,

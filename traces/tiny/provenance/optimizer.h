@@ -2,22 +2,25 @@
  *
  * Muon (momentum, then five Newton-Schulz steps towards the nearest matrix
  * with singular values of 1; Jordan et al. 2024) for the matrices inside the
- * layers, AdamW for embedding, head and gains.  Work comes in independent jobs
- * that threads share.
+ * layers, AdamW for embedding, head and gains.  One step is JOBS independent
+ * calls of optimize, which threads share, each with a muon_room of its own.
  */
 #ifndef OPTIMIZER_H
 #define OPTIMIZER_H
 #include "model.h"
 typedef struct {
-  float *w, *grad, *m, *v;
-} state; /* [SIZE] each */
-typedef struct {
-  float lr, adam, wd, gain;
-} rates; /* of one step */
-typedef struct {
-  b16 *x, *y, *t;
-  pair *p;
-  float *f, *h;
+  float *w, *grad, *m, *v; /* [SIZE] weights, gradient, first, second moment */
+} state;
+typedef struct { /* learning rates of one step */
+  float lr;      /* of Muon */
+  float adam;    /* of embedding and head */
+  float wd;      /* weight decay, times lr; a tenth of it for the head */
+  float gain;    /* of gains */
+} rates;
+typedef struct {  /* scratch of one thread, matrices of at most 512 x 512 */
+  b16 *x, *y, *t; /* X, A = X X^T, and the polynomial of A */
+  pair *p;        /* a packed operand */
+  float *f, *h;   /* the update; the gradient, or A A */
 } muon_room;
 
 static muon_room muon_new(void) {
@@ -47,11 +50,13 @@ static void newton_schulz(muon_room *k, long r, long c) {
     rows_by(k->t, k->p, r, c, r, k->f, c, ADD);
   }
 }
+/* out [c][r] = a [r][c], r a multiple of 16 */
 static void transpose(const float *a, long r, long c, float *out) {
   for (long i = 0; i < r; i += 16)
     for (long j = 0; j < c; j++)
       for (long x = 0; x < 16; x++) out[j * r + i + x] = a[(i + x) * c + j];
 }
+/* a step of the matrix [r][c] at offset `from` */
 static void muon(state s, long from, long r, long c, rates q, muon_room *k) {
   float *m = s.m + from, *g = s.grad + from, *w = s.w + from;
   for (long i = 0; i < r * c; i++) {
@@ -71,6 +76,7 @@ static void muon(state s, long from, long r, long c, rates q, muon_room *k) {
   float keep = 1 - q.lr * q.wd, step = q.lr * (tall ? sqrtf((float)r / c) : 1);
   for (long i = 0; i < r * c; i++) w[i] = w[i] * keep - step * k->f[i];
 }
+/* a step of n weights at offset `from`; t: number of the step, from 1 */
 static void adam(state s, long from, long n, float lr, float wd, long t) {
   float c1 = 1 - powf(.9f, t), c2 = 1 - powf(.98f, t);
   for (long i = from; i < from + n; i++) {
@@ -79,7 +85,9 @@ static void adam(state s, long from, long n, float lr, float wd, long t) {
     s.w[i] -= lr * (s.m[i] / c1 / (sqrtf(s.v[i] / c2) + 1e-9f) + wd * s.w[i]);
   }
 }
+/* Seven matrices a layer, embedding, head, last norm, and the layers' gains. */
 enum { JOBS = 7 * L + 4 };
+/* Does job 0 .. JOBS - 1 of step t, from 1. */
 static void optimize(int job, state s, rates q, long t, muon_room *k) {
   static const struct {
     int what, skip, r, c;
