@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the benchmarks of whole replays share: the folder that they work in,
- * running kvreplay and kvtrace, and the table. Whatever goes wrong ends the
- * program with one sentence; the folder goes with it.
+ * What the benchmarks of whole replays share: running kvreplay and kvtrace in a
+ * temporary folder, and the table of results. A theme is one of the benchmarks;
+ * replay.c calls those that the command line names. Whatever goes wrong ends
+ * the program with one sentence, and deletes the folder. tests/bench/README.md
+ * has the goals.
  */
 #ifndef KV_TESTS_BENCH_BENCH_H
 #define KV_TESTS_BENCH_BENCH_H
 
 #include "tests/bench/child.h"
 
-enum { MOST_ROWS = 256, BENCH_MOST_RUNS = 15, BENCH_BUNDLED = 8 };
+enum {
+  MOST_ROWS = 256,      /* rows of one replay */
+  BENCH_MOST_RUNS = 15, /* of one measurement */
+  BENCH_BUNDLED = 8     /* bundled traces */
+};
 
+/* What the command line says. */
 typedef struct bench {
   const char *build, *source; /* top folders */
-  bool csv, small;
-  int runs;         /* medians are of so many */
-  char folder[256]; /* temporary */
+  bool csv;                   /* print CSV, not a table */
+  bool small;                 /* smaller sizes, to try the benchmark itself */
+  int runs;                   /* that a median is of */
+  char folder[256];           /* temporary */
 } bench;
 
-/* What is read of a row of kvreplay. */
+/* What is read of a row of kvreplay's JSON. */
 typedef struct row {
-  char spec[256];
-  char journal[65], state[65], output[65];
+  char spec[256];                          /* specification */
+  char journal[65], state[65], output[65]; /* digests, in hex */
   double rewritten; /* bytes of coded or merged rows and their metadata */
 } row;
 
@@ -32,54 +40,61 @@ typedef struct row_set {
 
 /* How kvreplay is to run the trace of bench_synth. */
 typedef struct replay {
-  const char *methods; /* -m */
-  int threads, prompt; /* prompt 0: the trace's own */
+  const char *methods; /* argument of -m */
+  int threads;
+  int prompt; /* length in tokens; 0: the trace's own */
 } replay;
 
 /* --- bench.c ------------------------------------------------------------ */
 
-/* A trace of the geometry of Llama-3.1-8B in place of the last one; record:
- * the model's layers, "8,24". */
+/* Makes the trace: Llama-3.1-8B's geometry, a prompt of so many tokens and
+ * decode steps, the model's layers "8,24" recorded. Replaces the last one. */
 void bench_synth(const bench *b, const char *record, int prompt, int steps);
-/* Medians over b->runs; every row ran, and each run gave the same digests. */
+/* Replays it b->runs times: medians of time and memory. Every row must run,
+ * with the same digests in each run. */
 child bench_replay(const bench *b, replay what, row_set *out);
-/* Any command once, argv[0] below the build folder; exit code 0. */
+/* Runs any command once, argv[0] being relative to the build folder; it must
+ * exit with 0. */
 child bench_command(const bench *b, char **argv);
-/* The row of `all` with this row's specification has its digests. */
+/* Ends the program unless the row of `all` with this row's specification has
+ * the same digests. */
 void bench_same(const row_set *all, const row *one);
-/* Paths of the traces that ./quickstart replays, at most BENCH_BUNDLED, or of
- * one small trace; returns how many. pass.c */
 typedef struct bench_path {
   char text[512];
 } bench_path;
+/* Paths of the traces that ./quickstart replays into path[BENCH_BUNDLED] (of
+ * one small trace if b->small); returns how many. In pass.c. */
 int bench_bundled(const bench *b, bench_path *path);
 double bench_median(int n, double *x); /* sorts x */
+/* Ends the program with a sentence. */
 void bench_fail(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
 
-/* A line of the table. The goal is set for value / peer, for the value itself
- * where peer is 0: at least `low`, at most `high`; 0: no such goal. */
+/* A line of the table. The goal is for value / peer, or for the value itself if
+ * peer is 0: at least `low`, at most `high`; 0: no such goal. */
 typedef struct line {
   const char *what, *unit;
   double value, peer, low, high;
 } line;
+/* Prints the head of a theme's part, peer being what values are compared with;
+ * and a line. */
 void bench_theme(const bench *b, const char *theme, const char *peer);
 void bench_line(const bench *b, line l);
 
-/* The slope of least squares through the logarithms of n points: the exponent
- * with which y grows with x. growth.c */
+/* The exponent with which y[n] grows with x[n]: the slope of least squares
+ * through their logarithms. In growth.c. */
 double bench_slope(int n, const double *x, const double *y);
 
-/* Seconds of a decode step on two threads: so many bytes of weights at the
- * bandwidth of reading, and the attention of lanes of 4 query heads over so
- * many tokens, fp16, d = 128. attend.c */
+/* Seconds of a decode step on two threads: reading `weights` bytes at the
+ * measured bandwidth, and the attention of `lanes` lanes of 4 query heads over
+ * `tokens` tokens, fp16, d = 128. In attend.c. */
 double bench_step(double weights, int lanes, int tokens);
 
-/* Seconds of one thread for the attention of a step over 32,768 tokens of a
- * lane, fp16, d = 128, by 1 or 4 query heads. attend.c */
+/* Seconds of one thread for a step's attention of `group` (1 or 4) query heads
+ * over 32,768 tokens of a lane, fp16, d = 128. In attend.c. */
 double bench_lane(int group);
 
-/* --- the themes --------------------------------------------------------- */
+/* --- the themes: each measures and prints its lines ----------------------- */
 void theme_pass(const bench *b);     /* pass.c: all methods, two threads */
 void theme_memory(const bench *b);   /* memory.c: RssAnon and its bound */
 void theme_growth(const bench *b);   /* growth.c: exponents of time */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole process under the clock: what it took of time and memory.
+ * Runs a process to its end and measures what it took of time and memory.
  */
 #ifndef KV_TESTS_BENCH_CHILD_H
 #define KV_TESTS_BENCH_CHILD_H
@@ -13,8 +13,9 @@ typedef struct child {
   int code;         /* exit code; 128 + n where signal n ended it */
 } child;
 
-/* Runs argv, which ends with NULL, to its end: standard output into the file
- * `out`, standard error into `err`. False where it could not be started. */
+/* Runs argv, which ends with NULL, argv[0] being a path: standard output goes
+ * to the file `out`, standard error to `err`. False: it could not be started.
+ */
 bool child_run(char *const *argv, const char *out, const char *err, child *c);
 
 #endif

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cells opened and replayed on a small trace; of a list of methods that the
- * test names, else of those that are in no registry, too
- * (tests/made/made_up.h). What cannot be fails the test.
+ * Opens and replays cells, for tests. `list` is the list of methods; where
+ * there is none, it is made_up_at (tests/made/made_up.h). A cell that is opened
+ * is for kv_cell_close. A failure fails the running test.
  */
 #ifndef KV_TESTS_CELLS_H
 #define KV_TESTS_CELLS_H
 
 #include "sim/engine/replay.h"
 
-/* On the reference, by one thread, nothing but digests and cost. */
+/* How to replay: on the reference, by one thread, digests and cost only. */
 extern const kv_replay_how cells_plain;
 
-/* The cell of a specification at a budget of so many entries, -1: none, whose
- * prompt has so many tokens, 0: the trace's; it may be refused. */
+/* Opens the cell of specification `text` on t. prompt: prompt length in tokens,
+ * 0: the trace's. entries: budget, -1: none. It may be refused: then cell->runs
+ * is false. */
 void cells_ask(kv_registry *list, const kv_trace *t, int prompt,
                const char *text, int entries, kv_cell *cell);
-/* The same of one that runs. */
+/* The same; a cell that is refused fails the test. */
 void cells_must(kv_registry *list, const kv_trace *t, int prompt,
                 const char *text, int entries, kv_cell *cell);
-/* Of made_up_at, without a budget; it may be refused. */
+/* cells_ask with made_up_at, the trace's prompt and no budget. */
 void cells_open(const kv_trace *t, const char *text, kv_cell *cell);
-/* Replays cells that run; `how` needs no kernels. */
+/* Replays cell[n], which run, in one pass; how.kernels is set here. */
 void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
                   kv_replay_how how);
-/* Both, of one cell that runs. */
+/* Opens and replays one cell, which must run. */
 void cells_run(const kv_trace *t, const char *text, kv_replay_how how,
                kv_cell *cell);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of methods that the laws ask for beside every choice of each.
+ * Further specifications that the laws are tried on (check_laws.c): every value
+ * of every choice of a method is tried anyway.
  */
 #ifndef KV_TESTS_FURTHER_H
 #define KV_TESTS_FURTHER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods that are in no registry beside those that are, for
- * kv_spec_parse(made_up_at, ..): a test can name any of them, and compose them.
+ * The list of all methods, those made up for tests among them, so that a test
+ * can name and compose any of them: kv_spec_parse(made_up_at, ..).
  */
 #ifndef KV_TESTS_MADE_UP_H
 #define KV_TESTS_MADE_UP_H

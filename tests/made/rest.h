@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A method with a chunk of its own: the newest REST_STAYS entries stay, and of
- * the tokens that went it keeps the sum of their values, as though the logit of
- * each were 0. So its chunk is m = 0, l = their number, a = the sum, and what
- * it puts out is one softmax over all tokens, which a test can write down.
- * Worked case: one token stays with logit 0 and value 5, tokens of values 1 and
- * 3 have gone: (5 + 1 + 3) / 3 = 3, LSE = ln 3. On the executor it has a twin,
- * tests/made/rest_twin.cc.
+ * A method made up for tests of hooks that add a chunk of their own to
+ * attention (kv_method.chunk): the newest REST_STAYS entries stay, and of the
+ * tokens that went it keeps the sum of their values, as though the logit of
+ * each were 0. Its chunk is m = 0 (largest logit), l = their number (sum of
+ * exponentials), a = the sum (weighted values), so that its output is one
+ * softmax over all tokens. Worked case: one token stays with logit 0 and value
+ * 5, tokens of values 1 and 3 have gone: (5 + 1 + 3) / 3 = 3, LSE = ln 3. Its
+ * twin on the executor is tests/made/rest_twin.cc.
  */
 #ifndef KV_TESTS_REST_H
 #define KV_TESTS_REST_H
 
 #include "ref/lane/method.h"
 
-enum { REST_STAYS = 12 };
+enum { REST_STAYS = 12 }; /* entries */
 
-/* In the lane's state: how many went, and d_v sums, chains in order of age. */
+/* Its state of a lane: how many tokens went, and the sum of their values [d_v],
+ * added in order of age. */
 typedef struct rest_state {
   float n, sum[];
 } rest_state;

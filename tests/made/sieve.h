@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A method whose layers publish messages for those below them (KV_DOWN). Layers
+ * A method made up for tests of messages between layers (KV_DOWN). Layers
  * 0, 3, 6 .. are sieves: they keep and attend every token, and publish for each
  * KV head the SIEVE_PICKS tokens of largest logit in the step's row, of any
  * query head of the group (of equal ones the older). The two layers below a
@@ -13,20 +13,26 @@
 
 #include "ref/lane/method.h"
 
-enum { SIEVE_PICKS = 6, SIEVE_STAYS = 8, SIEVE_PERIOD = 3 };
+enum {
+  SIEVE_PICKS = 6,
+  SIEVE_STAYS = 8,
+  SIEVE_PERIOD = 3
+}; /* tokens, layers */
 
-/* In the lane's state, and in the message for each KV head; ids ascend. */
+/* The picks of one KV head: a lane's state, and part of the message. */
 typedef struct sieve_picks {
-  int32_t n;
-  uint32_t id[SIEVE_PICKS];
+  int32_t n;                /* how many */
+  uint32_t id[SIEVE_PICKS]; /* tokens, ascending */
 } sieve_picks;
 
+/* What a sieve publishes. */
 typedef struct sieve_message {
-  int32_t step, lanes;
-  sieve_picks of[];
+  int32_t step;     /* tokens seen */
+  int32_t lanes;    /* KV heads */
+  sieve_picks of[]; /* [lanes] */
 } sieve_message;
 
-/* Is layer `layer` a sieve? */
+/* Whether the layer of that number is a sieve. */
 #define sieve_is(layer) ((layer) % SIEVE_PERIOD == 0)
 
 extern const kv_method sieve_method;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bundled traces, wherever the tests are run from (top_srcdir). What goes
- * wrong fails the running test.
+ * The traces of traces/tiny, found below the environment variable top_srcdir,
+ * or below the working folder where it is not set. What goes wrong fails the
+ * running cmocka test.
  */
 #ifndef KV_TESTS_BUNDLED_H
 #define KV_TESTS_BUNDLED_H
 
 #include "traces/trace/trace.h"
 
+/* The smallest: a few hundred tokens. */
 #define BUNDLED_SMALL "retrieval_8_small.safetensors"
 
-/* Path of a file of traces/tiny. Freed with free(). */
+/* Path of the file `name` of traces/tiny; for free(). */
 char *bundled_path(const char *name);
+/* The same, opened; for kv_trace_close. */
 kv_trace *bundled_open(const char *name);
 
-/* Group setup and teardown of cmocka: *state is BUNDLED_SMALL, opened. */
+/* Setup and teardown of a cmocka group: *state is BUNDLED_SMALL, opened (a
+ * kv_trace *). Return 0. */
 int bundled_setup(void **state);
 int bundled_teardown(void **state);
 

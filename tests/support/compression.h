@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One lane of random rows, as long as asked for and without attention, and
- * the compression of its prompt by `zsmerge:variant=code`, which merges all but
- * the budget: what the time of verbs is measured with.
+ * One lane of random fp16 rows of any length, without attention, and the
+ * compression of its prompt by `zsmerge:variant=code`, which merges all entries
+ * but the budget: a test of its growth and a benchmark time verbs with it.
+ *
+ *   open, run any number of times, close
  */
 #ifndef KV_TESTS_COMPRESSION_H
 #define KV_TESTS_COMPRESSION_H
@@ -13,17 +15,20 @@ typedef struct compression {
   kv_shape shape;
   kv_needs needs;
   kv_layer_data data; /* fp16, made once */
-  kv_lane lane;
-  kv_work work;
+  kv_lane lane;       /* as the last run left it */
+  kv_work work;       /* of the hook */
 } compression;
 
-/* A prompt of n_tokens of d elements a side; budget: entries that stay. */
+/* A prompt of n_tokens whose keys and values have d elements; budget: entries
+ * that stay. KV_RESOURCE: memory; close it also then. One at a time: the
+ * method's parameters are static. */
 kv_rc compression_open(compression *s, int n_tokens, int d, int budget,
                        kv_err *e);
 void compression_close(compression *s); /* accepts zeroed */
 
-/* An empty lane takes the prompt, gets random scores and is compressed. Returns
- * the processor seconds of this thread that compression and sweep took. */
+/* Empties the lane, lets the prompt enter, gives it fixed scores in no order
+ * and compresses it. Returns the processor seconds of this thread that
+ * compression and sweep took. */
 double compression_run(compression *s);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recorded trace as the source of a session's tokens.
+ * Feeds the tokens of a recorded trace to a session, for tests that compare a
+ * session with a replay. Every query row of the trace must be recorded
+ * (asserted).
  */
 #ifndef KV_TESTS_FEED_H
 #define KV_TESTS_FEED_H
@@ -8,17 +10,19 @@
 #include "sim/session/session.h"
 #include "traces/trace/trace.h"
 
-/* The shape of the trace; feed_free gives back what it points to. */
+/* What kv_session_open wants for trace t; points into t. feed_free frees the
+ * list of layers in it. */
 kv_session_shape feed_shape(const kv_trace *t);
 void feed_free(kv_session_shape *x);
 
-/* Tokens first..first+n-1 of the i-th recorded layer; out NULL or
- * [n][n_heads][d_v]. */
+/* Feeds tokens first .. first + n - 1 of the i-th recorded layer (from 0). out:
+ * NULL, or [n][n_heads][d_v] for the outputs. Returns what the session does. */
 kv_rc feed_block(kv_session *s, const kv_trace *t, int i, int first, int n,
                  float *out, kv_err *e);
 
-/* The whole trace: the prompt in pieces and the layers in an order that the
- * seed draws; seed 0: the prompt at once, layer by layer. */
+/* Feeds the whole trace: the prompt in pieces, and layers in an order that the
+ * seed draws; seed 0: the prompt at once, layer after layer. Returns the first
+ * failure of the session; KV_RESOURCE: memory. */
 kv_rc feed_all(kv_session *s, const kv_trace *t, uint64_t seed, kv_err *e);
 
 #endif

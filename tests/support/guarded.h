@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for tests of kernels: arrays that end at a page that faults, so that
- * who reads or writes behind the last element is seen. Include cmocka.h before.
+ * Memory for tests of kernels: arrays that end where an unmapped page begins,
+ * so that a kernel that reads or writes behind the last element crashes the
+ * test. Include cmocka.h before. Nothing is freed; what goes wrong fails the
+ * test.
  */
 #ifndef KV_TESTS_GUARDED_H
 #define KV_TESTS_GUARDED_H
@@ -9,10 +11,13 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-enum { GUARDED_SLOT = 1 << 19, GUARDED_SLOTS = 12 };
+enum {
+  GUARDED_SLOT = 1 << 19, /* bytes of a slot, a piece of such memory */
+  GUARDED_SLOTS = 12      /* slots */
+};
 static unsigned char *guarded_slot[GUARDED_SLOTS];
 
-/* The end of `size` new bytes. */
+/* The address behind `size` new bytes, a multiple of 4096. */
 static inline unsigned char *guarded(size_t size) {
   unsigned char *p = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -21,19 +26,19 @@ static inline unsigned char *guarded(size_t size) {
   return p + size;
 }
 
-/* Call once, before `last`. */
+/* Makes the slots; call it once, before the two functions below. */
 static inline void guarded_open(void) {
   for (int i = 0; i < GUARDED_SLOTS; i++)
     guarded_slot[i] = guarded(GUARDED_SLOT);
 }
 
-/* The last `bytes` bytes of a slot. */
+/* The last `bytes` bytes of a slot, 0 to GUARDED_SLOTS - 1. */
 static inline void *last(int slot, size_t bytes) {
   assert_true(bytes <= GUARDED_SLOT);
   return guarded_slot[slot] - bytes;
 }
 
-/* n made floats, the last of a slot. */
+/* n floats at the end of a slot, each from make(). */
 static inline float *floats(int slot, size_t n, float (*make)(void)) {
   float *p = last(slot, 4 * n);
   for (size_t i = 0; i < n; i++) p[i] = make();

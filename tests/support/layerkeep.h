@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A keeper of a replay (sim/engine/replay.h) that takes each layer of one cell
- * as bytes, and gives them to another cell: what a run that goes on after it
- * was killed does, without a database.
+ * A keeper of a replay (sim/engine/replay.h) that saves each finished layer of
+ * one cell as bytes and restores them into another cell: what a run that goes
+ * on after it was killed does, here without a database. What goes wrong fails
+ * the running test.
  */
 #ifndef KV_TESTS_LAYERKEEP_H
 #define KV_TESTS_LAYERKEEP_H
 
 #include "sim/engine/replay.h"
 
-enum { LAYERKEEP_MOST = 8 }; /* layers */
+enum { LAYERKEEP_MOST = 8 }; /* recorded layers, at most */
 
-/* Zeroed, it takes; with `give` set afterwards, it gives. */
+/* Pass a zeroed one to the first replay; set `give` before the second. */
 typedef struct layerkeep {
-  kv_cell *const *cell;
-  void *part[LAYERKEEP_MOST];
-  bool give;
+  kv_cell *const *cell;       /* of the replay that runs */
+  void *part[LAYERKEEP_MOST]; /* a layer's bytes, NULL: not finished */
+  bool give;                  /* restore instead of save */
 } layerkeep;
 
 /* The keeper as a replay is passed it; `self` outlives the replay. */
 kv_replay_keeper layerkeep_of(layerkeep *self);
-/* Frees the bytes. */
+/* Frees the saved bytes. */
 void layerkeep_free(layerkeep *self);
 
 #endif

@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plain account of LeanKV, for its test: who is in which tier after every
- * step, in binary64, written from the words of the paper and of the authors'
- * code, and sharing nothing with the method but the keys that it stores.
+ * LeanKV once more, for the test of the method `leankv` to compare with: which
+ * token is in which tier after every step, in binary64 and plain loops, written
+ * from the paper and from the authors' code. It shares nothing with the method
+ * but the keys that that one stores.
+ *
+ *   account_prompt; at each step account_step, then account_judge
  */
 #ifndef KV_TESTS_LEAN_ACCOUNT_H
 #define KV_TESTS_LEAN_ACCOUNT_H
 
 #include "tests/support/rig.h"
 
-enum { ACCOUNT_HIGH, ACCOUNT_LOW, ACCOUNT_GONE };
-enum { ACCOUNT_MOST = 64 }; /* tokens */
+enum { ACCOUNT_HIGH, ACCOUNT_LOW, ACCOUNT_GONE }; /* tiers */
+enum { ACCOUNT_MOST = 64 };                       /* tokens */
 
-/* One KV head; queries: the last of the prompt that count, 0: all. */
+/* One KV head. The caller sets the first six fields and zeroes the rest. */
 typedef struct lean_account {
   const rig_case *c;
-  bool code, one_tier;
-  int window, queries;
-  double alpha_h, alpha_l;
-  double sum[ACCOUNT_MOST]; /* by token */
-  int tier[ACCOUNT_MOST], count[ACCOUNT_MOST];
+  bool code;               /* as the authors' code, else as the paper */
+  bool one_tier;           /* there is no low tier */
+  int window;              /* newest tokens, which stay high */
+  int queries;             /* last rows of the prompt that count; 0: all */
+  double alpha_h, alpha_l; /* the method's thresholds */
+  /* By token: */
+  double sum[ACCOUNT_MOST]; /* attention that it got */
+  int tier[ACCOUNT_MOST];
+  int count[ACCOUNT_MOST]; /* rows that gave to it */
 } lean_account;
 
-/* The prompt is seen and sorted into tiers. */
+/* The prompt is seen, and its tokens are sorted into tiers. */
 void account_prompt(lean_account *a);
-/* Ids and keys of a lane as its next step will read them; returns how many. */
+/* Writes ids [n] and keys [n][d] of a lane's entries, as its next step will
+ * read them; returns n. */
 int account_keys(const kv_lane *l, uint32_t *id, float *key);
-/* Row n - 1 gives to those `held` entries and to its own token. */
+/* The row of token n - 1 adds its attention to `held` entries, of these ids and
+ * keys, and to its own token. */
 void account_step(lean_account *a, int n, int held, const uint32_t *id,
                   const float *key);
-/* One decision, n tokens seen. */
+/* One decision about tiers, after n tokens. */
 void account_judge(lean_account *a, int n);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is a small part of a test enough? In a build for a sanitizer, which sees in
- * a few cases what it would in many and takes ten times as long; and where
- * KV_QUICK=1 says so, as tests/replays.sh has it for scripts.
+ * Whether a test shall try a part of its cases only: in a build for a
+ * sanitizer, which takes ten times as long and sees in a few cases what it sees
+ * in many, and where the environment has KV_QUICK=1 (tests/replays.sh does the
+ * same for scripts). For loops: for (int i = 0; i < n; i += little_step(3)).
  */
 #ifndef KV_TESTS_LITTLE_H
 #define KV_TESTS_LITTLE_H
@@ -15,22 +16,24 @@
 #  define __has_feature(x) 0
 #endif
 
+/* LITTLE_BUILD: 1 in a build for the address sanitizer. */
 #if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
 enum { LITTLE_BUILD = 1 };
 #else
 enum { LITTLE_BUILD = 0 };
 #endif
 
+/* Whether a part is enough. */
 static inline bool little(void) {
   const char *quick = getenv("KV_QUICK");
   return LITTLE_BUILD || (quick && strcmp(quick, "1") == 0);
 }
 
-/* Every case of a loop, or one in `of`. */
+/* The step of a loop: 1, or `of` where a part is enough. */
 static inline int little_step(int of) { return little() ? of : 1; }
 
-/* The same where a fault is seen by one case alone: no seeded fault may escape
- * by KV_QUICK, so only a sanitizer's build leaves cases out. */
+/* The same for a loop in which a seeded fault (tests/mutants) is seen by one
+ * case alone: KV_QUICK leaves none out. */
 static inline int slow_step(int of) { return LITTLE_BUILD ? of : 1; }
 
 #endif

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The method rig: one layer of one request, in memory, replayed through the
- * reference backend exactly as the engine would, one step at a time, so that
- * a test can look at lanes, views and outputs after every step. Anything that
- * goes wrong fails the running cmocka test.
+ * Replays one layer of one request from arrays in memory, exactly as the engine
+ * would, one step at a time, so that a method's test can look at lanes, views
+ * and outputs after every step. The backend is the one that KV_TEST_BACKEND
+ * names (ref, emu). Anything that goes wrong fails the running cmocka test.
+ *
+ *   rig_open, then rig_to a step and look, again and again, rig_close; or all
+ * at once: rig_keeps, rig_replay, and the laws at the end
+ *
+ * A step is the number of tokens seen. Lanes count from 0 within the layer, as
+ * do query heads.
  */
 #ifndef KV_TESTS_RIG_H
 #define KV_TESTS_RIG_H
@@ -17,16 +23,18 @@
 
 #include "ref/backend/backend.h"
 
+/* The request; arrays belong to the caller. */
 typedef struct rig_case {
   int heads, kv_heads, d, d_v, n_tokens, prompt_len;
-  int n_layers, layer;      /* of the model; 0 layers = 1 */
+  int n_layers, layer;      /* layers of the model (0: 1); number of this one */
   float scale;              /* 0 = nearest binary32 of 1/sqrt(d) */
-  const float *q, *k, *v;   /* [head][token][d or d_v] */
+  const float *q, *k, *v;   /* [heads][n_tokens][d]; k and v of kv_heads, v of
+                               d_v elements */
   const float *inv_freq;    /* [d/2], or NULL: no rotation recorded */
   bool half;                /* k and v are held as F16, not F32 */
   const kv_asset *asset;    /* what the method's file holds, or NULL */
-  const int32_t *positions; /* [n_tokens], or NULL: 0.. */
-  bool interleaved;
+  const int32_t *positions; /* [n_tokens] RoPE positions, or NULL: 0.. */
+  bool interleaved;         /* RoPE pairs 2 i, 2 i + 1; else i, i + d / 2 */
 } rig_case;
 
 /* A case's sizes in this order, then whatever else it has:
@@ -41,69 +49,72 @@ typedef struct rig rig;
 
 /* The backend that KV_TEST_BACKEND names; ref where it is not set. */
 const kv_backend *rig_backend(void);
-/* Does the method run with a file alone, which the trace has beside it? */
+/* Whether the method needs a file, found beside the trace, to run. */
 bool rig_wants_file(const kv_method *m);
 
-/* Opens and enters the prompt: prompt_len tokens seen, compressed. */
+/* Opens the method of a specification ("h2o:budget=4") and lets the prompt
+ * enter and be compressed. */
 rig *rig_open(const rig_case *c, const char *spec);
 void rig_close(rig *r); /* accepts NULL */
-/* The same of a layer below `above`, which reads what that one published last:
- * step the one above first. */
+/* The same of a layer below `above`, which reads the message that that one
+ * published last: step the one above first. */
 rig *rig_below(const rig_case *c, const char *spec, rig *above);
-/* What a method's open says to a specification; needs may be NULL. */
+/* Only opens the method, and returns what it says; needs may be NULL. */
 kv_rc rig_try(const rig_case *c, const char *spec, kv_needs *needs, kv_err *e);
-/* The needs of one that opens. */
+/* The needs of a method that must open. */
 kv_needs rig_needs(const rig_case *c, const char *spec);
 
 /* Decodes until `step` tokens are seen. */
 void rig_to(rig *r, int step);
-int rig_step(const rig *r);
+int rig_step(const rig *r); /* where it stands */
 
+/* The number of lanes; one of them, as it is now. */
 int rig_lanes(const rig *r);
 const kv_lane *rig_lane(const rig *r, int lane);
-/* Token ids of the lane, in its order; returns how many. */
+/* Writes the token ids of the lane, in its order; returns how many. */
 int rig_ids(const rig *r, int lane, uint32_t *out);
-/* Fails unless the lane holds exactly the ids listed, -1 ends the list. */
+/* Fails unless the lane holds exactly these ids in this order; -1 ends them. */
 void rig_holds(const rig *r, int lane, const int *ids);
 /* The same of a lane after the prompt. */
 void rig_keeps(const rig_case *c, const char *spec, int lane, const int *ids);
 
-/* As a hook of the reference is called at, after the last step. On another
- * backend there are no workspace, no tensors and no message. */
+/* What a hook would be called with after the last step. On another backend than
+ * ref without workspace, tensors and message. */
 kv_at rig_at(rig *r);
 
-/* Of the last decode step, by query head of the layer. */
+/* Of the last decode step and a query head: view, output [d_v], log-sum-exp. */
 const kv_view *rig_view(const rig *r, int head);
 const float *rig_out(const rig *r, int head);
 float rig_lse(const rig *r, int head);
-/* Token ids that the head attended; returns how many. */
+/* Writes the token ids that the head attended to; returns how many. */
 int rig_seen(const rig *r, int head, uint32_t *out);
-/* Fails unless the head attended exactly the ids listed, -1 ends the list. */
+/* Fails unless these are exactly those, in this order; -1 ends them. */
 void rig_saw(const rig *r, int head, const int *ids);
 
-/* Fails unless the replay ends before its end by this sentence, whole. */
+/* Fails unless a replay fails on its way, with exactly this sentence. */
 void rig_fails(const rig_case *c, const char *spec, const char *sentence);
 
 /* Runs to the end and closes the layer; the rig can only be closed then. */
 kv_layer_digests rig_digests(rig *r);
-/* Digests of a whole replay. */
+/* The digests of a whole replay; whether two are equal. */
 kv_layer_digests rig_replay(const rig_case *c, const char *spec);
 bool rig_same(const kv_digest *a, const kv_digest *b);
 
-/* Full-mantissa data of the case's shape, from the seed alone; the case's
- * pointers are set and released by rig_data_free. */
+/* Sets c's q, k and v to random numbers in [-2, 2), which the seed decides;
+ * rig_data_free frees them and sets them to NULL. */
 void rig_data(rig_case *c, uint32_t seed);
 void rig_data_free(rig_case *c);
 
 /* The eight tokens of the worked cases: one head, d = 2, and values that are
  * the unit vectors, so that an output is the probabilities by token. */
 extern const float rig_key8[16], rig_query8[16], rig_unit8[64];
+/* The case of them. */
 rig_case rig_eight(int prompt_len);
-/* Fails unless the head's output is, to 2e-6, these probabilities. */
+/* Fails unless the head's output is, to 2e-6, p[8], probabilities by token. */
 void rig_shares(const rig *r, int head, const double *p);
 
-/* The exact probabilities of row t, query head h, over the tokens with
- * in[j], j <= t, in binary64. in NULL: all. */
+/* Writes into p[t + 1], in binary64, the probabilities of row t of query head h
+ * over the tokens j <= t with in[j] (in NULL: all); 0 for the others. */
 void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 
 /* --- laws --------------------------------------------------------------- */
@@ -111,38 +122,42 @@ void rig_exact(const rig_case *c, int h, int t, const bool *in, double *p);
 /* Most entries a lane may hold after the compression at `step`. */
 typedef int rig_bound(const rig_case *c, int step, const void *ctx);
 
-/* At most *ctx entries, an int; or of the prompt, and all that was decoded; or
- * at every ctx[1]-th step, and what came since. */
+/* Three of them; ctx is an int, of rig_each int[2]:
+ *   rig_at_most  ctx[0] entries
+ *   rig_grown    ctx[0] entries of the prompt, and all that was decoded
+ *   rig_each     ctx[0] entries at every ctx[1]-th step, and what came since */
 rig_bound rig_at_most, rig_grown, rig_each;
 
-/* At every step: ids distinct, in range, the lane not empty, views ascending
- * and within the lane; weights add up to at most the tokens seen, and to all
- * of them where nothing was dropped; entries <= bound (NULL: not looked at).
- * Twice the same. */
+/* Fails unless at every step ids are distinct and in range, lanes are not
+ * empty, views ascend and lie within the lane, weights add up to at most the
+ * tokens seen, and to all of them where nothing was dropped, and entries are at
+ * most bound(c, step, ctx) (NULL: not looked at); and a second replay has the
+ * same digests. */
 void rig_law(const rig_case *c, const char *spec, rig_bound *bound,
              const void *ctx);
-/* The output digest is that of dense. */
+/* Fails unless the output digest is that of dense. */
 void rig_law_dense(const rig_case *c, const char *spec);
-/* open refuses with rc and a sentence that holds both words. */
+/* Fails unless open refuses with rc and a sentence that has both words. */
 void rig_law_refused(const rig_case *c, const char *spec, kv_rc rc,
                      const char *word, const char *other);
 
-/* One law of a method: what a specification promises. The first of these that
- * is set is what is looked at; where none is, rig_law without a bound. */
+/* One law of a method: what a specification promises. The first field that is
+ * set, in this order, says which law; if none is, rig_law without a bound. */
 typedef struct rig_claim {
   const char *spec;
   kv_rc refused; /* rig_law_refused, with both words of `says` */
   const char *says[2];
   bool dense;                /* rig_law_dense */
-  const char *same, *unlike; /* has this one's journal and output; has not */
+  const char *same, *unlike; /* has journal and output of this specification;
+                                has not */
   int at_most, grown;        /* rig_law with rig_at_most, rig_grown */
   int every;                 /* with at_most: rig_each */
   int prompt_len, layer;     /* where not 0, instead of the shape's */
   bool half;                 /* K and V as F16 */
 } rig_claim;
 
-/* The laws of a method, of data drawn in this shape. In a list of tests:
- * RIG_LAWS(laws). */
+/* The laws of a method, tried on random data of this shape. RIG_LAWS(laws) is
+ * the cmocka test of them, rig_laws_hold its body. */
 typedef struct rig_laws {
   rig_case shape;
   rig_claim claim[40]; /* ends with spec NULL */
@@ -151,8 +166,8 @@ typedef struct rig_laws {
 #define RIG_LAWS(laws)                                                         \
   { #laws, rig_laws_hold, NULL, NULL, (void *)(uintptr_t)&laws }
 void rig_laws_hold(void **laws);
-/* The tests of a method, run by tests/ref/check_methods.c:
- * RIG_TESTS(x, RIG_CASE(worked), RIG_LAWS(laws)) */
+/* Defines kv_test_x, which tests/ref/check_methods.c calls, and which runs the
+ * tests of method x: RIG_TESTS(x, RIG_CASE(worked), RIG_LAWS(laws)). */
 #define RIG_CASE(test) cmocka_unit_test(test)
 #define RIG_TESTS(method, ...)                                                 \
   int kv_test_##method(void);                                                  \
@@ -160,7 +175,7 @@ void rig_laws_hold(void **laws);
     const struct CMUnitTest all[] = {__VA_ARGS__};                             \
     return cmocka_run_group_tests_name(#method, all, NULL, NULL);              \
   }
-/* Those of a case that the test has made; ends with spec NULL. */
+/* The same laws on a case that the test has made; ends with spec NULL. */
 void rig_claims_hold(const rig_case *c, const rig_claim *claim);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Made-up results, the same every time, for tests of the database and of the
- * report: shaped like real ones, computed from nothing. Their traces are
- * called made_up_N so that nobody takes them for measurements.
+ * report: fields within the ranges of real ones, from formulas. Their traces
+ * are called made_up_N, so that nobody takes them for measurements.
  */
 #ifndef KV_TESTS_ROWS_H
 #define KV_TESTS_ROWS_H
@@ -10,15 +10,18 @@
 #include "sim/db/environment.h"
 #include "sim/measure/result.h"
 
+/* How many of each there are; the functions count them from 0. */
 enum { KV_ROWS_TRACES = 6, KV_ROWS_METHODS = 15, KV_ROWS_BUDGETS = 4 };
 
-/* A row; kv_result_free. Methods without a budget give the same row at every
- * one. isa and threads say who confirms. */
+/* A result; for kv_result_free. A method without a budget gives the same one at
+ * every budget. isa (kernel set) and threads are those of its confirmation. */
 kv_result kv_rows_make(int trace, int method, int budget, const char *isa,
                        int threads);
+/* Whether a method has a budget. */
 bool kv_rows_has_budget(int method);
 
-/* An environment that names this machine nowhere. */
+/* The number-th made-up environment (machine, versions), which says nothing of
+ * this machine. */
 kv_environment kv_rows_environment(int number);
 
 #endif

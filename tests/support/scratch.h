@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of its own for a test program: made before the first test, gone
- * after the last. The cache of identities lies in it too.
+ * A temporary folder for a test program, below /tmp: one a process, made before
+ * the first test and deleted after the last.
  */
 #ifndef KV_TESTS_SCRATCH_H
 #define KV_TESTS_SCRATCH_H
 
 #include <stddef.h>
 
-/* Group setup and teardown for cmocka. */
+/* Setup and teardown of a cmocka group; 0, or not. The first also sets
+ * XDG_CACHE_HOME, so that the cache of trace identities lies in the folder. */
 int scratch_make(void **state);
 int scratch_remove(void **state);
 
+/* The folder's path. */
 const char *scratch_folder(void);
 
-/* FOLDER/name; four calls until one is overwritten. */
+/* FOLDER/name, in one of four static buffers taken in turn. */
 const char *scratch_path(const char *name);
 
-/* How many entries the folder has. */
+/* How many entries the folder has, `.` and `..` among them. */
 int scratch_entries(void);
 
+/* Writes a file of n bytes; a failure fails the running test. */
 void scratch_write(const char *path, size_t n, const void *data);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small world for the tests of fidelity and cost: one layer of full-mantissa
- * data, one lane that verbs change at random, views of any shape, the exact
- * row and a place for the measures. What goes wrong fails the running test.
+ * One layer with one lane, for tests of the measures (sim/measure): random
+ * binary32 data, verbs that change the lane at random, views of any shape, the
+ * exact row of attention (truth) and the state of the measures. What goes wrong
+ * fails the running test.
+ *
+ *   open; for each token: perhaps verbs, then see, then attend; close
  */
 #ifndef KV_TESTS_WORLD_H
 #define KV_TESTS_WORLD_H
@@ -16,48 +19,60 @@
 
 #include "sim/measure/fidelity.h"
 
-enum { T = 48, P = 30, D = 16, DV = 12, MOST = 8, BUDGET = 40 };
+enum {
+  T = 48,      /* tokens */
+  P = 30,      /* of the prompt */
+  D = 16,      /* elements of a key */
+  DV = 12,     /* of a value */
+  MOST = 8,    /* query heads, at most */
+  BUDGET = 40, /* in entries */
+  ANSWERS = 5  /* needles */
+};
 
-/* A world of one layer, KV heads `kv` with `group` query heads each. */
 typedef struct world {
   kv_shape shape;
   kv_needs needs;
   kv_layer_data data;
-  float *q, *k, *v;
+  float *q, *k, *v; /* [n_heads][T][D], [n_kv_heads][T][D], [..][T][DV] */
   const kv_kernels *kernels;
   kv_lane lane;
-  int rep[T]; /* oldest token that a token was merged with */
-  kv_truth *truth;
-  kv_fidelity *fid;
+  int rep[T];       /* oldest token that a token was merged with */
+  kv_truth *truth;  /* the exact row in hand */
+  kv_fidelity *fid; /* the measures */
   kv_attend_scratch attend;
-  kv_view view[MOST];
-  kv_run run[MOST][T];
+  kv_view view[MOST];  /* of each query head of the lane's KV head, */
+  kv_run run[MOST][T]; /* and their runs */
+  /* Of the token in hand, by query head: query, logits, output, log-sum-exp. */
   float qq[MOST * D], s[MOST * T], out[MOST * DV], lse[MOST];
 } world;
 
-/* The layer's number is 3, the budget BUDGET, the needles world_answer. A
- * lane of a method that merges carries a bias; others may be coded. */
-enum { ANSWERS = 5 };
+/* Needles that the measures look for. */
 extern const kv_needle world_answer[ANSWERS];
+
+/* Makes layer 3 with `kv` KV heads of `group` query heads each, and lane number
+ * `lane` of it. lanes: whether a lane is a KV head's or a query head's. merges:
+ * the lane may be merged (world_merge); else it may be coded (world_code). */
 void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
                 bool merges);
 void world_close(world *w);
 
-/* Views for the row that comes. */
+/* Sets the views of the next row: all entries, or runs drawn at random. */
 void world_see_all(world *w);
 void world_see_some(world *w);
-/* Fills the truth of token t and attends; junk stands outside the views. */
+/* Computes the exact row of token t and the attention over the views, with junk
+ * in the logits outside of them; returns what the measures are to be shown. */
 kv_seen world_attend(world *w, int t);
 
-/* Verbs on entries drawn at random. */
+/* One verb on entries drawn at random: keep, merge, move, recode. */
 void world_drop(world *w);
 void world_merge(world *w);
 void world_move(world *w);
 void world_code(world *w);
 
-/* Of query head h and KV head g: row t against a token, one chain of fma. */
+/* The logit of row t of query head h against a token's key of KV head g. */
 float world_logit(const world *w, int h, int g, int t, int token);
 
-int world_below(int n); /* a draw from 0..n-1 */
+/* A number from 0 to n - 1, drawn. */
+int world_below(int n);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of `kvreplay vectors`, read by its manifest.tsv with nothing of
- * ours, for the vectors_*.c. hold() sets what was computed again against it:
- * what is the same to the bit is named on stdout, what is not on stderr, with
- * the first row that differs. Nothing is freed; the programs are short.
+ * Reads a folder that `kvreplay vectors` wrote, by its manifest.tsv and with no
+ * header of this project, for the programs vectors_*.c, which compute a
+ * method's matrices again and compare them by hold(). Each includes this file
+ * once. Nothing is freed; a bad folder ends the program with exit code 2.
  */
 #include <math.h>
 #include <stdint.h>
@@ -12,18 +12,27 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A line of the manifest, and its matrix [rows][width]. */
 typedef struct matrix {
-  char stage[32], type[8], file[160];
-  int layer, step, head, again, rows, width, offset, bytes;
+  char stage[32];        /* what it is: "q", "k", "entries", "keep", ... */
+  char type[8];          /* F32, F16, BF16, or a whole-number type */
+  char file[160];        /* where its bytes lie, from `offset` on */
+  int layer, step, head; /* head: query head or lane; step 0: of the layer */
+  int again;             /* 0, 1, .. of a stage that comes again at a place */
+  int rows, width, offset, bytes;
   int32_t *id; /* its bytes */
-  float *x;    /* widened, where they are floats */
+  float *x;    /* the same as binary32, where they are floats */
 } matrix;
 
 enum { MOST = 1 << 14 };
-static matrix all[MOST + 1], *end = all;
-static int prompt, tokens, heads, kv_heads, lanes, d, d_v, wrong;
+static matrix all[MOST + 1], *end = all; /* all of the manifest: all .. end */
+/* Its head: sizes of the trace; lanes of a layer. */
+static int prompt, tokens, heads, kv_heads, lanes, d, d_v;
 static float scale;
+static int
+    wrong; /* matrices that differ: the program's exit code is wrong > 0 */
 
+/* Element i of m, whose type is one of the floats. */
 static float widen(const matrix *m, int i) {
   uint32_t bf16 = (uint32_t)((uint16_t *)m->id)[i] << 16;
   float x;
@@ -33,6 +42,7 @@ static float widen(const matrix *m, int i) {
   return x;
 }
 
+/* Reads the bytes of *m. */
 static void read_matrix(matrix *m) {
   FILE *f = fopen(m->file, "rb");
   m->id = calloc(1, m->bytes + 4);
@@ -45,7 +55,8 @@ static void read_matrix(matrix *m) {
   for (int i = 0; i < m->rows * m->width; i++) m->x[i] = widen(m, i);
 }
 
-/* argv[1]; there must be so many arguments. */
+/* Reads the folder argv[1] into the variables above; it becomes the working
+ * folder. argc must be at least `least`. */
 static void read_folder(int argc, int least, char **argv) {
   if (argc < least) exit((fprintf(stderr, "%s: too few\n", argv[0]), 2));
   FILE *f = chdir(argv[1]) ? NULL : fopen("manifest.tsv", "r");
@@ -65,7 +76,7 @@ static void read_folder(int argc, int least, char **argv) {
   fclose(f);
 }
 
-/* Of a stage, in the layer of another; or NULL. */
+/* The matrix of a stage, step and head in the layer of `by`; NULL: none. */
 static matrix *find(const char *stage, const matrix *by, int step, int head) {
   for (matrix *m = all; m < end; m++)
     if (strcmp(m->stage, stage) == 0 && m->layer == by->layer &&
@@ -74,7 +85,10 @@ static matrix *find(const char *stage, const matrix *by, int step, int head) {
   return NULL;
 }
 
-/* The rows of k or v of a lane's entries, as a step reads them. */
+/* The rows of K (stage "k", read "k_read") or V of a lane's entries at the step
+ * of `by`, [entries]: as the step reads them where it says so, else as
+ * recorded.
+ */
 static inline const float **rows(const char *stage, const char *read,
                                  const matrix *by, int lane) {
   const matrix *entries = find("entries", by, by->step, lane);
@@ -87,7 +101,7 @@ static inline const float **rows(const char *stage, const char *read,
   return row;
 }
 
-/* A query as a step reads it. */
+/* The query [d] of a head at the step of `by`, in the same way. */
 static inline const float *query(const matrix *by, int head) {
   const matrix *read = find("q_read", by, by->step, head);
   const matrix *recorded = find("rows", by, 0, -1);
@@ -96,7 +110,10 @@ static inline const float *query(const matrix *by, int head) {
   return read ? read->x : find("q", by, 0, head)->x + row * d;
 }
 
-/* x is what the matrix at this step of `by`, of this head, must hold. */
+/* Compares x, the bytes of rows 0 .. rows - 1 as computed again, with the
+ * matrix of that stage, step and head. Prints its name on standard output if it
+ * is the same to the bit; else on standard error, with the first row that
+ * differs, and counts it in `wrong`. */
 static void hold(const char *stage, const matrix *by, int step, int head,
                  int rows, const void *x) {
   const matrix *m = find(stage, by, step, head);

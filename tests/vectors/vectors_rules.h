@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules 1, 2 and 6 of the arithmetic, written with nothing of ours: logits,
- * the order of decisions, exponential and logarithm.
+ * The canonical arithmetic of kvreplay once more, with no header of this
+ * project, for the programs vectors_*.c: logits, the order of scores,
+ * exponential and logarithm, each the same to the bit. Inputs are finite;
+ * nothing fails.
  */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+/* (q . k) * scale + bias of rows of d elements, one chain of fma. */
 static inline float logit(const float *q, const float *k, int d, float scale,
                           float bias) {
   float y = 0;
@@ -14,13 +17,15 @@ static inline float logit(const float *q, const float *k, int d, float scale,
   return y * scale + bias + 0;
 }
 
+/* A whole number that orders as floats do, -0 before +0. */
 static inline uint32_t key(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
 }
 
-/* How many of n scores come before the i-th. */
+/* How many of n scores come before the i-th: larger ones, and of equal ones
+ * those of lower index. */
 static inline int rank_of(int i, int n, const float *score) {
   int rank = 0;
   for (int j = 0; j < n; j++)
@@ -29,12 +34,13 @@ static inline int rank_of(int i, int n, const float *score) {
   return rank;
 }
 
+/* y x^degree + c[0] x^(degree - 1) + .. + c[degree - 1], by Horner. */
 static inline float polynomial(float y, int degree, const float *c, float x) {
   for (int i = 0; i < degree; i++) y = fmaf(y, x, c[i]);
   return y;
 }
 
-/* For x <= 0. */
+/* e^x for x <= 0; 0 below -87. */
 static inline float exp_of(float x) {
   const float c[] = {
       0x1.12396ep-7f, 0x1.5558aap-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1, 1};
@@ -43,7 +49,7 @@ static inline float exp_of(float x) {
   return x < -87 ? 0 : ldexpf(polynomial(0x1.6a523ap-10f, 6, c, r), (int)n);
 }
 
-/* x = 2^e (1 + f), f in [-1/3, 1/3). */
+/* ln x for normal x > 0, as x = 2^e (1 + f) with f in [-1/3, 1/3). */
 static inline float log_of(float x) {
   const float c[] = {
       0x1.1e699p-3f,  -0x1.f32c66p-4f, 0x1.1ed606p-3f, -0x1.559c8cp-3f,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole replays for theme replay of the device benchmark: a synthetic trace of
- * two layers of Llama-3.1-8B's geometry in fp16, and all methods over it in one
- * pass, budget 10 % of the prompt, without measures of fidelity: decisions,
- * ledger and digests. The trace is a file of TMPDIR (/tmp) without a name, so
- * it goes with the program, whatever happens.
+ * Whole replays for theme `replay` of the device benchmark: all methods in one
+ * pass over a synthetic trace of two layers of Llama-3.1-8B's geometry in fp16,
+ * budget 10 % of the prompt, without measures of fidelity: decisions, ledger
+ * and digests. The trace is an unlinked file in TMPDIR (/tmp), so that it goes
+ * with the program.
  *
- * C, called from C++. What fails leaves one sentence in `why`.
+ *   open; run pass 0 and pass 1; same, decode; close
+ *
+ * C, called from C++. A failure leaves one sentence in `why`.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_REPLAY_H
 #define KV_TESTS_BENCH_DEVICE_REPLAY_H
@@ -18,7 +20,10 @@
 extern "C" {
 #endif
 
-enum { REPLAYS_WHY = 512, REPLAYS_PASSES = 2 };
+enum {
+  REPLAYS_WHY = 512, /* bytes of a sentence */
+  REPLAYS_PASSES = 2
+};
 
 typedef struct replays replays;
 
@@ -27,23 +32,27 @@ typedef struct replay_took {
   bool finished; /* within the limit */
 } replay_took;
 
-/* `decoded` of the tokens are decode steps. NULL: why. */
+/* Makes the trace, of which the last `decoded` tokens are decode steps. NULL:
+ * it failed. */
 replays *replays_open(int tokens, int decoded, char why[REPLAYS_WHY]);
 void replays_close(replays *r); /* accepts NULL */
 
-/* Pass 0 or 1, once each, on a backend by its name, given up after `limit`
- * seconds (looked at every step). threads: of the reference. false: why. */
+/* Replays pass 0 or 1, once each, on the backend of that name, and gives up
+ * after `limit` seconds (asked every step). threads: of the reference. False:
+ * it failed. */
 bool replays_run(replays *r, int pass, const char *backend, int threads,
                  double limit, replay_took *out, char why[REPLAYS_WHY]);
-/* Both passes are finished: are all digests and all bytes the same? */
+/* After two finished passes: whether all digests and bytes are the same; else
+ * `why` names the first that is not. */
 bool replays_same(const replays *r, char why[REPLAYS_WHY]);
 
+/* The number of methods, and the specification of the i-th. */
 int replays_methods(const replays *r);
 const char *replays_method(const replays *r, int i);
 /* Seconds of its decode steps in a pass. */
 double replays_decode(const replays *r, int pass, int i);
 
-/* Processors here; the kernel set of the reference. */
+/* How many processors there are; the name of the reference's kernel set. */
 int replays_processors(void);
 const char *replays_kernels(void);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device that counts and fails on demand: the executor behind a table of its
- * own, and a backend "lame" over it. A failure is remembered as
- * gpu/shared/device.h demands: from then on nothing has an effect and failed()
- * says the sentence. That there is no memory is none.
+ * A backend "lame" for tests of gpu/host: the executor, whose calls are counted
+ * and fail on demand. After a failure, as gpu/shared/device.h demands, no call
+ * has an effect and the device says GPUDEVICE_SENTENCE. That there is no memory
+ * is not such a failure: the call returns NULL, and the device goes on.
+ *
+ *   open once; reset; perhaps fail or refuse; run; counted and held
  */
 #ifndef KV_TESTS_GPUDEVICE_H
 #define KV_TESTS_GPUDEVICE_H
@@ -23,25 +25,28 @@ typedef enum gpudevice_kind {
 } gpudevice_kind;
 
 typedef struct gpudevice_count {
-  int64_t call[GPUDEVICE_KINDS];
+  int64_t call[GPUDEVICE_KINDS]; /* of each kind, all together */
+  /* Of each function of the device's table (gpu/shared/device.h): */
   int64_t puts, gets, fetches, waits, clears, tells, records, replays;
   int64_t windows;
-  int64_t sent, read;    /* bytes */
-  int64_t taken, pinned; /* bytes asked for of device and pinned memory */
+  int64_t sent, read;    /* bytes to the device, and from it */
+  int64_t taken, pinned; /* bytes asked for of device and of pinned memory */
 } gpudevice_count;
 
-/* NULL where there is no executor. */
+/* The backend; NULL where the build has no executor. */
 const kv_backend *gpudevice_open(void);
-/* Counts from zero, nothing fails. */
+/* Counts from 0, forgets a failure; nothing will fail. */
 void gpudevice_reset(void);
-/* And the n-th call of a kind (from 0) will. */
+/* The same, and the n-th call of a kind (from 0) will fail. */
 void gpudevice_fail(gpudevice_kind kind, int64_t n);
-/* Or the n-th asking for memory is answered with none, and nothing fails. */
+/* The same, and the n-th call for memory will return NULL. */
 void gpudevice_refuse(int64_t n);
+/* Whether that call has come, or the failing one. */
 bool gpudevice_refused(void);
 bool gpudevice_failed(void);
+/* The counts since the last reset. */
 gpudevice_count gpudevice_counted(void);
-/* What was taken, pinned or recorded and not given back. */
+/* How many pieces of memory and recorded sequences were not given back. */
 int64_t gpudevice_held(void);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executor as a backend for tests: it has the twins of the methods of
- * tests/made/counts.h, tests/made/mad.h and tests/made/whim.h besides
- * those of the registry, and counts the rows whose probabilities, and whose
- * logits of every entry, its kernels are asked for.
+ * The executor as a backend for tests: besides the methods of the registry it
+ * has the twins of those of tests/made, and it counts how many query rows its
+ * kernels compute probabilities of, or logits of every entry.
  */
 #ifndef KV_TESTS_PROBE_H
 #define KV_TESTS_PROBE_H
 
 #include "ref/backend/backend.h"
 
-/* NULL: the build has no executor. */
+/* The backend, named emu; NULL: the build has no executor. */
 const kv_backend *probe_backend(void);
-/* Query rows times heads, in the calling thread. */
+/* Query rows times query heads since the program began, in the calling thread:
+ * with probabilities (or sums of them); with logits of all entries. */
 int64_t probe_rows(void);
 int64_t probe_logit_rows(void);
 

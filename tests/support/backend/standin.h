@@ -1,37 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backends of the tests' own, in the place of gpu/host/backends.h's list, and
- * the commands that use them (tests/support/program/command.h):
+ * Backends for tests of `kvreplay run` and `check`, in place of the list of
+ * gpu/host/backends.h, and these two commands called in this process. Linked
+ * into each test program that uses them, before any library.
  *
  *   ref, same   the reference, under two names; same counts, and may die
- *   odd         flips a bit of an output at one step
- *   wasteful    counts bytes wrongly from one step on
- *   bad, worse  fail at one step with `failure`
- *   gone        cannot be had
- *
- * Linked into each test program that uses them, before any library.
+ *   odd         flips a bit of an output, of lane 0 of LAYER at STEP
+ *   wasteful    counts bytes wrongly there
+ *   bad, worse  fail at STEP with `failure`
+ *   ulp         tests/support/backend/ulp.h
+ *   gone        cannot be used: KV_RESOURCE
  */
 #ifndef KV_TESTS_STANDIN_H
 #define KV_TESTS_STANDIN_H
 
 #include "ref/backend/backend.h"
 
-enum { STEP = 40, LAYER = 1 };
+enum { STEP = 40, LAYER = 1 }; /* tokens seen; the model's layer */
 
-extern kv_rc failure;
-extern int begun;  /* layers, on "same" */
-extern int die_at; /* "same" kills the process at so many compressions; 0: no */
-extern int at_hand; /* backends that need not be named: ref, same */
+/* Set by the test: */
+extern kv_rc failure; /* the code of bad and worse */
+extern int die_at;    /* "same" kills the process at its die_at-th compression;
+                         0: never */
+extern int at_hand;   /* backends that need not be named: the first of ref, same
+                       */
+/* Counted: layers begun on "same". */
+extern int begun;
 
-/* check TRACE, or run TRACE, then the arguments, the last one NULL: the exit
- * code. */
+/* Calls `check -q TRACE` or `run -q TRACE` with the arguments up to a NULL:
+ * returns the exit code; what was printed is in heard and said
+ * (tests/support/program/command.h). */
 int check(const char *first, ...);
 int run(const char *first, ...);
 
-/* Set-up of the group: a trace with a name that needs escapes. */
+/* Setup of the cmocka group: a small trace in a scratch folder
+ * (scratch_remove), whose name needs escapes in HTML and in a shell. Returns 0.
+ */
 int open_trace(void **state);
 extern char trace_path[512];
-/* In its place, of a process that takes over the trace of another. */
+/* In place of open_trace, for a process that goes on with another's trace. */
 void take_trace(const char *path);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference with one kernel an ulp off, for backends of tests: the bound
- * of Quest's page ULP_PAGE is the next float. That seldom changes a choice.
+ * The reference with one kernel that is off by an ulp, for backends of tests:
+ * of page ULP_PAGE the bound that Quest ranks pages by is the next larger float
+ * in magnitude. That changes scores, but seldom a choice.
  */
 #ifndef KV_TESTS_ULP_H
 #define KV_TESTS_ULP_H
@@ -10,7 +11,7 @@
 
 enum { ULP_PAGE = 3 };
 
-/* kv_backend_ref.open and .close, with that kernel. */
+/* In place of kv_backend_ref.open and .close. KV_RESOURCE: memory. */
 kv_rc ulp_open(const kv_plan *plan, kv_store **out, kv_err *e);
 void ulp_close(kv_store *s);
 

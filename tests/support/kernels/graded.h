@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay grade` in this process, on a bundled trace, and the kernels that
- * it grades (tests/support/kernels/theirs.h). Linked into each test program
- * that uses it.
+ * `kvreplay grade` called in this process, on a bundled trace, with the files
+ * of a made-up kernel (tests/support/kernels/theirs.h). Linked into each test
+ * program that uses it. What goes wrong fails the running test.
  */
 #ifndef KV_TESTS_GRADED_H
 #define KV_TESTS_GRADED_H
@@ -12,25 +12,30 @@
 
 #include <jansson.h>
 
+/* The methods that kernels are graded as. */
 #define QUEST "quest:page=16:skip=0"
 #define GROUPED QUEST ":share=group_sum"
 
-/* The trace, and where files of a kernel's go. */
-extern char file[600], decisions[600], outputs[512], db[512];
+/* The trace and its path; paths in a scratch folder for a kernel's decisions
+ * and outputs, and for a database. */
 extern kv_trace *trace;
+extern char file[600], decisions[600], outputs[512], db[512];
 
-int graded_open(void); /* 0: done */
+/* Before the first test: 0 when all is there. After the last. */
+int graded_open(void);
 void graded_close(void);
 
-/* grade TRACE --theirs FILE, then the arguments, the last one NULL. */
+/* Calls `grade TRACE --theirs DECISIONS` with the arguments up to a NULL:
+ * returns the exit code; what it printed is in heard and said. */
 int grade(const char *first, ...);
 
-/* What was heard, as JSON, to be given back; whole numbers of it. */
+/* What it printed, as JSON, for json_decref; the whole number of a key of o;
+ * and that of a key of what was printed. */
 json_t *parsed(void);
 int64_t integer(const json_t *o, const char *key);
 int64_t counted(const char *key);
 
-/* A right kernel: budget 64, pages of 16, outputs in F32. */
+/* A kernel without a fault: budget 64, pages of 16, outputs in F32. */
 theirs kernel(void);
 
 #endif

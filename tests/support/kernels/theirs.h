@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Somebody else's kernels: quest, h2o and snapkv written anew in plain loops
- * and binary64, with scores rounded to bf16 where asked, and one fault at one
- * step of one head or lane. Writes decisions and outputs as such a kernel's
- * author would.
+ * Made-up kernels of other people, for tests of `kvreplay grade`: quest, h2o
+ * and snapkv in plain loops and binary64, perhaps with scores rounded to bf16,
+ * and perhaps with one fault at one step of one head or lane. They write
+ * decisions and outputs as such a kernel's author would. What goes wrong fails
+ * the running test.
  */
 #ifndef KV_TESTS_THEIRS_H
 #define KV_TESTS_THEIRS_H
@@ -35,17 +36,19 @@ typedef enum theirs_fault {
 
 typedef struct theirs {
   const kv_trace *trace;
-  int budget, page;
-  bool group;      /* quest: all that read a KV head choose together */
-  bool bf16;       /* scores */
-  bool permuted;   /* lists in no order */
-  kv_dtype output; /* of the outputs, and of the weights of values */
-  bool base2;      /* the LSE is to base 2 */
+  int budget, page; /* tokens */
+  bool group;       /* quest: all that read a KV head choose together */
+  bool bf16;        /* scores */
+  bool permuted;    /* lists in no order */
+  kv_dtype output;  /* of the outputs, and of the weights of values */
+  bool base2;       /* the LSE is to base 2 */
   theirs_fault fault;
-  int layer, step, head; /* where; head of a stored list: the lane */
+  int layer, step, head; /* where the fault is: recorded layer, tokens seen,
+                            query head (of a stored list: the lane) */
 } theirs;
 
-/* Paths; outputs may be NULL. True where the fault made a difference. */
+/* Writes files at these paths; outputs may be NULL: none. True if the fault
+ * changed a decision or an output. */
 bool theirs_quest(const theirs *t, const char *decisions, const char *outputs);
 bool theirs_h2o(const theirs *t, const char *decisions);
 bool theirs_snapkv(const theirs *t, const char *decisions);

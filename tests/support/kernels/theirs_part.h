@@ -12,7 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST = 1024, HEADS_MOST = 16, LAYERS_MOST = 8 }; /* steps; heads; .. */
+enum {
+  MOST = 1024,
+  HEADS_MOST = 16,
+  LAYERS_MOST = 8
+}; /* steps, heads, layers */
 
 /* The lists of one layer, as a decisions file has them: for each step one for
  * each head, all items behind one another. */
@@ -32,7 +36,8 @@ typedef struct book {
 
 /* Outputs and log-sum-exps by layer. */
 typedef struct answers {
-  float *o[LAYERS_MOST], *lse[LAYERS_MOST]; /* [elements], [rows] */
+  float *o[LAYERS_MOST];   /* [elements]: [head][row][d_v] */
+  float *lse[LAYERS_MOST]; /* [rows]: [head][row] */
   size_t rows, elements;
 } answers;
 

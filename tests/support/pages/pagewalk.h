@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random requests for a page manager: they arrive, compress, decode and end,
- * some in each call. Who is refused goes home at its next job. The jobs are
- * those of ref/pages/pages.h; which manager answers them is the caller's
- * matter.
+ * Random requests for a page manager (jobs of ref/pages/plan.h): they arrive,
+ * are compressed, decode and end, some in each call. One that is refused ends
+ * with its next job. Which manager answers is the caller's choice.
+ *
+ *   begin; then draw, let a manager answer, learn; again and again
  */
 #ifndef KV_TESTS_SUPPORT_PAGEWALK_H
 #define KV_TESTS_SUPPORT_PAGEWALK_H
 
 #include "ref/pages/plan.h"
 
+/* Requests at once; heads of one, and tokens that it sees, at most. */
 enum { PAGEWALK_REQUESTS = 6, PAGEWALK_HEADS = 260, PAGEWALK_MOST = 40 };
 
 typedef struct pagewalk {
   uint64_t seed;
   int heads; /* of a request, at most PAGEWALK_HEADS */
   bool low;  /* there is a low tier */
-  kv_pages_phase last[PAGEWALK_REQUESTS]; /* END: there is no such request */
+  kv_pages_phase last[PAGEWALK_REQUESTS]; /* phase of a request's last job;
+                                             KV_PAGES_END: there is none */
   int32_t seen[PAGEWALK_REQUESTS];        /* tokens, at most PAGEWALK_MOST */
+  /* Tokens that a head keeps, by tier: now, and after the jobs in hand. */
   kv_pages_count count[PAGEWALK_REQUESTS][PAGEWALK_HEADS],
       next[PAGEWALK_REQUESTS][PAGEWALK_HEADS];
 } pagewalk;
 
-/* Nobody has arrived. */
+/* Begins without requests. */
 void pagewalk_begin(pagewalk *w, uint64_t seed, int heads, bool low);
 
-/* The jobs of one call, whose counts are w->next; returns how many. */
+/* Draws the jobs of one call; they point to w->next. Returns how many. */
 int pagewalk_draw(pagewalk *w, kv_pages_job job[PAGEWALK_REQUESTS]);
 
-/* They were answered. */
+/* Takes the answers, which are in the jobs. */
 void pagewalk_learn(pagewalk *w, int n, const kv_pages_job *job);
 
 #endif

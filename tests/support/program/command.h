@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command called in this process, with what it prints kept. It may be
- * linked with backends of the test's own. Anything that goes wrong here fails
- * the running cmocka test.
+ * Calls a command of kvreplay in this process and keeps what it prints, so that
+ * a test program may link backends of its own. What goes wrong here fails the
+ * running cmocka test.
  */
 #ifndef KV_TESTS_COMMAND_H
 #define KV_TESTS_COMMAND_H
@@ -10,23 +10,28 @@
 #include <stdarg.h>
 #include <stdint.h>
 
-/* Standard output and standard error of the last call. */
+/* Standard output and standard error of the last call, as texts; what is longer
+ * is cut. */
 enum { COMMAND_LENGTH = 1 << 21 };
 extern char heard[COMMAND_LENGTH], said[COMMAND_LENGTH];
 
-typedef int command(int argc, char **argv); /* of sim/commands/commands.h */
+/* kv_commands_call of sim/commands/commands.h, or the like. */
+typedef int command(int argc, char **argv);
 
-/* Calls it with the words up to a NULL, or with those and more up to another:
- * the exit code. */
+/* Calls f with the words up to a NULL, words[0] being the command's name; or
+ * with those and the arguments of `more`, up to its NULL. Returns the exit
+ * code. */
 int command_call(command *f, const char *const *words);
 int command_with(command *f, const char *const *words, va_list more);
 
-/* Fails unless the code is as asked and the text stands on standard output;
- * or nothing there, and one line with the text on standard error. */
+/* Fails unless `got`, an exit code, is `code` and standard output has the text;
+ * or, refused: standard output is empty, and standard error is one line that
+ * has it. */
 void must(int code, int got, const char *text);
 void refused(int code, int got, const char *text);
 
-/* What an SQL query of a database gives. */
+/* The whole number in the first column of the first row of an SQL query of the
+ * database at path. */
 int64_t number_in(const char *path, const char *sql);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A database in a folder of its own, for tests: fixtures of cmocka and two
- * short cuts.
+ * An open database in a temporary folder, for tests: setup and teardown of
+ * cmocka, and what such tests ask again and again. A failure fails the running
+ * test unless a function returns it.
  */
 #ifndef KV_TESTS_DBPLACE_H
 #define KV_TESTS_DBPLACE_H
@@ -9,20 +10,20 @@
 #include "sim/db/db_private.h"
 
 typedef struct kv_dbplace {
-  char folder[64], path[80];
-  kv_db *db; /* open */
+  char folder[64], path[80]; /* the folder; the database's file in it */
+  kv_db *db;                 /* open */
 } kv_dbplace;
 
-/* *state becomes a kv_dbplace *; 0, or -1. */
+/* Setup and teardown of a test: *state is a kv_dbplace *. Return 0, or -1. */
 int kv_dbplace_open(void **state);
 int kv_dbplace_close(void **state);
 
-/* First column of the first row. */
+/* The whole number in the first column of the first row. */
 int64_t kv_dbplace_number(kv_db *db, const char *sql);
-/* Makes the key of each row anew from what the row says of itself, as whoever
- * changes a row with care does. */
+/* Recomputes the key of each row of the database at path, after a test has
+ * changed fields that are part of it. */
 void kv_dbplace_rekey(const char *path);
-/* kv_db_put in the made-up environment 0. */
+/* kv_db_put of r, in environment 0 of kv_rows_environment. */
 kv_rc kv_dbplace_put(kv_db *db, const kv_result *r, kv_err *e);
 
 #endif
