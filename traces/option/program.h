@@ -34,8 +34,8 @@ typedef struct kv_program {
 /* The body of main: runs the command that argv[1] names, or answers --help and
  * --version, and flushes standard output. Returns the exit code; a failure was
  * printed. Where the table has no such command the process becomes the program
- * that traces/option/further.h finds. The build also calls it with --man [COMMAND], --completion and
- * --commands, which no help names. */
+ * that traces/option/further.h finds. The build also calls it with
+ * --man [COMMAND], --completion and --commands, which no help names. */
 int kv_command_main(const kv_program *p, int argc, char **argv);
 
 /* Runs the command that argv[0] names, as a part of another command: parses,

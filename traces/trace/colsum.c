@@ -121,3 +121,20 @@ kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
   }
   return rc;
 }
+
+kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
+                   int prompt_len, float scale, int dtype, const void *q,
+                   const void *k, int64_t *out, kv_err *e) {
+  kv_shape shape = {.n_layers = 1,
+                    .n_heads = n_heads,
+                    .n_kv_heads = n_kv_heads,
+                    .d = d,
+                    .d_v = d,
+                    .n_tokens = n_tokens,
+                    .prompt_len = prompt_len,
+                    .dtype = (kv_dtype)dtype,
+                    .scale = scale};
+  kv_layer_data data = {
+      .q = q, .k = k, .q_dtype = (kv_dtype)dtype, .n_rows = n_tokens};
+  return kv_colsum(&shape, &data, kv_kernels_best(), out, e);
+}

@@ -29,6 +29,13 @@ bool kv_colsum_can(const kv_trace *t, int i);
 kv_rc kv_colsum(const kv_shape *shape, const kv_layer_data *data,
                 const kv_kernels *kernel, int64_t *out, kv_err *e);
 
+/* The same of arrays, for a recorder: q [n_heads][n_tokens][d] and k
+ * [n_kv_heads][n_tokens][d] of one type, of which the first prompt_len rows are
+ * the prompt; out as above. Plain arguments, as Python calls it. */
+kv_rc kv_colsum_of(int n_heads, int n_kv_heads, int d, int n_tokens,
+                   int prompt_len, float scale, int dtype, const void *q,
+                   const void *k, int64_t *out, kv_err *e);
+
 /* Element `at` of the recorded ones, data->colsum, which may lie unaligned. */
 int64_t kv_colsum_at(const kv_layer_data *data, size_t at);
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of `kvreplay record`. Options and prompts are checked with
+Python alone, before torch is imported and a model is loaded."""
+
+import argparse
+import errno
+import importlib.util
+import os
+import sys
+
+from . import __doc__ as DOC
+from .prompts import read_prompts
+from .rows import read_layers, read_rows
+
+NEEDED = "numpy", "torch", "transformers"
+FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
+
+
+def whole(least):
+    def read(text):
+        n = int(text)
+        if not least <= n < 10**9:
+            raise ValueError
+        return n
+
+    read.__name__ = f"number of {least} or more"
+    return read
+
+
+def option(read):
+    """What a reader of an option's text refuses, in its own words."""
+
+    def get(text):
+        try:
+            return read(text)
+        except ValueError as e:
+            raise argparse.ArgumentTypeError(str(e)) from None
+
+    return get
+
+
+def parser():
+    p = argparse.ArgumentParser(
+        prog="kvreplay record", description=DOC, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    add = p.add_argument
+    add("model", metavar="MODEL")
+    add("--prompts", required=True, metavar="FILE", help="JSON lines")
+    add("-o", "--out", required=True, metavar="DIR", help="made where missing")
+    add("--max-new", type=whole(0), default=64, metavar="N",
+        help="tokens that the model adds at most (default: 64)")  # fmt: skip
+    add("--layers", type=option(read_layers), default=None, metavar="LIST",
+        help="such as 0,3,8-11 (default: all that can be)")  # fmt: skip
+    add("--rows", type=option(read_rows), default=None, metavar="ROWS",
+        help="query rows: last=256,decode leaves out those of earlier tokens, "
+        "and has column sums of all of the prompt instead, which h2o and its "
+        "like decide on as on the rows; a method that needs more is refused "
+        "(default: all)")  # fmt: skip
+    add("--no-sums", action="store_true", help="no column sums with --rows")
+    add("--no-o", action="store_true", help="no outputs: `kvtrace check` has "
+        "then nothing to compare")  # fmt: skip
+    add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
+        help="the model computes, and the trace is, in it (default: the "
+        "model's own; f32 of a .gguf)")  # fmt: skip
+    add("--device", help="such as cuda:0 (default: cpu)")
+    add("--name", help="what the model is called (default: MODEL)")
+    add("--together", type=whole(1), default=1, metavar="N",
+        help="prompts of equal length in one forward; memory is for N of a "
+        "layer (default: 1)")  # fmt: skip
+    add("--check", action="store_true", help="compute each trace's outputs "
+        "again, by kvtrace check, and print the largest difference")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return p
+
+
+def say(*words):
+    print("kvreplay record:", *words, file=sys.stderr, flush=True)
+
+
+def require():
+    missing = [x for x in NEEDED if importlib.util.find_spec(x) is None]
+    if missing:
+        raise ImportError(
+            f"needs {', '.join(missing)}: pip install {' '.join(missing)}"
+        )
+
+
+def go(a):
+    prompts = read_prompts(a.prompts)
+    if os.path.lexists(a.out) and not os.path.isdir(a.out):
+        raise NotADirectoryError(f"{a.out} is no folder: name another")
+    if a.check and a.no_o:
+        raise ValueError("--check compares outputs, --no-o leaves them out: "
+                         "give one of the two")  # fmt: skip
+    require()
+    from .run import run
+
+    return run(a, prompts, say)
+
+
+def main(argv=None):
+    a = parser().parse_args(argv)
+    try:
+        return go(a)
+    except KeyboardInterrupt:
+        say("interrupted; what was finished is there")
+        return 130
+    except (ImportError, MemoryError) as e:
+        code, said = 4, str(e) or "no memory"
+    except OSError as e:
+        code, said = 4 if e.errno in FULL else 3, str(e)
+    except (ValueError, NotImplementedError) as e:
+        code, said = 3, str(e)
+    except Exception as e:  # of torch, by its name: it need not be there
+        lacks = "OutOfMemory" in type(e).__name__ or "allocate" in str(e)
+        code, said = getattr(e, "code", 4 if lacks else None), str(e)
+        if not isinstance(code, int):
+            raise
+    say(" ".join(said.split()))
+    return code

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One forward, each layer's q, k, v and output handed on as torch's own
+attention is done with it: no more than one layer is held. Needs torch."""
+
+import torch
+
+from ..hf.model import attending, layer_of, need, register
+from ..hf.plain import check_plain
+
+
+def finite(x):
+    """Is no number of a tensor NaN or Inf? In one pass, without a copy."""
+    return all(y.isfinite() for y in torch.aminmax(x.detach()))
+
+
+def bits(x):
+    """A tensor as an array in C order; bfloat16 as its bits."""
+    x = x.detach().contiguous().cpu()
+    if x.dtype == torch.bfloat16:
+        x = x.view(torch.uint16)
+    return x.numpy()
+
+
+@torch.no_grad()
+def forward(model, ids, layers, take):
+    """take(layer, {q, k, v, o}) for each of the layers, tensors [sequences,
+    heads, tokens, d], o [sequences, heads, tokens, d_v]. ids: [sequences, T],
+    nothing padded."""
+    wanted = {*layers}
+
+    def attend(module, query, key, value, mask, dropout=0.0, **kwargs):
+        out = own(module, query, key, value, mask, **kwargs)
+        layer = layer_of(module)
+        if layer in wanted:
+            wanted.remove(layer)
+            kwargs["dropout"] = dropout
+            check_plain(
+                module, query, mask, key.shape[2], kwargs, len(ids)
+            )
+            x = dict(q=query, k=key, v=value, o=out[0].transpose(1, 2))
+            for name in x:
+                need(
+                    finite(x[name]),
+                    f"layer {layer}: {name} holds NaN or Inf: the model's "
+                    "weights do, or its type is too narrow (--dtype f32)",
+                )
+            take(layer, x)
+        return out
+
+    own = register("kvrecord", attend)
+    with attending(model, "kvrecord") as decoder:
+        decoder(input_ids=ids, use_cache=False)
+    need(not wanted, f"layers {sorted(wanted)} did not attend")
+
+
+def generate(model, ids, new):
+    """Of ids [sequences, P] what the model adds greedily to each, a list: new
+    tokens, or fewer where it ended, that token included."""
+    if not new:
+        return [[] for _ in ids]
+    config = model.generation_config
+    ends = config.eos_token_id
+    ends = {ends} if isinstance(ends, int) else {*(ends or ())}
+    pad = config.pad_token_id
+    with torch.no_grad():
+        out = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new,
+            do_sample=False, num_beams=1,
+            pad_token_id=pad if pad is not None else min(ends, default=0),
+        )  # fmt: skip
+    found = []
+    for row in out[:, ids.shape[1] :].tolist():
+        stop = [i for i, x in enumerate(row) if x in ends]
+        found.append(row[: stop[0] + 1] if stop else row)
+    return found

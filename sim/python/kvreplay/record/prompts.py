@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The prompts of a recording: a file of JSON lines (or one .txt, which is one
+prompt). Checked whole before a model is loaded; needs Python alone. What is
+wrong is a ValueError of one sentence that names file and line.
+
+A line is an object:
+
+    id        what its trace is called (default: p and the line's number)
+    prompt    a text, or
+    messages  [{"role": "user", "content": "..."}, ...], by the chat template
+    answer    optional: the text of the right answer
+    source    optional: the text in the prompt that answers it
+    segments  optional: [{"role": "context", "text": "..."}, ...], parts of the
+              prompt in their order; roles context, question, answer
+"""
+
+import json
+import os
+import re
+from typing import NamedTuple, Optional
+
+ROLES = "context", "question", "answer"
+KEYS = "id prompt messages answer source segments".split()
+
+
+class Prompt(NamedTuple):
+    where: str  # file and line, for sentences
+    id: str
+    prompt: Optional[str] = None
+    messages: Optional[list] = None
+    answer: Optional[str] = None
+    source: Optional[str] = None
+    segments: Optional[list] = None
+
+    def asked(self):
+        """What its trace is made of: all but place and name."""
+        return {x: y for x, y in zip(self._fields[2:], self[2:]) if y}
+
+
+def need(true, where, *sentence):
+    if not true:
+        raise ValueError(f"{where}: " + "".join(map(str, sentence)))
+
+
+def is_text(x):
+    return isinstance(x, str) and x.strip() != ""
+
+
+def pairs_of(x, first, second):
+    """Is it a list of {first: text, second: text}, at least one?"""
+    return isinstance(x, list) and x and all(
+        isinstance(y, dict) and is_text(y.get(first)) and is_text(y.get(second))
+        for y in x
+    )
+
+
+def prompt_of(where, number, x):
+    """The prompt in one line's object."""
+    need(isinstance(x, dict), where, "is no object: give {\"prompt\": \"...\"}")
+    odd = sorted({*x} - {*KEYS})
+    need(not odd, where, "has ", ", ".join(odd), "; known are ",
+         ", ".join(KEYS))  # fmt: skip
+    need(("prompt" in x) != ("messages" in x), where, "give prompt or "
+         "messages, one of the two")  # fmt: skip
+    need("messages" in x or is_text(x["prompt"]), where, "prompt is no text")
+    need("prompt" in x or pairs_of(x["messages"], "role", "content"), where,
+         "messages is no list of {\"role\": \"user\", \"content\": \"...\"}"
+         )  # fmt: skip
+    for key in "answer", "source":
+        need(key not in x or is_text(x[key]), where, key, " is no text")
+    need("source" not in x or "answer" in x, where, "has a source and no "
+         "answer: give both, or neither")  # fmt: skip
+    parts = x.get("segments")
+    need(parts is None or pairs_of(parts, "role", "text") and
+         {y["role"] for y in parts} <= {*ROLES}, where, "segments is no list "
+         "of {\"role\": \"context\", \"text\": \"...\"}, roles ",
+         ", ".join(ROLES))  # fmt: skip
+    name = x.get("id", f"p{number:05}")
+    name = str(name) if type(name) is int else name
+    need(isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]{0,199}", name),
+         where, f"id {name!r} cannot name a file: give letters, digits and "
+         "- . _, 200 at most, no dot first")  # fmt: skip
+    return Prompt(where, name, *(x.get(y) for y in KEYS[1:]))
+
+
+def read_text(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read()
+    except UnicodeDecodeError as e:
+        raise ValueError(f"{path}: no UTF-8 at byte {e.start}") from None
+
+
+def parse(where, line):
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{where}: no JSON: {e}") from None
+
+
+def read_prompts(path):
+    """The prompts in a .jsonl, or the one that a .txt is."""
+    text = read_text(path)
+    if path.endswith(".txt"):
+        name = os.path.splitext(os.path.basename(path))[0]
+        return [prompt_of(path, 1, {"id": name, "prompt": text})]
+    found, lines = [], {}
+    for number, line in enumerate(text.split("\n"), 1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            continue
+        found.append(prompt_of(where, number, parse(where, line)))
+        name = found[-1].id
+        need(name not in lines, where, f"id {name} is that of line ",
+             lines.get(name), ", too: give each its own")  # fmt: skip
+        lines[name] = number
+    need(found, path, "has no prompt: give a JSON object a line")
+    return found

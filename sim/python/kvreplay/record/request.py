@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a prompt: its tokens and those that follow, what of them is
+the answer, and how its trace is known again. Needs Python alone."""
+
+import hashlib
+import json
+from typing import NamedTuple, Optional
+
+from .tokens import find
+
+
+class Request(NamedTuple):
+    """tokens: of the prompt, prompt_len of them, and of the decode steps.
+    answers, segments: as in a trace. by: "model" where it gave the answer,
+    "recorder" where it was given to it, or None."""
+
+    asked: object
+    tokens: list
+    prompt_len: int
+    answers: list
+    segments: list
+    by: Optional[str]
+
+
+def request_of(tokenizer, asked, new):
+    """A prompt, and the tokens that the model added. Where these have the
+    answer's text it stands there; else the answer's tokens are the decode
+    steps, which the model is made to read."""
+    ids, p, by, span = asked.ids, len(asked.ids), None, None
+    if asked.answer:
+        n, span = find(tokenizer, new, asked.prompt.answer) if new else (0, None)
+        by = "model" if n else "recorder"
+        new, span = (new, span) if n else (asked.answer, (0, len(asked.answer)))
+    tokens, answers = ids + new, []
+    if span and asked.source:
+        answers = [
+            dict(start=p + span[0], end=p + span[1],
+                 source_start=asked.source[0], source_end=asked.source[1])
+        ]  # fmt: skip
+    segments = [*asked.segments]
+    if segments and new:
+        segments.append(dict(start=p, end=len(tokens), role="answer"))
+    return Request(asked, tokens, p, answers, segments, by)
+
+
+def key_of(prompt, digest, options):
+    """What a trace was made of: another prompt, model or option, another key.
+    options: those that change what is in it."""
+    text = json.dumps([prompt.asked(), digest, options], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layers and which query rows are recorded, as they are typed. Needs
+Python alone."""
+
+
+def read_layers(text):
+    """Of `all` or `0,3,8-11`: None, or the numbers, ascending."""
+    if text == "all":
+        return None
+    found = set()
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            span = range(int(first), int(last or first) + 1)
+            if not span or not 0 <= span[0] <= span[-1] < 10**5:
+                raise ValueError
+            found.update(span)
+    except ValueError:
+        raise ValueError(
+            f"--layers {text}: give all, or numbers and spans such as 0,3,8-11"
+        ) from None
+    return sorted(found)
+
+
+def read_rows(text):
+    """Of `all` or `last=256,decode`: None, or how many of the prompt's last
+    rows. Rows of decode steps are always recorded: no method runs without."""
+    if text == "all":
+        return None
+    last, parts = 0, text.split(",")
+    for part in parts:
+        name, _, n = part.partition("=")
+        if name == "last" and n.isascii() and n.isdigit() and len(n) < 10:
+            last = int(n)
+        elif part != "decode":
+            parts = []
+    if "decode" not in parts:
+        raise ValueError(
+            f"--rows {text}: give all, or last=256,decode (the prompt's last "
+            "256 rows and those of all decode steps), or decode"
+        )
+    return last
+
+
+def rows_kept(prompt_len, n_tokens, last):
+    """Tokens whose query rows are recorded; None: all are."""
+    first = 0 if last is None else max(0, prompt_len - last)
+    return None if first == 0 else range(first, n_tokens)

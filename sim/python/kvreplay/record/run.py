@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All prompts, one after another or together, of one model that is loaded once.
+Needs torch and transformers."""
+
+import os
+import time
+
+import torch
+
+from ..container import load as load_file
+from ..hf.identity import model_digest
+from .file import sweep
+from .forward import generate
+from .layers import Layers
+from .load import load
+from .request import key_of, request_of
+from .tokens import tokens_of
+from .write import record
+
+
+def spans(numbers):
+    """0,1,2,5 as 0-2,5."""
+    found = []
+    for n in numbers:
+        if found and found[-1][1] == n - 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return ",".join(f"{x}-{y}" if x < y else str(x) for x, y in found)
+
+
+class Progress:
+    """A line a trace on standard error: its tokens, how many a second, and how
+    long the rest will take, if it goes on so."""
+
+    def __init__(self, say, quiet, total, count):
+        self.say, self.quiet, self.left = say, quiet, total
+        self.count, self.done, self.seen = count, 0, 0
+        self.begin = time.monotonic()
+
+    def add(self, name, request):
+        """total counts a prompt's tokens alone, as what follows is not known
+        before."""
+        self.done += 1
+        self.seen += len(request.asked.ids)
+        self.left -= len(request.asked.ids)
+        took = max(1e-9, time.monotonic() - self.begin)
+        p, n = request.prompt_len, len(request.tokens)
+        if not self.quiet:
+            self.say(
+                f"{name}: {p:,} + {n - p} tokens, {self.seen / took:,.0f} of "
+                f"prompts a second, {self.done} of {self.count}, "
+                f"{clock(took / self.seen * self.left)} left"
+            )
+
+
+def clock(seconds):
+    n = round(seconds)
+    if n < 60:
+        return f"{n} s"
+    return f"{n // 60} min {n % 60} s" if n < 3600 else (
+        f"{n // 3600} h {n // 60 % 60} min")  # fmt: skip
+
+
+def groups(asked, most):
+    """Prompts of equal length, at most so many at once, in their order."""
+    open_groups = {}
+    for x in asked:
+        group = open_groups.setdefault(len(x.ids), [])
+        group.append(x)
+        if len(group) == most:
+            yield open_groups.pop(len(x.ids))
+    yield from open_groups.values()
+
+
+class Run:
+    def __init__(self, a, prompts, say):
+        self.a, self.say, self.said = a, say, set()
+        os.makedirs(a.out, exist_ok=True)
+        sweep(a.out)
+        self.model, self.tokenizer = load(a.model, a.dtype, a.device)
+        self.digest = model_digest(self.model)
+        self.layers = Layers(
+            self.model, torch.full((1, 2), 1, device=self.model.device)
+        )
+        self.size = self.model.get_input_embeddings().weight.shape[0]
+        options = [a.max_new, a.layers, a.rows, a.no_o, a.no_sums, a.dtype]
+        self.key = {x.id: key_of(x, self.digest, options) for x in prompts}
+        todo = [x for x in prompts if not self.made(x)]
+        if len(todo) < len(prompts) and not a.quiet:
+            say(f"{len(prompts) - len(todo)} of {len(prompts)} traces are in "
+                f"{a.out} already")  # fmt: skip
+        self.asked = [self.tokens(x) for x in todo]
+
+    def path(self, prompt):
+        return os.path.join(self.a.out, prompt.id + ".safetensors")
+
+    def made(self, prompt):
+        path = self.path(prompt)
+        if not os.path.lexists(path):
+            return False
+        if load_file(path)[0].get("request") != self.key[prompt.id]:
+            raise ValueError(
+                f"{path} is there, of another prompt, model or options than "
+                f"those of {prompt.where}: give another -o, or remove it"
+            )
+        return True
+
+    def tokens(self, prompt):
+        x = tokens_of(self.a.model, self.tokenizer, prompt, self.size)
+        n = len(x.ids) + max(len(x.answer), self.a.max_new)
+        config = self.model.config.get_text_config()
+        most = getattr(config, "max_position_embeddings", None) or n
+        if n > most:
+            raise ValueError(
+                f"{prompt.where}: {len(x.ids)} tokens and "
+                f"{n - len(x.ids)} to follow, and the model has places for "
+                f"{most}: shorten the prompt, or give a smaller --max-new"
+            )
+        return x
+
+    def metadata(self, request):
+        x = request.asked.prompt
+        return dict(
+            model=self.a.name or self.a.model, request=self.key[x.id],
+            source=x.where, answer_by=request.by)  # fmt: skip
+
+    def notes(self, layers):
+        """What of the model is not in the traces, once."""
+        if tuple(layers) in self.said:
+            return
+        self.said.add(tuple(layers))
+        others = [l for l in range(self.layers.n) if l not in layers]
+        if others and not self.a.layers:
+            why = [self.layers.why(l, 0) for l in others]
+            first = [x for x in why if x]
+            self.say(
+                f"layers {spans(layers)} are recorded; {spans(others)} are "
+                "left: " + (first[0] if first else "they attend in another "
+                "way (" + self.other(layers, others) + ")")
+            )  # fmt: skip
+        if self.layers.rotation(layers)[0] is None:
+            self.say(
+                "without RoPE: not every layer turns whole heads by "
+                "frequencies that stand still. Methods that re-index are "
+                "refused on these traces, all others run"
+            )
+
+    def other(self, layers, others):
+        windows = {self.layers.window[l] for l in others}
+        sizes = {self.layers.geometry[l] for l in others}
+        if sizes == {self.layers.geometry[layers[0]]}:
+            return "windows of " + " ".join(map(str, windows - {None}))
+        return "heads of another size or scale"
+
+    def group(self, group, progress):
+        ids = torch.tensor([x.ids for x in group], device=self.model.device)
+        new = generate(self.model, ids, self.a.max_new)
+        alike = {}
+        for x, tokens in zip(group, new):
+            request = request_of(self.tokenizer, x, tokens)
+            alike.setdefault(len(request.tokens), []).append(request)
+        for requests in alike.values():
+            paths = [self.path(x.asked.prompt) for x in requests]
+            layers = record(
+                self.model, self.layers, requests, paths, digest=self.digest,
+                asked=self.a.layers, rows=self.a.rows, o=not self.a.no_o,
+                sums=not self.a.no_sums,
+                metadata=[self.metadata(x) for x in requests])  # fmt: skip
+            self.notes(layers)
+            for x in requests:
+                progress.add(x.asked.prompt.id, x)
+                self.after(x)
+
+    def after(self, request):
+        where = request.asked.prompt.where
+        if request.asked.answer and not request.answers:
+            self.say(f"{where}: no source of the answer in the prompt, so its "
+                     "trace has no needle: give one as source")  # fmt: skip
+
+
+def run(a, prompts, say):
+    """Returns the exit code: 3 where a prompt could not be recorded."""
+    x, bad = Run(a, prompts, say), 0
+    progress = Progress(say, a.quiet, sum(len(y.ids) for y in x.asked),
+                        len(x.asked))  # fmt: skip
+    for group in groups(x.asked, a.together):
+        try:
+            x.group(group, progress)
+        except ValueError as e:  # of this prompt: others may be well
+            bad += len(group)
+            say(f"{group[0].prompt.where}: {' '.join(str(e).split())}")
+    return 3 if bad else 0

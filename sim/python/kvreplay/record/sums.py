@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Column sums of a prompt's probabilities, in the library's arithmetic, so that
+methods decide on them as on the rows. Needs the library."""
+
+import ctypes as c
+
+import numpy as np
+
+from ..session import DTYPES, _Err, _load
+
+_NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}
+library = None
+
+
+def column_sums(q, k, prompt_len, scale):
+    """Of q [heads, tokens, d] and k [KV heads, tokens, d], of one type (float16,
+    float32 or bfloat16 as uint16): I64 [heads, prompt_len]."""
+    global library
+    library = library or _load(None)
+    q, k = (np.ascontiguousarray(x) for x in (q, k))
+    out, e = np.empty((len(q), prompt_len), "<i8"), _Err()
+    rc = library.kv_colsum_of(
+        len(q), len(k), q.shape[2], q.shape[1], prompt_len, c.c_float(scale),
+        DTYPES[_NAMES[q.dtype.name]], *(x.ctypes.data_as(c.c_void_p)
+                                        for x in (q, k, out)), c.byref(e)
+    )  # fmt: skip
+    if rc:
+        raise ValueError(e.text.decode(errors="replace"))
+    return out

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prompt as its tokens, and where in them a text stands. Spans are those of
+traces: [start, end)."""
+
+from typing import NamedTuple
+
+from ..hf.text import encode, plain
+from .prompts import need
+
+
+class Asked(NamedTuple):
+    """A prompt as tokens. answer: those of the right answer as they would
+    follow; source: its span in the prompt, or None; segments: as in a trace."""
+
+    prompt: object
+    ids: list
+    answer: list
+    source: object
+    segments: list
+
+
+def decode(tokenizer, ids):
+    return tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+
+
+def least(low, high, true):
+    """The least of low..high for which it is true, as it is of high."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true(middle) else (middle + 1, high)
+    return low
+
+
+def find(tokenizer, ids, text, first=0):
+    """How often the text stands in the ids from first on, and the span of the
+    fewest tokens that have it there for the first time; 0, None: never. Where
+    it never does to the letter, blanks, case and accents do not count."""
+    text, n = text.strip(), len(ids)
+    for same in (lambda x: x), plain:
+        want, whole = same(text), same(decode(tokenizer, ids[first:]))
+        if want and want in whole:
+            break
+    else:
+        return 0, None
+
+    def has(start, end):
+        return want in same(decode(tokenizer, ids[start:end]))
+
+    end = least(first, n, lambda x: has(first, x))
+    # The last start that still has it: one before the first that has not.
+    start = least(first + 1, end, lambda x: not has(x, end)) - 1
+    return whole.count(want), (start, end)
+
+
+def rendered(name, tokenizer, x):
+    """The text of a prompt's messages, by the model's chat template."""
+    try:
+        return tokenizer.apply_chat_template(
+            x.messages, tokenize=False, add_generation_prompt=True
+        )
+    except Exception as e:  # of a template: jinja's, or none there is
+        said = " ".join(str(e).split())[:200]
+        raise ValueError(
+            f"{x.where}: {name}'s chat template takes no such messages: {said}"
+        ) from None
+
+
+def ids_of(name, tokenizer, x, size):
+    """The tokens of a prompt, as its text and their numbers."""
+    try:
+        if x.prompt is not None:
+            return x.prompt, encode(name, tokenizer, x.prompt, size)
+        text = rendered(name, tokenizer, x)
+        return text, encode(name, tokenizer, text, size, special=False)
+    except ValueError as e:
+        at = str(e)
+        raise ValueError(
+            at if at.startswith(x.where) else f"{x.where}: {at}"
+        ) from None
+
+
+def answer_of(tokenizer, x, text, ids):
+    """The answer's tokens as they follow the prompt's: of both texts at once
+    where the prompt's then are the same, else of its own."""
+    if not x.answer:
+        return []
+    special = x.prompt is not None
+    both = tokenizer(text + x.answer, add_special_tokens=special)["input_ids"]
+    if both[: len(ids)] == ids and len(both) > len(ids):
+        return both[len(ids) :]
+    return tokenizer(x.answer, add_special_tokens=False)["input_ids"]
+
+
+def source_of(tokenizer, x, ids):
+    """Where the answer's source stands: of the line, else the answer itself if
+    it stands in the prompt once."""
+    if not x.answer:
+        return None
+    n, span = find(tokenizer, ids, x.source or x.answer)
+    if not x.source:
+        return span if n == 1 else None
+    need(n > 0, x.where, f"the source {x.source[:40]!r} does not stand in the "
+         "prompt as the model's tokens have it")  # fmt: skip
+    need(n == 1, x.where, f"the source {x.source[:40]!r} stands in the prompt "
+         f"{n} times: give more of the text around it")  # fmt: skip
+    return span
+
+
+def segments_of(tokenizer, x, ids):
+    found, first = [], 0
+    for part in x.segments or ():
+        _, span = find(tokenizer, ids, part["text"], first)
+        need(span, x.where, f"the segment {part['text'][:40]!r} does not stand "
+             "in the prompt behind those before it")  # fmt: skip
+        # From where the last one ended: what is between belongs to this one.
+        found.append(dict(start=first, end=span[1], role=part["role"]))
+        first = span[1]
+    return found
+
+
+def tokens_of(name, tokenizer, x, size):
+    """Asked, of a Prompt. size: tokens that the model knows."""
+    text, ids = ids_of(name, tokenizer, x, size)
+    ids = ids[0].tolist()
+    return Asked(
+        x,
+        ids,
+        answer_of(tokenizer, x, text, ids),
+        source_of(tokenizer, x, ids),
+        segments_of(tokenizer, x, ids),
+    )
