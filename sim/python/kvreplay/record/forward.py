@@ -28,14 +28,16 @@ def forward(model, ids, layers, take):
     nothing padded."""
     wanted = {*layers}
 
-    def attend(module, query, key, value, mask, dropout=0.0, **kwargs):
-        out = own(module, query, key, value, mask, **kwargs)
+    def attend(
+        module, query, key, value, attention_mask, dropout=0.0, **kwargs
+    ):
+        out = own(module, query, key, value, attention_mask, **kwargs)
         layer = layer_of(module)
         if layer in wanted:
             wanted.remove(layer)
             kwargs["dropout"] = dropout
             check_plain(
-                module, query, mask, key.shape[2], kwargs, len(ids)
+                module, query, attention_mask, key.shape[2], kwargs, len(ids)
             )
             x = dict(q=query, k=key, v=value, o=out[0].transpose(1, 2))
             for name in x:

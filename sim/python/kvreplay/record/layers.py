@@ -36,7 +36,10 @@ class Layers:
         )
 
     def _look(self, ids):
-        def attend(module, query, key, value, mask, dropout=0.0, **kwargs):
+        def attend(
+            module, query, key, value, attention_mask, dropout=0.0, **kwargs
+        ):
+            mask = attention_mask  # called so by keyword, too
             kwargs["dropout"], layer = dropout, layer_of(module)
             need(
                 layer not in self.geometry and key.shape[2] == query.shape[2],

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every causal type of the installed transformers, built small and with random
+weights, and recorded: its layers, `kvtrace check` of it, or the sentence that
+refuses it.
+
+    types_hf.py KVTRACE [TYPE...]             a line a type
+    types_hf.py KVTRACE --table TYPES.md      writes this version's column
+    types_hf.py KVTRACE --part 12 TYPES.md    12 of them, chosen by what the
+                                              recorder's files are, against it
+
+Configurations are made of the type's own, every size of it that types_small.py
+knows replaced. Exit 1: one raised what is no sentence, one's check failed, or
+another result than the table's; 77 without torch and transformers. Needs the
+package on PYTHONPATH.
+"""
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+
+warnings.filterwarnings("ignore")
+try:
+    import torch
+    import transformers
+except ImportError:
+    print("types: needs torch and transformers")
+    sys.exit(77)
+
+from types_small import small  # noqa: E402
+
+from kvreplay.record.layers import Layers  # noqa: E402
+from kvreplay.record.request import Request  # noqa: E402
+from kvreplay.record.write import record  # noqa: E402
+from transformers.models.auto.modeling_auto import (  # noqa: E402
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as TYPES,
+)
+
+TOKENS, PROMPT, SECONDS, MOST = 40, 32, 60, 30e6
+
+
+class NotBuilt(Exception):
+    """No model of this configuration: of the test, not of the recorder."""
+
+
+def late(*_):
+    raise NotBuilt(f"not within {SECONDS} s")
+
+
+def made(config):
+    make = transformers.AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        n = sum(x.numel() for x in make(config).parameters())
+    if n > MOST:
+        raise NotBuilt(f"{n / 1e6:.0f} M numbers")
+    return make(config).eval().float()
+
+
+def build(kind):
+    torch.manual_seed(5)
+    try:
+        config = small(transformers.CONFIG_MAPPING[kind])
+        try:
+            return made(config)
+        except (AttributeError, TypeError):  # of a model that sees or hears:
+            return made(config.get_text_config())  # what it reads with
+    except NotBuilt:
+        raise
+    except Exception as e:
+        said = " ".join(f"{type(e).__name__}: {e}".split())
+        raise NotBuilt(said[:90]) from e
+
+
+def result(kind, kvtrace, path):
+    """What becomes of a type, in words of the table."""
+    model = build(kind)
+    try:  # does it run at all, by its own attention?
+        with torch.no_grad():
+            ids = torch.randint(3, 90, (1, TOKENS))
+            model(input_ids=ids)
+    except Exception as e:
+        said = " ".join(f"{type(e).__name__}: {e}".split())
+        raise NotBuilt("runs not: " + said[:80]) from e
+    request = Request(None, ids[0].tolist(), PROMPT, [], [], None)
+    try:
+        layers = Layers(model, ids)
+        got = record(model, layers, [request], [path], metadata=[{}])
+    except ValueError as e:
+        return "refused: " + " ".join(str(e).split())
+    x = subprocess.run([kvtrace, "check", path], capture_output=True, text=True)
+    if x.returncode:
+        raise AssertionError(f"check {x.returncode}: {x.stdout[-200:]}")
+    rope = "RoPE" if layers.rotation(got)[0] is not None else "no RoPE"
+    said = f"{len(got)} of {layers.n} layers, {rope}"
+    others = [layers.why(l, TOKENS) for l in range(layers.n) if l not in got]
+    if others:
+        said += "; " + (next(filter(None, others), "heads of another size"))
+    return said
+
+
+def one(kind, kvtrace):
+    """A type's result, and whether it is a fault."""
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.safetensors")
+            return result(kind, kvtrace, path), False
+    except NotBuilt as e:
+        return f"not built: {e}", False
+    except Exception as e:
+        said = " ".join(f"{type(e).__name__}: {e}".split())
+        return f"FAULT {said[:200]}", True
+    finally:
+        signal.alarm(0)
+
+
+# A refusal, or why a layer is left, as the table has it.
+SHORT = {
+    "attends by itself": "attends by itself",
+    "has no attention that": "no attention",
+    "sees later tokens": "sees later tokens",
+    "has softcap": "softcap",
+    "has s_aux": "sinks",
+    r"sees \d+ tokens \(": "windows",
+    "does not attend": "states",
+    "heads of another size": "heads of another size",
+}
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# What of transformers can be recorded
+
+Every causal type of transformers, built small and with random weights, recorded
+by `kvreplay record` and computed again by `kvtrace check`, which found no
+difference. This page is made by
+
+    python tests/python/types_hf.py build/traces/kvtrace --table THIS_FILE
+
+*4 of 4*: layers recorded, of how many; RoPE: the rotation is proven and
+recorded, so that methods that re-index run. Behind a colon: why other layers are
+left. *refused*: with a sentence that says why, before anything is written;
+*attends by itself*: not by the attention interface, so that nobody sees what
+with; *no attention*, *states*: it remembers by a state; *softcap*, *sinks*,
+*windows* (of fewer tokens than the trace has): a trace of version 1 has no
+arithmetic for them. -: this version has no such type, or the test could not
+build one.
+"""
+
+
+def short(said):
+    """A result in the table's words."""
+    if said.startswith("not built"):
+        return "-"
+    words, mark, why = said.partition("; ")
+    if said.startswith("refused: "):
+        words, mark, why = "refused", ": ", said
+    for text, brief in SHORT.items():
+        if re.search(text, why):
+            why = brief
+            break
+    return words.replace(" layers", "") + (mark and ": ") + why
+
+
+def read_table(path):
+    """{version: {type: result}}."""
+    found = {}
+    if not os.path.exists(path):
+        return found
+    with open(path) as f:
+        rows = [[y.strip() for y in x.split("|")[1:-1]]
+                for x in f if x.startswith("|")]  # fmt: skip
+    for i, version in enumerate(rows[0][1:] if rows else (), 1):
+        found[version] = {x[0]: x[i] for x in rows[2:]}
+    return found
+
+
+def write_table(path, table):
+    versions = sorted(table, key=lambda x: [*map(int, x.split("."))])
+    kinds = sorted({y for x in table.values() for y in x})
+    with open(path, "w") as f:
+        f.write(HEAD)
+        for v in versions:
+            done = [x for x in table[v].values() if x != "-"]
+            n = sum(x[0].isdigit() for x in done)
+            f.write(f"\ntransformers {v}: {len(done)} types, {n} recorded, "
+                    f"{len(done) - n} refused.\n")  # fmt: skip
+        f.write(f"\n| type | {' | '.join(versions)} |\n")
+        f.write("|---" * (len(versions) + 1) + "|\n")
+        for kind in kinds:
+            row = [table[v].get(kind, "-") for v in versions]
+            f.write(f"| {kind} | {' | '.join(row)} |\n")
+
+
+def chosen(n):
+    """Types by what the recorder is: another share for every change of it."""
+    import kvreplay.record
+
+    h, folder = hashlib.sha256(), os.path.dirname(kvreplay.record.__file__)
+    for place in folder, os.path.join(folder, "..", "hf"):
+        for name in sorted(os.listdir(place)):
+            if name.endswith(".py"):
+                with open(os.path.join(place, name), "rb") as f:
+                    h.update(f.read())
+    return sorted(TYPES, key=lambda x: hashlib.sha256(
+        h.digest() + x.encode()).digest())[:n]  # fmt: skip
+
+
+def main():
+    kvtrace, *words = sys.argv[1:]
+    transformers.utils.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    version, path, part, bad = transformers.__version__, None, None, 0
+    if words[:1] == ["--table"]:
+        path, words = words[1], []
+    elif words[:1] == ["--part"]:
+        part, path, words = int(words[1]), words[2], []
+    table = read_table(path) if path else {}
+    want, got = table.get(version, {}), {}
+    for kind in words or (chosen(part) if part else sorted(TYPES)):
+        said, fault = one(kind, kvtrace)
+        got[kind] = short(said)
+        if part and want.get(kind, got[kind]) != got[kind]:
+            said, fault = f"{got[kind]}; the table has {want[kind]}", True
+        bad += fault
+        if fault or not path:
+            print(f"{kind}\t{said}", flush=True)
+    if path and not part:
+        table[version] = got
+        write_table(path, table)
+    print(f"types: {len(got)} of transformers {version}, {bad} faults")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
