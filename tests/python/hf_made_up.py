@@ -45,7 +45,10 @@ class Tensor:
     def view(self, dtype):
         return Tensor(self.a.view(dtype))
 
-    def to(self, device, dtype=None):
+    def isfinite(self):
+        return np.isfinite(self.a)
+
+    def to(self, device=None, dtype=None):
         return Tensor(self.a.astype(dtype or self.a.dtype))
 
 
@@ -190,6 +193,11 @@ class NoGrad(contextlib.ContextDecorator):
 sys.modules["torch"] = types.SimpleNamespace(
     bfloat16="bf16",
     uint16=np.uint16,
+    float16=np.dtype(np.float16),
+    float32=np.dtype(np.float32),
+    promote_types=np.promote_types,
+    aminmax=lambda x: (Tensor(x.a.min()), Tensor(x.a.max())),
+    tensor=lambda x, device: Tensor(np.array(x)),
     finfo=np.finfo,
     cat=lambda x: Tensor(np.concatenate([y.a for y in x])),
     from_numpy=Tensor,

@@ -57,56 +57,39 @@ def check_text_of_tiny(torch, tokenizer):
 
 
 def check_program(torch):
-    """The command line, of a text: its prompt is the bundled trace's."""
+    """`kvreplay record` of a text: its prompt is the bundled trace's."""
     want = read_trace(tiny + "/retrieval_8_small.f32.safetensors")
     text = os.path.join(folder, "text.txt")
     with open(text, "wb") as f:
         f.write(bytes(want.tokens[1 : want.prompt_len].tolist()))
-    program = [sys.executable, "-m", "kvreplay.hf.capture"]
-    run(*program, tiny + "/model", text, PATH, "5")
-    got = read_trace(PATH)
-    assert (got.tokens[: want.prompt_len] == want.tokens[:137]).all()
-    assert (got.prompt_len, got.n_tokens) == (137, 142)
-    check_weights_found(program, text)
-    # Without a tokenizer: one may load all the same, or want a package.
-    bare = os.path.join(folder, "bare")
-    os.mkdir(bare)
-    for name in "config.json", "model.safetensors":
-        os.symlink(os.path.realpath(f"{tiny}/model/{name}"), f"{bare}/{name}")
-    for words, says in (
-        ((bare, text, PATH + "x"), "capture.py: "),
-        ((tiny + "/model", text, "/none/x"), "no folder /none"),
-        ((tiny + "/model", "/none", PATH + "x"), "/none"),
-    ):
-        x = subprocess.run(
-            [*program, *words], capture_output=True, text=True
-        )
-        said = x.stderr.splitlines()[-1]
-        assert x.returncode in (3, 4 if words[0] == bare else 3), (words, x)
-        assert says in said, (words, said)
-    assert not os.path.exists(PATH + "x")
-
-
-def check_weights_found(program, text):
-    """The bundled model, recorded by other paths and names, finds the files
-    that were trained for it, all the same in their bytes."""
-    shutil.copytree(tiny + "/assets", folder + "/assets")
     shutil.copytree(tiny + "/model", folder + "/other")
     rows = []
-    for model, more in (
-        (os.path.abspath(tiny + "/model"), []),
-        (folder + "/other", []),
-        (folder + "/other", ["--name", "some/Name"]),
+    for model, *more in (
+        (os.path.abspath(tiny + "/model"),),
+        (folder + "/other",),
+        (folder + "/other", "--name", "some/Name"),
     ):
-        run(*program, model, text, PATH, "5", *more)
-        assert read_trace(PATH).metadata["model"] == [model, *more][-1]
-        rows.append(
-            subprocess.run(
-                [kvreplay, "run", PATH, "-m", "less", "-b", "20%", "-q", "-f",
-                 "jsonl"], capture_output=True, text=True).stdout)  # fmt: skip
-    rows = [json.loads(x) for x in rows]
-    assert {x["status"] for x in rows} == {"ok"}, rows
+        out = f"{folder}/recorded{len(rows)}"
+        run(sys.executable, "-m", "kvreplay.record", model, "--prompts", text,
+            "-o", out, "--max-new", "5", "--check", *more)  # fmt: skip
+        got = read_trace(out + "/text.safetensors")
+        assert (got.tokens[: want.prompt_len] == want.tokens[:137]).all()
+        assert (got.prompt_len, got.n_tokens) == (137, 142)
+        assert got.metadata["model"] == [model, *more][-1]
+        rows.append(weights_found(out))
     assert len({(x["journal"], x["code"]) for x in rows}) == 1, rows
+
+
+def weights_found(out):
+    """The bundled model, recorded by other paths and names, finds the files
+    that were trained for it, all the same in their bytes."""
+    shutil.copytree(tiny + "/assets", out + "/assets")
+    x = subprocess.run(
+        [kvreplay, "run", out + "/text.safetensors", "-m", "less", "-b", "20%",
+         "-q", "-f", "jsonl"], capture_output=True, text=True)  # fmt: skip
+    row = json.loads(x.stdout)
+    assert row["status"] == "ok", row
+    return row
 
 
 def check_kinds(torch, hf, capture):

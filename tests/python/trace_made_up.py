@@ -114,8 +114,8 @@ def check_refused_first(rows, capture):
 
 
 def check_in_part_made_up(rows):
-    """Layers of other heads: those that agree, the most of them, are recorded;
-    before others those whose window hides nothing."""
+    """Layers of other heads: those that agree and whose windows hide nothing,
+    the most of them, are recorded."""
     from kvreplay.hf.capture import capture
 
     other = [np.concatenate([x, x], 3) for x in rows[0]]
@@ -123,7 +123,8 @@ def check_in_part_made_up(rows):
     for four, windows, want in (
         ([rows[0], other, rows[1], other, rows[1]], {}, [0, 2, 4]),
         ([other, rows[0], rows[1], other, other], {}, [0, 3, 4]),
-        ([other, rows[0], rows[1], other, other], {3: T - 1}, [1, 2]),
+        ([other, rows[0], rows[1], other, other], {3: T - 1}, [0, 4]),
+        ([other, rows[0], rows[1], other, other], {3: 9, 4: 9}, [1, 2]),
         ([other, rows[0], rows[1], other, other], {3: T, 1: 9}, [0, 3, 4]),
     ):
         model = hf_made_up.model(four)

@@ -12,6 +12,7 @@ import numpy as np
 from kvreplay.trace import read_trace
 
 kvtrace, kvreplay, folder, tiny = sys.argv[1:]
+os.environ["PATH"] = f"{os.path.dirname(kvtrace)}:{os.environ['PATH']}"
 PATH, DENSE = (os.path.join(folder, x + ".safetensors") for x in ("t", "o"))
 
 

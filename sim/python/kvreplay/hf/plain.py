@@ -59,7 +59,7 @@ def check_stateless(model):
         f"{type(model).__name__} remembers by a state, which a cache of keys "
         "and values does not hold, so it would generate other tokens: take "
         "another model (of one that attends in some of its layers "
-        "kvreplay.hf.capture records these)",
+        "`kvreplay record` records these)",
     )
 
 
@@ -137,10 +137,13 @@ def check_mask(module, mask, n, n_seen, kwargs):
     )
 
 
-def check_plain(module, query, mask, n_seen, kwargs):
+def check_plain(module, query, mask, n_seen, kwargs, sequences=1):
     """Each of the last n of n_seen tokens attends to all before it."""
     batch, _, n, _ = query.shape
-    need(batch == 1, f"a batch of {batch}: give one sequence, and one beam")
+    need(
+        batch == sequences,
+        f"a batch of {batch}: give one sequence, and one beam",
+    )
     names = [x for x in OTHERS if kwargs.get(x) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
     causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
@@ -161,56 +164,3 @@ def geometry(query, key, value, kwargs):
     scale = kwargs.get("scaling")
     scale = query.shape[3] ** -0.5 if scale is None else float(scale)
     return query.shape[1], *key.shape[1::2], value.shape[3], scale
-
-
-def geometries(model, ids):
-    """What each layer attends with, seen on the first tokens: {layer: its
-    geometry}, and {layer: its window or None}."""
-    found, windows = {}, {}
-
-    def attend(
-        module, query, key, value, attention_mask, dropout=0.0, **kwargs
-    ):
-        kwargs["dropout"], layer = dropout, layer_of(module)
-        check_plain(module, query, attention_mask, key.shape[2], kwargs)
-        need(
-            layer not in found and key.shape[2] == query.shape[2],
-            f"layer {layer} attends twice, or to other tokens than its own: "
-            "take a decoder alone",
-        )
-        found[layer] = geometry(query, key, value, kwargs)
-        windows[layer] = window_of(module, kwargs)
-        return own(module, query, key, value, attention_mask, **kwargs)
-
-    own = register("kvgeometry", attend)
-    with attending(model, "kvgeometry") as decoder, torch.no_grad():
-        decoder(input_ids=ids[:, :2], use_cache=False)
-    return found, windows
-
-
-def agreeing(model, ids):
-    """The layers that one trace can hold, and their scale: the most that attend
-    alike, before others those whose windows hide nothing of the tokens."""
-    found, windows = geometries(model, ids)
-    name = type(model).__name__
-    need(
-        found or not stateful(model),
-        f"{name} remembers by a state and has no attention that could be seen "
-        "(mamba, rwkv and their like have none): there is nothing to record; "
-        "take another model",
-    )
-    need(
-        found,
-        f"{name}: the model attends by itself, not by transformers' attention "
-        "interface, so its attention cannot be seen: take another model",
-    )
-    alike = {}
-    for layer, x in sorted(found.items()):
-        alike.setdefault(x, []).append(layer)
-
-    def rank(layers):
-        n = ids.shape[1]
-        return all((windows[l] or n) >= n for l in layers), len(layers)
-
-    layers = max(alike.values(), key=rank)
-    return layers, found[layers[0]][-1]

@@ -83,7 +83,7 @@ def plain(text):
     )
 
 
-def encode(name, tokenizer, text, size):
+def encode(name, tokenizer, text, size, special=True):
     """The tokens [1, n] of the text, which must come back from them: a folder
     without its tokenizer may load as one that loses what it is given."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -95,7 +95,8 @@ def encode(name, tokenizer, text, size):
             f"back as {back[n : n + 20]!r}; give the folder of a model with "
             "the tokenizer that it was trained with"
         )
-    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    ids = tokenizer(text, return_tensors="pt", add_special_tokens=special)
+    ids = ids["input_ids"]
     if not ids.shape[1]:
         raise ValueError("the text has no token: give a longer one")
     if int(ids.max()) >= size:

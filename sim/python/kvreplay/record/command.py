@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib.util
 import os
+import shutil
 import sys
 
 from . import __doc__ as DOC
@@ -93,6 +94,13 @@ def go(a):
         raise ValueError("--check compares outputs, --no-o leaves them out: "
                          "give one of the two")  # fmt: skip
     require()
+    if a.check and not shutil.which("kvtrace"):
+        raise ImportError("--check runs kvtrace, which is not on the path: "
+                          "install kvreplay, or leave it out")  # fmt: skip
+    # The bar of reading a GGUF file is tqdm's own, which this alone stops; a
+    # download keeps its.
+    if a.model.endswith(".gguf") and os.path.exists(a.model):
+        os.environ.setdefault("TQDM_DISABLE", "1")
     from .run import run
 
     return run(a, prompts, say)

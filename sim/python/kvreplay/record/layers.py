@@ -19,14 +19,14 @@ class Layers:
         self.model, self.geometry, self.window, self.left = model, {}, {}, {}
         self.n = model.config.get_text_config().num_hidden_layers
         self.turns = {}  # {layers: their rotation}
-        self.dtype = model.dtype
+        self.dtype = None  # that holds all of q, k and v
         self._look(ids)
         name = type(model).__name__
         need(
             self.geometry or self.left or not stateful(model),
             f"{name} remembers by a state and has no attention that could be "
-            "seen (mamba, rwkv and their like have none): there is nothing to "
-            "record; take another model",
+            "seen (mamba, rwkv and their like have none, others attend by "
+            "themselves): there is nothing to record; take another model",
         )
         need(
             self.geometry or self.left,
@@ -52,7 +52,8 @@ class Layers:
                 self.left[layer] = str(e)
             self.geometry[layer] = geometry(query, key, value, kwargs)
             for x in query, key, value:
-                self.dtype = torch.promote_types(self.dtype, x.dtype)
+                kind = self.dtype or x.dtype
+                self.dtype = torch.promote_types(kind, x.dtype)
             self.window[layer] = window_of(module, kwargs)
             return own(module, query, key, value, mask, **kwargs)
 

@@ -17,9 +17,9 @@ class Request(NamedTuple):
     asked: object
     tokens: list
     prompt_len: int
-    answers: list
-    segments: list
-    by: Optional[str]
+    answers: list = ()
+    segments: list = ()
+    by: Optional[str] = None
 
 
 def request_of(tokenizer, asked, new):

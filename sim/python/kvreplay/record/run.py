@@ -2,7 +2,9 @@
 """All prompts, one after another or together, of one model that is loaded once.
 Needs torch and transformers."""
 
+import json
 import os
+import subprocess
 import time
 
 import torch
@@ -170,13 +172,33 @@ class Run:
             self.notes(layers)
             for x in requests:
                 progress.add(x.asked.prompt.id, x)
+            for x in requests:
                 self.after(x)
 
     def after(self, request):
         where = request.asked.prompt.where
+        if self.a.check:
+            check(self.path(request.asked.prompt), self.say)
         if request.asked.answer and not request.answers:
             self.say(f"{where}: no source of the answer in the prompt, so its "
                      "trace has no needle: give one as source")  # fmt: skip
+
+
+def check(path, say):
+    """By `kvtrace check`: the outputs computed again from q, k and v."""
+    x = subprocess.run(
+        ["kvtrace", "check", "-f", "json", path],
+        capture_output=True, text=True)  # fmt: skip
+    if x.returncode not in (0, 1):
+        raise ValueError(f"{path}: {x.stderr.strip()}")
+    worst = max(json.loads(x.stdout)["layers"], key=lambda y: y["relative"])
+    say(f"{path}: outputs differ by {worst['relative']:.1e} of their length at "
+        f"most, in layer {worst['layer']}")  # fmt: skip
+    if x.returncode:
+        raise ValueError(
+            f"{path}: more than rounding explains ({worst['tolerance']:.0e}): "
+            "kvtrace check says where; do not trust this trace"
+        )
 
 
 def run(a, prompts, say):

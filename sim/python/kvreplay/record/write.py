@@ -3,6 +3,7 @@
 time. Needs torch."""
 
 import errno
+import json
 import os
 
 import numpy as np
@@ -20,8 +21,6 @@ NAMES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}
 
 def texts(metadata):
     """As they stand in a file; None is left out."""
-    import json
-
     return {
         x: y if isinstance(y, str) else json.dumps(y, separators=(",", ":"))
         for x, y in metadata.items()
@@ -67,7 +66,7 @@ class Plan:
 
     def put(self, file, layer, x):
         """A layer's q, k, v and o, [heads, tokens, d], of one request."""
-        x, at = {y: z.to(self.dtype) for y, z in x.items()}, f"layers.{layer}."
+        x, at = {y: z.to(dtype=self.dtype) for y, z in x.items()}, f"layers.{layer}."
         k = bits(x["k"])
         file.put(at + "k", k)
         file.put(at + "v", bits(x["v"]))
@@ -100,7 +99,7 @@ def check_room(folder, plans):
 def record(model, layers, requests, paths, *, digest=None, asked=None,
            rows=None, o=True, sums=True, metadata=()):
     """Writes a trace of each request; all have one number of tokens.
-    metadata: a dict for each. Returns the layers recorded."""  # fmt: skip
+    metadata: a dict for each. Returns the layers recorded."""
     n = len(requests[0].tokens)
     for x in requests:
         check_turned_once(model, x.prompt_len, n)
@@ -114,13 +113,12 @@ def record(model, layers, requests, paths, *, digest=None, asked=None,
                 config.kv_lora_rank + config.qk_rope_head_dim
             )
         plan.metadata.update(
-            recorder=f"kvreplay record, transformers "
-            f"{transformers.__version__}",
+            recorder=f"kvreplay, transformers {transformers.__version__}",
             model_digest=digest,
             answers=request.answers or None,
             segments=request.segments or None,
-            **dict(own),
         )
+        plan.metadata.update(own)
         plans.append(plan)
     check_room(os.path.dirname(paths[0]) or ".", plans)
     try:
