@@ -13,8 +13,8 @@
 enum { KV_PHASE_TEXT, KV_PHASE_BLOCK };
 enum { KV_REFS_RAW, KV_REFS_RECON };
 enum { KV_REFERENCES_NEAREST, KV_REFERENCES_NONE };
-/* Codings, as kv_coded numbers them: of a token that is no reference, of one.
- */
+/* Codings, by their number for kv_coded: of a token that is no reference, of a
+ * reference. */
 enum { KV_CODED_LATENT, KV_CODED_REFERENCE, KV_RESIDUAL_CODINGS };
 
 /* In a method's params. */
@@ -29,7 +29,7 @@ typedef struct kv_residual {
 } kv_residual;
 
 /* Rows of a parameter table; `member` is the struct's name in the params. The
- * file's own row says .offset = offsetof(type, member.file). */
+ * file's own row is a KV_FILE_PARAM of member.file. */
 #define KV_SINK_PARAM(type, member)                                            \
   KV_INT_PARAM("sink", type, member.sink, "8", 0, 1 << 30, "tokens",           \
                "first tokens, kept and always references; 8 as in the "        \
