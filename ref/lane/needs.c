@@ -63,25 +63,19 @@ static int used(const kv_need *f, const kv_needs *n) {
   return count < f->elements ? count : f->elements;
 }
 
-static const char *at(const kv_need *f, const kv_needs *n, int i) {
+static const void *at(const kv_need *f, const kv_needs *n, int i) {
   return (const char *)n + f->offset + (size_t)i * element(f);
 }
 
-static double number(kv_need_kind kind, const char *from) {
-  int i;
-  unsigned u;
-  size_t z;
+static double number(kv_need_kind kind, const void *from) {
   switch (kind) {
   case KV_NEED_INT:
-    memcpy(&i, from, sizeof i);
-    return i;
+    return *(const int *)from;
   case KV_NEED_BITS:
-    memcpy(&u, from, sizeof u);
-    return u;
+    return *(const unsigned *)from;
   case KV_NEED_SIZE:
-    memcpy(&z, from, sizeof z);
-    return (double)z;
-  case KV_NEED_BOOL:
+    return (double)*(const size_t *)from;
+  case KV_NEED_BOOL: /* a plugin may have left another number than 0 and 1 */
     return *(const unsigned char *)from;
   default:
     return 0;
@@ -90,33 +84,21 @@ static double number(kv_need_kind kind, const char *from) {
 
 /* --- comparing ---------------------------------------------------------- */
 
-static bool same_coding(const char *a, const char *b) {
-  kv_coding x, y;
-  memcpy(&x, a, sizeof x);
-  memcpy(&y, b, sizeof y);
-  return kv_coding_alike(&x, &y);
+static bool same_meta(const kv_meta *x, const kv_meta *y) {
+  return x->per == y->per && x->page == y->page && x->bytes == y->bytes &&
+         x->scanned == y->scanned && x->from_layer == y->from_layer &&
+         x->above == y->above && x->most == y->most;
 }
 
-static bool same_meta(const char *a, const char *b) {
-  kv_meta x, y;
-  memcpy(&x, a, sizeof x);
-  memcpy(&y, b, sizeof y);
-  return x.per == y.per && x.page == y.page && x.bytes == y.bytes &&
-         x.scanned == y.scanned && x.from_layer == y.from_layer &&
-         x.above == y.above && x.most == y.most;
-}
-
-static bool same_element(const kv_need *f, const char *x, const char *y) {
-  if (f->kind == KV_NEED_CODING) return same_coding(x, y);
+static bool same_element(const kv_need *f, const void *x, const void *y) {
+  if (f->kind == KV_NEED_CODING) return kv_coding_alike(x, y);
   if (f->kind == KV_NEED_META) return same_meta(x, y);
   return memcmp(x, y, element(f)) == 0;
 }
 
 static bool same(const kv_need *f, const kv_needs *a, const kv_needs *b) {
-  for (int i = 0; i < used(f, a) || i < used(f, b); i++) {
-    const char *x = at(f, a, i), *y = at(f, b, i);
-    if (!same_element(f, x, y)) return false;
-  }
+  for (int i = 0; i < used(f, a) || i < used(f, b); i++)
+    if (!same_element(f, at(f, a, i), at(f, b, i))) return false;
   return true;
 }
 
@@ -151,18 +133,10 @@ static kv_rc check_coding(const kv_coding *c, kv_err *e) {
   return KV_OK;
 }
 
-static kv_rc check(const kv_need *f, const char *from, kv_err *e) {
-  kv_coding c;
-  kv_meta m;
+static kv_rc check(const kv_need *f, const void *from, kv_err *e) {
   if (f->kind == KV_NEED_FLOAT) return KV_OK;
-  if (f->kind == KV_NEED_META) {
-    memcpy(&m, from, sizeof m);
-    return check_meta(&m, e);
-  }
-  if (f->kind == KV_NEED_CODING) {
-    memcpy(&c, from, sizeof c);
-    return check_coding(&c, e);
-  }
+  if (f->kind == KV_NEED_META) return check_meta(from, e);
+  if (f->kind == KV_NEED_CODING) return check_coding(from, e);
   double is = number(f->kind, from);
   if (is >= f->least && is <= f->most) return KV_OK;
   return kv_fail(e, KV_REFUSED, "needs.%s is %.0f; it may be %.0f to %.0f",
@@ -198,16 +172,12 @@ kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
 /* --- joining ------------------------------------------------------------ */
 
 static void widen(const kv_need *f, kv_needs *wide, const kv_needs *n) {
-  char *to = (char *)wide + f->offset;
-  const char *from = at(f, n, 0);
-  unsigned a, b;
+  void *to = (char *)wide + f->offset;
+  const void *from = at(f, n, 0);
   bool all = f->layers == KV_NEED_ALL;
   if (f->layers == KV_NEED_OWN) return;
   if (f->kind == KV_NEED_BITS) {
-    memcpy(&a, to, sizeof a);
-    memcpy(&b, from, sizeof b);
-    a |= b;
-    memcpy(to, &a, sizeof a);
+    *(unsigned *)to |= *(const unsigned *)from;
   } else if (all ? number(f->kind, from) < number(f->kind, to)
                  : number(f->kind, from) > number(f->kind, to)) {
     memcpy(to, from, f->size);
