@@ -21,13 +21,6 @@ static __device__ int32_t row_for(const kv_gpu_raw &pool, int j) {
   return left > 0 ? pool.free[left - 1] : pool.used - left;
 }
 
-static __device__ void take_rows(kv_gpu_raw *pool, int count) {
-  if (pool->fixed) pool->n_free = 0;
-  int again = count < pool->n_free ? count : pool->n_free;
-  pool->n_free -= again;
-  pool->used += count - again;
-}
-
 static __device__ void enter(const kv_gpu_layer &l, kv_gpu_lane *lane, int i,
                              int j, uint32_t id) {
   lane->id[i] = id;
@@ -54,8 +47,8 @@ static __global__ void append(kv_gpu_layer l) {
     lane->n = n + count;
     lane->step = first + count;
     lane->wrote = lane->n_verbs = lane->n_log = lane->n_joined = 0;
-    take_rows(&lane->k_raw, count);
-    take_rows(&lane->v_raw, count);
+    kv_gpu_take_rows(&lane->k_raw, count);
+    kv_gpu_take_rows(&lane->v_raw, count);
     if (l.shown) l.shown[blockIdx.x].n = 0;
     if (l.shown && blockIdx.x == 0) l.shown[l.lanes].n = 0;
   }

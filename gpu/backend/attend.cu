@@ -96,25 +96,8 @@ static __device__ void weights(const kv_gpu_layer &l, const hand &a, float *p) {
 template <int HEADS, bool PLAIN>
 static __device__ void sums(const kv_gpu_layer &l, const hand &a,
                             const kv_gpu_row *row, kv_piece *stage, float *p) {
-  constexpr int OWN = 2 * kv_value_heads(HEADS);
-  int size = PLAIN && l.shape.dtype != KV_F32 ? 2 : 4;
-  for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
-    kv_columns x = kv_columns_from(l, first, size, PLAIN, row, stage);
-    float sum[OWN];
-    KV_UNROLL
-    for (int u = 0; u < OWN; u++) sum[u] = 0;
-    for (int t = 0; t < KV_VALUE_STAGES; t++)
-      kv_values_fetch<PLAIN>(l, x, a.n, t);
-    if (first == 0) weights<HEADS>(l, a, p);
-    for (int t = 0; t * x.rows < a.n; t++) {
-      kv_async_wait<KV_VALUE_STAGES - 1>();
-      __syncthreads();
-      kv_values_weigh<HEADS, PLAIN>(l, x, a.n, t, p, sum);
-      __syncthreads();
-      kv_values_fetch<PLAIN>(l, x, a.n, t + KV_VALUE_STAGES);
-    }
-    kv_values_keep<HEADS>(l, x, a.first, a.count, a.c, sum);
-  }
+  kv_values_sum<HEADS, PLAIN>(l, a.first, a.count, a.c, a.n, row, stage, p,
+                              [&] { weights<HEADS>(l, a, p); });
 }
 
 /* The same, if the rows are all coded alike and suit; whether they did. */

@@ -30,21 +30,8 @@ constexpr int MOST = 8;    /* heads that share a pass over V */
 
 /* --- values --------------------------------------------------------------- */
 
-/* Chunk c of a lane for query heads first .. of the layer, n entries. */
-typedef struct hand {
-  int lane, first, count, c, n;
-} hand;
-
-template <int HEADS> static __device__ hand take_heads(const kv_gpu_layer &l) {
-  const kv_gpu_lane *lane = &l.lane[blockIdx.y];
-  int c = (int)blockIdx.x, first = (int)blockIdx.z * HEADS;
-  int left = lane->n - c * CHUNK, count = lane->queries - first;
-  return {(int)blockIdx.y, lane->first_head + first,
-          count < HEADS ? count : HEADS, c, left < CHUNK ? left : CHUNK};
-}
-
 /* The thread's logits of a head; past the end 0. */
-static __device__ kv_quad logits_of(const kv_gpu_layer &l, const hand &a,
+static __device__ kv_quad logits_of(const kv_gpu_layer &l, const kv_hand &a,
                                     int head) {
   const float *logit = l.s + (size_t)head * (size_t)l.stride + a.c * CHUNK;
   int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
@@ -56,31 +43,21 @@ static __device__ kv_quad logits_of(const kv_gpu_layer &l, const hand &a,
   return s;
 }
 
-/* Records as the lane's first what is not finite of the thread's logits. */
-static __device__ void report(const kv_gpu_layer &l, const hand &a, int head,
-                              const kv_quad &s) {
-  unsigned long long h = (unsigned)(head - l.lane[a.lane].first_head);
-  int entry = a.c * CHUNK + KV_WEIGH_EACH * (kv_thread() % KV_WARP);
-  KV_UNROLL
-  for (int u = 0; u < KV_WEIGH_EACH; u++)
-    if (!kv_finite(s.x[u]))
-      atomicMin((unsigned long long *)&l.bad[a.lane],
-                h << 32 | (unsigned)(entry + u));
-}
-
 /* Of every head, a warp for each; p [HEADS][CHUNK] may be read after a barrier.
  * Heads past the last repeat the last one. */
 template <int HEADS>
-static __device__ void weights(const kv_gpu_layer &l, const hand &a, float *p) {
+static __device__ void weights(const kv_gpu_layer &l, const kv_hand &a,
+                               float *p) {
   for (int h = kv_thread() / KV_WARP; h < HEADS; h += KV_WARPS) {
     int head = a.first + (h < a.count ? h : a.count - 1);
     kv_quad s = logits_of(l, a, head);
     kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p + h * CHUNK,
-                   [&] { report(l, a, head, s); });
+                   [&] { kv_hand_report(l, a, head, s, nullptr); });
   }
 }
 
-static __device__ float *part_of(const kv_gpu_layer &l, const hand &a, int h) {
+static __device__ float *part_of(const kv_gpu_layer &l, const kv_hand &a,
+                                 int h) {
   size_t chunk = (size_t)(a.first + h) * (size_t)l.chunks + (size_t)a.c;
   return l.part + chunk * (size_t)l.shape.d_v;
 }
@@ -88,7 +65,7 @@ static __device__ float *part_of(const kv_gpu_layer &l, const hand &a, int h) {
 /* a_c of all heads. */
 template <int HEADS>
 static __device__ void
-sum_columns(const kv_gpu_layer &l, const hand &a, const kv_gpu_paged &p,
+sum_columns(const kv_gpu_layer &l, const kv_hand &a, const kv_gpu_paged &p,
             const kv_paged_values &x, const float *weight) {
   constexpr int COLUMNS = kv_paged_columns(HEADS);
   int each = x.width / COLUMNS;
@@ -107,7 +84,7 @@ sum_columns(const kv_gpu_layer &l, const hand &a, const kv_gpu_paged &p,
 
 /* The same, element by element. */
 template <int HEADS>
-static __device__ void sum_slowly(const kv_gpu_layer &l, const hand &a,
+static __device__ void sum_slowly(const kv_gpu_layer &l, const kv_hand &a,
                                   const float *weight) {
   const kv_gpu_lane *lane = &l.lane[a.lane];
   KV_ROLLED
@@ -130,7 +107,7 @@ static __device__ void sum_slowly(const kv_gpu_layer &l, const hand &a,
 
 /* Where the values of the chunk's entries are; whether all are coded. */
 static __device__ bool find_values(const kv_gpu_layer &l, const kv_gpu_paged &p,
-                                   const hand &a, int32_t *slot) {
+                                   const kv_hand &a, int32_t *slot) {
   int j = kv_thread(), tier = 0;
   if (j < a.n) {
     kv_cell_ref ref = l.lane[a.lane].v[a.c * CHUNK + j];
@@ -148,7 +125,7 @@ static __global__ void paged_chunks(const __grid_constant__ kv_gpu_layer l,
   KV_SHARED(const char *, row, CHUNK);
   KV_SHARED(kv_piece, code, CHUNK * KV_PAGED_PIECES);
   KV_SHARED(kv_quad, range, KV_PAGED_RANGES * 2 * CHUNK / 4);
-  const hand a = take_heads<HEADS>(l);
+  const kv_hand a = kv_hand_take<HEADS>(l, l.lane[blockIdx.y].n);
   int32_t *slot = (int32_t *)slots;
   int j = kv_thread();
   if (a.n <= 0) return;

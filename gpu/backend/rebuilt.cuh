@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile of what latent vectors decode to, for the kernels that make rows
- * (gpu/backend/rebuilt.cu, rebuilt_stages.cu).
+ * A tile of what latent vectors decode to, for the two kernels that make rows
+ * of them (gpu/backend/rebuilt.cu, rebuilt_stages.cu): kv_rebuilt_tile; the
+ * others fill its stages (gpu/block/tile.cuh). All threads of a block call each
+ * together with the same arguments.
  */
 #ifndef KV_GPU_BACKEND_REBUILT_CUH
 #define KV_GPU_BACKEND_REBUILT_CUH
@@ -12,10 +14,11 @@
 #include "gpu/shared/device.h"
 
 /* --- stages of a tile -----------------------------------------------------
- * A row's elements are copied 16 bytes at once where DEEP of them are whole
- * pieces, and one by one where not. */
+ * Each fills the stage `to` with elements from .. from + KV_DEEP - 1 of n rows,
+ * zeros past n, without a barrier: 16 bytes at once where KV_DEEP elements of a
+ * row are whole pieces, one by one where not. */
 
-/* Of rows of floats, n of them; row(j): where one begins, NULL: zeros. */
+/* Of rows of `deep` floats; row(j): where row j begins, NULL: zeros. */
 template <class Row>
 static __device__ void kv_rebuilt_floats(int deep, int n, int from,
                                          const Row &row, float *to) {
@@ -38,7 +41,7 @@ static __device__ void kv_rebuilt_floats(int deep, int n, int from,
   }
 }
 
-/* Of latent vectors, n of them; place(j): ~ its number, not below 0: zeros. */
+/* Of latent vectors; place(j): ~ the number of row j's, 0 or more: zeros. */
 template <class Place>
 static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
                                           int from, const Place &place,
@@ -69,14 +72,15 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
   }
 }
 
-/* Writes columns `first` on of a side, KV_SIDE at most, as they are before a
- * key's rotation, of n tokens: those whose place(j) is below 0. at(j, column)
- * is where an element goes, of no other thread. rows [n][deep]: what the last
- * layer takes of them; NULL: their latent vectors. mean(j, column): of the
- * references that it names. a, b: stages in shared memory. Called by all
- * threads of a block; the caller puts a barrier behind it. Products leave their
- * registers before means are added, in a loop that is not unrolled: 32 copies
- * of a mean's code were most of what nvcc compiled. */
+/* Writes columns first .. first + KV_SIDE - 1 of a side, as far as it has them,
+ * of n <= KV_SIDE tokens whose place(j) is below 0, as they are before a key's
+ * rotation: column `column` of token j to *at(j, column), memory of no other
+ * thread. rows [n][r.by.deep]: what the decoder's last layer takes of each;
+ * NULL: its latent vector. mean(j, column): of the references that token j
+ * names. a, b: stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none
+ * at its end. Products leave their registers before means are added, in a loop
+ * that is not unrolled: 32 copies of a mean's code were most of what nvcc
+ * compiled. */
 template <class Place, class Mean, class At>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,

@@ -108,32 +108,6 @@ static __device__ void logits(const kv_gpu_layer &l, const kv_hand &a,
   __syncthreads();
 }
 
-/* --- values --------------------------------------------------------------- */
-
-template <int HEADS>
-static __device__ void values(const kv_gpu_layer &l, const kv_hand &a,
-                              const room &x) {
-  constexpr int OWN = 2 * kv_value_heads(HEADS);
-  int size = l.shape.dtype == KV_F32 ? 4 : 2;
-  for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
-    kv_columns c = kv_columns_from(l, first, size, true, x.row, x.stage);
-    float sum[OWN];
-    KV_UNROLL
-    for (int u = 0; u < OWN; u++) sum[u] = 0;
-    for (int t = 0; t < KV_VALUE_STAGES; t++)
-      kv_values_fetch<true>(l, c, a.n, t);
-    for (int t = 0; t * c.rows < a.n; t++) {
-      kv_async_wait<KV_VALUE_STAGES - 1>();
-      __syncthreads();
-      kv_values_weigh<HEADS, true>(l, c, a.n, t, x.p, sum);
-      __syncthreads();
-      kv_values_fetch<true>(l, c, a.n, t + KV_VALUE_STAGES);
-    }
-    kv_values_keep<HEADS>(l, c, a.first, a.count, a.c, sum);
-  }
-  kv_async_wait<0>();
-}
-
 template <int HEADS>
 static __global__ void
 regular_chunks(const __grid_constant__ kv_gpu_layer l,
@@ -155,7 +129,9 @@ regular_chunks(const __grid_constant__ kv_gpu_layer l,
   name_entries(l, r, a, x);
   logits<HEADS>(l, a, x);
   kv_hand_weigh<HEADS>(l, a, x.p, place);
-  values<HEADS>(l, a, x);
+  kv_values_sum<HEADS, true>(l, a.first, a.count, a.c, a.n, row, stage, x.p,
+                             [] {});
+  kv_async_wait<0>();
 }
 
 /* --- starts --------------------------------------------------------------- */

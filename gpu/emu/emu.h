@@ -4,6 +4,10 @@
  * each CUDA thread. It provides exactly what gpu/block/launch.h lists, so a
  * kernel that compiles here uses nothing else in CUDA.
  *
+ * Kernels see it through gpu/block/launch.h; gpu/module/emu_device.cc makes a
+ * kv_device of it; tests call it directly. The host's functions may be called
+ * by any OS thread, but not from a kernel.
+ *
  * A launch returns when the grid is done. Blocks run one after another. Within
  * a block the lowest thread that can run does so until it reaches a barrier or
  * a warp collective, or ends; in the reverse order (kv_emu_order) the highest
@@ -34,48 +38,57 @@
 
 #include "gpu/emu/emu_words.h"
 
-/* Called on a fault; by default it prints the sentence and aborts. One for all
- * OS threads. It is called on a fiber and must return or end the process. */
+/* The handler of faults, one for all OS threads; tests replace it. It is given
+ * one sentence, on a fiber, and must return, which abandons the launch, or end
+ * the process. The default prints the sentence and aborts. */
 extern void (*kv_emu_fault)(const char *sentence);
-/* The first fault whose handler returned, or NULL. */
+/* The sentence of the first fault whose handler returned, or that there was no
+ * memory; NULL: none. */
 const char *kv_emu_failed(void);
 
-/* Order of the launches from here on: 0 forward, 1 reverse. The default is
- * forward, unless the environment has KVREPLAY_EMU_ORDER=reverse. */
+/* For tests: the order of threads and blocks in launches from here on, 0
+ * forward, 1 reverse. Forward unless the environment has
+ * KVREPLAY_EMU_ORDER=reverse. */
 void kv_emu_order(int order);
 
-/* How many 16-byte copies to shared memory (gpu/block/async.h) the kernels of
- * the calling OS thread have made so far. */
+/* For tests: how many 16-byte copies to shared memory (gpu/block/async.h) the
+ * kernels of the calling OS thread have made so far. */
 uint64_t kv_emu_copied(void);
 
-/* Frees the calling OS thread's fibers; must not be called from a kernel. Done
- * automatically when a thread ends. */
+/* Frees the calling OS thread's fibers, which are made again when they are
+ * needed. Done automatically when a thread ends. */
 void kv_emu_release(void);
 
-/* Device memory, 256-byte aligned and filled with 0xAA; NULL: no memory. */
+/* n bytes of device memory, 256-byte aligned and filled with 0xAA, which the
+ * caller gives back; NULL: no memory. */
 void *kv_emu_take(size_t n);
 void kv_emu_give(void *p); /* accepts NULL */
 
-/* One grid: `call(closure)` is the body of a thread. */
+/* One grid, as kv_emu_start makes it. */
 typedef struct kv_emu_launch {
-  const char *kernel; /* its name, for sentences */
-  dim3 grid, block;
-  void (*call)(const void *closure);
-  const void *closure; /* kernel and arguments: `size` bytes */
+  const char *kernel;                /* its name, for sentences */
+  dim3 grid, block;                  /* as CUDA has them */
+  void (*call)(const void *closure); /* the body of a thread */
+  const void
+      *closure; /* what it is given, kernel and arguments: `size` bytes */
   size_t size;
 } kv_emu_launch;
-/* Runs the launch, or stores it while recording. */
+/* Runs the launch, or between kv_emu_record and _recorded stores a copy. One
+ * that no device would start, or from within a kernel, is a fault. */
 void kv_emu_run(const kv_emu_launch *launch);
 
-/* Between kv_emu_record and kv_emu_recorded, launches of the calling OS thread
- * are stored, with copies of their arguments, instead of run. NULL: there were
- * none, or no memory (then kv_emu_failed says so). */
+/* Recording: from kv_emu_record on launches of the calling OS thread are stored
+ * instead of run; kv_emu_recorded ends that and returns them, NULL where there
+ * were none or no memory (kv_emu_failed then says so). kv_emu_replay runs them,
+ * any number of times; kv_emu_forget frees them. */
 typedef struct kv_emu_list kv_emu_list;
 void kv_emu_record(void);
 kv_emu_list *kv_emu_recorded(void);
 void kv_emu_replay(const kv_emu_list *list);
 void kv_emu_forget(kv_emu_list *list); /* accepts NULL */
 
+/* What KV_LAUNCH does: runs kernel(args...) by every thread of a grid;
+ * arguments are copied, and are plain bytes. */
 template <class... P, class... A>
 void kv_emu_start(const char *name, dim3 grid, dim3 block, void (*kernel)(P...),
                   A... args) {
@@ -93,7 +106,7 @@ void kv_emu_start(const char *name, dim3 grid, dim3 block, void (*kernel)(P...),
   kv_emu_run(&launch);
 }
 
-/* Write a kernel whose name has a comma in parentheses. */
+/* Both as gpu/block/launch.h says. */
 #define KV_LAUNCH(stream, kernel, grid, block, ...)                            \
   ((void)(stream), kv_emu_start(#kernel, dim3(grid), dim3(block),              \
                                 kernel __VA_OPT__(, ) __VA_ARGS__))

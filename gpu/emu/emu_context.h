@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executor's state for one OS thread. Private to gpu/emu/emu*.cc: emu.cc
- * has launches and stacks, emu_meet.cc scheduling, collectives and shared
- * memory.
+ * The executor's state for one OS thread, and what its files call of each
+ * other. Private to gpu/emu/emu*.cc: emu.cc has launches and stacks,
+ * emu_meet.cc scheduling, collectives and shared memory, emu_async.cc copies,
+ * emu_graph.cc recordings. A fiber of its own runs each thread of the block
+ * that is running.
  */
 #ifndef KV_GPU_EMU_CONTEXT_H
 #define KV_GPU_EMU_CONTEXT_H
@@ -15,37 +17,40 @@ enum {
   KV_EMU_THREADS = 128, /* most threads of a block */
   KV_EMU_WARPS = KV_EMU_THREADS / 32,
   KV_EMU_SHARED = 48 << 10, /* bytes a kernel may declare in CUDA */
-  KV_EMU_ARRAYS =
-      256, /* hash slots for shared arrays; a block may have one less */
-  KV_EMU_GRAIN = 64,  /* their alignment, and the least gap between two */
-  KV_EMU_COPY = 16,   /* bytes a copy to shared memory */
-  KV_EMU_COPIES = 32, /* copies of a thread that may be in flight */
+  KV_EMU_ARRAYS = 256, /* slots for shared arrays, of which one stays free */
+  KV_EMU_GRAIN = 64,   /* their alignment, and the least gap between two */
+  KV_EMU_COPY = 16,    /* bytes a copy to shared memory */
+  KV_EMU_COPIES = 32,  /* copies of a thread that may be in flight */
+  /* bytes that hold all shared arrays of a block, with gaps */
   KV_EMU_ARENA = KV_EMU_SHARED + KV_EMU_ARRAYS * 2 * KV_EMU_GRAIN
 };
 
+/* A stack on which a thread of a kernel runs, or the launcher's own. */
 typedef struct kv_emu_stack {
-  kv_emu_frame frame;
-  kv_emu_watch watch;
-  bool made; /* initialised: can be switched to */
+  kv_emu_frame frame; /* its saved state while another runs */
+  kv_emu_watch watch; /* what sanitizers are told of it */
+  bool made;          /* initialised: can be switched to */
 } kv_emu_stack;
 
+/* A thread of the running block. */
 typedef struct kv_emu_thread {
   kv_emu_stack *on;
   bool fresh; /* has not begun */
-  /* The collective or barrier at which it waits: */
+  /* Where it waits, kv_emu_meet's arguments and answer: */
   const kv_emu_site *site;
   uint32_t mask;
   int from;
   uint64_t in, out;
 } kv_emu_thread;
 
+/* A shared array, known by where it is declared. */
 typedef struct kv_emu_array {
   const kv_emu_site *site;
   uint64_t block; /* the last block that declared it */
-  char *at;
+  char *at;       /* in the arena */
 } kv_emu_array;
 
-/* Copies of a thread in flight, oldest first. */
+/* A copy of a thread in flight; and all of them, oldest first. */
 typedef struct kv_emu_one {
   void *to;
   const void *from;
@@ -54,19 +59,21 @@ typedef struct kv_emu_one {
 } kv_emu_one;
 typedef struct kv_emu_copies {
   int n;
-  uint32_t groups;
+  uint32_t groups; /* committed so far */
   kv_emu_one copy[KV_EMU_COPIES];
 } kv_emu_copies;
 
 typedef struct kv_emu_context {
-  const kv_emu_launch *launch; /* NULL: none */
-  bool reverse, broken, closing;
-  kv_emu_ground ground; /* the launcher's */
-  int n;                /* threads of a block */
-  int left, gone;       /* how many have ended; which was the last */
-  kv_emu_thread *now;
-  kv_emu_stack *stack, *before,
-      home; /* the running stack, the one before, the launcher's */
+  const kv_emu_launch *launch;  /* that is running; NULL: none */
+  bool reverse;                 /* the order of this launch */
+  bool broken;                  /* it was abandoned by a fault */
+  bool closing;                 /* the OS thread ends */
+  kv_emu_ground ground;         /* the launcher's */
+  int n;                        /* threads of a block */
+  int left, gone;               /* how many have ended; which was the last */
+  kv_emu_thread *now;           /* that runs */
+  kv_emu_stack *stack, *before; /* the running stack; the one that ran before */
+  kv_emu_stack home;            /* the launcher's */
   /* Lanes by warp, as masks: can run; wait at a collective; have not ended. */
   uint32_t ready[KV_EMU_WARPS], waiting[KV_EMU_WARPS], live[KV_EMU_WARPS];
   int at_barrier, first_there; /* threads at the barrier; which came first */
@@ -83,8 +90,10 @@ typedef struct kv_emu_context {
   uint64_t copied; /* copies made so far */
 } kv_emu_context;
 
+/* The calling OS thread's; NULL until its first launch. */
 extern __thread kv_emu_context *kv_emu_mine;
 
+/* A thread's number in its block. */
 static inline int kv_emu_number(const kv_emu_context *c,
                                 const kv_emu_thread *t) {
   return (int)(t - c->thread);
@@ -94,19 +103,22 @@ static inline int kv_emu_number(const kv_emu_context *c,
 
 /* Makes the sentence the one of kv_emu_failed, unless there is one already. */
 void kv_emu_remember(const char *sentence);
-/* Reports a fault; the launch is abandoned. */
+/* Reports a fault of the running thread by a sentence, as printf makes it, to
+ * kv_emu_fault; if that returns, abandons the launch. */
 [[noreturn]] __attribute__((format(printf, 2, 3))) void
 kv_emu_break(kv_emu_context *c, const char *format, ...);
-/* Switches to `to`; returns when something switches back here. `last`: nothing
- * will. */
+/* Switches to the stack `to`; returns when something switches back here. last:
+ * nothing will. */
 void kv_emu_jump(kv_emu_context *c, kv_emu_stack *to, bool last);
 
 /* --- emu_meet.cc -------------------------------------------------------- */
 
 /* The thread that runs next, or NULL: none can run. */
 kv_emu_thread *kv_emu_next(const kv_emu_context *c);
+/* Makes t the running thread, without switching stacks. */
 void kv_emu_turn(kv_emu_context *c, kv_emu_thread *t);
-/* The running thread has ended; returns the next, or NULL: all have ended. */
+/* The running thread has ended; returns the next, or NULL: all have ended. A
+ * fault if others can no longer run. */
 kv_emu_thread *kv_emu_leave(kv_emu_context *c);
 
 /* --- emu_async.cc ------------------------------------------------------- */
@@ -116,7 +128,8 @@ void kv_emu_land(kv_emu_context *c);
 
 /* --- emu_graph.cc ------------------------------------------------------- */
 
-/* True if launches are being recorded; the launch is then stored, not run. */
+/* True if launches of this OS thread are being recorded; this one is then
+ * stored, and not to be run. */
 bool kv_emu_keep(const kv_emu_launch *launch);
 
 #endif

@@ -42,8 +42,9 @@ typedef enum kv_emu_kind {
   KV_EMU_KINDS
 } kv_emu_kind;
 
-/* An access as it is remembered: 28 bits of interval, 4 of warps, 7 of the last
- * thread, 25 of its place in the code. */
+/* An access as it is remembered of a byte: from the top 28 bits of the interval
+ * (when), 4 of warps that made it, one each, 7 of the last thread, 25 of its
+ * place in the code (site). */
 typedef uint64_t kv_emu_trace;
 
 static inline uint32_t kv_emu_trace_when(kv_emu_trace t) {
@@ -59,6 +60,7 @@ static inline uint32_t kv_emu_trace_site(kv_emu_trace t) {
   return (uint32_t)t & 0x1ffffff;
 }
 
+/* The calling OS thread's state; NULL: it has none yet, or no memory. */
 typedef struct kv_emu_races kv_emu_races;
 extern __thread kv_emu_races *kv_emu_races_mine;
 
@@ -67,55 +69,67 @@ typedef struct kv_emu_times {
   uint32_t now, block, launch;
 } kv_emu_times;
 
-/* A launch, a block of it, begins; all threads have reached a barrier. */
+/* The executor tells: a launch begins; a block of it begins; all threads of the
+ * block have reached a barrier. */
 void kv_emu_races_launch(struct kv_emu_context *c);
 void kv_emu_races_block(struct kv_emu_context *c);
 void kv_emu_races_barrier(struct kv_emu_context *c);
-/* Thread t copies n bytes, as the code at `where` asked. */
+/* Thread t's copy of n bytes is on its way, as the code at `where` asked: its
+ * bytes are read and written until it has been waited for. */
 void kv_emu_races_copy(struct kv_emu_context *c, int t, void *to,
                        const void *from, size_t n, const void *where);
+/* Frees the calling OS thread's state. */
 void kv_emu_races_free(void);
 
-/* An access of the running thread; none where no kernel runs. */
+/* emu_hooks.cc tells, for the compiler: the running thread accesses n bytes,
+ * from the code at `where`; a race is a fault. Nothing where no kernel runs. */
 void kv_emu_see(const void *at, size_t n, kv_emu_kind kind, const void *where);
-void kv_emu_see_fence(void);
+void kv_emu_see_fence(void); /* .. calls __threadfence */
 
-/* --- emu_order.cc: what fences and atomics order ------------------------ */
+/* --- emu_order.cc: what fences and atomics order ------------------------
+ * One state for an OS thread. emu_races.cc tells it, by `now` the running
+ * interval, that a launch begins, a block, a barrier was reached, a thread
+ * fences (blocks: those of the launch). No memory aborts. */
 
 typedef struct kv_emu_order_state kv_emu_order_state;
-kv_emu_order_state *kv_emu_order_make(void);
+kv_emu_order_state *kv_emu_order_make(void); /* NULL: no memory */
 void kv_emu_order_free(kv_emu_order_state *o);
 void kv_emu_order_launch(kv_emu_order_state *o);
 void kv_emu_order_block(kv_emu_order_state *o, uint32_t now);
 void kv_emu_order_barrier(kv_emu_order_state *o);
 void kv_emu_order_fence(kv_emu_order_state *o, int thread, uint64_t blocks,
                         uint32_t now);
-/* An atomic access of a thread, or with KV_EMU_LOOK a volatile read. */
+/* .. accesses the word at `at`: KV_EMU_ATOMIC, or KV_EMU_LOOK. */
 void kv_emu_order_meet(kv_emu_order_state *o, int thread, const void *at,
                        kv_emu_kind kind);
-/* Is what an earlier block did then before all that the running block does from
- * its last barrier on? */
+/* True if what an earlier block did in interval `when`, an access of this kind,
+ * is before all that the running block does from its last barrier on. */
 bool kv_emu_order_holds(const kv_emu_order_state *o, uint32_t when,
                         kv_emu_kind kind);
-/* Which block, as they ran, this interval is of. */
+/* The number, in the order in which they ran, of the block that this interval
+ * is of. */
 uint64_t kv_emu_order_block_at(const kv_emu_order_state *o, uint32_t when);
 
 /* --- emu_say.cc: the sentence ------------------------------------------- */
 
+/* Two accesses that race. */
 typedef struct kv_emu_race {
-  const void *at;
+  const void *at; /* the bytes of the later one */
   size_t n;
-  int thread;
-  kv_emu_kind kind, other; /* of this access; of the one before */
-  kv_emu_trace before;
-  const void *where, *was; /* in the code */
-  bool shared, blocks;     /* memory; of two blocks */
-  uint64_t block;          /* the other's, as they ran */
+  int thread;              /* the later one's, which runs */
+  kv_emu_kind kind, other; /* of the later one; of the one before */
+  kv_emu_trace before;     /* the one before */
+  const void *where, *was; /* in the code: the later one, the one before */
+  bool shared;             /* the bytes are shared memory, else global */
+  bool blocks;             /* the two are of different blocks */
+  uint64_t block;          /* then the number of the other's, as they ran */
 } kv_emu_race;
+/* A fault by a sentence that says all this, with lines of the source where they
+ * can be found. */
 [[noreturn]] void kv_emu_races_say(struct kv_emu_context *c,
                                    const kv_emu_race *r);
 
-#else
+#else /* a build without the watch: the executor tells nobody */
 
 static inline void kv_emu_races_launch(struct kv_emu_context *) {}
 static inline void kv_emu_races_block(struct kv_emu_context *) {}

@@ -5,11 +5,17 @@
  *
  *   kv_emu_frame   the saved state of a stack
  *   void kv_emu_frame_make(frame, base, size, entry)
- *                  the next switch to it calls entry, which never returns
+ *                  makes the state of a stack of `size` bytes at base (the
+ *                  caller's) in the present float environment: the next switch
+ *                  to it calls entry, which never returns
  *   void kv_emu_frame_switch(from, to)
- *                  continues at `to`; returns on a switch back to `from`
- *   kv_emu_ground  the float environment of the running stack, and
+ *                  saves the running stack in `from` and goes on at `to`;
+ *                  returns on a switch back to `from`
+ *   kv_emu_ground  the float environment, rounding and masks, of the running
+ *                  stack, and
  *   void kv_emu_ground_read(ground), kv_emu_ground_write(ground)
+ *
+ * None of them can fail.
  */
 #ifndef KV_GPU_EMU_SWITCH_H
 #define KV_GPU_EMU_SWITCH_H

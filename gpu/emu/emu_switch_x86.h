@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Switches stacks on x86-64, System V ABI. What a called function must preserve
- * is pushed onto the stack that is left: rbp, rbx, r12..r15, and the control
- * words of SSE and x87. The compiler saves the rest at the call.
+ * What gpu/emu/emu_switch.h declares, on x86-64 with the System V ABI. What a
+ * called function must preserve is pushed onto the stack that is left: rbp,
+ * rbx, r12..r15, and the control words of SSE and x87. The compiler saves the
+ * rest at the call.
  */
 #ifndef KV_GPU_EMU_SWITCH_X86_H
 #define KV_GPU_EMU_SWITCH_X86_H
@@ -13,9 +14,12 @@
 #include <stdint.h>
 
 typedef struct kv_emu_frame {
-  uint64_t *sp; /* control words, r15..r12, rbx, rbp, return address */
+  uint64_t *sp; /* where control words, r15..r12, rbx, rbp and the return
+                   address were pushed */
 } kv_emu_frame;
 
+/* Pushes these, puts the stack pointer into *save, takes `to` for it, and pops
+ * them. */
 extern "C" void kv_emu_x86_switch(uint64_t **save, uint64_t *to);
 __asm__(".pushsection .text\n"
         ".type kv_emu_x86_switch, @function\n"
@@ -45,6 +49,7 @@ __asm__(".pushsection .text\n"
         ".size kv_emu_x86_switch, . - kv_emu_x86_switch\n"
         ".popsection\n");
 
+/* The control words of SSE and of x87. */
 typedef struct kv_emu_ground {
   uint32_t sse;
   uint16_t x87;

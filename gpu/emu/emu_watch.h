@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tells the sanitizers about the executor's stacks; does nothing in a program
- * built without them. For gpu/emu/emu.cc only.
+ * Tells AddressSanitizer or ThreadSanitizer about the executor's stacks, for
+ * gpu/emu/emu.cc only; in a program built without them every function does
+ * nothing. w, from, to, at: the record of a stack.
+ *
+ *   kv_emu_watch_make(w)      a stack begins
+ *   kv_emu_watch_forget(w)    its present contents are abandoned
+ *   kv_emu_watch_home(w)      w is the stack that runs now, the launcher's
+ *   kv_emu_watch_leave(from, to, last)   before a switch; last: nothing will
+ *                             switch back to `from`
+ *   kv_emu_watch_arrive(at, from)        after it, on stack `at`; the extent of
+ *                             `from` becomes known
+ *   kv_emu_fence(p, n), kv_emu_unfence(p, n)   nobody may access these bytes;
+ *                             everybody may again
  */
 #ifndef KV_GPU_EMU_WATCH_H
 #define KV_GPU_EMU_WATCH_H
@@ -23,8 +34,9 @@
 #  define KV_EMU_TSAN 1
 #endif
 
+/* Bytes of a stack; instrumented frames are wide. */
 #if defined KV_EMU_ASAN || defined KV_EMU_TSAN || defined KV_WATCH
-enum { KV_EMU_STACK = 256 << 10 }; /* instrumented frames are wide */
+enum { KV_EMU_STACK = 256 << 10 };
 #else
 enum { KV_EMU_STACK = 64 << 10 };
 #endif
@@ -35,10 +47,10 @@ enum { KV_EMU_STACK = 64 << 10 };
 
 /* One stack, the launcher's own too. */
 typedef struct kv_emu_watch {
-  const void *base;
-  size_t size;
-  void *fake;  /* ASan's frames of it while another runs */
-  void *fiber; /* TSan's */
+  const void *base; /* its lowest byte */
+  size_t size;      /* in bytes */
+  void *fake;       /* ASan's frames of it while another runs */
+  void *fiber;      /* TSan's */
 } kv_emu_watch;
 
 #ifdef KV_EMU_ASAN
@@ -46,19 +58,15 @@ typedef struct kv_emu_watch {
 #  include <sanitizer/common_interface_defs.h>
 
 static inline void kv_emu_watch_make(kv_emu_watch *) {}
-/* The stack's present contents are abandoned. */
 static inline void kv_emu_watch_forget(kv_emu_watch *w) {
   __asan_unpoison_memory_region(w->base, w->size);
 }
 static inline void kv_emu_watch_home(kv_emu_watch *) {}
-/* `last`: nothing will switch back to `from`. */
 KV_EMU_INLINE void kv_emu_watch_leave(kv_emu_watch *from, kv_emu_watch *to,
                                       bool last) {
   __sanitizer_start_switch_fiber(last ? nullptr : &from->fake, to->base,
                                  to->size);
 }
-/* Called on stack `at` after a switch from `from`, whose extent becomes known.
- */
 static inline void kv_emu_watch_arrive(kv_emu_watch *at, kv_emu_watch *from) {
   __sanitizer_finish_switch_fiber(at->fake, &from->base, &from->size);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's functions as the executor provides them; include gpu/block/launch.h
- * instead of this. A form that is missing here is missing on purpose: atomics
- * take integers only, of the types that CUDA overloads (int64_t is not one),
- * and shuffles move 4 or 8 bytes over a whole warp.
+ * CUDA's words and functions as the executor provides them to kernels, with
+ * CUDA's names, arguments and values; include gpu/block/launch.h instead of
+ * this. Names with kv_emu are what they are made of, for gpu/emu alone. A form
+ * that is missing here is missing on purpose: atomics take integers only, of
+ * the types that CUDA overloads (int64_t is not one), shuffles move 4 or 8
+ * bytes over a whole warp, and there is nothing that no kernel uses.
  */
 #ifndef KV_GPU_EMU_WORDS_H
 #define KV_GPU_EMU_WORDS_H
@@ -18,10 +20,8 @@
 
 #define __global__
 #define __device__
-#define __host__
 #define __forceinline__ inline
 #define __grid_constant__
-#define __launch_bounds__(...)
 
 struct dim3 {
   unsigned x, y, z;
@@ -58,7 +58,8 @@ struct kv_emu_site {
 
 /* --- meetings (gpu/emu/emu.cc) -------------------------------------------- */
 
-/* Values of `from` besides a lane of the warp (0..31). */
+/* What kv_emu_meet is to return, besides the value of a lane of the warp
+ * (0..31): nothing, the votes, the largest value, the sum. */
 enum {
   KV_EMU_MEET = -1,
   KV_EMU_BALLOT = -2,
@@ -66,14 +67,19 @@ enum {
   KV_EMU_SUM = -4
 };
 
+/* __syncthreads: waits for all threads of the block. Threads at different
+ * sites, or one that ended without reaching it, are a fault. */
 void kv_emu_barrier(const kv_emu_site *site);
-/* Waits for the lanes of `mask`. Returns the value that lane `from` passed, or,
- * with KV_EMU_BALLOT, the mask of lanes that passed a value other than 0, with
- * KV_EMU_MOST and KV_EMU_SUM the largest of their 32-bit values and the sum. */
+/* Waits for the lanes of `mask`, which must all come to this site with that
+ * mask. Returns the value that lane `from` passed, or, with KV_EMU_BALLOT, the
+ * mask of lanes that passed a value other than 0, with KV_EMU_MOST and
+ * KV_EMU_SUM the largest of their 32-bit values and the sum. */
 uint64_t kv_emu_meet(const kv_emu_site *site, uint32_t mask, uint64_t value,
                      int from);
+/* KV_SHARED: the block's n bytes that are declared at this site. */
 void *kv_emu_shared(const kv_emu_site *site, size_t n);
 
+/* The calling thread's number in its warp. */
 inline int kv_emu_lane(void) { return (int)(kv_emu_place.thread.x % 32); }
 
 #define __syncthreads() kv_emu_barrier(KV_EMU_AT("__syncthreads"))
@@ -82,7 +88,6 @@ inline int kv_emu_lane(void) { return (int)(kv_emu_place.thread.x % 32); }
 #define __ballot_sync(...)                                                     \
   kv_emu_ballot(KV_EMU_AT("__ballot_sync"), __VA_ARGS__)
 #define __any_sync(...) kv_emu_any(KV_EMU_AT("__any_sync"), __VA_ARGS__)
-#define __all_sync(...) kv_emu_all(KV_EMU_AT("__all_sync"), __VA_ARGS__)
 #define __reduce_max_sync(...)                                                 \
   kv_emu_most(KV_EMU_AT("__reduce_max_sync"), __VA_ARGS__)
 #define __reduce_add_sync(...)                                                 \
@@ -92,8 +97,6 @@ inline int kv_emu_lane(void) { return (int)(kv_emu_place.thread.x % 32); }
   kv_emu_shfl_xor(KV_EMU_AT("__shfl_xor_sync"), __VA_ARGS__)
 #define __shfl_up_sync(...)                                                    \
   kv_emu_shfl_up(KV_EMU_AT("__shfl_up_sync"), __VA_ARGS__)
-#define __shfl_down_sync(...)                                                  \
-  kv_emu_shfl_down(KV_EMU_AT("__shfl_down_sync"), __VA_ARGS__)
 
 inline void kv_emu_syncwarp(const kv_emu_site *site,
                             uint32_t mask = 0xffffffffu) {
@@ -106,9 +109,6 @@ inline unsigned kv_emu_ballot(const kv_emu_site *site, uint32_t mask,
 }
 inline int kv_emu_any(const kv_emu_site *site, uint32_t mask, bool yes) {
   return kv_emu_ballot(site, mask, yes) != 0;
-}
-inline int kv_emu_all(const kv_emu_site *site, uint32_t mask, bool yes) {
-  return kv_emu_ballot(site, mask, !yes) == 0;
 }
 
 inline uint32_t kv_emu_most(const kv_emu_site *site, uint32_t mask,
@@ -142,16 +142,13 @@ template <class T>
 T kv_emu_shfl_up(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
   return kv_emu_from(site, mask, x, kv_emu_lane() - (int)by);
 }
-template <class T>
-T kv_emu_shfl_down(const kv_emu_site *site, uint32_t mask, T x, unsigned by) {
-  return kv_emu_from(site, mask, x, kv_emu_lane() + (int)by);
-}
 
 /* What other blocks see: all of it, as one runs after the other. The watch is
  * told. */
 inline void __threadfence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/* --- copies on their way (gpu/emu/emu_async.cc), for gpu/block/async.h ---- */
+/* --- copies on their way (gpu/emu/emu_async.cc) ---------------------------
+ * What kv_async_16, _commit and _wait<left> of gpu/block/async.h are here. */
 
 void kv_emu_copy(void *to, const void *from);
 void kv_emu_commit(void);
@@ -177,11 +174,6 @@ template <class T> T kv_emu_swap_for(T *p, T x, T (*pick)(T, T)) {
   }                                                                            \
   inline type atomicOr(type *p, type x) {                                      \
     return __atomic_fetch_or(p, x, __ATOMIC_RELAXED);                          \
-  }                                                                            \
-  inline type atomicCAS(type *p, type old, type x) {                           \
-    __atomic_compare_exchange_n(p, &old, x, false, __ATOMIC_RELAXED,           \
-                                __ATOMIC_RELAXED);                             \
-    return old;                                                                \
   }
 #define KV_EMU_ORDERS(type)                                                    \
   inline type atomicMin(type *p, type x) {                                     \
@@ -207,14 +199,7 @@ double atomicAdd(double *, double) = delete;
 /* --- integers ----------------------------------------------------------- */
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-inline int __clzll(long long x) {
-  return x ? __builtin_clzll((unsigned long long)x) : 64;
-}
 inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-
-template <class T> T __ldg(const T *p) { return *p; }
 
 #endif

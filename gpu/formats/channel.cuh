@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "channel" on the device: rows share scale and minimum by channel.
+ * The format "channel" on the device, KIVI's keys: the rows of a block share
+ * scale and minimum by channel (element).
  */
 #ifndef KV_GPU_FORMATS_CHANNEL_CUH
 #define KV_GPU_FORMATS_CHANNEL_CUH

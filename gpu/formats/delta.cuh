@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "delta" on the device, as ref/formats/delta.h defines it: a block
- * begins with the fp32 row that the token stands for in its lane: attention
- * reads it where it does not decode the latent vectors itself
- * (gpu/host/rebuilt.h), and the journal hashes it. Who codes and decodes is
- * gpu/parts/latents.cuh; here are the bytes of a latent vector.
+ * The format "delta" on the device, as ref/formats/delta.h defines it,
+ * DeltaKV's and Palu's latent vectors. A block begins with the fp32 row that
+ * the token stands for in its lane: attention reads it where it does not decode
+ * latent vectors itself (gpu/host/rebuilt.h), and the journal hashes it.
+ * gpu/parts codes and decodes (latents.cuh); here are the bytes of a latent
+ * vector: latent, put and get. The others are what gpu/formats/format.cuh asks
+ * of a format.
  */
 #ifndef KV_GPU_FORMATS_DELTA_CUH
 #define KV_GPU_FORMATS_DELTA_CUH
@@ -19,12 +21,13 @@ struct kv_gpu_format_delta {
     return {0, 0};
   }
 
-  /* How 4-bit codes share scales. */
+  /* 4-bit codes as settings of format token: `group` elements, or all, share a
+   * scale. */
   KV_DEVICE kv_minmax codes(const kv_delta &c) {
     return {4, c.group ? c.group : c.latent, KV_RULE_STORED};
   }
 
-  /* A latent vector, of a whole token. */
+  /* Bytes of a latent vector as it is stored. */
   KV_DEVICE kv_gpu_coded_size latent(const kv_delta &c) {
     kv_minmax m = codes(c);
     if (c.type == KV_LATENT_NONE) return {0, 0};
@@ -33,6 +36,7 @@ struct kv_gpu_format_delta {
     return {(int64_t)c.latent * (c.type == KV_LATENT_FP32 ? 4 : 2), 0};
   }
 
+  /* Bytes that a token is charged over all lanes: that, the ids, a position. */
   KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int) {
     const kv_delta &c = *(const kv_delta *)settings;
     kv_gpu_coded_size of = latent(c);
@@ -40,6 +44,7 @@ struct kv_gpu_format_delta {
             of.metadata + 4 * (int64_t)c.nearest + (c.ordered ? 0 : 4)};
   }
 
+  /* Element x of the lane's row. */
   KV_DEVICE float decode(const void *, int, const kv_gpu_block &block, int,
                          int x) {
     return ((const float *)block.metadata)[x];
@@ -52,8 +57,9 @@ struct kv_gpu_format_delta {
     return false;
   }
 
-  /* z[latent] into `to` and, as it is stored, back into z; all threads, and a
-   * barrier at the end. False, for all: not finite as stored. */
+  /* Stores z [c.latent] at `to`, and writes what it is as stored back into z.
+   * By all threads of the block together, with a barrier at the end. False, for
+   * all: an element, a scale or a minimum is not finite as stored. */
   KV_DEVICE bool put(const kv_delta &c, float *z, char *to) {
     bool wrong = false;
     if (c.type == KV_LATENT_INT4) return put_codes(c, z, to);
@@ -72,6 +78,7 @@ struct kv_gpu_format_delta {
     return !kv_block_any(wrong);
   }
 
+  /* The same of KV_LATENT_INT4. */
   KV_DEVICE bool put_codes(const kv_delta &c, float *z, char *to) {
     kv_minmax m = codes(c);
     kv_gpu_block block = {to, to + latent(c).metadata};
@@ -88,7 +95,7 @@ struct kv_gpu_format_delta {
     return fits && !wrong;
   }
 
-  /* Element i of the latent vector at `from`. */
+  /* Element i of the latent vector at `from`; by any one thread. */
   KV_DEVICE float get(const kv_delta &c, const char *from, int i) {
     kv_minmax m = codes(c);
     kv_gpu_block block = {(char *)from, (char *)from + latent(c).metadata};

@@ -36,24 +36,28 @@
 #include "gpu/shared/lane.h"
 #include "ref/ground/arith.h"
 
+/* Bytes of a block; metadata: scales and minima. */
 typedef struct kv_gpu_coded_size {
-  int64_t codes, metadata; /* bytes */
+  int64_t codes, metadata;
 } kv_gpu_coded_size;
 
-/* A code of a range stands for fma(code, scale, least); where codes are floats,
- * for RN(float * scale). */
+/* What elements of a row share: a code stands for fma(code, scale, least), or
+ * where codes are floats for RN(float * scale). */
 typedef struct kv_gpu_range {
   float scale, least;
 } kv_gpu_range;
 
-/* Where a block lies: behind one another in a slab, in two segments of a page
- * (ref/PAGES.md). */
+/* Where a block lies: both parts one behind the other in a slab, or in two
+ * segments of a page (gpu/shared/paged.h). */
 typedef struct kv_gpu_block {
   char *metadata, *codes;
 } kv_gpu_block;
 
 #include "gpu/formats/all.h"
 
+/* Bytes of a block of `members` rows in the slab's format; of one that is
+ * spread over all lanes, of all its parts. By any one thread, like all but
+ * kv_gpu_encode. */
 KV_DEVICE kv_gpu_coded_size kv_gpu_whole_block(const kv_gpu_slab &s,
                                                int members) {
   switch (s.format) {
@@ -67,11 +71,12 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-/* Where a part of n bytes of a layered block begins. */
+/* Where part number `part` of `parts` of n bytes begins. */
 KV_DEVICE int64_t kv_gpu_part_begin(int64_t n, int part, int parts) {
   return n * part / parts;
 }
 
+/* Bytes of a block in this slab: of one that is spread, its part. */
 KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
                                               int members) {
   kv_gpu_coded_size all = kv_gpu_whole_block(s, members);
@@ -83,6 +88,7 @@ KV_DEVICE kv_gpu_coded_size kv_gpu_block_size(const kv_gpu_slab &s,
   return {own(all.codes), own(all.metadata)};
 }
 
+/* Element x of row `member` of a block of the slab, which is coded. */
 KV_DEVICE float kv_gpu_decode(const kv_gpu_slab &s, const kv_gpu_block &block,
                               int member, int x) {
   switch (s.format) {
@@ -96,7 +102,7 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-/* Do rows of a format have scales of their own? */
+/* The format's ROWS: true if its rows have scales of their own. */
 KV_DEVICE bool kv_gpu_has_rows(int format) {
   switch (format) {
 #define KV_FORMAT(name)                                                        \
@@ -109,7 +115,7 @@ case KV_GPU_##name:                                                            \
   }
 }
 
-/* Range g of n of a row of such a format. */
+/* Range g of the n ranges of a row of such a format; c: its settings. */
 KV_DEVICE kv_gpu_range kv_gpu_range_of(int format, const kv_minmax &c, int n,
                                        int g, const void *metadata) {
   switch (format) {
@@ -123,6 +129,9 @@ case KV_GPU_##name:                                                            \
   }
 }
 
+/* Codes `members` rows, row(m, x) being element x of row m, into a block of the
+ * slab in which none of them lies. By all threads of the block together; a
+ * barrier at the end. False, for all: a scale does not fit its type. */
 template <class Rows>
 KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,
                              const kv_gpu_block &block) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Min-max codes on the device, as ref/formats/minmax.h defines them. CHANNEL
- * selects what shares a scale: element x of all rows, or else runs of `group`
- * elements of the only row.
+ * Min-max codes on the device, as ref/formats/minmax.h defines them, for the
+ * formats channel and token. Kernels call kv_gpu_minmax through
+ * gpu/formats/format.cuh, which says what ROWS, range, size, decode and encode
+ * are for; the others are their parts, any one thread's. CHANNEL selects what
+ * shares a scale: element x of all rows of a block, or else runs of `group`
+ * elements of its only row.
  *
  * Minimum and maximum are chosen by key (rule 2 of ref/ground/arith.h), so they
  * do not depend on the order. Metadata is aligned to 2 bytes, a block to 16.
@@ -15,9 +18,9 @@
 #include "gpu/formats/passes.cuh"
 #include "ref/formats/minmax.h"
 
-/* Code b of the four that stand lowest in the bytes of a word, as a float: the
- * code becomes the bits before the point of a power of two, which is
- * subtracted. `mask`: the bits of a code. */
+/* Code b of four, one in the low bits of each byte of `codes`, as a float;
+ * mask: the bits of a code. It becomes the lowest bits of a float that is a
+ * power of two, which is subtracted. By any one thread. */
 KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   int at = 8 * (b % 2); /* a float has 23 such bits, two codes of 8 */
   uint32_t magic = 0x4b000000u - ((uint32_t)at << 23);
@@ -25,8 +28,9 @@ KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
-/* A code's number. A product of a code and a scale is exact, so the fused
- * operation is the reference's product and sum. */
+/* The number that a code stands for; FP16: by KIVI's arithmetic of halves. A
+ * product of a code and a scale is exact, so the fused operation is the
+ * reference's product and sum. */
 template <bool FP16>
 KV_DEVICE float kv_minmax_number(float code, float step, float min) {
   if (!FP16) return kv_fma(code, step, min);
@@ -41,6 +45,7 @@ typedef struct kv_minmax_two {
 template <bool CHANNEL> struct kv_gpu_minmax {
   static constexpr bool ROWS = !CHANNEL;
 
+  /* Range g of n; block: its metadata, scales, then minima, in fp16. */
   KV_DEVICE kv_gpu_range range(const kv_minmax &c, int n, int g,
                                const void *block) {
     const uint16_t *from = (const uint16_t *)block + g;
@@ -48,8 +53,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return {kv_half(from[0]), kv_half(from[n])};
   }
 
-  /* Bytes of a row's codes: element x is in byte x mod plane, the first plane
-   * in the low bits. */
+  /* Bytes of a row's codes: element x is in byte x mod plane, x div plane codes
+   * above its low bits. */
   KV_DEVICE int plane(const kv_minmax &c, int width) {
     return (width * c.bits + 7) / 8;
   }
@@ -59,10 +64,12 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return CHANNEL ? width : (width + c.group - 1) / c.group;
   }
 
+  /* Which of them element x has. */
   KV_DEVICE int range_of(const kv_minmax &c, int x) {
     return CHANNEL ? x : x / c.group;
   }
 
+  /* Bytes of a block of `members` rows. */
   KV_DEVICE kv_gpu_coded_size size(const void *settings, int members,
                                    int width) {
     const kv_minmax &c = *(const kv_minmax *)settings;
@@ -71,6 +78,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                              (int64_t)ranges(c, width) * 4};
   }
 
+  /* Element x of row `member` of a block. */
   KV_DEVICE float decode(const void *settings, int width,
                          const kv_gpu_block &block, int member, int x) {
     const kv_minmax &c = *(const kv_minmax *)settings;
@@ -87,8 +95,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
                                   : kv_minmax_number<false>(code, step, min);
   }
 
-  /* Scale g and minimum g of a block of n, from the least and largest number;
-   * false where they, or what the largest code decodes to, leave fp16. */
+  /* Writes scale g and minimum g of a block of n ranges, from the least and the
+   * largest number; false: they, or what the top code stands for, leave fp16.
+   */
   KV_DEVICE bool set_range(const kv_minmax &c, float min, float max, int g,
                            int n, char *block) {
     float levels = (float)((1 << c.bits) - 1);
@@ -109,7 +118,7 @@ template <bool CHANNEL> struct kv_gpu_minmax {
            (!fp16 || kv_finite(kv_round_f16(top)));
   }
 
-  /* The least and the largest of the numbers that share range g. */
+  /* The least (a) and the largest (b) of the numbers that share range g. */
   template <class Rows>
   KV_DEVICE kv_minmax_two ends(const kv_minmax &c, int members, int width,
                                int g, const Rows &row) {
@@ -126,9 +135,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return {lo, hi};
   }
 
-  /* Scale and minimum by which codes of range g are chosen: those stored or, of
-   * KV_RULE_UNROUNDED, 1 / scale and minimum before they were rounded: of the
-   * least and the largest number. */
+  /* Scale (a) and minimum (b) by which codes of range g are chosen: those
+   * stored in the block, or by KV_RULE_UNROUNDED 1 / scale and minimum before
+   * they were rounded, from the least and the largest number `of`. */
   KV_DEVICE kv_minmax_two chosen_by(const kv_minmax &c, int width, int g,
                                     kv_minmax_two of, const char *block) {
     const uint16_t *from = (const uint16_t *)block + g;
@@ -139,8 +148,8 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return {kv_div(1, kv_div(kv_sub(of.b, of.a), levels)), of.a};
   }
 
-  /* Are the least and the largest number looked for again where codes are
-   * chosen? A block has no room for them. */
+  /* True if the least and the largest number are looked for again when codes
+   * are chosen, as a block has no room for them. */
   KV_DEVICE bool again(const kv_minmax &c) {
     return !CHANNEL && c.rule == KV_RULE_UNROUNDED;
   }
@@ -162,8 +171,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return kv_bits(kv_add(y, 0x1p23f)) & 0xffu; /* rint: the lowest bits */
   }
 
-  /* One range, j, where codes is NULL; or else byte j of the codes, which has
-   * one of every plane. One function, as `ends` is long. */
+  /* Where codes is NULL, writes range j, and returns as set_range; or else
+   * writes byte j of the codes, which has a code of every plane. One function,
+   * as `ends` is long. */
   template <class Rows>
   KV_DEVICE bool set(const kv_minmax &c, int members, int width, int j,
                      const Rows &row, char *block, uint8_t *codes) {
@@ -189,6 +199,9 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return fits;
   }
 
+  /* Codes rows into a block; by all threads of the block together, with a
+   * barrier at the end. False, for all: a scale or minimum does not fit fp16.
+   */
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int members, int width,
                         const Rows &row, const kv_gpu_block &block) {

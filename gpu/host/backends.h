@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All backends by name: ref, always; emu, the kernels of gpu/ on the CPU;
- * cuda, the same kernels on a device.
+ * All backends by name: ref, the CPU reference, always; emu, the kernels of
+ * gpu/ run by the executor on the CPU, if a C++ compiler built it; cuda, the
+ * same kernels on a device, if its module, a driver and a device are there. The
+ * engine and commands look backends up here.
  */
 #ifndef KV_GPU_BACKENDS_H
 #define KV_GPU_BACKENDS_H
 
 #include "ref/backend/backend.h"
 
+/* Both on a device's table; usable only if kv_backend_find returns them. */
 extern const kv_backend kv_backend_emu, kv_backend_cuda;
 
-/* Finds a backend by name. NULL: there is none of that name (KV_USAGE, naming
- * all), or it cannot be used here (KV_RESOURCE, with the reason). */
+/* The backend of a name. NULL: there is none of that name (KV_USAGE; the
+ * sentence names all), or it cannot be used here (KV_RESOURCE, with the
+ * reason). The first call for cuda loads the module and opens the device. */
 const kv_backend *kv_backend_find(const char *name, kv_err *e);
 
-/* Lists the backends that can be used here, ref first; returns how many (<=
- * room). */
+/* Fills in out[0..room) with the backends that can be used here, ref first;
+ * returns how many. */
 int kv_backends_default(const kv_backend **out, int room);
 
 #endif

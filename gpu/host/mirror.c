@@ -175,6 +175,19 @@ static bool hash_log(kv_store *s, int i) {
   return log && n >= 0;
 }
 
+/* Copies elements of a piece to the blocks that s->list names, or all in their
+ * order if none are listed. */
+static bool pull_blocks(kv_store *s, const kv_gpu_piece *p, int listed, int cap,
+                        size_t size, char *to) {
+  if (listed == 0) return kv_gpu_pull(s, p, 0, p->count, to);
+  for (int j = 0; j < listed; j++) {
+    int32_t b = s->list[j];
+    if (b < 0 || b >= cap) continue;
+    if (!kv_gpu_pull(s, p, (size_t)j, 1, to + (size_t)b * size)) return false;
+  }
+  return true;
+}
+
 /* Copies the blocks that were written; all if none are listed. */
 static bool mirror_blocks(kv_store *s, int i, int first, kv_slab *to) {
   int cap = to->cap;
@@ -185,22 +198,10 @@ static bool mirror_blocks(kv_store *s, int i, int first, kv_slab *to) {
   const kv_gpu_piece *data =
       kv_gpu_piece_of(s, KV_GPU_SAY_LANES, piece_of_lane(s, i, first + 2),
                       to->size, (size_t)cap);
-  if (listed < 0 || !members || !data) return false;
-  if (listed == 0)
-    return kv_gpu_pull(s, members, 0, members->count, to->members) &&
-           kv_gpu_pull(s, data, 0, data->count, to->data);
-  for (int j = 0; j < listed; j++) {
-    int32_t b = s->list[j];
-    if (b < 0 || b >= cap) continue;
-    if (!kv_gpu_pull(s, members, (size_t)j, 1, &to->members[b])) return false;
-  }
-  for (int j = 0; j < listed; j++) {
-    int32_t b = s->list[j];
-    if (b < 0 || b >= cap) continue;
-    if (!kv_gpu_pull(s, data, (size_t)j, 1, to->data + (size_t)b * to->size))
-      return false;
-  }
-  return true;
+  return listed >= 0 && members && data &&
+         pull_blocks(s, members, listed, cap, sizeof *to->members,
+                     (char *)to->members) &&
+         pull_blocks(s, data, listed, cap, to->size, to->data);
 }
 
 static bool mirror_slab(kv_store *s, int i, int first, const kv_gpu_slab *from,

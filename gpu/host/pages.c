@@ -61,18 +61,11 @@ static void add_pages(kv_store *s, size_t bytes, int count) {
                    2 * (size_t)s->lanes * most * sizeof *s->page);
 }
 
-/* What append will do on the device (gpu/backend/append.cu). */
-static void take_rows(kv_gpu_raw *pool, int count) {
-  if (pool->fixed) pool->n_free = 0;
-  int again = count < pool->n_free ? count : pool->n_free;
-  pool->n_free -= again;
-  pool->used += count - again;
-}
-
 void kv_gpu_pages_grow(kv_store *s, int count) {
   size_t bytes = 0;
   for (int i = 0; i < 2 * s->lanes; i++)
     bytes += (size_t)missing(s, i, count) * page_size(s, i);
   if (bytes) add_pages(s, bytes, count);
-  for (int i = 0; i < 2 * s->lanes; i++) take_rows(pool_of(s, i), count);
+  for (int i = 0; i < 2 * s->lanes; i++)
+    kv_gpu_take_rows(pool_of(s, i), count); /* as append will */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store of regular indices on a device, as its host sees it: memory for both
- * halves, taken once and never moved, so that what was recorded over it stays
- * right; kernels are the device's `regular`. Memory: twice what the lanes
+ * The memory of a store of regular indices (gpu/shared/regular.h) on a device:
+ * both halves, taken once and never moved, so that what was recorded over it
+ * stays right. What is done with it is kv_device.regular. Twice what the lanes
  * have room for, as a rewrite holds both copies while it copies.
  */
 #ifndef KV_GPU_HOST_REGULAR_H
@@ -15,15 +15,17 @@ extern "C" {
 #endif
 
 typedef struct kv_gpu_regular_store {
-  const kv_device *device;
-  kv_gpu_regular r;
+  const kv_device *device; /* NULL: closed */
+  kv_gpu_regular r;        /* as kernels are given it */
 } kv_gpu_regular_store;
 
-/* Empty lanes of `room` places each, for rows as the shape has them. */
+/* Takes it for `lanes` empty lanes of `room` tokens each, with rows as the
+ * shape has them. KV_RESOURCE: no memory, and *out is closed. */
 kv_rc kv_gpu_regular_open(const kv_device *device, const kv_shape *shape,
                           int lanes, int room, kv_gpu_regular_store *out,
                           kv_err *e);
-void kv_gpu_regular_close(kv_gpu_regular_store *s); /* accepts zeroed */
+/* Gives it back; accepts a zeroed store. */
+void kv_gpu_regular_close(kv_gpu_regular_store *s);
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,10 @@
  *
  * Device data that stores share. All stores of a trace read the rows of the
  * layers in flight, uploaded once for any number of methods, and the rotations
- * for methods that re-index or code keys before RoPE. They live as long as a
- * store uses them; memory is reused from layer to layer. All stores of a cell
- * write one log. Opening and closing is thread-safe.
+ * for methods that re-index or code keys before RoPE. All stores of a cell
+ * write one log. What is opened is shared with whoever opened the same, and
+ * lives until the last has closed it; memory is reused from layer to layer.
+ * Every open and close may be called by any thread.
  */
 #ifndef KV_GPU_SHARED_H
 #define KV_GPU_SHARED_H
@@ -12,12 +13,12 @@
 #include "gpu/shared/device.h"
 #include "ref/backend/backend.h"
 
-/* K, V and queries of one layer, on the device. */
+/* One layer's rows on the device. */
 typedef struct kv_gpu_loaded {
-  const kv_layer_data *of; /* NULL: free */
-  int users;
-  char *k, *v, *q;
-  size_t q_size;
+  const kv_layer_data *of; /* the layer that was uploaded last */
+  int users;       /* stores that have it open; 0: it may be another's */
+  char *k, *v, *q; /* device memory, as kv_gpu_layer.k, v and query have it */
+  size_t q_size;   /* bytes that q has room for */
   struct kv_gpu_loaded *next;
 } kv_gpu_loaded;
 
@@ -26,24 +27,23 @@ typedef struct kv_gpu_trace {
   const kv_device *device;
   kv_shape shape;
   const kv_rope *rope;
-  int stores;
-  kv_gpu_loaded *rows;
-  float *back;  /* kv_gpu_layer.back, or NULL */
-  float *forth; /* the same of forth */
-  float *turns; /* the same of turns */
-  int ahead;    /* needs.ahead of whom they were made for */
-  int32_t *position;
+  int stores;                  /* that have it open */
+  kv_gpu_loaded *rows;         /* all its layers' memory, a list */
+  float *back, *forth, *turns; /* what kv_gpu_layer has by these names; NULL: no
+                                  store has needed it */
+  int ahead;                   /* needs.ahead that `turns` were made for */
+  int32_t *position;           /* the same of position */
   struct kv_gpu_trace *next;
 } kv_gpu_trace;
 
-/* Where the verbs of a step leave what they rewrote, for the host to hash: as
- * long as a compression may need, which is far more than a layer holds. The
- * host has read a layer's before another layer of the cell compresses, so that
- * all stores of a plan share one. */
+/* Where the verbs of a step leave the rows that they rewrote, for the host to
+ * hash: as long as a compression may need, which is far more than a layer
+ * holds. The host has read a layer's before another layer of the cell
+ * compresses, so that all stores of a plan share one. */
 typedef struct kv_gpu_log {
   const kv_device *device;
-  const kv_plan *of; /* which the stores were opened for */
-  int users;
+  const kv_plan *of;  /* which the stores were opened for */
+  int users;          /* stores that have it open */
   size_t cap, width;  /* rows of a lane; floats of a row: d + d_v */
   uint32_t *id;       /* [lanes][cap] */
   float *row;         /* [lanes][cap][width] */
@@ -51,27 +51,33 @@ typedef struct kv_gpu_log {
   struct kv_gpu_log *next;
 } kv_gpu_log;
 
-/* n zeroed bytes on the device; NULL on failure, with the sentence in e. */
+/* n zeroed bytes on the device, which the caller gives back; NULL: e says why
+ * (KV_RESOURCE). */
 void *kv_gpu_room(const kv_device *device, size_t n, kv_err *e);
-/* Says in e why take or pin returned NULL. */
+/* Says in e why take or pin returned NULL just now (KV_RESOURCE). */
 void kv_gpu_none(const kv_device *device, kv_err *e);
-/* The device's failed(), which may be that memory was lacking. */
+/* device->failed(), noted for kv_gpu_lacked: it may be that memory lacked. */
 const char *kv_gpu_failed(const kv_device *device);
-/* True if memory was lacking since the last call, and the device works. */
+/* kv_backend.lacked: true if memory was lacking since the last call, and the
+ * device works. */
 bool kv_gpu_lacked(const kv_device *device);
 
-/* Opens what a trace has on the device, for a plan: with rotations if the
- * method re-indexes, and rotations of the tokens' positions if needs.rope. */
+/* Opens what a trace has on the device, for a store of the plan: with rotations
+ * if needs.reindex, and turns, copied from `turns`, if needs.rope. KV_RESOURCE:
+ * *out is NULL. Closing the last one tells the device that the trace has ended.
+ */
 kv_rc kv_gpu_trace_open(const kv_device *device, const kv_plan *plan,
                         const kv_turns *turns, kv_gpu_trace **out, kv_err *e);
 void kv_gpu_trace_close(kv_gpu_trace *p); /* accepts NULL */
 
-/* The rows of a layer; uploads them if no other store is using them. */
+/* Opens the rows of a layer; uploads them if no other store has them open.
+ * KV_RESOURCE: *out is NULL. */
 kv_rc kv_gpu_loaded_open(kv_gpu_trace *p, const kv_layer_data *data,
                          kv_gpu_loaded **out, kv_err *e);
 void kv_gpu_loaded_close(kv_gpu_loaded *r); /* accepts NULL */
 
-/* The log of a plan whose method rewrites; NULL: no memory, and e says so. */
+/* Opens the log of a plan whose method rewrites rows; NULL: no memory, and e
+ * says so. */
 kv_gpu_log *kv_gpu_log_open(const kv_device *device, const kv_plan *plan,
                             kv_err *e);
 void kv_gpu_log_close(kv_gpu_log *log); /* accepts NULL */

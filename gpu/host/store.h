@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the device backends: one method on one layer in flight. The device
- * holds the data; the host keeps a mirror of every lane, rewritten rows
- * included, which the engine reads, measures and hashes exactly like a lane of
- * the reference.
+ * Private to gpu/host: a store, kv_backend's state of one method on one layer
+ * in flight. The device holds the data; the host keeps a mirror of every lane,
+ * rewritten rows included, which the engine reads, measures and hashes like a
+ * lane of the reference. gpu/host/replay.c is the table of kv_backend; the
+ * other files are its parts, in the order of the sections below.
  *
  * A decode step is one start of one recorded sequence, one copy and one wait,
  * for any number of lanes and heads: the sequence ends with a report of
- * everything that the host must know (gpu/backend/report.cu), and the calls of
+ * everything that the host must know (gpu/shared/lane.h), and the calls of
  * kv_backend read it piece by piece. The copy is a little longer than the last
  * report of its kind; a report that is longer still needs a second copy.
  *
- * If the device is lost, the store continues without it, so that the engine can
- * end the layer: lanes hold every token, views see all of them, outputs are
- * zero, and the fault is reported.
+ * Functions leave what goes wrong in s->fault, the first failure, and then do
+ * nothing. If the device is lost the store continues without it, so that the
+ * engine can end the layer: lanes hold every token, views see all of them,
+ * outputs are zero, and the fault is reported.
  */
 #ifndef KV_GPU_STORE_H
 #define KV_GPU_STORE_H
@@ -36,11 +38,11 @@ typedef enum kv_gpu_recording {
 } kv_gpu_recording;
 
 /* Kinds of reports, which differ in length. */
-typedef enum kv_gpu_kind_of_step {
-  KV_GPU_STEP, /* a decode step without a compression */
-  KV_GPU_DUE,  /* a decode step with a compression */
-  KV_GPU_PROMPT,
-  KV_GPU_LAST, /* the end of a layer */
+typedef enum kv_gpu_step {
+  KV_GPU_STEP,   /* a decode step without a compression */
+  KV_GPU_DUE,    /* a decode step with a compression */
+  KV_GPU_PROMPT, /* a compression of the prompt, or of a block of it */
+  KV_GPU_LAST,   /* the end of a layer */
   KV_GPU_STEPS
 } kv_gpu_step;
 
@@ -49,61 +51,66 @@ struct kv_store {
   const kv_plan *opened; /* for all layers */
   const kv_plan *plan;   /* of the layer in flight */
   kv_shape shape; /* the plan's, with the prompt_len of the last prompt */
-  const kv_layer_data *data;
-  int parts; /* one method, or two on the same lanes */
-  kv_method_part part[KV_MOST_PARTS];
-  const kv_gpu_hooks *hooks[KV_MOST_PARTS];
+  const kv_layer_data *data;          /* of the layer in flight */
+  int parts;                          /* one method, or two on the same lanes */
+  kv_method_part part[KV_MOST_PARTS]; /* [parts] */
+  const kv_gpu_hooks *hooks[KV_MOST_PARTS]; /* [parts] the device's */
   kv_gpu_trace *trace;
   kv_gpu_log *log;            /* NULL where the method never rewrites */
   struct kv_gpu_tiers *tiers; /* gpu/host/tiers.h; NULL: rows lie in slabs */
   struct kv_gpu_indexed *indexed; /* gpu/host/indexed.h; NULL: in pools */
   kv_gpu_rebuilt *rebuilt;        /* gpu/host/rebuilt.h; NULL: rows are read */
-  kv_gpu_loaded *rows; /* rows of the layer, between begin and finish */
-  int lanes, queries;  /* query heads of a lane */
-  int tile_rows;       /* prompt rows at once */
-  bool own_views;      /* one of the methods has a view hook */
-  kv_gpu_layer layer;  /* device pointers */
-  kv_gpu_clock clock;
+  kv_gpu_loaded *rows;  /* rows of the layer, between begin and finish */
+  int lanes, queries;   /* query heads of a lane */
+  int tile_rows;        /* prompt rows at once */
+  bool own_views;       /* one of the methods has a view hook */
+  kv_gpu_layer layer;   /* what kernels are given: device pointers */
+  kv_gpu_clock clock;   /* what the device's was set to last */
   kv_gpu_lane *head;    /* [lanes] host copies of the lanes' structs */
-  char **page, **paged; /* [lanes][2][pages of n_tokens] addresses of the pages
-                           of K's and V's pools; where the device has them */
+  char **page, **paged; /* [lanes][2][pages of n_tokens] device addresses of the
+                           pages of K's and V's pools; the same array on the
+                           device */
   int *pages;           /* [lanes][2] how many there are */
   char *own;            /* device memory: [lanes] lane states */
   size_t own_size;      /* bytes of one lane state, rounded up */
   kv_lane *mirror;      /* [lanes] */
   kv_turns turns;       /* rotations of its keys, if needs.rope */
   kv_places *places;    /* and to other places, if needs.reindex; else NULL */
-  uint64_t *bad;        /* [lanes] */
-  kv_digest *state;     /* [lanes] */
-  kv_leaves leaves;
-  kv_shows shows;      /* zeroed: not asked for */
+  uint64_t *bad;        /* [lanes] kv_gpu_layer.bad, as read */
+  kv_digest *state;     /* [lanes] before the step's compression */
+  kv_leaves leaves;     /* the layer's digests */
+  kv_shows shows; /* hashes of what selections saw; zeroed: not asked for */
   kv_gpu_shown *shown; /* [lanes + 1] copy of the device's */
   uint32_t *words;     /* words of one of them */
   /* Of the step, by query head of the layer. */
   float *s, *out, *lse, *both; /* [heads][stride] or NULL: not asked for;
                                   [heads][d_v], [heads], [heads][d_v + 1] */
-  kv_view *view;
-  int64_t *sums;   /* [heads][stride] recorded ones, or NULL */
-  float *row;      /* scratch: a rewritten row to be hashed */
-  int32_t *list;   /* [cap_log] numbers of a report */
-  uint32_t *next;  /* [n_tokens] */
+  kv_view *view;               /* [heads] */
+  int64_t *sums;   /* [heads][stride] the trace's recorded sums, or NULL: it has
+                      none */
+  float *row;      /* [d + d_v] scratch: a rewritten row to be hashed */
+  int32_t *list;   /* [cap_log] scratch: numbers of a report */
+  uint32_t *next;  /* [n_tokens] scratch: the same of KV_GPU_SAY_NEXT */
   char *report;    /* pinned: front, pieces, data */
   uint64_t window; /* offset of the data that `report` holds now */
   uint64_t expected[KV_GPU_STEPS]; /* bytes of data */
   /* What is done already for the block that ends at `end` tokens. Hold the lock
    * while looking it up and doing it. */
   pthread_mutex_t lock;
-  int end;
-  bool seen, attended, lost;
-  bool waiting; /* a block of the prompt has entered the mirror; the device is
-                   asked for all of it when it compresses */
-  kv_err fault;
-  char *message;   /* one to or from the device, its head first; or NULL */
-  kv_message said; /* what the layer publishes at the step, */
-  bool published;  /* if it does */
-  void *recorded[KV_GPU_RECORDS];
-  kv_tensor *asset; /* [asked] where the device has the method's tensors */
-  void **taken;     /* device memory to give back */
+  int end;       /* tokens seen */
+  bool seen;     /* its prompt rows were observed */
+  bool attended; /* its decode step was run */
+  bool lost;     /* the device has failed */
+  bool waiting;  /* a block of the prompt has entered the mirror; the device is
+                    asked for all of it when it compresses */
+  kv_err fault;  /* the first failure */
+  char *message; /* one to or from the device, its head first; or NULL */
+  kv_message said;                /* what the layer publishes at the step, */
+  bool published;                 /* if it does */
+  void *recorded[KV_GPU_RECORDS]; /* by kv_device.record; NULL: not yet */
+  kv_tensor
+      *asset;   /* [asked] where the device has the method's tensors; NULL */
+  void **taken; /* device memory to give back */
   int n_taken, cap_taken;
   void *settings[KV_MAX_CODINGS]; /* of codings, of these; NULL: none yet */
 };
@@ -112,94 +119,113 @@ struct kv_scratch {
   int nothing; /* a store needs none */
 };
 
-/* store.c */
+/* --- store.c: kv_backend's open, close (accepts NULL), begin and prompt --- */
 kv_rc kv_gpu_open(const kv_device *device, const kv_plan *plan, kv_store **out,
                   kv_err *e);
 void kv_gpu_close(kv_store *s);
 void kv_gpu_begin(kv_store *s, const kv_layer_data *data);
 void kv_gpu_prompt(kv_store *s, int end);
 
-/* take.c: allocates all device memory of a store, and its report; errors in
- * s->fault. */
+/* --- take.c ---------------------------------------------------------------
+ * For open: allocates all device memory of a store, and its report. */
 void kv_gpu_take_all(kv_store *s);
 
-/* room.c */
-/* n zeroed bytes on the device, given back by close; NULL and s->fault. */
+/* --- room.c --------------------------------------------------------------- */
+/* n zeroed bytes on the device, given back by close; NULL: s->fault says why.
+ */
 void *kv_gpu_take_room(kv_store *s, size_t n);
-/* What was recorded is another now. */
+/* Drops the recorded sequences, as what they contain has changed; they are
+ * recorded anew when they are run next. */
 void kv_gpu_forget(kv_store *s);
 
-/* pages.c: the lanes' pools of rows */
-/* Takes what they need beside pages; errors in s->fault. */
+/* --- pages.c: the lanes' pools of rows ------------------------------------ */
+/* For open: takes what they need beside pages. */
 void kv_gpu_pages_take(kv_store *s);
-/* Adds the pages that `count` more tokens need; errors in s->fault. */
+/* Before tokens enter: adds the pages that `count` more tokens need. */
 void kv_gpu_pages_grow(kv_store *s, int count);
 
-/* sequence.c: what is started, in which order, within a recording or not */
+/* --- sequence.c -----------------------------------------------------------
+ * What is started, in which order; by a recording, or at once. */
+/* True while the tokens seen are the prompt's. */
 static inline bool kv_gpu_in_prompt(const kv_store *s) {
   return s->end <= s->shape.prompt_len;
 }
 /* True if a method observes rows of this phase, prompt or decoding. */
 bool kv_gpu_observed(const kv_store *s);
-/* The clock's tokens, `count` of them, enter. */
+/* The clock's tokens, `count` of them, enter; hook arrive. */
 void kv_gpu_seq_enter(const kv_store *s, int count, void *stream);
-/* Observation of a tile of `rows` prompt rows, shown to who observes. */
+/* A tile of `rows` prompt rows is observed: logits, probabilities, and .. */
 void kv_gpu_seq_tile(const kv_store *s, int rows, void *stream);
+/* .. hook observe, of the methods that observe rows of this phase. */
 void kv_gpu_seq_observe(const kv_store *s, void *stream);
-/* What lanes hold before and after they compress; `first` begins a report. */
+/* Columns are reported, lanes compress, and are reported; first 1: this begins
+ * a report. */
 void kv_gpu_seq_compress(const kv_store *s, void *stream, int first);
-/* Of the i-th method on the lanes. */
+/* Hook publish of the i-th method on the lanes. */
 void kv_gpu_seq_publish(const kv_store *s, int i, void *stream);
-extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS]; /* of a store */
+/* The recorded sequences; self: a store. */
+extern kv_gpu_sequence *const kv_gpu_sequences[KV_GPU_RECORDS];
 
-/* step.c */
+/* --- step.c --------------------------------------------------------------- */
+/* True if a compression is due at the tokens seen. */
 bool kv_gpu_due(const kv_store *s);
-/* The next tokens enter. Of a prompt that is taken in blocks the device is told
- * when the block compresses. */
+/* Tokens first.. enter, `count` of them. Of a prompt that is taken in blocks
+ * the device is told when the block compresses. */
 void kv_gpu_enter(kv_store *s, int first, int count);
-/* Runs observe on the query rows of a whole prompt, tile by tile. */
+/* Then, in a prompt: runs observe on the query rows of these tokens, tile by
+ * tile; returns early where the plan's stop() says so. */
 void kv_gpu_show_prompt(kv_store *s, int first, int count);
 /* Each starts its work and reads the report: a whole decode step, .. */
 void kv_gpu_run_step(kv_store *s);
 void kv_gpu_run_compression(kv_store *s); /* a block of the prompt compresses */
 void kv_gpu_run_last(kv_store *s);        /* columns at the end of a layer */
-/* Messages of layers, where needs.across is KV_DOWN: that of those above to the
- * device (NULL: there is none), and what this one publishes to the host. */
+/* Messages of layers, where needs.across is KV_DOWN: puts that of the layers
+ * above to the device (NULL: there is none), .. */
 void kv_gpu_receive(kv_store *s, const kv_message *above);
+/* .. and gets what this one publishes, the store's until the next step; NULL:
+ * it publishes none. */
 const kv_message *kv_gpu_publish(kv_store *s);
 
-/* read.c */
-/* Copies the report to the host. False: the device is lost. */
+/* --- read.c --------------------------------------------------------------- */
+/* Copies the report of what was started to the host. False: the device is lost.
+ */
 bool kv_gpu_read(kv_store *s, kv_gpu_step kind);
-/* Piece j of a stage, which has elements of `size` bytes, at most `most`;
- * otherwise NULL and s->fault. */
+/* Piece j of a stage, checked: it is empty, or has elements of `size` bytes, at
+ * most `most`. NULL: it is another (KV_INTERNAL), or there was a fault before.
+ */
 const kv_gpu_piece *kv_gpu_piece_of(kv_store *s, kv_gpu_stage stage, int j,
                                     size_t size, size_t most);
-/* Copies elements first..first+n-1 of a piece. False: the device is lost. */
+/* Copies elements first..first+n-1 of a piece to `to`, from the report or,
+ * where that is longer than its area, from the device. False: the device is
+ * lost. */
 bool kv_gpu_pull(kv_store *s, const kv_gpu_piece *p, size_t first, size_t n,
                  void *to);
-/* Copies a whole piece; returns its number of elements, -1: s->fault. */
+/* kv_gpu_piece_of, and all of it to `to`; returns its number of elements, -1:
+ * s->fault. */
 int kv_gpu_pull_all(kv_store *s, kv_gpu_stage stage, int j, size_t size,
                     size_t most, void *to);
 
-/* mirror.c: copy the report's stages into the mirror. */
+/* --- mirror.c -------------------------------------------------------------
+ * Each copies a stage of the report into the mirror, and views into s->view. */
 void kv_gpu_mirror_views(kv_store *s);
 void kv_gpu_mirror_columns(kv_store *s);
 void kv_gpu_mirror_lanes(kv_store *s);
 
-/* shows.c: what selections are shown, where the plan asks (ref/lane/shown.h) */
-/* Allocates its memory on device and host; errors in s->fault. */
+/* --- shows.c --------------------------------------------------------------
+ * What selections are shown, where the plan asks for it (ref/lane/shown.h). */
+/* For open: allocates its memory on device and host. */
 void kv_gpu_shows_take(kv_store *s);
 void kv_gpu_shows_give(kv_store *s);
-/* The most bytes of a report that it can take. */
+/* The most bytes of a report that it can take; 0: not asked for. */
 size_t kv_gpu_shows_bytes(const kv_store *s);
-/* A new layer begins. */
+/* A layer begins: nothing was shown. */
 void kv_gpu_shows_begin(kv_store *s);
-/* Reads it from the report of a step. */
+/* Copies the stage of scores into s->shows, which hashes it. */
 void kv_gpu_mirror_shows(kv_store *s);
 
-/* lost.c */
-/* True if the device has failed; the store then continues without it. */
+/* --- lost.c --------------------------------------------------------------- */
+/* True if the device has failed, now or before. The first time it becomes the
+ * store's fault, and lanes are made to hold every token. */
 bool kv_gpu_lost(kv_store *s);
 /* Makes views and outputs of a step after the device was lost. */
 void kv_gpu_lost_views(kv_store *s);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The coded rows of a store in unified pages (ref/PAGES.md), where the plan
- * asks for it and its formats allow: each coded token is coded by itself, K and
- * V by formats of their own that come in one or two pairs, and nothing is
- * merged. Else the slabs hold them. Which it is changes no bit of any result.
+ * A replay's coded rows in unified pages (gpu/shared/paged.h, ref/PAGES.md),
+ * where the plan asks for it (`--layout unified`) and its formats allow: each
+ * token is coded by itself, K and V by formats of their own that come in one or
+ * two pairs, and nothing is merged. Else the slabs hold them; which it is
+ * changes no bit of any result. gpu/host/store.c, take.c and sequence.c are the
+ * callers.
  *
  * Pages are reserved before tokens enter, by what they may need at most, and
- * what a prompt did not need goes back when it is compressed; as variant code
- * has it. The pool has as many pages as the slabs' blocks would fill, so no
- * lane is ever refused.
+ * what a prompt did not need goes back when it is compressed, as LeanKV's code
+ * does. The pool has as many pages as the slabs' blocks would fill, so no lane
+ * is ever refused.
  */
 #ifndef KV_GPU_TIERS_H
 #define KV_GPU_TIERS_H
@@ -16,7 +18,7 @@
 #include "gpu/host/store.h"
 #include "gpu/host/unified.h"
 
-/* What the page manager is told to do, on the device. */
+/* What the page manager may be told to do: kv_pages_phase of that name. */
 typedef enum kv_gpu_tiers_job {
   KV_GPU_JOB_PROMPT,
   KV_GPU_JOB_STEP,
@@ -25,27 +27,29 @@ typedef enum kv_gpu_tiers_job {
 } kv_gpu_tiers_job;
 
 struct kv_gpu_tiers {
-  kv_gpu_unified u;
+  kv_gpu_unified u;    /* the page manager, of one request */
   kv_gpu_paged rows;   /* as kernels are given it */
-  kv_gpu_paged *there; /* on the device, for slabs */
+  kv_gpu_paged *there; /* a copy on the device, to which slabs point */
   kv_pages_job *job;   /* [KV_GPU_JOBS] on the device */
 };
 
-/* Sets s->tiers, or leaves it NULL where rows stay in slabs; errors in
- * s->fault. The lanes' mirrors are there. */
+/* When a store opens and has its mirror: sets s->tiers, or leaves it NULL where
+ * rows stay in slabs; no memory is in s->fault. */
 void kv_gpu_tiers_take(kv_store *s);
-void kv_gpu_tiers_give(kv_store *s);
+void kv_gpu_tiers_give(kv_store *s); /* when it closes */
 /* A layer begins: all pages are free. */
 void kv_gpu_tiers_begin(kv_store *s);
-/* Where the blocks of a lane's slab lie. */
+/* Where the blocks of a slab of a lane and side (KV_SIDE_K, KV_SIDE_V) lie;
+ * zeroed: in its own data. slab: KV_CODED or more. */
 kv_gpu_in_pages kv_gpu_tiers_of(const kv_store *s, int lane, int side,
                                 int slab);
-/* Does attention walk the pages? */
+/* True if attention is kv_device.attend_paged. */
 bool kv_gpu_tiers_walked(const kv_store *s);
 
-/* Starts what reserves pages for the tokens that have entered, .. */
+/* Starts, in a sequence, nothing where s->tiers is NULL: reserves pages for the
+ * tokens that have entered; .. */
 void kv_gpu_seq_reserve(const kv_store *s, void *stream);
-/* .. and gives back what a prompt that is compressed did not need. */
+/* .. gives back what a prompt that is compressed did not need. */
 void kv_gpu_seq_compressed(const kv_store *s, void *stream);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page manager on a device, as its host sees it: memory, and one call a
- * step, of a launch between copies of the jobs (gpu/backend/pages.cu). open may
- * fail, and says why; after it the device's failed() does. Memory: that of
- * ref/pages/pages.h, and a job and its sums a request. And how tokens lie in
- * its pages.
+ * The page manager on a device (gpu/shared/pages.h) as its host sees it: its
+ * memory, one call a step, and how tokens lie in its pages. open may fail;
+ * after it failures are the device's failed(). Memory: that of
+ * ref/pages/pages.h, and a job and its sums a request.
  */
 #ifndef KV_GPU_UNIFIED_H
 #define KV_GPU_UNIFIED_H
@@ -17,30 +16,32 @@ extern "C" {
 #include "ref/pages/geometry.h"
 
 typedef struct kv_gpu_unified {
-  const kv_device *device;
-  kv_gpu_pages p;
+  const kv_device *device; /* NULL: closed */
+  kv_gpu_pages p;          /* as kernels are given it */
 } kv_gpu_unified;
 
-/* All pages free, no request has any. */
+/* Takes its memory; all pages are free, no request has any. KV_RESOURCE: *out
+ * is closed. */
 kv_rc kv_gpu_unified_open(const kv_device *device, const kv_pages_shape *shape,
                           kv_gpu_unified *out, kv_err *e);
-/* The same again. */
+/* The same state again; KV_RESOURCE: no memory on the host. */
 kv_rc kv_gpu_unified_reset(kv_gpu_unified *u, kv_err *e);
-void kv_gpu_unified_close(kv_gpu_unified *u); /* accepts zeroed */
+void kv_gpu_unified_close(kv_gpu_unified *u); /* accepts a zeroed one */
 
-/* One step of n requests, whose counts are in device memory. Returns how many
- * were refused. */
+/* One step of n requests: uploads job [n], whose `count` are device pointers,
+ * does them, reads the answers back into job and waits. Returns how many were
+ * refused. For tests and benchmarks: a replay starts kv_device.compact itself.
+ */
 int kv_gpu_unified_compact(kv_gpu_unified *u, int n, kv_pages_job *job);
 
-/* A side of a tier: how it is coded, by groups that divide a row or but one of
- * them; elements of a row; the lane's slab. */
+/* A side of a tier. */
 typedef struct kv_gpu_tier_side {
-  kv_minmax how;
-  int width, slab;
+  kv_minmax how;   /* how a row is coded */
+  int width, slab; /* elements of a row; the lane's slab of it */
 } kv_gpu_tier_side;
 
-/* How a tier's tokens lie in pages of so many bytes, t bytes each. tokens 0:
- * not one fits. */
+/* How a tier's tokens lie in pages of `page` bytes; t: bytes of a token's codes
+ * and metadata; side: K, then V. tokens 0 in it: not one fits. */
 kv_gpu_paged_tier kv_gpu_paged_tier_of(int64_t page, const kv_page_token *t,
                                        const kv_gpu_tier_side side[KV_SIDES]);
 

@@ -5,10 +5,10 @@
  * or freed, and lane->fault, the first failure, which stays. Verbs are the
  * callers.
  *
- * Functions marked "The block" are called by all threads together with the same
- * arguments, begin so that what threads wrote before may be overwritten, and
- * end with a barrier. The others are one thread's, which owns the lane's
- * scalars, between two barriers.
+ * Functions marked "The block" are called by all threads of the lane's block
+ * together with the same arguments, behind a barrier, and end with one. The
+ * others are called by one thread between two barriers, the only one that then
+ * reads and writes the lane's scalars.
  *
  * The last block freed is the first to be taken, as in ref/lane/verbs.c, so
  * that block numbers equal the reference's. Numbers of pool rows are in no
@@ -28,9 +28,10 @@ KV_DEVICE void kv_gpu_fail(kv_gpu_lane *lane, kv_gpu_fault why, uint32_t id) {
   lane->fault_at = (int)id;
 }
 
-/* The block: opens a record of `count` words behind its head, and returns where
- * they are to be written. NULL for all: the journal is full (KV_GPU_JOURNAL),
- * and the verb must do nothing. */
+/* The block: opens a record of a verb (KV_KEEP, KV_MERGE, ..): writes its head,
+ * five words, and returns where its `count` other words are to be written. NULL
+ * for all: the journal is full (KV_GPU_JOURNAL), and the verb must do nothing.
+ */
 KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
                                   kv_record kind, int count) {
   int n = lane->n_verbs;

@@ -7,12 +7,8 @@
  * head: so a load from shared memory brings two halves, and a load of four
  * weights, which all threads of a warp share, serves two columns.
  *
- * Order, by all threads of the block together, for each KV_BLOCK columns:
- * kv_columns_from, kv_values_fetch of the first stages, then for each stage
- * kv_values_weigh and kv_values_fetch of the stage KV_VALUE_STAGES further, and
- * kv_values_keep. The caller puts kv_async_wait and a barrier before each
- * kv_values_weigh, and a barrier behind it. Rows of a stage come t * rows ..,
- * beyond the chunk's n there is nothing to fetch, which is allowed.
+ * kv_values_sum, called by all threads of the block together, does all of it;
+ * the others are its steps, without a barrier.
  */
 #ifndef KV_GPU_VALUES_CUH
 #define KV_GPU_VALUES_CUH
@@ -184,7 +180,7 @@ KV_DEVICE void kv_values_weigh(const kv_gpu_layer &l, const kv_columns &x,
 
 /* Puts the thread's sums of the columns into l.part, where join reads them, for
  * chunk c of `count` query heads of the layer from `head` on; those past them
- * are left out. */
+ * are left out. One thread's. */
 template <int HEADS>
 KV_DEVICE void kv_values_keep(const kv_gpu_layer &l, const kv_columns &x,
                               int head, int count, int c, const float *a) {
@@ -197,6 +193,36 @@ KV_DEVICE void kv_values_keep(const kv_gpu_layer &l, const kv_columns &x,
     float *to = l.part + chunk * (size_t)l.shape.d_v + x.first + column;
     to[0] = a[2 * h];
     if (column + 1 < x.width) to[1] = a[2 * h + 1];
+  }
+}
+
+/* Chunk c for `count` <= HEADS query heads of the layer from `head` on, n
+ * entries, whose values row [KV_GPU_CHUNK] has: their sums, weighted by p
+ * [HEADS][KV_GPU_CHUNK], go into l.part. row, p and stage are shared memory.
+ * meanwhile(): called once while the first rows are on their way; may write p.
+ * PLAIN: all rows are of the trace's type. Has barriers. */
+template <int HEADS, bool PLAIN, class Meanwhile>
+KV_DEVICE void kv_values_sum(const kv_gpu_layer &l, int head, int count, int c,
+                             int n, const kv_gpu_row *row, kv_piece *stage,
+                             const float *p, const Meanwhile &meanwhile) {
+  constexpr int OWN = 2 * kv_value_heads(HEADS);
+  int size = PLAIN && l.shape.dtype != KV_F32 ? 2 : 4;
+  for (int first = 0; first < l.shape.d_v; first += KV_BLOCK) {
+    kv_columns x = kv_columns_from(l, first, size, PLAIN, row, stage);
+    float sum[OWN];
+    KV_UNROLL
+    for (int u = 0; u < OWN; u++) sum[u] = 0;
+    for (int t = 0; t < KV_VALUE_STAGES; t++)
+      kv_values_fetch<PLAIN>(l, x, n, t);
+    if (first == 0) meanwhile();
+    for (int t = 0; t * x.rows < n; t++) {
+      kv_async_wait<KV_VALUE_STAGES - 1>();
+      __syncthreads();
+      kv_values_weigh<HEADS, PLAIN>(l, x, n, t, p, sum);
+      __syncthreads();
+      kv_values_fetch<PLAIN>(l, x, n, t + KV_VALUE_STAGES);
+    }
+    kv_values_keep<HEADS>(l, x, head, count, c, sum);
   }
 }
 

@@ -150,11 +150,7 @@ static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane,
   decision d = decide(at, lane, j);
   if (d.demote >= 0 && d.demote != d.prune)
     kv_gpu_tier_demote(at, lane, &o->tiers, j.one, d.demote);
-  if (d.prune < 0) return;
-  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, lane->n);
-  for (int i = kv_thread(); i < lane->n; i += KV_BLOCK) keep[i] = i != d.prune;
-  __syncthreads();
-  kv_gpu_keep_mask(at, lane, keep);
+  if (d.prune >= 0) kv_gpu_drop_one(at, lane, d.prune);
 }
 
 /* --- compress ------------------------------------------------------------ */

@@ -84,14 +84,6 @@ static __device__ void flag_context(const kv_gpu_lane *lane, int n,
   __syncthreads();
 }
 
-static __device__ void drop(kv_gpu_at &at, kv_gpu_lane *lane, int entry) {
-  int n = lane->n;
-  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = i != entry;
-  __syncthreads();
-  kv_gpu_keep_mask(at, lane, keep);
-}
-
 static __device__ void compress_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int past = lane->n - o->proximity;
@@ -104,7 +96,7 @@ static __device__ void compress_paper(kv_gpu_at &at, kv_gpu_lane *lane) {
   int victim =
       kv_gpu_argmin(at, kv_gpu_column_float(at, lane, 0), past, context);
   if (o->residual == 0)
-    drop(at, lane, victim);
+    kv_gpu_drop_one(at, lane, victim);
   else if (residual < o->residual)
     kv_gpu_retier(at, lane, 1, &victim, RESIDUAL);
   else

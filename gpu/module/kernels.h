@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of a device's table that are the same on every device: methods and
- * formats by name. The list is generated from methods.mk (gpu/methods/list.h).
- * The same source is compiled into the program, for the executor, and into the
- * CUDA module, each time with the kernels linked beside it.
+ * The entries of a device's table that are the same on every device: methods
+ * and formats by name, from methods.mk and formats.mk (gpu/methods/list.h,
+ * gpu/formats/list.h). The same source is compiled into the program, for the
+ * executor, and into the CUDA module, each time with the kernels linked beside
+ * it. Neither function can fail otherwise than it says.
  */
 #ifndef KV_GPU_KERNELS_H
 #define KV_GPU_KERNELS_H
@@ -14,9 +15,11 @@
 extern "C" {
 #endif
 
-/* By the method's name ("oracle-topk"); NULL: no twin. */
+/* kv_device.hooks: a method's, by its name ("oracle-topk"); NULL: it has no
+ * twin.
+ */
 const kv_gpu_hooks *kv_gpu_hooks_named(const char *method);
-/* By the format's name ("channel"); -1: its codes are unknown here. */
+/* kv_device.format: a kv_gpu_format, by its name ("channel"); -1: not known. */
 int kv_gpu_format_named(const char *name);
 
 #ifdef __cplusplus

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CUDA device's failures and its memory, of gpu/module/cuda.cu alone.
+ * The CUDA device's failures and its memory: the first part of
+ * gpu/module/cuda.cu, its only user, on the host. Functions that kv_device
+ * names (clear, give, take, pin, unpin, why_none, ended) are its entries.
  *
- * Every call is checked; the first failure is kept as a sentence, and after it
- * nothing is started. That there is no memory is no failure: the caller gives
- * back what it has, and the next one goes on. Whatever a call wanted memory
- * for, an array, a copy, a kernel's code, a graph: it is tried once more after
- * the device has been waited for and the pool has given back what it keeps.
+ * Every call of the runtime is checked; the first failure is kept as a
+ * sentence, and after it nothing is started. That there is no memory is no
+ * failure of take and pin. Whatever a call wanted memory for, an array, a copy,
+ * a kernel's code, a graph: it is tried once more after the device has been
+ * waited for and the pool has given back what it keeps.
  *
  * Memory comes from the runtime's pool, which keeps what was given back: a
  * store takes hundreds of arrays, and each would cost a call of the driver. It
@@ -22,10 +24,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-static cudaStream_t the_stream;
-static cudaMemPool_t the_pool; /* nullptr: there is none */
+static cudaStream_t the_stream; /* all work is on it */
+static cudaMemPool_t the_pool;  /* nullptr: there is none */
+/* What title, failed and why_none say. */
 static char the_title[512], the_failure[1024], the_refusal[1024];
-/* Nothing is started any more; `lacking`: until the last trace has ended. */
+/* broken: it has failed, and nothing is started any more; lacking: for lack of
+ * memory, and until the last trace has ended. */
 static bool broken, lacking;
 static bool recording; /* the stream is captured and cannot be waited for */
 
@@ -59,6 +63,7 @@ static const struct {
      "kvreplay: the line above names it"},
 };
 
+/* What a failure's sentence says of a code. */
 static const char *meaning(cudaError_t code) {
   for (const auto &m : meanings)
     if (m.code == code) return m.what;
@@ -77,9 +82,9 @@ static size_t kept() {
   return (size_t)(reserved > used ? reserved - used : 0);
 }
 
-/* The sentence that there is no memory of a kind, and what wanted it: "sending"
- * n bytes; 0: how many is the driver's. Forgets the runtime's error, which does
- * not last. */
+/* Writes the sentence that there is no memory of a kind into to [room], with
+ * what wanted it: `doing` ("sending") n bytes; 0: how many is not known.
+ * Forgets the runtime's error, which does not last. */
 static void say_none(const char *kind, const char *doing, size_t n, char *to,
                      size_t room) {
   size_t left = 0, all = 0;
@@ -97,7 +102,8 @@ static void say_none(const char *kind, const char *doing, size_t n, char *to,
 
 /* --- failures ------------------------------------------------------------- */
 
-/* Checks a call and keeps the first failure. True: it succeeded. */
+/* Checks what a call returned and keeps the first failure; doing, bytes: for
+ * its sentence. True: it succeeded, and so did all before. */
 static bool fine(cudaError_t code, const char *doing, size_t bytes) {
   if (code == cudaSuccess) return !broken;
   if (broken) return false;
@@ -133,7 +139,7 @@ template <class C> static cudaError_t tried(C call) {
   return rc == cudaErrorMemoryAllocation && make_room() ? call() : rc;
 }
 
-/* A failure for lack of memory is over. */
+/* Makes a failure for lack of memory over; no other one. */
 static void forgive() {
   if (!lacking) return;
   broken = lacking = false;
@@ -153,6 +159,7 @@ static void clear(void *p, size_t n) {
        n);
 }
 
+/* take and pin found no memory: keeps why. Returns nullptr. */
 static void *refused(const char *kind, size_t n) {
   say_none(kind, "taking", n, the_refusal, sizeof the_refusal);
   return nullptr;
@@ -203,8 +210,8 @@ static const char *why_none() { return the_refusal; }
 
 /* --- the pool ------------------------------------------------------------- */
 
-/* Has the pool keep what it is given back, and tries it: not all that say they
- * have one can be asked for its memory. */
+/* Has the device's default pool keep what it is given back, and tries it: not
+ * all that say they have one can be asked for its memory. */
 static cudaError_t try_pool(cudaMemPool_t *pool) {
   uint64_t all = UINT64_MAX;
   void *p = nullptr;
@@ -216,6 +223,7 @@ static cudaError_t try_pool(cudaMemPool_t *pool) {
   return rc;
 }
 
+/* When the device is opened: sets the_pool, if one works. */
 static void open_pool() {
   cudaMemPool_t pool = nullptr;
   int there = 0;

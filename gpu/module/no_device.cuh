@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why the CUDA module has no device, in one sentence that says what to do.
+ * Why the CUDA module has no device, in one sentence that says what to do; part
+ * of gpu/module/cuda.cu, on the host. Sentences are in static memory.
  */
 #ifndef KV_GPU_MODULE_NO_DEVICE_CUH
 #define KV_GPU_MODULE_NO_DEVICE_CUH
@@ -22,8 +23,8 @@ static const char *driver_version() {
   return "";
 }
 
-/* A driver that is missing reports version 0; the runtime calls both cases
- * an insufficient driver. */
+/* Of cudaErrorInsufficientDriver: that there is no driver (it reports version
+ * 0), or that it is too old. */
 static const char *no_driver() {
   int knows = 0, runtime = CUDART_VERSION;
   static char said[320];
@@ -40,7 +41,8 @@ static const char *no_driver() {
   return said;
 }
 
-/* meaning: what the code says, as a sentence has it. */
+/* The sentence, for what opening a device returned (cudaSuccess: there are no
+ * devices); meaning: what the code says, as a sentence has it. */
 static const char *no_device(cudaError_t code, const char *meaning) {
   static char said[512];
   if (code == cudaErrorInsufficientDriver) return no_driver();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One method on one layer as it lies in device memory: plain structs, no
- * functions. The host makes and sizes them when a store is opened and empties
- * them when a layer begins (gpu/host); from then on only kernels change them.
- * They never own memory: every pointer is a device pointer that the store gives
- * back when it closes. What goes wrong in a kernel is left in kv_gpu_lane.fault
- * and kv_gpu_layer.bad, from where the host reads it.
+ * One method on one layer as it lies in device memory: plain structs. The host
+ * makes and sizes them when a store is opened and empties them when a layer
+ * begins (gpu/host); from then on only kernels change them. They never own
+ * memory: every pointer is a device pointer that the store gives back when it
+ * closes. What goes wrong in a kernel is left in kv_gpu_lane.fault and
+ * kv_gpu_layer.bad, from where the host reads it.
  *
  * Where an entry's K and V lie: as they came, in a row of the lane's pool, to
  * which append copies them from the uploaded trace; merged or coded, in a block
@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include "ref/ground/arith.h"
 #include "ref/lane/lane.h"
 #ifdef __cplusplus
 }
@@ -87,6 +88,15 @@ typedef struct kv_gpu_raw {
   int32_t *free; /* [T] numbers of free rows, last freed last */
   char **page;   /* [kv_gpu_pages(T)] of KV_GPU_PAGE rows each; NULL: not yet */
 } kv_gpu_raw;
+
+/* `count` tokens take their rows: which these are gpu/backend/append.cu says.
+ * By one thread of each lane there, and by the host for its copies. */
+KV_FN void kv_gpu_take_rows(kv_gpu_raw *pool, int count) {
+  if (pool->fixed) pool->n_free = 0;
+  int again = count < pool->n_free ? count : pool->n_free;
+  pool->n_free -= again;
+  pool->used += count - again;
+}
 
 /* How many pages a pool of n rows needs. */
 #define kv_gpu_pages(n) (((n) + KV_GPU_PAGE - 1) / KV_GPU_PAGE)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gpu/module/ uses of CUDA's runtime, by the runtime's own names and
- * numbers, so that its host part can be compiled by a C++ compiler and run over
- * a runtime that fails on demand (tests/cudart/cudart.h). That the declarations
- * are CUDA's is seen where nvcc is: the same definitions are compiled against
- * its header (.ci/machines.sh).
+ * What gpu/module/ uses of CUDA's runtime, by the runtime's own names, numbers
+ * and meanings (CUDA's documentation has them), so that its host part can be
+ * compiled by a C++ compiler and run over a runtime that fails on demand
+ * (tests/cudart/cudart.h, which says what each call does here). That the
+ * declarations are CUDA's is checked where nvcc is: the same definitions are
+ * compiled against its header (.ci/machines.sh).
  */
 #ifndef KV_TESTS_CUDA_RUNTIME_H
 #define KV_TESTS_CUDA_RUNTIME_H

@@ -22,12 +22,12 @@
 extern "C" {
 #endif
 
-enum { CUDART_GRAIN = 1024 };
+enum { CUDART_GRAIN = 1024 }; /* bytes */
 
-/* What the device says of memory pools. */
+/* What the device says of its memory pool. */
 typedef enum cudart_pool {
-  CUDART_POOL,
-  CUDART_NO_POOL,
+  CUDART_POOL,       /* it has one that works */
+  CUDART_NO_POOL,    /* it has none */
   CUDART_NO_ANSWER,  /* whether there is one cannot be asked */
   CUDART_NO_DEFAULT, /* there is one, and it cannot be had, */
   CUDART_NO_KEEPING, /* cannot be told to keep memory, */
@@ -35,22 +35,26 @@ typedef enum cudart_pool {
   CUDART_POOLS
 } cudart_pool;
 
-/* A device of so many bytes that has not failed; nothing is counted. */
+/* Begins a test: a device of so many bytes that has not failed, all counts 0.
+ */
 void cudart_reset(size_t bytes, cudart_pool pool);
-/* The n-th call (from 0) of a function, and times - 1 after it, answer with the
- * code of an error. NULL: of any that starts something, copies or takes
- * memory. */
+/* From now on the n-th call (from 0) of a function, by its name ("cudaMalloc"),
+ * and times - 1 calls after it, answer with code, a cudaError_t. NULL: of any
+ * function that starts something, copies or takes memory. */
 void cudart_fail(const char *call, int64_t n, int times, int code);
-bool cudart_failed(void); /* one did */
-/* Calls of the function since then, or of any of those. */
+bool cudart_failed(void); /* true: one did */
+/* How often the function was called since the reset; NULL: any of those. */
 int64_t cudart_calls(const char *call);
-/* Bytes that the device lacks, and things that were not given back. */
+/* Bytes of the device that are taken, by the pool or by arrays; and arrays,
+ * graphs and pieces of pinned memory that were not given back. */
 size_t cudart_reserved(void);
 int64_t cudart_held(void);
-int64_t cudart_spoilt(void); /* recordings, by a call that was not refused */
+/* Recordings that a call spoilt which the runtime did not refuse. */
+int64_t cudart_spoilt(void);
 
-/* Between the runtime and the kernels: tests/cudart/kernels.cc. */
-bool cudart_starts(void); /* a kernel may start */
+/* Between the runtime and the kernels (tests/cudart/kernels.cc), which the
+ * executor runs: may a kernel start; and its recording, as in gpu/emu/emu.h. */
+bool cudart_starts(void);
 void cudart_record(void);
 void *cudart_recorded(void);
 void cudart_replay(const void *recorded);

@@ -11,7 +11,6 @@
 #include "gpu/emu/emu.h"
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
-#include "tests/gpu/gpupool.h"
 
 extern "C" {
 #include <setjmp.h>
@@ -21,7 +20,10 @@ extern "C" {
 #include <cmocka.h>
 }
 
-enum { CHUNK = KV_GPU_CHUNK, TAKEN = 64, K = KV_CODED, V = KV_CODED + 1 };
+#include "tests/gpu/gpupool.h"
+#include "tests/gpu/gpuroom.h"
+
+enum { CHUNK = KV_GPU_CHUNK, K = KV_CODED, V = KV_CODED + 1 };
 
 static uint32_t state = 1;
 static uint32_t next(void) {
@@ -40,21 +42,11 @@ static int of_values(const how &a) {
   return a.format == KV_GPU_channel ? (int)KV_GPU_token : a.format;
 }
 
-struct world {
+struct world : gpuroom {
   kv_gpu_layer l;
   kv_gpu_lane lane;
   kv_minmax k, v; /* settings */
-  void *taken[TAKEN];
-  int n_taken;
 };
-
-template <class T> static T *take(world *w, size_t n) {
-  void *p = kv_emu_take(n * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n_taken < TAKEN);
-  w->taken[w->n_taken++] = p;
-  return (T *)p;
-}
 
 /* A half of either sign between 2^-6 and 2, or 0, or subnormal. */
 static uint16_t half(void) {
@@ -100,17 +92,9 @@ static void fill_slab(world *w, int n, int width, int format, int members,
 static void take_results(world *w, int heads) {
   kv_gpu_layer *l = &w->l;
   size_t h = (size_t)heads;
-  l->s = take<float>(w, h * (size_t)l->stride);
   l->place = take<int32_t>(w, h * (size_t)l->stride);
   l->run = take<kv_run>(w, h * ((size_t)l->stride / 2 + 1));
   l->runs = take<int32_t>(w, h);
-  l->entries = take<int32_t>(w, h);
-  l->top = take<float>(w, h * (size_t)l->chunks);
-  l->mass = take<float>(w, h * (size_t)l->chunks);
-  l->part = take<float>(w, h * (size_t)(l->chunks * l->shape.d_v));
-  l->out = take<float>(w, h * (size_t)(l->shape.d_v + 1));
-  l->bad = take<uint64_t>(w, 1);
-  l->bad[0] = ~(uint64_t)0;
 }
 
 static void open_world(const how &a, world *w) {
@@ -124,8 +108,7 @@ static void open_world(const how &a, world *w) {
   kv_gpu_clock *clock = take<kv_gpu_clock>(w, 1);
   *clock = {0, a.n, a.n - 1, 1, 0};
   l->clock = clock;
-  l->stride = (a.n + 15) / 16 * 16;
-  l->chunks = (a.n + CHUNK - 1) / CHUNK;
+  take_attention(w, l);
   lane->queries = a.heads;
   lane->n = a.n;
   lane->k = take<kv_cell_ref>(w, (size_t)a.n);
@@ -146,14 +129,9 @@ static void open_world(const how &a, world *w) {
     lane->k[i] = {i / members, (uint16_t)(i % members), K};
     lane->v[i] = {i, 0, V};
   }
-  l->q = take<float>(w, (size_t)(a.heads * a.d));
   for (int i = 0; i < a.heads * a.d; i++)
     l->q[i] = (float)(next() % 65536) * 0x1p-15f - 1;
   take_results(w, a.heads);
-}
-
-static void close_world(world *w) {
-  for (int i = 0; i < w->n_taken; i++) kv_emu_give(w->taken[i]);
 }
 
 /* --- by plain loops ------------------------------------------------------ */
@@ -206,7 +184,7 @@ static counts attend(const how &a) {
   int joins = a.heads * w.l.chunks * a.d / 4;
   counts made = {(int)(keys - before),
                  (int)(kv_emu_copied() - keys) - (a.d % 4 ? 0 : joins)};
-  close_world(&w);
+  give_all(&w);
   return made;
 }
 

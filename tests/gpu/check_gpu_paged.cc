@@ -19,26 +19,14 @@ static void open_layer(world *w) {
   kv_gpu_layer *l = &w->l;
   l->shape = *first->shape;
   l->lanes = rig_lanes(w->r);
-  l->stride = (l->shape.n_tokens + 15) / 16 * 16;
-  l->chunks = (l->shape.n_tokens + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
-  size_t heads = (size_t)l->shape.n_heads, stride = (size_t)l->stride;
-  size_t d = (size_t)l->shape.d, d_v = (size_t)l->shape.d_v;
-  size_t chunks = heads * (size_t)l->chunks;
-  l->lane = take<kv_gpu_lane>(w, (size_t)l->lanes);
-  l->entries = take<int32_t>(w, heads);
-  l->q = take<float>(w, heads * d);
-  l->s = take<float>(w, heads * stride);
-  l->top = take<float>(w, chunks);
-  l->mass = take<float>(w, chunks);
-  l->part = take<float>(w, chunks * d_v);
-  l->out = take<float>(w, heads * (d_v + 1));
-  l->bad = take<uint64_t>(w, (size_t)l->lanes);
+  size_t heads = (size_t)l->shape.n_heads, d = (size_t)l->shape.d;
+  l->lane = take<kv_gpu_lane>(w, l->lanes);
+  take_attention(w, l);
   for (int i = 0; i < l->lanes; i++) {
     const kv_lane *from = rig_lane(w->r, i);
     l->lane[i] = kv_gpu_lane{};
     l->lane[i].first_head = from->first_head;
     l->lane[i].queries = from->queries;
-    l->bad[i] = ~0ull;
     for (int h = 0; h < from->queries; h++)
       l->entries[from->first_head + h] = from->n;
   }
@@ -128,7 +116,7 @@ static void one(const rig_case *c, const how *h, int steps) {
   must_differ(&w);
   must_be_same(&w);
   kv_gpu_unified_close(&w.u);
-  while (w.n_taken) kv_emu_give(w.taken[--w.n_taken]);
+  give_all(&w);
   rig_close(r);
 }
 

@@ -12,7 +12,6 @@
 #include "gpu/emu/emu.h"
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/device.h"
-#include "tests/gpu/gpupool.h"
 
 extern "C" {
 #include <setjmp.h>
@@ -22,7 +21,10 @@ extern "C" {
 #include <cmocka.h>
 }
 
-enum { CHUNK = KV_GPU_CHUNK, TAKEN = 64 };
+#include "tests/gpu/gpupool.h"
+#include "tests/gpu/gpuroom.h"
+
+enum { CHUNK = KV_GPU_CHUNK };
 
 static uint32_t state = 1;
 static uint32_t next(void) {
@@ -30,19 +32,9 @@ static uint32_t next(void) {
   return state >> 8;
 }
 
-struct world {
+struct world : gpuroom {
   kv_gpu_layer l;
-  void *taken[TAKEN];
-  int n;
 };
-
-template <class T> static T *take(world *w, int n) {
-  void *p = kv_emu_take((size_t)n * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n < TAKEN);
-  w->taken[w->n++] = p;
-  return (T *)p;
-}
 
 static char *take_halves(world *w, int n) {
   uint16_t *h = take<uint16_t>(w, n);
@@ -52,19 +44,11 @@ static char *take_halves(world *w, int n) {
 
 static void take_results(world *w, int heads) {
   kv_gpu_layer *l = &w->l;
-  int places = heads * l->stride, chunks = heads * l->chunks;
-  l->s = take<float>(w, places);
+  int places = heads * l->stride;
   l->mask = take<uint8_t>(w, places);
   l->place = take<int32_t>(w, places);
   l->run = take<kv_run>(w, heads * (l->stride / 2 + 1));
   l->runs = take<int32_t>(w, heads);
-  l->entries = take<int32_t>(w, heads);
-  l->top = take<float>(w, chunks);
-  l->mass = take<float>(w, chunks);
-  l->part = take<float>(w, chunks * l->shape.d_v);
-  l->out = take<float>(w, heads * (l->shape.d_v + 1));
-  l->bad = take<uint64_t>(w, l->lanes);
-  memset(l->bad, 0xff, (size_t)l->lanes * sizeof *l->bad);
 }
 
 /* n entries have the rows of a pool of one side, in order. */
@@ -85,8 +69,7 @@ static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
   kv_gpu_layer *l = &w->l;
   l->shape = {1, heads, lanes, d, d_v, n, n - 1, KV_F16, 0.125f};
   l->lanes = lanes;
-  l->stride = (n + 15) / 16 * 16;
-  l->chunks = (n + CHUNK - 1) / CHUNK;
+  take_attention(w, l);
   kv_gpu_clock *clock = take<kv_gpu_clock>(w, 1);
   *clock = {0, n, n - 1, 1, 0};
   l->clock = clock;
@@ -102,14 +85,9 @@ static void open_world(int lanes, int group, int d, int d_v, int n, world *w) {
     l->lane[i].k = fill_pool(w, n, d, &l->lane[i].k_raw);
     l->lane[i].v = fill_pool(w, n, d_v, &l->lane[i].v_raw);
   }
-  l->q = take<float>(w, heads * d);
   for (int i = 0; i < heads * d; i++)
     l->q[i] = (float)(next() % 4096) * 0x1p-11f - 1;
   take_results(w, heads);
-}
-
-static void close_world(world *w) {
-  for (int i = 0; i < w->n; i++) kv_emu_give(w->taken[i]);
 }
 
 /* Copies that the start makes. */
@@ -150,7 +128,7 @@ static void rows_are_read_once(void **) {
     assert_int_equal(copies(kv_gpu_start_name_views, &w, 0), 0);
     assert_int_equal(copies(kv_gpu_start_attend, &w, 0),
                      rows * d_v / 8 + of_chunks(&w, n));
-    close_world(&w);
+    give_all(&w);
   }
 }
 
@@ -166,7 +144,7 @@ static void rows_read_what_they_see(void **) {
     assert_int_equal(copies(all_logits, &w, 0),
                      lanes * (entries * d / 8 + blocks * d / 4));
   }
-  close_world(&w);
+  give_all(&w);
 }
 
 /* Every third entry; the lane's first head sees `odd` for the one before. */
@@ -204,7 +182,7 @@ static void views_are_read_once_where_alike(void **) {
     assert_int_equal(copies(kv_gpu_start_attend, &w, 1),
                      lanes * (passes(group) * seen + extra) * d_v / 8 +
                          of_chunks(&w, seen));
-    close_world(&w);
+    give_all(&w);
   }
 }
 
@@ -228,7 +206,7 @@ static void sharing_changes_no_bit(void **) {
   kv_gpu_start_name_views(nullptr, &w.l, 0);
   kv_gpu_start_attend(nullptr, &w.l, 0);
   assert_memory_equal(w.l.out, alone, sizeof alone);
-  close_world(&w);
+  give_all(&w);
 }
 
 static void plain_views(const uint8_t *mask, int n, const kv_gpu_layer *l) {
@@ -259,7 +237,7 @@ static void views_are_named(void **) {
       kv_emu_order((int)how % 2);
       kv_gpu_start_name_views(nullptr, &w.l, 1);
       plain_views(w.l.mask, n, &w.l);
-      close_world(&w);
+      give_all(&w);
     }
 }
 

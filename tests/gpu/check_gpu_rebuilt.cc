@@ -26,9 +26,9 @@ extern "C" {
 #include "tests/support/draw.h"
 }
 #undef _Thread_local
+#include "tests/gpu/gpuroom.h"
 
 constexpr int LANES = 2, TOKENS = 340, SINK = 4, EVERY = 10, NEWEST = 45;
-constexpr int TAKEN = 64;
 
 typedef struct shape {
   int group, d, d_v;
@@ -40,7 +40,7 @@ typedef struct shape {
   int share; /* percent of what is compressed that a step attends */
 } shape;
 
-typedef struct world {
+typedef struct world : gpuroom {
   const kv_device *device;
   const shape *as;
   uint64_t seed;
@@ -57,17 +57,7 @@ typedef struct world {
   kv_references references;
   float *z;    /* [n_coded][latent] as stored */
   float *rows; /* [n_coded][w] what they stand for, keys not turned */
-  void *taken[TAKEN];
-  int n_taken;
 } world;
-
-template <class T> static T *take(world *w, size_t n) {
-  void *p = w->device->take((n ? n : 1) * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n_taken < TAKEN);
-  w->taken[w->n_taken++] = p;
-  return (T *)p;
-}
 
 static size_t width(const world *w) {
   return (size_t)kv_vector_width(&w->l.shape);
@@ -76,7 +66,7 @@ static size_t width(const world *w) {
 /* --- what is there -------------------------------------------------------- */
 
 static float *numbers(world *w, size_t n, float most) {
-  float *to = take<float>(w, n);
+  float *to = take_zeros<float>(w, n);
   for (size_t i = 0; i < n; i++)
     to[i] = ((float)draw_below(&w->seed, 2001) * 0.001f - 1.0f) * most;
   return to;
@@ -86,7 +76,7 @@ static float *numbers(world *w, size_t n, float most) {
 static char *noise(world *w, size_t n) {
   float *x = numbers(w, n, 2);
   if (w->as->type == KV_F32) return (char *)x;
-  uint16_t *to = take<uint16_t>(w, n);
+  uint16_t *to = take_zeros<uint16_t>(w, n);
   for (size_t i = 0; i < n; i++) to[i] = kv_to_f16(x[i]);
   return (char *)to;
 }
@@ -118,20 +108,10 @@ static void open_shape(world *w) {
 static void open_layer(world *w) {
   kv_gpu_layer *l = &w->l;
   kv_err e;
-  size_t heads = (size_t)l->shape.n_heads, d_v = (size_t)l->shape.d_v;
   float *frequency = numbers(w, (size_t)l->shape.d / 2, 1);
   l->lanes = LANES;
-  l->stride = (TOKENS + 15) / 16 * 16;
-  l->chunks = (TOKENS + KV_GPU_CHUNK - 1) / KV_GPU_CHUNK;
-  size_t chunks = heads * (size_t)l->chunks;
-  l->entries = take<int32_t>(w, heads);
-  l->q = numbers(w, heads * (size_t)l->shape.d, 1);
-  l->top = take<float>(w, chunks);
-  l->mass = take<float>(w, chunks);
-  l->part = take<float>(w, chunks * d_v);
-  l->out = take<float>(w, heads * (d_v + 1));
-  l->bad = take<uint64_t>(w, LANES);
-  for (int i = 0; i < LANES; i++) l->bad[i] = ~0ull;
+  take_attention(w, l);
+  l->q = numbers(w, (size_t)(l->shape.n_heads * l->shape.d), 1);
   w->rope.inv_freq = frequency;
   w->rope.interleaved = w->as->interleaved;
   assert_int_equal(
@@ -144,7 +124,7 @@ static void open_layer(world *w) {
 static char *open_side(world *w, const char *side, int d, int column,
                        bool key) {
   size_t size = (size_t)d * kv_dtype_size(w->as->type);
-  char *to = take<char>(w, (size_t)LANES * (size_t)w->r.rows * size);
+  char *to = take_zeros<char>(w, (size_t)LANES * (size_t)w->r.rows * size);
   for (int i = 0; i < LANES * TOKENS; i++) {
     int lane = i / TOKENS, t = i % TOKENS, p = w->place[t];
     const char *from = row_at(w, side, d, lane, t);
@@ -162,9 +142,9 @@ static void open_tokens(world *w) {
   size_t all = (size_t)LANES * TOKENS;
   w->k = noise(w, all * (size_t)s->d);
   w->v = noise(w, all * (size_t)s->d_v);
-  w->x = take<float>(w, TOKENS * width(w));
-  w->place = take<int32_t>(w, TOKENS);
-  w->coded = take<int32_t>(w, TOKENS);
+  w->x = take_zeros<float>(w, TOKENS * width(w));
+  w->place = take_zeros<int32_t>(w, TOKENS);
+  w->coded = take_zeros<int32_t>(w, TOKENS);
   for (int t = 0; t < TOKENS; t++)
     if (is_reference(t) || t >= TOKENS - NEWEST)
       w->place[t] = w->r.rows++;
@@ -177,9 +157,9 @@ static void open_tokens(world *w) {
 
 static void open_references(world *w) {
   kv_references *r = &w->references;
-  r->id = take<int32_t>(w, TOKENS);
-  r->row = take<float>(w, TOKENS * width(w));
-  r->norm = take<float>(w, TOKENS);
+  r->id = take_zeros<int32_t>(w, TOKENS);
+  r->row = take_zeros<float>(w, TOKENS * width(w));
+  r->norm = take_zeros<float>(w, TOKENS);
   for (int t = 0; t < TOKENS; t++) {
     if (!is_reference(t)) continue;
     const float *x = w->x + (size_t)t * width(w);
@@ -221,7 +201,7 @@ static void open_latents(world *w) {
   how->type = a->latent ? a->stored : KV_LATENT_NONE;
   how->nearest = a->nearest;
   w->r.bytes = (int32_t)kv_delta_bytes(how);
-  char *bytes = take<char>(w, n * (size_t)w->r.bytes);
+  char *bytes = take_zeros<char>(w, n * (size_t)w->r.bytes);
   w->z = numbers(w, n * latent, 1);
   for (size_t i = 0; a->latent && i < n; i++) {
     char *at = bytes + i * (size_t)w->r.bytes;
@@ -234,7 +214,7 @@ static void open_latents(world *w) {
 /* What the step attends: sinks, a share of what is compressed, the newest. */
 static void open_step(world *w) {
   kv_gpu_rebuilt *r = &w->r;
-  w->token = take<int32_t>(w, TOKENS);
+  w->token = take_zeros<int32_t>(w, TOKENS);
   for (int t = 0; t < TOKENS; t++)
     if (t < SINK || t >= TOKENS - NEWEST ||
         draw_below(&w->seed, 100) < w->as->share)
@@ -242,17 +222,17 @@ static void open_step(world *w) {
   size_t n = (size_t)r->attended;
   r->token = w->token;
   r->turned = w->as->interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
-  r->z = take<float>(w, n * (size_t)w->as->latent);
-  r->deep = take<float>(w, n * (size_t)r->by.deep);
-  r->mean = take<float>(w, n * width(w));
+  r->z = take_zeros<float>(w, n * (size_t)w->as->latent);
+  r->deep = take_zeros<float>(w, n * (size_t)r->by.deep);
+  r->mean = take_zeros<float>(w, n * width(w));
   r->materialised.room = r->attended;
   r->materialised.words = (r->attended + 31) / 32;
-  r->materialised.which = take<int32_t>(w, 1);
+  r->materialised.which = take_zeros<int32_t>(w, 1);
   kv_gpu_regular_half *h = &r->materialised.half[0];
-  h->k = take<char>(w, LANES * n * (size_t)w->l.shape.d * 4);
-  h->v = take<char>(w, LANES * n * (size_t)w->l.shape.d_v * 4);
-  h->mask = take<uint32_t>(w, (size_t)(LANES * r->materialised.words));
-  h->taken = take<int32_t>(w, LANES);
+  h->k = take_zeros<char>(w, LANES * n * (size_t)w->l.shape.d * 4);
+  h->v = take_zeros<char>(w, LANES * n * (size_t)w->l.shape.d_v * 4);
+  h->mask = take_zeros<uint32_t>(w, (size_t)(LANES * r->materialised.words));
+  h->taken = take_zeros<int32_t>(w, LANES);
 }
 
 /* --- search --------------------------------------------------------------- */
@@ -261,8 +241,8 @@ static void search(world *w) {
   const kv_references *r = &w->references;
   kv_gpu_searched *s = &w->r.search;
   size_t n = (size_t)w->n_coded, k = (size_t)w->as->nearest;
-  int32_t *named = take<int32_t>(w, n * k);
-  float *x = take<float>(w, n * width(w));
+  int32_t *named = take_zeros<int32_t>(w, n * k);
+  float *x = take_zeros<float>(w, n * width(w));
   for (size_t i = 0; i < n; i++)
     memcpy(x + i * width(w), w->x + (size_t)w->coded[i] * width(w),
            width(w) * sizeof *x);
@@ -280,7 +260,7 @@ static void means(world *w, float *mean) {
   constexpr int MOST = (int)KV_PACK * (int)KV_MOST_NEAREST;
   int32_t seen[KV_PACK], found[KV_PACK], which[MOST];
   float value[MOST];
-  float *pack = take<float>(w, KV_PACK * width(w));
+  float *pack = take_zeros<float>(w, KV_PACK * width(w));
   for (int first = 0; k && first < w->n_coded; first += KV_PACK) {
     int n = w->n_coded - first < KV_PACK ? w->n_coded - first : (int)KV_PACK;
     for (int i = 0; i < n; i++) {
@@ -304,10 +284,10 @@ static void means(world *w, float *mean) {
 
 static void decode(world *w) {
   size_t n = (size_t)w->n_coded, all = n * width(w);
-  float *mean = take<float>(w, all);
-  float *hidden = take<float>(w, n * (kv_compressor_hidden(&w->by) + 1));
-  float *pack = take<float>(w, KV_PACK * (width(w) + 512));
-  w->rows = take<float>(w, all);
+  float *mean = take_zeros<float>(w, all);
+  float *hidden = take_zeros<float>(w, n * (kv_compressor_hidden(&w->by) + 1));
+  float *pack = take_zeros<float>(w, KV_PACK * (width(w) + 512));
+  w->rows = take_zeros<float>(w, all);
   means(w, mean);
   kv_latents_rows(kv_kernels_best(), &w->by, w->of, w->n_coded, w->z,
                   w->as->nearest ? mean : nullptr, hidden, w->rows, pack);
@@ -332,8 +312,8 @@ static void read_row(const world *w, int lane, int t, float *k, float *v) {
 static void attend(world *w) {
   const kv_shape *s = &w->l.shape;
   size_t n = (size_t)w->r.attended, heads = (size_t)s->n_heads;
-  float *k = take<float>(w, LANES * n * (size_t)s->d);
-  float *v = take<float>(w, LANES * n * (size_t)s->d_v);
+  float *k = take_zeros<float>(w, LANES * n * (size_t)s->d);
+  float *v = take_zeros<float>(w, LANES * n * (size_t)s->d_v);
   void *stream = w->device->stream();
   for (size_t i = 0; i < LANES * n; i++)
     read_row(w, (int)(i / n), w->token[i % n], k + i * (size_t)s->d,
@@ -365,7 +345,7 @@ static void one(const shape *s, int order) {
   decode(&w);
   attend(&w);
   kv_turns_close(&w.turns);
-  while (w.n_taken) w.device->give(w.taken[--w.n_taken]);
+  give_all(&w);
   kv_emu_order(0);
 }
 

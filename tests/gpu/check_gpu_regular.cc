@@ -24,9 +24,10 @@ extern "C" {
 #include "tests/support/draw.h"
 }
 #undef _Thread_local
+#include "tests/gpu/gpuroom.h"
 
 /* More tokens than the 512 places that one block rewrites. */
-constexpr int LANES = 3, TOKENS = 600, PROMPT = 530, EVERY = 10, TAKEN = 16;
+constexpr int LANES = 3, TOKENS = 600, PROMPT = 530, EVERY = 10;
 constexpr int CHUNK = KV_GPU_CHUNK;
 
 typedef struct shape {
@@ -34,7 +35,7 @@ typedef struct shape {
   kv_dtype type;
 } shape;
 
-typedef struct world {
+typedef struct world : gpuroom {
   const kv_device *device;
   kv_shape shape;
   kv_needs needs;
@@ -46,24 +47,14 @@ typedef struct world {
   kv_gpu_clock *clock;
   int recorded;
   uint64_t seed;
-  void *taken[TAKEN];
-  int n_taken;
 } world;
-
-template <class T> static T *take(world *w, size_t n) {
-  void *p = w->device->take(n * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n_taken < TAKEN);
-  w->taken[w->n_taken++] = p;
-  return (T *)p;
-}
 
 /* --- both sides ----------------------------------------------------------- */
 
 /* n numbers of about 1 in the rows' type. */
 static void *noise(world *w, size_t n) {
   bool wide = w->shape.dtype == KV_F32;
-  char *to = take<char>(w, n * (wide ? 4 : 2));
+  char *to = take_zeros<char>(w, n * (wide ? 4 : 2));
   for (size_t i = 0; i < n; i++) {
     float x = (float)draw_below(&w->seed, 2001) * 0.002f - 2.0f;
     uint16_t half = (uint16_t)(kv_bits(x) >> 16); /* bf16, cut off */
@@ -77,24 +68,13 @@ static void *noise(world *w, size_t n) {
 
 static void open_layer(world *w) {
   kv_gpu_layer *l = &w->l;
-  size_t heads = (size_t)w->shape.n_heads, d_v = (size_t)w->shape.d_v;
   l->shape = w->shape;
   l->lanes = LANES;
-  l->stride = (TOKENS + 15) / 16 * 16;
-  l->chunks = (TOKENS + CHUNK - 1) / CHUNK;
-  size_t chunks = heads * (size_t)l->chunks;
+  take_attention(w, l);
   size_t rows = (size_t)LANES * TOKENS;
   l->k = (const char *)noise(w, rows * (size_t)w->shape.d);
-  l->v = (const char *)noise(w, rows * d_v);
-  l->clock = w->clock = take<kv_gpu_clock>(w, 1);
-  l->entries = take<int32_t>(w, heads);
-  l->q = take<float>(w, heads * (size_t)w->shape.d);
-  l->top = take<float>(w, chunks);
-  l->mass = take<float>(w, chunks);
-  l->part = take<float>(w, chunks * d_v);
-  l->out = take<float>(w, heads * (d_v + 1));
-  l->bad = take<uint64_t>(w, LANES);
-  for (int i = 0; i < LANES; i++) l->bad[i] = ~0ull;
+  l->v = (const char *)noise(w, rows * (size_t)w->shape.d_v);
+  l->clock = w->clock = take_zeros<kv_gpu_clock>(w, 1);
 }
 
 static void open_world(world *w, const shape *s) {
@@ -128,7 +108,7 @@ static void open_world(world *w, const shape *s) {
 
 static void close_world(world *w) {
   kv_gpu_regular_close(&w->s);
-  while (w->n_taken) w->device->give(w->taken[--w->n_taken]);
+  give_all(w);
   for (int i = 0; i < LANES; i++) kv_lane_release(&w->lane[i]);
   kv_lane_room_release(&w->room);
 }

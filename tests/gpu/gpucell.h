@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One cell replayed on a backend that a test has changed, for what a device
- * holds while it runs: beside the reference, whose digests it must have.
+ * One cell replayed on a backend of the test's own, for tests that look at what
+ * a device holds while it runs; and its digests compared with the reference's.
+ * C, with cmocka.
  */
 #ifndef KV_TESTS_GPU_CELL_H
 #define KV_TESTS_GPU_CELL_H
@@ -10,16 +11,17 @@
 #include "tests/made/made_up.h"
 #include "traces/trace/small.h"
 
+/* Layers of gpucell_trace. */
 enum { GPUCELL_LAYERS = 2 };
 
-/* Replays `text` with `budget` entries on the trace, whose prompt has `prompt`
- * tokens (0: its own). layouts: asked for beside it, or NULL; then the result's
- * first goes to *first. Fails the test where it does not run. */
 typedef struct gpucell {
-  const char *trace, *layouts;
-  int prompt, budget;
-  kv_layout_result *first;
+  const char *trace;       /* path */
+  const char *layouts;     /* what --layout would ask for, or NULL */
+  int prompt, budget;      /* tokens of the prompt, 0: the trace's; entries */
+  kv_layout_result *first; /* gets the first layout's result; NULL: nobody's */
 } gpucell;
+/* Replays the specification `text` on the trace; digest gets journal, state and
+ * output. Fails the test where it does not run. */
 void gpucell_replay(const gpucell *c, const char *text,
                     const kv_backend *backend, kv_digest digest[3]);
 /* Fails the test at the first digest that is another; `what` says of whom. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lanes of the reference whose rows are copied, byte for byte, into unified
- * pages in the executor's memory, as attention over pages wants them
- * (gpu/shared/paged.h): page manager and tables are the device's own; entries
- * take numbers of their tier in any order, and some numbers are nobody's.
+ * For check_gpu_paged: lanes of the reference whose rows are copied, byte for
+ * byte, into unified pages in the executor's memory, as attention over pages
+ * wants them (gpu/shared/paged.h). Page manager and tables are the device's
+ * own; entries take numbers of their tier in any order, and some numbers are
+ * nobody's. The test makes a world with h, c, r, seed and the layer's shape,
+ * calls fill, and give_all. What is wrong fails the test.
  */
 #ifndef KV_TESTS_GPU_PAGED_H
 #define KV_TESTS_GPU_PAGED_H
@@ -21,25 +23,24 @@ extern "C" {
 #include "tests/support/rig.h"
 }
 #undef _Thread_local
+#include "tests/gpu/gpuroom.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAKEN = 48, MOST_LANES = 8 };
+enum { MOST_LANES = 8 }; /* of a world */
 
-/* Codes of the high and of the low tier, and which side is read the fast way.
- */
 typedef struct how {
-  kv_page_config tier[KV_TIERS];
-  bool fast[KV_SIDES];
-  const char *alpha; /* of a replay in which both tiers have entries */
+  kv_page_config tier[KV_TIERS]; /* codes of the high and of the low tier */
+  bool fast[KV_SIDES];           /* is the side read whole rows at a time? */
+  const char *alpha; /* leankv's parameter: both tiers have entries */
 } how;
 
-struct world {
+struct world : gpuroom {
   const how *h;
-  const rig_case *c;
-  const rig *r;
-  uint64_t seed;
+  const rig_case *c; /* the request, .. */
+  const rig *r;      /* .. replayed on the reference: its lanes are copied */
+  uint64_t seed;     /* of the order of numbers */
   kv_gpu_layer l;
   kv_gpu_paged p;
   kv_gpu_unified u;
@@ -47,25 +48,17 @@ struct world {
   kv_pages_count entries[MOST_LANES]; /* that have one */
   char *pool;
   int32_t *order; /* [lanes][stride] of entry j: 2 * its number + its tier */
-  void *taken[TAKEN];
-  int n_taken;
 };
-
-template <class T> static T *take(world *w, size_t n) {
-  void *p = kv_emu_take(n * sizeof(T));
-  assert_non_null(p);
-  assert_true(w->n_taken < TAKEN);
-  w->taken[w->n_taken++] = p;
-  return (T *)p;
-}
 
 /* --- pages ---------------------------------------------------------------- */
 
+/* How a coded side of an entry is coded. */
 static const kv_minmax *codes_of(const kv_slab *slab, const kv_cell_ref *ref) {
   assert_true(ref->format >= KV_CODED);
   return (const kv_minmax *)slab[ref->format].coding->settings;
 }
 
+/* The tier of entry i, by the bits of its codes. */
 static int tier_of(const world *w, const kv_lane *l, int i) {
   for (int t = 0; t < KV_TIERS; t++)
     if (codes_of(l->k_slab, &l->k[i])->bits == w->h->tier[t].bits[0] &&
@@ -75,8 +68,8 @@ static int tier_of(const world *w, const kv_lane *l, int i) {
   return 0;
 }
 
-/* Entries take numbers of their tier in a random order; every sixth or so is
- * nobody's. */
+/* slot [l->n]: entries take numbers of their tier in a random order; every
+ * sixth number or so is nobody's. */
 static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
   kv_pages_count *n = &w->count[l->lane];
   *n = w->entries[l->lane] = {{0, 0}};
@@ -95,6 +88,7 @@ static void draw_order(world *w, const kv_lane *l, int32_t *slot) {
   }
 }
 
+/* How tier t's tokens lie in pages. */
 static kv_gpu_paged_tier tier_with(const world *w, int t) {
   const kv_page_config *c = &w->h->tier[t];
   const int width[] = {w->c->d, w->c->d_v};
@@ -108,6 +102,8 @@ static kv_gpu_paged_tier tier_with(const world *w, int t) {
   return kv_gpu_paged_tier_of(w->p.page, &token, side);
 }
 
+/* Opens the page manager, has it hold pages for w->count, and takes the pool.
+ */
 static void take_pages(world *w) {
   int lanes = rig_lanes(w->r), n = w->c->n_tokens;
   kv_err e;
@@ -133,7 +129,8 @@ static void take_pages(world *w) {
   w->p.where = take<int32_t>(w, (size_t)lanes * KV_TIERS * (size_t)w->l.stride);
 }
 
-/* A block of the format is metadata, and then codes. */
+/* Copies a side of an entry from its block (metadata, then codes) to its page.
+ */
 static void put_row(world *w, int lane, int32_t slot, int side,
                     const kv_slab *slab, const kv_cell_ref *ref) {
   const kv_gpu_paged_tier *t = &w->p.tier[slot & 1];
@@ -174,6 +171,7 @@ static void refer(world *w, int i) {
   }
 }
 
+/* All of it: pages, rows, and what attention is told. */
 static void fill(world *w) {
   int lanes = rig_lanes(w->r);
   w->order = take<int32_t>(w, (size_t)lanes * (size_t)w->l.stride);

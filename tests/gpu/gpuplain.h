@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a kernel's attention is compared with: the reference's, over all entries
+ * Plain attention to compare a kernel's with: the reference's, over all entries
  * of a lane of the reference, which holds the rows that the kernel should have
- * read. C and C++; cmocka.h is included before.
+ * read. C and C++; cmocka.h is included before. w: the layer that the kernel
+ * was given, in the executor's memory.
  */
 #ifndef KV_TESTS_GPU_PLAIN_H
 #define KV_TESTS_GPU_PLAIN_H
@@ -13,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reference's output and LSE of each of the lane's heads, by w->q over all
- * of the lane: to [queries][d_v + 1], as w->out has them. */
+/* to [l->queries][d_v + 1], as w->out has them: output and log-sum-exp of each
+ * of the lane's heads, by its query in w->q over all entries of the lane. */
 static inline void plain_output(const kv_gpu_layer *w, const kv_lane *l,
                                 float *to) {
   size_t d = (size_t)l->shape->d, d_v = (size_t)l->shape->d_v;
@@ -43,8 +44,7 @@ static inline void plain_output(const kv_gpu_layer *w, const kv_lane *l,
   free(s);
 }
 
-/* What the kernel left in w->out, which the test reads in place, is that to the
- * bit. */
+/* Fails the test unless what the kernel left in w->out is that to the bit. */
 static inline void plain_attention(const kv_gpu_layer *w, const kv_lane *l) {
   size_t each = (size_t)l->shape->d_v + 1, n = (size_t)l->queries * each;
   float *want = (float *)calloc(n, sizeof *want);
@@ -55,8 +55,8 @@ static inline void plain_attention(const kv_gpu_layer *w, const kv_lane *l) {
   free(want);
 }
 
-/* The same over n fp32 rows of K and V, [lanes][n][..], as attention reads
- * them: a trace of these, whose lanes are the reference's. */
+/* The same for all lanes, whose entries are the n fp32 rows k [lanes][n][d] and
+ * v [lanes][n][d_v]. */
 static inline void plain_rows(const kv_gpu_layer *w, int n, float *k,
                               float *v) {
   kv_shape s = w->shape;

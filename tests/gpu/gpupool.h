@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pools of rows of a lane on the executor: are they whole? Every row that
- * was ever taken is either one live entry's, of those whose side is raw, or
- * free, and never both or twice. So rows held are entries stored unchanged.
+ * Checks of a lane's pools of rows on the executor (kv_gpu_raw): every row that
+ * was ever taken must be either one live entry's, whose side is as it came, or
+ * free, and never both or twice. C and C++.
  */
 #ifndef KV_TESTS_GPU_POOL_H
 #define KV_TESTS_GPU_POOL_H
@@ -11,7 +11,8 @@
 
 #include <stdlib.h>
 
-/* Notes one more owner of a row; returns what is wrong, or NULL. */
+/* Notes one more owner of a row in owned [pool->used]; returns what is wrong,
+ * or NULL. */
 static inline const char *gpupool_claim(const kv_gpu_raw *pool, int32_t row,
                                         char *owned) {
   if (row < 0 || row >= pool->used) return "a row that was never taken";
@@ -20,6 +21,7 @@ static inline const char *gpupool_claim(const kv_gpu_raw *pool, int32_t row,
   return NULL;
 }
 
+/* gpupool_wrong of one side of a lane: its pool, and where its entries lie. */
 static inline const char *gpupool_wrong_side(const kv_gpu_lane *l,
                                              const kv_gpu_raw *pool,
                                              const kv_cell_ref *side) {
@@ -39,8 +41,9 @@ static inline const char *gpupool_wrong_side(const kv_gpu_lane *l,
   return wrong;
 }
 
-/* Entries 0..n-1 have the rows of a pool, in order; `side` and `room` have n
- * elements at least. Pages are the caller's. Returns `side`. */
+/* Makes a pool whose rows 0..n-1 are those of entries 0..n-1: fills in side
+ * [n], and the pool but for its pages, with room [n] for its free list. Returns
+ * side. */
 static inline kv_cell_ref *gpupool_fill(int n, kv_cell_ref *side, int32_t *room,
                                         kv_gpu_raw *pool) {
   pool->used = n;
@@ -54,12 +57,13 @@ static inline kv_cell_ref *gpupool_fill(int n, kv_cell_ref *side, int32_t *room,
   return side;
 }
 
-/* What is wrong with the pools of a lane, or NULL. */
+/* What is wrong with the pools of a lane, in words, or NULL. */
 static inline const char *gpupool_wrong(const kv_gpu_lane *l) {
   const char *wrong = gpupool_wrong_side(l, &l->k_raw, l->k);
   return wrong ? wrong : gpupool_wrong_side(l, &l->v_raw, l->v);
 }
 
+/* Rows that entries hold. */
 static inline int gpupool_held(const kv_gpu_raw *pool) {
   return pool->used - pool->n_free;
 }

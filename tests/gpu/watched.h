@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels made up for check_watch: right ones, and for most the same with what
- * orders it taken out, which race whoever comes first.
+ * Kernels made up for check_watch, which starts each with BLOCKS blocks and
+ * asks whether the watch (gpu/emu/emu_races.h) finds a race: most are templates
+ * that are right as <true> and as <false> lack the barrier, fence or wait that
+ * orders them, and so race whoever comes first. A comment says what is odd of
+ * one.
  */
 #ifndef KV_TESTS_WATCHED_H
 #define KV_TESTS_WATCHED_H
@@ -22,12 +25,14 @@ typedef struct memory {
   unsigned done, passed, ticket;
 } memory;
 
+/* The thread's number, that of a thread of the next warp, the block's number,
+ * and the block's ALL words. */
 KV_DEVICE int self() { return (int)threadIdx.x; }
 KV_DEVICE int next() { return (self() + KV_WARP) % ALL; }
 KV_DEVICE int block() { return (int)blockIdx.x; }
 KV_DEVICE int *own(memory *m) { return m->word + block() * ALL; }
 
-/* A barrier that a template may leave out. */
+/* A barrier, and a fence, that a template may leave out. */
 template <bool THERE> KV_DEVICE void barrier() {
   if constexpr (THERE) __syncthreads();
 }
