@@ -43,6 +43,18 @@ static __device__ kv_quad logits_of(const kv_gpu_layer &l, const kv_hand &a,
   return s;
 }
 
+/* Records as the lane's first what is not finite of the thread's logits. */
+static __device__ void report(const kv_gpu_layer &l, const kv_hand &a, int head,
+                              const kv_quad &s) {
+  unsigned long long h = (unsigned)(head - l.lane[a.lane].first_head);
+  int entry = a.c * CHUNK + KV_WEIGH_EACH * (kv_thread() % KV_WARP);
+  KV_UNROLL
+  for (int u = 0; u < KV_WEIGH_EACH; u++)
+    if (!kv_finite(s.x[u]))
+      atomicMin((unsigned long long *)&l.bad[a.lane],
+                h << 32 | (unsigned)(entry + u));
+}
+
 /* Of every head, a warp for each; p [HEADS][CHUNK] may be read after a barrier.
  * Heads past the last repeat the last one. */
 template <int HEADS>
@@ -52,7 +64,7 @@ static __device__ void weights(const kv_gpu_layer &l, const kv_hand &a,
     int head = a.first + (h < a.count ? h : a.count - 1);
     kv_quad s = logits_of(l, a, head);
     kv_chunk_weigh(l, {head, a.c, a.n, h < a.count}, s, p + h * CHUNK,
-                   [&] { kv_hand_report(l, a, head, s, nullptr); });
+                   [&] { report(l, a, head, s); });
   }
 }
 

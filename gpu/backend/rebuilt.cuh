@@ -74,8 +74,8 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
 
 /* Writes columns first .. first + KV_SIDE - 1 of a side, as far as it has them,
  * of n <= KV_SIDE tokens whose place(j) is below 0, as they are before a key's
- * rotation: column `column` of token j to *at(j, column), memory of no other
- * thread. rows [n][r.by.deep]: what the decoder's last layer takes of each;
+ * rotation: column `column` of token j to at(j, column), which no other
+ * thread writes. rows [n][r.by.deep]: what its last layer takes of each;
  * NULL: its latent vector. mean(j, column): of the references that token j
  * names. a, b: stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none
  * at its end. Products leave their registers before means are added, in a loop

@@ -57,11 +57,12 @@ static __device__ void kv_radix_scan(const Keys &x, Take take) {
 }
 
 /* The place of entry i of lane l: its number in the order of equals. A single
- * thread's, like kv_radix_key_at: the key of the entry at a place. */
+ * thread's. */
 KV_DEVICE uint32_t kv_radix_place(int i, int lanes, int l) {
   return (uint32_t)i * (uint32_t)lanes + (uint32_t)l;
 }
 
+/* The key of the entry at a place. A single thread's. */
 template <class Keys>
 static __device__ typename Keys::key kv_radix_key_at(const Keys &x,
                                                      uint32_t place) {

@@ -46,6 +46,7 @@ KV_DEVICE uint32_t kv_warp_sum(uint32_t x) {
 
 #endif
 
+/* The largest x, of 64 bits. */
 KV_DEVICE uint64_t kv_warp_max(uint64_t x) {
   uint32_t high = kv_warp_max((uint32_t)(x >> 32));
   uint32_t low = (uint32_t)(x >> 32) == high ? (uint32_t)x : 0;

@@ -22,6 +22,7 @@
 #include "gpu/host/regular.h"
 #include "gpu/host/store.h"
 
+/* kv_store.indexed. */
 struct kv_gpu_indexed {
   kv_gpu_regular_store store;
   bool rewritten; /* max, else sparse */

@@ -115,8 +115,9 @@ struct kv_store {
   void *settings[KV_MAX_CODINGS]; /* of codings, of these; NULL: none yet */
 };
 
+/* kv_backend's scratch of a thread, of which a device's store needs nothing. */
 struct kv_scratch {
-  int nothing; /* a store needs none */
+  int nothing;
 };
 
 /* --- store.c: kv_backend's open, close (accepts NULL), begin and prompt --- */

@@ -26,6 +26,7 @@ typedef enum kv_gpu_tiers_job {
   KV_GPU_JOBS
 } kv_gpu_tiers_job;
 
+/* kv_store.tiers. */
 struct kv_gpu_tiers {
   kv_gpu_unified u;    /* the page manager, of one request */
   kv_gpu_paged rows;   /* as kernels are given it */

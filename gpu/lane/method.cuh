@@ -117,7 +117,8 @@ KV_DEVICE void *kv_gpu_take(kv_gpu_at &at, size_t n) {
 
 /* --- kernels that run hooks ----------------------------------------------- */
 
-/* __grid_constant__: the layer stays where the launch put it; a copy of one's
+/* Each is the kernel of the starters kv_on_x below, by the hook that it runs.
+ * __grid_constant__: the layer stays where the launch put it; a copy of one's
  * own, whose address the hooks take, would be in local memory. */
 template <kv_gpu_arrive hook>
 __global__ void kv_run_arrive(const __grid_constant__ kv_gpu_layer l) {

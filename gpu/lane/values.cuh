@@ -17,8 +17,9 @@
 #include "gpu/block/block.cuh"
 #include "gpu/lane/entry.cuh"
 
+/* Stages in memory and their size; a TYPE besides those of kv_dtype. */
 enum {
-  KV_VALUE_STAGES = 2,   /* in memory */
+  KV_VALUE_STAGES = 2,
   KV_VALUE_PIECES = 512, /* of 16 bytes a stage */
   KV_VALUE_MIXED = -1    /* each row has its own type; decoded ones are fp32 */
 };

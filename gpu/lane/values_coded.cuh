@@ -94,8 +94,7 @@ typedef struct kv_coded_column {
   int rule;             /* of the settings */
 } kv_coded_column;
 
-/* One thread's, like kv_coded_value: the column's number in the row whose byte
- * is c.byte[byte], by its scale (step) and least. */
+/* The calling thread's. */
 KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
   int plane = x.width * x.how.bits / 8, column = kv_thread();
   int shift = column / plane * x.how.bits;
@@ -106,6 +105,8 @@ KV_DEVICE kv_coded_column kv_coded_column_of(const kv_coded_values &x) {
   return c;
 }
 
+/* The column's number in the row whose byte is c.byte[byte], by its scale
+ * (step) and least. One thread's. */
 template <kv_coded_as AS>
 KV_DEVICE float kv_coded_value(const kv_coded_column &c, int byte, float step,
                                float min) {

@@ -120,6 +120,7 @@ typedef struct kv_paged_column {
                      float less magic is the code */
 } kv_paged_column;
 
+/* Of column x in rows of a side of a tier. */
 KV_DEVICE kv_paged_column kv_paged_column_of(const kv_gpu_paged_side &s,
                                              int x) {
   int plane = x / s.codes, shift = plane * s.how.bits;
@@ -134,7 +135,8 @@ typedef struct kv_paged_own {
   const float *far;  /* the same of column x + width / 2 */
 } kv_paged_own;
 
-/* Of column x; and which of the two it is in a row of the low tier, or not. */
+/* Of a column; and which of the two columns it is in a row of the low tier, or
+ * of the high one. */
 KV_DEVICE kv_paged_own kv_paged_own_of(const kv_gpu_paged &p,
                                        const kv_paged_values &x, int column) {
   int each = x.width / x.ranges, half = (column + x.width / 2) % x.width;

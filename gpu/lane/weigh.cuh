@@ -78,19 +78,16 @@ KV_DEVICE kv_hand kv_hand_take(const kv_gpu_layer &l, int all) {
 }
 
 /* Notes in l.bad what is not finite of the thread's logits s, if it is the
- * lane's first; name: [n] which entries the chunk has, NULL: those from c *
- * KV_GPU_CHUNK on. */
+ * lane's first; name: [n] what the chunk's entries are called there. */
 KV_DEVICE void kv_hand_report(const kv_gpu_layer &l, const kv_hand &a, int head,
                               const kv_quad &s, const int32_t *name) {
   int j = KV_WEIGH_EACH * (kv_thread() % KV_WARP);
   unsigned long long h =
       (unsigned)(head - a.lane * (l.shape.n_heads / l.lanes));
-  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++) {
-    int entry = name ? name[j + u] : a.c * KV_GPU_CHUNK + j + u;
+  for (int u = 0; u < KV_WEIGH_EACH && j + u < a.n; u++)
     if (!kv_finite(s.x[u]))
       atomicMin((unsigned long long *)&l.bad[a.lane],
-                h << 32 | (unsigned)entry);
-  }
+                h << 32 | (unsigned)name[j + u]);
 }
 
 /* Called by all threads of the block together. p [HEADS][KV_GPU_CHUNK] in

@@ -146,12 +146,13 @@ static void forgive() {
   cudaGetLastError();
 }
 
+/* --- entries of kv_device (gpu/shared/device.h says what each does) --------
+ */
+
 static void ended(int last) {
   if (last) forgive();
   make_room();
 }
-
-/* --- memory --------------------------------------------------------------- */
 
 static void clear(void *p, size_t n) {
   if (broken || !n) return;

@@ -80,6 +80,7 @@ typedef struct kv_gpu_part {
   bool key;
 } kv_gpu_part;
 
+/* Of element x of a vector. */
 KV_DEVICE kv_gpu_part kv_gpu_part_of(const kv_shape &s, int x) {
   int keys = s.n_kv_heads * s.d;
   if (x < keys) return {x / s.d, x % s.d, true};

@@ -13,10 +13,11 @@
 #include "gpu/block/array.cuh"
 #include "gpu/lane/method.cuh"
 
+/* Of a pass: bits; histogram of a warp; of all warps. */
 enum {
-  KV_ORDER_DIGIT = 8, /* bits of a pass */
+  KV_ORDER_DIGIT = 8,
   KV_ORDER_BUCKETS = 1 << KV_ORDER_DIGIT,
-  KV_ORDER_COUNTS = (int)KV_WARPS * KV_ORDER_BUCKETS /* of all warps */
+  KV_ORDER_COUNTS = (int)KV_WARPS * KV_ORDER_BUCKETS
 };
 
 /* The digit from bit `shift` on of a score's inverted key, by which larger

@@ -45,9 +45,9 @@ KV_DEVICE int kv_pool_high(int i, int half, int n) {
   return i + half < n ? i + half : n - 1;
 }
 
-/* out[i], i < n: the largest, the sum, the average of `kernel` (odd) neighbours
- * of in[i]. Places past the ends are left out of max, and 0 in the others. out
- * is not in. */
+/* Poolings max, sum and avg. out[i], i < n: the largest, the sum, the average
+ * of `kernel` (odd) neighbours of in[i]. Places past the ends are left out of
+ * max, and 0 in the others. out is not in. */
 KV_DEVICE void kv_gpu_pool_max(const float *in, int n, int kernel, float *out) {
   for (int i = kv_thread(); i < n; i += KV_BLOCK) {
     int j = kv_pool_low(i, kernel / 2), last = kv_pool_high(i, kernel / 2, n);

@@ -35,6 +35,7 @@ typedef struct kv_gpu_paged_side {
                                 from the page's beginning */
 } kv_gpu_paged_side;
 
+/* A tier: how its tokens lie in a page. */
 typedef struct kv_gpu_paged_tier {
   int32_t tokens; /* of a page; 0: there is no such tier */
   kv_gpu_paged_side side[KV_SIDES];

@@ -68,6 +68,7 @@ typedef struct kv_gpu_searched {
                      the last */
 } kv_gpu_searched;
 
+/* All of it, as kernels are given it. */
 typedef struct kv_gpu_rebuilt {
   const int32_t *place; /* [T] of each token: plain row p as p, latent vector
                            number x as ~x */

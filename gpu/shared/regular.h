@@ -35,6 +35,7 @@ typedef enum kv_gpu_regular_act {
   KV_GPU_REGULAR_FOLLOW /* entries and pools name the new places; after it */
 } kv_gpu_regular_act;
 
+/* A half, by lane. */
 typedef struct kv_gpu_regular_half {
   char *k, *v;    /* [lanes][room][d] and [..][d_v] of the trace's type */
   uint32_t *mask; /* [lanes][words] bit i % 32 of word i / 32: place i counts;
@@ -42,6 +43,7 @@ typedef struct kv_gpu_regular_half {
   int32_t *taken; /* [lanes] places */
 } kv_gpu_regular_half;
 
+/* The store, as kernels are given it. */
 typedef struct kv_gpu_regular {
   int32_t room, words; /* places of a lane; words of its mask, room / 32 up */
   int32_t *which;      /* [1] the half in use: 0 or 1 */

@@ -40,7 +40,9 @@ template <bool THERE> KV_DEVICE void fence() {
   if constexpr (THERE) __threadfence();
 }
 
-/* --- kernels that are right as <true>, and race as <false> --------------- */
+/* --- kernels that are right as <true>, and race as <false> ---------------
+ * Each passes numbers from thread to thread, or block to block, by the means
+ * that its name and first lines show. */
 
 template <bool RIGHT> static __global__ void pass_on(memory *m) {
   KV_SHARED(int, x, ALL);
@@ -241,6 +243,7 @@ template <bool RIGHT> static __global__ void waits(memory *m) {
   m->byte[block() * ALL + self()] = (unsigned char)m->word[0];
 }
 
+/* Waits, all threads of the block, until another block has set the flag. */
 KV_DEVICE void await(const unsigned *flag) {
   if (self() == 0) {
     while (*(const volatile unsigned *)flag == 0) {

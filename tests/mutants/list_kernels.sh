@@ -15,7 +15,7 @@ mutant device_odd_column gpu/lane/values.cuh 'check_backends.sh' \
 mutant device_middle_head gpu/lane/values.cuh 'gpu_reads' \
   'return kv_value_upper() ? heads - kv_value_heads(heads) : 0;' \
   'return kv_value_upper() ? heads / 2 : heads % 2;'
-mutant device_never_waits gpu/backend/attend.cu 'check_backends.sh' \
+mutant device_never_waits gpu/lane/values.cuh 'check_backends.sh' \
   'kv_async_wait<KV_VALUE_STAGES - 1>();' ''
 mutant device_joins_late gpu/backend/join.cu 'check_backends.sh' \
   'kv_async_wait<STAGES - 1>();' 'kv_async_wait<STAGES>();'
