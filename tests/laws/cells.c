@@ -5,10 +5,13 @@
 #include "tests/laws/cells.h"
 
 #include "tests/made/made_up.h"
+#include "tests/support/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -41,6 +44,46 @@ void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
   bool stopped;
   how.kernels = kv_kernels_best();
   if (kv_replay(t, cell, n, &how, &stopped, &e)) fail_msg("%s", e.text);
+}
+
+kv_trace *cells_trace(const kv_small *s, uint64_t seed) {
+  char name[64];
+  kv_trace *t = NULL;
+  kv_err e = {0};
+  snprintf(name, sizeof name, "%.40s.safetensors", s->name);
+  const char *path = scratch_path(name);
+  if (kv_small_write(s, seed, path, &e) || kv_trace_open(path, &t, &e))
+    fail_msg("%s", e.text);
+  return t;
+}
+
+bool cells_lay_out(kv_registry *list, const kv_trace *t, const char *text,
+                   int entries, const kv_layout_list *asked, kv_replay_how how,
+                   kv_cell *cell) {
+  kv_err e = {0};
+  cells_ask(list, t, 0, text, entries, cell);
+  if (kv_cell_lay_out(cell, asked, &e)) fail_msg("%s: %s", text, e.text);
+  if (!cell->runs) return false;
+  how.backend = &kv_backend_ref;
+  if (!how.threads) how.threads = 1;
+  cells_replay(t, 1, &cell, how);
+  if (!kv_result_ran(&cell->result))
+    fail_msg("%s: %s", text, cell->result.reason);
+  return true;
+}
+
+void cells_same_layout(const kv_layout_result *a, const kv_layout_result *b) {
+  kv_layout_result x = *a, y = *b;
+  assert_memory_equal(x.step, y.step, (size_t)x.n_steps * sizeof *x.step);
+  x.step = y.step = NULL;
+  memcpy(y.name, x.name, sizeof y.name);
+  assert_memory_equal(&x, &y, sizeof x);
+}
+
+void cells_same_layouts(const kv_cell *a, const kv_cell *b) {
+  assert_true(a->result.n_layouts > 0);
+  for (int i = 0; i < a->result.n_layouts; i++)
+    cells_same_layout(&a->result.layout[i], &b->result.layout[i]);
 }
 
 void cells_run(const kv_trace *t, const char *text, kv_replay_how how,

@@ -8,6 +8,7 @@
 #define KV_TESTS_CELLS_H
 
 #include "sim/engine/replay.h"
+#include "traces/trace/small.h"
 
 /* How to replay: on the reference, by one thread, digests and cost only. */
 extern const kv_replay_how cells_plain;
@@ -20,11 +21,23 @@ void cells_ask(kv_registry *list, const kv_trace *t, int prompt,
 /* The same; a cell that is refused fails the test. */
 void cells_must(kv_registry *list, const kv_trace *t, int prompt,
                 const char *text, int entries, kv_cell *cell);
+/* Writes the trace of that description, drawn by seed, into the scratch folder
+ * (tests/support/scratch.h), and opens it; the caller closes it. */
+kv_trace *cells_trace(const kv_small *s, uint64_t seed);
 /* cells_ask with made_up_at, the trace's prompt and no budget. */
 void cells_open(const kv_trace *t, const char *text, kv_cell *cell);
 /* Replays cell[n], which run, in one pass; how.kernels is set here. */
 void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
                   kv_replay_how how);
+/* Opens as cells_ask, with these memory layouts, and replays it on the
+ * reference; asked outlives the cell. False: it is refused. */
+bool cells_lay_out(kv_registry *list, const kv_trace *t, const char *text,
+                   int entries, const kv_layout_list *asked, kv_replay_how how,
+                   kv_cell *cell);
+/* Fails the test unless two layouts, or all of two cells, have the same
+ * numbers, their steps' too; names may differ. */
+void cells_same_layout(const kv_layout_result *a, const kv_layout_result *b);
+void cells_same_layouts(const kv_cell *a, const kv_cell *b);
 /* Opens and replays one cell, which must run. */
 void cells_run(const kv_trace *t, const char *text, kv_replay_how how,
                kv_cell *cell);

@@ -83,7 +83,7 @@ mutant failed_is_left sim/commands/command_check.c 'check' \
 mutant ledger_conflict_lost sim/commands/command_check.c 'check' \
   'r.totals = got->totals;' ''
 mutant any_backend_will_do sim/db/db_find.c 'run' \
-  '*yes = !r->backend;' '*yes = true;'
+  'int64_t n = !r->backend;' 'int64_t n = 1;'
 mutant first_backend_named sim/db/db_read.c 'run' \
   '" ORDER BY c.backend = ? DESC, v.started,' \
   '" ORDER BY c.backend = ? ASC, v.started,'

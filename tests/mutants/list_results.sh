@@ -220,7 +220,11 @@ mutant together_keeps_pages sim/layout/together.c 'together' \
 mutant together_all_alike sim/layout/together_open.c 'together' \
   'if (alike(&x->tier[i], t))' 'if (alike(&x->tier[i], t) || i)'
 mutant together_uncompared sim/db/db_pool.c 'check_requests.sh' \
-  'if (same(was, now))' 'if (same(was, now) || was)'
+  'if (kv_db_same(of_pool, was, now))' 'if (was)'
+mutant columns_one_early sim/db/db_value.c 'db' \
+  '++at, INT64_MIN, INT64_MAX);' 'at, INT64_MIN, INT64_MAX), at++;'
+mutant layout_numbers_lost sim/db/db_sql.c 'check_verify.sh' \
+  "c->type == 'o' && whole < 0 ?" "c->type == 'o' ?"
 # What shares of the probability select, and drift on the page.
 mutant map_of_all sim/inspect/selection.c 'check_figures.sh' \
   'if (p->votes[j]) {' 'if (p->mass[j] > 0) {'

@@ -6,7 +6,7 @@
  *     are slots; pages hold at least what is stored, and the more the wider
  *     their table is shared; what was vacated and is still held was vacated;
  *   - threads, the other walk and layers that come back as bytes change
- *     nothing;
+ *     nothing of any layout;
  *   - the theory: of random evictions of a share s, a page of 16 comes free
  *     with probability s^16, and has s^15 of the evicted bytes in it.
  */
@@ -17,7 +17,6 @@
 #include "tests/made/mad.h"
 #include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,22 +36,11 @@ static const kv_small large = {"pages", 4, 8, 8, 32, KV_F16, 2049, 2048};
 static kv_trace *trace, *big;
 static kv_layout_list layouts;
 
-static kv_trace *open_small(const kv_small *s) {
-  kv_err e = {0};
-  kv_trace *t = NULL;
-  char name[64];
-  snprintf(name, sizeof name, "%s.safetensors", s->name);
-  const char *path = scratch_path(name);
-  if (kv_small_write(s, 5, path, &e) || kv_trace_open(path, &t, &e))
-    fail_msg("%s", e.text);
-  return t;
-}
-
 static int open_traces(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  trace = open_small(&small);
-  big = open_small(&large);
+  trace = cells_trace(&small, 5);
+  big = cells_trace(&large, 5);
   if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   return 0;
 }
@@ -74,15 +62,7 @@ static const kv_method *registry(int i) {
 /* False: the cell is refused, for it needs more than the trace or a budget. */
 static bool replay(const kv_trace *t, const char *text, int budget,
                    const kv_layout_list *asked, kv_replay_how how, kv_cell *c) {
-  kv_err e = {0};
-  cells_ask(registry, t, 0, text, budget, c);
-  if (!c->runs) return false;
-  how.backend = &kv_backend_ref;
-  if (!how.threads) how.threads = 1;
-  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
-  cells_replay(t, 1, &c, how);
-  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
-  return true;
+  return cells_lay_out(registry, t, text, budget, asked, how, c);
 }
 
 /* --- laws --------------------------------------------------------------- */
@@ -98,14 +78,6 @@ static void is_ledger(const kv_result *r, const kv_layout_result *l) {
     assert_int_equal(l->step[i].slack, 0);
     assert_int_equal(l->step[i].vacated, l->step[i].freed);
   }
-}
-
-static void same_numbers(const kv_layout_result *a, const kv_layout_result *b) {
-  kv_layout_result x = *a, y = *b;
-  x.step = y.step = NULL;
-  memcpy(y.name, x.name, sizeof y.name);
-  assert_memory_equal(&x, &y, sizeof x);
-  assert_memory_equal(a->step, b->step, (size_t)a->n_steps * sizeof *a->step);
 }
 
 static void pages_hold(const kv_result *r, const kv_layout_result *l) {
@@ -124,7 +96,7 @@ static void laws_of(const kv_result *r) {
   const kv_layout_result *l = r->layout;
   assert_int_equal(r->n_layouts, N_LAYOUTS);
   is_ledger(r, &l[SLOTS]);
-  same_numbers(&l[SLOTS], &l[ONES]);
+  cells_same_layout(&l[SLOTS], &l[ONES]);
   for (int i = LANE; i <= MODEL; i++) {
     pages_hold(r, &l[i]);
     assert_int_equal(l[i].vacated, l[SLOTS].vacated);
@@ -163,27 +135,39 @@ static void test_laws(void **state) {
 
 /* --- what may not be seen ----------------------------------------------- */
 
-static void same_result(const kv_cell *a, const kv_cell *b) {
-  for (int i = 0; i < N_LAYOUTS; i++)
-    same_numbers(&a->result.layout[i], &b->result.layout[i]);
-}
+/* Every kind of layout, those of all methods first. */
+#define REGULAR                                                                \
+  ",base,ls:sparse,ls:max,la:sparse,la:max,hs:sparse,hs:max,ha:sparse,ha:max"
+#define UNIFIED ",unified,unified:code"
 
+/* Threads, the other walk, and layers that come back as bytes. */
 static void test_order(void **state) {
-  static const char *const texts[] = {"random:recent=0", "mad",
-                                      "zsmerge:variant=code:residual=3",
-                                      "kivi:group=8:residual=16"};
+  static const struct {
+    const char *text, *layouts;
+  } of[] = {
+      {"random:recent=0", ALL REGULAR UNIFIED},
+      {"dense+k8v4:residual=16", ALL REGULAR UNIFIED},
+      {"hardkv:upper=100:lower=10:window=2:every=3:variant=code", ALL REGULAR},
+      {"mad", ALL REGULAR},
+      {"zsmerge:variant=code:residual=3", ALL},
+      {"kivi:group=8:residual=16", ALL}};
   (void)state;
-  for (int i = 0; i < 4; i++) {
-    kv_cell a = {0}, b = {0}, c = {0};
-    replay(trace, texts[i], 24, &layouts, (kv_replay_how){0}, &a);
-    replay(trace, texts[i], 24, &layouts, (kv_replay_how){.threads = 3}, &b);
-    replay(trace, texts[i], 24, &layouts, (kv_replay_how){.by_steps = true},
-           &c);
-    same_result(&a, &b);
-    same_result(&a, &c);
-    kv_cell_close(&a);
-    kv_cell_close(&b);
-    kv_cell_close(&c);
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    layerkeep s = {0};
+    kv_replay_keeper keep = layerkeep_of(&s);
+    const kv_replay_how how[] = {
+        {.keep = &keep}, {.threads = 3}, {.by_steps = true}, {.keep = &keep}};
+    kv_layout_list list = {0};
+    kv_cell c[4] = {0};
+    assert_int_equal(kv_layouts_parse(of[i].layouts, &list, NULL), KV_OK);
+    for (int k = 0; k < 4; k++) {
+      s.give = k == 3;
+      assert_true(replay(trace, of[i].text, 24, &list, how[k], &c[k]));
+      cells_same_layouts(&c[0], &c[k]);
+    }
+    for (int k = 0; k < 4; k++) kv_cell_close(&c[k]);
+    kv_layout_list_free(&list);
+    layerkeep_free(&s);
   }
 }
 
@@ -210,32 +194,26 @@ static void test_recalled(void **state) {
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){0}, &a);
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
          &b);
-  same_result(&a, &b);
+  cells_same_layouts(&a, &b);
   kv_cell_close(&a);
   kv_cell_close(&b);
 }
 
+/* Other layouts do not read the bytes of a layer, whatever their size is. */
 static void test_parts(void **state) {
   layerkeep s = {0};
   kv_replay_keeper keep = layerkeep_of(&s);
-  kv_cell a = {0}, b = {0}, other = {0};
+  kv_cell a = {0}, other = {0};
   kv_layout_list one = {0};
-  kv_err e = {0};
   (void)state;
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
          &a);
-  s.give = true;
-  replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
-         &b);
-  same_result(&a, &b);
-  /* Other layouts do not read them, whatever their size is. */
-  assert_int_equal(kv_layouts_parse("pages:2", &one, &e), KV_OK);
+  assert_int_equal(kv_layouts_parse("pages:2", &one, NULL), KV_OK);
   replay(trace, "random:recent=0", 24, &one, (kv_replay_how){0}, &other);
   assert_false(kv_partial_read(&other, 0, kv_partial_size(&a), s.part[0]));
   kv_layout_list_free(&one);
   layerkeep_free(&s);
   kv_cell_close(&a);
-  kv_cell_close(&b);
   kv_cell_close(&other);
 }
 

@@ -8,11 +8,9 @@
  */
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,11 +69,8 @@ static void compressed(kv_layout_state *s, int step, const kv_replica *lane) {
 /* --- the trace ------------------------------------------------------------ */
 
 static int open_trace(void **state) {
-  kv_err e = {0};
   if (scratch_make(state)) return 1;
-  const char *path = scratch_path("leankv.safetensors");
-  if (kv_small_write(&small, 7, path, &e) || kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
+  trace = cells_trace(&small, 7);
   return 0;
 }
 
@@ -85,11 +80,8 @@ static int close_trace(void **state) {
 }
 
 static void replay(const char *text, const kv_layout_list *asked, kv_cell *c) {
-  kv_err e = {0};
-  cells_must(kv_method_at, trace, 0, text, -1, c);
-  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
-  cells_replay(trace, 1, &c, cells_plain);
-  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+  assert_true(
+      cells_lay_out(kv_method_at, trace, text, -1, asked, cells_plain, c));
 }
 
 /* --- the laws ------------------------------------------------------------- */

@@ -2,17 +2,13 @@
  *
  * Regular indices (sim/layout/regular.h): beside replays of all methods a
  * recount, in plain loops, of what a witness saw the lanes hold; masks of a
- * long answer. No layout changes a digest, nor do threads, the order of layers
- * or layers that come back as bytes change a number of one.
+ * long answer. No layout changes a digest.
  */
-#include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"
-#include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,17 +73,8 @@ static const char *text_of(int i) {
 }
 
 /* False: the cell is refused. */
-static bool replay(const char *text, const kv_layout_list *asked,
-                   kv_replay_how how, kv_cell *c) {
-  kv_err e = {0};
-  cells_ask(registry, trace, 0, text, 24, c);
-  if (!c->runs) return false;
-  how.backend = &kv_backend_ref;
-  if (!how.threads) how.threads = 1;
-  if (asked && kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
-  cells_replay(trace, 1, &c, how);
-  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
-  return true;
+static bool replay(const char *text, const kv_layout_list *asked, kv_cell *c) {
+  return cells_lay_out(registry, trace, text, 24, asked, (kv_replay_how){0}, c);
 }
 
 static void see(const char *text, kv_cell *c) {
@@ -96,7 +83,7 @@ static void see(const char *text, kv_cell *c) {
   memset(seen, 0, sizeof seen);
   layer_now = -1;
   points = 0;
-  assert_true(replay(text, &one, (kv_replay_how){0}, c));
+  assert_true(replay(text, &one, c));
   assert_int_equal(layer_now, LAYERS - 1);
 }
 
@@ -261,7 +248,7 @@ static void test_recount(void **state) {
   for (int i = 0; text_of(i); i++) {
     const char *text = text_of(i);
     kv_cell c = {0}, was = {0};
-    if (replay(text, &layouts, (kv_replay_how){0}, &c)) {
+    if (replay(text, &layouts, &c)) {
       unread = c.plan.needs.unread;
       see(text, &was);
       /* no layout decides anything */
@@ -312,7 +299,7 @@ static void test_masks(void **state) {
     kv_err e = {0};
     snprintf(text, sizeof text, "hardkv:upper=1564:lower=128%s", of[i].more);
     assert_int_equal(kv_layouts_parse("ha:sparse,ha:max", &two, &e), KV_OK);
-    assert_true(replay(text, &two, (kv_replay_how){0}, &c));
+    assert_true(replay(text, &two, &c));
     for (int k = 0; k < 2; k++) {
       const kv_layout_result *l = &c.result.layout[k];
       const kv_layout_regular_result *g = &l->regular;
@@ -329,49 +316,11 @@ static void test_masks(void **state) {
   trace = small_one;
 }
 
-/* --- what may not be seen ----------------------------------------------- */
-
-static void same(const kv_cell *a, const kv_cell *b) {
-  for (int i = 0; i < N_LAYOUTS; i++) {
-    kv_layout_result x = a->result.layout[i], y = b->result.layout[i];
-    assert_memory_equal(x.step, y.step, (size_t)x.n_steps * sizeof *x.step);
-    x.step = y.step = NULL;
-    assert_memory_equal(&x, &y, sizeof x);
-  }
-}
-
-static void test_order(void **state) {
-  static const char *const texts[] = {
-      "random:recent=0", "mad",
-      "hardkv:upper=100:lower=10:window=2:every=3:variant=code"};
-  (void)state;
-  for (int i = 0; i < 3; i++) {
-    layerkeep s = {0};
-    kv_replay_keeper keep = layerkeep_of(&s);
-    kv_cell a = {0}, b = {0}, c = {0}, d = {0};
-    replay(texts[i], &layouts, (kv_replay_how){.keep = &keep}, &a);
-    replay(texts[i], &layouts, (kv_replay_how){.threads = 3}, &b);
-    replay(texts[i], &layouts, (kv_replay_how){.by_steps = true}, &c);
-    s.give = true;
-    replay(texts[i], &layouts, (kv_replay_how){.keep = &keep}, &d);
-    same(&a, &b);
-    same(&a, &c);
-    same(&a, &d);
-    layerkeep_free(&s);
-    kv_cell_close(&a);
-    kv_cell_close(&b);
-    kv_cell_close(&c);
-    kv_cell_close(&d);
-  }
-}
-
 static int open_trace(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  const char *path = scratch_path("regular.safetensors");
-  if (kv_small_write(&small, 5, path, &e) || kv_trace_open(path, &trace, &e) ||
-      kv_layouts_parse(ALL, &layouts, &e))
-    fail_msg("%s", e.text);
+  trace = cells_trace(&small, 5);
+  if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   witness = kv_layout_ha;
   witness.begin = watch_begin;
   witness.compressed = watch_compressed;
@@ -386,8 +335,7 @@ static int close_trace(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_recount),
-                                     cmocka_unit_test(test_masks),
-                                     cmocka_unit_test(test_order)};
+                                     cmocka_unit_test(test_masks)};
   return cmocka_run_group_tests_name("regular indices", tests, open_trace,
                                      close_trace);
 }

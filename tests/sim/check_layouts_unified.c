@@ -2,20 +2,14 @@
  *
  * Layout unified: the example by hand of sim/layout/README.md, what it has no
  * place for, and what holds beside a replay of any method: it decides nothing;
- * pages are those of the formula once a prompt is compressed and never fewer;
- * neither threads, nor the other walk, nor layers that come back as bytes
- * change a number.
+ * pages are those of the formula once a prompt is compressed and never fewer.
  */
 #include "ref/formats/minmax.h"
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
-#include "sim/engine/partial.h"
-#include "sim/engine/replay.h"
 #include "sim/layout/layouts.h"
 #include "tests/laws/cells.h"
-#include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,9 +196,7 @@ static kv_layout_list layouts;
 static int open_trace(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  const char *path = scratch_path("unified.safetensors");
-  if (kv_small_write(&small, 5, path, &e) || kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
+  trace = cells_trace(&small, 5);
   if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   return 0;
 }
@@ -217,27 +209,13 @@ static int close_trace(void **state) {
 
 static void replay(const char *text, const kv_layout_list *asked,
                    kv_replay_how how, kv_cell *c) {
-  kv_err e = {0};
-  cells_ask(kv_method_at, trace, 0, text, 96, c);
-  if (kv_cell_lay_out(c, asked, &e)) fail_msg("%s: %s", text, e.text);
-  how.backend = &kv_backend_ref;
-  if (!how.threads) how.threads = 1;
-  if (c->runs) cells_replay(trace, 1, &c, how);
+  cells_lay_out(kv_method_at, trace, text, 96, asked, how, c);
 }
 
 static void same_digests(const kv_result *a, const kv_result *b) {
   assert_memory_equal(&a->journal, &b->journal, sizeof a->journal);
   assert_memory_equal(&a->state, &b->state, sizeof a->state);
   assert_memory_equal(&a->output, &b->output, sizeof a->output);
-}
-
-static void same_numbers(const kv_cell *a, const kv_cell *b) {
-  for (int i = 0; i < N_LAYOUTS; i++) {
-    kv_layout_result x = a->result.layout[i], y = b->result.layout[i];
-    assert_memory_equal(x.step, y.step, (size_t)x.n_steps * sizeof *x.step);
-    x.step = y.step = NULL;
-    assert_memory_equal(&x, &y, sizeof x);
-  }
 }
 
 /* What holds of a row; tokens: of a page of the largest tier. */
@@ -302,25 +280,6 @@ static void test_dense(void **state) {
   kv_cell_close(&c);
 }
 
-/* --- what may not be seen ------------------------------------------------- */
-
-static void test_order(void **state) {
-  static const char text[] = "dense+k8v4:residual=64";
-  layerkeep s = {0};
-  kv_replay_keeper keep = layerkeep_of(&s);
-  const kv_replay_how how[] = {
-      {.keep = &keep}, {.threads = 3}, {.by_steps = true}, {.keep = &keep}};
-  kv_cell c[4] = {0};
-  (void)state;
-  for (int i = 0; i < 4; i++) {
-    s.give = i == 3;
-    replay(text, &layouts, how[i], &c[i]);
-    same_numbers(&c[0], &c[i]);
-  }
-  for (int i = 0; i < 4; i++) kv_cell_close(&c[i]);
-  layerkeep_free(&s);
-}
-
 static void test_cells_refused(void **state) {
   static const char *const texts[] = {"kivi", "zsmerge"};
   (void)state;
@@ -335,11 +294,10 @@ static void test_cells_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_by_hand_code),
-      cmocka_unit_test(test_freed),        cmocka_unit_test(test_tiers),
-      cmocka_unit_test(test_refused),      cmocka_unit_test(test_laws),
-      cmocka_unit_test(test_dense),        cmocka_unit_test(test_order),
-      cmocka_unit_test(test_cells_refused)};
+      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_by_hand_code),
+      cmocka_unit_test(test_freed),   cmocka_unit_test(test_tiers),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_laws),
+      cmocka_unit_test(test_dense),   cmocka_unit_test(test_cells_refused)};
   return cmocka_run_group_tests_name("layout unified", tests, open_trace,
                                      close_trace);
 }

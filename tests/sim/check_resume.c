@@ -14,7 +14,6 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -354,13 +353,10 @@ static void groups_are_as_large_as_allowed(void **state) {
 
 static int set_up(void **state) {
   const kv_small t = {"resume", LAYERS, 4, 2, 32, KV_F32, 64, 32};
-  char path[512];
   kv_err e = {0};
   if (open_trace(state)) return 1;
-  snprintf(path, sizeof path, "%s", scratch_path("resume.safetensors"));
-  if (kv_small_write(&t, 9, path, &e) || kv_trace_open(path, &small, &e) ||
-      kv_db_open(scratch_path("resume.db"), &db, &e))
-    fail_msg("%s", e.text);
+  small = cells_trace(&t, 9);
+  if (kv_db_open(scratch_path("resume.db"), &db, &e)) fail_msg("%s", e.text);
   return 0;
 }
 

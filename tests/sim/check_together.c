@@ -5,11 +5,9 @@
  * what the requests hold by themselves, for any number of threads.
  */
 #include "ref/pages/geometry.h"
-#include "sim/engine/replay.h"
 #include "sim/layout/together_part.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -213,16 +211,12 @@ enum { REQUESTS = 3 };
 static kv_trace *trace[REQUESTS];
 
 static int open_traces(void **state) {
-  kv_err e = {0};
   if (scratch_make(state)) return 1;
   for (int i = 0; i < REQUESTS; i++) {
     char name[32];
-    snprintf(name, sizeof name, "request%d.safetensors", i);
-    const char *path = scratch_path(name);
+    snprintf(name, sizeof name, "request%d", i);
     const kv_small s = {name, 2, 4, 2, 32, KV_F16, 220 + 60 * i, 180 + 50 * i};
-    if (kv_small_write(&s, 9 + (uint64_t)i, path, &e) ||
-        kv_trace_open(path, &trace[i], &e))
-      fail_msg("%s", e.text);
+    trace[i] = cells_trace(&s, 9 + (uint64_t)i);
   }
   return 0;
 }
@@ -234,12 +228,8 @@ static int close_traces(void **state) {
 
 static void replay(const char *text, int i, const kv_layout_list *list,
                    kv_cell *c) {
-  const kv_replay_how how = {.backend = &kv_backend_ref, .threads = 2};
-  kv_err e = {0};
-  cells_must(kv_method_at, trace[i], 0, text, 64, c);
-  if (kv_cell_lay_out(c, list, &e)) fail_msg("%s: %s", text, e.text);
-  cells_replay(trace[i], 1, &c, how);
-  if (!kv_result_ran(&c->result)) fail_msg("%s: %s", text, c->result.reason);
+  assert_true(cells_lay_out(kv_method_at, trace[i], text, 64, list,
+                            (kv_replay_how){.threads = 2}, c));
 }
 
 /* Pages of a request at its steps, which the layout counted layer by layer. */
