@@ -37,8 +37,8 @@ typedef struct kv_totals {
   double scanned;           /* looked at per decode step in order to choose what
                                is read */
   int64_t asset;          /* the tensors that the method was lent, once for all
-                             requests and so no part of the cache; 0: it reads no
-                             file */
+                             requests and so no part of the cache; 0: it reads
+                             no file */
   int64_t fetched;        /* of the bytes read, those that lay in the host's
                              memory, all decode steps together */
   int64_t moved;          /* rewritten by verbs */
