@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing and reading parts: contract in sim/engine/partial.h. A part is a
- * header, then the ledger, then the values.
+ * header, then the ledger, layouts, and values of fidelity.
  */
 #include "sim/engine/partial.h"
 
@@ -22,17 +22,17 @@ typedef struct head {
   kv_err fault;
 } head;
 
-static size_t values_size(const kv_cell *c) {
-  return c->fidelity ? kv_fidelity_layer_size(c->fidelity) : 0;
-}
-
-static size_t layouts_size(const kv_cell *c) {
-  return c->layouts ? kv_layouts_layer_size(c->layouts) : 0;
+/* What is behind the header. */
+static void copy(const kv_cell *c, int layer, kv_copier *x) {
+  kv_cost_layer_copy(c->cost, layer, x);
+  if (c->layouts) kv_layouts_layer_copy(c->layouts, layer, x);
+  if (c->fidelity) kv_fidelity_layer_copy(c->fidelity, layer, x);
 }
 
 size_t kv_partial_size(const kv_cell *c) {
-  return sizeof(head) + kv_cost_layer_size(c->cost) + layouts_size(c) +
-         values_size(c);
+  kv_copier x = {.size = sizeof(head)};
+  copy(c, 0, &x);
+  return x.size;
 }
 
 static made_for made_of(const kv_cell *c, int layer) {
@@ -49,38 +49,28 @@ static made_for made_of(const kv_cell *c, int layer) {
 }
 
 void kv_partial_write(const kv_cell *c, int layer, void *out) {
+  kv_copier x = {.out = out};
   head h;
-  char *to = out;
   memset(&h, 0, sizeof h); /* padding too: equal parts are equal bytes */
   h.made_for = made_of(c, layer);
   h.digest = c->digest[layer];
   h.seconds = c->seconds[layer];
   h.fault.rc = c->fault[layer].rc;
   memcpy(h.fault.text, c->fault[layer].text, sizeof h.fault.text);
-  memcpy(to, &h, sizeof h);
-  to += sizeof h;
-  kv_cost_layer_write(c->cost, layer, to);
-  to += kv_cost_layer_size(c->cost);
-  if (c->layouts) kv_layouts_layer_write(c->layouts, layer, to);
-  to += layouts_size(c);
-  if (c->fidelity) kv_fidelity_layer_write(c->fidelity, layer, to);
+  kv_copy(&x, &h, sizeof h);
+  copy(c, layer, &x);
 }
 
 bool kv_partial_read(kv_cell *c, int layer, size_t size, const void *from) {
+  kv_copier x = {.from = from};
   head h;
   made_for want = made_of(c, layer);
-  const char *at = from;
   if (size != kv_partial_size(c)) return false;
-  memcpy(&h, at, sizeof h);
+  kv_copy(&x, &h, sizeof h);
   if (memcmp(&h.made_for, &want, sizeof want)) return false;
-  at += sizeof h;
   c->digest[layer] = h.digest;
   c->seconds[layer] = h.seconds;
-  kv_cost_layer_read(c->cost, layer, at);
-  at += kv_cost_layer_size(c->cost);
-  if (c->layouts) kv_layouts_layer_read(c->layouts, layer, at);
-  at += layouts_size(c);
-  if (c->fidelity) kv_fidelity_layer_read(c->fidelity, layer, at);
+  copy(c, layer, &x);
   if (h.fault.rc) kv_cell_fail(c, layer, &h.fault);
   return true;
 }

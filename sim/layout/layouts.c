@@ -107,8 +107,6 @@ typedef struct part {
 
 enum { PARTS = 6 };
 
-/* While a layer is written or read nobody else touches it, so its atomic
- * counters are copied as plain numbers. */
 static void parts_of(const kv_layouts *l, const kv_layout_account *a, int row,
                      part out[PARTS]) {
   size_t points = (size_t)l->points, r = (size_t)row;
@@ -131,35 +129,12 @@ void kv_layouts_layer_begin(kv_layouts *l, int layer) {
   }
 }
 
-size_t kv_layouts_layer_size(const kv_layouts *l) {
-  size_t size = 0;
-  for (int i = 0; i < l->n; i++) {
-    part p[PARTS];
-    parts_of(l, &l->of[i], 0, p);
-    for (int j = 0; j < PARTS; j++) size += p[j].size;
-  }
-  return size;
-}
-
-void kv_layouts_layer_write(const kv_layouts *l, int layer, void *out) {
-  char *to = out;
+void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x) {
   assert(l->rows == l->layers && "layers are held apart");
   for (int i = 0; i < l->n; i++) {
     part p[PARTS];
     parts_of(l, &l->of[i], layer, p);
-    for (int j = 0; j < PARTS; to += p[j++].size)
-      memcpy(to, p[j].at, p[j].size);
-  }
-}
-
-void kv_layouts_layer_read(kv_layouts *l, int layer, const void *from) {
-  const char *at = from;
-  assert(l->rows == l->layers && "layers are held apart");
-  for (int i = 0; i < l->n; i++) {
-    part p[PARTS];
-    parts_of(l, &l->of[i], layer, p);
-    for (int j = 0; j < PARTS; at += p[j++].size)
-      memcpy(p[j].at, at, p[j].size);
+    for (int j = 0; j < PARTS; j++) kv_copy(x, p[j].at, p[j].size);
   }
 }
 

@@ -22,6 +22,7 @@
 #define KV_SIM_LAYOUTS_H
 
 #include "sim/layout/layout.h"
+#include "sim/measure/copier.h"
 #include "sim/measure/result.h"
 
 typedef struct kv_layouts kv_layouts;
@@ -36,9 +37,7 @@ void kv_layouts_close(kv_layouts *l); /* accepts NULL */
 
 /* One layer's share, by its index: as kv_cost_layer_* of sim/measure/cost.h. */
 void kv_layouts_layer_begin(kv_layouts *l, int layer);
-size_t kv_layouts_layer_size(const kv_layouts *l);
-void kv_layouts_layer_write(const kv_layouts *l, int layer, void *out);
-void kv_layouts_layer_read(kv_layouts *l, int layer, const void *from);
+void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x);
 /* A hash of the layouts' names in their order, by which bytes of other layouts
  * are told apart. */
 int64_t kv_layouts_name(const kv_layouts *l);

@@ -80,9 +80,15 @@ static inline int64_t kv_layout_get(const kv_layout_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* Fills r from account a of a layout of regular indices, after the replay.
- * `of`: the cell's row, whose steps are there; joined: two rooms of a->words
- * words, whose contents are lost. Cannot fail. */
+/* Adds a step of the row, after a block whose vacated and freed rows r counts
+ * already: pages and bytes held, and of these slack. The means of r are sums
+ * until kv_layouts_finish divides them. */
+void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
+                          int64_t slack, kv_layout_step *step);
+
+/* Fills r, but for dividing its means, from account a of a layout of regular
+ * indices, after the replay. `of`: the cell's row, whose steps are there;
+ * joined: two rooms of a->words words, whose contents are lost. Cannot fail. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,
                         kv_layout_result *r);

@@ -123,22 +123,10 @@ static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
 static void take_step(kv_layout_result *r, const kv_regular_counts *c,
                       int64_t bytes, int64_t slots, int64_t payload,
                       kv_layout_step *step) {
-  int64_t slack = bytes - payload;
-  r->pages_end = KV_SIDES * slots;
-  r->end = bytes;
-  r->slack_end = slack;
-  r->slack_peak = larger(r->slack_peak, slack);
-  r->pages_mean += (double)r->pages_end; /* sums, exact below 2^53 */
-  r->mean += (double)bytes;
-  r->slack_mean += (double)slack;
   r->regular.mti += bytes;
   r->regular.kept += c->kept;
   r->regular.fullest += c->fullest;
-  step->pages = r->pages_end;
-  step->bytes = bytes;
-  step->slack = slack;
-  step->vacated = r->vacated;
-  step->freed = r->freed;
+  kv_layouts_take_step(r, KV_SIDES * slots, bytes, bytes - payload, step);
 }
 
 static int64_t vacated_at(const kv_layouts *l, const kv_layout_account *a,
@@ -182,8 +170,4 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
   }
   if (!sparse && a->asked->layout->task != KV_REGULAR_BASE)
     r->regular.break_even = run.paid_at;
-  double n = l->points - l->blocks + 1;
-  r->pages_mean /= n;
-  r->mean /= n;
-  r->slack_mean /= n;
 }

@@ -112,6 +112,19 @@ static void free_shared(const kv_layouts *l, const kv_layout_account *a,
 
 /* --- a row -------------------------------------------------------------- */
 
+void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
+                          int64_t slack, kv_layout_step *step) {
+  r->pages_end = step->pages = pages;
+  r->end = step->bytes = bytes;
+  r->slack_end = step->slack = slack;
+  r->slack_peak = larger(r->slack_peak, slack);
+  r->pages_mean += (double)pages; /* sums, exact below 2^53 */
+  r->mean += (double)bytes;
+  r->slack_mean += (double)slack;
+  step->vacated = r->vacated;
+  step->freed = r->freed;
+}
+
 static void take_tables(kv_layout_table_result *t, int64_t unused) {
   t->unused_end = unused;
   t->unused_peak = larger(t->unused_peak, unused);
@@ -126,20 +139,8 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
   r->pages_peak = larger(r->pages_peak, s->most_pages);
   r->peak = larger(r->peak, s->most_bytes);
   if (!step) return;
-  int64_t slack = s->bytes - payload;
-  r->pages_end = s->pages;
-  r->end = s->bytes;
-  r->slack_end = slack;
-  r->slack_peak = larger(r->slack_peak, slack);
   if (r->tables.there) take_tables(&r->tables, s->unused);
-  r->pages_mean += (double)s->pages; /* sums, exact below 2^53 */
-  r->mean += (double)s->bytes;
-  r->slack_mean += (double)slack;
-  step->pages = s->pages;
-  step->bytes = s->bytes;
-  step->slack = slack;
-  step->vacated = r->vacated;
-  step->freed = r->freed;
+  kv_layouts_take_step(r, s->pages, s->bytes, s->bytes - payload, step);
 }
 
 static void finish(const kv_layouts *l, const kv_layout_account *a,
@@ -163,10 +164,6 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
     if (i >= 0) r->step[i].step = of->step[i].step;
     take(r, &s, i < 0 ? 0 : of->step[i].codes, i < 0 ? NULL : &r->step[i]);
   }
-  double n = l->points - l->blocks + 1;
-  r->pages_mean /= n;
-  r->mean /= n;
-  r->slack_mean /= n;
 }
 
 /* Clears everything except the name: a database may have filled numbers before.
@@ -190,9 +187,12 @@ kv_rc kv_layouts_finish(const kv_layouts *l, kv_result *r, kv_err *e) {
     marks m = {kv_zalloc(a->words, 8), kv_zalloc(a->words, 8)};
     to->step = kv_zalloc(steps, sizeof *to->step);
     to->n_steps = (int)steps;
-    if (m.now && m.most && to->step)
+    if (m.now && m.most && to->step) {
       finish(l, a, &m, freed, r, to);
-    else
+      to->pages_mean /= (double)steps;
+      to->mean /= (double)steps;
+      to->slack_mean /= (double)steps;
+    } else
       rc = kv_no_memory(e, "the steps of a layout", steps * sizeof *to->step);
     free(m.now);
     free(m.most);

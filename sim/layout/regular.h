@@ -16,14 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What lanes must have in common. */
+/* Whose tokens an index names, and how much room a store has (--layout). */
 typedef enum kv_regular_task {
   KV_REGULAR_NONE, /* not such a layout */
-  KV_REGULAR_BASE, /* all lanes the same tokens */
-  KV_REGULAR_LS,   /* lanes of a layer the same tokens, layers as many */
-  KV_REGULAR_LA,   /* lanes of a layer the same tokens */
-  KV_REGULAR_HS,   /* nothing; layers have equal totals */
-  KV_REGULAR_HA    /* nothing */
+  KV_REGULAR_BASE, /* one set for all lanes: tokens that any of them holds */
+  KV_REGULAR_LS,   /* a set for each layer, all padded to the largest's size */
+  KV_REGULAR_LA,   /* a set for each layer, of its own size */
+  KV_REGULAR_HS,   /* a set for each lane; room for the longest of its layer */
+  KV_REGULAR_HA    /* a set for each lane; room for the longest of the model */
 } kv_regular_task;
 
 /* Entries of one layer's lanes after a block. */
@@ -44,7 +44,7 @@ typedef struct kv_regular_counts {
   int64_t longest;       /* of each layer's longest lane, summed over layers */
   int64_t widest;        /* of a layer's union: the largest */
   int64_t all;           /* of the union over all lanes */
-  bool changed_all;      /* has it lost a token, or one back? */
+  bool changed_all; /* it has lost a token in this block, or has one back */
   /* Of layers whose own set is not what it was: how many, and their share of
    * kept and of the unions. */
   int64_t changed, changed_kept, changed_joined;
@@ -81,7 +81,8 @@ void kv_regular_begin(kv_regular_race *r); /* empties it */
  * holds `all` bytes and writes its masks of `mask` bytes. */
 void kv_regular_rewrite(kv_regular_race *r, int64_t held, int64_t moved,
                         int64_t all, int64_t mask);
-/* A decode step: bytes that each store holds, all of which it loads. */
+/* A decode step: bytes that the rewritten store (`held`) and the masked one
+ * (`all`) hold, all of which each loads. Before a rewrite it does nothing. */
 void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all);
 
 #endif

@@ -8,32 +8,6 @@
 
 /* --- life --------------------------------------------------------------- */
 
-kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
-                   bool apart, kv_cost **out, kv_err *e) {
-  assert(blocks >= 1 && "a prompt has at least one block");
-  int points = blocks + shape->n_tokens - shape->prompt_len;
-  kv_cost *c = kv_zalloc(1, sizeof *c);
-  *out = NULL;
-  if (!c) return kv_no_memory(e, "the ledger", sizeof *c);
-  c->shape = shape;
-  c->layers = layers;
-  c->lanes = lanes;
-  c->blocks = blocks;
-  c->points = points;
-  c->rows = apart ? layers : 1;
-  size_t all = (size_t)c->rows * (size_t)points;
-  c->at = kv_zalloc(all, sizeof *c->at);
-  c->verbs = kv_zalloc((size_t)c->rows, sizeof *c->verbs);
-  c->kept = kv_zalloc((size_t)layers * (size_t)lanes, sizeof *c->kept);
-  if (!c->at || !c->verbs || !c->kept) {
-    kv_cost_close(c);
-    return kv_no_memory(e, "the ledger", all * sizeof(kv_cost_block));
-  }
-  kv_cost_begin(c);
-  *out = c;
-  return KV_OK;
-}
-
 void kv_cost_close(kv_cost *c) {
   if (!c) return;
   free(c->at);
@@ -81,9 +55,30 @@ static void begin_row(kv_cost *c, int row) {
   set(&c->verbs[row].moved, 0);
 }
 
-void kv_cost_begin(kv_cost *c) {
+kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
+                   bool apart, kv_cost **out, kv_err *e) {
+  assert(blocks >= 1 && "a prompt has at least one block");
+  int points = blocks + shape->n_tokens - shape->prompt_len;
+  kv_cost *c = kv_zalloc(1, sizeof *c);
+  *out = NULL;
+  if (!c) return kv_no_memory(e, "the ledger", sizeof *c);
+  c->shape = shape;
+  c->layers = layers;
+  c->lanes = lanes;
+  c->blocks = blocks;
+  c->points = points;
+  c->rows = apart ? layers : 1;
+  size_t all = (size_t)c->rows * (size_t)points;
+  c->at = kv_zalloc(all, sizeof *c->at);
+  c->verbs = kv_zalloc((size_t)c->rows, sizeof *c->verbs);
+  c->kept = kv_zalloc((size_t)layers * (size_t)lanes, sizeof *c->kept);
+  if (!c->at || !c->verbs || !c->kept) {
+    kv_cost_close(c);
+    return kv_no_memory(e, "the ledger", all * sizeof(kv_cost_block));
+  }
   for (int i = 0; i < c->rows; i++) begin_row(c, i);
-  for (int i = 0; i < c->layers * c->lanes; i++) c->kept[i] = 0;
+  *out = c;
+  return KV_OK;
 }
 
 /* --- one layer ---------------------------------------------------------- */
@@ -93,31 +88,11 @@ void kv_cost_layer_begin(kv_cost *c, int layer) {
   begin_row(c, layer);
 }
 
-size_t kv_cost_layer_size(const kv_cost *c) {
-  return (size_t)c->points * sizeof(kv_cost_block) + sizeof(kv_cost_changes) +
-         (size_t)c->lanes * sizeof *c->kept;
-}
-
-/* While a layer is written or read nobody else touches it, so its atomic
- * counters are copied as plain numbers. */
-void kv_cost_layer_write(const kv_cost *c, int layer, void *out) {
-  size_t blocks = (size_t)c->points * sizeof(kv_cost_block);
-  char *to = out;
+void kv_cost_layer_copy(kv_cost *c, int layer, kv_copier *x) {
   assert(c->rows == c->layers && "layers are held apart");
-  memcpy(to, block_of(c, layer, 0), blocks);
-  memcpy(to + blocks, &c->verbs[layer], sizeof(kv_cost_changes));
-  memcpy(to + blocks + sizeof(kv_cost_changes), c->kept + layer * c->lanes,
-         (size_t)c->lanes * sizeof *c->kept);
-}
-
-void kv_cost_layer_read(kv_cost *c, int layer, const void *from) {
-  size_t blocks = (size_t)c->points * sizeof(kv_cost_block);
-  const char *at = from;
-  assert(c->rows == c->layers && "layers are held apart");
-  memcpy(block_of(c, layer, 0), at, blocks);
-  memcpy(&c->verbs[layer], at + blocks, sizeof(kv_cost_changes));
-  memcpy(c->kept + layer * c->lanes, at + blocks + sizeof(kv_cost_changes),
-         (size_t)c->lanes * sizeof *c->kept);
+  kv_copy(x, block_of(c, layer, 0), (size_t)c->points * sizeof *c->at);
+  kv_copy(x, &c->verbs[layer], sizeof *c->verbs);
+  kv_copy(x, c->kept + layer * c->lanes, (size_t)c->lanes * sizeof *c->kept);
 }
 
 /* --- feeding ------------------------------------------------------------ */

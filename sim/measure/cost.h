@@ -27,6 +27,7 @@
 #define KV_SIM_COST_H
 
 #include "ref/backend/backend.h"
+#include "sim/measure/copier.h"
 #include "sim/measure/result.h"
 
 typedef struct kv_cost kv_cost;
@@ -41,16 +42,12 @@ typedef struct kv_cost kv_cost;
 kv_rc kv_cost_open(const kv_shape *shape, int layers, int lanes, int blocks,
                    bool apart, kv_cost **out, kv_err *e);
 void kv_cost_close(kv_cost *c); /* accepts NULL */
-void kv_cost_begin(kv_cost *c); /* forgets everything fed */
 
-/* One layer's counters; only of a ledger opened with `apart` (asserted). They
- * are cleared, but for the entries kept, or written to and read from
- * kv_cost_layer_size bytes, in this machine's number formats. Only a ledger
- * with the same shape, lanes and blocks can read them. */
+/* One layer's counters; only of a ledger opened with `apart` (asserted): clears
+ * them, but for the entries kept, or copies all of them (sim/measure/copier.h),
+ * between ledgers with the same shape, lanes and blocks. */
 void kv_cost_layer_begin(kv_cost *c, int layer);
-size_t kv_cost_layer_size(const kv_cost *c);
-void kv_cost_layer_write(const kv_cost *c, int layer, void *out);
-void kv_cost_layer_read(kv_cost *c, int layer, const void *from);
+void kv_cost_layer_copy(kv_cost *c, int layer, kv_copier *x);
 
 /* Bytes of one layer, all lanes together, before and after compression at the
  * end of a block (equal where no compression was due); materialised: bytes of

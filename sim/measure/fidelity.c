@@ -72,17 +72,8 @@ void kv_fidelity_layer_end(const kv_fidelity *f, int layer) {
   kv_spill_put_away(&f->spill, layer);
 }
 
-size_t kv_fidelity_layer_size(const kv_fidelity *f) {
-  return f->values * sizeof(double);
-}
-
-void kv_fidelity_layer_write(const kv_fidelity *f, int layer, void *out) {
-  memcpy(out, kv_spill_slice(&f->spill, layer), kv_fidelity_layer_size(f));
-  kv_spill_put_away(&f->spill, layer);
-}
-
-void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from) {
-  memcpy(kv_spill_slice(&f->spill, layer), from, kv_fidelity_layer_size(f));
+void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x) {
+  kv_copy(x, kv_spill_slice(&f->spill, layer), f->values * sizeof(double));
   kv_spill_put_away(&f->spill, layer);
 }
 

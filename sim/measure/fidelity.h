@@ -28,6 +28,7 @@
 #ifndef KV_SIM_FIDELITY_H
 #define KV_SIM_FIDELITY_H
 
+#include "sim/measure/copier.h"
 #include "sim/measure/result.h"
 #include "sim/measure/truth.h"
 
@@ -55,15 +56,13 @@ void kv_fidelity_close(kv_fidelity *f); /* accepts NULL */
 
 /* The values of one layer, by its index among the recorded layers. `begin`
  * makes them all NaN and comes before the layer's first row; `end` comes after
- * its last and lets them leave memory until they are asked for. `write` copies
- * a finished layer's values, kv_fidelity_layer_size bytes, to `out`; `read`
- * takes them from there in place of begin, rows and end. Only a kv_fidelity
- * opened with the same arguments can read them. */
+ * its last and lets them leave memory until they are asked for. `copy` takes a
+ * finished layer's values, or gives them in place of begin, rows and end
+ * (sim/measure/copier.h), between two that were opened with the same arguments.
+ */
 void kv_fidelity_layer_begin(kv_fidelity *f, int layer);
 void kv_fidelity_layer_end(const kv_fidelity *f, int layer);
-size_t kv_fidelity_layer_size(const kv_fidelity *f);
-void kv_fidelity_layer_write(const kv_fidelity *f, int layer, void *out);
-void kv_fidelity_layer_read(kv_fidelity *f, int layer, const void *from);
+void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x);
 
 /* Measures one attended row (`seen`) against the exact row in `truth`, which
  * must have been filled for the same token and KV head. layer: index among the

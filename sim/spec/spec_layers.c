@@ -64,22 +64,17 @@ bool kv_spec_same(const kv_spec *a, const kv_spec *b) {
 /* name:budget=LIST:..., with the list right after the method's name. */
 char *kv_spec_list_text(const kv_spec *s, const kv_method *m,
                         const void *values) {
-  char *rest = kv_params_spec("", m->params, values), *out = NULL;
-  size_t size;
-  FILE *f = rest ? open_memstream(&out, &size) : NULL;
-  if (f) {
-    fprintf(f, "%s:%s=", m->name, kv_spec_budget(m)->name);
-    for (int i = 0; i < s->n_layers; i++)
-      fprintf(f, i ? "/%d" : "%d", s->layers[i]);
-    fputs(rest, f);
-    bool bad = ferror(f);
-    if (fclose(f) || bad) {
-      free(out);
-      out = NULL;
-    }
-  }
-  free(rest);
-  return out;
+  const char *budget = kv_spec_budget(m)->name;
+  size_t size = strlen(m->name) + strlen(budget) + 12 * (size_t)s->n_layers + 2;
+  char *head = malloc(size);
+  if (!head) return NULL;
+  int at = snprintf(head, size, "%s:%s", m->name, budget);
+  for (int i = 0; i < s->n_layers; i++)
+    at += snprintf(head + at, size - (size_t)at, "%c%d", i ? '/' : '=',
+                   s->layers[i]);
+  char *text = kv_params_spec(head, m->params, values);
+  free(head);
+  return text;
 }
 
 char *kv_spec_list_json(const kv_spec *s) {

@@ -34,15 +34,15 @@ typedef struct kv_batch_ask {
   const kv_specs *specs;     /* -m */
   const kv_budgets *budgets; /* -b; n 0: none were given */
   int prompt_len;            /* tokens; 0: as observe says */
-  kv_observe observe;
+  kv_observe observe;        /* where the prompt ends (sim/spec/observe.h) */
   kv_replay_how how; /* how to replay; searches for byte budgets replay */
   kv_db *db;         /* or NULL; its rows and searches are reused */
   double keep_every; /* seconds; probes that take longer are kept in db */
   const kv_layout_list *layouts; /* of all cells, or NULL; borrowed */
   const int *shard; /* the shard of each cell, in the order of the batch, of
                        which only those of `mine` are opened; NULL: all are */
-  int mine;
-  bool identify; /* compute the trace's identity even without db */
+  int mine;         /* a shard's number, from 1 */
+  bool identify;    /* compute the trace's identity even without db */
   /* Called before a search makes its n-th (from 1) of at most `most` probes,
    * each a replay of `units` ticks of how.tick; or NULL. self is that of `how`.
    */
@@ -65,9 +65,10 @@ bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
  * the trace (KV_INPUT), a specification (KV_USAGE), or a search's replay fails.
  * Close *out also then. */
 kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
-/* *prompt_len: where the replays of trace t start to decode, in tokens.
- * KV_USAGE if the prompt_len asked for is not one of the trace. KV_REFUSED:
- * what ask->observe names is not there, and *prompt_len is the trace's own. */
+/* For kv_batch_open and shares. *prompt_len: where the replays of trace t start
+ * to decode, in tokens. KV_USAGE if the prompt_len asked for is not one of the
+ * trace. KV_REFUSED: what ask->observe names is not there, and *prompt_len is
+ * the trace's own. */
 kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
                       int *prompt_len, kv_err *e);
 /* Opens the same cells again for another kernel set, with budgets as already
@@ -93,12 +94,13 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
 
 /* sim/sweep/search.c: *value is what a budget in bytes means for a method of
  * the batch's trace: the value of its knob (kv_asked_cell.entries), by replays,
- * or the database. KV_REFUSED: no value fits, or the method takes none. */
+ * or the database. KV_REFUSED: no value fits, or none that the method takes. */
 kv_rc kv_batch_search(const kv_batch_ask *ask, const kv_batch *b,
                       const kv_spec *spec, const kv_budget *budget, int *value,
                       kv_err *e);
-/* True if a search for bytes of that basis replays without queries
- * (kv_backend_blind), because lengths alone decide what is stored. */
+/* True if a search for bytes of that basis replays an opened cell's plan
+ * without queries (kv_backend_blind), because lengths alone decide what is
+ * stored. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis);
 
 #endif

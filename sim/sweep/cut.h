@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deals cells out to shards so that the dearest shard is as cheap as can be
- * found. Cells of one trace in one shard share the exact attention and the
- * prompt's observation, so whoever has one cell of a trace pays for those, and
- * further cells of it are cheap.
+ * Deals cells out to shards so that the most expensive shard is as cheap as can
+ * be found; for sim/sweep/shares.h. Cells of one trace in one shard share the
+ * exact attention and the prompt's observation, so whoever has one cell of a
+ * trace pays for those, and further cells of it are cheap.
  *
  * Method: MULTIFIT (Coffman, Garey and Johnson 1978). For a limit on the cost
- * of a shard, cells are put, the dearest first, into the first shard that has
- * room, but for those of a trace first into shards that have paid for it.
- * Bisection finds the least limit that suffices. Where it makes no difference
- * of 1 %, the cells of a trace are taken in a mixed order instead, so that what
- * is predicted badly is not all in one shard.
+ * of a shard, cells are put, the most expensive first, into the first shard
+ * that has room, but for those of a trace first into shards that have paid for
+ * it. Bisection finds the least limit that suffices. Where it makes no
+ * difference of 1 %, the cells of a trace are taken in a mixed order instead,
+ * so that what is predicted badly is not all in one shard.
  *
  * Integers only, no random numbers, no clock: the same costs give the same cut
  * on every machine, and each cell has one shard. Time: cells * shards * 10 or

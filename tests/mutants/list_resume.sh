@@ -3,10 +3,10 @@
 # Resuming: what one layer gives, forgotten or twice; parts believed that are
 # not to be. The format is list.sh's.
 mutant resume_forgets_ledger sim/engine/partial.c 'resume' \
-  'kv_cost_layer_read(c->cost, layer, at);' ''
+  'kv_cost_layer_copy(c->cost, layer, x);' ''
 mutant resume_forgets_values sim/measure/fidelity.c 'resume' \
-  'memcpy(kv_spill_slice(&f->spill, layer), from, kv_fidelity_layer_size(f));' \
-  ''
+  'kv_copy(x, kv_spill_slice(&f->spill, layer), f->values * sizeof(double));' \
+  'x->size += f->values * sizeof(double);'
 mutant resume_forgets_fault sim/engine/partial.c 'resume' \
   'if (h.fault.rc) kv_cell_fail(c, layer, &h.fault);' ''
 mutant resume_counts_twice sim/engine/cell.c 'resume' \

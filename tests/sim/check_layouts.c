@@ -201,18 +201,20 @@ static void test_recalled(void **state) {
 
 /* Other layouts do not read the bytes of a layer, whatever their size is. */
 static void test_parts(void **state) {
-  layerkeep s = {0};
-  kv_replay_keeper keep = layerkeep_of(&s);
+  layerkeep s = {0}, own = {0};
+  kv_replay_keeper keep = layerkeep_of(&s), keeps = layerkeep_of(&own);
   kv_cell a = {0}, other = {0};
   kv_layout_list one = {0};
   (void)state;
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
          &a);
   assert_int_equal(kv_layouts_parse("pages:2", &one, NULL), KV_OK);
-  replay(trace, "random:recent=0", 24, &one, (kv_replay_how){0}, &other);
+  replay(trace, "random:recent=0", 24, &one, (kv_replay_how){.keep = &keeps},
+         &other);
   assert_false(kv_partial_read(&other, 0, kv_partial_size(&a), s.part[0]));
   kv_layout_list_free(&one);
   layerkeep_free(&s);
+  layerkeep_free(&own);
   kv_cell_close(&a);
   kv_cell_close(&other);
 }
