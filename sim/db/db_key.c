@@ -8,7 +8,7 @@
 #include "sim/db/db_private.h"
 
 #include <assert.h>
-#include <stdarg.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,17 +20,17 @@ const char *kv_db_code(const kv_result *r, char out[80]) {
   return out;
 }
 
-static void add(kv_sha256 *h, const char *name, const char *value) {
+void kv_db_line(kv_sha256 *h, const char *name, const char *value) {
   kv_sha256_add(h, name, strlen(name));
   kv_sha256_add(h, " ", 1);
   kv_sha256_add(h, value, strlen(value));
   kv_sha256_add(h, "\n", 1);
 }
 
-static void add_int(kv_sha256 *h, const char *name, int value) {
-  char text[16];
-  snprintf(text, sizeof text, "%d", value);
-  add(h, name, text);
+void kv_db_line_int(kv_sha256 *h, const char *name, int64_t value) {
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, value);
+  kv_db_line(h, name, text);
 }
 
 static void begin(kv_sha256 *h, const kv_result *r) {
@@ -38,11 +38,11 @@ static void begin(kv_sha256 *h, const kv_result *r) {
   assert(r->has_identity && "a database row names its trace's bytes");
   kv_digest_hex(&r->identity, hex);
   kv_sha256_init(h);
-  add(h, "trace", hex);
-  add_int(h, "prompt_len", r->prompt_len);
-  if (r->observe) add(h, "observe", kv_observe_names[r->observe]);
-  add(h, "method", r->method);
-  add(h, "params", r->params);
+  kv_db_line(h, "trace", hex);
+  kv_db_line_int(h, "prompt_len", r->prompt_len);
+  if (r->observe) kv_db_line(h, "observe", kv_observe_names[r->observe]);
+  kv_db_line(h, "method", r->method);
+  kv_db_line(h, "params", r->params);
 }
 
 static void end(kv_sha256 *h, char out[65]) {
@@ -51,16 +51,16 @@ static void end(kv_sha256 *h, char out[65]) {
 }
 
 static void add_asked(kv_sha256 *h, const kv_result *r) {
-  add(h, "basis", kv_basis_names[r->basis]);
-  add(h, "target", r->target);
+  kv_db_line(h, "basis", kv_basis_names[r->basis]);
+  kv_db_line(h, "target", r->target);
 }
 
 void kv_db_key(const kv_result *r, char out[65]) {
   kv_sha256 h;
   char code[80];
   begin(&h, r);
-  add(&h, "code", kv_db_code(r, code));
-  add_int(&h, "arithmetic", r->arithmetic);
+  kv_db_line(&h, "code", kv_db_code(r, code));
+  kv_db_line_int(&h, "arithmetic", r->arithmetic);
   if (r->status == KV_CELL_REFUSED) add_asked(&h, r);
   end(&h, out);
 }

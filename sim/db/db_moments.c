@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool kv_db_has_moments(const kv_result *r) { return r->step_mean != NULL; }
-
 static int steps_of(const kv_result *r) {
   return r->n_steps > 0 ? r->n_steps - 1 : 0;
 }
@@ -125,7 +123,7 @@ static void compare_means(const kv_result *a, const kv_result *b,
 
 void kv_db_compare_moments(const kv_result *before, const kv_result *now,
                            char where[KV_DB_WHERE]) {
-  if (!kv_db_has_moments(before) || !kv_db_has_moments(now)) return;
+  if (!before->step_mean || !now->step_mean) return;
   if (compare_squares(before->stat, now->stat, where)) return;
   for (int i = 0; i < before->n_parts && i < now->n_parts; i++)
     if (compare_squares(before->part[i].stat, now->part[i].stat, where)) return;

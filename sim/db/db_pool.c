@@ -13,34 +13,20 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-
-static void add(kv_sha256 *h, const char *name, const char *value) {
-  kv_sha256_add(h, name, strlen(name));
-  kv_sha256_add(h, " ", 1);
-  kv_sha256_add(h, value, strlen(value));
-  kv_sha256_add(h, "\n", 1);
-}
-
-static void add_int(kv_sha256 *h, const char *name, int64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRId64, value);
-  add(h, name, text);
-}
 
 static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
                     char out[65]) {
   char key[65], line[100];
   kv_sha256 h;
   kv_sha256_init(&h);
-  add(&h, "layout", p->layout);
-  add_int(&h, "bytes", p->bytes);
-  add_int(&h, "every", p->every);
+  kv_db_line(&h, "layout", p->layout);
+  kv_db_line_int(&h, "bytes", p->bytes);
+  kv_db_line_int(&h, "every", p->every);
   for (int i = 0; i < n; i++) {
     if (!kv_result_ran(r[i])) continue;
     kv_db_key(r[i], key);
     snprintf(line, sizeof line, "%" PRId64 " %s", r[i]->together.place, key);
-    add(&h, "request", line);
+    kv_db_line(&h, "request", line);
   }
   kv_digest d = kv_sha256_end(&h);
   kv_digest_hex(&d, out);

@@ -158,6 +158,10 @@ int64_t kv_db_bits(double x);
 
 /* --- db_key.c: digests, as 64 hex digits ---------------------------------- */
 
+/* Adds the line "NAME VALUE" to a hash: what is named by a digest here is the
+ * hash of such lines. */
+void kv_db_line(kv_sha256 *h, const char *name, const char *value);
+void kv_db_line_int(kv_sha256 *h, const char *name, int64_t value);
 /* What stands for the code in a key: "revision N", or r->code. Returns out. */
 const char *kv_db_code(const kv_result *r, char out[80]);
 /* The key without code and arithmetic: rows with the same subject answer the
@@ -192,9 +196,8 @@ const char *kv_db_word(kv_db *db, const char *text);
 
 /* --- what a run has beside its measures ----------------------------------- */
 
-/* db_moments.c: the mean of each decode step. has: did r decode, so that it has
- * any? put stores those of a new run; load reads them into r. */
-bool kv_db_has_moments(const kv_result *r);
+/* db_moments.c: the mean of each decode step. put stores those of a new run,
+ * whose r->step_mean is not NULL; load reads them into r. */
 kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
 kv_rc kv_db_load_means(kv_db *db, int64_t run, kv_result *r, kv_err *e);
 /* db_layout.c and db_survival.c: memory layouts, and what became of tokens. put

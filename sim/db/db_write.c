@@ -117,7 +117,7 @@ static kv_rc put_run(kv_db *db, const char *key, const kv_result *r,
   rc = put_totals(db, *run, &r->totals, e);
   if (!rc) rc = put_parts(db, *run, r, e);
   if (!rc) rc = put_layers_and_steps(db, *run, r, e);
-  if (!rc && kv_db_has_moments(r)) rc = kv_db_put_means(db, *run, r, e);
+  if (!rc && r->step_mean) rc = kv_db_put_means(db, *run, r, e);
   return rc;
 }
 

@@ -17,25 +17,6 @@
 
 #include <cmocka.h>
 
-/* The names of a row, as a command that is about to compute it has them. */
-static kv_result names_of(const kv_result *r) {
-  kv_result n = {.has_identity = true,
-                 .identity = r->identity,
-                 .prompt_len = r->prompt_len,
-                 .n_tokens = r->n_tokens,
-                 .method = r->method,
-                 .revision = r->revision,
-                 .arithmetic = r->arithmetic,
-                 .basis = r->basis,
-                 .budget = r->budget};
-  memcpy(n.trace, r->trace, sizeof n.trace);
-  memcpy(n.target, r->target, sizeof n.target);
-  n.params = strdup(r->params);
-  n.spec = strdup(r->spec);
-  n.code = r->code ? strdup(r->code) : NULL;
-  return n;
-}
-
 static void expect_same(const kv_result *a, const kv_result *b) {
   char x[65], y[65];
   kv_db_value(a, x);
@@ -62,7 +43,7 @@ static void expect_same(const kv_result *a, const kv_result *b) {
 static void found_to_the_bit(void **state) {
   kv_dbplace *p = *state;
   for (int m = 0; m < KV_ROWS_METHODS; m++) {
-    kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = names_of(&r);
+    kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = kv_dbplace_names(&r);
     bool found;
     /* Values that decimal text or a careless column would not survive. */
     r.totals.mean = 0.1 + 0.2;
@@ -141,7 +122,8 @@ static void expect_conflict(kv_db *db, const kv_result *r, const char *says) {
 
 static void conflict_is_told_and_kept(void **state) {
   kv_dbplace *p = *state;
-  kv_result first = kv_rows_make(0, 6, 1, "avx2", 2), n = names_of(&first);
+  kv_result first = kv_rows_make(0, 6, 1, "avx2", 2),
+            n = kv_dbplace_names(&first);
   kv_result other = kv_rows_make(0, 6, 1, "portable", 1);
   bool found;
   assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
@@ -177,7 +159,8 @@ static void conflict_is_told_and_kept(void **state) {
 static void scores_come_later(void **state) {
   kv_dbplace *p = *state;
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2);
-  kv_result now = kv_rows_make(0, 6, 1, "portable", 1), n = names_of(&first);
+  kv_result now = kv_rows_make(0, 6, 1, "portable", 1),
+            n = kv_dbplace_names(&first);
   bool found;
   first.has_scores = false;
   assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
@@ -185,7 +168,7 @@ static void scores_come_later(void **state) {
   assert_true(found && !n.has_scores);
   kv_result_free(&n);
   assert_int_equal(kv_dbplace_put(p->db, &now, NULL), 0);
-  n = names_of(&first);
+  n = kv_dbplace_names(&first);
   assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
   assert_true(n.has_scores);
   assert_memory_equal(&n.scores, &now.scores, 32);
@@ -200,7 +183,7 @@ static void scores_come_later(void **state) {
 
 static void refused_is_kept_under_what_was_asked(void **state) {
   kv_dbplace *p = *state;
-  kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = names_of(&r);
+  kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = kv_dbplace_names(&r);
   bool found;
   r.status = KV_CELL_REFUSED;
   strcpy(r.reason, "window 32 is larger than budget 24");
@@ -225,7 +208,7 @@ static void refused_is_kept_under_what_was_asked(void **state) {
 
 static void one_run_many_asks(void **state) {
   kv_dbplace *p = *state;
-  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = names_of(&r);
+  kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = kv_dbplace_names(&r);
   bool found;
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   n.basis = KV_BASIS_MEAN;
@@ -236,7 +219,7 @@ static void one_run_many_asks(void **state) {
   assert_int_equal(kv_db_ask(p->db, &n, NULL), 0);
   n.achieved = 0;
   kv_result_free(&n);
-  n = names_of(&r);
+  n = kv_dbplace_names(&r);
   n.basis = KV_BASIS_MEAN;
   strcpy(n.target, "12.5%");
   assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);

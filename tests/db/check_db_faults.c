@@ -60,6 +60,8 @@ static void foreign_files_are_refused(void **state) {
   kv_db *db;
   kv_err e = {0};
   FILE *f;
+  expect_refused(p, "PRAGMA user_version = 0", "table trace already exists");
+  assert_int_equal(kv_dbplace_number(p->db, "PRAGMA user_version"), 0);
   expect_refused(p, "PRAGMA user_version = -1", "version -1, which no");
   expect_refused(p, "PRAGMA user_version = 99", "later kvreplay");
   expect_refused(p, "PRAGMA application_id = -7", "another program");

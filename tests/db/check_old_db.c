@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a database knows that others do not: one of an earlier schema is brought
- * forward with every row it has, one whose step was interrupted too, one of no
- * schema is told; numbers beside the digest of all values are compared to the
- * bit, tokens are taken when they are asked for, kinds of bytes may be more.
+ * forward with every row it has, one whose step was interrupted too; numbers
+ * beside the digest of all values are compared to the bit, tokens are taken
+ * when they are asked for, kinds of bytes may be more.
  */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
@@ -26,21 +26,6 @@ enum { METHOD = 4, BUDGET = 1 };
 static void must(sqlite3 *db, const char *sql) {
   char *why = NULL;
   if (sqlite3_exec(db, sql, NULL, NULL, &why)) fail_msg("%s: %s", sql, why);
-}
-
-/* The names of a row, and no numbers. */
-static kv_result names_of(const kv_result *r) {
-  kv_result n = *r;
-  n.part = NULL;
-  n.layer = NULL;
-  n.step = NULL;
-  n.step_mean = NULL;
-  n.n_parts = n.n_layers = n.n_steps = 0;
-  memset(&n.totals, 0, sizeof n.totals);
-  memset(n.stat, 0, sizeof n.stat);
-  n.params = strdup(r->params);
-  n.spec = strdup(r->spec);
-  return n;
 }
 
 /* What was recorded is compared, to the last bit. */
@@ -124,7 +109,8 @@ static void kinds_that_lack_are_named(void **state) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   bool found = false;
-  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1), was = names_of(&r);
+  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
+            was = kv_dbplace_names(&r);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   must(p->db->sql, "DELETE FROM held WHERE kind = 'side'");
   assert_int_equal(kv_db_find(p->db, &was, &found, &e), KV_INPUT);
@@ -139,7 +125,8 @@ static void others_kinds_are_left_out(void **state) {
   kv_dbplace *p = *state;
   kv_err e = {0};
   bool found = false;
-  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1), was = names_of(&r);
+  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
+            was = kv_dbplace_names(&r);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   must(p->db->sql, "INSERT INTO held VALUES (1, 'later', 1, 5);"
                    "INSERT INTO scalar VALUES (1, 'later', 5)");
@@ -172,7 +159,8 @@ static void earlier_files_go_forward(void **state) {
   kv_err e = {0};
   bool found = false;
   char x[65], y[65];
-  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1), was = names_of(&r);
+  kv_result r = kv_rows_make(0, METHOD, BUDGET, "avx2", 1),
+            was = kv_dbplace_names(&r);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   later_steps("CREATE TABLE more(x INTEGER) STRICT");
   if (kv_db_migrate(p->db, 3, step, &e)) fail_msg("%s", e.text);
@@ -221,17 +209,6 @@ static void interrupted_steps_are_done_again(void **state) {
   if (!strstr(e.text, "later kvreplay (version 3")) fail_msg("%s", e.text);
 }
 
-/* Ours by its head, but of no version that ever was: left as it is. */
-static void version_nought_is_told(void **state) {
-  kv_dbplace *p = *state;
-  kv_db *again = NULL;
-  kv_err e = {0};
-  must(p->db->sql, "PRAGMA user_version = 0");
-  assert_int_equal(kv_db_open(p->path, &again, &e), KV_INPUT);
-  if (!strstr(e.text, "table trace already exists")) fail_msg("%s", e.text);
-  assert_int_equal(kv_dbplace_number(p->db, "PRAGMA user_version"), 0);
-}
-
 int main(void) {
 #define PLACED(f)                                                              \
   cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
@@ -239,7 +216,6 @@ int main(void) {
                                      PLACED(tokens_are_taken_later),
                                      PLACED(earlier_files_go_forward),
                                      PLACED(interrupted_steps_are_done_again),
-                                     PLACED(version_nought_is_told),
                                      PLACED(kinds_that_lack_are_named),
                                      PLACED(others_kinds_are_left_out)};
   return cmocka_run_group_tests_name("old_db", tests, NULL, NULL);

@@ -44,6 +44,24 @@ kv_rc kv_dbplace_put(kv_db *db, const kv_result *r, kv_err *e) {
   return kv_db_put(db, r, &v, e);
 }
 
+kv_result kv_dbplace_names(const kv_result *r) {
+  kv_result n = {.has_identity = true,
+                 .identity = r->identity,
+                 .prompt_len = r->prompt_len,
+                 .n_tokens = r->n_tokens,
+                 .method = r->method,
+                 .revision = r->revision,
+                 .arithmetic = r->arithmetic,
+                 .basis = r->basis,
+                 .budget = r->budget};
+  memcpy(n.trace, r->trace, sizeof n.trace);
+  memcpy(n.target, r->target, sizeof n.target);
+  n.params = strdup(r->params);
+  n.spec = strdup(r->spec);
+  n.code = r->code ? strdup(r->code) : NULL;
+  return n;
+}
+
 static void rekey(sqlite3_context *c, int n, sqlite3_value **text) {
   kv_digest d;
   char hex[65];

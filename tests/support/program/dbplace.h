@@ -23,6 +23,9 @@ int64_t kv_dbplace_number(kv_db *db, const char *sql);
 /* Recomputes the key of each row of the database at path, after a test has
  * changed fields that are part of it. */
 void kv_dbplace_rekey(const char *path);
+/* What a command that is about to compute r has of it: names, and no numbers;
+ * for kv_db_find, then kv_result_free. */
+kv_result kv_dbplace_names(const kv_result *r);
 /* kv_db_put of r, in environment 0 of kv_rows_environment. */
 kv_rc kv_dbplace_put(kv_db *db, const kv_result *r, kv_err *e);
 
