@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of kvreport, and what their options fill in. Each is called once
- * with what the command line said, says itself on standard error what is wrong
- * and returns an exit code (analysis/database/say.h): KV_EXIT_INPUT for a bad
- * database, KV_EXIT_RESOURCE for want of memory, disk or a lock. A file that is
- * written is whole or not there.
+ * The commands of kvreport, and what their options fill in. commands.c has
+ * their option tables and calls the function of the command once, with what was
+ * typed. Each opens the database, says itself on standard error what is wrong
+ * and returns an exit code (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT
+ * for a bad database, KV_EXIT_RESOURCE for want of memory, disk or a lock, and
+ * what is said below. A file that is written is whole or not there.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
@@ -15,7 +16,7 @@
 typedef struct kv_args {
   kv_list files;      /* the database; of merge OUT, then those it takes */
   int format;         /* a kv_grid_format; of export 0: csv, 1: jsonl */
-  bool mean, history; /* of table, see there */
+  bool mean, history; /* of table: which rows */
   const char *where;  /* NAME=VALUE,...: only rows that have it; NULL: all */
   const char *output; /* a file, of export a folder; NULL or "-": stdout */
 } kv_args;
@@ -23,20 +24,25 @@ typedef struct kv_args {
 /* The program, for kv_command_main. */
 extern const kv_program kv_kvreport;
 
-/* A row a cell of the newest code; with `history` of superseded code, too; with
- * `mean` a row a method and budget, over the traces. KV_EXIT_USAGE: both. */
+/* kvreport table: a row a cell of the newest code; with `history` of superseded
+ * code, too; with `mean` a row a method and budget, the mean over the traces.
+ * KV_EXIT_USAGE: both, or no such column in --where. */
 int kv_report_table(const kv_args *a);
-/* What export does without a folder: cells, with all columns. format is here a
- * kv_grid_format. */
+/* What export does without a folder: cells, with all columns, to standard
+ * output. a->format is here a kv_grid_format. */
 int kv_report_cells(const kv_args *a);
-/* One page with figures and tables, which needs nothing from outside. */
+/* kvreport html: one page with figures and tables, which needs nothing from
+ * outside. */
 int kv_report_html(const kv_args *a);
-/* Every view as a file of its own, VIEW.csv or VIEW.jsonl, in the folder, which
- * is made where it is not. */
+/* kvreport export: every view as a file of its own, VIEW.csv or VIEW.jsonl, in
+ * the folder a->output, which is made where it is not. KV_EXIT_USAGE: a file
+ * would be one that is read. */
 int kv_report_export(const kv_args *a);
-/* Every run there was, of superseded code and contradicted ones, too. */
+/* kvreport history: every run there was, of superseded code and contradicted
+ * ones, too. */
 int kv_report_history(const kv_args *a);
-/* Makes files[0] the union of all. KV_EXIT_DIFFERENT where two have other
+/* kvreport merge: makes OUT, files.item[0], the union of itself, where it
+ * exists, and the other databases. KV_EXIT_DIFFERENT where two have other
  * values for one cell, KV_EXIT_USAGE where OUT is named twice: it then stays as
  * it was. */
 int kv_report_merge(const kv_args *a);

@@ -16,14 +16,6 @@
 
 enum { APPLICATION = 0x6b767270, VERSION_KNOWN = 1 };
 
-/* As kvreplay makes them; one that is missing fails where it is asked. */
-static const char *const tables[] = {
-    "trace",   "artefact",    "shard",     "environment", "run",
-    "ask",     "part",        "metric",    "step_cost",   "journal_digest",
-    "diff",    "budget",      "held",      "scalar",      "confirmation",
-    "layout",  "layout_step", "step_mean", "survival",    "pool",
-    "request", "figure",      "compressor"};
-
 static const char *const digests[] = {"identity", "digest", "key",    "subject",
                                       "journal",  "state",  "output", "value",
                                       "scores",   "pool"};
@@ -171,8 +163,8 @@ static int check_table(sqlite3 *db, const char *schema, const char *table,
 
 static int check_rows(sqlite3 *db, const char *schema, const char *path) {
   int rc = KV_EXIT_OK;
-  for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++)
-    rc = check_table(db, schema, tables[i], path);
+  for (int i = 0; kv_results_tables[i] && !rc; i++)
+    rc = check_table(db, schema, kv_results_tables[i], path);
   return rc;
 }
 

@@ -21,8 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In the order in which they refer to each other. */
-static const char *const tables[] = {
+const char *const kv_results_tables[] = {
     "environment",    "trace",        "artefact",
     "shard",          "run",          "held",
     "scalar",         "ask",          "part",
@@ -146,8 +145,8 @@ static int take_scores(sqlite3 *db, const char *to, const char *from) {
 
 static int copy(sqlite3 *db, const char *to, const char *from) {
   int rc = KV_EXIT_OK;
-  for (int i = 0; tables[i] && !rc; i++)
-    rc = run(db, copy_sql(db, to, from, tables[i]));
+  for (int i = 0; kv_results_tables[i] && !rc; i++)
+    rc = run(db, copy_sql(db, to, from, kv_results_tables[i]));
   if (!rc) rc = compress(db, to, from);
   return rc ? rc : take_scores(db, to, from);
 }

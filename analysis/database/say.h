@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kvreport says when something is wrong: one line on stderr, and the
- * exit code to return.
+ * What kvreport says when something is wrong: one line on stderr, and the exit
+ * code that its functions return for it. The first sentence of a process alone
+ * is printed, as what comes after follows from it; one thread.
  */
 #ifndef KV_ANALYSIS_SAY_H
 #define KV_ANALYSIS_SAY_H
 
 enum {
   KV_EXIT_OK = 0,
-  KV_EXIT_DIFFERENT = 1,
-  KV_EXIT_USAGE = 2,
-  KV_EXIT_INPUT = 3,
-  KV_EXIT_RESOURCE = 4
+  KV_EXIT_DIFFERENT = 1, /* two databases contradict each other */
+  KV_EXIT_USAGE = 2,     /* the command line */
+  KV_EXIT_INPUT = 3,     /* a bad database */
+  KV_EXIT_RESOURCE = 4   /* memory, disk or a lock */
 };
 
-/* Why needle comes first, then LSE error and KL, and what output error is not:
- * beside every table and figure of it. On what that was found: ranked.txt. */
+/* A sentence for people: why needle comes first, then LSE error and KL, and
+ * that output error does not rank right answers. It stands beside every table
+ * and figure of output error. On what that was found: embed/ranked.txt. */
 #define KV_SAY_RANK                                                            \
   "Output error does not rank right answers: kvtiny-6l, the bundled model, "   \
   "asked 48 questions in closed loop under each of 29 specifications at 20 "   \
@@ -24,25 +26,26 @@ enum {
   "in that of LSE error (.55) and KL (.43), hardly in that of output error "   \
   "(.18) and top-16 recall (.04). So needle comes first, then LSE error and "  \
   "KL; that order is provisional until a real model is asked."
-/* The order of rows of `summary` (means.sql): means of all traces, then those
- * of some, which are not to be compared with them; the best by needle first,
- * those without one by LSE error. Columns are the view's, not texts made of
- * them that have the same name. */
+/* SQL, the end of a SELECT from the view `summary` (means.sql): means of all
+ * traces, then those of some, which are not to be compared with them; the best
+ * by needle first, those without one by LSE error. Columns are the view's, not
+ * texts made of them that have the same name. */
 #define KV_RANKED                                                              \
   " ORDER BY summary.traces < summary.traces_all, summary.needle_share DESC,"  \
   " summary.lse_error IS NULL, abs(summary.lse_error), summary.kr,"            \
   " summary.method, basis, length(summary.asked), summary.asked"
 
-/* Prints "kvreport: SENTENCE" and returns code. Only the first sentence of a
- * process is printed: what follows from it needs no line of its own. */
+/* Prints "kvreport: SENTENCE", as printf writes it, unless a sentence was
+ * printed before, and returns code, which kv_said returns from then on. */
 int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Something was left out for want of memory: says so, and makes the result
- * no success, whatever the caller can return. */
+/* For a function that cannot return a code and has left something out for want
+ * of memory: says so, so that kv_output_close makes the result no success. */
 void kv_tell_short(void);
-/* For who asks again, as another process would. */
+/* Forgets the first sentence, so that the next one is printed: for tests that
+ * run several commands in one process. */
 void kv_said_forget(void);
-/* The code of that first sentence, KV_EXIT_OK if there was none. */
+/* The code of the first sentence, KV_EXIT_OK if there was none. */
 int kv_said(void);
 
 #endif

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What survives, out of the table `survival` (kvreplay run --tokens), as SQL
- * functions over its blobs of little-endian 32-bit integers:
- *   stored(gone, from, to, step)  of the tokens from..to-1 that had entered
- *                      when `step` tokens were seen, the share still stored
- *                      after it; null where none had entered
- *   shown_share(shown, from, to, prompt)  mean share of the decode steps since
- *                      it entered at which a token of from..to-1 was shown
- *   overlap_of(gone, other, step)  tokens stored by both after that step, over
- *                      those stored by either (Jaccard); null without any
+ * functions: analysis/database/survivors.h.
  */
 #include "analysis/database/survivors.h"
 

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQL functions over what `kvreplay run --tokens` keeps of a cell, when each
- * token leaves each lane, which the views of survivors call. What each takes
- * and gives stands in analysis/database/survivors.c.
+ * SQL functions over what `kvreplay run --tokens` keeps of a cell (the table
+ * `survival`): when each token leaves each lane, and how often it is shown. The
+ * views `tokens` and `overlap` of pictures.sql call them. gone, shown: blobs of
+ * little-endian 32-bit integers, one a token; steps are tokens seen.
+ *
+ *   stored(gone, from, to, step)  of the tokens from .. to - 1 that had entered
+ *       when `step` tokens were seen, the share still stored after it; null
+ * where none had entered shown_share(shown, from, to, prompt)  mean share of
+ * the decode steps since it entered at which a token of from .. to - 1 was
+ * shown to a query head overlap_of(gone, other, step)  tokens stored by both
+ * after that step, over those stored by either (Jaccard); null without any
  */
 #ifndef KV_ANALYSIS_SURVIVORS_H
 #define KV_ANALYSIS_SURVIVORS_H
 
 #include <sqlite3.h>
 
-/* Adds them to a connection, before the views are made. 0, or SQLite's code. */
+/* Adds the functions to a connection, before the views are made. Returns 0, or
+ * SQLite's code. */
 int kv_survivors_functions(sqlite3 *db);
 
 #endif

@@ -8,14 +8,10 @@ enum { SHADES = 20, LEFT = 44, RIGHT = 6, TOP = 18, BOTTOM = 36 };
 /* A name takes as much as this of a side; a number, of a square. */
 enum { NAME_WIDE = 34, NAME_HIGH = 14, NUMBER_WIDE = 22, NUMBER_HIGH = 13 };
 
-int kv_heat_shade(double value) {
-  return (int)lrint(fmin(fmax(value, 0), 1) * SHADES);
-}
-
 /* -1: nothing is there. */
 static int shade_at(const kv_heat *h, int row, int column) {
   double x = h->value[row * h->columns + column];
-  return isfinite(x) ? kv_heat_shade(x) : -1;
+  return isfinite(x) ? (int)lrint(fmin(fmax(x, 0), 1) * SHADES) : -1;
 }
 
 static double at_x(const kv_heat *h, double column) {
@@ -78,7 +74,7 @@ static void draw_numbers(const kv_heat *h, FILE *f) {
     }
 }
 
-void kv_heat_write(const kv_heat *h, FILE *f) {
+static void write(const kv_heat *h, FILE *f) {
   double width = LEFT + h->width + RIGHT, height = TOP + h->height + BOTTOM;
   fprintf(f,
           "<svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" role=\"img\" "
@@ -108,6 +104,6 @@ void kv_heat_titled(const kv_heat *h, const char *heading, FILE *f) {
   fputs("<div><h3>", f);
   kv_text_html(heading, f);
   fputs("</h3>\n", f);
-  kv_heat_write(h, f);
+  write(h, f);
   fputs("</div>\n", f);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A grid as text.
+ * A grid as text: for people, or for programs. Whatever the database holds, all
+ * four formats are valid UTF-8 without control characters.
  */
 #ifndef KV_ANALYSIS_GRID_WRITE_H
 #define KV_ANALYSIS_GRID_WRITE_H
@@ -10,12 +11,13 @@
 #include <stdio.h>
 
 typedef enum kv_grid_format {
-  KV_TABLE,
-  KV_CSV,
-  KV_JSON,
-  KV_JSONL
+  KV_TABLE, /* aligned columns, reals to 4 digits, long texts cut */
+  KV_CSV,   /* RFC 4180, names in the first line, reals to 17 digits */
+  KV_JSON,  /* one array of objects */
+  KV_JSONL  /* an object a line */
 } kv_grid_format;
-/* Everything in the grid; KV_TABLE aligns columns. */
+/* Writes all rows and columns of g. Want of memory is said (kv_tell_short);
+ * errors of f are for kv_output_close to find. */
 void kv_grid_write(const kv_grid *g, kv_grid_format format, FILE *f);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where kvreport writes: the standard output, or a file that is whole or not
- * there.
+ * there. Open, write, close.
  */
 #ifndef KV_ANALYSIS_OUTPUT_H
 #define KV_ANALYSIS_OUTPUT_H
@@ -9,13 +9,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* No path, or -. */
+/* True if path, as typed, means the standard output: NULL, or "-". */
 bool kv_output_is_stdout(const char *path);
-/* Opens a->output to write, or stdout; NULL after saying why. A file appears
- * when it is closed, whole or not at all: not if anything went wrong before, as
- * kv_said() tells. kv_output_close tells a full disk (KV_EXIT_RESOURCE), and
- * returns kv_said() otherwise. */
+/* Opens path to write, or the standard output; NULL after saying why it cannot.
+ * A file is written beside its place until it is closed. */
 FILE *kv_output_open(const char *path);
+/* Closes what kv_output_open opened by the same path. The file gets its name,
+ * in place of one that is there, unless something went wrong since the program
+ * began, as kv_said() tells: then it goes. Returns an exit code: kv_said(), or
+ * KV_EXIT_RESOURCE, after saying so, where the disk is full. */
 int kv_output_close(FILE *f, const char *path);
 
 #endif

@@ -12,23 +12,24 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Bytes of the character at t, which is not at its end: 1 to 4. *shown: is it
- * one to print as it is? Where it is no UTF-8: one byte, not shown. */
+/* How many bytes the character at t has, which is not at the text's end: 1
+ * to 4. *shown: it may be printed as it is. Where it is no UTF-8: one byte, not
+ * shown. */
 int kv_text_next(const char *t, bool *shown);
-/* Is every character UTF-8? */
+/* True if every character is UTF-8. */
 bool kv_text_valid(const char *t);
 
-/* Writes what people see. */
+/* Writes a text for a terminal or a file, unsafe bytes as \xNN. */
 void kv_text_write(const char *t, FILE *f);
-/* The same into out, at most `most` characters of a terminal; returns how many
- * it has. out has room for 4 * most + 1 bytes. */
+/* The same into out, at most `most` characters, \xNN counted as four; returns
+ * how many there are. out has room for 4 * most + 1 bytes. */
 int kv_text_fit(const char *t, int most, char *out);
-/* Bytes of t that are whole characters, at most `most`: for "%.*s". */
+/* How many bytes of t are whole characters, at most `most`: for "%.*s". */
 int kv_text_cut(const char *t, int most);
 
-/* Text for HTML and SVG, between tags or in double quotes. */
+/* Writes a text for HTML and SVG, between tags or in double quotes. */
 void kv_text_html(const char *t, FILE *f);
-/* A word of a shell's command line, as text for HTML. */
+/* Writes a word of a shell's command line, quoted, as text for HTML. */
 void kv_text_shell_html(const char *t, FILE *f);
 
 #endif

@@ -1,30 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --where: conditions on columns of a view, compared as text. Values are
- * bound, never pasted; names are checked against the view before they are.
+ * --where NAME=VALUE,..: conditions on columns of a view, compared as text.
+ * Values are bound to the query; names become part of it, after they were found
+ * among the view's columns. Cut, check, then ask; all return an exit code
+ * (analysis/database/say.h), after saying what is wrong.
  */
 #ifndef KV_ANALYSIS_WHERE_H
 #define KV_ANALYSIS_WHERE_H
 
 #include "analysis/database/grid.h"
 
-enum { KV_CONDITIONS = 16 };
+enum { KV_CONDITIONS = 16 }; /* at most */
 
+/* Conditions; n 0: every row. It is not copied, as the names point into it. */
 typedef struct kv_where {
-  char text[1024]; /* cut into names and values */
-  const char *name[KV_CONDITIONS], *value[KV_CONDITIONS];
+  char text[1024]; /* as typed, cut into names and values */
+  const char *name[KV_CONDITIONS], *value[KV_CONDITIONS]; /* [n] */
   int n;
 } kv_where;
 
-/* NAME=VALUE,... or NULL: none. All of these answer with an exit code, after
- * saying what is wrong. */
+/* Cuts what was typed, or NULL (no condition), into *w. KV_EXIT_USAGE: it is
+ * longer than a text, no NAME=VALUE, or of too many. */
 int kv_where_cut(const char *given, kv_where *w);
-/* Does the view have these columns? To be asked before the two below. */
+/* KV_EXIT_USAGE where the view has no such column. Call it before the two
+ * below. */
 int kv_where_check(sqlite3 *db, const char *view, const kv_where *w);
-/* SELECT columns FROM view, of the rows that fulfil all conditions. */
+/* SELECT columns FROM view, of the rows that fulfil all conditions. *g is freed
+ * with kv_grid_free. */
 int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
                  const kv_where *w, kv_grid *g);
-/* An empty answer is no error, but a condition may be misspelt: says so. */
+/* Call it where that has no rows, which is no error: says which condition no
+ * row of the view fulfils, as it may be misspelt. Returns KV_EXIT_OK then, too.
+ */
 int kv_where_say_empty(sqlite3 *db, const char *view, const kv_where *w);
 
 #endif

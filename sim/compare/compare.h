@@ -20,7 +20,7 @@
 
 #include "sim/engine/cell.h"
 
-enum { KV_DIFFERENCE_TEXT = 72 };
+enum { KV_DIFFERENCE_TEXT = 72 }; /* bytes of a value as text */
 
 /* The first difference. `what` is one of: score (that a selection was shown);
  * selection (that only one of the two made, or over another number of scores);
@@ -33,29 +33,33 @@ enum { KV_DIFFERENCE_TEXT = 72 };
  * ..); failed: one of the two could not go on. Numbers are -1 where they do not
  * apply. */
 typedef struct kv_difference {
-  bool found, ledger; /* all digests agree, but bytes differ */
-  const char *what;
-  int layer, step; /* the model's layer number; tokens seen */
-  int lane, head;  /* of the layer; query head of a view, output or lse */
-  int index;       /* payload word of a record, entry, element, score */
-  char a[KV_DIFFERENCE_TEXT],
-      b[KV_DIFFERENCE_TEXT]; /* the two values, hex; "": none there */
-  char sentence[512];
+  bool found;       /* false: nothing below is valid, but for a cell that
+                       failed, of which what, layer and sentence say where */
+  bool ledger;      /* all digests agree, and bytes differ */
+  const char *what; /* one of the words above */
+  int layer, step;  /* the model's layer number; tokens seen */
+  int lane, head;   /* lane of the layer; query head of a view, output or lse */
+  int index; /* which word of a record, entry, element, score or byte, from 0 */
+  char a[KV_DIFFERENCE_TEXT]; /* the first backend's value, hex; "": none */
+  char b[KV_DIFFERENCE_TEXT]; /* the second's */
+  char sentence[512];         /* all of it, for people */
 } kv_difference;
 
-/* Compares two replays of one cell, each finished by kv_replay with its
- * backend; x ran. out->found is false if all digests and ledgers agree. `stop`
- * (or NULL) is polled every step; *stopped: it returned true, and nothing was
- * found. */
+/* One of the two: a cell that kv_replay has finished with a backend. */
 typedef struct kv_compared {
   const kv_cell *cell;
   const kv_backend *backend;
 } kv_compared;
+/* Compares two replays of the same cell; x ran, y may have failed, which is a
+ * difference. out->found is false if all digests and ledgers agree. stop (or
+ * NULL) is polled every step; *stopped: it returned true, and nothing was
+ * found. KV_INPUT: the trace has changed; KV_RESOURCE: memory, or a device's.
+ */
 kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
                        bool (*stop)(void), bool *stopped, kv_difference *out,
                        kv_err *e);
-/* Describes a cell that failed on one of the two: which, and why. out->found
- * stays false. */
+/* Describes, in out->sentence, a cell that failed on one of the two or on both:
+ * which, and why. out->found is false. */
 void kv_compare_failed(const kv_compared *x, const kv_compared *y,
                        kv_difference *out);
 

@@ -15,33 +15,36 @@
  * each lane, then for the layer: records {chose, head, list, lists, n}, each
  * followed by n words. */
 typedef struct kv_look_shown {
-  kv_shown_to to; /* for the plan that its store is opened with */
-  int lanes;
+  kv_shown_to to; /* for the plan that the backend's store is opened with */
+  int lanes;      /* of a layer */
   struct kv_look_words {
-    uint32_t *word;
+    uint32_t *word; /* [n] of room */
     size_t n, room;
-  } * lane;       /* [lanes + 1] */
+  } * lane;       /* [lanes + 1], the last of the layer */
   bool looks;     /* records are taken; false: they are ignored */
   bool no_memory; /* a record is missing: the comparison ends with it */
 } kv_look_shown;
-/* KV_RESOURCE: memory. Free with close, also after a failure. */
+/* Opens an empty one, which takes no records yet. KV_RESOURCE: memory. Free
+ * with close, also after a failure. */
 kv_rc kv_look_shown_open(int lanes, kv_look_shown *out, kv_err *e);
 void kv_look_shown_close(kv_look_shown *x);
 /* Drops all records: call it when another step begins. */
 void kv_look_shown_forget(kv_look_shown *x);
 
-/* True if the replay of x ended with an error of its cell. The next writes that
- * error into *out as the difference. */
+/* compare_failed.c. True if the cell of x failed in its replay. The next writes
+ * that error into *out as the difference, "failed", with x's backend in the
+ * sentence. */
 bool kv_compare_has_failed(const kv_compared *x);
 void kv_compare_tell_failure(const kv_compared *x, kv_difference *out);
 
 /* Where the comparison is, and which backends it compares. */
 typedef struct kv_look {
   const char *name[2]; /* of the backends; the second may be "ref again" */
-  int layer, step;     /* -1: the whole cell, or no single step */
-  bool columns;        /* columns of both lanes are up to date */
-  float *row[2];       /* room for a row of K or V */
-  kv_difference *out;
+  int layer;           /* the model's number; -1: the whole cell */
+  int step;            /* tokens seen; -1: no single step */
+  bool columns;  /* columns of both lanes are up to date: compare them, too */
+  float *row[2]; /* [max(d, d_v)] scratch, a row of K or V of each */
+  kv_difference *out; /* where the first difference is described */
 } kv_look;
 
 /* A difference to describe, between value[0] of the first backend and value[1]
@@ -49,11 +52,11 @@ typedef struct kv_look {
  * that one has no value, and the sentence says `none`. lane, head, index: -1
  * where the difference has none. */
 typedef struct kv_look_at {
-  const char *what;
-  int lane, head, index;
+  const char *what;      /* as in kv_difference */
+  int lane, head, index; /* as in kv_difference */
   uint64_t value[2];
-  int digits[2];
-  const char *none;
+  int digits[2];    /* 0 .. 16 */
+  const char *none; /* "no such selection"; used where digits has a 0 */
 } kv_look_at;
 /* Writes the difference `at` into l->out, with its place within the lane as
  * printf writes it ("entry 5"), and returns true. */
@@ -65,28 +68,30 @@ bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Compares what was shown to query heads (views true), or to compressions. */
+/* compare_scores.c. Compares what was shown to query heads (views true), or to
+ * compressions, in the current step. */
 bool kv_look_scores(const kv_look *l, const kv_look_shown *a,
                     const kv_look_shown *b, bool views);
-/* Compares the records of a lane: its views, or its memory operations. */
+/* compare_record.c. Compares the records of a lane in the current step: its
+ * views, or its memory operations. */
 bool kv_look_records(const kv_look *l, int lane, const kv_words *a,
                      const kv_words *b);
-/* Compares the two lanes' entries, weights, classes, formats, columns and
- * rewritten rows. */
+/* compare_lane.c. Compares the two lanes' entries, weights, classes, formats,
+ * rewritten rows and, with l->columns, columns. */
 bool kv_look_state(const kv_look *l, const kv_lane *a, const kv_lane *b);
 /* Compares the messages that the layer published, each NULL or of `bytes`
  * bytes. */
 bool kv_look_message(const kv_look *l, size_t bytes, const kv_message *a,
                      const kv_message *b);
-/* Compares outputs and LSE of the lane's query heads. */
+/* Compares outputs [queries][d_v] and LSE of the lane's query heads. */
 bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
                   const kv_seen *b);
-/* Compares the bytes of a lane as the ledger counts them; `when` ends the
- * sentence. */
+/* compare_bytes.c. Compares the bytes of a lane as the ledger counts them, kind
+ * by kind; `when` ends the sentence (" before compression", or ""). */
 bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
                    const char *when);
-/* Compares the steps and the totals of bytes of two rows. It is of the cell as
- * a whole, so it sets l->layer to -1. */
+/* Compares the bytes of each step and the totals of two results of one cell. It
+ * is of the cell as a whole, so it sets l->layer to -1. */
 bool kv_look_ledger(kv_look *l, const kv_result *a, const kv_result *b);
 
 #endif

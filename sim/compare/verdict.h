@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Verdicts for people and programs: the result of one cell on one backend, as
- * `kvreplay check` and `verify` print it. JSON and JSON lines appear verdict by
- * verdict; the table and JUnit's XML are written by close, when widths and
- * counts are known.
+ * `kvreplay check` and `verify` print it. Open, add each verdict, close (or
+ * drop). JSON and JSON lines appear verdict by verdict; the table and JUnit's
+ * XML are written by close, when widths and counts are known.
  */
 #ifndef KV_SIM_VERDICT_H
 #define KV_SIM_VERDICT_H
@@ -13,11 +13,12 @@
 
 typedef enum kv_verdict_format {
   KV_VERDICTS_TABLE,
-  KV_VERDICTS_JSON, /* one array */
-  KV_VERDICTS_JSONL,
-  KV_VERDICTS_JUNIT
+  KV_VERDICTS_JSON,  /* one array */
+  KV_VERDICTS_JSONL, /* an object a line */
+  KV_VERDICTS_JUNIT  /* a test case a verdict */
 } kv_verdict_format;
 
+/* What came of a cell: it agrees, it differs, or why it was not compared. */
 typedef enum kv_outcome {
   KV_EQUAL,
   KV_DIFFERS,
@@ -30,14 +31,18 @@ typedef enum kv_outcome {
 } kv_outcome;
 enum { KV_OUTCOMES = 6 };
 
-extern const char *const kv_outcome_names[KV_OUTCOMES];
+extern const char *const kv_outcome_names[KV_OUTCOMES]; /* "equal", .. */
 
+/* One verdict. The texts outlive the writer. */
 typedef struct kv_verdict {
-  const kv_result *row; /* the first backend's; must outlive the writer */
-  const char *first, *backend; /* first: a backend, or "database" */
+  const kv_result *row; /* the cell as the first backend, or the database, has
+                           it; outlives the writer */
+  const char *first;    /* what is compared with: a backend, or "database" */
+  const char *backend;  /* that is compared */
   kv_outcome outcome;
-  bool absent;              /* this backend does not have the method */
-  kv_difference difference; /* what differs, or which failed */
+  bool absent; /* KV_NOT_RUN: this backend does not have the method */
+  kv_difference difference; /* what differs, or, as a sentence, why it was not
+                               compared */
 } kv_verdict;
 
 /* The outcome as text: "equal", or the sentence. Lives as long as v. */
@@ -46,26 +51,33 @@ const char *kv_verdict_text(const kv_verdict *v);
 /* The choices of the option -f. */
 #define KV_VERDICT_FORMATS "table|json|jsonl|junit"
 
+/* A stream of verdicts. */
 typedef struct kv_verdicts {
   kv_verdict_format format;
-  const char *suite; /* "kvreplay check" */
-  char closing[256]; /* the table's last line; "": counts of outcomes */
-  FILE *out;
+  const char *suite; /* of JUnit: "kvreplay check" */
+  char closing[256]; /* the table's last line, set before close; "": counts of
+                        outcomes */
+  FILE *out;         /* borrowed */
   int n, room;
-  kv_verdict *verdict; /* [n] */
-  int count[KV_OUTCOMES];
+  kv_verdict *verdict;    /* [n] of room, copies */
+  int count[KV_OUTCOMES]; /* verdicts by outcome; stay after close */
 } kv_verdicts;
 
+/* Makes *w an empty stream to out. */
 void kv_verdicts_open(kv_verdict_format format, const char *suite, FILE *out,
                       kv_verdicts *w);
-/* KV_RESOURCE: out cannot be written, or there is no memory. */
+/* Adds a copy of the verdict, and prints it where the format does so at once.
+ * KV_RESOURCE: out cannot be written, or there is no memory. */
 kv_rc kv_verdicts_add(kv_verdicts *w, const kv_verdict *v, kv_err *e);
-/* Ends the stream, flushes and frees, also on failure. */
+/* Prints what is left, flushes and frees, also on failure. KV_RESOURCE: as
+ * above. */
 kv_rc kv_verdicts_close(kv_verdicts *w, kv_err *e);
 /* Frees without writing anything: for a failure before the first verdict. */
 void kv_verdicts_drop(kv_verdicts *w);
 
-/* The formats that are written at the end: verdict_table.c, verdict_junit.c. */
+/* For close: the formats that are written at the end (verdict_table.c,
+ * verdict_junit.c). KV_RESOURCE: memory; errors of out are for close to find.
+ */
 kv_rc kv_verdicts_table(const kv_verdicts *w, kv_err *e);
 void kv_verdicts_junit(const kv_verdicts *w);
 

@@ -19,7 +19,7 @@ void kv_verdicts_junit(const kv_verdicts *w) {
     const kv_verdict *v = &w->verdict[i];
     const char *const name[] = {v->row->spec, " on ", v->backend, NULL};
     kv_junit_case(w->out, v->row->trace, name, as[v->outcome],
-                  kv_verdict_text(v));
+                  kv_verdict_text(v), NULL, NULL);
   }
   kv_junit_end(w->out);
 }

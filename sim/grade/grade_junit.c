@@ -6,10 +6,18 @@
 
 #include <inttypes.h>
 
+#include "sim/show/junit.h"
 #include "sim/text/xml.h"
 
+typedef struct of_layer {
+  const kv_grade_report *r;
+  int i;
+} of_layer;
+
 /* A line for each wrong decision and each wrong row of a layer. */
-static void everything(const kv_grade_report *r, int i, FILE *out) {
+static void everything(const void *self, FILE *out) {
+  const kv_grade_report *r = ((const of_layer *)self)->r;
+  int i = ((const of_layer *)self)->i;
   char text[KV_VERDICT_TEXT];
   kv_judged j;
   for (size_t at = 0; kv_wrongs_next(&r->layer[i].wrong, &at, &j);) {
@@ -25,31 +33,28 @@ static void everything(const kv_grade_report *r, int i, FILE *out) {
   }
 }
 
+static const kv_output_sums *outputs_of(const kv_grade_report *r, int i) {
+  return r->outputs ? kv_outputs_layer(r->outputs, i) : NULL;
+}
+
+static bool wrong(const kv_grade_report *r, int i) {
+  const kv_output_sums *s = outputs_of(r, i);
+  return r->layer[i].count[KV_GRADE_WRONG] || (s && s->wrong);
+}
+
 static void testcase(const kv_grade_report *r, int i, FILE *out) {
   const kv_graded_layer *l = &r->layer[i];
-  const kv_output_sums *s = r->outputs ? kv_outputs_layer(r->outputs, i) : NULL;
-  char text[KV_VERDICT_TEXT];
-  bool wrong = l->count[KV_GRADE_WRONG] > 0;
-  fputs("  <testcase", out);
-  kv_xml_attribute(out, "classname", r->row->trace);
-  fputs(" name=\"", out);
-  kv_xml_escape(out, r->row->spec);
-  fprintf(out, " layer %d\"", l->layer);
-  if (!wrong && !(s && s->wrong)) {
-    fputs("/>\n", out);
-    return;
-  }
-  fputs(">\n    <failure", out);
-  kv_xml_attribute(out, "message",
-                   wrong ? kv_judged_text(&l->first, r->tie, r->page, text)
-                         : kv_output_text(&s->first, text));
-  if (r->all) {
-    fputs(">\n", out);
-    everything(r, i, out);
-    fputs("    </failure>\n  </testcase>\n", out);
-  } else {
-    fputs("/>\n  </testcase>\n", out);
-  }
+  const of_layer self = {r, i};
+  char text[KV_VERDICT_TEXT] = "", layer[16];
+  const char *const name[] = {r->row->spec, " layer ", layer, NULL};
+  snprintf(layer, sizeof layer, "%d", l->layer);
+  if (l->count[KV_GRADE_WRONG])
+    kv_judged_text(&l->first, r->tie, r->page, text);
+  else if (wrong(r, i))
+    kv_output_text(&outputs_of(r, i)->first, text);
+  kv_junit_case(out, r->row->trace, name,
+                wrong(r, i) ? KV_JUNIT_FAILURE : KV_JUNIT_PASSED, text,
+                r->all ? everything : NULL, &self);
 }
 
 static void properties(const kv_grade_report *r, FILE *out) {
@@ -66,16 +71,11 @@ static void properties(const kv_grade_report *r, FILE *out) {
 }
 
 void kv_grade_junit(const kv_grade_report *r, FILE *out) {
-  int failures = 0;
+  int count[KV_JUNIT_OUTCOMES] = {0};
   for (int i = 0; i < r->layers; i++)
-    failures += r->layer[i].count[KV_GRADE_WRONG] ||
-                (r->outputs && kv_outputs_layer(r->outputs, i)->wrong);
-  fprintf(out,
-          "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-          "<testsuite name=\"kvreplay grade\" tests=\"%d\" failures=\"%d\" "
-          "errors=\"0\" skipped=\"0\">\n",
-          r->layers, failures);
+    count[wrong(r, i) ? KV_JUNIT_FAILURE : KV_JUNIT_PASSED]++;
+  kv_junit_begin(out, "kvreplay grade", count);
   properties(r, out);
   for (int i = 0; i < r->layers; i++) testcase(r, i, out);
-  fputs("</testsuite>\n", out);
+  kv_junit_end(out);
 }

@@ -15,39 +15,40 @@
 
 /* One of their lists, after reading. */
 typedef struct kv_theirs {
-  int n; /* number of entries, which are in g->list */
-  kv_wrong fault;
-  int32_t item; /* the token at fault, where fault is of one */
-  int64_t work; /* tokens looked at: the cost of reading */
+  int n;          /* number of entries, which are in g->list */
+  kv_wrong fault; /* the first thing wrong with the list itself */
+  int32_t item;   /* the token or page at fault, where fault is of one */
+  int64_t work;   /* tokens looked at, which bounds the cost of reading */
 } kv_theirs;
 
 struct kv_grading {
-  const kv_cell *cell;
-  const kv_decisions_file *theirs_file;
-  kv_outputs *outputs;
+  const kv_cell *cell;                  /* that is replayed */
+  const kv_decisions_file *theirs_file; /* their lists */
+  kv_outputs *outputs;                  /* their outputs, or NULL */
   bool follow_ours;   /* the replay goes on with ours, not with theirs */
   bool stores, views; /* their file has lists of what is kept, attended */
   bool all_wrong;     /* every wrong decision is kept, not the first alone */
   double tie;         /* share of the cut within which two scores are a tie */
-  /* The method itself, and the wrapped copy in the plan. */
-  const kv_method *real;
-  kv_plan own; /* the plan as it was */
-  kv_needs needs;
-  kv_around around;
-  kv_method method;
-  kv_plan *wrapped; /* [layers of the model] or NULL: each one's */
-  kv_selecting look;
-  kv_watch watch;
-  int layers;
-  kv_graded_layer *layer; /* [layers] */
+  const kv_method *real; /* the method itself */
+  kv_plan own;           /* the cell's plan as it was */
+  kv_needs needs;        /* the method's own */
+  kv_around around;      /* calls its hooks with the grading around them */
+  kv_method method;      /* the wrapped table, which the cell's plan has */
+  kv_plan *wrapped;      /* [layers of the model] the same of each layer's plan,
+                            where layers have plans of their own */
+  kv_selecting look;     /* is told of selections and keeps while hooks run */
+  kv_watch watch;        /* of the replay: compares outputs */
+  int layers;            /* recorded layers of the trace */
+  kv_graded_layer *layer; /* [layers] results */
   /* State of the hook that is running. */
-  kv_ranks ranks;
-  int32_t *entry;      /* [n_tokens] by token, -1: not live */
-  bool *ours, *theirs; /* [n_tokens] by entry */
-  int32_t *list, *all; /* [n_tokens] entries */
-  int *kept;           /* [lanes] number of keeps */
+  kv_ranks ranks;      /* its selections */
+  int32_t *entry;      /* [n_tokens] by token its entry; -1: not live */
+  bool *ours, *theirs; /* [n_tokens] by entry: it is in the list */
+  int32_t *list;       /* [n_tokens] their entries, in their order */
+  int32_t *all;        /* [n_tokens] scratch: all entries */
+  int *kept;           /* [lanes] number of keeps in this step */
   kv_judged *judged;   /* [lanes] */
-  kv_err fault;        /* the method cannot be graded */
+  kv_err fault;        /* why the method cannot be graded; rc 0: it can */
 };
 
 /* grade_wrap.c: puts a copy of the method whose hooks grade into the plan,
@@ -59,10 +60,11 @@ void kv_grade_wrap(kv_grading *g, kv_plan *plan);
 int kv_grade_layer_index(const kv_grading *g, int layer);
 
 /* grade.c: both are callbacks of g->look, and self is the grading. The first
- * notes what a hook selected by its scores, the second judges a keep: it is
- * given the list of *n entries that stay (flags: the same by entry, or NULL)
- * and returns the list that is to stay instead, of *n entries, valid until the
- * next call. */
+ * notes what a hook selected by its scores. The second judges the first keep of
+ * lane l in a step, if their file has lists of what is kept: it is given the
+ * list of *n entries that stay (flags: the same by entry, or NULL) and returns
+ * the list that is to stay instead, of *n entries, valid until the next
+ * call. */
 void kv_grade_selection(void *self, const kv_selection *s);
 const int32_t *kv_grade_keep(void *self, const kv_lane *l, const bool *flags,
                              const int32_t *list, int *n);
@@ -71,11 +73,12 @@ const int32_t *kv_grade_keep(void *self, const kv_lane *l, const bool *flags,
  * head of the lane: judges it, and replaces it by theirs unless
  * g->follow_ours. */
 void kv_grade_view(kv_grading *g, const kv_lane *l, int head, kv_view *out);
-/* The hooks of a lane have run in this step. If none of them kept anything,
- * that is judged as keeping everything. */
+/* Call it when the hooks of a lane have run in this step: if none of them kept
+ * anything, that is judged as keeping everything. */
 void kv_grade_lane_end(kv_grading *g, kv_lane *l);
-/* All lanes that compress together have run: judges what they hold in total,
- * and counts each lane's grade. */
+/* Call it when all lanes that compress together have run: lanes that share a
+ * budget may not hold more in total than ours; then counts each lane's
+ * grade. */
 void kv_grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes);
 /* True if their file says what the lane keeps at its current step. */
 bool kv_grade_has_list(const kv_grading *g, const kv_lane *l);

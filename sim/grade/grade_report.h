@@ -17,31 +17,37 @@ typedef enum kv_grade_format {
   KV_GRADES_JUNIT
 } kv_grade_format;
 
+/* What is to be printed: the results of a grading (kv_grading_layers) and what
+ * they are of. Everything is borrowed; a zeroed report has nothing wrong. */
 typedef struct kv_grade_report {
-  const kv_result *row; /* trace, method and budget */
-  const kv_decisions_file *theirs;
-  double tie;
-  bool follow_ours;
-  bool all; /* list everything wrong, not only the first */
-  int page; /* tokens of an item in their file */
+  const kv_result *row;            /* trace, method and budget of the cell */
+  const kv_decisions_file *theirs; /* their decisions, for the name */
+  double tie;                      /* that was used, as a share of the cut */
+  bool follow_ours; /* the replay went on with ours, not with theirs */
+  bool all;         /* list everything wrong, not only the first */
+  int page;         /* tokens of an item in their file: 1, or a page's */
   int layers;
   const kv_graded_layer *layer; /* [layers] */
-  const kv_outputs *outputs;    /* or NULL */
+  const kv_outputs *outputs;    /* their outputs, compared; or NULL */
 } kv_grade_report;
 
-/* KV_RESOURCE: out cannot be written. */
+/* Prints the report as a table, JSON or JUnit's XML, and flushes out.
+ * KV_RESOURCE: out cannot be written, or memory. */
 kv_rc kv_grade_print(const kv_grade_report *r, kv_grade_format format,
                      FILE *out, kv_err *e);
 
-/* Sums over layers. */
+/* Sums over layers: decisions of one grade. */
 int64_t kv_grade_count(const kv_grade_report *r, kv_grade grade);
 /* The least --tie with which every differing decision is a tie, except *never
  * of them that no --tie makes ties; 0 if none differs. */
 double kv_grade_least_tie(const kv_grade_report *r, int64_t *never);
+/* Sums over layers of the comparison of outputs; zero without outputs. */
 kv_output_sums kv_grade_outputs(const kv_grade_report *r);
+/* True if a decision, or a row of the outputs, is wrong. */
 bool kv_grade_failed(const kv_grade_report *r);
 
-/* grade_json.c, grade_junit.c */
+/* grade_json.c, grade_junit.c: the formats, for kv_grade_print. Errors of out
+ * are for the caller to find. */
 void kv_grade_json(const kv_grade_report *r, FILE *out);
 void kv_grade_junit(const kv_grade_report *r, FILE *out);
 

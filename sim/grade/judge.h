@@ -21,7 +21,8 @@ typedef enum kv_grade { KV_GRADE_EQUAL, KV_GRADE_TIE, KV_GRADE_WRONG } kv_grade;
 enum { KV_GRADES = 3 };
 extern const char *const kv_grade_names[KV_GRADES]; /* equal tie wrong */
 
-/* Why it is wrong. */
+/* Why a decision is wrong; the first that applies in the order of the checks:
+ * of their list, then of the two sides. */
 typedef enum kv_wrong {
   KV_WRONG_NOT,       /* not wrong */
   KV_WRONG_RANGE,     /* not a token of the trace */
@@ -35,65 +36,76 @@ typedef enum kv_wrong {
   KV_WRONG_SCORE,     /* further from the cut than a tie allows */
   KV_WRONG_ORDER      /* the same entries, stored in another order */
 } kv_wrong;
-extern const char *const kv_wrong_names[]; /* "", range, causality, ... */
+extern const char *const kv_wrong_names[]; /* by kv_wrong: "", "range", .. */
 
-/* A recorded selection: the score of index i < n, and what became of it. */
+/* A recorded selection of ours: the score of index i < n, and what became of
+ * it: left, chosen, or not taking part. */
 enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
 typedef struct kv_ranked {
-  const bool *flags; /* the method's flags; only the address is compared */
-  int n, unit;
+  const bool *flags; /* where the method wrote its choice; only the address is
+                        compared */
+  int n;             /* indexes */
+  int unit;          /* entries of an index: 1, or those of a page */
   int first; /* the entry that index 0 begins with: sinks before it have none */
-  float *score;
-  uint8_t *fate;  /* KV_LEFT, KV_CHOSEN, KV_UNRANKED */
+  float *score;   /* [n] */
+  uint8_t *fate;  /* [n] KV_LEFT, KV_CHOSEN, KV_UNRANKED */
   bool has_cut;   /* something was chosen, and something was left */
   float cut;      /* over all lanes that were ranked together */
   bool any_count; /* the number may differ in this lane: lanes share a budget,
                      or a mass decides */
 } kv_ranked;
 
+/* One decision of both, over the live entries of a lane. */
 typedef struct kv_sides {
   int n;               /* live entries */
-  const uint32_t *id;  /* [n] their tokens */
-  const bool *ours;    /* [n] */
-  const bool *theirs;  /* [n] */
+  const uint32_t *id;  /* [n] their tokens, of a merged entry the oldest */
+  const bool *ours;    /* [n] the entry is attended, or stays */
+  const bool *theirs;  /* [n] the same of theirs */
   bool reordered;      /* order matters, and theirs differs */
   bool no_list;        /* their file has no list here, which means all */
   kv_wrong fault;      /* found while reading their list */
-  int32_t item;        /* the one at fault */
-  const kv_ranked *by; /* the selection that decided; NULL: none */
+  int32_t item;        /* the token or page at fault */
+  const kv_ranked *by; /* our selection that decided; NULL: none */
 } kv_sides;
 
-/* Tokens first..last of one index on which the two differ. */
+/* A run of tokens of one index on which the two differ. */
 typedef struct kv_apart {
-  int32_t first, last;
-  bool scored;
-  float score;
+  int32_t first, last; /* tokens */
+  bool scored;         /* a score decided on them */
+  float score;         /* it; 0 if there is none */
 } kv_apart;
+/* Runs that are kept of either kind; bytes of a sentence. */
 enum { KV_MOST_APART = 64, KV_VERDICT_TEXT = 512 };
 
+/* The judgement of one decision. */
 typedef struct kv_judged {
   kv_grade grade;
-  kv_wrong why;
-  int layer, step;  /* set by the caller */
-  int lane, head;   /* -1: does not apply */
-  int32_t item;     /* at fault */
+  kv_wrong why;     /* KV_WRONG_NOT unless the grade is wrong */
+  int layer, step;  /* the model's layer, tokens seen; set by the caller */
+  int lane, head;   /* set by the caller; head -1: a lane's compression */
+  int32_t item;     /* the token or page at fault, where `why` is of one */
   bool no_list;     /* their file has no list: all live entries */
   int ours, theirs; /* number of entries in each */
-  bool has_cut;
-  float cut;
+  bool has_cut;     /* there is a cut: */
+  float cut;        /* the least score that was chosen */
   double least_tie; /* least --tie with which it is not wrong; infinite: none */
   int took,
       left; /* runs of tokens only they took, or left; the first are below */
   kv_apart taken[KV_MOST_APART], missed[KV_MOST_APART];
 } kv_judged;
 
-/* Judges one decision. Leaves layer, step, lane and head of out as they are. */
+/* Judges one decision. tie: the share of the cut within which a score may fall
+ * on either side of it, >= 0. Leaves layer, step, lane and head of out as they
+ * are, fills the rest. Cannot fail. */
 void kv_judge(const kv_sides *s, double tie, kv_judged *out);
 
-/* The score that decided on the entry. False: no score did. */
+/* *out: the score of the entry's index. True if that score decided as it went
+ * on our side (`ours`: it was chosen); false: it is not ranked, or went
+ * otherwise, or `by` is NULL. */
 bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out);
 
-/* x as text, "8.1e-3": two digits, rounded up so that it works as --tie. */
+/* Writes x, finite and >= 0, as text: "8.1e-3", two digits, rounded up so that
+ * it works as --tie. Returns out. */
 enum { KV_TIE_TEXT = 24 };
 const char *kv_tie_text(double x, char out[KV_TIE_TEXT]);
 

@@ -11,17 +11,20 @@
 
 #include "sim/grade/judge.h"
 
+/* Zeroed: none. */
 typedef struct kv_wrongs {
-  char *bytes;
-  size_t used, room;
-  bool no_memory; /* memory ended; later ones are missing */
-} kv_wrongs;      /* zeroed: none */
+  char *bytes;       /* packed judgements */
+  size_t used, room; /* bytes */
+  bool no_memory;    /* memory ended; later ones are missing */
+} kv_wrongs;
 
+/* Adds a copy of the judgement; sets w->no_memory if it cannot. */
 void kv_wrongs_add(kv_wrongs *w, const kv_judged *j);
-void kv_wrongs_free(kv_wrongs *w);
+void kv_wrongs_free(kv_wrongs *w); /* accepts zeroed */
 
-/* Iterates: *at starts at 0 and is moved to the next one. False past the end.
- */
+/* Reads one after the other into *out: *at is 0 at first and moves to the next
+ * one. False past the end. Of more than KV_MOST_APART runs the first are
+ * there. */
 bool kv_wrongs_next(const kv_wrongs *w, size_t *at, kv_judged *out);
 
 #endif

@@ -35,27 +35,31 @@ void kv_fence_beyond(const kv_lane *l, int n);
 
 /* --- fence_take.c: the workspace ---------------------------------------- */
 
-/* Workspace to ask for so that every take of a hook that asks for `work` bytes
- * has room for its marks. */
+/* Bytes of workspace to ask for (needs.work) so that every take of a hook that
+ * asks for `work` bytes itself has room for its marks. */
 size_t kv_fence_room(const kv_shape *shape, size_t work);
-/* Before a hook: gives it *inner, a part of the workspace `outer` in which
- * every take lies between marks; whole: all of outer is marked and checked, not
- * only what was taken. After the hook, on the same thread, takes_end checks the
- * marks. */
+/* Before a hook: makes *inner, the workspace that the hook gets, in what is
+ * left of `outer`, so that every take lies between marks and is filled with
+ * junk; whole: all of outer is marked and checked, not only what was taken.
+ * After the hook, on the same thread, takes_end checks the marks. outer
+ * outlives both. */
 void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                           bool whole, kv_work *inner);
 void kv_fence_takes_end(void);
 
 /* --- fence_guard.c: what a hook may not write --------------------------- */
 
-/* Starts a replay of the method, without lanes. KV_RESOURCE: memory. */
+/* Before a replay of the method m: forgets the lanes of the one before.
+ * KV_RESOURCE: memory. */
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
-/* Adds a lane of the replay, when it begins. */
+/* When a lane of the replay begins: it is watched from now on, if it is among
+ * the first 512. l outlives the replay. */
 void kv_fence_guard_lane(const kv_lane *l);
 /* Call around a hook: before takes digests of what it may not write (its
- * parameters, all lanes, the rows that it is shown), after compares them, but
- * for the `lanes` lanes of lane[], which it may change by memory operations.
- * rows: what the hook is shown, or NULL. */
+ * parameters, the shape, its file's tensors, all lanes, the rows that it is
+ * shown), after compares them, but for the `lanes` lanes of lane[], which it
+ * may change by memory operations. at: of the hook; rows: what it is shown, or
+ * NULL. */
 void kv_fence_guard_before(const kv_at *at, const kv_rows *rows);
 void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
                           int lanes, const kv_rows *rows);
@@ -63,9 +67,11 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
 /* --- fence_process.c: what a hook keeps --------------------------------- */
 
 /* What a hook may not leave behind: memory allocated or mapped, threads, and
- * files of others that it closed. Starts counting anew, once a replay. */
+ * files of others that it closed. Once before a replay: starts counting anew.
+ */
 void kv_fence_process_open(void);
-/* Call around a hook; after reports what it left. */
+/* Call around a hook: before counts, after counts again and reports what it
+ * left. Nothing is found where libc or the system does not report it. */
 void kv_fence_process_before(void);
 void kv_fence_process_after(void);
 

@@ -100,7 +100,8 @@ static void junit(const kv_law_report *r) {
     if (a->entries >= 0)
       snprintf(budget, sizeof budget, ", budget %d", a->entries);
     const char *const name[] = {a->law, " of ", a->spec, budget, NULL};
-    kv_junit_case(r->out, a->trace, name, as[a->outcome], a->reason);
+    kv_junit_case(r->out, a->trace, name, as[a->outcome], a->reason, NULL,
+                  NULL);
   }
   kv_junit_end(r->out);
 }

@@ -12,16 +12,19 @@
 enum { KV_LAW_TRACES = 64 };
 
 typedef struct kv_law_traces {
-  char folder[64];
+  char folder[64]; /* of the synthetic ones; "": none was made */
   int n;
   struct {
-    const char *name; /* as typed */
-    char *file;       /* path of a synthetic one */
-  } trace[KV_LAW_TRACES];
+    const char *name; /* as typed, or made:NAME; borrowed */
+    char *file; /* path of a synthetic one, owned; NULL: the name is the path */
+  } trace[KV_LAW_TRACES]; /* the first n, in the order of the list */
 } kv_law_traces;
 
-/* Opens the traces of the list, or makes all synthetic ones if it is empty.
- * Close also after a failure. */
+/* Takes the traces of the list, each of which is opened once to see that it can
+ * be, or makes all synthetic ones if it is empty, in child processes until
+ * stop() says true. KV_USAGE: more than KV_LAW_TRACES, or no such made:NAME;
+ * KV_INPUT: a trace is bad; KV_RESOURCE: memory, disk (TMPDIR), or interrupted.
+ * Close it, also after a failure. */
 kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
                          kv_law_traces *t, kv_err *e);
 void kv_law_traces_close(kv_law_traces *t); /* accepts zeroed */

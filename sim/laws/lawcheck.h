@@ -24,8 +24,9 @@
 
 #include "sim/spec/spec.h"
 
-/* The name of the index-th law, in the order in which to check; NULL past the
- * end. And the statement of a law, NULL if there is none of that name. */
+/* The name of the index-th law, of both kinds, in the order in which to check
+ * them; NULL past the end. And the statement of the law with a name, NULL if
+ * there is none. */
 const char *kv_lawcheck_law(int index);
 const char *kv_lawcheck_statement(const char *law);
 
@@ -34,31 +35,37 @@ const char *kv_lawcheck_synthetic(int index);
 /* How many tokens it has; 0: there is none of that name. */
 int kv_lawcheck_tokens(const char *name);
 
+/* Polled a few times a second while a child works: true asks for an end. */
 typedef bool kv_lawcheck_stop(void);
 
+/* One law to check on one cell. */
 typedef struct kv_lawcheck {
-  const char *law;
-  const char *trace; /* a file, or made:NAME */
-  const char *file;  /* path of a synthetic one (kv_lawcheck_make); else NULL */
-  const kv_spec *spec;
-  int entries; /* the budget, where the specification has none; -1: none */
-  int prompt_len;
-  int seconds; /* the longest that a call of a hook may take */
-  kv_lawcheck_stop *stop;
+  const char *law;   /* its name, which exists */
+  const char *trace; /* path of a trace, or made:NAME */
+  const char *file;  /* of made:NAME the path that kv_lawcheck_make wrote; else
+                        NULL */
+  const kv_spec *spec; /* the method and its parameters */
+  int entries;    /* the budget in entries a lane, where the specification has
+                     none;    -1: none */
+  int prompt_len; /* tokens; 0: the trace's own */
+  int seconds;    /* the longest that one call of a hook may take */
+  kv_lawcheck_stop *stop; /* or NULL */
 } kv_lawcheck;
 
+/* The answer. */
 typedef struct kv_lawcheck_said {
   char law[16]; /* the law that e is about: a crash may break another one */
   kv_err e; /* KV_OK: holds; KV_DIFFERENT: broken; KV_REFUSED: the cell cannot
                run; others: could not be checked */
 } kv_lawcheck_said;
 
-/* Writes a synthetic trace to a file, in a child. */
+/* Writes the synthetic trace made:NAME to a file, in a child. KV_USAGE: there
+ * is none of that name; KV_RESOURCE: disk, memory, or stopped. */
 kv_rc kv_lawcheck_make(const char *name, const char *file,
                        kv_lawcheck_stop *stop, kv_err *e);
 
-/* Checks one law. KV_OK: the answer is in *out; other codes: no child could be
- * made. */
+/* Checks one law in a child, or two for `process`. KV_OK: the answer is in
+ * *out; KV_RESOURCE: no child could be made, or stopped. */
 kv_rc kv_lawcheck_ask(const kv_lawcheck *c, kv_lawcheck_said *out, kv_err *e);
 
 #endif

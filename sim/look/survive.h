@@ -17,13 +17,16 @@
 
 typedef struct kv_survive kv_survive;
 
-/* Of those cells of the batch for which wants says so and that run; wants NULL:
- * of all that run. Close also after a failure. */
+/* Opens the watching of those cells of the open batch b that run and for which
+ * wants[cell] is true; wants NULL: of all that run. b outlives it. KV_RESOURCE:
+ * memory. Close it, also after a failure. */
 kv_rc kv_survive_open(const kv_batch *b, const bool *wants, kv_survive **out,
                       kv_err *e);
-/* To watch a replay with, before `next`, which may be NULL. s NULL: next. */
+/* The watch to replay with, which calls `next` (may be NULL) after its own;
+ * lives as long as s. s NULL: next. */
 const kv_watch *kv_survive_watch(kv_survive *s, const kv_watch *next);
-/* After the replay: puts what was seen into the rows of the cells. */
+/* After the whole replay: moves what was seen into the results of the cells
+ * that ran (kv_result.survival), which own it then. */
 void kv_survive_take(kv_survive *s);
 void kv_survive_close(kv_survive *s); /* accepts NULL */
 

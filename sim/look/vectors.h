@@ -22,33 +22,36 @@
 
 #include "sim/engine/cell.h"
 
+/* What to write; everything is borrowed. */
 typedef struct kv_vectors_ask {
-  kv_cell *cell; /* opened, and c->runs; its digests mean nothing afterwards */
-  int steps;     /* number of steps. A step is named by the tokens seen; at
-                    prompt_len there is only the compression */
-  const int *step;  /* [steps] tokens seen, ascending, up to T */
-  int layers;       /* */
+  kv_cell *cell;    /* open, and runs; its result means nothing afterwards */
+  int steps;        /* at least 1 */
+  const int *step;  /* [steps] tokens seen, ascending, from prompt_len (where
+                       there is only the compression) to n_tokens */
+  int layers;       /* at least 1 */
   const int *layer; /* [layers] indexes of recorded layers, ascending */
-  bool raw;
-  const char *dir;    /* must not exist, or be an empty folder */
-  bool (*stop)(void); /* or NULL; polled every step */
+  bool raw;         /* a file of bare bytes for each matrix, not safetensors */
+  const char *dir;  /* the folder to make: not there, or empty */
+  bool (*stop)(void); /* polled every step: true ends it; or NULL */
 } kv_vectors_ask;
 
-/* Parses a list of steps, "first,+17,last,300": first is prompt_len + 1, +k is
- * k steps after the one before it in the list (at its start, after first), a
- * number is tokens seen. The result is sorted and without repeats. KV_USAGE for
- * anything that is no step of the cell. Free *out with free(), also after a
- * failure. */
+/* Parses a list of steps, "first,+17,last,300", of a cell of shape s: first is
+ * prompt_len + 1, last n_tokens, +k is k steps after the one before it in the
+ * list (at its start, after first), a number is tokens seen. (*out)[*n] is
+ * sorted and without repeats. KV_USAGE for anything that is no step of the
+ * cell; KV_RESOURCE: memory. Free *out with free(), also after a failure. */
 kv_rc kv_vectors_steps(const char *text, const kv_shape *s, int *n, int **out,
                        kv_err *e);
-/* Parses a list of layers, "0,2", by the model's numbers, into indexes; NULL
- * text: all recorded layers. *out as above. */
+/* Parses a list of layers, "0,2", by the model's numbers, into indexes among
+ * those that t records; NULL text: all of them. KV_USAGE: a layer is not
+ * recorded. *n, *out and the rest as above. */
 kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
                         kv_err *e);
 
-/* Replays the cell and writes the folder. KV_USAGE: dir cannot be made;
- * KV_INPUT: the cell fails; KV_INTERNAL: the second computation differs.
- * *stopped: `stop` returned true and nothing was written. */
+/* Replays the cell and writes the folder. *stopped: `stop` returned true, and
+ * nothing was written. KV_USAGE: dir is there and not empty; KV_INPUT: the cell
+ * fails, or the trace changed meanwhile; KV_RESOURCE: memory, or the folder or
+ * a file cannot be written; KV_INTERNAL: the second computation differs. */
 kv_rc kv_vectors_write(const kv_vectors_ask *ask, bool *stopped, kv_err *e);
 
 #endif

@@ -16,15 +16,19 @@
 #include "traces/container/dtype.h"
 
 /* Stages of every method, in the order in which data flows; a method's own
- * stages follow them. */
+ * stages (kv_method.stages) have the numbers from KV_V_STAGES on. What each
+ * holds, and by which rule, is in kv_vectors_stages. */
 enum {
+  /* the layer's inputs, and which rows of q are recorded */
   KV_V_Q,
   KV_V_K,
   KV_V_V,
   KV_V_ROWS,
+  /* entries of a lane when a step attends: token, weight, position */
   KV_V_ENTRIES,
   KV_V_WEIGHTS,
   KV_V_POSITIONS,
+  /* coded keys and values: page table, codes, scales, minima */
   KV_V_K_PAGES,
   KV_V_K_CODES,
   KV_V_K_SCALES,
@@ -33,9 +37,11 @@ enum {
   KV_V_V_CODES,
   KV_V_V_SCALES,
   KV_V_V_MINIMA,
+  /* query, keys and values as attention reads them */
   KV_V_Q_READ,
   KV_V_K_READ,
   KV_V_V_READ,
+  /* attention: view, logits, chunks, output */
   KV_V_VIEW,
   KV_V_LOGITS,
   KV_V_CHUNK_MAX,
@@ -43,6 +49,7 @@ enum {
   KV_V_CHUNK_ACC,
   KV_V_OUT,
   KV_V_LSE,
+  /* selection and compression: columns, scores, order, choice, what stays */
   KV_V_COLUMN,
   KV_V_COLUMN_2,
   KV_V_SCORES,
@@ -64,53 +71,62 @@ typedef struct kv_vectors_stage {
 /* vectors_stages.c: those of the enum, by its numbers. */
 extern const kv_vectors_stage kv_vectors_stages[KV_V_STAGES];
 
-/* One matrix. step 0: belongs to no step; head -1: belongs to the layer.
- * `again` counts, from 0, matrices that would otherwise have the same name. */
+/* One matrix. */
 typedef struct kv_vector {
-  int stage, layer, step, head, again;
-  kv_st_dtype type;
-  size_t rows, width;
-  const void *data; /* rows * width elements: own, or the trace's */
-  void *own;        /* or NULL */
+  int stage;          /* its number: of the enum, or of the method's own */
+  int layer;          /* the model's number */
+  int step;           /* tokens seen; 0: it is of no step */
+  int head;           /* what the stage's `of` counts; -1: it is of the layer */
+  int again;          /* counts, from 0, those that else had the same name */
+  kv_st_dtype type;   /* of an element */
+  size_t rows, width; /* may be 0 rows */
+  const void *data;   /* [rows][width]: own, or the trace's */
+  void *own;          /* freed with the collection; or NULL */
 } kv_vector;
 
 /* A collection. */
 typedef struct kv_vectors {
-  const kv_vectors_ask *ask;
+  const kv_vectors_ask *ask; /* what is asked for, and its cell */
   const kv_cell *cell;
   const kv_method *method; /* the cell's own */
   kv_around around;        /* wraps its hooks, to know which one is running */
-  kv_method shown;         /* the wrapped table, in the plan */
-  kv_selecting looks;
-  kv_watch watch;
+  kv_method shown;         /* the wrapped table, in the plan while replaying */
+  kv_selecting looks;      /* is told of the selections made in hooks */
+  kv_watch watch;          /* of the replay */
   int n, room;
-  kv_vector *vector;
-  float *row, *part, *sc; /* [d] of a query; [2 d_v]; [d] of a rotation */
-  /* The hook that is running, for the selections made in it. */
+  kv_vector *vector;      /* [n] of room, as they were collected */
+  float *row, *part, *sc; /* scratch: [d] of a query; [2 d_v]; [d] of a
+                             rotation */
+  /* The hook that is running, for the selections made in it; at NULL: none. */
   const kv_at *at;
-  kv_lane *const *lane;
-  int lanes, head;
+  kv_lane *const *lane; /* [lanes] that it is called for */
+  int lanes;
+  int head;     /* the query head whose view is chosen; -1: it compresses */
   kv_err fault; /* the first error; nothing is collected after it */
 } kv_vectors;
 
-/* vectors_collect.c. Adds a copy of the matrix and returns its memory, to be
- * filled. NULL after a fault, or if memory ends, which then is the fault.
- * Matrices without bytes get memory too. */
+/* vectors_collect.c. Adds the matrix `like`, whose `again` is counted here.
+ * Where like->data is NULL it gets memory of its own, zeroed, which is returned
+ * to be filled; else data is borrowed, and NULL is returned. NULL also after a
+ * fault, or if memory ends, which then is the fault. */
 void *kv_vectors_put(kv_vectors *v, const kv_vector *like);
 /* Sets the fault: memory ended. Keeps an earlier fault. */
 void kv_vectors_no_memory(kv_vectors *v, size_t bytes);
-/* True if matrices of that step are asked for. */
+/* True if matrices of that step (tokens seen) are asked for, and there is no
+ * fault. */
 bool kv_vectors_wants(const kv_vectors *v, int step);
-/* Begins an empty collection for ask, one at a time in a process: selections
- * are noted through kv_selecting_now. KV_RESOURCE: memory. Close it, also after
- * a failure. */
+/* Begins an empty collection for ask, which outlives it; one at a time in a
+ * process, as selections are noted through kv_selecting_now. KV_RESOURCE:
+ * memory. Close it, also after a failure. */
 kv_rc kv_vectors_open(kv_vectors *v, const kv_vectors_ask *ask, kv_err *e);
 void kv_vectors_close(kv_vectors *v);
-/* Collects q, k and v of a layer before it begins. */
+/* Collects q, k and v of a layer, up to the last step asked for, before the
+ * layer begins; the trace stays open as long as v. */
 void kv_vectors_inputs(kv_vectors *v, const kv_layer_data *data);
 
-/* vectors_seen.c: collects what a step attended, and checks it against the
- * second computation. */
+/* vectors_seen.c: the replay's callback `seen`, self the collection: collects
+ * what a lane's query heads attended at a step that is asked for, and computes
+ * it a second time. What differs is the fault, KV_INTERNAL. */
 void kv_vectors_seen(void *self, int layer, int step, const kv_seen *seen);
 
 /* vectors_files.c: writes every matrix into its file under dir, which exists,
@@ -124,14 +140,17 @@ kv_rc kv_vectors_manifest(const kv_vectors *v, const char *dir, kv_err *e);
  * then its method's own. */
 kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
 int kv_vectors_stage_count(const kv_vectors *v);
-/* Writes the full rule of stage i; for stages of codings, with the rules of
- * each coding's format (kv_format_rules). */
+/* Writes the full rule of stage i, as the manifest has it; for stages of
+ * codings, with the rules of each coding's format (kv_format_rules). Asserted
+ * to fit. */
 enum { KV_VECTORS_RULE = 2048 };
 void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]);
-/* Writes the matrix's name, "layers.2.steps.138.heads.0", and returns out. */
+/* Writes the matrix's name within its stage, "layers.2.steps.138.heads.0", and
+ * returns out. */
 enum { KV_VECTOR_NAME = 80 };
 const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
-/* Writes the name of its file, without the folder, and returns out. */
+/* Writes the name of its file, without the folder: the stage's, or raw one of
+ * its own. Returns out. */
 enum { KV_VECTOR_FILE = 160 };
 const char *kv_vector_file(const kv_vectors *v, const kv_vector *x,
                            char out[KV_VECTOR_FILE]);

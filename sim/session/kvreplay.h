@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Includes the library's public session API: `#include <kvreplay.h>` with the
- * flags of `pkg-config --cflags kvreplay`. Programs and language bindings need
- * only the session; methods and tools include what else they need from ref/,
- * traces/ and sim/.
+ * The header for programs that feed a method themselves: `#include
+ * <kvreplay.h>` with the flags of `pkg-config --cflags kvreplay`. It includes
+ * the session and nothing else; methods, and programs that read traces, include
+ * what else they need by its path from the top (ref/parts/parts.h,
+ * traces/trace/trace.h).
  */
 #ifndef KV_SIM_KVREPLAY_H
 #define KV_SIM_KVREPLAY_H

@@ -50,9 +50,9 @@ extern "C" {
 #endif
 
 enum { KV_SESSION_ABI = 3 };
-int kv_session_abi(void);
+int kv_session_abi(void); /* KV_SESSION_ABI of the library */
 
-/* The request. Arrays are copied by open. */
+/* The request. Arrays are copied by open, and may be freed then. */
 typedef struct kv_session_shape {
   int32_t abi;                 /* KV_SESSION_ABI */
   int32_t n_layers;            /* of the model */
@@ -82,7 +82,8 @@ kv_rc kv_session_open(const kv_session_shape *shape, const char *spec,
                       kv_err *e);
 void kv_session_close(kv_session *s); /* accepts NULL */
 
-/* The specification with every parameter written out; lives as long as s. */
+/* The specification with every parameter written out; lives as long as s. "" if
+ * s is NULL. */
 const char *kv_session_spec(const kv_session *s);
 /* Lanes of a layer: KV heads, or query heads if the method keeps a lane for
  * each. 0 if s is NULL. */
@@ -91,8 +92,8 @@ int kv_session_lanes(const kv_session *s);
 /* Where rows lie: one for each token and head, with its d (q, k) or d_v (v,
  * out) elements side by side. */
 typedef struct kv_session_in {
-  const void *data;    /* row of the first token and head */
-  int32_t dtype;       /* kv_dtype */
+  const void *data;    /* row of the first token and head; the caller's */
+  int32_t dtype;       /* kv_dtype: F32, F16 or BF16 */
   int64_t token, head; /* strides in elements; may be negative */
 } kv_session_in;
 typedef struct kv_session_out {
@@ -118,28 +119,35 @@ typedef struct kv_session_out {
  * own block up to itself, by the same arithmetic. With block = 0 (most methods)
  * that is everything so far, because nothing is dropped before the prompt has
  * ended. It is computed at once, even if the block is not yet complete, and
- * enters no digest; with out NULL it costs nothing. */
+ * enters no digest; with out NULL it costs nothing.
+ *
+ * KV_USAGE: what does not fit, as above; KV_REFUSED: a logit is not finite, or
+ * the layer has ended so before. */
 kv_rc kv_session_block(kv_session *s, int layer, int step, int n,
                        const kv_session_in *q, const kv_session_in *k,
                        const kv_session_in *v, const kv_session_out *out,
                        kv_err *e);
 
-/* Closes the ledger up to `step` tokens seen. Every layer must have seen them,
- * and the step must not be closed yet. Within the prompt, a step must be the
- * end of one of the method's blocks. Steps between the last one closed and this
- * one are closed too. */
+/* Closes the ledger up to `step` tokens seen: counts the bytes of that step,
+ * and of the steps between the last one closed and it. Every layer must have
+ * seen them, and the step must not be closed yet. Within the prompt, a step
+ * must be the end of one of the method's blocks. KV_USAGE: it is none of these,
+ * or a layer has ended. */
 kv_rc kv_session_end_step(kv_session *s, int step, kv_err *e);
 
-/* What a lane of a layer holds now, in its order: for each entry the id of its
- * oldest token, and how many tokens it stands for. *n is the number of entries;
- * id and weight (each may be NULL) receive the first `room` of them. */
+/* What a lane of a layer (the model's number) holds now, in its order: for each
+ * entry the id of its oldest token, and how many tokens it stands for. *n (or
+ * NULL) is the number of entries; id and weight (each may be NULL) receive the
+ * first `room` of them. KV_USAGE: there is no such layer or lane. */
 kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
                       uint32_t *id, uint32_t *weight, int *n, kv_err *e);
 /* What a query head attended at the layer's last decode step, in lane order:
- * ids of the entries at that time. *n and room as above. */
+ * ids of the entries at that time. *n, id and room as above. KV_USAGE also
+ * where there was no decode step yet. */
 kv_rc kv_session_view(const kv_session *s, int layer, int head, int room,
                       uint32_t *id, int *n, kv_err *e);
-/* Log-sum-exp (natural) of the logits of that step: lse[n_heads]. */
+/* Log-sum-exp (natural) of the logits of that step: lse[n_heads], the caller's.
+ * KV_USAGE as above. */
 kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e);
 
 /* Bytes of all layers up to the last closed step; `step` is 0 if none was
@@ -147,13 +155,14 @@ kv_rc kv_session_lse(const kv_session *s, int layer, float *lse, kv_err *e);
  * as in a row of `kvreplay run`. */
 typedef struct kv_session_bytes {
   int32_t step; /* tokens seen */
-  kv_bytes now;
-  int64_t peak;
-  double mean;
+  kv_bytes now; /* at that step, by kind */
+  int64_t peak; /* bytes, the most at any step so far */
+  double mean;  /* bytes */
 } kv_session_bytes;
 /* The name of the i-th member of kv_bytes, NULL past the last: for languages
  * that do not read the header. */
 const char *kv_session_byte_kind(int i);
+/* KV_USAGE: there is no session. */
 kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
 
 /* Ends the session and computes its digests. All layers must have seen the same
@@ -161,8 +170,12 @@ kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
  * run` on a trace of these tokens, provided that the shape's n_tokens was
  * reached. May be called again, with the same result. */
 typedef struct kv_session_digests {
-  kv_digest journal, state, output;
+  kv_digest journal; /* of every decision */
+  kv_digest state;   /* of what is stored at the end */
+  kv_digest output;  /* of every output bit of decode steps */
 } kv_session_digests;
+/* KV_USAGE: layers have seen different numbers of tokens, or not the prompt;
+ * KV_REFUSED: a layer has ended. */
 kv_rc kv_session_digest(kv_session *s, kv_session_digests *out, kv_err *e);
 
 #ifdef __cplusplus

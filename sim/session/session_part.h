@@ -11,71 +11,73 @@
 #include "sim/session/session.h"
 #include <fenv.h>
 
-/* One layer. A copy of what the last decode step attended is kept beside the
- * lanes, because they compress after it. */
+/* One layer that is fed. A copy of what the last decode step attended is kept
+ * beside the lanes, because they compress after it. */
 typedef struct kv_fed {
-  kv_layer *layer;
-  kv_layer_data *data; /* its data in the trace */
+  kv_layer *layer;     /* the engine's layer, with the method's lanes */
+  kv_layer_data *data; /* its data in the trace: the buffers below */
   char *q; /* [n_heads][asked][d]: prompt queries that the method needs, in
               their dtype; room for F32 */
   int32_t *rows;    /* [asked] tokens of these rows */
   char *step_q;     /* [n_heads][d] queries of the decode step; room for F32 */
   int32_t step_row; /* token of the decode step */
-  char *k, *v;      /* [n_kv_heads][n_tokens][..], as stored */
-  int arrived, entered; /* tokens in the buffers; tokens in the engine */
-  float *out, *lse;     /* [n_heads][d_v], [n_heads] */
-  uint32_t *id;         /* [lanes][n_tokens] */
+  char *k, *v; /* [n_kv_heads][n_tokens][d], [..][d_v] in the shape's dtype */
+  int arrived; /* tokens in the buffers */
+  int entered; /* tokens in the engine */
+  float *out, *lse; /* [n_heads][d_v], [n_heads] of the last decode step */
+  uint32_t *id;     /* [lanes][n_tokens] tokens of the entries at that step */
   int *same;    /* [lanes] leading ids that equal the lane's: a step that only
                    appends copies one */
-  kv_run *run;  /* [n_heads][runs] */
+  kv_run *run;  /* [n_heads][most_runs] the views of that step */
   int *runs;    /* [n_heads] runs in use */
-  kv_err fault; /* rc 0: none */
+  kv_err fault; /* why the layer has ended; rc 0: it has not */
 } kv_fed;
 
 struct kv_session {
-  kv_trace trace; /* a trace in memory, made of the buffers below */
-  kv_cell cell;
-  kv_cell *cells[1];
-  kv_watch watch;
-  kv_worker worker;
-  kv_fed *fed;  /* [trace.n_layers] */
-  kv_fed *hand; /* the layer that the engine works on */
-  int lanes;    /* lanes of a layer */
-  int asked;    /* prompt queries, the last ones, that the method needs */
-  size_t most_runs;
-  int32_t *positions;
-  float *inv_freq;
-  int closed; /* tokens seen at the ledger's last closed step */
-  bool ended;
+  kv_trace trace;     /* a trace in memory, made of the layers' buffers */
+  kv_cell cell;       /* the method on it */
+  kv_cell *cells[1];  /* &cell, as the engine wants it */
+  kv_watch watch;     /* copies what a decode step attended */
+  kv_worker worker;   /* the engine's scratch */
+  kv_fed *fed;        /* [trace.n_layers] in the order of shape.fed */
+  kv_fed *hand;       /* the layer that the engine works on */
+  int lanes;          /* lanes of a layer */
+  int asked;          /* prompt queries, the last ones, that the method needs */
+  size_t most_runs;   /* that a view may have */
+  int32_t *positions; /* [n_tokens] of RoPE */
+  float *inv_freq;    /* [d/2] of RoPE, or NULL */
+  int closed;         /* tokens seen at the ledger's last closed step */
+  bool ended;         /* kv_session_digest was called: */
   kv_session_digests digests;
   /* Scratch for outputs of prompt tokens. */
-  size_t stride;
+  size_t stride;        /* floats from one row of s to the next */
   float *row;           /* [max(d, d_v)] */
   float *q, *s, *o, *l; /* [G][d], [G][stride], [G][d_v], [G] */
   kv_attend_scratch attend;
 };
 
 /* kv_session_open with a parsed specification, whose method need not be in a
- * registry. */
+ * registry; for tests. spec is copied. */
 kv_rc kv_session_open_spec(const kv_session_shape *shape, const kv_spec *spec,
                            const char *budget, int prompt_len, kv_session **out,
                            kv_err *e);
 
-/* Returns KV_USAGE with the sentence that there is no session: for a NULL
- * handle. */
+/* For a NULL handle: returns KV_USAGE with the sentence that there is no
+ * session. */
 kv_rc kv_session_none(kv_err *e);
 /* Finds the layer with the model's number. KV_USAGE: it is not fed. */
 kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 
-/* session_rows.c: copies n tokens of one side into its buffer, from token
- * `first` on, those of them that have a row there. Refuses, and names, the
- * first element of all n that is not finite or not exact. */
+/* session_rows.c: copies n tokens of one side of a layer (the model's number)
+ * into the side's buffer, from token `first` on, those of them that have a row
+ * there. KV_USAGE: an element of the n tokens is not finite, or not exact in
+ * the buffer's dtype; the first is named, and nothing was copied. */
 typedef struct kv_side {
-  const char *name;
-  int heads, width;
-  kv_dtype dtype;
-  int start, rows; /* token of the first row; rows a head */
-  char *data;      /* [heads][rows][width] */
+  const char *name; /* "q", "k", "v", for the sentence */
+  int heads, width; /* rows a token; elements a row */
+  kv_dtype dtype;   /* of the buffer */
+  int start, rows;  /* token of the first row; rows a head */
+  char *data;       /* [heads][rows][width] */
 } kv_side;
 kv_rc kv_session_take(kv_session *s, const kv_side *side, int layer, int first,
                       int n, const kv_session_in *in, kv_err *e);

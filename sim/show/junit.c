@@ -18,7 +18,9 @@ void kv_junit_begin(FILE *out, const char *suite,
 }
 
 void kv_junit_case(FILE *out, const char *classname, const char *const *name,
-                   kv_junit_outcome outcome, const char *message) {
+                   kv_junit_outcome outcome, const char *message,
+                   void (*more)(const void *self, FILE *out),
+                   const void *self) {
   static const char *const tag[KV_JUNIT_OUTCOMES] = {NULL, "failure", "skipped",
                                                      "error"};
   fputs("  <testcase", out);
@@ -29,7 +31,13 @@ void kv_junit_case(FILE *out, const char *classname, const char *const *name,
   if (!tag[outcome]) return;
   fprintf(out, "    <%s", tag[outcome]);
   kv_xml_attribute(out, "message", message);
-  fputs("/>\n  </testcase>\n", out);
+  if (more) {
+    fputs(">\n", out);
+    more(self, out);
+    fprintf(out, "    </%s>\n  </testcase>\n", tag[outcome]);
+  } else {
+    fputs("/>\n  </testcase>\n", out);
+  }
 }
 
 void kv_junit_end(FILE *out) { fputs("</testsuite>\n", out); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name of a row's method in a table. Brief: the name and the parameters
- * that differ from their defaults. Full: also those that open worked out. The
- * budget has its own column.
+ * The name of a row's method in tables and file names: without the budget,
+ * which has a column of its own. A row of a method or parameter that this
+ * program does not know is called by its specification, as stored.
  */
 #ifndef KV_SIM_ROW_LABEL_H
 #define KV_SIM_ROW_LABEL_H
@@ -11,11 +11,17 @@
 #include "sim/measure/result.h"
 
 typedef struct kv_row_label {
-  char *brief, *full;
-  bool ambiguous; /* another row has the same brief label: show `full` */
+  char *brief; /* "snapkv:window=16": the name, and the parameters that differ
+                  from their defaults */
+  char *full;  /* also the parameters that open worked out */
+  bool ambiguous; /* set by a caller that has seen another row with this brief
+                     label and another full one: show `full` */
 } kv_row_label;
 
+/* Makes the label of a result, complete or not; both texts are the label's.
+ * Free it with kv_row_label_free. KV_RESOURCE: memory; *out is then empty. e
+ * may be NULL. */
 kv_rc kv_row_label_make(const kv_result *r, kv_row_label *out, kv_err *e);
-void kv_row_label_free(kv_row_label *l);
+void kv_row_label_free(kv_row_label *l); /* accepts NULL and zeroed */
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a row has in the table for people (sim/show/row_table.c): its label, its
- * numbers as text, and remarks that stand below the rows of its trace. A copy,
- * since the table outlives the results that it is made of.
+ * numbers as text, and remarks that stand below the rows of its trace. Made
+ * when a row is added, as a copy, since the table is printed when the results
+ * it is made of may be gone.
  */
 #ifndef KV_SIM_ROW_LINE_H
 #define KV_SIM_ROW_LINE_H
@@ -35,12 +36,14 @@ enum { KV_ROW_CELL = 16 }; /* bytes of a cell, its end included */
 
 typedef struct kv_row_line {
   kv_row_label label;
-  char trace[4 * 256 + 64];               /* and what methods see of it */
+  char trace[4 * 256 + 64]; /* its name, and what methods see as its prompt
+                               where that is not what was recorded */
   char cell[KV_ROW_COLUMNS][KV_ROW_CELL]; /* "-" where there is no number */
   char note[640];         /* "" or a remark, in one line without a period */
   char list[256];         /* "" or the budgets of layers, as far as they fit */
   kv_row_layouts layouts; /* none if none were asked for */
-  const char *ended;      /* "refused", "failed"; NULL: there are numbers */
+  const char *ended;      /* "refused", "failed": there are no numbers; else
+                             NULL */
 } kv_row_line;
 
 /* Fills *l from a row, complete or not; texts are safe for a terminal, longer

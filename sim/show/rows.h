@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of results for people and programs. kv_row_walk alone decides what a row
+ * Rows of results for people and programs, in one of five formats: open a
+ * writer, add each result, close. kv_row_walk alone decides what a row
  * contains, as a sequence of named values; a sink formats them. JSON nests the
  * names, CSV joins them with points; the table for people picks its own
  * columns. Rows of refused and failed cells have null in place of digests,
@@ -25,8 +26,10 @@ typedef enum kv_row_format {
  * a key changes its meaning or is removed; new keys leave it as it is. */
 enum { KV_ROW_SCHEMA = 1 };
 
+/* What receives a row's values, each with its key; keys and texts are valid
+ * during the call. */
 typedef struct kv_row_sink {
-  void *self;
+  void *self; /* the first argument of every call */
   /* Begins an object that ends at close. present false: the whole object is
    * null, and so are the values that follow in it. */
   void (*open)(void *self, const char *key, bool present);
@@ -35,9 +38,11 @@ typedef struct kv_row_sink {
   void (*text)(void *self, const char *key, const char *text);
   void (*integer)(void *self, const char *key, int64_t value);
   void (*real)(void *self, const char *key, double value);
-  void (*json)(void *self, const char *key, const char *json);
+  void (*json)(void *self, const char *key, const char *json); /* valid JSON */
 } kv_row_sink;
 
+/* Gives all values of r to the sink, always with the same keys in the same
+ * order but for layouts and pools, which only runs have that asked for them. */
 void kv_row_walk(const kv_result *r, const kv_row_sink *to);
 
 /* Writes rows to out. JSON, JSON lines and CSV appear row by row; the table is
@@ -45,8 +50,12 @@ void kv_row_walk(const kv_result *r, const kv_row_sink *to);
  * attributes in the table. */
 typedef struct kv_row_writer kv_row_writer;
 
+/* Opens a writer to out, which outlives it. KV_RESOURCE: memory; *w may be
+ * closed all the same. */
 kv_rc kv_row_writer_open(kv_row_format format, FILE *out, bool colour,
                          kv_row_writer **w, kv_err *e);
+/* Adds one row; r need not outlive the call. KV_RESOURCE: memory, or out cannot
+ * be written. */
 kv_rc kv_row_writer_add(kv_row_writer *w, const kv_result *r, kv_err *e);
 /* Ends the stream, flushes and frees, also on failure. KV_RESOURCE: the output
  * is incomplete. Accepts NULL. */
@@ -60,9 +69,10 @@ void kv_row_writer_drop(kv_row_writer *w);
  * say no). */
 bool kv_colour_wanted(FILE *out);
 
-/* The formats, used by kv_row_writer. */
+/* The formats, used by kv_row_writer: begin once, row for each, end, free. A
+ * call that fails returns KV_RESOURCE. */
 typedef struct kv_row_form {
-  size_t size; /* of the format's state, zeroed before begin */
+  size_t size; /* bytes of the format's state, zeroed before begin: self */
   kv_rc (*begin)(void *self, FILE *out, bool colour, kv_err *e);
   kv_rc (*row)(void *self, const kv_result *r, kv_err *e);
   void (*end)(void *self);  /* writes what closes the stream */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of attention that give recorded answers: of an answer from token `start`
- * to `end` the rows start - 1 to end - 2. What a trace does not record of them
- * is left out.
+ * Rows of attention that give recorded answers, for trainers that learn from
+ * them: of an answer from token `start` to `end` the rows of the tokens start -
+ * 1 to end - 2, which predict it. Rows whose query the trace does not record
+ * are left out. Cost: the attention of these rows.
  */
 #ifndef KV_SIM_TRAIN_ANSWERS_H
 #define KV_SIM_TRAIN_ANSWERS_H
@@ -10,17 +11,19 @@
 #include "ref/kernels/kernels.h"
 #include "sim/train/data.h"
 
-/* One row of all query heads that read KV head g: the probabilities of query
- * head m of the group over tokens 0 .. token, at p + m * stride. */
+/* One row of all query heads that read one KV head; valid during the call. */
 typedef struct kv_answer_row {
-  int g, token;
-  const kv_answer *answer;
-  const float *p;
-  size_t stride;
+  int g;                   /* the KV head */
+  int token;               /* whose query it is */
+  const kv_answer *answer; /* that it helps to give */
+  const float *p; /* [group][stride] probabilities of query head m of the group
+                     over tokens 0 .. token, at p + m * stride */
+  size_t stride;  /* floats */
 } kv_answer_row;
 
-/* Calls `see` for every such row of a piece, in the at-th layer that its trace
- * records. KV_INPUT: a logit is not finite. */
+/* Calls see(self, row) for every such row whose token is in the piece, in the
+ * at-th layer that its trace records: KV head by KV head, answers and tokens
+ * ascending. KV_INPUT: a logit is not finite; KV_RESOURCE: memory. */
 kv_rc kv_train_answers(const kv_train_piece *piece, int at,
                        const kv_kernels *kernels,
                        void (*see)(void *self, const kv_answer_row *row),

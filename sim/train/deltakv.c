@@ -29,7 +29,6 @@
 #include "sim/train/nearest.h"
 #include "sim/train/net.h"
 #include "sim/train/trainer.h"
-#include "sim/train/trainers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,60 +40,29 @@ typedef struct params {
 enum { NEAREST, NONE }; /* references */
 
 static const kv_param table[] = {
-    {.name = "compressor",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, compressor),
-     .fallback = "swiglu",
-     .choices = "swiglu|gelu",
-     .help = "swiglu, the light one, or gelu, two layers each way"},
-    {.name = "references",
-     .kind = KV_CHOICE,
-     .offset = offsetof(params, references),
-     .fallback = "nearest",
-     .choices = "nearest|none",
-     .help = "none: z is of the token alone, for deltakv:references=none"},
-    {.name = "latent",
-     .kind = KV_INT,
-     .offset = offsetof(params, latent),
-     .min = 1,
-     .max = 1 << 16,
-     .help = "width of z; default a quarter of K and V, as in the paper, and "
-             "without references 3/8, as in its Table 5"},
-    {.name = "hidden",
-     .kind = KV_INT,
-     .offset = offsetof(params, hidden),
-     .min = 1,
-     .max = 1 << 17,
-     .help = "units of f_c; default 1.5 times the width of K and V for swiglu, "
-             "2 times for gelu, as in the paper"},
-    {.name = "back",
-     .kind = KV_INT,
-     .offset = offsetof(params, back),
-     .min = 1,
-     .max = 1 << 17,
-     .help = "units of f_d, gelu alone; default those of f_c"},
-    {.name = "stride",
-     .kind = KV_INT,
-     .offset = offsetof(params, stride),
-     .min = 1,
-     .max = 1 << 20,
-     .unit = "tokens",
-     .help = "a reference every so many tokens; default 10, as in the paper"},
-    {.name = "k",
-     .kind = KV_INT,
-     .offset = offsetof(params, k),
-     .min = 1,
-     .max = KV_NEAREST_MOST,
-     .help = "references a token; default 4, as in the paper"},
-    {.name = "sinks",
-     .kind = KV_INT,
-     .offset = offsetof(params, sinks),
-     .fallback = "8",
-     .min = 1,
-     .max = 1 << 16,
-     .unit = "tokens",
-     .help = "first tokens, references that are never coded; 8 as in the "
-             "authors' evaluation"},
+    KV_CHOICE_PARAM("compressor", params, compressor, "swiglu", "swiglu|gelu",
+                    "swiglu, the light one, or gelu, two layers each way"),
+    KV_CHOICE_PARAM(
+        "references", params, references, "nearest", "nearest|none",
+        "none: z is of the token alone, for deltakv:references=none"),
+    KV_INT_PARAM(
+        "latent", params, latent, NULL, 1, 1 << 16, NULL,
+        "width of z; default a quarter of K and V, as in the paper, and "
+        "without references 3/8, as in its Table 5"),
+    KV_INT_PARAM(
+        "hidden", params, hidden, NULL, 1, 1 << 17, NULL,
+        "units of f_c; default 1.5 times the width of K and V for swiglu, "
+        "2 times for gelu, as in the paper"),
+    KV_INT_PARAM("back", params, back, NULL, 1, 1 << 17, NULL,
+                 "units of f_d, gelu alone; default those of f_c"),
+    KV_INT_PARAM(
+        "stride", params, stride, NULL, 1, 1 << 20, "tokens",
+        "a reference every so many tokens; default 10, as in the paper"),
+    KV_INT_PARAM("k", params, k, NULL, 1, KV_NEAREST_MOST, NULL,
+                 "references a token; default 4, as in the paper"),
+    KV_INT_PARAM("sinks", params, sinks, "8", 1, 1 << 16, "tokens",
+                 "first tokens, references that are never coded; 8 as in the "
+                 "authors' evaluation"),
     {.name = NULL}};
 
 /* --- arrays -------------------------------------------------------------- */

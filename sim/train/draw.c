@@ -21,7 +21,8 @@ kv_draw kv_draw_open(uint64_t seed, uint64_t stream) {
   return d;
 }
 
-int kv_draw_below(kv_draw *d, int n) {
+/* 0 .. n - 1; n is far below 2^32, so that the bias does not show. */
+static int below(kv_draw *d, int n) {
   return (int)(((kv_draw_next(d) >> 32) * (uint64_t)n) >> 32);
 }
 
@@ -41,7 +42,7 @@ void kv_draw_normal(kv_draw *d, double deviation, size_t n, float *out) {
 
 void kv_draw_order(kv_draw *d, int n, int *out) {
   for (int i = 0; i < n; i++) {
-    int j = kv_draw_below(d, i + 1);
+    int j = below(d, i + 1);
     out[i] = out[j];
     out[j] = i;
   }

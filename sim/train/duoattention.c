@@ -21,7 +21,7 @@
  * Cost: the attention of the rows that give answers.
  */
 #include "sim/train/answers.h"
-#include "sim/train/trainers.h"
+#include "sim/train/trainer.h"
 
 #include <string.h>
 
@@ -31,29 +31,12 @@ typedef struct params {
 } params;
 
 static const kv_param table[] = {
-    {.name = "sink",
-     .kind = KV_INT,
-     .offset = offsetof(params, sink),
-     .fallback = "64",
-     .min = 0,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "first tokens of a stream; 64 as the method's"},
-    {.name = "recent",
-     .kind = KV_INT,
-     .offset = offsetof(params, recent),
-     .fallback = "256",
-     .min = 1,
-     .max = 1 << 30,
-     .unit = "tokens",
-     .help = "last tokens of a stream; 256 as the method's"},
-    {.name = "penalty",
-     .kind = KV_REAL,
-     .offset = offsetof(params, penalty),
-     .fallback = "0.05",
-     .min = 0,
-     .max = 1000,
-     .help = "weight of the mean gate; 0.05 as the authors train"},
+    KV_INT_PARAM("sink", params, sink, "64", 0, 1 << 30, "tokens",
+                 "first tokens of a stream; 64 as the method's"),
+    KV_INT_PARAM("recent", params, recent, "256", 1, 1 << 30, "tokens",
+                 "last tokens of a stream; 256 as the method's"),
+    KV_REAL_PARAM("penalty", params, penalty, "0.05", 0, 1000,
+                  "weight of the mean gate; 0.05 as the authors train"),
     {.name = NULL}};
 
 /* Sums of a layer: the squared differences of each KV head, then the squares of

@@ -17,7 +17,7 @@
  * Cost: the attention of the rows that give answers.
  */
 #include "sim/train/answers.h"
-#include "sim/train/trainers.h"
+#include "sim/train/trainer.h"
 
 static const kv_param table[] = {{.name = NULL}};
 

@@ -23,44 +23,22 @@
 #include "sim/train/less_features.h"
 #include "sim/train/product.h"
 #include "sim/train/trainer.h"
-#include "sim/train/trainers.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const kv_param table[] = {
-    {.name = "rank",
-     .kind = KV_INT,
-     .offset = offsetof(kv_less_params, rank),
-     .fallback = "8",
-     .min = 1,
-     .max = 1024,
-     .help = "width of phi and psi; 8 as in the paper"},
-    {.name = "hidden",
-     .kind = KV_INT,
-     .offset = offsetof(kv_less_params, hidden),
-     .fallback = "512",
-     .min = 1,
-     .max = 1 << 16,
-     .help = "units between; 512 as in the paper"},
-    {.name = "budget",
-     .kind = KV_INT,
-     .offset = offsetof(kv_less_params, budget),
-     .fallback = "32",
-     .min = 2,
-     .max = 1 << 20,
-     .unit = "tokens",
-     .help = "that the policy keeps, half of them recent; about the paper's 5 "
-             "% of the context"},
-    {.name = "context",
-     .kind = KV_INT,
-     .offset = offsetof(kv_less_params, context),
-     .fallback = "512",
-     .min = 4,
-     .max = 1 << 20,
-     .unit = "tokens",
-     .help = "of a piece that are looked at, its first ones"},
+    KV_INT_PARAM("rank", kv_less_params, rank, "8", 1, 1024, NULL,
+                 "width of phi and psi; 8 as in the paper"),
+    KV_INT_PARAM("hidden", kv_less_params, hidden, "512", 1, 1 << 16, NULL,
+                 "units between; 512 as in the paper"),
+    KV_INT_PARAM(
+        "budget", kv_less_params, budget, "32", 2, 1 << 20, "tokens",
+        "that the policy keeps, half of them recent; about the paper's 5 "
+        "% of the context"),
+    KV_INT_PARAM("context", kv_less_params, context, "512", 4, 1 << 20,
+                 "tokens", "of a piece that are looked at, its first ones"),
     {.name = NULL}};
 
 /* --- arrays -------------------------------------------------------------- */

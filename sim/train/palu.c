@@ -20,7 +20,7 @@
  */
 #include "ref/ground/float.h"
 #include "sim/inspect/spectrum.h"
-#include "sim/train/trainers.h"
+#include "sim/train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,28 +33,16 @@ typedef struct params {
 } params;
 
 static const kv_param table[] = {
-    {.name = "heads",
-     .kind = KV_INT,
-     .offset = offsetof(params, heads),
-     .min = 1,
-     .max = 1 << 12,
-     .help = "KV heads a group; default 4 as in the authors' code, or as many "
-             "as there are"},
-    {.name = "turn",
-     .kind = KV_INT,
-     .offset = offsetof(params, turn),
-     .fallback = "1",
-     .min = 1,
-     .max = 1 << 10,
-     .help = "directions mixed by a Hadamard matrix, for latents of 4 bits: a "
-             "power of two; ranks are then its multiples"},
-    {.name = "share",
-     .kind = KV_REAL,
-     .offset = offsetof(params, share),
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "of the directions, with which losses are told"},
+    KV_INT_PARAM(
+        "heads", params, heads, NULL, 1, 1 << 12, NULL,
+        "KV heads a group; default 4 as in the authors' code, or as many "
+        "as there are"),
+    KV_INT_PARAM(
+        "turn", params, turn, "1", 1, 1 << 10, NULL,
+        "directions mixed by a Hadamard matrix, for latents of 4 bits: a "
+        "power of two; ranks are then its multiples"),
+    KV_REAL_PARAM("share", params, share, "0.5", 0, 1,
+                  "of the directions, with which losses are told"),
     {.name = NULL}};
 
 /* A part: keys or values of a group. */

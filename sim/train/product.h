@@ -12,12 +12,13 @@
 
 #include <stdbool.h>
 
-/* A matrix whose element i, j is at data[i * row + j * column]. */
+/* A matrix whose element i, j is at data[i * row + j * column]; borrowed. */
 typedef struct kv_matrix {
   const float *data;
-  long row, column;
+  long row, column; /* floats */
 } kv_matrix;
 
+/* data[..][width] as a matrix, and its transpose. */
 static inline kv_matrix kv_rows_of(const float *data, long width) {
   return (kv_matrix){data, width, 1};
 }
@@ -25,12 +26,13 @@ static inline kv_matrix kv_turned(const float *data, long width) {
   return (kv_matrix){data, 1, width};
 }
 
-/* c[i * n + j] = the sum over x < k of a[i, x] b[x, j], added to what is there
- * if `add`, i < m, j < n. */
+/* c[m][n] = a[m, k] b[k, n], added to what is there if `add`: c[i * n + j] is
+ * the sum over x < k of a[i, x] b[x, j]. c overlaps neither. Cannot fail. */
 void kv_product(long m, long n, long k, kv_matrix a, kv_matrix b, bool add,
                 float *c);
 
-/* Who multiplies: "BLIS 0.9.0", or "a plain kernel". */
+/* Who multiplies: "BLIS 0.9.0", or "a plain kernel"; and whether it is the
+ * latter, which `kvreplay train` says to be slow. */
 const char *kv_product_by(void);
 bool kv_product_is_plain(void);
 

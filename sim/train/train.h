@@ -21,21 +21,21 @@
 /* What is asked for; all that it points to is the caller's and outlives the
  * training. */
 typedef struct kv_train_ask {
-  const char *spec;     /* NAME:key=value, for sentences and the file */
+  const char *spec;     /* as typed, NAME:key=value */
   const kv_trainer *of; /* what is trained */
   void *params;         /* of->params as parsed; kv_train_open resolves them */
   int traces, held;     /* how many are learned from, and held out */
   const char *const *path, *const *held_path; /* [traces], [held] */
   const char *output; /* path of the file; the checkpoint lies beside it */
-  int64_t steps;      /* 0: the trainer's passes */
-  double rate;        /* 0: the trainer's */
-  uint64_t seed;
-  int most; /* tokens of a piece */
-  int keep; /* seconds between checkpoints */
-  int threads;
-  kv_st_dtype dtype; /* of the file: F16, BF16 or F32 */
-  const kv_kernels *kernels;
-  /* After each step; loss is a running mean. May be NULL. */
+  int64_t steps;      /* of training; 0: as many as the trainer's passes take */
+  double rate;        /* of AdamW; 0: the trainer's */
+  uint64_t seed;      /* of first weights and of the order of pieces */
+  int most;           /* tokens of a piece */
+  int keep;           /* seconds between checkpoints; 0: after each step */
+  int threads;        /* 1 or more */
+  kv_st_dtype dtype;  /* of the file: F16, BF16 or F32 */
+  const kv_kernels *kernels; /* that compute */
+  /* Called with self after each step; loss is a running mean. May be NULL. */
   void (*tick)(void *self, double loss);
   void *self;
 } kv_train_ask;
@@ -43,19 +43,21 @@ typedef struct kv_train_ask {
 /* A training, from open to close: one thread calls it, and it uses
  * ask.threads. */
 typedef struct kv_train {
-  kv_train_ask ask;
-  kv_train_data data;
-  kv_training t;
-  int64_t step, steps, resumed;    /* done; all; done by the checkpoint */
-  double seen, weight;             /* running sums of losses */
-  float *value, *m, *v, *gradient; /* [layers][floats] */
-  double *sum;                     /* [layers][sums] */
+  kv_train_ask ask;    /* as given, with the trainer's rate where none was */
+  kv_train_data data;  /* traces and pieces */
+  kv_training t;       /* arrays and sums, for the trainer */
+  int64_t step, steps; /* done; all */
+  int64_t resumed;     /* steps that the checkpoint had done */
+  double seen, weight; /* running sums of losses; of their weights */
+  float *value, *m, *v, *gradient; /* [layers][t.floats] what is learned, its
+                                      moments, its gradient */
+  double *sum;                     /* [layers][t.sums] */
   kv_train_loss *loss;             /* [layers] of one look */
-  double *square;                  /* [layers] of the gradient */
-  kv_scratch *scratch;             /* [threads] */
-  int *order;                      /* [pieces] of pass `ordered` */
-  int64_t ordered;
-  char *checkpoint; /* path */
+  double *square;      /* [layers] squares of the gradient, summed */
+  kv_scratch *scratch; /* [ask.threads] */
+  int *order;          /* [pieces] the order of pass `ordered` */
+  int64_t ordered;     /* -1: of none */
+  char *checkpoint;    /* path */
 } kv_train;
 
 /* Opens and checks everything, reads the checkpoint if there is one, and writes
@@ -78,8 +80,8 @@ kv_rc kv_train_judge(kv_train *x, int i, kv_train_loss *out, kv_err *e);
  * not at all, and removes the checkpoint. KV_RESOURCE: disk or memory. */
 kv_rc kv_train_write(kv_train *x, kv_err *e);
 
-/* The running mean of the loss of a layer over about the last hundred steps; 0
- * before the first. */
+/* The running mean of the loss over about the last hundred steps; 0 before the
+ * first. */
 static inline double kv_train_running(const kv_train *x) {
   return x->weight > 0 ? x->seen / x->weight : 0;
 }
@@ -87,19 +89,22 @@ static inline double kv_train_running(const kv_train *x) {
 /* --- train_step.c --------------------------------------------------------- */
 
 /* One step: gradients of one piece, all layers at once, and AdamW's change of
- * x->value by them. */
+ * x->value by them. KV_INPUT: a number of the trace is not finite; KV_RESOURCE:
+ * memory. */
 kv_rc kv_train_step(kv_train *x, kv_err *e);
 /* The same without the change; judged: without gradients and sums, too. Adds
- * the piece's loss to *out. */
+ * the piece's loss over all layers to *out. */
 kv_rc kv_train_look(kv_train *x, const kv_train_piece *piece, bool judged,
                     kv_train_loss *out, kv_err *e);
 
 /* --- train_keep.c: checkpoints ------------------------------------------- */
 
 /* Reads the checkpoint, if there is one, into x. KV_USAGE: it is of another
- * training; KV_INPUT: it is damaged. */
+ * training (parameters, traces, kernels, who multiplies); KV_INPUT: it is
+ * damaged, or cannot be read. */
 kv_rc kv_train_recall(kv_train *x, kv_err *e);
-/* Writes it, in place of the one before. KV_RESOURCE: disk. */
+/* Writes it, in place of the one before, whole or not at all. KV_RESOURCE: disk
+ * or memory. */
 kv_rc kv_train_keep(const kv_train *x, kv_err *e);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The table of trainers, and how one is asked for: sim/train/trainer.h.
  */
-#include "sim/train/trainers.h"
+#include "sim/train/trainer.h"
 
 #include "sim/spec/param.h"
 #include "traces/option/option.h"
@@ -15,10 +15,6 @@ static const kv_trainer *const trainers[] = {
     &kv_trainer_deltakv, &kv_trainer_duoattention, &kv_trainer_headkv,
     &kv_trainer_less, &kv_trainer_palu};
 enum { TRAINERS = sizeof trainers / sizeof *trainers };
-
-const kv_trainer *kv_trainer_at(int index) {
-  return index < TRAINERS ? trainers[index] : NULL;
-}
 
 const char *kv_trainer_name(int index) {
   return index < TRAINERS ? trainers[index]->name : NULL;

@@ -12,11 +12,13 @@
 #include "ref/ground/err.h"
 #include "sim/measure/result.h"
 
-enum { KV_TUNE_KEY = 64 };
+enum { KV_TUNE_KEY = 64 }; /* bytes of a key, its end included */
 
-/* The key that a name stands for. KV_USAGE: there is none that is a number. */
+/* Writes the key that a name stands for. KV_USAGE: it is no number of a row;
+ * the sentence says what was meant; KV_RESOURCE: memory. */
 kv_rc kv_tune_key_find(const char *name, char out[KV_TUNE_KEY], kv_err *e);
-/* The number of a row under a key. False: the row has none there. */
+/* *out: the number of a result under a key. False: it has none there, as a cell
+ * that did not run. Walks over the whole row. */
 bool kv_tune_key_value(const kv_result *r, const char *key, double *out);
 
 #endif

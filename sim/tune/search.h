@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KV_TUNE_AXES = 8, KV_TUNE_MOST = 4096 };
+enum { KV_TUNE_AXES = 8, KV_TUNE_MOST = 4096 }; /* axes, and points, at most */
 
 /* What a point is worth. Smaller is better, in the order of the fields. */
 typedef struct kv_tune_score {
@@ -31,34 +31,36 @@ typedef struct kv_tune_score {
 } kv_tune_score;
 
 typedef struct kv_tune_point {
-  int at[KV_TUNE_AXES];
-  kv_tune_score score;
+  int at[KV_TUNE_AXES]; /* [axes] its number on each axis, from 0 */
+  kv_tune_score score;  /* written by who asked for it */
 } kv_tune_point;
 
+/* Why the search has ended. */
 typedef enum kv_tune_end {
-  KV_TUNE_SEARCHES,
+  KV_TUNE_SEARCHES,  /* it has not */
   KV_TUNE_NO_BETTER, /* no neighbour of the best is better */
   KV_TUNE_SPENT,     /* as many points were asked for as there may be */
   KV_TUNE_BLIND      /* no point of the first round has numbers */
 } kv_tune_end;
 
 typedef struct kv_tune_search {
-  int axes, size[KV_TUNE_AXES]; /* numbers 0 .. size - 1 */
-  int step[KV_TUNE_AXES];       /* of the pattern */
-  int most, n, rounds;
-  int best; /* of the points with a score; -1: none */
+  int axes, size[KV_TUNE_AXES]; /* an axis has the numbers 0 .. size - 1 */
+  int step[KV_TUNE_AXES]; /* how far the neighbours of the pattern are now */
+  int most, n, rounds; /* points at most; points, rounds that were asked for */
+  int best;            /* number of the best point with a score; -1: none */
   kv_tune_end end;
-  kv_tune_point *point; /* [most], of which n were asked for */
+  kv_tune_point *point; /* [n] of room for `most` */
 } kv_tune_search;
 
-/* size: of each axis, at least 1; most: 1 .. KV_TUNE_MOST. KV_RESOURCE: no
- * memory. */
+/* Begins a search. axes: 0 .. KV_TUNE_AXES; size: [axes], each at least 1;
+ * most: 1 .. KV_TUNE_MOST. KV_RESOURCE: no memory. Free it with
+ * kv_tune_search_free. */
 kv_rc kv_tune_search_open(int axes, const int *size, int most,
                           kv_tune_search *out, kv_err *e);
 void kv_tune_search_free(kv_tune_search *s); /* accepts zeroed */
-/* Asks for the points *first .. s->n - 1, none of which was asked for before.
- * False: the search has ended, for the reason s->end, and s->best is its
- * answer. */
+/* Asks for the points *first .. s->n - 1, none of which was asked for before;
+ * the scores of all before are written. False: the search has ended, for the
+ * reason s->end, and s->best is its answer. */
 bool kv_tune_search_next(kv_tune_search *s, int *first);
 
 /* Below 0 if a is better than b, 0 if they are worth the same. */
