@@ -153,37 +153,25 @@ static int write(const kv_args *a, const sheet *s) {
   return rc;
 }
 
-/* --- the commands
- * --------------------------------------------------------------
- */
+/* --- the commands --------------------------------------------------------- */
 
+/* SQL of columns for people. */
 #define PLACE "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
-#define PERCENT(x) " CAST(round(100 * " x ") AS INTEGER) || '%' AS "
-/* What ranks answers stands before output error: KV_SAY_RANK. */
-#define CELLS                                                                  \
-  PLACE ", method, asked, budget, status, kept, bytes_end AS 'end "            \
-        "B'," PERCENT("share_end") "'end'," PERCENT("kr") "'mean'," PERCENT(   \
-            "share_read") "'read'," PERCENT("share_scanned") "scan,"           \
-                                                             " needle_share "  \
-                                                             "AS needle, "     \
-                                                             "lse_error AS "   \
-                                                             "lse, kl, "       \
-                                                             "output_error "   \
-                                                             "AS error,"       \
-                                                             " output_error_"  \
-                                                             "p95 AS 'error "  \
-                                                             "p95', mass, "    \
-                                                             "recall_16 AS "   \
-                                                             "'top-16',"       \
-                                                             " CASE WHEN "     \
-                                                             "conflicts THEN " \
-                                                             "'CONFLICT' "     \
-                                                             "WHEN status IN " \
-                                                             "('refused', "    \
-                                                             "'failed')"       \
-                                                             " THEN "          \
-                                                             "reason" CHECKED
+#define PERCENT(x, name)                                                       \
+  ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
 #define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
+/* What ranks answers stands before output error: KV_SAY_RANK. */
+#define BYTES                                                                  \
+  PERCENT("share_end", "end")                                                  \
+  PERCENT("kr", "mean")                                                        \
+  PERCENT("share_read", "read") PERCENT("share_scanned", "scan")
+#define CELLS                                                                  \
+  PLACE                                                                        \
+  ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
+  ", needle_share AS needle, lse_error AS lse, kl, output_error AS error,"     \
+  " output_error_p95 AS 'error p95', mass, recall_16 AS 'top-16',"             \
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
 #define MEANS                                                                  \
   "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
   " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
@@ -194,8 +182,8 @@ static int write(const kv_args *a, const sheet *s) {
   " about(output_error, output_error_se) AS error, about(output_error_p95,"    \
   " output_error_p95_se) AS 'error p95', about(mass, mass_se) AS mass,"        \
   " about(recall_16, recall_16_se) AS 'top-16',"                               \
-  " CASE WHEN conflicts THEN 'CONFLICT' WHEN traces = 0 THEN 'no "             \
-  "answer'" CHECKED
+  " CASE WHEN conflicts THEN 'CONFLICT'"                                       \
+  " WHEN traces = 0 THEN 'no answer'" CHECKED
 #define WORDS                                                                  \
   "end, mean, read: bytes as shares of the dense cache. scan: bytes looked at" \
   " in order to choose what is read, as a share of what dense reads. needle:"  \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two values under one key, in databases that are to be merged: each question
- * gives the first of them, and a sentence names both.
+ * gives the first of them as a sentence that names both ("there": in what was
+ * merged before; "here": in `source`).
  */
 #include "analysis/database/merge_part.h"
 #include "analysis/database/results.h"
@@ -19,10 +20,10 @@ static const char two_results[] =
     " iif(d.scores != s.scores, substr(d.scores, 1, 16), NULL),"
     " substr(s.scores, 1, 16),"
     " (SELECT min(a.layer) FROM main.journal_digest a JOIN"
-    "  %s.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
+    "  source.journal_digest b ON b.run_id = s.run_id AND b.layer = a.layer"
     "  WHERE a.run_id = d.run_id AND (a.journal != b.journal OR"
     "  a.state != b.state OR a.output != b.output OR a.scores != b.scores))"
-    " FROM main.run d JOIN %s.run s USING (key) JOIN main.trace t"
+    " FROM main.run d JOIN source.run s USING (key) JOIN main.trace t"
     "  ON t.identity = d.identity"
     " WHERE d.status != s.status OR d.journal IS NOT s.journal"
     "  OR d.state IS NOT s.state OR d.output IS NOT s.output"
@@ -31,24 +32,29 @@ static const char two_results[] =
     " ORDER BY d.key LIMIT 1";
 
 static const char two_budgets[] =
-    "SELECT d.method, t.name, d.basis || ':' || d.target, d.budget, s.budget"
-    " FROM main.budget d JOIN %s.budget s USING (key) JOIN main.trace t"
+    "SELECT printf('%s on %s at %s:%s has budget %s there and %s here',"
+    " d.method, t.name, d.basis, d.target, coalesce(d.budget, 'none'),"
+    " coalesce(s.budget, 'none'))"
+    " FROM main.budget d JOIN source.budget s USING (key) JOIN main.trace t"
     "  ON t.identity = d.identity WHERE d.budget IS NOT s.budget"
     " ORDER BY d.key LIMIT 1";
 
 /* Where both have them. */
 static const char two_scalars[] =
-    "SELECT r.spec, t.name, d.name, d.value, s.value FROM main.scalar d"
+    "SELECT printf('%s on %s has %s %s there and %s here', r.spec, t.name,"
+    " d.name, d.value, s.value) FROM main.scalar d"
     " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN %s.run f USING (key) JOIN %s.scalar s ON s.run_id = f.run_id"
+    " JOIN source.run f USING (key) JOIN source.scalar s ON s.run_id = f.run_id"
     "  AND s.name = d.name WHERE d.value != s.value"
     " ORDER BY r.key, d.name LIMIT 1";
 
 static const char two_layouts[] =
-    "SELECT r.spec, t.name, d.layout, d.bytes_end, s.bytes_end, d.bytes_peak,"
-    " s.bytes_peak FROM main.layout d JOIN main.run r USING (run_id)"
-    " JOIN main.trace t USING (identity) JOIN %s.run f USING (key)"
-    " JOIN %s.layout s ON s.run_id = f.run_id AND s.layout = d.layout"
+    "SELECT printf('%s on %s in layout %s has %s bytes at the end and %s at"
+    " the peak there, %s and %s here', r.spec, t.name, d.layout, d.bytes_end,"
+    " d.bytes_peak, s.bytes_end, s.bytes_peak) FROM main.layout d JOIN "
+    "main.run r USING (run_id)"
+    " JOIN main.trace t USING (identity) JOIN source.run f USING (key)"
+    " JOIN source.layout s ON s.run_id = f.run_id AND s.layout = d.layout"
     " WHERE d.bytes_end != s.bytes_end OR d.bytes_peak != s.bytes_peak"
     "  OR d.bytes_mean_bits != s.bytes_mean_bits"
     "  OR d.pages_end != s.pages_end OR d.pages_peak != s.pages_peak"
@@ -64,31 +70,37 @@ static const char two_layouts[] =
 
 /* Where both recorded them. */
 static const char two_moments[] =
-    "SELECT r.spec, t.name, 'squares', d.measure, d.part FROM main.metric d"
+    "SELECT printf('%s on %s has other %s of %s there (part %s)', spec, name,"
+    " what, measure, part) FROM ("
+    "SELECT r.spec, t.name, 'squares' AS what, d.measure, d.part"
+    " FROM main.metric d"
     " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN %s.run f USING (key) JOIN %s.metric s ON s.run_id = f.run_id"
+    " JOIN source.run f USING (key) JOIN source.metric s ON s.run_id = f.run_id"
     "  AND s.part = d.part AND s.measure = d.measure"
     " WHERE d.squares_bits != s.squares_bits"
     " UNION ALL "
     "SELECT r.spec, t.name, 'means of steps', d.measure, 0"
     " FROM main.step_mean d"
     " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN %s.run f USING (key) JOIN %s.step_mean s ON s.run_id = f.run_id"
+    " JOIN source.run f USING (key) JOIN source.step_mean s ON s.run_id = "
+    "f.run_id"
     "  AND s.measure = d.measure"
     " WHERE d.mean != s.mean"
     " UNION ALL "
     "SELECT r.spec, t.name, 'sums over steps', 'lse_error', d.part"
     " FROM main.part d"
     " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN %s.run f USING (key) JOIN %s.part s ON s.run_id = f.run_id"
+    " JOIN source.run f USING (key) JOIN source.part s ON s.run_id = f.run_id"
     "  AND s.part = d.part"
     " WHERE d.drift_bits != s.drift_bits"
-    " ORDER BY 1, 2, 3, 4, 5 LIMIT 1";
+    " ORDER BY 1, 2, 3, 4, 5 LIMIT 1)";
 
 static const char two_survivals[] =
-    "SELECT r.spec, t.name, d.layer, d.lane FROM main.survival d"
+    "SELECT printf('%s on %s lets other tokens survive in layer %s, lane %s',"
+    " r.spec, t.name, d.layer, d.lane) FROM main.survival d"
     " JOIN main.run r USING (run_id) JOIN main.trace t USING (identity)"
-    " JOIN %s.run f USING (key) JOIN %s.survival s ON s.run_id = f.run_id"
+    " JOIN source.run f USING (key) JOIN source.survival s ON s.run_id = "
+    "f.run_id"
     "  AND s.layer = d.layer AND s.lane = d.lane"
     " WHERE d.gone != s.gone OR d.shown != s.shown"
     " ORDER BY r.key, d.layer, d.lane LIMIT 1";
@@ -96,18 +108,21 @@ static const char two_survivals[] =
 /* Spectra are left out: their last digits are LAPACK's. What is not there is
  * nothing, if others of its layer, head, series and part are. */
 static const char two_figures[] =
-    "SELECT t.name, d.figure, d.layer, d.head FROM main.figure d"
-    " JOIN main.trace t USING (identity) LEFT JOIN %s.figure s"
+    "SELECT printf('%.40s of %slayer %s of %s is another there', d.figure,"
+    " iif(d.head >= 0, printf('KV head %s of ', d.head), ''), d.layer, t.name)"
+    " FROM main.figure d"
+    " JOIN main.trace t USING (identity) LEFT JOIN source.figure s"
     "  USING (identity, figure, layer, head, series, part, x, y)"
-    " WHERE d.value IS NOT s.value AND d.figure NOT LIKE 'spectrum.%%'"
-    "  AND (s.value IS NOT NULL OR EXISTS (SELECT 1 FROM %s.figure o WHERE"
+    " WHERE d.value IS NOT s.value AND d.figure NOT LIKE 'spectrum.%'"
+    "  AND (s.value IS NOT NULL OR EXISTS (SELECT 1 FROM source.figure o WHERE"
     "  (o.identity, o.figure, o.layer, o.head, o.series, o.part) ="
     "  (d.identity, d.figure, d.layer, d.head, d.series, d.part)))"
     " ORDER BY d.identity, d.layer, d.head, d.figure LIMIT 1";
 
 static const char two_pools[] =
-    "SELECT d.pool, d.peak, s.peak, d.list_operations, s.list_operations"
-    " FROM main.pool d JOIN %s.pool s USING (pool)"
+    "SELECT printf('the pool %.16s has at most %s pages and %s list operations"
+    " there, %s and %s here', d.pool, d.peak, d.list_operations, s.peak,"
+    " s.list_operations) FROM main.pool d JOIN source.pool s USING (pool)"
     " WHERE d.page != s.page OR d.pages != s.pages OR d.steps != s.steps"
     "  OR d.peak != s.peak OR d.held != s.held OR d.unused != s.unused"
     "  OR d.unused_peak != s.unused_peak OR d.moved != s.moved"
@@ -119,6 +134,14 @@ static const char *text(sqlite3_stmt *s, int c) {
   return t ? t : "none";
 }
 
+static int tell(sqlite3_stmt *s, const char *path) {
+  return kv_tell(KV_EXIT_DIFFERENT,
+                 "%s contradicts what came before it: %s; nothing was merged, "
+                 "find out which is wrong",
+                 path, text(s, 0));
+}
+
+/* Of two runs: the first thing that differs, and in which layer it begins. */
 static int tell_results(sqlite3_stmt *s, const char *path) {
   static const char *const what[] = {"status", "journal", "state",
                                      "output", "value",   "scores"};
@@ -140,100 +163,25 @@ static int tell_results(sqlite3_stmt *s, const char *path) {
                  text(s, 3 + 2 * i), layer);
 }
 
-static int tell_budgets(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s on %s at %s has "
-                 "budget %s there and %s here; nothing was merged",
-                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                 text(s, 4));
-}
-
-static int tell_scalars(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s on %s has %s %s there "
-                 "and %s here; nothing was merged, find out which is wrong",
-                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                 text(s, 4));
-}
-
-static int tell_layouts(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s on %s in layout %s "
-                 "has %s bytes at the end and %s at the peak there, %s and %s "
-                 "here; nothing was merged",
-                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                 text(s, 5), text(s, 4), text(s, 6));
-}
-
-static int tell_moments(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s on %s has other %s of "
-                 "%s there (part %s); nothing was merged, find out which is "
-                 "wrong",
-                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3),
-                 text(s, 4));
-}
-
-static int tell_survivals(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %s on %s lets other "
-                 "tokens survive in layer %s, lane %s; nothing was merged, "
-                 "find out which is wrong",
-                 path, text(s, 0), text(s, 1), text(s, 2), text(s, 3));
-}
-
-static int tell_figures(sqlite3_stmt *s, const char *path) {
-  char head[32] = "";
-  if (sqlite3_column_int(s, 3) >= 0)
-    snprintf(head, sizeof head, "KV head %s of ", text(s, 3));
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: %.40s of %slayer %s of "
-                 "%s is another there; nothing was merged, find out which is "
-                 "wrong",
-                 path, text(s, 1), head, text(s, 2), text(s, 0));
-}
-
-static int tell_pools(sqlite3_stmt *s, const char *path) {
-  return kv_tell(KV_EXIT_DIFFERENT,
-                 "%s contradicts what came before it: the pool %.16s has at "
-                 "most %s pages and %s list operations there, %s and %s here; "
-                 "nothing was merged, find out which is wrong",
-                 path, text(s, 0), text(s, 1), text(s, 3), text(s, 2),
-                 text(s, 4));
-}
-
-static int look(sqlite3 *db, char *sql, const char *path,
-                int (*tell)(sqlite3_stmt *, const char *)) {
+static int ask(sqlite3 *db, const char *sql, const char *path,
+               int (*say)(sqlite3_stmt *, const char *)) {
   sqlite3_stmt *s = NULL;
   int rc = KV_EXIT_OK, step = SQLITE_ERROR;
-  if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
+  if (!sqlite3_prepare_v2(db, sql, -1, &s, NULL)) step = sqlite3_step(s);
   if (step == SQLITE_ROW)
-    rc = tell(s, path);
+    rc = say(s, path);
   else if (step != SQLITE_DONE)
     rc = kv_results_fail(db, path);
   sqlite3_finalize(s);
-  sqlite3_free(sql);
   return rc;
 }
 
-int kv_merge_contradictions(sqlite3 *db, const char *from, const char *path) {
-  int rc =
-      look(db, sqlite3_mprintf(two_results, from, from), path, tell_results);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_scalars, from, from), path, tell_scalars);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_budgets, from), path, tell_budgets);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_layouts, from, from), path, tell_layouts);
-  if (rc) return rc;
-  rc =
-      look(db, sqlite3_mprintf(two_moments, from, from, from, from, from, from),
-           path, tell_moments);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_survivals, from, from), path,
-            tell_survivals);
-  if (rc) return rc;
-  rc = look(db, sqlite3_mprintf(two_figures, from, from), path, tell_figures);
-  if (rc) return rc;
-  return look(db, sqlite3_mprintf(two_pools, from), path, tell_pools);
+int kv_merge_contradictions(sqlite3 *db, const char *path) {
+  static const char *const others[] = {two_scalars, two_budgets,   two_layouts,
+                                       two_moments, two_survivals, two_figures,
+                                       two_pools};
+  int rc = ask(db, two_results, path, tell_results);
+  for (size_t i = 0; i < sizeof others / sizeof *others && !rc; i++)
+    rc = ask(db, others[i], path, tell);
+  return rc;
 }

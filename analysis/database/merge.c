@@ -215,7 +215,7 @@ static int add(sqlite3 *db, bool first, const char *path) {
   int rc = attach(db, path), end;
   if (!rc && first) rc = take_schema(db);
   if (!rc && first) rc = take_head(db);
-  if (!rc) rc = kv_merge_contradictions(db, "source", path);
+  if (!rc) rc = kv_merge_contradictions(db, path);
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN"));
   if (!rc) rc = copy(db, "main", "source");
   if (!sqlite3_get_autocommit(db)) {
@@ -247,7 +247,7 @@ static int write_into(sqlite3 *db, const char *out) {
   int rc = attach(db, out), end;
   if (!rc) rc = run(db, sqlite3_mprintf("PRAGMA source.synchronous = FULL"));
   if (!rc) rc = run(db, sqlite3_mprintf("BEGIN IMMEDIATE"));
-  if (!rc) rc = kv_merge_contradictions(db, "source", out);
+  if (!rc) rc = kv_merge_contradictions(db, out);
   if (!rc) rc = copy(db, "source", "main");
   if (!sqlite3_get_autocommit(db)) {
     end = run(db, sqlite3_mprintf(rc ? "ROLLBACK" : "COMMIT"));

@@ -136,16 +136,18 @@ FROM shares GROUP BY label, basis, asked
 HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
 ORDER BY everything DESC, label, basis, asked;
 
--- The pages that layouts hold at each step, of every line's cells at the budget
--- of the pictures: at most 121 steps of a run, the last among them.
+-- Runs of every line at the budget of the pictures, and every how many steps of
+-- one are drawn, the last among them, so that there are 121 at most.
+CREATE TEMP VIEW drawn_run AS
+SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
+  l.asked, coalesce(r.confirmed, 0) AS confirmed,
+  max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
+FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
+WHERE l.asked = '' OR (l.basis, l.asked) = (SELECT basis, asked FROM pictured);
+
+-- The pages that layouts hold at each step.
 CREATE TEMP VIEW paged AS
-WITH ran AS MATERIALIZED
-  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
-    l.asked, coalesce(r.confirmed, 0) AS confirmed,
-    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
-  FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
-  WHERE l.asked = '' OR (l.basis, l.asked) =
-    (SELECT basis, asked FROM pictured))
+WITH ran AS MATERIALIZED (SELECT * FROM drawn_run)
 SELECT s.layout || ', ' || trace || iif(observe = 'recorded', '',
     ', observed ' || observe) AS panel,
   s.layout, trace, prompt_len, observe, label AS method, basis, asked, s.step,
@@ -178,13 +180,7 @@ ORDER BY utilisation DESC, label, basis, asked, layout;
 -- What they hold at each step, a panel a cell, and where a rewrite has paid:
 -- tokens seen when its memory-time integral was no more than that of masks.
 CREATE TEMP VIEW rewritten AS
-WITH ran AS MATERIALIZED
-  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, c.label, c.basis,
-    c.asked, coalesce(r.confirmed, 0) AS confirmed,
-    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
-  FROM newest r JOIN trace t USING (identity) JOIN line c USING (key)
-  WHERE c.asked = '' OR (c.basis, c.asked) =
-    (SELECT basis, asked FROM pictured)),
+WITH ran AS MATERIALIZED (SELECT * FROM drawn_run),
 held AS
   (SELECT ran.*, s.layout, s.step, s.bytes,
     max(l.rewritten, ran.prompt_len) + break_even AS paid

@@ -93,13 +93,8 @@ ORDER BY trace, adapter <> 'vanilla', adapter, part, layer, head;
 -- have any: at most 121 steps of a line, the last among them.
 CREATE TEMP VIEW drifts AS
 WITH ran AS MATERIALIZED
-  (SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
-    l.asked, coalesce(r.confirmed, 0) AS confirmed,
-    max(1, (t.n_tokens - r.prompt_len + 119) / 120) AS every, t.n_tokens
-  FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
-    JOIN part w ON w.run_id = r.run_id AND w.part = 0 AND w.drift <> 0
-  WHERE l.asked = '' OR (l.basis, l.asked) =
-    (SELECT basis, asked FROM pictured)),
+  (SELECT d.* FROM drawn_run d
+    JOIN part w ON w.run_id = d.run_id AND w.part = 0 AND w.drift <> 0),
 sums AS
   (SELECT ran.*, s.step, sum(f32_at(m.mean, s.step - prompt_len - 1))
     OVER (PARTITION BY run_id, label, basis, asked ORDER BY s.step) AS drift

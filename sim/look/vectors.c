@@ -18,15 +18,12 @@
 /* --- the replay --------------------------------------------------------- */
 
 /* Replays one layer up to the last step asked for. */
-static kv_rc walk(kv_vectors *v, kv_layer *l, int index, kv_worker *w,
-                  bool *stopped, kv_err *e) {
+static kv_rc walk_layer(const kv_vectors *v, kv_layer *l, int index,
+                        kv_worker *w, bool *stopped, kv_err *e) {
   const kv_vectors_ask *ask = v->ask;
-  kv_cell *c = ask->cell;
+  const kv_cell *c = ask->cell;
   kv_team team = {w, 1, NULL};
   int last = ask->step[ask->steps - 1];
-  kv_rc rc = kv_trace_scan_layer(c->trace, index, e);
-  if (rc) return rc;
-  kv_vectors_inputs(v, &c->trace->layer[index].data);
   kv_layer_begin(l, index);
   kv_layer_prompt(l, &team);
   for (int t = c->shape.prompt_len; t < last && !v->fault.rc; t++) {
@@ -34,34 +31,33 @@ static kv_rc walk(kv_vectors *v, kv_layer *l, int index, kv_worker *w,
     if (*stopped) return KV_OK;
     kv_layer_step(l, t, &team);
   }
-  rc = kv_layer_end(l, e);
-  if (!rc && c->result.status == KV_CELL_FAILED)
-    rc = kv_fail(e, KV_INPUT, "%s: %s", c->result.spec, c->result.reason);
-  if (!rc && v->fault.rc) rc = kv_fail(e, v->fault.rc, "%s", v->fault.text);
-  return rc;
+  return kv_layer_end(l, e);
+}
+
+static kv_rc walk(kv_vectors *v, kv_layer *l, int index, kv_worker *w,
+                  bool *stopped, kv_err *e) {
+  kv_cell *c = v->ask->cell;
+  kv_rc rc = kv_trace_scan_layer(c->trace, index, e);
+  if (rc) return rc;
+  kv_vectors_inputs(v, &c->trace->layer[index].data);
+  rc = walk_layer(v, l, index, w, stopped, e);
+  if (rc || *stopped) return rc;
+  if (c->result.status == KV_CELL_FAILED)
+    return kv_fail(e, KV_INPUT, "%s: %s", c->result.spec, c->result.reason);
+  return v->fault.rc ? kv_fail(e, v->fault.rc, "%s", v->fault.text) : KV_OK;
 }
 
 /* Replays layers from..to-1 unwatched, for what they publish. */
 static kv_rc walk_above(kv_vectors *v, int from, int to, kv_worker *w,
                         bool *stopped, kv_err *e) {
-  const kv_vectors_ask *ask = v->ask;
-  kv_cell *c = ask->cell;
+  kv_cell *c = v->ask->cell;
   kv_layer *l = NULL;
-  kv_team team = {w, 1, NULL};
-  int last = ask->step[ask->steps - 1];
   c->plan.method = v->method;
   kv_cell_tell_layers(c);
   kv_rc rc = kv_layer_open(&kv_backend_ref, &c, 1, NULL, &l, e);
   for (int i = from; !rc && !*stopped && i < to; i++) {
     rc = kv_trace_scan_layer(c->trace, i, e);
-    if (rc) break;
-    kv_layer_begin(l, i);
-    kv_layer_prompt(l, &team);
-    for (int t = c->shape.prompt_len; t < last && !*stopped; t++) {
-      kv_layer_step(l, t, &team);
-      *stopped = ask->stop && ask->stop();
-    }
-    rc = kv_layer_end(l, e);
+    if (!rc) rc = walk_layer(v, l, i, w, stopped, e);
   }
   kv_layer_close(l);
   c->plan.method = &v->shown;

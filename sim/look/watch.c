@@ -7,11 +7,9 @@
 #include "sim/look/watch_part.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int kv_watch_layer(const kv_watch_files *w, int layer) {
@@ -112,35 +110,6 @@ static void saw(void *self, int layer, int step, const kv_seen *seen) {
 
 /* --- life --------------------------------------------------------------- */
 
-/* True if both names are the same file. */
-static bool same_place(const char *a, const char *b) {
-  struct stat x, y;
-  const char *end[2] = {strrchr(a, '/'), strrchr(b, '/')}, *name[2] = {a, b};
-  char folder[2][PATH_MAX];
-  for (int i = 0; i < 2; i++) {
-    int n = end[i] ? (int)(end[i] + 1 - name[i]) : 0;
-    snprintf(folder[i], PATH_MAX, "%.*s", n ? n : 1, n ? name[i] : ".");
-    name[i] += n;
-  }
-  return strcmp(name[0], name[1]) == 0 && stat(folder[0], &x) == 0 &&
-         stat(folder[1], &y) == 0 && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
-}
-
-/* Refuses two options with the same file: one would overwrite the other. */
-static kv_rc a_file_each(const kv_watch_paths *p, kv_err *e) {
-  static const char *const option[] = {"selections", "views", "stored",
-                                       "outputs"};
-  const char *path[] = {p->selections, p->views, p->stored, p->outputs};
-  for (int i = 0; i < 4; i++)
-    for (int j = 0; j < i; j++)
-      if (path[i] && path[j] && same_place(path[i], path[j]))
-        return kv_fail(e, KV_USAGE,
-                       "--%s and --%s are one file, %s; give each its own",
-                       option[j], option[i], path[i]);
-  return KV_OK;
-}
-
 kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
                     kv_watch_files **out, const kv_watch **watch, kv_err *e) {
   kv_watch_files *w = kv_zalloc(1, sizeof *w);
@@ -148,8 +117,6 @@ kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
   size_t layers = (size_t)cell->trace->n_layers;
   if (!w) return kv_no_memory(e, "files of a cell", sizeof *w);
   *out = w;
-  kv_rc rc = a_file_each(paths, e);
-  if (rc) return rc;
   w->paths = *paths;
   w->cell = cell;
   w->watch = (kv_watch){.self = w,
@@ -166,7 +133,7 @@ kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
   if (paths->outputs) w->outputs = kv_zalloc(floats + 1, sizeof *w->outputs);
   if ((paths->stored && !w->stored) || (paths->outputs && !w->outputs))
     return kv_no_memory(e, "files of a cell", floats * sizeof *w->outputs);
-  rc = text_open(&w->selections, paths->selections, e);
+  kv_rc rc = text_open(&w->selections, paths->selections, e);
   return rc ? rc : text_open(&w->views, paths->views, e);
 }
 

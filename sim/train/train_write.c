@@ -5,6 +5,7 @@
  */
 #include "sim/train/train.h"
 
+#include "ref/ground/arith.h"
 #include "traces/container/leftover.h"
 #include "traces/text/text.h"
 #include <float.h>
@@ -16,32 +17,13 @@
 
 /* --- numbers -------------------------------------------------------------- */
 
-/* Nearest, ties to even; what is too large becomes infinite. */
-static uint16_t half_of(float x) {
-  uint32_t sign, bits;
-  memcpy(&bits, &x, sizeof bits);
-  sign = bits >> 16 & 0x8000;
-  double a = fabs((double)x);
-  if (a >= 65520) return (uint16_t)(sign | 0x7c00);
-  if (a < 0x1p-14) return (uint16_t)(sign | (uint32_t)lrint(a * 0x1p24));
-  bits &= 0x7fffffff;
-  bits += 0xfff + (bits >> 13 & 1);
-  return (uint16_t)(sign | ((bits >> 13) - (112 << 10)));
-}
-
-static uint16_t bhalf_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static kv_rc append(kv_st_writer *w, kv_st_dtype type, size_t n, const float *x,
                     kv_err *e) {
   if (type == KV_ST_F32) return kv_st_writer_append(w, n * sizeof *x, x, e);
   uint16_t *out = kv_zalloc(n, sizeof *out);
   if (!out) return kv_no_memory(e, "a tensor", n * sizeof *out);
   for (size_t i = 0; i < n; i++)
-    out[i] = type == KV_ST_F16 ? half_of(x[i]) : bhalf_of(x[i]);
+    out[i] = type == KV_ST_F16 ? kv_to_f16(x[i]) : kv_to_bf16(x[i]);
   kv_rc rc = kv_st_writer_append(w, n * sizeof *out, out, e);
   free(out);
   return rc;
