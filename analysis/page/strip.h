@@ -12,7 +12,8 @@
 
 /* Something drawn in a row, at numbers of the chart's axis. */
 typedef struct kv_strip_item {
-  int row, series; /* its row, from 0; series: colour and mark by number */
+  int row;    /* its row, from 0 */
+  int series; /* by which it has its colour and mark: kv_look_number */
   enum {
     KV_STRIP_POINT, /* a mark at x0 */
     KV_STRIP_BAR,   /* from x0 to x1 */
@@ -32,9 +33,9 @@ typedef struct kv_strip {
   const char *title; /* for who cannot see it */
   kv_axis x;         /* title and scale; its limits are found in the items, and
                         include 0 where it is not logarithmic */
-  int rows, n;
-  kv_strip_row *row;   /* [rows] */
-  kv_strip_item *item; /* [n] in any order */
+  int rows, n;       /* so far; 0 before kv_strip_rows */
+  kv_strip_row *row; /* [rows] during kv_strip_rows alone */
+  kv_strip_item *item; /* [n] the same, in any order */
 } kv_strip;
 
 /* Adds row r of g to the chart as s->row[s->rows] and s->item[s->n], .., zeroed

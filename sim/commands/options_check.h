@@ -15,8 +15,9 @@ enum { KV_MOST_BACKENDS = 8 }; /* that --backends may name */
 
 /* Zeroed before parsing. */
 typedef struct kv_check_options {
-  kv_cells_options cells;   /* first: sim/commands/options_cells.h */
-  const char *backend_text; /* --backends, as typed; NULL: all that there are */
+  kv_cells_options cells; /* first: sim/commands/options_cells.h */
+  const char *
+      backend_text; /* --backends, as typed; NULL: those that can be had here */
   const kv_backend *backend[KV_MOST_BACKENDS]; /* [backends] all are compared
                                                   with the first */
   int backends;                                /* 2 to KV_MOST_BACKENDS */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The traces that `kvreplay lawcheck` uses: the user's files, and synthetic
- * ones, which are written to a temporary folder that close removes.
+ * ones (made:NAME), which are written to a temporary folder that close removes.
+ * Opened once, before any law is asked. One thread, and no other children.
  */
 #ifndef KV_SIM_LAW_TRACES_H
 #define KV_SIM_LAW_TRACES_H
@@ -9,7 +10,7 @@
 #include "sim/laws/lawcheck.h"
 #include "traces/option/option.h"
 
-enum { KV_LAW_TRACES = 64 };
+enum { KV_LAW_TRACES = 64 }; /* at most */
 
 typedef struct kv_law_traces {
   char folder[64]; /* of the synthetic ones; "": none was made */

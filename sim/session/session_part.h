@@ -71,7 +71,8 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 /* session_rows.c: copies n tokens of one side of a layer (the model's number)
  * into the side's buffer, from token `first` on, those of them that have a row
  * there. KV_USAGE: an element of the n tokens is not finite, or not exact in
- * the buffer's dtype; the first is named, and nothing was copied. */
+ * the buffer's dtype; the first is named, and what was copied before it counts
+ * for nothing. */
 typedef struct kv_side {
   const char *name; /* "q", "k", "v", for the sentence */
   int heads, width; /* rows a token; elements a row */

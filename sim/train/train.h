@@ -48,7 +48,8 @@ typedef struct kv_train {
   kv_training t;       /* arrays and sums, for the trainer */
   int64_t step, steps; /* done; all */
   int64_t resumed;     /* steps that the checkpoint had done */
-  double seen, weight; /* running sums of losses; of their weights */
+  double seen, weight; /* sums over steps of the loss, and of 1, in which a step
+                          counts .99 as much as the one after it */
   float *value, *m, *v, *gradient; /* [layers][t.floats] what is learned, its
                                       moments, its gradient */
   double *sum;                     /* [layers][t.sums] */
@@ -69,15 +70,16 @@ kv_rc kv_train_open(const kv_train_ask *ask, kv_train **out, kv_err *e);
 void kv_train_close(kv_train *x); /* accepts NULL */
 /* Learns, from the step of the checkpoint on, until the last step, or until
  * stop(), asked after each step, says true: *stopped then, and a checkpoint is
- * written. KV_INPUT: a trace holds a number that is not finite, or what is
- * learned is no longer; KV_RESOURCE: a checkpoint cannot be written. */
+ * written. stop may be NULL. KV_INPUT: a logit of a trace is not finite;
+ * KV_RESOURCE: memory, or a checkpoint cannot be written. */
 kv_rc kv_train_run(kv_train *x, bool (*stop)(void), bool *stopped, kv_err *e);
 /* Computes the loss on the i-th trace, those learned from first, then those
  * held out, with what is learned so far: sums over all its pieces and layers.
- * Learns nothing. */
+ * Learns nothing. KV_INPUT: a logit is not finite; KV_RESOURCE: memory. */
 kv_rc kv_train_judge(kv_train *x, int i, kv_train_loss *out, kv_err *e);
 /* Call it after the last step: writes what was learned to ask.output, whole or
- * not at all, and removes the checkpoint. KV_RESOURCE: disk or memory. */
+ * not at all, and removes the checkpoint. KV_INPUT: a weight is not finite, as
+ * after too large a rate; KV_RESOURCE: disk or memory. */
 kv_rc kv_train_write(kv_train *x, kv_err *e);
 
 /* The running mean of the loss over about the last hundred steps; 0 before the
@@ -89,11 +91,11 @@ static inline double kv_train_running(const kv_train *x) {
 /* --- train_step.c --------------------------------------------------------- */
 
 /* One step: gradients of one piece, all layers at once, and AdamW's change of
- * x->value by them. KV_INPUT: a number of the trace is not finite; KV_RESOURCE:
+ * x->value by them. KV_INPUT: a logit of the trace is not finite; KV_RESOURCE:
  * memory. */
 kv_rc kv_train_step(kv_train *x, kv_err *e);
-/* The same without the change; judged: without gradients and sums, too. Adds
- * the piece's loss over all layers to *out. */
+/* The same without the change, for one piece; judged: without gradients and
+ * sums, too. Adds the piece's loss over all layers to *out. */
 kv_rc kv_train_look(kv_train *x, const kv_train_piece *piece, bool judged,
                     kv_train_loss *out, kv_err *e);
 
