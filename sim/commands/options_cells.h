@@ -161,8 +161,9 @@ kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
 void kv_cells_options_free(kv_cells_options *o);
 
 /* Finds the backend (ref, emu, cuda) whose name is the first n bytes of `name`,
- * which may go on behind them (a list with commas). *out is a static table. KV_USAGE: there is none of that name; KV_RESOURCE: it cannot
- * be used here. e is not NULL. */
+ * which may go on behind them (a list with commas). *out is a static table.
+ * KV_USAGE: there is none of that name; KV_RESOURCE: it cannot be used here. e
+ * is not NULL. */
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
