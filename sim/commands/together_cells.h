@@ -12,8 +12,8 @@
 #include "sim/layout/together.h"
 
 /* Can these requests share? how: bytes of the pool, steps between two arrivals,
- * threads. KV_USAGE: the traces are not of one model, or the pool is smaller
- * than one page. Nothing is said where no trace could be opened. */
+ * threads. KV_USAGE: the traces are not of one model, or the pool has fewer
+ * pages than a request has heads. KV_OK where no trace could be opened. */
 kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e);
 /* Lets the requests of each method and budget go step by step over one pool,
  * fills `together` of every row, says on standard error which request was
