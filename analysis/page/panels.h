@@ -14,8 +14,7 @@
  * each series, which looks the same in all of them. The answer has the columns
  * `asked` and `confirmed`, too. At most 48 panels are drawn. */
 typedef struct kv_panels {
-  const char *x,
-      *y; /* columns of numbers; rows where one is null are left out */
+  const char *x, *y;  /* columns of numbers; a row without one is left out */
   kv_axis across, up; /* titles and scales; limits are found in the rows */
   const char *title;  /* for who cannot see it; before the panel's name */
   bool apart;         /* limits of its own for each panel, not for all */

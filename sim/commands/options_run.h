@@ -42,9 +42,8 @@ typedef struct kv_run_options {
   const char *pool_text;  /* --pool, as typed, or NULL */
   int64_t pool;           /* made: its bytes */
   int arrive;             /* steps between two arrivals; 0: all at once */
-  const char *selections, *views, *stored,
-      *outputs;          /* files to write, or NULL */
-  const char *decisions; /* a folder of files to write, or NULL */
+  const char *selections, *views, *stored, *outputs; /* files, or NULL */
+  const char *decisions;                             /* a folder, or NULL */
 } kv_run_options;
 
 /* Fills what is `made`, and o->cells, from what was typed, after
