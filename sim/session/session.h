@@ -170,9 +170,9 @@ kv_rc kv_session_ledger(const kv_session *s, kv_session_bytes *out, kv_err *e);
  * run` on a trace of these tokens, provided that the shape's n_tokens was
  * reached. May be called again, with the same result. */
 typedef struct kv_session_digests {
-  kv_digest journal; /* of every decision */
-  kv_digest state;   /* of what is stored at the end */
-  kv_digest output;  /* of every output bit of decode steps */
+  kv_digest journal, state, output; /* of every decision; of what is stored at
+                                       the end; of the outputs of decode steps,
+                                       bit by bit */
 } kv_session_digests;
 /* KV_USAGE: layers have seen different numbers of tokens, or not the prompt;
  * KV_REFUSED: a layer has ended. */
