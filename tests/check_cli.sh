@@ -7,20 +7,8 @@
 # every command; data goes to standard output alone, and a full disk is noticed.
 . "$(dirname "$0")/sh.sh"
 
-# refused CODE TEXT ARGUMENT...: one line on stderr that holds TEXT.
-refused() {
-  local code=$1 text=$2 got
-  shift 2
-  checks=$((checks + 1))
-  "$kvreplay" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
-  got=$?
-  [ "$got" = "$code" ] || fail "kvreplay $*: exit $got, not $code"
-  [ ! -s "$tmp/out" ] || fail "kvreplay $*: wrote to standard output"
-  [ "$(wc -l <"$tmp/err")" = 1 ] ||
-    fail "kvreplay $*: not one line: $(cat "$tmp/err")"
-  grep -qF -- "$text" "$tmp/err" ||
-    fail "kvreplay $*: no '$text' in: $(cat "$tmp/err")"
-}
+# wrong CODE TEXT ARGUMENT...: kvreplay is refused so.
+wrong() { refused "$1" "$2" "$kvreplay" "${@:3}"; }
 
 # answers TEXT ARGUMENT...: exit 0, TEXT on stdout, nothing on stderr.
 answers() {
@@ -35,167 +23,161 @@ answers() {
     fail "kvreplay $*: wider than 80 columns"
 }
 
-refused 2 'kvreplay --help'
-refused 2 'did you mean methods?' metods
-refused 2 'kvreplay --help' '' x
-refused 2 'no option --nonsense' --nonsense
-refused 2 'no option -Z' methods -Z
-refused 2 'did you mean --format?' methods --formt json
-refused 2 'is none of table|json' methods --format xml
-refused 2 'needs a value' methods --format
-refused 2 'leave out --format' methods --bibtex --format json
-refused 2 'did you mean snapkv?' methods snapk
-refused 2 'grade needs --theirs FILE: decisions' grade x.safetensors -m h2o -b 9
-refused 2 'too many' methods dense window
-refused 2 'no command a\x0ab' "$(printf 'a\nb')"
-KVREPLAY_ISA=sse9 refused 2 'sse9' --version
-KVREPLAY_KEEP=often refused 2 'KVREPLAY_KEEP is often' run x -m dense
+wrong 2 'kvreplay --help'
+wrong 2 'did you mean methods?' metods
+wrong 2 'kvreplay --help' '' x
+wrong 2 'no option --nonsense' --nonsense
+wrong 2 'no option -Z' methods -Z
+wrong 2 'did you mean --format?' methods --formt json
+wrong 2 'is none of table|json' methods --format xml
+wrong 2 'needs a value' methods --format
+wrong 2 'leave out --format' methods --bibtex --format json
+wrong 2 'did you mean snapkv?' methods snapk
+wrong 2 'grade needs --theirs FILE: decisions' grade x.safetensors -m h2o -b 9
+wrong 2 'too many' methods dense window
+wrong 2 'no command a\x0ab' "$(printf 'a\nb')"
+KVREPLAY_ISA=sse9 wrong 2 'sse9' --version
+KVREPLAY_KEEP=often wrong 2 'KVREPLAY_KEEP is often' run x -m dense
 
 # The command run: what is wrong with its command line or its files.
-if "$kvreplay" --commands | grep -qx run; then
-  trace=$src/traces/tiny/retrieval_8_small.safetensors
-  refused 2 'needs TRACE' run -m dense
-  refused 2 'no method: -m all' run "$trace"
-  refused 2 'did you mean dense?' run "$trace" -m dens
-  refused 2 'did you mean window?' run "$trace" -m snapkv:windw=4 -b 64
-  refused 2 'the nearest is window=1' run "$trace" -m snapkv:window=0 -b 64
-  refused 2 'snapkv needs a budget' run "$trace" -m snapkv
-  refused 2 'must be at least 1' run "$trace" -m snapkv -b 0
-  refused 2 'less than one entry' run "$trace" -m snapkv -b 0.01%
-  refused 2 'did you mean mean?' run "$trace" -m snapkv -b men:20%
-  refused 2 'one cell' run "$trace" -m dense,window -b 9 --views "$tmp/v"
-  refused 2 'has 305 tokens' run "$trace" -m dense --prompt-len 306
-  refused 3 "$tmp/none" run "$tmp/none" -m dense
-  printf 'not a trace' >"$tmp/text"
-  refused 3 "$tmp/text" run "$tmp/text" -m dense
-  refused 4 "$tmp/no/db" run "$trace" -m dense --db "$tmp/no/db"
-  "$kvreplay" run "$trace" -q -m snapkv:window=32 -b 24 --format json \
-    >"$tmp/out" 2>"$tmp/err"
-  [ $? = 2 ] || fail 'no cell could run, and the exit code is not 2'
-  grep -qF '"status": "refused"' "$tmp/out" || fail 'no row for a refused cell'
-  "$kvreplay" run "$trace" -q -m snapkv:window=32,dense -b 24 --format csv \
-    >"$tmp/out" 2>"$tmp/err"
-  [ $? = 3 ] || fail 'a method without a cell, and the exit code is not 3'
-  [ "$(wc -l <"$tmp/out")" = 3 ] || fail 'csv: not a line a cell'
-  [ "$(wc -l <"$tmp/err")" = 1 ] || fail "not one line: $(cat "$tmp/err")"
-  "$kvreplay" run "$trace" -q -m all -b 20% >"$tmp/out" 2>"$tmp/err" ||
-    fail 'the table'
-  # A sentence that names a missing file is as long as the file's path.
-  ! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
-    fail 'the table is wider than 120 columns'
-  # What an entry holds beside K and V, as the table of methods says; of knorm
-  # some lanes drop nothing.
-  "$kvreplay" run "$trace" -q -p 300 -m all -b 40 -f jsonl 2>/dev/null |
-    awk -v table="$src/ref/METHODS_TABLE.md" '
-      function value(key) {
-        match($0, "\"" key "\": [0-9.]*")
-        return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
+trace=$src/traces/tiny/retrieval_8_small.safetensors
+wrong 2 'needs TRACE' run -m dense
+wrong 2 'no method: -m all' run "$trace"
+wrong 2 'did you mean dense?' run "$trace" -m dens
+wrong 2 'did you mean window?' run "$trace" -m snapkv:windw=4 -b 64
+wrong 2 'the nearest is window=1' run "$trace" -m snapkv:window=0 -b 64
+wrong 2 'snapkv needs a budget' run "$trace" -m snapkv
+wrong 2 'must be at least 1' run "$trace" -m snapkv -b 0
+wrong 2 'less than one entry' run "$trace" -m snapkv -b 0.01%
+wrong 2 'did you mean mean?' run "$trace" -m snapkv -b men:20%
+wrong 2 'one cell' run "$trace" -m dense,window -b 9 --views "$tmp/v"
+wrong 2 'has 305 tokens' run "$trace" -m dense --prompt-len 306
+wrong 3 "$tmp/none" run "$tmp/none" -m dense
+printf 'not a trace' >"$tmp/text"
+wrong 3 "$tmp/text" run "$tmp/text" -m dense
+wrong 4 "$tmp/no/db" run "$trace" -m dense --db "$tmp/no/db"
+"$kvreplay" run "$trace" -q -m snapkv:window=32 -b 24 --format json \
+  >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] || fail 'no cell could run, and the exit code is not 2'
+grep -qF '"status": "refused"' "$tmp/out" || fail 'no row for a refused cell'
+"$kvreplay" run "$trace" -q -m snapkv:window=32,dense -b 24 --format csv \
+  >"$tmp/out" 2>"$tmp/err"
+[ $? = 3 ] || fail 'a method without a cell, and the exit code is not 3'
+[ "$(wc -l <"$tmp/out")" = 3 ] || fail 'csv: not a line a cell'
+[ "$(wc -l <"$tmp/err")" = 1 ] || fail "not one line: $(cat "$tmp/err")"
+"$kvreplay" run "$trace" -q -m all -b 20% >"$tmp/out" 2>"$tmp/err" ||
+  fail 'the table'
+# A sentence that names a missing file is as long as the file's path.
+! awk 'length > 120 && !/ refused at /' "$tmp/out" | grep -q . ||
+  fail 'the table is wider than 120 columns'
+# What an entry holds beside K and V, as the table of methods says; of knorm
+# some lanes drop nothing.
+"$kvreplay" run "$trace" -q -p 300 -m all -b 40 -f jsonl 2>/dev/null |
+  awk -v table="$src/ref/METHODS_TABLE.md" '
+    function value(key) {
+      match($0, "\"" key "\": [0-9.]*")
+      return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
+    }
+    BEGIN {
+      while ((getline line < table) > 0) {
+        n = split(line, cell, " *[|] *")
+        for (i = 1; i <= n; i++) if (cell[i] == "bytes of a lane") of = i
+        if (n < 7 || !of) continue
+        bytes = cell[of]
+        if (!match(cell[2], /^\[[a-z0-9-]+/)) continue
+        name = substr(cell[2], 2, RLENGTH - 1)
+        if (bytes ~ /^(B|[(]B [+] 128[)]) (R|[(]R [+])/) more[name] = 0
+        drops[name] = bytes ~ /^[(]?B/ ? 8 : 0
+        if (match(bytes, /[(]R [+] [0-9]+[)]/))
+          more[name] = substr(bytes, RSTART + 5, RLENGTH - 6)
       }
-      BEGIN {
-        while ((getline line < table) > 0) {
-          n = split(line, cell, " *[|] *")
-          for (i = 1; i <= n; i++) if (cell[i] == "bytes of a lane") of = i
-          if (n < 7 || !of) continue
-          bytes = cell[of]
-          if (!match(cell[2], /^\[[a-z0-9-]+/)) continue
-          name = substr(cell[2], 2, RLENGTH - 1)
-          if (bytes ~ /^(B|[(]B [+] 128[)]) (R|[(]R [+])/) more[name] = 0
-          drops[name] = bytes ~ /^[(]?B/ ? 8 : 0
-          if (match(bytes, /[(]R [+] [0-9]+[)]/))
-            more[name] = substr(bytes, RSTART + 5, RLENGTH - 6)
-        }
-      }
-      match($0, /"method": "[a-z0-9-]+/) {
-        name = substr($0, RSTART + 11, RLENGTH - 11)
-        beside = value("metadata") + value("columns")
-        lanes = 4 * 4
-        if (name == "dense" && beside) print name ": " beside
-        if (name == "knorm" || !(name in more) || !value("kept")) next
-        entries = int(value("kept") * lanes + .5)
-        if (++seen && beside != entries * (more[name] + drops[name]))
-          print name ": " beside / lanes / value("kept") " beside K and V"
-      }
-      END { if (seen < 12) print "only " seen + 0 " methods" }' >"$tmp/out" ||
-    fail "awk"
-  [ ! -s "$tmp/out" ] || fail "the table's bytes of a lane: $(cat "$tmp/out")"
-  "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q --twice -b 20% \
-    -m less,deltakv,palu,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
-    fail "methods that read a file, twice: $(cat "$tmp/err")"
-  ! grep -q refused "$tmp/out" || fail 'a bundled file was not found'
-  grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
-  # Weights that end in NaN; and a trace whose frequencies have another name.
-  weights=("$src"/traces/tiny/assets/deltakv.*.safetensors)
-  { head -c -64 "${weights[0]}" && head -c 64 /dev/zero | tr '\0' '\377'; } \
-    >"$tmp/nan.safetensors"
-  sed 's/"rope.inv_freq"/"rope.inv_xxxx"/' \
-    "$src/traces/tiny/text_400.safetensors" >"$tmp/no_rope.safetensors"
-  "$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q \
-    -m "deltakv:compressor=$tmp/nan.safetensors" >"$tmp/out" 2>/dev/null
-  [ $? = 2 ] && grep -q 'refused at .* holds NaN or Inf at ' "$tmp/out" ||
-    fail 'weights with NaN are not refused with a sentence'
-  bases=("$src"/traces/tiny/assets/palu.*.safetensors)
-  for m in deltakv:compressor=none "deltakv:compressor=${weights[0]}" \
-    "palu:bases=${bases[0]}"; do
-    "$kvreplay" run "$tmp/no_rope.safetensors" -q -m "$m" >"$tmp/out" \
-      2>/dev/null
-    [ $? = 2 ] && grep -q 'refused at .* need rope.inv_freq' "$tmp/out" ||
-      fail "$m without frequencies is not refused with a sentence"
-  done
-  checks=$((checks + 12))
-fi
+    }
+    match($0, /"method": "[a-z0-9-]+/) {
+      name = substr($0, RSTART + 11, RLENGTH - 11)
+      beside = value("metadata") + value("columns")
+      lanes = 4 * 4
+      if (name == "dense" && beside) print name ": " beside
+      if (name == "knorm" || !(name in more) || !value("kept")) next
+      entries = int(value("kept") * lanes + .5)
+      if (++seen && beside != entries * (more[name] + drops[name]))
+        print name ": " beside / lanes / value("kept") " beside K and V"
+    }
+    END { if (seen < 12) print "only " seen + 0 " methods" }' >"$tmp/out" ||
+  fail "awk"
+[ ! -s "$tmp/out" ] || fail "the table's bytes of a lane: $(cat "$tmp/out")"
+"$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q --twice -b 20% \
+  -m less,deltakv,palu,duoattention,headkv >"$tmp/out" 2>"$tmp/err" ||
+  fail "methods that read a file, twice: $(cat "$tmp/err")"
+! grep -q refused "$tmp/out" || fail 'a bundled file was not found'
+grep -q 'open loop' "$tmp/out" || fail 'the table has no footer'
+# Weights that end in NaN; and a trace whose frequencies have another name.
+weights=("$src"/traces/tiny/assets/deltakv.*.safetensors)
+{ head -c -64 "${weights[0]}" && head -c 64 /dev/zero | tr '\0' '\377'; } \
+  >"$tmp/nan.safetensors"
+sed 's/"rope.inv_freq"/"rope.inv_xxxx"/' \
+  "$src/traces/tiny/text_400.safetensors" >"$tmp/no_rope.safetensors"
+"$kvreplay" run "$src/traces/tiny/text_400.safetensors" -q \
+  -m "deltakv:compressor=$tmp/nan.safetensors" >"$tmp/out" 2>/dev/null
+[ $? = 2 ] && grep -q 'refused at .* holds NaN or Inf at ' "$tmp/out" ||
+  fail 'weights with NaN are not refused with a sentence'
+bases=("$src"/traces/tiny/assets/palu.*.safetensors)
+for m in deltakv:compressor=none "deltakv:compressor=${weights[0]}" \
+  "palu:bases=${bases[0]}"; do
+  "$kvreplay" run "$tmp/no_rope.safetensors" -q -m "$m" >"$tmp/out" \
+    2>/dev/null
+  [ $? = 2 ] && grep -q 'refused at .* need rope.inv_freq' "$tmp/out" ||
+    fail "$m without frequencies is not refused with a sentence"
+done
+checks=$((checks + 12))
 
-if "$kvreplay" --commands | grep -qx run; then
-  refused 2 'there are ref, emu' run "$trace" -m dense --backend emo
-  for name in emu cuda; do
-    rows=(run "$trace" -q -m window,snapkv,quest -b 40 -p 302 -f jsonl)
-    "$kvreplay" "${rows[@]}" -B $name >"$tmp/out" 2>"$tmp/err"
-    case $? in
-    0) # Measures of fidelity, too.
-      "$kvreplay" "${rows[@]}" >"$tmp/ref"
-      sed "s/\"backend\": \"$name\"/\"backend\": \"ref\"/" "$tmp/out" |
-        cmp -s - "$tmp/ref" || fail "$name: other rows than ref's" ;;
-    4) grep -q "backend $name" "$tmp/err" || fail "run: $name: not named" ;;
-    *) fail "run with $name: $(cat "$tmp/err")" ;;
-    esac
-  done
-  checks=$((checks + 2))
-fi
+wrong 2 'there are ref, emu' run "$trace" -m dense --backend emo
+for name in emu cuda; do
+  rows=(run "$trace" -q -m window,snapkv,quest -b 40 -p 302 -f jsonl)
+  "$kvreplay" "${rows[@]}" -B $name >"$tmp/out" 2>"$tmp/err"
+  case $? in
+  0) # Measures of fidelity, too.
+    "$kvreplay" "${rows[@]}" >"$tmp/ref"
+    sed "s/\"backend\": \"$name\"/\"backend\": \"ref\"/" "$tmp/out" |
+      cmp -s - "$tmp/ref" || fail "$name: other rows than ref's" ;;
+  4) grep -q "backend $name" "$tmp/err" || fail "run: $name: not named" ;;
+  *) fail "run with $name: $(cat "$tmp/err")" ;;
+  esac
+done
+checks=$((checks + 2))
 
 # The command check: backends by name, and a verdict in every form.
-if "$kvreplay" --commands | grep -qx check; then
-  check=(check "$trace" -q -m h2o,snapkv:window=32 -b 24 -B ref,ref)
-  refused 2 'needs TRACE' check -m dense
-  refused 2 'no method: -m all' check "$trace"
-  refused 2 'there are ref, emu' check "$trace" -m dense -B ref,emo
-  refused 2 'names one' check "$trace" -m dense -B ref
-  refused 2 'is none of table|json|jsonl|junit' check "$trace" -f xml
-  refused 3 "$tmp/none" check "$tmp/none" -m dense -B ref,ref
-  refused 4 "$tmp/no/db" check "$trace" -m dense -B ref,ref -d "$tmp/no/db"
-  "$kvreplay" "${check[@]}" >"$tmp/out" 2>"$tmp/err"
-  [ $? = 3 ] || fail "check: a method without a cell, and not exit 3"
-  grep -q 'h2o  *24  *ref  *equal$' "$tmp/out" || fail 'check: no equal cell'
-  grep -qx '1 equal, 0 different, 1 refused' "$tmp/out" ||
-    fail 'check: no counts'
-  "$kvreplay" "${check[@]}" -f json 2>"$tmp/err" |
-    grep -c '"equal": true' >"$tmp/out"
-  [ "$(cat "$tmp/out")" = 1 ] || fail 'check: not one equal cell in json'
-  "$kvreplay" "${check[@]}" -f junit >"$tmp/out" 2>"$tmp/err"
-  [ $? = 3 ] || fail "junit: not exit 3"
-  if command -v xmllint >/dev/null; then
-    xmllint --noout "$tmp/out" || fail 'check: XML that is not well formed'
-  fi
-  # Whatever this machine has: a backend is compared, or named.
-  for name in emu cuda; do
-    "$kvreplay" check "$trace" -q -m window -b 9 -p 290 -B "ref,$name" \
-      >"$tmp/out" 2>"$tmp/err"
-    case $? in
-    0) grep -qx '1 equal, 0 different' "$tmp/out" || fail "$name: no verdict" ;;
-    4) grep -q "backend $name" "$tmp/err" || fail "$name: not named" ;;
-    *) fail "check with $name: $(cat "$tmp/out" "$tmp/err")" ;;
-    esac
-  done
-  checks=$((checks + 7))
+check=(check "$trace" -q -m h2o,snapkv:window=32 -b 24 -B ref,ref)
+wrong 2 'needs TRACE' check -m dense
+wrong 2 'no method: -m all' check "$trace"
+wrong 2 'there are ref, emu' check "$trace" -m dense -B ref,emo
+wrong 2 'names one' check "$trace" -m dense -B ref
+wrong 2 'is none of table|json|jsonl|junit' check "$trace" -f xml
+wrong 3 "$tmp/none" check "$tmp/none" -m dense -B ref,ref
+wrong 4 "$tmp/no/db" check "$trace" -m dense -B ref,ref -d "$tmp/no/db"
+"$kvreplay" "${check[@]}" >"$tmp/out" 2>"$tmp/err"
+[ $? = 3 ] || fail "check: a method without a cell, and not exit 3"
+grep -q 'h2o  *24  *ref  *equal$' "$tmp/out" || fail 'check: no equal cell'
+grep -qx '1 equal, 0 different, 1 refused' "$tmp/out" ||
+  fail 'check: no counts'
+"$kvreplay" "${check[@]}" -f json 2>"$tmp/err" |
+  grep -c '"equal": true' >"$tmp/out"
+[ "$(cat "$tmp/out")" = 1 ] || fail 'check: not one equal cell in json'
+"$kvreplay" "${check[@]}" -f junit >"$tmp/out" 2>"$tmp/err"
+[ $? = 3 ] || fail "junit: not exit 3"
+if command -v xmllint >/dev/null; then
+  xmllint --noout "$tmp/out" || fail 'check: XML that is not well formed'
 fi
+# Whatever this machine has: a backend is compared, or named.
+for name in emu cuda; do
+  "$kvreplay" check "$trace" -q -m window -b 9 -p 290 -B "ref,$name" \
+    >"$tmp/out" 2>"$tmp/err"
+  case $? in
+  0) grep -qx '1 equal, 0 different' "$tmp/out" || fail "$name: no verdict" ;;
+  4) grep -q "backend $name" "$tmp/err" || fail "$name: not named" ;;
+  *) fail "check with $name: $(cat "$tmp/out" "$tmp/err")" ;;
+  esac
+done
+checks=$((checks + 7))
 
 answers 'Examples:' --help
 answers 'CUDA      no' --version

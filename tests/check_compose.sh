@@ -111,8 +111,8 @@ run -m "snapkv+$kivi" -b 64/32 | grep -q '"budget": \[64, 32\]' ||
   fail "-b does not set a budget a layer"
 
 # --- what cannot be ----------------------------------------------------------
-# refused SPEC WORDS: one sentence that holds the words.
-refused() {
+# wrong SPEC WORDS: one sentence that holds the words.
+wrong() {
   local got
   got=$(run -m "$1" 2>&1)
   case $got in
@@ -120,23 +120,23 @@ refused() {
   *) fail "$1 says: $got" ;;
   esac
 }
-refused "zsmerge:budget=64+$kivi" 'merges entries'
-refused "kivi+$kivi" 'both code'
-refused zsmerge:budget=64+twilight 'merges entries'
-refused streamingllm:budget=64+twilight 'other positions'
-refused kivi+twilight 'codes keys'
-refused snapkv:budget=64+h2o:budget=32 'no format'
-refused "kivi+snapkv:budget=64" 'no format'
-refused "snapkv:budget=64+kivi+kivi" 'more than 2 methods'
-refused "snapkv:budget=64+kiwi" 'did you mean kivi'
-refused "snapkv:budget=64+" 'no name'
-refused "snapkv:budget=64+int3" 'did you mean int'
-refused "snapkv:budget=64+k8v3" 'k8v3'
-refused "snapkv:budget=64+int4:groups=7" '7 groups do not divide'
-refused "int4+kivi" 'both code'
-refused zsmerge:budget=64+int4 'merges entries'
+wrong "zsmerge:budget=64+$kivi" 'merges entries'
+wrong "kivi+$kivi" 'both code'
+wrong zsmerge:budget=64+twilight 'merges entries'
+wrong streamingllm:budget=64+twilight 'other positions'
+wrong kivi+twilight 'codes keys'
+wrong snapkv:budget=64+h2o:budget=32 'no format'
+wrong "kivi+snapkv:budget=64" 'no format'
+wrong "snapkv:budget=64+kivi+kivi" 'more than 2 methods'
+wrong "snapkv:budget=64+kiwi" 'did you mean kivi'
+wrong "snapkv:budget=64+" 'no name'
+wrong "snapkv:budget=64+int3" 'did you mean int'
+wrong "snapkv:budget=64+k8v3" 'k8v3'
+wrong "snapkv:budget=64+int4:groups=7" '7 groups do not divide'
+wrong "int4+kivi" 'both code'
+wrong zsmerge:budget=64+int4 'merges entries'
 trace=$src/traces/tiny/text_400.safetensors # which has directions of palu
 bases=$(echo "$src"/traces/tiny/assets/palu.*.safetensors)
-refused "snapkv:budget=64+palu:bases=$bases" 'of all KV heads at once'
+wrong "snapkv:budget=64+palu:bases=$bases" 'of all KV heads at once'
 
 [ "$bad" = 0 ] && echo "check_compose: on $backends" || exit 1

@@ -10,19 +10,6 @@
 export TMPDIR=$tmp
 good=$small dir=$tmp shows=("$tmp/err")
 
-# refused CODE TEXT COMMAND...
-refused() {
-  local code=$1 text=$2 got=0
-  shift 2
-  checks=$((checks + 1))
-  "$@" >"$dir/out" 2>"$dir/err" </dev/null || got=$?
-  [ "$got" = "$code" ] || fail "${*##*/}: exit $got, not $code"
-  [ ! -s "$dir/out" ] || fail "${*##*/}: wrote to standard output"
-  [ "$(wc -l <"$dir/err")" = 1 ] || fail "${*##*/}: not one line"
-  grep -qF -- "$text" "$dir/err" || fail "${*##*/}: does not say '$text'"
-  ! grep -q '[[:cntrl:]]' "$dir/err" || fail "${*##*/}: a control character"
-}
-
 # both FILE REASON: by every program, with and without a database
 both() {
   local path=$dir/$1

@@ -10,13 +10,7 @@
 dir=$tmp shows=("$tmp/err")
 
 # expect CODE ARGUMENT...: runs kvtrace; stdout and stderr to $dir/out, err
-expect() {
-  local code=$1 got=0
-  shift
-  checks=$((checks + 1))
-  "$kvtrace" "$@" >"$dir/out" 2>"$dir/err" || got=$?
-  [ "$got" -eq "$code" ] || fail "kvtrace $*: exit $got, not $code"
-}
+expect() { ran "$1" "$kvtrace" "${@:2}"; }
 
 # says PATTERN: the last run printed one line on stderr with it, no stdout
 says() {

@@ -14,11 +14,8 @@ trace=t.safetensors shows=(err)
 
 # exits CODE LINE ARGUMENT...: the last line on stderr matches LINE, "": none.
 exits() {
-  local code=$1 line=$2 got=0
-  shift 2
-  checks=$((checks + 1))
-  "$kvreplay" "$@" >out 2>err </dev/null || got=$?
-  [ "$got" = "$code" ] || fail "$*: exit $got, not $code"
+  local line=$2
+  ran "$1" "$kvreplay" "${@:3}"
   if [ -n "$line" ]; then
     tail -n 1 err | grep -qE -- "^kvreplay: $line\$" || fail "$*: not '$line'"
   else

@@ -9,20 +9,7 @@
 . "$(dirname "$0")/sh.sh"
 report=$kvreport build=$top dir=$tmp
 
-
-# fails CODE WORDS COMMAND...: that exit code, one line on stderr with these
-# words, nothing on stdout.
-fails() {
-  local code=$1 words=$2
-  shift 2
-  "$@" >"$dir/out" 2>"$dir/err"
-  local rc=$?
-  [ $rc = "$code" ] || fail "$* gave $rc, not $code"
-  [ -s "$dir/out" ] && fail "$* wrote to stdout"
-  [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* said not one line"
-  grep -q -- "$words" "$dir/err" ||
-    fail "$*: '$(cat "$dir/err")' lacks '$words'"
-}
+pattern=-G # of refused
 
 # All that is in a database, but for integers that mean nothing outside it.
 dump() {
@@ -71,11 +58,11 @@ both=$("$report" table "$dir/both.db" --format json | grep -c '"confirmed":1')
 
 # A contradiction: told with both values, OUT as it was or not there.
 "$fill" "$dir/wrong.db" 0 1 4 flip
-fails 1 'h2o.*output [0-9a-f]* there and [0-9a-f]* here from layer 2' \
+refused 1 'h2o.*output [0-9a-f]* there and [0-9a-f]* here from layer 2' \
   "$report" merge "$dir/no.db" "$a" "$dir/wrong.db"
 [ -e "$dir/no.db" ] && fail "a refused merge wrote OUT"
 cp "$a" "$dir/kept.db"
-fails 1 'contradicts' "$report" merge "$dir/kept.db" "$c" "$dir/wrong.db"
+refused 1 'contradicts' "$report" merge "$dir/kept.db" "$c" "$dir/wrong.db"
 same "$dir/kept.db" "$a" "a refused merge changed OUT"
 
 # Who looked at scores says so for who did not, whichever comes first, and a
@@ -84,12 +71,12 @@ same "$dir/kept.db" "$a" "a refused merge changed OUT"
   fail "fill_db without scores"
 told='h2o.*scores [0-9a-f]* there and [0-9a-f]* here from layer 1 on'
 merge "$dir/seen.db" "$dir/blind.db" "$dir/one.db"
-fails 1 "$told" "$report" merge "$dir/no.db" "$dir/seen.db" "$dir/odd.db"
+refused 1 "$told" "$report" merge "$dir/no.db" "$dir/seen.db" "$dir/odd.db"
 merge "$dir/nees.db" "$dir/one.db" "$dir/blind.db"
-fails 1 "$told" "$report" merge "$dir/no.db" "$dir/odd.db" "$dir/nees.db"
+refused 1 "$told" "$report" merge "$dir/no.db" "$dir/odd.db" "$dir/nees.db"
 cp "$dir/blind.db" "$dir/grown.db"
 merge "$dir/grown.db" "$dir/one.db"
-fails 1 "$told" "$report" merge "$dir/grown.db" "$dir/odd.db"
+refused 1 "$told" "$report" merge "$dir/grown.db" "$dir/odd.db"
 merge "$dir/fine.db" "$dir/blind.db" "$dir/odd.db"
 
 # A conflict in one database stands in its history, table and page.
@@ -211,32 +198,32 @@ fi
 
 # --- mistakes ---
 echo 'not a database, only some text that is long enough' >"$dir/text"
-fails 3 'not a kvreport\|not a kvreplay database' "$report" table "$dir/text"
+refused 3 'not a kvreport\|not a kvreplay database' "$report" table "$dir/text"
 mkfifo "$dir/fifo"
 for path in "$dir/nothing.db" "$dir/fifo" "$dir" /dev/null; do
-  fails 3 'no readable file' "$report" table "$path"
+  refused 3 'no readable file' "$report" table "$path"
 done
 cp "$b" "$dir/minus.db" # its version, four bytes, becomes -1
 printf '\377\377\377\377' |
   dd of="$dir/minus.db" bs=1 seek=60 conv=notrunc status=none
-fails 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
+refused 3 'of version -1, which no kvreplay' "$report" table "$dir/minus.db"
 if command -v sqlite3 >/dev/null; then
   cp "$b" "$dir/less.db"
   sqlite3 "$dir/less.db" 'DROP TABLE diff'
-  fails 3 'less.db is damaged: it has no table diff' \
+  refused 3 'less.db is damaged: it has no table diff' \
     "$report" table "$dir/less.db"
 fi
-fails 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
-fails 2 'did you mean table?' "$report" tabel "$b"
-fails 2 'did you mean --where' "$report" table "$b" --were x=y
-fails 2 'did you mean method?' "$report" table "$b" -w metod=h2o
-fails 2 'did you mean jsonl?' "$report" table "$b" --format jsnl
-fails 2 'none of table|csv|json|jsonl' "$report" table "$b" --format xml
-fails 2 'there are trace, .*, method, ' "$report" table "$b" -w foo=1
-fails 3 "$dir/text is not a kvreplay database" \
+refused 3 'no readable file' "$report" merge "$dir/new.db" "$dir/nothing.db"
+refused 2 'did you mean table?' "$report" tabel "$b"
+refused 2 'did you mean --where' "$report" table "$b" --were x=y
+refused 2 'did you mean method?' "$report" table "$b" -w metod=h2o
+refused 2 'did you mean jsonl?' "$report" table "$b" --format jsnl
+refused 2 'none of table|csv|json|jsonl' "$report" table "$b" --format xml
+refused 2 'there are trace, .*, method, ' "$report" table "$b" -w foo=1
+refused 3 "$dir/text is not a kvreplay database" \
   "$report" merge "$dir/new.db" "$dir/text"
-fails 2 'html needs DB' "$report" html
-fails 2 'html needs --output FILE' "$report" html "$b"
+refused 2 'html needs DB' "$report" html
+refused 2 'html needs --output FILE' "$report" html "$b"
 
 # A value that no row has is told, with those there are; it is no mistake.
 told() {
@@ -250,7 +237,7 @@ told() {
 }
 told "no row has method 'nope'; there are .*h2o, " -w asked=10%,method=nope
 told 'no row has all' -w method=dense,asked=10%
-fails 2 'kvreport --help' "$report"
+refused 2 'kvreport --help' "$report"
 if [ -w /dev/full ]; then
   "$report" table "$b" >/dev/full 2>"$dir/err"
   [ $? = 4 ] || fail "a full disk is not exit code 4"

@@ -59,23 +59,16 @@ share --pool $room --db r.db >/dev/null
 [ $? = 1 ] && grep -q 'the pool of .* contradicts' err || fail 'a false pool'
 
 # --- what is wrong -----------------------------------------------------------
-refused() { # TEXT COMMAND...: exit 2 and one line with TEXT
-  local text=$1
-  shift
-  "$@" >out 2>err
-  [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$text" err ||
-    fail "$*: no '$text'"
-}
 run=("$kvreplay" run "$a" "${cells[@]}")
-refused 'as --pool 64MiB' "${run[@]}" --together
-refused 'as --pool 64MiB; not 64MB' "${run[@]}" --together --pool 64MB
-refused 'add --together' "${run[@]}" --pool 64MiB
-refused 'add --together' "${run[@]}" --arrive 3
-refused 'leave out --shard' "${run[@]}" --together --pool 1MiB --shard 1/2
-refused 'has one pool' "${run[@]}" --together --pool 1MiB \
+refused 2 'as --pool 64MiB' "${run[@]}" --together
+refused 2 'as --pool 64MiB; not 64MB' "${run[@]}" --together --pool 64MB
+refused 2 'add --together' "${run[@]}" --pool 64MiB
+refused 2 'add --together' "${run[@]}" --arrive 3
+refused 2 'leave out --shard' "${run[@]}" --together --pool 1MiB --shard 1/2
+refused 2 'has one pool' "${run[@]}" --together --pool 1MiB \
   -l unified,unified:code
-refused 'one at least for each of its' "${run[@]}" --together --pool 16KiB
-refused 'other layers, heads or rows' "$kvreplay" run "$a" \
+refused 2 'one at least for each of its' "${run[@]}" --together --pool 16KiB
+refused 2 'other layers, heads or rows' "$kvreplay" run "$a" \
   "$src/traces/tiny/retrieval_8_small.f32.safetensors" "${cells[@]}" \
   --together --pool 1MiB
 share --pool $((page * 16)) >out

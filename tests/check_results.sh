@@ -10,18 +10,7 @@
 export LC_ALL=C.UTF-8
 trace=$small report=$kvreport build=$top dir=$tmp
 
-# fails CODE WORDS COMMAND...: that exit code, one line on stderr with these
-# words.
-fails() {
-  local code=$1 words=$2 rc
-  shift 2
-  "$@" >"$dir/out" 2>"$dir/err"
-  rc=$?
-  [ $rc = "$code" ] || fail "$* gave $rc, not $code: $(cat "$dir/err")"
-  [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* said not one line"
-  grep -q -- "$words" "$dir/err" ||
-    fail "$*: '$(cat "$dir/err")' lacks '$words'"
-}
+pattern=-G # of refused
 
 # tampered SQL...: $dir/t.db is a copy of $good to which this was done.
 tampered() {
@@ -110,27 +99,28 @@ done
 # --- numbers that the digest of all values does not count ---
 tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
   name = 'bytes.asset'"
-fails 1 'has bytes.asset [0-9]* there and [0-9]* here' \
+refused 1 'has bytes.asset [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
 tampered "UPDATE scalar SET value = value + 1 WHERE run_id = 5 AND
   name = 'bytes.fetched'"
-fails 1 'has bytes.fetched [0-9]* there and [0-9]* here' \
+refused 1 'has bytes.fetched [0-9]* there and [0-9]* here' \
   "$report" merge "$dir/no" "$good" "$dir/t.db"
 
 tampered "UPDATE metric SET squares_bits = squares_bits + 1
   WHERE part = 3 AND measure = 'tv' AND run_id = 5"
-fails 1 'other squares of tv there (part 3)' "$report" merge "$dir/no" "$good" \
-  "$dir/t.db"
+refused 1 'other squares of tv there (part 3)' "$report" merge "$dir/no" \
+  "$good" "$dir/t.db"
 tampered "UPDATE part SET drift_bits = drift_bits + 1 WHERE part = 3"
-fails 1 'over steps of lse_error there' "$report" merge "$dir/no" "$good" \
+refused 1 'over steps of lse_error there' "$report" merge "$dir/no" "$good" \
   "$dir/t.db"
 tampered "UPDATE step_mean SET mean = zeroblob(length(mean))
   WHERE measure = 'mass'"
-fails 1 'other means of steps of' "$report" merge "$dir/no" "$good" "$dir/t.db"
+refused 1 'other means of steps of' "$report" merge "$dir/no" "$good" \
+  "$dir/t.db"
 tampered "PRAGMA ignore_check_constraints = ON" \
   "UPDATE step_mean SET mean = x'000000' WHERE rowid = 7"
-fails 3 'column mean of table step_mean' "$report" table "$dir/t.db"
+refused 3 'column mean of table step_mean' "$report" table "$dir/t.db"
 # A step's number in the export is the one that the blob holds, and the error of
 # the mean is that of the means of bins.
 "$report" export "$good" -o "$dir/views" || fail export
@@ -153,7 +143,7 @@ fi
 "$report" table --help >"$dir/out" || fail "table --help"
 grep -q -- '-m, --mean  *a line' "$dir/out" ||
   fail "--help of a flag without a value"
-fails 2 'not both' "$report" table "$good" --mean --history
+refused 2 'not both' "$report" table "$good" --mean --history
 
 # --- what no kvreplay writes is named: table, column, row ---
 evil="'\"><script>alert(1)</script>'"
@@ -162,7 +152,7 @@ damaged() { # TABLE COLUMN VALUE: the second row of the table gets it
   key=$("$sql" "$good" "SELECT name FROM pragma_table_info('$1')
     ORDER BY pk = 0, pk LIMIT 1")
   tampered "UPDATE $1 SET $2 = $3 WHERE $key = (SELECT max($key) FROM $1)"
-  fails 3 "t.db is damaged: column $2 of table $1 has .* in row [0-9]" \
+  refused 3 "t.db is damaged: column $2 of table $1 has .* in row [0-9]" \
     "$report" table "$dir/t.db"
 }
 for where in run.journal run.state run.output run.value run.key run.subject \
@@ -180,22 +170,22 @@ damaged run budget -5
 damaged trace n_tokens "'many'"
 damaged run params "'{\"budget\": '"
 damaged run params "'[1]'"
-fails 3 'column params of table run' "$report" html "$dir/t.db" -o "$dir/no"
-fails 3 'column params of table run' "$report" export "$dir/t.db" -o "$dir/no"
-fails 3 'column params of table run' "$report" merge "$dir/no" "$dir/t.db"
+refused 3 'column params of table run' "$report" html "$dir/t.db" -o "$dir/no"
+refused 3 'column params of table run' "$report" export "$dir/t.db" -o "$dir/no"
+refused 3 'column params of table run' "$report" merge "$dir/no" "$dir/t.db"
 [ -e "$dir/no" ] && fail "something was written of a damaged database"
 tampered "DROP TABLE step_cost"
-fails 3 'has no table step_cost' "$report" table "$dir/t.db"
+refused 3 'has no table step_cost' "$report" table "$dir/t.db"
 tampered "UPDATE part SET bin = 4294967297 WHERE part = 22"
-fails 3 'column bin of table part' "$kvreplay" verify -q "$dir/t.db"
+refused 3 'column bin of table part' "$kvreplay" verify -q "$dir/t.db"
 for column in prompt_len=481 "params='{}'" "method='tova'" arithmetic=2; do
   tampered "UPDATE run SET $column WHERE run_id = 3"
-  fails 3 'run_id 3: its key is not' "$kvreplay" verify -q "$dir/t.db"
+  refused 3 'run_id 3: its key is not' "$kvreplay" verify -q "$dir/t.db"
 done
 tampered "UPDATE run SET output = upper(output)"
-fails 3 'column output of table run' "$kvreplay" verify -q "$dir/t.db"
+refused 3 'column output of table run' "$kvreplay" verify -q "$dir/t.db"
 tampered "UPDATE run SET key = key || 'x'"
-fails 3 'column key of table run' "$kvreplay" verify -q "$dir/t.db"
+refused 3 'column key of table run' "$kvreplay" verify -q "$dir/t.db"
 
 # A database brings no code: neither its triggers nor its views run, and of a
 # text that it calls its schema only the table is made.
@@ -283,7 +273,7 @@ cp "$still/log.db" "$still/full.db" && echo x >"$still/full.db-wal"
 "$sql" "$dir/theirs.db" 'CREATE TABLE x(y)' 'PRAGMA journal_mode = WAL' \
   >"$dir/out"
 cp "$dir/theirs.db" "$dir/before"
-fails 3 'another program' "$kvreplay" run "$trace" -q -m window -b 8 \
+refused 3 'another program' "$kvreplay" run "$trace" -q -m window -b 8 \
   --db "$dir/theirs.db"
 cmp -s "$dir/theirs.db" "$dir/before" || fail "a refused database was changed"
 
@@ -329,8 +319,8 @@ else
 import kvreplay.results as r; assert len(r.read_results(sys.argv[1])) == 2' \
       "$db" || fail "kvreplay.results of $db, $how"
   done
-  fails 4 'full.db-wal holds results' reader "$report" table "$still/full.db"
-  fails 4 'full.db-wal holds results' reader "$kvreplay" verify -q \
+  refused 4 'full.db-wal holds results' reader "$report" table "$still/full.db"
+  refused 4 'full.db-wal holds results' reader "$kvreplay" verify -q \
     "$still/full.db"
 fi
 [ "$bad" = 0 ]

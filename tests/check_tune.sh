@@ -9,29 +9,13 @@
 other=$tiny/text_400.safetensors
 
 # tune CODE ARGUMENT...: what it printed is in $tmp/out and err.
-tune() {
-  local code=$1 got
-  shift
-  checks=$((checks + 1))
-  "$kvreplay" tune "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
-  got=$?
-  [ "$got" = "$code" ] ||
-    fail "tune $*: exit $got, not $code: $(cat "$tmp/err")"
-}
+tune() { ran "$1" "$kvreplay" tune "${@:2}"; }
+# wrong CODE TEXT ARGUMENT...: tune is refused so.
+wrong() { refused "$1" "$2" "$kvreplay" tune "${@:3}"; }
 
 # says FILE TEXT WHAT
 says() {
   grep -qF -- "$2" "$tmp/$1" || fail "$3: no '$2' in: $(cat "$tmp/$1")"
-}
-
-# refused CODE TEXT ARGUMENT...: nothing on stdout, one line with TEXT.
-refused() {
-  local code=$1 text=$2
-  shift 2
-  tune "$code" "$@"
-  [ ! -s "$tmp/out" ] || fail "tune $*: wrote to standard output"
-  [ "$(wc -l <"$tmp/err")" = 1 ] || fail "tune $*: $(cat "$tmp/err")"
-  says err "$text" "tune $*"
 }
 
 # column NAME FILE: of csv rows without commas in quotes before it.
@@ -239,42 +223,42 @@ tune 0 "${kivi[@]}" -s residual=8:32:4 --at-most output_error=9
 says out '(3 refused, 0 failed)' 'refused'
 says out 'not judged:' 'refused'
 says out 'retrieval_8_small: ' 'refused'
-refused 2 'no probe could be judged: snapkv:' "$small" -q -m snapkv -b 24 \
+wrong 2 'no probe could be judged: snapkv:' "$small" -q -m snapkv -b 24 \
   -s window=32:40:4 --least kr -p 300
-refused 2 'has no needle_view.mean' "$other" -q \
+wrong 2 'has no needle_view.mean' "$other" -q \
   -m window -s budget=16:32:16 --least needle_view -p 399
 
 # --- a wrong command line --------------------------------------------------
 ask=("$small" -q -m kivi -s bits=2:4)
-refused 2 'needs TRACE' -m kivi -s bits=2:4 --least kr
-refused 2 'name what to search, --search' "$small" -m dense --least kr
-refused 2 'name what to search, --search' "$small" -m h2o:budget=40 --least kr
-refused 2 'no method: -m' "$small" -s bits=2:4 --least kr
-refused 2 'none of the methods has a parameter bitz' "$small" -m kivi,h2o \
+wrong 2 'needs TRACE' -m kivi -s bits=2:4 --least kr
+wrong 2 'name what to search, --search' "$small" -m dense --least kr
+wrong 2 'name what to search, --search' "$small" -m h2o:budget=40 --least kr
+wrong 2 'no method: -m' "$small" -s bits=2:4 --least kr
+wrong 2 'none of the methods has a parameter bitz' "$small" -m kivi,h2o \
   -s bitz=2:4 --least kr
-refused 2 'listed twice' "$small" -m h2o -m h2o --least kr
-refused 2 'empty at place 2' "$small" -m h2o, --least kr
-refused 2 'snapkv needs a budget' "$small" -m h2o,snapkv -s window=2:4 \
+wrong 2 'listed twice' "$small" -m h2o -m h2o --least kr
+wrong 2 'empty at place 2' "$small" -m h2o, --least kr
+wrong 2 'snapkv needs a budget' "$small" -m h2o,snapkv -s window=2:4 \
   --least kr
-refused 2 'did you mean snapkv?' "$small" -m snapk -s window=2:4 --least kr
-refused 2 'did you mean bits?' "$small" -m kivi -s bitz=2:4 --least kr
-refused 2 'is a choice' "$small" -m kivi -s variant=0:1 --least kr
-refused 2 'is reversed: write bits=2:4' "$small" -m kivi -s bits=4:2 --least kr
-refused 2 'the nearest is bits=4' "$small" -m kivi -s bits=2:8 --least kr
-refused 2 'snapkv needs a budget' "$small" -m snapkv -s window=2:4 --least kr
-refused 2 '-b sets budget, which --search tries' "$small" -m snapkv -b 20% \
+wrong 2 'did you mean snapkv?' "$small" -m snapk -s window=2:4 --least kr
+wrong 2 'did you mean bits?' "$small" -m kivi -s bitz=2:4 --least kr
+wrong 2 'is a choice' "$small" -m kivi -s variant=0:1 --least kr
+wrong 2 'is reversed: write bits=2:4' "$small" -m kivi -s bits=4:2 --least kr
+wrong 2 'the nearest is bits=4' "$small" -m kivi -s bits=2:8 --least kr
+wrong 2 'snapkv needs a budget' "$small" -m snapkv -s window=2:4 --least kr
+wrong 2 '-b sets budget, which --search tries' "$small" -m snapkv -b 20% \
   -s budget=16:64 --least kr
-refused 2 'one budget' "$small" -m snapkv -b 20%,30% -s window=2:4 --least kr
-refused 2 'did you mean output_error?' "${ask[@]}" --least output_eror
-refused 2 'MEASURE=NUMBER' "${ask[@]}" --least kr --at-most output_error
-refused 2 'did you mean mass?' "${ask[@]}" --least kr --at-least mas=0.5
-refused 2 'name one measure' "${ask[@]}"
-refused 2 'name one measure' "${ask[@]}" --least kr --most mass
-refused 2 'tuned on and held out' "${ask[@]}" --least kr --hold-out "$small"
-refused 2 'named twice' "$small" "${ask[@]}" --least kr
-refused 2 'there are ref, emu' "${ask[@]}" --least kr -B emo
-refused 3 "$tmp/none" "$tmp/none" -m kivi -s bits=2:4 --least kr
-refused 3 "$tmp/none" "${ask[@]}" --least kr -p 304 --hold-out "$tmp/none"
-refused 4 "$tmp/no/db" "${ask[@]}" --least kr --db "$tmp/no/db"
+wrong 2 'one budget' "$small" -m snapkv -b 20%,30% -s window=2:4 --least kr
+wrong 2 'did you mean output_error?' "${ask[@]}" --least output_eror
+wrong 2 'MEASURE=NUMBER' "${ask[@]}" --least kr --at-most output_error
+wrong 2 'did you mean mass?' "${ask[@]}" --least kr --at-least mas=0.5
+wrong 2 'name one measure' "${ask[@]}"
+wrong 2 'name one measure' "${ask[@]}" --least kr --most mass
+wrong 2 'tuned on and held out' "${ask[@]}" --least kr --hold-out "$small"
+wrong 2 'named twice' "$small" "${ask[@]}" --least kr
+wrong 2 'there are ref, emu' "${ask[@]}" --least kr -B emo
+wrong 3 "$tmp/none" "$tmp/none" -m kivi -s bits=2:4 --least kr
+wrong 3 "$tmp/none" "${ask[@]}" --least kr -p 304 --hold-out "$tmp/none"
+wrong 4 "$tmp/no/db" "${ask[@]}" --least kr --db "$tmp/no/db"
 
 concluded

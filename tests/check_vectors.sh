@@ -153,32 +153,26 @@ done < <(cut -f 9-11 "$tmp/a/manifest.tsv" | sed 1,2d |
 sha=$(sha256sum <"$tmp/a/out.safetensors")
 grep -qF "${sha%% *}" "$tmp/a/manifest.json" || fail 'sha256 of out'
 
-# refused CODE TEXT ARGUMENT...: one line that holds TEXT, and no folder.
-refused() {
-  local code=$1 text=$2 got
-  shift 2
-  "$kvreplay" vectors "$tiny" "$@" >"$tmp/said" 2>&1
-  got=$?
-  [ "$got" = "$code" ] || fail "$*: exit $got, not $code"
-  [ "$(wc -l <"$tmp/said")" = 1 ] || fail "$*: $(cat "$tmp/said")"
-  grep -qF -- "$text" "$tmp/said" || fail "$*: no '$text': $(cat "$tmp/said")"
+# wrong CODE TEXT ARGUMENT...: vectors is refused so, and makes no folder.
+wrong() {
+  refused "$1" "$2" "$kvreplay" vectors "$tiny" "${@:3}"
   [ ! -e "$tmp/no" ] || fail "$*: made a folder"
 }
-refused 2 'is no step' -m dense --steps first,x -o "$tmp/no"
-refused 2 'is step 306' -m dense --steps 306 -o "$tmp/no"
-refused 2 'is step 136' -m dense --steps 136 -o "$tmp/no"
-refused 2 'is step 306' -m dense --steps last,+1 -o "$tmp/no"
-refused 2 'as first,+17,last' -m dense --steps first,,last -o "$tmp/no"
-refused 2 'give it a LIST' -m dense --steps '' -o "$tmp/no"
-refused 2 'has no layer 4' -m dense --layers 0,4 -o "$tmp/no"
-refused 2 'write numbers of layers' -m dense --layers all -o "$tmp/no"
-refused 2 'needs --output DIR' -m dense
-refused 2 'one method' -m dense,window -b 8 -o "$tmp/no"
-refused 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
-refused 2 'needs a budget' -m h2o -o "$tmp/no"
-refused 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
-refused 2 'not an empty folder' -m dense -o "$tmp/a"
-refused 4 'no folder can be made' -m dense -o "$tmp/none/no"
+wrong 2 'is no step' -m dense --steps first,x -o "$tmp/no"
+wrong 2 'is step 306' -m dense --steps 306 -o "$tmp/no"
+wrong 2 'is step 136' -m dense --steps 136 -o "$tmp/no"
+wrong 2 'is step 306' -m dense --steps last,+1 -o "$tmp/no"
+wrong 2 'as first,+17,last' -m dense --steps first,,last -o "$tmp/no"
+wrong 2 'give it a LIST' -m dense --steps '' -o "$tmp/no"
+wrong 2 'has no layer 4' -m dense --layers 0,4 -o "$tmp/no"
+wrong 2 'write numbers of layers' -m dense --layers all -o "$tmp/no"
+wrong 2 'needs --output DIR' -m dense
+wrong 2 'one method' -m dense,window -b 8 -o "$tmp/no"
+wrong 2 'amount of bytes' -m h2o -b end:20% -o "$tmp/no"
+wrong 2 'needs a budget' -m h2o -o "$tmp/no"
+wrong 2 'is more than the budget' -m h2o:budget=4:recent=9 -o "$tmp/no"
+wrong 2 'not an empty folder' -m dense -o "$tmp/a"
+wrong 4 'no folder can be made' -m dense -o "$tmp/none/no"
 
 [ "$bad" = 0 ] || exit 1
 printf 'check_vectors: %d matrices recomputed to the bit, %d methods twice\n' \

@@ -11,6 +11,13 @@
 #   fail WORDS    says what does not hold, counts it in $bad, and goes on: with
 #                 KV_FIRST=1, as whoever seeds a fault wants, it ends there.
 #                 The files of the array $shows come with it, five lines each
+#   ran CODE COMMAND...
+#                 runs it without input, its output to $tmp/out and $tmp/err;
+#                 its exit code must be CODE
+#   refused CODE TEXT COMMAND...
+#                 the same, and it must print nothing on standard output and on
+#                 standard error one line, without control characters, that has
+#                 TEXT: a string, or what grep takes with the option $pattern
 #   checks        how many there were, for who counts them
 #   concluded     says both numbers; fails if something did
 set -u
@@ -30,7 +37,7 @@ trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache
 # Python's package: that of the tree, or with KV_INSTALLED=1 that of PYTHON.
 [ -n "${KV_INSTALLED-}" ] || export PYTHONPATH=$src/sim/python
-checks=0 bad=0 shows=()
+checks=0 bad=0 shows=() pattern=-F
 
 fail() {
   local file
@@ -40,6 +47,26 @@ fail() {
     [ ! -s "$file" ] || head -n 5 "$file" | sed 's/^/  /' >&2
   done
   [ "${KV_FIRST-}" != 1 ] || exit 1
+}
+
+ran() {
+  local code=$1 got=0
+  shift
+  checks=$((checks + 1))
+  "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || got=$?
+  [ "$got" = "$code" ] ||
+    fail "${*##*/}: exit $got, not $code: $(head -c 400 "$tmp/err")"
+}
+
+refused() {
+  local text=$2
+  ran "$1" "${@:3}"
+  shift 2
+  [ ! -s "$tmp/out" ] || fail "${*##*/}: wrote to standard output"
+  [ "$(wc -l <"$tmp/err")" = 1 ] || fail "${*##*/}: not one line"
+  ! grep -q '[[:cntrl:]]' "$tmp/err" || fail "${*##*/}: a control character"
+  grep -q "$pattern" -- "$text" "$tmp/err" ||
+    fail "${*##*/}: no '$text' in: $(cat "$tmp/err")"
 }
 
 concluded() {
