@@ -12,9 +12,8 @@
 #include "tests/bench/child.h"
 
 enum {
-  MOST_ROWS = 256,      /* rows of one replay */
-  BENCH_MOST_RUNS = 15, /* of one measurement */
-  BENCH_BUNDLED = 8     /* bundled traces */
+  MOST_ROWS = 256,     /* rows of one replay */
+  BENCH_MOST_RUNS = 15 /* of one measurement */
 };
 
 /* What the command line says. */
@@ -59,13 +58,8 @@ child bench_command(const bench *b, char **argv);
 /* Ends the program unless the row of `all` with this row's specification has
  * the same digests. */
 void bench_same(const row_set *all, const row *one);
-typedef struct bench_path {
-  char text[512];
-} bench_path;
-/* Paths of the traces that ./quickstart replays into path[BENCH_BUNDLED] (of
- * one small trace if b->small); returns how many. In pass.c. */
-int bench_bundled(const bench *b, bench_path *path);
-double bench_median(int n, double *x); /* sorts x */
+/* The median of x[n], which it sorts. */
+double bench_median(int n, double *x);
 /* Ends the program with a sentence. */
 void bench_fail(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
@@ -80,10 +74,6 @@ typedef struct line {
  * and a line. */
 void bench_theme(const bench *b, const char *theme, const char *peer);
 void bench_line(const bench *b, line l);
-
-/* The exponent with which y[n] grows with x[n]: the slope of least squares
- * through their logarithms. In growth.c. */
-double bench_slope(int n, const double *x, const double *y);
 
 /* Seconds of a decode step on two threads: reading `weights` bytes at the
  * measured bandwidth, and the attention of `lanes` lanes of 4 query heads over

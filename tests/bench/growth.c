@@ -19,7 +19,9 @@
 enum { POINTS = 4, MANY = 256, FEW = 16 };
 enum { LENGTHS = 3, RUNS = 9, D = 128, BUDGET = 4096 }; /* of compressions */
 
-double bench_slope(int n, const double *x, const double *y) {
+/* The exponent with which y grows with x: the slope of least squares through
+ * the logarithms of both. */
+static double slope(int n, const double *x, const double *y) {
   double sx = 0, sy = 0, xx = 0, xy = 0;
   for (int i = 0; i < n; i++) {
     double a = log(x[i]), b = log(y[i]);
@@ -63,7 +65,7 @@ static void show(const bench *b, const char *what, const double *tokens,
   }
   bench_line(b, (line){.what = "exponent",
                        .unit = "",
-                       .value = bench_slope(POINTS, tokens, value),
+                       .value = slope(POINTS, tokens, value),
                        .low = goal - 0.15,
                        .high = goal + 0.15});
 }
@@ -119,6 +121,6 @@ void theme_compress(const bench *b) {
   }
   bench_line(b, (line){.what = "exponent",
                        .unit = "",
-                       .value = bench_slope(LENGTHS, tokens, value),
+                       .value = slope(LENGTHS, tokens, value),
                        .high = 1.1});
 }

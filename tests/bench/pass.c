@@ -47,7 +47,14 @@ void theme_pass(const bench *b) {
                        .low = 1.8});
 }
 
-int bench_bundled(const bench *b, bench_path *path) {
+/* The traces that ./quickstart replays (of one small trace if b->small) into
+ * path[BUNDLED]; returns how many. */
+enum { BUNDLED = 8 };
+typedef struct path_text {
+  char text[512];
+} path_text;
+
+static int bundled(const bench *b, path_text *path) {
   char list[512], name[256];
   int n = 0;
   snprintf(list, sizeof list, "%s/traces/tiny/quick.txt", b->source);
@@ -58,7 +65,7 @@ int bench_bundled(const bench *b, bench_path *path) {
     return n;
   }
   if (!f) bench_fail("the list of traces is not at %s", list);
-  while (n < BENCH_BUNDLED && fgets(name, sizeof name, f)) {
+  while (n < BUNDLED && fgets(name, sizeof name, f)) {
     name[strcspn(name, "\n")] = 0;
     if (name[0] && name[0] != '#')
       snprintf(path[n++].text, sizeof path->text, "%s/traces/tiny/%s",
@@ -70,12 +77,12 @@ int bench_bundled(const bench *b, bench_path *path) {
 
 void theme_bundled(const bench *b) {
   enum { FIRST = 11 };
-  static bench_path path[BENCH_BUNDLED];
-  char list[sizeof budgets], *argv[FIRST + BENCH_BUNDLED + 1];
+  static path_text path[BUNDLED];
+  char list[sizeof budgets], *argv[FIRST + BUNDLED + 1];
   char *fixed[FIRST] = {"sim/kvreplay", "run", "--methods", "all",
                         "--budget",     list,  "--format",  "jsonl",
                         "--quiet",      "--",  NULL};
-  int n = bench_bundled(b, path);
+  int n = bundled(b, path);
   memcpy(argv, fixed, sizeof fixed);
   snprintf(list, sizeof list, "%s", b->small ? "20%" : budgets);
   if (!b->small) argv[FIRST - 2] = "--twice";
@@ -95,8 +102,8 @@ void theme_bundled(const bench *b) {
 enum { SHARDS = 4, FIRST = 15 };
 
 /* Median processor time of a process that runs the shard "I/N" of the list. */
-static double seconds(const bench *b, int n, bench_path *path, char *shard) {
-  char db[512], *argv[FIRST + BENCH_BUNDLED + 1];
+static double seconds(const bench *b, int n, path_text *path, char *shard) {
+  char db[512], *argv[FIRST + BUNDLED + 1];
   char *fixed[FIRST] = {"sim/kvreplay", "run",         "--methods", "all",
                         "--budget",     "10%,20%,40%", "--jobs",    "1",
                         "--quiet",      "--db",        db,          "--shard",
@@ -115,8 +122,8 @@ static double seconds(const bench *b, int n, bench_path *path, char *shard) {
 }
 
 void theme_shards(const bench *b) {
-  static bench_path path[BENCH_BUNDLED];
-  int n = bench_bundled(b, path);
+  static path_text path[BUNDLED];
+  int n = bundled(b, path);
   double most = 0, sum = 0;
   char name[32], alone[] = "1/1";
   bench_theme(b, "the list of ./quickstart in four shards, processor time",

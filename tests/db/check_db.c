@@ -6,16 +6,12 @@
  */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void expect_same(const kv_result *a, const kv_result *b) {
   char x[65], y[65];
@@ -63,7 +59,7 @@ static void found_to_the_bit(void **state) {
   }
 }
 
-static void every_value_counts(void **state) {
+TEST(every_value_counts) {
   kv_result r = kv_rows_make(1, 4, 1, "avx2", 2);
   double *const real[] = {&r.totals.mean,         &r.totals.attended,
                           &r.totals.codes_mean,   &r.stat[KV_KL].p50,
@@ -71,7 +67,6 @@ static void every_value_counts(void **state) {
   int64_t *const whole[] = {&r.totals.end.slack, &r.totals.verbs,
                             &r.step[5].read, &r.stat[0].count};
   char before[65], after[65];
-  (void)state;
   r.part[20].kept = 3;
   kv_db_value(&r, before);
   for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
@@ -231,10 +226,9 @@ static void one_run_many_asks(void **state) {
 }
 
 /* What is in the key, and that everything in it matters. */
-static void key_knows_everything(void **state) {
+TEST(key_knows_everything) {
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   char key[9][65];
-  (void)state;
   kv_db_key(&r, key[0]);
   r.observe = KV_OBSERVE_CONTEXT, kv_db_key(&r, key[8]), r.observe = 0;
   r.identity.byte[31] ^= 1, kv_db_key(&r, key[1]), r.identity.byte[31] ^= 1;
@@ -323,15 +317,20 @@ static void budgets_and_paths(void **state) {
 }
 
 int main(void) {
-#define TEST(f)                                                                \
+#define WITH_DB(f)                                                             \
   cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
   const struct CMUnitTest tests[] = {
-      TEST(found_to_the_bit),      cmocka_unit_test(every_value_counts),
-      TEST(repeat_confirms),       TEST(conflict_is_told_and_kept),
-      TEST(scores_come_later),     TEST(refused_is_kept_under_what_was_asked),
-      TEST(one_run_many_asks),     cmocka_unit_test(key_knows_everything),
-      TEST(new_code_is_a_new_row), TEST(rows_in_turn),
-      TEST(budgets_and_paths),
+      WITH_DB(found_to_the_bit),
+      cmocka_unit_test(every_value_counts),
+      WITH_DB(repeat_confirms),
+      WITH_DB(conflict_is_told_and_kept),
+      WITH_DB(scores_come_later),
+      WITH_DB(refused_is_kept_under_what_was_asked),
+      WITH_DB(one_run_many_asks),
+      cmocka_unit_test(key_knows_everything),
+      WITH_DB(new_code_is_a_new_row),
+      WITH_DB(rows_in_turn),
+      WITH_DB(budgets_and_paths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

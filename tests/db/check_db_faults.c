@@ -6,19 +6,15 @@
  */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* --- schema -------------------------------------------------------------- */
 
@@ -87,7 +83,7 @@ static void expect_told(kv_dbplace *p, const char *says) {
 
 /* What is wrong with the file is told as that, not as want of memory or room:
  * a table or a column that is gone, what refuses a row. */
-static void changed_files_are_told(void **state) {
+TEST(changed_files_are_told) {
   static const char *const change[][2] = {
       {"DROP VIEW run_metric; DROP VIEW layer_metric; DROP VIEW head_metric;"
        "DROP VIEW step_metric; DROP TABLE metric",
@@ -104,7 +100,6 @@ static void changed_files_are_told(void **state) {
     expect_told(p, change[i][1]);
     kv_dbplace_close(&own);
   }
-  (void)state;
 }
 
 /* The head is whole, a page behind it is not. */
@@ -257,13 +252,16 @@ static void full_disk_keeps_what_was_there(void **state) {
 }
 
 int main(void) {
-#define TEST(f)                                                                \
+#define WITH_DB(f)                                                             \
   cmocka_unit_test_setup_teardown(f, kv_dbplace_open, kv_dbplace_close)
   const struct CMUnitTest tests[] = {
-      TEST(steps_go_forward_or_not_at_all),     TEST(foreign_files_are_refused),
-      cmocka_unit_test(changed_files_are_told), TEST(damaged_files_are_told),
-      TEST(killed_loses_nothing_reported),      TEST(waits_aloud),
-      TEST(full_disk_keeps_what_was_there),
+      WITH_DB(steps_go_forward_or_not_at_all),
+      WITH_DB(foreign_files_are_refused),
+      cmocka_unit_test(changed_files_are_told),
+      WITH_DB(damaged_files_are_told),
+      WITH_DB(killed_loses_nothing_reported),
+      WITH_DB(waits_aloud),
+      WITH_DB(full_disk_keeps_what_was_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,15 @@
  */
 #include "tests/support/program/dbplace.h"
 #include "tests/support/rows.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { METHOD = 4, BUDGET = 1 };
 

@@ -12,15 +12,12 @@
 #include "tests/laws/cells.h"
 #include "tests/support/backend/gpudevice.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum {
   TOKENS = 120,
@@ -89,12 +86,11 @@ static int64_t log_of(int64_t rows) {
 }
 
 /* A merge rewrites a row and drops one; a recode is reckoned with twice. */
-static void one_log(void **state) {
+TEST(one_log) {
   static const struct {
     const char *spec;
     int64_t rows;
   } all[] = {{"zsmerge", TOKENS + 64}, {KIVI, 2 * TOKENS + 64}, {"h2o", 0}};
-  (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     int64_t log = log_of(all[i].rows);
     int64_t one = taken(1, all[i].spec, true) - log;
@@ -113,9 +109,8 @@ static int64_t slab_of(const kv_format *f, const kv_minmax *m, int64_t blocks) {
 /* kivi beside dense: parameters and the settings of both codings; of a lane
  * workspace, and blocks: groups of keys, values one by one, and one more of
  * each. Their pools of unchanged rows have as many pages. */
-static void sides(void **state) {
+TEST(sides) {
   static const kv_minmax m = {2, GROUP, 0};
-  (void)state;
   int64_t layer = (int64_t)kv_method_named("kivi")->params_size - 1;
   layer += 2 * (int64_t)sizeof m;
   int64_t lane = GROUP * 4 + 64;

@@ -17,16 +17,13 @@
 #include "tests/support/little.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TOKENS = 16, PROMPT = 10, LAYERS = 2, MOST = 1 << 14 };
 
@@ -103,27 +100,24 @@ static void fails_everywhere(const walk *w) {
   }
 }
 
-static void test_rewriting(void **state) {
+TEST(test_rewriting) {
   static const char *const spec[] = {"zsmerge", "kivi:residual=4:group=4"};
-  (void)state;
   fails_everywhere(&(walk){spec, 2, true});
 }
 
-static void test_views(void **state) {
+TEST(test_views) {
   static const char *const spec[] = {"quest:page=4:skip=0", "h2o",
                                      "streamingllm"};
-  (void)state;
   fails_everywhere(&(walk){spec, 3, false});
 }
 
 /* Wherever memory ends, the replay does, gives back what it took, and leaves a
  * device that works: the next one succeeds. */
-static void test_memory(void **state) {
+TEST(test_memory) {
   static const char *const spec[] = {"zsmerge", "kivi:residual=4:group=4"};
   const walk w = {spec, 2, true};
   kv_err e = {0};
   int64_t n = 0;
-  (void)state;
   for (;; n += little_step(3)) {
     gpudevice_refuse(n);
     kv_rc rc = replay(&w, &e);
@@ -159,10 +153,9 @@ static size_t verdicts(void) {
 
 /* Lost in the second trace: the first one's verdicts and rows are kept, and
  * the reference's rows of the second. */
-static void test_check(void **state) {
+TEST(test_check) {
   static const char rows[] = "SELECT count(*) FROM run";
   char whole[512], half[512];
-  (void)state;
   snprintf(whole, sizeof whole, "%s", scratch_path("whole.db"));
   snprintf(half, sizeof half, "%s", scratch_path("half.db"));
   gpudevice_reset();
@@ -181,11 +174,10 @@ static void test_check(void **state) {
 
 /* No memory for the first trace of two: its cells fail by the sentence, the
  * other's rows are those of a run without it. */
-static void test_run(void **state) {
+TEST(test_run) {
   const char *both[] = {"run",        "-q",   trace, again, "-m",
                         "h2o,window", "-b",   "8",   "-B",  backend->name,
                         "-f",         "json", NULL};
-  (void)state;
   gpudevice_refuse(4);
   assert_int_equal(command_call(kv_commands_call, both), KV_RESOURCE);
   if (!strstr(said, GPUDEVICE_NONE)) fail_msg("it says: %s", said);
@@ -202,8 +194,7 @@ static void test_run(void **state) {
 
 /* --- what a device must be ------------------------------------------------ */
 
-static void test_params(void **state) {
-  (void)state;
+TEST(test_params) {
   kv_method other = *kv_method_named("window");
   kv_trace *t = NULL;
   kv_cell cell;

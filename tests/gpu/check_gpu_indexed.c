@@ -18,13 +18,10 @@
 #include "gpu/host/indexed.h"
 #include "tests/gpu/gpucell.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TOKENS = 210, PROMPT = 170, BUDGET = 48 };
 
@@ -185,20 +182,18 @@ static void test_layout(const char *layout, bool rewrite) {
   }
 }
 
-static void test_max(void **state) {
-  (void)state;
+TEST(test_max) {
   gpucell_trace("indexed", KV_F32, 32, TOKENS, PROMPT, trace);
   test_layout("ha:max", true);
 }
 
-static void test_sparse(void **state) {
-  (void)state;
+TEST(test_sparse) {
   gpucell_trace("indexed", KV_F16, 20, TOKENS, PROMPT, trace);
   test_layout("ha:sparse", false);
 }
 
 /* Of every layout what a store does where it is asked for first. */
-static void test_layouts(void **state) {
+TEST(test_layouts) {
   static const struct {
     const char *layouts;
     kv_indices stored;
@@ -208,7 +203,6 @@ static void test_layouts(void **state) {
       {"ls:max", KV_INDICES_NONE},      {"la:max,hs:max", KV_INDICES_REWRITTEN},
       {"base", KV_INDICES_NONE},        {"pages:16", KV_INDICES_NONE}};
   const char *text = "snapkv:window=16";
-  (void)state;
   gpucell_trace("indexed", KV_BF16, 12, TOKENS, PROMPT, trace);
   for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
     kv_digest of_ref[3], of[3];

@@ -18,14 +18,11 @@
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TOKENS = 420, PROMPT = 5 * KV_GPU_PAGE, BUDGET = 48 };
 
@@ -139,7 +136,7 @@ static void make_trace(kv_dtype dtype, int d) {
 
 /* --- tests ---------------------------------------------------------------- */
 
-static void test_rows(void **state) {
+TEST(test_rows) {
   static const struct {
     const char *spec;
     int rows; /* most held at once; -1: less than the prompt has */
@@ -154,7 +151,6 @@ static void test_rows(void **state) {
                {"kivi:residual=32:group=32", PROMPT},
                {"snapkv:window=16+kivi:residual=32:group=32", PROMPT},
                {"mad", -1}};
-  (void)state;
   make_trace(KV_F32, 32);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int rows = rows_of(cases[i].spec);
@@ -165,12 +161,11 @@ static void test_rows(void **state) {
 }
 
 /* Rows of any length and type, copied whole. */
-static void test_types(void **state) {
+TEST(test_types) {
   static const struct {
     kv_dtype dtype;
     int d;
   } cases[] = {{KV_F16, 32}, {KV_BF16, 12}, {KV_F16, 20}, {KV_F32, 12}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     make_trace(cases[i].dtype, cases[i].d);
     rows_of("quest:page=8:skip=0");
@@ -181,7 +176,7 @@ static void test_types(void **state) {
 /* What is stored in the place of tokens, of weights that lie beside a trace of
  * six layers and 400 tokens: a row is free as soon as its token was coded. One
  * layer of deltakv keeps all as they came. */
-static void test_latents(void **state) {
+TEST(test_latents) {
   enum { ALL = 400, LONG = 385, STEPS = 6 * (ALL - LONG + 1) };
   static const struct {
     const char *spec;
@@ -196,7 +191,6 @@ static void test_latents(void **state) {
                {"deltakv:recent=16:full=0:self=yes", ALL, false},
                {"deltakv:recent=16:full=0:refs=recon", ALL, false}};
   char *path = bundled_path("text_400.safetensors");
-  (void)state;
   snprintf(trace, sizeof trace, "%s", path);
   free(path);
   prompt = LONG;

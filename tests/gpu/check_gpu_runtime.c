@@ -19,18 +19,15 @@
 #include "tests/laws/cells.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
   TOKENS = 12,
@@ -174,8 +171,7 @@ static int on_pool(int64_t pool) {
   return plain == (pool != CUDART_POOL) ? WELL : OTHER_CALLS;
 }
 
-static void test_pools(void **state) {
-  (void)state;
+TEST(test_pools) {
   for (int pool = 0; pool < CUDART_POOLS; pool++)
     assert_int_equal(apart(on_pool, pool), WELL);
 }
@@ -200,10 +196,9 @@ static int loses(int64_t n) {
   return WELL;
 }
 
-static void test_lost(void **state) {
+TEST(test_lost) {
   int64_t n = 0;
   int got = WELL;
-  (void)state;
   for (; n < MOST && (got = apart(loses, n)) == WELL; n += step(47))
     ;
   assert_int_equal(got, NO_SUCH_CALL);
@@ -213,10 +208,9 @@ static void test_lost(void **state) {
 /* --- no memory ------------------------------------------------------------ */
 
 /* In one call of any kind: the second try succeeds. */
-static void test_once(void **state) {
+TEST(test_once) {
   int64_t n = 0;
   char what[64];
-  (void)state;
   for (;; n += step(13)) {
     cudart_fail(NULL, n, 1, NO_MEMORY);
     snprintf(what, sizeof what, "no memory once, in call %d", (int)n);
@@ -247,8 +241,7 @@ static void refused_at(const char *call, int64_t n) {
   equal(what);
 }
 
-static void test_ever(void **state) {
-  (void)state;
+TEST(test_ever) {
   cudart_fail(NULL, 0, 0, 0);
   equal("nothing");
   int64_t calls = cudart_calls(NULL);
@@ -257,9 +250,8 @@ static void test_ever(void **state) {
 }
 
 /* In the first two calls of each function, and in its last. */
-static void test_each(void **state) {
+TEST(test_each) {
   int64_t calls[WANTS];
-  (void)state;
   cudart_fail(NULL, 0, 0, 0);
   equal("nothing");
   for (int i = 0; i < WANTS; i++) calls[i] = cudart_calls(wants[i]);
@@ -278,10 +270,9 @@ static void test_each(void **state) {
 
 /* --- what the pool keeps -------------------------------------------------- */
 
-static void test_keeps(void **state) {
+TEST(test_keeps) {
   enum { PIECE = 3 * BYTES / 4 };
   char lie[64];
-  (void)state;
   cudart_fail(NULL, 0, 0, 0);
   void *p = device->take(PIECE);
   assert_non_null(p);
@@ -317,11 +308,10 @@ static size_t rows_of(const char *key, const char *value) {
 }
 
 /* The first of two traces finds no memory, the second one is compared. */
-static void test_check(void **state) {
+TEST(test_check) {
   const char *const words[] = {"check",      "-q",       trace, again, "-m",
                                "h2o,window", "-b",       "8",   "-f",  "json",
                                "-B",         "ref,cuda", NULL};
-  (void)state;
   cudart_fail("cudaGraphInstantiateWithFlags", 0, 2, NO_MEMORY);
   assert_int_equal(command_call(kv_commands_call, words), KV_RESOURCE);
   if (!strstr(said, "CUDA: out of device memory, recording"))
@@ -331,11 +321,10 @@ static void test_check(void **state) {
   nothing_left();
 }
 
-static void test_run(void **state) {
+TEST(test_run) {
   const char *const words[] = {"run",        "-q",   trace, again, "-m",
                                "h2o,window", "-b",   "8",   "-f",  "json",
                                "-B",         "cuda", NULL};
-  (void)state;
   cudart_fail("cudaGraphLaunch", 3, 2, NO_MEMORY);
   assert_int_equal(command_call(kv_commands_call, words), KV_RESOURCE);
   if (!strstr(said, "CUDA: out of device memory, starting recorded kernels"))

@@ -19,13 +19,10 @@
 #include "ref/pages/pages.h"
 #include "tests/gpu/gpucell.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TOKENS = 230, PROMPT = 180, BUDGET = 96 };
 
@@ -179,7 +176,7 @@ static void make_trace(kv_dtype dtype, int d) {
 
 /* --- tests ---------------------------------------------------------------- */
 
-static void test_specs(void **state) {
+TEST(test_specs) {
   static const struct {
     const char *spec;
     expected where;
@@ -199,7 +196,6 @@ static void test_specs(void **state) {
                {"kivi:residual=32:group=32", SLABS},
                {"h2o", SLABS}};
   int turning = 0; /* cases in which reserved pages became low ones */
-  (void)state;
   make_trace(KV_F32, 32);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     must = cases[i].where;
@@ -213,8 +209,7 @@ static void test_specs(void **state) {
 }
 
 /* Rows of any length and type. */
-static void test_types(void **state) {
-  (void)state;
+TEST(test_types) {
   must = WALKED;
   make_trace(KV_F16, 36);
   must_be_alike("leankv:alpha_h=1.5:alpha_l=1.2:high_v_groups=3", 0, 1);

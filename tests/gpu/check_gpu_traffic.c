@@ -19,13 +19,10 @@
 #include "traces/trace/small.h"
 
 #include "gpu/shared/lane.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { TOKENS = 264, PROMPT = 200, BUDGET = 48, CELLS = 4, LAYERS = 2 };
 
@@ -178,26 +175,23 @@ static const shape *large_shape(void) {
   return &s;
 }
 
-static void test_step(void **state) {
-  (void)state;
+TEST(test_step) {
   for (int i = 0; i < BOUNDS; i++) check_method(&bounds[i], small_shape());
 }
 
-static void test_heads(void **state) {
-  (void)state;
+TEST(test_heads) {
   for (int i = 0; i < BOUNDS; i++) check_method(&bounds[i], large_shape());
 }
 
 /* With weights, which lie beside a trace of six layers and 400 tokens: of palu
  * a row in the log and its two blocks a step. */
-static void test_weights(void **state) {
+TEST(test_weights) {
   enum { ALL = 400, LONG = 385 };
   static const bound of[] = {
       {"palu", ALL, 1, 8 + 16, 2048, 2048, false},
       {"palu:latent=int4", ALL, 1, 8 + 16, 2048, 2048, false}};
   char *path = bundled_path("text_400.safetensors");
   const shape s = {path, 8, 2, 64};
-  (void)state;
   prompt = LONG;
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     check_steps(&of[i], &s, 6 * (ALL - LONG));
@@ -207,9 +201,8 @@ static void test_weights(void **state) {
 
 /* --- once a layer --------------------------------------------------------- */
 
-static void test_uploads(void **state) {
+TEST(test_uploads) {
   static const char *const cells[CELLS] = {"h2o", "kivi", "quest", "snapkv"};
-  (void)state;
   traffic t;
   int64_t one = replay(small, 1, cells, false, &t).puts;
   gpudevice_count all = replay(small, CELLS, cells, false, &t);
@@ -222,9 +215,8 @@ static void test_uploads(void **state) {
   assert_in_range(all.sent, rows, rows + LAYERS * CELLS * 16384);
 }
 
-static void test_logits(void **state) {
+TEST(test_logits) {
   static const char *const dense = "dense";
-  (void)state;
   traffic without, with;
   replay(small, 1, &dense, false, &without);
   replay(small, 1, &dense, true, &with);
@@ -236,7 +228,7 @@ static void test_logits(void **state) {
 
 /* What selections are shown comes with what else there is: no more calls, and
  * no more bytes than so many lists of a step. */
-static void test_scores(void **state) {
+TEST(test_scores) {
   static const struct {
     const char *spec;
     int lists, n; /* a layer and step; scores of one, at least */
@@ -245,7 +237,6 @@ static void test_scores(void **state) {
                {"tova", 1, BUDGET},
                {"oracle-topk", 4, PROMPT},
                {"dense", 0, 0}};
-  (void)state;
   for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
     traffic without, with;
     replay(small, 1, &shown[i].spec, false, &without);
@@ -266,9 +257,8 @@ static void test_scores(void **state) {
 /* A prompt that is taken token by token: each is one start, one recorded
  * sequence, one copy and one wait, as a decode step is. Before the first come
  * the layer's uploads, and pages for the rows. */
-static void test_blocks(void **state) {
+TEST(test_blocks) {
   static const char *const zsmerge = "zsmerge";
-  (void)state;
   traffic t;
   replay(small, 1, &zsmerge, false, &t);
   if (t.prompt > LAYERS * (4 * PROMPT + PROMPT / 4))
@@ -276,9 +266,8 @@ static void test_blocks(void **state) {
 }
 
 /* Who says stop while a prompt begins gets no tile of its observation. */
-static void test_stop(void **state) {
+TEST(test_stop) {
   static const char *const h2o = "h2o";
-  (void)state;
   traffic t;
   stop_at = 1 << 30;
   int64_t whole = replay(small, 1, &h2o, false, &t).call[GPUDEVICE_START];
@@ -294,9 +283,8 @@ static void test_stop(void **state) {
 }
 
 /* A prompt that is coded at once is longer than the room for a report. */
-static void test_windows(void **state) {
+TEST(test_windows) {
   static const char *const kivi = "kivi";
-  (void)state;
   traffic t;
   gpudevice_count c = replay(small, 1, &kivi, false, &t);
   assert_true(c.windows > 0);

@@ -6,18 +6,14 @@
  * own, for a process loads one.
  */
 #include "gpu/shared/device.h"
+#include "tests/support/test.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* In the child: asks twice; exit 0 if the answers are as wanted. */
 static int answer(const char *want) {
@@ -49,30 +45,19 @@ static void loads(const char *module, const char *fake, const char *want) {
 
 static char path[PATH_MAX];
 
-static void missing(void **state) {
-  (void)state;
+TEST(missing) {
   loads("/nowhere/cuda.so", "good", "there is no CUDA module /nowhere/cuda.so");
 }
 
-static void not_a_module(void **state) {
-  (void)state;
+TEST(not_a_module) {
   loads("/dev/null", "good", "the CUDA module cannot be loaded");
 }
 
-static void no_device(void **state) {
-  (void)state;
-  loads(path, "refuse", "there is no such device today");
-}
+TEST(no_device) { loads(path, "refuse", "there is no such device today"); }
 
-static void another_interface(void **state) {
-  (void)state;
-  loads(path, "old", "belongs to another kvreplay");
-}
+TEST(another_interface) { loads(path, "old", "belongs to another kvreplay"); }
 
-static void good(void **state) {
-  (void)state;
-  loads(path, "good", NULL);
-}
+TEST(good) { loads(path, "good", NULL); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {

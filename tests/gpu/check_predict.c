@@ -6,13 +6,8 @@
  * anything.
  */
 #include "tests/bench/gpu/device_predict.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 static int near(double x, double y) {
@@ -25,8 +20,7 @@ static void binds(predict_turn t, double clocks, const char *what) {
   assert_string_equal(bound, what);
 }
 
-static void a_pipe_binds(void **state) {
-  (void)state;
+TEST(a_pipe_binds) {
   binds((predict_turn){.all = 16, .fma = 16}, 4, "issue slots");
   binds((predict_turn){.all = 16, .fma = 4, .imad = 10}, 5, "IMAD");
   binds((predict_turn){.all = 16, .alu = 10}, 5, "ALU pipe");
@@ -36,8 +30,7 @@ static void a_pipe_binds(void **state) {
 }
 
 /* No turn twice, none without elements; every theme can be reckoned. */
-static void themes_are_shares(void **state) {
-  (void)state;
+TEST(themes_are_shares) {
   static const int group[] = {1, 4, 8};
   assert_null(predict_turn_of("nobody"));
   for (int i = 0; i < 2; i++) {
@@ -85,8 +78,7 @@ static void themes_are_shares(void **state) {
 
 /* Memory alone: a token's K and V are 512 bytes, and a head's logits, places
  * and parts 24 at most. Instructions alone: twice the clock, half the time. */
-static void what_is_free_costs_nothing(void **state) {
-  (void)state;
+TEST(what_is_free_costs_nothing) {
   double slow, fast;
   predict_device d = predict_device_of("no work", 132, 1e18, 3e12, 3e12);
   d.start = 0;

@@ -5,14 +5,11 @@
 #include "tests/gpu/gpucell.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 void gpucell_replay(const gpucell *of, const char *text,
                     const kv_backend *backend, kv_digest digest[3]) {

@@ -5,15 +5,9 @@
 #include "tests/laws/cells.h"
 
 #include "tests/made/made_up.h"
-#include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 const kv_replay_how cells_plain = {.backend = &kv_backend_ref, .threads = 1};
 
@@ -44,17 +38,6 @@ void cells_replay(const kv_trace *t, int n, kv_cell *const *cell,
   bool stopped;
   how.kernels = kv_kernels_best();
   if (kv_replay(t, cell, n, &how, &stopped, &e)) fail_msg("%s", e.text);
-}
-
-kv_trace *cells_trace(const kv_small *s, uint64_t seed) {
-  char name[64];
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  snprintf(name, sizeof name, "%.40s.safetensors", s->name);
-  const char *path = scratch_path(name);
-  if (kv_small_write(s, seed, path, &e) || kv_trace_open(path, &t, &e))
-    fail_msg("%s", e.text);
-  return t;
 }
 
 bool cells_lay_out(kv_registry *list, const kv_trace *t, const char *text,

@@ -8,7 +8,6 @@
 #define KV_TESTS_CELLS_H
 
 #include "sim/engine/replay.h"
-#include "traces/trace/small.h"
 
 /* How to replay: on the reference, by one thread, digests and cost only. */
 extern const kv_replay_how cells_plain;
@@ -21,9 +20,6 @@ void cells_ask(kv_registry *list, const kv_trace *t, int prompt,
 /* The same; a cell that is refused fails the test. */
 void cells_must(kv_registry *list, const kv_trace *t, int prompt,
                 const char *text, int entries, kv_cell *cell);
-/* Writes the trace of that description, drawn by seed, into the scratch folder
- * (tests/support/scratch.h), and opens it; the caller closes it. */
-kv_trace *cells_trace(const kv_small *s, uint64_t seed);
 /* cells_ask with made_up_at, the trace's prompt and no budget. */
 void cells_open(const kv_trace *t, const char *text, kv_cell *cell);
 /* Replays cell[n], which run, in one pass; how.kernels is set here. */

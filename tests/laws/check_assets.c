@@ -7,16 +7,12 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "gpu/host/backends.h"
 #include "ref/ground/arith.h"
@@ -27,6 +23,7 @@
 #include "tests/made/counts.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
@@ -136,9 +133,8 @@ static int stop(void **state) {
 /* --- what is right ------------------------------------------------------ */
 
 /* By hand: layer 0 keeps 2 + 0 and 4 + 1, layer 1 3 + 0 + 2 and 1 + 1 + 2. */
-static void lanes_hold_what_it_says(void **state) {
+TEST(lanes_hold_what_it_says) {
   kv_cell cell;
-  (void)state;
   write_right(beside());
   run(NULL, &kv_backend_ref, &cell);
   assert_string_equal(cell.result.reason, "");
@@ -151,11 +147,10 @@ static void lanes_hold_what_it_says(void **state) {
   kv_cell_close(&cell);
 }
 
-static void named_and_beside_are_one(void **state) {
+TEST(named_and_beside_are_one) {
   kv_cell a, b, c;
   const char *path = scratch_path("my+file.safetensors");
   char text[700];
-  (void)state;
   write_right(beside());
   write_right(path);
   snprintf(text, sizeof text, "%s", scratch_path("my\\+file.safetensors"));
@@ -194,10 +189,9 @@ static void backends_agree(void **state) {
 }
 
 /* With a default it is one of all methods, without one it is not. */
-static void in_all(void **state) {
+TEST(in_all) {
   kv_specs all = {0};
   kv_err e = {0};
-  (void)state;
   if (kv_specs_add(only_counts, "all", &all, &e)) fail_msg("%s", e.text);
   assert_int_equal(all.n, 1);
   assert_ptr_equal(all.spec[0].method, &counts_method);
@@ -211,16 +205,15 @@ static void in_all(void **state) {
 
 /* --- what is not -------------------------------------------------------- */
 
-static void missing_file(void **state) {
+TEST(missing_file) {
   char want[700];
-  (void)state;
   unlink(beside());
   snprintf(want, sizeof want, "there is no %s", beside());
   is_refused(NULL, want);
   is_refused(scratch_path("nowhere.safetensors"), "nowhere.safetensors");
 }
 
-static void wrong_tensors(void **state) {
+TEST(wrong_tensors) {
   static const float wide[LAYERS * KV * 2] = {0};
   static const uint16_t inf[LAYERS * KV] = {0, 0, 0x7c00, 0};
   static const int32_t zero[KV] = {1, 0};
@@ -241,7 +234,6 @@ static void wrong_tensors(void **state) {
       {0, {"layers.0.keep", KV_ST_I32, 1, {KV}, zero}, "KV head 1 of layer 0"}};
   const char *path = scratch_path("w.safetensors");
   tensor t[TENSORS];
-  (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     right(t);
     t[all[i].at] = all[i].t;
@@ -277,12 +269,11 @@ static void *touch(void *self) {
 }
 
 /* Rewritten while it is read: nobody knows what was read. */
-static void rewritten(void **state) {
+TEST(rewritten) {
   toucher x = {.quit = false};
   pthread_t who;
   bool told = false;
   kv_cell cell;
-  (void)state;
   snprintf(x.path, sizeof x.path, "%s", scratch_path("touched.safetensors"));
   write_right(x.path);
   assert_int_equal(pthread_create(&who, NULL, touch, &x), 0);
@@ -298,7 +289,7 @@ static void rewritten(void **state) {
 }
 
 /* A session has no folder to look into; a file that is named serves it. */
-static void sessions_read_it(void **state) {
+TEST(sessions_read_it) {
   char text[800];
   kv_session *s = NULL;
   kv_spec spec;
@@ -311,7 +302,6 @@ static void sessions_read_it(void **state) {
                             .d_v = DIM,
                             .n_tokens = TOKENS,
                             .dtype = KV_F32};
-  (void)state;
   assert_int_equal(kv_spec_parse(only_counts, "counts", &spec, &e), KV_OK);
   assert_int_equal(kv_session_open_spec(&shape, &spec, NULL, PROMPT, &s, &e),
                    KV_REFUSED);
@@ -328,11 +318,10 @@ static void sessions_read_it(void **state) {
 }
 
 /* The table of a plugin that reads a file. */
-static void tables_are_checked(void **state) {
+TEST(tables_are_checked) {
   kv_method m = counts_method;
   kv_param p[3] = {counts_method.params[0], counts_method.params[0], {0}};
   kv_err e = {0};
-  (void)state;
   assert_int_equal(kv_door_check(&m, "x", &e), KV_OK);
   m.params = p;
   p[1].name = "other";

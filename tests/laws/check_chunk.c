@@ -15,16 +15,12 @@
 #include "tests/made/rest.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static const kv_small places[] = {{"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
                                   {"group4_d64", 2, 8, 2, 64, KV_F16, 96, 70},
@@ -35,22 +31,11 @@ enum { PLACES = sizeof places / sizeof *places };
 static kv_trace *trace[PLACES];
 
 static int open_traces(void **state) {
-  kv_err e = {0};
-  if (scratch_make(state)) return 1;
-  for (int i = 0; i < PLACES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "%s.safetensors", places[i].name);
-    const char *path = scratch_path(name);
-    if (kv_small_write(&places[i], 5, path, &e) ||
-        kv_trace_open(path, &trace[i], &e))
-      fail_msg("%s: %s", places[i].name, e.text);
-  }
-  return 0;
+  return opened_make(state, PLACES, places, 5, kv_trace_open, trace);
 }
 
 static int close_traces(void **state) {
-  for (int i = 0; i < PLACES; i++) kv_trace_close(trace[i]);
-  return scratch_remove(state);
+  return opened_close(state, PLACES, trace);
 }
 
 /* --- replays ------------------------------------------------------------ */
@@ -85,8 +70,7 @@ static void same_twin(const char *text) {
   }
 }
 
-static void test_twin(void **state) {
-  (void)state;
+TEST(test_twin) {
   same_twin("rest");
   same_twin("rest+kivi:group=8:residual=8");
 }
@@ -132,8 +116,7 @@ static bool endless(const kv_at *at, const kv_lane *l, const kv_query *q,
   return true;
 }
 
-static void test_bad_chunk_fails_the_cell(void **state) {
-  (void)state;
+TEST(test_bad_chunk_fails_the_cell) {
   kv_method bad = rest_method;
   kv_cell cell = {0};
   bad.chunk = endless;
@@ -146,10 +129,9 @@ static void test_bad_chunk_fails_the_cell(void **state) {
 
 /* Attention has room for one chunk: of two methods on a lane at most one has
  * the hook. */
-static void test_two_chunks_are_refused(void **state) {
+TEST(test_two_chunks_are_refused) {
   kv_method coding = *kv_method_named("kivi");
   kv_cell cell = {0};
-  (void)state;
   coding.name = "coding";
   coding.chunk = endless;
   first = &coding;
@@ -159,8 +141,7 @@ static void test_two_chunks_are_refused(void **state) {
   kv_cell_close(&cell);
 }
 
-static void test_rest_is_one_softmax(void **state) {
-  (void)state;
+TEST(test_rest_is_one_softmax) {
   int rows_seen = 0;
   kv_watch w = {.self = &rows_seen, .seen = check_rest};
   for (int t = 0; t < PLACES; t++) {
@@ -173,13 +154,12 @@ static void test_rest_is_one_softmax(void **state) {
 
 /* Test vectors compute outputs a second time, and refuse what is not the same.
  */
-static void test_vectors_have_it(void **state) {
+TEST(test_vectors_have_it) {
   int step[] = {80};
   int layer[] = {0, 1};
   kv_cell cell = {0};
   kv_err e = {0};
   bool stopped;
-  (void)state;
   cells_open(trace[0], "rest", &cell);
   kv_vectors_ask ask = {.cell = &cell,
                         .steps = 1,

@@ -18,17 +18,12 @@
 #include "tests/made/sieve.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/feed.h"
-#include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { LAYERS = 6, TOKENS = 72, PROMPT = 40, HEADS = 4, KV_HEADS = 2 };
 
@@ -38,18 +33,10 @@ static kv_trace *trace;
 static int open_trace(void **state) {
   const kv_small t = {"down", LAYERS, HEADS,  KV_HEADS,
                       32,     KV_F32, TOKENS, PROMPT};
-  kv_err e = {0};
-  if (scratch_make(state)) return 1;
-  const char *path = scratch_path("down.safetensors");
-  if (kv_small_write(&t, 5, path, &e) || kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
-  return 0;
+  return opened_make(state, 1, &t, 5, kv_trace_open, &trace);
 }
 
-static int close_trace(void **state) {
-  kv_trace_close(trace);
-  return scratch_remove(state);
-}
+static int close_trace(void **state) { return opened_close(state, 1, &trace); }
 
 /* --- replays ------------------------------------------------------------ */
 
@@ -69,8 +56,7 @@ static void must_agree(const char *text, kv_replay_how how, const char *said) {
 
 static const char *const texts[] = {"sieve", composed};
 
-static void walks_and_threads_agree(void **state) {
-  (void)state;
+TEST(walks_and_threads_agree) {
   for (int i = 0; i < 2; i++) {
     kv_replay_how how = cells_plain;
     how.by_steps = true;
@@ -84,11 +70,10 @@ static void walks_and_threads_agree(void **state) {
   }
 }
 
-static void other_cells_change_nothing(void **state) {
+TEST(other_cells_change_nothing) {
   kv_cell alone = {0}, beside = {0}, dense = {0};
   kv_cell *both[] = {&dense, &beside};
   kv_replay_how how = cells_plain;
-  (void)state;
   how.threads = 2;
   cells_run(trace, "sieve", cells_plain, &alone);
   cells_open(trace, "sieve", &beside);
@@ -100,9 +85,8 @@ static void other_cells_change_nothing(void **state) {
   kv_cell_close(&dense);
 }
 
-static void the_twin_agrees(void **state) {
+TEST(the_twin_agrees) {
   kv_replay_how how = cells_plain;
-  (void)state;
   how.backend = probe_backend();
   if (!how.backend) skip();
   for (int i = 0; i < 2; i++) {
@@ -160,11 +144,10 @@ static void look(void *self, int layer, int step, const kv_seen *seen) {
       check_view(step, l, &seen->view[h]);
 }
 
-static void layers_read_the_same_step(void **state) {
+TEST(layers_read_the_same_step) {
   kv_watch watch = {.seen = look};
   kv_replay_how how = cells_plain;
   kv_cell cell = {0};
-  (void)state;
   how.watch = &watch;
   how.fidelity = true;
   cells_run(trace, "sieve", how, &cell);
@@ -201,9 +184,8 @@ static void must_end_alike(kv_session *s, const kv_cell *cell) {
   kv_session_close(s);
 }
 
-static void sessions_agree(void **state) {
+TEST(sessions_agree) {
   kv_cell cell = {0};
-  (void)state;
   cells_run(trace, composed, cells_plain, &cell);
   kv_session *by_layers = start(composed), *by_steps = start(composed);
   kv_err e = {0};
@@ -217,10 +199,9 @@ static void sessions_agree(void **state) {
   kv_cell_close(&cell);
 }
 
-static void sessions_keep_the_order(void **state) {
+TEST(sessions_keep_the_order) {
   kv_session *s = start("sieve");
   kv_err e = {0};
-  (void)state;
   assert_int_equal(feed_block(s, trace, 1, 0, PROMPT, NULL, &e), KV_USAGE);
   assert_non_null(strstr(e.text, "layer 1: step 40 comes before layer 0 has"));
   feed(s, 0, 0, PROMPT);
@@ -258,11 +239,10 @@ static void end(void *self, bool cut) { (void)self, (void)cut; }
 static const kv_replay_keeper keeper = {
     .most = 1e-9, .begin = begin, .ended = ended, .slow = slow, .end = end};
 
-static void a_cell_is_resumed_whole(void **state) {
+TEST(a_cell_is_resumed_whole) {
   static const int kept[] = {0, 2, LAYERS};
   kv_cell first = {0}, again = {0};
   kv_replay_how how = cells_plain;
-  (void)state;
   how.fidelity = true;
   how.keep = &keeper;
   for (int i = 0; i < 3; i++) {
@@ -302,9 +282,8 @@ static const kv_method *with_coding(int i) {
   return i == 0 ? &coding : made_up_at(i - 1);
 }
 
-static void two_that_publish_are_refused(void **state) {
+TEST(two_that_publish_are_refused) {
   kv_cell cell = {0};
-  (void)state;
   coding = *kv_method_named("kivi");
   coding.name = "coding";
   coding.open = open_coding;

@@ -11,17 +11,13 @@
 #include "tests/laws/cells.h"
 #include "tests/made/sieve.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { LAYERS = 6, TOKENS = 72, PROMPT = 40 };
 
@@ -29,18 +25,10 @@ static kv_trace *trace;
 
 static int open_trace(void **state) {
   const kv_small t = {"down", LAYERS, 4, 2, 32, KV_F32, TOKENS, PROMPT};
-  kv_err e = {0};
-  if (scratch_make(state)) return 1;
-  const char *path = scratch_path("down.safetensors");
-  if (kv_small_write(&t, 5, path, &e) || kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
-  return 0;
+  return opened_make(state, 1, &t, 5, kv_trace_open, &trace);
 }
 
-static int close_trace(void **state) {
-  kv_trace_close(trace);
-  return scratch_remove(state);
-}
+static int close_trace(void **state) { return opened_close(state, 1, &trace); }
 
 /* --- the comparison ------------------------------------------------------- */
 
@@ -70,10 +58,9 @@ static void compare(const kv_backend *odd, kv_difference *d) {
   kv_cell_close(&b);
 }
 
-static void a_message_that_differs_is_named(void **state) {
+TEST(a_message_that_differs_is_named) {
   kv_backend odd = kv_backend_ref;
   kv_difference d;
-  (void)state;
   odd.name = "odd";
   odd.publish = twist;
   compare(&odd, &d);
@@ -91,10 +78,9 @@ static void flip(kv_store *s, int lane, kv_scratch *x) {
   ((uint32_t *)(void *)s->out)[3] ^= 1;
 }
 
-static void the_comparison_goes_through_the_layers_above(void **state) {
+TEST(the_comparison_goes_through_the_layers_above) {
   kv_backend odd = kv_backend_ref;
   kv_difference d;
-  (void)state;
   odd.name = "odd";
   odd.attend = flip;
   compare(&odd, &d);
@@ -133,12 +119,11 @@ static size_t read_all(const char *dir, const char *name, char *out,
 }
 
 /* The vectors of one layer are the same, whichever others are asked for. */
-static void vectors_go_through_the_layers_above(void **state) {
+TEST(vectors_go_through_the_layers_above) {
   enum { MOST = 1 << 16 };
   static char a[MOST], b[MOST];
   char one[256], two[256];
   int files = 0;
-  (void)state;
   snprintf(one, sizeof one, "%s", scratch_path("one"));
   snprintf(two, sizeof two, "%s", scratch_path("two"));
   write_vectors(1, (const int[]){4}, one);

@@ -4,15 +4,10 @@
  * says so, alone and among the others, in the words that belong to the fault.
  */
 #include "sim/laws/law.h"
-#include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static kv_trace *trace;
 
@@ -110,26 +105,17 @@ static void must_see(const broken *b) {
   kv_spec_free(&spec);
 }
 
-static void test_broken(void **state) {
-  (void)state;
+TEST(test_broken) {
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     must_see(&faults[i]);
 }
 
 static int open_trace(void **state) {
   const kv_small small = {"faults", 3, 2, 2, 32, KV_F32, 96, 64};
-  kv_err e = {0};
-  if (scratch_make(state)) return 1;
-  const char *path = scratch_path("faults.safetensors");
-  if (kv_small_write(&small, 5, path, &e) || kv_law_open(path, &trace, &e))
-    fail_msg("%s", e.text);
-  return 0;
+  return opened_make(state, 1, &small, 5, kv_law_open, &trace);
 }
 
-static int close_trace(void **state) {
-  kv_trace_close(trace);
-  return scratch_remove(state);
-}
+static int close_trace(void **state) { return opened_close(state, 1, &trace); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_broken)};

@@ -26,17 +26,11 @@
 #include "tests/made/made_up.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
-#include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static const kv_small places[] = {
     {"group1_d32", 3, 2, 2, 32, KV_F32, 96, 64},
@@ -77,15 +71,9 @@ static void choose_backend(void) {
 
 static int open_traces(void **state) {
   kv_err e = {0};
-  if (scratch_make(state)) return 1;
   choose_backend();
+  if (opened_make(state, PLACES, places, 5, kv_law_open, trace)) return 1;
   for (int i = 0; i < PLACES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "%s.safetensors", places[i].name);
-    const char *path = scratch_path(name);
-    if (kv_small_write(&places[i], 5, path, &e) ||
-        kv_law_open(path, &trace[i], &e))
-      fail_msg("%s: %s", places[i].name, e.text);
     kv_law_case c = {.backend = backend, .trace = trace[i]};
     if (kv_law_dense(&c, &dense[i], &e)) fail_msg("%s", e.text);
   }
@@ -93,8 +81,7 @@ static int open_traces(void **state) {
 }
 
 static int close_traces(void **state) {
-  for (int i = 0; i < PLACES; i++) kv_trace_close(trace[i]);
-  return scratch_remove(state);
+  return opened_close(state, PLACES, trace);
 }
 
 /* --- asking ------------------------------------------------------------- */
@@ -166,8 +153,7 @@ static int has_turn(int m) {
   return !left_out(m) && !rig_wants_file(kv_method_at(m));
 }
 
-static void test_geometries(void **state) {
-  (void)state;
+TEST(test_geometries) {
   for (int m = 0; kv_method_at(m); m++)
     for (int i = 0; i < PLACES && has_turn(m); i++) {
       const char *name = kv_method_at(m)->name;
@@ -203,8 +189,7 @@ static void each_choice(const kv_method *m, const kv_param *p) {
   }
 }
 
-static void test_choices(void **state) {
-  (void)state;
+TEST(test_choices) {
   int choices = 0;
   for (int m = 0; kv_method_at(m); m++)
     for (const kv_param *p = kv_method_at(m)->params; p && p->name; p++)
@@ -215,8 +200,7 @@ static void test_choices(void **state) {
   assert_true(choices >= 10);
 }
 
-static void test_further(void **state) {
-  (void)state;
+TEST(test_further) {
   for (int i = 0; i < FURTHER; i++) {
     tally n = {0};
     if (left_out(i)) continue;
@@ -244,8 +228,7 @@ static void ask_made_up(const char *name) {
   kv_spec_free(&spec);
 }
 
-static void test_made_up(void **state) {
-  (void)state;
+TEST(test_made_up) {
   ask_made_up("mad");
   ask_made_up("rest");
   ask_made_up("rest+kivi:group=8:residual=8");
@@ -283,10 +266,7 @@ static void same_twin(const kv_method *method) {
   }
 }
 
-static void test_mad_twin(void **state) {
-  (void)state;
-  same_twin(&mad_method);
-}
+TEST(test_mad_twin) { same_twin(&mad_method); }
 
 /* --- coded rows are decoded once ---------------------------------------- */
 
@@ -334,8 +314,7 @@ static void counted_compress(const kv_at *at, kv_lane *l) {
   decoded = before;
 }
 
-static void test_decoded_once(void **state) {
-  (void)state;
+TEST(test_decoded_once) {
   kv_method method = mad_method;
   method.open = counted_open;
   method.view = counted_view;
@@ -355,8 +334,7 @@ static void test_decoded_once(void **state) {
 }
 
 /* What is not asked above is not passed either. */
-static void test_rows_are_counted(void **state) {
-  (void)state;
+TEST(test_rows_are_counted) {
   if (!counts_rows()) skip();
 }
 

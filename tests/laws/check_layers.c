@@ -180,9 +180,8 @@ static void ask(const char *text, int *asked) {
   kv_spec_free(&spec);
 }
 
-static void laws(void **state) {
+TEST(laws) {
   int asked = 0;
-  (void)state;
   for (int m = 0; kv_method_at(m); m++)
     if (!rig_wants_file(kv_method_at(m))) ask(kv_method_at(m)->name, &asked);
   for (int i = 0; i < FURTHER; i++) ask(further[i], &asked);
@@ -191,11 +190,10 @@ static void laws(void **state) {
 }
 
 /* What is written says every layer's values, and is read again as the same. */
-static void written(void **state) {
+TEST(written) {
   kv_spec spec = parsed("h2o:budget=40/12/24/33/16:group=mean"), again;
   kv_cell cell;
   kv_err e = {0};
-  (void)state;
   assert_false(kv_spec_wants_budget(&spec));
   kv_asked_cell asked = {.spec = &spec, .entries = -1};
   assert_int_equal(kv_cell_open(trace, 0, kv_kernels_best(), &asked, &cell, &e),
@@ -235,8 +233,7 @@ static void refused(const char *text, const char *word, const char *other) {
   kv_cell_close(&cell);
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   refused("window:budget=1/2/3", "3 budgets", "5 layers (of which 3");
   refused("pyramidkv:budget=9/9/9/9/9", "spreads one budget", "snapkv");
   refused("snapkv:budget=40/40/8/40/40:window=9", "layer 2, budget 8",

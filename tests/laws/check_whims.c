@@ -10,8 +10,7 @@
 #include "tests/made/whim.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/rig.h"
-#include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,24 +28,13 @@ static kv_trace *trace[PLACES];
 static int draws = 8;
 
 static int open_traces(void **state) {
-  kv_err e = {0};
   const char *many = getenv("KV_WHIMS");
   if (many) draws = atoi(many);
-  if (scratch_make(state)) return 1;
-  for (int i = 0; i < PLACES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "%s.safetensors", places[i].name);
-    const char *path = scratch_path(name);
-    if (kv_small_write(&places[i], 7, path, &e) ||
-        kv_law_open(path, &trace[i], &e))
-      fail_msg("%s: %s", places[i].name, e.text);
-  }
-  return 0;
+  return opened_make(state, PLACES, places, 7, kv_law_open, trace);
 }
 
 static int close_traces(void **state) {
-  for (int i = 0; i < PLACES; i++) kv_trace_close(trace[i]);
-  return scratch_remove(state);
+  return opened_close(state, PLACES, trace);
 }
 
 /* --- asking ------------------------------------------------------------- */
@@ -81,10 +69,9 @@ static void ask_laws(const kv_law_case *c, const char *text) {
              broken < 0 ? "none" : kv_law_at(broken)->name, e.text);
 }
 
-static void test_laws(void **state) {
+TEST(test_laws) {
   const kv_backend *backend = rig_backend();
   bool ref = backend == &kv_backend_ref;
-  (void)state;
   if (!ref && strcmp(backend->name, "emu") != 0) skip();
   each(ref ? backend : probe_backend(), ref ? NULL : probe_rows, ask_laws);
 }
@@ -116,8 +103,7 @@ static void same_on_both(const kv_law_case *c, const char *text) {
              output ? "" : " output");
 }
 
-static void test_backends(void **state) {
-  (void)state;
+TEST(test_backends) {
   if (!probe_backend()) skip();
   each(probe_backend(), NULL, same_on_both);
 }

@@ -32,7 +32,7 @@ static rig_case two_lanes(float q[32], float k[32]) {
   return c;
 }
 
-static void worked(void **state) {
+TEST(worked) {
   static const struct {
     const char *spec;
     int kept[2][8];
@@ -59,7 +59,6 @@ static void worked(void **state) {
   };
   float q[32], k[32];
   rig_case c = two_lanes(q, k);
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
     rig *r = rig_open(&c, at[i].spec);
     for (int l = 0; l < 2; l++) rig_holds(r, l, at[i].kept[l]);
@@ -68,10 +67,9 @@ static void worked(void **state) {
 }
 
 /* Two equal heads count 3 each, and 3 * 0.5 + 1 = 2.5 goes to the even 2. */
-static void halves_to_even(void **state) {
+TEST(halves_to_even) {
   float q[32], k[32];
   rig_case c = two_lanes(q, k);
-  (void)state;
   memcpy(k + 16, k, 16 * sizeof *k);
   memcpy(q + 28, q + 12, 4 * sizeof *q);
   rig *r = rig_open(&c, "adakv:budget=5:window=2:kernel=1:alpha=0.5");
@@ -155,10 +153,9 @@ static int as_plain(const rig_case *c, bool normalise, const char *spec) {
   return mixed;
 }
 
-static void plain_rule(void **state) {
+TEST(plain_rule) {
   rig_case c = RIG_SHAPE(8, 4, 8, 4, 60, 60);
   int different = 0;
-  (void)state;
   for (uint32_t seed = 60; seed < 66; seed++) {
     rig_data(&c, seed);
     int off = as_plain(&c, false, "adakv:budget=14:window=4:kernel=1");
@@ -178,9 +175,8 @@ static int total(const rig *r) {
   return n;
 }
 
-static void totals(void **state) {
+TEST(totals) {
   rig_case c = RIG_SHAPE(8, 4, 8, 4, 90, 80, .n_layers = 3, .layer = 2);
-  (void)state;
   for (uint32_t seed = 40; seed < 48; seed++) {
     rig_data(&c, seed);
     rig *r = rig_open(&c, "adakv:budget=21:safeguard=minimum");
@@ -234,11 +230,10 @@ static void share_again(shared *s, int n) {
   memset(s->vote, 0, sizeof s->vote);
 }
 
-static void again(void **state) {
+TEST(again) {
   rig_case c = RIG_SHAPE(4, 2, 8, 4, 46, 20);
   shared s = {.vote = {{0}}};
   int ids[65], unequal = 0;
-  (void)state;
   rig_data(&c, 33);
   memset(s.in, true, sizeof s.in);
   for (int t = 18; t < 20; t++) vote_again(&s, &c, t, true);
@@ -292,10 +287,9 @@ static const rig_laws laws = {
       .says = {"every=3", "window=4"}}}};
 
 /* Of the shortest keys of a layer: every scorer, at equal budgets. */
-static void scorers(void **state) {
+TEST(scorers) {
   static const char *const score[] = {"h2o", "knorm", "keydiff", "lagkv"};
   rig_case c = RIG_SHAPE(4, 2, 8, 8, 34, 30);
-  (void)state;
   rig_data(&c, 51);
   for (int i = 0; i < 4; i++) {
     char spec[64] = "adakv:budget=9:safeguard=minimum:score=";

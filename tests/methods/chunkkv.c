@@ -6,9 +6,8 @@
  */
 #include "tests/support/rig.h"
 
-static void worked(void **state) {
+TEST(worked) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "chunkkv:score=knorm:budget=4:chunk=2", 0,
             (int[]){0, 1, 6, 7, -1});
   rig_keeps(&c, "chunkkv:score=knorm:budget=7:chunk=2", 0,

@@ -10,9 +10,8 @@
 static const float values[16] = {1, 0,   0, -1, .5f, 0,  -4,  5,
                                  0, .1f, 9, 0,  -2,  -2, .5f, .5f};
 
-static void worked(void **state) {
+TEST(worked) {
   rig_case c = rig_eight(8);
-  (void)state;
   c.v = values;
   c.d_v = 2;
   rig_keeps(&c, "criticalkv:score=knorm:budget=4:epsilon=0", 0,

@@ -88,9 +88,8 @@ static void follows(const delta_weights *w, const char *spec, int k) {
 
 #define SMALL "deltakv:retrieve=all:full=7:sink=2:recent=8:stride=5:latent=fp32"
 
-static void worked(void **state) {
+TEST(worked) {
   delta_weights w;
-  (void)state;
   follows(NULL, SMALL ":compressor=none", 4);
   follows(NULL, SMALL ":compressor=none:nearest=1", 1);
   delta_draw(&w, true, HID, DC);
@@ -107,9 +106,8 @@ static double kr(double full, double layers, double code, double by) {
 
 static bool near(double a, double b) { return fabs(a - b) < 5e-5; }
 
-static void shares(void **state) {
+TEST(shares) {
   const kv_delta d = {512, KV_LATENT_FP16, 0, 4, 0, 0, 0};
-  (void)state;
   assert_true(near(kr(5, 32, 512, 2048), .4516));
   assert_true(near(kr(4, 32, 512, 2048), .4312));
   assert_true(near(kr(5, 32, 512 / 4., 2048), .2934));
@@ -129,7 +127,7 @@ static void shares(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static void laws(void **state) {
+TEST(laws) {
   static const char *const more[] = {":compressor=none",
                                      ":compressor=none:refs=recon",
                                      ":compressor=none:self=yes:phase=block",
@@ -138,7 +136,6 @@ static void laws(void **state) {
                                      ":compressor=none:stride=4096:nearest=9"};
   rig_case c = delta_case(NULL);
   char spec[160];
-  (void)state;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     snprintf(spec, sizeof spec, "deltakv:retrieve=all:full=7:recent=8%s",
              more[i]);
@@ -153,9 +150,8 @@ static void laws(void **state) {
   "`latent`, or other weights"
 
 /* 8 .. 33 are compressed after the prompt, but for 10, 20, 30. */
-static void too_large(void **state) {
+TEST(too_large) {
   delta_weights w;
-  (void)state;
   delta_draw(&w, false, HID, DC);
   rig_case c = delta_case(&w);
   float *v = (float *)(uintptr_t)c.v + T * DELTA_DV;
@@ -174,9 +170,8 @@ static void too_large(void **state) {
   rig_data_free(&c);
 }
 
-static void opening(void **state) {
+TEST(opening) {
   delta_weights w;
-  (void)state;
   delta_draw(&w, true, HID, DC);
   rig_case c = delta_case(&w);
   rig_law_refused(&c, "deltakv:full=7:top=4:r=0.5", KV_REFUSED, "top=4", "r=");

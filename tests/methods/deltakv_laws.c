@@ -69,8 +69,7 @@ static void parts_of(const char *more, bool self, bool block) {
   rig_data_free(&c);
 }
 
-static void partition(void **state) {
-  (void)state;
+TEST(partition) {
   parts_of("", false, false);
   parts_of(":phase=block", false, true);
   parts_of(":self=yes", true, false);
@@ -123,9 +122,8 @@ static void as_dense(const delta_weights *w, const char *spec) {
   rig_data_free(&c);
 }
 
-static void orthonormal(void **state) {
+TEST(orthonormal) {
   static delta_weights w;
-  (void)state;
   delta_orthonormal(&w);
   given_back(delta_case(&w), "", 1e-4);
   given_back(delta_case(&w), ":phase=block:self=yes:nearest=1", 1e-4);
@@ -148,10 +146,9 @@ static rig_case ending_in(const delta_weights *w, float by) {
 /* Three products by orthonormal maps and one by a power of two; each rounds the
  * length |x| <= sqrt(w) by (w + 1) sqrt(w) 2^-24 of it at most, of x and of the
  * mean: 6 (w + 1) w 2^-24, to which turning a key adds less than w 2^-24. */
-static void saturated(void **state) {
+TEST(saturated) {
   static delta_weights w;
   double most = (6 * (W + 1) + 1) * W * 0x1p-24;
-  (void)state;
   delta_saturated(&w);
   given_back(ending_in(&w, 1), "", most);
   given_back(ending_in(&w, 1), ":phase=block:self=yes:nearest=1", most);
@@ -175,9 +172,8 @@ static double left_of_small(const delta_weights *w) {
   return most;
 }
 
-static void small_is_lost(void **state) {
+TEST(small_is_lost) {
   static delta_weights w;
-  (void)state;
   delta_saturated(&w);
   assert_true(left_of_small(&w) < 0x1p-16);
   delta_draw(&w, true, 5, 8);
@@ -242,8 +238,7 @@ static void few(const char *more, int top, double share) {
   rig_data_free(&c);
 }
 
-static void top(void **state) {
-  (void)state;
+TEST(top) {
   few(":top=5", 5, 0);
   few(":top=1000", 1000, 0);
   few(":r=0.25", 0, 0.25);
@@ -312,9 +307,8 @@ static void replayed_in_four(delta_weights *w, const char *more, int group) {
   rig_data_free(&c);
 }
 
-static void int4(void **state) {
+TEST(int4) {
   static delta_weights w;
-  (void)state;
   delta_draw(&w, true, 5, 8);
   replayed_in_four(&w, "", 8);
   delta_draw(&w, true, 5, 64);

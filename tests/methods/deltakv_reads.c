@@ -86,8 +86,7 @@ static void reads_of(const char *more, bool held, bool recon) {
   rig_data_free(&c);
 }
 
-static void step_reads(void **state) {
-  (void)state;
+TEST(step_reads) {
   if (rig_backend() != &kv_backend_ref) skip(); /* it asks rig_at */
   reads_of("", false, false);
   reads_of(":tier=host", false, false);

@@ -6,9 +6,8 @@
 #include "tests/support/rig.h"
 #include <math.h>
 
-static void everything(void **state) {
+TEST(everything) {
   rig_case c = RIG_SHAPE(4, 2, 16, 8, 300, 290);
-  (void)state;
   rig_data(&c, 1);
   rig *r = rig_open(&c, "dense");
   for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
@@ -24,10 +23,9 @@ static void everything(void **state) {
   rig_data_free(&c);
 }
 
-static void exact(void **state) {
+TEST(exact) {
   rig_case c = RIG_SHAPE(2, 1, 8, 5, 140, 139);
   double p[140];
-  (void)state;
   rig_data(&c, 2);
   rig *r = rig_open(&c, "dense");
   rig_to(r, 140);
@@ -44,9 +42,8 @@ static void exact(void **state) {
 }
 
 /* A prompt of one token, and a prompt without decode steps. */
-static void edges(void **state) {
+TEST(edges) {
   rig_case c = RIG_SHAPE(1, 1, 2, 2, 3, 0);
-  (void)state;
   rig_data(&c, 3);
   for (c.prompt_len = 1; c.prompt_len <= 3; c.prompt_len++)
     rig_law(&c, "dense", NULL, NULL);

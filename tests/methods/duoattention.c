@@ -61,10 +61,9 @@ static void pattern(rig_case *c, const char *more, const char *want) {
   }
 }
 
-static void of_a_file(void **state) {
+TEST(of_a_file) {
   table t = {.gate = {.1f, .9f, .5f, .5f}};
   rig_case c = two_heads();
-  (void)state;
   fill(&t);
   rig_data(&c, 3);
   c.asset = &t.asset;
@@ -78,8 +77,7 @@ static void of_a_file(void **state) {
   rig_data_free(&c);
 }
 
-static void quantiles(void **state) {
-  (void)state;
+TEST(quantiles) {
   for (int n = 1; n < 70; n++)
     for (int k = 0; k <= 16; k++) {
       int streams = 0;
@@ -102,7 +100,7 @@ static rig_case uneven(float q[32], float k[32]) {
   return c;
 }
 
-static void of_the_prompt(void **state) {
+TEST(of_the_prompt) {
   static const int all[] = {0, 1, 2, 3, 4, 5, -1}, ends[] = {0, 4, 5, -1};
   static const struct {
     const char *spec;
@@ -118,7 +116,6 @@ static void of_the_prompt(void **state) {
       {"duoattention:sink=3:recent=3", {true, false}}};
   float q[32], k[32], v[128];
   rig_case c = uneven(q, k);
-  (void)state;
   memcpy(v, rig_unit8, sizeof rig_unit8);
   memcpy(v + 64, rig_unit8, sizeof rig_unit8);
   c.v = v;
@@ -144,10 +141,9 @@ static const rig_laws laws = {
      {"duoattention:sink=8:recent=32", .dense = true},
      {"duoattention:sink=2:recent=6", .prompt_len = 1}}};
 
-static void opening(void **state) {
+TEST(opening) {
   table t = {.gate = {.1f, .9f, .5f, 1.5f}};
   rig_case c = two_heads();
-  (void)state;
   fill(&t);
   kv_needs n = rig_needs(&c, "duoattention");
   assert_int_equal(n.prompt_rows, 7);

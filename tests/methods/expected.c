@@ -116,7 +116,7 @@ static void plainly(const rig_case *c, int lane, int budget, const asked *a,
   ids[n] = -1;
 }
 
-static void options(void **state) {
+TEST(options) {
   static const struct {
     const char *spec;
     asked a;
@@ -132,7 +132,6 @@ static void options(void **state) {
   rig_case c = sample(34);
   int ids[N][2][TOKENS + 1];
   bool differ[N] = {false};
-  (void)state;
   for (int s = 0; s < N; s++) {
     rig *r = rig_open(&c, all[s].spec);
     for (int lane = 0; lane < 2; lane++) {
@@ -147,9 +146,8 @@ static void options(void **state) {
   rig_data_free(&c);
 }
 
-static void forms(void **state) {
+TEST(forms) {
   rig_case c = sample(32);
-  (void)state;
   rig *r = rig_open(&c, "expected:budget=9:form=both:every=2");
   assert_int_equal(rig_lane(r, 0)->n, 9);
   rig_to(r, 27);
@@ -175,9 +173,8 @@ static const rig_laws laws = {
      {"expected:budget=7:form=both:reindex=yes", KV_REFUSED,
       .says = {"form=prefill", "reindex=no"}}}};
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = sample(33);
-  (void)state;
   kv_needs needs = rig_needs(&c, "expected:budget=7");
   assert_true(needs.rope && needs.ahead == 512);
   rig_data_free(&c);

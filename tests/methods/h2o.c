@@ -20,9 +20,8 @@ static void sums(const rig *r, const double *expected) {
   }
 }
 
-static void worked_drop(void **state) {
+TEST(worked_drop) {
   rig_case c = rig_eight(6);
-  (void)state;
   rig *r = rig_open(&c, "h2o:budget=4:recent=2");
   rig_holds(r, 0, (int[]){0, 2, 4, 5, -1});
   sums(r, (double[]){2.171753, 1.728537, .473034, .022694});
@@ -41,9 +40,8 @@ static void worked_drop(void **state) {
   rig_close(r);
 }
 
-static void worked_masked(void **state) {
+TEST(worked_masked) {
   rig_case c = rig_eight(6);
-  (void)state;
   rig *r = rig_open(&c, "h2o:budget=4:recent=2:variant=masked");
   rig_holds(r, 0, (int[]){0, 2, 4, 5, -1}); /* 4 is the orphan */
   rig_to(r, 7);
@@ -56,9 +54,8 @@ static void worked_masked(void **state) {
 }
 
 /* Column sums of all eight rows: 2.380124 1.585740 2.421312 .296011 ... */
-static void worked_prefill(void **state) {
+TEST(worked_prefill) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "h2o:budget=4:recent=2:variant=prefill", 0,
             (int[]){0, 2, 6, 7, -1});
   c.prompt_len = 6;
@@ -71,9 +68,8 @@ static void worked_prefill(void **state) {
 /* Means over the rows that saw a token. Of eight rows .297515 .226534 .403552
  * .059202 .231681 ..: token 4 before token 1. Decoding from six, the seventh
  * row brings token 6 .286281 of one row, more than .280118 of token 1. */
-static void worked_seen(void **state) {
+TEST(worked_seen) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "h2o:budget=3:recent=0:variant=prefill", 0,
             (int[]){0, 1, 2, -1});
   rig_keeps(&c, "h2o:budget=3:recent=0:variant=prefill:scale=seen", 0,
@@ -92,11 +88,10 @@ static void worked_seen(void **state) {
 
 /* The quotient is rounded once, and equal ones go by the lower entry: 3/3 and
  * 1/1 tie, 1/3 in binary32 is 0x1.555556p-2. */
-static void seen_part(void **state) {
+TEST(seen_part) {
   const uint32_t id[4] = {0, 1, 2, 7};
   float score[4] = {3, 1, 1, 0.5f};
   bool keep[4];
-  (void)state;
   kv_scores_seen(3, id, 3, score);
   kv_scores_seen(8, id + 3, 1, score + 3);
   assert_true(score[0] == 1 && score[1] == 0.5f && score[2] == 1);
@@ -158,9 +153,8 @@ static void literal(const rig_case *c, int heavy, int recent,
   rig_close(r);
 }
 
-static void simulators(void **state) {
+TEST(simulators) {
   rig_case c = RIG_SHAPE(1, 1, 8, 4, 60, 20);
-  (void)state;
   for (uint32_t seed = 20; seed < 24; seed++) {
     rig_data(&c, seed);
     literal(&c, 5, 4, "h2o:budget=9:recent=4:variant=masked");
@@ -197,10 +191,9 @@ static const rig_laws laws = {
       .says = {"scale=seen", "masked"}}}};
 
 /* The sums of a lane are the group's: two equal query heads double them. */
-static void groups(void **state) {
+TEST(groups) {
   rig_case c = rig_eight(6);
   float q[32];
-  (void)state;
   memcpy(q, rig_query8, sizeof rig_query8);
   memcpy(q + 16, rig_query8, sizeof rig_query8);
   c.heads = 2;
@@ -215,9 +208,8 @@ static void groups(void **state) {
   rig_close(r);
 }
 
-static void too_long(void **state) {
+TEST(too_long) {
   rig_case c = rig_eight(6);
-  (void)state;
   c.heads = 4;
   c.n_tokens = 1 << 21;
   rig_law_refused(&c, "h2o:budget=4", KV_REFUSED, "8388608", "4194304");

@@ -62,7 +62,7 @@ static void replay_plain(const rig_case *c, hard_rule o, const char *spec,
   rig_close(r);
 }
 
-static void replays(void **state) {
+TEST(replays) {
   rig_case c = RIG_SHAPE(3, 1, 6, 4, 100, 33);
   static const char *const spec =
       "hardkv:upper=40:window=7:every=9:kernel=3:sinks=2:local=5:p=0.7";
@@ -87,7 +87,6 @@ static void replays(void **state) {
       {":variant=code:adapter=rkv:calibrate=bisect", false, true, true, false,
        true, false}};
   often how = {0};
-  (void)state;
   for (uint32_t seed = 1; seed < 4; seed++)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
       hard_rule o = {.upper = 40,
@@ -116,7 +115,7 @@ static int bounded(const rig_case *c, int step, const void *ctx) {
   return 12 + (step - c->prompt_len) % 8;
 }
 
-static void laws(void **state) {
+TEST(laws) {
   rig_case c = RIG_SHAPE(4, 2, 16, 8, 50, 25);
   static const char *const more[] = {
       "",
@@ -133,7 +132,6 @@ static void laws(void **state) {
       ":adapter=rkv:redundant=read",
       ":variant=code:calibrate=bisect:condensed=merge"};
   static const int group[] = {1, 4, 7, 8};
-  (void)state;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     char spec[128];
     c.heads = c.kv_heads * group[i % 4];
@@ -155,11 +153,10 @@ static void laws(void **state) {
 
 /* What was hidden stays hidden until it is gone; sinks and the dense tier are
  * read; a choice has tokens in every compression. */
-static void masks(void **state) {
+TEST(masks) {
   rig_case c = RIG_SHAPE(2, 1, 6, 4, 120, 30);
   bool hidden[HARD_MOST] = {false};
   int was = 0;
-  (void)state;
   rig_data(&c, 3);
   rig *r = rig_open(&c, "hardkv:upper=90:lower=9:window=6:every=5:p=0.5");
   for (int step = c.prompt_len; step <= c.n_tokens; step++) {
@@ -182,13 +179,12 @@ static void masks(void **state) {
 /* What a lane was rewritten to is what was read of it, in its order: as long as
  * upper cuts nothing, a lane whose masks clear bits has the same outputs, to
  * the bit, as one that is rewritten each time. */
-static void rewriting(void **state) {
+TEST(rewriting) {
   rig_case c = RIG_SHAPE(4, 2, 16, 8, 120, 60);
   static const char *const more = "window=4:every=10:lower=9:p=0.2";
   uint32_t held[HARD_MOST], read[HARD_MOST];
   char spec[2][96];
   int rewrites = 0, moved = 0;
-  (void)state;
   rig_data(&c, 5);
   snprintf(spec[0], sizeof spec[0], "hardkv:upper=26:%s", more);
   snprintf(spec[1], sizeof spec[1], "hardkv:upper=400:%s", more);
@@ -252,7 +248,7 @@ static int triggers(const rig_case *c, const char *spec, int upper) {
 
 /* On the reference alone: others are held to its journal, and 128 queries take
  * the executor minutes. */
-static void long_answer(void **state) {
+TEST(long_answer) {
   if (strcmp(rig_backend()->name, "ref") != 0) skip();
   kv_trace *t = bundled_open("generated_1500.safetensors");
   const kv_shape *s = &t->shape;
@@ -265,7 +261,6 @@ static void long_answer(void **state) {
   rig_case c =
       RIG_SHAPE((int)heads, 1, s->d, s->d_v, s->n_tokens, s->prompt_len,
                 .scale = s->scale, .q = q, .k = k, .v = v);
-  (void)state;
   assert_true(triggers(&c, "hardkv:upper=256", 256) >= 10);
   free(q), free(k), free(v);
   kv_trace_close(t);
@@ -297,9 +292,8 @@ static const rig_laws refusals = {
      {"hardkv:upper=40:adapter=score:window=16:every=9", KV_REFUSED,
       .says = {"every=9", "window=16"}}}};
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = rig_eight(8);
-  (void)state;
   kv_needs n = rig_needs(&c, "hardkv:upper=400");
   assert_int_equal(n.every, 128);
   assert_int_equal(n.meta[0].page, 8);

@@ -66,13 +66,12 @@ static void same_as_snapkv(rig_case *c, const char *spec, const char *more,
   rig_close(r);
 }
 
-static void worked(void **state) {
+TEST(worked) {
   static const int mean[2][2] = {{12, 4}, {1, 15}};
   static const int two[2][2] = {{10, 6}, {4, 12}};
   static const int each[2][4] = {{15, 8, 4, 4}, {1, 1, 15, 15}};
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
   rig_case c = two_layers(30);
-  (void)state;
   fill(&t);
   c.asset = &t.asset;
   for (c.layer = 0; c.layer < 2; c.layer++) {
@@ -86,9 +85,8 @@ static void worked(void **state) {
 }
 
 /* KVCache-Factory's numbers: C = 128 before the window, beta 1.01. */
-static void published(void **state) {
+TEST(published) {
   params o = {.sum = 4, .pool = 126.0f * 1024, .least = 2, .named = 1};
-  (void)state;
   assert_int_equal(kv_headkv_cap(&o, 4.0f / 1024), 128);
   assert_int_equal(kv_headkv_cap(&o, 0), 2);
   assert_int_equal(kv_headkv_cap(&o, 4.0f / 512), 254);
@@ -97,10 +95,9 @@ static void published(void **state) {
 }
 
 /* A prompt below the budget stays whole, one of just the budget does not. */
-static void short_prompts(void **state) {
+TEST(short_prompts) {
   static const int all[2] = {9, 9}, some[2] = {12, 4};
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
-  (void)state;
   fill(&t);
   for (int n = 9; n < 11; n++) {
     rig_case c = two_layers(n);
@@ -112,10 +109,9 @@ static void short_prompts(void **state) {
 }
 
 /* All heads alike, by a table or without one: SnapKV. */
-static void uniform(void **state) {
+TEST(uniform) {
   scores t = {.score = {3, 3, 3, 3, 3, 3, 3, 3}};
   rig_case c = two_layers(30);
-  (void)state;
   fill(&t);
   kv_layer_digests s = rig_replay(&c, "snapkv:budget=10:window=2");
   for (int i = 0; i < 2; i++) {
@@ -128,12 +124,11 @@ static void uniform(void **state) {
 }
 
 /* grow=no: after `every` steps every lane is at its cap and the last two. */
-static void compresses_again(void **state) {
+TEST(compresses_again) {
   static const int held[2][7] = {{14, 15, 16, 14, 15, 16, 14},
                                  {6, 7, 8, 6, 7, 8, 6}};
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
   rig_case c = two_layers(30);
-  (void)state;
   fill(&t);
   c.asset = &t.asset;
   rig *r = rig_open(&c, "headkv:budget=10:window=2:beta=1.01:grow=no:every=3");
@@ -145,10 +140,9 @@ static void compresses_again(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
+TEST(laws) {
   scores t = {.score = {4, 2, 1, 1, 0, 0, 4, 4}};
   rig_case c = two_layers(30);
-  (void)state;
   fill(&t);
   rig_law(&c, "headkv:budget=10:window=2", rig_grown, &(int){10});
   rig_law_dense(&c, "headkv:budget=30");
@@ -162,10 +156,9 @@ static void laws(void **state) {
   rig_data_free(&c);
 }
 
-static void opening(void **state) {
+TEST(opening) {
   scores t = {.score = {4, 2, 1, 1, 0, -1, 4, 4}};
   rig_case c = two_layers(30);
-  (void)state;
   fill(&t);
   c.asset = &t.asset;
   rig_law_refused(&c, "headkv:budget=10", KV_REFUSED, "query head 1 of layer 1",

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static void worked(void **state) {
+TEST(worked) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "keydiff:budget=4", 0, (int[]){0, 3, 5, 7, -1});
   rig_keeps(&c, "keydiff:budget=5:block=0", 0, (int[]){0, 2, 3, 5, 7, -1});
   rig_keeps(&c, "keydiff:budget=4:sinks=1:last=2", 0, (int[]){0, 5, 6, 7, -1});
@@ -69,10 +68,9 @@ static rig_case sample(uint32_t seed) {
   return c;
 }
 
-static void blocks(void **state) {
+TEST(blocks) {
   rig_case c = sample(3);
   int ids[64];
-  (void)state;
   rig *r = rig_open(&c, "keydiff:budget=12:block=10");
   for (int lane = 0; lane < 2; lane++) {
     plainly(&c, lane, 12, 10, ids);
@@ -83,9 +81,8 @@ static void blocks(void **state) {
 }
 
 /* Compressed every third step; with form=decode the prompt stays until then. */
-static void forms(void **state) {
+TEST(forms) {
   rig_case c = sample(4);
-  (void)state;
   rig *r = rig_open(&c, "keydiff:budget=12:form=both:every=3");
   assert_int_equal(rig_lane(r, 0)->n, 12);
   rig_to(r, 46);
@@ -104,10 +101,9 @@ static void forms(void **state) {
 }
 
 /* Re-indexing moves no decision, and what is attended. */
-static void reindexed(void **state) {
+TEST(reindexed) {
   static const float inv_freq[8] = {1, .5f, .25f, .125f, .06f, .03f, .01f, 0};
   rig_case c = sample(5);
-  (void)state;
   c.inv_freq = inv_freq;
   kv_layer_digests a = rig_replay(&c, "keydiff:budget=9");
   kv_layer_digests b = rig_replay(&c, "keydiff:budget=9:reindex=yes");

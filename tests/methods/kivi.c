@@ -18,9 +18,8 @@ static bool is_full(const kv_cell_ref *side, int i) {
   return side[i].format == KV_RAW;
 }
 
-static void when(void **state) {
+TEST(when) {
   rig_case c = RIG_SHAPE(2, 1, 8, 6, 30, 11);
-  (void)state;
   rig_data(&c, 10);
   rig *r = rig_open(&c, "kivi:group=2:residual=4");
   for (int step = 11; step <= 30; step++) {
@@ -73,9 +72,8 @@ static void close_enough(const rig_case *c, const rig *r, int levels) {
   assert_true(coded > l->n * 4);
 }
 
-static void errors(void **state) {
+TEST(errors) {
   rig_case c = RIG_SHAPE(2, 2, 12, 10, 50, 20);
-  (void)state;
   rig_data(&c, 11);
   for (int bits = 2; bits <= 4; bits += 2)
     for (int code = 0; code < 2; code++) {
@@ -92,9 +90,8 @@ static void errors(void **state) {
 
 /* d = 128, groups of 32: 96 bytes a coded token and head at 2 bits, 160 at 4,
  * as worked out from codes and fp16 pairs. */
-static void bytes(void **state) {
+TEST(bytes) {
   rig_case c = RIG_SHAPE(1, 1, 128, 128, 200, 192, .half = true);
-  (void)state;
   rig_data(&c, 12);
   for (int bits = 2; bits <= 4; bits += 2) {
     char spec[80];
@@ -166,11 +163,10 @@ static double worst_key(const rig *r, const float *k) {
   return worst;
 }
 
-static void before_rope_worked(void **state) {
+TEST(before_rope_worked) {
   static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
   rig_case c = RIG_SHAPE(1, 1, 2 * PAIRS, 2 * PAIRS, TURNS + 1, TURNS,
                          .inv_freq = inv_freq);
-  (void)state;
   rig_data(&c, 15);
   float *k = turned_keys(inv_freq), *data = (float *)c.k;
   memcpy(data, k, (size_t)TURNS * 2 * PAIRS * sizeof *k);
@@ -190,12 +186,11 @@ static void before_rope_worked(void **state) {
 
 /* Alone in its group a key is h of itself: at position 0 of the rotated one,
  * elsewhere of the one turned back. */
-static void before_rope_at_zero(void **state) {
+TEST(before_rope_at_zero) {
   static const float inv_freq[PAIRS] = {1, 0.5f, 0.1f, 0.01f};
   rig_case c =
       RIG_SHAPE(1, 1, 2 * PAIRS, 2 * PAIRS, 8, 4, .inv_freq = inv_freq);
   float before[2 * PAIRS], after[2 * PAIRS];
-  (void)state;
   rig_data(&c, 16);
   rig *b = rig_open(&c, "kivi:rope=before:group=1:residual=1");
   rig *a = rig_open(&c, "kivi:group=1:residual=1");
@@ -213,12 +208,11 @@ static void before_rope_at_zero(void **state) {
 }
 
 /* Turned back and forward a key is within 2^-21 of its largest pair. */
-static void turning_is_close(void **state) {
+TEST(turning_is_close) {
   enum { D = 64, TOKENS = 4096 };
   float inv_freq[D / 2], key[D], was[D];
   kv_rope rope = {.inv_freq = inv_freq};
   kv_turns turns;
-  (void)state;
   for (int interleaved = 0; interleaved < 2; interleaved++) {
     rope.interleaved = interleaved;
     for (int i = 0; i < D / 2; i++)

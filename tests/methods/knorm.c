@@ -7,17 +7,15 @@
 #include "tests/support/rig.h"
 
 /* Norms 1 1 2.236 1 2.236 1 1.414 1.414. */
-static void worked(void **state) {
+TEST(worked) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "knorm:budget=4:skip=0", 0, (int[]){0, 1, 3, 5, -1});
   rig_keeps(&c, "knorm:budget=5:skip=0", 0, (int[]){0, 1, 3, 5, 6, -1});
   rig_keeps(&c, "knorm:budget=4", 0, (int[]){0, 1, 2, 3, 4, 5, 6, 7, -1});
 }
 
-static void steps(void **state) {
+TEST(steps) {
   rig_case c = rig_eight(4);
-  (void)state;
   rig *r = rig_open(&c, "knorm:budget=3:skip=0:variant=drop");
   rig_holds(r, 0, (int[]){0, 1, 3, -1});
   rig_to(r, 5); /* token 4 is long: seen once, then dropped */
@@ -48,10 +46,9 @@ static void shortest(const rig_case *c, int lane, int budget, int *ids) {
   ids[n] = -1;
 }
 
-static void by_sorting(void **state) {
+TEST(by_sorting) {
   rig_case c = RIG_SHAPE(4, 2, 16, 8, 50, 48, .n_layers = 4, .layer = 2);
   int ids[64];
-  (void)state;
   rig_data(&c, 11);
   rig *r = rig_open(&c, "knorm:budget=13");
   for (int lane = 0; lane < 2; lane++) {

@@ -12,10 +12,9 @@
  * and values alike; token 3 (0,0) and 4 (1,2): 0 and .7071. */
 static const float rows8[16] = {9, 9, 0, 2, 1, 1, 0, 0, 2, 2, 0, 0, 2, 1, 5, 5};
 
-static void worked(void **state) {
+TEST(worked) {
   rig_case c =
       RIG_SHAPE(1, 1, 2, 2, 8, 8, .q = rig_query8, .k = rows8, .v = rows8);
-  (void)state;
   rig_keeps(&c, "lagkv:budget=6:sinks=1:lag=2", 0,
             (int[]){0, 1, 4, 5, 6, 7, -1});
   rig_keeps(&c, "lagkv:budget=5:sinks=1:lag=2", 0,
@@ -83,10 +82,9 @@ static rig_case sample(uint32_t seed) {
   return c;
 }
 
-static void by_hand(void **state) {
+TEST(by_hand) {
   rig_case c = sample(21);
   int ids[TOKENS + 1];
-  (void)state;
   for (int cross = 0; cross < 2; cross++) {
     rig *r = rig_open(&c, cross ? "lagkv:budget=20:sinks=2:lag=5:cross=yes"
                                 : "lagkv:budget=20:sinks=2:lag=5");

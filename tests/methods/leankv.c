@@ -59,9 +59,8 @@ static void paper_step(worked *w, int candidate) {
                              least(w, HIGH, NAMES), least(w, LOW, NAMES)));
 }
 
-static void by_paper(void **state) {
+TEST(by_paper) {
   worked w = start();
-  (void)state;
   paper_step(&w, X1);
   holds(&w, "abd1", "cef");
   paper_step(&w, X2);
@@ -82,9 +81,8 @@ static void code_step(worked *w, int end, int arrives) {
   w->tier[arrives] = HIGH;
 }
 
-static void by_code(void **state) {
+TEST(by_code) {
   worked w = start();
-  (void)state;
   w.tier[X1] = w.tier[X2] = w.tier[X3] = HIGH; /* x1 just left the window */
   code_step(&w, X2, NEW0);
   holds(&w, "abd123x", "ce");
@@ -104,9 +102,8 @@ static void by_code(void **state) {
   holds(&w, "x", "");
 }
 
-static void edges(void **state) {
+TEST(edges) {
   params o = {.variant = CODE, .window = 4, .alpha = {2, 1}};
-  (void)state;
   assert_true(kv_lean_threshold(&o, HIGH, 1) == 1.0f); /* not 2 */
   assert_true(kv_lean_threshold(&o, HIGH, 8) == .25f);
   o.tiers.tell = -1; /* one tier: nothing is demoted */
@@ -156,7 +153,7 @@ static void follow(lean_account a, const char *spec) {
   rig_close(r);
 }
 
-static void replays(void **state) {
+TEST(replays) {
   static const struct {
     int window, queries, prompt;
     double alpha_h, alpha_l;
@@ -167,7 +164,6 @@ static void replays(void **state) {
               {6, 8, 30, 16, 16, false},  {6, 8, 30, 1, 1, true},
               {100, 8, 30, 1, .5, false}, {6, 8, 30, 0, 0, false}};
   rig_case c = RIG_SHAPE(3, 1, 8, 6, 60, 0);
-  (void)state;
   for (size_t i = 0; i < sizeof many / sizeof *many; i++)
     for (int code = 0; code < 2; code++) {
       char spec[200];
@@ -199,10 +195,9 @@ static int lows(const kv_lane *l) {
 }
 
 /* Formats of the default: codings 0 and 1 are the high tier's. */
-static void window_and_steps(void **state) {
+TEST(window_and_steps) {
   rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 30);
   static const char *const variant[] = {"paper", "code"};
-  (void)state;
   rig_data(&c, 51);
   for (int i = 0; i < 4; i++) {
     char spec[120];
@@ -226,9 +221,8 @@ static void window_and_steps(void **state) {
   rig_data_free(&c);
 }
 
-static void counts(void **state) {
+TEST(counts) {
   rig_case c = RIG_SHAPE(4, 2, 8, 6, 60, 34);
-  (void)state;
   rig_data(&c, 52);
   rig *r = rig_open(&c, "leankv:sparsity=static:window=4:high_share=0.5:"
                         "low_share=0.25:variant=paper");
@@ -252,10 +246,9 @@ static void counts(void **state) {
 /* 128 elements a side: 208 bytes in the high tier, 112 in the low one, of them
  * 4 of a score and 4 of a position, as in the paper's pages; and 4 that say
  * where the row lies, as of every lane that drops. */
-static void bytes(void **state) {
+TEST(bytes) {
   rig_case c = RIG_SHAPE(1, 1, 128, 128, 40, 30, .half = true);
   kv_bytes b = {0};
-  (void)state;
   rig_data(&c, 53);
   rig *r = rig_open(&c, "leankv:window=4:alpha_l=.8:alpha_h=1.1");
   rig_to(r, 40);

@@ -68,11 +68,10 @@ static rig_case some(uint32_t seed) {
 
 /* --- by hand -------------------------------------------------------------- */
 
-static void worked(void **state_) {
+TEST(worked) {
   weights w;
   rig_case c = rig_eight(4);
   double gg[8], mass = 0, out[8] = {0};
-  (void)state_;
   shapes(&w, 1, 1, 2, 1, 1);
   for (int i = 0; i < TENSORS; i++)
     for (int j = 0; j < w.tensor[i].count; j++) w.data[i][j] = 1;
@@ -218,8 +217,7 @@ static void plain_account(const char *spec, const char *like) {
   rig_data_free(&c);
 }
 
-static void additive(void **state_) {
-  (void)state_;
+TEST(additive) {
   plain_account("less:budget=8", "h2o:budget=8");
   plain_account("less:budget=6:recent=1", "h2o:budget=6:recent=1");
   /* 17 go at once: more than fill a tile. */
@@ -230,10 +228,9 @@ static void additive(void **state_) {
 
 /* --- laws ----------------------------------------------------------------- */
 
-static void laws(void **state_) {
+TEST(laws) {
   weights w;
   rig_case c = some(32);
-  (void)state_;
   draw(&w);
   c.asset = &w.asset;
   rig_law(&c, "less:budget=8", rig_at_most, &(int){8});
@@ -246,10 +243,9 @@ static void laws(void **state_) {
 }
 
 /* Weights of zeros: phi and psi are 0, and what is divided by is not. */
-static void floor_holds(void **state_) {
+TEST(floor_holds) {
   weights w;
   rig_case c = some(33);
-  (void)state_;
   shapes(&w, HEADS, KV, D, HIDDEN, RANK);
   c.asset = &w.asset;
   rig_law(&c, "less:budget=8", rig_at_most, &(int){8});
@@ -258,10 +254,9 @@ static void floor_holds(void **state_) {
 
 /* What is dropped no longer fits into the state: after the prompt the heads of
  * the second lane are given what is not finite. */
-static void too_large(void **state_) {
+TEST(too_large) {
   weights w;
   rig_case c = some(35);
-  (void)state_;
   draw(&w);
   c.asset = &w.asset;
   for (int j = 0; j < RANK; j++) w.data[KEY_MIX_SCALE][RANK + j] *= 3e38f;
@@ -275,10 +270,9 @@ static void too_large(void **state_) {
   rig_data_free(&c);
 }
 
-static void opening(void **state_) {
+TEST(opening) {
   weights w;
   rig_case c = some(34);
-  (void)state_;
   draw(&w);
   c.asset = &w.asset;
   rig_law_refused(&c, "less", KV_USAGE, "less", "budget");

@@ -40,8 +40,7 @@ static void chooses(const char *spec, const int *ids) {
   rig_close(filter);
 }
 
-static void worked(void **state) {
-  (void)state;
+TEST(worked) {
   chooses("omnikv:layers=0:k=3", (int[]){1, 2, 7, 8, -1});
   chooses("omnikv:layers=0:k=3:score=logit", (int[]){0, 2, 4, 8, -1});
   chooses("omnikv:layers=0:k=3:score=dot", (int[]){0, 2, 4, 8, -1});
@@ -88,8 +87,7 @@ static void does(const char *spec, int layers, const char *list,
   assert_string_equal(is, roles);
 }
 
-static void roles(void **state) {
-  (void)state;
+TEST(roles) {
   does("omnikv:layers=2/8/18:wait=1", 32, "2/8/18",
        "wwcwffffcwffffffffcwffffffffffff");
   does("omnikv", 32, "2/8/18", "wwcwffffcwffffffffcwffffffffffff");
@@ -112,9 +110,8 @@ static void roles(void **state) {
 }
 
 /* Parameters that follow from others. */
-static void defaults(void **state) {
+TEST(defaults) {
   params o;
-  (void)state;
   opened("omnikv", 32, &o);
   assert_int_equal(o.k, 60); /* of 900, by 0.067: 60.3 */
   assert_true(o.wait == 1 && o.score == KV_VOTE_PROB && o.candidates == PROMPT);
@@ -204,7 +201,7 @@ static void as_defined(const rig_case *c, const rig *r, const params *o) {
   assert_true(worst >= out - 1e-6);
 }
 
-static void definition(void **state) {
+TEST(definition) {
   static const char *const specs[] = {
       "omnikv:k=9",
       "omnikv:k=9:score=logit",
@@ -216,7 +213,6 @@ static void definition(void **state) {
       "omnikv:k=9:roles=sparse-vllm:sink=2:recent=6",
       "omnikv:k=9:roles=sparse-vllm:score=prob:sink=2:recent=30"};
   rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4);
-  (void)state;
   rig_data(&c, 31);
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
     params o;
@@ -241,10 +237,9 @@ static void definition(void **state) {
 /* --- laws ----------------------------------------------------------------- */
 
 /* Prompts of layers that follow lie in class 1; queries that vote are paid. */
-static void memory(void **state) {
+TEST(memory) {
   rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 4);
   kv_bytes at[4] = {{0}};
-  (void)state;
   rig_data(&c, 32);
   for (c.layer = 0; c.layer < 4; c.layer++) {
     rig *r = rig_open(&c, "omnikv:selector=exp:window=5:sink=3:recent=2");
@@ -265,10 +260,9 @@ static void memory(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
+TEST(laws) {
   rig_case c = RIG_SHAPE(HEADS, KV_HEADS, D, 4, T, P, .n_layers = 2);
   int most = T;
-  (void)state;
   rig_data(&c, 33);
   rig_law(&c, "omnikv:layers=0:k=9", rig_at_most, &most);
   rig_law(&c, "omnikv:layers=0:k=9:selector=uniform", rig_at_most, &most);

@@ -18,11 +18,10 @@ static double best_mass(int n, int k, const double *p) {
   return mass;
 }
 
-static void largest(void **state) {
+TEST(largest) {
   rig_case c = RIG_SHAPE(4, 2, 24, 8, 48, 8);
   double p[48];
   uint32_t id[48];
-  (void)state;
   rig_data(&c, 3);
   rig *r = rig_open(&c, "oracle-topk:budget=11");
   for (int step = c.prompt_len + 1; step <= c.n_tokens; step++) {
@@ -41,12 +40,11 @@ static void largest(void **state) {
   rig_data_free(&c);
 }
 
-static void ties(void **state) {
+TEST(ties) {
   static const float q[12] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
   static const float k[12] = {1, 0, 2, 0, 1, 0, 1, 0, 3, 0, 1, 0};
   static const float v[6] = {0};
   rig_case c = RIG_SHAPE(1, 1, 2, 1, 6, 5, .q = q, .k = k, .v = v);
-  (void)state;
   rig *r = rig_open(&c, "oracle-topk:budget=4");
   rig_to(r, 6);
   rig_saw(r, 0, (int[]){0, 1, 2, 4, -1});

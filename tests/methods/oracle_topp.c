@@ -50,15 +50,13 @@ static void least_prefix(const char *spec, double share) {
   rig_data_free(&c);
 }
 
-static void prefixes(void **state) {
-  (void)state;
+TEST(prefixes) {
   least_prefix("oracle-topp", 0.95);
   least_prefix("oracle-topp:p=0.5", 0.5);
 }
 
-static void ends(void **state) {
+TEST(ends) {
   rig_case c = RIG_SHAPE(2, 1, 16, 4, 40, 20);
-  (void)state;
   rig_data(&c, 6);
   rig *r = rig_open(&c, "oracle-topp:p=0");
   for (int step = 21; step <= 40; step++) {
@@ -75,7 +73,7 @@ static void ends(void **state) {
 
 /* p is the nearest multiple of 2^-20: of 20 equal logits .6, which is then
  * more, asks for 13, and the multiple below it for 12; .65 becomes less. */
-static void equals(void **state) {
+TEST(equals) {
   static const struct {
     const char *p;
     int seen;
@@ -84,7 +82,6 @@ static void equals(void **state) {
   rig_case c = RIG_SHAPE(1, 1, 8, 4, 20, 19);
   static const float none[20 * 8]; /* queries, keys and values of zeros */
   uint32_t id[20];
-  (void)state;
   c.q = c.k = c.v = none;
   for (size_t m = 0; m < 2; m++)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {

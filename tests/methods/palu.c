@@ -123,8 +123,7 @@ static void follows(const palu_bases *b, const char *spec, const int *rank,
   rig_data_free(&c);
 }
 
-static void worked(void **state) {
-  (void)state;
+TEST(worked) {
   palu_bases b;
   palu_fill(&b);
   /* 4 of 8; 3 of 6 are 1.5 units, to the even 2 */
@@ -145,8 +144,7 @@ static void worked(void **state) {
 /* As many as uniform's 4 parts of 4 in units of 2: one each, then by what two
  * directions win: values .167, .167 of the first group, again, then keys of the
  * second, .16; those of the first have .09 left. */
-static void by_energy(void **state) {
-  (void)state;
+TEST(by_energy) {
   palu_bases b;
   palu_fill(&b);
   follows(&b, "palu:unit=2:latent=fp32:allocation=energy", (int[]){2, 2, 6, 6},
@@ -175,8 +173,7 @@ static double lost(rig *r, int n, int first, int width, double *all) {
 }
 
 /* The bound of ref/methods/palu.c for a part of full rank in fp32. */
-static void full_rank(void **state) {
-  (void)state;
+TEST(full_rank) {
   palu_bases b;
   palu_fill(&b);
   rig_case c = palu_case(&b);
@@ -197,8 +194,7 @@ static void full_rank(void **state) {
   rig_data_free(&c);
 }
 
-static void lost_is_left_out(void **state) {
-  (void)state;
+TEST(lost_is_left_out) {
   palu_bases b;
   palu_fill(&b);
   rig_case c = palu_case(&b);
@@ -216,10 +212,9 @@ static void lost_is_left_out(void **state) {
   rig_data_free(&c);
 }
 
-static void laws(void **state) {
+TEST(laws) {
   static const char *const more[] = {"", ":share=1", ":allocation=energy",
                                      ":latent=int4:group=1", ":share=0.02"};
-  (void)state;
   palu_bases b;
   char spec[80];
   palu_fill(&b);
@@ -248,8 +243,7 @@ static double lost_by(const rig_case *c, const char *spec) {
   return sum;
 }
 
-static void more_is_nearer(void **state) {
-  (void)state;
+TEST(more_is_nearer) {
   char path[KV_TEXT_MAX];
   kv_asset *a = NULL;
   kv_err e = {0};
@@ -286,8 +280,7 @@ static void more_is_nearer(void **state) {
   "the latent vector of token " token " decodes to what is not finite; take "  \
   "another `latent`, or other weights"
 
-static void too_large(void **state) {
-  (void)state;
+TEST(too_large) {
   palu_bases b;
   palu_fill(&b);
   rig_case c = palu_case(&b);
@@ -313,8 +306,7 @@ static void too_large(void **state) {
 
 /* --- refusals ------------------------------------------------------------ */
 
-static void opening(void **state) {
-  (void)state;
+TEST(opening) {
   palu_bases b;
   palu_fill(&b);
   rig_case c = palu_case(&b);

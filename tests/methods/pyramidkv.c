@@ -19,13 +19,12 @@ static int kept(int layers, int layer, int prompt, const char *spec) {
   return n;
 }
 
-static void worked(void **state) {
+TEST(worked) {
   static const struct {
     int prompt, kept[4];
   } at[] = {{100, {22, 16, 10, 4}}, {21, {21, 15, 9, 3}},
             {20, {20, 15, 10, 5}},  {19, {12, 12, 12, 12}},
             {12, {12, 12, 12, 12}}, {11, {11, 11, 11, 11}}};
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++)
     for (int l = 0; l < 4; l++)
       assert_int_equal(kept(4, l, at[i].prompt, "pyramidkv:budget=12:window=2"),
@@ -33,7 +32,7 @@ static void worked(void **state) {
   assert_int_equal(kept(1, 0, 100, "pyramidkv:budget=12:window=2"), 12);
 }
 
-static void long_ones(void **state) {
+TEST(long_ones) {
   static const struct {
     int c, w, layers, n, first, second, last, total;
   } at[] = {{128, 8, 32, 4000, 242, 235, 25, 4272},
@@ -41,7 +40,6 @@ static void long_ones(void **state) {
             {64, 8, 32, 4000, 118, 115, 25, 2288},
             {2048, 8, 32, 8000, 3986, 3861, 111, 65552},
             {2048, 32, 80, 31500, 3964, 3916, 172, 165440}};
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
     int total = 0, b[80];
     bool all;
@@ -59,10 +57,9 @@ static void long_ones(void **state) {
 }
 
 /* exact_total: never rising, and L * C in sum whatever the regime. */
-static void exact_total(void **state) {
+TEST(exact_total) {
   /* max 20, fall 20: 20, 20 - 20 div 3, and what is left of 2 * 10 */
   static const int four[4] = {22, 16, 8, 2};
-  (void)state;
   for (int l = 0; l < 4; l++)
     assert_int_equal(
         kept(4, l, 100, "pyramidkv:budget=12:window=2:exact_total=yes"),
@@ -84,7 +81,7 @@ static void exact_total(void **state) {
 }
 
 /* Sparse-vLLM's line: 10 (180 - 59 l) div 180; and what always stays. */
-static void ratio(void **state) {
+TEST(ratio) {
   static const struct {
     const char *spec;
     int prompt, kept[4];
@@ -99,7 +96,6 @@ static void ratio(void **state) {
       {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 100, {24, 18, 12, 6}},
       {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 23, {23, 17, 11, 5}},
       {"pyramidkv:budget=14:window=2:sinks=1:recent=3", 19, {14, 14, 14, 14}}};
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++)
     for (int l = 0; l < 4; l++)
       assert_int_equal(kept(4, l, at[i].prompt, at[i].spec), at[i].kept[l]);
@@ -112,14 +108,13 @@ static void ratio(void **state) {
 }
 
 /* Decoding: as snapkv does at the layer's budget, which stays the prompt's. */
-static void again(void **state) {
+TEST(again) {
   static const char *const more[] = {"grow=no:every=5", "grow=twice:voters=1",
                                      "grow=past_more:voters=1",
                                      "grow=twice_past"};
   static const int at[4] = {22, 16, 10, 4};
   rig_case c = RIG_SHAPE(2, 1, 8, 4, 90, 30, .n_layers = 4);
   char spec[128];
-  (void)state;
   rig_data(&c, 14);
   for (c.layer = 0; c.layer < 4; c.layer++)
     for (int i = 0; i < 4; i++) {
@@ -161,9 +156,8 @@ static const rig_laws laws = {
      {"pyramidkv:budget=8:every=9", KV_REFUSED,
       .says = {"every=9", "grow=yes"}}}};
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = RIG_SHAPE(4, 2, 8, 8, 70, 50, .n_layers = 4, .layer = 3);
-  (void)state;
   kv_needs n = rig_needs(&c, "pyramidkv:budget=8:grow=no:group=max");
   assert_int_equal(n.meta[0].per, KV_PER_ENTRY);
   assert_int_equal(n.meta[0].bytes, 16); /* two query heads, 8 bytes each */

@@ -11,9 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void when(void **state) {
+TEST(when) {
   rig_case c = RIG_SHAPE(2, 1, 8, 6, 30, 11);
-  (void)state;
   rig_data(&c, 10);
   for (int residual = 0; residual < 5; residual += 2) {
     char spec[80];
@@ -42,10 +41,9 @@ static int64_t formula(int k, int v, int groups, int coded, int full) {
   return coded * row + full * 512;
 }
 
-static void bytes(void **state) {
+TEST(bytes) {
   static const int bits[] = {16, 8, 4, 2, 1};
   rig_case c = RIG_SHAPE(1, 1, 128, 128, 24, 20, .half = true);
-  (void)state;
   rig_data(&c, 12);
   for (int i = 0; i < 25; i++) {
     int k = bits[i / 5], v = bits[i % 5], groups = 1 << i % 3;
@@ -65,10 +63,9 @@ static void bytes(void **state) {
   rig_data_free(&c);
 }
 
-static void raw_side(void **state) {
+TEST(raw_side) {
   rig_case c = RIG_SHAPE(2, 1, 12, 10, 20, 9);
   float row[16];
-  (void)state;
   rig_data(&c, 13);
   for (int keys = 0; keys < 2; keys++) {
     rig *r = rig_open(&c, keys ? "quant:k=int2:v=raw" : "k16v2");

@@ -28,7 +28,7 @@ static rig_case nine(float q[36]) {
   return (rig_case)RIG_SHAPE(2, 1, 2, 1, 9, 8, .q = q, .k = keys, .v = v);
 }
 
-static void worked(void **state) {
+TEST(worked) {
   static const struct {
     const char *spec;
     int seen[2][10];
@@ -79,7 +79,6 @@ static void worked(void **state) {
   };
   float q[36];
   rig_case c = nine(q);
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
     rig *r = rig_open(&c, at[i].spec);
     rig_to(r, 9);
@@ -124,9 +123,8 @@ static void boxes_hold(const rig_case *c, int page, int step,
     }
 }
 
-static void boxes(void **state) {
+TEST(boxes) {
   rig_case c = RIG_SHAPE(2, 2, 20, 4, 70, 37);
-  (void)state;
   rig_data(&c, 7);
   for (int half = 0; half < 2; half++) {
     c.half = half;
@@ -140,10 +138,9 @@ static void boxes(void **state) {
   rig_data_free(&c);
 }
 
-static void budget_kept(void **state) {
+TEST(budget_kept) {
   rig_case c = RIG_SHAPE(8, 2, 16, 8, 90, 40, .n_layers = 4, .layer = 2);
   uint32_t id[8][90];
-  (void)state;
   rig_data(&c, 8);
   rig *r = rig_open(&c, "quest:page=4:budget=14:share=group_max");
   for (int step = 41; step <= 90; step++) {
@@ -205,13 +202,12 @@ static void best_pages(const rig_case *c, const rig *r, int share, int h) {
   assert_true(worst >= out - 1e-5);
 }
 
-static void choice(void **state) {
+TEST(choice) {
   static const char *const spec[] = {
       "quest:page=4:budget=14:skip=0",
       "quest:page=4:budget=14:skip=0:share=group_sum",
       "quest:page=4:budget=14:skip=0:share=group_max"};
   rig_case c = RIG_SHAPE(8, 2, 16, 8, 90, 40);
-  (void)state;
   rig_data(&c, 22);
   for (int share = 0; share < 3; share++) {
     rig *r = rig_open(&c, spec[share]);

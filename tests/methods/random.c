@@ -9,18 +9,16 @@
 
 static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
-static void known_hash(void **state) {
-  (void)state;
+TEST(known_hash) {
   assert_true(kv_mix(0) == 0xe220a8397b1dcdafu);
   assert_true(kv_mix(golden) == 0x6e789e6aa1b965f4u);
   assert_true(kv_mix(golden * 2) == 0x06c45d188009454fu);
 }
 
 /* Equal hashes: the lower index. */
-static void ties(void **state) {
+TEST(ties) {
   const uint64_t hash[6] = {5, 9, 5, 1, 5, UINT64_MAX};
   bool keep[6];
-  (void)state;
   kv_top_hash(hash, 6, 3, keep);
   for (int i = 0; i < 6; i++) assert_int_equal(keep[i], i == 0 || i % 4 == 1);
   kv_top_hash(hash, 6, 0, keep);
@@ -62,9 +60,8 @@ static void by_count(const rig_case *c, const setting *x, const char *spec) {
   rig_close(r);
 }
 
-static void selection(void **state) {
+TEST(selection) {
   rig_case c = RIG_SHAPE(2, 2, 4, 4, 48, 0, .n_layers = 7);
-  (void)state;
   rig_data(&c, 5);
   for (c.prompt_len = 16; c.prompt_len <= 32; c.prompt_len += 16) {
     by_count(&c, &(setting){12, 6, 1, 0}, "random:budget=12");
@@ -78,10 +75,9 @@ static void selection(void **state) {
 }
 
 /* What the prompt's last step keeps, and all that come. */
-static void prefill(void **state) {
+TEST(prefill) {
   rig_case c = RIG_SHAPE(2, 2, 4, 4, 30, 24);
   int ids[64], n = 9;
-  (void)state;
   rig_data(&c, 5);
   rig *r = rig_open(&c, "random:budget=9:recent=0:variant=prefill");
   rig_to(r, 30);
@@ -103,9 +99,8 @@ static const rig_laws laws = {
      {"random:budget=12:seed=1", .unlike = "random:budget=12:seed=2"},
      {"random:budget=4:recent=5", KV_REFUSED, .says = {"recent=5", "4"}}}};
 
-static void looks_at_nothing(void **state) {
+TEST(looks_at_nothing) {
   rig_case c = RIG_SHAPE(4, 2, 8, 8, 30, 15);
-  (void)state;
   kv_needs needs = rig_needs(&c, "random:budget=12");
   assert_int_equal(needs.prompt_rows, 0);
 }

@@ -37,9 +37,8 @@ static void holds(const rig_case *c, const char *more, const int *ids) {
   rig_keeps(c, spec, 0, ids);
 }
 
-static void variants(void **state) {
+TEST(variants) {
   rig_case c = worked();
-  (void)state;
   holds(&c, "", (int[]){5, 3, 2, 6, 7, -1}); /* best first, then the window */
   holds(&c, ":slots=position", (int[]){2, 3, 5, 6, 7, -1});
   holds(&c, ":fallback=none", (int[]){5, 3, 0, 6, 7, -1});
@@ -164,11 +163,10 @@ static void replay_plain(const rig_case *c, const plain *o, const char *spec) {
   rig_close(r);
 }
 
-static void replays(void **state) {
+TEST(replays) {
   rig_case c = RIG_SHAPE(3, 1, 6, 4, 100, 67);
   static const char *const spec = "rkv:budget=24:window=3:kernel=5:every=10";
   char text[256];
-  (void)state;
   for (uint32_t seed = 1; seed < 3; seed++) {
     plain o = {24, 3, 5, 10, 0, .1, .5, false, true, true, false};
     rig_data(&c, seed);
@@ -186,10 +184,9 @@ static void replays(void **state) {
 }
 
 /* Keys of zeros are like no other; two equal ones are. */
-static void odd_keys(void **state) {
+TEST(odd_keys) {
   rig_case c = worked();
   float k[16];
-  (void)state;
   memcpy(k, key, sizeof k);
   k[0] = k[1] = k[6] = k[7] = 0;
   c.k = k;
@@ -212,9 +209,8 @@ static const rig_laws laws = {
      {"rkv:budget=4:window=5", KV_REFUSED, .says = {"window=5", "4"}},
      {"rkv:budget=4:kernel=4", KV_USAGE, .says = {"kernel=4", "5"}}}};
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = worked();
-  (void)state;
   kv_needs n = rig_needs(&c, "rkv:budget=40");
   assert_int_equal(n.prompt_rows, 8);
   assert_int_equal(n.every, 128);

@@ -30,10 +30,9 @@ static void holds(const rig_case *c, const char *more, int lane,
   rig_keeps(c, spec, lane, ids);
 }
 
-static void worked_head(void **state) {
+TEST(worked_head) {
   rig_case c = rig_eight(8);
   float q[32];
-  (void)state;
   holds(&c, ":kernel=3", 0, (int[]){1, 2, 6, 7, -1}); /* 1, 2, 3 tie */
   holds(&c, ":kernel=3:pooling=avg", 0, (int[]){1, 3, 6, 7, -1});
   holds(&c, ":kernel=3:pooling=none", 0, (int[]){2, 4, 6, 7, -1});
@@ -45,10 +44,9 @@ static void worked_head(void **state) {
   holds(&b, ":kernel=3:pooling=avg", 0, (int[]){4, 5, 6, 7, -1});
 }
 
-static void worked_group(void **state) {
+TEST(worked_group) {
   float q[32];
   rig_case c = two_heads(q);
-  (void)state;
   static const char *const rule[] = {"mean", "sum", "max"};
   for (int i = 0; i < 3; i++) {
     char more[64] = ":kernel=3:group=";
@@ -66,9 +64,8 @@ static void worked_group(void **state) {
 
 /* Head A with the first or more of the last tokens held: the candidates, and
  * what pooling sees, lie between. */
-static void worked_ends(void **state) {
+TEST(worked_ends) {
   rig_case c = rig_eight(8);
-  (void)state;
   holds(&c, ":kernel=1:sinks=1", 0, (int[]){0, 2, 6, 7, -1});
   holds(&c, ":kernel=3:sinks=1", 0, (int[]){0, 1, 6, 7, -1});
   /* sums of 1..5: .884088 .970545 1.232921 .610500 .524043 */
@@ -123,12 +120,11 @@ static const again_at traces[] = {
       {8, {0, 1, 3, 5, 6, 7, -1}},
       {9, {0, 3, 5, 7, 8, -1}}}}};
 
-static void worked_again(void **state) {
+TEST(worked_again) {
   static const float x[12] = {1, 5, 2, 4, 3, 0, 6, -1, 7, -2, 8, 9};
   static const float s[12] = {1, 1, 1, 1, 1, 1, 1, -1, -1, 1, 1, -1};
   float q[24] = {0}, k[24] = {0};
   rig_case c = RIG_SHAPE(1, 1, 2, 2, 12, 0, .q = q, .k = k, .v = k);
-  (void)state;
   for (int i = 0; i < 12; i++) {
     k[2 * i] = x[i];
     q[2 * i] = s[i];
@@ -201,9 +197,8 @@ static void replay_plain(const rig_case *c, plain *s, const char *spec) {
   rig_close(r);
 }
 
-static void again(void **state) {
+TEST(again) {
   rig_case c = RIG_SHAPE(2, 1, 8, 4, 60, 20);
-  (void)state;
   for (uint32_t seed = 30; seed < 33; seed++) {
     rig_data(&c, seed);
     replay_plain(&c, &(plain){10, 4, 7, 0, 4, 0, 4, {0}, {0}},
@@ -265,9 +260,8 @@ static const rig_laws laws = {
      {"snapkv:budget=8:grow=twice:every=9", KV_REFUSED,
       .says = {"every", "length"}}}};
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = rig_eight(8);
-  (void)state;
   kv_needs n = rig_needs(&c, "snapkv:budget=6");
   assert_int_equal(n.prompt_rows, 3); /* window = 6 div 2 */
   assert_int_equal(n.every, 0);

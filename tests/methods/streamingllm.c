@@ -29,10 +29,9 @@ static void expected(int from, int back, double *p) {
   for (int j = 0; j < 8; j++) p[j] /= sum;
 }
 
-static void worked(void **state) {
+TEST(worked) {
   const char *spec[] = {"streamingllm:budget=5:sink=2",
                         "streamingllm:budget=5:recent=3:positions=original"};
-  (void)state;
   for (int i = 0; i < 2; i++) {
     rig_case c = rig_eight(6);
     double p[8];
@@ -52,11 +51,10 @@ static void worked(void **state) {
 
 /* Once: tokens 0 1 3 4 5 of six stay; the last step is the seventh place's,
  * and tokens 3..7 turn back by one with the query. */
-static void prefill(void **state) {
+TEST(prefill) {
   const char *spec[] = {
       "streamingllm:budget=5:sink=2:variant=prefill",
       "streamingllm:budget=5:sink=2:variant=prefill:positions=original"};
-  (void)state;
   for (int i = 0; i < 2; i++) {
     rig_case c = rig_eight(6);
     double p[8];
@@ -72,9 +70,8 @@ static void prefill(void **state) {
   }
 }
 
-static void sizes(void **state) {
+TEST(sizes) {
   rig_case c = rig_eight(8);
-  (void)state;
   c.inv_freq = &one;
   static const struct {
     const char *spec;
@@ -109,9 +106,8 @@ static const rig_laws laws = {
       .says = {"recent=3", "9"}}}};
 
 /* Positions move no decision, and what is attended. */
-static void positions(void **state) {
+TEST(positions) {
   rig_case c = laws.shape;
-  (void)state;
   rig_data(&c, 7);
   kv_layer_digests a = rig_replay(&c, "streamingllm:budget=9");
   kv_layer_digests b =
@@ -121,9 +117,8 @@ static void positions(void **state) {
   rig_data_free(&c);
 }
 
-static void opening(void **state) {
+TEST(opening) {
   rig_case c = rig_eight(4);
-  (void)state;
   kv_needs needs = rig_needs(&c, "streamingllm:budget=4");
   assert_true(needs.reindex);
   needs = rig_needs(&c, "streamingllm:budget=4:positions=original");

@@ -8,9 +8,8 @@
 #include "tests/support/rig.h"
 #include <string.h>
 
-static void worked(void **state) {
+TEST(worked) {
   rig_case c = rig_eight(8);
-  (void)state;
   rig_keeps(&c, "tova:budget=4", 0, (int[]){0, 2, 4, 6, -1});
   rig_keeps(&c, "tova:budget=4:protect_newest=yes", 0, (int[]){0, 2, 4, 7, -1});
   rig *r = rig_open(&c, "tova:budget=3"); /* 0, 4 and 6 tie: the lower ones */
@@ -21,9 +20,8 @@ static void worked(void **state) {
 
 /* The last query of six, (1, 1): .093347 .093347 .383959 .022694 .383959
  * .022694, of which 0 and 1 tie. What decoding brings stays. */
-static void prefill(void **state) {
+TEST(prefill) {
   rig_case c = rig_eight(6);
-  (void)state;
   rig *r = rig_open(&c, "tova:budget=3:variant=prefill");
   rig_holds(r, 0, (int[]){0, 2, 4, -1});
   rig_to(r, 8);
@@ -73,9 +71,8 @@ static void against_plain(const rig_case *c, int budget, bool newest,
   rig_close(r);
 }
 
-static void plainly(void **state) {
+TEST(plainly) {
   rig_case c = RIG_SHAPE(6, 3, 8, 8, 48, 24);
-  (void)state;
   rig_data(&c, 8);
   against_plain(&c, 11, false, "tova:budget=11");
   against_plain(&c, 11, true, "tova:budget=11:protect_newest=yes");

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-static void worked(void **state) {
+TEST(worked) {
   static const struct {
     const char *spec;
     int seen[9];
@@ -22,7 +22,6 @@ static void worked(void **state) {
             {"twilight:skip=0:p=1", {0, 1, 2, 3, 4, 5, 6, 7, -1}},
             {"twilight", {0, 1, 2, 3, 4, 5, 6, 7, -1}}};
   rig_case c = rig_eight(7);
-  (void)state;
   for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
     rig *r = rig_open(&c, at[i].spec);
     rig_to(r, 8);
@@ -70,9 +69,8 @@ static void near_their_keys(const rig *r, int bits) {
   }
 }
 
-static void copies(void **state) {
+TEST(copies) {
   rig_case c = any();
-  (void)state;
   for (int bits = 2; bits <= 4; bits += 2) {
     rig *r = rig_open(&c, bits == 2 ? "twilight:bits=2" : "twilight");
     kv_bytes held = {0};
@@ -123,10 +121,9 @@ static void least_prefix(const rig_case *c, const rig *r, size_t state, int h,
   assert_true(least >= out - 1e-5);
 }
 
-static void everything(void **state) {
+TEST(everything) {
   rig_case c = any();
   bool all[T];
-  (void)state;
   memset(all, true, sizeof all);
   rig *r = rig_open(&c, "twilight:p=0.6");
   for (int step = P + 1; step <= T; step++) {
@@ -139,13 +136,12 @@ static void everything(void **state) {
 
 /* Behind Quest, whose boxes stand before the copies; both are looked at, the
  * copies of as many tokens as Quest lets through. */
-static void behind_quest(void **state) {
+TEST(behind_quest) {
   static const char base[] = "quest:budget=13:page=4:rule=twilight";
   static const char both[] =
       "quest:budget=13:page=4:rule=twilight+twilight:p=0.6";
   rig_case c = any();
   kv_bytes held = {0};
-  (void)state;
   size_t boxes = (2 * 32 * D * sizeof(float) + 63) / 64 * 64;
   rig *quest = rig_open(&c, base), *r = rig_open(&c, both);
   for (int step = P + 1; step <= T; step++) {
@@ -169,9 +165,8 @@ static void behind_quest(void **state) {
 }
 
 /* Copies lie by token: what is dropped before does not move them. */
-static void behind_a_dropper(void **state) {
+TEST(behind_a_dropper) {
   rig_case c = any();
-  (void)state;
   rig *base = rig_open(&c, "window:budget=20"),
       *r = rig_open(&c, "window:budget=20+twilight:p=0.6");
   for (int step = P + 1; step <= T; step++) {

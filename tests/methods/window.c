@@ -5,9 +5,8 @@
  */
 #include "tests/support/rig.h"
 
-static void last_ones(void **state) {
+TEST(last_ones) {
   rig_case c = rig_eight(4);
-  (void)state;
   rig *r = rig_open(&c, "window:budget=3");
   rig_holds(r, 0, (int[]){1, 2, 3, -1});
   rig_to(r, 5);
@@ -20,9 +19,8 @@ static void last_ones(void **state) {
 }
 
 /* Once after the prompt: the last three of four, then all that come. */
-static void prefill(void **state) {
+TEST(prefill) {
   rig_case c = rig_eight(4);
-  (void)state;
   rig *r = rig_open(&c, "window:budget=3:variant=prefill");
   rig_holds(r, 0, (int[]){1, 2, 3, -1});
   rig_to(r, 8);

@@ -72,7 +72,7 @@ static void is_moment(const rig *r, const moment *m) {
   assert_int_equal(merged, 2);
 }
 
-static void paper(void **state) {
+TEST(paper) {
   static const moment at[6] = {
       {{0, 1, 2, 3, 4, 5, 9, 10, 11, -1},
        {{2, {-.73, -.655}}, {3, {.12, .5233}}},
@@ -94,7 +94,6 @@ static void paper(void **state) {
        {2.2930, 1.9152, 2.1816, 1.9783}},
   };
   rig_case c = figure();
-  (void)state;
   rig *r = rig_open(&c, "zsmerge:budget=9:residual=2:proximity=3");
   for (int t = 0; t < 6; t++) {
     rig_to(r, 12 + t);
@@ -104,7 +103,7 @@ static void paper(void **state) {
 }
 
 /* Ids, weights and rows of the authors' procedure on the same data. */
-static void code(void **state) {
+TEST(code) {
   static const struct {
     int ids[10];
     uint32_t weight[2];
@@ -118,7 +117,6 @@ static void code(void **state) {
   };
   rig_case c = figure();
   float key[2];
-  (void)state;
   rig *r = rig_open(&c, "zsmerge:budget=9:residual=2:proximity=3:variant=code:"
                         "merge_bias=0.6");
   const kv_lane *l = rig_lane(r, 0);
@@ -177,12 +175,11 @@ static void ring_step(rig *r, int step, bool l2) {
 
 /* In the authors' code a prompt below the budget leaves its first tokens as
  * the residual entries. */
-static void ring(void **state) {
+TEST(ring) {
   static const char *const spec[] = {
       "zsmerge:budget=12:residual=2:proximity=4:variant=code",
       "zsmerge:budget=12:residual=2:proximity=4:variant=code:metric=l2"};
   rig_case c = request(2, 1, 8, 60, 5);
-  (void)state;
   rig_data(&c, 15);
   for (int l2 = 0; l2 < 2; l2++) {
     rig *r = rig_open(&c, spec[l2]);
@@ -197,10 +194,9 @@ static void ring(void **state) {
 }
 
 /* The decayed sums of a prompt within the budget, in binary64. */
-static void scores(void **state) {
+TEST(scores) {
   rig_case c = request(4, 2, 16, 150, 140);
   double p[150], s[150] = {0};
-  (void)state;
   rig_data(&c, 21);
   for (int t = 0; t < 140; t++) {
     for (int i = 0; i < t; i++) s[i] *= 0.98;
@@ -221,11 +217,10 @@ static void scores(void **state) {
 
 /* One decode row of a single head: the scores to the bit, from logits and
  * probabilities of the arithmetic. */
-static void score_bits(void **state) {
+TEST(score_bits) {
   rig_case c = request(1, 1, 16, 90, 60);
   float s[90], was[90];
   c.scale = 0.25f;
-  (void)state;
   rig_data(&c, 23);
   rig *r = rig_open(&c, "zsmerge:budget=90:variant=code");
   const float *column = rig_lane(r, 0)->column[0].f;
@@ -282,7 +277,7 @@ static void sound(const rig_case *c, const rig *r, int step, int most) {
   }
 }
 
-static void conservation(void **state) {
+TEST(conservation) {
   static const char *const spec[] = {
       "zsmerge:budget=14:residual=3:proximity=4",
       "zsmerge:budget=14:residual=3:proximity=4:metric=l2",
@@ -290,7 +285,6 @@ static void conservation(void **state) {
       "zsmerge:budget=14:residual=3:proximity=4:variant=code",
       "zsmerge:budget=14:residual=3:proximity=4:variant=code:metric=l2"};
   rig_case c = request(8, 2, 16, 70, 40);
-  (void)state;
   rig_data(&c, 16);
   for (size_t i = 0; i < sizeof spec / sizeof *spec; i++) {
     rig *r = rig_open(&c, spec[i]), *dense = rig_open(&c, "dense");
@@ -307,9 +301,8 @@ static void conservation(void **state) {
   rig_data_free(&c);
 }
 
-static void eviction(void **state) {
+TEST(eviction) {
   rig_case c = request(2, 1, 8, 60, 30);
-  (void)state;
   rig_data(&c, 18);
   rig *r = rig_open(&c, "zsmerge:budget=12:residual=0");
   for (int step = 30; step <= 60; step++) {

@@ -12,15 +12,10 @@
 #include "tests/support/sets.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/guarded.h"
-
-#define UNUSED __attribute__((unused))
+#include "tests/support/test.h"
 
 static uint64_t seed = 0x2545f4914f6cdd1du;
 
@@ -53,7 +48,7 @@ static void measure(float x, worst *w) {
   assert_int_equal(kv_bits(kv_erf(-x)), kv_bits(kv_erf(x)) ^ 0x80000000u);
 }
 
-static void they_are_close(void **state UNUSED) {
+TEST(they_are_close) {
   worst w = {0, 0, 0};
   for (uint32_t u = 0; u < 0x7f800000u; u += 4099) {
     measure(kv_float(u), &w);
@@ -64,7 +59,7 @@ static void they_are_close(void **state UNUSED) {
   assert_true(w.erf > 0.6L && w.silu > 0.8L && w.gelu > 0.7L);
 }
 
-static void ends_are_exact(void **state UNUSED) {
+TEST(ends_are_exact) {
   assert_true(kv_erf(4.0f) == 1 && kv_erf(-1e30f) == -1 && kv_erf(0) == 0);
   assert_true(kv_silu(100.0f) == 100 && kv_gelu(100.0f) == 100);
   assert_true(kv_silu(-100.0f) == 0 && kv_gelu(-100.0f) == 0);
@@ -97,7 +92,7 @@ static void check(const kv_kernels *k, int n) {
   assert_memory_equal(x, want, size);
 }
 
-static void sets_agree(void **state UNUSED) {
+TEST(sets_agree) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 100; n++) check(sets[s], n);
     check(sets[s], 50001);

@@ -15,18 +15,13 @@
 #include "ref/ground/rope.h"
 #include "ref/kernels/kernels.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#define UNUSED __attribute__((unused))
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
 
@@ -45,7 +40,7 @@ static double ulps(float got, long double want) {
   return (double)(fabsl((long double)got - want) / ldexpl(1, e - 24));
 }
 
-static void exp_is_close(void **state UNUSED) {
+TEST(exp_is_close) {
   double worst = 0;
   assert_true(kv_expm(0.0f) == 1.0f && kv_expm(-0.0f) == 1.0f);
   assert_true(kv_bits(kv_expm(-87.5f)) == 0);
@@ -62,7 +57,7 @@ static void exp_is_close(void **state UNUSED) {
   assert_true(worst > 0.8); /* the sequence itself, not a better one */
 }
 
-static void log_is_close(void **state UNUSED) {
+TEST(log_is_close) {
   double worst = 0;
   assert_int_equal(kv_bits(kv_log(1.0f)), 0);
   for (uint32_t u = 0x00800000u; u < 0x7f800000u; u += 1013) {
@@ -74,7 +69,7 @@ static void log_is_close(void **state UNUSED) {
   assert_true(worst < 0.94);
 }
 
-static void keys_order(void **state UNUSED) {
+TEST(keys_order) {
   assert_true(kv_key(-0.0f) < kv_key(0.0f));
   assert_int_equal(kv_key(0.0f), 0x80000000u);
   assert_int_equal(kv_bits(kv_max(-0.0f, 0.0f)), 0);
@@ -94,7 +89,7 @@ static float half_value(uint32_t h) {
   return (float)(h & 0x8000 ? -x : x);
 }
 
-static void halves_widen(void **state UNUSED) {
+TEST(halves_widen) {
   for (uint32_t h = 0; h < 65536; h++) {
     float x = kv_from_f16((uint16_t)h), y = kv_from_bf16((uint16_t)h);
     assert_int_equal(kv_bits(y), h << 16);
@@ -125,7 +120,7 @@ static void tie_splits(uint32_t h, float tie, uint16_t (*narrow)(float)) {
 static uint16_t to_f16(float x) { return kv_to_f16(x); }
 static uint16_t to_bf16(float x) { return kv_to_bf16(x); }
 
-static void ties_go_even(void **state UNUSED) {
+TEST(ties_go_even) {
   for (uint32_t h = 0; h < 0x7c00; h++) {
     double next = h == 0x7bff ? 65536.0 : (double)half_value(h + 1);
     double tie = ((double)half_value(h) + next) / 2;
@@ -138,7 +133,7 @@ static void ties_go_even(void **state UNUSED) {
   assert_int_equal(kv_to_f16(kv_float(1)), 0);
 }
 
-static void fixed_point_rounds_once(void **state UNUSED) {
+TEST(fixed_point_rounds_once) {
   for (int i = 0; i < 1000000; i++) {
     uint32_t below_2 = (uint32_t)(draw(&seed) >> 32) & 0xbfffffffu;
     float p = kv_mul(kv_float(below_2), i % 3 ? 1.0f : 0x1p20f);
@@ -160,7 +155,7 @@ static void fixed_point_rounds_once(void **state UNUSED) {
   assert_true(kv_unfix(s - 1) == 0x1p20f);
 }
 
-static void sums_commute(void **state UNUSED) {
+TEST(sums_commute) {
   float p[999];
   int64_t forward = 0, backward = 0, mixed = 0;
   for (int i = 0; i < 999; i++)
@@ -173,7 +168,7 @@ static void sums_commute(void **state UNUSED) {
   assert_true(forward == backward && forward == mixed);
 }
 
-static void sincos_is_close(void **state UNUSED) {
+TEST(sincos_is_close) {
   double worst = 0;
   float s, c, t, d;
   kv_sincos(0.0f, &s, &c);
@@ -194,7 +189,7 @@ static void sincos_is_close(void **state UNUSED) {
   assert_true(worst <= 0.50001);
 }
 
-static void angles_are_rounded(void **state UNUSED) {
+TEST(angles_are_rounded) {
   const float freq[3] = {1.0f, 0x1.b2b3c4p-4f, 0x1.23456ap-9f};
   float sc[6], s, c;
   kv_rope_table(freq, 6, 131071, sc);
@@ -206,7 +201,7 @@ static void angles_are_rounded(void **state UNUSED) {
   assert_true(sc[4] == -s && sc[5] == c);
 }
 
-static void rotation_is_its_sequence(void **state UNUSED) {
+TEST(rotation_is_its_sequence) {
   enum { D = 46 };
   float freq[D / 2], sc[D], x[D], y[D], z[D];
   int seen = 0;
@@ -234,7 +229,7 @@ static void rotation_is_its_sequence(void **state UNUSED) {
   assert_true(seen > 0); /* the other order of the inverse would show */
 }
 
-static void ground_keeps_subnormals(void **state UNUSED) {
+TEST(ground_keeps_subnormals) {
 #if defined(__x86_64__)
   /* volatile: a compiler moves arithmetic across the control register */
   const unsigned before = __builtin_ia32_stmxcsr();
@@ -258,7 +253,7 @@ static void ground_keeps_subnormals(void **state UNUSED) {
 
 /* Whoever changes the mode is seen, in words, and undone: MXCSR, and the x87
  * word that libc's printf obeys. A trap would end this process. */
-static void astray_is_named(void **state UNUSED) {
+TEST(astray_is_named) {
 #if defined(__x86_64__)
   static const struct {
     int round;

@@ -17,12 +17,8 @@
 #include "ref/backend/attend.h"
 #include "ref/parts/condense.h"
 #include "ref/parts/votes.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,12 +77,11 @@ static float temperature(const kv_at *at, kv_scores_less row, float want,
   return s.t;
 }
 
-static void calibration(void **state) {
+TEST(calibration) {
   kv_at at = at_best();
   float less[TWELVE], pooled[TWELVE], moved[TWELVE];
   int32_t order[TWELVE];
   bool met;
-  (void)state;
   kv_scores_less row = sorted(twelve, TWELVE, 4, less, order);
   assert_int_equal(prefix(&at, row, 1, .9), 4);
   assert_memory_equal(order, ((int32_t[]){0, 7, 3, 11}), 16);
@@ -119,12 +114,11 @@ static void calibration(void **state) {
 }
 
 /* All of a row, equal rows, and masses that no T gives. */
-static void edges(void **state) {
+TEST(edges) {
   static const float equal[3] = {2, 2, 2}, tied[4] = {3, 3, 3, 0};
   kv_at at = at_best();
   float less[4];
   bool met;
-  (void)state;
   for (int rule = KV_CALIBRATE_BISECT; rule <= KV_CALIBRATE_GRADIENT; rule++) {
     kv_scores_less row = sorted(equal, 3, 2, less, NULL);
     assert_true(temperature(&at, row, .5f, rule, &met) == 1 && met);
@@ -160,11 +154,10 @@ static void same_prefix(row *r, int k, int found) {
 }
 
 /* Of rows with many ties, whatever the guess is. */
-static void prefixes(void **state) {
+TEST(prefixes) {
   static row r;
   kv_at at = at_best();
   kv_prefixes f = {&at, r.near, r.weight, r.place, 0};
-  (void)state;
   for (int round = 0; round < 200; round++) {
     r.n = 1 + (int)(fabsf(draw()) * (LONG - 1));
     float most = -1e30f, steps = round % 3 ? 4.0f : 1e6f;
@@ -193,11 +186,10 @@ static void prefixes(void **state) {
 }
 
 /* Entries of one unit of mass, far below the first: wanted to the last. */
-static void last_units(void **state) {
+TEST(last_units) {
   static row r = {.n = 12, .x = {40}, .e = {1}};
   int64_t all = ((int64_t)1 << 40) + r.n - 1, mass;
   kv_at at = at_best();
-  (void)state;
   for (int i = 1; i < r.n; i++) r.e[i] = 0x1p-40f;
   for (int units = 0; units < r.n; units++) {
     kv_prefixes f = {&at, r.near, r.weight, r.place, 0};
@@ -269,8 +261,7 @@ static void pair_loses(const float *key, double merged, double deficit) {
   end(&l);
 }
 
-static void pairs(void **state) {
-  (void)state;
+TEST(pairs) {
   pair_loses((float[]){2, -1}, 1.857722, .190865);
   pair_loses((float[]){1, 1}, 1, .693147);
   pair_loses((float[]){5, -5}, 4.999546, .000499);
@@ -283,12 +274,11 @@ static void pairs(void **state) {
 }
 
 /* The largest with the smallest, round and round; who weighs nothing goes. */
-static void rings(void **state) {
+TEST(rings) {
   static const float key[ENTRIES] = {1, 3, -2, 2, -1, 0};
   int32_t stays[2] = {1, 3}, goes[4] = {0, 2, 4, 5}, spare[ENTRIES];
   float k;
   lane_of l;
-  (void)state;
   begin(&l, ENTRIES, key, key);
   l.a[4] = 0;
   assert_int_equal(kv_condense(&l.lane, 2, stays, 4, goes, l.a, spare), 3);
@@ -356,9 +346,8 @@ static void alike(part a, part b, double within) {
 
 /* Three tiers by themselves, joined in any order and any pairs, are one
  * attention to 1e-6; as chunks of the lane's own order, to the bit. */
-static void tiers_join(void **state) {
+TEST(tiers_join) {
   static tiers t;
-  (void)state;
   assert_int_equal(kv_attend_scratch_init(&t.x, WIDE, WIDE, 1, TOKENS, NULL),
                    0);
   for (int round = 0; round < 20; round++) {

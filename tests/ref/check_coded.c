@@ -13,14 +13,11 @@
 #include "tests/support/sets.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/guarded.h"
+#include "tests/support/test.h"
 
 enum { ROWS = 130, MOST_D = 256 };
 
@@ -138,20 +135,13 @@ static void each_shape(void (*check)(const kv_kernels *, int, int, int, int,
     }
 }
 
-static void logits_are_chains(void **state) {
-  (void)state;
-  each_shape(check_logits);
-}
+TEST(logits_are_chains) { each_shape(check_logits); }
 
-static void weigh_is_chains(void **state) {
-  (void)state;
-  each_shape(check_weigh);
-}
+TEST(weigh_is_chains) { each_shape(check_weigh); }
 
 /* Bits of no plane of whole bytes, runs that end within a register, planes
  * that do. */
-static void others_do_not_suit(void **state) {
-  (void)state;
+TEST(others_do_not_suit) {
   for (int s = 0; s < n_sets; s++) {
     bool (*suit)(int, int, int) = sets[s]->codes_suit;
     assert_false(suit(1, 128, 128) || suit(3, 128, 128) || suit(16, 128, 128));

@@ -6,16 +6,13 @@
  * loops; a check names the first that is not.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "ref/ground/arith.h"
 #include "sim/engine/replay.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/container/writer.h"
 #include "traces/trace/check.h"
 #include "traces/trace/colsum.h"
@@ -134,13 +131,12 @@ static kv_status decide(const char *path, const char *text, kv_digest *journal,
   return decide_at(0, path, text, journal, why);
 }
 
-static void same_decisions(void **state) {
+TEST(same_decisions) {
   static const char *const spec[] = {"h2o:budget=16", "snapkv:budget=16",
                                      "h2o:budget=16:variant=prefill"};
   const char *whole = scratch_path("whole.safetensors");
   const char *part = scratch_path("part.safetensors");
   char why[512];
-  (void)state;
   fill();
   sum_columns();
   write_trace(whole, true, false);
@@ -180,12 +176,11 @@ static kv_check_sums checked(bool whole) {
 }
 
 /* By every kernel set, to the bit what plain loops give. */
-static void sums_are_recomputed(void **state) {
+TEST(sums_are_recomputed) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
   static int64_t again[HEADS][P];
   const char *path = scratch_path("whole.safetensors");
   kv_trace *t;
-  (void)state;
   write_trace(path, true, false);
   assert_int_equal(kv_trace_open(path, &t, NULL), KV_OK);
   assert_true(kv_colsum_can(t, 0));
@@ -199,8 +194,7 @@ static void sums_are_recomputed(void **state) {
   kv_trace_close(t);
 }
 
-static void differing_sums_are_named(void **state) {
-  (void)state;
+TEST(differing_sums_are_named) {
   assert_int_equal(checked(true).different, 0);
   assert_int_equal(checked(false).different, 0);
   int64_t was = sums[2][7];
@@ -232,10 +226,9 @@ static kv_trace *converted(bool whole, kv_convert *c) {
 }
 
 /* In another type the sums are those of the rounded numbers, or are gone. */
-static void converted_sums_are_true(void **state) {
+TEST(converted_sums_are_true) {
   static int64_t again[HEADS][P];
   kv_convert c;
-  (void)state;
   kv_trace *t = converted(true, &c);
   const kv_layer_data *data = &t->layer[0].data;
   assert_true(c.changed > 0 && c.sums_again == 1 && c.sums_left_out == 0);

@@ -10,17 +10,12 @@
 #include "ref/ground/arith.h"
 #include "tests/support/draw.h"
 #include "tests/support/sets.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#define UNUSED __attribute__((unused))
 
 static uint64_t seed = 0x853c49e6748fea9bu;
 static uint32_t word(void) { return (uint32_t)(draw(&seed) >> 32); }
@@ -60,7 +55,7 @@ static void make_fma(int kind, int n, float *p, float *v, float *a) {
   }
 }
 
-static void fma_is_exact(void **state UNUSED) {
+TEST(fma_is_exact) {
   enum { N = 4096 };
   const char *count = getenv("KVREPLAY_FMA_ROUNDS"); /* of 3 x 4096 */
   const int rounds = count ? atoi(count) : 100;

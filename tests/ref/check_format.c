@@ -8,16 +8,11 @@
  * within half a step; constants have scale 0 and come back as fp16; what does
  * not fit fp16 is refused; channels do not see each other.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "ref/formats/minmax.h"
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"
+#include "tests/support/test.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,12 +145,11 @@ static void tokens(const coding *c, int width, block *b) {
   }
 }
 
-static void as_defined(void **state) {
+TEST(as_defined) {
   static const int width[] = {1, 2, 3, 5, 8, 31, 32, 64, 65, 80, 96, 128, 150};
   static const float scale[] = {1, 0x1p-9f, 0x1p-15f, 0x1p-22f, 0x1p-26f, 3000};
   static const int group[] = {1, 2, 3, 16, 32, 40};
   block *b = malloc(sizeof *b);
-  (void)state;
   assert_non_null(b);
   for (size_t s = 0; s < sizeof scale / sizeof *scale; s++)
     for (int v = 0; v < 8; v++) {
@@ -175,10 +169,9 @@ static void as_defined(void **state) {
 
 /* --- laws ---------------------------------------------------------------- */
 
-static void sizes(void **state) {
+TEST(sizes) {
   coding k = {&kv_format_channel, {2, 32, 0}};
   coding v = {&kv_format_token, {2, 32, 0}};
-  (void)state;
   for (int bits = 2; bits <= 4; bits += 2) {
     k.is.bits = v.is.bits = bits;
     kv_coded_size a = kv_format_channel.size(&k.is, 32, 128);
@@ -197,10 +190,9 @@ static void sizes(void **state) {
 
 /* Values min + code * scale of fp16 scale and minimum come back to the bit;
  * others keep their order. */
-static void grid(void **state) {
+TEST(grid) {
   block *b = malloc(sizeof *b);
   float out[WIDTH];
-  (void)state;
   assert_non_null(b);
   for (int v = 0; v < 4; v++) {
     int bits = v & 1 ? 4 : 2, levels = (1 << bits) - 1;
@@ -228,10 +220,9 @@ static void grid(void **state) {
   free(b);
 }
 
-static void constant(void **state) {
+TEST(constant) {
   block *b = malloc(sizeof *b);
   float out[WIDTH];
-  (void)state;
   assert_non_null(b);
   for (int v = 0; v < 4; v++) {
     coding c = {v & 1 ? &kv_format_token : &kv_format_channel,
@@ -250,7 +241,7 @@ static void constant(void **state) {
 }
 
 /* Which of {minimum, maximum} the stored types hold. */
-static void refused(void **state) {
+TEST(refused) {
   static const struct {
     float lo, hi;
     bool plain, fp16; /* fit the fp32 rule, the fp16 rule */
@@ -266,7 +257,6 @@ static void refused(void **state) {
       {-3e38f, 3e38f, false, false},
   };
   block *b = malloc(sizeof *b);
-  (void)state;
   assert_non_null(b);
   for (size_t i = 0; i < sizeof at / sizeof *at; i++)
     for (int v = 0; v < 4; v++) {
@@ -282,11 +272,10 @@ static void refused(void **state) {
 }
 
 /* A channel's codes do not depend on where the channel stands or on others. */
-static void apart(void **state) {
+TEST(apart) {
   coding c = {&kv_format_channel, {2, 16, 0}};
   block *a = malloc(sizeof *a), *b = malloc(sizeof *b);
   float x[WIDTH], y[WIDTH];
-  (void)state;
   assert_non_null(a);
   assert_non_null(b);
   fill(a, 1, false);

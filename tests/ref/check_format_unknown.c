@@ -11,14 +11,11 @@
 #include "sim/engine/replay.h"
 #include "sim/spec/spec.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 extern const kv_method kv_method_kivi; /* ref/methods/kivi.c */
 
@@ -52,10 +49,9 @@ static kv_rc replay(const kv_backend *backend, const kv_method *(*list)(int),
   return rc;
 }
 
-static void on_ref_it_runs(void **state) {
+TEST(on_ref_it_runs) {
   kv_cell ours, kivi;
   kv_err e = {0};
-  (void)state;
   assert_int_equal(replay(&kv_backend_ref, only_shelver, &ours, &e), KV_OK);
   assert_int_equal(replay(&kv_backend_ref, kv_method_at, &kivi, &e), KV_OK);
   const kv_digest *a = &ours.result.output, *b = &kivi.result.output;
@@ -64,11 +60,10 @@ static void on_ref_it_runs(void **state) {
   kv_cell_close(&kivi);
 }
 
-static void on_emu_it_is_refused_by_name(void **state) {
+TEST(on_emu_it_is_refused_by_name) {
   kv_cell cell;
   kv_err e = {0};
   const kv_backend *emu = kv_backend_find("emu", &e);
-  (void)state;
   if (!emu) skip(); /* a build without a C++ compiler */
   assert_int_equal(replay(emu, only_shelver, &cell, &e), KV_RESOURCE);
   assert_non_null(strstr(e.text, "backend emu"));

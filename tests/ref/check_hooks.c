@@ -6,12 +6,9 @@
  */
 #include "gpu/shared/device.h"
 #include "ref/lane/hooks.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { LANES = 3 };
 
@@ -86,12 +83,11 @@ static void expect(const void *a, const void *b, const void *c, int number) {
 }
 
 /* A hook that this list of calls leaves out fails the count below. */
-static void every_hook_is_led_through(void **state) {
+TEST(every_hook_is_led_through) {
   kv_around around = {.call = pass, .self = passed, .inner = &whole};
   kv_method m = kv_method_around(&around);
   kv_at at = {.method = &m};
   kv_lane *lane[LANES] = {PLACE(kv_lane, 0)};
-  (void)state;
   memset(calls, 0, sizeof calls);
   memset(passed, 0, sizeof passed);
   m.arrive(&at, lane[0], 2);
@@ -118,14 +114,13 @@ static void every_hook_is_led_through(void **state) {
   }
 }
 
-static void hooks_that_are_asked_for_are_there(void **state) {
+TEST(hooks_that_are_asked_for_are_there) {
   kv_around around = {.call = pass,
                       .self = passed,
                       .inner = &bare,
                       .also = 1u << KV_HOOK_arrive};
   kv_method m = kv_method_around(&around);
   kv_at at = {.method = &m};
-  (void)state;
   memset(calls, 0, sizeof calls);
   for (int h = 0; h < KV_N_HOOKS; h++)
     assert_int_equal(kv_hook_has(&m, (kv_hook)h),
@@ -135,13 +130,12 @@ static void hooks_that_are_asked_for_are_there(void **state) {
 }
 
 /* Two tables around one another. */
-static void tables_nest(void **state) {
+TEST(tables_nest) {
   kv_around inside = {.call = pass, .self = passed, .inner = &bare};
   kv_method m = kv_method_around(&inside);
   kv_around outside = {.call = pass, .self = passed, .inner = &m};
   kv_method n = kv_method_around(&outside);
   kv_at at = {.method = &n};
-  (void)state;
   memset(calls, 0, sizeof calls);
   memset(passed, 0, sizeof passed);
   n.compress_lane(&at, PLACE(kv_lane, 0));
@@ -161,9 +155,8 @@ static void same_hooks(const kv_method *m, const kv_gpu_hooks *twin) {
                kv_hook_name((kv_hook)h), has[h] ? "the twin" : "ref/methods");
 }
 
-static void twins_have_the_hooks_of_their_method(void **state) {
+TEST(twins_have_the_hooks_of_their_method) {
   const kv_device *emu = kv_device_emu();
-  (void)state;
   if (!emu) skip();
   for (int i = 0; kv_method_at(i); i++)
     if (!kv_method_ref_only(kv_method_at(i)))

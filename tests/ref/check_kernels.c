@@ -15,16 +15,12 @@
 #include "tests/support/sets.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/guarded.h"
+#include "tests/support/test.h"
 
-#define UNUSED __attribute__((unused))
 enum { ROWS = 130, MOST_D = 300 };
 
 static const int dims[] = {1,  2,  3,  7,  8,  15, 16, 17,  31,  32,  33,
@@ -192,17 +188,17 @@ static void each_shape(void (*check)(const kv_kernels *, kv_dtype, int, int,
     }
 }
 
-static void logits_are_chains(void **state UNUSED) { each_shape(check_logits); }
-static void weigh_is_chains(void **state UNUSED) { each_shape(check_weigh); }
+TEST(logits_are_chains) { each_shape(check_logits); }
+TEST(weigh_is_chains) { each_shape(check_weigh); }
 
-static void bounds_are_chains(void **state UNUSED) {
+TEST(bounds_are_chains) {
   for (int s = 0; s < n_sets; s++)
     for (int type = 0; type < 3; type++)
       for (int n = 1; n <= ROWS; n += little_step(3))
         check_bound(sets[s], (kv_dtype)type, n, dims[below(DIMS)]);
 }
 
-static void the_data_can_tell(void **state UNUSED) {
+TEST(the_data_can_tell) {
   int logits = 0, bounds = 0;
   float *q = floats(0, 64, full);
   unsigned char *lo = last(2, 4096), *hi = last(3, 4096);
@@ -231,7 +227,7 @@ static void check_widen(const kv_kernels *k, kv_dtype type, size_t n) {
   }
 }
 
-static void widening_is_exact(void **state UNUSED) {
+TEST(widening_is_exact) {
   for (int s = 0; s < n_sets; s++) {
     for (int type = 0; type < 3; type++)
       for (size_t n = 0; n <= 70; n++) check_widen(sets[s], (kv_dtype)type, n);
@@ -348,7 +344,7 @@ static void check_log(const kv_kernels *k, int n) {
   same(x, y, (size_t)n);
 }
 
-static void rows_are_elementwise(void **state UNUSED) {
+TEST(rows_are_elementwise) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 200; n++) {
       check_exp(sets[s], n);
@@ -362,7 +358,7 @@ static void rows_are_elementwise(void **state UNUSED) {
   }
 }
 
-static void names_are_known(void **state UNUSED) {
+TEST(names_are_known) {
   char note[128];
   kv_err e;
   const kv_kernels *k = NULL;

@@ -6,17 +6,13 @@
  */
 #include "ref/ground/err.h"
 #include "ref/ground/large.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ROW = 1000, ROOM = 6 * KV_LARGE_PAGE };
 
@@ -67,12 +63,11 @@ static size_t write_row(unsigned char *block, size_t at) {
 }
 
 /* Rows as a slab takes them: a page is asked for once it is full. */
-static void row_by_row(void **state) {
+TEST(row_by_row) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const bool has = has_large();
   unsigned char *block = kv_zalloc_large(ROOM, 1);
   size_t at = 0;
-  (void)state;
   assert_non_null(block);
   assert_true((uintptr_t)block % KV_LARGE_PAGE == 0);
   kv_large_once_full(block, ROOM);
@@ -88,12 +83,11 @@ static void row_by_row(void **state) {
 }
 
 /* All at once, from a place that is no page's begin. */
-static void at_once(void **state) {
+TEST(at_once) {
   const size_t from = ROW, page = (size_t)sysconf(_SC_PAGESIZE);
   const bool has = has_large();
   unsigned char *block = kv_zalloc_large(ROOM, 1);
   size_t at = 0;
-  (void)state;
   assert_non_null(block);
   kv_large_once_full(block, ROOM);
   while (at < 7 * (size_t)KV_LARGE_PAGE / 2) at = write_row(block, at);
@@ -106,11 +100,10 @@ static void at_once(void **state) {
 }
 
 /* The first byte brings a whole one, unless a person has said never. */
-static void first_byte(void **state) {
+TEST(first_byte) {
   char say[64] = "[never]";
   FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
   unsigned char *block = kv_zalloc_large(ROOM, 1);
-  (void)state;
   assert_non_null(block);
   if (f && !fgets(say, sizeof say, f)) fail();
   if (f) fclose(f);

@@ -10,15 +10,11 @@
 #include "ref/lane/lane.h"
 #include "ref/lane/records.h"
 #include "sim/measure/cost.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { D = 5, DV = 3 };
 
@@ -154,9 +150,8 @@ static void merges(kv_dtype type, kv_means merged, kv_digest *rewrites) {
   end(&r);
 }
 
-static void once_a_merge(void **state) {
+TEST(once_a_merge) {
   static const kv_dtype types[] = {KV_F16, KV_BF16, KV_F32};
-  (void)state;
   for (int i = 0; i < 3; i++) {
     kv_digest both[2];
     merges(types[i], KV_MEANS_TRACE, &both[0]);
@@ -173,7 +168,7 @@ static float ones_then_twos(int t) { return t < 1000 ? 1 : 2; }
 /* 1,000 ones and 1,000 twos, merged one by one with weights of n and 1. A two
  * moves the mean x by (2 - x) / (n + 1), which is lost below half a unit: with
  * bf16, 2^-8, from the first on; with fp16, 2^-11, from where x is 1.34. */
-static void running_mean(void **state) {
+TEST(running_mean) {
   static const struct {
     kv_dtype type;
     kv_means merged;
@@ -182,7 +177,6 @@ static void running_mean(void **state) {
             {KV_F16, KV_MEANS_TRACE, 1.341796875f},
             {KV_BF16, KV_MEANS_FP32, 1.5f},
             {KV_F16, KV_MEANS_FP32, 1.5f}};
-  (void)state;
   for (int i = 0; i < 4; i++) {
     rig r;
     float key[D];
@@ -203,8 +197,7 @@ static void running_mean(void **state) {
 static float large(int t) { return t ? 60000 : -60000; }
 
 /* 2 x 60,000 + 60,000 over 1 is finite as fp32 and not as fp16. */
-static void not_finite(void **state) {
-  (void)state;
+TEST(not_finite) {
   for (int wide = 0; wide < 2; wide++) {
     rig r;
     begin(&r, KV_F16, wide ? KV_MEANS_FP32 : KV_MEANS_TRACE, 4, large);

@@ -27,10 +27,9 @@ static const kv_param *budget_of(const kv_method *m) {
   return NULL;
 }
 
-static void budgets(void **state) {
+TEST(budgets) {
   rig_case c = RIG_SHAPE(2, 1, 4, 4, 8, 6);
   int asked = 0;
-  (void)state;
   for (int i = 0; kv_method_at(i); i++) {
     const kv_method *m = kv_method_at(i);
     const kv_param *p = budget_of(m);

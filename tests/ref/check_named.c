@@ -5,16 +5,11 @@
  * here. Rows are full mantissas, halves, far from zero, subnormal, constant, up
  * to the largest half; by every set of kernels; with one group and with four.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "ref/formats/named.h"
 #include "ref/ground/arith.h"
 #include "ref/kernels/kernels.h"
+#include "tests/support/test.h"
 #include <math.h>
 #include <string.h>
 
@@ -160,10 +155,9 @@ static bool is_far(const law *l, const float *x) {
          fabs(lo) * l->levels > 65504 * (hi - lo) / 2;
 }
 
-static void error_within_bound(void **state) {
+TEST(error_within_bound) {
   float x[WIDTH], y[WIDTH];
   double lo, hi;
-  (void)state;
   for (int l = 0; l < LAWS; l++)
     for (int groups = 1; groups <= 4; groups += 3)
       for (int i = 0; i < ROWS; i++) {
@@ -199,9 +193,8 @@ static float on_grid(const law *l, int j) {
   return 0.25f * kv_absmax_plain(&c.is, code);
 }
 
-static void exact_on_its_grid(void **state) {
+TEST(exact_on_its_grid) {
   float x[WIDTH], y[WIDTH];
-  (void)state;
   for (int l = 0; l < LAWS; l++) {
     coding c = of(&laws[l], 2);
     for (int j = 0; j < WIDTH; j++) x[j] = on_grid(&laws[l], j);
@@ -210,9 +203,8 @@ static void exact_on_its_grid(void **state) {
   }
 }
 
-static void monotone(void **state) {
+TEST(monotone) {
   float x[WIDTH], y[WIDTH];
-  (void)state;
   for (int l = 0; l < LAWS; l++)
     for (int r = 0; r < ROWS; r++) {
       coding c = of(&laws[l], 1);
@@ -226,9 +218,8 @@ static void monotone(void **state) {
 
 /* The order of channels is nothing to a row of one group; of two groups it
  * decides what is shared: the counterexample. */
-static void permuted(void **state) {
+TEST(permuted) {
   float x[WIDTH], y[WIDTH], turned[WIDTH], back[WIDTH];
-  (void)state;
   for (int l = 0; l < LAWS; l++)
     for (int groups = 1; groups <= 2; groups++) {
       coding c = of(&laws[l], groups);
@@ -256,10 +247,9 @@ static void constant_is(const law *l, float c, float y) {
                 (l->levels ? l->bound(l, v, v, v) : fabs(v) * 0x1p-22));
 }
 
-static void constant(void **state) {
+TEST(constant) {
   static const float value[] = {0, -0.0f, 1, -3.25f, 20007, -65504, 0x1p-24f};
   float x[WIDTH], y[WIDTH];
-  (void)state;
   for (int l = 0; l < LAWS; l++)
     for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
       coding c = of(&laws[l], 1);
@@ -270,13 +260,12 @@ static void constant(void **state) {
 }
 
 /* What has no scale or minimum in its type is refused, as NaN is. */
-static void too_large(void **state) {
+TEST(too_large) {
   static const struct {
     float lo, hi;
   } at[] = {{-65504, 65504}, {-70000, 1}, {0, 3e38f},    {-3e38f, 3e38f},
             {NAN, 1},        {-1, -NAN},  {0, INFINITY}, {-INFINITY, 0}};
   float x[WIDTH], y[WIDTH];
-  (void)state;
   for (int l = 0; l < LAWS; l++)
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
       coding c = of(&laws[l], 1);
@@ -287,8 +276,7 @@ static void too_large(void **state) {
     }
 }
 
-static void sizes(void **state) {
-  (void)state;
+TEST(sizes) {
   for (int l = 0; l < LAWS; l++)
     for (int groups = 1; groups <= 4; groups *= 2)
       for (int width = 5; width < 150; width += 29) {
@@ -304,11 +292,10 @@ static void sizes(void **state) {
 
 /* Coded in 8 bits, then from what the codes stand for in 4: within the bounds
  * of both. */
-static void demoted(void **state) {
+TEST(demoted) {
   float x[WIDTH], y[WIDTH], z[WIDTH];
   double lo, hi, most = 0;
   coding high = of(&laws[0], 1), low = of(&laws[1], 1);
-  (void)state;
   fill(0, x);
   assert_true(again(&high, x, y) && again(&low, y, z));
   ends(WIDTH, x, &lo, &hi);
@@ -322,10 +309,9 @@ static void demoted(void **state) {
  * its scale of 4 bits is 17; at once it would be 17.015625. 100 has the codes
  * 100 and 6. The codes are those of coding at once, as 255 is 15 * 17 and half
  * a step of 4 bits lies amid two codes of 8; the numbers are not. */
-static void rounded_twice(void **state) {
+TEST(rounded_twice) {
   float x[WIDTH], y[WIDTH], z[WIDTH], once[WIDTH];
   coding high = of(&laws[0], 1), low = of(&laws[1], 1);
-  (void)state;
   for (int i = 0; i < WIDTH; i++) x[i] = 0;
   x[3] = 255.11767578125f;
   x[90] = 100;
@@ -336,8 +322,7 @@ static void rounded_twice(void **state) {
 }
 
 /* The table has every name. */
-static void all_names(void **state) {
-  (void)state;
+TEST(all_names) {
   assert_null(kv_named_format_at(LAWS + 1));
   assert_null(kv_named_format_at(0)->format);
   assert_int_equal(kv_named_format_find("int3"), -1);

@@ -9,15 +9,11 @@
 #include "ref/lane/needs.h"
 #include "sim/laws/law_guest.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
 #include <limits.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static const kv_minmax sixteen = {2, 16, 0}, other = {2, 17, 0};
 
@@ -73,8 +69,7 @@ static void mark_members(kv_needs *n) {
     if (!covered(i)) ((unsigned char *)n)[i] = 0;
 }
 
-static void test_every_member(void **state) {
-  (void)state;
+TEST(test_every_member) {
   kv_needs n;
   mark_members(&n);
   const unsigned char *byte = (const unsigned char *)&n;
@@ -85,8 +80,7 @@ static void test_every_member(void **state) {
                i);
 }
 
-static void test_unlike(void **state) {
-  (void)state;
+TEST(test_unlike) {
   for (const kv_need *f = kv_need_list; f->name; f++) {
     kv_needs a = full(), b = full();
     assert_null(kv_needs_unlike(&a, &b));
@@ -101,8 +95,7 @@ static void test_unlike(void **state) {
 }
 
 /* Elements past those that count are nobody's. */
-static void test_past_the_count(void **state) {
-  (void)state;
+TEST(test_past_the_count) {
   kv_needs a = {.columns = 1}, b = {.columns = 1};
   b.column[1] = KV_FLOAT;
   b.coding[0].settings = &other;
@@ -117,8 +110,7 @@ static void must_refuse(const kv_needs *n, const char *said) {
   if (!strstr(e.text, said)) fail_msg("%s: not \"%s\"", e.text, said);
 }
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
   kv_needs n = full();
   assert_int_equal(kv_needs_check(&n, NULL), KV_OK);
   for (const kv_need *f = kv_need_list; f->name; f++) {
@@ -137,8 +129,7 @@ static void test_refused(void **state) {
   must_refuse(&n, "needs.columns is 5; it may be 0 to 4");
 }
 
-static void test_widened(void **state) {
-  (void)state;
+TEST(test_widened) {
   kv_needs wide = {.prompt_rows = 4, .want = KV_Q, .work = 9, .lengths = true};
   kv_needs n = {.prompt_rows = 3,
                 .want = KV_P,
@@ -195,13 +186,12 @@ static kv_rc ask_needs(const kv_trace *trace, const kv_spec *spec, kv_err *e) {
   return kv_law_guest_ask(i, &c, e);
 }
 
-static void test_law(void **state) {
+TEST(test_law) {
   const kv_small small = {"needs", 1, 2, 1, 32, KV_F32, 24, 16};
   kv_trace *trace = NULL;
   kv_spec spec = {0};
   kv_err e = {0};
   const char *path = scratch_path("needs.safetensors");
-  (void)state;
   if (kv_small_write(&small, 5, path, &e) || kv_law_open(path, &trace, &e) ||
       kv_spec_parse(only_fickle, "fickle", &spec, &e))
     fail_msg("%s", e.text);

@@ -13,36 +13,25 @@
 #include "tests/made/whim.h"
 #include "tests/support/backend/probe.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 enum { T = 60, P = 45, D = 32, HEADS = 4, LAYERS = 2 };
 
 static kv_trace *trace, *prompt; /* prompt: without decode steps */
 
-static kv_trace *open_one(const char *name, int prompt_len) {
-  const kv_small small = {name, LAYERS, HEADS, 2, D, KV_F32, T, prompt_len};
-  kv_trace *t = NULL;
-  kv_err e = {0};
-  const char *path = scratch_path(name);
-  if (kv_small_write(&small, 3, path, &e) || kv_law_open(path, &t, &e))
-    fail_msg("%s", e.text);
-  return t;
-}
-
 static int open_traces(void **state) {
+  kv_small small = {"observation", LAYERS, HEADS, 2, D, KV_F32, T, P};
   if (scratch_make(state)) return 1;
-  trace = open_one("observation.safetensors", P);
-  prompt = open_one("prompt.safetensors", T);
+  trace = opened_trace(&small, 3, kv_law_open);
+  small.name = "prompt";
+  small.prompt_len = T;
+  prompt = opened_trace(&small, 3, kv_law_open);
   return 0;
 }
 
@@ -186,10 +175,9 @@ static void apart(int lanes, int block, unsigned want) {
 
 /* Sums are made in another way where nobody wants the probabilities, and where
  * somebody wants the logits. */
-static void test_lanes_apart(void **state) {
+TEST(test_lanes_apart) {
   static const unsigned wants[] = {KV_Q | KV_LOGITS, KV_SUM, KV_S | KV_SUM,
                                    KV_P | KV_SUM, KV_P};
-  (void)state;
   for (int lanes = KV_HEAD; lanes <= QUERY_HEAD; lanes++)
     for (int block = 0; block <= 7; block += 7)
       for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
@@ -206,8 +194,7 @@ static void count_logits(int m, int n, int d, const float *q, size_t ldq,
 }
 
 /* Queries of all rows, views of one entry: a logit a head and step. */
-static void test_queries_alone(void **state) {
-  (void)state;
+TEST(test_queries_alone) {
   kv_kernels counting = *kv_kernels_best();
   kv_err e = {0};
   counting.logits = count_logits;
@@ -234,8 +221,7 @@ static void *spoil(kv_layer_data *data, int n_kv_heads) {
   return k;
 }
 
-static void test_not_finite(void **state) {
-  (void)state;
+TEST(test_not_finite) {
   kv_err e = {0};
   const void *was = trace->layer[1].data.k;
   void *bad = spoil(&trace->layer[1].data, 2);
@@ -254,8 +240,7 @@ static void test_not_finite(void **state) {
 /* Draws that want rows of the prompt all at once, and whose formats do not
  * refuse the key by themselves; of a logit that is not finite both backends
  * make the same. */
-static void test_not_finite_on_both(void **state) {
-  (void)state;
+TEST(test_not_finite_on_both) {
   const void *was = prompt->layer[1].data.k;
   int ran = 0, refused = 0;
   if (!probe_backend()) skip();

@@ -6,13 +6,9 @@
  */
 #include "ref/pages/geometry.h"
 #include "ref/pages/pages.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- geometry ------------------------------------------------------------ */
 
@@ -22,7 +18,7 @@ static const kv_page_config config[CONFIGS] = {
     {{8, 8}, {1, 1}}, {{8, 4}, {1, 2}}, {{8, 4}, {1, 1}}, {{8, 2}, {1, 1}},
     {{4, 4}, {1, 1}}, {{4, 2}, {2, 4}}, {{4, 2}, {1, 1}}, {{4, 1}, {1, 1}}};
 
-static void test_tokens(void **state) {
+TEST(test_tokens) {
   static const struct {
     int d;
     int64_t page;
@@ -30,7 +26,6 @@ static void test_tokens(void **state) {
   } want[] = {{64, 6144, {41, 52, 54, 64, 74, 76, 96, 108}},
               {128, 6784, {24, 32, 32, 37, 46, 52, 60, 69}},
               {256, 5760, {10, 14, 14, 16, 20, 25, 27, 32}}};
-  (void)state;
   for (int i = 0; i < 3; i++) {
     int64_t page = kv_page_bytes(want[i].d, want[i].d);
     assert_int_equal(page, want[i].page);
@@ -49,12 +44,11 @@ static void must_lie(const kv_page_config *c, int32_t tokens,
   for (int i = 0; i <= KV_PAGE_SEGMENTS; i++) assert_int_equal(m.at[i], at[i]);
 }
 
-static void test_segments(void **state) {
+TEST(test_segments) {
   static const int64_t high[] = {0, 4096, 4224, 6272, 6400, 6528, 6656};
   static const int64_t low[] = {0, 3840, 4096, 6016, 6272, 6512, 6752};
   static const int32_t payload[CONFIGS] = {272, 212, 208, 176,
                                            144, 128, 112, 96};
-  (void)state;
   must_lie(&config[2], 32, high);
   must_lie(&config[6], 60, low);
   for (int i = 0; i < CONFIGS; i++) {
@@ -65,8 +59,7 @@ static void test_segments(void **state) {
 
 /* Any d: segments follow one another as they are aligned, a page holds no token
  * more than fits, and a token that has no room says so. */
-static void test_any_d(void **state) {
-  (void)state;
+TEST(test_any_d) {
   for (int d = 1; d <= 600; d += d < 40 ? 1 : 29)
     for (int c = 0; c < CONFIGS; c++) {
       int d_v = d % 3 ? d : d / 3 + 1;
@@ -91,10 +84,9 @@ static void test_any_d(void **state) {
 
 /* LeanKV's example: Llama-2-7B, 32 layers of 32 heads, 128 requests of 4,096
  * tokens, of which one has 2 GiB of KV cache in fp16. */
-static void test_table_bytes(void **state) {
+TEST(test_table_bytes) {
   const int64_t heads = (int64_t)128 * 32 * 32, kib = 1024;
   const int32_t one[] = {32, 0}, two[] = {32, 60};
-  (void)state;
   int64_t paper = kv_pages_table(KV_PAGES_PAPER, 4096, one, 32);
   int64_t ours = kv_pages_table(KV_PAGES_PAPER, 4096, two, 32);
   int64_t code = kv_pages_table(KV_PAGES_CODE, 4096, two, 24);
@@ -139,10 +131,9 @@ static void must_be_free(const kv_pages *p, int32_t n, const int32_t *id) {
 
 /* 16 pages of a token: three heads take 4 each, give 2, 1 and 2 back, and take
  * 1, 0 and 2 more. */
-static void test_free_list(void **state) {
+TEST(test_free_list) {
   const kv_pages_count compressed[] = {{{2, 0}}, {{3, 0}}, {{2, 0}}};
   const kv_pages_count step[] = {{{3, 0}}, {{3, 0}}, {{4, 0}}};
-  (void)state;
   for (int threads = 1; threads <= 3; threads++) {
     kv_pages p = opened(shape_of(KV_PAGES_PAPER, 1, 16, 1, 0, 8), threads);
     act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 4});
@@ -168,11 +159,10 @@ static void test_free_list(void **state) {
 
 /* All 16 pages are taken and all come back: a start and an end alone cannot
  * tell these two rings from each other. */
-static void test_empty_is_not_full(void **state) {
+TEST(test_empty_is_not_full) {
   kv_pages p = opened(shape_of(KV_PAGES_PAPER, 1, 12, 1, 0, 8), 1);
   kv_pages_job j = {.phase = KV_PAGES_STEP};
   const kv_pages_count more[] = {{{5, 0}}, {{4, 0}}, {{4, 0}}};
-  (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 4});
   assert_int_equal(p.count, 0);
   assert_int_equal(p.start, 0);
@@ -188,10 +178,9 @@ static void test_empty_is_not_full(void **state) {
 /* Figure 5 of the paper: 8 tokens, 2 in a high page and 4 in a low one, 4 pages
  * reserved; one head keeps a high page and a low one, one two and one, one
  * nothing but high. Low pages are those reserved behind the high ones. */
-static void test_prompt(void **state) {
+TEST(test_prompt) {
   const kv_pages_count kept[] = {{{2, 3}}, {{3, 4}}, {{7, 0}}};
   kv_pages p = opened(shape_of(KV_PAGES_PAPER, 1, 16, 2, 4, 8), 1);
-  (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 8});
   assert_int_equal(kv_pages_used(&p), 12);
   act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
@@ -207,10 +196,9 @@ static void test_prompt(void **state) {
 
 /* Low pages are more than half of the table: what is turned round reaches into
  * itself. */
-static void test_turn(void **state) {
+TEST(test_turn) {
   const kv_pages_count kept[] = {{{1, 8}}, {{0, 9}}, {{4, 5}}};
   kv_pages p = opened(shape_of(KV_PAGES_CODE, 1, 64, 1, 1, 9), 1);
-  (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 9});
   act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = kept});
   for (int h = 0; h < 3; h++)
@@ -222,9 +210,8 @@ static void test_turn(void **state) {
 
 /* What the paper's reserve and table lack: of two tokens that fit into one high
  * page one becomes low, which needs a page of its own. The code reserves it. */
-static void test_one_more(void **state) {
+TEST(test_one_more) {
   const kv_pages_count kept[] = {{{1, 1}}, {{2, 0}}, {{0, 2}}};
-  (void)state;
   for (int v = KV_PAGES_PAPER; v <= KV_PAGES_CODE; v++) {
     kv_pages p = opened(shape_of((kv_pages_variant)v, 1, 16, 2, 4, 2), 1);
     act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 2});
@@ -238,11 +225,10 @@ static void test_one_more(void **state) {
 
 /* A step takes at most one page by the paper, and up to two by the code, which
  * takes them before it knows where the token goes. */
-static void test_step(void **state) {
+TEST(test_step) {
   const kv_pages_count kept[] = {{{2, 0}}, {{1, 4}}, {{2, 4}}};
   const kv_pages_count step[] = {{{3, 0}}, {{2, 4}}, {{2, 5}}};
   const int32_t want[2][3] = {{2, 2, 3}, {3, 3, 4}};
-  (void)state;
   for (int v = KV_PAGES_PAPER; v <= KV_PAGES_CODE; v++) {
     kv_pages p = opened(shape_of((kv_pages_variant)v, 1, 32, 2, 4, 12), 1);
     act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 6});
@@ -257,11 +243,10 @@ static void test_step(void **state) {
 }
 
 /* A step that would let the two ends of a table meet gives pages back. */
-static void test_never_meet(void **state) {
+TEST(test_never_meet) {
   const kv_pages_count full[] = {{{8, 0}}, {{8, 0}}, {{8, 0}}};
   const kv_pages_count low[] = {{{0, 8}}, {{4, 4}}, {{8, 0}}};
   kv_pages p = opened(shape_of(KV_PAGES_PAPER, 1, 32, 1, 2, 8), 1);
-  (void)state;
   act(&p, (kv_pages_job){.phase = KV_PAGES_PROMPT, .tokens = 8});
   act(&p, (kv_pages_job){.phase = KV_PAGES_COMPRESSED, .count = full});
   act(&p, (kv_pages_job){.phase = KV_PAGES_STEP, .count = low});
@@ -271,7 +256,7 @@ static void test_never_meet(void **state) {
 
 /* A request that finds no page is refused; the others get theirs, and nothing
  * of it has changed. What one gives back another takes in the same call. */
-static void test_refused(void **state) {
+TEST(test_refused) {
   const kv_pages_count kept[] = {{{4, 0}}, {{4, 0}}, {{4, 0}}};
   const kv_pages_count more[] = {{{5, 0}}, {{5, 0}}, {{5, 0}}};
   kv_pages p = opened(shape_of(KV_PAGES_PAPER, 3, 28, 1, 0, 8), 1);
@@ -284,7 +269,6 @@ static void test_refused(void **state) {
       {.phase = KV_PAGES_COMPRESSED, .request = 2, .count = kept}};
   kv_pages_job last[] = {{.phase = KV_PAGES_STEP, .count = more},
                          {.phase = KV_PAGES_END, .request = 2}};
-  (void)state;
   assert_int_equal(kv_pages_compact(&p, 3, first), 1);
   assert_true(!first[0].refused && first[1].refused && !first[2].refused);
   assert_int_equal(first[1].wanted, 18);
@@ -303,7 +287,7 @@ static void test_refused(void **state) {
 }
 
 /* A pool that no machine has is one sentence. */
-static void test_no_memory(void **state) {
+TEST(test_no_memory) {
   kv_pages_shape s = {.requests = 1 << 30,
                       .heads = 1 << 20,
                       .pages = 8,
@@ -311,7 +295,6 @@ static void test_no_memory(void **state) {
                       .tokens = {1, 0}};
   kv_pages p;
   kv_err e;
-  (void)state;
   assert_int_equal(kv_pages_open(&s, 1, &p, &e), KV_RESOURCE);
   assert_non_null(strstr(e.text, "not enough memory for tables of pages"));
   kv_pages_close(&p);

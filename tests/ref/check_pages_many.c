@@ -7,13 +7,9 @@
  */
 #include "tests/support/pages/pagelist.h"
 #include "tests/support/pages/pagewalk.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { HEADS = 130 }; /* more than two parts */
 
@@ -90,7 +86,7 @@ static void test_walk(const walk *k, uint64_t seed) {
   pagelist_close(w.l);
 }
 
-static void test_million(void **state) {
+TEST(test_million) {
   static const walk walks[] = {
       {KV_PAGES_PAPER, 3, 1, 90, 4, 7, 300000},
       {KV_PAGES_CODE, 3, 1, 120, 4, 7, 300000},
@@ -98,12 +94,10 @@ static void test_million(void **state) {
       {KV_PAGES_CODE, 1, 1, 300, 1, 1, 190000},
       {KV_PAGES_CODE, HEADS, 1, 4500, 4, 7, 5000}, /* more than a part */
   };
-  (void)state;
   for (int i = 0; i < 5; i++) test_walk(&walks[i], 17 + (uint64_t)i);
 }
 
-static void test_threads(void **state) {
-  (void)state;
+TEST(test_threads) {
   for (int threads = 2; threads <= 3; threads++) {
     const walk k = {KV_PAGES_PAPER, HEADS, threads, 3600, 4, 7, 2500};
     test_walk(&k, 5);

@@ -12,15 +12,11 @@
 #include "ref/kernels/kernels.h"
 #include "ref/parts/parts.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { LANES = 3, MOST = 40, ROUNDS = 400 };
 
@@ -48,8 +44,7 @@ static int by_rank(const void *a, const void *b) {
   return x->lane - y->lane;
 }
 
-static void top_is_a_sort(void **state) {
-  (void)state;
+TEST(top_is_a_sort) {
   for (int round = 0; round < ROUNDS; round++) {
     float score[LANES][MOST];
     bool keep[LANES][MOST], expected[LANES][MOST] = {{false}};
@@ -80,8 +75,7 @@ static void top_is_a_sort(void **state) {
   }
 }
 
-static void arg_takes_the_lower(void **state) {
-  (void)state;
+TEST(arg_takes_the_lower) {
   for (int round = 0; round < ROUNDS; round++) {
     float score[MOST];
     bool in[MOST];
@@ -101,8 +95,7 @@ static void arg_takes_the_lower(void **state) {
 }
 
 /* Four equal logits: a mass of 4 * 2^40, of which each has a quarter. */
-static void top_p_reaches_exactly(void **state) {
-  (void)state;
+TEST(top_p_reaches_exactly) {
   static char room[4096];
   const float s[4] = {2, 2, 2, 2};
   static const struct {
@@ -121,8 +114,7 @@ static void top_p_reaches_exactly(void **state) {
   }
 }
 
-static void top_p_is_a_prefix(void **state) {
-  (void)state;
+TEST(top_p_is_a_prefix) {
   static char room[16384];
   for (int round = 0; round < ROUNDS; round++) {
     float s[MOST], e[MOST];
@@ -169,9 +161,8 @@ static uint64_t fold_of(const uint32_t *word, int n, int cut) {
   return kv_fold_end(&f);
 }
 
-static void fold_is_xxh64(void **state) {
+TEST(fold_is_xxh64) {
   uint32_t word[100];
-  (void)state;
   for (uint32_t i = 0; i < 100; i++) word[i] = i * 2654435761u;
   for (size_t i = 0; i < sizeof xxh64 / sizeof *xxh64; i++)
     for (int cut = 0; cut <= xxh64[i].words; cut++)
@@ -185,11 +176,10 @@ static void fold_is_xxh64(void **state) {
 
 /* Scores that are no numbers come from a trace that is rewritten while it is
  * read: something is kept, nothing aborts, on every kernel set. */
-static void no_numbers_are_survived(void **state) {
+TEST(no_numbers_are_survived) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
   static const float odd[] = {NAN, INFINITY, -INFINITY};
   static char room[16384];
-  (void)state;
   for (int round = 0; round < ROUNDS; round++) {
     float s[MOST];
     bool keep[MOST];

@@ -198,12 +198,11 @@ static const int32_t starts[] = {0, 4096, 131072, 1 << 20};
 
 /* Of d and theta every pair, the first method from every start on, the others
  * from the last. */
-static void many_starts(void **state) {
+TEST(many_starts) {
   const int d[] = {64, 128};
   const float theta[] = {1e4f, 5e5f};
   int n = on_device() ? 120 : 300;
   double top = 0;
-  (void)state;
   for (int i = 0; i < 16; i++) {
     request r;
     int32_t start = starts[i / 4];
@@ -224,9 +223,8 @@ static void many_starts(void **state) {
 }
 
 /* Far from where they were, many of them and few. */
-static void many_tokens(void **state) {
+TEST(many_tokens) {
   double top = 0;
-  (void)state;
   if (on_device()) skip();
   for (int i = 0; i < 2; i++) {
     request r;
@@ -266,9 +264,8 @@ static void same_ids(const request *a, const request *b, const char *spec) {
 
 /* Positions that the prompt's rows see are places: with gaps between the
  * recorded ones the same tokens stay, and outputs keep the law. */
-static void gaps(void **state) {
+TEST(gaps) {
   double top = 0;
-  (void)state;
   for (int i = 0; i < 2; i++) {
     request with, without;
     rig_case c = {.heads = HEADS,
@@ -319,12 +316,11 @@ static void *ask(void *self) {
 
 /* Whoever opens them while they are open gets the same, and every thread the
  * same bits. */
-static void shared(void **state) {
+TEST(shared) {
   static const float f[WIDTH / 2] = {1, 0.1f, 0.01f, 0.001f};
   int32_t p[TOKENS];
   pthread_t thread[THREADS];
   asked of[THREADS];
-  (void)state;
   for (int gap = 1; gap < 3; gap++) {
     for (int t = 0; t < TOKENS; t++) p[t] = 5 + gap * t;
     kv_rope rope = {p, f, 0}, other = rope;

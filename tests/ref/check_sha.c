@@ -6,14 +6,9 @@
 #include "ref/ground/sha256.h"
 #include "ref/ground/sha256_blocks.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#define UNUSED __attribute__((unused))
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
 
@@ -27,7 +22,7 @@ static void hashes_to(const char *text, size_t times, const char *want) {
   assert_string_equal(hex, want);
 }
 
-static void sha_vectors(void **state UNUSED) {
+TEST(sha_vectors) {
   hashes_to("", 1,
             "e3b0c44298fc1c149afbf4c8996fb924"
             "27ae41e4649b934ca495991b7852b855");
@@ -42,7 +37,7 @@ static void sha_vectors(void **state UNUSED) {
             "f1809a48a497200e046d39ccc7112cd0");
 }
 
-static void sha_pieces(void **state UNUSED) {
+TEST(sha_pieces) {
   uint8_t data[300];
   for (int i = 0; i < 300; i++) data[i] = (uint8_t)draw(&seed);
   for (size_t n = 0; n <= 300; n++) {
@@ -60,7 +55,7 @@ static void sha_pieces(void **state UNUSED) {
   }
 }
 
-static void sha_implementations_agree(void **state UNUSED) {
+TEST(sha_implementations_agree) {
   uint8_t data[64 * 5 + 1];
   uint32_t a[8], b[8];
   if (!kv_sha256_has_ni()) skip();
@@ -75,7 +70,7 @@ static void sha_implementations_agree(void **state UNUSED) {
 
 /* The standard's one-block vector through the plain code, whatever the
  * machine prefers. */
-static void sha_plain_vector(void **state UNUSED) {
+TEST(sha_plain_vector) {
   uint32_t s[8] = {0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
                    0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
   const uint32_t want[8] = {0xba7816bfu, 0x8f01cfeau, 0x414140deu, 0x5dae2223u,

@@ -11,14 +11,11 @@
 #include "tests/support/little.h"
 #include "tests/support/sets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ref/parts/similar.h"
+#include "tests/support/test.h"
 
 enum { ROWS = 200, MOST_D = 130 };
 
@@ -70,11 +67,10 @@ static void agrees(const kv_kernels *k, int n, int d, float least) {
     fail_msg("%s: %d rows of %d: the last ones differ", k->name, n, d);
 }
 
-static void pairs(void **state) {
+TEST(pairs) {
   static const int rows[] = {1, 2, 7, 63, 64, 65, 127, 128, 129, 200};
   static const int width[] = {1, 2, 17, 64, 130};
   static const float least[] = {0, 0.3f, 0.7f, 1};
-  (void)state;
   for (size_t r = 0; r < sizeof rows / sizeof *rows;
        r += (size_t)little_step(3))
     for (size_t w = 0; w < sizeof width / sizeof *width; w++) {
@@ -88,10 +84,9 @@ static void pairs(void **state) {
 }
 
 /* Half of a step of the sum goes to the even one, either side of zero. */
-static void rounding(void **state) {
+TEST(rounding) {
   static const float x[] = {0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
   static const int64_t want[] = {0, 2, 2, 0, -2};
-  (void)state;
   for (int i = 0; i < 5; i++) {
     unit[0] = 1;
     unit[1] = kv_mul(x[i], 0x1p-24f);
@@ -157,10 +152,9 @@ static void agree_nearest(const kv_kernels *kernels, int n, int d,
 }
 
 /* Tokens are some of the rows, and see all before them, or all. */
-static void ranked(void **state) {
+TEST(ranked) {
   static const int rows[] = {1, 5, 63, 64, 65, 200};
   static const int width[] = {1, 17, 130};
-  (void)state;
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
     for (size_t w = 0; w < sizeof width / sizeof *width; w++) {
       int d = width[w], n = rows[r] < KV_PACK ? rows[r] : (int)KV_PACK;

@@ -11,15 +11,10 @@
 #include "tests/support/draw.h"
 #include "tests/support/sets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/guarded.h"
-
-#define UNUSED __attribute__((unused))
+#include "tests/support/test.h"
 
 static uint64_t seed = 0x853c49e6748fea9bu;
 static uint32_t word(void) { return (uint32_t)(draw(&seed) >> 32); }
@@ -75,7 +70,7 @@ static void check_rows(const kv_kernels *k, int m, int n, float (*make)(void)) {
   assert_memory_equal(acc, want, 8 * (size_t)n);
 }
 
-static void rows_add_up(void **state UNUSED) {
+TEST(rows_add_up) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 150; n++) check_rows(sets[s], 1 + below(9), n, share);
     check_rows(sets[s], 1200, 70, share);
@@ -123,7 +118,7 @@ static void check_masses(const kv_kernels *k, int n, float (*make)(void)) {
 /* What falls off it is the most there is, .37. */
 static float steepest(void) { return -1.0f; }
 
-static void masses_add_up(void **state UNUSED) {
+TEST(masses_add_up) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 1100; n += 1 + n / 40) check_masses(sets[s], n, score);
     check_masses(sets[s], 100001, score);
@@ -132,7 +127,7 @@ static void masses_add_up(void **state UNUSED) {
   }
 }
 
-static void long_rows_add_up(void **state UNUSED) {
+TEST(long_rows_add_up) {
   for (int s = 0; s < n_sets; s++) {
     for (int n = 1; n <= 1100; n += 1 + n / 40) check_row(sets[s], n, score);
     check_row(sets[s], 100001, score);
@@ -160,7 +155,7 @@ static void check_finite(const kv_kernels *k, int n) {
   }
 }
 
-static void any_place_is_seen(void **state UNUSED) {
+TEST(any_place_is_seen) {
   for (int s = 0; s < n_sets; s++)
     for (int n = 1; n <= 150; n++) check_finite(sets[s], n);
 }

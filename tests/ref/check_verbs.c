@@ -9,6 +9,7 @@
 #include "ref/kernels/kernels.h"
 #include "ref/lane/lane.h"
 #include "tests/support/compression.h"
+#include "tests/support/test.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,11 +17,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { T = 12, D = 3 };
 
@@ -94,10 +90,9 @@ static bool aborts(rig *r, void (*what)(rig *)) {
 
 /* --- a sweep ------------------------------------------------------------ */
 
-static void indexes_stay(void **state) {
+TEST(indexes_stay) {
   rig r;
   float row[D];
-  (void)state;
   begin(&r);
   kv_merge(&r.lane, 2, 5, 1, 1);
   kv_merge(&r.lane, 8, 3, 1, 1);
@@ -120,11 +115,10 @@ static void indexes_stay(void **state) {
 }
 
 /* What keep leaves out is dropped, but not what was merged away. */
-static void keep_sweeps(void **state) {
+TEST(keep_sweeps) {
   static const int32_t list[] = {11, 0, 4, 7};
   static const uint32_t words[] = {5, 2, 6, 8, 9, 10, 1, 11, 0, 1, 3};
   rig r;
-  (void)state;
   begin(&r);
   kv_merge(&r.lane, 4, 1, 1, 1);
   kv_merge(&r.lane, 7, 3, 1, 1);
@@ -138,10 +132,9 @@ static void keep_sweeps(void **state) {
   end(&r);
 }
 
-static void keep_of_all(void **state) {
+TEST(keep_of_all) {
   bool all[T];
   rig r;
-  (void)state;
   begin(&r);
   for (int i = 0; i < T; i++) all[i] = true;
   kv_merge(&r.lane, 4, 1, 1, 1);
@@ -154,9 +147,8 @@ static void keep_of_all(void **state) {
 
 /* Rows leave their order when one goes from between others, and not when the
  * last ones go, one after another. */
-static void holes(void **state) {
+TEST(holes) {
   rig r;
-  (void)state;
   begin(&r);
   kv_merge(&r.lane, 1, 11, 1, 1);
   kv_merge(&r.lane, 1, 10, 1, 1);
@@ -175,10 +167,9 @@ static void holes(void **state) {
 
 /* A class goes where its entry goes; it is of the state, and of its bytes,
  * where there are classes, and of 0 everywhere it changes nothing. */
-static void classes(void **state) {
+TEST(classes) {
   kv_bytes with = {0}, without = {0};
   rig r, plain;
-  (void)state;
   begin(&r);
   begin(&plain);
   plain.needs.classes = 0;
@@ -233,9 +224,8 @@ static void coded_again(const kv_coding *coding, int rows) {
   end(&r);
 }
 
-static void full_slabs(void **state) {
+TEST(full_slabs) {
   static const kv_minmax row = {2, D, 0}, rows = {2, 5, 0};
-  (void)state;
   coded_again(&(kv_coding){&kv_format_token, &row, false, KV_BOTH_SIDES}, 1);
   coded_again(&(kv_coding){&kv_format_channel, &rows, false, KV_BOTH_SIDES}, 5);
 }
@@ -246,10 +236,9 @@ static void of_key_to_value_side(rig *r) {
 
 /* A side that a coding is not for has no memory, and the other is coded as if
  * it had. */
-static void one_side(void **state) {
+TEST(one_side) {
   static const kv_minmax row = {2, D, 0};
   rig r;
-  (void)state;
   for (int sides = KV_BOTH_SIDES; sides <= KV_VALUES_ONLY; sides++) {
     kv_coding c = {&kv_format_token, &row, false, (kv_coded_sides)sides};
     begin_with(&r, &(kv_needs){.codings = 1, .coding = {c}});
@@ -270,12 +259,11 @@ static void one_side(void **state) {
 
 /* Every entry is named as often as the needs say, and then half go: there is
  * room for all of that and no fault; for twice as much there is none. */
-static void room_for_records(void **state) {
+TEST(room_for_records) {
   static const kv_minmax row = {2, D, 0};
   enum { LONG = 300 };
   static float k[LONG * D], v[LONG * D];
   static int32_t even[LONG];
-  (void)state;
   for (int changes = 0; changes < 6; changes++) {
     kv_needs needs = {
         .codings = 1,
@@ -333,8 +321,7 @@ static bool stops(void (*what)(rig *)) {
   return stopped;
 }
 
-static void gone_is_gone(void **state) {
-  (void)state;
+TEST(gone_is_gone) {
   assert_true(stops(twice));
   assert_true(stops(into_gone));
   assert_true(stops(move_across));
@@ -361,8 +348,7 @@ static double least(int tokens) {
 
 /* Four times the tokens take some four times as long; if each merge moved
  * what stands behind it, it would be sixteen times. */
-static void time_of_merges(void **state) {
-  (void)state;
+TEST(time_of_merges) {
   double few = least(16384), many = least(65536);
   assert_true(many < 8 * few);
 }

@@ -5,15 +5,10 @@
  * the codes, and what that costs rows away from 0. Its laws are with those of
  * the other formats in check_named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "ref/formats/named.h"
 #include "ref/kernels/kernels.h"
+#include "tests/support/test.h"
 
 enum { WIDTH = 60 };
 
@@ -45,8 +40,7 @@ static void reads(const char *name, int n, const read_as *at) {
 /* Scale 1 by a range of 15, and zero points 0.5 (0 is half a code from two:
  * the even one), 1 and, where 2049 is no half, -2048: 2064 has code 16, which
  * saturates; their kernel keeps its low four bits, 0, which reads 2048. */
-static void fractions(void **state) {
-  (void)state;
+TEST(fractions) {
   reads(
       "qserve4", 5,
       (read_as[]){
@@ -62,9 +56,8 @@ static void fractions(void **state) {
 /* What Atom's zero point cannot reach: rows wholly above or below 0 lose what
  * is more than their range away from it, all in the end; and its scale is at
  * least 1e-5 / 15, h of which is 11 * 2^-24. */
-static void bases(void **state) {
+TEST(bases) {
   float least = 11 * 0x1p-24f;
-  (void)state;
   reads("atom4", 4, (read_as[]){{-6.6f, -7}, {8.4f, 8}, {0.5f, 0}, {1.5f, 2}});
   reads("atom4", 3, (read_as[]){{-7.5f, -8}, {7.5f, 7}, {0, 0}});
   reads("atom4", 3, (read_as[]){{1, 1}, {16, 15}, {15, 15}});
@@ -76,9 +69,8 @@ static void bases(void **state) {
 
 /* A zero point is a half: a row further from 0 than 65504 / 255 of its ranges
  * has none. */
-static void too_far(void **state) {
+TEST(too_far) {
   float x[WIDTH], y[WIDTH];
-  (void)state;
   for (int four = 0; four < 2; four++)
     for (int far = 0; far < 2; far++) {
       for (int i = 0; i < WIDTH; i++) x[i] = (float)(256 + far + (i == 7));

@@ -8,14 +8,8 @@
 #ifndef KV_TESTS_ALIKE_H
 #define KV_TESTS_ALIKE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sim/inspect/similarity.h"
+#include "tests/support/test.h"
 #include "traces/container/writer.h"
 
 enum {

@@ -6,14 +6,11 @@
  * unique.
  */
 #include "sim/show/bibtex.h"
+#include "tests/support/test.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 256 };
 
@@ -35,10 +32,9 @@ static int listed(const kv_method **out) {
   return n;
 }
 
-static void every_method_has_one(void **state) {
+TEST(every_method_has_one) {
   const kv_method *m[MOST];
   int n = listed(m);
-  (void)state;
   for (int i = 0; i < n; i++) {
     const char *text = m[i]->paper;
     kv_err e = {0};
@@ -119,12 +115,11 @@ static char *written(int n, const kv_method *const *m) {
   return text;
 }
 
-static void entries_read_back(void **state) {
+TEST(entries_read_back) {
   const kv_method *m[MOST];
   char *text = written(listed(m), m), *at = text, *key[MOST], *number[MOST];
   int n = 0;
   entry e;
-  (void)state;
   while (next_entry(&at, &e)) {
     for (int i = 0; i < n; i++)
       if (strcmp(number[i], e.field[3]) == 0)
@@ -152,8 +147,7 @@ static kv_paper reading(const char *text) {
   return p;
 }
 
-static void names_and_titles(void **state) {
-  (void)state;
+TEST(names_and_titles) {
   kv_paper p = reading("Zhang et al. 2023, The H_2-O: 5% of it, with a comma, "
                        "arXiv:2306.14048");
   assert_string_equal(p.key, "zhang2023h2o");
@@ -172,7 +166,7 @@ static void names_and_titles(void **state) {
   assert_int_equal(p.archive, 1);
 }
 
-static void wrong_ones(void **state) {
+TEST(wrong_ones) {
   static const char *const texts[] = {
       "",
       "somewhere",
@@ -186,7 +180,6 @@ static void wrong_ones(void **state) {
       "Zhang et al. 2023, H2O, OpenReview:a/b?c=d&e",
       "Zhang et al. 2023, {H2O, arXiv:2306.14048",
       "Zhang et al. 2023, H2O, arXiv:2306.14048;none"};
-  (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const char *text = texts[i];
     kv_err e = {0};
@@ -197,7 +190,7 @@ static void wrong_ones(void **state) {
   }
 }
 
-static void shared_and_missing(void **state) {
+TEST(shared_and_missing) {
   static const kv_method a = {.name = "a",
                               .paper = "Li 2024, One, arXiv:2404.14469"},
                          b = {.name = "b", .paper = "none: a bound"},
@@ -207,7 +200,6 @@ static void shared_and_missing(void **state) {
                          d = {.name = "d", .paper = "none"},
                          f = {.name = "f", .paper = "Li"};
   const kv_method *const m[] = {&a, &b, &c, &d, &f};
-  (void)state;
   char *text = written(5, m), *at = text;
   assert_non_null(strstr(text, "\n% a, c\n@misc{li2024one,"));
   assert_non_null(strstr(text, "\n% b: no paper, a bound\n"));

@@ -11,12 +11,9 @@
 #include "sim/commands/options_run.h"
 #include "sim/spec/budget.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static kv_budget parsed(const char *text) {
   kv_budget b;
@@ -43,8 +40,7 @@ static int entries(const char *text, int prompt) {
   return n;
 }
 
-static void forms(void **state) {
-  (void)state;
+TEST(forms) {
   kv_budget b = parsed("512");
   assert_int_equal(b.basis, KV_BASIS_ENTRIES);
   assert_int_equal(b.entries, 512);
@@ -64,9 +60,8 @@ static void forms(void **state) {
   assert_int_equal(b.den, 1000);
 }
 
-static void percentages_are_exact(void **state) {
+TEST(percentages_are_exact) {
   char text[32];
-  (void)state;
   assert_int_equal(entries("29%", 100), 29); /* 0.29 * 100 < 29 in binary */
   assert_int_equal(entries("0.1%", 1000), 1);
   assert_int_equal(entries("33.333333%", 3000000), 999999);
@@ -80,8 +75,7 @@ static void percentages_are_exact(void **state) {
   }
 }
 
-static void less_than_one_is_usage(void **state) {
-  (void)state;
+TEST(less_than_one_is_usage) {
   kv_budget b = parsed("0.5%");
   kv_err e = {0};
   int n;
@@ -91,8 +85,7 @@ static void less_than_one_is_usage(void **state) {
   assert_int_equal(n, 1);
 }
 
-static void wrong_is_named(void **state) {
-  (void)state;
+TEST(wrong_is_named) {
   refused("", "is empty");
   refused("0", "at least 1");
   refused("0%", "above 0");
@@ -141,10 +134,9 @@ static void holds(const char *text, kv_basis basis, const char *name,
 }
 
 /* The name is that of printf 64/32/16 | sha256sum. */
-static void lists(void **state) {
+TEST(lists) {
   const int three[] = {64, 32, 16}, shares[] = {18, 9, 4}, both[] = {64, 9, 90};
   const char *name = "layers:edfb79b6";
-  (void)state;
   holds("64/32/16", KV_BASIS_ENTRIES, name, three);
   holds("entries:64/32/16", KV_BASIS_ENTRIES, name, three);
   holds(file_of("# by hand\n64\n\n 32 # low\r\n16"), KV_BASIS_ENTRIES, name,
@@ -170,8 +162,7 @@ static void bad_file(const char *text, const char *says) {
     fail_msg("%s: rc %d, \"%s\" does not hold \"%s\"", text, rc, e.text, says);
 }
 
-static void wrong_lists(void **state) {
-  (void)state;
+TEST(wrong_lists) {
   refused("64/", "layer 1: a budget of the list is empty");
   refused("64/0", "layer 1: budget 0: must be at least 1");
   refused("64/mean:5%", "is of bytes");
@@ -191,8 +182,7 @@ static void wrong_lists(void **state) {
   bad_file(file_of("[64"), "line 1 is not JSON: ");
 }
 
-static void fits_to_the_byte(void **state) {
-  (void)state;
+TEST(fits_to_the_byte) {
   kv_budget b = parsed("mean:33.333333%");
   int64_t dense = (int64_t)300000000 << 20;
   int64_t most = (int64_t)99999999 << 20;
@@ -241,8 +231,7 @@ static void searched(const char *budget, int least, int most,
   if (want) assert_non_null(strstr(e.text, "bytes"));
 }
 
-static void search_sequence(void **state) {
-  (void)state;
+TEST(search_sequence) {
   searched("end:20%", 1, 100, linear, KV_OK, 20, 9,
            (int[]){100, 1, 50, 25, 13, 19, 22, 20, 21});
   searched("end:100%", 4, 100, linear, KV_OK, 100, 1, (int[]){100});
@@ -256,8 +245,7 @@ static void search_sequence(void **state) {
 }
 
 /* The bound is reached, whatever the lengths. */
-static void probes_at_most(void **state) {
-  (void)state;
+TEST(probes_at_most) {
   for (int most = 2; most <= 130; most++) {
     int least = 1 + most % 3, reached = 0;
     for (int percent = 1; percent < 130 && least <= most; percent++) {
@@ -326,8 +314,7 @@ static kv_asked line(const char *text, const char *says, kv_run_options *keep) {
   return asked;
 }
 
-static void run_lines(void **state) {
-  (void)state;
+TEST(run_lines) {
   line("run t -m dense", NULL, NULL);
   line("run t -m heavy:budget=3", NULL, NULL);
   line("run -b 20% t u -m heavy,dense --format=json", NULL, NULL);
@@ -350,9 +337,8 @@ static void run_lines(void **state) {
   line("run t -m dense --backend cud", "there are ref, emu and cuda", NULL);
 }
 
-static void run_values(void **state) {
+TEST(run_values) {
   kv_run_options o;
-  (void)state;
   kv_asked asked =
       line("run a -m dense -m heavy -b 5 -b 20%,7 b -j3 -tn -- -c", NULL, &o);
   assert_int_equal(asked, KV_ASKED_WORK);

@@ -14,24 +14,19 @@
 #include "tests/support/program/command.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 /* --- tests -------------------------------------------------------------- */
 
 #define BYTES "step 40, layer 1, lane 0: ledger, metadata: 0x0000000000000000 "
 #define SENTENCE "step 40, layer 1, query head 0: element 0 of the output: 0x"
 
-static void test_codes(void **state) {
-  (void)state;
+TEST(test_codes) {
   at_hand = 2;
   must(0, check("-m", "h2o,dense", "-b", "20%", NULL), "2 equal, 0 different");
   must(0, check("-m", "h2o", "-b", "9", "-B", "ref,ref", NULL), "equal");
@@ -52,8 +47,7 @@ static void test_codes(void **state) {
        "1 equal, 0 different, 1 refused");
 }
 
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   at_hand = 2;
   refused(2, check(NULL, NULL), "no method");
   refused(2, check("-m", "h2o", NULL), "h2o needs a budget");
@@ -74,8 +68,7 @@ static void test_refusals(void **state) {
 }
 
 /* A device that goes away: what came before is printed, then the sentence. */
-static void test_lost(void **state) {
-  (void)state;
+TEST(test_lost) {
   failure = KV_RESOURCE;
   refused(4, check("-m", "dense", "-B", "ref,bad", NULL), "it is <broken>");
   assert_int_equal(check("-m", "dense", "-B", "ref,same,bad", NULL), 4);
@@ -108,8 +101,7 @@ static void look_at(const json_t *o, const char *backend, bool equal) {
   assert_true(strstr(s, SENTENCE) == s && strstr(s, a) && strstr(s, b));
 }
 
-static void test_json(void **state) {
-  (void)state;
+TEST(test_json) {
   assert_int_equal(
       check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "-f", "json", NULL),
       1);
@@ -135,8 +127,7 @@ static void test_json(void **state) {
 }
 
 /* A bound off by an ulp decides nothing else, and is found. */
-static void test_scores(void **state) {
-  (void)state;
+TEST(test_scores) {
   assert_int_equal(check("-m", "quest:page=4:skip=0", "-b", "20%", "-B",
                          "ref,ulp", "-f", "jsonl", NULL),
                    1);
@@ -204,8 +195,7 @@ static int well_formed(const char *c) {
   return depth ? -1 : n;
 }
 
-static void test_junit(void **state) {
-  (void)state;
+TEST(test_junit) {
   assert_int_equal(well_formed("<?xml?>\n<a b=\"&lt;\"><c/></a>"), 2);
   assert_int_equal(well_formed("<?xml?>\n<a><c></a></c>"), -1);
   assert_int_equal(well_formed("<?xml?>\n<a b=\"<\"/>"), -1);
@@ -235,12 +225,11 @@ static bool confirmed(kv_db *db, const kv_result *r, const char *by) {
   return yes;
 }
 
-static void test_db(void **state) {
+TEST(test_db) {
   char path[512], key[65] = "";
   kv_result r;
   kv_db *db = NULL;
   bool more;
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("r.db"));
   must(1,
        check("-m", "h2o", "-b", "9", "-B", "ref,same,odd", "--db", path, NULL),
@@ -303,9 +292,8 @@ static const json_t *outcome_of(const json_t *all, const char *method,
 
 /* A row whose scores differ, one without its plugin, one of other code, one
  * that is the same. */
-static void test_verify(void **state) {
+TEST(test_verify) {
   char path[512];
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("v.db"));
   must(0, run("-m", "h2o,tova,dense,window", "-b", "9", "--db", path, NULL),
        "");
@@ -341,9 +329,8 @@ static void test_verify(void **state) {
 }
 
 /* Nothing to verify is not success. */
-static void test_verify_nothing(void **state) {
+TEST(test_verify_nothing) {
   char path[512];
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("n.db"));
   must(2, run("-m", "snapkv:window=32", "-b", "9", "--db", path, NULL), "");
   must(3, verify(path, "table"), "0 rows the same, 0 different");

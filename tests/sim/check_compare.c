@@ -9,15 +9,11 @@
 #include "ref/backend/store.h"
 #include "tests/support/backend/tamper.h"
 #include "tests/support/backend/ulp.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 /* What the compression hashed, and does not show. */
 static void hidden_compress(kv_store *s, int lane, kv_scratch *x) {
@@ -125,8 +121,7 @@ static const tamper_fault faults[] = {
     {ZSMERGE, 16, word_1, NULL, 40, "merge", -1, 1,
      "step 40, layer 1, lane 1: record 0, merge: the id merged: 0x"}};
 
-static void test_named(void **state) {
-  (void)state;
+TEST(test_named) {
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     must_name(&faults[i]);
 }
@@ -153,7 +148,7 @@ static void anywhere(kv_store *s, int lane, kv_scratch *x) {
   }
 }
 
-static void test_every_record(void **state) {
+TEST(test_every_record) {
   static const struct {
     uint32_t kind;
     int words;
@@ -168,7 +163,6 @@ static void test_every_record(void **state) {
       {KV_MOVE, 2, "move", {"the id moved", "its new place"}},
       {KV_RETIER, 2, "retier", {"the class: 0x", "id 0 of the group: 0x"}},
       {KV_KEEP, 2, "keep", {"how many it drops", "dropped id 1 of"}}};
-  (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     for (int w = 0; w < all[i].words; w++) {
       kv_difference d;
@@ -243,8 +237,7 @@ static const score_fault score_faults[] = {
     {"h2o", 30, 80, hidden_score, LAYER, -1, -1, -1, "scores",
      "the digest of the scores, which the step no longer shows: 0x"}};
 
-static void test_scores(void **state) {
-  (void)state;
+TEST(test_scores) {
   for (size_t i = 0; i < sizeof score_faults / sizeof *score_faults; i++) {
     const score_fault *f = &score_faults[i];
     kv_difference d;
@@ -285,9 +278,8 @@ static void test_hidden(void **state) {
   }
 }
 
-static void test_chance(void **state) {
+TEST(test_chance) {
   kv_difference d;
-  (void)state;
   set_odd();
   only_then = true;
   on_row = bad_output;
@@ -299,11 +291,10 @@ static void test_chance(void **state) {
   assert_non_null(strstr(d.sentence, "agrees when the cell runs alone"));
 }
 
-static void test_equal(void **state) {
+TEST(test_equal) {
   static const char *const methods[] = {"dense", "h2o", "snapkv:window=4",
                                         ZSMERGE, KIVI};
   kv_difference d;
-  (void)state;
   for (int i = 0; i < 5; i++) {
     set_odd();
     compare(methods[i], 16, &d);
@@ -313,11 +304,10 @@ static void test_equal(void **state) {
 
 /* --- what cannot go on -------------------------------------------------- */
 
-static void test_stops(void **state) {
+TEST(test_stops) {
   kv_difference d;
   kv_cell cell = {0};
   kv_err e = {0};
-  (void)state;
   set_odd();
   on_lane = failing;
   compare("window", 30, &d);

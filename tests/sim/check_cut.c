@@ -9,15 +9,11 @@
 #include "sim/sweep/shares.h"
 #include "tests/support/bundled.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- the cut ------------------------------------------------------------ */
 
@@ -69,8 +65,7 @@ static int64_t cut(const sweep *s, int shards, int *shard, int64_t *cost) {
   return largest(shards, cost);
 }
 
-static void a_cut_is_a_partition(void **state) {
-  (void)state;
+TEST(a_cut_is_a_partition) {
   uint64_t seed = 11;
   int shard[CELLS], twice[CELLS];
   int64_t cost[SHARDS], again[SHARDS];
@@ -106,8 +101,7 @@ static int64_t best(const sweep *s, int shards, int at, int *shard) {
   return least;
 }
 
-static void a_cut_is_near_the_best(void **state) {
-  (void)state;
+TEST(a_cut_is_near_the_best) {
   uint64_t seed = 5;
   int64_t found = 0, least = 0;
   for (int round = 0; round < 60; round++) {
@@ -123,8 +117,7 @@ static void a_cut_is_near_the_best(void **state) {
 }
 
 /* Many cells: all shards cost alike, and little is paid more than once. */
-static void many_cells_are_even(void **state) {
-  (void)state;
+TEST(many_cells_are_even) {
   uint64_t seed = 3;
   int shard[CELLS];
   int64_t cost[SHARDS], all = 0;
@@ -146,8 +139,7 @@ static void many_cells_are_even(void **state) {
 }
 
 /* Equal cells: the order of the command line decides, not the sort. */
-static void equal_cells_keep_their_order(void **state) {
-  (void)state;
+TEST(equal_cells_keep_their_order) {
   int shard[CELLS];
   int64_t cost[SHARDS];
   sweep s = {.cells = 12, .traces = 2, .shared = {5, 5}};
@@ -157,8 +149,7 @@ static void equal_cells_keep_their_order(void **state) {
 }
 
 /* A small cell goes where its trace is, not where there is more room. */
-static void a_trace_is_paid_once(void **state) {
-  (void)state;
+TEST(a_trace_is_paid_once) {
   int shard[CELLS];
   int64_t cost[SHARDS];
   sweep s = {
@@ -171,8 +162,7 @@ static void a_trace_is_paid_once(void **state) {
 }
 
 /* Of few cells the dearest are dealt first: 6 + 1, 5 + 2 and 4 + 3 hundred. */
-static void few_cells_are_even(void **state) {
-  (void)state;
+TEST(few_cells_are_even) {
   int shard[CELLS];
   int64_t cost[SHARDS];
   sweep s = {.cells = 6, .traces = 1};
@@ -182,8 +172,7 @@ static void few_cells_are_even(void **state) {
 
 /* Of many cells the dear ones fall on all shards alike: none has all that are
  * predicted badly. */
-static void dear_cells_are_spread(void **state) {
-  (void)state;
+TEST(dear_cells_are_spread) {
   int shard[CELLS], dear[4] = {0}, half = CELLS / 2;
   int64_t cost[SHARDS];
   sweep s = {.cells = CELLS, .traces = 1};
@@ -244,8 +233,7 @@ static void together(kv_batch_ask ask, const kv_shares *s,
   free(part);
 }
 
-static void batches_of_shards(void **state) {
-  (void)state;
+TEST(batches_of_shards) {
   static const int shards[] = {1, 2, 3, 7, 200};
   kv_specs specs = {0};
   kv_budgets budgets = {0};
@@ -275,8 +263,7 @@ static void batches_of_shards(void **state) {
 
 /* A search for bytes is weighed, not made; a cell that is refused is dealt out
  * and costs nothing. */
-static void searches_and_refusals(void **state) {
-  (void)state;
+TEST(searches_and_refusals) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_shares s;
@@ -302,8 +289,7 @@ static void searches_and_refusals(void **state) {
 
 /* A pattern of the shell lists files as the locale has it: the cut does not
  * hang on it. */
-static void any_order_of_traces(void **state) {
-  (void)state;
+TEST(any_order_of_traces) {
   kv_specs specs = {0};
   kv_budgets budgets = {0};
   kv_shares s, turned;

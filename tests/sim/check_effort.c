@@ -6,14 +6,10 @@
 #include "sim/sweep/effort.h"
 #include "tests/laws/cells.h"
 #include "tests/support/bundled.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 typedef void count(const kv_cell *c, kv_effort *out);
 

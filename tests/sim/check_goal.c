@@ -3,13 +3,9 @@
  * How points of `kvreplay tune` are judged, and which of them are the front.
  */
 #include "sim/tune/goal.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static kv_result row_with(double error, double bytes) {
   kv_result r = {.totals.mean = bytes};
@@ -27,8 +23,7 @@ static void asked(kv_tune_goal *g) {
   assert_string_equal(g->measure[1].key, "output_error.mean");
 }
 
-static void means_over_traces(void **state) {
-  (void)state;
+TEST(means_over_traces) {
   kv_tune_goal g;
   asked(&g);
   kv_result row[2] = {row_with(0.25, 100), row_with(0.75, 300)};
@@ -46,8 +41,7 @@ static void means_over_traces(void **state) {
   assert_true(!j.score.ran && j.lacks == 0 && j.measure == -1);
 }
 
-static void bounds_from_below(void **state) {
-  (void)state;
+TEST(bounds_from_below) {
   kv_tune_goal g = {0};
   kv_err e = {0};
   kv_result row = {.totals.kr = 0.25};
@@ -60,8 +54,7 @@ static void bounds_from_below(void **state) {
 }
 
 /* What drops most is far below 0 and not within a bound of 2. */
-static void lse_by_its_size(void **state) {
-  (void)state;
+TEST(lse_by_its_size) {
   static const double mean[] = {-3, 3, -1}, far[] = {0.5, 0.5, 0};
   for (int i = 0; i < 3; i++) {
     kv_tune_goal g = {0};
@@ -77,8 +70,7 @@ static void lse_by_its_size(void **state) {
 }
 
 /* The front of five points: one beaten, one without numbers, two alike. */
-static void the_front(void **state) {
-  (void)state;
+TEST(the_front) {
   static const struct {
     double error, bytes;
   } of[] = {{0.75, 100}, {0.25, 400}, {0.5, 500}, {0.25, 400}, {0.5, 200}};

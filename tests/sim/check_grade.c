@@ -9,17 +9,13 @@
 #include "tests/support/kernels/graded.h"
 #include "tests/support/little.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/decisions/decisions_write.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { MANY = 4000 };
 
@@ -28,8 +24,7 @@ static int64_t all_views(void) {
   return (int64_t)trace->n_layers * s->n_heads * (s->n_tokens - s->prompt_len);
 }
 
-static void test_right(void **state) {
-  (void)state;
+TEST(test_right) {
   theirs t = kernel();
   char n[64];
   theirs_quest(&t, decisions, outputs);
@@ -63,8 +58,7 @@ static void rounded(const char *spec) {
   printf("%s: %d ties\n", spec, (int)ties);
 }
 
-static void test_bf16(void **state) {
-  (void)state;
+TEST(test_bf16) {
   theirs t = kernel();
   t.bf16 = true;
   t.output = KV_BF16;
@@ -81,8 +75,7 @@ static void test_bf16(void **state) {
 }
 
 /* One tie poisons what comes after it unless theirs is followed. */
-static void test_follow(void **state) {
-  (void)state;
+TEST(test_follow) {
   theirs t = kernel();
   t.bf16 = true;
   theirs_h2o(&t, decisions);
@@ -94,8 +87,7 @@ static void test_follow(void **state) {
   assert_true(counted("wrong") > ties);
 }
 
-static void test_permuted(void **state) {
-  (void)state;
+TEST(test_permuted) {
   theirs t = kernel();
   t.permuted = true;
   theirs_quest(&t, decisions, NULL);
@@ -106,8 +98,7 @@ static void test_permuted(void **state) {
 }
 
 /* Where a method stores in an order of its own, that is a part of it. */
-static void test_order(void **state) {
-  (void)state;
+TEST(test_order) {
   char ordered[700];
   theirs t = kernel();
   t.permuted = true;
@@ -177,8 +168,7 @@ static void seed(const seeded *f) {
   one_wrong(f, &t);
 }
 
-static void test_faults(void **state) {
-  (void)state;
+TEST(test_faults) {
   for (size_t i = 0; i < sizeof faults / sizeof *faults;
        i += (size_t)slow_step(4))
     seed(&faults[i]);
@@ -205,8 +195,7 @@ static void put_lists(int block, int page, int n) {
 }
 
 /* The last LSE of all is none: JSON says what it is. */
-static void test_no_number(void **state) {
-  (void)state;
+TEST(test_no_number) {
   theirs t = kernel();
   theirs_quest(&t, decisions, outputs);
   FILE *f = fopen(outputs, "r+b");
@@ -221,8 +210,7 @@ static void test_no_number(void **state) {
 
 static int64_t sql(const char *text) { return number_in(db, text); }
 
-static void test_kept(void **state) {
-  (void)state;
+TEST(test_kept) {
   theirs t = kernel();
   t.fault = SHIFTED;
   t.layer = 2;
@@ -248,8 +236,7 @@ static void test_kept(void **state) {
   assert_int_equal(sql("SELECT count(*) FROM diff"), 0);
 }
 
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   theirs t = kernel();
   theirs_h2o(&t, decisions);
   refused(2, grade("-m", "h2o", NULL), "h2o needs a budget");

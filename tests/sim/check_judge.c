@@ -5,12 +5,6 @@
  * swapped has a score near the cut, whole, and as many came as went. Outputs
  * of two types are not compared (sim/grade/outputs.h).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +16,7 @@
 #include "sim/grade/ranked.h"
 #include "sim/grade/wrongs.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/container/writer.h"
 
 enum { N = 10 };
@@ -70,8 +65,7 @@ static void swap(scene *x, int took, int left) {
   x->theirs[left] = false;
 }
 
-static void test_scores(void **state) {
-  (void)state;
+TEST(test_scores) {
   scene x;
   open_scene(&x);
   judge(&x, 0, KV_GRADE_EQUAL, KV_WRONG_NOT);
@@ -87,8 +81,7 @@ static void test_scores(void **state) {
   kv_ranks_close(&x.ranks);
 }
 
-static void test_count(void **state) {
-  (void)state;
+TEST(test_count) {
   scene x;
   open_scene(&x);
   x.theirs[3] = true; /* near the cut, and one too many */
@@ -102,8 +95,7 @@ static void test_count(void **state) {
   kv_ranks_close(&x.ranks);
 }
 
-static void test_order(void **state) {
-  (void)state;
+TEST(test_order) {
   scene x;
   char text[KV_VERDICT_TEXT];
   open_scene(&x);
@@ -129,8 +121,7 @@ static void test_order(void **state) {
 }
 
 /* Another number is what is said, also where no score decides. */
-static void test_budget(void **state) {
-  (void)state;
+TEST(test_budget) {
   scene x;
   char text[KV_VERDICT_TEXT];
   open_scene(&x);
@@ -156,8 +147,7 @@ static void test_budget(void **state) {
 }
 
 /* What is no number is near to nothing, an infinity to itself alone. */
-static void test_no_number(void **state) {
-  (void)state;
+TEST(test_no_number) {
   static const struct {
     float score, cut;
     kv_wrong why;
@@ -184,8 +174,7 @@ static void test_no_number(void **state) {
 
 /* The least tie is the one at which it turns, to the bit; none where the
  * score is no matter. */
-static void test_least(void **state) {
-  (void)state;
+TEST(test_least) {
   scene x;
   char text[KV_TIE_TEXT];
   open_scene(&x);
@@ -214,8 +203,7 @@ static void test_least(void **state) {
 }
 
 /* Packed, each comes back as it was. */
-static void test_wrongs(void **state) {
-  (void)state;
+TEST(test_wrongs) {
   kv_wrongs w = {0};
   kv_judged j = {.layer = 7}, k;
   size_t at = 0;
@@ -242,8 +230,7 @@ static void test_wrongs(void **state) {
 }
 
 /* Pages of two: five of them, the last is not ranked. */
-static void test_pages(void **state) {
-  (void)state;
+TEST(test_pages) {
   scene x;
   bool page[4];
   open_scene(&x);
@@ -272,8 +259,7 @@ static void test_pages(void **state) {
   kv_ranks_close(&x.ranks);
 }
 
-static void test_selections(void **state) {
-  (void)state;
+TEST(test_selections) {
   kv_ranks r;
   kv_ranks_open(N, &r);
   const kv_selecting look = {.self = &r, .selected = selected};
@@ -305,12 +291,11 @@ static void test_selections(void **state) {
 }
 
 /* The first entry and the last two stay whatever they score. */
-static void test_behind_sinks(void **state) {
+TEST(test_behind_sinks) {
   static const float ranked[3] = {3, 1, 2};
   bool keep[6] = {true, true, true, true, true, true};
   kv_ranks r;
   float x;
-  (void)state;
   kv_ranks_open(N, &r);
   const kv_selecting look = {.self = &r, .selected = selected};
   kv_selecting_now = &look;
@@ -357,8 +342,7 @@ static void put_outputs(const kv_trace *t, kv_st_dtype last, const char *to) {
 }
 
 /* One tolerance is for one type. */
-static void test_types(void **state) {
-  (void)state;
+TEST(test_types) {
   const char *top = getenv("top_srcdir");
   char file[600], out[512];
   kv_trace *t = NULL;

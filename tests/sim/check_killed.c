@@ -10,19 +10,15 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* --- kill -9 ------------------------------------------------------------ */
 
@@ -94,10 +90,9 @@ static bool killed_at(const char *path, int at) {
   return false;
 }
 
-static void killed_runs_go_on(void **state) {
+TEST(killed_runs_go_on) {
   char whole[65], path[512];
   int killed = 0, resumed = 0;
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("whole.db"));
   must(0, run_once(path), "dense");
   int all = begun; /* layers of cells */
@@ -164,8 +159,7 @@ static int64_t search(kv_db *db, int after, int *entries) {
   return units;
 }
 
-static void searches_go_on(void **state) {
-  (void)state;
+TEST(searches_go_on) {
   char path[512];
   kv_db *db;
   kv_err e = {0};

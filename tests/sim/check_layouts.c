@@ -17,16 +17,13 @@
 #include "tests/made/mad.h"
 #include "tests/support/layerkeep.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define ALL "slots,pages:1,pages:4,pages:4:layer,pages:4:model"
 enum { SLOTS, ONES, LANE, LAYER, MODEL, N_LAYOUTS };
@@ -39,8 +36,8 @@ static kv_layout_list layouts;
 static int open_traces(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  trace = cells_trace(&small, 5);
-  big = cells_trace(&large, 5);
+  trace = opened_trace(&small, 5, kv_trace_open);
+  big = opened_trace(&large, 5, kv_trace_open);
   if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   return 0;
 }
@@ -108,7 +105,7 @@ static void laws_of(const kv_result *r) {
   assert_true(l[LANE].pages_end >= (rows + 3) / 4);
 }
 
-static void test_laws(void **state) {
+TEST(test_laws) {
   static const char *const further[] = {
       "kivi:group=8:residual=16",
       "kivi:group=8:residual=8:variant=code",
@@ -119,7 +116,6 @@ static void test_laws(void **state) {
       "random:recent=0"};
   enum { FURTHER = sizeof further / sizeof *further };
   int held = 0;
-  (void)state;
   for (int i = 0; i < FURTHER || registry(i - FURTHER); i++) {
     const char *text = i < FURTHER ? further[i] : registry(i - FURTHER)->name;
     kv_cell c = {0};
@@ -141,7 +137,7 @@ static void test_laws(void **state) {
 #define UNIFIED ",unified,unified:code"
 
 /* Threads, the other walk, and layers that come back as bytes. */
-static void test_order(void **state) {
+TEST(test_order) {
   static const struct {
     const char *text, *layouts;
   } of[] = {
@@ -151,7 +147,6 @@ static void test_order(void **state) {
       {"mad", ALL REGULAR},
       {"zsmerge:variant=code:residual=3", ALL},
       {"kivi:group=8:residual=16", ALL}};
-  (void)state;
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     layerkeep s = {0};
     kv_replay_keeper keep = layerkeep_of(&s);
@@ -185,12 +180,11 @@ static kv_rc fill(void *self, int n, kv_cell *const *cell, bool *there,
   return KV_OK;
 }
 
-static void test_recalled(void **state) {
+TEST(test_recalled) {
   layerkeep s = {.give = true};
   kv_replay_keeper keep = layerkeep_of(&s);
   keep.begin = fill;
   kv_cell a = {0}, b = {0};
-  (void)state;
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){0}, &a);
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
          &b);
@@ -200,12 +194,11 @@ static void test_recalled(void **state) {
 }
 
 /* Other layouts do not read the bytes of a layer, whatever their size is. */
-static void test_parts(void **state) {
+TEST(test_parts) {
   layerkeep s = {0}, own = {0};
   kv_replay_keeper keep = layerkeep_of(&s), keeps = layerkeep_of(&own);
   kv_cell a = {0}, other = {0};
   kv_layout_list one = {0};
-  (void)state;
   replay(trace, "random:recent=0", 24, &layouts, (kv_replay_how){.keep = &keep},
          &a);
   assert_int_equal(kv_layouts_parse("pages:2", &one, NULL), KV_OK);
@@ -224,12 +217,11 @@ static void test_parts(void **state) {
 /* Full pages of 16, one of K and one of V for each: both come free together.
  * Of random pages each is free with probability q = s^16 (a little less, for
  * the tokens that stay are drawn without replacement). */
-static void test_theory(void **state) {
+TEST(test_theory) {
   enum { BUDGET = 410, PROMPT = 2048, PAGE = 16 };
   kv_layout_list pages = {0};
   kv_err e = {0};
   double freed = 0, vacated = 0, n = 0;
-  (void)state;
   assert_int_equal(kv_layouts_parse("pages:16", &pages, &e), KV_OK);
   for (int seed = 1; seed <= 4; seed++) {
     kv_cell c = {0};

@@ -5,13 +5,9 @@
  * shapes and a rewrite that pays; and what --layout refuses.
  */
 #include "sim/layout/layouts.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- the example by hand ------------------------------------------------- */
 
@@ -80,8 +76,7 @@ static void by_hand(kv_means merged) {
   kv_layout_list_free(&l);
 }
 
-static void test_by_hand(void **state) {
-  (void)state;
+TEST(test_by_hand) {
   by_hand(KV_MEANS_FP32);
   by_hand(KV_MEANS_TRACE);
 }
@@ -152,8 +147,7 @@ static void masks_of(const char *name, bool lanes) {
   kv_layout_list_free(&l);
 }
 
-static void test_masks(void **state) {
-  (void)state;
+TEST(test_masks) {
   masks_of("ha:sparse", true);
   masks_of("hs:max", true);
   masks_of("ls:max", false);
@@ -184,9 +178,8 @@ static void near(double share, double percent) {
   assert_true(100 * share > percent - 0.005 && 100 * share < percent + 0.005);
 }
 
-static void test_shapes(void **state) {
+TEST(test_shapes) {
   const int64_t lanes = BIG_LAYERS * BIG_LANES, full = lanes * BIG;
-  (void)state;
   kv_regular_counts ha = shape(0.93389, 0.87215);
   near((double)ha.kept / (double)full, 12.48);
   near((double)ha.kept / (double)(lanes * ha.fullest), 24.95);
@@ -212,9 +205,8 @@ static void test_shapes(void **state) {
  * writing, 1,120,000; then 160,000 a step instead of 1,000,000. The masks of 10
  * bytes cost 10,100 at once and 1,020,100 a step: (1,120,000 - 10,100) /
  * (1,020,100 - 160,000) = 1.29, so two steps. */
-static void test_pays(void **state) {
+TEST(test_pays) {
   kv_regular_race r;
-  (void)state;
   kv_regular_begin(&r);
   kv_regular_step(&r, 1000, 1000);
   assert_int_equal(r.steps, 0);
@@ -229,7 +221,7 @@ static void test_pays(void **state) {
 
 /* --- what is refused ----------------------------------------------------- */
 
-static void test_refused(void **state) {
+TEST(test_refused) {
   static const struct {
     const char *text, *says;
   } bad[] = {{"ha:sum", "load what the others keep"},
@@ -251,7 +243,6 @@ static void test_refused(void **state) {
              {"slots,slots", "named twice"},
              {"slots,", "there is no layout"},
              {"pages:4,pages:4:lane", "named twice"}};
-  (void)state;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     kv_layout_list l = {0};
     kv_err e = {0};

@@ -11,15 +11,11 @@
 #include "sim/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { WINDOW = 16, PROMPT = 300, TOKENS = 400, STEPS = TOKENS - PROMPT };
 
@@ -70,7 +66,7 @@ static void compressed(kv_layout_state *s, int step, const kv_replica *lane) {
 
 static int open_trace(void **state) {
   if (scratch_make(state)) return 1;
-  trace = cells_trace(&small, 7);
+  trace = opened_trace(&small, 7, kv_trace_open);
   return 0;
 }
 
@@ -123,8 +119,7 @@ static void holds(const char *text, kv_pages_variant pages) {
 
 #define LEANKV "leankv:window=16:alpha_l=0.5:alpha_h=1"
 
-static void test_laws(void **state) {
-  (void)state;
+TEST(test_laws) {
   holds(LEANKV, KV_PAGES_CODE);
   holds(LEANKV ":sparsity=layer", KV_PAGES_PAPER);
   holds(LEANKV ":variant=paper", KV_PAGES_PAPER);

@@ -9,15 +9,12 @@
 #include "tests/made/mad.h"
 #include "tests/support/bundled.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define ALL                                                                    \
   "base,ls:sparse,ls:max,la:sparse,la:max,hs:sparse,hs:max,ha:sparse,ha:max"
@@ -242,9 +239,8 @@ static bool one_by_one(const kv_cell *c) {
          !kv_layout_unified.suits(&c->shape, &c->plan.needs, &e);
 }
 
-static void test_recount(void **state) {
+TEST(test_recount) {
   int held = 0;
-  (void)state;
   for (int i = 0; text_of(i); i++) {
     const char *text = text_of(i);
     kv_cell c = {0}, was = {0};
@@ -279,7 +275,7 @@ static void near(double share, double percent) {
  * 2 lanes in each of 3 layers. Where the last 128 tokens and what any of their
  * queries votes for are read, lanes are nearly alike; where it is what one
  * query votes for, they are as unequal as the paper's top-p (33.2 %). */
-static void test_masks(void **state) {
+TEST(test_masks) {
   static const struct {
     const char *more;
     double percent;
@@ -290,7 +286,6 @@ static void test_masks(void **state) {
   /* 65 + .. + 1,564 of 6 lanes over 1,500 steps: 814.5 a lane and step */
   enum { STORED = 7330500 };
   kv_trace *small_one = trace;
-  (void)state;
   trace = bundled_open("generated_1500.safetensors");
   for (int i = 0; i < 2; i++) {
     char text[128];
@@ -319,7 +314,7 @@ static void test_masks(void **state) {
 static int open_trace(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  trace = cells_trace(&small, 5);
+  trace = opened_trace(&small, 5, kv_trace_open);
   if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   witness = kv_layout_ha;
   witness.begin = watch_begin;

@@ -10,15 +10,12 @@
 #include "sim/layout/layouts.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 /* --- by hand ------------------------------------------------------------- */
 
@@ -94,9 +91,8 @@ static void must_hold(const hand *h, int64_t pages, int64_t most,
   assert_int_equal(h->s->unused, unused);
 }
 
-static void test_by_hand(void **state) {
+TEST(test_by_hand) {
   hand h = opened("unified");
-  (void)state;
   compress(&h, 100, 40, 50, 0); /* 4 are reserved, 2 and 1 are needed */
   must_hold(&h, 3, 4, 3 * 6784 - 40 * 208 - 50 * 112);
   assert_int_equal(h.s->freed[0], 0); /* nothing lay in what went back */
@@ -118,9 +114,8 @@ static void test_by_hand(void **state) {
 
 /* Rows that were left: before they lay in a page, in one that stays, and in one
  * that goes back, of whose 8 tokens the other page has no room for. */
-static void test_freed(void **state) {
+TEST(test_freed) {
   hand h = opened("unified");
-  (void)state;
   h.layout->leave(h.s, 0, KV_SIDE_K, RAW, 99);
   compress(&h, 100, 40, 50, 0);
   assert_int_equal(h.s->freed[0], 256);
@@ -134,9 +129,8 @@ static void test_freed(void **state) {
 }
 
 /* The code reserves a page more, and in a step before it knows. */
-static void test_by_hand_code(void **state) {
+TEST(test_by_hand_code) {
   hand h = opened("unified:code");
-  (void)state;
   compress(&h, 100, 64, 10, 0);
   must_hold(&h, 3, 5, 3 * 6784 - 64 * 208 - 10 * 112);
   compress(&h, 101, 64, 11, 0); /* the high pages are full: one more */
@@ -149,9 +143,8 @@ static void test_by_hand_code(void **state) {
 
 /* Raw rows that a compression left are a tier; a third pair has none. A token
  * that nobody has is noticed. */
-static void test_tiers(void **state) {
+TEST(test_tiers) {
   hand h = opened("unified");
-  (void)state;
   compress(&h, 100, 0, 90, 10); /* 12 raw tokens of 520 bytes a page */
   must_hold(&h, 1 + 2, 9, 3 * 6784 - 10 * 520 - 90 * 112);
   compress(&h, 101, 1, 90, 10);
@@ -166,7 +159,7 @@ static void test_tiers(void **state) {
   closed(&h);
 }
 
-static void test_refused(void **state) {
+TEST(test_refused) {
   static const kv_minmax many = {4, 32, KV_RULE_STORED};
   static const kv_needs merges = {.merges = true};
   static const kv_needs shares = {
@@ -174,7 +167,6 @@ static void test_refused(void **state) {
       .coding = {{.format = &kv_format_channel, .settings = &many}}};
   kv_shape wide = shape;
   kv_err e = {0};
-  (void)state;
   wide.d = wide.d_v = 6000;
   assert_int_equal(kv_layout_unified.suits(&shape, &merges, &e), KV_REFUSED);
   assert_non_null(strstr(e.text, "no page for merged rows"));
@@ -196,7 +188,7 @@ static kv_layout_list layouts;
 static int open_trace(void **state) {
   kv_err e = {0};
   if (scratch_make(state)) return 1;
-  trace = cells_trace(&small, 5);
+  trace = opened_trace(&small, 5, kv_trace_open);
   if (kv_layouts_parse(ALL, &layouts, &e)) fail_msg("%s", e.text);
   return 0;
 }
@@ -235,13 +227,12 @@ static void laws_of(const kv_result *r, const kv_layout_result *l) {
   }
 }
 
-static void test_laws(void **state) {
+TEST(test_laws) {
   static const char *const texts[] = {
       "dense",    "h2o",       "snapkv",
       "adakv",    "quant",     "snapkv+k8v4",
       "h2o+int4", "tova+int2", "dense+k8v4:residual=64"};
   kv_layout_list none = {0};
-  (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     kv_cell a = {0}, b = {0};
     replay(texts[i], &none, (kv_replay_how){.threads = 2}, &a);
@@ -263,10 +254,9 @@ static void test_laws(void **state) {
 }
 
 /* Dense has one tier, and every lane the same pages. */
-static void test_dense(void **state) {
+TEST(test_dense) {
   static const kv_page_config raw = {{16, 16}, {0, 0}};
   kv_cell c = {0};
-  (void)state;
   replay("dense", &layouts, (kv_replay_how){0}, &c);
   kv_page_token t = kv_page_token_of(small.d, small.d, &raw);
   int32_t n = kv_page_map_of(kv_page_bytes(small.d, small.d), &t).tokens;
@@ -280,9 +270,8 @@ static void test_dense(void **state) {
   kv_cell_close(&c);
 }
 
-static void test_cells_refused(void **state) {
+TEST(test_cells_refused) {
   static const char *const texts[] = {"kivi", "zsmerge"};
-  (void)state;
   for (int i = 0; i < 2; i++) {
     kv_cell c = {0};
     replay(texts[i], &layouts, (kv_replay_how){0}, &c);

@@ -5,13 +5,9 @@
  * total where a second look does not show it.
  */
 #include "tests/support/backend/tamper.h"
+#include "tests/support/test.h"
 
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 /* A row index, a merged row's codes. */
 static void indexed(kv_lane *l) { l->holes = true; }
@@ -31,16 +27,14 @@ static const tamper_fault faults[] = {
     {ZSMERGE, 16, heavier, NULL, 80, "payload", -1, -1,
      "step 80, layer 1, lane 1: ledger, payload: 0x"}};
 
-static void test_named(void **state) {
-  (void)state;
+TEST(test_named) {
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     must_name(&faults[i]);
 }
 
 /* The totals alone show it, from the next step on: dense never compresses. */
-static void test_chance_of_bytes(void **state) {
+TEST(test_chance_of_bytes) {
   kv_difference d;
-  (void)state;
   set_odd();
   only_then = true;
   on_lane = indexed;
@@ -55,7 +49,7 @@ static void test_chance_of_bytes(void **state) {
 }
 
 /* A total that no step shows. */
-static void test_totals(void **state) {
+TEST(test_totals) {
   static const struct {
     size_t at;
     const char *what;
@@ -72,7 +66,6 @@ static void test_totals(void **state) {
   kv_difference d;
   kv_err e = {0};
   bool stopped;
-  (void)state;
   set_odd();
   if (replay("window", 30, &kv_backend_ref, &a, &e) ||
       replay("window", 30, &kv_backend_ref, &b, &e))

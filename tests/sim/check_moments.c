@@ -8,17 +8,13 @@
 #include "ref/ground/shape.h"
 #include "sim/measure/fidelity.h"
 #include "sim/measure/fidelity_part.h"
+#include "tests/support/test.h"
 
 #include <malloc.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { HEADS = 4, KV = 2, PROMPT = 3 };
 
@@ -116,8 +112,7 @@ static double drift(const kv_fidelity *f, const int at[2], const int head[2],
   return all / ((at[1] - at[0]) * (head[1] - head[0]));
 }
 
-static void squares_and_means(void **state) {
-  (void)state;
+TEST(squares_and_means) {
   enum { LAYERS = 3, STEPS = 40 };
   kv_shape s = shape_of(LAYERS, STEPS);
   kv_fidelity *f = open_layers(&s, LAYERS);
@@ -150,8 +145,7 @@ static void squares_and_means(void **state) {
   kv_fidelity_close(f);
 }
 
-static void passes_give_the_same(void **state) {
-  (void)state;
+TEST(passes_give_the_same) {
   enum { MOST = 3000 };
   static const int sizes[] = {0, 1, 2, 3, 20, 21, 99, 100, 101, 1000, MOST};
   double *v = calloc(MOST, sizeof *v);
@@ -198,8 +192,7 @@ static int64_t allocated(void) {
 /* 40 layers of 3.9 MB: in the file. Memory, allocated or resident, stays within
  * a few layers while they are filled and while the row is made, and every part
  * is that of the values in memory. */
-static void one_layer_is_resident(void **state) {
-  (void)state;
+TEST(one_layer_is_resident) {
   enum { LAYERS = 40, STEPS = 9000 };
   kv_shape s = shape_of(LAYERS, STEPS);
   int64_t at_first = resident(), heap = allocated(), most = 0;
@@ -233,8 +226,7 @@ static void one_layer_is_resident(void **state) {
   kv_fidelity_close(f);
 }
 
-static void no_room_is_told(void **state) {
-  (void)state;
+TEST(no_room_is_told) {
   kv_spill s;
   kv_err e = {0};
   setenv("TMPDIR", "/nowhere/to/be/found", 1);

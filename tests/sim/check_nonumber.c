@@ -6,15 +6,12 @@
  * grades outputs.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "sim/grade/outputs.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/trace/check.h"
@@ -23,8 +20,7 @@
 enum { STEPS = TOKENS - PROMPT };
 
 /* A NaN once met stays, in either place, before and behind numbers. */
-static void worse_is_worst(void **state) {
-  (void)state;
+TEST(worse_is_worst) {
   assert_true(kv_check_worse(1, 2) == 2 && kv_check_worse(2, 1) == 2);
   assert_true(kv_check_worse(2, INFINITY) == INFINITY);
   assert_true(isnan(kv_check_worse(NAN, 1)) && isnan(kv_check_worse(1, NAN)));
@@ -51,8 +47,7 @@ static kv_trace *trace_of(float q, float k) {
 }
 
 /* Every number of the file is finite; its logits are not. */
-static void a_logit_beyond_binary32(void **state) {
-  (void)state;
+TEST(a_logit_beyond_binary32) {
   kv_trace *t = trace_of(1e25f, 1e25f);
   kv_check c;
   kv_second second;
@@ -120,9 +115,8 @@ static void grade_row(float theirs, const float ours[2], int wrong, int ulp) {
   kv_trace_close(t);
 }
 
-static void ours_is_no_number(void **state) {
+TEST(ours_is_no_number) {
   static const float no[3] = {NAN, INFINITY, -INFINITY};
-  (void)state;
   grade_row(1, (float[]){1, 1}, 0, 0);
   for (int i = 0; i < 3; i++) {
     grade_row(1, (float[]){no[i], 1}, 1, 1);

@@ -5,17 +5,14 @@
  * long work is; nothing when quiet, and nothing at once elsewhere.
  */
 #define _GNU_SOURCE 1
+#include "tests/support/test.h"
 #include "traces/text/progress.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <poll.h>
 
@@ -52,9 +49,8 @@ static void wait_ms(long ms) {
   nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
 }
 
-static void one_work(void **state) {
+TEST(one_work) {
   kv_progress p;
-  (void)state;
   kv_progress_start(&p, theirs, "halving", "rows", 10, false);
   wait_ms(150);
   kv_progress_add(&p, 5);
@@ -66,10 +62,9 @@ static void one_work(void **state) {
 }
 
 /* Each is over before a bar would be drawn, were the wait to begin anew. */
-static void short_works(void **state) {
+TEST(short_works) {
   kv_progress p;
   char name[] = "work a";
-  (void)state;
   kv_progress_start(&p, theirs, name, "rows", 1, false);
   for (; name[5] < 'f'; name[5]++) {
     kv_progress_next(&p, 4);
@@ -92,8 +87,7 @@ static void silent(bool quiet, FILE *out) {
   kv_progress_end(&p);
 }
 
-static void nothing_said(void **state) {
-  (void)state;
+TEST(nothing_said) {
   FILE *file = tmpfile();
   assert_non_null(file);
   silent(true, theirs);

@@ -7,15 +7,11 @@
  */
 #include "sim/session/session.h"
 #include "sim/spec/budget.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void as_python_computes(void **state) {
-  (void)state;
+TEST(as_python_computes) {
   const struct {
     int n;
     const char *text;
@@ -46,8 +42,7 @@ static void as_python_computes(void **state) {
   assert_string_equal(kv_basis_names[KV_BASIS_RATIO], "ratio");
 }
 
-static void a_layer_each(void **state) {
-  (void)state;
+TEST(a_layer_each) {
   kv_budget b;
   int n[3];
   assert_int_equal(kv_budget_parse("ratio:0.8/20%/ratio:0", &b, NULL), KV_OK);
@@ -67,8 +62,7 @@ static void refused(const char *text, const char *says) {
   kv_budgets_free(&b);
 }
 
-static void wrong_is_named(void **state) {
-  (void)state;
+TEST(wrong_is_named) {
   refused("ratio:1", "below 1");
   refused("ratio:1.0", "below 1");
   refused("ratio:-0.1", "from 0 on");
@@ -81,8 +75,7 @@ static void wrong_is_named(void **state) {
   refused("ratio:0.8,ratio:.80", "listed twice");
 }
 
-static void nothing_left_is_usage(void **state) {
-  (void)state;
+TEST(nothing_left_is_usage) {
   kv_budget b;
   kv_err e = {0};
   int n;
@@ -93,8 +86,7 @@ static void nothing_left_is_usage(void **state) {
   assert_int_equal(n, 1);
 }
 
-static void in_a_session(void **state) {
-  (void)state;
+TEST(in_a_session) {
   const kv_session_shape x = {.abi = KV_SESSION_ABI,
                               .n_layers = 1,
                               .n_heads = 2,

@@ -52,8 +52,7 @@ static void plain_nearest(const kv_similarity *x, int width, bool cosine) {
   alike_near(x->residual[KV_LESS_NOTHING].share, 1, "raw share");
 }
 
-static void test_nearest(void **state) {
-  (void)state;
+TEST(test_nearest) {
   alike_look(kv_kernels_best(), 2, &found);
   plain_nearest(&found.space[KV_SPACE_KV], WIDTH, false);
   plain_nearest(&found.space[KV_SPACE_K], KV * D, true);
@@ -62,10 +61,9 @@ static void test_nearest(void **state) {
   assert_int_not_equal(found.space[0].far, found.space[1].far);
 }
 
-static void test_references(void **state) {
+TEST(test_references) {
   double of[2] = {0}, all[2] = {0}, octave[2] = {0};
   int64_t n = 0;
-  (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   for (int t = FROM; t < T; t++) {
     if (t % 5)
@@ -86,11 +84,10 @@ static void test_references(void **state) {
 }
 
 /* Every class holds what it says, and all of it is counted once. */
-static void test_classes(void **state) {
+TEST(test_classes) {
   const kv_similarity *x = &found.space[KV_SPACE_KV];
   double sum = 0, least = HUGE_VAL;
   int64_t norms = 0, values = 0;
-  (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   for (int c = 0; c < KV_NORMS; c++) norms += x->residual[0].norms[c];
   for (int c = 0; c < KV_VALUES; c++) values += x->residual[1].values[c];
@@ -112,10 +109,9 @@ static void test_classes(void **state) {
   assert_int_equal(x->residual[0].values[9 - KV_VALUE_FIRST], high);
 }
 
-static void test_same_bits(void **state) {
+TEST(test_same_bits) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
   static kv_similarities again;
-  (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   for (int i = 0; i < 3; i++) {
     const kv_kernels *kernel;
@@ -126,9 +122,8 @@ static void test_same_bits(void **state) {
 }
 
 /* Turned keys are turned back: but for rounding nothing of it moves. */
-static void test_turned(void **state) {
+TEST(test_turned) {
   static kv_similarities turn;
-  (void)state;
   alike_look(kv_kernels_best(), 1, &found);
   alike_frequency[0] = 1, alike_frequency[1] = 0.01f;
   alike_look(kv_kernels_best(), 1, &turn);
@@ -141,11 +136,10 @@ static void test_turned(void **state) {
     }
 }
 
-static void test_spectrum(void **state) {
+TEST(test_spectrum) {
   const double rows[4][3] = {{3, 0, 0}, {0, 4, 0}, {3, 0, 0}, {0, 0, 0}};
   kv_spectrum s = {0};
   kv_gram g;
-  (void)state;
   if (!kv_spectrum_can()) skip();
   assert_int_equal(kv_gram_open(3, 2, &g, NULL), KV_OK);
   kv_gram_add(&g, 4, rows[0]);
@@ -159,9 +153,8 @@ static void test_spectrum(void **state) {
 
 /* One channel alternates, the others stand still, one of them where only 8 bits
  * tell it apart from its neighbours. */
-static void test_entropy(void **state) {
+TEST(test_entropy) {
   const double bit = 1. / (KV * D);
-  (void)state;
   alike_tokens = 20;
   for (int t = 0; t < alike_tokens; t++)
     for (int g = 0; g < KV; g++)
@@ -202,8 +195,7 @@ static void refused(bool frequencies, const char *why) {
   kv_trace_close(t);
 }
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
   refused(false, "rope.inv_freq");
   alike_tokens = 16;
   refused(true, "has 16 tokens");

@@ -14,16 +14,13 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/dbplace.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CELLS = 10, LAYERS = 3, ALL = CELLS * LAYERS };
 
@@ -147,8 +144,7 @@ static void sql(const char *text) {
 
 /* --- tests -------------------------------------------------------------- */
 
-static void any_layers_give_the_same_row(void **state) {
-  (void)state;
+TEST(any_layers_give_the_same_row) {
   int cut = 0, less = 0;
   for (int i = 0; i < 24; i++) {
     char what[64], some[96];
@@ -176,11 +172,10 @@ static void any_layers_give_the_same_row(void **state) {
 }
 
 /* One cell has all its layers, the others none. */
-static void whole_cells_stand_aside(void **state) {
+TEST(whole_cells_stand_aside) {
   static const char *const but[] = {
       "DELETE FROM partial WHERE key > (SELECT min(key) FROM partial)",
       "DELETE FROM partial WHERE key < (SELECT max(key) FROM partial)"};
-  (void)state;
   for (int i = 0; i < 4; i++) {
     cells c = {0};
     replay(&c, (way){.threads = 2, .most = 90});
@@ -195,8 +190,7 @@ static void whole_cells_stand_aside(void **state) {
   }
 }
 
-static void nothing_is_left_to_replay(void **state) {
-  (void)state;
+TEST(nothing_is_left_to_replay) {
   cells c = {0};
   replay(&c, (way){.threads = 2, .most = 90});
   close_cells(&c);
@@ -211,7 +205,7 @@ static void nothing_is_left_to_replay(void **state) {
 }
 
 /* What is done to kept layers, and how many of them it spoils. */
-static void what_is_spoilt_is_dropped(void **state) {
+TEST(what_is_spoilt_is_dropped) {
   static const struct {
     const char *sql;
     int spoilt;
@@ -233,7 +227,6 @@ static void what_is_spoilt_is_dropped(void **state) {
       {"UPDATE partial SET content = (SELECT content FROM partial p WHERE"
        " p.key = partial.key AND p.layer = 0) WHERE layer = 1",
        CELLS}};
-  (void)state;
   for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
     char says[64];
     cells c = {0};
@@ -258,8 +251,7 @@ static void what_is_spoilt_is_dropped(void **state) {
 }
 
 /* Right in itself, and not of such a cell. */
-static void what_does_not_fit_is_dropped(void **state) {
-  (void)state;
+TEST(what_does_not_fit_is_dropped) {
   cells c = {0};
   kv_err e = {0};
   sql("DELETE FROM partial");
@@ -283,8 +275,7 @@ static void what_does_not_fit_is_dropped(void **state) {
 }
 
 /* Right in every way, but for who wrote it. */
-static void another_build_is_not_believed(void **state) {
-  (void)state;
+TEST(another_build_is_not_believed) {
   cells c = {0};
   kv_err e = {0};
   sql("DELETE FROM partial");
@@ -307,8 +298,7 @@ static void another_build_is_not_believed(void **state) {
 }
 
 /* Why a cell failed is kept, too; the lowest layer speaks. */
-static void faults_are_kept(void **state) {
-  (void)state;
+TEST(faults_are_kept) {
   cells c = {0};
   sql("DELETE FROM partial");
   failure = KV_REFUSED;
@@ -327,8 +317,7 @@ static void faults_are_kept(void **state) {
 
 /* Groups: all at once where that is short enough, else equal parts of what is
  * left of the time; never more than three times the work. */
-static void groups_are_as_large_as_allowed(void **state) {
-  (void)state;
+TEST(groups_are_as_large_as_allowed) {
   kv_groups g;
   int cell[8] = {0, 1, 2, 3, 4, 5, 6, 7};
   double own[8] = {10, 10, 10, 10, 10, 10, 10, 10};
@@ -355,7 +344,7 @@ static int set_up(void **state) {
   const kv_small t = {"resume", LAYERS, 4, 2, 32, KV_F32, 64, 32};
   kv_err e = {0};
   if (open_trace(state)) return 1;
-  small = cells_trace(&t, 9);
+  small = opened_trace(&t, 9, kv_trace_open);
   if (kv_db_open(scratch_path("resume.db"), &db, &e)) fail_msg("%s", e.text);
   return 0;
 }

@@ -6,15 +6,12 @@
  * keeps within 120 columns and to plain text; a full disk is reported.
  */
 #include "sim/show/rows.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static kv_result ran(void) {
   kv_result r;
@@ -127,8 +124,7 @@ static void demanded_keys(void **state) {
   free(text);
 }
 
-static void numbers_to_the_bit(void **state) {
-  (void)state;
+TEST(numbers_to_the_bit) {
   kv_result r = ran();
   char *text = written(KV_ROWS_JSONL, false, 1, &r);
   json_t *row = loaded(text);
@@ -173,8 +169,7 @@ static void not_run_is_null(void **state) {
   free(text);
 }
 
-static void streams(void **state) {
-  (void)state;
+TEST(streams) {
   kv_result r[2] = {ran(), refused()};
   char *text = written(KV_ROWS_JSON, false, 0, r);
   assert_string_equal(text, "[]\n");
@@ -216,11 +211,10 @@ static char *cut(char *line, int *n, char *field[]) {
   }
 }
 
-static void csv(void **state) {
+TEST(csv) {
   enum { MOST = 256 };
   char *name[MOST], *value[MOST];
   int names, values;
-  (void)state;
   kv_result r[2] = {ran(), refused()};
   char *text = written(KV_ROWS_CSV, false, 2, r);
   char *json = written(KV_ROWS_JSONL, false, 1, r);
@@ -246,8 +240,7 @@ static void csv(void **state) {
   free(text);
 }
 
-static void table(void **state) {
-  (void)state;
+TEST(table) {
   kv_result r[3] = {ran(), refused(), ran()};
   r[2].totals.peak = INT64_MAX;
   r[2].totals.mean = 1e18;
@@ -277,8 +270,7 @@ static bool has(const char *text, const char *what) {
 
 /* Six columns, five where no trace has answers; what was asked stands once, or
  * beside each method where rows differ; a refused row says so in the last. */
-static void narrow(void **state) {
-  (void)state;
+TEST(narrow) {
   kv_result r[3] = {ran(), refused(), ran()};
   r[2].method = r[2].spec = "dense";
   r[2].target[0] = 0;
@@ -304,8 +296,7 @@ static void narrow(void **state) {
   free(text);
 }
 
-static void full_disk(void **state) {
-  (void)state;
+TEST(full_disk) {
   for (int f = KV_ROWS_TABLE; f <= KV_ROWS_WIDE; f++) {
     FILE *out = fopen("/dev/full", "w");
     kv_result r = ran();

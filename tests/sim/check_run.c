@@ -7,17 +7,12 @@
 #include "tests/support/backend/standin.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   refused(4, run("-m", "dense", "--backend", "gone", NULL),
           "backend gone cannot be used here: no such thing");
   refused(2, run("-m", "dense", "--backend", "ref,same", NULL),
@@ -27,9 +22,8 @@ static void test_refusals(void **state) {
 }
 
 /* A key knows no backend; a row is computed once by each that is asked. */
-static void test_run(void **state) {
+TEST(test_run) {
   char path[512];
-  (void)state;
   failure = KV_REFUSED;
   snprintf(path, sizeof path, "%s", scratch_path("run.db"));
 #define RUN(name)                                                              \
@@ -57,9 +51,8 @@ static void test_run(void **state) {
 
 /* What selections were shown is stored, confirmed and contradicted; two passes
  * compare it. */
-static void test_scores(void **state) {
+TEST(test_scores) {
   char path[512];
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("scores.db"));
 #define QUEST(name) "-m", "quest:page=4:skip=0,dense", "-b", "20%", "-B", name
   must(0, run(QUEST("ref"), "--db", path, NULL), "quest");
@@ -78,9 +71,8 @@ static void test_scores(void **state) {
 }
 
 /* Whose budget a search may be: the reference's, for all. */
-static void test_search(void **state) {
+TEST(test_search) {
   char path[512];
-  (void)state;
   snprintf(path, sizeof path, "%s", scratch_path("search.db"));
 #define SEARCH(name)                                                           \
   run("-m", "window", "-b", "end:30%", "-B", name, "--db", path, NULL)
@@ -123,7 +115,7 @@ static void must_find(const char *basis, const char *cost, const char *method) {
   "(SELECT value FROM scalar s WHERE s.run_id = run.run_id AND name ="         \
   " 'bytes." name "')"
 
-static void test_found(void **state) {
+TEST(test_found) {
   static const char *const basis[][2] = {
       {"end", "(SELECT sum(bytes) FROM held h WHERE total AND"
               " h.run_id = run.run_id)"},
@@ -132,7 +124,6 @@ static void test_found(void **state) {
       {"read", SCALAR("read")}};
   static const char *const methods[] = {"h2o", "h2o:variant=masked", "tova",
                                         "pyramidkv", "adakv"};
-  (void)state;
   for (size_t i = 0; i < sizeof basis / sizeof *basis; i++)
     for (size_t j = 0; j < sizeof methods / sizeof *methods; j++)
       must_find(basis[i][0], basis[i][1], methods[j]);
@@ -140,8 +131,7 @@ static void test_found(void **state) {
 
 /* What the budget held it to: what a lane keeps where entries are dropped, what
  * a head attends where all are kept. */
-static void test_achieved(void **state) {
-  (void)state;
+TEST(test_achieved) {
   must(0, run("-m", "h2o", "-b", "9", "-f", "jsonl", NULL),
        "\"achieved\": 9.0, \"kept\": 9.0");
   must(0, run("-m", "h2o:variant=masked", "-b", "9", "-f", "jsonl", NULL),

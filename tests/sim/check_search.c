@@ -8,15 +8,11 @@
 #include "sim/spec/knob.h"
 #include "sim/sweep/batch.h"
 #include "tests/support/bundled.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 extern const kv_method kv_method_window;
 
@@ -71,8 +67,7 @@ static void unheard(void *self, int layer, const kv_lane *lane) {
   (void)self, (void)layer, (void)lane;
 }
 
-static void threads_are_a_field(void **state) {
-  (void)state;
+TEST(threads_are_a_field) {
   kv_backend serial = kv_backend_ref;
   kv_watch ordered = {.finished = unheard}, free_one = ordered;
   kv_replay_how how = {.backend = &kv_backend_ref, .threads = 2};

@@ -33,8 +33,7 @@ static void refused(kv_observe observe, const char *says) {
   assert_int_equal(prompt, RECORDED);
 }
 
-static void ends_of_segments(void **state) {
-  (void)state;
+TEST(ends_of_segments) {
   segments_mark(TURNS, segments_turns);
   assert_int_equal(prompt_of(KV_OBSERVE_RECORDED), RECORDED);
   assert_int_equal(prompt_of(KV_OBSERVE_CONTEXT), FIRST);
@@ -55,7 +54,7 @@ static void turns_of(kv_observe observe, int prompt, const int *expected) {
   free(q);
 }
 
-static void questions_behind(void **state) {
+TEST(questions_behind) {
   kv_observe turns_too = KV_OBSERVE_TURNS;
   kv_segment mixed[] = {{20, 30, KV_QUESTION},
                         {26, 40, KV_QUESTION},
@@ -64,7 +63,6 @@ static void questions_behind(void **state) {
   kv_asking *q = NULL;
   kv_err e = {0};
   int n = 9;
-  (void)state;
   segments_mark(TURNS, segments_turns);
   turns_of(KV_OBSERVE_RECORDED, RECORDED, (int[]){-1});
   turns_of(turns_too, RECORDED, (int[]){40, 46, 60, 66, -1});
@@ -80,11 +78,10 @@ static void questions_behind(void **state) {
   assert_int_equal(n, 0);
 }
 
-static void what_is_not_there(void **state) {
+TEST(what_is_not_there) {
   kv_segment no_question[] = {{0, 9, KV_CONTEXT}, {9, 12, KV_ANSWER}};
   kv_segment no_context[] = {{4, 9, KV_QUESTION}, {9, 20, KV_CONTEXT}};
   int first = segments_trace->first_decode;
-  (void)state;
   segments_mark(0, NULL);
   assert_int_equal(prompt_of(KV_OBSERVE_RECORDED), RECORDED);
   refused(KV_OBSERVE_CONTEXT, "--observe context");
@@ -141,16 +138,14 @@ static void moved_by_hand(kv_observe observe) {
   }
 }
 
-static void as_moved_by_hand(void **state) {
-  (void)state;
+TEST(as_moved_by_hand) {
   segments_mark(TURNS, segments_turns);
   for (int o = 0; o < KV_OBSERVE_TURNS; o++)
     if (o == KV_OBSERVE_CONTEXT || !segments_slow())
       moved_by_hand((kv_observe)o);
 }
 
-static void full_is_dense(void **state) {
-  (void)state;
+TEST(full_is_dense) {
   segments_mark(TURNS, segments_turns);
   for (int o = 0; o < KV_OBSERVES; o++) {
     kv_cell cell[64], *each[64];

@@ -143,8 +143,7 @@ static const char *const part = "";
 
 /* Not the long traces: one lacks query rows of its prompt, which a session has
  * to be given, and what 1,500 steps show, 300 do. */
-static void digests_are_of_run(void **state) {
-  (void)state;
+TEST(digests_are_of_run) {
   char folder[1024];
   const char *top = getenv("top_srcdir");
   snprintf(folder, sizeof folder, "%s/traces/tiny", top ? top : ".");
@@ -165,8 +164,7 @@ static void digests_are_of_run(void **state) {
   assert_true(seen >= LEAST);
 }
 
-static void variants_are_of_run(void **state) {
-  (void)state;
+TEST(variants_are_of_run) {
   kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   for (int i = 0; i < VARIANTS; i++) {
     kv_spec spec = parse(variants[i]);
@@ -239,8 +237,7 @@ static void look(kv_session *s, const kv_trace *t, int layer, int step,
   }
 }
 
-static void steps_are_of_run(void **state) {
-  (void)state;
+TEST(steps_are_of_run) {
   /* Compression at every step, so that the replay tells of every lane. */
   static const char *const specs[] = {"h2o", "zsmerge:variant=paper",
                                       "h2o:group=query_head", "mad"};
@@ -301,8 +298,7 @@ static void same_outputs(const kv_trace *t, int n, float *a, float *b) {
   free(b);
 }
 
-static void prompt_outputs_are_exact(void **state) {
-  (void)state;
+TEST(prompt_outputs_are_exact) {
   kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
   int p = t->shape.prompt_len;
   /* A prompt token of any method with block = 0 sees all before it, as a
@@ -341,8 +337,7 @@ static void *work(void *arg) {
   return NULL;
 }
 
-static void threads_do_not_touch(void **state) {
-  (void)state;
+TEST(threads_do_not_touch) {
   static const char *const specs[] = {"h2o", "kivi", "zsmerge", "quest:page=8"};
   kv_trace *t = bundled_open(BUNDLED_SMALL);
   for (int i = 0; i < 4; i += 2) {

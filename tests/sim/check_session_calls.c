@@ -12,6 +12,7 @@
 #include "ref/ground/arith.h"
 #include "sim/session/session.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -19,11 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { L = 2, H = 4, G = 2, D = 8, DV = 4, T = 14, P = 9 };
 
@@ -110,8 +106,7 @@ static void refused(kv_rc rc, kv_rc want, const kv_err *e, const char *word) {
 
 /* --- opening ------------------------------------------------------------ */
 
-static void wrong_shapes(void **state) {
-  (void)state;
+TEST(wrong_shapes) {
   static const int32_t twice[] = {1, 1}, past[] = {0, 2};
   static const int32_t below[T] = {0, 1, -1};
   static const float wild[D / 2] = {1, INFINITY};
@@ -149,8 +144,7 @@ static void wrong_shapes(void **state) {
   }
 }
 
-static void wrong_methods(void **state) {
-  (void)state;
+TEST(wrong_methods) {
   static const struct {
     const char *spec, *budget;
     int prompt_len;
@@ -187,8 +181,7 @@ static void wrong_methods(void **state) {
 
 /* --- numbers ------------------------------------------------------------ */
 
-static void dtypes_do_not_show(void **state) {
-  (void)state;
+TEST(dtypes_do_not_show) {
   kv_session_digests a = finish(start(KV_F16), KV_F16);
   kv_session_digests b = finish(start(KV_F16), KV_F32);
   same(&a, &b);
@@ -203,8 +196,7 @@ static void dtypes_do_not_show(void **state) {
   same(&d, &f);
 }
 
-static void out_is_rounded(void **state) {
-  (void)state;
+TEST(out_is_rounded) {
   float whole[P][H][DV];
   uint16_t half[H][P][DV];
   kv_session_out to[2] = {{whole, KV_F32, H * DV, DV},
@@ -224,8 +216,7 @@ static void out_is_rounded(void **state) {
         assert_int_equal(half[h][t][i], kv_to_bf16(whole[t][h][i]));
 }
 
-static void wrong_numbers(void **state) {
-  (void)state;
+TEST(wrong_numbers) {
   kv_session_digests right = finish(start(KV_F16), KV_F32);
   static const float bad[] = {NAN, INFINITY, 1 + 0x1p-20f, 70000};
   static const char *const word[] = {"NaN", "Inf", "exact", "exact"};
@@ -251,8 +242,7 @@ static void wrong_numbers(void **state) {
   same(&right, &after);
 }
 
-static void endless_logits(void **state) {
-  (void)state;
+TEST(endless_logits) {
   kv_session *s = start(KV_F32);
   kv_session_bytes b;
   kv_err e = {0};
@@ -341,8 +331,7 @@ static void try_closing(kv_session *s, model *m, uint64_t *seed) {
   m->ended = m->ended || right;
 }
 
-static void any_order(void **state) {
-  (void)state;
+TEST(any_order) {
   kv_session_digests right = finish(start(KV_F32), KV_F32), d;
   int ended = 0;
   for (uint64_t i = 1; i <= 40; i++) {
@@ -368,8 +357,7 @@ static void any_order(void **state) {
   assert_true(ended > 20);
 }
 
-static void no_session(void **state) {
-  (void)state;
+TEST(no_session) {
   kv_session_digests d;
   kv_session_bytes b;
   kv_session_in in = {q, KV_F32, 0, 0};

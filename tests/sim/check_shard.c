@@ -4,20 +4,15 @@
  * and what the environment may say, in any order of its variables.
  */
 #include "sim/spec/shard.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* --- as typed ----------------------------------------------------------- */
 
-static void typed(void **state) {
-  (void)state;
+TEST(typed) {
   static const char *const wrong[] = {
       "",     "4",    "/4",    "1/",    "0/4", "5/4",   "1/0",     "-1/4",
       "1/4x", "+1/4", "1 / 4", "1/4/2", "a/b", "1.0/4", "1/10001", "1of4"};
@@ -37,8 +32,7 @@ static void typed(void **state) {
   }
 }
 
-static void names(void **state) {
-  (void)state;
+TEST(names) {
   static const struct {
     const char *pattern, *path;
     bool tells;
@@ -126,8 +120,7 @@ static const world worlds[] = {
     {4, 0, "PMI_SIZE is 2", {SLURM("3", "4", "1"), PMI("0", "2")}},
     {4, 0, "means shard", {SLURM("3", "4", "1"), "JOB_COMPLETION_INDEX=0"}}};
 
-static void environments(void **state) {
-  (void)state;
+TEST(environments) {
   for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
     const world *w = &worlds[i];
     for (int turn = 0; turn < VARIABLES; turn++) { /* in any order */

@@ -13,16 +13,13 @@
 #include "sim/text/json.h"
 #include "sim/text/number.h"
 #include "tests/support/draw.h"
+#include "tests/support/test.h"
 #include "traces/text/text.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 typedef struct made_up {
   int budget, recent;
@@ -98,8 +95,7 @@ static void refused(const char *text, const char *says) {
   kv_specs_free(&s);
 }
 
-static void defaults_are_typed(void **state) {
-  (void)state;
+TEST(defaults_are_typed) {
   kv_spec a = parsed("heavy");
   kv_spec b = parsed("heavy:recent=8:decay=0.98:p=0.95:group=mean");
   const made_up *v = a.params;
@@ -122,7 +118,7 @@ static void defaults_are_typed(void **state) {
   kv_spec_free(&a);
 }
 
-static void written_reads_back(void **state) {
+TEST(written_reads_back) {
   static const char *const texts[] = {
       "dense",
       "heavy",
@@ -130,7 +126,6 @@ static void written_reads_back(void **state) {
       "heavy:p=0.123456789:group=query_head:decay=0.1",
       "heavy:path=a\\:b\\,c\\\\d \"e\":recent=2",
       "window:p=1:decay=0"};
-  (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     kv_spec a = parsed(texts[i]);
     char *once = kv_spec_text(&a);
@@ -145,8 +140,7 @@ static void written_reads_back(void **state) {
   }
 }
 
-static void written_form(void **state) {
-  (void)state;
+TEST(written_form) {
   kv_spec a = parsed("heavy:path=a\\:\"b\"\\+\\+:p=0.5:decay=0.1:group=max");
   char *text = kv_spec_text(&a), *json = kv_spec_json(&a);
   assert_string_equal(
@@ -159,10 +153,9 @@ static void written_form(void **state) {
   kv_spec_free(&a);
 }
 
-static void lists(void **state) {
+TEST(lists) {
   kv_specs s = {0};
   kv_err e = {0};
-  (void)state;
   assert_int_equal(
       kv_specs_add(registry, "heavy:path=x\\,y,dense,heavy:recent=3", &s, &e),
       KV_OK);
@@ -179,8 +172,7 @@ static void lists(void **state) {
   kv_specs_free(&s);
 }
 
-static void wrong_is_named(void **state) {
-  (void)state;
+TEST(wrong_is_named) {
   refused("heavi", "did you mean heavy?");
   refused("zzzzzz", "kvreplay methods");
   refused("heavy:recnt=4", "did you mean recent?: it has budget, recent");
@@ -215,9 +207,8 @@ static void wrong_is_named(void **state) {
   refused("he\navy", "no method is called he\\x0aavy");
 }
 
-static void long_values(void **state) {
+TEST(long_values) {
   char text[KV_TEXT_MAX + 32] = "heavy:path=";
-  (void)state;
   size_t at = strlen(text);
   memset(text + at, 'x', KV_TEXT_MAX - 1);
   kv_spec a = parsed(text);
@@ -227,11 +218,10 @@ static void long_values(void **state) {
   refused(text, "at most 1023");
 }
 
-static void numbers_read_back(void **state) {
+TEST(numbers_read_back) {
   char text[KV_NUMBER];
   uint64_t seed = 1;
   double back;
-  (void)state;
   for (int i = 0; i < 20000; i++) {
     uint64_t bits = draw(&seed);
     uint32_t low = (uint32_t)bits;
@@ -254,9 +244,8 @@ static void numbers_read_back(void **state) {
   }
 }
 
-static void numbers_are_short(void **state) {
+TEST(numbers_are_short) {
   char text[KV_NUMBER];
-  (void)state;
   assert_string_equal(kv_number_real(0.1, text), "0.1");
   assert_string_equal(kv_number_real(0.1 + 0.2, text), "0.30000000000000004");
   assert_string_equal(kv_number_real(-5, text), "-5");
@@ -271,11 +260,10 @@ static void numbers_are_short(void **state) {
   assert_string_equal(kv_number_bytes(3.0 * (1 << 30), text), "3.00G");
 }
 
-static void json_escapes(void **state) {
+TEST(json_escapes) {
   char *text = NULL;
   size_t size;
   kv_json j = {open_memstream(&text, &size), false};
-  (void)state;
   kv_json_open(&j, NULL, '{');
   kv_json_text(&j, "a", "q\"\\\n\xc3\xa9");
   kv_json_text(&j, "b", "\xff");
@@ -298,7 +286,7 @@ static void json_escapes(void **state) {
 }
 
 /* Only what may have been meant is suggested. */
-static void nearest_is_near(void **state) {
+TEST(nearest_is_near) {
   static const char *const names[] = {"dense", "h2o", "tova", "quest"};
   static const struct {
     const char *typed, *meant;
@@ -307,7 +295,6 @@ static void nearest_is_near(void **state) {
                {"qeust", "quest"}, {"dnese", "dense"}, {"foo", NULL},
                {"boar", NULL},     {"to", "tova"},     {"ho", NULL},
                {"xx", NULL},       {"best", NULL},     {"", NULL}};
-  (void)state;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     const char *near = kv_text_nearest(words[i].typed, 4, names);
     if (words[i].meant)

@@ -6,14 +6,11 @@
  * one, or there is none; --all lists as many as are counted, in every format.
  */
 #include "tests/support/kernels/graded.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- outputs of kernels that round -------------------------------------- */
 
@@ -31,8 +28,7 @@ static void rounds(kv_dtype type, const char *name) {
   assert_null(strstr(heard, "base"));
 }
 
-static void test_base2(void **state) {
-  (void)state;
+TEST(test_base2) {
   theirs t = kernel();
   t.output = KV_BF16;
   t.base2 = true;
@@ -59,8 +55,7 @@ static void sees(kv_dtype type, theirs_fault fault) {
       strstr(heard, "first wrong output: layer 1, step 208, query head 3"));
 }
 
-static void test_rounding(void **state) {
-  (void)state;
+TEST(test_rounding) {
   rounds(KV_BF16, "BF16");
   rounds(KV_F16, "F16");
   sees(KV_BF16, HIDDEN);
@@ -73,8 +68,7 @@ static void test_rounding(void **state) {
 
 /* What is said to be the least --tie is: with it nothing is wrong, with a
  * little less something is. */
-static void test_least_tie(void **state) {
-  (void)state;
+TEST(test_least_tie) {
   theirs t = kernel();
   char least[64], less[128];
   t.bf16 = true;
@@ -97,8 +91,7 @@ static void test_least_tie(void **state) {
 }
 
 /* Where something else than a score is wrong, no --tie would do. */
-static void test_no_tie(void **state) {
-  (void)state;
+TEST(test_no_tie) {
   theirs t = kernel();
   t.fault = MORE;
   t.layer = 1;
@@ -130,8 +123,7 @@ static int64_t lines_with(const char *what) {
 }
 
 /* As many as are counted, each with its own place, in every format. */
-static void test_all(void **state) {
-  (void)state;
+TEST(test_all) {
   theirs t = kernel();
   t.bf16 = true;
   t.base2 = true;

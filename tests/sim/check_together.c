@@ -8,15 +8,11 @@
 #include "sim/layout/together_part.h"
 #include "tests/laws/cells.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 /* --- by hand ---------------------------------------------------------------
  * One layer, one head; pages of 6784 bytes hold 32 tokens as K8V4, or 60 as
@@ -87,7 +83,7 @@ static const kv_layouts *const both[] = {&hand, &hand};
 static const kv_layouts *const first[] = {&hand, NULL};
 static const kv_layouts *const second[] = {NULL, &hand};
 
-static void test_by_hand(void **state) {
+TEST(test_by_hand) {
   /* Pages in use, high tokens, low ones, after each step. */
   static const int64_t after[][3] = {
       {2, 30, 10},      {2, 31, 10}, {4, 32 + 30, 20}, {5, 33 + 31, 20},
@@ -95,7 +91,6 @@ static void test_by_hand(void **state) {
   int64_t held = 0, unused = 0, most = 0;
   answer a = ask(5, PAGE, 2, 1, 2, both);
   const kv_pool_result *p = &a.of[1].pool;
-  (void)state;
   must_be(&a.of[0], 0, 5, -1, 3);
   must_be(&a.of[1], 2, 7, -1, 3);
   for (int i = 0; i < 7; i++) {
@@ -121,10 +116,9 @@ static void test_by_hand(void **state) {
 
 /* Four pages: the third step of the first finds none, and it leaves. The second
  * does what it would do without the first. */
-static void test_refused_later(void **state) {
+TEST(test_refused_later) {
   char why[400];
   answer a = ask(4, PAGE, 2, 1, 2, both), b = ask(4, PAGE, 2, 1, 2, second);
-  (void)state;
   must_be(&a.of[0], 0, 3, 3, 2);
   must_be(&a.of[1], 2, 7, -1, 3);
   must_be(&b.of[1], 2, 7, -1, 3);
@@ -139,8 +133,7 @@ static void test_refused_later(void **state) {
 
 /* Both ask for a page in the same step and none is there: the last leaves, and
  * the first finds one. With a page more the first would have had it. */
-static void test_last_leaves(void **state) {
-  (void)state;
+TEST(test_last_leaves) {
   for (int64_t pages = 4; pages <= 5; pages++) {
     answer a = ask(pages, PAGE, 0, 1, 2, both);
     must_be(&a.of[0], 0, 5, -1, 3);
@@ -152,9 +145,8 @@ static void test_last_leaves(void **state) {
 
 /* Three pages: the second finds one where it asks for two. It holds nothing and
  * leaves at once, and not a number of the others or of the pool shows it. */
-static void test_refused_at_once(void **state) {
+TEST(test_refused_at_once) {
   answer a = ask(3, PAGE, 2, 1, 2, both), b = ask(3, PAGE, 2, 1, 2, first);
-  (void)state;
   must_be(&a.of[1], 2, 2, 2, 0);
   assert_int_equal(a.of[1].holds, 0);
   assert_int_equal(a.of[1].wanted, 2);
@@ -164,12 +156,11 @@ static void test_refused_at_once(void **state) {
 }
 
 /* A page: no request finds room, and the sentence says how much one needs. */
-static void test_too_small(void **state) {
+TEST(test_too_small) {
   char why[400];
   int64_t pages;
   kv_err e = {0};
   answer a = ask(1, PAGE, 0, 1, 2, both);
-  (void)state;
   must_be(&a.of[0], 0, 0, 0, 0);
   must_be(&a.of[1], 0, 0, 0, 0);
   assert_int_equal(a.of[0].pool.steps, 0);
@@ -184,7 +175,7 @@ static void test_too_small(void **state) {
 
 /* --- what cannot share ---------------------------------------------------- */
 
-static void test_cannot_share(void **state) {
+TEST(test_cannot_share) {
   kv_layout_tier third[KV_TIERS] = {tier[KV_LOW], tier[KV_HIGH]};
   kv_layout_account other = account;
   kv_layouts one = hand, lanes = hand;
@@ -193,7 +184,6 @@ static void test_cannot_share(void **state) {
   kv_together_result a, b, *const out[] = {&a, &b};
   const kv_together how = {8 * PAGE, 0, 1};
   kv_err e = {0};
-  (void)state;
   other.tier = third;
   one.of = &other;
   assert_int_equal(kv_together_run(&how, 2, tiers, out, &e), KV_OK);
@@ -216,7 +206,7 @@ static int open_traces(void **state) {
     char name[32];
     snprintf(name, sizeof name, "request%d", i);
     const kv_small s = {name, 2, 4, 2, 32, KV_F16, 220 + 60 * i, 180 + 50 * i};
-    trace[i] = cells_trace(&s, 9 + (uint64_t)i);
+    trace[i] = opened_trace(&s, 9 + (uint64_t)i, kv_trace_open);
   }
   return 0;
 }
@@ -240,10 +230,9 @@ static int64_t pages_of(const kv_cell *c) {
   return n;
 }
 
-static void test_replayed(void **state) {
+TEST(test_replayed) {
   static const char *const texts[] = {"leankv:window=16:alpha_l=0.5",
                                       "snapkv+k8v4", "dense+k8v4:residual=32"};
-  (void)state;
   for (int t = 0; t < 3; t++) {
     kv_layout_asked own = asked;
     const kv_layout_list list = {1, &own};

@@ -8,17 +8,13 @@
 #include "sim/train/nearest.h"
 #include "sim/train/product.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/training.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- gradients
  * ---------------------------------------------------------------- */
@@ -60,8 +56,7 @@ static void gradient_is_the_slope(const char *spec) {
   training_end(x);
 }
 
-static void gradients_are_slopes(void **state) {
-  (void)state;
+TEST(gradients_are_slopes) {
   gradient_is_the_slope("deltakv:latent=5:hidden=11");
   gradient_is_the_slope("deltakv:compressor=gelu:latent=5:hidden=11:back=7");
   gradient_is_the_slope("deltakv:references=none:latent=5:hidden=11");
@@ -73,8 +68,7 @@ static void gradients_are_slopes(void **state) {
 /* --- parts
  * -------------------------------------------------------------------- */
 
-static void references_are_the_nearest_before(void **state) {
-  (void)state;
+TEST(references_are_the_nearest_before) {
   static const float x[4][2] = {{0, 0}, {3, 4}, {0.5f, 0}, {2, 2}};
   static const float raw[4][2] = {{0, 1}, {1, 0}, {3, 3}, {0, 0}};
   static const int at[4] = {0, 1, 10, 20};
@@ -95,8 +89,7 @@ static void references_are_the_nearest_before(void **state) {
   kv_scratch_free(&s);
 }
 
-static void products_are_products(void **state) {
-  (void)state;
+TEST(products_are_products) {
   float a[7 * 300], b[300 * 5], c[7 * 5];
   kv_draw draw = kv_draw_open(1, 1);
   kv_draw_normal(&draw, 1, 7 * 300, a);
@@ -117,8 +110,7 @@ static void products_are_products(void **state) {
   }
 }
 
-static void steps_are_those_of_adamw(void **state) {
-  (void)state;
+TEST(steps_are_those_of_adamw) {
   float value[2] = {1, -1}, m[2] = {0}, v[2] = {0};
   const float g[2] = {0.5f, -2};
   /* The first step is the rate, whatever the gradient. */
@@ -137,8 +129,7 @@ static void steps_are_those_of_adamw(void **state) {
   assert_true(kv_adam_clip(0.5) == 1.0f);
 }
 
-static void draws_are_spread_as_asked(void **state) {
-  (void)state;
+TEST(draws_are_spread_as_asked) {
   enum { N = 20000 };
   static float x[N];
   int order[10], seen = 0;
@@ -156,8 +147,7 @@ static void draws_are_spread_as_asked(void **state) {
   assert_int_equal(seen, 1023);
 }
 
-static void training_lowers_the_loss(void **state) {
-  (void)state;
+TEST(training_lowers_the_loss) {
   kv_train *x = training_begin("deltakv");
   kv_train_loss before, after;
   bool stopped;
@@ -252,8 +242,7 @@ static void near(float got, double want) {
 }
 
 /* Two query heads read each of two KV heads. */
-static void tables_are_those_by_hand(void **state) {
-  (void)state;
+TEST(tables_are_those_by_hand) {
   bool stopped;
   int n;
   kv_train *x = training_begin("headkv");
@@ -332,8 +321,7 @@ static void are_directions(const kv_train *x, int layer, int side, int turn) {
   }
 }
 
-static void directions_are_singular_vectors(void **state) {
-  (void)state;
+TEST(directions_are_singular_vectors) {
   if (!kv_spectrum_can()) skip();
   for (int turn = 1; turn <= 4; turn += 3) {
     bool stopped;

@@ -7,22 +7,18 @@
 #include "sim/inspect/spectrum.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "tests/support/traces/training.h"
 #include "traces/container/safetensors.h"
 #include "traces/trace/check.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* --- the same file, whatever came between
  * -------------------------------------- */
@@ -86,8 +82,7 @@ static void kill_at(const char *output, const char *step) {
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void killed_trainings_go_on(void **state) {
-  (void)state;
+TEST(killed_trainings_go_on) {
   char whole[512], killed[512], checkpoint[600];
   snprintf(whole, sizeof whole, "%s", scratch_path("whole.safetensors"));
   snprintf(killed, sizeof killed, "%s", scratch_path("killed.safetensors"));
@@ -102,8 +97,7 @@ static void killed_trainings_go_on(void **state) {
   same_bytes(whole, killed);
 }
 
-static void a_checkpoint_is_of_one_training(void **state) {
-  (void)state;
+TEST(a_checkpoint_is_of_one_training) {
   char path[512], checkpoint[600];
   snprintf(path, sizeof path, "%s", scratch_path("other.safetensors"));
   snprintf(checkpoint, sizeof checkpoint, "%s.training", path);
@@ -126,8 +120,7 @@ static const char *said_of(kv_st *file, const char *key) {
   return text ? text : "nothing";
 }
 
-static void files_say_whether_there_were_references(void **state) {
-  (void)state;
+TEST(files_say_whether_there_were_references) {
   static const char *const spec[2] = {
       "deltakv:latent=4:hidden=6", "deltakv:latent=4:hidden=6:references=none"};
   static const char *const want[2][3] = {{"nothing", "10", "4"},
@@ -172,8 +165,7 @@ static void of_directions(const char *out) {
       can ? "turn=3 is no power of two" : "without LAPACK");
 }
 
-static void what_is_wrong_is_one_sentence(void **state) {
-  (void)state;
+TEST(what_is_wrong_is_one_sentence) {
   char out[512], wide[512];
   kv_synth s = training_small(9);
   snprintf(out, sizeof out, "%s", scratch_path("bad.safetensors"));

@@ -6,16 +6,12 @@
 #include "sim/tune/key.h"
 #include "sim/tune/space.h"
 #include "tests/support/little.h"
+#include "tests/support/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- the search ----------------------------------------------------------- */
 
@@ -89,8 +85,7 @@ static kv_tune_score holes(const int *at) {
   return s;
 }
 
-static void finds_what_is_known(void **state) {
-  (void)state;
+TEST(finds_what_is_known) {
   run(2, (int[]){1000, 200}, 400, bowl);
   assert_int_equal(search.end, KV_TUNE_NO_BETTER);
   assert_true(best()[0] == 313 && best()[1] == 77);
@@ -101,8 +96,7 @@ static void finds_what_is_known(void **state) {
 }
 
 /* One monotone number is bisected: some twenty probes for a thousand values. */
-static void bisects(void **state) {
-  (void)state;
+TEST(bisects) {
   for (int size = 138; size < 2000; size += 97 * little_step(6)) {
     run(1, &size, 100, threshold);
     assert_int_equal(search.end, KV_TUNE_NO_BETTER);
@@ -116,8 +110,7 @@ static void bisects(void **state) {
 }
 
 /* A space that the probes pay for is tried whole. */
-static void small_spaces(void **state) {
-  (void)state;
+TEST(small_spaces) {
   run(2, (int[]){3, 2}, 100, bowl);
   assert_int_equal(search.n, 6);
   assert_true(best()[0] == 2 && best()[1] == 1);
@@ -131,8 +124,7 @@ static void small_spaces(void **state) {
 }
 
 /* Of equals the smaller numbers, first axis first; none ran: no best. */
-static void ties(void **state) {
-  (void)state;
+TEST(ties) {
   run(2, (int[]){5, 5}, 100, flat);
   assert_true(best()[0] == 0 && best()[1] == 0);
   run(3, (int[]){50, 50, 50}, 60, never);
@@ -140,8 +132,7 @@ static void ties(void **state) {
   assert_int_equal(search.best, -1);
 }
 
-static void keeps_to_its_probes(void **state) {
-  (void)state;
+TEST(keeps_to_its_probes) {
   int all[KV_TUNE_AXES];
   for (int i = 0; i < KV_TUNE_AXES; i++) all[i] = 1000;
   for (int most = 1; most < 70; most += 3) {
@@ -153,8 +144,7 @@ static void keeps_to_its_probes(void **state) {
   }
 }
 
-static void the_same_again(void **state) {
-  (void)state;
+TEST(the_same_again) {
   run(2, (int[]){777, 555}, 90, bowl);
   int n = search.n;
   kv_tune_point *first = calloc((size_t)n, sizeof *first);
@@ -169,8 +159,7 @@ static void the_same_again(void **state) {
 
 /* --- names and ranges ----------------------------------------------------- */
 
-static void measures_by_name(void **state) {
-  (void)state;
+TEST(measures_by_name) {
   static const char *const known[][2] = {
       {"output_error", "output_error.mean"},
       {"output_error.p95", "output_error.p95"},
@@ -219,8 +208,7 @@ static void range(const char *spec, const char *list, int points,
   kv_tune_space_free(&s);
 }
 
-static void ranges(void **state) {
-  (void)state;
+TEST(ranges) {
   range("kivi", "bits=2:4", 2, "kivi:bits=4");
   range("kivi:group=8", "residual=8:64:8", 8, "kivi:group=8:residual=64");
   range("oracle-topp", "p=0.5:1", 501, "oracle-topp:p=1");
@@ -232,8 +220,7 @@ static void ranges(void **state) {
 }
 
 /* What -b sets, all of it. */
-static void knobs(void **state) {
-  (void)state;
+TEST(knobs) {
   static const struct {
     const char *spec;
     int points; /* of 300 tokens; 0: none */
@@ -264,8 +251,7 @@ static void knobs(void **state) {
   }
 }
 
-static void wrong_ranges(void **state) {
-  (void)state;
+TEST(wrong_ranges) {
   static const char *const of[][3] = {
       {"kivi", "bitz=2:4", "did you mean bits?"},
       {"kivi", "bits", "is no range"},

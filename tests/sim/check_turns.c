@@ -22,9 +22,8 @@ static int asked(const kv_cell *c) {
   return n;
 }
 
-static void measures_of_steps_alone(void **state) {
+TEST(measures_of_steps_alone) {
   kv_cell c, *each = &c;
-  (void)state;
   segments_mark(TURNS, segments_turns);
   segments_open("dense", -1, FIRST, KV_OBSERVE_CONTEXT + KV_OBSERVE_TURNS, &c);
   segments_replay(&each, 1);
@@ -51,13 +50,12 @@ static void measures_of_steps_alone(void **state) {
 
 /* The first prompt drops nothing, so that the second is alone: as a prompt that
  * has all tokens up to its end. */
-static void as_one_prompt(void **state) {
+TEST(as_one_prompt) {
   static const char *const spec[] = {
       "snapkv:window=8",      "pyramidkv:window=8",  "adakv:window=8",
       "tova:variant=prefill", "h2o:variant=prefill", "adakv:score=lagkv",
       "chunkkv:window=8",     "criticalkv:window=8"};
   kv_segment one[] = {{0, FIRST, KV_CONTEXT}, {34, ASKED, KV_QUESTION}};
-  (void)state;
   segments_mark(2, one);
   for (size_t i = 0; i < sizeof spec / sizeof *spec; i++) {
     kv_cell c[2], *each[] = {&c[0], &c[1]};
@@ -82,7 +80,7 @@ static void as_one_prompt(void **state) {
 }
 
 /* At every later prompt's end there is the budget again. */
-static void budget_holds(void **state) {
+TEST(budget_holds) {
   static const struct {
     const char *spec;
     int kept; /* at the end, 14 tokens after the last question */
@@ -106,7 +104,6 @@ static void budget_holds(void **state) {
               {"zsmerge:variant=code", 12}};
   enum { SPECS = sizeof want / sizeof *want };
   kv_cell c[SPECS], *each[SPECS];
-  (void)state;
   segments_mark(TURNS, segments_turns);
   for (int i = 0; i < SPECS; i++) {
     each[i] = &c[i];
@@ -188,9 +185,8 @@ static void walked_in_any_way(void **state) {
 }
 
 /* Closings, as who compares two backends takes them, give the same order. */
-static void closings_in_order(void **state) {
+TEST(closings_in_order) {
   static const char *const spec[] = {"dense", "zsmerge"};
-  (void)state;
   segments_mark(TURNS, segments_turns);
   for (int i = 0; i < 2; i++) {
     kv_cell c;

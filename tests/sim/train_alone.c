@@ -4,15 +4,10 @@
  * plain loops in binary64 over the tokens that are coded, and what stands
  * beside it: the squares of these tokens.
  */
+#include "tests/support/test.h"
 #include "tests/support/traces/training.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 /* What is left of x[width] once f_d(f_c(x)) of a layer's arrays is taken away,
  * squared: in, out, back as the trainer declares them. */

@@ -3,16 +3,11 @@
  * The bundled traces: tests/support/bundled.h.
  */
 #include "tests/support/bundled.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 char *bundled_path(const char *name) {
   const char *top = getenv("top_srcdir");

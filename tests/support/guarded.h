@@ -2,14 +2,14 @@
  *
  * Memory for tests of kernels: arrays that end where an unmapped page begins,
  * so that a kernel that reads or writes behind the last element crashes the
- * test. Include cmocka.h before. Nothing is freed; what goes wrong fails the
- * test.
+ * test. Nothing is freed; what goes wrong fails the running test.
  */
 #ifndef KV_TESTS_GUARDED_H
 #define KV_TESTS_GUARDED_H
 
-#include <stddef.h>
 #include <sys/mman.h>
+
+#include "tests/support/test.h"
 
 enum {
   GUARDED_SLOT = 1 << 19, /* bytes of a slot, a piece of such memory */

@@ -5,11 +5,8 @@
 #include "tests/support/layerkeep.h"
 
 #include "sim/engine/partial.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/support/test.h"
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 static kv_rc begin(void *self, int n, kv_cell *const *cell, bool *there,
                    kv_err *e) {

@@ -14,14 +14,8 @@
 #ifndef KV_TESTS_RIG_H
 #define KV_TESTS_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ref/backend/backend.h"
+#include "tests/support/test.h"
 
 /* The request; arrays belong to the caller. */
 typedef struct rig_case {
@@ -175,7 +169,4 @@ void rig_laws_hold(void **laws);
     const struct CMUnitTest all[] = {__VA_ARGS__};                             \
     return cmocka_run_group_tests_name(#method, all, NULL, NULL);              \
   }
-/* The same laws on a case that the test has made; ends with spec NULL. */
-void rig_claims_hold(const rig_case *c, const rig_claim *claim);
-
 #endif

@@ -202,20 +202,16 @@ static void holds(const rig_case *c, const rig_claim *o) {
             of);
 }
 
-void rig_claims_hold(const rig_case *c, const rig_claim *claim) {
-  for (; claim->spec; claim++) {
-    rig_case own = *c;
+void rig_laws_hold(void **state) {
+  const rig_laws *laws = *state;
+  rig_case c = laws->shape;
+  rig_data(&c, 6);
+  for (const rig_claim *claim = laws->claim; claim->spec; claim++) {
+    rig_case own = c;
     own.half |= claim->half;
     if (claim->prompt_len) own.prompt_len = claim->prompt_len;
     if (claim->layer) own.layer = claim->layer;
     holds(&own, claim);
   }
-}
-
-void rig_laws_hold(void **state) {
-  const rig_laws *laws = *state;
-  rig_case c = laws->shape;
-  rig_data(&c, 6);
-  rig_claims_hold(&c, laws->claim);
   rig_data_free(&c);
 }

@@ -4,14 +4,11 @@
  */
 #define _GNU_SOURCE 1
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static char folder[] = "/tmp/kv_check_XXXXXX";
 

@@ -3,13 +3,9 @@
  * Kernel sets of this machine: tests/support/sets.h.
  */
 #include "tests/support/sets.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 const char *const set_names[] = {"portable", "avx2", "avx512", NULL};
 const kv_kernels *sets[MOST_SETS];

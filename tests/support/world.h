@@ -10,14 +10,8 @@
 #ifndef KV_TESTS_WORLD_H
 #define KV_TESTS_WORLD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sim/measure/fidelity.h"
+#include "tests/support/test.h"
 
 enum {
   T = 48,      /* tokens */

@@ -7,15 +7,12 @@
  */
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/container/writer.h"
 #include "traces/trace/attention.h"
 #include "traces/trace/sparsity.h"
@@ -166,35 +163,31 @@ static void same_as_plain(bool whole) {
   }
 }
 
-static void test_every_row(void **state) {
-  (void)state;
+TEST(test_every_row) {
   same_as_plain(true);
   assert_int_equal(plain(0, 0).rows, T - KV_ATTENTION_FROM);
 }
 
-static void test_few_rows(void **state) {
-  (void)state;
+TEST(test_few_rows) {
   same_as_plain(false);
   assert_int_equal(plain(0, FROM).rows, ROWS);
 }
 
-static void test_words(void **state) {
+TEST(test_words) {
   static const char *const word[] = {"broad", "sink", "local", "retrieval"};
   kv_attention a[HEADS];
   kv_trace *t = made(true);
-  (void)state;
   assert_int_equal(kv_attention_layer(t, 0, kv_kernels_best(), a, NULL), 0);
   kv_trace_close(t);
   for (int h = 0; h < HEADS; h++)
     assert_string_equal(kv_attention_word(&a[h]), word[h]);
 }
 
-static void test_same_bits(void **state) {
+TEST(test_same_bits) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
   static kv_attention a[HEADS], b[HEADS]; /* static: their gaps are zero */
   kv_trace *t = made(true);
   int were = omp_get_max_threads();
-  (void)state;
   assert_int_equal(kv_attention_layer(t, 0, kv_kernels_best(), a, NULL), 0);
   for (int i = 0; i < 6; i++) {
     const kv_kernels *kernel;
@@ -282,14 +275,12 @@ static void spread_as_plain(bool whole) {
   }
 }
 
-static void test_spread(void **state) {
-  (void)state;
+TEST(test_spread) {
   spread_as_plain(true);
   spread_as_plain(false);
 }
 
-static void test_classes(void **state) {
-  (void)state;
+TEST(test_classes) {
   assert_int_equal(kv_sparsity_class(1, -36, 0), 0);
   assert_int_equal(kv_sparsity_class(0.999, -36, 0), -1);
   assert_int_equal(kv_sparsity_class(1e-3, -36, 0), -9);
@@ -301,11 +292,10 @@ static void test_classes(void **state) {
   assert_int_equal(kv_sparsity_class(46.5, -18, 18), 5);
 }
 
-static void test_spread_same_bits(void **state) {
+TEST(test_spread_same_bits) {
   static const char *const sets[] = {"portable", "avx2", "avx512"};
   static kv_sparsity a[KV], b[KV];
   kv_trace *t = made(true);
-  (void)state;
   assert_int_equal(kv_sparsity_layer(t, 0, kv_kernels_best(), 1, a, NULL), 0);
   for (int i = 0; i < 3; i++) {
     const kv_kernels *kernel;
@@ -329,8 +319,7 @@ static void refused(float *at, float x, const char *why) {
   *at = was;
 }
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
   refused(&k[1][3][4], NAN, "layers.0.k");
   refused(&q[1][3][0], 3e38f, "layer 0: a logit is not finite");
 }

@@ -3,17 +3,14 @@
  * Which file beside a trace is for its model: by what the model is, where both
  * say it, else by what it is called.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/asset.h"
@@ -107,8 +104,7 @@ static int empty(void **state) {
 
 /* --- by its name, as before there were digests --------------------------- */
 
-static void by_name(void **state) {
-  (void)state;
+TEST(by_name) {
   finds(KV_OK, "/assets/less.some_M.safetensors"); /* where it would lie */
   put("assets", "less.a", "another", ONE);
   put("assets", "lesser.a", "some/M", NULL); /* of another method */
@@ -128,8 +124,7 @@ static void by_name(void **state) {
 
 /* --- by what it is -------------------------------------------------------- */
 
-static void by_content(void **state) {
-  (void)state;
+TEST(by_content) {
   digest = ONE;
   finds(KV_OK, "/assets/less.some_M.safetensors");
   put("assets", "less.a", "another", ONE);
@@ -150,8 +145,7 @@ static void by_content(void **state) {
 }
 
 /* Two fine-tunes that are called alike. */
-static void of_another(void **state) {
-  (void)state;
+TEST(of_another) {
   digest = ONE;
   put("assets", "less.some_M", "some/M", TWO);
   finds(KV_REFUSED, "less.some_M.safetensors is of another one");
@@ -163,8 +157,7 @@ static void of_another(void **state) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-static void of_two(void **state) {
-  (void)state;
+TEST(of_two) {
   digest = ONE;
   put("assets", "less.a", NULL, ONE);
   put("assets", "less.b", NULL, ONE);
@@ -173,9 +166,8 @@ static void of_two(void **state) {
   finds(KV_OK, "/assets/less.some_M.safetensors");
 }
 
-static void elsewhere(void **state) {
+TEST(elsewhere) {
   char list[900];
-  (void)state;
   put("other", "less.a", "some/M", ONE);
   put("other", "less.some_M", "some/M", NULL);
   snprintf(list, sizeof list, ":/nowhere::%s", scratch_path("other"));

@@ -5,16 +5,13 @@
  * out of order are followed alike by all backends. That a replay gives the
  * outputs of who decided is check_replay.sh.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "gpu/host/backends.h"
 #include "sim/engine/replay.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions.h"
@@ -117,10 +114,9 @@ static int start(void **state) {
 
 /* --- what is right ------------------------------------------------------ */
 
-static void right_is_read(void **state) {
+TEST(right_is_read) {
   kv_decisions_file *f = NULL;
   kv_err e = {0};
-  (void)state;
   if (open_file(write_file(NULL, &right, LAYERS), &f, &e))
     fail_msg("%s", e.text);
   const kv_decisions_form *d = &f->form;
@@ -169,11 +165,10 @@ static const char *write_both(const lists *stored) {
   return path;
 }
 
-static void both_kinds_return(void **state) {
+TEST(both_kinds_return) {
   kv_decisions_file *f = NULL;
   kv_err e = {0};
   lists stored = right;
-  (void)state;
   stored.steps = 1;
   const char *path = write_both(&stored);
   if (open_file(path, &f, &e)) fail_msg("%s", e.text);
@@ -232,7 +227,7 @@ static void all_backends_follow(void **state) {
 
 /* --- what is not -------------------------------------------------------- */
 
-static void wrong_words(void **state) {
+TEST(wrong_words) {
   static const struct {
     meta m;
     kv_rc rc;
@@ -258,12 +253,11 @@ static void wrong_words(void **state) {
       {{"kind", "stored+view"}, KV_REFUSED, "view.steps is missing"},
       {{"unit", "page:2"}, KV_REFUSED, "page 3 has no live token among 6 seen"},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     is_refused(&all[i].m, &right, LAYERS, all[i].rc, all[i].word);
 }
 
-static void wrong_lists(void **state) {
+TEST(wrong_lists) {
   static const struct {
     int what; /* 0 step, 1 start, 2 item */
     int at, value;
@@ -286,7 +280,6 @@ static void wrong_lists(void **state) {
        "step 8, layer 0, lane 0: position 1 is not live: it was dropped at "
        "step 6"},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     lists l = right;
     if (all[i].what == 0) l.step[all[i].at] = all[i].value;
@@ -296,18 +289,16 @@ static void wrong_lists(void **state) {
   }
 }
 
-static void missing_layer(void **state) {
-  (void)state;
+TEST(missing_layer) {
   is_refused(NULL, &right, 1, KV_REFUSED, "tensor layers.1.steps is missing");
 }
 
 /* A block of three ends at 3 and 6: steps there are compressed, 5 is not. */
-static void steps_of_blocks(void **state) {
+TEST(steps_of_blocks) {
   const meta block = {"block", "3"};
   kv_decisions_file *f = NULL;
   kv_err e = {0};
   lists l = right;
-  (void)state;
   l.step[0] = 5;
   is_refused(&block, &l, LAYERS, KV_REFUSED, "no block ends here");
   l = (lists){1, 3, 3, {3}, {0, 2, 3}, {0, 2, 1}};

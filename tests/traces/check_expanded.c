@@ -4,14 +4,10 @@
  * keys of heads of their own that have an end in common, whichever, in every
  * layer and at every token, and something in it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/trace/expanded.h"
 
@@ -59,8 +55,7 @@ static kv_expanded found(int layers, const char *latent) {
   return x;
 }
 
-static void an_end_in_common(void **state) {
-  (void)state;
+TEST(an_end_in_common) {
   fill(4, DIM, 1);
   kv_expanded x = found(BOTH, "12");
   assert_true(x.shared == 4 && !x.first && x.latent == 12);
@@ -73,8 +68,7 @@ static void an_end_in_common(void **state) {
   assert_true(x.shared == 3 && !x.first && x.latent == 0);
 }
 
-static void and_none(void **state) {
-  (void)state;
+TEST(and_none) {
   fill(4, DIM, 1);
   assert_int_equal(found(1, NULL).shared, 0); /* the other layer has none */
   assert_int_equal(found(2, NULL).shared, 0);

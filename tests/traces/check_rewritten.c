@@ -13,6 +13,7 @@
 #include "sim/commands/commands.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/safetensors.h"
 
@@ -22,11 +23,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { AFTER_LOOK, AFTER_PROMPT, AMID, PLACES };
 enum { AT_STEP = 8, LAYER = 1 };
@@ -191,22 +187,17 @@ static void every(const char *backend, const char *isa, int strides, int n) {
 }
 
 /* Each set of kernels has a way of its own with what is no number. */
-static void test_ref(void **state) {
-  (void)state;
+TEST(test_ref) {
   if (SCALAR_SUMS) every("ref", "portable", 2, 4);
   every("ref", "", 2, 4);
 }
 
-static void test_emu(void **state) {
-  (void)state;
-  every("emu", "", 1, 1);
-}
+TEST(test_emu) { every("emu", "", 1, 1); }
 
 /* A logit that is none makes the layer be looked at again. The keys of a tile
  * of steps are read before the first of them, and what is written later is in
  * none of its logits: so each row by itself. */
-static void test_secretly(void **state) {
-  (void)state;
+TEST(test_secretly) {
   assert_int_equal(setenv("KVREPLAY_TILE", "1", 1), 0);
   secretly = true;
   stride = 1;

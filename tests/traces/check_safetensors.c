@@ -6,18 +6,15 @@
  */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/container/safetensors.h"
 
 /* A file of this header and so many bytes of data. */
@@ -122,8 +119,7 @@ static const wrong wrongs[] = {
     {"{\"line\\nbreak\":1}", 0, "tensor line\\x0abreak: is not an object"},
 };
 
-static void wrong_headers_are_refused(void **state) {
-  (void)state;
+TEST(wrong_headers_are_refused) {
   for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
     const wrong *w = &wrongs[i];
     refuse(raw("wrong.st", strlen(w->header), w->header, w->data), "wrong.st",
@@ -131,15 +127,13 @@ static void wrong_headers_are_refused(void **state) {
   }
 }
 
-static void nul_in_the_header_is_refused(void **state) {
-  (void)state;
+TEST(nul_in_the_header_is_refused) {
   static const char header[] = "{\"a\0b\":1}";
   refuse(raw("nul.st", sizeof header - 1, header, 0), "nul.st",
          "not valid JSON");
 }
 
-static void wrong_lengths_are_refused(void **state) {
-  (void)state;
+TEST(wrong_lengths_are_refused) {
   unsigned char b[16] = {0};
   scratch_write(scratch_path("short.st"), 7, b);
   refuse(scratch_path("short.st"), "short.st", "too short");
@@ -159,8 +153,7 @@ static void wrong_lengths_are_refused(void **state) {
   refuse(scratch_folder(), scratch_folder(), "not a regular file");
 }
 
-static void deep_nesting_is_refused(void **state) {
-  (void)state;
+TEST(deep_nesting_is_refused) {
   enum { DEEP = 1000000 };
   char *text = malloc(DEEP);
   memset(text, '[', DEEP);
@@ -176,8 +169,7 @@ static kv_st *take(const char *path) {
   return s;
 }
 
-static void odd_but_legal_headers_are_read(void **state) {
-  (void)state;
+TEST(odd_but_legal_headers_are_read) {
   static const char header[] =
       " \n{\"b\":" T("[2]", "4", "6") ",\"\\u0061\":" T(
           "[]", "0", "1") ",\"z\":" T("[3,0]", "6",
@@ -201,8 +193,7 @@ static void say(const char *name, const char *text) {
   scratch_write(scratch_path(name), strlen(text), text);
 }
 
-static void wrong_indexes_are_refused(void **state) {
-  (void)state;
+TEST(wrong_indexes_are_refused) {
   static const struct {
     const char *text, *name, *reason;
   } bad[] = {
@@ -245,8 +236,7 @@ static void wrong_indexes_are_refused(void **state) {
   kv_st_close(take(scratch_path("i.index.json")));
 }
 
-static void shrinking_becomes_a_sentence(void **state) {
-  (void)state;
+TEST(shrinking_becomes_a_sentence) {
   enum { SIZE = 1 << 20 };
   char header[100];
   snprintf(header, sizeof header, "{\"a\":" T("[%d]", "0", "%d") "}", SIZE,
@@ -283,8 +273,7 @@ static void on_foreign(int number) {
 }
 
 /* A SIGBUS that is none of ours goes to who was there before. */
-static void foreign_signals_pass(void **state) {
-  (void)state;
+TEST(foreign_signals_pass) {
   struct sigaction mine = {.sa_handler = on_foreign}, old, now;
   sigaction(SIGBUS, &mine, &old);
   kv_st *s = take(raw("f.st", 2, "{}", 0));

@@ -7,16 +7,13 @@
 #define _GNU_SOURCE 1
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ref/ground/arith.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/trace/check.h"
 #include "traces/trace/synth.h"
@@ -38,8 +35,7 @@ static kv_synth small(int tokens) {
   return s;
 }
 
-static void outputs_agree_and_wrong_ones_do_not(void **state) {
-  (void)state;
+TEST(outputs_agree_and_wrong_ones_do_not) {
   for (int type = 0; type < 3; type++) {
     kv_synth s = small(300);
     s.like.n_layers = 1;
@@ -105,8 +101,7 @@ static void by_the_rules(const kv_shape *s, int n, const float *q,
 }
 
 /* F32 with full mantissas, where a wrong order would show. */
-static void outputs_follow_the_arithmetic(void **state) {
-  (void)state;
+TEST(outputs_follow_the_arithmetic) {
   static const int rows[] = {0, 1, 126, 127, 128, 129, 255, 256, 600, 776};
   kv_synth s = small(777);
   s.like.dtype = KV_F32;
@@ -126,8 +121,7 @@ static void outputs_follow_the_arithmetic(void **state) {
   kv_trace_close(t);
 }
 
-static void check_any_threads(void **state) {
-  (void)state;
+TEST(check_any_threads) {
   kv_synth s = small(200);
   kv_check a, b;
   make(&s, "o.safetensors");
@@ -141,8 +135,7 @@ static void check_any_threads(void **state) {
   kv_trace_close(t);
 }
 
-static void synthetic_traces_are_one(void **state) {
-  (void)state;
+TEST(synthetic_traces_are_one) {
   kv_synth s = small(777);
   make(&s, "a.safetensors");
   kv_digest five = tracefile_identity();
@@ -161,8 +154,7 @@ static void synthetic_traces_are_one(void **state) {
 
 /* Rows do not know how long the tensor around them is: a layer subset holds
  * the same numbers as the whole. */
-static void recorded_layers_stay_themselves(void **state) {
-  (void)state;
+TEST(recorded_layers_stay_themselves) {
   kv_synth s = small(100);
   const int list[] = {1, 3};
   make(&s, "all.safetensors");
@@ -203,8 +195,7 @@ static void attend(const kv_trace *t, int i, int h, int row, double *p) {
 
 /* Head h of layer l is of kind (h + 2 l) mod 6: 0 local, 1 sink, 2
  * retrieval. Mass where each kind looks, averaged over the decode rows. */
-static void structures_are_there(void **state) {
-  (void)state;
+TEST(structures_are_there) {
   kv_synth s = small(2048);
   s.output = 0;
   s.like.n_layers = 1;
@@ -239,8 +230,7 @@ static void structures_are_there(void **state) {
   kv_trace_close(t);
 }
 
-static void odd_requests_are_made(void **state) {
-  (void)state;
+TEST(odd_requests_are_made) {
   static const int tokens[] = {1, 2, 7, 33, 128, 129};
   for (int i = 0; i < 6; i++) {
     for (int dim = 8; dim <= 256; dim *= 2) {
@@ -269,9 +259,8 @@ static void odd_requests_are_made(void **state) {
 static void count(void *self, int64_t rows) { *(int64_t *)self += rows; }
 
 /* Every row is told of once: progress ends at the whole. */
-static void rows_are_told(void **state) {
+TEST(rows_are_told) {
   const int layers[] = {1, 3};
-  (void)state;
   for (int i = 0; i < 4; i++) {
     kv_synth s = small(90);
     int64_t told = 0;

@@ -6,23 +6,19 @@
  */
 #define _GNU_SOURCE 1
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 #include "traces/container/writer.h"
 
 #define F KV_ST_F32
 
-static void a_right_trace_is_read(void **state) {
-  (void)state;
+TEST(a_right_trace_is_read) {
   tracefile_write(NULL, 0, NULL, 0);
   kv_trace *t = tracefile_open();
   assert_string_equal(t->name, "t");
@@ -129,8 +125,7 @@ static const struct {
     {{"segments", "[{\"start\":0,\"end\":10}]"}, "role"},
 };
 
-static void wrong_metadata_is_refused(void **state) {
-  (void)state;
+TEST(wrong_metadata_is_refused) {
   for (size_t i = 0; i < sizeof bad_metas / sizeof *bad_metas; i++) {
     tracefile_write(&bad_metas[i].m, 0, NULL, 0);
     tracefile_refused("", bad_metas[i].reason);
@@ -186,8 +181,7 @@ static const struct {
     {{"layers.0.rows", KV_ST_I32, 1, {TOKENS}, below}, "outside"},
 };
 
-static void wrong_tensors_are_refused(void **state) {
-  (void)state;
+TEST(wrong_tensors_are_refused) {
   for (size_t i = 0; i < sizeof bad_fields / sizeof *bad_fields; i++) {
     tracefile_write(NULL, 1, &bad_fields[i].f, 0);
     tracefile_refused(bad_fields[i].f.name, bad_fields[i].reason);
@@ -223,8 +217,7 @@ static void write_odd(bool rope) {
   kv_st_writer_close(w);
 }
 
-static void odd_dimensions_have_no_rope(void **state) {
-  (void)state;
+TEST(odd_dimensions_have_no_rope) {
   const meta dim = {"head_dim", "7"};
   tracefile_write(&dim, 4, odd, 0);
   tracefile_refused("layers.1.k", "[2, 10, 8], not [2, 10, 7]");

@@ -5,8 +5,6 @@
  * The identity looks at content, not at files, and is remembered per file.
  */
 #define _GNU_SOURCE 1
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +12,8 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "tests/support/traces/tracefile.h"
 
 #define F KV_ST_F32
@@ -25,8 +22,7 @@
 static const int32_t subset[7] = {1, 3, 5, 6, 7, 8, 9};
 static const int32_t gap[7] = {1, 3, 4, 5, 6, 8, 9};
 
-static void row_subsets_keep_every_decode_row(void **state) {
-  (void)state;
+TEST(row_subsets_keep_every_decode_row) {
   field some[4] = {{"layers.1.q", F, 3, {HEADS, 7, DIM}, NULL},
                    {"layers.1.o", F, 3, {HEADS, 7, DIM}, NULL},
                    {"layers.1.rows", KV_ST_I32, 1, {7}, subset},
@@ -53,8 +49,7 @@ static void row_subsets_keep_every_decode_row(void **state) {
   tracefile_refused("layers.1.q", "holds no row");
 }
 
-static void layer_subsets_are_read(void **state) {
-  (void)state;
+TEST(layer_subsets_are_read) {
   const char *lists[] = {"1", "[1]", "[ 1 ]"};
   for (int i = 0; i < 3; i++) {
     const meta one = {"layers", lists[i]};
@@ -67,8 +62,7 @@ static void layer_subsets_are_read(void **state) {
   }
 }
 
-static void marks_are_read(void **state) {
-  (void)state;
+TEST(marks_are_read) {
   const meta a = {"answers", "[{\"start\":6,\"end\":8,\"source_start\":2,"
                              "\"source_end\":4,\"key\":\"x\"}]"};
   tracefile_write(&a, 0, NULL, 0);
@@ -87,8 +81,7 @@ static void marks_are_read(void **state) {
 }
 
 /* One bad bit pattern at [1, 3, 5] of a tensor of each type. */
-static void not_finite_is_found(void **state) {
-  (void)state;
+TEST(not_finite_is_found) {
   static const struct {
     kv_st_dtype type;
     uint32_t bits;
@@ -136,8 +129,7 @@ static void not_finite_is_found(void **state) {
   }
 }
 
-static void a_shrunk_trace_is_damaged(void **state) {
-  (void)state;
+TEST(a_shrunk_trace_is_damaged) {
   tracefile_write(NULL, 0, NULL, 0);
   kv_trace *t = tracefile_open();
   kv_err e = {0};
@@ -153,8 +145,7 @@ static void a_shrunk_trace_is_damaged(void **state) {
 
 static const int32_t backwards[TOKENS] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
 
-static void identity_is_content(void **state) {
-  (void)state;
+TEST(identity_is_content) {
   tracefile_write(NULL, 0, NULL, 0);
   kv_digest first = tracefile_identity();
   for (uint64_t shard = 64; shard < 5000; shard *= 3) {
@@ -178,8 +169,7 @@ static void identity_is_content(void **state) {
 }
 
 /* With an old file the cache answers, and only for that very file. */
-static void identity_is_remembered(void **state) {
-  (void)state;
+TEST(identity_is_remembered) {
   char command[200];
   struct utimbuf old = {1000000000, 1000000000};
   tracefile_write(NULL, 0, NULL, 0);

@@ -5,9 +5,7 @@
  * multiples of 64. A write that fails leaves nothing behind and says so.
  */
 #define _GNU_SOURCE 1
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/container/safetensors.h"
 #include "traces/container/writer.h"
 
@@ -87,8 +84,7 @@ static void read_set(const char *path, int files) {
   kv_st_close(s);
 }
 
-static void what_is_written_is_read(void **state) {
-  (void)state;
+TEST(what_is_written_is_read) {
   for (uint64_t piece = 1; piece < 6000; piece = piece * 3 + 1) {
     int before = scratch_entries() + (piece == 1);
     read_set(write_set(scratch_path("one.safetensors"), 0, piece), 1);
@@ -96,8 +92,7 @@ static void what_is_written_is_read(void **state) {
   }
 }
 
-static void sharded_sets_are_one(void **state) {
-  (void)state;
+TEST(sharded_sets_are_one) {
   const char *path = write_set(scratch_path("s.safetensors"), 1100, 999);
   assert_string_equal(path, scratch_path("s.safetensors.index.json"));
   assert_int_equal(access(scratch_path("s-00001-of-00003.safetensors"), R_OK),
@@ -106,8 +101,7 @@ static void sharded_sets_are_one(void **state) {
 }
 
 /* A limit on file size stands for a full disk: the write fails alike. */
-static void a_failed_write_leaves_nothing(void **state) {
-  (void)state;
+TEST(a_failed_write_leaves_nothing) {
   struct rlimit old, small;
   kv_err e = {0};
   kv_st_writer *w;
@@ -136,8 +130,7 @@ static void a_failed_write_leaves_nothing(void **state) {
   free(zeros);
 }
 
-static void a_writer_needs_a_place(void **state) {
-  (void)state;
+TEST(a_writer_needs_a_place) {
   kv_err e = {0};
   kv_st_writer *w;
   const char *paths[] = {scratch_path("no/such/x.safetensors"), "/dev/null"};

@@ -21,15 +21,15 @@ static uint64_t state = 1;
 
 void gpulane_seed(uint32_t seed) { state = seed; }
 
-uint32_t gpulane_next(void) {
+static uint32_t next(void) {
   state = state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(state >> 40);
 }
 
-int gpulane_below(int n) { return (int)(gpulane_next() % (uint32_t)n); }
+int gpulane_below(int n) { return (int)(next() % (uint32_t)n); }
 
 float gpulane_number(void) {
-  return (float)((int32_t)gpulane_next() - 0x800000) * 0x1p-22f;
+  return (float)((int32_t)next() - 0x800000) * 0x1p-22f;
 }
 
 /* --- the two lanes ------------------------------------------------------- */
@@ -201,8 +201,7 @@ void gpulane_append(gpulane *w, int count) {
   l->n_joined = before.n_joined;
   w->seen += count;
   for (int i = from; i < h->n; i++) {
-    l->column[0].i[i] = h->column[0].i[i] =
-        (int64_t)gpulane_next() << 30 | gpulane_next();
+    l->column[0].i[i] = h->column[0].i[i] = (int64_t)next() << 30 | next();
     l->column[1].f[i] = h->column[1].f[i] = gpulane_number();
   }
 }

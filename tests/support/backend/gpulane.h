@@ -69,10 +69,9 @@ typedef struct gpulane_verb {
   float a, b; /* MERGE: weights */
 } gpulane_verb;
 
-/* Random numbers of this process, in a sequence that a seed begins: 24 bits; 0
- * to n - 1; in (-2, 2). */
+/* Random numbers of this process, in a sequence that a seed begins: 0 to n - 1;
+ * in (-2, 2). */
 void gpulane_seed(uint32_t seed);
-uint32_t gpulane_next(void);
 int gpulane_below(int n);
 float gpulane_number(void);
 

@@ -10,17 +10,13 @@
 #include "tests/support/backend/ulp.h"
 #include "tests/support/program/command.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/small.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 /* --- the backends ------------------------------------------------------- */
 

@@ -8,15 +8,11 @@
 #include "sim/engine/replay.h"
 #include "tests/made/made_up.h"
 #include "tests/support/scratch.h"
-#include "traces/trace/small.h"
+#include "tests/support/test.h"
+#include "tests/support/traces/opened.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 static kv_trace *trace;
 
@@ -112,15 +108,7 @@ void must_name(const tamper_fault *f) {
 
 int open_trace(void **state) {
   const kv_small t = {"compare", LAYERS, 4, 2, 32, KV_F32, TOKENS, PROMPT};
-  kv_err e = {0};
-  if (scratch_make(state)) return 1;
-  const char *path = scratch_path("compare.safetensors");
-  if (kv_small_write(&t, 5, path, &e) || kv_trace_open(path, &trace, &e))
-    fail_msg("%s", e.text);
-  return 0;
+  return opened_make(state, 1, &t, 5, kv_trace_open, &trace);
 }
 
-int close_trace(void **state) {
-  kv_trace_close(trace);
-  return scratch_remove(state);
-}
+int close_trace(void **state) { return opened_close(state, 1, &trace); }

@@ -6,13 +6,10 @@
 
 #include "sim/commands/commands.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 char file[600], decisions[600], outputs[512], db[512];
 kv_trace *trace;

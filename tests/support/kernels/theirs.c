@@ -4,19 +4,13 @@
  */
 #include "tests/support/kernels/theirs_part.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/ground/arith.h"
+#include "tests/support/test.h"
 
 /* --- numbers ------------------------------------------------------------ */
 

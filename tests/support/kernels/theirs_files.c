@@ -4,15 +4,11 @@
  */
 #include "tests/support/kernels/theirs_part.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ref/ground/arith.h"
+#include "tests/support/test.h"
 #include "traces/container/writer.h"
 #include "traces/decisions/decisions_write.h"
 

@@ -5,17 +5,13 @@
 #include "tests/support/program/command.h"
 
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <setjmp.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { MOST = 24 };
 

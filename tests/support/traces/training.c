@@ -5,16 +5,12 @@
 #include "tests/support/traces/training.h"
 
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "traces/trace/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 char training_trace[2][512];
 void *training_params;
