@@ -21,6 +21,7 @@ typedef struct counts_params {
  * many entries more as it has elements. */
 enum { COUNTS_KEEP, COUNTS_SHARE, COUNTS_MORE };
 
+/* The method, "counts"; no budget. */
 extern const kv_method counts_method;
 
 #endif

@@ -18,6 +18,7 @@ enum {
   MAD_CLASSES = 3 /* classes of retier */
 };
 
+/* The method, "mad". */
 extern const kv_method mad_method;
 
 /* Whether a query head of the layer has entry i of its lane in its view at that

@@ -22,6 +22,7 @@ typedef struct rest_state {
   float n, sum[];
 } rest_state;
 
+/* The method, "rest"; no parameters, no budget. */
 extern const kv_method rest_method;
 
 #endif

@@ -35,6 +35,7 @@ typedef struct sieve_message {
 /* Whether the layer of that number is a sieve. */
 #define sieve_is(layer) ((layer) % SIEVE_PERIOD == 0)
 
+/* The method, "sieve"; no parameters, no budget. */
 extern const kv_method sieve_method;
 
 #endif

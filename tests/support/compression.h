@@ -11,9 +11,10 @@
 
 #include "ref/lane/lane.h"
 
+/* What the functions below keep; only the lane is for the caller to read. */
 typedef struct compression {
-  kv_shape shape;
-  kv_needs needs;
+  kv_shape shape;     /* one head, one layer */
+  kv_needs needs;     /* of the method */
   kv_layer_data data; /* fp16, made once */
   kv_lane lane;       /* as the last run left it */
   kv_work work;       /* of the hook */

@@ -47,7 +47,7 @@ kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
 /* Before computing: *out as kv_choose_kernels, and says on standard error if
  * fewer threads than OpenMP's default can be started. KV_USAGE as that one. */
-kv_rc kv_choose_means(const kv_kernels **out, kv_err *e);
+kv_rc kv_compute_setup(const kv_kernels **out, kv_err *e);
 
 /* Prints and frees JSON text made between kv_json_begin (traces/text/json.h)
  * and this call, which is in place of kv_json_end. KV_RESOURCE: memory failed

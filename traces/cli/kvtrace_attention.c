@@ -13,7 +13,7 @@
 static kv_rc take_layers(const kv_trace *t, kv_attention *out, kv_err *e) {
   const kv_kernels *kernel;
   kv_progress progress;
-  kv_rc rc = kv_choose_means(&kernel, e);
+  kv_rc rc = kv_compute_setup(&kernel, e);
   if (rc) return rc;
   kv_progress_start(&progress, stderr, "attention", "layers", t->n_layers,
                     false);

@@ -31,7 +31,7 @@ typedef struct report {
 
 static kv_rc look(const kv_trace *t, report *r, kv_err *e) {
   const kv_kernels *kernel;
-  kv_rc rc = kv_choose_means(&kernel, e);
+  kv_rc rc = kv_compute_setup(&kernel, e);
   for (int i = 0; !rc && i < t->n_layers; i++) {
     rc = kv_check_layer(t, i, kernel, &r->layer[i], e);
     if (!rc) rc = kv_second_layer(t, i, kernel, &r->second[i], e);

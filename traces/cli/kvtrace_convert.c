@@ -43,7 +43,7 @@ static void tell(const kv_convert *c, const char *path) {
 
 static kv_rc write_it(const task *s, kv_convert *c, kv_err *e) {
   const kv_kernels *kernel;
-  kv_rc rc = kv_choose_means(&kernel, e);
+  kv_rc rc = kv_compute_setup(&kernel, e);
   if (rc) return rc;
   kv_progress progress;
   kv_stop_on_signals();

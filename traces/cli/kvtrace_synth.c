@@ -101,7 +101,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   char a[KV_SHOW], note[KV_SHOW + 16];
   const kv_kernels *kernel;
   kv_progress progress;
-  kv_rc rc = kv_choose_means(&kernel, e);
+  kv_rc rc = kv_compute_setup(&kernel, e);
   if (rc) return rc;
   kv_stop_on_signals();
   kv_progress_start(&progress, stderr, "synth", "rows", kv_synth_rows(&s->what),

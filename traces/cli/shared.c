@@ -28,7 +28,7 @@ kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e) {
   return rc;
 }
 
-kv_rc kv_choose_means(const kv_kernels **out, kv_err *e) {
+kv_rc kv_compute_setup(const kv_kernels **out, kv_err *e) {
   kv_rc rc = kv_choose_kernels(out, e);
   if (!rc) kv_choose_threads(omp_get_max_threads());
   return rc;

@@ -40,9 +40,8 @@ static inline int kv_rows_most(const kv_shape *shape) {
 }
 
 /* Allocates for rows that see at most `tokens` tokens; shape, data and kernel
- * must outlive x. KV_RESOURCE: memory; *x is empty then, and release accepts
- * it.
- */
+ * must outlive x. KV_RESOURCE: memory; *x is empty then. Release frees it, or
+ * an empty one. */
 kv_rc kv_rows_init(kv_rows *x, const kv_shape *shape, const kv_layer_data *data,
                    const kv_kernels *kernel, int tokens, kv_err *e);
 void kv_rows_release(kv_rows *x);
