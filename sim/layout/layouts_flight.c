@@ -125,17 +125,6 @@ void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane) {
   if (!f->fault.rc) kv_replica_follow(&f->replica[lane->lane], lane, &f->fault);
 }
 
-static void add(kv_layout_counter *c, int64_t x) {
-  atomic_fetch_add_explicit(c, x, memory_order_relaxed);
-}
-
-static void raise(kv_layout_counter *c, int64_t x) {
-  int64_t old = kv_layout_get(c);
-  while (old < x && !atomic_compare_exchange_weak_explicit(
-                        c, &old, x, memory_order_relaxed, memory_order_relaxed))
-    ;
-}
-
 static void tell_compressed(kv_layouts_flight *f) {
   for (int i = 0; i < f->of->n && !f->fault.rc; i++) {
     const kv_layout *layout = f->of->of[i].asked->layout;
@@ -154,19 +143,17 @@ static void record(const kv_layouts_flight *f, const kv_layout_account *a,
 }
 
 static void add_regular(kv_layout_regular *to, const kv_regular_layer *s) {
-  add(&to->kept, s->kept);
-  raise(&to->fullest, s->fullest);
-  add(&to->longest, s->fullest);
-  add(&to->joined, s->joined);
-  raise(&to->widest, s->joined);
-  add(&to->masked, s->masked);
+  kv_counter_add(&to->kept, s->kept);
+  kv_counter_raise(&to->fullest, s->fullest);
+  kv_counter_add(&to->longest, s->fullest);
+  kv_counter_add(&to->joined, s->joined);
+  kv_counter_raise(&to->widest, s->joined);
+  kv_counter_add(&to->masked, s->masked);
   if (!s->changed) return;
-  add(&to->changed, 1);
-  add(&to->changed_kept, s->kept);
-  add(&to->changed_joined, s->joined);
+  kv_counter_add(&to->changed, 1);
+  kv_counter_add(&to->changed_kept, s->kept);
+  kv_counter_add(&to->changed_joined, s->joined);
 }
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void kv_layouts_flight_close_block(kv_layouts_flight *f) {
   const kv_layouts *l = f->of;
@@ -176,17 +163,19 @@ void kv_layouts_flight_close_block(kv_layouts_flight *f) {
     const kv_layout_account *a = &l->of[i];
     const kv_layout_state *s = f->state[i], *was = &f->before[i];
     kv_layout_block *b = kv_layout_block_of(l, a, row, f->block);
-    add(&b->vacated, f->vacated + s->cleared - was->cleared);
-    add(&b->pages, s->pages);
-    add(&b->bytes, s->bytes);
-    add(&b->unused, s->unused);
+    kv_counter_add(&b->vacated, f->vacated + s->cleared - was->cleared);
+    kv_counter_add(&b->pages, s->pages);
+    kv_counter_add(&b->bytes, s->bytes);
+    kv_counter_add(&b->unused, s->unused);
     if (a->asked->layout->task)
       add_regular(
           &a->regular[(size_t)row * (size_t)l->points + (size_t)f->block],
           &s->regular);
     if (a->count) record(f, a, s, s->moved - was->moved);
-    raise(&b->more_pages, larger(was->pages, s->most_pages) - s->pages);
-    raise(&b->more_bytes, larger(was->bytes, s->most_bytes) - s->bytes);
+    kv_counter_raise(&b->more_pages,
+                     kv_larger(was->pages, s->most_pages) - s->pages);
+    kv_counter_raise(&b->more_bytes,
+                     kv_larger(was->bytes, s->most_bytes) - s->bytes);
     kv_layout_bits *held = kv_layout_bits_of(l, a, row, f->block);
     for (size_t w = 0; w < a->words; w++)
       atomic_fetch_or_explicit(&held[w], s->held[w], memory_order_relaxed);
@@ -207,18 +196,18 @@ kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e) {
       return kv_fail(e, KV_INTERNAL, "layout %s: its books do not agree",
                      a->asked->name);
     for (int b = 0; b < l->points; b++)
-      add(&kv_layout_block_of(l, a, row, b)->freed, s->freed[b]);
+      kv_counter_add(&kv_layout_block_of(l, a, row, b)->freed, s->freed[b]);
     kv_layout_tables *t = &a->tables[row];
-    add(&t->moved, s->moved);
-    add(&t->operations, s->operations);
-    add(&t->entries, s->entries);
+    kv_counter_add(&t->moved, s->moved);
+    kv_counter_add(&t->operations, s->operations);
+    kv_counter_add(&t->entries, s->entries);
     if (a->tier)
       memcpy(a->tier + f->layer * KV_TIERS, s->tier,
              KV_TIERS * sizeof *s->tier);
     size_t pages = (size_t)a->shared.pages, first = (size_t)row * pages;
     for (size_t p = 0; p < pages; p++) {
-      add(&a->wrote[first + p], s->wrote[p]);
-      raise(&a->left[first + p], s->left[p]);
+      kv_counter_add(&a->wrote[first + p], s->wrote[p]);
+      kv_counter_raise(&a->left[first + p], s->left[p]);
     }
   }
   return KV_OK;

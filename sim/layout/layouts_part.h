@@ -2,48 +2,44 @@
  *
  * Private to sim/layout/layouts*.c and together*.c: the counters in which the
  * layouts of one cell are accounted for, block by block (a block: a piece of
- * the prompt, or a decode step). Layers in flight on several threads add to
- * them, so they are atomic, and integers, so that the order of adding does not
- * matter; they are read when all have ended. [rows]: one, or one a layer where
- * layers are held apart; [points]: blocks.
+ * the prompt, or a decode step). [rows]: one, or one a layer where layers are
+ * held apart; [points]: blocks.
  */
 #ifndef KV_SIM_LAYOUTS_PART_H
 #define KV_SIM_LAYOUTS_PART_H
 
 #include "ref/pages/pages.h"
 #include "sim/layout/layouts.h"
-#include <stdatomic.h>
+#include "sim/measure/counter.h"
 
-typedef _Atomic int64_t kv_layout_counter;
-typedef _Atomic uint64_t kv_layout_bits;
+typedef _Atomic uint64_t kv_layout_bits; /* or-ed by several threads */
 
 /* One block of a layout, summed over layers. */
 typedef struct kv_layout_block {
-  kv_layout_counter pages, bytes; /* held after it was compressed */
-  kv_layout_counter freed;        /* bytes of rows in pages that became free */
-  kv_layout_counter vacated;      /* bytes of rows that were left */
-  kv_layout_counter more_pages,
-      more_bytes;           /* the most that one layer had beyond
-               its own before it was compressed: a maximum */
-  kv_layout_counter unused; /* bytes of pages in which nothing lies */
+  kv_counter pages, bytes; /* held after it was compressed */
+  kv_counter freed;        /* bytes of rows in pages that became free */
+  kv_counter vacated;      /* bytes of rows that were left */
+  kv_counter more_pages, more_bytes; /* the most that one layer had beyond
+                        its own before it was compressed: a maximum */
+  kv_counter unused;                 /* bytes of pages in which nothing lies */
 } kv_layout_block;
 
 /* One block of a layout of regular indices (--layout base, ls, la, hs, ha), in
  * entries, summed over layers but for the maxima. */
 typedef struct kv_layout_regular {
-  kv_layout_counter kept;    /* of all lanes */
-  kv_layout_counter fullest; /* of the longest lane: a maximum */
-  kv_layout_counter longest; /* of each layer's longest lane */
-  kv_layout_counter joined;  /* of each layer's union over its lanes */
-  kv_layout_counter widest;  /* the largest such union: a maximum */
+  kv_counter kept;    /* of all lanes */
+  kv_counter fullest; /* of the longest lane: a maximum */
+  kv_counter longest; /* of each layer's longest lane */
+  kv_counter joined;  /* of each layer's union over its lanes */
+  kv_counter widest;  /* the largest such union: a maximum */
   /* Of layers whose indices changed: how many, their kept and joined. */
-  kv_layout_counter changed, changed_kept, changed_joined;
-  kv_layout_counter masked; /* bytes of rows that a mask hides */
+  kv_counter changed, changed_kept, changed_joined;
+  kv_counter masked; /* bytes of rows that a mask hides */
 } kv_layout_regular;
 
 /* Of a layout with page tables, over all blocks, as in kv_layout_state. */
 typedef struct kv_layout_tables {
-  kv_layout_counter moved, operations, entries;
+  kv_counter moved, operations, entries;
 } kv_layout_tables;
 
 /* The account of one layout. */
@@ -57,11 +53,11 @@ typedef struct kv_layout_account {
   int64_t *moved;        /* [layers][points] entries that changed theirs */
   kv_layout_tier *tier;  /* [layers][KV_TIERS] */
   /* Where layers share pages: */
-  kv_layout_shared shared;  /* pages 0: they do not */
-  size_t words;             /* words of bits for a block: 64 pages each */
-  kv_layout_bits *held;     /* [rows][points][words] pages held by any layer */
-  kv_layout_counter *wrote; /* [rows][shared.pages] rows ever written into it */
-  kv_layout_counter *left; /* the same: block in which the last layer left it */
+  kv_layout_shared shared; /* pages 0: they do not */
+  size_t words;            /* words of bits for a block: 64 pages each */
+  kv_layout_bits *held;    /* [rows][points][words] pages held by any layer */
+  kv_counter *wrote;       /* [rows][shared.pages] rows ever written into it */
+  kv_counter *left;        /* the same: block in which the last layer left it */
 } kv_layout_account;
 
 struct kv_layouts {
@@ -75,10 +71,8 @@ struct kv_layouts {
   kv_layout_account *of; /* [n] */
 };
 
-/* The value of a counter, exact once every layer has ended. */
-static inline int64_t kv_layout_get(const kv_layout_counter *c) {
-  return atomic_load_explicit(c, memory_order_relaxed);
-}
+/* The larger of two. */
+static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Adds a step of the row, after a block whose vacated and freed rows r counts
  * already: pages and bytes held, and of these slack. The means of r are sums

@@ -16,8 +16,6 @@ typedef struct held {
   int64_t all, mask; /* slots of a store that drops nothing; bytes of masks */
 } held;
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Bytes of a slot: the largest rows of K and of V that an entry may have, for
  * indices that are alike ask for places that are. */
 static int64_t slot_of(const kv_layouts *l) {
@@ -26,7 +24,8 @@ static int64_t slot_of(const kv_layouts *l) {
     int64_t most = 0;
     for (int f = 0; f < KV_CODED + l->needs->codings; f++)
       if (f != KV_MERGED || l->needs->merges)
-        most = larger(most, (int64_t)kv_row_bytes(l->shape, l->needs, side, f));
+        most =
+            kv_larger(most, (int64_t)kv_row_bytes(l->shape, l->needs, side, f));
     sum += most;
   }
   return sum;
@@ -66,14 +65,14 @@ static kv_regular_counts counts_of(const kv_layouts *l,
   for (int r = 0; r < l->rows; r++) {
     const kv_layout_regular *at =
         &a->regular[(size_t)r * (size_t)l->points + (size_t)b];
-    c.kept += kv_layout_get(&at->kept);
-    c.longest += kv_layout_get(&at->longest);
-    c.fullest = larger(c.fullest, kv_layout_get(&at->fullest));
-    c.widest = larger(c.widest, kv_layout_get(&at->widest));
-    c.changed += kv_layout_get(&at->changed);
-    c.changed_kept += kv_layout_get(&at->changed_kept);
-    c.changed_joined += kv_layout_get(&at->changed_joined);
-    c.masked += kv_layout_get(&at->masked);
+    c.kept += kv_counter_get(&at->kept);
+    c.longest += kv_counter_get(&at->longest);
+    c.fullest = kv_larger(c.fullest, kv_counter_get(&at->fullest));
+    c.widest = kv_larger(c.widest, kv_counter_get(&at->widest));
+    c.changed += kv_counter_get(&at->changed);
+    c.changed_kept += kv_counter_get(&at->changed_kept);
+    c.changed_joined += kv_counter_get(&at->changed_joined);
+    c.masked += kv_counter_get(&at->masked);
   }
   if (a->words) count_all(l, a, b, joined, &c);
   return c;
@@ -108,12 +107,12 @@ static void race(kv_regular_race *race, const held *h, int64_t slot,
 static void take(kv_layout_result *r, const held *h, int64_t slot, int64_t mask,
                  int64_t vacated) {
   kv_layout_regular_result *g = &r->regular;
-  int64_t most = larger(h->before, h->after) + h->moves;
+  int64_t most = kv_larger(h->before, h->after) + h->moves;
   int64_t back = (h->all - h->after) * slot;
   r->vacated += vacated;
-  r->freed = larger(r->freed, back < r->vacated ? back : r->vacated);
-  r->pages_peak = larger(r->pages_peak, KV_SIDES * most);
-  r->peak = larger(r->peak, most * slot + mask);
+  r->freed = kv_larger(r->freed, back < r->vacated ? back : r->vacated);
+  r->pages_peak = kv_larger(r->pages_peak, KV_SIDES * most);
+  r->peak = kv_larger(r->peak, most * slot + mask);
   g->rewrites += h->changed;
   g->moves += h->moves;
   g->moved += h->moves * slot;
@@ -133,7 +132,7 @@ static int64_t vacated_at(const kv_layouts *l, const kv_layout_account *a,
                           int b) {
   int64_t sum = 0;
   for (int r = 0; r < l->rows; r++)
-    sum += kv_layout_get(&kv_layout_block_of(l, a, r, b)->vacated);
+    sum += kv_counter_get(&kv_layout_block_of(l, a, r, b)->vacated);
   return sum;
 }
 

@@ -14,21 +14,19 @@ typedef struct sums {
   int64_t most_pages, most_bytes; /* before the last layer was compressed */
 } sums;
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* For layers with their own pages, which compress one after another. */
 static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
   sums s = {0};
   int64_t more_pages = 0, more_bytes = 0;
   for (int r = 0; r < l->rows; r++) {
     const kv_layout_block *at = kv_layout_block_of(l, a, r, b);
-    s.pages += kv_layout_get(&at->pages);
-    s.bytes += kv_layout_get(&at->bytes);
-    s.freed += kv_layout_get(&at->freed);
-    s.vacated += kv_layout_get(&at->vacated);
-    s.unused += kv_layout_get(&at->unused);
-    more_pages = larger(more_pages, kv_layout_get(&at->more_pages));
-    more_bytes = larger(more_bytes, kv_layout_get(&at->more_bytes));
+    s.pages += kv_counter_get(&at->pages);
+    s.bytes += kv_counter_get(&at->bytes);
+    s.freed += kv_counter_get(&at->freed);
+    s.vacated += kv_counter_get(&at->vacated);
+    s.unused += kv_counter_get(&at->unused);
+    more_pages = kv_larger(more_pages, kv_counter_get(&at->more_pages));
+    more_bytes = kv_larger(more_bytes, kv_counter_get(&at->more_bytes));
   }
   s.most_pages = s.pages + more_pages;
   s.most_bytes = s.bytes + more_bytes;
@@ -103,8 +101,8 @@ static void free_shared(const kv_layouts *l, const kv_layout_account *a,
     int64_t wrote = 0, left = 0;
     if (m->now[p / 64] >> p % 64 & 1) continue;
     for (size_t r = 0; r < (size_t)l->rows; r++) {
-      wrote += kv_layout_get(&a->wrote[r * pages + p]);
-      left = larger(left, kv_layout_get(&a->left[r * pages + p]));
+      wrote += kv_counter_get(&a->wrote[r * pages + p]);
+      left = kv_larger(left, kv_counter_get(&a->left[r * pages + p]));
     }
     freed[left] += wrote * a->shared.row[p / (size_t)a->shared.per_pool];
   }
@@ -117,7 +115,7 @@ void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
   r->pages_end = step->pages = pages;
   r->end = step->bytes = bytes;
   r->slack_end = step->slack = slack;
-  r->slack_peak = larger(r->slack_peak, slack);
+  r->slack_peak = kv_larger(r->slack_peak, slack);
   r->pages_mean += (double)pages; /* sums, exact below 2^53 */
   r->mean += (double)bytes;
   r->slack_mean += (double)slack;
@@ -127,7 +125,7 @@ void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
 
 static void take_tables(kv_layout_table_result *t, int64_t unused) {
   t->unused_end = unused;
-  t->unused_peak = larger(t->unused_peak, unused);
+  t->unused_peak = kv_larger(t->unused_peak, unused);
 }
 
 /* Adds one block; step NULL: one of the prompt's, of which the row has only
@@ -136,8 +134,8 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
                  kv_layout_step *step) {
   r->vacated += s->vacated;
   r->freed += s->freed;
-  r->pages_peak = larger(r->pages_peak, s->most_pages);
-  r->peak = larger(r->peak, s->most_bytes);
+  r->pages_peak = kv_larger(r->pages_peak, s->most_pages);
+  r->peak = kv_larger(r->peak, s->most_bytes);
   if (!step) return;
   if (r->tables.there) take_tables(&r->tables, s->unused);
   kv_layouts_take_step(r, s->pages, s->bytes, s->bytes - payload, step);
@@ -153,9 +151,9 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
   if (a->words) free_shared(l, a, m, freed);
   r->tables.there = a->asked->layout->compressed != NULL;
   for (int i = 0; i < l->rows && r->tables.there; i++) {
-    r->tables.moved += kv_layout_get(&a->tables[i].moved);
-    r->tables.operations += kv_layout_get(&a->tables[i].operations);
-    r->tables.entries += kv_layout_get(&a->tables[i].entries);
+    r->tables.moved += kv_counter_get(&a->tables[i].moved);
+    r->tables.operations += kv_counter_get(&a->tables[i].operations);
+    r->tables.entries += kv_counter_get(&a->tables[i].entries);
   }
   for (int b = 0; b < l->points; b++) {
     int i = b - (l->blocks - 1);

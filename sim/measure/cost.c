@@ -20,17 +20,6 @@ static void set(kv_counter *c, int64_t x) {
   atomic_store_explicit(c, x, memory_order_relaxed);
 }
 
-static void add(kv_counter *c, int64_t x) {
-  atomic_fetch_add_explicit(c, x, memory_order_relaxed);
-}
-
-static void raise(kv_counter *c, int64_t x) {
-  int64_t old = kv_counter_get(c);
-  while (old < x && !atomic_compare_exchange_weak_explicit(
-                        c, &old, x, memory_order_relaxed, memory_order_relaxed))
-    ;
-}
-
 static int row_of(const kv_cost *c, int layer) {
   assert(layer >= 0 && layer < c->layers);
   return c->rows == 1 ? 0 : layer;
@@ -101,25 +90,25 @@ void kv_cost_held(kv_cost *c, int layer, int block, const kv_bytes *before,
                   int64_t materialised, const kv_bytes *compressed) {
   kv_cost_block *h = block_of(c, layer, block);
   for (int j = 0; j < KV_N_BYTE_KINDS; j++)
-    add(&h->compressed[j], kv_bytes_get(compressed, j));
-  raise(&h->excess,
-        kv_bytes_total(before) + materialised - kv_bytes_total(compressed));
-  raise(&h->codes_excess, before->payload - compressed->payload);
+    kv_counter_add(&h->compressed[j], kv_bytes_get(compressed, j));
+  kv_counter_raise(&h->excess, kv_bytes_total(before) + materialised -
+                                   kv_bytes_total(compressed));
+  kv_counter_raise(&h->codes_excess, before->payload - compressed->payload);
 }
 
 void kv_cost_read(kv_cost *c, int layer, int block, const kv_cost_row *row) {
   kv_cost_block *h = block_of(c, layer, block);
   assert(block >= c->blocks && "decode steps only");
-  add(&h->read, row->bytes);
-  add(&h->scanned, row->scanned);
-  add(&h->fetched, row->fetched);
-  add(&h->attended, row->attended);
+  kv_counter_add(&h->read, row->bytes);
+  kv_counter_add(&h->scanned, row->scanned);
+  kv_counter_add(&h->fetched, row->fetched);
+  kv_counter_add(&h->attended, row->attended);
 }
 
 void kv_cost_moved(kv_cost *c, int layer, const kv_cost_verbs *v) {
   kv_cost_changes *of = &c->verbs[row_of(c, layer)];
-  add(&of->records, v->records);
-  add(&of->moved, v->moved);
+  kv_counter_add(&of->records, v->records);
+  kv_counter_add(&of->moved, v->moved);
 }
 
 void kv_cost_kept(kv_cost *c, int layer, int lane, int entries) {

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to sim/measure/cost*.c: the counters of a ledger, in bytes unless
- * said otherwise. Layers in flight on several threads add to them, so they are
- * atomic, and integers, so that the order of adding does not matter; they are
- * read when all have ended.
+ * said otherwise.
  */
 #ifndef KV_SIM_COST_PART_H
 #define KV_SIM_COST_PART_H
 
 #include "sim/measure/cost.h"
+#include "sim/measure/counter.h"
 #include <assert.h>
-#include <stdatomic.h>
-
-typedef _Atomic int64_t kv_counter;
 
 /* One block of the prompt, or one decode step: sums over layers, but for the
  * excesses, which are the largest of a layer (INT64_MIN: none closed there). */
@@ -39,11 +35,6 @@ struct kv_cost {
   kv_cost_changes *verbs; /* [rows] */
   int32_t *kept;          /* [layers][lanes] entries at the end */
 };
-
-/* The value of a counter, exact once every layer has ended. */
-static inline int64_t kv_counter_get(const kv_counter *c) {
-  return atomic_load_explicit(c, memory_order_relaxed);
-}
 
 /* The counters of one row (a layer's where they are held apart, else row 0) and
  * block, which must exist (asserted). */

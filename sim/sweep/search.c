@@ -66,9 +66,15 @@ bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
   return plan->needs.lengths && (basis != KV_BASIS_READ || !plan->method->view);
 }
 
+/* Opens the cell with that value of the knob. */
+static kv_rc open_at(const probe *p, int value, kv_cell *c, kv_err *e) {
+  const kv_asked_cell asked = {p->spec, p->budget, value, p->ask->observe};
+  return kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
+                      &asked, c, e);
+}
+
 static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
                     kv_err *e) {
-  kv_asked_cell asked = {p->spec, p->budget, value, p->ask->observe};
   kv_replay_how how = p->ask->how;
   kv_cell cell, *each = &cell;
   bool stopped = false;
@@ -76,8 +82,7 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   how.scores = false;
   how.watch = NULL;
   how.keep = NULL;
-  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, how.kernels, &asked,
-                          &cell, e);
+  kv_rc rc = open_at(p, value, &cell, e);
   if (!rc && !cell.runs) rc = kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
   if (kv_batch_blind(&cell.plan, p->budget->basis))
     how.backend = &kv_backend_blind;
@@ -117,12 +122,8 @@ static kv_rc at(void *self, int place, int64_t *bytes, int64_t *dense,
 
 /* *runs: a cell with the knob at that place is not refused. Only opens it. */
 static kv_rc legal(const probe *p, int place, bool *runs, kv_err *e) {
-  kv_asked_cell asked = {p->spec, p->budget,
-                         kv_knob_value(p->knob, p->tokens, place),
-                         p->ask->observe};
   kv_cell cell;
-  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
-                          &asked, &cell, e);
+  kv_rc rc = open_at(p, kv_knob_value(p->knob, p->tokens, place), &cell, e);
   *runs = !rc && cell.runs;
   if (!rc && !*runs) kv_fail(e, KV_REFUSED, "%s", cell.result.reason);
   kv_cell_close(&cell);
@@ -168,10 +169,7 @@ static char *params_of(const probe *p) {
 
 /* The row under which a search is remembered: all but the knob. */
 static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
-  kv_asked_cell asked = {p->spec, p->budget,
-                         kv_knob_value(p->knob, p->tokens, 1), p->ask->observe};
-  kv_rc rc = kv_cell_open(p->batch->trace, p->prompt_len, p->ask->how.kernels,
-                          &asked, c, e);
+  kv_rc rc = open_at(p, kv_knob_value(p->knob, p->tokens, 1), c, e);
   if (rc) return rc;
   *r = c->result;
   r->params = params_of(p);

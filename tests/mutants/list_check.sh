@@ -25,7 +25,7 @@ mutant failure_is_equal sim/compare/compare.c 'compare check' \
 mutant side_is_equal sim/compare/compare_bytes.c 'ledgers' \
   'for (int i = 0; i < KV_N_BYTE_KINDS; i++)' 'for (int i = 0; i < 3; i++)'
 mutant scanned_is_lost sim/measure/cost.c 'cost' \
-  '  add(&h->scanned, row->scanned);
+  '  kv_counter_add(&h->scanned, row->scanned);
 ' ''
 mutant read_is_equal sim/compare/compare_bytes.c 'ledgers' \
   'differ(l, -1, "read", x->read, y->read, "")' 'false'

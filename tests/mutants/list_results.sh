@@ -100,7 +100,7 @@ mutant authors_kept sim/show/bibtex.c 'bibtex' \
 
 # What a method may see.
 mutant observe_not_in_key sim/db/db_key.c 'db check_observe.sh' \
-  'if (r->observe) add(h,' 'if (r->observe < 0) add(h,'
+  'if (r->observe) kv_db_line(h,' 'if (r->observe < 0) kv_db_line(h,'
 mutant context_behind_question sim/spec/observe.c 'segments' \
   's->end <= question->start && ' ''
 mutant dense_seen_otherwise analysis/sql/views.sql 'check_observe.sh' \
