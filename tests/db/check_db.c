@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_found(kv_db *db, kv_result *r) {
+  bool found;
+  assert_int_equal(kv_db_find(db, r, &found, NULL), 0);
+  return found;
+}
+
 static void expect_same(const kv_result *a, const kv_result *b) {
   char x[65], y[65];
   kv_db_value(a, x);
@@ -40,7 +46,6 @@ static void found_to_the_bit(void **state) {
   kv_dbplace *p = *state;
   for (int m = 0; m < KV_ROWS_METHODS; m++) {
     kv_result r = kv_rows_make(1, m, 2, "avx2", 2), n = kv_dbplace_names(&r);
-    bool found;
     /* Values that decimal text or a careless column would not survive. */
     r.totals.mean = 0.1 + 0.2;
     r.totals.kr = -0.0;
@@ -48,11 +53,9 @@ static void found_to_the_bit(void **state) {
     r.totals.cr = NAN;
     r.totals.mti = INT64_MAX;
     r.stat[KV_LSE_ERROR].p99 = -1.7976931348623157e308;
-    assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-    assert_false(found);
+    assert_false(is_found(p->db, &n));
     assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-    assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-    assert_true(found);
+    assert_true(is_found(p->db, &n));
     expect_same(&r, &n);
     kv_result_free(&r);
     kv_result_free(&n);
@@ -120,7 +123,6 @@ static void conflict_is_told_and_kept(void **state) {
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2),
             n = kv_dbplace_names(&first);
   kv_result other = kv_rows_make(0, 6, 1, "portable", 1);
-  bool found;
   assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
   other.layer[2].state.byte[5] ^= 4;
   other.state.byte[5] ^= 4;
@@ -142,7 +144,7 @@ static void conflict_is_told_and_kept(void **state) {
   assert_int_equal(kv_dbplace_put(p->db, &other, NULL), 0);
   other.status = KV_CELL_FAILED;
   expect_conflict(p->db, &other, "it was ok before and is failed now");
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(is_found(p->db, &n));
   expect_same(&first, &n);
   kv_result_free(&first);
   kv_result_free(&other);
@@ -156,15 +158,13 @@ static void scores_come_later(void **state) {
   kv_result first = kv_rows_make(0, 6, 1, "avx2", 2);
   kv_result now = kv_rows_make(0, 6, 1, "portable", 1),
             n = kv_dbplace_names(&first);
-  bool found;
   first.has_scores = false;
   assert_int_equal(kv_dbplace_put(p->db, &first, NULL), 0);
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_true(found && !n.has_scores);
+  assert_true(is_found(p->db, &n) && !n.has_scores);
   kv_result_free(&n);
   assert_int_equal(kv_dbplace_put(p->db, &now, NULL), 0);
   n = kv_dbplace_names(&first);
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
+  assert_true(is_found(p->db, &n));
   assert_true(n.has_scores);
   assert_memory_equal(&n.scores, &now.scores, 32);
   assert_memory_equal(n.layer, now.layer,
@@ -179,24 +179,20 @@ static void scores_come_later(void **state) {
 static void refused_is_kept_under_what_was_asked(void **state) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 6, 0, "avx2", 2), n = kv_dbplace_names(&r);
-  bool found;
   r.status = KV_CELL_REFUSED;
   strcpy(r.reason, "window 32 is larger than budget 24");
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_true(found);
+  assert_true(is_found(p->db, &n));
   assert_int_equal(n.status, KV_CELL_REFUSED);
   assert_string_equal(n.reason, r.reason);
   assert_true(isnan(n.achieved));
   assert_int_equal(n.n_parts, 0);
   strcpy(n.target, "11%");
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_false(found);
+  assert_false(is_found(p->db, &n));
   strcpy(n.target, r.target);
   n.revision++;
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_false(found);
+  assert_false(is_found(p->db, &n));
   kv_result_free(&r);
   kv_result_free(&n);
 }
@@ -204,12 +200,10 @@ static void refused_is_kept_under_what_was_asked(void **state) {
 static void one_run_many_asks(void **state) {
   kv_dbplace *p = *state;
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2), n = kv_dbplace_names(&r);
-  bool found;
   assert_int_equal(kv_dbplace_put(p->db, &r, NULL), 0);
   n.basis = KV_BASIS_MEAN;
   strcpy(n.target, "12.5%");
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_true(found && isnan(n.achieved));
+  assert_true(is_found(p->db, &n) && isnan(n.achieved));
   n.achieved = .123;
   assert_int_equal(kv_db_ask(p->db, &n, NULL), 0);
   n.achieved = 0;
@@ -217,8 +211,7 @@ static void one_run_many_asks(void **state) {
   n = kv_dbplace_names(&r);
   n.basis = KV_BASIS_MEAN;
   strcpy(n.target, "12.5%");
-  assert_int_equal(kv_db_find(p->db, &n, &found, NULL), 0);
-  assert_true(found && n.achieved == .123);
+  assert_true(is_found(p->db, &n) && n.achieved == .123);
   assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM run"), 1);
   assert_int_equal(kv_dbplace_number(p->db, "SELECT count(*) FROM ask"), 2);
   kv_result_free(&r);
