@@ -35,8 +35,10 @@ small=$tiny/retrieval_8_small.safetensors
 tmp=$(mktemp -d) || exit 4
 trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache
-# Python's package: that of the tree, or with KV_INSTALLED=1 that of PYTHON.
-[ -n "${KV_INSTALLED-}" ] || export PYTHONPATH=$src/sim/python
+# Python's package is that of the tree; with KV_INSTALLED=1 the one that PYTHON
+# has (check_package.sh).
+export PYTHONPATH=$src/sim/python
+[ -z "${KV_INSTALLED-}" ] || unset PYTHONPATH
 checks=0 bad=0 shows=() pattern=-F
 
 fail() {

@@ -8,7 +8,7 @@ libraries in that ours need, else linux_MACHINE: for this machine and its like.
 
     pip wheel .
     pip wheel . --config-settings=build=DIR    of the build in DIR, made before
-    pip wheel . --config-settings=configure=--without-blis    more options
+    pip wheel . --config-settings=configure=--without-blis   more options
 
 Needs a C compiler, make and what CONTRIBUTING.md lists; of a checkout autoconf,
 automake and libtool, too. What they print goes to standard error.
@@ -38,7 +38,7 @@ def run(*words, **more):
 
 
 def setting(settings, name):
-    """The texts of --config-settings=name=..., which pip gives as one or as a list."""
+    """The texts of --config-settings=NAME=TEXT: pip gives one, or a list."""
     x = (settings or {}).get(name, [])
     return [x] if isinstance(x, str) else list(x)
 
@@ -54,7 +54,7 @@ def project():
     with open(os.path.join(TOP, "pyproject.toml"), "rb") as f:
         p = tomllib.load(f)["project"]
     with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as f:
-        p["version"] = re.search(r"AC_INIT\(\[\w+\],\s*\[([^]]+)\]", f.read())[1]
+        p["version"] = re.search(r"AC_INIT\(\[\w+\],\[([^]]+)\]", f.read())[1]
     return p
 
 

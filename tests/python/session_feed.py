@@ -158,7 +158,7 @@ with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     assert s.seen == {1: 0}
 
 top = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(os.environ["KVREPLAY_LIBRARY"]))))
+    os.path.abspath(os.environ.get("KVREPLAY_LIBRARY", __file__)))))
 source = os.path.abspath(__file__)
 for _ in range(3):
     source = os.path.dirname(source)

@@ -5,7 +5,8 @@
     from kvreplay.decisions import write_decisions    a method of your own
     from kvreplay.results import read_results    rows of a database, dicts
     from kvreplay.session import Session         a method fed token by token
-    from kvreplay.hf.capture import capture      a Hugging Face model's trace
+    kvreplay.record     traces of a Hugging Face model: `kvreplay record`
+    from kvreplay.hf.capture import capture      the same, of tokens of yours
     from kvreplay.hf.session import SessionCache   a model on a session
     from kvreplay.kvpress import from_press      a press of kvpress as a method
     from kvreplay.container import load          any file in safetensors

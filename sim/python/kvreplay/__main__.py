@@ -2,7 +2,8 @@
 """python -m kvreplay: the folder of the wheel's bin, lib and include. A C
 program is built with
 
-    PKG_CONFIG_PATH=$(python -m kvreplay)/lib/pkgconfig pkg-config --libs kvreplay
+    export PKG_CONFIG_PATH=$(python -m kvreplay)/lib/pkgconfig
+    cc mine.c $(pkg-config --cflags --libs kvreplay)
 """
 
 import sys

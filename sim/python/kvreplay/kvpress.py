@@ -224,6 +224,7 @@ def check_same(model, trace, rows):
 
 
 def check_press(press, name):
+    """ValueError where the press does what no decisions file can say."""
     need(
         not hasattr(press, "delimiter_token_id"),
         f"{name} takes a delimiter out of the tokens that the model is given, "
@@ -271,6 +272,7 @@ def from_press(model, press, trace, path, name=None):
 
 
 def main():
+    """The command line: see above."""
     a = arguments(
         __doc__, "model", "press", "trace", "decisions", options=NAME,
         text="", new=64,

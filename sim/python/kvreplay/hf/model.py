@@ -15,6 +15,7 @@ PROBE = 48  # tokens of the prompt that proves a rotation
 
 
 def need(true, sentence):
+    """ValueError unless true."""
     if not true:
         raise ValueError(sentence)
 

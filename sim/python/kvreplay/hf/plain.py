@@ -42,6 +42,7 @@ def check_ids(ids, prompt_len):
 
 
 def check_layers(model, known=TYPES):
+    """ValueError where the configuration names other types of layers."""
     config = model.config.get_text_config()
     others = {*(getattr(config, "layer_types", 0) or ())} - known
     need(not others, f"layers of {', '.join(others)}: take another model")
@@ -54,6 +55,7 @@ def stateful(model):
 
 
 def check_stateless(model):
+    """ValueError where the model remembers by more than keys and values."""
     need(
         not stateful(model),
         f"{type(model).__name__} remembers by a state, which a cache of keys "

@@ -177,6 +177,8 @@ def generate(own, inputs=None, *args, **kwargs):
 def session_attention(
     module, query, key, value, attention_mask, dropout=0.0, **kwargs
 ):
+    """The attention function "kvsession" of transformers: feeds the session of
+    the cache that this layer has just updated, and gives its outputs."""
     cache, SessionCache.updated = SessionCache.updated, None
     need(
         cache is not None,
@@ -214,6 +216,7 @@ register("kvsession", session_attention)
 
 
 def main():
+    """The command line: see above."""
     a = arguments(__doc__, "model", "method", "budget", "prompt", new=32)
     model, tokens, ids = load(
         a.model, a.prompt, attn_implementation="kvsession"

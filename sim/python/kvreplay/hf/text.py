@@ -136,5 +136,6 @@ def go_on(model, ids, new):
 
 
 def read_text(path):
+    """A file in UTF-8."""
     with open(path, encoding="utf-8") as f:
         return f.read()

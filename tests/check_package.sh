@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The Python package as a user has it. Commands kvreplay-NAME of the path; what
+# `import kvreplay` loads; and the wheel that pip makes of this build, installed
+# into an environment of its own, with no compiler on the path: its programs
+# have the digests of the build's, a session and decisions those of the
+# programs, tests/python holds of it, and a plugin is compiled by what it
+# carries. With torch in PYTHON its OpenMP runtime and ours share a process.
+#
+# Environment: PYTHON; KV_WHEEL, a wheel to take instead of one of this build.
+# The wheel needs a Python with numpy, pip and venv; without, 77.
+. "$(dirname "$0")/sh.sh"
+
+# ---- commands of the path --------------------------------------------------
+mkdir "$tmp/one" "$tmp/two"
+# shellcheck disable=SC2016
+printf '#!/bin/sh\nprintf "%%s|" "$0" "$@"\nexit 7\n' >"$tmp/two/kvreplay-go"
+chmod +x "$tmp/two/kvreplay-go"
+cp "$tmp/two/kvreplay-go" "$tmp/two/kvreplay-"
+echo x >"$tmp/one/kvreplay-go"      # not executable: passed over
+mkdir "$tmp/one/kvreplay-folder"    # no file
+ln -s none "$tmp/one/kvreplay-none" # leads nowhere
+path=$tmp/one:$tmp/two::$tmp/two:$PATH
+said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
+[ "$?:$said" = "7:$tmp/two/kvreplay-go|-x|a b|--help|" ] ||
+  fail "kvreplay go: $said"
+PATH=$path "$kvreplay" --help >"$tmp/said"
+[ "$(sed -n '/^Further/,/^$/p' "$tmp/said" | sed 1d)" = '  go' ] ||
+  fail "kvreplay --help: $(grep -A4 '^Further' "$tmp/said")"
+! PATH=/usr/bin:/bin "$kvreplay" --help | grep -q '^Further' ||
+  fail 'kvreplay --help lists what is not there'
+printf '\001\002' >"$tmp/two/kvreplay-broken" && chmod +x "$tmp/two"/kvreplay-*
+# asked CODE TEXT COMMAND...: refused, in one line.
+asked() {
+  local code=$1 text=$2
+  shift 2
+  PATH=$path "$kvreplay" "$@" >"$tmp/said" 2>&1
+  [ "$?:$(wc -l <"$tmp/said")" = "$code:1" ] && grep -q "$text" "$tmp/said" ||
+    fail "kvreplay $*: $(cat "$tmp/said")"
+}
+asked 4 'kvreplay-broken cannot be started' broken
+asked 4 "no kvreplay-record on the path: .*pip install '.\[hf\]'" record x
+asked 2 'no command folder' folder
+asked 2 'no command none' none
+asked 2 'no command ../two/kvreplay' ../two/kvreplay
+PATH=$path asked 2 'did you mean run' runn
+
+# ---- import ----------------------------------------------------------------
+python=
+for p in ${PYTHON:-python3 /usr/bin/python3}; do # the first that has numpy
+  if [ -z "$python" ] && "$p" -c 'import numpy' 2>/dev/null; then python=$p; fi
+done
+[ -n "$python" ] || {
+  echo 'package: needs python3 and numpy (apt-get install python3-numpy)'
+  exit 77
+}
+"$python" "$src/tests/python/package_imports.py" >"$tmp/said" 2>&1 ||
+  fail "import: $(tail -n 1 "$tmp/said")"
+
+# ---- the wheel -------------------------------------------------------------
+library=$top/sim/.libs/libkvreplay.so.0
+case $(nm -D "$library" 2>&1) in
+*__[at]san_init* | *o\ such\ file*)
+  echo 'package: no wheel of this build: it has no shared library, or one' \
+    'with a sanitizer, which python cannot load'
+  [ $bad = 0 ] && exit 77 || exit 1
+  ;;
+esac
+"$python" -m pip --version >/dev/null 2>&1 &&
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || {
+  echo 'package: no wheel: needs pip and venv (apt-get install python3-venv' \
+    'python3-pip)'
+  [ $bad = 0 ] && exit 77 || exit 1
+}
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+unset PYTHONPATH
+wheel=${KV_WHEEL-}
+if [ -z "$wheel" ]; then
+  PIP_NO_INDEX=1 "$python" -m pip wheel -q --no-deps -w "$tmp/wheel" \
+    "--config-settings=build=$top" "$src" >"$tmp/said" 2>&1 || {
+    fail "pip wheel: $(tail -n 3 "$tmp/said")"
+    exit 1
+  }
+  wheel=$(echo "$tmp"/wheel/kvreplay-*.whl)
+fi
+# Beside the wheel the environment has what PYTHON has: numpy, perhaps torch.
+"$python" -m venv "$tmp/v" &&
+  "$python" -c 'import sys; print(*sys.path[1:], sep="\n")' |
+  grep -E '(site|dist)-packages$' \
+    >"$(echo "$tmp"/v/lib/python3*/site-packages)/beside.pth" &&
+  "$tmp/v/bin/python" -m pip install -q --no-deps --no-index "$wheel" \
+    >"$tmp/said" 2>&1 || {
+  fail "pip install: $(tail -n 3 "$tmp/said")"
+  exit 1
+}
+
+# Everything that is on the path, but what compiles and links.
+mkdir "$tmp/bin"
+for folder in ${PATH//:/ }; do
+  find "$folder" -maxdepth 1 ! -type d ! -regex \
+    '.*/\(.*\(cc\|\+\+\|clang\|cpp\)\(-[0-9.]*\)?\|ld.*\|as\|make\)' \
+    ! -name 'kv*' -exec ln -sf -t "$tmp/bin" {} + 2>/dev/null
+done
+compilers=$PATH native=$(cd / && "$tmp/v/bin/python" -m kvreplay)
+export PATH=$tmp/v/bin:$tmp/bin
+! command -v cc gcc clang ld as make || fail 'a compiler is on the path'
+[ "$(command -v kvreplay)" = "$tmp/v/bin/kvreplay" ] || fail 'no kvreplay'
+
+# Every module of the tree is in the wheel, and what pip put beside is found.
+(cd "$src/sim/python" && find kvreplay -name '*.py') | sort >"$tmp/want"
+(cd "${native%/kvreplay/native}" && find kvreplay -name '*.py') | sort |
+  diff "$tmp/want" - >"$tmp/said" || fail "modules: $(sed -n 2p "$tmp/said")"
+kvreplay record --help | grep -q -- --prompts || fail 'kvreplay record'
+
+cells=(-m all -b 20% -q -f csv)
+digests() { # digests KVREPLAY: of every cell
+  "$1" run "$small" "${cells[@]}" 2>"$tmp/err" | grep -oE '[0-9a-f]{64}'
+}
+digests "$kvreplay" >"$tmp/want"
+digests kvreplay >"$tmp/got"
+[ "$(wc -l <"$tmp/want")" -gt 60 ] && cmp -s "$tmp/want" "$tmp/got" ||
+  fail 'kvreplay of the wheel has other digests'
+kvtrace check "$small" >/dev/null || fail 'kvtrace of the wheel'
+kvreplay run "$small" -q -m h2o -b 20% --db "$tmp/r.db" >/dev/null &&
+  kvreport table "$tmp/r.db" | grep -q h2o || fail 'kvreport of the wheel'
+cp "$tmp/two/kvreplay-go" "$tmp/v/bin" # as kvreplay-record lies there
+[ "$(PATH=/bin:/usr/bin "$tmp/v/bin/kvreplay" go 1)" = \
+  "$tmp/v/bin/kvreplay-go|1|" ] || fail 'a command beside is not found'
+
+specs=(h2o quest:page=8:skip=0 streamingllm)
+"$tmp/v/bin/python" "$src/tests/python/session_feed.py" "$small" \
+  "${specs[@]}" >"$tmp/fed" 2>"$tmp/err" ||
+  fail "a session of the wheel: $(tail -n 1 "$tmp/err")"
+[ "$(cut -d ' ' -f 2- "$tmp/fed" | tr ' ' '\n')" = "$("$kvreplay" run "$small" \
+  -q -b 20% -f csv -m "$(IFS=,; echo "${specs[*]}")" |
+  grep -oE '[0-9a-f]{64}' | awk 'NR % 4 != 1')" ] ||
+  fail 'a session of the wheel has other digests'
+
+# All that the tests hold of the package of the tree, decisions among it.
+export KV_INSTALLED=1 PYTHON=$tmp/v/bin/python
+export KVREPLAY=$tmp/v/bin/kvreplay KVTRACE=$tmp/v/bin/kvtrace
+bash "$src/tests/check_python.sh" >"$tmp/said" 2>&1 ||
+  fail "tests/python: $(tail -n 5 "$tmp/said")"
+at=$tmp/hf && mkdir "$at"
+tests=$src/tests/python
+{
+  "$PYTHON" "$tests/session_hf.py" &&
+    "$PYTHON" "$tests/trace_hf.py" "$KVTRACE" "$KVREPLAY" "$at" "$tiny" &&
+    "$PYTHON" "$tests/press_hf.py" "$KVREPLAY" "$at" "$tiny"
+} >"$tmp/said" 2>&1 || fail "kvreplay.hf: $(tail -n 1 "$tmp/said")"
+
+# A plugin, by the headers and the library that the wheel carries.
+kvreplay new mine -o "$tmp/mine" >/dev/null || fail 'kvreplay new'
+if PATH=$compilers command -v pkg-config make cc >/dev/null; then
+  PATH=$compilers PKG_CONFIG_PATH=$native/lib/pkgconfig \
+    make -s -C "$tmp/mine" check >"$tmp/said" 2>&1 ||
+    fail "a plugin by the wheel: $(tail -n 3 "$tmp/said")"
+  kvreplay run "$small" -q -m "$tmp/mine/mine.so" -b 20% >/dev/null ||
+    fail 'a plugin in the wheel'
+fi
+if "$PYTHON" -c 'import torch' 2>/dev/null; then
+  "$PYTHON" "$tests/two_runtimes.py" >"$tmp/said" 2>&1 ||
+    fail "two OpenMP runtimes: $(tail -n 1 "$tmp/said")"
+  runtimes=", $(tail -n 1 "$tmp/said")"
+fi
+[ $bad = 0 ] &&
+  echo "package: ${wheel##*/}, $(wc -l <"$tmp/want") digests${runtimes-}"
+[ $bad = 0 ]

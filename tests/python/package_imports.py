@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an import of the package costs: `import kvreplay` neither torch nor
+numpy, results not even numpy, traces no torch; help(kvreplay) is one screen and
+names every module; every function that a user may call says what it does.
+Called by check_package.sh."""
+
+import ast
+import os
+import pkgutil
+import pydoc
+import subprocess
+import sys
+
+import kvreplay
+
+HEAVY = "numpy", "torch", "transformers", "kvpress"
+
+
+def loaded(line):
+    """Which of the heavy packages that line loads."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{line}\n"
+         f"print(*[x for x in {HEAVY} if x in sys.modules])"],
+        capture_output=True, text=True, check=True)
+    return said.stdout.split()
+
+
+for line, may in (("import kvreplay", []), ("import kvreplay.results", []),
+                  ("import kvreplay.programs", []), ("import kvreplay.hf", []),
+                  ("import kvreplay.hf.text", []),
+                  ("import kvreplay.record", []),
+                  *((f"import kvreplay.{x}", ["numpy"]) for x in (
+                      "trace", "decisions", "session", "container"))):
+    assert {*loaded(line)} <= {*may}, (line, loaded(line))
+
+text = pydoc.render_doc(kvreplay, renderer=pydoc.plaintext)
+assert text.count("\n") <= 50, text
+assert max(map(len, text.split("\n"))) <= 80 or "/" in text, text
+for x in pkgutil.iter_modules(kvreplay.__path__):
+    assert x.name in text, x.name
+
+undocumented = []
+for folder, inner, names in os.walk(kvreplay.__path__[0]):
+    inner[:] = {*inner} & {"hf"}  # what is imported; record is a command
+    for name in (x for x in names if x.endswith(".py")):
+        path = os.path.join(folder, name)
+        with open(path, encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+        assert ast.get_docstring(tree), path
+        undocumented += [
+            f"{name}: {x.name}" for x in tree.body
+            if isinstance(x, (ast.ClassDef, ast.FunctionDef))
+            and x.name[0] != "_" and not ast.get_docstring(x)]
+assert not undocumented, undocumented
